@@ -115,7 +115,8 @@ def check_chart(work):
     for path, value, message in [
         (["image", "repository"], "", "image.repository"),
         (["publicUrl"], "", "publicUrl"),
-        (["media", "claim"], "", "media.claim"),
+        (["media", "store"], "/data/media", "media.store"),
+        (["media", "store"], "", "media.store"),
         (["secrets", "database"], {"name": "", "key": "a"}, "MEDIAGATE_DATABASE: name"),
         (["secrets", "firstKey"], {"name": "a", "key": ""}, "MEDIAGATE_FIRST_KEY: key"),
     ]:
@@ -229,6 +230,10 @@ def check_deployment(title, values, object, pod):
     volumes = {volume["name"]: volume for volume in pod["volumes"]}
     mounts = {mount["name"]: mount["mountPath"] for mount in container["volumeMounts"]}
     expect(mounts.keys() == volumes.keys(), f"{title} mounts {mounts}")
+    claim = values["media"]["claim"]
+    stores = [variable["value"] for variable in container["env"] if variable["name"] == "MEDIAGATE_MEDIA_STORE"]
+    expect(stores == ([] if claim else [values["media"]["store"]]), f"{title} keeps media in {stores}")
+    expect(("media" in volumes) == bool(claim), f"{title} has a volume for media it does not use, or none")
     expect(volumes["spool"]["emptyDir"]["sizeLimit"] and mounts["spool"] == "/data", f"{title} has no spool")
     metrics = re.findall(r"^\s*- \{ name: (\w+)", (CHART / "values.yaml").read_text(), re.M)
     known = (ROOT / "docs/operations.md").read_text()

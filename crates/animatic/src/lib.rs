@@ -31,7 +31,7 @@
 //! `scene` draws where no picture came, `depth` takes a picture apart, `camera` plans the shot,
 //! `render` and `warp` look through it frame by frame, `shot` joins these, `sound` makes an
 //! ambience where one is asked for, `film` runs it all side by side with `h264` at a `quality`, `encode` and `edits`
-//! write the file, `frame` decodes one of a film that somebody else made, and `make` joins them: from a `request` to a film or an `error`. `y4m` writes the frames as they are, for other encoders. [`playback`] decodes finished films.
+//! write the file, and `make` joins them: from a `request` to a film or an `error`. `y4m` writes the frames as they are, for other encoders. [`playback`] decodes finished films.
 
 pub mod picture;
 
@@ -70,8 +70,6 @@ mod weather;
 mod shot;
 
 mod yuv;
-
-pub mod frame;
 
 mod h264;
 

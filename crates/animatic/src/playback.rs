@@ -1,12 +1,14 @@
-//! Plays a film back: the luma of its frames, for whoever searches or compares them.
+//! Plays a film back: its frames, for whoever searches, compares or shows them.
 //!
 //! The file may be anybody's. Its tables are read within limits and checked against its length.
 //! The decoder is C++: run it on strangers' files in a process of its own.
 
 use std::io::{self, Read, Seek, SeekFrom};
 
-use openh264::decoder::Decoder;
+use openh264::decoder::{DecodedYUV, Decoder};
 use openh264::formats::YUVSource as _;
+
+use crate::picture::Picture;
 
 /// Bytes of a film's tables that are read.
 const MAX_TABLES: u64 = 32 << 20;
@@ -21,11 +23,11 @@ const MAX_SIDE: usize = 4096;
 /// Frames that may fail to decode before the rest is given up.
 const MAX_FAILED: u32 = 8;
 
-/// A frame's luma.
-#[derive(Debug, Clone, Copy)]
-pub struct Luma<'a> {
-    pub bytes: &'a [u8],
-    /// Bytes a row.
+/// A frame.
+#[derive(Clone, Copy)]
+pub struct Frame<'a> {
+    pub luma: &'a [u8],
+    /// Bytes a row of luma.
     pub stride: usize,
     pub width: usize,
     pub height: usize,
@@ -33,6 +35,17 @@ pub struct Luma<'a> {
     pub number: u32,
     /// Mean rate of the whole film.
     pub per_second: f64,
+    decoded: &'a DecodedYUV<'a>,
+}
+
+impl Frame<'_> {
+    /// In colour.
+    pub fn picture(&self) -> Option<Picture> {
+        let mut rgb = vec![0; self.width.checked_mul(self.height)?.checked_mul(3)?];
+        self.decoded.write_rgb8(&mut rgb);
+        let (width, height) = (self.width.try_into().ok()?, self.height.try_into().ok()?);
+        Picture::from_rgb(width, height, rgb)
+    }
 }
 
 /// Why a film is not played. The texts are for people.
@@ -64,25 +77,26 @@ pub fn can_be_tried(mut file: impl Read + Seek) -> Result<(), PlaybackError> {
 pub fn play(
     mut file: impl Read + Seek,
     most: u32,
-    visit: &mut dyn FnMut(Luma<'_>) -> bool,
+    visit: &mut dyn FnMut(Frame<'_>) -> bool,
 ) -> Result<u32, PlaybackError> {
     let track = Track::find(&mut file)?;
     let mut decoder = Decoder::new().map_err(|_| PlaybackError::Undecodable)?;
     let (mut shown, mut failed) = (0, 0);
-    let mut show = |frame: &openh264::decoder::DecodedYUV<'_>| {
-        let (width, height) = frame.dimensions();
+    let mut show = |decoded: &DecodedYUV<'_>| {
+        let (width, height) = decoded.dimensions();
         if width > MAX_SIDE || height > MAX_SIDE || shown >= most {
             return false;
         }
         let number = shown;
         shown += 1;
-        visit(Luma {
-            bytes: frame.y(),
-            stride: frame.strides().0,
+        visit(Frame {
+            luma: decoded.y(),
+            stride: decoded.strides().0,
             width,
             height,
             number,
             per_second: track.per_second,
+            decoded,
         })
     };
     let mut packet = track.parameters.clone();

@@ -30,11 +30,14 @@ fn every_frame_is_shown_in_its_size() {
     let film = film();
     can_be_tried(Cursor::new(&film)).unwrap();
     let mut numbers = Vec::new();
-    let shown = play(Cursor::new(&film), 1000, &mut |luma| {
-        assert_eq!((luma.width, luma.height), (640, 480));
-        assert!(luma.bytes.len() >= luma.stride * 479 + 640);
-        assert!((23.0..61.0).contains(&luma.per_second), "{luma:?}");
-        numbers.push(luma.number);
+    let shown = play(Cursor::new(&film), 1000, &mut |frame| {
+        assert_eq!((frame.width, frame.height), (640, 480));
+        assert!(frame.luma.len() >= frame.stride * 479 + 640);
+        assert!((23.0..61.0).contains(&frame.per_second));
+        if frame.number == 0 {
+            assert_eq!(frame.picture().unwrap().size(), (640, 480));
+        }
+        numbers.push(frame.number);
         true
     });
     let shown = shown.unwrap();

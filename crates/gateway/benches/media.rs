@@ -63,6 +63,7 @@ async fn keep(gateway: &Gateway, film: Bytes) -> String {
     let kept = assets::keep(app, account, MediaType::Mp4, film, Lifetime::Media);
     let asset = kept.await.unwrap();
     let path = app
+        .secrets
         .signer
         .path(asset.id, asset.media, asset.expires_at.unwrap());
     let written = app

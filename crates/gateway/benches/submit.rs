@@ -33,7 +33,7 @@ use mediagate::http::body::JsonBody;
 use mediagate::http::orders::Order as _;
 use mediagate::http::wire::videos::VideoObject;
 use mediagate::ids::RequestId;
-use mediagate::model::money::Quantity;
+use mediagate::model::price::Quantity;
 use mediagate::model::task::{Payload, VideoJob};
 use mediagate::store::Conn;
 use support::{Load, NUMBER};
@@ -315,6 +315,7 @@ fn order(gateway: &support::Gateway) -> NewTask {
     NewTask {
         model: gateway
             .app
+            .models
             .catalog
             .load()
             .named("animatic-1")

@@ -250,6 +250,7 @@ async fn plain_loop() -> (f64, f64) {
             ("webhook-signature", signature),
         ];
         let answer = app
+            .net
             .hooks
             .post(&due.url, headers, due.body.into())
             .await

@@ -1,4 +1,4 @@
-//! What was looked up in the database a moment ago, or worked out before.
+//! What was looked up in the database a moment ago, worked out before, or is to be written later.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -10,6 +10,7 @@ use crate::ids::{KeyId, TaskId};
 use crate::model::account::Caller;
 use crate::model::task::Task;
 use crate::store::Stamp;
+use crate::uses::Uses;
 
 /// How long a look-up of a model's usual time holds.
 const USUAL_TIMES: Duration = Duration::from_secs(5);
@@ -27,6 +28,8 @@ pub struct Caches {
     pub usual_times: Cache<String, Option<Duration>>,
     /// Pictures that can be decoded, by the SHA-256 of their files.
     pub pictures: Cache<String, ()>,
+    /// When keys were last used.
+    pub uses: Uses,
 }
 
 impl Default for Caches {
@@ -43,6 +46,7 @@ impl Default for Caches {
                 .time_to_live(USUAL_TIMES)
                 .build(),
             pictures: Cache::new(10_000),
+            uses: Uses::default(),
         }
     }
 }

@@ -260,6 +260,11 @@ pub enum Error {
         /// Whether something may have been written anyway.
         is_open: bool,
     },
+    /// The media store does not answer, or is too busy; nothing refers to what it may have taken.
+    MediaAway {
+        /// For the log.
+        inside: Box<dyn StdError + Send + Sync>,
+    },
     /// Another request with the same intent was first; nothing was made for this one.
     Overtaken,
     /// Whoever asked has left, and nothing was made: its next try may have been
@@ -319,6 +324,13 @@ impl Error {
         }
     }
 
+    /// The media store is unavailable.
+    pub fn media_away(inside: impl Into<Box<dyn StdError + Send + Sync>>) -> Self {
+        Self::MediaAway {
+            inside: inside.into(),
+        }
+    }
+
     /// Whether something may have been written although it failed.
     pub fn leaves_open(&self) -> bool {
         match self {
@@ -328,6 +340,7 @@ impl Error {
             Self::Invalid(_)
             | Self::Plain { .. }
             | Self::Later { .. }
+            | Self::MediaAway { .. }
             | Self::Overtaken
             | Self::CallerLeft => false,
         }
@@ -349,7 +362,9 @@ impl Error {
                 .map_or(ErrorCode::InvalidValue, |fault| fault.code),
             Self::Plain { code, .. } | Self::Later { code, .. } => *code,
             Self::OfTask { error, .. } => error.code(),
-            Self::Away { .. } | Self::Overtaken | Self::CallerLeft => ErrorCode::Overloaded,
+            Self::Away { .. } | Self::MediaAway { .. } | Self::Overtaken | Self::CallerLeft => {
+                ErrorCode::Overloaded
+            }
             Self::Internal(_) => ErrorCode::InternalError,
         }
     }
@@ -362,6 +377,9 @@ impl Error {
             Self::OfTask { error, .. } => error.message(),
             Self::Away { .. } => {
                 "The gateway's database does not answer in time. Try again in a moment.".to_owned()
+            }
+            Self::MediaAway { .. } => {
+                "The gateway's media store does not answer in time. Try again in a moment.".to_owned()
             }
             Self::Overtaken => "Another request with the same intent took over.".to_owned(),
             Self::CallerLeft => "The caller left before anything was made.".to_owned(),
@@ -382,6 +400,7 @@ impl Error {
             Self::OfTask { error, .. } => error.param(),
             Self::Later { .. }
             | Self::Away { .. }
+            | Self::MediaAway { .. }
             | Self::Overtaken
             | Self::CallerLeft
             | Self::Internal(_) => None,
@@ -397,6 +416,7 @@ impl Error {
             Self::Invalid(_)
             | Self::Plain { .. }
             | Self::Away { .. }
+            | Self::MediaAway { .. }
             | Self::CallerLeft
             | Self::Internal(_) => self.code().retryable().then_some(2),
         }
@@ -412,7 +432,9 @@ impl Error {
     /// Details for the log only.
     pub fn inside(&self) -> Option<&(dyn StdError + Send + Sync + 'static)> {
         match self {
-            Self::Away { inside, .. } | Self::Internal(inside) => Some(inside.as_ref()),
+            Self::Away { inside, .. } | Self::MediaAway { inside } | Self::Internal(inside) => {
+                Some(inside.as_ref())
+            }
             Self::OfTask { error, .. } => error.inside(),
             _ => None,
         }

@@ -8,6 +8,8 @@ use std::str::FromStr;
 
 use uuid::Uuid;
 
+use crate::clock::Timestamp;
+
 /// Not an identifier of the expected kind.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("not an identifier")]
@@ -101,6 +103,14 @@ id!(
     /// An entry of the audit log.
     AuditId
 );
+
+impl AssetId {
+    /// Sorts before all ids that are made at this time or later, and after earlier ones.
+    pub fn first_of(instant: Timestamp) -> Self {
+        let millis = u128::try_from(instant.micros() / 1000).unwrap_or(0);
+        Self(Uuid::from_u128(millis << 80))
+    }
+}
 
 impl EventId {
     /// As receivers see it, in `webhook-id`.

@@ -21,7 +21,7 @@ where
     repeat(STORING, work).await
 }
 
-/// Retries `work` for a few seconds.
+/// Retries `work` for a few seconds, or longer if the media store is away.
 pub async fn load<T, F>(work: impl FnMut() -> F) -> Result<T, Error>
 where
     F: Future<Output = Result<T, Error>>,
@@ -33,10 +33,17 @@ async fn repeat<T, F>(limit: Duration, mut work: impl FnMut() -> F) -> Result<T,
 where
     F: Future<Output = Result<T, Error>>,
 {
-    let until = Instant::now() + limit;
+    let start = Instant::now();
     let mut pause = PAUSES.0;
     loop {
-        match work().await {
+        let done = work().await;
+        // A bucket that is away comes back, with everything that is in it.
+        let limit = match &done {
+            Err(Error::MediaAway { .. }) => STORING,
+            _ => limit,
+        };
+        let until = start + limit;
+        match done {
             // Other errors would be the same again.
             Err(error) if error.inside().is_some() && Instant::now() + pause < until => {
                 tracing::warn!(inside = ?error.inside(), "cannot read or write; trying again");

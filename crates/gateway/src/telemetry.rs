@@ -69,8 +69,9 @@ pub type Metric = (&'static str, Sort, Unit, &'static str);
 
 /// Every metric; `docs/operations.md` has the same list.
 #[rustfmt::skip]
-pub const METRICS: [Metric; 25] = [
+pub const METRICS: [Metric; 29] = [
     ("mediagate_tasks_accepted_total", Sort::Counter, Unit::Count, "Tasks accepted, by kind and model"),
+    ("mediagate_tasks_waiting", Sort::Gauge, Unit::Count, "Tasks that are due and that no process has taken up, up to 10,000"),
     ("mediagate_tasks_ended_total", Sort::Counter, Unit::Count, "Tasks ended, by kind, model and outcome"),
     ("mediagate_upstream_open_jobs", Sort::Gauge, Unit::Count, "Jobs of this process that a provider works on"),
     ("mediagate_upstream_calls_total", Sort::Counter, Unit::Count, "Calls to a provider, by stage and outcome"),
@@ -89,11 +90,14 @@ pub const METRICS: [Metric; 25] = [
     ("mediagate_provider_reachable", Sort::Gauge, Unit::Count, "1 when the provider's host took a connection lately, else 0"),
     ("mediagate_route_open", Sort::Gauge, Unit::Count, "1 while a route's circuit breaker keeps tasks from it, else 0"),
     ("mediagate_bell_connected", Sort::Gauge, Unit::Count, "1 while changes are told to other processes at once, by Postgres or NATS, else 0"),
+    ("mediagate_settings_differ", Sort::Gauge, Unit::Count, "1 while another process on the database has the setting otherwise, else 0"),
     ("mediagate_log_lines_lost_total", Sort::Counter, Unit::Count, "Log lines that nothing took in time"),
     ("mediagate_webhooks_due", Sort::Gauge, Unit::Count, "Webhooks that are due and that no process is sending"),
     ("mediagate_webhooks_attempts_total", Sort::Counter, Unit::Count, "Webhooks that were sent, by outcome"),
     ("mediagate_webhooks_delay_seconds", Sort::Histogram, Unit::Seconds, "Time from when a webhook was due until it left"),
     ("mediagate_webhooks_disabled_total", Sort::Counter, Unit::Count, "Webhook endpoints that were disabled, by reason"),
+    ("mediagate_media_store_reachable", Sort::Gauge, Unit::Count, "1 while the bucket answers, else 0; absent when media is in a folder"),
+    ("mediagate_media_store_failures_total", Sort::Counter, Unit::Count, "Requests to the bucket that failed or got no answer in time, by operation"),
     ("mediagate_build_info", Sort::Gauge, Unit::Count, "1; the label says which version runs"),
 ];
 
@@ -157,6 +161,17 @@ pub fn durable(is_durable: bool) {
 /// Records whether rings reach other processes.
 pub fn bell_connected(is_connected: bool) {
     metrics::gauge!("mediagate_bell_connected").set(f64::from(u8::from(is_connected)));
+}
+
+/// Records whether another process has a setting otherwise.
+pub fn setting_differs(setting: &'static str, differs: bool) {
+    metrics::gauge!("mediagate_settings_differ", "setting" => setting)
+        .set(f64::from(u8::from(differs)));
+}
+
+/// Sets the number of tasks that nobody has taken up.
+pub fn tasks_waiting(waiting: u32) {
+    metrics::gauge!("mediagate_tasks_waiting").set(f64::from(waiting));
 }
 
 /// Sets the number of ledger mismatches.

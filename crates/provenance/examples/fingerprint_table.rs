@@ -1,10 +1,11 @@
-//! Prints how far fingerprints move when films and sounds are encoded again by ffmpeg, and how far
-//! apart those of different ones are.
+//! Prints how far fingerprints move when films and sounds are encoded again by ffmpeg, how far apart
+//! those of different ones are, and which films a registry of them all finds by its index.
 //!
-//! `cargo run --release -p provenance --example fingerprint_table`
+//! `cargo run --release -p provenance --example fingerprint_table -- [FILMS]`
 
 #![expect(clippy::print_stdout, reason = "a measuring program")]
 
+use std::collections::HashMap;
 use std::error::Error;
 use std::path::Path;
 use std::process::Command;
@@ -55,14 +56,17 @@ const RATE: u32 = 44_100;
 fn main() -> Outcome<()> {
     let folder = std::env::temp_dir().join(format!("fingerprints-{}", std::process::id()));
     std::fs::create_dir_all(&folder)?;
-    let measured = films(&folder).and_then(|()| sounds(&folder));
+    let count = std::env::args()
+        .nth(1)
+        .map_or(Ok(FILMS.len()), |text| text.parse())?;
+    let measured = films(&folder, count).and_then(|()| sounds(&folder));
     std::fs::remove_dir_all(&folder)?;
     measured
 }
 
-fn films(folder: &Path) -> Outcome<()> {
+fn films(folder: &Path, count: usize) -> Outcome<()> {
     let mut originals = Vec::new();
-    for (number, prompt) in FILMS.iter().enumerate() {
+    for (number, prompt) in FILMS.iter().cycle().take(count).enumerate() {
         let asked = Asked {
             size: Some((1280, 720)),
             seconds: Some(6.0),
@@ -80,13 +84,15 @@ fn films(folder: &Path) -> Outcome<()> {
         std::fs::write(&path, &film)?;
         originals.push((video_print(&path)?, path, film.len() * 8 / 6));
     }
+    let registry = Registry::of(originals.iter().map(|(print, ..)| print.clone()).collect());
     println!(
-        "films: alike below {}\n\n| | farthest | told alike |\n|---|---|---|",
+        "{count} films: alike below {}\n\n| | farthest | told alike | found | and others |\n|---|---|---|---|---|",
         video::THRESHOLD
     );
     for (name, filter) in FILM_ATTACKS {
         let mut row = Row::default();
-        for (print, path, rate) in &originals {
+        let (mut found, mut others) = (0, 0);
+        for (number, (print, path, rate)) in originals.iter().enumerate() {
             let again = folder.join("again.mp4");
             let half = (rate / 2).to_string();
             ffmpeg(
@@ -99,8 +105,14 @@ fn films(folder: &Path) -> Outcome<()> {
                 print.compare(&again).map_or(1.0, |found| found.distance),
                 print.alike(&again).is_some(),
             );
+            let answer = registry.find(&again);
+            found += usize::from(answer.contains(&number));
+            others += answer.iter().filter(|other| **other != number).count();
         }
-        row.print(&format!("half the bit rate, {name}"), FILMS.len());
+        println!(
+            "| half the bit rate, {name} | {:.3} | {} of {count} | {found} of {count} | {others} |",
+            row.farthest, row.alike
+        );
     }
     let mut nearest = 1.0f32;
     for (at, (one, ..)) in originals.iter().enumerate() {
@@ -110,6 +122,45 @@ fn films(folder: &Path) -> Outcome<()> {
     }
     println!("\nnearest of two different films: {nearest:.3}\n");
     Ok(())
+}
+
+/// Finds prints as the gateway's registry does: by parts of them, then by comparing those that share
+/// most.
+struct Registry {
+    prints: Vec<VideoPrint>,
+    parts: HashMap<u32, Vec<usize>>,
+}
+
+impl Registry {
+    /// Frames in the index, and of a film that is asked for; and films that are compared.
+    const KEPT: usize = 12;
+    const ASKED: usize = 24;
+    const COMPARED: usize = 32;
+
+    fn of(prints: Vec<VideoPrint>) -> Self {
+        let mut parts: HashMap<u32, Vec<usize>> = HashMap::new();
+        for (number, print) in prints.iter().enumerate() {
+            // What is kept of a hosted film covers its first seconds; these have no more.
+            for part in print.keys(Self::KEPT) {
+                parts.entry(part).or_default().push(number);
+            }
+        }
+        Self { prints, parts }
+    }
+
+    fn find(&self, asked: &VideoPrint) -> Vec<usize> {
+        let mut shared: HashMap<usize, usize> = HashMap::new();
+        for part in asked.keys(Self::ASKED) {
+            for number in self.parts.get(&part).into_iter().flatten() {
+                *shared.entry(*number).or_default() += 1;
+            }
+        }
+        let mut shared: Vec<(usize, usize)> = shared.into_iter().collect();
+        shared.sort_by_key(|(_, parts)| std::cmp::Reverse(*parts));
+        let compared = shared.into_iter().take(Self::COMPARED);
+        let alike = compared.filter(|(number, _)| self.prints[*number].alike(asked).is_some());
+        alike.map(|(number, _)| number).collect()
+    }
 }
 
 fn sounds(folder: &Path) -> Outcome<()> {

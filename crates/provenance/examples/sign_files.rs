@@ -13,13 +13,14 @@ use provenance::credentials::{
     Algorithm, Format, Made, PemSigner, SourceType, Statement, Trust, read, self_made, sign,
 };
 
-const FILES: [(&str, Format); 6] = [
+const FILES: [(&str, Format); 7] = [
     ("film.mp4", Format::Mp4),
     ("sound.m4a", Format::M4a),
     ("sound.wav", Format::Wav),
     ("sound.flac", Format::Flac),
     ("sound.mp3", Format::Mp3),
     ("picture.png", Format::Png),
+    ("picture.jpg", Format::Jpeg),
 ];
 
 fn main() -> Result<(), Box<dyn Error>> {

@@ -15,13 +15,14 @@ use provenance::marks;
 /// When the certificates begin, ten years long: the library holds them against the clock.
 const NOW: i64 = 1_767_225_600;
 const TRAINED: &str = "http://cv.iptc.org/newscodes/digitalsourcetype/trainedAlgorithmicMedia";
-const FILES: [(Format, &[u8]); 6] = [
+const FILES: [(Format, &[u8]); 7] = [
     (Format::Mp4, include_bytes!("data/film.mp4")),
     (Format::M4a, include_bytes!("data/sound.m4a")),
     (Format::Wav, include_bytes!("data/sound.wav")),
     (Format::Flac, include_bytes!("data/sound.flac")),
     (Format::Mp3, include_bytes!("data/sound.mp3")),
     (Format::Png, include_bytes!("data/picture.png")),
+    (Format::Jpeg, include_bytes!("data/picture.jpg")),
 ];
 
 fn chain(algorithm: Algorithm) -> (SelfMade, PemSigner) {
@@ -117,6 +118,31 @@ fn an_edit_names_its_source_and_keeps_what_that_said() {
     assert_eq!(actions, ["c2pa.opened", "c2pa.edited"]);
     assert_eq!(answer.ingredients, ["the mix"]);
     assert_eq!(answer.digital_source_type, None);
+}
+
+#[test]
+fn a_picture_of_a_film_names_the_film() {
+    let (_, signer) = chain(Algorithm::Es256);
+    let film = sign(FILES[0].1, Format::Mp4, &created(), &signer).unwrap();
+    let ingredient = Ingredient {
+        title: "the film",
+        format: Format::Mp4,
+        bytes: &film,
+    };
+    let (format, picture) = FILES[6];
+    let edited = statement(Made::Edited(ingredient));
+    let signed = sign(picture, format, &edited, &signer).unwrap();
+    let answer = read(&signed, format, &Trust::default()).unwrap();
+    assert_eq!(
+        (answer.status, answer.ingredients),
+        (Status::Valid, vec!["the film".to_owned()])
+    );
+    let marks = marks::read(std::io::Cursor::new(&signed)).unwrap();
+    // What the film said of its source goes with it.
+    assert_eq!(
+        (marks.manifests, marks.digital_source_type.as_deref()),
+        (1, Some(TRAINED))
+    );
 }
 
 #[test]

@@ -6,7 +6,7 @@ use bytes::Bytes;
 use http::{HeaderMap, StatusCode};
 use serde_json::Value;
 
-use crate::error::{Class, ProviderError};
+use crate::error::{Class, Described, ProviderError};
 
 /// A whole HTTP answer.
 #[derive(Debug, Clone)]
@@ -109,15 +109,6 @@ pub fn retry_after(headers: &HeaderMap) -> Option<Duration> {
     let then = httpdate::parse_http_date(text).ok()?;
     let now = httpdate::parse_http_date(header("date")?).ok()?;
     Some(then.duration_since(now).unwrap_or_default())
-}
-
-/// What an error body says.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Described {
-    /// The provider's own code.
-    pub code: Option<String>,
-    /// Its sentence.
-    pub message: Option<String>,
 }
 
 impl Described {

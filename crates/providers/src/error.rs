@@ -2,7 +2,14 @@
 
 use std::time::Duration;
 
-use crate::answer::Described;
+/// What an error body says.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Described {
+    /// The provider's own code.
+    pub code: Option<String>,
+    /// Its sentence.
+    pub message: Option<String>,
+}
 
 /// What an error means for the order.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]

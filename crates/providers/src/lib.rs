@@ -5,8 +5,7 @@
 //! order    what is wanted, typed          answer   what came back
 //! cost     what a provider says that a job cost
 //! port     Adapter: the pure functions    error    what went wrong, in classes
-//! adapters one file for each protocol     jobs     what their jobs have in common
-//! shape    sizes, ratios, names
+//! adapters one file for each protocol     shape    sizes, ratios, names
 //! driver   all the I/O for all of them      when     times as providers write them
 //! outbound the way to addresses that others named
 //! catalogue  what providers sell, as data: `models/*.toml`
@@ -27,7 +26,6 @@ pub mod catalogue;
 pub mod cost;
 pub mod driver;
 pub mod error;
-pub mod jobs;
 pub mod limits;
 pub mod order;
 pub mod outbound;

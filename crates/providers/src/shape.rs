@@ -42,6 +42,16 @@ pub fn tier((width, height): (u32, u32)) -> String {
     format!("{}p", width.min(height))
 }
 
+/// Whether a name fits a line, which may have `*` at either end for any rest.
+pub(crate) fn fits(line: &str, name: &str) -> bool {
+    match (line.strip_prefix('*'), line.strip_suffix('*')) {
+        (Some(_), Some(_)) => name.contains(line.trim_matches('*')),
+        (Some(tail), None) => name.ends_with(tail),
+        (None, Some(head)) => name.starts_with(head),
+        (None, None) => line == name,
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

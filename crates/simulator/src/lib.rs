@@ -5,8 +5,7 @@
 //! world    jobs and their lives, the journal of requests
 //! fault    what goes wrong on order, at a provider and on the network
 //! models   one file for each provider: its routes, words and shapes
-//! site     what a model sees of a request, and what it answers
-//! wire     between HTTP and the models: journal, faults, bodies
+//! site     what a model sees of a request, and all that is between HTTP and it
 //! server   one listener for all of them, each under its own path
 //! control  the same for other processes: orders, plans, the journal over HTTP
 //! media    what finished jobs deliver
@@ -26,11 +25,10 @@ pub mod models;
 mod receiver;
 mod server;
 mod site;
-mod wire;
 mod world;
 
-pub use fault::{Cut, Fault, Link, Network, Order, Proxy, Side, Then, Traffic};
+pub use fault::{Cut, Fault, Link, Network, Order, Proxy, Role, Side, Then, Traffic};
 pub use receiver::{Posted, Reaction, Receiver};
 pub use server::{Simulator, Tls};
 pub use site::{Handler, Reply, Request, Site};
-pub use world::{End, Job, Phase, Plan, Received, Role, World};
+pub use world::{End, Job, Phase, Plan, Received, World};

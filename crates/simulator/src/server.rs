@@ -25,14 +25,13 @@ use tokio_rustls::rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use tokio_rustls::rustls::{self, ServerConfig};
 use tower::ServiceExt as _;
 
-use crate::control;
-use crate::fault::{Proxies, Proxy};
+use crate::control::{self, Proxies};
+use crate::fault::Proxy;
 use crate::models::MODELS;
-use crate::wire::{Hang, LIMIT, Reset};
+use crate::site::{Hang, LIMIT, Reset};
 use crate::world::World;
 
-// Where models look for them.
-pub(crate) use crate::site::{Handler, Reply, Request, Site};
+use crate::site::Site;
 
 /// A running simulator; it and its connections end when this is dropped.
 #[derive(Debug)]

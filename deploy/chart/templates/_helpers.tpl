@@ -64,6 +64,25 @@ capabilities:
   value: {{ .own.workers | int | quote }}
 - name: MEDIAGATE_LOG_FORMAT
   value: json
+{{- if not .root.Values.media.claim }}
+{{- if not (hasPrefix "s3://" .root.Values.media.store) }}
+{{- fail "media.store: replicas share media through s3://bucket/prefix, or a volume (media.claim)" }}
+{{- end }}
+- name: MEDIAGATE_MEDIA_STORE
+  value: {{ .root.Values.media.store | quote }}
+{{- with .root.Values.media.endpoint }}
+- name: MEDIAGATE_MEDIA_ENDPOINT
+  value: {{ . | quote }}
+{{- end }}
+{{- with .root.Values.media.region }}
+- name: MEDIAGATE_MEDIA_REGION
+  value: {{ . | quote }}
+{{- end }}
+{{- with .root.Values.media.delivery }}
+- name: MEDIAGATE_MEDIA_DELIVERY
+  value: {{ . | quote }}
+{{- end }}
+{{- end }}
 {{- with .root.Values.nats }}
 - name: MEDIAGATE_BELL_NATS
   value: {{ . | quote }}
@@ -72,6 +91,12 @@ capabilities:
 {{ include "mediagate.secret" (dict "name" "MEDIAGATE_FIRST_KEY" "from" .root.Values.secrets.firstKey) }}
 {{- with .root.Values.secrets.signingSecret }}
 {{ include "mediagate.secret" (dict "name" "MEDIAGATE_SIGNING_SECRET" "from" .) }}
+{{- end }}
+{{- with .root.Values.secrets.mediaAccessKey }}
+{{ include "mediagate.secret" (dict "name" "MEDIAGATE_MEDIA_ACCESS_KEY" "from" .) }}
+{{- end }}
+{{- with .root.Values.secrets.mediaSecretKey }}
+{{ include "mediagate.secret" (dict "name" "MEDIAGATE_MEDIA_SECRET_KEY" "from" .) }}
 {{- end }}
 {{- range $name, $from := .root.Values.secrets.env }}
 {{ include "mediagate.secret" (dict "name" $name "from" $from) }}
@@ -172,8 +197,10 @@ spec:
               readOnly: true
             - name: spool
               mountPath: /data
+            {{- if .root.Values.media.claim }}
             - name: media
               mountPath: /data/media
+            {{- end }}
             - name: tmp
               mountPath: /tmp
       volumes:
@@ -183,12 +210,11 @@ spec:
         - name: spool
           emptyDir:
             sizeLimit: {{ .root.Values.spool.sizeLimit }}
+        {{- with .root.Values.media.claim }}
         - name: media
           persistentVolumeClaim:
-            {{- if not .root.Values.media.claim }}
-            {{- fail "media.claim: replicas share media through a PersistentVolumeClaim" }}
-            {{- end }}
-            claimName: {{ .root.Values.media.claim }}
+            claimName: {{ . }}
+        {{- end }}
         - name: tmp
           emptyDir:
             sizeLimit: 1Gi

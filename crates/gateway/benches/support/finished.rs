@@ -6,7 +6,8 @@ use mediagate::domain::submit::{self, NewTask};
 use mediagate::error::Error;
 use mediagate::ids::{RequestId, TaskId};
 use mediagate::model::media::MediaType;
-use mediagate::model::money::{Micros, Money, Quantity};
+use mediagate::model::money::{Micros, Money};
+use mediagate::model::price::Quantity;
 use mediagate::model::task::{Output, Payload, TaskState, VideoJob, VideoOutput};
 use mediagate::store;
 use mediagate::store::tasks::Ending;
@@ -33,6 +34,7 @@ pub(crate) async fn video(gateway: &Gateway) -> TaskId {
     let new = NewTask {
         model: gateway
             .app
+            .models
             .catalog
             .load()
             .named("animatic-1")

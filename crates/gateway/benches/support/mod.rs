@@ -141,8 +141,21 @@ pub(crate) const NUMBER: &str = "############";
 
 const CLIENT: &str = "MEDIAGATE_BENCH_CLIENT";
 
+/// What a load came to.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Answered {
+    pub per_second: f64,
+    /// The median of what callers waited, in microseconds.
+    pub p50: f64,
+}
+
 /// Answers per second under this load, measured in a process of its own.
 pub(crate) async fn throughput(load: &Load) -> f64 {
+    measured(load).await.per_second
+}
+
+/// What this load comes to, measured in a process of its own.
+pub(crate) async fn measured(load: &Load) -> Answered {
     let program = std::env::current_exe().unwrap();
     let words = [
         load.address.to_string(),
@@ -151,20 +164,35 @@ pub(crate) async fn throughput(load: &Load) -> f64 {
         load.requests.join("\u{1e}"),
     ];
     let output = tokio::task::spawn_blocking(move || {
-        std::process::Command::new(program)
+        beside(&program)
             .env(CLIENT, words.join("\u{1f}"))
             .output()
             .unwrap()
     });
     let output = output.await.unwrap();
     let text = String::from_utf8(output.stdout).unwrap();
-    text.trim()
-        .parse()
-        .unwrap_or_else(|_| panic_with(&text, &output.stderr))
+    let mut words = text.split_whitespace().map(str::parse);
+    match (words.next(), words.next()) {
+        (Some(Ok(per_second)), Some(Ok(p50))) => Answered { per_second, p50 },
+        _ => panic_with(&text, &output.stderr),
+    }
+}
+
+/// Set to a processor's number, it keeps everything but the gateway there.
+pub(crate) const OTHERS: &str = "MEDIAGATE_BENCH_OTHERS";
+
+/// A program that must not take the gateway's processor, if it has one of its own.
+pub(crate) fn beside(program: impl AsRef<std::ffi::OsStr>) -> std::process::Command {
+    let Some(processor) = std::env::var_os(OTHERS) else {
+        return std::process::Command::new(program);
+    };
+    let mut command = std::process::Command::new("taskset");
+    command.arg("-c").arg(processor).arg(program);
+    command
 }
 
 #[expect(clippy::panic, reason = "a benchmark may fail loudly")]
-fn panic_with(text: &str, stderr: &[u8]) -> f64 {
+fn panic_with(text: &str, stderr: &[u8]) -> Answered {
     panic!(
         "the client said {text:?} {}",
         String::from_utf8_lossy(stderr)
@@ -188,24 +216,27 @@ pub(crate) fn client_or_continue() {
         .enable_all()
         .build()
         .unwrap();
-    println!("{}", runtime.block_on(drive(load)));
+    let answered = runtime.block_on(drive(load));
+    println!("{} {}", answered.per_second, answered.p50);
     std::process::exit(0);
 }
 
-async fn drive(load: Load) -> f64 {
+async fn drive(load: Load) -> Answered {
     let started = Instant::now();
     let until = started + Duration::from_secs_f64(load.seconds);
     let connections = (0..load.connections).map(|connection| {
         let request = load.requests[connection % load.requests.len()].clone();
         keep_asking(load.address, connection, request, until)
     });
-    let answers: usize = futures_util::future::join_all(connections)
-        .await
-        .into_iter()
-        .sum();
+    let mut waited = futures_util::future::join_all(connections).await.concat();
+    waited.sort_unstable();
     #[expect(clippy::cast_precision_loss, reason = "a count of answers")]
-    let answers = answers as f64;
-    answers / started.elapsed().as_secs_f64()
+    let answers = waited.len() as f64;
+    let p50 = waited.get(waited.len() / 2).copied().unwrap_or_default();
+    Answered {
+        per_second: answers / started.elapsed().as_secs_f64(),
+        p50: p50.as_secs_f64() * 1e6,
+    }
 }
 
 async fn keep_asking(
@@ -213,14 +244,15 @@ async fn keep_asking(
     connection: usize,
     request: String,
     until: Instant,
-) -> usize {
+) -> Vec<Duration> {
     let mut stream = TcpStream::connect(address).await.unwrap();
     stream.set_nodelay(true).unwrap();
     let mut buffer = Vec::with_capacity(16 * 1024);
-    let mut answers = 0;
+    let mut waited = Vec::new();
     while Instant::now() < until {
-        let number = format!("{connection:04}{answers:08}");
+        let number = format!("{connection:04}{:08}", waited.len());
         let request = request.replace(NUMBER, &number);
+        let sent = Instant::now();
         stream.write_all(request.as_bytes()).await.unwrap();
         buffer.clear();
         while !is_whole(&buffer) {
@@ -234,9 +266,9 @@ async fn keep_asking(
             "{}",
             String::from_utf8_lossy(&buffer)
         );
-        answers += 1;
+        waited.push(sent.elapsed());
     }
-    answers
+    waited
 }
 
 /// Whether an answer with a `content-length` has arrived.

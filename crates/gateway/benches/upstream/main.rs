@@ -30,7 +30,7 @@ use mediagate::domain::submit::{self, Draft, NewTask};
 use mediagate::error::Error;
 use mediagate::ids::RequestId;
 use mediagate::model::intent::Body;
-use mediagate::model::money::Quantity;
+use mediagate::model::price::Quantity;
 use mediagate::model::task::{Payload, VideoJob};
 use mediagate::telemetry;
 use mediagate::worker::Workers;
@@ -258,7 +258,14 @@ async fn follow(gateway: &Gateway, model: &str, count: usize) -> Run {
 
 fn order(gateway: &Gateway, model: &str) -> NewTask {
     NewTask {
-        model: gateway.app.catalog.load().named(model).unwrap().clone(),
+        model: gateway
+            .app
+            .models
+            .catalog
+            .load()
+            .named(model)
+            .unwrap()
+            .clone(),
         asked_model: model.into(),
         payload: Payload::VideoV1(VideoJob {
             prompt: "a lake under the mountains at first light, slow dolly in".repeat(5),

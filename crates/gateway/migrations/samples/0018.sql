@@ -1,4 +1,4 @@
--- Rows as version 18 writes them: as version 17 did, and the sums of hours.
+-- Rows as version 18 writes them: as version 17 did, and which processes are there.
 INSERT INTO accounts (id, handle, display_name, avatar, created_at, prepaid, budget_micros, held_micros, spent_micros, credit_micros) VALUES
 ('0193b000-0000-7000-8000-000000000001', 'sample', 'Sample', '0193b000-0000-7000-8000-0000000000a0', 1767322245678901, 1, 9000000, 500000, 400000, 5000000);
 
@@ -88,5 +88,4 @@ INSERT INTO print_keys (part, print_id) VALUES
 (4095, '0193b000-0000-7000-8000-0000000000a2'),
 (1099511627777, '0193b000-0000-7000-8000-0000000000a1');
 
-INSERT INTO hourly_sums (hour, account_id, key_id, model, provider, outcome, tasks, spent_micros, made_micros, wasted_micros, unknown_jobs) VALUES
-(490922, '0193b000-0000-7000-8000-000000000001', '0193b000-0000-7000-8000-000000000002', 'acme-video', 'acme', 'cancelled', 1, 400000, 250000, 0, 0);
+INSERT INTO replicas (name, seen_at, marks) VALUES ('host-1', 1767322248678901, '{"brand":"musicgen"}');

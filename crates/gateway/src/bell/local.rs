@@ -3,12 +3,13 @@
 use std::collections::{HashMap, HashSet};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use tokio::sync::{Notify, broadcast, watch};
 
 use crate::bell::ring::Ring;
 use crate::ids::TaskId;
+use crate::telemetry;
 
 /// Tasks whose listeners came or went since the last look; with more, all are compared.
 const CHURN: usize = 10_000;
@@ -19,6 +20,8 @@ pub(super) struct Local {
     pub(super) upstream: Sleepers,
     pub(super) deliveries: Sleepers,
     pub(super) called_off: broadcast::Sender<TaskId>,
+    /// Since when rings do not reach other processes.
+    silent_since: Mutex<Option<Instant>>,
 }
 
 #[derive(Default)]
@@ -63,6 +66,7 @@ impl Default for Local {
             upstream: Sleepers::default(),
             deliveries: Sleepers::default(),
             called_off: broadcast::Sender::new(256),
+            silent_since: Mutex::default(),
         }
     }
 }
@@ -70,6 +74,23 @@ impl Default for Local {
 impl Local {
     fn tasks(&self) -> MutexGuard<'_, Tasks> {
         self.tasks.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Whether rings reach other processes now.
+    pub(super) fn connected(&self, is_connected: bool) {
+        telemetry::bell_connected(is_connected);
+        let mut since = self
+            .silent_since
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
+        *since = (!is_connected).then(|| since.unwrap_or_else(Instant::now));
+    }
+
+    pub(super) fn silent_since(&self) -> Option<Instant> {
+        *self
+            .silent_since
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
     }
 
     pub(super) fn ring(&self, task: TaskId) {

@@ -15,7 +15,7 @@ mod ring;
 mod watch;
 
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use futures_util::future::BoxFuture;
 use tokio::sync::{broadcast, mpsc};
@@ -113,6 +113,11 @@ impl Bell {
     fn outgoing(&self) -> Option<mpsc::Receiver<Ring>> {
         let outgoing = self.0.outgoing.lock();
         outgoing.unwrap_or_else(PoisonError::into_inner).take()
+    }
+
+    /// Since when rings have not reached other processes; `None` if they do, or there are none.
+    pub fn silent_since(&self) -> Option<Instant> {
+        self.0.local.silent_since()
     }
 
     pub fn ring(&self, task: TaskId) {

@@ -18,7 +18,6 @@ use crate::bell::local::{Churn, Local};
 use crate::bell::ring::Ring;
 use crate::ids::TaskId;
 use crate::secret::Secret;
-use crate::telemetry;
 
 /// What each subject begins with.
 const PREFIX: &str = "mediagate.";
@@ -45,7 +44,7 @@ pub(super) async fn exchange(
     mut outgoing: mpsc::Receiver<Ring>,
 ) {
     let connected = Arc::new(Notify::new());
-    let client = match connect(address, connected.clone()).await {
+    let client = match connect(address, connected.clone(), local).await {
         Ok(client) => client,
         Err(reason) => {
             tracing::error!(
@@ -81,12 +80,17 @@ pub(super) async fn exchange(
 }
 
 /// A client that connects in the background, again and again.
-async fn connect(address: &Secret, connected: Arc<Notify>) -> Result<Client, String> {
+async fn connect(
+    address: &Secret,
+    connected: Arc<Notify>,
+    local: &Arc<Local>,
+) -> Result<Client, String> {
     let hosts = address.expose().split(',');
     let hosts: Result<Vec<ServerAddr>, _> = hosts.map(str::parse).collect();
     // The reason could show the address, and a password with it.
     let hosts = hosts.map_err(|_| "its address cannot be read".to_owned())?;
-    telemetry::bell_connected(false);
+    local.connected(false);
+    let local = local.clone();
     let options = ConnectOptions::new()
         .name("mediagate")
         .no_echo()
@@ -101,23 +105,23 @@ async fn connect(address: &Secret, connected: Arc<Notify>) -> Result<Client, Str
                 .min(LONGEST_PAUSE)
         })
         .event_callback(move |event| {
-            note(&event, &connected);
+            note(&event, &connected, &local);
             std::future::ready(())
         });
     let client = options.connect(hosts).await;
     client.map_err(|error| error.kind().to_string())
 }
 
-fn note(event: &Event, connected: &Notify) {
+fn note(event: &Event, connected: &Notify, local: &Local) {
     match event {
         Event::Connected => {
             tracing::info!("connected to NATS");
-            telemetry::bell_connected(true);
+            local.connected(true);
             connected.notify_one();
         }
         Event::Disconnected | Event::Closed => {
             tracing::warn!("NATS is away; changes of other processes are seen later");
-            telemetry::bell_connected(false);
+            local.connected(false);
         }
         Event::ServerError(error) => tracing::warn!(%error, "NATS refuses something"),
         Event::ClientError(_) | Event::SlowConsumer(_) | Event::LameDuckMode | Event::Draining => {}

@@ -15,7 +15,6 @@ use crate::ids::AssetId;
 use crate::secret::Secret;
 use crate::store::notify::Link;
 use crate::store::{Store, StoreError};
-use crate::telemetry;
 
 /// How long rings are gathered.
 const GATHER: Duration = Duration::from_millis(50);
@@ -34,16 +33,16 @@ pub(super) async fn exchange(
     // What this process says comes back to it.
     let name = AssetId::new().simple();
     loop {
-        telemetry::bell_connected(false);
+        local.connected(false);
         let error = match store.link(direct.map(Secret::expose)).await {
             Ok(Some(link)) => {
-                telemetry::bell_connected(true);
+                local.connected(true);
                 converse(link, &name, local, &mut outgoing).await
             }
             Ok(None) => return,
             Err(error) => error,
         };
-        telemetry::bell_connected(false);
+        local.connected(false);
         tracing::warn!(%error, "no connection for rings; changes of other processes are seen later");
         tokio::time::sleep(PAUSE).await;
         while outgoing.try_recv().is_ok() {}

@@ -15,7 +15,7 @@ use crate::engines;
 use crate::error::{Error, ErrorCode};
 use crate::model::account::ApiKey;
 use crate::model::catalog::{Maker, Model, Route};
-use crate::model::money::Schedule;
+use crate::model::price::Schedule;
 use crate::upstream::Sites;
 
 /// The models that the settings leave enabled.
@@ -362,8 +362,8 @@ fn routed(
 mod tests {
     use super::*;
     use crate::config::providers::PriceEntry;
-    use crate::model::catalog::PriceUnit;
     use crate::model::money::Micros;
+    use crate::model::price::PriceUnit;
 
     const NOW: Timestamp = Timestamp::from_seconds(1_800_000_000);
 

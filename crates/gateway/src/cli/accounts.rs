@@ -137,7 +137,7 @@ async fn create(app: &App, args: &CreateArgs, json: bool) -> Result<(), CliError
         return Err(CliError::Usage(message.into()));
     }
     let by = By::command("accounts create").into();
-    let created = books::create_account(app, by, &args.handle, changes).await?;
+    let created = books::create(app, by, &args.handle, changes).await?;
     if json {
         return show::json(&AdminAccount::new(&created));
     }
@@ -193,7 +193,8 @@ const fn policy(money: &AccountMoney) -> &'static str {
 async fn credit(app: &App, args: &CreditArgs, json: bool) -> Result<(), CliError> {
     amount::check_moved("USD", args.amount)?;
     let account = find(app, &args.handle).await?;
-    let credited = books::credit(app, account.id, args.amount, args.note.clone()).await?;
+    let by = By::command("accounts credit").into();
+    let credited = books::credit(app, by, account.id, args.amount, args.note.clone()).await?;
     if json {
         return show::json(&AdminAccount::new(&credited.account));
     }
@@ -220,7 +221,7 @@ async fn update(app: &App, args: &UpdateArgs, json: bool) -> Result<(), CliError
         budget: args.budget.map(|bound| bound.0),
     };
     let by = By::command("accounts update").into();
-    let changed = books::change_account(app, by, account.id, changes).await?;
+    let changed = books::change(app, by, account.id, changes).await?;
     if json {
         return show::json(&AdminAccount::new(&changed));
     }

@@ -128,7 +128,7 @@ async fn show(args: &DemoArgs, data: Option<&Path>, app: App) -> Result<(), CliE
             tokio::signal::ctrl_c().await.map_err(CliError::failed)?;
         }
     }
-    app.stop.draining.cancel();
+    app.process.draining.cancel();
     server.await.map_err(CliError::failed)?;
     made.map(|_| ())
 }

@@ -369,7 +369,7 @@ fn scopes(key: &ApiKey) -> String {
 async fn revoke(app: &App, which: &str, json: bool) -> Result<(), CliError> {
     let id = find(app, which).await?;
     let by = By::command("keys revoke").into();
-    let (revoked, was_valid) = keys::revoke_by_id(app, by, id).await?;
+    let (revoked, was_valid) = keys::revoke(app, by, id).await?;
     if json {
         return show::json(&AdminKey::new(&revoked.record));
     }

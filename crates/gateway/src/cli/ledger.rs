@@ -12,6 +12,7 @@ use crate::cli::{CliError, accounts, amount, runtime, say, show};
 use crate::clock::Clock;
 use crate::config::{Config, Settings};
 use crate::csv;
+use crate::domain::audit::By;
 use crate::domain::{books, keys, ledger};
 use crate::http::wire::admin::money::{AdjustmentObject, LedgerCheck, LedgerEntry};
 use crate::ids::TaskId;
@@ -377,7 +378,8 @@ async fn verify(app: &App, json: bool) -> Result<(), CliError> {
 }
 
 async fn adjust(app: &App, args: &AdjustArgs, json: bool) -> Result<(), CliError> {
-    let cost = books::adjust(app, args.task, args.amount, args.note.clone()).await?;
+    let by = By::command("ledger adjust").into();
+    let cost = books::adjust(app, by, args.task, args.amount, args.note.clone()).await?;
     if json {
         let told = AdjustmentObject::new(args.task, args.amount, &args.note, cost);
         return show::json(&told);

@@ -7,6 +7,7 @@ mod audit;
 mod demo;
 mod keys;
 mod ledger;
+mod media;
 mod migrate;
 mod models;
 mod probes;
@@ -67,6 +68,9 @@ enum Command {
     /// Register webhook endpoints, see what was sent to them and send it again
     #[command(subcommand)]
     Webhooks(webhooks::WebhooksCommand),
+    /// Copy media files to another store
+    #[command(subcommand)]
+    Media(media::MediaCommand),
     /// List, show and cancel tasks
     #[command(subcommand)]
     Tasks(tasks::TasksCommand),
@@ -182,6 +186,7 @@ fn run(cli: &Cli) -> Result<(), CliError> {
         Command::Accounts(command) => accounts::run(command, &cli.settings, cli.json),
         Command::Ledger(command) => ledger::run(command, &cli.settings, cli.json),
         Command::Webhooks(command) => webhooks::run(command, &cli.settings, cli.json),
+        Command::Media(command) => media::run(command, &cli.settings, cli.json),
         Command::Tasks(command) => tasks::run(command, &cli.settings, cli.json),
         Command::Providers(command) => providers::run(command, &cli.settings, cli.json),
         Command::Audit(args) => audit::run(args, &cli.settings, cli.json),

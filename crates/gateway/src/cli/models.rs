@@ -4,6 +4,7 @@
 use std::fmt::Write as _;
 
 use clap::{Args, Subcommand};
+use providers::adapters::limits_of;
 use providers::catalogue::{Catalogue, KnownModel, ListPrice, Sound};
 use providers::{Durations, Kind};
 use serde_json::{Value, json};
@@ -69,7 +70,7 @@ fn list(catalogue: &Catalogue, args: &ListArgs, json: bool) -> Result<(), CliErr
 
 /// A model as JSON, with all that `--long` shows.
 fn told(model: &KnownModel) -> Value {
-    let model = model.filled();
+    let model = model.filled(limits_of(model));
     let prices = model.prices.iter();
     let prices = prices
         .map(|price| json!({"unit": price.unit, "usd": price.usd, "holds_for": price.holds_for}));
@@ -106,7 +107,11 @@ fn table(models: &[&KnownModel], long: bool) -> String {
         "MODEL", "KIND", "SECONDS", "SIZES", "PICTURES", "SOUND", "USD", "ID", "READ",
     ];
     let mut rows = vec![head.map(str::to_owned)];
-    rows.extend(models.iter().map(|model| row(&model.filled(), long)));
+    rows.extend(
+        models
+            .iter()
+            .map(|model| row(&model.filled(limits_of(model)), long)),
+    );
     let columns = if long { head.len() } else { SHORT };
     let width = |column: usize| {
         let cells = rows.iter().map(|row| row[column].chars().count());

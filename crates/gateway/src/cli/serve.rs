@@ -53,6 +53,7 @@ pub(super) fn run(start: &Start, settings: &Settings) -> Result<(), CliError> {
 /// What only servers and workers need of the settings.
 pub(super) fn check(config: &Config) -> Result<(), ConfigError> {
     config.bell.check()?;
+    config.media.key()?;
     match config.given_key()? {
         Some(key) if !keys::is_well_formed(key.expose()) => Err(ConfigError::Value {
             key: "first_key".into(),
@@ -70,7 +71,7 @@ pub(super) fn run_workers(start: &Start, settings: &Settings) -> Result<(), CliE
     let app = App::open(config, Clock::system())?;
     runtime()?.block_on(async {
         restored::check(&app, start.after_restore).await?;
-        watch_signals(app.stop.draining.clone())?;
+        watch_signals(app.process.draining.clone())?;
         watch_settings(app.clone(), settings.clone())?;
         probes::beside(&app, work(&app)).await?;
         tracing::info!("stopped");
@@ -81,8 +82,8 @@ pub(super) fn run_workers(start: &Start, settings: &Settings) -> Result<(), CliE
 async fn work(app: &App) {
     let workers = Workers::start(app).await;
     tracing::info!(slots = app.config.workers, "working");
-    app.stop.draining.cancelled().await;
-    app.stop.closing.cancel();
+    app.process.draining.cancelled().await;
+    app.process.closing.cancel();
     workers.stop().await;
 }
 
@@ -95,27 +96,28 @@ async fn serve(app: App, settings: Settings) -> Result<(), CliError> {
     let address = listener.local_addr().map_err(CliError::failed)?;
     let first_key = ensure_key(&app).await?;
     greet(&app, address, first_key.as_ref());
-    app.warn_of_slips(&app.config.models);
+    app.models
+        .warn_of_slips(&app.config.models, app.clock.now());
     say_who_signs(&app);
     tracing::info!(%address, "listening");
-    watch_signals(app.stop.draining.clone())?;
+    watch_signals(app.process.draining.clone())?;
     watch_settings(app.clone(), settings)?;
     until_drained(&app, listener).await;
     tracing::info!("stopped");
     Ok(())
 }
 
-/// Serves and works until `app.stop.draining` is set and everything has come to its end.
+/// Serves and works until `app.process.draining` is set and everything has come to its end.
 pub(super) async fn until_drained(app: &App, listener: TcpListener) {
     let workers = Workers::start(app).await;
     let closed = CancellationToken::new();
     let shutdown = Shutdown {
         draining: closed.clone(),
-        closing: app.stop.closing.clone(),
+        closing: app.process.closing.clone(),
         grace: app.config.shutdown_grace,
     };
     let close = async {
-        app.stop.draining.cancelled().await;
+        app.process.draining.cancelled().await;
         tokio::time::sleep(app.config.drain_delay).await;
         closed.cancel();
     };
@@ -123,7 +125,7 @@ pub(super) async fn until_drained(app: &App, listener: TcpListener) {
     let limits = connection_limits(&app.config);
     let serve = http::server::serve(listener, http::router(app), limits, shutdown);
     tokio::join!(serve, close);
-    app.stop.closing.cancel();
+    app.process.closing.cancel();
     workers.stop().await;
 }
 
@@ -158,7 +160,7 @@ fn say_who_signs(app: &App) {
             "results are not signed with Content Credentials: this program was built without the \
              feature `c2pa` (`cargo run --features c2pa`); packaged builds have it"
         );
-    } else if app.origin.is_self_made() {
+    } else if app.secrets.origin.is_self_made() {
         tracing::info!(
             "results are signed with a self-made certificate that nobody vouches for; \
              [provenance] certificate takes another"
@@ -244,7 +246,7 @@ fn watch_settings(app: App, settings: Settings) -> Result<(), CliError> {
     #[expect(clippy::disallowed_methods, reason = "it ends with the draining")]
     tokio::spawn(async move {
         let path = settings.config.clone();
-        let mark = || (path.as_deref().and_then(file_mark), app.shelf.mark());
+        let mark = || (path.as_deref().and_then(file_mark), app.models.shelf.mark());
         let mut seen = mark();
         let mut last = seen.clone();
         loop {
@@ -258,7 +260,7 @@ fn watch_settings(app: App, settings: Settings) -> Result<(), CliError> {
                         continue;
                     }
                 }
-                () = app.stop.draining.cancelled() => return,
+                () = app.process.draining.cancelled() => return,
             }
             seen = mark();
             last.clone_from(&seen);

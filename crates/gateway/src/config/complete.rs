@@ -14,8 +14,9 @@ use crate::config::file::Source;
 use crate::config::providers::ProviderConfig;
 use crate::config::size::ByteSize;
 use crate::config::{
-    BellConfig, Config, ConfigError, Database, Durability, FetchRules, LogFormat, ModelConfig,
-    PersonaRules, ProvenanceRules, Settings, WebhookRules, cores, file, process, providers, wrong,
+    BellConfig, Config, ConfigError, Database, Durability, FetchRules, LogFormat, MediaConfig,
+    ModelConfig, PersonaRules, ProvenanceRules, Settings, WebhookRules, cores, file, process,
+    providers, wrong,
 };
 use crate::secret::{Secret, SecretSource};
 use crate::store::Options;
@@ -74,6 +75,10 @@ impl Config {
             Some(source) => source.locate(error),
             None => error,
         })?;
+        let media = MediaConfig::of(set.media).map_err(|error| match &set.source {
+            Some(source) => source.locate(error),
+            None => error,
+        })?;
         let data = set
             .data
             .unwrap_or_else(|| PathBuf::from("./mediagate-data"));
@@ -113,6 +118,7 @@ impl Config {
             signing_secrets,
             webhooks: WebhookRules::of(set.webhooks),
             provenance,
+            media,
             metrics_listen: set.metrics_listen,
             first_key: set.first_key,
             bell: BellConfig::of(set.bell),
@@ -195,6 +201,7 @@ impl Config {
         }
         self.webhooks.check()?;
         self.provenance.check()?;
+        self.media.check()?;
         if !self.cors_origins.iter().all(|origin| is_origin(origin)) {
             return Err(wrong(
                 "cors_origins",
@@ -314,6 +321,11 @@ mod tests {
     fn wrong_values_are_named() {
         for (toml, key) in [
             ("brand = \"v1\"", "brand"),
+            ("[media]\nstore = \"ftp://x\"", "media.store"),
+            (
+                "[media]\ndelivery = \"redirect\"",
+                "test.toml:2: `media.delivery`",
+            ),
             ("brand = \"a/b\"", "brand"),
             ("workers = 0", "workers"),
             ("database = \"mysql://x\"", "database"),

@@ -1,5 +1,6 @@
 //! The settings in effect: those that were read at the start, with what was reloaded since.
 
+use std::collections::BTreeMap;
 use std::sync::{Mutex, PoisonError};
 
 use arc_swap::ArcSwap;
@@ -12,6 +13,8 @@ use crate::config::{Config, ModelConfig};
 pub struct Current {
     models: ArcSwap<ModelConfig>,
     last: Mutex<Option<Reload>>,
+    /// Settings that another process has otherwise, and since when.
+    differing: Mutex<BTreeMap<&'static str, Timestamp>>,
 }
 
 /// How a reload went.
@@ -27,6 +30,7 @@ impl Current {
         Self {
             models: ArcSwap::from_pointee(models.clone()),
             last: Mutex::default(),
+            differing: Mutex::default(),
         }
     }
 
@@ -43,6 +47,30 @@ impl Current {
     pub fn last_reload(&self) -> Option<Reload> {
         let last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
         last.clone()
+    }
+
+    /// The settings that another process on the database has otherwise, and since when.
+    pub fn differing(&self) -> Vec<(&'static str, Timestamp)> {
+        let known = self
+            .differing
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
+        known.iter().map(|(name, since)| (*name, *since)).collect()
+    }
+
+    /// Notes whether another process has this setting otherwise. Returns whether that is news.
+    pub fn differs(&self, name: &'static str, differs: bool, now: Timestamp) -> bool {
+        let mut known = self
+            .differing
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
+        let before = known.contains_key(name);
+        if !differs {
+            known.remove(name);
+        } else if !before {
+            known.insert(name, now);
+        }
+        before != differs
     }
 
     /// The names of providers and of models with settings.

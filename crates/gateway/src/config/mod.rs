@@ -8,6 +8,7 @@ mod bell;
 mod complete;
 pub mod current;
 pub mod file;
+mod media;
 mod process;
 mod provenance;
 pub mod providers;
@@ -27,9 +28,12 @@ use ipnet::IpNet;
 use serde::Serialize;
 
 pub use bell::BellConfig;
+pub use media::{BucketKey, MediaConfig, MediaStore};
 pub use process::cores;
 pub use provenance::{Identity, KeyHolder, ProvenanceRules};
-pub use settings::{CancelPolicy, Durability, LogFormat, NotifyHookBody, Settings};
+pub use settings::{
+    CancelPolicy, Delivery, Durability, Encryption, LogFormat, NotifyHookBody, Settings,
+};
 pub use webhooks::WebhookRules;
 
 use crate::config::file::Source;
@@ -152,6 +156,8 @@ pub struct Config {
     /// The first API key; one is generated and printed if `None`.
     first_key: Option<SecretSource>,
     pub bell: BellConfig,
+    /// Where files are kept.
+    pub media: MediaConfig,
     /// Who pays if a provider finishes a cancelled task.
     pub cancel_policy: CancelPolicy,
     pub log_format: LogFormat,

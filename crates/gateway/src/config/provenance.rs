@@ -1,83 +1,11 @@
 //! `[provenance]`: what results say of their origin, and who may ask.
 
-use clap::Args;
-use merge::Merge;
-use serde::{Deserialize, Serialize, Serializer};
+use serde::{Serialize, Serializer};
 use url::Url;
 
+use crate::config::settings::ProvenanceSettings;
 use crate::config::{ConfigError, wrong};
 use crate::secret::{Secret, SecretSource};
-
-/// `[provenance]`: what results say of their origin.
-#[derive(Debug, Clone, Default, Args, Deserialize, Merge)]
-#[serde(deny_unknown_fields, default)]
-#[merge(strategy = merge::option::overwrite_none)]
-pub struct ProvenanceSettings {
-    /// Certificates that sign results, PEM, the signer's first: a path, <file:PATH> or env:NAME
-    /// [default: self-made]
-    #[arg(
-        id = "provenance_certificate",
-        long = "provenance-certificate",
-        env = "MEDIAGATE_PROVENANCE_CERTIFICATE",
-        value_name = "SOURCE",
-        global = true
-    )]
-    pub certificate: Option<SecretSource>,
-    /// The certificate's key, PKCS #8 in PEM: a path, <file:PATH> or env:NAME
-    #[arg(
-        id = "provenance_key",
-        long = "provenance-key",
-        env = "MEDIAGATE_PROVENANCE_KEY",
-        value_name = "SOURCE",
-        global = true
-    )]
-    pub key: Option<SecretSource>,
-    /// Service that signs with the certificate's key, in place of a key
-    #[arg(
-        id = "provenance_signer",
-        long = "provenance-signer",
-        env = "MEDIAGATE_PROVENANCE_SIGNER",
-        value_name = "URL",
-        global = true
-    )]
-    pub signer: Option<Url>,
-    /// RFC 3161 authority that time-stamps signatures
-    #[arg(
-        id = "provenance_timestamp",
-        long = "provenance-timestamp",
-        env = "MEDIAGATE_PROVENANCE_TIMESTAMP",
-        value_name = "URL",
-        global = true
-    )]
-    pub timestamp: Option<Url>,
-    /// Watermark films that the embedded model draws [default: true]
-    #[arg(
-        id = "provenance_watermark",
-        long = "provenance-watermark",
-        env = "MEDIAGATE_PROVENANCE_WATERMARK",
-        value_name = "BOOL",
-        global = true
-    )]
-    pub watermark: Option<bool>,
-    /// Let anyone check files, without a key [default: false]
-    #[arg(
-        id = "provenance_public",
-        long = "provenance-public",
-        env = "MEDIAGATE_PROVENANCE_PUBLIC",
-        value_name = "BOOL",
-        global = true
-    )]
-    pub public: Option<bool>,
-    /// State the prompt in the credentials of results [default: false]
-    #[arg(
-        id = "provenance_prompt",
-        long = "provenance-prompt",
-        env = "MEDIAGATE_PROVENANCE_PROMPT",
-        value_name = "BOOL",
-        global = true
-    )]
-    pub prompt: Option<bool>,
-}
 
 /// The rules, complete.
 #[derive(Debug, Clone, PartialEq, Eq)]

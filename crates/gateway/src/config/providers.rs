@@ -6,6 +6,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
+use providers::adapters::fault_of_entry;
 use providers::catalogue::Catalogue;
 use providers::{Durations, Kind, Secret};
 use serde::de::{self, MapAccess, SeqAccess, Visitor};
@@ -16,8 +17,8 @@ use url::Url;
 use crate::clock::Timestamp;
 use crate::config::ConfigError;
 use crate::config::file::Source;
-use crate::model::catalog::PriceUnit;
-use crate::model::money::{Dated, Micros, Price, Schedule};
+use crate::model::money::Micros;
+use crate::model::price::{Dated, Price, PriceUnit, Schedule};
 use crate::secret::SecretSource;
 
 /// `[providers.<name>]` as written. Keys that are not common to all protocols are the protocol's
@@ -44,6 +45,8 @@ pub struct ProviderTable {
     pub job_limit: Option<Duration>,
     /// Most polls per second.
     pub max_polls: Option<u32>,
+    #[serde(default)]
+    pub results: Results,
     #[serde(flatten)]
     pub options: Map<String, Value>,
 }
@@ -66,7 +69,19 @@ pub struct ProviderConfig {
     pub job_limit: Duration,
     /// Most polls per second that this process sends.
     pub max_polls: u32,
+    pub results: Results,
     pub options: Map<String, Value>,
+}
+
+/// What becomes of the films that a provider delivers.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Results {
+    /// They are fetched, checked and kept.
+    #[default]
+    Keep,
+    /// The provider's address is passed on where it needs no credential, and nothing is fetched.
+    Link,
 }
 
 /// The default of `job_limit`.
@@ -122,6 +137,7 @@ impl ProviderTable {
             per_minute: self.per_minute,
             job_limit: self.job_limit.unwrap_or(JOB_LIMIT),
             max_polls: self.max_polls.unwrap_or(MAX_POLLS),
+            results: self.results,
             options: self.options,
         })
     }
@@ -136,7 +152,7 @@ pub(super) fn known(
     let Some(folder) = folder else {
         return Ok(embedded);
     };
-    let laid_over = embedded.with_folder(folder).map(Arc::new);
+    let laid_over = embedded.with_folder(folder, fault_of_entry).map(Arc::new);
     laid_over.map_err(|error| {
         let error = ConfigError::Value {
             key: "catalog".into(),

@@ -13,7 +13,6 @@ use serde::{Deserialize, Serialize};
 use url::Url;
 
 use crate::config::file::{Source, duration};
-use crate::config::provenance::ProvenanceSettings;
 use crate::config::providers::{ModelSettings, ProviderTable};
 use crate::config::size::ByteSize;
 use crate::secret::SecretSource;
@@ -63,6 +62,31 @@ pub enum NotifyHookBody {
     Event,
     /// The job record of the music dialect, for its clients.
     Job,
+}
+
+/// How callers get files that are in a bucket.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, ValueEnum, Deserialize, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Delivery {
+    /// Through the gateway.
+    #[default]
+    Proxy,
+    /// From the bucket, by a signed URL of minutes.
+    Redirect,
+}
+
+/// Who encrypts what is in a bucket.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum, Deserialize, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Encryption {
+    /// The store, with its own key.
+    #[value(alias = "AES256")]
+    #[serde(alias = "AES256")]
+    S3,
+    /// The store, with a key of the key service.
+    #[value(alias = "aws:kms")]
+    #[serde(alias = "aws:kms")]
+    Kms,
 }
 
 /// Settings from one source: the command line with the environment, or the file. What a source
@@ -320,6 +344,9 @@ pub struct Settings {
     #[command(flatten)]
     #[merge(strategy = Merge::merge)]
     pub bell: BellSettings,
+    #[command(flatten)]
+    #[merge(strategy = Merge::merge)]
+    pub media: MediaSettings,
     #[arg(skip)]
     #[merge(strategy = of_file)]
     pub providers: BTreeMap<String, ProviderTable>,
@@ -406,6 +433,77 @@ pub struct WebhooksSettings {
     pub proxy: Option<Url>,
 }
 
+/// `[provenance]`: what results say of their origin.
+#[derive(Debug, Clone, Default, Args, Deserialize, Merge)]
+#[serde(deny_unknown_fields, default)]
+#[merge(strategy = merge::option::overwrite_none)]
+pub struct ProvenanceSettings {
+    /// Certificates that sign results, PEM, the signer's first: a path, <file:PATH> or env:NAME
+    /// [default: self-made]
+    #[arg(
+        id = "provenance_certificate",
+        long = "provenance-certificate",
+        env = "MEDIAGATE_PROVENANCE_CERTIFICATE",
+        value_name = "SOURCE",
+        global = true
+    )]
+    pub certificate: Option<SecretSource>,
+    /// The certificate's key, PKCS #8 in PEM: a path, <file:PATH> or env:NAME
+    #[arg(
+        id = "provenance_key",
+        long = "provenance-key",
+        env = "MEDIAGATE_PROVENANCE_KEY",
+        value_name = "SOURCE",
+        global = true
+    )]
+    pub key: Option<SecretSource>,
+    /// Service that signs with the certificate's key, in place of a key
+    #[arg(
+        id = "provenance_signer",
+        long = "provenance-signer",
+        env = "MEDIAGATE_PROVENANCE_SIGNER",
+        value_name = "URL",
+        global = true
+    )]
+    pub signer: Option<Url>,
+    /// RFC 3161 authority that time-stamps signatures
+    #[arg(
+        id = "provenance_timestamp",
+        long = "provenance-timestamp",
+        env = "MEDIAGATE_PROVENANCE_TIMESTAMP",
+        value_name = "URL",
+        global = true
+    )]
+    pub timestamp: Option<Url>,
+    /// Watermark films of the embedded model; there is no watermark for sound [default: true]
+    #[arg(
+        id = "provenance_watermark",
+        long = "provenance-watermark",
+        env = "MEDIAGATE_PROVENANCE_WATERMARK",
+        value_name = "BOOL",
+        global = true
+    )]
+    pub watermark: Option<bool>,
+    /// Let anyone check files, without a key [default: false]
+    #[arg(
+        id = "provenance_public",
+        long = "provenance-public",
+        env = "MEDIAGATE_PROVENANCE_PUBLIC",
+        value_name = "BOOL",
+        global = true
+    )]
+    pub public: Option<bool>,
+    /// State the prompt in the credentials of results [default: false]
+    #[arg(
+        id = "provenance_prompt",
+        long = "provenance-prompt",
+        env = "MEDIAGATE_PROVENANCE_PROMPT",
+        value_name = "BOOL",
+        global = true
+    )]
+    pub prompt: Option<bool>,
+}
+
 /// `[personas]`.
 #[derive(Debug, Clone, Default, Args, Deserialize, Merge)]
 #[serde(deny_unknown_fields, default)]
@@ -447,4 +545,103 @@ pub struct BellSettings {
         global = true
     )]
     pub database: Option<SecretSource>,
+}
+
+/// `[media]`: where files are kept, and how callers get them.
+#[derive(Debug, Clone, Default, Args, Deserialize, Merge)]
+#[serde(deny_unknown_fields, default)]
+#[merge(strategy = merge::option::overwrite_none)]
+pub struct MediaSettings {
+    /// "folder" (in the data folder) or "<s3://bucket/prefix>" [default: folder]
+    #[arg(
+        id = "media_store",
+        long = "media-store",
+        env = "MEDIAGATE_MEDIA_STORE",
+        value_name = "STORE",
+        global = true
+    )]
+    pub store: Option<String>,
+    /// Where the bucket is, if not at AWS
+    #[arg(
+        id = "media_endpoint",
+        long = "media-endpoint",
+        env = "MEDIAGATE_MEDIA_ENDPOINT",
+        value_name = "URL",
+        global = true
+    )]
+    pub endpoint: Option<Url>,
+    /// Region of the bucket [default: `AWS_REGION`, or us-east-1]
+    #[arg(
+        id = "media_region",
+        long = "media-region",
+        env = "MEDIAGATE_MEDIA_REGION",
+        value_name = "REGION",
+        global = true
+    )]
+    pub region: Option<String>,
+    /// Whether the bucket is in the path, not in the host [default: true with an endpoint]
+    #[arg(
+        id = "media_path_style",
+        long = "media-path-style",
+        env = "MEDIAGATE_MEDIA_PATH_STYLE",
+        value_name = "BOOL",
+        global = true
+    )]
+    pub path_style: Option<bool>,
+    /// Id of the access key; also env:NAME or <file:PATH> [default: as the AWS tools find it]
+    #[arg(
+        id = "media_access_key",
+        long = "media-access-key",
+        env = "MEDIAGATE_MEDIA_ACCESS_KEY",
+        value_name = "KEY",
+        hide_env_values = true,
+        global = true
+    )]
+    pub access_key: Option<SecretSource>,
+    /// The access key's secret; also env:NAME or <file:PATH>
+    #[arg(
+        id = "media_secret_key",
+        long = "media-secret-key",
+        env = "MEDIAGATE_MEDIA_SECRET_KEY",
+        value_name = "SECRET",
+        hide_env_values = true,
+        global = true
+    )]
+    pub secret_key: Option<SecretSource>,
+    /// Who encrypts files: "s3" or "kms" [default: as the bucket is set]
+    #[arg(
+        id = "media_sse",
+        long = "media-sse",
+        env = "MEDIAGATE_MEDIA_SSE",
+        value_name = "WAY",
+        global = true
+    )]
+    pub sse: Option<Encryption>,
+    /// Key of the key service for "kms"
+    #[arg(
+        id = "media_kms_key",
+        long = "media-kms-key",
+        env = "MEDIAGATE_MEDIA_KMS_KEY",
+        value_name = "KEY",
+        global = true
+    )]
+    pub kms_key: Option<String>,
+    /// How callers get files of a bucket [default: proxy]
+    #[arg(
+        id = "media_delivery",
+        long = "media-delivery",
+        env = "MEDIAGATE_MEDIA_DELIVERY",
+        value_name = "WAY",
+        global = true
+    )]
+    pub delivery: Option<Delivery>,
+    /// Host of media URLs, when a cache stands before the gateway [default: as the request's]
+    #[arg(
+        id = "media_host",
+        long = "media-host",
+        env = "MEDIAGATE_MEDIA_HOST",
+        value_name = "HOST",
+        global = true
+    )]
+    pub host: Option<String>,
 }

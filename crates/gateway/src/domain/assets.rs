@@ -11,6 +11,7 @@ use tempfile::{NamedTempFile, TempPath};
 use tokio::io::AsyncWriteExt as _;
 
 use crate::app::Parts;
+use crate::config::MediaStore;
 use crate::config::size::ByteSize;
 use crate::engines::clip::MadeClip;
 use crate::error::{Error, ErrorCode};
@@ -79,7 +80,12 @@ pub async fn check_room(app: &Parts, account: AccountId, more_bytes: u64) -> Res
 
 /// Refuses to fill the disk beyond `disk_floor`.
 pub fn check_disk(app: &Parts) -> Result<(), Error> {
-    let disk = rustix::fs::statvfs(app.config.media_path()).map_err(Error::internal)?;
+    // With media in a bucket it is uploads on their way that fill the disk.
+    let folder = match app.config.media.store {
+        MediaStore::Folder => app.config.media_path(),
+        MediaStore::S3 { .. } => app.config.spool_path(),
+    };
+    let disk = rustix::fs::statvfs(folder).map_err(Error::internal)?;
     if disk.f_bavail.saturating_mul(disk.f_frsize) >= app.config.disk_floor.0 {
         return Ok(());
     }
@@ -105,22 +111,17 @@ fn storage_full(limit: ByteSize) -> Error {
 }
 
 /// Removes files whose records were refused. After any other error they may be in the database;
-/// upkeep finds out.
-pub async fn discard(
-    app: &Parts,
-    files: &[(AssetId, MediaType)],
-    error: &Error,
-) -> Result<(), Error> {
+/// upkeep finds out, as it does where they cannot be removed now.
+pub async fn discard(app: &Parts, files: &[(AssetId, MediaType)], error: &Error) {
     if matches!(
         error.code(),
         ErrorCode::InternalError | ErrorCode::Overloaded
     ) {
-        return Ok(());
+        return;
     }
-    for (id, media) in files {
-        app.blobs.delete(*id, *media).await?;
+    if let Err(error) = app.blobs.delete_all(files).await {
+        tracing::warn!(%error, "cannot remove files");
     }
-    Ok(())
 }
 
 fn record(
@@ -208,10 +209,9 @@ pub fn lending_address(app: &Parts, asset: &Asset) -> Option<String> {
     const TIME: Duration = Duration::from_hours(24);
     let origin = app.config.public_url.as_ref()?;
     let until = app.clock.now().plus(TIME);
-    Some(format!(
-        "{origin}{}",
-        app.signer.path(asset.id, asset.media, until)
-    ))
+    let origin = app.config.media.origin(origin);
+    let path = app.secrets.signer.path(asset.id, asset.media, until);
+    Some(format!("{origin}{path}"))
 }
 
 /// Stores a clip's files; the transaction that completes the clip inserts the records. If one

@@ -6,12 +6,11 @@ use serde_json::{Value, json};
 
 use crate::app::{App, Parts};
 use crate::clock::Timestamp;
-use crate::domain::audit::By;
 use crate::domain::operator::Operation;
 use crate::domain::{accounts, ledger};
 use crate::error::{Error, ErrorCode};
 use crate::ids::{AccountId, TaskId};
-use crate::model::account::{Account, AccountMoney, AccountRecord, ApiKey, KeyMoney};
+use crate::model::account::{AccountMoney, AccountRecord, ApiKey, KeyMoney};
 use crate::model::ledger::{Entry, EntryKind};
 use crate::model::money::{Micros, Money};
 use crate::model::submission::ToldCost;
@@ -99,19 +98,8 @@ fn told(record: &AccountRecord) -> Value {
     })
 }
 
-/// Changes an account, all or nothing. Returns its sums.
+/// Changes an account, all or nothing.
 pub async fn change(
-    app: &App,
-    account: AccountId,
-    changes: Changes,
-) -> Result<AccountMoney, Error> {
-    let operation = By::command("accounts update").into();
-    let changed = change_account(app, operation, account, changes).await?;
-    Ok(changed.money)
-}
-
-/// The same by anyone.
-pub async fn change_account(
     app: &App,
     operation: Operation<'_, AccountRecord>,
     account: AccountId,
@@ -141,17 +129,6 @@ pub struct Credited {
 
 /// Pays money in, which makes an unlimited account prepaid; a negative amount withdraws.
 pub async fn credit(
-    app: &App,
-    account: AccountId,
-    amount: Micros,
-    note: Option<String>,
-) -> Result<Credited, Error> {
-    let operation = By::command("accounts credit").into();
-    credit_account(app, operation, account, amount, note).await
-}
-
-/// The same by anyone.
-pub async fn credit_account(
     app: &App,
     operation: Operation<'_, Credited>,
     account: AccountId,
@@ -199,17 +176,6 @@ pub async fn credit_account(
 /// but never more than the task cost. Returns the task's total cost. The task's record does not
 /// change.
 pub async fn adjust(
-    app: &App,
-    task: TaskId,
-    amount: Micros,
-    note: String,
-) -> Result<Micros, Error> {
-    let operation = By::command("ledger adjust").into();
-    adjust_task(app, operation, task, amount, note).await
-}
-
-/// The same by anyone.
-pub async fn adjust_task(
     app: &App,
     operation: Operation<'_, Micros>,
     task: TaskId,
@@ -363,14 +329,7 @@ pub async fn counts(app: &Parts) -> Result<[i64; 4], Error> {
 }
 
 /// Creates an account. The handle must be new.
-pub async fn create(app: &App, handle: &str, changes: Changes) -> Result<Account, Error> {
-    let operation = By::command("accounts create").into();
-    let created = create_account(app, operation, handle, changes).await?;
-    Ok(created.account)
-}
-
-/// The same by anyone.
-pub async fn create_account(
+pub async fn create(
     app: &App,
     operation: Operation<'_, AccountRecord>,
     handle: &str,

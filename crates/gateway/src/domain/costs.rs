@@ -9,7 +9,8 @@ use providers::{Cost, Unit};
 
 use crate::clock::Timestamp;
 use crate::error::Error;
-use crate::model::money::{Micros, Quantity};
+use crate::model::money::Micros;
+use crate::model::price::Quantity;
 use crate::model::submission::{Closed, JobCost, SubmissionState};
 use crate::model::task::Task;
 use crate::store::{self, Conn};

@@ -41,7 +41,7 @@ pub struct Follower {
 
 impl Drop for Follower {
     fn drop(&mut self) {
-        self.app.feed.leave();
+        self.app.process.feed.leave();
     }
 }
 
@@ -55,7 +55,7 @@ pub enum Heard {
 /// Follows what happens from now on, or from `since` on if that is not long ago; the last seconds
 /// before it may be told again.
 pub async fn follow(app: &App, since: Option<Timestamp>) -> Result<Follower, Error> {
-    let Some((receiver, is_first)) = app.feed.join() else {
+    let Some((receiver, is_first)) = app.process.feed.join() else {
         let message = format!("At most {MOST_FOLLOWERS} streams of events may be open.");
         return Err(Error::later(ErrorCode::Overloaded, message, 5));
     };
@@ -88,7 +88,7 @@ impl Follower {
                 Err(broadcast::error::RecvError::Lagged(count)) => Ok(Heard::Missed(count)),
                 Err(broadcast::error::RecvError::Closed) => Err(Error::shutting_down()),
             },
-            () = self.app.stop.closing.cancelled() => Err(Error::shutting_down()),
+            () = self.app.process.closing.cancelled() => Err(Error::shutting_down()),
         }
     }
 }
@@ -99,13 +99,13 @@ async fn watch(app: App) {
     look.at_routes(&app);
     loop {
         tokio::time::sleep(EVERY).await;
-        if !app.feed.is_followed_or_end() {
+        if !app.process.feed.is_followed_or_end() {
             return;
         }
         match look.at_records(&app).await {
             Ok(found) => {
                 for told in found.into_iter().chain(look.at_routes(&app)) {
-                    app.feed.tell(told);
+                    app.process.feed.tell(told);
                 }
             }
             Err(error) => {
@@ -205,19 +205,20 @@ impl Look {
     /// The routes that stand differently since the last look.
     fn at_routes(&mut self, app: &App) -> Vec<Arc<Told>> {
         let now = app.clock.now();
-        let catalog = app.catalog.load_full();
+        let catalog = app.models.catalog.load_full();
         let routes = catalog.models().iter().flat_map(Model::routes);
         let mut changed = Vec::new();
         for route in routes {
             let breaker = app
+                .models
                 .upstream
                 .breaker(route, |breaker| breaker.state(now).name());
-            let note = app.upstream.note(route, |note| note.clone());
+            let note = app.models.upstream.note(route, |note| note.clone());
             let state = RouteState {
                 provider: route.provider.clone(),
                 model: route.model.clone(),
-                is_available: app.upstream.is_believed(route, now),
-                breaker: if app.upstream.is_reachable(route) {
+                is_available: app.models.upstream.is_believed(route, now),
+                breaker: if app.models.upstream.is_reachable(route) {
                     breaker
                 } else {
                     "unreachable"

@@ -26,7 +26,7 @@ use crate::store::tasks::Page;
 use crate::store::{Conn, StoreError, accounts};
 
 pub use changes::{
-    Change, Issued, change, check_models, get, issue, not_found, page, revoke_by_id, rotate,
+    Change, Issued, change, check_models, get, issue, not_found, page, revoke, rotate,
 };
 pub use uses::note_uses;
 
@@ -166,35 +166,6 @@ pub async fn find(app: &Parts, which: &str) -> Result<Found, Error> {
     })
 }
 
-/// Result of revoking a key.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Revocation {
-    /// Revoked from its next request on.
-    Done(KeyId),
-    /// It was already revoked.
-    Before,
-    /// No key has this id or prefix.
-    NoSuchKey,
-    /// The prefix matches several keys.
-    Ambiguous,
-}
-
-/// Revokes the key that [`find`] finds, by command.
-pub async fn revoke(app: &App, which: &str) -> Result<Revocation, Error> {
-    let id = match find(app, which).await? {
-        Found::One(id) => id,
-        Found::NoSuchKey => return Ok(Revocation::NoSuchKey),
-        Found::Ambiguous => return Ok(Revocation::Ambiguous),
-    };
-    let by = By::command("keys revoke").into();
-    let (_, was_valid) = revoke_by_id(app, by, id).await?;
-    Ok(if was_valid {
-        Revocation::Done(id)
-    } else {
-        Revocation::Before
-    })
-}
-
 /// The caller with this secret, if the key is valid now and from this address.
 pub async fn check(app: &Parts, secret: &str, address: IpAddr) -> Result<Caller, Error> {
     let invalid = || Error::plain(ErrorCode::InvalidApiKey, "The API key is not valid.");
@@ -233,7 +204,7 @@ pub(super) fn admit(app: &Parts, caller: Caller, address: IpAddr) -> Result<Call
             "The API key may not be used from this address.",
         ));
     }
-    app.uses.note(caller.key.id, now);
+    app.caches.uses.note(caller.key.id, now);
     Ok(caller)
 }
 

@@ -10,7 +10,8 @@ use crate::app::App;
 use crate::clock::Timestamp;
 use crate::error::{Error, ErrorCode};
 use crate::model::ledger::EntryKind;
-use crate::model::money::{Bill, Micros, Money};
+use crate::model::money::{Micros, Money};
+use crate::model::price::Bill;
 use crate::model::task::{Task, TaskState};
 use crate::store::ledger::{Change, Of, Sums};
 use crate::store::tasks::Ending;
@@ -183,7 +184,7 @@ pub async fn tell(app: &App) -> Result<(), Error> {
         .examine(|conn| store::meta::get::<i64>(conn, MISMATCHES));
     let count = u32::try_from(read.await?.unwrap_or(0)).unwrap_or(u32::MAX);
     telemetry::ledger_checked(count);
-    app.health.mismatches.store(count, Ordering::Relaxed);
+    app.process.mismatches.store(count, Ordering::Relaxed);
     Ok(())
 }
 

@@ -2,9 +2,11 @@
 //! models; no HTTP, no SQL.
 
 pub mod accounts;
+pub mod agreement;
 pub mod assets;
 pub mod audit;
 pub mod books;
+pub mod copying;
 pub mod costs;
 pub mod downloads;
 pub mod endings;

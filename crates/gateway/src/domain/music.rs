@@ -5,7 +5,6 @@ use std::sync::Arc;
 use providers::{Limits, MusicLimits, StemLimits};
 
 use crate::app::{App, Parts};
-use crate::crash;
 use crate::domain::assets;
 use crate::domain::idempotency::Visit;
 use crate::domain::provenance::mark::{self, ClipMade, Facts};
@@ -18,11 +17,11 @@ use crate::ids::{AccountId, ClipId, RequestId, TaskId};
 use crate::model::account::Caller;
 use crate::model::catalog::Model;
 use crate::model::intent::Made;
-use crate::model::money::Quantity;
 use crate::model::music::{Clip, ClipMedia, ClipOrigin, ClipState, StemGroup, plain};
+use crate::model::price::Quantity;
 use crate::model::task::{Kind, Payload, StemTarget, StemTask, StemsJob, Task};
-use crate::store;
 use crate::store::tasks::Page;
+use crate::{crash, store};
 
 /// Largest audio file.
 pub const LIMIT_BYTES: u64 = 200_000_000;
@@ -51,7 +50,7 @@ pub async fn upload(
         AudioSource::Spooled(file) => file,
         AudioSource::Address(address) => {
             let spool = app.config.spool_path();
-            let fetched = app.fetcher.fetch(&address, LIMIT_BYTES, &spool).await;
+            let fetched = app.net.fetcher.fetch(&address, LIMIT_BYTES, &spool).await;
             fetched.map_err(|error| fetch_error(error, param))?
         }
     };
@@ -109,7 +108,7 @@ pub async fn upload(
         Ok(store::clips::insert(conn, &row, 0)?)
     });
     if let Err(error) = made.await {
-        assets::discard(app, &stored, &error).await?;
+        assets::discard(app, &stored, &error).await;
         return Err(error);
     }
     crash::point("clip-uploaded");
@@ -190,7 +189,7 @@ pub async fn prepare(
     order: Separation,
     purpose: Purpose,
 ) -> Result<(NewTask, StemsJob), Error> {
-    let catalog = app.catalog.load_full();
+    let catalog = app.models.catalog.load_full();
     let asked = order
         .model
         .clone()

@@ -8,6 +8,7 @@ use crate::crash;
 use crate::domain::assets::{self, Lifetime};
 use crate::domain::idempotency::{Record, Visit};
 use crate::domain::music;
+use crate::domain::provenance::mark;
 use crate::error::{Error, ErrorCode};
 use crate::ids::{AccountId, ClipId, PersonaId};
 use crate::model::account::Caller;
@@ -106,6 +107,7 @@ async fn make(
 ) -> Result<(Persona, Asset), Error> {
     let id = PersonaId::new();
     let picture = artwork::portrait(&id.to_string(), &new.name, 512).map_err(Error::internal)?;
+    let picture = mark::portrait(app, &id.to_string(), picture).await?;
     let (media, picture) = (MediaType::Png, picture.into());
     let image = assets::keep(app, account, media, picture, Lifetime::Forever).await?;
     let upstream = match upstream::create(app, record, &new, clips).await {

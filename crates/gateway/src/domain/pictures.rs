@@ -96,7 +96,7 @@ pub async fn take(
 
 async fn fetch(app: &App, address: &str, param: &str) -> Result<Bytes, Error> {
     let spool = app.config.spool_path();
-    let fetched = app.fetcher.fetch(address, LIMIT_BYTES, &spool).await;
+    let fetched = app.net.fetcher.fetch(address, LIMIT_BYTES, &spool).await;
     let file = fetched.map_err(|error| fetch_error(error, param))?;
     let bytes = tokio::fs::read(&file).await.map_err(Error::internal)?;
     Ok(bytes.into())

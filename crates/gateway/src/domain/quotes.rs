@@ -14,7 +14,8 @@ use crate::error::Error;
 use crate::ids::RequestId;
 use crate::model::account::Caller;
 use crate::model::catalog::{EMBEDDED, Route};
-use crate::model::money::{Micros, Price, Quantity, Tariff};
+use crate::model::money::Micros;
+use crate::model::price::{Price, Quantity, Tariff};
 use crate::store;
 use crate::upstream::route;
 
@@ -165,7 +166,7 @@ fn of_route(app: &App, route: &Route, tariff: &Tariff, count: u32) -> RouteQuote
         model: route.model.clone(),
         price,
         cost: cost(price, tariff.asked, count),
-        available: app.upstream.is_up(route, app.clock.now()),
+        available: app.models.upstream.is_up(route, app.clock.now()),
     }
 }
 

@@ -3,6 +3,7 @@
 use std::time::{Duration, Instant};
 
 use crate::app::App;
+use crate::clock::Timestamp;
 use crate::config::{Database, Durability};
 use crate::error::{Error, ErrorCode};
 use crate::store::StoreError;
@@ -19,7 +20,7 @@ static ROOM: [u8; 64 * 1024] = [0; 64 * 1024];
 
 /// What is away now, while it can serve all the same; an error when it cannot.
 pub async fn check(app: &App) -> Result<Vec<&'static str>, Error> {
-    if app.stop.draining.is_cancelled() || app.stop.closing.is_cancelled() {
+    if app.process.draining.is_cancelled() || app.process.closing.is_cancelled() {
         return Err(Error::shutting_down());
     }
     let (answers, writable) = tokio::join!(answers(app), is_writable(app));
@@ -27,7 +28,8 @@ pub async fn check(app: &App) -> Result<Vec<&'static str>, Error> {
         if app.store.silence() > SILENCE {
             return Err(unready("The database does not answer."));
         }
-        return Ok(vec!["database"]);
+        let media = app.blobs.is_away().then_some("media");
+        return Ok(["database"].into_iter().chain(media).collect());
     }
     if !writable {
         return Err(unready(
@@ -37,7 +39,21 @@ pub async fn check(app: &App) -> Result<Vec<&'static str>, Error> {
     if app.config.durability == Durability::Replicated && !is_replicated(app).await {
         return Err(unready("The database has no synchronous standby."));
     }
-    Ok(Vec::new())
+    Ok(app.blobs.is_away().then_some("media").into_iter().collect())
+}
+
+/// What is away, of what [`check`] found and what one can do without, and since when.
+pub fn away(app: &App, found: &[&'static str]) -> Vec<(&'static str, Timestamp)> {
+    let now = app.clock.now();
+    let found = found.iter().map(|name| {
+        let media = app.blobs.away_since().filter(|_| *name == "media");
+        let silence = media.map_or_else(|| app.store.silence(), |since| since.elapsed());
+        (*name, now.minus(silence))
+    });
+    let mut away: Vec<_> = found.collect();
+    let silent = app.bell.silent_since();
+    away.extend(silent.map(|since| ("bell", now.minus(since.elapsed()))));
+    away
 }
 
 /// Updates the metric that says whether losing the database's machine would lose no data.
@@ -57,7 +73,7 @@ async fn answers(app: &App) -> bool {
 
 /// Whether the database and the data folder accept writes.
 async fn is_writable(app: &App) -> bool {
-    let mut known = app.health.writable.lock().await;
+    let mut known = app.process.writable.lock().await;
     if let Some((at, is_writable)) = *known
         && at.elapsed() < HOLDS
     {

@@ -37,7 +37,7 @@ pub struct Standing {
 /// Every route in the settings, by provider and model.
 pub async fn all(app: &App) -> Result<Vec<Standing>, Error> {
     let mut standings: Vec<Standing> = Vec::new();
-    let catalog = app.catalog.load_full();
+    let catalog = app.models.catalog.load_full();
     for model in catalog.models() {
         for route in model.routes() {
             let same = |one: &&mut Standing| {
@@ -218,7 +218,7 @@ fn told(note: &RouteNote) -> Value {
 /// Reads again what holds for every process.
 pub async fn refresh(app: &Parts) -> Result<(), Error> {
     let notes = read_notes(app).await?;
-    app.upstream.know(notes.into_iter().collect());
+    app.models.upstream.know(notes.into_iter().collect());
     Ok(())
 }
 
@@ -231,7 +231,7 @@ pub async fn failed(app: &App, route: &Route, error: &ProviderError) {
         message: error.message.chars().take(LONGEST).collect(),
         at: now,
     };
-    app.upstream.note(route, |note| {
+    app.models.upstream.note(route, |note| {
         note.error = Some(kept.clone());
         if refuses_key && note.refused_at.is_none() {
             note.refused_at = Some(now);
@@ -248,6 +248,7 @@ pub async fn failed(app: &App, route: &Route, error: &ProviderError) {
 /// A provider took an order by this route: it accepts the key.
 pub async fn took(app: &App, route: &Route) {
     if app
+        .models
         .upstream
         .note(route, |note| note.refused_at.take())
         .is_none()

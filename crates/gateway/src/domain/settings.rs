@@ -5,6 +5,7 @@ use serde_json::{Value, json};
 use crate::app::App;
 use crate::config::Settings;
 use crate::config::current::Reload;
+use crate::domain::agreement;
 use crate::domain::audit::By;
 use crate::error::Error;
 
@@ -14,8 +15,13 @@ pub async fn reload(app: &App, settings: &Settings) -> Result<(), Error> {
     let path = settings.config.as_deref();
     let file = path.and_then(|path| Some(path.file_name()?.to_string_lossy().into_owned()));
     let before = told(app);
-    let (reloaded, overrides) = (app.clone(), settings.clone());
-    let done = app.compute(move || reloaded.reload(&overrides)).await?;
+    let (parts, settings) = (app.clone(), settings.clone());
+    let done = app
+        .compute(move || {
+            let now = parts.clock.now();
+            parts.models.reload(&settings, &parts.config, now)
+        })
+        .await?;
     let error = done.as_ref().err().map(|error| {
         let text = error.to_string();
         match (path, &file) {
@@ -24,6 +30,9 @@ pub async fn reload(app: &App, settings: &Settings) -> Result<(), Error> {
             _ => text,
         }
     });
+    if let Err(error) = agreement::compare(app).await {
+        tracing::warn!(inside = ?error.inside(), "the settings are not compared with others'");
+    }
     match &done {
         Ok(()) => tracing::info!("models, prices and providers were read anew"),
         Err(error) => {
@@ -31,7 +40,7 @@ pub async fn reload(app: &App, settings: &Settings) -> Result<(), Error> {
         }
     }
     let now = app.clock.now();
-    app.settings.reloaded(Reload {
+    app.models.settings.reloaded(Reload {
         at: now,
         error: error.clone(),
     });
@@ -50,6 +59,6 @@ pub async fn reload(app: &App, settings: &Settings) -> Result<(), Error> {
 }
 
 fn told(app: &App) -> Value {
-    let [providers, models] = app.settings.names();
+    let [providers, models] = app.models.settings.names();
     json!({"providers": providers, "models": models})
 }

@@ -12,8 +12,8 @@ use crate::error::{Error, ErrorCode};
 use crate::ids::{ClipId, PersonaId, RequestId};
 use crate::model::account::Caller;
 use crate::model::catalog::Model;
-use crate::model::money::Quantity;
 use crate::model::music::{Clip, ClipOrigin, ClipState};
+use crate::model::price::Quantity;
 use crate::model::task::{Kind, Payload, SongJob, Task};
 use crate::store;
 
@@ -151,7 +151,7 @@ pub fn clip(task: &Task, id: ClipId, title: &str) -> Clip {
 
 /// The model that does this task, by the requested name if there is one, and that name.
 fn choose(app: &App, caller: &Caller, order: &SongOrder) -> Result<(Model, String), Error> {
-    let catalog = app.catalog.load_full();
+    let catalog = app.models.catalog.load_full();
     let does = |model: &&Model| tasks_of(model).any(|task| task == order.task);
     let usable = || {
         catalog

@@ -9,7 +9,6 @@ use tracing::Instrument as _;
 
 use crate::app::{App, Parts};
 use crate::config::size::ByteSize;
-use crate::crash;
 use crate::domain::assets::{self, sha256_hex};
 use crate::domain::idempotency::Visit;
 use crate::domain::ledger;
@@ -19,12 +18,13 @@ use crate::model::account::{ApiKey, Caller};
 use crate::model::catalog::{EMBEDDED, Maker, Model, Route};
 use crate::model::intent::{Made, StoredAnswer};
 use crate::model::media::Asset;
-use crate::model::money::{Micros, Money, Quantity};
+use crate::model::money::{Micros, Money};
 use crate::model::music::Clip;
+use crate::model::price::Quantity;
 use crate::model::task::{Payload, Task, TaskState};
 use crate::records::Base;
 use crate::store::{self, Conn};
-use crate::telemetry;
+use crate::{crash, telemetry};
 
 /// A task to accept.
 #[derive(Debug, Clone)]
@@ -83,7 +83,7 @@ pub async fn accept(
         accepting.done(&written);
         if let Err(error) = &written {
             let files = draft.assets.iter().map(|asset| (asset.id, asset.media));
-            assets::discard(&app, &files.collect::<Vec<_>>(), error).await?;
+            assets::discard(&app, &files.collect::<Vec<_>>(), error).await;
         }
         written?;
         let tasks = Arc::unwrap_or_clone(draft).tasks;
@@ -199,7 +199,7 @@ pub enum Purpose {
 
 /// Refuses work for a model whose routes are all down.
 pub fn check_available(app: &Parts, model: &Model) -> Result<(), Error> {
-    if app.upstream.is_available(model, app.clock.now()) {
+    if app.models.upstream.is_available(model, app.clock.now()) {
         return Ok(());
     }
     let message = format!(

@@ -260,7 +260,7 @@ pub async fn wait(
         tokio::select! {
             () = listener.changed(task.event_seq) => {}
             () = tokio::time::sleep_until(deadline) => {}
-            () = app.stop.closing.cancelled() => return Err(Error::shutting_down().of_task(id)),
+            () = app.process.closing.cancelled() => return Err(Error::shutting_down().of_task(id)),
         }
     }
 }
@@ -291,7 +291,7 @@ pub async fn next_events(
         tokio::select! {
             // The task may have been read after an event that was not.
             () = listener.changed(newest) => {}
-            () = app.stop.closing.cancelled() => return Err(Error::shutting_down().of_task(id)),
+            () = app.process.closing.cancelled() => return Err(Error::shutting_down().of_task(id)),
         }
     }
 }
@@ -392,4 +392,18 @@ pub async fn usual_time(app: &Parts, model: &str) -> Result<Option<Duration>, Er
     let time = median_time(app, model).await?;
     app.caches.usual_times.insert(model.to_owned(), time);
     Ok(time)
+}
+
+/// Counts the tasks that nobody has taken up, for the metric.
+pub async fn count_waiting(app: &Parts) {
+    /// More is not told apart.
+    const MOST: u32 = 10_000;
+    let now = app.clock.now();
+    let counted: Result<u32, StoreError> = app
+        .store
+        .examine(move |conn| store::tasks::count_waiting(conn, now, MOST))
+        .await;
+    if let Ok(waiting) = counted {
+        telemetry::tasks_waiting(waiting);
+    }
 }

@@ -7,16 +7,15 @@ mod order;
 use providers::VideoLimits;
 
 use crate::app::{App, Parts};
-use crate::domain::assets;
 use crate::domain::pictures::{self, Picture};
 use crate::domain::submit::{self, Draft, NewTask, Purpose};
-use crate::domain::tasks;
+use crate::domain::{assets, tasks};
 use crate::engines::animatic_engine;
 use crate::error::{Error, ErrorCode};
 use crate::ids::{AccountId, RequestId, TaskId};
 use crate::model::account::Caller;
 use crate::model::catalog::{Engine, Maker, Model};
-use crate::model::money::Quantity;
+use crate::model::price::Quantity;
 use crate::model::task::{Kind, Output, Payload, Task, VideoJob};
 use crate::store;
 
@@ -68,7 +67,7 @@ pub async fn prepare(
     order: &VideoOrder,
     purpose: Purpose,
 ) -> Result<(Vec<NewTask>, Vec<Picture>), Error> {
-    let catalog = app.catalog.load_full();
+    let catalog = app.models.catalog.load_full();
     let asked = order
         .model
         .clone()
@@ -240,7 +239,12 @@ pub async fn delete(app: &App, task: &Task) -> Result<(), Error> {
     let written = app.store.write(move |conn| -> Result<(), Error> {
         store::tasks::mark_deleted(conn, id, account, now)?;
         let task = store::tasks::by_id(conn, id, account)?;
-        if let Some(Output::VideoV1(mut output)) = task.and_then(|task| task.output) {
+        let output = task.and_then(|task| task.output);
+        if let Some(Output::LinkV1(mut link)) = output {
+            link.expires_at_micros = Some(now.micros());
+            link.url.clear();
+            store::tasks::set_output(conn, id, &Output::LinkV1(link))?;
+        } else if let Some(Output::VideoV1(mut output)) = output {
             let files = [Some(output.video), output.poster, output.sheet];
             for file in files.into_iter().flatten() {
                 store::assets::expire(conn, file, account, now)?;

@@ -6,6 +6,7 @@ use animatic::{
 
 use providers::{Durations, Limits, Pictures, VideoLimits};
 
+use crate::engines::label::Label;
 use crate::engines::retouch::{Retoucher, Touch};
 use crate::engines::{EngineError, Watch, likeness};
 use crate::model::catalog::{Engine, Maker, Model};
@@ -91,6 +92,9 @@ pub fn milliseconds(seconds: f64) -> u64 {
     (seconds * 1000.0).round() as u64
 }
 
+/// Of posters and sheets, from 1 to 100.
+const JPEG_QUALITY: u8 = 88;
+
 /// A finished video.
 pub struct Made {
     pub mp4: Vec<u8>,
@@ -154,9 +158,17 @@ pub fn make(
         other => EngineError::Broken(other.to_string()),
     })?;
     let broken = |error: animatic::picture::WriteError| EngineError::Broken(error.to_string());
+    // The poster is often what people see first.
+    let jpeg = |picture: &Picture| {
+        if touch.label {
+            Label::draw_on(picture).to_jpeg(JPEG_QUALITY)
+        } else {
+            picture.to_jpeg(JPEG_QUALITY)
+        }
+    };
     Ok(Made {
-        poster: video.poster_jpeg().map_err(broken)?,
-        sheet: video.sheet_jpeg().map_err(broken)?,
+        poster: jpeg(video.poster()).map_err(broken)?,
+        sheet: jpeg(&video.sheet()).map_err(broken)?,
         width: video.width,
         height: video.height,
         milliseconds: milliseconds(video.seconds),

@@ -67,14 +67,14 @@ const BROKEN: &str = "the file's container is broken";
 const CUT: &str = "the file ends before its video does";
 
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Content {
-    pub(super) kind: [u8; 4],
-    pub(super) start: u64,
-    pub(super) end: u64,
+struct Content {
+    kind: [u8; 4],
+    start: u64,
+    end: u64,
 }
 
 impl Content {
-    pub(super) fn length(&self) -> u64 {
+    fn length(&self) -> u64 {
         self.end - self.start
     }
 }
@@ -101,15 +101,14 @@ struct Fragments {
     duration: u64,
 }
 
-/// Reads boxes.
-pub(super) struct Reader {
+struct Reader {
     file: File,
     size: u64,
     boxes: u32,
 }
 
 impl Reader {
-    pub(super) fn open(path: &Path) -> Result<Self, &'static str> {
+    fn open(path: &Path) -> Result<Self, &'static str> {
         let open = || -> std::io::Result<_> {
             let file = File::open(path)?;
             let size = file.metadata()?.len();
@@ -123,27 +122,8 @@ impl Reader {
         })
     }
 
-    /// The file as if it were a box.
-    pub(super) fn whole(&self) -> Content {
-        Content {
-            kind: *b"file",
-            start: 0,
-            end: self.size,
-        }
-    }
-
-    /// A part of the file, whose length the caller has limited.
-    pub(super) fn part(&self, at: u64, length: u64) -> Result<Vec<u8>, &'static str> {
-        if at.checked_add(length).is_none_or(|end| end > self.size) {
-            return Err(CUT);
-        }
-        let mut part = vec![0; usize::try_from(length).map_err(|_| BROKEN)?];
-        let read = self.file.read_exact_at(&mut part, at);
-        read.map(|()| part).map_err(|_| UNREADABLE)
-    }
-
     /// The box at `at`, in a box that ends at `end`.
-    pub(super) fn next(&mut self, at: u64, end: u64) -> Result<Option<Content>, &'static str> {
+    fn next(&mut self, at: u64, end: u64) -> Result<Option<Content>, &'static str> {
         // Too short for a box, or zeros: padding.
         if end.saturating_sub(at) < 8 {
             return Ok(None);
@@ -176,7 +156,7 @@ impl Reader {
     }
 
     /// The 32-bit number at `at` in a box.
-    pub(super) fn number(&self, from: Content, at: u64) -> Result<u32, &'static str> {
+    fn number(&self, from: Content, at: u64) -> Result<u32, &'static str> {
         if from.length() < at + 4 {
             return Err(BROKEN);
         }
@@ -184,7 +164,7 @@ impl Reader {
     }
 
     /// Calls `visit` for each child box.
-    pub(super) fn each(
+    fn each(
         &mut self,
         within: Content,
         visit: &mut dyn FnMut(&mut Self, Content) -> Result<(), &'static str>,

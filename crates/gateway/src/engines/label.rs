@@ -1,65 +1,137 @@
 //! The visible label of a film: "AI" in a corner, for people.
+//!
+//! It is drawn after the basic one of the icons that the European Commission published with its Code
+//! of Practice: a disk with the letters in it. The upper right corner is where the Code suggests it.
 
-use animatic::Planes;
+use animatic::{Picture, Planes};
 
 /// What a screen reader says in its place.
-pub const TEXT: &str = "Label in the lower right corner: AI. This video was made with AI.";
+pub const TEXT: &str = "Label in the upper right corner: AI. This video was made with AI.";
 
-/// The letters, a bit for each point, the first on the left.
-const LETTERS: [u16; 7] = [
-    0b00_1110_0011_1110,
-    0b01_0001_0000_1000,
-    0b01_0001_0000_1000,
-    0b01_1111_0000_1000,
-    0b01_0001_0000_1000,
-    0b01_0001_0000_1000,
-    0b01_0001_0011_1110,
+/// The icon's side in the units of its outlines.
+const SIDE: f32 = 200.0;
+/// The outlines of the letters; what lies in two of them is cut out.
+const OUTLINES: [&[(f32, f32)]; 4] = [
+    // The A, with its feet.
+    &[
+        (70.0, 61.0),
+        (91.0, 61.0),
+        (119.0, 138.5),
+        (98.0, 138.5),
+        (63.0, 138.5),
+        (42.0, 138.5),
+    ],
+    // The hole in it.
+    &[(80.5, 79.0), (91.0, 109.0), (70.0, 109.0)],
+    // The gap between its feet.
+    &[(67.5, 124.5), (93.5, 124.5), (98.0, 138.5), (63.0, 138.5)],
+    // The I.
+    &[(128.5, 61.0), (148.5, 61.0), (148.5, 138.5), (128.5, 138.5)],
 ];
-const COLUMNS: usize = 14;
-/// Rows of the box: the letters and two above and below.
-const ROWS: usize = LETTERS.len() + 4;
-const DARK: u8 = 24;
-const LIGHT: u8 = 230;
+/// Samples of a pixel, each way.
+const SAMPLES: u8 = 4;
+const DARK: u8 = 16;
+const LIGHT: u8 = 235;
 const GREY: u8 = 128;
 
-/// Draws it into a frame.
-pub(super) fn draw(planes: &mut Planes<'_>) {
-    let (width, height) = (planes.width, planes.height);
-    // Even, so that chroma, at half the size, ends where luma does.
-    let point = (width.min(height) / 160).max(1) * 2;
-    let (wide, high) = (COLUMNS * point, ROWS * point);
-    let margin = point * 2;
-    let (Some(left), Some(top)) = (
-        width.checked_sub(wide + margin),
-        height.checked_sub(high + margin),
-    ) else {
-        return;
-    };
-    let (left, top) = (left & !1, top & !1);
-    for (row, line) in planes
-        .luma
-        .chunks_mut(width)
-        .skip(top)
-        .take(high)
-        .enumerate()
-    {
-        let letters = (row / point)
-            .checked_sub(2)
-            .and_then(|row| LETTERS.get(row));
-        let pixels = line.iter_mut().skip(left).take(wide).enumerate();
-        for (column, luma) in pixels {
-            let bit = COLUMNS - 1 - column / point;
-            let is_lit = letters.is_some_and(|bits| bits >> bit & 1 == 1);
-            *luma = if is_lit { LIGHT } else { DARK };
-        }
+/// The icon at the size for a frame.
+pub(super) struct Label {
+    /// Pixels from the left and from above.
+    left: usize,
+    top: usize,
+    side: usize,
+    /// For each of its pixels how much of it the disk covers, and how much of it the letters.
+    cover: Vec<(u8, u8)>,
+}
+
+impl Label {
+    /// `None` if there is no room for it.
+    pub(super) fn new(width: usize, height: usize) -> Option<Self> {
+        // Even, so that chroma, at half the size, ends where luma does.
+        let side = width.min(height) / 9 & !1;
+        let margin = side / 4 & !1;
+        let left = width.checked_sub(side + margin)? & !1;
+        let cover = (0..side * side).map(|at| covered(at % side, at / side, side));
+        (side >= 8).then(|| Self {
+            left,
+            top: margin,
+            side,
+            cover: cover.collect(),
+        })
     }
-    for plane in [&mut *planes.blue, &mut *planes.red] {
-        for line in plane.chunks_mut(width / 2).skip(top / 2).take(high / 2) {
-            for chroma in line.iter_mut().skip(left / 2).take(wide / 2) {
-                *chroma = GREY;
+
+    /// Draws it into a frame of the size it was made for.
+    pub(super) fn draw(&self, planes: &mut Planes<'_>) {
+        let width = planes.width;
+        let lines = planes.luma.chunks_mut(width).skip(self.top);
+        for (line, cover) in lines.zip(self.cover.chunks(self.side)) {
+            for (luma, cover) in line.iter_mut().skip(self.left).zip(cover) {
+                *luma = mix(*luma, DARK, LIGHT, *cover);
+            }
+        }
+        for plane in [&mut *planes.blue, &mut *planes.red] {
+            let lines = plane.chunks_mut(width / 2).skip(self.top / 2);
+            for (line, cover) in lines.zip(self.cover.chunks(self.side).step_by(2)) {
+                let pixels = line.iter_mut().skip(self.left / 2);
+                for (chroma, cover) in pixels.zip(cover.iter().step_by(2)) {
+                    *chroma = mix(*chroma, GREY, GREY, *cover);
+                }
             }
         }
     }
+
+    /// Draws it into a picture; one that has no room for it stays as it is.
+    pub(super) fn draw_on(picture: &Picture) -> Picture {
+        let (width, height) = picture.size();
+        let Some(label) = Self::new(width as usize, height as usize) else {
+            return picture.clone();
+        };
+        let mut rgb = picture.rgb().to_vec();
+        let lines = rgb.chunks_mut(width as usize * 3).skip(label.top);
+        for (line, cover) in lines.zip(label.cover.chunks(label.side)) {
+            for (pixel, cover) in line.chunks_mut(3).skip(label.left).zip(cover) {
+                for value in pixel {
+                    *value = mix(*value, 0, u8::MAX, *cover);
+                }
+            }
+        }
+        Picture::from_rgb(width, height, rgb).unwrap_or_else(|| picture.clone())
+    }
+}
+
+fn mix(under: u8, dark: u8, light: u8, (disk, letters): (u8, u8)) -> u8 {
+    let all = i32::from(SAMPLES * SAMPLES);
+    let blend = |from: u8, to: u8, part: u8| {
+        let step = (i32::from(to) - i32::from(from)) * i32::from(part) / all;
+        u8::try_from(i32::from(from) + step).unwrap_or(to)
+    };
+    blend(blend(under, dark, disk), light, letters)
+}
+
+/// How many samples of a pixel lie in the disk, and how many in the letters.
+#[expect(clippy::cast_precision_loss, reason = "coordinates of pixels")]
+fn covered(x: usize, y: usize, side: usize) -> (u8, u8) {
+    let unit = SIDE / side as f32;
+    let (mut disk, mut letters) = (0, 0);
+    for sample in 0..SAMPLES * SAMPLES {
+        let within = |at: u8| (f32::from(at) + 0.5) / f32::from(SAMPLES);
+        let x = (x as f32 + within(sample % SAMPLES)) * unit;
+        let y = (y as f32 + within(sample / SAMPLES)) * unit;
+        let (to_left, to_top) = (x - SIDE / 2.0, y - SIDE / 2.0);
+        disk += u8::from(to_left * to_left + to_top * to_top < SIDE * SIDE / 4.0);
+        let inside = OUTLINES.iter().filter(|outline| contains(outline, x, y));
+        letters += u8::from(inside.count() % 2 == 1);
+    }
+    (disk, letters)
+}
+
+/// Whether a point lies in an outline: a ray from it crosses that an odd number of times.
+fn contains(outline: &[(f32, f32)], x: f32, y: f32) -> bool {
+    let next = outline.iter().cycle().skip(1);
+    let crossed = outline.iter().zip(next).filter(|((ax, ay), (bx, by))| {
+        (*ay > y) != (*by > y) && x < (bx - ax) * (y - ay) / (by - ay) + ax
+    });
+    crossed.count() % 2 == 1
 }
 
 #[cfg(test)]
@@ -71,7 +143,11 @@ mod tests {
         for (width, height) in [(1280, 720), (720, 1280), (320, 240), (16, 16)] {
             let mut luma = vec![100; width * height];
             let (mut blue, mut red) = (vec![90; width * height / 4], vec![90; width * height / 4]);
-            draw(&mut Planes {
+            let Some(label) = Label::new(width, height) else {
+                assert_eq!(width, 16, "there is no room for it");
+                continue;
+            };
+            label.draw(&mut Planes {
                 width,
                 height,
                 luma: &mut luma,
@@ -80,17 +156,38 @@ mod tests {
             });
             let changed = |x: usize, y: usize| luma[y * width + x] != 100;
             let count = luma.iter().filter(|luma| **luma != 100).count();
-            if width == 16 {
-                assert_eq!(count, 0, "there is no room for it");
-                continue;
-            }
-            assert!(count > 0 && count < width * height / 20, "{count}");
-            assert!((0..height / 2).all(|y| (0..width).all(|x| !changed(x, y))));
+            assert!(count > 0 && count < width * height / 50, "{count}");
+            assert!((height / 2..height).all(|y| (0..width).all(|x| !changed(x, y))));
+            assert!((0..height).all(|y| (0..width / 2).all(|x| !changed(x, y))));
             assert!(luma.contains(&LIGHT) && luma.contains(&DARK));
-            assert_eq!(
-                blue.into_iter().filter(|blue| *blue == GREY).count() * 4,
-                count
-            );
+            assert!(blue.contains(&GREY) && blue == red);
         }
+    }
+
+    #[test]
+    fn the_letters_are_light_in_a_dark_disk() {
+        let grey = Picture::from_rgb(900, 900, vec![100; 900 * 900 * 3]).unwrap();
+        let label = Label::new(900, 900).unwrap();
+        let drawn = Label::draw_on(&grey);
+        let at = |x: f32, y: f32| {
+            #[expect(
+                clippy::cast_possible_truncation,
+                clippy::cast_sign_loss,
+                reason = "small"
+            )]
+            let pixel = |at: f32| (at / 2.0) as usize;
+            drawn.rgb()[((label.top + pixel(y)) * 900 + label.left + pixel(x)) * 3]
+        };
+        // The I; a foot, the hole and the gap of the A; the disk beside it; what is outside.
+        let found = [
+            (138.0, 100.0),
+            (50.0, 134.0),
+            (80.0, 100.0),
+            (80.0, 133.0),
+            (20.0, 100.0),
+            (3.0, 3.0),
+        ];
+        let found = found.map(|(x, y)| at(x, y));
+        assert_eq!(found, [255, 255, 0, 0, 0, 100]);
     }
 }

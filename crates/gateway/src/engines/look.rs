@@ -1,4 +1,5 @@
-//! Looks at a film for what it is known by: its fingerprint, and a watermark of this deployment.
+//! Looks at a film for what it is known by, its fingerprint and a watermark of this deployment, and
+//! for a poster.
 //!
 //! The decoder is C++ and the film may be anybody's: [`child::look`](super::child::look) runs it in
 //! a process of its own.
@@ -16,10 +17,36 @@ use crate::engines::{Watch, likeness};
 use crate::model::provenance::Likeness;
 use crate::origin::WatermarkKey;
 
-/// Frames that are decoded: two minutes at 25 a second.
-const MOST_FRAMES: u32 = 3000;
 /// Frames in which the watermark is looked for.
 const SEARCHED: u32 = 240;
+/// From 1 to 100.
+const POSTER_QUALITY: u8 = 82;
+
+/// What a film is looked at for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Glance {
+    /// Somebody asks what it is: two minutes at 25 frames a second, and the watermark.
+    Check,
+    /// It is kept: how it begins, and its first frame as a poster.
+    Keep,
+}
+
+impl Glance {
+    const fn frames(self) -> u32 {
+        match self {
+            Self::Check => 3000,
+            Self::Keep => 300,
+        }
+    }
+
+    /// Frames of the fingerprint, one for each second.
+    const fn seconds(self) -> usize {
+        match self {
+            Self::Check => usize::MAX,
+            Self::Keep => 5,
+        }
+    }
+}
 
 /// What was found.
 #[derive(Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -49,42 +76,102 @@ pub fn can_be_tried(file: &Path) -> Result<(), String> {
     playback::can_be_tried(BufReader::new(file)).map_err(|error| error.to_string())
 }
 
-/// Decodes the film. Blocks until it is done or stopped.
-pub fn look(file: &Path, keys: &[WatermarkKey], watch: &Watch) -> Looked {
+/// Decodes the film. Blocks until it is done or stopped. The poster is a JPEG file.
+pub fn look(
+    file: &Path,
+    glance: Glance,
+    keys: &[WatermarkKey],
+    watch: &Watch,
+) -> (Looked, Option<Vec<u8>>) {
     let file = match File::open(file) {
         Ok(file) => BufReader::new(file),
-        Err(error) => return Looked::nothing(error.to_string()),
+        Err(error) => return (Looked::nothing(error.to_string()), None),
     };
     let mut print = VideoPrint::default();
-    let mut detector: Option<Detector> = None;
+    let (mut detector, mut poster) = (None, None);
     let mut seconds = 0.0;
-    let mut visit = |luma: playback::Luma<'_>| {
-        if luma.number == 0 {
-            detector = Detector::new(luma.width, luma.height).ok();
+    let mut visit = |frame: playback::Frame<'_>| {
+        if frame.number == 0 {
+            match glance {
+                Glance::Check => detector = Detector::new(frame.width, frame.height).ok(),
+                Glance::Keep => poster = frame.picture(),
+            }
         }
-        if luma.number < SEARCHED
+        if frame.number < SEARCHED
             && let Some(detector) = &mut detector
         {
             // A frame of another size is no part of what was marked.
-            let _ = detector.add(luma.bytes, luma.stride);
+            let _ = detector.add(frame.luma, frame.stride);
         }
-        if f64::from(luma.number) >= seconds * luma.per_second {
+        if f64::from(frame.number) >= seconds * frame.per_second {
             seconds += 1.0;
             // A frame that is too small says nothing.
-            let _ = print.add(luma.bytes, luma.width, luma.height, luma.stride);
+            let _ = print.add(frame.luma, frame.width, frame.height, frame.stride);
         }
-        !watch.is_stopped()
+        print.seconds() < glance.seconds() && !watch.is_stopped()
     };
-    let played = playback::play(file, MOST_FRAMES, &mut visit);
-    let mark = detector.and_then(|detector| {
+    let played = playback::play(file, glance.frames(), &mut visit);
+    let mark = detector.and_then(|detector: Detector| {
         let keys = keys.iter().filter_map(WatermarkKey::key);
         let mut found = keys.filter_map(|key| detector.read(&key));
         found.next().map(|found| (found.key_id, found.media_id))
     });
-    Looked {
+    let looked = Looked {
         kept: likeness::of_video(&print),
         asked: likeness::of_asked_video(&print),
         mark,
         why: played.err().map(|error| error.to_string()),
+    };
+    let poster = poster.and_then(|picture| picture.to_jpeg(POSTER_QUALITY).ok());
+    (looked, poster)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Write as _;
+
+    use animatic::{Asked, Control, Direction, Options, Request};
+
+    use super::*;
+
+    fn film() -> Vec<u8> {
+        let prompt = "a lake";
+        let asked = Asked {
+            size: Some((480, 480)),
+            seconds: Some(1.0),
+            ..Asked::default()
+        };
+        let options = Options::resolve(&asked, &Direction::parse(prompt)).unwrap();
+        let request = Request {
+            picture: None,
+            prompt,
+            options,
+        };
+        animatic::make(&request, &mut Control::unattended())
+            .unwrap()
+            .mp4
+    }
+
+    fn seen(file: &[u8]) -> (Looked, Option<Vec<u8>>) {
+        let mut on_disk = tempfile::NamedTempFile::new().unwrap();
+        on_disk.write_all(file).unwrap();
+        look(on_disk.path(), Glance::Keep, &[], &Watch::default())
+    }
+
+    #[test]
+    fn a_film_that_is_kept_has_a_print_and_a_poster_and_a_broken_one_neither() {
+        let film = film();
+        let (looked, poster) = seen(&film);
+        assert_eq!(poster.unwrap()[..2], [0xff, 0xd8]);
+        assert!(looked.why.is_none() && !looked.kept.keys.is_empty());
+        let (looked, poster) = seen(b"no film");
+        assert!(looked.why.is_some() && looked.kept.video.is_none() && poster.is_none());
+        // Whatever is broken, nothing worse comes of it than seeing nothing.
+        for at in (0..film.len()).step_by(film.len() / 100) {
+            let mut broken = film.clone();
+            broken[at] ^= 0xff;
+            drop(seen(&broken));
+            drop(seen(&film[..at]));
+        }
     }
 }

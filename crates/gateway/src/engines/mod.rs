@@ -12,10 +12,10 @@ pub mod label;
 pub mod likeness;
 pub mod look;
 pub mod own_models;
-pub mod poster;
 pub mod retouch;
 pub mod stems_engine;
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
 
 use crate::model::catalog::{Engine, Maker, Model};
@@ -70,6 +70,17 @@ impl Watch {
         if self.progress.fetch_max(percent, Ordering::Relaxed) < percent {
             self.is_guess.store(is_guess, Ordering::Relaxed);
         }
+    }
+
+    /// Stops the engine when nobody waits for it any more.
+    pub fn stop_on_drop(self: &Arc<Self>) -> impl Drop + use<> {
+        struct Stopping(Arc<Watch>);
+        impl Drop for Stopping {
+            fn drop(&mut self) {
+                self.0.stop();
+            }
+        }
+        Stopping(self.clone())
     }
 
     pub fn stop(&self) {

@@ -6,7 +6,7 @@ use provenance::fingerprint::video::VideoPrint;
 use provenance::watermark::Embedder;
 use serde::{Deserialize, Serialize};
 
-use crate::engines::label;
+use crate::engines::label::Label;
 use crate::origin::Marking;
 
 /// What is done to a film.
@@ -18,7 +18,7 @@ pub struct Touch {
 
 pub(super) struct Retoucher {
     embedder: Option<Embedder>,
-    label: bool,
+    label: Option<Label>,
     fps: u32,
     pub(super) print: VideoPrint,
 }
@@ -38,7 +38,10 @@ impl Retoucher {
         });
         Self {
             embedder,
-            label: touch.label,
+            label: touch
+                .label
+                .then(|| Label::new(width as usize, height as usize))
+                .flatten(),
             fps: fps.max(1),
             print: VideoPrint::default(),
         }
@@ -55,8 +58,8 @@ impl Retoucher {
             tracing::error!(%error, "no watermark");
             self.embedder = None;
         }
-        if self.label {
-            label::draw(planes);
+        if let Some(label) = &self.label {
+            label.draw(planes);
         }
         if frame.is_multiple_of(self.fps) {
             let (width, height) = (planes.width, planes.height);

@@ -3,12 +3,15 @@
 
 use axum::body::Body;
 use axum::extract::{Path, State};
-use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
+use axum::http::{HeaderMap, HeaderValue, Method, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use std::fmt::Write as _;
 use std::ops::Range;
+use std::time::Duration;
 
 use crate::app::App;
+use crate::blob;
+use crate::config::Delivery;
 use crate::domain::downloads;
 use crate::error::{Error, ErrorCode};
 use crate::ids::AssetId;
@@ -21,20 +24,58 @@ use crate::store;
     ("ticket" = String, Path, description = "Expiry and signature"),
     ("name" = String, Path, description = "The file's id and extension"),
 ), responses((status = 200, description = "The file", content_type = "application/octet-stream", body = Vec<u8>),
-             (status = 206, description = "The part asked for"), (status = 304, description = "Unchanged")))]
+             (status = 206, description = "The part asked for"), (status = 304, description = "Unchanged"),
+             (status = 302, description = "Where the file is: a URL for a few minutes, if `media.delivery` is `redirect`")))]
 pub(super) async fn file(
     Path((ticket, name)): Path<(String, String)>,
+    method: Method,
     headers: HeaderMap,
     State(app): State<App>,
 ) -> Result<Response, Error> {
     let (id, media) = app
+        .secrets
         .signer
         .open(&ticket, &name, app.clock.now())
         .map_err(|refused| match refused {
             Refused::Forged => not_found(),
             Refused::Expired => expired(),
         })?;
-    serve(&app, id, media, &headers).await
+    let asset = find(&app, id, media).await?;
+    if method == Method::GET
+        && is_redirected(&app, &asset)
+        && !matches(&headers, header::IF_NONE_MATCH, &etag(&asset))
+    {
+        return redirect(&app, &asset).await;
+    }
+    answer(&app, &asset, &headers).await
+}
+
+/// Files from this size are fetched from the bucket, where the operator wants that; for smaller ones
+/// it would take longer.
+const REDIRECTED: u64 = 1024 * 1024;
+/// How long a URL of the bucket works.
+const LINK: Duration = Duration::from_mins(5);
+/// How long a caller may use it again without asking.
+const REUSE: Duration = Duration::from_mins(1);
+
+fn is_redirected(app: &App, asset: &Asset) -> bool {
+    app.config.media.delivery == Delivery::Redirect
+        && asset.size_bytes >= REDIRECTED
+        && matches!(asset.media, MediaType::Mp4 | MediaType::Flac)
+}
+
+/// Sends the caller to the bucket. Only for GET: the signature is for one method.
+async fn redirect(app: &App, asset: &Asset) -> Result<Response, Error> {
+    let left = asset.expires_at.map(|at| at.since(app.clock.now()));
+    let time = left.map_or(LINK, |left| left.clamp(Duration::from_secs(1), LINK));
+    let link = app.blobs.link(asset.id, asset.media, time).await?;
+    let link = link.ok_or_else(|| Error::internal("a redirect without a bucket"))?;
+    let reuse = format!("private, max-age={}", time.min(REUSE).as_secs());
+    let headers = [
+        (header::LOCATION, String::from(link)),
+        (header::CACHE_CONTROL, reuse),
+    ];
+    Ok((StatusCode::FOUND, headers).into_response())
 }
 
 fn not_found() -> Error {
@@ -55,6 +96,12 @@ pub(super) async fn serve(
     media: MediaType,
     request: &HeaderMap,
 ) -> Result<Response, Error> {
+    let asset = find(app, id, media).await?;
+    answer(app, &asset, request).await
+}
+
+/// The record of a file that is there.
+async fn find(app: &App, id: AssetId, media: MediaType) -> Result<Asset, Error> {
     let found = app
         .store
         .read(move |conn| store::assets::by_id(conn, id))
@@ -65,13 +112,21 @@ pub(super) async fn serve(
     if asset.removed_at.is_some() || asset.expires_at.is_some_and(|at| at <= app.clock.now()) {
         return Err(expired());
     }
-    let etag = format!("\"{}\"", asset.sha256);
+    Ok(asset)
+}
+
+fn etag(asset: &Asset) -> String {
+    format!("\"{}\"", asset.sha256)
+}
+
+async fn answer(app: &App, asset: &Asset, request: &HeaderMap) -> Result<Response, Error> {
+    let etag = etag(asset);
     // Only recordings have a title.
-    let title = match media {
-        MediaType::Flac => downloads::name_of(app, id).await?,
+    let title = match asset.media {
+        MediaType::Flac => downloads::name_of(app, asset.id).await?,
         _ => None,
     };
-    let common = || common(&asset, &etag, title.as_deref());
+    let common = || common(asset, &etag, title.as_deref());
     if matches(request, header::IF_NONE_MATCH, &etag) {
         return Ok((StatusCode::NOT_MODIFIED, common()?).into_response());
     }
@@ -83,9 +138,10 @@ pub(super) async fn serve(
     let range = wanted.clone().unwrap_or(0..asset.size_bytes);
     let stream = app
         .blobs
-        .stream(id, media, range.clone())
+        .stream(asset.id, asset.media, range.clone())
         .await?
-        .ok_or_else(not_found)?;
+        // Removed since its record was read.
+        .ok_or_else(expired)?;
     let mut headers = common()?;
     headers.insert(header::CONTENT_LENGTH, (range.end - range.start).into());
     let status = if wanted.is_some() {
@@ -118,7 +174,7 @@ fn common(asset: &Asset, etag: &str, title: Option<&str>) -> Result<HeaderMap, E
         (header::ACCEPT_RANGES, HeaderValue::from_static("bytes")),
         (
             header::CACHE_CONTROL,
-            HeaderValue::from_static("private, max-age=3600, immutable"),
+            HeaderValue::from_static(blob::CACHE_CONTROL),
         ),
     ];
     let mut headers: HeaderMap = values.into_iter().collect();

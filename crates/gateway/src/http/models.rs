@@ -89,8 +89,9 @@ async fn standing(
     let route = |route: &Route| RouteObject {
         provider: route.provider.clone(),
         model: route.model.clone(),
-        available: app.upstream.is_believed(route, now),
+        available: app.models.upstream.is_believed(route, now),
         paused_until: app
+            .models
             .upstream
             .breaker(route, |breaker| breaker.opened_until())
             .map(Timestamp::rfc3339),
@@ -98,7 +99,7 @@ async fn standing(
     let routes = model.routes();
     let is_shown = (is_operator || catalog.shows_providers()) && !routes.is_empty();
     Ok(Standing {
-        available: app.upstream.is_offered(model, now),
+        available: app.models.upstream.is_offered(model, now),
         routes: is_shown.then(|| routes.iter().map(route).collect()),
         median: tasks::median_time(app, &model.id).await?,
         now,
@@ -107,7 +108,7 @@ async fn standing(
 
 /// Every model, with its routes if the caller is an operator or everybody may see them.
 async fn all(app: &App, is_operator: bool) -> Result<ModelList, Error> {
-    let catalog = app.catalog.load_full();
+    let catalog = app.models.catalog.load_full();
     let mut data = Vec::new();
     for model in catalog.models() {
         data.push(ModelObject::new(

@@ -31,7 +31,8 @@ use crate::model::account::Account;
 use crate::model::music::Clip;
 use crate::model::task::{Payload, Task};
 use crate::records::Base;
-use crate::records::music::{ClipRecord, Envelope, JobRecord, MadeBy, TaskRecord};
+use crate::records::clip::ClipRecord;
+use crate::records::music::{Envelope, JobRecord, MadeBy, TaskRecord};
 
 /// Most tasks per lookup.
 const MOST_TASKS: usize = 100;

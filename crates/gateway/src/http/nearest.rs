@@ -48,7 +48,9 @@ impl Endpoints {
             }
             let pairs = parts.iter().zip(asked);
             let words = pairs.filter(|(part, _)| !is_parameter(part));
-            let wrong: usize = words.map(|(part, word)| distance(part, word)).sum();
+            let wrong: usize = words
+                .map(|(part, word)| strsim::levenshtein(part, &word.to_ascii_lowercase()))
+                .sum();
             (wrong <= WRONG).then(|| (wrong, filled(&parts, asked.iter())))
         });
         near.min().map(|(_, path)| path)
@@ -77,26 +79,6 @@ fn filled<'a>(parts: &[&str], words: impl Iterator<Item = &'a &'a str>) -> Strin
         }
     });
     filled.collect()
-}
-
-/// Letters to add, remove or replace to make one word of the other.
-fn distance(one: &str, other: &str) -> usize {
-    let other: Vec<char> = other.to_ascii_lowercase().chars().collect();
-    let mut row: Vec<usize> = (0..=other.len()).collect();
-    for (above, letter) in one.chars().enumerate() {
-        let mut diagonal = above;
-        let mut left = above + 1;
-        let mut next = vec![left];
-        for (at, wanted) in other.iter().enumerate() {
-            let up = row.get(at + 1).copied().unwrap_or(usize::MAX - 1);
-            let replaced = diagonal + usize::from(letter != *wanted);
-            left = replaced.min(up + 1).min(left + 1);
-            diagonal = up;
-            next.push(left);
-        }
-        row = next;
-    }
-    row.last().copied().unwrap_or(0)
 }
 
 #[cfg(test)]

@@ -43,7 +43,8 @@ pub(super) async fn quote(
     let ((path, wish), _held) = read.await?;
     let quoted = quotes::quote(&app, caller, &request_id, wish).await;
     let quoted = quoted.map_err(inside_body)?;
-    let shows_providers = app.catalog.load().shows_providers() || caller.key.may(Scope::Admin);
+    let shows_providers =
+        app.models.catalog.load().shows_providers() || caller.key.may(Scope::Admin);
     Ok(Json(QuoteObject::new(path, &quoted, shows_providers)))
 }
 

@@ -25,7 +25,8 @@ use crate::http::tasks::cost;
 use crate::ids::RequestId;
 use crate::model::money::Micros;
 use crate::records::Base;
-use crate::records::music::{ClipRecord, MadeBy};
+use crate::records::clip::ClipRecord;
+use crate::records::music::MadeBy;
 
 /// Time for an upload to arrive.
 pub(super) const TIME: Duration = Duration::from_mins(10);

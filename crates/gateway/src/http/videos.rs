@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use axum::Json;
 use axum::extract::{FromRequest as _, Path, Request, State};
-use axum::http::{HeaderMap, HeaderValue};
+use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use bytes::Bytes;
 use serde_json::{Map, Value};
@@ -13,6 +13,7 @@ use sha2::{Digest as _, Sha256};
 
 use crate::app::App;
 use crate::attendance::Presence;
+use crate::clock::Timestamp;
 use crate::domain::idempotency::{self as intents, Found, Visit};
 use crate::domain::pictures::LIMIT_BYTES;
 use crate::domain::tasks;
@@ -33,7 +34,7 @@ use crate::limits::Share;
 use crate::model::account::Caller;
 use crate::model::media::MediaType;
 use crate::model::music::Clip;
-use crate::model::task::{Kind, Output, Task};
+use crate::model::task::{Kind, LinkOutput, Output, Task};
 use crate::records::Base;
 use crate::records::video::VideoFile;
 use crate::store::tasks::Filter;
@@ -238,7 +239,10 @@ pub(super) async fn list(
 #[utoipa::path(get, path = "/v1/videos/{id}/content", tag = "video", params(
     ("id" = String, Path, description = "The video's id"),
     ("variant" = Option<String>, Query, description = "`video` (default), `thumbnail` or `spritesheet`"),
-), responses((status = 200, description = "The bytes", content_type = "video/mp4", body = Vec<u8>)))]
+), responses(
+    (status = 200, description = "The bytes", content_type = "video/mp4", body = Vec<u8>),
+    (status = 302, description = "Where the provider keeps it, if no copy is kept"),
+))]
 pub(super) async fn content(
     allowed: Allowed<TasksRead>,
     Path(id): Path<String>,
@@ -254,6 +258,10 @@ pub(super) async fn content(
         )
     })?;
     let task = find(&app, &allowed.caller, &id).await?;
+    if let Some(Output::LinkV1(link)) = &task.output {
+        let found = link_to(&app, link, &variant).map_err(|error| error.of_task(task.id))?;
+        return Ok((about(task.id), found).into_response());
+    }
     let Some(Output::VideoV1(output)) = &task.output else {
         let error = match &task.failure {
             Some(failure) => failure.to_error(),
@@ -270,12 +278,31 @@ pub(super) async fn content(
             return Err(Error::at(ErrorCode::InvalidValue, "variant", message));
         }
     };
-    let asset = asset.ok_or_else(|| {
-        let message = format!("There is no {variant} of this video.");
-        Error::at(ErrorCode::MediaNotFound, "variant", message)
-    })?;
+    let asset = asset.ok_or_else(|| no_variant(&variant))?;
     let file = media::serve(&app, asset, media, &headers).await?;
     Ok((about(task.id), file).into_response())
+}
+
+/// Sends the caller to a film that its provider keeps.
+fn link_to(app: &App, link: &LinkOutput, variant: &str) -> Result<Response, Error> {
+    if variant != "video" {
+        return Err(no_variant(variant));
+    }
+    let expires_at = link.expires_at_micros.map(Timestamp::from_micros);
+    if expires_at.is_some_and(|at| at <= app.clock.now()) {
+        let message = "The provider's address of this video has expired; no copy was kept.";
+        return Err(Error::plain(ErrorCode::LinkExpired, message));
+    }
+    let headers = [
+        (header::LOCATION, link.url.as_str()),
+        (header::CACHE_CONTROL, "private, no-store"),
+    ];
+    Ok((StatusCode::FOUND, headers).into_response())
+}
+
+fn no_variant(variant: &str) -> Error {
+    let message = format!("There is no {variant} of this video.");
+    Error::at(ErrorCode::MediaNotFound, "variant", message)
 }
 
 /// Delete a video; an unfinished one is cancelled.

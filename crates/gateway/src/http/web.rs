@@ -48,7 +48,7 @@ pub(super) fn router(document: &OpenApi) -> Router<App> {
 }
 
 async fn home(base: Base, State(app): State<App>) -> Response {
-    let catalog = app.catalog.load();
+    let catalog = app.models.catalog.load();
     page(pages::home(&HomePage {
         site: site(&base, &app),
         video_model: catalog.default_name(Kind::Video).to_owned(),
@@ -75,7 +75,7 @@ async fn console(
 }
 
 fn console_page(place: String, base: &Base, app: &App) -> Response {
-    let catalog = app.catalog.load();
+    let catalog = app.models.catalog.load();
     page(pages::console(&ConsolePage {
         site: site(base, app),
         place,

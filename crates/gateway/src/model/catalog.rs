@@ -1,65 +1,13 @@
 //! Models: names, limits, prices and routes.
 
-use std::fmt;
-
-use serde::{Deserialize, Serialize};
-
 use providers::{Limits, ModelNames};
 
 use crate::clock::Timestamp;
-use crate::model::money::{Quantity, RoutePrice, Schedule, Tariff};
+use crate::model::price::{HANDED_ON, Quantity, RoutePrice, Schedule, Tariff};
 use crate::model::task::Kind;
 
 /// Provider name of tasks made in this process.
 pub const EMBEDDED: &str = "embedded";
-
-/// As a route's model: pass on the name that the caller used.
-pub const HANDED_ON: &str = "*";
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum PriceUnit {
-    /// Per second of video.
-    Second,
-    /// Per video, whatever its length.
-    Video,
-    /// Per million pixels shown for a second.
-    MegapixelSecond,
-    /// Per minute of source audio.
-    AudioMinute,
-    /// Per stem made.
-    Stem,
-    /// Per task, whatever it makes.
-    Task,
-}
-
-impl PriceUnit {
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Second => "second",
-            Self::Video => "video",
-            Self::MegapixelSecond => "megapixel_second",
-            Self::AudioMinute => "audio_minute",
-            Self::Stem => "stem",
-            Self::Task => "task",
-        }
-    }
-
-    /// Whether the unit can be counted for this kind of work.
-    pub const fn fits(self, kind: Kind) -> bool {
-        match self {
-            Self::Second | Self::Video | Self::MegapixelSecond => matches!(kind, Kind::Video),
-            Self::AudioMinute | Self::Stem => matches!(kind, Kind::Music),
-            Self::Task => true,
-        }
-    }
-}
-
-impl fmt::Display for PriceUnit {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.name())
-    }
-}
 
 /// What callers name in `model` or `mv`.
 #[derive(Debug, Clone, PartialEq)]

@@ -5,7 +5,9 @@ use std::fmt;
 use crate::clock::Timestamp;
 use crate::ids::{AccountId, AssetId};
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq, strum::EnumString, strum::IntoStaticStr)]
+#[derive(
+    Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, strum::EnumString, strum::IntoStaticStr,
+)]
 #[strum(const_into_str, serialize_all = "lowercase")]
 pub enum MediaType {
     Mp4,

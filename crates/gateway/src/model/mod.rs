@@ -9,6 +9,7 @@ pub mod ledger;
 pub mod media;
 pub mod money;
 pub mod music;
+pub mod price;
 pub mod provenance;
 pub mod route;
 pub mod submission;

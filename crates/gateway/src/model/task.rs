@@ -5,16 +5,16 @@
 
 use std::fmt;
 
-pub use providers::Kind;
-pub use providers::StemTarget;
 pub use providers::order::Message;
+pub use providers::{Kind, StemTarget};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use crate::clock::Timestamp;
 use crate::error::{Error, ErrorCode};
 use crate::ids::{AccountId, AssetId, ClipId, KeyId, PersonaId, RequestId, TaskId};
-use crate::model::money::{Bill, Micros, Money, Tariff};
+use crate::model::money::{Micros, Money};
+use crate::model::price::{Bill, Tariff};
 use crate::model::provenance::Provenance;
 
 /// The last three are final.
@@ -189,9 +189,9 @@ impl StemTask {
 /// The result of a successful task.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "type", rename_all = "snake_case")]
-#[expect(clippy::large_enum_variant, reason = "nearly all are videos")]
 pub enum Output {
     VideoV1(VideoOutput),
+    LinkV1(LinkOutput),
     /// Filled clips, in order.
     ClipsV1 {
         /// Their ids; everything else is in the clips.
@@ -223,6 +223,21 @@ pub struct VideoOutput {
     /// What the file says of its origin; `None` if it was made before that was looked at.
     #[serde(default)]
     pub provenance: Option<Provenance>,
+}
+
+/// A finished video at its provider's own address, of which no copy is kept: nothing of it was
+/// measured.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct LinkOutput {
+    pub url: String,
+    /// As ordered, in pixels.
+    pub width: u32,
+    /// As ordered, in pixels.
+    pub height: u32,
+    /// As ordered.
+    pub milliseconds: u64,
+    /// When the address stops working, as far as it says so itself, or since when it was deleted.
+    pub expires_at_micros: Option<i64>,
 }
 
 /// Why a task failed.

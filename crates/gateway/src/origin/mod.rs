@@ -35,6 +35,7 @@ pub enum Format {
     Mp4,
     Flac,
     Png,
+    Jpeg,
 }
 
 /// How something was made.
@@ -46,8 +47,8 @@ pub enum Made<'a> {
     DrawnFrom,
     /// By a model that was trained on samples.
     Generated,
-    /// From a recording, which is not changed otherwise; nothing is said to be generated.
-    Edited { title: &'a str, source: &'a Path },
+    /// From this file, the whole of it; nothing is said to be generated.
+    Edited { title: &'a str, source: &'a [u8] },
 }
 
 /// What is stated of a file.

@@ -1,7 +1,5 @@
 //! Signs with the operator's certificate or the self-made one, and verifies.
 
-use std::path::Path;
-
 use provenance::credentials::{
     self, Answer, CredentialsError, Ingredient, MAX_TEXT_CHARS, PemSigner, SourceType, Trust,
 };
@@ -50,20 +48,18 @@ impl Signing {
         tells_prompt: bool,
     ) -> Result<Vec<u8>, NotSigned> {
         let failed = |error: &dyn std::fmt::Display| NotSigned(error.to_string());
-        let (kind, bytes);
         let made = match statement.made {
             Made::Drawn => credentials::Made::Created(SourceType::AlgorithmicMedia),
             Made::DrawnFrom => credentials::Made::Created(SourceType::Composite),
             Made::Generated => credentials::Made::Created(SourceType::TrainedAlgorithmicMedia),
             Made::Edited { title, source } => {
-                kind = kind_of(source).ok_or_else(|| {
+                let kind = kind_of(source).ok_or_else(|| {
                     NotSigned("what it was made of is of an unknown kind".to_owned())
                 })?;
-                bytes = std::fs::read(source).map_err(|error| failed(&error))?;
                 credentials::Made::Edited(Ingredient {
                     title,
                     format: kind,
-                    bytes: &bytes,
+                    bytes: source,
                 })
             }
         };
@@ -82,6 +78,7 @@ impl Signing {
             Format::Mp4 => credentials::Format::Mp4,
             Format::Flac => credentials::Format::Flac,
             Format::Png => credentials::Format::Png,
+            Format::Jpeg => credentials::Format::Jpeg,
         };
         credentials::sign(file, format, &stated, &self.signer).map_err(|error| failed(&error))
     }
@@ -100,14 +97,14 @@ impl Signing {
 }
 
 /// `None` if it is of a kind that cannot be an ingredient.
-fn kind_of(file: &Path) -> Option<credentials::Format> {
+fn kind_of(file: &[u8]) -> Option<credentials::Format> {
     use credentials::Format;
     use provenance::marks::{Kind, read};
-    let file = std::fs::File::open(file).ok()?;
-    let marks = read(std::io::BufReader::new(file)).ok()?;
+    let marks = read(std::io::Cursor::new(file)).ok()?;
     Some(match marks.kind {
         Kind::Mp4 => Format::M4a,
         Kind::Png => Format::Png,
+        Kind::Jpeg => Format::Jpeg,
         Kind::Wav => Format::Wav,
         Kind::Flac => Format::Flac,
         Kind::Mp3 => Format::Mp3,

@@ -127,6 +127,7 @@ fn verified<'a>(
     let format = match marks.kind {
         Kind::Mp4 => Format::Mp4,
         Kind::Png => Format::Png,
+        Kind::Jpeg => Format::Jpeg,
         Kind::Wav => Format::Wav,
         Kind::Flac => Format::Flac,
         Kind::Mp3 => Format::Mp3,

@@ -4,6 +4,7 @@
 //! in the transaction that ends it. Built from model types alone: whoever asks reads the database.
 
 pub mod attempt;
+pub mod clip;
 pub mod input;
 pub mod music;
 pub mod provenance;
@@ -78,11 +79,9 @@ impl Base {
             return String::new();
         }
         let expires_at = expires_at.unwrap_or_else(|| self.standing_expiry());
-        format!(
-            "{}{}",
-            self.origin,
-            self.app.signer.path(id, media, expires_at)
-        )
+        let origin = self.app.config.media.origin(&self.origin);
+        let path = self.app.secrets.signer.path(id, media, expires_at);
+        format!("{origin}{path}")
     }
 
     /// The addresses of a clip's audio, cover and large cover; empty once they are
@@ -114,7 +113,7 @@ impl Base {
 
     /// Whether a hosted provider's name may be shown.
     fn shows_providers(&self) -> bool {
-        self.names_providers || self.app.catalog.load().shows_providers()
+        self.names_providers || self.app.models.catalog.load().shows_providers()
     }
 
     /// A task's provider, as far as the operator shows it.

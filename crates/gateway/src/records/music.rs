@@ -5,10 +5,10 @@ use serde::Serialize;
 use utoipa::ToSchema;
 
 use crate::model::account::Account;
-use crate::model::media::MediaType;
 use crate::model::music::{Clip, ClipOrigin};
 use crate::model::task::{Payload, SongJob, StemsJob, Task, TaskState};
 use crate::records::Base;
+use crate::records::clip::ClipRecord;
 use crate::records::provenance::ProvenanceView;
 use crate::records::words;
 
@@ -16,6 +16,9 @@ use crate::records::words;
 pub const STEM_TYPE: i64 = 91;
 /// The task that embedded models do.
 pub const GEN_STEM: &str = "gen_stem";
+
+/// Model version in records, in the form that these services use.
+pub(super) const VERSION: &str = "v1";
 
 /// A music task.
 #[derive(Debug, Serialize, ToSchema)]
@@ -34,66 +37,6 @@ pub struct TaskRecord {
     pub created_at: String,
     /// Number of clips.
     pub batch_size: usize,
-}
-
-/// A clip, in a task record or alone.
-#[derive(Debug, Serialize, ToSchema)]
-#[expect(clippy::struct_excessive_bools, reason = "the documented fields")]
-pub struct ClipRecord {
-    /// The clip's id.
-    pub id: String,
-    /// Always `song_schema`.
-    pub entity_type: &'static str,
-    /// The provider's own video of it; empty if there is none.
-    pub video_url: String,
-    /// 24-bit FLAC; empty until complete and once removed.
-    pub audio_url: String,
-    /// Cover; empty until complete and once removed.
-    pub image_url: String,
-    /// Large cover; empty until complete and once removed.
-    pub image_large_url: String,
-    /// Version of the model.
-    pub major_model_version: String,
-    /// The model; empty for an upload.
-    pub model_name: String,
-    /// What it is and where it came from.
-    pub metadata: RecordMetadata,
-    /// Always false.
-    pub is_liked: bool,
-    /// The account.
-    pub user_id: String,
-    /// The account's name.
-    pub display_name: String,
-    /// The account's handle.
-    pub handle: String,
-    /// Always false.
-    pub is_handle_updated: bool,
-    /// The account's picture.
-    pub avatar_image_url: String,
-    /// Whether it is in the trash.
-    pub is_trashed: bool,
-    /// Always 0.
-    pub flag_count: u32,
-    /// RFC 3339.
-    pub created_at: String,
-    /// `queued`, `streaming`, `complete` or `error`.
-    pub status: &'static str,
-    /// Title.
-    pub title: String,
-    /// Always 0.
-    pub play_count: u32,
-    /// Always 0.
-    pub upvote_count: u32,
-    /// Always false.
-    pub is_public: bool,
-    /// Always false.
-    pub allow_comments: bool,
-    /// Empty; says so when the media was removed.
-    pub more: String,
-    /// What its recording says of its origin; of an upload or a song, as it came in. Absent until
-    /// complete, and if it was made before that was looked at.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub provenance: Option<ProvenanceView>,
 }
 
 /// A clip in a task's output.
@@ -292,55 +235,6 @@ impl<'a> MadeBy<'a> {
     }
 }
 
-/// Model version in records, in the form that these services use.
-const VERSION: &str = "v1";
-
-impl ClipRecord {
-    pub fn new(clip: &Clip, made_by: MadeBy<'_>, account: &Account, base: &Base) -> Self {
-        let [audio_url, image_url, image_large_url] = base.files(clip);
-        let is_upload = clip.origin == ClipOrigin::Upload;
-        Self {
-            id: clip.id.to_string(),
-            entity_type: "song_schema",
-            video_url: clip
-                .upstream
-                .as_ref()
-                .map_or_else(String::new, |upstream| upstream.video_url.clone()),
-            audio_url,
-            image_url,
-            image_large_url,
-            major_model_version: if is_upload {
-                String::new()
-            } else {
-                VERSION.into()
-            },
-            model_name: clip.model.clone(),
-            metadata: RecordMetadata::of_clip(clip, made_by),
-            is_liked: false,
-            user_id: account.id.to_string(),
-            display_name: account.display_name.clone(),
-            handle: account.handle.clone(),
-            is_handle_updated: false,
-            avatar_image_url: base.media(account.avatar, MediaType::Png, None),
-            is_trashed: clip.is_trashed,
-            flag_count: 0,
-            created_at: clip.created_at.rfc3339(),
-            status: words::clip(clip.state),
-            title: clip.title.clone(),
-            play_count: 0,
-            upvote_count: 0,
-            is_public: false,
-            allow_comments: false,
-            more: if clip.media_removed {
-                "media removed: it expired".into()
-            } else {
-                String::new()
-            },
-            provenance: clip.provenance.as_ref().map(ProvenanceView::new),
-        }
-    }
-}
-
 impl ClipView {
     /// A clip in a task's output.
     pub fn new(clip: &Clip, base: &Base) -> Self {
@@ -438,7 +332,7 @@ impl RecordMetadata {
         }
     }
 
-    fn of_clip(clip: &Clip, made_by: MadeBy<'_>) -> Self {
+    pub(super) fn of_clip(clip: &Clip, made_by: MadeBy<'_>) -> Self {
         let is_upload = clip.origin == ClipOrigin::Upload;
         let (source, history) = match &clip.origin {
             ClipOrigin::Upload | ClipOrigin::Song { .. } => (String::new(), Vec::new()),

@@ -161,7 +161,7 @@ impl TaskView {
 /// The picture that stands for a result.
 fn poster(base: &Base, task: &Task, clips: &[Clip]) -> Option<String> {
     let url = match task.output.as_ref()? {
-        Output::VideoV1(_) => VideoFile::of(base, task)?.poster_url?,
+        Output::VideoV1(_) | Output::LinkV1(_) => VideoFile::of(base, task)?.poster_url?,
         Output::ClipsV1 { clips: made } => {
             let first = clips.iter().find(|clip| made.first() == Some(&clip.id))?;
             let [_, _, cover] = base.files(first);
@@ -178,6 +178,11 @@ impl TaskOutput {
                 videos: VideoFile::of(base, task).into_iter().collect(),
                 clips: Vec::new(),
                 direction: Some(video.direction.clone()),
+            },
+            Output::LinkV1(_) => Self {
+                videos: VideoFile::of(base, task).into_iter().collect(),
+                clips: Vec::new(),
+                direction: Some(Vec::new()),
             },
             Output::ClipsV1 { .. } => Self {
                 videos: Vec::new(),

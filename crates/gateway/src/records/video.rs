@@ -6,7 +6,7 @@ use utoipa::ToSchema;
 use crate::clock::Timestamp;
 use crate::engines::label;
 use crate::model::media::MediaType;
-use crate::model::task::{Output, Payload, Task};
+use crate::model::task::{LinkOutput, Output, Payload, Task, VideoOutput};
 use crate::records::Base;
 use crate::records::provenance::ProvenanceView;
 
@@ -17,6 +17,10 @@ pub struct VideoFile {
     pub id: String,
     /// Plays in a browser and needs no header; empty once removed.
     pub url: String,
+    /// Present, and true, if `url` is the provider's own and no copy is kept: width, height and
+    /// seconds are as ordered.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub linked: Option<bool>,
     /// Always `video/mp4`.
     pub mime_type: &'static str,
     /// Width in pixels.
@@ -25,12 +29,15 @@ pub struct VideoFile {
     pub height: u32,
     /// Measured length in seconds.
     pub seconds: f64,
-    /// Size of the file.
-    pub bytes: u64,
-    /// SHA-256 of the file, in lower-case hex.
-    pub sha256: String,
-    /// When the file is removed.
-    pub expires_at: String,
+    /// Size of the file; null if it is not kept.
+    #[schema(required = true)]
+    pub bytes: Option<u64>,
+    /// SHA-256 of the file, in lower-case hex; null if it is not kept.
+    #[schema(required = true)]
+    pub sha256: Option<String>,
+    /// When the file is removed, or the provider's address ends; null if that does not say so.
+    #[schema(required = true)]
+    pub expires_at: Option<String>,
     /// Whether it has been removed.
     pub removed: bool,
     /// What the file says of its origin; null if it was made before that was looked at.
@@ -47,9 +54,14 @@ pub struct VideoFile {
 impl VideoFile {
     /// The file of a finished video task; `None` for any other.
     pub fn of(base: &Base, task: &Task) -> Option<Self> {
-        let Some(Output::VideoV1(video)) = &task.output else {
-            return None;
-        };
+        match task.output.as_ref()? {
+            Output::VideoV1(video) => Some(Self::kept(base, task, video)),
+            Output::LinkV1(link) => Some(Self::linked(base, task, link)),
+            Output::ClipsV1 { .. } => None,
+        }
+    }
+
+    fn kept(base: &Base, task: &Task, video: &VideoOutput) -> Self {
         let is_labelled = matches!(&task.payload, Payload::VideoV1(job) if job.label);
         let expires_at = Timestamp::from_micros(video.expires_at_micros);
         let removed = base.is_past(expires_at);
@@ -60,22 +72,51 @@ impl VideoFile {
                 base.media(id, media, Some(expires_at))
             }
         };
-        #[expect(clippy::cast_precision_loss, reason = "a video's length is small")]
-        let seconds = video.milliseconds as f64 / 1000.0;
-        Some(Self {
+        Self {
             id: task.id.video(),
             url: address(video.video, MediaType::Mp4),
             mime_type: MediaType::Mp4.mime(),
             width: video.width,
             height: video.height,
-            seconds,
-            bytes: video.size_bytes,
-            sha256: video.sha256.clone(),
-            expires_at: expires_at.rfc3339(),
+            linked: None,
+            seconds: seconds(video.milliseconds),
+            bytes: Some(video.size_bytes),
+            sha256: Some(video.sha256.clone()),
+            expires_at: Some(expires_at.rfc3339()),
             removed,
             provenance: video.provenance.as_ref().map(ProvenanceView::new),
             label_text: is_labelled.then_some(label::TEXT),
             poster_url: video.poster.map(|poster| address(poster, MediaType::Jpeg)),
-        })
+        }
     }
+
+    fn linked(base: &Base, task: &Task, link: &LinkOutput) -> Self {
+        let expires_at = link.expires_at_micros.map(Timestamp::from_micros);
+        let removed = expires_at.is_some_and(|at| base.is_past(at));
+        Self {
+            id: task.id.video(),
+            url: if removed {
+                String::new()
+            } else {
+                link.url.clone()
+            },
+            linked: Some(true),
+            mime_type: MediaType::Mp4.mime(),
+            width: link.width,
+            height: link.height,
+            seconds: seconds(link.milliseconds),
+            bytes: None,
+            sha256: None,
+            expires_at: expires_at.map(Timestamp::rfc3339),
+            removed,
+            provenance: None,
+            label_text: None,
+            poster_url: None,
+        }
+    }
+}
+
+#[expect(clippy::cast_precision_loss, reason = "a video's length is small")]
+fn seconds(milliseconds: u64) -> f64 {
+    milliseconds as f64 / 1000.0
 }

@@ -3,7 +3,7 @@
 use crate::clock::Timestamp;
 use crate::ids::{AccountId, AssetId};
 use crate::model::media::Asset;
-use crate::store::{Conn, Row, StoreError};
+use crate::store::{Conn, Row, StoreError, conn::to_json};
 
 macro_rules! columns {
     () => {
@@ -68,6 +68,37 @@ pub fn expired(conn: &mut Conn<'_>, now: Timestamp) -> Result<Vec<Asset>, StoreE
         &[now.micros().into()],
         asset,
     )
+}
+
+/// Which of these files have a record, whatever became of them.
+pub fn known(conn: &mut Conn<'_>, ids: &[AssetId]) -> Result<Vec<AssetId>, StoreError> {
+    let sql = conn.dialect(
+        "SELECT id FROM assets WHERE id IN (SELECT value FROM json_each(?1))",
+        "SELECT id FROM assets
+         WHERE id = ANY (ARRAY(SELECT jsonb_array_elements_text(CAST(CAST(?1 AS TEXT) AS JSONB))))",
+    );
+    of_these(conn, sql, ids)
+}
+
+/// Which of these files were removed.
+pub fn removed(conn: &mut Conn<'_>, ids: &[AssetId]) -> Result<Vec<AssetId>, StoreError> {
+    let sql = conn.dialect(
+        "SELECT id FROM assets
+         WHERE removed_at IS NOT NULL AND id IN (SELECT value FROM json_each(?1))",
+        "SELECT id FROM assets
+         WHERE removed_at IS NOT NULL
+           AND id = ANY (ARRAY(SELECT jsonb_array_elements_text(CAST(CAST(?1 AS TEXT) AS JSONB))))",
+    );
+    of_these(conn, sql, ids)
+}
+
+fn of_these(
+    conn: &mut Conn<'_>,
+    sql: &'static str,
+    ids: &[AssetId],
+) -> Result<Vec<AssetId>, StoreError> {
+    let ids = to_json(&ids.iter().map(ToString::to_string).collect::<Vec<_>>())?;
+    conn.all(sql, &[(&ids).into()], |row| row.parse(0, "assets.id"))
 }
 
 /// Records that the file was removed.

@@ -124,9 +124,15 @@ pub const ALL: &[Migration] = &[
     },
     Migration {
         version: 18,
-        sql: include_str!("../../migrations/0018_sums_and_names.sql"),
+        sql: include_str!("../../migrations/0018_replicas.sql"),
         only_adds: true,
         samples: include_str!("../../migrations/samples/0018.sql"),
+    },
+    Migration {
+        version: 19,
+        sql: include_str!("../../migrations/0019_sums_and_names.sql"),
+        only_adds: true,
+        samples: include_str!("../../migrations/samples/0019.sql"),
     },
 ];
 

@@ -27,6 +27,7 @@ pub mod rates;
 pub mod record;
 pub mod records;
 pub mod refusals;
+pub mod replicas;
 pub mod restored;
 pub mod routes;
 pub mod sessions;

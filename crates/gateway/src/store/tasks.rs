@@ -9,7 +9,8 @@ use std::time::Duration;
 use crate::clock::Timestamp;
 use crate::error::ErrorCode;
 use crate::ids::{AccountId, RequestId, TaskId};
-use crate::model::money::{Bill, Micros, Money};
+use crate::model::money::{Micros, Money};
+use crate::model::price::Bill;
 use crate::model::task::{Output, Task, TaskEvent, TaskFailure, TaskState};
 use crate::store::conn::to_json;
 use crate::store::{Conn, Row, StoreError};
@@ -28,8 +29,8 @@ mod list;
 
 pub use all::page_of_all;
 pub use claims::{
-    any_due, any_due_after, claim, claim_upstream, held_by, lock_held, models_due, models_waiting,
-    pull_near, release, set_deaths, waiting,
+    any_due, any_due_after, claim, claim_upstream, count_waiting, held_by, lock_held, models_due,
+    models_waiting, pull_near, release, set_deaths, waiting,
 };
 pub(in crate::store) use list::first_id;
 pub(in crate::store) use list::remove_words;

@@ -122,6 +122,7 @@ impl Site {
             "per_minute",
             "job_limit",
             "max_polls",
+            "results",
         ];
         if let Some(option) = config
             .options

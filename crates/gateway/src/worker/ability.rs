@@ -28,7 +28,7 @@ const BATCH: u32 = 100;
 fn engines(app: &App) -> Vec<String> {
     let built_in = engines::embedded_models().into_iter();
     built_in
-        .chain(app.shelf.models())
+        .chain(app.models.shelf.models())
         .map(|model| model.id)
         .collect()
 }
@@ -40,8 +40,8 @@ pub(super) fn engines_json(app: &App) -> String {
 
 /// Whether this process has a route for a model.
 pub(super) fn has_route(app: &App, model: &str) -> bool {
-    let catalog = app.catalog.load();
-    let sites = app.upstream.sites();
+    let catalog = app.models.catalog.load();
+    let sites = app.models.upstream.sites();
     let routes = catalog.with_id(model).map_or(&[][..], Model::routes);
     routes
         .iter()
@@ -51,7 +51,7 @@ pub(super) fn has_route(app: &App, model: &str) -> bool {
 /// Every model that this process claims tasks of, as a JSON array.
 pub(super) fn offer(app: &App) -> String {
     let mut models = engines(app);
-    let catalog = app.catalog.load();
+    let catalog = app.models.catalog.load();
     let hosted = catalog.models().iter().map(|model| &model.id);
     models.extend(hosted.filter(|id| has_route(app, id)).cloned());
     serde_json::Value::from(models).to_string()

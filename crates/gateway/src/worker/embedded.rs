@@ -14,7 +14,7 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use crate::app::App;
 use crate::domain::assets::{self, Lifetime};
-use crate::domain::provenance::mark::{self, ClipMade, Facts, MarkError};
+use crate::domain::provenance::mark::{self, ClipMade, DrawnFilm, Facts, MarkError};
 use crate::engines::child::{self, Limits, OwnModel, Place};
 use crate::engines::clip::MadeClip;
 use crate::engines::own_models::Graphs;
@@ -24,12 +24,12 @@ use crate::error::{Error, ErrorCode};
 use crate::ids::AssetId;
 use crate::model::catalog::Engine;
 use crate::model::media::MediaType;
-use crate::model::money::Quantity;
+use crate::model::price::Quantity;
 use crate::model::provenance::{Mark, PrintKind};
 use crate::model::task::{Output, Payload, StemsJob, Task, TaskFailure, VideoJob, VideoOutput};
 use crate::patience;
 use crate::worker::finish::{Made, Outcome};
-use crate::worker::hold::Hold;
+use crate::worker::runs::Run;
 
 /// Children that a task may kill before it fails.
 const DEATHS: u32 = 3;
@@ -43,7 +43,7 @@ const NOT_NOW: Duration = Duration::from_secs(1);
 
 /// Runs a task; one that must run alone takes the only permit of `alone`. Can be interrupted
 /// without losing anything but time.
-pub(super) async fn run(app: &App, task: &Task, hold: &Hold, alone: &Arc<Semaphore>) -> Outcome {
+pub(super) async fn run(app: &App, task: &Task, run: &Run, alone: &Arc<Semaphore>) -> Outcome {
     if task.deaths >= Some(DEATHS) {
         // Retrying would kill more processes, so the failure is not retryable.
         let message = format!(
@@ -60,15 +60,15 @@ pub(super) async fn run(app: &App, task: &Task, hold: &Hold, alone: &Arc<Semapho
     };
     let (is_alone, attempt) = (alone.is_some(), task.attempts);
     tracing::info!(attempt, is_alone, model = %task.model, "task begun");
-    let graphs = app.shelf.find(&task.model);
+    let graphs = app.models.shelf.find(&task.model);
     let engine = engines::engine(&task.model).or_else(|| graphs.as_ref().map(|_| Engine::Onnx));
     let made = match (engine, &task.payload) {
         (None, _) => Err(RunError::NoModel),
         (Some(Engine::Animatic), Payload::VideoV1(job)) => {
-            video(app, task, job, &hold.watch, alone).await
+            video(app, task, job, &run.watch, alone).await
         }
         (Some(Engine::Stems | Engine::Onnx), Payload::StemsV1(job)) => {
-            separation(app, task, job, graphs, &hold.watch, alone).await
+            separation(app, task, job, graphs, &run.watch, alone).await
         }
         (Some(engine), _) => {
             let why = format!("{engine:?} does no work of this kind");
@@ -163,10 +163,8 @@ async fn video(
     watch: &Arc<Watch>,
     alone: Alone,
 ) -> Result<Made, RunError> {
-    let mark = app.origin.watermark(task.id);
     let touch = Touch {
-        // A picture of the caller's is not ours to mark.
-        mark: mark.filter(|_| job.picture.is_none()),
+        mark: app.secrets.origin.watermark(task.id),
         label: job.label,
     };
     let made = make_video(app, job, touch, watch, alone).await?;
@@ -181,16 +179,21 @@ async fn video(
         .map(|(_, mark)| *mark)
         .collect();
     let facts = Facts::of(task, &task.id.video(), None, &job.prompt);
-    let signed = mark::film(app, facts, made.mp4, job.picture.is_none(), &more);
-    let (mp4, provenance) = signed.await?;
+    let film = DrawnFilm {
+        mp4: made.mp4,
+        poster: made.poster,
+        sheet: made.sheet,
+        is_from_words: job.picture.is_none(),
+    };
+    let (film, provenance) = mark::film(app, facts, film, &more).await?;
     let keep = async |media, bytes: Vec<u8>| {
         let bytes = Bytes::from(bytes);
         let bytes = || bytes.clone();
         patience::store(|| assets::keep(app, task.account, media, bytes(), Lifetime::Media)).await
     };
-    let video = keep(MediaType::Mp4, mp4).await?;
-    let poster = keep(MediaType::Jpeg, made.poster).await?;
-    let sheet = keep(MediaType::Jpeg, made.sheet).await?;
+    let video = keep(MediaType::Mp4, film.mp4).await?;
+    let poster = keep(MediaType::Jpeg, film.poster).await?;
+    let sheet = keep(MediaType::Jpeg, film.sheet).await?;
     let output = Output::VideoV1(VideoOutput {
         video: video.id,
         poster: Some(poster.id),

@@ -7,20 +7,20 @@ use providers::Cost;
 
 use crate::app::App;
 use crate::clock::Timestamp;
-use crate::crash;
 use crate::domain::{assets, costs, endings, ledger};
 use crate::error::{Error, ErrorCode};
 use crate::ids::{ClipId, SubmissionId};
 use crate::model::catalog::EMBEDDED;
 use crate::model::media::Asset;
-use crate::model::money::{Bill, Micros, Money, Quantity};
+use crate::model::money::{Micros, Money};
 use crate::model::music::{Clip, ClipMedia, ClipUpstream};
+use crate::model::price::{Bill, Quantity};
 use crate::model::provenance::{Print, Provenance};
 use crate::model::submission::{Closed, SubmissionState};
 use crate::model::task::{Output, Payload, Task, TaskFailure, TaskState};
 use crate::store::tasks::Ending;
 use crate::store::{self, Conn, StoreError};
-use crate::telemetry;
+use crate::{crash, telemetry};
 
 /// How a run ended.
 pub(super) enum Outcome {
@@ -136,7 +136,7 @@ impl Closing {
 
 /// The run that ended.
 #[derive(Clone, Copy)]
-pub(super) struct Run<'a> {
+pub(super) struct EndedRun<'a> {
     pub(super) task: &'a Task,
     /// The lease under which it was done.
     pub(super) owner: &'a str,
@@ -148,7 +148,7 @@ pub(super) struct Run<'a> {
 /// task has ended otherwise, the files that were made are removed.
 pub(super) async fn finish(
     app: &App,
-    run: &Run<'_>,
+    run: &EndedRun<'_>,
     outcome: &Outcome,
     closing: Option<&Closing>,
 ) -> Result<(), Error> {
@@ -198,7 +198,7 @@ pub(super) async fn finish(
 /// Returns the task to the queue, with its count of deaths if there was one.
 async fn give_back(
     app: &App,
-    run: &Run<'_>,
+    run: &EndedRun<'_>,
     due: Timestamp,
     deaths: Option<u32>,
 ) -> Result<(), Error> {
@@ -241,7 +241,7 @@ impl From<Error> for NotEnded {
 /// Ends the task; false if it ended otherwise or is no longer ours.
 async fn end(
     app: &App,
-    run: &Run<'_>,
+    run: &EndedRun<'_>,
     ending: Ending,
     made: Option<&Made>,
     closing: Option<&Closing>,

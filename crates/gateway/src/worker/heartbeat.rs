@@ -14,7 +14,7 @@ use tokio::time::Instant;
 
 use crate::error::Error;
 use crate::store::{self, StoreError};
-use crate::worker::hold::{Lease, Standing};
+use crate::worker::runs::{Lease, Standing};
 use crate::worker::{Crew, ability};
 
 /// How long a lease lasts without a heartbeat. After a crash, tasks wait this long to be taken up
@@ -81,15 +81,15 @@ pub(super) async fn try_beat(crew: &Crew) {
 }
 
 async fn beat(crew: &Crew) -> Result<(), Error> {
-    if crew.holds.has_entered() && !prolong(crew).await? {
+    if crew.runs.has_entered() && !prolong(crew).await? {
         // Others took over our tasks while this process was suspended. It continues under another
         // name, so that it cannot end tasks that are theirs now.
         tracing::warn!("the lease was lost; taking a new one");
-        crew.holds.start_over();
+        crew.runs.start_over();
     }
-    if !crew.holds.has_entered() {
+    if !crew.runs.has_entered() {
         prolong(crew).await?;
-        crew.holds.enter();
+        crew.runs.enter();
     }
     Ok(())
 }
@@ -98,7 +98,7 @@ async fn beat(crew: &Crew) -> Result<(), Error> {
 /// was taken from it.
 async fn prolong(crew: &Crew) -> Result<bool, Error> {
     let app = &crew.app;
-    let (lease, has_entered) = (crew.holds.lease(), crew.holds.has_entered());
+    let (lease, has_entered) = (crew.runs.lease(), crew.runs.has_entered());
     let (clock, name) = (app.clock.now(), lease.name.clone());
     let models = ability::offer(app);
     let callers = app.attendance.name().to_owned();
@@ -132,7 +132,7 @@ pub(super) async fn look_after(crew: Arc<Crew>) {
     while !crew.stop.is_cancelled() {
         crew.pause(HEARTBEAT).await;
         round = round.wrapping_add(1);
-        let is_in_row = crew.row.length() >= ROW && crew.holds.lease().is_proved();
+        let is_in_row = crew.row.length() >= ROW && crew.runs.lease().is_proved();
         let done = async {
             stop_ended(&crew).await?;
             if is_in_row {
@@ -154,7 +154,7 @@ pub(super) async fn look_after(crew: Arc<Crew>) {
 }
 
 async fn stop_ended(crew: &Crew) -> Result<(), Error> {
-    if crew.holds.is_empty() {
+    if crew.runs.is_empty() {
         return Ok(());
     }
     let since = crew.app.clock.now().minus(LOOK_BACK);
@@ -163,7 +163,7 @@ async fn stop_ended(crew: &Crew) -> Result<(), Error> {
         .store
         .read(move |conn| store::tasks::ended_since(conn, since))
         .await?;
-    crew.holds.stop_all(&ended);
+    crew.runs.stop_all(&ended);
     Ok(())
 }
 
@@ -171,7 +171,7 @@ async fn stop_ended(crew: &Crew) -> Result<(), Error> {
 async fn free_lapsed(crew: &Crew, all: bool) -> Result<(), Error> {
     let store = &crew.app.store;
     let clock = crew.app.clock.now();
-    let (lease, callers) = (crew.holds.lease(), crew.app.attendance.name().to_owned());
+    let (lease, callers) = (crew.runs.lease(), crew.app.attendance.name().to_owned());
     let lapsed = store
         .read(move |conn| -> Result<bool, Error> {
             let now = store::workers::now(conn, clock)?;
@@ -207,12 +207,12 @@ async fn free_lapsed(crew: &Crew, all: bool) -> Result<(), Error> {
 /// Releases tasks under our lease that nothing here runs, and stops those that we run but no longer
 /// hold.
 async fn compare(crew: &Crew) -> Result<(), Error> {
-    let lease = crew.holds.lease();
-    let Some(census) = crew.holds.census() else {
+    let lease = crew.runs.lease();
+    let Some(census) = crew.runs.census() else {
         return Ok(());
     };
     let standing = standing(crew, &lease).await?;
-    if !crew.holds.still_holds(&census) {
+    if !crew.runs.still_runs(&census) {
         return Ok(());
     }
     census.stop_others(&lease, &standing);

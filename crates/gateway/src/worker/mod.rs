@@ -10,8 +10,8 @@ mod deliver;
 mod embedded;
 mod finish;
 mod heartbeat;
-mod hold;
 mod progress;
+mod runs;
 mod upkeep;
 mod upstream;
 
@@ -25,13 +25,13 @@ use tokio_util::task::TaskTracker;
 use tracing::Instrument as _;
 
 use crate::app::App;
-use crate::domain::{idempotency, restored};
+use crate::domain::{agreement, idempotency, restored};
 use crate::error::Error;
 use crate::ids::TaskId;
 use crate::model::task::Task;
 use crate::store::{self, StoreError};
 use crate::worker::heartbeat::{HEARTBEAT, Row, heartbeat, look_after, try_beat};
-use crate::worker::hold::{Held, Hold, Holds};
+use crate::worker::runs::{Run, Running, Runs};
 
 pub use upkeep::{remove_expired_media, sweep_orphans, sweep_spool};
 
@@ -52,7 +52,7 @@ pub struct Workers {
 /// State shared by the workers of one process.
 struct Crew {
     app: App,
-    holds: Arc<Holds>,
+    runs: Arc<Runs>,
     row: Row,
     /// One permit, for the task that runs alone.
     alone: Arc<Semaphore>,
@@ -65,7 +65,7 @@ impl Workers {
     pub async fn start(app: &App) -> Self {
         let crew = Arc::new(Crew {
             app: app.clone(),
-            holds: Holds::new(),
+            runs: Runs::new(),
             row: Row::default(),
             alone: Arc::new(Semaphore::new(1)),
             stop: CancellationToken::new(),
@@ -108,7 +108,10 @@ impl Workers {
         if let Err(error) = idempotency::note_leavers(app).await {
             tracing::warn!(inside = ?error.inside(), "cannot write down who left");
         }
-        let (lease, callers) = (self.crew.holds.lease(), app.attendance.name().to_owned());
+        if let Err(error) = agreement::leave(app).await {
+            tracing::warn!(inside = ?error.inside(), "others still compare their settings with this process's");
+        }
+        let (lease, callers) = (self.crew.runs.lease(), app.attendance.name().to_owned());
         let left = app.store.write(move |conn| -> Result<(), StoreError> {
             store::workers::leave(conn, &callers)?;
             store::workers::leave(conn, &lease.name)
@@ -126,12 +129,12 @@ async fn work(crew: Arc<Crew>) {
     }
     while !crew.stop.is_cancelled() {
         match claim(&crew).await {
-            Ok(Some((task, hold))) => {
+            Ok(Some((task, run))) => {
                 // There may be more for another slot.
                 crew.app.bell.ring_for_work();
                 let span =
                     tracing::info_span!("task", task_id = %task.id, request_id = %task.request_id);
-                run_embedded(&crew, task, hold).instrument(span).await;
+                run_embedded(&crew, task, run).instrument(span).await;
             }
             Ok(None) => {
                 tokio::select! {
@@ -147,7 +150,7 @@ async fn work(crew: Arc<Crew>) {
     }
 }
 
-async fn claim(crew: &Crew) -> Result<Option<(Task, Held)>, Error> {
+async fn claim(crew: &Crew) -> Result<Option<(Task, Running)>, Error> {
     let now = crew.app.clock.now();
     let models: Arc<str> = ability::engines_json(&crew.app).into();
     let wanted = models.clone();
@@ -159,8 +162,8 @@ async fn claim(crew: &Crew) -> Result<Option<(Task, Held)>, Error> {
     if !any.await? {
         return Ok(None);
     }
-    let _claiming = crew.holds.claiming();
-    let lease = crew.holds.lease();
+    let _claiming = crew.runs.claiming();
+    let lease = crew.runs.lease();
     let by = lease.name.clone();
     let claimed = crew
         .app
@@ -168,22 +171,22 @@ async fn claim(crew: &Crew) -> Result<Option<(Task, Held)>, Error> {
         .write(move |conn| store::tasks::claim(conn, &by, &models, now))
         .await?;
     Ok(claimed.map(|task| {
-        let hold = crew.holds.take(&task, lease);
-        (task, hold)
+        let run = crew.runs.take(&task, lease);
+        (task, run)
     }))
 }
 
-async fn run_embedded(crew: &Crew, task: Task, hold: Held) {
+async fn run_embedded(crew: &Crew, task: Task, run: Running) {
     crew.app.bell.ring(task.id);
     let outcome = tokio::select! {
-        outcome = embedded::run(&crew.app, &task, &hold, &crew.alone) => outcome,
-        () = hold.called_off.cancelled() => finish::Outcome::Stopped,
+        outcome = embedded::run(&crew.app, &task, &run, &crew.alone) => outcome,
+        () = run.called_off.cancelled() => finish::Outcome::Stopped,
         () = crew.stop.cancelled() => {
-            hold.stop();
+            run.stop();
             finish::Outcome::Stopped
         }
     };
-    crew.end(&task, &hold, outcome, None).await;
+    crew.end(&task, &run, outcome, None).await;
 }
 
 impl Crew {
@@ -192,23 +195,23 @@ impl Crew {
     async fn end(
         &self,
         task: &Task,
-        hold: &Hold,
+        run: &Run,
         outcome: finish::Outcome,
         closing: Option<finish::Closing>,
     ) {
         let mut pause = Duration::from_millis(250);
-        let run = finish::Run {
+        let ended = finish::EndedRun {
             task,
-            owner: hold.owner(),
-            progress: hold.watch.shown(),
+            owner: run.owner(),
+            progress: run.watch.shown(),
         };
         loop {
-            let written = finish::finish(&self.app, &run, &outcome, closing.as_ref());
+            let written = finish::finish(&self.app, &ended, &outcome, closing.as_ref());
             let Err(error) = written.await else { break };
             tracing::error!(inside = ?error.inside(), "cannot write a task's outcome; trying again");
             tokio::select! {
                 () = tokio::time::sleep(pause) => {}
-                () = hold.lease.lost() => break,
+                () = run.lease.lost() => break,
             }
             pause = (pause * 2).min(LONGEST_PAUSE);
         }
@@ -226,7 +229,7 @@ impl Crew {
     /// Waits until this process has its lease; `None` if it stops before.
     async fn until_entered(&self) -> Option<()> {
         tokio::select! {
-            () = self.holds.entered() => Some(()),
+            () = self.runs.entered() => Some(()),
             () = self.stop.cancelled() => None,
         }
     }
@@ -237,7 +240,7 @@ async fn hear(crew: Arc<Crew>, mut called_off: broadcast::Receiver<TaskId>) {
     loop {
         tokio::select! {
             heard = called_off.recv() => match heard {
-                Ok(task) => crew.holds.stop_all(&[task]),
+                Ok(task) => crew.runs.stop_all(&[task]),
                 Err(RecvError::Lagged(_)) => {}
                 Err(RecvError::Closed) => return,
             },
@@ -250,7 +253,7 @@ async fn hear(crew: Arc<Crew>, mut called_off: broadcast::Receiver<TaskId>) {
 async fn probe(crew: Arc<Crew>) {
     while !crew.stop.is_cancelled() {
         tokio::select! {
-            () = crew.app.upstream.probe() => {}
+            () = crew.app.models.upstream.probe() => {}
             () = crew.stop.cancelled() => {}
         }
         crew.pause(PROBE).await;

@@ -7,7 +7,7 @@ use crate::app::App;
 use crate::ids::TaskId;
 use crate::store::{self, StoreError};
 use crate::worker::Crew;
-use crate::worker::hold::Risen;
+use crate::worker::runs::Risen;
 
 const EVERY: Duration = Duration::from_millis(500);
 /// Tasks of one transaction, which must end within a statement's patience.
@@ -16,7 +16,7 @@ const AT_ONCE: usize = 250;
 pub(super) async fn write_regularly(crew: Arc<Crew>) {
     while !crew.stop.is_cancelled() {
         crew.pause(EVERY).await;
-        for risen in crew.holds.risen().chunks(AT_ONCE) {
+        for risen in crew.runs.risen().chunks(AT_ONCE) {
             write(&crew.app, risen).await;
         }
     }

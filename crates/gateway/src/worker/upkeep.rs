@@ -11,10 +11,10 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use crate::app::App;
-use crate::domain::{idempotency, keys, ledger, readiness, routes, tasks, webhooks};
+use crate::domain::{agreement, idempotency, keys, ledger, readiness, routes, tasks, webhooks};
 use crate::error::Error;
-use crate::store;
 use crate::store::upkeep::Turn;
+use crate::store::{self, StoreError};
 use crate::telemetry;
 use crate::worker::{deliver, upstream};
 
@@ -30,6 +30,9 @@ const USES: Duration = Duration::from_secs(2);
 const ROUTES: Duration = Duration::from_secs(1);
 /// Age from which a file without a record is an orphan, not about to get one.
 const ORPHAN_AGE: Duration = Duration::from_hours(24);
+
+/// Age from which a file is not looked at any more: it was, unless nobody did upkeep for so long.
+const SWEPT_AGE: Duration = Duration::from_hours(7 * 24);
 
 /// Upkeep that is done once for the whole cluster.
 #[derive(Debug, Clone, Copy)]
@@ -142,10 +145,14 @@ pub(super) fn start(app: &App, tracker: &TaskTracker, stop: &CancellationToken) 
                         tracing::warn!(inside = ?error.inside(), "when keys were used is not written");
                     }
                 }
-                _ = standby.tick() => readiness::note_durability(&app).await,
+                _ = standby.tick() => {
+                    tokio::join!(readiness::note_durability(&app), app.blobs.look());
+                    compare_settings(&app).await;
+                }
                 _ = counts.tick() => {
                     telemetry::keep_metrics();
                     deliver::count(&app).await;
+                    tasks::count_waiting(&app).await;
                 }
                 _ = spool.tick() => note(Chore::Orphans, sweep_spool(&app).await),
                 () = stop.cancelled() => return,
@@ -156,11 +163,17 @@ pub(super) fn start(app: &App, tracker: &TaskTracker, stop: &CancellationToken) 
 
 /// Reads which routes are paused and whose keys are refused.
 pub(super) async fn know_routes(app: &App) {
-    if app.upstream.sites().is_empty() {
+    if app.models.upstream.sites().is_empty() {
         return;
     }
     if let Err(error) = routes::refresh(app).await {
         tracing::warn!(inside = ?error.inside(), "which routes are paused is not read");
+    }
+}
+
+async fn compare_settings(app: &App) {
+    if let Err(error) = agreement::compare(app).await {
+        tracing::warn!(inside = ?error.inside(), "the settings are not compared with others'");
     }
 }
 
@@ -235,12 +248,21 @@ pub async fn remove_expired_media(app: &App) -> Result<(), Error> {
         if expired.is_empty() {
             return Ok(());
         }
+        let files: Vec<_> = expired
+            .iter()
+            .map(|asset| (asset.id, asset.media))
+            .collect();
+        // The files first: the next round repairs a crash in between.
+        app.blobs.delete_all(&files).await?;
+        app.store
+            .write(move |conn| -> Result<(), StoreError> {
+                for (id, _) in files {
+                    store::assets::mark_removed(conn, id, now)?;
+                }
+                Ok(())
+            })
+            .await?;
         for asset in expired {
-            // The file first: the next round repairs a crash in between.
-            app.blobs.delete(asset.id, asset.media).await?;
-            app.store
-                .write(move |conn| store::assets::mark_removed(conn, asset.id, now))
-                .await?;
             tracing::info!(asset_id = %asset.id, "media removed: it expired");
         }
     }
@@ -254,20 +276,33 @@ pub async fn sweep_spool(app: &App) -> Result<(), Error> {
         .map_err(Error::internal)
 }
 
-/// Removes files that a crash left without a record.
+/// Removes files that a crash left without a record. Of each folder only what was made lately is
+/// looked at, so the work does not grow with the archive.
 pub async fn sweep_orphans(app: &App) -> Result<(), Error> {
-    for (id, media) in app
-        .blobs
-        .written_before(app.clock.now().minus(ORPHAN_AGE))
-        .await?
-    {
-        let known = app
-            .store
-            .read(move |conn| store::assets::by_id(conn, id))
-            .await?;
-        if known.is_none() {
-            app.blobs.delete(id, media).await?;
-            tracing::info!(asset_id = %id, "file removed: nothing refers to it");
+    const AT_ONCE: usize = 100;
+    let now = app.clock.now();
+    let (from, to) = (now.minus(SWEPT_AGE), now.minus(ORPHAN_AGE));
+    for folder in 0..=u8::MAX {
+        for files in app
+            .blobs
+            .made_between(folder, from, to)
+            .await?
+            .chunks(AT_ONCE)
+        {
+            let ids: Vec<_> = files.iter().map(|(id, _)| *id).collect();
+            let known = app
+                .store
+                .read(move |conn| store::assets::known(conn, &ids))
+                .await?;
+            let mut orphans = files.to_vec();
+            orphans.retain(|(id, _)| !known.contains(id));
+            if orphans.is_empty() {
+                continue;
+            }
+            app.blobs.delete_all(&orphans).await?;
+            for (id, _) in orphans {
+                tracing::info!(asset_id = %id, "file removed: nothing refers to it");
+            }
         }
     }
     Ok(())

@@ -11,7 +11,14 @@ async fn probes_need_no_key_and_say_when_it_goes_down() {
     let anyone = gateway.without_key();
     assert_eq!(anyone.get("/healthz").await.ok(), json!({"status": "ok"}));
     assert_eq!(anyone.get("/readyz").await.ok(), json!({"status": "ok"}));
-    gateway.app.stop.closing.cancel();
+    let nothing = json!({"status": "ok", "verbose": {"away": [], "settings_differ": []}});
+    for query in ["verbose", "verbose=", "verbose=true"] {
+        let told = anyone.get(&format!("/readyz?{query}")).await.ok();
+        assert_eq!(told, nothing, "{query}");
+    }
+    let told = anyone.get("/readyz?verbose=false").await.ok();
+    assert_eq!(told, json!({"status": "ok"}));
+    gateway.app.process.closing.cancel();
     anyone.get("/readyz").await.refused(503, "shutting_down");
     assert_eq!(anyone.get("/healthz").await.status, 200);
     gateway.stop().await;

@@ -22,6 +22,8 @@
 mod admin;
 mod attack;
 mod auth;
+mod blob;
+mod buckets;
 mod cli;
 mod cluster;
 mod crash;

@@ -206,8 +206,8 @@ async fn replicas_sign_media_addresses_alike() {
     let until = one.clock.now().plus(Duration::from_mins(1));
     let media = mediagate::model::media::MediaType::Png;
     assert_eq!(
-        one.signer.path(id, media, until),
-        other.signer.path(id, media, until)
+        one.secrets.signer.path(id, media, until),
+        other.secrets.signer.path(id, media, until)
     );
 }
 

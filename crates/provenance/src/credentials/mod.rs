@@ -42,6 +42,7 @@ pub enum Format {
     Flac,
     Mp3,
     Png,
+    Jpeg,
 }
 
 impl Format {
@@ -53,6 +54,7 @@ impl Format {
             Self::Flac => "audio/flac",
             Self::Mp3 => "audio/mpeg",
             Self::Png => "image/png",
+            Self::Jpeg => "image/jpeg",
         }
     }
 }

@@ -2,7 +2,7 @@
 //! XMP or IPTC, what it calls its source.
 //!
 //! Nothing is verified here: whoever wrote the file can have written anything. It owns the layouts
-//! of MP4, PNG, WAV, FLAC and MP3 as far as marks go, and their limits; it must not know how a
+//! of MP4, PNG, JPEG, WAV, FLAC and MP3 as far as marks go, and their limits; it must not know how a
 //! manifest is built or signed. A file is read in pieces: what is held at once is a fixed size and
 //! never more than the file.
 
@@ -11,6 +11,7 @@ use std::ops::Range;
 
 mod flac;
 mod id3;
+mod jpeg;
 mod mp4;
 mod png;
 mod source;
@@ -36,6 +37,7 @@ pub enum Kind {
     /// MP4, M4A and the rest of their family.
     Mp4,
     Png,
+    Jpeg,
     Wav,
     Flac,
     Mp3,
@@ -47,7 +49,7 @@ pub enum Kind {
 pub struct Marks {
     pub kind: Kind,
     /// Bytes of the file that are its first C2PA manifest store (JUMBF, without the container's
-    /// own header).
+    /// own header). In a JPEG that has it in several segments, with the heads between them.
     pub manifest: Option<Range<u64>>,
     /// Manifest stores found. More than one is against the specification, and no validator takes
     /// either.
@@ -104,7 +106,7 @@ impl Marks {
 #[derive(Debug, thiserror::Error)]
 pub enum MarksError {
     /// Not one of the kinds that are known.
-    #[error("not MP4, PNG, WAV, FLAC or MP3")]
+    #[error("not MP4, PNG, JPEG, WAV, FLAC or MP3")]
     UnknownKind,
     /// A length in it reaches past its end, or it ends early.
     #[error("damaged at byte {at}: {what}")]
@@ -142,6 +144,7 @@ pub fn read(file: impl Read + Seek) -> Result<Marks, MarksError> {
             b'E',
         ] => wav::read(&mut source)?,
         [_, _, _, _, b'f', b't', b'y', b'p', ..] => mp4::read(&mut source)?,
+        [0xff, 0xd8, 0xff, ..] => jpeg::read(&mut source)?,
         [0xff, second, ..] if second & 0xe0 == 0xe0 => Marks::of(Kind::Mp3),
         _ => return Err(MarksError::UnknownKind),
     };

@@ -109,6 +109,40 @@ fn comments(entries: &[&str]) -> Vec<u8> {
     bytes
 }
 
+fn segment(kind: u8, body: &[u8]) -> Vec<u8> {
+    let size = u16::try_from(body.len() + 2).unwrap();
+    [&[0xff, kind][..], &size.to_be_bytes(), body].concat()
+}
+
+/// One part of a box that lies in several segments.
+fn part(place: u32, bytes: &[u8]) -> Vec<u8> {
+    segment(
+        0xeb,
+        &[b"JP\x02\x11", &place.to_be_bytes()[..], bytes].concat(),
+    )
+}
+
+fn jpeg(segments: &[Vec<u8>]) -> Vec<u8> {
+    let pixels = segment(0xda, &[0; 10]);
+    [
+        &[0xff, 0xd8][..],
+        &segments.concat(),
+        &pixels,
+        &[0xff, 0xd9],
+    ]
+    .concat()
+}
+
+/// A manifest store with its description, by which a JPEG's is known.
+fn described() -> Vec<u8> {
+    [
+        &b"\0\0\0\x80jumb\0\0\0\x1ejumdc2pa"[..],
+        &[0; 18],
+        &manifest(),
+    ]
+    .concat()
+}
+
 fn samples() -> Vec<Vec<u8>> {
     let xmp = [b"XML:com.adobe.xmp\0\0\0\0\0", PACKET.as_bytes()].concat();
     let private = [b"XMP\0", PACKET.as_bytes()].concat();
@@ -134,7 +168,37 @@ fn samples() -> Vec<Vec<u8>> {
             vec![0xff, 0xfb],
         ]
         .concat(),
+        jpeg(&[
+            segment(
+                0xe1,
+                &[b"http://ns.adobe.com/xap/1.0/\0", PACKET.as_bytes()].concat(),
+            ),
+            part(1, &described()),
+        ]),
     ]
+}
+
+#[test]
+fn a_manifest_in_several_segments_is_one() {
+    let box_bytes = described();
+    let (start, rest) = box_bytes.split_at(60);
+    let head = &box_bytes[..8];
+    let bytes = jpeg(&[part(1, start), part(2, &[head, rest].concat())]);
+    let found = marks(&bytes).unwrap();
+    assert_eq!(found.manifests, 1);
+    let range = found.manifest.unwrap();
+    assert!(bytes[..usize::try_from(range.end).unwrap()].ends_with(rest));
+    // Other boxes, and the thumbnails of cameras, are none.
+    let other = [&b"\0\0\0\x80jumb\0\0\0\x1ejumdjson"[..], &[0; 40]].concat();
+    let found = marks(&jpeg(&[
+        part(1, &other),
+        segment(0xeb, b"HDR_RI"),
+        segment(0xed, b"Photoshop 3.0\08BIM\x04\x04"),
+    ]));
+    let found = found.unwrap();
+    assert_eq!((found.manifests, found.iptc), (0, true));
+    let broken = [&jpeg(&[])[..2], &[0x12, 0x34, 0, 9]].concat();
+    assert!(matches!(marks(&broken), Err(MarksError::Damaged { .. })));
 }
 
 #[test]
@@ -163,14 +227,15 @@ fn tells_the_kinds_apart() {
             Kind::Png,
             Kind::Wav,
             Kind::Flac,
-            Kind::Mp3
+            Kind::Mp3,
+            Kind::Jpeg
         ]
     );
 }
 
 #[test]
 fn reads_xmp_in_each_of_its_places() {
-    for index in [1, 2, 3, 5] {
+    for index in [1, 2, 3, 5, 6] {
         let marks = marks(&samples()[index]).unwrap();
         assert!(marks.xmp && marks.iptc, "{:?}", marks.kind);
         assert_eq!(marks.digital_source_type.as_deref(), Some(TRAINED));

@@ -2,8 +2,8 @@
 
 use serde_json::{Value, json};
 
-use crate::jobs::status::Status;
 use crate::order::{File, Video};
+use crate::port::jobs::status::Status;
 
 /// How their tasks stand.
 pub(super) const WORDS: [(&str, Status); 6] = [

@@ -28,13 +28,12 @@ mod stem_names;
 mod suno_family;
 mod xai;
 
-pub(crate) use recipe::{distance, fits};
-
 use std::sync::Arc;
 
-use serde_json::{Map, Value};
 use url::Url;
 
+use crate::catalogue::KnownModel;
+use crate::limits::Limits;
 use crate::port::Adapter;
 use crate::secret::Secret;
 use crate::settings::{Settings, SettingsError};
@@ -88,16 +87,34 @@ pub fn protocol(name: &str) -> Option<&'static Protocol> {
     all.find(|protocol| protocol.name == name)
 }
 
-/// What is wrong with what an entry of the catalogue says of its model's inputs.
-pub(crate) fn fault_of_inputs(protocol: &str, inputs: &Map<String, Value>) -> Option<String> {
-    if inputs.is_empty() {
+/// The protocol or the recipe of a model in the catalogue.
+fn protocol_of(entry: &KnownModel) -> Option<&'static Protocol> {
+    let name = &entry.provider;
+    protocol(name).or_else(|| protocol(&format!("recipe:{name}")))
+}
+
+/// What a protocol itself says of a model that is in the catalogue.
+pub fn limits_of(entry: &KnownModel) -> Option<Limits> {
+    let mut settings = Settings::new(&entry.name, entry.options.clone());
+    settings.catalogue = Arc::default();
+    let adapter = (protocol_of(entry)?.build)(&settings).ok()?;
+    adapter.limits(entry.kind, &entry.id)
+}
+
+/// What is wrong with an entry of the catalogue: whose it is, or what it says of its model's inputs.
+pub fn fault_of_entry(entry: &KnownModel) -> Option<String> {
+    if protocol_of(entry).is_none() {
+        return Some("is named after no protocol and no recipe".into());
+    }
+    if entry.inputs.is_empty() {
         return None;
     }
-    match protocol {
-        "replicate" => replicate::fault_of_inputs(inputs),
-        "runway" => runway::fault_of_inputs(inputs),
-        _ => Some("all models of this protocol are asked in one way: leave this out".into()),
-    }
+    let message = match entry.provider.as_str() {
+        "replicate" => replicate::fault_of_inputs(&entry.inputs)?,
+        "runway" => runway::fault_of_inputs(&entry.inputs)?,
+        _ => "all models of this protocol are asked in one way: leave this out".into(),
+    };
+    Some(format!("{}: inputs: {message}", entry.id))
 }
 
 /// The address under which a provider's paths are.

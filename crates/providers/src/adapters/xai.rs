@@ -23,13 +23,13 @@ use std::time::Duration;
 use serde_json::{Map, Value, json};
 
 use crate::adapters::Protocol;
-use crate::answer::{Answer, Described, percent_at, required_text, text_at};
+use crate::answer::{Answer, percent_at, required_text, text_at};
 use crate::catalogue::Shelf;
 use crate::cost::{Cost, Unit};
-use crate::error::{Class, ProviderError};
-use crate::jobs::errors::Ends;
+use crate::error::{Class, Described, ProviderError};
 use crate::limits::{Durations, Limits, Pictures, VideoLimits};
 use crate::order::{Kind, Order, PictureRole};
+use crate::port::jobs::errors::Ends;
 use crate::port::{Adapter, Asked, Call, Handle, Output, Pace, Step};
 use crate::shape;
 
@@ -214,8 +214,7 @@ fn is_moderation(error: &ProviderError) -> bool {
 mod tests {
     use super::*;
     use crate::adapters::tests::{adapter, picture, stems, video};
-    use crate::order::Picture;
-    use crate::order::Work;
+    use crate::order::{Picture, Work};
     use crate::port::{Body, Effect};
 
     fn body(order: &Order) -> Value {

@@ -21,12 +21,11 @@ use std::sync::{Arc, LazyLock};
 
 use serde_json::{Map, Value};
 
-use crate::adapters::{distance, fits};
 use crate::limits::{Durations, Limits, Pictures, Purpose, VideoLimits};
 use crate::order::Kind;
-use crate::settings::Settings;
+use crate::shape;
 
-pub use read::CatalogueError;
+pub use read::{CatalogueError, Fault};
 
 /// Everything that is known, by protocol.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -129,8 +128,8 @@ impl Catalogue {
     pub fn embedded() -> Arc<Self> {
         static EMBEDDED: LazyLock<Arc<Catalogue>> = LazyLock::new(|| {
             let files = read::EMBEDDED.iter();
-            // A test reads each of them.
-            let read = files.filter_map(|(name, text)| read::file(name, text).ok());
+            // A test reads each of them, and holds them against the protocols.
+            let read = files.filter_map(|(name, text)| read::file(name, text, |_| None).ok());
             let mut catalogue = Catalogue::default();
             read.for_each(|models| catalogue.lay_over(models));
             Arc::new(catalogue)
@@ -138,10 +137,11 @@ impl Catalogue {
         EMBEDDED.clone()
     }
 
-    /// The same with the files of a folder laid over it.
-    pub fn with_folder(&self, folder: &Path) -> Result<Self, CatalogueError> {
+    /// The same with the files of a folder laid over it, held against the protocols by
+    /// [`fault_of_entry`](crate::adapters::fault_of_entry).
+    pub fn with_folder(&self, folder: &Path, fault: Fault) -> Result<Self, CatalogueError> {
         let mut all = self.clone();
-        for models in read::folder(folder)? {
+        for models in read::folder(folder, fault)? {
             all.lay_over(models);
         }
         Ok(all)
@@ -168,7 +168,7 @@ impl Catalogue {
         let names = shelf
             .iter()
             .flat_map(|known| known.names().map(move |name| (name, known)));
-        let fitting = names.filter(|(name, _)| fits(name, model));
+        let fitting = names.filter(|(name, _)| shape::fits(name, model));
         // The name that leaves least open.
         let best = fitting.max_by_key(|(name, _)| (!name.contains('*'), name.len()));
         best.map(|(_, known)| known)
@@ -214,18 +214,12 @@ impl KnownModel {
         std::iter::once(self.id.as_str()).chain(aliases)
     }
 
-    /// The same with what its file leaves to the protocol: to the table of its
-    /// endpoints, or to a recipe.
+    /// The same with what its file leaves to the protocol: to the table of its endpoints, or to a
+    /// recipe. `own` are its limits [there](crate::adapters::limits_of).
     #[must_use]
-    pub fn filled(&self) -> Self {
-        let shipped = || crate::protocol(&format!("recipe:{}", self.provider));
-        let protocol = crate::protocol(&self.provider).or_else(shipped);
-        let mut settings = Settings::new(&self.name, self.options.clone());
-        settings.catalogue = Arc::default();
-        let adapter = protocol.and_then(|protocol| (protocol.build)(&settings).ok());
-        let limits = adapter.and_then(|adapter| adapter.limits(self.kind, &self.id));
+    pub fn filled(&self, own: Option<Limits>) -> Self {
         let mut filled = self.clone();
-        match limits.filter(|_| self.retired.is_none()) {
+        match own.filter(|_| self.retired.is_none()) {
             Some(Limits::Video(own)) => {
                 let limits = self.limits(own);
                 filled.audio = self.audio.or(match limits.audio {
@@ -327,7 +321,7 @@ impl Shelf {
 
 /// Whether two names differ by one or two letters.
 fn is_slip(one: &str, other: &str) -> bool {
-    one.len() >= 6 && (1..=2).contains(&distance(one, other))
+    one.len() >= 6 && (1..=2).contains(&strsim::levenshtein(one, other))
 }
 
 #[cfg(test)]

@@ -9,7 +9,6 @@ use toml::Spanned;
 use toml::value::Datetime;
 
 use super::{KnownModel, ListPrice, Sound};
-use crate::adapters::fault_of_inputs;
 use crate::limits::Durations;
 use crate::order::Kind;
 
@@ -112,8 +111,11 @@ struct Price {
     holds_for: Option<String>,
 }
 
+/// Says what is wrong with an entry, of which more is known elsewhere than its form.
+pub type Fault = fn(&KnownModel) -> Option<String>;
+
 /// The models of every TOML file in a folder.
-pub(super) fn folder(folder: &Path) -> Result<Vec<Vec<KnownModel>>, CatalogueError> {
+pub(super) fn folder(folder: &Path, fault: Fault) -> Result<Vec<Vec<KnownModel>>, CatalogueError> {
     let unreadable = |path: &Path, error: std::io::Error| CatalogueError {
         file: path.display().to_string(),
         line: None,
@@ -131,7 +133,7 @@ pub(super) fn folder(folder: &Path) -> Result<Vec<Vec<KnownModel>>, CatalogueErr
     let read = paths.iter().map(|path| {
         let text = std::fs::read_to_string(path).map_err(|error| unreadable(path, error))?;
         let name = path.file_stem().unwrap_or_default().to_string_lossy();
-        file(&name, &text).map_err(|error| CatalogueError {
+        file(&name, &text, fault).map_err(|error| CatalogueError {
             file: path.display().to_string(),
             ..error
         })
@@ -140,18 +142,16 @@ pub(super) fn folder(folder: &Path) -> Result<Vec<Vec<KnownModel>>, CatalogueErr
 }
 
 /// The models of a file that is named after its protocol or recipe.
-pub(super) fn file(name: &str, text: &str) -> Result<Vec<KnownModel>, CatalogueError> {
+pub(super) fn file(
+    name: &str,
+    text: &str,
+    fault: Fault,
+) -> Result<Vec<KnownModel>, CatalogueError> {
     let wrong = |at: Option<usize>, message: String| CatalogueError {
         file: format!("{name}.toml"),
         line: at.map(|at| text.bytes().take(at).filter(|byte| *byte == b'\n').count() + 1),
         message,
     };
-    if crate::protocol(name).is_none() && crate::protocol(&format!("recipe:{name}")).is_none() {
-        return Err(wrong(
-            None,
-            "is named after no protocol and no recipe".into(),
-        ));
-    }
     let file: File = toml::from_str(text).map_err(|error| {
         let at = error.span().map(|span| span.start);
         wrong(at, error.message().to_owned())
@@ -167,6 +167,9 @@ pub(super) fn file(name: &str, text: &str) -> Result<Vec<KnownModel>, CatalogueE
         let at = entry.span().start;
         let model = known(&head, entry.into_inner());
         let model = model.map_err(|message| wrong(Some(at), message))?;
+        if let Some(message) = fault(&model) {
+            return Err(wrong(Some(at), message));
+        }
         if models
             .iter()
             .any(|other| other.id == model.id || other.name == model.name)
@@ -205,9 +208,6 @@ fn known(head: &Head<'_>, entry: Entry) -> Result<KnownModel, String> {
     };
     if !default_fits {
         return Err(format!("{id}: default_seconds is not among the lengths"));
-    }
-    if let Some(message) = fault_of_inputs(head.provider, &entry.inputs) {
-        return Err(format!("{id}: inputs: {message}"));
     }
     let prices = entry.price.into_iter().map(|price| checked(&id, price));
     let date = entry.date.as_ref().map_or(head.date.clone(), day);

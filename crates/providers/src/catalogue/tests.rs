@@ -1,6 +1,7 @@
 //! Tests of the catalogue.
 
 use super::*;
+use crate::adapters::{fault_of_entry, limits_of};
 use crate::order::{Picture, PictureRole, StemGroup, Video, Work};
 use crate::settings::Settings;
 use crate::{Handover, MusicLimits, SongLimits, StemLimits};
@@ -16,14 +17,15 @@ fn adapter(model: &KnownModel) -> std::sync::Arc<dyn crate::Adapter> {
 #[test]
 fn every_file_is_read() {
     for (name, text) in read::EMBEDDED {
-        let models = read::file(name, text).unwrap_or_else(|error| panic!("{error}"));
+        let models =
+            read::file(name, text, fault_of_entry).unwrap_or_else(|error| panic!("{error}"));
         assert!(!models.is_empty(), "{name}");
     }
     let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/models");
-    let files = read::folder(Path::new(folder)).unwrap();
+    let files = read::folder(Path::new(folder), fault_of_entry).unwrap();
     assert_eq!(files.len(), read::EMBEDDED.len(), "a file is not embedded");
     let again = Catalogue::embedded()
-        .with_folder(Path::new(folder))
+        .with_folder(Path::new(folder), fault_of_entry)
         .unwrap();
     assert_eq!(again, *Catalogue::embedded());
 }
@@ -140,7 +142,7 @@ fn what_the_files_promise_is_said() {
 fn of(toml: &str) -> Catalogue {
     let head = "source = \"a page\"\ndate = 2026-11-22\nkey = \"FAL_KEY\"\n";
     let mut catalogue = Catalogue::default();
-    catalogue.lay_over(read::file("fal", &format!("{head}{toml}")).unwrap());
+    catalogue.lay_over(read::file("fal", &format!("{head}{toml}"), fault_of_entry).unwrap());
     catalogue
 }
 
@@ -150,7 +152,7 @@ fn a_newer_entry_takes_the_place_of_the_one_of_its_id() {
                             [[model]]\nid = \"a/*\"\nname = \"any\"\nkind = \"video\"\n");
     let newer = "source = \"x\"\ndate = 2027-01-01\nkey = \"K\"\n[[model]]\nid = \"a/b\"\n\
                  kind = \"video\"\nseconds = { min = 3, max = 30 }\nsizes = [\"640x360\"]\n";
-    catalogue.lay_over(read::file("fal", newer).unwrap());
+    catalogue.lay_over(read::file("fal", newer, fault_of_entry).unwrap());
     let model = catalogue.find("fal", "a/b").unwrap();
     assert_eq!(
         (model.date.as_str(), model.name.as_str()),
@@ -204,7 +206,7 @@ fn a_newer_file_says_how_a_new_model_is_asked() {
                  kind = \"video\"\nsizes = [\"2560x1440\"]\nmax_prompt = 20\n\
                  inputs = { text = \"shape\", resolutions = { 1440 = \"2K\" } }\n";
     let mut catalogue = (*Catalogue::embedded()).clone();
-    catalogue.lay_over(read::file("runway", newer).unwrap());
+    catalogue.lay_over(read::file("runway", newer, fault_of_entry).unwrap());
     let mut settings = Settings::new("x", Map::new());
     let started = |settings: &Settings| {
         let runway = (crate::protocol("runway").unwrap().build)(settings).unwrap();
@@ -273,7 +275,7 @@ fn a_wrong_file_is_explained_by_line() {
             "twice",
         ),
     ] {
-        let error = read::file("fal", &format!("{head}{toml}")).unwrap_err();
+        let error = read::file("fal", &format!("{head}{toml}"), fault_of_entry).unwrap_err();
         assert_eq!(error.line, Some(line), "{toml}{error}");
         assert!(error.message.contains(words), "{toml}{error}");
     }
@@ -283,16 +285,17 @@ fn a_wrong_file_is_explained_by_line() {
         ("kling", "{ first = \"image\" }", "leave this out"),
     ] {
         let toml = format!("{head}[[model]]\nid = \"a\"\nkind = \"video\"\ninputs = {inputs}\n");
-        let error = read::file(provider, &toml).unwrap_err();
+        let error = read::file(provider, &toml, fault_of_entry).unwrap_err();
         assert_eq!(error.line, Some(4), "{error}");
         assert!(error.message.contains(words), "{error}");
     }
-    let error = read::file("acme", head).unwrap_err();
-    assert!(
-        error
-            .to_string()
-            .contains("acme.toml: is named after no protocol")
-    );
+    let error = read::file(
+        "acme",
+        &format!("{head}[[model]]\nid = \"a\"\nkind = \"video\"\n"),
+        fault_of_entry,
+    )
+    .unwrap_err();
+    assert!(error.to_string().contains("is named after no protocol"));
 }
 
 /// The lines of the document's table.
@@ -300,7 +303,7 @@ fn table() -> String {
     use std::fmt::Write as _;
     let mut text = String::new();
     for model in Catalogue::embedded().models() {
-        let model = model.filled();
+        let model = model.filled(limits_of(model));
         let prices = model.prices.iter().map(|price| {
             let holds_for = price.holds_for.as_ref();
             let holds_for = holds_for.map_or(String::new(), |what| format!(" ({what})"));

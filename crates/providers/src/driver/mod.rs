@@ -93,7 +93,7 @@ impl Driver {
                 // adapter's to judge.
                 let status = answer.status.as_u16();
                 if status == 429 || status >= 500 {
-                    return Err(answer.failure(|_| crate::answer::Described::default()));
+                    return Err(answer.failure(|_| crate::error::Described::default()));
                 }
                 Ok(adapter.cancelled(handle, answer))
             })

@@ -19,6 +19,7 @@
 
 mod call;
 pub mod find;
+pub mod jobs;
 pub mod names;
 mod sign;
 mod step;
@@ -29,9 +30,9 @@ use std::time::{Duration, SystemTime};
 use crate::answer::Answer;
 use crate::cost::Cost;
 use crate::error::{Class, ProviderError};
-use crate::jobs::Job;
 use crate::limits::Limits;
 use crate::order::{Kind, Order};
+use crate::port::jobs::Job;
 use crate::secret::Secret;
 
 pub use call::{Asked, Body, Call, Effect, Part, Patience, RESULT, TELLING, Target, merge};

@@ -13,8 +13,9 @@
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
-use providers::answer::{Described, required_list, required_text, text_at, time_at};
+use providers::answer::{required_list, required_text, text_at, time_at};
 use providers::driver::{Driver, Provider, Rules};
+use providers::error::Described;
 use providers::order::{Kind, Order, Video, Work};
 use providers::port::{Asked, Authorization, Header};
 use providers::{

@@ -5,6 +5,5 @@ mod order;
 mod proxy;
 
 pub(crate) use order::milliseconds;
-pub use order::{Fault, Order};
+pub use order::{Fault, Order, Role};
 pub use proxy::{Cut, Link, Network, Proxy, Side, Then, Traffic};
-pub(crate) use proxy::{Proxies, control};

@@ -4,7 +4,25 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use crate::world::Role;
+/// What a request is for, as its model declares it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Role {
+    /// It orders something that is paid for.
+    Submit,
+    /// It asks how a job stands.
+    Poll,
+    /// It lists jobs.
+    Find,
+    /// It fetches a finished file.
+    Download,
+    /// It hands a file over.
+    Upload,
+    /// It calls a job off.
+    Cancel,
+    /// Anything else.
+    Other,
+}
 
 /// Something that goes wrong on order. In JSON times are milliseconds:
 /// `{"latency": 500}`, `"drop_after"`, `{"status": {"status": 429, "retry_after": 2}}`.

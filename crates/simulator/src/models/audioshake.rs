@@ -3,9 +3,10 @@
 use serde_json::{Value, json};
 
 use super::Model;
+use crate::fault::Role;
 use crate::media;
-use crate::server::{Reply, Request};
-use crate::world::{End, Job, Phase, Role};
+use crate::site::{Reply, Request};
+use crate::world::{End, Job, Phase};
 
 const NAME: &str = "audioshake";
 

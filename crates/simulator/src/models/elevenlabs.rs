@@ -5,9 +5,10 @@ use bytes::Bytes;
 use serde_json::{Value, json};
 
 use super::Model;
+use crate::fault::Role;
 use crate::media;
-use crate::server::{Reply, Request};
-use crate::world::{End, Role};
+use crate::site::{Reply, Request};
+use crate::world::End;
 
 pub(super) const MODEL: Model = Model {
     name: "elevenlabs",

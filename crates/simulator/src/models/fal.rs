@@ -3,8 +3,9 @@
 use serde_json::{Map, Value, json};
 
 use super::{Model, results};
-use crate::server::{Reply, Request};
-use crate::world::{End, Job, Phase, Role};
+use crate::fault::Role;
+use crate::site::{Reply, Request};
+use crate::world::{End, Job, Phase};
 
 pub(super) const MODEL: Model = Model {
     name: "fal",

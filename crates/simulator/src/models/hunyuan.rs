@@ -6,9 +6,10 @@ use serde_json::{Value, json};
 use sha2::{Digest as _, Sha256};
 
 use super::Model;
+use crate::fault::Role;
 use crate::media;
-use crate::server::{Reply, Request};
-use crate::world::{End, Phase, Role};
+use crate::site::{Reply, Request};
+use crate::world::{End, Phase};
 
 /// The pair that is known here.
 const ID: &str = "simulated-id";

@@ -4,9 +4,10 @@
 use serde_json::{Map, Value, json};
 
 use super::Model;
+use crate::fault::Role;
 use crate::media;
-use crate::server::{Reply, Request};
-use crate::world::{End, Job, Phase, Role};
+use crate::site::{Reply, Request};
+use crate::world::{End, Job, Phase};
 
 const NAME: &str = "lalal";
 

@@ -4,9 +4,10 @@
 use serde_json::{Value, json};
 
 use super::Model;
+use crate::fault::Role;
 use crate::media;
-use crate::server::{Reply, Request};
-use crate::world::{End, Job, Phase, Role};
+use crate::site::{Reply, Request};
+use crate::world::{End, Job, Phase};
 
 pub(super) const MODEL: Model = Model {
     name: "luma",

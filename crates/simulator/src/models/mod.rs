@@ -33,7 +33,7 @@ pub mod vidu;
 pub mod wavespeed;
 pub mod xai;
 
-use crate::server::Site;
+use crate::site::Site;
 
 /// A simulated provider.
 #[derive(Clone, Copy)]

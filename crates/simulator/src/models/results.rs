@@ -3,7 +3,7 @@
 use serde_json::json;
 
 use crate::media;
-use crate::server::{Reply, Request};
+use crate::site::{Reply, Request};
 use crate::world::{End, Job, Phase};
 
 /// A file of the job `{id}` that succeeded: a tone of its own for each `.wav`, else

@@ -3,8 +3,9 @@
 use serde_json::{Value, json};
 
 use super::{Model, results};
-use crate::server::{Reply, Request};
-use crate::world::{End, Phase, Role};
+use crate::fault::Role;
+use crate::site::{Reply, Request};
+use crate::world::{End, Phase};
 
 pub(super) const MODEL: Model = Model {
     name: "vidu",

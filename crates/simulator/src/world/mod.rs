@@ -6,34 +6,13 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
 use http::{HeaderMap, Method};
-use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-use crate::fault::{Fault, Order};
+use crate::fault::{Fault, Order, Role};
 
 mod job;
 
 pub use job::{End, Job, Phase, Plan};
-
-/// What a request is for, as its model declares it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Role {
-    /// It orders something that is paid for.
-    Submit,
-    /// It asks how a job stands.
-    Poll,
-    /// It lists jobs.
-    Find,
-    /// It fetches a finished file.
-    Download,
-    /// It hands a file over.
-    Upload,
-    /// It calls a job off.
-    Cancel,
-    /// Anything else.
-    Other,
-}
 
 /// A request as it arrived.
 #[derive(Debug, Clone)]

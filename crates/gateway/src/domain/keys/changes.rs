@@ -175,7 +175,7 @@ pub async fn rotate(
 
 /// Revokes a key from its next request on; one that was revoked before stays as it is. Returns it,
 /// and whether it was valid.
-pub async fn revoke_by_id(
+pub async fn revoke(
     app: &App,
     operation: Operation<'_, (Issued, bool)>,
     id: KeyId,
@@ -230,7 +230,7 @@ fn valid(conn: &mut Conn<'_>, id: KeyId, now: Timestamp) -> Result<KeyRecord, Er
 
 /// Refuses names that no model has.
 pub fn check_models(app: &Parts, models: Option<&[String]>) -> Result<(), Error> {
-    let catalog = app.catalog.load();
+    let catalog = app.models.catalog.load();
     let is_known = |name: &String| catalog.models().iter().any(|model| model.id == *name);
     let unknown = models
         .unwrap_or_default()

@@ -7,7 +7,7 @@ use crate::store::accounts;
 /// Writes when keys were used, as far as that is due.
 pub async fn note_uses(app: &App) -> Result<(), Error> {
     loop {
-        let due = app.uses.due();
+        let due = app.caches.uses.due();
         if due.is_empty() {
             return Ok(());
         }
@@ -20,6 +20,6 @@ pub async fn note_uses(app: &App) -> Result<(), Error> {
                 Ok(())
             })
             .await?;
-        app.uses.written(&due);
+        app.caches.uses.written(&due);
     }
 }

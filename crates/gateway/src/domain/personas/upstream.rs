@@ -25,7 +25,7 @@ pub(super) async fn create(
     let Some(root) = clips.first().and_then(|clip| clip.upstream.as_ref()) else {
         return Ok(None);
     };
-    let sites = app.upstream.sites();
+    let sites = app.models.upstream.sites();
     let Some(site) = sites.get(&root.provider) else {
         return Ok(None);
     };
@@ -46,6 +46,7 @@ pub(super) async fn create(
         extra: serde_json::Map::new(),
     };
     let made = app
+        .models
         .upstream
         .driver
         .submit(

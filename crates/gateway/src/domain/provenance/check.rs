@@ -69,7 +69,7 @@ pub enum How {
 /// Fetches a file to be checked, by the rules for callers' addresses.
 pub async fn fetch(app: &Parts, address: &str) -> Result<TempPath, Error> {
     let spool = app.config.spool_path();
-    let fetched = app.fetcher.fetch(address, LIMIT_BYTES, &spool).await;
+    let fetched = app.net.fetcher.fetch(address, LIMIT_BYTES, &spool).await;
     fetched.map_err(|error| match error {
         FetchError::Blocked(why) => Error::at(
             ErrorCode::FileFetchBlocked,
@@ -88,7 +88,7 @@ pub async fn fetch(app: &Parts, address: &str) -> Result<TempPath, Error> {
 /// Checks a file for an account, or for somebody without one.
 pub async fn check(app: &App, asker: Option<AccountId>, file: TempPath) -> Result<Checked, Error> {
     let seen = see(app, file).await?;
-    let (key, mark) = (app.origin.keys(), seen.looked.mark);
+    let (key, mark) = (app.secrets.origin.keys(), seen.looked.mark);
     let mark = mark.filter(|(id, _)| key.iter().any(|key| key.id == *id));
     let mut asked = seen.looked.asked;
     if let Some(heard) = seen.heard {
@@ -137,27 +137,30 @@ async fn see(app: &App, file: TempPath) -> Result<Seen, Error> {
     // Signed files are read whole, and so are recordings whose tables are searched.
     let memory = clip::KEEPING_BYTES + size.len() * 2;
     let (parts, watch) = (app.clone(), Arc::new(Watch::default()));
-    let _stopping = Stopping(watch.clone());
+    let _stopping = watch.stop_on_drop();
     let work = move |left: &tokio_util::sync::CancellationToken| -> Result<Seen, Error> {
         let (size_bytes, sha256) = clip::digest(&file).map_err(Error::internal)?;
-        let examined = parts.origin.examine(&file);
+        let examined = parts.secrets.origin.examine(&file);
         let mut notes = Vec::new();
         let looked = match examined.kind {
             Some(Kind::Mp4) => {
-                let keys = parts.origin.keys();
+                let keys = parts.secrets.origin.keys();
                 let looked = child::look(&place(&parts), &file, keys, &watch);
                 looked.unwrap_or_else(|error| Looked::nothing(error.to_string()))
             }
             _ => Looked::default(),
         };
         let is_film = looked.asked.video.is_some();
-        let heard = if is_film || examined.kind == Some(Kind::Png) {
+        let is_picture = matches!(examined.kind, Some(Kind::Png | Kind::Jpeg));
+        let heard = if is_film || is_picture {
             None
         } else {
             hear(&file, left)
         };
         if examined.kind.is_none() {
-            notes.push("It is no MP4, PNG, WAV, FLAC or MP3: its marks were not read.".to_owned());
+            notes.push(
+                "It is no MP4, PNG, JPEG, WAV, FLAC or MP3: its marks were not read.".to_owned(),
+            );
         }
         if !is_film && heard.is_none() && examined.kind == Some(Kind::Mp4) {
             let why = looked.why.as_deref().unwrap_or("nothing was found in them");
@@ -173,15 +176,6 @@ async fn see(app: &App, file: TempPath) -> Result<Seen, Error> {
         })
     };
     app.limits.room.recording(memory, work).await?
-}
-
-/// Stops looking when nobody waits for it any more.
-struct Stopping(Arc<Watch>);
-
-impl Drop for Stopping {
-    fn drop(&mut self) {
-        self.0.stop();
-    }
 }
 
 /// How a recording begins; `None` if it is none.

@@ -63,33 +63,99 @@ pub enum ClipMade {
     Uploaded(Arc<tempfile::TempPath>),
 }
 
-/// Signs a film that was made here; `is_drawn` if it was made from words alone, and with `more`
-/// marks than a signature.
+/// A film that was made here, and pictures of it.
+pub struct DrawnFilm {
+    pub mp4: Vec<u8>,
+    /// JPEG.
+    pub poster: Vec<u8>,
+    /// JPEG.
+    pub sheet: Vec<u8>,
+    /// Whether it was made from words alone.
+    pub is_from_words: bool,
+}
+
+/// Signs a film that was made here, with `more` marks than a signature, and its pictures, which
+/// name the film.
 pub async fn film(
     app: &App,
     facts: Facts,
-    film: Vec<u8>,
-    is_drawn: bool,
+    film: DrawnFilm,
     more: &[Mark],
-) -> Result<(Vec<u8>, Provenance), MarkError> {
+) -> Result<(DrawnFilm, Provenance), MarkError> {
     let (parts, when) = (app.clone(), app.clock.now().rfc3339());
-    let memory = film.len() as u64 * 3;
+    let memory = film.mp4.len() as u64 * 4;
     let more = more.to_vec();
     let sign = move |_: &_| {
-        let made = if is_drawn {
+        let made = if film.is_from_words {
             Made::Drawn
         } else {
             Made::DrawnFrom
         };
-        let film = parts
-            .origin
-            .sign(film, Format::Mp4, &facts.stated(&when, made))?;
-        let mut told = parts.origin.tell_bytes(&film);
+        let origin = &parts.secrets.origin;
+        let mp4 = origin.sign(film.mp4, Format::Mp4, &facts.stated(&when, made))?;
+        let source = Made::Edited {
+            title: &facts.title,
+            source: &mp4,
+        };
+        let stated = facts.stated(&when, source);
+        let poster = origin.sign(film.poster, Format::Jpeg, &stated)?;
+        let sheet = origin.sign(film.sheet, Format::Jpeg, &stated)?;
+        let mut told = origin.tell_bytes(&mp4);
         if told.status == ProvenanceStatus::None && !more.is_empty() {
             told.status = ProvenanceStatus::Unverified;
         }
         told.marks.extend(more);
+        let film = DrawnFilm {
+            mp4,
+            poster,
+            sheet,
+            ..film
+        };
         Ok((film, told))
+    };
+    app.limits.room.work(memory, sign).await?
+}
+
+/// Signs the poster of a film that somebody else made and that lies at `film`.
+pub async fn poster(
+    app: &App,
+    facts: Facts,
+    poster: Vec<u8>,
+    film: Arc<tempfile::TempPath>,
+) -> Result<Vec<u8>, MarkError> {
+    if !Origin::signs() {
+        return Ok(poster);
+    }
+    let size = tokio::fs::metadata(&*film).await.map_err(Error::internal)?;
+    let (parts, when) = (app.clone(), app.clock.now().rfc3339());
+    let sign = move |_: &_| {
+        let source = std::fs::read(&*film).map_err(Error::internal)?;
+        let made = Made::Edited {
+            title: &facts.title,
+            source: &source,
+        };
+        let stated = facts.stated(&when, made);
+        Ok(parts.secrets.origin.sign(poster, Format::Jpeg, &stated)?)
+    };
+    app.limits.room.work(size.len() * 2, sign).await?
+}
+
+/// Signs a portrait that was drawn here.
+pub async fn portrait(app: &App, id: &str, picture: Vec<u8>) -> Result<Vec<u8>, MarkError> {
+    if !Origin::signs() {
+        return Ok(picture);
+    }
+    let (parts, when) = (app.clone(), app.clock.now().rfc3339());
+    let facts = Facts {
+        title: id.to_owned(),
+        model: "portrait".to_owned(),
+        provider: None,
+        prompt: String::new(),
+    };
+    let memory = picture.len() as u64 * 3;
+    let sign = move |_: &_| {
+        let stated = facts.stated(&when, Made::Drawn);
+        Ok(parts.secrets.origin.sign(picture, Format::Png, &stated)?)
     };
     app.limits.room.work(memory, sign).await?
 }
@@ -128,10 +194,15 @@ fn sign_clip(
     made: &ClipMade,
     source: &Path,
 ) -> Result<(MadeClip, Provenance), MarkError> {
-    let came_in = app.origin.tell(source);
+    let came_in = app.secrets.origin.tell(source);
+    if !Origin::signs() {
+        return Ok((clip, came_in));
+    }
+    let inside = |error: std::io::Error| MarkError::Inside(Error::internal(error));
+    let bytes = std::fs::read(source).map_err(inside)?;
     let edited = Made::Edited {
         title: &facts.title,
-        source,
+        source: &bytes,
     };
     let has_credentials = came_in.marks.contains(&Mark::C2pa);
     // The kinds that can be an ingredient are those whose marks can be read.
@@ -142,24 +213,27 @@ fn sign_clip(
         ClipMade::Generated(_) if has_credentials => Some(edited),
         ClipMade::Generated(_) => Some(Made::Generated),
     };
-    let Some(how) = how.filter(|_| Origin::signs()) else {
-        return Ok((clip, came_in));
-    };
-    let inside = |error: std::io::Error| MarkError::Inside(Error::internal(error));
-    let flac = std::fs::read(&clip.flac).map_err(inside)?;
-    let flac = app
-        .origin
-        .sign(flac, Format::Flac, &facts.stated(when, how))?;
-    std::fs::write(&clip.flac, flac).map_err(inside)?;
-    (clip.size_bytes, clip.sha256) = clip::digest(&clip.flac).map_err(inside)?;
+    if let Some(how) = how {
+        let flac = std::fs::read(&clip.flac).map_err(inside)?;
+        let flac = app
+            .secrets
+            .origin
+            .sign(flac, Format::Flac, &facts.stated(when, how))?;
+        std::fs::write(&clip.flac, flac).map_err(inside)?;
+        (clip.size_bytes, clip.sha256) = clip::digest(&clip.flac).map_err(inside)?;
+    }
     for cover in [&mut clip.cover, &mut clip.cover_large] {
         let stated = facts.stated(when, Made::Drawn);
-        let signed = app.origin.sign(cover.to_vec(), Format::Png, &stated)?;
+        let signed = app
+            .secrets
+            .origin
+            .sign(cover.to_vec(), Format::Png, &stated)?;
         *cover = Bytes::from(signed);
     }
     // Of a stem the record tells what it carries, of others what came in.
     let told = match made {
-        ClipMade::Edited(_) => app.origin.tell(&clip.flac),
+        ClipMade::Edited(_) if how.is_some() => app.secrets.origin.tell(&clip.flac),
+        ClipMade::Edited(_) => came_in,
         ClipMade::Generated(_) | ClipMade::Uploaded(_) => came_in,
     };
     Ok((clip, told))

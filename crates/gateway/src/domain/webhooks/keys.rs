@@ -50,11 +50,18 @@ impl Keys {
     /// Encrypts them for the database.
     pub fn close(&self, app: &Parts, owner: &str) -> Result<String, Error> {
         let plain = serde_json::to_string(self).map_err(Error::internal)?;
-        app.seal.close(owner, &plain).map_err(Error::internal)
+        app.secrets
+            .seal
+            .close(owner, &plain)
+            .map_err(Error::internal)
     }
 
     pub fn open(app: &Parts, owner: &str, sealed: &str) -> Result<Self, Error> {
-        let plain = app.seal.open(owner, sealed).map_err(Error::internal)?;
+        let plain = app
+            .secrets
+            .seal
+            .open(owner, sealed)
+            .map_err(Error::internal)?;
         serde_json::from_str(&plain).map_err(Error::internal)
     }
 

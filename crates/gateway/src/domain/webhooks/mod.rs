@@ -50,7 +50,7 @@ impl Callback {
 }
 
 fn check_url(app: &Parts, url: &str, param: &str) -> Result<(), Error> {
-    let checked = app.hooks.check(url);
+    let checked = app.net.hooks.check(url);
     let refused =
         |why: crate::hooks::UrlRefused| Error::at(ErrorCode::InvalidValue, param, why.to_string());
     checked.map(drop).map_err(refused)

@@ -102,7 +102,13 @@ impl Job {
                 let made = animatic_engine::make(&job, picture.as_ref(), touch, watch)?;
                 leave_video(folder, made)
             }
-            Self::Look { film, keys } => Ok(Word::Looked(look::look(&film, &keys, watch))),
+            Self::Look { film, glance, keys } => {
+                let (looked, poster) = look::look(&film, glance, &keys, watch);
+                if let Some(poster) = &poster {
+                    std::fs::write(folder.join(POSTER), poster).map_err(broken)?;
+                }
+                Ok(Word::Looked(looked, poster.is_some()))
+            }
             Self::Stems { job, source, model } => {
                 let graphs = model.as_ref().map(open).transpose()?;
                 let clips = stems_engine::separate(&job, graphs.as_ref(), &source, folder, watch)?;

@@ -13,14 +13,14 @@ use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
-use crate::engines::look::Looked;
+use crate::engines::look::{Glance, Looked};
 use crate::engines::retouch::Touch;
 use crate::model::provenance::Likeness;
 use crate::model::task::{StemsJob, VideoJob};
 use crate::origin::WatermarkKey;
 
 pub use inside::serve;
-pub use outside::{Place, look, make_video, separate};
+pub use outside::{Place, glance, look, make_video, separate};
 
 #[derive(Debug, Serialize, Deserialize)]
 struct Order {
@@ -41,6 +41,7 @@ enum Job {
     },
     Look {
         film: PathBuf,
+        glance: Glance,
         keys: Vec<WatermarkKey>,
     },
     Stems {
@@ -77,10 +78,15 @@ impl Limits {
     };
 
     /// For looking at a film.
-    const LOOKS: Self = Self {
-        memory: Some(2 << 30),
-        cpu: Some(120),
-    };
+    const fn looks(glance: Glance) -> Self {
+        Self {
+            memory: Some(2 << 30),
+            cpu: Some(match glance {
+                Glance::Check => 120,
+                Glance::Keep => 20,
+            }),
+        }
+    }
 
     /// For the operator's models, whose needs are unknown.
     const OWN_MODELS: Self = Self {
@@ -103,7 +109,8 @@ enum Word {
         likeness: Likeness,
         is_marked: bool,
     },
-    Looked(Looked),
+    /// What was seen; whether there is a poster, in [`POSTER`].
+    Looked(Looked, bool),
     /// The clips, in the job's order, are in [`flac`] and [`cover`] files.
     Clips(Vec<Clip>),
     /// The source cannot be used.

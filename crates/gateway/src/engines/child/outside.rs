@@ -19,7 +19,7 @@ use super::{
 };
 use crate::engines::animatic_engine::Made;
 use crate::engines::clip::{MadeClip, broken};
-use crate::engines::look::{self, Looked};
+use crate::engines::look::{self, Glance, Looked};
 use crate::engines::retouch::Touch;
 use crate::engines::{EngineError, Watch};
 use crate::model::task::{StemsJob, VideoJob};
@@ -86,26 +86,50 @@ pub fn make_video(
     })
 }
 
-/// Like [`look`](crate::engines::look::look), in a child; one that dies has seen nothing.
+/// Looks at a film that somebody asks about, in a child; one that dies has seen nothing.
 pub fn look(
     place: &Place,
     film: &Path,
     keys: Vec<WatermarkKey>,
     watch: &Watch,
 ) -> Result<Looked, EngineError> {
+    seen(place, film, Glance::Check, keys, watch).map(|(looked, _)| looked)
+}
+
+/// Looks at how a film begins that is kept, in a child; one that dies has seen nothing. With it
+/// comes a poster, JPEG, if its first frame can be decoded.
+pub fn glance(
+    place: &Place,
+    film: &Path,
+    watch: &Watch,
+) -> Result<(Looked, Option<Vec<u8>>), EngineError> {
+    seen(place, film, Glance::Keep, Vec::new(), watch)
+}
+
+fn seen(
+    place: &Place,
+    film: &Path,
+    glance: Glance,
+    keys: Vec<WatermarkKey>,
+    watch: &Watch,
+) -> Result<(Looked, Option<Vec<u8>>), EngineError> {
     if let Err(why) = look::can_be_tried(film) {
-        return Ok(Looked::nothing(why));
+        return Ok((Looked::nothing(why), None));
     }
     let job = Job::Look {
         film: film.to_owned(),
+        glance,
         keys,
     };
-    match follow(place, job, Limits::LOOKS, watch) {
-        Ok((_, Word::Looked(looked))) => Ok(looked),
+    match follow(place, job, Limits::looks(glance), watch) {
+        Ok((folder, Word::Looked(looked, has_poster))) => {
+            let poster = has_poster.then(|| std::fs::read(folder.path().join(POSTER)));
+            Ok((looked, poster.transpose().map_err(broken)?))
+        }
         Ok((_, word)) => Err(EngineError::Broken(format!("a child said {word:?}"))),
         Err(EngineError::Died(why)) => {
             tracing::warn!(%why, "looking at a film crashed its process");
-            Ok(Looked::nothing("its frames cannot be decoded"))
+            Ok((Looked::nothing("its frames cannot be decoded"), None))
         }
         Err(error) => Err(error),
     }

@@ -30,7 +30,7 @@ pub(in crate::http) async fn create(
 ) -> Result<Response, Error> {
     let ((handle, changes), known) = write.read(&app, body, read_account).await?;
     let make = async |operation: Operation<'_, AccountRecord>| {
-        books::create_account(&app, operation, &handle, changes).await
+        books::create(&app, operation, &handle, changes).await
     };
     write.make(&app, known, make, shown).await
 }
@@ -67,7 +67,7 @@ pub(in crate::http) async fn change(
     let account = find(&app, &handle).await?;
     let (changes, known) = write.read(&app, body, read_change).await?;
     let change = async |operation: Operation<'_, AccountRecord>| {
-        books::change_account(&app, operation, account, changes).await
+        books::change(&app, operation, account, changes).await
     };
     write.change(&app, known, change, shown).await
 }
@@ -86,7 +86,7 @@ pub(in crate::http) async fn credit(
     let account = find(&app, &handle).await?;
     let ((amount, note), known) = write.read(&app, body, read_credit).await?;
     let make = async |operation: Operation<'_, books::Credited>| {
-        books::credit_account(&app, operation, account, amount, note).await
+        books::credit(&app, operation, account, amount, note).await
     };
     let show = |credited: &books::Credited, _| AdminAccount::new(&credited.account);
     write.make(&app, known, make, show).await

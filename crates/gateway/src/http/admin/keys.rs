@@ -107,9 +107,8 @@ pub(in crate::http) async fn revoke(
     State(app): State<App>,
 ) -> Result<Response, Error> {
     let (id, known) = (parse(&id)?, write.fingerprint());
-    let revoke = async |operation: Operation<'_, (Issued, bool)>| {
-        keys::revoke_by_id(&app, operation, id).await
-    };
+    let revoke =
+        async |operation: Operation<'_, (Issued, bool)>| keys::revoke(&app, operation, id).await;
     let show = |(issued, _): &(Issued, bool), _| AdminKey::new(&issued.record);
     write.change(&app, known, revoke, show).await
 }

@@ -83,7 +83,7 @@ pub(in crate::http) async fn adjust(
     let ((task, amount, note), known) = write.read(&app, body, read_adjustment).await?;
     let words = note.clone();
     let make = async |operation: Operation<'_, Micros>| {
-        books::adjust_task(&app, operation, task, amount, words).await
+        books::adjust(&app, operation, task, amount, words).await
     };
     let show = move |cost: &Micros, _| AdjustmentObject::new(task, amount, &note, *cost);
     write.make(&app, known, make, show).await

@@ -133,7 +133,7 @@ impl AccountObject {
             storage_bytes: standing.storage_bytes,
             key: own.map_or_else(|| KeyObject::new(&caller.key, &unused(&caller.key), 0), key),
             keys: keys.map(key).collect(),
-            ledger_mismatches: is_operator.then(|| app.health.mismatches.load(Ordering::Relaxed)),
+            ledger_mismatches: is_operator.then(|| app.process.mismatches.load(Ordering::Relaxed)),
         }
     }
 }

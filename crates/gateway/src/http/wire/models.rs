@@ -9,7 +9,7 @@ use providers::{Durations, Limits};
 
 use crate::clock::Timestamp;
 use crate::model::catalog::Model;
-use crate::model::money::{Dated, Schedule};
+use crate::model::price::{Dated, Schedule};
 use crate::records::music::GEN_STEM;
 
 /// The list of models, in the form that `OpenAI` SDKs expect.

@@ -7,9 +7,9 @@ use utoipa::ToSchema;
 use crate::error::Error;
 use crate::model::account::Account;
 use crate::model::media::MediaType;
-use crate::model::music::{Clip, ClipOrigin, Persona};
+use crate::model::music::{Clip, Persona};
 use crate::records::Base;
-use crate::records::words;
+use crate::records::clip::PersonaClip;
 
 /// The default name of the field that carries the brand.
 pub const BRAND_FIELD: &str = "is_service_persona";
@@ -63,146 +63,6 @@ pub struct PersonaClipItem {
     pub clip: PersonaClip,
     /// Counts from 0.
     pub id: usize,
-}
-
-/// A clip in a persona.
-#[derive(Debug, Serialize, ToSchema)]
-#[expect(clippy::struct_excessive_bools, reason = "the documented fields")]
-pub struct PersonaClip {
-    /// The clip's id.
-    pub id: String,
-    /// Always `song_schema`.
-    pub entity_type: &'static str,
-    /// Always empty: clips have no video.
-    pub video_url: String,
-    /// 24-bit FLAC; empty once removed.
-    pub audio_url: String,
-    /// Cover; empty once removed.
-    pub image_url: String,
-    /// Large cover; empty once removed.
-    pub image_large_url: String,
-    /// Version of the model.
-    pub major_model_version: String,
-    /// The model; empty for an upload.
-    pub model_name: String,
-    /// What it is.
-    pub metadata: PersonaClipMetadata,
-    /// Always false.
-    pub is_liked: bool,
-    /// The account.
-    pub user_id: String,
-    /// The account's name.
-    pub display_name: String,
-    /// The account's handle.
-    pub handle: String,
-    /// Always false.
-    pub is_handle_updated: bool,
-    /// The account's picture.
-    pub avatar_image_url: String,
-    /// Whether it is in the trash.
-    pub is_trashed: bool,
-    /// Always 0.
-    pub flag_count: u32,
-    /// Always empty.
-    pub display_tags: String,
-    /// RFC 3339.
-    pub created_at: String,
-    /// `queued`, `streaming`, `complete` or `error`.
-    pub status: &'static str,
-    /// Title.
-    pub title: String,
-    /// Always 0.
-    pub play_count: u32,
-    /// Always 0.
-    pub upvote_count: u32,
-    /// Always false.
-    pub is_public: bool,
-    /// Always false.
-    pub allow_comments: bool,
-}
-
-/// What a persona's clip is.
-#[derive(Debug, Serialize, ToSchema)]
-#[expect(clippy::struct_excessive_bools, reason = "the documented fields")]
-pub struct PersonaClipMetadata {
-    /// Always empty.
-    pub tags: String,
-    /// Always empty.
-    pub prompt: String,
-    /// `gen`, or `upload`.
-    #[serde(rename = "type")]
-    pub kind: &'static str,
-    /// Measured length in whole seconds.
-    pub duration: u64,
-    /// Always false.
-    pub refund_credits: bool,
-    /// Always false.
-    pub stream: bool,
-    /// Always true.
-    pub can_remix: bool,
-    /// Whether it was made from another clip.
-    pub is_remix: bool,
-    /// Always 0.
-    pub priority: i64,
-}
-
-impl PersonaClip {
-    fn new(clip: &Clip, account: &Account, base: &Base) -> Self {
-        let is_upload = clip.origin == ClipOrigin::Upload;
-        let [audio_url, image_url, image_large_url] = base.files(clip);
-        Self {
-            id: clip.id.to_string(),
-            entity_type: "song_schema",
-            video_url: clip
-                .upstream
-                .as_ref()
-                .map_or_else(String::new, |upstream| upstream.video_url.clone()),
-            audio_url,
-            image_url,
-            image_large_url,
-            major_model_version: if is_upload {
-                String::new()
-            } else {
-                "v1".into()
-            },
-            model_name: clip.model.clone(),
-            metadata: PersonaClipMetadata {
-                tags: clip
-                    .upstream
-                    .as_ref()
-                    .map_or_else(String::new, |upstream| upstream.tags.clone()),
-                prompt: clip
-                    .upstream
-                    .as_ref()
-                    .map_or_else(String::new, |upstream| upstream.prompt.clone()),
-                kind: if is_upload { "upload" } else { "gen" },
-                duration: clip
-                    .media
-                    .map_or(0, |media| (media.milliseconds + 500) / 1000),
-                refund_credits: false,
-                stream: false,
-                can_remix: true,
-                is_remix: !is_upload,
-                priority: 0,
-            },
-            is_liked: false,
-            user_id: account.id.to_string(),
-            display_name: account.display_name.clone(),
-            handle: account.handle.clone(),
-            is_handle_updated: false,
-            avatar_image_url: base.media(account.avatar, MediaType::Png, None),
-            is_trashed: clip.is_trashed,
-            flag_count: 0,
-            display_tags: String::new(),
-            created_at: clip.created_at.rfc3339(),
-            status: words::clip(clip.state),
-            title: clip.title.clone(),
-            play_count: 0,
-            upvote_count: 0,
-            is_public: false,
-            allow_comments: false,
-        }
-    }
 }
 
 impl PersonaRecord {

@@ -99,6 +99,7 @@ impl CheckObject {
             mime_type: examined.kind.map(|kind| match kind {
                 Kind::Mp4 => "video/mp4",
                 Kind::Png => "image/png",
+                Kind::Jpeg => "image/jpeg",
                 Kind::Wav => "audio/wav",
                 Kind::Flac => "audio/flac",
                 Kind::Mp3 => "audio/mpeg",

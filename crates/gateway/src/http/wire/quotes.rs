@@ -5,7 +5,7 @@ use utoipa::ToSchema;
 
 use crate::domain::quotes::{Quote, RouteQuote};
 use crate::model::catalog::EMBEDDED;
-use crate::model::money::{Price, Quantity};
+use crate::model::price::{Price, Quantity};
 
 /// What a request would cost, reserve and route to.
 #[derive(Debug, Serialize, ToSchema)]

@@ -76,6 +76,10 @@ impl VideoObject {
             Some(crate::model::task::Output::VideoV1(output)) => {
                 Some(output.expires_at_micros.div_euclid(1_000_000))
             }
+            Some(crate::model::task::Output::LinkV1(output)) => {
+                let micros = output.expires_at_micros;
+                micros.map(|micros| micros.div_euclid(1_000_000))
+            }
             _ => None,
         };
         Some(Self {

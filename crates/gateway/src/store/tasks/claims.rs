@@ -82,6 +82,19 @@ pub fn models_waiting(conn: &mut Conn<'_>, due: Timestamp) -> Result<Vec<String>
     Ok(models)
 }
 
+/// How many tasks are due and held by nobody, up to `most`.
+pub fn count_waiting(conn: &mut Conn<'_>, now: Timestamp, most: u32) -> Result<u32, StoreError> {
+    let sql = "SELECT COUNT(*) FROM (
+        SELECT id FROM tasks WHERE state IN ('queued', 'running') AND lease_owner IS NULL AND due_at <= ?1 LIMIT ?2
+    ) AS waiting";
+    let count = conn.one(sql, &[now.micros().into(), i64::from(most).into()], |row| {
+        row.int(0)
+    })?;
+    Ok(count
+        .and_then(|count| u32::try_from(count).ok())
+        .unwrap_or(0))
+}
+
 /// Up to `most` tasks of a model that have not begun and were due at `due`.
 pub fn waiting(
     conn: &mut Conn<'_>,

@@ -25,7 +25,7 @@ use crate::ids::DeliveryId;
 use crate::model::webhook::{Attempt, AttemptError, Due};
 use crate::store::StoreError;
 use crate::store::webhooks::deliveries;
-use crate::worker::hold::Lease;
+use crate::worker::runs::Lease;
 use crate::worker::{Crew, random};
 use lanes::{Lanes, MOST};
 
@@ -80,7 +80,7 @@ pub(super) async fn deliver(crew: Arc<Crew>, tracker: TaskTracker) {
 /// Claims what is due and has room.
 async fn claim(post: &Post, in_doubt: &mut bool) -> Result<(Arc<Lease>, Vec<Due>), Error> {
     let app = &post.crew.app;
-    let lease = post.crew.holds.lease();
+    let lease = post.crew.runs.lease();
     if *in_doubt {
         let known = post.with_lanes(|lanes| lanes.in_flight());
         let owner = lease.name.clone();
@@ -195,7 +195,8 @@ async fn post(app: &App, due: &Due) -> Result<Answer, AttemptError> {
         tracing::error!(delivery_id = %due.id, inside = ?error.inside(), "cannot sign a webhook");
         AttemptError::Unsigned
     })?;
-    app.hooks
+    app.net
+        .hooks
         .post(&due.url, headers, due.body.clone().into())
         .await
 }

@@ -51,7 +51,7 @@ impl Job<'_> {
             Err(outputs) => {
                 tokio::select! {
                     ended = Box::pin(self.fetch(&taken, &outputs)) => ended,
-                    () = self.hold.called_off.cancelled() => return (Outcome::Stopped, None),
+                    () = self.run.called_off.cancelled() => return (Outcome::Stopped, None),
                     () = self.crew.stop.cancelled() => return (Outcome::Stopped, None),
                 }
             }
@@ -60,7 +60,7 @@ impl Job<'_> {
                     ended = self.poll(&mut taken, &handle) => ended,
                     // Cancelled, the job is a stray one from now on; taken over by
                     // another process, it is that one's.
-                    () = self.hold.called_off.cancelled() => return (Outcome::Stopped, None),
+                    () = self.run.called_off.cancelled() => return (Outcome::Stopped, None),
                     () = self.crew.stop.cancelled() => return (Outcome::Stopped, None),
                 }
             }
@@ -113,9 +113,9 @@ impl Job<'_> {
             }
             let due = Instant::now() + pause;
             tokio::time::sleep_until(due).await;
-            taken.refresh(&app.upstream);
+            taken.refresh(&app.models.upstream);
             let (site, secret) = (&taken.site, &taken.credential.secret);
-            let (driver, watch) = (&app.upstream.driver, Watch::new());
+            let (driver, watch) = (&app.models.upstream.driver, Watch::new());
             // In boxes, as what follows: thousands of jobs sleep, few do this.
             let polled =
                 Box::pin(driver.poll_due(&site.provider, secret, handle, due, &watch)).await;
@@ -139,9 +139,9 @@ impl Job<'_> {
                         );
                     }
                     if is_guess {
-                        self.hold.watch.guessed(progress);
+                        self.run.watch.guessed(progress);
                     } else {
-                        self.hold.watch.reached(progress);
+                        self.run.watch.reached(progress);
                     }
                 }
                 Next::Store(outputs) => {

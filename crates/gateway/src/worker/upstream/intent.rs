@@ -67,8 +67,8 @@ impl Job<'_> {
     ) -> Result<SendBefore, Halt> {
         let app = &self.crew.app;
         let (route, site, credential) = (route.clone(), site.clone(), credential.clone());
-        let (task, owner) = (self.task.id, self.hold.lease.name.clone());
-        let model = app.catalog.load().with_id(&self.task.model).cloned();
+        let (task, owner) = (self.task.id, self.run.lease.name.clone());
+        let model = app.models.catalog.load().with_id(&self.task.model).cloned();
         let now = app.clock.now();
         let intended = app.store.write(move |conn| -> Result<(), Halt> {
             if !store::tasks::lock_held(conn, task, &owner)? {
@@ -94,13 +94,13 @@ impl Job<'_> {
         intended.await?;
         crash::point("submission-intended");
         app.bell.ring(task);
-        Ok(self.hold.lease.send_before())
+        Ok(self.run.lease.send_before())
     }
 
     /// Nothing is repeated for a task that is somebody else's by now: that one
     /// may be about to learn that the first time was refused.
     pub(super) async fn still_held(&self) -> Result<SendBefore, Halt> {
-        let (task, owner) = (self.task.id, self.hold.lease.name.clone());
+        let (task, owner) = (self.task.id, self.run.lease.name.clone());
         let held = self
             .crew
             .app
@@ -109,7 +109,7 @@ impl Job<'_> {
                 Ok(store::tasks::lock_held(conn, task, &owner)?)
             });
         if held.await? {
-            Ok(self.hold.lease.send_before())
+            Ok(self.run.lease.send_before())
         } else {
             Err(Halt::Gone)
         }
@@ -122,7 +122,7 @@ impl Job<'_> {
         if !is_new {
             return (Outcome::Stopped, None);
         }
-        let (task, owner) = (self.task.id, self.hold.lease.name.clone());
+        let (task, owner) = (self.task.id, self.run.lease.name.clone());
         let repeats = site.provider.adapter().deduplicates();
         let now = self.crew.app.clock.now();
         let written = self
@@ -190,7 +190,7 @@ impl Job<'_> {
         error: &ProviderError,
     ) -> Result<bool, Error> {
         let (class, message) = (error.class.name(), error.message.clone());
-        let (task, owner) = (self.task.id, self.hold.lease.name.clone());
+        let (task, owner) = (self.task.id, self.run.lease.name.clone());
         let at = self.crew.app.clock.now();
         self.crew
             .app
@@ -216,7 +216,7 @@ impl Job<'_> {
     /// what was tried: nothing depends on it.
     pub(super) async fn note_refused(&self, refused: &Submission, error: &ProviderError) {
         let (class, message) = (error.class.name(), error.message.clone());
-        let (refused, owner) = (refused.clone(), self.hold.lease.name.clone());
+        let (refused, owner) = (refused.clone(), self.run.lease.name.clone());
         let now = self.crew.app.clock.now();
         let noted = self.crew.app.store.write(move |conn| {
             if store::tasks::lock_held(conn, refused.task, &owner)? {

@@ -15,13 +15,13 @@ use crate::model::task::Task;
 use crate::upstream::{Credential, OpenJob, Site, Upstream};
 use crate::worker::Crew;
 use crate::worker::finish::{Closing, Outcome};
-use crate::worker::hold::Hold;
+use crate::worker::runs::Run;
 
 /// A task that this process holds, and what it takes to work on it.
 pub(super) struct Job<'a> {
     pub(super) crew: &'a Crew,
     pub(super) task: &'a Task,
-    pub(super) hold: &'a Hold,
+    pub(super) run: &'a Run,
     /// When a poll first showed that the job has ended.
     pub(super) shown: OnceLock<Instant>,
 }

@@ -21,6 +21,7 @@
 mod follow;
 mod intent;
 mod job;
+mod links;
 mod order;
 mod recover;
 mod resolve;
@@ -101,8 +102,8 @@ async fn take_all(
         } else {
             0
         };
-        let _claiming = crew.holds.claiming();
-        let lease = crew.holds.lease();
+        let _claiming = crew.runs.claiming();
+        let lease = crew.runs.lease();
         let by = lease.name.clone();
         let taken = crew
             .app
@@ -124,7 +125,7 @@ async fn take_all(
         for task in taken {
             let span =
                 tracing::info_span!("task", task_id = %task.id, request_id = %task.request_id);
-            let hold = crew.holds.take(&task, lease.clone());
+            let run = crew.runs.take(&task, lease.clone());
             let crew = crew.clone();
             let is_new = task.state == TaskState::Queued;
             let place = is_new.then(|| places.clone().try_acquire_owned().ok());
@@ -132,11 +133,11 @@ async fn take_all(
                 let job = Job {
                     crew: &crew,
                     task: &task,
-                    hold: &hold,
+                    run: &run,
                     shown: OnceLock::new(),
                 };
                 let (outcome, closing) = job.run(place.flatten()).await;
-                Box::pin(crew.end(&task, &hold, outcome, closing)).await;
+                Box::pin(crew.end(&task, &run, outcome, closing)).await;
                 if let Some(shown) = job.shown.get() {
                     metrics::histogram!("mediagate_upstream_settle_seconds", "model" => task.model.clone())
                         .record(shown.elapsed());

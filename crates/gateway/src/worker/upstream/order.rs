@@ -17,6 +17,7 @@ use crate::ids::{AssetId, ClipId};
 use crate::model::catalog::Route;
 use crate::model::music::{Clip, ClipUpstream};
 use crate::model::task::{Payload, SongJob, StemTask, StemsJob, Task, VideoJob};
+use crate::patience;
 use crate::store;
 use crate::upstream::{Credential, Site};
 
@@ -290,7 +291,7 @@ async fn clip(app: &App, task: &Task, id: ClipId) -> Result<Clip, Unusable> {
 }
 
 async fn file(app: &App, id: AssetId, name: &str) -> Result<Option<File>, Unusable> {
-    let Some((asset, bytes)) = assets::load(app, id).await? else {
+    let Some((asset, bytes)) = patience::load(|| assets::load(app, id)).await? else {
         return Ok(None);
     };
     Ok(Some(File {

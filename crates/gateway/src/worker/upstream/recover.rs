@@ -62,7 +62,7 @@ impl Job<'_> {
         submission: Submission,
         result: Result<Handle, Vec<Output>>,
     ) -> Result<Taken, Ended> {
-        let sites = self.crew.app.upstream.sites();
+        let sites = self.crew.app.models.upstream.sites();
         let site = sites.get(&submission.provider);
         let credential = site.and_then(|site| site.credential(&submission.credential));
         let (Some(site), Some(credential)) = (site, credential) else {
@@ -105,7 +105,7 @@ impl Job<'_> {
     /// died.
     async fn recover(&self, submission: Submission) -> Result<Taken, Ended> {
         const WHY: &str = "the process ended while it was sent";
-        let sites = self.crew.app.upstream.sites();
+        let sites = self.crew.app.models.upstream.sites();
         let site = sites.get(&submission.provider).cloned();
         let route = self.route(&submission.provider, &submission.route_model);
         let credential = site
@@ -160,7 +160,7 @@ impl Job<'_> {
 
     /// The route of the task's model that was taken, while the settings have it.
     fn route(&self, provider: &str, route_model: &str) -> Option<Route> {
-        let catalog = self.crew.app.catalog.load();
+        let catalog = self.crew.app.models.catalog.load();
         let model = catalog.with_id(&self.task.model)?;
         model.route(provider, route_model).cloned()
     }

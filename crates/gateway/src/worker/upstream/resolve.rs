@@ -65,9 +65,9 @@ impl Job<'_> {
         for pause in LOOKS {
             tokio::select! {
                 () = self.crew.pause(pause) => {}
-                () = self.hold.called_off.cancelled() => {}
+                () = self.run.called_off.cancelled() => {}
             }
-            if self.crew.stop.is_cancelled() || self.hold.called_off.is_cancelled() {
+            if self.crew.stop.is_cancelled() || self.run.called_off.is_cancelled() {
                 return Err((Outcome::Stopped, None));
             }
             match look(app, sent).await {
@@ -159,7 +159,7 @@ impl Job<'_> {
 /// Looks for a submission's job at its provider.
 pub(super) async fn look(app: &App, sent: Sent<'_>) -> Result<Looked, ProviderError> {
     let submission = sent.submission;
-    let driver = &app.upstream.driver;
+    let driver = &app.models.upstream.driver;
     let since = system_time(submission.created_at);
     let (provider, secret) = (&sent.site.provider, &sent.credential.secret);
     let Some(lookup) = driver.find(provider, secret, sent.order, since).await? else {
@@ -261,13 +261,13 @@ async fn look_late(app: &App, submission: &Submission) -> Result<Option<Handle>,
         .store
         .read(move |conn| store::tasks::of_anyone(conn, id))
         .await?;
-    let sites = app.upstream.sites();
+    let sites = app.models.upstream.sites();
     let site = sites.get(&submission.provider);
     let credential = site.and_then(|site| site.credential(&submission.credential));
     let (Some(task), Some(site), Some(credential)) = (task, site, credential) else {
         return Ok(None);
     };
-    let catalog = app.catalog.load_full();
+    let catalog = app.models.catalog.load_full();
     let route = catalog
         .with_id(&task.model)
         .and_then(|model| model.route(&submission.provider, &submission.route_model));

@@ -9,20 +9,26 @@ use providers::{Output as Piece, Source, StemTarget, What};
 use stems::DecodeLimits;
 
 use super::job::Taken;
+use super::links;
 use crate::app::App;
+use crate::clock::Timestamp;
+use crate::config::providers::Results;
 use crate::domain::assets::{self, Lifetime};
+use crate::domain::provenance::check;
 use crate::domain::provenance::mark::{self, ClipMade, Facts, MarkError};
 use crate::domain::songs;
 use crate::engines::clip::{self, KeepError, MadeClip, Picture};
-use crate::engines::{film, poster};
+use crate::engines::look::Looked;
+use crate::engines::{Watch, child, film};
 use crate::error::Error;
 use crate::ids::ClipId;
 use crate::model::media::{Asset, MediaType};
-use crate::model::money::Quantity;
 use crate::model::music::ClipUpstream;
-use crate::model::provenance::Likeness;
-use crate::model::provenance::PrintKind;
-use crate::model::task::{Output, Payload, SongJob, StemTask, StemsJob, Task, VideoOutput};
+use crate::model::price::Quantity;
+use crate::model::provenance::{Likeness, PrintKind};
+use crate::model::task::{
+    LinkOutput, Output, Payload, SongJob, StemTask, StemsJob, Task, VideoJob, VideoOutput,
+};
 use crate::patience;
 use crate::worker::finish::Made;
 
@@ -77,6 +83,9 @@ pub(super) async fn keep(
     })
 }
 
+/// Memory of a child that looks at a film: some frames of 4K.
+const LOOKING_BYTES: u64 = 128 << 20;
+
 /// A file on its way into the store.
 struct Fetched {
     path: Arc<tempfile::TempPath>,
@@ -90,6 +99,7 @@ async fn fetch(app: &App, taken: &Taken, source: &Source) -> Result<Fetched, Bad
     let mut file = tokio::fs::File::from_std(file);
     let (site, secret) = (&taken.site, &taken.credential.secret);
     let fetched = app
+        .models
         .upstream
         .driver
         .download(&site.provider, secret, source, &mut file)
@@ -117,16 +127,24 @@ async fn video(app: &App, task: &Task, taken: &Taken, pieces: Vec<Piece>) -> Res
         .into_iter()
         .find(|piece| piece.what == What::Video)
         .ok_or_else(|| Bad::Useless("there is no video in it".into()))?;
+    if taken.site.config.results == Results::Link
+        && let Source::Address(url) = &piece.source
+        && let Payload::VideoV1(job) = &task.payload
+    {
+        return Ok(linked(job, url));
+    }
     let fetched = fetch(app, taken, &piece.source).await?;
     let path = fetched.path.to_path_buf();
     let film = app
         .compute(move || film::measure(&path))
         .await?
         .map_err(|why| Bad::Broken(why.into()))?;
-    let poster = draw_poster(app, task, &fetched).await;
+    let (likeness, poster) = glance(app, task, taken, &fetched).await?;
     let (size, sha256) = (fetched.facts.size_bytes, fetched.facts.sha256.clone());
     let (parts, path) = (app.clone(), fetched.path.to_path_buf());
-    let provenance = app.compute(move || parts.origin.tell(&path)).await?;
+    let provenance = app
+        .compute(move || parts.secrets.origin.tell(&path))
+        .await?;
     let video = patience::store(|| {
         let (media, sha256) = (MediaType::Mp4, sha256.clone());
         assets::keep_file(app, task.account, media, &fetched.path, size, sha256)
@@ -147,14 +165,11 @@ async fn video(app: &App, task: &Task, taken: &Taken, pieces: Vec<Piece>) -> Res
         milliseconds: film.milliseconds,
         size_bytes: video.size_bytes,
         sha256: video.sha256.clone(),
-        expires_at_micros: video
-            .expires_at
-            .map_or(i64::MAX, crate::clock::Timestamp::micros),
+        expires_at_micros: video.expires_at.map_or(i64::MAX, Timestamp::micros),
         direction: Vec::new(),
         provenance: Some(provenance),
     });
-    // Known by its digest: to decode each film would cost more than all else that is done for it.
-    let print = mark::print_of_film(task, &video, false, None, Likeness::default());
+    let print = mark::print_of_film(task, &video, false, None, likeness);
     Ok(Made {
         prints: vec![print],
         assets: [video].into_iter().chain(poster).collect(),
@@ -162,20 +177,59 @@ async fn video(app: &App, task: &Task, taken: &Taken, pieces: Vec<Piece>) -> Res
     })
 }
 
-/// Draws and stores a poster. Without one the video is as good, so nothing that is wrong here is
-/// told to the caller.
-async fn draw_poster(app: &App, task: &Task, fetched: &Fetched) -> Option<Asset> {
-    let path = fetched.path.to_path_buf();
-    let drawing = app
-        .limits
-        .room
-        .work(poster::BYTES, move |_| poster::draw(&path));
-    let drawn = Bytes::from(drawing.await.ok()??);
-    let stored = assets::keep(app, task.account, MediaType::Jpeg, drawn, Lifetime::Media);
-    stored
+/// A film that stays where it is. Nothing of it is measured: what was ordered is charged.
+fn linked(job: &VideoJob, url: &str) -> Made {
+    let output = Output::LinkV1(LinkOutput {
+        url: url.to_owned(),
+        width: job.width,
+        height: job.height,
+        milliseconds: job.milliseconds,
+        expires_at_micros: links::expiry(url).map(Timestamp::micros),
+    });
+    let quantity = Quantity {
+        milliseconds: job.milliseconds,
+        pixels: u64::from(job.width) * u64::from(job.height),
+        parts: 1,
+        parts_asked: 1,
+    };
+    Made::new(output, quantity)
+}
+
+/// What the film is known by, and its poster, which is stored. Without them the video is as good, so
+/// nothing that is wrong with its frames is told to the caller.
+async fn glance(
+    app: &App,
+    task: &Task,
+    taken: &Taken,
+    fetched: &Fetched,
+) -> Result<(Likeness, Option<Asset>), Bad> {
+    let (place, path) = (check::place(app), fetched.path.clone());
+    let watch = Arc::new(Watch::default());
+    let _stopping = watch.stop_on_drop();
+    let look = move |_: &_| child::glance(&place, &path, &watch);
+    let seen = app.limits.room.work(LOOKING_BYTES, look).await?;
+    let (looked, poster) = seen.unwrap_or_else(|error| (Looked::nothing(error.to_string()), None));
+    if let Some(why) = looked.why {
+        tracing::info!(task_id = %task.id, %why, "the film's frames were not looked at");
+    }
+    let Some(poster) = poster else {
+        return Ok((looked.kept, None));
+    };
+    let title = task.id.video();
+    let facts = facts(app, task, taken, &title);
+    let poster = match mark::poster(app, facts, poster, fetched.path.clone()).await {
+        Ok(poster) => Bytes::from(poster),
+        Err(MarkError::NotSigned(why)) => {
+            tracing::warn!(task_id = %task.id, %why, "a poster cannot be signed and is left out");
+            return Ok((looked.kept, None));
+        }
+        Err(MarkError::Inside(error)) => return Err(error.into()),
+    };
+    let stored = assets::keep(app, task.account, MediaType::Jpeg, poster, Lifetime::Media);
+    let stored = stored
         .await
-        .inspect_err(|error| tracing::warn!(inside = ?error.inside(), "a poster cannot be stored"))
-        .ok()
+        .inspect_err(|error| tracing::warn!(inside = ?error.inside(), "a poster cannot be stored"));
+    Ok((looked.kept, stored.ok()))
 }
 
 /// Recordings of providers may be longer than those of callers.
@@ -386,7 +440,7 @@ async fn songs(
 
 /// What a recording is signed with.
 fn facts(app: &App, task: &Task, taken: &Taken, title: &str) -> Facts {
-    let shows = app.catalog.load().shows_providers();
+    let shows = app.models.catalog.load().shows_providers();
     let provider = shows.then(|| taken.site.provider.name().to_owned());
     Facts::of(task, title, provider, "")
 }

@@ -7,7 +7,8 @@ use std::time::Duration;
 use crate::app::App;
 use crate::clock::Timestamp;
 use crate::error::Error;
-use crate::model::catalog::{HANDED_ON, Route};
+use crate::model::catalog::Route;
+use crate::model::price::HANDED_ON;
 use crate::store::{self, Conn, StoreError};
 use crate::upstream::{Credential, Site};
 
@@ -85,12 +86,12 @@ impl Counted {
 
 /// Places left for tasks of a model.
 pub(super) async fn for_model(app: &App, model: &str) -> Result<u32, Error> {
-    let catalog = app.catalog.load_full();
+    let catalog = app.models.catalog.load_full();
     let model = catalog.with_id(model);
     let Some(model) = model.filter(|model| !model.routes().is_empty()) else {
         return Ok(u32::MAX);
     };
-    let sites = app.upstream.sites();
+    let sites = app.models.upstream.sites();
     let now = app.clock.now();
     let mut total = 0_u32;
     for route in model.routes() {

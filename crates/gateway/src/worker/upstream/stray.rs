@@ -14,16 +14,15 @@ use tokio_util::task::TaskTracker;
 use tracing::Instrument as _;
 
 use crate::app::App;
-use crate::crash;
 use crate::domain::{costs, ledger};
 use crate::error::Error;
-use crate::model::money::{Bill, Money};
+use crate::model::money::Money;
+use crate::model::price::Bill;
 use crate::model::submission::{Submission, SubmissionState};
 use crate::model::task::Task;
-use crate::store;
 use crate::upstream::{Credential, Site};
-use crate::worker::Crew;
-use crate::worker::random;
+use crate::worker::{Crew, random};
+use crate::{crash, store};
 
 /// Most strays that are taken at once.
 const BATCH: u32 = 100;
@@ -64,8 +63,8 @@ pub(super) async fn take_all(crew: &Arc<Crew>, tracker: &TaskTracker) -> Result<
     if !any.await? {
         return Ok(false);
     }
-    let _claiming = crew.holds.claiming();
-    let lease = crew.holds.lease();
+    let _claiming = crew.runs.claiming();
+    let lease = crew.runs.lease();
     let name = lease.name.clone();
     let taken = crew
         .app
@@ -75,7 +74,7 @@ pub(super) async fn take_all(crew: &Arc<Crew>, tracker: &TaskTracker) -> Result<
     let more = taken.len() >= BATCH as usize;
     for submission in taken {
         let span = tracing::info_span!("stray", task_id = %submission.task, submission_id = %submission.id);
-        let followed = crew.holds.follow(submission.id);
+        let followed = crew.runs.follow(submission.id);
         let (crew, lease) = (crew.clone(), lease.clone());
         let run = async move {
             let pause = match follow(&crew, &submission).await {
@@ -128,7 +127,7 @@ async fn follow(crew: &Arc<Crew>, submission: &Submission) -> Result<Option<Dura
         return Ok(None);
     };
     let since = submission.accepted_at.unwrap_or(submission.created_at);
-    let sites = app.upstream.sites();
+    let sites = app.models.upstream.sites();
     let site = sites.get(&submission.provider).cloned();
     let credential = site
         .as_ref()
@@ -141,7 +140,7 @@ async fn follow(crew: &Arc<Crew>, submission: &Submission) -> Result<Option<Dura
         // It may yet be looked after when the settings are mended.
         return Ok(Some(WITHOUT));
     };
-    let driver = &app.upstream.driver;
+    let driver = &app.models.upstream.driver;
     let off = driver
         .cancel(&site.provider, &credential.secret, handle)
         .await;
@@ -186,7 +185,7 @@ async fn poll(
             () = tokio::time::sleep_until(due) => {}
             () = crew.stop.cancelled() => return None,
         }
-        let driver = &app.upstream.driver;
+        let driver = &app.models.upstream.driver;
         let polled = driver.poll_due(&site.provider, &credential.secret, handle, due, watch);
         match Box::pin(polled).await {
             Ok(Polled::Running { poll_after, .. }) => (failures, asked) = (0, poll_after),

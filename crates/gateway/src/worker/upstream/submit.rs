@@ -36,7 +36,7 @@ const FULL: Duration = Duration::from_secs(1);
 impl Job<'_> {
     /// Finds a route that takes the task.
     pub(super) async fn submit(&self) -> Result<Taken, Ended> {
-        let upstream = &self.crew.app.upstream;
+        let upstream = &self.crew.app.models.upstream;
         let (app, account) = (&self.crew.app, self.task.account);
         // Without it the routes are tried as they stand.
         let known_at = routing::known_at(app, account, &self.task.payload).await;
@@ -69,9 +69,9 @@ impl Job<'_> {
             };
             tokio::select! {
                 () = self.crew.pause(*pause) => {}
-                () = self.hold.called_off.cancelled() => {}
+                () = self.run.called_off.cancelled() => {}
             }
-            if self.crew.stop.is_cancelled() || self.hold.called_off.is_cancelled() {
+            if self.crew.stop.is_cancelled() || self.run.called_off.is_cancelled() {
                 return Err((Outcome::Stopped, None));
             }
         }
@@ -85,8 +85,8 @@ impl Job<'_> {
     /// The routes that can do the task, in the order in which it tries them.
     fn routes(&self, known_at: Option<&str>) -> Result<Vec<(Route, Arc<Site>)>, Ended> {
         let app = &self.crew.app;
-        let catalog = app.catalog.load();
-        let sites = app.upstream.sites();
+        let catalog = app.models.catalog.load();
+        let sites = app.models.upstream.sites();
         let model = catalog.with_id(&self.task.model);
         let routes = model
             .map(crate::model::catalog::Model::routes)
@@ -108,7 +108,7 @@ impl Job<'_> {
 
     /// Tries one route, with the credential that has the least to do first.
     async fn try_route(&self, route: &Route, site: &Arc<Site>) -> Result<Attempt, Ended> {
-        let upstream = &self.crew.app.upstream;
+        let upstream = &self.crew.app.models.upstream;
         if !upstream.enter(route, self.crew.app.clock.now()) {
             return Ok(Attempt::Passed(Passed::Closed));
         }
@@ -207,7 +207,8 @@ impl Job<'_> {
     fn unclear(&self, route: &Route, error: ProviderError) -> Stuck {
         let app = &self.crew.app;
         let now = app.clock.now();
-        app.upstream
+        app.models
+            .upstream
             .breaker(route, |breaker| breaker.failed(now, false, None));
         tracing::error!(provider = %route.provider, class = error.class.name(), message = %error.message, "nobody saw whether the provider took it");
         Stuck::Unclear(error.message)
@@ -234,14 +235,14 @@ impl Job<'_> {
             }
         };
         let watch = Watch::default();
-        let driver = &app.upstream.driver;
+        let driver = &app.models.upstream.driver;
         let answer = driver.submit(&site.provider, &credential.secret, order, &watch, intent);
         let answer = self.while_progress(answer, &watch).await;
         let (result, poll_after) = match answer {
             Ok(Accepted::Job { handle, poll_after }) => (Ok(handle), poll_after),
             Ok(Accepted::Done(outputs)) => (Err(outputs), None),
             Err(SubmitError::Intent(halt)) => {
-                app.upstream.breaker(route, Breaker::undecided);
+                app.models.upstream.breaker(route, Breaker::undecided);
                 return match halt {
                     Halt::Gone => Err((Outcome::Stopped, None).into()),
                     Halt::Full => Ok(Attempt::Passed(Passed::Full)),
@@ -249,7 +250,7 @@ impl Job<'_> {
                 };
             }
             Err(SubmitError::TooLate) => {
-                app.upstream.breaker(route, Breaker::undecided);
+                app.models.upstream.breaker(route, Breaker::undecided);
                 return Err(self.held_back(site, id, is_new).await.into());
             }
             Err(SubmitError::Before(error)) => {
@@ -271,7 +272,7 @@ impl Job<'_> {
                 };
             }
             Err(SubmitError::Failed(error)) => {
-                app.upstream.breaker(route, Breaker::succeeded);
+                app.models.upstream.breaker(route, Breaker::succeeded);
                 let closing = Closing {
                     id,
                     from: SubmissionState::Intended,
@@ -287,7 +288,7 @@ impl Job<'_> {
             }
         };
         crash::point("submission-sent");
-        app.upstream.breaker(route, Breaker::succeeded);
+        app.models.upstream.breaker(route, Breaker::succeeded);
         // Of a result that came with the answer itself nothing can be written down.
         let results = result.as_ref().err();
         let brought = Brought {
@@ -324,7 +325,7 @@ impl Job<'_> {
                 answer = &mut sent => return answer,
                 () = tokio::time::sleep(Duration::from_millis(200)) => {}
             }
-            self.hold.watch.reached(watch.progress().unwrap_or(0));
+            self.run.watch.reached(watch.progress().unwrap_or(0));
         }
     }
 
@@ -335,7 +336,11 @@ impl Job<'_> {
             return Ok(Attempt::Passed(Passed::No(error)));
         }
         // The provider works; it is the request that it does not like.
-        self.crew.app.upstream.breaker(route, Breaker::succeeded);
+        self.crew
+            .app
+            .models
+            .upstream
+            .breaker(route, Breaker::succeeded);
         Err((failure(&error), None))
     }
 }

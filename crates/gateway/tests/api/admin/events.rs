@@ -57,7 +57,7 @@ async fn what_happens_is_told_as_it_happens_and_again_after_an_interruption() {
         operator.post("/v1/admin/accounts", &foxes).await.ok();
         let mut again = follow(&operator, change.id.as_deref()).await;
         until(&mut again, |told| told["change"]["target"] == "foxes").await;
-        gateway.app.stop.closing.cancel();
+        gateway.app.process.closing.cancel();
         let last = again.rest().await.pop().unwrap();
         assert_eq!(last.json()["error"]["code"], "shutting_down");
     }
@@ -67,15 +67,15 @@ async fn what_happens_is_told_as_it_happens_and_again_after_an_interruption() {
 async fn streams_have_a_limit_and_end_with_their_readers() {
     let (gateway, operator) = start(false).await;
     for _ in 1..MOST_FOLLOWERS {
-        gateway.app.feed.join().unwrap();
+        gateway.app.process.feed.join().unwrap();
     }
     let events = follow(&operator, None).await;
     let full = operator.get("/v1/admin/events").await;
     full.refused(503, "overloaded");
     drop(events);
     eventually("the place is free", async || {
-        let joined = gateway.app.feed.join();
-        joined.map(|_| gateway.app.feed.leave())
+        let joined = gateway.app.process.feed.join();
+        joined.map(|_| gateway.app.process.feed.leave())
     })
     .await;
 }

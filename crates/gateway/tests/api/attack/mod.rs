@@ -35,7 +35,7 @@ impl Door {
         let draining = CancellationToken::new();
         let shutdown = Shutdown {
             draining: draining.clone(),
-            closing: gateway.app.stop.closing.clone(),
+            closing: gateway.app.process.closing.clone(),
             grace: Duration::from_secs(1),
         };
         let router = mediagate::http::router(&gateway.app);

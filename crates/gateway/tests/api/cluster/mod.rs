@@ -1,5 +1,6 @@
 //! Several processes on one database.
 
+mod agreement;
 mod bell;
 mod limits;
 mod probes;

@@ -1,5 +1,6 @@
 //! What cannot be paid is refused before anything starts.
 
+use mediagate::domain::audit::By;
 use mediagate::domain::books;
 use mediagate::domain::keys::NewKey;
 use mediagate::domain::{accounts, ledger};
@@ -25,7 +26,13 @@ fn budget(usd: &str) -> NewKey {
 
 async fn credit(gateway: &TestGateway, handle: &str, usd: &str) {
     let account = accounts::ensure(&gateway.app, handle).await.unwrap();
-    let credited = books::credit(&gateway.app, account.id, usd.parse().unwrap(), None);
+    let credited = books::credit(
+        &gateway.app,
+        By::command("a test").into(),
+        account.id,
+        usd.parse().unwrap(),
+        None,
+    );
     assert!(credited.await.unwrap().money.prepaid);
 }
 

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use mediagate::domain::audit::By;
 use mediagate::domain::books::{self, Changes};
 use mediagate::domain::keys::NewKey;
 use mediagate::error::ErrorCode;
@@ -70,9 +71,15 @@ async fn sums_up(builder: Builder) {
     }
     let adjusted: TaskId = made[1].parse().unwrap();
     let amount = mediagate::model::money::Micros::new(-40_000);
-    books::adjust(&gateway.app, adjusted, amount, "It was late.".into())
-        .await
-        .unwrap();
+    books::adjust(
+        &gateway.app,
+        By::command("a test").into(),
+        adjusted,
+        amount,
+        "It was late.".into(),
+    )
+    .await
+    .unwrap();
 
     let usage = gateway.get("/v1/usage").await.ok();
     assert_eq!(usage["object"], "list");
@@ -192,10 +199,18 @@ async fn operators_see_the_same(gateway: &TestGateway) {
         budget: Some(Some("1".parse().unwrap())),
         ..Changes::default()
     };
-    books::change(app, id, changes).await.unwrap();
-    let credited = books::credit(app, id, "2".parse().unwrap(), None)
+    books::change(app, By::command("a test").into(), id, changes)
         .await
         .unwrap();
+    let credited = books::credit(
+        app,
+        By::command("a test").into(),
+        id,
+        "2".parse().unwrap(),
+        None,
+    )
+    .await
+    .unwrap();
     assert!(credited.was_unlimited && credited.money.prepaid);
     assert_eq!(credited.money.available(), Some("0.90".parse().unwrap()));
 }

@@ -1,7 +1,7 @@
 //! What every database must do, through the functions that the gateway uses.
 
 use mediagate::error::ErrorCode;
-use mediagate::ids::{ClipId, PersonaId, SubmissionId, TaskId};
+use mediagate::ids::{AssetId, ClipId, PersonaId, SubmissionId, TaskId};
 use mediagate::model::money::{Micros, Money};
 use mediagate::model::music::{Clip, ClipMedia, ClipOrigin, ClipState, Persona, StemGroup};
 use mediagate::model::submission::{Submission, SubmissionState};
@@ -690,6 +690,14 @@ async fn files_expire_and_are_removed(db: Fixture) {
         Some(at(21))
     );
     assert_eq!(expired(21).await, [files[1].id]);
+    let unknown = AssetId::new();
+    let asked = [unknown, first, forever];
+    let known = db.read(move |conn| assets::known(conn, &asked)).await;
+    assert_eq!(known.len(), 2);
+    assert!(known.contains(&first) && known.contains(&forever));
+    let removed = db.read(move |conn| assets::removed(conn, &asked)).await;
+    assert_eq!(removed, [first]);
+    assert_eq!(db.read(|conn| assets::known(conn, &[])).await, []);
     let stranger = mediagate::ids::AccountId::new();
     db.write(move |conn| assets::expire(conn, forever, stranger, at(5)))
         .await;

@@ -43,9 +43,9 @@ use ipnet::IpNet;
 use mediagate::clock::Timestamp;
 use mediagate::ids::{AccountId, AssetId, KeyId, RequestId, TaskId};
 use mediagate::model::account::{Account, ApiKey, Scope};
-use mediagate::model::catalog::PriceUnit;
 use mediagate::model::media::{Asset, MediaType};
-use mediagate::model::money::{Micros, Money, Price, Quantity, Tariff};
+use mediagate::model::money::{Micros, Money};
+use mediagate::model::price::{Price, PriceUnit, Quantity, Tariff};
 use mediagate::model::task::{Payload, Task, TaskState, VideoJob};
 use mediagate::store::{Conn, Migrate, Options, Store, StoreError, accounts};
 

@@ -2,18 +2,61 @@
 
 use std::time::Duration;
 
-use mediagate::store::meta;
+use mediagate::store::replicas::{self, Marks};
 use mediagate::store::upkeep::{put_off, take};
+use mediagate::store::{StoreError, meta, tasks, workers};
 
-use super::{Fixture, postgres, sqlite};
+use super::{Fixture, MODELS, at, owner, postgres, sqlite, task};
 
 on_both! {
     a_turn_is_taken_by_one
     a_turn_that_ran_out_is_anybodys
     what_is_remembered_comes_back
+    processes_know_of_each_other_until_they_leave
+    tasks_that_nobody_took_up_are_counted
 }
 
 const LONG: Duration = Duration::from_hours(1);
+
+async fn processes_know_of_each_other_until_they_leave(db: Fixture) {
+    let meet = async |name: &'static str, brand: &str, seconds| {
+        let marks = Marks::from([("brand".to_owned(), brand.to_owned())]);
+        db.write(move |conn| replicas::meet(conn, name, &marks, at(seconds)))
+            .await
+    };
+    assert!(meet("one", "a", 0).await.is_empty());
+    let seen = meet("two", "b", 10).await;
+    assert_eq!(seen, [Marks::from([("brand".to_owned(), "a".to_owned())])]);
+    assert_eq!(meet("one", "c", 20).await[0]["brand"], "b");
+    assert_eq!(meet("two", "b", 30).await[0]["brand"], "c");
+    db.write(|conn| replicas::leave(conn, "two")).await;
+    assert!(meet("one", "c", 40).await.is_empty());
+    // Whoever was killed is forgotten.
+    assert_eq!(meet("three", "c", 50).await.len(), 1);
+    assert!(meet("three", "c", 200).await.is_empty());
+}
+
+async fn tasks_that_nobody_took_up_are_counted(db: Fixture) {
+    let count = async |seconds, most| {
+        db.read(move |conn| tasks::count_waiting(conn, at(seconds), most))
+            .await
+    };
+    assert_eq!(count(0, 10).await, 0);
+    db.write(|conn| -> Result<(), StoreError> {
+        let owner = owner(conn)?;
+        for _ in 0..3 {
+            tasks::insert(conn, &task(owner, at(0)))?;
+        }
+        workers::enter(conn, "a", at(60))?;
+        workers::offer(conn, "a", MODELS)
+    })
+    .await;
+    assert_eq!((count(0, 10).await, count(0, 2).await), (3, 2));
+    assert_eq!(count(-1, 10).await, 0, "they are not due yet");
+    let claimed = db.write(|conn| tasks::claim(conn, "a", MODELS, at(0)));
+    assert!(claimed.await.is_some());
+    assert_eq!(count(0, 10).await, 2);
+}
 
 async fn a_turn_is_taken_by_one(db: Fixture) {
     let many = (0..8).map(|_| db.write(|conn| take(conn, "media", LONG)));

@@ -8,8 +8,9 @@ use futures_util::FutureExt as _;
 use mediagate::app::App;
 use mediagate::clock::Clock;
 use mediagate::config::{Config, Settings};
+use mediagate::domain::audit::By;
 use mediagate::domain::endings;
-use mediagate::domain::keys::NewKey;
+use mediagate::domain::keys::{Found, NewKey};
 use mediagate::domain::{accounts, keys};
 use mediagate::error::{Error, ErrorCode};
 use mediagate::http::server::{ConnectionLimits, Shutdown, serve};
@@ -185,8 +186,8 @@ impl TestGateway {
         let base = format!("http://{}", listener.local_addr().unwrap());
         let limits = ConnectionLimits::new(8192, 1024, None, Vec::new());
         let shutdown = Shutdown {
-            draining: app.stop.draining.clone(),
-            closing: app.stop.closing.clone(),
+            draining: app.process.draining.clone(),
+            closing: app.process.closing.clone(),
             grace: Duration::from_secs(10),
         };
         let router = mediagate::http::router(&app);
@@ -232,7 +233,13 @@ impl TestGateway {
 
     /// The same, without workers.
     pub(crate) async fn idle_replica(&self) -> Self {
+        self.odd_replica(|_| {}).await
+    }
+
+    /// One without workers that has something set otherwise.
+    pub(crate) async fn odd_replica(&self, set: impl FnOnce(&mut Settings)) -> Self {
         let mut overrides = self.overrides.clone();
+        set(&mut overrides);
         let database = self.home.database.as_ref().expect("it is on Postgres");
         overrides.database = Some(database.url.parse().unwrap());
         overrides.data = Some(self.home.data.path().join("replica"));
@@ -250,7 +257,10 @@ impl TestGateway {
     /// Writes another configuration file and has it read.
     pub(crate) fn reconfigure(&self, toml: &str) {
         std::fs::write(self.home.file(), toml).unwrap();
-        self.app.reload(&self.overrides).unwrap();
+        let (app, now) = (&self.app, self.app.clock.now());
+        app.models
+            .reload(&self.overrides, &app.config, now)
+            .unwrap();
     }
 
     /// Ends it and starts it again on what it kept, with another configuration
@@ -277,9 +287,9 @@ impl TestGateway {
 
     /// Ends it as the program does, and checks what it leaves behind.
     pub(crate) async fn stop(mut self) {
-        self.app.stop.draining.cancel();
+        self.app.process.draining.cancel();
         self.server.take().unwrap().await.unwrap();
-        self.app.stop.closing.cancel();
+        self.app.process.closing.cancel();
         if let Some(workers) = self.workers.take() {
             workers.stop().await;
         }
@@ -310,6 +320,15 @@ impl TestGateway {
         let account = accounts::ensure(&self.app, handle).await.unwrap();
         let (_, secret) = keys::create(&self.app, &account, new).await.unwrap();
         secret.expose().to_owned()
+    }
+
+    /// Revokes the key with this beginning; whether it was valid.
+    pub(crate) async fn revoke(&self, key: &str) -> bool {
+        let Found::One(id) = keys::find(&self.app, key).await.unwrap() else {
+            panic!("no key, or several");
+        };
+        let by = By::command("keys revoke").into();
+        keys::revoke(&self.app, by, id).await.unwrap().1
     }
 
     /// A caller with a new key like this.
@@ -412,8 +431,8 @@ impl Drop for TestGateway {
     /// What holds for every history: one end for each task, progress that never
     /// falls, and money that adds up.
     fn drop(&mut self) {
-        self.app.stop.draining.cancel();
-        self.app.stop.closing.cancel();
+        self.app.process.draining.cancel();
+        self.app.process.closing.cancel();
         if std::thread::panicking() {
             return;
         }

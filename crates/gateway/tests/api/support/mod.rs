@@ -1,5 +1,6 @@
 //! What all tests share: a gateway, a caller, things to send, things to expect.
 
+pub(crate) mod bucket;
 pub(crate) mod client;
 pub(crate) mod cluster;
 pub(crate) mod files;

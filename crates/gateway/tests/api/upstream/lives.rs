@@ -109,7 +109,7 @@ async fn a_restart_waits_for_an_answer_that_is_under_way() {
 /// What a process leaves behind that dies while it sends this task's order.
 async fn die_while_sending(gateway: &TestGateway, id: SubmissionId) -> Task {
     let now = gateway.app.clock.now();
-    let credential = gateway.app.upstream.sites()["acme"].credentials[0]
+    let credential = gateway.app.models.upstream.sites()["acme"].credentials[0]
         .id
         .clone();
     let left = gateway.app.store.write(move |conn| -> Result<_, Error> {

@@ -270,3 +270,54 @@ async fn what_cannot_be_stored_for_a_moment_is_stored_later() {
     assert_eq!(super::arrived(&simulator, Role::Download), 1);
     gateway.stop().await;
 }
+
+/// `results = "link"`: the provider's address is the result, and nothing is fetched.
+#[tokio::test]
+async fn a_film_may_stay_with_its_provider() {
+    let simulator = simulator().await;
+    let table = provider("acme", "runway", &simulator, "results = \"link\"\n")
+        + &film(r#"{ provider = "acme", model = "gen4.5" }"#);
+    let gateway = gateway(&table).await;
+    let task = ordered(&gateway, "a lake").await;
+    let view = gateway.finished(&task).await;
+    assert_eq!(view["status"], "succeeded", "{view}");
+    let video = &view["output"]["videos"][0];
+    let url = video["url"].as_str().unwrap();
+    assert!(url.starts_with(&simulator.url("")), "{url}");
+    assert_eq!(video["linked"], true);
+    for unknown in ["bytes", "sha256", "expires_at", "provenance"] {
+        assert_eq!(video[unknown], Value::Null, "{unknown}");
+    }
+    assert_eq!(super::arrived(&simulator, Role::Download), 0);
+    // What was ordered is charged.
+    let seconds = video["seconds"].as_f64().unwrap();
+    let cost: f64 = view["cost_usd"].as_str().unwrap().parse().unwrap();
+    assert!((cost - seconds / 10.0).abs() < 1e-9, "{view}");
+
+    let id = video["id"].as_str().unwrap();
+    let object = gateway.get(&format!("/v1/videos/{id}")).await.ok();
+    assert_eq!(object["video"]["url"], url);
+    let path = format!("/v1/videos/{id}/content");
+    let content = gateway.get(&path).await;
+    assert_eq!(content.status, 302);
+    assert_eq!(content.header("location"), Some(url));
+    let thumbnail = gateway.get(&format!("{path}?variant=thumbnail")).await;
+    thumbnail.refused(404, "media_not_found");
+
+    gateway.delete(&format!("/v1/videos/{id}")).await.ok();
+    let view = gateway.get(&format!("/v1/tasks/{task}")).await.ok();
+    assert_eq!(view["output"]["videos"][0]["url"], "", "{view}");
+    gateway.stop().await;
+}
+
+/// A provider whose files ask for its key has no address to pass on.
+#[tokio::test]
+async fn a_film_behind_a_key_is_kept_all_the_same() {
+    let simulator = simulator().await;
+    let table = provider("acme", "openai-videos", &simulator, "results = \"link\"\n")
+        + &film(r#"{ provider = "acme", model = "sora-2" }"#);
+    let gateway = gateway(&table).await;
+    let task = ordered(&gateway, "a lake").await;
+    assert_whole(&gateway.finished(&task).await);
+    gateway.stop().await;
+}

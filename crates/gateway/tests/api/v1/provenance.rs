@@ -29,13 +29,13 @@ pub(super) async fn check(client: &Client, file: Vec<u8>) -> Answer {
 pub(super) async fn film(gateway: &TestGateway, more: Value) -> (String, Value, Vec<u8>) {
     let mut order = json!({"model": "animatic-1", "prompt": "a lake at dawn, slow pan left",
         "size": "854x480", "seconds": "3", "seed": 7});
-    order
-        .as_object_mut()
-        .unwrap()
-        .extend(more.as_object().unwrap().clone());
+    let fields = order.as_object_mut().unwrap();
+    fields.extend(more.as_object().unwrap().clone());
+    fields.retain(|_, value| !value.is_null());
     let answer = gateway.post("/v1/videos", &order).await;
-    let task = answer.header("x-task-id").unwrap().to_owned();
+    let task = answer.header("x-task-id").map(str::to_owned);
     answer.ok();
+    let task = task.unwrap();
     let view = gateway.finished(&task).await;
     assert_eq!(view["status"], "succeeded", "{view}");
     let video = view["output"]["videos"][0].clone();
@@ -159,6 +159,45 @@ async fn a_film_without_a_watermark_is_known_by_its_likeness() {
     let note = found["notes"][0].as_str().unwrap();
     assert!(note.contains("mp4v, not H.264"), "{note}");
     gateway.stop().await;
+}
+
+#[tokio::test]
+async fn a_hosted_film_is_known_by_its_likeness_and_one_from_a_picture_is_watermarked() {
+    let far = TestGateway::builder()
+        .toml("[provenance]\nwatermark = false")
+        .start()
+        .await;
+    let key = far.new_key("reseller", NewKey::default()).await;
+    let toml = format!(
+        "[providers.far]\nprotocol = \"openai-videos\"\nbase_url = \"{}/v1\"\napi_key = \"{key}\"\n\
+         [models.film]\nkind = \"video\"\nprice = {{ unit = \"second\", usd = \"0.10\" }}\n\
+         routes = [{{ provider = \"far\", model = \"animatic-1\" }}]\n\
+         limits = {{ sizes = [\"854x480\"], seconds = [3] }}\n",
+        far.base
+    );
+    let near = TestGateway::builder().toml(&toml).start().await;
+    let more = json!({"model": "film", "seed": null});
+    let (task, _, bytes) = film(&near, more).await;
+    let words = ["-c:v", "libx264", "-crf", "32", "-vf", "scale=-2:360"];
+    let again = through_ffmpeg(&bytes, "mp4", &words, "mp4");
+    let found = check(&near, again).await.ok();
+    let like = &found["matches"][0];
+    assert_eq!(
+        (&like["match"], &like["of"], &like["made_by"]),
+        (&json!("near"), &json!("video"), &json!("hosted")),
+        "{found}"
+    );
+    assert_eq!(like["task_id"], task);
+    far.stop().await;
+    let picture = sound::data_url("image/png", &sound::png(64, 48));
+    let more =
+        json!({"input_reference": {"image_url": picture}, "seconds": "1", "size": "640x480"});
+    let (_, video, bytes) = film(&near, more).await;
+    let marks = video["provenance"]["marks"].as_array().unwrap();
+    assert!(marks.contains(&json!("watermark")), "{video}");
+    let found = check(&near, bytes).await.ok();
+    assert_eq!(found["ours"]["watermarked"], true, "{found}");
+    near.stop().await;
 }
 
 #[tokio::test]
@@ -326,13 +365,13 @@ async fn a_label_is_burnt_in_and_hosted_models_have_none() {
             .unwrap()
             .contains(&json!("label"))
     );
-    // The corner is nearly black with white letters; without the label it is neither.
+    // The corner has a black disk with white letters; without the label it has neither.
     let corner = |file: &[u8]| {
         let words = [
             "-frames:v",
             "1",
             "-vf",
-            "crop=84:66:758:402,format=gray",
+            "crop=52:52:790:12,format=gray",
             "-f",
             "rawvideo",
         ];

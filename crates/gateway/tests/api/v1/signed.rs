@@ -84,6 +84,10 @@ async fn stems_name_their_recording_and_keep_what_it_said() {
             ),
             (&json!("image/png"), &json!(DRAWN))
         );
+        // Pictures of what nobody signed are signed, too; they are drawn here.
+        let cover = gateway.get(clip["image_url"].as_str().unwrap()).await.bytes;
+        let found = check(&gateway, cover.to_vec()).await.ok();
+        assert_eq!(found["ours"]["signed"], true, "{found}");
         // A signed recording that comes in stays an ingredient of what is made of it.
         let again = upload(&gateway, "Again", audio.to_vec()).await;
         assert_eq!(again["provenance"]["status"], "valid", "{again}");
@@ -98,6 +102,39 @@ async fn stems_name_their_recording_and_keep_what_it_said() {
         );
         gateway.stop().await;
     }
+}
+
+#[tokio::test]
+async fn pictures_of_a_film_name_it_and_a_portrait_is_signed() {
+    let gateway = TestGateway::start().await;
+    let (task, _, _) = film(&gateway, json!({"seconds": "1", "label": "ai"})).await;
+    let id = format!("video_{}", task.replace('-', ""));
+    for variant in ["thumbnail", "spritesheet"] {
+        let path = format!("/v1/videos/{id}/content?variant={variant}");
+        let picture = gateway.get(&path).await.bytes;
+        let found = check(&gateway, picture.to_vec()).await.ok();
+        assert_eq!(
+            (&found["mime_type"], &found["ours"]["signed"]),
+            (&json!("image/jpeg"), &json!(true)),
+            "{found}"
+        );
+        assert_eq!(found["ingredients"].as_array().unwrap().len(), 1, "{found}");
+        assert_eq!(found["actions"][0]["action"], "c2pa.opened");
+    }
+    let clip = upload(&gateway, "Voice", sound::wav(2, 1)).await;
+    let order = json!({"root_clip_id": clip["id"], "name": "Ada", "description": "A voice."});
+    let persona = gateway.post("/musicgen/persona/create", &order).await.ok();
+    let portrait = gateway
+        .get(persona["image_s3_id"].as_str().unwrap())
+        .await
+        .bytes;
+    let found = check(&gateway, portrait.to_vec()).await.ok();
+    assert_eq!(
+        (&found["mime_type"], &found["ours"]["signed"]),
+        (&json!("image/png"), &json!(true)),
+        "{found}"
+    );
+    gateway.stop().await;
 }
 
 #[tokio::test]

@@ -27,8 +27,8 @@ use std::time::Duration;
 use serde_json::{Map, Value, json};
 
 use crate::adapters::Protocol;
-use crate::answer::{Answer, Described};
-use crate::error::{Class, ProviderError};
+use crate::answer::Answer;
+use crate::error::{Class, Described, ProviderError};
 use crate::limits::{Durations, Limits, Pictures, VideoLimits};
 use crate::order::{Kind, Order, Video};
 use crate::port::{Adapter, Asked, Call, Output, Pace, Step, TELLING};

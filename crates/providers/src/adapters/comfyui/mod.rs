@@ -40,8 +40,8 @@ use serde_json::{Map, Value, json};
 use self::graph::Graphs;
 use self::record::finished;
 use crate::adapters::Protocol;
-use crate::answer::{Answer, Described, required_text, text_at};
-use crate::error::{Class, ProviderError};
+use crate::answer::{Answer, required_text, text_at};
+use crate::error::{Class, Described, ProviderError};
 use crate::limits::Limits;
 use crate::order::{Kind, Order, Picture};
 use crate::port::{

@@ -23,13 +23,13 @@ use serde_json::{Value, json};
 
 use super::graph::Graphs;
 use super::{class_by_code, pace};
-use crate::answer::{Described, percent_at, text_at};
-use crate::error::{Class, ProviderError};
-use crate::jobs::Job;
-use crate::jobs::errors::Ends;
-use crate::jobs::status::Status;
+use crate::answer::{percent_at, text_at};
+use crate::error::{Class, Described, ProviderError};
 use crate::limits::Limits;
 use crate::order::{Kind, Order};
+use crate::port::jobs::Job;
+use crate::port::jobs::errors::Ends;
+use crate::port::jobs::status::Status;
 use crate::port::{Adapter, Authorization, Call, Output, Pace, RESULT, Source, Target, What};
 use crate::secret::Secret;
 use crate::settings::SettingsError;

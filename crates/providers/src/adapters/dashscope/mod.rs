@@ -30,14 +30,14 @@ use http::Method;
 use serde_json::{Map, Value, json};
 
 use crate::adapters::Protocol;
-use crate::answer::{Answer, Described, text_at};
+use crate::answer::{Answer, text_at};
 use crate::catalogue::Shelf;
-use crate::error::{Class, ProviderError};
-use crate::jobs::errors::Ends;
-use crate::jobs::status::Status;
-use crate::jobs::{Job, Opened, video_at};
+use crate::error::{Class, Described, ProviderError};
 use crate::limits::{Durations, Limits, Pictures, VideoLimits};
 use crate::order::{Kind, Order, PictureRole, Video};
+use crate::port::jobs::errors::Ends;
+use crate::port::jobs::status::Status;
+use crate::port::jobs::{Job, Opened, video_at};
 use crate::port::{Adapter, Call, Pace};
 use crate::shape;
 

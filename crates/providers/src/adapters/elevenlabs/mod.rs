@@ -27,8 +27,8 @@ use serde_json::Value;
 use zip::ZipArchive;
 
 use crate::adapters::{Protocol, stem_names};
-use crate::answer::{Answer, Described};
-use crate::error::{Class, ProviderError};
+use crate::answer::Answer;
+use crate::error::{Class, Described, ProviderError};
 use crate::limits::{Handover, Limits, MusicLimits, StemLimits};
 use crate::order::{Kind, Order, StemGroup, StemTarget, Work};
 use crate::port::{

@@ -3,11 +3,11 @@
 use serde_json::Value;
 
 use super::STEMS;
-use crate::answer::{Answer, Described, text_at};
-use crate::error::{Class, ProviderError};
-use crate::jobs::errors::Ends;
-use crate::jobs::upload;
+use crate::answer::{Answer, text_at};
+use crate::error::{Class, Described, ProviderError};
 use crate::order::{StemGroup, StemTarget};
+use crate::port::jobs::errors::Ends;
+use crate::port::jobs::upload;
 use crate::port::{Handle, Output, Step, What};
 
 /// What the response of a completed job means; `told` is what its status said.

@@ -37,9 +37,9 @@ use crate::adapters::{Protocol, stable_audio};
 use crate::answer::{Answer, required_text, text_at};
 use crate::cost::{Cost, Unit};
 use crate::error::{Class, ProviderError};
-use crate::jobs::upload;
 use crate::limits::{Handover, Limits, MusicLimits, StemLimits};
 use crate::order::{File, Kind, Order, StemGroup, StemTarget, Work};
+use crate::port::jobs::upload;
 use crate::port::names::in_path;
 use crate::port::{
     Adapter, Asked, Authorization, Call, ClipFacts, Handle, ModelNames, Pace, Step, Target,

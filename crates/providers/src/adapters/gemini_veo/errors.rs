@@ -4,9 +4,9 @@ use std::time::Duration;
 
 use serde_json::Value;
 
-use crate::answer::{Answer, Described};
-use crate::error::{Class, ProviderError};
-use crate::jobs::errors::Ends;
+use crate::answer::Answer;
+use crate::error::{Class, Described, ProviderError};
+use crate::port::jobs::errors::Ends;
 
 /// Codes of gRPC (google.rpc.Code) in the error of an operation, and words of
 /// an interaction's error.

@@ -12,8 +12,8 @@ use rustls::pki_types::pem::PemObject as _;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use crate::answer::{Answer, Described, required_text};
-use crate::error::{Class, ProviderError};
+use crate::answer::{Answer, required_text};
+use crate::error::{Class, Described, ProviderError};
 use crate::port::{Authorization, Body, Call, Header, Target};
 use crate::secret::Secret;
 

@@ -31,11 +31,11 @@ use serde_json::{Value, json};
 use sha2::{Digest as _, Sha256};
 
 use crate::adapters::{Protocol, stem_names};
-use crate::answer::{Answer, Described, percent_at, required_text, text_at};
-use crate::error::{Class, ProviderError};
-use crate::jobs::errors::{Ends, of_poll};
+use crate::answer::{Answer, percent_at, required_text, text_at};
+use crate::error::{Class, Described, ProviderError};
 use crate::limits::{Handover, Limits, MusicLimits, StemLimits};
 use crate::order::{Kind, Order, StemGroup, StemTarget, Work};
+use crate::port::jobs::errors::{Ends, of_poll};
 use crate::port::{Adapter, Asked, Authorization, Body, Call, Handle, Output, Pace, Step, TELLING};
 use crate::secret::Secret;
 use crate::settings::{Settings, SettingsError};

@@ -17,12 +17,12 @@ use std::time::Duration;
 use serde_json::Value;
 
 use crate::adapters::Protocol;
-use crate::answer::{Answer, Described, text_at};
-use crate::error::{Class, ProviderError};
-use crate::jobs::Opened;
-use crate::jobs::errors::Ends;
+use crate::answer::{Answer, text_at};
+use crate::error::{Class, Described, ProviderError};
 use crate::limits::Limits;
 use crate::order::{Kind, Order, Work};
+use crate::port::jobs::Opened;
+use crate::port::jobs::errors::Ends;
 use crate::port::{Adapter, Asked, Call, Handle, Pace, Step};
 use crate::settings::{Settings, SettingsError};
 

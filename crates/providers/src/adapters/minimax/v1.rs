@@ -13,12 +13,12 @@
 use serde_json::{Map, Value, json};
 
 use super::{ENDS, PACE, code_of, of_poll, opened};
-use crate::answer::{Answer, Described, required_text, text_at};
+use crate::answer::{Answer, required_text, text_at};
 use crate::catalogue::Shelf;
-use crate::error::{Class, ProviderError};
-use crate::jobs::video_at;
+use crate::error::{Class, Described, ProviderError};
 use crate::limits::{Durations, Limits, Pictures, VideoLimits};
 use crate::order::{Kind, Order};
+use crate::port::jobs::video_at;
 use crate::port::{Adapter, Asked, Call, Handle, Pace, Step};
 
 #[derive(Debug)]

@@ -21,12 +21,12 @@ use serde_json::{Map, Value, json};
 
 use super::{ENDS, PACE, of_poll, opened};
 use crate::adapters::ark::{WORDS, content};
-use crate::answer::{Answer, Described, required_text, text_at};
+use crate::answer::{Answer, required_text, text_at};
 use crate::catalogue::Shelf;
-use crate::error::ProviderError;
-use crate::jobs::{Job, video_at};
+use crate::error::{Described, ProviderError};
 use crate::limits::{Durations, Limits, Pictures, VideoLimits};
 use crate::order::{Kind, Order};
+use crate::port::jobs::{Job, video_at};
 use crate::port::{Adapter, Asked, Call, Handle, Pace, Step};
 use crate::shape;
 

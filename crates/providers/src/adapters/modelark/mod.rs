@@ -36,15 +36,15 @@ use sha2::{Digest as _, Sha256};
 
 use crate::adapters::Protocol;
 use crate::adapters::ark::{WORDS, content};
-use crate::answer::{Answer, Described, text_at};
+use crate::answer::{Answer, text_at};
 use crate::catalogue::Shelf;
 use crate::cost::{Cost, Unit};
-use crate::error::{Class, ProviderError};
-use crate::jobs::errors::Ends;
-use crate::jobs::list::List;
-use crate::jobs::{Job, Opened, video_at};
+use crate::error::{Class, Described, ProviderError};
 use crate::limits::{Durations, Limits, Pictures, VideoLimits};
 use crate::order::{Kind, Order, Work};
+use crate::port::jobs::errors::Ends;
+use crate::port::jobs::list::List;
+use crate::port::jobs::{Job, Opened, video_at};
 use crate::port::{Adapter, Asked, Call, Found, Pace};
 use crate::shape;
 

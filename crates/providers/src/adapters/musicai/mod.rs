@@ -30,14 +30,14 @@ use http::Method;
 use serde_json::{Value, json};
 
 use crate::adapters::{Protocol, stem_names};
-use crate::answer::{Answer, Described, required_text, text_at};
-use crate::error::{Class, ProviderError};
-use crate::jobs::errors::{Ends, of_poll};
-use crate::jobs::list::List;
-use crate::jobs::status::Status;
-use crate::jobs::{Job, upload};
+use crate::answer::{Answer, required_text, text_at};
+use crate::error::{Class, Described, ProviderError};
 use crate::limits::{Handover, Limits, MusicLimits, StemLimits};
 use crate::order::{Kind, Order, StemGroup, StemTarget, Work};
+use crate::port::jobs::errors::{Ends, of_poll};
+use crate::port::jobs::list::List;
+use crate::port::jobs::status::Status;
+use crate::port::jobs::{Job, upload};
 use crate::port::{
     Adapter, Asked, Authorization, Call, Found, Handle, Output, Pace, Step, TELLING,
 };

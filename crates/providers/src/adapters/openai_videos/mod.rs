@@ -28,14 +28,14 @@ use http::Method;
 use serde_json::{Map, Value, json};
 
 use crate::adapters::Protocol;
-use crate::answer::{Answer, Described, percent_at, required_text, text_at};
+use crate::answer::{Answer, percent_at, required_text, text_at};
 use crate::catalogue::Shelf;
-use crate::error::{Class, ProviderError};
-use crate::jobs::errors::Ends;
-use crate::jobs::list::{List, agrees};
-use crate::jobs::status::Status;
+use crate::error::{Class, Described, ProviderError};
 use crate::limits::{Durations, Limits, Pictures, VideoLimits};
 use crate::order::{Kind, Order, PictureRole, Video, Work};
+use crate::port::jobs::errors::Ends;
+use crate::port::jobs::list::{List, agrees};
+use crate::port::jobs::status::Status;
 use crate::port::{
     Adapter, Asked, Body, Call, Found, Handle, Output, Pace, Part, RESULT, Source, Step, What,
 };

@@ -8,15 +8,15 @@ use http::Method;
 use serde_json::{Map, Value, json};
 
 use super::calls::{Poll, StatusMeaning, Verb};
-use super::fault::fits;
 use super::placeholder::{Datum, Values};
 use super::pointer::Places;
 use super::schema::{ClassName, Pacing, Recipe, ResultSection, State};
-use crate::answer::{Answer, Described, percent_at};
-use crate::error::{Class, ProviderError};
-use crate::jobs::status::{Status, meaning};
+use crate::answer::{Answer, percent_at};
+use crate::error::{Class, Described, ProviderError};
 use crate::order::{StemGroup, StemTarget};
+use crate::port::jobs::status::{Status, meaning};
 use crate::port::{Call, Handle, Output, RESULT, Source, Step, Target, What};
+use crate::shape;
 
 /// Which answer is read, for what only one of them can prove.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -197,7 +197,7 @@ impl Recipe {
     fn class_of(&self, said: &Described) -> Option<Class> {
         let by_code = said.code.as_ref().and_then(|code| {
             let lines = self.errors.codes.iter();
-            let fitting = lines.filter(|(line, _)| fits(line, code));
+            let fitting = lines.filter(|(line, _)| shape::fits(line, code));
             fitting.max_by_key(|(line, _)| line.len())
         });
         let message = said.message.as_deref().unwrap_or_default().to_lowercase();

@@ -50,37 +50,11 @@ pub(super) fn explained(message: &str) -> String {
 pub(super) fn nearest<'a>(wrong: &str, words: impl IntoIterator<Item = &'a str>) -> String {
     let wrong = wrong.to_lowercase();
     let words = words.into_iter();
-    let distances = words.map(|word| (distance(&wrong, &word.to_lowercase()), word));
+    let distances = words.map(|word| (strsim::levenshtein(&wrong, &word.to_lowercase()), word));
     match distances.min() {
         Some((distance, word)) if distance <= 1 + wrong.chars().count() / 4 => {
             format!("; did you mean {word:?}?")
         }
         _ => String::new(),
-    }
-}
-
-/// How many letters must change, come or go (Levenshtein).
-pub(crate) fn distance(a: &str, b: &str) -> usize {
-    let b: Vec<char> = b.chars().collect();
-    let mut row: Vec<usize> = (0..=b.len()).collect();
-    for (i, a) in a.chars().enumerate() {
-        let mut diagonal = row[0];
-        row[0] = i + 1;
-        for (j, b) in b.iter().enumerate() {
-            let change = diagonal + usize::from(a != *b);
-            diagonal = row[j + 1];
-            row[j + 1] = change.min(row[j] + 1).min(diagonal + 1);
-        }
-    }
-    row[b.len()]
-}
-
-/// Whether a name fits a line, which may have `*` at either end for any rest.
-pub(crate) fn fits(line: &str, name: &str) -> bool {
-    match (line.strip_prefix('*'), line.strip_suffix('*')) {
-        (Some(_), Some(_)) => name.contains(line.trim_matches('*')),
-        (Some(tail), None) => name.ends_with(tail),
-        (None, Some(head)) => name.starts_with(head),
-        (None, None) => line == name,
     }
 }

@@ -14,8 +14,8 @@ use super::schema::Recipe;
 use super::{Cook, order};
 use crate::answer::Answer;
 use crate::error::ProviderError;
-use crate::jobs::list::LIST;
 use crate::order::{Order, Work};
+use crate::port::jobs::list::LIST;
 use crate::port::{Absence, Asked, Call, Found, FoundJob, Handle, Identity, Target};
 use crate::when;
 

@@ -3,18 +3,18 @@
 use serde_json::json;
 use toml::Spanned;
 
-use super::fault::{Checked, Fault, fits};
+use super::fault::{Checked, Fault};
 use super::offers::{StemsSection, VideoSection};
-use super::order;
 use super::placeholder::{Datum, Values};
 use super::request::Request;
 use super::schema::Recipe;
-use super::songs;
 use super::template::Template;
+use super::{order, songs};
 use crate::limits::{
     Durations, Handover, MusicLimits, Pictures, Purpose, SongLimits, StemLimits, VideoLimits,
 };
 use crate::order::StemGroup;
+use crate::shape;
 
 /// More than any model makes; bounds the checks of ranges.
 const LONGEST: u32 = 3_600;
@@ -22,7 +22,7 @@ const LONGEST: u32 = 3_600;
 impl VideoSection {
     /// What this model may be asked for.
     pub(super) fn limits(&self, model: &str) -> VideoLimits {
-        let own = self.model.iter().find(|own| fits(&own.name, model));
+        let own = self.model.iter().find(|own| shape::fits(&own.name, model));
         let sizes = own.and_then(|own| own.sizes.as_ref());
         let seconds = own.and_then(|own| own.seconds.as_ref());
         let pictures = own.and_then(|own| own.pictures).unwrap_or(self.pictures);

@@ -19,10 +19,10 @@
 //! answer without an id is unclear, a status word of no list is no end, and a
 //! status of 5xx never proves that nothing was taken.
 //!
-//! A recipe gives no [`Job`](crate::jobs::Job): its places are lists with `*` in them, its
+//! A recipe gives no [`Job`](crate::port::jobs::Job): its places are lists with `*` in them, its
 //! handle has what the recipe keeps, its results are several kinds, and all of that is owned.
 //! A `Job` that could say this would be longer than both. Words, lists, uploads and the
-//! meaning of errors are the ones of [`jobs`](crate::jobs).
+//! meaning of errors are the ones of [`jobs`](crate::port::jobs).
 //!
 //! Deliberately not there, because a few lines of Rust say it better: uploads in
 //! more than two calls, streams, archives, one poll for many jobs.
@@ -48,7 +48,6 @@ mod songs;
 mod template;
 mod upload;
 
-pub(crate) use fault::{distance, fits};
 pub(crate) use shipped::SHIPPED;
 
 use std::collections::BTreeSet;

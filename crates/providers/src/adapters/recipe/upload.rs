@@ -15,8 +15,8 @@ use super::request::Request;
 use super::schema::Recipe;
 use crate::answer::Answer;
 use crate::error::ProviderError;
-use crate::jobs::upload::{self, before_the_order};
 use crate::order::{File, Order};
+use crate::port::jobs::upload::{self, before_the_order};
 use crate::port::{Asked, Call, Step, Target};
 
 /// The stage of the call that says where the bytes go, or takes them.

@@ -8,8 +8,8 @@ use super::inputs::Filled;
 use super::{handle, version};
 use crate::answer::{text_at, time_at};
 use crate::error::ProviderError;
-use crate::jobs::list::{List, agrees};
 use crate::order::{Order, Work};
+use crate::port::jobs::list::{List, agrees};
 use crate::port::{Call, Found, FoundJob, Handle, Target};
 
 /// The first page, for orders whose prediction could be told from others.

@@ -41,15 +41,15 @@ use serde_json::{Map, Value, json};
 
 use crate::adapters::place::Place;
 use crate::adapters::{Protocol, stable_audio};
-use crate::answer::{Answer, Described, required_text, text_at};
+use crate::answer::{Answer, required_text, text_at};
 use crate::catalogue::Shelf;
 use crate::cost::{Cost, Unit};
-use crate::error::{Class, ProviderError};
-use crate::jobs::errors::Ends;
-use crate::jobs::status::Status;
-use crate::jobs::{Job, Opened, upload};
+use crate::error::{Class, Described, ProviderError};
 use crate::limits::{Handover, Limits, MusicLimits, StemLimits};
 use crate::order::{File, Kind, Order, StemGroup, Work};
+use crate::port::jobs::errors::Ends;
+use crate::port::jobs::status::Status;
+use crate::port::jobs::{Job, Opened, upload};
 use crate::port::names::in_path;
 use crate::port::{
     Adapter, Asked, Body, Call, ClipFacts, Found, Handle, ModelNames, Pace, Part, Step,

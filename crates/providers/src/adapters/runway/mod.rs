@@ -28,15 +28,15 @@ use http::Method;
 use serde_json::{Map, Value, json};
 
 use crate::adapters::Protocol;
-use crate::answer::{Answer, Described, percent_at, required_text, text_at};
+use crate::answer::{Answer, percent_at, required_text, text_at};
 use crate::catalogue::Shelf;
 use crate::cost::{Cost, Unit};
-use crate::error::{Class, ProviderError};
-use crate::jobs::errors::Ends;
-use crate::jobs::status::Status;
-use crate::jobs::{Job, upload, video_at};
+use crate::error::{Class, Described, ProviderError};
 use crate::limits::{Limits, VideoLimits};
 use crate::order::{File, Kind, Order, Video};
+use crate::port::jobs::errors::Ends;
+use crate::port::jobs::status::Status;
+use crate::port::jobs::{Job, upload, video_at};
 use crate::port::{Adapter, Asked, Call, Pace, Step};
 use crate::shape;
 

@@ -28,11 +28,11 @@ use std::time::Duration;
 use serde_json::{Map, Value, json};
 
 use crate::adapters::Protocol;
-use crate::answer::{Answer, Described, required_text};
-use crate::error::{Class, ProviderError};
-use crate::jobs::errors::of_poll;
+use crate::answer::{Answer, required_text};
+use crate::error::{Class, Described, ProviderError};
 use crate::limits::{Handover, Limits, MusicLimits, SongLimits, StemLimits};
 use crate::order::{Kind, Order, Recording, StemGroup, Work};
+use crate::port::jobs::errors::of_poll;
 use crate::port::{Adapter, Asked, Call, Handle, Output, Pace, Source, Step, What};
 use crate::settings::{Settings, SettingsError};
 use upload::Upload;

@@ -7,10 +7,10 @@
 use serde_json::Value;
 
 use crate::adapters::stem_names;
-use crate::answer::{Described, percent_at, text_at};
-use crate::error::{Class, ProviderError};
-use crate::jobs::errors::Ends;
+use crate::answer::{percent_at, text_at};
+use crate::error::{Class, Described, ProviderError};
 use crate::order::StemTarget;
+use crate::port::jobs::errors::Ends;
 use crate::port::{ClipFacts, Handle, Output, Source, Step, What};
 
 /// A task's or a record's own id.

@@ -22,8 +22,8 @@ use serde_json::{Map, Value, json};
 use super::{describe, envelope, recordings};
 use crate::answer::{Answer, required_text, text_at};
 use crate::error::{Class, ProviderError};
-use crate::jobs::upload;
 use crate::order::{File, Order, Recording, Work};
+use crate::port::jobs::upload;
 use crate::port::{Asked, Body, Call, Part, TELLING};
 
 /// How the service takes recordings.

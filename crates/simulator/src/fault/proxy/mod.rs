@@ -22,7 +22,6 @@
 )]
 
 mod connection;
-pub(crate) mod control;
 mod network;
 
 use std::io;
@@ -34,7 +33,6 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 
-pub(crate) use control::Proxies;
 use network::LONGEST_PATTERN;
 pub use network::{Cut, Link, Network, Side, Then, Traffic};
 

@@ -7,9 +7,10 @@ mod v2;
 use serde_json::{Map, Value, json};
 
 use super::Model;
+use crate::fault::Role;
 use crate::media;
-use crate::server::{Handler, Reply, Request};
-use crate::world::{End, Job, Phase, Role};
+use crate::site::{Handler, Reply, Request};
+use crate::world::{End, Job, Phase};
 
 const NAME: &str = "comfyui";
 

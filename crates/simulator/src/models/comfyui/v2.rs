@@ -4,7 +4,7 @@
 use serde_json::{Value, json};
 
 use super::{NAME, REFUSAL, file_name, film};
-use crate::server::{Reply, Request};
+use crate::site::{Reply, Request};
 use crate::world::{End, Job, Phase};
 
 pub(super) fn submit(request: &Request) -> Reply {

@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use super::{error, forbidden, has_key, is_picture};
 use crate::media;
-use crate::server::{Reply, Request};
+use crate::site::{Reply, Request};
 use crate::world::{End, Job, Phase};
 
 pub(super) fn create(request: &Request) -> Reply {

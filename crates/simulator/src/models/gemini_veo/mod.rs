@@ -8,16 +8,17 @@ use base64::engine::general_purpose::{STANDARD, URL_SAFE_NO_PAD};
 use serde_json::{Map, Value, json};
 
 use super::Model;
+use crate::fault::Role;
 use crate::media;
-use crate::server::{Reply, Request};
-use crate::world::{End, Job, Phase, Role};
+use crate::site::{Reply, Request};
+use crate::world::{End, Job, Phase};
 
 pub(super) const MODEL: Model = Model {
     name: "gemini-veo",
     routes: |site| {
         // Verbs are part of a path's last segment, so that each model needs a
         // route for each.
-        let own = |site: crate::server::Site, model: &str| {
+        let own = |site: crate::site::Site, model: &str| {
             let vertex = format!(
                 "/v1beta1/projects/{{project}}/locations/{{location}}/publishers/google/models/{model}"
             );

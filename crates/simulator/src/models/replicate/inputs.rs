@@ -2,7 +2,7 @@
 
 use serde_json::{Map, Value};
 
-use crate::server::Request;
+use crate::site::Request;
 
 /// Most characters of a file within a request.
 const INLINE: usize = 360_000;

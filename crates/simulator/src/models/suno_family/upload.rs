@@ -3,7 +3,7 @@
 use serde_json::json;
 
 use super::{denied, error};
-use crate::server::{Reply, Request};
+use crate::site::{Reply, Request};
 
 pub(super) fn upload(request: &Request) -> Reply {
     if request.bearer().is_none() {

@@ -31,10 +31,10 @@ pub struct ReloadObject {
 
 impl ConfigObject {
     pub fn new(app: &Parts) -> Self {
-        let reload = app.settings.last_reload();
+        let reload = app.models.settings.last_reload();
         Self {
             object: "config",
-            toml: app.settings.show(&app.config),
+            toml: app.models.settings.show(&app.config),
             last_reload: reload.map(|reload| ReloadObject {
                 at: reload.at.rfc3339(),
                 applied: reload.error.is_none(),

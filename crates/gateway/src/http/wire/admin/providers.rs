@@ -113,8 +113,11 @@ impl RouteStanding {
     pub fn new(app: &Parts, standing: &Standing) -> Self {
         let (route, note, record) = (&standing.route, &standing.note, &standing.record);
         let now = app.clock.now();
-        let breaker = app.upstream.breaker(route, |breaker| breaker.clone());
-        let reachable = app.upstream.is_reachable(route);
+        let breaker = app
+            .models
+            .upstream
+            .breaker(route, |breaker| breaker.clone());
+        let reachable = app.models.upstream.is_reachable(route);
         let state = if reachable {
             breaker.state(now).name()
         } else {
@@ -131,7 +134,7 @@ impl RouteStanding {
             provider: route.provider.clone(),
             model: route.model.clone(),
             models: standing.models.clone(),
-            available: app.upstream.is_believed(route, now),
+            available: app.models.upstream.is_believed(route, now),
             breaker: BreakerObject {
                 state,
                 failures: breaker.failures(),

@@ -247,7 +247,7 @@ export function Made({ task }) {
     const source = address(video.url);
     if (!source || video.removed) return html`<p key=${video.id} class="muted">The video is no longer kept.</p>`;
     return html`<div key=${video.id}><video src=${source} poster=${address(video.poster_url)} controls playsinline preload="metadata" aria-label="The video"></video>
-      <p class="row fine"><a href=${source} download="">Download the MP4</a> ${video.width} × ${video.height} · ${video.seconds} s · ${size(video.bytes)}</p><${Origin} of=${video.provenance} /></div>`;
+      <p class="row fine"><a href=${source} download="">Download the MP4</a> ${video.width} × ${video.height} · ${video.seconds} s · ${video.linked ? "kept by its provider" : size(video.bytes)}</p><${Origin} of=${video.provenance} /></div>`;
   })}${clips.length > 0 && html`<p class="row"><a class="button" href=${`/console/library/clips/${clips[0].id}?task=${task.id}`}>Open the mixer</a></p>`}
   ${clips.map((clip) => {
     const source = address(clip.audio_url);

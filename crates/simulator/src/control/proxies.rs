@@ -12,8 +12,8 @@ use axum::routing::{get, post};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use super::{Cut, Network, Proxy};
-use crate::control::{read, take};
+use super::{read, take};
+use crate::fault::{Cut, Network, Proxy};
 
 /// The proxies of a simulator, by their numbers from 0.
 #[derive(Debug, Default)]

@@ -4,8 +4,8 @@
 use http::Method;
 use serde_json::{Map, Value};
 
-use crate::answer::{Answer, Described};
-use crate::error::{Class, ProviderError};
+use crate::answer::Answer;
+use crate::error::{Class, Described, ProviderError};
 use crate::order::File;
 use crate::port::{Body, Call, Part, Target};
 

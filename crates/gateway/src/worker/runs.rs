@@ -1,4 +1,4 @@
-//! What this process holds: its lease, the tasks it runs and how to stop them, and the jobs of
+//! What this process runs: its lease, the tasks it runs and how to stop them, and the jobs of
 //! cancelled tasks it follows.
 
 use std::collections::{HashMap, HashSet};
@@ -56,7 +56,7 @@ impl Lease {
 
 /// A task that this process runs.
 #[derive(Clone)]
-pub(super) struct Hold {
+pub(super) struct Run {
     /// The lease under which it was claimed; only this one may end it.
     pub(super) lease: Arc<Lease>,
     /// Progress and cancellation of its engine.
@@ -67,7 +67,7 @@ pub(super) struct Hold {
     pub(super) called_off: CancellationToken,
 }
 
-impl Hold {
+impl Run {
     /// The lease's name in the database.
     pub(super) fn owner(&self) -> &str {
         &self.lease.name
@@ -85,60 +85,60 @@ pub(super) struct Risen {
     pub(super) id: TaskId,
     /// Its progress, and whether that is a guess.
     pub(super) shown: (u8, bool),
-    hold: Hold,
+    run: Run,
 }
 
 impl Risen {
     fn is_news(&self) -> bool {
-        self.hold.written.load(Ordering::Relaxed) < self.shown.0
+        self.run.written.load(Ordering::Relaxed) < self.shown.0
     }
 
     /// The lease under which the task is held.
     pub(super) fn owner(&self) -> Arc<str> {
-        self.hold.lease.name.clone()
+        self.run.lease.name.clone()
     }
 
     /// The database knows it now.
     pub(super) fn is_written(&self) {
-        self.hold.written.fetch_max(self.shown.0, Ordering::Relaxed);
+        self.run.written.fetch_max(self.shown.0, Ordering::Relaxed);
     }
 }
 
 /// Exists while a task runs here.
-pub(super) struct Held {
+pub(super) struct Running {
     id: TaskId,
-    hold: Hold,
-    holds: Arc<Holds>,
+    run: Run,
+    runs: Arc<Runs>,
 }
 
-impl Deref for Held {
-    type Target = Hold;
+impl Deref for Running {
+    type Target = Run;
 
-    fn deref(&self) -> &Hold {
-        &self.hold
+    fn deref(&self) -> &Run {
+        &self.run
     }
 }
 
-impl Drop for Held {
+impl Drop for Running {
     fn drop(&mut self) {
-        lock(&self.holds.tasks).remove(&self.id);
+        lock(&self.runs.tasks).remove(&self.id);
     }
 }
 
 /// Exists while the job of a cancelled task is followed here.
 pub(super) struct Followed {
     id: SubmissionId,
-    holds: Arc<Holds>,
+    runs: Arc<Runs>,
 }
 
 impl Drop for Followed {
     fn drop(&mut self) {
-        lock(&self.holds.strays).remove(&self.id);
+        lock(&self.runs.strays).remove(&self.id);
     }
 }
 
 /// Exists from before a claim is written until everything it returned is held.
-pub(super) struct Claiming(Arc<Holds>);
+pub(super) struct Claiming(Arc<Runs>);
 
 impl Drop for Claiming {
     fn drop(&mut self) {
@@ -155,7 +155,7 @@ struct Claims {
 /// What was running here at a moment when nothing was being claimed.
 pub(super) struct Census {
     claims: u64,
-    tasks: HashMap<TaskId, Hold>,
+    tasks: HashMap<TaskId, Run>,
     strays: HashSet<SubmissionId>,
 }
 
@@ -183,9 +183,9 @@ impl Census {
     /// Stops what runs here under this lease but is not held in the database.
     pub(super) fn stop_others(&self, lease: &Lease, standing: &Standing) {
         let held = self.tasks.iter();
-        let held = held.filter(|(_, hold)| hold.lease.name == lease.name);
-        for (_, hold) in held.filter(|(id, _)| !standing.tasks.contains(id)) {
-            hold.stop();
+        let held = held.filter(|(_, run)| run.lease.name == lease.name);
+        for (_, run) in held.filter(|(id, _)| !standing.tasks.contains(id)) {
+            run.stop();
         }
     }
 }
@@ -197,11 +197,11 @@ pub(super) struct Standing {
     pub(super) strays: Vec<(SubmissionId, TaskId)>,
 }
 
-/// Everything that this process holds.
-pub(super) struct Holds {
+/// Everything that this process runs.
+pub(super) struct Runs {
     lease: Mutex<Arc<Lease>>,
     entered: watch::Sender<bool>,
-    tasks: Mutex<HashMap<TaskId, Hold>>,
+    tasks: Mutex<HashMap<TaskId, Run>>,
     strays: Mutex<HashSet<SubmissionId>>,
     claims: Mutex<Claims>,
 }
@@ -210,7 +210,7 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-impl Holds {
+impl Runs {
     /// Empty, under a new lease.
     pub(super) fn new() -> Arc<Self> {
         Arc::new(Self {
@@ -248,8 +248,8 @@ impl Holds {
         self.entered.send_replace(false);
         let old = std::mem::replace(&mut *lock(&self.lease), Lease::new());
         old.prove(Instant::now());
-        for hold in lock(&self.tasks).values() {
-            hold.stop();
+        for run in lock(&self.tasks).values() {
+            run.stop();
         }
         old.lost.cancel();
     }
@@ -261,19 +261,19 @@ impl Holds {
         Claiming(self.clone())
     }
 
-    pub(super) fn take(self: &Arc<Self>, task: &Task, lease: Arc<Lease>) -> Held {
+    pub(super) fn take(self: &Arc<Self>, task: &Task, lease: Arc<Lease>) -> Running {
         let id = task.id;
-        let hold = Hold {
+        let run = Run {
             lease,
             watch: Arc::default(),
             written: Arc::new(AtomicU8::new(task.progress)),
             called_off: CancellationToken::new(),
         };
-        lock(&self.tasks).insert(id, hold.clone());
-        Held {
+        lock(&self.tasks).insert(id, run.clone());
+        Running {
             id,
-            hold,
-            holds: self.clone(),
+            run,
+            runs: self.clone(),
         }
     }
 
@@ -281,7 +281,7 @@ impl Holds {
         lock(&self.strays).insert(id);
         Followed {
             id,
-            holds: self.clone(),
+            runs: self.clone(),
         }
     }
 
@@ -292,10 +292,10 @@ impl Holds {
     /// The tasks whose progress has risen since it was written.
     pub(super) fn risen(&self) -> Vec<Risen> {
         let tasks = lock(&self.tasks);
-        let risen = tasks.iter().map(|(id, hold)| Risen {
+        let risen = tasks.iter().map(|(id, run)| Risen {
             id: *id,
-            shown: hold.watch.shown(),
-            hold: hold.clone(),
+            shown: run.watch.shown(),
+            run: run.clone(),
         });
         risen.filter(Risen::is_news).collect()
     }
@@ -303,8 +303,8 @@ impl Holds {
     /// Stops those of these tasks that run here.
     pub(super) fn stop_all(&self, ids: &[TaskId]) {
         let tasks = lock(&self.tasks);
-        for hold in ids.iter().filter_map(|id| tasks.get(id)) {
-            hold.stop();
+        for run in ids.iter().filter_map(|id| tasks.get(id)) {
+            run.stop();
         }
     }
 
@@ -319,7 +319,7 @@ impl Holds {
     }
 
     /// Whether nothing was claimed since.
-    pub(super) fn still_holds(&self, census: &Census) -> bool {
+    pub(super) fn still_runs(&self, census: &Census) -> bool {
         lock(&self.claims).begun == census.claims
     }
 }

@@ -18,8 +18,8 @@ use bytes::Bytes;
 use http::{HeaderValue, StatusCode, header};
 use serde_json::{Map, Value, json};
 
+use super::message::{Reply, ReplyBody, Request, Route};
 use crate::fault::Fault;
-use crate::site::{Reply, ReplyBody, Request, Route};
 use crate::world::Received;
 
 /// Most bytes of a request.

@@ -36,8 +36,12 @@ use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
-use crate::fault::{self, Order, Proxies};
+use crate::fault::Order;
 use crate::world::{Plan, World};
+
+mod proxies;
+
+pub(crate) use proxies::Proxies;
 
 /// Whom a call is about.
 #[derive(Deserialize)]
@@ -57,7 +61,7 @@ pub(crate) fn router(world: &Arc<World>, proxies: Arc<Proxies>) -> Router {
         .route("/journal", get(journal).put(keep).delete(clear_journal))
         .route("/jobs", get(jobs))
         .with_state(world.clone())
-        .nest("/proxies", fault::control::router(proxies))
+        .nest("/proxies", proxies::router(proxies))
 }
 
 async fn reset(State(world): Shared) -> StatusCode {

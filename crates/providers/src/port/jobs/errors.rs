@@ -4,8 +4,7 @@
 //! order itself is at fault, or its content: repeated it would fail again, and
 //! might be paid for again.
 
-use crate::answer::Described;
-use crate::error::{Class, ProviderError};
+use crate::error::{Class, Described, ProviderError};
 
 /// A provider's ways of saying why a job failed. What is in neither list is
 /// [`Class::Failed`], but for a code that is an HTTP status of the caller's

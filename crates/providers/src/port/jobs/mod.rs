@@ -126,7 +126,7 @@ pub fn video_at(body: &Value, place: &str) -> Result<Vec<Output>, ProviderError>
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::answer::Described;
+    use crate::error::Described;
 
     static JOB: Job = Job {
         id: "/data/id",

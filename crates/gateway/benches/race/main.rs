@@ -1,0 +1,208 @@
+//! A race: a chat whose provider answers at once with a link to its film, through the gateway and
+//! through what a user might put there instead, in front of the same upstream and in one run.
+//!
+//! ```text
+//! cargo bench -p mediagate --bench race
+//! RACE_PEERS="litellm=127.0.0.1:4000/1234" cargo bench -p mediagate --bench race
+//! ```
+//!
+//! nginx and `HAProxy` run if they are on the PATH. Others that already listen are named in
+//! `RACE_PEERS`: a name, where it listens for `/v1/chat/completions`, and its process, whose CPU is
+//! counted; send them to the upstream whose address the first line of the output says. With
+//! `taskset` and two processors the gateway and each peer have one to themselves, and the load and
+//! the upstream the other.
+//!
+//! Peers hand the link on. The gateway enters the order into its books before it is sent, fetches
+//! the film, checks it, keeps it, and says so: `kept`. With `results = "link"` it does all but the
+//! fetching and keeping: `linked`.
+
+#![expect(
+    clippy::unwrap_used,
+    clippy::print_stdout,
+    reason = "a benchmark may fail loudly"
+)]
+
+mod peers;
+#[path = "../support/mod.rs"]
+mod support;
+mod upstream;
+
+use std::fmt::Write as _;
+use std::net::SocketAddr;
+use std::os::unix::process::CommandExt as _;
+use std::time::Duration;
+
+use mediagate::http;
+use mediagate::worker::Workers;
+use support::{Gateway, Load, NUMBER};
+
+/// How long each measurement takes.
+const SECONDS: f64 = 4.0;
+
+fn main() {
+    support::client_or_continue();
+    upstream::serve_or_continue();
+    alone();
+    support::runtime().block_on(race());
+}
+
+/// Starts this program again on a processor of its own, where there are two and `taskset`.
+fn alone() {
+    let processors = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
+    if processors < 2 || std::env::var_os(support::OTHERS).is_some() {
+        return;
+    }
+    // If there is no `taskset`, all share all processors.
+    let _ = std::process::Command::new("taskset")
+        .args(["-c", "0"])
+        .args(std::env::args_os())
+        .env(support::OTHERS, "1")
+        .exec();
+}
+
+/// Who is in the race.
+struct Runner {
+    name: String,
+    address: SocketAddr,
+    /// Whose CPU time is counted; nobody's for the upstream itself.
+    process: Option<String>,
+    model: &'static str,
+    key: String,
+}
+
+impl Runner {
+    fn request(&self) -> String {
+        let body = format!(
+            r#"{{"model":"{}","messages":[{{"role":"user","content":"a lake at dawn, take {NUMBER}"}}]}}"#,
+            self.model
+        );
+        post("/v1/chat/completions", &self.key, &body)
+    }
+
+    async fn run(&self, connections: usize) -> (support::Answered, f64) {
+        let load = Load {
+            address: self.address,
+            connections,
+            seconds: SECONDS,
+            requests: vec![self.request()],
+        };
+        let used = || self.process.as_deref().map(support::cpu_time_of);
+        let before = used();
+        let answered = support::measured(&load).await;
+        let cpu = used()
+            .zip(before)
+            .map(|(after, before)| after.saturating_sub(before));
+        let cpu = cpu.unwrap_or(Duration::ZERO).as_secs_f64() * 1e6;
+        (answered, cpu / (answered.per_second * SECONDS))
+    }
+}
+
+fn post(path: &str, key: &str, body: &str) -> String {
+    format!(
+        "POST {path} HTTP/1.1\r\nhost: bench\r\nauthorization: Bearer {key}\r\n\
+         content-type: application/json\r\ncontent-length: {}\r\n\r\n{body}",
+        body.len()
+    )
+}
+
+async fn race() {
+    let at_once = upstream::start(Duration::ZERO);
+    let in_time = upstream::start(Duration::from_millis(50));
+    println!("upstream: http://{}/v1", at_once.address);
+    let gateway = Gateway::with_settings(&settings(at_once.address, in_time.address)).await;
+    let workers = Workers::start(&gateway.app).await;
+    let ours = support::listen(http::router(&gateway.app)).await;
+    println!("memory at rest: {} MiB", resident());
+
+    let near = peers::start(at_once.address);
+    let far = peers::start(in_time.address);
+    let us = |name: &str, model| Runner {
+        name: name.into(),
+        address: ours,
+        process: Some("self".into()),
+        model,
+        key: gateway.key.clone(),
+    };
+    let mut runners = vec![near.direct()];
+    runners.extend(near.runners());
+    runners.extend([
+        us("mediagate, linked", "linked"),
+        us("mediagate, kept", "kept"),
+    ]);
+    println!("\nA chat that is answered at once, {SECONDS} s each");
+    println!("                       32 callers              1 caller");
+    println!("                        a second   CPU, µs     p50, µs   added, µs");
+    let mut direct = None;
+    for runner in &runners {
+        let (many, cpu) = runner.run(32).await;
+        let (one, _) = runner.run(1).await;
+        let added = one.p50 - *direct.get_or_insert(one.p50);
+        println!(
+            "  {:20} {:9.0} {cpu:9.0}   {:9.0} {added:11.0}",
+            runner.name, many.per_second, one.p50
+        );
+    }
+    println!("memory after 32 callers: {} MiB", resident());
+
+    println!("\n500 callers, the upstream takes 50 ms: answers a second, and the share of direct");
+    let mut runners = vec![far.direct()];
+    runners.extend(far.runners());
+    runners.extend([
+        us("mediagate, linked", "linked-in-time"),
+        us("mediagate, kept", "kept-in-time"),
+    ]);
+    let mut direct = None;
+    for runner in &runners {
+        let (many, _) = runner.run(500).await;
+        let share = many.per_second / *direct.get_or_insert(many.per_second);
+        println!("  {:20} {:9.0} {share:9.3}", runner.name, many.per_second);
+    }
+    orders(&gateway, ours).await;
+    workers.stop().await;
+}
+
+/// Orders that are answered before they are worked on.
+async fn orders(gateway: &Gateway, address: SocketAddr) {
+    let body = format!(r#"{{"model":"kept-in-time","prompt":"a lake, take {NUMBER}"}}"#);
+    let load = Load {
+        address,
+        connections: 32,
+        seconds: SECONDS,
+        requests: vec![post("/v1/videos", &gateway.key, &body)],
+    };
+    let before = support::cpu_time();
+    let rate = support::throughput(&load).await;
+    let cpu = support::cpu_time().saturating_sub(before).as_secs_f64() * 1e6;
+    println!(
+        "\nPOST /v1/videos, 32 callers: {rate:.0} a second, {:.0} µs CPU for each, with what is already made of them",
+        cpu / (rate * SECONDS)
+    );
+}
+
+/// MiB of memory of this process.
+fn resident() -> u64 {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap();
+    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));
+    let kib: u64 = line
+        .and_then(|line| line.split_whitespace().next())
+        .unwrap()
+        .parse()
+        .unwrap();
+    kib / 1024
+}
+
+fn settings(at_once: SocketAddr, in_time: SocketAddr) -> String {
+    let mut text = "max_submitting = 1024\n".to_owned();
+    for (suffix, address) in [("", at_once), ("-in-time", in_time)] {
+        for (name, results) in [("kept", "keep"), ("linked", "link")] {
+            let _ = write!(
+                text,
+                "[providers.{name}{suffix}]\nprotocol = \"chat-video\"\nstream = false\n\
+                 base_url = \"http://{address}/v1\"\napi_key = \"k\"\nresults = \"{results}\"\n\
+                 [models.{name}{suffix}]\nkind = \"video\"\n\
+                 routes = [{{ provider = \"{name}{suffix}\", model = \"film\" }}]\n"
+            );
+        }
+    }
+    text
+}

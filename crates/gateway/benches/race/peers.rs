@@ -1,0 +1,130 @@
+//! What else could stand before the upstream: nginx and `HAProxy`, one process each, and what the
+//! user of this benchmark has running.
+
+use std::net::{SocketAddr, TcpListener};
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::time::Duration;
+
+use crate::Runner;
+
+/// Peers before one upstream; they end with this.
+pub(crate) struct Peers {
+    upstream: SocketAddr,
+    started: Vec<(&'static str, Child, SocketAddr)>,
+    _folder: tempfile::TempDir,
+}
+
+impl Drop for Peers {
+    fn drop(&mut self) {
+        for (_, child, _) in &mut self.started {
+            drop(child.kill());
+            drop(child.wait());
+        }
+    }
+}
+
+pub(crate) fn start(upstream: SocketAddr) -> Peers {
+    let folder = tempfile::tempdir().unwrap();
+    let mut started = Vec::new();
+    for (name, start) in [("nginx", nginx as Start), ("haproxy", haproxy)] {
+        // What is not installed does not run.
+        let address = free();
+        if let Ok(child) = start(folder.path(), address, upstream) {
+            wait_for(address);
+            started.push((name, child, address));
+        }
+    }
+    Peers {
+        upstream,
+        started,
+        _folder: folder,
+    }
+}
+
+type Start = fn(&Path, SocketAddr, SocketAddr) -> std::io::Result<Child>;
+
+impl Peers {
+    pub(crate) fn direct(&self) -> Runner {
+        runner("direct", self.upstream, None)
+    }
+
+    pub(crate) fn runners(&self) -> Vec<Runner> {
+        let own = self.started.iter();
+        let own =
+            own.map(|(name, child, address)| runner(name, *address, Some(child.id().to_string())));
+        own.chain(named()).collect()
+    }
+}
+
+/// Those of `RACE_PEERS`: `name=address/process`, with commas between them.
+fn named() -> Vec<Runner> {
+    let said = std::env::var("RACE_PEERS").unwrap_or_default();
+    let peers = said.split(',').filter(|peer| !peer.is_empty());
+    peers
+        .map(|peer| {
+            let (name, rest) = peer.split_once('=').unwrap();
+            let (address, process) = rest.split_once('/').unwrap();
+            runner(name, address.parse().unwrap(), Some(process.into()))
+        })
+        .collect()
+}
+
+fn runner(name: &str, address: SocketAddr, process: Option<String>) -> Runner {
+    Runner {
+        name: name.into(),
+        address,
+        process,
+        model: "film",
+        key: "k".into(),
+    }
+}
+
+fn free() -> SocketAddr {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    listener.local_addr().unwrap()
+}
+
+fn wait_for(address: SocketAddr) {
+    while std::net::TcpStream::connect(address).is_err() {
+        std::thread::sleep(Duration::from_millis(20));
+    }
+}
+
+fn nginx(folder: &Path, address: SocketAddr, upstream: SocketAddr) -> std::io::Result<Child> {
+    let place = folder.display();
+    let text = format!(
+        "daemon off; master_process off; pid {place}/nginx.pid; error_log {place}/nginx.log;\n\
+         events {{ worker_connections 4096; }}\n\
+         http {{ access_log off; client_body_temp_path {place}/body; proxy_temp_path {place}/proxy;\n\
+           fastcgi_temp_path {place}/fastcgi; uwsgi_temp_path {place}/uwsgi; scgi_temp_path {place}/scgi;\n\
+           keepalive_requests 1000000; upstream up {{ server {upstream}; keepalive 512; keepalive_requests 1000000; }}\n\
+           server {{ listen {address}; location / {{ proxy_pass http://up; proxy_http_version 1.1; proxy_set_header Connection \"\"; }} }} }}\n"
+    );
+    let file = folder.join("nginx.conf");
+    std::fs::write(&file, text)?;
+    Command::new("nginx")
+        .arg("-p")
+        .arg(folder)
+        .arg("-c")
+        .arg(file)
+        .stderr(Stdio::null())
+        .spawn()
+}
+
+fn haproxy(folder: &Path, address: SocketAddr, upstream: SocketAddr) -> std::io::Result<Child> {
+    let text = format!(
+        "global\n  nbthread 1\n  maxconn 4096\ndefaults\n  mode http\n  timeout connect 5s\n  timeout client 60s\n  \
+         timeout server 60s\n  option http-keep-alive\nfrontend f\n  bind {address}\n  default_backend b\n\
+         backend b\n  http-reuse always\n  server up {upstream} pool-max-conn 1024\n"
+    );
+    let file = folder.join("haproxy.cfg");
+    std::fs::write(&file, text)?;
+    Command::new("haproxy")
+        .arg("-db")
+        .arg("-f")
+        .arg(file)
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .spawn()
+}

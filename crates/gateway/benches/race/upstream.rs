@@ -1,0 +1,91 @@
+//! The provider: answers a chat with a link to a film, and serves the film. In a process of its
+//! own (this program, started again).
+
+use std::io::{BufRead as _, BufReader};
+use std::net::SocketAddr;
+use std::process::{Child, Stdio};
+use std::time::Duration;
+
+use axum::Json;
+use axum::body::Bytes;
+use axum::http::header;
+use axum::routing::{get, post};
+use serde_json::{Value, json};
+
+use crate::support;
+
+const UPSTREAM: &str = "MEDIAGATE_BENCH_UPSTREAM";
+
+/// Ends with this.
+pub(crate) struct Upstream {
+    child: Child,
+    pub address: SocketAddr,
+}
+
+impl Drop for Upstream {
+    fn drop(&mut self) {
+        drop(self.child.kill());
+        drop(self.child.wait());
+    }
+}
+
+/// An upstream that takes this long for an answer.
+pub(crate) fn start(pause: Duration) -> Upstream {
+    let mut child = support::beside(std::env::current_exe().unwrap())
+        .env(UPSTREAM, pause.as_millis().to_string())
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut line = String::new();
+    let mut output = BufReader::new(child.stdout.take().unwrap());
+    output.read_line(&mut line).unwrap();
+    Upstream {
+        child,
+        address: line.trim().parse().unwrap(),
+    }
+}
+
+/// In the upstream's process: serves until it is killed.
+pub(crate) fn serve_or_continue() {
+    let Ok(pause) = std::env::var(UPSTREAM) else {
+        return;
+    };
+    let pause = Duration::from_millis(pause.parse().unwrap());
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .unwrap();
+    runtime.block_on(async {
+        let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = listener.local_addr().unwrap();
+        let film = simulator::media::video(1);
+        let answer = answer(address);
+        let chat = move |_: Bytes| async move {
+            if !pause.is_zero() {
+                tokio::time::sleep(pause).await;
+            }
+            Json(answer)
+        };
+        let film = move || async move { ([(header::CONTENT_TYPE, "video/mp4")], film) };
+        let router = axum::Router::new()
+            .route("/v1/chat/completions", post(chat))
+            .route("/film.mp4", get(film));
+        println!("{address}");
+        axum::serve(listener, router).await.unwrap();
+    });
+}
+
+fn answer(address: SocketAddr) -> Value {
+    json!({
+        "id": "chatcmpl-1",
+        "object": "chat.completion",
+        "created": 1_795_471_200,
+        "model": "film",
+        "choices": [{
+            "index": 0,
+            "message": {"role": "assistant", "content": format!("[film](http://{address}/film.mp4)")},
+            "finish_reason": "stop",
+        }],
+        "usage": {"prompt_tokens": 8, "completion_tokens": 8, "total_tokens": 16},
+    })
+}

@@ -1,0 +1,190 @@
+//! Files in a local folder.
+
+use std::fs::File;
+use std::io::{Read as _, Seek as _, SeekFrom};
+use std::ops::Range;
+use std::path::Path as FsPath;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use futures_util::stream::{BoxStream, Stream, StreamExt as _, TryStreamExt as _};
+use object_store::buffered::BufWriter;
+use object_store::local::LocalFileSystem;
+use object_store::path::Path;
+use object_store::{GetOptions, GetRange, GetResultPayload, ObjectStore, ObjectStoreExt as _};
+use tokio::io::AsyncWriteExt as _;
+
+use crate::blob::{BlobError, Name, Pieces, folder_name};
+use crate::ids::AssetId;
+use crate::model::media::MediaType;
+
+#[derive(Clone)]
+pub(super) struct Folder {
+    files: Arc<dyn ObjectStore>,
+    folder: Arc<FsPath>,
+}
+
+impl Folder {
+    pub(super) fn open(folder: &FsPath) -> Result<Self, BlobError> {
+        std::fs::create_dir_all(folder)?;
+        let files = LocalFileSystem::new_with_prefix(folder)?.with_fsync(true);
+        Ok(Self {
+            files: Arc::new(files),
+            folder: folder.into(),
+        })
+    }
+
+    pub(super) async fn put(&self, name: Name, bytes: Bytes) -> Result<(), BlobError> {
+        self.files.put(&path(name), bytes.into()).await?;
+        Ok(())
+    }
+
+    pub(super) async fn put_file(&self, name: Name, file: &FsPath) -> Result<(), BlobError> {
+        let (from, to) = (file.to_owned(), self.folder.join(path(name).as_ref()));
+        let linked = tokio::task::spawn_blocking(move || link(&from, &to)).await;
+        if linked.is_ok_and(|linked| linked.is_ok()) {
+            return Ok(());
+        }
+        self.copy_file(name, file).await
+    }
+
+    async fn copy_file(&self, name: Name, file: &FsPath) -> Result<(), BlobError> {
+        let source = tokio::fs::File::open(file).await?;
+        let pieces = tokio_util::io::ReaderStream::with_capacity(source, 256 * 1024);
+        let pieces = pieces.map_err(BlobError::from).boxed();
+        self.put_stream(name, pieces).await
+    }
+
+    pub(super) async fn put_stream(&self, name: Name, mut pieces: Pieces) -> Result<(), BlobError> {
+        const PIECE: usize = 8 * 1024 * 1024;
+        let mut target = BufWriter::with_capacity(self.files.clone(), path(name), PIECE);
+        let copied: Result<(), BlobError> = async {
+            while let Some(piece) = pieces.try_next().await? {
+                target.put(piece).await?;
+            }
+            Ok(())
+        }
+        .await;
+        match copied {
+            Ok(()) => Ok(target.shutdown().await?),
+            Err(error) => {
+                target.abort().await?;
+                Err(error)
+            }
+        }
+    }
+
+    pub(super) async fn get(&self, name: Name) -> Result<Bytes, BlobError> {
+        Ok(self.files.get(&path(name)).await?.bytes().await?)
+    }
+
+    pub(super) async fn stream(
+        &self,
+        name: Name,
+        range: Range<u64>,
+    ) -> Result<Option<Pieces>, BlobError> {
+        let options = GetOptions {
+            range: Some(GetRange::Bounded(range)),
+            ..GetOptions::default()
+        };
+        let found = match self.files.get_opts(&path(name), options).await {
+            Ok(found) => found,
+            Err(object_store::Error::NotFound { .. }) => return Ok(None),
+            Err(error) => return Err(error.into()),
+        };
+        let range = found.range.clone();
+        Ok(Some(match found.payload {
+            GetResultPayload::File(file, _) => pieces(file, range).boxed(),
+            GetResultPayload::Stream(stream) => stream.map_err(BlobError::from).boxed(),
+        }))
+    }
+
+    pub(super) async fn delete_all(
+        &self,
+        names: impl Iterator<Item = Name>,
+    ) -> Result<(), BlobError> {
+        for name in names {
+            match self.files.delete(&path(name)).await {
+                Ok(()) | Err(object_store::Error::NotFound { .. }) => {}
+                Err(error) => return Err(error.into()),
+            }
+        }
+        Ok(())
+    }
+
+    pub(super) async fn list(
+        &self,
+        folder: u8,
+        from: AssetId,
+        to: AssetId,
+    ) -> Result<Vec<Name>, BlobError> {
+        let all = self.files.list(Some(&Path::from(folder_name(folder))));
+        let names = all.try_filter_map(async |file| {
+            let name = file.location.filename().and_then(Name::parse);
+            Ok(name.filter(|name| from <= name.id && name.id < to))
+        });
+        Ok(names.try_collect().await?)
+    }
+
+    pub(super) fn all_of(
+        &self,
+        folder: u8,
+    ) -> BoxStream<'static, Result<(AssetId, MediaType, u64), BlobError>> {
+        let all = self.files.list(Some(&Path::from(folder_name(folder))));
+        let names = all.try_filter_map(async |file| {
+            let name = file.location.filename().and_then(Name::parse);
+            Ok(name.map(|name| (name.id, name.media, file.size)))
+        });
+        names.map_err(BlobError::from).boxed()
+    }
+}
+
+fn path(name: Name) -> Path {
+    Path::from(format!("{}/{}", name.folder(), name.file()))
+}
+
+/// Gives a file a second name, durably.
+fn link(from: &FsPath, to: &FsPath) -> std::io::Result<()> {
+    let folder = to.parent().ok_or(std::io::ErrorKind::InvalidInput)?;
+    File::open(from)?.sync_all()?;
+    match std::fs::create_dir(folder) {
+        Ok(()) => folder.parent().map_or(Ok(()), sync)?,
+        Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => {}
+        Err(error) => return Err(error),
+    }
+    std::fs::hard_link(from, to)?;
+    sync(folder)
+}
+
+fn sync(folder: &FsPath) -> std::io::Result<()> {
+    File::open(folder)?.sync_all()
+}
+
+/// Part of a file on this disk. Each piece is a change of threads, and is in memory until
+/// the other side has taken it.
+fn pieces(file: File, range: Range<u64>) -> impl Stream<Item = Result<Bytes, BlobError>> {
+    const PIECE: u64 = 256 * 1024;
+    let unread = (Arc::new(file), range);
+    futures_util::stream::try_unfold(unread, async |(file, Range { start, end })| {
+        let wanted = (end - start).min(PIECE);
+        if wanted == 0 {
+            return Ok(None);
+        }
+        let source = file.clone();
+        let piece = tokio::task::spawn_blocking(move || read_at(&source, start, wanted));
+        let piece = piece.await.map_err(std::io::Error::other)??;
+        Ok(Some((piece, (file, start + wanted..end))))
+    })
+}
+
+fn read_at(mut file: &File, start: u64, length: u64) -> std::io::Result<Bytes> {
+    file.seek(SeekFrom::Start(start))?;
+    let mut bytes = Vec::with_capacity(usize::try_from(length).unwrap_or(0));
+    file.take(length).read_to_end(&mut bytes)?;
+    // What was announced has to come: an answer that is cut short must not look whole.
+    if bytes.len() as u64 == length {
+        Ok(bytes.into())
+    } else {
+        Err(std::io::ErrorKind::UnexpectedEof.into())
+    }
+}

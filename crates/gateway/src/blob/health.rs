@@ -1,0 +1,76 @@
+//! Whether a bucket answers, from what became of the requests to it.
+
+use std::sync::{Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+/// How long nobody asks a bucket that failed, so that callers do not each wait for the same.
+const PAUSE: Duration = Duration::from_secs(1);
+
+#[derive(Default)]
+pub(super) struct Health(Mutex<State>);
+
+#[derive(Default)]
+struct State {
+    answered: Option<Instant>,
+    /// The latest failure, if nothing was answered after it was asked.
+    failed: Option<Instant>,
+    /// The first failure since then.
+    away_since: Option<Instant>,
+}
+
+impl Health {
+    /// Whether it failed when it was last asked.
+    pub(super) fn is_away(&self) -> bool {
+        self.state().failed.is_some()
+    }
+
+    /// Since when it has failed, if it did when it was last asked.
+    pub(super) fn away_since(&self) -> Option<Instant> {
+        self.state().away_since
+    }
+
+    /// Whether it failed just now.
+    pub(super) fn is_paused(&self) -> bool {
+        self.state().failed.is_some_and(|at| at.elapsed() < PAUSE)
+    }
+
+    /// Whether it answered within this time.
+    pub(super) fn answered_within(&self, time: Duration) -> bool {
+        self.state().answered.is_some_and(|at| at.elapsed() < time)
+    }
+
+    pub(super) fn answered(&self) {
+        let mut state = self.state();
+        state.answered = Some(Instant::now());
+        state.away_since = None;
+        if state.failed.take().is_some() {
+            tracing::info!("the media store answers again");
+        }
+        reachable(true);
+    }
+
+    /// A request failed that was made at `asked`. Where another was answered meanwhile, it is this
+    /// request's own misfortune.
+    pub(super) fn failed(&self, asked: Instant, operation: &'static str, why: &str) {
+        metrics::counter!("mediagate_media_store_failures_total", "operation" => operation)
+            .increment(1);
+        let mut state = self.state();
+        if state.answered.is_some_and(|at| at > asked) {
+            tracing::warn!(operation, why, "a request to the media store failed");
+            return;
+        }
+        state.away_since.get_or_insert(asked);
+        if state.failed.replace(Instant::now()).is_none() {
+            tracing::warn!(operation, why, "the media store is away");
+        }
+        reachable(false);
+    }
+
+    fn state(&self) -> std::sync::MutexGuard<'_, State> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+fn reachable(is: bool) {
+    metrics::gauge!("mediagate_media_store_reachable").set(f64::from(u8::from(is)));
+}

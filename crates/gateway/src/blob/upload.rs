@@ -1,0 +1,103 @@
+//! A file that is stored in a bucket while its bytes arrive: small ones by one request, others in
+//! parts.
+
+use bytes::{Bytes, BytesMut};
+use object_store::MultipartUpload;
+use tokio::task::JoinSet;
+
+use crate::blob::s3::{Bucket, PART};
+use crate::blob::{BlobError, Name};
+
+/// Parts that are on their way at once; each is in memory.
+const PARTS: usize = 2;
+
+/// An upload. Nothing is stored before [`Upload::finish`] returns; one that is dropped leaves parts
+/// behind, which only the bucket's own rules remove.
+pub(super) struct Upload {
+    bucket: Bucket,
+    name: Name,
+    waiting: BytesMut,
+    parts: Option<Box<dyn MultipartUpload>>,
+    under_way: JoinSet<Result<(), BlobError>>,
+}
+
+impl Upload {
+    pub(super) fn new(bucket: Bucket, name: Name) -> Self {
+        Self {
+            bucket,
+            name,
+            waiting: BytesMut::new(),
+            parts: None,
+            under_way: JoinSet::new(),
+        }
+    }
+
+    /// Adds bytes; waits while as many parts as allowed are on their way.
+    pub(super) async fn write(&mut self, bytes: &[u8]) -> Result<(), BlobError> {
+        self.waiting.extend_from_slice(bytes);
+        while self.waiting.len() >= PART {
+            let part = self.waiting.split_to(PART).freeze();
+            self.send(part).await?;
+        }
+        Ok(())
+    }
+
+    async fn send(&mut self, part: Bytes) -> Result<(), BlobError> {
+        while self.under_way.len() >= PARTS {
+            self.sent().await?;
+        }
+        let parts = match &mut self.parts {
+            Some(parts) => parts,
+            none => none.insert(self.bucket.begin(self.name).await?),
+        };
+        let sending = parts.put_part(part.into());
+        let bucket = self.bucket.clone();
+        self.under_way
+            .spawn(async move { bucket.send_part(sending).await });
+        Ok(())
+    }
+
+    /// Waits for one of the parts on their way, if there is one.
+    async fn sent(&mut self) -> Result<(), BlobError> {
+        match self.under_way.join_next().await {
+            Some(Ok(sent)) => sent,
+            Some(Err(error)) => Err(BlobError::Folder(std::io::Error::other(error))),
+            None => Ok(()),
+        }
+    }
+
+    /// Completes the file; what cannot be completed is given up.
+    pub(super) async fn finish(mut self) -> Result<(), BlobError> {
+        let finished = self.complete().await;
+        if finished.is_err() {
+            self.abort().await;
+        }
+        finished
+    }
+
+    async fn complete(&mut self) -> Result<(), BlobError> {
+        let rest = self.waiting.split().freeze();
+        if self.parts.is_none() {
+            return self.bucket.put_whole(self.name, rest).await;
+        }
+        if !rest.is_empty() {
+            self.send(rest).await?;
+        }
+        while !self.under_way.is_empty() {
+            self.sent().await?;
+        }
+        match &mut self.parts {
+            Some(parts) => self.bucket.complete(parts.as_mut()).await,
+            None => Ok(()),
+        }
+    }
+
+    /// Gives up: forgets all bytes, here and in the bucket.
+    pub(super) async fn abort(&mut self) {
+        self.waiting.clear();
+        self.under_way.shutdown().await;
+        if let Some(mut parts) = self.parts.take() {
+            self.bucket.give_up(parts.as_mut()).await;
+        }
+    }
+}

@@ -1,0 +1,137 @@
+//! `mediagate media`: moves files from one store to another.
+
+use std::io::{IsTerminal as _, Write as _};
+
+use clap::{Args, Subcommand};
+
+use crate::app::App;
+use crate::blob::Blobs;
+use crate::cli::{CliError, runtime, say, show};
+use crate::clock::Clock;
+use crate::config::{Config, ConfigError, Settings};
+use crate::domain::copying::{self, Copied};
+
+#[derive(Debug, Subcommand)]
+pub(super) enum MediaCommand {
+    /// Copy all files to another store; what is there already is left out, so repeat it at will
+    Copy(CopyArgs),
+}
+
+#[derive(Debug, Args)]
+pub(super) struct CopyArgs {
+    /// Where to: s3://bucket/prefix, with endpoint and keys from the [media] settings
+    #[arg(long, value_name = "STORE")]
+    to: String,
+    /// Where from: "folder" or s3://bucket/prefix [default: `media.store`]
+    #[arg(long, value_name = "STORE")]
+    from: Option<String>,
+}
+
+pub(super) fn run(command: &MediaCommand, settings: &Settings, json: bool) -> Result<(), CliError> {
+    let MediaCommand::Copy(args) = command;
+    let app = App::open(Config::load_for_command(settings)?, Clock::system())?;
+    let from = match &args.from {
+        Some(store) => open(&app, "from", store)?,
+        None => app.blobs.clone(),
+    };
+    let source = args.from.clone();
+    let source = source.unwrap_or_else(|| app.config.media.store.to_string());
+    if source == args.to {
+        return Err(CliError::Usage(
+            "--to is where the files are already".into(),
+        ));
+    }
+    let to = open(&app, "to", &args.to)?;
+    let done = runtime()?.block_on(copy(&app, &from, &to, json))?;
+    match done.failed {
+        0 => Ok(()),
+        failed => Err(CliError::Failed(format!(
+            "{failed} files were not copied; repeat the command"
+        ))),
+    }
+}
+
+fn open(app: &App, flag: &str, store: &str) -> Result<Blobs, CliError> {
+    let media = app
+        .config
+        .media
+        .moved_to(store)
+        .map_err(|error| match error {
+            ConfigError::Value { message, .. } => CliError::Usage(format!("--{flag}: {message}")),
+            error => error.into(),
+        })?;
+    Blobs::open(&media, &app.config.media_path()).map_err(CliError::failed)
+}
+
+async fn copy(app: &App, from: &Blobs, to: &Blobs, json: bool) -> Result<Copied, CliError> {
+    let plan = copying::plan(app, from, to).await?;
+    let (files, bytes) = (
+        plan.missing.len() as u64,
+        plan.missing.iter().map(|item| item.size_bytes).sum(),
+    );
+    let bar = Bar {
+        files,
+        bytes,
+        is_shown: std::io::stderr().is_terminal(),
+    };
+    let done = copying::carry_out(from, to, plan, |done| bar.draw(done)).await?;
+    bar.end();
+    if json {
+        show::json(&done)?;
+    } else {
+        let Copied {
+            copied,
+            present,
+            removed,
+            ..
+        } = done;
+        say(&format!(
+            "{copied} files copied ({}), {present} were there already, {removed} removed.",
+            size(done.copied_bytes)
+        ))?;
+    }
+    Ok(done)
+}
+
+/// A line on the terminal that is drawn over and over.
+struct Bar {
+    files: u64,
+    bytes: u64,
+    is_shown: bool,
+}
+
+impl Bar {
+    fn draw(&self, done: &Copied) {
+        const WIDTH: u64 = 30;
+        if !self.is_shown {
+            return;
+        }
+        let full = WIDTH * done.copied_bytes.min(self.bytes) / self.bytes.max(1);
+        let bar: String = (0..WIDTH)
+            .map(|at| if at < full { '#' } else { '-' })
+            .collect();
+        let (files, of) = (done.copied + done.failed, self.files);
+        let (bytes, of_bytes) = (size(done.copied_bytes), size(self.bytes));
+        // Ignored: standard error is closed.
+        let _ = write!(
+            std::io::stderr(),
+            "\r[{bar}] {files} of {of} files, {bytes} of {of_bytes} "
+        );
+    }
+
+    fn end(&self) {
+        if self.is_shown && self.files > 0 {
+            let _ = writeln!(std::io::stderr());
+        }
+    }
+}
+
+#[expect(clippy::cast_precision_loss, reason = "shown to one decimal")]
+fn size(bytes: u64) -> String {
+    match bytes {
+        0..1000 => format!("{bytes} B"),
+        1000..1_000_000 => format!("{:.1} kB", bytes as f64 / 1e3),
+        1_000_000..1_000_000_000 => format!("{:.1} MB", bytes as f64 / 1e6),
+        _ => format!("{:.1} GB", bytes as f64 / 1e9),
+    }
+}

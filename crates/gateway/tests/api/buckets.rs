@@ -1,0 +1,521 @@
+//! Media in a bucket: what callers see, in either delivery, and while the store is away.
+
+use std::time::Duration;
+
+use bytes::Bytes;
+use mediagate::clock::Clock;
+use mediagate::config::{Delivery, Settings};
+use mediagate::domain::assets::sha256_hex;
+use mediagate::ids::AssetId;
+use mediagate::model::media::MediaType;
+use mediagate::store::{self, StoreError};
+use reqwest::Method;
+use serde_json::{Value, json};
+use simulator::{Link, Network};
+
+use crate::support::bucket::{ACCESS_KEY, SECRET_KEY, TestBucket};
+use crate::support::gateway::upload;
+use crate::support::program::{output, program, text};
+use crate::support::{
+    Answer, TestGateway, eventually, mismatches, path_of, sound, video_order, videos_order,
+};
+
+const DAY: Duration = Duration::from_hours(24);
+/// Longer than any answer may take; a hang is what fails.
+const HANG: Duration = Duration::from_secs(30);
+
+fn asset_of(address: &str) -> AssetId {
+    let name = address.rsplit('/').next().unwrap();
+    name.split('.').next().unwrap().parse().unwrap()
+}
+
+async fn asked(
+    gateway: &TestGateway,
+    method: Method,
+    address: &str,
+    headers: &[(&'static str, &str)],
+) -> Answer {
+    let mut request = gateway.without_key().request(method, address);
+    for (name, value) in headers {
+        request = request.header(*name, *value);
+    }
+    gateway.send(request).await
+}
+
+fn video_of(answer: &Value) -> &Value {
+    &answer["choices"][0]["message"]["video"]
+}
+
+/// A recording whose file is larger than what is redirected.
+async fn long_clip(gateway: &TestGateway) -> Value {
+    let clip = upload(gateway, "Long", sound::wav(60, 3)).await;
+    assert_eq!(clip["status"], "complete", "{clip}");
+    clip
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_video_is_made_and_fetched_without_a_media_folder() {
+    let bucket = TestBucket::start().await;
+    let gateway = TestGateway::builder()
+        .set(|settings| bucket.set(settings))
+        .start()
+        .await;
+    let answer = gateway
+        .post("/v1/chat/completions", &video_order())
+        .await
+        .ok();
+    let video = video_of(&answer);
+    let address = video["url"].as_str().unwrap();
+    let whole = asked(&gateway, Method::GET, address, &[]).await;
+    assert_eq!(whole.status, 200);
+    assert_eq!(sha256_hex(&whole.bytes), video["sha256"]);
+    assert_eq!(whole.header("content-type"), Some("video/mp4"));
+    let (size, etag) = (whole.bytes.len(), whole.header("etag").unwrap());
+    for (range, part) in [
+        ("bytes=0-3", 0..4),
+        ("bytes=-5", size - 5..size),
+        ("bytes=10-", 10..size),
+    ] {
+        let answer = asked(&gateway, Method::GET, address, &[("range", range)]).await;
+        assert_eq!(answer.status, 206, "{range}");
+        assert_eq!(answer.bytes, whole.bytes.slice(part), "{range}");
+    }
+    let outside = format!("bytes={size}-");
+    asked(&gateway, Method::GET, address, &[("range", &outside)])
+        .await
+        .refused(416, "range_not_satisfiable");
+    let same = asked(&gateway, Method::GET, address, &[("if-none-match", etag)]).await;
+    assert_eq!((same.status, same.bytes.len()), (304, 0));
+    let head = asked(&gateway, Method::HEAD, address, &[]).await;
+    assert_eq!((head.status, head.bytes.len()), (200, 0));
+    assert_eq!(
+        head.header("content-length"),
+        whole.header("content-length")
+    );
+    let id = video["id"].as_str().unwrap();
+    let content = gateway.get(&format!("/v1/videos/{id}/content")).await;
+    assert_eq!(content.bytes, whole.bytes);
+    // The video, its poster and its sheet; nothing of them on this disk.
+    let files = bucket.files();
+    let is_of_this = |name: &&String| name.contains(&asset_of(address).to_string());
+    assert_eq!(files.iter().filter(is_of_this).count(), 1);
+    assert!(files.len() >= 3, "{files:?}");
+    assert!(!gateway.app.config.media_path().exists());
+    // Gone from the bucket before its record says so.
+    let gone = gateway.app.blobs.delete(asset_of(address), MediaType::Mp4);
+    gone.await.unwrap();
+    asked(&gateway, Method::GET, address, &[])
+        .await
+        .refused(410, "link_expired");
+    gateway.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn two_gateways_share_a_database_and_a_bucket() {
+    let bucket = TestBucket::start().await;
+    let first = TestGateway::builder()
+        .on_postgres()
+        .without_workers()
+        .set(|settings| bucket.set(settings))
+        .start()
+        .await;
+    let second = first.replica().await;
+    let clip = upload(&first, "Song", sound::wav(2, 1)).await;
+    // Made by the other, from a source that this one stored.
+    let job = first.separate(clip["id"].as_str().unwrap(), "two").await;
+    let task = job["id"].as_str().unwrap_or_else(|| panic!("{job}"));
+    let view = second.finished(task).await;
+    assert_eq!(view["status"], "succeeded", "{view}");
+    for stem in job["clips"].as_array().unwrap() {
+        let path = format!("/musicgen/clips/{}", stem["id"].as_str().unwrap());
+        let (here, there) = (first.get(&path).await.ok(), second.get(&path).await.ok());
+        let (here, there) = (here["audio_url"].as_str(), there["audio_url"].as_str());
+        let here = asked(&first, Method::GET, here.unwrap(), &[]).await;
+        let there = asked(&second, Method::GET, there.unwrap(), &[]).await;
+        assert_eq!((here.status, there.status), (200, 200));
+        assert!(!here.bytes.is_empty() && here.bytes == there.bytes);
+    }
+    second.stop().await;
+    first.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn large_files_are_fetched_from_the_bucket_where_the_operator_wants_that() {
+    let bucket = TestBucket::start().await;
+    let gateway = TestGateway::builder()
+        .without_workers()
+        .manual_clock()
+        .set(|settings| {
+            bucket.set(settings);
+            settings.media.delivery = Some(Delivery::Redirect);
+        })
+        .start()
+        .await;
+    let clip = long_clip(&gateway).await;
+    let address = clip["audio_url"].as_str().unwrap();
+    assert!(address.starts_with(&gateway.base), "callers see our own");
+    let sent = asked(&gateway, Method::GET, address, &[]).await;
+    assert_eq!(sent.status, 302);
+    assert_eq!(sent.header("cache-control"), Some("private, max-age=60"));
+    let link = sent.header("location").unwrap();
+    assert!(link.contains("X-Amz-Expires=300"), "{link}");
+    assert!(!link.contains(SECRET_KEY), "{link}");
+    let fetched = gateway.http.get(link).send().await.unwrap();
+    assert_eq!(fetched.status(), 200);
+    assert_eq!(fetched.headers()["content-type"], "audio/flac");
+    let disposition = fetched.headers()["content-disposition"].to_str().unwrap();
+    assert!(
+        disposition.starts_with("inline; filename=\""),
+        "{disposition}"
+    );
+    let whole = fetched.bytes().await.unwrap();
+    assert!(whole.len() > 1 << 20, "{}", whole.len());
+    let part = gateway.http.get(link).header("range", "bytes=5-9");
+    let part = part.send().await.unwrap();
+    assert_eq!(part.status(), 206);
+    assert_eq!(part.bytes().await.unwrap(), whole.slice(5..10));
+    // By the gateway itself: what is only asked about, what is known, and what is small.
+    let head = asked(&gateway, Method::HEAD, address, &[]).await;
+    assert_eq!(head.status, 200);
+    let etag = head.header("etag").unwrap();
+    let same = asked(&gateway, Method::GET, address, &[("if-none-match", etag)]).await;
+    assert_eq!(same.status, 304);
+    let short = upload(&gateway, "Short", sound::wav(1, 1)).await;
+    for (clip, picture) in [(&clip, "image_large_url"), (&short, "audio_url")] {
+        let address = clip[picture].as_str().unwrap();
+        let here = asked(&gateway, Method::GET, address, &[]).await;
+        assert_eq!(here.status, 200, "{picture}");
+    }
+    // No longer than the file itself.
+    gateway
+        .app
+        .clock
+        .advance(30 * DAY - Duration::from_secs(40));
+    let sent = asked(&gateway, Method::GET, address, &[]).await;
+    let link = sent.header("location").unwrap();
+    assert!(link.contains("X-Amz-Expires=40"), "{link}");
+    assert_eq!(sent.header("cache-control"), Some("private, max-age=40"));
+    gateway.app.clock.advance(DAY);
+    asked(&gateway, Method::GET, address, &[])
+        .await
+        .refused(410, "link_expired");
+    gateway.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn upkeep_removes_what_has_expired_and_what_nothing_refers_to() {
+    let bucket = TestBucket::start().await;
+    let gateway = TestGateway::builder()
+        .without_workers()
+        .manual_clock()
+        .set(|settings| bucket.set(settings))
+        .start()
+        .await;
+    let clip = upload(&gateway, "Song", sound::wav(1, 1)).await;
+    let audio = asset_of(clip["audio_url"].as_str().unwrap());
+    let (orphan, blobs) = (AssetId::new(), &gateway.app.blobs);
+    let put = blobs.put(orphan, MediaType::Png, Bytes::from_static(b"x"));
+    put.await.unwrap();
+    let sweep = async || mediagate::worker::sweep_orphans(&gateway.app).await;
+    sweep().await.unwrap();
+    assert!(blobs.get(orphan, MediaType::Png).await.is_ok());
+    gateway.app.clock.advance(2 * DAY);
+    sweep().await.unwrap();
+    assert!(blobs.get(orphan, MediaType::Png).await.is_err());
+    assert!(blobs.get(audio, MediaType::Flac).await.is_ok());
+    // A store that is away stops the round; the next one does the work.
+    gateway.app.clock.advance(29 * DAY);
+    bucket.fail("");
+    let expire = async || mediagate::worker::remove_expired_media(&gateway.app).await;
+    assert!(expire().await.is_err());
+    bucket.heal();
+    eventually("it is back", async || expire().await.ok()).await;
+    assert!(blobs.get(audio, MediaType::Flac).await.is_err());
+    let path = format!("/musicgen/clips/{}", clip["id"].as_str().unwrap());
+    assert_eq!(gateway.get(&path).await.ok()["audio_url"], "");
+    gateway.stop().await;
+}
+
+/// How a store can be away.
+#[derive(Debug, Clone, Copy)]
+enum Way {
+    Refused,
+    Silent,
+    Failing,
+    /// It answers, but after all patience.
+    Slow,
+}
+
+impl TestBucket {
+    fn take_away(&self, way: Way) {
+        let late = Link::late(Duration::from_secs(20));
+        match way {
+            Way::Refused => {
+                let refuses = true;
+                self.proxy.set(Network {
+                    refuses,
+                    ..Network::default()
+                });
+                self.proxy.reset();
+            }
+            Way::Silent => self.proxy.set(Network::both(Link::held())),
+            Way::Failing => self.fail(""),
+            Way::Slow => self.proxy.set(Network {
+                down: late,
+                ..Network::default()
+            }),
+        }
+    }
+}
+
+async fn is_away_and_comes_back(way: Way) {
+    let bucket = TestBucket::start().await;
+    let gateway = TestGateway::builder()
+        .without_workers()
+        .set(|settings| bucket.set(settings))
+        .start()
+        .await;
+    let clip = upload(&gateway, "Song", sound::wav(1, 1)).await;
+    let address = clip["audio_url"].as_str().unwrap();
+    bucket.take_away(way);
+    // What needs it is refused, and says when to come back.
+    let mut with_picture = video_order();
+    with_picture["messages"][0]["content"] = json!([
+        {"type": "text", "text": "a lake"},
+        {"type": "image_url", "image_url": {"url": sound::data_url("image/png", &sound::png(64, 64))}},
+    ]);
+    let form = || {
+        let song = reqwest::multipart::Part::bytes(sound::wav(1, 2)).file_name("song.wav");
+        reqwest::multipart::Form::new()
+            .part("file", song)
+            .text("title", "Other")
+    };
+    let uploading = gateway.request(Method::POST, "/musicgen/uploads/audio");
+    let all = async {
+        tokio::join!(
+            asked(&gateway, Method::GET, address, &[]),
+            asked(&gateway, Method::GET, address, &[("range", "bytes=0-3")]),
+            gateway.post("/v1/chat/completions", &with_picture),
+            gateway.send(uploading.multipart(form())),
+        )
+    };
+    let answers = tokio::time::timeout(HANG, all).await.unwrap();
+    for answer in [&answers.0, &answers.1, &answers.2, &answers.3] {
+        answer.refused(503, "overloaded");
+        assert!(answer.header("retry-after").is_some(), "{way:?}");
+    }
+    // What does not, goes on.
+    let ready = gateway.get("/readyz").await.ok();
+    assert_eq!(ready, json!({"status": "ok", "away": ["media"]}), "{way:?}");
+    let order = gateway.post("/v1/videos", &videos_order()).await.ok();
+    assert_eq!(
+        gateway.get("/v1/tasks").await.ok()["data"]
+            .as_array()
+            .unwrap()
+            .len(),
+        1
+    );
+    bucket.heal();
+    bucket.proxy.reset();
+    eventually("it is back", async || {
+        let file = asked(&gateway, Method::GET, address, &[]).await;
+        (file.status == 200).then_some(())
+    })
+    .await;
+    assert_eq!(gateway.get("/readyz").await.ok(), json!({"status": "ok"}));
+    let uploading = gateway.request(Method::POST, "/musicgen/uploads/audio");
+    gateway.send(uploading.multipart(form())).await.ok();
+    assert_eq!(order["status"], "queued");
+    gateway.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_store_that_refuses_is_503_and_comes_back() {
+    is_away_and_comes_back(Way::Refused).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_store_that_is_silent_is_503_and_comes_back() {
+    is_away_and_comes_back(Way::Silent).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_store_that_fails_is_503_and_comes_back() {
+    is_away_and_comes_back(Way::Failing).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_store_that_is_slow_is_503_and_comes_back() {
+    is_away_and_comes_back(Way::Slow).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_is_made_while_the_store_is_away_is_kept_once_it_is_back() {
+    let bucket = TestBucket::start().await;
+    let gateway = TestGateway::builder()
+        .toml("[models.animatic-1]\nprice = { unit = \"second\", usd = \"0.10\" }")
+        .set(|settings| bucket.set(settings))
+        .start()
+        .await;
+    bucket.fail("");
+    let order = gateway.post("/v1/videos", &videos_order()).await.ok();
+    let path = format!("/v1/videos/{}", order["id"].as_str().unwrap());
+    // It is made, and cannot be stored.
+    eventually("it was tried", async || {
+        (bucket.asked("PUT") > 0).then_some(())
+    })
+    .await;
+    let status = gateway.get(&path).await.ok()["status"].clone();
+    assert_eq!(status, "in_progress");
+    bucket.heal();
+    let video = eventually("it is stored", async || {
+        let video = gateway.get(&path).await.ok();
+        (video["status"] == "completed").then_some(video)
+    })
+    .await;
+    let file = asked(
+        &gateway,
+        Method::GET,
+        video["video"]["url"].as_str().unwrap(),
+        &[],
+    )
+    .await;
+    assert_eq!(sha256_hex(&file.bytes), video["video"]["sha256"]);
+    let tasks = gateway.get("/v1/tasks").await.ok();
+    assert_eq!(tasks["data"].as_array().unwrap().len(), 1);
+    assert_eq!(tasks["data"][0]["cost_usd"], "0.10");
+    assert_eq!(gateway.app.store.read(mismatches).await.unwrap(), []);
+    gateway.stop().await;
+}
+
+#[tokio::test]
+async fn media_has_the_host_of_the_cache_before_it() {
+    let gateway = TestGateway::builder()
+        .without_workers()
+        .set(|settings: &mut Settings| settings.media.host = Some("media.example".into()))
+        .start()
+        .await;
+    let clip = upload(&gateway, "Song", sound::wav(1, 1)).await;
+    let address = clip["audio_url"].as_str().unwrap();
+    assert!(
+        address.starts_with("http://media.example/media/"),
+        "{address}"
+    );
+    let path = path_of(address);
+    assert_eq!(asked(&gateway, Method::GET, &path, &[]).await.status, 200);
+    gateway.stop().await;
+}
+
+#[tokio::test]
+async fn more_requests_than_a_store_may_get_at_once_are_told_to_come_back() {
+    let bucket = TestBucket::start().await;
+    let gateway = TestGateway::builder()
+        .without_workers()
+        .set(|settings| bucket.set(settings))
+        .start()
+        .await;
+    let clip = upload(&gateway, "Song", sound::wav(1, 1)).await;
+    let address = clip["audio_url"].as_str().unwrap();
+    let started = Clock::system().now();
+    bucket.proxy.set(Network {
+        down: Link::late(Duration::from_secs(3)),
+        ..Network::default()
+    });
+    let many = (0..100).map(|_| asked(&gateway, Method::GET, address, &[]));
+    let answers = futures_util::future::join_all(many).await;
+    let (served, refused): (Vec<_>, Vec<_>) =
+        answers.iter().partition(|answer| answer.status == 200);
+    assert!(!served.is_empty(), "since {started:?}");
+    assert!(refused.len() >= 100 - 64, "{}", refused.len());
+    for answer in refused {
+        answer.refused(503, "overloaded");
+        assert!(answer.header("retry-after").is_some());
+    }
+    gateway.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_folder_is_copied_to_a_bucket_while_the_gateway_runs() {
+    let bucket = TestBucket::start().await;
+    let gateway = TestGateway::builder()
+        .set(|settings| bucket.set_access(settings))
+        .start()
+        .await;
+    let (data, to) = (gateway.app.config.data.clone(), bucket.address());
+    let copy = async |words: &[&str]| {
+        let endpoint = format!("http://{}", bucket.proxy.address());
+        let mut all = vec!["media", "copy", "--json", "--data", data.to_str().unwrap()];
+        all.extend([
+            "--media-endpoint",
+            &endpoint,
+            "--media-access-key",
+            ACCESS_KEY,
+        ]);
+        all.extend(["--media-secret-key", SECRET_KEY]);
+        all.extend(words);
+        output(program(&all)).await
+    };
+    let copied = async || {
+        let done = copy(&["--to", &to]).await;
+        assert!(done.status.success(), "{}", text(&done.stderr));
+        serde_json::from_slice::<Value>(&done.stdout).unwrap()
+    };
+    let clip = long_clip(&gateway).await;
+    let address = path_of(clip["audio_url"].as_str().unwrap());
+    let first = copied().await;
+    let files = bucket.files().len() as u64;
+    assert!(first["copied"] == files && files >= 3, "{first}");
+    assert!(first["copied_bytes"].as_u64().unwrap() > 1 << 20, "{first}");
+    let again = copied().await;
+    assert_eq!(
+        (&again["copied"], &again["present"]),
+        (&json!(0), &json!(files))
+    );
+    // Made and removed since.
+    let other = upload(&gateway, "Other", sound::wav(1, 2)).await;
+    let removed = asset_of(clip["image_url"].as_str().unwrap());
+    gateway
+        .app
+        .blobs
+        .delete(removed, MediaType::Png)
+        .await
+        .unwrap();
+    let now = gateway.app.clock.now();
+    let mark = gateway
+        .app
+        .store
+        .write(move |conn| -> Result<_, StoreError> {
+            store::assets::mark_removed(conn, removed, now)
+        });
+    mark.await.unwrap();
+    let later = copied().await;
+    assert_eq!(
+        (&later["copied"], &later["removed"]),
+        (&json!(3), &json!(1)),
+        "{later}"
+    );
+    assert_eq!(later["failed"], 0);
+    // The gateway on the bucket has the same.
+    let before = gateway.get(&address).await;
+    let gateway = gateway
+        .restart(Some(&format!("[media]\nstore = \"{to}\"")))
+        .await;
+    std::fs::remove_dir_all(gateway.app.config.media_path()).unwrap();
+    for path in [address, path_of(other["audio_url"].as_str().unwrap())] {
+        assert_eq!(gateway.get(&path).await.status, 200, "{path}");
+    }
+    assert!(!before.bytes.is_empty());
+    for (words, why) in [
+        (["--to", "gs://films"], "--to: must be"),
+        (["--to", "folder"], "already"),
+    ] {
+        let refused = copy(&words).await;
+        assert_eq!(refused.status.code(), Some(2));
+        assert!(
+            text(&refused.stderr).contains(why),
+            "{}",
+            text(&refused.stderr)
+        );
+    }
+    gateway.stop().await;
+}

@@ -1,0 +1,172 @@
+//! A bucket of an S3-compatible store on loopback, whose network and answers the test can spoil.
+
+use std::collections::BTreeMap;
+use std::convert::Infallible;
+use std::path::Path;
+use std::sync::{Arc, Mutex};
+
+use hyper::body::Incoming;
+use hyper::service::service_fn;
+use hyper::{Request, Response, StatusCode};
+use hyper_util::rt::{TokioExecutor, TokioIo};
+use hyper_util::server::conn::auto::Builder;
+use mediagate::blob::Blobs;
+use mediagate::config::{Config, Settings};
+use s3s::auth::SimpleAuth;
+use s3s::service::{S3Service, S3ServiceBuilder};
+use simulator::Proxy;
+use tokio::net::TcpListener;
+
+const BUCKET: &str = "films";
+pub(crate) const ACCESS_KEY: &str = "AKIDTEST";
+pub(crate) const SECRET_KEY: &str = "hunter2hunter2";
+
+pub(crate) struct TestBucket {
+    pub(crate) proxy: Proxy,
+    pub(crate) folder: tempfile::TempDir,
+    says: Arc<Says>,
+}
+
+/// What the store does beside its work.
+#[derive(Default)]
+struct Says {
+    /// What fails: requests with this in their method and query.
+    fails: Mutex<Option<String>>,
+    /// Requests that arrived, by method and what is asked for in the query.
+    asked: Mutex<BTreeMap<String, usize>>,
+}
+
+impl TestBucket {
+    pub(crate) async fn start() -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        std::fs::create_dir(folder.path().join(BUCKET)).unwrap();
+        let files = s3s_fs::FileSystem::new(folder.path()).unwrap();
+        let mut service = S3ServiceBuilder::new(files);
+        service.set_auth(SimpleAuth::from_single(ACCESS_KEY, SECRET_KEY));
+        let service = service.build();
+        let says = Arc::new(Says::default());
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = listener.local_addr().unwrap();
+        let answers = says.clone();
+        tokio::spawn(async move {
+            loop {
+                let (socket, _) = listener.accept().await.unwrap();
+                let (service, says) = (service.clone(), answers.clone());
+                tokio::spawn(async move {
+                    let answer = service_fn(move |request| {
+                        let (service, says) = (service.clone(), says.clone());
+                        async move { Ok::<_, Infallible>(answer(&service, &says, request).await) }
+                    });
+                    // A connection that breaks is the test's doing.
+                    let _ = Builder::new(TokioExecutor::new())
+                        .serve_connection(TokioIo::new(socket), answer)
+                        .await;
+                });
+            }
+        });
+        Self {
+            proxy: Proxy::start(address).await.unwrap(),
+            folder,
+            says,
+        }
+    }
+
+    /// The settings of a gateway that keeps its media here.
+    pub(crate) fn set(&self, settings: &mut Settings) {
+        self.set_access(settings);
+        settings.media.store = Some(self.address());
+    }
+
+    /// As the settings name it.
+    pub(crate) fn address(&self) -> String {
+        format!("s3://{BUCKET}/some/media")
+    }
+
+    /// How it is reached, for a gateway that keeps its media elsewhere.
+    pub(crate) fn set_access(&self, settings: &mut Settings) {
+        let media = &mut settings.media;
+        media.endpoint = Some(format!("http://{}", self.proxy.address()).parse().unwrap());
+        media.access_key = Some(ACCESS_KEY.parse().unwrap());
+        media.secret_key = Some(SECRET_KEY.parse().unwrap());
+    }
+
+    /// The store without a gateway.
+    pub(crate) fn blobs(&self) -> Blobs {
+        self.blobs_of(SECRET_KEY)
+    }
+
+    /// The same, with this secret.
+    pub(crate) fn blobs_of(&self, secret: &str) -> Blobs {
+        let mut settings = Settings::default();
+        self.set(&mut settings);
+        settings.media.secret_key = Some(secret.parse().unwrap());
+        let config = Config::load(&settings).unwrap();
+        Blobs::open(&config.media, Path::new("/nowhere")).unwrap()
+    }
+
+    /// The answer to requests like this is a 500 from now on; to all of them, if it is empty.
+    pub(crate) fn fail(&self, what: &str) {
+        *self.says.fails.lock().unwrap() = Some(what.to_owned());
+    }
+
+    /// It answers again.
+    pub(crate) fn heal(&self) {
+        *self.says.fails.lock().unwrap() = None;
+        self.proxy.heal();
+    }
+
+    /// Requests so far whose method and query are like this.
+    pub(crate) fn asked(&self, what: &str) -> usize {
+        let asked = self.says.asked.lock().unwrap();
+        asked.get(what).copied().unwrap_or(0)
+    }
+
+    /// The names of the files in it, sorted.
+    pub(crate) fn files(&self) -> Vec<String> {
+        let root = self.folder.path().join(BUCKET);
+        let mut found = Vec::new();
+        let mut folders = vec![root.clone()];
+        while let Some(folder) = folders.pop() {
+            for entry in std::fs::read_dir(folder).unwrap() {
+                let path = entry.unwrap().path();
+                if path.is_dir() {
+                    folders.push(path);
+                } else {
+                    let name = path.strip_prefix(&root).unwrap();
+                    found.push(name.to_str().unwrap().to_owned());
+                }
+            }
+        }
+        found.sort();
+        found
+    }
+
+    /// Uploads in parts that nobody completed or gave up.
+    pub(crate) fn unfinished(&self) -> usize {
+        let names = std::fs::read_dir(self.folder.path()).unwrap();
+        let names = names.map(|entry| entry.unwrap().file_name().into_string().unwrap());
+        names.filter(|name| name.starts_with(".upload")).count()
+    }
+}
+
+async fn answer(
+    service: &S3Service,
+    says: &Says,
+    request: Request<Incoming>,
+) -> Response<s3s::Body> {
+    let query = request.uri().query().unwrap_or_default();
+    let kind = ["uploads", "partNumber", "uploadId", "list-type", "delete"];
+    let kind = kind.iter().find(|kind| query.contains(*kind));
+    let asked = format!("{} {}", request.method(), kind.unwrap_or(&""));
+    let asked = asked.trim_end().to_owned();
+    let fails = says.fails.lock().unwrap().clone();
+    let fails = fails.is_some_and(|what| asked.contains(&what));
+    *says.asked.lock().unwrap().entry(asked).or_default() += 1;
+    if fails {
+        let mut failed = Response::new(s3s::Body::empty());
+        *failed.status_mut() = StatusCode::INTERNAL_SERVER_ERROR;
+        return failed;
+    }
+    let answer = hyper::service::Service::call(service, request).await;
+    answer.unwrap_or_else(|error| panic!("the store: {error:?}"))
+}

@@ -1,0 +1,97 @@
+//! JPEG: segments `APP11` (C2PA), `APP1` (XMP) and `APP13` (IPTC). It knows nothing of pixels.
+
+use std::io::{Read, Seek};
+
+use super::source::{Source, be32};
+use super::{Kind, Marks, MarksError, stated};
+
+const XMP: &[u8] = b"http://ns.adobe.com/xap/1.0/\0";
+const PHOTOSHOP: &[u8] = b"Photoshop 3.0\0";
+/// IPTC's own block among Photoshop's.
+const IIM: &[u8] = b"8BIM\x04\x04";
+/// Before a part of a box: its identifier, the box's number and the part's.
+const PART: u64 = 8;
+
+pub(super) fn read(source: &mut Source<impl Read + Seek>) -> Result<Marks, MarksError> {
+    let mut marks = Marks::of(Kind::Jpeg);
+    let mut at = 2;
+    while at + 4 <= source.size() {
+        source.part()?;
+        let [0xff, kind, high, low] = source.array::<4>(at)? else {
+            return Err(MarksError::Damaged {
+                at,
+                what: "no segment where one is due",
+            });
+        };
+        match kind {
+            // Filling.
+            0xff => {
+                at += 1;
+                continue;
+            }
+            // The pixels, or the end.
+            0xda | 0xd9 => break,
+            // Without a length.
+            0x01 | 0xd0..=0xd7 => {
+                at += 2;
+                continue;
+            }
+            _ => {}
+        }
+        let length = u64::from(u16::from_be_bytes([high, low]));
+        if length < 2 {
+            return Err(MarksError::Damaged {
+                at,
+                what: "a segment shorter than its length",
+            });
+        }
+        let (body, end) = (at + 4, source.end(at + 2, length, source.size())?);
+        match kind {
+            0xe1 | 0xed => application(&source.up_to(body, end - body)?, &mut marks),
+            0xeb => part_of_box(source, body, end, &mut marks)?,
+            _ => {}
+        }
+        at = end;
+    }
+    Ok(marks)
+}
+
+fn application(bytes: &[u8], marks: &mut Marks) {
+    if let Some(packet) = bytes.strip_prefix(XMP) {
+        stated::xmp(packet, marks);
+    }
+    if let Some(blocks) = bytes.strip_prefix(PHOTOSHOP) {
+        marks.iptc |= blocks.windows(IIM.len()).any(|window| window == IIM);
+    }
+}
+
+/// A box lies in as many segments as it takes, each with the box's own head.
+fn part_of_box(
+    source: &mut Source<impl Read + Seek>,
+    body: u64,
+    end: u64,
+    marks: &mut Marks,
+) -> Result<(), MarksError> {
+    // Identifier, number, place, and the box: length, kind, then its description.
+    if end - body < PART + 8 + 8 + 20 {
+        return Ok(());
+    }
+    let [id0, id1, _, _, place @ ..] = source.array::<8>(body)?;
+    let [_, _, _, _, kind @ ..] = source.array::<8>(body + PART)?;
+    if (&[id0, id1], &kind) != (b"JP", b"jumb") {
+        return Ok(());
+    }
+    if be32(place) > 1 {
+        if let Some(range) = &mut marks.manifest {
+            range.end = range.end.max(end);
+        }
+        return Ok(());
+    }
+    // The first box in it is its description, which begins with its type.
+    let [_, _, _, _, inner @ ..] = source.array::<8>(body + PART + 8)?;
+    let is_c2pa = &inner == b"jumd" && &source.array::<4>(body + PART + 16)? == b"c2pa";
+    if is_c2pa {
+        marks.found_manifest(body + PART..end);
+    }
+    Ok(())
+}

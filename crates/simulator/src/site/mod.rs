@@ -1,0 +1,122 @@
+//! A provider's routes, and all that is between HTTP and its model.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex};
+
+use axum::Router;
+use axum::extract::RawPathParams;
+use axum::routing::{MethodFilter, on};
+use http::Method;
+use serde_json::{Value, json};
+
+use crate::fault::Role;
+use crate::world::World;
+
+mod message;
+mod wire;
+
+pub(crate) use message::Route;
+pub use message::{Handler, Reply, Request};
+pub(crate) use wire::{Hang, LIMIT, Reset};
+
+/// A provider's routes in the making.
+pub struct Site {
+    name: &'static str,
+    scheme: &'static str,
+    world: Arc<World>,
+    error: fn(u16) -> Value,
+    last_submission: Arc<Mutex<Option<Reply>>>,
+    router: Router,
+}
+
+impl Site {
+    pub(crate) fn new(name: &'static str, scheme: &'static str, world: Arc<World>) -> Self {
+        Self {
+            name,
+            scheme,
+            world,
+            error: |status| json!({"error": status}),
+            last_submission: Arc::default(),
+            router: Router::new(),
+        }
+    }
+
+    /// The provider's own form of an error, for a status that a fault orders
+    /// and for paths that it does not have. Routes that are added after have it.
+    #[must_use]
+    pub fn error(mut self, body: fn(u16) -> Value) -> Self {
+        self.error = body;
+        self
+    }
+
+    /// Adds a route below the provider's base: `{name}` is one segment,
+    /// `{*name}` all that follow.
+    #[must_use]
+    pub fn route(mut self, method: &str, path: &str, role: Role, handler: Handler) -> Self {
+        let method = Method::from_bytes(method.as_bytes()).unwrap_or_default();
+        let filter = MethodFilter::try_from(method).unwrap_or(MethodFilter::GET);
+        let route = self.to(role, handler);
+        let service = move |params: RawPathParams, request: axum::extract::Request| {
+            let params = params
+                .iter()
+                .map(|(name, value)| (name.to_owned(), value.to_owned()))
+                .collect();
+            wire::serve(route.clone(), params, request)
+        };
+        self.router = self.router.route(path, on(filter, service));
+        self
+    }
+
+    /// Adds a route of which a header says what it is for: its value, and what then.
+    #[must_use]
+    pub fn route_by(
+        mut self,
+        method: &str,
+        path: &str,
+        header: &'static str,
+        ways: [(&'static str, Role, Handler); 2],
+    ) -> Self {
+        let method = Method::from_bytes(method.as_bytes()).unwrap_or_default();
+        let filter = MethodFilter::try_from(method).unwrap_or(MethodFilter::GET);
+        let other = self.to(Role::Other, |_| Reply::empty(404));
+        let ways = ways.map(|(value, role, handler)| (value, self.to(role, handler)));
+        let service = move |request: axum::extract::Request| {
+            let said = request.headers().get(header);
+            let way = ways
+                .iter()
+                .find(|(value, _)| said.is_some_and(|said| said == value));
+            let route = way.map_or(&other, |(_, route)| route).clone();
+            wire::serve(route, HashMap::new(), request)
+        };
+        self.router = self.router.route(path, on(filter, service));
+        self
+    }
+
+    fn to(&self, role: Role, handler: Handler) -> Route {
+        Route {
+            provider: self.name,
+            scheme: self.scheme,
+            world: self.world.clone(),
+            role,
+            handler,
+            error: self.error,
+            last_submission: self.last_submission.clone(),
+        }
+    }
+
+    /// All routes, and an answer in the provider's form for paths and methods
+    /// that it does not have: they are in the journal too.
+    pub(crate) fn into_router(self) -> Router {
+        let error = self.error;
+        let service = move |route: Route, status: u16| {
+            move |request: axum::extract::Request| async move {
+                wire::refuse(&route, request, Reply::json(status, &error(status))).await
+            }
+        };
+        let nothing: Handler = |_| Reply::empty(404);
+        let (lost, wrong) = (self.to(Role::Other, nothing), self.to(Role::Other, nothing));
+        self.router
+            .fallback(service(lost, 404))
+            .method_not_allowed_fallback(service(wrong, 405))
+    }
+}
