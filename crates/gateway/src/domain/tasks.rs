@@ -3,9 +3,12 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use serde_json::json;
+
 use crate::app::{App, Parts};
 use crate::config::CancelPolicy;
 use crate::crash;
+use crate::domain::audit::By;
 use crate::domain::endings;
 use crate::error::{Error, ErrorCode};
 use crate::ids::{AccountId, TaskId};
@@ -306,8 +309,14 @@ pub async fn next_events(
 /// can no longer write a result.
 ///
 /// Its hold is released, unless the operator charges for what a provider makes anyway
-/// (`cancel_policy`): then it stays held until the provider's job has ended.
-pub async fn cancel(app: &App, account: AccountId, id: TaskId) -> Result<Task, Error> {
+/// (`cancel_policy`): then it stays held until the provider's job has ended. `by` is the operator who
+/// cancels it, for the audit log.
+pub async fn cancel(
+    app: &App,
+    account: AccountId,
+    id: TaskId,
+    by: Option<By>,
+) -> Result<Task, Error> {
     let now = app.clock.now();
     let (policy, parts) = (app.config.cancel_policy, app.clone());
     let written = app
@@ -322,6 +331,11 @@ pub async fn cancel(app: &App, account: AccountId, id: TaskId) -> Result<Task, E
             })? {
                 let message = "The task has already ended and cannot be cancelled.";
                 return Err(Error::plain(ErrorCode::TaskNotCancellable, message).of_task(id));
+            }
+            if let Some(by) = &by {
+                let told = |state: TaskState| Some(json!({"status": state.name()}));
+                let changed = (told(task.state), told(TaskState::Cancelled));
+                by.note(conn, "task.cancel", &id, changed, now)?;
             }
             store::tasks::by_id(conn, id, account)?.ok_or_else(not_found)
         });
