@@ -58,6 +58,12 @@ for (const colorScheme of ["light", "dark"]) {
     await page.getByRole("link", { name: "A kite over a dune" }).first().click();
     await page.getByText(/^Settled/).waitFor();
     await take("task");
+    await page.goto("/console/spend?by=provider");
+    await page.getByRole("table", { name: "Sums" }).waitFor();
+    await take("spend");
+    await page.goto("/console/now");
+    await page.getByText("add up").waitFor();
+    await take("now");
   }));
 }
 
