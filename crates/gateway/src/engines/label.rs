@@ -48,8 +48,8 @@ impl Label {
     /// `None` if there is no room for it.
     pub(super) fn new(width: usize, height: usize) -> Option<Self> {
         // Even, so that chroma, at half the size, ends where luma does.
-        let side = width.min(height) / 9 & !1;
-        let margin = side / 4 & !1;
+        let side = (width.min(height) / 9) & !1;
+        let margin = (side / 4) & !1;
         let left = width.checked_sub(side + margin)? & !1;
         let cover = (0..side * side).map(|at| covered(at % side, at / side, side));
         (side >= 8).then(|| Self {

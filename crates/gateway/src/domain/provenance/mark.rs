@@ -233,8 +233,7 @@ fn sign_clip(
     // Of a stem the record tells what it carries, of others what came in.
     let told = match made {
         ClipMade::Edited(_) if how.is_some() => app.secrets.origin.tell(&clip.flac),
-        ClipMade::Edited(_) => came_in,
-        ClipMade::Generated(_) | ClipMade::Uploaded(_) => came_in,
+        _ => came_in,
     };
     Ok((clip, told))
 }
