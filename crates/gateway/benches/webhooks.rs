@@ -20,6 +20,7 @@ use std::time::{Duration, Instant};
 
 use futures_util::StreamExt as _;
 use mediagate::domain::accounts;
+use mediagate::domain::audit::By;
 use mediagate::domain::webhooks::{self, NewEndpoint};
 use mediagate::ids::{DeliveryId, EventId};
 use mediagate::model::webhook::{
@@ -127,7 +128,13 @@ async fn endpoints(gateway: &Gateway, url: &str, name: &str) -> Vec<Endpoint> {
             events: None,
             scheme: Scheme::Hmac,
         };
-        let made = webhooks::create_for(&gateway.app, account.id, new).await;
+        let made = webhooks::create_for(
+            &gateway.app,
+            account.id,
+            By::command("webhooks create"),
+            new,
+        )
+        .await;
         all.push(made.unwrap().0);
     }
     all

@@ -5,3 +5,6 @@ CREATE /* UNLOGGED */ TABLE replicas (
     seen_at BIGINT NOT NULL,
     marks   TEXT   NOT NULL
 );
+
+-- Films that nobody has looked at yet; '' is what was looked at and is known by nothing.
+CREATE INDEX prints_unseen ON prints (id) WHERE kind = 'video' AND video IS NULL;

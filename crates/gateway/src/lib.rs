@@ -19,6 +19,7 @@ pub mod csv;
 pub mod domain;
 pub mod engines;
 pub mod error;
+pub mod feed;
 pub mod fetch;
 pub mod hooks;
 pub mod http;

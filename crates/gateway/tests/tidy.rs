@@ -142,6 +142,12 @@ fn only_the_bell_knows_nats() {
 }
 
 #[test]
+fn only_blob_knows_where_files_are() {
+    let found = trespasses(|source| !source.is_in(&["blob"]), &["object_store"]);
+    assert!(found.is_empty(), "{found}");
+}
+
+#[test]
 fn layers_know_only_what_lies_below() {
     for (folders, forbidden) in [
         (

@@ -13,6 +13,7 @@ use crate::caches::Caches;
 use crate::clock::Clock;
 use crate::config::Config;
 use crate::error::Error;
+use crate::feed::Feed;
 use crate::fetch::Fetcher;
 use crate::hooks::Hooks;
 use crate::limits::Limits;
@@ -84,6 +85,8 @@ pub struct Process {
     pub draining: CancellationToken,
     /// Requests in flight must end.
     pub closing: CancellationToken,
+    /// Who follows what happens.
+    pub feed: Feed,
 }
 
 impl Parts {

@@ -99,7 +99,7 @@ impl Bucket {
         }
         builder = match (media.sse, &media.kms_key) {
             (Some(Encryption::Kms), Some(key)) => builder.with_sse_kms_encryption(key),
-            (Some(Encryption::S3), _) => with_own_key(builder),
+            (Some(Encryption::S3), _) => with_own_key(builder)?,
             _ => builder,
         };
         let s3 = builder
@@ -423,11 +423,10 @@ fn address(endpoint: &Url, bucket: &str, path_style: bool) -> String {
 }
 
 /// Has the store encrypt with its own key.
-fn with_own_key(builder: AmazonS3Builder) -> AmazonS3Builder {
-    match "aws_server_side_encryption".parse::<Key>() {
-        Ok(key) => builder.with_config(key, "AES256"),
-        Err(_) => builder,
-    }
+fn with_own_key(builder: AmazonS3Builder) -> Result<AmazonS3Builder, BlobError> {
+    let key = "aws_server_side_encryption".parse::<Key>();
+    let key = key.map_err(|error| BlobError::Setup(root_cause(&error)))?;
+    Ok(builder.with_config(key, "AES256"))
 }
 
 fn attributes(name: Name) -> Attributes {

@@ -325,6 +325,12 @@ fn routed(
             names: site.provider.adapter().model_names(),
             weight: route.weight,
             price: price(&wrong, route.price.as_ref(), kind, now)?,
+            cost: price(
+                &|_, message| wrong(".routes", format!("cost: {message}")),
+                route.cost.as_ref(),
+                kind,
+                now,
+            )?,
             limits,
             max_running: route.max_running,
             per_minute: route.per_minute,

@@ -53,6 +53,7 @@ pub(super) fn run(args: &DemoArgs, given: &Settings) -> Result<(), CliError> {
     }
     // The demo never touches existing data.
     config.database = crate::config::Database::Sqlite;
+    config.media = crate::config::MediaConfig::default();
     config.public_url = None;
     let _logging = crate::telemetry::start(&config)?;
     std::fs::create_dir_all(&args.out)

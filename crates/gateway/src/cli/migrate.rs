@@ -1,10 +1,12 @@
 //! `mediagate migrate`: migrates the database and exits.
 
-use crate::cli::{CliError, say};
+use serde_json::json;
+
+use crate::cli::{CliError, say, show};
 use crate::config::{Config, Database, Settings};
 use crate::store::{Migrate, Options, Store, migrations};
 
-pub(super) fn run(settings: &Settings) -> Result<(), CliError> {
+pub(super) fn run(settings: &Settings, json: bool) -> Result<(), CliError> {
     let config = Config::load_for_command(settings)?;
     let migrated = match &config.database {
         Database::Sqlite => {
@@ -21,5 +23,8 @@ pub(super) fn run(settings: &Settings) -> Result<(), CliError> {
     };
     migrated.map_err(CliError::failed)?;
     let newest = migrations::newest();
+    if json {
+        return show::json(&json!({ "schema": newest }));
+    }
     say(&format!("The database has every migration up to {newest}."))
 }

@@ -190,11 +190,11 @@ fn run(cli: &Cli) -> Result<(), CliError> {
         Command::Tasks(command) => tasks::run(command, &cli.settings, cli.json),
         Command::Providers(command) => providers::run(command, &cli.settings, cli.json),
         Command::Audit(args) => audit::run(args, &cli.settings, cli.json),
-        Command::Models(command) => models::run(command, &cli.settings),
+        Command::Models(command) => models::run(command, &cli.settings, cli.json),
         Command::Provenance(command) => provenance::run(command, &cli.settings),
         Command::Completions { shell } => complete(*shell),
-        Command::Migrate => migrate::run(&cli.settings),
-        Command::Restored(command) => restored::run(command, &cli.settings),
+        Command::Migrate => migrate::run(&cli.settings, cli.json),
+        Command::Restored(command) => restored::run(command, &cli.settings, cli.json),
         Command::Engine => crate::engines::child::serve().map_err(CliError::failed),
         #[cfg(debug_assertions)]
         Command::CrashPoints => say(&crate::crash::POINTS.map(|point| point.0).join("\n")),
@@ -213,7 +213,7 @@ fn run(cli: &Cli) -> Result<(), CliError> {
                 let lines: Vec<String> = slips.iter().map(ToString::to_string).collect();
                 return Err(CliError::Usage(lines.join("\n")));
             }
-            say(&config.show())
+            show::toml(&config.show(), cli.json)
         }
         Command::Openapi => {
             let document = crate::http::openapi(&Config::load_for_command(&cli.settings)?);

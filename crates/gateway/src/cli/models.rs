@@ -5,10 +5,11 @@ use std::fmt::Write as _;
 
 use clap::{Args, Subcommand};
 use providers::adapters::limits_of;
-use providers::catalogue::{Catalogue, KnownModel, ListPrice};
+use providers::catalogue::{Catalogue, KnownModel, ListPrice, Sound};
 use providers::{Durations, Kind};
+use serde_json::{Value, json};
 
-use super::{CliError, say};
+use super::{CliError, say, show};
 use crate::config::{Config, Settings};
 use crate::model::money::Micros;
 
@@ -40,15 +41,19 @@ pub(super) struct AddArgs {
     margin: u16,
 }
 
-pub(super) fn run(command: &ModelsCommand, settings: &Settings) -> Result<(), CliError> {
+pub(super) fn run(
+    command: &ModelsCommand,
+    settings: &Settings,
+    json: bool,
+) -> Result<(), CliError> {
     let catalogue = Config::catalogue(settings)?;
     match command {
-        ModelsCommand::List(args) => list(&catalogue, args),
-        ModelsCommand::Add(args) => add(&catalogue, args),
+        ModelsCommand::List(args) => list(&catalogue, args, json),
+        ModelsCommand::Add(args) => add(&catalogue, args, json),
     }
 }
 
-fn list(catalogue: &Catalogue, args: &ListArgs) -> Result<(), CliError> {
+fn list(catalogue: &Catalogue, args: &ListArgs, json: bool) -> Result<(), CliError> {
     let wanted = args.provider.as_deref();
     let models = catalogue.models();
     let models: Vec<&KnownModel> = models
@@ -57,7 +62,43 @@ fn list(catalogue: &Catalogue, args: &ListArgs) -> Result<(), CliError> {
     if models.is_empty() {
         return Err(unknown_provider(catalogue, wanted.unwrap_or_default()));
     }
+    if json {
+        return show::json(&models.into_iter().map(told).collect::<Vec<_>>());
+    }
     say(&table(&models, args.long))
+}
+
+/// A model as JSON, with all that `--long` shows.
+fn told(model: &KnownModel) -> Value {
+    let model = model.filled(limits_of(model));
+    let prices = model.prices.iter();
+    let prices = prices
+        .map(|price| json!({"unit": price.unit, "usd": price.usd, "holds_for": price.holds_for}));
+    let seconds = model.seconds.as_ref().map(|seconds| match seconds {
+        Durations::Range { min, max } => json!({"min": min, "max": max}),
+        Durations::Only(list) => json!(list),
+    });
+    let sizes = model.sizes.as_ref();
+    let sizes = sizes.map(|sizes| {
+        let sizes = sizes
+            .iter()
+            .map(|(width, height)| format!("{width}x{height}"));
+        sizes.collect::<Vec<_>>()
+    });
+    json!({
+        "provider": model.provider,
+        "name": model.name,
+        "id": model.id,
+        "kind": model.kind.name(),
+        "seconds": seconds,
+        "sizes": sizes,
+        "pictures": model.pictures,
+        "audio": model.audio.map(Sound::name),
+        "prices": prices.collect::<Vec<_>>(),
+        "retired": model.retired,
+        "source": model.source,
+        "date": model.date,
+    })
 }
 
 /// A line per model, which fits a terminal unless `long`.
@@ -179,7 +220,7 @@ fn or_dash(text: String) -> String {
     if text.is_empty() { "-".into() } else { text }
 }
 
-fn add(catalogue: &Catalogue, args: &AddArgs) -> Result<(), CliError> {
+fn add(catalogue: &Catalogue, args: &AddArgs, json: bool) -> Result<(), CliError> {
     let Some((provider, name)) = args.model.split_once('/') else {
         return Err(CliError::Usage(
             "write PROVIDER/MODEL, for example fal/veo-3.1".into(),
@@ -204,7 +245,7 @@ fn add(catalogue: &Catalogue, args: &AddArgs) -> Result<(), CliError> {
             model.id
         )));
     }
-    say(&lines(model, args.margin)?)
+    show::toml(&lines(model, args.margin)?, json)
 }
 
 /// The TOML that offers a model to callers.

@@ -2,9 +2,10 @@
 //! running on the same data.
 
 use clap::{Args, Subcommand};
+use serde_json::json;
 
 use crate::app::App;
-use crate::cli::{CliError, runtime, say};
+use crate::cli::{CliError, runtime, say, show};
 use crate::clock::Clock;
 use crate::config::{Config, Settings};
 use crate::domain::restored;
@@ -31,29 +32,41 @@ pub(super) struct Which {
     all: bool,
 }
 
-pub(super) fn run(command: &RestoredCommand, settings: &Settings) -> Result<(), CliError> {
+pub(super) fn run(
+    command: &RestoredCommand,
+    settings: &Settings,
+    json: bool,
+) -> Result<(), CliError> {
     let app = App::open(Config::load_for_command(settings)?, Clock::system())?;
     runtime()?.block_on(async {
         match command {
-            RestoredCommand::List => list(&app).await,
+            RestoredCommand::List => list(&app, json).await,
             RestoredCommand::Resubmit(which) => {
+                let mut done = Done::new("resubmitted", json);
                 for id in ids(&app, which).await? {
-                    done(id, "resubmitted", restored::resubmit(&app, id).await?)?;
+                    done.one(id, restored::resubmit(&app, id).await?)?;
                 }
-                Ok(())
+                done.all()
             }
             RestoredCommand::Fail(which) => {
+                let mut done = Done::new("failed", json);
                 for id in ids(&app, which).await? {
-                    done(id, "failed", restored::fail(&app, id).await?)?;
+                    done.one(id, restored::fail(&app, id).await?)?;
                 }
-                Ok(())
+                done.all()
             }
         }
     })
 }
 
-async fn list(app: &App) -> Result<(), CliError> {
+async fn list(app: &App, json: bool) -> Result<(), CliError> {
     let held = restored::list(app).await?;
+    if json {
+        let told = held
+            .iter()
+            .map(|(id, model, at)| json!({"id": id, "model": model, "created_at": at.rfc3339()}));
+        return show::json(&told.collect::<Vec<_>>());
+    }
     if held.is_empty() {
         return say("no tasks of a restored backup are held");
     }
@@ -72,10 +85,40 @@ async fn ids(app: &App, which: &Which) -> Result<Vec<TaskId>, CliError> {
     Ok(held.into_iter().map(|(id, ..)| id).collect())
 }
 
-fn done(id: TaskId, what: &str, was_held: bool) -> Result<(), CliError> {
-    if !was_held {
-        let message = format!("{id} is not held: see `mediagate restored list`");
-        return Err(CliError::Failed(message));
+/// What has been decided so far.
+struct Done {
+    what: &'static str,
+    /// As JSON they are told together, at the end.
+    told: Option<Vec<TaskId>>,
+}
+
+impl Done {
+    fn new(what: &'static str, json: bool) -> Self {
+        Self {
+            what,
+            told: json.then(Vec::new),
+        }
     }
-    say(&format!("{id} {what}"))
+
+    fn one(&mut self, id: TaskId, was_held: bool) -> Result<(), CliError> {
+        if !was_held {
+            let message = format!("{id} is not held: see `mediagate restored list`");
+            return Err(CliError::Failed(message));
+        }
+        match &mut self.told {
+            Some(told) => {
+                told.push(id);
+                Ok(())
+            }
+            None => say(&format!("{id} {}", self.what)),
+        }
+    }
+
+    fn all(self) -> Result<(), CliError> {
+        let what = self.what;
+        match self.told {
+            Some(told) => show::json(&json!({ what: told })),
+            None => Ok(()),
+        }
+    }
 }

@@ -45,7 +45,7 @@ pub(super) fn run(start: &Start, settings: &Settings) -> Result<(), CliError> {
     let app = App::open(config, Clock::system())?;
     runtime()?.block_on(async {
         restored::check(&app, start.after_restore).await?;
-        let serving = serve(app.clone(), settings.clone());
+        let serving = Box::pin(serve(app.clone(), settings.clone()));
         probes::beside(&app, serving).await?
     })
 }

@@ -35,3 +35,12 @@ fn width() -> Option<u16> {
 pub(super) fn json(value: &impl Serialize) -> Result<(), CliError> {
     say(&serde_json::to_string_pretty(value).map_err(CliError::failed)?)
 }
+
+/// Prints settings: as TOML, or the same as JSON.
+pub(super) fn toml(text: &str, as_json: bool) -> Result<(), CliError> {
+    if !as_json {
+        return say(text);
+    }
+    let settings: toml::Table = toml::from_str(text).map_err(CliError::failed)?;
+    json(&settings)
+}

@@ -7,6 +7,7 @@ use crate::app::App;
 use crate::cli::{CliError, accounts, runtime, say, show};
 use crate::clock::Clock;
 use crate::config::{Config, Settings};
+use crate::domain::audit::By;
 use crate::domain::{accounts as all_accounts, tasks};
 use crate::ids::TaskId;
 use crate::model::task::{Kind, Task, TaskState};
@@ -138,7 +139,8 @@ async fn list(app: &App, args: &ListArgs, json: bool) -> Result<(), CliError> {
 
 async fn cancel(app: &App, id: TaskId, json: bool) -> Result<(), CliError> {
     let task = find(app, id).await?;
-    let task = tasks::cancel(app, task.account, id).await?;
+    let by = By::command("tasks cancel");
+    let task = tasks::cancel(app, task.account, id, Some(by)).await?;
     if json {
         return show::json(&view(app, &task).await?);
     }

@@ -8,9 +8,10 @@ use crate::cli::{CliError, accounts::find, amount, runtime, say, show};
 use crate::clock::{Clock, Timestamp};
 use crate::config::{Config, Settings};
 use crate::domain::accounts::DEFAULT_HANDLE;
+use crate::domain::audit::By;
 use crate::domain::webhooks::{self, Change, NewEndpoint, log};
 use crate::error::Error;
-use crate::http::wire::webhooks::{DeliverySummary, WebhookObject};
+use crate::http::wire::webhooks::{DeliverySummary, WebhookObject, WebhookRecovery};
 use crate::ids::{DeliveryId, EndpointId};
 use crate::model::webhook::{Delivery, DeliveryState, DisabledWhy, Endpoint, EventType, Scheme};
 use crate::store::tasks::Page;
@@ -20,7 +21,7 @@ use crate::store::webhooks::endpoints;
 pub(super) enum WebhooksCommand {
     /// List the endpoints of all accounts
     List,
-    /// Register an endpoint and print only its secret on standard output
+    /// Register an endpoint and print only its secret on standard output, or all of it with --json
     Create(CreateArgs),
     /// Enable an endpoint; what was held for it is sent by `recover`
     Enable {
@@ -87,12 +88,12 @@ pub(super) fn run(
     runtime()?.block_on(async {
         match command {
             WebhooksCommand::List => list(&app, json).await,
-            WebhooksCommand::Create(args) => create(&app, args).await,
-            WebhooksCommand::Enable { id } => set_enabled(&app, *id, true).await,
-            WebhooksCommand::Disable { id } => set_enabled(&app, *id, false).await,
+            WebhooksCommand::Create(args) => create(&app, args, json).await,
+            WebhooksCommand::Enable { id } => set_enabled(&app, *id, true, json).await,
+            WebhooksCommand::Disable { id } => set_enabled(&app, *id, false, json).await,
             WebhooksCommand::Deliveries { id, state } => deliveries(&app, *id, *state, json).await,
-            WebhooksCommand::Redeliver { id } => redeliver(&app, *id).await,
-            WebhooksCommand::Recover { id, since } => recover(&app, *id, *since).await,
+            WebhooksCommand::Redeliver { id } => redeliver(&app, *id, json).await,
+            WebhooksCommand::Recover { id, since } => recover(&app, *id, *since, json).await,
         }
     })
 }
@@ -113,10 +114,7 @@ async fn endpoint(app: &App, id: EndpointId) -> Result<Endpoint, CliError> {
 async fn list(app: &App, json: bool) -> Result<(), CliError> {
     let all = every_endpoint(app).await?;
     if json {
-        let told = all.iter().map(|endpoint| {
-            let public_key = webhooks::public_key(app, endpoint)?;
-            Ok(WebhookObject::new(endpoint, public_key.as_ref(), None))
-        });
+        let told = all.iter().map(|endpoint| object(app, endpoint));
         return show::json(&told.collect::<Result<Vec<_>, Error>>()?);
     }
     if all.is_empty() {
@@ -160,7 +158,7 @@ fn state(endpoint: &Endpoint) -> String {
     }
 }
 
-async fn create(app: &App, args: &CreateArgs) -> Result<(), CliError> {
+async fn create(app: &App, args: &CreateArgs, json: bool) -> Result<(), CliError> {
     let account = find(app, args.account.as_deref().unwrap_or(DEFAULT_HANDLE)).await?;
     let new = NewEndpoint {
         url: args.url.clone(),
@@ -168,18 +166,36 @@ async fn create(app: &App, args: &CreateArgs) -> Result<(), CliError> {
         events: (!args.events.is_empty()).then(|| args.events.clone()),
         scheme: args.scheme.unwrap_or(Scheme::Hmac),
     };
-    let (_, secret) = webhooks::create_for(app, account.id, new).await?;
+    let (made, secret) =
+        webhooks::create_for(app, account.id, By::command("webhooks create"), new).await?;
+    if json {
+        let public_key = webhooks::public_key(app, &made)?;
+        let told = WebhookObject::new(&made, public_key.as_ref(), Some(&secret));
+        return show::json(&told);
+    }
     say(secret.expose())
 }
 
-async fn set_enabled(app: &App, id: EndpointId, enabled: bool) -> Result<(), CliError> {
+fn object(app: &App, endpoint: &Endpoint) -> Result<WebhookObject, Error> {
+    let public_key = webhooks::public_key(app, endpoint)?;
+    Ok(WebhookObject::new(endpoint, public_key.as_ref(), None))
+}
+
+async fn set_enabled(app: &App, id: EndpointId, enabled: bool, json: bool) -> Result<(), CliError> {
     let account = endpoint(app, id).await?.account;
     let change = Change {
         enabled: Some(enabled),
         ..Change::default()
     };
-    webhooks::change(app, account, id, change).await?;
-    let done = if enabled { "Enabled" } else { "Disabled" };
+    let (done, command) = if enabled {
+        ("Enabled", "webhooks enable")
+    } else {
+        ("Disabled", "webhooks disable")
+    };
+    let changed = webhooks::change(app, account, id, By::command(command), change).await?;
+    if json {
+        return show::json(&object(app, &changed)?);
+    }
     say(&format!("{done} {id}."))
 }
 
@@ -236,20 +252,29 @@ fn row(delivery: &Delivery) -> [String; 7] {
     ]
 }
 
-async fn redeliver(app: &App, id: DeliveryId) -> Result<(), CliError> {
+async fn redeliver(app: &App, id: DeliveryId, json: bool) -> Result<(), CliError> {
     let owner = app
         .store
         .read(move |conn| crate::store::webhooks::log::account_of(conn, id));
     let account = owner.await.map_err(CliError::failed)?;
     let account = account.ok_or_else(|| CliError::failed("no webhook delivery has this id"))?;
-    log::redeliver(app, account, id).await?;
+    let delivery = log::redeliver(app, account, id).await?;
+    if json {
+        return show::json(&DeliverySummary::new(&delivery));
+    }
     say(&format!(
         "{id} is sent again by the next worker that looks."
     ))
 }
 
-async fn recover(app: &App, id: EndpointId, since: Timestamp) -> Result<(), CliError> {
+async fn recover(app: &App, id: EndpointId, since: Timestamp, json: bool) -> Result<(), CliError> {
     let account = endpoint(app, id).await?.account;
-    let count = log::recover(app, account, id, since).await?;
-    say(&format!("{count} deliveries are sent again."))
+    let recovered = log::recover(app, account, id, since).await?;
+    if json {
+        return show::json(&WebhookRecovery {
+            object: "webhook.recovery",
+            recovered,
+        });
+    }
+    say(&format!("{recovered} deliveries are sent again."))
 }

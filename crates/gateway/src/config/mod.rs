@@ -32,7 +32,8 @@ pub use media::{BucketKey, MediaConfig, MediaStore};
 pub use process::cores;
 pub use provenance::{Identity, KeyHolder, ProvenanceRules};
 pub use settings::{
-    CancelPolicy, Delivery, Durability, Encryption, LogFormat, NotifyHookBody, Settings,
+    CancelPolicy, Delivery, Durability, Encryption, LogFormat, MediaSettings, NotifyHookBody,
+    Settings,
 };
 pub use webhooks::WebhookRules;
 

@@ -202,6 +202,8 @@ pub struct RouteSettings {
     pub weight: Option<u32>,
     /// Overrides the model's price.
     pub price: Option<PriceSettings>,
+    /// What the provider is paid, for the operator's margin.
+    pub cost: Option<PriceSettings>,
     /// Limit of jobs at once.
     pub max_running: Option<u32>,
     /// Limit of submissions per minute.

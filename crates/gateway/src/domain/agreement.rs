@@ -13,8 +13,8 @@ const SETTINGS: [&str; 3] = ["signing_secret", "models", "brand"];
 /// Which program made the fingerprints: those of models differ between versions.
 const VERSION: &str = "version";
 
-/// Compares this process's settings with those of the others, and tells what differs. One on `SQLite`
-/// is alone.
+/// Compares this process's settings with those of the others, and tells what differs. A process on
+/// `SQLite` is alone.
 pub async fn compare(app: &App) -> Result<(), Error> {
     if app.config.database == Database::Sqlite {
         return Ok(());

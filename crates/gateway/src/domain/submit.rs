@@ -160,7 +160,8 @@ pub fn task(app: &Parts, caller: &Caller, request_id: &RequestId, new: NewTask) 
         cost: reserved,
         reserved,
         money: if costs { Money::Held } else { Money::Free },
-        tariff: costs.then_some(tariff),
+        // Of a free task only for what its provider is paid.
+        tariff: (costs || !tariff.costs.is_empty()).then_some(tariff),
         bill: None,
         provider: match new.model.routes().first() {
             // Replaced by the provider that accepts it.

@@ -3,15 +3,18 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use serde_json::json;
+
 use crate::app::{App, Parts};
 use crate::config::CancelPolicy;
 use crate::crash;
+use crate::domain::audit::By;
 use crate::domain::endings;
 use crate::error::{Error, ErrorCode};
 use crate::ids::{AccountId, TaskId};
 use crate::model::money::{Micros, Money};
 use crate::model::submission::{Submission, SubmissionEnd};
-use crate::model::task::{Kind, Task, TaskEvent, TaskFailure, TaskState};
+use crate::model::task::{Kind, Output, Task, TaskEvent, TaskFailure, TaskState};
 use crate::model::words;
 use crate::records::input;
 use crate::records::task::Beside;
@@ -28,10 +31,19 @@ pub async fn get(app: &Parts, account: AccountId, id: TaskId) -> Result<Task, Er
         .store
         .read(move |conn| store::tasks::by_id(conn, id, account));
     let task = read.await?.ok_or_else(not_found)?;
-    if task.state.is_terminal() && task.money != Money::Held {
+    if task.state.is_terminal() && task.money != Money::Held && !may_get_a_poster(app, &task) {
         app.caches.ended.insert(id, Arc::new(task.clone()));
     }
     Ok(task)
+}
+
+/// Whether the poster of its film may still be drawn, by any process.
+fn may_get_a_poster(app: &Parts, task: &Task) -> bool {
+    /// How long a film waits for that, unless there are very many.
+    const SOON: Duration = Duration::from_mins(1);
+    let has_none = matches!(&task.output, Some(Output::VideoV1(video)) if video.poster.is_none());
+    let ended = task.finished_at.unwrap_or(task.created_at);
+    has_none && app.clock.now().since(ended) < SOON
 }
 
 /// A task of any account, for the operator.
@@ -297,8 +309,14 @@ pub async fn next_events(
 /// can no longer write a result.
 ///
 /// Its hold is released, unless the operator charges for what a provider makes anyway
-/// (`cancel_policy`): then it stays held until the provider's job has ended.
-pub async fn cancel(app: &App, account: AccountId, id: TaskId) -> Result<Task, Error> {
+/// (`cancel_policy`): then it stays held until the provider's job has ended. `by` is the operator who
+/// cancels it, for the audit log.
+pub async fn cancel(
+    app: &App,
+    account: AccountId,
+    id: TaskId,
+    by: Option<By>,
+) -> Result<Task, Error> {
     let now = app.clock.now();
     let (policy, parts) = (app.config.cancel_policy, app.clone());
     let written = app
@@ -313,6 +331,11 @@ pub async fn cancel(app: &App, account: AccountId, id: TaskId) -> Result<Task, E
             })? {
                 let message = "The task has already ended and cannot be cancelled.";
                 return Err(Error::plain(ErrorCode::TaskNotCancellable, message).of_task(id));
+            }
+            if let Some(by) = &by {
+                let told = |state: TaskState| Some(json!({"status": state.name()}));
+                let changed = (told(task.state), told(TaskState::Cancelled));
+                by.note(conn, "task.cancel", &id, changed, now)?;
             }
             store::tasks::by_id(conn, id, account)?.ok_or_else(not_found)
         });

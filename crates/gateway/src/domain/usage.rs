@@ -1,10 +1,11 @@
-//! Usage: an account's work and costs, by day, model and key.
+//! Usage: an account's work and costs, by day, model and key; and those of all accounts, with what
+//! providers were paid.
 //!
 //! Money comes from the ledger, by the day of each entry, so that the sums are equal. Tasks count
 //! on the day they ended. Both are read from daily sums, so the cost does not grow with the number
 //! of tasks.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 
 use crate::app::App;
 use crate::clock::Timestamp;
@@ -12,9 +13,9 @@ use crate::error::Error;
 use crate::ids::KeyId;
 use crate::model::money::Micros;
 use crate::model::task::TaskState;
-use crate::store;
 pub use crate::store::usage::day_of;
 use crate::store::usage::{DAY, Filter};
+use crate::store::{self, hours};
 
 /// Days since the epoch.
 pub type Day = i64;
@@ -101,6 +102,53 @@ pub async fn usage(app: &App, wanted: Wanted) -> Result<Usage, Error> {
     }
     let names = keys.into_iter().map(|(key, ..)| (key.id, key.name));
     Ok((rows.into_iter().collect(), names.collect()))
+}
+
+/// Most rows of an answer about all accounts.
+pub const MOST_ROWS: i64 = 10_000;
+
+/// Rows in their order, and the names of their accounts and keys, by id.
+#[derive(Debug, Default)]
+pub struct AllUsage {
+    pub rows: Vec<(hours::Group, hours::Sum)>,
+    pub handles: HashMap<String, String>,
+    pub keys: HashMap<String, String>,
+}
+
+/// The work of all accounts, what was charged for it, and what providers were paid. Nothing if that
+/// would be more than [`MOST_ROWS`].
+pub async fn of_all(app: &App, wanted: hours::Wanted) -> Result<Option<AllUsage>, Error> {
+    let read = app.store.examine(move |conn| -> Result<_, Error> {
+        let mut all = AllUsage {
+            rows: hours::sums(conn, &wanted, MOST_ROWS + 1)?,
+            ..AllUsage::default()
+        };
+        if i64::try_from(all.rows.len()).unwrap_or(i64::MAX) > MOST_ROWS {
+            return Ok(None);
+        }
+        for (group, _) in &all.rows {
+            if let (Ok(id), false) = (
+                group.account.parse(),
+                all.handles.contains_key(&group.account),
+            ) && let Some(account) = store::accounts::account_by_id(conn, id)?
+            {
+                all.handles.insert(group.account.clone(), account.handle);
+            }
+            if let (Ok(id), false) = (group.key.parse(), all.keys.contains_key(&group.key))
+                && let Some(name) = store::accounts::key_name(conn, id)?
+            {
+                all.keys.insert(group.key.clone(), name);
+            }
+        }
+        Ok(Some(all))
+    });
+    let mut found = store::soon(read).await?;
+    if let Some(all) = &mut found {
+        let handle = |group: &hours::Group| all.handles.get(&group.account).cloned();
+        all.rows
+            .sort_by_cached_key(|(group, _)| (group.step, handle(group), group.clone()));
+    }
+    Ok(found)
 }
 
 /// The first instant of a day.

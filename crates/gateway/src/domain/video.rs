@@ -227,7 +227,7 @@ pub async fn get(app: &App, account: AccountId, id: TaskId) -> Result<Task, Erro
 /// finished.
 pub async fn delete(app: &App, task: &Task) -> Result<(), Error> {
     if !task.state.is_terminal() {
-        match tasks::cancel(app, task.account, task.id).await {
+        match tasks::cancel(app, task.account, task.id, None).await {
             Ok(_) => {}
             // It ended a moment ago.
             Err(error) if error.code() == ErrorCode::TaskNotCancellable => {}

@@ -9,11 +9,13 @@ use axum::http::{HeaderMap, header, request::Parts};
 
 use crate::app::App;
 use crate::attendance::Line;
+use crate::domain::audit::By;
 use crate::domain::{keys, sessions};
 use crate::error::{Error, ErrorCode};
 use crate::http::frame::RateSlot;
 use crate::http::orders::Order;
 use crate::http::session;
+use crate::ids::RequestId;
 use crate::model::account::{Caller, Scope};
 use crate::secret::Secret;
 
@@ -62,6 +64,30 @@ pub struct Arrival {
     pub too_many: Option<Error>,
     /// The connection that the caller waits on.
     pub line: Line,
+}
+
+/// Where a request came from, for the audit log.
+pub struct Source {
+    request_id: RequestId,
+    address: IpAddr,
+}
+
+impl FromRequestParts<App> for Source {
+    type Rejection = Error;
+
+    async fn from_request_parts(parts: &mut Parts, app: &App) -> Result<Self, Error> {
+        Ok(Self {
+            request_id: RequestId::from_request_parts(parts, app).await?,
+            address: client_address(parts, app),
+        })
+    }
+}
+
+impl Source {
+    /// Whoever changes something with this key.
+    pub fn by(self, caller: &Caller) -> By {
+        By::key(&caller.key, self.request_id, self.address)
+    }
 }
 
 /// Marks the request of an operator, who is told which provider did the work.

@@ -5,12 +5,14 @@ use axum::body::Body;
 use axum::extract::{Path, State};
 use axum::http::{HeaderMap, HeaderValue, Method, StatusCode, header};
 use axum::response::{IntoResponse, Response};
+use std::fmt::Write as _;
 use std::ops::Range;
 use std::time::Duration;
 
 use crate::app::App;
 use crate::blob;
 use crate::config::Delivery;
+use crate::domain::downloads;
 use crate::error::{Error, ErrorCode};
 use crate::ids::AssetId;
 use crate::model::media::{Asset, MediaType};
@@ -119,8 +121,14 @@ fn etag(asset: &Asset) -> String {
 
 async fn answer(app: &App, asset: &Asset, request: &HeaderMap) -> Result<Response, Error> {
     let etag = etag(asset);
+    // Only recordings have a title.
+    let title = match asset.media {
+        MediaType::Flac => downloads::name_of(app, asset.id).await?,
+        _ => None,
+    };
+    let common = || common(asset, &etag, title.as_deref());
     if matches(request, header::IF_NONE_MATCH, &etag) {
-        return Ok((StatusCode::NOT_MODIFIED, common(asset, &etag)).into_response());
+        return Ok((StatusCode::NOT_MODIFIED, common()?).into_response());
     }
     let wanted = match range(request, &etag, asset.size_bytes) {
         Wanted::Whole => None,
@@ -134,7 +142,7 @@ async fn answer(app: &App, asset: &Asset, request: &HeaderMap) -> Result<Respons
         .await?
         // Removed since its record was read.
         .ok_or_else(expired)?;
-    let mut headers = common(asset, &etag);
+    let mut headers = common()?;
     headers.insert(header::CONTENT_LENGTH, (range.end - range.start).into());
     let status = if wanted.is_some() {
         let text = format!(
@@ -155,8 +163,9 @@ async fn answer(app: &App, asset: &Asset, request: &HeaderMap) -> Result<Respons
 }
 
 /// Headers of every response about a file.
-fn common(asset: &Asset, etag: &str) -> HeaderMap {
-    let disposition = blob::disposition(asset.id, asset.media);
+fn common(asset: &Asset, etag: &str, title: Option<&str>) -> Result<HeaderMap, Error> {
+    let name = title.map_or_else(|| asset.id.to_string(), str::to_owned);
+    let name = format!("{name}.{}", asset.media.extension());
     let values = [
         (
             header::CONTENT_TYPE,
@@ -169,15 +178,37 @@ fn common(asset: &Asset, etag: &str) -> HeaderMap {
         ),
     ];
     let mut headers: HeaderMap = values.into_iter().collect();
-    for (name, text) in [
-        (header::ETAG, etag),
-        (header::CONTENT_DISPOSITION, &disposition),
-    ] {
-        if let Ok(value) = HeaderValue::try_from(text) {
-            headers.insert(name, value);
+    let etag = HeaderValue::try_from(etag).map_err(Error::internal)?;
+    headers.insert(header::ETAG, etag);
+    headers.insert(header::CONTENT_DISPOSITION, disposition("inline", &name)?);
+    Ok(headers)
+}
+
+/// How a file is to be treated, and its name: as RFC 6266 has it, for clients that know only ASCII
+/// too.
+pub(super) fn disposition(how: &str, name: &str) -> Result<HeaderValue, Error> {
+    let ascii: String = name
+        .chars()
+        .map(|c| match c {
+            '–' => '-',
+            '"' | '\\' | '%' => '_',
+            c if c.is_ascii() && !c.is_control() => c,
+            _ => '_',
+        })
+        .collect();
+    let mut text = format!("{how}; filename=\"{ascii}\"");
+    if ascii != name {
+        text.push_str("; filename*=UTF-8''");
+        for byte in name.bytes() {
+            if byte.is_ascii_alphanumeric() || b"-._~".contains(&byte) {
+                text.push(char::from(byte));
+            } else {
+                // Writing to a `String` cannot fail.
+                let _ = write!(text, "%{byte:02X}");
+            }
         }
     }
-    headers
+    HeaderValue::try_from(text).map_err(Error::internal)
 }
 
 fn matches(request: &HeaderMap, name: header::HeaderName, etag: &str) -> bool {
@@ -249,6 +280,19 @@ mod tests {
             "\"x\"",
             100,
         )
+    }
+
+    #[test]
+    fn names_are_told_to_old_and_new_clients() {
+        for (name, expected) in [
+            ("a.flac", "inline; filename=\"a.flac\""),
+            (
+                "Für Elise – Bass.flac",
+                "inline; filename=\"F_r Elise - Bass.flac\"; filename*=UTF-8''F%C3%BCr%20Elise%20%E2%80%93%20Bass.flac",
+            ),
+        ] {
+            assert_eq!(disposition("inline", name).unwrap(), expected);
+        }
     }
 
     #[test]

@@ -36,6 +36,7 @@ mod videos;
 mod web;
 mod webhooks;
 pub mod wire;
+mod zip;
 
 use std::sync::Arc;
 
@@ -99,6 +100,7 @@ fn api(brand: &str) -> OpenApiRouter<App> {
         .routes(routes!(music::feed))
         .routes(routes!(music::clips))
         .routes(routes!(music::clip, music::trash))
+        .routes(routes!(music::stems))
         .routes(routes!(music::restore))
         .routes(routes!(personas::create))
         .routes(routes!(personas::list))

@@ -3,8 +3,9 @@
 use std::sync::Arc;
 
 use axum::Json;
+use axum::body::Body;
 use axum::extract::{Path, State};
-use axum::http::HeaderMap;
+use axum::http::{HeaderMap, HeaderValue, header};
 use axum::response::{IntoResponse, Response};
 use serde_json::Value;
 use utoipa::openapi::{RefOr, Schema};
@@ -12,17 +13,19 @@ use utoipa::openapi::{RefOr, Schema};
 use crate::app::App;
 use crate::attendance::Presence;
 use crate::domain::idempotency::{self as intents, Found, Visit};
-use crate::domain::{music, songs, tasks};
+use crate::domain::{downloads, music, songs, tasks};
 use crate::error::{Error, ErrorCode};
 use crate::http::auth::{Allowed, TasksCancel, TasksRead, Wants};
 use crate::http::body::JsonBody;
 use crate::http::fields::types::{Required, texts};
 use crate::http::fields::{self, FieldType, Fields, request};
 use crate::http::idempotency::{self, Answer, Asked, Fingerprint};
+use crate::http::media::disposition;
 use crate::http::orders::music::{MusicOrder, SubmitRequest};
 use crate::http::page_params::{Query, page};
 use crate::http::tasks::{about, about_all};
 use crate::http::wire::list::List;
+use crate::http::zip;
 use crate::ids::{ClipId, RequestId, TaskId};
 use crate::model::account::Account;
 use crate::model::music::Clip;
@@ -216,6 +219,36 @@ pub(super) async fn clip(
     let account = &allowed.caller.account;
     let clip = music::clip(&app, account.id, parse_clip(&id)?).await?;
     one(&app, clip, account, &base).await
+}
+
+/// Get the stems of a clip's newest separation as a zip archive; of a stem, those that were made with
+/// it. The files are named after the song: `song – Vocals.flac`.
+#[utoipa::path(get, path = "/clips/{id}/stems.zip", tag = "music", params(("id" = String, Path, description = "The clip's id")),
+    responses((status = 200, description = "The archive", content_type = "application/zip", body = Vec<u8>)))]
+pub(super) async fn stems(
+    allowed: Allowed<TasksRead>,
+    Path(id): Path<String>,
+    State(app): State<App>,
+) -> Result<Response, Error> {
+    let account = allowed.caller.account.id;
+    let (name, members) = downloads::stems(&app, account, parse_clip(&id)?).await?;
+    let Some(length) = zip::length(&members) else {
+        let message = "Together the stems are 4 GB or more; get them one by one.";
+        return Err(Error::plain(ErrorCode::UnsupportedValue, message));
+    };
+    let headers = [
+        (
+            header::CONTENT_TYPE,
+            HeaderValue::from_static("application/zip"),
+        ),
+        (header::CONTENT_LENGTH, length.into()),
+        (
+            header::CONTENT_DISPOSITION,
+            disposition("attachment", &format!("{name}.zip"))?,
+        ),
+    ];
+    let body = Body::from_stream(zip::stream(app, members));
+    Ok((headers, body).into_response())
 }
 
 /// Move a clip to the trash.

@@ -86,7 +86,7 @@ pub(super) fn csv_wanted(query: &Fields<'_>, headers: &HeaderMap) -> bool {
 }
 
 /// Whether the `Accept` header prefers CSV.
-pub(super) fn wants_csv(headers: &HeaderMap) -> bool {
+fn wants_csv(headers: &HeaderMap) -> bool {
     let accept = headers.get(header::ACCEPT);
     let accept = accept
         .and_then(|value| value.to_str().ok())

@@ -13,12 +13,13 @@ use futures_util::Stream;
 use crate::app::App;
 use crate::domain::tasks;
 use crate::error::{Error, ErrorCode};
-use crate::http::auth::{Allowed, TasksCancel, TasksRead};
+use crate::http::auth::{Allowed, Source, TasksCancel, TasksRead};
 use crate::http::docs::Events;
 use crate::http::fields::Fields;
 use crate::http::page_params::{Query, page, time, word};
 use crate::http::wire::list::List;
 use crate::ids::{AccountId, KeyId, RequestId, TaskId};
+use crate::model::account::Scope;
 use crate::model::money::Micros;
 use crate::model::task::{Task, TaskEvent};
 use crate::records::Base;
@@ -236,12 +237,15 @@ pub(super) async fn attempts(
     responses((status = 200, description = "The cancelled task", body = TaskView)))]
 pub(super) async fn cancel(
     allowed: Allowed<TasksCancel>,
+    source: Source,
     Path(id): Path<String>,
     base: Base,
     State(app): State<App>,
 ) -> Result<Response, Error> {
     let id = parse(&id)?;
-    let task = tasks::cancel(&app, allowed.caller.account.id, id).await?;
+    let caller = &allowed.caller;
+    let by = caller.key.may(Scope::Admin).then(|| source.by(caller));
+    let task = tasks::cancel(&app, caller.account.id, id, by).await?;
     let base = base.as_told_to(&allowed.caller.key);
     Ok((about(id), Json(view(&app, &base, &task).await?)).into_response())
 }

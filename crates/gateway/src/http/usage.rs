@@ -4,12 +4,13 @@ use axum::Json;
 use axum::extract::State;
 use axum::http::{HeaderMap, HeaderValue, header};
 use axum::response::{IntoResponse, Response};
+use serde::Serialize;
 
 use crate::app::App;
 use crate::domain::usage;
 use crate::error::Error;
 use crate::http::auth::{Allowed, TasksRead};
-use crate::http::page_params::{Query, wants_csv};
+use crate::http::page_params::{Query, csv_wanted};
 use crate::http::wire::usage::{UsageList, read};
 
 /// Sum up work and costs by UTC day, model and key.
@@ -29,14 +30,24 @@ pub(super) async fn usage(
     State(app): State<App>,
 ) -> Result<Response, Error> {
     let (account, now) = (allowed.caller.account.id, app.clock.now());
-    let query = query.read(|query| Some(read(query, account, now)))?;
+    let (query, csv) = query.read(|query| {
+        let csv = csv_wanted(query, &headers);
+        Some((read(query, account, now), csv))
+    })?;
     let found = usage::usage(&app, query.wanted.clone()).await?;
     let list = UsageList::new(&query, &found);
-    let mut answer = if query.csv.unwrap_or_else(|| wants_csv(&headers)) {
-        let name = format!("usage-{}-{}.csv", list.from, list.to);
-        csv_file(&name, list.csv(&query.wanted))?
-    } else {
-        Json(list).into_response()
+    let name = format!("usage-{}-{}.csv", list.from, list.to);
+    table(csv.then(|| (name, list.csv(&query.wanted))), list)
+}
+
+/// CSV, its name and text, if it is asked for, or else JSON.
+pub(super) fn table(
+    csv: Option<(String, String)>,
+    json: impl Serialize,
+) -> Result<Response, Error> {
+    let mut answer = match csv {
+        Some((name, text)) => csv_file(&name, text)?,
+        None => Json(json).into_response(),
     };
     let vary = HeaderValue::from_static("accept");
     answer.headers_mut().insert(header::VARY, vary);
@@ -44,7 +55,7 @@ pub(super) async fn usage(
 }
 
 /// CSV as a file with this name.
-pub(super) fn csv_file(name: &str, text: String) -> Result<Response, Error> {
+fn csv_file(name: &str, text: String) -> Result<Response, Error> {
     let kind = HeaderValue::from_static("text/csv; charset=utf-8");
     let name = HeaderValue::try_from(format!("attachment; filename=\"{name}\""));
     let headers = [

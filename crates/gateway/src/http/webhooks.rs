@@ -15,7 +15,7 @@ use crate::domain::tasks;
 use crate::domain::webhooks::keys::Keys;
 use crate::domain::webhooks::{self, NewEndpoint, log};
 use crate::error::Error;
-use crate::http::auth::{Allowed, Wants, WebhooksManage};
+use crate::http::auth::{Allowed, Source, Wants, WebhooksManage};
 use crate::http::body::JsonBody;
 use crate::http::fields::types::Required;
 use crate::http::fields::{self, request};
@@ -36,6 +36,7 @@ use crate::secret::Secret;
     responses((status = 200, description = "The endpoint with its secret", body = WebhookObject)))]
 pub(super) async fn create(
     wants: Wants<NewEndpoint>,
+    source: Source,
     request_id: RequestId,
     headers: HeaderMap,
     State(app): State<App>,
@@ -48,8 +49,9 @@ pub(super) async fn create(
     let asked = Asked::new(&app, &caller, &request_id, &headers, fingerprint, arrival)?;
     // Told once, to whoever makes it; nothing that is kept holds it.
     let secret: Mutex<Option<Secret>> = Mutex::default();
+    let by = source.by(&caller);
     let make = async |visit: &Visit| {
-        let (endpoint, shown) = webhooks::create(&app, &caller, visit, new).await?;
+        let (endpoint, shown) = webhooks::create(&app, &caller, by, visit, new).await?;
         *secret.lock().unwrap_or_else(PoisonError::into_inner) = Some(shown);
         Ok(Fresh::Untold(Found::Endpoint(Box::new(endpoint))))
     };
@@ -105,13 +107,15 @@ pub(super) async fn get(
     responses((status = 200, description = "The endpoint", body = WebhookObject)))]
 pub(super) async fn change(
     allowed: Allowed<WebhooksManage>,
+    source: Source,
     Path(id): Path<String>,
     State(app): State<App>,
     body: JsonBody,
 ) -> Result<Json<WebhookObject>, Error> {
     let id = parse(&id)?;
     let (change, _) = body.read(&app, read_change).await?;
-    let endpoint = webhooks::change(&app, allowed.caller.account.id, id, change).await?;
+    let by = source.by(&allowed.caller);
+    let endpoint = webhooks::change(&app, allowed.caller.account.id, id, by, change).await?;
     object(&app, &endpoint, None).map(Json)
 }
 
@@ -120,10 +124,12 @@ pub(super) async fn change(
     responses((status = 200, description = "The endpoint is deleted", body = WebhookDeleted)))]
 pub(super) async fn delete(
     allowed: Allowed<WebhooksManage>,
+    source: Source,
     Path(id): Path<String>,
     State(app): State<App>,
 ) -> Result<Json<WebhookDeleted>, Error> {
-    let endpoint = webhooks::delete(&app, allowed.caller.account.id, parse(&id)?).await?;
+    let by = source.by(&allowed.caller);
+    let endpoint = webhooks::delete(&app, allowed.caller.account.id, parse(&id)?, by).await?;
     Ok(Json(WebhookDeleted {
         id: endpoint.id.to_string(),
         object: "webhook.deleted",
@@ -136,11 +142,12 @@ pub(super) async fn delete(
     responses((status = 200, description = "The endpoint with its new secret", body = WebhookObject)))]
 pub(super) async fn rotate(
     allowed: Allowed<WebhooksManage>,
+    source: Source,
     Path(id): Path<String>,
     State(app): State<App>,
 ) -> Result<Json<WebhookObject>, Error> {
-    let account = allowed.caller.account.id;
-    let (_, secret) = webhooks::rotate(&app, account, parse(&id)?).await?;
+    let (account, by) = (allowed.caller.account.id, source.by(&allowed.caller));
+    let (_, secret) = webhooks::rotate(&app, account, parse(&id)?, by).await?;
     let endpoint = webhooks::get(&app, account, parse(&id)?).await?;
     object(&app, &endpoint, Some(&secret)).map(Json)
 }
@@ -270,9 +277,11 @@ pub(super) async fn secret(
     responses((status = 200, description = "The new secret", body = WebhookSecret)))]
 pub(super) async fn rotate_secret(
     allowed: Allowed<WebhooksManage>,
+    source: Source,
     State(app): State<App>,
 ) -> Result<Json<WebhookSecret>, Error> {
-    let keys = webhooks::rotate_account(&app, allowed.caller.account.id).await?;
+    let by = source.by(&allowed.caller);
+    let keys = webhooks::rotate_account(&app, allowed.caller.account.id, by).await?;
     shown(&keys)
 }
 

@@ -64,6 +64,8 @@ pub struct Route {
     pub weight: Option<u32>,
     /// Overrides the model's price.
     pub price: Option<Schedule>,
+    /// What the provider is paid.
+    pub cost: Option<Schedule>,
     /// What this route can be asked for.
     pub limits: Limits,
     /// Limit of jobs at once.
@@ -105,16 +107,20 @@ impl Model {
 
     /// The prices of `asked` at `now`, with or without sound.
     pub fn tariff(&self, asked: Quantity, is_silent: bool, now: Timestamp) -> Tariff {
-        let own = self.routes().iter().filter_map(|route| {
-            Some(RoutePrice {
-                provider: route.provider.clone(),
-                model: route.model.clone(),
-                price: route.price.as_ref()?.at(now).of(is_silent),
-            })
-        });
+        let of_routes = |pick: fn(&Route) -> Option<&Schedule>| {
+            let routes = self.routes().iter().filter_map(|route| {
+                Some(RoutePrice {
+                    provider: route.provider.clone(),
+                    model: route.model.clone(),
+                    price: pick(route)?.at(now).of(is_silent),
+                })
+            });
+            routes.collect()
+        };
         Tariff {
             price: self.price.as_ref().map(|price| price.at(now).of(is_silent)),
-            routes: own.collect(),
+            routes: of_routes(|route| route.price.as_ref()),
+            costs: of_routes(|route| route.cost.as_ref()),
             asked,
         }
     }

@@ -3,6 +3,7 @@
 pub mod account;
 pub mod audit;
 pub mod catalog;
+pub mod feed;
 pub mod intent;
 pub mod ledger;
 pub mod media;

@@ -208,6 +208,9 @@ pub struct Tariff {
     pub price: Option<Price>,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub routes: Vec<RoutePrice>,
+    /// What providers are paid, by those routes whose cost the operator declares.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub costs: Vec<RoutePrice>,
     /// What was ordered.
     pub asked: Quantity,
 }
@@ -235,12 +238,21 @@ impl Tariff {
 
     /// The price if this provider and model make it.
     pub fn price_by(&self, provider: &str, model: &str) -> Option<Price> {
-        let mut routes = self.routes.iter();
-        let own = routes.find(|route| {
-            route.provider == provider && [model, HANDED_ON].contains(&route.model.as_str())
-        });
-        own.map(|route| route.price).or(self.price)
+        of_route(&self.routes, provider, model).or(self.price)
     }
+
+    /// What this provider is paid for making it by this model; `None` if the operator does not say.
+    pub fn cost_by(&self, provider: &str, model: &str) -> Option<Price> {
+        of_route(&self.costs, provider, model)
+    }
+}
+
+fn of_route(prices: &[RoutePrice], provider: &str, model: &str) -> Option<Price> {
+    let mut prices = prices.iter();
+    let own = prices.find(|route| {
+        route.provider == provider && [model, HANDED_ON].contains(&route.model.as_str())
+    });
+    own.map(|route| route.price)
 }
 
 /// What was charged.

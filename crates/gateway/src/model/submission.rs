@@ -5,6 +5,7 @@ use serde_json::Value;
 
 use crate::clock::Timestamp;
 use crate::ids::{SubmissionId, TaskId};
+use crate::model::money::Micros;
 use crate::model::task::TaskState;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, strum::EnumString, strum::IntoStaticStr)]
@@ -63,6 +64,30 @@ pub struct ToldCost {
     pub millionths: i64,
     /// The provider's unit, named as in `providers::Unit`.
     pub unit: String,
+}
+
+/// A submission that has just been closed: what its job cost, as far as the provider said by then.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Closed {
+    pub task: TaskId,
+    pub state: SubmissionState,
+    /// The operator's name for the provider.
+    pub provider: String,
+    /// The provider's name for the model.
+    pub route_model: String,
+    /// In millionths of a unit, and the unit.
+    pub told: Option<(i64, String)>,
+}
+
+/// What a job was to the operator.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum JobCost {
+    /// The provider was paid this for what it made.
+    Made(Micros),
+    /// The provider says that it charged this, although it made nothing.
+    Wasted(Micros),
+    /// Nobody knows.
+    Unknown,
 }
 
 /// What became of a submission, and when.

@@ -87,6 +87,20 @@ pub fn newest(
     conn.all(sql, &values, entry)
 }
 
+/// At most `limit` entries that were written at `since` or later, the oldest first.
+pub fn oldest(
+    conn: &mut Conn<'_>,
+    since: Timestamp,
+    limit: u32,
+) -> Result<Vec<AuditEntry>, StoreError> {
+    conn.all(
+        "SELECT id, at, actor_kind, actor_id, actor_name, action, target, before, after, request_id, address
+         FROM audit WHERE at >= ?1 ORDER BY at, id LIMIT ?2",
+        &[since.micros().into(), i64::from(limit).into()],
+        entry,
+    )
+}
+
 /// When an entry was written.
 pub fn time_of(conn: &mut Conn<'_>, id: AuditId) -> Result<Option<Timestamp>, StoreError> {
     conn.one(

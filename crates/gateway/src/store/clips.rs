@@ -1,7 +1,7 @@
 //! Music clips. A stem has its task's state, read by a join, so that the two cannot disagree.
 
 use crate::clock::Timestamp;
-use crate::ids::{AccountId, ClipId, TaskId};
+use crate::ids::{AccountId, AssetId, ClipId, TaskId};
 use crate::model::media::MediaType;
 use crate::model::music::{Clip, ClipMedia, ClipOrigin, ClipState, ClipUpstream};
 use crate::model::provenance::Provenance;
@@ -143,6 +143,72 @@ pub fn of_task(
         &[(&task.to_string()).into(), (&account.to_string()).into()],
         clip,
     )
+}
+
+/// What a recording is called by.
+#[derive(Debug, Clone)]
+pub struct Named {
+    pub title: String,
+    /// Of a stem.
+    pub target: Option<StemTarget>,
+    /// The title of the clip that a stem is separated from.
+    pub song: Option<String>,
+}
+
+/// What the clip with this recording is called.
+pub fn named(conn: &mut Conn<'_>, recording: AssetId) -> Result<Option<Named>, StoreError> {
+    conn.one(
+        "SELECT c.title, c.target, s.title FROM clips c LEFT JOIN clips s ON s.id = c.source_id WHERE c.audio = ?1 LIMIT 1",
+        &[(&recording.to_string()).into()],
+        |row| {
+            let target = row.text_or_null(1)?;
+            Ok(Named {
+                title: row.text(0)?,
+                target: target.map(|_| row.json(1, "clips.target")).transpose()?,
+                song: row.text_or_null(2)?,
+            })
+        },
+    )
+}
+
+/// The newest task that separated this clip, and of which a stem is left.
+pub fn newest_separation(
+    conn: &mut Conn<'_>,
+    source: ClipId,
+    account: AccountId,
+) -> Result<Option<TaskId>, StoreError> {
+    let newest = conn.one(
+        "SELECT MAX(COALESCE(task_id, past_task_id)) FROM clips
+         WHERE source_id = ?1 AND account_id = ?2 AND target IS NOT NULL AND audio IS NOT NULL AND is_trashed = 0",
+        &[(&source.to_string()).into(), (&account.to_string()).into()],
+        |row| row.parse_or_null(0, "clips.task_id"),
+    )?;
+    Ok(newest.flatten())
+}
+
+/// The complete stems that this task separated from a clip, by position.
+pub fn stems_of(
+    conn: &mut Conn<'_>,
+    source: ClipId,
+    account: AccountId,
+    task: TaskId,
+) -> Result<Vec<Clip>, StoreError> {
+    let mut stems = conn.all(
+        "SELECT position, id FROM clips WHERE source_id = ?1 AND account_id = ?2 AND target IS NOT NULL
+         AND audio IS NOT NULL AND is_trashed = 0 AND COALESCE(task_id, past_task_id) = ?3",
+        &[
+            (&source.to_string()).into(),
+            (&account.to_string()).into(),
+            (&task.to_string()).into(),
+        ],
+        |row| Ok((row.int(0)?, row.parse::<ClipId>(1, "clips.id")?)),
+    )?;
+    stems.sort_unstable();
+    let mut found = Vec::with_capacity(stems.len());
+    for (_, id) in stems {
+        found.extend(by_id(conn, id, account)?);
+    }
+    Ok(found)
 }
 
 /// A page of the account's clips: either the trashed ones or the others.

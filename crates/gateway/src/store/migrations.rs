@@ -128,6 +128,12 @@ pub const ALL: &[Migration] = &[
         only_adds: true,
         samples: include_str!("../../migrations/samples/0018.sql"),
     },
+    Migration {
+        version: 19,
+        sql: include_str!("../../migrations/0019_sums_and_names.sql"),
+        only_adds: true,
+        samples: include_str!("../../migrations/samples/0019.sql"),
+    },
 ];
 
 /// Whether no migration is needed: the database has them all, or newer ones that this program can

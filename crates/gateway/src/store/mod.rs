@@ -9,6 +9,8 @@ pub mod assets;
 pub mod audit;
 pub mod clips;
 mod conn;
+pub mod feed;
+pub mod hours;
 pub mod intents;
 pub mod keys;
 pub mod ledger;

@@ -4,6 +4,7 @@
 //! alike two are, the caller decides.
 
 use crate::clock::Timestamp;
+use crate::ids::AssetId;
 use crate::model::provenance::{Likeness, Print};
 use crate::store::{Conn, Row, StoreError};
 
@@ -36,13 +37,40 @@ pub fn insert(conn: &mut Conn<'_>, print: &Print) -> Result<(), StoreError> {
             print.created_at.micros().into(),
         ],
     )?;
-    for part in &print.likeness.keys {
+    insert_keys(conn, &id, &print.likeness.keys)
+}
+
+fn insert_keys(conn: &mut Conn<'_>, id: &String, keys: &[i64]) -> Result<(), StoreError> {
+    for part in keys {
         conn.execute(
             "INSERT INTO print_keys (part, print_id) VALUES (?1, ?2)",
-            &[(*part).into(), (&id).into()],
+            &[(*part).into(), id.into()],
         )?;
     }
     Ok(())
+}
+
+/// The latest films that nobody has looked at.
+pub fn unseen(conn: &mut Conn<'_>, most: u32) -> Result<Vec<Print>, StoreError> {
+    conn.all(
+        select!("WHERE kind = 'video' AND video IS NULL ORDER BY id DESC LIMIT ?1"),
+        &[i64::from(most).into()],
+        print,
+    )
+}
+
+/// Writes what a film is known by, which may be nothing; false if somebody did before.
+pub fn set_seen(conn: &mut Conn<'_>, id: AssetId, likeness: &Likeness) -> Result<bool, StoreError> {
+    let id = id.to_string();
+    let video = likeness.video.clone().unwrap_or_default();
+    let written = conn.execute(
+        "UPDATE prints SET video = ?2, sound = ?3 WHERE id = ?1 AND kind = 'video' AND video IS NULL",
+        &[(&id).into(), (&video).into(), likeness.sound.as_ref().into()],
+    )?;
+    if written == 1 {
+        insert_keys(conn, &id, &likeness.keys)?;
+    }
+    Ok(written == 1)
 }
 
 /// The latest results with this digest.
@@ -88,7 +116,7 @@ fn print(row: &Row<'_>) -> Result<Print, StoreError> {
         sha256: row.text(6)?,
         watermark: row.int_or_null(7)?.map(i64::cast_unsigned),
         likeness: Likeness {
-            video: row.text_or_null(8)?,
+            video: row.text_or_null(8)?.filter(|text| !text.is_empty()),
             sound: row.text_or_null(9)?,
             keys: Vec::new(),
         },

@@ -7,7 +7,8 @@ use serde_json::Value;
 use crate::clock::Timestamp;
 use crate::ids::{SubmissionId, TaskId};
 use crate::model::submission::{
-    Submission, SubmissionEnd, SubmissionFilter, SubmissionRecord, SubmissionState, ToldCost,
+    Closed, Submission, SubmissionEnd, SubmissionFilter, SubmissionRecord, SubmissionState,
+    ToldCost,
 };
 use crate::store::conn::to_json;
 use crate::store::tasks::Page;
@@ -71,8 +72,8 @@ pub fn accept(
     Ok(changed == 1)
 }
 
-/// Closes a submission at `now`; `error` is its class and message. Returns false if it was no longer
-/// in the state `from`.
+/// Closes a submission at `now`; `error` is its class and message. Nothing if it was no longer in the
+/// state `from`.
 pub fn close(
     conn: &mut Conn<'_>,
     id: SubmissionId,
@@ -80,11 +81,12 @@ pub fn close(
     state: SubmissionState,
     error: Option<(&str, &str)>,
     now: Timestamp,
-) -> Result<bool, StoreError> {
-    let changed = conn.execute(
+) -> Result<Option<Closed>, StoreError> {
+    conn.one(
         "UPDATE submissions SET state = ?3, error_class = ?4, error_message = ?5, follower = NULL, stray = 0, ended_at = ?6,
                 answered_at = CASE ?3 WHEN 'unclear' THEN answered_at ELSE COALESCE(answered_at, ?6) END
-         WHERE id = ?1 AND state = ?2",
+         WHERE id = ?1 AND state = ?2
+         RETURNING task_id, provider, route_model, cost_millionths, cost_unit",
         &[
             (&id.to_string()).into(),
             from.name().into(),
@@ -93,8 +95,16 @@ pub fn close(
             error.map(|error| error.1).into(),
             now.micros().into(),
         ],
-    )?;
-    Ok(changed == 1)
+        |row| {
+            Ok(Closed {
+                task: row.parse(0, "submissions.task_id")?,
+                state,
+                provider: row.text(1)?,
+                route_model: row.text(2)?,
+                told: row.int_or_null(3)?.zip(row.text_or_null(4)?),
+            })
+        },
+    )
 }
 
 /// Records the cost that the provider reports for its job.

@@ -32,6 +32,7 @@ pub use claims::{
     any_due, any_due_after, claim, claim_upstream, count_waiting, held_by, lock_held, models_due,
     models_waiting, pull_near, release, set_deaths, waiting,
 };
+pub(in crate::store) use list::first_id;
 pub(in crate::store) use list::remove_words;
 pub use list::{Filter, Page, cut_one_more, keep_missing_words, page};
 

@@ -6,7 +6,7 @@ use crate::ids::{AccountId, KeyId};
 use crate::model::money::Micros;
 use crate::model::task::TaskState;
 use crate::store::ledger::{Change, Of};
-use crate::store::{Conn, StoreError, Value};
+use crate::store::{Conn, StoreError, Value, hours};
 
 /// Microseconds per day.
 pub const DAY: i64 = 86_400_000_000;
@@ -86,7 +86,7 @@ pub(super) fn spent_since(
     Ok(Micros::new(spent.unwrap_or(0)))
 }
 
-/// Adds a change to its day's sums.
+/// Adds a change to its day's sums and, of a task, to its hour's.
 pub(super) fn add(
     conn: &mut Conn<'_>,
     of: Of<'_>,
@@ -118,7 +118,10 @@ pub(super) fn add(
             ended(TaskState::Cancelled),
         ],
     )?;
-    Ok(())
+    match of.task {
+        Some(task) => hours::add(conn, task, change, now),
+        None => Ok(()),
+    }
 }
 
 /// Days since the epoch, in UTC.

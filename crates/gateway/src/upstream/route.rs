@@ -48,6 +48,7 @@ mod tests {
             names: providers::ModelNames::ANY,
             weight,
             price: None,
+            cost: None,
             limits: Limits::Music(MusicLimits {
                 stems: None,
                 tasks: Vec::new(),

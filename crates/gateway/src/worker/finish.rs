@@ -7,7 +7,7 @@ use providers::Cost;
 
 use crate::app::App;
 use crate::clock::Timestamp;
-use crate::domain::{assets, endings, ledger};
+use crate::domain::{assets, costs, endings, ledger};
 use crate::error::{Error, ErrorCode};
 use crate::ids::{ClipId, SubmissionId};
 use crate::model::catalog::EMBEDDED;
@@ -16,7 +16,7 @@ use crate::model::money::{Micros, Money};
 use crate::model::music::{Clip, ClipMedia, ClipUpstream};
 use crate::model::price::{Bill, Quantity};
 use crate::model::provenance::{Print, Provenance};
-use crate::model::submission::SubmissionState;
+use crate::model::submission::{Closed, SubmissionState};
 use crate::model::task::{Output, Payload, Task, TaskFailure, TaskState};
 use crate::store::tasks::Ending;
 use crate::store::{self, Conn, StoreError};
@@ -105,18 +105,32 @@ pub(super) struct Closing {
 }
 
 impl Closing {
-    /// Returns false if somebody else has closed it.
-    fn write(&self, conn: &mut Conn<'_>, now: Timestamp) -> Result<bool, StoreError> {
+    /// Nothing if somebody else has closed it.
+    fn write(&self, conn: &mut Conn<'_>, now: Timestamp) -> Result<Option<Closed>, StoreError> {
         let error = self.error.as_ref();
         let error = error.map(|(class, message)| (*class, message.as_str()));
         let closed = store::submissions::close(conn, self.id, self.from, self.state, error, now)?;
-        if let Some(cost) = self.cost.as_ref().filter(|_| closed) {
+        if let Some(cost) = self.cost.as_ref().filter(|_| closed.is_some()) {
             store::submissions::set_cost(conn, self.id, **cost)?;
         }
-        if closed && self.look_again.is_some() {
+        if closed.is_some() && self.look_again.is_some() {
             store::submissions::look_again(conn, self.id, self.look_again)?;
         }
         Ok(closed)
+    }
+
+    /// Notes what the job cost, once the task's own money has moved.
+    fn note_cost(
+        &self,
+        conn: &mut Conn<'_>,
+        task: &Task,
+        closed: Closed,
+        made: Option<&Made>,
+        now: Timestamp,
+    ) -> Result<(), Error> {
+        let cost = self.cost.as_ref().map(|cost| **cost);
+        let made = made.map(|made| paid_for(task, made.quantity));
+        costs::job_is_over(conn, task, closed, cost, made, now)
     }
 }
 
@@ -248,10 +262,11 @@ async fn end(
                 if let Some(made) = &made {
                     keep(conn, made)?;
                 }
-                match &closing {
-                    Some(closing) if !closing.write(conn, now)? => Err(NotEnded::Moved),
-                    _ => Ok(()),
-                }
+                let Some(closing) = &closing else {
+                    return Ok(());
+                };
+                let closed = closing.write(conn, now)?.ok_or(NotEnded::Moved)?;
+                Ok(closing.note_cost(conn, task, closed, made.as_ref(), now)?)
             };
             if endings::end(conn, &parts, task, Some(&by), &ending, now, rest)? {
                 return Ok(true);
@@ -298,10 +313,15 @@ fn ended_before(
     let Some(over) = over.filter(|task| task.state.is_terminal()) else {
         return Ok(false);
     };
-    let closed = closing.map_or(Ok(false), |closing| closing.write(conn, now))?;
-    if closed && over.money == Money::Held {
-        // It was cancelled, and what was made anyway is charged.
-        ledger::close(conn, &over, ending.bill.as_ref(), now)?;
+    let Some(closing) = closing else {
+        return Ok(false);
+    };
+    if let Some(closed) = closing.write(conn, now)? {
+        if over.money == Money::Held {
+            // It was cancelled, and what was made anyway is charged.
+            ledger::close(conn, &over, ending.bill.as_ref(), now)?;
+        }
+        closing.note_cost(conn, task, closed, made, now)?;
     }
     Ok(false)
 }

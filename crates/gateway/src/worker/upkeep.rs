@@ -11,6 +11,7 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use crate::app::App;
+use crate::domain::provenance::glances;
 use crate::domain::{agreement, idempotency, keys, ledger, readiness, routes, tasks, webhooks};
 use crate::error::Error;
 use crate::store::upkeep::Turn;
@@ -54,10 +55,12 @@ enum Chore {
     Webhooks,
     /// Words of tasks that an older version accepted.
     Words,
+    /// Films of providers that nobody has looked at.
+    Films,
 }
 
 impl Chore {
-    const ALL: [Self; 9] = [
+    const ALL: [Self; 10] = [
         Self::Media,
         Self::Orphans,
         Self::Ledger,
@@ -67,6 +70,7 @@ impl Chore {
         Self::Records,
         Self::Webhooks,
         Self::Words,
+        Self::Films,
     ];
 
     const fn name(self) -> &'static str {
@@ -80,6 +84,7 @@ impl Chore {
             Self::Records => "records",
             Self::Webhooks => "webhooks",
             Self::Words => "words",
+            Self::Films => "films",
         }
     }
 
@@ -92,6 +97,7 @@ impl Chore {
             Self::Unclear => Duration::from_secs(15),
             Self::Intents | Self::Webhooks => Duration::from_mins(5),
             Self::Words => LOOK,
+            Self::Films => Duration::from_secs(2),
             Self::Records => {
                 let ttl = app.config.record_ttl.unwrap_or(LOOK);
                 (ttl / 2).clamp(Duration::from_secs(1), LOOK)
@@ -110,6 +116,7 @@ impl Chore {
             Self::Records => tasks::remove_past(app).await,
             Self::Webhooks => webhooks::log::forget_old(app).await,
             Self::Words => tasks::keep_missing_words(app).await,
+            Self::Films => glances::look_at_films(app).await,
         }
     }
 }
@@ -179,6 +186,10 @@ async fn compare_settings(app: &App) {
 
 /// Does this kind of upkeep if it is due and nobody else does it.
 async fn look(app: &App, kind: Chore) {
+    // It is looked at often: taking a turn is a write, and mostly there is nothing to do.
+    if matches!(kind, Chore::Films) && !glances::is_any_unseen(app).await {
+        return;
+    }
     let every = kind.every(app);
     let lease = LEASE.min(every / 2);
     let taken = app

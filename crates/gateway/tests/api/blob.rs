@@ -6,6 +6,7 @@ use bytes::Bytes;
 use futures_util::TryStreamExt as _;
 use mediagate::blob::{BlobError, Blobs};
 use mediagate::clock::{Clock, Timestamp};
+use mediagate::config::Encryption;
 use mediagate::ids::AssetId;
 use mediagate::model::media::MediaType;
 use simulator::{Cut, Link, Network};
@@ -13,6 +14,8 @@ use simulator::{Cut, Link, Network};
 use crate::support::bucket::TestBucket;
 use crate::support::client::install_tls;
 
+/// From this size files are stored in parts.
+const PART: usize = 8 * 1024 * 1024;
 const MINUTE: Duration = Duration::from_mins(1);
 
 /// A file of this length in which every part is another.
@@ -50,7 +53,6 @@ async fn keeps_its_promises(blobs: &Blobs) {
     assert_eq!(blobs.get(id, MediaType::Png).await.unwrap(), "abc");
 
     // Below, at and above what is stored in parts.
-    const PART: usize = 8 * 1024 * 1024;
     for length in [PART - 1, PART, 2 * PART + 12_345] {
         let (long, film_id) = (film(length), AssetId::new());
         blobs
@@ -233,4 +235,29 @@ async fn a_bucket_that_is_away_says_so_and_is_not_asked_by_everybody() {
         .await;
     let told = put.unwrap_err().to_string();
     assert!(told.contains("403") && !told.contains("AKID"), "{told}");
+}
+
+#[tokio::test]
+async fn encryption_is_asked_for_with_each_file() {
+    install_tls();
+    let bucket = TestBucket::start().await;
+    for (way, key, header) in [
+        (Encryption::S3, None, "AES256"),
+        (Encryption::Kms, Some("films"), "aws:kms"),
+    ] {
+        let blobs = bucket.blobs_with(|media| {
+            media.sse = Some(way);
+            media.kms_key = key.map(Into::into);
+        });
+        for (length, method) in [(10, "PUT"), (PART, "POST")] {
+            let asked = format!("{method} {header}");
+            // The store of the tests may refuse what it does not do.
+            drop(
+                blobs
+                    .put(AssetId::new(), MediaType::Mp4, film(length))
+                    .await,
+            );
+            assert!(bucket.asked(&asked) > 0, "{asked}");
+        }
+    }
 }

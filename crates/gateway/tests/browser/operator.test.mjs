@@ -98,11 +98,32 @@ test("a provider that refuses is named, paused and resumed", () => visit("provid
   await page.locator("tbody tr", { hasText: /pause/ }).first().waitFor();
 }));
 
+test("what the work brought in and what providers were paid is told for every account", () => visit("margin", async (page) => {
+  const { id } = await program.call("POST", "/v1/videos", { model: "veo", prompt: "A fair price", seconds: "4" });
+  const task = id.replace("video_", "").replace(/(.{8})(.{4})(.{4})(.{4})(.{12})/, "$1-$2-$3-$4-$5");
+  let record;
+  do record = await program.call("GET", `/v1/tasks/${task}?wait=60`); while (["queued", "running"].includes(record.status));
+  const { total } = await program.call("GET", "/v1/admin/usage");
+  assert.ok(Number(total.provider_cost_usd) >= 1, JSON.stringify(total));
+  await page.goto("/console/spend?by=provider");
+  const sum = page.getByRole("table", { name: "Sums" }).locator("tbody tr", { hasText: "In all" });
+  await sum.getByText(`${Number(total.margin_usd).toFixed(2)} USD`).waitFor();
+  await page.getByLabel("Grouped by").selectOption("account");
+  await page.waitForURL(/by=account/);
+  await page.getByRole("table", { name: "Sums" }).locator("tbody tr", { hasText: "default" }).waitFor();
+  await assertAccessible(page);
+  await page.getByLabel("Of", { exact: true }).selectOption("own");
+  await page.waitForURL(/of=own/);
+  await page.getByRole("columnheader", { name: "Margin" }).waitFor({ state: "detached" });
+}));
+
 test("what happens is seen as it happens", () => visit("now", async (page) => {
   await page.goto("/console/now");
   await page.getByText("add up").waitFor();
   await program.call("POST", "/v1/videos", { model: "animatic-1", prompt: "A live wire", seconds: "1" });
   await page.getByRole("link", { name: "A live wire" }).waitFor();
+  await program.call("POST", "/v1/admin/accounts", { handle: "newcomers" });
+  await page.getByRole("table", { name: "Newest changes" }).getByText("newcomers").waitFor();
   await assertAccessible(page);
   await shoot(page, "console now live");
 }));

@@ -28,7 +28,7 @@ api_key  = "test"
 [models.veo]
 kind   = "video"
 price  = { unit = "second", usd = "0.40" }
-routes = [{ provider = "fal", model = "fal-ai/veo3.1" }, { provider = "acme", model = "sora-2" }]
+routes = [{ provider = "fal", model = "fal-ai/veo3.1", cost = { unit = "second", usd = "0.25" } }, { provider = "acme", model = "sora-2", cost = { unit = "second", usd = "0.30" } }]
 `);
   const program = { url: `http://127.0.0.1:${port}`, simulator: `http://127.0.0.1:${providers}`, key: "", process: undefined };
   const start = async () => {

@@ -74,9 +74,11 @@ fn variables_are_those_of_the_program() {
 }
 
 /// What the examples name as `env:NAME`.
-const SECRETS: [(&str, &str); 2] = [
+const SECRETS: [(&str, &str); 4] = [
     ("DATABASE_URL", "postgres://mediagate@127.0.0.1/mediagate"),
     ("FAL_KEY", "not-a-key"),
+    ("S3_ACCESS_KEY", "not-a-key"),
+    ("S3_SECRET_KEY", "not-a-secret"),
 ];
 
 #[test]

@@ -233,7 +233,7 @@ fn sign_clip(
     // Of a stem the record tells what it carries, of others what came in.
     let told = match made {
         ClipMade::Edited(_) if how.is_some() => app.secrets.origin.tell(&clip.flac),
-        _ => came_in,
+        ClipMade::Edited(_) | ClipMade::Generated(_) | ClipMade::Uploaded(_) => came_in,
     };
     Ok((clip, told))
 }

@@ -1,4 +1,5 @@
 //! Provenance: what is made here is marked, and anybody's file can be checked for those marks.
 
 pub mod check;
+pub mod glances;
 pub mod mark;

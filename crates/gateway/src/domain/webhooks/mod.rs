@@ -10,7 +10,10 @@ pub mod keys;
 pub mod log;
 pub mod outcome;
 
+use serde_json::{Value, json};
+
 use crate::app::{App, Parts};
+use crate::domain::audit::By;
 use crate::domain::idempotency::Visit;
 use crate::error::{Error, ErrorCode};
 use crate::ids::{AccountId, EndpointId};
@@ -67,13 +70,14 @@ pub struct NewEndpoint {
 pub async fn create(
     app: &App,
     caller: &Caller,
+    by: By,
     visit: &Visit,
     new: NewEndpoint,
 ) -> Result<(Endpoint, Secret), Error> {
     let (endpoint, shown) = prepare(app, caller.account.id, new)?;
     let row = endpoint.clone();
     let made = visit.make(app, Made::Endpoint(endpoint.id), move |conn| {
-        insert(conn, &row)
+        insert(conn, &row, &by)
     });
     made.await?;
     tracing::info!(endpoint_id = %endpoint.id, "webhook endpoint registered");
@@ -84,11 +88,14 @@ pub async fn create(
 pub async fn create_for(
     app: &Parts,
     account: AccountId,
+    by: By,
     new: NewEndpoint,
 ) -> Result<(Endpoint, Secret), Error> {
     let (endpoint, shown) = prepare(app, account, new)?;
     let row = endpoint.clone();
-    let written = app.store.write_for(account, move |conn| insert(conn, &row));
+    let written = app
+        .store
+        .write_for(account, move |conn| insert(conn, &row, &by));
     written.await?;
     Ok((endpoint, shown))
 }
@@ -113,12 +120,32 @@ fn prepare(app: &Parts, account: AccountId, new: NewEndpoint) -> Result<(Endpoin
     Ok((endpoint, keys.shown(new.scheme)?))
 }
 
-fn insert(conn: &mut Conn<'_>, endpoint: &Endpoint) -> Result<(), Error> {
+fn insert(conn: &mut Conn<'_>, endpoint: &Endpoint, by: &By) -> Result<(), Error> {
     if endpoints::count(conn, endpoint.account)? >= MOST {
         let message = format!("An account has at most {MOST} webhook endpoints.");
         return Err(Error::plain(ErrorCode::LimitReached, message));
     }
-    Ok(endpoints::insert(conn, endpoint)?)
+    endpoints::insert(conn, endpoint)?;
+    let changed = (None, Some(told(endpoint)));
+    by.note(
+        conn,
+        "webhook.create",
+        &endpoint.id,
+        changed,
+        endpoint.created_at,
+    )
+}
+
+/// An endpoint as the audit log has it. Its address is told without a query, which may hold a secret.
+fn told(endpoint: &Endpoint) -> Value {
+    let events = endpoint.events.as_ref();
+    json!({
+        "url": endpoint.url.split(['?', '#']).next(),
+        "description": endpoint.description,
+        "events": events.map(|events| events.iter().map(|event| event.name()).collect::<Vec<_>>()),
+        "scheme": endpoint.scheme.name(),
+        "enabled": endpoint.enabled,
+    })
 }
 
 /// For an id that is malformed or not the account's.
@@ -163,6 +190,7 @@ pub async fn change(
     app: &Parts,
     account: AccountId,
     id: EndpointId,
+    by: By,
     change: Change,
 ) -> Result<Endpoint, Error> {
     if let Some(url) = &change.url {
@@ -173,7 +201,7 @@ pub async fn change(
         .store
         .write_for(account, move |conn| -> Result<Endpoint, Error> {
             let mut endpoint = endpoints::by_id(conn, id, account)?.ok_or_else(not_found)?;
-            let was_enabled = endpoint.enabled;
+            let (was_enabled, before) = (endpoint.enabled, told(&endpoint));
             endpoint.url = change.url.unwrap_or(endpoint.url);
             endpoint.description = change.description.unwrap_or(endpoint.description);
             endpoint.events = change.events.unwrap_or(endpoint.events);
@@ -185,13 +213,20 @@ pub async fn change(
             if was_enabled && !endpoint.enabled {
                 deliveries::hold(conn, id, now)?;
             }
+            let changed = (Some(before), Some(told(&endpoint)));
+            by.note(conn, "webhook.update", &id, changed, now)?;
             endpoints::by_id(conn, id, account)?.ok_or_else(not_found)
         });
     store::soon(written).await
 }
 
 /// Deletes an endpoint; what waits for it is given up. Returns what it was.
-pub async fn delete(app: &Parts, account: AccountId, id: EndpointId) -> Result<Endpoint, Error> {
+pub async fn delete(
+    app: &Parts,
+    account: AccountId,
+    id: EndpointId,
+    by: By,
+) -> Result<Endpoint, Error> {
     let now = app.clock.now();
     let written = app
         .store
@@ -199,6 +234,8 @@ pub async fn delete(app: &Parts, account: AccountId, id: EndpointId) -> Result<E
             let endpoint = endpoints::by_id(conn, id, account)?.ok_or_else(not_found)?;
             deliveries::give_up(conn, id, &endpoint.url, now)?;
             endpoints::delete(conn, id)?;
+            let changed = (Some(told(&endpoint)), None);
+            by.note(conn, "webhook.delete", &id, changed, now)?;
             Ok(endpoint)
         });
     store::soon(written).await
@@ -209,6 +246,7 @@ pub async fn rotate(
     app: &App,
     account: AccountId,
     id: EndpointId,
+    by: By,
 ) -> Result<(Endpoint, Secret), Error> {
     let (now, parts) = (app.clock.now(), app.clone());
     let written = app
@@ -218,6 +256,7 @@ pub async fn rotate(
             let owner = owner_of(account, Some(id));
             let keys = Keys::open(&parts, &owner, &endpoint.secrets)?.rotated(now)?;
             endpoints::set_secrets(conn, id, &keys.close(&parts, &owner)?)?;
+            by.note(conn, "webhook.rotate", &id, (None, None), now)?;
             let shown = keys.shown(endpoint.scheme)?;
             Ok((endpoint, shown))
         });
@@ -253,13 +292,16 @@ pub async fn account_keys(app: &App, account: AccountId) -> Result<Keys, Error> 
 }
 
 /// Gives an account's callbacks a new secret.
-pub async fn rotate_account(app: &App, account: AccountId) -> Result<Keys, Error> {
+pub async fn rotate_account(app: &App, account: AccountId, by: By) -> Result<Keys, Error> {
     let (now, owner) = (app.clock.now(), owner_of(account, None));
     let keys = account_keys(app, account).await?.rotated(now)?;
     let sealed = keys.close(app, &owner)?;
-    let written = app.store.write_for(account, move |conn| {
-        endpoints::set_account_secrets(conn, account, &sealed)
-    });
+    let written = app
+        .store
+        .write_for(account, move |conn| -> Result<(), Error> {
+            endpoints::set_account_secrets(conn, account, &sealed)?;
+            by.note(conn, "webhook.rotate", &account, (None, None), now)
+        });
     store::soon(written).await?;
     Ok(keys)
 }

@@ -1,16 +1,15 @@
 //! `/v1/admin/audit`: who changed what.
 
-use axum::Json;
 use axum::extract::State;
 use axum::http::HeaderMap;
-use axum::response::{IntoResponse as _, Response};
+use axum::response::Response;
 
 use crate::app::App;
 use crate::domain::audit;
 use crate::error::Error;
 use crate::http::auth::{Admin, Allowed};
 use crate::http::page_params::{Query, csv_wanted, instant, page_of};
-use crate::http::usage::csv_file;
+use crate::http::usage::table;
 use crate::http::wire::admin::audit::{AuditObject, audit_csv};
 use crate::http::wire::list::List;
 use crate::store::audit::Filter;
@@ -46,9 +45,7 @@ pub(in crate::http) async fn list(
     })?;
     let (found, has_more) = audit::page(&app, filter, page.after, page.limit).await?;
     let found: Vec<_> = found.into_iter().map(AuditObject::new).collect();
-    if csv {
-        return csv_file("audit.csv", audit_csv(&found));
-    }
+    let csv = csv.then(|| ("audit.csv".to_owned(), audit_csv(&found)));
     let list = List::new(found, has_more, |it: &AuditObject| it.id.clone());
-    Ok(Json(list).into_response())
+    table(csv, list)
 }

@@ -3,7 +3,7 @@
 use axum::Json;
 use axum::extract::State;
 use axum::http::HeaderMap;
-use axum::response::{IntoResponse as _, Response};
+use axum::response::Response;
 
 use super::named;
 use super::write::Write;
@@ -15,7 +15,7 @@ use crate::http::auth::{Admin, Allowed};
 use crate::http::body::JsonBody;
 use crate::http::orders::admin::money::{AdjustmentRequest, read_adjustment};
 use crate::http::page_params::{Query, csv_wanted, page_of};
-use crate::http::usage::csv_file;
+use crate::http::usage::table;
 use crate::http::wire::admin::money::{AdjustmentObject, LedgerCheck, LedgerEntry, entries_csv};
 use crate::http::wire::list::List;
 use crate::model::money::Micros;
@@ -53,11 +53,9 @@ pub(in crate::http) async fn list(
         .iter()
         .map(|entry| LedgerEntry::new(entry, &handles))
         .collect();
-    if csv {
-        return csv_file("ledger.csv", entries_csv(&found));
-    }
+    let csv = csv.then(|| ("ledger.csv".to_owned(), entries_csv(&found)));
     let list = List::new(found, has_more, |it: &LedgerEntry| it.id.clone());
-    Ok(Json(list).into_response())
+    table(csv, list)
 }
 
 /// Check that all sums of the ledger add up; changes nothing.

@@ -6,11 +6,13 @@
 mod accounts;
 mod audit;
 mod config;
+mod events;
 mod keys;
 mod ledger;
 mod providers;
 mod submissions;
 mod tasks;
+mod usage;
 mod write;
 
 use utoipa_axum::router::OpenApiRouter;
@@ -39,6 +41,8 @@ pub(super) fn api() -> OpenApiRouter<App> {
         .routes(routes!(providers::pause))
         .routes(routes!(providers::resume))
         .routes(routes!(submissions::list))
+        .routes(routes!(usage::usage))
+        .routes(routes!(events::events))
         .routes(routes!(config::get))
         .routes(routes!(audit::list))
 }

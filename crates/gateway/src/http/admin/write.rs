@@ -17,7 +17,7 @@ use crate::domain::audit::By;
 use crate::domain::idempotency::{Found, Visit};
 use crate::domain::operator::{Operation, Tell};
 use crate::error::Error;
-use crate::http::auth::{Arrival, arrived, client_address};
+use crate::http::auth::{Arrival, Source, arrived};
 use crate::http::body::JsonBody;
 use crate::http::idempotency::{Answer, Asked, Fingerprint, Fresh, restore};
 use crate::ids::RequestId;
@@ -41,7 +41,8 @@ impl FromRequestParts<App> for Write {
     async fn from_request_parts(parts: &mut Parts, app: &App) -> Result<Self, Error> {
         let (caller, arrival) = arrived(parts, app, Scope::Admin).await?;
         let request_id = RequestId::from_request_parts(parts, app).await?;
-        let by = By::key(&caller.key, request_id.clone(), client_address(parts, app));
+        let source = Source::from_request_parts(parts, app).await?;
+        let by = source.by(&caller);
         Ok(Self {
             caller,
             arrival,

@@ -18,7 +18,7 @@ const MOST_DAYS: i64 = 400;
 /// Days if none are given.
 const USUAL_DAYS: i64 = 30;
 
-/// The days and groups of a query, and the format of the response.
+/// The days and groups of a query.
 pub struct UsageQuery {
     /// What to sum up.
     pub wanted: Wanted,
@@ -26,12 +26,10 @@ pub struct UsageQuery {
     pub from: Day,
     /// The last day.
     pub to: Day,
-    /// Whether the query itself asks for CSV or JSON.
-    pub csv: Option<bool>,
 }
 
-/// `now` is today.
-pub fn read(query: &Fields<'_>, account: AccountId, now: Timestamp) -> UsageQuery {
+/// The first and the last day; `now` is today.
+pub fn days(query: &Fields<'_>, now: Timestamp) -> (Day, Day) {
     let today = day_of(now);
     let to = date(query, "to");
     let from = date(query, "from");
@@ -43,16 +41,14 @@ pub fn read(query: &Fields<'_>, account: AccountId, now: Timestamp) -> UsageQuer
         let message = format!("Must be at most {MOST_DAYS} days up to `to`.");
         query.fault("from", ErrorCode::InvalidValue, message);
     }
-    let groups = groups(query);
+    (first, last)
+}
+
+/// `now` is today.
+pub fn read(query: &Fields<'_>, account: AccountId, now: Timestamp) -> UsageQuery {
+    let (first, last) = days(query, now);
+    let groups = groups(query, &["day", "model", "key"], &["day", "model", "key"]);
     let is_in = |name: &str| groups.iter().any(|group| group == name);
-    let csv = query.filled_string("format", 10);
-    if csv
-        .as_ref()
-        .is_some_and(|word| !["csv", "json"].contains(&word.as_str()))
-    {
-        let message = "Must be \"json\" or \"csv\".";
-        query.fault("format", ErrorCode::InvalidValue, message);
-    }
     UsageQuery {
         wanted: Wanted {
             filter: Filter {
@@ -68,7 +64,6 @@ pub fn read(query: &Fields<'_>, account: AccountId, now: Timestamp) -> UsageQuer
         },
         from: first,
         to: last,
-        csv: csv.map(|word| word == "csv"),
     }
 }
 
@@ -83,14 +78,14 @@ fn date(query: &Fields<'_>, name: &str) -> Option<Day> {
     day
 }
 
-fn groups(query: &Fields<'_>) -> Vec<String> {
-    let known = ["day", "model", "key"];
-    let Some(text) = query.filled_string("group_by", 40) else {
-        return known.map(str::to_owned).to_vec();
+/// What to group by: any of `known`, or `usual`.
+pub fn groups(query: &Fields<'_>, known: &[&str], usual: &[&str]) -> Vec<String> {
+    let Some(text) = query.filled_string("group_by", 100) else {
+        return usual.iter().map(|word| (*word).to_owned()).collect();
     };
     let groups: Vec<String> = text.split(',').map(|word| word.trim().to_owned()).collect();
     if groups.iter().any(|group| !known.contains(&group.as_str())) {
-        let message = "Must be any of day, model and key, separated by commas.";
+        let message = format!("Must be any of {}, separated by commas.", known.join(", "));
         query.fault("group_by", ErrorCode::InvalidValue, message);
     }
     groups

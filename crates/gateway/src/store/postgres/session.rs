@@ -177,9 +177,15 @@ impl Session {
     }
 
     /// Begins a read-only transaction with this time limit.
+    ///
+    /// Lists are planned for their own values: a plan for any value knows neither how many rows an
+    /// optional condition leaves nor how many an account has. By the default cost of a random read
+    /// an idle account's page would be looked for among everybody's newest tasks, all of them; and
+    /// compiling a statement takes longer than any of them runs.
     pub(super) fn begin_reading(&mut self, limit: Duration) {
         self.send_ahead(&format!(
-            "BEGIN READ ONLY; SET LOCAL statement_timeout = {}; SET LOCAL idle_in_transaction_session_timeout = {IDLE_MS};",
+            "BEGIN READ ONLY; SET LOCAL statement_timeout = {}; SET LOCAL idle_in_transaction_session_timeout = {IDLE_MS}; \
+             SET LOCAL plan_cache_mode = force_custom_plan; SET LOCAL random_page_cost = 1.1; SET LOCAL jit = off;",
             limit.as_millis()
         ));
     }

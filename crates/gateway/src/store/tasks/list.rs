@@ -67,7 +67,8 @@ pub fn cut_one_more<T>(rows: &mut Vec<T>, limit: u32) -> bool {
     has_more
 }
 
-/// A term that the task must have, if it is given.
+/// A term that the task must have, if it is given. Postgres may read all tasks with a term at once
+/// instead, which are many of a common one; not so of a subquery with an offset.
 macro_rules! term {
     ($number:literal) => {
         concat!(
@@ -75,7 +76,7 @@ macro_rules! term {
             $number,
             " AS BIGINT) IS NULL OR EXISTS (SELECT 1 FROM task_words o WHERE o.term = ?",
             $number,
-            " AND o.task_id = tasks.id))"
+            " AND o.task_id = tasks.id LIMIT 1 OFFSET 0))"
         )
     };
 }
@@ -86,27 +87,27 @@ macro_rules! term {
 macro_rules! list {
     ($way:expr, words) => {
         // A cross join keeps SQLite to this order of the tables.
-        list!($way, "task_words w CROSS JOIN tasks", "w.task_id", " AND w.term = ?13 AND tasks.id = w.task_id")
+        list!($way, "task_words w CROSS JOIN tasks", "w.task_id", " AND w.term = ?13 AND tasks.id = w.task_id", "")
     };
     ($way:expr, $narrowed:literal) => {
-        list!($way, "tasks", "id", $narrowed)
+        list!($way, "tasks", "id", $narrowed, term!("13"))
     };
-    ($way:expr, $from:literal, $id:literal, $narrowed:literal) => {
+    ($way:expr, $from:literal, $id:literal, $narrowed:literal, $first:expr) => {
         match $way {
-            Way::Up => list!(@ $from, $id, " > ?2 AND CAST(?3 AS TEXT) IS NOT NULL", $narrowed, ""),
-            Way::UpTo => list!(@ $from, $id, concat!(" > ?2 AND ", $id, " < ?3"), $narrowed, ""),
-            Way::Down => list!(@ $from, $id, " < ?3 AND CAST(?2 AS TEXT) IS NOT NULL", $narrowed, " DESC"),
-            Way::DownTo => list!(@ $from, $id, concat!(" < ?3 AND ", $id, " > ?2"), $narrowed, " DESC"),
+            Way::Up => list!(@ $from, $id, " > ?2 AND CAST(?3 AS TEXT) IS NOT NULL", $narrowed, "", $first),
+            Way::UpTo => list!(@ $from, $id, concat!(" > ?2 AND ", $id, " < ?3"), $narrowed, "", $first),
+            Way::Down => list!(@ $from, $id, " < ?3 AND CAST(?2 AS TEXT) IS NOT NULL", $narrowed, " DESC", $first),
+            Way::DownTo => list!(@ $from, $id, concat!(" < ?3 AND ", $id, " > ?2"), $narrowed, " DESC", $first),
         }
     };
-    (@ $from:literal, $id:literal, $within:expr, $narrowed:literal, $direction:literal) => {
+    (@ $from:literal, $id:literal, $within:expr, $narrowed:literal, $direction:literal, $first:expr) => {
         concat!(
             "SELECT ", columns!(), " FROM ", $from, " WHERE account_id = ?1 AND ", $id, $within, $narrowed,
             " AND (CAST(?5 AS TEXT) IS NULL OR kind = ?5) AND (CAST(?6 AS TEXT) IS NULL OR state = ?6)
              AND (CAST(?7 AS TEXT) IS NULL OR model = ?7) AND (CAST(?8 AS TEXT) IS NULL OR key_id = ?8)
              AND (CAST(?9 AS TEXT) IS NULL OR error_code = ?9) AND created_at >= ?10 AND created_at < ?11
              AND (CAST(?12 AS BIGINT) = 0 OR deleted_at IS NULL)",
-            term!("13"), term!("14"), term!("15"), term!("16"), term!("17"), term!("18"), term!("19"), term!("20"),
+            $first, term!("14"), term!("15"), term!("16"), term!("17"), term!("18"), term!("19"), term!("20"),
             " ORDER BY ", $id, $direction, " LIMIT ?4"
         )
     };
@@ -237,7 +238,7 @@ impl Bounds {
 }
 
 /// Sorts before the ids that are made at this time or later.
-fn first_id(time: Timestamp) -> String {
+pub(in crate::store) fn first_id(time: Timestamp) -> String {
     let milliseconds = u64::try_from(time.micros() / 1000).unwrap_or(0);
     let digits = format!("{:012x}", milliseconds.min(0xffff_ffff_ffff));
     let (high, low) = digits.split_at(8);

@@ -204,7 +204,8 @@ impl Job<'_> {
                 }
                 let why = Some((class, message.as_str()));
                 let (from, to) = (SubmissionState::Intended, SubmissionState::Refused);
-                Ok(store::submissions::close(conn, id, from, to, why, at)?)
+                let closed = store::submissions::close(conn, id, from, to, why, at)?;
+                Ok(closed.is_some())
             })
             .await
     }

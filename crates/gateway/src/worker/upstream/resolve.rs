@@ -148,7 +148,8 @@ impl Job<'_> {
             let (from, to) = (SubmissionState::Intended, SubmissionState::Refused);
             store::submissions::close(conn, id, from, to, why, now)
         });
-        if written.await.map_err(|error| inside(&error.into()))? {
+        let closed = written.await.map_err(|error| inside(&error.into()))?;
+        if closed.is_some() {
             return Ok(Attempt::Passed(Passed::No(error)));
         }
         Err((Outcome::Stopped, None))

@@ -3,7 +3,6 @@
 
 use std::sync::Arc;
 
-use bytes::Bytes;
 use providers::driver::{DownloadError, Downloaded, may_come_back};
 use providers::{Output as Piece, Source, StemTarget, What};
 use stems::DecodeLimits;
@@ -13,16 +12,14 @@ use super::links;
 use crate::app::App;
 use crate::clock::Timestamp;
 use crate::config::providers::Results;
-use crate::domain::assets::{self, Lifetime};
-use crate::domain::provenance::check;
+use crate::domain::assets::{self};
 use crate::domain::provenance::mark::{self, ClipMade, Facts, MarkError};
 use crate::domain::songs;
 use crate::engines::clip::{self, KeepError, MadeClip, Picture};
-use crate::engines::look::Looked;
-use crate::engines::{Watch, child, film};
+use crate::engines::film;
 use crate::error::Error;
 use crate::ids::ClipId;
-use crate::model::media::{Asset, MediaType};
+use crate::model::media::MediaType;
 use crate::model::music::ClipUpstream;
 use crate::model::price::Quantity;
 use crate::model::provenance::{Likeness, PrintKind};
@@ -83,9 +80,6 @@ pub(super) async fn keep(
     })
 }
 
-/// Memory of a child that looks at a film: some frames of 4K.
-const LOOKING_BYTES: u64 = 128 << 20;
-
 /// A file on its way into the store.
 struct Fetched {
     path: Arc<tempfile::TempPath>,
@@ -134,17 +128,13 @@ async fn video(app: &App, task: &Task, taken: &Taken, pieces: Vec<Piece>) -> Res
         return Ok(linked(job, url));
     }
     let fetched = fetch(app, taken, &piece.source).await?;
-    let path = fetched.path.to_path_buf();
-    let film = app
-        .compute(move || film::measure(&path))
-        .await?
-        .map_err(|why| Bad::Broken(why.into()))?;
-    let (likeness, poster) = glance(app, task, taken, &fetched).await?;
-    let (size, sha256) = (fetched.facts.size_bytes, fetched.facts.sha256.clone());
     let (parts, path) = (app.clone(), fetched.path.to_path_buf());
-    let provenance = app
-        .compute(move || parts.secrets.origin.tell(&path))
-        .await?;
+    let read = app.compute(move || {
+        let film = film::measure(&path)?;
+        Ok::<_, &str>((film, parts.secrets.origin.tell(&path)))
+    });
+    let (film, provenance) = read.await?.map_err(|why| Bad::Broken(why.into()))?;
+    let (size, sha256) = (fetched.facts.size_bytes, fetched.facts.sha256.clone());
     let video = patience::store(|| {
         let (media, sha256) = (MediaType::Mp4, sha256.clone());
         assets::keep_file(app, task.account, media, &fetched.path, size, sha256)
@@ -158,7 +148,8 @@ async fn video(app: &App, task: &Task, taken: &Taken, pieces: Vec<Piece>) -> Res
     };
     let output = Output::VideoV1(VideoOutput {
         video: video.id,
-        poster: poster.as_ref().map(|poster| poster.id),
+        // Drawn later, when nobody waits.
+        poster: None,
         sheet: None,
         width: film.width,
         height: film.height,
@@ -169,10 +160,10 @@ async fn video(app: &App, task: &Task, taken: &Taken, pieces: Vec<Piece>) -> Res
         direction: Vec::new(),
         provenance: Some(provenance),
     });
-    let print = mark::print_of_film(task, &video, false, None, likeness);
+    let print = mark::print_of_film(task, &video, false, None, Likeness::default());
     Ok(Made {
         prints: vec![print],
-        assets: [video].into_iter().chain(poster).collect(),
+        assets: vec![video],
         ..Made::new(output, quantity)
     })
 }
@@ -193,43 +184,6 @@ fn linked(job: &VideoJob, url: &str) -> Made {
         parts_asked: 1,
     };
     Made::new(output, quantity)
-}
-
-/// What the film is known by, and its poster, which is stored. Without them the video is as good, so
-/// nothing that is wrong with its frames is told to the caller.
-async fn glance(
-    app: &App,
-    task: &Task,
-    taken: &Taken,
-    fetched: &Fetched,
-) -> Result<(Likeness, Option<Asset>), Bad> {
-    let (place, path) = (check::place(app), fetched.path.clone());
-    let watch = Arc::new(Watch::default());
-    let _stopping = watch.stop_on_drop();
-    let look = move |_: &_| child::glance(&place, &path, &watch);
-    let seen = app.limits.room.work(LOOKING_BYTES, look).await?;
-    let (looked, poster) = seen.unwrap_or_else(|error| (Looked::nothing(error.to_string()), None));
-    if let Some(why) = looked.why {
-        tracing::info!(task_id = %task.id, %why, "the film's frames were not looked at");
-    }
-    let Some(poster) = poster else {
-        return Ok((looked.kept, None));
-    };
-    let title = task.id.video();
-    let facts = facts(app, task, taken, &title);
-    let poster = match mark::poster(app, facts, poster, fetched.path.clone()).await {
-        Ok(poster) => Bytes::from(poster),
-        Err(MarkError::NotSigned(why)) => {
-            tracing::warn!(task_id = %task.id, %why, "a poster cannot be signed and is left out");
-            return Ok((looked.kept, None));
-        }
-        Err(MarkError::Inside(error)) => return Err(error.into()),
-    };
-    let stored = assets::keep(app, task.account, MediaType::Jpeg, poster, Lifetime::Media);
-    let stored = stored
-        .await
-        .inspect_err(|error| tracing::warn!(inside = ?error.inside(), "a poster cannot be stored"));
-    Ok((looked.kept, stored.ok()))
 }
 
 /// Recordings of providers may be longer than those of callers.

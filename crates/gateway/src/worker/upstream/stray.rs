@@ -14,7 +14,7 @@ use tokio_util::task::TaskTracker;
 use tracing::Instrument as _;
 
 use crate::app::App;
-use crate::domain::ledger;
+use crate::domain::{costs, ledger};
 use crate::error::Error;
 use crate::model::money::Money;
 use crate::model::price::Bill;
@@ -222,16 +222,19 @@ async fn close(
         .store
         .write(move |conn| -> Result<bool, Error> {
             let why = Some(("cancelled", end.name()));
-            if !store::submissions::close(conn, id, from, state, why, now)? {
+            let Some(closed) = store::submissions::close(conn, id, from, state, why, now)? else {
                 return Ok(false);
-            }
+            };
             if let Some(cost) = cost {
                 store::submissions::set_cost(conn, id, cost)?;
             }
-            if task.money == Money::Held {
-                return ledger::close(conn, &task, bill.as_ref(), now);
-            }
-            Ok(false)
+            let is_held = task.money == Money::Held;
+            let is_closed = is_held && ledger::close(conn, &task, bill.as_ref(), now)?;
+            // Nobody fetched it: it is what was ordered.
+            let asked = task.tariff.as_ref().map(|tariff| tariff.asked);
+            let made = (end == End::Made).then(|| asked.unwrap_or_default());
+            costs::job_is_over(conn, &task, closed, cost, made, now)?;
+            Ok(is_closed)
         })
         .await?;
     metrics::counter!("mediagate_cancelled_jobs_total", "outcome" => end.name()).increment(1);

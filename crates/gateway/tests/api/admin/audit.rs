@@ -2,6 +2,9 @@
 
 use serde_json::json;
 
+use mediagate::domain::keys::NewKey;
+use reqwest::Method;
+
 use super::{operator, start};
 use crate::support::TestGateway;
 
@@ -79,4 +82,82 @@ async fn what_was_refused_is_not_in_it() {
         .await
         .refused(409, "handle_taken");
     assert_eq!(operator.get("/v1/admin/audit").await.ok()["data"], before);
+}
+
+#[tokio::test]
+async fn webhooks_and_cancellations_by_operators_are_in_it() {
+    for postgres in [false, true] {
+        let mut builder = TestGateway::builder().without_workers().allow_loopback();
+        if postgres {
+            builder = builder.on_postgres();
+        }
+        let gateway = builder.start().await;
+        let operator = operator(&gateway).await;
+        let caller = gateway.caller("owls", NewKey::default()).await;
+        let body = json!({"url": "http://127.0.0.1:9/hook?token=secret"});
+        let made = caller.post("/v1/webhooks", &body).await.ok();
+        let id = made["id"].as_str().unwrap();
+        let path = format!("/v1/webhooks/{id}");
+        let off = caller
+            .request(Method::PATCH, &path)
+            .json(&json!({"enabled": false}));
+        caller.send(off).await.ok();
+        caller
+            .post(&format!("{path}/rotate"), &json!({}))
+            .await
+            .ok();
+        caller.delete(&path).await.ok();
+        caller
+            .post("/v1/webhooks/secret/rotate", &json!({}))
+            .await
+            .ok();
+        let of_hook = operator
+            .get(&format!("/v1/admin/audit?target={id}"))
+            .await
+            .ok();
+        let entries: Vec<_> = of_hook["data"].as_array().unwrap().iter().rev().collect();
+        let actions: Vec<_> = entries.iter().map(|one| &one["action"]).collect();
+        assert_eq!(
+            actions,
+            [
+                "webhook.create",
+                "webhook.update",
+                "webhook.rotate",
+                "webhook.delete"
+            ]
+        );
+        assert_eq!(entries[0]["after"]["url"], "http://127.0.0.1:9/hook");
+        assert_eq!(
+            (
+                &entries[1]["before"]["enabled"],
+                &entries[1]["after"]["enabled"]
+            ),
+            (&json!(true), &json!(false))
+        );
+        assert_eq!(entries[0]["actor"]["kind"], "key");
+        let text = of_hook.to_string();
+        assert!(
+            !text.contains("secret") && !text.contains("whsec_"),
+            "{text}"
+        );
+        assert_eq!(super::audited(&operator, "webhook.rotate").await.len(), 2);
+
+        let order = crate::support::videos_order();
+        for by in [&operator, &caller] {
+            let made = by.post("/v1/videos", &order).await;
+            let task = made.header("x-task-id").unwrap().to_owned();
+            by.post(&format!("/v1/tasks/{task}/cancel"), &json!({}))
+                .await
+                .ok();
+        }
+        let cancelled = super::audited(&operator, "task.cancel").await;
+        assert_eq!(cancelled.len(), 1, "callers cancel what is theirs");
+        assert_eq!(
+            (
+                &cancelled[0]["before"]["status"],
+                &cancelled[0]["actor"]["name"]
+            ),
+            (&json!("queued"), &json!("operator"))
+        );
+    }
 }

@@ -185,3 +185,52 @@ async fn shells_complete_the_commands() {
     let unknown = output(program(&["completions", "cmd"])).await;
     assert_eq!(unknown.status.code(), Some(2));
 }
+
+#[tokio::test]
+async fn every_command_answers_as_json_if_it_is_asked_to() {
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path();
+    let schema = &json(folder, &["migrate"]).await["schema"];
+    assert!(schema.as_i64().unwrap() > 0, "{schema}");
+    assert_eq!(
+        json(folder, &["restored", "list"]).await,
+        Value::Array(vec![])
+    );
+    let models = json(folder, &["models", "list", "--provider", "fal"]).await;
+    let veo = models.as_array().unwrap().iter();
+    let veo: Vec<&Value> = veo.filter(|model| model["name"] == "veo-3.1").collect();
+    assert_eq!((veo.len(), &veo[0]["kind"]), (1, &Value::from("video")));
+    assert!(veo[0]["prices"][0]["usd"].is_string(), "{}", veo[0]);
+    let lines = json(folder, &["models", "add", "fal/veo-3.1"]).await;
+    assert_eq!(lines["models"]["veo-3.1"]["routes"][0]["provider"], "fal");
+    done(folder, &["keys", "create", "--name", "k"]).await;
+    let hook = json(folder, &["webhooks", "create", "https://example.com/hook"]).await;
+    assert!(
+        hook["secret"].as_str().unwrap().starts_with("whsec_"),
+        "{hook}"
+    );
+    let id = hook["id"].as_str().unwrap();
+    let off = json(folder, &["webhooks", "disable", id]).await;
+    assert_eq!(
+        (&off["enabled"], &off["secret"]),
+        (&Value::from(false), &Value::Null)
+    );
+    assert_eq!(
+        json(folder, &["webhooks", "enable", id]).await["enabled"],
+        true
+    );
+    let since = ["webhooks", "recover", id, "--since", "2026-01-02"];
+    assert_eq!(json(folder, &since).await["recovered"], 0);
+    let audit = json(folder, &["audit"]).await;
+    let actions: Vec<&Value> = audit
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|one| &one["action"])
+        .collect();
+    assert!(
+        actions.contains(&&Value::from("webhook.create"))
+            && actions.contains(&&Value::from("webhook.update")),
+        "{audit}"
+    );
+}

@@ -2,6 +2,7 @@
 
 mod audit;
 mod commands;
+mod events;
 mod keys;
 mod money;
 mod sessions;
@@ -130,6 +131,8 @@ async fn without_the_scope_nothing_is_seen_or_changed() {
         (Method::GET, "/v1/admin/audit".to_owned()),
         (Method::GET, "/v1/admin/submissions".to_owned()),
         (Method::GET, "/v1/admin/config".to_owned()),
+        (Method::GET, "/v1/admin/usage".to_owned()),
+        (Method::GET, "/v1/admin/events".to_owned()),
         (Method::GET, "/v1/admin/providers".to_owned()),
         (
             Method::POST,

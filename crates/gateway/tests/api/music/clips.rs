@@ -146,3 +146,84 @@ async fn another_account_never_learns_that_a_clip_is_there() {
     assert_eq!(gateway.get(&path).await.ok()["is_trashed"], false);
     gateway.stop().await;
 }
+
+#[tokio::test]
+async fn stems_are_taken_home_together_under_names_of_their_song() {
+    let gateway = TestGateway::start().await;
+    let song = gateway.upload("Für Elise / live").await;
+    let id = song["id"].as_str().unwrap();
+    let none = gateway
+        .get(&format!("/musicgen/clips/{id}/stems.zip"))
+        .await;
+    none.refused(409, "clip_not_ready");
+    let task = gateway.separate(id, "two").await;
+    let task = task["id"].as_str().unwrap();
+    gateway.finished(task).await;
+    let made = gateway.get(&format!("/musicgen/tasks/{task}")).await.ok();
+    let stems = made["clips"].as_array().unwrap();
+    let audio = async |clip: &Value| {
+        let address = clip["audio_url"].as_str().unwrap();
+        let request = gateway.without_key().request(reqwest::Method::GET, address);
+        gateway.send(request).await
+    };
+    let mut files = std::collections::BTreeMap::new();
+    for stem in stems {
+        let file = audio(stem).await;
+        let group = stem["metadata"]["stem_type_group_name"].as_str().unwrap();
+        let told = file.header("content-disposition").unwrap();
+        assert_eq!(
+            told,
+            format!(
+                "inline; filename=\"F_r Elise live - {group}.flac\"; filename*=UTF-8''F%C3%BCr%20Elise%20live%20%E2%80%93%20{group}.flac"
+            )
+        );
+        files.insert(
+            format!("Für Elise live – {group}.flac"),
+            file.bytes.to_vec(),
+        );
+    }
+    assert_eq!(files.len(), 2);
+    let whole = audio(&song).await;
+    let told = whole.header("content-disposition").unwrap();
+    assert!(
+        told.ends_with("UTF-8''F%C3%BCr%20Elise%20live.flac"),
+        "{told}"
+    );
+
+    // By the song, and by one of its stems.
+    for clip in [id, stems[1]["id"].as_str().unwrap()] {
+        let archive = gateway
+            .get(&format!("/musicgen/clips/{clip}/stems.zip"))
+            .await;
+        assert_eq!(archive.header("content-type"), Some("application/zip"));
+        let told = archive.header("content-disposition").unwrap();
+        assert!(
+            told.starts_with("attachment;") && told.ends_with("%20stems.zip"),
+            "{told}"
+        );
+        assert_eq!(
+            archive.header("content-length").unwrap(),
+            archive.bytes.len().to_string()
+        );
+        let mut found = std::collections::BTreeMap::new();
+        let reader = std::io::Cursor::new(archive.bytes.to_vec());
+        let mut read = zip::ZipArchive::new(reader).unwrap();
+        for at in 0..read.len() {
+            let mut file = read.by_index(at).unwrap();
+            let mut bytes = Vec::new();
+            // Checks the sum, too.
+            std::io::Read::read_to_end(&mut file, &mut bytes).unwrap();
+            found.insert(file.name().unwrap().into_owned(), bytes);
+        }
+        assert_eq!(
+            found.keys().collect::<Vec<_>>(),
+            files.keys().collect::<Vec<_>>()
+        );
+        assert!(found == files, "every file is whole");
+    }
+    let stranger = gateway.caller("foxes", NewKey::default()).await;
+    let others = stranger
+        .get(&format!("/musicgen/clips/{id}/stems.zip"))
+        .await;
+    others.refused(404, "clip_not_found");
+}

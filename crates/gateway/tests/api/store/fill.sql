@@ -67,6 +67,10 @@ SELECT account_id, finished_at / 86400000000, key_id, model, CAST(SUM(cost_micro
        SUM(CASE state WHEN 'cancelled' THEN 1 ELSE 0 END)
 FROM tasks WHERE finished_at IS NOT NULL GROUP BY account_id, finished_at / 86400000000, key_id, model;
 
+INSERT INTO hourly_sums (hour, account_id, key_id, model, provider, outcome, tasks, spent_micros)
+SELECT finished_at / 3600000000, account_id, key_id, model, provider, state, COUNT(*), CAST(SUM(cost_micros) AS BIGINT)
+FROM tasks WHERE finished_at IS NOT NULL GROUP BY finished_at / 3600000000, account_id, key_id, model, provider, state;
+
 UPDATE api_keys SET
     held_micros = (SELECT CAST(COALESCE(SUM(reserved_micros), 0) AS BIGINT) FROM tasks WHERE account_id = api_keys.account_id AND key_id = api_keys.id AND money = 'held'),
     open_tasks = (SELECT COUNT(*) FROM tasks WHERE key_id = api_keys.id AND state IN ('queued', 'running')),

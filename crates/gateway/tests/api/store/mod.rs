@@ -132,6 +132,7 @@ fn task(owner: (AccountId, KeyId), created_at: Timestamp) -> Task {
                 per_unit: Micros::new(100_000),
             }),
             routes: Vec::new(),
+            costs: Vec::new(),
             asked: Quantity {
                 milliseconds: 1000,
                 pixels: 480 * 480,

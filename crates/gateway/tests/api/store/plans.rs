@@ -6,18 +6,20 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use mediagate::clock::Timestamp;
 use mediagate::error::ErrorCode;
-use mediagate::ids::{AccountId, AuditId, ClipId, IntentId, KeyId};
+use mediagate::ids::{AccountId, AssetId, AuditId, ClipId, IntentId, KeyId};
 use mediagate::model::account::BudgetPeriod;
 use mediagate::model::audit::{Actor, ActorKind, AuditEntry};
+use mediagate::model::money::Micros;
 use mediagate::model::route::{RouteError, RouteNote};
-use mediagate::model::submission::SubmissionFilter;
-use mediagate::model::task::{Kind, TaskState};
+use mediagate::model::submission::{JobCost, SubmissionFilter};
+use mediagate::model::task::{Kind, Task, TaskState};
 use mediagate::store::record::{self, Given, Record};
 use mediagate::store::tasks::Page;
 use mediagate::store::{
-    Conn, Migrate, Options, Store, StoreError, accounts, assets, audit, clips, intents, ledger,
-    restored, routes, sessions, submissions, tasks, workers,
+    Conn, Migrate, Options, Store, StoreError, accounts, assets, audit, clips, feed, hours,
+    intents, ledger, restored, routes, sessions, submissions, tasks, workers,
 };
 use providers::Handle;
 use serde_json::Value;
@@ -26,7 +28,8 @@ use super::at;
 use super::scale::{fill, fill_postgres};
 
 /// Tables whose size is that of the business.
-const GROWING: [&str; 18] = [
+const GROWING: [&str; 19] = [
+    "hourly_sums",
     "audit",
     "prints",
     "print_keys",
@@ -262,6 +265,55 @@ fn the_operators(conn: &mut Conn<'_>, account: AccountId, key: KeyId) -> Result<
     Ok(())
 }
 
+/// What an operator sums up and follows.
+fn of_all(conn: &mut Conn<'_>, account: AccountId, task: &Task) -> Result<(), StoreError> {
+    let at_hour = |hours: i64| Timestamp::from_micros(1_700_000_000_000_000 + hours * hours::HOUR);
+    for step in [None, Some(1), Some(24)] {
+        for account in [None, Some(account)] {
+            let wanted = hours::Wanted {
+                from: at_hour(0),
+                before: at_hour(1),
+                account,
+                provider: None,
+                model: None,
+                key: None,
+                outcome: None,
+                step,
+                by_account: true,
+                by_provider: true,
+                by_model: true,
+                by_key: false,
+                by_outcome: true,
+            };
+            hours::sums(conn, &wanted, 10_000)?;
+        }
+    }
+    for cost in [
+        JobCost::Made(Micros::new(3)),
+        JobCost::Wasted(Micros::new(2)),
+        JobCost::Unknown,
+        JobCost::Made(Micros::ZERO),
+    ] {
+        hours::add_job(conn, task, "acme", cost, at(1))?;
+    }
+    let sums = conn.one(
+        "SELECT made_micros, wasted_micros, unknown_jobs FROM hourly_sums WHERE hour = ?1 AND provider = 'acme'",
+        &[(at(1).micros() / hours::HOUR).into()],
+        |row| Ok([row.int(0)?, row.int(1)?, row.int(2)?]),
+    )?;
+    assert_eq!(sums, Some([3, 2, 1]));
+    let since = Timestamp::from_micros(1_700_000_000_000_000);
+    feed::accepted(conn, since, 500)?;
+    feed::sent(conn, since, 500)?;
+    feed::ended(conn, since, 500)?;
+    feed::changed(conn, since, 500)?;
+    let clip = ClipId::new();
+    clips::named(conn, AssetId::new())?;
+    clips::newest_separation(conn, clip, account)?;
+    clips::stems_of(conn, clip, account, task.id)?;
+    Ok(())
+}
+
 /// What those tests leave out, because tests through HTTP look at it.
 #[expect(clippy::too_many_lines, reason = "a line for each statement")]
 fn the_rest(conn: &mut Conn<'_>) -> Result<(), StoreError> {
@@ -278,6 +330,7 @@ fn the_rest(conn: &mut Conn<'_>) -> Result<(), StoreError> {
     assets::kept(conn, account)?;
     clips::remove_empty(conn, ClipId::new())?;
     intents::answer(conn, IntentId::new(), "{}")?;
+    of_all(conn, account, &task)?;
     ledger::counts(conn)?;
     ledger::time_of(conn, "x")?;
     for (account, task) in [(None, None), (Some(account), None), (None, Some(task.id))] {

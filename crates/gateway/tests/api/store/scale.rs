@@ -264,7 +264,10 @@ pub(super) async fn fill_postgres(url: &str, tasks: usize) {
     let url = url.to_owned();
     let filled = tokio::task::spawn_blocking(move || {
         let mut session = Session::open(&url).unwrap();
-        fill(&mut Conn::Postgres(&mut session), tasks).unwrap();
+        let mut conn = Conn::Postgres(&mut session);
+        fill(&mut conn, tasks).unwrap();
+        // As a server does by itself.
+        conn.execute("ANALYZE", &[]).unwrap();
     });
     filled.await.unwrap();
 }

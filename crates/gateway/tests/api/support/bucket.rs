@@ -11,7 +11,7 @@ use hyper::{Request, Response, StatusCode};
 use hyper_util::rt::{TokioExecutor, TokioIo};
 use hyper_util::server::conn::auto::Builder;
 use mediagate::blob::Blobs;
-use mediagate::config::{Config, Settings};
+use mediagate::config::{Config, MediaSettings, Settings};
 use s3s::auth::SimpleAuth;
 use s3s::service::{S3Service, S3ServiceBuilder};
 use simulator::Proxy;
@@ -74,11 +74,11 @@ impl TestBucket {
     /// The settings of a gateway that keeps its media here.
     pub(crate) fn set(&self, settings: &mut Settings) {
         self.set_access(settings);
-        settings.media.store = Some(self.address());
+        settings.media.store = Some(Self::address());
     }
 
     /// As the settings name it.
-    pub(crate) fn address(&self) -> String {
+    pub(crate) fn address() -> String {
         format!("s3://{BUCKET}/some/media")
     }
 
@@ -97,9 +97,14 @@ impl TestBucket {
 
     /// The same, with this secret.
     pub(crate) fn blobs_of(&self, secret: &str) -> Blobs {
+        self.blobs_with(|media| media.secret_key = Some(secret.parse().unwrap()))
+    }
+
+    /// The same, with these settings.
+    pub(crate) fn blobs_with(&self, change: impl FnOnce(&mut MediaSettings)) -> Blobs {
         let mut settings = Settings::default();
         self.set(&mut settings);
-        settings.media.secret_key = Some(secret.parse().unwrap());
+        change(&mut settings.media);
         let config = Config::load(&settings).unwrap();
         Blobs::open(&config.media, Path::new("/nowhere")).unwrap()
     }
@@ -162,6 +167,11 @@ async fn answer(
     let fails = says.fails.lock().unwrap().clone();
     let fails = fails.is_some_and(|what| asked.contains(&what));
     *says.asked.lock().unwrap().entry(asked).or_default() += 1;
+    let encrypted = request.headers().get("x-amz-server-side-encryption");
+    if let Some(how) = encrypted.and_then(|how| how.to_str().ok()) {
+        let asked = format!("{} {how}", request.method());
+        *says.asked.lock().unwrap().entry(asked).or_default() += 1;
+    }
     if fails {
         let mut failed = Response::new(s3s::Body::empty());
         *failed.status_mut() = StatusCode::INTERNAL_SERVER_ERROR;

@@ -125,12 +125,12 @@ impl Builder {
         } else {
             None
         };
-        self.start_with(database).await
+        Box::pin(self.start_with(database)).await
     }
 
     /// On this database of Postgres.
     pub(crate) async fn start_on(self, database: TestDatabase) -> TestGateway {
-        self.start_with(Some(database)).await
+        Box::pin(self.start_with(Some(database))).await
     }
 
     async fn start_with(self, database: Option<TestDatabase>) -> TestGateway {
@@ -244,7 +244,7 @@ impl TestGateway {
         overrides.database = Some(database.url.parse().unwrap());
         overrides.data = Some(self.home.data.path().join("replica"));
         let clock = self.app.clock.clone();
-        let mut replica = Self::open(overrides, clock, self.home.clone()).await;
+        let mut replica = Box::pin(Self::open(overrides, clock, self.home.clone())).await;
         replica.client.key.clone_from(&self.client.key);
         replica
     }
@@ -280,7 +280,7 @@ impl TestGateway {
         let (overrides, home) = (self.overrides.clone(), self.home.clone());
         let key = self.client.key.clone();
         self.stop().await;
-        let mut gateway = Self::open(overrides, Clock::system(), home).await;
+        let mut gateway = Box::pin(Self::open(overrides, Clock::system(), home)).await;
         gateway.client.key = key;
         gateway
     }

@@ -34,11 +34,12 @@ async fn a_failover_says_who_refused_and_who_took_it() {
     let task = ordered(&gateway, "a boat").await;
     let ended = gateway.finished(&task).await;
     assert_eq!(ended["status"], "succeeded", "{ended}");
-    // The simulator delivers H.264, of which a poster can be drawn.
-    let poster = gateway
-        .without_key()
-        .get(ended["poster_url"].as_str().unwrap())
-        .await;
+    // The simulator delivers H.264, of which a poster can be drawn; nobody waits for that.
+    let poster = eventually("its poster is drawn", async || {
+        let task = gateway.get(&format!("/v1/tasks/{task}")).await.ok();
+        task["poster_url"].as_str().map(str::to_owned)
+    });
+    let poster = gateway.without_key().get(&poster.await).await;
     assert_eq!(poster.header("content-type"), Some("image/jpeg"));
     let told = attempts(&gateway, &task).await;
     assert_eq!(told.len(), 2, "{told:?}");

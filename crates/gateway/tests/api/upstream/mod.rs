@@ -12,6 +12,7 @@ mod hosted;
 mod leases;
 mod limits;
 mod lives;
+mod margin;
 mod music;
 mod names;
 mod personas;

@@ -8,6 +8,7 @@ use simulator::{End, Fault, Role, Simulator};
 use super::{
     assert_failed, film, gateway, one_provider, ordered, plan, provider, simulator, submissions,
 };
+use crate::support::bucket::TestBucket;
 use crate::support::program::Server;
 use crate::support::{Client, TestGateway, eventually, sound};
 
@@ -319,5 +320,50 @@ async fn a_film_behind_a_key_is_kept_all_the_same() {
     let gateway = gateway(&table).await;
     let task = ordered(&gateway, "a lake").await;
     assert_whole(&gateway.finished(&task).await);
+    gateway.stop().await;
+}
+
+/// What was paid for survives a bucket that is away, before the order and after it.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_bucket_that_is_away_costs_time_and_nothing_else() {
+    let (simulator, bucket) = (simulator().await, TestBucket::start().await);
+    let mut gateway = TestGateway::builder()
+        .toml(&one_provider(&simulator))
+        .without_workers()
+        .set(|settings| bucket.set(settings))
+        .start()
+        .await;
+    let mut order = json!({"model": "film", "prompt": "a lake"});
+    let picture = sound::data_url("image/png", &sound::png(1280, 720));
+    order["input_reference"] = json!({"image_url": picture});
+    let answer = gateway.post("/v1/videos", &order).await;
+    let task = answer.header("x-task-id").unwrap().to_owned();
+    answer.ok();
+    bucket.fail("");
+    gateway.start_workers().await;
+    eventually("the picture is asked for", async || {
+        (bucket.asked("GET") > 0).then_some(())
+    })
+    .await;
+    assert_eq!(submissions(&simulator), 0);
+    bucket.heal();
+    super::arrives(&simulator, Role::Submit, 1).await;
+    bucket.fail("PUT");
+    let stored = bucket.asked("PUT");
+    eventually("the film is here and cannot be stored", async || {
+        (bucket.asked("PUT") > stored).then_some(())
+    })
+    .await;
+    bucket.heal();
+    let view = gateway.finished(&task).await;
+    assert_eq!(view["status"], "succeeded", "{view}");
+    assert_eq!(
+        view["output"]["videos"][0]["bytes"],
+        simulator::media::video(4).len()
+    );
+    assert_eq!(
+        (submissions(&simulator), view["cost_usd"].as_str()),
+        (1, Some("0.40"))
+    );
     gateway.stop().await;
 }

@@ -12,7 +12,7 @@ use crate::support::client::Answer;
 use crate::support::files::Files;
 use crate::support::gateway::upload;
 use crate::support::program::{output, program, text};
-use crate::support::{Client, TestGateway, sound};
+use crate::support::{Client, TestGateway, eventually, sound};
 
 const PATH: &str = "/v1/provenance/check";
 
@@ -180,7 +180,12 @@ async fn a_hosted_film_is_known_by_its_likeness_and_one_from_a_picture_is_waterm
     let (task, _, bytes) = film(&near, more).await;
     let words = ["-c:v", "libx264", "-crf", "32", "-vf", "scale=-2:360"];
     let again = through_ffmpeg(&bytes, "mp4", &words, "mp4");
-    let found = check(&near, again).await.ok();
+    // It is looked at once its task is over.
+    let found = eventually("the film is looked at", async || {
+        let found = check(&near, again.clone()).await.ok();
+        (!found["matches"].as_array()?.is_empty()).then_some(found)
+    });
+    let found = found.await;
     let like = &found["matches"][0];
     assert_eq!(
         (&like["match"], &like["of"], &like["made_by"]),

@@ -2,7 +2,9 @@
 
 pub mod audit;
 pub mod config;
+pub mod events;
 pub mod keys;
 pub mod money;
 pub mod providers;
 pub mod submissions;
+pub mod usage;

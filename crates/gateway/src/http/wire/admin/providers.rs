@@ -8,7 +8,7 @@ use utoipa::ToSchema;
 use crate::app::Parts;
 use crate::clock::Timestamp;
 use crate::domain::routes::Standing;
-use crate::model::route::{RouteCounts, RouteNote};
+use crate::model::route::{RouteCounts, RouteError, RouteNote};
 use crate::upstream::breaker::BreakerState;
 
 /// A route to a provider.
@@ -75,6 +75,16 @@ pub struct RouteErrorObject {
     pub at: String,
 }
 
+impl RouteErrorObject {
+    pub fn new(error: &RouteError) -> Self {
+        Self {
+            class: error.class.clone(),
+            message: error.message.clone(),
+            at: error.at.rfc3339(),
+        }
+    }
+}
+
 /// How orders ended.
 #[derive(Debug, Serialize, ToSchema)]
 pub struct RouteOutcomes {
@@ -118,11 +128,6 @@ impl RouteStanding {
             BreakerState::Busy => breaker.busy_until(now),
             BreakerState::Closed | BreakerState::Trial => None,
         };
-        let error = note.error.as_ref().map(|error| RouteErrorObject {
-            class: error.class.clone(),
-            message: error.message.clone(),
-            at: error.at.rfc3339(),
-        });
         Self {
             id: format!("{}/{}", route.provider, route.model),
             object: "route",
@@ -136,7 +141,7 @@ impl RouteStanding {
             },
             paused_at: note.paused_at.map(Timestamp::rfc3339),
             key_refused_at: note.refused_at.map(Timestamp::rfc3339),
-            last_error: error,
+            last_error: note.error.as_ref().map(RouteErrorObject::new),
             last_hour: RouteOutcomes::new(record.last_hour),
             last_day: RouteOutcomes::new(record.last_day),
             p50_seconds: record.p50.map(seconds),

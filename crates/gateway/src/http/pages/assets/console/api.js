@@ -126,6 +126,17 @@ export async function file(path) {
 }
 
 /**
+ * Hands a file of the API to the browser's downloads, named as the API names it.
+ * @param {string} path
+ * @param {string} name where the API names none
+ */
+export async function download(path, name) {
+  const response = await ask("GET", path, undefined, { headers: { Accept: "*/*" } });
+  const told = /filename\*=UTF-8''([^;]+)/.exec(response.headers.get("content-disposition") || "");
+  save(await response.blob(), told ? decodeURIComponent(told[1]) : name);
+}
+
+/**
  * Hands a file to the browser's downloads.
  * @param {Blob} blob
  * @param {string} name

@@ -1,8 +1,8 @@
 // A clip: its stems on one clock, each with its waveform, and what can be made of it.
 
 import { html, useEffect, useMemo, useRef, useState } from "../vendor/preact-htm.js";
-import { address, brand, call, newIntent, query as asQuery, save } from "./api.js";
-import { Mixer, loadTracks, zip } from "./mixer.js";
+import { address, brand, call, download, newIntent, query as asQuery, save } from "./api.js";
+import { Mixer, loadTracks } from "./mixer.js";
 import { go } from "./router.js";
 import { Dialog, Empty, Facts, Failed, Field, Head, Load, When, lasting, size, timecode, useAction, useLoad } from "./ui.js";
 
@@ -93,7 +93,7 @@ function Playing({ tracks, song, isSong }) {
   });
   const toggle = (list, set, id) => set(list.includes(id) ? list.filter((one) => one !== id) : [...list, id]);
   const name = (track) => fileName(isSong ? `${song} – ${track.name}` : song, track.blob);
-  const all = () => saving.run(async () => save(await zip(tracks.map((track) => ({ name: name(track), blob: track.blob }))), fileName(`${song} – stems`, undefined)));
+  const all = () => saving.run(() => download(`/${brand}/clips/${tracks[0].id}/stems.zip`, `${song} – stems.zip`));
   return html`<div class="mixer" ref=${desk}>
     <div class="card transport"><button type="button" class="play" onClick=${() => (mixer.isPlaying ? mixer.pause() : mixer.play())}>${mixer.isPlaying ? "Pause" : "Play"}</button>
       <input type="range" min="0" max=${mixer.seconds} step="0.01" aria-label="Position" data-position onInput=${(event) => mixer.seek(Number(event.target.value)).then(() => place(desk.current, mixer))} />
@@ -138,7 +138,7 @@ const ENDINGS = { "audio/flac": "flac", "audio/wav": "wav", "audio/mpeg": "mp3",
 
 /** A name that every file system takes. */
 function fileName(name, blob) {
-  const ending = blob ? ENDINGS[blob.type.split(";")[0]] || "flac" : "zip";
+  const ending = ENDINGS[blob.type.split(";")[0]] || "flac";
   return `${name.replace(/[\\/:*?"<>|\u0000-\u001f]+/g, " ").trim()}.${ending}`;
 }
 

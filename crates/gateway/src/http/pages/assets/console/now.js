@@ -1,31 +1,59 @@
 // Now: is everything well? What is under way, what failed, what nobody could confirm, and the newest tasks.
 
-import { html, useEffect } from "../vendor/preact-htm.js";
-import { call } from "./api.js";
+import { html, useEffect, useState } from "../vendor/preact-htm.js";
+import { call, follow } from "./api.js";
 import { Empty, Head, Load, Progress, Status, Table, When, cost, ended, short, useLoad } from "./ui.js";
 import { Thing } from "./tasks.js";
 
-const LOOK_AGAIN_MS = 5000;
+/** Events come in crowds; what is shown is read again once for each. */
+const PAUSE_MS = 1000;
+
+const get = (path, signal) => call("GET", path, undefined, { signal });
+/** What is shown, and of which events it depends. */
+const PARTS = {
+  routes: { of: ["route", "task"], read: async (signal) => (await get("/v1/admin/providers?limit=100", signal)).data },
+  unconfirmed: { of: ["task"], read: (signal) => get("/v1/admin/submissions?state=unconfirmed&limit=20", signal) },
+  tasks: { of: ["task"], read: async (signal) => (await get("/v1/admin/tasks?limit=15", signal)).data },
+  changes: { of: ["change"], read: async (signal) => (await get("/v1/admin/audit?limit=5", signal)).data },
+};
+
+const readAll = (names, signal) => Promise.all(names.map(async (name) => [name, await PARTS[name].read(signal)]));
 
 export function Now() {
+  const [newer, setNewer] = useState(/** @type {Record<string, any>} */ ({}));
+  const [isLost, setLost] = useState(false);
   const state = useLoad(async (signal) => {
-    const get = (path) => call("GET", path, undefined, { signal });
-    const [routes, unconfirmed, books, tasks] = await Promise.all([
-      get("/v1/admin/providers?limit=100"), get("/v1/admin/submissions?state=unconfirmed&limit=20"), get("/v1/admin/ledger/verify"), get("/v1/admin/tasks?limit=15")]);
-    return { routes: routes.data, unconfirmed, books, tasks: tasks.data };
+    const [books, parts] = await Promise.all([get("/v1/admin/ledger/verify", signal), readAll(Object.keys(PARTS), signal)]);
+    return { books, ...Object.fromEntries(parts) };
   }, []);
+  const isThere = Boolean(state.data);
   useEffect(() => {
-    if (state.isLoading) return undefined;
-    const look = () => document.hidden || state.reload();
-    const timer = setTimeout(look, LOOK_AGAIN_MS);
-    document.addEventListener("visibilitychange", look);
-    return () => {
-      clearTimeout(timer);
-      document.removeEventListener("visibilitychange", look);
+    if (!isThere) return undefined;
+    const end = new AbortController();
+    const due = new Set();
+    let timer = 0;
+    const look = async () => {
+      const names = [...due];
+      due.clear();
+      const found = await readAll(names, end.signal).catch(() => []);
+      timer = 0;
+      if (end.signal.aborted) return;
+      setNewer((before) => ({ ...before, ...Object.fromEntries(found) }));
+      if (due.size) timer = setTimeout(look, PAUSE_MS);
     };
-  }, [state.isLoading, state.data]);
-  return html`<div><${Head} title="Now" small="Is everything well? Looked at every five seconds, while you look." />
-    <${Load} of=${state}>${(found) => html`<${Health} of=${found} />`}<//></div>`;
+    const seen = (subject) => {
+      for (const [name, part] of Object.entries(PARTS)) if (subject === "missed" || part.of.includes(subject)) due.add(name);
+      if (!timer) timer = setTimeout(look, PAUSE_MS);
+    };
+    follow("/v1/admin/events", { seen, lost: setLost, signal: end.signal }).catch(() => setLost(true));
+    return () => {
+      end.abort();
+      clearTimeout(timer);
+    };
+  }, [isThere]);
+  return html`<div><${Head} title="Now" small="Is everything well? It follows what happens, while you look." />
+    ${isLost && html`<p class="notice" role="status">The connection is lost; it is taken up again.</p>`}
+    <${Load} of=${state}>${(found) => html`<${Health} of=${{ ...found, ...newer }} />`}<//></div>`;
 }
 
 function Health({ of }) {
@@ -43,5 +71,7 @@ function Health({ of }) {
       html`<span><strong>${one.provider}</strong> ${one.model}</span>`, html`<${Status} of=${one.state === "found" ? "failed" : "waiting"} label=${one.state === "found" ? "turned up" : "unknown"} />`, html`<a class="mono" href=${`/console/tasks/${one.task_id}`}>${short(one.task_id)}</a>`, one.account, html`<${When} at=${one.sent_at} />`, one.error?.message || ""]} />`}</section>
     <section><div class="between"><h2>Newest tasks of every account</h2><a class="button quiet small" href="/console/tasks?of=all">All of them</a></div><br />
       ${of.tasks.length === 0 ? html`<${Empty} title="Quiet"><p>Tasks appear here as they are ordered.</p><//>` : html`<${Table} label="Newest tasks" columns=${["Task", "Account", "Provider", "Status", "Cost", "Ordered"]} rows=${of.tasks} row=${(task) => [html`<${Thing} task=${task} />`, task.account, task.provider,
-        html`<span><${Status} of=${task.status} />${ended(task) ? task.error && task.status === "failed" ? html`<br /><span class="fine wrong">${task.error.code}</span>` : "" : html` <${Progress} task=${task} />`}</span>`, cost(task.cost_usd), html`<${When} at=${task.created_at} />`]} />`}</section></div>`;
+        html`<span><${Status} of=${task.status} />${ended(task) ? task.error && task.status === "failed" ? html`<br /><span class="fine wrong">${task.error.code}</span>` : "" : html` <${Progress} task=${task} />`}</span>`, cost(task.cost_usd), html`<${When} at=${task.created_at} />`]} />`}</section>
+    <section><div class="between"><h2>Newest changes</h2><a class="button quiet small" href="/console/audit">All of them</a></div><br />
+      ${of.changes.length === 0 ? html`<p class="muted">Nobody has changed anything yet.</p>` : html`<${Table} label="Newest changes" columns=${["Change", "Of", "By", "When"]} rows=${of.changes} row=${(one) => [html`<code>${one.action}</code>`, html`<span class="mono">${one.target}</span>`, one.actor.name, html`<${When} at=${one.at} />`]} />`}</section></div>`;
 }

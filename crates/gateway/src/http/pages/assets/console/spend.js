@@ -7,35 +7,52 @@ import { go, withQuery } from "./router.js";
 import { Empty, Failed, Field, Head, Load, Pager, Table, When, short, useAction, useLoad, usd } from "./ui.js";
 
 const GROUPS = { model: "Model", key: "Key" };
+/** Of all accounts. */
+const ALL_GROUPS = { account: "Account", provider: "Provider", ...GROUPS, outcome: "Outcome" };
 
 export function Spend({ query, may }) {
   const from = query.get("from") || day(new Date(Date.UTC(new Date().getUTCFullYear(), new Date().getUTCMonth(), 1)));
   const to = query.get("to") || day(new Date());
-  const by = query.get("by") === "key" ? "key" : "model";
-  const ask = (group_by, format) => `/v1/usage${asQuery({ from, to, group_by, format })}`;
+  const isAll = may("admin") && query.get("of") !== "own";
+  const groups = isAll ? ALL_GROUPS : GROUPS;
+  const asked = query.get("by") || "";
+  const by = Object.keys(groups).includes(asked) ? asked : Object.keys(groups)[0];
+  const ask = (group_by, format) => `/v1/${isAll ? "admin/usage" : "usage"}${asQuery({ from, to, group_by, format })}`;
   const usage = useLoad(async (signal) => {
     const get = (path) => call("GET", path, undefined, { signal });
     const [account, days, sums] = await Promise.all([get("/v1/account"), get(ask("day")), get(ask(by))]);
     return { account, days, sums };
-  }, [from, to, by]);
+  }, [from, to, by, isAll]);
   const saving = useAction();
   const csv = () => saving.run(async () => save(await file(ask(`day,${by}`, "csv")), `usage-${from}-${to}.csv`));
   const set = (name) => (event) => go(withQuery({ [name]: event.target.value }));
-  return html`<${Head} title="Spend" small="What the work of an account cost, in days of UTC."><button type="button" class="quiet small" aria-disabled=${saving.busy} onClick=${csv}>Download CSV</button><//>
+  return html`<${Head} title="Spend" small=${isAll ? "What the work of every account brought in and cost, in days of UTC." : "What the work of an account cost, in days of UTC."}><button type="button" class="quiet small" aria-disabled=${saving.busy} onClick=${csv}>Download CSV</button><//>
     <${Failed} error=${saving.error} />
     ${usage.data && html`<${Account} of=${usage.data.account} />`}
-    <div class="filters"><${Field} name="from" label="From"><input id="from" type="date" value=${from} max=${to} onChange=${set("from")} /><//><${Field} name="to" label="To"><input id="to" type="date" value=${to} min=${from} onChange=${set("to")} /><//>
-      <${Field} name="by" label="Grouped by"><select id="by" value=${by} onChange=${set("by")}>${Object.entries(GROUPS).map(([group, name]) => html`<option key=${group} value=${group}>${name}</option>`)}</select><//></div>
+    <div class="filters">${may("admin") && html`<${Field} name="of" label="Of"><select id="of" value=${isAll ? "all" : "own"} onChange=${set("of")}><option value="all">every account</option><option value="own">my account</option></select><//>`}<${Field} name="from" label="From"><input id="from" type="date" value=${from} max=${to} onChange=${set("from")} /><//><${Field} name="to" label="To"><input id="to" type="date" value=${to} min=${from} onChange=${set("to")} /><//>
+      <${Field} name="by" label="Grouped by"><select id="by" value=${by} onChange=${set("by")}>${Object.entries(groups).map(([group, name]) => html`<option key=${group} value=${group}>${name}</option>`)}</select><//></div>
     <${Load} of=${usage}>${({ days, sums }) => (days.data.length === 0 ? html`<${Empty} title="Nothing ended in these days"><p>Tasks count on the day on which they ended.</p><//>`
       : html`<div class="card"><${Bars} bars=${bars(days.data, from, to)} label=${`Dollars by day, ${from} to ${to}`} /></div>
-        <section><${Table} label="Sums" columns=${[GROUPS[by], "Tasks", "Succeeded", "Failed", "Cancelled", "Charged"]} keyed=${(row) => name(row, by)} rows=${[...sums.data, { ...sums.total, isTotal: true }]}
-          row=${(row) => [html`<strong>${row.isTotal ? "In all" : name(row, by)}</strong>`, row.tasks, row.succeeded, row.failed, row.cancelled, usd(row.cost_usd)]} /></section>`)}<//>
+        <section><${Table} label="Sums" columns=${[groups[by], "Tasks", "Succeeded", "Failed", "Cancelled", "Charged", ...(isAll ? ["Providers", "Margin"] : [])]} keyed=${(row) => name(row, by)} rows=${[...sums.data, { ...sums.total, isTotal: true }]}
+          row=${(row) => [html`<strong>${row.isTotal ? "In all" : name(row, by)}</strong>`, row.tasks, row.succeeded, row.failed, row.cancelled, usd(row.cost_usd), ...(isAll ? margin(row) : [])]} />${isAll && html`<${Unknown} of=${sums.total} />`}</section>`)}<//>
     ${may("admin") && html`<${Ledger} after=${query.get("after") || ""} />`}`;
 }
 
 function name(row, by) {
   if (row.isTotal) return "";
   return by === "key" ? row.key_name || short(row.key_id) : row[by] || "–";
+}
+
+/** What providers were paid, and what is left. */
+function margin(row) {
+  const paid = Number(row.provider_cost_usd) + Number(row.failed_cost_usd);
+  return [paid ? usd(paid.toFixed(6)) : "–", html`<span class=${row.margin_usd.startsWith("-") ? "wrong" : ""}>${usd(row.margin_usd)}</span>`];
+}
+
+function Unknown({ of }) {
+  const count = of.unknown_cost_jobs;
+  if (!count) return "";
+  return html`<p class="fine muted">${count} ${count === 1 ? "job" : "jobs"} at providers ${count === 1 ? "is" : "are"} in no margin: nobody knows what ${count === 1 ? "it" : "they"} cost. A route's <code>cost</code> says so for what is made; what failed only its provider can say.</p>`;
 }
 
 /** Every day of the range, those without work too. */

@@ -1,0 +1,142 @@
+//! `/media/…` of a film in a bucket, by either delivery: through the gateway, and by a redirect to the
+//! store, which is a process of its own. MB a second, and the gateway's CPU time for each film.
+
+#![expect(
+    clippy::unwrap_used,
+    clippy::print_stdout,
+    clippy::cast_precision_loss,
+    clippy::disallowed_methods,
+    reason = "a benchmark may fail loudly; what it starts ends with it"
+)]
+
+mod support;
+
+use std::io::{BufRead as _, BufReader};
+use std::net::SocketAddr;
+use std::process::{Child, Command, Stdio};
+
+use hyper_util::rt::{TokioExecutor, TokioIo};
+use mediagate::domain::assets::{self, Lifetime};
+use mediagate::error::Error;
+use mediagate::http;
+use mediagate::model::media::MediaType;
+use mediagate::store;
+use s3s::auth::SimpleAuth;
+use s3s::service::S3ServiceBuilder;
+use support::{Gateway, Load};
+
+const FILM: usize = 10_000_000;
+const KEY: &str = "bench-bench-bench";
+/// In the environment of the process that is the store: its folder.
+const STORE: &str = "MEDIAGATE_BENCH_STORE";
+
+fn main() {
+    support::client_or_continue();
+    if let Ok(folder) = std::env::var(STORE) {
+        support::runtime().block_on(be_the_store(&folder));
+        return;
+    }
+    let (mut child, store, _folder) = start_the_store();
+    support::runtime().block_on(async {
+        let proxied = one(store, "proxy").await;
+        let redirected = one(store, "redirect").await;
+        println!("a film of 10 MB, 8 connections, client and store in their own processes");
+        println!("             MB/s    gateway's CPU ms a film");
+        println!("  proxy     {:6.0}   {:8.3}", proxied.0, proxied.1);
+        println!("  redirect  {:6.0}   {:8.3}", redirected.0, redirected.1);
+        println!(
+            "  ratio     {:6.2}   {:8.1}",
+            proxied.0 / redirected.0,
+            proxied.1 / redirected.1
+        );
+    });
+    child.kill().unwrap();
+    child.wait().unwrap();
+}
+
+/// MB a second and milliseconds of CPU time for each film.
+async fn one(store: SocketAddr, delivery: &str) -> (f64, f64) {
+    let gateway = Gateway::with_settings(&format!(
+        "[media]\nstore = \"s3://films/bench\"\nendpoint = \"http://{store}\"\n\
+         access_key = \"{KEY}\"\nsecret_key = \"{KEY}\"\ndelivery = \"{delivery}\"\n"
+    ))
+    .await;
+    let (app, account) = (&gateway.app, gateway.caller.account.id);
+    let film: Vec<u8> = (0..=250).cycle().take(FILM).collect();
+    let kept = assets::keep(app, account, MediaType::Mp4, film.into(), Lifetime::Media);
+    let asset = kept.await.unwrap();
+    let path = app
+        .secrets
+        .signer
+        .path(asset.id, asset.media, asset.expires_at.unwrap());
+    let written = app
+        .store
+        .write(move |conn| store::assets::insert(conn, &asset).map_err(Error::from));
+    written.await.unwrap();
+    let ours = support::listen(http::router(app)).await;
+    let get = |path: &str| format!("GET {path} HTTP/1.1\r\nhost: {store}\r\n\r\n");
+    if delivery == "proxy" {
+        let (rate, cpu) = measured(ours, get(&path)).await;
+        return (rate * FILM as f64 / 1e6, cpu);
+    }
+    // What the redirect costs here, and what the store sends.
+    let (_, cpu) = measured(ours, get(&path)).await;
+    let client = reqwest::Client::builder().redirect(reqwest::redirect::Policy::none());
+    let sent = client
+        .build()
+        .unwrap()
+        .get(format!("http://{ours}{path}"))
+        .send()
+        .await
+        .unwrap();
+    let link = url::Url::parse(sent.headers()["location"].to_str().unwrap()).unwrap();
+    let (rate, _) = measured(store, get(&link[url::Position::BeforePath..])).await;
+    (rate * FILM as f64 / 1e6, cpu)
+}
+
+async fn measured(address: SocketAddr, request: String) -> (f64, f64) {
+    let load = Load {
+        address,
+        connections: 8,
+        seconds: 5.0,
+        requests: vec![request],
+    };
+    let before = support::cpu_time_of("self");
+    let rate = support::throughput(&load).await;
+    let cpu = support::cpu_time_of("self").checked_sub(before).unwrap();
+    (rate, cpu.as_secs_f64() * 1e3 / (rate * load.seconds))
+}
+
+fn start_the_store() -> (Child, SocketAddr, tempfile::TempDir) {
+    let folder = tempfile::Builder::new()
+        .prefix("bench-")
+        .tempdir_in(env!("CARGO_TARGET_TMPDIR"))
+        .unwrap();
+    std::fs::create_dir(folder.path().join("films")).unwrap();
+    let mut child = Command::new(std::env::current_exe().unwrap())
+        .env(STORE, folder.path())
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut line = String::new();
+    let said = BufReader::new(child.stdout.take().unwrap()).read_line(&mut line);
+    assert!(said.unwrap() > 0);
+    (child, line.trim().parse().unwrap(), folder)
+}
+
+async fn be_the_store(folder: &str) {
+    let mut service = S3ServiceBuilder::new(s3s_fs::FileSystem::new(folder).unwrap());
+    service.set_auth(SimpleAuth::from_single(KEY, KEY));
+    let service = service.build();
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    println!("{}", listener.local_addr().unwrap());
+    loop {
+        let (socket, _) = listener.accept().await.unwrap();
+        let service = service.clone();
+        tokio::spawn(async move {
+            let server = hyper_util::server::conn::auto::Builder::new(TokioExecutor::new());
+            // Ignored: the client is done.
+            let _ = server.serve_connection(TokioIo::new(socket), service).await;
+        });
+    }
+}
