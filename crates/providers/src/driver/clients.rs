@@ -12,7 +12,8 @@ use crate::outbound::{Resolver, client};
 pub(super) struct Clients {
     /// To trusted hosts; connections are kept and used again.
     pub(super) calls: reqwest::Client,
-    /// To trusted hosts, a new HTTP/1.1 connection for each submission. A kept
+    /// To trusted hosts, a new HTTP/1.1 connection for each submission, unless the provider makes one
+    /// job of two with the same key (docs/decisions/0015): then `calls` will do. A kept
     /// connection may have died unnoticed: then either nobody can tell whether
     /// the request arrived, or hyper-util sends it again on another
     /// (`retry_canceled_requests`, which reqwest cannot switch off). On a

@@ -172,9 +172,12 @@ impl Provider {
         }
     }
 
-    /// The client for the call that is sent once.
+    /// The client for the call that is sent once; or as often as need be, with one key, where the
+    /// provider makes one job of that.
     pub(super) fn submission_client(&self, trusted: bool) -> &reqwest::Client {
-        if trusted {
+        if trusted && self.0.adapter.deduplicates() {
+            &self.0.clients.calls
+        } else if trusted {
             &self.0.clients.submissions
         } else {
             &self.0.clients.elsewhere

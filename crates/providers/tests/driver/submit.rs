@@ -226,6 +226,22 @@ async fn what_follows_a_submission_is_free_and_its_loss_unclear() {
     );
 }
 
+/// Where a repetition is harmless, a connection that died unnoticed is, too.
+#[tokio::test]
+async fn where_the_provider_deduplicates_submissions_share_a_connection() {
+    let server = Server::start(|_| json(200, &json!({"id": "1"}))).await;
+    let provider = provider(
+        &server.url(),
+        &json!({"deduplicates": true}),
+        Rules::default(),
+    );
+    for _ in 0..3 {
+        submit(&provider, "m").await.unwrap();
+    }
+    let on: Vec<usize> = server.seen().iter().map(|one| one.connection).collect();
+    assert_eq!(on, [1, 1, 1]);
+}
+
 #[tokio::test]
 async fn where_the_provider_deduplicates_an_unclear_submission_is_repeated() {
     let number = AtomicUsize::new(0);
