@@ -62,12 +62,12 @@ async fn what_is_called_off_while_it_is_sent_is_called_off_there() {
 
 #[tokio::test]
 async fn a_restart_goes_on_with_the_job_that_was_made() {
-    goes_on(false).await;
+    Box::pin(goes_on(false)).await;
 }
 
 #[tokio::test]
 async fn a_restart_goes_on_with_the_job_that_was_made_on_postgres() {
-    goes_on(true).await;
+    Box::pin(goes_on(true)).await;
 }
 
 async fn goes_on(postgres: bool) {
