@@ -90,12 +90,11 @@ pub fn changed(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::clock::Clock;
 
     #[test]
     fn ids_sort_behind_the_time_at_which_they_were_made() {
-        let now = std::time::SystemTime::now();
-        let now = now.duration_since(std::time::UNIX_EPOCH).unwrap();
-        let now = Timestamp::from_micros(i64::try_from(now.as_micros()).unwrap());
+        let now = Clock::system().now();
         let id = TaskId::new().to_string();
         assert!(id > first_id(now), "{id}");
         let later = now.plus(std::time::Duration::from_secs(5));
