@@ -12,6 +12,7 @@ use super::{
     Clip, Job, Limits, Order, OwnModel, POSTER, SHEET, VIDEO, Word, cover, cover_large, flac,
 };
 use crate::engines::clip::{MadeClip, broken};
+use crate::engines::look::Glance;
 use crate::engines::own_models::{Graphs, Shelf};
 use crate::engines::{EngineError, Watch, animatic_engine, look, stems_engine};
 
@@ -24,6 +25,9 @@ pub fn serve() -> io::Result<()> {
     let order: Order = serde_json::from_reader(io::stdin().lock())?;
     end_with(order.parent)?;
     limit(order.limits)?;
+    if order.job.can_wait() {
+        rustix::process::nice(19)?;
+    }
     let watch = Arc::new(Watch::default());
     let (done, ends) = mpsc::channel();
     let (job, folder, watching) = (order.job, order.folder, watch.clone());
@@ -87,6 +91,17 @@ fn say(word: &Word) -> io::Result<()> {
 }
 
 impl Job {
+    /// Whether nobody waits for it, so that everything else comes first.
+    const fn can_wait(&self) -> bool {
+        matches!(
+            self,
+            Self::Look {
+                glance: Glance::Keep,
+                ..
+            }
+        )
+    }
+
     fn run(self, folder: &Path, watch: &Watch) -> Result<Word, EngineError> {
         match self {
             Self::Video {
