@@ -71,6 +71,11 @@ INSERT INTO hourly_sums (hour, account_id, key_id, model, provider, outcome, tas
 SELECT finished_at / 3600000000, account_id, key_id, model, provider, state, COUNT(*), CAST(SUM(cost_micros) AS BIGINT)
 FROM tasks WHERE finished_at IS NOT NULL GROUP BY finished_at / 3600000000, account_id, key_id, model, provider, state;
 
+-- Two months of it: the tasks themselves are of a few hours.
+INSERT INTO hourly_sums (hour, account_id, key_id, model, provider, outcome, tasks, spent_micros)
+WITH RECURSIVE back (days) AS (SELECT 1 UNION ALL SELECT days + 1 FROM back WHERE days < 60)
+SELECT hour - 24 * days, account_id, key_id, model, provider, outcome, tasks, spent_micros FROM hourly_sums CROSS JOIN back;
+
 UPDATE api_keys SET
     held_micros = (SELECT CAST(COALESCE(SUM(reserved_micros), 0) AS BIGINT) FROM tasks WHERE account_id = api_keys.account_id AND key_id = api_keys.id AND money = 'held'),
     open_tasks = (SELECT COUNT(*) FROM tasks WHERE key_id = api_keys.id AND state IN ('queued', 'running')),
