@@ -50,7 +50,7 @@ see("a video is made, found again and shown from its address", { ...DESKTOP, key
   await page.getByRole("heading", { name: "What happened" }).waitFor();
   await page.getByText("Stored").waitFor();
   assert.match(page.url(), /\/console\/tasks\/[0-9a-f-]{36}$/);
-  assert.equal(await page.evaluate(() => document.activeElement.tagName), "H1");
+  await page.waitForFunction(() => document.activeElement.tagName === "H1");
   await page.getByRole("tab", { name: "JSON" }).click();
   assert.match(await page.getByRole("region", { name: "The record" }).innerText(), /"status": "succeeded"/);
   const id = page.url().split("/").pop();
@@ -213,7 +213,7 @@ see("with the keyboard alone", { ...DESKTOP, key: KEY, acceptDownloads: true }, 
   await page.keyboard.press("g");
   await page.keyboard.press("l");
   await page.getByRole("heading", { name: "Library" }).waitFor();
-  assert.equal(await page.evaluate(() => document.activeElement.tagName), "H1");
+  await page.waitForFunction(() => document.activeElement.tagName === "H1");
 
   await page.goto("/console/library?show=clips");
   await page.locator(".tile").first().waitFor();

@@ -63,7 +63,7 @@ export function useAction() {
 
 /** The title of a view: what gets the focus when the view is opened. */
 export function Head({ title, small, children }) {
-  useEffect(() => {
+  useLayoutEffect(() => {
     document.title = `${title} · Mediagate`;
     // The page was opened before its title was known: what has the focus until then is the page as a whole.
     if (document.activeElement?.id === "main") focusHeading();
