@@ -224,7 +224,7 @@ async fn task_alone(
         .map(|new| submit::task(&app, &caller, &request, new))
         .collect();
     let written = app.store.write(move |conn| {
-        submit::write(conn, &caller.key, &tasks)?;
+        submit::write(conn, &caller.key, &tasks, None)?;
         Ok::<_, Error>(tasks)
     });
     let tasks = written.await?;
@@ -251,8 +251,9 @@ async fn with_groups(database: Option<&str>, is_grouped: bool) -> f64 {
             let task = submit::task(&gateway.app, caller, &request, order(&gateway));
             let key = caller.key.clone();
             let (account, store) = (caller.account.id, &gateway.app.store);
-            let work =
-                move |conn: &mut Conn<'_>| submit::write(conn, &key, std::slice::from_ref(&task));
+            let work = move |conn: &mut Conn<'_>| {
+                submit::write(conn, &key, std::slice::from_ref(&task), None)
+            };
             if is_grouped {
                 store.write_for(account, work).await.unwrap();
             } else {
@@ -281,7 +282,7 @@ async fn one_commit_each() -> f64 {
                 let conn = conn.lock().unwrap();
                 conn.execute_batch("BEGIN IMMEDIATE").unwrap();
                 let mut tx = Conn::Sqlite(&conn);
-                submit::write(&mut tx, &caller.key, std::slice::from_ref(&task)).unwrap();
+                submit::write(&mut tx, &caller.key, std::slice::from_ref(&task), None).unwrap();
                 conn.execute_batch("COMMIT").unwrap();
             })
             .await

@@ -21,6 +21,7 @@ pub mod engines;
 pub mod error;
 pub mod feed;
 pub mod fetch;
+pub mod handover;
 pub mod hooks;
 pub mod http;
 pub mod ids;

@@ -53,7 +53,7 @@ pub(crate) async fn video(gateway: &Gateway) -> TaskId {
         .app
         .store
         .write(move |conn| -> Result<bool, Error> {
-            submit::write(conn, &key, std::slice::from_ref(&task))?;
+            submit::write(conn, &key, std::slice::from_ref(&task), None)?;
             Ok(store::tasks::finish(conn, id, None, &ending, now)?)
         })
         .await;

@@ -15,6 +15,7 @@ use crate::config::Config;
 use crate::error::Error;
 use crate::feed::Feed;
 use crate::fetch::Fetcher;
+use crate::handover::Handover;
 use crate::hooks::Hooks;
 use crate::limits::Limits;
 use crate::origin::Origin;
@@ -87,6 +88,8 @@ pub struct Process {
     pub closing: CancellationToken,
     /// Who follows what happens.
     pub feed: Feed,
+    /// Whether its workers take new orders at once.
+    pub handover: Handover,
 }
 
 impl Parts {

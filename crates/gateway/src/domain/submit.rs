@@ -13,6 +13,7 @@ use crate::domain::assets::{self, sha256_hex};
 use crate::domain::idempotency::Visit;
 use crate::domain::ledger;
 use crate::error::{Error, ErrorCode};
+use crate::handover::Claim;
 use crate::ids::{AccountId, RequestId, TaskId};
 use crate::model::account::{ApiKey, Caller};
 use crate::model::catalog::{EMBEDDED, Maker, Model, Route};
@@ -72,16 +73,23 @@ pub async fn accept(
     let (app, key) = (app.clone(), caller.key.clone());
     let (record, accepting) = (visit.record(), visit.accepting());
     let (account, limit) = (caller.account.id, app.config.storage_limit);
-    let draft = Arc::new(draft);
     let accepted = async move {
+        let mut draft = draft;
+        let mut claim = app.process.handover.claim(&mut draft.tasks);
+        let owner = claim.as_ref().map(Claim::owner);
+        let draft = Arc::new(draft);
         let made = Made::Tasks(draft.tasks.iter().map(|task| task.id).collect());
         let new = draft.clone();
         let write = record.make(&app, made, draft.answer.as_ref(), move |conn| {
-            write_draft(conn, account, &key, &new, limit)
+            write_draft(conn, account, &key, &new, owner.as_deref(), limit)
         });
         let written = write.await;
         accepting.done(&written);
         if let Err(error) = &written {
+            if claim.take().is_some() {
+                // The places are free for others again.
+                app.bell.ring_for_upstream();
+            }
             let files = draft.assets.iter().map(|asset| (asset.id, asset.media));
             assets::discard(&app, &files.collect::<Vec<_>>(), error).await;
         }
@@ -89,7 +97,10 @@ pub async fn accept(
         let tasks = Arc::unwrap_or_clone(draft).tasks;
         crash::point("task-accepted");
         for task in &tasks {
-            announce(&app, task);
+            announce(&app, task, claim.is_some());
+        }
+        if let Some(claim) = claim {
+            claim.start(tasks.clone());
         }
         Ok(tasks)
     };
@@ -104,9 +115,10 @@ fn write_draft(
     account: AccountId,
     key: &ApiKey,
     draft: &Draft,
+    owner: Option<&str>,
     storage_limit: ByteSize,
 ) -> Result<(), Error> {
-    write(conn, key, &draft.tasks)?;
+    write(conn, key, &draft.tasks, owner)?;
     for asset in &draft.assets {
         store::assets::insert(conn, asset)?;
     }
@@ -119,9 +131,12 @@ fn write_draft(
     Ok(())
 }
 
-fn announce(app: &Parts, task: &Task) {
+fn announce(app: &Parts, task: &Task, is_claimed: bool) {
     telemetry::task_accepted(task);
     tracing::info!(task_id = %task.id, kind = %task.kind(), model = %task.model, "task accepted");
+    if is_claimed {
+        return;
+    }
     if task.provider == EMBEDDED {
         app.bell.ring_for_work();
     } else {
@@ -130,7 +145,13 @@ fn announce(app: &Parts, task: &Task) {
 }
 
 /// Writes tasks and their reservations, unless the key has too many open tasks or too little money.
-pub fn write(conn: &mut Conn<'_>, key: &ApiKey, tasks: &[Task]) -> Result<(), Error> {
+/// `owner` is the lease under which they are claimed, if they are.
+pub fn write(
+    conn: &mut Conn<'_>,
+    key: &ApiKey,
+    tasks: &[Task],
+    owner: Option<&str>,
+) -> Result<(), Error> {
     let new_tasks = u32::try_from(tasks.len()).unwrap_or(u32::MAX);
     if !store::accounts::take_places(conn, key.id, new_tasks, key.max_running)? {
         let open = store::accounts::open_tasks(conn, key.id)?;
@@ -141,7 +162,7 @@ pub fn write(conn: &mut Conn<'_>, key: &ApiKey, tasks: &[Task]) -> Result<(), Er
         return Err(Error::later(ErrorCode::TooManyTasks, message, 5));
     }
     for task in tasks {
-        store::tasks::insert(conn, task)?;
+        store::tasks::insert_held(conn, task, owner)?;
     }
     ledger::reserve(conn, tasks)
 }

@@ -36,15 +36,24 @@ pub(in crate::store) use list::first_id;
 pub(in crate::store) use list::remove_words;
 pub use list::{Filter, Page, cut_one_more, keep_missing_words, page};
 
-/// Inserts a queued task, due now, with its first event.
+/// Inserts a queued task, due now, with its first event, for anyone to claim.
 pub fn insert(conn: &mut Conn<'_>, task: &Task) -> Result<(), StoreError> {
+    insert_held(conn, task, None)
+}
+
+/// The same, claimed by this owner if there is one.
+pub fn insert_held(
+    conn: &mut Conn<'_>,
+    task: &Task,
+    owner: Option<&str>,
+) -> Result<(), StoreError> {
     let payload = to_json(&task.payload)?;
     let tariff = task.tariff.as_ref().map(to_json).transpose()?;
     conn.execute(
         "INSERT INTO tasks (id, account_id, key_id, kind, model, asked_model, provider, fingerprint, payload, state,
                             cost_micros, request_id, created_at, due_at, event_seq, reserved_micros, money, tariff, callback, origin,
-                            has_words)
-         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, 'queued', ?10, ?11, ?12, ?12, 1, ?10, ?13, ?14, ?15, ?16, 1)",
+                            has_words, attempts, lease_owner)
+         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, 'queued', ?10, ?11, ?12, ?12, 1, ?10, ?13, ?14, ?15, ?16, 1, ?17, ?18)",
         &[
             (&task.id.to_string()).into(),
             (&task.account.to_string()).into(),
@@ -62,6 +71,8 @@ pub fn insert(conn: &mut Conn<'_>, task: &Task) -> Result<(), StoreError> {
             tariff.as_ref().into(),
             task.callback.as_ref().into(),
             task.origin.as_ref().into(),
+            i64::from(task.attempts).into(),
+            owner.into(),
         ],
     )?;
     conn.execute(

@@ -144,14 +144,14 @@ pub(super) struct EndedRun<'a> {
     pub(super) progress: (u8, bool),
 }
 
-/// Writes the outcome. May be called again with the same outcome if the commit is in doubt. If the
-/// task has ended otherwise, the files that were made are removed.
+/// Writes the outcome; returns whether that ended the task. May be called again with the same outcome
+/// if the commit is in doubt. If the task has ended otherwise, the files that were made are removed.
 pub(super) async fn finish(
     app: &App,
     run: &EndedRun<'_>,
     outcome: &Outcome,
     closing: Option<&Closing>,
-) -> Result<(), Error> {
+) -> Result<bool, Error> {
     let task = run.task;
     match outcome {
         Outcome::Stopped => {
@@ -168,9 +168,11 @@ pub(super) async fn finish(
         }
         Outcome::Failed(failure) => {
             let ending = endings::failed(task, failure.clone());
-            if end(app, run, ending, None, closing).await? {
+            let ended = end(app, run, ending, None, closing).await?;
+            if ended {
                 tracing::warn!(code = %failure.code, "task failed");
             }
+            return Ok(ended);
         }
         Outcome::Made(made) => {
             crash::point("results-stored");
@@ -183,16 +185,18 @@ pub(super) async fn finish(
                 output: Some(made.output.clone()),
                 failure: None,
             };
-            if end(app, run, ending, Some(made), closing).await? {
+            let ended = end(app, run, ending, Some(made), closing).await?;
+            if ended {
                 tracing::info!("task succeeded");
             } else {
                 for asset in &made.assets {
                     assets::remove(app, asset).await;
                 }
             }
+            return Ok(ended);
         }
     }
-    Ok(())
+    Ok(false)
 }
 
 /// Returns the task to the queue, with its count of deaths if there was one.

@@ -216,7 +216,7 @@ async fn compare(crew: &Crew) -> Result<(), Error> {
         return Ok(());
     }
     census.stop_others(&lease, &standing);
-    let tasks: Vec<_> = census.forgotten(&standing).collect();
+    let tasks = census.forgotten(&standing, &crew.runs);
     let strays: Vec<_> = census.forgotten_strays(&standing).collect();
     if tasks.is_empty() && strays.is_empty() {
         return Ok(());

@@ -191,31 +191,35 @@ async fn run_embedded(crew: &Crew, task: Task, run: Running) {
 
 impl Crew {
     /// Ends the run of a task here. Retries until the outcome is written or the task is another
-    /// process's.
+    /// process's. Returns whether this run ended the task.
     async fn end(
         &self,
         task: &Task,
         run: &Run,
         outcome: finish::Outcome,
         closing: Option<finish::Closing>,
-    ) {
+    ) -> bool {
         let mut pause = Duration::from_millis(250);
         let ended = finish::EndedRun {
             task,
             owner: run.owner(),
             progress: run.watch.shown(),
         };
-        loop {
+        let ended = loop {
             let written = finish::finish(&self.app, &ended, &outcome, closing.as_ref());
-            let Err(error) = written.await else { break };
+            let error = match written.await {
+                Ok(ended) => break ended,
+                Err(error) => error,
+            };
             tracing::error!(inside = ?error.inside(), "cannot write a task's outcome; trying again");
             tokio::select! {
                 () = tokio::time::sleep(pause) => {}
-                () = run.lease.lost() => break,
+                () = run.lease.lost() => break false,
             }
             pause = (pause * 2).min(LONGEST_PAUSE);
-        }
+        };
         self.app.bell.ring(task.id);
+        ended
     }
 
     /// Sleeps, or returns when the process stops.

@@ -137,6 +137,21 @@ impl Drop for Followed {
     }
 }
 
+/// Exists from before new tasks are accepted under this process's lease until they run here.
+pub(super) struct Expected {
+    ids: Vec<TaskId>,
+    runs: Arc<Runs>,
+}
+
+impl Drop for Expected {
+    fn drop(&mut self) {
+        let mut expected = lock(&self.runs.expected);
+        for id in &self.ids {
+            expected.remove(id);
+        }
+    }
+}
+
 /// Exists from before a claim is written until everything it returned is held.
 pub(super) struct Claiming(Arc<Runs>);
 
@@ -160,13 +175,12 @@ pub(super) struct Census {
 }
 
 impl Census {
-    /// Tasks under this lease that nothing here runs.
-    pub(super) fn forgotten<'a>(
-        &'a self,
-        standing: &'a Standing,
-    ) -> impl Iterator<Item = TaskId> + 'a {
+    /// Tasks under this lease that nothing ran here, before `standing` was read or after. (One that
+    /// was accepted in between is expected, or runs, or has ended.)
+    pub(super) fn forgotten(&self, standing: &Standing, runs: &Runs) -> Vec<TaskId> {
         let tasks = standing.tasks.iter().copied();
-        tasks.filter(|id| !self.tasks.contains_key(id))
+        let missing = tasks.filter(|id| !self.tasks.contains_key(id));
+        missing.filter(|id| !runs.has(*id)).collect()
     }
 
     /// Strays under this lease that nothing here follows.
@@ -202,6 +216,7 @@ pub(super) struct Runs {
     lease: Mutex<Arc<Lease>>,
     entered: watch::Sender<bool>,
     tasks: Mutex<HashMap<TaskId, Run>>,
+    expected: Mutex<HashSet<TaskId>>,
     strays: Mutex<HashSet<SubmissionId>>,
     claims: Mutex<Claims>,
 }
@@ -217,6 +232,7 @@ impl Runs {
             lease: Mutex::new(Lease::new()),
             entered: watch::Sender::new(false),
             tasks: Mutex::default(),
+            expected: Mutex::default(),
             strays: Mutex::default(),
             claims: Mutex::default(),
         })
@@ -259,6 +275,22 @@ impl Runs {
         claims.begun += 1;
         claims.under_way += 1;
         Claiming(self.clone())
+    }
+
+    /// These new tasks are about to be accepted under the lease.
+    pub(super) fn expect(self: &Arc<Self>, tasks: &[Task]) -> Expected {
+        let ids: Vec<TaskId> = tasks.iter().map(|task| task.id).collect();
+        lock(&self.expected).extend(&ids);
+        Expected {
+            ids,
+            runs: self.clone(),
+        }
+    }
+
+    /// Whether a task runs here or is about to. In the order in which it comes: one that is no longer
+    /// expected runs.
+    fn has(&self, id: TaskId) -> bool {
+        lock(&self.expected).contains(&id) || lock(&self.tasks).contains_key(&id)
     }
 
     pub(super) fn take(self: &Arc<Self>, task: &Task, lease: Arc<Lease>) -> Running {

@@ -289,7 +289,7 @@ fn failed(error: Bad) -> Failed {
 fn closed(taken: &Taken, error: Option<ProviderError>) -> Closing {
     Closing {
         id: taken.submission,
-        from: SubmissionState::Accepted,
+        from: taken.state,
         state: SubmissionState::Ended,
         error: error.map(|error| (error.class.name(), error.message)),
         cost: taken.cost.map(Box::new),

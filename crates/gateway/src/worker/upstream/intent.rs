@@ -150,7 +150,7 @@ impl Job<'_> {
     pub(super) async fn write_accepted(
         &self,
         id: SubmissionId,
-        route: &Route,
+        provider: &str,
         brought: Brought,
     ) -> Result<Timestamp, Ended> {
         let now = self.crew.app.clock.now();
@@ -164,22 +164,33 @@ impl Job<'_> {
             match written.await {
                 Ok(yes) => break yes,
                 Err(error) => {
-                    tracing::error!(provider = %route.provider, submission_id = %id, inside = %error, "cannot write down that a provider took a task");
+                    tracing::error!(provider, submission_id = %id, inside = %error, "cannot write down that a provider took a task");
                     tokio::time::sleep(AGAIN).await;
                 }
             }
         };
         let state = match yes {
             Yes::Written => return Ok(now),
+            // This run did, in a commit whose answer was lost, or with a task that was cancelled.
+            Yes::Surplus(SubmissionState::Ended) if self.untold.get().is_some() => return Ok(now),
             Yes::Found => SubmissionState::Found,
             Yes::Surplus(state) => state,
         };
         metrics::counter!("mediagate_submissions_found_total").increment(1);
         tracing::error!(
-            submission_id = %id, provider = %route.provider, state = state.name(), job = ?brought.handle,
+            submission_id = %id, provider, state = state.name(), job = ?brought.handle,
             "a provider took an order after its task was given up; its caller was not charged"
         );
         Err((Outcome::Stopped, None))
+    }
+
+    /// The task was not ended by this run: what a provider made for it is written down all the same.
+    pub(super) async fn tell_untold(&self) {
+        if let Some(untold) = self.untold.get() {
+            let (id, brought) = (untold.submission, untold.brought.clone());
+            // Whether it can still be followed is told to the operator.
+            let _ = self.write_accepted(id, &untold.provider, brought).await;
+        }
     }
 
     /// Writes down that the provider took nothing. Returns false when that is no

@@ -12,6 +12,7 @@ use crate::error::{Error, ErrorCode};
 use crate::ids::SubmissionId;
 use crate::model::submission::{Submission, SubmissionState};
 use crate::model::task::Task;
+use crate::store::submissions::Brought;
 use crate::upstream::{Credential, OpenJob, Site, Upstream};
 use crate::worker::Crew;
 use crate::worker::finish::{Closing, Outcome};
@@ -22,8 +23,19 @@ pub(super) struct Job<'a> {
     pub(super) crew: &'a Crew,
     pub(super) task: &'a Task,
     pub(super) run: &'a Run,
+    /// Whether nothing was ever submitted for it, for certain.
+    pub(super) is_new: bool,
     /// When a poll first showed that the job has ended.
     pub(super) shown: OnceLock<Instant>,
+    /// A provider's "yes" that is written with the end of the task.
+    pub(super) untold: OnceLock<Untold>,
+}
+
+/// A provider took the submission and brought this; the database does not know it yet.
+pub(super) struct Untold {
+    pub(super) submission: SubmissionId,
+    pub(super) provider: String,
+    pub(super) brought: Brought,
 }
 
 /// A submission that a provider took.
@@ -38,6 +50,8 @@ pub(super) struct Taken {
     pub(super) result: Result<Handle, Vec<Output>>,
     /// Whether that is on disk.
     pub(super) is_kept: bool,
+    /// What the submission is in the database.
+    pub(super) state: SubmissionState,
     /// What the provider says that the job cost.
     pub(super) cost: Option<Cost>,
     /// When the provider wants to be asked first.

@@ -22,6 +22,9 @@ const UNREACHED: Duration = Duration::from_secs(1);
 impl Job<'_> {
     /// Has a provider take the task, or finds that one did.
     pub(super) async fn take(&self) -> Result<Taken, Ended> {
+        if self.is_new {
+            return self.submit().await;
+        }
         match self.last_submission().await {
             Ok(None) => self.submit().await,
             Ok(Some(submission)) => self.resume(submission).await,
@@ -95,6 +98,7 @@ impl Job<'_> {
             credential: credential.clone(),
             result,
             is_kept: true,
+            state: SubmissionState::Accepted,
             cost: None,
             poll_after: None,
             is_taken_up: true,

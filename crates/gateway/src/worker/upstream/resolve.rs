@@ -84,6 +84,7 @@ impl Job<'_> {
                             accepted_at,
                             result: Ok(handle),
                             is_kept: true,
+                            state: SubmissionState::Accepted,
                             cost: None,
                             poll_after: None,
                             is_taken_up: false,

@@ -27,6 +27,7 @@ use crate::model::task::{
     LinkOutput, Output, Payload, SongJob, StemTask, StemsJob, Task, VideoJob, VideoOutput,
 };
 use crate::patience;
+use crate::upstream::Site;
 use crate::worker::finish::Made;
 
 /// Why a result is not in the store.
@@ -117,16 +118,13 @@ async fn fetch(app: &App, taken: &Taken, source: &Source) -> Result<Fetched, Bad
 }
 
 async fn video(app: &App, task: &Task, taken: &Taken, pieces: Vec<Piece>) -> Result<Made, Bad> {
+    if let Some((job, url)) = link_of(&taken.site, task, &pieces) {
+        return Ok(linked(job, url));
+    }
     let piece = pieces
         .into_iter()
         .find(|piece| piece.what == What::Video)
         .ok_or_else(|| Bad::Useless("there is no video in it".into()))?;
-    if taken.site.config.results == Results::Link
-        && let Source::Address(url) = &piece.source
-        && let Payload::VideoV1(job) = &task.payload
-    {
-        return Ok(linked(job, url));
-    }
     let fetched = fetch(app, taken, &piece.source).await?;
     let (parts, path) = (app.clone(), fetched.path.to_path_buf());
     let read = app.compute(move || {
@@ -166,6 +164,21 @@ async fn video(app: &App, task: &Task, taken: &Taken, pieces: Vec<Piece>) -> Res
         assets: vec![video],
         ..Made::new(output, quantity)
     })
+}
+
+/// The film's address, if it is to stay there, with the job that it was made for.
+pub(super) fn link_of<'a>(
+    site: &Site,
+    task: &'a Task,
+    pieces: &'a [Piece],
+) -> Option<(&'a VideoJob, &'a str)> {
+    let film = pieces.iter().find(|piece| piece.what == What::Video)?;
+    match (&task.payload, &film.source) {
+        (Payload::VideoV1(job), Source::Address(url)) if site.config.results == Results::Link => {
+            Some((job, url))
+        }
+        _ => None,
+    }
 }
 
 /// A film that stays where it is. Nothing of it is measured: what was ordered is charged.

@@ -7,7 +7,7 @@ use std::time::Duration;
 use crate::app::App;
 use crate::clock::Timestamp;
 use crate::error::Error;
-use crate::model::catalog::Route;
+use crate::model::catalog::{Model, Route};
 use crate::model::price::HANDED_ON;
 use crate::store::{self, Conn, StoreError};
 use crate::upstream::{Credential, Site};
@@ -82,6 +82,17 @@ impl Counted {
     const fn is_anything(self) -> bool {
         self.open || self.lately
     }
+}
+
+/// Whether a model has a route here that takes any number of jobs.
+pub(super) fn is_boundless(app: &App, model: &str) -> bool {
+    let catalog = app.models.catalog.load();
+    let sites = app.models.upstream.sites();
+    let routes = catalog.with_id(model).map_or(&[][..], Model::routes);
+    let mut here = routes
+        .iter()
+        .filter_map(|route| Some((route, sites.get(&route.provider)?)));
+    here.any(|(route, site)| !Counted::of(route, site).is_anything())
 }
 
 /// Places left for tasks of a model.

@@ -8,8 +8,8 @@ use providers::driver::{Accepted, SubmitError, Watch};
 use providers::{Class, Order, ProviderError};
 
 use super::intent::Halt;
-use super::job::{Attempt, Ended, Job, Passed, Sent, Stuck, Taken, failure, inside};
-use super::order;
+use super::job::{Attempt, Ended, Job, Passed, Sent, Stuck, Taken, Untold, failure, inside};
+use super::{order, results};
 use crate::crash;
 use crate::domain::{routes, routing};
 use crate::error::ErrorCode;
@@ -296,9 +296,26 @@ impl Job<'_> {
             results: results.and_then(|outputs| serde_json::to_value(outputs).ok()),
             cost: watch.cost(),
         };
-        let is_kept = brought.handle.is_some() || brought.results.is_some();
-        let accepted_at = self.write_accepted(id, route, brought).await?;
-        crash::point("submission-accepted");
+        let mut is_kept = brought.handle.is_some() || brought.results.is_some();
+        let mut state = SubmissionState::Accepted;
+        let stays = results.is_some_and(|made| results::link_of(site, self.task, made).is_some());
+        let accepted_at = if stays {
+            // All that is left to do is to write it: once, with the end of the task.
+            (is_kept, state) = (false, SubmissionState::Intended);
+            let provider = route.provider.clone();
+            let untold = Untold {
+                submission: id,
+                provider,
+                brought,
+            };
+            // Of a job that has been taken there is no second one.
+            let _ = self.untold.set(untold);
+            app.clock.now()
+        } else {
+            let accepted_at = self.write_accepted(id, &route.provider, brought).await?;
+            crash::point("submission-accepted");
+            accepted_at
+        };
         routes::took(app, route).await;
         tracing::info!(provider = %route.provider, submission_id = %id, "the provider took the task");
         Ok(Attempt::Taken(Box::new(Taken {
@@ -310,6 +327,7 @@ impl Job<'_> {
             accepted_at,
             result,
             is_kept,
+            state,
             cost: watch.cost(),
             poll_after,
             is_taken_up: false,

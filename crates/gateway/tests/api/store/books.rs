@@ -84,7 +84,7 @@ async fn the_sums_of_days_are_those_of_tasks_and_entries(db: Fixture) {
     let (order, by) = (free.clone(), key.clone());
     let written = db
         .store
-        .write(move |conn| submit::write(conn, &by, &[order]));
+        .write(move |conn| submit::write(conn, &by, &[order], None));
     written.await.unwrap();
     made.push(free);
     let ends = [

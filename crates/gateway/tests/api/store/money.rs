@@ -52,7 +52,7 @@ pub(super) async fn accept(db: &Fixture, key: &ApiKey, count: usize) -> Result<V
     let key = key.clone();
     db.store
         .write(move |conn| {
-            submit::write(conn, &key, &tasks)?;
+            submit::write(conn, &key, &tasks, None)?;
             Ok(tasks)
         })
         .await

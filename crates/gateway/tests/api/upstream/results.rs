@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use mediagate::store::StoreError;
 use serde_json::{Value, json};
 use simulator::{End, Fault, Role, Simulator};
 
@@ -308,6 +309,79 @@ async fn a_film_may_stay_with_its_provider() {
     gateway.delete(&format!("/v1/videos/{id}")).await.ok();
     let view = gateway.get(&format!("/v1/tasks/{task}")).await.ok();
     assert_eq!(view["output"]["videos"][0]["url"], "", "{view}");
+    gateway.stop().await;
+}
+
+/// A provider whose answer is the link to the film takes a second for it.
+async fn links_late() -> (Simulator, TestGateway, String) {
+    let simulator = simulator().await;
+    let slow = Fault::Latency(Duration::from_secs(1));
+    simulator.world().order(slow, None, Some(Role::Submit), 1);
+    let table = provider("acme", "chat-video", &simulator, "results = \"link\"\n")
+        + &film(r#"{ provider = "acme", model = "veo3" }"#);
+    let gateway = gateway(&table).await;
+    let task = ordered(&gateway, "a lake").await;
+    super::arrives(&simulator, Role::Submit, 1).await;
+    (simulator, gateway, task)
+}
+
+async fn change(gateway: &TestGateway, sql: &'static str, task: &str) {
+    let task = task.to_owned();
+    let changed = gateway
+        .app
+        .store
+        .write(move |conn| conn.execute(sql, &[(&task).into()]));
+    let changed: Result<u64, StoreError> = changed.await;
+    assert_eq!(changed.unwrap(), 1);
+}
+
+async fn state_of_its_submission(gateway: &TestGateway, task: &str) -> String {
+    let task = task.to_owned();
+    let read = gateway.app.store.read(move |conn| {
+        conn.one(
+            "SELECT state FROM submissions WHERE task_id = ?1",
+            &[(&task).into()],
+            |row| row.text(0),
+        )
+    });
+    let state: Result<_, StoreError> = read.await;
+    state.unwrap().unwrap()
+}
+
+/// That a provider took an order and where the film is, is written once, with the end of the task;
+/// but it is written also when the task is not this run's to end any more.
+#[tokio::test]
+async fn a_link_that_comes_after_its_task_was_taken_over_is_not_lost() {
+    let (simulator, gateway, task) = links_late().await;
+    let taken = "UPDATE tasks SET lease_owner = 'another' WHERE id = ?1";
+    change(&gateway, taken, &task).await;
+    eventually("the provider's answer is written", async || {
+        let state = state_of_its_submission(&gateway, &task).await;
+        (state == "accepted").then_some(())
+    })
+    .await;
+    let freed = "UPDATE tasks SET lease_owner = NULL WHERE id = ?1";
+    change(&gateway, freed, &task).await;
+    let view = gateway.finished(&task).await;
+    assert_eq!(view["status"], "succeeded", "{view}");
+    let url = view["output"]["videos"][0]["url"].as_str().unwrap();
+    assert!(url.starts_with(&simulator.url("")), "{url}");
+    assert_eq!(submissions(&simulator), 1);
+    gateway.stop().await;
+}
+
+#[tokio::test]
+async fn a_link_that_comes_after_its_task_was_cancelled_ends_its_submission() {
+    let (simulator, gateway, task) = links_late().await;
+    let path = format!("/v1/tasks/{task}/cancel");
+    let cancelled = gateway.post(&path, &json!({})).await.ok();
+    assert_eq!(cancelled["status"], "cancelled");
+    eventually("the submission is over", async || {
+        let state = state_of_its_submission(&gateway, &task).await;
+        (state == "ended").then_some(())
+    })
+    .await;
+    assert_eq!(submissions(&simulator), 1);
     gateway.stop().await;
 }
 

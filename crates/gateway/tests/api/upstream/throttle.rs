@@ -3,6 +3,7 @@
 
 use std::time::Duration;
 
+use mediagate::store::StoreError;
 use mediagate::worker::Workers;
 use simulator::{End, Phase, Role, Simulator};
 
@@ -93,6 +94,57 @@ async fn no_more_are_submitted_at_once_than_the_settings_say() {
     })
     .await;
     assert_eq!(most.get(), 2);
+    all_succeed(&gateway, &tasks).await;
+    gateway.stop().await;
+}
+
+/// How often a task was claimed, as the database has it.
+async fn claims(gateway: &TestGateway, task: String) -> i64 {
+    let read = gateway.app.store.read(move |conn| {
+        conn.one(
+            "SELECT attempts FROM tasks WHERE id = ?1 AND (attempts = 0) = (lease_owner IS NULL)",
+            &[(&task).into()],
+            |row| row.int(0),
+        )
+    });
+    let claims: Result<_, StoreError> = read.await;
+    claims.unwrap().unwrap()
+}
+
+/// An order is claimed in the transaction that accepts it, where it is started at once; while
+/// others wait it stands in line.
+#[tokio::test]
+async fn what_is_accepted_is_claimed_with_it_unless_there_is_no_room() {
+    let simulator = simulator().await;
+    let route = r#"{ provider = "acme", model = "veo3" }"#;
+    let toml = "max_submitting = 1\n".to_owned()
+        + &provider("acme", "chat-video", &simulator, "")
+        + &film(route);
+    let gateway = gateway(&toml).await;
+    // The first of a model waits for a look at what others left.
+    let first = ordered(&gateway, "a lake").await;
+    assert_eq!(gateway.finished(&first).await["status"], "succeeded");
+    plan(&simulator, Duration::from_secs(2), End::Success);
+    let mut tasks = vec![
+        eventually("an order is claimed with its acceptance", async || {
+            let task = ordered(&gateway, "a lake").await;
+            let is_claimed = claims(&gateway, task.clone()).await == 1;
+            if !is_claimed {
+                gateway.finished(&task).await;
+            }
+            is_claimed.then_some(task)
+        })
+        .await,
+    ];
+    for _ in 0..2 {
+        let task = ordered(&gateway, "a lake").await;
+        assert_eq!(
+            claims(&gateway, task.clone()).await,
+            0,
+            "the place is taken"
+        );
+        tasks.push(task);
+    }
     all_succeed(&gateway, &tasks).await;
     gateway.stop().await;
 }

@@ -1,0 +1,107 @@
+//! How many tasks of a model this process submits at once, and whether others wait for that: new
+//! ones do not pass them.
+
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+
+/// The places of every model.
+pub(super) struct Places {
+    /// For each model.
+    most: usize,
+    models: Mutex<HashMap<String, Arc<OfModel>>>,
+}
+
+/// The places of one model.
+pub(super) struct OfModel {
+    free: Arc<Semaphore>,
+    /// Whether there may be tasks of it that nobody has claimed.
+    has_queue: AtomicBool,
+}
+
+impl Places {
+    pub(super) fn new(most: usize) -> Self {
+        Self {
+            most,
+            models: Mutex::default(),
+        }
+    }
+
+    pub(super) fn of(&self, model: &str) -> Arc<OfModel> {
+        let mut models = self.models.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(places) = models.get(model) {
+            return places.clone();
+        }
+        let places = Arc::new(OfModel {
+            free: Arc::new(Semaphore::new(self.most)),
+            // Nobody has looked.
+            has_queue: AtomicBool::new(true),
+        });
+        models.insert(model.to_owned(), places.clone());
+        places
+    }
+
+    /// The queues of all models are about to be looked at: what is claimed of those that are found
+    /// says whether more is left.
+    pub(super) fn look(&self) {
+        let models = self.models.lock().unwrap_or_else(PoisonError::into_inner);
+        for places in models.values() {
+            places.has_queue.store(false, Ordering::Relaxed);
+        }
+    }
+}
+
+impl OfModel {
+    pub(super) fn free(&self) -> u32 {
+        u32::try_from(self.free.available_permits()).unwrap_or(u32::MAX)
+    }
+
+    /// A place for a task that was claimed, if there is one left.
+    pub(super) fn take(&self) -> Option<OwnedSemaphorePermit> {
+        self.free.clone().try_acquire_owned().ok()
+    }
+
+    /// Places for new tasks, unless others came first.
+    pub(super) fn reserve(&self, tasks: usize) -> Option<OwnedSemaphorePermit> {
+        if self.has_queue.load(Ordering::Relaxed) {
+            return None;
+        }
+        let tasks = u32::try_from(tasks).ok()?;
+        let places = self.free.clone().try_acquire_many_owned(tasks).ok();
+        if places.is_none() {
+            self.queue();
+        }
+        places
+    }
+
+    /// Tasks of it wait to be claimed.
+    pub(super) fn queue(&self) {
+        self.has_queue.store(true, Ordering::Relaxed);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn new_tasks_pass_nobody_who_waits() {
+        let places = Places::new(2);
+        let film = places.of("film");
+        assert!(film.reserve(1).is_none(), "nobody has looked yet");
+        places.look();
+        let first = film.reserve(2);
+        assert!(first.is_some());
+        assert!(film.reserve(1).is_none(), "it is full");
+        drop(first);
+        assert!(film.reserve(1).is_none(), "one came while it was full");
+        assert!(film.take().is_some());
+        places.look();
+        assert!(film.reserve(2).is_some());
+        film.queue();
+        assert!(film.reserve(1).is_none());
+        assert!(places.of("another").reserve(1).is_none());
+    }
+}
