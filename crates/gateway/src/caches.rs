@@ -6,7 +6,8 @@ use std::time::Duration;
 use moka::sync::Cache;
 use tokio::time::Instant;
 
-use crate::ids::{KeyId, TaskId};
+use crate::clock::Timestamp;
+use crate::ids::{AssetId, KeyId, TaskId};
 use crate::model::account::Caller;
 use crate::model::task::Task;
 use crate::store::Stamp;
@@ -14,6 +15,8 @@ use crate::uses::Uses;
 
 /// How long a look-up of a model's usual time holds.
 const USUAL_TIMES: Duration = Duration::from_secs(5);
+/// How long it is known that a film could not be looked at: longer than it is tried.
+const MISSES: Duration = Duration::from_hours(24);
 /// How long a key's name holds.
 const KEY_NAMES: Duration = Duration::from_secs(1);
 
@@ -28,6 +31,8 @@ pub struct Caches {
     pub usual_times: Cache<String, Option<Duration>>,
     /// Pictures that can be decoded, by the SHA-256 of their files.
     pub pictures: Cache<String, ()>,
+    /// Films that could not be looked at: how often, and when they are tried again.
+    pub misses: Cache<AssetId, (u32, Timestamp)>,
     /// When keys were last used.
     pub uses: Uses,
 }
@@ -46,6 +51,10 @@ impl Default for Caches {
                 .time_to_live(USUAL_TIMES)
                 .build(),
             pictures: Cache::new(10_000),
+            misses: Cache::builder()
+                .max_capacity(10_000)
+                .time_to_live(MISSES)
+                .build(),
             uses: Uses::default(),
         }
     }

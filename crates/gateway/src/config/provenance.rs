@@ -16,6 +16,8 @@ pub struct ProvenanceRules {
     pub timestamp: Option<Url>,
     /// Whether films that the embedded model draws are watermarked.
     pub watermark: bool,
+    /// Whether stems that are separated here are watermarked, which changes their sum.
+    pub watermark_audio: bool,
     /// Whether files can be checked without a key.
     pub public: bool,
     /// Whether prompts are stated.
@@ -47,6 +49,7 @@ impl Default for ProvenanceRules {
             identity: None,
             timestamp: None,
             watermark: true,
+            watermark_audio: false,
             public: false,
             prompt: false,
         }
@@ -60,6 +63,7 @@ impl ProvenanceRules {
             identity: Identity::read(set.certificate, set.key, set.signer)?,
             timestamp: set.timestamp,
             watermark: set.watermark.unwrap_or(usual.watermark),
+            watermark_audio: set.watermark_audio.unwrap_or(usual.watermark_audio),
             public: set.public.unwrap_or(usual.public),
             prompt: set.prompt.unwrap_or(usual.prompt),
         })
@@ -89,6 +93,10 @@ impl ProvenanceRules {
         let text = |text: &String| toml::Value::String(text.clone());
         let mut entries = vec![
             ("watermark", toml::Value::Boolean(self.watermark)),
+            (
+                "watermark_audio",
+                toml::Value::Boolean(self.watermark_audio),
+            ),
             ("public", toml::Value::Boolean(self.public)),
             ("prompt", toml::Value::Boolean(self.prompt)),
         ];
@@ -236,7 +244,8 @@ mod tests {
     fn films_are_watermarked_and_nothing_is_public_by_default() {
         let rules = layered("").unwrap();
         assert_eq!(rules, ProvenanceRules::default());
-        assert!(rules.watermark && !rules.public && !rules.prompt);
+        assert!(rules.watermark && !rules.watermark_audio);
+        assert!(!rules.public && !rules.prompt);
     }
 
     #[test]

@@ -41,6 +41,8 @@ pub struct MadeClip {
     pub milliseconds: u64,
     /// What it is known by.
     pub likeness: Likeness,
+    /// Whether it has the watermark that was asked for.
+    pub is_marked: bool,
 }
 
 /// What a clip's cover shows.
@@ -211,6 +213,7 @@ impl ClipWriter {
             cover_large: cover_large.map_err(broken)?.into(),
             milliseconds: self.milliseconds,
             likeness: self.ear.likeness(),
+            is_marked: false,
         })
     }
 }

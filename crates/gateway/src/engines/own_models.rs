@@ -113,7 +113,8 @@ fn model(graphs: &Graphs) -> Model {
     let mut notes = vec![
         "Runs in this gateway: nothing leaves the machine.".to_owned(),
         "A neural model installed by the operator of this gateway.".to_owned(),
-        "The stems always sum exactly to the mix.".to_owned(),
+        "The stems sum exactly to the mix, which has the watermark where the operator wants one."
+            .to_owned(),
     ];
     let manifest = graphs.manifest();
     if !manifest.license.is_empty() {

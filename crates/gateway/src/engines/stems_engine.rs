@@ -3,6 +3,7 @@
 use std::path::Path;
 use std::sync::Arc;
 
+use provenance::watermark::sound::Embedder;
 use providers::{Handover, Limits, MusicLimits, SongLimits, StemLimits};
 use stems::decode::replay;
 use stems::{Control, DecodeLimits, SeparateError, Separator, Shape, Stem, Take, onnx};
@@ -12,6 +13,7 @@ use crate::engines::{EngineError, Watch};
 use crate::model::catalog::{self, Maker, Model};
 use crate::model::music::StemGroup;
 use crate::model::task::{StemTarget, StemsJob};
+use crate::origin::Marking;
 
 /// The model's description and limits.
 pub fn model() -> Model {
@@ -23,7 +25,7 @@ pub fn model() -> Model {
         notes: vec![
             "Runs in this gateway: nothing leaves the machine.".into(),
             "Uses no pretrained weights: expect audible bleed between stems.".into(),
-            "The stems always sum exactly to the mix.".into(),
+            "The stems sum exactly to the mix, which has the watermark where the operator wants one.".into(),
         ],
         limits: Limits::Music(MusicLimits {
             stems: Some(StemLimits {
@@ -66,7 +68,8 @@ pub(super) const fn stem(group: StemGroup) -> Stem {
 }
 
 /// Separates a recording by the embedded model, or by the operator's `graphs`; clips are in the
-/// order of the job's outputs, with their files in `folder`. Blocks until it is done or stopped.
+/// order of the job's outputs, with their files in `folder`, and all have the same `mark`. Blocks
+/// until it is done or stopped.
 ///
 /// The recording is read, separated and written in blocks of some seconds, and more than two
 /// channels are mixed down to stereo while reading, so that memory does not grow with its length or
@@ -75,6 +78,7 @@ pub fn separate(
     job: &StemsJob,
     graphs: Option<&Arc<onnx::Model>>,
     source: &Path,
+    mark: Option<Marking>,
     folder: &Path,
     watch: &Watch,
 ) -> Result<Vec<MadeClip>, EngineError> {
@@ -93,7 +97,7 @@ pub fn separate(
     let (recording, scan) = clip::open(source, &limits, &go_on).map_err(source_error)?;
     let wanted = wanted(job);
     let mut engine = Engine::new(graphs, scan.shape, &wanted).map_err(engine_error)?;
-    let mut desk = Desk::new(job, wanted, &scan.shape, folder)?;
+    let mut desk = Desk::new(job, wanted, &scan.shape, mark, folder)?;
     let mut control = Control {
         progress: &mut |share| watch.report(share * SEPARATION),
         cancelled: &|| watch.is_stopped(),
@@ -202,6 +206,8 @@ struct Desk {
     /// The mix, likewise.
     mix: Vec<Vec<f32>>,
     clips: Vec<ClipWriter>,
+    /// One for each clip, or none at all.
+    markers: Vec<Embedder>,
     failed: Option<EngineError>,
 }
 
@@ -210,6 +216,7 @@ impl Desk {
         job: &StemsJob,
         wanted: Vec<Stem>,
         shape: &Shape,
+        mark: Option<Marking>,
         folder: &Path,
     ) -> Result<Self, EngineError> {
         let clips = job
@@ -222,6 +229,7 @@ impl Desk {
             wanted,
             mix: vec![Vec::new(); shape.channels],
             clips: clips.collect::<Result<_, _>>()?,
+            markers: mark.map_or_else(Vec::new, |mark| markers(mark, shape, job.outputs.len())),
             failed: None,
         })
     }
@@ -264,6 +272,14 @@ impl Desk {
                 StemTarget::Only(_) | StemTarget::Other => stem.clone(),
             });
         }
+        for (marker, part) in self.markers.iter_mut().zip(&mut parts) {
+            *part = marker.push(part);
+        }
+        self.keep(parts)
+    }
+
+    /// Writes these samples of every clip.
+    fn keep(&mut self, mut parts: Vec<Vec<Vec<f32>>>) -> Result<(), EngineError> {
         within_full_scale(&mut parts);
         for (clip, part) in self.clips.iter_mut().zip(&parts) {
             clip.push(part)?;
@@ -271,18 +287,37 @@ impl Desk {
         Ok(())
     }
 
-    fn finish(self, watch: &Watch) -> Result<Vec<MadeClip>, EngineError> {
+    fn finish(mut self, watch: &Watch) -> Result<Vec<MadeClip>, EngineError> {
+        let last = self.markers.iter_mut().map(Embedder::finish).collect();
+        self.keep(last)?;
+        let is_marked = !self.markers.is_empty();
         let total = self.clips.len();
         let mut made = Vec::with_capacity(total);
         for (number, clip) in self.clips.into_iter().enumerate() {
             if watch.is_stopped() {
                 return Err(EngineError::Stopped);
             }
-            made.push(clip.finish()?);
+            made.push(MadeClip {
+                is_marked,
+                ..clip.finish()?
+            });
             watch.report(SEPARATION + (1.0 - SEPARATION) * share(number + 1, total));
         }
         Ok(made)
     }
+}
+
+/// What marks each clip; nothing if sound of this rate holds no mark.
+fn markers(mark: Marking, shape: &Shape, clips: usize) -> Vec<Embedder> {
+    let Some(key) = mark.key.key() else {
+        return Vec::new();
+    };
+    let marker = || Embedder::new(&key, mark.media_id, shape.rate, shape.channels);
+    let made: Result<Vec<_>, _> = (0..clips).map(|_| marker()).collect();
+    made.unwrap_or_else(|error| {
+        tracing::info!(%error, "the stems have no watermark");
+        Vec::new()
+    })
 }
 
 #[expect(clippy::cast_precision_loss, reason = "a handful of stems")]
@@ -309,7 +344,7 @@ fn without(mix: &[Vec<f32>], stem: &[Vec<f32>]) -> Vec<Vec<f32>> {
 
 /// Brings every sample within full scale, which FLAC cannot exceed, without changing the sum: the
 /// excess of one part is moved to parts that have headroom. The mix itself is within full scale, so
-/// there is always enough.
+/// there is always enough; a watermark may lift its peaks above that, and what is too much is lost.
 fn within_full_scale(parts: &mut [Vec<Vec<f32>>]) {
     let fits = |part: &Vec<Vec<f32>>| part.iter().flatten().all(|sample| sample.abs() <= 1.0);
     if parts.iter().all(fits) {

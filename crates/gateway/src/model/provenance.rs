@@ -65,7 +65,7 @@ pub enum Mark {
     Bext,
     /// The label of China's GB 45438.
     Aigc,
-    /// A watermark of this deployment, put in when the film was made.
+    /// A watermark of this deployment, put in when the film or stem was made.
     Watermark,
     /// A label that people see.
     Label,
@@ -95,6 +95,16 @@ impl Provenance {
     /// Of a file that cannot be read.
     pub const fn unreadable() -> Self {
         Self::nothing(ProvenanceStatus::Unreadable)
+    }
+
+    /// With marks beside those that the file states.
+    pub fn and(mut self, marks: impl IntoIterator<Item = Mark>) -> Self {
+        let before = self.marks.len();
+        self.marks.extend(marks);
+        if self.status == ProvenanceStatus::None && self.marks.len() > before {
+            self.status = ProvenanceStatus::Unverified;
+        }
+        self
     }
 
     pub const fn nothing(status: ProvenanceStatus) -> Self {

@@ -96,7 +96,7 @@ impl WatermarkKey {
     }
 }
 
-/// The mark of one film.
+/// The mark of one film, or of the stems of one recording.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Marking {
     pub key: WatermarkKey,
@@ -148,7 +148,18 @@ impl Origin {
 
     /// The mark for a task's film; `None` if films are not watermarked.
     pub fn watermark(&self, task: TaskId) -> Option<Marking> {
-        let (key, secret) = self.keys.first().filter(|_| self.rules.watermark)?;
+        self.rules.watermark.then(|| self.marking(task)).flatten()
+    }
+
+    /// The mark for all stems of a task: with the same one in each, so has their sum. `None` if
+    /// stems are not watermarked.
+    pub fn watermark_of_stems(&self, task: TaskId) -> Option<Marking> {
+        let is_wanted = self.rules.watermark_audio;
+        is_wanted.then(|| self.marking(task)).flatten()
+    }
+
+    fn marking(&self, task: TaskId) -> Option<Marking> {
+        let (key, secret) = self.keys.first()?;
         let tag = hmac::sign(secret, format!("media {task}").as_bytes());
         let id = tag.as_ref().first_chunk::<5>()?;
         Some(Marking {
@@ -157,7 +168,7 @@ impl Origin {
         })
     }
 
-    /// The keys that films may be marked with.
+    /// The keys that films and stems may be marked with.
     pub fn keys(&self) -> Vec<WatermarkKey> {
         self.keys.iter().map(|(key, _)| *key).collect()
     }

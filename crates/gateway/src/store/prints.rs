@@ -50,11 +50,23 @@ fn insert_keys(conn: &mut Conn<'_>, id: &String, keys: &[i64]) -> Result<(), Sto
     Ok(())
 }
 
-/// The latest films that nobody has looked at.
-pub fn unseen(conn: &mut Conn<'_>, most: u32) -> Result<Vec<Print>, StoreError> {
+/// The latest films that nobody has looked at, of those before this one.
+pub fn unseen(
+    conn: &mut Conn<'_>,
+    before: Option<AssetId>,
+    most: u32,
+) -> Result<Vec<Print>, StoreError> {
+    let most = i64::from(most);
+    let Some(before) = before else {
+        return conn.all(
+            select!("WHERE kind = 'video' AND video IS NULL ORDER BY id DESC LIMIT ?1"),
+            &[most.into()],
+            print,
+        );
+    };
     conn.all(
-        select!("WHERE kind = 'video' AND video IS NULL ORDER BY id DESC LIMIT ?1"),
-        &[i64::from(most).into()],
+        select!("WHERE kind = 'video' AND video IS NULL AND id < ?1 ORDER BY id DESC LIMIT ?2"),
+        &[(&before.to_string()).into(), most.into()],
         print,
     )
 }

@@ -27,6 +27,7 @@ use crate::model::media::MediaType;
 use crate::model::price::Quantity;
 use crate::model::provenance::{Mark, PrintKind};
 use crate::model::task::{Output, Payload, StemsJob, Task, TaskFailure, VideoJob, VideoOutput};
+use crate::origin::Marking;
 use crate::patience;
 use crate::worker::finish::{Made, Outcome};
 use crate::worker::runs::Run;
@@ -233,7 +234,8 @@ async fn separation(
     alone: Alone,
 ) -> Result<Made, RunError> {
     let source = Arc::new(file(app, job.source_audio).await?);
-    let made = separate(app, job, graphs, source.clone(), watch, alone).await?;
+    let mark = app.secrets.origin.watermark_of_stems(task.id);
+    let made = separate(app, job, graphs, source.clone(), mark, watch, alone).await?;
     let mut assets = Vec::new();
     let mut clips = Vec::new();
     let (mut provenance, mut prints) = (Vec::new(), Vec::new());
@@ -244,12 +246,14 @@ async fn separation(
         let (media, stored) =
             patience::store(|| assets::keep_clip(app, task.account, &clip)).await?;
         let likeness = clip.likeness.clone();
+        let watermark = mark.filter(|_| clip.is_marked).map(|mark| mark.media_id);
         let [audio, ..] = &stored;
         prints.push(mark::print_of_clip(
             *id,
             audio,
             PrintKind::Stem,
             true,
+            watermark,
             likeness,
         ));
         provenance.push((*id, told));
@@ -309,13 +313,16 @@ async fn separate(
     job: &StemsJob,
     graphs: Option<Arc<Graphs>>,
     source: Arc<TempPath>,
+    mark: Option<Marking>,
     watch: &Arc<Watch>,
     alone: Alone,
 ) -> Result<Vec<MadeClip>, RunError> {
     let (job, watching, place) = (job.clone(), watch.clone(), place(app));
     let Some(alone) = alone else {
-        let separate =
-            move || stems_engine::separate(&job, graphs.as_ref(), &source, &place.spool, &watching);
+        let separate = move || {
+            let graphs = graphs.as_ref();
+            stems_engine::separate(&job, graphs, &source, mark, &place.spool, &watching)
+        };
         return Ok(app.compute(separate).await??);
     };
     let own_model = graphs.map(|graphs| OwnModel {
@@ -325,7 +332,7 @@ async fn separate(
     });
     let separate = move || {
         let _alone = alone;
-        child::separate(&place, &job, own_model, &source, &watching)
+        child::separate(&place, &job, own_model, &source, mark, &watching)
     };
     Ok(app.compute(separate).await??)
 }

@@ -187,7 +187,7 @@ async fn compare_settings(app: &App) {
 /// Does this kind of upkeep if it is due and nobody else does it.
 async fn look(app: &App, kind: Chore) {
     // It is looked at often: taking a turn is a write, and mostly there is nothing to do.
-    if matches!(kind, Chore::Films) && !glances::is_any_unseen(app).await {
+    if matches!(kind, Chore::Films) && !glances::is_any_due(app).await {
         return;
     }
     let every = kind.every(app);

@@ -19,6 +19,7 @@ mod fold;
 mod fourier;
 mod pattern;
 mod period;
+pub mod sound;
 
 pub use collect::Detector;
 pub use embed::Embedder;
@@ -76,13 +77,15 @@ pub struct Found {
     pub tile: (f32, f32),
 }
 
-/// Why a frame cannot be marked or searched.
+/// Why a frame, or sound, cannot be marked or searched.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum WatermarkError {
     #[error("the key's id {0} has more than 24 bits")]
     KeyId(u32),
     #[error("the media id {0} has more than 40 bits")]
     MediaId(u64),
+    #[error("sound of {0} samples a second holds no mark")]
+    Rate(u32),
     /// Not between [`MIN_SIDE`] and [`MAX_SIDE`], or narrower than four to one.
     #[error("frames of {width}x{height} hold no mark")]
     Size { width: usize, height: usize },

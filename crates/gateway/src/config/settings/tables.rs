@@ -158,7 +158,7 @@ pub struct ProvenanceSettings {
         global = true
     )]
     pub timestamp: Option<Url>,
-    /// Watermark films of the embedded model; there is no watermark for sound [default: true]
+    /// Watermark films of the embedded model [default: true]
     #[arg(
         id = "provenance_watermark",
         long = "provenance-watermark",
@@ -167,6 +167,16 @@ pub struct ProvenanceSettings {
         global = true
     )]
     pub watermark: Option<bool>,
+    /// Watermark stems that are separated here: they then sum to the mix with the mark in it
+    /// [default: false]
+    #[arg(
+        id = "provenance_watermark_audio",
+        long = "provenance-watermark-audio",
+        env = "MEDIAGATE_PROVENANCE_WATERMARK_AUDIO",
+        value_name = "BOOL",
+        global = true
+    )]
+    pub watermark_audio: Option<bool>,
     /// Let anyone check files, without a key [default: false]
     #[arg(
         id = "provenance_public",

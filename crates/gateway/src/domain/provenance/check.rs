@@ -5,6 +5,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use provenance::marks::Kind;
+use provenance::watermark::sound::Detector;
 use tempfile::TempPath;
 
 use crate::app::{App, Parts};
@@ -15,12 +16,14 @@ use crate::engines::{Watch, clip};
 use crate::error::{Error, ErrorCode};
 use crate::fetch::FetchError;
 use crate::ids::AccountId;
-use crate::model::provenance::{Likeness, Mark, Print, ProvenanceStatus};
-use crate::origin::Examined;
+use crate::model::provenance::{Likeness, Mark, Print};
+use crate::origin::{Examined, WatermarkKey};
 use crate::store;
 
 /// Largest file that is checked.
 pub const LIMIT_BYTES: u64 = 200_000_000;
+/// Seconds of a recording in which the watermark is looked for.
+const SEARCHED_SECONDS: usize = 180;
 /// Entries of the registry that are looked at for one part of a fingerprint, that are compared,
 /// and that are told.
 const MOST_WITH_PART: u32 = 500;
@@ -88,24 +91,20 @@ pub async fn fetch(app: &Parts, address: &str) -> Result<TempPath, Error> {
 /// Checks a file for an account, or for somebody without one.
 pub async fn check(app: &App, asker: Option<AccountId>, file: TempPath) -> Result<Checked, Error> {
     let seen = see(app, file).await?;
-    let (key, mark) = (app.secrets.origin.keys(), seen.looked.mark);
-    let mark = mark.filter(|(id, _)| key.iter().any(|key| key.id == *id));
+    let (key, mut mark) = (app.secrets.origin.keys(), seen.looked.mark);
     let mut asked = seen.looked.asked;
     if let Some(heard) = seen.heard {
-        asked = heard;
+        mark = mark.or(heard.mark);
+        asked = heard.likeness;
     }
+    let mark = mark.filter(|(id, _)| key.iter().any(|key| key.id == *id));
     let digest = seen.sha256.clone();
     let find =
         move |conn: &mut store::Conn<'_>| find(conn, &digest, mark.map(|(_, id)| id), &asked);
     let found = app.store.read(find).await?;
     let told = found.into_iter().take(MOST_TOLD);
     let mut examined = seen.examined;
-    if mark.is_some() {
-        examined.provenance.marks.push(Mark::Watermark);
-        if examined.provenance.status == ProvenanceStatus::None {
-            examined.provenance.status = ProvenanceStatus::Unverified;
-        }
-    }
+    examined.provenance = examined.provenance.and(mark.map(|_| Mark::Watermark));
     Ok(Checked {
         sha256: seen.sha256,
         size_bytes: seen.size_bytes,
@@ -128,7 +127,7 @@ struct Seen {
     size_bytes: u64,
     examined: Examined,
     looked: Looked,
-    heard: Option<Likeness>,
+    heard: Option<Heard>,
     notes: Vec<String>,
 }
 
@@ -155,7 +154,7 @@ async fn see(app: &App, file: TempPath) -> Result<Seen, Error> {
         let heard = if is_film || is_picture {
             None
         } else {
-            hear(&file, left)
+            hear(&file, &parts.secrets.origin.keys(), left)
         };
         if examined.kind.is_none() {
             notes.push(
@@ -178,8 +177,19 @@ async fn see(app: &App, file: TempPath) -> Result<Seen, Error> {
     app.limits.room.recording(memory, work).await?
 }
 
+/// What a recording is known by.
+struct Heard {
+    likeness: Likeness,
+    /// Key id and media id of a watermark.
+    mark: Option<(u32, u64)>,
+}
+
 /// How a recording begins; `None` if it is none.
-fn hear(file: &TempPath, left: &tokio_util::sync::CancellationToken) -> Option<Likeness> {
+fn hear(
+    file: &TempPath,
+    keys: &[WatermarkKey],
+    left: &tokio_util::sync::CancellationToken,
+) -> Option<Heard> {
     let limits = stems::DecodeLimits {
         max_seconds: 3600,
         ..stems::DecodeLimits::default()
@@ -187,7 +197,12 @@ fn hear(file: &TempPath, left: &tokio_util::sync::CancellationToken) -> Option<L
     let go_on = || !left.is_cancelled();
     let (recording, scan) = clip::open(file, &limits, &go_on).ok()?;
     let mut ear = Ear::new(scan.shape.rate);
-    let most = scan.shape.rate as usize * HEARD_SECONDS;
+    // Sound of other rates holds no mark.
+    let mut detector = Detector::new(scan.shape.rate).ok();
+    let seconds = detector
+        .as_ref()
+        .map_or(HEARD_SECONDS, |_| SEARCHED_SECONDS);
+    let most = scan.shape.rate as usize * seconds;
     let mut heard = 0;
     // It ends with an error where it is told to end.
     drop(stems::decode::replay(
@@ -196,11 +211,20 @@ fn hear(file: &TempPath, left: &tokio_util::sync::CancellationToken) -> Option<L
         &scan,
         &mut |piece| {
             ear.hear(piece);
+            if let Some(detector) = &mut detector {
+                detector.hear(piece);
+            }
             heard += piece.first().map_or(0, Vec::len);
             heard < most && go_on()
         },
     ));
-    Some(ear.asked_likeness()).filter(|likeness| likeness.sound.is_some())
+    let likeness = Some(ear.asked_likeness()).filter(|likeness| likeness.sound.is_some())?;
+    let keys = keys.iter().filter_map(WatermarkKey::key);
+    let found = detector.and_then(|detector| keys.into_iter().find_map(|key| detector.read(&key)));
+    Some(Heard {
+        likeness,
+        mark: found.map(|found| (found.key_id, found.media_id)),
+    })
 }
 
 /// Where films are looked at.

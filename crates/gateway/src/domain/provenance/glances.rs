@@ -2,9 +2,12 @@
 //! poster of each.
 //!
 //! It takes a child process and as much processor time as all else that is done for a film, so
-//! nobody waits for it. A film that was not looked at stays on the list, whatever happens.
+//! nobody waits for it. A film that was not looked at stays on the list, whatever happens. One that
+//! cannot be looked at for a fault of the database or the files is passed over, tried again after
+//! longer and longer pauses, and in the end known by its digest alone.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use bytes::Bytes;
 
@@ -16,6 +19,7 @@ use crate::domain::assets::{self, Lifetime};
 use crate::engines::look::Looked;
 use crate::engines::{Watch, child};
 use crate::error::Error;
+use crate::ids::AssetId;
 use crate::model::media::{Asset, MediaType};
 use crate::model::provenance::{Likeness, Print};
 use crate::model::task::{Output, Task, VideoOutput};
@@ -28,31 +32,75 @@ const MOST: u32 = 100;
 /// Memory of a child that looks at one: some frames of 4K.
 const LOOKING_BYTES: u64 = 128 << 20;
 
+/// How often a process tries to look at a film, and the pause after the first failure; each further
+/// one is four times as long, so that the last try comes six hours after the first.
+const TRIES: u32 = 6;
+const PAUSE: Duration = Duration::from_mins(1);
+
 /// Looks at the latest films that nobody has looked at, one after the other.
 pub async fn look_at_films(app: &App) -> Result<(), Error> {
-    for _ in 0..MOST / BATCH {
-        let unseen = app
-            .store
-            .read(move |conn| store::prints::unseen(conn, BATCH))
-            .await?;
-        let is_last = unseen.len() < BATCH as usize;
-        for print in unseen {
+    let (mut before, mut looked) = (None, 0);
+    while looked < MOST {
+        let due = due(app, &mut before).await?;
+        if due.is_empty() {
+            break;
+        }
+        for print in due {
             if app.process.draining.is_cancelled() {
                 return Ok(());
             }
-            look_at(app, &print).await?;
-        }
-        if is_last {
-            break;
+            looked += 1;
+            match look_at(app, &print).await {
+                Ok(()) => app.caches.misses.invalidate(&print.id),
+                Err(error) => missed(app, &print, &error).await?,
+            }
         }
     }
     Ok(())
 }
 
-/// Whether there is a film that nobody has looked at.
-pub async fn is_any_unseen(app: &App) -> bool {
-    let unseen = app.store.read(|conn| store::prints::unseen(conn, 1));
-    unseen.await.is_ok_and(|unseen| !unseen.is_empty())
+/// Whether there is a film to be looked at.
+pub async fn is_any_due(app: &App) -> bool {
+    due(app, &mut None).await.is_ok_and(|due| !due.is_empty())
+}
+
+/// The next films that nobody has looked at and that are not to be left alone for now; moves
+/// `before` behind them.
+async fn due(app: &App, before: &mut Option<AssetId>) -> Result<Vec<Print>, Error> {
+    loop {
+        let from = *before;
+        let unseen = app
+            .store
+            .read(move |conn| store::prints::unseen(conn, from, BATCH));
+        let mut unseen = unseen.await?;
+        let Some(last) = unseen.last() else {
+            return Ok(unseen);
+        };
+        *before = Some(last.id);
+        let now = app.clock.now();
+        let rests = |id: &AssetId| app.caches.misses.get(id).is_some_and(|(_, at)| at > now);
+        unseen.retain(|print| !rests(&print.id));
+        if !unseen.is_empty() {
+            return Ok(unseen);
+        }
+    }
+}
+
+/// Notes that a film could not be looked at; one that never can is given up.
+async fn missed(app: &App, print: &Print, error: &Error) -> Result<(), Error> {
+    let misses = &app.caches.misses;
+    let tries = misses.get(&print.id).map_or(0, |(tries, _)| tries) + 1;
+    let inside = error.inside();
+    if tries < TRIES {
+        tracing::warn!(asset_id = %print.id, tries, ?inside, "a film cannot be looked at now");
+        let pause = PAUSE * 4u32.pow(tries - 1);
+        misses.insert(print.id, (tries, app.clock.now().plus(pause)));
+        return Ok(());
+    }
+    tracing::error!(asset_id = %print.id, tries, ?inside, "a film is not looked at any more");
+    keep(app, print, Likeness::default(), None).await?;
+    misses.invalidate(&print.id);
+    Ok(())
 }
 
 async fn look_at(app: &App, print: &Print) -> Result<(), Error> {

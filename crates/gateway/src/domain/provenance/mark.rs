@@ -100,11 +100,7 @@ pub async fn film(
         let stated = facts.stated(&when, source);
         let poster = origin.sign(film.poster, Format::Jpeg, &stated)?;
         let sheet = origin.sign(film.sheet, Format::Jpeg, &stated)?;
-        let mut told = origin.tell_bytes(&mp4);
-        if told.status == ProvenanceStatus::None && !more.is_empty() {
-            told.status = ProvenanceStatus::Unverified;
-        }
-        told.marks.extend(more);
+        let told = origin.tell_bytes(&mp4).and(more);
         let film = DrawnFilm {
             mp4,
             poster,
@@ -195,8 +191,9 @@ fn sign_clip(
     source: &Path,
 ) -> Result<(MadeClip, Provenance), MarkError> {
     let came_in = app.secrets.origin.tell(source);
+    let marked = clip.is_marked.then_some(Mark::Watermark);
     if !Origin::signs() {
-        return Ok((clip, came_in));
+        return Ok((clip, came_in.and(marked)));
     }
     let inside = |error: std::io::Error| MarkError::Inside(Error::internal(error));
     let bytes = std::fs::read(source).map_err(inside)?;
@@ -235,7 +232,7 @@ fn sign_clip(
         ClipMade::Edited(_) if how.is_some() => app.secrets.origin.tell(&clip.flac),
         ClipMade::Edited(_) | ClipMade::Generated(_) | ClipMade::Uploaded(_) => came_in,
     };
-    Ok((clip, told))
+    Ok((clip, told.and(marked)))
 }
 
 impl Facts {
@@ -289,6 +286,7 @@ pub fn print_of_clip(
     audio: &Asset,
     kind: PrintKind,
     is_embedded: bool,
+    watermark: Option<u64>,
     likeness: Likeness,
 ) -> Print {
     Print {
@@ -299,7 +297,7 @@ pub fn print_of_clip(
         task: None,
         clip: Some(clip),
         sha256: audio.sha256.clone(),
-        watermark: None,
+        watermark,
         likeness,
         created_at: audio.created_at,
     }

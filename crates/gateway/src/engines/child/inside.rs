@@ -124,9 +124,15 @@ impl Job {
                 }
                 Ok(Word::Looked(looked, poster.is_some()))
             }
-            Self::Stems { job, source, model } => {
+            Self::Stems {
+                job,
+                source,
+                model,
+                mark,
+            } => {
                 let graphs = model.as_ref().map(open).transpose()?;
-                let clips = stems_engine::separate(&job, graphs.as_ref(), &source, folder, watch)?;
+                let graphs = graphs.as_ref();
+                let clips = stems_engine::separate(&job, graphs, &source, mark, folder, watch)?;
                 let clips = clips.into_iter().enumerate();
                 let clips = clips.map(|(number, clip)| leave_clip(folder, number, clip));
                 Ok(Word::Clips(clips.collect::<Result<_, _>>()?))
@@ -172,5 +178,6 @@ fn leave_clip(folder: &Path, number: usize, clip: MadeClip) -> Result<Clip, Engi
         sha256: clip.sha256,
         milliseconds: clip.milliseconds,
         likeness: clip.likeness,
+        is_marked: clip.is_marked,
     })
 }

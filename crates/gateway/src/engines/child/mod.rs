@@ -17,7 +17,7 @@ use crate::engines::look::{Glance, Looked};
 use crate::engines::retouch::Touch;
 use crate::model::provenance::Likeness;
 use crate::model::task::{StemsJob, VideoJob};
-use crate::origin::WatermarkKey;
+use crate::origin::{Marking, WatermarkKey};
 
 pub use inside::serve;
 pub use outside::{Place, glance, look, make_video, separate};
@@ -48,6 +48,7 @@ enum Job {
         job: StemsJob,
         source: PathBuf,
         model: Option<OwnModel>,
+        mark: Option<Marking>,
     },
 }
 
@@ -125,6 +126,7 @@ struct Clip {
     sha256: String,
     milliseconds: u64,
     likeness: Likeness,
+    is_marked: bool,
 }
 
 const VIDEO: &str = "video.mp4";

@@ -23,7 +23,7 @@ use crate::engines::look::{self, Glance, Looked};
 use crate::engines::retouch::Touch;
 use crate::engines::{EngineError, Watch};
 use crate::model::task::{StemsJob, VideoJob};
-use crate::origin::WatermarkKey;
+use crate::origin::{Marking, WatermarkKey};
 
 /// How soon a cancellation is noticed.
 const LOOK: Timespec = Timespec {
@@ -141,6 +141,7 @@ pub fn separate(
     job: &StemsJob,
     model: Option<OwnModel>,
     source: &Path,
+    mark: Option<Marking>,
     watch: &Watch,
 ) -> Result<Vec<MadeClip>, EngineError> {
     let limits = match model {
@@ -151,6 +152,7 @@ pub fn separate(
         job: job.clone(),
         source: source.to_owned(),
         model,
+        mark,
     };
     let (folder, word) = follow(place, job, limits, watch)?;
     let Word::Clips(clips) = word else {
@@ -172,6 +174,7 @@ fn take(place: &Place, folder: &Path, number: usize, clip: Clip) -> io::Result<M
         cover_large: std::fs::read(folder.join(cover_large(number)))?.into(),
         milliseconds: clip.milliseconds,
         likeness: clip.likeness,
+        is_marked: clip.is_marked,
     })
 }
 

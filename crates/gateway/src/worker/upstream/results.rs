@@ -274,7 +274,7 @@ async fn stems(
         let [audio, ..] = &stored;
         let (likeness, kind) = (clip.likeness.clone(), PrintKind::Stem);
         made.prints
-            .push(mark::print_of_clip(*id, audio, kind, false, likeness));
+            .push(mark::print_of_clip(*id, audio, kind, false, None, likeness));
         made.assets.extend(stored);
         if let Some((_, _, Some(upstream))) = given {
             made.clip_facts.push((*id, String::new(), upstream.clone()));
@@ -386,7 +386,7 @@ async fn songs(
         let [audio, ..] = &stored;
         let (likeness, kind) = (clip.likeness.clone(), PrintKind::Song);
         made.prints
-            .push(mark::print_of_clip(id, audio, kind, false, likeness));
+            .push(mark::print_of_clip(id, audio, kind, false, None, likeness));
         made.assets.extend(stored);
         made.clip_facts
             .push((id, facts.title.clone(), upstream_of(taken, facts)));

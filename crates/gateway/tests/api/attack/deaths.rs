@@ -99,8 +99,8 @@ fn a_child_makes_the_same_stems() {
     };
     let folder = tempfile::tempdir().unwrap();
     let (from, watch) = (source.path(), Watch::default());
-    let here = stems_engine::separate(&job, None, from, folder.path(), &watch).unwrap();
-    let there = child::separate(&place(spool.path()), &job, None, from, &watch).unwrap();
+    let here = stems_engine::separate(&job, None, from, None, folder.path(), &watch).unwrap();
+    let there = child::separate(&place(spool.path()), &job, None, from, None, &watch).unwrap();
     assert_eq!((here.len(), there.len()), (2, 2));
     for (here, there) in here.iter().zip(&there) {
         let bytes = |path: &Path| std::fs::read(path).unwrap();

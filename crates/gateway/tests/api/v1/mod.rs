@@ -1,6 +1,7 @@
 //! `/v1/…`.
 
 mod chat;
+mod glances;
 mod models;
 mod provenance;
 mod records;

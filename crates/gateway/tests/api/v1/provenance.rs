@@ -218,6 +218,7 @@ async fn stems_are_known_after_lossy_coding() {
     let found = check(&gateway, bytes.to_vec()).await.ok();
     assert_eq!(found["matches"][0]["match"], "exact", "{found}");
     assert_eq!(found["matches"][0]["clip_id"], stem["id"]);
+    assert_eq!(found["ours"]["watermarked"], false, "nobody asked for it");
     let mp3 = through_ffmpeg(&bytes, "flac", &["-b:a", "96k"], "mp3");
     let found = check(&gateway, mp3).await.ok();
     let near = &found["matches"][0];
@@ -230,6 +231,66 @@ async fn stems_are_known_after_lossy_coding() {
         (&near["clip_id"], &near["kind"]),
         (&stem["id"], &json!("stem"))
     );
+    gateway.stop().await;
+}
+
+#[tokio::test]
+async fn stems_are_watermarked_where_the_operator_asks_and_so_is_their_sum() {
+    let gateway = TestGateway::builder()
+        .toml("[provenance]\nwatermark_audio = true")
+        .start()
+        .await;
+    let song = sound::wav(30, 3);
+    let clip = upload(&gateway, "Song", song.clone()).await;
+    let task = gateway.separate(clip["id"].as_str().unwrap(), "two").await;
+    let view = gateway.finished(task["id"].as_str().unwrap()).await;
+    let stems = view["output"]["clips"].as_array().unwrap();
+    let samples = |file: &[u8], from: &str| -> Vec<f32> {
+        let words = ["-ac", "1", "-ar", "44100", "-f", "f32le"];
+        let raw = through_ffmpeg(file, from, &words, "raw");
+        let (samples, _) = raw.as_chunks::<4>();
+        samples
+            .iter()
+            .map(|sample| f32::from_le_bytes(*sample))
+            .collect()
+    };
+    let mut sum: Vec<f32> = Vec::new();
+    for stem in stems {
+        let marks = stem["provenance"]["marks"].as_array().unwrap();
+        assert!(marks.contains(&json!("watermark")), "{stem}");
+        let flac = gateway.get(stem["audio_url"].as_str().unwrap()).await.bytes;
+        let stem = samples(&flac, "flac");
+        sum.resize(stem.len(), 0.0);
+        sum.iter_mut()
+            .zip(&stem)
+            .for_each(|(sum, sample)| *sum += sample);
+    }
+    // They sum to the mix but for the mark, which is at least 20 dB below it.
+    let mix = samples(&song, "wav");
+    assert_eq!(sum.len(), mix.len());
+    let power = |samples: &mut dyn Iterator<Item = f32>| samples.map(|x| x * x).sum::<f32>();
+    let mark = power(&mut sum.iter().zip(&mix).map(|(a, b)| a - b));
+    let ratio = 10.0 * (power(&mut mix.iter().copied()) / mark).log10();
+    assert!((20.0..60.0).contains(&ratio), "{ratio} dB");
+    // The sum has their mark, after a cut and lossy coding.
+    #[expect(clippy::cast_possible_truncation, reason = "within full scale")]
+    let sum: Vec<i16> = sum[150_001..]
+        .iter()
+        .map(|sample| (sample * 32_767.0).clamp(-32_768.0, 32_767.0) as i16)
+        .collect();
+    let sum = sound::wav_of(44_100, 1, &sum);
+    let mp3 = through_ffmpeg(&sum, "wav", &["-b:a", "128k"], "mp3");
+    let found = check(&gateway, mp3).await.ok();
+    assert_eq!(found["ours"]["watermarked"], true, "{found}");
+    let matches = found["matches"].as_array().unwrap();
+    let named: Vec<&Value> = matches.iter().map(|found| &found["clip_id"]).collect();
+    for stem in stems {
+        assert!(named.contains(&&stem["id"]), "{found}");
+    }
+    assert_eq!(matches[0]["match"], "watermark");
+    // The recording itself has none.
+    let found = check(&gateway, song).await.ok();
+    assert_eq!(found["ours"]["watermarked"], false);
     gateway.stop().await;
 }
 

@@ -55,7 +55,7 @@ async function check(file) {
 function verdict({ ours, matches }) {
   if (ours.exact) return "This file was made here.";
   if (ours.signed) return "This file has this gateway's signature and is as it was signed.";
-  if (ours.watermarked) return "This film has this gateway's watermark.";
+  if (ours.watermarked) return "This file has this gateway's watermark.";
   if (matches.length) return "This file is like something that was made here.";
   return "Nothing shows that this file was made here.";
 }

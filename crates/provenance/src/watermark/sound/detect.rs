@@ -1,0 +1,302 @@
+//! Hears sound, and reads the mark in it: what is left of each band's loudness after its
+//! surroundings are taken off, folded into one tile.
+
+use std::sync::Arc;
+
+use rustfft::num_complex::Complex32;
+use rustfft::{Fft, FftPlanner};
+
+use super::super::code::{CODED_BITS, decode};
+use super::super::{Key, WatermarkError};
+use super::layout::Layout;
+use super::{BANDS, Heard, RATES, STEP, STEPS, bands, window_length};
+
+/// Seconds that are heard at most.
+pub const MAX_SECONDS: usize = 600;
+/// Positions of a step at which the tile may begin.
+const FINE: usize = 8;
+const POSITIONS: usize = STEPS * FINE;
+/// Positions that are decoded.
+const TRIED: usize = 4;
+/// Surroundings of a cell: steps to either side, and bands.
+const AROUND_STEPS: f32 = 1.5;
+const AROUND_BANDS: usize = 8;
+/// What a cell counts for at most, in dB: attacks are no mark.
+const LIMIT: f32 = 6.0;
+/// Steps to either side over which a band's restlessness is measured, which weighs it; and what is
+/// added to that, in dB squared.
+const RESTLESS_STEPS: f32 = 6.0;
+const CALM: f32 = 0.3;
+/// What is softer than the mean by this part is silence.
+const SILENCE: f32 = 1e-7;
+
+/// Collects sound and reads the mark in it.
+pub struct Detector {
+    rate: u32,
+    bands: Vec<Option<usize>>,
+    window: Vec<f32>,
+    forward: Arc<dyn Fft<f32>>,
+    scratch: Vec<Complex32>,
+    waiting: Vec<f32>,
+    /// Of each window, of each band.
+    energies: Vec<[f32; BANDS]>,
+}
+
+impl Detector {
+    pub fn new(rate: u32) -> Result<Self, WatermarkError> {
+        if !RATES.contains(&rate) {
+            return Err(WatermarkError::Rate(rate));
+        }
+        let length = window_length(rate);
+        let forward = FftPlanner::new().plan_fft_forward(length);
+        #[expect(clippy::cast_precision_loss, reason = "at most 8192")]
+        let window = (0..length).map(|at| {
+            0.5 - 0.5 * (std::f32::consts::TAU * (at as f32 + 0.5) / length as f32).cos()
+        });
+        Ok(Self {
+            rate,
+            bands: bands(length, rate),
+            window: window.collect(),
+            scratch: vec![Complex32::default(); forward.get_inplace_scratch_len()],
+            forward,
+            waiting: Vec::new(),
+            energies: Vec::new(),
+        })
+    }
+
+    /// The next samples of every channel; what comes after [`MAX_SECONDS`] is not heard.
+    pub fn hear(&mut self, piece: &[Vec<f32>]) {
+        let count = piece.first().map_or(0, Vec::len);
+        let from = self.waiting.len();
+        self.waiting.resize(from + count, 0.0);
+        for channel in piece {
+            for (sum, sample) in self.waiting.iter_mut().skip(from).zip(channel) {
+                *sum += sample;
+            }
+        }
+        let hop = self.hop();
+        let most = MAX_SECONDS * self.rate as usize / hop;
+        let mut at = 0;
+        while let Some(samples) = self.waiting.get(at..at + self.window.len()) {
+            if self.energies.len() >= most {
+                break;
+            }
+            let windowed = samples.iter().zip(&self.window);
+            let mut frame: Vec<Complex32> = windowed
+                .map(|(sample, window)| Complex32::new(sample * window, 0.0))
+                .collect();
+            self.forward
+                .process_with_scratch(&mut frame, &mut self.scratch);
+            let mut energies = [0.0; BANDS];
+            for (value, band) in frame.iter().zip(&self.bands) {
+                if let Some(sum) = band.and_then(|band| energies.get_mut(band)) {
+                    *sum += value.norm_sqr();
+                }
+            }
+            self.energies.push(energies);
+            at += hop;
+        }
+        self.waiting.drain(..at.min(self.waiting.len()));
+        if self.energies.len() >= most {
+            self.waiting.clear();
+        }
+    }
+
+    /// Reads the mark of a key, if the sound has one.
+    pub fn read(&self, key: &Key) -> Option<Heard> {
+        let folded = self.folded();
+        let layout = Layout::of(key);
+        let mut scores = scores(&folded, &layout);
+        let deviation = {
+            let squares: f32 = scores.iter().map(|score| score * score).sum();
+            #[expect(clippy::cast_precision_loss, reason = "440 positions")]
+            let mean = squares / POSITIONS as f32;
+            mean.sqrt().max(f32::MIN_POSITIVE)
+        };
+        for _ in 0..TRIED {
+            let best = scores.iter().enumerate().max_by(|a, b| a.1.total_cmp(b.1));
+            let (at, score) = best.map(|(at, score)| (at, *score))?;
+            let soft = layout.bits(|cell| value(&folded, at, cell));
+            if let Some(found) = decoded(&soft).filter(|found| found.key_id == key.id) {
+                return Some(Heard {
+                    score: score / deviation,
+                    ..found
+                });
+            }
+            // Its neighbours are the same place.
+            for near in 0..FINE {
+                let near = (at + POSITIONS + near - FINE / 2) % POSITIONS;
+                if let Some(score) = scores.get_mut(near) {
+                    *score = f32::NEG_INFINITY;
+                }
+            }
+        }
+        None
+    }
+
+    /// How far the likeliest position stands out, in standard deviations: what chance alone gives
+    /// can be seen in sound that is not marked.
+    pub fn score(&self, key: &Key) -> f32 {
+        let scores = scores(&self.folded(), &Layout::of(key));
+        let squares: f32 = scores.iter().map(|score| score * score).sum();
+        #[expect(clippy::cast_precision_loss, reason = "440 positions")]
+        let deviation = (squares / scores.len() as f32).sqrt();
+        let best = scores.iter().copied().fold(0.0, f32::max);
+        best / deviation.max(f32::MIN_POSITIVE)
+    }
+
+    fn hop(&self) -> usize {
+        self.window.len() / 4
+    }
+
+    /// What is left of the loudness, one window on the other, and a step's windows added up: for
+    /// each position what the tile's first row would find there.
+    fn folded(&self) -> Vec<[f32; BANDS]> {
+        let values = self.whitened();
+        let mut fine = vec![[0.0f32; BANDS]; POSITIONS];
+        let unit = STEP.0 * u64::from(self.rate);
+        for (number, row) in values.iter().enumerate() {
+            let sample = (number * self.hop()) as u64;
+            let position = (sample * STEP.1 * FINE as u64 + unit / 2) / unit % POSITIONS as u64;
+            let sums = usize::try_from(position)
+                .ok()
+                .and_then(|at| fine.get_mut(at));
+            for (sum, value) in sums.into_iter().flatten().zip(row) {
+                *sum += value;
+            }
+        }
+        let steps = (0..POSITIONS).map(|at| {
+            let mut sums = [0.0f32; BANDS];
+            for row in fine.iter().cycle().skip(at).take(FINE) {
+                for (sum, value) in sums.iter_mut().zip(row) {
+                    *sum += value;
+                }
+            }
+            sums
+        });
+        steps.collect()
+    }
+
+    /// The loudness of each band in dB without its surroundings, by how restless the band is.
+    fn whitened(&self) -> Vec<[f32; BANDS]> {
+        #[expect(clippy::cast_precision_loss, reason = "some ten thousand windows")]
+        let mean = {
+            let sum: f64 = self.energies.iter().flatten().copied().map(f64::from).sum();
+            (sum / (self.energies.len().max(1) * BANDS) as f64) as f32
+        };
+        let floor = mean * SILENCE + f32::MIN_POSITIVE;
+        let loud: Vec<[f32; BANDS]> = self
+            .energies
+            .iter()
+            .map(|row| row.map(|energy| 10.0 * (energy + floor).log10()))
+            .collect();
+        let around = means(&loud, self.windows(AROUND_STEPS));
+        let left: Vec<[f32; BANDS]> = loud
+            .iter()
+            .zip(&around)
+            .map(|(row, around)| left_of(row, around))
+            .collect();
+        let squares: Vec<[f32; BANDS]> = left
+            .iter()
+            .map(|row| row.map(|value| value * value))
+            .collect();
+        let restless = means(&squares, self.windows(RESTLESS_STEPS));
+        let weighed = left.iter().zip(&restless).map(|(row, restless)| {
+            std::array::from_fn(|band| match (row.get(band), restless.get(band)) {
+                (Some(value), Some(restless)) => value / (restless + CALM),
+                _ => 0.0,
+            })
+        });
+        weighed.collect()
+    }
+
+    /// The windows of so many steps.
+    fn windows(&self, steps: f32) -> usize {
+        #[expect(
+            clippy::cast_precision_loss,
+            clippy::cast_possible_truncation,
+            clippy::cast_sign_loss,
+            reason = "a hundred"
+        )]
+        {
+            let seconds = steps * STEP.0 as f32 / STEP.1 as f32;
+            (seconds * self.rate as f32 / self.hop() as f32).round() as usize
+        }
+    }
+}
+
+/// How well the pilot fits at each position.
+fn scores(folded: &[[f32; BANDS]], layout: &Layout) -> Vec<f32> {
+    let pilot: Vec<(usize, f32)> = layout.pilot().collect();
+    let fit = |at: usize| -> f32 {
+        let values = pilot
+            .iter()
+            .map(|(cell, sign)| value(folded, at, *cell) * sign);
+        values.sum()
+    };
+    (0..POSITIONS).map(fit).collect()
+}
+
+/// A cell's value if the tile begins at this position.
+fn value(folded: &[[f32; BANDS]], at: usize, cell: usize) -> f32 {
+    let position = (at + cell / BANDS * FINE) % POSITIONS;
+    let row = folded.get(position);
+    row.and_then(|row| row.get(cell % BANDS))
+        .copied()
+        .unwrap_or(0.0)
+}
+
+fn decoded(soft: &[f32; CODED_BITS]) -> Option<Heard> {
+    let found = decode(soft)?;
+    Some(Heard {
+        key_id: found.key_id,
+        media_id: found.media_id,
+        score: 0.0,
+        corrected: found.corrected,
+    })
+}
+
+/// A row without what is around it in time and then in frequency, within [`LIMIT`].
+fn left_of(row: &[f32; BANDS], around: &[f32; BANDS]) -> [f32; BANDS] {
+    let mut left = [0.0; BANDS];
+    for ((left, value), around) in left.iter_mut().zip(row).zip(around) {
+        *left = value - around;
+    }
+    std::array::from_fn(|band| {
+        let near = left
+            .get(band.saturating_sub(AROUND_BANDS)..(band + AROUND_BANDS + 1).min(BANDS))
+            .unwrap_or_default();
+        #[expect(clippy::cast_precision_loss, reason = "17 bands")]
+        let mean = near.iter().sum::<f32>() / near.len().max(1) as f32;
+        (left.get(band).unwrap_or(&mean) - mean).clamp(-LIMIT, LIMIT)
+    })
+}
+
+/// Means over `reach` rows to either side, fewer at the ends.
+fn means(rows: &[[f32; BANDS]], reach: usize) -> Vec<[f32; BANDS]> {
+    let mut sums = vec![[0.0f64; BANDS]];
+    let mut sum = [0.0f64; BANDS];
+    for row in rows {
+        for (sum, value) in sum.iter_mut().zip(row) {
+            *sum += f64::from(*value);
+        }
+        sums.push(sum);
+    }
+    let mean = |at: usize| {
+        let (from, to) = (at.saturating_sub(reach), (at + reach + 1).min(rows.len()));
+        let (before, after) = (sums.get(from), sums.get(to));
+        #[expect(
+            clippy::cast_precision_loss,
+            clippy::cast_possible_truncation,
+            reason = "a mean of few values"
+        )]
+        std::array::from_fn(|band| {
+            let (before, after) = (
+                before.and_then(|row| row.get(band)).unwrap_or(&0.0),
+                after.and_then(|row| row.get(band)).unwrap_or(&0.0),
+            );
+            ((after - before) / (to - from) as f64) as f32
+        })
+    };
+    (0..rows.len()).map(mean).collect()
+}

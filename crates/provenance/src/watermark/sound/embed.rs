@@ -1,0 +1,194 @@
+//! Marks sound as it comes, piece by piece.
+//!
+//! Windows that overlap by half, each filtered in its spectrum and added up again. The filter has
+//! no phase, so two channels pass as the real and the imaginary part of one signal.
+
+use std::sync::Arc;
+
+use rustfft::num_complex::Complex32;
+use rustfft::{Fft, FftPlanner};
+
+use super::super::code::encode;
+use super::super::{Key, WatermarkError};
+use super::layout::Layout;
+use super::{BANDS, DEPTH, RATES, STEP, STEPS, bands, window_length};
+
+/// Marks one recording.
+pub struct Embedder {
+    rate: u32,
+    channels: usize,
+    tile: Vec<f32>,
+    bands: Vec<Option<usize>>,
+    /// Its square sums to 1 over two windows.
+    window: Vec<f32>,
+    forward: Arc<dyn Fft<f32>>,
+    back: Arc<dyn Fft<f32>>,
+    scratch: Vec<Complex32>,
+    /// Of each pair of channels.
+    pairs: Vec<Pair>,
+    /// Windows that were filtered, and samples of a channel that came in and went out.
+    windows: u64,
+    came: u64,
+    went: u64,
+}
+
+struct Pair {
+    /// What came in and was not in the second half of a window yet.
+    waiting: Vec<Complex32>,
+    /// The half that came before that, which went through one window.
+    before: Vec<Complex32>,
+    /// Its mark so far.
+    tail: Vec<Complex32>,
+}
+
+impl Embedder {
+    /// `media_id` has 40 bits.
+    pub fn new(
+        key: &Key,
+        media_id: u64,
+        rate: u32,
+        channels: usize,
+    ) -> Result<Self, WatermarkError> {
+        if !RATES.contains(&rate) {
+            return Err(WatermarkError::Rate(rate));
+        }
+        let tile = Layout::of(key).tile(&encode(key, media_id)?);
+        let length = window_length(rate);
+        let half = vec![Complex32::default(); length / 2];
+        let mut planner = FftPlanner::new();
+        let (forward, back) = (
+            planner.plan_fft_forward(length),
+            planner.plan_fft_inverse(length),
+        );
+        let scratch = forward
+            .get_inplace_scratch_len()
+            .max(back.get_inplace_scratch_len());
+        #[expect(clippy::cast_precision_loss, reason = "at most 8192")]
+        let window =
+            (0..length).map(|at| (std::f32::consts::PI * (at as f32 + 0.5) / length as f32).sin());
+        let pair = || Pair {
+            waiting: Vec::new(),
+            before: half.clone(),
+            tail: half.clone(),
+        };
+        Ok(Self {
+            rate,
+            channels,
+            tile,
+            bands: bands(length, rate),
+            window: window.collect(),
+            forward,
+            back,
+            scratch: vec![Complex32::default(); scratch],
+            pairs: (0..channels.div_ceil(2)).map(|_| pair()).collect(),
+            windows: 0,
+            came: 0,
+            went: 0,
+        })
+    }
+
+    /// Takes the next samples of every channel, and gives those that are marked: all but the last
+    /// 46 ms or so.
+    pub fn push(&mut self, piece: &[Vec<f32>]) -> Vec<Vec<f32>> {
+        let count = piece.iter().map(Vec::len).min().unwrap_or(0);
+        let channels = piece.chunks(2);
+        for (pair, channels) in self.pairs.iter_mut().zip(channels) {
+            let left = channels.first().into_iter().flatten().take(count);
+            let mut right = channels.get(1).into_iter().flatten();
+            let both = left.map(|left| Complex32::new(*left, right.next().copied().unwrap_or(0.0)));
+            pair.waiting.extend(both);
+        }
+        self.came += count as u64;
+        let mut out = vec![Vec::with_capacity(count); self.channels];
+        let half = self.window.len() / 2;
+        while self
+            .pairs
+            .first()
+            .is_some_and(|pair| pair.waiting.len() >= half)
+        {
+            self.step(&mut out);
+        }
+        out
+    }
+
+    /// The last samples.
+    pub fn finish(&mut self) -> Vec<Vec<f32>> {
+        let mut out = vec![Vec::new(); self.channels];
+        let half = self.window.len() / 2;
+        while self.went < self.came {
+            for pair in &mut self.pairs {
+                let padded = pair.waiting.len().max(half);
+                pair.waiting.resize(padded, Complex32::default());
+            }
+            self.step(&mut out);
+        }
+        out
+    }
+
+    /// Filters the next window and gives the half that is complete.
+    fn step(&mut self, out: &mut [Vec<f32>]) {
+        let length = self.window.len();
+        let half = length / 2;
+        // Before the first window there is nothing.
+        let ready = if self.windows == 0 { 0 } else { half as u64 };
+        let count = ready.min(self.came - self.went);
+        let row = self.row();
+        for (number, pair) in self.pairs.iter_mut().enumerate() {
+            let next: Vec<Complex32> = pair.waiting.drain(..half).collect();
+            let both = pair.before.iter().chain(&next).zip(&self.window);
+            let mut frame: Vec<Complex32> = both.map(|(sample, window)| sample * window).collect();
+            self.forward
+                .process_with_scratch(&mut frame, &mut self.scratch);
+            filter(&mut frame, &self.bands, self.tile.get(row..row + BANDS));
+            self.back
+                .process_with_scratch(&mut frame, &mut self.scratch);
+            for (sample, window) in frame.iter_mut().zip(&self.window) {
+                *sample *= window;
+            }
+            let (first, second) = frame.split_at(half);
+            let marked = pair.before.iter().zip(&pair.tail).zip(first);
+            let marked = marked.map(|((sample, tail), mark)| sample + tail + mark);
+            let take = usize::try_from(count).unwrap_or(0);
+            for sample in marked.take(take) {
+                if let Some(left) = out.get_mut(number * 2) {
+                    left.push(sample.re);
+                }
+                if let Some(right) = out.get_mut(number * 2 + 1) {
+                    right.push(sample.im);
+                }
+            }
+            pair.tail = second.to_vec();
+            pair.before = next;
+        }
+        self.windows += 1;
+        self.went += count;
+    }
+
+    /// Where the tile's row begins for the next window, by the time of its middle.
+    fn row(&self) -> usize {
+        let middle = self.windows * (self.window.len() / 2) as u64;
+        let step = middle * STEP.1 / (STEP.0 * u64::from(self.rate)) % STEPS as u64;
+        usize::try_from(step).unwrap_or(0) * BANDS
+    }
+}
+
+/// Leaves of a spectrum what is added to the sound.
+fn filter(frame: &mut [Complex32], bands: &[Option<usize>], row: Option<&[f32]>) {
+    let row = row.unwrap_or_default();
+    #[expect(clippy::cast_precision_loss, reason = "at most 8192")]
+    let depth = DEPTH / frame.len() as f32;
+    let length = frame.len();
+    for (bin, band) in bands.iter().enumerate() {
+        let gain = band.and_then(|band| row.get(band)).unwrap_or(&0.0) * depth;
+        // The negative frequency is filtered alike; 0 and half the rate are their own.
+        let mirrored = (length - bin) % length;
+        if let Some(value) = frame.get_mut(bin) {
+            *value *= gain;
+        }
+        if mirrored != bin
+            && let Some(value) = frame.get_mut(mirrored)
+        {
+            *value *= gain;
+        }
+    }
+}

@@ -1,0 +1,191 @@
+//! Marks in a tune that is made here, and after what is done to sound.
+
+#![expect(
+    clippy::cast_precision_loss,
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "half a minute of sound"
+)]
+
+use super::*;
+use crate::watermark::{Key, WatermarkError};
+
+const RATE: u32 = 44_100;
+const MEDIA: u64 = 0x12_3456_789a;
+
+fn key() -> Key {
+    Key::new(0x00be_efed, 0x1234_5678_9abc_def0).unwrap()
+}
+
+/// Voices with a little breath at the even seeds, a beat of noise at the odd ones.
+fn tune(seed: u32, seconds: u32) -> Vec<f32> {
+    let note = |number: u32| {
+        let mixed = (seed * 1000 + number).wrapping_mul(2_654_435_761) >> 16;
+        110.0 * 2.0f32.powf((mixed % 37) as f32 / 12.0)
+    };
+    let mut noise = seed;
+    (0..RATE * seconds)
+        .map(|at| {
+            let time = at as f32 / RATE as f32;
+            let number = (time * 3.0) as u32;
+            noise = noise.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+            let hiss = (noise >> 16) as f32 / 32_768.0 - 1.0;
+            let fade = (-(time * 3.0).fract() * 3.0).exp();
+            let voice = |pitch: f32| -> f32 {
+                let tone = |times: u8| {
+                    let times = f32::from(times);
+                    (std::f32::consts::TAU * pitch * times * time).sin() / times
+                };
+                (1..12).map(tone).sum()
+            };
+            if seed.is_multiple_of(2) {
+                0.1 * (0.4 + fade) * (voice(note(number)) + voice(note(number / 2 + 500)))
+                    + 0.01 * hiss
+            } else {
+                0.2 * fade * hiss + 0.02 * hiss
+            }
+        })
+        .collect()
+}
+
+fn marked(piece: &[Vec<f32>], rate: u32) -> Vec<Vec<f32>> {
+    let mut embedder = Embedder::new(&key(), MEDIA, rate, piece.len()).unwrap();
+    let mut out = embedder.push(piece);
+    for (out, last) in out.iter_mut().zip(embedder.finish()) {
+        out.extend(last);
+    }
+    out
+}
+
+fn read(piece: &[Vec<f32>], rate: u32) -> Option<Heard> {
+    let mut detector = Detector::new(rate).unwrap();
+    for at in (0..piece[0].len()).step_by(10_007) {
+        let part = |channel: &Vec<f32>| channel[at..(at + 10_007).min(channel.len())].to_vec();
+        detector.hear(&piece.iter().map(part).collect::<Vec<_>>());
+    }
+    detector.read(&key())
+}
+
+fn power(samples: impl Iterator<Item = f32>) -> f32 {
+    samples.map(|sample| sample * sample).sum()
+}
+
+#[test]
+fn a_mark_is_read_back_after_a_cut_a_change_of_loudness_and_another_rate() {
+    for seed in [1, 2] {
+        let stereo = [tune(seed, 30), tune(seed, 30)];
+        let stereo = marked(&stereo, RATE);
+        let quiet = |channel: &Vec<f32>| channel.iter().map(|sample| sample * 0.2).collect();
+        let late = |channel: &Vec<f32>| channel[123_457..].to_vec();
+        // Every third of two samples, between its neighbours.
+        let slower = |channel: &Vec<f32>| {
+            let at = |number: usize| number as f32 * 1.5;
+            let count = channel.len() * 2 / 3 - 1;
+            let sample = |number: usize| {
+                let (whole, part) = (at(number) as usize, at(number).fract());
+                channel[whole] * (1.0 - part) + channel[whole + 1] * part
+            };
+            (0..count).map(sample).collect()
+        };
+        let each = |change: &dyn Fn(&Vec<f32>) -> Vec<f32>| -> Vec<Vec<f32>> {
+            stereo.iter().map(change).collect()
+        };
+        for (name, sound, rate) in [
+            ("as it is", stereo.clone(), RATE),
+            ("a fifth as loud", each(&quiet), RATE),
+            ("cut", each(&late), RATE),
+            ("another rate", each(&slower), RATE * 2 / 3),
+        ] {
+            let found = read(&sound, rate).unwrap_or_else(|| panic!("{seed}: not read: {name}"));
+            assert_eq!(
+                (found.key_id, found.media_id),
+                (key().id(), MEDIA),
+                "{name}"
+            );
+        }
+    }
+}
+
+#[test]
+fn another_key_reads_nothing_and_neither_is_there_a_mark_without_one() {
+    let plain = vec![tune(2, 20)];
+    assert_eq!(read(&plain, RATE), None);
+    let mut detector = Detector::new(RATE).unwrap();
+    detector.hear(&marked(&plain, RATE));
+    assert!(detector.read(&key()).is_some());
+    assert_eq!(detector.read(&Key::new(9, 99).unwrap()), None);
+    // The tile of the right secret with another id is another's mark.
+    let same_tile = Key::new(9, 0x1234_5678_9abc_def0).unwrap();
+    assert_eq!(detector.read(&same_tile), None);
+    assert!(detector.score(&key()) > 2.0 * detector.score(&Key::new(9, 99).unwrap()));
+}
+
+#[test]
+fn marked_parts_add_up_to_their_marked_sum() {
+    let parts = [tune(1, 3), tune(2, 3), tune(4, 3)];
+    let sum = |parts: &[Vec<f32>]| -> Vec<f32> {
+        let at = |at: usize| parts.iter().map(|part| part[at]).sum();
+        (0..parts[0].len()).map(at).collect()
+    };
+    let apart: Vec<Vec<f32>> = parts
+        .iter()
+        .map(|part| marked(std::slice::from_ref(part), RATE).remove(0))
+        .collect();
+    let together = marked(&[sum(&parts)], RATE).remove(0);
+    for (a, b) in sum(&apart).iter().zip(&together) {
+        assert!((a - b).abs() < 1e-5, "{a} {b}");
+    }
+}
+
+#[test]
+fn what_is_added_is_a_tenth_at_most_and_nothing_where_nothing_is() {
+    for seed in [1, 2] {
+        let plain = tune(seed, 5);
+        let with = marked(std::slice::from_ref(&plain), RATE).remove(0);
+        assert_eq!(with.len(), plain.len());
+        let added = power(with.iter().zip(&plain).map(|(a, b)| a - b));
+        let ratio = 10.0 * (power(plain.iter().copied()) / added).log10();
+        assert!((20.0..50.0).contains(&ratio), "{ratio} dB");
+    }
+    let silence = vec![vec![0.0; 20_000]; 2];
+    assert_eq!(marked(&silence, RATE), silence);
+}
+
+#[test]
+fn pieces_make_no_difference_and_channels_do_not_touch() {
+    let stereo = vec![tune(1, 1), vec![0.0; RATE as usize], tune(2, 1)];
+    let whole = marked(&stereo, RATE);
+    let mut embedder = Embedder::new(&key(), MEDIA, RATE, 3).unwrap();
+    let mut out = vec![Vec::new(); 3];
+    let mut add = |piece: Vec<Vec<f32>>| {
+        for (out, piece) in out.iter_mut().zip(piece) {
+            out.extend(piece);
+        }
+    };
+    for at in (0..RATE as usize).step_by(777) {
+        let part = |channel: &Vec<f32>| channel[at..(at + 777).min(channel.len())].to_vec();
+        add(embedder.push(&stereo.iter().map(part).collect::<Vec<_>>()));
+    }
+    add(embedder.finish());
+    assert_eq!(out, whole);
+    assert!(whole[1].iter().all(|sample| sample.abs() < 1e-6));
+    assert_ne!(whole[0], stereo[0]);
+}
+
+#[test]
+fn sound_that_holds_no_mark_is_refused_or_has_none() {
+    for rate in [0, 8_000, 384_000] {
+        let refused = WatermarkError::Rate(rate);
+        assert_eq!(Detector::new(rate).err(), Some(refused));
+        assert_eq!(Embedder::new(&key(), 1, rate, 2).err(), Some(refused));
+    }
+    let refused = Embedder::new(&key(), 1 << 40, RATE, 1).err();
+    assert_eq!(refused, Some(WatermarkError::MediaId(1 << 40)));
+    assert_eq!(Detector::new(RATE).unwrap().read(&key()), None);
+    // Shorter than a window, and nothing at all.
+    for length in [0, 1, 100, 2048, 3000] {
+        let short = vec![vec![0.25; length]; 2];
+        assert_eq!(marked(&short, RATE)[1].len(), length);
+        assert_eq!(read(&[vec![0.25; length.max(1)]], RATE), None);
+    }
+}

@@ -1,0 +1,156 @@
+//! Manifests that were made to do harm: deep, huge, and with lengths that lie. Each is answered, and
+//! none holds.
+
+#![cfg(feature = "c2pa")]
+#![expect(clippy::unwrap_used, reason = "a test may fail loudly")]
+
+use provenance::credentials::{CredentialsError, Format, MAX_MANIFEST_BYTES, Status, Trust, read};
+
+const PNG: &[u8] = include_bytes!("data/picture.png");
+const WAV: &[u8] = include_bytes!("data/sound.wav");
+
+fn part(kind: &[u8], body: &[u8]) -> Vec<u8> {
+    let size = u32::try_from(body.len() + 8).unwrap();
+    [&size.to_be_bytes()[..], kind, body].concat()
+}
+
+/// A JUMBF box of others; its kind's last twelve bytes are the same for all of C2PA's.
+fn holder(kind: &[u8; 4], label: &str, inside: &[u8]) -> Vec<u8> {
+    let rest = [0, 0x11, 0, 0x10, 0x80, 0, 0, 0xaa, 0, 0x38, 0x9b, 0x71];
+    let description = [&kind[..], &rest, &[3], label.as_bytes(), &[0]].concat();
+    part(
+        b"jumb",
+        &[&part(b"jumd", &description)[..], inside].concat(),
+    )
+}
+
+/// A store of one manifest with this claim, in CBOR.
+fn store(claim: &[u8]) -> Vec<u8> {
+    let claim = holder(b"c2cl", "c2pa.claim.v2", &part(b"cbor", claim));
+    let signature = holder(b"c2cs", "c2pa.signature", &part(b"cbor", &[0xd2, 0x84]));
+    let assertions = holder(b"c2as", "c2pa.assertions", &[]);
+    let inside = [assertions, claim, signature].concat();
+    holder(b"c2pa", "c2pa", &holder(b"c2ma", "urn:c2pa:1", &inside))
+}
+
+/// The picture with this as its manifest store.
+fn png(store: &[u8]) -> Vec<u8> {
+    let body = [b"caBX", store].concat();
+    let crc = body.iter().fold(u32::MAX, |crc, byte| {
+        (0..8).fold(crc ^ u32::from(*byte), |crc, _| {
+            crc >> 1 ^ if crc & 1 == 1 { 0xedb8_8320 } else { 0 }
+        })
+    });
+    let length = u32::try_from(store.len()).unwrap().to_be_bytes();
+    let chunk = [&length[..], &body, &(!crc).to_be_bytes()].concat();
+    // Behind the signature and IHDR.
+    [&PNG[..33], &chunk, &PNG[33..]].concat()
+}
+
+fn wav(store: &[u8]) -> Vec<u8> {
+    let length = u32::try_from(store.len()).unwrap().to_le_bytes();
+    let padding = vec![0; store.len() % 2];
+    let mut file = [WAV, b"C2PA", &length, store, &padding].concat();
+    let whole = u32::try_from(file.len() - 8).unwrap();
+    file[4..8].copy_from_slice(&whole.to_le_bytes());
+    file
+}
+
+/// That it is answered, and how: never that it holds.
+fn refused(store: &[u8], what: &str) {
+    for (file, format) in [(png(store), Format::Png), (wav(store), Format::Wav)] {
+        let Ok(answer) = read(&file, format, &Trust::default()) else {
+            continue;
+        };
+        let holds = !matches!(answer.status, Status::Invalid | Status::None);
+        assert!(!holds, "{what}, {format:?}: {answer:?}");
+    }
+}
+
+#[test]
+fn boxes_in_boxes_are_refused() {
+    for depth in [10, 33, 1000, 20_000] {
+        let mut deep = part(b"cbor", &[0xa0]);
+        for _ in 0..depth {
+            deep = holder(b"c2ma", "x", &deep);
+        }
+        refused(&holder(b"c2pa", "c2pa", &deep), &format!("{depth} deep"));
+    }
+}
+
+#[test]
+fn values_in_values_are_refused() {
+    for opens in [
+        &[0x81][..],
+        &[0xa1, 0x61, b'x'],
+        &[0x9f],
+        &[0xc0],
+        &[0xd8, 0x18, 0x81],
+    ] {
+        for depth in [100, 10_000, 500_000] {
+            refused(
+                &store(&opens.repeat(depth)),
+                &format!("{depth} of {opens:?}"),
+            );
+        }
+    }
+}
+
+#[test]
+fn lengths_of_values_that_lie_are_refused() {
+    for kind in [0x40u8, 0x60, 0x80, 0xa0] {
+        for length in [
+            u64::MAX,
+            i64::MAX.cast_unsigned(),
+            1 << 40,
+            1 << 31,
+            1 << 16,
+        ] {
+            let claim = [&[kind | 0x1b][..], &length.to_be_bytes(), b"abc"].concat();
+            refused(&store(&claim), &format!("{kind:#x} of {length}"));
+        }
+    }
+}
+
+#[test]
+fn lengths_of_boxes_that_lie_are_refused() {
+    let whole = store(&[0xa0]);
+    // Of the store, its description, the manifest and what lies in that.
+    let places = (0..whole.len() - 8).filter(|at| {
+        let kind = &whole[at + 4..at + 8];
+        [&b"jumb"[..], b"jumd", b"cbor"].contains(&kind)
+    });
+    for at in places {
+        for length in [0u32, 1, 7, 8, 9, 0x7fff_ffff, u32::MAX] {
+            let mut lies = whole.clone();
+            lies[at..at + 4].copy_from_slice(&length.to_be_bytes());
+            refused(&lies, &format!("{length} at {at}"));
+        }
+        // 1 says that the length follows in 64 bits.
+        let long = [
+            &1u32.to_be_bytes()[..],
+            &whole[at + 4..at + 8],
+            &u64::MAX.to_be_bytes(),
+        ];
+        let lies = [&whole[..at], &long.concat(), &whole[at + 8..]].concat();
+        refused(&lies, &format!("64 bits at {at}"));
+    }
+    for end in 0..whole.len() {
+        refused(&whole[..end], &format!("cut at {end}"));
+    }
+}
+
+#[test]
+fn a_manifest_that_is_too_long_is_not_looked_at() {
+    let most = usize::try_from(MAX_MANIFEST_BYTES).unwrap();
+    let long = store(&vec![0x81; most]);
+    let files = [(png(&long), Format::Png), (wav(&long), Format::Wav)];
+    for (file, format) in files {
+        let refused = read(&file, format, &Trust::default());
+        let is_too_long = |length: u64| length == long.len() as u64;
+        assert!(
+            matches!(refused, Err(CredentialsError::ManifestTooLong(length)) if is_too_long(length)),
+            "{refused:?}"
+        );
+    }
+}
