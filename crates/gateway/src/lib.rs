@@ -35,6 +35,7 @@ pub mod secret;
 pub mod signer;
 pub mod store;
 pub mod telemetry;
+pub mod traces;
 pub mod upstream;
 mod uses;
 pub mod worker;

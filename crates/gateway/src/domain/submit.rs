@@ -5,6 +5,9 @@
 
 use std::sync::Arc;
 
+use opentelemetry::context::FutureExt as _;
+use opentelemetry::trace::SpanKind;
+use providers::trace::Span;
 use tracing::Instrument as _;
 
 use crate::app::{App, Parts};
@@ -24,7 +27,7 @@ use crate::model::price::Quantity;
 use crate::model::task::{Payload, Task, TaskState};
 use crate::records::Base;
 use crate::store::{self, Conn};
-use crate::{crash, telemetry};
+use crate::{crash, telemetry, traces};
 
 /// A task to accept.
 #[derive(Debug, Clone)]
@@ -73,6 +76,7 @@ pub async fn accept(
     let (record, accepting) = (visit.record(), visit.accepting());
     let (account, limit) = (caller.account.id, app.config.storage_limit);
     let draft = Arc::new(draft);
+    let traced = Span::begin("accept", SpanKind::Internal);
     let accepted = async move {
         let made = Made::Tasks(draft.tasks.iter().map(|task| task.id).collect());
         let new = draft.clone();
@@ -94,7 +98,11 @@ pub async fn accept(
         Ok(tasks)
     };
     #[expect(clippy::disallowed_methods, reason = "it ends with its one write")]
-    let accepted = tokio::spawn(accepted.in_current_span());
+    let accepted = tokio::spawn(
+        accepted
+            .with_context(traced.into_context())
+            .in_current_span(),
+    );
     store::soon(async { accepted.await.map_err(Error::internal)? }).await
 }
 
@@ -177,6 +185,7 @@ pub fn task(app: &Parts, caller: &Caller, request_id: &RequestId, new: NewTask) 
         request_id: request_id.clone(),
         callback: new.callback,
         origin: None,
+        trace: traces::carried(),
         attempts: 0,
         deaths: None,
         created_at: now,

@@ -49,6 +49,7 @@ mod records;
 mod restored;
 mod store;
 mod support;
+mod traces;
 mod upstream;
 mod v1;
 mod webhooks;

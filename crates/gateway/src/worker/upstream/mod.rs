@@ -36,6 +36,7 @@ pub(super) use stray::release_left_over;
 use std::collections::HashMap;
 use std::sync::{Arc, OnceLock};
 
+use opentelemetry::context::FutureExt as _;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio_util::task::TaskTracker;
 use tracing::Instrument as _;
@@ -123,8 +124,7 @@ async fn take_all(
             .await?;
         more |= taken.len() >= BATCH as usize;
         for task in taken {
-            let span =
-                tracing::info_span!("task", task_id = %task.id, request_id = %task.request_id);
+            let (line, traced) = crate::worker::begin(&task);
             let run = crew.runs.take(&task, lease.clone());
             let crew = crew.clone();
             let is_new = task.state == TaskState::Queued;
@@ -145,7 +145,7 @@ async fn take_all(
                 // Its place is free.
                 crew.app.bell.ring_for_upstream();
             };
-            tracker.spawn(run.instrument(span));
+            tracker.spawn(run.with_context(traced).instrument(line));
         }
     }
     Ok(more)
