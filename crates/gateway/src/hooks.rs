@@ -124,6 +124,7 @@ impl Hooks {
             let value = HeaderValue::try_from(value).map_err(|_| AttemptError::Unsigned)?;
             all.insert(HeaderName::from_static(name), value);
         }
+        providers::trace::carry(&mut all);
         let sent = request.headers(all).body(body).send().await;
         let answer = sent.map_err(|error| class_of(&error))?;
         read(answer).await

@@ -36,6 +36,7 @@ pub mod secret;
 pub mod signer;
 pub mod store;
 pub mod telemetry;
+pub mod traces;
 pub mod upstream;
 mod uses;
 pub mod worker;

@@ -69,7 +69,7 @@ pub type Metric = (&'static str, Sort, Unit, &'static str);
 
 /// Every metric; `docs/operations.md` has the same list.
 #[rustfmt::skip]
-pub const METRICS: [Metric; 29] = [
+pub const METRICS: [Metric; 30] = [
     ("mediagate_tasks_accepted_total", Sort::Counter, Unit::Count, "Tasks accepted, by kind and model"),
     ("mediagate_tasks_waiting", Sort::Gauge, Unit::Count, "Tasks that are due and that no process has taken up, up to 10,000"),
     ("mediagate_tasks_ended_total", Sort::Counter, Unit::Count, "Tasks ended, by kind, model and outcome"),
@@ -92,6 +92,7 @@ pub const METRICS: [Metric; 29] = [
     ("mediagate_bell_connected", Sort::Gauge, Unit::Count, "1 while changes are told to other processes at once, by Postgres or NATS, else 0"),
     ("mediagate_settings_differ", Sort::Gauge, Unit::Count, "1 while another process on the database has the setting otherwise, else 0"),
     ("mediagate_log_lines_lost_total", Sort::Counter, Unit::Count, "Log lines that nothing took in time"),
+    ("mediagate_trace_spans_total", Sort::Counter, Unit::Count, "Spans that ended, by what became of them"),
     ("mediagate_webhooks_due", Sort::Gauge, Unit::Count, "Webhooks that are due and that no process is sending"),
     ("mediagate_webhooks_attempts_total", Sort::Counter, Unit::Count, "Webhooks that were sent, by outcome"),
     ("mediagate_webhooks_delay_seconds", Sort::Histogram, Unit::Seconds, "Time from when a webhook was due until it left"),
@@ -177,6 +178,14 @@ pub fn tasks_waiting(waiting: u32) {
 /// Sets the number of ledger mismatches.
 pub fn ledger_checked(mismatches: u32) {
     metrics::gauge!("mediagate_ledger_mismatches").set(f64::from(mismatches));
+}
+
+/// Counts spans that the trace collector has (`sent`) or will never have.
+pub fn spans(outcome: &'static str, count: usize) {
+    if count > 0 {
+        metrics::counter!("mediagate_trace_spans_total", "outcome" => outcome)
+            .increment(count as u64);
+    }
 }
 
 /// Counts a request that joined an earlier one, by `way`.

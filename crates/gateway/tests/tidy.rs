@@ -148,6 +148,15 @@ fn only_blob_knows_where_files_are() {
 }
 
 #[test]
+fn only_traces_knows_how_spans_leave() {
+    let found = trespasses(
+        |source| !source.is_in(&["traces"]),
+        &["opentelemetry_sdk", "opentelemetry_proto", "prost"],
+    );
+    assert!(found.is_empty(), "{found}");
+}
+
+#[test]
 fn layers_know_only_what_lies_below() {
     for (folders, forbidden) in [
         (
@@ -175,6 +184,7 @@ fn layers_know_only_what_lies_below() {
                 "records",
                 "seal",
                 "store",
+                "traces",
                 "upstream",
             ],
             &[

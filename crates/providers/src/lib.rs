@@ -8,6 +8,7 @@
 //! adapters one file for each protocol     shape    sizes, ratios, names
 //! driver   all the I/O for all of them      when     times as providers write them
 //! outbound the way to addresses that others named
+//! trace    what is done, as spans
 //! catalogue  what providers sell, as data: `models/*.toml`
 //! ```
 //!
@@ -33,6 +34,7 @@ pub mod port;
 pub mod secret;
 pub mod settings;
 pub mod shape;
+pub mod trace;
 pub mod when;
 
 pub use adapters::{PROTOCOLS, Protocol, SHIPPED, protocol};

@@ -87,6 +87,10 @@ capabilities:
 - name: MEDIAGATE_BELL_NATS
   value: {{ . | quote }}
 {{- end }}
+{{- with .root.Values.otlp }}
+- name: MEDIAGATE_TELEMETRY_OTLP
+  value: {{ . | quote }}
+{{- end }}
 {{ include "mediagate.secret" (dict "name" "MEDIAGATE_DATABASE" "from" .root.Values.secrets.database) }}
 {{ include "mediagate.secret" (dict "name" "MEDIAGATE_FIRST_KEY" "from" .root.Values.secrets.firstKey) }}
 {{- with .root.Values.secrets.signingSecret }}

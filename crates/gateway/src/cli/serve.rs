@@ -24,8 +24,8 @@ use crate::http;
 use crate::http::server::{ConnectionLimits, Shutdown};
 use crate::origin::Origin;
 use crate::secret::Secret;
-use crate::telemetry;
 use crate::worker::Workers;
+use crate::{telemetry, traces};
 
 /// How often the configuration file is checked for changes.
 const FILE_POLL: Duration = Duration::from_millis(500);
@@ -42,6 +42,7 @@ pub(super) fn run(start: &Start, settings: &Settings) -> Result<(), CliError> {
     let config = Config::load(settings)?;
     check(&config)?;
     let _logging = telemetry::start(&config)?;
+    let _traces = traces::start(&config)?;
     let app = App::open(config, Clock::system())?;
     runtime()?.block_on(async {
         restored::check(&app, start.after_restore).await?;
@@ -68,6 +69,7 @@ pub(super) fn run_workers(start: &Start, settings: &Settings) -> Result<(), CliE
     let config = Config::load(settings)?;
     check(&config)?;
     let _logging = telemetry::start(&config)?;
+    let _traces = traces::start(&config)?;
     let app = App::open(config, Clock::system())?;
     runtime()?.block_on(async {
         restored::check(&app, start.after_restore).await?;

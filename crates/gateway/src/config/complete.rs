@@ -15,8 +15,8 @@ use crate::config::providers::ProviderConfig;
 use crate::config::size::ByteSize;
 use crate::config::{
     BellConfig, Config, ConfigError, Database, Durability, FetchRules, LogFormat, MediaConfig,
-    ModelConfig, PersonaRules, ProvenanceRules, Settings, WebhookRules, cores, file, process,
-    providers, wrong,
+    ModelConfig, PersonaRules, ProvenanceRules, Settings, TelemetryConfig, WebhookRules, cores,
+    file, process, providers, wrong,
 };
 use crate::secret::{Secret, SecretSource};
 use crate::store::Options;
@@ -119,6 +119,7 @@ impl Config {
             webhooks: WebhookRules::of(set.webhooks),
             provenance,
             media,
+            telemetry: TelemetryConfig::of(set.telemetry),
             metrics_listen: set.metrics_listen,
             first_key: set.first_key,
             bell: BellConfig::of(set.bell),
@@ -202,6 +203,7 @@ impl Config {
         self.webhooks.check()?;
         self.provenance.check()?;
         self.media.check()?;
+        self.telemetry.check()?;
         if !self.cors_origins.iter().all(|origin| is_origin(origin)) {
             return Err(wrong(
                 "cors_origins",

@@ -15,6 +15,7 @@ pub mod providers;
 mod settings;
 mod show;
 pub mod size;
+mod telemetry;
 mod webhooks;
 
 use std::collections::BTreeMap;
@@ -35,6 +36,7 @@ pub use settings::{
     CancelPolicy, Delivery, Durability, Encryption, LogFormat, MediaSettings, NotifyHookBody,
     Settings,
 };
+pub use telemetry::TelemetryConfig;
 pub use webhooks::WebhookRules;
 
 use crate::config::file::Source;
@@ -159,6 +161,8 @@ pub struct Config {
     pub bell: BellConfig,
     /// Where files are kept.
     pub media: MediaConfig,
+    /// What a collector is told.
+    pub telemetry: TelemetryConfig,
     /// Who pays if a provider finishes a cancelled task.
     pub cancel_policy: CancelPolicy,
     pub log_format: LogFormat,

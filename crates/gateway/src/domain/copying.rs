@@ -85,7 +85,9 @@ async fn files(blobs: &Blobs, folder: u8) -> Result<BTreeMap<(AssetId, MediaType
     Ok(all.try_collect().await?)
 }
 
-/// Copies what is missing; `tell` is called after each file.
+/// Copies what is missing; `tell` is called after each file. It breaks off when a store is away for
+/// longer than a file is tried: the others would all be tried in vain. What was not tried has failed,
+/// too.
 pub async fn carry_out(
     from: &Blobs,
     to: &Blobs,
@@ -96,10 +98,12 @@ pub async fn carry_out(
         present: plan.present,
         ..Copied::default()
     };
+    let mut left = plan.missing.len() as u64;
     let copies =
         stream::iter(plan.missing).map(async |item| (item, patiently(from, to, item).await));
     let mut copies = std::pin::pin!(copies.buffer_unordered(AT_ONCE));
     while let Some((item, copied)) = copies.next().await {
+        left -= 1;
         match copied {
             Ok(true) => {
                 done.copied += 1;
@@ -110,6 +114,11 @@ pub async fn carry_out(
             Err(error) => {
                 tracing::warn!(asset_id = %item.id, %error, "a file was not copied");
                 done.failed += 1;
+                if is_away(&error) {
+                    done.failed += left;
+                    tell(&done);
+                    return Ok(done);
+                }
             }
         }
         tell(&done);
@@ -125,13 +134,18 @@ async fn patiently(from: &Blobs, to: &Blobs, item: Item) -> Result<bool, BlobErr
     let mut tries = 1;
     loop {
         match copy(from, to, item).await {
-            Err(BlobError::Away(_) | BlobError::Busy) if tries < TRIES => {
+            Err(error) if is_away(&error) && tries < TRIES => {
                 tokio::time::sleep(Duration::from_secs(1 << tries)).await;
                 tries += 1;
             }
             done => return done,
         }
     }
+}
+
+/// Whether another try may help.
+const fn is_away(error: &BlobError) -> bool {
+    matches!(error, BlobError::Away(_) | BlobError::Busy)
 }
 
 async fn copy(from: &Blobs, to: &Blobs, item: Item) -> Result<bool, BlobError> {

@@ -5,6 +5,9 @@
 
 use std::sync::Arc;
 
+use opentelemetry::context::FutureExt as _;
+use opentelemetry::trace::SpanKind;
+use providers::trace::Span;
 use tracing::Instrument as _;
 
 use crate::app::{App, Parts};
@@ -25,7 +28,7 @@ use crate::model::price::Quantity;
 use crate::model::task::{Payload, Task, TaskState};
 use crate::records::Base;
 use crate::store::{self, Conn};
-use crate::{crash, telemetry};
+use crate::{crash, telemetry, traces};
 
 /// A task to accept.
 #[derive(Debug, Clone)]
@@ -73,6 +76,7 @@ pub async fn accept(
     let (app, key) = (app.clone(), caller.key.clone());
     let (record, accepting) = (visit.record(), visit.accepting());
     let (account, limit) = (caller.account.id, app.config.storage_limit);
+    let traced = Span::begin("accept", SpanKind::Internal);
     let accepted = async move {
         let mut draft = draft;
         let mut claim = app.process.handover.claim(&mut draft.tasks);
@@ -105,7 +109,11 @@ pub async fn accept(
         Ok(tasks)
     };
     #[expect(clippy::disallowed_methods, reason = "it ends with its one write")]
-    let accepted = tokio::spawn(accepted.in_current_span());
+    let accepted = tokio::spawn(
+        accepted
+            .with_context(traced.into_context())
+            .in_current_span(),
+    );
     store::soon(async { accepted.await.map_err(Error::internal)? }).await
 }
 
@@ -198,6 +206,7 @@ pub fn task(app: &Parts, caller: &Caller, request_id: &RequestId, new: NewTask) 
         request_id: request_id.clone(),
         callback: new.callback,
         origin: None,
+        trace: traces::carried(),
         attempts: 0,
         deaths: None,
         created_at: now,

@@ -6,11 +6,12 @@ use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use axum::Router;
-use axum::extract::{DefaultBodyLimit, FromRequestParts, Request};
+use axum::extract::{DefaultBodyLimit, FromRequestParts, MatchedPath, Request};
 use axum::http::{HeaderMap, HeaderName, HeaderValue, Method, header, request::Parts};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 use futures_util::FutureExt as _;
+use providers::trace::Span;
 use tower_http::cors::{AllowOrigin, CorsLayer};
 use tracing::Instrument as _;
 
@@ -20,6 +21,7 @@ use crate::http::error;
 use crate::http::server::Crowded;
 use crate::ids::RequestId;
 use crate::limits::RateState;
+use crate::traces;
 
 const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
 
@@ -45,7 +47,9 @@ async fn frame(mut request: Request, next: Next) -> Response {
     let (method, path) = (request.method().clone(), request.uri().path().to_owned());
     request.extensions_mut().insert(request_id.clone());
     request.extensions_mut().insert(rate.clone());
-    let span = tracing::info_span!("request", %request_id);
+    let traced = trace(&request, &request_id);
+    let span = tracing::info_span!("request", %request_id, trace_id = tracing::field::Empty);
+    traces::name_in_log(&span, &traced);
     let started = tokio::time::Instant::now();
     let is_refused = request.extensions().get::<Crowded>().is_some() && !is_probe(&path);
     let answer = async {
@@ -60,7 +64,8 @@ async fn frame(mut request: Request, next: Next) -> Response {
         log(&method, &path, answer.status().as_u16(), started.elapsed());
         answer
     };
-    let mut answer = answer.instrument(span).await;
+    let mut answer = traced.around(answer.instrument(span)).await;
+    traces::answered(&traced, answer.status().as_u16());
     let headers = answer.headers_mut();
     if let Ok(value) = HeaderValue::try_from(request_id.as_str()) {
         headers.insert(REQUEST_ID, value);
@@ -78,6 +83,17 @@ async fn frame(mut request: Request, next: Next) -> Response {
         .entry(header::CACHE_CONTROL)
         .or_insert(HeaderValue::from_static("no-store"));
     answer
+}
+
+/// Begins the request's span. Probes and scrapes are worth none.
+fn trace(request: &Request, id: &RequestId) -> Span {
+    let path = request.uri().path();
+    if is_probe(path) || path == "/metrics" {
+        return Span::none();
+    }
+    let route = request.extensions().get::<MatchedPath>();
+    let route = route.map(MatchedPath::as_str);
+    traces::request(request.headers(), request.method().as_str(), route, id)
 }
 
 /// Whether the path is a health probe.

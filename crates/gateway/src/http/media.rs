@@ -5,9 +5,10 @@ use axum::body::Body;
 use axum::extract::{Path, State};
 use axum::http::{HeaderMap, HeaderValue, Method, StatusCode, header};
 use axum::response::{IntoResponse, Response};
-use std::fmt::Write as _;
 use std::ops::Range;
 use std::time::Duration;
+
+use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 
 use crate::app::App;
 use crate::blob;
@@ -184,6 +185,13 @@ fn common(asset: &Asset, etag: &str, title: Option<&str>) -> Result<HeaderMap, E
     Ok(headers)
 }
 
+/// What stands for itself in an extended parameter (RFC 8187), but for some that need not be.
+const UNENCODED: AsciiSet = NON_ALPHANUMERIC
+    .remove(b'-')
+    .remove(b'.')
+    .remove(b'_')
+    .remove(b'~');
+
 /// How a file is to be treated, and its name: as RFC 6266 has it, for clients that know only ASCII
 /// too.
 pub(super) fn disposition(how: &str, name: &str) -> Result<HeaderValue, Error> {
@@ -199,14 +207,7 @@ pub(super) fn disposition(how: &str, name: &str) -> Result<HeaderValue, Error> {
     let mut text = format!("{how}; filename=\"{ascii}\"");
     if ascii != name {
         text.push_str("; filename*=UTF-8''");
-        for byte in name.bytes() {
-            if byte.is_ascii_alphanumeric() || b"-._~".contains(&byte) {
-                text.push(char::from(byte));
-            } else {
-                // Writing to a `String` cannot fail.
-                let _ = write!(text, "%{byte:02X}");
-            }
-        }
+        text.extend(utf8_percent_encode(name, &UNENCODED));
     }
     HeaderValue::try_from(text).map_err(Error::internal)
 }

@@ -299,6 +299,8 @@ pub struct Task {
     pub callback: Option<String>,
     /// The URL under which its request reached the gateway, unless `public_url` is set.
     pub origin: Option<String>,
+    /// The trace that it belongs to, as headers name it: `traceparent`, a space and `tracestate`.
+    pub trace: Option<String>,
     /// How often a worker has taken it.
     pub attempts: u32,
     /// How often it killed the child process it ran in; `None` until a process has died running it.

@@ -194,6 +194,8 @@ pub struct Due {
     /// Those before it was sent again by hand.
     pub before: u32,
     pub due_at: Timestamp,
+    /// The trace of its task, as stored there.
+    pub trace: Option<String>,
 }
 
 /// Why a try failed, in words that tell a caller nothing of the operator's network.

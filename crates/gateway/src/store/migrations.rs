@@ -134,6 +134,12 @@ pub const ALL: &[Migration] = &[
         only_adds: true,
         samples: include_str!("../../migrations/samples/0019.sql"),
     },
+    Migration {
+        version: 20,
+        sql: include_str!("../../migrations/0020_traces.sql"),
+        only_adds: true,
+        samples: include_str!("../../migrations/samples/0020.sql"),
+    },
 ];
 
 /// Whether no migration is needed: the database has them all, or newer ones that this program can

@@ -19,7 +19,7 @@ macro_rules! columns {
     () => {
         "id, account_id, key_id, model, asked_model, provider, fingerprint, payload, state, progress, cost_micros, \
          request_id, attempts, created_at, started_at, finished_at, error_code, error_message, output, event_seq, \
-         reserved_micros, money, tariff, bill, deaths, callback, origin, progress_estimated"
+         reserved_micros, money, tariff, bill, deaths, callback, origin, progress_estimated, trace"
     };
 }
 
@@ -52,8 +52,8 @@ pub fn insert_held(
     conn.execute(
         "INSERT INTO tasks (id, account_id, key_id, kind, model, asked_model, provider, fingerprint, payload, state,
                             cost_micros, request_id, created_at, due_at, event_seq, reserved_micros, money, tariff, callback, origin,
-                            has_words, attempts, lease_owner)
-         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, 'queued', ?10, ?11, ?12, ?12, 1, ?10, ?13, ?14, ?15, ?16, 1, ?17, ?18)",
+                            trace, has_words, attempts, lease_owner)
+         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, 'queued', ?10, ?11, ?12, ?12, 1, ?10, ?13, ?14, ?15, ?16, ?17, 1, ?18, ?19)",
         &[
             (&task.id.to_string()).into(),
             (&task.account.to_string()).into(),
@@ -71,6 +71,7 @@ pub fn insert_held(
             tariff.as_ref().into(),
             task.callback.as_ref().into(),
             task.origin.as_ref().into(),
+            task.trace.as_ref().into(),
             i64::from(task.attempts).into(),
             owner.into(),
         ],
@@ -394,5 +395,6 @@ fn task(row: &Row<'_>) -> Result<Task, StoreError> {
         callback: row.text_or_null(25)?,
         origin: row.text_or_null(26)?,
         progress_is_guess: row.int(27)? != 0,
+        trace: row.text_or_null(28)?,
     })
 }

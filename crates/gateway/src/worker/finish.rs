@@ -37,6 +37,16 @@ pub(super) enum Outcome {
 }
 
 impl Outcome {
+    pub(super) const fn name(&self) -> &'static str {
+        match self {
+            Self::Made(_) => "made",
+            Self::Failed(_) => "failed",
+            Self::Stopped => "stopped",
+            Self::Later(_) => "later",
+            Self::Died(..) => "died",
+        }
+    }
+
     /// A failure with this code and message.
     pub(super) fn failed(code: ErrorCode, message: impl Into<String>) -> Self {
         Self::Failed(TaskFailure {

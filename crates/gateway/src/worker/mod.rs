@@ -18,6 +18,10 @@ mod upstream;
 use std::sync::Arc;
 use std::time::Duration;
 
+use opentelemetry::Context;
+use opentelemetry::context::FutureExt as _;
+use opentelemetry::trace::SpanKind;
+use providers::trace::Span;
 use tokio::sync::Semaphore;
 use tokio::sync::broadcast::{self, error::RecvError};
 use tokio_util::sync::CancellationToken;
@@ -30,6 +34,7 @@ use crate::error::Error;
 use crate::ids::TaskId;
 use crate::model::task::Task;
 use crate::store::{self, StoreError};
+use crate::traces;
 use crate::worker::heartbeat::{HEARTBEAT, Row, heartbeat, look_after, try_beat};
 use crate::worker::runs::{Run, Running, Runs};
 
@@ -132,9 +137,11 @@ async fn work(crew: Arc<Crew>) {
             Ok(Some((task, run))) => {
                 // There may be more for another slot.
                 crew.app.bell.ring_for_work();
-                let span =
-                    tracing::info_span!("task", task_id = %task.id, request_id = %task.request_id);
-                run_embedded(&crew, task, run).instrument(span).await;
+                let (line, traced) = begin(&task);
+                run_embedded(&crew, task, run)
+                    .with_context(traced)
+                    .instrument(line)
+                    .await;
             }
             Ok(None) => {
                 tokio::select! {
@@ -148,6 +155,19 @@ async fn work(crew: Arc<Crew>) {
             }
         }
     }
+}
+
+/// What log lines about a task that was claimed name, and its run as a span.
+fn begin(task: &Task) -> (tracing::Span, Context) {
+    let traced = traces::run(task);
+    let line = tracing::info_span!(
+        "task",
+        task_id = %task.id,
+        request_id = %task.request_id,
+        trace_id = tracing::field::Empty
+    );
+    traces::name_in_log(&line, &traced);
+    (line, traced.into_context())
 }
 
 async fn claim(crew: &Crew) -> Result<Option<(Task, Running)>, Error> {
@@ -200,6 +220,11 @@ impl Crew {
         closing: Option<finish::Closing>,
     ) -> bool {
         let mut pause = Duration::from_millis(250);
+        providers::trace::note("mediagate.outcome", outcome.name());
+        if let finish::Outcome::Failed(failure) = &outcome {
+            providers::trace::failed(failure.code.name());
+        }
+        let settling = Span::begin("settle", SpanKind::Internal);
         let ended = finish::EndedRun {
             task,
             owner: run.owner(),
@@ -207,7 +232,7 @@ impl Crew {
         };
         let ended = loop {
             let written = finish::finish(&self.app, &ended, &outcome, closing.as_ref());
-            let error = match written.await {
+            let error = match settling.around(written).await {
                 Ok(ended) => break ended,
                 Err(error) => error,
             };

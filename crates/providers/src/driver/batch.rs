@@ -10,6 +10,8 @@ use std::time::Duration;
 
 use futures_util::FutureExt as _;
 use futures_util::future::{BoxFuture, Shared, WeakShared};
+use opentelemetry::context::FutureExt as _;
+use opentelemetry::trace::SpanContext;
 use tokio::time::Instant;
 
 use super::provider::Provider;
@@ -17,6 +19,7 @@ use super::step::{POLL, Tries};
 use crate::error::{Class, ProviderError};
 use crate::port::{Handle, Step};
 use crate::secret::Secret;
+use crate::trace::{self, Span};
 
 /// How long a batch waits for others.
 const WINDOW: Duration = Duration::from_millis(200);
@@ -36,9 +39,12 @@ struct Queue {
 
 type Batch = BoxFuture<'static, Told>;
 
+/// Jobs, each with what the poll is a part of.
+type Places = Arc<Mutex<Vec<(Handle, SpanContext)>>>;
+
 struct Open {
     /// Empty as soon as the call has left.
-    handles: Arc<Mutex<Vec<Handle>>>,
+    places: Places,
     /// Gone when nobody waits for it any more.
     call: WeakShared<Batch>,
 }
@@ -82,18 +88,20 @@ impl Provider {
             .as_ref()
             .and_then(|batch| Some((batch, batch.call.upgrade()?)))
         {
-            let mut handles = lock(&batch.handles);
-            if !handles.is_empty() && handles.len() < most {
-                handles.push(handle.clone());
-                return (handles.len() - 1, call);
+            let mut places = lock(&batch.places);
+            if !places.is_empty() && places.len() < most {
+                places.push((handle.clone(), trace::current()));
+                return (places.len() - 1, call);
             }
         }
-        let handles = Arc::new(Mutex::new(vec![handle.clone()]));
+        let first = (handle.clone(), SpanContext::empty_context());
+        let places: Places = Arc::new(Mutex::new(vec![first]));
         let (provider, secret) = (self.clone(), secret.clone());
-        let (theirs, own_queue) = (handles.clone(), queue.clone());
+        let (theirs, own_queue) = (places.clone(), queue.clone());
         let call = async move { provider.leave(&own_queue, &secret, &theirs, due).await };
-        let call = call.boxed().shared();
-        *open = call.downgrade().map(|call| Open { handles, call });
+        // Whoever drives it, it is a part of what opened it.
+        let call = call.with_current_context().boxed().shared();
+        *open = call.downgrade().map(|call| Open { places, call });
         (0, call)
     }
 
@@ -102,7 +110,7 @@ impl Provider {
         &self,
         queue: &Queue,
         secret: &Secret,
-        handles: &Mutex<Vec<Handle>>,
+        places: &Mutex<Vec<(Handle, SpanContext)>>,
         due: Instant,
     ) -> Told {
         tokio::time::sleep(WINDOW).await;
@@ -110,7 +118,8 @@ impl Provider {
         while let Some(at) = reserve(&queue.next_at, gap) {
             tokio::time::sleep_until(at).await;
         }
-        let handles = std::mem::take(&mut *lock(handles));
+        let places = std::mem::take(&mut *lock(places));
+        let (handles, others): (Vec<Handle>, Vec<SpanContext>) = places.into_iter().unzip();
         let handles: Vec<&Handle> = handles.iter().collect();
         let adapter = self.adapter();
         let call = adapter.poll_many(&handles)?;
@@ -122,9 +131,9 @@ impl Provider {
         let told = self.step(secret, &call, tries, |asked, answer| {
             in_common(adapter.polled_many(&handles, asked, answer))
         });
-        let told = told
-            .await
-            .unwrap_or_else(|error| vec![Err(error); handles.len()]);
+        let together = Span::begin_for("polls", others);
+        let told = together.around(told).await;
+        let told = told.unwrap_or_else(|error| vec![Err(error); handles.len()]);
         Some(Arc::new(told))
     }
 }

@@ -6,7 +6,6 @@ use std::time::Duration;
 use http::header::{ACCEPT_ENCODING, HeaderMap, HeaderValue};
 use http::{Method, StatusCode};
 use tokio::fs::File;
-use tokio::time::Instant;
 
 use super::provider::Provider;
 use super::sink::Sink;
@@ -114,14 +113,17 @@ async fn fetch(
     let mut in_vain = 0;
     for _ in 0..PIECES {
         let had = sink.size();
-        let started = Instant::now();
-        let tried = attempt(provider, secret, call, sink).await;
+        let called = provider.begin("download");
+        let tried = called
+            .span
+            .around(attempt(provider, secret, call, sink))
+            .await;
         let failed = match &tried {
             Err(DownloadError::Failed(error)) => Some(error.clone()),
             Err(DownloadError::Expired) => Some(ProviderError::new(Class::Lost, "")),
             Ok(()) | Err(_) => None,
         };
-        provider.count("download", started, failed.as_ref());
+        provider.count(&called, failed.as_ref());
         let Err(DownloadError::Failed(error)) = tried else {
             return tried;
         };

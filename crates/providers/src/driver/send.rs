@@ -14,6 +14,7 @@ use crate::answer::Answer;
 use crate::error::{Class, ProviderError};
 use crate::outbound::Refused;
 use crate::port::{Body, Call, Effect, Leaving, Part, Patience};
+use crate::trace;
 
 /// A slow line gets this much longer for a body: 500 kB a second.
 const BODY_BYTES_PER_SECOND: u64 = 500_000;
@@ -69,6 +70,8 @@ pub(super) type Progress<'a> = &'a (dyn Fn(&[u8]) + Send + Sync);
 pub(super) struct Prepared {
     request: reqwest::RequestBuilder,
     in_all: Duration,
+    /// Whether it tells which trace it belongs to: the provider itself is told, and nobody else.
+    carries: bool,
 }
 
 impl Prepared {
@@ -104,6 +107,7 @@ impl Provider {
         to: Destination,
         credential: &Proof,
     ) -> Result<Prepared, ProviderError> {
+        let carries = to.trusted;
         let client = match call.effect {
             Effect::Submission => self.submission_client(to.trusted),
             Effect::Free => self.client(to.trusted),
@@ -137,6 +141,7 @@ impl Provider {
             Patience::Work => rules.work_timeout,
         };
         Ok(Prepared {
+            carries,
             request: match body {
                 Content::Nothing => request,
                 Content::Bytes(bytes) => request.body(bytes),
@@ -153,7 +158,16 @@ impl Provider {
         limit_bytes: u64,
         progress: Option<Progress<'_>>,
     ) -> Result<Answer, Trouble> {
-        let Prepared { request, in_all } = prepared;
+        let Prepared {
+            mut request,
+            in_all,
+            carries,
+        } = prepared;
+        if carries {
+            let mut headers = HeaderMap::new();
+            trace::carry(&mut headers);
+            request = request.headers(headers);
+        }
         let exchange = async {
             let answer = request.send().await.map_err(|error| Trouble::of(&error))?;
             self.read(answer, limit_bytes, progress).await
@@ -170,6 +184,7 @@ impl Provider {
         progress: Option<Progress<'_>>,
     ) -> Result<Answer, Trouble> {
         let (status, headers) = (answer.status(), answer.headers().clone());
+        trace::note("http.response.status_code", i64::from(status.as_u16()));
         let too_long = || Trouble::lost("the provider's answer is longer than any should be");
         let length = answer.content_length();
         if length.is_some_and(|length| length > limit_bytes) {

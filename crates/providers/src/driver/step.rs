@@ -3,6 +3,7 @@
 
 use std::time::Duration;
 
+use opentelemetry::trace::SpanKind;
 use tokio::time::Instant;
 
 use super::provider::Provider;
@@ -11,6 +12,7 @@ use crate::answer::Answer;
 use crate::error::{Class, ProviderError};
 use crate::port::{Asked, Call, Step};
 use crate::secret::Secret;
+use crate::trace::Span;
 
 /// How often a call is sent, and how long it is waited for in between.
 #[derive(Debug, Clone, Copy)]
@@ -67,13 +69,13 @@ impl Provider {
         let mut tried = 0;
         loop {
             tried += 1;
-            let started = Instant::now();
             let due = tries.due.filter(|_| tried == 1);
-            let result = match self.ask(secret, call, due).await {
+            let called = self.begin(&call.stage);
+            let result = match called.span.around(self.ask(secret, call, due)).await {
                 Ok(answer) => read(&asked, &answer),
                 Err(trouble) => Err(trouble.error),
             };
-            self.count(&call.stage, started, result.as_ref().err());
+            self.count(&called, result.as_ref().err());
             let Err(error) = result else {
                 return result;
             };
@@ -135,11 +137,26 @@ impl Provider {
         }
     }
 
-    /// Counts a call.
-    pub(super) fn count(&self, stage: &str, started: Instant, error: Option<&ProviderError>) {
+    /// A call begins.
+    pub(super) fn begin(&self, stage: &str) -> Called {
+        let span = Span::begin(format!("provider {stage}"), SpanKind::Client);
+        span.set("mediagate.provider", self.name().to_owned());
+        Called {
+            stage: stage.to_owned(),
+            started: Instant::now(),
+            span,
+        }
+    }
+
+    /// Counts a call that is over.
+    pub(super) fn count(&self, called: &Called, error: Option<&ProviderError>) {
         let outcome = error.map_or("ok", |error| error.class.name());
-        let (provider, stage) = (self.name().to_owned(), stage.to_owned());
-        let took = started.elapsed();
+        called.span.set("mediagate.outcome", outcome);
+        if error.is_some() {
+            called.span.fail(outcome);
+        }
+        let (provider, stage) = (self.name().to_owned(), called.stage.clone());
+        let took = called.started.elapsed();
         tracing::debug!(
             provider,
             stage,
@@ -152,6 +169,13 @@ impl Provider {
         metrics::counter!("mediagate_upstream_calls_total", "provider" => provider, "stage" => stage, "outcome" => outcome)
             .increment(1);
     }
+}
+
+/// A call that is under way.
+pub(super) struct Called {
+    stage: String,
+    started: Instant,
+    pub(super) span: Span,
 }
 
 /// The calls that led here, so that they end.

@@ -5,8 +5,6 @@ use std::sync::atomic::{AtomicU8, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
-use tokio::time::Instant;
-
 use super::auth::Proof;
 use super::fence::{SendBefore, is_too_late};
 use super::provider::Provider;
@@ -268,13 +266,13 @@ impl Submission<'_> {
                 self.watch.tell(progress);
             }
         };
-        let started = Instant::now();
+        let called = self.provider.begin(&call.stage);
         let answer = match prepared.fenced(fence) {
             Ok(prepared) => {
                 let sent = self
                     .provider
                     .send(prepared, call.limit_bytes, Some(&progress));
-                sent.await
+                called.span.around(sent).await
             }
             Err(late) => Err(late),
         };
@@ -282,8 +280,7 @@ impl Submission<'_> {
             Ok(answer) => (true, self.read(&call.asked(), &answer)),
             Err(Trouble { error, reached }) => (reached, Err(error)),
         };
-        self.provider
-            .count(&call.stage, started, result.as_ref().err());
+        self.provider.count(&called, result.as_ref().err());
         result.map_err(|error| {
             if error.class == Class::Credentials {
                 self.provider.tokens().forget(self.secret);

@@ -315,6 +315,9 @@ pub struct Settings {
     #[command(flatten)]
     #[merge(strategy = Merge::merge)]
     pub media: MediaSettings,
+    #[command(flatten)]
+    #[merge(strategy = Merge::merge)]
+    pub telemetry: TelemetrySettings,
     #[arg(skip)]
     #[merge(strategy = of_file)]
     pub providers: BTreeMap<String, ProviderTable>,

@@ -1,4 +1,5 @@
-//! The tables of the file: `[fetch]`, `[webhooks]`, `[provenance]`, `[personas]`, `[bell]`, `[media]`.
+//! The tables of the file: `[fetch]`, `[webhooks]`, `[provenance]`, `[personas]`, `[bell]`, `[media]`,
+//! `[telemetry]`.
 
 use std::time::Duration;
 
@@ -238,6 +239,31 @@ pub struct BellSettings {
         global = true
     )]
     pub database: Option<SecretSource>,
+}
+
+/// `[telemetry]`: what a collector is told.
+#[derive(Debug, Clone, Default, Args, Deserialize, Merge)]
+#[serde(deny_unknown_fields, default)]
+#[merge(strategy = merge::option::overwrite_none)]
+pub struct TelemetrySettings {
+    /// Collector that gets traces over OTLP (HTTP), for example "<http://127.0.0.1:4318>" [default: none]
+    #[arg(
+        id = "telemetry_otlp",
+        long = "telemetry-otlp",
+        env = "MEDIAGATE_TELEMETRY_OTLP",
+        value_name = "URL",
+        global = true
+    )]
+    pub otlp: Option<Url>,
+    /// Share of traces that are kept, from 0 to 1, where the caller has not decided it [default: 1]
+    #[arg(
+        id = "telemetry_sample",
+        long = "telemetry-sample",
+        env = "MEDIAGATE_TELEMETRY_SAMPLE",
+        value_name = "SHARE",
+        global = true
+    )]
+    pub sample: Option<f64>,
 }
 
 /// `[media]`: where files are kept, and how callers get them.

@@ -183,17 +183,19 @@ pub fn claim(
     let read = conn.dialect(
         "SELECT d.id, d.account_id, d.endpoint_id, d.event_id, COALESCE(d.url, p.url), COALESCE(d.body, e.body),
                 p.scheme, CASE WHEN d.endpoint_id IS NULL THEN s.secrets ELSE p.secrets END, d.lane, d.attempts,
-                d.tried_before, d.due_at
+                d.tried_before, d.due_at, t.trace
          FROM webhook_deliveries d JOIN webhook_events e ON e.id = d.event_id
          LEFT JOIN webhook_endpoints p ON p.id = d.endpoint_id
          LEFT JOIN webhook_secrets s ON s.account_id = d.account_id
+         LEFT JOIN tasks t ON t.id = d.task_id
          WHERE d.id IN (SELECT value FROM json_each(?1))",
         "SELECT d.id, d.account_id, d.endpoint_id, d.event_id, COALESCE(d.url, p.url), COALESCE(d.body, e.body),
                 p.scheme, CASE WHEN d.endpoint_id IS NULL THEN s.secrets ELSE p.secrets END, d.lane, d.attempts,
-                d.tried_before, d.due_at
+                d.tried_before, d.due_at, t.trace
          FROM webhook_deliveries d JOIN webhook_events e ON e.id = d.event_id
          LEFT JOIN webhook_endpoints p ON p.id = d.endpoint_id
          LEFT JOIN webhook_secrets s ON s.account_id = d.account_id
+         LEFT JOIN tasks t ON t.id = d.task_id
          WHERE d.id = ANY (ARRAY(SELECT json_array_elements_text(CAST(CAST(?1 AS TEXT) AS json))))",
     );
     let mut claimed = conn.all(read, &[(&taken).into()], |row| {
@@ -213,6 +215,7 @@ pub fn claim(
             attempts: narrow(row.int(9)?),
             before: narrow(row.int(10)?),
             due_at: Timestamp::from_micros(row.int(11)?),
+            trace: row.text_or_null(12)?,
         })
     })?;
     claimed.sort_by_key(|due| (due.due_at, due.id));

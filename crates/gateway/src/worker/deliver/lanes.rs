@@ -217,6 +217,7 @@ mod tests {
                 attempts: 0,
                 before: 0,
                 due_at: now,
+                trace: None,
             },
             attempt: Attempt {
                 number: 1,

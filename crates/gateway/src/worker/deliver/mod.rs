@@ -25,6 +25,7 @@ use crate::ids::DeliveryId;
 use crate::model::webhook::{Attempt, AttemptError, Due};
 use crate::store::StoreError;
 use crate::store::webhooks::deliveries;
+use crate::traces;
 use crate::worker::runs::Lease;
 use crate::worker::{Crew, random};
 use lanes::{Lanes, MOST};
@@ -164,7 +165,8 @@ async fn attempt(app: &App, due: Due) -> Tried {
     let (at, start) = (app.clock.now(), Instant::now());
     let delay = at.since(due.due_at);
     metrics::histogram!("mediagate_webhooks_delay_seconds").record(delay.as_secs_f64());
-    let answered = post(app, &due).await;
+    let traced = traces::webhook(&due);
+    let answered = traced.around(post(app, &due)).await;
     let took_ms = u64::try_from(start.elapsed().as_millis()).unwrap_or(u64::MAX);
     let (answer, error) = match answered {
         Ok(answer) => {
@@ -173,6 +175,12 @@ async fn attempt(app: &App, due: Due) -> Tried {
         }
         Err(error) => (None, Some(error)),
     };
+    if let Some(answer) = &answer {
+        traced.set("http.response.status_code", i64::from(answer.status));
+    }
+    if let Some(error) = error {
+        traced.fail(error.name());
+    }
     let attempt = Attempt {
         number: due.attempts + 1,
         at,

@@ -4,6 +4,7 @@
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
+use opentelemetry::context::FutureExt as _;
 use tokio::sync::OwnedSemaphorePermit;
 use tokio_util::task::TaskTracker;
 use tracing::Instrument as _;
@@ -166,7 +167,7 @@ impl Desk {
     }
 
     fn start(&self, task: Task, start: Start) {
-        let span = tracing::info_span!("task", task_id = %task.id, request_id = %task.request_id);
+        let (line, traced) = crate::worker::begin(&task);
         let Start {
             lease,
             place,
@@ -194,6 +195,6 @@ impl Desk {
             // Its place is free.
             crew.app.bell.ring_for_upstream();
         };
-        self.tracker.spawn(run.instrument(span));
+        self.tracker.spawn(run.with_context(traced).instrument(line));
     }
 }

@@ -3,8 +3,10 @@
 
 use std::time::Duration;
 
+use opentelemetry::trace::SpanKind;
 use providers::driver::schedule::{Absence, next_poll};
 use providers::driver::{Polled, Watch};
+use providers::trace::Span;
 use providers::{Class, Handle, Output, ProviderError};
 use tokio::time::Instant;
 
@@ -171,7 +173,12 @@ impl Job<'_> {
     }
 
     async fn store_results(&self, taken: &Taken, outputs: Vec<Output>) -> Result<Made, Bad> {
-        let kept = results::keep(&self.crew.app, self.task, taken, outputs).await;
+        let traced = Span::begin("results", SpanKind::Internal);
+        let kept = results::keep(&self.crew.app, self.task, taken, outputs);
+        let kept = traced.around(kept).await;
+        if kept.is_err() {
+            traced.fail("not_stored");
+        }
         kept.inspect_err(|error| match error {
             Bad::Away(why) | Bad::Again(why) => {
                 tracing::warn!(why, "a result could not be fetched");

@@ -144,6 +144,7 @@ fn task(owner: (AccountId, KeyId), created_at: Timestamp) -> Task {
         request_id: RequestId::generate(),
         callback: None,
         origin: None,
+        trace: None,
         attempts: 0,
         deaths: None,
         created_at,

@@ -3,6 +3,7 @@
 pub(crate) mod bucket;
 pub(crate) mod client;
 pub(crate) mod cluster;
+pub(crate) mod collector;
 pub(crate) mod files;
 pub(crate) mod gateway;
 pub(crate) mod postgres;

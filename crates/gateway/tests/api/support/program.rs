@@ -134,6 +134,10 @@ impl Server {
         self.process.said()
     }
 
+    pub(crate) fn logged(&self) -> String {
+        self.process.logged()
+    }
+
     /// The key that the first start prints.
     pub(crate) async fn first_key(&self) -> String {
         eventually("the first key", async || {

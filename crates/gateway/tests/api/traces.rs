@@ -1,0 +1,421 @@
+//! Traces over OTLP, of the real program: as a collector gets them, and as providers, receivers of
+//! webhooks and the log name them.
+
+use std::path::Path;
+use std::time::Duration;
+
+use opentelemetry_proto::tonic::trace::v1::span::SpanKind;
+use reqwest::Method;
+use serde_json::{Value, json};
+use simulator::{Fault, Network, Proxy, Receiver, Role, Simulator};
+
+use crate::process::Process;
+use crate::support::collector::{Answer, Collector, Seen};
+use crate::support::gateway::finished;
+use crate::support::program::{Server, program};
+use crate::support::{Client, eventually, videos_order};
+
+const TRACE: &str = "4bf92f3577b34da6a3ce929d0e0e4736";
+const PARENT: &str = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01";
+/// What no span may hold.
+const PROMPT: &str = "a prompt that nobody else may read";
+
+/// The settings file of a gateway with one hosted model.
+fn settings(folder: &Path, provider: &Simulator) -> String {
+    let url = provider.url("openai-videos");
+    let text = format!(
+        "[providers.acme]\nprotocol = \"openai-videos\"\nbase_url = \"{url}\"\napi_key = \"sk-simulated-0123456789\"\n\
+         [models.film]\nkind = \"video\"\nprice = {{ unit = \"second\", usd = \"0.10\" }}\n\
+         routes = [{{ provider = \"acme\", model = \"sora-2\" }}]\n\
+         [fetch]\nallow_networks = [\"127.0.0.0/8\"]\n"
+    );
+    let path = folder.join("mediagate.toml");
+    std::fs::write(&path, text).unwrap();
+    path.to_str().unwrap().to_owned()
+}
+
+/// A server that tells this collector.
+async fn traced(data: &Path, url: &str, more: &[&str]) -> (Server, Client) {
+    let mut words = vec!["--telemetry-otlp", url];
+    words.extend(more);
+    let server = Server::start(data, &words).await;
+    let client = Client::new(&server.base, Some(&server.first_key().await));
+    (server, client)
+}
+
+async fn order(client: &Client, body: &Value, headers: &[(&str, &str)]) -> String {
+    let mut request = client.request(Method::POST, "/v1/videos").json(body);
+    for (name, value) in headers {
+        request = request.header(*name, *value);
+    }
+    let made = client.send(request).await;
+    assert_eq!(made.status, 200, "{}", made.text());
+    made.header("x-task-id").unwrap().to_owned()
+}
+
+fn one<'a>(spans: &'a [Seen], name: &str) -> &'a Seen {
+    let mut found = spans.iter().filter(|span| span.name == name);
+    let first = found
+        .next()
+        .unwrap_or_else(|| panic!("no {name}: {spans:#?}"));
+    assert!(found.next().is_none(), "more than one {name}");
+    first
+}
+
+/// The span that a `traceparent` names.
+fn sender<'a>(spans: &'a [Seen], traceparent: &str) -> &'a Seen {
+    let id = traceparent.split('-').nth(2).unwrap();
+    let sender = spans.iter().find(|span| span.id == id);
+    sender.unwrap_or_else(|| panic!("nobody sent {traceparent}: {spans:#?}"))
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn one_trace_from_the_request_to_the_webhook_though_the_process_dies() {
+    let folder = tempfile::tempdir().unwrap();
+    let (collector, receiver) = (Collector::start().await, Receiver::start().await.unwrap());
+    let provider = Simulator::start().await.unwrap();
+    // Until the process is dead nobody learns that the job is done.
+    let busy = Fault::Status {
+        status: 503,
+        retry_after: None,
+        bare: false,
+    };
+    provider.world().order(busy, None, Some(Role::Poll), 1000);
+    let file = settings(folder.path(), &provider);
+    let (server, client) = traced(folder.path(), &collector.url, &["--config", &file]).await;
+    let hook = receiver.url("/hook");
+    let body = json!({"model": "film", "prompt": PROMPT, "seconds": "4", "callback_url": hook});
+    let headers = [("traceparent", PARENT), ("tracestate", "acme=a1, other=b2")];
+    let task = order(&client, &body, &headers).await;
+    // Accepted and submitted by one process, which is killed; the rest is done by another.
+    let request = collector.span("POST /v1/videos").await;
+    collector.span("provider submit").await;
+    server.crash();
+    provider.world().clear_faults();
+    let data = folder.path().to_str().unwrap();
+    let words = ["worker", "--data", data, "--config", &file];
+    let url = collector.url.as_str();
+    let otlp = ["--telemetry-otlp", url, "--log-format", "json"];
+    let mut command = program(&[&words[..], &otlp].concat());
+    let worker = Process::start(&mut command);
+    let posted = receiver.until(1).await;
+    let webhook = collector.span("webhook").await;
+    let settled = eventually("the task is settled", async || {
+        let spans = collector.spans().into_iter();
+        let mut settled = spans.filter(|span| span.name == "settle");
+        settled.find(|span| span.process == webhook.process)
+    })
+    .await;
+    collector.span("run").await;
+    let spans = collector.spans();
+    assert!(spans.iter().all(|span| span.trace == TRACE), "{spans:#?}");
+    assert!(spans.iter().all(|span| span.state == "acme=a1,other=b2"));
+
+    assert_eq!(
+        (request.parent.as_str(), request.kind),
+        ("00f067aa0ba902b7", SpanKind::Server)
+    );
+    assert_eq!(request.attribute("http.route"), "/v1/videos");
+    assert_eq!(request.attribute("http.response.status_code"), "200");
+    assert_eq!(request.process["service.name"], "mediagate");
+    assert_ne!(
+        request.process["service.instance.id"],
+        webhook.process["service.instance.id"]
+    );
+    assert_eq!(one(&spans, "accept").parent, request.id);
+    let submitted = one(&spans, "provider submit");
+    assert_eq!(submitted.attribute("mediagate.provider"), "acme");
+    assert_eq!(submitted.attribute("mediagate.outcome"), "ok");
+    let run = one(&spans, "run");
+    assert_eq!(
+        (run.parent.as_str(), run.kind),
+        (request.id.as_str(), SpanKind::Consumer)
+    );
+    assert_eq!(run.attribute("mediagate.task_id"), task);
+    assert_eq!(run.attribute("mediagate.attempt"), "2");
+    assert_eq!(run.attribute("mediagate.outcome"), "made");
+    // The run that died never ended; what it did names it all the same.
+    assert!(submitted.parent != run.id && !submitted.parent.is_empty());
+    assert_eq!(settled.parent, run.id);
+    let results = one(&spans, "results");
+    assert_eq!(results.parent, run.id);
+    assert_eq!(one(&spans, "provider download").parent, results.id);
+    assert_eq!(
+        (webhook.parent.as_str(), webhook.kind),
+        (request.id.as_str(), SpanKind::Client)
+    );
+
+    // Whoever was called knows who called.
+    let journal = provider.world().journal();
+    for (role, name) in [
+        (Role::Submit, "provider submit"),
+        (Role::Poll, "provider poll"),
+    ] {
+        let call = journal.iter().rfind(|call| call.role == role).unwrap();
+        let parent = call.headers["traceparent"].to_str().unwrap();
+        assert_eq!(sender(&spans, parent).name, name);
+        assert!(parent.ends_with("-01"));
+        assert_eq!(call.headers["tracestate"], "acme=a1,other=b2");
+    }
+    assert_eq!(
+        sender(&spans, posted[0].header("traceparent")).id,
+        webhook.id
+    );
+
+    // Nothing of what the caller wrote, no address and no secret.
+    let whole: Vec<u8> = collector.bodies().concat();
+    let whole = String::from_utf8_lossy(&whole);
+    let key = client.key.as_deref().unwrap();
+    for secret in [
+        PROMPT,
+        hook.as_str(),
+        provider.url("openai-videos").as_str(),
+        "127.0.0.1",
+        "sk-sim",
+        key,
+    ] {
+        assert!(!whole.contains(secret), "{secret}");
+    }
+    // Lines of the log can be found by the trace.
+    let logged = worker.logged();
+    let mut lines = logged
+        .lines()
+        .filter_map(|line| serde_json::from_str::<Value>(line).ok());
+    let line = lines
+        .find(|line| line["message"] == "task succeeded")
+        .unwrap();
+    assert_eq!(line["span"]["trace_id"], TRACE, "{line}");
+    worker.signal("-TERM");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_caller_that_names_no_trace_begins_one_and_what_is_malformed_is_ignored() {
+    let (folder, collector) = (tempfile::tempdir().unwrap(), Collector::start().await);
+    let (server, client) = traced(folder.path(), &collector.url, &[]).await;
+    let wrong = (
+        "traceparent",
+        "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-1",
+    );
+    let mut tasks = Vec::new();
+    for headers in [&[][..], &[wrong]] {
+        tasks.push(order(&client, &videos_order(), headers).await);
+    }
+    for task in &tasks {
+        finished(&client, task).await;
+    }
+    // Whatever is asked, its name comes from the API.
+    let odd = client.request(Method::from_bytes(b"ODD").unwrap(), "/no/such/path");
+    assert_eq!(
+        client
+            .http
+            .execute(odd.build().unwrap())
+            .await
+            .unwrap()
+            .status(),
+        404
+    );
+    let said = server.stop().await;
+    assert!(said.contains("ready at"));
+    // All was sent before it ended.
+    let spans = collector.spans();
+    for task in &tasks {
+        let run = spans
+            .iter()
+            .find(|span| span.attribute("mediagate.task_id") == task);
+        let run = run.unwrap();
+        let mut of_trace = spans.iter().filter(|span| span.trace == run.trace);
+        let root = of_trace.find(|span| span.parent.is_empty()).unwrap();
+        assert_eq!(
+            (root.name.as_str(), &run.parent),
+            ("POST /v1/videos", &root.id)
+        );
+        assert_ne!(root.trace, TRACE);
+        assert_eq!(
+            (run.attribute("mediagate.model"), root.has_failed),
+            ("animatic-1", false)
+        );
+    }
+    let names = ["GET /readyz", "GET /healthz"];
+    assert!(!spans.iter().any(|span| names.contains(&span.name.as_str())));
+    let odd = one(&spans, "HTTP");
+    assert_eq!(odd.attribute("http.request.method"), "_OTHER");
+    assert_eq!(
+        (
+            odd.attribute("http.route"),
+            odd.attribute("http.response.status_code")
+        ),
+        ("", "404")
+    );
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_callers_decision_not_to_sample_is_kept_and_told_on() {
+    let (folder, collector) = (tempfile::tempdir().unwrap(), Collector::start().await);
+    let provider = Simulator::start().await.unwrap();
+    let file = settings(folder.path(), &provider);
+    let (server, client) = traced(folder.path(), &collector.url, &["--config", &file]).await;
+    let unsampled = format!("{}00", &PARENT[..PARENT.len() - 2]);
+    let film = json!({"model": "film", "prompt": PROMPT, "seconds": "4"});
+    let task = order(&client, &film, &[("traceparent", &unsampled)]).await;
+    let record = client.request(Method::GET, &format!("/v1/tasks/{task}?wait=30"));
+    let record = client.send(record.header("traceparent", &unsampled)).await;
+    assert_eq!(record.ok()["status"], "succeeded");
+    server.stop().await;
+    let kept: Vec<Seen> = collector.spans();
+    assert!(!kept.iter().any(|span| span.trace == TRACE), "{kept:#?}");
+    let journal = provider.world().journal();
+    let submitted = journal
+        .iter()
+        .find(|call| call.role == Role::Submit)
+        .unwrap();
+    let parent = submitted.headers["traceparent"].to_str().unwrap();
+    assert!(
+        parent.starts_with(&PARENT[..35]) && parent.ends_with("-00"),
+        "{parent}"
+    );
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_share_of_nothing_keeps_only_what_callers_sample() {
+    let (folder, collector) = (tempfile::tempdir().unwrap(), Collector::start().await);
+    let more = ["--telemetry-sample", "0"];
+    let (server, client) = traced(folder.path(), &collector.url, &more).await;
+    assert_eq!(client.get("/v1/models").await.status, 200);
+    let request = client
+        .request(Method::GET, "/v1/models")
+        .header("traceparent", PARENT);
+    assert_eq!(client.send(request).await.status, 200);
+    server.stop().await;
+    let spans = collector.spans();
+    assert_eq!(one(&spans, "GET /v1/models").trace, TRACE);
+    assert_eq!(spans.len(), 1, "{spans:#?}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn without_a_collector_nothing_is_read_stored_or_sent_on() {
+    let folder = tempfile::tempdir().unwrap();
+    let provider = Simulator::start().await.unwrap();
+    let file = settings(folder.path(), &provider);
+    let server = Server::start(folder.path(), &["--config", &file]).await;
+    let client = Client::new(&server.base, Some(&server.first_key().await));
+    let film = json!({"model": "film", "prompt": PROMPT, "seconds": "4"});
+    let task = order(&client, &film, &[("traceparent", PARENT)]).await;
+    assert_eq!(finished(&client, &task).await["status"], "succeeded");
+    assert!(!provider.world().journal().is_empty());
+    for call in provider.world().journal() {
+        assert!(!call.headers.contains_key("traceparent"), "{call:?}");
+    }
+    server.stop().await;
+}
+
+/// The value of the metric with this outcome.
+async fn counted(client: &Client, outcome: &str) -> u64 {
+    let metrics = client.get("/metrics").await.text_whole();
+    let name = format!("mediagate_trace_spans_total{{outcome=\"{outcome}\"}} ");
+    let value = metrics.lines().find_map(|line| line.strip_prefix(&name));
+    value.map_or(0, |value| value.parse().unwrap())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_collector_that_is_busy_gets_a_batch_again_and_one_that_refuses_does_not() {
+    let folder = tempfile::tempdir().unwrap();
+    let answers = vec![Answer::Status(503), Answer::Status(429)];
+    let collector = Collector::answering(answers, Answer::Status(200)).await;
+    let (server, client) = traced(folder.path(), &collector.url, &[]).await;
+    client.get("/v1/models").await.ok();
+    eventually("the batch is taken", async || {
+        (counted(&client, "sent").await > 0).then_some(())
+    })
+    .await;
+    let spans = collector.spans();
+    let models: Vec<_> = spans
+        .iter()
+        .filter(|span| span.name == "GET /v1/models")
+        .collect();
+    assert_eq!(models.len(), 3, "{spans:#?}");
+    assert!(models.iter().all(|span| span.id == models[0].id));
+    assert_eq!(counted(&client, "refused").await, 0);
+    collector.answer(Answer::Partly(1));
+    client.get("/v1/tasks").await.ok();
+    eventually("one is refused", async || {
+        (counted(&client, "refused").await == 1).then_some(())
+    })
+    .await;
+    collector.answer(Answer::Status(400));
+    client.get("/v1/account").await.ok();
+    eventually("all are refused", async || {
+        (counted(&client, "refused").await > 1).then_some(())
+    })
+    .await;
+    let account = || {
+        let spans = collector.spans().into_iter();
+        spans.filter(|span| span.name == "GET /v1/account").count()
+    };
+    collector.answer(Answer::Status(200));
+    client.get("/v1/usage").await.ok();
+    collector.span("GET /v1/usage").await;
+    assert_eq!(account(), 1);
+    server.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn nobody_waits_for_a_collector_and_what_does_not_fit_is_counted() {
+    let folder = tempfile::tempdir().unwrap();
+    let collector = Collector::answering(Vec::new(), Answer::Late(Duration::from_hours(1))).await;
+    let (server, client) = traced(folder.path(), &collector.url, &[]).await;
+    client.get("/v1/models").await.ok();
+    eventually("a batch is on its way", async || {
+        (collector.requests() > 0).then_some(())
+    })
+    .await;
+    // More than fit while it answers nothing.
+    let many = (0..32).map(|_| {
+        let client = client.clone();
+        tokio::spawn(async move {
+            for _ in 0..300 {
+                let request = client.request(Method::GET, "/v1/no/such/endpoint");
+                assert_eq!(request.send().await.unwrap().status(), 404);
+            }
+        })
+    });
+    for one in many.collect::<Vec<_>>() {
+        one.await.unwrap();
+    }
+    assert!(counted(&client, "dropped").await > 0);
+    assert_eq!(counted(&client, "sent").await, 0);
+    // Nor is its end held up for long: the server stops by itself.
+    server.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn that_the_collector_is_away_is_said_once_and_it_is_found_when_it_comes() {
+    let folder = tempfile::tempdir().unwrap();
+    let collector = Collector::start().await;
+    let there = collector.url.strip_prefix("http://").unwrap();
+    let way = Proxy::start(there.parse().unwrap()).await.unwrap();
+    way.set(Network {
+        refuses: true,
+        ..Network::default()
+    });
+    let url = format!("http://{}", way.address());
+    let (server, client) = traced(folder.path(), &url, &[]).await;
+    client.get("/v1/models").await.ok();
+    eventually("it is said", async || {
+        server
+            .logged()
+            .contains("the trace collector takes no spans")
+            .then_some(())
+    })
+    .await;
+    assert_eq!(collector.requests(), 0);
+    way.heal();
+    collector.span("GET /v1/models").await;
+    let logged = server.logged();
+    assert_eq!(
+        logged.matches("the trace collector takes no spans").count(),
+        1,
+        "{logged}"
+    );
+    assert!(!logged.contains(&url), "{logged}");
+    server.stop().await;
+}

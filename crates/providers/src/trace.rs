@@ -1,0 +1,226 @@
+//! What is done, as spans of a trace that others see too (W3C Trace Context). Who installs an exporter
+//! of OpenTelemetry decides what becomes of them; without one nothing begins.
+//!
+//! Attributes are names from the settings, ids, states and counts, never what a caller or a provider
+//! wrote, an address or a secret.
+
+use std::borrow::Cow;
+use std::future::Future;
+
+use http::{HeaderMap, HeaderName, HeaderValue};
+use opentelemetry::context::{FutureExt as _, WithContext};
+use opentelemetry::propagation::Injector;
+use opentelemetry::trace::{
+    Link, SpanBuilder, SpanContext, SpanKind, Status, TraceContextExt as _, TraceId, Tracer as _,
+};
+use opentelemetry::{Context, KeyValue, Value, global};
+
+/// The name under which spans are made.
+const SCOPE: &str = "mediagate";
+
+/// Something that is being done. It is over when this is dropped.
+#[derive(Debug)]
+pub struct Span(Context);
+
+impl Span {
+    /// Nothing.
+    pub fn none() -> Self {
+        Self(Context::new())
+    }
+
+    /// As a part of what is done now, if that is traced.
+    pub fn begin(name: impl Into<Cow<'static, str>>, kind: SpanKind) -> Self {
+        let parent = Context::current();
+        if parent.has_active_span() {
+            Self::under(&parent, SpanBuilder::from_name(name).with_kind(kind))
+        } else {
+            Self::none()
+        }
+    }
+
+    /// The same, done for these others as well.
+    pub fn begin_for(name: &'static str, others: Vec<SpanContext>) -> Self {
+        let parent = Context::current();
+        if !parent.has_active_span() {
+            return Self::none();
+        }
+        let others = others.into_iter().filter(SpanContext::is_valid);
+        let links = others.map(|other| Link::new(other, Vec::new(), 0));
+        let builder = SpanBuilder::from_name(name).with_kind(SpanKind::Internal);
+        Self::under(&parent, builder.with_links(links.collect()))
+    }
+
+    /// As a part of what is done elsewhere, or was done; the first of a trace if that is nothing.
+    pub fn under(parent: &Context, builder: SpanBuilder) -> Self {
+        let span = global::tracer(SCOPE).build_with_context(builder, parent);
+        Self(parent.with_span(span))
+    }
+
+    /// Does this as a part of it.
+    pub fn around<F: Future>(&self, future: F) -> WithContext<F> {
+        future.with_context(self.0.clone())
+    }
+
+    /// For what is done by a future of its own: it is over when the context is dropped.
+    #[must_use]
+    pub fn into_context(mut self) -> Context {
+        std::mem::take(&mut self.0)
+    }
+
+    pub fn set(&self, name: &'static str, value: impl Into<Value>) {
+        self.0.span().set_attribute(KeyValue::new(name, value));
+    }
+
+    /// It failed, for a reason of this class.
+    pub fn fail(&self, class: &'static str) {
+        self.0.span().set_status(Status::error(class));
+    }
+
+    /// The trace that it is in, sampled or not.
+    pub fn trace_id(&self) -> Option<TraceId> {
+        let span = self.0.span();
+        let context = span.span_context();
+        context.is_valid().then(|| context.trace_id())
+    }
+}
+
+impl Drop for Span {
+    fn drop(&mut self) {
+        self.0.span().end();
+    }
+}
+
+/// Notes something with what is done now.
+pub fn note(name: &'static str, value: impl Into<Value>) {
+    Context::map_current(|context| {
+        if context.has_active_span() {
+            context.span().set_attribute(KeyValue::new(name, value));
+        }
+    });
+}
+
+/// What is done now failed, for a reason of this class.
+pub fn failed(class: &'static str) {
+    Context::map_current(|context| context.span().set_status(Status::error(class)));
+}
+
+/// What is done now, for those that it is done for as well.
+pub fn current() -> SpanContext {
+    Context::map_current(|context| context.span().span_context().clone())
+}
+
+/// Headers that tell a receiver which trace a request belongs to.
+pub fn carry(headers: &mut HeaderMap) {
+    let context = Context::current();
+    if context.has_active_span() {
+        global::get_text_map_propagator(|propagator| {
+            propagator.inject_context(&context, &mut Headers(headers));
+        });
+    }
+}
+
+struct Headers<'a>(&'a mut HeaderMap);
+
+impl Injector for Headers<'_> {
+    fn set(&mut self, key: &str, value: String) {
+        // A state that says nothing is not sent.
+        if value.is_empty() {
+            return;
+        }
+        let name = HeaderName::from_bytes(key.as_bytes());
+        if let (Ok(name), Ok(value)) = (name, HeaderValue::try_from(value)) {
+            self.0.insert(name, value);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::{Arc, Mutex};
+
+    use opentelemetry_sdk::error::OTelSdkResult;
+    use opentelemetry_sdk::propagation::TraceContextPropagator;
+    use opentelemetry_sdk::trace::{SdkTracerProvider, SpanData, SpanProcessor};
+
+    use super::*;
+
+    /// What has ended.
+    #[derive(Debug, Clone, Default)]
+    struct Ended(Arc<Mutex<Vec<SpanData>>>);
+
+    impl SpanProcessor for Ended {
+        fn on_start(&self, _: &mut opentelemetry_sdk::trace::Span, _: &Context) {}
+
+        fn on_end(&self, span: SpanData) {
+            self.0.lock().unwrap().push(span);
+        }
+
+        fn force_flush(&self) -> OTelSdkResult {
+            Ok(())
+        }
+
+        fn shutdown_with_timeout(&self, _: std::time::Duration) -> OTelSdkResult {
+            Ok(())
+        }
+    }
+
+    /// One test, for the exporter is the process's.
+    #[test]
+    fn spans_are_parts_of_what_is_done_and_nothing_begins_where_that_is_nothing() {
+        let ended = Ended::default();
+        let provider = SdkTracerProvider::builder().with_span_processor(ended.clone());
+        global::set_tracer_provider(provider.build());
+        global::set_text_map_propagator(TraceContextPropagator::new());
+
+        let nothing = Span::begin("x", SpanKind::Client);
+        assert_eq!(nothing.trace_id(), None);
+        {
+            let _inside = nothing.into_context().attach();
+            assert_eq!(Span::begin_for("x", vec![]).trace_id(), None);
+            note("a", 1);
+            let mut headers = HeaderMap::new();
+            carry(&mut headers);
+            assert!(headers.is_empty());
+        }
+        assert!(ended.0.lock().unwrap().is_empty());
+
+        let root = |name: &'static str| Span::under(&Context::new(), SpanBuilder::from_name(name));
+        let other = root("other").into_context();
+        let (other_id, others) = {
+            let _inside = other.attach();
+            (
+                current().span_id(),
+                vec![current(), SpanContext::empty_context()],
+            )
+        };
+        let run = root("run");
+        let trace = run.trace_id().unwrap();
+        {
+            let _inside = run.0.clone().attach();
+            let polls = Span::begin_for("polls", others);
+            assert_eq!(polls.trace_id(), Some(trace));
+            let _inside = polls.into_context().attach();
+            note("mediagate.jobs", 2);
+            failed("unavailable");
+            let mut headers = HeaderMap::new();
+            carry(&mut headers);
+            let parent = headers["traceparent"].to_str().unwrap();
+            assert_eq!(parent, format!("00-{trace}-{}-01", current().span_id()));
+            assert!(!headers.contains_key("tracestate"));
+        }
+        drop(run);
+        let ended = ended.0.lock().unwrap();
+        let names: Vec<&str> = ended.iter().map(|span| &*span.name).collect();
+        assert_eq!(names, ["other", "polls", "run"]);
+        let polls = &ended[1];
+        assert_eq!(polls.parent_span_id, ended[2].span_context.span_id());
+        let links: Vec<_> = polls
+            .links
+            .iter()
+            .map(|link| link.span_context.span_id())
+            .collect();
+        assert_eq!(links, [other_id]);
+        assert_eq!(polls.status, Status::error("unavailable"));
+        assert_eq!(polls.attributes, [KeyValue::new("mediagate.jobs", 2)]);
+    }
+}
