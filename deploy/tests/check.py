@@ -73,7 +73,7 @@ def read(path):
 def cases():
     """Values by the place that they come from; docs/deployment.md has an example."""
     found = {path.name: read(path) for path in sorted(VALUES.glob("*.yaml"))}
-    [example] = re.findall(r"```yaml\n(# media\.yaml\n.*?)```", (ROOT / "docs/deployment.md").read_text(), re.S)
+    [example] = re.findall(r"```yaml[^\n]*\n(# media\.yaml\n.*?)```", (ROOT / "docs/deployment.md").read_text(), re.S)
     found["docs/deployment.md"] = yaml.safe_load(example)
     return {name: merged(read(CHART / "values.yaml"), values) for name, values in found.items()}
 

@@ -1,6 +1,7 @@
 //! `mediagate audit`: who changed what; works while a server is running on the same data.
 
 use clap::Args;
+use serde_json::Value;
 
 use crate::app::App;
 use crate::cli::{CliError, amount, runtime, say, show};
@@ -59,16 +60,36 @@ pub(super) fn run(args: &AuditArgs, settings: &Settings, json: bool) -> Result<(
     let mut table = show::table(["AT", "BY", "ACTION", "TARGET", "AFTER"]);
     for entry in &found {
         table.add_row([
-            entry.at.clone(),
+            entry.at.get(..19).unwrap_or(&entry.at).replace('T', " "),
             format!("{} {}", entry.actor.kind, entry.actor.name),
             entry.action.clone(),
             entry.target.clone(),
-            entry
-                .after
-                .as_ref()
-                .map(ToString::to_string)
-                .unwrap_or_default(),
+            changes(entry),
         ]);
     }
     say(&table.to_string())
+}
+
+/// What is otherwise than before: `name: laptop, rpm: 600 → 30`.
+fn changes(entry: &AuditObject) -> String {
+    let none = serde_json::Map::new();
+    let members = |value: &Option<Value>| match value {
+        Some(Value::Object(members)) => members.clone(),
+        _ => none.clone(),
+    };
+    let (before, after) = (members(&entry.before), members(&entry.after));
+    let words = |value: Option<&Value>| match value {
+        None | Some(Value::Null) => "none".to_owned(),
+        Some(Value::String(text)) => text.clone(),
+        Some(other) => other.to_string(),
+    };
+    let changed = after.iter().filter(|(name, value)| {
+        let empty = value.is_null() && !before.contains_key(*name);
+        before.get(*name) != Some(*value) && !empty
+    });
+    let changed = changed.map(|(name, value)| match before.get(name) {
+        Some(old) => format!("{name}: {} → {}", words(Some(old)), words(Some(value))),
+        None => format!("{name}: {}", words(Some(value))),
+    });
+    changed.collect::<Vec<_>>().join(", ")
 }

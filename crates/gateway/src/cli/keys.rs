@@ -338,8 +338,8 @@ async fn list(app: &App, json: bool) -> Result<(), CliError> {
             amount::or_none(key.budget) + &per,
             money.spent.to_string(),
             money.held.to_string(),
-            last_used_at.map_or_else(|| "never".to_owned(), Timestamp::rfc3339),
-            key.created_at.rfc3339(),
+            last_used_at.map_or_else(|| "never".to_owned(), show::time),
+            show::time(key.created_at),
             key.id.to_string(),
         ]);
     }
@@ -358,6 +358,9 @@ fn state(key: &ApiKey, now: Timestamp) -> String {
 fn scopes(key: &ApiKey) -> String {
     if key.scopes == Scope::usual() {
         return "all but admin".into();
+    }
+    if key.scopes.len() == Scope::usual().len() + 1 {
+        return "all".into();
     }
     key.scopes
         .iter()

@@ -159,7 +159,7 @@ async fn list(app: &App, args: &ListArgs, json: bool) -> Result<(), CliError> {
     ]);
     for entry in &entries {
         table.add_row([
-            entry.created_at.rfc3339(),
+            show::time(entry.created_at),
             names.of(Some(&entry.account)),
             names.of(entry.key.as_ref()),
             entry.kind.name().to_owned(),

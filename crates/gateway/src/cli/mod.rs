@@ -4,6 +4,7 @@
 mod accounts;
 mod amount;
 mod audit;
+mod check;
 mod demo;
 mod keys;
 mod ledger;
@@ -198,23 +199,7 @@ fn run(cli: &Cli) -> Result<(), CliError> {
         Command::Engine => crate::engines::child::serve().map_err(CliError::failed),
         #[cfg(debug_assertions)]
         Command::CrashPoints => say(&crate::crash::POINTS.map(|point| point.0).join("\n")),
-        Command::Config(ConfigCommand::Check) => {
-            let config = Config::load(&cli.settings)?;
-            serve::check(&config)?;
-            let sites = crate::upstream::sites(&config.models, &config.fetch, None)?;
-            let library = config.onnx_library.clone();
-            let shelf = crate::engines::own_models::Shelf::new(&config.models_folder, library);
-            shelf.scan();
-            let now = crate::clock::Clock::system().now();
-            let catalog =
-                crate::catalog::Catalog::new(&config.models, shelf.models(), &sites, now)?;
-            let slips = crate::catalog::slips::find(&config.models, &sites, &catalog, now);
-            if !slips.is_empty() {
-                let lines: Vec<String> = slips.iter().map(ToString::to_string).collect();
-                return Err(CliError::Usage(lines.join("\n")));
-            }
-            show::toml(&config.show(), cli.json)
-        }
+        Command::Config(ConfigCommand::Check) => check::run(&cli.settings, cli.json),
         Command::Openapi => {
             let document = crate::http::openapi(&Config::load_for_command(&cli.settings)?);
             say(&document.to_pretty_json().map_err(CliError::failed)?)

@@ -62,7 +62,7 @@ pub(super) fn run(
 async fn list(app: &App, json: bool) -> Result<(), CliError> {
     let all = routes::all(app).await?;
     if json {
-        let all: Result<Vec<Value>, CliError> = all.iter().map(|one| told(app, one)).collect();
+        let all: Result<Vec<Value>, CliError> = all.iter().map(|one| told(one)).collect();
         return show::json(&all?);
     }
     if all.is_empty() {
@@ -86,7 +86,7 @@ async fn list(app: &App, json: bool) -> Result<(), CliError> {
             .p50
             .map(|time| format!("{:.1} s", time.as_secs_f64()));
         let error = one.note.error.as_ref();
-        let error = error.map(|error| format!("{} {}", error.at.rfc3339(), error.message));
+        let error = error.map(|error| format!("{} {}", show::time(error.at), error.message));
         table.add_row([
             one.route.provider.clone(),
             one.route.model.clone(),
@@ -112,8 +112,8 @@ fn state(standing: &Standing) -> String {
 }
 
 /// A route as the API shows it, without what only a server knows.
-fn told(app: &App, standing: &Standing) -> Result<Value, CliError> {
-    let shown = RouteStanding::new(app, standing);
+fn told(standing: &Standing) -> Result<Value, CliError> {
+    let shown = RouteStanding::new(standing);
     let mut told = serde_json::to_value(shown).map_err(CliError::failed)?;
     if let Value::Object(members) = &mut told {
         for name in ["breaker", "available", "next_try_at"] {

@@ -1,34 +1,142 @@
 //! What commands print: tables that fit the terminal, or JSON.
 
+use std::fmt;
 use std::io::IsTerminal as _;
 
-use comfy_table::{ContentArrangement, Table, presets};
+use comfy_table::{ContentArrangement, presets};
 use serde::Serialize;
 
 use crate::cli::{CliError, say};
+use crate::clock::Timestamp;
 
-/// A table with these headings. On a terminal its cells are wrapped so that it fits; into a file or
-/// a pipe it is written as wide as it is.
-pub(super) fn table<const N: usize>(headings: [&str; N]) -> Table {
-    let mut table = Table::new();
-    table.load_style(presets::NOTHING);
-    table.set_header(headings);
-    if let Some(width) = width() {
-        table.set_content_arrangement(ContentArrangement::Dynamic);
-        table.set_width(width);
-    }
-    table
+/// A table. On a terminal where it is too wide its last column is wrapped, or each row becomes a record of
+/// lines: what is cut into slivers cannot be read, and an id that is cut cannot be copied. Into a file
+/// or a pipe it is written as wide as it is.
+pub(super) struct Table {
+    headings: Vec<&'static str>,
+    rows: Vec<Vec<String>>,
 }
 
-/// Columns of the terminal, if the output is one.
-fn width() -> Option<u16> {
-    let out = std::io::stdout();
-    if !out.is_terminal() {
-        return None;
+/// Columns that words must have, or they are not wrapped.
+const NARROWEST: usize = 24;
+
+pub(super) fn table<const N: usize>(headings: [&'static str; N]) -> Table {
+    Table {
+        headings: headings.into(),
+        rows: Vec::new(),
     }
-    let size = rustix::termios::tcgetwinsize(out).ok()?;
+}
+
+impl Table {
+    pub(super) fn add_row<const N: usize>(&mut self, cells: [String; N]) {
+        self.rows.push(cells.into());
+    }
+
+    /// As wide as it wants to be, or at most so wide.
+    fn shown(&self, width: Option<usize>) -> String {
+        let mut table = comfy_table::Table::new();
+        table.load_style(presets::NOTHING);
+        table.set_header(&self.headings);
+        for row in &self.rows {
+            table.add_row(row);
+        }
+        let wants = table.column_max_content_widths();
+        // Each has a space at both sides.
+        let all: usize = wants.iter().map(|wanted| usize::from(*wanted) + 2).sum();
+        let last = wants.last().map_or(0, |last| usize::from(*last));
+        match width {
+            Some(width) if all > width && all - last + NARROWEST.min(last) > width => {
+                self.records(width)
+            }
+            Some(width) if all > width => {
+                let rest = u16::try_from(width - (all - last)).unwrap_or(u16::MAX);
+                if let Some(column) = table.column_iter_mut().last() {
+                    let width = comfy_table::Width::Fixed(rest + 2);
+                    column.set_constraint(comfy_table::ColumnConstraint::UpperBoundary(width));
+                }
+                table.set_content_arrangement(ContentArrangement::Dynamic);
+                table.to_string()
+            }
+            _ => table.to_string(),
+        }
+    }
+
+    /// Each row as lines, one for each cell that says something.
+    fn records(&self, width: usize) -> String {
+        let names = self.headings.iter().map(|name| name.len()).max();
+        let names = names.unwrap_or(0) + 2;
+        let record = |row: &Vec<String>| {
+            let cells = self.headings.iter().zip(row);
+            let lines = cells.filter(|(_, cell)| !cell.is_empty());
+            let lines = lines.flat_map(|(name, cell)| {
+                let parts = wrapped(cell, width.saturating_sub(names).max(1));
+                parts.into_iter().enumerate().map(move |(at, part)| {
+                    let name = if at == 0 { *name } else { "" };
+                    format!("{name:names$}{part}")
+                })
+            });
+            lines.collect::<Vec<_>>().join("\n")
+        };
+        self.rows
+            .iter()
+            .map(record)
+            .collect::<Vec<_>>()
+            .join("\n\n")
+    }
+}
+
+impl fmt::Display for Table {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.shown(width()))
+    }
+}
+
+/// Lines of at most so many characters, broken between words where there are any.
+fn wrapped(text: &str, width: usize) -> Vec<String> {
+    let mut lines = vec![String::new()];
+    for word in text.split_whitespace() {
+        let mut word: Vec<char> = word.chars().collect();
+        let used = lines.last().map_or(0, |line| line.chars().count());
+        if used > 0 && used + 1 + word.len() > width {
+            lines.push(String::new());
+        } else if used > 0
+            && let Some(line) = lines.last_mut()
+        {
+            line.push(' ');
+        }
+        while word.len() > width {
+            let rest = word.split_off(width);
+            if let Some(line) = lines.last_mut() {
+                line.extend(&word);
+            }
+            lines.push(String::new());
+            word = rest;
+        }
+        if let Some(line) = lines.last_mut() {
+            line.extend(&word);
+        }
+    }
+    lines
+}
+
+/// Columns of the terminal, if the output is one; `COLUMNS` says it for a pipe too.
+fn width() -> Option<usize> {
+    let told = std::env::var("COLUMNS")
+        .ok()
+        .and_then(|text| text.parse().ok());
+    let out = std::io::stdout();
+    let size = || {
+        let size = rustix::termios::tcgetwinsize(&out).ok()?;
+        Some(usize::from(size.ws_col))
+    };
     // A terminal that does not know says 0.
-    Some(size.ws_col).filter(|width| *width >= 20)
+    told.or_else(|| out.is_terminal().then(size).flatten())
+        .filter(|width| *width >= 20)
+}
+
+/// A time in a table, in UTC.
+pub(super) fn time(at: Timestamp) -> String {
+    at.rfc3339()[..19].replace('T', " ")
 }
 
 /// Prints a value as JSON.
@@ -43,4 +151,60 @@ pub(super) fn toml(text: &str, as_json: bool) -> Result<(), CliError> {
     }
     let settings: toml::Table = toml::from_str(text).map_err(CliError::failed)?;
     json(&settings)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn two_keys() -> Table {
+        let mut table = table(["NAME", "STATE", "NOTE", "ID"]);
+        for (name, note) in [
+            ("laptop", ""),
+            ("nightly build", "runs at three in the morning"),
+        ] {
+            let id = "01a20bc9-8155-766c-805a-e685cd8cf5b5";
+            table.add_row([name.into(), "valid".into(), note.into(), id.into()]);
+        }
+        table
+    }
+
+    #[test]
+    fn a_table_that_does_not_fit_becomes_records_with_whole_ids() {
+        let table = two_keys();
+        let wide = table.shown(Some(120));
+        assert_eq!(wide.lines().count(), 3, "{wide}");
+        assert_eq!(wide, table.shown(None));
+        let narrow = table.shown(Some(60));
+        assert!(
+            narrow.lines().all(|line| line.chars().count() <= 60),
+            "{narrow}"
+        );
+        let first = narrow.split("\n\n").next().unwrap();
+        assert_eq!(
+            first,
+            "NAME   laptop\nSTATE  valid\nID     01a20bc9-8155-766c-805a-e685cd8cf5b5"
+        );
+        let least = table.shown(Some(24));
+        assert!(
+            least.lines().all(|line| line.chars().count() <= 24),
+            "{least}"
+        );
+    }
+
+    #[test]
+    fn the_last_column_is_wrapped_where_there_is_room_for_words() {
+        let mut table = table(["ACTION", "AFTER"]);
+        let after = "a long list of everything that was changed, each with its name and its value";
+        table.add_row(["key.create".into(), after.into()]);
+        let shown = table.shown(Some(50));
+        assert!(
+            shown
+                .lines()
+                .all(|line| line.trim_end().chars().count() <= 50),
+            "{shown}"
+        );
+        assert!(shown.starts_with(" ACTION      AFTER"), "{shown}");
+        assert!(shown.lines().count() > 2, "{shown}");
+    }
 }

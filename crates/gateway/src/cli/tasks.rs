@@ -98,6 +98,7 @@ async fn list(app: &App, args: &ListArgs, json: bool) -> Result<(), CliError> {
         kind: args.kind,
         state: args.status,
         model: args.model.clone(),
+        provider: args.provider.clone(),
         ..Filter::default()
     };
     let page = Page {
@@ -105,8 +106,7 @@ async fn list(app: &App, args: &ListArgs, json: bool) -> Result<(), CliError> {
         limit: args.limit,
         ascending: false,
     };
-    let provider = args.provider.clone();
-    let (found, _) = tasks::search_all(app, (account, provider), filter, None, page).await?;
+    let (found, _) = tasks::search_all(app, account, filter, None, page).await?;
     if json {
         let mut views = Vec::with_capacity(found.len());
         for task in &found {
@@ -124,7 +124,7 @@ async fn list(app: &App, args: &ListArgs, json: bool) -> Result<(), CliError> {
     for task in &found {
         let failure = task.failure.as_ref();
         table.add_row([
-            task.created_at.rfc3339(),
+            show::time(task.created_at),
             handles.get(&task.account).cloned().unwrap_or_default(),
             task.model.clone(),
             task.provider.clone(),

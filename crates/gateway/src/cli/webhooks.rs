@@ -244,11 +244,11 @@ fn row(delivery: &Delivery) -> [String; 7] {
         delivery.state.name().to_owned(),
         delivery.attempts.to_string(),
         if waits {
-            delivery.due_at.rfc3339()
+            show::time(delivery.due_at)
         } else {
             String::new()
         },
-        delivery.created_at.rfc3339(),
+        show::time(delivery.created_at),
     ]
 }
 

@@ -10,7 +10,6 @@ use ::providers::catalogue::Catalogue;
 use merge::Merge as _;
 use url::Url;
 
-use crate::config::file::Source;
 use crate::config::providers::ProviderConfig;
 use crate::config::size::ByteSize;
 use crate::config::{
@@ -67,18 +66,19 @@ impl Config {
         providers::known(set.catalog.as_deref(), set.source.as_ref())
     }
 
-    fn of(set: Settings) -> Result<Self, ConfigError> {
+    pub(super) fn of(set: Settings) -> Result<Self, ConfigError> {
+        let source = set.source.clone();
+        Self::build(set).map_err(|error| match &source {
+            Some(source) => source.locate(error),
+            None => error,
+        })
+    }
+
+    fn build(set: Settings) -> Result<Self, ConfigError> {
         let usual = FetchRules::default();
         let signing_secrets = read_signing_secrets(set.signing_secret, set.signing_secrets)?;
-        let provenance = ProvenanceRules::of(set.provenance);
-        let provenance = provenance.map_err(|error| match &set.source {
-            Some(source) => source.locate(error),
-            None => error,
-        })?;
-        let media = MediaConfig::of(set.media).map_err(|error| match &set.source {
-            Some(source) => source.locate(error),
-            None => error,
-        })?;
+        let provenance = ProvenanceRules::of(set.provenance)?;
+        let media = MediaConfig::of(set.media)?;
         let data = set
             .data
             .unwrap_or_else(|| PathBuf::from("./mediagate-data"));
@@ -147,14 +147,12 @@ impl Config {
                 show_providers: set.show_providers.unwrap_or(false),
                 catalogue: providers::known(set.catalog.as_deref(), set.source.as_ref())?,
                 catalog: set.catalog,
-                providers: complete(set.providers, set.source.as_ref())?,
+                providers: complete(set.providers)?,
                 models: set.models,
                 source: set.source,
             },
         };
-        config
-            .check()
-            .map_err(|error| config.models.locate(error))?;
+        config.check()?;
         Ok(config)
     }
 
@@ -216,13 +214,9 @@ impl Config {
 
 fn complete(
     tables: BTreeMap<String, providers::ProviderTable>,
-    source: Option<&Source>,
 ) -> Result<BTreeMap<String, ProviderConfig>, ConfigError> {
     let complete = |(name, table): (String, providers::ProviderTable)| {
-        let config = table.complete(&name).map_err(|error| match source {
-            Some(source) => source.locate(error),
-            None => error,
-        })?;
+        let config = table.complete(&name)?;
         Ok((name, config))
     };
     tables.into_iter().map(complete).collect()

@@ -4,6 +4,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use serde::{Deserialize as _, Deserializer};
+use toml::de::{DeTable, DeValue};
 
 use crate::config::{ConfigError, Settings};
 
@@ -17,8 +18,10 @@ pub struct Source {
 impl Source {
     /// Adds the line to an error about a key in the file.
     pub fn locate(&self, error: ConfigError) -> ConfigError {
-        let ConfigError::Value { key, message } = &error else {
-            return error;
+        let (key, message) = match &error {
+            ConfigError::Value { key, message } => (key.as_str(), message.clone()),
+            ConfigError::Secret { key, error } => (*key, error.to_string()),
+            ConfigError::InFile { .. } | ConfigError::Unreadable { .. } => return error,
         };
         let Some(at) = key_span(&self.text, key) else {
             return error;
@@ -26,8 +29,19 @@ impl Source {
         ConfigError::InFile {
             path: self.path.clone(),
             line: line_of(&self.text, at),
+            key: key.to_owned(),
             message: format!("`{key}`: {message}"),
         }
+    }
+
+    /// An error in a copy of the file without some of its keys, with the line of the file itself.
+    pub(super) fn locate_again(&self, mut error: ConfigError) -> ConfigError {
+        if let ConfigError::InFile { line, key, .. } = &mut error
+            && let Some(at) = key_span(&self.text, key)
+        {
+            *line = line_of(&self.text, at);
+        }
+        error
     }
 
     /// The tables `[providers]` and `[models]`, unparsed.
@@ -38,23 +52,78 @@ impl Source {
     }
 }
 
-/// The position of a dotted key, or of the nearest parent table that exists.
+/// The position of a dotted key, or of the nearest parent table that exists. Names may have dots
+/// themselves: `models.veo-3.1.price`.
 fn key_span(text: &str, key: &str) -> Option<usize> {
-    use toml::de::{DeTable, DeValue};
     let parsed = DeTable::parse(text).ok()?;
     let mut table = parsed.get_ref();
-    let mut found = None;
-    for part in key.split('.') {
-        let Some((name, value)) = table.iter().find(|(name, _)| name.get_ref() == part) else {
+    let (mut found, mut rest) = (None, Some(key));
+    while let Some(key) = rest {
+        let named = table.iter().filter_map(|(name, value)| {
+            let after = after_name(key, name.get_ref())?;
+            Some((name, value, after))
+        });
+        // The longest name: `veo-3.1` and not `veo-3`.
+        let Some((name, value, after)) = named.max_by_key(|(name, ..)| name.get_ref().len()) else {
             break;
         };
         found = Some(name.span().start);
+        rest = after;
         match value.get_ref() {
             DeValue::Table(inner) => table = inner,
             _ => break,
         }
     }
     found
+}
+
+/// The names of a dotted key in a table, as far as they exist.
+pub(super) fn path_of(table: &toml::Table, key: &str) -> Vec<String> {
+    let (mut table, mut rest) = (Some(table), Some(key));
+    let mut path = Vec::new();
+    while let (Some(within), Some(key)) = (table, rest) {
+        let named = within
+            .iter()
+            .filter_map(|(name, value)| Some((name, value, after_name(key, name)?)));
+        let Some((name, value, after)) = named.max_by_key(|(name, ..)| name.len()) else {
+            break;
+        };
+        path.push(name.clone());
+        table = value.as_table();
+        rest = after;
+    }
+    path
+}
+
+/// What a dotted key has behind its first name, if that is `name`.
+fn after_name<'a>(key: &'a str, name: &str) -> Option<Option<&'a str>> {
+    let after = key.strip_prefix(name)?;
+    if after.is_empty() {
+        return Some(None);
+    }
+    after.strip_prefix('.').map(Some)
+}
+
+/// The dotted key at a position: of the innermost entry whose name or value is there.
+fn key_of(table: &DeTable<'_>, at: usize) -> Option<String> {
+    table.iter().find_map(|(name, value)| {
+        let inner = match value.get_ref() {
+            DeValue::Table(inner) => key_of(inner, at),
+            DeValue::Array(items) => items.iter().find_map(|item| match item.get_ref() {
+                DeValue::Table(inner) => key_of(inner, at),
+                _ => None,
+            }),
+            _ => None,
+        };
+        let name_text = name.get_ref();
+        match inner {
+            Some(inner) => Some(format!("{name_text}.{inner}")),
+            None if name.span().contains(&at) || value.span().contains(&at) => {
+                Some(name_text.to_string())
+            }
+            None => None,
+        }
+    })
 }
 
 pub fn read(path: &Path) -> Result<Settings, ConfigError> {
@@ -73,6 +142,10 @@ pub fn parse(path: &str, text: &str) -> Result<Settings, ConfigError> {
         ConfigError::InFile {
             path: path.to_owned(),
             line: line_of(text, at),
+            key: DeTable::parse(text)
+                .ok()
+                .and_then(|parsed| key_of(parsed.get_ref(), at))
+                .unwrap_or_default(),
             message: explain(text, at, error.message()),
         }
     })?;

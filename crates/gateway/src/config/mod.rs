@@ -7,6 +7,7 @@
 mod bell;
 mod complete;
 pub mod current;
+pub mod faults;
 pub mod file;
 mod media;
 mod process;
@@ -46,7 +47,7 @@ use crate::secret::{Secret, SecretError, SecretSource};
 use crate::store::Migrate;
 
 /// What is wrong with the settings.
-#[derive(Debug, thiserror::Error)]
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ConfigError {
     #[error("{path}: {reason}")]
     Unreadable { path: String, reason: String },
@@ -56,6 +57,8 @@ pub enum ConfigError {
         path: String,
         /// Counts from 1.
         line: usize,
+        /// The setting; empty if the line is not TOML.
+        key: String,
         /// Includes the key.
         message: String,
     },
@@ -71,6 +74,32 @@ pub enum ConfigError {
         key: &'static str,
         error: SecretError,
     },
+}
+
+impl ConfigError {
+    /// The setting, as far as it is known.
+    fn key(&self) -> Option<&str> {
+        match self {
+            Self::Unreadable { .. } => None,
+            Self::InFile { key, .. } | Self::Value { key, .. } => Some(key),
+            Self::Secret { key, .. } => Some(key),
+        }
+    }
+
+    /// Its line in the file; 0 if it is not in the file.
+    const fn line(&self) -> usize {
+        match self {
+            Self::InFile { line, .. } => *line,
+            _ => 0,
+        }
+    }
+
+    fn is_unknown_key(&self) -> bool {
+        let (Self::InFile { message, .. } | Self::Value { message, .. }) = self else {
+            return false;
+        };
+        message.contains("unknown key")
+    }
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -1,9 +1,11 @@
 //! Settings that must be the same in every process on one database: each writes down fingerprints of
-//! its own, which tell nothing of the values, and compares those of the others.
+//! its own, which tell nothing of the values, and compares those of the others. It says beside them how
+//! it stands to the routes.
 
 use crate::app::App;
 use crate::config::Database;
 use crate::domain::assets::sha256_hex;
+use crate::domain::stances;
 use crate::error::Error;
 use crate::store::{self, replicas::Marks};
 use crate::telemetry;
@@ -69,7 +71,9 @@ fn marks(app: &App) -> Marks {
         (VERSION, env!("CARGO_PKG_VERSION").to_owned()),
     ];
     let marks = marks.map(|(name, mark)| (name.to_owned(), mark));
-    marks.into_iter().collect()
+    let mut marks: Marks = marks.into_iter().collect();
+    stances::mark(app, &mut marks);
+    marks
 }
 
 /// One that the other does not know is not compared.

@@ -2,7 +2,7 @@
 //!
 //! The records in the database say what happened, whichever process did it; nothing is written for
 //! the feed. One look a process serves all who follow, twice a second, and none is made when nobody
-//! does. Changes of breakers are those of this process.
+//! does.
 
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::sync::Arc;
@@ -13,6 +13,7 @@ use tokio::sync::broadcast;
 use crate::app::App;
 use crate::clock::Timestamp;
 use crate::domain::accounts;
+use crate::domain::stances::{self, Others};
 use crate::error::{Error, ErrorCode};
 use crate::feed::{MOST_FOLLOWERS, Told};
 use crate::ids::AccountId;
@@ -96,15 +97,17 @@ impl Follower {
 /// Looks until nobody follows any more.
 async fn watch(app: App) {
     let mut look = Look::from(app.clock.now());
-    look.at_routes(&app);
+    if let Ok(others) = stances::of_others(&app).await {
+        look.at_routes(&app, &others);
+    }
     loop {
         tokio::time::sleep(EVERY).await;
         if !app.process.feed.is_followed_or_end() {
             return;
         }
-        match look.at_records(&app).await {
+        match look.at_all(&app).await {
             Ok(found) => {
-                for told in found.into_iter().chain(look.at_routes(&app)) {
+                for told in found {
                     app.process.feed.tell(told);
                 }
             }
@@ -133,6 +136,14 @@ impl Look {
             routes: HashMap::new(),
             handles: HashMap::new(),
         }
+    }
+
+    /// What is new of everything.
+    async fn at_all(&mut self, app: &App) -> Result<Vec<Arc<Told>>, Error> {
+        let mut found = self.at_records(app).await?;
+        let others = stances::of_others(app).await?;
+        found.extend(self.at_routes(app, &others));
+        Ok(found)
     }
 
     /// What is new since the last look, the oldest first.
@@ -203,26 +214,21 @@ impl Look {
     }
 
     /// The routes that stand differently since the last look.
-    fn at_routes(&mut self, app: &App) -> Vec<Arc<Told>> {
+    fn at_routes(&mut self, app: &App, others: &Others) -> Vec<Arc<Told>> {
         let now = app.clock.now();
         let catalog = app.models.catalog.load_full();
         let routes = catalog.models().iter().flat_map(Model::routes);
         let mut changed = Vec::new();
         for route in routes {
-            let breaker = app
-                .models
-                .upstream
-                .breaker(route, |breaker| breaker.state(now).name());
+            let together = stances::together(app, route, others);
             let note = app.models.upstream.note(route, |note| note.clone());
             let state = RouteState {
                 provider: route.provider.clone(),
                 model: route.model.clone(),
-                is_available: app.models.upstream.is_believed(route, now),
-                breaker: if app.models.upstream.is_reachable(route) {
-                    breaker
-                } else {
-                    "unreachable"
-                },
+                is_available: together.is_up
+                    && note.paused_at.is_none()
+                    && note.refused_at.is_none(),
+                breaker: together.worst.state,
                 paused_at: note.paused_at,
                 refused_at: note.refused_at,
                 error: note.error,

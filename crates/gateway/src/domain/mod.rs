@@ -27,6 +27,7 @@ pub mod routing;
 pub mod sessions;
 pub mod settings;
 pub mod songs;
+pub mod stances;
 pub mod submit;
 pub mod tasks;
 pub mod usage;

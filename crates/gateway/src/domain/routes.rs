@@ -12,10 +12,11 @@ use serde_json::{Value, json};
 use crate::app::{App, Parts};
 use crate::clock::Timestamp;
 use crate::domain::operator::Operation;
+use crate::domain::stances::{self, Together};
 use crate::error::{Error, ErrorCode};
 use crate::ids::SubmissionId;
 use crate::model::catalog::Route;
-use crate::model::route::{RouteCounts, RouteError, RouteNote, RouteRecord};
+use crate::model::route::{PART, PARTS, RouteError, RouteNote, RouteRecord};
 use crate::model::submission::{SubmissionFilter, SubmissionRecord};
 use crate::store;
 use crate::store::routes::RouteKey;
@@ -32,11 +33,14 @@ pub struct Standing {
     pub models: Vec<String>,
     pub note: RouteNote,
     pub record: RouteRecord,
+    /// How the processes stand to it.
+    pub together: Together,
 }
 
 /// Every route in the settings, by provider and model.
 pub async fn all(app: &App) -> Result<Vec<Standing>, Error> {
     let mut standings: Vec<Standing> = Vec::new();
+    let others = stances::of_others(app).await?;
     let catalog = app.models.catalog.load_full();
     for model in catalog.models() {
         for route in model.routes() {
@@ -50,6 +54,7 @@ pub async fn all(app: &App) -> Result<Vec<Standing>, Error> {
                     models: vec![model.id.clone()],
                     note: RouteNote::default(),
                     record: RouteRecord::default(),
+                    together: stances::together(app, route, &others),
                 }),
             }
         }
@@ -99,14 +104,16 @@ async fn records(
         let mut times: HashMap<RouteKey, Vec<i64>> = HashMap::new();
         for provider in providers {
             let key = |model: String| (provider.clone(), model);
-            for (model, counts) in store::routes::outcomes(conn, &provider, now.minus(HOUR))? {
-                add(
-                    &mut records.entry(key(model)).or_default().last_hour,
-                    counts,
-                );
+            let hour = store::routes::outcomes(conn, &provider, now.minus(HOUR), PART)?;
+            for (model, place, counts) in hour {
+                let parts = &mut records.entry(key(model)).or_default().last_hour;
+                // What was made a moment after `now` belongs to the last one.
+                parts[place.min(PARTS - 1)].add(counts);
             }
-            for (model, counts) in store::routes::outcomes(conn, &provider, now.minus(DAY))? {
-                add(&mut records.entry(key(model)).or_default().last_day, counts);
+            let day = store::routes::outcomes(conn, &provider, now.minus(DAY), 2 * DAY)?;
+            for (model, _, counts) in day {
+                let record = records.entry(key(model)).or_default();
+                record.last_day.add(counts);
             }
             for (model, _, open) in store::submissions::open_of(conn, &provider)? {
                 records.entry(key(model)).or_default().open_jobs += open;
@@ -124,13 +131,6 @@ async fn records(
         Ok(records)
     });
     store::soon(read).await
-}
-
-fn add(sum: &mut RouteCounts, more: RouteCounts) {
-    sum.succeeded += more.succeeded;
-    sum.failed += more.failed;
-    sum.unconfirmed += more.unconfirmed;
-    sum.refused += more.refused;
 }
 
 /// The time within which so many per cent ended; `sorted` in microseconds.

@@ -201,15 +201,21 @@ pub async fn search(
     Ok((tasks, has_more))
 }
 
+/// The task whose id, video's id or chat completion's id this is.
+fn named(text: &str) -> Option<TaskId> {
+    let bare = text.strip_prefix("chatcmpl-").unwrap_or(text);
+    TaskId::from_video(text).or_else(|_| bare.parse()).ok()
+}
+
 /// The task that a search names by an id.
 fn id_in(
     conn: &mut Conn<'_>,
     account: AccountId,
     text: &str,
 ) -> Result<Option<TaskId>, StoreError> {
-    let bare = text.strip_prefix("chatcmpl-").unwrap_or(text);
-    let id: Option<TaskId> = TaskId::from_video(text).or_else(|_| bare.parse()).ok();
-    let Some(id) = id else { return Ok(None) };
+    let Some(id) = named(text) else {
+        return Ok(None);
+    };
     let clip = match text.parse() {
         Ok(clip) => store::clips::by_id(conn, clip, account)?,
         Err(_) => None,
@@ -218,30 +224,35 @@ fn id_in(
     Ok(Some(made_by.unwrap_or(id)))
 }
 
-/// A page of the tasks of all accounts or of one, of all providers or of one, and whether more follow.
-/// `text` finds words within one account, and a task's id among all.
+/// A page of the tasks of all accounts or of one, and whether more follow; `text` as in [`search`].
 pub async fn search_all(
     app: &Parts,
-    (account, provider): (Option<AccountId>, Option<String>),
+    account: Option<AccountId>,
     mut filter: Filter,
     text: Option<String>,
     page: Page<TaskId>,
 ) -> Result<(Vec<Task>, bool), Error> {
-    if let (Some(account), None) = (account, &provider) {
+    if let Some(account) = account {
         return search(app, account, filter, text, page).await;
-    }
-    if let Some(text) = &text {
-        let text = text.trim();
-        let bare = text.strip_prefix("chatcmpl-").unwrap_or(text);
-        let id = TaskId::from_video(text).or_else(|_| bare.parse()).ok();
-        filter.id = Some(id.ok_or_else(|| {
-            let message = "Words are searched for in one account: name it, and no provider.";
-            Error::at(ErrorCode::InvalidValue, "q", message)
-        })?);
     }
     let (limit, one_more) = (page.limit, page.with_one_more());
     let read = app.store.examine(move |conn| {
-        store::tasks::page_of_all(conn, account, provider.as_deref(), &filter, one_more)
+        let Some(text) = &text else {
+            return store::tasks::page_of_all(conn, &filter, one_more);
+        };
+        filter.id = named(text.trim());
+        if filter.id.is_some() {
+            return store::tasks::page_of_all(conn, &filter, one_more);
+        }
+        // Each account has terms of its own.
+        let accounts = store::accounts::ids(conn)?;
+        store::tasks::of_each(conn, accounts, one_more, |conn, account| {
+            filter.terms = words::of_search(account, text);
+            if filter.terms.is_empty() {
+                return Ok(Vec::new());
+            }
+            store::tasks::page(conn, account, &filter, one_more)
+        })
     });
     let mut tasks = store::soon(read).await?;
     let has_more = store::tasks::cut_one_more(&mut tasks, limit);

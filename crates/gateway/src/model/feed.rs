@@ -59,8 +59,8 @@ pub struct RouteState {
     /// The provider's name for the model.
     pub model: String,
     pub is_available: bool,
-    /// Of the process that tells it.
-    pub breaker: &'static str,
+    /// Of the process that uses it least.
+    pub breaker: String,
     pub paused_at: Option<Timestamp>,
     /// Since when the provider refuses the key.
     pub refused_at: Option<Timestamp>,

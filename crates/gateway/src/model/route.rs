@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use serde::{Deserialize, Serialize};
+
 use crate::clock::Timestamp;
 
 /// What the database keeps of a route, for every process and over restarts.
@@ -36,10 +38,24 @@ pub struct RouteCounts {
     pub refused: u64,
 }
 
+impl RouteCounts {
+    pub const fn add(&mut self, more: Self) {
+        self.succeeded += more.succeeded;
+        self.failed += more.failed;
+        self.unconfirmed += more.unconfirmed;
+        self.refused += more.refused;
+    }
+}
+
+/// A part of the last hour, and how many there are.
+pub const PART: Duration = Duration::from_mins(5);
+pub const PARTS: usize = 12;
+
 /// How a route does.
 #[derive(Debug, Clone, Default)]
 pub struct RouteRecord {
-    pub last_hour: RouteCounts,
+    /// In parts of [`PART`], the newest last.
+    pub last_hour: [RouteCounts; PARTS],
     pub last_day: RouteCounts,
     /// From the submission to the stored result, of the latest successes within a day; half of them
     /// took this long, and 19 of 20.
@@ -47,4 +63,45 @@ pub struct RouteRecord {
     pub p95: Option<Duration>,
     /// Jobs of all processes.
     pub open_jobs: u32,
+}
+
+/// How a process stands to a route: what its circuit breaker does with the next order.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub struct Stance {
+    pub provider: String,
+    /// The provider's name for the model.
+    pub model: String,
+    /// `closed`, `busy`, `trial`, `open` or `unreachable`.
+    pub state: String,
+    /// Failures in a row.
+    pub failures: u32,
+    /// Whether an order may be sent.
+    pub is_up: bool,
+    /// When it is tried next, in microseconds, if it is not used now.
+    pub next_try: Option<i64>,
+}
+
+impl Stance {
+    /// Of the same route: it is used.
+    pub fn usual(of: &Self) -> Self {
+        Self {
+            provider: of.provider.clone(),
+            model: of.model.clone(),
+            state: "closed".to_owned(),
+            failures: 0,
+            is_up: true,
+            next_try: None,
+        }
+    }
+
+    pub fn is_usual(&self) -> bool {
+        self.state == "closed" && self.failures == 0
+    }
+
+    /// The higher, the less it is used.
+    pub fn rank(&self) -> (usize, u32) {
+        let states = ["closed", "busy", "trial", "open", "unreachable"];
+        let place = states.iter().position(|state| *state == self.state);
+        (place.unwrap_or_default(), self.failures)
+    }
 }

@@ -67,6 +67,13 @@ macro_rules! records {
 }
 
 /// Every account, oldest first.
+/// The ids of all accounts.
+pub fn ids(conn: &mut Conn<'_>) -> Result<Vec<AccountId>, StoreError> {
+    conn.all("SELECT id FROM accounts", &[], |row| {
+        row.parse(0, "accounts.id")
+    })
+}
+
 pub fn all(conn: &mut Conn<'_>) -> Result<Vec<AccountRecord>, StoreError> {
     conn.all(records!("ORDER BY a.created_at, a.id"), &[], record)
 }

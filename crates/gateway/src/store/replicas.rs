@@ -1,4 +1,5 @@
-//! Which processes are there, and what each of them has for the settings that must agree.
+//! Which processes are there, what each of them has for the settings that must agree, and how it
+//! stands to the routes.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -9,7 +10,7 @@ use crate::store::{Conn, StoreError};
 /// Without a word for so long a process is gone.
 const GONE: Duration = Duration::from_mins(1);
 
-/// Fingerprints by the settings' names.
+/// What a process says of itself: fingerprints by the settings' names, and `routes`.
 pub type Marks = BTreeMap<String, String>;
 
 /// Notes that this process is there. Returns what the others have that are.
@@ -31,6 +32,19 @@ pub fn meet(
         "SELECT marks FROM replicas WHERE name <> ?1",
         &[name.into()],
         |row| row.json(0, "replicas.marks"),
+    )
+}
+
+/// What the others say that are there, by their names.
+pub fn others(
+    conn: &mut Conn<'_>,
+    name: &str,
+    now: Timestamp,
+) -> Result<Vec<(String, Marks)>, StoreError> {
+    conn.all(
+        "SELECT name, marks FROM replicas WHERE name <> ?1 AND seen_at >= ?2",
+        &[name.into(), now.minus(GONE).micros().into()],
+        |row| Ok((row.text(0)?, row.json(1, "replicas.marks")?)),
     )
 }
 

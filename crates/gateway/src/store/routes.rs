@@ -1,5 +1,7 @@
 //! What is kept of routes to providers, and how their submissions ended.
 
+use std::time::Duration;
+
 use crate::clock::Timestamp;
 use crate::model::route::{RouteCounts, RouteError, RouteNote};
 use crate::model::submission::SubmissionState;
@@ -108,18 +110,23 @@ pub fn set_taken(conn: &mut Conn<'_>, key: &RouteKey) -> Result<(), StoreError> 
     Ok(())
 }
 
-/// How a provider's submissions since `since` ended, by its name for the model.
+/// How a provider's submissions since `since` ended, by its name for the model and by parts of the
+/// time, each `part` long.
 pub fn outcomes(
     conn: &mut Conn<'_>,
     provider: &str,
     since: Timestamp,
-) -> Result<Vec<(String, RouteCounts)>, StoreError> {
+    part: Duration,
+) -> Result<Vec<(String, usize, RouteCounts)>, StoreError> {
+    let part = i64::try_from(part.as_micros()).unwrap_or(i64::MAX);
     conn.all(
-        "SELECT route_model, state, CAST(CASE WHEN error_class IS NULL THEN 0 ELSE 1 END AS BIGINT), COUNT(*) FROM submissions
-         WHERE provider = ?1 AND created_at > ?2 AND state NOT IN ('intended', 'accepted')
-         GROUP BY route_model, state, CAST(CASE WHEN error_class IS NULL THEN 0 ELSE 1 END AS BIGINT)",
-        &[provider.into(), since.micros().into()],
+        "SELECT route_model, state, CAST(CASE WHEN error_class IS NULL THEN 0 ELSE 1 END AS BIGINT), COUNT(*),
+                (created_at - ?2) / ?3
+         FROM submissions WHERE provider = ?1 AND created_at > ?2 AND state NOT IN ('intended', 'accepted')
+         GROUP BY route_model, state, CAST(CASE WHEN error_class IS NULL THEN 0 ELSE 1 END AS BIGINT), (created_at - ?2) / ?3",
+        &[provider.into(), since.micros().into(), part.into()],
         |row| {
+            let place = usize::try_from(row.int(4)?).unwrap_or(0);
             let count = u64::try_from(row.int(3)?).unwrap_or(0);
             let mut counts = RouteCounts::default();
             let has_failed = row.flag(2)?;
@@ -130,7 +137,7 @@ pub fn outcomes(
                 SubmissionState::Unclear | SubmissionState::Found => counts.unconfirmed = count,
                 SubmissionState::Intended | SubmissionState::Accepted => {}
             }
-            Ok((row.text(0)?, counts))
+            Ok((row.text(0)?, place, counts))
         },
     )
 }

@@ -2,8 +2,10 @@
 //! or a day, from one snapshot, whatever is written meanwhile. Nothing is repaired.
 //!
 //! Held sums must equal the reservations of tasks whose money is held; spent and credit sums the
-//! sums of the days; a day the sum of its entries; and a task must have exactly the entries that
-//! its state requires.
+//! sums of the days; a day the sum of its entries; its hours the day; and a task must have exactly
+//! the entries that its state requires.
+
+mod hours;
 
 use crate::clock::Timestamp;
 use crate::model::money::{Micros, Money};
@@ -35,7 +37,7 @@ macro_rules! entries_of_tasks {
 /// Something that does not add up.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Mismatch {
-    /// `key`, `account`, `day` or `task`.
+    /// `key`, `account`, `day`, `hours` or `task`.
     pub what: &'static str,
     /// Its id.
     pub id: String,
@@ -112,14 +114,17 @@ impl Check {
 
     fn day(&mut self, conn: &mut Conn<'_>, after: i64) -> Result<Next, StoreError> {
         let first_instant = after.saturating_add(1).saturating_mul(DAY);
+        let first_hour = after.saturating_add(1).saturating_mul(hours::HOURS);
         let next = conn.one(
             "SELECT CAST(MIN(day) AS BIGINT) FROM (SELECT MIN(day) AS day FROM daily_sums WHERE day > ?1
-             UNION ALL SELECT MIN(created_at) / 86400000000 FROM ledger WHERE created_at >= ?2) AS days",
-            &[after.into(), first_instant.into()],
+             UNION ALL SELECT MIN(created_at) / 86400000000 FROM ledger WHERE created_at >= ?2
+             UNION ALL SELECT MIN(hour) / 24 FROM hourly_sums WHERE hour >= ?3) AS days",
+            &[after.into(), first_instant.into(), first_hour.into()],
             |row| row.int_or_null(0),
         )?;
         if let Some(day) = next.flatten() {
             self.found.extend(sums_of_day(conn, day)?);
+            self.found.extend(hours::of_day(conn, day)?);
             return Ok(Next::DaysAfter(day));
         }
         Ok(match self.since {

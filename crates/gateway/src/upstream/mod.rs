@@ -22,8 +22,8 @@ use crate::config::file::{meant, unknown_key};
 use crate::config::providers::ProviderConfig;
 use crate::config::{ConfigError, FetchRules, ModelConfig};
 use crate::model::catalog::{EMBEDDED, Model, Route};
-use crate::model::route::RouteNote;
-use crate::upstream::breaker::Breaker;
+use crate::model::route::{RouteNote, Stance};
+use crate::upstream::breaker::{Breaker, BreakerState};
 
 /// Providers by the operator's names for them.
 pub type Sites = BTreeMap<String, Arc<Site>>;
@@ -272,6 +272,31 @@ impl Upstream {
         metrics::gauge!("mediagate_route_open", "provider" => route.provider.clone(), "model" => route.model.clone())
             .set(if is_open { 1.0 } else { 0.0 });
         outcome
+    }
+
+    /// How this process stands to a route now.
+    pub fn stance(&self, route: &Route, now: Timestamp) -> Stance {
+        let breaker = self.breaker(route, |breaker| breaker.clone());
+        let state = breaker.state(now);
+        let is_reachable = self.is_reachable(route);
+        let next = match state {
+            BreakerState::Open => breaker.opened_until(),
+            BreakerState::Busy => breaker.busy_until(now),
+            BreakerState::Closed | BreakerState::Trial => None,
+        };
+        let name = if is_reachable {
+            state.name()
+        } else {
+            "unreachable"
+        };
+        Stance {
+            provider: route.provider.clone(),
+            model: route.model.clone(),
+            state: name.to_owned(),
+            failures: breaker.failures(),
+            is_up: is_reachable && breaker.lets_pass(now),
+            next_try: next.map(Timestamp::micros),
+        }
     }
 
     /// Asks to submit by this route; if allowed, the caller must report the outcome to the breaker.

@@ -12,7 +12,9 @@ use tokio_util::task::TaskTracker;
 
 use crate::app::App;
 use crate::domain::provenance::glances;
-use crate::domain::{agreement, idempotency, keys, ledger, readiness, routes, tasks, webhooks};
+use crate::domain::{
+    agreement, idempotency, keys, ledger, readiness, routes, stances, tasks, webhooks,
+};
 use crate::error::Error;
 use crate::store::upkeep::Turn;
 use crate::store::{self, StoreError};
@@ -142,11 +144,20 @@ pub(super) fn start(app: &App, tracker: &TaskTracker, stop: &CancellationToken) 
         let mut spool = tokio::time::interval(Chore::Orphans.every(&app));
         let mut standby = tokio::time::interval(STANDBY);
         let mut uses = tokio::time::interval(USES);
+        let mut told = Vec::new();
         let mut notes = tokio::time::interval(ROUTES);
         notes.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
         loop {
             tokio::select! {
-                _ = notes.tick() => know_routes(&app).await,
+                _ = notes.tick() => {
+                    know_routes(&app).await;
+                    let own = stances::own(&app);
+                    // Others tell it to operators who ask them.
+                    if own != told {
+                        compare_settings(&app).await;
+                        told = own;
+                    }
+                }
                 _ = uses.tick() => {
                     if let Err(error) = keys::note_uses(&app).await {
                         tracing::warn!(inside = ?error.inside(), "when keys were used is not written");

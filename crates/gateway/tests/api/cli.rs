@@ -203,6 +203,76 @@ async fn config_check_names_file_line_and_key_or_shows_everything() {
     assert_eq!(text(&again.stdout), shown, "what is shown reads back");
 }
 
+/// Nine faults, and what follows from them: a route to a provider that is not there.
+const FAULTY: &str = r#"brand = "v1"
+lsten = "127.0.0.1:1"
+workers = 0
+[providers.acme]
+protocol = "openai-video"
+api_key = "x"
+[providers.other]
+protocol = "fal"
+api_key = "env:MEDIAGATE_NO_SUCH_VARIABLE"
+[models."film-1.5"]
+kind = "video"
+routes = [{ provider = "acme", model = "sora-2" }]
+[models.animatic-1]
+price = { unit = "hour", usd = "1" }
+aliasses = ["toy"]
+[models.nobody-1]
+enabled = true
+[media]
+stor = "s3://x"
+"#;
+
+#[tokio::test]
+async fn config_check_tells_all_faults_at_once_in_the_order_of_the_file() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("m.toml");
+    let path = file.to_str().unwrap();
+    let check = async |content: &str| {
+        std::fs::write(&file, content).unwrap();
+        output(program(&["config", "check", "--config", path])).await
+    };
+    let refused = check(FAULTY).await;
+    assert_eq!(refused.status.code(), Some(2));
+    let said = text(&refused.stderr);
+    let lines: Vec<&str> = said.trim_start_matches("mediagate: ").lines().collect();
+    let wanted = [
+        (1, "`brand`"),
+        (2, "did you mean `listen`?"),
+        (3, "`workers`"),
+        (5, "did you mean `openai-videos`?"),
+        (9, "`providers.other.api_key`"),
+        (14, "`models.animatic-1.price"),
+        (15, "did you mean `aliases`?"),
+        (16, "there is no such model"),
+        (19, "did you mean `store`?"),
+    ];
+    assert_eq!(lines.len(), wanted.len(), "{said}");
+    for (line, (number, words)) in lines.iter().zip(wanted) {
+        assert!(
+            line.starts_with(&format!("{path}:{number}: ")) && line.contains(words),
+            "{line}, not {number} {words}"
+        );
+    }
+    // A model's name may have dots.
+    let dotted = format!(
+        "[models.\"a\"]\nkind = \"video\"\nroutes = []\n{}",
+        "[models.\"a-1.5\"]\nkind = \"video\"\nroutes = [{ provider = \"no\", model = \"x\" }]\n"
+    );
+    let refused = check(&dotted).await;
+    let said = text(&refused.stderr);
+    assert!(
+        said.contains(&format!("{path}:6: `models.a-1.5.routes`")),
+        "{said}"
+    );
+    let good = check("brand = \"acme\"\n").await;
+    assert_eq!(good.status.code(), Some(0));
+    let said = text(&good.stderr);
+    assert!(said.starts_with(&format!("{path} is good: ")), "{said}");
+}
+
 #[tokio::test]
 async fn a_flag_beats_the_environment_beats_the_file_beats_the_default() {
     let folder = tempfile::tempdir().unwrap();

@@ -87,6 +87,7 @@ test("a provider that refuses is named, paused and resumed", () => visit("provid
   do record = await program.call("GET", `/v1/tasks/${task}?wait=60`); while (["queued", "running"].includes(record.status));
   await page.goto("/console/providers");
   await page.getByText("key refused").waitFor();
+  assert.equal(await page.locator(".route-card").first().locator(".parts-of span").count(), 12);
   await page.getByText("The provider refuses the key").waitFor();
   await assertAccessible(page);
   await shoot(page, "console providers refused");
@@ -117,6 +118,40 @@ test("what the work brought in and what providers were paid is told for every ac
   await page.getByRole("columnheader", { name: "Margin" }).waitFor({ state: "detached" });
 }));
 
+test("a range of days is in the address, and its bars are told apart by group", () => visit("spend", async (page) => {
+  await page.goto("/console/spend?by=model");
+  const chart = page.getByRole("img", { name: /^Dollars by day/ });
+  await chart.waitFor();
+  await page.getByRole("link", { name: "7 days" }).click();
+  await page.waitForURL(/from=/);
+  await page.getByRole("link", { name: "7 days", exact: true }).and(page.locator("[aria-current]")).waitFor();
+  const bars = chart.locator(".bar");
+  assert.equal(await bars.count(), 7);
+  await bars.last().hover();
+  await chart.getByText(/USD, \d+ tasks?/).waitFor();
+  await page.goBack();
+  await page.waitForFunction(() => document.querySelectorAll(".bar").length !== 7);
+  const [csv] = await Promise.all([page.waitForEvent("download"), page.getByRole("button", { name: "Download CSV" }).click()]);
+  assert.match(csv.suggestedFilename(), /^usage-.*\.csv$/);
+}, { acceptDownloads: true }));
+
+test("a tab that nobody touches asks for nothing", () => visit("idle", async (page) => {
+  await page.clock.install();
+  const asked = [];
+  for (const place of ["create", "library", "tasks", "tasks?of=all", "spend", "keys", "webhooks", "now", "providers", "accounts", "audit"]) {
+    await page.goto(`/console/${place}`);
+    await page.locator("main :is(table, .card, .figures, .tile, .empty)").first().waitFor();
+    await page.locator(".skeleton").first().waitFor({ state: "detached" });
+    // The price of an untouched form is asked for once.
+    await page.clock.runFor(2000);
+    const note = (request) => asked.push(`${place}: ${request.url()}`);
+    page.on("request", note);
+    await page.clock.runFor(120_000);
+    page.off("request", note);
+  }
+  assert.deepEqual(asked, []);
+}));
+
 test("what happens is seen as it happens", () => visit("now", async (page) => {
   await page.goto("/console/now");
   await page.getByText("add up").waitFor();
@@ -124,6 +159,7 @@ test("what happens is seen as it happens", () => visit("now", async (page) => {
   await page.getByRole("link", { name: "A live wire" }).waitFor();
   await program.call("POST", "/v1/admin/accounts", { handle: "newcomers" });
   await page.getByRole("table", { name: "Newest changes" }).getByText("newcomers").waitFor();
+  await page.getByRole("img", { name: /^Tasks that ended, by hour: \d+ succeeded/ }).waitFor();
   await assertAccessible(page);
   await shoot(page, "console now live");
 }));

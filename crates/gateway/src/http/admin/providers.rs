@@ -22,10 +22,7 @@ pub(in crate::http) async fn list(
     State(app): State<App>,
 ) -> Result<Json<List<RouteStanding>>, Error> {
     let all = routes::all(&app).await?;
-    let all = all
-        .iter()
-        .map(|one| RouteStanding::new(&app, one))
-        .collect();
+    let all = all.iter().map(RouteStanding::new).collect();
     Ok(Json(List::new(all, false, |it: &RouteStanding| {
         it.id.clone()
     })))

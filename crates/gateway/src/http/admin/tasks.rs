@@ -13,6 +13,7 @@ use crate::http::tasks::filter;
 use crate::http::wire::list::List;
 use crate::records::Base;
 use crate::records::task::TaskView;
+use crate::store::tasks::Filter;
 
 /// List the tasks of every account, newest first.
 #[utoipa::path(get, path = "/v1/admin/tasks", tag = "admin", params(
@@ -27,7 +28,7 @@ use crate::records::task::TaskView;
     ("error" = Option<String>, Query, description = "An error code"),
     ("since" = Option<String>, Query, description = "RFC 3339; only those accepted then or later"),
     ("until" = Option<String>, Query, description = "RFC 3339; only those accepted before"),
-    ("q" = Option<String>, Query, description = "An id; with `account` and no `provider` also words of the prompt or title"),
+    ("q" = Option<String>, Query, description = "Words of the prompt or title, all of them, or an id"),
 ), responses((status = 200, description = "A page of tasks", body = List<TaskView>)))]
 pub(in crate::http) async fn list(
     _: Allowed<Admin>,
@@ -35,14 +36,16 @@ pub(in crate::http) async fn list(
     base: Base,
     State(app): State<App>,
 ) -> Result<Json<List<TaskView>>, Error> {
-    let (of, provider, filter, text, page) = query.read_only(&PARAMETERS, |query| {
+    let (of, filter, text, page) = query.read_only(&PARAMETERS, |query| {
         let account = query.filled_string("account", 100);
-        let provider = query.filled_string("provider", 200);
+        let filter = Filter {
+            provider: query.filled_string("provider", 200),
+            ..filter(query)
+        };
         let text = query.filled_string("q", 500);
-        let page = page(query, |text| text.parse().ok());
-        Some((account, provider, filter(query), text, page))
+        Some((account, filter, text, page(query, |text| text.parse().ok())))
     })?;
-    let of = (named(&app, of).await?, provider);
+    let of = named(&app, of).await?;
     let (found, has_more) = tasks::search_all(&app, of, filter, text, page).await?;
     let handles = accounts::handles(&app, found.iter().map(|task| task.account)).await?;
     let beside = tasks::beside_each(&app, &found).await?;

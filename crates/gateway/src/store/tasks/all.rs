@@ -1,12 +1,21 @@
 //! The operator's list of tasks, of every account.
+//!
+//! Without a condition that an index of all tasks serves, the newest tasks are read, as many as a page
+//! may be found among if what is wanted is not rare. Where that is not enough, each account's own list
+//! is asked, by its indexes, and the pages are merged.
 
-use super::list::Bounds;
+use std::cmp::Reverse;
+
+use super::list::{self, Bounds};
 use super::{Filter, Page, task};
 use crate::clock::Timestamp;
 use crate::error::ErrorCode;
 use crate::ids::{AccountId, TaskId};
 use crate::model::task::{Kind, Task, TaskState};
-use crate::store::{Conn, StoreError};
+use crate::store::{Conn, StoreError, accounts};
+
+/// Tasks that are read before every account is asked.
+const READ: i64 = 2000;
 
 /// A list in either direction; the condition that selects the index is spliced in.
 macro_rules! list {
@@ -19,34 +28,111 @@ macro_rules! list {
     };
     (@ $narrowed:literal, $order:literal) => {
         concat!(
-            "SELECT ", columns!(), " FROM tasks WHERE id > ?1 AND id < ?2", $narrowed,
-            " AND (CAST(?4 AS TEXT) IS NULL OR kind = ?4) AND (CAST(?5 AS TEXT) IS NULL OR state = ?5)
+            "SELECT ", columns!(), " FROM (SELECT * FROM tasks WHERE id > ?1 AND id < ?2", $narrowed,
+            " ORDER BY ", $order, " LIMIT ?12) AS newest
+             WHERE (CAST(?4 AS TEXT) IS NULL OR kind = ?4) AND (CAST(?5 AS TEXT) IS NULL OR state = ?5)
              AND (CAST(?6 AS TEXT) IS NULL OR model = ?6) AND (CAST(?7 AS TEXT) IS NULL OR key_id = ?7)
              AND (CAST(?8 AS TEXT) IS NULL OR error_code = ?8) AND created_at >= ?9 AND created_at < ?10
-             AND (CAST(?11 AS TEXT) IS NULL OR account_id = ?11) AND (CAST(?12 AS TEXT) IS NULL OR provider = ?12)
+             AND (CAST(?11 AS TEXT) IS NULL OR provider = ?11)
              ORDER BY ", $order, " LIMIT ?3"
         )
     };
 }
 
-/// A page of the tasks of all accounts, or of one. The filter's terms are ignored: words belong to
-/// an account.
+/// A page of the tasks of all accounts. The filter's terms are ignored: words belong to an account.
 pub fn page_of_all(
     conn: &mut Conn<'_>,
-    account: Option<AccountId>,
-    provider: Option<&str>,
     filter: &Filter,
     page: Page<TaskId>,
 ) -> Result<Vec<Task>, StoreError> {
+    let is_open = matches!(filter.state, Some(TaskState::Queued | TaskState::Running));
+    let is_plain = filter.kind.is_none()
+        && filter.state.is_none()
+        && filter.model.is_none()
+        && filter.key.is_none()
+        && filter.error.is_none();
+    // All that an index finds, or so many that a rare one may not be among them.
+    let most = if is_open || is_plain || filter.id.is_some() {
+        i64::MAX
+    } else {
+        READ
+    };
+    let found = newest(conn, filter, page, is_open, most)?;
+    if most == i64::MAX || found.len() >= page.limit as usize {
+        return Ok(found);
+    }
+    if is_all_read(conn, filter, page)? {
+        return Ok(found);
+    }
+    let accounts = accounts::ids(conn)?;
+    of_each(conn, accounts, page, |conn, account| {
+        list::page(conn, account, filter, page)
+    })
+}
+
+/// Whether there are no more tasks than were read.
+fn is_all_read(
+    conn: &mut Conn<'_>,
+    filter: &Filter,
+    page: Page<TaskId>,
+) -> Result<bool, StoreError> {
+    let bounds = Bounds::new(filter, page);
+    let mut values = vec![(&bounds.from).into(), (&bounds.to).into(), READ.into()];
+    let sql = match &filter.provider {
+        Some(provider) => {
+            values.push(provider.into());
+            "SELECT COUNT(*) FROM (SELECT 1 FROM tasks WHERE provider = ?4 AND id > ?1 AND id < ?2 LIMIT ?3) AS few"
+        }
+        None => {
+            "SELECT COUNT(*) FROM (SELECT 1 FROM tasks WHERE id > ?1 AND id < ?2 LIMIT ?3) AS few"
+        }
+    };
+    let count = conn.one(sql, &values, |row| row.int(0))?;
+    Ok(count.unwrap_or(0) < READ)
+}
+
+/// The pages of several accounts as one.
+pub fn of_each(
+    conn: &mut Conn<'_>,
+    accounts: Vec<AccountId>,
+    page: Page<TaskId>,
+    mut of: impl FnMut(&mut Conn<'_>, AccountId) -> Result<Vec<Task>, StoreError>,
+) -> Result<Vec<Task>, StoreError> {
+    let most = page.limit as usize;
+    let mut all = Vec::new();
+    for account in accounts {
+        all.extend(of(conn, account)?);
+        if all.len() > 50 * most {
+            cut(&mut all, page);
+        }
+    }
+    cut(&mut all, page);
+    Ok(all)
+}
+
+fn cut(tasks: &mut Vec<Task>, page: Page<TaskId>) {
+    if page.ascending {
+        tasks.sort_by_key(|task| task.id);
+    } else {
+        tasks.sort_by_key(|task| Reverse(task.id));
+    }
+    tasks.truncate(page.limit as usize);
+}
+
+fn newest(
+    conn: &mut Conn<'_>,
+    filter: &Filter,
+    page: Page<TaskId>,
+    is_open: bool,
+    most: i64,
+) -> Result<Vec<Task>, StoreError> {
     let bounds = Bounds::new(filter, page);
     let ascending = page.ascending;
-    let is_open = matches!(filter.state, Some(TaskState::Queued | TaskState::Running));
-    let sql = match (is_open, provider) {
+    let sql = match (is_open, &filter.provider) {
         (true, _) => list!(ascending, " AND state IN ('queued', 'running')"),
-        (false, Some(_)) => list!(ascending, " AND provider = ?12"),
+        (false, Some(_)) => list!(ascending, " AND provider = ?11"),
         (false, None) => list!(ascending, ""),
     };
-    let account = account.map(|id| id.to_string());
     let key = filter.key.map(|key| key.to_string());
     conn.all(
         sql,
@@ -61,8 +147,8 @@ pub fn page_of_all(
             filter.error.map(ErrorCode::name).into(),
             filter.since.map_or(i64::MIN, Timestamp::micros).into(),
             filter.until.map_or(i64::MAX, Timestamp::micros).into(),
-            account.as_ref().into(),
-            provider.into(),
+            filter.provider.as_ref().into(),
+            most.into(),
         ],
         task,
     )

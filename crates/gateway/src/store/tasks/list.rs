@@ -27,6 +27,8 @@ pub struct Filter {
     pub key: Option<KeyId>,
     /// Only those that ended with this code.
     pub error: Option<ErrorCode>,
+    /// Only those that this provider took.
+    pub provider: Option<String>,
     /// Only those accepted then or later.
     pub since: Option<Timestamp>,
     /// Only those accepted before.
@@ -106,7 +108,7 @@ macro_rules! list {
             " AND (CAST(?5 AS TEXT) IS NULL OR kind = ?5) AND (CAST(?6 AS TEXT) IS NULL OR state = ?6)
              AND (CAST(?7 AS TEXT) IS NULL OR model = ?7) AND (CAST(?8 AS TEXT) IS NULL OR key_id = ?8)
              AND (CAST(?9 AS TEXT) IS NULL OR error_code = ?9) AND created_at >= ?10 AND created_at < ?11
-             AND (CAST(?12 AS BIGINT) = 0 OR deleted_at IS NULL)",
+             AND (CAST(?12 AS BIGINT) = 0 OR deleted_at IS NULL) AND (CAST(?21 AS TEXT) IS NULL OR provider = ?21)",
             $first, term!("14"), term!("15"), term!("16"), term!("17"), term!("18"), term!("19"), term!("20"),
             " ORDER BY ", $id, $direction, " LIMIT ?4"
         )
@@ -169,6 +171,7 @@ pub fn page(
         terms.swap(0, rarest);
     }
     values.extend(terms.into_iter().map(Value::from));
+    values.push(filter.provider.as_ref().into());
     conn.all(sql, &values, task)
 }
 

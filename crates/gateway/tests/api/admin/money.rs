@@ -166,6 +166,21 @@ async fn the_ledger_is_listed_checked_and_corrected() {
             (&check["adds_up"], &check["entries"]),
             (&json!(true), &json!(3))
         );
+        let change = async |by: &'static str| {
+            let sql = format!(
+                "UPDATE hourly_sums SET spent_micros = spent_micros {by} 7 WHERE spent_micros > 0"
+            )
+            .leak();
+            let written = gateway.app.store.write(|conn| conn.execute(sql, &[]));
+            written.await.unwrap();
+        };
+        change("+").await;
+        let check = operator.get("/v1/admin/ledger/verify").await.ok();
+        assert_eq!(
+            (&check["adds_up"], &check["mismatches"][0]["what"]),
+            (&json!(false), &json!("hours"))
+        );
+        change("-").await;
         let csv = operator
             .get(&format!("/v1/admin/ledger?format=csv&task={task}"))
             .await;

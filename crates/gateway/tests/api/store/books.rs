@@ -21,6 +21,7 @@ on_both! {
     a_keys_places_are_taken_and_given_back
     the_last_place_is_taken_once
     the_sums_of_days_are_those_of_tasks_and_entries
+    the_sums_of_hours_are_those_of_their_day
     a_task_that_was_submitted_twice_is_found
     a_task_that_ends_takes_no_place_at_its_provider
     a_check_begins_where_the_last_one_ended
@@ -123,7 +124,59 @@ async fn the_sums_of_days_are_those_of_tasks_and_entries(db: Fixture) {
         .await;
     let found = db.read(mismatches).await;
     let what: Vec<_> = found.iter().map(|one| one.what).collect();
-    assert_eq!(what, ["account", "key", "day", "day"], "{found:?}");
+    assert_eq!(
+        what,
+        ["account", "key", "day", "hours", "day", "hours"],
+        "{found:?}"
+    );
+}
+
+async fn the_sums_of_hours_are_those_of_their_day(db: Fixture) {
+    let key = keyed(&db, None).await;
+    let made = accept(&db, &key, 2).await.unwrap();
+    let ends = [
+        ending(TaskState::Succeeded, Money::Settled, 70_000),
+        ending(TaskState::Failed, Money::Released, 0),
+    ];
+    for (task, ending) in made.iter().zip(ends) {
+        assert!(end(&db, task, ending).await);
+    }
+    adds_up(&db).await;
+    for (change, back, why) in [
+        (
+            "UPDATE hourly_sums SET spent_micros = spent_micros + 5 WHERE outcome = 'succeeded'",
+            "UPDATE hourly_sums SET spent_micros = spent_micros - 5 WHERE outcome = 'succeeded'",
+            "spent 0.070005; the day's sum is 0.07",
+        ),
+        (
+            "UPDATE hourly_sums SET spent_micros = spent_micros - 5 WHERE outcome = 'succeeded'",
+            "UPDATE hourly_sums SET spent_micros = spent_micros + 5 WHERE outcome = 'succeeded'",
+            "spent 0.069995; the day's sum is 0.07",
+        ),
+        (
+            "UPDATE hourly_sums SET tasks = 3 WHERE outcome = 'failed'",
+            "UPDATE hourly_sums SET tasks = 1 WHERE outcome = 'failed'",
+            "3 failed; the day's sum is 1",
+        ),
+        (
+            "UPDATE hourly_sums SET tasks = 0 WHERE outcome = 'failed'",
+            "UPDATE hourly_sums SET tasks = 1 WHERE outcome = 'failed'",
+            "0 failed; the day's sum is 1",
+        ),
+    ] {
+        db.write(|conn| conn.execute(change, &[])).await;
+        let found = db.read(mismatches).await;
+        assert_eq!(found.len(), 1, "{change}: {found:?}");
+        assert_eq!(found[0].what, "hours", "{change}");
+        assert!(found[0].why.contains(why), "{change}: {}", found[0].why);
+        db.write(|conn| conn.execute(back, &[])).await;
+    }
+    // A sum of a day on which nothing happened.
+    db.write(|conn| conn.execute("UPDATE hourly_sums SET hour = hour + 240", &[]))
+        .await;
+    let found = db.read(mismatches).await;
+    let what: Vec<_> = found.iter().map(|one| one.what).collect();
+    assert_eq!(what, ["hours"; 6], "{found:?}");
 }
 
 pub(super) fn submission(task: &Task, attempt: u32) -> Submission {

@@ -71,10 +71,15 @@ INSERT INTO hourly_sums (hour, account_id, key_id, model, provider, outcome, tas
 SELECT finished_at / 3600000000, account_id, key_id, model, provider, state, COUNT(*), CAST(SUM(cost_micros) AS BIGINT)
 FROM tasks WHERE finished_at IS NOT NULL GROUP BY finished_at / 3600000000, account_id, key_id, model, provider, state;
 
--- Two months of it: the tasks themselves are of a few hours.
+-- Two months of their first two days. The records of the copies are gone: only their sums are kept.
 INSERT INTO hourly_sums (hour, account_id, key_id, model, provider, outcome, tasks, spent_micros)
-WITH RECURSIVE back (days) AS (SELECT 1 UNION ALL SELECT days + 1 FROM back WHERE days < 60)
-SELECT hour - 24 * days, account_id, key_id, model, provider, outcome, tasks, spent_micros FROM hourly_sums CROSS JOIN back;
+WITH RECURSIVE back (days) AS (SELECT 2 UNION ALL SELECT days + 2 FROM back WHERE days < 60)
+SELECT hour - 24 * days, account_id, key_id, model, provider, outcome, tasks, spent_micros FROM hourly_sums CROSS JOIN back
+WHERE hour / 24 <= (SELECT MIN(day) + 1 FROM daily_sums);
+INSERT INTO daily_sums (account_id, day, key_id, model, spent_micros, past_micros, succeeded, failed, cancelled)
+WITH RECURSIVE back (days) AS (SELECT 2 UNION ALL SELECT days + 2 FROM back WHERE days < 60)
+SELECT account_id, day - days, key_id, model, spent_micros, spent_micros, succeeded, failed, cancelled
+FROM daily_sums CROSS JOIN back WHERE day <= (SELECT MIN(day) + 1 FROM daily_sums);
 
 UPDATE api_keys SET
     held_micros = (SELECT CAST(COALESCE(SUM(reserved_micros), 0) AS BIGINT) FROM tasks WHERE account_id = api_keys.account_id AND key_id = api_keys.id AND money = 'held'),

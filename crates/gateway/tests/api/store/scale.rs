@@ -7,8 +7,8 @@ use std::time::{Duration, Instant};
 
 use mediagate::clock::Timestamp;
 use mediagate::error::ErrorCode;
-use mediagate::ids::AccountId;
-use mediagate::model::task::{Kind, TaskState};
+use mediagate::ids::{AccountId, TaskId};
+use mediagate::model::task::{Kind, Task, TaskState};
 use mediagate::store::tasks::{Filter, Page};
 use mediagate::store::usage::DAY;
 use mediagate::store::{Conn, Session, StoreError, accounts, ledger, submissions, tasks, usage};
@@ -140,13 +140,8 @@ async fn nothing_costs_more_because_there_is_much() {
 
 /// How long the filters of lists take, alone and together, at the median and at worst but one in
 /// twenty. Returns those that take too long.
-#[expect(
-    clippy::too_many_lines,
-    clippy::print_stdout,
-    reason = "a measurement, which is read"
-)]
+#[expect(clippy::too_many_lines, reason = "a list of filters")]
 async fn of_filters(db: &Fixture, account: AccountId) -> Vec<&'static str> {
-    const TIMES: usize = 40;
     let plain = Filter::default;
     let key = "b0000000-0000-7000-8000-000000000000".parse().ok();
     let (common, rare) = (vec![1], vec![1, 1007]);
@@ -232,31 +227,96 @@ async fn of_filters(db: &Fixture, account: AccountId) -> Vec<&'static str> {
             },
         ),
     ];
-    let page = Page {
-        after: None,
-        limit: 21,
-        ascending: false,
-    };
     let mut slow = Vec::new();
     for (name, filter) in filters {
-        let mut took = Vec::new();
-        let mut rows = 0;
-        for _ in 0..TIMES {
-            let (filter, began) = (filter.clone(), Instant::now());
-            let found = db
-                .store
-                .examine(move |conn| tasks::page(conn, account, &filter, page));
-            rows = found.await.unwrap().len();
-            took.push(began.elapsed());
-        }
-        took.sort_unstable();
-        let (half, most) = (took[TIMES / 2], took[TIMES - 2]);
-        println!("tasks?{name:34} p50 {half:>10.2?} p95 {most:>10.2?} {rows:>4} rows");
-        if half > SHORT {
-            slow.push(name);
+        slow.extend(timed(db, "tasks", name, filter.clone(), Some(account)).await);
+        // Words are an account's; a search of all asks each account's list for them.
+        if filter.terms.is_empty() {
+            slow.extend(timed(db, "admin/tasks", name, filter, None).await);
         }
     }
+    for (name, provider, model) in [
+        ("provider", "acme", None),
+        ("provider, none's", "nobody", None),
+        ("provider model", "acme", Some("m3")),
+        ("model, none's", "", Some("nothing")),
+    ] {
+        let filter = Filter {
+            provider: (!provider.is_empty()).then(|| provider.to_owned()),
+            model: model.map(str::to_owned),
+            ..plain()
+        };
+        slow.extend(timed(db, "admin/tasks", name, filter, None).await);
+    }
+    slow.extend(timed_search(db).await);
     slow
+}
+
+/// A search of all accounts for a word: of the thousand, ten have the tasks.
+async fn timed_search(db: &Fixture) -> Option<&'static str> {
+    let took = measured(db, |conn| {
+        let accounts = accounts::ids(conn)?;
+        tasks::of_each(conn, accounts, PAGE, |conn, account| {
+            let filter = Filter {
+                terms: vec![1, 1007],
+                ..Filter::default()
+            };
+            tasks::page(conn, account, &filter, PAGE)
+        })
+    });
+    say("admin/tasks", "q, two words, one rare", took.await)
+}
+
+const PAGE: Page<TaskId> = Page {
+    after: None,
+    limit: 21,
+    ascending: false,
+};
+
+/// An account's list, or the operator's.
+async fn timed(
+    db: &Fixture,
+    list: &str,
+    name: &'static str,
+    filter: Filter,
+    account: Option<AccountId>,
+) -> Option<&'static str> {
+    let took = measured(db, move |conn| match account {
+        Some(account) => tasks::page(conn, account, &filter, PAGE),
+        None => tasks::page_of_all(conn, &filter, PAGE),
+    });
+    say(list, name, took.await)
+}
+
+/// Times of the same list, sorted, and how many rows it has.
+async fn measured(
+    db: &Fixture,
+    list: impl Fn(&mut Conn<'_>) -> Result<Vec<Task>, StoreError> + Clone + Send + 'static,
+) -> (Vec<Duration>, usize) {
+    const TIMES: usize = 40;
+    let mut took = Vec::new();
+    let mut rows = 0;
+    for _ in 0..TIMES {
+        let (list, began) = (list.clone(), Instant::now());
+        let found = db.store.examine(move |conn| list(conn));
+        rows = found.await.unwrap().len();
+        took.push(began.elapsed());
+    }
+    took.sort_unstable();
+    (took, rows)
+}
+
+/// Prints the median and the worst but one in twenty. Returns the name if that takes too long.
+#[expect(clippy::print_stdout, reason = "a measurement, which is read")]
+fn say(
+    list: &str,
+    name: &'static str,
+    (took, rows): (Vec<Duration>, usize),
+) -> Option<&'static str> {
+    let (half, most) = (took[took.len() / 2], took[took.len() * 19 / 20 - 1]);
+    let name_of = format!("{list}?{name}");
+    println!("{name_of:44} p50 {half:>10.2?} p95 {most:>10.2?} {rows:>4} rows");
+    (half > SHORT).then_some(name)
 }
 
 /// [`fill`] without the limits on time that a store has.

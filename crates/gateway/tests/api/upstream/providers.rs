@@ -9,6 +9,7 @@ use super::{
     submissions, two_providers,
 };
 use crate::admin::{audited, keyed, operator};
+use crate::support::sse::Events;
 use crate::support::{Client, TestGateway, eventually};
 
 const CHAT: &str = "/v1/chat/completions";
@@ -162,6 +163,49 @@ async fn a_pause_holds_in_every_process() {
     assert_eq!(submissions(&acme), 0);
     replica.stop().await;
     gateway.stop().await;
+}
+
+#[tokio::test]
+async fn a_breaker_that_opens_in_one_process_is_told_by_the_others() {
+    let acme = simulator().await;
+    at_submission(&acme, status(401), 2);
+    let gateway = TestGateway::builder()
+        .on_postgres()
+        .toml(&one_provider(&acme))
+        .start()
+        .await;
+    let other = gateway.idle_replica().await;
+    let staff = operator(&gateway).await;
+    let staff = other.with_key(staff.key.as_deref().unwrap());
+    assert_eq!(route(&staff, "acme").await["breaker"]["state"], "closed");
+    let mut events = Events::open(staff.request(Method::GET, "/v1/admin/events")).await;
+    let refused = gateway.post(CHAT, &chat_order("a lake")).await;
+    refused.refused(503, "provider_unavailable");
+    let told = loop {
+        let told = events.next().await.expect("the stream goes on").json();
+        if told["type"] == "route.changed" && told["route"]["breaker"] != "closed" {
+            break told["route"].clone();
+        }
+    };
+    assert_eq!(told["provider"], "acme");
+    let standing = eventually("the other process tells it", async || {
+        let standing = route(&staff, "acme").await;
+        (standing["breaker"]["state"] != "closed").then_some(standing)
+    })
+    .await;
+    let processes = standing["breaker"]["processes"].as_array().unwrap();
+    assert_eq!(processes.len(), 1, "{standing}");
+    assert_eq!(
+        processes[0]["process"],
+        gateway.app.attendance.name(),
+        "{standing}"
+    );
+    gateway.stop().await;
+    eventually("a process that is gone says nothing", async || {
+        (route(&staff, "acme").await["breaker"]["state"] == "closed").then_some(())
+    })
+    .await;
+    other.stop().await;
 }
 
 #[tokio::test]

@@ -74,8 +74,8 @@ pub struct RouteHappening {
     pub model: String,
     /// Whether orders are sent.
     pub available: bool,
-    /// The breaker's state, in the process that answers.
-    pub breaker: &'static str,
+    /// The breaker's state, in the process that uses the route least.
+    pub breaker: String,
     /// Since when an operator has it paused.
     #[schema(required = true)]
     pub paused_at: Option<String>,
@@ -175,7 +175,7 @@ fn route(state: &RouteState) -> RouteHappening {
         provider: state.provider.clone(),
         model: state.model.clone(),
         available: state.is_available,
-        breaker: state.breaker,
+        breaker: state.breaker.clone(),
         paused_at: state.paused_at.map(Timestamp::rfc3339),
         key_refused_at: state.refused_at.map(Timestamp::rfc3339),
         last_error: state.error.as_ref().map(RouteErrorObject::new),

@@ -5,11 +5,9 @@ use std::time::Duration;
 use serde::Serialize;
 use utoipa::ToSchema;
 
-use crate::app::Parts;
 use crate::clock::Timestamp;
 use crate::domain::routes::Standing;
-use crate::model::route::{RouteCounts, RouteError, RouteNote};
-use crate::upstream::breaker::BreakerState;
+use crate::model::route::{RouteCounts, RouteError, RouteNote, Stance};
 
 /// A route to a provider.
 #[derive(Debug, Serialize, ToSchema)]
@@ -24,9 +22,9 @@ pub struct RouteStanding {
     pub model: String,
     /// The models of the price list that it serves.
     pub models: Vec<String>,
-    /// Whether it is believed to take orders now.
+    /// Whether it is believed to take orders now, sent by any process.
     pub available: bool,
-    /// The circuit breaker of the process that answers.
+    /// The circuit breakers of all processes.
     pub breaker: BreakerObject,
     /// Since when an operator has it paused.
     #[schema(required = true)]
@@ -39,6 +37,8 @@ pub struct RouteStanding {
     pub last_error: Option<RouteErrorObject>,
     /// How orders of the last hour ended.
     pub last_hour: RouteOutcomes,
+    /// The same for each five minutes of it, the newest last.
+    pub last_hour_by_minutes: Vec<RouteOutcomes>,
     /// How orders of the last day ended.
     pub last_day: RouteOutcomes,
     /// Half of the last day's successes took at most so many seconds.
@@ -54,14 +54,47 @@ pub struct RouteStanding {
     pub next_try_at: Option<String>,
 }
 
-/// A circuit breaker.
+/// The circuit breakers of a route: each process has its own.
 #[derive(Debug, Serialize, ToSchema)]
 pub struct BreakerObject {
     /// `closed`: used; `open`: not used after failures; `trial`: one order is tried; `busy`: the
-    /// provider asked for a pause; `unreachable`: its host takes no connections.
-    pub state: &'static str,
+    /// provider asked for a pause; `unreachable`: its host takes no connections. Of the process that
+    /// uses the route least.
+    pub state: String,
+    /// Failures in a row, in that process.
+    pub failures: u32,
+    /// The processes that do not use the route as usual, as they said a second ago at most.
+    pub processes: Vec<ProcessBreaker>,
+}
+
+/// The circuit breaker of one process.
+#[derive(Debug, Serialize, ToSchema)]
+pub struct ProcessBreaker {
+    /// The process's name.
+    pub process: String,
+    /// As the route's.
+    pub state: String,
     /// Failures in a row.
     pub failures: u32,
+    /// When it is tried next, if it is not used now.
+    #[schema(required = true)]
+    pub next_try_at: Option<String>,
+}
+
+impl ProcessBreaker {
+    fn new((process, stance): &(String, Stance)) -> Self {
+        Self {
+            process: process.clone(),
+            state: stance.state.clone(),
+            failures: stance.failures,
+            next_try_at: next_try(stance),
+        }
+    }
+}
+
+fn next_try(stance: &Stance) -> Option<String> {
+    let next = stance.next_try.map(Timestamp::from_micros);
+    next.map(Timestamp::rfc3339)
 }
 
 /// A provider's error.
@@ -110,46 +143,36 @@ impl RouteOutcomes {
 }
 
 impl RouteStanding {
-    pub fn new(app: &Parts, standing: &Standing) -> Self {
+    pub fn new(standing: &Standing) -> Self {
         let (route, note, record) = (&standing.route, &standing.note, &standing.record);
-        let now = app.clock.now();
-        let breaker = app
-            .models
-            .upstream
-            .breaker(route, |breaker| breaker.clone());
-        let reachable = app.models.upstream.is_reachable(route);
-        let state = if reachable {
-            breaker.state(now).name()
-        } else {
-            "unreachable"
-        };
-        let next = match breaker.state(now) {
-            BreakerState::Open => breaker.opened_until(),
-            BreakerState::Busy => breaker.busy_until(now),
-            BreakerState::Closed | BreakerState::Trial => None,
-        };
+        let together = &standing.together;
+        let mut last_hour = RouteCounts::default();
+        for part in record.last_hour {
+            last_hour.add(part);
+        }
+        let is_believed = note.paused_at.is_none() && note.refused_at.is_none();
         Self {
             id: format!("{}/{}", route.provider, route.model),
             object: "route",
             provider: route.provider.clone(),
             model: route.model.clone(),
             models: standing.models.clone(),
-            available: app.models.upstream.is_believed(route, now),
+            available: together.is_up && is_believed,
             breaker: BreakerObject {
-                state,
-                failures: breaker.failures(),
+                state: together.worst.state.clone(),
+                failures: together.worst.failures,
+                processes: together.unusual.iter().map(ProcessBreaker::new).collect(),
             },
             paused_at: note.paused_at.map(Timestamp::rfc3339),
             key_refused_at: note.refused_at.map(Timestamp::rfc3339),
             last_error: note.error.as_ref().map(RouteErrorObject::new),
-            last_hour: RouteOutcomes::new(record.last_hour),
+            last_hour: RouteOutcomes::new(last_hour),
+            last_hour_by_minutes: record.last_hour.map(RouteOutcomes::new).into(),
             last_day: RouteOutcomes::new(record.last_day),
             p50_seconds: record.p50.map(seconds),
             p95_seconds: record.p95.map(seconds),
             open_jobs: record.open_jobs,
-            next_try_at: next
-                .filter(|_| note.paused_at.is_none())
-                .map(Timestamp::rfc3339),
+            next_try_at: next_try(&together.worst).filter(|_| note.paused_at.is_none()),
         }
     }
 }

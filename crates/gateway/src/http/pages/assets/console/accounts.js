@@ -3,7 +3,7 @@
 import { html, useMemo, useState } from "../vendor/preact-htm.js";
 import { call, newIntent, query as asQuery } from "./api.js";
 import { withQuery } from "./router.js";
-import { Dialog, Empty, Failed, Field, Head, Load, Pager, Table, useAction, useLoad, usd } from "./ui.js";
+import { Dialog, Empty, Failed, Field, faultOf, Head, Load, Pager, Table, useAction, useLoad, usd } from "./ui.js";
 
 export function Accounts({ query }) {
   const after = query.get("after") || "";
@@ -16,7 +16,7 @@ export function Accounts({ query }) {
     list.reload();
   };
   return html`<div><${Head} title="Accounts" small="Who pays. Everything made with a key belongs to its account."><button type="button" onClick=${() => setWindow({ edit: {} })}>New account</button><//>
-    <${Load} of=${list}>${(page) => (page.data.length === 0 ? html`<${Empty} title="No accounts" />` : html`<div><${Table} label="Accounts" columns=${["Account", "Balance", "Held", "Spent", "Budget", "Keys", ""]} rows=${page.data} row=${(one) => [
+    <${Load} of=${list}>${(page) => (page.data.length === 0 ? html`<${Empty} title="No accounts" />` : html`<div><${Table} label="Accounts" columns=${["Account", "#Balance", "#Held", "#Spent", "#Budget", "#Keys", ""]} rows=${page.data} row=${(one) => [
       html`<div><a href=${`/console/tasks?of=all&account=${encodeURIComponent(one.handle)}`}><strong>${one.name}</strong></a><br /><span class="fine mono">${one.handle}</span></div>`, one.prepaid ? usd(one.balance_usd) : "not prepaid", usd(one.held_usd), usd(one.spent_usd),
       one.budget_usd ? html`<span>${usd(one.budget_usd)}<br /><span class="fine">${usd(one.available_usd)} left</span></span>` : "none", one.keys,
       html`<span class="row"><button type="button" class="quiet small" aria-label=${`Credit ${one.handle}`} onClick=${() => setWindow({ credit: one })}>Credit</button><button type="button" class="quiet small" aria-label=${`Edit ${one.handle}`} onClick=${() => setWindow({ edit: one })}>Edit</button></span>`]} />
@@ -38,7 +38,7 @@ function Edit({ of, close, done }) {
       done();
     });
   };
-  const fault = (name) => (action.error?.param === name ? action.error.message : "");
+  const fault = (name) => faultOf(action.error, name);
   const text = (name, label, more = {}) => html`<${Field} name=${`account-${name}`} label=${label} hint=${more.hint} error=${fault(name)}><input id=${`account-${name}`} required=${more.required} inputmode=${more.mode} placeholder=${more.placeholder} value=${form[name]} onInput=${(event) => setForm({ ...form, [name]: event.target.value })} /><//>`;
   return html`<${Dialog} title=${isNew ? "New account" : `Edit “${of.handle}”`} close=${close}><form class="stack" onSubmit=${save}>
     ${isNew && text("handle", "Handle", { required: true, hint: "Short and unique; it cannot be changed." })}${text("name", "Name")}
@@ -59,7 +59,7 @@ function Credit({ of, close, done }) {
     });
   };
   return html`<${Dialog} title=${`Credit for “${of.handle}”`} close=${close}><form class="stack" onSubmit=${save}>
-    <${Field} name="amount" label="Amount in USD" hint="With a minus, it is taken back." error=${action.error?.param === "amount_usd" ? action.error.message : ""}><input id="amount" inputmode="decimal" required value=${form.amount_usd} onInput=${(event) => setForm({ ...form, amount_usd: event.target.value })} /><//>
+    <${Field} name="amount" label="Amount in USD" hint="With a minus, it is taken back." error=${faultOf(action.error, "amount_usd")}><input id="amount" inputmode="decimal" required value=${form.amount_usd} onInput=${(event) => setForm({ ...form, amount_usd: event.target.value })} /><//>
     <${Field} name="note" label="What for"><input id="note" value=${form.note} onInput=${(event) => setForm({ ...form, note: event.target.value })} /><//>
     ${action.error && action.error.param !== "amount_usd" && html`<${Failed} error=${action.error} />`}<div><button type="submit" aria-disabled=${action.busy}>Credit it</button></div></form><//>`;
 }

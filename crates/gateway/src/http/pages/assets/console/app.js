@@ -115,10 +115,10 @@ function Shell({ account, leave, children }) {
       <a class="brand" href="/"><img src=${ICON} width="26" height="26" alt="" /><span>Mediagate</span></a>
       <ul>${entries.map(entry)}
         ${entries.length > IN_BAR && html`<li class="more"><button type="button" class=${isBeyond ? "here" : ""} aria-expanded=${String(isMore)} onClick=${() => setMore(!isMore)}>
-          <svg viewBox="0 0 24 24" aria-hidden="true"><path d="M5 12h.01M12 12h.01M19 12h.01" /></svg><span>More</span></button></li>`}</ul>
+          <svg class="dots" viewBox="0 0 24 24" aria-hidden="true"><path d="M5 12h.01M12 12h.01M19 12h.01" /></svg><span>More</span></button></li>`}</ul>
       <div class="rail-foot">
         ${account.handle && html`<p class="who" title=${account.display_name}><strong>${account.key.name}</strong><span>${account.handle}</span></p>`}
-        <p><a href="/docs">Docs</a> <a href="/pricing">Models</a> <button type="button" class="plain" onClick=${() => setHelp(true)}>Keys: ?</button></p>
+        <p><a href="/docs">Docs</a> <a href="/pricing">Models</a> <button type="button" class="plain" onClick=${() => setHelp(true)}>Shortcuts</button></p>
         ${account.handle && html`<button type="button" class="quiet small" onClick=${leave}>Sign out</button>`}
       </div>
     </nav>
@@ -154,7 +154,7 @@ function View({ account, refresh }) {
 
 function Help({ entries, close }) {
   const lines = [["/", "Search"], ["?", "This list"], ["Esc", "Close"], ...entries.map((view) => [`g ${view.letter}`, view.name])];
-  return html`<${Dialog} title="Keys" close=${close}><dl class="facts keys-list">${lines.map(
+  return html`<${Dialog} title="Shortcuts" close=${close}><dl class="facts keys-list">${lines.map(
     ([keys, what]) => html`<div key=${keys}><dt>${keys.split(" ").map((one) => html`<kbd>${one}</kbd> `)}</dt><dd>${what}</dd></div>`)}</dl><//>`;
 }
 

@@ -3,9 +3,9 @@
 import { html } from "../vendor/preact-htm.js";
 import { call, file, query as asQuery, save } from "./api.js";
 import { go, withQuery } from "./router.js";
-import { Empty, Failed, Field, Head, Load, Pager, Table, When, useAction, useLoad } from "./ui.js";
+import { Empty, Failed, Field, Head, Load, Pager, Table, When, short, useAction, useLoad } from "./ui.js";
 
-const FILTERS = /** @type {[string, string, string][]} */ ([["action", "Action", "key.create"], ["target", "Of", "an id or a name"], ["actor", "By", "a key, command or file"]]);
+const FILTERS = /** @type {[string, string, string][]} */ ([["action", "Action", "key.create"], ["target", "Of", "id or handle"], ["actor", "By", "key or command"]]);
 
 export function Audit({ query }) {
   const after = query.get("after") || "";
@@ -19,9 +19,17 @@ export function Audit({ query }) {
     <div class="filters" role="search">${FILTERS.map(([name, label, example], at) => html`<${Field} key=${name} name=${`audit-${name}`} label=${label}><input id=${`audit-${name}`} type="search" data-search=${at === 0 ? "" : undefined} placeholder=${example} value=${filters[name]} onChange=${(event) => go(withQuery({ [name]: event.target.value.trim(), after: undefined }))} /><//>`)}</div>
     <${Load} of=${list} rows=${8}>${(page) => (page.data.length === 0 ? html`<${Empty} title=${asked.includes("action=") || asked.includes("target=") || asked.includes("actor=") ? "No change matches" : "Nothing was changed yet"} />`
       : html`<div><${Table} label="Changes, newest first" columns=${["When", "Who", "What", "Of", "Change", "From"]} rows=${page.data} row=${(entry) => [
-        html`<${When} at=${entry.at} />`, html`<span>${entry.actor.name}<br /><span class="fine">${entry.actor.kind}</span></span>`, html`<strong>${entry.action}</strong>`, html`<span class="mono fine">${entry.target}</span>`,
+        html`<${When} at=${entry.at} />`, html`<span>${entry.actor.name}<br /><span class="fine">${entry.actor.kind}</span></span>`, html`<strong>${entry.action}</strong>`, html`<${Target} of=${entry} />`,
         html`<${Change} of=${entry} />`, html`<span class="fine">${entry.address || "–"}</span>`]} />
         <${Pager} list=${page} after=${after} newest=${withQuery({ after: undefined })} older=${withQuery({ after: page.last_id })} /></div>`)}<//></div>`;
+}
+
+/** What was changed: by its name, if it has one. */
+export function Target({ of }) {
+  const name = of.after?.name || of.before?.name;
+  const isId = /^[0-9a-f]{8}-[0-9a-f-]{27}$/.test(of.target);
+  const text = html`<span class="mono fine" title=${of.target}>${isId ? short(of.target) : of.target}</span>`;
+  return isId && name ? html`<span>${name}<br />${text}</span>` : text;
 }
 
 /** What differs between before and after. */

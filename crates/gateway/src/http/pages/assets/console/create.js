@@ -6,7 +6,7 @@ import { forget, kept, ordered, pursue } from "./follow.js";
 import { provenanceLines } from "../origin.js";
 import { go } from "./router.js";
 import * as snippets from "./snippets.js";
-import { Code, Empty, Facts, Failed, Field, Head, Load, Progress, Status, Tabs, cost, ended, size, useLoad, usd } from "./ui.js";
+import { Code, Empty, Facts, Failed, Field, faultOf, Head, Load, Progress, Status, Tabs, cost, ended, size, useLoad, usd } from "./ui.js";
 
 const settings = document.body.dataset;
 const QUOTE_AFTER_MS = 350;
@@ -101,7 +101,7 @@ function Bench({ model, models, query, may }) {
   };
   const isBusy = ["sending", "following", "uploading"].includes(state.phase);
   const wrong = state.error instanceof ApiError ? state.error.param : state.error?.param;
-  const fault = (name) => (wrong && wrong.split(/[.[]/)[0] === name ? state.error.message : undefined);
+  const fault = (name) => faultOf(state.error, name);
   const code = snippets[language]({ origin, ...wanted.code });
 
   return html`<${Head} title="Create" small=${model.summary}>
@@ -147,14 +147,15 @@ function First({ set, track, model }) {
 function VideoFields({ model, form, set, fault }) {
   const can = model.capabilities;
   return html`
-    <div class="wide"><${Field} name="prompt" label="Prompt" error=${fault("prompt")}><textarea id="prompt" rows="4" required value=${form.prompt} onInput=${(event) => set({ prompt: event.target.value })}></textarea><//></div>
-    ${can.input?.includes("image") && html`<${Drop} name="picture" label=${can.needs_image ? "Picture (first frame)" : "Picture (first frame, optional)"} accept="image/*" limit=${Number(settings.pictureBytes)}
+    <div class="wide"><${Field} name="prompt" label="Prompt" error=${fault("prompt")}><textarea id="prompt" rows="4" required placeholder="A lake at dawn, slow dolly in" value=${form.prompt} onInput=${(event) => set({ prompt: event.target.value })}></textarea><//></div>
+    ${can.input?.includes("image") && html`<${Drop} name="picture" half=${Boolean(can.end_image)} label=${can.needs_image ? "Picture (first frame)" : "Picture (first frame, optional)"} accept="image/*" limit=${Number(settings.pictureBytes)}
       file=${form.picture} choose=${(picture) => set({ picture })} error=${fault("input_reference")} />`}
-    ${can.end_image && html`<${Drop} name="end" label="Last frame (optional)" accept="image/*" limit=${Number(settings.pictureBytes)} file=${form.end} choose=${(end) => set({ end })} error=${fault("end_image")} />`}
+    ${can.end_image && html`<${Drop} name="end" half label="Last frame (optional)" accept="image/*" limit=${Number(settings.pictureBytes)} file=${form.end} choose=${(end) => set({ end })} error=${fault("end_image")} />`}
     <${Seconds} can=${can} value=${form.seconds} set=${set} error=${fault("seconds")} />
     ${can.sizes?.length > 0 && html`<${Field} name="size" label="Size" error=${fault("size")}><select id="size" value=${form.size} onChange=${(event) => set({ size: event.target.value })}>
-      <option value="">The model's own</option>${can.sizes.map((one) => html`<option key=${one} value=${one}>${one.replace("x", " × ")}</option>`)}</select><//>`}
-    ${can.audio && html`<${Choices} name="audio" label="Sound" value=${form.audio} choose=${(audio) => set({ audio })} options=${[["", "The model's own"], ["true", "With"], ["false", "Without"]]} />`}
+      <option value="">Default</option>${can.sizes.map((one) => html`<option key=${one} value=${one}>${one.replace("x", " × ")}</option>`)}</select><//>`}
+    ${can.audio && html`<${Field} name="audio" label="Sound" error=${fault("audio")}><select id="audio" value=${form.audio} onChange=${(event) => set({ audio: event.target.value })}>
+      <option value="">Default</option><option value="true">With</option><option value="false">Without</option></select><//>`}
     ${(can.negative_prompt || can.seed) && html`<details class="wide" open=${Boolean(form.negative || form.seed)}><summary>More</summary><div class="form">
       ${can.negative_prompt && html`<div class="wide"><${Field} name="negative" label="What it must not show" error=${fault("negative_prompt")}><input id="negative" value=${form.negative} onInput=${(event) => set({ negative: event.target.value })} /><//></div>`}
       ${can.seed && html`<${Field} name="seed" label="Seed" hint="The same seed and form make the same video, where the model can." error=${fault("seed")}><input id="seed" inputmode="numeric" pattern="[0-9]*" value=${form.seed} onInput=${(event) => set({ seed: event.target.value.replace(/\D/g, "") })} /><//>`}
@@ -165,7 +166,7 @@ function Seconds({ can, value, set, error }) {
   const choose = (event) => set({ seconds: event.target.value });
   const most = can.max_seconds;
   const list = can.seconds || (most && most - (can.min_seconds || 1) < 30 ? Array.from({ length: most - (can.min_seconds || 1) + 1 }, (_, at) => (can.min_seconds || 1) + at) : undefined);
-  const usual = can.default_seconds ? `The model's own (${can.default_seconds} s)` : "The model's own";
+  const usual = can.default_seconds ? `Default (${can.default_seconds} s)` : "Default";
   if (!list) {
     return html`<${Field} name="seconds" label="Seconds" error=${error} hint=${most ? `${can.min_seconds || 1} to ${most}` : ""}>
       <input id="seconds" type="number" min=${can.min_seconds || 1} max=${most} value=${value} onInput=${choose} /><//>`;
@@ -198,7 +199,7 @@ function Choices({ name, label, value, choose, options }) {
 }
 
 /** A place for a file: dropped, or chosen. */
-function Drop({ name, label, accept, limit, file, choose, error }) {
+function Drop({ name, label, accept, limit, file, choose, error, half = false }) {
   const [isOver, setOver] = useState(false);
   const [refusal, setRefusal] = useState("");
   const preview = useMemo(() => (file && file.type.startsWith("image/") ? URL.createObjectURL(file) : undefined), [file]);
@@ -214,7 +215,7 @@ function Drop({ name, label, accept, limit, file, choose, error }) {
     setOver(false);
     take(event.dataTransfer.files[0]);
   };
-  return html`<div class="wide"><${Field} name=${name} label=${label} error=${refusal || error}>
+  return html`<div class=${half ? "half" : "wide"}><${Field} name=${name} label=${label} error=${refusal || error}>
     <div class=${isOver ? "drop over" : "drop"} onDragOver=${(event) => { event.preventDefault(); setOver(true); }} onDragLeave=${() => setOver(false)} onDrop=${drop}>
       ${preview && html`<img src=${preview} alt="" />`}
       <p>${file ? html`<strong>${file.name}</strong> <span class="fine">${size(file.size)}</span>` : html`Drop it here, or <strong>choose a file</strong>`}</p>

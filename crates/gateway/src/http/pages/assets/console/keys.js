@@ -3,7 +3,7 @@
 import { html, useMemo, useState } from "../vendor/preact-htm.js";
 import { call, newIntent, origin, query as asQuery } from "./api.js";
 import { withQuery } from "./router.js";
-import { Code, Dialog, Empty, Facts, Failed, Field, Head, Load, Pager, Status, Table, When, useAction, useLoad, usd } from "./ui.js";
+import { Code, Dialog, Empty, Facts, Failed, Field, faultOf, Head, Load, Pager, Status, Table, When, useAction, useLoad, usd } from "./ui.js";
 
 const SCOPES = ["video:create", "music:create", "persona:create", "media:upload", "tasks:read", "tasks:cancel", "webhooks:manage", "admin"];
 const USUAL = SCOPES.slice(0, -1);
@@ -31,7 +31,7 @@ function All({ account, query, refresh }) {
     refresh();
   };
   return html`<${Head} title="Keys" small="One for each program and person, so that each can be taken back alone."><button type="button" onClick=${() => setWindow({ edit: {} })}>New key</button><//>
-    <${Load} of=${list}>${(page) => (page.data.length === 0 ? html`<${Empty} title="No keys" />` : html`<${Table} label="Keys, newest first" columns=${["Key", "Account", "State", "Spent", "Budget", "Last used", ""]} rows=${page.data} row=${(key) => [
+    <${Load} of=${list}>${(page) => (page.data.length === 0 ? html`<${Empty} title="No keys" />` : html`<${Table} label="Keys, newest first" columns=${["Key", "Account", "State", "#Spent", "#Budget", "Last used", ""]} rows=${page.data} row=${(key) => [
       html`<div><strong>${key.name}</strong><br /><span class="fine mono">${key.prefix}…</span></div>`, key.account, html`<${State} of=${key} />`, usd(key.spent_usd),
       key.budget_usd ? html`<span>${usd(key.budget_usd)}${key.budget_period ? ` a ${key.budget_period}` : ""}<br /><span class="fine">${usd(key.available_usd)} left</span></span>` : "none",
       key.last_used_at ? html`<${When} at=${key.last_used_at} />` : "never",
@@ -48,7 +48,7 @@ function All({ account, query, refresh }) {
 function State({ of }) {
   if (of.revoked_at) return html`<${Status} of="cancelled" label="revoked" />`;
   if (of.expires_at && Date.parse(of.expires_at) < Date.now()) return html`<${Status} of="failed" label="expired" />`;
-  return html`<${Status} of="succeeded" label="valid" />${of.expires_at && html`<br /><span class="fine">expires <${When} at=${of.expires_at} /></span>`}`;
+  return html`<span><${Status} of="succeeded" label="valid" />${of.expires_at && html`<br /><span class="fine">expires <${When} at=${of.expires_at} /></span>`}</span>`;
 }
 
 function Issued({ of, close }) {
@@ -72,7 +72,7 @@ function Edit({ of, close, done }) {
       done(await call(isNew ? "POST" : "PATCH", `/v1/admin/keys${isNew ? "" : `/${of.id}`}`, body, { intent }));
     });
   };
-  const fault = (name) => (action.error?.param?.split(/[.[]/)[0] === name ? action.error.message : undefined);
+  const fault = (name) => faultOf(action.error, name);
   const known = ["name", "account", "budget_usd", "rpm", "max_running", "models", "networks", "expires_at"];
   const text = (name, label, more = {}) => html`<${Field} name=${`key-${name}`} label=${label} hint=${more.hint} error=${fault(name)}><input id=${`key-${name}`} value=${form[name]} onInput=${set(name)} required=${more.required} inputmode=${more.mode} placeholder=${more.placeholder} /><//>`;
   return html`<${Dialog} title=${isNew ? "New key" : `Edit “${of.name}”`} close=${close}><form class="form" onSubmit=${save}>

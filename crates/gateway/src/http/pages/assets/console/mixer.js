@@ -24,6 +24,9 @@ export async function loadTracks(wanted, signal) {
     const buffer = await decoder.decodeAudioData(await blob.arrayBuffer());
     tracks.push({ id, name, blob, buffer, peaks: peaks(buffer) });
   }
+  // The loudest recording fills its height, and the others are as loud beside it.
+  const loudest = Math.max(...tracks.flatMap((track) => track.peaks)) || 1;
+  for (const track of tracks) track.peaks = track.peaks.map((peak) => peak / loudest);
   return tracks;
 }
 

@@ -2,6 +2,9 @@
 
 import { html, useEffect, useState } from "../vendor/preact-htm.js";
 import { call, follow } from "./api.js";
+import { Target } from "./audit.js";
+import { Bars } from "./chart.js";
+import { apart, isClosed, wordOf } from "./providers.js";
 import { Empty, Head, Load, Progress, Status, Table, When, cost, ended, short, useLoad } from "./ui.js";
 import { Thing } from "./tasks.js";
 
@@ -14,6 +17,7 @@ const PARTS = {
   routes: { of: ["route", "task"], read: async (signal) => (await get("/v1/admin/providers?limit=100", signal)).data },
   unconfirmed: { of: ["task"], read: (signal) => get("/v1/admin/submissions?state=unconfirmed&limit=20", signal) },
   tasks: { of: ["task"], read: async (signal) => (await get("/v1/admin/tasks?limit=15", signal)).data },
+  hours: { of: ["task"], read: async (signal) => (await get(`/v1/admin/usage?group_by=hour&from=${new Date(Date.now() - 86_400_000).toISOString().slice(0, 10)}`, signal)).data },
   changes: { of: ["change"], read: async (signal) => (await get("/v1/admin/audit?limit=5", signal)).data },
 };
 
@@ -56,22 +60,45 @@ export function Now() {
     <${Load} of=${state}>${(found) => html`<${Health} of=${{ ...found, ...newer }} />`}<//></div>`;
 }
 
+const HOURS = 24;
+const HOUR_MS = 3_600_000;
+const ENDS = /** @type {[string, string][]} */ ([["succeeded", "good"], ["failed", "bad"], ["cancelled", "rest"]]);
+
+/** The last day by hour: how much ended, and how. */
+function Hours({ of }) {
+  const found = new Map(of.map((row) => [Date.parse(row.hour), row]));
+  const first = Math.floor(Date.now() / HOUR_MS) - HOURS + 1;
+  const rows = Array.from({ length: HOURS }, (_, at) => ({ at: (first + at) * HOUR_MS, row: found.get((first + at) * HOUR_MS) }));
+  const sum = (name) => rows.reduce((all, { row }) => all + (row ? row[name] : 0), 0);
+  const bars = rows.map(({ at, row }) => ({
+    name: new Date(at).toLocaleTimeString("en-GB", { hour: "2-digit", minute: "2-digit" }),
+    parts: ENDS.map(([name, mark]) => ({ mark, value: row ? row[name] : 0 })),
+    label: row ? ENDS.filter(([name]) => row[name]).map(([name]) => `${row[name]} ${name}`).join(", ") : "nothing",
+  }));
+  const legend = ENDS.filter(([name]) => sum(name)).map(([name, mark]) => ({ mark, name: `${sum(name)} ${name}` }));
+  return html`<section><h2>The last ${HOURS} hours</h2><div class="card"><${Bars} bars=${bars} legend=${legend} label=${`Tasks that ended, by hour: ${legend.map((one) => one.name).join(", ") || "none"}`} say=${String}
+    sum=${html`<strong>${ENDS.reduce((all, [name]) => all + sum(name), 0)}</strong> tasks ended`} /></div></section>`;
+}
+
+const trouble = (route) => (route.key_refused_at ? "the provider refuses the key" : route.paused_at ? "paused by an operator" : `${wordOf(route.breaker.state)}${apart(route)}`);
+
 function Health({ of }) {
   const sum = (pick) => of.routes.reduce((all, route) => all + pick(route), 0);
   const waiting = of.unconfirmed.data.filter((one) => one.state !== "ended");
-  const faults = of.routes.filter((route) => route.key_refused_at || route.paused_at || !route.available);
+  const faults = of.routes.filter((route) => route.key_refused_at || route.paused_at || !isClosed(route));
   return html`<div><dl class="figures">
       <div><dt>Jobs at providers</dt><dd>${sum((route) => route.open_jobs)}</dd></div>
       <div><dt>Made there in the last hour</dt><dd>${sum((route) => route.last_hour.succeeded)}</dd></div>
       <div><dt>Failed or refused there</dt><dd>${sum((route) => route.last_hour.failed + route.last_hour.refused)}</dd></div>
-      <div><dt>Not confirmed</dt><dd>${waiting.length}${of.unconfirmed.has_more ? "+" : ""}</dd></div>
+      <div><dt>Not confirmed</dt><dd class=${waiting.length ? "wrong" : ""}>${waiting.length}${of.unconfirmed.has_more ? "+" : ""}</dd></div>
       <div><dt>The books</dt><dd>${of.books.adds_up ? "add up" : html`<span class="wrong">do not add up</span>`}</dd></div></dl>
-    ${faults.map((route) => html`<p key=${route.id} class="notice bad"><strong>${route.provider} (${route.model}):</strong> ${route.key_refused_at ? "the provider refuses the key" : route.paused_at ? "paused by an operator" : `not available (${route.breaker.state})`}. <a href="/console/providers">Look at the providers</a></p>`)}
-    <section><h2>Not confirmed</h2>${waiting.length === 0 ? html`<p class="muted">Every order that was sent is accounted for.</p>` : html`<${Table} label="Orders that nobody could confirm" columns=${["Provider", "State", "Task", "Account", "Sent", "Why"]} rows=${waiting} row=${(one) => [
-      html`<span><strong>${one.provider}</strong> ${one.model}</span>`, html`<${Status} of=${one.state === "found" ? "failed" : "waiting"} label=${one.state === "found" ? "turned up" : "unknown"} />`, html`<a class="mono" href=${`/console/tasks/${one.task_id}`}>${short(one.task_id)}</a>`, one.account, html`<${When} at=${one.sent_at} />`, one.error?.message || ""]} />`}</section>
-    <section><div class="between"><h2>Newest tasks of every account</h2><a class="button quiet small" href="/console/tasks?of=all">All of them</a></div><br />
-      ${of.tasks.length === 0 ? html`<${Empty} title="Quiet"><p>Tasks appear here as they are ordered.</p><//>` : html`<${Table} label="Newest tasks" columns=${["Task", "Account", "Provider", "Status", "Cost", "Ordered"]} rows=${of.tasks} row=${(task) => [html`<${Thing} task=${task} />`, task.account, task.provider,
+    ${faults.map((route) => html`<p key=${route.id} class=${route.paused_at ? "notice" : "notice bad"}><strong>${route.provider} (${route.model}):</strong> ${trouble(route)}. <a href="/console/providers">See the providers</a></p>`)}
+    <${Hours} of=${of.hours} />
+    ${waiting.length > 0 && html`<section><h2>Not confirmed</h2><${Table} label="Orders that nobody could confirm" columns=${["Provider", "State", "Task", "Account", "Sent", "Why"]} rows=${waiting} row=${(one) => [
+      html`<span><strong>${one.provider}</strong> ${one.model}</span>`, html`<${Status} of=${one.state === "found" ? "failed" : "waiting"} label=${one.state === "found" ? "turned up" : "unknown"} />`, html`<a class="mono" href=${`/console/tasks/${one.task_id}`}>${short(one.task_id)}</a>`, one.account, html`<${When} at=${one.sent_at} />`, one.error?.message || ""]} /></section>`}
+    <section><div class="between"><h2>Newest tasks of every account</h2><a class="button quiet small" href="/console/tasks?of=all">All of them</a></div>
+      ${of.tasks.length === 0 ? html`<${Empty} title="Quiet"><p>Tasks appear here as they are ordered.</p><//>` : html`<${Table} dense label="Newest tasks" columns=${["Task", "Account", "Provider", "Status", "#Cost", "#Ordered"]} rows=${of.tasks} row=${(task) => [html`<${Thing} task=${task} />`, task.account, task.provider,
         html`<span><${Status} of=${task.status} />${ended(task) ? task.error && task.status === "failed" ? html`<br /><span class="fine wrong">${task.error.code}</span>` : "" : html` <${Progress} task=${task} />`}</span>`, cost(task.cost_usd), html`<${When} at=${task.created_at} />`]} />`}</section>
-    <section><div class="between"><h2>Newest changes</h2><a class="button quiet small" href="/console/audit">All of them</a></div><br />
-      ${of.changes.length === 0 ? html`<p class="muted">Nobody has changed anything yet.</p>` : html`<${Table} label="Newest changes" columns=${["Change", "Of", "By", "When"]} rows=${of.changes} row=${(one) => [html`<code>${one.action}</code>`, html`<span class="mono">${one.target}</span>`, one.actor.name, html`<${When} at=${one.at} />`]} />`}</section></div>`;
+    <section><div class="between"><h2>Newest changes</h2><a class="button quiet small" href="/console/audit">All of them</a></div>
+      ${of.changes.length === 0 ? html`<p class="muted">Nobody has changed anything yet.</p>` : html`<${Table} dense label="Newest changes" columns=${["Change", "Of", "By", "#When"]} rows=${of.changes} row=${(one) => [html`<code>${one.action}</code>`, html`<${Target} of=${one} />`, one.actor.name, html`<${When} at=${one.at} />`]} />`}</section></div>`;
 }

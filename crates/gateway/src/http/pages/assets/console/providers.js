@@ -22,22 +22,37 @@ function Route({ of, reload }) {
     reload();
   });
   const isPaused = Boolean(of.paused_at);
-  return html`<section class="card route-card"><div class="between"><div><h2>${of.provider}</h2><p class="fine mono">${of.model}</p></div>
-      <div class="row"><${Standing} of=${of} />
+  return html`<section class="card route-card"><div class="between"><div><h2>${of.provider} <span class="fine mono">${of.model}</span></h2><${Standing} of=${of} /></div>
+      <div class="row">
         <button type="button" class="quiet small" aria-label=${`Try ${of.id}`} onClick=${() => act("try", "The next order tries it.")}>Try</button>
         ${isPaused ? html`<button type="button" class="quiet small" aria-label=${`Resume ${of.id}`} onClick=${() => act("resume", "It takes orders again.")}>Resume</button>` : html`<button type="button" class="quiet small" aria-label=${`Pause ${of.id}`} onClick=${() => act("pause", "It gets no new orders until you resume it.")}>Pause</button>`}</div></div>
     <${Failed} error=${action.error} /><p role="status" class=${said ? "fine" : "unseen"}>${said}</p>
     ${of.key_refused_at && html`<p class="notice bad"><strong>The provider refuses the key</strong>, since <${When} at=${of.key_refused_at} />. It stays said until an order is taken.</p>`}
-    <div class="two"><div><div><p class="fine">Last hour</p><${Strip} of=${of.last_hour} /><p class="fine">${counts(of.last_hour)}</p></div></div>
-      <div><div><p class="fine">Last day</p><${Strip} of=${of.last_day} /><p class="fine">${counts(of.last_day)}</p></div></div></div><br />
+    <div class="strips"><div><p class="between fine"><span>Last hour</span><span>${counts(of.last_hour)}</span></p><${Minutes} of=${of.last_hour_by_minutes} /></div>
+      <div><p class="between fine"><span>Last day</span><span>${counts(of.last_day)}</span></p><${Strip} of=${of.last_day} /></div></div>
     <${Facts} of=${[["Serves", of.models.join(", ")], ["Jobs there now", String(of.open_jobs)], ["Takes", of.p50_seconds !== null && `${lasting(of.p50_seconds)}, 19 of 20 within ${lasting(of.p95_seconds)}`],
       ["Tried next", of.next_try_at && html`<${When} at=${of.next_try_at} />`], ["It said last", of.last_error && html`<span><em>${of.last_error.message}</em> <span class="fine">${of.last_error.class.replaceAll("_", " ")}, <${When} at=${of.last_error.at} /></span></span>`]]} /></section>`;
+}
+
+const WORDS = { open: "resting after failures", busy: "asked for a pause", unreachable: "unreachable", trial: "on trial" };
+
+/** What a breaker's state means. */
+export const wordOf = (state) => WORDS[state] || state;
+
+/** Whether every process uses the route. */
+export const isClosed = (route) => route.available && ["closed", "trial"].includes(route.breaker.state);
+
+/** In which processes it is so, where others use it. */
+export function apart(route) {
+  const count = route.breaker.processes.filter((one) => one.state !== "closed").length;
+  return route.available && count ? ` in ${count} ${count === 1 ? "process" : "processes"}; others use it` : "";
 }
 
 function Standing({ of }) {
   if (of.key_refused_at) return html`<${Status} of="failed" label="key refused" />`;
   if (of.paused_at) return html`<${Status} of="cancelled" label="paused" />`;
-  if (!of.available) return html`<${Status} of="failed" label=${{ open: "resting after failures", busy: "asked for a pause", unreachable: "unreachable", trial: "on trial" }[of.breaker.state] || of.breaker.state} />`;
+  if (!of.available) return html`<${Status} of="failed" label=${wordOf(of.breaker.state)} />`;
+  if (!isClosed(of)) return html`<${Status} of="waiting" label=${wordOf(of.breaker.state) + apart(of)} />`;
   return html`<${Status} of="succeeded" label=${of.breaker.state === "trial" ? "on trial" : "works"} />`;
 }
 
@@ -47,6 +62,12 @@ const KINDS = /** @type {[string, string, string][]} */ ([["succeeded", "ok", "m
 function Strip({ of }) {
   const all = KINDS.reduce((sum, [name]) => sum + of[name], 0);
   return html`<div class="strip" aria-hidden="true">${all === 0 ? html`<span></span>` : KINDS.filter(([name]) => of[name]).map(([name, mark]) => html`<span key=${name} class=${mark} style=${{ flexGrow: of[name] }}></span>`)}</div>`;
+}
+
+/** The last hour in parts, the newest last: each in the colour of the worst that happened in it. */
+function Minutes({ of }) {
+  const mark = (part) => ["unconfirmed", "failed", "refused", "succeeded"].filter((name) => part[name]).map((name) => KINDS.find(([kind]) => kind === name)?.[1])[0] || "";
+  return html`<div class="strip parts-of" aria-hidden="true">${of.map((part, at) => html`<span key=${at} class=${mark(part)} title=${`${5 * (of.length - at)} to ${5 * (of.length - at - 1)} min ago: ${counts(part)}`}></span>`)}</div>`;
 }
 
 function counts(of) {

@@ -2,13 +2,17 @@
 
 import { html } from "../vendor/preact-htm.js";
 import { call, file, query as asQuery, save } from "./api.js";
-import { Bars } from "./chart.js";
+import { Bars, MARKS, dayName } from "./chart.js";
 import { go, withQuery } from "./router.js";
 import { Empty, Failed, Field, Head, Load, Pager, Table, When, short, useAction, useLoad, usd } from "./ui.js";
 
 const GROUPS = { model: "Model", key: "Key" };
 /** Of all accounts. */
 const ALL_GROUPS = { account: "Account", provider: "Provider", ...GROUPS, outcome: "Outcome" };
+
+const DAY_MS = 86_400_000;
+/** In days. */
+const LONGEST_STACKED = 100;
 
 export function Spend({ query, may }) {
   const from = query.get("from") || day(new Date(Date.UTC(new Date().getUTCFullYear(), new Date().getUTCMonth(), 1)));
@@ -20,7 +24,9 @@ export function Spend({ query, may }) {
   const ask = (group_by, format) => `/v1/${isAll ? "admin/usage" : "usage"}${asQuery({ from, to, group_by, format })}`;
   const usage = useLoad(async (signal) => {
     const get = (path) => call("GET", path, undefined, { signal });
-    const [account, days, sums] = await Promise.all([get("/v1/account"), get(ask("day")), get(ask(by))]);
+    // Stacked by group where that is not too many bars' parts.
+    const byDay = lengthOf(from, to) <= LONGEST_STACKED ? `day,${by}` : "day";
+    const [account, days, sums] = await Promise.all([get("/v1/account"), get(ask(byDay)), get(ask(by))]);
     return { account, days, sums };
   }, [from, to, by, isAll]);
   const saving = useAction();
@@ -29,11 +35,11 @@ export function Spend({ query, may }) {
   return html`<${Head} title="Spend" small=${isAll ? "What the work of every account brought in and cost, in days of UTC." : "What the work of an account cost, in days of UTC."}><button type="button" class="quiet small" aria-disabled=${saving.busy} onClick=${csv}>Download CSV</button><//>
     <${Failed} error=${saving.error} />
     ${usage.data && html`<${Account} of=${usage.data.account} />`}
-    <div class="filters">${may("admin") && html`<${Field} name="of" label="Of"><select id="of" value=${isAll ? "all" : "own"} onChange=${set("of")}><option value="all">every account</option><option value="own">my account</option></select><//>`}<${Field} name="from" label="From"><input id="from" type="date" value=${from} max=${to} onChange=${set("from")} /><//><${Field} name="to" label="To"><input id="to" type="date" value=${to} min=${from} onChange=${set("to")} /><//>
-      <${Field} name="by" label="Grouped by"><select id="by" value=${by} onChange=${set("by")}>${Object.entries(groups).map(([group, name]) => html`<option key=${group} value=${group}>${name}</option>`)}</select><//></div>
+    <div class="filters spend-filters">${may("admin") && html`<${Field} name="of" label="Of"><select id="of" value=${isAll ? "all" : "own"} onChange=${set("of")}><option value="all">every account</option><option value="own">my account</option></select><//>`}<${Field} name="from" label="From"><input id="from" type="date" value=${from} max=${to} onChange=${set("from")} /><//><${Field} name="to" label="To"><input id="to" type="date" value=${to} min=${from} onChange=${set("to")} /><//>
+      <${Field} name="by" label="Grouped by"><select id="by" value=${by} onChange=${set("by")}>${Object.entries(groups).map(([group, name]) => html`<option key=${group} value=${group}>${name}</option>`)}</select><//><nav class="ranges" aria-label="Ranges">${ranges().map(([name, since, until]) => html`<a key=${name} href=${withQuery({ from: since, to: until })} aria-current=${since === from && until === to ? "true" : undefined}>${name}</a>`)}</nav></div>
     <${Load} of=${usage}>${({ days, sums }) => (days.data.length === 0 ? html`<${Empty} title="Nothing ended in these days"><p>Tasks count on the day on which they ended.</p><//>`
-      : html`<div class="card"><${Bars} bars=${bars(days.data, from, to)} label=${`Dollars by day, ${from} to ${to}`} /></div>
-        <section><${Table} label="Sums" columns=${[groups[by], "Tasks", "Succeeded", "Failed", "Cancelled", "Charged", ...(isAll ? ["Providers", "Margin"] : [])]} keyed=${(row) => name(row, by)} rows=${[...sums.data, { ...sums.total, isTotal: true }]}
+      : html`<div class="card"><${Days} days=${days.data} sums=${sums} by=${by} from=${from} to=${to} /></div>
+        <section><${Table} label="Sums" columns=${[groups[by], "#Tasks", "#Succeeded", "#Failed", "#Cancelled", "#Charged", ...(isAll ? ["#Providers", "#Margin"] : [])]} keyed=${(row) => name(row, by)} rows=${sums.data} total=${{ ...sums.total, isTotal: true }}
           row=${(row) => [html`<strong>${row.isTotal ? "In all" : name(row, by)}</strong>`, row.tasks, row.succeeded, row.failed, row.cancelled, usd(row.cost_usd), ...(isAll ? margin(row) : [])]} />${isAll && html`<${Unknown} of=${sums.total} />`}</section>`)}<//>
     ${may("admin") && html`<${Ledger} after=${query.get("after") || ""} />`}`;
 }
@@ -55,15 +61,38 @@ function Unknown({ of }) {
   return html`<p class="fine muted">${count} ${count === 1 ? "job" : "jobs"} at providers ${count === 1 ? "is" : "are"} in no margin: nobody knows what ${count === 1 ? "it" : "they"} cost. A route's <code>cost</code> says so for what is made; what failed only its provider can say.</p>`;
 }
 
-/** Every day of the range, those without work too. */
-function bars(rows, from, to) {
-  const found = new Map(rows.map((row) => [row.day, row]));
-  const list = [];
-  for (let at = Date.parse(from); at <= Date.parse(to) && list.length < 400; at += 86_400_000) {
-    const row = found.get(day(new Date(at)));
-    list.push({ name: day(new Date(at)), value: Number(row?.cost_usd || 0), label: row ? `${usd(row.cost_usd)}, ${row.tasks} ${row.tasks === 1 ? "task" : "tasks"}` : "nothing" });
-  }
-  return list;
+/** Every day of the range, those without work too: in dollars, or in tasks where all of it was free. */
+function Days({ days, sums, by, from, to }) {
+  const isFree = Number(sums.total.cost_usd) === 0;
+  const value = (row) => (isFree ? row.tasks : Number(row.cost_usd));
+  const largest = sums.data.toSorted((a, b) => value(b) - value(a)).slice(0, MARKS.length - 1).map((row) => name(row, by));
+  const mark = (row) => MARKS[largest.includes(name(row, by)) ? largest.indexOf(name(row, by)) : MARKS.length - 1];
+  const isStacked = days.some((row) => name(row, by) !== "–");
+  const found = new Map();
+  for (const row of days) found.set(row.day, [...(found.get(row.day) || []), row]);
+  const bars = Array.from({ length: Math.min(lengthOf(from, to), 400) }, (_, place) => {
+    const at = day(new Date(Date.parse(from) + place * DAY_MS));
+    const rows = found.get(at) || [];
+    const parts = MARKS.map((one, order) => ({ mark: one, value: rows.filter((row) => (isStacked ? mark(row) === one : order === 0)).reduce((all, row) => all + value(row), 0) }));
+    const tasks = rows.reduce((all, row) => all + row.tasks, 0);
+    const paid = rows.reduce((all, row) => all + Number(row.cost_usd), 0);
+    return { name: dayName(at), parts, label: rows.length ? `${usd(paid.toFixed(6))}, ${tasks} ${tasks === 1 ? "task" : "tasks"}` : "nothing" };
+  });
+  const legend = isStacked ? [...largest.map((one, at) => ({ mark: MARKS[at], name: one })), ...(sums.data.length > largest.length ? [{ mark: "rest", name: "others" }] : [])] : [];
+  return html`<${Bars} bars=${bars} legend=${legend} label=${`${isFree ? "Tasks" : "Dollars"} by day, ${from} to ${to}`} say=${(line) => (isFree ? String(line) : `${line} USD`)}
+    sum=${html`<strong>${isFree ? sums.total.tasks : usd(sums.total.cost_usd)}</strong> ${isFree ? "tasks" : `in ${sums.total.tasks} tasks`}, ${dayName(from)} to ${dayName(to)}`} />`;
+}
+
+/** Days from one to the other, both of them. */
+const lengthOf = (from, to) => Math.max(1, Math.round((Date.parse(to) - Date.parse(from)) / DAY_MS) + 1);
+
+/** What people look at most, as addresses. */
+function ranges() {
+  const now = new Date();
+  const [year, month] = [now.getUTCFullYear(), now.getUTCMonth()];
+  const ago = (days) => day(new Date(now.getTime() - days * DAY_MS));
+  const date = (...parts) => day(new Date(Date.UTC(.../** @type {[number, number, number]} */ (parts))));
+  return [["This month", date(year, month, 1), day(now)], ["Last month", date(year, month - 1, 1), date(year, month, 0)], ["7 days", ago(6), day(now)], ["30 days", ago(29), day(now)]];
 }
 
 const day = (date) => date.toISOString().slice(0, 10);
@@ -76,9 +105,9 @@ function Account({ of }) {
     <div><dt>Spent in all</dt><dd>${usd(of.spent_usd)}</dd></div><div><dt>Held for open tasks</dt><dd>${usd(of.held_usd)}</dd></div>
     <div><dt>Can still be ordered</dt><dd>${of.available_usd === null ? "no limit" : usd(of.available_usd)}</dd></div></dl>
     ${of.ledger_mismatches > 0 && html`<p class="notice bad" role="alert"><strong>The ledger does not add up in ${of.ledger_mismatches} ${of.ledger_mismatches === 1 ? "place" : "places"}.</strong> <code>mediagate ledger verify</code> says where.</p>`}
-    ${budgets.length > 0 && html`<section><h2>Budgets</h2><${Table} label="Budgets of keys" columns=${["Key", "Used", "Left", "Budget"]} rows=${budgets} row=${(key) => {
+    ${budgets.length > 0 && html`<section><h2>Budgets</h2><${Table} label="Budgets of keys" columns=${["Key", "Used", "#Left", "#Budget"]} rows=${budgets} row=${(key) => {
       const used = 1 - Number(key.available_usd) / (Number(key.budget_usd) || 1);
-      return [html`<strong>${key.name}</strong>`, html`<span class="row"><meter min="0" max="1" high="0.9" value=${used} aria-label=${`Budget of ${key.name}`}></meter> ${Math.round(100 * used)} %</span>`, usd(key.available_usd), `${usd(key.budget_usd)}${key.budget_period ? ` a ${key.budget_period}` : ""}`];
+      return [html`<strong>${key.name}</strong>`, html`<span class="meter"><meter min="0" max="1" high="0.9" value=${used} aria-label=${`Budget of ${key.name}`}></meter> ${Math.round(100 * used)} %</span>`, usd(key.available_usd), `${usd(key.budget_usd)}${key.budget_period ? ` a ${key.budget_period}` : ""}`];
     }} /></section>`}`;
 }
 
@@ -92,6 +121,6 @@ function Ledger({ after }) {
   return html`<section><div class="between"><h2>Ledger</h2>${list.data && html`<p class=${list.data.check.adds_up ? "status ok" : "status bad"}>${list.data.check.adds_up ? "adds up" : "does not add up"}</p>`}</div>
     ${list.data?.check.mismatches.length > 0 && html`<ul>${list.data.check.mismatches.map((one) => html`<li key=${one.what + one.id}>${one.what} <code>${one.id}</code>: ${one.why}</li>`)}</ul>`}
     <${Load} of=${list} rows=${3}>${(found) => (found.entries.data.length === 0 ? html`<${Empty} title="No money has moved yet" />`
-      : html`<br /><${Table} label="Ledger, newest first" columns=${["When", "Kind", "Held", "Spent", "Credited", "Account", "For"]} rows=${found.entries.data} row=${(entry) => [html`<${When} at=${entry.created_at} />`, entry.kind, moved(entry.held_usd), moved(entry.spent_usd), moved(entry.credit_usd), entry.account, entry.task_id ? html`<a class="mono" href=${`/console/tasks/${entry.task_id}`}>${short(entry.task_id)}</a>` : entry.note || ""]} />
+      : html`<${Table} label="Ledger, newest first" columns=${["When", "Kind", "Account", "For", "#Held", "#Spent", "#Credited"]} rows=${found.entries.data} row=${(entry) => [html`<${When} at=${entry.created_at} />`, entry.kind, entry.account, entry.task_id ? html`<a class="mono" href=${`/console/tasks/${entry.task_id}`}>${short(entry.task_id)}</a>` : entry.note || "", moved(entry.held_usd), moved(entry.spent_usd), moved(entry.credit_usd)]} />
         <${Pager} list=${found.entries} after=${after} newest=${withQuery({ after: undefined })} older=${withQuery({ after: found.entries.last_id })} />`)}<//></section>`;
 }

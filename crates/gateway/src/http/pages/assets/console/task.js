@@ -127,5 +127,5 @@ function money(task) {
   const billing = task.billing || {};
   if (!billing.status || billing.status === "free") return [["Cost", "free"]];
   const counted = billing.unit && `${billing.quantity} × ${usd(billing.unit_price_usd)} per ${billing.unit.replaceAll("_", " ")}`;
-  return [["Cost", usd(task.cost_usd)], ["Counted", counted], ["Held", usd(billing.reserved_usd)], ["Paid", billing.charged_usd && usd(billing.charged_usd)], ["Given back", billing.refunded_usd && usd(billing.refunded_usd)]];
+  return [["Cost", usd(task.cost_usd)], ["Counted", counted], ["Held", usd(billing.reserved_usd)], ["Paid", billing.charged_usd && usd(billing.charged_usd)], ["Given back", Number(billing.refunded_usd) > 0 && usd(billing.refunded_usd)]];
 }

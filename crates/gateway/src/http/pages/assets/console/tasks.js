@@ -27,7 +27,7 @@ export function Tasks({ query, may }) {
       ? html`<${Empty} title=${isFiltered || after ? "No task matches" : "No tasks yet"}>${isFiltered || after
         ? html`<p class="acts"><a class="button quiet small" href="/console/tasks">Show all tasks</a></p>`
         : html`<p>Whatever is ordered with a key of this account is listed here.</p><p class="acts"><a class="button" href="/console/create">Make something</a></p>`}<//>`
-      : html`<${Table} label="Tasks, newest first" columns=${["Task", "Model", "Status", "Cost", isWide ? "Account" : "Key", "Ordered"]} rows=${page.data} row=${(task) => cells(task, isWide)} />
+      : html`<${Table} dense label="Tasks, newest first" columns=${["Task", "Model", "Status", "#Cost", isWide ? "Account" : "Key", "#Ordered"]} rows=${page.data} row=${(task) => cells(task, isWide)} />
         <${Pager} list=${page} after=${after} newest=${withQuery({ after: undefined })} older=${withQuery({ after: page.last_id })} />`)}<//>`;
 }
 
@@ -51,7 +51,7 @@ function Filters({ filters, may, isWide }) {
   const set = Object.keys(filters).filter((name) => name !== "q" && filters[name]);
   const others = ["error", "key", ...WIDE].filter((name) => filters[name]);
   return html`<form class=${isAll ? "filters all" : "filters"} role="search" onSubmit=${(event) => event.preventDefault()}>
-    <div class="field grow"><label for="filter-q">Search</label><input id="filter-q" type="search" data-search value=${text} onInput=${type} placeholder=${isWide && !filters.account ? "An id" : "Words of the prompt, or an id"} /></div>
+    <div class="field grow all"><label for="filter-q">Search</label><input id="filter-q" type="search" data-search value=${text} onInput=${type} placeholder=${isWide && !filters.account ? "An id" : "Words of the prompt, or an id"} /></div>
     <button type="button" class="quiet small more-filters" aria-expanded=${String(isAll)} onClick=${() => setAll(!isAll)}>Filters${set.length ? ` (${set.length})` : ""}</button>
     ${select("status", "Status", ["queued", "running", "succeeded", "failed", "cancelled"])}
     ${select("kind", "Kind", ["video", "music"])}

@@ -113,9 +113,9 @@ export function When({ at }) {
 
 /** @param {string} at */
 export function ago(at) {
-  const seconds = (Date.now() - Date.parse(at)) / 1000;
+  const seconds = Math.round((Date.now() - Date.parse(at)) / 1000);
   const past = Math.abs(seconds);
-  const words = past < 60 ? `${Math.round(past)} s` : past < 3600 ? `${Math.round(past / 60)} min` : past < 86_400 ? `${Math.round(past / 3600)} h` : `${Math.round(past / 86_400)} d`;
+  const words = past < 60 ? `${past} s` : past < 3570 ? `${Math.round(past / 60)} min` : past < 84_600 ? `${Math.round(past / 3600)} h` : `${Math.round(past / 86_400)} d`;
   if (past >= 30 * 86_400) return new Date(at).toLocaleDateString();
   return past < 5 ? "just now" : seconds < 0 ? `in ${words}` : `${words} ago`;
 }
@@ -141,7 +141,7 @@ export function timecode(/** @type {number} */ seconds) {
 export function usd(/** @type {string | null | undefined} */ text) {
   if (text === null || text === undefined) return "";
   const [, sign, whole, decimals = ""] = /^(-?)(\d+)(?:\.(\d+))?$/.exec(text) || ["", "", text];
-  return `${sign}${whole}.${decimals.replace(/0+$/, "").padEnd(2, "0")} USD`;
+  return `${sign && "−"}${whole}.${decimals.replace(/0+$/, "").padEnd(2, "0")} USD`;
 }
 
 /** @param {string | null | undefined} text */
@@ -177,6 +177,13 @@ export function Copy({ text, label = "Copy" }) {
 
 export function Code({ text, label }) {
   return html`<div class="code"><pre tabindex="0" role="region" aria-label=${label}><code>${text}</code></pre><${Copy} text=${text} /></div>`;
+}
+
+/** What the API says of a field, without the field's name, which stands above it. */
+export function faultOf(/** @type {any} */ error, /** @type {string} */ name) {
+  if (error?.param?.split(/[.[]/)[0] !== name) return undefined;
+  const words = error.message.replace(/^[a-z_]+(\[\d+\]|\.[a-z_]+)*: /, "");
+  return words.charAt(0).toUpperCase() + words.slice(1);
 }
 
 /** A field with its name and, below it, what is wrong or worth knowing. */
@@ -228,11 +235,18 @@ export function Dialog({ title, close, children }) {
     ${children}</dialog>`;
 }
 
-/** A table that becomes a list of cards on a phone. */
-export function Table({ label, columns, rows, row, keyed = (/** @type {any} */ item) => item.id }) {
-  return html`<table class="list"><caption class="unseen">${label}</caption>
-    <thead><tr>${columns.map((column) => html`<th key=${column} scope="col">${column || html`<span class="unseen">Actions</span>`}</th>`)}</tr></thead>
-    <tbody>${rows.map((item) => html`<tr key=${keyed(item)}>${row(item).map((cell, at) => html`<td data-label=${columns[at]} class=${columns[at] === "" ? "act" : ""}>${cell}</td>`)}</tr>`)}</tbody></table>`;
+/**
+ * A table that becomes a list of cards on a phone. Columns whose name begins with `#` hold figures. A `dense` one has
+ * its cells in lines on a phone, without the columns' names.
+ */
+export function Table({ label, columns, rows, row, total = undefined, dense = false, keyed = (/** @type {any} */ item) => item.id }) {
+  const names = columns.map((/** @type {string} */ column) => column.replace(/^#/, ""));
+  const kind = (/** @type {number} */ at) => (names[at] === "" ? "act" : columns[at] !== names[at] ? "figure" : "");
+  const line = (/** @type {any} */ cells) => cells.map((/** @type {any} */ cell, /** @type {number} */ at) => html`<td data-label=${names[at]} class=${kind(at)}>${cell}</td>`);
+  return html`<table class=${dense ? "list dense" : "list"}><caption class="unseen">${label}</caption>
+    <thead><tr>${names.map((/** @type {string} */ name, /** @type {number} */ at) => html`<th key=${name} scope="col" class=${kind(at)}>${name || html`<span class="unseen">Actions</span>`}</th>`)}</tr></thead>
+    <tbody>${rows.map((item) => html`<tr key=${keyed(item)}>${line(row(item))}</tr>`)}</tbody>
+    ${total && html`<tfoot><tr>${line(row(total))}</tr></tfoot>`}</table>`;
 }
 
 /** Links to the pages around; the address holds where it is. */

@@ -3,7 +3,7 @@
 import { html, useEffect, useMemo, useState } from "../vendor/preact-htm.js";
 import { call, newIntent, query as asQuery } from "./api.js";
 import { go, withQuery } from "./router.js";
-import { Code, Copy, Dialog, Empty, Facts, Failed, Field, Head, Load, Pager, Status, Table, When, short, useAction, useLoad } from "./ui.js";
+import { Code, Copy, Dialog, Empty, Facts, Failed, Field, faultOf, Head, Load, Pager, Status, Table, When, short, useAction, useLoad } from "./ui.js";
 
 const EVENTS = ["task.succeeded", "task.failed", "task.cancelled"];
 
@@ -65,8 +65,8 @@ function Shown({ of, path, query, reload }) {
     <${Failed} error=${action.error} /><p role="status" class=${said ? "notice good" : "unseen"}>${said}</p>
     <div class="card"><${Facts} of=${[["State", html`<${State} of=${of} />`], ["Events", of.events?.join(", ") || "all"], ["Signed with", of.scheme], ["Public key", of.public_key && html`<code>${of.public_key}</code>`], ["Failing since", of.failing_since && html`<${When} at=${of.failing_since} />`], ["Id", html`<span class="row"><code>${of.id}</code><${Copy} text=${of.id} /></span>`]]} />
       ${!of.enabled && html`<p><br /><button type="button" onClick=${() => act("It is told again from now on. “Recover” sends what it missed.", () => call("PATCH", path, { enabled: true }))}>Enable it</button></p>`}</div>
-    <section><div class="between"><h2>Deliveries</h2><${Field} name="state" label=${html`<span class="unseen">State</span>`}><select id="state" value=${state} onChange=${(event) => go(withQuery({ state: event.target.value, after: undefined }))}><option value="">All</option>${["waiting", "delivered", "failed", "held"].map((one) => html`<option key=${one} value=${one}>${one}</option>`)}</select><//></div><br />
-      <${Load} of=${list}>${(page) => (page.data.length === 0 ? html`<${Empty} title=${state ? `Nothing is ${state}` : "Nothing was sent yet"} />` : html`<${Table} label="Deliveries, newest first" columns=${["Event", "State", "Tries", "Task", "When", ""]} rows=${page.data} row=${(one) => [
+    <section><div class="between"><h2>Deliveries</h2><${Field} name="state" label=${html`<span class="unseen">State</span>`}><select id="state" value=${state} onChange=${(event) => go(withQuery({ state: event.target.value, after: undefined }))}><option value="">All</option>${["waiting", "delivered", "failed", "held"].map((one) => html`<option key=${one} value=${one}>${one}</option>`)}</select><//></div>
+      <${Load} of=${list}>${(page) => (page.data.length === 0 ? html`<${Empty} title=${state ? `Nothing is ${state}` : "Nothing was sent yet"} />` : html`<${Table} label="Deliveries, newest first" columns=${["Event", "State", "#Tries", "Task", "When", ""]} rows=${page.data} row=${(one) => [
         html`<button type="button" class="plain" onClick=${() => setWindow({ delivery: one.id })}>${one.event.type}</button>`, html`<${Status} of=${one.state} />`, one.attempts, one.task_id ? html`<a class="mono" href=${`/console/tasks/${one.task_id}`}>${short(one.task_id)}</a>` : "–", html`<${When} at=${one.created_at} />`,
         html`<button type="button" class="quiet small" aria-label=${`Send ${one.event.type} again`} onClick=${() => act("It is sent again.", () => call("POST", `/v1/webhooks/deliveries/${one.id}/redeliver`, undefined, { intent: newIntent() }))}>Send again</button>`,
       ]} /><${Pager} list=${page} after=${after} newest=${withQuery({ after: undefined })} older=${withQuery({ after: page.last_id })} />`)}<//></section>
@@ -92,7 +92,7 @@ function Edit({ of, close, done }) {
   };
   const isUrl = action.error?.param === "url";
   return html`<${Dialog} title=${isNew ? "New endpoint" : "Edit the endpoint"} close=${close}><form class="stack" onSubmit=${save}>
-    <${Field} name="hook-url" label="Address (https)" error=${isUrl ? action.error.message : ""}><input id="hook-url" type="url" required value=${form.url} onInput=${(event) => setForm({ ...form, url: event.target.value })} /><//>
+    <${Field} name="hook-url" label="Address (https)" error=${faultOf(action.error, "url")}><input id="hook-url" type="url" required value=${form.url} onInput=${(event) => setForm({ ...form, url: event.target.value })} /><//>
     <${Field} name="hook-description" label="Description (optional)"><input id="hook-description" value=${form.description} onInput=${(event) => setForm({ ...form, description: event.target.value })} /><//>
     <fieldset><legend>Events</legend><div class="choices">${EVENTS.map((name) => html`<label key=${name}><input type="checkbox" checked=${form.events.includes(name)} onChange=${() => setForm({ ...form, events: form.events.includes(name) ? form.events.filter((one) => one !== name) : [...form.events, name] })} />${name}</label>`)}</div></fieldset>
     ${isNew && html`<${Field} name="hook-scheme" label="Signed with"><select id="hook-scheme" value=${form.scheme} onChange=${(event) => setForm({ ...form, scheme: event.target.value })}><option value="">a shared secret (HMAC)</option><option value="ed25519">a key pair (Ed25519)</option></select><//>`}

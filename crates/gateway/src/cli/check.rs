@@ -1,0 +1,48 @@
+//! `mediagate config check`: every fault of the configuration at once, with file, line and what to
+//! write; of a good one, what it comes to.
+
+use std::io::Write as _;
+
+use crate::catalog::{Catalog, slips};
+use crate::cli::{CliError, serve, show};
+use crate::clock::Clock;
+use crate::config::{Config, ConfigError, Settings, faults};
+use crate::engines::own_models::Shelf;
+use crate::upstream;
+
+pub(super) fn run(settings: &Settings, json: bool) -> Result<(), CliError> {
+    let config = faults::check(settings, check).map_err(|faults| {
+        let lines: Vec<String> = faults.iter().map(ToString::to_string).collect();
+        CliError::Usage(lines.join("\n"))
+    })?;
+    if let Some(path) = config.path.as_ref().filter(|_| !json) {
+        let models = &config.models;
+        let (providers, named) = (models.providers.len(), models.models.len());
+        // Ignored: standard error is closed.
+        let _ = writeln!(
+            std::io::stderr(),
+            "{} is good: {providers} {}, {named} {}. The settings in effect:",
+            path.display(),
+            if providers == 1 {
+                "provider"
+            } else {
+                "providers"
+            },
+            if named == 1 { "model" } else { "models" },
+        );
+    }
+    show::toml(&config.show(), json)
+}
+
+/// What only shows once the settings are read: providers, models, and mistakes between them.
+fn check(config: &Config) -> Result<(), Vec<ConfigError>> {
+    let one = |error: ConfigError| vec![config.models.locate(error)];
+    serve::check(config).map_err(one)?;
+    let sites = upstream::sites(&config.models, &config.fetch, None).map_err(one)?;
+    let shelf = Shelf::new(&config.models_folder, config.onnx_library.clone());
+    shelf.scan();
+    let now = Clock::system().now();
+    let catalog = Catalog::new(&config.models, shelf.models(), &sites, now).map_err(one)?;
+    let slips = slips::find(&config.models, &sites, &catalog, now);
+    if slips.is_empty() { Ok(()) } else { Err(slips) }
+}
