@@ -13,7 +13,7 @@ use crate::ids::TaskId;
 use crate::store::{Conn, StoreError, conn::to_json};
 
 /// Tasks of one statement.
-const AT_ONCE: usize = 100;
+const AT_ONCE: usize = 5_000;
 /// Timeout for telling something.
 const TELL: Duration = Duration::from_secs(2);
 

@@ -1,12 +1,42 @@
 //! The real program as a child process, for every test that starts it.
 
+use std::path::Path;
 use std::process::{Child, Command, ExitStatus, Output, Stdio};
 use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
+use std::time::Duration;
 
-/// The program with these words, and no setting from this process's environment.
+/// Looks until `look` finds something; fails after a minute.
+pub(crate) async fn eventually<T, F: Future<Output = Option<T>>>(
+    what: &str,
+    mut look: impl FnMut() -> F,
+) -> T {
+    for _ in 0..3000 {
+        if let Some(found) = look().await {
+            return found;
+        }
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+    panic!("never came to pass: {what}");
+}
+
+/// A port of this machine at which nobody listens.
+pub(crate) fn free_port() -> u16 {
+    let free = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    free.local_addr().unwrap().port()
+}
+
+/// The program with these words, and no setting from this process's environment. `MEDIAGATE_TEST_PROGRAM`
+/// names a copy for a long run, during which the built one may change.
 pub(crate) fn program(words: &[&str]) -> Command {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_mediagate"));
+    let copy = std::env::var_os("MEDIAGATE_TEST_PROGRAM");
+    let built = || env!("CARGO_BIN_EXE_mediagate").into();
+    other_program(Path::new(&copy.unwrap_or_else(built)), words)
+}
+
+/// The same, of another version.
+pub(crate) fn other_program(path: &Path, words: &[&str]) -> Command {
+    let mut command = Command::new(path);
     command.args(words).stdin(Stdio::null());
     for (name, _) in std::env::vars_os() {
         if name.to_string_lossy().starts_with("MEDIAGATE_") {

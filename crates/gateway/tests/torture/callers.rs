@@ -36,6 +36,8 @@ pub(crate) struct Caller {
     pub(crate) dice: Dice,
     pub(crate) seen: Seen,
     pub(crate) until: Instant,
+    /// Whether some retries are sent twice, as by a network that repeats what it carries.
+    pub(crate) twins: bool,
     pub(crate) told: Told,
 }
 
@@ -76,7 +78,7 @@ impl Caller {
         for count in 0..=self.dice.between(2, 8) {
             let patience = self.patience(20);
             let headers = [("x-stainless-retry-count", count.to_string())];
-            let next = if count > 0 && self.dice.chance(25) {
+            let next = if count > 0 && self.twins && self.dice.chance(25) {
                 self.send_two(&headers, patience).await
             } else {
                 let one = self.send_one(&headers, patience).await;
@@ -226,7 +228,12 @@ impl Caller {
             let mut seen = self.seen.lock().unwrap();
             seen.push((self.told.intent.key, task.clone()));
         }
-        let pause = self.dice.millis(100, 400);
+        // The SDKs wait for 0.4 s at least, and processes rest on it.
+        let pause = if self.told.intent.way == Way::Counting {
+            self.dice.millis(400, 700)
+        } else {
+            self.dice.millis(100, 400)
+        };
         let next = match &one.got {
             Got::Whole(answer) if answer.is_good() => Next::Done,
             Got::Whole(answer) if answer.should_retry => Next::Again(told_pause(answer, pause)),

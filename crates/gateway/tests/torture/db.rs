@@ -12,6 +12,8 @@ use crate::postgres::TestDatabase;
 pub(crate) enum Database {
     Sqlite(PathBuf),
     Postgres(TestDatabase),
+    /// At an address, which somebody else looks after.
+    Elsewhere(String),
 }
 
 /// A row by the names of its columns.
@@ -72,8 +74,8 @@ impl Database {
                 let ask = move || from_sqlite(&path, &sql, width);
                 tokio::task::spawn_blocking(ask).await.unwrap()
             }
-            Self::Postgres(database) => {
-                let url = database.url.clone();
+            Self::Postgres(TestDatabase { url, .. }) | Self::Elsewhere(url) => {
+                let url = url.clone();
                 // The driver runs a runtime of its own, which may not start on a
                 // thread of ours.
                 let ask =

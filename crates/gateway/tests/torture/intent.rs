@@ -112,6 +112,13 @@ impl Intent {
                 &mut self.body["video"]["size"]
             };
             *place = json!(size);
+            // As long as the model likes, but for what is made here.
+            if model != "animatic-1" {
+                match self.kind {
+                    Kind::Videos => self.body["seconds"] = Value::Null,
+                    _ => self.body["video"]["seconds"] = Value::Null,
+                }
+            }
         }
         self
     }

@@ -6,6 +6,8 @@
 //! crash_points  the test: each named point in turn, the process dies there
 //! stop_points   the same, and it stands still there
 //! replicas      the test: three processes on one Postgres, and what parts them
+//! deployment    the test: all that is deployed together, and all of it fails
+//! deliveries    the test: a process that dies at each step of telling what happened
 //! model         the test: every reachable state of a model of it all
 //! run           a gateway that dies and comes back, and is checked at rest
 //! stage         its data, its keys, the door that callers knock at
@@ -17,7 +19,7 @@
 //!
 //! ```text
 //! MEDIAGATE_TORTURE_SEED      where the dice begin; printed by each run
-//! MEDIAGATE_TORTURE_ROUNDS    how many rounds [default: a few]
+//! MEDIAGATE_TORTURE_ROUNDS    how many rounds [default: a few; of the cluster, as many as there is time for]
 //! MEDIAGATE_TORTURE_SECONDS   how long replicas and long forms run [default: 25 s, an hour]
 //! MEDIAGATE_TORTURE_SETTLE    rounds between two checks of everything [default: 25]
 //! MEDIAGATE_TORTURE_DATABASE  sqlite or postgres [default: both]
@@ -43,15 +45,30 @@
     reason = "what a test starts ends with its runtime"
 )]
 
+#[path = "../api/support/balancer.rs"]
+mod balancer;
+#[path = "../api/support/bucket.rs"]
+#[expect(dead_code, reason = "the tests of the API look into it")]
+mod bucket;
 mod callers;
 mod check;
+#[path = "../api/support/cluster.rs"]
+#[expect(dead_code, reason = "the tests of the API want more of it")]
+mod cluster;
 mod crash_points;
 mod db;
+mod deliveries;
+mod deployment;
 mod dice;
 mod faults;
 mod intent;
 mod knobs;
 mod model;
+#[path = "../api/support/nats.rs"]
+#[expect(dead_code, reason = "nothing is forged here")]
+mod nats;
+#[path = "../api/support/pair.rs"]
+mod pair;
 #[path = "../api/support/postgres.rs"]
 #[expect(dead_code, reason = "no backup is made here")]
 mod postgres;

@@ -34,18 +34,23 @@ pub(crate) struct Died {
 }
 
 impl Server {
-    /// Starts it and waits until it answers, or dies at a crash point before.
-    pub(crate) async fn start(words: &[&str], at: Option<&At>) -> Result<Self, Died> {
+    /// Starts a process that may be no server, and waits for nothing.
+    pub(crate) fn begin(words: &[&str], at: Option<&At>) -> Self {
         let mut command = program(words);
         match at {
             Some(At::Crash(point)) => command.env("MEDIAGATE_CRASH_AT", point),
             Some(At::Stop(point)) => command.env("MEDIAGATE_STOP_AT", point),
             None => &mut command,
         };
-        let mut server = Self {
+        Self {
             process: Process::start(&mut command),
             base: String::new(),
-        };
+        }
+    }
+
+    /// Starts it and waits until it answers, or dies at a crash point before.
+    pub(crate) async fn start(words: &[&str], at: Option<&At>) -> Result<Self, Died> {
+        let mut server = Self::begin(words, at);
         let begun = Instant::now();
         loop {
             if let Some(base) = server.process.base() {

@@ -18,7 +18,7 @@ use crate::stage::{Key, Stage, client};
 use crate::totals::Totals;
 
 /// How long it may take until every task has ended, once nothing goes wrong.
-const REST: Duration = Duration::from_mins(3);
+pub(crate) const REST: Duration = Duration::from_mins(3);
 /// What `abort` ends a process with.
 const ABORTED: i32 = 6;
 
@@ -37,6 +37,8 @@ pub(crate) struct Run {
     pub(crate) found: Violations,
     /// How jobs go when nothing goes wrong.
     pub(crate) calm: Plan,
+    /// Whether callers that count their tries send some twice.
+    pub(crate) twins: bool,
 }
 
 impl Run {
@@ -53,6 +55,7 @@ impl Run {
             http: client(),
             found: Violations::default(),
             calm: Plan::default(),
+            twins: true,
         }
     }
 
@@ -118,7 +121,7 @@ impl Run {
         self.totals.kills += 1;
     }
 
-    fn read_log(&mut self, log: &str) {
+    pub(crate) fn read_log(&mut self, log: &str) {
         for (at, _) in log.match_indices("panicked at") {
             let said: Vec<&str> = log[at..].lines().take(3).collect();
             self.found.add(format!("a panic: {}", said.join(" ")));
@@ -134,6 +137,7 @@ impl Run {
             dice: self.dice.fork(),
             seen: self.seen.clone(),
             until,
+            twins: self.twins,
             told: Told {
                 intent,
                 tries: Vec::new(),
@@ -163,8 +167,13 @@ impl Run {
             None => Views::default(),
         };
         self.stop().await;
+        self.check(&views).await;
+    }
+
+    /// Holds what was written down against what was told.
+    pub(crate) async fn check(&mut self, views: &Views) {
         let facts = Facts::read(&self.stage).await;
-        let found = check::all(&facts, &self.told, &self.called_off, &views);
+        let found = check::all(&facts, &self.told, &self.called_off, views);
         self.found.0.extend(found.0);
         check::hooks::check(&self.stage, &facts, &mut self.found).await;
         self.verify().await;
@@ -185,16 +194,7 @@ impl Run {
     /// Waits until nothing is open.
     async fn rest(&mut self) {
         let begun = Instant::now();
-        let open = "state IN ('queued', 'running')";
-        let untold = "state = 'waiting'";
-        while self.stage.database.count("tasks", open).await > 0
-            || self
-                .stage
-                .database
-                .count("webhook_deliveries", untold)
-                .await
-                > 0
-        {
+        while self.stage.open().await > 0 {
             if self.has_died() {
                 return;
             }
@@ -210,7 +210,7 @@ impl Run {
     }
 
     /// Some callers with keys ask once more for what they have.
-    async fn ask_again(&mut self) {
+    pub(crate) async fn ask_again(&mut self) {
         let until = Instant::now() + Duration::from_secs(10);
         let mut again = Vec::new();
         for (number, told) in self.told.iter().enumerate() {

@@ -73,11 +73,27 @@ pub(crate) const SONGS: &str = "band-songs";
 /// Protocols that the simulator plays for this gateway.
 pub(crate) const PROTOCOLS: [&str; 5] = ["openai-videos", "fal", "runway", "lalal", "suno-family"];
 
+/// Where a process keeps what it has.
+#[derive(Debug, Default)]
+pub(crate) struct Kept {
+    /// Address of the database.
+    pub(crate) database: String,
+    /// More lines before the first table.
+    pub(crate) lines: String,
+    /// More tables.
+    pub(crate) tables: String,
+}
+
 /// The settings file.
-pub(crate) fn toml(simulator: &Simulator, database: &str) -> String {
+pub(crate) fn toml(simulator: &Simulator, kept: &Kept) -> String {
+    let Kept {
+        database,
+        lines,
+        tables,
+    } = kept;
     let mut text = format!(
-        "listen = \"127.0.0.1:0\"\ndatabase = \"{database}\"\nwait_limit = \"{WAIT}\"\nlog = \"warn\"\nworkers = 2\n\
-         [fetch]\nallow_networks = [\"127.0.0.0/8\"]\n"
+        "listen = \"127.0.0.1:0\"\ndatabase = \"{database}\"\nwait_limit = \"{WAIT}\"\nlog = \"warn\"\nworkers = 2\n{lines}\
+         [fetch]\nallow_networks = [\"127.0.0.0/8\"]\n{tables}"
     );
     for (name, protocol, more) in PROVIDERS {
         let url = simulator.url(protocol);

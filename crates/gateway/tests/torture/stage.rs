@@ -81,7 +81,6 @@ pub(crate) struct Stage {
 impl Stage {
     /// A new gateway, with keys and clips.
     pub(crate) async fn prepare(kept: Kept) -> Self {
-        let simulator = Arc::new(Simulator::start().await.unwrap());
         let folder = tempfile::tempdir().unwrap();
         let database = match kept {
             Kept::Sqlite => Database::Sqlite(folder.path().join("data/mediagate.db")),
@@ -90,8 +89,23 @@ impl Stage {
         let address = match &database {
             Database::Sqlite(_) => "sqlite",
             Database::Postgres(database) => &database.url,
+            Database::Elsewhere(url) => url,
         };
-        let toml = settings::toml(&simulator, address);
+        let kept = settings::Kept {
+            database: address.to_owned(),
+            ..settings::Kept::default()
+        };
+        Self::furnished(folder, database, &kept).await
+    }
+
+    /// A new gateway with these settings, in a folder for its data.
+    pub(crate) async fn furnished(
+        folder: TempDir,
+        database: Database,
+        kept: &settings::Kept,
+    ) -> Self {
+        let simulator = Arc::new(Simulator::start().await.unwrap());
+        let toml = settings::toml(&simulator, kept);
         std::fs::write(folder.path().join("mediagate.toml"), toml).unwrap();
         let mut stage = Self {
             simulator,
@@ -205,7 +219,23 @@ impl Stage {
 
     /// Gives the prepaid account some more.
     pub(crate) async fn pay_in(&self) {
-        self.said(&["accounts", "credit", PREPAID, CREDIT]).await;
+        self.credit(CREDIT).await;
+    }
+
+    /// Gives the prepaid account this much.
+    pub(crate) async fn credit(&self, amount: &str) {
+        self.said(&["accounts", "credit", PREPAID, amount]).await;
+    }
+
+    /// Tasks that are open, and ends of which nobody was told yet.
+    pub(crate) async fn open(&self) -> u64 {
+        let tasks = self
+            .database
+            .count("tasks", "state IN ('queued', 'running')");
+        let untold = self
+            .database
+            .count("webhook_deliveries", "state = 'waiting'");
+        tasks.await + untold.await
     }
 
     /// Puts a new key in the place of the one whose budget is used up.

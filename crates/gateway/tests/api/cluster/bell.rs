@@ -1,21 +1,18 @@
 //! What every bell must do: rings are heard, a lost one costs a moment and never a result, and a
 //! forged one a look.
 
-use std::net::SocketAddr;
-use std::process::{Child, Stdio};
 use std::time::Duration;
 
 use mediagate::ids::TaskId;
 use reqwest::Method;
 use serde_json::json;
 use simulator::{Network, Proxy};
-use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio_util::sync::CancellationToken;
 
-use crate::support::cluster::find;
+use crate::support::nats::Nats;
 use crate::support::postgres::proxy_to;
 use crate::support::sse::Events;
-use crate::support::{TestGateway, eventually, videos_order};
+use crate::support::{TestGateway, videos_order};
 
 /// Two gateways: the first rings, the second listens. One, twice, where there is no other.
 struct Pair {
@@ -134,6 +131,12 @@ async fn contract(pair: &Pair, way: &Proxy) {
     let held = Network::both(simulator::Link::held());
     way.set(held);
     pair.is_seen().await;
+    // Late: it comes after the look.
+    way.heal();
+    way.set(Network::both(simulator::Link::late(
+        std::time::Duration::from_millis(300),
+    )));
+    pair.is_seen().await;
     way.reset();
     way.heal();
     let task = pair.task().await;
@@ -189,66 +192,6 @@ async fn processes_ring_each_other_by_postgres() {
     pair.end().await;
 }
 
-/// A NATS server that ends with this value.
-struct Nats {
-    child: Child,
-    address: SocketAddr,
-}
-
-impl Nats {
-    async fn start() -> Self {
-        let free = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
-        let address = free.local_addr().unwrap();
-        drop(free);
-        let child = Self::launch(address).await;
-        Self { child, address }
-    }
-
-    async fn launch(address: SocketAddr) -> Child {
-        let program =
-            find("nats-server").expect("nats-server is not installed; ./scripts/test installs it");
-        let port = address.port().to_string();
-        let mut command = std::process::Command::new(program);
-        let command = command.args(["--addr", "127.0.0.1", "--port", &port]);
-        let child = command.stdin(Stdio::null()).stderr(Stdio::null()).spawn();
-        eventually("NATS listens", async || {
-            tokio::net::TcpStream::connect(address).await.ok()
-        })
-        .await;
-        child.unwrap()
-    }
-
-    fn kill(&mut self) {
-        self.child.kill().unwrap();
-        self.child.wait().unwrap();
-    }
-
-    /// Sends messages with these subjects, as anybody who reaches the server can.
-    async fn forge(&self, subjects: &[&str]) {
-        let mut stream = tokio::net::TcpStream::connect(self.address).await.unwrap();
-        let mut said = "CONNECT {\"verbose\":false}\r\n".to_owned();
-        for subject in subjects {
-            said.extend(["PUB ", subject, " 4\r\njunk\r\n"]);
-        }
-        said += "PING\r\n";
-        stream.write_all(said.as_bytes()).await.unwrap();
-        let mut heard = Vec::new();
-        while !heard.windows(4).any(|four| four == b"PONG") {
-            let mut some = [0; 1024];
-            let count = stream.read(&mut some).await.unwrap();
-            assert!(count > 0, "{}", String::from_utf8_lossy(&heard));
-            heard.extend_from_slice(&some[..count]);
-        }
-    }
-}
-
-impl Drop for Nats {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
-    }
-}
-
 #[tokio::test]
 async fn processes_ring_each_other_by_nats() {
     let mut nats = Nats::start().await;
@@ -274,9 +217,13 @@ async fn processes_ring_each_other_by_nats() {
     let cancel = format!("/v1/tasks/{task}/cancel");
     pair.here.post(&cancel, &json!({})).await.ok();
 
+    // It takes what it is told, and says nothing.
+    nats.signal("-STOP");
+    pair.is_seen().await;
+    nats.signal("-CONT");
     nats.kill();
     pair.is_seen().await;
-    nats.child = Nats::launch(nats.address).await;
+    nats.start_again().await;
     let task = pair.task().await;
     pair.is_heard(task).await;
     pair.end().await;

@@ -2,5 +2,7 @@
 
 mod agreement;
 mod bell;
+mod fail_over;
 mod limits;
 mod probes;
+mod upgrade;

@@ -4,6 +4,7 @@
 mod clocks;
 mod disk;
 mod pooler;
+mod stalls;
 mod standby;
 mod stops;
 
@@ -16,7 +17,7 @@ use crate::support::program::{output, program};
 use crate::support::{Client, eventually};
 
 /// A provider whose jobs take a second, and the settings of a gateway before it.
-async fn provider() -> (Simulator, String) {
+pub(crate) async fn provider() -> (Simulator, String) {
     let simulator = Simulator::start().await.unwrap();
     simulator.world().set_plan(Plan {
         running: Duration::from_secs(1),
@@ -46,7 +47,7 @@ async fn order(client: &Client, numbers: std::ops::Range<u32>) -> Vec<String> {
     tasks
 }
 
-async fn succeed(client: &Client, tasks: &[String]) {
+pub(crate) async fn succeed(client: &Client, tasks: &[String]) {
     for task in tasks {
         let ended = eventually("the task ends", async || {
             let answer = client.get(&format!("/v1/tasks/{task}")).await;

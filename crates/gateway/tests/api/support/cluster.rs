@@ -1,9 +1,10 @@
 //! A Postgres server of one's own, to be stopped at once, configured and restarted.
 
+use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
-use super::eventually;
+use crate::process::{eventually, free_port};
 
 /// A server that ends with this value.
 pub(crate) struct Cluster {
@@ -19,7 +20,7 @@ fn programs() -> PathBuf {
         folders.extend(versions.flatten().map(|version| version.path().join("bin")));
     }
     let has_all = |folder: &PathBuf| {
-        let programs = ["initdb", "pg_ctl", "pg_receivewal"];
+        let programs = ["initdb", "pg_ctl", "pg_receivewal", "pg_basebackup"];
         programs.iter().all(|name| folder.join(name).exists())
     };
     let found = folders.into_iter().find(has_all);
@@ -71,19 +72,87 @@ impl Cluster {
         ]);
         initdb.arg(folder.path().join("db"));
         run(initdb);
-        let free = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
-        let port = free.local_addr().unwrap().port();
-        drop(free);
+        let port = free_port();
         let cluster = Self { folder, port };
         cluster.start_again();
         cluster
+    }
+
+    /// A standby that can take its place.
+    pub(crate) fn twin(&self) -> Self {
+        let twin = Self {
+            folder: unprivileged_folder(),
+            port: free_port(),
+        };
+        twin.follow(self);
+        twin
+    }
+
+    /// Becomes a standby of that one, from nothing.
+    pub(crate) fn follow(&self, primary: &Self) {
+        let data = self.folder.path().join("db");
+        if data.exists() {
+            std::fs::remove_dir_all(&data).unwrap();
+        }
+        let mut copy = unprivileged(programs().join("pg_basebackup"));
+        copy.args(["--write-recovery-conf", "--checkpoint", "fast", "--no-sync"]);
+        copy.args(["--dbname", &primary.url(), "--pgdata"])
+            .arg(&data);
+        run(copy);
+        // It takes orders alone at once if it is promoted, and is quick to find the other again.
+        let own = "synchronous_standby_names = ''\nwal_retrieve_retry_interval = '200ms'\n";
+        let settings = data.join("postgresql.auto.conf");
+        let mut settings = std::fs::OpenOptions::new()
+            .append(true)
+            .open(settings)
+            .unwrap();
+        settings.write_all(own.as_bytes()).unwrap();
+        self.start_again();
+    }
+
+    /// Makes a standby the server.
+    pub(crate) fn promote(&self) {
+        let mut promote = self.control("promote");
+        promote.arg("--wait");
+        run(promote);
+    }
+
+    /// The server's processes that are called like this; all of them, if nothing is said.
+    fn processes(&self, name: &str) -> Vec<String> {
+        let lock = self.folder.path().join("db/postmaster.pid");
+        let lock = std::fs::read_to_string(lock).unwrap();
+        let first = lock.lines().next().unwrap().to_owned();
+        let of_it = |id: &String| {
+            // One that ends at this moment has no files.
+            let read = |file| std::fs::read_to_string(format!("/proc/{id}/{file}"));
+            let (stat, words) = (
+                read("stat").unwrap_or_default(),
+                read("cmdline").unwrap_or_default(),
+            );
+            let behind = stat.rsplit_once(") ").map_or("", |(_, behind)| behind);
+            let is_its = *id == first || behind.split(' ').nth(1) == Some(&first);
+            is_its && words.contains(name)
+        };
+        let all = std::fs::read_dir("/proc").unwrap().flatten();
+        let all = all.filter_map(|entry| entry.file_name().into_string().ok());
+        all.filter(|name| name.bytes().all(|byte| byte.is_ascii_digit()))
+            .filter(of_it)
+            .collect()
+    }
+
+    /// Sends a signal to its processes that are called like this.
+    pub(crate) fn signal(&self, signal: &str, name: &str) {
+        for id in self.processes(name) {
+            // It may have ended meanwhile.
+            let _ = Command::new("kill").args([signal, &id]).output();
+        }
     }
 
     /// Starts it where it was stopped.
     pub(crate) fn start_again(&self) {
         let folder = self.folder.path().display();
         let options = format!(
-            "-c listen_addresses=127.0.0.1 -c port={} -c unix_socket_directories={folder}",
+            "-c listen_addresses=127.0.0.1 -c port={} -c unix_socket_directories={folder} -c max_connections=300",
             self.port
         );
         let mut start = self.control("start");
@@ -109,20 +178,31 @@ impl Cluster {
         command
     }
 
+    pub(crate) fn port(&self) -> u16 {
+        self.port
+    }
+
     pub(crate) fn url(&self) -> String {
         format!("postgres://postgres@127.0.0.1:{}/postgres", self.port)
     }
 
     /// Changes a setting of the server.
     pub(crate) async fn set(&self, setting: &str, value: &str) {
-        let url = self.url();
         let set = format!("ALTER SYSTEM SET {setting} = '{value}'");
-        let change = move || {
-            let mut client = postgres::Client::connect(&url, postgres::NoTls).unwrap();
-            client.execute(&set, &[]).unwrap();
-            client.execute("SELECT pg_reload_conf()", &[]).unwrap();
+        self.ask(&set).await;
+        self.ask("SELECT pg_reload_conf()").await;
+    }
+
+    /// Asks the server itself; how many rows it answers with, or touches.
+    pub(crate) async fn ask(&self, sql: &str) -> u64 {
+        let (url, sql) = (self.url(), sql.to_owned());
+        let ask = move || {
+            let mut client = ::postgres::Client::connect(&url, ::postgres::NoTls).unwrap();
+            client.execute(&sql, &[]).unwrap()
         };
-        tokio::task::spawn_blocking(change).await.unwrap();
+        // The driver runs a runtime of its own, which may not start on a thread of ours.
+        let ask = move || std::thread::spawn(ask).join().unwrap();
+        tokio::task::spawn_blocking(ask).await.unwrap()
     }
 
     /// A standby as far as commits are concerned: it writes down what it is sent.

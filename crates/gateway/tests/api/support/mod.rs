@@ -1,11 +1,15 @@
 //! What all tests share: a gateway, a caller, things to send, things to expect.
 
+pub(crate) mod balancer;
 pub(crate) mod bucket;
 pub(crate) mod client;
 pub(crate) mod cluster;
 pub(crate) mod collector;
+pub(crate) mod deployment;
 pub(crate) mod files;
 pub(crate) mod gateway;
+pub(crate) mod nats;
+pub(crate) mod pair;
 pub(crate) mod postgres;
 pub(crate) mod program;
 pub(crate) mod schema;
@@ -13,10 +17,10 @@ pub(crate) mod sound;
 pub(crate) mod spec;
 pub(crate) mod sse;
 
-use std::time::Duration;
-
 pub(crate) use client::{Answer, Client};
 pub(crate) use gateway::TestGateway;
+
+pub(crate) use crate::process::eventually;
 
 use mediagate::store::verify::{Check, Mismatch};
 use mediagate::store::{Conn, StoreError};
@@ -34,20 +38,6 @@ pub(crate) fn video_order() -> Value {
 /// The same for `/v1/videos`.
 pub(crate) fn videos_order() -> Value {
     json!({"model": "animatic-1", "prompt": "a lake at dawn", "size": "480x480", "seconds": "1"})
-}
-
-/// Looks until `look` finds something; fails after a minute.
-pub(crate) async fn eventually<T, F: Future<Output = Option<T>>>(
-    what: &str,
-    mut look: impl FnMut() -> F,
-) -> T {
-    for _ in 0..3000 {
-        if let Some(found) = look().await {
-            return found;
-        }
-        tokio::time::sleep(Duration::from_millis(20)).await;
-    }
-    panic!("never came to pass: {what}");
 }
 
 /// The path and query of an absolute address.

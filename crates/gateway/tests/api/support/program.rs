@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, ExitStatus, Stdio};
 use std::time::Duration;
 
-pub(crate) use crate::process::{output, program};
+pub(crate) use crate::process::{other_program, output, program};
 
 use crate::process::Process;
 use crate::support::client::Client;
@@ -40,6 +40,29 @@ pub(crate) struct Server {
 impl Server {
     pub(crate) async fn start(data: &Path, extra: &[&str]) -> Self {
         Self::launch(&[], data, extra, &[]).await
+    }
+
+    /// The same at a port that is free.
+    pub(crate) async fn start_at(port: u16, data: &Path, extra: &[&str]) -> Self {
+        Self::begin(program, &format!("127.0.0.1:{port}"), data, extra).await
+    }
+
+    /// The same, by another program.
+    pub(crate) async fn start_old(old: &Path, port: u16, data: &Path, extra: &[&str]) -> Self {
+        let program = |words: &[&str]| other_program(old, words);
+        Self::begin(program, &format!("127.0.0.1:{port}"), data, extra).await
+    }
+
+    async fn begin(
+        program: impl FnOnce(&[&str]) -> Command,
+        listen: &str,
+        data: &Path,
+        extra: &[&str],
+    ) -> Self {
+        let data = data.to_str().unwrap();
+        let mut words = vec!["serve", "--listen", listen, "--data", data, "--log", "warn"];
+        words.extend(extra);
+        Self::up(Process::start(&mut program(&words))).await
     }
 
     /// The same under limits of the system, as `ulimit` of the shell takes them.
@@ -83,7 +106,11 @@ impl Server {
         if !prefix.is_empty() {
             command = behind(prefix, &command);
         }
-        let process = Process::start(command.envs(variables.iter().copied()));
+        Self::up(Process::start(command.envs(variables.iter().copied()))).await
+    }
+
+    /// A process that is starting, once it is ready.
+    async fn up(process: Process) -> Self {
         let base = eventually("the server says where it is", async || process.base());
         let base = tokio::time::timeout(Duration::from_secs(20), base)
             .await

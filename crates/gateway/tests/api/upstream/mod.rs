@@ -15,6 +15,7 @@ mod lives;
 mod margin;
 mod music;
 mod names;
+mod partitions;
 mod personas;
 mod prices;
 mod providers;

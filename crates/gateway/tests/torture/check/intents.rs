@@ -7,6 +7,8 @@ use crate::tries::Got;
 
 /// A hang-up is noticed within a second.
 const NOTICED_MICROS: i64 = 1_200_000;
+/// An SDK comes again within ten seconds, here less what an answer may take.
+const LATE_MICROS: i64 = 9_000_000;
 
 pub(super) fn check(facts: &Facts, told: &[Told], found: &mut Violations) {
     for told in told {
@@ -48,8 +50,10 @@ fn tasks(facts: &Facts, told: &Told, found: &mut Violations) {
 /// Times that a caller went away when its answer may have been on its way: then
 /// nobody can tell that it did not arrive.
 pub(crate) fn unprovable(told: &Told, tasks: &[Task]) -> usize {
-    if told.intent.way != Way::Plain {
-        return 0;
+    match told.intent.way {
+        Way::Plain => {}
+        Way::Counting => return late(told, tasks),
+        Way::Keyed | Way::Sdk => return 0,
     }
     let left = told
         .tries
@@ -62,6 +66,14 @@ pub(crate) fn unprovable(told: &Told, tasks: &[Task]) -> usize {
         ends.any(|end| end <= noticed)
     });
     on_its_way.count()
+}
+
+/// Tries that came later than the official SDKs come again: a task that ended before is another's by then.
+fn late(told: &Told, tasks: &[Task]) -> usize {
+    let ends = tasks.iter().filter_map(|task| task.finished_at);
+    let Some(end) = ends.min() else { return 0 };
+    let again = told.tries.iter().skip(1);
+    again.filter(|one| one.sent_at > end + LATE_MICROS).count()
 }
 
 /// The same key with another body is refused, and makes nothing.

@@ -5,6 +5,7 @@ mod answers;
 pub(crate) mod hooks;
 mod intents;
 mod life;
+mod manners;
 mod money;
 pub(crate) mod views;
 
@@ -105,6 +106,7 @@ pub(crate) fn all(
     views::check(facts, views, &mut found);
     intents::check(facts, told, &mut found);
     answers::check(facts, told, &mut found);
+    manners::check(told, &mut found);
     money::check(facts, &mut found);
     found
 }

@@ -1,0 +1,72 @@
+//! Two Postgres servers, of which the second has all that the first has committed.
+
+use super::cluster::Cluster;
+use crate::process::eventually;
+
+/// A server and its standby, which can change places.
+pub(crate) struct Pair {
+    pub(crate) servers: [Cluster; 2],
+    first: usize,
+}
+
+impl Pair {
+    /// Commits wait for the standby.
+    pub(crate) async fn synchronous() -> Self {
+        let pair = Self::asynchronous();
+        pair.synchronize().await;
+        pair
+    }
+
+    /// The standby has what it happened to receive.
+    pub(crate) fn asynchronous() -> Self {
+        let server = Cluster::start();
+        let twin = server.twin();
+        Self {
+            servers: [server, twin],
+            first: 0,
+        }
+    }
+
+    pub(crate) fn primary(&self) -> &Cluster {
+        &self.servers[self.first]
+    }
+
+    pub(crate) fn standby(&self) -> &Cluster {
+        &self.servers[1 - self.first]
+    }
+
+    /// From now on commits wait for the standby.
+    pub(crate) async fn synchronize(&self) {
+        let primary = self.primary();
+        primary.set("synchronous_standby_names", "*").await;
+        let one = "SELECT FROM pg_stat_replication WHERE sync_state = 'sync'";
+        eventually("the standby keeps up", async || {
+            (primary.ask(one).await == 1).then_some(())
+        })
+        .await;
+    }
+
+    /// The server dies and the standby takes its place, alone.
+    pub(crate) fn fail_over(&mut self) {
+        self.primary().stop_at_once();
+        self.first = 1 - self.first;
+        self.primary().promote();
+    }
+
+    /// What died comes back as the other's standby.
+    pub(crate) fn rebuild(&self) {
+        self.standby().follow(self.primary());
+    }
+
+    /// Both by these ports, whichever is the server.
+    pub(crate) fn url(ports: [u16; 2]) -> String {
+        let [one, other] = ports;
+        format!(
+            "postgres://postgres@127.0.0.1:{one},127.0.0.1:{other}/postgres?target_session_attrs=read-write"
+        )
+    }
+
+    pub(crate) fn direct(&self) -> String {
+        Self::url([self.servers[0].port(), self.servers[1].port()])
+    }
+}

@@ -1,0 +1,279 @@
+//! What is deployed: each process has a way of its own to each Postgres server.
+
+use std::collections::BTreeMap;
+use std::net::SocketAddr;
+use std::os::unix::process::ExitStatusExt as _;
+use std::path::Path;
+use std::time::Duration;
+
+use simulator::{Network, Proxy};
+use tokio::time::Instant;
+
+use super::wait;
+use crate::balancer::Balancer;
+use crate::bucket::{ACCESS_KEY, SECRET_KEY, TestBucket};
+use crate::db::Database;
+use crate::nats::Nats;
+use crate::pair::Pair;
+use crate::process::free_port;
+use crate::program::{At, Server};
+use crate::settings;
+use crate::stage::Stage;
+use tokio_util::sync::CancellationToken;
+
+/// Gateways; there is a worker besides.
+const GATEWAYS: usize = 3;
+/// What `abort` ends a process with.
+const ABORTED: i32 = 6;
+
+/// How often what befell a part.
+pub(super) type Counts = BTreeMap<&'static str, u64>;
+
+pub(super) struct Deployment {
+    pub(super) balancer: Balancer,
+    pub(super) replicas: Vec<Replica>,
+    pub(super) postgres: Pair,
+    pub(super) bucket: TestBucket,
+    pub(super) nats: Nats,
+    pub(super) to_nats: Proxy,
+    pub(super) counts: Counts,
+    /// Processes that nobody ended.
+    pub(super) ended_alone: Vec<String>,
+}
+
+/// A process, its ways and what it was started with.
+pub(super) struct Replica {
+    pub(super) ways: Vec<Proxy>,
+    words: Vec<String>,
+    is_worker: bool,
+    pub(super) server: Option<Server>,
+    /// What it does to itself after its next start.
+    pub(super) armed: Option<At>,
+    /// What processes that are gone have logged.
+    pub(super) logs: Vec<String>,
+    pub(super) ended_alone: Vec<String>,
+    pub(super) counts: Counts,
+}
+
+impl Deployment {
+    /// Starts it all; its data is that of the stage.
+    pub(super) async fn start() -> (Self, Stage) {
+        let postgres = Pair::synchronous().await;
+        let bucket = TestBucket::start().await;
+        let nats = Nats::start().await;
+        let to_nats = Proxy::start(nats.address).await.unwrap();
+        let folder = tempfile::tempdir().unwrap();
+        let kept = |database: String| {
+            settings::Kept {
+            database,
+            lines: "signing_secret = \"one for all of them, and long enough\"\nshutdown_grace = \"5s\"\n\
+                    drain_delay = \"2500ms\"\n"
+                .to_owned(),
+            tables: format!(
+                "[media]\nstore = \"{}\"\nendpoint = \"http://{}\"\naccess_key = \"{ACCESS_KEY}\"\n\
+                 secret_key = \"{SECRET_KEY}\"\n[bell]\nnats = \"nats://{}\"\n",
+                TestBucket::address(),
+                bucket.proxy.address(),
+                to_nats.address(),
+            ),
+        }
+        };
+        let database = Database::Elsewhere(postgres.direct());
+        let stage = Stage::furnished(folder, database, &kept(postgres.direct())).await;
+        let (mut replicas, mut ports) = (Vec::new(), Vec::new());
+        for number in 0..=GATEWAYS {
+            let ways = ways(&postgres).await;
+            let url = Pair::url([ways[0].address().port(), ways[1].address().port()]);
+            let toml = settings::toml(&stage.simulator, &kept(url));
+            let mut replica = Replica::new(stage.folder.path(), number, &toml, ways);
+            if !replica.is_worker {
+                ports.push(replica.listen());
+            }
+            replica.start().await;
+            replicas.push(replica);
+        }
+        let deployment = Self {
+            balancer: Balancer::before(&ports).await,
+            replicas,
+            postgres,
+            bucket,
+            nats,
+            to_nats,
+            counts: Counts::new(),
+            ended_alone: Vec::new(),
+        };
+        (deployment, stage)
+    }
+
+    /// Everything works again, and is up; what processes logged that are gone.
+    pub(super) async fn heal(&mut self) -> Vec<String> {
+        let mut logs = Vec::new();
+        for replica in &mut self.replicas {
+            replica.heal();
+            if replica.is_gone() {
+                replica.armed = None;
+                replica.start().await;
+            }
+            logs.append(&mut replica.logs);
+            self.ended_alone.append(&mut replica.ended_alone);
+            for (name, count) in std::mem::take(&mut replica.counts) {
+                *self.counts.entry(name).or_default() += count;
+            }
+        }
+        logs
+    }
+
+    /// What the living have logged.
+    pub(super) fn logs(&self) -> String {
+        let living = self.replicas.iter().filter_map(|it| it.server.as_ref());
+        living.map(Server::log).collect::<Vec<_>>().join("\n---\n")
+    }
+}
+
+/// A way to each of the two.
+async fn ways(postgres: &Pair) -> Vec<Proxy> {
+    let mut ways = Vec::new();
+    for server in &postgres.servers {
+        let address = SocketAddr::from(([127, 0, 0, 1], server.port()));
+        ways.push(Proxy::start(address).await.unwrap());
+    }
+    ways
+}
+
+impl Replica {
+    fn new(folder: &Path, number: usize, toml: &str, ways: Vec<Proxy>) -> Self {
+        let file = folder.join(format!("{number}.toml"));
+        std::fs::write(&file, toml).unwrap();
+        let data = folder.join(format!("data-{number}"));
+        let is_worker = number == GATEWAYS;
+        let command = if is_worker { "worker" } else { "serve" };
+        let (file, data) = (file.to_str().unwrap(), data.to_str().unwrap());
+        let words = [command, "--config", file, "--data", data];
+        Self {
+            ways,
+            words: words.map(str::to_owned).into(),
+            is_worker,
+            server: None,
+            armed: None,
+            logs: Vec::new(),
+            ended_alone: Vec::new(),
+            counts: Counts::new(),
+        }
+    }
+
+    /// The port at which it is to be found from now on.
+    fn listen(&mut self) -> u16 {
+        let port = free_port();
+        let address = format!("127.0.0.1:{port}");
+        self.words.extend(["--listen".to_owned(), address]);
+        port
+    }
+
+    /// Starts it until it stays: without a database it ends by itself.
+    pub(super) async fn start(&mut self) {
+        let begun = Instant::now();
+        loop {
+            let words: Vec<&str> = self.words.iter().map(String::as_str).collect();
+            let at = self.armed.take();
+            if self.is_worker {
+                self.server = Some(Server::begin(&words, at.as_ref()));
+                return;
+            }
+            match Server::start(&words, at.as_ref()).await {
+                Ok(server) => {
+                    self.server = Some(server);
+                    return;
+                }
+                Err(died) => self.logs.push(died.log),
+            }
+            assert!(
+                begun.elapsed() < Duration::from_mins(2),
+                "it does not start: {:?}",
+                self.logs.last()
+            );
+            tokio::time::sleep(Duration::from_millis(300)).await;
+        }
+    }
+
+    pub(super) fn set(&self, network: Network) {
+        for way in &self.ways {
+            way.set(network);
+        }
+    }
+
+    pub(super) fn reset(&self) {
+        for way in &self.ways {
+            way.reset();
+        }
+    }
+
+    pub(super) fn heal(&self) {
+        for way in &self.ways {
+            way.heal();
+        }
+        if let Some(server) = &self.server
+            && server.stands_still()
+        {
+            server.signal("-CONT");
+        }
+    }
+
+    /// Whether no process is there; one that ended where it was not to is noted.
+    pub(super) fn is_gone(&mut self) -> bool {
+        let Some(server) = &mut self.server else {
+            return true;
+        };
+        let Some(status) = server.ended() else {
+            return false;
+        };
+        let log = server.log();
+        // A worker that started without a database ends as a gateway does that is not up yet.
+        let is_in_order = status.signal() == Some(ABORTED)
+            && self.counts.contains_key("dies at a point")
+            || self.is_worker && status.code() == Some(1);
+        if !is_in_order {
+            self.ended_alone
+                .push(format!("a process ended by itself ({status}):\n{log}"));
+        }
+        self.logs.push(log);
+        self.server = None;
+        true
+    }
+
+    pub(super) fn kill(&mut self) {
+        if !self.is_gone()
+            && let Some(server) = self.server.take()
+        {
+            self.logs.push(server.kill());
+        }
+    }
+
+    /// Ends it as an upgrade does: it has time to finish.
+    pub(super) async fn drain(&mut self) {
+        if self.is_gone() {
+            return;
+        }
+        if let Some(server) = self.server.take() {
+            let (status, log) = server.stop().await;
+            if status.is_none_or(|status| !status.success()) {
+                self.ended_alone
+                    .push(format!("asked to end, it ended as {status:?}:\n{log}"));
+            }
+            self.logs.push(log);
+        }
+    }
+
+    /// Waits until it stands still at its point, and a while longer; then it goes on.
+    pub(super) async fn stand_still(&self, while_: Duration, over: &CancellationToken) {
+        let Some(server) = &self.server else { return };
+        let begun = Instant::now();
+        while !server.stands_still() {
+            if begun.elapsed() > Duration::from_secs(5) || over.is_cancelled() {
+                return;
+            }
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+        wait(while_, over).await;
+        server.signal("-CONT");
+    }
+}
