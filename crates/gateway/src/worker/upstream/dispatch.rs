@@ -195,6 +195,7 @@ impl Desk {
             // Its place is free.
             crew.app.bell.ring_for_upstream();
         };
-        self.tracker.spawn(run.with_context(traced).instrument(line));
+        self.tracker
+            .spawn(run.with_context(traced).instrument(line));
     }
 }
