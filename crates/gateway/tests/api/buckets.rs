@@ -11,7 +11,7 @@ use mediagate::model::media::MediaType;
 use mediagate::store::{self, StoreError};
 use reqwest::Method;
 use serde_json::{Value, json};
-use simulator::{Link, Network};
+use simulator::{Cut, Link, Network, Side};
 
 use crate::support::bucket::{ACCESS_KEY, SECRET_KEY, TestBucket};
 use crate::support::gateway::upload;
@@ -347,6 +347,42 @@ async fn a_store_that_fails_is_503_and_comes_back() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_store_that_is_slow_is_503_and_comes_back() {
     is_away_and_comes_back(Way::Slow).await;
+}
+
+/// Whoever reads then gets the file or sees that it broke off, and never waits for ever.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_store_that_stalls_in_the_middle_of_a_file_is_got_over() {
+    let bucket = TestBucket::start().await;
+    let gateway = TestGateway::builder()
+        .without_workers()
+        .set(|settings| bucket.set(settings))
+        .start()
+        .await;
+    let clip = long_clip(&gateway).await;
+    let address = clip["audio_url"].as_str().unwrap();
+    let whole = asked(&gateway, Method::GET, address, &[]).await.bytes;
+    bucket.proxy.cut(Cut {
+        side: Side::Down,
+        after: 4,
+        ..Cut::new("").holding()
+    });
+    let reading = async {
+        let request = gateway.without_key().request(Method::GET, address);
+        request.send().await?.error_for_status()?.bytes().await
+    };
+    let read = tokio::time::timeout(HANG, reading).await.unwrap();
+    bucket.proxy.struck(1).await;
+    if let Ok(read) = read {
+        assert_eq!(read, whole);
+    }
+    bucket.heal();
+    bucket.proxy.reset();
+    eventually("it is whole again", async || {
+        let file = asked(&gateway, Method::GET, address, &[]).await;
+        (file.status == 200).then(|| assert_eq!(file.bytes, whole))
+    })
+    .await;
+    gateway.stop().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
