@@ -11,6 +11,9 @@ const EDGES: [f32; 24] = [
     2320.0, 2700.0, 3150.0, 3700.0, 4400.0, 5300.0, 6400.0, 7700.0, 9500.0, 12_000.0, 15_500.0,
 ];
 const FRAME: usize = 2048;
+/// What the mark reaches, in hertz.
+const LOWEST: f32 = 300.0;
+const HIGHEST: f32 = 7980.0;
 /// Energy in a band below which there is nothing to hear: about 90 dB under full scale.
 const QUIET: f32 = 1e-3;
 
@@ -33,7 +36,6 @@ pub(crate) fn judge(plain: &[Vec<f32>], marked: &[Vec<f32>], rate: u32) -> Hidde
         for (plain, mark) in spectra(plain).zip(spectra(&mark)) {
             let mask = mask(&plain, rate);
             for (band, (mark, mask)) in bands(&mark, rate).iter().zip(mask).enumerate() {
-                // The mark reaches from 300 to 7980 Hz.
                 if (3..22).contains(&band) && *mark > QUIET {
                     ratios += f64::from(mark / mask);
                     above += usize::from(*mark > mask);
@@ -77,10 +79,13 @@ fn bands(powers: &[f32], rate: u32) -> [f32; EDGES.len()] {
 /// How much noise each band hides.
 fn mask(powers: &[f32], rate: u32) -> [f32; EDGES.len()] {
     let energies = bands(powers, rate);
+    // Flat is noise, which hides more than a tone. Where lossy coding has cut the upper end off, or
+    // nothing is low, that says nothing of it: only what the mark reaches counts.
+    let bin = |hertz: f32| (hertz * FRAME as f32 / rate as f32) as usize;
+    let powers = powers.get(bin(LOWEST)..bin(HIGHEST)).unwrap_or_default();
     let count = powers.len() as f32;
     let mean = powers.iter().sum::<f32>() / count + f32::MIN_POSITIVE;
     let logs = powers.iter().map(|power| (power + 1e-12).ln()).sum::<f32>() / count;
-    // Flat is noise, which hides more than a tone.
     let flatness = 10.0 * (logs.exp() / mean).log10();
     let tonal = (flatness / -60.0).clamp(0.0, 1.0);
     std::array::from_fn(|band| {

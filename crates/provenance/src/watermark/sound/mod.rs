@@ -23,8 +23,8 @@ mod tests;
 pub use detect::{Detector, MAX_SECONDS};
 pub use embed::Embedder;
 
-/// How much louder or softer a cell becomes, as a part of its amplitude: 0.83 and 0.92 dB.
-const DEPTH: f32 = 0.1;
+/// How much louder or softer a cell becomes, as a part of its amplitude: 0.51 and 0.54 dB.
+const DEPTH: f32 = 0.06;
 /// Hertz at which the cells begin, and of each of them.
 const LOWEST: f32 = 300.0;
 const BAND: f32 = 160.0;
