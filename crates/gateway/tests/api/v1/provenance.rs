@@ -234,13 +234,29 @@ async fn stems_are_known_after_lossy_coding() {
     gateway.stop().await;
 }
 
+/// A note in a hiss, which fills all bands that carry the mark.
+fn rich_song() -> Vec<u8> {
+    let mut noise = 1u32;
+    let samples = (0..40 * 44_100u32).map(|at| {
+        noise = noise.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+        let hiss = (f64::from(noise >> 16) - 32_768.0) / 6.0;
+        let turns = f64::from(at) * 440.0 / 44_100.0;
+        let note = (turns * std::f64::consts::TAU).sin() * 6_000.0;
+        #[expect(clippy::cast_possible_truncation, reason = "under half of full scale")]
+        {
+            (note + hiss) as i16
+        }
+    });
+    sound::wav_of(44_100, 1, &samples.collect::<Vec<_>>())
+}
+
 #[tokio::test]
 async fn stems_are_watermarked_where_the_operator_asks_and_so_is_their_sum() {
     let gateway = TestGateway::builder()
         .toml("[provenance]\nwatermark_audio = true")
         .start()
         .await;
-    let song = sound::wav(60, 3);
+    let song = rich_song();
     let clip = upload(&gateway, "Song", song.clone()).await;
     let task = gateway.separate(clip["id"].as_str().unwrap(), "two").await;
     let view = gateway.finished(task["id"].as_str().unwrap()).await;
