@@ -172,7 +172,12 @@ async fn list(app: &App, json: bool) -> Result<(), CliError> {
             account.handle.clone(),
             account.display_name.clone(),
             policy(money).to_owned(),
-            money.balance().to_string(),
+            // Without credit there is nothing left of it.
+            if money.prepaid {
+                money.balance().to_string()
+            } else {
+                "–".to_owned()
+            },
             money.held.to_string(),
             money.spent.to_string(),
             amount::or_none(money.budget),

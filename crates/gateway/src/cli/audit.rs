@@ -81,6 +81,12 @@ fn changes(entry: &AuditObject) -> String {
     let words = |value: Option<&Value>| match value {
         None | Some(Value::Null) => "none".to_owned(),
         Some(Value::String(text)) => text.clone(),
+        Some(Value::Array(items)) => {
+            let items = items
+                .iter()
+                .map(|one| one.as_str().map_or_else(|| one.to_string(), str::to_owned));
+            items.collect::<Vec<_>>().join(" ")
+        }
         Some(other) => other.to_string(),
     };
     let changed = after.iter().filter(|(name, value)| {

@@ -1,7 +1,8 @@
 //! `mediagate demo`: shows everything with one command, through the same HTTP endpoints that
 //! callers use.
 
-use std::io::Write as _;
+mod bar;
+
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
@@ -147,9 +148,17 @@ struct Demo {
 
 impl Demo {
     async fn run(mut self) -> Result<String, CliError> {
-        self.video().await?;
-        let clip = self.stems().await?;
-        self.persona(&clip).await?;
+        let watch = bar::Watch {
+            client: self.client.clone(),
+            base: self.base.clone(),
+            key: self.key.clone(),
+        };
+        let name = "1/3  Making a video from a picture";
+        watch.step(name, Some("video"), self.video()).await?;
+        let name = "2/3  Separating a song into stems";
+        let clip = watch.step(name, Some("music"), self.stems()).await?;
+        let name = "3/3  Creating a persona from the song";
+        watch.step(name, None, self.persona(&clip)).await?;
         let mut table = Table::new();
         table.load_style(presets::UTF8_FULL_CONDENSED);
         table.set_header(["Made", "File", "Size", "Time"]);
@@ -166,7 +175,6 @@ impl Demo {
 
     /// Makes a video from a picture and a prompt.
     async fn video(&mut self) -> Result<(), CliError> {
-        progress("1/3  Making a video from a picture and a prompt …");
         self.save("sample picture", "picture.jpg", PICTURE, Duration::ZERO)?;
         let started = Instant::now();
         let address = format!("data:image/jpeg;base64,{}", encode(PICTURE));
@@ -187,7 +195,6 @@ impl Demo {
 
     /// Separates a song into stems. Returns the song's clip.
     async fn stems(&mut self) -> Result<String, CliError> {
-        progress("2/3  Separating a song into stems …");
         self.save("sample song", "song.flac", SONG, Duration::ZERO)?;
         let part = Part::bytes(SONG).file_name("Demo song.flac");
         let request = self.client.post(format!("{}/uploads/audio", self.music));
@@ -222,7 +229,6 @@ impl Demo {
     /// Makes a persona from a clip.
     async fn persona(&mut self, clip: &str) -> Result<(), CliError> {
         let started = Instant::now();
-        progress("3/3  Creating a persona from the song …");
         let body = json!({"root_clip_id": clip, "name": "Demo voice", "description": "Sings the demo song.", "is_public": false});
         let persona = self
             .post(&format!("{}/persona/create", self.music), &body)
@@ -332,9 +338,4 @@ fn size(bytes: usize) -> String {
         1000..1_000_000 => format!("{:.1} kB", bytes as f64 / 1e3),
         _ => format!("{:.1} MB", bytes as f64 / 1e6),
     }
-}
-
-/// Progress messages go to standard error, results to standard output.
-fn progress(text: &str) {
-    let _ = writeln!(std::io::stderr(), "{text}");
 }

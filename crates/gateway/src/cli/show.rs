@@ -44,10 +44,12 @@ impl Table {
         // Each has a space at both sides.
         let all: usize = wants.iter().map(|wanted| usize::from(*wanted) + 2).sum();
         let last = wants.last().map_or(0, |last| usize::from(*last));
+        let cells = self.rows.iter().filter_map(|row| row.last());
+        let words = cells.flat_map(|cell| cell.split_whitespace());
+        let longest = words.map(|word| word.chars().count()).max();
+        let least = longest.unwrap_or(0).max(NARROWEST.min(last));
         match width {
-            Some(width) if all > width && all - last + NARROWEST.min(last) > width => {
-                self.records(width)
-            }
+            Some(width) if all > width && all - last + least > width => self.records(width),
             Some(width) if all > width => {
                 let rest = u16::try_from(width - (all - last)).unwrap_or(u16::MAX);
                 if let Some(column) = table.column_iter_mut().last() {

@@ -125,12 +125,12 @@ test("a range of days is in the address, and its bars are told apart by group", 
   await page.getByRole("link", { name: "7 days" }).click();
   await page.waitForURL(/from=/);
   await page.getByRole("link", { name: "7 days", exact: true }).and(page.locator("[aria-current]")).waitFor();
-  const bars = chart.locator(".bar");
+  const bars = chart.locator(".column");
   assert.equal(await bars.count(), 7);
   await bars.last().hover();
   await chart.getByText(/USD, \d+ tasks?/).waitFor();
   await page.goBack();
-  await page.waitForFunction(() => document.querySelectorAll(".bar").length !== 7);
+  await page.waitForFunction(() => document.querySelectorAll(".column").length !== 7);
   const [csv] = await Promise.all([page.waitForEvent("download"), page.getByRole("button", { name: "Download CSV" }).click()]);
   assert.match(csv.suggestedFilename(), /^usage-.*\.csv$/);
 }, { acceptDownloads: true }));

@@ -26,7 +26,7 @@ export function Bars({ bars, legend = [], label, sum, say }) {
     <div class="between chart-head"><p class="chart-sum">${pointed ? html`<strong>${pointed.name}</strong> ${pointed.label}` : sum}</p>
       ${legend.length > 1 && html`<ul class="legend">${legend.map((one) => html`<li key=${one.name}><i class=${one.mark}></i>${one.name}</li>`)}</ul>`}</div>
     <div class="plot">${lines.map((line) => html`<span key=${line} class="line-at" style=${{ bottom: `${(100 * line) / top}%` }}><span>${say(line)}</span></span>`)}
-      <div class="bars" onMouseLeave=${() => setAt(-1)}>${bars.map((bar, place) => html`<div key=${bar.name} class="bar" onMouseEnter=${() => setAt(place)}>
+      <div class="bars" onMouseLeave=${() => setAt(-1)}>${bars.map((bar, place) => html`<div key=${bar.name} class="column" onMouseEnter=${() => setAt(place)}>
         ${bar.parts.filter((part) => part.value > 0).map((part) => html`<b key=${part.mark} class=${part.mark} style=${{ height: `${(100 * part.value) / top}%` }}></b>`)}</div>`)}</div></div>
     <div class="axis">${bars.map((bar, place) => place % every === 0 && html`<span key=${bar.name} class=${(place / every) % 2 ? "second" : ""} style=${{ left: `${(100 * place) / bars.length}%` }}>${bar.name}</span>`)}</div>
   </figure>`;

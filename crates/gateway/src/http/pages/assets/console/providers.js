@@ -64,9 +64,12 @@ function Strip({ of }) {
   return html`<div class="strip" aria-hidden="true">${all === 0 ? html`<span></span>` : KINDS.filter(([name]) => of[name]).map(([name, mark]) => html`<span key=${name} class=${mark} style=${{ flexGrow: of[name] }}></span>`)}</div>`;
 }
 
-/** The last hour in parts, the newest last: each in the colour of the worst that happened in it. */
+/** The last hour in parts, the newest last: what all went well in, what nothing did, and what is between. */
 function Minutes({ of }) {
-  const mark = (part) => ["unconfirmed", "failed", "refused", "succeeded"].filter((name) => part[name]).map((name) => KINDS.find(([kind]) => kind === name)?.[1])[0] || "";
+  const mark = (part) => {
+    const others = part.failed + part.refused + part.unconfirmed;
+    return !part.succeeded && !others ? "" : !others ? "ok" : part.succeeded ? "open" : "bad";
+  };
   return html`<div class="strip parts-of" aria-hidden="true">${of.map((part, at) => html`<span key=${at} class=${mark(part)} title=${`${5 * (of.length - at)} to ${5 * (of.length - at - 1)} min ago: ${counts(part)}`}></span>`)}</div>`;
 }
 

@@ -181,7 +181,7 @@ export function Code({ text, label }) {
 
 /** What the API says of a field, without the field's name, which stands above it. */
 export function faultOf(/** @type {any} */ error, /** @type {string} */ name) {
-  if (error?.param?.split(/[.[]/)[0] !== name) return undefined;
+  if (!error?.param || error.param.split(/[.[]/)[0] !== name) return undefined;
   const words = error.message.replace(/^[a-z_]+(\[\d+\]|\.[a-z_]+)*: /, "");
   return words.charAt(0).toUpperCase() + words.slice(1);
 }
