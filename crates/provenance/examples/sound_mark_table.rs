@@ -7,6 +7,8 @@
 #![expect(
     clippy::print_stdout,
     clippy::cast_precision_loss,
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
     reason = "a measuring program"
 )]
 

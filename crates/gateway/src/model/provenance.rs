@@ -98,6 +98,7 @@ impl Provenance {
     }
 
     /// With marks beside those that the file states.
+    #[must_use]
     pub fn and(mut self, marks: impl IntoIterator<Item = Mark>) -> Self {
         let before = self.marks.len();
         self.marks.extend(marks);

@@ -219,8 +219,8 @@ fn hear(
         },
     ));
     let likeness = Some(ear.asked_likeness()).filter(|likeness| likeness.sound.is_some())?;
-    let keys = keys.iter().filter_map(WatermarkKey::key);
-    let found = detector.and_then(|detector| keys.into_iter().find_map(|key| detector.read(&key)));
+    let mut keys = keys.iter().filter_map(WatermarkKey::key);
+    let found = detector.and_then(|detector| keys.find_map(|key| detector.read(&key)));
     Some(Heard {
         likeness,
         mark: found.map(|found| (found.key_id, found.media_id)),

@@ -179,7 +179,11 @@ impl Detector {
 
     /// The loudness of each band in dB without its surroundings, by how restless the band is.
     fn whitened(&self) -> Vec<[f32; BANDS]> {
-        #[expect(clippy::cast_precision_loss, reason = "some ten thousand windows")]
+        #[expect(
+            clippy::cast_precision_loss,
+            clippy::cast_possible_truncation,
+            reason = "a mean over some ten thousand windows"
+        )]
         let mean = {
             let sum: f64 = self.energies.iter().flatten().copied().map(f64::from).sum();
             (sum / (self.energies.len().max(1) * BANDS) as f64) as f32
