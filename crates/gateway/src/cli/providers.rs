@@ -62,7 +62,7 @@ pub(super) fn run(
 async fn list(app: &App, json: bool) -> Result<(), CliError> {
     let all = routes::all(app).await?;
     if json {
-        let all: Result<Vec<Value>, CliError> = all.iter().map(|one| told(one)).collect();
+        let all: Result<Vec<Value>, CliError> = all.iter().map(told).collect();
         return show::json(&all?);
     }
     if all.is_empty() {

@@ -57,10 +57,10 @@ impl Source {
 fn key_span(text: &str, key: &str) -> Option<usize> {
     let parsed = DeTable::parse(text).ok()?;
     let mut table = parsed.get_ref();
-    let (mut found, mut rest) = (None, Some(key));
-    while let Some(key) = rest {
+    let (mut found, mut rest) = (None, key);
+    while !rest.is_empty() {
         let named = table.iter().filter_map(|(name, value)| {
-            let after = after_name(key, name.get_ref())?;
+            let after = after_name(rest, name.get_ref())?;
             Some((name, value, after))
         });
         // The longest name: `veo-3.1` and not `veo-3`.
@@ -79,12 +79,12 @@ fn key_span(text: &str, key: &str) -> Option<usize> {
 
 /// The names of a dotted key in a table, as far as they exist.
 pub(super) fn path_of(table: &toml::Table, key: &str) -> Vec<String> {
-    let (mut table, mut rest) = (Some(table), Some(key));
+    let (mut table, mut rest) = (Some(table), key);
     let mut path = Vec::new();
-    while let (Some(within), Some(key)) = (table, rest) {
+    while let Some(within) = table.filter(|_| !rest.is_empty()) {
         let named = within
             .iter()
-            .filter_map(|(name, value)| Some((name, value, after_name(key, name)?)));
+            .filter_map(|(name, value)| Some((name, value, after_name(rest, name)?)));
         let Some((name, value, after)) = named.max_by_key(|(name, ..)| name.len()) else {
             break;
         };
@@ -96,12 +96,12 @@ pub(super) fn path_of(table: &toml::Table, key: &str) -> Vec<String> {
 }
 
 /// What a dotted key has behind its first name, if that is `name`.
-fn after_name<'a>(key: &'a str, name: &str) -> Option<Option<&'a str>> {
+fn after_name<'a>(key: &'a str, name: &str) -> Option<&'a str> {
     let after = key.strip_prefix(name)?;
     if after.is_empty() {
-        return Some(None);
+        return Some(after);
     }
-    after.strip_prefix('.').map(Some)
+    after.strip_prefix('.')
 }
 
 /// The dotted key at a position: of the innermost entry whose name or value is there.

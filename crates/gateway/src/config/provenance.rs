@@ -9,6 +9,7 @@ use crate::secret::{Secret, SecretSource};
 
 /// The rules, complete.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[expect(clippy::struct_excessive_bools, reason = "each is a setting")]
 pub struct ProvenanceRules {
     /// The operator's certificate, and who has its key; a self-made one if `None`.
     pub identity: Option<Identity>,

@@ -70,6 +70,7 @@ fn sender<'a>(spans: &'a [Seen], traceparent: &str) -> &'a Seen {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+#[expect(clippy::too_many_lines, reason = "one scene, in its order")]
 async fn one_trace_from_the_request_to_the_webhook_though_the_process_dies() {
     let folder = tempfile::tempdir().unwrap();
     let (collector, receiver) = (Collector::start().await, Receiver::start().await.unwrap());

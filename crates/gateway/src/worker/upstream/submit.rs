@@ -5,11 +5,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use providers::driver::{Accepted, SubmitError, Watch};
-use providers::{Class, Order, ProviderError};
+use providers::{Class, Cost, Handle, Order, Output, ProviderError};
 
 use super::intent::Halt;
 use super::job::{Attempt, Ended, Job, Passed, Sent, Stuck, Taken, Untold, failure, inside};
 use super::{order, results};
+use crate::clock::Timestamp;
 use crate::crash;
 use crate::domain::{routes, routing};
 use crate::error::ErrorCode;
@@ -32,6 +33,15 @@ const ROUNDS: [Duration; 4] = [
 const PATIENCE: Duration = Duration::from_mins(10);
 /// Pause before a full route is looked at again.
 const FULL: Duration = Duration::from_secs(1);
+
+/// What is in the database of a provider's "yes".
+struct Noted {
+    at: Timestamp,
+    /// Whether what it brought is.
+    is_kept: bool,
+    /// Of the submission.
+    state: SubmissionState,
+}
 
 impl Job<'_> {
     /// Finds a route that takes the task.
@@ -289,33 +299,7 @@ impl Job<'_> {
         };
         crash::point("submission-sent");
         app.models.upstream.breaker(route, Breaker::succeeded);
-        // Of a result that came with the answer itself nothing can be written down.
-        let results = result.as_ref().err();
-        let brought = Brought {
-            handle: result.as_ref().ok().cloned(),
-            results: results.and_then(|outputs| serde_json::to_value(outputs).ok()),
-            cost: watch.cost(),
-        };
-        let mut is_kept = brought.handle.is_some() || brought.results.is_some();
-        let mut state = SubmissionState::Accepted;
-        let stays = results.is_some_and(|made| results::link_of(site, self.task, made).is_some());
-        let accepted_at = if stays {
-            // All that is left to do is to write it: once, with the end of the task.
-            (is_kept, state) = (false, SubmissionState::Intended);
-            let provider = route.provider.clone();
-            let untold = Untold {
-                submission: id,
-                provider,
-                brought,
-            };
-            // Of a job that has been taken there is no second one.
-            let _ = self.untold.set(untold);
-            app.clock.now()
-        } else {
-            let accepted_at = self.write_accepted(id, &route.provider, brought).await?;
-            crash::point("submission-accepted");
-            accepted_at
-        };
+        let noted = self.note_yes(route, sent, &result, watch.cost()).await?;
         routes::took(app, route).await;
         tracing::info!(provider = %route.provider, submission_id = %id, "the provider took the task");
         Ok(Attempt::Taken(Box::new(Taken {
@@ -324,15 +308,56 @@ impl Job<'_> {
             credential: credential.clone(),
             made_with: submission.credential.clone(),
             route_model: order.model.clone(),
-            accepted_at,
+            accepted_at: noted.at,
             result,
-            is_kept,
-            state,
+            is_kept: noted.is_kept,
+            state: noted.state,
             cost: watch.cost(),
             poll_after,
             is_taken_up: false,
             _open: open,
         })))
+    }
+
+    /// Writes down that the provider took it, and what it brought. Where all that is left to do is to
+    /// write the result, that is done once, with the end of the task.
+    async fn note_yes(
+        &self,
+        route: &Route,
+        sent: Sent<'_>,
+        result: &Result<Handle, Vec<Output>>,
+        cost: Option<Cost>,
+    ) -> Result<Noted, Ended> {
+        let made = result.as_ref().err();
+        let brought = Brought {
+            handle: result.as_ref().ok().cloned(),
+            // Of bytes that came with the answer itself nothing can be written down.
+            results: made.and_then(|outputs| serde_json::to_value(outputs).ok()),
+            cost,
+        };
+        let (submission, provider) = (sent.submission.id, route.provider.clone());
+        if made.is_some_and(|made| results::link_of(sent.site, self.task, made).is_some()) {
+            let untold = Untold {
+                submission,
+                provider,
+                brought,
+            };
+            // Of a job that has been taken there is no second one.
+            let _ = self.untold.set(untold);
+            return Ok(Noted {
+                at: self.crew.app.clock.now(),
+                is_kept: false,
+                state: SubmissionState::Intended,
+            });
+        }
+        let is_kept = brought.handle.is_some() || brought.results.is_some();
+        let at = self.write_accepted(submission, &provider, brought).await?;
+        crash::point("submission-accepted");
+        Ok(Noted {
+            at,
+            is_kept,
+            state: SubmissionState::Accepted,
+        })
     }
 
     /// Waits for an answer, showing the progress that a streamed one tells of.

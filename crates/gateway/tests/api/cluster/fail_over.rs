@@ -65,6 +65,7 @@ async fn long_fail_overs() {
 }
 
 impl Trial {
+    #[expect(clippy::print_stdout, reason = "a measurement, which is read")]
     async fn run(&self) {
         let mut pair = Pair::synchronous().await;
         let (simulator, toml) = provider().await;

@@ -10,6 +10,7 @@ use crate::support::postgres::TestDatabase;
 const DRAIN: &str = "drain_delay = \"2500ms\"\n";
 
 /// The program of an earlier version, if one is named: it begins, and comes back at the end.
+#[expect(clippy::print_stdout, reason = "whoever reads the result must know")]
 fn old_program() -> Option<PathBuf> {
     let old = std::env::var_os("MEDIAGATE_TEST_OLD_PROGRAM").map(PathBuf::from);
     if old.is_none() {

@@ -26,6 +26,7 @@ async fn long_stall() {
     stall(Duration::from_secs(30)).await;
 }
 
+#[expect(clippy::print_stdout, reason = "a measurement, which is read")]
 async fn stall(time: Duration) {
     let cluster = Cluster::start();
     let (simulator, toml) = provider().await;
