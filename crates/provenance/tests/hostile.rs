@@ -15,7 +15,7 @@ fn part(kind: &[u8], body: &[u8]) -> Vec<u8> {
 }
 
 /// A JUMBF box of others; its kind's last twelve bytes are the same for all of C2PA's.
-fn holder(kind: &[u8; 4], label: &str, inside: &[u8]) -> Vec<u8> {
+fn holder(kind: [u8; 4], label: &str, inside: &[u8]) -> Vec<u8> {
     let rest = [0, 0x11, 0, 0x10, 0x80, 0, 0, 0xaa, 0, 0x38, 0x9b, 0x71];
     let description = [&kind[..], &rest, &[3], label.as_bytes(), &[0]].concat();
     part(
@@ -26,11 +26,11 @@ fn holder(kind: &[u8; 4], label: &str, inside: &[u8]) -> Vec<u8> {
 
 /// A store of one manifest with this claim, in CBOR.
 fn store(claim: &[u8]) -> Vec<u8> {
-    let claim = holder(b"c2cl", "c2pa.claim.v2", &part(b"cbor", claim));
-    let signature = holder(b"c2cs", "c2pa.signature", &part(b"cbor", &[0xd2, 0x84]));
-    let assertions = holder(b"c2as", "c2pa.assertions", &[]);
+    let claim = holder(*b"c2cl", "c2pa.claim.v2", &part(b"cbor", claim));
+    let signature = holder(*b"c2cs", "c2pa.signature", &part(b"cbor", &[0xd2, 0x84]));
+    let assertions = holder(*b"c2as", "c2pa.assertions", &[]);
     let inside = [assertions, claim, signature].concat();
-    holder(b"c2pa", "c2pa", &holder(b"c2ma", "urn:c2pa:1", &inside))
+    holder(*b"c2pa", "c2pa", &holder(*b"c2ma", "urn:c2pa:1", &inside))
 }
 
 /// The picture with this as its manifest store.
@@ -72,9 +72,9 @@ fn boxes_in_boxes_are_refused() {
     for depth in [10, 33, 1000, 20_000] {
         let mut deep = part(b"cbor", &[0xa0]);
         for _ in 0..depth {
-            deep = holder(b"c2ma", "x", &deep);
+            deep = holder(*b"c2ma", "x", &deep);
         }
-        refused(&holder(b"c2pa", "c2pa", &deep), &format!("{depth} deep"));
+        refused(&holder(*b"c2pa", "c2pa", &deep), &format!("{depth} deep"));
     }
 }
 
