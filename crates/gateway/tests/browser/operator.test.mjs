@@ -107,7 +107,7 @@ test("what the work brought in and what providers were paid is told for every ac
   const { total } = await program.call("GET", "/v1/admin/usage");
   assert.ok(Number(total.provider_cost_usd) >= 1, JSON.stringify(total));
   await page.goto("/console/spend?by=provider");
-  const sum = page.getByRole("table", { name: "Sums" }).locator("tbody tr", { hasText: "In all" });
+  const sum = page.getByRole("table", { name: "Sums" }).locator("tfoot tr", { hasText: "In all" });
   await sum.getByText(`${Number(total.margin_usd).toFixed(2)} USD`).waitFor();
   await page.getByLabel("Grouped by").selectOption("account");
   await page.waitForURL(/by=account/);
@@ -126,7 +126,7 @@ test("a range of days is in the address, and its bars are told apart by group", 
   await page.waitForURL(/from=/);
   await page.getByRole("link", { name: "7 days", exact: true }).and(page.locator("[aria-current]")).waitFor();
   const bars = chart.locator(".column");
-  assert.equal(await bars.count(), 7);
+  await page.waitForFunction(() => document.querySelectorAll(".column").length === 7);
   await bars.last().hover();
   await chart.getByText(/USD, \d+ tasks?/).waitFor();
   await page.goBack();

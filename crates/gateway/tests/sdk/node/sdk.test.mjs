@@ -198,7 +198,7 @@ test("request ids are kept and shown", async () => {
 /** What the example in docs/webhooks.md makes of a delivery. */
 async function documented() {
   const page = await readFile(new globalThis.URL("../../../../../docs/webhooks.md", import.meta.url), "utf8");
-  const lines = page.split("```ts\n")[1].split("```")[0].split("\n");
+  const lines = page.match(/^```ts [^\n]*\n(.*?)^```/ms)[1].split("\n");
   const imports = lines.filter((line) => line.startsWith("import "));
   const rest = lines.filter((line) => !line.startsWith("import "));
   // Beside the modules that it imports.

@@ -10,6 +10,7 @@ import http.server
 import os
 import pathlib
 import queue
+import re
 import struct
 import subprocess
 import tempfile
@@ -100,7 +101,7 @@ def snippet(language):
     """The example in docs/webhooks.md."""
     root = pathlib.Path(__file__).parents[5]
     page = (root / "docs/webhooks.md").read_text()
-    return page.split(f"```{language}\n")[1].split("```")[0]
+    return re.search(rf"^```{language} [^\n]*\n(.*?)^```", page, re.M | re.S)[1]
 
 
 GO = """package main
