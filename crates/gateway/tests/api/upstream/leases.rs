@@ -8,8 +8,8 @@ use serde_json::json;
 use simulator::{Cut, End, Link, Network, Proxy, Role};
 
 use super::{
-    arrives, assert_failed, film, one_provider, ordered, plan, provider, simulator, submissions,
-    without_workers,
+    arrives, assert_failed, change, film, one_provider, ordered, plan, provider, simulator,
+    submissions, without_workers,
 };
 use crate::support::postgres::{TestDatabase, proxy_to};
 use crate::support::program::Server;
@@ -195,16 +195,6 @@ async fn what_is_due_absurdly_late_is_due_now() {
     gateway.start_workers().await;
     assert_eq!(gateway.finished(&task).await["status"], "succeeded");
     gateway.stop().await;
-}
-
-async fn change(gateway: &TestGateway, sql: &'static str, value: &str) {
-    let value = value.to_owned();
-    let changed = gateway
-        .app
-        .store
-        .write(move |conn| conn.execute(sql, &[(&value).into()]));
-    let changed: Result<u64, StoreError> = changed.await;
-    assert_eq!(changed.unwrap(), 1);
 }
 
 /// A claim was committed and its answer lost: the task stands under a lease that

@@ -29,6 +29,7 @@ mod wishes;
 
 use std::time::Duration;
 
+use mediagate::store::StoreError;
 use serde_json::{Value, json};
 use simulator::{End, Fault, Plan, Role, Simulator};
 
@@ -171,6 +172,17 @@ async fn ordered(gateway: &TestGateway, prompt: &str) -> String {
     let task = answer.header("x-task-id").map(str::to_owned);
     answer.ok();
     task.unwrap()
+}
+
+/// Runs a statement that changes one row, with one value.
+async fn change(gateway: &TestGateway, sql: &'static str, value: &str) {
+    let value = value.to_owned();
+    let changed = gateway
+        .app
+        .store
+        .write(move |conn| conn.execute(sql, &[(&value).into()]));
+    let changed: Result<u64, StoreError> = changed.await;
+    assert_eq!(changed.unwrap(), 1);
 }
 
 /// Waits until orders have arrived.

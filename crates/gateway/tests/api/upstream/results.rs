@@ -7,7 +7,8 @@ use serde_json::{Value, json};
 use simulator::{End, Fault, Role, Simulator};
 
 use super::{
-    assert_failed, film, gateway, one_provider, ordered, plan, provider, simulator, submissions,
+    assert_failed, change, film, gateway, one_provider, ordered, plan, provider, simulator,
+    submissions,
 };
 use crate::support::bucket::TestBucket;
 use crate::support::program::Server;
@@ -323,16 +324,6 @@ async fn links_late() -> (Simulator, TestGateway, String) {
     let task = ordered(&gateway, "a lake").await;
     super::arrives(&simulator, Role::Submit, 1).await;
     (simulator, gateway, task)
-}
-
-async fn change(gateway: &TestGateway, sql: &'static str, task: &str) {
-    let task = task.to_owned();
-    let changed = gateway
-        .app
-        .store
-        .write(move |conn| conn.execute(sql, &[(&task).into()]));
-    let changed: Result<u64, StoreError> = changed.await;
-    assert_eq!(changed.unwrap(), 1);
 }
 
 async fn state_of_its_submission(gateway: &TestGateway, task: &str) -> String {
