@@ -421,6 +421,9 @@ async fn what_is_made_while_the_store_is_away_is_kept_once_it_is_back() {
     let tasks = gateway.get("/v1/tasks").await.ok();
     assert_eq!(tasks["data"].as_array().unwrap().len(), 1);
     assert_eq!(tasks["data"][0]["cost_usd"], "0.10");
+    let files = bucket.files();
+    let films = files.iter().filter(|name| name.ends_with(".mp4"));
+    assert_eq!((films.count(), bucket.unfinished()), (1, 0), "{files:?}");
     assert_eq!(gateway.app.store.read(mismatches).await.unwrap(), []);
     gateway.stop().await;
 }

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use mediagate::domain::keys::NewKey;
 use mediagate::store::StoreError;
 use serde_json::json;
 use simulator::{Cut, Link, Network};
@@ -156,6 +157,56 @@ async fn a_commit_in_doubt_is_503_and_its_repetition_joins_what_it_made() {
     .await;
     joined.ok();
     assert_eq!(tasks(&gateway).await, 1);
+    gateway.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn of_each_order_whose_commit_is_cut_there_is_one_task() {
+    cut_commits(12).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+#[ignore = "the long form: 1,000 orders"]
+async fn long_cut_commits() {
+    cut_commits(1000).await;
+}
+
+/// Before or behind the commit, of the grant, the order or what follows it.
+async fn cut_commits(orders: u32) {
+    let gateway = gateway().await;
+    let unlimited = NewKey {
+        name: "many".into(),
+        rpm: Some(1_000_000),
+        max_running: Some(1_000_000),
+        ..NewKey::default()
+    };
+    let caller = gateway.caller("default", unlimited).await;
+    for number in 0..orders {
+        let cut = Cut {
+            after: number / 2 % 3,
+            ..Cut::new("COMMIT")
+        };
+        let cut = if number.is_multiple_of(2) {
+            cut.passing()
+        } else {
+            cut
+        };
+        gateway.proxy().cut(cut);
+        let key = format!("order-{number}");
+        eventually("it is accepted", async || {
+            let request = caller.request(reqwest::Method::POST, "/v1/videos");
+            let request = request.header("idempotency-key", &key);
+            let answer = caller.send(request.json(&videos_order())).await;
+            if answer.status != 200 {
+                answer.refused(503, "overloaded");
+                return None;
+            }
+            Some(())
+        })
+        .await;
+        gateway.proxy().clear_cuts();
+    }
+    assert_eq!(tasks(&gateway).await, i64::from(orders));
     gateway.stop().await;
 }
 

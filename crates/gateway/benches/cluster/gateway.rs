@@ -1,0 +1,232 @@
+//! Gateways as processes, on a Postgres of the benchmark's own.
+
+use std::net::SocketAddr;
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use serde_json::{Value, json};
+use simulator::{Plan, Simulator};
+
+use crate::cluster::Cluster;
+use crate::process::{Process, eventually, other_program, output};
+use crate::support::cpu_time_of;
+
+/// Which models a gateway has.
+#[derive(Clone, Copy)]
+pub(crate) enum Model {
+    /// One whose jobs take an hour.
+    Hosted,
+    /// None that anything was ordered of.
+    Other,
+}
+
+pub(crate) struct Deployment {
+    cluster: Cluster,
+    simulator: Simulator,
+    folder: tempfile::TempDir,
+    key: String,
+}
+
+fn program(words: &[&str]) -> std::process::Command {
+    let named = std::env::var_os("MEDIAGATE_BENCH_PROGRAM");
+    let built = || env!("CARGO_BIN_EXE_mediagate").into();
+    other_program(Path::new(&named.unwrap_or_else(built)), words)
+}
+
+impl Deployment {
+    pub(crate) async fn start() -> Self {
+        let cluster = Cluster::start();
+        let library = "shared_preload_libraries";
+        cluster.set(library, "pg_stat_statements").await;
+        cluster.stop_at_once();
+        cluster.start_again();
+        cluster.ask("CREATE EXTENSION pg_stat_statements").await;
+        let simulator = Simulator::start().await.unwrap();
+        simulator.world().set_plan(Plan {
+            running: Duration::from_hours(1),
+            ..Plan::default()
+        });
+        simulator.world().set_journal(false);
+        let mut deployment = Self {
+            cluster,
+            simulator,
+            folder: tempfile::tempdir().unwrap(),
+            key: String::new(),
+        };
+        let unlimited = ["--rpm", "4000000000"];
+        deployment.key = deployment.key(&unlimited).await;
+        deployment
+    }
+
+    fn settings(&self, name: &str, model: Model, more: &str) -> String {
+        let provider = self.simulator.url("openai-videos");
+        let film = format!(
+            "[providers.acme]\nprotocol = \"openai-videos\"\nbase_url = \"{provider}\"\napi_key = \"sk-simulated-0123456789\"\n\
+             [models.film]\nkind = \"video\"\nprice = {{ unit = \"second\", usd = \"0.10\" }}\n\
+             routes = [{{ provider = \"acme\", model = \"sora-2\" }}]\n"
+        );
+        let film = match model {
+            Model::Hosted => film.as_str(),
+            Model::Other => "",
+        };
+        let text = format!(
+            "listen = \"127.0.0.1:0\"\ndatabase = \"{}\"\nlog = \"error\"\nmax_connections_per_peer = 8000\n{more}{film}",
+            self.cluster.url()
+        );
+        let file = self.folder.path().join(format!("{name}.toml"));
+        std::fs::write(&file, text).unwrap();
+        file.to_str().unwrap().to_owned()
+    }
+
+    /// A new key, with these words.
+    pub(crate) async fn key(&self, more: &[&str]) -> String {
+        let config = self.settings("command", Model::Hosted, "");
+        let data = self.folder.path().join("command");
+        let words = ["keys", "create", "--name", "bench", "--config", &config];
+        let limits = ["--data", data.to_str().unwrap(), "--max-running", "1000000"];
+        let made = output(program(&[&words[..], &limits, more].concat())).await;
+        assert!(made.status.success(), "{made:?}");
+        String::from_utf8(made.stdout).unwrap().trim().to_owned()
+    }
+
+    /// A gateway with more lines of settings.
+    pub(crate) async fn gateway(&self, name: &str, model: Model, more: &str) -> Gateway {
+        let config = self.settings(name, model, more);
+        let data = self.folder.path().join(name);
+        let data = data.to_str().unwrap();
+        let words = ["serve", "--config", &config, "--data", data];
+        let process = Process::start(&mut program(&words));
+        let base = eventually("a gateway starts", async || process.base()).await;
+        let address = base.trim_start_matches("http://").parse().unwrap();
+        let http = reqwest::Client::builder().no_proxy().build().unwrap();
+        Gateway {
+            process,
+            address,
+            base,
+            http,
+            key: self.key.clone(),
+        }
+    }
+
+    /// What the server was asked so far.
+    pub(crate) async fn statements(&self) -> i64 {
+        let url = self.cluster.url();
+        let ask = move || -> i64 {
+            let mut client = postgres::Client::connect(&url, postgres::NoTls).unwrap();
+            let sql = "SELECT CAST(SUM(calls) AS BIGINT) FROM pg_stat_statements";
+            client.query_one(sql, &[]).unwrap().get(0)
+        };
+        // The driver runs a runtime of its own, which may not start on a thread of ours.
+        let ask = move || std::thread::spawn(ask).join().unwrap();
+        tokio::task::spawn_blocking(ask).await.unwrap()
+    }
+}
+
+pub(crate) struct Gateway {
+    process: Process,
+    base: String,
+    pub(crate) address: SocketAddr,
+    http: reqwest::Client,
+    key: String,
+}
+
+impl Gateway {
+    /// Its memory, in bytes.
+    pub(crate) fn resident(&self) -> u64 {
+        let status = format!("/proc/{}/status", self.process.id());
+        let status = std::fs::read_to_string(status).unwrap();
+        let line = status.lines().find(|line| line.starts_with("VmRSS:"));
+        let kib = line.unwrap().split_whitespace().nth(1).unwrap();
+        kib.parse::<u64>().unwrap() * 1024
+    }
+
+    /// Its CPU time.
+    pub(crate) fn used(&self) -> Duration {
+        cpu_time_of(&self.process.id().to_string())
+    }
+
+    /// A whole request, head and body.
+    pub(crate) fn request(&self, path: &str, body: &str) -> String {
+        format!(
+            "POST {path} HTTP/1.1\r\nhost: bench\r\nauthorization: Bearer {}\r\n\
+             content-type: application/json\r\ncontent-length: {}\r\n\r\n{body}",
+            self.key,
+            body.len()
+        )
+    }
+
+    pub(crate) async fn post(&self, path: &str, body: &Value) -> String {
+        let request = self.http.post(format!("{}{path}", self.base)).json(body);
+        let answer = request.bearer_auth(&self.key).send().await.unwrap();
+        let task = answer.headers().get("x-task-id").cloned();
+        let status = answer.status();
+        assert!(status.is_success(), "{}", answer.text().await.unwrap());
+        task.map_or(String::new(), |task| task.to_str().unwrap().to_owned())
+    }
+
+    /// Orders so many films, 16 at a time; their tasks.
+    pub(crate) async fn order(&self, count: usize) -> Vec<String> {
+        let mut tasks = Vec::new();
+        while tasks.len() < count {
+            let some = (0..16.min(count - tasks.len())).map(|number| {
+                let prompt = format!("lake {}-{number}", tasks.len());
+                let body = json!({"model": "film", "prompt": prompt, "seconds": "4"});
+                async move { self.post("/v1/videos", &body).await }
+            });
+            tasks.extend(futures_util::future::join_all(some).await);
+        }
+        tasks
+    }
+
+    /// An open stream of a task, whose first event has come.
+    pub(crate) fn stream(&self, task: &str) -> impl Future<Output = Stream> + Send + use<> {
+        let url = format!("{}/v1/tasks/{task}/events", self.base);
+        let request = self.http.get(url).bearer_auth(&self.key);
+        async move {
+            let response = request.send().await.unwrap();
+            assert_eq!(response.status(), 200);
+            let mut stream = Stream(response);
+            stream.until("data").await;
+            stream
+        }
+    }
+
+    /// Asks as often as it can for this long; how often it was let in.
+    pub(crate) async fn ask_for(&self, time: Duration, key: &str) -> usize {
+        let (begun, mut passed) = (Instant::now(), 0);
+        while begun.elapsed() < time {
+            let request = self.http.get(format!("{}/v1/models", self.base));
+            let answer = request.bearer_auth(key).send().await.unwrap();
+            if answer.status() == 200 {
+                passed += 1;
+            } else {
+                assert_eq!(answer.status(), 429);
+                // Enough to leave the machine something.
+                tokio::time::sleep(Duration::from_millis(5)).await;
+            }
+            answer.bytes().await.unwrap();
+        }
+        passed
+    }
+}
+
+pub(crate) struct Stream(reqwest::Response);
+
+impl Stream {
+    /// Waits until it says this; when it did.
+    pub(crate) async fn until(&mut self, word: &str) -> Instant {
+        let mut said = Vec::new();
+        loop {
+            let chunk = self
+                .0
+                .chunk()
+                .await
+                .unwrap()
+                .expect("a stream that goes on");
+            said.extend_from_slice(&chunk);
+            if said.windows(word.len()).any(|it| it == word.as_bytes()) {
+                return Instant::now();
+            }
+        }
+    }
+}

@@ -1,0 +1,167 @@
+//! What several gateways on one Postgres cost and do: idle streams, how soon a change at one is seen at
+//! another by each bell, orders a second, and how exactly a limit holds for all of them.
+//!
+//! Starts servers of its own: PostgreSQL, and NATS where it is installed. `MEDIAGATE_BENCH_PROGRAM` names a
+//! gateway that is built already.
+
+#![expect(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::print_stdout,
+    clippy::cast_precision_loss,
+    reason = "a benchmark may fail loudly"
+)]
+#![expect(
+    clippy::disallowed_methods,
+    reason = "all of it ends with the benchmark"
+)]
+
+#[path = "../../tests/api/support/cluster.rs"]
+#[expect(dead_code, reason = "nothing fails here")]
+mod cluster;
+mod gateway;
+#[path = "../../tests/api/support/nats.rs"]
+#[expect(dead_code, reason = "nothing fails here")]
+mod nats;
+#[path = "../../tests/process/mod.rs"]
+#[expect(dead_code, reason = "the tests want more of it")]
+mod process;
+#[path = "../support/mod.rs"]
+mod support;
+
+use std::time::{Duration, Instant};
+
+use gateway::{Deployment, Gateway, Model};
+use nats::Nats;
+use serde_json::json;
+use support::{Load, NUMBER};
+use tokio::task::JoinSet;
+
+/// How long something is watched that costs little.
+const WATCHED: Duration = Duration::from_secs(20);
+/// Changes by which a bell is measured.
+const CHANGES: usize = 150;
+
+fn main() {
+    support::client_or_continue();
+    support::runtime().block_on(async {
+        let deployment = Deployment::start().await;
+        idle(&deployment).await;
+        bells(&deployment).await;
+        orders(&deployment).await;
+        limits(&deployment).await;
+    });
+}
+
+/// A gateway with nothing to do, and streams of tasks at which nothing happens.
+async fn idle(deployment: &Deployment) {
+    println!("streams   statements a second   KiB each   % of a core");
+    let maker = deployment.gateway("maker", Model::Hosted, "").await;
+    let tasks = maker.order(5000).await;
+    // Nobody has their model any more.
+    drop(maker);
+    for count in [0, 200, 5000] {
+        let idle = deployment.gateway("idle", Model::Other, "").await;
+        // What starting leaves to do.
+        tokio::time::sleep(Duration::from_secs(5)).await;
+        let before = idle.resident();
+        let mut opening = JoinSet::new();
+        for task in tasks.iter().take(count) {
+            let stream = idle.stream(task);
+            opening.spawn(stream);
+            if opening.len() >= 100 {
+                opening.join_next().await;
+            }
+        }
+        let mut streams = opening.join_all().await;
+        let asked = deployment.statements().await;
+        let used = idle.used();
+        tokio::time::sleep(WATCHED).await;
+        let asked = (deployment.statements().await - asked) as f64 / WATCHED.as_secs_f64();
+        let used = idle.used().saturating_sub(used).as_secs_f64() / WATCHED.as_secs_f64();
+        let each = idle.resident().saturating_sub(before) as f64 / 1024.0 / count.max(1) as f64;
+        println!(
+            "{count:>7}   {asked:>19.1}   {each:>8.1}   {:>11.1}",
+            used * 100.0
+        );
+        streams.clear();
+    }
+}
+
+/// A task is called off at one gateway; how soon a stream at another one shows it.
+async fn bells(deployment: &Deployment) {
+    println!("from a change here to the stream there     p50 ms   p99 ms");
+    let nobody = "[bell]\ndatabase = \"postgres://127.0.0.1:1/none\"\n";
+    by("one look in 250 ms", deployment, nobody).await;
+    by("NOTIFY", deployment, "").await;
+    let nats = Nats::start().await;
+    let bell = format!("[bell]\nnats = \"nats://{}\"\n", nats.address);
+    by("NATS", deployment, &bell).await;
+}
+
+async fn by(name: &str, deployment: &Deployment, bell: &str) {
+    let here = deployment.gateway("here", Model::Hosted, bell).await;
+    let there = deployment.gateway("there", Model::Hosted, bell).await;
+    tokio::time::sleep(Duration::from_secs(2)).await;
+    let mut waited = Vec::new();
+    for task in here.order(CHANGES).await {
+        let mut stream = there.stream(&task).await;
+        let called = Instant::now();
+        here.post(&format!("/v1/tasks/{task}/cancel"), &json!({}))
+            .await;
+        // From when the caller there knows it.
+        let known = Instant::now();
+        let seen = stream.until("cancelled").await;
+        let since = seen.saturating_duration_since(known);
+        waited.push((since, known - called));
+    }
+    waited.sort_unstable();
+    let at = |percent: usize| waited[waited.len() * percent / 100].0.as_secs_f64() * 1e3;
+    println!("{name:<40} {:>8.1} {:>8.1}", at(50), at(99));
+}
+
+/// Orders a second of one account, whole: accepted, and handed to a provider.
+async fn orders(deployment: &Deployment) {
+    println!("gateways   orders a second (48 callers)");
+    for count in 1..=3 {
+        let mut gateways: Vec<Gateway> = Vec::new();
+        for number in 0..count {
+            let name = format!("many-{number}");
+            gateways.push(deployment.gateway(&name, Model::Hosted, "").await);
+        }
+        let body = format!(r#"{{"model":"film","prompt":"a lake {NUMBER}","seconds":"4"}}"#);
+        let loads: Vec<Load> = gateways
+            .iter()
+            .map(|gateway| Load {
+                address: gateway.address,
+                connections: 48 / count,
+                seconds: 10.0,
+                requests: vec![gateway.request("/v1/videos", &body)],
+            })
+            .collect();
+        let rates = futures_util::future::join_all(loads.iter().map(support::throughput)).await;
+        println!("{count:>8}   {:>15.0}", rates.iter().sum::<f64>());
+    }
+}
+
+/// A key of 600 a minute, asked for as fast as three gateways refuse it.
+async fn limits(deployment: &Deployment) {
+    let key = deployment.key(&["--rpm", "600"]).await;
+    let mut gateways = Vec::new();
+    for number in 0..3 {
+        let name = format!("limited-{number}");
+        gateways.push(deployment.gateway(&name, Model::Hosted, "").await);
+    }
+    let begun = Instant::now();
+    let asking = gateways
+        .iter()
+        .map(|gateway| gateway.ask_for(WATCHED, &key));
+    let passed: usize = futures_util::future::join_all(asking).await.iter().sum();
+    let due = 600.0 + begun.elapsed().as_secs_f64() * 10.0;
+    println!(
+        "of {due:.0} requests that a key of 600 a minute had in {:.0} s, three gateways let {passed} through: {:+.1} %",
+        begun.elapsed().as_secs_f64(),
+        (passed as f64 / due - 1.0) * 100.0
+    );
+}
