@@ -199,6 +199,14 @@ fn panic_with(text: &str, stderr: &[u8]) -> Answered {
     )
 }
 
+/// As a child of the gateway in this process, which starts its own program for engines.
+pub(crate) fn engine_or_continue() {
+    if std::env::args().nth(1).as_deref() == Some("engine") {
+        let _ = mediagate::cli::main();
+        std::process::exit(0);
+    }
+}
+
 /// In the client's process: makes the load, prints the rate, and is done.
 /// Returns at once in the benchmark's own process.
 pub(crate) fn client_or_continue() {
@@ -293,6 +301,11 @@ pub(crate) fn cpu_time() -> Duration {
 
 /// CPU time of a process so far (Linux: clock ticks of 10 ms).
 pub(crate) fn cpu_time_of(process: &str) -> Duration {
+    cpu_times_of(process)[..2].iter().sum()
+}
+
+/// Of a process in its own code and in the kernel, and the same of its children that have ended.
+pub(crate) fn cpu_times_of(process: &str) -> [Duration; 4] {
     let stat = std::fs::read_to_string(format!("/proc/{process}/stat")).unwrap();
     let fields: Vec<&str> = stat
         .rsplit(')')
@@ -300,8 +313,10 @@ pub(crate) fn cpu_time_of(process: &str) -> Duration {
         .unwrap()
         .split_whitespace()
         .collect();
-    let ticks: u64 = fields[11].parse::<u64>().unwrap() + fields[12].parse::<u64>().unwrap();
-    Duration::from_millis(ticks * 10)
+    [11, 12, 13, 14].map(|field: usize| {
+        let ticks: u64 = fields[field].parse().unwrap();
+        Duration::from_millis(ticks * 10)
+    })
 }
 
 /// A runtime as the program has it.

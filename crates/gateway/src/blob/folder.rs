@@ -12,6 +12,7 @@ use object_store::buffered::BufWriter;
 use object_store::local::LocalFileSystem;
 use object_store::path::Path;
 use object_store::{GetOptions, GetRange, GetResultPayload, ObjectStore, ObjectStoreExt as _};
+use tempfile::TempPath;
 use tokio::io::AsyncWriteExt as _;
 
 use crate::blob::{BlobError, Name, Pieces, folder_name};
@@ -46,6 +47,19 @@ impl Folder {
             return Ok(());
         }
         self.copy_file(name, file).await
+    }
+
+    pub(super) async fn name_again(&self, name: Name, folder: &FsPath) -> Option<TempPath> {
+        let (file, folder) = (self.folder.join(path(name).as_ref()), folder.to_owned());
+        let link = move || {
+            let link = |to: &FsPath| std::fs::hard_link(&file, to);
+            let linked = tempfile::Builder::new()
+                .make_in(folder, link)?
+                .into_temp_path();
+            // What cannot be read is no file.
+            File::open(&linked).map(|_| linked)
+        };
+        tokio::task::spawn_blocking(link).await.ok()?.ok()
     }
 
     async fn copy_file(&self, name: Name, file: &FsPath) -> Result<(), BlobError> {

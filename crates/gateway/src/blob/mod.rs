@@ -16,6 +16,7 @@ use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use futures_util::stream::BoxStream;
+use tempfile::TempPath;
 use url::Url;
 
 use crate::blob::folder::Folder;
@@ -159,6 +160,20 @@ impl Blobs {
         match &self.0 {
             Place::Folder(folder) => folder.put_file(name, file).await,
             Place::Bucket(bucket) => bucket.put_file(name, file).await,
+        }
+    }
+
+    /// Gives a file a second name, if it lies on this disk: it must only be read by that. `None` if
+    /// it does not, or the disk cannot do it.
+    pub async fn name_again(
+        &self,
+        id: AssetId,
+        media: MediaType,
+        folder: &FsPath,
+    ) -> Option<TempPath> {
+        match &self.0 {
+            Place::Folder(files) => files.name_again(Name { id, media }, folder).await,
+            Place::Bucket(_) => None,
         }
     }
 

@@ -167,11 +167,15 @@ pub async fn load_file(app: &Parts, id: AssetId) -> Result<Option<TempPath>, Err
     let Some(asset) = asset.filter(|asset| asset.removed_at.is_none()) else {
         return Ok(None);
     };
+    let spool = app.config.spool_path();
+    if let Some(file) = app.blobs.name_again(id, asset.media, &spool).await {
+        return Ok(Some(file));
+    }
     let whole = 0..asset.size_bytes;
     let Some(mut pieces) = app.blobs.stream(id, asset.media, whole).await? else {
         return Ok(None);
     };
-    let file = NamedTempFile::new_in(app.config.spool_path()).map_err(Error::internal)?;
+    let file = NamedTempFile::new_in(spool).map_err(Error::internal)?;
     let (file, path) = file.into_parts();
     let mut file = tokio::fs::File::from_std(file);
     while let Some(piece) = pieces.next().await {

@@ -1,22 +1,23 @@
 //! Looks at films that providers made, once their tasks are over: what they are known by, and a
 //! poster of each.
 //!
-//! It takes a child process and as much processor time as all else that is done for a film, so
-//! nobody waits for it. A film that was not looked at stays on the list, whatever happens. One that
-//! cannot be looked at for a fault of the database or the files is passed over, tried again after
-//! longer and longer pauses, and in the end known by its digest alone.
+//! It takes a child process, so nobody waits for it; many are looked at by one child. A film that was
+//! not looked at stays on the list, whatever happens. One that cannot be looked at for a fault of the
+//! database, the files or the child's start is passed over, tried again after longer and longer
+//! pauses, and in the end known by its digest alone.
 
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
+use tempfile::TempPath;
 
 use super::check;
 use super::mark::{self, Facts, MarkError};
 use crate::app::App;
 use crate::clock::Timestamp;
 use crate::domain::assets::{self, Lifetime};
-use crate::engines::look::Looked;
 use crate::engines::{Watch, child};
 use crate::error::Error;
 use crate::ids::AssetId;
@@ -25,10 +26,12 @@ use crate::model::provenance::{Likeness, Print};
 use crate::model::task::{Output, Task, VideoOutput};
 use crate::store;
 
-/// Most films that are read from the list at once.
+/// Most films that are read from the list at once, and looked at by one child.
 const BATCH: u32 = 20;
+/// A child is given no further film once those it has are so large: with a bucket, they are fetched.
+const FETCHED_BYTES: u64 = 256 << 20;
 /// Most films of one visit, so that stopping is not held up.
-const MOST: u32 = 100;
+const MOST: usize = 100;
 /// Memory of a child that looks at one: some frames of 4K.
 const LOOKING_BYTES: u64 = 128 << 20;
 
@@ -37,7 +40,7 @@ const LOOKING_BYTES: u64 = 128 << 20;
 const TRIES: u32 = 6;
 const PAUSE: Duration = Duration::from_mins(1);
 
-/// Looks at the latest films that nobody has looked at, one after the other.
+/// Looks at the latest films that nobody has looked at.
 pub async fn look_at_films(app: &App) -> Result<(), Error> {
     let (mut before, mut looked) = (None, 0);
     while looked < MOST {
@@ -45,14 +48,72 @@ pub async fn look_at_films(app: &App) -> Result<(), Error> {
         if due.is_empty() {
             break;
         }
-        for print in due {
+        looked += due.len();
+        let mut due = due.into_iter().peekable();
+        while due.peek().is_some() {
             if app.process.draining.is_cancelled() {
                 return Ok(());
             }
-            looked += 1;
-            match look_at(app, &print).await {
-                Ok(()) => app.caches.misses.invalidate(&print.id),
-                Err(error) => missed(app, &print, &error).await?,
+            let some = fetch(app, &mut due).await?;
+            look_at(app, some).await?;
+        }
+    }
+    Ok(())
+}
+
+/// A film that is to be looked at, and its file.
+struct Fetched {
+    print: Print,
+    file: Arc<TempPath>,
+}
+
+/// As many of the next films as one child is given.
+async fn fetch(app: &App, due: &mut impl Iterator<Item = Print>) -> Result<Vec<Fetched>, Error> {
+    let (mut some, mut bytes) = (Vec::new(), 0);
+    while bytes < FETCHED_BYTES
+        && let Some(print) = due.next()
+    {
+        match assets::load_file(app, print.id).await {
+            Ok(Some(file)) => {
+                bytes += std::fs::metadata(&file).map_or(0, |file| file.len());
+                let file = Arc::new(file);
+                some.push(Fetched { print, file });
+            }
+            Ok(None) => keep(app, &print, Likeness::default(), None).await?,
+            Err(error) => missed(app, &print, &error).await?,
+        }
+    }
+    Ok(some)
+}
+
+/// Looks at films, in one child.
+async fn look_at(app: &App, films: Vec<Fetched>) -> Result<(), Error> {
+    if films.is_empty() {
+        return Ok(());
+    }
+    let (place, files) = (
+        check::place(app),
+        films.iter().map(|film| film.file.clone()),
+    );
+    let (files, watch): (Vec<_>, _) = (files.collect(), Arc::new(Watch::default()));
+    let _stopping = watch.stop_on_drop();
+    let look = move |_: &_| {
+        let files: Vec<&Path> = files.iter().map(|file| &***file).collect();
+        child::glance(&place, &files, &watch)
+    };
+    let seen = app.limits.room.work(LOOKING_BYTES, look).await;
+    match seen.and_then(|seen| seen.map_err(|error| Error::internal(error.to_string()))) {
+        Ok(seen) => {
+            for (film, seen) in films.iter().zip(seen) {
+                match note(app, film, seen).await {
+                    Ok(()) => app.caches.misses.invalidate(&film.print.id),
+                    Err(error) => missed(app, &film.print, &error).await?,
+                }
+            }
+        }
+        Err(error) => {
+            for film in &films {
+                missed(app, &film.print, &error).await?;
             }
         }
     }
@@ -103,17 +164,9 @@ async fn missed(app: &App, print: &Print, error: &Error) -> Result<(), Error> {
     Ok(())
 }
 
-async fn look_at(app: &App, print: &Print) -> Result<(), Error> {
-    let Some(film) = assets::load_file(app, print.id).await? else {
-        return keep(app, print, Likeness::default(), None).await;
-    };
-    let film = Arc::new(film);
-    let (place, path) = (check::place(app), film.clone());
-    let watch = Arc::new(Watch::default());
-    let _stopping = watch.stop_on_drop();
-    let look = move |_: &_| child::glance(&place, &path, &watch);
-    let seen = app.limits.room.work(LOOKING_BYTES, look).await?;
-    let (looked, poster) = seen.unwrap_or_else(|error| (Looked::nothing(error.to_string()), None));
+/// Keeps what was seen of a film.
+async fn note(app: &App, film: &Fetched, (looked, poster): child::Seen) -> Result<(), Error> {
+    let print = &film.print;
     if let Some(why) = looked.why {
         tracing::info!(asset_id = %print.id, %why, "a film's frames were not looked at");
     }
@@ -123,7 +176,7 @@ async fn look_at(app: &App, print: &Print) -> Result<(), Error> {
             let task = app.store.read(read).await?;
             let task = task.filter(|task| wants_poster(task, app.clock.now()).is_some());
             match task {
-                Some(task) => poster_of(app, &task, poster, film).await?,
+                Some(task) => poster_of(app, &task, poster, film.file.clone()).await?,
                 None => None,
             }
         }
@@ -147,7 +200,7 @@ async fn poster_of(
     app: &App,
     task: &Task,
     poster: Vec<u8>,
-    film: Arc<tempfile::TempPath>,
+    film: Arc<TempPath>,
 ) -> Result<Option<Asset>, Error> {
     let shows = app.models.catalog.load().shows_providers();
     let provider = shows.then(|| task.provider.clone());

@@ -1,5 +1,6 @@
 //! The child's side: runs one job and exits.
 
+use std::fs::File;
 use std::io::{self, Write as _};
 use std::path::Path;
 use std::sync::Arc;
@@ -9,7 +10,8 @@ use std::time::Duration;
 use rustix::process::{Resource, Rlimit, getppid, getrlimit, setrlimit};
 
 use super::{
-    Clip, Job, Limits, Order, OwnModel, POSTER, SHEET, VIDEO, Word, cover, cover_large, flac,
+    Clip, Job, Limits, Order, OwnModel, POSTER, SHEET, STILLS, VIDEO, Word, cover, cover_large,
+    flac,
 };
 use crate::engines::clip::{MadeClip, broken};
 use crate::engines::look::Glance;
@@ -117,12 +119,20 @@ impl Job {
                 let made = animatic_engine::make(&job, picture.as_ref(), touch, watch)?;
                 leave_video(folder, made)
             }
-            Self::Look { film, glance, keys } => {
-                let (looked, poster) = look::look(&film, glance, &keys, watch);
-                if let Some(poster) = &poster {
-                    std::fs::write(folder.join(POSTER), poster).map_err(broken)?;
+            Self::Look {
+                films,
+                glance,
+                keys,
+            } => {
+                let mut stills = File::create(folder.join(STILLS)).map_err(broken)?;
+                for film in &films {
+                    let (looked, poster) = look::look(film, glance, &keys, watch);
+                    let poster = poster.unwrap_or_default();
+                    stills.write_all(&poster).map_err(broken)?;
+                    let length = (!poster.is_empty()).then_some(poster.len() as u64);
+                    say(&Word::Looked(looked, length)).map_err(broken)?;
                 }
-                Ok(Word::Looked(looked, poster.is_some()))
+                Ok(Word::Seen)
             }
             Self::Stems {
                 job,

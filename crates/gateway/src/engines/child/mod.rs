@@ -4,7 +4,7 @@
 //! The parent (`outside`) writes an `Order` to the child's standard input. The child (`inside`)
 //! limits itself, runs the job, leaves its files in its own folder and writes `Word`s to standard
 //! output, one per line, the last of which says how it ended. File names follow from the job and
-//! are not sent.
+//! are not sent. A child that looks at films looks at several, as starting costs more than looking.
 
 mod inside;
 mod outside;
@@ -20,7 +20,7 @@ use crate::model::task::{StemsJob, VideoJob};
 use crate::origin::{Marking, WatermarkKey};
 
 pub use inside::serve;
-pub use outside::{Place, glance, look, make_video, separate};
+pub use outside::{Place, Seen, glance, look, make_video, separate};
 
 #[derive(Debug, Serialize, Deserialize)]
 struct Order {
@@ -40,7 +40,7 @@ enum Job {
         touch: Touch,
     },
     Look {
-        film: PathBuf,
+        films: Vec<PathBuf>,
         glance: Glance,
         keys: Vec<WatermarkKey>,
     },
@@ -110,8 +110,10 @@ enum Word {
         likeness: Likeness,
         is_marked: bool,
     },
-    /// What was seen; whether there is a poster, in [`POSTER`].
-    Looked(Looked, bool),
+    /// What was seen of the next film; how many bytes its poster has, which come next in [`STILLS`].
+    Looked(Looked, Option<u64>),
+    /// All films were looked at.
+    Seen,
     /// The clips, in the job's order, are in [`flac`] and [`cover`] files.
     Clips(Vec<Clip>),
     /// The source cannot be used.
@@ -132,6 +134,8 @@ struct Clip {
 const VIDEO: &str = "video.mp4";
 const POSTER: &str = "poster.jpg";
 const SHEET: &str = "sheet.jpg";
+/// Posters one after the other: a file for each costs more than the poster.
+const STILLS: &str = "stills";
 
 fn flac(number: usize) -> String {
     format!("{number}.flac")

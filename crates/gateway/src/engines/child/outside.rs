@@ -15,7 +15,8 @@ use rustix::process::Signal;
 use tempfile::{NamedTempFile, TempDir};
 
 use super::{
-    Clip, Job, Limits, Order, OwnModel, POSTER, SHEET, VIDEO, Word, cover, cover_large, flac,
+    Clip, Job, Limits, Order, OwnModel, POSTER, SHEET, STILLS, VIDEO, Word, cover, cover_large,
+    flac,
 };
 use crate::engines::animatic_engine::Made;
 use crate::engines::clip::{MadeClip, broken};
@@ -33,6 +34,8 @@ const LOOK: Timespec = Timespec {
 /// Longest line accepted from a child, and most of its standard error that is logged.
 const LONGEST: usize = 4 * 1024 * 1024;
 const LOGGED: u64 = 1024;
+/// Largest poster, in bytes, that is taken from one.
+const LARGEST: u64 = 32 << 20;
 
 /// Environment variables passed to a child: library paths.
 const VARIABLES: [&str; 2] = ["LD_LIBRARY_PATH", "ORT_DYLIB_PATH"];
@@ -86,6 +89,9 @@ pub fn make_video(
     })
 }
 
+/// What was seen of a film, and a poster, JPEG, if its first frame can be decoded.
+pub type Seen = (Looked, Option<Vec<u8>>);
+
 /// Looks at a film that somebody asks about, in a child; one that dies has seen nothing.
 pub fn look(
     place: &Place,
@@ -93,46 +99,72 @@ pub fn look(
     keys: Vec<WatermarkKey>,
     watch: &Watch,
 ) -> Result<Looked, EngineError> {
-    seen(place, film, Glance::Check, keys, watch).map(|(looked, _)| looked)
+    let seen = seen(place, &[film], Glance::Check, keys, watch)?;
+    let looked = seen.into_iter().next().map(|(looked, _)| looked);
+    looked.ok_or_else(|| EngineError::Broken("a child said nothing of a film".into()))
 }
 
-/// Looks at how a film begins that is kept, in a child; one that dies has seen nothing. With it
-/// comes a poster, JPEG, if its first frame can be decoded.
-pub fn glance(
-    place: &Place,
-    film: &Path,
-    watch: &Watch,
-) -> Result<(Looked, Option<Vec<u8>>), EngineError> {
-    seen(place, film, Glance::Keep, Vec::new(), watch)
+/// Looks at how films begin that are kept, in a child; what was seen of each, in their order. Of one
+/// at which the child dies nothing was.
+pub fn glance(place: &Place, films: &[&Path], watch: &Watch) -> Result<Vec<Seen>, EngineError> {
+    seen(place, films, Glance::Keep, Vec::new(), watch)
 }
 
 fn seen(
     place: &Place,
-    film: &Path,
+    films: &[&Path],
     glance: Glance,
     keys: Vec<WatermarkKey>,
     watch: &Watch,
-) -> Result<(Looked, Option<Vec<u8>>), EngineError> {
-    if let Err(why) = look::can_be_tried(film) {
-        return Ok((Looked::nothing(why), None));
+) -> Result<Vec<Seen>, EngineError> {
+    let nothing = |why: String| (Looked::nothing(why), None);
+    let tried = films.iter().map(|film| look::can_be_tried(film).err());
+    let mut all: Vec<Option<Seen>> = tried.map(|why| why.map(nothing)).collect();
+    loop {
+        let left = (0..films.len()).filter(|number| all[*number].is_none());
+        let left: Vec<usize> = left.collect();
+        let Some(first) = left.first() else {
+            return Ok(all.into_iter().flatten().collect());
+        };
+        let job = Job::Look {
+            films: left.iter().map(|number| films[*number].into()).collect(),
+            glance,
+            keys: keys.clone(),
+        };
+        let (mut heard, mut stills) = (0, None);
+        let mut hear = |folder: &Path, word| {
+            let (Word::Looked(looked, length), Some(number)) = (word, left.get(heard)) else {
+                return Err(EngineError::Broken("a child looked at too much".into()));
+            };
+            let poster = length.map(|length| next_of(folder, &mut stills, length));
+            all[*number] = Some((looked, poster.transpose().map_err(broken)?));
+            heard += 1;
+            Ok(())
+        };
+        match follow_each(place, job, Limits::looks(glance), watch, &mut hear) {
+            Ok((_, Word::Seen)) if heard == left.len() => {}
+            Ok((_, word)) => return Err(EngineError::Broken(format!("a child said {word:?}"))),
+            // A later one is the first of the next child, which has all the time and memory for it.
+            Err(EngineError::Died(why)) => {
+                if heard == 0 {
+                    tracing::warn!(%why, "looking at a film crashed its process");
+                    all[*first] = Some(nothing("its frames cannot be decoded".into()));
+                }
+            }
+            Err(error) => return Err(error),
+        }
     }
-    let job = Job::Look {
-        film: film.to_owned(),
-        glance,
-        keys,
+}
+
+/// The next poster of a child.
+fn next_of(folder: &Path, stills: &mut Option<File>, length: u64) -> io::Result<Vec<u8>> {
+    let file = match stills {
+        Some(file) => file,
+        None => stills.insert(File::open(folder.join(STILLS))?),
     };
-    match follow(place, job, Limits::looks(glance), watch) {
-        Ok((folder, Word::Looked(looked, has_poster))) => {
-            let poster = has_poster.then(|| std::fs::read(folder.path().join(POSTER)));
-            Ok((looked, poster.transpose().map_err(broken)?))
-        }
-        Ok((_, word)) => Err(EngineError::Broken(format!("a child said {word:?}"))),
-        Err(EngineError::Died(why)) => {
-            tracing::warn!(%why, "looking at a film crashed its process");
-            Ok((Looked::nothing("its frames cannot be decoded"), None))
-        }
-        Err(error) => Err(error),
-    }
+    let mut poster = Vec::new();
+    file.take(length.min(LARGEST)).read_to_end(&mut poster)?;
+    Ok(poster)
 }
 
 /// Like [`separate`](crate::engines::stems_engine::separate), in a child.
@@ -196,6 +228,18 @@ fn follow(
     limits: Limits,
     watch: &Watch,
 ) -> Result<(TempDir, Word), EngineError> {
+    let hear = &mut |_: &Path, word| Err(EngineError::Broken(format!("a child said {word:?}")));
+    follow_each(place, job, limits, watch, hear)
+}
+
+/// The same, handing each film that was looked at, and the folder, to `hear`.
+fn follow_each(
+    place: &Place,
+    job: Job,
+    limits: Limits,
+    watch: &Watch,
+    hear: &mut dyn FnMut(&Path, Word) -> Result<(), EngineError>,
+) -> Result<(TempDir, Word), EngineError> {
     let folder = tempfile::tempdir_in(&place.spool).map_err(broken)?;
     let order = Order {
         job,
@@ -213,7 +257,7 @@ fn follow(
     let Some(stdout) = child.0.stdout.take() else {
         return Err(EngineError::Broken("a child has no output".into()));
     };
-    match listen(stdout, watch)? {
+    match listen(stdout, watch, &mut |word| hear(folder.path(), word))? {
         Some(Word::Source(why)) => Err(EngineError::Source(why)),
         Some(Word::Broken(why)) => Err(EngineError::Broken(why)),
         Some(word) => Ok((folder, word)),
@@ -244,7 +288,11 @@ fn start(place: &Place, complaints: &Path) -> io::Result<Running> {
 }
 
 /// Reads a child's messages until it exits; returns the last one, if it was an end.
-fn listen(mut stdout: ChildStdout, watch: &Watch) -> Result<Option<Word>, EngineError> {
+fn listen(
+    mut stdout: ChildStdout,
+    watch: &Watch,
+    hear: &mut dyn FnMut(Word) -> Result<(), EngineError>,
+) -> Result<Option<Word>, EngineError> {
     let mut heard = Vec::new();
     let mut piece = [0; 4096];
     loop {
@@ -265,6 +313,7 @@ fn listen(mut stdout: ChildStdout, watch: &Watch) -> Result<Option<Word>, Engine
             let line: Vec<u8> = heard.drain(..=end).collect();
             match serde_json::from_slice(&line).map_err(broken)? {
                 Word::Progress(percent) => watch.report(f32::from(percent) / 100.0),
+                looked @ Word::Looked(..) => hear(looked)?,
                 last => return Ok(Some(last)),
             }
         }

@@ -50,6 +50,7 @@ pub(in crate::worker) async fn dispatch(crew: Arc<Crew>, tracker: TaskTracker) {
                 }
             }
             Err(error) => {
+                desk.places.not_seen();
                 tracing::error!(inside = ?error.inside(), "cannot take tasks for providers");
                 crew.pause(AGAIN).await;
             }

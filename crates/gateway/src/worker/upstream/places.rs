@@ -46,9 +46,18 @@ impl Places {
     /// The queues of all models are about to be looked at: what is claimed of those that are found
     /// says whether more is left.
     pub(super) fn look(&self) {
+        self.mark(false);
+    }
+
+    /// The look failed: nobody knows who waits.
+    pub(super) fn not_seen(&self) {
+        self.mark(true);
+    }
+
+    fn mark(&self, has_queue: bool) {
         let models = self.models.lock().unwrap_or_else(PoisonError::into_inner);
         for places in models.values() {
-            places.has_queue.store(false, Ordering::Relaxed);
+            places.has_queue.store(has_queue, Ordering::Relaxed);
         }
     }
 }
@@ -103,5 +112,8 @@ mod tests {
         film.queue();
         assert!(film.reserve(1).is_none());
         assert!(places.of("another").reserve(1).is_none());
+        places.look();
+        places.not_seen();
+        assert!(film.reserve(1).is_none(), "the look failed");
     }
 }
