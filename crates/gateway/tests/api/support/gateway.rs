@@ -249,6 +249,20 @@ impl TestGateway {
         replica
     }
 
+    /// The options with which a command works on the same data.
+    pub(crate) fn options(&self) -> Vec<String> {
+        let mut options = Vec::new();
+        let mut add = |name: &str, value: Option<String>| {
+            options.extend(value.into_iter().flat_map(|value| [name.to_owned(), value]));
+        };
+        let path = |path: &Option<std::path::PathBuf>| Some(path.as_ref()?.display().to_string());
+        add("--config", path(&self.overrides.config));
+        add("--data", path(&self.overrides.data));
+        let database = self.home.database.as_ref();
+        add("--database", database.map(|database| database.url.clone()));
+        options
+    }
+
     /// The network to its database.
     pub(crate) fn proxy(&self) -> &Proxy {
         self.home.proxy.as_ref().expect("it is behind a proxy")
