@@ -71,7 +71,7 @@ async fn list(app: &App, json: bool) -> Result<(), CliError> {
     if all.is_empty() {
         return say("There are no providers in the configuration.");
     }
-    let mut table = show::table([
+    let mut table = show::table(&[
         "PROVIDER",
         "MODEL",
         "STATE",
