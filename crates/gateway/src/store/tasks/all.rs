@@ -148,7 +148,8 @@ pub fn search_of_all(
     let searches = accounts.map(|account| (account, terms(account)));
     let searches: Vec<(AccountId, Vec<i64>)> =
         searches.filter(|(_, terms)| !terms.is_empty()).collect();
-    let known = known(conn, searches.iter().flat_map(|(_, terms)| terms).collect())?;
+    let asked = searches.iter().flat_map(|(_, terms)| terms.iter().copied());
+    let known = known(conn, &asked.collect::<Vec<i64>>())?;
     let searches = searches
         .into_iter()
         .filter(|(_, terms)| terms.iter().all(|term| known.contains(term)));
@@ -162,7 +163,7 @@ pub fn search_of_all(
 }
 
 /// Those of the terms that some task has.
-fn known(conn: &mut Conn<'_>, terms: Vec<&i64>) -> Result<HashSet<i64>, StoreError> {
+fn known(conn: &mut Conn<'_>, terms: &[i64]) -> Result<HashSet<i64>, StoreError> {
     let sql = conn.dialect(
         "SELECT asked.value FROM json_each(?1) AS asked
          WHERE EXISTS (SELECT 1 FROM task_words WHERE term = asked.value)",

@@ -255,9 +255,9 @@ impl TestGateway {
         let mut add = |name: &str, value: Option<String>| {
             options.extend(value.into_iter().flat_map(|value| [name.to_owned(), value]));
         };
-        let path = |path: &Option<std::path::PathBuf>| Some(path.as_ref()?.display().to_string());
-        add("--config", path(&self.overrides.config));
-        add("--data", path(&self.overrides.data));
+        let path = |path: &std::path::PathBuf| path.display().to_string();
+        add("--config", self.overrides.config.as_ref().map(path));
+        add("--data", self.overrides.data.as_ref().map(path));
         let database = self.home.database.as_ref();
         add("--database", database.map(|database| database.url.clone()));
         options
