@@ -202,8 +202,8 @@ fn the_operators(conn: &mut Conn<'_>, account: AccountId, key: KeyId) -> Result<
                     ascending,
                 };
                 tasks::page_of_all(conn, &filter, page)?;
+                tasks::search_of_all(conn, &filter, page, |_| vec![1])?;
             }
-            tasks::search_of_all(conn, &tasks::Filter::default(), page, |_| vec![1])?;
         }
     }
     let entry = AuditEntry {
