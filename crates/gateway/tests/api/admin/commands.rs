@@ -46,12 +46,13 @@ async fn commands_need_no_providers_secret() {
     )
     .await;
     let prefix = &key[..12];
+    let other = done(folder, &["keys", "create", "--name", "other"]).await;
     let config = folder.join("m.toml");
     let config = config.to_str().unwrap();
     for words in [
         &["keys", "list"][..],
         &["keys", "update", prefix, "--rpm", "7"],
-        &["keys", "rotate", prefix, "--grace", "1h"],
+        &["keys", "rotate", &other[..12], "--grace", "1h"],
         &["keys", "revoke", prefix],
         &["accounts", "create", "owls"],
         &["accounts", "update", "owls", "--budget", "3"],
