@@ -159,7 +159,7 @@ async fn list(app: &App, json: bool) -> Result<(), CliError> {
     if accounts.is_empty() {
         return say("There are no accounts yet. The server creates one when it first starts.");
     }
-    let mut table = show::table([
+    let mut table = show::table(&[
         "ACCOUNT", "NAME", "POLICY", "BALANCE", "HELD", "SPENT", "BUDGET", "KEYS",
     ]);
     for AccountRecord {

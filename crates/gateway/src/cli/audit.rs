@@ -57,7 +57,7 @@ pub(super) fn run(args: &AuditArgs, settings: &Settings, json: bool) -> Result<(
     if found.is_empty() {
         return say("Nothing was changed.");
     }
-    let mut table = show::table(["AT", "BY", "ACTION", "TARGET", "AFTER"]);
+    let mut table = show::table(&["AT", "BY", "ACTION", "TARGET", "AFTER"]);
     for entry in &found {
         table.add_row([
             entry.at.get(..19).unwrap_or(&entry.at).replace('T', " "),

@@ -1,6 +1,7 @@
 //! `mediagate keys`: create, list, change and revoke keys; works while a server is running on the
 //! same data.
 
+use std::str::FromStr;
 use std::time::Duration;
 
 use clap::{Args, Subcommand};
@@ -8,6 +9,7 @@ use ipnet::IpNet;
 
 use crate::app::App;
 use crate::catalog::Catalog;
+use crate::cli::usage::one_of;
 use crate::cli::{CliError, amount, runtime, say, show};
 use crate::clock::{Clock, Timestamp};
 use crate::config::{Config, Settings};
@@ -51,7 +53,7 @@ pub(super) struct CreateArgs {
     #[arg(long)]
     name: String,
     /// Scope of the key; repeat for several [default: all but admin]
-    #[arg(long = "scope", value_name = "SCOPE")]
+    #[arg(long = "scope", value_name = "SCOPE", value_parser = one_of::<Scope>(all_scopes()))]
     scopes: Vec<Scope>,
     /// Lifetime, for example 30d
     #[arg(long, value_name = "TIME", value_parser = humantime::parse_duration)]
@@ -65,8 +67,8 @@ pub(super) struct CreateArgs {
     /// Limit on the total cost of its tasks, in US dollars
     #[arg(long, value_name = "USD", value_parser = amount::positive)]
     budget: Option<Micros>,
-    /// How often the budget renews, in UTC: day, week or month [default: never]
-    #[arg(long, value_name = "PERIOD", requires = "budget")]
+    /// How often the budget renews, in UTC [default: never]
+    #[arg(long, value_name = "PERIOD", requires = "budget", value_parser = one_of::<BudgetPeriod>(PERIODS))]
     budget_period: Option<BudgetPeriod>,
     /// Account that it belongs to, created if it does not exist [default: default]
     #[arg(long, value_name = "HANDLE")]
@@ -87,7 +89,7 @@ pub(super) struct UpdateArgs {
     #[arg(long)]
     name: Option<String>,
     /// Scope of the key; repeat for several
-    #[arg(long = "scope", value_name = "SCOPE")]
+    #[arg(long = "scope", value_name = "SCOPE", value_parser = one_of::<Scope>(all_scopes()))]
     scopes: Vec<Scope>,
     /// Lifetime from now, for example 30d, or none
     #[arg(long, value_name = "TIME|none", value_parser = lifetime)]
@@ -101,8 +103,8 @@ pub(super) struct UpdateArgs {
     /// Limit on the cost of its tasks, in US dollars, or none
     #[arg(long, value_name = "USD|none", value_parser = amount::positive_or_none)]
     budget: Option<amount::Bound>,
-    /// How often the budget renews, in UTC: day, week, month or none
-    #[arg(long, value_name = "PERIOD|none", value_parser = period)]
+    /// How often the budget renews, in UTC
+    #[arg(long, value_name = "PERIOD|none", value_parser = one_of::<Renewal>(PERIODS.into_iter().chain(["none"])))]
     budget_period: Option<Renewal>,
     /// Model that it may use; repeat for several, or all
     #[arg(long = "model", value_name = "MODEL|all")]
@@ -130,12 +132,21 @@ fn lifetime(text: &str) -> Result<Lifetime, String> {
 #[derive(Debug, Clone, Copy)]
 struct Renewal(Option<BudgetPeriod>);
 
-fn period(text: &str) -> Result<Renewal, String> {
-    if text == "none" {
-        return Ok(Renewal(None));
+impl FromStr for Renewal {
+    type Err = strum::ParseError;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        if text == "none" {
+            return Ok(Self(None));
+        }
+        text.parse().map(|period| Self(Some(period)))
     }
-    let period = text.parse().map(|period| Renewal(Some(period)));
-    period.map_err(|_| "must be day, week, month or none".to_owned())
+}
+
+const PERIODS: [&str; 3] = ["day", "week", "month"];
+
+fn all_scopes() -> impl Iterator<Item = &'static str> {
+    Scope::ALL.iter().map(|scope| scope.name())
 }
 
 /// A network, or `None` for any.
@@ -303,7 +314,7 @@ async fn list(app: &App, json: bool) -> Result<(), CliError> {
         return say("There are no keys yet. Create one with: mediagate keys create --name NAME");
     }
     let now = app.clock.now();
-    let mut table = show::table([
+    let mut table = show::table(&[
         "KEY",
         "NAME",
         "ACCOUNT",

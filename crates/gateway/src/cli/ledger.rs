@@ -154,7 +154,7 @@ async fn list(app: &App, args: &ListArgs, json: bool) -> Result<(), CliError> {
         return say("There are no entries: nothing has cost anything yet.");
     }
     let names = Names::read(app).await?;
-    let mut table = show::table([
+    let mut table = show::table(&[
         "CREATED", "ACCOUNT", "KEY", "KIND", "HELD", "SPENT", "CREDIT", "TASK", "NOTE",
     ]);
     for entry in &entries {

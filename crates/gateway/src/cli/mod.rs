@@ -18,18 +18,19 @@ mod restored;
 mod serve;
 mod show;
 mod tasks;
+mod usage;
 mod webhooks;
 
 use std::io::Write as _;
 use std::process::ExitCode;
 
-use clap::{CommandFactory as _, Parser, Subcommand};
+use clap::{FromArgMatches as _, Parser, Subcommand};
 
 use crate::config::{Config, ConfigError, Settings};
 
 /// A gateway in front of video and music models. Nobody pays twice.
 #[derive(Debug, Parser)]
-#[command(name = "mediagate", version, max_term_width = 100, after_help = EXAMPLES)]
+#[command(name = "mediagate", version, max_term_width = 100)]
 struct Cli {
     #[command(subcommand)]
     command: Command,
@@ -94,7 +95,7 @@ enum Command {
     /// Check the configuration
     #[command(subcommand)]
     Config(ConfigCommand),
-    /// Print the `OpenAPI` 3.1 document
+    #[command(about = "Print the OpenAPI 3.1 document")]
     Openapi,
     /// Print a script that completes commands and options in a shell
     Completions {
@@ -167,7 +168,8 @@ pub fn main() -> ExitCode {
     // rustls needs its crypto provider installed before first use.
     drop(rustls::crypto::ring::default_provider().install_default());
     crate::private::from_now_on();
-    let cli = Cli::parse();
+    let parsed = Cli::from_arg_matches(&usage::command().get_matches());
+    let cli = parsed.unwrap_or_else(|error| error.format(&mut usage::command()).exit());
     match run(&cli) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
@@ -209,7 +211,7 @@ fn run(cli: &Cli) -> Result<(), CliError> {
 
 fn complete(shell: clap_complete::Shell) -> Result<(), CliError> {
     let mut script = Vec::new();
-    clap_complete::generate(shell, &mut Cli::command(), "mediagate", &mut script);
+    clap_complete::generate(shell, &mut usage::completed(), "mediagate", &mut script);
     say(&String::from_utf8(script).map_err(CliError::failed)?)
 }
 
@@ -228,23 +230,4 @@ fn runtime() -> Result<tokio::runtime::Runtime, CliError> {
         .enable_all()
         .build()
         .map_err(CliError::failed)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_commands_are_well_formed() {
-        Cli::command().debug_assert();
-    }
-
-    /// A setting that is not global would be unknown after `serve`.
-    #[test]
-    fn settings_stand_before_or_behind_the_command() {
-        let command = Cli::command();
-        for setting in command.get_opts().filter(|arg| arg.get_env().is_some()) {
-            assert!(setting.is_global_set(), "{}", setting.get_id());
-        }
-    }
 }

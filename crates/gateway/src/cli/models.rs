@@ -65,7 +65,7 @@ fn list(catalogue: &Catalogue, args: &ListArgs, json: bool) -> Result<(), CliErr
     if json {
         return show::json(&models.into_iter().map(told).collect::<Vec<_>>());
     }
-    say(&table(&models, args.long))
+    say(&table(&models, args.long).to_string())
 }
 
 /// A model as JSON, with all that `--long` shows.
@@ -102,32 +102,17 @@ fn told(model: &KnownModel) -> Value {
 }
 
 /// A line per model, which fits a terminal unless `long`.
-fn table(models: &[&KnownModel], long: bool) -> String {
+fn table(models: &[&KnownModel], long: bool) -> show::Table {
     let head = [
         "MODEL", "KIND", "SECONDS", "SIZES", "PICTURES", "SOUND", "USD", "ID", "READ",
     ];
-    let mut rows = vec![head.map(str::to_owned)];
-    rows.extend(
-        models
-            .iter()
-            .map(|model| row(&model.filled(limits_of(model)), long)),
-    );
     let columns = if long { head.len() } else { SHORT };
-    let width = |column: usize| {
-        let cells = rows.iter().map(|row| row[column].chars().count());
-        cells.max().unwrap_or(0)
-    };
-    let widths: Vec<usize> = (0..columns).map(width).collect();
-    let mut text = String::new();
-    for row in &rows {
-        let cells = row.iter().zip(&widths);
-        let line: Vec<String> = cells
-            .map(|(cell, &width)| format!("{cell:<width$}"))
-            .collect();
-        // Writing to a `String` cannot fail.
-        let _ = writeln!(text, "{}", line.join("  ").trim_end());
+    let mut table = show::table(&head[..columns]);
+    for model in models {
+        let row = row(&model.filled(limits_of(model)), long);
+        table.add_row(row.into_iter().take(columns));
     }
-    text
+    table
 }
 
 /// Cells per row unless `long`.

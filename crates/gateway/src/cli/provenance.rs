@@ -29,7 +29,7 @@ pub(super) struct CheckArgs {
 
 pub(super) fn run(command: &ProvenanceCommand, settings: &Settings) -> Result<(), CliError> {
     let ProvenanceCommand::Check(args) = command;
-    let app = App::open(Config::load(settings)?, Clock::system())?;
+    let app = App::open(Config::load_for_command(settings)?, Clock::system())?;
     let failed =
         |error: std::io::Error| CliError::Failed(format!("{}: {error}", args.file.display()));
     let size = std::fs::metadata(&args.file).map_err(failed)?.len();

@@ -10,6 +10,7 @@ use crate::clock::{Clock, Timestamp};
 use crate::config::{Config, Settings};
 use crate::domain::audit::By;
 use crate::domain::routes::{self, Order, Standing};
+use crate::domain::stances::{self, Together};
 use crate::http::wire::admin::providers::{RouteChange, RouteStanding};
 
 #[derive(Debug, Subcommand)]
@@ -60,15 +61,17 @@ pub(super) fn run(
 }
 
 async fn list(app: &App, json: bool) -> Result<(), CliError> {
-    let all = routes::all(app).await?;
+    let servers = stances::of_servers(app).await?;
+    let all = routes::among(app, &servers).await?;
     if json {
-        let all: Result<Vec<Value>, CliError> = all.iter().map(told).collect();
+        let told = all.iter().map(|one| told(one, !servers.is_empty()));
+        let all: Result<Vec<Value>, CliError> = told.collect();
         return show::json(&all?);
     }
     if all.is_empty() {
         return say("There are no providers in the configuration.");
     }
-    let mut table = show::table([
+    let mut table = show::table(&[
         "PROVIDER",
         "MODEL",
         "STATE",
@@ -90,7 +93,7 @@ async fn list(app: &App, json: bool) -> Result<(), CliError> {
         table.add_row([
             one.route.provider.clone(),
             one.route.model.clone(),
-            state(one),
+            state(one, servers.len()),
             one.record.open_jobs.to_string(),
             day.succeeded.to_string(),
             (day.failed + day.unconfirmed).to_string(),
@@ -102,20 +105,39 @@ async fn list(app: &App, json: bool) -> Result<(), CliError> {
     say(&table.to_string())
 }
 
-fn state(standing: &Standing) -> String {
+/// In a word or two; `servers` is how many processes there are.
+fn state(standing: &Standing, servers: usize) -> String {
     let since = |at: Timestamp| at.rfc3339()[..16].replace('T', " ");
     match (standing.note.paused_at, standing.note.refused_at) {
         (Some(at), _) => format!("paused {}", since(at)),
         (None, Some(at)) => format!("key refused {}", since(at)),
-        (None, None) => "in use".to_owned(),
+        (None, None) => breaker(&standing.together, servers),
     }
 }
 
-/// A route as the API shows it, without what only a server knows.
-fn told(standing: &Standing) -> Result<Value, CliError> {
+/// As the console says it.
+fn breaker(together: &Together, servers: usize) -> String {
+    let word = match together.worst.state.as_str() {
+        "closed" => return "in use".to_owned(),
+        "open" => "resting after failures",
+        "busy" => "asked for a pause",
+        "trial" => "on trial",
+        other => other,
+    };
+    let unusual = together.unusual.iter();
+    let count = unusual.filter(|(_, one)| one.state != "closed").count();
+    if count < servers {
+        format!("{word} in {count} of {servers} processes")
+    } else {
+        word.to_owned()
+    }
+}
+
+/// A route as the API shows it; breakers are known only where a server runs.
+fn told(standing: &Standing, is_served: bool) -> Result<Value, CliError> {
     let shown = RouteStanding::new(standing);
     let mut told = serde_json::to_value(shown).map_err(CliError::failed)?;
-    if let Value::Object(members) = &mut told {
+    if !is_served && let Value::Object(members) = &mut told {
         for name in ["breaker", "available", "next_try_at"] {
             members.remove(name);
         }

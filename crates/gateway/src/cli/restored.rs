@@ -68,13 +68,13 @@ async fn list(app: &App, json: bool) -> Result<(), CliError> {
         return show::json(&told.collect::<Vec<_>>());
     }
     if held.is_empty() {
-        return say("no tasks of a restored backup are held");
+        return say("No tasks of a restored backup are held.");
     }
-    let lines: Vec<String> = held
-        .into_iter()
-        .map(|(id, model, at)| format!("{id}  {model}  {}", at.rfc3339()))
-        .collect();
-    say(&lines.join("\n"))
+    let mut table = show::table(&["CREATED", "MODEL", "ID"]);
+    for (id, model, at) in held {
+        table.add_row([show::time(at), model, id.to_string()]);
+    }
+    say(&table.to_string())
 }
 
 async fn ids(app: &App, which: &Which) -> Result<Vec<TaskId>, CliError> {

@@ -19,30 +19,43 @@ pub(super) struct Table {
 
 /// Columns that words must have, or they are not wrapped.
 const NARROWEST: usize = 24;
+/// Columns between two cells.
+const GAP: u16 = 2;
 
-pub(super) fn table<const N: usize>(headings: [&'static str; N]) -> Table {
+pub(super) fn table(headings: &[&'static str]) -> Table {
     Table {
-        headings: headings.into(),
+        headings: headings.to_vec(),
         rows: Vec::new(),
     }
 }
 
 impl Table {
-    pub(super) fn add_row<const N: usize>(&mut self, cells: [String; N]) {
-        self.rows.push(cells.into());
+    pub(super) fn add_row(&mut self, cells: impl IntoIterator<Item = String>) {
+        self.rows.push(cells.into_iter().collect());
     }
 
     /// As wide as it wants to be, or at most so wide.
     fn shown(&self, width: Option<usize>) -> String {
+        let lines = self.laid_out(width);
+        let lines: Vec<&str> = lines.lines().map(str::trim_end).collect();
+        lines.join("\n")
+    }
+
+    fn laid_out(&self, width: Option<usize>) -> String {
         let mut table = comfy_table::Table::new();
         table.load_style(presets::NOTHING);
         table.set_header(&self.headings);
         for row in &self.rows {
             table.add_row(row);
         }
+        for column in table.column_iter_mut() {
+            column.set_padding((0, GAP));
+        }
         let wants = table.column_max_content_widths();
-        // Each has a space at both sides.
-        let all: usize = wants.iter().map(|wanted| usize::from(*wanted) + 2).sum();
+        // What is behind the last one is not written.
+        let gap = usize::from(GAP);
+        let all = wants.iter().map(|wanted| usize::from(*wanted) + gap);
+        let all = all.sum::<usize>().saturating_sub(gap);
         let last = wants.last().map_or(0, |last| usize::from(*last));
         let cells = self.rows.iter().filter_map(|row| row.last());
         let words = cells.flat_map(|cell| cell.split_whitespace());
@@ -53,9 +66,10 @@ impl Table {
             Some(width) if all > width => {
                 let rest = u16::try_from(width - (all - last)).unwrap_or(u16::MAX);
                 if let Some(column) = table.column_iter_mut().last() {
-                    let width = comfy_table::Width::Fixed(rest + 2);
+                    let width = comfy_table::Width::Fixed(rest.saturating_add(GAP));
                     column.set_constraint(comfy_table::ColumnConstraint::UpperBoundary(width));
                 }
+                table.set_width(u16::try_from(width + gap).unwrap_or(u16::MAX));
                 table.set_content_arrangement(ContentArrangement::Dynamic);
                 table.to_string()
             }
@@ -63,7 +77,8 @@ impl Table {
         }
     }
 
-    /// Each row as lines, one for each cell that says something.
+    /// Each row as lines, one for each cell that says something. A word that does not fit beside the
+    /// cell's name but in a line of its own gets one.
     fn records(&self, width: usize) -> String {
         let names = self.headings.iter().map(|name| name.len()).max();
         let names = names.unwrap_or(0) + 2;
@@ -71,11 +86,17 @@ impl Table {
             let cells = self.headings.iter().zip(row);
             let lines = cells.filter(|(_, cell)| !cell.is_empty());
             let lines = lines.flat_map(|(name, cell)| {
-                let parts = wrapped(cell, width.saturating_sub(names).max(1));
-                parts.into_iter().enumerate().map(move |(at, part)| {
-                    let name = if at == 0 { *name } else { "" };
-                    format!("{name:names$}{part}")
-                })
+                let beside = width.saturating_sub(names).max(1);
+                let fits = |word: &str| word.chars().count() <= beside;
+                let is_long = !cell.split_whitespace().all(fits);
+                let (indent, room) = if is_long { (0, width) } else { (names, beside) };
+                let first = is_long.then(|| (*name).to_owned());
+                let parts = wrapped(cell, room).into_iter().enumerate();
+                let parts = parts.map(move |(at, part)| {
+                    let name = if at == 0 && !is_long { *name } else { "" };
+                    format!("{name:indent$}{part}")
+                });
+                first.into_iter().chain(parts)
             });
             lines.collect::<Vec<_>>().join("\n")
         };
@@ -160,7 +181,7 @@ mod tests {
     use super::*;
 
     fn two_keys() -> Table {
-        let mut table = table(["NAME", "STATE", "NOTE", "ID"]);
+        let mut table = table(&["NAME", "STATE", "NOTE", "ID"]);
         for (name, note) in [
             ("laptop", ""),
             ("nightly build", "runs at three in the morning"),
@@ -187,6 +208,13 @@ mod tests {
             first,
             "NAME   laptop\nSTATE  valid\nID     01a20bc9-8155-766c-805a-e685cd8cf5b5"
         );
+        let phone = table.shown(Some(40));
+        assert!(
+            phone
+                .lines()
+                .any(|line| line.ends_with("01a20bc9-8155-766c-805a-e685cd8cf5b5")),
+            "{phone}"
+        );
         let least = table.shown(Some(24));
         assert!(
             least.lines().all(|line| line.chars().count() <= 24),
@@ -196,7 +224,7 @@ mod tests {
 
     #[test]
     fn the_last_column_is_wrapped_where_there_is_room_for_words() {
-        let mut table = table(["ACTION", "AFTER"]);
+        let mut table = table(&["ACTION", "AFTER"]);
         let after = "a long list of everything that was changed, each with its name and its value";
         table.add_row(["key.create".into(), after.into()]);
         let shown = table.shown(Some(50));
@@ -206,7 +234,7 @@ mod tests {
                 .all(|line| line.trim_end().chars().count() <= 50),
             "{shown}"
         );
-        assert!(shown.starts_with(" ACTION      AFTER"), "{shown}");
+        assert!(shown.starts_with("ACTION      AFTER"), "{shown}");
         assert!(shown.lines().count() > 2, "{shown}");
     }
 }

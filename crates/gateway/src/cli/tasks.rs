@@ -4,6 +4,7 @@
 use clap::{Args, Subcommand};
 
 use crate::app::App;
+use crate::cli::usage::one_of;
 use crate::cli::{CliError, accounts, runtime, say, show};
 use crate::clock::Clock;
 use crate::config::{Config, Settings};
@@ -11,6 +12,7 @@ use crate::domain::audit::By;
 use crate::domain::{accounts as all_accounts, tasks};
 use crate::ids::TaskId;
 use crate::model::task::{Kind, Task, TaskState};
+use crate::model::words;
 use crate::records::Base;
 use crate::records::task::TaskView;
 use crate::store::tasks::{Filter, Page};
@@ -39,11 +41,11 @@ pub(super) struct ListArgs {
     /// Only those that this provider took
     #[arg(long)]
     provider: Option<String>,
-    /// Only in this state: queued, running, succeeded, failed or cancelled
-    #[arg(long)]
+    /// Only in this state
+    #[arg(long, value_parser = one_of::<TaskState>(["queued", "running", "succeeded", "failed", "cancelled"]))]
     status: Option<TaskState>,
-    /// Only of this kind: video or music
-    #[arg(long, value_parser = kind)]
+    /// Only of this kind
+    #[arg(long, value_parser = one_of::<Kind>(["video", "music"]))]
     kind: Option<Kind>,
     /// Only by this model
     #[arg(long)]
@@ -51,11 +53,6 @@ pub(super) struct ListArgs {
     /// Most tasks
     #[arg(long, value_name = "N", default_value_t = 50, value_parser = clap::value_parser!(u32).range(1..=10_000))]
     limit: u32,
-}
-
-fn kind(text: &str) -> Result<Kind, String> {
-    text.parse()
-        .map_err(|()| "must be video or music".to_owned())
 }
 
 pub(super) fn run(command: &TasksCommand, settings: &Settings, json: bool) -> Result<(), CliError> {
@@ -89,6 +86,9 @@ async fn view(app: &App, task: &Task) -> Result<TaskView, CliError> {
     Ok(view)
 }
 
+/// Characters of what was asked that a table shows.
+const LONGEST: usize = 60;
+
 async fn list(app: &App, args: &ListArgs, json: bool) -> Result<(), CliError> {
     let account = match &args.account {
         Some(handle) => Some(accounts::find(app, handle).await?.id),
@@ -118,8 +118,8 @@ async fn list(app: &App, args: &ListArgs, json: bool) -> Result<(), CliError> {
         return say("There are no such tasks.");
     }
     let handles = all_accounts::handles(app, found.iter().map(|task| task.account)).await?;
-    let mut table = show::table([
-        "CREATED", "ACCOUNT", "MODEL", "PROVIDER", "STATE", "COST", "ERROR", "ID",
+    let mut table = show::table(&[
+        "CREATED", "ACCOUNT", "MODEL", "PROVIDER", "STATE", "COST", "ERROR", "ID", "ASKED",
     ]);
     for task in &found {
         let failure = task.failure.as_ref();
@@ -132,6 +132,7 @@ async fn list(app: &App, args: &ListArgs, json: bool) -> Result<(), CliError> {
             task.cost.to_string(),
             failure.map_or_else(String::new, |failure| failure.code.to_string()),
             task.id.to_string(),
+            words::begin(&task.payload, LONGEST),
         ]);
     }
     say(&table.to_string())

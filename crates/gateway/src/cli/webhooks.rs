@@ -4,6 +4,7 @@
 use clap::{Args, Subcommand};
 
 use crate::app::App;
+use crate::cli::usage::one_of;
 use crate::cli::{CliError, accounts::find, amount, runtime, say, show};
 use crate::clock::{Clock, Timestamp};
 use crate::config::{Config, Settings};
@@ -37,8 +38,8 @@ pub(super) enum WebhooksCommand {
     Deliveries {
         /// Id of the endpoint
         id: EndpointId,
-        /// Only those in this state: waiting, delivered, failed or held
-        #[arg(long)]
+        /// Only those in this state
+        #[arg(long, value_parser = one_of::<DeliveryState>(["waiting", "delivered", "failed", "held"]))]
         state: Option<DeliveryState>,
     },
     /// Send a delivery again
@@ -122,7 +123,7 @@ async fn list(app: &App, json: bool) -> Result<(), CliError> {
             "There are no webhook endpoints yet. Register one with: mediagate webhooks create URL",
         );
     }
-    let mut table = show::table(["ENDPOINT", "ACCOUNT", "URL", "EVENTS", "STATE", "FAILURES"]);
+    let mut table = show::table(&["ENDPOINT", "ACCOUNT", "URL", "EVENTS", "STATE", "FAILURES"]);
     let accounts = crate::domain::books::accounts(app).await?;
     for endpoint in all {
         let account = accounts
@@ -219,7 +220,7 @@ async fn deliveries(
     if found.is_empty() {
         return say("There are no such deliveries.");
     }
-    let mut table = show::table([
+    let mut table = show::table(&[
         "DELIVERY", "EVENT", "TASK", "STATE", "TRIES", "NEXT", "CREATED",
     ]);
     for delivery in &found {

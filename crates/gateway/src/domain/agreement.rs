@@ -7,7 +7,7 @@ use crate::config::Database;
 use crate::domain::assets::sha256_hex;
 use crate::domain::stances;
 use crate::error::Error;
-use crate::store::{self, replicas::Marks};
+use crate::store::{self, Conn, replicas::Marks};
 use crate::telemetry;
 
 /// The settings that are compared.
@@ -16,13 +16,14 @@ const SETTINGS: [&str; 3] = ["signing_secret", "models", "brand"];
 const VERSION: &str = "version";
 
 /// Compares this process's settings with those of the others, and tells what differs. A process on
-/// `SQLite` is alone.
+/// `SQLite` is alone, and writes only how it stands to the routes, for commands.
 pub async fn compare(app: &App) -> Result<(), Error> {
-    if app.config.database == Database::Sqlite {
-        return Ok(());
-    }
     let (own, name) = (marks(app), app.attendance.name().to_owned());
     let (clock, mine) = (app.clock.now(), own.clone());
+    if app.config.database == Database::Sqlite {
+        let alone = move |conn: &mut Conn<'_>| store::replicas::alone(conn, &name, &mine, clock);
+        return Ok(app.store.write(alone).await?);
+    }
     let others = app.store.write(move |conn| {
         let now = store::workers::now(conn, clock)?;
         store::replicas::meet(conn, &name, &mine, now)
@@ -52,9 +53,6 @@ pub async fn compare(app: &App) -> Result<(), Error> {
 
 /// No longer compares: this process is going.
 pub async fn leave(app: &App) -> Result<(), Error> {
-    if app.config.database == Database::Sqlite {
-        return Ok(());
-    }
     let name = app.attendance.name().to_owned();
     let left = app
         .store

@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 use crate::app::{App, Parts};
 use crate::clock::Timestamp;
 use crate::domain::operator::Operation;
-use crate::domain::stances::{self, Together};
+use crate::domain::stances::{self, Others, Together};
 use crate::error::{Error, ErrorCode};
 use crate::ids::SubmissionId;
 use crate::model::catalog::Route;
@@ -39,8 +39,20 @@ pub struct Standing {
 
 /// Every route in the settings, by provider and model.
 pub async fn all(app: &App) -> Result<Vec<Standing>, Error> {
-    let mut standings: Vec<Standing> = Vec::new();
     let others = stances::of_others(app).await?;
+    standings(app, |route| stances::together(app, route, &others)).await
+}
+
+/// The same for a command, as the `servers` stand to them.
+pub async fn among(app: &App, servers: &Others) -> Result<Vec<Standing>, Error> {
+    standings(app, |route| stances::among(servers, route)).await
+}
+
+async fn standings(
+    app: &App,
+    together: impl Fn(&Route) -> Together,
+) -> Result<Vec<Standing>, Error> {
+    let mut standings: Vec<Standing> = Vec::new();
     let catalog = app.models.catalog.load_full();
     for model in catalog.models() {
         for route in model.routes() {
@@ -54,7 +66,7 @@ pub async fn all(app: &App) -> Result<Vec<Standing>, Error> {
                     models: vec![model.id.clone()],
                     note: RouteNote::default(),
                     record: RouteRecord::default(),
-                    together: stances::together(app, route, &others),
+                    together: together(route),
                 }),
             }
         }

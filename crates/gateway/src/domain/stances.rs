@@ -37,9 +37,17 @@ pub(super) fn mark(app: &Parts, marks: &mut Marks) {
     marks.insert(MARK.to_owned(), text);
 }
 
-/// What the other processes do not use as usual; a process on `SQLite` is alone.
+/// What the other processes do not use as usual; a server on `SQLite` is alone.
 pub async fn of_others(app: &App) -> Result<Others, Error> {
-    if app.config.database == Database::Sqlite || app.models.upstream.sites().is_empty() {
+    if app.config.database == Database::Sqlite {
+        return Ok(Vec::new());
+    }
+    of_servers(app).await
+}
+
+/// What those do not use as usual that run beside this process, which may be a command.
+pub async fn of_servers(app: &App) -> Result<Others, Error> {
+    if app.models.upstream.sites().is_empty() {
         return Ok(Vec::new());
     }
     let (clock, name) = (app.clock.now(), app.attendance.name().to_owned());
@@ -77,22 +85,30 @@ pub struct Together {
 /// The stance of this process to a route, and of the `others`.
 pub fn together(app: &Parts, route: &Route, others: &Others) -> Together {
     let own = app.models.upstream.stance(route, app.clock.now());
+    let name = app.attendance.name().to_owned();
+    joined(Some((name, own)), route, others)
+}
+
+/// The stances of the `servers` to a route, for a command, which sends no orders itself.
+pub fn among(servers: &Others, route: &Route) -> Together {
+    joined(None, route, servers)
+}
+
+fn joined(own: Option<(String, Stance)>, route: &Route, others: &Others) -> Together {
+    let usual = Stance::usual(&route.provider, &route.model);
     let key = (route.provider.clone(), route.model.clone());
     let theirs = others.iter().map(|(name, stances)| {
         let stance = stances.get(&key).cloned();
-        (name.clone(), stance.unwrap_or_else(|| Stance::usual(&own)))
+        (name.clone(), stance.unwrap_or_else(|| usual.clone()))
     });
-    let all: Vec<(String, Stance)> =
-        std::iter::once((app.attendance.name().to_owned(), own.clone()))
-            .chain(theirs)
-            .collect();
+    let all: Vec<(String, Stance)> = own.into_iter().chain(theirs).collect();
     let is_up = all.iter().any(|(_, stance)| stance.is_up);
     let worst = all
         .iter()
         .map(|(_, stance)| stance)
         .max_by_key(|stance| stance.rank());
     Together {
-        worst: worst.cloned().unwrap_or(own),
+        worst: worst.cloned().unwrap_or(usual),
         is_up,
         unusual: all
             .into_iter()

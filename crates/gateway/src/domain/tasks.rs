@@ -244,15 +244,8 @@ pub async fn search_all(
         if filter.id.is_some() {
             return store::tasks::page_of_all(conn, &filter, one_more);
         }
-        // Each account has terms of its own.
-        let accounts = store::accounts::ids(conn)?;
-        store::tasks::of_each(conn, accounts, one_more, |conn, account| {
-            filter.terms = words::of_search(account, text);
-            if filter.terms.is_empty() {
-                return Ok(Vec::new());
-            }
-            store::tasks::page(conn, account, &filter, one_more)
-        })
+        let terms = |account| words::of_search(account, text);
+        store::tasks::search_of_all(conn, &filter, one_more, terms)
     });
     let mut tasks = store::soon(read).await?;
     let has_more = store::tasks::cut_one_more(&mut tasks, limit);

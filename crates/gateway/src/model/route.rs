@@ -82,11 +82,11 @@ pub struct Stance {
 }
 
 impl Stance {
-    /// Of the same route: it is used.
-    pub fn usual(of: &Self) -> Self {
+    /// The route is used.
+    pub fn usual(provider: &str, model: &str) -> Self {
         Self {
-            provider: of.provider.clone(),
-            model: of.model.clone(),
+            provider: provider.to_owned(),
+            model: model.to_owned(),
             state: "closed".to_owned(),
             failures: 0,
             is_up: true,

@@ -42,6 +42,32 @@ pub fn of_task(account: AccountId, payload: &Payload) -> BTreeSet<i64> {
     terms
 }
 
+/// The beginning of what was asked: of the prompt, or the title of the music.
+pub fn begin(payload: &Payload, longest: usize) -> String {
+    let text = match payload {
+        Payload::VideoV1(job) => job.prompt.as_str(),
+        Payload::StemsV1(job) => &job.title,
+        Payload::SongV1(job) => {
+            let titles = std::iter::once(job.title.as_str());
+            let fields = ["gpt_description_prompt", "prompt"];
+            let fields = fields
+                .into_iter()
+                .filter_map(|name| job.fields.get(name)?.as_str());
+            titles
+                .chain(fields)
+                .find(|text| !text.is_empty())
+                .unwrap_or_default()
+        }
+    };
+    let text: Vec<&str> = text.split_whitespace().collect();
+    let text = text.join(" ");
+    if text.chars().count() <= longest {
+        return text;
+    }
+    let begin: String = text.chars().take(longest.saturating_sub(1)).collect();
+    format!("{}…", begin.trim_end())
+}
+
 /// The terms of a search; empty if there is no word in it.
 pub fn of_search(account: AccountId, text: &str) -> Vec<i64> {
     let terms: BTreeSet<i64> = words(text).take(ASKED).map(|w| term(account, &w)).collect();

@@ -154,7 +154,7 @@ pub enum Migrate {
     /// Every process that finds it outdated migrates it.
     #[default]
     Auto,
-    /// Only `mediagate migrate` does.
+    /// Only mediagate migrate does.
     Never,
 }
 

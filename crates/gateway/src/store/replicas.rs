@@ -20,12 +20,7 @@ pub fn meet(
     marks: &Marks,
     now: Timestamp,
 ) -> Result<Vec<Marks>, StoreError> {
-    let text = serde_json::to_string(marks).unwrap_or_default();
-    conn.execute(
-        "INSERT INTO replicas (name, seen_at, marks) VALUES (?1, ?2, ?3)
-         ON CONFLICT (name) DO UPDATE SET seen_at = excluded.seen_at, marks = excluded.marks",
-        &[name.into(), now.micros().into(), (&text).into()],
-    )?;
+    note(conn, name, marks, now)?;
     let gone = now.minus(GONE).micros();
     conn.execute("DELETE FROM replicas WHERE seen_at < ?1", &[gone.into()])?;
     conn.all(
@@ -33,6 +28,17 @@ pub fn meet(
         &[name.into()],
         |row| row.json(0, "replicas.marks"),
     )
+}
+
+/// Notes that this process is there, and that no other is.
+pub fn alone(
+    conn: &mut Conn<'_>,
+    name: &str,
+    marks: &Marks,
+    now: Timestamp,
+) -> Result<(), StoreError> {
+    conn.execute("DELETE FROM replicas WHERE name <> ?1", &[name.into()])?;
+    note(conn, name, marks, now)
 }
 
 /// What the others say that are there, by their names.
@@ -46,6 +52,16 @@ pub fn others(
         &[name.into(), now.minus(GONE).micros().into()],
         |row| Ok((row.text(0)?, row.json(1, "replicas.marks")?)),
     )
+}
+
+fn note(conn: &mut Conn<'_>, name: &str, marks: &Marks, now: Timestamp) -> Result<(), StoreError> {
+    let text = serde_json::to_string(marks).unwrap_or_default();
+    conn.execute(
+        "INSERT INTO replicas (name, seen_at, marks) VALUES (?1, ?2, ?3)
+         ON CONFLICT (name) DO UPDATE SET seen_at = excluded.seen_at, marks = excluded.marks",
+        &[name.into(), now.micros().into(), (&text).into()],
+    )?;
+    Ok(())
 }
 
 /// This process is going.

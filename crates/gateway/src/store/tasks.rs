@@ -27,7 +27,7 @@ mod all;
 mod claims;
 mod list;
 
-pub use all::{of_each, page_of_all};
+pub use all::{page_of_all, search_of_all};
 pub use claims::{
     any_due, any_due_after, claim, claim_upstream, count_waiting, held_by, lock_held, models_due,
     models_waiting, pull_near, release, set_deaths, waiting,

@@ -73,8 +73,13 @@ test("an account is made and credited, and the books add up", () => visit("accou
   await dialog.getByLabel("Amount in USD").fill("12.5");
   await dialog.getByRole("button", { name: "Credit it" }).click();
   await page.locator("tbody tr", { hasText: "studio" }).getByText("12.50 USD").first().waitFor();
-  await page.goto("/console/spend");
+  // One that may spend without limit owes nothing: no balance below zero.
+  await page.getByText("not prepaid").waitFor();
+  assert.doesNotMatch(await page.locator("main").innerText(), /[-−–]\s?\d/);
+  await page.getByRole("link", { name: "Margins" }).click();
+  await page.getByRole("columnheader", { name: "Margin" }).waitFor();
   await page.getByText("adds up").waitFor();
+  await page.locator(".figures").getByText("no limit").waitFor();
   await page.locator("tbody tr", { hasText: "studio" }).getByText("credit", { exact: true }).waitFor();
   await assertAccessible(page);
 }));

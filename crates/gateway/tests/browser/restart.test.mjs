@@ -79,6 +79,23 @@ test("the price is on the button, and the time line tells of a provider that ref
   await page.getByText("3.20 USD").first().waitFor();
 }));
 
+test("a progress that nobody told is called a guess", () => visit("guess", async (page) => {
+  const { id } = await program.call("POST", "/v1/videos", { model: "animatic-1", prompt: "A slow river", seconds: "12" });
+  const task = id.replace("video_", "").replace(/(.{8})(.{4})(.{4})(.{4})(.{12})/, "$1-$2-$3-$4-$5");
+  const guess = { status: "running", progress: 37, progress_estimated: true };
+  await page.route("**/v1/tasks?*", async (route) => {
+    const list = await (await route.fetch()).json();
+    return route.fulfill({ json: { ...list, data: list.data.map((one) => (one.id === task ? { ...one, ...guess } : one)) } });
+  });
+  await page.route(`**/v1/tasks/${task}`, async (route) => route.fulfill({ json: { ...(await (await route.fetch()).json()), ...guess } }));
+  await page.route(`**/v1/tasks/${task}/events*`, () => {}); // Nothing is told.
+  await page.goto("/console/tasks");
+  await page.locator("tbody tr", { hasText: "A slow river" }).getByText("about 37 %").waitFor();
+  await page.goto(`/console/tasks/${task}`);
+  await page.getByText("about 37 %, by the model's usual time").waitFor();
+  await program.call("POST", `/v1/tasks/${task}/cancel`);
+}));
+
 test("a view whose gateway is gone says so, and comes back by itself", () => visit("gone", async (page, complaints) => {
   await page.goto("/console/tasks");
   await page.locator("table").waitFor();

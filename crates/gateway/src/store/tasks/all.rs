@@ -5,6 +5,7 @@
 //! is asked, by its indexes, and the pages are merged.
 
 use std::cmp::Reverse;
+use std::collections::HashSet;
 
 use super::list::{self, Bounds};
 use super::{Filter, Page, task};
@@ -12,6 +13,7 @@ use crate::clock::Timestamp;
 use crate::error::ErrorCode;
 use crate::ids::{AccountId, TaskId};
 use crate::model::task::{Kind, Task, TaskState};
+use crate::store::conn::to_json;
 use crate::store::{Conn, StoreError, accounts};
 
 /// Tasks that are read before every account is asked.
@@ -64,10 +66,53 @@ pub fn page_of_all(
     if is_all_read(conn, filter, page)? {
         return Ok(found);
     }
-    let accounts = accounts::ids(conn)?;
+    let accounts = who_have(conn, filter)?;
     of_each(conn, accounts, page, |conn, account| {
         list::page(conn, account, filter, page)
     })
+}
+
+/// Of an account with such tasks. Postgres may read all tasks at once instead; not so of a subquery with
+/// an offset.
+macro_rules! has {
+    ($number:literal, $column:literal) => {
+        concat!(
+            "(CAST(?",
+            $number,
+            " AS TEXT) IS NULL OR EXISTS (SELECT 1 FROM tasks WHERE account_id = accounts.id AND ",
+            $column,
+            " = ?",
+            $number,
+            " LIMIT 1 OFFSET 0))"
+        )
+    };
+}
+
+/// The accounts that have something of each kind that is asked for, if not in one task.
+fn who_have(conn: &mut Conn<'_>, filter: &Filter) -> Result<Vec<AccountId>, StoreError> {
+    let key = filter.key.map(|key| key.to_string());
+    conn.all(
+        concat!(
+            "SELECT id FROM accounts WHERE ",
+            has!("1", "error_code"),
+            " AND ",
+            has!("2", "key_id"),
+            " AND ",
+            has!("3", "model"),
+            " AND ",
+            has!("4", "state"),
+            " AND ",
+            has!("5", "kind")
+        ),
+        &[
+            filter.error.map(ErrorCode::name).into(),
+            key.as_ref().into(),
+            filter.model.as_ref().into(),
+            filter.state.map(TaskState::name).into(),
+            filter.kind.map(Kind::name).into(),
+        ],
+        |row| row.parse(0, "accounts.id"),
+    )
 }
 
 /// Whether there are no more tasks than were read.
@@ -91,17 +136,56 @@ fn is_all_read(
     Ok(count.unwrap_or(0) < READ)
 }
 
-/// The pages of several accounts as one.
-pub fn of_each(
+/// A page of the tasks of all accounts that have what is searched; each account has `terms` of its own
+/// for it. The filter's are ignored.
+pub fn search_of_all(
     conn: &mut Conn<'_>,
-    accounts: Vec<AccountId>,
+    filter: &Filter,
     page: Page<TaskId>,
-    mut of: impl FnMut(&mut Conn<'_>, AccountId) -> Result<Vec<Task>, StoreError>,
+    terms: impl Fn(AccountId) -> Vec<i64>,
+) -> Result<Vec<Task>, StoreError> {
+    let accounts = accounts::ids(conn)?.into_iter();
+    let searches = accounts.map(|account| (account, terms(account)));
+    let searches: Vec<(AccountId, Vec<i64>)> =
+        searches.filter(|(_, terms)| !terms.is_empty()).collect();
+    let asked = searches.iter().flat_map(|(_, terms)| terms.iter().copied());
+    let known = known(conn, &asked.collect::<Vec<i64>>())?;
+    let searches = searches
+        .into_iter()
+        .filter(|(_, terms)| terms.iter().all(|term| known.contains(term)));
+    of_each(conn, searches, page, |conn, (account, terms)| {
+        let filter = Filter {
+            terms,
+            ..filter.clone()
+        };
+        list::page(conn, account, &filter, page)
+    })
+}
+
+/// Those of the terms that some task has.
+fn known(conn: &mut Conn<'_>, terms: &[i64]) -> Result<HashSet<i64>, StoreError> {
+    let sql = conn.dialect(
+        "SELECT asked.value FROM json_each(?1) AS asked
+         WHERE EXISTS (SELECT 1 FROM task_words WHERE term = asked.value)",
+        "SELECT asked.term FROM (SELECT CAST(json_array_elements_text(CAST(CAST(?1 AS TEXT) AS json)) AS BIGINT) AS term) AS asked
+         WHERE EXISTS (SELECT 1 FROM task_words WHERE term = asked.term LIMIT 1 OFFSET 0)",
+    );
+    let terms = to_json(&terms)?;
+    let known = conn.all(sql, &[(&terms).into()], |row| row.int(0))?;
+    Ok(known.into_iter().collect())
+}
+
+/// The pages of several accounts as one.
+fn of_each<T>(
+    conn: &mut Conn<'_>,
+    each: impl IntoIterator<Item = T>,
+    page: Page<TaskId>,
+    mut of: impl FnMut(&mut Conn<'_>, T) -> Result<Vec<Task>, StoreError>,
 ) -> Result<Vec<Task>, StoreError> {
     let most = page.limit as usize;
     let mut all = Vec::new();
-    for account in accounts {
-        all.extend(of(conn, account)?);
+    for one in each {
+        all.extend(of(conn, one)?);
         if all.len() > 50 * most {
             cut(&mut all, page);
         }

@@ -72,27 +72,31 @@ pub fn cut_one_more<T>(rows: &mut Vec<T>, limit: u32) -> bool {
 /// A term that the task must have, if it is given. Postgres may read all tasks with a term at once
 /// instead, which are many of a common one; not so of a subquery with an offset.
 macro_rules! term {
-    ($number:literal) => {
+    ($id:literal, $number:literal) => {
         concat!(
             " AND (CAST(?",
             $number,
             " AS BIGINT) IS NULL OR EXISTS (SELECT 1 FROM task_words o WHERE o.term = ?",
             $number,
-            " AND o.task_id = tasks.id LIMIT 1 OFFSET 0))"
+            " AND o.task_id = ",
+            $id,
+            " LIMIT 1 OFFSET 0))"
         )
     };
 }
 
 /// A list in either direction. The condition that selects the index is spliced into the text: a
-/// planner uses no index for a condition that may be NULL. So is the far end of the page, if there
-/// is one: with both ends, `SQLite` takes every index of the account for equally good.
+/// planner uses no index for a condition that may be NULL, nor for an expression, lest Postgres, which
+/// sees the values, takes another index. So is the far end of the page, if there is one: with both
+/// ends, `SQLite` takes every index of the account for equally good.
 macro_rules! list {
     ($way:expr, words) => {
-        // A cross join keeps SQLite to this order of the tables.
+        // A cross join keeps SQLite to this order of the tables. The other terms are looked up before the
+        // task is read.
         list!($way, "task_words w CROSS JOIN tasks", "w.task_id", " AND w.term = ?13 AND tasks.id = w.task_id", "")
     };
     ($way:expr, $narrowed:literal) => {
-        list!($way, "tasks", "id", $narrowed, term!("13"))
+        list!($way, "tasks", "tasks.id", $narrowed, term!("tasks.id", "13"))
     };
     ($way:expr, $from:literal, $id:literal, $narrowed:literal, $first:expr) => {
         match $way {
@@ -105,11 +109,12 @@ macro_rules! list {
     (@ $from:literal, $id:literal, $within:expr, $narrowed:literal, $direction:literal, $first:expr) => {
         concat!(
             "SELECT ", columns!(), " FROM ", $from, " WHERE account_id = ?1 AND ", $id, $within, $narrowed,
-            " AND (CAST(?5 AS TEXT) IS NULL OR kind = ?5) AND (CAST(?6 AS TEXT) IS NULL OR state = ?6)
-             AND (CAST(?7 AS TEXT) IS NULL OR model = ?7) AND (CAST(?8 AS TEXT) IS NULL OR key_id = ?8)
-             AND (CAST(?9 AS TEXT) IS NULL OR error_code = ?9) AND created_at >= ?10 AND created_at < ?11
-             AND (CAST(?12 AS BIGINT) = 0 OR deleted_at IS NULL) AND (CAST(?21 AS TEXT) IS NULL OR provider = ?21)",
-            $first, term!("14"), term!("15"), term!("16"), term!("17"), term!("18"), term!("19"), term!("20"),
+            " AND (CAST(?5 AS TEXT) IS NULL OR kind || '' = ?5) AND (CAST(?6 AS TEXT) IS NULL OR state || '' = ?6)
+             AND (CAST(?7 AS TEXT) IS NULL OR model || '' = ?7) AND (CAST(?8 AS TEXT) IS NULL OR key_id || '' = ?8)
+             AND (CAST(?9 AS TEXT) IS NULL OR error_code || '' = ?9) AND created_at >= ?10 AND created_at < ?11
+             AND (CAST(?12 AS BIGINT) = 0 OR deleted_at IS NULL) AND (CAST(?21 AS TEXT) IS NULL OR provider || '' = ?21)",
+            $first, term!($id, "14"), term!($id, "15"), term!($id, "16"), term!($id, "17"), term!($id, "18"),
+            term!($id, "19"), term!($id, "20"),
             " ORDER BY ", $id, $direction, " LIMIT ?4"
         )
     };
@@ -136,7 +141,7 @@ pub fn page(
         return Ok(Vec::new());
     }
     let account = account.to_string();
-    let by = found_by(conn, &account, filter, &bounds)?;
+    let (by, rarest) = found_by(conn, &account, filter, &bounds)?;
     let way = bounds.way(page.ascending);
     let sql = match by {
         FoundBy::Words => list!(way, words),
@@ -165,11 +170,8 @@ pub fn page(
     ];
     let terms = filter.terms.iter().copied().map(Some);
     let terms = terms.chain(std::iter::repeat(None)).take(words::ASKED);
-    // The first is the one that the fewest have.
     let mut terms: Vec<Option<i64>> = terms.collect();
-    if let Some(rarest) = bounds.rarest(conn, &filter.terms)? {
-        terms.swap(0, rarest);
-    }
+    terms.swap(0, rarest);
     values.extend(terms.into_iter().map(Value::from));
     values.push(filter.provider.as_ref().into());
     conn.all(sql, &values, task)
@@ -217,27 +219,6 @@ impl Bounds {
             (false, false, _) => Way::DownTo,
         }
     }
-
-    /// The position of the term that the fewest tasks have.
-    fn rarest(&self, conn: &mut Conn<'_>, terms: &[i64]) -> Result<Option<usize>, StoreError> {
-        if terms.len() < 2 {
-            return Ok(None);
-        }
-        let mut counts = Vec::new();
-        for (position, term) in terms.iter().enumerate() {
-            counts.push((self.with_term(conn, *term)?, position));
-        }
-        Ok(counts.into_iter().min().map(|(_, position)| position))
-    }
-
-    fn with_term(&self, conn: &mut Conn<'_>, term: i64) -> Result<i64, StoreError> {
-        let count = conn.one(
-            "SELECT COUNT(*) FROM (SELECT 1 FROM task_words WHERE term = ?1 AND task_id > ?2 AND task_id < ?3 LIMIT 1000) AS few",
-            &[term.into(), (&self.from).into(), (&self.to).into()],
-            |row| row.int(0),
-        )?;
-        Ok(count.unwrap_or(0))
-    }
 }
 
 /// Sorts before the ids that are made at this time or later.
@@ -261,26 +242,36 @@ enum FoundBy {
     Nothing,
 }
 
-/// Counts the tasks that meet a condition and are newer than an id, up to a limit.
+/// How far rows are counted; further where all conditions have so many.
+const COUNTED: [i64; 2] = [1000, 20_000];
+
+/// Counts the tasks that meet a condition and are newer than an id, up to either number.
 macro_rules! count {
     ($condition:literal) => {
-        concat!(
-            "SELECT COUNT(*) FROM (SELECT 1 FROM tasks WHERE account_id = ?1 AND ",
-            $condition,
-            " AND id > ?3 LIMIT 1000) AS few"
-        )
+        count!("tasks WHERE account_id = ?1 AND ", $condition, " AND id > ?3")
+    };
+    ($($from:literal),*) => {
+        [
+            concat!("SELECT COUNT(*) FROM (SELECT 1 FROM ", $($from,)* " LIMIT 1000) AS few"),
+            concat!("SELECT COUNT(*) FROM (SELECT 1 FROM ", $($from,)* " LIMIT 20000) AS few"),
+        ]
     };
 }
 
-/// The condition that the fewest tasks meet.
+const WITH_TERM: [&str; 2] = count!(
+    "task_words WHERE term = ?1",
+    " AND task_id > ?2 AND task_id < ?3"
+);
+
+/// The condition that the fewest tasks meet, and the position of the term if it is one.
 fn found_by(
     conn: &mut Conn<'_>,
     account: &str,
     filter: &Filter,
     bounds: &Bounds,
-) -> Result<FoundBy, StoreError> {
+) -> Result<(FoundBy, usize), StoreError> {
     if filter.id.is_some() {
-        return Ok(FoundBy::Nothing);
+        return Ok((FoundBy::Nothing, 0));
     }
     let key = filter.key.map(|key| key.to_string());
     let state = filter.state.map(TaskState::name);
@@ -292,7 +283,7 @@ fn found_by(
     } else {
         FoundBy::Kind
     };
-    let given: Vec<(FoundBy, &'static str, &str)> = [
+    let given: Vec<(FoundBy, [&'static str; 2], &str)> = [
         (FoundBy::Error, count!("error_code = ?2"), error),
         (FoundBy::Key, count!("key_id = ?2"), key.as_deref()),
         (
@@ -306,27 +297,33 @@ fn found_by(
     .into_iter()
     .filter_map(|(by, sql, value)| Some((by, sql, value?)))
     .collect();
-    let has_words = !filter.terms.is_empty();
-    if given.len() + usize::from(has_words) < 2 {
+    if given.len() + filter.terms.len() < 2 {
         let only = given.first().map(|(by, _, _)| *by);
-        let words = has_words.then_some(FoundBy::Words);
-        return Ok(only.or(words).unwrap_or(FoundBy::Nothing));
+        let words = filter.terms.first().map(|_| FoundBy::Words);
+        return Ok((only.or(words).unwrap_or(FoundBy::Nothing), 0));
     }
-    let mut counts = Vec::new();
-    if has_words {
-        let mut fewest = i64::MAX;
-        for term in &filter.terms {
-            fewest = fewest.min(bounds.with_term(conn, *term)?);
+    let mut found = (FoundBy::Nothing, 0);
+    for (further, most) in COUNTED.into_iter().enumerate() {
+        let mut counts = Vec::new();
+        for (position, term) in filter.terms.iter().enumerate() {
+            let sql = WITH_TERM[further];
+            let values = [(*term).into(), (&bounds.from).into(), (&bounds.to).into()];
+            let count = conn.one(sql, &values, |row| row.int(0))?;
+            counts.push((count.unwrap_or(0), FoundBy::Words, position));
         }
-        counts.push((fewest, FoundBy::Words));
+        for (by, sql, value) in &given {
+            let values = [account.into(), (*value).into(), (&bounds.from).into()];
+            let count = conn.one(sql[further], &values, |row| row.int(0))?;
+            counts.push((count.unwrap_or(0), *by, 0));
+        }
+        if let Some((fewest, by, position)) = counts.into_iter().min() {
+            found = (by, position);
+            if fewest < most {
+                break;
+            }
+        }
     }
-    for (by, sql, value) in given {
-        let values = [account.into(), value.into(), (&bounds.from).into()];
-        let count = conn.one(sql, &values, |row| row.int(0))?;
-        counts.push((count.unwrap_or(0), by));
-    }
-    let fewest = counts.into_iter().min();
-    Ok(fewest.map_or(FoundBy::Nothing, |(_, by)| by))
+    Ok(found)
 }
 
 /// Keeps the words of a task; again is the same.

@@ -46,25 +46,51 @@ async fn commands_need_no_providers_secret() {
     )
     .await;
     let prefix = &key[..12];
+    let other = done(folder, &["keys", "create", "--name", "other"]).await;
+    let config = folder.join("m.toml");
+    let config = config.to_str().unwrap();
     for words in [
         &["keys", "list"][..],
         &["keys", "update", prefix, "--rpm", "7"],
+        &["keys", "rotate", &other[..12], "--grace", "1h"],
         &["keys", "revoke", prefix],
+        &["accounts", "create", "owls"],
+        &["accounts", "update", "owls", "--budget", "3"],
         &["accounts", "list"],
         &["accounts", "credit", "default", "5"],
         &["ledger", "list"],
+        &["ledger", "export"],
         &["ledger", "verify"],
         &["tasks", "list"],
         &["providers", "list"],
         &["providers", "pause", "acme", "sora-2"],
         &["providers", "resume", "acme", "sora-2"],
+        &["providers", "try", "acme", "sora-2"],
         &["webhooks", "list"],
+        &["models", "list"],
+        &["models", "add", "fal/veo-3.1"],
+        &["provenance", "check", config],
+        &["completions", "bash"],
         &["restored", "list"],
         &["audit"],
         &["migrate"],
         &["openapi"],
     ] {
         done(folder, words).await;
+    }
+    let nothing = "0193b000-0000-7000-8000-000000000001";
+    for words in [
+        &["tasks", "show", nothing][..],
+        &["tasks", "cancel", nothing],
+        &["restored", "fail", nothing],
+        &["restored", "resubmit", nothing],
+        &["webhooks", "deliveries", nothing],
+        &[
+            "ledger", "adjust", "--task", nothing, "--amount", "1", "--note", "n",
+        ],
+    ] {
+        let (said, code) = run(folder, words).await;
+        assert_eq!(code, Some(1), "{words:?} finds nothing: {said}");
     }
     for words in [&["config", "check"][..], &["serve"], &["worker"]] {
         let (said, code) = run(folder, words).await;

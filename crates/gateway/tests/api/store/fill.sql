@@ -32,7 +32,10 @@ FROM t;
 
 UPDATE tasks SET has_words = 1, error_code = CASE state WHEN 'failed' THEN 'content_policy' ELSE NULL END;
 INSERT INTO task_words (term, task_id) SELECT CAST(substr(account_id, 25) AS BIGINT), id FROM tasks;
-INSERT INTO task_words (term, task_id) SELECT 1000 + created_at % 997, id FROM tasks;
+INSERT INTO task_words (term, task_id)
+SELECT 1000 * CAST(substr(account_id, 25) AS BIGINT) + created_at % 997, id FROM tasks;
+INSERT INTO task_words (term, task_id)
+SELECT 100000 * CAST(substr(account_id, 25) AS BIGINT) + created_at / 1000000 % 19, id FROM tasks;
 
 INSERT INTO task_events (task_id, seq, state, progress) SELECT id, 1, 'queued', 0 FROM tasks;
 INSERT INTO task_events (task_id, seq, state, progress) SELECT id, 2, state, 50 FROM tasks;

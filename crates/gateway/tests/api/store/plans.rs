@@ -202,6 +202,7 @@ fn the_operators(conn: &mut Conn<'_>, account: AccountId, key: KeyId) -> Result<
                     ascending,
                 };
                 tasks::page_of_all(conn, &filter, page)?;
+                tasks::search_of_all(conn, &filter, page, |_| vec![1])?;
             }
         }
     }

@@ -249,6 +249,20 @@ impl TestGateway {
         replica
     }
 
+    /// The options with which a command works on the same data.
+    pub(crate) fn options(&self) -> Vec<String> {
+        let mut options = Vec::new();
+        let mut add = |name: &str, value: Option<String>| {
+            options.extend(value.into_iter().flat_map(|value| [name.to_owned(), value]));
+        };
+        let path = |path: &std::path::PathBuf| path.display().to_string();
+        add("--config", self.overrides.config.as_ref().map(path));
+        add("--data", self.overrides.data.as_ref().map(path));
+        let database = self.home.database.as_ref();
+        add("--database", database.map(|database| database.url.clone()));
+        options
+    }
+
     /// The network to its database.
     pub(crate) fn proxy(&self) -> &Proxy {
         self.home.proxy.as_ref().expect("it is behind a proxy")

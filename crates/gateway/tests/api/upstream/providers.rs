@@ -9,6 +9,7 @@ use super::{
     submissions, two_providers,
 };
 use crate::admin::{audited, keyed, operator};
+use crate::support::program::{output, program, text};
 use crate::support::sse::Events;
 use crate::support::{Client, TestGateway, eventually};
 
@@ -200,12 +201,47 @@ async fn a_breaker_that_opens_in_one_process_is_told_by_the_others() {
         gateway.app.attendance.name(),
         "{standing}"
     );
+    // A command is no server: it tells the breakers of those that are.
+    let list = listed(&other).await;
+    let told = &list[0]["breaker"]["processes"];
+    assert_eq!(told[0]["process"], processes[0]["process"], "{list}");
     gateway.stop().await;
     eventually("a process that is gone says nothing", async || {
         (route(&staff, "acme").await["breaker"]["state"] == "closed").then_some(())
     })
     .await;
     other.stop().await;
+}
+
+/// What `providers list` prints beside this gateway.
+async fn listed(gateway: &TestGateway) -> Value {
+    let options = gateway.options();
+    let mut words = vec!["providers", "list", "--json"];
+    words.extend(options.iter().map(String::as_str));
+    let done = output(program(&words)).await;
+    let out = text(&done.stdout);
+    serde_json::from_str(out).unwrap_or_else(|_| panic!("{out}{}", text(&done.stderr)))
+}
+
+#[tokio::test]
+async fn a_command_beside_a_server_tells_its_breakers() {
+    let acme = simulator().await;
+    at_submission(&acme, status(401), 2);
+    let gateway = gateway(&one_provider(&acme)).await;
+    let state = async || listed(&gateway).await[0]["breaker"]["state"].clone();
+    eventually("the server has said that it is there", async || {
+        (state().await == "closed").then_some(())
+    })
+    .await;
+    let refused = gateway.post(CHAT, &chat_order("a lake")).await;
+    refused.refused(503, "provider_unavailable");
+    eventually("the command tells it", async || {
+        ["open", "trial"]
+            .contains(&state().await.as_str()?)
+            .then_some(())
+    })
+    .await;
+    gateway.stop().await;
 }
 
 #[tokio::test]

@@ -15,7 +15,7 @@ export function Accounts({ query }) {
     close();
     list.reload();
   };
-  return html`<div><${Head} title="Accounts" small="Who pays. Everything made with a key belongs to its account."><button type="button" onClick=${() => setWindow({ edit: {} })}>New account</button><//>
+  return html`<div><${Head} title="Accounts" small="Who pays. Everything made with a key belongs to its account."><a class="button quiet" href="/console/spend?by=account">Margins</a><button type="button" onClick=${() => setWindow({ edit: {} })}>New account</button><//>
     <${Load} of=${list}>${(page) => (page.data.length === 0 ? html`<${Empty} title="No accounts" />` : html`<div><${Table} label="Accounts" columns=${["Account", "#Balance", "#Held", "#Spent", "#Budget", "#Keys", ""]} rows=${page.data} row=${(one) => [
       html`<div><a href=${`/console/tasks?of=all&account=${encodeURIComponent(one.handle)}`}><strong>${one.name}</strong></a><br /><span class="fine mono">${one.handle}</span></div>`, one.prepaid ? usd(one.balance_usd) : "not prepaid", usd(one.held_usd), usd(one.spent_usd),
       one.budget_usd ? html`<span>${usd(one.budget_usd)}<br /><span class="fine">${usd(one.available_usd)} left</span></span>` : "none", one.keys,

@@ -3,9 +3,9 @@
 import { html } from "../vendor/preact-htm.js";
 import { call, file, query as asQuery, save } from "./api.js";
 import { go, withQuery } from "./router.js";
-import { Empty, Failed, Field, Head, Load, Pager, Table, When, short, useAction, useLoad } from "./ui.js";
+import { Empty, Failed, Field, Head, Load, Pager, Table, When, moment, short, useAction, useLoad } from "./ui.js";
 
-const FILTERS = /** @type {[string, string, string][]} */ ([["action", "Action", "key.create"], ["target", "Of", "id or handle"], ["actor", "By", "key or command"]]);
+const FILTERS = /** @type {[string, string, string][]} */ ([["action", "Action", "key.create"], ["target", "Of", "id or handle"], ["actor", "By", "key name"]]);
 
 export function Audit({ query }) {
   const after = query.get("after") || "";
@@ -38,7 +38,12 @@ function Change({ of }) {
   const after = of.after || {};
   const names = [...new Set([...Object.keys(before), ...Object.keys(after)])].filter((name) => JSON.stringify(before[name]) !== JSON.stringify(after[name]));
   if (!names.length) return "–";
-  const say = (value) => (value === null || value === undefined ? "none" : typeof value === "object" ? JSON.stringify(value) : String(value));
+  const say = (value) => {
+    if (value === null || value === undefined) return "none";
+    if (Array.isArray(value)) return value.length ? value.join(", ") : "none";
+    if (typeof value === "object") return JSON.stringify(value);
+    return /^\d{4}-\d\d-\d\dT/.test(value) ? moment(value) : String(value);
+  };
   const lines = names.map((name) => html`<li key=${name}>${name.replaceAll("_", " ")}: ${of.before ? html`${say(before[name])} → ` : ""}${say(after[name])}</li>`);
   const list = html`<ul class="plain-list fine">${lines}</ul>`;
   return names.length < 4 ? list : html`<details><summary>${names.length} fields</summary>${list}</details>`;

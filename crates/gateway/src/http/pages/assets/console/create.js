@@ -148,7 +148,7 @@ function VideoFields({ model, form, set, fault }) {
   const can = model.capabilities;
   return html`
     <div class="wide"><${Field} name="prompt" label="Prompt" error=${fault("prompt")}><textarea id="prompt" rows="4" required placeholder="A lake at dawn, slow dolly in" value=${form.prompt} onInput=${(event) => set({ prompt: event.target.value })}></textarea><//></div>
-    ${can.input?.includes("image") && html`<${Drop} name="picture" half=${Boolean(can.end_image)} label=${can.needs_image ? "Picture (first frame)" : "Picture (first frame, optional)"} accept="image/*" limit=${Number(settings.pictureBytes)}
+    ${can.input?.includes("image") && html`<${Drop} name="picture" half=${Boolean(can.end_image)} label=${can.needs_image ? "First frame" : "First frame (optional)"} accept="image/*" limit=${Number(settings.pictureBytes)}
       file=${form.picture} choose=${(picture) => set({ picture })} error=${fault("input_reference")} />`}
     ${can.end_image && html`<${Drop} name="end" half label="Last frame (optional)" accept="image/*" limit=${Number(settings.pictureBytes)} file=${form.end} choose=${(end) => set({ end })} error=${fault("end_image")} />`}
     <${Seconds} can=${can} value=${form.seconds} set=${set} error=${fault("seconds")} />

@@ -121,6 +121,9 @@ export function ago(at) {
 }
 
 /** @param {string} at */
+export const moment = (at) => new Date(at).toLocaleString([], { dateStyle: "medium", timeStyle: "short" });
+
+/** @param {string} at */
 export const clock = (at) => new Date(at).toLocaleTimeString([], { hour: "2-digit", minute: "2-digit", second: "2-digit" });
 
 /** A length in seconds as a person says it. */
