@@ -8,6 +8,8 @@
 
 mod inside;
 mod outside;
+#[cfg(test)]
+mod tests;
 
 use std::path::PathBuf;
 
