@@ -1,7 +1,7 @@
 //! What several gateways on one Postgres cost and do: idle streams, how soon a change at one is seen at
 //! another by each bell, orders a second, and how exactly a limit holds for all of them.
 //!
-//! Starts servers of its own: PostgreSQL, and NATS where it is installed. `MEDIAGATE_BENCH_PROGRAM` names a
+//! Starts servers of its own: `PostgreSQL`, and NATS where it is installed. `MEDIAGATE_BENCH_PROGRAM` names a
 //! gateway that is built already.
 
 #![expect(

@@ -19,6 +19,7 @@
 #![expect(
     clippy::unwrap_used,
     clippy::print_stdout,
+    clippy::cast_precision_loss,
     reason = "a benchmark may fail loudly"
 )]
 
