@@ -103,7 +103,7 @@ see("the code is what the form holds", { ...DESKTOP, key: KEY }, async (page) =>
 
   await page.goto("/console/create/animatic-1");
   await page.getByLabel("Prompt").fill(prompt);
-  await page.getByLabel("Picture").setInputFiles({ name: "it's.png", mimeType: "image/png", buffer: Buffer.from(PIXEL, "base64") });
+  await page.getByLabel("First frame").setInputFiles({ name: "it's.png", mimeType: "image/png", buffer: Buffer.from(PIXEL, "base64") });
   await page.getByRole("tab", { name: "Code" }).click();
   await page.getByRole("tab", { name: "Python" }).click();
   assert.match(await code.innerText(), /data_url\("it's\.png", "image\/png"\)/);

@@ -126,10 +126,10 @@ fn is_all_read(
     let sql = match &filter.provider {
         Some(provider) => {
             values.push(provider.into());
-            "SELECT COUNT(*) FROM (SELECT 1 FROM tasks WHERE provider = ?4 AND id > ?1 AND id < ?2 LIMIT ?3) AS few"
+            "SELECT COUNT(*) FROM (SELECT 1 FROM tasks WHERE provider = ?4 AND id > ?1 AND id < ?2 ORDER BY id LIMIT ?3) AS few"
         }
         None => {
-            "SELECT COUNT(*) FROM (SELECT 1 FROM tasks WHERE id > ?1 AND id < ?2 LIMIT ?3) AS few"
+            "SELECT COUNT(*) FROM (SELECT 1 FROM tasks WHERE id > ?1 AND id < ?2 ORDER BY id LIMIT ?3) AS few"
         }
     };
     let count = conn.one(sql, &values, |row| row.int(0))?;
