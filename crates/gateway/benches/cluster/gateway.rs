@@ -16,6 +16,8 @@ use crate::support::cpu_time_of;
 pub(crate) enum Model {
     /// One whose jobs take an hour.
     Hosted,
+    /// One whose provider takes one job: the others wait.
+    Full,
     /// None that anything was ordered of.
     Other,
 }
@@ -66,8 +68,9 @@ impl Deployment {
              routes = [{{ provider = \"acme\", model = \"sora-2\" }}]\n"
         );
         let film = match model {
-            Model::Hosted => film.as_str(),
-            Model::Other => "",
+            Model::Hosted => film.clone(),
+            Model::Full => film.replace("\"sora-2\" }", "\"sora-2\", max_running = 1 }"),
+            Model::Other => String::new(),
         };
         let text = format!(
             "listen = \"127.0.0.1:0\"\ndatabase = \"{}\"\nlog = \"error\"\nmax_connections_per_peer = 8000\n{more}{film}",

@@ -57,7 +57,8 @@ fn main() {
 /// A gateway with nothing to do, and streams of tasks at which nothing happens.
 async fn idle(deployment: &Deployment) {
     println!("streams   statements a second   KiB each   % of a core");
-    let maker = deployment.gateway("maker", Model::Hosted, "").await;
+    // They wait: jobs that a provider has would be looked after.
+    let maker = deployment.gateway("maker", Model::Full, "").await;
     let tasks = maker.order(5000).await;
     // Nobody has their model any more.
     drop(maker);
@@ -121,14 +122,14 @@ async fn by(name: &str, deployment: &Deployment, bell: &str) {
     println!("{name:<40} {:>8.1} {:>8.1}", at(50), at(99));
 }
 
-/// Orders a second of one account, whole: accepted, and handed to a provider.
+/// Orders a second of one account that are accepted; a provider takes them later.
 async fn orders(deployment: &Deployment) {
     println!("gateways   orders a second (48 callers)");
     for count in 1..=3 {
         let mut gateways: Vec<Gateway> = Vec::new();
         for number in 0..count {
             let name = format!("many-{number}");
-            gateways.push(deployment.gateway(&name, Model::Hosted, "").await);
+            gateways.push(deployment.gateway(&name, Model::Full, "").await);
         }
         let body = format!(r#"{{"model":"film","prompt":"a lake {NUMBER}","seconds":"4"}}"#);
         let loads: Vec<Load> = gateways

@@ -16,6 +16,10 @@ use crate::worker::finish::{Closing, Outcome};
 
 /// Pause before a submission is looked at once more.
 const AGAIN: Duration = Duration::from_secs(2);
+/// Pauses before a task is looked at once more whose provider the settings do not have: a tenth of the
+/// time since it was taken, so that thousands of them cost little.
+const SOON: Duration = Duration::from_secs(5);
+const LATE: Duration = Duration::from_mins(1);
 /// Pause before a provider is tried again that nobody reached.
 const UNREACHED: Duration = Duration::from_secs(1);
 
@@ -70,7 +74,8 @@ impl Job<'_> {
         let credential = site.and_then(|site| site.credential(&submission.credential));
         let (Some(site), Some(credential)) = (site, credential) else {
             let since = submission.accepted_at.unwrap_or(submission.created_at);
-            if self.crew.app.clock.now().since(since) > JOB_LIMIT {
+            let age = self.crew.app.clock.now().since(since);
+            if age > JOB_LIMIT {
                 let message = "The gateway no longer has the provider that worked on the task. Nothing was charged.";
                 let outcome = Outcome::failed(ErrorCode::GenerationFailed, message);
                 let closing = Closing {
@@ -85,7 +90,7 @@ impl Job<'_> {
             }
             tracing::error!(provider = %submission.provider, "the settings no longer have the provider that works on this task");
             // The job may yet be looked after when the settings are mended.
-            return Err((Outcome::Later(Duration::from_secs(5)), None));
+            return Err((Outcome::Later((age / 10).clamp(SOON, LATE)), None));
         };
         tracing::info!(provider = %submission.provider, "job taken up again");
         Ok(Taken {
