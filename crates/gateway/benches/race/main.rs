@@ -41,7 +41,6 @@ use support::{Gateway, Load, NUMBER};
 const SECONDS: f64 = 4.0;
 
 fn main() {
-    support::engine_or_continue();
     support::client_or_continue();
     upstream::serve_or_continue();
     alone();

@@ -199,7 +199,7 @@ fn panic_with(text: &str, stderr: &[u8]) -> Answered {
     )
 }
 
-/// As a child of the gateway in this process, which starts its own program for engines.
+/// In a process that the gateway here started for an engine, which is this program: runs that.
 pub(crate) fn engine_or_continue() {
     if std::env::args().nth(1).as_deref() == Some("engine") {
         let _ = mediagate::cli::main();
@@ -210,6 +210,7 @@ pub(crate) fn engine_or_continue() {
 /// In the client's process: makes the load, prints the rate, and is done.
 /// Returns at once in the benchmark's own process.
 pub(crate) fn client_or_continue() {
+    engine_or_continue();
     let Ok(words) = std::env::var(CLIENT) else {
         return;
     };

@@ -41,6 +41,7 @@ use support::Gateway;
 const ORDER: usize = 500;
 
 fn main() {
+    support::engine_or_continue();
     provider::play_or_continue();
     let count = std::env::args().find_map(|word| word.parse().ok());
     support::runtime().block_on(async {
