@@ -1,8 +1,9 @@
 //! Prints what the watermark withstands: films of `animatic`, marked, encoded and attacked by
 //! ffmpeg, read back. Also what it costs beside the render, and what unmarked films give. The table
-//! comes after each 50 films, so that a long run can be cut short.
+//! comes after each 20 films, so that a long run can be cut short; several can share a long one, each
+//! from another first film.
 //!
-//! `cargo run --release -p provenance --example watermark_table -- [FILMS] [SECONDS]`
+//! `cargo run --release -p provenance --example watermark_table -- [FILMS] [SECONDS] [FIRST]`
 
 #![expect(
     clippy::print_stdout,
@@ -108,11 +109,11 @@ fn main() -> Outcome<()> {
             .nth(at)
             .map_or(Ok(other), |text| text.parse())
     };
-    let (films, seconds) = (number(1, 20)?, number(2, 5)?);
+    let (films, seconds, first) = (number(1, 20)?, number(2, 5)?, number(3, 0)?);
     let mut table = Table::default();
-    for film in 0..films {
+    for film in first..first + films {
         table.add(film, seconds)?;
-        if table.films == films || table.films.is_multiple_of(50) {
+        if table.films == films || table.films.is_multiple_of(20) {
             table.print(seconds);
         }
     }

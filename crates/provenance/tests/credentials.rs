@@ -82,6 +82,21 @@ fn every_format_is_signed_and_says_what_made_it() {
 }
 
 #[test]
+fn a_prompt_is_stated_as_metadata_where_it_is_given() {
+    let (_, signer) = chain(Algorithm::Es256);
+    for (format, file) in FILES {
+        let mut asked = created();
+        for prompt in [None, Some("a lake \"at dawn\", säuselnder Wind")] {
+            asked.prompt = prompt;
+            let signed = sign(file, format, &asked, &signer).unwrap();
+            let answer = read(&signed, format, &Trust::default()).unwrap();
+            assert_eq!(answer.status, Status::Valid, "{format:?} {answer:?}");
+            assert_eq!(answer.prompt.as_deref(), prompt, "{format:?}");
+        }
+    }
+}
+
+#[test]
 fn every_algorithm_signs_and_an_anchor_is_trusted() {
     for algorithm in [Algorithm::Es256, Algorithm::Es384, Algorithm::Ed25519] {
         let (chain, signer) = chain(algorithm);

@@ -60,6 +60,7 @@ fn lines(checked: &Checked) -> Vec<String> {
         ("signer      ", told.signer.clone()),
         ("program     ", told.generator.clone()),
         ("source type ", told.digital_source_type.clone()),
+        ("prompt      ", checked.examined.prompt.clone()),
         (
             "marks       ",
             Some(marks.join(", ")).filter(|marks| !marks.is_empty()),

@@ -31,6 +31,8 @@ pub struct Examined {
     pub deeds: Vec<Deed>,
     /// Titles of what it was made of.
     pub ingredients: Vec<String>,
+    /// What was asked for, where its signer states that.
+    pub prompt: Option<String>,
     /// C2PA's codes for what does not hold.
     pub problems: Vec<String>,
 }
@@ -63,6 +65,7 @@ fn told<'a>(
                 is_ours: false,
                 deeds: Vec::new(),
                 ingredients: Vec::new(),
+                prompt: None,
                 problems: Vec::new(),
             };
         }
@@ -72,6 +75,7 @@ fn told<'a>(
         is_ours: false,
         deeds: Vec::new(),
         ingredients: Vec::new(),
+        prompt: None,
         problems: Vec::new(),
         provenance: claims(&marks),
     };
@@ -168,6 +172,7 @@ fn verified<'a>(
         })
         .collect();
     examined.ingredients = answer.ingredients;
+    examined.prompt = answer.prompt;
     examined.problems = answer.problems;
     examined
 }

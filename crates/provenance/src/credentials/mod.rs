@@ -83,6 +83,13 @@ pub enum CredentialsError {
     Settings(String),
 }
 
+/// The assertion of metadata that is not C2PA's own: CAWG, Metadata Assertion 1.0, 2024.
+const METADATA: &str = "cawg.metadata";
+/// IPTC's extension schema for XMP, which has [`PROMPT`] since 2025.1.
+const IPTC: (&str, &str) = ("Iptc4xmpExt", "http://iptc.org/std/Iptc4xmpExt/2008-02-29/");
+/// What was given to the service as prompt.
+const PROMPT: &str = "AIPromptInformation";
+
 fn check_length(file: &[u8]) -> Result<(), CredentialsError> {
     if file.len() > MAX_FILE_BYTES {
         return Err(CredentialsError::FileTooLong(file.len()));

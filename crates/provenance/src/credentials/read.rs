@@ -4,10 +4,11 @@ use std::io::Cursor;
 
 use c2pa::assertions::Actions;
 use c2pa::{Manifest, Reader, ValidationState};
+use serde_json::Value;
 
 use super::{
-    CredentialsError, Format, MAX_MANIFEST_BYTES, MAX_TEXT_CHARS, MAX_TOLD, SELF_MADE,
-    check_length, context,
+    CredentialsError, Format, IPTC, MAX_MANIFEST_BYTES, MAX_TEXT_CHARS, MAX_TOLD, METADATA, PROMPT,
+    SELF_MADE, check_length, context,
 };
 use crate::marks::{self, MarksError};
 
@@ -67,6 +68,8 @@ pub struct Answer {
     pub actions: Vec<Action>,
     /// Titles of what it was made of.
     pub ingredients: Vec<String>,
+    /// What was asked for, by CAWG's metadata.
+    pub prompt: Option<String>,
     /// Codes of C2PA's list of what does not hold.
     pub problems: Vec<String>,
 }
@@ -80,6 +83,7 @@ impl Answer {
             digital_source_type: None,
             actions: Vec::new(),
             ingredients: Vec::new(),
+            prompt: None,
             problems: Vec::new(),
         }
     }
@@ -142,7 +146,17 @@ fn told(reader: &Reader, trust: &Trust<'_>) -> Answer {
     answer.ingredients = ingredients
         .map(|ingredient| short(ingredient.title().unwrap_or_default()))
         .collect();
+    answer.prompt = prompt(manifest);
     answer
+}
+
+/// The property by its schema: the prefix may be any that is bound to that.
+fn prompt(manifest: &Manifest) -> Option<String> {
+    let metadata: Value = manifest.find_assertion(METADATA).ok()?;
+    let context = metadata.get("@context")?.as_object()?.iter();
+    let mut prefixes = context.filter(|(_, schema)| schema.as_str() == Some(IPTC.1));
+    let told = prefixes.find_map(|(prefix, _)| metadata.get(format!("{prefix}:{PROMPT}")))?;
+    told.as_str().map(short)
 }
 
 fn signer(manifest: &Manifest, trust: &Trust<'_>) -> Option<Signer> {

@@ -6,7 +6,10 @@ use c2pa::{Builder, BuilderIntent, ClaimGeneratorInfo, DigitalSourceType};
 use serde_json::{Value, json};
 
 use super::signer::{Adapter, Sign};
-use super::{CredentialsError, Format, MAX_MANIFEST_BYTES, MAX_TEXT_CHARS, check_length, context};
+use super::{
+    CredentialsError, Format, IPTC, MAX_MANIFEST_BYTES, MAX_TEXT_CHARS, METADATA, PROMPT,
+    check_length, context,
+};
 use crate::marks;
 
 /// What kind of source something made has, of IPTC's vocabulary.
@@ -112,6 +115,11 @@ pub fn sign(
                 .map_err(failed)?;
         }
     }
+    if let Some(prompt) = statement.prompt {
+        builder
+            .add_assertion_json(METADATA, &metadata(prompt))
+            .map_err(failed)?;
+    }
     let mut signed = Cursor::new(Vec::with_capacity(file.len() + (64 << 10)));
     builder
         .sign(
@@ -129,12 +137,12 @@ fn action(name: &str, statement: &Statement<'_>) -> Value {
     if let (Some(provider), Some(agent)) = (statement.provider, agent.as_object_mut()) {
         agent.insert("org.mediagate.provider".to_owned(), json!(provider));
     }
-    let mut action = json!({ "action": name, "when": statement.when, "softwareAgent": agent });
-    if let (Some(prompt), Some(action)) = (statement.prompt, action.as_object_mut()) {
-        let told = json!({ "org.mediagate.prompt": prompt });
-        action.insert("parameters".to_owned(), told);
-    }
-    action
+    json!({ "action": name, "when": statement.when, "softwareAgent": agent })
+}
+
+fn metadata(prompt: &str) -> Value {
+    let (prefix, schema) = IPTC;
+    json!({ "@context": { prefix: schema }, format!("{prefix}:{PROMPT}"): prompt })
 }
 
 fn check_texts(statement: &Statement<'_>) -> Result<(), CredentialsError> {

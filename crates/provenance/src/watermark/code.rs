@@ -4,11 +4,14 @@
 use super::{Key, WatermarkError};
 
 const CHECK_BITS: u32 = 16;
-const DATA_BITS: usize = 24 + 40 + CHECK_BITS as usize;
+const ID_BITS: usize = 24;
+const DATA_BITS: usize = ID_BITS + 40 + CHECK_BITS as usize;
 const TAIL_BITS: usize = 8;
 const STEPS: usize = DATA_BITS + TAIL_BITS;
 /// Bits that are written.
 pub(super) const CODED_BITS: usize = STEPS * 3;
+/// Of those, the first, which depend on the key's id alone.
+pub(super) const KNOWN_BITS: usize = ID_BITS * 3;
 /// The generators of greatest free distance (18) for this length, in octal (Larsen, IEEE Trans.
 /// Inf. Theory 19, 1973).
 const GENERATORS: [u16; 3] = [0o557, 0o663, 0o711];
@@ -20,6 +23,15 @@ pub(super) fn encode(key: &Key, media_id: u64) -> Result<[bool; CODED_BITS], Wat
         return Err(WatermarkError::MediaId(media_id));
     }
     let payload = u64::from(key.id) << 40 | media_id;
+    Ok(coded(payload))
+}
+
+/// The bits that all marks of a key have, in the first [`KNOWN_BITS`].
+pub(super) fn known_bits(key: &Key) -> [bool; CODED_BITS] {
+    coded(u64::from(key.id) << 40)
+}
+
+fn coded(payload: u64) -> [bool; CODED_BITS] {
     let data = u128::from(payload) << CHECK_BITS | u128::from(check(payload));
     let mut coded = [false; CODED_BITS];
     let mut register = 0u16;
@@ -30,7 +42,7 @@ pub(super) fn encode(key: &Key, media_id: u64) -> Result<[bool; CODED_BITS], Wat
             *out = (register & generator).count_ones() % 2 == 1;
         }
     }
-    Ok(coded)
+    coded
 }
 
 /// What was decoded, its check passed.
@@ -39,11 +51,13 @@ pub(super) struct Decoded {
     pub(super) media_id: u64,
     /// Part of the coded bits whose sign was wrong.
     pub(super) corrected: f32,
+    pub(super) coded: [bool; CODED_BITS],
 }
 
-/// The likeliest mark for these values, positive for `false`; nothing if its check fails.
-pub(super) fn decode(soft: &[f32; CODED_BITS]) -> Option<Decoded> {
-    let data = viterbi(soft);
+/// The likeliest mark for these values, positive for `false`; nothing if its check fails. Of the
+/// marks of `key` alone, where one is given.
+pub(super) fn decode(soft: &[f32; CODED_BITS], key: Option<&Key>) -> Option<Decoded> {
+    let data = viterbi(soft, key);
     let payload = u64::try_from(data >> CHECK_BITS).ok()?;
     let told = u16::try_from(data & u128::from(u16::MAX)).ok()?;
     if check(payload) != told {
@@ -53,8 +67,7 @@ pub(super) fn decode(soft: &[f32; CODED_BITS]) -> Option<Decoded> {
         u32::try_from(payload >> 40).ok()?,
         payload & ((1 << 40) - 1),
     );
-    let key = Key::new(key_id, 0).ok()?;
-    let coded = encode(&key, media_id).ok()?;
+    let coded = coded(payload);
     let wrong = coded
         .iter()
         .zip(soft)
@@ -66,10 +79,11 @@ pub(super) fn decode(soft: &[f32; CODED_BITS]) -> Option<Decoded> {
         key_id,
         media_id,
         corrected,
+        coded,
     })
 }
 
-fn viterbi(soft: &[f32; CODED_BITS]) -> u128 {
+fn viterbi(soft: &[f32; CODED_BITS], key: Option<&Key>) -> u128 {
     // What each state's step emits, for the register that leads into it.
     let emitted: [[f32; 3]; 2 * STATES] = std::array::from_fn(|register| {
         GENERATORS.map(|generator| {
@@ -80,9 +94,15 @@ fn viterbi(soft: &[f32; CODED_BITS]) -> u128 {
     let mut metrics = [f32::NEG_INFINITY; STATES];
     metrics[0] = 0.0;
     let mut choices = vec![[false; STATES]; STEPS];
-    for (values, choice) in soft.chunks_exact(3).zip(&mut choices) {
+    for (step, (values, choice)) in soft.chunks_exact(3).zip(&mut choices).enumerate() {
+        let known = key
+            .filter(|_| step < ID_BITS)
+            .map(|key| (key.id >> (ID_BITS - 1 - step) & 1) as usize);
         let mut next = [f32::NEG_INFINITY; STATES];
         for (state, (metric, choice)) in next.iter_mut().zip(choice).enumerate() {
+            if known.is_some_and(|bit| state & 1 != bit) {
+                continue;
+            }
             // A register of nine bits: the state after the step, and the bit that falls out.
             for old in [false, true] {
                 let register = state | usize::from(old) << 8;
@@ -155,9 +175,22 @@ mod tests {
             for value in values.iter_mut().skip(1).step_by(36).take(wrong) {
                 *value = -*value;
             }
-            let read = decode(&values).unwrap();
+            let read = decode(&values, None).unwrap();
             prop_assert_eq!((read.key_id, read.media_id), (id, media));
         }
+    }
+
+    #[test]
+    fn what_is_known_need_not_be_read_and_another_key_is_not() {
+        let key = Key::new(0x00ab_cdef, 1).unwrap();
+        let written = soft(&encode(&key, 12345).unwrap());
+        let mut values = written;
+        values[..KNOWN_BITS].fill(0.0);
+        assert_ne!(decode(&values, None).map(|read| read.key_id), Some(key.id));
+        let read = decode(&values, Some(&key)).unwrap();
+        assert_eq!((read.key_id, read.media_id), (key.id, 12345));
+        let other = Key::new(0x0012_3456, 1).unwrap();
+        assert!(decode(&written, Some(&other)).is_none());
     }
 
     #[test]
@@ -169,7 +202,7 @@ mod tests {
                 .wrapping_add(1);
             f32::from(u16::try_from(state >> 48).unwrap()) / 32768.0 - 1.0
         };
-        let read = (0..200).filter(|_| decode(&std::array::from_fn(|_| random())).is_some());
+        let read = (0..200).filter(|_| decode(&std::array::from_fn(|_| random()), None).is_some());
         assert_eq!(read.count(), 0);
     }
 

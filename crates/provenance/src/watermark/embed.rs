@@ -12,7 +12,7 @@ const UNIT: f32 = 64.0;
 /// Strengths are in 1/16 of a level of luma.
 const STEPS: f32 = 16.0;
 /// Strength where there is no texture, in levels.
-const FLAT: f32 = 1.5;
+const FLAT: f32 = 1.8;
 /// Added for each level of mean difference between neighbours.
 const SLOPE: f32 = 0.35;
 const STRONGEST: f32 = 4.0;

@@ -2,7 +2,7 @@
 //! knows nothing of pixels.
 
 use super::Key;
-use super::code::CODED_BITS;
+use super::code::{CODED_BITS, Decoded, KNOWN_BITS, decode, known_bits};
 
 /// Cells along a side of the tile.
 pub(super) const SIDE: usize = 24;
@@ -10,8 +10,13 @@ pub(super) const CELLS: usize = SIDE * SIDE;
 /// Cells along a frame's shortest side: 8 pixels each at 720 lines.
 pub(super) const CELLS_SHORT: usize = 90;
 
+/// Cells that carry one coded bit. Positions are found with half the pilot that this leaves; what
+/// fails first is the code.
+const COPIES: usize = 2;
+
 /// Each cell's sign for the pilot, and its coded bit otherwise.
 pub(super) struct Layout {
+    key: Key,
     signs: [f32; CELLS],
     /// The place of each cell in a shuffled order: the first carry the bits.
     order: [usize; CELLS],
@@ -25,40 +30,60 @@ impl Layout {
         for last in (1..CELLS).rev() {
             order.swap(last, random.below(last + 1));
         }
-        Self { signs, order }
+        Self {
+            key: *key,
+            signs,
+            order,
+        }
     }
 
     /// The cells' signs of the whole tile with these bits in it.
     pub(super) fn tile(&self, coded: &[bool; CODED_BITS]) -> [f32; CELLS] {
         let mut tile = self.signs;
-        for (cell, bit) in self.order.iter().zip(coded) {
-            if *bit && let Some(sign) = tile.get_mut(*cell) {
-                *sign = -*sign;
+        for cells in self.copies() {
+            for (cell, bit) in cells.iter().zip(coded) {
+                if *bit && let Some(sign) = tile.get_mut(*cell) {
+                    *sign = -*sign;
+                }
             }
         }
         tile
     }
 
-    /// The pilot alone: cells that carry bits are 0.
+    /// What is the same in all tiles of the key: cells that depend on the media are 0.
     pub(super) fn pilot(&self) -> [f32; CELLS] {
-        let mut tile = self.signs;
-        for cell in self.order.iter().take(CODED_BITS) {
-            if let Some(sign) = tile.get_mut(*cell) {
-                *sign = 0.0;
+        let known = known_bits(&self.key);
+        let mut tile = self.tile(&known);
+        for cells in self.copies() {
+            for cell in cells.iter().skip(KNOWN_BITS) {
+                if let Some(sign) = tile.get_mut(*cell) {
+                    *sign = 0.0;
+                }
             }
         }
         tile
     }
 
     /// The soft values of the bits from those of the cells.
-    pub(super) fn bits(&self, cells: &[f32; CELLS]) -> [f32; CODED_BITS] {
+    fn bits(&self, cells: &[f32; CELLS]) -> [f32; CODED_BITS] {
         let mut bits = [0.0; CODED_BITS];
-        for (bit, cell) in bits.iter_mut().zip(&self.order) {
-            if let (Some(value), Some(sign)) = (cells.get(*cell), self.signs.get(*cell)) {
-                *bit = value * sign;
+        for copy in self.copies() {
+            for (bit, cell) in bits.iter_mut().zip(copy) {
+                if let (Some(value), Some(sign)) = (cells.get(*cell), self.signs.get(*cell)) {
+                    *bit += value * sign;
+                }
             }
         }
         bits
+    }
+
+    /// The likeliest mark of the key.
+    pub(super) fn decode(&self, cells: &[f32; CELLS]) -> Option<Decoded> {
+        decode(&self.bits(cells), Some(&self.key))
+    }
+
+    fn copies(&self) -> impl Iterator<Item = &[usize]> {
+        self.order.chunks_exact(CODED_BITS).take(COPIES)
     }
 }
 

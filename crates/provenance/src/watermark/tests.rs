@@ -110,6 +110,28 @@ fn another_key_reads_nothing_and_neither_is_there_a_mark_without_one() {
     );
 }
 
+/// Width and height of [`drawn`].
+const DRAWN: (usize, usize) = (854, 480);
+
+/// A frame as the service draws it.
+fn drawn(prompt: &str) -> Vec<u8> {
+    let asked = animatic::Asked {
+        size: Some((DRAWN.0 as u32, DRAWN.1 as u32)),
+        seconds: Some(1.0),
+        ..animatic::Asked::default()
+    };
+    let options = animatic::Options::resolve(&asked, &animatic::Direction::parse(prompt)).unwrap();
+    let request = animatic::Request {
+        picture: None,
+        prompt,
+        options,
+    };
+    let mut film = Vec::new();
+    animatic::write_y4m(&request, &mut film, &mut animatic::Control::unattended()).unwrap();
+    let head = film.iter().position(|byte| *byte == b'\n').unwrap() + "\nFRAME\n".len();
+    film[head..head + DRAWN.0 * DRAWN.1].to_vec()
+}
+
 #[test]
 fn the_mark_stays_within_its_limit() {
     // Noise wants the strongest mark everywhere.
@@ -120,11 +142,20 @@ fn the_mark_stays_within_its_limit() {
             (state >> 25) as u8 + 60
         })
         .collect();
-    for original in [frame(0, WIDTH, HEIGHT), vec![120; WIDTH * HEIGHT], noise] {
+    let lake = drawn("a lake under the mountains at dawn, mist");
+    let city = drawn("a neon city at night in the rain");
+    let size = (WIDTH, HEIGHT);
+    for (original, (width, height)) in [
+        (frame(0, WIDTH, HEIGHT), size),
+        (vec![120; WIDTH * HEIGHT], size),
+        (noise, size),
+        (lake, DRAWN),
+        (city, DRAWN),
+    ] {
         let mut luma = original.clone();
-        Embedder::new(&key(), 1, WIDTH, HEIGHT)
+        Embedder::new(&key(), 1, width, height)
             .unwrap()
-            .mark(&mut luma, WIDTH)
+            .mark(&mut luma, width)
             .unwrap();
         let error: f64 = luma
             .iter()
@@ -133,7 +164,7 @@ fn the_mark_stays_within_its_limit() {
             .sum();
         assert!(error > 0.0);
         let psnr = 10.0 * (255.0f64.powi(2) * original.len() as f64 / error).log10();
-        assert!(psnr >= f64::from(MIN_PSNR), "{psnr}");
+        assert!(psnr >= 42.0, "{psnr}");
     }
 }
 

@@ -25,6 +25,9 @@ pub struct CheckObject {
     pub actions: Vec<ActionObject>,
     /// Titles of what it was made of, by its signer.
     pub ingredients: Vec<String>,
+    /// The prompt, where its signer states it: up to 512 characters.
+    #[schema(required = true)]
+    pub prompt: Option<String>,
     /// Codes of C2PA for what does not hold.
     pub problems: Vec<String>,
     /// What this deployment knows of it.
@@ -113,6 +116,7 @@ impl CheckObject {
                 })
                 .collect(),
             ingredients: examined.ingredients.clone(),
+            prompt: examined.prompt.clone(),
             problems: examined.problems.clone(),
             ours: OursObject {
                 signed: examined.is_ours,

@@ -31,6 +31,7 @@ async fn a_film_is_signed_and_a_change_is_noticed() {
     );
     assert_eq!(found["actions"][0]["action"], "c2pa.created");
     assert_eq!(found["actions"][0]["software"], "animatic-1");
+    assert_eq!(found["prompt"], json!(null));
     let manifest = String::from_utf8_lossy(&bytes);
     assert!(
         !manifest.contains("slow pan left"),
@@ -144,7 +145,8 @@ async fn a_prompt_is_stated_where_the_operator_wants_it() {
         .start()
         .await;
     let (_, _, bytes) = film(&gateway, json!({"seconds": "1"})).await;
-    assert!(String::from_utf8_lossy(&bytes).contains("slow pan left"));
+    let found = check(&gateway, bytes).await.ok();
+    assert_eq!(found["prompt"], "a lake at dawn, slow pan left", "{found}");
     gateway.stop().await;
 }
 

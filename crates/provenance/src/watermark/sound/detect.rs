@@ -251,7 +251,7 @@ fn value(folded: &[[f32; BANDS]], at: usize, cell: usize) -> f32 {
 }
 
 fn decoded(soft: &[f32; CODED_BITS]) -> Option<Heard> {
-    let found = decode(soft)?;
+    let found = decode(soft, None)?;
     Some(Heard {
         key_id: found.key_id,
         media_id: found.media_id,

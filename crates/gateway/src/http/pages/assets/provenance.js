@@ -64,6 +64,7 @@ function facts(answer) {
   const lines = [
     ...provenanceLines(answer.provenance),
     ...answer.actions.map((step) => ["Done", [step.action, step.software, step.when].filter(Boolean).join(", ")]),
+    ...(answer.prompt ? [["Prompt", answer.prompt]] : []),
     ...answer.ingredients.map((title) => ["Made of", title]),
     ...answer.matches.map((found) => ["Made here", match(found)]),
     ...answer.notes.map((note) => ["Note", note]),
