@@ -66,6 +66,8 @@ pub enum Fault {
     Slow(#[serde(with = "milliseconds")] Duration),
     /// A result is an HTML page that calls itself a video.
     Lying,
+    /// A result is this film and not the simulator's own, which nothing is marked in.
+    Another(Vec<u8>),
 }
 
 impl Fault {
@@ -75,7 +77,7 @@ impl Fault {
         match self {
             Self::Duplicate => matches!(role, Role::Submit),
             Self::UnknownWord => matches!(role, Role::Poll),
-            Self::Expired | Self::Lying => matches!(role, Role::Download),
+            Self::Expired | Self::Lying | Self::Another(_) => matches!(role, Role::Download),
             _ => true,
         }
     }

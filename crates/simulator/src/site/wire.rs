@@ -89,6 +89,10 @@ pub(crate) async fn serve(
             let page = "<html><body>Not what you asked for</body></html>";
             whole(Reply::file("video/mp4", page)).await
         }
+        Some(Fault::Another(film)) => {
+            answer(&route, &request);
+            whole(Reply::file("video/mp4", film)).await
+        }
         Some(Fault::Duplicate) => {
             let reply = route.last_submission();
             whole(reply.unwrap_or_else(|| answer(&route, &request))).await

@@ -9,6 +9,7 @@ mod config;
 mod costs;
 mod every_provider;
 mod hosted;
+mod kept_marks;
 mod leases;
 mod limits;
 mod lives;
