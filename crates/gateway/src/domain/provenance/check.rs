@@ -144,7 +144,7 @@ async fn see(app: &App, file: TempPath) -> Result<Seen, Error> {
         let looked = match examined.kind {
             Some(Kind::Mp4) => {
                 let keys = parts.secrets.origin.keys();
-                let looked = child::look(&place(&parts), &file, keys, &watch);
+                let looked = child::look(&place(&parts), &file, &keys, &watch);
                 looked.unwrap_or_else(|error| Looked::nothing(error.to_string()))
             }
             _ => Looked::default(),

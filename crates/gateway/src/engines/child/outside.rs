@@ -96,7 +96,7 @@ pub type Seen = (Looked, Option<Vec<u8>>);
 pub fn look(
     place: &Place,
     film: &Path,
-    keys: Vec<WatermarkKey>,
+    keys: &[WatermarkKey],
     watch: &Watch,
 ) -> Result<Looked, EngineError> {
     let seen = seen(place, &[film], Glance::Check, keys, watch)?;
@@ -107,14 +107,14 @@ pub fn look(
 /// Looks at how films begin that are kept, in a child; what was seen of each, in their order. Of one
 /// at which the child dies nothing was.
 pub fn glance(place: &Place, films: &[&Path], watch: &Watch) -> Result<Vec<Seen>, EngineError> {
-    seen(place, films, Glance::Keep, Vec::new(), watch)
+    seen(place, films, Glance::Keep, &[], watch)
 }
 
 fn seen(
     place: &Place,
     films: &[&Path],
     glance: Glance,
-    keys: Vec<WatermarkKey>,
+    keys: &[WatermarkKey],
     watch: &Watch,
 ) -> Result<Vec<Seen>, EngineError> {
     let nothing = |why: String| (Looked::nothing(why), None);
@@ -129,7 +129,7 @@ fn seen(
         let job = Job::Look {
             films: left.iter().map(|number| films[*number].into()).collect(),
             glance,
-            keys: keys.clone(),
+            keys: keys.to_owned(),
         };
         let (mut heard, mut stills) = (0, None);
         let mut hear = |folder: &Path, word| {
