@@ -30,7 +30,9 @@ pub(super) fn xmp(bytes: &[u8], marks: &mut Marks) {
         &mut marks.remote_manifest,
         property(&text, "provenance").filter(|value| value.contains("://")),
     );
-    fill(&mut marks.software, property(&text, "CreatorTool"));
+    // The program that made it, where other tags name the one that packed it.
+    let maker = property(&text, "CreatorTool");
+    marks.software = maker.or(marks.software.take());
     fill(&mut marks.aigc, property(&text, "AIGC"));
 }
 
