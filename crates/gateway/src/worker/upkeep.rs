@@ -4,8 +4,9 @@
 //! Each kind runs on its own, so that a slow or failing one does not delay others. What concerns
 //! the database or the files is done by one process of the cluster, the first that finds it due.
 
+use std::os::unix::fs::MetadataExt as _;
 use std::path::Path;
-use std::time::Duration;
+use std::time::{Duration, UNIX_EPOCH};
 
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
@@ -293,7 +294,7 @@ pub async fn remove_expired_media(app: &App) -> Result<(), Error> {
 /// Removes uploads, and folders of children, left by a crash of this process's predecessor.
 pub async fn sweep_spool(app: &App) -> Result<(), Error> {
     let spool = app.config.spool_path();
-    app.compute(move || remove_old_files(&spool))
+    app.compute(move || remove_old_files(&spool, ORPHAN_AGE))
         .await?
         .map_err(Error::internal)
 }
@@ -330,11 +331,14 @@ pub async fn sweep_orphans(app: &App) -> Result<(), Error> {
     Ok(())
 }
 
-fn remove_old_files(folder: &Path) -> std::io::Result<()> {
+/// A file's age is that of its name: a second name of a film is as new as its task.
+fn remove_old_files(folder: &Path, oldest: Duration) -> std::io::Result<()> {
     for entry in std::fs::read_dir(folder)? {
         let entry = entry?;
-        let age = entry.metadata()?.modified()?.elapsed().unwrap_or_default();
-        if age <= ORPHAN_AGE {
+        let metadata = entry.metadata()?;
+        let seconds = u64::try_from(metadata.ctime()).unwrap_or(0);
+        let changed_at = UNIX_EPOCH + Duration::from_secs(seconds);
+        if changed_at.elapsed().unwrap_or_default() <= oldest {
             continue;
         }
         if entry.file_type()?.is_dir() {
@@ -344,4 +348,23 @@ fn remove_old_files(folder: &Path) -> std::io::Result<()> {
         }
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_second_name_of_an_old_file_is_not_old() {
+        let (media, spool) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+        let (film, name) = (media.path().join("film.mp4"), spool.path().join("film"));
+        std::fs::write(&film, "film").unwrap();
+        let file = std::fs::File::options().write(true).open(&film).unwrap();
+        file.set_modified(UNIX_EPOCH).unwrap();
+        std::fs::hard_link(&film, &name).unwrap();
+        remove_old_files(spool.path(), ORPHAN_AGE).unwrap();
+        assert!(name.exists());
+        remove_old_files(spool.path(), Duration::ZERO).unwrap();
+        assert_eq!((name.exists(), film.exists()), (false, true));
+    }
 }
