@@ -47,7 +47,7 @@ async fn stall(time: Duration) {
     cluster.signal("-CONT", "");
     let most = waited.iter().max().unwrap();
     println!("{} answers, the slowest after {most:.2?}", waited.len());
-    let grown = server.peak_memory() - before;
+    let grown = server.peak_memory().saturating_sub(before);
     println!("{} MiB more", grown >> 20);
     assert!(grown < MEMORY, "{grown} bytes more");
     succeed(&client, &tasks).await;
