@@ -68,7 +68,7 @@ impl Deployment {
              routes = [{{ provider = \"acme\", model = \"sora-2\" }}]\n"
         );
         let film = match model {
-            Model::Hosted => film.clone(),
+            Model::Hosted => film,
             Model::Full => film.replace("\"sora-2\" }", "\"sora-2\", max_running = 1 }"),
             Model::Other => String::new(),
         };

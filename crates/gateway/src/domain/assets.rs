@@ -158,7 +158,8 @@ pub async fn load(app: &Parts, id: AssetId) -> Result<Option<(Asset, Bytes)>, Er
     Ok(Some((asset, bytes)))
 }
 
-/// A stored file's content in a temporary file; `None` if it was removed.
+/// A stored file under a temporary name, only to be read: it may be the stored file itself. `None` if it
+/// was removed.
 pub async fn load_file(app: &Parts, id: AssetId) -> Result<Option<TempPath>, Error> {
     let asset = app
         .store

@@ -91,11 +91,9 @@ async fn look_at(app: &App, films: Vec<Fetched>) -> Result<(), Error> {
     if films.is_empty() {
         return Ok(());
     }
-    let (place, files) = (
-        check::place(app),
-        films.iter().map(|film| film.file.clone()),
-    );
-    let (files, watch): (Vec<_>, _) = (files.collect(), Arc::new(Watch::default()));
+    let place = check::place(app);
+    let files: Vec<_> = films.iter().map(|film| film.file.clone()).collect();
+    let watch = Arc::new(Watch::default());
     let _stopping = watch.stop_on_drop();
     let look = move |_: &_| {
         let files: Vec<&Path> = files.iter().map(|file| &***file).collect();
