@@ -228,7 +228,8 @@ async fn task_alone(
         Ok::<_, Error>(tasks)
     });
     let tasks = written.await?;
-    let wait = domain::tasks::usual_time(&app, &tasks[0].model).await?;
+    let lengths = domain::tasks::usual_lengths(&app, &tasks[0].model).await?;
+    let wait = lengths.map(|lengths| lengths.median);
     let headers = [
         ("x-task-id", tasks[0].id.to_string()),
         ("x-cost-usd", tasks[0].cost.to_string()),

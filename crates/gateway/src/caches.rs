@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use moka::sync::Cache;
+use providers::driver::schedule::Lengths;
 use tokio::time::Instant;
 
 use crate::clock::Timestamp;
@@ -13,8 +14,8 @@ use crate::model::task::Task;
 use crate::store::Stamp;
 use crate::uses::Uses;
 
-/// How long a look-up of a model's usual time holds.
-const USUAL_TIMES: Duration = Duration::from_secs(5);
+/// How long a look-up of how long a model's tasks take holds.
+const USUAL_LENGTHS: Duration = Duration::from_secs(5);
 /// How long it is known that a film could not be looked at: longer than it is tried.
 const MISSES: Duration = Duration::from_hours(24);
 /// How long a key's name holds.
@@ -27,8 +28,8 @@ pub struct Caches {
     pub ended: Cache<TaskId, Arc<Task>>,
     /// The names of keys.
     pub key_names: Cache<KeyId, String>,
-    /// How long models usually take, by their ids.
-    pub usual_times: Cache<String, Option<Duration>>,
+    /// How long tasks of models usually take, by their ids.
+    pub usual_lengths: Cache<String, Option<Lengths>>,
     /// Pictures that can be decoded, by the SHA-256 of their files.
     pub pictures: Cache<String, ()>,
     /// Films that could not be looked at: how often, and when they are tried again.
@@ -46,9 +47,9 @@ impl Default for Caches {
                 .max_capacity(10_000)
                 .time_to_live(KEY_NAMES)
                 .build(),
-            usual_times: Cache::builder()
+            usual_lengths: Cache::builder()
                 .max_capacity(1000)
-                .time_to_live(USUAL_TIMES)
+                .time_to_live(USUAL_LENGTHS)
                 .build(),
             pictures: Cache::new(10_000),
             misses: Cache::builder()

@@ -67,15 +67,17 @@ async fn idle(deployment: &Deployment) {
         // What starting leaves to do.
         tokio::time::sleep(Duration::from_secs(5)).await;
         let before = idle.resident();
-        let mut opening = JoinSet::new();
+        let (mut opening, mut streams) = (JoinSet::new(), Vec::new());
         for task in tasks.iter().take(count) {
-            let stream = idle.stream(task);
-            opening.spawn(stream);
-            if opening.len() >= 100 {
-                opening.join_next().await;
+            opening.spawn(idle.stream(task));
+            if opening.len() >= 100
+                && let Some(opened) = opening.join_next().await
+            {
+                streams.push(opened.unwrap());
             }
         }
-        let mut streams = opening.join_all().await;
+        streams.extend(opening.join_all().await);
+        assert_eq!(streams.len(), count, "all are open");
         let asked = deployment.statements().await;
         let used = idle.used();
         tokio::time::sleep(WATCHED).await;

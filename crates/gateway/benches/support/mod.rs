@@ -21,6 +21,7 @@ pub(crate) mod finished;
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 use std::net::SocketAddr;
+use std::path::Path;
 use std::time::{Duration, Instant};
 
 use mediagate::app::App;
@@ -39,7 +40,7 @@ pub(crate) struct Gateway {
     pub app: App,
     pub caller: Caller,
     pub key: String,
-    _data: tempfile::TempDir,
+    data: Option<tempfile::TempDir>,
 }
 
 impl Gateway {
@@ -60,21 +61,19 @@ impl Gateway {
             .prefix("bench-")
             .tempdir_in(env!("CARGO_TARGET_TMPDIR"))
             .unwrap();
-        let file = data.path().join("mediagate.toml");
-        std::fs::write(&file, toml).unwrap();
-        let overrides = Settings {
-            config: Some(file),
-            data: Some(data.path().to_owned()),
-            database: database.map(|url| url.parse().unwrap()),
-            ..Settings::default()
-        };
-        let app = App::open(Config::load(&overrides).unwrap(), Clock::system()).unwrap();
+        let mut gateway = Self::of(app_in(data.path(), database, toml)).await;
+        gateway.data = Some(data);
+        gateway
+    }
+
+    /// A gateway that is open already; its data stay.
+    pub(crate) async fn of(app: App) -> Self {
         let (key, caller) = another_key(&app).await;
         Self {
             app,
             caller,
             key,
-            _data: data,
+            data: None,
         }
     }
 
@@ -86,6 +85,19 @@ impl Gateway {
         }
         callers
     }
+}
+
+/// A gateway whose data is in this folder.
+pub(crate) fn app_in(data: &Path, database: Option<&str>, toml: &str) -> App {
+    let file = data.join("mediagate.toml");
+    std::fs::write(&file, toml).unwrap();
+    let overrides = Settings {
+        config: Some(file),
+        data: Some(data.to_owned()),
+        database: database.map(|url| url.parse().unwrap()),
+        ..Settings::default()
+    };
+    App::open(Config::load(&overrides).unwrap(), Clock::system()).unwrap()
 }
 
 /// A key without limits, and who shows it.

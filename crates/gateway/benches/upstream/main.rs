@@ -3,8 +3,9 @@
 //! `SQLite`, the provider in a process of its own on the same cores.
 //!
 //! ```text
-//! cargo bench -p mediagate --bench upstream             10,000 jobs, then 1,000 against a loop
-//! cargo bench -p mediagate --bench upstream -- 100000   that many, and no loop
+//! cargo bench -p mediagate --bench upstream               10,000 jobs, then 1,000 against a loop, then a crash
+//! cargo bench -p mediagate --bench upstream -- 100000     that many, and no loop
+//! cargo bench -p mediagate --bench upstream -- 10000 4000 with max_polls = 4000
 //! ```
 
 #![expect(
@@ -16,7 +17,10 @@
     reason = "a benchmark may fail loudly, and prints rounded figures"
 )]
 
+mod crash;
+mod figures;
 mod naive;
+mod orders;
 mod provider;
 #[path = "../support/mod.rs"]
 mod support;
@@ -25,28 +29,22 @@ use std::collections::HashMap;
 use std::fmt::Write as _;
 use std::time::{Duration, Instant};
 
-use mediagate::domain::idempotency::{self, Begun, Wanted};
-use mediagate::domain::submit::{self, Draft, NewTask};
+use figures::{Histogram, Spread, memory};
 use mediagate::error::Error;
-use mediagate::ids::RequestId;
-use mediagate::model::intent::Body;
-use mediagate::model::price::Quantity;
-use mediagate::model::task::{Payload, VideoJob};
 use mediagate::telemetry;
 use mediagate::worker::Workers;
 use provider::{Jobs, Provider};
 use support::Gateway;
 
-/// Most tasks that are ordered in one transaction.
-const ORDER: usize = 500;
-
 fn main() {
     support::engine_or_continue();
     provider::play_or_continue();
-    let count = std::env::args().find_map(|word| word.parse().ok());
+    crash::play_or_continue();
+    let mut numbers = std::env::args().filter_map(|word| word.parse().ok());
+    let (count, most_polls) = (numbers.next(), numbers.next().unwrap_or(1000));
     support::runtime().block_on(async {
         let mut provider = Provider::start();
-        let gateway = Gateway::with_settings(&settings(&provider.url)).await;
+        let gateway = Gateway::with_settings(&settings(&provider.url, most_polls)).await;
         let workers = Workers::start(&gateway.app).await;
         let many = count.unwrap_or(10_000);
         scale(&gateway, &mut provider, many).await;
@@ -54,17 +52,18 @@ fn main() {
             against_a_loop(&gateway, &mut provider, 1000).await;
         }
         workers.stop().await;
+        crash::run(&mut provider, many, most_polls).await;
     });
 }
 
-fn settings(url: &str) -> String {
+fn settings(url: &str, most_polls: usize) -> String {
     let mut text = String::new();
     for name in ["many", "cold", "warm"] {
         let provider = if name == "warm" { "cold" } else { name };
         let _ = write!(
             text,
             "[providers.{provider}-{name}]\nprotocol = \"openai-videos\"\nbase_url = \"{url}\"\napi_key = \"k\"\n\
-             [models.{name}]\nkind = \"video\"\nroutes = [{{ provider = \"{provider}-{name}\", model = \"film\" }}]\n"
+             max_polls = {most_polls}\n[models.{name}]\nkind = \"video\"\nroutes = [{{ provider = \"{provider}-{name}\", model = \"film\" }}]\n"
         );
     }
     text
@@ -79,11 +78,14 @@ async fn scale(gateway: &Gateway, provider: &mut Provider, count: usize) {
         latency_ms: 100,
     };
     provider.plan(jobs);
+    // From now on it is known how long jobs take.
+    let _ = follow(gateway, "many", 500).await;
+    let asked_before = Histogram::read("poll_lag_seconds", "many-many").count();
     let (memory_before, cpu_before) = (memory(), support::cpu_time());
     let run = follow(gateway, "many", count).await;
     let cpu = support::cpu_time().checked_sub(cpu_before).unwrap();
     println!(
-        "{count} jobs of {}–{} s, every answer after {} ms",
+        "{count} jobs of {}–{} s (500 others are known), every answer after {} ms",
         shortest / 1000,
         shortest / 500,
         jobs.latency_ms
@@ -96,10 +98,10 @@ async fn scale(gateway: &Gateway, provider: &mut Provider, count: usize) {
     );
     let lag = Histogram::read("poll_lag_seconds", "many-many");
     let settle = Histogram::read("settle_seconds", "many");
+    let asked = lag.count() - asked_before;
     println!(
         "  polls                    {}, {:.0} a second at most",
-        lag.count(),
-        run.most_polls
+        asked, run.most_polls
     );
     println!(
         "  due → left               {}   target: all within 2 s",
@@ -121,7 +123,7 @@ async fn scale(gateway: &Gateway, provider: &mut Provider, count: usize) {
         "  CPU of the gateway       {:.1} s in {:.0} s; {:.0} µs a poll, all included",
         cpu.as_secs_f64(),
         run.whole.as_secs_f64(),
-        cpu.as_secs_f64() * 1e6 / lag.count() as f64
+        cpu.as_secs_f64() * 1e6 / asked as f64
     );
 }
 
@@ -170,37 +172,34 @@ struct Run {
     most_memory: f64,
 }
 
+/// Orders taken by the provider, tasks that ended well, polls: as `/metrics` tells.
+fn counts(model: &str) -> [usize; 3] {
+    let text = telemetry::count().render();
+    let value = |line: String| {
+        let found = text.lines().find_map(|one| one.strip_prefix(&line));
+        found.map_or(0, |value| value.trim().parse::<usize>().unwrap())
+    };
+    let site = if model == "warm" {
+        "cold-warm".into()
+    } else {
+        format!("{model}-{model}")
+    };
+    [
+        format!(
+            "mediagate_upstream_calls_total{{provider=\"{site}\",stage=\"submit\",outcome=\"ok\"}}"
+        ),
+        format!(
+            "mediagate_tasks_ended_total{{kind=\"video\",model=\"{model}\",outcome=\"succeeded\"}}"
+        ),
+        format!("mediagate_upstream_poll_lag_seconds_count{{provider=\"{site}\"}}"),
+    ]
+    .map(value)
+}
+
 /// Orders tasks and waits until all have ended.
 async fn follow(gateway: &Gateway, model: &str, count: usize) -> Run {
-    let started = Instant::now();
-    for first in (0..count).step_by(ORDER) {
-        let new = (first..count.min(first + ORDER)).map(|_| order(gateway, model));
-        let request = RequestId::generate();
-        let wanted = Wanted {
-            body: Body {
-                key: gateway.caller.key.id,
-                fingerprint: request.as_str().to_owned(),
-            },
-            idempotency_key: None,
-            tries: 0,
-            is_new: std::sync::Arc::default(),
-            line: mediagate::attendance::Line::default(),
-        };
-        let (app, caller) = (&gateway.app, &gateway.caller);
-        let begun = idempotency::begin(app, caller, &wanted, false)
-            .await
-            .unwrap();
-        let Begun::New(visit) = begun else {
-            panic!("an intent that nobody had");
-        };
-        let draft = Draft {
-            tasks: new
-                .map(|new| submit::task(app, caller, &request, new))
-                .collect(),
-            ..Draft::default()
-        };
-        submit::accept(app, caller, &visit, draft).await.unwrap();
-    }
+    let (started, before) = (Instant::now(), counts(model));
+    orders::place(gateway, model, count).await;
     let mut run = Run {
         taken: Duration::ZERO,
         whole: Duration::ZERO,
@@ -208,32 +207,16 @@ async fn follow(gateway: &Gateway, model: &str, count: usize) -> Run {
         most_polls: 0.0,
         most_memory: 0.0,
     };
-    let name = model.to_owned();
-    let label = format!("{{kind=\"video\",model=\"{name}\",outcome=\"succeeded\"}}");
-    let (mut polls, mut looked) = (0, started);
+    let mut looked = started;
+    let mut polls = 0;
     loop {
         tokio::time::sleep(Duration::from_secs(1)).await;
-        let text = telemetry::count().render();
-        let value = |line: &str| {
-            let found = text.lines().find_map(|one| one.strip_prefix(line));
-            found.map_or(0, |value| value.trim().parse::<usize>().unwrap())
-        };
-        let site = if model == "warm" {
-            "cold-warm".into()
-        } else {
-            format!("{model}-{model}")
-        };
-        let submitted = value(&format!(
-            "mediagate_upstream_calls_total{{provider=\"{site}\",stage=\"submit\",outcome=\"ok\"}}"
-        ));
-        let ended = value(&format!("mediagate_tasks_ended_total{label}"));
-        let asked = value(&format!(
-            "mediagate_upstream_poll_lag_seconds_count{{provider=\"{site}\"}}"
-        ));
+        let now = counts(model);
+        let [submitted, ended, asked] = std::array::from_fn(|of| now[of] - before[of]);
         if submitted == count && run.taken.is_zero() {
             run.taken = started.elapsed();
         }
-        run.most_open = run.most_open.max(submitted - ended);
+        run.most_open = run.most_open.max(submitted.saturating_sub(ended));
         run.most_polls = run
             .most_polls
             .max((asked - polls) as f64 / looked.elapsed().as_secs_f64());
@@ -254,35 +237,6 @@ async fn follow(gateway: &Gateway, model: &str, count: usize) -> Run {
             started.elapsed() < Duration::from_hours(1),
             "{ended} of {count} ended"
         );
-    }
-}
-
-fn order(gateway: &Gateway, model: &str) -> NewTask {
-    NewTask {
-        model: gateway
-            .app
-            .models
-            .catalog
-            .load()
-            .named(model)
-            .unwrap()
-            .clone(),
-        asked_model: model.into(),
-        payload: Payload::VideoV1(VideoJob {
-            prompt: "a lake under the mountains at first light, slow dolly in".repeat(5),
-            width: 1280,
-            height: 720,
-            milliseconds: 4000,
-            fps: 30,
-            ..VideoJob::default()
-        }),
-        callback: None,
-        quantity: Quantity {
-            milliseconds: 4000,
-            pixels: 1280 * 720,
-            parts: 1,
-            parts_asked: 1,
-        },
     }
 }
 
@@ -311,95 +265,4 @@ async fn lateness(gateway: &Gateway, model: &str, provider: &mut Provider) -> Ve
         .collect();
     let late = here.iter().map(|(id, here)| (here - ends[id]) as f64 / 1e6);
     late.collect()
-}
-
-/// Memory of this process, in MB.
-fn memory() -> f64 {
-    let status = std::fs::read_to_string("/proc/self/status").unwrap();
-    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));
-    let kilobytes = line.unwrap().trim().trim_end_matches(" kB");
-    kilobytes.parse::<f64>().unwrap() / 1000.0
-}
-
-/// How figures are spread, in seconds.
-struct Spread {
-    mean: f64,
-    sorted: Vec<f64>,
-}
-
-impl Spread {
-    fn of(mut figures: Vec<f64>) -> Self {
-        figures.sort_by(f64::total_cmp);
-        Self {
-            mean: figures.iter().sum::<f64>() / figures.len() as f64,
-            sorted: figures,
-        }
-    }
-
-    fn at(&self, percent: usize) -> f64 {
-        let place = (self.sorted.len() * percent / 100).min(self.sorted.len() - 1);
-        self.sorted[place]
-    }
-}
-
-impl std::fmt::Display for Spread {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let (half, most, all) = (self.at(50), self.at(99), self.at(100));
-        write!(
-            f,
-            "mean {:7.2} s  p50 {half:7.2} s  p99 {most:7.2} s  max {all:7.2} s",
-            self.mean
-        )
-    }
-}
-
-/// A histogram of `/metrics`, as an operator sees it: upper bounds and how many
-/// are not above them.
-struct Histogram(Vec<(f64, u64)>);
-
-impl Histogram {
-    fn read(name: &str, label: &str) -> Self {
-        let text = telemetry::count().render();
-        let start = format!("mediagate_upstream_{name}_bucket{{");
-        let label = format!("=\"{label}\"");
-        let buckets = text
-            .lines()
-            .filter(|line| line.starts_with(&start) && line.contains(&label));
-        let bucket = |line: &str| {
-            let (bound, count) = line
-                .split_once("le=\"")
-                .unwrap()
-                .1
-                .split_once("\"}")
-                .unwrap();
-            (bound.parse().unwrap(), count.trim().parse().unwrap())
-        };
-        Self(buckets.map(bucket).collect())
-    }
-
-    fn count(&self) -> u64 {
-        self.0.last().map_or(0, |last| last.1)
-    }
-
-    /// The bound that this share is within.
-    fn bound(&self, share: f64) -> f64 {
-        let wanted = self.count() as f64 * share;
-        let found = self.0.iter().find(|(_, count)| *count as f64 >= wanted);
-        found.map_or(f64::INFINITY, |found| found.0)
-    }
-
-    fn show(&self, target: f64) -> String {
-        let within = self
-            .0
-            .iter()
-            .find(|(bound, _)| *bound >= target)
-            .map_or(0, |found| found.1);
-        format!(
-            "p50 ≤ {} s  p99 ≤ {} s  max ≤ {} s  within {target} s: {:.2} %",
-            self.bound(0.5),
-            self.bound(0.99),
-            self.bound(1.0),
-            within as f64 * 100.0 / self.count() as f64
-        )
-    }
 }

@@ -2,7 +2,7 @@
 //! again), so that the gateway's memory and CPU time are its own.
 //!
 //! It is told on its standard input how long jobs take from now on, and asked
-//! when they ended.
+//! when they ended and how often each was asked about.
 
 use std::collections::HashMap;
 use std::io::{BufRead as _, BufReader, Write as _};
@@ -72,6 +72,16 @@ impl Provider {
         ends.collect()
     }
 
+    /// How often each job was asked about.
+    pub(crate) fn polls(&mut self) -> HashMap<String, u32> {
+        let lines = self.ask("polls");
+        let polls = lines.iter().map(|line| {
+            let (id, polls) = line.split_once(' ').unwrap();
+            (id.to_owned(), polls.parse().unwrap())
+        });
+        polls.collect()
+    }
+
     fn ask(&mut self, order: &str) -> Vec<String> {
         writeln!(self.orders, "{order}").unwrap();
         let mut lines = Vec::new();
@@ -120,6 +130,12 @@ pub(crate) fn play_or_continue() {
                 }
                 // At least one job's length is set by what follows.
                 std::thread::sleep(Duration::from_millis(20));
+            }
+            ["polls"] => {
+                let mut out = std::io::stdout().lock();
+                for job in world.jobs(PROTOCOL) {
+                    writeln!(out, "{} {}", job.id, job.polls).unwrap();
+                }
             }
             _ => tell_ends(&world),
         }

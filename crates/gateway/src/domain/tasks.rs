@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use providers::driver::schedule::Lengths;
 use serde_json::json;
 
 use crate::app::{App, Parts};
@@ -385,26 +386,26 @@ fn cancellation(task: &Task, is_charged: bool) -> Ending {
     }
 }
 
-/// The model's median run time in the last 24 hours.
-pub async fn median_time(app: &Parts, model: &str) -> Result<Option<Duration>, Error> {
+/// How long the model's tasks took in the last 24 hours.
+pub async fn lengths(app: &Parts, model: &str) -> Result<Option<Lengths>, Error> {
     let (model, since) = (
         model.to_owned(),
         app.clock.now().minus(Duration::from_hours(24)),
     );
     let read = app
         .store
-        .examine(move |conn| store::tasks::median_run_time(conn, &model, since));
-    Ok(store::soon(read).await?)
+        .examine(move |conn| store::tasks::run_times(conn, &model, since));
+    Ok(Lengths::of(store::soon(read).await?))
 }
 
 /// Cached for a few seconds, because thousands of jobs need it.
-pub async fn usual_time(app: &Parts, model: &str) -> Result<Option<Duration>, Error> {
-    if let Some(known) = app.caches.usual_times.get(model) {
+pub async fn usual_lengths(app: &Parts, model: &str) -> Result<Option<Lengths>, Error> {
+    if let Some(known) = app.caches.usual_lengths.get(model) {
         return Ok(known);
     }
-    let time = median_time(app, model).await?;
-    app.caches.usual_times.insert(model.to_owned(), time);
-    Ok(time)
+    let lengths = lengths(app, model).await?;
+    app.caches.usual_lengths.insert(model.to_owned(), lengths);
+    Ok(lengths)
 }
 
 /// Counts the tasks that nobody has taken up, for the metric.

@@ -101,7 +101,9 @@ async fn standing(
     Ok(Standing {
         available: app.models.upstream.is_offered(model, now),
         routes: is_shown.then(|| routes.iter().map(route).collect()),
-        median: tasks::median_time(app, &model.id).await?,
+        median: tasks::lengths(app, &model.id)
+            .await?
+            .map(|lengths| lengths.median),
         now,
     })
 }

@@ -199,9 +199,8 @@ async fn object(app: &App, base: &Base, task: &Task) -> Result<Response, Error> 
 
 /// A tenth of the model's median time: often enough, and not too often.
 async fn poll_after(app: &App, task: &Task) -> Result<HeaderValue, Error> {
-    let median = tasks::usual_time(app, &task.model)
-        .await?
-        .unwrap_or(Duration::from_secs(5));
+    let lengths = tasks::usual_lengths(app, &task.model).await?;
+    let median = lengths.map_or(Duration::from_secs(5), |lengths| lengths.median);
     let wait = (median / 10).clamp(Duration::from_millis(200), Duration::from_secs(5));
     Ok(HeaderValue::from(
         u64::try_from(wait.as_millis()).unwrap_or(1000),

@@ -310,23 +310,18 @@ pub fn events_after(
     )
 }
 
-/// The median run time of a model's tasks that succeeded since `since`, of at most the latest
-/// thousand.
-pub fn median_run_time(
+/// How long a model's tasks took that succeeded since `since`, of at most the latest thousand.
+pub fn run_times(
     conn: &mut Conn<'_>,
     model: &str,
     since: Timestamp,
-) -> Result<Option<Duration>, StoreError> {
-    let mut times = conn.all(
+) -> Result<Vec<Duration>, StoreError> {
+    conn.all(
         "SELECT finished_at - created_at FROM tasks
          WHERE model = ?1 AND state = 'succeeded' AND finished_at >= ?2 ORDER BY finished_at DESC LIMIT 1000",
         &[model.into(), since.micros().into()],
-        |row| row.int(0),
-    )?;
-    times.sort_unstable();
-    Ok(times
-        .get(times.len() / 2)
-        .map(|micros| Duration::from_micros(u64::try_from(*micros).unwrap_or(0))))
+        |row| Ok(Duration::from_micros(u64::try_from(row.int(0)?).unwrap_or(0))),
+    )
 }
 
 fn append_event(conn: &mut Conn<'_>, id: TaskId) -> Result<(), StoreError> {

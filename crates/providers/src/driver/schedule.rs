@@ -1,22 +1,25 @@
 //! When to ask again how a job stands.
 //!
-//! The wait is a quarter of the time that the job has taken, or of the distance
-//! to the time when it is likely to end (the model's median), whichever is less:
+//! What a model's jobs took says when one is likely to end: between the time
+//! that a tenth of them were quicker than and the one that a tenth were slower
+//! than. Within that span the wait is a twelfth of it; before and after, it is a
+//! quarter of the time that the job has taken, or of the distance to the span,
+//! whichever is less:
 //!
 //! ```text
-//! wait   ceiling ┤       ╱‾‾╲              ╱‾‾‾‾
-//!                │     ╱      ╲          ╱
-//!          floor ┤___╱          ╲______╱
-//!                └─────────────────┼──────────── time since the submission
-//!                               median
+//! wait   ceiling ┤       ╱‾‾╲                  ╱‾‾‾‾
+//!                │     ╱      ╲              ╱
+//!          floor ┤___╱          ╲__________╱
+//!                └────────────────┼────┼────┼─────── time since the submission
+//!                             early median late
 //! ```
 //!
-//! So a job is asked for rarely while nobody expects an end, at the floor from
-//! four floors before the median until four after it, and ever more rarely when
-//! it is overdue. What is lost by asking late is about a quarter of what the
-//! guess was wrong by, and never more than about a quarter of the job's own
-//! length (or the floor). A job that ends at its median is asked for about
-//! `median / ceiling + 8 × ln(ceiling / floor) + 8` times. Where no median is
+//! So a job is asked for rarely while nobody expects an end, and ever more
+//! rarely when it is overdue. What is lost by asking late is about a twelfth of
+//! the span, a quarter of what the guess was wrong by outside of it, and never
+//! more than about a quarter of the job's own length (or the floor). A job that
+//! ends as all others did is asked for about
+//! `median / ceiling + 8 × ln(ceiling / floor) + 8` times. Where nothing is
 //! known, the wait just grows.
 //!
 //! What the provider itself asks for goes before all this, from the floor to
@@ -58,17 +61,51 @@ impl Absence {
     }
 }
 
+/// How long the jobs of a model take.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Lengths {
+    /// A tenth of them were quicker.
+    pub early: Duration,
+    pub median: Duration,
+    /// A tenth of them were slower.
+    pub late: Duration,
+}
+
+impl Lengths {
+    /// In no order; none when there are no jobs.
+    pub fn of(mut jobs: Vec<Duration>) -> Option<Self> {
+        jobs.sort_unstable();
+        let last = jobs.len().checked_sub(1)?;
+        let at = |tenths: usize| jobs.get((last * tenths).div_ceil(10)).copied();
+        Some(Self {
+            early: at(1)?,
+            median: at(5)?,
+            late: at(9)?,
+        })
+    }
+
+    /// From this time to the span in which jobs are likely to end.
+    fn distance(&self, elapsed: Duration) -> Duration {
+        let before = self.early.saturating_sub(elapsed);
+        before.max(elapsed.saturating_sub(self.late))
+    }
+
+    fn span(&self) -> Duration {
+        self.late.saturating_sub(self.early)
+    }
+}
+
 /// The wait before the next poll.
 ///
 /// * `elapsed`: since the provider took the order, until now.
-/// * `median`: of the model's jobs, when some were seen.
+/// * `lengths`: of the model's jobs, when some were seen.
 /// * `asked`: the provider's own wish.
 /// * `failures`: polls in a row that brought no answer.
 /// * `jitter`: something random from 0 to 1.
 pub fn next_poll(
     pace: &Pace,
     elapsed: Duration,
-    median: Option<Duration>,
+    lengths: Option<Lengths>,
     asked: Option<Duration>,
     failures: u32,
     jitter: f64,
@@ -89,8 +126,11 @@ pub fn next_poll(
         return wait.clamp(floor, longest);
     }
     // Until jobs were seen, nothing is known but how long this one has taken.
-    let known = median.map_or(elapsed, |median| elapsed.abs_diff(median).min(elapsed));
-    let wait = (known / 4).clamp(floor, ceiling).max(backoff);
+    let wait = lengths.map_or(elapsed / 4, |lengths| {
+        let outside = lengths.distance(elapsed) / 4;
+        outside.max(lengths.span() / 12).min(elapsed / 4)
+    });
+    let wait = wait.clamp(floor, ceiling).max(backoff);
     wait.mul_f64(0.9 + jitter / 5.0).clamp(floor, ceiling)
 }
 
@@ -107,11 +147,20 @@ mod tests {
         )
     }
 
+    /// All jobs took so long.
+    fn all(length: Duration) -> Lengths {
+        Lengths {
+            early: length,
+            median: length,
+            late: length,
+        }
+    }
+
     /// Asks until the job has ended; how often, and how late the end was seen.
-    fn watch(pace: &Pace, median: Duration, length: Duration, jitter: f64) -> (u32, Duration) {
+    fn watch(pace: &Pace, lengths: Lengths, length: Duration, jitter: f64) -> (u32, Duration) {
         let (mut now, mut polls) = (Duration::ZERO, 0);
         loop {
-            now += next_poll(pace, now, Some(median), None, 0, jitter);
+            now += next_poll(pace, now, Some(lengths), None, 0, jitter);
             polls += 1;
             if now >= length {
                 return (polls, now.saturating_sub(length));
@@ -134,7 +183,7 @@ mod tests {
             let wait = next_poll(
                 &pace,
                 Duration::from_millis(elapsed),
-                median.map(Duration::from_millis),
+                median.map(|median| all(Duration::from_millis(median))),
                 asked.map(Duration::from_millis),
                 failures,
                 jitter,
@@ -155,7 +204,7 @@ mod tests {
             let median = Duration::from_secs(median);
             let floors = median.div_duration_f64(pace.floor);
             let length = pace.floor.mul_f64((floors + off).max(0.0));
-            let (polls, late) = watch(&pace, median, length, jitter);
+            let (polls, late) = watch(&pace, all(median), length, jitter);
             prop_assert!(late <= pace.floor.mul_f64(1.2), "{late:?} late of {pace:?}");
             let ratio = f64::from(u32::try_from(times).unwrap());
             let few = median.div_duration_f64(pace.ceiling.mul_f64(0.9)) + 9.0 * ratio.ln() + 14.0;
@@ -170,13 +219,47 @@ mod tests {
         ) {
             let pace = pace(1000, 60);
             let (median, length) = (Duration::from_secs(median), Duration::from_secs(length));
-            let (_, late) = watch(&pace, median, length, jitter);
+            let (_, late) = watch(&pace, all(median), length, jitter);
             // A wait that began before the end was a quarter of a distance
             // that was at most four thirds of the one at the end.
             let share = median.abs_diff(length).mul_f64(0.4);
             let share = share.min(length.mul_f64(0.3));
             prop_assert!(late <= share.max(pace.floor.mul_f64(1.2)), "{late:?}");
         }
+    }
+
+    proptest! {
+        #[test]
+        fn an_end_where_jobs_usually_end_is_seen_within_a_share_of_the_span(
+            early in 10_u64..600,
+            span in 0_u64..600,
+            at in 0.0_f64..1.0,
+            jitter in 0.0..1.0,
+        ) {
+            let pace = pace(1000, 60);
+            let (early, span) = (Duration::from_secs(early), Duration::from_secs(span));
+            let (median, late) = (early + span / 2, early + span);
+            let lengths = Lengths { early, median, late };
+            let (polls, late) = watch(&pace, lengths, early + span.mul_f64(at), jitter);
+            // A wait that began before the span was a quarter of a distance at most, and ended in it
+            // with no more than its jitter.
+            let share = (span / 12).mul_f64(1.1).max(pace.floor.mul_f64(1.2)) + early.mul_f64(0.025);
+            prop_assert!(late <= share, "{late:?} late of {lengths:?}");
+            let few = early.div_duration_f64(pace.ceiling.mul_f64(0.9)) + 9.0 * 60_f64.ln() + 14.0 + 15.0;
+            prop_assert!(f64::from(polls) <= few, "{polls} polls, {few} would be few");
+        }
+    }
+
+    #[test]
+    fn lengths_are_the_tenth_the_middle_and_the_ninth_tenth() {
+        let seconds = |all: std::ops::RangeInclusive<u64>| all.map(Duration::from_secs).collect();
+        let of = |jobs: Vec<Duration>| {
+            Lengths::of(jobs).map(|it| [it.early, it.median, it.late].map(|time| time.as_secs()))
+        };
+        assert_eq!(of(seconds(0..=100)), Some([10, 50, 90]));
+        assert_eq!(of(seconds(7..=7)), Some([7, 7, 7]));
+        assert_eq!(of(seconds(1..=2)), Some([2, 2, 2]));
+        assert_eq!(of(Vec::new()), None);
     }
 
     #[test]
@@ -187,7 +270,7 @@ mod tests {
             let wait = next_poll(
                 &pace,
                 Duration::from_mins(1),
-                Some(Duration::from_mins(1)),
+                Some(all(Duration::from_mins(1))),
                 asked,
                 failures,
                 0.5,

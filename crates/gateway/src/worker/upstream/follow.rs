@@ -105,13 +105,14 @@ impl Job<'_> {
                     error,
                 ));
             }
-            let median = tasks::usual_time(app, &self.task.model).await;
-            let median = median.ok().flatten();
+            let lengths = tasks::usual_lengths(app, &self.task.model).await;
+            let lengths = lengths.ok().flatten();
             let pace = pace.for_many(taken.site.open_jobs(), taken.site.config.max_polls);
-            let mut pause = next_poll(&pace, elapsed, median, asked.take(), failures, random());
+            let mut pause = next_poll(&pace, elapsed, lengths, asked.take(), failures, random());
             if std::mem::take(&mut taken.is_taken_up) {
-                // After a restart all are taken up at once. Those near their end come first.
-                pause = pause.mul_f64(random());
+                // After a restart all are taken up at once, and nobody knows what came of any:
+                // each is asked for as soon as the provider's limits allow.
+                pause = pause.min(pace.floor).mul_f64(random());
             }
             let due = Instant::now() + pause;
             tokio::time::sleep_until(due).await;
@@ -124,7 +125,7 @@ impl Job<'_> {
             taken.cost = watch.cost().or(taken.cost);
             let class = polled.as_ref().err().map(|error| error.class);
             let is_lost = absence.note(elapsed + pause, class);
-            let usual = median.unwrap_or(pace.usual);
+            let usual = lengths.map_or(pace.usual, |lengths| lengths.median);
             match next(polled, is_lost, elapsed, usual) {
                 Next::Wait {
                     progress,

@@ -253,7 +253,7 @@ export function Made({ task }) {
   ${clips.map((clip) => {
     const source = address(clip.audio_url);
     const name = clip.title || clip.group || "Clip";
-    return html`<div key=${clip.id}><p><strong>${name}</strong></p>${source && !clip.removed ? html`<audio src=${source} controls preload="none" aria-label=${name}></audio>` : html`<p class="muted">It is no longer kept.</p>`}<${Origin} of=${clip.provenance} /></div>`;
+    return html`<div key=${clip.id}><p><strong>${name}</strong></p>${source && !clip.removed ? html`<audio src=${source} controls preload="metadata" aria-label=${name}></audio>` : html`<p class="muted">It is no longer kept.</p>`}<${Origin} of=${clip.provenance} /></div>`;
   })}`;
 }
 
