@@ -8,7 +8,8 @@ use super::{MAX_TEXT_BYTES, Marks, MarksError, stated};
 
 /// Bytes of a GEOB frame's head that are looked at: its type, file name and description.
 const HEAD: u64 = 1024;
-/// The specification's own; what the C2PA library writes; what it wrote before.
+/// What edition 2.4 of the specification is said to ask for; what edition 2.2 does, and the C2PA
+/// library writes; what it wrote before.
 const C2PA_TYPES: [&[u8]; 3] = [
     b"application/jumbf",
     b"application/c2pa",

@@ -1,0 +1,158 @@
+//! Files that other programs signed and tagged (`tests/data/README.md`), with the feature `c2pa` and
+//! without.
+
+#![expect(clippy::unwrap_used, reason = "a test may fail loudly")]
+
+use std::io::Cursor;
+
+use provenance::marks::{self, Kind, Marks};
+
+const SIGNED: &[u8] = include_bytes!("data/signed_elsewhere.mp4");
+const TAGGED: &[u8] = include_bytes!("data/tagged_elsewhere.mp4");
+const PICTURE: &[u8] = include_bytes!("data/tagged_elsewhere.jpg");
+const TRAINED: &str = "http://cv.iptc.org/newscodes/digitalsourcetype/trainedAlgorithmicMedia";
+
+fn read(file: &[u8]) -> Marks {
+    marks::read(Cursor::new(file)).unwrap()
+}
+
+#[test]
+fn a_manifest_of_another_signer_is_found_and_its_source_told() {
+    let marks = read(SIGNED);
+    assert_eq!((marks.kind, marks.manifests), (Kind::Mp4, 1));
+    assert_eq!(marks.digital_source_type.as_deref(), Some(TRAINED));
+    assert!(!marks.xmp && !marks.iptc && !marks.bext, "{marks:?}");
+    // A JUMBF superbox, which begins with its length and kind.
+    let range = marks.manifest.unwrap();
+    let start = usize::try_from(range.start).unwrap();
+    assert_eq!(&SIGNED[start + 4..start + 8], b"jumb");
+}
+
+#[test]
+fn tags_of_another_program_are_found_in_films_and_pictures() {
+    for (file, kind) in [(TAGGED, Kind::Mp4), (PICTURE, Kind::Jpeg)] {
+        let marks = read(file);
+        assert_eq!((marks.kind, marks.manifests), (kind, 0));
+        assert!(marks.xmp && marks.iptc, "{marks:?}");
+        assert_eq!(marks.digital_source_type.as_deref(), Some(TRAINED));
+        assert_eq!(marks.software.as_deref(), Some("Elsewhere Video 3.2"));
+    }
+}
+
+#[cfg(feature = "c2pa")]
+mod credentials {
+    use provenance::credentials::{
+        Algorithm, Format, Ingredient, Made, PemSigner, SourceType, Statement, Status, Trust, read,
+        self_made, sign,
+    };
+
+    use super::{PICTURE, SIGNED, TAGGED, TRAINED};
+
+    /// The last certificate of the chain: who wants to, can trust it.
+    const ROOT: &str = include_str!("data/elsewhere_root.pem");
+
+    #[test]
+    fn another_signers_film_is_valid_and_trusted_only_by_who_trusts_its_authority() {
+        let answer = read(SIGNED, Format::Mp4, &Trust::default()).unwrap();
+        assert_eq!(answer.status, Status::Valid, "{answer:?}");
+        assert_eq!(answer.problems, ["signingCredential.untrusted"]);
+        let signer = answer.signer.unwrap();
+        assert_eq!(signer.name.as_deref(), Some("Elsewhere Signing"));
+        assert_eq!(signer.issuer.as_deref(), Some("Elsewhere Films"));
+        assert!(!signer.self_made && !signer.own, "{signer:?}");
+        // Its time stamp, by OpenSSL.
+        assert!(signer.time.unwrap().starts_with("2026-11-24T"));
+        assert_eq!(answer.generator.as_deref(), Some("Elsewhere Video 3.2"));
+        assert_eq!(answer.digital_source_type.as_deref(), Some(TRAINED));
+        assert_eq!(answer.actions.len(), 1);
+        assert_eq!(answer.actions[0].action, "c2pa.created");
+        assert_eq!(
+            answer.actions[0].software.as_deref(),
+            Some("elsewhere-film-3")
+        );
+
+        let trust = Trust {
+            anchors_pem: Some(ROOT),
+            own_pem: None,
+        };
+        let answer = read(SIGNED, Format::Mp4, &trust).unwrap();
+        assert_eq!(answer.status, Status::Trusted, "{answer:?}");
+    }
+
+    #[test]
+    fn another_signers_film_does_not_hold_when_it_is_changed() {
+        let mut changed = SIGNED.to_vec();
+        let last = changed.len() - 40;
+        changed[last] ^= 1;
+        let answer = read(&changed, Format::Mp4, &Trust::default()).unwrap();
+        assert_eq!(answer.status, Status::Invalid);
+        assert!(
+            answer
+                .problems
+                .contains(&"assertion.bmffHash.mismatch".to_owned())
+        );
+    }
+
+    #[test]
+    fn what_is_made_of_another_signers_film_carries_its_manifest_on() {
+        let chain = self_made("An installation", Algorithm::Es256, 1_767_225_600).unwrap();
+        let signer =
+            PemSigner::new(&chain.certificates_pem, &chain.key_pem, Algorithm::Es256).unwrap();
+        let source = Ingredient {
+            title: "the film",
+            format: Format::Mp4,
+            bytes: SIGNED,
+        };
+        let statement = Statement {
+            title: "poster",
+            generator: ("Mediagate", "0.1.0"),
+            model: "poster",
+            provider: None,
+            prompt: None,
+            when: "2026-11-24T12:00:00Z",
+            made: Made::Edited(source),
+        };
+        let poster = sign(
+            include_bytes!("data/picture.jpg"),
+            Format::Jpeg,
+            &statement,
+            &signer,
+        );
+        let poster = poster.unwrap();
+        let answer = read(&poster, Format::Jpeg, &Trust::default()).unwrap();
+        assert_eq!(
+            (answer.status, answer.ingredients),
+            (Status::Valid, vec!["the film".to_owned()])
+        );
+        assert_eq!(
+            super::read(&poster).digital_source_type.as_deref(),
+            Some(TRAINED)
+        );
+        let name = b"Elsewhere Signing";
+        assert!(poster.windows(name.len()).any(|window| window == name));
+    }
+
+    #[test]
+    fn tagged_files_have_no_credentials_and_keep_their_tags_when_signed() {
+        let chain = self_made("An installation", Algorithm::Es256, 1_767_225_600).unwrap();
+        let signer =
+            PemSigner::new(&chain.certificates_pem, &chain.key_pem, Algorithm::Es256).unwrap();
+        for (file, format) in [(TAGGED, Format::Mp4), (PICTURE, Format::Jpeg)] {
+            let answer = read(file, format, &Trust::default()).unwrap();
+            assert_eq!(answer.status, Status::None);
+            let statement = Statement {
+                title: "output",
+                generator: ("Mediagate", "0.1.0"),
+                model: "film-1",
+                provider: None,
+                prompt: None,
+                when: "2026-11-24T12:00:00Z",
+                made: Made::Created(SourceType::TrainedAlgorithmicMedia),
+            };
+            let signed = sign(file, format, &statement, &signer).unwrap();
+            let marks = super::read(&signed);
+            assert!(marks.xmp && marks.iptc && marks.manifests == 1, "{marks:?}");
+            assert_eq!(marks.software.as_deref(), Some("Elsewhere Video 3.2"));
+        }
+    }
+}
