@@ -124,6 +124,10 @@ impl Session {
         self.deadline = deadline;
     }
 
+    pub(super) fn time_left(&self) -> Duration {
+        self.deadline.saturating_duration_since(Instant::now())
+    }
+
     /// How long it has been unused.
     pub(super) fn rested(&self) -> Duration {
         self.used.elapsed()
