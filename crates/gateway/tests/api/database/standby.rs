@@ -5,6 +5,7 @@ use mediagate::domain::readiness;
 use serde_json::json;
 
 use crate::support::cluster::Cluster;
+use crate::support::program::Server;
 use crate::support::{TestGateway, eventually, videos_order};
 
 async fn is_durable(gateway: &TestGateway) -> bool {
@@ -52,4 +53,21 @@ async fn nothing_is_accepted_that_only_one_machine_has() {
     let list = gateway.get("/v1/tasks").await.ok();
     assert_eq!(list["data"].as_array().unwrap().len(), 2);
     gateway.stop().await;
+}
+
+#[tokio::test]
+async fn a_process_that_stops_does_not_wait_for_the_standby() {
+    let cluster = Cluster::start();
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("m.toml");
+    let toml = format!(
+        "database = \"{}\"\nshutdown_grace = \"1s\"\n",
+        cluster.url()
+    );
+    std::fs::write(&file, toml).unwrap();
+    let words = ["--config", file.to_str().unwrap()];
+    let server = Server::start(&folder.path().join("data"), &words).await;
+    // Nobody has that name: no commit is confirmed any more.
+    cluster.set("synchronous_standby_names", "nobody").await;
+    server.stop().await;
 }
