@@ -6,7 +6,7 @@ use serde_json::json;
 
 use crate::support::cluster::Cluster;
 use crate::support::program::Server;
-use crate::support::{TestGateway, eventually, videos_order};
+use crate::support::{Client, TestGateway, eventually, videos_order};
 
 async fn is_durable(gateway: &TestGateway) -> bool {
     readiness::note_durability(&gateway.app).await;
@@ -67,7 +67,13 @@ async fn a_process_that_stops_does_not_wait_for_the_standby() {
     std::fs::write(&file, toml).unwrap();
     let words = ["--config", file.to_str().unwrap()];
     let server = Server::start(&folder.path().join("data"), &words).await;
-    // Nobody has that name: no commit is confirmed any more.
+    let client = Client::new(&server.base, Some(&server.first_key().await));
+    // Nobody has that name.
     cluster.set("synchronous_standby_names", "nobody").await;
+    eventually("no commit is confirmed any more", async || {
+        let answer = client.post("/v1/videos", &videos_order()).await;
+        (answer.status == 503).then_some(())
+    })
+    .await;
     server.stop().await;
 }
