@@ -259,8 +259,11 @@ impl Replica {
         if let Some(server) = self.server.take() {
             let (status, log) = server.stop().await;
             let is_in_order = |status: ExitStatus| {
-                // Nobody waits until a worker is up.
-                status.success() || self.is_worker && status.signal() == Some(TERMINATED)
+                // Nobody waits until a worker is up; and one may come to its point while it ends.
+                let died = self.counts.contains_key("dies at a point");
+                status.success()
+                    || died && status.signal() == Some(ABORTED)
+                    || self.is_worker && status.signal() == Some(TERMINATED)
             };
             if !status.is_some_and(is_in_order) {
                 self.ended_alone
