@@ -113,7 +113,14 @@ impl Server {
     /// Ends it politely; how it ended, and what it logged.
     pub(crate) async fn stop(mut self) -> (Option<ExitStatus>, String) {
         self.signal("-TERM");
-        let status = self.wait(END).await;
+        let (begun, mut status) = (Instant::now(), None);
+        while status.is_none() && begun.elapsed() < END {
+            // One that came to its point hears nothing until it goes on.
+            if self.stands_still() {
+                self.signal("-CONT");
+            }
+            status = self.wait(Duration::from_millis(200)).await;
+        }
         (status, self.log())
     }
 }
