@@ -149,11 +149,11 @@ impl Gateway {
     }
 
     /// A whole request, head and body.
-    pub(crate) fn request(&self, path: &str, body: &str) -> String {
+    pub(crate) fn request_by(&self, key: &str, path: &str, body: &str) -> String {
         format!(
             "POST {path} HTTP/1.1\r\nhost: bench\r\nauthorization: Bearer {}\r\n\
              content-type: application/json\r\ncontent-length: {}\r\n\r\n{body}",
-            self.key,
+            key,
             body.len()
         )
     }

@@ -2,7 +2,7 @@
 //! another by each bell, orders a second, and how exactly a limit holds for all of them.
 //!
 //! Starts servers of its own: `PostgreSQL`, and NATS where it is installed. `MEDIAGATE_BENCH_PROGRAM` names a
-//! gateway that is built already.
+//! gateway that is built already, `MEDIAGATE_BENCH_PARTS` those of `idle bells orders limits` that are wanted.
 
 #![expect(
     clippy::unwrap_used,
@@ -46,11 +46,20 @@ const CHANGES: usize = 150;
 fn main() {
     support::client_or_continue();
     support::runtime().block_on(async {
-        let deployment = Deployment::start().await;
-        idle(&deployment).await;
-        bells(&deployment).await;
-        orders(&deployment).await;
-        limits(&deployment).await;
+        let wanted = std::env::var("MEDIAGATE_BENCH_PARTS").ok();
+        let is_wanted = |part: &str| wanted.as_ref().is_none_or(|wanted| wanted.contains(part));
+        if is_wanted("idle") {
+            idle(&Deployment::start().await).await;
+        }
+        if is_wanted("bells") {
+            bells(&Deployment::start().await).await;
+        }
+        if is_wanted("orders") {
+            orders().await;
+        }
+        if is_wanted("limits") {
+            limits(&Deployment::start().await).await;
+        }
     });
 }
 
@@ -124,28 +133,42 @@ async fn by(name: &str, deployment: &Deployment, bell: &str) {
     println!("{name:<40} {:>8.1} {:>8.1}", at(50), at(99));
 }
 
-/// Orders a second of one account that are accepted; a provider takes them later.
-async fn orders(deployment: &Deployment) {
-    println!("gateways   orders a second (48 callers)");
-    for count in 1..=3 {
-        let mut gateways: Vec<Gateway> = Vec::new();
-        for number in 0..count {
-            let name = format!("many-{number}");
-            gateways.push(deployment.gateway(&name, Model::Full, "").await);
+/// Orders a second that are accepted; a provider takes them later. Each row on a database of its own: one
+/// that is full of orders is slower.
+async fn orders() {
+    println!("accounts   callers   gateways   orders a second");
+    for (accounts, callers) in [(1, 48), (1, 144), (16, 48)] {
+        for gateways in 1..=3 {
+            let rate = order(accounts, callers, gateways).await;
+            println!("{accounts:>8}   {callers:>7}   {gateways:>8}   {rate:>15.0}");
         }
-        let body = format!(r#"{{"model":"film","prompt":"a lake {NUMBER}","seconds":"4"}}"#);
-        let loads: Vec<Load> = gateways
-            .iter()
-            .map(|gateway| Load {
-                address: gateway.address,
-                connections: 48 / count,
-                seconds: 10.0,
-                requests: vec![gateway.request("/v1/videos", &body)],
-            })
-            .collect();
-        let rates = futures_util::future::join_all(loads.iter().map(support::throughput)).await;
-        println!("{count:>8}   {:>15.0}", rates.iter().sum::<f64>());
     }
+}
+
+async fn order(accounts: usize, callers: usize, gateways: usize) -> f64 {
+    let deployment = Deployment::start().await;
+    let mut keys = Vec::new();
+    for number in 0..accounts {
+        let account = format!("customer-{number}");
+        let words = ["--rpm", "4000000000", "--account", &account];
+        keys.push(deployment.key(&words).await);
+    }
+    let body = format!(r#"{{"model":"film","prompt":"a lake {NUMBER}","seconds":"4"}}"#);
+    let request = |gateway: &Gateway, key| gateway.request_by(key, "/v1/videos", &body);
+    let (mut running, mut loads): (Vec<Gateway>, Vec<Load>) = (Vec::new(), Vec::new());
+    for number in 0..gateways {
+        let name = format!("many-{number}");
+        let gateway = deployment.gateway(&name, Model::Full, "").await;
+        loads.push(Load {
+            address: gateway.address,
+            connections: callers / gateways,
+            seconds: 8.0,
+            requests: keys.iter().map(|key| request(&gateway, key)).collect(),
+        });
+        running.push(gateway);
+    }
+    let rates = futures_util::future::join_all(loads.iter().map(support::throughput)).await;
+    rates.iter().sum()
 }
 
 /// A key of 600 a minute, asked for as fast as three gateways refuse it.

@@ -207,6 +207,13 @@ impl Sleepers {
         let _asleep = Asleep::new(&self.count);
         drop(tokio::time::timeout(limit, self.bell.notified()).await);
     }
+
+    /// Sleeps until then, and on until rung for, at most this long.
+    pub(super) async fn wait_until(&self, then: tokio::time::Instant, limit: Duration) {
+        let _asleep = Asleep::new(&self.count);
+        tokio::time::sleep_until(then).await;
+        drop(tokio::time::timeout(limit, self.bell.notified()).await);
+    }
 }
 
 /// Counts a sleeper while it exists.

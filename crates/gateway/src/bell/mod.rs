@@ -168,9 +168,10 @@ impl Bell {
         self.0.local.deliveries.wait(POLL).await;
     }
 
-    /// Sleeps until there may be work for hosted providers.
-    pub async fn wait_for_upstream(&self) {
-        self.0.local.upstream.wait(POLL).await;
+    /// Sleeps until there may be work for hosted providers, and until then in any case. No other process is
+    /// rung for meanwhile.
+    pub async fn wait_for_upstream(&self, then: tokio::time::Instant) {
+        self.0.local.upstream.wait_until(then, POLL).await;
     }
 
     /// Sleeps until there may be work.

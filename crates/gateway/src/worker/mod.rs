@@ -45,6 +45,9 @@ pub use upkeep::{remove_expired_media, sweep_orphans, sweep_spool};
 const PROBE: Duration = Duration::from_secs(2);
 /// How long callers that left are collected before one write.
 const LEAVING: Duration = Duration::from_millis(100);
+/// How long a process that stops tries to write down that it leaves. A commit whose outcome is not known
+/// would hold it for as long as the database's standby is away.
+const FAREWELL: Duration = Duration::from_secs(5);
 /// Longest pause before an outcome is written again.
 const LONGEST_PAUSE: Duration = Duration::from_secs(2);
 
@@ -99,7 +102,7 @@ impl Workers {
     }
 
     /// Stops: running tasks are released, to be resumed at the next start. Waits up to
-    /// `shutdown_grace` for submissions in flight.
+    /// `shutdown_grace` for submissions in flight, and a little for the database.
     pub async fn stop(self) {
         self.crew.stop.cancel();
         let grace = self.crew.app.config.shutdown_grace;
@@ -109,21 +112,31 @@ impl Workers {
         {
             tracing::warn!("stopping with unanswered submissions");
         }
-        let app = &self.crew.app;
-        if let Err(error) = idempotency::note_leavers(app).await {
-            tracing::warn!(inside = ?error.inside(), "cannot write down who left");
+        if tokio::time::timeout(FAREWELL, leave(&self.crew))
+            .await
+            .is_err()
+        {
+            tracing::warn!("the database does not answer; the lease will expire");
         }
-        if let Err(error) = agreement::leave(app).await {
-            tracing::warn!(inside = ?error.inside(), "others still compare their settings with this process's");
-        }
-        let (lease, callers) = (self.crew.runs.lease(), app.attendance.name().to_owned());
-        let left = app.store.write(move |conn| -> Result<(), StoreError> {
-            store::workers::leave(conn, &callers)?;
-            store::workers::leave(conn, &lease.name)
-        });
-        if let Err(error) = left.await {
-            tracing::warn!(%error, "cannot release the lease; it will expire");
-        }
+    }
+}
+
+/// Writes down that this process is gone, so that others need not wait for its lease to expire.
+async fn leave(crew: &Crew) {
+    let app = &crew.app;
+    if let Err(error) = idempotency::note_leavers(app).await {
+        tracing::warn!(inside = ?error.inside(), "cannot write down who left");
+    }
+    if let Err(error) = agreement::leave(app).await {
+        tracing::warn!(inside = ?error.inside(), "others still compare their settings with this process's");
+    }
+    let (lease, callers) = (crew.runs.lease(), app.attendance.name().to_owned());
+    let left = app.store.write(move |conn| -> Result<(), StoreError> {
+        store::workers::leave(conn, &callers)?;
+        store::workers::leave(conn, &lease.name)
+    });
+    if let Err(error) = left.await {
+        tracing::warn!(%error, "cannot release the lease; it will expire");
     }
 }
 

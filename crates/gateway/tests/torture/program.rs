@@ -12,6 +12,9 @@ use crate::process::Process;
 /// How long a start may take on a machine that has much to do.
 const START: Duration = Duration::from_secs(30);
 
+/// How long an end may take, with what its settings allow for requests, submissions and the database.
+const END: Duration = Duration::from_mins(1);
+
 /// What the process does to itself at a named point.
 #[derive(Debug, Clone)]
 pub(crate) enum At {
@@ -110,7 +113,14 @@ impl Server {
     /// Ends it politely; how it ended, and what it logged.
     pub(crate) async fn stop(mut self) -> (Option<ExitStatus>, String) {
         self.signal("-TERM");
-        let status = self.wait(START).await;
+        let (begun, mut status) = (Instant::now(), None);
+        while status.is_none() && begun.elapsed() < END {
+            // One that came to its point hears nothing until it goes on.
+            if self.stands_still() {
+                self.signal("-CONT");
+            }
+            status = self.wait(Duration::from_millis(200)).await;
+        }
         (status, self.log())
     }
 }

@@ -2,7 +2,9 @@
 //!
 //! A COMMIT whose answer is lost may have succeeded, be waiting for a standby, or never have
 //! arrived. The server keeps the outcome under the transaction's id; a thread asks until it knows,
-//! and only then are the writes answered.
+//! and only then are the writes answered. After a crash or a fail-over the id may have been given
+//! again: then nobody can tell whether "committed" is said of this transaction, and its writes stay
+//! in doubt.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
@@ -13,7 +15,7 @@ use tokio_postgres::error::SqlState;
 use crate::store::StoreError;
 use crate::store::postgres::group::Piece;
 use crate::store::postgres::server::Server;
-use crate::store::postgres::session::{Committed, Session};
+use crate::store::postgres::session::{Committed, Named, Session};
 
 /// With this many in doubt no more writes are started.
 const OPEN: usize = 32;
@@ -33,7 +35,7 @@ struct Inner {
 }
 
 struct Doubt {
-    transaction: String,
+    transaction: Named,
     /// It is on the server's disk, but perhaps not on the standby's.
     warned: bool,
     pieces: Vec<Piece>,
@@ -45,6 +47,8 @@ enum Fate {
     Committed,
     Aborted,
     Open,
+    /// It will never be known.
+    Unknown,
 }
 
 impl Doubts {
@@ -63,7 +67,7 @@ impl Doubts {
     }
 
     /// Adds the writes of a transaction whose outcome is unknown.
-    pub(super) fn add(&self, transaction: String, warned: bool, pieces: Vec<Piece>) {
+    pub(super) fn add(&self, transaction: Named, warned: bool, pieces: Vec<Piece>) {
         self.open().push(Doubt {
             transaction,
             warned,
@@ -112,7 +116,7 @@ impl Doubts {
                     Ok(Fate::Open) => {}
                     Ok(fate) => self.tell(&transaction, fate),
                     Err(error) => {
-                        tracing::warn!(%error, transaction, "cannot ask for a transaction's outcome");
+                        tracing::warn!(%error, transaction = transaction.id, "cannot ask for a transaction's outcome");
                         session = None;
                     }
                 }
@@ -124,12 +128,16 @@ impl Doubts {
         }
     }
 
-    fn tell(&self, transaction: &str, fate: Fate) {
-        tracing::warn!(transaction, ?fate, "a transaction in doubt is settled");
+    fn tell(&self, transaction: &Named, fate: Fate) {
+        tracing::warn!(
+            transaction = transaction.id,
+            ?fate,
+            "a transaction in doubt is settled"
+        );
         let mut open = self.open();
         let Some(at) = open
             .iter()
-            .position(|doubt| doubt.transaction == transaction)
+            .position(|doubt| doubt.transaction == *transaction)
         else {
             return;
         };
@@ -138,6 +146,7 @@ impl Doubts {
         for piece in doubt.pieces {
             piece.tell(match fate {
                 Fate::Committed => Ok(()),
+                Fate::Unknown => Err(StoreError::InDoubt),
                 Fate::Aborted | Fate::Open => Err(StoreError::Lost),
             });
         }
@@ -147,7 +156,7 @@ impl Doubts {
 fn ask(
     server: &Server,
     kept: &mut Option<Session>,
-    transaction: &str,
+    transaction: &Named,
     warned: bool,
 ) -> Result<Fate, StoreError> {
     let session = match kept {
@@ -156,7 +165,7 @@ fn ask(
     };
     session.until(Instant::now() + ANSWER);
     let sql = "SELECT pg_xact_status(CAST(?1 AS TEXT)::xid8)";
-    let said = match session.query(sql, &[&transaction]) {
+    let said = match session.query(sql, &[&transaction.id]) {
         Ok(rows) => rows
             .first()
             .and_then(|row| row.try_get::<_, String>(0).ok()),
@@ -168,7 +177,10 @@ fn ask(
         }
         Err(error) => return Err(error),
     };
+    let is_same_run = session.server_run() == transaction.server_run;
     match said.as_deref() {
+        // This one, or the one that was given its id.
+        Some("committed") if !is_same_run => Ok(Fate::Unknown),
         Some("committed") if warned => flush_standby(session),
         Some("committed") => Ok(Fate::Committed),
         Some("aborted") => Ok(Fate::Aborted),

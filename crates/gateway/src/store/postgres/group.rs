@@ -4,6 +4,9 @@
 //! transaction, each in its own savepoint, and are committed once; none is answered before. A
 //! failing write rolls back only itself. A write that met a lock conflict, or was lost with its
 //! connection before the commit, is tried once more on its own.
+//!
+//! A group grows while it is written: its first write may wait long for other processes that have
+//! the turn, and what comes meanwhile need not wait for the turn once more.
 
 use std::time::{Duration, Instant};
 
@@ -20,6 +23,8 @@ pub(super) const GROUP: usize = 32;
 const COMMIT: Duration = Duration::from_secs(3);
 /// A write that has waited longer than this is not tried again.
 const PATIENCE: Duration = Duration::from_secs(2);
+/// A group with less time left takes no more writes: if it is late, all of them are.
+const SPARE: Duration = Duration::from_secs(1);
 
 pub(super) struct Piece {
     /// Writes to the same rows have the same turn.
@@ -68,18 +73,21 @@ impl Piece {
     }
 }
 
-/// Writes these in one transaction; returns those to be written again, each on its own.
+/// Writes `first` and what `more` has of its turn, in one transaction; returns what is to be written
+/// again, each on its own.
 pub(super) fn write(
     session: &mut Session,
-    turn: Option<i32>,
-    pieces: Vec<Piece>,
+    first: Piece,
+    more: impl Fn() -> Option<Piece>,
     doubts: &Doubts,
 ) -> Vec<Piece> {
+    let turn = first.turn;
     let mut kept: Vec<Piece> = Vec::new();
     let mut again = Vec::new();
-    let mut pieces = pieces.into_iter();
+    let mut tried = 0;
+    let mut next = Some(first);
     session.begin(turn);
-    while let Some(mut piece) = pieces.next() {
+    while let Some(mut piece) = next {
         // The first one is alone in the transaction and needs no savepoint.
         if !kept.is_empty() {
             session.mark();
@@ -87,29 +95,24 @@ pub(super) fn write(
         let ran = piece.work.run(session);
         let trouble = session.trouble();
         match (ran, trouble) {
-            (Ok(true), None) => {
-                kept.push(piece);
-                continue;
-            }
+            (Ok(true), None) => kept.push(piece),
             (_, Some(trouble @ (Trouble::Lost | Trouble::Late))) => {
-                let undone = kept.into_iter().chain([piece]).chain(pieces);
-                give_up(undone, trouble, &mut again);
+                give_up(kept.into_iter().chain([piece]), trouble, &mut again);
                 return again;
             }
-            (_, Some(Trouble::InTheWay)) => retry(piece, &mut again),
-            // It continued after a statement was refused: nothing of it can be kept, whatever it
-            // returned.
-            (Ok(true), Some(Trouble::Refused)) => piece.tell(Err(StoreError::Refused)),
-            (Ok(false), _) => piece.tell(Ok(())),
-            // A panic; its caller sees that the answer never comes.
-            (Err(()), _) => drop(piece),
+            (ran, trouble) => {
+                refuse(piece, ran, trouble, &mut again);
+                if kept.is_empty() {
+                    session.roll_back();
+                    session.begin(turn);
+                } else {
+                    session.undo();
+                }
+            }
         }
-        if kept.is_empty() {
-            session.roll_back();
-            session.begin(turn);
-        } else {
-            session.undo();
-        }
+        tried += 1;
+        let has_room = tried < GROUP && session.time_left() > SPARE;
+        next = if has_room { more() } else { None };
     }
     if kept.is_empty() {
         session.roll_back();
@@ -128,6 +131,19 @@ pub(super) fn write(
         } => doubts.add(transaction, warned, kept),
     }
     again
+}
+
+/// Nothing of this write is kept.
+fn refuse(piece: Piece, ran: Result<bool, ()>, trouble: Option<Trouble>, again: &mut Vec<Piece>) {
+    match (ran, trouble) {
+        (_, Some(Trouble::InTheWay)) => retry(piece, again),
+        // It continued after a statement was refused: nothing of it can be kept, whatever it
+        // returned.
+        (Ok(true), _) => piece.tell(Err(StoreError::Refused)),
+        (Ok(false), _) => piece.tell(Ok(())),
+        // A panic; its caller sees that the answer never comes.
+        (Err(()), _) => drop(piece),
+    }
 }
 
 fn tell_all(pieces: Vec<Piece>, committed: impl Fn() -> Result<(), StoreError>) {

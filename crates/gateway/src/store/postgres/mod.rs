@@ -15,6 +15,7 @@ mod server;
 pub(super) mod session;
 mod work;
 
+use std::iter;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -22,7 +23,7 @@ use tokio_postgres::error::SqlState;
 
 use crate::store::notify::Link;
 use crate::store::postgres::doubt::Doubts;
-use crate::store::postgres::group::Piece;
+use crate::store::postgres::group::{GROUP, Piece};
 use crate::store::postgres::queue::{Job, Queue};
 use crate::store::postgres::server::Server;
 use crate::store::postgres::session::Session;
@@ -199,8 +200,9 @@ impl Lane {
                     self.look(look, true);
                     self.queue.examined();
                 }
-                Job::Write(turn, pieces) => {
-                    self.write(turn, pieces);
+                Job::Write(first) => {
+                    let turn = first.turn;
+                    self.write(first);
                     if let Some(turn) = turn {
                         self.queue.turn_over(turn);
                     }
@@ -232,30 +234,31 @@ impl Lane {
         }
     }
 
-    fn write(&mut self, turn: Option<i32>, pieces: Vec<Piece>) {
-        let again = self.write_group(turn, pieces);
+    fn write(&mut self, first: Piece) {
+        let (queue, turn) = (self.queue.clone(), first.turn);
+        let again = self.write_group(first, || turn.and_then(|turn| queue.more(turn)));
         for piece in again {
             if piece.is_late() {
                 piece.tell(Err(StoreError::Late));
                 continue;
             }
-            for left in self.write_group(turn, vec![piece]) {
+            for left in self.write_group(piece, || None) {
                 left.tell(Err(StoreError::Late));
             }
         }
     }
 
     /// Writes these in one transaction; returns those to be written again, each on its own.
-    fn write_group(&mut self, turn: Option<i32>, pieces: Vec<Piece>) -> Vec<Piece> {
+    fn write_group(&mut self, first: Piece, more: impl Fn() -> Option<Piece>) -> Vec<Piece> {
         let started = Instant::now();
         let doubts = self.doubts.clone();
         let Ok(session) = self.session(started + self.work) else {
-            for piece in pieces {
+            for piece in iter::once(first).chain(iter::from_fn(more).take(GROUP)) {
                 piece.tell(Err(StoreError::Lost));
             }
             return Vec::new();
         };
-        let again = group::write(session, turn, pieces, &doubts);
+        let again = group::write(session, first, more, &doubts);
         if let Some(is_taken) = session.wrote() {
             self.pulse.wrote(is_taken);
         }

@@ -7,7 +7,7 @@ use std::time::Instant;
 use crate::store::StoreError;
 use crate::store::postgres::QUEUED;
 use crate::store::postgres::doubt::Doubts;
-use crate::store::postgres::group::{GROUP, Piece};
+use crate::store::postgres::group::Piece;
 use crate::store::postgres::work::Work;
 
 /// Most pieces of work that may wait; more are refused at once.
@@ -36,7 +36,8 @@ struct State {
 pub(super) enum Job {
     Read(Box<dyn Work>),
     Examine(Box<dyn Work>),
-    Write(Option<i32>, Vec<Piece>),
+    /// The first of a group.
+    Write(Piece),
 }
 
 impl Queue {
@@ -93,6 +94,14 @@ impl Queue {
         }
     }
 
+    /// The next write of a turn whose group is being written.
+    pub(super) fn more(&self, turn: i32) -> Option<Piece> {
+        let mut state = self.state();
+        let mut waiting = state.writes.iter();
+        let at = waiting.position(|piece| piece.turn == Some(turn))?;
+        state.writes.remove(at)
+    }
+
     /// The group of this turn is written; the next one may start.
     pub(super) fn turn_over(&self, turn: i32) {
         self.state().turns.remove(&turn);
@@ -129,7 +138,9 @@ impl State {
             .map(|piece| piece.since);
         let read_since = self.reads.front().map(|(since, _)| *since);
         if let (Some(at), true) = (write, is_first(write_since, read_since)) {
-            return self.take_group(at);
+            let first = self.writes.remove(at)?;
+            self.turns.extend(first.turn);
+            return Some(Job::Write(first));
         }
         if let Some((_, look)) = self.reads.pop_front() {
             return Some(Job::Read(look));
@@ -141,24 +152,6 @@ impl State {
             return Some(Job::Examine(look));
         }
         None
-    }
-
-    fn take_group(&mut self, at: usize) -> Option<Job> {
-        let first = self.writes.remove(at)?;
-        let Some(turn) = first.turn else {
-            return Some(Job::Write(None, vec![first]));
-        };
-        self.turns.insert(turn);
-        let mut group = vec![first];
-        let mut next = at;
-        while group.len() < GROUP && next < self.writes.len() {
-            if self.writes[next].turn == Some(turn) {
-                group.extend(self.writes.remove(next));
-            } else {
-                next += 1;
-            }
-        }
-        Some(Job::Write(Some(turn), group))
     }
 
     /// Refuses work that has waited too long, while its caller is still listening.

@@ -94,6 +94,7 @@ impl Server {
         session.script(&format!(
             "SET statement_timeout = {STATEMENT_MS}; SET lock_timeout = {LOCK_MS}"
         ))?;
+        session.learn_run()?;
         Ok(session)
     }
 }

@@ -36,6 +36,8 @@ pub struct Session {
     ahead: String,
     /// The transaction's id, once known.
     transaction: Option<String>,
+    /// Names this run of this server: see [`Session::learn_run`].
+    server_run: String,
     /// Whether a transaction is open.
     is_open: bool,
     trouble: Option<Trouble>,
@@ -58,6 +60,14 @@ pub(super) enum Trouble {
     Lost,
 }
 
+/// A transaction by its id, in the run of the server that gave it. A server that crashed, or a standby in
+/// its place, goes on counting from what is on its disk: an id whose transaction was lost is given again.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Named {
+    pub(super) id: String,
+    pub(super) server_run: String,
+}
+
 /// How a COMMIT ended.
 pub(super) enum Committed {
     /// On disk, and on the synchronous standby if there is one.
@@ -66,7 +76,7 @@ pub(super) enum Committed {
     No(StoreError),
     /// Unknown; the transaction's id will tell. `warned` means that it is on the server's disk, but
     /// perhaps not on the standby's.
-    InDoubt { transaction: String, warned: bool },
+    InDoubt { transaction: Named, warned: bool },
 }
 
 impl Session {
@@ -111,6 +121,7 @@ impl Session {
             deadline,
             ahead: String::new(),
             transaction: None,
+            server_run: String::new(),
             is_open: false,
             trouble: None,
             wrote: None,
@@ -122,6 +133,26 @@ impl Session {
     /// Sets the deadline for everything that follows.
     pub(super) fn until(&mut self, deadline: Instant) {
         self.deadline = deadline;
+    }
+
+    /// Finds out which run of which server this is. A server that goes on after a crash of one of its
+    /// processes is the same program, but has lost its statistics.
+    pub(super) fn learn_run(&mut self) -> Result<(), StoreError> {
+        let sql =
+            "SELECT CONCAT(pg_postmaster_start_time(), ' ', stats_reset) FROM pg_stat_bgwriter";
+        let rows = self.query(sql, &[])?;
+        let run = rows.first().and_then(|row| row.try_get(0).ok());
+        self.server_run = run.unwrap_or_default();
+        Ok(())
+    }
+
+    /// The run of the server that this connection was opened to.
+    pub(super) fn server_run(&self) -> &str {
+        &self.server_run
+    }
+
+    pub(super) fn time_left(&self) -> Duration {
+        self.deadline.saturating_duration_since(Instant::now())
     }
 
     /// How long it has been unused.
@@ -230,7 +261,10 @@ impl Session {
             drop(self.flush());
             return Committed::Yes;
         }
-        let transaction = self.transaction.take();
+        let transaction = self.transaction.take().map(|id| Named {
+            id,
+            server_run: self.server_run.clone(),
+        });
         self.deadline = deadline;
         self.warned.store(false, Ordering::Release);
         self.ahead.push_str("COMMIT;");
@@ -246,7 +280,7 @@ impl Session {
                 Committed::Yes
             }
             (Err(error), Some(transaction)) if self.is_broken() => {
-                tracing::warn!(%error, transaction, "whether a transaction was committed is in doubt");
+                tracing::warn!(%error, transaction = transaction.id, "whether a transaction was committed is in doubt");
                 Committed::InDoubt {
                     transaction,
                     warned,

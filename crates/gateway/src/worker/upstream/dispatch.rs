@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use opentelemetry::context::FutureExt as _;
 use tokio::sync::OwnedSemaphorePermit;
+use tokio::time::Instant;
 use tokio_util::task::TaskTracker;
 use tracing::Instrument as _;
 
@@ -21,6 +22,9 @@ use crate::worker::{Crew, ability};
 
 /// Most tasks of one model that are taken up again at once.
 const BATCH: u32 = 200;
+/// Time between two looks, at least. Each order for a model with limits rings, at every process; a look costs
+/// a commit, and one sees what all of them ordered.
+const SPACING: Duration = Duration::from_millis(20);
 /// Pause after the database did not answer.
 const AGAIN: Duration = Duration::from_secs(1);
 
@@ -41,11 +45,12 @@ pub(in crate::worker) async fn dispatch(crew: Arc<Crew>, tracker: TaskTracker) {
         .handover
         .open(move |tasks| weak.upgrade()?.claim(tasks));
     while !crew.stop.is_cancelled() {
+        let next = Instant::now() + SPACING;
         match desk.take_all().await {
             Ok(true) => {}
             Ok(false) => {
                 tokio::select! {
-                    () = crew.app.bell.wait_for_upstream() => {}
+                    () = crew.app.bell.wait_for_upstream(next) => {}
                     () = crew.stop.cancelled() => {}
                 }
             }

@@ -16,8 +16,7 @@ use crate::worker::finish::{Closing, Outcome};
 
 /// Pause before a submission is looked at once more.
 const AGAIN: Duration = Duration::from_secs(2);
-/// Pauses before a task is looked at once more whose provider the settings do not have: a tenth of the
-/// time since it was taken, so that thousands of them cost little.
+/// Shortest and longest pause before a task is looked at once more whose provider the settings do not have.
 const SOON: Duration = Duration::from_secs(5);
 const LATE: Duration = Duration::from_mins(1);
 /// Pause before a provider is tried again that nobody reached.
@@ -90,7 +89,7 @@ impl Job<'_> {
             }
             tracing::error!(provider = %submission.provider, "the settings no longer have the provider that works on this task");
             // The job may yet be looked after when the settings are mended.
-            return Err((Outcome::Later((age / 10).clamp(SOON, LATE)), None));
+            return Err((Outcome::Later(pause(age)), None));
         };
         tracing::info!(provider = %submission.provider, "job taken up again");
         Ok(Taken {
@@ -175,6 +174,12 @@ impl Job<'_> {
     }
 }
 
+/// How long a task rests whose provider the settings do not have: a tenth of the time since it was taken.
+/// What another process may have soon is looked at soon, and thousands that wait for an operator cost little.
+fn pause(age: Duration) -> Duration {
+    (age / 10).clamp(SOON, LATE)
+}
+
 /// Where the result of an accepted submission is to be had: from a job, or at
 /// once. `None` when nothing of it was written down.
 fn result_of(submission: &Submission) -> Option<Result<Handle, Vec<Output>>> {
@@ -183,4 +188,32 @@ fn result_of(submission: &Submission) -> Option<Result<Handle, Vec<Output>>> {
     }
     let results = submission.results.clone()?;
     serde_json::from_value(results).ok().map(Err)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_pause_grows_with_the_time_that_a_provider_is_missing() {
+        let pauses = [0, 49, 51, 300, 599, 601, 86_400].map(|age| pause(Duration::from_secs(age)));
+        let expected = [5000, 5000, 5100, 30_000, 59_900, 60_000, 60_000];
+        assert_eq!(pauses, expected.map(Duration::from_millis));
+    }
+
+    #[test]
+    fn a_job_whose_provider_never_comes_back_is_looked_at_about_once_a_minute_until_it_is_given_up()
+    {
+        let (mut age, mut looks) = (Duration::ZERO, 0);
+        while age <= JOB_LIMIT {
+            age += pause(age);
+            looks += 1;
+        }
+        let minutes = JOB_LIMIT.as_secs() / 60;
+        // The first ten minutes cost no more than thirty besides.
+        assert!(
+            (minutes..minutes + 40).contains(&looks),
+            "{looks} looks in {minutes} minutes"
+        );
+    }
 }

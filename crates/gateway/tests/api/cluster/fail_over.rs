@@ -41,13 +41,13 @@ async fn what_was_told_survives_the_loss_of_the_database() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-#[ignore = "the long form: 200 restarts, or MEDIAGATE_TEST_RESTARTS"]
+#[ignore = "the long form: 200 restarts, or MEDIAGATE_TEST_RESTARTS, of up to MEDIAGATE_TEST_AWAY seconds"]
 async fn long_restarts() {
     let trial = Trial {
         restarts: number("MEDIAGATE_TEST_RESTARTS", 200),
         fail_overs: 0,
         orders: 20,
-        away: Duration::from_secs(20),
+        away: Duration::from_secs(number("MEDIAGATE_TEST_AWAY", 20).into()),
     };
     trial.run().await;
 }

@@ -20,6 +20,7 @@ fn old_program() -> Option<PathBuf> {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[expect(clippy::print_stdout, reason = "a measurement, which is read")]
 async fn a_rolling_upgrade_is_not_noticed() {
     let database = TestDatabase::create().await;
     let (simulator, toml) = provider().await;
@@ -41,6 +42,7 @@ async fn a_rolling_upgrade_is_not_noticed() {
     }
     load.more(10).await;
     let told = load.end().await;
+    println!("{} orders, answers {:?}", told.tasks.len(), told.answers);
     let unexpected = told
         .answers
         .keys()

@@ -5,7 +5,8 @@ use mediagate::domain::readiness;
 use serde_json::json;
 
 use crate::support::cluster::Cluster;
-use crate::support::{TestGateway, eventually, videos_order};
+use crate::support::program::Server;
+use crate::support::{Client, TestGateway, eventually, videos_order};
 
 async fn is_durable(gateway: &TestGateway) -> bool {
     readiness::note_durability(&gateway.app).await;
@@ -52,4 +53,27 @@ async fn nothing_is_accepted_that_only_one_machine_has() {
     let list = gateway.get("/v1/tasks").await.ok();
     assert_eq!(list["data"].as_array().unwrap().len(), 2);
     gateway.stop().await;
+}
+
+#[tokio::test]
+async fn a_process_that_stops_does_not_wait_for_the_standby() {
+    let cluster = Cluster::start();
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("m.toml");
+    let toml = format!(
+        "database = \"{}\"\nshutdown_grace = \"1s\"\n",
+        cluster.url()
+    );
+    std::fs::write(&file, toml).unwrap();
+    let words = ["--config", file.to_str().unwrap()];
+    let server = Server::start(&folder.path().join("data"), &words).await;
+    let client = Client::new(&server.base, Some(&server.first_key().await));
+    // Nobody has that name.
+    cluster.set("synchronous_standby_names", "nobody").await;
+    eventually("no commit is confirmed any more", async || {
+        let answer = client.post("/v1/videos", &videos_order()).await;
+        (answer.status == 503).then_some(())
+    })
+    .await;
+    server.stop().await;
 }

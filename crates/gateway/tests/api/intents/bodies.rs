@@ -8,6 +8,7 @@ use mediagate::error::ErrorCode;
 use reqwest::Method;
 
 use super::{NOTICED, chat, claim, claim_soon, hang_up, keyed, prompt, retried, task_of, tasks};
+use crate::support::balancer::Balancer;
 use crate::support::{TestGateway, sound};
 
 #[tokio::test]
@@ -33,6 +34,21 @@ async fn a_caller_that_hung_up_comes_back_to_its_task() {
     tokio::time::sleep(NOTICED).await;
     let next = gateway.post("/v1/chat/completions", &chat("a lake")).await;
     assert_ne!(task_of(&next), task, "it has its answer now");
+    gateway.stop().await;
+}
+
+#[tokio::test]
+async fn who_hangs_up_behind_a_proxy_has_hung_up() {
+    let mut gateway = TestGateway::builder().without_workers().start().await;
+    let port = gateway.client.base.rsplit_once(':').unwrap().1;
+    let proxy = Balancer::before(&[port.parse().unwrap()]).await;
+    gateway.client.base.clone_from(&proxy.base);
+    let task = hang_up(&gateway, "/v1/chat/completions", &chat("a lake")).await;
+    tokio::time::sleep(NOTICED).await;
+    gateway.start_workers().await;
+    gateway.finished(&task).await;
+    let answer = gateway.post("/v1/chat/completions", &chat("a lake")).await;
+    assert_eq!(task_of(&answer), task);
     gateway.stop().await;
 }
 

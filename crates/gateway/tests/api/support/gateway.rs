@@ -120,7 +120,8 @@ impl Builder {
     }
 
     pub(crate) async fn start(self) -> TestGateway {
-        let database = if self.postgres {
+        // A test that names a database means that one.
+        let database = if self.postgres && self.overrides.database.is_none() {
             Some(TestDatabase::create().await)
         } else {
             None
@@ -210,7 +211,8 @@ impl TestGateway {
             toml: String::new(),
             clock: Clock::system(),
             workers: true,
-            postgres: false,
+            // The whole suite on Postgres, for example through a pooler.
+            postgres: std::env::var("MEDIAGATE_TEST_ON").is_ok_and(|on| on == "postgres"),
             proxied: false,
         }
     }

@@ -35,9 +35,14 @@ impl TestDatabase {
         }
     }
 
-    /// Keeps what it has now for [`Self::restore`]; nobody may be connected.
+    /// Keeps what it has now for [`Self::restore`]; nobody may be at work.
     pub(crate) fn back_up(&self) {
         let name = &self.name;
+        // A pooler keeps connections that nobody uses.
+        let left = format!(
+            "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = '{name}'"
+        );
+        run(&self.server, left);
         run(
             &self.server,
             format!("CREATE DATABASE {name}_backup TEMPLATE {name}"),

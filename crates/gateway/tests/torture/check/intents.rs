@@ -92,8 +92,9 @@ fn under_a_used_key(facts: &Facts, told: &Told, found: &mut Violations) {
             continue;
         };
         let refused = (answer.status, answer.is("idempotency_conflict")) == (409, true);
-        // It may be too much, or over, before anybody looks at the key.
-        let later = matches!(answer.status, 429 | 503);
+        // It may be too much, or over, before anybody looks at the key; or a proxy says that who was
+        // to look went away.
+        let later = matches!(answer.status, 429 | 502..=504);
         found.unless(refused || later, || {
             format!("the key of {tag} was taken for another body: {answer:?}")
         });

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::os::unix::process::ExitStatusExt as _;
 use std::path::Path;
+use std::process::ExitStatus;
 use std::time::Duration;
 
 use simulator::{Network, Proxy};
@@ -25,6 +26,8 @@ use tokio_util::sync::CancellationToken;
 const GATEWAYS: usize = 3;
 /// What `abort` ends a process with.
 const ABORTED: i32 = 6;
+/// What ends a process that is asked to before it hears.
+const TERMINATED: i32 = 15;
 
 /// How often what befell a part.
 pub(super) type Counts = BTreeMap<&'static str, u64>;
@@ -255,7 +258,14 @@ impl Replica {
         }
         if let Some(server) = self.server.take() {
             let (status, log) = server.stop().await;
-            if status.is_none_or(|status| !status.success()) {
+            let is_in_order = |status: ExitStatus| {
+                // Nobody waits until a worker is up; and one may come to its point while it ends.
+                let died = self.counts.contains_key("dies at a point");
+                status.success()
+                    || died && status.signal() == Some(ABORTED)
+                    || self.is_worker && status.signal() == Some(TERMINATED)
+            };
+            if !status.is_some_and(is_in_order) {
                 self.ended_alone
                     .push(format!("asked to end, it ended as {status:?}:\n{log}"));
             }
