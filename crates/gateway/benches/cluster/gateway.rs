@@ -133,6 +133,15 @@ pub(crate) struct Gateway {
     key: String,
 }
 
+/// A whole request, head and body.
+pub(crate) fn request(key: &str, path: &str, body: &str) -> String {
+    format!(
+        "POST {path} HTTP/1.1\r\nhost: bench\r\nauthorization: Bearer {key}\r\n\
+         content-type: application/json\r\ncontent-length: {}\r\n\r\n{body}",
+        body.len()
+    )
+}
+
 impl Gateway {
     /// Its memory, in bytes.
     pub(crate) fn resident(&self) -> u64 {
@@ -146,16 +155,6 @@ impl Gateway {
     /// Its CPU time.
     pub(crate) fn used(&self) -> Duration {
         cpu_time_of(&self.process.id().to_string())
-    }
-
-    /// A whole request, head and body.
-    pub(crate) fn request_by(&self, key: &str, path: &str, body: &str) -> String {
-        format!(
-            "POST {path} HTTP/1.1\r\nhost: bench\r\nauthorization: Bearer {}\r\n\
-             content-type: application/json\r\ncontent-length: {}\r\n\r\n{body}",
-            key,
-            body.len()
-        )
     }
 
     pub(crate) async fn post(&self, path: &str, body: &Value) -> String {

@@ -154,7 +154,10 @@ async fn order(accounts: usize, callers: usize, gateways: usize) -> f64 {
         keys.push(deployment.key(&words).await);
     }
     let body = format!(r#"{{"model":"film","prompt":"a lake {NUMBER}","seconds":"4"}}"#);
-    let request = |gateway: &Gateway, key| gateway.request_by(key, "/v1/videos", &body);
+    let requests = keys
+        .iter()
+        .map(|key| gateway::request(key, "/v1/videos", &body));
+    let requests: Vec<String> = requests.collect();
     let (mut running, mut loads): (Vec<Gateway>, Vec<Load>) = (Vec::new(), Vec::new());
     for number in 0..gateways {
         let name = format!("many-{number}");
@@ -163,7 +166,7 @@ async fn order(accounts: usize, callers: usize, gateways: usize) -> f64 {
             address: gateway.address,
             connections: callers / gateways,
             seconds: 8.0,
-            requests: keys.iter().map(|key| request(&gateway, key)).collect(),
+            requests: requests.clone(),
         });
         running.push(gateway);
     }

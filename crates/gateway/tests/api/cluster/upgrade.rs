@@ -20,7 +20,6 @@ fn old_program() -> Option<PathBuf> {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-#[expect(clippy::print_stdout, reason = "a measurement, which is read")]
 async fn a_rolling_upgrade_is_not_noticed() {
     let database = TestDatabase::create().await;
     let (simulator, toml) = provider().await;

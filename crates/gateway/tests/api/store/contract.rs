@@ -620,7 +620,10 @@ async fn run_times_are_of_what_succeeded_lately(db: Fixture) {
         let times = db
             .read(move |conn| tasks::run_times(conn, model, at(1000)))
             .await;
-        times.iter().map(|took| took.as_secs()).collect::<Vec<_>>()
+        times
+            .iter()
+            .map(std::time::Duration::as_secs)
+            .collect::<Vec<_>>()
     };
     assert!(took("animatic-1").await.is_empty());
     db.write(|conn| {
