@@ -73,7 +73,7 @@ impl Deployment {
             Model::Other => String::new(),
         };
         let text = format!(
-            "listen = \"127.0.0.1:0\"\ndatabase = \"{}\"\nlog = \"error\"\nmax_connections_per_peer = 8000\n{more}{film}",
+            "listen = \"127.0.0.1:0\"\ndatabase = \"{}\"\nlog = \"error\"\nmax_connections = 16000\nmax_connections_per_peer = 8000\n{more}{film}",
             self.cluster.url()
         );
         let file = self.folder.path().join(format!("{name}.toml"));

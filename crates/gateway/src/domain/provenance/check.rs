@@ -17,7 +17,7 @@ use crate::error::{Error, ErrorCode};
 use crate::fetch::FetchError;
 use crate::ids::AccountId;
 use crate::model::provenance::{Likeness, Mark, Print};
-use crate::origin::{Examined, WatermarkKey};
+use crate::origin::{Examined, Origin, WatermarkKey};
 use crate::store;
 
 /// Largest file that is checked.
@@ -159,6 +159,13 @@ async fn see(app: &App, file: TempPath) -> Result<Seen, Error> {
         if examined.kind.is_none() {
             notes.push(
                 "It is no MP4, PNG, JPEG, WAV, FLAC or MP3: its marks were not read.".to_owned(),
+            );
+        }
+        let is_signed = examined.provenance.marks.contains(&Mark::C2pa);
+        if is_signed && !Origin::signs() {
+            notes.push(
+                "It has Content Credentials, which this program cannot verify: it was built without the feature `c2pa`."
+                    .to_owned(),
             );
         }
         if !is_film && heard.is_none() && examined.kind == Some(Kind::Mp4) {

@@ -387,6 +387,13 @@ async fn marks_that_came_in_are_told() {
         "unverified"
     };
     assert_eq!(found["provenance"]["status"], expected);
+    // Who reads "unverified" is told why.
+    let notes = found["notes"].to_string();
+    assert_eq!(
+        notes.contains("cannot verify"),
+        !cfg!(feature = "c2pa"),
+        "{notes}"
+    );
     gateway.stop().await;
 }
 
