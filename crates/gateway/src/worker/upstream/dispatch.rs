@@ -130,12 +130,15 @@ impl Desk {
                 continue;
             }
             let places = self.places.of(&model);
-            // Whoever leaves a place rings.
             let room = if has_route {
-                room::for_model(&crew.app, &model).await?.min(places.free())
+                room::for_model(&crew.app, &model).await?
             } else {
                 0
             };
+            // Whoever leaves a place rings.
+            let mut held = places.hold(room);
+            let room = held.as_ref().map_or(0, |held| held.num_permits());
+            let most_new = u32::try_from(room).unwrap_or(u32::MAX);
             let _claiming = crew.runs.claiming();
             let lease = crew.runs.lease();
             let by = lease.name.clone();
@@ -145,7 +148,9 @@ impl Desk {
                 .write(move |conn| -> Result<_, Error> {
                     // What has begun has its place already, whatever room is left.
                     let mut taken = Vec::new();
-                    for (state, most) in [(TaskState::Running, BATCH), (TaskState::Queued, room)] {
+                    for (state, most) in
+                        [(TaskState::Running, BATCH), (TaskState::Queued, most_new)]
+                    {
                         if most > 0 {
                             taken.extend(store::tasks::claim_upstream(
                                 conn, &by, &model, state, most, now,
@@ -157,13 +162,14 @@ impl Desk {
                 .await?;
             more |= taken.len() >= BATCH as usize;
             let is_new = |task: &Task| task.state == TaskState::Queued;
-            if taken.iter().filter(|task| is_new(task)).count() >= room as usize {
+            if taken.iter().filter(|task| is_new(task)).count() >= room {
                 places.queue();
             }
             for task in taken {
+                let place = held.as_mut().filter(|_| is_new(&task));
                 let start = Start {
                     lease: lease.clone(),
-                    place: is_new(&task).then(|| places.take()).flatten(),
+                    place: place.and_then(|held| held.split(1)),
                     is_new: false,
                 };
                 self.start(task, start);

@@ -63,13 +63,11 @@ impl Places {
 }
 
 impl OfModel {
-    pub(super) fn free(&self) -> u32 {
-        u32::try_from(self.free.available_permits()).unwrap_or(u32::MAX)
-    }
-
-    /// A place for a task that was claimed, if there is one left.
-    pub(super) fn take(&self) -> Option<OwnedSemaphorePermit> {
-        self.free.clone().try_acquire_owned().ok()
+    /// Up to so many places, for tasks that are about to be claimed: new ones do not get them meanwhile.
+    pub(super) fn hold(&self, most: u32) -> Option<OwnedSemaphorePermit> {
+        let free = u32::try_from(self.free.available_permits()).unwrap_or(u32::MAX);
+        let mut counts = (1..=most.min(free)).rev();
+        counts.find_map(|count| self.free.clone().try_acquire_many_owned(count).ok())
     }
 
     /// Places for new tasks, unless others came first.
@@ -96,6 +94,20 @@ mod tests {
     use super::*;
 
     #[test]
+    fn places_are_held_before_tasks_are_claimed() {
+        let places = Places::new(3);
+        let film = places.of("film");
+        places.look();
+        let new = film.reserve(1);
+        let held = film.hold(256).unwrap();
+        assert_eq!(held.num_permits(), 2, "what is left");
+        assert!(film.hold(1).is_none() && film.reserve(1).is_none());
+        drop((new, held));
+        assert_eq!(film.hold(1).unwrap().num_permits(), 1);
+        assert!(film.hold(0).is_none());
+    }
+
+    #[test]
     fn new_tasks_pass_nobody_who_waits() {
         let places = Places::new(2);
         let film = places.of("film");
@@ -106,7 +118,7 @@ mod tests {
         assert!(film.reserve(1).is_none(), "it is full");
         drop(first);
         assert!(film.reserve(1).is_none(), "one came while it was full");
-        assert!(film.take().is_some());
+        assert!(film.hold(1).is_some());
         places.look();
         assert!(film.reserve(2).is_some());
         film.queue();
