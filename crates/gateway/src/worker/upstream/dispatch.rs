@@ -137,7 +137,7 @@ impl Desk {
             };
             // Whoever leaves a place rings.
             let mut held = places.hold(room);
-            let room = held.as_ref().map_or(0, |held| held.num_permits());
+            let room = held.as_ref().map_or(0, OwnedSemaphorePermit::num_permits);
             let most_new = u32::try_from(room).unwrap_or(u32::MAX);
             let _claiming = crew.runs.claiming();
             let lease = crew.runs.lease();
