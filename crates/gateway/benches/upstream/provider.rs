@@ -6,7 +6,9 @@
 
 use std::collections::HashMap;
 use std::io::{BufRead as _, BufReader, Write as _};
+use std::num::ParseIntError;
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
+use std::str::FromStr;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -64,22 +66,22 @@ impl Provider {
 
     /// When each job ended, in microseconds since the epoch.
     pub(crate) fn ends(&mut self) -> HashMap<String, i64> {
-        let lines = self.ask("ends");
-        let ends = lines.iter().map(|line| {
-            let (id, end) = line.split_once(' ').unwrap();
-            (id.to_owned(), end.parse().unwrap())
-        });
-        ends.collect()
+        self.of_each("ends")
     }
 
     /// How often each job was asked about.
     pub(crate) fn polls(&mut self) -> HashMap<String, u32> {
-        let lines = self.ask("polls");
-        let polls = lines.iter().map(|line| {
-            let (id, polls) = line.split_once(' ').unwrap();
-            (id.to_owned(), polls.parse().unwrap())
+        self.of_each("polls")
+    }
+
+    /// A number for each job.
+    fn of_each<T: FromStr<Err = ParseIntError>>(&mut self, order: &str) -> HashMap<String, T> {
+        let lines = self.ask(order);
+        let numbers = lines.iter().map(|line| {
+            let (id, number) = line.split_once(' ').unwrap();
+            (id.to_owned(), number.parse().unwrap())
         });
-        polls.collect()
+        numbers.collect()
     }
 
     fn ask(&mut self, order: &str) -> Vec<String> {

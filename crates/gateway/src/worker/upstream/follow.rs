@@ -112,7 +112,7 @@ impl Job<'_> {
             if std::mem::take(&mut taken.is_taken_up) {
                 // After a restart all are taken up at once, and nobody knows what came of any:
                 // each is asked for as soon as the provider's limits allow.
-                pause = pause.min(pace.floor).mul_f64(random());
+                pause = pace.floor.mul_f64(random());
             }
             let due = Instant::now() + pause;
             tokio::time::sleep_until(due).await;
