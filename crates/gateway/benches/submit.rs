@@ -23,7 +23,7 @@ use axum::response::{IntoResponse, Response};
 use axum::routing::post;
 use axum::{Json, Router};
 use mediagate::app::App;
-use mediagate::domain::submit::{self, NewTask, Purpose};
+use mediagate::domain::submit::{self, Purpose};
 use mediagate::domain::video::{self, VideoOrder};
 use mediagate::domain::{self, idempotency};
 use mediagate::error::Error;
@@ -33,8 +33,6 @@ use mediagate::http::body::JsonBody;
 use mediagate::http::orders::Order as _;
 use mediagate::http::wire::videos::VideoObject;
 use mediagate::ids::RequestId;
-use mediagate::model::price::Quantity;
-use mediagate::model::task::{Payload, VideoJob};
 use mediagate::store::Conn;
 use support::{Load, NUMBER};
 use tokio_util::sync::CancellationToken;
@@ -249,7 +247,12 @@ async fn with_groups(database: Option<&str>, is_grouped: bool) -> f64 {
         async move {
             let (_, caller) = &callers[number % KEYS];
             let request = RequestId::generate();
-            let task = submit::task(&gateway.app, caller, &request, order(&gateway));
+            let task = submit::task(
+                &gateway.app,
+                caller,
+                &request,
+                support::film(&gateway, "animatic-1", 5000),
+            );
             let key = caller.key.clone();
             let (account, store) = (caller.account.id, &gateway.app.store);
             let work = move |conn: &mut Conn<'_>| {
@@ -278,7 +281,12 @@ async fn one_commit_each() -> f64 {
         async move {
             let caller = callers[number % KEYS].1.clone();
             let request = RequestId::generate();
-            let task = submit::task(&gateway.app, &caller, &request, order(&gateway));
+            let task = submit::task(
+                &gateway.app,
+                &caller,
+                &request,
+                support::film(&gateway, "animatic-1", 5000),
+            );
             tokio::task::spawn_blocking(move || {
                 let conn = conn.lock().unwrap();
                 conn.execute_batch("BEGIN IMMEDIATE").unwrap();
@@ -311,36 +319,4 @@ async fn count<F: Future<Output = ()> + Send>(
     }
     let done: u32 = callers.join_all().await.into_iter().sum();
     f64::from(done) / started.elapsed().as_secs_f64()
-}
-
-fn order(gateway: &support::Gateway) -> NewTask {
-    NewTask {
-        model: gateway
-            .app
-            .models
-            .catalog
-            .load()
-            .named("animatic-1")
-            .unwrap()
-            .clone(),
-        asked_model: "animatic-1".into(),
-        payload: Payload::VideoV1(VideoJob {
-            prompt: "a lake under the mountains at first light, slow dolly in".repeat(5),
-            picture: None,
-            width: 1280,
-            height: 720,
-            milliseconds: 5000,
-            fps: 30,
-            seed: 0,
-            user: None,
-            ..VideoJob::default()
-        }),
-        callback: None,
-        quantity: Quantity {
-            milliseconds: 5000,
-            pixels: 1280 * 720,
-            parts: 1,
-            parts_asked: 1,
-        },
-    }
 }

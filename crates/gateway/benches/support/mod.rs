@@ -29,8 +29,11 @@ use mediagate::clock::Clock;
 use mediagate::config::{Config, Settings};
 use mediagate::domain::accounts;
 use mediagate::domain::keys::{self, NewKey};
+use mediagate::domain::submit::NewTask;
 use mediagate::http::server::{ConnectionLimits, Shutdown, serve};
 use mediagate::model::account::Caller;
+use mediagate::model::price::Quantity;
+use mediagate::model::task::{Payload, VideoJob};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{TcpListener, TcpStream};
 use tokio_util::sync::CancellationToken;
@@ -84,6 +87,30 @@ impl Gateway {
             callers.push(another_key(&self.app).await);
         }
         callers
+    }
+}
+
+/// An order of a film of so long.
+pub(crate) fn film(gateway: &Gateway, model: &str, milliseconds: u64) -> NewTask {
+    let catalog = gateway.app.models.catalog.load();
+    NewTask {
+        model: catalog.named(model).unwrap().clone(),
+        asked_model: model.into(),
+        payload: Payload::VideoV1(VideoJob {
+            prompt: "a lake under the mountains at first light, slow dolly in".repeat(5),
+            width: 1280,
+            height: 720,
+            milliseconds,
+            fps: 30,
+            ..VideoJob::default()
+        }),
+        callback: None,
+        quantity: Quantity {
+            milliseconds,
+            pixels: 1280 * 720,
+            parts: 1,
+            parts_asked: 1,
+        },
     }
 }
 

@@ -1,13 +1,11 @@
 //! Orders of videos, many in one transaction, past the part that speaks HTTP.
 
 use mediagate::domain::idempotency::{self, Begun, Wanted};
-use mediagate::domain::submit::{self, Draft, NewTask};
+use mediagate::domain::submit::{self, Draft};
 use mediagate::ids::RequestId;
 use mediagate::model::intent::Body;
-use mediagate::model::price::Quantity;
-use mediagate::model::task::{Payload, VideoJob};
 
-use crate::support::Gateway;
+use crate::support::{self, Gateway};
 
 /// Most tasks that are ordered in one transaction.
 const ORDER: usize = 500;
@@ -15,7 +13,7 @@ const ORDER: usize = 500;
 /// Orders that many videos of this model.
 pub(crate) async fn place(gateway: &Gateway, model: &str, count: usize) {
     for first in (0..count).step_by(ORDER) {
-        let new = (first..count.min(first + ORDER)).map(|_| order(gateway, model));
+        let new = (first..count.min(first + ORDER)).map(|_| support::film(gateway, model, 4000));
         let request = RequestId::generate();
         let wanted = Wanted {
             body: Body {
@@ -41,34 +39,5 @@ pub(crate) async fn place(gateway: &Gateway, model: &str, count: usize) {
             ..Draft::default()
         };
         submit::accept(app, caller, &visit, draft).await.unwrap();
-    }
-}
-
-fn order(gateway: &Gateway, model: &str) -> NewTask {
-    NewTask {
-        model: gateway
-            .app
-            .models
-            .catalog
-            .load()
-            .named(model)
-            .unwrap()
-            .clone(),
-        asked_model: model.into(),
-        payload: Payload::VideoV1(VideoJob {
-            prompt: "a lake under the mountains at first light, slow dolly in".repeat(5),
-            width: 1280,
-            height: 720,
-            milliseconds: 4000,
-            fps: 30,
-            ..VideoJob::default()
-        }),
-        callback: None,
-        quantity: Quantity {
-            milliseconds: 4000,
-            pixels: 1280 * 720,
-            parts: 1,
-            parts_asked: 1,
-        },
     }
 }
