@@ -1,7 +1,11 @@
 //! A time stamp by an authority of RFC 3161: OpenSSL's, on this machine.
 
 #![cfg(feature = "c2pa")]
-#![expect(clippy::unwrap_used, reason = "a test may fail loudly")]
+#![expect(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    reason = "a test may fail loudly"
+)]
 
 use std::path::Path;
 use std::process::Command;
@@ -82,6 +86,10 @@ fn today() -> String {
 }
 
 #[test]
+#[expect(
+    clippy::disallowed_methods,
+    reason = "OpenSSL's authority has the machine's clock and no other"
+)]
 fn a_signature_is_stamped_by_an_authority_and_its_time_is_told() {
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap();
     let now = i64::try_from(now.as_secs()).unwrap();

@@ -4,6 +4,9 @@
 //! intent, which a lock on the task's row makes sure of, and only while that
 //! process can prove that it still does. What comes of it is written only while
 //! nobody else has written what came of it.
+//!
+//! Nobody else knows what this process knows of its order, so a database that is
+//! away is waited for; and where a commit is in doubt, what it wrote is looked for.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -11,7 +14,7 @@ use std::time::Duration;
 use providers::ProviderError;
 use providers::driver::SendBefore;
 
-use super::job::{Ended, Job, inside};
+use super::job::{Attempt, Ended, Job, Passed, inside};
 use super::room;
 use crate::clock::Timestamp;
 use crate::crash;
@@ -25,7 +28,7 @@ use crate::store::{self, Conn, StoreError};
 use crate::upstream::{Credential, Site};
 use crate::worker::finish::Outcome;
 
-/// Pause before it is written once more that a provider took a task.
+/// Pause before something is written once more.
 const AGAIN: Duration = Duration::from_millis(500);
 
 /// Why nothing was sent.
@@ -41,6 +44,16 @@ pub(super) enum Halt {
 impl From<StoreError> for Halt {
     fn from(error: StoreError) -> Self {
         Self::Inside(error.into())
+    }
+}
+
+impl Halt {
+    pub(super) fn into_attempt(self) -> Result<Attempt, Ended> {
+        match self {
+            Self::Gone => Err((Outcome::Stopped, None)),
+            Self::Full => Ok(Attempt::Passed(Passed::Full)),
+            Self::Inside(error) => Err(inside(&error)),
+        }
     }
 }
 
@@ -70,11 +83,18 @@ impl Job<'_> {
         let (task, owner) = (self.task.id, self.run.lease.name.clone());
         let model = app.models.catalog.load().with_id(&self.task.model).cloned();
         let now = app.clock.now();
-        let intended = app.store.write(move |conn| -> Result<(), Halt> {
+        let intend = move |conn: &mut Conn<'_>| -> Result<(), Halt> {
             if !store::tasks::lock_held(conn, task, &owner)? {
                 return Err(Halt::Gone);
             }
             let before = store::submissions::latest(conn, task)?;
+            if before
+                .as_ref()
+                .is_some_and(|before| before.id == submission.id)
+            {
+                // By a commit that was in doubt.
+                return Ok(());
+            }
             let is_refused = |before: &Submission| before.state == SubmissionState::Refused;
             if !before.as_ref().is_none_or(is_refused) {
                 return Err(Halt::Gone);
@@ -90,11 +110,30 @@ impl Job<'_> {
                 return Err(Halt::Gone);
             }
             Ok(())
-        });
-        intended.await?;
+        };
+        match app.store.write(intend.clone()).await {
+            Err(Halt::Inside(error)) if error.leaves_open() => self.insist(intend).await?,
+            intended => intended?,
+        }
         crash::point("submission-intended");
         app.bell.ring(task);
         Ok(self.run.lease.send_before())
+    }
+
+    /// Tries until the database is back and it is certain what was written.
+    async fn insist<T: Send + 'static>(
+        &self,
+        work: impl FnOnce(&mut Conn<'_>) -> Result<T, Halt> + Clone + Send + 'static,
+    ) -> Result<T, Halt> {
+        loop {
+            match self.crew.app.store.write(work.clone()).await {
+                Err(Halt::Inside(error @ Error::Away { .. })) => {
+                    tracing::error!(inside = ?error.inside(), "cannot write down what became of an order");
+                    tokio::time::sleep(AGAIN).await;
+                }
+                written => return written,
+            }
+        }
     }
 
     /// Nothing is repeated for a task that is somebody else's by now: that one
@@ -125,22 +164,18 @@ impl Job<'_> {
         let (task, owner) = (self.task.id, self.run.lease.name.clone());
         let repeats = site.provider.adapter().deduplicates();
         let now = self.crew.app.clock.now();
-        let written = self
-            .crew
-            .app
-            .store
-            .write(move |conn| -> Result<(), StoreError> {
-                // Whoever took the task over may have sent it with the same key.
-                if !repeats || store::tasks::lock_held(conn, task, &owner)? {
-                    let why = Some(("held_back", "the gateway stood still before it was sent"));
-                    let (from, to) = (SubmissionState::Intended, SubmissionState::Refused);
-                    store::submissions::close(conn, id, from, to, why, now)?;
-                }
-                Ok(())
-            });
+        let written = self.insist(move |conn| {
+            // Whoever took the task over may have sent it with the same key.
+            if !repeats || store::tasks::lock_held(conn, task, &owner)? {
+                let why = Some(("held_back", "the gateway stood still before it was sent"));
+                let (from, to) = (SubmissionState::Intended, SubmissionState::Refused);
+                store::submissions::close(conn, id, from, to, why, now)?;
+            }
+            Ok(())
+        });
         match written.await {
-            Ok(()) => (Outcome::Stopped, None),
-            Err(error) => inside(&error.into()),
+            Err(Halt::Inside(error)) => inside(&error),
+            Ok(()) | Err(Halt::Gone | Halt::Full) => (Outcome::Stopped, None),
         }
     }
 
@@ -199,26 +234,27 @@ impl Job<'_> {
         &self,
         id: SubmissionId,
         error: &ProviderError,
-    ) -> Result<bool, Error> {
+    ) -> Result<bool, Halt> {
         let (class, message) = (error.class.name(), error.message.clone());
         let (task, owner) = (self.task.id, self.run.lease.name.clone());
         let at = self.crew.app.clock.now();
-        self.crew
-            .app
-            .store
-            .write(move |conn| -> Result<bool, Error> {
-                // Whoever took the task over may have sent it again with the same key.
-                let held = store::tasks::lock_held(conn, task, &owner)?;
-                let now = store::tasks::of_anyone(conn, task)?;
-                if !held && now.is_some_and(|task| !task.state.is_terminal()) {
-                    return Ok(false);
-                }
-                let why = Some((class, message.as_str()));
-                let (from, to) = (SubmissionState::Intended, SubmissionState::Refused);
-                let closed = store::submissions::close(conn, id, from, to, why, at)?;
-                Ok(closed.is_some())
-            })
-            .await
+        let refused = move |conn: &mut Conn<'_>| {
+            // Whoever took the task over may have sent it again with the same key.
+            let held = store::tasks::lock_held(conn, task, &owner)?;
+            let now = store::tasks::of_anyone(conn, task)?;
+            if !held && now.is_some_and(|task| !task.state.is_terminal()) {
+                return Ok(false);
+            }
+            let why = Some((class, message.as_str()));
+            let (from, to) = (SubmissionState::Intended, SubmissionState::Refused);
+            if store::submissions::close(conn, id, from, to, why, at)?.is_some() {
+                return Ok(true);
+            }
+            // By a commit that was in doubt.
+            let is = store::submissions::by_id(conn, id)?;
+            Ok(held && is.is_some_and(|is| is.state == SubmissionState::Refused))
+        };
+        self.insist(refused).await
     }
 }
 

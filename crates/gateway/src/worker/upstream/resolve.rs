@@ -138,22 +138,11 @@ impl Job<'_> {
 
     async fn not_taken(&self, sent: Sent<'_>) -> Result<Attempt, Ended> {
         let error = ProviderError::new(Class::Unavailable, "the provider has no such job");
-        let (id, class, message) = (
-            sent.submission.id,
-            error.class.name(),
-            error.message.clone(),
-        );
-        let now = self.crew.app.clock.now();
-        let written = self.crew.app.store.write(move |conn| {
-            let why = Some((class, message.as_str()));
-            let (from, to) = (SubmissionState::Intended, SubmissionState::Refused);
-            store::submissions::close(conn, id, from, to, why, now)
-        });
-        let closed = written.await.map_err(|error| inside(&error.into()))?;
-        if closed.is_some() {
-            return Ok(Attempt::Passed(Passed::No(error)));
+        match self.write_refused(sent.submission.id, &error).await {
+            Ok(true) => Ok(Attempt::Passed(Passed::No(error))),
+            Ok(false) => Err((Outcome::Stopped, None)),
+            Err(halt) => halt.into_attempt(),
         }
-        Err((Outcome::Stopped, None))
     }
 }
 

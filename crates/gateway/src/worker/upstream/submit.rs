@@ -7,7 +7,6 @@ use std::time::Duration;
 use providers::driver::{Accepted, SubmitError, Watch};
 use providers::{Class, Cost, Handle, Order, Output, ProviderError};
 
-use super::intent::Halt;
 use super::job::{Attempt, Ended, Job, Passed, Sent, Stuck, Taken, Untold, failure, inside};
 use super::{order, results};
 use crate::clock::Timestamp;
@@ -253,11 +252,7 @@ impl Job<'_> {
             Ok(Accepted::Done(outputs)) => (Err(outputs), None),
             Err(SubmitError::Intent(halt)) => {
                 app.models.upstream.breaker(route, Breaker::undecided);
-                return match halt {
-                    Halt::Gone => Err((Outcome::Stopped, None).into()),
-                    Halt::Full => Ok(Attempt::Passed(Passed::Full)),
-                    Halt::Inside(error) => Err(inside(&error).into()),
-                };
+                return Ok(halt.into_attempt()?);
             }
             Err(SubmitError::TooLate) => {
                 app.models.upstream.breaker(route, Breaker::undecided);
@@ -277,8 +272,7 @@ impl Job<'_> {
                 return match self.write_refused(id, &error).await {
                     Ok(true) => Ok(self.refused(route, error)?),
                     Ok(false) => Err((Outcome::Stopped, None).into()),
-                    // Unwritten it would count as unclear, so the task waits for the database.
-                    Err(error) => Err(inside(&error).into()),
+                    Err(halt) => Ok(halt.into_attempt()?),
                 };
             }
             Err(SubmitError::Failed(error)) => {

@@ -3,6 +3,7 @@
 
 mod clocks;
 mod disk;
+mod doubts;
 mod pooler;
 mod stalls;
 mod standby;

@@ -1,0 +1,153 @@
+//! Commits of which nobody can tell any more whether they were made: the answer was lost, and the
+//! server is not the one that it was.
+
+use std::sync::mpsc;
+
+use simulator::{Cut, Fault, Network, Proxy, Role, Simulator};
+
+use super::{jobs, provider};
+use crate::support::cluster::Cluster;
+use crate::support::postgres::proxy_to;
+use crate::support::{TestGateway, eventually};
+
+/// A gateway whose database stops at each change of one kind to a submission.
+struct Trial {
+    cluster: Cluster,
+    proxy: Proxy,
+    simulator: Simulator,
+    gateway: TestGateway,
+    /// Lets changes pass.
+    release: mpsc::Sender<()>,
+}
+
+impl Trial {
+    /// `change` is `INSERT` or `UPDATE`.
+    async fn stopping_at(change: &str) -> Self {
+        let cluster = Cluster::start();
+        let (proxy, url) = proxy_to(&cluster.url()).await;
+        let (simulator, toml) = provider().await;
+        let url = url.parse().unwrap();
+        let builder = TestGateway::builder().toml(&toml);
+        let builder = builder.set(|settings| settings.database = Some(url));
+        let gateway = builder.start().await;
+        let wait = "CREATE FUNCTION wait() RETURNS trigger LANGUAGE plpgsql AS $$
+                    BEGIN PERFORM pg_advisory_xact_lock_shared(7, 42); RETURN NEW; END $$";
+        cluster.ask(wait).await;
+        let trigger = format!(
+            "CREATE TRIGGER wait BEFORE {change} ON submissions FOR EACH ROW EXECUTE FUNCTION wait()"
+        );
+        cluster.ask(&trigger).await;
+        let release = hold(cluster.url());
+        Self {
+            cluster,
+            proxy,
+            simulator,
+            gateway,
+            release,
+        }
+    }
+
+    async fn order(&self) -> String {
+        let order = serde_json::json!({"model": "film", "prompt": "a lake"});
+        let answer = self.gateway.post("/v1/videos", &order).await;
+        let task = answer.header("x-task-id").unwrap().to_owned();
+        answer.ok();
+        eventually("the change waits", async || {
+            let waits = "SELECT FROM pg_locks WHERE classid = 7 AND objid = 42 AND NOT granted";
+            (self.cluster.ask(waits).await == 1).then_some(())
+        })
+        .await;
+        task
+    }
+
+    /// What was stopped is committed, and the gateway does not hear of it before the server is another.
+    async fn lose_the_answer(&self, state: &str) {
+        let reset = "SELECT pg_stat_reset_shared('bgwriter')";
+        self.cluster.ask(reset).await;
+        let cut = Cut {
+            times: 1000,
+            ..Cut::new("COMMIT")
+        };
+        self.proxy.cut(cut.passing());
+        self.release.send(()).unwrap();
+        let kept = format!("SELECT FROM submissions WHERE state = '{state}'");
+        eventually("it is committed", async || {
+            (self.cluster.ask(&kept).await == 1).then_some(())
+        })
+        .await;
+        self.proxy.struck(1).await;
+        self.proxy.clear_cuts();
+    }
+
+    async fn succeeds(self, task: &str, sent: usize) {
+        let done = self.gateway.finished(task).await;
+        assert_eq!(done["status"], "succeeded", "{done}");
+        assert_eq!(self.simulator.world().all_jobs().len(), 1);
+        assert_eq!(jobs(&self.simulator), sent);
+        self.gateway.stop().await;
+    }
+}
+
+/// Holds what the trigger waits for, until it is told.
+fn hold(url: String) -> mpsc::Sender<()> {
+    let (release, released) = mpsc::channel();
+    let (held, is_held) = mpsc::channel();
+    std::thread::spawn(move || {
+        let mut client = ::postgres::Client::connect(&url, ::postgres::NoTls).unwrap();
+        client
+            .batch_execute("SELECT pg_advisory_lock(7, 42)")
+            .unwrap();
+        held.send(()).unwrap();
+        // A trial that failed is over, too.
+        let _ = released.recv();
+    });
+    is_held.recv().unwrap();
+    release
+}
+
+/// The provider takes nothing, once.
+fn refuse_once(simulator: &Simulator) {
+    let refused = Fault::Status {
+        status: 429,
+        retry_after: None,
+        bare: false,
+    };
+    let world = simulator.world();
+    world.order(refused, None, Some(Role::Submit), 1);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_intent_in_doubt_is_found_again_and_sent_once() {
+    let trial = Trial::stopping_at("INSERT").await;
+    let task = trial.order().await;
+    trial.lose_the_answer("intended").await;
+    trial.succeeds(&task, 1).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_refusal_in_doubt_is_found_again_and_the_order_goes_on() {
+    let trial = Trial::stopping_at("UPDATE").await;
+    refuse_once(&trial.simulator);
+    let task = trial.order().await;
+    trial.lose_the_answer("refused").await;
+    trial.succeeds(&task, 2).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_refusal_that_the_database_does_not_take_is_written_when_it_is_back() {
+    let trial = Trial::stopping_at("UPDATE").await;
+    refuse_once(&trial.simulator);
+    let task = trial.order().await;
+    trial.proxy.set(Network {
+        refuses: true,
+        ..Network::default()
+    });
+    trial.proxy.reset();
+    trial.release.send(()).unwrap();
+    eventually("the gateway has noticed", async || {
+        (trial.gateway.get("/v1/tasks").await.status == 503).then_some(())
+    })
+    .await;
+    trial.proxy.heal();
+    trial.succeeds(&task, 2).await;
+}
