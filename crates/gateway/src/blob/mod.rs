@@ -209,7 +209,7 @@ impl Blobs {
     ) -> Result<Option<Pieces>, BlobError> {
         let name = Name { id, media };
         match &self.0 {
-            Place::Folder(folder) => folder.stream(name, range).await,
+            Place::Folder(folder) => folder.stream(name, range),
             Place::Bucket(bucket) => bucket.stream(name, range).await,
         }
     }

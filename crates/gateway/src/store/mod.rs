@@ -14,6 +14,7 @@ pub mod hours;
 pub mod intents;
 pub mod keys;
 pub mod ledger;
+mod lives;
 pub mod meta;
 pub mod migrations;
 pub mod notify;
@@ -53,6 +54,7 @@ use crate::store::pulse::Pulse;
 use crate::store::sqlite::Lane;
 
 pub use conn::{Conn, Row, Value};
+pub use lives::Life;
 #[doc(hidden)]
 pub use postgres::session::Session;
 
@@ -352,6 +354,28 @@ impl Store {
         match &self.0.backend {
             Backend::Sqlite(sqlite) => sqlite.stamp(),
             Backend::Postgres(_) => None,
+        }
+    }
+
+    /// Whether the processes on this database can tell who of them was killed.
+    pub fn has_lives(&self) -> bool {
+        matches!(self.0.backend, Backend::Sqlite(_))
+    }
+
+    /// Lets other processes of this machine see that one with a lease of this name is alive; nothing on
+    /// Postgres.
+    pub fn begin_life(&self, name: &str) -> Option<Life> {
+        match &self.0.backend {
+            Backend::Sqlite(sqlite) => sqlite.lives.begin(name),
+            Backend::Postgres(_) => None,
+        }
+    }
+
+    /// Whether it is certain that the process with this lease was killed. Says so once.
+    pub fn is_life_over(&self, name: &str) -> bool {
+        match &self.0.backend {
+            Backend::Sqlite(sqlite) => sqlite.lives.is_over(name),
+            Backend::Postgres(_) => false,
         }
     }
 

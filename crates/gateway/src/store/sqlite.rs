@@ -14,6 +14,7 @@ use rusqlite::Connection;
 use rusqlite::config::DbConfig;
 use tokio::sync::oneshot;
 
+use crate::store::lives::Lives;
 use crate::store::pulse::Pulse;
 use crate::store::turn::Turn;
 use crate::store::{Conn, Migrate, Stamp, StoreError, migrations};
@@ -61,6 +62,7 @@ pub(super) struct Sqlite {
     /// Writes with priority.
     beats: crossbeam_channel::Sender<Write>,
     readers: Mutex<Vec<Connection>>,
+    pub(super) lives: Lives,
     pulse: Arc<Pulse>,
 }
 
@@ -119,6 +121,7 @@ impl Sqlite {
             writes,
             beats,
             readers: Mutex::default(),
+            lives: Lives::beside(path),
             pulse: pulse.clone(),
         })
     }

@@ -114,6 +114,28 @@ pub fn free_lapsed(conn: &mut Conn<'_>, now: Timestamp) -> Result<u64, StoreErro
          (SELECT name FROM workers WHERE held_until > 0 AND held_until <= ?1 FOR UPDATE SKIP LOCKED)",
     );
     conn.execute(judge, &[now.micros().into()])?;
+    free_judged(conn, now)
+}
+
+/// The names of those that are not dead, as far as anybody knows.
+pub fn living(conn: &mut Conn<'_>) -> Result<Vec<String>, StoreError> {
+    conn.all(
+        "SELECT name FROM workers WHERE held_until > 0",
+        &[],
+        |row| row.text(0),
+    )
+}
+
+/// Declares one dead that is known to be, and frees what it held. Returns the number of tasks freed.
+pub fn free_dead(conn: &mut Conn<'_>, name: &str, now: Timestamp) -> Result<u64, StoreError> {
+    conn.execute(
+        "UPDATE workers SET held_until = 0 - ?2 WHERE name = ?1 AND held_until > 0",
+        &[name.into(), now.micros().into()],
+    )?;
+    free_judged(conn, now)
+}
+
+fn free_judged(conn: &mut Conn<'_>, now: Timestamp) -> Result<u64, StoreError> {
     let free = conn.dialect(
         free!("lease_owner IN (SELECT name FROM workers WHERE held_until <= 0)"),
         free!(

@@ -1,7 +1,8 @@
 //! The process's lease: each answered heartbeat extends it, and proves that our tasks are still
 //! ours. Tasks of dead workers are freed here too.
 //!
-//! Leases use the database's clock; this process times its own by the monotonic clock. Only a
+//! A process of the same machine that was killed is known to be dead at once ([`free_dead`]); of others
+//! only their lease tells. Leases use the database's clock; this process times its own by the monotonic clock. Only a
 //! process that has extended its own lease for a while may judge others: after a database outage
 //! everybody's lease has expired.
 
@@ -102,6 +103,11 @@ async fn prolong(crew: &Crew) -> Result<bool, Error> {
     let (clock, name) = (app.clock.now(), lease.name.clone());
     let models = ability::offer(app);
     let callers = app.attendance.name().to_owned();
+    if !has_entered {
+        lease.begin(&app.store);
+        let begin = || app.store.begin_life(&callers);
+        crew.callers.get_or_init(begin);
+    }
     // The database counts from a later time.
     let asked = Instant::now();
     let kept = app
@@ -133,6 +139,7 @@ pub(super) async fn look_after(crew: Arc<Crew>) {
         crew.pause(HEARTBEAT).await;
         round = round.wrapping_add(1);
         let is_in_row = crew.row.length() >= ROW && crew.runs.lease().is_proved();
+        free_dead(&crew).await;
         let done = async {
             stop_ended(&crew).await?;
             if is_in_row {
@@ -167,6 +174,36 @@ async fn stop_ended(crew: &Crew) -> Result<(), Error> {
     Ok(())
 }
 
+/// Frees the tasks of processes of this machine that were certainly killed: nobody waits for their leases.
+pub(super) async fn free_dead(crew: &Crew) {
+    if let Err(error) = try_free_dead(crew).await {
+        tracing::warn!(%error, "cannot free what a killed process held; its lease will expire");
+    }
+}
+
+async fn try_free_dead(crew: &Crew) -> Result<(), StoreError> {
+    let store = &crew.app.store;
+    if !store.has_lives() {
+        return Ok(());
+    }
+    let clock = crew.app.clock.now();
+    let mut names = store.read(store::workers::living).await?;
+    names.retain(|name| store.is_life_over(name));
+    for name in names {
+        let freed = store.write(move |conn| store::workers::free_dead(conn, &name, clock));
+        note_freed(crew, freed.await?);
+    }
+    Ok(())
+}
+
+fn note_freed(crew: &Crew, tasks: u64) {
+    if tasks > 0 {
+        tracing::warn!(tasks, "a worker is gone; its tasks were released");
+        crew.app.bell.ring_for_work();
+        crew.app.bell.ring_for_upstream();
+    }
+}
+
 /// Frees the tasks of expired workers; with `all`, also tasks of unknown workers.
 async fn free_lapsed(crew: &Crew, all: bool) -> Result<(), Error> {
     let store = &crew.app.store;
@@ -196,11 +233,7 @@ async fn free_lapsed(crew: &Crew, all: bool) -> Result<(), Error> {
             Ok(freed)
         })
         .await?;
-    if freed > 0 {
-        tracing::warn!(tasks = freed, "a worker is gone; its tasks were released");
-        crew.app.bell.ring_for_work();
-        crew.app.bell.ring_for_upstream();
-    }
+    note_freed(crew, freed);
     Ok(())
 }
 

@@ -15,7 +15,7 @@ mod runs;
 mod upkeep;
 mod upstream;
 
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use opentelemetry::Context;
@@ -33,7 +33,7 @@ use crate::domain::{agreement, idempotency, restored};
 use crate::error::Error;
 use crate::ids::TaskId;
 use crate::model::task::Task;
-use crate::store::{self, StoreError};
+use crate::store::{self, Life, StoreError};
 use crate::traces;
 use crate::worker::heartbeat::{HEARTBEAT, Row, heartbeat, look_after, try_beat};
 use crate::worker::runs::{Run, Running, Runs};
@@ -65,6 +65,8 @@ struct Crew {
     /// One permit, for the task that runs alone.
     alone: Arc<Semaphore>,
     stop: CancellationToken,
+    /// Of the callers' lease, see [`store::Store::begin_life`].
+    callers: OnceLock<Option<Life>>,
 }
 
 impl Workers {
@@ -77,8 +79,10 @@ impl Workers {
             row: Row::default(),
             alone: Arc::new(Semaphore::new(1)),
             stop: CancellationToken::new(),
+            callers: OnceLock::new(),
         });
         try_beat(&crew).await;
+        heartbeat::free_dead(&crew).await;
         upkeep::know_routes(app).await;
         let tracker = TaskTracker::new();
         for _ in 0..app.config.workers {

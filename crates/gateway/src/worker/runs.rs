@@ -4,7 +4,7 @@
 use std::collections::{HashMap, HashSet};
 use std::ops::Deref;
 use std::sync::atomic::{AtomicU8, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use providers::driver::SendBefore;
 use tokio::sync::watch;
@@ -14,6 +14,7 @@ use tokio_util::sync::CancellationToken;
 use crate::engines::Watch;
 use crate::ids::{AssetId, SubmissionId, TaskId};
 use crate::model::task::Task;
+use crate::store::{Life, Store};
 
 /// The right to work on tasks claimed under its name.
 pub(super) struct Lease {
@@ -22,6 +23,8 @@ pub(super) struct Lease {
     proved: watch::Sender<Instant>,
     /// Cancelled when others take over its tasks.
     lost: CancellationToken,
+    /// Tells the processes of this machine when this one has been killed.
+    life: OnceLock<Option<Life>>,
 }
 
 impl Lease {
@@ -30,7 +33,13 @@ impl Lease {
             name: format!("{}-{}", std::process::id(), AssetId::new().simple()).into(),
             proved: watch::Sender::new(Instant::now()),
             lost: CancellationToken::new(),
+            life: OnceLock::new(),
         })
+    }
+
+    /// It is about to be entered into this database.
+    pub(super) fn begin(&self, store: &Store) {
+        self.life.get_or_init(|| store.begin_life(&self.name));
     }
 
     /// An answered heartbeat guarantees the lease until then.
