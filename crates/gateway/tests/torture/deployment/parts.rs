@@ -52,6 +52,8 @@ pub(super) struct Replica {
     pub(super) server: Option<Server>,
     /// What it does to itself after its next start.
     pub(super) armed: Option<At>,
+    /// Whether the process is to die at a point of its own.
+    may_die: bool,
     /// What processes that are gone have logged.
     pub(super) logs: Vec<String>,
     pub(super) ended_alone: Vec<String>,
@@ -160,6 +162,7 @@ impl Replica {
             armed: None,
             logs: Vec::new(),
             ended_alone: Vec::new(),
+            may_die: false,
             counts: Counts::new(),
         }
     }
@@ -178,6 +181,7 @@ impl Replica {
         loop {
             let words: Vec<&str> = self.words.iter().map(String::as_str).collect();
             let at = self.armed.take();
+            self.may_die = matches!(at, Some(At::Crash(_)));
             if self.is_worker {
                 self.server = Some(Server::begin(&words, at.as_ref()));
                 return;
@@ -231,8 +235,7 @@ impl Replica {
         };
         let log = server.log();
         // A worker that started without a database ends as a gateway does that is not up yet.
-        let is_in_order = status.signal() == Some(ABORTED)
-            && self.counts.contains_key("dies at a point")
+        let is_in_order = status.signal() == Some(ABORTED) && self.may_die
             || self.is_worker && status.code() == Some(1);
         if !is_in_order {
             self.ended_alone
@@ -260,9 +263,8 @@ impl Replica {
             let (status, log) = server.stop().await;
             let is_in_order = |status: ExitStatus| {
                 // Nobody waits until a worker is up; and one may come to its point while it ends.
-                let died = self.counts.contains_key("dies at a point");
                 status.success()
-                    || died && status.signal() == Some(ABORTED)
+                    || self.may_die && status.signal() == Some(ABORTED)
                     || self.is_worker && status.signal() == Some(TERMINATED)
             };
             if !status.is_some_and(is_in_order) {
