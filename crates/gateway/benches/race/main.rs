@@ -3,13 +3,13 @@
 //!
 //! ```text
 //! cargo bench -p mediagate --bench race
-//! RACE_PEERS="litellm=127.0.0.1:4000/1234" cargo bench -p mediagate --bench race
+//! RACE_UPSTREAM=127.0.0.1:5990 RACE_PEERS="litellm|http://127.0.0.1:4000/v1/chat/completions|1234|film" cargo bench -p mediagate --bench race
 //! ```
 //!
 //! nginx and `HAProxy` run if they are on the PATH. Others that already listen are named in
-//! `RACE_PEERS`: a name, where it listens for `/v1/chat/completions`, and its process, whose CPU is
-//! counted; send them to the upstream whose address the first line of the output says. With
-//! `taskset` and two processors the gateway and each peer have one to themselves, and the load and
+//! `RACE_PEERS`: a name, where it listens, its process, whose CPU is counted, and its model; headers that one of them wants are in `RACE_HEADERS`
+//! (`x-a: 1;x-b: 2`). They send to the upstream at `RACE_UPSTREAM`, and are left out of what takes 50 ms. Start
+//! them with `taskset -c 0`. With `taskset` and two processors the gateway and each peer have one to themselves, and the load and
 //! the upstream the other.
 //!
 //! Peers hand the link on. The gateway enters the order into its books before it is sent, fetches
@@ -65,10 +65,13 @@ fn alone() {
 struct Runner {
     name: String,
     address: SocketAddr,
+    path: String,
     /// Whose CPU time is counted; nobody's for the upstream itself.
     process: Option<String>,
-    model: &'static str,
+    model: String,
     key: String,
+    /// Whole lines.
+    headers: String,
 }
 
 impl Runner {
@@ -77,7 +80,8 @@ impl Runner {
             r#"{{"model":"{}","messages":[{{"role":"user","content":"a lake at dawn, take {NUMBER}"}}]}}"#,
             self.model
         );
-        post("/v1/chat/completions", &self.key, &body)
+        let authorization = format!("{}{}", self.key, self.headers);
+        post(&self.path, &authorization, &body)
     }
 
     async fn run(&self, connections: usize) -> (support::Answered, f64) {
@@ -117,15 +121,18 @@ async fn race() {
 
     let near = peers::start(at_once.address);
     let far = peers::start(in_time.address);
-    let us = |name: &str, model| Runner {
+    let us = |name: &str, model: &str| Runner {
         name: name.into(),
         address: ours,
+        path: peers::CHAT.into(),
         process: Some("self".into()),
-        model,
+        model: model.into(),
         key: gateway.key.clone(),
+        headers: String::new(),
     };
     let mut runners = vec![near.direct()];
-    runners.extend(near.runners());
+    runners.extend(near.own());
+    runners.extend(peers::named());
     runners.extend([
         us("mediagate, linked", "linked"),
         us("mediagate, kept", "kept"),
@@ -149,7 +156,7 @@ async fn race() {
 
     println!("\n500 callers, the upstream takes 50 ms: answers a second, and the share of direct");
     let mut runners = vec![far.direct()];
-    runners.extend(far.runners());
+    runners.extend(far.own());
     runners.extend([
         us("mediagate, linked", "linked-in-time"),
         us("mediagate, kept", "kept-in-time"),

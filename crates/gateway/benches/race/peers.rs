@@ -8,6 +8,8 @@ use std::time::Duration;
 
 use crate::Runner;
 
+pub(crate) const CHAT: &str = "/v1/chat/completions";
+
 /// Peers before one upstream; they end with this.
 pub(crate) struct Peers {
     upstream: SocketAddr,
@@ -49,23 +51,32 @@ impl Peers {
         runner("direct", self.upstream, None)
     }
 
-    pub(crate) fn runners(&self) -> Vec<Runner> {
+    pub(crate) fn own(&self) -> Vec<Runner> {
         let own = self.started.iter();
-        let own =
-            own.map(|(name, child, address)| runner(name, *address, Some(child.id().to_string())));
-        own.chain(named()).collect()
+        own.map(|(name, child, address)| runner(name, *address, Some(child.id().to_string())))
+            .collect()
     }
 }
 
-/// Those of `RACE_PEERS`: `name=address/process`, with commas between them.
-fn named() -> Vec<Runner> {
+/// Those of `RACE_PEERS`: `name|address|process|model`, with commas between them.
+pub(crate) fn named() -> Vec<Runner> {
     let said = std::env::var("RACE_PEERS").unwrap_or_default();
+    let headers = std::env::var("RACE_HEADERS").unwrap_or_default();
+    let headers = headers.split(';').filter(|header| !header.is_empty());
+    let headers: String = headers.flat_map(|header| ["\r\n", header.trim()]).collect();
     let peers = said.split(',').filter(|peer| !peer.is_empty());
     peers
         .map(|peer| {
-            let (name, rest) = peer.split_once('=').unwrap();
-            let (address, process) = rest.split_once('/').unwrap();
-            runner(name, address.parse().unwrap(), Some(process.into()))
+            let parts: Vec<&str> = peer.split('|').collect();
+            let [name, url, process, model] = parts.try_into().unwrap();
+            let url: url::Url = url.parse().unwrap();
+            let address = url.socket_addrs(|| None).unwrap()[0];
+            Runner {
+                path: url.path().into(),
+                model: model.into(),
+                headers: headers.clone(),
+                ..runner(name, address, Some(process.into()))
+            }
         })
         .collect()
 }
@@ -74,9 +85,11 @@ fn runner(name: &str, address: SocketAddr, process: Option<String>) -> Runner {
     Runner {
         name: name.into(),
         address,
+        path: CHAT.into(),
         process,
-        model: "film",
+        model: "film".into(),
         key: "k".into(),
+        headers: String::new(),
     }
 }
 

@@ -260,19 +260,21 @@ pub async fn wait(
     id: TaskId,
     limit: Duration,
 ) -> Result<Task, Error> {
-    let task = get(app, account, id).await?;
-    if task.state.is_terminal() || limit.is_zero() {
-        return Ok(task);
+    if limit.is_zero() {
+        return get(app, account, id).await;
     }
     let mut listener = app.bell.listen(id);
     let deadline = tokio::time::Instant::now() + limit;
     loop {
-        let task = get(app, account, id).await?;
-        if task.state.is_terminal() || tokio::time::Instant::now() >= deadline {
-            return Ok(task);
+        let read = app
+            .store
+            .read(move |conn| store::tasks::standing(conn, id, account));
+        let (state, seq) = read.await?.ok_or_else(not_found)?;
+        if state.is_terminal() || tokio::time::Instant::now() >= deadline {
+            return get(app, account, id).await;
         }
         tokio::select! {
-            () = listener.changed(task.event_seq) => {}
+            () = listener.changed(seq) => {}
             () = tokio::time::sleep_until(deadline) => {}
             () = app.process.closing.cancelled() => return Err(Error::shutting_down().of_task(id)),
         }

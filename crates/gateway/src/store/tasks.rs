@@ -99,6 +99,19 @@ pub fn by_id(
     )
 }
 
+/// A task's state and the number of its last event: less to read than the task.
+pub fn standing(
+    conn: &mut Conn<'_>,
+    id: TaskId,
+    account: AccountId,
+) -> Result<Option<(TaskState, u32)>, StoreError> {
+    conn.one(
+        "SELECT state, event_seq FROM tasks WHERE id = ?1 AND account_id = ?2",
+        &[(&id.to_string()).into(), (&account.to_string()).into()],
+        |row| Ok((row.parse(0, "tasks.state")?, narrow(row.int(1)?)?)),
+    )
+}
+
 /// A provider accepted the task that `owner` holds: it is now running there, by this route. Returns
 /// whether `owner` still holds it.
 pub fn begin(
