@@ -23,7 +23,7 @@ pub struct Models {
 
 impl Models {
     pub(super) fn open(config: &Config, now: Timestamp) -> Result<Self, ConfigError> {
-        let sites = upstream::sites(&config.models, &config.fetch, None)?;
+        let sites = upstream::sites(&config.models, config, None)?;
         let shelf = Shelf::new(&config.models_folder, config.onnx_library.clone());
         shelf.scan();
         let catalog = Catalog::new(&config.models, shelf.models(), &sites, now)?;
@@ -45,7 +45,7 @@ impl Models {
     ) -> Result<(), ConfigError> {
         let models = Config::reload(settings)?;
         let before = self.upstream.sites();
-        let sites = upstream::sites(&models, &config.fetch, Some(&before))?;
+        let sites = upstream::sites(&models, config, Some(&before))?;
         self.shelf.scan();
         let catalog = Catalog::new(&models, self.shelf.models(), &sites, now)?;
         self.upstream.replace(sites);

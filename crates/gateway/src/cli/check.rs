@@ -38,7 +38,7 @@ pub(super) fn run(settings: &Settings, json: bool) -> Result<(), CliError> {
 fn check(config: &Config) -> Result<(), Vec<ConfigError>> {
     let one = |error: ConfigError| vec![config.models.locate(error)];
     serve::check(config).map_err(one)?;
-    let sites = upstream::sites(&config.models, &config.fetch, None).map_err(one)?;
+    let sites = upstream::sites(&config.models, config, None).map_err(one)?;
     let shelf = Shelf::new(&config.models_folder, config.onnx_library.clone());
     shelf.scan();
     let now = Clock::system().now();

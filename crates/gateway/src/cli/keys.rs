@@ -211,7 +211,7 @@ pub(super) fn run(command: &KeysCommand, settings: &Settings, json: bool) -> Res
 }
 
 fn check_models(args: &CreateArgs, config: &Config) -> Result<(), CliError> {
-    let sites = crate::upstream::sites(&config.models, &config.fetch, None)?;
+    let sites = crate::upstream::sites(&config.models, config, None)?;
     let shelf =
         crate::engines::own_models::Shelf::new(&config.models_folder, config.onnx_library.clone());
     shelf.scan();

@@ -20,7 +20,7 @@ use sha2::{Digest as _, Sha256};
 use crate::clock::Timestamp;
 use crate::config::file::{meant, unknown_key};
 use crate::config::providers::ProviderConfig;
-use crate::config::{ConfigError, FetchRules, ModelConfig};
+use crate::config::{Config, ConfigError, ModelConfig};
 use crate::model::catalog::{EMBEDDED, Model, Route};
 use crate::model::route::{RouteNote, Stance};
 use crate::upstream::breaker::{Breaker, BreakerState};
@@ -93,7 +93,7 @@ impl Site {
         name: &str,
         config: &ProviderConfig,
         catalogue: &Arc<Catalogue>,
-        fetch: &FetchRules,
+        app: &Config,
     ) -> Result<Self, ConfigError> {
         let wrong = |key: &str, message: String| ConfigError::Value {
             key: format!("providers.{name}.{key}"),
@@ -142,10 +142,14 @@ impl Site {
             options: config.options.clone(),
             catalogue: catalogue.clone(),
         };
+        let usual = Rules::default();
         let rules = Rules {
             hosts: config.hosts.clone(),
-            allow_networks: fetch.allow_networks.clone(),
-            ..Rules::default()
+            allow_networks: app.fetch.allow_networks.clone(),
+            submissions_at_once: app.max_submitting.max(usual.submissions_at_once),
+            // Enough for answers that take a quarter of a second.
+            calls_at_once: (config.max_polls as usize / 4).max(usual.calls_at_once),
+            ..usual
         };
         let provider = Provider::new(protocol, &settings, rules).map_err(|error| {
             let message = match error.line {
@@ -210,17 +214,13 @@ pub struct Upstream {
 /// The providers in the settings; unchanged ones are taken from `before`.
 pub fn sites(
     config: &ModelConfig,
-    fetch: &FetchRules,
+    app: &Config,
     before: Option<&Sites>,
 ) -> Result<Sites, ConfigError> {
-    build(config, fetch, before).map_err(|error| config.locate(error))
+    build(config, app, before).map_err(|error| config.locate(error))
 }
 
-fn build(
-    config: &ModelConfig,
-    fetch: &FetchRules,
-    before: Option<&Sites>,
-) -> Result<Sites, ConfigError> {
+fn build(config: &ModelConfig, app: &Config, before: Option<&Sites>) -> Result<Sites, ConfigError> {
     let mut sites = Sites::new();
     for (name, settings) in &config.providers {
         let same = before
@@ -228,7 +228,7 @@ fn build(
             .filter(|site| site.config == *settings && site.catalogue == config.catalogue);
         let site = match same {
             Some(site) => site.clone(),
-            None => Arc::new(Site::new(name, settings, &config.catalogue, fetch)?),
+            None => Arc::new(Site::new(name, settings, &config.catalogue, app)?),
         };
         sites.insert(name.clone(), site);
     }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::provider::{IN_FLIGHT, Rules};
+use super::provider::Rules;
 use crate::outbound::{Resolver, client};
 
 /// A client for each kind of connection. None follows redirects by itself or
@@ -37,7 +37,7 @@ impl Clients {
             .http2_keep_alive_interval(Duration::from_secs(20))
             .http2_keep_alive_timeout(Duration::from_secs(10))
             .pool_idle_timeout(Duration::from_secs(20))
-            .pool_max_idle_per_host(IN_FLIGHT);
+            .pool_max_idle_per_host(rules.calls_at_once);
         let resolver = Resolver::new(Arc::new(rules.outbound()), true);
         let made = |client: reqwest::ClientBuilder| client.build().map_err(|why| why.to_string());
         Ok(Self {

@@ -20,9 +20,6 @@ use crate::port::names::is_straight;
 use crate::port::{Adapter, Call, Target};
 use crate::settings::{Settings, SettingsError};
 
-/// Calls in flight at once for one provider.
-pub(super) const IN_FLIGHT: usize = 256;
-
 /// What the operator allows beyond what is allowed anyway.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Rules {
@@ -42,6 +39,11 @@ pub struct Rules {
     pub work_timeout: Duration,
     /// Between two pieces of an answer.
     pub idle_timeout: Duration,
+    /// Submissions in flight at once.
+    pub submissions_at_once: usize,
+    /// Polls and all other calls in flight at once. Submissions do not wait for them, nor they for
+    /// submissions, which may take as long as the work.
+    pub calls_at_once: usize,
 }
 
 impl Default for Rules {
@@ -54,6 +56,8 @@ impl Default for Rules {
             short_timeout: Duration::from_secs(30),
             work_timeout: Duration::from_mins(15),
             idle_timeout: Duration::from_mins(2),
+            submissions_at_once: 256,
+            calls_at_once: 256,
         }
     }
 }
@@ -80,7 +84,8 @@ struct Inner {
     rules: Rules,
     outbound: outbound::Rules,
     clients: Clients,
-    permits: Semaphore,
+    submissions: Semaphore,
+    calls: Semaphore,
     tokens: Tokens,
     batches: Batches,
 }
@@ -124,9 +129,10 @@ impl Provider {
             base_url,
             trusted,
             outbound: rules.outbound(),
+            submissions: Semaphore::new(rules.submissions_at_once),
+            calls: Semaphore::new(rules.calls_at_once),
             rules,
             clients,
-            permits: Semaphore::new(IN_FLIGHT),
             tokens: Tokens::default(),
             batches: Batches::default(),
         })))
@@ -151,8 +157,14 @@ impl Provider {
         &self.0.rules
     }
 
-    pub(super) fn permits(&self) -> &Semaphore {
-        &self.0.permits
+    /// Places for submissions.
+    pub(super) fn submissions(&self) -> &Semaphore {
+        &self.0.submissions
+    }
+
+    /// Places for all other calls.
+    pub(super) fn calls(&self) -> &Semaphore {
+        &self.0.calls
     }
 
     pub(super) fn tokens(&self) -> &Tokens {

@@ -108,7 +108,7 @@ impl Provider {
         let prepared = self
             .prepare(call, to, &credential)
             .map_err(Trouble::unsent)?;
-        let _permit = self.permits().acquire().await;
+        let _permit = self.calls().acquire().await;
         if let Some(due) = due {
             metrics::histogram!("mediagate_upstream_poll_lag_seconds", "provider" => self.name().to_owned())
                 .record(due.elapsed());

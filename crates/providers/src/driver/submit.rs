@@ -206,7 +206,7 @@ impl Submission<'_> {
         read
     }
 
-    /// The submission, ready to leave, with its place among the calls in flight.
+    /// The submission, ready to leave, with its place among those in flight.
     async fn ready(&self, call: &Call) -> Result<Ready<'_>, ProviderError> {
         delay(call).await;
         let to = self.provider.destination(call)?;
@@ -216,7 +216,7 @@ impl Submission<'_> {
         Ok(Ready {
             prepared,
             credential,
-            _permit: self.provider.permits().acquire().await.ok(),
+            _permit: self.provider.submissions().acquire().await.ok(),
         })
     }
 

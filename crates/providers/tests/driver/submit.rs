@@ -375,3 +375,49 @@ async fn what_the_provider_quotes_is_cut() {
         .unwrap_err();
     assert_eq!(error.message, "Incorrect key … at [address] in [path]");
 }
+
+/// So many requests that begin with this.
+async fn arrives(server: &Server, line: &str, count: usize) {
+    while server.count(line) < count {
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+}
+
+#[tokio::test]
+async fn submissions_and_polls_do_not_wait_for_each_other() {
+    let submitted = AtomicUsize::new(0);
+    let server = Server::start(move |seen| match seen.line.as_str() {
+        "GET /jobs/slow" => Reply::Silence,
+        "GET /jobs/1" => json(200, &json!({"status": "running"})),
+        _ if submitted.fetch_add(1, Ordering::Relaxed) > 0 => Reply::Silence,
+        _ => json(200, &json!({"id": "1"})),
+    })
+    .await;
+    let rules = Rules {
+        submissions_at_once: 1,
+        calls_at_once: 1,
+        ..Rules::default()
+    };
+    let provider = provider(&server.url(), &json!({}), rules);
+    let (driver, secret) = (Driver::new(), secret());
+    let slow = handle("slow");
+    let poll = driver.poll(&provider, &secret, &slow);
+    let taken = async {
+        arrives(&server, "GET /jobs/slow", 1).await;
+        submit(&provider, "m").await
+    };
+    tokio::select! {
+        _ = poll => panic!("it is never answered"),
+        taken = taken => drop(taken.unwrap()),
+    }
+    let submission = submit(&provider, "m");
+    let first = handle("1");
+    let polled = async {
+        arrives(&server, "POST", 2).await;
+        driver.poll(&provider, &secret, &first).await
+    };
+    tokio::select! {
+        _ = submission => panic!("it is never answered"),
+        polled = polled => drop(polled.unwrap()),
+    }
+}
