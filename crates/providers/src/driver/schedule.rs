@@ -2,7 +2,7 @@
 //!
 //! What a model's jobs took says when one is likely to end: between the time
 //! that a tenth of them were quicker than and the one that a tenth were slower
-//! than. Within that span the wait is a twelfth of it; before and after, it is a
+//! than. Within that span the wait is a sixteenth of it; before and after, it is a
 //! quarter of the time that the job has taken, or of the distance to the span,
 //! whichever is less:
 //!
@@ -15,7 +15,7 @@
 //! ```
 //!
 //! So a job is asked for rarely while nobody expects an end, and ever more
-//! rarely when it is overdue. What is lost by asking late is about a twelfth of
+//! rarely when it is overdue. What is lost by asking late is about a sixteenth of
 //! the span, a quarter of what the guess was wrong by outside of it, and never
 //! more than about a quarter of the job's own length (or the floor). A job that
 //! ends as all others did is asked for about
@@ -128,7 +128,7 @@ pub fn next_poll(
     // Until jobs were seen, nothing is known but how long this one has taken.
     let wait = lengths.map_or(elapsed / 4, |lengths| {
         let outside = lengths.distance(elapsed) / 4;
-        outside.max(lengths.span() / 12).min(elapsed / 4)
+        outside.max(lengths.span() / 16).min(elapsed / 4)
     });
     let wait = wait.clamp(floor, ceiling).max(backoff);
     wait.mul_f64(0.9 + jitter / 5.0).clamp(floor, ceiling)
@@ -243,7 +243,7 @@ mod tests {
             let (polls, late) = watch(&pace, lengths, early + span.mul_f64(at), jitter);
             // A wait that began before the span was a quarter of a distance at most, and ended in it
             // with no more than its jitter.
-            let share = (span / 12).mul_f64(1.1).max(pace.floor.mul_f64(1.2)) + early.mul_f64(0.025);
+            let share = (span / 16).mul_f64(1.1).max(pace.floor.mul_f64(1.2)) + early.mul_f64(0.025);
             prop_assert!(late <= share, "{late:?} late of {lengths:?}");
             let few = early.div_duration_f64(pace.ceiling.mul_f64(0.9)) + 9.0 * 60_f64.ln() + 14.0 + 15.0;
             prop_assert!(f64::from(polls) <= few, "{polls} polls, {few} would be few");
