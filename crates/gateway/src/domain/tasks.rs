@@ -388,15 +388,13 @@ fn cancellation(task: &Task, is_charged: bool) -> Ending {
     }
 }
 
-/// How long the model's tasks took in the last 24 hours.
+/// How long the model's tasks took in the last 24 hours once they had begun.
 pub async fn lengths(app: &Parts, model: &str) -> Result<Option<Lengths>, Error> {
-    let (model, since) = (
-        model.to_owned(),
-        app.clock.now().minus(Duration::from_hours(24)),
-    );
+    let (model, now) = (model.to_owned(), app.clock.now());
+    let since = now.minus(Duration::from_hours(24));
     let read = app
         .store
-        .examine(move |conn| store::tasks::run_times(conn, &model, since));
+        .examine(move |conn| store::tasks::sights(conn, &model, since, now));
     Ok(Lengths::of(store::soon(read).await?))
 }
 
