@@ -37,10 +37,17 @@ use std::net::SocketAddr;
 use std::os::unix::process::CommandExt as _;
 use std::time::Duration;
 
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
 use mediagate::worker::Workers;
 use mediagate::{http, store};
+use serde_json::{Value, json};
 use support::{Gateway, Load, NUMBER};
 
+/// Its [`NUMBER`] makes each another order.
+const PROMPT: &str = "a lake at dawn, take ############";
+/// A side of the picture.
+const PIXELS: u32 = 512;
 /// How long each measurement takes.
 const SECONDS: f64 = 4.0;
 
@@ -84,12 +91,19 @@ impl Runner {
     }
 
     fn request(&self, is_stream: bool) -> String {
-        let body = format!(
-            r#"{{"model":"{}","stream":{is_stream},"messages":[{{"role":"user","content":"a lake at dawn, take {NUMBER}"}}]}}"#,
-            self.model
-        );
+        self.asks(is_stream, &json!(PROMPT))
+    }
+
+    fn request_with(&self, picture: &str) -> String {
+        let picture = json!({"type": "image_url", "image_url": {"url": picture}});
+        self.asks(false, &json!([{"type": "text", "text": PROMPT}, picture]))
+    }
+
+    fn asks(&self, is_stream: bool, content: &Value) -> String {
+        let message = json!({"role": "user", "content": content});
+        let body = json!({"model": self.model, "stream": is_stream, "messages": [message]});
         let authorization = format!("{}{}", self.key, self.headers);
-        post(&self.path, &authorization, &body)
+        post(&self.path, &authorization, &body.to_string())
     }
 
     async fn run(&self, connections: usize) -> (support::Answered, f64) {
@@ -170,6 +184,18 @@ async fn race() {
         let (one, _) = runner.run_with(1, runner.request(true)).await;
         let added = one.p50 - direct.unwrap_or_default();
         println!("  {:20} {:9.0} {added:11.0}", runner.name, one.p50);
+    }
+    println!("\nThe same with a picture of {PIXELS} × {PIXELS}, the same each time, 32 callers");
+    let portrait = artwork::portrait("race", "a lake", PIXELS).unwrap();
+    let picture = format!("data:image/png;base64,{}", STANDARD.encode(portrait));
+    for runner in runners.iter().filter(|runner| runner.is_ours()) {
+        let request = runner.request_with(&picture);
+        let (many, cpu) = runner.run_with(32, request).await;
+        let name = &runner.name;
+        println!(
+            "  {name:20} {:9.0} a second {cpu:9.0} µs CPU",
+            many.per_second
+        );
     }
     pictures(&gateway).await;
 

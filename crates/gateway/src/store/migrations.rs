@@ -144,7 +144,7 @@ pub const ALL: &[Migration] = &[
         version: 21,
         sql: include_str!("../../migrations/0021_fewer_writes.sql"),
         only_adds: true,
-        samples: include_str!("../../migrations/samples/0020.sql"),
+        samples: include_str!("../../migrations/samples/0021.sql"),
     },
 ];
 
