@@ -3,18 +3,22 @@
 //!
 //! ```text
 //! cargo bench -p mediagate --bench race
-//! RACE_UPSTREAM=127.0.0.1:5990 RACE_PEERS="litellm|http://127.0.0.1:4000/v1/chat/completions|1234|film" cargo bench -p mediagate --bench race
+//! RACE_UPSTREAM=127.0.0.1:5990 RACE_PEERS="litellm|http://127.0.0.1:4000/v1/chat/completions|1234|film" \
+//!     cargo bench -p mediagate --bench race
 //! ```
 //!
 //! nginx and `HAProxy` run if they are on the PATH. Others that already listen are named in
-//! `RACE_PEERS`: a name, where it listens, its process, whose CPU is counted, and its model; headers that one of them wants are in `RACE_HEADERS`
-//! (`x-a: 1;x-b: 2`). They send to the upstream at `RACE_UPSTREAM`, and are left out of what takes 50 ms. Start
-//! them with `taskset -c 0`. With `taskset` and two processors the gateway and each peer have one to themselves, and the load and
+//! `RACE_PEERS`: a name, where it listens, its process, whose CPU is counted, and its model; headers
+//! that one of them wants are in `RACE_HEADERS` (`x-a: 1;x-b: 2`). They send to the upstream at
+//! `RACE_UPSTREAM`, and are left out of what takes 50 ms. Start them with `taskset -c 0`. With
+//! `taskset` and two processors the gateway and each peer have one to themselves, and the load and
 //! the upstream the other.
 //!
 //! Peers hand the link on. The gateway enters the order into its books before it is sent, fetches
 //! the film, checks it, keeps it, and says so: `kept`. With `results = "link"` it does all but the
-//! fetching and keeping: `linked`.
+//! fetching and keeping: `linked`. `known` is the same for a provider that makes one job of two
+//! orders with one key (`idempotency = true`), so that orders travel on kept connections, as those
+//! of all peers do.
 
 #![expect(
     clippy::unwrap_used,
@@ -33,10 +37,17 @@ use std::net::SocketAddr;
 use std::os::unix::process::CommandExt as _;
 use std::time::Duration;
 
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
 use mediagate::worker::Workers;
 use mediagate::{http, store};
+use serde_json::{Value, json};
 use support::{Gateway, Load, NUMBER};
 
+/// Its [`NUMBER`] makes each another order.
+const PROMPT: &str = "a lake at dawn, take ############";
+/// A side of the picture.
+const PIXELS: u32 = 512;
 /// How long each measurement takes.
 const SECONDS: f64 = 4.0;
 
@@ -75,21 +86,36 @@ struct Runner {
 }
 
 impl Runner {
-    fn request(&self) -> String {
-        let body = format!(
-            r#"{{"model":"{}","messages":[{{"role":"user","content":"a lake at dawn, take {NUMBER}"}}]}}"#,
-            self.model
-        );
+    fn is_ours(&self) -> bool {
+        self.process.as_deref() == Some("self")
+    }
+
+    fn request(&self, is_stream: bool) -> String {
+        self.asks(is_stream, &json!(PROMPT))
+    }
+
+    fn request_with(&self, picture: &str) -> String {
+        let picture = json!({"type": "image_url", "image_url": {"url": picture}});
+        self.asks(false, &json!([{"type": "text", "text": PROMPT}, picture]))
+    }
+
+    fn asks(&self, is_stream: bool, content: &Value) -> String {
+        let message = json!({"role": "user", "content": content});
+        let body = json!({"model": self.model, "stream": is_stream, "messages": [message]});
         let authorization = format!("{}{}", self.key, self.headers);
-        post(&self.path, &authorization, &body)
+        post(&self.path, &authorization, &body.to_string())
     }
 
     async fn run(&self, connections: usize) -> (support::Answered, f64) {
+        self.run_with(connections, self.request(false)).await
+    }
+
+    async fn run_with(&self, connections: usize, request: String) -> (support::Answered, f64) {
         let load = Load {
             address: self.address,
             connections,
             seconds: SECONDS,
-            requests: vec![self.request()],
+            requests: vec![request],
         };
         let used = || self.process.as_deref().map(support::cpu_time_of);
         let before = used();
@@ -134,6 +160,7 @@ async fn race() {
     runners.extend(near.own());
     runners.extend(peers::named());
     runners.extend([
+        us("mediagate, known", "known"),
         us("mediagate, linked", "linked"),
         us("mediagate, kept", "kept"),
     ]);
@@ -152,6 +179,24 @@ async fn race() {
         );
     }
     println!("memory after 32 callers: {} MiB", resident());
+    println!("\nThe same as a stream, 1 caller: the whole of it, p50 and over direct, µs");
+    for runner in runners.iter().filter(|runner| runner.is_ours()) {
+        let (one, _) = runner.run_with(1, runner.request(true)).await;
+        let added = one.p50 - direct.unwrap_or_default();
+        println!("  {:20} {:9.0} {added:11.0}", runner.name, one.p50);
+    }
+    println!("\nThe same with a picture of {PIXELS} × {PIXELS}, the same each time, 32 callers");
+    let portrait = artwork::portrait("race", "a lake", PIXELS).unwrap();
+    let picture = format!("data:image/png;base64,{}", STANDARD.encode(portrait));
+    for runner in runners.iter().filter(|runner| runner.is_ours()) {
+        let request = runner.request_with(&picture);
+        let (many, cpu) = runner.run_with(32, request).await;
+        let name = &runner.name;
+        println!(
+            "  {name:20} {:9.0} a second {cpu:9.0} µs CPU",
+            many.per_second
+        );
+    }
     pictures(&gateway).await;
 
     println!("\n500 callers, the upstream takes 50 ms: answers a second, and the share of direct");
@@ -167,8 +212,10 @@ async fn race() {
         let share = many.per_second / *direct.get_or_insert(many.per_second);
         println!("  {:20} {:9.0} {share:9.3}", runner.name, many.per_second);
     }
-    orders(&gateway, ours).await;
+    println!("\nPOST /v1/videos, 32 callers");
+    orders(&gateway, ours, "with what is already made of them").await;
     workers.stop().await;
+    orders(&gateway, ours, "accepting alone").await;
 }
 
 /// What is left to do of the films that were kept: a poster and a fingerprint of each, in a child.
@@ -191,7 +238,7 @@ async fn pictures(gateway: &Gateway) {
 }
 
 /// Orders that are answered before they are worked on.
-async fn orders(gateway: &Gateway, address: SocketAddr) {
+async fn orders(gateway: &Gateway, address: SocketAddr, what: &str) {
     let body = format!(r#"{{"model":"kept-in-time","prompt":"a lake, take {NUMBER}"}}"#);
     let load = Load {
         address,
@@ -202,10 +249,8 @@ async fn orders(gateway: &Gateway, address: SocketAddr) {
     let before = support::cpu_time();
     let rate = support::throughput(&load).await;
     let cpu = support::cpu_time().saturating_sub(before).as_secs_f64() * 1e6;
-    println!(
-        "\nPOST /v1/videos, 32 callers: {rate:.0} a second, {:.0} µs CPU for each, with what is already made of them",
-        cpu / (rate * SECONDS)
-    );
+    let each = cpu / (rate * SECONDS);
+    println!("  {what:34} {rate:6.0} a second {each:6.0} µs CPU for each");
 }
 
 /// MiB of memory of this process.
@@ -223,10 +268,12 @@ fn resident() -> u64 {
 fn settings(at_once: SocketAddr, in_time: SocketAddr) -> String {
     let mut text = "max_submitting = 1024\n".to_owned();
     for (suffix, address) in [("", at_once), ("-in-time", in_time)] {
-        for (name, results) in [("kept", "keep"), ("linked", "link")] {
+        for (name, results) in [("kept", "keep"), ("linked", "link"), ("known", "link")] {
+            let idempotency = name == "known";
             let _ = write!(
                 text,
                 "[providers.{name}{suffix}]\nprotocol = \"chat-video\"\nstream = false\n\
+                 idempotency = {idempotency}\n\
                  base_url = \"http://{address}/v1\"\napi_key = \"k\"\nresults = \"{results}\"\n\
                  [models.{name}{suffix}]\nkind = \"video\"\n\
                  routes = [{{ provider = \"{name}{suffix}\", model = \"film\" }}]\n"

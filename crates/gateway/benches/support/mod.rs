@@ -319,7 +319,7 @@ async fn keep_asking(
     waited
 }
 
-/// Whether an answer with a `content-length` has arrived.
+/// Whether an answer that says what was made has arrived, with a `content-length` or in chunks.
 fn is_whole(answer: &[u8]) -> bool {
     let Some(end) = answer.windows(4).position(|four| four == b"\r\n\r\n") else {
         return false;
@@ -327,6 +327,10 @@ fn is_whole(answer: &[u8]) -> bool {
     let head = std::str::from_utf8(&answer[..end])
         .unwrap()
         .to_ascii_lowercase();
+    assert!(head.starts_with("http/1.1 2"), "{head}");
+    if head.contains("\r\ntransfer-encoding: chunked") {
+        return answer.ends_with(b"\r\n0\r\n\r\n");
+    }
     let length = head
         .lines()
         .find_map(|line| line.strip_prefix("content-length:"))

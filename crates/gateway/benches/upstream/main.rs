@@ -30,6 +30,7 @@ use std::fmt::Write as _;
 use std::time::{Duration, Instant};
 
 use figures::{Histogram, Spread, memory};
+use mediagate::clock::Timestamp;
 use mediagate::error::Error;
 use mediagate::telemetry;
 use mediagate::worker::Workers;
@@ -82,6 +83,7 @@ async fn scale(gateway: &Gateway, provider: &mut Provider, count: usize) {
     let _ = follow(gateway, "many", 500).await;
     let asked_before = Histogram::read("poll_lag_seconds", "many-many").count();
     let (memory_before, cpu_before) = (memory(), support::cpu_time());
+    let began = gateway.app.clock.now();
     let run = follow(gateway, "many", count).await;
     let cpu = support::cpu_time().checked_sub(cpu_before).unwrap();
     println!(
@@ -111,7 +113,7 @@ async fn scale(gateway: &Gateway, provider: &mut Provider, count: usize) {
         "  end shown → ended here   {}   target: 99 % within 1 s",
         settle.show(1.0)
     );
-    let late = lateness(gateway, "many", provider).await;
+    let late = lateness(gateway, "many", began, provider).await;
     println!("  ended there → ended here {}", Spread::of(late));
     println!(
         "  memory                   {:.0} MB before, {:.0} MB at most, {:.1} kB a job   target: under 200 MB at 10,000",
@@ -134,11 +136,11 @@ async fn against_a_loop(gateway: &Gateway, provider: &mut Provider, count: usize
         latency_ms: 0,
     };
     provider.plan(jobs);
-    let url = provider.url.clone();
+    let (url, began) = (provider.url.clone(), gateway.app.clock.now());
     let (_, looped) = tokio::join!(follow(gateway, "cold", count), naive::run(&url, count));
-    let cold = Spread::of(lateness(gateway, "cold", provider).await);
+    let cold = Spread::of(lateness(gateway, "cold", began, provider).await);
     let _ = follow(gateway, "warm", count).await;
-    let warm = Spread::of(lateness(gateway, "warm", provider).await);
+    let warm = Spread::of(lateness(gateway, "warm", began, provider).await);
     let ends = provider.ends();
     let seconds = |micros: i64| micros as f64 / 1e6;
     let late = looped.iter().map(|(id, here)| seconds(here - ends[id]));
@@ -240,8 +242,13 @@ async fn follow(gateway: &Gateway, model: &str, count: usize) -> Run {
     }
 }
 
-/// Seconds from the end of each job at the provider to the end of its task.
-async fn lateness(gateway: &Gateway, model: &str, provider: &mut Provider) -> Vec<f64> {
+/// Seconds from the end of each job at the provider to the end of its task, of those ordered since.
+async fn lateness(
+    gateway: &Gateway,
+    model: &str,
+    since: Timestamp,
+    provider: &mut Provider,
+) -> Vec<f64> {
     let ends = provider.ends();
     let name = model.to_owned();
     let here: HashMap<String, i64> = gateway
@@ -250,14 +257,16 @@ async fn lateness(gateway: &Gateway, model: &str, provider: &mut Provider) -> Ve
         .read(move |conn| -> Result<_, Error> {
             let sql =
                 "SELECT s.handle, t.finished_at FROM submissions s JOIN tasks t ON t.id = s.task_id
-                       WHERE t.model = ?1 AND t.state = 'succeeded'";
-            Ok(conn.all(sql, &[(&name).into()], |row| {
-                let handle: serde_json::Value = row.json(0, "handle")?;
-                Ok((
-                    handle["id"].as_str().unwrap_or_default().to_owned(),
-                    row.int(1)?,
-                ))
-            })?)
+                       WHERE t.model = ?1 AND t.state = 'succeeded' AND t.created_at >= ?2";
+            Ok(
+                conn.all(sql, &[(&name).into(), since.micros().into()], |row| {
+                    let handle: serde_json::Value = row.json(0, "handle")?;
+                    Ok((
+                        handle["id"].as_str().unwrap_or_default().to_owned(),
+                        row.int(1)?,
+                    ))
+                })?,
+            )
         })
         .await
         .unwrap()

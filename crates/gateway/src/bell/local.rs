@@ -47,6 +47,8 @@ pub(super) enum Churn {
 #[derive(Debug, Clone, Copy, Default)]
 struct Heard {
     rings: u64,
+    /// Those of them after which it may have ended.
+    ends: u64,
     /// The number of its newest event, as far as it was looked up.
     newest: u32,
 }
@@ -95,13 +97,19 @@ impl Local {
 
     pub(super) fn ring(&self, task: TaskId) {
         if let Some(heard) = self.tasks().heard.get(&task) {
+            heard.send_modify(Heard::ring);
+        }
+    }
+
+    pub(super) fn ring_underway(&self, task: TaskId) {
+        if let Some(heard) = self.tasks().heard.get(&task) {
             heard.send_modify(|heard| heard.rings += 1);
         }
     }
 
     pub(super) fn ring_all(&self) {
         for heard in self.tasks().heard.values() {
-            heard.send_modify(|heard| heard.rings += 1);
+            heard.send_modify(Heard::ring);
         }
     }
 
@@ -130,11 +138,12 @@ impl Local {
         if tasks.heard.len() > known {
             tasks.churn.note(task);
         }
-        let rings = heard.borrow().rings;
+        let Heard { rings, ends, .. } = *heard.borrow();
         let listener = Listener {
             task,
             heard,
             rings,
+            ends,
             local: self.clone(),
         };
         (listener, !std::mem::replace(&mut tasks.is_watched, true))
@@ -180,8 +189,15 @@ impl Local {
             }
         }
         for heard in missing.iter().filter_map(|task| tasks.heard.get(task)) {
-            heard.send_modify(|heard| heard.rings += 1);
+            heard.send_modify(Heard::ring);
         }
+    }
+}
+
+impl Heard {
+    fn ring(&mut self) {
+        self.rings += 1;
+        self.ends += 1;
     }
 }
 
@@ -238,6 +254,7 @@ pub struct Listener {
     heard: watch::Receiver<Heard>,
     /// Up to here the rings were heard.
     rings: u64,
+    ends: u64,
     local: Arc<Local>,
 }
 
@@ -250,6 +267,17 @@ impl Listener {
         if let Ok(heard) = self.heard.wait_for(news).await {
             self.rings = heard.rings;
         }
+    }
+
+    /// Sleeps until the task may have ended. Whether it was rung for: else it was seen that it came
+    /// further than this event.
+    pub async fn ended(&mut self, seen: u32) -> bool {
+        let ends = self.ends;
+        let news = |heard: &Heard| heard.ends != ends || heard.newest > seen;
+        if let Ok(heard) = self.heard.wait_for(news).await {
+            self.ends = heard.ends;
+        }
+        self.ends != ends
     }
 
     /// Whether it was rung for since the last time. Does not wait.
@@ -291,6 +319,23 @@ mod tests {
         assert!(listener.changed(6).now_or_never().is_some());
         local.saw(&[task], &[]);
         assert!(listener.changed(7).now_or_never().is_some());
+    }
+
+    #[test]
+    fn who_waits_for_an_end_is_not_woken_on_the_way() {
+        let (local, task) = (Arc::new(Local::default()), TaskId::new());
+        let mut listener = local.listen(task).0;
+        local.ring_underway(task);
+        assert!(listener.ended(7).now_or_never().is_none());
+        assert!(listener.changed(7).now_or_never().is_some());
+        local.ring(task);
+        assert_eq!(listener.ended(7).now_or_never(), Some(true));
+        // Its end may have been missed.
+        local.saw(&[task], &[(task, 8)]);
+        assert_eq!(listener.ended(7).now_or_never(), Some(false));
+        assert!(listener.ended(8).now_or_never().is_none());
+        local.saw(&[task], &[]);
+        assert_eq!(listener.ended(8).now_or_never(), Some(true));
     }
 
     #[test]

@@ -120,8 +120,15 @@ impl Bell {
         self.0.local.silent_since()
     }
 
+    /// The task has changed, and may have ended.
     pub fn ring(&self, task: TaskId) {
         self.0.local.ring(task);
+        self.send(Ring::Task(task));
+    }
+
+    /// The task has changed and goes on: who waits for its end here sleeps on.
+    pub fn ring_underway(&self, task: TaskId) {
+        self.0.local.ring_underway(task);
         self.send(Ring::Task(task));
     }
 

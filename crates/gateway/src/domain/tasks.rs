@@ -15,13 +15,17 @@ use crate::error::{Error, ErrorCode};
 use crate::ids::{AccountId, TaskId};
 use crate::model::money::{Micros, Money};
 use crate::model::submission::{Submission, SubmissionEnd};
-use crate::model::task::{Kind, Output, Task, TaskEvent, TaskFailure, TaskState};
+use crate::model::task::{Kind, Output, Task, TaskFailure, TaskState};
 use crate::model::words;
 use crate::records::input;
 use crate::records::task::Beside;
 use crate::store::tasks::{Ending, Filter, Page};
 use crate::store::{self, Conn, StoreError};
 use crate::telemetry;
+
+mod waiting;
+
+pub use waiting::{Waiter, next_events, wait};
 
 pub async fn get(app: &Parts, account: AccountId, id: TaskId) -> Result<Task, Error> {
     let known = app.caches.ended.get(&id);
@@ -253,65 +257,6 @@ pub async fn search_all(
     Ok((tasks, has_more))
 }
 
-/// The task once it has ended, or as it is after `limit`.
-pub async fn wait(
-    app: &Parts,
-    account: AccountId,
-    id: TaskId,
-    limit: Duration,
-) -> Result<Task, Error> {
-    if limit.is_zero() {
-        return get(app, account, id).await;
-    }
-    let mut listener = app.bell.listen(id);
-    let deadline = tokio::time::Instant::now() + limit;
-    loop {
-        let read = app
-            .store
-            .read(move |conn| store::tasks::standing(conn, id, account));
-        let (state, seq) = read.await?.ok_or_else(not_found)?;
-        if state.is_terminal() || tokio::time::Instant::now() >= deadline {
-            return get(app, account, id).await;
-        }
-        tokio::select! {
-            () = listener.changed(seq) => {}
-            () = tokio::time::sleep_until(deadline) => {}
-            () = app.process.closing.cancelled() => return Err(Error::shutting_down().of_task(id)),
-        }
-    }
-}
-
-/// The task's events after `seq`; waits until there is one. Empty if the task has ended and there
-/// are no more.
-pub async fn next_events(
-    app: &Parts,
-    account: AccountId,
-    id: TaskId,
-    seq: u32,
-) -> Result<(Task, Vec<TaskEvent>), Error> {
-    let mut listener = app.bell.listen(id);
-    loop {
-        let (task, events) = app
-            .store
-            .read(move |conn| -> Result<_, Error> {
-                // Events first, so that the task is at least as recent.
-                let events = store::tasks::events_after(conn, id, seq)?;
-                let task = store::tasks::by_id(conn, id, account)?.ok_or_else(not_found)?;
-                Ok((task, events))
-            })
-            .await?;
-        let newest = events.last().map_or(seq, |event| event.seq);
-        if !events.is_empty() || (task.state.is_terminal() && task.event_seq <= newest) {
-            return Ok((task, events));
-        }
-        tokio::select! {
-            // The task may have been read after an event that was not.
-            () = listener.changed(newest) => {}
-            () = app.process.closing.cancelled() => return Err(Error::shutting_down().of_task(id)),
-        }
-    }
-}
-
 /// Cancels a task. It is cancelled when this returns; a worker that runs it stops soon after and
 /// can no longer write a result.
 ///
@@ -388,15 +333,13 @@ fn cancellation(task: &Task, is_charged: bool) -> Ending {
     }
 }
 
-/// How long the model's tasks took in the last 24 hours.
+/// How long the model's tasks took in the last 24 hours once they had begun.
 pub async fn lengths(app: &Parts, model: &str) -> Result<Option<Lengths>, Error> {
-    let (model, since) = (
-        model.to_owned(),
-        app.clock.now().minus(Duration::from_hours(24)),
-    );
+    let (model, now) = (model.to_owned(), app.clock.now());
+    let since = now.minus(Duration::from_hours(24));
     let read = app
         .store
-        .examine(move |conn| store::tasks::run_times(conn, &model, since));
+        .examine(move |conn| store::tasks::sights(conn, &model, since, now));
     Ok(Lengths::of(store::soon(read).await?))
 }
 

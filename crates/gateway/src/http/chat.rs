@@ -1,7 +1,7 @@
 //! `POST /v1/chat/completions`: videos by the chat API.
 
 use std::convert::Infallible;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use axum::Json;
 use axum::extract::State;
@@ -13,7 +13,8 @@ use futures_util::Stream;
 use crate::app::App;
 use crate::attendance::Presence;
 use crate::domain::idempotency::{self as intents, Found, Visit};
-use crate::domain::{submit, tasks, video};
+use crate::domain::tasks::{self, Waiter};
+use crate::domain::{submit, video};
 use crate::error::{Error, ErrorCode};
 use crate::http::auth::Wants;
 use crate::http::body::JsonBody;
@@ -56,9 +57,15 @@ pub(super) async fn complete(
         include_usage,
     } = chat;
     let asked = Asked::new(&app, &caller, &request_id, &headers, fingerprint, arrival)?;
+    // Of the tasks that this request makes the end is listened for before they can begin.
+    let waiters = Mutex::new(Vec::new());
     let make = async |visit: &Visit| {
         let draft = video::draft(&app, &caller, &request_id, order).await?;
         drop(held);
+        if !stream {
+            let new = draft.tasks.iter().map(|task| Waiter::of_new(&app, task));
+            *waiters.lock().unwrap_or_else(PoisonError::into_inner) = new.collect();
+        }
         let tasks = submit::accept(&app, &caller, visit, draft.reached_at(&base)).await?;
         Ok(Fresh::Untold(Found::Tasks(tasks)))
     };
@@ -76,7 +83,8 @@ pub(super) async fn complete(
             let events = Sse::new(chunks).keep_alive(keep_alive());
             return Ok(idempotency::Answer::stream((headers, events)));
         }
-        answer.wait().await
+        let waiters = std::mem::take(&mut *waiters.lock().unwrap_or_else(PoisonError::into_inner));
+        answer.wait(waiters).await
     };
     asked.answer(make, tell).await
 }
@@ -90,12 +98,16 @@ struct Answer {
 }
 
 impl Answer {
-    /// Waits for all videos, at most `wait_limit`.
-    async fn wait(mut self) -> Result<idempotency::Answer, Error> {
+    /// Waits for all videos, at most `wait_limit`; of some somebody waits already.
+    async fn wait(mut self, mut waiters: Vec<Waiter>) -> Result<idempotency::Answer, Error> {
         let deadline = tokio::time::Instant::now() + self.app.config.wait_limit;
         for task in &mut self.tasks {
             let left = deadline.saturating_duration_since(tokio::time::Instant::now());
-            *task = tasks::wait(&self.app, task.account, task.id, left).await?;
+            let waits = waiters.iter().position(|waiter| waiter.id == task.id);
+            *task = match waits.map(|at| waiters.swap_remove(at)) {
+                Some(waiter) => waiter.wait(&self.app, left).await?,
+                None => tasks::wait(&self.app, task.account, task.id, left).await?,
+            };
             if !task.state.is_terminal() {
                 return Err(still_running(task));
             }

@@ -6,6 +6,8 @@
 
 use std::time::Duration;
 
+use providers::driver::schedule::Sight;
+
 use crate::clock::Timestamp;
 use crate::error::ErrorCode;
 use crate::ids::{AccountId, RequestId, TaskId};
@@ -323,18 +325,46 @@ pub fn events_after(
     )
 }
 
-/// How long a model's tasks took that succeeded since `since`, of at most the latest thousand.
-pub fn run_times(
+/// Most tasks that say how long a model takes, of those that ended and of those that run.
+const SIGHTS: i64 = 10_000;
+
+/// What was seen of a model's tasks since `since`: of those that succeeded the latest, and until
+/// `now` of those that run the oldest. Where more succeeded than are read, the watch begins with the
+/// first of these.
+pub fn sights(
     conn: &mut Conn<'_>,
     model: &str,
     since: Timestamp,
-) -> Result<Vec<Duration>, StoreError> {
-    conn.all(
-        "SELECT finished_at - created_at FROM tasks
-         WHERE model = ?1 AND state = 'succeeded' AND finished_at >= ?2 ORDER BY finished_at DESC LIMIT 1000",
-        &[model.into(), since.micros().into()],
-        |row| Ok(Duration::from_micros(u64::try_from(row.int(0)?).unwrap_or(0))),
-    )
+    now: Timestamp,
+) -> Result<Vec<Sight>, StoreError> {
+    let ended = conn.all(
+        "SELECT started_at, finished_at FROM tasks
+         WHERE model = ?1 AND state = 'succeeded' AND finished_at >= ?2 ORDER BY finished_at DESC LIMIT ?3",
+        &[model.into(), since.micros().into(), SIGHTS.into()],
+        |row| Ok((row.int_or_null(0)?, row.int(1)?, true)),
+    )?;
+    let running = conn.all(
+        "SELECT started_at FROM tasks WHERE model = ?1 AND state = 'running' ORDER BY started_at LIMIT ?2",
+        &[model.into(), SIGHTS.into()],
+        |row| Ok((row.int_or_null(0)?, now.micros(), false)),
+    )?;
+    let is_cut = i64::try_from(ended.len()) == Ok(SIGHTS);
+    let first = ended.last().filter(|_| is_cut).map(|(_, end, _)| *end);
+    let watched_from = first.unwrap_or(since.micros());
+    let between = |from: i64, to: i64| {
+        Duration::from_micros(u64::try_from(to.saturating_sub(from)).unwrap_or(0))
+    };
+    let seen = ended.into_iter().chain(running);
+    Ok(seen
+        .filter_map(|(start, until, has_ended)| {
+            let start = start?;
+            Some(Sight {
+                from: between(start, watched_from),
+                until: between(start, until),
+                has_ended,
+            })
+        })
+        .collect())
 }
 
 fn append_event(conn: &mut Conn<'_>, id: TaskId) -> Result<(), StoreError> {

@@ -189,10 +189,17 @@ async fn try_free_dead(crew: &Crew) -> Result<(), StoreError> {
     let clock = crew.app.clock.now();
     let mut names = store.read(store::workers::living).await?;
     names.retain(|name| store.is_life_over(name));
-    for name in names {
-        let freed = store.write(move |conn| store::workers::free_dead(conn, &name, clock));
-        note_freed(crew, freed.await?);
+    if names.is_empty() {
+        return Ok(());
     }
+    let freed = store.write(move |conn| -> Result<u64, StoreError> {
+        let mut freed = 0;
+        for name in &names {
+            freed += store::workers::free_dead(conn, name, clock)?;
+        }
+        Ok(freed)
+    });
+    note_freed(crew, freed.await?);
     Ok(())
 }
 

@@ -214,7 +214,7 @@ async fn claim(crew: &Crew) -> Result<Option<(Task, Running)>, Error> {
 }
 
 async fn run_embedded(crew: &Crew, task: Task, run: Running) {
-    crew.app.bell.ring(task.id);
+    crew.app.bell.ring_underway(task.id);
     let outcome = tokio::select! {
         outcome = embedded::run(&crew.app, &task, &run, &crew.alone) => outcome,
         () = run.called_off.cancelled() => finish::Outcome::Stopped,

@@ -44,7 +44,7 @@ async fn write(app: &App, risen: &[Risen]) {
         Ok(rose) => {
             risen.iter().for_each(Risen::is_written);
             for task in rose {
-                app.bell.ring(task);
+                app.bell.ring_underway(task);
             }
         }
         Err(error) => tracing::warn!(%error, "cannot write progress; trying again"),

@@ -6,7 +6,7 @@ use rusqlite::Connection;
 use serde_json::{Value, json};
 
 use crate::support::gateway::{finished, upload};
-use crate::support::program::Server;
+use crate::support::program::{Home, Server};
 use crate::support::{Client, sound, videos_order};
 
 const ROUNDS: u32 = 15;
@@ -188,33 +188,24 @@ fn check_history(path: &std::path::Path, promised: &[String]) {
 #[tokio::test]
 async fn what_a_killed_process_held_is_free_at_once() {
     let (simulator, toml) = crate::database::provider().await;
-    let folder = tempfile::tempdir().unwrap();
-    let file = folder.path().join("m.toml");
-    std::fs::write(&file, toml).unwrap();
-    let data = folder.path().join("data");
-    let words = ["--config", file.to_str().unwrap()];
-    let server = Server::start(&data, &words).await;
-    let client = Client::new(&server.base, Some(&server.first_key().await));
+    let home = Home::with_settings(&toml);
+    let (server, client) = home.start().await;
     let order = json!({"model": "film", "prompt": "a lake"});
     let answer = client.post("/v1/videos", &order).await;
     let task = answer.header("x-task-id").unwrap().to_owned();
     let jobs = || simulator.world().all_jobs().len();
     crate::support::eventually("the provider has it", async || (jobs() == 1).then_some(())).await;
     server.crash();
-    let database = Connection::open(data.join("mediagate.db")).unwrap();
+    let database = Connection::open(home.data().join("mediagate.db")).unwrap();
     let forever = "UPDATE workers SET held_until = held_until * 2";
     assert_eq!(database.execute(forever, []).unwrap(), 2);
-    let server = Server::start(&data, &words).await;
-    let client = Client {
-        base: server.base.clone(),
-        ..client
-    };
+    let (server, client) = home.start_again(client).await;
     assert_eq!(finished(&client, &task).await["status"], "succeeded");
     assert_eq!(jobs(), 1);
     let left = "SELECT COUNT(*) FROM workers WHERE held_until > 0";
     let left: i64 = database.query_row(left, [], |row| row.get(0)).unwrap();
     assert_eq!(left, 2, "those of the process that runs");
     server.stop().await;
-    let lives = data.join("mediagate.db-lives");
+    let lives = home.data().join("mediagate.db-lives");
     assert_eq!(std::fs::read_dir(lives).unwrap().count(), 0);
 }

@@ -1,6 +1,6 @@
 //! When to ask again how a job stands.
 //!
-//! What a model's jobs took says when one is likely to end: between the time
+//! What a model's jobs took, with those that are still open, says when one is likely to end: between the time
 //! that a tenth of them were quicker than and the one that a tenth were slower
 //! than. Within that span the wait is a sixteenth of it; before and after, it is a
 //! quarter of the time that the job has taken, or of the distance to the span,
@@ -71,16 +71,52 @@ pub struct Lengths {
     pub late: Duration,
 }
 
+/// What was seen of a job during a time in which jobs were watched.
+#[derive(Debug, Clone, Copy)]
+pub struct Sight {
+    /// How long it had taken when the watch began, or nothing.
+    pub from: Duration,
+    /// How long it had taken when it ended or was last seen.
+    pub until: Duration,
+    pub has_ended: bool,
+}
+
 impl Lengths {
-    /// In no order; none when there are no jobs.
-    pub fn of(mut jobs: Vec<Duration>) -> Option<Self> {
-        jobs.sort_unstable();
-        let last = jobs.len().checked_sub(1)?;
-        let at = |tenths: usize| jobs.get((last * tenths).div_ceil(10)).copied();
-        Some(Self {
-            early: at(1)?,
-            median: at(5)?,
-            late: at(9)?,
+    /// From jobs in no order; none where none has ended.
+    ///
+    /// Jobs that are still open count for as long as they have been. Else, of jobs that began
+    /// together the short ones, which end first, would make all look short. This is the estimator
+    /// of Nelson (1969) and Aalen (1978): of those that were seen at an age, the share that ended
+    /// at it. An age that nothing reached yet is taken for the longest seen.
+    pub fn of(mut jobs: Vec<Sight>) -> Option<Self> {
+        let mut begun: Vec<Duration> = jobs.iter().map(|job| job.from).collect();
+        begun.sort_unstable();
+        // Who ends at an age was there at that age.
+        jobs.sort_unstable_by_key(|job| (job.until, !job.has_ended));
+        let longest = jobs.last()?.until;
+        let mut begun = begun.into_iter().peekable();
+        let (mut seen, mut hazard) = (0_u32, 0.0);
+        let mut ages = [0.1_f64, 0.5, 0.9].map(|share| (-(1.0 - share).ln(), None));
+        for job in &jobs {
+            while begun.next_if(|from| *from <= job.until).is_some() {
+                seen += 1;
+            }
+            if job.has_ended {
+                hazard += 1.0 / f64::from(seen.max(1));
+            }
+            for (enough, age) in &mut ages {
+                if age.is_none() && hazard >= *enough {
+                    *age = Some(job.until);
+                }
+            }
+            seen = seen.saturating_sub(1);
+        }
+        let [early, median, late] = ages.map(|(_, age)| age.unwrap_or(longest));
+        let any = jobs.iter().any(|job| job.has_ended);
+        any.then_some(Self {
+            early,
+            median,
+            late,
         })
     }
 
@@ -250,16 +286,79 @@ mod tests {
         }
     }
 
+    fn ended(seconds: u64) -> Sight {
+        Sight {
+            from: Duration::ZERO,
+            until: Duration::from_secs(seconds),
+            has_ended: true,
+        }
+    }
+
+    fn open(seconds: u64) -> Sight {
+        Sight {
+            has_ended: false,
+            ..ended(seconds)
+        }
+    }
+
+    fn lengths(jobs: impl IntoIterator<Item = Sight>) -> Option<[u64; 3]> {
+        let lengths = Lengths::of(jobs.into_iter().collect())?;
+        Some([lengths.early, lengths.median, lengths.late].map(|age| age.as_secs()))
+    }
+
     #[test]
     fn lengths_are_the_tenth_the_middle_and_the_ninth_tenth() {
-        let seconds = |all: std::ops::RangeInclusive<u64>| all.map(Duration::from_secs).collect();
-        let of = |jobs: Vec<Duration>| {
-            Lengths::of(jobs).map(|it| [it.early, it.median, it.late].map(|time| time.as_secs()))
-        };
-        assert_eq!(of(seconds(0..=100)), Some([10, 50, 90]));
-        assert_eq!(of(seconds(7..=7)), Some([7, 7, 7]));
-        assert_eq!(of(seconds(1..=2)), Some([2, 2, 2]));
-        assert_eq!(of(Vec::new()), None);
+        assert_eq!(lengths((0..=1000).map(ended)), Some([100, 500, 901]));
+        assert_eq!(lengths([ended(7)]), Some([7, 7, 7]));
+        assert_eq!(lengths([ended(1), ended(2)]), Some([1, 2, 2]));
+        assert_eq!(lengths([]), None);
+        assert_eq!(lengths([open(5)]), None);
+    }
+
+    #[test]
+    fn open_jobs_count_for_as_long_as_they_have_been() {
+        // A thousand jobs of 40 to 80 s began together 50 s ago. Those that have ended make a job
+        // look like 41 to 49 s.
+        let known = (40..80).map(ended);
+        let ends = (0..1000_u64).map(|number| 40 + number * 40 / 1000);
+        let together = ends.map(|end| if end <= 50 { ended(end) } else { open(50) });
+        let all: Vec<Sight> = known.chain(together).collect();
+        let [early, median, late] = lengths(all).unwrap();
+        assert!((43..=45).contains(&early), "{early}");
+        assert!((58..=62).contains(&median), "{median}");
+        assert!((74..=78).contains(&late), "{late}");
+    }
+
+    #[test]
+    fn an_age_that_no_job_has_reached_is_the_longest_seen() {
+        let jobs = (0..20).map(|_| ended(40)).chain((0..80).map(|_| open(45)));
+        assert_eq!(lengths(jobs), Some([40, 45, 45]));
+    }
+
+    proptest! {
+        /// Jobs of 40 to 80 s begin ten a second; those that ended in the last seconds are known, and
+        /// those that are open.
+        #[test]
+        fn a_short_look_at_many_jobs_sees_how_long_they_are(
+            look in 5_u64..200,
+            seed in proptest::collection::vec(40_000_u64..80_000, 2000),
+        ) {
+            let now = 200_000_u64;
+            let began = now - look * 1000;
+            let jobs = seed.iter().enumerate().filter_map(|(number, length)| {
+                let start = number as u64 * 100;
+                let end = start + length;
+                (end >= began).then(|| Sight {
+                    from: Duration::from_millis(began.saturating_sub(start)),
+                    until: Duration::from_millis(end.min(now) - start),
+                    has_ended: end <= now,
+                })
+            });
+            let lengths = Lengths::of(jobs.collect()).unwrap();
+            for (found, right) in [(lengths.early, 44), (lengths.median, 60), (lengths.late, 76)] {
+                prop_assert!(found.abs_diff(Duration::from_secs(right)) < Duration::from_secs(9), "{lengths:?}");
+            }
+        }
     }
 
     #[test]

@@ -116,7 +116,7 @@ impl Job<'_> {
             intended => intended?,
         }
         crash::point("submission-intended");
-        app.bell.ring(task);
+        app.bell.ring_underway(task);
         Ok(self.run.lease.send_before())
     }
 

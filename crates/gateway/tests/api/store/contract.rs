@@ -1,7 +1,7 @@
 //! What every database must do, through the functions that the gateway uses.
 
 use mediagate::error::ErrorCode;
-use mediagate::ids::{AssetId, ClipId, PersonaId, SubmissionId, TaskId};
+use mediagate::ids::{AccountId, AssetId, ClipId, KeyId, PersonaId, SubmissionId, TaskId};
 use mediagate::model::money::{Micros, Money};
 use mediagate::model::music::{Clip, ClipMedia, ClipOrigin, ClipState, Persona, StemGroup};
 use mediagate::model::submission::{Submission, SubmissionState};
@@ -9,9 +9,10 @@ use mediagate::model::task::{Kind, Output, StemTarget, TaskFailure, TaskState};
 use mediagate::store::submissions::Brought;
 use mediagate::store::tasks::{Ending, Filter, Page};
 use mediagate::store::{
-    StoreError, accounts, assets, clips, personas, submissions, tasks, workers,
+    Conn, StoreError, accounts, assets, clips, personas, submissions, tasks, workers,
 };
 use providers::Handle;
+use providers::driver::schedule::Sight;
 
 use super::{Fixture, MODELS, account, asset, at, key, owner, postgres, sqlite, task};
 
@@ -27,7 +28,7 @@ on_both! {
     progress_rises_only_for_the_holder
     a_task_ends_once_whoever_is_first
     lists_page_in_both_directions_and_filter
-    run_times_are_of_what_succeeded_lately
+    sights_are_of_what_succeeded_lately_and_of_what_runs
     files_expire_and_are_removed
     clips_show_the_state_of_their_task_and_files
     personas_are_kept_until_deleted
@@ -615,35 +616,51 @@ async fn lists_page_in_both_directions_and_filter(db: Fixture) {
     );
 }
 
-async fn run_times_are_of_what_succeeded_lately(db: Fixture) {
-    let took = async |model: &'static str| {
-        let times = db
-            .read(move |conn| tasks::run_times(conn, model, at(1000)))
+async fn sights_are_of_what_succeeded_lately_and_of_what_runs(db: Fixture) {
+    let seen = async |model: &'static str| {
+        let sights = db
+            .read(move |conn| tasks::sights(conn, model, at(1000), at(2000)))
             .await;
-        times
-            .iter()
-            .map(std::time::Duration::as_secs)
-            .collect::<Vec<_>>()
+        let seconds =
+            |sight: &Sight| (sight.from.as_secs(), sight.until.as_secs(), sight.has_ended);
+        sights.iter().map(seconds).collect::<Vec<_>>()
     };
-    assert!(took("animatic-1").await.is_empty());
+    assert!(seen("animatic-1").await.is_empty());
     db.write(|conn| {
         let owner = owner(conn)?;
-        for (created, finished, state) in [
+        for (began, finished, state) in [
             (0, 999, TaskState::Succeeded), // before the time that counts
-            (1000, 1001, TaskState::Succeeded),
+            (990, 1001, TaskState::Succeeded),
             (1000, 1005, TaskState::Succeeded),
             (1000, 1090, TaskState::Succeeded),
             (1000, 1500, TaskState::Failed),
         ] {
-            let task = task(owner, at(created));
-            tasks::insert(conn, &task)?;
-            tasks::finish(conn, task.id, None, &ending(state), at(finished))?;
+            let task = begun(conn, owner, began)?;
+            tasks::finish(conn, task, None, &ending(state), at(finished))?;
         }
-        Ok(())
+        begun(conn, owner, 1900)?;
+        begun(conn, owner, 900)?;
+        // Nobody has begun it.
+        tasks::insert(conn, &task(owner, at(1000)))
     })
     .await;
-    assert_eq!(took("animatic-1").await, [90, 5, 1], "the latest first");
-    assert!(took("other").await.is_empty());
+    let expected = [
+        (0, 90, true),
+        (0, 5, true),
+        (10, 11, true),
+        (100, 1100, false),
+        (0, 100, false),
+    ];
+    assert_eq!(seen("animatic-1").await, expected);
+    assert!(seen("other").await.is_empty());
+}
+
+/// A task that a provider took then.
+fn begun(conn: &mut Conn<'_>, owner: (AccountId, KeyId), began: i64) -> Result<TaskId, StoreError> {
+    let task = task(owner, at(began));
+    tasks::insert_held(conn, &task, Some("w1"))?;
+    tasks::begin(conn, task.id, "w1", "acme", "fp", at(began))?;
+    Ok(task.id)
 }
 
 async fn files_expire_and_are_removed(db: Fixture) {

@@ -51,12 +51,13 @@ const GROWING: [&str; 19] = [
 ];
 
 /// Indexes of what is never much, whatever is kept: work that waits or is held.
-const SMALL: [&str; 14] = [
+const SMALL: [&str; 15] = [
     "tasks_open",
     "tasks_free",
     "tasks_free_upstream",
     "tasks_held",
     "tasks_cancelled_and_held",
+    "tasks_cancelled_and_held_of",
     "submissions_stray",
     "submissions_unclear",
     "submissions_unconfirmed",

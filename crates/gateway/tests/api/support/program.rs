@@ -37,6 +37,42 @@ pub(crate) struct Server {
     pub(crate) base: String,
 }
 
+/// A gateway's settings and data, for programs that run on them one after another.
+pub(crate) struct Home {
+    folder: tempfile::TempDir,
+}
+
+impl Home {
+    pub(crate) fn with_settings(toml: &str) -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        std::fs::write(folder.path().join("m.toml"), toml).unwrap();
+        Self { folder }
+    }
+
+    pub(crate) fn data(&self) -> PathBuf {
+        self.folder.path().join("data")
+    }
+
+    /// The first start, with a client that has the first key.
+    pub(crate) async fn start(&self) -> (Server, Client) {
+        let server = self.serve().await;
+        let client = Client::new(&server.base, Some(&server.first_key().await));
+        (server, client)
+    }
+
+    /// A later one, with the same client.
+    pub(crate) async fn start_again(&self, client: Client) -> (Server, Client) {
+        let server = self.serve().await;
+        let base = server.base.clone();
+        (server, Client { base, ..client })
+    }
+
+    async fn serve(&self) -> Server {
+        let file = self.folder.path().join("m.toml");
+        Server::start(&self.data(), &["--config", file.to_str().unwrap()]).await
+    }
+}
+
 impl Server {
     pub(crate) async fn start(data: &Path, extra: &[&str]) -> Self {
         Self::launch(&[], data, extra, &[]).await

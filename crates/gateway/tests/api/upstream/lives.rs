@@ -15,7 +15,7 @@ use super::{
     LONG, SOME, arrives, assert_failed, at_submission, chat_order, film, gateway, one_provider,
     ordered, plan, provider, simulator, status, submissions, without_workers,
 };
-use crate::support::program::Server;
+use crate::support::program::Home;
 use crate::support::{Client, TestGateway, eventually};
 
 async fn cancel(client: &Client, task: &str) {
@@ -225,13 +225,8 @@ async fn submissions_of_tasks_that_have_ended_take_no_room() {
 async fn a_crash_between_acceptance_and_end_loses_nothing_and_repeats_nothing() {
     let simulator = simulator().await;
     plan(&simulator, SOME, End::Success);
-    let folder = tempfile::tempdir().unwrap();
-    let file = folder.path().join("m.toml");
-    std::fs::write(&file, one_provider(&simulator)).unwrap();
-    let data = folder.path().join("data");
-    let words = ["--config", file.to_str().unwrap()];
-    let server = Server::start(&data, &words).await;
-    let client = Client::new(&server.base, Some(&server.first_key().await));
+    let home = Home::with_settings(&one_provider(&simulator));
+    let (server, client) = home.start().await;
     let mut tasks = Vec::new();
     for _ in 0..3 {
         let body = json!({"model": "film", "prompt": "a lake"});
@@ -246,11 +241,7 @@ async fn a_crash_between_acceptance_and_end_loses_nothing_and_repeats_nothing() 
     })
     .await;
     server.crash();
-    let server = Server::start(&data, &words).await;
-    let client = Client {
-        base: server.base.clone(),
-        ..client
-    };
+    let (server, client) = home.start_again(client).await;
     for task in &tasks {
         let done = crate::support::gateway::finished(&client, task).await;
         assert_eq!(
@@ -267,23 +258,14 @@ async fn a_crash_between_acceptance_and_end_loses_nothing_and_repeats_nothing() 
 async fn a_crash_while_an_order_is_sent_leads_to_the_job_that_was_made() {
     let simulator = simulator().await;
     at_submission(&simulator, Fault::Latency(Duration::from_secs(30)), 1);
-    let folder = tempfile::tempdir().unwrap();
-    let file = folder.path().join("m.toml");
-    std::fs::write(&file, one_provider(&simulator)).unwrap();
-    let data = folder.path().join("data");
-    let words = ["--config", file.to_str().unwrap()];
-    let server = Server::start(&data, &words).await;
-    let client = Client::new(&server.base, Some(&server.first_key().await));
+    let home = Home::with_settings(&one_provider(&simulator));
+    let (server, client) = home.start().await;
     let body = json!({"model": "film", "prompt": "a lake"});
     let answer = client.post("/v1/videos", &body).await;
     let task = answer.header("x-task-id").unwrap().to_owned();
     arrives(&simulator, Role::Submit, 1).await;
     server.crash();
-    let server = Server::start(&data, &words).await;
-    let client = Client {
-        base: server.base.clone(),
-        ..client
-    };
+    let (server, client) = home.start_again(client).await;
     let done = crate::support::gateway::finished(&client, &task).await;
     assert_eq!(done["status"], "succeeded", "{done}");
     assert_eq!(submissions(&simulator), 1, "the provider took it once");

@@ -11,8 +11,8 @@ use super::{
     submissions,
 };
 use crate::support::bucket::TestBucket;
-use crate::support::program::Server;
-use crate::support::{Client, TestGateway, eventually, sound};
+use crate::support::program::Home;
+use crate::support::{TestGateway, eventually, sound};
 
 /// A gateway whose provider does this to the next requests for something; the
 /// end of one order.
@@ -210,23 +210,14 @@ async fn a_link_outlives_the_process() {
     let simulator = simulator().await;
     let slow = Fault::Latency(Duration::from_secs(30));
     simulator.world().order(slow, None, Some(Role::Download), 1);
-    let folder = tempfile::tempdir().unwrap();
-    let file = folder.path().join("m.toml");
-    std::fs::write(&file, answers_with_a_link(&simulator)).unwrap();
-    let data = folder.path().join("data");
-    let words = ["--config", file.to_str().unwrap()];
-    let server = Server::start(&data, &words).await;
-    let client = Client::new(&server.base, Some(&server.first_key().await));
+    let home = Home::with_settings(&answers_with_a_link(&simulator));
+    let (server, client) = home.start().await;
     let order = json!({"model": "film", "prompt": "a lake"});
     let answer = client.post("/v1/videos", &order).await;
     let task = answer.header("x-task-id").unwrap().to_owned();
     super::arrives(&simulator, Role::Download, 1).await;
     server.crash();
-    let server = Server::start(&data, &words).await;
-    let client = Client {
-        base: server.base.clone(),
-        ..client
-    };
+    let (server, client) = home.start_again(client).await;
     let done = crate::support::gateway::finished(&client, &task).await;
     assert_eq!(done["status"], "succeeded", "{done}");
     assert_eq!(submissions(&simulator), 1);
