@@ -1,7 +1,7 @@
 """Asks a gateway for things with the OpenAI SDK, which repeats by itself what fails.
 
 Reads {"base_url", "api_key", "orders": [{"kind", "body"}]} and writes a list of
-{"status", "code", "task"}, the last word on each.
+{"status", "code", "task", "should_retry", "retry_after"}, the last word on each.
 """
 
 import concurrent.futures
@@ -27,8 +27,14 @@ def ask(client, order):
         return {"status": 200, "code": None, "task": KINDS[order["kind"]](client, order["body"])}
     except openai.APIStatusError as error:
         body = error.body if isinstance(error.body, dict) else {}
-        task = error.response.headers.get("x-task-id")
-        return {"status": error.status_code, "code": body.get("code"), "task": task}
+        headers = error.response.headers
+        return {
+            "status": error.status_code,
+            "code": body.get("code"),
+            "task": headers.get("x-task-id"),
+            "should_retry": headers.get("x-should-retry") == "true",
+            "retry_after": headers.get("retry-after"),
+        }
     except openai.APIError as error:
         # A stream that broke, or nobody there after the last try.
         return {"status": None, "code": getattr(error, "code", None), "task": None}

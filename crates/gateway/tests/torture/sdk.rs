@@ -107,8 +107,10 @@ fn as_try(said: &Value, began: i64) -> Try {
         Some(status) => Got::Whole(Answer {
             status: u16::try_from(status).unwrap(),
             code,
-            should_retry: false,
-            retry_after: None,
+            should_retry: said["should_retry"] == true,
+            retry_after: said["retry_after"]
+                .as_str()
+                .and_then(|text| text.parse().ok()),
             replayed: false,
             bytes: Bytes::new(),
             streamed: false,
