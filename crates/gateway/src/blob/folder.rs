@@ -153,16 +153,21 @@ fn path(name: Name) -> Path {
     Path::from(format!("{}/{}", name.folder(), name.file()))
 }
 
-/// Gives a file a second name, durably.
+/// Gives a file a second name, durably. The name comes first, as nothing refers to it yet: a file system with a
+/// journal then writes both in the commit that the file's sync waits for, and the folder's finds nothing left.
 fn link(from: &FsPath, to: &FsPath) -> std::io::Result<()> {
     let folder = to.parent().ok_or(std::io::ErrorKind::InvalidInput)?;
-    File::open(from)?.sync_all()?;
-    match std::fs::create_dir(folder) {
-        Ok(()) => folder.parent().map_or(Ok(()), sync)?,
-        Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => {}
-        Err(error) => return Err(error),
+    match std::fs::hard_link(from, to) {
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
+            match std::fs::create_dir(folder) {
+                Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => {}
+                made => made.and_then(|()| folder.parent().map_or(Ok(()), sync))?,
+            }
+            std::fs::hard_link(from, to)?;
+        }
+        linked => linked?,
     }
-    std::fs::hard_link(from, to)?;
+    File::open(to)?.sync_all()?;
     sync(folder)
 }
 
