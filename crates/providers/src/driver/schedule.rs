@@ -1,10 +1,10 @@
 //! When to ask again how a job stands.
 //!
-//! What a model's jobs took, with those that are still open, says when one is likely to end: between the time
-//! that a tenth of them were quicker than and the one that a tenth were slower
-//! than. Within that span the wait is a sixteenth of it; before and after, it is a
-//! quarter of the time that the job has taken, or of the distance to the span,
-//! whichever is less:
+//! What a model's jobs took, with those that are still open, says when one is
+//! likely to end: between the time that a tenth of them were quicker than and the
+//! one that a tenth were slower than. Within that span the wait is a sixteenth of
+//! it; before and after, it is a quarter of the time that the job has taken, or of
+//! the distance to the span, whichever is less:
 //!
 //! ```text
 //! wait   ceiling ┤       ╱‾‾╲                  ╱‾‾‾‾
