@@ -80,8 +80,11 @@ export async function assertFits(page) {
   const { width, height } = page.viewportSize();
   for (const narrow of width < 500 ? [width, 320] : [width]) {
     await page.setViewportSize({ width: narrow, height });
-    const content = await page.evaluate(() => document.documentElement.scrollWidth);
-    assert.ok(content <= narrow, `the page is ${content} wide in a window of ${narrow}`);
+    const [content, outside] = await page.evaluate((narrow) => {
+      const outside = [...document.querySelectorAll("body *")].filter((one) => one.getBoundingClientRect().right > narrow);
+      return [document.documentElement.scrollWidth, outside.slice(0, 8).map((one) => one.outerHTML.slice(0, 80))];
+    }, narrow);
+    assert.ok(content <= narrow, `the page is ${content} wide in a window of ${narrow}: ${outside.join("\n")}`);
   }
   await page.setViewportSize({ width, height });
 }

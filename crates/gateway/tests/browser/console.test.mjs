@@ -284,6 +284,19 @@ const PLACES = {
   audit: "table",
 };
 
+see("the days below Spend's bars stay inside, however many there are", { ...PHONE, key: KEY }, async (page) => {
+  const headers = { Authorization: `Bearer ${KEY}`, "Content-Type": "application/json" };
+  const order = { model: "animatic-1", messages: [{ role: "user", content: "a lake" }], video: { seconds: 1, size: "480x480" } };
+  const made = await fetch(`${URL_BASE}/v1/chat/completions`, { method: "POST", headers, body: JSON.stringify(order) });
+  assert.equal(made.status, 200, await made.text());
+  const day = (/** @type {number} */ ago) => new Date(Date.now() - ago * 86_400_000).toISOString().slice(0, 10);
+  for (const days of [1, 2, 7, 8, 9, 10, 15, 17, 20, 22, 25, 26, 28, 31, 73]) {
+    await page.goto(`/console/spend?from=${day(days - 1)}&to=${day(0)}`);
+    await page.locator(".axis span").first().waitFor();
+    await assertFits(page);
+  }
+});
+
 for (const [view, options] of Object.entries(VIEWS)) {
   see(`every view, ${view}`, { ...options, key: KEY }, async (page) => {
     for (const [place, sign] of Object.entries(PLACES)) {

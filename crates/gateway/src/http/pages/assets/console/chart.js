@@ -28,9 +28,12 @@ export function Bars({ bars, legend = [], label, sum, say }) {
     <div class="plot">${lines.map((line) => html`<span key=${line} class="line-at" style=${{ bottom: `${(100 * line) / top}%` }}><span>${say(line)}</span></span>`)}
       <div class="bars" onMouseLeave=${() => setAt(-1)}>${bars.map((bar, place) => html`<div key=${bar.name} class="column" onMouseEnter=${() => setAt(place)}>
         ${bar.parts.filter((part) => part.value > 0).map((part) => html`<b key=${part.mark} class=${part.mark} style=${{ height: `${(100 * part.value) / top}%` }}></b>`)}</div>`)}</div></div>
-    <div class="axis">${bars.map((bar, place) => place % every === 0 && html`<span key=${bar.name} class=${(place / every) % 2 ? "second" : ""} style=${{ left: `${(100 * place) / bars.length}%` }}>${bar.name}</span>`)}</div>
+    <div class="axis">${bars.map((bar, place) => place % every === 0 && html`<span key=${bar.name} class=${(place / every) % 2 ? "second" : ""} style=${nameAt(place / bars.length, (place + 1) / bars.length)}>${bar.name}</span>`)}</div>
   </figure>`;
 }
+
+/** Where a bar's name stands: from where the bar begins, and near the right edge up to where it ends. @param {number} from @param {number} to */
+const nameAt = (from, to) => (from > 0.8 ? { right: `${100 * (1 - to)}%` } : { left: `${100 * from}%` });
 
 /** The distance of the lines: 1, 2 or 5 with zeros. */
 function stepOf(/** @type {number} */ most) {
