@@ -2,7 +2,8 @@
 //!
 //! `FUZZ_SECONDS=60 scripts/test fuzz` looks that long at each, at other damage
 //! every time; what it says names the seed for `FUZZ_SEED`, and the file with the
-//! bytes that broke it. Memory is limited, so that what asks for all of it fails.
+//! bytes that broke it. Memory is limited, so that what asks for all of it fails, and
+//! so is the time of a case, so that what never comes back does.
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 #![expect(clippy::print_stdout, reason = "it says how to see a failure again")]
@@ -13,6 +14,7 @@
 
 use std::path::Path;
 use std::sync::Once;
+use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
 use std::time::{Duration, Instant, SystemTime};
 
 use fuzz::{Dice, TARGETS, damaged};
@@ -20,6 +22,8 @@ use rustix::process::{Resource, Rlimit, setrlimit};
 
 /// Address space of the test, in bytes.
 const MEMORY: u64 = 6 << 30;
+/// What takes this long is taken for endless; a case takes milliseconds.
+const ENDLESS: Duration = Duration::from_mins(2);
 
 fn variable(name: &str) -> Option<u64> {
     std::env::var(name).ok().map(|text| text.parse().unwrap())
@@ -48,19 +52,49 @@ fn look(name: &str) {
     let file = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("fuzz-{name}-{seed}"));
     println!("FUZZ_SEED={seed}; what broke it is in {}", file.display());
     let seeds = (target.seeds)();
+    let watched = Watched::new(target.run);
     for seed in &seeds {
-        (target.run)(seed);
+        std::fs::write(&file, seed).unwrap();
+        watched.run(seed);
     }
     let (began, mut case) = (Instant::now(), 0);
     while time.map_or(case < target.cases.into(), |time| began.elapsed() < time) {
         let bytes = damaged(&seeds, &mut Dice::new(seed, case));
         // Before it is run: what asks for too much memory ends the process.
         std::fs::write(&file, &bytes).unwrap();
-        (target.run)(&bytes);
+        watched.run(&bytes);
         case += 1;
     }
     println!("{case} cases");
     std::fs::remove_file(file).unwrap();
+}
+
+/// A target on a thread of its own.
+struct Watched {
+    cases: Sender<Vec<u8>>,
+    done: Receiver<()>,
+}
+
+impl Watched {
+    fn new(run: fn(&[u8])) -> Self {
+        let (cases, todo) = mpsc::channel::<Vec<u8>>();
+        let (tell, done) = mpsc::channel();
+        std::thread::spawn(move || {
+            for bytes in todo {
+                run(&bytes);
+                tell.send(()).unwrap();
+            }
+        });
+        Self { cases, done }
+    }
+
+    fn run(&self, bytes: &[u8]) {
+        self.cases.send(bytes.to_vec()).unwrap();
+        let came_back = self.done.recv_timeout(ENDLESS);
+        let is_endless = came_back == Err(RecvTimeoutError::Timeout);
+        assert!(!is_endless, "has not come back in {ENDLESS:?}");
+        assert!(came_back.is_ok(), "the target panicked, as it says above");
+    }
 }
 
 macro_rules! targets {
