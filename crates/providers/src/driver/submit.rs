@@ -1,6 +1,8 @@
 //! An order: the calls before the one that costs, that one, once, and the
 //! calls after it.
 
+use std::future::poll_fn;
+use std::pin::pin;
 use std::sync::atomic::{AtomicU8, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
@@ -89,6 +91,20 @@ impl Watch {
         self.0
             .progress
             .fetch_max(progress.min(100) + 1, Ordering::Relaxed);
+    }
+
+    /// Does the work, and shows how far it is whenever it has gone on. Progress is told while an
+    /// answer is read, so nothing has to look for it in between.
+    pub async fn during<T>(&self, work: impl Future<Output = T>, show: impl Fn(u8)) -> T {
+        let mut work = pin!(work);
+        let go_on = poll_fn(|context| {
+            let done = work.as_mut().poll(context);
+            if let Some(progress) = self.progress() {
+                show(progress);
+            }
+            done
+        });
+        go_on.await
     }
 
     /// What the provider says that the job cost, once it has ended.
@@ -338,4 +354,40 @@ struct Ready<'a> {
     prepared: Prepared,
     credential: Proof,
     _permit: Option<tokio::sync::SemaphorePermit<'a>>,
+}
+
+#[cfg(test)]
+mod tests {
+    use std::cell::Cell;
+
+    use tokio::sync::mpsc;
+
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn progress_is_shown_when_it_is_told_and_nothing_is_polled_between() {
+        let (watch, shown, polls) = (Watch::new(), Cell::new(0), Cell::new(0));
+        let (tell, mut told) = mpsc::unbounded_channel();
+        let mut read = pin!(async {
+            while let Some(progress) = told.recv().await {
+                watch.tell(progress);
+            }
+        });
+        let counted = poll_fn(|context| {
+            polls.set(polls.get() + 1);
+            read.as_mut().poll(context)
+        });
+        let hours = async {
+            for progress in [30, 20, 60] {
+                tokio::time::sleep(Duration::from_hours(1)).await;
+                tell.send(progress).unwrap();
+                tokio::task::yield_now().await;
+                assert_eq!(shown.get(), progress.max(30));
+            }
+            drop(tell);
+        };
+        tokio::join!(watch.during(counted, |progress| shown.set(progress)), hours);
+        // At the start, for each part and at the end; `join` looks at both when either wakes.
+        assert!(polls.get() <= 8, "{} polls", polls.get());
+    }
 }

@@ -246,7 +246,8 @@ impl Job<'_> {
         let watch = Watch::default();
         let driver = &app.models.upstream.driver;
         let answer = driver.submit(&site.provider, &credential.secret, order, &watch, intent);
-        let answer = self.while_progress(answer, &watch).await;
+        let show = |progress| self.run.watch.reached(progress);
+        let answer = watch.during(answer, show).await;
         let (result, poll_after) = match answer {
             Ok(Accepted::Job { handle, poll_after }) => (Ok(handle), poll_after),
             Ok(Accepted::Done(outputs)) => (Err(outputs), None),
@@ -352,18 +353,6 @@ impl Job<'_> {
             is_kept,
             state: SubmissionState::Accepted,
         })
-    }
-
-    /// Waits for an answer, showing the progress that a streamed one tells of.
-    async fn while_progress<T>(&self, sent: impl Future<Output = T>, watch: &Watch) -> T {
-        tokio::pin!(sent);
-        loop {
-            tokio::select! {
-                answer = &mut sent => return answer,
-                () = tokio::time::sleep(Duration::from_millis(200)) => {}
-            }
-            self.run.watch.reached(watch.progress().unwrap_or(0));
-        }
     }
 
     /// The provider took nothing: another route may, or the caller is told.
