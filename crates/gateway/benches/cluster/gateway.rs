@@ -182,15 +182,22 @@ impl Gateway {
 
     /// An open stream of a task, whose first event has come.
     pub(crate) fn stream(&self, task: &str) -> impl Future<Output = Stream> + Send + use<> {
-        let url = format!("{}/v1/tasks/{task}/events", self.base);
-        let request = self.http.get(url).bearer_auth(&self.key);
-        async move {
-            let response = request.send().await.unwrap();
-            assert_eq!(response.status(), 200);
-            let mut stream = Stream(response);
-            stream.until("data").await;
-            stream
-        }
+        let request = self
+            .http
+            .get(format!("{}/v1/tasks/{task}/events", self.base));
+        Stream::open(request.bearer_auth(&self.key))
+    }
+
+    /// The open stream of a new chat, whose first chunk has come.
+    pub(crate) fn chat(
+        &self,
+        model: &str,
+        prompt: &str,
+    ) -> impl Future<Output = Stream> + Send + use<> {
+        let message = json!({"role": "user", "content": prompt});
+        let body = json!({"model": model, "stream": true, "messages": [message]});
+        let request = self.http.post(format!("{}/v1/chat/completions", self.base));
+        Stream::open(request.bearer_auth(&self.key).json(&body))
     }
 
     /// Asks as often as it can for this long; how often it was let in.
@@ -215,6 +222,14 @@ impl Gateway {
 pub(crate) struct Stream(reqwest::Response);
 
 impl Stream {
+    async fn open(request: reqwest::RequestBuilder) -> Self {
+        let response = request.send().await.unwrap();
+        assert_eq!(response.status(), 200);
+        let mut stream = Self(response);
+        stream.until("data").await;
+        stream
+    }
+
     /// Waits until it says this; when it did.
     pub(crate) async fn until(&mut self, word: &str) -> Instant {
         let mut said = Vec::new();

@@ -2,7 +2,7 @@
 //! another by each bell, orders a second, and how exactly a limit holds for all of them.
 //!
 //! Starts servers of its own: `PostgreSQL`, and NATS where it is installed. `MEDIAGATE_BENCH_PROGRAM` names a
-//! gateway that is built already, `MEDIAGATE_BENCH_PARTS` those of `idle bells orders limits` that are wanted.
+//! gateway that is built already, `MEDIAGATE_BENCH_PARTS` those of `idle chats bells orders limits` that are wanted.
 
 #![expect(
     clippy::unwrap_used,
@@ -32,11 +32,12 @@ mod support;
 
 use std::time::{Duration, Instant};
 
-use gateway::{Deployment, Gateway, Model};
+use futures_util::StreamExt as _;
+use gateway::{Deployment, Gateway, Model, Stream};
 use nats::Nats;
 use serde_json::json;
 use support::{Load, NUMBER};
-use tokio::task::JoinSet;
+use tokio::net::TcpListener;
 
 /// How long something is watched that costs little.
 const WATCHED: Duration = Duration::from_secs(20);
@@ -50,6 +51,9 @@ fn main() {
         let is_wanted = |part: &str| wanted.as_ref().is_none_or(|wanted| wanted.contains(part));
         if is_wanted("idle") {
             idle(&Deployment::start().await).await;
+        }
+        if is_wanted("chats") {
+            chats(&Deployment::start().await).await;
         }
         if is_wanted("bells") {
             bells(&Deployment::start().await).await;
@@ -76,29 +80,62 @@ async fn idle(deployment: &Deployment) {
         // What starting leaves to do.
         tokio::time::sleep(Duration::from_secs(5)).await;
         let before = idle.resident();
-        let (mut opening, mut streams) = (JoinSet::new(), Vec::new());
-        for task in tasks.iter().take(count) {
-            opening.spawn(idle.stream(task));
-            if opening.len() >= 100
-                && let Some(opened) = opening.join_next().await
-            {
-                streams.push(opened.unwrap());
-            }
-        }
-        streams.extend(opening.join_all().await);
-        assert_eq!(streams.len(), count, "all are open");
+        let opening = tasks.iter().take(count).map(|task| idle.stream(task));
+        let streams = all_of(opening).await;
         let asked = deployment.statements().await;
-        let used = idle.used();
-        tokio::time::sleep(WATCHED).await;
+        let used = share_of_a_core(&idle).await;
         let asked = (deployment.statements().await - asked) as f64 / WATCHED.as_secs_f64();
-        let used = idle.used().saturating_sub(used).as_secs_f64() / WATCHED.as_secs_f64();
         let each = idle.resident().saturating_sub(before) as f64 / 1024.0 / count.max(1) as f64;
         println!(
             "{count:>7}   {asked:>19.1}   {each:>8.1}   {:>11.1}",
             used * 100.0
         );
-        streams.clear();
+        drop(streams);
     }
+}
+
+/// Streams of chats that a provider has and says nothing of.
+async fn chats(deployment: &Deployment) {
+    const CHATS: usize = 2000;
+    let silent = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let provider = silent.local_addr().unwrap();
+    tokio::spawn(async move {
+        let mut held = Vec::new();
+        while let Ok((connection, _)) = silent.accept().await {
+            held.push(connection);
+        }
+    });
+    let settings = format!(
+        "max_submitting = {CHATS}\n[providers.silent]\nprotocol = \"chat-video\"\nstream = false\n\
+         base_url = \"http://{provider}/v1\"\napi_key = \"k\"\n[models.silent]\nkind = \"video\"\n\
+         routes = [{{ provider = \"silent\", model = \"film\" }}]\n"
+    );
+    let gateway = deployment.gateway("chats", Model::Other, &settings).await;
+    tokio::time::sleep(Duration::from_secs(5)).await;
+    let before = gateway.resident();
+    let opening = (0..CHATS).map(|number| gateway.chat("silent", &format!("lake {number}")));
+    let streams = all_of(opening).await;
+    tokio::time::sleep(Duration::from_secs(5)).await;
+    let used = share_of_a_core(&gateway).await * 100.0;
+    let each = gateway.resident().saturating_sub(before) as f64 / 1024.0 / CHATS as f64;
+    println!("{CHATS} chats that a provider has: {each:.1} KiB each, {used:.1} % of a core");
+    drop(streams);
+}
+
+/// Opens streams, 100 at a time.
+async fn all_of(
+    streams: impl Iterator<Item = impl Future<Output = Stream> + Send + 'static>,
+) -> Vec<Stream> {
+    futures_util::stream::iter(streams)
+        .buffer_unordered(100)
+        .collect()
+        .await
+}
+
+async fn share_of_a_core(gateway: &Gateway) -> f64 {
+    let used = gateway.used();
+    tokio::time::sleep(WATCHED).await;
+    gateway.used().saturating_sub(used).as_secs_f64() / WATCHED.as_secs_f64()
 }
 
 /// A task is called off at one gateway; how soon a stream at another one shows it.
