@@ -14,7 +14,7 @@ use openh264::formats::YUVSlices;
 use openh264::{OpenH264API, Timestamp};
 use openh264_sys2::{
     ENCODER_OPTION_SVC_ENCODE_PARAM_EXT, HIGH_COMPLEXITY, LOW_COMPLEXITY, PRO_HIGH, SEncParamExt,
-    SM_FIXEDSLCNUM_SLICE,
+    SM_SINGLE_SLICE,
 };
 
 use crate::error::MakeError;
@@ -29,7 +29,8 @@ use crate::yuv::I420;
 /// slow or soft shot the others hardly add to them. A frame like the one it refers to adds nothing:
 /// it is skipped whole, and a shot that stands still stands still to the bit.
 ///
-/// A frame is two slices, each on a thread of its own, whatever the machine has.
+/// It encodes on the calling thread. `OpenH264`'s own thread pool frees a lock that its last task still
+/// holds (`WelsEnc::CWelsTaskManageBase::OnTaskMinusOne`; cisco/openh264#3560), so none is ever started.
 pub(crate) struct Encoder {
     inner: openh264::encoder::Encoder,
     settings: SEncParamExt,
@@ -150,6 +151,8 @@ fn config(format: Format) -> EncoderConfig {
         // Players can seek to a key frame.
         .intra_frame_period(IntraFramePeriod::from_num_frames(format.group))
         .complexity(Complexity::Low)
+        // One thread, from the first frame on: see `Encoder`.
+        .num_threads(1)
         // All three save bits for the static background of a video call; on a slow camera move they
         // leave patches of the old picture.
         .background_detection(false)
@@ -159,7 +162,7 @@ fn config(format: Format) -> EncoderConfig {
 }
 
 /// Settings that the safe wrapper lacks: CABAC instead of CAVLC, which saves a seventh of the bits;
-/// the pyramid; the slices.
+/// the pyramid; one slice a frame.
 #[expect(unsafe_code, reason = "a call into the C API for what it is set to")]
 fn settle(encoder: &mut openh264::encoder::Encoder) -> Result<SEncParamExt, EncoderError> {
     let mut settings = SEncParamExt::default();
@@ -171,13 +174,9 @@ fn settle(encoder: &mut openh264::encoder::Encoder) -> Result<SEncParamExt, Enco
     done(unsafe { api.get_option(ENCODER_OPTION_SVC_ENCODE_PARAM_EXT, place) })?;
     settings.iEntropyCodingModeFlag = 1;
     settings.iTemporalLayerNum = LEVELS;
-    settings.iMultipleThreadIdc = SLICES;
-    // It would move the slices' border by how long each took, so the bytes would differ every time.
-    settings.bUseLoadBalancing = false;
     let layer = &mut settings.sSpatialLayers[0];
     layer.uiProfileIdc = PRO_HIGH;
-    layer.sSliceArgument.uiSliceMode = SM_FIXEDSLCNUM_SLICE;
-    layer.sSliceArgument.uiSliceNum = u32::from(SLICES);
+    layer.sSliceArgument.uiSliceMode = SM_SINGLE_SLICE;
     apply(encoder, &mut settings)?;
     Ok(settings)
 }
@@ -269,9 +268,6 @@ const REFERS_BACK: [u32; LEVELS as usize] = [8, 4, 2, 1];
 /// How much finer the encoder makes each level by itself.
 const ITS_OWN: [i32; LEVELS as usize] = [5, 2, 1, 0];
 
-/// Slices of a frame, one for each of two threads.
-const SLICES: u16 = 2;
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -355,6 +351,33 @@ mod tests {
         };
         assert!(bytes(20) == bytes(20));
         assert!(bytes(40).len() < bytes(20).len() / 2);
+    }
+
+    /// `OpenH264`'s own threads write to memory that the end of their encoder may have freed. A thread
+    /// that is given no name has that of the thread that started it.
+    #[cfg(target_os = "linux")]
+    #[test]
+    fn an_encoder_starts_no_thread() {
+        let name = std::fs::read("/proc/thread-self/comm").unwrap();
+        let named_so = || {
+            let names = std::fs::read_dir("/proc/self/task").unwrap();
+            let names = names.map(|task| std::fs::read(task.unwrap().path().join("comm")));
+            // One that ended in the meantime is none.
+            names
+                .filter(|task| task.as_ref().is_ok_and(|task| *task == name))
+                .count()
+        };
+        // Large enough to be cut into slices.
+        let format = Format {
+            width: 640,
+            height: 480,
+            ..FORMAT
+        };
+        let mut encoder = Encoder::new(format, 30).unwrap();
+        encoder
+            .encode(&I420::new(640, 480), &mut Vec::new())
+            .unwrap();
+        assert_eq!(named_so(), 1);
     }
 
     /// Other platforms have no such functions.

@@ -12,6 +12,7 @@ use crate::blob::Blobs;
 use crate::caches::Caches;
 use crate::clock::Clock;
 use crate::config::Config;
+use crate::engines::child::Launcher;
 use crate::error::Error;
 use crate::feed::Feed;
 use crate::fetch::Fetcher;
@@ -47,6 +48,8 @@ pub struct Parts {
     pub net: Net,
     /// The models on offer; replaced when the settings change.
     pub models: Models,
+    /// Processes in which engines run.
+    pub engines: Launcher,
     /// What this process allows itself and its callers at once.
     pub limits: Limits,
     pub caches: Caches,

@@ -9,6 +9,7 @@ use crate::blob::Blobs;
 use crate::caches::Caches;
 use crate::clock::Clock;
 use crate::config::{Config, ConfigError, Database, MediaStore};
+use crate::engines::child::Launcher;
 use crate::fetch::Fetcher;
 use crate::hooks::Hooks;
 use crate::limits::Limits;
@@ -66,6 +67,7 @@ impl App {
                 hooks: Hooks::new(&config.webhooks, &config.fetch).map_err(OpenError::Fetcher)?,
             },
             models: Models::open(&config, clock.now())?,
+            engines: Launcher::new(config.program.clone(), config.spool_path()),
             limits: Limits::new(&config, &store),
             caches: Caches::default(),
             bell,

@@ -43,6 +43,16 @@ impl Shelf {
         }
     }
 
+    /// The graphs of one model, read anew; `None` if it cannot be loaded.
+    pub fn load_one(path: &Path, library: Option<PathBuf>, name: &str) -> Option<Arc<Graphs>> {
+        let options = Options {
+            library,
+            ..Options::default()
+        };
+        let mut models = Folder::of_one(path, options, name).scan().into_iter();
+        models.find_map(|model| model.ok().filter(|model| model.name() == name))
+    }
+
     /// Loads new and changed models, which can take seconds for a large graph, and drops removed
     /// ones. Logs each unusable one once.
     pub fn scan(&self) {
@@ -94,10 +104,10 @@ impl Shelf {
             .collect()
     }
 
-    /// The graphs of the model with this name.
-    pub fn find(&self, name: &str) -> Option<Arc<Graphs>> {
+    /// Whether the model with this name can be used.
+    pub fn has(&self, name: &str) -> bool {
         let usable = self.usable.load();
-        usable.iter().find(|graphs| graphs.name() == name).cloned()
+        usable.iter().any(|graphs| graphs.name() == name)
     }
 }
 

@@ -1,13 +1,11 @@
 //! Runs a task in an engine, from its payload to an [`Outcome`].
 //!
-//! Engines run in this process, except for tasks that a process died running. Those run in a child,
-//! where only their own crashes count, and one at a time, so that they cannot starve each other of
-//! memory.
+//! Engines run in children of this process, so that their crashes are theirs alone. Tasks that crashed
+//! one run one at a time, so that they cannot starve each other of memory.
 
 use std::sync::Arc;
 use std::time::Duration;
 
-use animatic::Picture;
 use bytes::Bytes;
 use tempfile::TempPath;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
@@ -15,11 +13,10 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use crate::app::App;
 use crate::domain::assets::{self, Lifetime};
 use crate::domain::provenance::mark::{self, ClipMade, DrawnFilm, Facts, MarkError};
-use crate::engines::child::{self, Limits, OwnModel, Place};
+use crate::engines::child::{self, OwnModel};
 use crate::engines::clip::MadeClip;
-use crate::engines::own_models::Graphs;
 use crate::engines::retouch::Touch;
-use crate::engines::{self, EngineError, Watch, animatic_engine, stems_engine};
+use crate::engines::{self, EngineError, Watch, animatic_engine};
 use crate::error::{Error, ErrorCode};
 use crate::ids::AssetId;
 use crate::model::catalog::Engine;
@@ -61,15 +58,15 @@ pub(super) async fn run(app: &App, task: &Task, run: &Run, alone: &Arc<Semaphore
     };
     let (is_alone, attempt) = (alone.is_some(), task.attempts);
     tracing::info!(attempt, is_alone, model = %task.model, "task begun");
-    let graphs = app.models.shelf.find(&task.model);
-    let engine = engines::engine(&task.model).or_else(|| graphs.as_ref().map(|_| Engine::Onnx));
+    let is_own = app.models.shelf.has(&task.model);
+    let engine = engines::engine(&task.model).or(is_own.then_some(Engine::Onnx));
     let made = match (engine, &task.payload) {
         (None, _) => Err(RunError::NoModel),
         (Some(Engine::Animatic), Payload::VideoV1(job)) => {
             video(app, task, job, &run.watch, alone).await
         }
-        (Some(Engine::Stems | Engine::Onnx), Payload::StemsV1(job)) => {
-            separation(app, task, job, graphs, &run.watch, alone).await
+        (Some(engine @ (Engine::Stems | Engine::Onnx)), Payload::StemsV1(job)) => {
+            separation(app, task, job, engine, &run.watch, alone).await
         }
         (Some(engine), _) => {
             let why = format!("{engine:?} does no work of this kind");
@@ -229,13 +226,18 @@ async fn separation(
     app: &App,
     task: &Task,
     job: &StemsJob,
-    graphs: Option<Arc<Graphs>>,
+    engine: Engine,
     watch: &Arc<Watch>,
     alone: Alone,
 ) -> Result<Made, RunError> {
     let source = Arc::new(file(app, job.source_audio).await?);
     let mark = app.secrets.origin.watermark_of_stems(task.id);
-    let made = separate(app, job, graphs, source.clone(), mark, watch, alone).await?;
+    let own_model = (engine == Engine::Onnx).then(|| OwnModel {
+        folder: app.config.models_folder.clone(),
+        library: app.config.onnx_library.clone(),
+        name: task.model.clone(),
+    });
+    let made = separate(app, job, own_model, source.clone(), mark, watch, alone).await?;
     let mut assets = Vec::new();
     let mut clips = Vec::new();
     let (mut provenance, mut prints) = (Vec::new(), Vec::new());
@@ -278,7 +280,6 @@ async fn separation(
     })
 }
 
-/// Makes the video here, or in a child if it must run alone.
 async fn make_video(
     app: &App,
     job: &VideoJob,
@@ -286,79 +287,37 @@ async fn make_video(
     watch: &Arc<Watch>,
     alone: Alone,
 ) -> Result<animatic_engine::Made, RunError> {
-    let (job, watching) = (job.clone(), watch.clone());
-    let Some(alone) = alone else {
-        let picture = match job.picture {
-            Some(id) => Some(picture(app, id).await?),
-            None => None,
-        };
-        let make = move || animatic_engine::make(&job, picture.as_ref(), touch, &watching);
-        return Ok(app.compute(make).await??);
-    };
     let picture = match job.picture {
         Some(id) => Some(file(app, id).await?),
         None => None,
     };
-    let place = place(app);
+    let (engines, job, watching) = (app.engines.clone(), job.clone(), watch.clone());
     let make = move || {
         let _alone = alone;
-        child::make_video(&place, &job, picture.as_deref(), touch, &watching)
+        child::make_video(&engines, &job, picture.as_deref(), touch, &watching)
     };
     Ok(app.compute(make).await??)
 }
 
-/// Separates the recording here, or in a child if it must run alone.
 async fn separate(
     app: &App,
     job: &StemsJob,
-    graphs: Option<Arc<Graphs>>,
+    own_model: Option<OwnModel>,
     source: Arc<TempPath>,
     mark: Option<Marking>,
     watch: &Arc<Watch>,
     alone: Alone,
 ) -> Result<Vec<MadeClip>, RunError> {
-    let (job, watching, place) = (job.clone(), watch.clone(), place(app));
-    let Some(alone) = alone else {
-        let separate = move || {
-            let graphs = graphs.as_ref();
-            stems_engine::separate(&job, graphs, &source, mark, &place.spool, &watching)
-        };
-        return Ok(app.compute(separate).await??);
-    };
-    let own_model = graphs.map(|graphs| OwnModel {
-        folder: app.config.models_folder.clone(),
-        library: app.config.onnx_library.clone(),
-        name: graphs.name().to_owned(),
-    });
+    let (engines, job, watching) = (app.engines.clone(), job.clone(), watch.clone());
     let separate = move || {
         let _alone = alone;
-        child::separate(&place, &job, own_model, &source, mark, &watching)
+        child::separate(&engines, &job, own_model, &source, mark, &watching)
     };
     Ok(app.compute(separate).await??)
-}
-
-fn place(app: &App) -> Place {
-    Place {
-        program: app.config.program.clone(),
-        spool: app.config.spool_path(),
-        limits: Limits::ENGINES,
-    }
 }
 
 /// A source in a temporary file.
 async fn file(app: &App, id: AssetId) -> Result<TempPath, RunError> {
     let file = patience::load(|| assets::load_file(app, id)).await?;
     file.ok_or(RunError::Gone)
-}
-
-/// A source picture, decoded once there is memory for it.
-async fn picture(app: &App, id: AssetId) -> Result<Picture, RunError> {
-    let found = patience::load(|| assets::load(app, id)).await?;
-    let (_, bytes) = found.ok_or(RunError::Gone)?;
-    let memory = animatic_engine::decoding_bytes(&bytes)?;
-    let decoded = app
-        .limits
-        .room
-        .work(memory, move |_| animatic_engine::decode(&bytes));
-    Ok(decoded.await??)
 }

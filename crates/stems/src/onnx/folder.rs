@@ -21,6 +21,8 @@ use super::uvr::{self, Table};
 pub struct Folder {
     path: PathBuf,
     options: Options,
+    /// The only model to load, if not all.
+    only: Option<String>,
     /// What became of each model's files, by the name of its manifest or lone graph.
     known: BTreeMap<String, Known>,
 }
@@ -58,7 +60,17 @@ impl Folder {
         Self {
             path: path.into(),
             options,
+            only: None,
             known: BTreeMap::new(),
+        }
+    }
+
+    /// The same, for a process that runs one model: the graphs of others are not loaded, which may
+    /// take seconds each.
+    pub fn of_one(path: impl Into<PathBuf>, options: Options, model: &str) -> Self {
+        Self {
+            only: Some(model.to_owned()),
+            ..Self::new(path, options)
         }
     }
 
@@ -171,11 +183,19 @@ impl Folder {
         if let Some(old) = self.unchanged(file, &files) {
             return old;
         }
+        let load = |manifest: Manifest| {
+            if self
+                .only
+                .as_ref()
+                .is_some_and(|only| *only != manifest.name)
+            {
+                return Err(ModelError::field("name", "is another model's"));
+            }
+            Model::load(&self.path, manifest, &self.options).map(Arc::new)
+        };
         Known {
             files: self.stamps(&files),
-            outcome: manifest
-                .and_then(|manifest| Model::load(&self.path, manifest, &self.options))
-                .map(Arc::new),
+            outcome: manifest.and_then(load),
         }
     }
 

@@ -9,7 +9,7 @@ use provenance::watermark::sound::Detector;
 use tempfile::TempPath;
 
 use crate::app::{App, Parts};
-use crate::engines::child::{self, Limits, Place};
+use crate::engines::child;
 use crate::engines::likeness::{self, Ear, HEARD_SECONDS};
 use crate::engines::look::Looked;
 use crate::engines::{Watch, clip};
@@ -144,7 +144,7 @@ async fn see(app: &App, file: TempPath) -> Result<Seen, Error> {
         let looked = match examined.kind {
             Some(Kind::Mp4) => {
                 let keys = parts.secrets.origin.keys();
-                let looked = child::look(&place(&parts), &file, &keys, &watch);
+                let looked = child::look(&parts.engines, &file, &keys, &watch);
                 looked.unwrap_or_else(|error| Looked::nothing(error.to_string()))
             }
             _ => Looked::default(),
@@ -232,15 +232,6 @@ fn hear(
         likeness,
         mark: found.map(|found| (found.key_id, found.media_id)),
     })
-}
-
-/// Where films are looked at.
-pub fn place(app: &Parts) -> Place {
-    Place {
-        program: app.config.program.clone(),
-        spool: app.config.spool_path(),
-        limits: Limits::ENGINES,
-    }
 }
 
 /// What fits, the surest first.

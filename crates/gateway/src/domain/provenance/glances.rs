@@ -13,7 +13,6 @@ use std::time::Duration;
 use bytes::Bytes;
 use tempfile::TempPath;
 
-use super::check;
 use super::mark::{self, Facts, MarkError};
 use crate::app::App;
 use crate::clock::Timestamp;
@@ -91,13 +90,13 @@ async fn look_at(app: &App, films: Vec<Fetched>) -> Result<(), Error> {
     if films.is_empty() {
         return Ok(());
     }
-    let place = check::place(app);
+    let engines = app.engines.clone();
     let files: Vec<_> = films.iter().map(|film| film.file.clone()).collect();
     let watch = Arc::new(Watch::default());
     let _stopping = watch.stop_on_drop();
     let look = move |_: &_| {
         let files: Vec<&Path> = files.iter().map(|file| &***file).collect();
-        child::glance(&place, &files, &watch)
+        child::glance(&engines, &files, &watch)
     };
     let seen = app.limits.room.work(LOOKING_BYTES, look).await;
     match seen.and_then(|seen| seen.map_err(|error| Error::internal(error.to_string()))) {

@@ -152,10 +152,7 @@ impl Job {
 }
 
 fn open(model: &OwnModel) -> Result<Arc<Graphs>, EngineError> {
-    let shelf = Shelf::new(&model.folder, model.library.clone());
-    shelf.scan();
-    shelf
-        .find(&model.name)
+    Shelf::load_one(&model.folder, model.library.clone(), &model.name)
         .ok_or_else(|| EngineError::Broken(format!("{} cannot be loaded", model.name)))
 }
 

@@ -1,12 +1,13 @@
-//! Engines in a child of this program (`mediagate engine`), for jobs that a process died running:
-//! another crash ends only the child.
+//! Engines in a child of this program (`mediagate engine`): what an encoder or a decoder does to its
+//! memory ends the child, never the process that holds everybody's money.
 //!
-//! The parent (`outside`) writes an `Order` to the child's standard input. The child (`inside`)
+//! `launcher` starts children. The parent (`outside`) writes an `Order` to the child's standard input. The child (`inside`)
 //! limits itself, runs the job, leaves its files in its own folder and writes `Word`s to standard
 //! output, one per line, the last of which says how it ended. File names follow from the job and
 //! are not sent. A child that looks at films looks at several, as starting costs more than looking.
 
 mod inside;
+mod launcher;
 mod outside;
 #[cfg(test)]
 mod tests;
@@ -22,7 +23,8 @@ use crate::model::task::{StemsJob, VideoJob};
 use crate::origin::{Marking, WatermarkKey};
 
 pub use inside::serve;
-pub use outside::{Place, Seen, glance, look, make_video, separate};
+pub use launcher::Launcher;
+pub use outside::{Seen, glance, look, make_video, separate};
 
 #[derive(Debug, Serialize, Deserialize)]
 struct Order {
@@ -66,16 +68,16 @@ pub struct OwnModel {
 
 /// Resource limits of a child; `None` is unlimited.
 #[derive(Debug, Clone, Copy, Serialize, Deserialize)]
-pub struct Limits {
+struct Limits {
     /// Address space in bytes.
-    pub memory: Option<u64>,
+    memory: Option<u64>,
     /// CPU seconds of all threads together.
-    pub cpu: Option<u64>,
+    cpu: Option<u64>,
 }
 
 impl Limits {
     /// For built-in engines: more than twice what any job needs.
-    pub const ENGINES: Self = Self {
+    const ENGINES: Self = Self {
         memory: Some(4 << 30),
         cpu: Some(3600),
     };

@@ -1,13 +1,10 @@
-//! The parent's side: starts a child, follows it, collects its files.
-//!
-//! Blocks, like an engine, on a thread that lives as long as the child: on Linux a child dies with
-//! the *thread* that started it.
+//! The parent's side: gives a child its order, follows it, collects its files. Blocks, like an engine.
 
 use std::fs::File;
-use std::io::{self, Read as _, Write as _};
-use std::os::unix::process::{CommandExt as _, ExitStatusExt as _};
-use std::path::{Path, PathBuf};
-use std::process::{Child, ChildStdout, Command, ExitStatus, Stdio};
+use std::io::{self, Read as _, Seek as _, Write as _};
+use std::os::unix::process::ExitStatusExt as _;
+use std::path::Path;
+use std::process::{ChildStdout, ExitStatus};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
@@ -15,8 +12,8 @@ use rustix::process::Signal;
 use tempfile::{NamedTempFile, TempDir};
 
 use super::{
-    Clip, Job, Limits, Order, OwnModel, POSTER, SHEET, STILLS, VIDEO, Word, cover, cover_large,
-    flac,
+    Clip, Job, Launcher, Limits, Order, OwnModel, POSTER, SHEET, STILLS, VIDEO, Word, cover,
+    cover_large, flac,
 };
 use crate::engines::animatic_engine::Made;
 use crate::engines::clip::{MadeClip, broken};
@@ -37,22 +34,9 @@ const LOGGED: u64 = 1024;
 /// Largest poster, in bytes, that is taken from one.
 const LARGEST: u64 = 32 << 20;
 
-/// Environment variables passed to a child: library paths.
-const VARIABLES: [&str; 2] = ["LD_LIBRARY_PATH", "ORT_DYLIB_PATH"];
-
-/// How to start a child.
-#[derive(Debug, Clone)]
-pub struct Place {
-    /// This program.
-    pub program: PathBuf,
-    /// The parent of each child's folder.
-    pub spool: PathBuf,
-    pub limits: Limits,
-}
-
 /// Like [`make`](crate::engines::animatic_engine::make), in a child.
 pub fn make_video(
-    place: &Place,
+    launcher: &Launcher,
     job: &VideoJob,
     picture: Option<&Path>,
     touch: Touch,
@@ -63,7 +47,7 @@ pub fn make_video(
         picture: picture.map(Path::to_owned),
         touch,
     };
-    let (folder, word) = follow(place, job, place.limits, watch)?;
+    let (folder, word) = follow(launcher, job, Limits::ENGINES, watch)?;
     let Word::Video {
         width,
         height,
@@ -94,24 +78,28 @@ pub type Seen = (Looked, Option<Vec<u8>>);
 
 /// Looks at a film that somebody asks about, in a child; one that dies has seen nothing.
 pub fn look(
-    place: &Place,
+    launcher: &Launcher,
     film: &Path,
     keys: &[WatermarkKey],
     watch: &Watch,
 ) -> Result<Looked, EngineError> {
-    let seen = seen(place, &[film], Glance::Check, keys, watch)?;
+    let seen = seen(launcher, &[film], Glance::Check, keys, watch)?;
     let looked = seen.into_iter().next().map(|(looked, _)| looked);
     looked.ok_or_else(|| EngineError::Broken("a child said nothing of a film".into()))
 }
 
 /// Looks at how films begin that are kept, in a child; what was seen of each, in their order. Of one
 /// at which the child dies nothing was.
-pub fn glance(place: &Place, films: &[&Path], watch: &Watch) -> Result<Vec<Seen>, EngineError> {
-    seen(place, films, Glance::Keep, &[], watch)
+pub fn glance(
+    launcher: &Launcher,
+    films: &[&Path],
+    watch: &Watch,
+) -> Result<Vec<Seen>, EngineError> {
+    seen(launcher, films, Glance::Keep, &[], watch)
 }
 
 fn seen(
-    place: &Place,
+    launcher: &Launcher,
     films: &[&Path],
     glance: Glance,
     keys: &[WatermarkKey],
@@ -141,7 +129,7 @@ fn seen(
             heard += 1;
             Ok(())
         };
-        match follow_each(place, job, Limits::looks(glance), watch, &mut hear) {
+        match follow_each(launcher, job, Limits::looks(glance), watch, &mut hear) {
             Ok((_, Word::Seen)) if heard == left.len() => {}
             Ok((_, word)) => return Err(EngineError::Broken(format!("a child said {word:?}"))),
             // A later one is the first of the next child, which has all the time and memory for it.
@@ -169,7 +157,7 @@ fn next_of(folder: &Path, stills: &mut Option<File>, length: u64) -> io::Result<
 
 /// Like [`separate`](crate::engines::stems_engine::separate), in a child.
 pub fn separate(
-    place: &Place,
+    launcher: &Launcher,
     job: &StemsJob,
     model: Option<OwnModel>,
     source: &Path,
@@ -178,7 +166,7 @@ pub fn separate(
 ) -> Result<Vec<MadeClip>, EngineError> {
     let limits = match model {
         Some(_) => Limits::OWN_MODELS,
-        None => place.limits,
+        None => Limits::ENGINES,
     };
     let job = Job::Stems {
         job: job.clone(),
@@ -186,17 +174,17 @@ pub fn separate(
         model,
         mark,
     };
-    let (folder, word) = follow(place, job, limits, watch)?;
+    let (folder, word) = follow(launcher, job, limits, watch)?;
     let Word::Clips(clips) = word else {
         return Err(EngineError::Broken(format!("a child said {word:?}")));
     };
     let clips = clips.into_iter().enumerate();
-    let take = |(number, clip)| take(place, folder.path(), number, clip).map_err(broken);
+    let take = |(number, clip)| take(launcher, folder.path(), number, clip).map_err(broken);
     clips.map(take).collect()
 }
 
-fn take(place: &Place, folder: &Path, number: usize, clip: Clip) -> io::Result<MadeClip> {
-    let kept = NamedTempFile::new_in(&place.spool)?.into_temp_path();
+fn take(launcher: &Launcher, folder: &Path, number: usize, clip: Clip) -> io::Result<MadeClip> {
+    let kept = NamedTempFile::new_in(launcher.spool())?.into_temp_path();
     std::fs::rename(folder.join(flac(number)), &kept)?;
     Ok(MadeClip {
         flac: kept,
@@ -210,51 +198,39 @@ fn take(place: &Place, folder: &Path, number: usize, clip: Clip) -> io::Result<M
     })
 }
 
-/// A child, killed on drop.
-struct Running(Child);
-
-impl Drop for Running {
-    fn drop(&mut self) {
-        // It may have exited by itself.
-        let _ = self.0.kill();
-        let _ = self.0.wait();
-    }
-}
-
 /// Runs a job in a child; returns its last message and its folder.
 fn follow(
-    place: &Place,
+    launcher: &Launcher,
     job: Job,
     limits: Limits,
     watch: &Watch,
 ) -> Result<(TempDir, Word), EngineError> {
     let hear = &mut |_: &Path, word| Err(EngineError::Broken(format!("a child said {word:?}")));
-    follow_each(place, job, limits, watch, hear)
+    follow_each(launcher, job, limits, watch, hear)
 }
 
 /// The same, handing each film that was looked at, and the folder, to `hear`.
 fn follow_each(
-    place: &Place,
+    launcher: &Launcher,
     job: Job,
     limits: Limits,
     watch: &Watch,
     hear: &mut dyn FnMut(&Path, Word) -> Result<(), EngineError>,
 ) -> Result<(TempDir, Word), EngineError> {
-    let folder = tempfile::tempdir_in(&place.spool).map_err(broken)?;
+    let folder = tempfile::tempdir_in(launcher.spool()).map_err(broken)?;
     let order = Order {
         job,
         folder: folder.path().to_owned(),
         limits,
         parent: std::process::id(),
     };
-    let complaints = folder.path().join("stderr");
-    let mut child = start(place, &complaints).map_err(broken)?;
-    if let Some(mut stdin) = child.0.stdin.take() {
+    let mut child = launcher.take().map_err(broken)?;
+    if let Some(mut stdin) = child.process.stdin.take() {
         let order = serde_json::to_vec(&order).map_err(broken)?;
         // If it is already dead, its exit says so.
         let _ = stdin.write_all(&order);
     }
-    let Some(stdout) = child.0.stdout.take() else {
+    let Some(stdout) = child.process.stdout.take() else {
         return Err(EngineError::Broken("a child has no output".into()));
     };
     match listen(stdout, watch, &mut |word| hear(folder.path(), word))? {
@@ -262,29 +238,10 @@ fn follow_each(
         Some(Word::Broken(why)) => Err(EngineError::Broken(why)),
         Some(word) => Ok((folder, word)),
         None => {
-            let status = child.0.wait().map_err(broken)?;
-            Err(died(status, &complaints))
+            let status = child.process.wait().map_err(broken)?;
+            Err(died(status, &child.complaints))
         }
     }
-}
-
-fn start(place: &Place, complaints: &Path) -> io::Result<Running> {
-    let mut command = Command::new(&place.program);
-    command
-        .arg0("mediagate")
-        .arg("engine")
-        .env_clear()
-        .envs(
-            VARIABLES
-                .iter()
-                .filter_map(|name| Some((name, std::env::var_os(name)?))),
-        )
-        // A Ctrl-C on a terminal is for the gateway, which lets the child finish.
-        .process_group(0)
-        .stdin(Stdio::piped())
-        .stdout(Stdio::piped())
-        .stderr(File::create(complaints)?);
-    Ok(Running(command.spawn()?))
 }
 
 /// Reads a child's messages until it exits; returns the last one, if it was an end.
@@ -325,7 +282,7 @@ fn listen(
 
 /// Why a child exited without reporting an end. SIGTERM, SIGINT and SIGHUP do not count as deaths:
 /// the whole service is being stopped.
-fn died(status: ExitStatus, complaints: &Path) -> EngineError {
+fn died(status: ExitStatus, mut complaints: &File) -> EngineError {
     let polite = [Signal::TERM, Signal::INT, Signal::HUP];
     if polite
         .iter()
@@ -334,7 +291,8 @@ fn died(status: ExitStatus, complaints: &Path) -> EngineError {
         return EngineError::Stopped;
     }
     let mut said = Vec::new();
-    let read = File::open(complaints).and_then(|file| file.take(LOGGED).read_to_end(&mut said));
+    let read = complaints.rewind();
+    let read = read.and_then(|()| complaints.take(LOGGED).read_to_end(&mut said));
     if read.is_err() {
         said.clear();
     }

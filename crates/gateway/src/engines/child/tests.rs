@@ -1,12 +1,12 @@
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 
-use super::{Limits, Place, glance};
+use super::{Launcher, glance};
 use crate::engines::Watch;
 use crate::engines::look::Looked;
 
 /// A child that sees each film with its name, and dies at those that are called bad.
-fn child(folder: &Path) -> Place {
+fn child(folder: &Path) -> Launcher {
     let program = folder.join("child");
     let looked = serde_json::to_string(&Looked::nothing("NAME")).unwrap();
     let (before, after) = looked.split_once("NAME").unwrap();
@@ -18,17 +18,13 @@ fn child(folder: &Path) -> Place {
     );
     std::fs::write(&program, script).unwrap();
     std::fs::set_permissions(&program, std::fs::Permissions::from_mode(0o755)).unwrap();
-    Place {
-        program,
-        spool: folder.to_owned(),
-        limits: Limits::ENGINES,
-    }
+    Launcher::new(program, folder.to_owned())
 }
 
 #[test]
 fn a_film_that_kills_the_child_keeps_no_other_from_being_seen() {
     let folder = tempfile::tempdir().unwrap();
-    let place = child(folder.path());
+    let launcher = child(folder.path());
     let names = ["a.mp4", "none.mp4", "bad.mp4", "b.mp4", "bad2.mp4", "c.mp4"];
     let files: Vec<PathBuf> = names.map(|name| folder.path().join(name)).into();
     for file in &files {
@@ -36,7 +32,7 @@ fn a_film_that_kills_the_child_keeps_no_other_from_being_seen() {
     }
     std::fs::write(&files[1], "no film").unwrap();
     let films: Vec<&Path> = files.iter().map(PathBuf::as_path).collect();
-    let seen = glance(&place, &films, &Watch::default()).unwrap();
+    let seen = glance(&launcher, &films, &Watch::default()).unwrap();
     let why: Vec<String> = seen
         .into_iter()
         .filter_map(|(looked, _)| looked.why)

@@ -1,0 +1,144 @@
+//! The start of children, and the one that is kept ready.
+//!
+//! A child takes one order. After each start another child is started ahead, so that an order finds
+//! a process that has been linked and waits for its input. It ends when nothing was ordered for a
+//! while: a gateway that makes nothing holds no second process.
+//!
+//! On Linux a child dies with the *thread* that started it, so all are started by one thread, which
+//! lives as long as anybody has the [`Launcher`].
+
+use std::fs::File;
+use std::io;
+use std::os::unix::process::CommandExt as _;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, SyncSender, channel, sync_channel};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread;
+use std::time::Duration;
+
+/// Environment variables passed to a child: library paths.
+const VARIABLES: [&str; 2] = ["LD_LIBRARY_PATH", "ORT_DYLIB_PATH"];
+
+/// How long a child waits for an order before it ends.
+const KEPT_READY: Duration = Duration::from_mins(1);
+
+/// Starts children of this program. Cheap to clone.
+#[derive(Debug, Clone)]
+pub struct Launcher(Arc<Inner>);
+
+#[derive(Debug)]
+struct Inner {
+    program: PathBuf,
+    spool: PathBuf,
+    /// Of the thread that starts children, once there is one.
+    requests: Mutex<Option<Sender<Reply>>>,
+}
+
+/// Where a started child is sent.
+type Reply = SyncSender<io::Result<Started>>;
+
+/// A child, killed on drop.
+#[derive(Debug)]
+pub(super) struct Started {
+    pub(super) process: Child,
+    /// Its standard error.
+    pub(super) complaints: File,
+}
+
+impl Drop for Started {
+    fn drop(&mut self) {
+        // It may have exited by itself.
+        let _ = self.process.kill();
+        let _ = self.process.wait();
+    }
+}
+
+impl Launcher {
+    /// For `program`, whose children's folders are made in `spool`.
+    pub fn new(program: PathBuf, spool: PathBuf) -> Self {
+        Self(Arc::new(Inner {
+            program,
+            spool,
+            requests: Mutex::default(),
+        }))
+    }
+
+    /// The parent of each child's folder.
+    pub fn spool(&self) -> &Path {
+        &self.0.spool
+    }
+
+    /// A child that waits for its order: the one that is ready, or a new one. Blocks.
+    pub(super) fn take(&self) -> io::Result<Started> {
+        let (reply, started) = sync_channel(1);
+        let mut requests = self
+            .0
+            .requests
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
+        let thread = match &mut *requests {
+            Some(thread) => thread,
+            none => none.insert(self.0.begin()?),
+        };
+        thread.send(reply).map_err(io::Error::other)?;
+        drop(requests);
+        started.recv().map_err(io::Error::other)?
+    }
+}
+
+impl Inner {
+    fn begin(&self) -> io::Result<Sender<Reply>> {
+        let (requests, incoming) = channel();
+        let (program, spool) = (self.program.clone(), self.spool.clone());
+        thread::Builder::new()
+            .name("engine-starter".into())
+            .spawn(move || serve(&program, &spool, &incoming))?;
+        Ok(requests)
+    }
+}
+
+/// Hands out children until nobody has the launcher any more.
+fn serve(program: &Path, spool: &Path, requests: &Receiver<Reply>) {
+    let mut ready: Option<Started> = None;
+    loop {
+        let reply = match requests.recv_timeout(KEPT_READY) {
+            Ok(reply) => reply,
+            Err(RecvTimeoutError::Timeout) => {
+                ready = None;
+                continue;
+            }
+            Err(RecvTimeoutError::Disconnected) => return,
+        };
+        let is_alive = |child: &mut Started| matches!(child.process.try_wait(), Ok(None));
+        let child = ready.take_if(is_alive);
+        let child = child.map_or_else(|| start(program, spool), Ok);
+        // Whoever asked may have gone; the child ends with the answer.
+        let _ = reply.send(child);
+        // A failure shows when the next one is asked for.
+        ready = start(program, spool).ok();
+    }
+}
+
+fn start(program: &Path, spool: &Path) -> io::Result<Started> {
+    let complaints = tempfile::tempfile_in(spool)?;
+    let mut command = Command::new(program);
+    command
+        .arg0("mediagate")
+        .arg("engine")
+        .env_clear()
+        .envs(
+            VARIABLES
+                .iter()
+                .filter_map(|name| Some((name, std::env::var_os(name)?))),
+        )
+        // A Ctrl-C on a terminal is for the gateway, which lets the child finish.
+        .process_group(0)
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(complaints.try_clone()?);
+    Ok(Started {
+        process: command.spawn()?,
+        complaints,
+    })
+}
