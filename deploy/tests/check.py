@@ -345,7 +345,11 @@ def check_proxies(work):
         # The test opens the ports, and those below 1024 may be root's alone.
         text = re.sub(r"(listen (\[::\]:)?)(80|443)\b", lambda found: f"{found[1]}3{found[3]:0>4}", text)
         path = work / "nginx.conf"
-        path.write_text(f"pid {work}/nginx.pid;\nerror_log {work}/error.log;\nevents {{}}\nhttp {{\n{text}}}\n")
+        # Where a package that is only unpacked has no folders of its own.
+        kinds = ("client_body", "proxy", "fastcgi", "uwsgi", "scgi")
+        folders = "".join(f"{kind}_temp_path {work}/{kind};\n" for kind in kinds)
+        path.write_text(
+            f"pid {work}/nginx.pid;\nerror_log {work}/error.log;\nevents {{}}\nhttp {{\n{folders}{text}}}\n")
         run(nginx, "-t", "-q", "-p", work, "-c", path)
 
 

@@ -9,7 +9,7 @@ use crate::blob::Blobs;
 use crate::caches::Caches;
 use crate::clock::Clock;
 use crate::config::{Config, ConfigError, Database, MediaStore};
-use crate::engines::child::Launcher;
+use crate::engines::child::{self, Launcher};
 use crate::fetch::Fetcher;
 use crate::hooks::Hooks;
 use crate::limits::Limits;
@@ -67,7 +67,11 @@ impl App {
                 hooks: Hooks::new(&config.webhooks, &config.fetch).map_err(OpenError::Fetcher)?,
             },
             models: Models::open(&config, clock.now())?,
-            engines: Launcher::new(config.program.clone(), config.spool_path()),
+            engines: Launcher::new(
+                config.program.clone(),
+                config.spool_path(),
+                child::Limits::ENGINES,
+            ),
             limits: Limits::new(&config, &store),
             caches: Caches::default(),
             bell,

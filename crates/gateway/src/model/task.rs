@@ -303,7 +303,7 @@ pub struct Task {
     pub trace: Option<String>,
     /// How often a worker has taken it.
     pub attempts: u32,
-    /// How often it killed the child process it ran in; `None` until a process has died running it.
+    /// How often it killed the child process it ran in; `None` if it never did.
     pub deaths: Option<u32>,
     pub created_at: Timestamp,
     /// When a worker first took it.

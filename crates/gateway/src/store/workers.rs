@@ -2,9 +2,6 @@
 //! task's `lease_owner` holds it until its row expires and another process has declared it gone;
 //! that name is then never valid again. The row stays for a while, so that tasks which the old
 //! owner still commits are freed too.
-//!
-//! A task that an engine was running when its worker died may have killed it: it is freed with
-//! `deaths` 0 instead of NULL, and runs in a child process from then on.
 
 use std::collections::HashSet;
 use std::time::Duration;
@@ -95,12 +92,7 @@ pub fn any_lapsed(conn: &mut Conn<'_>, now: Timestamp) -> Result<bool, StoreErro
 /// Frees the tasks of dead workers.
 macro_rules! free {
     ($those:literal) => {
-        concat!(
-            "UPDATE tasks SET lease_owner = NULL,
-                    deaths = CASE provider WHEN 'embedded' THEN COALESCE(deaths, 0) ELSE deaths END
-             WHERE ",
-            $those
-        )
+        concat!("UPDATE tasks SET lease_owner = NULL WHERE ", $those)
     };
 }
 

@@ -6,8 +6,9 @@ import { createServer } from "node:net";
 import { tmpdir } from "node:os";
 import path from "node:path";
 import { setTimeout as pause } from "node:timers/promises";
+import { fileURLToPath } from "node:url";
 
-const PROGRAM = process.env.MEDIAGATE_PROGRAM || path.resolve(import.meta.dirname, "../../../../target/debug/mediagate");
+const PROGRAM = process.env.MEDIAGATE_PROGRAM || fileURLToPath(new URL("../../../../target/debug/mediagate", import.meta.url));
 // Built beside it.
 const SIMULATOR = path.join(path.dirname(PROGRAM), "simulator");
 

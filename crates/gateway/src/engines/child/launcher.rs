@@ -17,6 +17,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 use std::time::Duration;
 
+use super::Limits;
+
 /// Environment variables passed to a child: library paths.
 const VARIABLES: [&str; 2] = ["LD_LIBRARY_PATH", "ORT_DYLIB_PATH"];
 
@@ -31,6 +33,7 @@ pub struct Launcher(Arc<Inner>);
 struct Inner {
     program: PathBuf,
     spool: PathBuf,
+    limits: Limits,
     /// Of the thread that starts children, once there is one.
     requests: Mutex<Option<Sender<Reply>>>,
 }
@@ -55,11 +58,13 @@ impl Drop for Started {
 }
 
 impl Launcher {
-    /// For `program`, whose children's folders are made in `spool`.
-    pub fn new(program: PathBuf, spool: PathBuf) -> Self {
+    /// For `program`, whose children's folders are made in `spool`. The limits are those of the
+    /// built-in engines.
+    pub fn new(program: PathBuf, spool: PathBuf, limits: Limits) -> Self {
         Self(Arc::new(Inner {
             program,
             spool,
+            limits,
             requests: Mutex::default(),
         }))
     }
@@ -67,6 +72,10 @@ impl Launcher {
     /// The parent of each child's folder.
     pub fn spool(&self) -> &Path {
         &self.0.spool
+    }
+
+    pub(super) fn limits(&self) -> Limits {
+        self.0.limits
     }
 
     /// A child that waits for its order: the one that is ready, or a new one. Blocks.

@@ -68,16 +68,16 @@ pub struct OwnModel {
 
 /// Resource limits of a child; `None` is unlimited.
 #[derive(Debug, Clone, Copy, Serialize, Deserialize)]
-struct Limits {
+pub struct Limits {
     /// Address space in bytes.
-    memory: Option<u64>,
+    pub memory: Option<u64>,
     /// CPU seconds of all threads together.
-    cpu: Option<u64>,
+    pub cpu: Option<u64>,
 }
 
 impl Limits {
     /// For built-in engines: more than twice what any job needs.
-    const ENGINES: Self = Self {
+    pub const ENGINES: Self = Self {
         memory: Some(4 << 30),
         cpu: Some(3600),
     };

@@ -47,7 +47,7 @@ pub fn make_video(
         picture: picture.map(Path::to_owned),
         touch,
     };
-    let (folder, word) = follow(launcher, job, Limits::ENGINES, watch)?;
+    let (folder, word) = follow(launcher, job, launcher.limits(), watch)?;
     let Word::Video {
         width,
         height,
@@ -166,7 +166,7 @@ pub fn separate(
 ) -> Result<Vec<MadeClip>, EngineError> {
     let limits = match model {
         Some(_) => Limits::OWN_MODELS,
-        None => Limits::ENGINES,
+        None => launcher.limits(),
     };
     let job = Job::Stems {
         job: job.clone(),

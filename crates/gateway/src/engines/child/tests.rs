@@ -1,7 +1,7 @@
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 
-use super::{Launcher, glance};
+use super::{Launcher, Limits, glance};
 use crate::engines::Watch;
 use crate::engines::look::Looked;
 
@@ -18,7 +18,7 @@ fn child(folder: &Path) -> Launcher {
     );
     std::fs::write(&program, script).unwrap();
     std::fs::set_permissions(&program, std::fs::Permissions::from_mode(0o755)).unwrap();
-    Launcher::new(program, folder.to_owned())
+    Launcher::new(program, folder.to_owned(), Limits::ENGINES)
 }
 
 #[test]

@@ -1,5 +1,4 @@
-//! Jobs with which the process died: they run in children of the real program, and
-//! only deaths of their own count.
+//! Engines in children of the real program: a crash ends the child, and the third the task.
 
 use std::collections::HashSet;
 use std::path::Path;
@@ -7,7 +6,7 @@ use std::process::Command;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use mediagate::engines::child::{self, Limits, Place};
+use mediagate::engines::child::{self, Launcher, Limits};
 use mediagate::engines::retouch::Touch;
 use mediagate::engines::{EngineError, Watch, animatic_engine, stems_engine};
 use mediagate::ids::{AssetId, ClipId};
@@ -21,12 +20,13 @@ use crate::support::postgres::{TestDatabase, proxy_to};
 use crate::support::program::{Server, output, program, text};
 use crate::support::{Client, eventually, sound};
 
-fn place(spool: &Path) -> Place {
-    Place {
-        program: env!("CARGO_BIN_EXE_mediagate").into(),
-        spool: spool.to_owned(),
-        limits: Limits::ENGINES,
-    }
+fn launcher(spool: &Path) -> Launcher {
+    limited(spool, Limits::ENGINES)
+}
+
+fn limited(spool: &Path, limits: Limits) -> Launcher {
+    let program = env!("CARGO_BIN_EXE_mediagate").into();
+    Launcher::new(program, spool.to_owned(), limits)
 }
 
 fn video_job(milliseconds: u64) -> VideoJob {
@@ -56,7 +56,7 @@ fn a_child_makes_the_same_video() {
     let here =
         animatic_engine::make(&job, Some(&decoded), Touch::default(), &Watch::default()).unwrap();
     let there = child::make_video(
-        &place(spool.path()),
+        &launcher(spool.path()),
         &job,
         Some(&file),
         Touch::default(),
@@ -100,7 +100,7 @@ fn a_child_makes_the_same_stems() {
     let folder = tempfile::tempdir().unwrap();
     let (from, watch) = (source.path(), Watch::default());
     let here = stems_engine::separate(&job, None, from, None, folder.path(), &watch).unwrap();
-    let there = child::separate(&place(spool.path()), &job, None, from, None, &watch).unwrap();
+    let there = child::separate(&launcher(spool.path()), &job, None, from, None, &watch).unwrap();
     assert_eq!((here.len(), there.len()), (2, 2));
     for (here, there) in here.iter().zip(&there) {
         let bytes = |path: &Path| std::fs::read(path).unwrap();
@@ -118,7 +118,6 @@ fn a_child_makes_the_same_stems() {
 #[test]
 fn a_limit_ends_the_child_alone() {
     let spool = tempfile::tempdir().unwrap();
-    let mut place = place(spool.path());
     for limits in [
         Limits {
             memory: Some(160 << 20),
@@ -129,13 +128,18 @@ fn a_limit_ends_the_child_alone() {
             ..Limits::ENGINES
         },
     ] {
-        place.limits = limits;
         let job = VideoJob {
             width: 1920,
             height: 1080,
             ..video_job(10_000)
         };
-        let made = child::make_video(&place, &job, None, Touch::default(), &Watch::default());
+        let made = child::make_video(
+            &limited(spool.path(), limits),
+            &job,
+            None,
+            Touch::default(),
+            &Watch::default(),
+        );
         assert!(
             matches!(made, Err(EngineError::Died(_))),
             "{:?}",
@@ -153,7 +157,7 @@ fn what_a_child_refuses_is_no_death() {
     let job = video_job(1000);
     let watch = Watch::default();
     let made = child::make_video(
-        &place(spool.path()),
+        &launcher(spool.path()),
         &job,
         Some(file.path()),
         Touch::default(),
@@ -169,11 +173,11 @@ fn what_a_child_refuses_is_no_death() {
 #[test]
 fn a_job_that_is_called_off_ends_its_child() {
     let spool = tempfile::tempdir().unwrap();
-    let (place, watch) = (place(spool.path()), Arc::new(Watch::default()));
+    let (launcher, watch) = (launcher(spool.path()), Arc::new(Watch::default()));
     let watching = watch.clone();
     let made = std::thread::spawn(move || {
         child::make_video(
-            &place,
+            &launcher,
             &video_job(10_000),
             None,
             Touch::default(),
@@ -222,13 +226,6 @@ impl Victim {
         Client::new(&self.server.base, Some(&self.key))
     }
 
-    /// Orders a video and kills the gateway while it is made.
-    async fn order(&mut self, seconds: u32) -> String {
-        let task = self.begin(seconds).await;
-        self.crash().await;
-        task
-    }
-
     /// Orders a video; it is under way.
     async fn begin(&self, seconds: u32) -> String {
         let order = json!({"model": "animatic-1", "prompt": "a lake", "size": "1280x720", "seconds": seconds.to_string()});
@@ -252,9 +249,10 @@ impl Victim {
     /// The child that works now; another than `before`.
     async fn child(&self, before: Option<u32>) -> u32 {
         eventually("a child works", async || {
-            let engines = self.server.engines();
+            let mut engines = self.server.engines();
+            engines.retain(|id| Some(*id) != before);
             assert!(engines.len() <= 1, "it is alone: {engines:?}");
-            engines.first().copied().filter(|id| Some(*id) != before)
+            engines.pop()
         })
         .await
     }
@@ -281,34 +279,41 @@ fn kill(process: u32, signal: &str) {
 }
 
 #[tokio::test]
-async fn a_task_with_which_the_gateway_died_is_finished_by_a_child() {
-    let mut victim = Victim::start().await;
-    let task = victim.order(2).await;
-    victim.child(None).await;
+async fn a_task_whose_child_died_is_made_by_another_and_paid_once() {
+    let victim = Victim::start().await;
+    let task = victim.begin(2).await;
+    let first = victim.child(None).await;
+    kill(first, "-SEGV");
+    victim.child(Some(first)).await;
     let ended = finished(&victim.client(), &task).await;
     assert_eq!(
         (&ended["status"], &ended["cost_usd"]),
         (&json!("succeeded"), &json!("0.20"))
     );
-    // The next one runs in the gateway again.
+    assert_eq!(victim.account().await["spent_usd"], "0.20");
+    victim.end().await;
+}
+
+#[tokio::test]
+async fn a_child_that_died_while_it_waited_costs_nobody_anything() {
+    let victim = Victim::start().await;
+    let client = victim.client();
     let order =
         json!({"model": "animatic-1", "prompt": "a lake", "size": "480x480", "seconds": "1"});
-    let next = victim.client().post("/v1/videos", &order).await;
-    let next = next.header("x-task-id").unwrap().to_owned();
-    eventually("the next one ends", async || {
-        assert_eq!(victim.server.engines(), [0; 0]);
-        let view = victim.client().get(&format!("/v1/tasks/{next}")).await.ok();
-        (view["status"] == "succeeded").then_some(())
-    })
-    .await;
-    assert_eq!(victim.account().await["spent_usd"], "0.30");
+    for _ in 0..2 {
+        let made = client.post("/v1/videos", &order).await;
+        let task = made.header("x-task-id").unwrap().to_owned();
+        assert_eq!(finished(&client, &task).await["status"], "succeeded");
+        let ready = eventually("a child waits", async || victim.server.children().pop()).await;
+        kill(ready, "-KILL");
+    }
     victim.end().await;
 }
 
 #[tokio::test]
 async fn a_task_that_ends_its_process_three_times_is_failed() {
     let mut victim = Victim::start().await;
-    let task = victim.order(20).await;
+    let task = victim.begin(20).await;
     let first = victim.child(None).await;
     kill(first, "-KILL");
     // Who stops a whole service politely means no harm.
@@ -348,8 +353,8 @@ async fn a_task_that_ends_its_process_three_times_is_failed() {
 async fn a_death_counts_although_the_database_breaks() {
     let database = TestDatabase::create().await;
     let (proxy, url) = proxy_to(&database.url).await;
-    let mut victim = Victim::start_with(&format!("database = \"{url}\"")).await;
-    let task = victim.order(20).await;
+    let victim = Victim::start_with(&format!("database = \"{url}\"")).await;
+    let task = victim.begin(20).await;
     let first = victim.child(None).await;
     let mut cut = Cut::new("UPDATE tasks SET deaths");
     cut.times = 3;
@@ -366,13 +371,21 @@ async fn a_death_counts_although_the_database_breaks() {
 }
 
 #[tokio::test]
-async fn tasks_with_which_the_gateway_died_run_one_after_the_other() {
-    let mut victim = Victim::start_with("workers = 3").await;
+async fn tasks_whose_children_died_run_one_after_the_other() {
+    let victim = Victim::start_with("workers = 3").await;
     let tasks = [victim.begin(3).await, victim.begin(3).await];
-    victim.crash().await;
+    let children = eventually("both are made", async || {
+        let engines = victim.server.engines();
+        (engines.len() == tasks.len()).then_some(engines)
+    })
+    .await;
+    for child in &children {
+        kill(*child, "-SEGV");
+    }
     let seen = Mutex::new(HashSet::new());
     eventually("both end", async || {
-        let engines = victim.server.engines();
+        let mut engines = victim.server.engines();
+        engines.retain(|engine| !children.contains(engine));
         assert!(engines.len() <= 1, "they are alone: {engines:?}");
         seen.lock().unwrap().extend(engines);
         let mut done = 0;

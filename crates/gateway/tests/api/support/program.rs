@@ -160,8 +160,19 @@ impl Server {
         server
     }
 
-    /// The children in which it runs engines.
+    /// The children in which engines work: one that only waits for an order has one thread.
     pub(crate) fn engines(&self) -> Vec<u32> {
+        let works = |id: &u32| {
+            let threads = std::fs::read_dir(format!("/proc/{id}/task"));
+            threads.is_ok_and(|threads| threads.count() > 1)
+        };
+        let mut children = self.children();
+        children.retain(works);
+        children
+    }
+
+    /// The children in which engines work or that wait for an order.
+    pub(crate) fn children(&self) -> Vec<u32> {
         let parent = self.process.id().to_string();
         let processes = std::fs::read_dir("/proc").unwrap();
         let id = |entry: std::fs::DirEntry| entry.file_name().to_str()?.parse().ok();
