@@ -2,10 +2,14 @@
 //!
 //! Instants are microseconds since the Unix epoch, as stored. Nothing else in the crate reads the
 //! system clock (clippy.toml bans it).
+//!
+//! The system clock can be wrong, for four seconds or for days. What cannot be undone (forgetting an
+//! idempotency key, deleting media) therefore goes by [`Clock::cutoff`], which follows a second, slower
+//! time.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
-use std::time::Duration;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
 
 /// Microseconds since 1970-01-01T00:00:00Z.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -86,25 +90,58 @@ fn micros_of(duration: Duration) -> i64 {
 
 /// A source of the current time.
 #[derive(Debug, Clone, Default)]
-pub struct Clock(Source);
+pub struct Clock {
+    source: Source,
+    /// How far the clock of the database is ahead of this machine's, in microseconds, where machines
+    /// share a database.
+    shared: Arc<AtomicI64>,
+    steady: Arc<Mutex<Option<Steady>>>,
+}
 
 #[derive(Debug, Clone, Default)]
 enum Source {
     #[default]
     System,
-    Manual(Arc<AtomicI64>),
+    /// What has passed, and how far the clock was set ahead of that.
+    Manual(Arc<AtomicI64>, Arc<AtomicI64>),
+}
+
+/// A time that never jumps: it follows the clock at ten times the speed of the machine's timer at most, and
+/// waits while the clock is behind it.
+#[derive(Debug, Clone, Copy)]
+struct Steady {
+    at: i64,
+    seen: Instant,
+}
+
+/// How many times faster than it passes time may be caught up with.
+const CATCH_UP: i64 = 10;
+/// How far the clock may be from the steady time while what is old is still forgotten.
+const SETTLED: i64 = 5 * 60 * 1_000_000;
+/// A smaller difference between this machine's clock and the database's is not worth correcting.
+const NEGLIGIBLE: i64 = 1_000_000;
+
+impl Steady {
+    fn follow(&mut self, clock: i64, now: Instant) {
+        let passed = now.saturating_duration_since(self.seen);
+        let most = micros_of(passed).saturating_mul(CATCH_UP);
+        self.at = self.at.saturating_add((clock - self.at).clamp(0, most));
+        self.seen = now;
+    }
 }
 
 impl Clock {
     pub fn system() -> Self {
-        Self(Source::System)
+        Self::default()
     }
 
-    /// Starts now and moves only by [`Clock::advance`].
+    /// Starts now and moves only by [`Clock::advance`] and [`Clock::set_ahead`].
     pub fn manual() -> Self {
-        Self(Source::Manual(Arc::new(AtomicI64::new(
-            Self::system().now().micros(),
-        ))))
+        let now = Arc::new(AtomicI64::new(Self::system().now().micros()));
+        Self {
+            source: Source::Manual(now, Arc::default()),
+            ..Self::default()
+        }
     }
 
     /// The present.
@@ -113,17 +150,97 @@ impl Clock {
         reason = "the one place that reads the system clock"
     )]
     pub fn now(&self) -> Timestamp {
-        match &self.0 {
-            Source::System => Timestamp(jiff::Timestamp::now().as_microsecond()),
-            Source::Manual(micros) => Timestamp(micros.load(Ordering::SeqCst)),
-        }
+        let micros = match &self.source {
+            Source::System => {
+                let shared = self.shared.load(Ordering::Relaxed);
+                jiff::Timestamp::now()
+                    .as_microsecond()
+                    .saturating_add(shared)
+            }
+            Source::Manual(micros, ahead) => {
+                micros.load(Ordering::SeqCst) + ahead.load(Ordering::SeqCst)
+            }
+        };
+        Timestamp(micros)
     }
 
     /// Moves a manual clock forward; does nothing to a system clock.
     pub fn advance(&self, by: Duration) {
-        if let Source::Manual(micros) = &self.0 {
+        if let Source::Manual(micros, _) = &self.source {
             micros.fetch_add(micros_of(by), Ordering::SeqCst);
         }
+    }
+
+    /// Sets a manual clock this far ahead of what has passed; does nothing to a system clock.
+    pub fn set_ahead(&self, by: Duration) {
+        if let Source::Manual(_, ahead) = &self.source {
+            ahead.store(micros_of(by), Ordering::SeqCst);
+        }
+    }
+
+    /// The database, whose clock all machines share, said that it is `shared` when this machine's clock
+    /// said `own`, which [`Clock::now`] had returned.
+    pub fn share(&self, own: Timestamp, shared: Timestamp) {
+        let difference = shared.0.saturating_sub(own.0);
+        if difference.abs() > NEGLIGIBLE {
+            self.shared.fetch_add(difference, Ordering::Relaxed);
+        }
+    }
+
+    /// Time had come so far when it was last written down; called once, at the start.
+    pub fn continue_from(&self, steady: Timestamp) {
+        let seen = Instant::now();
+        *self.steadied() = Some(Steady { at: steady.0, seen });
+    }
+
+    /// How far time has come for sure.
+    pub fn steady(&self) -> Timestamp {
+        if let Source::Manual(micros, _) = &self.source {
+            return Timestamp(micros.load(Ordering::SeqCst));
+        }
+        let (clock, now) = (self.now().0, Instant::now());
+        let mut steady = self.steadied();
+        let steady = steady.get_or_insert(Steady {
+            at: clock,
+            seen: now,
+        });
+        steady.follow(clock, now);
+        Timestamp(steady.at)
+    }
+
+    /// How far the clock is ahead of the steady time; negative if it is behind.
+    pub fn ahead(&self) -> TimeDelta {
+        TimeDelta(self.now().0.saturating_sub(self.steady().0))
+    }
+
+    /// Whether the clock has been where it is for long enough to be believed.
+    pub fn is_settled(&self) -> bool {
+        self.ahead().0.abs() <= SETTLED
+    }
+
+    /// What is older than this may be forgotten or deleted when it is to be kept for `ttl`. Nothing is, while
+    /// the clock is not settled: it was set, or the process has just started after a pause.
+    pub fn cutoff(&self, ttl: Duration) -> Timestamp {
+        if self.is_settled() {
+            self.steady().minus(ttl)
+        } else {
+            Timestamp(0)
+        }
+    }
+
+    fn steadied(&self) -> MutexGuard<'_, Option<Steady>> {
+        self.steady.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// A difference of two times.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct TimeDelta(i64);
+
+impl TimeDelta {
+    /// Rounded towards zero; negative for a time before.
+    pub const fn as_seconds(self) -> i64 {
+        self.0 / 1_000_000
     }
 }
 
@@ -141,6 +258,63 @@ mod tests {
             Timestamp::from_seconds(0).rfc3339(),
             "1970-01-01T00:00:00.000Z"
         );
+    }
+
+    /// The steady time after the clock has said `ahead` for so long, both from the same start.
+    fn steady_after(ahead: Duration, passed: Duration) -> Duration {
+        let start = Instant::now();
+        let mut steady = Steady { at: 0, seen: start };
+        let seconds = passed.as_secs();
+        for second in 1..=seconds {
+            let now = Duration::from_secs(second);
+            steady.follow(micros_of(now + ahead), start + now);
+        }
+        Duration::from_micros(steady.at.unsigned_abs())
+    }
+
+    #[test]
+    fn a_clock_that_jumps_is_followed_slowly() {
+        let minute = Duration::from_mins(1);
+        assert_eq!(steady_after(Duration::ZERO, minute), minute);
+        let days = Duration::from_hours(40 * 24);
+        assert_eq!(steady_after(days, minute), 10 * minute);
+        // It has caught up, and goes on with the clock.
+        assert_eq!(steady_after(9 * minute, 2 * minute), 11 * minute);
+    }
+
+    #[test]
+    fn a_clock_that_is_set_back_is_waited_for() {
+        let start = Instant::now();
+        let mut steady = Steady {
+            at: 60_000_000,
+            seen: start,
+        };
+        steady.follow(5_000_000, start + Duration::from_secs(5));
+        assert_eq!(steady.at, 60_000_000);
+        steady.follow(61_000_000, start + Duration::from_secs(61));
+        assert_eq!(steady.at, 61_000_000);
+    }
+
+    #[test]
+    fn nothing_is_old_while_the_clock_is_not_settled() {
+        let clock = Clock::manual();
+        let hour = Duration::from_hours(1);
+        assert_eq!(clock.cutoff(hour), clock.now().minus(hour));
+        clock.set_ahead(Duration::from_hours(24 * 40));
+        assert_eq!(clock.cutoff(hour), Timestamp(0));
+        clock.set_ahead(Duration::ZERO);
+        assert_eq!(clock.cutoff(hour), clock.now().minus(hour));
+    }
+
+    #[test]
+    fn the_clock_of_the_database_is_taken_over() {
+        let clock = Clock::system();
+        let own = clock.now();
+        clock.share(own, own.plus(Duration::from_hours(7)));
+        assert!(clock.now().since(own) >= Duration::from_hours(7));
+        let own = clock.now();
+        clock.share(own, own.minus(Duration::from_hours(7)));
+        assert!(clock.now().since(own) == Duration::ZERO);
     }
 
     #[test]

@@ -13,6 +13,7 @@ use metrics_exporter_prometheus::{PrometheusBuilder, PrometheusHandle};
 use tracing_appender::non_blocking::{ErrorCounter, NonBlockingBuilder, WorkerGuard};
 use tracing_subscriber::EnvFilter;
 
+use crate::clock::TimeDelta;
 use crate::config::{Config, ConfigError, LogFormat};
 use crate::model::task::{Task, TaskState};
 
@@ -152,6 +153,12 @@ pub fn task_accepted(task: &Task) {
 pub fn tasks_restored(waiting: usize) {
     let waiting = u32::try_from(waiting).unwrap_or(u32::MAX);
     metrics::gauge!("mediagate_tasks_restored").set(f64::from(waiting));
+}
+
+/// Records how far the clock is ahead of the time that is certain.
+pub fn clock_ahead(ahead: TimeDelta) {
+    let seconds = i32::try_from(ahead.as_seconds()).unwrap_or(i32::MAX);
+    metrics::gauge!("mediagate_clock_ahead_seconds").set(f64::from(seconds));
 }
 
 /// Records whether losing the database's machine would lose no data.

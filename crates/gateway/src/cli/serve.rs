@@ -20,6 +20,7 @@ use crate::domain::audit::By;
 use crate::domain::keys;
 use crate::domain::restored;
 use crate::domain::settings;
+use crate::domain::time;
 use crate::http;
 use crate::http::server::{ConnectionLimits, Shutdown};
 use crate::origin::Origin;
@@ -45,6 +46,7 @@ pub(super) fn run(start: &Start, settings: &Settings) -> Result<(), CliError> {
     let _traces = traces::start(&config)?;
     let app = App::open(config, Clock::system())?;
     runtime()?.block_on(async {
+        time::begin(&app).await?;
         restored::check(&app, start.after_restore).await?;
         let serving = Box::pin(serve(app.clone(), settings.clone()));
         probes::beside(&app, serving).await?
@@ -72,6 +74,7 @@ pub(super) fn run_workers(start: &Start, settings: &Settings) -> Result<(), CliE
     let _traces = traces::start(&config)?;
     let app = App::open(config, Clock::system())?;
     runtime()?.block_on(async {
+        time::begin(&app).await?;
         restored::check(&app, start.after_restore).await?;
         watch_signals(app.process.draining.clone())?;
         watch_settings(app.clone(), settings.clone())?;

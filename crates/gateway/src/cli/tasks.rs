@@ -30,6 +30,9 @@ pub(super) enum TasksCommand {
     Cancel {
         /// Its id
         id: TaskId,
+        /// Also ask for its job no more: its provider, address or key is gone for good
+        #[arg(long)]
+        abandon: bool,
     },
 }
 
@@ -64,7 +67,7 @@ pub(super) fn run(command: &TasksCommand, settings: &Settings, json: bool) -> Re
                 let task = find(&app, *id).await?;
                 show::json(&view(&app, &task).await?)
             }
-            TasksCommand::Cancel { id } => cancel(&app, *id, json).await,
+            TasksCommand::Cancel { id, abandon } => cancel(&app, *id, *abandon, json).await,
         }
     })
 }
@@ -138,12 +141,21 @@ async fn list(app: &App, args: &ListArgs, json: bool) -> Result<(), CliError> {
     say(&table.to_string())
 }
 
-async fn cancel(app: &App, id: TaskId, json: bool) -> Result<(), CliError> {
+async fn cancel(app: &App, id: TaskId, abandon: bool, json: bool) -> Result<(), CliError> {
     let task = find(app, id).await?;
     let by = By::command("tasks cancel");
-    let task = tasks::cancel(app, task.account, id, Some(by)).await?;
+    let task = if abandon {
+        tasks::abandon(app, id, by).await?
+    } else {
+        tasks::cancel(app, task.account, id, Some(by)).await?
+    };
     if json {
         return show::json(&view(app, &task).await?);
     }
-    say(&format!("Cancelled {id}."))
+    let given_up = if abandon {
+        ", and its job is given up"
+    } else {
+        ""
+    };
+    say(&format!("Cancelled {id}{given_up}."))
 }

@@ -30,6 +30,7 @@ pub mod songs;
 pub mod stances;
 pub mod submit;
 pub mod tasks;
+pub mod time;
 pub mod usage;
 pub mod video;
 pub mod webhooks;

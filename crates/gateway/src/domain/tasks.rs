@@ -23,8 +23,10 @@ use crate::store::tasks::{Ending, Filter, Page};
 use crate::store::{self, Conn, StoreError};
 use crate::telemetry;
 
+mod abandoned;
 mod waiting;
 
+pub use abandoned::abandon;
 pub use waiting::{Waiter, next_events, wait};
 
 pub async fn get(app: &Parts, account: AccountId, id: TaskId) -> Result<Task, Error> {
@@ -62,18 +64,20 @@ pub async fn of_anyone(app: &Parts, id: TaskId) -> Result<Task, Error> {
 /// Whether the task's record may have been deleted.
 fn is_past(app: &Parts, task: &Task) -> bool {
     let end = task.finished_at.zip(app.config.record_ttl);
-    end.is_some_and(|(finished, ttl)| finished.plus(ttl) <= app.clock.now())
+    end.is_some_and(|(finished, ttl)| finished <= app.clock.cutoff(ttl))
 }
 
 /// Deletes the records of finished tasks older than `record_ttl`.
 pub async fn remove_past(app: &Parts) -> Result<(), Error> {
     /// Tasks per transaction.
     const BATCH: u32 = 200;
+    /// Most transactions of one visit.
+    const ROUNDS: u32 = 50;
     let Some(ttl) = app.config.record_ttl else {
         return Ok(());
     };
-    loop {
-        let before = app.clock.now().minus(ttl);
+    for _ in 0..ROUNDS {
+        let before = app.clock.cutoff(ttl);
         let past = app
             .store
             .examine(move |conn| store::records::past(conn, before, BATCH))
@@ -86,6 +90,7 @@ pub async fn remove_past(app: &Parts) -> Result<(), Error> {
             .write(move |conn| store::records::remove(conn, &past))
             .await?;
     }
+    Ok(())
 }
 
 /// Keeps the words of tasks that an older version accepted, so that they are found by them.

@@ -101,11 +101,20 @@ fn of_these(
     conn.all(sql, &[(&ids).into()], |row| row.parse(0, "assets.id"))
 }
 
-/// Records that the file was removed.
-pub fn mark_removed(conn: &mut Conn<'_>, id: AssetId, now: Timestamp) -> Result<(), StoreError> {
+/// Records that nobody has the file any more. It is deleted at `delete_at`, or when its owner wanted that.
+pub fn mark_removed(
+    conn: &mut Conn<'_>,
+    id: AssetId,
+    now: Timestamp,
+    delete_at: Timestamp,
+) -> Result<(), StoreError> {
     let removed = conn.execute(
-        "UPDATE assets SET removed_at = ?2 WHERE id = ?1 AND removed_at IS NULL",
-        &[(&id.to_string()).into(), now.micros().into()],
+        "UPDATE assets SET removed_at = ?2, delete_at = COALESCE(delete_at, ?3) WHERE id = ?1 AND removed_at IS NULL",
+        &[
+            (&id.to_string()).into(),
+            now.micros().into(),
+            delete_at.micros().into(),
+        ],
     )?;
     if removed == 1 {
         conn.execute(
@@ -117,7 +126,52 @@ pub fn mark_removed(conn: &mut Conn<'_>, id: AssetId, now: Timestamp) -> Result<
     Ok(())
 }
 
-/// Makes a file expire now, so that upkeep removes it.
+/// At most 100 removed files that are to be deleted at `now`, the longest due first.
+pub fn deletable(conn: &mut Conn<'_>, now: Timestamp) -> Result<Vec<Asset>, StoreError> {
+    conn.all(
+        concat!(
+            "SELECT ",
+            columns!(),
+            " FROM assets WHERE removed_at IS NOT NULL AND delete_at IS NOT NULL AND delete_at <= ?1
+             ORDER BY delete_at LIMIT 100"
+        ),
+        &[now.micros().into()],
+        asset,
+    )
+}
+
+/// Records that the file of a removed asset was deleted.
+pub fn mark_deleted(conn: &mut Conn<'_>, id: AssetId) -> Result<(), StoreError> {
+    let sql = "UPDATE assets SET delete_at = NULL WHERE id = ?1 AND removed_at IS NOT NULL";
+    conn.execute(sql, &[(&id.to_string()).into()])?;
+    Ok(())
+}
+
+/// Brings back files that were removed by a clock that was ahead: their time is not over yet, and they
+/// are not deleted. Returns how many.
+pub fn restore_early(conn: &mut Conn<'_>, now: Timestamp) -> Result<u64, StoreError> {
+    const EARLY: &str = "SELECT account_id, CAST(SUM(size_bytes) AS BIGINT) FROM assets
+         WHERE removed_at IS NOT NULL AND delete_at IS NOT NULL AND expires_at > ?1 GROUP BY account_id";
+    let early = conn.all(EARLY, &[now.micros().into()], |row| {
+        Ok((row.text(0)?, row.int(1)?))
+    })?;
+    for (account, bytes) in &early {
+        conn.execute(
+            "UPDATE account_storage SET size_bytes = size_bytes + ?2 WHERE account_id = ?1",
+            &[account.into(), (*bytes).into()],
+        )?;
+    }
+    if early.is_empty() {
+        return Ok(0);
+    }
+    conn.execute(
+        "UPDATE assets SET removed_at = NULL, delete_at = NULL
+         WHERE removed_at IS NOT NULL AND delete_at IS NOT NULL AND expires_at > ?1",
+        &[now.micros().into()],
+    )
+}
+
+/// Makes a file expire now and be deleted at once, so that upkeep does both.
 pub fn expire(
     conn: &mut Conn<'_>,
     id: AssetId,
@@ -125,7 +179,7 @@ pub fn expire(
     now: Timestamp,
 ) -> Result<(), StoreError> {
     conn.execute(
-        "UPDATE assets SET expires_at = ?3 WHERE id = ?1 AND account_id = ?2 AND (expires_at IS NULL OR expires_at > ?3)",
+        "UPDATE assets SET expires_at = ?3, delete_at = ?3 WHERE id = ?1 AND account_id = ?2 AND (expires_at IS NULL OR expires_at > ?3)",
         &[(&id.to_string()).into(), (&account.to_string()).into(), now.micros().into()],
     )?;
     Ok(())

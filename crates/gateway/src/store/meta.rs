@@ -3,6 +3,7 @@
 use std::fmt::Display;
 use std::str::FromStr;
 
+use crate::clock::Timestamp;
 use crate::store::{Conn, StoreError};
 
 /// The value with this name, if it is set.
@@ -20,6 +21,22 @@ pub fn set(conn: &mut Conn<'_>, name: &str, value: impl Display) -> Result<(), S
     )?;
     Ok(())
 }
+
+/// How far time has come, as the last upkeep saw it: [`Clock::steady`](crate::clock::Clock::steady).
+pub fn steady(conn: &mut Conn<'_>) -> Result<Option<Timestamp>, StoreError> {
+    Ok(get(conn, STEADY)?.map(Timestamp::from_micros))
+}
+
+/// Keeps how far time has come.
+pub fn keep_steady(conn: &mut Conn<'_>, steady: Timestamp) -> Result<(), StoreError> {
+    let known = self::steady(conn)?;
+    if known.is_none_or(|known| known < steady) {
+        set(conn, STEADY, steady.micros())?;
+    }
+    Ok(())
+}
+
+const STEADY: &str = "steady";
 
 /// The value with this name; sets it to `fresh` if it is not set.
 pub(super) fn get_or_set(

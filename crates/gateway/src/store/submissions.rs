@@ -16,15 +16,15 @@ use crate::store::{Conn, Row, StoreError};
 
 macro_rules! columns {
     () => {
-        "id, task_id, attempt, provider, route_model, credential, state, handle, created_at, accepted_at, results"
+        "id, task_id, attempt, provider, route_model, credential, state, handle, created_at, accepted_at, results, endpoint"
     };
 }
 
 /// Records that `follower` is about to send a request.
 pub fn intend(conn: &mut Conn<'_>, new: &Submission, follower: &str) -> Result<(), StoreError> {
     conn.execute(
-        "INSERT INTO submissions (id, task_id, attempt, provider, route_model, credential, state, created_at, follower)
-         VALUES (?1, ?2, ?3, ?4, ?5, ?6, 'intended', ?7, ?8)",
+        "INSERT INTO submissions (id, task_id, attempt, provider, route_model, credential, state, created_at, follower, endpoint)
+         VALUES (?1, ?2, ?3, ?4, ?5, ?6, 'intended', ?7, ?8, ?9)",
         &[
             (&new.id.to_string()).into(),
             (&new.task.to_string()).into(),
@@ -34,6 +34,7 @@ pub fn intend(conn: &mut Conn<'_>, new: &Submission, follower: &str) -> Result<(
             (&new.credential).into(),
             new.created_at.micros().into(),
             follower.into(),
+            new.endpoint.as_ref().into(),
         ],
     )?;
     Ok(())
@@ -162,7 +163,7 @@ macro_rules! records {
     (@ $behind:literal, $narrowed:literal, $order:literal) => {
         concat!(
             "SELECT s.id, s.task_id, s.attempt, s.provider, s.route_model, s.credential, s.state, s.handle, s.created_at,
-                    s.accepted_at, s.results, s.error_class, s.error_message, a.handle, t.state
+                    s.accepted_at, s.results, s.endpoint, s.error_class, s.error_message, a.handle, t.state
              FROM submissions s JOIN tasks t ON t.id = s.task_id JOIN accounts a ON a.id = t.account_id WHERE ",
             $behind, $narrowed, " ORDER BY ", $order, " LIMIT ?2"
         )
@@ -191,9 +192,9 @@ pub fn page(
     conn.all(sql, &values, |row| {
         Ok(SubmissionRecord {
             submission: submission(row)?,
-            error: row.text_or_null(11)?.zip(row.text_or_null(12)?),
-            account: row.text(13)?,
-            task_state: row.parse(14, "tasks.state")?,
+            error: row.text_or_null(12)?.zip(row.text_or_null(13)?),
+            account: row.text(14)?,
+            task_state: row.parse(15, "tasks.state")?,
         })
     })
 }
@@ -228,9 +229,9 @@ pub fn note_refused(
 ) -> Result<(), StoreError> {
     conn.execute(
         "INSERT INTO submissions (id, task_id, attempt, provider, route_model, credential, state, created_at,
-                                  answered_at, ended_at, error_class, error_message)
+                                  answered_at, ended_at, error_class, error_message, endpoint)
          VALUES (?1, ?2, (SELECT COALESCE(MAX(attempt), 0) + 1 FROM submissions WHERE task_id = ?2),
-                 ?3, ?4, ?5, 'refused', ?6, ?7, ?7, ?8, ?9)",
+                 ?3, ?4, ?5, 'refused', ?6, ?7, ?7, ?8, ?9, ?10)",
         &[
             (&refused.id.to_string()).into(),
             (&refused.task.to_string()).into(),
@@ -241,6 +242,7 @@ pub fn note_refused(
             now.micros().into(),
             class.into(),
             message.into(),
+            refused.endpoint.as_ref().into(),
         ],
     )?;
     Ok(())
@@ -261,11 +263,11 @@ pub fn of_task(
         ),
         &[(&task.to_string()).into(), i64::from(most).into()],
         |row| {
-            let class = row.text_or_null(13)?;
-            let message = row.text_or_null(14)?;
+            let class = row.text_or_null(14)?;
+            let message = row.text_or_null(15)?;
             let end = SubmissionEnd {
-                answered_at: row.int_or_null(11)?.map(Timestamp::from_micros),
-                ended_at: row.int_or_null(12)?.map(Timestamp::from_micros),
+                answered_at: row.int_or_null(12)?.map(Timestamp::from_micros),
+                ended_at: row.int_or_null(13)?.map(Timestamp::from_micros),
                 error: class.map(|class| (class, message.unwrap_or_default())),
             };
             Ok((submission(row)?, end))
@@ -550,5 +552,6 @@ fn submission(row: &Row<'_>) -> Result<Submission, StoreError> {
             .text_or_null(10)?
             .map(|_| row.json(10, "submissions.results"))
             .transpose()?,
+        endpoint: row.text_or_null(11)?,
     })
 }

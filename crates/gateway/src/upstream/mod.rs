@@ -16,6 +16,7 @@ use providers::catalogue::Catalogue;
 use providers::driver::{Driver, Provider, Rules};
 use providers::{Secret, Settings};
 use sha2::{Digest as _, Sha256};
+use url::Url;
 
 use crate::clock::Timestamp;
 use crate::config::file::{meant, unknown_key};
@@ -23,7 +24,11 @@ use crate::config::providers::ProviderConfig;
 use crate::config::{Config, ConfigError, ModelConfig};
 use crate::model::catalog::{EMBEDDED, Model, Route};
 use crate::model::route::{RouteNote, Stance};
+use crate::model::submission::Submission;
 use crate::upstream::breaker::{Breaker, BreakerState};
+
+/// Former providers that are remembered.
+const FORMER: usize = 64;
 
 /// Providers by the operator's names for them.
 pub type Sites = BTreeMap<String, Arc<Site>>;
@@ -36,6 +41,8 @@ pub struct Site {
     catalogue: Arc<Catalogue>,
     /// Address and protocol, for the driver.
     pub provider: Provider,
+    /// The protocol and the base address: what a submission remembers of where it was made.
+    pub endpoint: String,
     /// At least one; an empty one if none is needed.
     pub credentials: Vec<Arc<Credential>>,
     reachable: AtomicBool,
@@ -168,6 +175,7 @@ impl Site {
             .map(|(secret, place)| Arc::new(Credential::new(name, place, secret)));
         Ok(Self {
             credentials: credentials.collect(),
+            endpoint: format!("{} {}", protocol.name, address(provider.base_url())),
             config: config.clone(),
             catalogue: catalogue.clone(),
             provider,
@@ -175,18 +183,21 @@ impl Site {
         })
     }
 
-    /// The credential that a task was made with: the one with the same value or, after a rotation,
-    /// in the same position.
+    /// The credential with which a submission was made, if it was made at this address, in this
+    /// protocol and with a key that the settings still have, wherever it stands among them.
+    pub fn credential_of(&self, submission: &Submission) -> Option<&Arc<Credential>> {
+        let is_here = (submission.endpoint.as_ref()).is_none_or(|made| *made == self.endpoint);
+        let same_key = |one: &&Arc<Credential>| mark(&one.id) == mark(&submission.credential);
+        self.credentials.iter().filter(|_| is_here).find(same_key)
+    }
+
+    /// The credential with which something that the provider keeps was made: the one with the same
+    /// value or, after a rotation, in the same position.
     pub fn credential(&self, id: &str) -> Option<&Arc<Credential>> {
-        let (place, mark) = id.split_once(':')?;
-        let same_value = self.credentials.iter().find(|credential| {
-            credential
-                .id
-                .split_once(':')
-                .is_some_and(|parts| parts.1 == mark)
-        });
+        let mut all = self.credentials.iter();
+        let same_value = all.find(|credential| mark(&credential.id) == mark(id));
         same_value.or_else(|| {
-            let place: usize = place.parse().ok()?;
+            let place: usize = id.split_once(':')?.0.parse().ok()?;
             self.credentials.get(place.checked_sub(1)?)
         })
     }
@@ -202,10 +213,27 @@ impl Site {
     }
 }
 
+/// The digest of a key's value in a credential's id.
+fn mark(id: &str) -> &str {
+    id.split_once(':').map_or(id, |(_, mark)| mark)
+}
+
+/// An address without what may be secret in it.
+fn address(url: &Url) -> String {
+    let mut url = url.clone();
+    // An address that cannot have these has none.
+    let _ = url.set_username("");
+    let _ = url.set_password(None);
+    url.set_query(None);
+    url.to_string()
+}
+
 /// The providers, their health, and the driver.
 pub struct Upstream {
     pub driver: Driver,
     sites: ArcSwap<Sites>,
+    /// What the settings had before, the latest last: jobs that were made there are still asked for.
+    former: Mutex<Vec<Arc<Site>>>,
     breakers: Mutex<HashMap<(String, String), Breaker>>,
     /// What the database says of routes, read a moment ago.
     notes: Mutex<HashMap<(String, String), RouteNote>>,
@@ -240,6 +268,7 @@ impl Upstream {
         Self {
             driver: Driver::new(),
             sites: ArcSwap::from_pointee(sites),
+            former: Mutex::default(),
             breakers: Mutex::default(),
             notes: Mutex::default(),
         }
@@ -249,9 +278,43 @@ impl Upstream {
         self.sites.load_full()
     }
 
-    /// Replaces the providers; running jobs keep theirs.
+    /// Replaces the providers. The former ones stay known to this process for the jobs that were made
+    /// with them.
     pub fn replace(&self, sites: Sites) {
-        self.sites.store(Arc::new(sites));
+        let before = self.sites.swap(Arc::new(sites));
+        let now = self.sites();
+        let is_gone = |site: &&Arc<Site>| {
+            let same = now.get(site.provider.name());
+            !same.is_some_and(|same| Arc::ptr_eq(same, site))
+        };
+        let mut former = self.former.lock().unwrap_or_else(PoisonError::into_inner);
+        former.extend(before.values().filter(is_gone).cloned());
+        let surplus = former.len().saturating_sub(FORMER);
+        former.drain(..surplus);
+    }
+
+    /// Where and with what a submission was made, by the settings or, if this process still knows
+    /// it, by former ones. `None`: nobody may be asked for its job, nor be sent it again.
+    pub fn made_by(&self, submission: &Submission) -> Option<(Arc<Site>, Arc<Credential>)> {
+        let sites = self.sites();
+        let former = self.former.lock().unwrap_or_else(PoisonError::into_inner);
+        let former = former
+            .iter()
+            .rev()
+            .filter(|site| site.provider.name() == submission.provider);
+        let mut known = sites.get(&submission.provider).into_iter().chain(former);
+        let found =
+            known.find_map(|site| Some((site.clone(), site.credential_of(submission)?.clone())));
+        if found.is_none() {
+            metrics::counter!("mediagate_submissions_unmatched_total", "provider" => submission.provider.clone())
+                .increment(1);
+            tracing::error!(
+                provider = %submission.provider, submission_id = %submission.id, task_id = %submission.task,
+                made_at = submission.endpoint.as_deref().unwrap_or("an address that was not noted"),
+                "the settings no longer have the provider, address, protocol or key of this submission: it waits"
+            );
+        }
+        found
     }
 
     fn breakers(&self) -> MutexGuard<'_, HashMap<(String, String), Breaker>> {

@@ -13,6 +13,7 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
+use crate::clock::Timestamp;
 use crate::error::Error;
 use crate::store::{self, StoreError};
 use crate::worker::runs::{Lease, Standing};
@@ -28,6 +29,8 @@ pub(super) const HEARTBEAT: Duration = Duration::from_millis(750);
 const GAP: Duration = Duration::from_millis(2250);
 /// Heartbeats in a row before others may be judged.
 const ROW: u32 = 4;
+/// An answer of the database that came within this tells what time it has.
+const PROMPT: Duration = Duration::from_millis(500);
 /// How far back to look for tasks that ended: allows for late heartbeats and clock differences.
 const LOOK_BACK: Duration = Duration::from_secs(10);
 /// Every so many rounds the tasks under our lease are compared with what we are running; they
@@ -110,20 +113,25 @@ async fn prolong(crew: &Crew) -> Result<bool, Error> {
     }
     // The database counts from a later time.
     let asked = Instant::now();
-    let kept = app
+    let (kept, shared) = app
         .store
-        .beat(move |conn| -> Result<bool, StoreError> {
-            let until = store::workers::now(conn, clock)?.plus(LEASE);
+        .beat(move |conn| -> Result<(bool, Timestamp), StoreError> {
+            let shared = store::workers::now(conn, clock)?;
+            let until = shared.plus(LEASE);
             store::workers::enter(conn, &callers, until)?;
             if !has_entered {
                 store::workers::enter(conn, &name, until)?;
             } else if !store::workers::prolong(conn, &name, until)? {
-                return Ok(false);
+                return Ok((false, shared));
             }
             store::workers::offer(conn, &name, &models)?;
-            Ok(true)
+            Ok((true, shared))
         })
         .await?;
+    // A slow answer says little of the difference.
+    if asked.elapsed() < PROMPT {
+        app.clock.share(clock, shared);
+    }
     app.attendance.prove(asked + LEASE);
     if kept {
         lease.prove(asked + LEASE);

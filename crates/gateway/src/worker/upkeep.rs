@@ -6,12 +6,13 @@
 
 use std::os::unix::fs::MetadataExt as _;
 use std::path::Path;
-use std::time::{Duration, UNIX_EPOCH};
+use std::time::Duration;
 
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use crate::app::App;
+use crate::clock::Timestamp;
 use crate::domain::provenance::glances;
 use crate::domain::{
     agreement, idempotency, keys, ledger, readiness, routes, stances, tasks, webhooks,
@@ -35,8 +36,14 @@ const ROUTES: Duration = Duration::from_secs(1);
 /// Age from which a file without a record is an orphan, not about to get one.
 const ORPHAN_AGE: Duration = Duration::from_hours(24);
 
-/// Age from which a file is not looked at any more: it was, unless nobody did upkeep for so long.
-const SWEPT_AGE: Duration = Duration::from_hours(7 * 24);
+/// How long the file of an expired asset is kept after it was taken from its owner.
+const APART: Duration = Duration::from_hours(24);
+
+/// Most batches of one visit.
+const ROUNDS: u32 = 20;
+
+/// How much longer a file is looked at: it was, unless nobody did upkeep for so long.
+const SWEPT_AGE: Duration = Duration::from_hours(6 * 24);
 
 /// Upkeep that is done once for the whole cluster.
 #[derive(Debug, Clone, Copy)]
@@ -60,10 +67,12 @@ enum Chore {
     Words,
     /// Films of providers that nobody has looked at.
     Films,
+    /// How far time has come.
+    Time,
 }
 
 impl Chore {
-    const ALL: [Self; 10] = [
+    const ALL: [Self; 11] = [
         Self::Media,
         Self::Orphans,
         Self::Ledger,
@@ -74,6 +83,7 @@ impl Chore {
         Self::Webhooks,
         Self::Words,
         Self::Films,
+        Self::Time,
     ];
 
     const fn name(self) -> &'static str {
@@ -88,6 +98,7 @@ impl Chore {
             Self::Webhooks => "webhooks",
             Self::Words => "words",
             Self::Films => "films",
+            Self::Time => "time",
         }
     }
 
@@ -99,7 +110,7 @@ impl Chore {
             Self::LeftOver => Duration::from_secs(5),
             Self::Unclear => Duration::from_secs(15),
             Self::Intents | Self::Webhooks => Duration::from_mins(5),
-            Self::Words => LOOK,
+            Self::Words | Self::Time => LOOK,
             Self::Films => Duration::from_secs(2),
             Self::Records => {
                 let ttl = app.config.record_ttl.unwrap_or(LOOK);
@@ -120,6 +131,7 @@ impl Chore {
             Self::Webhooks => webhooks::log::forget_old(app).await,
             Self::Words => tasks::keep_missing_words(app).await,
             Self::Films => glances::look_at_films(app).await,
+            Self::Time => keep_time(app).await,
         }
     }
 }
@@ -260,27 +272,35 @@ fn note(kind: Chore, done: Result<(), Error>) {
     }
 }
 
-/// Removes expired files and marks their records.
+/// Takes expired files from their owners, and deletes those that were taken a day ago, or that their
+/// owners deleted. A clock that is far from where it was takes nothing away: see [`Clock::cutoff`].
+///
+/// [`Clock::cutoff`]: crate::clock::Clock::cutoff
 pub async fn remove_expired_media(app: &App) -> Result<(), Error> {
-    loop {
-        let now = app.clock.now();
+    let now = app.clock.cutoff(Duration::ZERO);
+    let restored = app
+        .store
+        .write(move |conn| store::assets::restore_early(conn, now))
+        .await?;
+    if restored > 0 {
+        tracing::warn!(
+            files = restored,
+            "media is back: a clock that was ahead had removed it"
+        );
+    }
+    for _ in 0..ROUNDS {
         let expired = app
             .store
             .read(move |conn| store::assets::expired(conn, now))
             .await?;
         if expired.is_empty() {
-            return Ok(());
+            break;
         }
-        let files: Vec<_> = expired
-            .iter()
-            .map(|asset| (asset.id, asset.media))
-            .collect();
-        // The files first: the next round repairs a crash in between.
-        app.blobs.delete_all(&files).await?;
+        let ids: Vec<_> = expired.iter().map(|asset| asset.id).collect();
         app.store
             .write(move |conn| -> Result<(), StoreError> {
-                for (id, _) in files {
-                    store::assets::mark_removed(conn, id, now)?;
+                for id in ids {
+                    store::assets::mark_removed(conn, id, now, now.plus(APART))?;
                 }
                 Ok(())
             })
@@ -289,12 +309,56 @@ pub async fn remove_expired_media(app: &App) -> Result<(), Error> {
             tracing::info!(asset_id = %asset.id, "media removed: it expired");
         }
     }
+    delete_removed_media(app, now).await
+}
+
+async fn delete_removed_media(app: &App, now: Timestamp) -> Result<(), Error> {
+    for _ in 0..ROUNDS {
+        let due = app
+            .store
+            .read(move |conn| store::assets::deletable(conn, now))
+            .await?;
+        if due.is_empty() {
+            break;
+        }
+        let files: Vec<_> = due.iter().map(|asset| (asset.id, asset.media)).collect();
+        // The files first: the next round repairs a crash in between.
+        app.blobs.delete_all(&files).await?;
+        app.store
+            .write(move |conn| -> Result<(), StoreError> {
+                for (id, _) in files {
+                    store::assets::mark_deleted(conn, id)?;
+                }
+                Ok(())
+            })
+            .await?;
+    }
+    Ok(())
+}
+
+/// Writes down how far time has come, as the next start cannot know how long the gateway was down or
+/// whether its clock is right; says so when the clock has jumped.
+async fn keep_time(app: &App) -> Result<(), Error> {
+    let steady = app.clock.steady();
+    let ahead = app.clock.ahead();
+    telemetry::clock_ahead(ahead);
+    if !app.clock.is_settled() {
+        tracing::error!(
+            ahead_seconds = ahead.as_seconds(),
+            "the clock is not where it was: it was set, or the gateway was down; nothing is forgotten or deleted for its age until that is over"
+        );
+    }
+    Ok(app
+        .store
+        .write(move |conn| store::meta::keep_steady(conn, steady))
+        .await?)
 }
 
 /// Removes uploads, and folders of children, left by a crash of this process's predecessor.
 pub async fn sweep_spool(app: &App) -> Result<(), Error> {
     let spool = app.config.spool_path();
-    app.compute(move || remove_old_files(&spool, ORPHAN_AGE))
+    let before = app.clock.cutoff(ORPHAN_AGE);
+    app.compute(move || remove_old_files(&spool, before))
         .await?
         .map_err(Error::internal)
 }
@@ -303,8 +367,8 @@ pub async fn sweep_spool(app: &App) -> Result<(), Error> {
 /// looked at, so the work does not grow with the archive.
 pub async fn sweep_orphans(app: &App) -> Result<(), Error> {
     const AT_ONCE: usize = 100;
-    let now = app.clock.now();
-    let (from, to) = (now.minus(SWEPT_AGE), now.minus(ORPHAN_AGE));
+    let to = app.clock.cutoff(ORPHAN_AGE);
+    let from = to.minus(SWEPT_AGE);
     for folder in 0..=u8::MAX {
         for files in app
             .blobs
@@ -332,13 +396,11 @@ pub async fn sweep_orphans(app: &App) -> Result<(), Error> {
 }
 
 /// A file's age is that of its name: a second name of a film is as new as its task.
-fn remove_old_files(folder: &Path, oldest: Duration) -> std::io::Result<()> {
+fn remove_old_files(folder: &Path, before: Timestamp) -> std::io::Result<()> {
     for entry in std::fs::read_dir(folder)? {
         let entry = entry?;
         let metadata = entry.metadata()?;
-        let seconds = u64::try_from(metadata.ctime()).unwrap_or(0);
-        let changed_at = UNIX_EPOCH + Duration::from_secs(seconds);
-        if changed_at.elapsed().unwrap_or_default() <= oldest {
+        if Timestamp::from_seconds(metadata.ctime()) > before {
             continue;
         }
         if entry.file_type()?.is_dir() {
@@ -352,7 +414,10 @@ fn remove_old_files(folder: &Path, oldest: Duration) -> std::io::Result<()> {
 
 #[cfg(test)]
 mod tests {
+    use std::time::UNIX_EPOCH;
+
     use super::*;
+    use crate::clock::Clock;
 
     #[test]
     fn a_second_name_of_an_old_file_is_not_old() {
@@ -362,9 +427,10 @@ mod tests {
         let file = std::fs::File::options().write(true).open(&film).unwrap();
         file.set_modified(UNIX_EPOCH).unwrap();
         std::fs::hard_link(&film, &name).unwrap();
-        remove_old_files(spool.path(), ORPHAN_AGE).unwrap();
+        let now = Clock::system().now();
+        remove_old_files(spool.path(), now.minus(ORPHAN_AGE)).unwrap();
         assert!(name.exists());
-        remove_old_files(spool.path(), Duration::ZERO).unwrap();
+        remove_old_files(spool.path(), now.plus(ORPHAN_AGE)).unwrap();
         assert_eq!((name.exists(), film.exists()), (false, true));
     }
 }

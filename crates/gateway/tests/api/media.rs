@@ -117,9 +117,14 @@ async fn an_address_ends_with_its_file() {
     // Upkeep removes the file, and the record says so.
     let asset = asset_of(address);
     assert!(gateway.app.blobs.get(asset, MediaType::Flac).await.is_ok());
-    mediagate::worker::remove_expired_media(&gateway.app)
-        .await
-        .unwrap();
+    let remove = async || mediagate::worker::remove_expired_media(&gateway.app).await;
+    remove().await.unwrap();
+    assert!(
+        gateway.app.blobs.get(asset, MediaType::Flac).await.is_ok(),
+        "it lies apart for a day"
+    );
+    gateway.app.clock.advance(DAY);
+    remove().await.unwrap();
     assert!(gateway.app.blobs.get(asset, MediaType::Flac).await.is_err());
     let record = gateway.get(&path).await.ok();
     crate::support::spec::assert_clip(&record);

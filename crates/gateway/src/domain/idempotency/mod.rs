@@ -107,7 +107,7 @@ pub async fn forget_old(app: &App) -> Result<(), Error> {
     const MOST: u32 = 1000;
     refused::forget_old(app).await?;
     loop {
-        let before = app.clock.now().minus(KNOWN);
+        let before = app.clock.cutoff(KNOWN);
         let forgotten = app
             .store
             .write(move |conn| store::intents::forget_before(conn, before, MOST));

@@ -130,8 +130,10 @@ pub async fn recover(
 
 /// Deletes deliveries and events whose time is over.
 pub async fn forget_old(app: &Parts) -> Result<(), Error> {
-    let now = app.clock.now();
-    let (delivered, failed) = (now.minus(DELIVERED), now.minus(app.config.webhooks.log_ttl));
+    let (delivered, failed) = (
+        app.clock.cutoff(DELIVERED),
+        app.clock.cutoff(app.config.webhooks.log_ttl),
+    );
     loop {
         let gone = app
             .store

@@ -95,15 +95,14 @@ impl Job<'_> {
         let (mut failures, mut tries) = (0, Tries::of(OF_A_JOB));
         let mut asked = taken.poll_after;
         let mut absence = Absence::default();
+        // What this process has watched, by a clock that nobody sets: the wall clock may be wrong, and
+        // while the gateway was down the job may have ended well.
+        let watched = Instant::now();
+        let mut is_asked = false;
         loop {
             let elapsed = app.clock.now().since(taken.accepted_at);
-            if elapsed > taken.site.config.job_limit {
-                let message = "The provider did not end the task within the time that the operator allows. Nothing was charged.";
-                let error = ProviderError::new(Class::Lost, "time limit");
-                return Err(Failed(
-                    Outcome::failed(ErrorCode::GenerationFailed, message),
-                    error,
-                ));
+            if is_asked && watched.elapsed() > taken.site.config.job_limit {
+                return Err(out_of_time());
             }
             let lengths = tasks::usual_lengths(app, &self.task.model).await;
             let lengths = lengths.ok().flatten();
@@ -122,6 +121,7 @@ impl Job<'_> {
             // In boxes, as what follows: thousands of jobs sleep, few do this.
             let polled =
                 Box::pin(driver.poll_due(&site.provider, secret, handle, due, &watch)).await;
+            is_asked = true;
             taken.cost = watch.cost().or(taken.cost);
             let class = polled.as_ref().err().map(|error| error.class);
             let is_lost = absence.note(elapsed + pause, class);
@@ -278,6 +278,16 @@ impl Tries {
     }
 }
 
+/// The job was watched for as long as the operator allows. It may end well yet, and is paid for then:
+/// ordering it again would pay for two, so no client is told to.
+fn out_of_time() -> Failed {
+    let message = "The provider did not end the job within the time that the operator allows. Nothing was charged.";
+    Failed(
+        Outcome::failed(ErrorCode::SubmissionUnconfirmed, message),
+        ProviderError::new(Class::Lost, "time limit"),
+    )
+}
+
 /// The results cannot be had.
 fn failed(error: Bad) -> Failed {
     let (message, why) = match error {
@@ -296,7 +306,7 @@ fn failed(error: Bad) -> Failed {
 
 fn closed(taken: &Taken, error: Option<ProviderError>) -> Closing {
     Closing {
-        id: taken.submission,
+        id: taken.submission.id,
         from: taken.state,
         state: SubmissionState::Ended,
         error: error.map(|error| (error.class.name(), error.message)),

@@ -40,11 +40,10 @@ pub(super) struct Untold {
 
 /// A submission that a provider took.
 pub(super) struct Taken {
-    pub(super) submission: SubmissionId,
+    /// As it was when it was made or taken up.
+    pub(super) submission: Submission,
     pub(super) site: Arc<Site>,
     pub(super) credential: Arc<Credential>,
-    /// As it was called when the job was made.
-    pub(super) made_with: String,
     pub(super) route_model: String,
     pub(super) accepted_at: Timestamp,
     pub(super) result: Result<Handle, Vec<Output>>,
@@ -65,12 +64,11 @@ pub(super) struct Taken {
 pub(super) type Ended = (Outcome, Option<Closing>);
 
 impl Taken {
-    /// The provider and the credential as the settings have them now: a key
-    /// that was rotated while the job runs must not be asked with any more.
+    /// The provider as the settings have it now, if it is still where and with what the job was made.
     pub(super) fn refresh(&mut self, upstream: &Upstream) {
         let sites = upstream.sites();
         let site = sites.get(self.site.provider.name());
-        let credential = site.and_then(|site| site.credential(&self.made_with));
+        let credential = site.and_then(|site| site.credential_of(&self.submission));
         if let (Some(site), Some(credential)) = (site, credential) {
             (self.site, self.credential) = (site.clone(), credential.clone());
         }

@@ -6,16 +6,15 @@ use providers::{Handle, Order, Output};
 
 use super::job::{Attempt, Ended, Job, Passed, Sent, Taken, inside, unconfirmed};
 use super::order;
-use super::resolve::{NEAR, REPETITION};
-use crate::config::providers::JOB_LIMIT;
-use crate::error::{Error, ErrorCode};
+use super::resolve::REPETITION;
+use crate::error::Error;
 use crate::model::catalog::Route;
 use crate::model::submission::{Submission, SubmissionState};
 use crate::store;
-use crate::worker::finish::{Closing, Outcome};
+use crate::worker::finish::Outcome;
 
-/// Pause before a submission is looked at once more.
-const AGAIN: Duration = Duration::from_secs(2);
+/// Past this age nothing is repeated with its key: providers keep keys for a day.
+const KEYS_KEPT: Duration = Duration::from_hours(12);
 /// Shortest and longest pause before a task is looked at once more whose provider the settings do not have.
 const SOON: Duration = Duration::from_secs(5);
 const LATE: Duration = Duration::from_mins(1);
@@ -68,38 +67,18 @@ impl Job<'_> {
         submission: Submission,
         result: Result<Handle, Vec<Output>>,
     ) -> Result<Taken, Ended> {
-        let sites = self.crew.app.models.upstream.sites();
-        let site = sites.get(&submission.provider);
-        let credential = site.and_then(|site| site.credential(&submission.credential));
-        let (Some(site), Some(credential)) = (site, credential) else {
-            let since = submission.accepted_at.unwrap_or(submission.created_at);
-            let age = self.crew.app.clock.now().since(since);
-            if age > JOB_LIMIT {
-                let message = "The gateway no longer has the provider that worked on the task. Nothing was charged.";
-                let outcome = Outcome::failed(ErrorCode::GenerationFailed, message);
-                let closing = Closing {
-                    id: submission.id,
-                    from: submission.state,
-                    state: SubmissionState::Ended,
-                    error: Some(("lost", "the settings no longer have the provider".into())),
-                    cost: None,
-                    look_again: None,
-                };
-                return Err((outcome, Some(closing)));
-            }
-            tracing::error!(provider = %submission.provider, "the settings no longer have the provider that works on this task");
-            // The job may yet be looked after when the settings are mended.
-            return Err((Outcome::Later(pause(age)), None));
+        let Some((site, credential)) = self.crew.app.models.upstream.made_by(&submission) else {
+            // Until the settings match again, or the operator gives it up.
+            return Err((Outcome::Later(self.pause_of(&submission)), None));
         };
         tracing::info!(provider = %submission.provider, "job taken up again");
         Ok(Taken {
-            submission: submission.id,
             accepted_at: submission.accepted_at.unwrap_or(submission.created_at),
-            route_model: submission.route_model,
-            made_with: submission.credential,
+            route_model: submission.route_model.clone(),
             _open: credential.open(),
-            site: site.clone(),
-            credential: credential.clone(),
+            submission,
+            site,
+            credential,
             result,
             is_kept: true,
             state: SubmissionState::Accepted,
@@ -113,21 +92,13 @@ impl Job<'_> {
     /// died.
     async fn recover(&self, submission: Submission) -> Result<Taken, Ended> {
         const WHY: &str = "the process ended while it was sent";
-        let sites = self.crew.app.models.upstream.sites();
-        let site = sites.get(&submission.provider).cloned();
+        let made_by = self.crew.app.models.upstream.made_by(&submission);
         let route = self.route(&submission.provider, &submission.route_model);
-        let credential = site
-            .as_ref()
-            .and_then(|site| site.credential(&submission.credential).cloned());
-        let age = self.crew.app.clock.now().since(submission.created_at);
-        let (Some(site), Some(route), Some(credential)) = (site, route, credential) else {
-            // Another process may have other settings, or these be mended.
-            return Err(if age < NEAR {
-                (Outcome::Later(AGAIN), None)
-            } else {
-                unconfirmed(&submission, WHY, None)
-            });
+        let (Some((site, credential)), Some(route)) = (made_by, route) else {
+            // It may have been taken there, and is sent nowhere else.
+            return Err((Outcome::Later(self.pause_of(&submission)), None));
         };
+        let age = self.crew.app.clock.now().since(submission.created_at);
         let prepared = order::build(&self.crew.app, self.task, &route, &site).await;
         let Ok(prepared) = prepared else {
             return Err(unconfirmed(&submission, "its source is gone", None));
@@ -143,6 +114,13 @@ impl Job<'_> {
             submission: &submission,
             is_own: false,
         };
+        if site.provider.adapter().deduplicates() && age > KEYS_KEPT {
+            return Err(unconfirmed(
+                &submission,
+                "it is too old to be repeated",
+                None,
+            ));
+        }
         if !site.provider.adapter().deduplicates() {
             return match self.resolve(sent, WHY).await? {
                 Attempt::Taken(taken) => Ok(*taken),
@@ -164,6 +142,12 @@ impl Job<'_> {
                 None,
             )),
         }
+    }
+
+    /// How long a task rests whose submission the settings do not match.
+    fn pause_of(&self, submission: &Submission) -> Duration {
+        let since = submission.accepted_at.unwrap_or(submission.created_at);
+        pause(self.crew.app.clock.now().since(since))
     }
 
     /// The route of the task's model that was taken, while the settings have it.
@@ -199,21 +183,5 @@ mod tests {
         let pauses = [0, 49, 51, 300, 599, 601, 86_400].map(|age| pause(Duration::from_secs(age)));
         let expected = [5000, 5000, 5100, 30_000, 59_900, 60_000, 60_000];
         assert_eq!(pauses, expected.map(Duration::from_millis));
-    }
-
-    #[test]
-    fn a_job_whose_provider_never_comes_back_is_looked_at_about_once_a_minute_until_it_is_given_up()
-    {
-        let (mut age, mut looks) = (Duration::ZERO, 0);
-        while age <= JOB_LIMIT {
-            age += pause(age);
-            looks += 1;
-        }
-        let minutes = JOB_LIMIT.as_secs() / 60;
-        // The first ten minutes cost no more than thirty besides.
-        assert!(
-            (minutes..minutes + 40).contains(&looks),
-            "{looks} looks in {minutes} minutes"
-        );
     }
 }

@@ -32,9 +32,8 @@ const LOOKS: [Duration; 4] = [
     Duration::from_secs(3),
     Duration::from_secs(5),
 ];
-/// Jobs and submissions that are compared are no further apart; and so long it is
-/// waited for settings that know a submission's provider.
-pub(super) const NEAR: Duration = Duration::from_mins(10);
+/// Jobs and submissions that are compared are no further apart.
+const NEAR: Duration = Duration::from_mins(10);
 /// When an unclear submission is first looked for again.
 const LATER: Duration = Duration::from_mins(1);
 
@@ -76,10 +75,9 @@ impl Job<'_> {
                     if self.accept_found(sent, handle.clone()).await? {
                         tracing::warn!(submission_id = %id, "the provider had taken it: its job was found");
                         return Ok(Attempt::Taken(Box::new(Taken {
-                            submission: id,
+                            submission: sent.submission.clone(),
                             site: sent.site.clone(),
                             credential: sent.credential.clone(),
-                            made_with: sent.submission.credential.clone(),
                             route_model: sent.order.model.clone(),
                             accepted_at,
                             result: Ok(handle),
@@ -251,10 +249,8 @@ async fn look_late(app: &App, submission: &Submission) -> Result<Option<Handle>,
         .store
         .read(move |conn| store::tasks::of_anyone(conn, id))
         .await?;
-    let sites = app.models.upstream.sites();
-    let site = sites.get(&submission.provider);
-    let credential = site.and_then(|site| site.credential(&submission.credential));
-    let (Some(task), Some(site), Some(credential)) = (task, site, credential) else {
+    let made_by = app.models.upstream.made_by(submission);
+    let (Some(task), Some((site, credential))) = (task, made_by) else {
         return Ok(None);
     };
     let catalog = app.models.catalog.load_full();
@@ -262,7 +258,7 @@ async fn look_late(app: &App, submission: &Submission) -> Result<Option<Handle>,
         .with_id(&task.model)
         .and_then(|model| model.route(&submission.provider, &submission.route_model));
     let Some(route) = route else { return Ok(None) };
-    let Ok(prepared) = order::build(app, &task, route, site).await else {
+    let Ok(prepared) = order::build(app, &task, route, &site).await else {
         return Ok(None);
     };
     let order = Order {
@@ -270,8 +266,8 @@ async fn look_late(app: &App, submission: &Submission) -> Result<Option<Handle>,
         ..prepared.order
     };
     let sent = Sent {
-        site,
-        credential,
+        site: &site,
+        credential: &credential,
         order: &order,
         submission,
         is_own: false,

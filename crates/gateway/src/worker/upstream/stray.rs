@@ -126,18 +126,8 @@ async fn follow(crew: &Arc<Crew>, submission: &Submission) -> Result<Option<Dura
         close(crew, submission, &task, End::Unknown, None).await?;
         return Ok(None);
     };
-    let since = submission.accepted_at.unwrap_or(submission.created_at);
-    let sites = app.models.upstream.sites();
-    let site = sites.get(&submission.provider).cloned();
-    let credential = site
-        .as_ref()
-        .and_then(|site| site.credential(&submission.credential).cloned());
-    let (Some(site), Some(credential)) = (site, credential) else {
-        if app.clock.now().since(since) > crate::config::providers::JOB_LIMIT {
-            close(crew, submission, &task, End::Unknown, None).await?;
-            return Ok(None);
-        }
-        // It may yet be looked after when the settings are mended.
+    let Some((site, credential)) = app.models.upstream.made_by(submission) else {
+        // Until the settings match again, or the operator gives it up.
         return Ok(Some(WITHOUT));
     };
     let driver = &app.models.upstream.driver;
@@ -174,9 +164,11 @@ async fn poll(
     let pace = site.provider.adapter().pace();
     let since = submission.accepted_at.unwrap_or(submission.created_at);
     let (mut failures, mut asked) = (0, None);
+    // As for a job that somebody waits for: what this process has watched, by a clock that nobody sets.
+    let (watched, mut is_asked) = (Instant::now(), false);
     loop {
         let elapsed = app.clock.now().since(since);
-        if elapsed > site.config.job_limit {
+        if is_asked && watched.elapsed() > site.config.job_limit {
             return Some(End::Unknown);
         }
         let pause = next_poll(&pace, elapsed, None, asked.take(), failures, random());
@@ -187,7 +179,9 @@ async fn poll(
         }
         let driver = &app.models.upstream.driver;
         let polled = driver.poll_due(&site.provider, &credential.secret, handle, due, watch);
-        match Box::pin(polled).await {
+        let polled = Box::pin(polled).await;
+        is_asked = true;
+        match polled {
             Ok(Polled::Running { poll_after, .. }) => (failures, asked) = (0, poll_after),
             Ok(Polled::Done(_)) => return Some(End::Made),
             // Some providers forget a job that was called off.

@@ -152,6 +152,7 @@ impl Job<'_> {
                 attempt: 0,
                 provider: route.provider.clone(),
                 route_model: prepared.order.model.clone(),
+                endpoint: Some(site.endpoint.clone()),
                 credential: credential.id.clone(),
                 state: SubmissionState::Intended,
                 handle: None,
@@ -298,10 +299,9 @@ impl Job<'_> {
         routes::took(app, route).await;
         tracing::info!(provider = %route.provider, submission_id = %id, "the provider took the task");
         Ok(Attempt::Taken(Box::new(Taken {
-            submission: id,
+            submission: submission.clone(),
             site: site.clone(),
             credential: credential.clone(),
-            made_with: submission.credential.clone(),
             route_model: order.model.clone(),
             accepted_at: noted.at,
             result,

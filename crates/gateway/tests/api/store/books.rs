@@ -186,6 +186,7 @@ pub(super) fn submission(task: &Task, attempt: u32) -> Submission {
         attempt,
         provider: "acme".into(),
         route_model: "m".into(),
+        endpoint: None,
         credential: "1:aa".into(),
         state: SubmissionState::Intended,
         handle: None,

@@ -384,6 +384,7 @@ async fn submissions_are_counted_until_they_are_over(db: Fixture) {
                 attempt,
                 provider: "acme".into(),
                 route_model: "m".into(),
+                endpoint: None,
                 credential: credential.into(),
                 state: SubmissionState::Intended,
                 handle: None,
@@ -700,9 +701,9 @@ async fn files_expire_and_are_removed(db: Fixture) {
     assert_eq!(expired(20).await, [files[2].id, files[1].id]);
     assert_eq!(expired(1000).await.len(), 100, "at most a hundred at once");
     let (first, forever) = (files[2].id, files[0].id);
-    db.write(move |conn| assets::mark_removed(conn, first, at(21)))
+    db.write(move |conn| assets::mark_removed(conn, first, at(21), at(31)))
         .await;
-    db.write(move |conn| assets::mark_removed(conn, first, at(22)))
+    db.write(move |conn| assets::mark_removed(conn, first, at(22), at(32)))
         .await;
     assert_eq!(
         db.read(move |conn| assets::by_id(conn, first))
@@ -850,7 +851,7 @@ async fn clips_show_the_state_of_their_task_and_files(db: Fixture) {
         (page(true, None, 10).await, get(id).await.is_trashed),
         (vec![id], true)
     );
-    db.write(move |conn| assets::mark_removed(conn, media.audio, at(60)))
+    db.write(move |conn| assets::mark_removed(conn, media.audio, at(60), at(60)))
         .await;
     assert!(get(id).await.media_removed);
 }

@@ -107,11 +107,10 @@ async fn a_restart_waits_for_an_answer_that_is_under_way() {
 }
 
 /// What a process leaves behind that dies while it sends this task's order.
-async fn die_while_sending(gateway: &TestGateway, id: SubmissionId) -> Task {
+pub(super) async fn die_while_sending(gateway: &TestGateway, id: SubmissionId) -> Task {
     let now = gateway.app.clock.now();
-    let credential = gateway.app.models.upstream.sites()["acme"].credentials[0]
-        .id
-        .clone();
+    let site = gateway.app.models.upstream.sites()["acme"].clone();
+    let (endpoint, credential) = (site.endpoint.clone(), site.credentials[0].id.clone());
     let left = gateway.app.store.write(move |conn| -> Result<_, Error> {
         store::workers::enter(conn, "dead", now.plus(Duration::from_mins(1)))?;
         let mut claimed =
@@ -123,6 +122,7 @@ async fn die_while_sending(gateway: &TestGateway, id: SubmissionId) -> Task {
             attempt: 1,
             provider: "acme".into(),
             route_model: "sora-2".into(),
+            endpoint: Some(endpoint),
             credential,
             state: SubmissionState::Intended,
             handle: None,

@@ -5,6 +5,7 @@
 
 mod attempts;
 mod cancel;
+mod changes;
 mod config;
 mod costs;
 mod every_provider;

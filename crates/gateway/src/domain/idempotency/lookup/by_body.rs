@@ -242,10 +242,9 @@ async fn candidates(app: &App, wanted: &Wanted) -> Result<Vec<Intent>, Error> {
         gone = self::gone(app, wanted);
         attendance.settled(body).await;
     }
-    let (body, now) = (body.clone(), app.clock.now());
+    let (body, now, since) = (body.clone(), app.clock.now(), app.clock.cutoff(KNOWN));
     let (holder, is_retry) = (attendance.name().to_owned(), wanted.is_retry());
     let read = app.store.read(move |conn| -> Result<Vec<Intent>, Error> {
-        let since = now.minus(KNOWN);
         let mut found = if is_retry {
             store::intents::all_with(conn, &body, since)?
         } else {

@@ -50,7 +50,7 @@ async fn by_key(app: &App, account: AccountId, key: &str) -> Result<Option<Inten
         .store
         .read(move |conn| store::intents::by_idempotency_key(conn, account, &key));
     match known.await? {
-        Some(old) if old.created_at <= app.clock.now().minus(KNOWN) => {
+        Some(old) if old.created_at <= app.clock.cutoff(KNOWN) => {
             free_key(app, old.id).await?;
             Ok(None)
         }

@@ -1,0 +1,44 @@
+//! Jobs that the operator gives up: their provider, its address or its key is gone from the settings for
+//! good, so that nobody can ask what became of them.
+
+use crate::app::App;
+use crate::domain::audit::By;
+use crate::domain::{costs, ledger, tasks};
+use crate::error::Error;
+use crate::ids::TaskId;
+use crate::model::money::Money;
+use crate::model::submission::SubmissionState;
+use crate::model::task::Task;
+use crate::store;
+
+/// Cancels the task if it has not ended, and asks for its job no more: nothing is charged, and what it cost
+/// the operator is not known.
+pub async fn abandon(app: &App, id: TaskId, by: By) -> Result<Task, Error> {
+    let task = tasks::of_anyone(app, id).await?;
+    let account = task.account;
+    if !task.state.is_terminal() {
+        tasks::cancel(app, account, id, Some(by)).await?;
+    }
+    let now = app.clock.now();
+    app.store
+        .write_for(account, move |conn| -> Result<(), Error> {
+            let Some(task) = store::tasks::of_anyone(conn, id)? else {
+                return Ok(());
+            };
+            let last = store::submissions::latest(conn, id)?;
+            let Some(open) = last.filter(|last| last.state.is_open()) else {
+                return Ok(());
+            };
+            let why = Some(("abandoned", "the operator gave the job up"));
+            let (from, to) = (open.state, SubmissionState::Unclear);
+            if let Some(closed) = store::submissions::close(conn, open.id, from, to, why, now)? {
+                if task.money == Money::Held {
+                    ledger::close(conn, &task, None, now)?;
+                }
+                costs::job_is_over(conn, &task, closed, None, None, now)?;
+            }
+            Ok(())
+        })
+        .await?;
+    tasks::of_anyone(app, id).await
+}
