@@ -148,7 +148,7 @@ fn bodies() -> Vec<Vec<u8>> {
         base64::engine::general_purpose::STANDARD.encode(png())
     );
     let chat = json!({
-        "model": "animatic-1", "n": 2, "temperature": 0.5, "user": "u", "seed": 7, "max_tokens": 5, "stop": ["a"],
+        "model": "animatic-1", "n": 2, "temperature": 0.5, "user": "u", "seed": 7, "max_tokens": 500, "stop": ["a"],
         "messages": [{"role": "system", "content": "be brief"},
                      {"role": "user", "content": [{"type": "text", "text": "a lake"}, {"type": "image_url", "image_url": {"url": picture}}]}],
         "video": {"size": "480x480", "seconds": 1, "seed": 3, "negative_prompt": ""},

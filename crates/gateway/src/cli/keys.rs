@@ -70,6 +70,9 @@ pub(super) struct CreateArgs {
     /// How often the budget renews, in UTC [default: never]
     #[arg(long, value_name = "PERIOD", requires = "budget", value_parser = one_of::<BudgetPeriod>(PERIODS))]
     budget_period: Option<BudgetPeriod>,
+    /// Refuse chats that a chat interface holds on its own, for titles, tags or follow-up questions
+    #[arg(long)]
+    refuse_housekeeping: bool,
     /// Account that it belongs to, created if it does not exist [default: default]
     #[arg(long, value_name = "HANDLE")]
     account: Option<String>,
@@ -106,6 +109,9 @@ pub(super) struct UpdateArgs {
     /// How often the budget renews, in UTC
     #[arg(long, value_name = "PERIOD|none", value_parser = one_of::<Renewal>(PERIODS.into_iter().chain(["none"])))]
     budget_period: Option<Renewal>,
+    /// Whether chats that a chat interface holds on its own are refused
+    #[arg(long, value_name = "true|false")]
+    refuse_housekeeping: Option<bool>,
     /// Model that it may use; repeat for several, or all
     #[arg(long = "model", value_name = "MODEL|all")]
     models: Vec<String>,
@@ -182,6 +188,7 @@ impl UpdateArgs {
             max_running: self.max_running,
             budget: self.budget.map(|bound| bound.0),
             budget_period: self.budget_period.map(|renewal| renewal.0),
+            refuses_housekeeping: self.refuse_housekeeping,
             expires_at: self
                 .expires
                 .map(|length| length.0.map(|length| now.plus(length))),
@@ -252,6 +259,7 @@ async fn create(app: &App, args: &CreateArgs, json: bool) -> Result<(), CliError
         max_running: args.max_running,
         budget: args.budget,
         budget_period: args.budget_period,
+        refuses_housekeeping: args.refuse_housekeeping,
         expires_in: args.expires,
     };
     let by = By::command("keys create").into();

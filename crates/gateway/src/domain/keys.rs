@@ -54,6 +54,8 @@ pub struct NewKey {
     pub budget: Option<Micros>,
     /// How often the budget renews; never if `None`.
     pub budget_period: Option<BudgetPeriod>,
+    /// Whether it makes nothing of chats that an interface holds on its own, for titles and tags.
+    pub refuses_housekeeping: bool,
     /// Lifetime; unlimited if `None`.
     pub expires_in: Option<Duration>,
 }
@@ -90,6 +92,7 @@ fn with_secret(app: &Parts, account: &Account, new: NewKey, secret: &Secret) -> 
         max_running: new.max_running.unwrap_or(100),
         budget: new.budget,
         budget_period: new.budget_period,
+        refuses_housekeeping: new.refuses_housekeeping,
         created_at: now,
         expires_at: new.expires_in.map(|time| now.plus(time)),
         revoked_at: None,

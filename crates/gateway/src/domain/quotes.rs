@@ -23,6 +23,8 @@ use crate::upstream::route;
 #[derive(Debug)]
 pub enum Wish {
     Video(Box<VideoOrder>),
+    /// A video that is answered with a sentence: the answer may not be long enough for its address.
+    Sentence(Box<VideoOrder>),
     Separation(Separation),
     /// Any other music task.
     Song(Box<SongOrder>),
@@ -51,7 +53,13 @@ pub struct Quote {
     pub available: bool,
     /// Whether the key's budget and the account can cover `reserve` now.
     pub affordable: bool,
+    /// Why nothing is made, if nothing is.
+    pub note: Option<&'static str>,
 }
+
+/// Why a chat is answered with a sentence.
+const SENTENCE: &str = "So few tokens cannot hold the address of a video: the answer is a short \
+                        sentence, no video is made, and nothing is charged.";
 
 #[derive(Debug)]
 pub struct RouteQuote {
@@ -73,6 +81,14 @@ pub async fn quote(
 ) -> Result<Quote, Error> {
     let tasks = match wish {
         Wish::Video(order) => video::prepare(app, caller, &order, Purpose::Quote).await?.0,
+        Wish::Sentence(order) => {
+            let (model, _) = video::choose(app, caller, &order)?;
+            return Ok(Quote {
+                model: Some(model.id),
+                note: Some(SENTENCE),
+                ..free()
+            });
+        }
         Wish::Separation(order) => {
             let prepared = music::prepare(app, caller, order, Purpose::Quote);
             vec![prepared.await?.0]
@@ -108,6 +124,7 @@ fn free() -> Quote {
         routes: Vec::new(),
         available: true,
         affordable: true,
+        note: None,
     }
 }
 
@@ -155,6 +172,7 @@ async fn of_tasks(
         reserve,
         available: routes.iter().any(|route| route.available),
         affordable: is_affordable(app, caller, reserve).await?,
+        note: None,
         routes,
     })
 }

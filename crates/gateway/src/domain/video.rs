@@ -67,12 +67,7 @@ pub async fn prepare(
     order: &VideoOrder,
     purpose: Purpose,
 ) -> Result<(Vec<NewTask>, Vec<Picture>), Error> {
-    let catalog = app.models.catalog.load_full();
-    let asked = order
-        .model
-        .clone()
-        .unwrap_or_else(|| catalog.default_name(Kind::Video).to_owned());
-    let model = catalog.choose(&caller.key, Kind::Video, &asked, "model")?;
+    let (model, asked) = choose(app, caller, order)?;
     fit::check(app, &model, order)?;
     if purpose == Purpose::Order {
         submit::check_available(app, &model)?;
@@ -100,6 +95,24 @@ pub async fn prepare(
     });
     let frames = taken.frames.into_iter().chain(taken.end);
     Ok((new.collect(), frames.chain(taken.references).collect()))
+}
+
+/// The model of an order and the name that it was asked for by, if the key may order this of it.
+pub fn choose(app: &App, caller: &Caller, order: &VideoOrder) -> Result<(Model, String), Error> {
+    let catalog = app.models.catalog.load_full();
+    let asked = order
+        .model
+        .clone()
+        .unwrap_or_else(|| catalog.default_name(Kind::Video).to_owned());
+    let model = catalog.choose(&caller.key, Kind::Video, &asked, "model")?;
+    if order.is_housekeeping && caller.key.refuses_housekeeping {
+        let message = "This API key makes no films of what chat interfaces ask on their own, such as \
+                       titles, tags and follow-up questions. Turn these off in the interface, or \
+                       have another model asked.";
+        let param = order.params.prompt;
+        return Err(Error::at(ErrorCode::UnsupportedValue, param, message));
+    }
+    Ok((model, asked))
 }
 
 async fn take_pictures(app: &App, order: &VideoOrder, purpose: Purpose) -> Result<Taken, Error> {

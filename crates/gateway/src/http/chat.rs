@@ -1,5 +1,7 @@
 //! `POST /v1/chat/completions`: videos by the chat API.
 
+mod sentence;
+
 use std::convert::Infallible;
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -55,11 +57,18 @@ pub(super) async fn complete(
         order,
         stream,
         include_usage,
+        cut_to,
     } = chat;
     let asked = Asked::new(&app, &caller, &request_id, &headers, fingerprint, arrival)?;
     // Of the tasks that this request makes the end is listened for before they can begin.
     let waiters = Mutex::new(Vec::new());
     let make = async |visit: &Visit| {
+        if let Some(limit) = cut_to {
+            let (model, _) = video::choose(&app, &caller, &order)?;
+            let answer = sentence::answer(&app, &model, &order, limit);
+            let ends = stream.then_some(include_usage);
+            return Ok(Fresh::Nothing(sentence::write(answer, ends)));
+        }
         let draft = video::draft(&app, &caller, &request_id, order).await?;
         drop(held);
         if !stream {
@@ -136,7 +145,7 @@ impl Answer {
                     message: ChatAnswer {
                         role: "assistant",
                         content: video.url.clone(),
-                        video,
+                        video: Some(video),
                     },
                     finish_reason: "stop",
                 }),
@@ -145,7 +154,7 @@ impl Answer {
         }
         let videos: Vec<VideoFile> = choices
             .iter()
-            .map(|choice| choice.message.video.clone())
+            .filter_map(|choice| choice.message.video.clone())
             .collect();
         Ok(ChatCompletion {
             id: first.id.chat_completion(),
@@ -297,16 +306,26 @@ fn failed_task(task: &Task) -> ChunkTask {
 }
 
 fn usage(tasks: &[Task], videos: &[VideoFile]) -> ChatUsage {
-    let vocabulary = tiktoken::get_encoding("o200k_base");
-    let tokens = |text: &str| vocabulary.map_or(0, |words| words.count(text) as u64);
-    let prompt_tokens = match tasks.first().map(|task| &task.payload) {
-        Some(Payload::VideoV1(job)) => tokens(&job.prompt),
-        _ => 0,
+    let prompt = match tasks.first().map(|task| &task.payload) {
+        Some(Payload::VideoV1(job)) => job.prompt.as_str(),
+        _ => "",
     };
-    let completion_tokens = videos.iter().map(|video| tokens(&video.url)).sum();
     let cost = tasks
         .iter()
         .fold(Micros::ZERO, |sum, task| sum.plus(task.cost));
+    let contents = videos.iter().map(|video| video.url.as_str());
+    let mut usage = usage_of_texts(prompt, contents);
+    usage.completion_tokens_details.video_seconds = videos.iter().map(|video| video.seconds).sum();
+    usage.cost = dollars(cost);
+    usage
+}
+
+/// What these texts use, without a video and a price.
+fn usage_of_texts<'a>(prompt: &str, contents: impl Iterator<Item = &'a str>) -> ChatUsage {
+    let vocabulary = vocabulary();
+    let tokens = |text: &str| vocabulary.map_or(0, |words| words.count(text) as u64);
+    let prompt_tokens = tokens(prompt);
+    let completion_tokens = contents.map(tokens).sum();
     ChatUsage {
         prompt_tokens,
         completion_tokens,
@@ -314,10 +333,15 @@ fn usage(tasks: &[Task], videos: &[VideoFile]) -> ChatUsage {
         prompt_tokens_details: PromptDetails { cached_tokens: 0 },
         completion_tokens_details: CompletionDetails {
             reasoning_tokens: 0,
-            video_seconds: videos.iter().map(|video| video.seconds).sum(),
+            video_seconds: 0.0,
         },
-        cost: dollars(cost),
+        cost: 0.0,
     }
+}
+
+/// By which tokens are counted.
+fn vocabulary() -> Option<&'static tiktoken::CoreBpe> {
+    tiktoken::get_encoding("o200k_base")
 }
 
 /// The only place where money becomes floating-point: the chat API requires it.

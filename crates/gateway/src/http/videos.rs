@@ -24,7 +24,7 @@ use crate::http::body::form::Form;
 use crate::http::body::{JsonBody, held, is_multipart, no_memory, too_large};
 use crate::http::idempotency::{self, Answer, Asked, Fingerprint};
 use crate::http::media;
-use crate::http::orders::videos::{FILES, VideoRequest, read_form};
+use crate::http::orders::videos::{FILES, Files, VideoRequest, read_form};
 use crate::http::page_params::{Query, page};
 use crate::http::tasks::{about, about_all};
 use crate::http::wire::list::List;
@@ -93,9 +93,6 @@ pub(super) async fn create(
     };
     asked.answer(make, tell).await
 }
-
-/// The files of a form with their field names.
-type Files = Vec<(&'static str, Bytes)>;
 
 /// A form's text fields, nested by their brackets, and its files.
 async fn form(request: Request, app: &App, held: &mut Share) -> Result<(Value, Files), Error> {

@@ -197,6 +197,8 @@ pub struct ApiKey {
     pub budget: Option<Micros>,
     /// How often the budget renews; never if `None`.
     pub budget_period: Option<BudgetPeriod>,
+    /// Whether it makes nothing of chats that an interface holds on its own, for titles and tags.
+    pub refuses_housekeeping: bool,
     pub created_at: Timestamp,
     pub expires_at: Option<Timestamp>,
     pub revoked_at: Option<Timestamp>,

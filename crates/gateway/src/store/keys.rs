@@ -15,7 +15,7 @@ use crate::store::{Conn, Row, StoreError, Value, ledger};
 macro_rules! columns {
     () => {
         "k.id, k.account_id, k.name, k.prefix, k.sha256, k.scopes, k.models, k.networks, k.rpm, k.max_running,
-         k.budget_micros, k.created_at, k.expires_at, k.revoked_at, k.budget_period"
+         k.budget_micros, k.created_at, k.expires_at, k.revoked_at, k.budget_period, k.refuse_housekeeping"
     };
 }
 
@@ -41,8 +41,8 @@ pub fn insert_key(conn: &mut Conn<'_>, key: &ApiKey) -> Result<(), StoreError> {
     let lists = Lists::of(key)?;
     conn.execute(
         "INSERT INTO api_keys (id, account_id, name, prefix, sha256, scopes, models, networks, rpm, max_running,
-                               budget_micros, created_at, expires_at, revoked_at, budget_period)
-         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15)",
+                               budget_micros, created_at, expires_at, revoked_at, budget_period, refuse_housekeeping)
+         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16)",
         &[
             (&key.id.to_string()).into(),
             (&key.account.to_string()).into(),
@@ -59,6 +59,7 @@ pub fn insert_key(conn: &mut Conn<'_>, key: &ApiKey) -> Result<(), StoreError> {
             key.expires_at.map(Timestamp::micros).into(),
             key.revoked_at.map(Timestamp::micros).into(),
             key.budget_period.map(super::super::model::account::BudgetPeriod::name).into(),
+            i64::from(key.refuses_housekeeping).into(),
         ],
     )?;
     Ok(())
@@ -69,7 +70,7 @@ pub fn update_key(conn: &mut Conn<'_>, key: &ApiKey) -> Result<(), StoreError> {
     let lists = Lists::of(key)?;
     conn.execute(
         "UPDATE api_keys SET name = ?2, scopes = ?3, models = ?4, networks = ?5, rpm = ?6, max_running = ?7,
-                budget_micros = ?8, budget_period = ?9, expires_at = ?10 WHERE id = ?1",
+                budget_micros = ?8, budget_period = ?9, expires_at = ?10, refuse_housekeeping = ?11 WHERE id = ?1",
         &[
             (&key.id.to_string()).into(),
             (&key.name).into(),
@@ -81,6 +82,7 @@ pub fn update_key(conn: &mut Conn<'_>, key: &ApiKey) -> Result<(), StoreError> {
             key.budget.map(Micros::get).into(),
             key.budget_period.map(super::super::model::account::BudgetPeriod::name).into(),
             key.expires_at.map(Timestamp::micros).into(),
+            i64::from(key.refuses_housekeeping).into(),
         ],
     )?;
     Ok(())
@@ -127,7 +129,7 @@ pub fn caller_by_sha256(conn: &mut Conn<'_>, sha256: &str) -> Result<Option<Call
                 ", k.former_until FROM api_keys k WHERE k.former_sha256 = ?1"
             ),
             &[sha256.into()],
-            |row| Ok((key(row)?, Some(Timestamp::from_micros(row.int(15)?)))),
+            |row| Ok((key(row)?, Some(Timestamp::from_micros(row.int(16)?)))),
         )?,
     };
     let Some((key, ends_at)) = found else {
@@ -170,7 +172,7 @@ pub fn keys(conn: &mut Conn<'_>) -> Result<Vec<(ApiKey, String)>, StoreError> {
             ", a.handle FROM api_keys k JOIN accounts a ON a.id = k.account_id ORDER BY k.id"
         ),
         &[],
-        |row| Ok((key(row)?, row.text(15)?)),
+        |row| Ok((key(row)?, row.text(16)?)),
     )
 }
 
@@ -230,10 +232,10 @@ pub fn key_record(
 fn record(row: &Row<'_>) -> Result<KeyRecord, StoreError> {
     Ok(KeyRecord {
         key: key(row)?,
-        account: row.text(15)?,
-        open_tasks: count(row.int(16)?),
-        last_used_at: row.int_or_null(17)?.map(Timestamp::from_micros),
-        money: ledger::key_money(row, 18)?,
+        account: row.text(16)?,
+        open_tasks: count(row.int(17)?),
+        last_used_at: row.int_or_null(18)?.map(Timestamp::from_micros),
+        money: ledger::key_money(row, 19)?,
     })
 }
 
@@ -256,7 +258,7 @@ pub fn keys_of(
             " FROM api_keys k WHERE k.account_id = ?4 ORDER BY k.id"
         ),
         &values,
-        |row| Ok((key(row)?, ledger::key_money(row, 16)?, count(row.int(15)?))),
+        |row| Ok((key(row)?, ledger::key_money(row, 17)?, count(row.int(16)?))),
     )
 }
 
@@ -370,5 +372,6 @@ fn key(row: &Row<'_>) -> Result<ApiKey, StoreError> {
         expires_at: row.int_or_null(12)?.map(Timestamp::from_micros),
         revoked_at: row.int_or_null(13)?.map(Timestamp::from_micros),
         budget_period: row.parse_or_null(14, "api_keys.budget_period")?,
+        refuses_housekeeping: row.int(15)? != 0,
     })
 }

@@ -152,6 +152,12 @@ pub const ALL: &[Migration] = &[
         only_adds: true,
         samples: include_str!("../../migrations/samples/0022.sql"),
     },
+    Migration {
+        version: 23,
+        sql: include_str!("../../migrations/0023_housekeeping.sql"),
+        only_adds: true,
+        samples: include_str!("../../migrations/samples/0023.sql"),
+    },
 ];
 
 /// Whether no migration is needed: the database has them all, or newer ones that this program can

@@ -93,6 +93,7 @@ pub struct Change {
     pub max_running: Option<u32>,
     pub budget: Option<Option<Micros>>,
     pub budget_period: Option<Option<BudgetPeriod>>,
+    pub refuses_housekeeping: Option<bool>,
     pub expires_at: Option<Option<Timestamp>>,
 }
 
@@ -111,6 +112,7 @@ impl Change {
         set(&mut key.max_running, self.max_running);
         set(&mut key.budget, self.budget);
         set(&mut key.budget_period, self.budget_period);
+        set(&mut key.refuses_housekeeping, self.refuses_housekeeping);
         set(&mut key.expires_at, self.expires_at);
     }
 }
@@ -259,6 +261,7 @@ fn told(key: &ApiKey, account: &str) -> Value {
         "max_running": key.max_running,
         "budget_usd": key.budget.map(|budget| budget.to_string()),
         "budget_period": key.budget_period.map(BudgetPeriod::name),
+        "refuse_housekeeping": key.refuses_housekeeping,
         "expires_at": key.expires_at.map(Timestamp::rfc3339),
     })
 }

@@ -43,6 +43,8 @@ pub struct VideoOrder {
     pub count: u32,
     /// The caller's id for its end user.
     pub user: Option<String>,
+    /// Whether it is a chat that an interface holds on its own, for a title, tags or the like.
+    pub is_housekeeping: bool,
     /// Who is called when it ends.
     pub callback: Option<Callback>,
     /// The API's field names.

@@ -91,13 +91,17 @@ pub fn reference(name: &str) -> RefOr<Schema> {
 
 /// One object with the members of all; open if one of them is.
 pub fn merged(about: &str, parts: impl IntoIterator<Item = Object>) -> Object {
-    let mut whole = ObjectBuilder::new().description(Some(about)).build();
-    for part in parts {
-        whole.properties.extend(part.properties);
-        whole.required.extend(part.required);
-        whole.additional_properties = whole.additional_properties.or(part.additional_properties);
-    }
-    whole
+    let whole = ObjectBuilder::new().description(Some(about)).build();
+    parts.into_iter().fold(whole, with_shared)
+}
+
+/// The schema of an object that has the members of another one too; open if one of them is.
+pub fn with_shared(mut object: Object, shared: Object) -> Object {
+    object.properties.extend(shared.properties);
+    object.required.extend(shared.required);
+    let is_open = object.additional_properties.take();
+    object.additional_properties = is_open.or(shared.additional_properties);
+    object
 }
 
 /// The schema of an object that takes members which are not declared, if it keeps a
@@ -111,14 +115,16 @@ pub fn with_rest(mut object: Object, rest: &[&str]) -> Object {
 
 /// Declares a request, or an object within one: a struct of its fields in the order
 /// in which they are read and their faults are told. Each is an `Option`, `None`
-/// where it was absent, null or at fault. `.. rest` at the end keeps the whole
-/// object, for those that take members which are not declared.
+/// where it was absent, null or at fault. `+ name: Type` adds the fields of another
+/// request, which others have too. `.. rest` at the end keeps the whole object, for
+/// those that take members which are not declared.
 macro_rules! request {
     (
         $(#[doc = $about:literal])+
         $(#[expect($($expected:tt)*)])?
         $vis:vis struct $name:ident {
             $($(#[doc = $says:literal])+ $field:ident: $type:ty,)*
+            $(+ $shared:ident: $fields:ident,)*
             $(.. $rest:ident)?
         }
     ) => {
@@ -127,6 +133,10 @@ macro_rules! request {
         $(#[expect($($expected)*)])?
         $vis struct $name {
             $($(#[doc = $says])+ $vis $field: Option<<$type as $crate::http::fields::FieldType>::Value>,)*
+            $(
+                /// Fields that other requests have too.
+                $vis $shared: $fields,
+            )*
             $(
                 /// All members, also those that are not declared.
                 $vis $rest: serde_json::Map<String, serde_json::Value>,
@@ -138,6 +148,7 @@ macro_rules! request {
             $vis fn read(body: &$crate::http::fields::Fields<'_>) -> Self {
                 Self {
                     $($field: $crate::http::fields::request::read::<$type>(body, stringify!($field)),)*
+                    $($shared: $fields::read(body),)*
                     $($rest: body.members().clone(),)?
                 }
             }
@@ -157,12 +168,15 @@ macro_rules! request {
                     };
                 )*
                 let rest: &[&str] = &[$(stringify!($rest))?];
-                $crate::http::fields::request::with_rest(object.build(), rest)
+                let object = $crate::http::fields::request::with_rest(object.build(), rest);
+                $(let object = $crate::http::fields::request::with_shared(object, $fields::object());)*
+                object
             }
 
             /// Adds the schemas that it refers to.
             $vis fn components(schemas: &mut $crate::http::fields::request::Schemas) {
                 $(<$type as $crate::http::fields::FieldType>::components(schemas);)*
+                $($fields::components(schemas);)*
                 let _ = schemas;
             }
         }

@@ -91,6 +91,8 @@ pub(super) enum Fresh {
     Untold(Found),
     /// This is its answer, and kept together with it.
     Told(StoredAnswer),
+    /// Nothing was made, and this says so: the request, sent again, is a new one.
+    Nothing(Response),
 }
 
 /// Accepts a draft of which the answer can be told at once, by `tell`. With a
@@ -165,6 +167,7 @@ impl<'a> Asked<'a> {
                     presence.complete(Close::Now);
                     return Ok(watch(restore(stored)?, presence));
                 }
+                Ok(Fresh::Nothing(response)) => return Ok(response),
                 Err(Error::Overtaken) => {
                     drop(visit);
                     self.begin().await?

@@ -1,39 +1,28 @@
 //! The requests of the chat-completions dialect.
 
+pub mod answers;
+pub mod housekeeping;
+pub mod messages;
+
 use serde_json::{Map, Value};
-use utoipa::openapi::schema::{
-    AnyOfBuilder, ArrayBuilder, Object, ObjectBuilder, OneOfBuilder, Type,
-};
-use utoipa::openapi::{RefOr, Schema};
 
 use super::callback::{CallbackFields, Called};
+use super::neighbours::{self, NeighbourFields};
 use super::video_fields::{
-    Address, AspectRatio, Label, PROMPT, Picture, Pictures, ProviderOptions, Resolution, Seconds,
-    Seed, Size,
+    AspectRatio, Label, PROMPT, Picture, Pictures, ProviderOptions, Resolution, Seconds, Seed, Size,
 };
 use super::{Endpoint, Order, Quoted};
 use crate::domain::quotes::Wish;
-use crate::domain::video::{AskedPicture, Frame, Params, VideoOrder};
+use crate::domain::video::{Frame, Params, VideoOrder};
 use crate::error::{Error, ErrorCode};
-use crate::http::fields::request::{Schemas, reference};
-use crate::http::fields::types::{
-    AnyObject, Filled, Flag, Integer, NotEmpty, Number, Required, Text, text, texts,
-};
-use crate::http::fields::{self, FieldType, Fields, request};
+use crate::http::fields::types::{AnyObject, Filled, Flag, Integer, NotEmpty, Number, Required};
+use crate::http::fields::{self, Fields, request};
 use crate::model::account::Scope;
-use crate::model::task::Message;
+use answers::{Modalities, ResponseFormat, Stop, ToolChoice};
+use messages::{Asked, Messages};
 
-/// Most messages of a request, and parts of a message.
-const MESSAGES: usize = 256;
-const PARTS: usize = 64;
-const ROLES: [&str; 6] = [
-    "system",
-    "developer",
-    "user",
-    "assistant",
-    "tool",
-    "function",
-];
+/// Fewer tokens than this hold no address of a video.
+const ADDRESS_TOKENS: i64 = 16;
 
 request! {
     /// A request for videos in the dialect of chat.
@@ -50,12 +39,24 @@ request! {
         presence_penalty: Number<-2, 2>,
         /// Checked (-2–2), without effect on a video.
         frequency_penalty: Number<-2, 2>,
-        /// At least 1; without effect on a video.
+        /// At least 1. Below 16 the answer is a sentence cut to fit, and nothing is made or charged: so few tokens cannot hold an address.
         max_tokens: Integer<1, { i64::MAX }>,
+        /// The same; the smaller one counts.
+        max_completion_tokens: Integer<1, { i64::MAX }>,
         /// Null or an object; without effect on a video.
         logit_bias: AnyObject,
         /// A string or up to four; without effect on a video.
         stop: Stop,
+        /// `none` or `auto`: tools may be offered, and a video calls none.
+        tool_choice: ToolChoice,
+        /// The same, in its former form.
+        function_call: ToolChoice,
+        /// Of the type `text`, which an address is.
+        response_format: ResponseFormat,
+        /// The kinds of answer that are wanted; `text` or `video` must be among them.
+        modalities: Modalities,
+        /// The same as `video.seconds`.
+        seconds: Seconds,
         /// What the chat dialect has no fields for.
         video: VideoOptions,
         /// Fields for the provider itself, where the operator lets them through; taken in `video` too.
@@ -74,6 +75,7 @@ request! {
         stream: Flag,
         /// How the stream ends.
         stream_options: StreamOptions,
+        + neighbours: NeighbourFields,
     }
 }
 
@@ -102,6 +104,7 @@ request! {
         negative_prompt: Filled<PROMPT>,
         /// Fields for the provider itself, where the operator lets them through.
         provider_options: ProviderOptions,
+        + neighbours: NeighbourFields,
     }
 }
 
@@ -110,40 +113,6 @@ request! {
     pub struct StreamOptions {
         /// Whether a chunk with the usage comes before the end.
         include_usage: Flag,
-    }
-}
-
-request! {
-    /// A message.
-    pub struct ChatMessage {
-        /// Who says it.
-        role: Required<Role>,
-        /// Text, or parts of type `text` and `image_url`. An assistant's message may have none.
-        content: Content,
-    }
-}
-
-request! {
-    /// A part of the prompt.
-    pub struct TextPart {
-        /// The text.
-        text: Required<Text<PROMPT>>,
-    }
-}
-
-request! {
-    /// A source image.
-    pub struct ImagePart {
-        /// Where it is.
-        image_url: Required<ImageUrl>,
-    }
-}
-
-request! {
-    /// Where an image is.
-    pub struct ImageUrl {
-        /// An https, http or data: address.
-        url: Required<Address>,
     }
 }
 
@@ -156,6 +125,8 @@ pub struct ChatOrder {
     pub stream: bool,
     /// Whether a chunk with the usage is wanted.
     pub include_usage: bool,
+    /// The most tokens of the answer, if they are too few for an address: then nothing is made.
+    pub cut_to: Option<usize>,
 }
 
 const PARAMS: Params = Params {
@@ -188,57 +159,76 @@ impl Order for ChatOrder {
 
 impl Quoted for ChatOrder {
     fn wish(self) -> Wish {
-        Wish::Video(Box::new(self.order))
+        let order = Box::new(self.order);
+        if self.cut_to.is_some() {
+            Wish::Sentence(order)
+        } else {
+            Wish::Video(order)
+        }
     }
 }
 
-fn order(body: &Fields<'_>, request: ChatRequest) -> Option<ChatOrder> {
-    let model = request.model?;
+fn order(body: &Fields<'_>, mut request: ChatRequest) -> Option<ChatOrder> {
+    // Everything is read before anything is missed, so that all faults are found.
+    let cut_to = cut_to(&request);
+    let provider_options = provider_options(body, &mut request);
+    let callback = CallbackFields {
+        callback_url: request.callback_url.take(),
+        notify_hook: request.notify_hook.take(),
+        webhook_url: request.webhook_url.take(),
+    };
+    let callback = callback.callback(body);
+    let (asked_seconds, seconds) = seconds(body, &request).unzip();
+    let mut video = request.video.take();
+    let mut neighbours = request.neighbours;
+    let mut inside = video.as_mut().map(|video| &mut video.neighbours);
+    let first = neighbours.first_frames().collect::<Vec<_>>();
+    let also_first = inside.iter_mut().flat_map(|inside| {
+        let inside = inside.first_frames();
+        inside.map(|(name, pictures)| (format!("video.{name}"), pictures))
+    });
+    let first = first.into_iter().chain(also_first.collect::<Vec<_>>());
+    let mut asked = request.messages;
+    let pictures = asked.as_mut().map(|asked| &mut asked.pictures);
+    neighbours::add_first_frame(body, &PARAMS, pictures.unwrap_or(&mut Vec::new()), first);
+    let last = neighbours.last_frames().into_iter();
+    let also_last = inside.and_then(NeighbourFields::last_frames);
+    let also_last = also_last.map(|(name, pictures)| (format!("video.{name}"), pictures));
+    let end_image = video.as_mut().and_then(|video| video.end_image.take());
+    let end_picture = neighbours::last_frame(body, &PARAMS, end_image, last.chain(also_last));
+
     let Asked {
         prompt,
         pictures,
         conversation,
-    } = request.messages?;
-    let video = request.video;
-    let within = video
-        .as_ref()
-        .and_then(|video| video.provider_options.as_ref());
-    let is_filled = |options: Option<&Map<String, Value>>| options.is_some_and(|it| !it.is_empty());
-    if is_filled(within) && is_filled(request.provider_options.as_ref()) {
-        let message = "Say it here or in video, not twice.";
-        body.fault("provider_options", ErrorCode::InvalidValue, message);
-    }
-    let callback = CallbackFields {
-        callback_url: request.callback_url,
-        notify_hook: request.notify_hook,
-        webhook_url: request.webhook_url,
-    };
-    let callback = callback.callback(body);
+    } = asked?;
     let mut order = VideoOrder {
-        model: Some(model),
+        is_housekeeping: housekeeping::is_housekeeping(&prompt, &conversation),
+        model: Some(request.model?),
         prompt,
         pictures,
-        end_picture: None,
+        end_picture,
         references: Vec::new(),
-        seconds: None,
+        seconds,
         size: None,
         frame: Frame::default(),
         audio: None,
         label: false,
         seed: None,
         negative_prompt: None,
-        provider_options: request.provider_options.unwrap_or_default(),
+        provider_options,
         count: request.n.and_then(|n| u32::try_from(n).ok()).unwrap_or(1),
         conversation,
         user: request.user,
         callback,
-        params: PARAMS,
+        params: Params {
+            seconds: asked_seconds.unwrap_or(PARAMS.seconds),
+            ..PARAMS
+        },
     };
     if let Some(video) = video {
         order = VideoOrder {
-            end_picture: video.end_image,
             references: video.reference_images.unwrap_or_default(),
-            seconds: video.seconds,
             size: video.size,
             frame: Frame {
                 resolution: video.resolution,
@@ -250,217 +240,50 @@ fn order(body: &Fields<'_>, request: ChatRequest) -> Option<ChatOrder> {
             negative_prompt: video.negative_prompt,
             ..order
         };
-        order
-            .provider_options
-            .extend(video.provider_options.unwrap_or_default());
     }
     let ends = request.stream_options;
     Some(ChatOrder {
         order,
         stream: request.stream.unwrap_or(false),
         include_usage: ends.and_then(|ends| ends.include_usage).unwrap_or(false),
+        cut_to,
     })
 }
 
-/// One text or up to four.
-pub struct Stop;
-
-impl FieldType for Stop {
-    type Value = ();
-
-    fn read(body: &Fields<'_>, name: &str) -> Option<()> {
-        match body.value(name)? {
-            Value::String(_) => {
-                body.string(name, 1000);
-            }
-            Value::Array(items) => {
-                if items.len() > 4 || items.iter().any(|item| !item.is_string()) {
-                    let message = "Must be a string or up to four strings.";
-                    body.fault(name, ErrorCode::InvalidValue, message);
-                }
-            }
-            _ => {
-                let message = "Must be a string or an array of strings.";
-                body.fault(name, ErrorCode::InvalidType, message);
-            }
-        }
-        None
-    }
-
-    fn schema() -> RefOr<Schema> {
-        AnyOfBuilder::new().item(text(1000)).item(texts(4)).into()
-    }
+/// The most tokens of the answer, if they are too few for an address.
+fn cut_to(request: &ChatRequest) -> Option<usize> {
+    let limits = [request.max_tokens, request.max_completion_tokens];
+    let least = limits.into_iter().flatten().min()?;
+    let is_too_few = least < ADDRESS_TOKENS;
+    usize::try_from(least).ok().filter(|_| is_too_few)
 }
 
-/// Who says a message.
-pub struct Role;
-
-impl FieldType for Role {
-    type Value = String;
-
-    fn read(body: &Fields<'_>, name: &str) -> Option<String> {
-        let role = body.string(name, 32)?;
-        if !ROLES.contains(&role.as_str()) {
-            let message = format!("Must be one of {}.", ROLES.join(", "));
-            body.fault(name, ErrorCode::InvalidValue, message);
-        }
-        Some(role)
-    }
-
-    fn schema() -> RefOr<Schema> {
-        let role = ObjectBuilder::new().schema_type(Type::String);
-        role.enum_values(Some(ROLES)).into()
-    }
+/// The length, and the field that says it.
+fn seconds(body: &Fields<'_>, request: &ChatRequest) -> Option<(&'static str, f64)> {
+    let video = request.video.as_ref();
+    let inside = video.map(|video| video.neighbours.lengths(true));
+    let ours = [
+        (PARAMS.seconds, video.and_then(|video| video.seconds)),
+        ("seconds", request.seconds),
+    ];
+    let others = request.neighbours.lengths(false);
+    let said = ours.into_iter().chain(inside.into_iter().flatten());
+    neighbours::length(body, &PARAMS, said.chain(others))
 }
 
-/// What the messages ask for.
-#[derive(Debug)]
-pub struct Asked {
-    prompt: String,
-    pictures: Vec<AskedPicture>,
-    conversation: Vec<Message>,
-}
-
-/// All messages are checked; the last user message is the order, those before it are
-/// the conversation.
-pub struct Messages;
-
-impl FieldType for Messages {
-    type Value = Asked;
-
-    fn read(body: &Fields<'_>, name: &str) -> Option<Asked> {
-        let items = body.array(name, MESSAGES)?;
-        if items.is_empty() {
-            let message = "Must have at least one message.";
-            body.fault(name, ErrorCode::InvalidValue, message);
-            return None;
-        }
-        let mut last = None;
-        let mut said = Vec::new();
-        for (index, item) in items.iter().enumerate() {
-            let Some(message) = body.item(name, index, item) else {
-                continue;
-            };
-            let ChatMessage { role, content } = ChatMessage::read(&message);
-            // An assistant that called a tool has no content.
-            if role.as_deref() != Some("assistant") {
-                message.require("content");
-            }
-            let text = content.as_ref().map(|said| said.text.clone());
-            let is_order = role.as_deref() == Some("user");
-            if let (Some(role), Some(text)) = (role, text) {
-                said.push((index, Message { role, text }));
-            }
-            if is_order {
-                last = Some((index, content));
-            }
-        }
-        let Some((index, content)) = last else {
-            let message = "Must have a message with the role user.";
-            body.fault(name, ErrorCode::InvalidValue, message);
-            return None;
-        };
-        let Said { text, pictures } = content?;
-        if text.trim().is_empty() && pictures.is_empty() {
-            let param = format!("{}[{index}].content", body.path(name));
-            let message = "Must hold a prompt or an image.";
-            body.fault_at(param, ErrorCode::InvalidValue, message);
-        }
-        said.retain(|(at, _)| *at < index);
-        Some(Asked {
-            prompt: text,
-            pictures,
-            conversation: said.into_iter().map(|(_, message)| message).collect(),
-        })
+fn provider_options(body: &Fields<'_>, request: &mut ChatRequest) -> Map<String, Value> {
+    let video = request.video.as_mut();
+    let inside = video.and_then(|video| video.provider_options.take());
+    let (inside, mut options) = (
+        inside.unwrap_or_default(),
+        request.provider_options.take().unwrap_or_default(),
+    );
+    if !inside.is_empty() && !options.is_empty() {
+        let message = "Say it here or in video, not twice.";
+        body.fault("provider_options", ErrorCode::InvalidValue, message);
     }
-
-    fn schema() -> RefOr<Schema> {
-        let list = ArrayBuilder::new().items(reference("ChatMessage"));
-        list.min_items(Some(1)).max_items(Some(MESSAGES)).into()
-    }
-
-    fn components(schemas: &mut Schemas) {
-        <ChatMessage as FieldType>::components(schemas);
-    }
-}
-
-/// What a message says and shows.
-#[derive(Debug)]
-pub struct Said {
-    text: String,
-    pictures: Vec<AskedPicture>,
-}
-
-/// A message's text, or its parts.
-pub struct Content;
-
-impl FieldType for Content {
-    type Value = Said;
-
-    fn read(body: &Fields<'_>, name: &str) -> Option<Said> {
-        match body.value(name)? {
-            Value::String(_) => Some(Said {
-                text: body.string(name, PROMPT)?,
-                pictures: Vec::new(),
-            }),
-            Value::Array(_) => Some(parts(body, name, body.array(name, PARTS)?)),
-            _ => {
-                let message = "Must be a string or an array of parts.";
-                body.fault(name, ErrorCode::InvalidType, message);
-                None
-            }
-        }
-    }
-
-    fn schema() -> RefOr<Schema> {
-        let part = OneOfBuilder::new()
-            .item(tagged("text", TextPart::object()))
-            .item(tagged("image_url", ImagePart::object()));
-        let parts = ArrayBuilder::new().items(part).max_items(Some(PARTS));
-        AnyOfBuilder::new().item(text(PROMPT)).item(parts).into()
-    }
-
-    fn components(schemas: &mut Schemas) {
-        ImagePart::components(schemas);
-    }
-}
-
-/// A part with its `type`.
-fn tagged(name: &str, mut part: Object) -> Object {
-    let tag = ObjectBuilder::new().schema_type(Type::String);
-    let tag = tag.enum_values(Some([name])).build();
-    part.properties.insert("type".into(), tag.into());
-    part.required.push("type".into());
-    part
-}
-
-fn parts(message: &Fields<'_>, name: &str, items: &[Value]) -> Said {
-    let mut texts = Vec::new();
-    let mut pictures = Vec::new();
-    for (index, item) in items.iter().enumerate() {
-        let Some(part) = message.item(name, index, item) else {
-            continue;
-        };
-        part.require("type");
-        match part.string("type", 64).as_deref() {
-            Some("text") => texts.extend(TextPart::read(&part).text),
-            Some("image_url") => {
-                let image = ImagePart::read(&part).image_url;
-                pictures.extend(image.and_then(|image| image.url));
-            }
-            Some(_) => {
-                let message = "Must be \"text\" or \"image_url\".";
-                part.fault("type", ErrorCode::UnsupportedValue, message);
-            }
-            None => {}
-        }
-    }
-    let text = texts.join("\n");
-    if text.chars().count() > PROMPT {
-        let why = format!("Must have at most {PROMPT} characters of text.");
-        message.fault(name, ErrorCode::InvalidValue, why);
-    }
-    Said { text, pictures }
+    options.extend(inside);
+    options
 }
 
 #[cfg(test)]

@@ -9,6 +9,7 @@ pub mod admin;
 pub mod callback;
 pub mod chat;
 pub mod music;
+pub mod neighbours;
 pub mod persona;
 pub mod provenance;
 mod separation;

@@ -211,8 +211,8 @@ impl FieldType for Address {
     }
 }
 
-/// A picture: its address, or an object that holds it in `url` or `image_url`. An
-/// empty one counts as absent.
+/// A picture: its address, or an object that holds it in `url` or `image_url`, as an address or
+/// once more as such an object. An empty one counts as absent.
 pub struct Picture;
 
 impl FieldType for Picture {
@@ -228,21 +228,19 @@ impl FieldType for Picture {
             let object = ObjectBuilder::new().schema_type(Type::Object);
             object.property(name, address()).required(name)
         };
+        let nested = ObjectBuilder::new().schema_type(Type::Object);
+        let nested = nested.property("image_url", held("url"));
         let any = AnyOfBuilder::new().item(address());
-        any.item(held("url")).item(held("image_url")).into()
+        let any = any.item(held("url")).item(held("image_url"));
+        any.item(nested.required("image_url")).into()
     }
 }
 
-fn picture(body: &Fields<'_>, value: &Value, path: String) -> Option<AskedPicture> {
-    let (address, path) = match value {
-        Value::Object(object) => {
-            let held = ["url", "image_url"]
-                .into_iter()
-                .find_map(|name| Some((object.get(name)?, format!("{path}.{name}"))));
-            held.unwrap_or((&Value::Null, format!("{path}.url")))
-        }
-        other => (other, path),
-    };
+/// A picture at a path of the body.
+pub(super) fn picture(body: &Fields<'_>, value: &Value, path: String) -> Option<AskedPicture> {
+    let (address, path) = held(value, path);
+    // As the parts of a message hold it: `{"image_url": {"url": …}}`.
+    let (address, path) = held(address, path);
     let Value::String(address) = address else {
         let message = "Must be an http, https or data: address.";
         body.fault_at(path, ErrorCode::InvalidType, message);
@@ -253,6 +251,17 @@ fn picture(body: &Fields<'_>, value: &Value, path: String) -> Option<AskedPictur
         return None;
     }
     (!address.is_empty()).then(|| (PictureSource::Address(address.clone()), path))
+}
+
+/// What an object holds as its picture, and where; anything else is it itself.
+fn held(value: &Value, path: String) -> (&Value, String) {
+    let Value::Object(object) = value else {
+        return (value, path);
+    };
+    let held = ["url", "image_url"]
+        .into_iter()
+        .find_map(|name| Some((object.get(name)?, format!("{path}.{name}"))));
+    held.unwrap_or((&Value::Null, format!("{path}.url")))
 }
 
 /// Pictures: a list, or the only one by itself.

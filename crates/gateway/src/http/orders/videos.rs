@@ -6,6 +6,7 @@ use utoipa::openapi::schema::{AnyOfBuilder, ObjectBuilder, Type};
 use utoipa::openapi::{RefOr, Schema};
 
 use super::callback::{CallbackFields, Called};
+use super::neighbours::{self, NeighbourFields, SaidPictures};
 use super::video_fields::{
     ADDRESS, AspectRatio, Label, PROMPT, Picture, Pictures, ProviderOptions, REFERENCES,
     Resolution, Seconds, Seed, Size,
@@ -58,6 +59,7 @@ request! {
         webhook_url: Called,
         /// Your own name for your end user.
         user: Filled<512>,
+        + neighbours: NeighbourFields,
     }
 }
 
@@ -86,11 +88,20 @@ const PARAMS: Params = Params {
 };
 
 /// The fields of a form that may be files.
-pub const FILES: [&str; 4] = [
+pub const FILES: [&str; 13] = [
     PARAMS.picture,
     PARAMS.end_picture,
     PARAMS.references,
     "reference_images[]",
+    "image",
+    "image_url",
+    "input_image",
+    "first_frame_image",
+    "images",
+    "images[]",
+    "frame_images",
+    "frame_images[]",
+    neighbours::LAST_FRAME,
 ];
 
 impl Order for VideoOrder {
@@ -102,7 +113,9 @@ impl Order for VideoOrder {
     type Request = VideoRequest;
 
     fn read(body: &Value) -> Result<Self, Error> {
-        fields::read(body, |body| order(body, VideoRequest::read(body)))
+        fields::read(body, |body| {
+            order(body, VideoRequest::read(body), Vec::new())
+        })
     }
 }
 
@@ -112,45 +125,60 @@ impl Quoted for VideoOrder {
     }
 }
 
-/// Reads a form's text fields, nested as their brackets say; `files` are those
-/// uploaded in [`FILES`].
-pub fn read_form(form: &Value, files: Vec<(&'static str, Bytes)>) -> Result<VideoOrder, Error> {
-    let mut read = fields::read_form(form, |body| order(body, VideoRequest::read(body)))?;
-    for (name, bytes) in files {
-        let picture = (PictureSource::Bytes(bytes), name.to_owned());
-        if name == PARAMS.picture {
-            read.pictures.insert(0, picture);
-        } else if name == PARAMS.end_picture {
-            read.end_picture = Some(picture);
-        } else {
-            read.references.push(picture);
-        }
-    }
-    if read.references.len() > REFERENCES {
-        let message = format!("Must have at most {REFERENCES} items.");
-        return Err(Error::at(
-            ErrorCode::InvalidValue,
-            PARAMS.references,
-            message,
-        ));
-    }
-    Ok(read)
+/// The files of a form, with their field names of [`FILES`].
+pub type Files = Vec<(&'static str, Bytes)>;
+
+/// Reads a form's text fields, nested as their brackets say; `files` are those uploaded.
+pub fn read_form(form: &Value, files: Files) -> Result<VideoOrder, Error> {
+    fields::read_form(form, |body| order(body, VideoRequest::read(body), files))
 }
 
-fn order(body: &Fields<'_>, request: VideoRequest) -> Option<VideoOrder> {
+fn order(body: &Fields<'_>, mut request: VideoRequest, files: Files) -> Option<VideoOrder> {
     let callback = CallbackFields {
         callback_url: request.callback_url,
         notify_hook: request.notify_hook,
         webhook_url: request.webhook_url,
     };
     let callback = callback.callback(body);
+    let ours = [(PARAMS.seconds, request.seconds)].into_iter();
+    let others = request.neighbours.lengths(false);
+    let length = neighbours::length(body, &PARAMS, ours.chain(others));
+    let (asked_seconds, seconds) = length.unzip();
+
+    let mut pictures: Vec<AskedPicture> = request.input_reference.into_iter().collect();
+    let mut end_picture = request.end_image;
+    let mut references = request.reference_images.unwrap_or_default();
+    let mut first: Vec<SaidPictures> = request.neighbours.first_frames().collect();
+    let mut last: Vec<SaidPictures> = request.neighbours.last_frames().into_iter().collect();
+    for (name, bytes) in files {
+        let picture = (PictureSource::Bytes(bytes), name.to_owned());
+        let name = name.trim_end_matches("[]");
+        if name == PARAMS.picture {
+            pictures.insert(0, picture);
+        } else if name == PARAMS.end_picture {
+            end_picture = Some(picture);
+        } else if name == PARAMS.references {
+            references.push(picture);
+        } else if name == neighbours::LAST_FRAME {
+            add(&mut last, name, picture);
+        } else {
+            add(&mut first, name, picture);
+        }
+    }
+    if references.len() > REFERENCES {
+        let message = format!("Must have at most {REFERENCES} items.");
+        body.fault(PARAMS.references, ErrorCode::InvalidValue, message);
+    }
+    neighbours::add_first_frame(body, &PARAMS, &mut pictures, first);
+    let end_picture = neighbours::last_frame(body, &PARAMS, end_picture, last);
     Some(VideoOrder {
+        is_housekeeping: false,
         model: request.model,
         prompt: request.prompt?,
-        pictures: request.input_reference.into_iter().collect(),
-        end_picture: request.end_image,
-        references: request.reference_images.unwrap_or_default(),
-        seconds: request.seconds,
+        pictures,
+        end_picture,
+        references,
+        seconds,
         size: request.size,
         frame: Frame {
             resolution: request.resolution,
@@ -165,8 +193,19 @@ fn order(body: &Fields<'_>, request: VideoRequest) -> Option<VideoOrder> {
         conversation: Vec::new(),
         user: request.user,
         callback,
-        params: PARAMS,
+        params: Params {
+            seconds: asked_seconds.unwrap_or(PARAMS.seconds),
+            ..PARAMS
+        },
     })
+}
+
+/// Adds a picture to those under its name.
+fn add(said: &mut Vec<SaidPictures>, name: &str, picture: AskedPicture) {
+    match said.iter_mut().find(|(known, _)| known == name) {
+        Some((_, pictures)) => pictures.push(picture),
+        None => said.push((name.to_owned(), vec![picture])),
+    }
 }
 
 /// An object with an address, or the address itself.

@@ -8,7 +8,7 @@ use crate::records::video::VideoFile;
 /// Response to a request without `stream`.
 #[derive(Debug, Serialize, ToSchema)]
 pub struct ChatCompletion {
-    /// `chatcmpl-` and the first task's id.
+    /// `chatcmpl-` and the first task's id; another id if nothing was made.
     pub id: String,
     /// Always `chat.completion`.
     pub object: &'static str,
@@ -18,7 +18,7 @@ pub struct ChatCompletion {
     pub model: String,
     /// Changes only with the route, its version or its settings.
     pub system_fingerprint: String,
-    /// One per video.
+    /// One per video, or per sentence if nothing was made.
     pub choices: Vec<ChatChoice>,
     /// What was used.
     pub usage: ChatUsage,
@@ -41,14 +41,14 @@ pub struct MissingChoice {
     pub message: String,
 }
 
-/// One video.
+/// One video, or a sentence.
 #[derive(Debug, Serialize, ToSchema)]
 pub struct ChatChoice {
     /// Counts from 0.
     pub index: u32,
-    /// The video.
+    /// The video, or the sentence.
     pub message: ChatAnswer,
-    /// Always `stop`.
+    /// `stop`; `length` after a sentence that was cut, because the address of a video has no room.
     pub finish_reason: &'static str,
 }
 
@@ -57,10 +57,11 @@ pub struct ChatChoice {
 pub struct ChatAnswer {
     /// Always `assistant`.
     pub role: &'static str,
-    /// The video's URL and nothing else.
+    /// The video's URL and nothing else; a sentence if no video was made.
     pub content: String,
     /// The video's file.
-    pub video: VideoFile,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub video: Option<VideoFile>,
 }
 
 /// Tokens, and the cost.
@@ -127,7 +128,7 @@ pub struct ChunkChoice {
     pub index: u32,
     /// New content.
     pub delta: ChunkDelta,
-    /// `stop` in the last chunk of a video.
+    /// `stop` in the last chunk of a video, `length` in that of a sentence.
     #[schema(required = true)]
     pub finish_reason: Option<&'static str>,
 }
@@ -138,7 +139,7 @@ pub struct ChunkDelta {
     /// In the first chunk.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub role: Option<&'static str>,
-    /// The video's URL, in one chunk.
+    /// The video's URL, in one chunk; a sentence if no video is made.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub content: Option<String>,
     /// The video's file, in the same chunk.

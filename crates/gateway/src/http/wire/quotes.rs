@@ -40,6 +40,9 @@ pub struct QuoteObject {
     pub available: bool,
     /// Whether the key's budget and the account can cover `reserve_usd` now.
     pub affordable: bool,
+    /// Why nothing is made, if the request is answered without making anything.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub note: Option<&'static str>,
 }
 
 /// A route that can make it.
@@ -83,6 +86,7 @@ impl QuoteObject {
             routes,
             available: quote.available,
             affordable: quote.affordable,
+            note: quote.note,
         }
     }
 }

@@ -112,8 +112,10 @@ async fn a_key_is_changed_rotated_and_listed() {
         "25",
         "--budget-period",
         "month",
+        "--refuse-housekeeping",
     ];
     let made = json(folder, &words).await;
+    assert_eq!(made["refuse_housekeeping"], true);
     let id = made["id"].as_str().unwrap();
     let first = made["key"].as_str().unwrap();
     assert_eq!((&made["budget_period"], first.len()), (&"month".into(), 55));
@@ -125,8 +127,11 @@ async fn a_key_is_changed_rotated_and_listed() {
         "none",
         "--network",
         "10.0.0.0/8",
+        "--refuse-housekeeping",
+        "false",
     ];
     let changed = json(folder, &words).await;
+    assert_eq!(changed["refuse_housekeeping"], false);
     assert_eq!(changed["budget_period"], Value::Null);
     assert_eq!(changed["networks"][0], "10.0.0.0/8");
     done(folder, &["keys", "update", id, "--network", "any"]).await;

@@ -20,7 +20,7 @@ async fn a_key_is_created_with_every_limit_and_shown_once() {
         let body = json!({
             "name": "laptop", "account": "owls", "scopes": ["video:create", "tasks:read"],
             "budget_usd": "25.00", "budget_period": "month", "rpm": 60, "max_running": 5,
-            "models": ["animatic-1"], "networks": ["127.0.0.0/8", "::1/128"],
+            "models": ["animatic-1"], "networks": ["127.0.0.0/8", "::1/128"], "refuse_housekeeping": true,
             "expires_at": "2100-01-01T00:00:00Z",
         });
         let made = operator.post("/v1/admin/keys", &body).await.ok();
@@ -81,6 +81,12 @@ async fn wrong_fields_are_named() {
             "invalid_value",
         ),
         ("expires_at", json!("soon"), "expires_at", "invalid_value"),
+        (
+            "refuse_housekeeping",
+            json!("yes"),
+            "refuse_housekeeping",
+            "invalid_type",
+        ),
         (
             "expires_at",
             json!("2001-01-01"),
@@ -172,8 +178,26 @@ async fn a_change_counts_from_the_next_request_on() {
         let caller = gateway.with_key(text(&made["key"]));
         caller.get("/v1/tasks").await.ok();
         let path = format!("/v1/admin/keys/{}", text(&made["id"]));
+        let title = json!({"model": "animatic-1", "messages": [{"role": "user",
+            "content": "### Task:\nGenerate a concise title summarizing the chat history."}]});
+        let body = json!({"refuse_housekeeping": true});
+        let strict = patch(&operator, &path, &body).await.ok();
+        assert_eq!(
+            (&made["refuse_housekeeping"], &strict["refuse_housekeeping"]),
+            (&json!(false), &json!(true))
+        );
+        eventually("the key is read again", async || {
+            let quote = json!({"endpoint": "/v1/chat/completions", "body": title});
+            let answer = caller.post("/v1/quote", &quote).await;
+            (answer.status == 400).then_some(())
+        })
+        .await;
         let body = json!({"name": "weak", "scopes": ["video:create"], "budget_usd": null, "max_running": 1});
         let changed = patch(&operator, &path, &body).await.ok();
+        assert_eq!(
+            changed["refuse_housekeeping"], true,
+            "what is left out stays"
+        );
         assert_eq!(
             (
                 &changed["name"],

@@ -82,6 +82,7 @@ fn key(account: AccountId) -> ApiKey {
         max_running: 3,
         budget: Some(Micros::new(25_000_000)),
         budget_period: None,
+        refuses_housekeeping: true,
         created_at: at(0),
         expires_at: Some(at(1000)),
         revoked_at: None,

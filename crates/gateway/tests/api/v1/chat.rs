@@ -239,8 +239,8 @@ async fn the_prompt_is_the_last_user_message_and_extras_of_other_dialects_are_ig
             {"role": "assistant", "content": "third"},
         ],
         "temperature": 1, "top_p": 0.5, "stop": ["a", "b"], "logit_bias": null, "presence_penalty": -2,
-        "frequency_penalty": 0.5, "max_tokens": 1, "stream": null, "n": null, "user": "someone",
-        "tools": [{"type": "function"}], "response_format": 5, "seed": "what",
+        "frequency_penalty": 0.5, "max_tokens": 16, "stream": null, "n": null, "user": "someone",
+        "tools": [{"type": "function"}], "logprobs": 5, "seed": "what",
     });
     let view = accepted(&gateway, &gateway.post(PATH, &order).await).await;
     assert_eq!(view["user"], "someone");

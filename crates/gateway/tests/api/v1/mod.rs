@@ -3,10 +3,12 @@
 mod chat;
 mod glances;
 mod models;
+mod neighbours;
 mod provenance;
 mod records;
 mod several;
 #[cfg(feature = "c2pa")]
 mod signed;
 mod tasks;
+mod unmade;
 mod videos;

@@ -9,7 +9,7 @@ use super::fields::{Amount, Instant, Length, ListOf, Name, Period, or_removed};
 use crate::clock::Timestamp;
 use crate::domain::keys::{Change, NewKey};
 use crate::error::{Error, ErrorCode};
-use crate::http::fields::types::{Filled, Integer, NotBlank, Required};
+use crate::http::fields::types::{Filled, Flag, Integer, NotBlank, Required};
 use crate::http::fields::{self, Fields, request};
 use crate::model::account::Scope;
 
@@ -36,6 +36,8 @@ request! {
         models: ListOf<Name>,
         /// Networks that it may be used from, as CIDR; any by default.
         networks: ListOf<IpNet>,
+        /// Whether chats that an interface holds on its own, for titles, tags or follow-up questions, are refused.
+        refuse_housekeeping: Flag,
         /// When it expires, RFC 3339; never by default.
         expires_at: Instant,
     }
@@ -60,6 +62,8 @@ request! {
         models: ListOf<Name>,
         /// Networks that it may be used from, as CIDR.
         networks: ListOf<IpNet>,
+        /// Whether chats that an interface holds on its own, for titles, tags or follow-up questions, are refused.
+        refuse_housekeeping: Flag,
         /// When it expires, RFC 3339.
         expires_at: Instant,
     }
@@ -92,6 +96,7 @@ pub fn read_new(body: &Value, now: Timestamp) -> Result<(Option<String>, NewKey)
             max_running: request.max_running.and_then(small),
             budget: request.budget_usd,
             budget_period: request.budget_period,
+            refuses_housekeeping: request.refuse_housekeeping.unwrap_or(false),
             expires_in,
         };
         Some((request.account, new))
@@ -111,6 +116,7 @@ pub fn read_change(body: &Value) -> Result<Change, Error> {
             max_running: request.max_running.and_then(small),
             budget: or_removed(body, "budget_usd", request.budget_usd),
             budget_period: or_removed(body, "budget_period", request.budget_period),
+            refuses_housekeeping: request.refuse_housekeeping,
             expires_at: or_removed(body, "expires_at", request.expires_at),
         })
     })

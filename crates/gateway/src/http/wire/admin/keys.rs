@@ -56,6 +56,8 @@ pub struct AdminKey {
     /// Networks that it may be used from; null: any.
     #[schema(required = true)]
     pub networks: Option<Vec<String>>,
+    /// Whether it makes nothing of chats that an interface holds on its own, for titles and tags.
+    pub refuse_housekeeping: bool,
     /// When it was created.
     pub created_at: String,
     /// When it expires; null: never.
@@ -93,6 +95,7 @@ impl AdminKey {
             open_tasks: record.open_tasks,
             models: key.models.clone(),
             networks: networks.map(|all| all.iter().map(ToString::to_string).collect()),
+            refuse_housekeeping: key.refuses_housekeeping,
             created_at: key.created_at.rfc3339(),
             expires_at: key.expires_at.map(Timestamp::rfc3339),
             revoked_at: key.revoked_at.map(Timestamp::rfc3339),

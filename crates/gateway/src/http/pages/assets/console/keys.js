@@ -58,7 +58,7 @@ function Issued({ of, close }) {
 
 function Edit({ of, close, done }) {
   const isNew = !of.id;
-  const [form, setForm] = useState(() => ({ name: of.name || "", account: of.account || "", scopes: of.scopes || USUAL, budget_usd: of.budget_usd || "", budget_period: of.budget_period || "", rpm: String(of.rpm || ""), max_running: String(of.max_running || ""), models: (of.models || []).join(", "), networks: (of.networks || []).join(", "), expires: (of.expires_at || "").slice(0, 10) }));
+  const [form, setForm] = useState(() => ({ name: of.name || "", account: of.account || "", scopes: of.scopes || USUAL, budget_usd: of.budget_usd || "", budget_period: of.budget_period || "", rpm: String(of.rpm || ""), max_running: String(of.max_running || ""), models: (of.models || []).join(", "), networks: (of.networks || []).join(", "), expires: (of.expires_at || "").slice(0, 10), refuse_housekeeping: Boolean(of.refuse_housekeeping) }));
   const intent = useMemo(newIntent, [JSON.stringify(form)]);
   const action = useAction();
   const set = (name) => (event) => setForm({ ...form, [name]: event.target.value });
@@ -68,7 +68,7 @@ function Edit({ of, close, done }) {
     action.run(async () => {
       // An emptied field takes the limit away; a new key has none to take away.
       const none = isNew ? undefined : null;
-      const body = { name: form.name.trim(), scopes: form.scopes, budget_usd: form.budget_usd.trim() || none, budget_period: form.budget_period || none, rpm: form.rpm ? Number(form.rpm) : undefined, max_running: form.max_running ? Number(form.max_running) : undefined, models: list(form.models).length ? list(form.models) : none, networks: list(form.networks).length ? list(form.networks) : none, expires_at: form.expires ? `${form.expires}T23:59:59Z` : none, ...(isNew && form.account.trim() ? { account: form.account.trim() } : {}) };
+      const body = { name: form.name.trim(), scopes: form.scopes, budget_usd: form.budget_usd.trim() || none, budget_period: form.budget_period || none, rpm: form.rpm ? Number(form.rpm) : undefined, max_running: form.max_running ? Number(form.max_running) : undefined, models: list(form.models).length ? list(form.models) : none, networks: list(form.networks).length ? list(form.networks) : none, expires_at: form.expires ? `${form.expires}T23:59:59Z` : none, refuse_housekeeping: form.refuse_housekeeping, ...(isNew && form.account.trim() ? { account: form.account.trim() } : {}) };
       done(await call(isNew ? "POST" : "PATCH", `/v1/admin/keys${isNew ? "" : `/${of.id}`}`, body, { intent }));
     });
   };
@@ -84,6 +84,7 @@ function Edit({ of, close, done }) {
     ${text("rpm", "Requests a minute", { mode: "numeric", placeholder: "600" })}${text("max_running", "Open tasks at once", { mode: "numeric", placeholder: "100" })}
     ${text("models", "Only these models", { placeholder: "all" })}${text("networks", "Only from", { placeholder: "anywhere", hint: "As 10.0.0.0/8" })}
     <${Field} name="key-expires" label="Valid until" error=${fault("expires_at")}><input id="key-expires" type="date" value=${form.expires} onChange=${set("expires")} /><//>
+    <fieldset class="wide"><legend>Refuses</legend><div class="choices"><label><input type="checkbox" checked=${form.refuse_housekeeping} onChange=${() => setForm({ ...form, refuse_housekeeping: !form.refuse_housekeeping })} />what chat interfaces ask on their own: titles, tags, follow-up questions</label></div></fieldset>
     <div class="wide">${action.error && !known.some((name) => fault(name)) && html`<${Failed} error=${action.error} />`}<button type="submit" aria-disabled=${action.busy}>${isNew ? "Make the key" : "Save"}</button></div></form><//>`;
 }
 

@@ -1,0 +1,284 @@
+//! Lengths and pictures under the names that other services have for them.
+
+use mediagate::model::task::{Payload, VideoJob};
+use reqwest::Method;
+use reqwest::multipart::{Form, Part};
+use serde_json::{Value, json};
+
+use crate::money::PRICED;
+use crate::support::files::Files;
+use crate::support::{Answer, TestGateway, sound};
+
+const CHAT: &str = "/v1/chat/completions";
+const VIDEOS: &str = "/v1/videos";
+
+async fn priced() -> TestGateway {
+    let builder = TestGateway::builder().without_workers().toml(PRICED);
+    let wait = std::time::Duration::from_millis(20);
+    let builder = builder.set(|it| it.wait_limit = Some(wait));
+    builder.allow_loopback().start().await
+}
+
+/// The same fields in each of the three places, with the endpoint.
+fn everywhere(fields: &Value) -> [(&'static str, Value); 3] {
+    let base = |mut body: Value| {
+        for (name, value) in fields.as_object().unwrap() {
+            body[name] = value.clone();
+        }
+        body
+    };
+    let chat =
+        json!({"model": "animatic-1", "messages": [{"role": "user", "content": "a lake at dawn"}]});
+    let mut nested = chat.clone();
+    nested["video"] = fields.clone();
+    let video = json!({"model": "animatic-1", "prompt": "a lake at dawn"});
+    [(VIDEOS, base(video)), (CHAT, base(chat)), (CHAT, nested)]
+}
+
+/// What an order that was accepted is to make, and what is held for it.
+async fn job(gateway: &TestGateway, answer: Answer) -> (VideoJob, Value) {
+    let task = answer
+        .header("x-task-id")
+        .unwrap_or_else(|| panic!("{}", answer.text()));
+    let view = gateway.get(&format!("/v1/tasks/{task}")).await.ok();
+    let Payload::VideoV1(job) = gateway.claim().await.payload else {
+        panic!("no video");
+    };
+    (job, view["billing"]["reserved_usd"].clone())
+}
+
+#[tokio::test]
+async fn the_length_is_what_was_asked_for_under_any_name() {
+    let gateway = priced().await;
+    for name in [
+        "duration",
+        "durationSeconds",
+        "duration_seconds",
+        "n_seconds",
+        "seconds",
+    ] {
+        for (endpoint, body) in everywhere(&json!({ name: "2" })) {
+            let quote = json!({"endpoint": endpoint, "body": body});
+            let quote = gateway.post("/v1/quote", &quote).await.ok();
+            assert_eq!(quote["reserve_usd"], "0.20", "{body}");
+            let (job, held) = job(&gateway, gateway.post(endpoint, &body).await).await;
+            assert_eq!((job.milliseconds, held), (2000, json!("0.20")), "{body}");
+        }
+    }
+    // In a form all is text.
+    let form = Form::new().text("prompt", "a lake").text("n_seconds", "3");
+    let request = gateway.request(Method::POST, VIDEOS).multipart(form);
+    let (job, held) = job(&gateway, gateway.send(request).await).await;
+    assert_eq!((job.milliseconds, held), (3000, json!("0.30")));
+    // The model says what it does not offer, of the field that asked for it.
+    for (endpoint, body) in everywhere(&json!({"duration": 3000})) {
+        let answer = gateway.post(endpoint, &body).await;
+        answer.refused(400, "unsupported_value");
+        let param = answer.json["error"]["param"].as_str().unwrap();
+        assert!(param.ends_with("duration"), "{param}");
+    }
+    gateway.stop().await;
+}
+
+#[tokio::test]
+async fn lengths_that_differ_name_ours() {
+    let gateway = priced().await;
+    let fields = json!({"duration": 2, "n_seconds": "4"});
+    for ((endpoint, body), ours) in
+        everywhere(&fields)
+            .into_iter()
+            .zip(["seconds", "video.seconds", "video.seconds"])
+    {
+        let answer = gateway.post(endpoint, &body).await;
+        answer.refused(400, "invalid_value").at(ours);
+        assert!(answer.message().contains(ours), "{}", answer.message());
+    }
+    let form = Form::new().text("prompt", "a lake");
+    let form = form.text("seconds", "4").text("duration", "2");
+    let request = gateway.request(Method::POST, VIDEOS).multipart(form);
+    let answer = gateway.send(request).await;
+    answer.refused(400, "invalid_value").at("seconds");
+    // The same length twice is one.
+    for (endpoint, body) in everywhere(&json!({"seconds": "2", "duration": 2.0})) {
+        let (job, _) = job(&gateway, gateway.post(endpoint, &body).await).await;
+        assert_eq!(job.milliseconds, 2000);
+    }
+    gateway.stop().await;
+}
+
+#[tokio::test]
+async fn a_first_frame_under_any_name_is_fetched_and_used() {
+    let gateway = priced().await;
+    let files = Files::start().await;
+    let url = files.url("/picture.png");
+    let mut hits = 0;
+    for (name, value) in [
+        ("image", json!(url)),
+        ("image_url", json!({"url": url})),
+        ("input_image", json!({"image_url": {"url": url}})),
+        ("first_frame_image", json!(url)),
+        ("images", json!([url])),
+        (
+            "frame_images",
+            json!([{"type": "image_url", "image_url": {"url": url}, "frame_type": "first_frame"}]),
+        ),
+    ] {
+        for (endpoint, body) in everywhere(&json!({ name: value })) {
+            let (job, _) = job(&gateway, gateway.post(endpoint, &body).await).await;
+            hits += 1;
+            assert!(
+                job.picture.is_some() && job.more_pictures.is_empty(),
+                "{body}"
+            );
+            assert_eq!(files.hits(), hits, "{body}");
+        }
+    }
+    // Under the same guard as any address.
+    for (endpoint, body) in everywhere(&json!({"images": ["http://10.0.0.1/a.png"]})) {
+        let answer = gateway.post(endpoint, &body).await;
+        answer.refused(422, "image_fetch_blocked");
+        let param = answer.json["error"]["param"].as_str().unwrap();
+        assert!(param.ends_with("images[0]"), "{param}");
+    }
+    // What is empty is absent.
+    for empty in [json!(null), json!(""), json!([])] {
+        for (endpoint, body) in everywhere(&json!({ "images": empty })) {
+            let (job, _) = job(&gateway, gateway.post(endpoint, &body).await).await;
+            assert!(job.picture.is_none(), "{body}");
+        }
+    }
+    gateway.stop().await;
+}
+
+#[tokio::test]
+async fn pictures_of_a_form_are_taken_under_any_name() {
+    let gateway = priced().await;
+    let picture = |shade: u32| Part::bytes(sound::png(64 + shade, 48)).file_name("a.png");
+    let send = async |form: Form| {
+        let request = gateway.request(Method::POST, VIDEOS);
+        gateway.send(request.multipart(form)).await
+    };
+    for name in [
+        "image",
+        "first_frame_image",
+        "images[]",
+        "frame_images",
+        "input_image",
+    ] {
+        let form = Form::new().text("prompt", "a lake").part(name, picture(0));
+        let (job, _) = job(&gateway, send(form).await).await;
+        assert!(
+            job.picture.is_some() && job.more_pictures.is_empty(),
+            "{name}"
+        );
+    }
+    let url = sound::data_url("image/png", &sound::png(64, 48));
+    for name in ["image", "image_url[url]", "images[]", "images[0]"] {
+        let form = Form::new().text("prompt", "a lake").text(name, url.clone());
+        let (job, _) = job(&gateway, send(form).await).await;
+        assert!(job.picture.is_some(), "{name}");
+    }
+    let two = Form::new().text("prompt", "a lake");
+    let two = two
+        .part("images[]", picture(0))
+        .part("images[]", picture(8));
+    send(two)
+        .await
+        .refused(400, "invalid_value")
+        .at("input_reference");
+    let two = Form::new().text("prompt", "a lake");
+    let two = two
+        .part("image", picture(0))
+        .part("input_reference", picture(8));
+    send(two)
+        .await
+        .refused(400, "invalid_value")
+        .at("input_reference");
+    let same = Form::new().text("prompt", "a lake");
+    let same = same
+        .part("image", picture(0))
+        .part("input_reference", picture(0));
+    let (job, _) = job(&gateway, send(same).await).await;
+    assert!(job.picture.is_some() && job.more_pictures.is_empty());
+    gateway.stop().await;
+}
+
+#[tokio::test]
+async fn more_pictures_than_places_name_ours() {
+    let gateway = priced().await;
+    let url = |width: u32| sound::data_url("image/png", &sound::png(width, 48));
+    for fields in [
+        json!({"images": [url(64), url(72)]}),
+        json!({"frame_images": [{"image_url": {"url": url(64)}}, {"image_url": {"url": url(72)}}]}),
+        json!({"image": url(64), "image_url": {"url": url(72)}}),
+    ] {
+        for ((endpoint, body), ours) in
+            everywhere(&fields)
+                .into_iter()
+                .zip(["input_reference", "messages", "messages"])
+        {
+            let answer = gateway.post(endpoint, &body).await;
+            answer.refused(400, "invalid_value").at(ours);
+            assert!(answer.message().contains(ours), "{}", answer.message());
+        }
+    }
+    // The last frame goes where ours goes, to a model that takes none.
+    for ((endpoint, body), ours) in everywhere(&json!({"last_frame_image": url(64)}))
+        .into_iter()
+        .zip([
+            "last_frame_image",
+            "last_frame_image",
+            "video.last_frame_image",
+        ])
+    {
+        let answer = gateway.post(endpoint, &body).await;
+        answer.refused(400, "unsupported_value").at(ours);
+    }
+    for (endpoint, body) in everywhere(&json!({"last_frame_image": url(64), "end_image": url(72)}))
+    {
+        if body.get("end_image").is_some() && endpoint == CHAT {
+            // By itself in a chat it is no name of ours.
+            continue;
+        }
+        let answer = gateway.post(endpoint, &body).await;
+        answer.refused(400, "invalid_value");
+        assert!(answer.message().contains("end_image"));
+    }
+    assert_eq!(gateway.get("/v1/tasks").await.ok()["data"], json!([]));
+    gateway.stop().await;
+}
+
+#[tokio::test]
+async fn the_document_has_these_names() {
+    let gateway = priced().await;
+    let document = gateway.get("/openapi.json").await.ok();
+    for request in ["ChatRequest", "VideoOptions", "VideoRequest"] {
+        let fields = &document["components"]["schemas"][request]["properties"];
+        for name in [
+            "duration",
+            "durationSeconds",
+            "duration_seconds",
+            "n_seconds",
+            "seconds",
+            "image",
+            "image_url",
+            "input_image",
+            "first_frame_image",
+            "images",
+            "frame_images",
+            "last_frame_image",
+        ] {
+            assert!(fields[name].is_object(), "{request}.{name}");
+        }
+    }
+    let chat = &document["components"]["schemas"]["ChatRequest"]["properties"];
+    for name in [
+        "tool_choice",
+        "response_format",
+        "modalities",
+        "max_completion_tokens",
+    ] {
+        assert!(chat[name].is_object(), "{name}");
+    }
+    gateway.stop().await;
+}
