@@ -283,7 +283,7 @@ async fn a_task_whose_child_died_is_made_by_another_and_paid_once() {
     let victim = Victim::start().await;
     let task = victim.begin(2).await;
     let first = victim.child(None).await;
-    kill(first, "-SEGV");
+    kill(first, "-KILL");
     victim.child(Some(first)).await;
     let ended = finished(&victim.client(), &task).await;
     assert_eq!(
@@ -380,7 +380,7 @@ async fn tasks_whose_children_died_run_one_after_the_other() {
     })
     .await;
     for child in &children {
-        kill(*child, "-SEGV");
+        kill(*child, "-KILL");
     }
     let seen = Mutex::new(HashSet::new());
     eventually("both end", async || {
