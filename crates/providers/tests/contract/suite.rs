@@ -8,6 +8,7 @@
 //! concerns jobs passes them by.
 
 mod lost;
+mod odd;
 pub(crate) mod orders;
 mod scenarios;
 mod stage;
@@ -100,6 +101,12 @@ scenarios! { scenarios:
     a_slow_result
     an_expired_result
     a_result_that_lies
+}
+
+scenarios! { odd:
+    a_503_proves_nothing
+    a_job_that_a_refusal_names_is_followed
+    one_odd_answer_about_a_job_ends_nothing
 }
 
 scenarios! { lost:
