@@ -20,6 +20,7 @@ use serde_json::Value;
 use tokio::task::JoinSet;
 
 use stage::Stage;
+pub(crate) use stage::provider;
 
 /// An adapter with an order, and what comes of it.
 #[derive(Debug, Clone)]
