@@ -205,7 +205,7 @@ impl Adapter for Fal {
                     cancel: text_at(&body, "/cancel_url"),
                 };
                 Ok(Step::Submitted {
-                    handle: handle_of(order, &text("/request_id")?, addresses),
+                    handle: handle_of(order, &text("/request_id")?, &addresses),
                     poll_after: None,
                 })
             }
@@ -224,7 +224,7 @@ impl Adapter for Fal {
             cancel: Some(told("/cancel_url", format!("{own}/cancel"))),
             response: told("/response_url", own),
         };
-        Some(handle_of(order, &id, addresses))
+        Some(handle_of(order, &id, &addresses))
     }
 
     fn poll(&self, handle: &Handle) -> Result<Call, ProviderError> {
@@ -368,7 +368,7 @@ struct Addresses {
     cancel: Option<String>,
 }
 
-fn handle_of(order: &Order, id: &str, addresses: Addresses) -> Handle {
+fn handle_of(order: &Order, id: &str, addresses: &Addresses) -> Handle {
     let mut handle = json!({
         "id": id,
         "status": addresses.status,

@@ -152,21 +152,18 @@ impl Adapter for OpenAiVideos {
         // body goes first.
         let body = answer.json().unwrap_or(Value::Null);
         let word = text_at(&body, "/status");
-        match word.as_deref().and_then(meaning) {
-            Some(Status::Ended(class)) => {
-                let message = "the provider no longer works on it";
-                let error = match class {
-                    Class::Failed => failure(&body),
-                    class => ProviderError::new(class, message),
-                };
-                let is_record = text_at(&body, "/id").as_deref() == Some(handle.text("id"));
-                return Err(if is_record {
-                    error.on(Basis::Record)
-                } else {
-                    error
-                });
-            }
-            _ => {}
+        if let Some(Status::Ended(class)) = word.as_deref().and_then(meaning) {
+            let message = "the provider no longer works on it";
+            let error = match class {
+                Class::Failed => failure(&body),
+                class => ProviderError::new(class, message),
+            };
+            let is_record = text_at(&body, "/id").as_deref() == Some(handle.text("id"));
+            return Err(if is_record {
+                error.on(Basis::Record)
+            } else {
+                error
+            });
         }
         if !answer.status.is_success() {
             let error = answer.failure(describe);

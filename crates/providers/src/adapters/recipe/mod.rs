@@ -12,6 +12,7 @@
 //! upload     files before the order           sign  calls that are signed
 //! songs      what [music] may ask, and the clips of an answer       persona
 //! find       the job of a lost submission       results  handles, and what a job made
+//! refusals   what proves that an order was not taken
 //! shipped    recipes that are part of the program
 //! ```
 //!
