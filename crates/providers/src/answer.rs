@@ -69,12 +69,11 @@ impl Answer {
         let class = match status {
             401 | 403 => Class::Credentials,
             402 => Class::Account,
-            // The request did not arrive whole, or arrived and was forgotten.
-            408 => Class::Unclear,
+            // The request did not arrive whole, or arrived and was forgotten;
+            // 425 and 499 are a proxy's words that it did not wait.
+            408 | 425 | 499 => Class::Unclear,
             429 => Class::RateLimited,
-            // "Unable to handle the request" (RFC 9110, 15.6.4), but only when
-            // the provider itself says so: a bare 503 may come from a proxy
-            // that lost the answer of a request that was taken.
+            // Of an order it proves nothing (see `port::refusal`).
             503 if known || retry_after.is_some() => Class::Unavailable,
             400..=499 => Class::Rejected,
             _ => Class::Unclear,
@@ -86,6 +85,7 @@ impl Answer {
                 .message
                 .unwrap_or_else(|| format!("the provider answered with status {status}")),
             retry_after,
+            basis: None,
         }
     }
 

@@ -16,7 +16,9 @@ pub struct Described {
 pub enum Class {
     /// Too many, too fast. Nothing was taken; the same call can succeed later.
     RateLimited,
-    /// The provider is not there, or says that it cannot now. Nothing was taken.
+    /// The provider is not there, or says that it cannot now. Of an order that
+    /// was sent it proves nothing, but where the protocol's table says so
+    /// ([`crate::Refusal`]).
     Unavailable,
     /// Nobody can tell whether the provider took the order: the answer was
     /// lost, broke off, or says something that no document explains.
@@ -40,7 +42,7 @@ pub enum Class {
     Lost,
     /// The provider says that it knows no such job. One machine of several may
     /// say so of a job that is there, so only a provider that keeps saying it
-    /// is believed ([`crate::driver::schedule::Absence`]).
+    /// is believed ([`crate::driver::schedule::Doubt`]).
     Missing,
 }
 
@@ -70,8 +72,8 @@ impl Class {
         )
     }
 
-    /// Whether, as the error of a poll, it is the end of the job. Nothing else
-    /// that is wrong with asking ends a job that is paid for.
+    /// Whether, as the error of a poll, it speaks of the end of the job. Nothing
+    /// else that is wrong with asking ends a job that is paid for.
     pub const fn ends_job(self) -> bool {
         matches!(
             self,
@@ -79,14 +81,39 @@ impl Class {
         )
     }
 
-    /// Whether, as the error of a submission, it proves that the provider took
-    /// nothing and that another route may fare better.
+    /// Whether it says of an order that the provider did not take it. Whether
+    /// that is proved, the protocol's table tells ([`crate::Refusal`]).
+    pub const fn says_no(self) -> bool {
+        matches!(
+            self,
+            Self::RateLimited
+                | Self::Unavailable
+                | Self::Credentials
+                | Self::Account
+                | Self::Rejected
+                | Self::Refused
+        )
+    }
+
+    /// Whether another route may fare better with an order that was refused so.
     pub const fn allows_fail_over(self) -> bool {
         matches!(
             self,
             Self::RateLimited | Self::Unavailable | Self::Credentials | Self::Account
         )
     }
+}
+
+/// What it rests on that a job has ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Basis {
+    /// The job's own record says so.
+    Record,
+    /// An answer in place of the record, such as an error by its status. Anything
+    /// on the way to the provider may have said it, or the provider for this
+    /// moment only, so it is believed when it is said for a while
+    /// ([`crate::driver::schedule::Doubt`]).
+    Answer,
 }
 
 /// A provider's error. The message is the provider's own and may hold
@@ -102,6 +129,9 @@ pub struct ProviderError {
     pub message: String,
     /// How long the provider asks to wait.
     pub retry_after: Option<Duration>,
+    /// For one that ends a job. Where the adapter does not say, the status of the
+    /// answer tells: a record comes with a success.
+    pub basis: Option<Basis>,
 }
 
 impl ProviderError {
@@ -112,6 +142,7 @@ impl ProviderError {
             code: None,
             message: message.into(),
             retry_after: None,
+            basis: None,
         }
     }
 
@@ -124,6 +155,7 @@ impl ProviderError {
                 .message
                 .unwrap_or_else(|| "the provider failed at it".into()),
             retry_after: None,
+            basis: None,
         }
     }
 
@@ -139,6 +171,24 @@ impl ProviderError {
     pub const fn of_class(mut self, class: Class) -> Self {
         self.class = class;
         self
+    }
+
+    /// Says what it rests on.
+    #[must_use]
+    pub const fn on(mut self, basis: Basis) -> Self {
+        self.basis = Some(basis);
+        self
+    }
+
+    /// Whether, as the error of a poll, it is the end of the job.
+    pub fn ends_job(&self) -> bool {
+        self.class.ends_job() && self.basis != Some(Basis::Answer)
+    }
+
+    /// Whether, as the error of a poll, it is the end of the job if it is said
+    /// again for a while.
+    pub fn may_end_job(&self) -> bool {
+        self.class == Class::Missing || (self.class.ends_job() && !self.ends_job())
     }
 
     /// The answer is not what the protocol says: nobody can tell what happened.

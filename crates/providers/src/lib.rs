@@ -40,7 +40,7 @@ pub mod when;
 pub use adapters::{PROTOCOLS, Protocol, SHIPPED, protocol};
 pub use answer::Answer;
 pub use cost::{Cost, Unit};
-pub use error::{Class, ProviderError};
+pub use error::{Basis, Class, ProviderError};
 pub use limits::{
     Durations, Handover, Limits, MusicLimits, Pictures, Purpose, SongLimits, StemLimits,
     VideoLimits,
@@ -48,7 +48,7 @@ pub use limits::{
 pub use order::{Kind, Order, StemGroup, StemTarget, Work};
 pub use port::{
     Absence, Adapter, Authorization, Body, Call, Effect, Found, FoundJob, Handle, Identity,
-    ModelNames, Output, Pace, Part, Source, Step, Target, What, merge,
+    ModelNames, Output, Pace, Part, Refusal, Source, Step, Target, What, merge,
 };
 pub use secret::Secret;
 pub use settings::{Settings, SettingsError};

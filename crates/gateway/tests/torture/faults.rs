@@ -77,10 +77,10 @@ fn fault(dice: &mut Dice, protocol: &str) -> (&'static str, Fault) {
                 bare,
             },
         ),
-        // In a provider's own words these would say that nothing was done.
+        // Under 429 it would say that nothing was done.
         4 => (
             "status after",
-            Fault::StatusAfter(*dice.pick(&[500, 502, 504])),
+            Fault::StatusAfter(*dice.pick(&[409, 500, 502, 503, 504])),
         ),
         5 => ("drop before", Fault::DropBefore),
         6 | 7 => ("drop after", Fault::DropAfter),

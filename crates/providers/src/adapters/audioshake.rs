@@ -33,7 +33,7 @@ use crate::limits::{Handover, Limits, MusicLimits, StemLimits};
 use crate::order::{Kind, Order, StemGroup, StemTarget, Work};
 use crate::port::jobs::errors::{Ends, of_poll};
 use crate::port::{
-    Adapter, Asked, Authorization, Body, Call, Handle, Output, Pace, Part, Step, TELLING,
+    Adapter, Asked, Authorization, Body, Call, Handle, Output, Pace, Part, Refusal, Step, TELLING,
 };
 use crate::secret::Secret;
 
@@ -76,6 +76,10 @@ impl Adapter for AudioShake {
 
     fn authorize(&self, secret: &Secret, _: SystemTime) -> Result<Authorization, ProviderError> {
         Ok(Authorization::header("x-api-key", secret))
+    }
+
+    fn refusals(&self) -> Vec<Refusal<'_>> {
+        vec![Refusal::of_http()]
     }
 
     fn start(&self, order: &Order) -> Result<Call, ProviderError> {

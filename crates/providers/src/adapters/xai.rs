@@ -30,7 +30,7 @@ use crate::error::{Class, Described, ProviderError};
 use crate::limits::{Durations, Limits, Pictures, VideoLimits};
 use crate::order::{Kind, Order, PictureRole};
 use crate::port::jobs::errors::Ends;
-use crate::port::{Adapter, Asked, Call, Handle, Output, Pace, Step};
+use crate::port::{Adapter, Asked, Call, Handle, Output, Pace, Refusal, Step};
 use crate::shape;
 
 pub(super) const PROTOCOL: Protocol = Protocol {
@@ -71,6 +71,10 @@ impl Adapter for Xai {
 
     fn pace(&self) -> Pace {
         Pace::new(Duration::from_secs(3), Duration::from_secs(15))
+    }
+
+    fn refusals(&self) -> Vec<Refusal<'_>> {
+        vec![Refusal::of_http()]
     }
 
     fn start(&self, order: &Order) -> Result<Call, ProviderError> {

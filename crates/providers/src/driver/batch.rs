@@ -15,7 +15,7 @@ use opentelemetry::trace::SpanContext;
 use tokio::time::Instant;
 
 use super::provider::Provider;
-use super::step::{POLL, Tries};
+use super::step::{POLL, Tries, on_its_basis};
 use crate::error::{Class, ProviderError};
 use crate::port::{Handle, Step};
 use crate::secret::Secret;
@@ -129,7 +129,9 @@ impl Provider {
             ..POLL.due(due)
         };
         let told = self.step(secret, &call, tries, |asked, answer| {
-            in_common(adapter.polled_many(&handles, asked, answer))
+            let told = adapter.polled_many(&handles, asked, answer).into_iter();
+            let told = told.map(|one| one.map_err(|error| on_its_basis(answer, error)));
+            in_common(told.collect())
         });
         let together = Span::begin_for("polls", others);
         let told = together.around(told).await;

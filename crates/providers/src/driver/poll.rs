@@ -5,7 +5,7 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 use super::provider::Provider;
-use super::step::POLL;
+use super::step::{POLL, on_its_basis};
 use super::{Driver, Watch, redact};
 use crate::error::ProviderError;
 use crate::port::{Handle, Output, Step};
@@ -34,8 +34,8 @@ impl Driver {
     /// Asks how a job stands. Where the provider answers for many at once, the
     /// jobs that are asked for at about the same time share a call.
     ///
-    /// After an error of a passing class ([`crate::Class::is_passing`]) the job
-    /// stands as before: ask again.
+    /// After an error that is not the job's end ([`ProviderError::ends_job`]) the
+    /// job stands as before: ask again.
     pub async fn poll(
         &self,
         provider: &Provider,
@@ -108,6 +108,7 @@ async fn stand(
     provider
         .follow(secret, first, POLL.due(due), |asked, answer| {
             let read = adapter.polled(handle, asked, answer);
+            let read = read.map_err(|error| on_its_basis(answer, error));
             watch.look(adapter, answer, &read);
             read
         })

@@ -28,31 +28,33 @@
 
 use std::time::Duration;
 
-use crate::error::Class;
+use crate::error::ProviderError;
 use crate::port::Pace;
 
-/// A provider that says "no such job" is asked this often, over this long at
-/// least, before it is believed.
-const MOST_ABSENCES: u32 = 4;
-const ABSENT_FOR: Duration = Duration::from_mins(1);
+/// A provider whose answers say that a job is not there or has come to nothing,
+/// and are not the job's record, is asked this often, over this long at least,
+/// before it is believed.
+const MOST_DOUBTS: u32 = 4;
+const DOUBTED_FOR: Duration = Duration::from_mins(1);
 
-/// How often, and since when, a provider has said that it knows no such job.
+/// How often, and since when, answers that are not a job's record have said that
+/// there is no such job or that it came to nothing.
 #[derive(Debug, Default)]
-pub struct Absence {
+pub struct Doubt {
     since: Option<Duration>,
     times: u32,
 }
 
-impl Absence {
+impl Doubt {
     /// Notes what the polls of a job bring, `elapsed` after the provider took
-    /// it; `class` is that of an error. Whether the job is lost by now.
-    pub fn note(&mut self, elapsed: Duration, class: Option<Class>) -> bool {
-        match class {
+    /// it. Whether they are believed by now.
+    pub fn note(&mut self, elapsed: Duration, error: Option<&ProviderError>) -> bool {
+        match error {
             None => *self = Self::default(),
-            Some(Class::Missing) => {
+            Some(error) if error.may_end_job() => {
                 let since = *self.since.get_or_insert(elapsed);
                 self.times += 1;
-                return self.times >= MOST_ABSENCES && elapsed.saturating_sub(since) >= ABSENT_FOR;
+                return self.times >= MOST_DOUBTS && elapsed.saturating_sub(since) >= DOUBTED_FOR;
             }
             // It said nothing of the job.
             Some(_) => {}

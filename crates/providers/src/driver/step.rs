@@ -9,7 +9,7 @@ use tokio::time::Instant;
 use super::provider::Provider;
 use super::send::Trouble;
 use crate::answer::Answer;
-use crate::error::{Class, ProviderError};
+use crate::error::{Basis, Class, ProviderError};
 use crate::port::{Asked, Call, Step};
 use crate::secret::Secret;
 use crate::trace::Span;
@@ -214,6 +214,18 @@ impl Chain {
         }
         Ok(())
     }
+}
+
+/// An error with what it rests on, where the adapter does not say: a record comes
+/// with a success.
+pub(super) fn on_its_basis(answer: &Answer, error: ProviderError) -> ProviderError {
+    let by_status = if answer.status.is_success() {
+        Basis::Record
+    } else {
+        Basis::Answer
+    };
+    let basis = error.basis.unwrap_or(by_status);
+    error.on(basis)
 }
 
 /// The wait that a call asks for before it is sent.

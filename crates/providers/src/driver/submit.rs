@@ -11,11 +11,11 @@ use super::auth::Proof;
 use super::fence::{SendBefore, is_too_late};
 use super::provider::Provider;
 use super::send::{Prepared, Trouble};
-use super::step::{Chain, FREE, backoff, delay};
+use super::step::{Chain, FREE, backoff, delay, on_its_basis};
 use super::{Driver, redact};
 use crate::answer::Answer;
 use crate::cost::Cost;
-use crate::error::{Class, ProviderError};
+use crate::error::{Basis, Class, ProviderError};
 use crate::order::Order;
 use crate::port::{Adapter, Asked, Call, Effect, Handle, Output, Step};
 use crate::secret::Secret;
@@ -121,7 +121,7 @@ impl Watch {
     ) {
         let has_ended = match read {
             Ok(step) => matches!(step, Step::Done { .. }),
-            Err(error) => error.class.ends_job(),
+            Err(error) => error.ends_job(),
         };
         if let Some(cost) = has_ended.then(|| adapter.cost(answer)).flatten() {
             // The first word stands: a job ends once.
@@ -218,6 +218,7 @@ impl Submission<'_> {
 
     fn read(&self, asked: &Asked, answer: &Answer) -> Result<Step, ProviderError> {
         let read = self.adapter().submitted(self.order, asked, answer);
+        let read = read.map_err(|error| on_its_basis(answer, error));
         self.watch.look(self.adapter(), answer, &read);
         read
     }
@@ -293,7 +294,7 @@ impl Submission<'_> {
             Err(late) => Err(late),
         };
         let (reached, result) = match answer {
-            Ok(answer) => (true, self.read(&call.asked(), &answer)),
+            Ok(answer) => (true, self.outcome(&call.asked(), &answer)),
             Err(Trouble { error, reached }) => (reached, Err(error)),
         };
         self.provider.count(&called, result.as_ref().err());
@@ -304,15 +305,47 @@ impl Submission<'_> {
             match error.class {
                 _ if is_too_late(&error) => SubmitError::TooLate,
                 _ if !reached => SubmitError::Refused(error),
-                Class::RateLimited
-                | Class::Unavailable
-                | Class::Credentials
-                | Class::Account
-                | Class::Rejected
-                | Class::Refused => SubmitError::Refused(error),
+                Class::Refused if error.basis == Some(Basis::Record) => SubmitError::Failed(error),
+                class if class.says_no() => SubmitError::Refused(error),
                 Class::Failed | Class::Unfit | Class::Lost => SubmitError::Failed(error),
-                Class::Unclear | Class::Missing => SubmitError::Unclear(error),
+                _ => SubmitError::Unclear(error),
             }
+        })
+    }
+
+    /// What the answer to the submission means. An error that says no counts as
+    /// a "no" only where the protocol's table has it, and never where the answer
+    /// names a job.
+    fn outcome(&self, asked: &Asked, answer: &Answer) -> Result<Step, ProviderError> {
+        let error = match self.read(asked, answer) {
+            Err(error) => error,
+            taken => return taken,
+        };
+        let adapter = self.adapter();
+        let is_end = error.basis == Some(Basis::Record)
+            && matches!(error.class, Class::Failed | Class::Unfit | Class::Lost);
+        if !is_end && let Some(handle) = adapter.named_job(self.order, asked, answer) {
+            tracing::warn!(
+                provider = self.provider.name(),
+                status = answer.status.as_u16(),
+                class = error.class.name(),
+                message = %redact::error(error, self.secret).message,
+                "the provider's answer reads as an error and names a job: it is followed"
+            );
+            return Ok(Step::Submitted {
+                handle,
+                poll_after: None,
+            });
+        }
+        let mut table = adapter.refusals().into_iter();
+        if table.any(|row| row.is_proved_by(answer, &error)) {
+            return Err(error.on(Basis::Answer));
+        }
+        Err(match error.class {
+            // It answered with what it made of the order, which is nothing.
+            Class::Refused if answer.status.is_success() => error.on(Basis::Record),
+            class if class.says_no() => error.of_class(Class::Unclear),
+            _ => error,
         })
     }
 
@@ -338,9 +371,12 @@ impl Submission<'_> {
             let gone_on = chain.add(self.provider, &call, &next).await;
             gone_on.map_err(SubmitError::Unclear)?;
             call = next;
-            step = self.free(&call).await.map_err(|error| match error.class {
-                class if class.ends_job() => SubmitError::Failed(error),
-                _ => SubmitError::Unclear(error.of_class(Class::Unclear)),
+            step = self.free(&call).await.map_err(|error| {
+                if error.ends_job() {
+                    SubmitError::Failed(error)
+                } else {
+                    SubmitError::Unclear(error.of_class(Class::Unclear))
+                }
             })?;
         }
     }

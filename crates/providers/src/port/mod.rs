@@ -21,11 +21,14 @@ mod call;
 pub mod find;
 pub mod jobs;
 pub mod names;
+pub mod refusal;
 mod sign;
 mod step;
 
 use std::fmt;
 use std::time::{Duration, SystemTime};
+
+use http::StatusCode;
 
 use crate::answer::Answer;
 use crate::cost::Cost;
@@ -38,6 +41,7 @@ use crate::secret::Secret;
 pub use call::{Asked, Body, Call, Effect, Part, Patience, RESULT, TELLING, Target, merge};
 pub use find::{Absence, Found, FoundJob, Identity};
 pub use names::ModelNames;
+pub use refusal::Refusal;
 pub use sign::{Leaving, Sign};
 pub use step::{ClipFacts, Handle, Output, Source, Step, What};
 
@@ -122,6 +126,21 @@ pub trait Adapter: fmt::Debug + Send + Sync {
         match self.job() {
             Some(job) => job.submitted(answer),
             None => Err(no_jobs()),
+        }
+    }
+
+    /// What proves that a submission was not taken; whatever is in no row of it
+    /// proves nothing.
+    fn refusals(&self) -> Vec<Refusal<'_>>;
+
+    /// The job that the answer to a submission names, whatever else it says: an
+    /// order that has a job was taken, even if the status says otherwise.
+    fn named_job(&self, order: &Order, asked: &Asked, answer: &Answer) -> Option<Handle> {
+        let mut good = answer.clone();
+        good.status = StatusCode::OK;
+        match self.submitted(order, asked, &good) {
+            Ok(Step::Submitted { handle, .. }) => Some(handle),
+            _ => None,
         }
     }
 

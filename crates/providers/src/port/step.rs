@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::call::Call;
-use crate::error::{Class, ProviderError};
+use crate::error::{Basis, Class, ProviderError};
 use crate::order::{Song, StemTarget};
 
 /// What names a job at its provider; kept with the task, so that a restart
@@ -97,11 +97,12 @@ impl Step {
         }
     }
 
-    /// Done, with what was made; nothing made is a failure.
+    /// Done, with what was made. Nothing made is a failure, if it stays so: the
+    /// result may come later than the word.
     pub fn done(outputs: Vec<Output>) -> Result<Self, ProviderError> {
         if outputs.is_empty() {
             let message = "the provider says that it is done, and delivers nothing";
-            return Err(ProviderError::new(Class::Failed, message));
+            return Err(ProviderError::new(Class::Failed, message).on(Basis::Answer));
         }
         Ok(Self::Done { outputs })
     }

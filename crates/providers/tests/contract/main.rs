@@ -65,6 +65,31 @@ fn cases() -> Vec<Case> {
     .concat()
 }
 
+/// What proves that an order was not taken is explained where operators look.
+#[test]
+fn each_page_has_the_table_of_refusals() {
+    let pages = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/providers");
+    let mut missing = String::new();
+    for case in cases().iter().filter(|case| case.protocol != "recipe") {
+        let page = case.protocol.trim_start_matches("recipe:");
+        let text = std::fs::read_to_string(pages.join(format!("{page}.md"))).unwrap();
+        let provider = suite::provider(case, "http://127.0.0.1:9");
+        for row in provider.adapter().refusals() {
+            let statuses: Vec<String> = row.statuses.iter().map(u16::to_string).collect();
+            let codes: Vec<String> = row.codes.iter().map(|code| format!("`{code}`")).collect();
+            let codes = match codes.len() {
+                0 => "any".to_owned(),
+                _ => codes.join(", "),
+            };
+            let line = format!("| {} | {codes} | {} |", statuses.join(", "), row.source);
+            if !text.contains(&line) && !missing.contains(&line) {
+                let _ = writeln!(missing, "{page}.md: {line}");
+            }
+        }
+    }
+    assert!(missing.is_empty(), "{missing}");
+}
+
 /// A protocol that nobody plays, orders from or explains is not finished. That it makes
 /// something behind the gateway's endpoints is demanded there.
 #[test]

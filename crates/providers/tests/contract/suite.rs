@@ -8,6 +8,7 @@
 //! concerns jobs passes them by.
 
 mod lost;
+mod odd;
 pub(crate) mod orders;
 mod scenarios;
 mod stage;
@@ -19,6 +20,7 @@ use serde_json::Value;
 use tokio::task::JoinSet;
 
 use stage::Stage;
+pub(crate) use stage::provider;
 
 /// An adapter with an order, and what comes of it.
 #[derive(Debug, Clone)]
@@ -100,6 +102,12 @@ scenarios! { scenarios:
     a_slow_result
     an_expired_result
     a_result_that_lies
+}
+
+scenarios! { odd:
+    a_503_proves_nothing
+    a_job_that_a_refusal_names_is_followed
+    one_odd_answer_about_a_job_ends_nothing
 }
 
 scenarios! { lost:

@@ -20,7 +20,7 @@ use providers::order::{Kind, Order, Video, Work};
 use providers::port::{Asked, Authorization, Header};
 use providers::{
     Absence, Adapter, Answer, Call, Class, Found, FoundJob, Handle, Limits, Output, Pace, Protocol,
-    ProviderError, Secret, Settings, SettingsError, Source, Step, Target, What,
+    ProviderError, Refusal, Secret, Settings, SettingsError, Source, Step, Target, What,
 };
 use serde_json::{Value, json};
 
@@ -131,6 +131,10 @@ impl Adapter for Plain {
         let token = required_text(&answer.success(describe)?, "/token")?;
         let header = ("authorization", format!("Bearer {token}"));
         Ok((vec![header], Duration::from_hours(1)))
+    }
+
+    fn refusals(&self) -> Vec<Refusal<'_>> {
+        vec![Refusal::of_http()]
     }
 
     fn start(&self, order: &Order) -> Result<Call, ProviderError> {

@@ -287,6 +287,54 @@ async fn a_no_to_a_repetition_does_not_prove_that_nothing_was_taken() {
     .await;
 }
 
+/// Only what a row of the protocol's table names proves that nothing was taken.
+#[tokio::test]
+async fn what_no_row_names_proves_nothing() {
+    let no = json!({"code": "busy", "message": "no"});
+    for (status, is_proof) in [
+        (400, true),
+        (402, true),
+        (404, true),
+        (422, true),
+        (429, true),
+        (408, false),
+        (409, false),
+        (410, false),
+        (425, false),
+        (499, false),
+        (501, false),
+        (502, false),
+        (503, false),
+        (504, false),
+    ] {
+        let body = no.to_string();
+        let server =
+            Server::start(move |_| answer(status, &[("retry-after", "1")], body.as_bytes())).await;
+        let (_, provider, _) = usual(&server.url());
+        let error = submit(&provider, "m").await.unwrap_err();
+        match error {
+            SubmitError::Refused(_) if is_proof => {}
+            SubmitError::Unclear(error) if !is_proof => assert_eq!(error.class, Class::Unclear),
+            other => panic!("{status}: {other:?}"),
+        }
+        assert_eq!(server.count("POST /jobs"), 1);
+    }
+}
+
+#[tokio::test]
+async fn a_job_that_an_error_names_was_taken() {
+    for status in [400, 409, 410, 425, 429, 499, 500, 503] {
+        let server = Server::start(move |_| {
+            json(status, &json!({"id": "7", "code": "busy", "message": "no"}))
+        })
+        .await;
+        let (_, provider, _) = usual(&server.url());
+        let accepted = submit(&provider, "m").await.unwrap();
+        assert!(matches!(accepted, Accepted::Job { handle, .. } if handle.text("id") == "7"));
+        assert_eq!(server.count("POST /jobs"), 1);
+    }
+}
+
 #[tokio::test]
 async fn a_server_without_tls_was_provably_not_reached() {
     let server = Server::start(|_| CLOSE).await;

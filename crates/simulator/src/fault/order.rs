@@ -43,8 +43,21 @@ pub enum Fault {
         #[serde(default)]
         bare: bool,
     },
+    /// Nothing is done; the answer is this, as of anything that stands before the
+    /// provider.
+    Says {
+        /// The status.
+        status: u16,
+        /// `Retry-After`, in seconds.
+        #[serde(default)]
+        retry_after: Option<u32>,
+        /// The body, as it is.
+        body: String,
+    },
     /// Everything is done; the answer is this status all the same.
     StatusAfter(u16),
+    /// Everything is done; the answer is the provider's own under this status.
+    UnderStatus(u16),
     /// The request is read and the connection closed; nothing is done.
     DropBefore,
     /// Everything is done, and the connection closed without an answer.

@@ -267,11 +267,33 @@ fn status(request: &Request) -> Reply {
             200,
             &json!({"status": "COMPLETED", "error": "Request was cancelled", "error_type": "client_cancelled"}),
         ),
-        Phase::Ended(_) => Reply::json(
-            200,
-            &json!({"status": "COMPLETED", "logs": [], "metrics": {"inference_time": 0.1}}),
-        ),
+        Phase::Ended(end) => {
+            let mut body =
+                json!({"status": "COMPLETED", "logs": [], "metrics": {"inference_time": 0.1}});
+            if let Some((error, kind)) = error_of(&job, end) {
+                body["error"] = json!(error);
+                body["error_type"] = json!(kind);
+            }
+            Reply::json(200, &body)
+        }
     }
+}
+
+/// What the status of a job that came to nothing tells, with its kind.
+fn error_of(job: &Job, end: End) -> Option<(&'static str, &'static str)> {
+    match end {
+        _ if job.memo["fault"].is_string() => Some(("Validation failed", "value_error")),
+        _ if is_forbidden(job) => Some(("Content flagged", "content_policy_violation")),
+        End::Refusal => Some(("Content flagged", "content_policy_violation")),
+        End::Unfit => Some(("Validation failed", "missing")),
+        End::Failure => Some(("The runner went away", "runner_disconnected")),
+        _ => None,
+    }
+}
+
+fn is_forbidden(job: &Job) -> bool {
+    let prompt = job.input["prompt"].as_str();
+    prompt.is_some_and(|prompt| prompt.contains("forbidden"))
 }
 
 fn response(request: &Request) -> Reply {
@@ -281,9 +303,7 @@ fn response(request: &Request) -> Reply {
     let Some(job) = known(request, false) else {
         return detail(404, "Request not found");
     };
-    let policy = job.input["prompt"]
-        .as_str()
-        .is_some_and(|prompt| prompt.contains("forbidden"));
+    let policy = is_forbidden(&job);
     if let Some(fault) = job.memo["fault"].as_str() {
         let item = json!({"loc": ["body"], "msg": fault, "type": "value_error"});
         return Reply::json(422, &json!({"detail": [item]}));

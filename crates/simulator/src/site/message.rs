@@ -223,6 +223,13 @@ impl Reply {
         reply.with_header("content-type", mime)
     }
 
+    /// The same under another status.
+    #[must_use]
+    pub fn under(mut self, status: u16) -> Self {
+        self.status = Self::empty(status).status;
+        self
+    }
+
     /// Adds a header.
     #[must_use]
     pub fn with_header(mut self, name: &'static str, value: &str) -> Self {

@@ -76,6 +76,23 @@ pub(crate) async fn serve(
             }
             whole(reply).await
         }
+        Some(Fault::Says {
+            status,
+            retry_after,
+            body,
+        }) => {
+            let mime = if body.starts_with('<') {
+                "text/html"
+            } else {
+                "application/json"
+            };
+            let mut reply = Reply::file(mime, body).under(status);
+            if let Some(seconds) = retry_after {
+                reply = reply.with_header("retry-after", &seconds.to_string());
+            }
+            whole(reply).await
+        }
+        Some(Fault::UnderStatus(status)) => whole(answer(&route, &request).under(status)).await,
         Some(Fault::StatusAfter(status)) => {
             answer(&route, &request);
             whole(Reply::empty(status)).await

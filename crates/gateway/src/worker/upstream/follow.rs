@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use opentelemetry::trace::SpanKind;
-use providers::driver::schedule::{Absence, next_poll};
+use providers::driver::schedule::{Doubt, next_poll};
 use providers::driver::{Polled, Watch};
 use providers::trace::Span;
 use providers::{Class, Handle, Output, ProviderError};
@@ -33,14 +33,14 @@ const FETCHES: [Duration; 10] = [
     Duration::from_mins(2),
     Duration::from_mins(2),
 ];
-/// How many of them a job is worth that can be asked for its result anew: one
-/// that still leads nowhere has none.
-const OF_A_JOB: usize = 6;
+/// How many of them, a minute in all, a job is worth that can be asked for its
+/// result anew: one that still leads nowhere has none.
+const OF_A_JOB: usize = 7;
 /// How often a host that does not answer is asked in all, which takes more than an
 /// hour: what is paid for is not thrown away for an outage.
 const AWAY: usize = 40;
-/// How often a file that came whole and is broken is fetched in all.
-const BROKEN: usize = 4;
+/// How often a file that came whole and is broken is fetched in all, within a minute.
+const BROKEN: usize = 8;
 /// Pause before results are stored again that could not be written here.
 const STORE_AGAIN: Duration = Duration::from_secs(2);
 
@@ -94,7 +94,7 @@ impl Job<'_> {
         let pace = taken.site.provider.adapter().pace();
         let (mut failures, mut tries) = (0, Tries::of(OF_A_JOB));
         let mut asked = taken.poll_after;
-        let mut absence = Absence::default();
+        let mut doubt = Doubt::default();
         // What this process has watched, by a clock that nobody sets: the wall clock may be wrong, and
         // while the gateway was down the job may have ended well.
         let watched = Instant::now();
@@ -123,10 +123,9 @@ impl Job<'_> {
                 Box::pin(driver.poll_due(&site.provider, secret, handle, due, &watch)).await;
             is_asked = true;
             taken.cost = watch.cost().or(taken.cost);
-            let class = polled.as_ref().err().map(|error| error.class);
-            let is_lost = absence.note(elapsed + pause, class);
+            let is_believed = doubt.note(watched.elapsed(), polled.as_ref().err());
             let usual = lengths.map_or(pace.usual, |lengths| lengths.median);
-            match next(polled, is_lost, elapsed, usual) {
+            match next(polled, is_believed, elapsed, usual) {
                 Next::Wait {
                     progress,
                     is_guess,
@@ -212,11 +211,11 @@ enum Next {
     Again(ProviderError),
 }
 
-/// `is_lost` says that the provider has not known the job for too long; `usual` is what
-/// jobs of the model take.
+/// `is_believed` says that the provider has for long said nothing but that there is no such
+/// job, or that it came to nothing; `usual` is what jobs of the model take.
 fn next(
     polled: Result<Polled, ProviderError>,
-    is_lost: bool,
+    is_believed: bool,
     elapsed: Duration,
     usual: Duration,
 ) -> Next {
@@ -232,7 +231,7 @@ fn next(
             unknown_word,
         },
         Ok(Polled::Done(outputs)) => Next::Store(outputs),
-        Err(error) if is_lost || error.class.ends_job() => Next::Fail(error),
+        Err(error) if is_believed || error.ends_job() => Next::Fail(error),
         Err(error) => Next::Again(error),
     }
 }
@@ -352,7 +351,7 @@ mod tests {
     #[test]
     fn a_poll_leads_on_until_the_job_ends_or_is_lost() {
         let minute = Duration::from_mins(1);
-        let next = |polled, is_lost| next(polled, is_lost, minute, 2 * minute);
+        let next = |polled, is_believed| next(polled, is_believed, minute, 2 * minute);
         let running = |progress| {
             let polled = Polled::Running {
                 progress,

@@ -6,9 +6,9 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use providers::driver::schedule::next_poll;
+use providers::driver::schedule::{Doubt, next_poll};
 use providers::driver::{Polled, Watch};
-use providers::{Class, Cost, Handle};
+use providers::{Cost, Handle};
 use tokio::time::Instant;
 use tokio_util::task::TaskTracker;
 use tracing::Instrument as _;
@@ -163,7 +163,7 @@ async fn poll(
     let app = &crew.app;
     let pace = site.provider.adapter().pace();
     let since = submission.accepted_at.unwrap_or(submission.created_at);
-    let (mut failures, mut asked) = (0, None);
+    let (mut failures, mut asked, mut doubt) = (0, None, Doubt::default());
     // As for a job that somebody waits for: what this process has watched, by a clock that nobody sets.
     let (watched, mut is_asked) = (Instant::now(), false);
     loop {
@@ -181,13 +181,12 @@ async fn poll(
         let polled = driver.poll_due(&site.provider, &credential.secret, handle, due, watch);
         let polled = Box::pin(polled).await;
         is_asked = true;
+        // Some providers forget a job that was called off.
+        let is_believed = doubt.note(watched.elapsed(), polled.as_ref().err());
         match polled {
             Ok(Polled::Running { poll_after, .. }) => (failures, asked) = (0, poll_after),
             Ok(Polled::Done(_)) => return Some(End::Made),
-            // Some providers forget a job that was called off.
-            Err(error) if error.class.ends_job() || error.class == Class::Missing => {
-                return Some(End::Failed);
-            }
+            Err(error) if is_believed || error.ends_job() => return Some(End::Failed),
             Err(error) => {
                 failures += 1;
                 asked = error.retry_after;

@@ -29,7 +29,7 @@ async fn attempts(gateway: &TestGateway, task: &str) -> Vec<Value> {
 #[tokio::test]
 async fn a_failover_says_who_refused_and_who_took_it() {
     let (first, second) = (simulator().await, simulator().await);
-    at_submission(&first, status(503), 1);
+    at_submission(&first, status(429), 1);
     let gateway = gateway(&two_providers(&first, &second)).await;
     let task = ordered(&gateway, "a boat").await;
     let ended = gateway.finished(&task).await;
@@ -57,7 +57,7 @@ async fn a_failover_says_who_refused_and_who_took_it() {
             &json!("refused")
         )
     );
-    assert_eq!(told[0]["error"]["class"], "unavailable");
+    assert_eq!(told[0]["error"]["class"], "rate_limited");
     assert_ne!(told[0]["error"]["message"], "");
     assert!(told[0]["job_id"].is_null());
     assert_eq!(

@@ -14,13 +14,13 @@ use crate::support::{Client, TestGateway};
 
 /// A video provider.
 #[derive(Clone, Copy)]
-struct Case {
-    protocol: &'static str,
-    model: &'static str,
+pub(super) struct Case {
+    pub(super) protocol: &'static str,
+    pub(super) model: &'static str,
     /// Lines of its table.
-    options: &'static str,
+    pub(super) options: &'static str,
     /// Whether a picture goes along with one of the orders.
-    picture: bool,
+    pub(super) picture: bool,
 }
 
 /// A test for each protocol, and for each interface of one that has several.
@@ -28,6 +28,11 @@ macro_rules! videos {
     ($($name:ident: $protocol:literal $model:literal $options:expr, $picture:literal;)*) => {
         /// Protocols of which videos are made here.
         const VIDEOS: &[&str] = &[$($protocol),*];
+
+        /// The same with their models and options.
+        pub(super) const CASES: &[Case] = &[
+            $(Case { protocol: $protocol, model: $model, options: $options, picture: $picture }),*
+        ];
 
         $(#[tokio::test]
         async fn $name() {

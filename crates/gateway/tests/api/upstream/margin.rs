@@ -163,7 +163,7 @@ async fn what_happens_at_providers_is_followed() {
     let operator = operator(&gateway).await;
     let request = operator.request(reqwest::Method::GET, "/v1/admin/events");
     let mut events = Events::open(request).await;
-    at_submission(&first, status(503), 1);
+    at_submission(&first, status(429), 1);
     let task = ordered(&gateway, "a lake").await;
     let mut seen = Vec::new();
     while let Some(event) = events.next().await {

@@ -17,6 +17,7 @@ mod lives;
 mod margin;
 mod music;
 mod names;
+mod odd_answers;
 mod partitions;
 mod personas;
 mod prices;

@@ -55,7 +55,7 @@ async fn a_route_has_a_price_of_its_own_and_the_dearest_is_held() {
     // The first does not take it; what the second takes costs what it says.
     dear.world().order(
         Fault::Status {
-            status: 503,
+            status: 429,
             retry_after: None,
             bare: false,
         },

@@ -40,7 +40,7 @@ fn assert_whole(view: &Value) {
 
 #[tokio::test]
 async fn a_page_that_calls_itself_a_video_is_no_video() {
-    let (_simulator, gateway, view) = made(Fault::Lying, Role::Download, 9).await;
+    let (_simulator, gateway, view) = made(Fault::Lying, Role::Download, 100).await;
     assert_failed(&view, "generation_failed");
     let message = view["error"]["message"].as_str().unwrap();
     assert!(message.contains("no MP4"), "{message}");
@@ -157,7 +157,7 @@ async fn a_stem_that_is_no_recording_fails_the_task_and_its_clips() {
     let simulator = simulator().await;
     simulator
         .world()
-        .order(Fault::Lying, None, Some(Role::Download), 9);
+        .order(Fault::Lying, None, Some(Role::Download), 100);
     let toml = provider("acme", "replicate", &simulator, "")
         + "[models.band]\nkind = \"music\"\nprice = { unit = \"stem\", usd = \"0.05\" }\nroutes = [{ provider = \"acme\", model = \"cjwbw/demucs:25a173108cff36ef9f80f854c162d01df9e6528be175794b81158fa03836d953\" }]\n";
     let gateway = gateway(&toml).await;

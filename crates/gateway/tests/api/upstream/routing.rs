@@ -62,7 +62,6 @@ async fn another_is_asked_when_it_is_certain_that_nothing_was_taken() {
         fails_over(status(429)),
         fails_over(status(401)),
         fails_over(status(402)),
-        fails_over(status(503)),
     );
 }
 
@@ -109,6 +108,8 @@ async fn nobody_else_is_asked_when_it_may_have_been_taken() {
     };
     tokio::join!(
         stays(Some(status(500)), "a lake", unclear),
+        stays(Some(status(503)), "a lake", unclear),
+        stays(Some(status(409)), "a lake", unclear),
         stays(Some(bare), "a lake", unclear),
         stays(Some(Fault::DropBefore), "a lake", unclear),
     );
@@ -196,13 +197,31 @@ async fn a_provider_that_is_gone_is_known_to_be_and_known_when_it_is_back() {
     gateway.stop().await;
 }
 
+/// Two providers of which a document says that they take nothing under 503 with
+/// their own code.
+fn two_that_say_when_they_are_full(first: &Simulator, second: &Simulator) -> String {
+    let recipe = include_str!("../../../../../recipes/openai-videos.toml").to_owned()
+        + "\n[[submit.refusal]]\nstatuses = [503]\ncodes = [\"503\"]\nsource = \"the simulator\"\n";
+    let provider = |name, simulator: &Simulator| {
+        let url = simulator.url("openai-videos");
+        format!(
+            "[providers.{name}]\nprotocol = \"recipe\"\nbase_url = \"{url}\"\napi_key = \"k\"\nrecipe = '''\n{recipe}'''\n"
+        )
+    };
+    provider("first", first)
+        + &provider("second", second)
+        + &film(
+            r#"{ provider = "first", model = "sora-2" }, { provider = "second", model = "sora-2" }"#,
+        )
+}
+
 #[tokio::test]
 async fn a_task_that_nobody_takes_fails_for_now_and_can_be_asked_for_again() {
     let (first, second) = (simulator().await, simulator().await);
     for simulator in [&first, &second] {
         at_submission(simulator, status(503), 100);
     }
-    let gateway = gateway(&two_providers(&first, &second)).await;
+    let gateway = gateway(&two_that_say_when_they_are_full(&first, &second)).await;
     let refused = gateway.post(CHAT, &chat_order("a lake")).await;
     refused.refused(503, "provider_unavailable");
     let list = gateway.get("/v1/tasks").await.ok();
@@ -270,7 +289,7 @@ async fn a_breaker_opens_shows_itself_and_lets_one_trial_through() {
 #[tokio::test]
 async fn the_price_of_the_route_that_made_it_is_what_is_paid() {
     let (first, second) = (simulator().await, simulator().await);
-    at_submission(&first, status(503), 1);
+    at_submission(&first, status(429), 1);
     let routes = r#"{ provider = "first", model = "sora-2", price = { unit = "video", usd = "9" } },
         { provider = "second", model = "*", price = { unit = "second", usd = "0.03" } }"#;
     let toml = provider("first", "openai-videos", &first, "")

@@ -31,7 +31,7 @@ use crate::answer::Answer;
 use crate::error::{Class, Described, ProviderError};
 use crate::limits::{Durations, Limits, Pictures, VideoLimits};
 use crate::order::{Kind, Order, Video};
-use crate::port::{Adapter, Asked, Call, Output, Pace, Step, TELLING};
+use crate::port::{Adapter, Asked, Call, Output, Pace, Refusal, Step, TELLING};
 use crate::settings::{Settings, SettingsError};
 use crate::shape;
 
@@ -108,6 +108,10 @@ impl Adapter for ChatVideo {
 
     fn deduplicates(&self) -> bool {
         self.deduplicates
+    }
+
+    fn refusals(&self) -> Vec<Refusal<'_>> {
+        vec![Refusal::of_http()]
     }
 
     fn start(&self, order: &Order) -> Result<Call, ProviderError> {

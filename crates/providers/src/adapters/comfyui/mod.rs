@@ -45,7 +45,7 @@ use crate::error::{Class, Described, ProviderError};
 use crate::limits::Limits;
 use crate::order::{Kind, Order, Picture};
 use crate::port::{
-    Adapter, Asked, Authorization, Body, Call, Found, FoundJob, Handle, Pace, Part, Step,
+    Adapter, Asked, Authorization, Body, Call, Found, FoundJob, Handle, Pace, Part, Refusal, Step,
 };
 use crate::secret::Secret;
 use crate::settings::{Settings, SettingsError};
@@ -92,6 +92,10 @@ impl Adapter for ComfyUi {
 
     fn authorize(&self, secret: &Secret, _: SystemTime) -> Result<Authorization, ProviderError> {
         Ok(Authorization::header("x-api-key", secret))
+    }
+
+    fn refusals(&self) -> Vec<Refusal<'_>> {
+        vec![Refusal::of_http()]
     }
 
     fn start(&self, order: &Order) -> Result<Call, ProviderError> {

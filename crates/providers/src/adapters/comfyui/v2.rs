@@ -30,7 +30,9 @@ use crate::order::{Kind, Order};
 use crate::port::jobs::Job;
 use crate::port::jobs::errors::Ends;
 use crate::port::jobs::status::Status;
-use crate::port::{Adapter, Authorization, Call, Output, Pace, RESULT, Source, Target, What};
+use crate::port::{
+    Adapter, Authorization, Call, Output, Pace, RESULT, Refusal, Source, Target, What,
+};
 use crate::secret::Secret;
 use crate::settings::SettingsError;
 
@@ -94,6 +96,10 @@ impl Adapter for ComfyJobs {
 
     fn job(&self) -> Option<&Job> {
         Some(&JOB)
+    }
+
+    fn refusals(&self) -> Vec<Refusal<'_>> {
+        vec![Refusal::of_http()]
     }
 
     fn start(&self, order: &Order) -> Result<Call, ProviderError> {

@@ -38,7 +38,7 @@ use crate::order::{Kind, Order, PictureRole, Video};
 use crate::port::jobs::errors::Ends;
 use crate::port::jobs::status::Status;
 use crate::port::jobs::{Job, Opened, video_at};
-use crate::port::{Adapter, Call, Pace};
+use crate::port::{Adapter, Call, Pace, Refusal};
 use crate::shape;
 
 pub(super) const PROTOCOL: Protocol = Protocol {
@@ -155,6 +155,10 @@ impl Adapter for DashScope {
 
     fn job(&self) -> Option<&Job> {
         Some(&JOB)
+    }
+
+    fn refusals(&self) -> Vec<Refusal<'_>> {
+        vec![Refusal::of_http()]
     }
 
     fn start(&self, order: &Order) -> Result<Call, ProviderError> {

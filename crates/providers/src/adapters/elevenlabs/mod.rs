@@ -32,7 +32,7 @@ use crate::error::{Class, Described, ProviderError};
 use crate::limits::{Handover, Limits, MusicLimits, StemLimits};
 use crate::order::{Kind, Order, StemGroup, StemTarget, Work};
 use crate::port::{
-    Adapter, Asked, Authorization, Body, Call, Output, Pace, Part, Source, Step, What,
+    Adapter, Asked, Authorization, Body, Call, Output, Pace, Part, Refusal, Source, Step, What,
 };
 use crate::secret::Secret;
 use crate::settings::{Settings, SettingsError};
@@ -105,6 +105,10 @@ impl Adapter for ElevenLabs {
 
     fn authorize(&self, secret: &Secret, _: SystemTime) -> Result<Authorization, ProviderError> {
         Ok(Authorization::header("xi-api-key", secret))
+    }
+
+    fn refusals(&self) -> Vec<Refusal<'_>> {
+        vec![Refusal::of_http()]
     }
 
     fn start(&self, order: &Order) -> Result<Call, ProviderError> {

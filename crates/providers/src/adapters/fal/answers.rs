@@ -4,7 +4,7 @@ use serde_json::Value;
 
 use super::STEMS;
 use crate::answer::{Answer, text_at};
-use crate::error::{Class, Described, ProviderError};
+use crate::error::{Basis, Class, Described, ProviderError};
 use crate::order::{StemGroup, StemTarget};
 use crate::port::jobs::errors::Ends;
 use crate::port::jobs::upload;
@@ -17,7 +17,12 @@ pub(super) fn result(
     answer: &Answer,
 ) -> Result<Step, ProviderError> {
     if !answer.status.is_success() {
-        return Err(failed(told, answer));
+        let error = failed(told, answer);
+        // Of its own the response's status is no more than an answer.
+        return Err(match told["error"].as_str() {
+            Some(_) => error.on(Basis::Record),
+            None => error,
+        });
     }
     if let Some(message) = text_at(told, "/error") {
         return Err(ENDS.error(Described {
@@ -53,8 +58,9 @@ fn url_in(body: &Value, member: &str) -> Option<String> {
 }
 
 /// A response's status is the job's end when the job's status told of an error,
-/// when fal names the kind of failure, and where only a model answers so (500
-/// with words). Anything else failed on the way there, and is asked again.
+/// and, if it stays so for a while, when fal names the kind of failure or where
+/// only a model answers so (500 with words). Anything else failed on the way
+/// there, and is asked again.
 fn failed(told: &Value, answer: &Answer) -> ProviderError {
     let error = answer.failure(describe);
     let said = Described {

@@ -42,7 +42,7 @@ use crate::order::{File, Kind, Order, StemGroup, StemTarget, Work};
 use crate::port::jobs::upload;
 use crate::port::names::in_path;
 use crate::port::{
-    Adapter, Asked, Authorization, Call, ClipFacts, Handle, ModelNames, Pace, Step, Target,
+    Adapter, Asked, Authorization, Call, ClipFacts, Handle, ModelNames, Pace, Refusal, Step, Target,
 };
 use crate::secret::Secret;
 use crate::settings::{Settings, SettingsError};
@@ -164,6 +164,10 @@ impl Adapter for Fal {
         vec!["queue.fal.run".into(), self.upload_host.clone()]
     }
 
+    fn refusals(&self) -> Vec<Refusal<'_>> {
+        vec![Refusal::of_http()]
+    }
+
     fn start(&self, order: &Order) -> Result<Call, ProviderError> {
         self.next(order, &[])
     }
@@ -195,22 +199,32 @@ impl Adapter for Fal {
             _ => {
                 let body = answer.success(describe).map_err(classed)?;
                 let text = |pointer| required_text(&body, pointer);
-                let mut handle = json!({
-                    "id": text("/request_id")?,
-                    "status": text("/status_url")?,
-                    "response": text("/response_url")?,
-                    "cancel": text_at(&body, "/cancel_url"),
-                });
-                match &order.work {
-                    Work::Stems(_) => handle["stems"] = json!(true),
-                    Work::Song(song) => {
-                        handle["song"] = json!(ClipFacts::of_song(song, &order.model));
-                    }
-                    _ => {}
-                }
-                Ok(Step::submitted(handle))
+                let addresses = Addresses {
+                    status: text("/status_url")?,
+                    response: text("/response_url")?,
+                    cancel: text_at(&body, "/cancel_url"),
+                };
+                Ok(Step::Submitted {
+                    handle: handle_of(order, &text("/request_id")?, &addresses),
+                    poll_after: None,
+                })
             }
         }
+    }
+
+    fn named_job(&self, order: &Order, _: &Asked, answer: &Answer) -> Option<Handle> {
+        let body = answer.json().ok()?;
+        let id = text_at(&body, "/request_id")?;
+        // Without addresses they are those that fal's client for JS makes.
+        let model: Vec<&str> = order.model.trim_matches('/').split('/').take(2).collect();
+        let own = format!("/{}/requests/{}", in_path(&model.join("/")), in_path(&id));
+        let told = |place, otherwise: String| text_at(&body, place).unwrap_or(otherwise);
+        let addresses = Addresses {
+            status: told("/status_url", format!("{own}/status")),
+            cancel: Some(told("/cancel_url", format!("{own}/cancel"))),
+            response: told("/response_url", own),
+        };
+        Some(handle_of(order, &id, &addresses))
     }
 
     fn poll(&self, handle: &Handle) -> Result<Call, ProviderError> {
@@ -347,8 +361,35 @@ fn is_large(file: &File) -> bool {
     file.url.is_none() && file.bytes.len() > INLINE
 }
 
+/// Where a job is asked for; whole, or paths under the provider's address.
+struct Addresses {
+    status: String,
+    response: String,
+    cancel: Option<String>,
+}
+
+fn handle_of(order: &Order, id: &str, addresses: &Addresses) -> Handle {
+    let mut handle = json!({
+        "id": id,
+        "status": addresses.status,
+        "response": addresses.response,
+        "cancel": addresses.cancel,
+    });
+    match &order.work {
+        Work::Stems(_) => handle["stems"] = json!(true),
+        Work::Song(song) => handle["song"] = json!(ClipFacts::of_song(song, &order.model)),
+        _ => {}
+    }
+    Handle(handle)
+}
+
 fn follow(stage: &'static str, method: Method, url: &str) -> Call {
-    Call::new(stage, method, "").to(Target::Address(url.to_owned()))
+    let to = if url.starts_with('/') {
+        Target::Path(url.to_owned())
+    } else {
+        Target::Address(url.to_owned())
+    };
+    Call::new(stage, method, "").to(to)
 }
 
 #[cfg(test)]

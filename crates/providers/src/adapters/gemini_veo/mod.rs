@@ -40,7 +40,9 @@ use crate::error::{Class, ProviderError};
 use crate::limits::{Durations, Limits, Pictures, VideoLimits};
 use crate::order::{File, Kind, Order, Video, Work};
 use crate::port::names::in_path;
-use crate::port::{Adapter, Asked, Authorization, Call, Handle, Header, ModelNames, Pace, Step};
+use crate::port::{
+    Adapter, Asked, Authorization, Call, Handle, Header, ModelNames, Pace, Refusal, Step,
+};
 use crate::secret::Secret;
 use crate::settings::{Settings, SettingsError};
 use crate::shape;
@@ -195,6 +197,10 @@ impl Adapter for GeminiVeo {
         answer: &Answer,
     ) -> Result<(Vec<Header>, Duration), ProviderError> {
         service_account::token(answer)
+    }
+
+    fn refusals(&self) -> Vec<Refusal<'_>> {
+        vec![Refusal::of_http()]
     }
 
     fn start(&self, order: &Order) -> Result<Call, ProviderError> {

@@ -44,7 +44,9 @@ use crate::port::jobs::errors::Ends;
 use crate::port::jobs::list::fits_path;
 use crate::port::jobs::status::Status;
 use crate::port::jobs::{Job, Opened, video_at};
-use crate::port::{Adapter, Asked, Authorization, Call, Found, FoundJob, Handle, Pace, Step};
+use crate::port::{
+    Adapter, Asked, Authorization, Call, Found, FoundJob, Handle, Pace, Refusal, Step,
+};
 use crate::secret::Secret;
 use crate::shape;
 
@@ -138,6 +140,13 @@ impl Adapter for Kling {
         Some(&JOB)
     }
 
+    fn refusals(&self) -> Vec<Refusal<'_>> {
+        vec![
+            Refusal::of_http(),
+            Refusal::of_codes(REFUSALS, "Kling's API reference, Error Code"),
+        ]
+    }
+
     fn start(&self, order: &Order) -> Result<Call, ProviderError> {
         let video = order.video()?;
         let first = video.picture(PictureRole::FirstFrame);
@@ -180,6 +189,12 @@ impl Adapter for Kling {
     }
 
     /// In the units that its price list is in.
+    fn named_job(&self, _: &Order, asked: &Asked, answer: &Answer) -> Option<Handle> {
+        let id = text_at(&answer.json().ok()?, JOB.id)?;
+        let operation = text_at(&asked.memo, "/operation")?;
+        Some(Handle(json!({"id": id, "operation": operation})))
+    }
+
     fn cost(&self, answer: &Answer) -> Option<Cost> {
         Cost::at(
             &answer.json().ok()?,
@@ -276,6 +291,13 @@ fn opened(answer: &Answer) -> Opened {
         _ => Err(answer.failure(describe)),
     }
 }
+
+/// The codes by which Kling turns a request down; 5000 and above are its own
+/// trouble.
+const REFUSALS: [&str; 18] = [
+    "1000", "1001", "1002", "1003", "1004", "1100", "1101", "1102", "1103", "1200", "1201", "1202",
+    "1203", "1300", "1301", "1302", "1303", "1304",
+];
 
 fn class_of(code: i64, server_error: bool) -> Class {
     match code {

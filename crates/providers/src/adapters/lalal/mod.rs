@@ -36,7 +36,9 @@ use crate::error::{Class, Described, ProviderError};
 use crate::limits::{Handover, Limits, MusicLimits, StemLimits};
 use crate::order::{Kind, Order, StemGroup, StemTarget, Work};
 use crate::port::jobs::errors::{Ends, of_poll};
-use crate::port::{Adapter, Asked, Authorization, Body, Call, Handle, Output, Pace, Step, TELLING};
+use crate::port::{
+    Adapter, Asked, Authorization, Body, Call, Handle, Output, Pace, Refusal, Step, TELLING,
+};
 use crate::secret::Secret;
 use crate::settings::{Settings, SettingsError};
 
@@ -112,6 +114,10 @@ impl Adapter for Lalal {
 
     fn authorize(&self, secret: &Secret, _: SystemTime) -> Result<Authorization, ProviderError> {
         Ok(Authorization::header("x-license-key", secret))
+    }
+
+    fn refusals(&self) -> Vec<Refusal<'_>> {
+        vec![Refusal::of_http()]
     }
 
     fn start(&self, order: &Order) -> Result<Call, ProviderError> {

@@ -44,7 +44,7 @@ use crate::port::jobs::errors::Ends;
 use crate::port::jobs::list::{List, agrees};
 use crate::port::jobs::status::Status;
 use crate::port::jobs::{Job, Made, video_at};
-use crate::port::{Adapter, Asked, Call, Found, Handle, Output, Pace};
+use crate::port::{Adapter, Asked, Call, Found, Handle, Output, Pace, Refusal};
 use crate::settings::{Settings, SettingsError};
 use crate::shape;
 
@@ -177,6 +177,10 @@ impl Adapter for Luma {
             Api::Agents => &AGENTS,
             Api::DreamMachine => &DREAM_MACHINE,
         })
+    }
+
+    fn refusals(&self) -> Vec<Refusal<'_>> {
+        vec![Refusal::of_http()]
     }
 
     fn start(&self, order: &Order) -> Result<Call, ProviderError> {

@@ -18,12 +18,12 @@ use serde_json::Value;
 
 use crate::adapters::Protocol;
 use crate::answer::{Answer, text_at};
-use crate::error::{Class, Described, ProviderError};
+use crate::error::{Basis, Class, Described, ProviderError};
 use crate::limits::Limits;
 use crate::order::{Kind, Order, Work};
 use crate::port::jobs::Opened;
 use crate::port::jobs::errors::Ends;
-use crate::port::{Adapter, Asked, Call, Handle, Pace, Step};
+use crate::port::{Adapter, Asked, Call, Handle, Pace, Refusal, Step};
 use crate::settings::{Settings, SettingsError};
 
 pub(super) const PROTOCOL: Protocol = Protocol {
@@ -72,6 +72,10 @@ impl Adapter for MiniMax {
         self.video.pace()
     }
 
+    fn refusals(&self) -> Vec<Refusal<'_>> {
+        self.video.refusals()
+    }
+
     fn start(&self, order: &Order) -> Result<Call, ProviderError> {
         match &order.work {
             Work::Song(song) => Ok(music::start(order, song)),
@@ -88,6 +92,13 @@ impl Adapter for MiniMax {
         match &order.work {
             Work::Song(song) => music::made(order, song, answer),
             _ => self.video.submitted(order, asked, answer),
+        }
+    }
+
+    fn named_job(&self, order: &Order, asked: &Asked, answer: &Answer) -> Option<Handle> {
+        match &order.work {
+            Work::Song(_) => None,
+            _ => self.video.named_job(order, asked, answer),
         }
     }
 
@@ -160,6 +171,18 @@ fn describe(body: &Value) -> Described {
     }
 }
 
+/// The codes that turn a request down.
+const REFUSALS: [&str; 11] = [
+    "1002", "1004", "1008", "1026", "1027", "1039", "1041", "2013", "2038", "2049", "2056",
+];
+
+fn refusals() -> Vec<Refusal<'static>> {
+    vec![
+        Refusal::of_http(),
+        Refusal::of_codes(REFUSALS, "platform.minimax.io, Error Codes"),
+    ]
+}
+
 /// 1002, 1004, 1008, 1026, 1027, 2013 and 2038 are used here as they are
 /// documented for video; the others come from the list for all of the
 /// provider's APIs. Version 2 has types, as the provider's other APIs, and no codes.
@@ -197,7 +220,7 @@ fn of_poll(answer: &Answer) -> Opened {
             Class::Rejected if answer.status.is_success() => Class::Unclear,
             class => class,
         };
-        error.of_class(class)
+        error.of_class(class).on(Basis::Answer)
     })
 }
 

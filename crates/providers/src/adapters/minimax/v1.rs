@@ -12,14 +12,14 @@
 
 use serde_json::{Map, Value, json};
 
-use super::{ENDS, PACE, code_of, of_poll, opened};
+use super::{ENDS, PACE, code_of, of_poll, opened, refusals};
 use crate::answer::{Answer, required_text, text_at};
 use crate::catalogue::Shelf;
 use crate::error::{Class, Described, ProviderError};
 use crate::limits::{Durations, Limits, Pictures, VideoLimits};
 use crate::order::{Kind, Order};
 use crate::port::jobs::video_at;
-use crate::port::{Adapter, Asked, Call, Handle, Pace, Step};
+use crate::port::{Adapter, Asked, Call, Handle, Pace, Refusal, Step};
 
 #[derive(Debug)]
 pub(super) struct V1 {
@@ -52,6 +52,10 @@ impl Adapter for V1 {
 
     fn pace(&self) -> Pace {
         PACE
+    }
+
+    fn refusals(&self) -> Vec<Refusal<'_>> {
+        refusals()
     }
 
     fn start(&self, order: &Order) -> Result<Call, ProviderError> {
@@ -87,6 +91,11 @@ impl Adapter for V1 {
         Ok(Step::submitted(
             json!({"id": required_text(&body, "/task_id")?}),
         ))
+    }
+
+    fn named_job(&self, _: &Order, _: &Asked, answer: &Answer) -> Option<Handle> {
+        let id = text_at(&answer.json().ok()?, "/task_id")?;
+        Some(Handle(json!({"id": id})))
     }
 
     fn poll(&self, handle: &Handle) -> Result<Call, ProviderError> {

@@ -19,7 +19,7 @@
 use http::Method;
 use serde_json::{Map, Value, json};
 
-use super::{ENDS, PACE, of_poll, opened};
+use super::{ENDS, PACE, of_poll, opened, refusals};
 use crate::adapters::ark::{WORDS, content};
 use crate::answer::{Answer, required_text, text_at};
 use crate::catalogue::Shelf;
@@ -27,7 +27,7 @@ use crate::error::{Described, ProviderError};
 use crate::limits::{Durations, Limits, Pictures, VideoLimits};
 use crate::order::{Kind, Order};
 use crate::port::jobs::{Job, video_at};
-use crate::port::{Adapter, Asked, Call, Handle, Pace, Step};
+use crate::port::{Adapter, Asked, Call, Handle, Pace, Refusal, Step};
 use crate::shape;
 
 static JOB: Job = Job {
@@ -88,6 +88,10 @@ impl Adapter for V2 {
         Some(&JOB)
     }
 
+    fn refusals(&self) -> Vec<Refusal<'_>> {
+        refusals()
+    }
+
     fn start(&self, order: &Order) -> Result<Call, ProviderError> {
         let video = order.video()?;
         let fine = video.size.0.min(video.size.1) >= 1080;
@@ -106,9 +110,12 @@ impl Adapter for V2 {
 
     fn submitted(&self, _: &Order, _: &Asked, answer: &Answer) -> Result<Step, ProviderError> {
         let body = opened(answer)?;
-        let id = text_at(&body, "/task_id").or_else(|| text_at(&body, "/task/id"));
-        let id = id.map_or_else(|| required_text(&body, "/id"), Ok)?;
+        let id = id_in(&body).map_or_else(|| required_text(&body, JOB.id), Ok)?;
         Ok(Step::submitted(json!({"id": id})))
+    }
+
+    fn named_job(&self, _: &Order, _: &Asked, answer: &Answer) -> Option<Handle> {
+        Some(Handle(json!({"id": id_in(&answer.json().ok()?)?})))
     }
 
     fn cancelled(&self, _: &Handle, answer: &Answer) -> bool {
@@ -118,6 +125,12 @@ impl Adapter for V2 {
         });
         action.is_some_and(|action| action.starts_with("cancel"))
     }
+}
+
+/// The job's id, in any of the places that the provider's pages show.
+fn id_in(body: &Value) -> Option<String> {
+    let mut places = ["/task_id", "/task/id", "/id"].iter();
+    places.find_map(|place| text_at(body, place))
 }
 
 #[cfg(test)]

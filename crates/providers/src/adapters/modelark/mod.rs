@@ -45,7 +45,7 @@ use crate::order::{Kind, Order, Work};
 use crate::port::jobs::errors::Ends;
 use crate::port::jobs::list::List;
 use crate::port::jobs::{Job, Opened, video_at};
-use crate::port::{Adapter, Asked, Call, Found, Pace};
+use crate::port::{Adapter, Asked, Call, Found, Pace, Refusal};
 use crate::shape;
 
 pub(super) const PROTOCOL: Protocol = Protocol {
@@ -117,6 +117,10 @@ impl Adapter for ModelArk {
 
     fn job(&self) -> Option<&Job> {
         Some(&JOB)
+    }
+
+    fn refusals(&self) -> Vec<Refusal<'_>> {
+        vec![Refusal::of_http()]
     }
 
     fn start(&self, order: &Order) -> Result<Call, ProviderError> {

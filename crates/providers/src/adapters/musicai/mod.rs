@@ -39,7 +39,7 @@ use crate::port::jobs::list::List;
 use crate::port::jobs::status::Status;
 use crate::port::jobs::{Job, upload};
 use crate::port::{
-    Adapter, Asked, Authorization, Call, Found, Handle, Output, Pace, Step, TELLING,
+    Adapter, Asked, Authorization, Call, Found, Handle, Output, Pace, Refusal, Step, TELLING,
 };
 use crate::secret::Secret;
 use crate::settings::{Settings, SettingsError};
@@ -142,6 +142,10 @@ impl Adapter for MusicAi {
 
     fn job(&self) -> Option<&Job> {
         Some(&JOB)
+    }
+
+    fn refusals(&self) -> Vec<Refusal<'_>> {
+        vec![Refusal::of_http()]
     }
 
     fn start(&self, order: &Order) -> Result<Call, ProviderError> {

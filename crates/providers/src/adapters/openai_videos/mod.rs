@@ -30,14 +30,15 @@ use serde_json::{Map, Value, json};
 use crate::adapters::Protocol;
 use crate::answer::{Answer, percent_at, required_text, text_at};
 use crate::catalogue::Shelf;
-use crate::error::{Class, Described, ProviderError};
+use crate::error::{Basis, Class, Described, ProviderError};
 use crate::limits::{Durations, Limits, Pictures, VideoLimits};
 use crate::order::{Kind, Order, PictureRole, Video, Work};
 use crate::port::jobs::errors::Ends;
 use crate::port::jobs::list::{List, agrees};
 use crate::port::jobs::status::Status;
 use crate::port::{
-    Adapter, Asked, Body, Call, Found, Handle, Output, Pace, Part, RESULT, Source, Step, What,
+    Adapter, Asked, Body, Call, Found, Handle, Output, Pace, Part, RESULT, Refusal, Source, Step,
+    What,
 };
 use crate::settings::{Settings, SettingsError};
 use crate::shape;
@@ -91,6 +92,10 @@ impl Adapter for OpenAiVideos {
 
     fn deduplicates(&self) -> bool {
         self.deduplicates
+    }
+
+    fn refusals(&self) -> Vec<Refusal<'_>> {
+        vec![Refusal::of_http()]
     }
 
     fn start(&self, order: &Order) -> Result<Call, ProviderError> {
@@ -147,13 +152,18 @@ impl Adapter for OpenAiVideos {
         // body goes first.
         let body = answer.json().unwrap_or(Value::Null);
         let word = text_at(&body, "/status");
-        match word.as_deref().and_then(meaning) {
-            Some(Status::Ended(Class::Failed)) => return Err(failure(&body)),
-            Some(Status::Ended(class)) => {
-                let message = "the provider no longer works on it";
-                return Err(ProviderError::new(class, message));
-            }
-            _ => {}
+        if let Some(Status::Ended(class)) = word.as_deref().and_then(meaning) {
+            let message = "the provider no longer works on it";
+            let error = match class {
+                Class::Failed => failure(&body),
+                class => ProviderError::new(class, message),
+            };
+            let is_record = text_at(&body, "/id").as_deref() == Some(handle.text("id"));
+            return Err(if is_record {
+                error.on(Basis::Record)
+            } else {
+                error
+            });
         }
         if !answer.status.is_success() {
             let error = answer.failure(describe);

@@ -12,7 +12,7 @@ use super::placeholder::{Datum, Values};
 use super::pointer::Places;
 use super::schema::{ClassName, Pacing, Recipe, ResultSection, State};
 use crate::answer::{Answer, percent_at};
-use crate::error::{Class, Described, ProviderError};
+use crate::error::{Basis, Class, Described, ProviderError};
 use crate::order::{StemGroup, StemTarget};
 use crate::port::jobs::status::{Status, meaning};
 use crate::port::{Call, Handle, Output, RESULT, Source, Step, Target, What};
@@ -65,9 +65,13 @@ impl Recipe {
             Stage::Submission => Class::Rejected,
             Stage::Later => Class::Unclear,
         });
-        ProviderError {
+        let error = ProviderError {
             retry_after: answer.retry_after(),
             ..error_of(class, said, "the provider says no")
+        };
+        match stage {
+            Stage::Submission => error,
+            Stage::Later => error.on(Basis::Answer),
         }
     }
 

@@ -8,6 +8,7 @@ use toml::Spanned;
 
 use super::body::Node;
 use super::pointer::{Condition, Places};
+use super::refusals::RefusalSection;
 use super::request::Request;
 use super::schema::Templates;
 use super::template::Template;
@@ -78,6 +79,9 @@ call! {
         /// Orders that are submitted in another way; the first that fits.
         #[serde(default)]
         pub(super) variant: Vec<Variant>,
+        /// Answers that prove that the order was not taken.
+        #[serde(default)]
+        pub(super) refusal: Vec<RefusalSection>,
     }
 }
 

@@ -65,6 +65,7 @@ impl Recipe {
         self.check_find(&names)?;
         self.check_words()?;
         self.check_errors()?;
+        self.check_refusals()?;
         self.check_result()?;
         limits::check(self)
     }

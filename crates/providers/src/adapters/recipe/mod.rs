@@ -12,6 +12,7 @@
 //! upload     files before the order           sign  calls that are signed
 //! songs      what [music] may ask, and the clips of an answer       persona
 //! find       the job of a lost submission       results  handles, and what a job made
+//! refusals   what proves that an order was not taken
 //! shipped    recipes that are part of the program
 //! ```
 //!
@@ -39,6 +40,7 @@ mod order;
 mod persona;
 mod placeholder;
 mod pointer;
+mod refusals;
 mod request;
 mod results;
 mod schema;
@@ -62,11 +64,11 @@ use self::schema::Recipe;
 use crate::adapters::Protocol;
 use crate::answer::Answer;
 use crate::cost::Cost;
-use crate::error::{Class, ProviderError};
+use crate::error::{Basis, Class, ProviderError};
 use crate::limits::Limits;
 use crate::order::{Kind, Order, Work};
 use crate::port::{
-    Adapter, Asked, Authorization, Call, Found, Handle, Pace, RESULT, Step, no_jobs,
+    Adapter, Asked, Authorization, Call, Found, Handle, Pace, RESULT, Refusal, Step, no_jobs,
 };
 use crate::secret::Secret;
 use crate::settings::{Settings, SettingsError};
@@ -203,6 +205,10 @@ impl Adapter for Cook {
         is_plain || !says("ratio") || shape::has_usual_ratio(size)
     }
 
+    fn refusals(&self) -> Vec<Refusal<'_>> {
+        self.recipe.refusals()
+    }
+
     fn start(&self, order: &Order) -> Result<Call, ProviderError> {
         if let Work::Persona(persona) = &order.work {
             return self.persona(order, persona);
@@ -238,6 +244,16 @@ impl Adapter for Cook {
         })
     }
 
+    fn named_job(&self, order: &Order, asked: &Asked, answer: &Answer) -> Option<Handle> {
+        self.recipe
+            .poll
+            .as_ref()
+            .filter(|_| asked.stage == SUBMIT)?;
+        let body = self.recipe.opened(answer.json().ok()?);
+        let kept = answers::keep(self.recipe.submit.kept(), &body).ok()?;
+        self.handle(order, kept).ok()
+    }
+
     fn poll(&self, handle: &Handle) -> Result<Call, ProviderError> {
         let Some(poll) = &self.recipe.poll else {
             return Err(no_jobs());
@@ -267,9 +283,10 @@ impl Adapter for Cook {
         let Some(lookup) = &recipe.result.lookup else {
             return self.finish(handle, &Value::Null, &body);
         };
-        // A job that is done and names no result has none.
+        // A job that is done and names no result has none, if it stays so.
         let kept = answers::keep(&lookup.keep, &body);
-        let memo = Value::Object(kept.map_err(|error| error.of_class(Class::Failed))?);
+        let kept = kept.map_err(|error| error.of_class(Class::Failed).on(Basis::Answer));
+        let memo = Value::Object(kept?);
         let kept = Kept::of(handle, &memo);
         let call = lookup.request().call("lookup", recipe, &kept.values())?;
         Ok(Step::next(call.with_memo(memo.clone())))

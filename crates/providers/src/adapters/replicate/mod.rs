@@ -52,7 +52,7 @@ use crate::port::jobs::status::Status;
 use crate::port::jobs::{Job, Opened, upload};
 use crate::port::names::in_path;
 use crate::port::{
-    Adapter, Asked, Body, Call, ClipFacts, Found, Handle, ModelNames, Pace, Part, Step,
+    Adapter, Asked, Body, Call, ClipFacts, Found, Handle, ModelNames, Pace, Part, Refusal, Step,
 };
 
 use inputs::{Filled, Inputs};
@@ -180,6 +180,10 @@ impl Adapter for Replicate {
 
     fn job(&self) -> Option<&Job> {
         Some(&JOB)
+    }
+
+    fn refusals(&self) -> Vec<Refusal<'_>> {
+        vec![Refusal::of_http()]
     }
 
     fn start(&self, order: &Order) -> Result<Call, ProviderError> {

@@ -37,7 +37,7 @@ use crate::order::{File, Kind, Order, Video};
 use crate::port::jobs::errors::Ends;
 use crate::port::jobs::status::Status;
 use crate::port::jobs::{Job, upload, video_at};
-use crate::port::{Adapter, Asked, Call, Pace, Step};
+use crate::port::{Adapter, Asked, Call, Pace, Refusal, Step};
 use crate::shape;
 
 use models::{Inputs, Told};
@@ -109,6 +109,10 @@ impl Adapter for Runway {
 
     fn job(&self) -> Option<&Job> {
         Some(&JOB)
+    }
+
+    fn refusals(&self) -> Vec<Refusal<'_>> {
+        vec![Refusal::of_http()]
     }
 
     fn start(&self, order: &Order) -> Result<Call, ProviderError> {

@@ -33,7 +33,7 @@ use crate::error::{Class, Described, ProviderError};
 use crate::limits::{Handover, Limits, MusicLimits, SongLimits, StemLimits};
 use crate::order::{Kind, Order, Recording, StemGroup, Work};
 use crate::port::jobs::errors::of_poll;
-use crate::port::{Adapter, Asked, Call, Handle, Output, Pace, Source, Step, What};
+use crate::port::{Adapter, Asked, Call, Handle, Output, Pace, Refusal, Source, Step, What};
 use crate::settings::{Settings, SettingsError};
 use upload::Upload;
 
@@ -117,6 +117,16 @@ impl Adapter for SunoFamily {
         self.deduplicates
     }
 
+    fn refusals(&self) -> Vec<Refusal<'_>> {
+        vec![
+            Refusal::of_http(),
+            Refusal::of_codes(
+                REFUSALS,
+                "new-api, relay/channel/task/suno: an error, and no data beside it",
+            ),
+        ]
+    }
+
     fn start(&self, order: &Order) -> Result<Call, ProviderError> {
         self.next_call(order, Map::new())
     }
@@ -135,6 +145,17 @@ impl Adapter for SunoFamily {
                 upload::Hop::Uploaded(known) => Ok(Step::next(self.next_call(order, known)?)),
             },
         }
+    }
+
+    fn named_job(&self, order: &Order, asked: &Asked, answer: &Answer) -> Option<Handle> {
+        let body = answer.json().ok()?;
+        let data = body.get("data").unwrap_or(&body);
+        let id = match data {
+            // An error may have a sentence there.
+            Value::String(text) => Some(text.clone()).filter(|text| is_id(text)),
+            record => record::id(record),
+        };
+        (asked.stage == "submit").then_some(handle_of(order, &id?))
     }
 
     fn poll(&self, handle: &Handle) -> Result<Call, ProviderError> {
@@ -316,9 +337,36 @@ fn submitted(order: &Order, answer: &Answer) -> Result<Step, ProviderError> {
         record => record::id(record),
     };
     let id = id.ok_or_else(|| ProviderError::unreadable("the provider's answer names no task"))?;
-    let stems = matches!(order.work, Work::Stems(_));
-    Ok(Step::submitted(json!({"id": id, "stems": stems})))
+    Ok(Step::Submitted {
+        handle: handle_of(order, &id),
+        poll_after: None,
+    })
 }
+
+fn handle_of(order: &Order, id: &str) -> Handle {
+    let stems = matches!(order.work, Work::Stems(_));
+    Handle(json!({"id": id, "stems": stems}))
+}
+
+/// Whether a text looks like a task's id.
+fn is_id(text: &str) -> bool {
+    let is_plain = |sign: char| sign.is_ascii_alphanumeric() || "-_:.".contains(sign);
+    text.chars().all(is_plain) && text.contains(|sign: char| sign.is_ascii_digit())
+}
+
+/// The codes by which relays of this family turn a request down.
+const REFUSALS: [&str; 10] = [
+    "429",
+    "*quota*",
+    "*balance*",
+    "*credits*",
+    "*moderation*",
+    "*content_policy*",
+    "*sensitive*",
+    "*rate_limit*",
+    "*too_many*",
+    "*invalid_*",
+];
 
 fn persona_made(answer: &Answer) -> Result<Step, ProviderError> {
     let record = envelope(answer)?;

@@ -4,7 +4,7 @@
 //! order itself is at fault, or its content: repeated it would fail again, and
 //! might be paid for again.
 
-use crate::error::{Class, Described, ProviderError};
+use crate::error::{Basis, Class, Described, ProviderError};
 
 /// A provider's ways of saying why a job failed. What is in neither list is
 /// [`Class::Failed`], but for a code that is an HTTP status of the caller's
@@ -43,7 +43,7 @@ pub fn of_poll(error: ProviderError, is_gone: bool) -> ProviderError {
         Class::Rejected | Class::Account => Class::Unclear,
         class => class,
     };
-    error.of_class(class)
+    error.of_class(class).on(Basis::Answer)
 }
 
 /// Numbers are compared whole.

@@ -20,7 +20,7 @@ use serde_json::{Value, json};
 
 use self::status::Status;
 use crate::answer::{Answer, required_text, text_at};
-use crate::error::{Class, ProviderError};
+use crate::error::{Basis, Class, ProviderError};
 use crate::port::{Call, Handle, Output, Step};
 
 /// What an answer holds, or the error that it tells of.
@@ -88,7 +88,8 @@ impl Job {
     pub fn polled(&self, handle: &Handle, answer: &Answer) -> Result<Step, ProviderError> {
         let body = (self.told)(answer).map_err(|error| match answer.status.as_u16() {
             404 => error.of_class(Class::Missing),
-            _ => error,
+            // It stands in place of the record.
+            _ => error.on(Basis::Answer),
         })?;
         let word = required_text(&body, self.status)?;
         match status::meaning(self.words.iter().copied(), &word) {

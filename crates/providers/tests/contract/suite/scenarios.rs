@@ -147,7 +147,7 @@ pub(super) async fn half_an_answer(stage: Stage) {
 
 /// Nobody can tell, so it is not sent again; only where the provider makes one
 /// job of two, it is, and then there is one.
-async fn unclear(stage: Stage, fault: Fault) {
+pub(super) async fn unclear(stage: Stage, fault: Fault) {
     stage.fault(fault, Role::Submit, 1);
     let submitted = stage.submit().await;
     if stage.provider.adapter().deduplicates() {
@@ -298,12 +298,12 @@ pub(super) async fn the_job_is_called_off(stage: Stage) {
 }
 
 /// The job of the case's order; none where the answer is the result.
-async fn a_job(stage: &Stage) -> Option<Accepted> {
+pub(super) async fn a_job(stage: &Stage) -> Option<Accepted> {
     let accepted = stage.submit().await.unwrap();
     matches!(accepted, Accepted::Job { .. }).then_some(accepted)
 }
 
-fn clone(accepted: &Accepted) -> Accepted {
+pub(super) fn clone(accepted: &Accepted) -> Accepted {
     match accepted {
         Accepted::Job { handle, poll_after } => Accepted::Job {
             handle: handle.clone(),
@@ -367,7 +367,7 @@ pub(super) async fn a_result_that_lies(stage: Stage) {
     assert!(bytes.starts_with(b"<html>"));
 }
 
-fn status(status: u16, retry_after: Option<u32>) -> Fault {
+pub(super) fn status(status: u16, retry_after: Option<u32>) -> Fault {
     Fault::Status {
         status,
         retry_after,

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use providers::catalogue::Catalogue;
+use providers::driver::schedule::Doubt;
 use providers::driver::{
     Accepted, DownloadError, Downloaded, Driver, Polled, Provider, Rules, SendBefore, SubmitError,
     Watch,
@@ -19,6 +20,8 @@ use super::{Case, Makes};
 
 /// Between two polls.
 const BEAT: Duration = Duration::from_millis(5);
+/// And how long that would be at a provider's pace.
+const DOUBTED_BEAT: Duration = Duration::from_secs(30);
 /// Every scenario is over by then.
 const DEADLINE: Duration = Duration::from_mins(1);
 
@@ -113,7 +116,7 @@ impl Stage {
     }
 
     /// Polls until the job is done, as a process would that starts anew each
-    /// time. Only the end of the job ends it.
+    /// time. Only the end of the job ends it, or a doubt that stays.
     pub(crate) async fn finish(&self, accepted: Accepted) -> Result<Vec<Output>, ProviderError> {
         let handle = match accepted {
             Accepted::Done(outputs) => return Ok(outputs),
@@ -122,12 +125,16 @@ impl Stage {
         let polls = async {
             let kept = serde_json::to_string(&handle).unwrap();
             let mut beat = tokio::time::interval(BEAT);
+            let (mut doubt, mut elapsed) = (Doubt::default(), Duration::ZERO);
             loop {
                 beat.tick().await;
+                elapsed += DOUBTED_BEAT;
                 let handle: Handle = serde_json::from_str(&kept).unwrap();
-                match self.poll(&handle).await {
+                let polled = self.poll(&handle).await;
+                let is_believed = doubt.note(elapsed, polled.as_ref().err());
+                match polled {
                     Ok(Polled::Done(outputs)) => return Ok(outputs),
-                    Err(error) if error.class.ends_job() => return Err(error),
+                    Err(error) if is_believed || error.ends_job() => return Err(error),
                     Ok(Polled::Running { .. }) | Err(_) => {}
                 }
             }

@@ -59,6 +59,18 @@ fn wrong_recipes_are_explained_by_line() {
         ),
         // What the whole shows.
         (
+            "path = \"/jobs\"",
+            "path = \"/jobs\"\nrefusal = [{ statuses = [503], source = \"a page\" }]",
+            7,
+            "name the codes too",
+        ),
+        (
+            "path = \"/jobs\"",
+            "path = \"/jobs\"\nrefusal = [{ statuses = [409], source = \"\" }]",
+            7,
+            "source is empty",
+        ),
+        (
             "https://api.example.com",
             "api.example.com",
             1,

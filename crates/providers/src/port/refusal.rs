@@ -1,0 +1,87 @@
+//! What proves that a provider did not take an order: a table for each protocol.
+//!
+//! An order whose submission was refused goes to another route, or to the same
+//! one once more. So an answer is a refusal only where a document names its
+//! status, or its code, as one. All else proves nothing: a 502, 503 or 504 may
+//! come from a proxy that lost the answer of a request that was taken, and a 408,
+//! 425 or 499 from one that gave up waiting for it.
+
+use crate::answer::Answer;
+use crate::error::ProviderError;
+use crate::shape;
+
+/// A row of the table: answers that prove that nothing was taken.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Refusal<'a> {
+    /// Any of these statuses.
+    pub statuses: Vec<u16>,
+    /// Any of these codes ([`ProviderError::code`]), which may have `*` at either
+    /// end for any rest; when empty, the status alone proves it.
+    pub codes: Vec<&'a str>,
+    /// The document that says so.
+    pub source: &'a str,
+}
+
+/// The statuses by which a server says that it did not process a request.
+pub const UNPROCESSED: [u16; 10] = [400, 401, 402, 403, 404, 405, 413, 415, 422, 429];
+const HTTP: &str = "RFC 9110, 15.5, and RFC 6585, 4: the request is not processed";
+
+impl<'a> Refusal<'a> {
+    /// The statuses of HTTP itself.
+    pub fn of_http() -> Self {
+        Self {
+            statuses: UNPROCESSED.to_vec(),
+            codes: Vec::new(),
+            source: HTTP,
+        }
+    }
+
+    /// Codes in the body of an answer that is a success by its status.
+    pub fn of_codes(codes: impl IntoIterator<Item = &'a str>, source: &'a str) -> Self {
+        Self {
+            statuses: vec![200, 201, 202],
+            codes: codes.into_iter().collect(),
+            source,
+        }
+    }
+
+    /// Whether this answer, which reads as this error, is such a one.
+    pub fn is_proved_by(&self, answer: &Answer, error: &ProviderError) -> bool {
+        let code = error.code.as_deref();
+        let is_named =
+            || code.is_some_and(|code| self.codes.iter().any(|one| shape::fits(one, code)));
+        self.statuses.contains(&answer.status.as_u16()) && (self.codes.is_empty() || is_named())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::Value;
+
+    use super::*;
+    use crate::error::Class;
+
+    #[test]
+    fn a_status_or_a_code_under_its_status_proves_it() {
+        let proved = |row: &Refusal<'_>, status, code: Option<&str>| {
+            let error = ProviderError::new(Class::Rejected, "no");
+            let error = match code {
+                Some(code) => error.with_code(code),
+                None => error,
+            };
+            row.is_proved_by(&Answer::json_of(status, &Value::Null), &error)
+        };
+        let http = Refusal::of_http();
+        for status in UNPROCESSED {
+            assert!(proved(&http, status, None), "{status}");
+        }
+        for status in [200, 408, 409, 410, 425, 499, 500, 502, 503, 504] {
+            assert!(!proved(&http, status, Some("any")), "{status}");
+        }
+        let codes = Refusal::of_codes(["1002", "limit*"], "a page");
+        assert!(proved(&codes, 200, Some("1002")) && proved(&codes, 201, Some("limit_reached")));
+        for (status, code) in [(200, Some("1003")), (200, None), (503, Some("1002"))] {
+            assert!(!proved(&codes, status, code), "{status} {code:?}");
+        }
+    }
+}
