@@ -1,6 +1,10 @@
-//! Through `PgBouncer` in session mode.
+//! Through `PgBouncer`: in session mode, and in transaction mode, which loses prepared statements before 1.21.
 
 use std::process::{Child, Stdio};
+
+use mediagate::app::App;
+use mediagate::clock::Clock;
+use mediagate::config::{Config, Settings};
 
 use crate::support::cluster::{find, stop, unprivileged, unprivileged_folder};
 use crate::support::postgres::TestDatabase;
@@ -9,11 +13,12 @@ use crate::support::{TestGateway, eventually, videos_order};
 struct Pooler {
     child: Child,
     url: String,
+    settings: std::path::PathBuf,
     _folder: tempfile::TempDir,
 }
 
 impl Pooler {
-    async fn before(database: &str) -> Self {
+    async fn before(database: &str, mode: &str) -> Self {
         let server = url::Url::parse(database).unwrap();
         let folder = unprivileged_folder();
         let free = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
@@ -24,7 +29,7 @@ impl Pooler {
         let settings = folder.path().join("pgbouncer.ini");
         let text = format!(
             "[databases]\n* = host={} port={}\n[pgbouncer]\nlisten_addr = 127.0.0.1\nlisten_port = {port}\n\
-             unix_socket_dir =\nauth_type = trust\nauth_file = {}\npool_mode = session\ndefault_pool_size = 40\n",
+             unix_socket_dir =\nauth_type = trust\nauth_file = {}\npool_mode = {mode}\ndefault_pool_size = 40\n",
             server.host_str().unwrap(),
             server.port().unwrap_or(5432),
             users.display(),
@@ -47,8 +52,17 @@ impl Pooler {
         Self {
             child,
             url: url.into(),
+            settings,
             _folder: folder,
         }
+    }
+
+    /// Changes its mode while it runs.
+    fn change_mode(&self, from: &str, to: &str) {
+        let text = std::fs::read_to_string(&self.settings).unwrap();
+        std::fs::write(&self.settings, text.replace(from, to)).unwrap();
+        let pid = rustix::process::Pid::from_child(&self.child);
+        rustix::process::kill_process(pid, rustix::process::Signal::HUP).unwrap();
     }
 }
 
@@ -61,7 +75,7 @@ impl Drop for Pooler {
 #[tokio::test]
 async fn a_pooler_in_session_mode_is_not_noticed() {
     let database = TestDatabase::create().await;
-    let pooler = Pooler::before(&database.url).await;
+    let pooler = Pooler::before(&database.url, "session").await;
     let url = pooler.url.parse().unwrap();
     let builder = TestGateway::builder().set(|settings| settings.database = Some(url));
     let gateway = builder.start().await;
@@ -74,5 +88,53 @@ async fn a_pooler_in_session_mode_is_not_noticed() {
         assert_eq!(gateway.finished(task).await["status"], "succeeded");
     }
     assert_eq!(gateway.get("/readyz").await.status, 200);
+    gateway.stop().await;
+}
+
+#[tokio::test]
+async fn a_pooler_in_transaction_mode_is_named_at_the_start() {
+    let database = TestDatabase::create().await;
+    let pooler = Pooler::before(&database.url, "transaction").await;
+    let data = tempfile::tempdir().unwrap();
+    // Several times, and beside what earlier tries left on the pooler's connections.
+    for _ in 0..3 {
+        let settings = Settings {
+            data: Some(data.path().join("data")),
+            database: Some(pooler.url.parse().unwrap()),
+            ..Settings::default()
+        };
+        let config = Config::load(&settings).unwrap();
+        let refused = App::open(config, Clock::system()).err().expect("it starts");
+        let text = refused.to_string();
+        for word in ["pooler", "transaction mode", "session mode"] {
+            assert!(text.contains(word), "{text}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_pooler_that_is_set_to_transaction_mode_is_named_while_it_runs() {
+    let database = TestDatabase::create().await;
+    let pooler = Pooler::before(&database.url, "session").await;
+    let url = pooler.url.parse().unwrap();
+    let builder = TestGateway::builder().set(|settings| settings.database = Some(url));
+    let gateway = builder.without_workers().start().await;
+    pooler.change_mode("session", "transaction");
+    let order = videos_order();
+    eventually("an order meets a statement that is lost", async || {
+        let orders = (0..16).map(|_| gateway.post("/v1/videos", &order));
+        let answers = futures_util::future::join_all(orders).await;
+        for answer in &answers {
+            if answer.status != 200 {
+                answer.refused(503, "overloaded");
+            }
+        }
+        answers
+            .iter()
+            .any(|answer| answer.status == 503)
+            .then_some(())
+    })
+    .await;
+    pooler.change_mode("transaction", "session");
     gateway.stop().await;
 }
