@@ -12,7 +12,7 @@ pub struct Known {
     pub here: Option<String>,
     /// The marks of all folders.
     pub marks: Vec<String>,
-    /// Whether it has records of files that were not removed.
+    /// Whether files are kept, by its records.
     pub has_media: bool,
 }
 
@@ -24,7 +24,7 @@ pub fn known(conn: &mut Conn<'_>, place: &str) -> Result<Known, StoreError> {
         |row| row.text(0),
     )?;
     let kept = conn.one(
-        "SELECT 1 FROM assets WHERE removed_at IS NULL LIMIT 1",
+        "SELECT 1 FROM account_storage WHERE size_bytes > 0 LIMIT 1",
         &[],
         |row| row.int(0),
     )?;
