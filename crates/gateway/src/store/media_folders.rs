@@ -24,7 +24,7 @@ pub fn known(conn: &mut Conn<'_>, place: &str) -> Result<Known, StoreError> {
         |row| row.text(0),
     )?;
     let kept = conn.one(
-        "SELECT 1 FROM account_storage WHERE size_bytes > 0 LIMIT 1",
+        "SELECT size_bytes FROM account_storage WHERE size_bytes > 0 LIMIT 1",
         &[],
         |row| row.int(0),
     )?;

@@ -5,6 +5,7 @@ use std::process::{Child, Stdio};
 use mediagate::app::App;
 use mediagate::clock::Clock;
 use mediagate::config::{Config, Settings};
+use mediagate::domain::keys::NewKey;
 
 use crate::support::cluster::{find, stop, unprivileged, unprivileged_folder};
 use crate::support::postgres::TestDatabase;
@@ -72,6 +73,14 @@ impl Drop for Pooler {
     }
 }
 
+fn unbounded() -> NewKey {
+    NewKey {
+        rpm: Some(100_000),
+        max_running: Some(10_000),
+        ..NewKey::default()
+    }
+}
+
 #[tokio::test]
 async fn a_pooler_in_session_mode_is_not_noticed() {
     let database = TestDatabase::create().await;
@@ -119,20 +128,20 @@ async fn a_pooler_that_is_set_to_transaction_mode_is_named_while_it_runs() {
     let url = pooler.url.parse().unwrap();
     let builder = TestGateway::builder().set(|settings| settings.database = Some(url));
     let gateway = builder.without_workers().start().await;
+    let caller = gateway.caller("busy", unbounded()).await;
     pooler.change_mode("session", "transaction");
     let order = videos_order();
-    eventually("an order meets a statement that is lost", async || {
-        let orders = (0..16).map(|_| gateway.post("/v1/videos", &order));
-        let answers = futures_util::future::join_all(orders).await;
-        for answer in &answers {
-            if answer.status != 200 {
+    eventually("somebody meets a statement that is lost", async || {
+        let looks = (0..16).map(|_| caller.get("/v1/tasks?limit=1"));
+        let looks = futures_util::future::join_all(looks);
+        let (mut answers, ordered) = tokio::join!(looks, caller.post("/v1/videos", &order));
+        answers.push(ordered);
+        let failed = answers.iter().filter(|answer| answer.status != 200);
+        failed
+            .map(|answer| {
                 answer.refused(503, "overloaded");
-            }
-        }
-        answers
-            .iter()
-            .any(|answer| answer.status == 503)
-            .then_some(())
+            })
+            .next()
     })
     .await;
     pooler.change_mode("transaction", "session");

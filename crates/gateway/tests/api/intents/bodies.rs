@@ -66,7 +66,7 @@ async fn a_lost_answer_whose_film_is_gone_is_no_success() {
         answer.refused(410, "link_expired");
         assert!(made.contains(&task_of(&answer)), "{}", answer.text());
         assert_eq!(answer.header("x-should-retry"), Some("false"));
-        assert_eq!(answer.header("x-cost-usd"), Some("0"));
+        assert_eq!(answer.header("x-cost-usd"), Some("0.00"));
         assert!(answer.text().contains("was charged"), "{}", answer.text());
     }
     let stream = gateway.post("/v1/chat/completions", &streamed).await;
