@@ -231,19 +231,20 @@ pub fn gone(tasks: &[&Task]) -> Error {
         .iter()
         .fold(Micros::ZERO, |sum, task| sum.plus(task.cost));
     let ids: Vec<String> = tasks.iter().map(|task| task.id.to_string()).collect();
-    let is_linked = |task: &&&Task| matches!(task.output, Some(Output::LinkV1(_)));
-    let why = if tasks.iter().any(|task| is_linked(&task)) {
+    let is_linked = |task: &&Task| matches!(task.output, Some(Output::LinkV1(_)));
+    let why = if tasks.iter().any(is_linked) {
         "its address at the provider has expired and no copy was kept, or it was deleted"
     } else {
         "its file is past its time or was deleted"
     };
-    let charged = if cost == Micros::ZERO {
-        "nothing was charged".to_owned()
+    let (charged, again) = if cost == Micros::ZERO {
+        ("nothing was charged".to_owned(), "")
     } else {
-        format!("{cost} USD were charged")
+        let charged = format!("{cost} USD were charged");
+        (charged, " and is charged again")
     };
     let message = format!(
-        "The video was made and {charged} (task {}), but {why}. A new order makes it anew and is charged again.",
+        "The video was made and {charged} (task {}), but {why}. A new order makes it anew{again}.",
         ids.join(", ")
     );
     Error::plain(ErrorCode::LinkExpired, message)

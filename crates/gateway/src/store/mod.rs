@@ -354,14 +354,29 @@ impl Store {
         &self,
         work: impl FnOnce(&mut Conn<'_>) -> Result<T, StoreError> + Clone + Send + 'static,
     ) -> Result<T, StoreError> {
+        self.blocking(async move |store| store.write(work).await)
+    }
+
+    /// [`Store::read`], for the start. Blocks.
+    pub fn read_blocking<T: Send + 'static>(
+        &self,
+        work: impl FnOnce(&mut Conn<'_>) -> Result<T, StoreError> + Clone + Send + 'static,
+    ) -> Result<T, StoreError> {
+        self.blocking(async move |store| store.read(work).await)
+    }
+
+    fn blocking<T: Send + 'static>(
+        &self,
+        work: impl AsyncFnOnce(Self) -> Result<T, StoreError> + Send + 'static,
+    ) -> Result<T, StoreError> {
         let store = self.clone();
         // On its own thread and runtime, because this thread may already be inside a runtime.
-        let written = std::thread::spawn(move || {
+        let done = std::thread::spawn(move || {
             let runtime = tokio::runtime::Builder::new_current_thread().build();
             let runtime = runtime.map_err(|_| StoreError::Closed)?;
-            runtime.block_on(store.write(work))
+            runtime.block_on(work(store))
         });
-        written.join().map_err(|_| StoreError::Closed)?
+        done.join().map_err(|_| StoreError::Closed)?
     }
 
     /// A connection for telling other processes something, at this address if not at the store's;

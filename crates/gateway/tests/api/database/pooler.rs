@@ -14,7 +14,6 @@ use crate::support::{TestGateway, eventually, videos_order};
 struct Pooler {
     child: Child,
     url: String,
-    settings: std::path::PathBuf,
     _folder: tempfile::TempDir,
 }
 
@@ -30,7 +29,7 @@ impl Pooler {
         let settings = folder.path().join("pgbouncer.ini");
         let text = format!(
             "[databases]\n* = host={} port={}\n[pgbouncer]\nlisten_addr = 127.0.0.1\nlisten_port = {port}\n\
-             unix_socket_dir =\nauth_type = trust\nauth_file = {}\npool_mode = {mode}\ndefault_pool_size = 40\n",
+             unix_socket_dir =\nauth_type = trust\nauth_file = {}\npool_mode = {mode}\ndefault_pool_size = 40\nadmin_users = postgres\n",
             server.host_str().unwrap(),
             server.port().unwrap_or(5432),
             users.display(),
@@ -53,17 +52,20 @@ impl Pooler {
         Self {
             child,
             url: url.into(),
-            settings,
             _folder: folder,
         }
     }
 
-    /// Changes its mode while it runs.
-    fn change_mode(&self, from: &str, to: &str) {
-        let text = std::fs::read_to_string(&self.settings).unwrap();
-        std::fs::write(&self.settings, text.replace(from, to)).unwrap();
-        let pid = rustix::process::Pid::from_child(&self.child);
-        rustix::process::kill_process(pid, rustix::process::Signal::HUP).unwrap();
+    /// Changes its mode while it runs, by its console.
+    fn set_mode(&self, mode: &str) {
+        let mut console = url::Url::parse(&self.url).unwrap();
+        console.set_path("pgbouncer");
+        let command = format!("SET pool_mode = '{mode}'");
+        let set = move || {
+            let client = postgres::Client::connect(console.as_str(), postgres::NoTls);
+            client.unwrap().batch_execute(&command).unwrap();
+        };
+        std::thread::spawn(set).join().unwrap();
     }
 }
 
@@ -129,7 +131,7 @@ async fn a_pooler_that_is_set_to_transaction_mode_is_named_while_it_runs() {
     let builder = TestGateway::builder().set(|settings| settings.database = Some(url));
     let gateway = builder.without_workers().start().await;
     let caller = gateway.caller("busy", unbounded()).await;
-    pooler.change_mode("session", "transaction");
+    pooler.set_mode("transaction");
     let order = videos_order();
     eventually("somebody meets a statement that is lost", async || {
         let looks = (0..16).map(|_| caller.get("/v1/tasks?limit=1"));
@@ -144,6 +146,6 @@ async fn a_pooler_that_is_set_to_transaction_mode_is_named_while_it_runs() {
             .next()
     })
     .await;
-    pooler.change_mode("transaction", "session");
+    pooler.set_mode("session");
     gateway.stop().await;
 }

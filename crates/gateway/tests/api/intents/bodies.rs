@@ -51,13 +51,13 @@ async fn a_lost_answer_whose_film_is_gone_is_no_success() {
     two["n"] = 2.into();
     let mut streamed = chat("a river");
     streamed["stream"] = true.into();
-    let mut made = Vec::new();
     for body in [&chat("a lake"), &two, &streamed] {
-        made.push(hang_up(&gateway, "/v1/chat/completions", body).await);
+        hang_up(&gateway, "/v1/chat/completions", body).await;
     }
     gateway.start_workers().await;
-    for task in tasks(&gateway).await {
-        assert_eq!(gateway.finished(&task).await["status"], "succeeded");
+    let made = tasks(&gateway).await;
+    for task in &made {
+        assert_eq!(gateway.finished(task).await["status"], "succeeded");
     }
     tokio::time::sleep(NOTICED).await;
     gateway.app.clock.advance(2 * HOUR);
