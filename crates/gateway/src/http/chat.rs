@@ -299,12 +299,11 @@ fn failure(tasks: &[Task]) -> Option<Error> {
 }
 
 fn missing(task: &Task, index: u32) -> MissingChoice {
-    let (code, message) = match &task.failure {
-        Some(failure) => (failure.code, failure.message.clone()),
-        None => {
-            let gone = video::gone(&[task]);
-            (gone.code(), gone.message())
-        }
+    let (code, message) = if let Some(failure) = &task.failure {
+        (failure.code, failure.message.clone())
+    } else {
+        let gone = video::gone(&[task]);
+        (gone.code(), gone.message())
     };
     MissingChoice {
         index,
