@@ -104,7 +104,7 @@ codes! {
     NotAdjustable = "not_adjustable", 409, Conflict;
     /// The video is not finished.
     VideoNotReady = "video_not_ready", 409, Conflict;
-    /// The media URL has expired, or the file was removed.
+    /// The media URL has expired, or the file was removed; of a repeated order the message says what was charged.
     LinkExpired = "link_expired", 410, NotFound;
     /// The body is larger than the limit in the message.
     BodyTooLarge = "body_too_large", 413, InvalidRequest;

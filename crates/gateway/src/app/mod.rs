@@ -24,6 +24,7 @@ use crate::seal::Seal;
 use crate::signer::Signer;
 use crate::store::Store;
 
+mod media_folder;
 mod models;
 mod open;
 

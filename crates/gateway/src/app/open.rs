@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use crate::app::{App, Models, Net, Parts, Process, Secrets};
+use crate::app::{App, Models, Net, Parts, Process, Secrets, media_folder};
 use crate::attendance::Attendance;
 use crate::bell::{Bell, Wire};
 use crate::blob::Blobs;
@@ -60,7 +60,7 @@ impl App {
         let secrets = Secrets::open(&config, &store)?;
         let bell = Bell::new(store.clone(), wire(&config)?);
         Ok(Self(Arc::new(Parts {
-            blobs: Blobs::open(&config.media, &config.media_path())?,
+            blobs: blobs(&config, &store)?,
             secrets,
             net: Net {
                 fetcher: Fetcher::new(&config.fetch).map_err(OpenError::Fetcher)?,
@@ -84,6 +84,13 @@ impl App {
     }
 }
 
+fn blobs(config: &Config, store: &Store) -> Result<Blobs, OpenError> {
+    match &config.media.store {
+        MediaStore::Folder => media_folder::open(config, store),
+        MediaStore::S3 { .. } => Ok(Blobs::open(&config.media, &config.media_path())?),
+    }
+}
+
 /// The database, in a data folder that nobody else can read.
 fn data(config: &Config) -> Result<Store, OpenError> {
     let in_data = |error| OpenError::Data {
@@ -92,9 +99,6 @@ fn data(config: &Config) -> Result<Store, OpenError> {
     };
     private::folder(&config.data).map_err(in_data)?;
     private::folder(&config.spool_path()).map_err(in_data)?;
-    if config.media.store == MediaStore::Folder {
-        private::folder(&config.media_path()).map_err(in_data)?;
-    }
     let store = match &config.database {
         Database::Sqlite => Store::sqlite(&config.sqlite_path(), config.migrate)?,
         Database::Postgres(url) => {

@@ -3,8 +3,9 @@
 use std::fs::File;
 use std::io::{Read as _, Seek as _, SeekFrom};
 use std::ops::Range;
-use std::path::Path as FsPath;
-use std::sync::Arc;
+use std::path::{Path as FsPath, PathBuf};
+use std::sync::{Arc, OnceLock};
+use std::time::Instant;
 
 use bytes::Bytes;
 use futures_util::stream::{BoxStream, Stream, StreamExt as _, TryStreamExt as _};
@@ -15,42 +16,117 @@ use object_store::{ObjectStore, ObjectStoreExt as _};
 use tempfile::TempPath;
 use tokio::io::AsyncWriteExt as _;
 
-use crate::blob::{BlobError, Name, Pieces, folder_name};
+use crate::blob::health::Health;
+use crate::blob::{BlobError, Name, Pieces, folder_name, mark};
 use crate::ids::AssetId;
 use crate::model::media::MediaType;
 
 #[derive(Clone)]
-pub(super) struct Folder {
-    files: Arc<dyn ObjectStore>,
+pub(super) struct Folder(Arc<Parts>);
+
+struct Parts {
+    /// Once the folder has been seen.
+    files: OnceLock<Arc<dyn ObjectStore>>,
     folder: Arc<FsPath>,
+    /// What must be in it; `None` if any folder will do.
+    mark: Option<String>,
+    health: Health,
 }
 
 impl Folder {
-    pub(super) fn open(folder: &FsPath) -> Result<Self, BlobError> {
-        std::fs::create_dir_all(folder)?;
-        let files = LocalFileSystem::new_with_prefix(folder)?.with_fsync(true);
-        Ok(Self {
-            files: Arc::new(files),
+    pub(super) fn open(folder: &FsPath, mark: Option<String>) -> Self {
+        Self(Arc::new(Parts {
+            files: OnceLock::new(),
             folder: folder.into(),
-        })
+            mark,
+            health: Health::default(),
+        }))
+    }
+
+    pub(super) fn away_since(&self) -> Option<Instant> {
+        self.0.health.away_since()
+    }
+
+    /// Fails if the folder is missing or is another one. Nothing may be made in its place, and what is not in
+    /// it is not lost.
+    pub(super) async fn look(&self) -> Result<(), BlobError> {
+        let parts = self.clone();
+        let looked = tokio::task::spawn_blocking(move || parts.check());
+        looked
+            .await
+            .unwrap_or_else(|error| Err(BlobError::Away(error.to_string())))
+    }
+
+    fn check(&self) -> Result<(), BlobError> {
+        const WHY: &str = "the media folder is missing, or another one is in its place";
+        let Parts {
+            folder,
+            mark,
+            health,
+            ..
+        } = &*self.0;
+        let Some(mark) = mark else {
+            return Ok(());
+        };
+        let asked = Instant::now();
+        if mark::read(folder).as_ref() == Some(mark) {
+            health.answered();
+            return Ok(());
+        }
+        health.failed(asked, "folder", WHY);
+        Err(BlobError::Away(WHY.into()))
+    }
+
+    fn files(&self) -> Result<Arc<dyn ObjectStore>, BlobError> {
+        if let Some(files) = self.0.files.get() {
+            return Ok(files.clone());
+        }
+        let files = LocalFileSystem::new_with_prefix(&self.0.folder)?.with_fsync(true);
+        Ok(self.0.files.get_or_init(|| Arc::new(files)).clone())
+    }
+
+    fn path_of(&self, name: Name) -> PathBuf {
+        self.0.folder.join(path(name).as_ref())
+    }
+
+    /// Does something to the folder, if it is there and still is afterwards.
+    async fn inside<T>(
+        &self,
+        work: impl Future<Output = Result<T, BlobError>>,
+    ) -> Result<T, BlobError> {
+        self.look().await?;
+        let done = work.await;
+        self.look().await?;
+        done
     }
 
     pub(super) async fn put(&self, name: Name, bytes: Bytes) -> Result<(), BlobError> {
-        self.files.put(&path(name), bytes.into()).await?;
-        Ok(())
+        self.inside(async {
+            self.files()?.put(&path(name), bytes.into()).await?;
+            Ok(())
+        })
+        .await
     }
 
     pub(super) async fn put_file(&self, name: Name, file: &FsPath) -> Result<(), BlobError> {
-        let (from, to) = (file.to_owned(), self.folder.join(path(name).as_ref()));
-        let linked = tokio::task::spawn_blocking(move || link(&from, &to)).await;
-        if linked.is_ok_and(|linked| linked.is_ok()) {
+        let (from, to) = (file.to_owned(), self.path_of(name));
+        let parts = self.clone();
+        let linked = tokio::task::spawn_blocking(move || {
+            parts.check()?;
+            let linked = link(&from, &to);
+            parts.check()?;
+            Ok::<_, BlobError>(linked.is_ok())
+        });
+        if let Ok(linked) = linked.await
+            && linked?
+        {
             return Ok(());
         }
         self.copy_file(name, file).await
     }
 
     pub(super) async fn name_again(&self, name: Name, folder: &FsPath) -> Option<TempPath> {
-        let (file, folder) = (self.folder.join(path(name).as_ref()), folder.to_owned());
+        let (file, folder) = (self.path_of(name), folder.to_owned());
         let link = move || {
             let link = |to: &FsPath| std::fs::hard_link(&file, to);
             let linked = tempfile::Builder::new()
@@ -71,25 +147,38 @@ impl Folder {
 
     pub(super) async fn put_stream(&self, name: Name, mut pieces: Pieces) -> Result<(), BlobError> {
         const PIECE: usize = 8 * 1024 * 1024;
-        let mut target = BufWriter::with_capacity(self.files.clone(), path(name), PIECE);
-        let copied: Result<(), BlobError> = async {
-            while let Some(piece) = pieces.try_next().await? {
-                target.put(piece).await?;
+        self.inside(async {
+            let mut target = BufWriter::with_capacity(self.files()?, path(name), PIECE);
+            let copied: Result<(), BlobError> = async {
+                while let Some(piece) = pieces.try_next().await? {
+                    target.put(piece).await?;
+                }
+                Ok(())
             }
-            Ok(())
-        }
-        .await;
-        match copied {
-            Ok(()) => Ok(target.shutdown().await?),
-            Err(error) => {
-                target.abort().await?;
-                Err(error)
+            .await;
+            match copied {
+                Ok(()) => Ok(target.shutdown().await?),
+                Err(error) => {
+                    target.abort().await?;
+                    Err(error)
+                }
             }
-        }
+        })
+        .await
     }
 
     pub(super) async fn get(&self, name: Name) -> Result<Bytes, BlobError> {
-        Ok(self.files.get(&path(name)).await?.bytes().await?)
+        let got = async {
+            let found = self.files()?.get(&path(name)).await?;
+            Ok::<_, BlobError>(found.bytes().await?)
+        };
+        match got.await {
+            Ok(bytes) => Ok(bytes),
+            Err(error) => {
+                self.look().await?;
+                Err(error)
+            }
+        }
     }
 
     /// Opens the file on the calling thread: that takes microseconds, less than a change of threads.
@@ -98,10 +187,15 @@ impl Folder {
         name: Name,
         range: Range<u64>,
     ) -> Result<Option<Pieces>, BlobError> {
-        let file = match File::open(self.folder.join(path(name).as_ref())) {
+        let file = match File::open(self.path_of(name)) {
             Ok(file) => file,
-            Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
-            Err(error) => return Err(error.into()),
+            Err(error) => {
+                self.check()?;
+                if error.kind() == std::io::ErrorKind::NotFound {
+                    return Ok(None);
+                }
+                return Err(error.into());
+            }
         };
         Ok(Some(match at_hand(&file, &range) {
             Some(bytes) => futures_util::stream::iter([Ok(bytes)]).boxed(),
@@ -109,17 +203,22 @@ impl Folder {
         }))
     }
 
+    /// A file that is not there is removed, but not while the folder is not.
     pub(super) async fn delete_all(
         &self,
         names: impl Iterator<Item = Name>,
     ) -> Result<(), BlobError> {
-        for name in names {
-            match self.files.delete(&path(name)).await {
-                Ok(()) | Err(object_store::Error::NotFound { .. }) => {}
-                Err(error) => return Err(error.into()),
+        self.inside(async {
+            let files = self.files()?;
+            for name in names {
+                match files.delete(&path(name)).await {
+                    Ok(()) | Err(object_store::Error::NotFound { .. }) => {}
+                    Err(error) => return Err(error.into()),
+                }
             }
-        }
-        Ok(())
+            Ok(())
+        })
+        .await
     }
 
     pub(super) async fn list(
@@ -128,19 +227,26 @@ impl Folder {
         from: AssetId,
         to: AssetId,
     ) -> Result<Vec<Name>, BlobError> {
-        let all = self.files.list(Some(&Path::from(folder_name(folder))));
-        let names = all.try_filter_map(async |file| {
-            let name = file.location.filename().and_then(Name::parse);
-            Ok(name.filter(|name| from <= name.id && name.id < to))
-        });
-        Ok(names.try_collect().await?)
+        self.inside(async {
+            let all = self.files()?.list(Some(&Path::from(folder_name(folder))));
+            let names = all.try_filter_map(async |file| {
+                let name = file.location.filename().and_then(Name::parse);
+                Ok(name.filter(|name| from <= name.id && name.id < to))
+            });
+            Ok(names.try_collect().await?)
+        })
+        .await
     }
 
     pub(super) fn all_of(
         &self,
         folder: u8,
     ) -> BoxStream<'static, Result<(AssetId, MediaType, u64), BlobError>> {
-        let all = self.files.list(Some(&Path::from(folder_name(folder))));
+        let files = match self.check().and_then(|()| self.files()) {
+            Ok(files) => files,
+            Err(error) => return futures_util::stream::iter([Err(error)]).boxed(),
+        };
+        let all = files.list(Some(&Path::from(folder_name(folder))));
         let names = all.try_filter_map(async |file| {
             let name = file.location.filename().and_then(Name::parse);
             Ok(name.map(|name| (name.id, name.media, file.size)))

@@ -7,6 +7,7 @@
 
 mod folder;
 mod health;
+pub mod mark;
 mod s3;
 mod upload;
 
@@ -135,7 +136,13 @@ impl Blobs {
 
     /// Files in a local folder, created if missing.
     pub fn local(folder: &FsPath) -> Result<Self, BlobError> {
-        Ok(Self(Place::Folder(Folder::open(folder)?)))
+        std::fs::create_dir_all(folder)?;
+        Ok(Self(Place::Folder(Folder::open(folder, None))))
+    }
+
+    /// Files in the local folder that has this mark. While there is no such folder, the store is away.
+    pub fn marked(folder: &FsPath, mark: String) -> Self {
+        Self(Place::Folder(Folder::open(folder, Some(mark))))
     }
 
     /// Stores a file, atomically replacing one with the same name.
@@ -272,26 +279,36 @@ impl Blobs {
         }
     }
 
-    /// Whether the bucket failed when it was last asked. Never, of a folder.
+    /// Whether the bucket failed when it was last asked, or the folder was missing.
     pub fn is_away(&self) -> bool {
         match &self.0 {
-            Place::Folder(_) => false,
+            Place::Folder(folder) => folder.away_since().is_some(),
             Place::Bucket(bucket) => bucket.is_away(),
         }
     }
 
-    /// Since when the bucket has failed, if it did when it was last asked.
+    /// Since when the bucket has failed, or the folder was missing, if it was so when it was last asked.
     pub fn away_since(&self) -> Option<Instant> {
         match &self.0 {
-            Place::Folder(_) => None,
+            Place::Folder(folder) => folder.away_since(),
             Place::Bucket(bucket) => bucket.away_since(),
         }
     }
 
-    /// Asks the bucket for nothing in particular, so that it is known whether it answers.
+    /// Asks for nothing in particular, so that it is known whether the bucket answers or the folder is there.
     pub async fn look(&self) {
-        if let Place::Bucket(bucket) = &self.0 {
-            bucket.look().await;
+        match &self.0 {
+            Place::Folder(folder) => drop(folder.look().await),
+            Place::Bucket(bucket) => bucket.look().await,
+        }
+    }
+
+    /// Whether the folder is there. A bucket that does not answer comes back by itself; a folder that is missing
+    /// is an operator's.
+    pub async fn has_folder(&self) -> bool {
+        match &self.0 {
+            Place::Folder(folder) => folder.look().await.is_ok(),
+            Place::Bucket(_) => true,
         }
     }
 }

@@ -85,7 +85,13 @@ pub fn check_disk(app: &Parts) -> Result<(), Error> {
         MediaStore::Folder => app.config.media_path(),
         MediaStore::S3 { .. } => app.config.spool_path(),
     };
-    let disk = rustix::fs::statvfs(folder).map_err(Error::internal)?;
+    let disk = match rustix::fs::statvfs(folder) {
+        Ok(disk) => disk,
+        Err(error) if app.config.media.store == MediaStore::Folder => {
+            return Err(Error::media_away(error));
+        }
+        Err(error) => return Err(Error::internal(error)),
+    };
     if disk.f_bavail.saturating_mul(disk.f_frsize) >= app.config.disk_floor.0 {
         return Ok(());
     }

@@ -23,7 +23,14 @@ pub async fn check(app: &App) -> Result<Vec<&'static str>, Error> {
     if app.process.draining.is_cancelled() || app.process.closing.is_cancelled() {
         return Err(Error::shutting_down());
     }
-    let (answers, writable) = tokio::join!(answers(app), is_writable(app));
+    let (answers, writable, has_folder) =
+        tokio::join!(answers(app), is_writable(app), has_media_folder(app));
+    if !has_folder {
+        return Err(unready(
+            "The media folder is missing, or another one is in its place. Nothing is lost: files are served and kept \
+             again when it is back.",
+        ));
+    }
     if !answers {
         if app.store.silence() > SILENCE {
             return Err(unready("The database does not answer."));
@@ -82,6 +89,12 @@ async fn is_writable(app: &App) -> bool {
     let is_writable = has_room(app).await && takes_writes(app).await;
     *known = Some((Instant::now(), is_writable));
     is_writable
+}
+
+async fn has_media_folder(app: &App) -> bool {
+    let looked = tokio::time::timeout(ANSWER, app.blobs.has_folder()).await;
+    // Slow does not mean missing.
+    looked.unwrap_or_else(|_| !app.blobs.is_away())
 }
 
 /// If the server accepted the last write, it is not tested again.

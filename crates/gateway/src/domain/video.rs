@@ -15,6 +15,7 @@ use crate::error::{Error, ErrorCode};
 use crate::ids::{AccountId, RequestId, TaskId};
 use crate::model::account::Caller;
 use crate::model::catalog::{Engine, Maker, Model};
+use crate::model::money::Micros;
 use crate::model::price::Quantity;
 use crate::model::task::{Kind, Output, Payload, Task, VideoJob};
 use crate::store;
@@ -234,6 +235,32 @@ pub async fn get(app: &App, account: AccountId, id: TaskId) -> Result<Task, Erro
         (Some(task), false) if task.kind() == Kind::Video => Ok(task),
         _ => Err(tasks::not_found()),
     }
+}
+
+/// Why films that were made cannot be handed out, and what they cost. Ordering them again would pay
+/// again, so the caller must know both.
+pub fn gone(tasks: &[&Task]) -> Error {
+    let cost = tasks
+        .iter()
+        .fold(Micros::ZERO, |sum, task| sum.plus(task.cost));
+    let ids: Vec<String> = tasks.iter().map(|task| task.id.to_string()).collect();
+    let is_linked = |task: &&Task| matches!(task.output, Some(Output::LinkV1(_)));
+    let why = if tasks.iter().any(is_linked) {
+        "its address at the provider has expired and no copy was kept, or it was deleted"
+    } else {
+        "its file is past its time or was deleted"
+    };
+    let (charged, again) = if cost == Micros::ZERO {
+        ("nothing was charged".to_owned(), "")
+    } else {
+        let charged = format!("{cost} USD were charged");
+        (charged, " and is charged again")
+    };
+    let message = format!(
+        "The video was made and {charged} (task {}), but {why}. A new order makes it anew{again}.",
+        ids.join(", ")
+    );
+    Error::plain(ErrorCode::LinkExpired, message)
 }
 
 /// Deletes a video from the list and its files from the store; cancels it first if it is not

@@ -122,8 +122,14 @@ impl Answer {
             }
         }
         let close = intents::close(&self.tasks);
-        if let Some(error) = failure(&self.tasks) {
-            return Ok(idempotency::Answer::failed(error, &self.request_id, close));
+        if let Some(error) = self.nothing_to_hand_out() {
+            let is_charged = error.code() == ErrorCode::LinkExpired;
+            let mut answer = idempotency::Answer::failed(error, &self.request_id, close);
+            if is_charged {
+                let headers = about_all(&self.tasks);
+                answer.response.headers_mut().extend(headers);
+            }
+            return Ok(answer);
         }
         let headers = about_all(&self.tasks);
         let completion = self.completion()?;
@@ -139,7 +145,7 @@ impl Answer {
         let mut choices = Vec::new();
         let mut incomplete = Vec::new();
         for (task, index) in self.tasks.iter().zip(0..) {
-            match self.file(task) {
+            match self.playable(task) {
                 Some(video) => choices.push(ChatChoice {
                     index,
                     message: ChatAnswer {
@@ -214,14 +220,14 @@ impl Answer {
                 }
                 let task = &answer.tasks[number];
                 let mut last = chunk.clone();
-                match answer.file(task) {
+                match answer.playable(task) {
                     Some(video) => {
                         videos.push(video.clone());
                         let delta = ChunkDelta { content: Some(video.url.clone()), video: Some(video), role: None };
                         chunk.choices = vec![ChunkChoice { index, delta, finish_reason: None }];
                         yield Ok(data(&chunk));
                     }
-                    // One of several failed; if all did, an error follows.
+                    // One of several failed or is gone; if all are, an error follows.
                     None if answer.tasks.len() > 1 => last.task = Some(failed_task(task)),
                     None => continue,
                 }
@@ -229,7 +235,7 @@ impl Answer {
                 yield Ok(data(&last));
             }
             presence.complete(intents::close(&answer.tasks));
-            if let Some(error) = failure(&answer.tasks) {
+            if let Some(error) = answer.nothing_to_hand_out() {
                 yield Ok(answer.failure(&error));
                 return;
             }
@@ -261,8 +267,23 @@ impl Answer {
         data(&super::error::body(error, &self.request_id))
     }
 
-    fn file(&self, task: &Task) -> Option<VideoFile> {
-        VideoFile::of(&self.base, task)
+    /// The film of a task that made one, unless it is gone.
+    fn playable(&self, task: &Task) -> Option<VideoFile> {
+        VideoFile::of(&self.base, task).filter(|video| !video.removed)
+    }
+
+    /// The error, if all tasks ended and there is no film of any: a caller must not take an empty answer for one.
+    fn nothing_to_hand_out(&self) -> Option<Error> {
+        if self.tasks.iter().any(|task| self.playable(task).is_some()) {
+            return None;
+        }
+        if let Some(failed) = failure(&self.tasks) {
+            return Some(failed);
+        }
+        let made = self.tasks.iter().filter(|task| task.output.is_some());
+        let made: Vec<&Task> = made.collect();
+        let first = made.first()?;
+        Some(video::gone(&made).of_task(first.id))
     }
 }
 
@@ -287,12 +308,17 @@ fn failure(tasks: &[Task]) -> Option<Error> {
 }
 
 fn missing(task: &Task, index: u32) -> MissingChoice {
-    let failure = task.failure.as_ref();
+    let (code, message) = if let Some(failure) = &task.failure {
+        (failure.code, failure.message.clone())
+    } else {
+        let gone = video::gone(&[task]);
+        (gone.code(), gone.message())
+    };
     MissingChoice {
         index,
         task_id: task.id.to_string(),
-        code: failure.map_or("internal_error", |failure| failure.code.name()),
-        message: failure.map_or_else(String::new, |failure| failure.message.clone()),
+        code: code.name(),
+        message,
     }
 }
 

@@ -255,7 +255,8 @@ pub(super) async fn content(
     })?;
     let task = find(&app, &allowed.caller, &id).await?;
     if let Some(Output::LinkV1(link)) = &task.output {
-        let found = link_to(&app, link, &variant).map_err(|error| error.of_task(task.id))?;
+        let found = link_to(&app, &task, link, &variant);
+        let found = found.map_err(|error| error.of_task(task.id))?;
         return Ok((about(task.id), found).into_response());
     }
     let Some(Output::VideoV1(output)) = &task.output else {
@@ -275,19 +276,22 @@ pub(super) async fn content(
         }
     };
     let asset = asset.ok_or_else(|| no_variant(&variant))?;
-    let file = media::serve(&app, asset, media, &headers).await?;
-    Ok((about(task.id), file).into_response())
+    let file = media::serve(&app, asset, media, &headers).await;
+    let file = file.map_err(|error| match error.code() {
+        ErrorCode::LinkExpired => video::gone(&[&task]).of_task(task.id),
+        _ => error,
+    });
+    Ok((about(task.id), file?).into_response())
 }
 
 /// Sends the caller to a film that its provider keeps.
-fn link_to(app: &App, link: &LinkOutput, variant: &str) -> Result<Response, Error> {
+fn link_to(app: &App, task: &Task, link: &LinkOutput, variant: &str) -> Result<Response, Error> {
     if variant != "video" {
         return Err(no_variant(variant));
     }
     let expires_at = link.expires_at_micros.map(Timestamp::from_micros);
     if expires_at.is_some_and(|at| at <= app.clock.now()) {
-        let message = "The provider's address of this video has expired; no copy was kept.";
-        return Err(Error::plain(ErrorCode::LinkExpired, message));
+        return Err(video::gone(&[task]));
     }
     let headers = [
         (header::LOCATION, link.url.as_str()),

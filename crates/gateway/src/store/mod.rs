@@ -15,6 +15,7 @@ pub mod intents;
 pub mod keys;
 pub mod ledger;
 mod lives;
+pub mod media_folders;
 pub mod meta;
 pub mod migrations;
 pub mod notify;
@@ -69,7 +70,14 @@ pub enum StoreError {
     Sqlite(#[from] rusqlite::Error),
     /// An error from Postgres.
     #[error("postgres: {0}: {detail}", detail = .0.as_db_error().map_or("", |e| e.message()))]
-    Postgres(#[from] tokio_postgres::Error),
+    Postgres(tokio_postgres::Error),
+    /// Between here and Postgres is a pooler that gives each transaction another connection.
+    #[error(
+        "the address of the database leads to a pooler in transaction mode (PgBouncer: pool_mode), which loses \
+         prepared statements: set it to session mode, or name Postgres' own address; PgBouncer from 1.21 on keeps \
+         them with max_prepared_statements = 200"
+    )]
+    Pooler,
     /// A stored value does not fit its column.
     #[error("column {column} holds {value:?}")]
     Unreadable {
@@ -118,7 +126,7 @@ impl StoreError {
         match self {
             Self::Sqlite(error) => error.sqlite_error_code().is_some_and(sqlite::is_away),
             Self::Postgres(error) => error.code().is_none_or(postgres::is_away),
-            Self::Lost | Self::Late | Self::Busy | Self::InDoubt => true,
+            Self::Lost | Self::Late | Self::Busy | Self::InDoubt | Self::Pooler => true,
             Self::Unreadable { .. }
             | Self::TooNew { .. }
             | Self::TooOld { .. }
@@ -126,6 +134,15 @@ impl StoreError {
             | Self::Closed
             | Self::Tls(_) => false,
         }
+    }
+}
+
+impl From<tokio_postgres::Error> for StoreError {
+    fn from(error: tokio_postgres::Error) -> Self {
+        if error.code().is_some_and(postgres::is_poolers) {
+            return Self::Pooler;
+        }
+        Self::Postgres(error)
     }
 }
 
@@ -329,15 +346,37 @@ impl Store {
     /// The value with this name that all processes on this database share; set to `fresh` if there
     /// is none. Blocks.
     pub fn keep(&self, name: &'static str, fresh: String) -> Result<String, StoreError> {
-        let keep = move |conn: &mut Conn<'_>| meta::get_or_set(conn, name, fresh);
+        self.write_blocking(move |conn| meta::get_or_set(conn, name, fresh))
+    }
+
+    /// [`Store::write`], for the start. Blocks.
+    pub fn write_blocking<T: Send + 'static>(
+        &self,
+        work: impl FnOnce(&mut Conn<'_>) -> Result<T, StoreError> + Clone + Send + 'static,
+    ) -> Result<T, StoreError> {
+        self.blocking(async move |store| store.write(work).await)
+    }
+
+    /// [`Store::read`], for the start. Blocks.
+    pub fn read_blocking<T: Send + 'static>(
+        &self,
+        work: impl FnOnce(&mut Conn<'_>) -> Result<T, StoreError> + Clone + Send + 'static,
+    ) -> Result<T, StoreError> {
+        self.blocking(async move |store| store.read(work).await)
+    }
+
+    fn blocking<T: Send + 'static>(
+        &self,
+        work: impl AsyncFnOnce(Self) -> Result<T, StoreError> + Send + 'static,
+    ) -> Result<T, StoreError> {
         let store = self.clone();
         // On its own thread and runtime, because this thread may already be inside a runtime.
-        let kept = std::thread::spawn(move || {
+        let done = std::thread::spawn(move || {
             let runtime = tokio::runtime::Builder::new_current_thread().build();
             let runtime = runtime.map_err(|_| StoreError::Closed)?;
-            runtime.block_on(store.write(keep))
+            runtime.block_on(work(store))
         });
-        kept.join().map_err(|_| StoreError::Closed)?
+        done.join().map_err(|_| StoreError::Closed)?
     }
 
     /// A connection for telling other processes something, at this address if not at the store's;

@@ -35,6 +35,7 @@ mod guard;
 mod health;
 mod intents;
 mod media;
+mod media_folder;
 mod metrics;
 mod money;
 mod music;

@@ -41,6 +41,9 @@ const PAUSE: Duration = Duration::from_mins(1);
 
 /// Looks at the latest films that nobody has looked at.
 pub async fn look_at_films(app: &App) -> Result<(), Error> {
+    if !app.blobs.has_folder().await {
+        return Ok(());
+    }
     let (mut before, mut looked) = (None, 0);
     while looked < MOST {
         let due = due(app, &mut before).await?;

@@ -52,7 +52,7 @@ macro_rules! file {
 }
 
 /// Every file, as written.
-pub const ASSETS: [Asset; 32] = [
+pub const ASSETS: [Asset; 34] = [
     file!("style.css", CSS),
     file!("docs.css", CSS),
     file!("copy.js", JS),
@@ -68,9 +68,11 @@ pub const ASSETS: [Asset; 32] = [
     file!("console/app.js", JS),
     file!("console/router.js", JS),
     file!("console/api.js", JS),
+    file!("console/act.js", JS),
     file!("console/ui.js", JS),
     file!("console/follow.js", JS),
     file!("console/create.js", JS),
+    file!("console/form.js", JS),
     file!("console/snippets.js", JS),
     file!("console/tasks.js", JS),
     file!("console/task.js", JS),

@@ -22,13 +22,14 @@ pub struct ChatCompletion {
     pub choices: Vec<ChatChoice>,
     /// What was used.
     pub usage: ChatUsage,
-    /// Videos that were ordered and could not be made; they are not charged. Absent if all were
-    /// made.
+    /// Videos that were ordered and are not here: those that could not be made, which are not
+    /// charged, and with `link_expired` those that were made and are no longer kept. Absent if
+    /// there are none.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub incomplete: Option<Vec<MissingChoice>>,
 }
 
-/// A video that failed while others of its request succeeded.
+/// A video that is not here while others of its request are.
 #[derive(Debug, Serialize, ToSchema)]
 pub struct MissingChoice {
     /// Counts from 0.

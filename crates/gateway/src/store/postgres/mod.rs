@@ -4,12 +4,13 @@
 //! timeout: each caller hears within 5 s whether its work was done. The exception is a COMMIT whose
 //! answer is lost ([`doubt`]): that write is answered when its outcome is known.
 //!
-//! [`server`] opens connections, [`session`] is one, [`queue`] assigns work to threads, [`group`]
+//! [`pooler`] finds out whether the server can be used at all, [`server`] opens connections, [`session`] is one, [`queue`] assigns work to threads, [`group`]
 //! runs writes that share a commit, [`work`] is a piece of work.
 
 mod doubt;
 mod group;
 mod migrate;
+mod pooler;
 mod queue;
 mod server;
 pub(super) mod session;
@@ -53,6 +54,16 @@ pub(super) fn is_away(code: &SqlState) -> bool {
         .contains(code)
 }
 
+/// Whether an error says that a statement was prepared on another connection than this one: nobody but a pooler
+/// changes them.
+pub(super) fn is_poolers(code: &SqlState) -> bool {
+    [
+        SqlState::INVALID_SQL_STATEMENT_NAME,
+        SqlState::DUPLICATE_PSTATEMENT,
+    ]
+    .contains(code)
+}
+
 pub(super) struct Postgres {
     server: Server,
     queue: Arc<Queue>,
@@ -78,7 +89,9 @@ impl Postgres {
         let server = Server::new(url)?;
         // A session runs its own runtime, which cannot start on a thread of ours.
         let first = server.clone();
-        std::thread::spawn(move || migrate::run(&first, options.migrate))
+        let begin =
+            move || pooler::check(&first).and_then(|()| migrate::run(&first, options.migrate));
+        std::thread::spawn(begin)
             .join()
             .map_err(|_| StoreError::Closed)??;
         let doubts = Doubts::start(server.clone())?;

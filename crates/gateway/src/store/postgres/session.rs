@@ -382,7 +382,13 @@ impl Session {
         if !self.is_broken() {
             self.trouble = Some(trouble);
         }
-        error.into()
+        let error = StoreError::from(error);
+        if matches!(error, StoreError::Pooler) {
+            // None of them can be relied on.
+            self.statements.clear();
+            tracing::error!(%error, "a statement was lost");
+        }
+        error
     }
 }
 

@@ -1,6 +1,11 @@
-//! Through `PgBouncer` in session mode.
+//! Through `PgBouncer`: in session mode, and in transaction mode, which loses prepared statements before 1.21.
 
 use std::process::{Child, Stdio};
+
+use mediagate::app::App;
+use mediagate::clock::Clock;
+use mediagate::config::{Config, Settings};
+use mediagate::domain::keys::NewKey;
 
 use crate::support::cluster::{find, stop, unprivileged, unprivileged_folder};
 use crate::support::postgres::TestDatabase;
@@ -13,7 +18,7 @@ struct Pooler {
 }
 
 impl Pooler {
-    async fn before(database: &str) -> Self {
+    async fn before(database: &str, mode: &str) -> Self {
         let server = url::Url::parse(database).unwrap();
         let folder = unprivileged_folder();
         let free = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
@@ -24,7 +29,7 @@ impl Pooler {
         let settings = folder.path().join("pgbouncer.ini");
         let text = format!(
             "[databases]\n* = host={} port={}\n[pgbouncer]\nlisten_addr = 127.0.0.1\nlisten_port = {port}\n\
-             unix_socket_dir =\nauth_type = trust\nauth_file = {}\npool_mode = session\ndefault_pool_size = 40\n",
+             unix_socket_dir =\nauth_type = trust\nauth_file = {}\npool_mode = {mode}\ndefault_pool_size = 40\nadmin_users = postgres\n",
             server.host_str().unwrap(),
             server.port().unwrap_or(5432),
             users.display(),
@@ -50,6 +55,18 @@ impl Pooler {
             _folder: folder,
         }
     }
+
+    /// Changes its mode while it runs, by its console.
+    fn set_mode(&self, mode: &str) {
+        let mut console = url::Url::parse(&self.url).unwrap();
+        console.set_path("pgbouncer");
+        let command = format!("SET pool_mode = '{mode}'");
+        let set = move || {
+            let client = postgres::Client::connect(console.as_str(), postgres::NoTls);
+            client.unwrap().batch_execute(&command).unwrap();
+        };
+        std::thread::spawn(set).join().unwrap();
+    }
 }
 
 impl Drop for Pooler {
@@ -58,10 +75,18 @@ impl Drop for Pooler {
     }
 }
 
+fn unbounded() -> NewKey {
+    NewKey {
+        rpm: Some(100_000),
+        max_running: Some(10_000),
+        ..NewKey::default()
+    }
+}
+
 #[tokio::test]
 async fn a_pooler_in_session_mode_is_not_noticed() {
     let database = TestDatabase::create().await;
-    let pooler = Pooler::before(&database.url).await;
+    let pooler = Pooler::before(&database.url, "session").await;
     let url = pooler.url.parse().unwrap();
     let builder = TestGateway::builder().set(|settings| settings.database = Some(url));
     let gateway = builder.start().await;
@@ -74,5 +99,53 @@ async fn a_pooler_in_session_mode_is_not_noticed() {
         assert_eq!(gateway.finished(task).await["status"], "succeeded");
     }
     assert_eq!(gateway.get("/readyz").await.status, 200);
+    gateway.stop().await;
+}
+
+#[tokio::test]
+async fn a_pooler_in_transaction_mode_is_named_at_the_start() {
+    let database = TestDatabase::create().await;
+    let pooler = Pooler::before(&database.url, "transaction").await;
+    let data = tempfile::tempdir().unwrap();
+    // Several times, and beside what earlier tries left on the pooler's connections.
+    for _ in 0..3 {
+        let settings = Settings {
+            data: Some(data.path().join("data")),
+            database: Some(pooler.url.parse().unwrap()),
+            ..Settings::default()
+        };
+        let config = Config::load(&settings).unwrap();
+        let refused = App::open(config, Clock::system()).err().expect("it starts");
+        let text = refused.to_string();
+        for word in ["pooler", "transaction mode", "session mode"] {
+            assert!(text.contains(word), "{text}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_pooler_that_is_set_to_transaction_mode_is_named_while_it_runs() {
+    let database = TestDatabase::create().await;
+    let pooler = Pooler::before(&database.url, "session").await;
+    let url = pooler.url.parse().unwrap();
+    let builder = TestGateway::builder().set(|settings| settings.database = Some(url));
+    let gateway = builder.without_workers().start().await;
+    let caller = gateway.caller("busy", unbounded()).await;
+    pooler.set_mode("transaction");
+    let order = videos_order();
+    eventually("somebody meets a statement that is lost", async || {
+        let looks = (0..16).map(|_| caller.get("/v1/tasks?limit=1"));
+        let looks = futures_util::future::join_all(looks);
+        let (mut answers, ordered) = tokio::join!(looks, caller.post("/v1/videos", &order));
+        answers.push(ordered);
+        let failed = answers.iter().filter(|answer| answer.status != 200);
+        failed
+            .map(|answer| {
+                answer.refused(503, "overloaded");
+            })
+            .next()
+    })
+    .await;
+    pooler.set_mode("session");
     gateway.stop().await;
 }

@@ -37,6 +37,57 @@ async fn a_caller_that_hung_up_comes_back_to_its_task() {
     gateway.stop().await;
 }
 
+/// Whoever comes back after the film's time hears what it cost, and is not handed an empty answer.
+#[tokio::test]
+async fn a_lost_answer_whose_film_is_gone_is_no_success() {
+    const HOUR: Duration = Duration::from_hours(1);
+    let mut gateway = TestGateway::builder()
+        .set(|settings| settings.media_ttl = Some(HOUR))
+        .manual_clock()
+        .without_workers()
+        .start()
+        .await;
+    let mut two = chat("a sea");
+    two["n"] = 2.into();
+    let mut streamed = chat("a river");
+    streamed["stream"] = true.into();
+    for body in [&chat("a lake"), &two, &streamed] {
+        hang_up(&gateway, "/v1/chat/completions", body).await;
+    }
+    gateway.start_workers().await;
+    let made = tasks(&gateway).await;
+    for task in &made {
+        assert_eq!(gateway.finished(task).await["status"], "succeeded");
+    }
+    tokio::time::sleep(NOTICED).await;
+    gateway.app.clock.advance(2 * HOUR);
+    for body in [&chat("a lake"), &two] {
+        let answer = gateway.post("/v1/chat/completions", body).await;
+        answer.refused(410, "link_expired");
+        assert!(made.contains(&task_of(&answer)), "{}", answer.text());
+        assert_eq!(answer.header("x-should-retry"), Some("false"));
+        assert_eq!(answer.header("x-cost-usd"), Some("0.00"));
+        assert!(answer.text().contains("was charged"), "{}", answer.text());
+    }
+    let stream = gateway.post("/v1/chat/completions", &streamed).await;
+    let text = stream.text();
+    assert!(
+        text.contains("link_expired") && !text.contains("[DONE]"),
+        "{text}"
+    );
+    assert!(!text.contains("\"content\""), "{text}");
+    let video = format!("/v1/videos/video_{}/content", made[0].replace('-', ""));
+    let content = gateway.get(&video).await;
+    content.refused(410, "link_expired");
+    assert_eq!(task_of(&content), made[0]);
+    // It has been told: the next one is an order of its own.
+    tokio::time::sleep(NOTICED).await;
+    let next = gateway.post("/v1/chat/completions", &chat("a lake")).await;
+    assert!(!made.contains(&task_of(&next)), "{}", next.text());
+    next.ok();
+    gateway.stop().await;
+}
+
 #[tokio::test]
 async fn who_hangs_up_behind_a_proxy_has_hung_up() {
     let mut gateway = TestGateway::builder().without_workers().start().await;

@@ -9,7 +9,7 @@ use mediagate::model::task::{Kind, Output, StemTarget, TaskFailure, TaskState};
 use mediagate::store::submissions::Brought;
 use mediagate::store::tasks::{Ending, Filter, Page};
 use mediagate::store::{
-    Conn, StoreError, accounts, assets, clips, personas, submissions, tasks, workers,
+    Conn, StoreError, accounts, assets, clips, media_folders, personas, submissions, tasks, workers,
 };
 use providers::Handle;
 use providers::driver::schedule::Sight;
@@ -18,6 +18,7 @@ use super::{Fixture, MODELS, account, asset, at, key, owner, postgres, sqlite, t
 
 on_both! {
     accounts_and_keys_come_back_as_they_went_in
+    a_media_folder_is_known_by_its_place
     a_task_comes_back_as_it_went_in
     a_claim_takes_the_longest_due_and_holds_it_until_the_lease_ends
     a_task_is_suspect_when_its_child_died
@@ -666,6 +667,27 @@ fn begun(conn: &mut Conn<'_>, owner: (AccountId, KeyId), began: i64) -> Result<T
     tasks::insert_held(conn, &task, Some("w1"))?;
     tasks::begin(conn, task.id, "w1", "acme", "fp", at(began))?;
     Ok(task.id)
+}
+
+async fn a_media_folder_is_known_by_its_place(db: Fixture) {
+    let known = async |place: &'static str| {
+        let known = db.read(move |conn| media_folders::known(conn, place)).await;
+        (known.here, known.marks, known.has_media)
+    };
+    assert_eq!(known("/data").await, (None, vec![], false));
+    db.write(|conn| media_folders::note(conn, "/data", "one"))
+        .await;
+    db.write(|conn| media_folders::note(conn, "/other", "two"))
+        .await;
+    db.write(|conn| {
+        let (account, _) = owner(conn)?;
+        assets::insert(conn, &asset(account, None))
+    })
+    .await;
+    let both = vec!["one".to_owned(), "two".to_owned()];
+    let here = Some("one".to_owned());
+    assert_eq!(known("/data").await, (here, both.clone(), true));
+    assert_eq!(known("/elsewhere").await, (None, both, true));
 }
 
 async fn files_expire_and_are_removed(db: Fixture) {

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use mediagate::store::StoreError;
+use reqwest::Method;
 use serde_json::{Value, json};
 use simulator::{End, Fault, Role, Simulator};
 
@@ -301,6 +302,70 @@ async fn a_film_may_stay_with_its_provider() {
     gateway.delete(&format!("/v1/videos/{id}")).await.ok();
     let view = gateway.get(&format!("/v1/tasks/{task}")).await.ok();
     assert_eq!(view["output"]["videos"][0]["url"], "", "{view}");
+    gateway.stop().await;
+}
+
+/// Two linked films of one chat whose answer was lost; the addresses of so many of them have ended since.
+async fn lost_links(ended: usize) -> (TestGateway, Vec<String>, Value) {
+    const ENDED: &str = r#"{"type":"link_v1","url":"https://films.example/1.mp4","width":1280,"height":720,"milliseconds":4000,"expires_at_micros":1}"#;
+    let simulator = simulator().await;
+    let table = provider("acme", "runway", &simulator, "results = \"link\"\n")
+        + &film(r#"{ provider = "acme", model = "gen4.5" }"#);
+    let gateway = gateway(&table).await;
+    let body =
+        json!({"model": "film", "n": 2, "messages": [{"role": "user", "content": "a lake"}]});
+    let request = gateway.request(Method::POST, "/v1/chat/completions");
+    let sent = tokio::spawn(request.json(&body).send());
+    let tasks = eventually("both are accepted", async || {
+        let list = gateway.get("/v1/tasks").await.ok();
+        let ids = list["data"].as_array().unwrap().iter();
+        let ids = ids.map(|task| task["id"].as_str().unwrap().to_owned());
+        Some(ids.collect::<Vec<_>>()).filter(|ids| ids.len() == 2)
+    })
+    .await;
+    sent.abort();
+    drop(sent.await);
+    for task in &tasks {
+        let view = gateway.finished(task).await;
+        assert_eq!(view["status"], "succeeded", "{view}");
+    }
+    for _ in 0..ended {
+        let sql = "UPDATE tasks SET output = ?1 WHERE id = \
+             (SELECT id FROM tasks WHERE output NOT LIKE '%films.example%' LIMIT 1)";
+        change(&gateway, sql, ENDED).await;
+    }
+    gateway.app.caches.ended.invalidate_all();
+    // A hang-up is noticed within a second.
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    (gateway, tasks, body)
+}
+
+#[tokio::test]
+async fn a_lost_answer_whose_links_have_ended_tells_what_they_cost() {
+    let (gateway, tasks, body) = lost_links(2).await;
+    let answer = gateway.post("/v1/chat/completions", &body).await;
+    answer.refused(410, "link_expired");
+    let (text, cost) = (answer.text(), answer.header("x-cost-usd").unwrap());
+    assert_ne!(cost, "0");
+    let told = format!("{cost} USD were charged");
+    assert!(text.contains(&told), "{text}");
+    let named = tasks.iter().all(|task| text.contains(task.as_str()));
+    assert!(named, "{text}");
+    assert_eq!(answer.header("x-should-retry"), Some("false"));
+    gateway.stop().await;
+}
+
+#[tokio::test]
+async fn of_two_films_the_one_whose_link_has_ended_is_named() {
+    let (gateway, _, body) = lost_links(1).await;
+    let answer = gateway.post("/v1/chat/completions", &body).await.ok();
+    let choices = answer["choices"].as_array().unwrap();
+    assert_eq!(choices.len(), 1, "{answer}");
+    assert_ne!(choices[0]["message"]["content"], "");
+    let missing = &answer["incomplete"][0];
+    assert_eq!(missing["code"], "link_expired");
+    let why = missing["message"].as_str().unwrap();
+    assert!(why.contains("USD were charged"), "{why}");
     gateway.stop().await;
 }
 

@@ -1,9 +1,10 @@
 // Accounts: their credit and budgets.
 
-import { html, useMemo, useState } from "../vendor/preact-htm.js";
-import { call, newIntent, query as asQuery } from "./api.js";
+import { html, useState } from "../vendor/preact-htm.js";
+import { Submit, useAction } from "./act.js";
+import { call, query as asQuery } from "./api.js";
 import { withQuery } from "./router.js";
-import { Dialog, Empty, Failed, Field, faultOf, Head, Load, Pager, Table, useAction, useLoad, usd } from "./ui.js";
+import { Dialog, Empty, Failed, Field, faultOf, Head, Load, Pager, Table, useLoad, usd } from "./ui.js";
 
 export function Accounts({ query }) {
   const after = query.get("after") || "";
@@ -28,13 +29,12 @@ export function Accounts({ query }) {
 function Edit({ of, close, done }) {
   const isNew = !of.id;
   const [form, setForm] = useState({ handle: of.handle || "", name: of.name || "", prepaid: Boolean(of.prepaid), budget_usd: of.budget_usd || "" });
-  const intent = useMemo(newIntent, [JSON.stringify(form)]);
   const action = useAction();
   const save = (event) => {
     event.preventDefault();
-    action.run(async () => {
+    action.run(async (send) => {
       const body = { name: form.name.trim() || undefined, prepaid: form.prepaid, budget_usd: form.budget_usd.trim() || (isNew ? undefined : null), ...(isNew ? { handle: form.handle.trim() } : {}) };
-      await call(isNew ? "POST" : "PATCH", `/v1/admin/accounts${isNew ? "" : `/${encodeURIComponent(of.handle)}`}`, body, { intent });
+      await send(isNew ? "POST" : "PATCH", `/v1/admin/accounts${isNew ? "" : `/${encodeURIComponent(of.handle)}`}`, body);
       done();
     });
   };
@@ -44,22 +44,21 @@ function Edit({ of, close, done }) {
     ${isNew && text("handle", "Handle", { required: true, hint: "Short and unique; it cannot be changed." })}${text("name", "Name")}
     <div class="choices"><label><input type="checkbox" checked=${form.prepaid} onChange=${() => setForm({ ...form, prepaid: !form.prepaid })} />Prepaid: it can spend only its credit</label></div>
     ${text("budget_usd", "Budget in USD", { mode: "decimal", placeholder: "none" })}
-    ${action.error && !["handle", "name", "budget_usd"].includes(action.error.param) && html`<${Failed} error=${action.error} />`}<div><button type="submit" aria-disabled=${action.busy}>${isNew ? "Make the account" : "Save"}</button></div></form><//>`;
+    ${action.error && !["handle", "name", "budget_usd"].includes(action.error.param) && html`<${Failed} error=${action.error} />`}<div><${Submit} busy=${action.busy}>${isNew ? "Make the account" : "Save"}<//></div></form><//>`;
 }
 
 function Credit({ of, close, done }) {
   const [form, setForm] = useState({ amount_usd: "", note: "" });
-  const intent = useMemo(newIntent, [JSON.stringify(form)]);
   const action = useAction();
   const save = (event) => {
     event.preventDefault();
-    action.run(async () => {
-      await call("POST", `/v1/admin/accounts/${encodeURIComponent(of.handle)}/credits`, { amount_usd: form.amount_usd.trim(), note: form.note.trim() || undefined }, { intent });
+    action.run(async (send) => {
+      await send("POST", `/v1/admin/accounts/${encodeURIComponent(of.handle)}/credits`, { amount_usd: form.amount_usd.trim(), note: form.note.trim() || undefined });
       done();
     });
   };
   return html`<${Dialog} title=${`Credit for “${of.handle}”`} close=${close}><form class="stack" onSubmit=${save}>
     <${Field} name="amount" label="Amount in USD" hint="With a minus, it is taken back." error=${faultOf(action.error, "amount_usd")}><input id="amount" inputmode="decimal" required value=${form.amount_usd} onInput=${(event) => setForm({ ...form, amount_usd: event.target.value })} /><//>
     <${Field} name="note" label="What for"><input id="note" value=${form.note} onInput=${(event) => setForm({ ...form, note: event.target.value })} /><//>
-    ${action.error && action.error.param !== "amount_usd" && html`<${Failed} error=${action.error} />`}<div><button type="submit" aria-disabled=${action.busy}>Credit it</button></div></form><//>`;
+    ${action.error && action.error.param !== "amount_usd" && html`<${Failed} error=${action.error} />`}<div><${Submit} busy=${action.busy}>Credit it<//></div></form><//>`;
 }

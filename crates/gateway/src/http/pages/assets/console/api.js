@@ -27,6 +27,11 @@ export class ApiError extends Error {
   get passes() {
     return this.status === 0 || ["shutting_down", "overloaded"].includes(this.code);
   }
+
+  /** Whether it is certain that nothing was made: a proxy's 502 is not that. */
+  get isRefusal() {
+    return this.status >= 400 && this.status < 500;
+  }
 }
 
 export const key = {
@@ -66,6 +71,9 @@ export const session = {
 /** @type {(error: ApiError) => void} */
 let onDenied = () => {};
 
+/** What is no `GET` and makes nothing that could be made twice. */
+const HARMLESS = ["/v1/quote", "/v1/session"];
+
 /** @param {(error: ApiError) => void} action what to do when the key is refused */
 export function whenDenied(action) {
   onDenied = action;
@@ -75,7 +83,7 @@ export function whenDenied(action) {
  * @param {string} method
  * @param {string} path
  * @param {any} [body] sent as JSON, a form as it is
- * @param {{signal?: AbortSignal, intent?: string}} [options] `intent`: one for everything that is wanted once
+ * @param {{signal?: AbortSignal, intent?: string}} [options] `intent`: for every write, the same one for each of its tries
  * @returns {Promise<any>}
  */
 export async function call(method, path, body, options = {}) {
@@ -90,6 +98,7 @@ export async function call(method, path, body, options = {}) {
  * @param {{signal?: AbortSignal, intent?: string, headers?: Record<string, string>}} [options]
  */
 async function ask(method, path, body, { signal, intent, headers: more } = {}) {
+  if (method !== "GET" && !intent && !HARMLESS.includes(path)) throw new Error(`${method} ${path} could be done twice.`);
   const used = key.read();
   /** @type {Record<string, string>} */
   const headers = { Accept: "application/json", ...more };
@@ -272,9 +281,9 @@ function visible(signal) {
 }
 
 /** A value for `Idempotency-Key`; works on plain HTTP too, where `randomUUID` is missing. */
-export function newIntent() {
+export function newIntent(name = "console") {
   const bytes = crypto.getRandomValues(new Uint8Array(16));
-  return `console-${[...bytes].map((byte) => byte.toString(16).padStart(2, "0")).join("")}`;
+  return `${name}-${[...bytes].map((byte) => byte.toString(16).padStart(2, "0")).join("")}`;
 }
 
 /**

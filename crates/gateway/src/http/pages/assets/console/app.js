@@ -4,6 +4,7 @@ import { html, render, useEffect, useErrorBoundary, useState } from "../vendor/p
 import { ApiError, call, key, session, whenDenied } from "./api.js";
 import { focusHeading, go, startRouter, useAddress } from "./router.js";
 import { Accounts } from "./accounts.js";
+import { Submit, useAction } from "./act.js";
 import { Audit } from "./audit.js";
 import { Clip } from "./clip.js";
 import { Create } from "./create.js";
@@ -14,7 +15,7 @@ import { Providers } from "./providers.js";
 import { Spend } from "./spend.js";
 import { TaskPage } from "./task.js";
 import { Tasks } from "./tasks.js";
-import { Dialog, Failed, Head, useAction } from "./ui.js";
+import { Dialog, Failed, Head } from "./ui.js";
 import { Endpoint, Webhooks } from "./webhooks.js";
 
 /** The views: their place, name, icon, key after `g`, and the scope without which they are of no use. */
@@ -94,7 +95,7 @@ function SignIn({ error, done }) {
         value=${value} onInput=${(event) => setValue(event.target.value)} /></div>
     <label class="check"><input type="checkbox" checked=${stays} onChange=${() => setStays(!stays)} /> Stay signed in here for 12 hours, in every tab</label>
     <${Failed} error=${failed} />
-    <button type="submit" aria-disabled=${action.busy}>${action.busy ? "Looking" : "Open the console"}</button>
+    <${Submit} busy=${action.busy}>${action.busy ? "Looking" : "Open the console"}<//>
     <p class="fine" id="key-help">${stays ? "The key is exchanged for a cookie that no script can read; signing out ends it everywhere." : "The key stays in this tab and is sent to this gateway only; it is gone when you close the tab."}
       Make one with <code>mediagate keys create --name me</code>.</p>
   </form></main>`;

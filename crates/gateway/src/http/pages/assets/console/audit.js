@@ -1,9 +1,10 @@
 // Audit: who changed what, when, and from where.
 
 import { html } from "../vendor/preact-htm.js";
+import { useAction } from "./act.js";
 import { call, file, query as asQuery, save } from "./api.js";
 import { go, withQuery } from "./router.js";
-import { Empty, Failed, Field, Head, Load, Pager, Table, When, moment, short, useAction, useLoad } from "./ui.js";
+import { Empty, Failed, Field, Head, Load, Pager, Table, When, moment, short, useLoad } from "./ui.js";
 
 const FILTERS = /** @type {[string, string, string][]} */ ([["action", "Action", "key.create"], ["target", "Of", "id or handle"], ["actor", "By", "key name"]]);
 

@@ -1,10 +1,11 @@
 // A clip: its stems on one clock, each with its waveform, and what can be made of it.
 
 import { html, useEffect, useMemo, useRef, useState } from "../vendor/preact-htm.js";
-import { address, brand, call, download, newIntent, query as asQuery, save } from "./api.js";
+import { Submit, useAction } from "./act.js";
+import { address, brand, call, download, query as asQuery, save } from "./api.js";
 import { Mixer, loadTracks } from "./mixer.js";
 import { go } from "./router.js";
-import { Dialog, Empty, Facts, Failed, Field, Head, Load, When, lasting, size, timecode, useAction, useLoad } from "./ui.js";
+import { Dialog, Empty, Facts, Failed, Field, Head, Load, When, lasting, size, timecode, useLoad } from "./ui.js";
 
 const MOST_PAGES = 5;
 
@@ -145,11 +146,10 @@ function fileName(name, blob) {
 function Persona({ clip, close }) {
   const action = useAction();
   const [form, setForm] = useState({ name: "", description: "" });
-  const intent = useMemo(newIntent, []);
   const make = (event) => {
     event.preventDefault();
-    action.run(async () => {
-      await call("POST", `/${brand}/persona/create`, { root_clip_id: clip.id, name: form.name.trim(), description: form.description.trim() || undefined }, { intent: `${intent}-${form.name}` .slice(0, 200).replace(/[^\x21-\x7e]/g, "_") });
+    action.run(async (send) => {
+      await send("POST", `/${brand}/persona/create`, { root_clip_id: clip.id, name: form.name.trim(), description: form.description.trim() || undefined });
       go("/console/library?show=personas");
     });
   };
@@ -157,5 +157,5 @@ function Persona({ clip, close }) {
     <p class="muted">A voice made from “${clip.title || "this clip"}”, with a portrait of its own.</p>
     <${Field} name="persona-name" label="Name"><input id="persona-name" maxlength="80" required value=${form.name} onInput=${(event) => setForm({ ...form, name: event.target.value })} /><//>
     <${Field} name="persona-description" label="Description (optional)"><textarea id="persona-description" maxlength="1000" value=${form.description} onInput=${(event) => setForm({ ...form, description: event.target.value })}></textarea><//>
-    <${Failed} error=${action.error} /><div><button type="submit" aria-disabled=${action.busy}>Make the persona</button></div></form><//>`;
+    <${Failed} error=${action.error} /><div><${Submit} busy=${action.busy}>Make the persona<//></div></form><//>`;
 }

@@ -1,8 +1,10 @@
 // Create: a form made from what the model offers, its price on the button, its code, and the result beside it.
 
 import { html, useEffect, useMemo, useRef, useState } from "../vendor/preact-htm.js";
-import { ApiError, address, brand, call, origin } from "./api.js";
+import { Submit } from "./act.js";
+import { ApiError, address, brand, call, insist, newIntent, origin } from "./api.js";
 import { forget, kept, ordered, pursue } from "./follow.js";
+import { asked, body, check, filled, isAbsent, kindOf, markOf, restored, start } from "./form.js";
 import { provenanceLines } from "../origin.js";
 import { go } from "./router.js";
 import * as snippets from "./snippets.js";
@@ -23,86 +25,125 @@ export function Create({ id, query, may }) {
   }}<//>`;
 }
 
-/** What kind of form a model needs. */
-function kindOf(model) {
-  if (model.kind === "video") return "video";
-  const tasks = model.capabilities.tasks || [];
-  return tasks.includes("gen_stem") || model.capabilities.stems ? "stems" : tasks.length ? "song" : undefined;
-}
-
 function Bench({ model, models, query, may }) {
   const kind = kindOf(model);
   const [form, setForm] = useState(() => start(model));
   const [state, setState] = useState(/** @type {any} */ ({ phase: "idle" }));
   const [tab, setTab] = useState("result");
   const [language, setLanguage] = useState("curl");
-  const running = useRef(/** @type {{order: any, stop: AbortController} | undefined} */ (undefined));
+  const [unread, setUnread] = useState(/** @type {any} */ (undefined));
+  // What is being made, from the click on; `mark` is that of the form which another click would send.
+  const running = useRef(/** @type {{mark: string, stop: AbortController} | undefined} */ (undefined));
+  const uploads = useRef(/** @type {WeakMap<File, string>} */ (new WeakMap()));
   const set = (changes) => setForm((before) => ({ ...before, ...changes }));
-  const withClip = ({ input }) => input?.clip && call("GET", `/${brand}/clips/${encodeURIComponent(input.clip.id)}`).then((clip) => set({ clip }), () => {});
   const wanted = useMemo(() => body(kind, model, form), [kind, model, form]);
   const quote = useQuote(wanted);
   const from = query.get("from");
   const clip = query.get("clip");
 
-  useEffect(() => void (from && call("GET", `/v1/tasks/${encodeURIComponent(from)}`).then((task) => { set(asked(task, model)); withClip(task); }, () => {})), [from]);
-  useEffect(() => void (clip && call("GET", `/${brand}/clips/${encodeURIComponent(clip)}`).then((found) => set({ clip: found, song: undefined }), () => {})), [clip]);
+  /** Fills the form as it was for a task. */
+  const restore = (task, signal) => {
+    const found = asked(task, model);
+    setForm(found);
+    restored(found, task, setForm, signal);
+    return found;
+  };
+  useEffect(() => {
+    const leave = new AbortController();
+    if (from) call("GET", `/v1/tasks/${encodeURIComponent(from)}`, undefined, { signal: leave.signal }).then((task) => restore(task, leave.signal), (error) => leave.signal.aborted || setUnread(error));
+    return () => leave.abort();
+  }, [from]);
+  useEffect(() => void (clip && call("GET", `/${brand}/clips/${encodeURIComponent(clip)}`).then((found) => set({ clip: found, song: undefined }), setUnread)), [clip]);
   useEffect(() => {
     const before = kept(model.id);
-    if (before?.task || before?.body) track(before);
-    return () => running.current?.stop.abort();
+    const leave = new AbortController();
+    // After a reload the form is filled again, as another click is to join what there is.
+    const again = (task) => {
+      if (!from && !clip && running.current?.mark === before?.mark) /** @type {any} */ (running.current).mark = markOf(restore(task, leave.signal));
+    };
+    if (before?.task || before?.body) track(before, { first: again });
+    return () => {
+      leave.abort();
+      running.current?.stop.abort();
+    };
   }, []);
 
-  const track = async (order, isFirst = false) => {
-    // The form that is being made: another click joins it.
-    if (running.current?.order.intent === order.intent) return;
+  /** Makes what was ordered, or goes on with it. `first` is told of the task once. */
+  const track = async (order, { fill = async (/** @type {any} */ _how) => ({}), isFirst = false, first = (/** @type {any} */ _task) => {} }) => {
     running.current?.stop.abort();
     const stop = new AbortController();
-    running.current = { order, stop };
     const { signal } = stop;
+    const mine = { mark: order.mark, stop };
+    running.current = mine;
     const say = (changes) => !signal.aborted && setState((before) => ({ ...before, ...changes }));
+    const lost = (isLost) => say({ isLost });
     setTab("result");
     setState({ phase: "sending", isFirst });
+    let isSeen = false;
+    const seen = (task) => {
+      if (!isSeen && !signal.aborted) first(task);
+      isSeen = true;
+      say({ phase: "following", task });
+    };
     try {
-      const task = await pursue(model.id, order, { signal, seen: (task) => say({ phase: "following", task }), lost: (isLost) => say({ isLost }) });
+      const task = await pursue(model.id, order, { signal, seen, lost, fill: () => fill({ mine, say, lost, signal }) });
       say({ phase: "done", task, isLost: false });
     } catch (error) {
       say({ phase: "refused", error, isLost: false });
     } finally {
-      if (running.current?.stop === stop) running.current = undefined;
+      if (running.current === mine) running.current = undefined;
     }
   };
 
-  const submit = async (event) => {
-    event.preventDefault();
-    const faults = check(kind, form);
+  /** One click: all its steps are one order, and another click joins it until its result is shown. */
+  const order = (of, isFirst = false) => {
+    const mark = markOf(of);
+    if (running.current?.mark === mark) return;
+    const faults = check(kind, of);
     if (faults) {
       setState({ phase: "refused", error: faults });
       return;
     }
-    try {
-      let content = await filled(wanted);
-      if (form.song) {
-        setTab("result");
-        setState({ phase: "uploading" });
-        const upload = new FormData();
-        upload.append("file", form.song);
-        const stored = await call("POST", `/${brand}/uploads/audio`, upload);
-        set({ clip: stored, song: undefined });
-        content = { ...content, continue_clip_id: stored.id };
-      }
-      await track(await ordered(model.id, wanted.path, content));
-    } catch (error) {
-      setState({ phase: "refused", error });
-    }
+    const request = body(kind, model, of);
+    const entry = ordered(model.id, request.path, mark);
+    const fill = async ({ mine, say, lost, signal }) => {
+      const content = await filled(request);
+      if (!of.song) return content;
+      say({ phase: "uploading" });
+      const stored = await handIn(of.song, entry.intent, { lost, signal });
+      const done = { ...of, clip: stored, song: undefined };
+      entry.mark = markOf(done);
+      mine.mark = entry.mark;
+      if (!signal.aborted) setForm((now) => (now.song === of.song ? { ...now, clip: stored, song: undefined } : now));
+      say({ phase: "sending" });
+      return { ...content, continue_clip_id: stored.id };
+    };
+    track(entry, { fill, isFirst });
   };
-  const again = async () => {
+  /** Uploads a song, which has one key for all its tries. */
+  const handIn = (song, intent, { lost, signal }) => {
+    const key = uploads.current.get(song) || `${intent}-song`;
+    uploads.current.set(song, key);
+    const upload = new FormData();
+    upload.append("file", song);
+    return insist(() => call("POST", `/${brand}/uploads/audio`, upload, { intent: key, signal }), { lost, signal });
+  };
+
+  const submit = (event) => {
+    event.preventDefault();
+    order(form);
+  };
+  const again = () => {
+    if (running.current) return;
     forget(model.id);
-    await track(await ordered(model.id, wanted.path, await filled(wanted)));
+    order(form);
   };
   const isBusy = ["sending", "following", "uploading"].includes(state.phase);
   const wrong = state.error instanceof ApiError ? state.error.param : state.error?.param;
   const fault = (name) => faultOf(state.error, name);
-  const code = snippets[language]({ origin, ...wanted.code });
+  // A key of its own for each thing that the code makes: another form is another order.
+  const codeKey = useMemo(() => newIntent("order"), [JSON.stringify(wanted.code)]);
+  const code = (speech) => snippets[speech]({ origin, intent: codeKey, ...wanted.code });
 
   return html`<${Head} title="Create" small=${model.summary}>
       <${Field} name="model" label=${html`<span class="unseen">Model</span>`}><select id="model" value=${model.id} onChange=${(event) => go(`/console/create/${encodeURIComponent(event.target.value)}`)}>
@@ -110,47 +151,45 @@ function Bench({ model, models, query, may }) {
           const fitting = models.filter((one) => kindOf(one) === group);
           return fitting.length > 0 && html`<optgroup key=${group} label=${name}>${fitting.map((one) => html`<option key=${one.id} value=${one.id}>${one.id}${one.available ? "" : " (not available)"}</option>`)}</optgroup>`;
         })}</select><//><//>
-    ${may("tasks:read") && kind === "video" && state.phase === "idle" && html`<${First} set=${set} track=${track} model=${model} />`}
+    ${may("tasks:read") && kind === "video" && state.phase === "idle" && html`<${First} model=${model} make=${(prompt) => { set({ prompt }); order({ ...form, prompt }, true); }} />`}
+    ${unread && html`<${Failed} error=${unread} />`}
     ${!model.available && html`<p class="notice bad">No provider of this model is available right now. You can order; it is refused if none comes back.</p>`}
     <div class="workbench">
       <form class="card" onSubmit=${submit} novalidate><div class="form">
         ${kind === "video" && html`<${VideoFields} model=${model} form=${form} set=${set} fault=${fault} />`}
         ${kind === "stems" && html`<${StemFields} model=${model} form=${form} set=${set} fault=${fault} />`}
         ${kind === "song" && html`<${SongFields} form=${form} set=${set} fault=${fault} />`}
-        <div class="make wide"><button type="submit">${label(quote, wanted, model)}</button>
+        <div class="make wide"><${Submit} busy=${isBusy} joins>${label(quote, wanted, model)}<//>
           <span class="fine" role="status">${isBusy ? "Under way. Another click joins it." : quote.error ? "" : quote.data && !quote.data.affordable ? "More than the budget has left." : ""}</span></div>
       </div></form>
       <div class="card aside"><${Tabs} name="Outcome" chosen=${tab} choose=${setTab} tabs=${[["result", "Result"], ["code", "Code"]]} />
         <div role="tabpanel" id="panel-Outcome" aria-labelledby=${`tab-Outcome-${tab}`}>
           ${tab === "result" ? html`<${Outcome} state=${state} again=${again} kind=${kind} isNamed=${Boolean(fault(wrong?.split(/[.[]/)[0]))} />
-            ${state.isFirst && html`<section><h2>The same from a terminal</h2><${Code} text=${snippets.curl({ origin, ...wanted.code })} label="The form as curl" /><p class="fine">Set <code>MEDIAGATE_KEY</code> to your key first. The tab “Code” has it in other languages.</p></section>`}`
+            ${state.isFirst && html`<section><h2>The same from a terminal</h2><${Code} text=${code("curl")} label="The form as curl" /><p class="fine">Set <code>MEDIAGATE_KEY</code> to your key first. The tab “Code” has it in other languages.</p></section>`}`
             : html`<${Tabs} name="Language" tabs=${LANGUAGES} chosen=${language} choose=${setLanguage} />
-              <div role="tabpanel" id="panel-Language" aria-labelledby=${`tab-Language-${language}`}><${Code} text=${code} label=${`The form as ${language}`} /></div>
-              <p class="fine">Exactly what the form holds. Set <code>MEDIAGATE_KEY</code> to your key first.</p>`}
+              <div role="tabpanel" id="panel-Language" aria-labelledby=${`tab-Language-${language}`}><${Code} text=${code(language)} label=${`The form as ${language}`} /></div>
+              <p class="fine">Exactly what the form holds. Set <code>MEDIAGATE_KEY</code> to your key first. However often it runs it makes one order; for another one, change the <code>Idempotency-Key</code>.</p>`}
         </div></div>
     </div>`;
 }
 
 /** One button for the first visit: a video in seconds, and the command that makes the same. */
-function First({ set, track, model }) {
+function First({ model, make }) {
   const tasks = useLoad((signal) => call("GET", "/v1/tasks?limit=1", undefined, { signal }), []);
   if (!tasks.data || tasks.data.data.length) return null;
-  const prompt = "A calm lake at sunrise, slow dolly in";
-  const make = async () => {
-    set({ prompt });
-    await track(await ordered(model.id, "/v1/videos", { model: model.id, prompt }), true);
-  };
   return html`<div class="card first"><div><h2>Nothing made yet</h2><p>One click makes a short video with ${model.id}, and shows the command that does the same.</p></div>
-    <button type="button" onClick=${make}>Make a first video</button></div>`;
+    <button type="button" data-writes onClick=${() => make("A calm lake at sunrise, slow dolly in")}>Make a first video</button></div>`;
 }
 
 function VideoFields({ model, form, set, fault }) {
   const can = model.capabilities;
   return html`
     <div class="wide"><${Field} name="prompt" label="Prompt" error=${fault("prompt")}><textarea id="prompt" rows="4" required placeholder="A lake at dawn, slow dolly in" value=${form.prompt} onInput=${(event) => set({ prompt: event.target.value })}></textarea><//></div>
-    ${can.input?.includes("image") && html`<${Drop} name="picture" half=${Boolean(can.end_image)} label=${can.needs_image ? "First frame" : "First frame (optional)"} accept="image/*" limit=${Number(settings.pictureBytes)}
+    ${(can.input?.includes("image") || form.picture) && html`<${Drop} name="picture" half=${Boolean(can.end_image)} label=${can.needs_image ? "First frame" : "First frame (optional)"} accept="image/*" limit=${Number(settings.pictureBytes)}
       file=${form.picture} choose=${(picture) => set({ picture })} error=${fault("input_reference")} />`}
-    ${can.end_image && html`<${Drop} name="end" half label="Last frame (optional)" accept="image/*" limit=${Number(settings.pictureBytes)} file=${form.end} choose=${(end) => set({ end })} error=${fault("end_image")} />`}
+    ${(can.end_image || form.end) && html`<${Drop} name="end" half label="Last frame (optional)" accept="image/*" limit=${Number(settings.pictureBytes)} file=${form.end} choose=${(end) => set({ end })} error=${fault("end_image")} />`}
+    ${form.references.map((one, at) => html`<${Drop} key=${`reference-${at}`} name=${`reference-${at}`} half label=${`Reference ${at + 1}`} accept="image/*" limit=${Number(settings.pictureBytes)} file=${one} error=${at === 0 && fault("reference_images")}
+      choose=${(picture) => set({ references: form.references.toSpliced(at, 1, ...(picture ? [picture] : [])) })} />`)}
     <${Seconds} can=${can} value=${form.seconds} set=${set} error=${fault("seconds")} />
     ${can.sizes?.length > 0 && html`<${Field} name="size" label="Size" error=${fault("size")}><select id="size" value=${form.size} onChange=${(event) => set({ size: event.target.value })}>
       <option value="">Default</option>${can.sizes.map((one) => html`<option key=${one} value=${one}>${one.replace("x", " × ")}</option>`)}</select><//>`}
@@ -159,7 +198,17 @@ function VideoFields({ model, form, set, fault }) {
     ${(can.negative_prompt || can.seed) && html`<details class="wide" open=${Boolean(form.negative || form.seed)}><summary>More</summary><div class="form">
       ${can.negative_prompt && html`<div class="wide"><${Field} name="negative" label="What it must not show" error=${fault("negative_prompt")}><input id="negative" value=${form.negative} onInput=${(event) => set({ negative: event.target.value })} /><//></div>`}
       ${can.seed && html`<${Field} name="seed" label="Seed" hint="The same seed and form make the same video, where the model can." error=${fault("seed")}><input id="seed" inputmode="numeric" pattern="[0-9]*" value=${form.seed} onInput=${(event) => set({ seed: event.target.value.replace(/\D/g, "") })} /><//>`}
-    </div></details>`}`;
+    </div></details>`}
+    <${Extra} form=${form} set=${set} fault=${fault} />`;
+}
+
+/** What a task was asked for beside the form's own fields. */
+function Extra({ form, set, fault }) {
+  const fields = Object.entries(form.extra);
+  if (!fields.length) return null;
+  const wrong = fields.map(([name]) => fault(name)).find(Boolean);
+  return html`<div class="wide"><p class="legend">As in that task</p><${Facts} of=${fields.map(([name, value]) => [name, html`<code>${typeof value === "object" ? JSON.stringify(value) : String(value)}</code>`])} />
+    ${wrong && html`<p class="fine wrong">${wrong}</p>`}<p><button type="button" class="quiet small" onClick=${() => set({ extra: {} })}>Without these</button></p></div>`;
 }
 
 function Seconds({ can, value, set, error }) {
@@ -178,7 +227,9 @@ function Seconds({ can, value, set, error }) {
 function StemFields({ model, form, set, fault }) {
   const groups = model.capabilities.stems || ["Vocals"];
   return html`
-    ${form.clip && !form.song
+    ${form.clip && !form.song && isAbsent(form.clip)
+      ? html`<div class="wide"><${Missing} medium=${form.clip} error=${fault("continue_clip_id")} drop=${() => set({ clip: undefined })} /></div>`
+      : form.clip && !form.song
       ? html`<div class="wide"><p class="legend">Song</p><div class="drop"><img src=${address(form.clip.image_url)} alt="" /><p><strong>${form.clip.title || "Untitled"}</strong></p>
           <button type="button" class="quiet small" onClick=${() => set({ clip: undefined })}>Another song</button></div></div>`
       : html`<${Drop} name="song" label="Song (WAV, FLAC, MP3, M4A or OGG)" accept="audio/*" limit=${Number(settings.songBytes)} file=${form.song} choose=${(song) => set({ song })} error=${fault("continue_clip_id")} />`}
@@ -191,7 +242,15 @@ function SongFields({ form, set, fault }) {
     <div class="wide"><${Field} name="prompt" label="What it is about, or its lyrics" error=${fault("prompt")}><textarea id="prompt" rows="6" required value=${form.prompt} onInput=${(event) => set({ prompt: event.target.value })}></textarea><//></div>
     <${Field} name="tags" label="Style" hint="For example: slow, piano, female voice" error=${fault("tags")}><input id="tags" value=${form.tags} onInput=${(event) => set({ tags: event.target.value })} /><//>
     <${Field} name="title" label="Title" error=${fault("title")}><input id="title" value=${form.title} onInput=${(event) => set({ title: event.target.value })} /><//>
-    <${Choices} name="instrumental" label="Voice" value=${form.instrumental} choose=${(instrumental) => set({ instrumental })} options=${[["", "Sung"], ["true", "Instrumental"]]} />`;
+    <${Choices} name="instrumental" label="Voice" value=${form.instrumental} choose=${(instrumental) => set({ instrumental })} options=${[["", "Sung"], ["true", "Instrumental"]]} />
+    <${Extra} form=${form} set=${set} fault=${fault} />`;
+}
+
+/** A picture or a song of a task, before it is here or when it never will be. */
+function Missing({ medium, error, drop }) {
+  const words = medium.state === "loading" ? `The ${medium.name} of that task is being fetched.` : `The ${medium.name} of that task cannot be had any more.`;
+  return html`<div class=${medium.state === "gone" ? "notice bad" : "notice"} role=${medium.state === "gone" ? "alert" : "status"}><p><strong>${words}</strong></p>${error && html`<p class="fine wrong">${error}</p>`}
+    <button type="button" class="quiet small" onClick=${drop}>${`Without the ${medium.name}`}</button></div>`;
 }
 
 function Choices({ name, label, value, choose, options }) {
@@ -202,7 +261,8 @@ function Choices({ name, label, value, choose, options }) {
 function Drop({ name, label, accept, limit, file, choose, error, half = false }) {
   const [isOver, setOver] = useState(false);
   const [refusal, setRefusal] = useState("");
-  const preview = useMemo(() => (file && file.type.startsWith("image/") ? URL.createObjectURL(file) : undefined), [file]);
+  const absent = isAbsent(file) ? file : undefined;
+  const preview = useMemo(() => (file && !absent && file.type.startsWith("image/") ? URL.createObjectURL(file) : undefined), [file]);
   useEffect(() => () => { if (preview) URL.revokeObjectURL(preview); }, [preview]);
   const take = (chosen) => {
     if (!chosen) return;
@@ -218,10 +278,10 @@ function Drop({ name, label, accept, limit, file, choose, error, half = false })
   return html`<div class=${half ? "half" : "wide"}><${Field} name=${name} label=${label} error=${refusal || error}>
     <div class=${isOver ? "drop over" : "drop"} onDragOver=${(event) => { event.preventDefault(); setOver(true); }} onDragLeave=${() => setOver(false)} onDrop=${drop}>
       ${preview && html`<img src=${preview} alt="" />`}
-      <p>${file ? html`<strong>${file.name}</strong> <span class="fine">${size(file.size)}</span>` : html`Drop it here, or <strong>choose a file</strong>`}</p>
+      <p>${file && !absent ? html`<strong>${file.name}</strong> <span class="fine">${size(file.size)}</span>` : html`Drop it here, or <strong>choose a file</strong>`}</p>
       <input id=${name} type="file" accept=${accept} onChange=${(event) => { take(event.target.files[0]); event.target.value = ""; }} />
-      ${file && html`<button type="button" class="quiet small" onClick=${() => choose(undefined)}>Remove</button>`}
-    </div><//></div>`;
+      ${file && !absent && html`<button type="button" class="quiet small" onClick=${() => choose(undefined)}>Remove</button>`}
+    </div>${absent && html`<${Missing} medium=${absent} drop=${() => choose(undefined)} />`}<//></div>`;
 }
 
 function Outcome({ state, again, kind, isNamed }) {
@@ -237,7 +297,7 @@ function Outcome({ state, again, kind, isNamed }) {
   return html`<div class="result stack">
     ${failed ? html`<div class="notice bad" role="alert"><p><strong>${task.status === "cancelled" ? "It was cancelled." : task.error?.message}</strong></p><p class="fine">Nothing was charged.</p></div>` : html`<${Made} task=${task} />`}
     <div class="between"><p class="fine"><${Status} of=${task.status} /> · ${cost(task.cost_usd)}</p>
-      <div class="row"><button type="button" class="quiet small" onClick=${again}>Again</button>${open}
+      <div class="row"><button type="button" data-writes class="quiet small" onClick=${(event) => event.detail > 1 || again()}>Again</button>${open}
         ${!failed && html`<a class="button quiet small" href=${`/console/create/${encodeURIComponent(task.model)}?from=${task.id}`}>Vary</a>`}</div></div></div>`;
 }
 
@@ -261,77 +321,6 @@ export function Made({ task }) {
 function Origin({ of }) {
   if (!of) return null;
   return html`<details><summary class="fine">Origin: ${of.status}</summary><${Facts} of=${provenanceLines(of)} /></details>`;
-}
-
-/** What a new form holds. */
-function start(model) {
-  const groups = model.capabilities.stems || [];
-  return { prompt: "", seconds: "", size: "", audio: "", negative: "", seed: "", picture: undefined, end: undefined, song: undefined, clip: undefined, split: "two", group: groups.includes("Vocals") ? "Vocals" : groups[0], tags: "", title: "", instrumental: "" };
-}
-
-/** What a form must hold to make the same as a task, as far as this model has it. */
-function asked(task, model) {
-  const { input = {} } = task;
-  const can = model.capabilities;
-  const text = (value) => (value === null || value === undefined ? "" : String(value));
-  const size = can.sizes?.includes(input.size) ? input.size : "";
-  const found = { prompt: text(input.prompt), seconds: text(input.seconds), size, negative: text(input.negative_prompt), seed: text(input.seed), audio: text(input.audio), title: text(input.title), tags: text(input.options?.tags) };
-  if (input.stem_task) Object.assign(found, { split: input.stem_task, group: input.stem_type_group_name || "Vocals" });
-  return found;
-}
-
-/** What is missing in a form, as the API would say it. */
-function check(kind, form) {
-  if (kind === "stems") return form.song || form.clip ? undefined : fail("continue_clip_id", "Choose a song first.");
-  return form.prompt.trim() ? undefined : fail("prompt", "Say what it should show.");
-}
-
-const fail = (param, message) => Object.assign(new Error(message), { param });
-
-/** The request of a form, and the same for code, in which files go by their names. */
-function body(kind, model, form) {
-  if (kind === "video") {
-    const content = (file) => clean({ model: model.id, prompt: form.prompt.trim(), seconds: form.seconds, size: form.size, audio: truth(form.audio), negative_prompt: form.negative, seed: form.seed ? Number(form.seed) : undefined, input_reference: form.picture && { image_url: file(form.picture) }, end_image: form.end && file(form.end) });
-    const named = (file) => ({ file: file.name, type: file.type || "image/png" });
-    const hasFiles = Boolean(form.picture || form.end);
-    return { path: "/v1/videos", body: hasFiles ? undefined : content(String), isQuotable: true, files: hasFiles ? () => withFiles(form, content) : undefined, code: { path: "/v1/videos", body: content(named) } };
-  }
-  const path = `/${brand}/submit/music`;
-  if (kind === "song") {
-    const content = clean({ mv: model.id, prompt: form.prompt.trim(), tags: form.tags, title: form.title, make_instrumental: truth(form.instrumental) });
-    return { path, body: content, isQuotable: true, code: { path, body: content } };
-  }
-  const content = (clip) => clean({ task: "gen_stem", mv: model.id, continue_clip_id: clip, stem_task: form.split, stem_type_group_name: form.split === "two" ? form.group : "Twelve" });
-  const isKnown = form.clip && !form.song;
-  const upload = isKnown ? undefined : form.song?.name || "song.wav";
-  return { path, body: content(form.clip?.id), isQuotable: isKnown, code: { path, body: content(isKnown ? form.clip.id : "@@CLIP@@"), upload, uploadPath: `/${brand}/uploads/audio` } };
-}
-
-const truth = (text) => (text === "" ? undefined : text === "true");
-
-function clean(values) {
-  return Object.fromEntries(Object.entries(values).filter(([name, value]) => name === "prompt" || (value !== undefined && value !== "")));
-}
-
-/** @returns {Promise<string>} */
-function dataUrl(file) {
-  return new Promise((resolve, reject) => {
-    const reader = new FileReader();
-    reader.addEventListener("load", () => resolve(String(reader.result)));
-    reader.addEventListener("error", () => reject(new Error("The file could not be read.")));
-    reader.readAsDataURL(file);
-  });
-}
-
-async function withFiles(form, content) {
-  const urls = new Map();
-  for (const file of [form.picture, form.end]) if (file) urls.set(file, await dataUrl(file));
-  return content((file) => urls.get(file));
-}
-
-/** The body with its files in it. */
-async function filled(wanted) {
-  return wanted.files ? wanted.files() : wanted.body;
 }
 
 /** What the form would cost, asked for when it has not changed for a moment. */

@@ -1,7 +1,8 @@
 // Orders: what a form asked for, sent once and followed to its end. Knows no view.
 //
-// Each filled form has one `Idempotency-Key`, which is kept until its result has been shown: whoever sends
-// the form again before that, after a lost connection or a reload, joins the task that there is.
+// Each filled form has one `Idempotency-Key`, drawn at the click that orders, before anything is read or sent. It is
+// kept until the result has been shown: whoever sends the form again before that, while a song is handed in, after a
+// lost connection or a reload, joins the task that there is.
 
 import { ApiError, call, follow, insist, newIntent } from "./api.js";
 import { ended } from "./ui.js";
@@ -11,7 +12,8 @@ const PREFIX = "mediagate.order.";
 const LARGEST = 500_000;
 
 /**
- * @typedef {{intent: string, path: string, body: string, mark: string, task?: string}} Order
+ * `mark` tells forms apart; `body` is empty until all that goes into it is there.
+ * @typedef {{intent: string, mark: string, path: string, body: string, task?: string}} Order
  */
 
 /** What a form at this place still waits for. @param {string} place @returns {Order | undefined} */
@@ -40,40 +42,51 @@ export function forget(place) {
  * The order of a filled form: the one that is kept, if the form has not changed since.
  * @param {string} place
  * @param {string} path
- * @param {Record<string, any>} body
- * @returns {Promise<Order>}
+ * @param {string} mark
+ * @returns {Order}
  */
-export async function ordered(place, path, body) {
-  const text = JSON.stringify(body);
-  const mark = await digest(path + text);
+export function ordered(place, path, mark) {
   const before = kept(place);
-  if (before?.mark === mark) return { ...before, body: text };
-  const order = { intent: newIntent(), path, body: text, mark };
+  if (before?.mark === mark) return before;
+  const order = { intent: newIntent(), mark, path, body: "" };
   keep(place, order);
   return order;
 }
 
 /**
- * Sends an order, unless it has its task already, and follows it to its end.
+ * Fills and sends an order, unless it has its task already, and follows it to its end.
  * @param {string} place
  * @param {Order} order
- * @param {{seen: (task: any) => void, lost: (isLost: boolean) => void, signal: AbortSignal}} how
+ * @param {{fill: () => Promise<Record<string, any>>, seen: (task: any) => void, lost: (isLost: boolean) => void, signal: AbortSignal}} how
+ *   `fill` reads and hands in what goes into the body
  */
-export async function pursue(place, order, { seen, lost, signal }) {
+export async function pursue(place, order, { fill, seen, lost, signal }) {
   let id = order.task;
   if (!id) {
     try {
+      if (!order.body) {
+        order.body = JSON.stringify(await fill());
+        if (!signal.aborted) keep(place, order);
+      }
       const made = await insist(() => call("POST", order.path, order.body, { intent: order.intent, signal }), { lost, signal });
       id = taskOf(made.id);
     } catch (error) {
       // A refused order made nothing: the next one is new.
-      if (!signal.aborted && error instanceof ApiError && !error.passes) forget(place);
+      if (!signal.aborted && error instanceof ApiError && error.isRefusal) forget(place);
       throw error;
     }
-    if (!signal.aborted) keep(place, { ...order, task: id });
+    order.task = id;
+    if (!signal.aborted) keep(place, order);
   }
   const path = `/v1/tasks/${encodeURIComponent(id)}`;
-  let task = await insist(() => call("GET", path, undefined, { signal }), { lost, signal });
+  let task;
+  try {
+    task = await insist(() => call("GET", path, undefined, { signal }), { lost, signal });
+  } catch (error) {
+    // Its record is gone: nobody can be led to it any more.
+    if (!signal.aborted && error instanceof ApiError && error.isRefusal) forget(place);
+    throw error;
+  }
   seen(task);
   if (!ended(task)) {
     await follow(`${path}/events`, {
@@ -87,7 +100,7 @@ export async function pursue(place, order, { seen, lost, signal }) {
       },
     });
   }
-  if (ended(task)) forget(place);
+  if (ended(task) && !signal.aborted) forget(place);
   return task;
 }
 
@@ -95,11 +108,4 @@ export async function pursue(place, order, { seen, lost, signal }) {
 function taskOf(id) {
   const digits = id.replace(/^video_/, "");
   return /^[0-9a-f]{32}$/i.test(digits) ? digits.replace(/(.{8})(.{4})(.{4})(.{4})(.{12})/, "$1-$2-$3-$4-$5") : id;
-}
-
-/** Tells forms apart; `crypto.subtle` is missing on plain HTTP. @param {string} text */
-async function digest(text) {
-  if (!crypto.subtle) return `${text.length}:${[...text].reduce((hash, one) => Math.imul(hash, 31) + one.charCodeAt(0), 7) >>> 0}`;
-  const bytes = new Uint8Array(await crypto.subtle.digest("SHA-256", new TextEncoder().encode(text)));
-  return [...bytes].map((byte) => byte.toString(16).padStart(2, "0")).join("");
 }

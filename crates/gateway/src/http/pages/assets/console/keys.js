@@ -1,9 +1,10 @@
 // Keys: handed out, changed and taken back.
 
-import { html, useMemo, useState } from "../vendor/preact-htm.js";
-import { call, newIntent, origin, query as asQuery } from "./api.js";
+import { html, useState } from "../vendor/preact-htm.js";
+import { Act, Submit, useAction } from "./act.js";
+import { call, origin, query as asQuery } from "./api.js";
 import { withQuery } from "./router.js";
-import { Code, Dialog, Empty, Facts, Failed, Field, faultOf, Head, Load, Pager, Status, Table, When, useAction, useLoad, usd } from "./ui.js";
+import { Code, Dialog, Empty, Facts, Failed, Field, faultOf, Head, Load, Pager, Status, Table, When, useLoad, usd } from "./ui.js";
 
 const SCOPES = ["video:create", "music:create", "persona:create", "media:upload", "tasks:read", "tasks:cancel", "webhooks:manage", "admin"];
 const USUAL = SCOPES.slice(0, -1);
@@ -59,17 +60,16 @@ function Issued({ of, close }) {
 function Edit({ of, close, done }) {
   const isNew = !of.id;
   const [form, setForm] = useState(() => ({ name: of.name || "", account: of.account || "", scopes: of.scopes || USUAL, budget_usd: of.budget_usd || "", budget_period: of.budget_period || "", rpm: String(of.rpm || ""), max_running: String(of.max_running || ""), models: (of.models || []).join(", "), networks: (of.networks || []).join(", "), expires: (of.expires_at || "").slice(0, 10), refuse_housekeeping: Boolean(of.refuse_housekeeping) }));
-  const intent = useMemo(newIntent, [JSON.stringify(form)]);
   const action = useAction();
   const set = (name) => (event) => setForm({ ...form, [name]: event.target.value });
   const list = (text) => text.split(/[\s,]+/).filter(Boolean);
   const save = (event) => {
     event.preventDefault();
-    action.run(async () => {
+    action.run(async (send) => {
       // An emptied field takes the limit away; a new key has none to take away.
       const none = isNew ? undefined : null;
       const body = { name: form.name.trim(), scopes: form.scopes, budget_usd: form.budget_usd.trim() || none, budget_period: form.budget_period || none, rpm: form.rpm ? Number(form.rpm) : undefined, max_running: form.max_running ? Number(form.max_running) : undefined, models: list(form.models).length ? list(form.models) : none, networks: list(form.networks).length ? list(form.networks) : none, expires_at: form.expires ? `${form.expires}T23:59:59Z` : none, refuse_housekeeping: form.refuse_housekeeping, ...(isNew && form.account.trim() ? { account: form.account.trim() } : {}) };
-      done(await call(isNew ? "POST" : "PATCH", `/v1/admin/keys${isNew ? "" : `/${of.id}`}`, body, { intent }));
+      done(await send(isNew ? "POST" : "PATCH", `/v1/admin/keys${isNew ? "" : `/${of.id}`}`, body));
     });
   };
   const fault = (name) => faultOf(action.error, name);
@@ -85,25 +85,23 @@ function Edit({ of, close, done }) {
     ${text("models", "Only these models", { placeholder: "all" })}${text("networks", "Only from", { placeholder: "anywhere", hint: "As 10.0.0.0/8" })}
     <${Field} name="key-expires" label="Valid until" error=${fault("expires_at")}><input id="key-expires" type="date" value=${form.expires} onChange=${set("expires")} /><//>
     <fieldset class="wide"><legend>Refuses</legend><div class="choices"><label><input type="checkbox" checked=${form.refuse_housekeeping} onChange=${() => setForm({ ...form, refuse_housekeeping: !form.refuse_housekeeping })} />what chat interfaces ask on their own: titles, tags, follow-up questions</label></div></fieldset>
-    <div class="wide">${action.error && !known.some((name) => fault(name)) && html`<${Failed} error=${action.error} />`}<button type="submit" aria-disabled=${action.busy}>${isNew ? "Make the key" : "Save"}</button></div></form><//>`;
+    <div class="wide">${action.error && !known.some((name) => fault(name)) && html`<${Failed} error=${action.error} />`}<${Submit} busy=${action.busy}>${isNew ? "Make the key" : "Save"}<//></div></form><//>`;
 }
 
 function Rotate({ of, close, done }) {
   const action = useAction();
-  const intent = useMemo(newIntent, []);
   const [grace, setGrace] = useState("");
   const run = (event) => {
     event.preventDefault();
-    action.run(async () => done(await call("POST", `/v1/admin/keys/${of.id}/rotate`, grace ? { grace } : {}, { intent: intent + grace })));
+    action.run(async (send) => done(await send("POST", `/v1/admin/keys/${of.id}/rotate`, grace ? { grace } : {})));
   };
   return html`<${Dialog} title=${`Rotate “${of.name}”`} close=${close}><form class="stack" onSubmit=${run}><p>A new key with the same name and limits takes its place.</p>
     <${Field} name="grace" label="The old key ends"><select id="grace" value=${grace} onChange=${(event) => setGrace(event.target.value)}><option value="">at once</option><option value="1h">in an hour</option><option value="24h">in a day</option><option value="7d">in a week</option></select><//>
-    <${Failed} error=${action.error} /><div><button type="submit" aria-disabled=${action.busy}>Rotate</button></div></form><//>`;
+    <${Failed} error=${action.error} /><div><${Submit} busy=${action.busy}>Rotate<//></div></form><//>`;
 }
 
 function Revoke({ of, isOwn, close, done }) {
   const action = useAction();
-  const intent = useMemo(newIntent, []);
   return html`<${Dialog} title=${`Revoke “${of.name}”`} close=${close}><div class="stack"><p>It ends at once, everywhere, and cannot be brought back.${isOwn ? " It is the key that you are using." : ""}</p><${Failed} error=${action.error} />
-    <div><button type="button" class="danger" aria-disabled=${action.busy} onClick=${() => action.run(async () => { await call("DELETE", `/v1/admin/keys/${of.id}`, undefined, { intent }); done(); })}>Revoke the key</button></div></div><//>`;
+    <div><${Act} of=${action} kind="danger" does=${async (send) => { await send("DELETE", `/v1/admin/keys/${of.id}`); done(); }}>Revoke the key<//></div></div><//>`;
 }

@@ -1,8 +1,9 @@
 // Providers: how each route does, what it said last, and what an operator can do about it.
 
-import { html, useMemo, useState } from "../vendor/preact-htm.js";
-import { call, newIntent } from "./api.js";
-import { Empty, Facts, Failed, Head, Load, Status, When, lasting, useAction, useLoad } from "./ui.js";
+import { html, useState } from "../vendor/preact-htm.js";
+import { Act, useAction } from "./act.js";
+import { call } from "./api.js";
+import { Empty, Facts, Failed, Head, Load, Status, When, lasting, useLoad } from "./ui.js";
 
 export function Providers() {
   const list = useLoad((signal) => call("GET", "/v1/admin/providers?limit=100", undefined, { signal }), []);
@@ -15,17 +16,16 @@ function Route({ of, reload }) {
   const action = useAction();
   const [said, setSaid] = useState("");
   const path = `/v1/admin/providers/${encodeURIComponent(of.provider)}/${encodeURIComponent(of.model)}`;
-  const intent = useMemo(newIntent, [of.paused_at, said]);
-  const act = (verb, words) => action.run(async () => {
-    await call("POST", `${path}/${verb}`, undefined, { intent: `${intent}-${verb}` });
+  const act = (verb, words) => async (send) => {
+    await send("POST", `${path}/${verb}`);
     setSaid(words);
     reload();
-  });
+  };
   const isPaused = Boolean(of.paused_at);
   return html`<section class="card route-card"><div class="between"><div><h2>${of.provider} <span class="fine mono">${of.model}</span></h2><${Standing} of=${of} /></div>
       <div class="row">
-        <button type="button" class="quiet small" aria-label=${`Try ${of.id}`} onClick=${() => act("try", "The next order tries it.")}>Try</button>
-        ${isPaused ? html`<button type="button" class="quiet small" aria-label=${`Resume ${of.id}`} onClick=${() => act("resume", "It takes orders again.")}>Resume</button>` : html`<button type="button" class="quiet small" aria-label=${`Pause ${of.id}`} onClick=${() => act("pause", "It gets no new orders until you resume it.")}>Pause</button>`}</div></div>
+        <${Act} key="try" of=${action} kind="quiet small" label=${`Try ${of.id}`} does=${act("try", "The next order tries it.")}>Try<//>
+        ${isPaused ? html`<${Act} key="resume" of=${action} kind="quiet small" label=${`Resume ${of.id}`} does=${act("resume", "It takes orders again.")}>Resume<//>` : html`<${Act} key="pause" of=${action} kind="quiet small" label=${`Pause ${of.id}`} does=${act("pause", "It gets no new orders until you resume it.")}>Pause<//>`}</div></div>
     <${Failed} error=${action.error} /><p role="status" class=${said ? "fine" : "unseen"}>${said}</p>
     ${of.key_refused_at && html`<p class="notice bad"><strong>The provider refuses the key</strong>, since <${When} at=${of.key_refused_at} />. It stays said until an order is taken.</p>`}
     <div class="strips"><div><p class="between fine"><span>Last hour</span><span>${counts(of.last_hour)}</span></p><${Minutes} of=${of.last_hour_by_minutes} /></div>

@@ -1,44 +1,51 @@
 // The code for what a form holds, in four languages: it makes the request and waits for the result. Knows no
-// view. A chosen file stands in the body as `{ file }` and is read by the code.
+// view. A chosen file stands in the body as `{ file }` and is read by the code. Its `Idempotency-Key` is written
+// out: one that the code draws anew would make each run another paid order.
 
 /** A file in a body, by its name. @typedef {{file: string, type: string}} Chosen */
-/** @typedef {{origin: string, path: string, body: Record<string, any>, upload?: string, uploadPath?: string}} Wanted */
+/** @typedef {{origin: string, intent: string, path: string, body: Record<string, any>, upload?: string, uploadPath?: string}} Wanted */
+
+/** What stands beside the key. */
+const ADVICE = "However often this runs, it makes one order: change the key to make another.";
 
 /** @param {Wanted} wanted */
-export function curl({ origin, path, body, upload, uploadPath }) {
+export function curl({ origin, intent, path, body, upload, uploadPath }) {
   const { text, files } = marked(body);
   const source = JSON.stringify(JSON.parse(text), null, 2);
   const head = `-H "Authorization: Bearer $MEDIAGATE_KEY"`;
-  const start = upload ? `CLIP=$(curl -fsS ${origin}${uploadPath} ${head} \\\n  -F file=@${shell(upload)} | sed 's/.*"id":"\\([^"]*\\)".*/\\1/')\n` : "";
-  const call = `curl -sS ${origin}${path} \\\n  ${head} \\\n  -H "Content-Type: application/json" \\\n  -H "Idempotency-Key: $(date +%s%N)" \\\n`;
-  if (!files.length && !upload) return `${call}  -d ${shell(source)}`;
+  const start = upload ? `CLIP=$(curl -fsS ${origin}${uploadPath} ${head} \\\n  -H "Idempotency-Key: $KEY-song" -F file=@${shell(upload)} | sed 's/.*"id":"\\([^"]*\\)".*/\\1/')\n` : "";
+  const key = `# ${ADVICE}\nKEY=${intent}\n`;
+  const call = `curl -sS ${origin}${path} \\\n  ${head} \\\n  -H "Content-Type: application/json" \\\n  -H "Idempotency-Key: $KEY" \\\n`;
+  if (!files.length && !upload) return `${key}${call}  -d ${shell(source)}`;
   // Within an open heredoc the shell fills in the files; everything else is kept from it.
   const open = source.replace(/[\\$`]/g, "\\$&");
   const filled = files.reduce((all, chosen, at) => all.replace(`@@FILE${at}@@`, `data:${chosen.type};base64,$(base64 < ${shell(chosen.file)} | tr -d '\\n')`), open);
-  return `${start}${call}  -d @- <<END\n${upload ? filled.replace("@@CLIP@@", "$CLIP") : filled}\nEND`;
+  return `${key}${start}${call}  -d @- <<END\n${upload ? filled.replace("@@CLIP@@", "$CLIP") : filled}\nEND`;
 }
 
 /** @param {Wanted} wanted */
-export function python({ origin, path, body, upload, uploadPath }) {
+export function python({ origin, intent, path, body, upload, uploadPath }) {
   const value = literal(body, { true: "True", false: "False", null: "None" }, (chosen) => `data_url(${JSON.stringify(chosen.file)}, ${JSON.stringify(chosen.type)})`, upload ? "clip[\"id\"]" : "");
   const hasFiles = marked(body).files.length > 0;
-  return `import ${hasFiles ? "base64, " : ""}os, uuid
+  return `import ${hasFiles ? "base64, " : ""}os
 import requests
 
 gateway = ${JSON.stringify(origin)}
 auth = {"Authorization": f"Bearer {os.environ['MEDIAGATE_KEY']}"}
+# ${ADVICE}
+key = ${JSON.stringify(intent)}
 ${hasFiles ? `
 def data_url(name, kind):
     with open(name, "rb") as file:
         return f"data:{kind};base64,{base64.b64encode(file.read()).decode()}"
 ` : ""}${upload ? `
 with open(${JSON.stringify(upload)}, "rb") as song:
-    clip = requests.post(gateway + ${JSON.stringify(uploadPath)}, headers=auth, files={"file": song})
+    clip = requests.post(gateway + ${JSON.stringify(uploadPath)}, headers=auth | {"Idempotency-Key": key + "-song"}, files={"file": song})
 clip.raise_for_status()
 clip = clip.json()
 ` : ""}
 made = requests.post(gateway + ${JSON.stringify(path)},
-    headers=auth | {"Idempotency-Key": str(uuid.uuid4())},
+    headers=auth | {"Idempotency-Key": key},
     json=${indent(value, 4)})
 made.raise_for_status()
 
@@ -49,23 +56,25 @@ print(task["output"] or task["error"])`;
 }
 
 /** @param {Wanted} wanted */
-export function typescript({ origin, path, body, upload, uploadPath }) {
+export function typescript({ origin, intent, path, body, upload, uploadPath }) {
   const value = literal(body, {}, (chosen) => `await dataUrl(${JSON.stringify(chosen.file)}, ${JSON.stringify(chosen.type)})`, upload ? "clip.id" : "");
   const hasFiles = marked(body).files.length > 0;
   return `${hasFiles || upload ? 'import { readFile } from "node:fs/promises";\n\n' : ""}const gateway = ${JSON.stringify(origin)};
 const auth = { Authorization: \`Bearer \${process.env.MEDIAGATE_KEY}\` };
+// ${ADVICE}
+const key = ${JSON.stringify(intent)};
 ${hasFiles ? `const dataUrl = async (name: string, kind: string) =>
   \`data:\${kind};base64,\${(await readFile(name)).toString("base64")}\`;
 ` : ""}${upload ? `
 const song = new FormData();
 song.append("file", new Blob([await readFile(${JSON.stringify(upload)})]), ${JSON.stringify(upload)});
-const uploaded = await fetch(gateway + ${JSON.stringify(uploadPath)}, { method: "POST", headers: auth, body: song });
+const uploaded = await fetch(gateway + ${JSON.stringify(uploadPath)}, { method: "POST", headers: { ...auth, "Idempotency-Key": \`\${key}-song\` }, body: song });
 if (!uploaded.ok) throw new Error(await uploaded.text());
 const clip = await uploaded.json();
 ` : ""}
 const made = await fetch(gateway + ${JSON.stringify(path)}, {
   method: "POST",
-  headers: { ...auth, "Content-Type": "application/json", "Idempotency-Key": crypto.randomUUID() },
+  headers: { ...auth, "Content-Type": "application/json", "Idempotency-Key": key },
   body: JSON.stringify(${indent(value, 2)}),
 });
 if (!made.ok) throw new Error(await made.text());
@@ -79,10 +88,10 @@ console.log(task.output ?? task.error);`;
 }
 
 /** @param {Wanted} wanted */
-export function go({ origin, path, body, upload, uploadPath }) {
+export function go({ origin, intent, path, body, upload, uploadPath }) {
   const value = goLiteral(body, upload ? 'clip["id"]' : "");
   const hasFiles = marked(body).files.length > 0;
-  const imports = ["bytes", "crypto/rand", "encoding/json", "fmt", "io", "log", "net/http", "os", ...(hasFiles ? ["encoding/base64"] : []), ...(upload ? ["mime/multipart"] : [])].sort();
+  const imports = ["bytes", "encoding/json", "fmt", "io", "log", "net/http", "os", ...(hasFiles ? ["encoding/base64"] : []), ...(upload ? ["mime/multipart"] : [])].sort();
   return `package main
 
 import (
@@ -91,17 +100,18 @@ ${imports.map((name) => `\t"${name}"`).join("\n")}
 
 const gateway = ${JSON.stringify(origin)}
 
+// ${ADVICE}
+const key = ${JSON.stringify(intent)}
+
 // call returns the answer and the id of its task.
-func call(method, path, kind string, body io.Reader) (map[string]any, string) {
+func call(method, path, kind, intent string, body io.Reader) (map[string]any, string) {
 	request, err := http.NewRequest(method, gateway+path, body)
 	if err != nil {
 		log.Fatal(err)
 	}
 	request.Header.Set("Authorization", "Bearer "+os.Getenv("MEDIAGATE_KEY"))
-	if method == "POST" && kind == "application/json" {
-		intent := make([]byte, 16)
-		rand.Read(intent)
-		request.Header.Set("Idempotency-Key", fmt.Sprintf("%x", intent))
+	if intent != "" {
+		request.Header.Set("Idempotency-Key", intent)
 	}
 	request.Header.Set("Content-Type", kind)
 	response, err := http.DefaultClient.Do(request)
@@ -134,12 +144,12 @@ ${upload ? `	song, err := os.ReadFile(${JSON.stringify(upload)})
 	part, _ := parts.CreateFormFile("file", ${JSON.stringify(upload)})
 	part.Write(song)
 	parts.Close()
-	clip, _ := call("POST", ${JSON.stringify(uploadPath)}, parts.FormDataContentType(), &form)
+	clip, _ := call("POST", ${JSON.stringify(uploadPath)}, parts.FormDataContentType(), key+"-song", &form)
 ` : ""}	body, _ := json.Marshal(${indent(value, 0, "\t")})
-	_, id := call("POST", ${JSON.stringify(path)}, "application/json", bytes.NewReader(body))
-	task, _ := call("GET", "/v1/tasks/"+id, "", nil)
+	_, id := call("POST", ${JSON.stringify(path)}, "application/json", key, bytes.NewReader(body))
+	task, _ := call("GET", "/v1/tasks/"+id, "", "", nil)
 	for task["status"] == "queued" || task["status"] == "running" {
-		task, _ = call("GET", "/v1/tasks/"+id+"?wait=60", "", nil)
+		task, _ = call("GET", "/v1/tasks/"+id+"?wait=60", "", "", nil)
 	}
 	fmt.Println(task["output"], task["error"])
 }`;

@@ -1,10 +1,11 @@
 // Spend: who spent what in any range of days, and whether the books add up.
 
 import { html } from "../vendor/preact-htm.js";
+import { useAction } from "./act.js";
 import { call, file, query as asQuery, save } from "./api.js";
 import { Bars, MARKS, dayName } from "./chart.js";
 import { go, withQuery } from "./router.js";
-import { Empty, Failed, Field, Head, Load, Pager, Table, When, short, useAction, useLoad, usd } from "./ui.js";
+import { Empty, Failed, Field, Head, Load, Pager, Table, When, short, useLoad, usd } from "./ui.js";
 
 const GROUPS = { model: "Model", key: "Key" };
 /** Of all accounts. */

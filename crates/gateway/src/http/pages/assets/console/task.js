@@ -1,9 +1,10 @@
 // A task: what was asked, what was tried, what came of it, and what it cost.
 
 import { html, useEffect, useState } from "../vendor/preact-htm.js";
+import { Act, useAction } from "./act.js";
 import { ApiError, address, call, follow, origin, query as asQuery } from "./api.js";
 import { Made } from "./create.js";
-import { Code, Copy, Facts, Failed, Head, Load, Progress, Status, Tabs, clock, ended, lasting, useAction, useLoad, usd } from "./ui.js";
+import { Code, Copy, Facts, Failed, Head, Load, Progress, Status, Tabs, clock, ended, lasting, useLoad, usd } from "./ui.js";
 import { named } from "./tasks.js";
 
 export function TaskPage({ id, may }) {
@@ -45,7 +46,7 @@ function Shown({ task, may, isLost, reload, path }) {
   const deliveries = useLoad((signal) => (may("webhooks:manage") ? optional(call("GET", `${path}/deliveries`, undefined, { signal })) : Promise.resolve([])), [path, task.status]);
   const title = named(task);
   return html`<${Head} title=${title.length > 90 ? `${title.slice(0, 90)}…` : title}>
-      ${isOpen && may("tasks:cancel") && html`<button type="button" class="danger small" aria-disabled=${cancel.busy} onClick=${() => cancel.run(() => call("POST", `${path}/cancel`)).then(reload)}>Cancel the task</button>`}
+      ${isOpen && may("tasks:cancel") && html`<${Act} of=${cancel} kind="danger small" does=${(send) => send("POST", `${path}/cancel`).finally(reload)}>Cancel the task<//>`}
       <a class="button quiet small" href=${`/console/create/${encodeURIComponent(task.model)}?from=${task.id}`}>Vary</a><//>
     <${Failed} error=${cancel.error} />
     <p class="row"><${Status} of=${task.status} /> ${isOpen && html`<${Progress} task=${task} />`} <span class="fine mono">${task.id}</span> <${Copy} text=${task.id} label="Copy the id" /></p>

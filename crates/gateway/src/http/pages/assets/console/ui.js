@@ -39,28 +39,6 @@ export function useLoad(/** @type {(signal: AbortSignal) => Promise<any>} */ loa
   return { ...state, reload: () => setRound((count) => count + 1), set: (/** @type {any} */ data) => setState({ data, error: undefined, isLoading: false }) };
 }
 
-/** Runs one action at a time; its error is shown beside the button. */
-export function useAction() {
-  const [state, setState] = useState(/** @type {{busy: boolean, error: any}} */ ({ busy: false, error: undefined }));
-  const busy = useRef(false);
-  const run = async (/** @type {() => Promise<any>} */ action) => {
-    if (busy.current) return undefined;
-    busy.current = true;
-    setState({ busy: true, error: undefined });
-    try {
-      const result = await action();
-      setState({ busy: false, error: undefined });
-      return result;
-    } catch (error) {
-      setState({ busy: false, error });
-      return undefined;
-    } finally {
-      busy.current = false;
-    }
-  };
-  return { ...state, run };
-}
-
 /** The title of a view: what gets the focus when the view is opened. */
 export function Head({ title, small, children }) {
   useLayoutEffect(() => {

@@ -1,9 +1,10 @@
 // Webhooks: who is told when a task ends, and what became of each telling.
 
-import { html, useEffect, useMemo, useState } from "../vendor/preact-htm.js";
-import { call, newIntent, query as asQuery } from "./api.js";
+import { html, useEffect, useState } from "../vendor/preact-htm.js";
+import { Act, Submit, useAction } from "./act.js";
+import { call, query as asQuery } from "./api.js";
 import { go, withQuery } from "./router.js";
-import { Code, Copy, Dialog, Empty, Facts, Failed, Field, faultOf, Head, Load, Pager, Status, Table, When, short, useAction, useLoad } from "./ui.js";
+import { Code, Copy, Dialog, Empty, Facts, Failed, Field, faultOf, Head, Load, Pager, Status, Table, When, short, useLoad } from "./ui.js";
 
 const EVENTS = ["task.succeeded", "task.failed", "task.cancelled"];
 
@@ -50,44 +51,43 @@ function Shown({ of, path, query, reload }) {
     const timer = setTimeout(() => document.hidden || list.reload(), 1500);
     return () => clearTimeout(timer);
   }, [isWaiting, list.data]);
-  const act = (words, run) => action.run(async () => {
-    const answer = await run();
-    setSaid(typeof words === "function" ? words(answer) : words);
+  const act = (words, run) => async (send) => {
+    await run(send);
+    setSaid(words);
     reload();
     list.reload();
-  });
+  };
   return html`<${Head} title=${of.url} small=${of.description}>
-      <button type="button" class="quiet small" onClick=${() => act("A test event is on its way.", () => call("POST", `${path}/test`, undefined, { intent: newIntent() }))}>Send a test</button>
+      <${Act} of=${action} kind="quiet small" does=${act("A test event is on its way.", (send) => send("POST", `${path}/test`))}>Send a test<//>
       <button type="button" class="quiet small" onClick=${() => setWindow({ edit: of })}>Edit</button>
       <button type="button" class="quiet small" onClick=${() => setWindow({ recover: true })}>Recover</button>
-      <button type="button" class="quiet small" onClick=${() => action.run(async () => { setWindow({ made: await call("POST", `${path}/rotate`, undefined, { intent: newIntent() }) }); reload(); })}>Rotate the secret</button>
+      <${Act} of=${action} kind="quiet small" does=${async (send) => { setWindow({ made: await send("POST", `${path}/rotate`) }); reload(); }}>Rotate the secret<//>
       <button type="button" class="danger small" onClick=${() => setWindow({ remove: true })}>Delete</button><//>
     <${Failed} error=${action.error} /><p role="status" class=${said ? "notice good" : "unseen"}>${said}</p>
     <div class="card"><${Facts} of=${[["State", html`<${State} of=${of} />`], ["Events", of.events?.join(", ") || "all"], ["Signed with", of.scheme], ["Public key", of.public_key && html`<code>${of.public_key}</code>`], ["Failing since", of.failing_since && html`<${When} at=${of.failing_since} />`], ["Id", html`<span class="row"><code>${of.id}</code><${Copy} text=${of.id} /></span>`]]} />
-      ${!of.enabled && html`<p><br /><button type="button" onClick=${() => act("It is told again from now on. “Recover” sends what it missed.", () => call("PATCH", path, { enabled: true }))}>Enable it</button></p>`}</div>
+      ${!of.enabled && html`<p><br /><${Act} of=${action} does=${act("It is told again from now on. “Recover” sends what it missed.", (send) => send("PATCH", path, { enabled: true }))}>Enable it<//></p>`}</div>
     <section><div class="between"><h2>Deliveries</h2><${Field} name="state" label=${html`<span class="unseen">State</span>`}><select id="state" value=${state} onChange=${(event) => go(withQuery({ state: event.target.value, after: undefined }))}><option value="">All</option>${["waiting", "delivered", "failed", "held"].map((one) => html`<option key=${one} value=${one}>${one}</option>`)}</select><//></div>
       <${Load} of=${list}>${(page) => (page.data.length === 0 ? html`<${Empty} title=${state ? `Nothing is ${state}` : "Nothing was sent yet"} />` : html`<${Table} label="Deliveries, newest first" columns=${["Event", "State", "#Tries", "Task", "When", ""]} rows=${page.data} row=${(one) => [
         html`<button type="button" class="plain" onClick=${() => setWindow({ delivery: one.id })}>${one.event.type}</button>`, html`<${Status} of=${one.state} />`, one.attempts, one.task_id ? html`<a class="mono" href=${`/console/tasks/${one.task_id}`}>${short(one.task_id)}</a>` : "–", html`<${When} at=${one.created_at} />`,
-        html`<button type="button" class="quiet small" aria-label=${`Send ${one.event.type} again`} onClick=${() => act("It is sent again.", () => call("POST", `/v1/webhooks/deliveries/${one.id}/redeliver`, undefined, { intent: newIntent() }))}>Send again</button>`,
+        html`<${Act} of=${action} kind="quiet small" label=${`Send ${one.event.type} again`} does=${act("It is sent again.", (send) => send("POST", `/v1/webhooks/deliveries/${one.id}/redeliver`))}>Send again<//>`,
       ]} /><${Pager} list=${page} after=${after} newest=${withQuery({ after: undefined })} older=${withQuery({ after: page.last_id })} />`)}<//></section>
     ${window_?.edit && html`<${Edit} of=${of} close=${() => setWindow(undefined)} done=${() => { setWindow(undefined); reload(); }} />`}
     ${window_?.made && html`<${Secret} of=${window_.made} close=${() => setWindow(undefined)} />`}
     ${window_?.delivery && html`<${Delivery} id=${window_.delivery} close=${() => setWindow(undefined)} />`}
     ${window_?.recover && html`<${Recover} path=${path} close=${() => setWindow(undefined)} done=${(answer) => { setWindow(undefined); setSaid(`${answer.recovered} ${answer.recovered === 1 ? "event is" : "events are"} sent again.`); list.reload(); }} />`}
-    ${window_?.remove && html`<${Dialog} title="Delete the endpoint" close=${() => setWindow(undefined)}><div class="stack"><p>It is told nothing any more, and its deliveries are forgotten.</p><${Failed} error=${action.error} /><div><button type="button" class="danger" onClick=${() => action.run(async () => { await call("DELETE", path); go("/console/webhooks"); })}>Delete</button></div></div><//>`}`;
+    ${window_?.remove && html`<${Dialog} title="Delete the endpoint" close=${() => setWindow(undefined)}><div class="stack"><p>It is told nothing any more, and its deliveries are forgotten.</p><${Failed} error=${action.error} /><div><${Act} of=${action} kind="danger" does=${async (send) => { await send("DELETE", path); go("/console/webhooks"); }}>Delete<//></div></div><//>`}`;
 }
 
 function Edit({ of, close, done }) {
   const isNew = !of.id;
   const [form, setForm] = useState({ url: of.url || "", description: of.description || "", events: of.events || EVENTS, scheme: "" });
-  const intent = useMemo(newIntent, [JSON.stringify(form)]);
   const action = useAction();
   const save = (event) => {
     event.preventDefault();
-    action.run(async () => {
+    action.run(async (send) => {
       const events = form.events.length === EVENTS.length && isNew ? undefined : form.events;
       const body = { url: form.url.trim(), description: form.description, events, ...(isNew && form.scheme ? { scheme: form.scheme } : {}) };
-      done(await call(isNew ? "POST" : "PATCH", isNew ? "/v1/webhooks" : `/v1/webhooks/${of.id}`, body, isNew ? { intent } : {}));
+      done(await send(isNew ? "POST" : "PATCH", isNew ? "/v1/webhooks" : `/v1/webhooks/${of.id}`, body));
     });
   };
   const isUrl = action.error?.param === "url";
@@ -96,7 +96,7 @@ function Edit({ of, close, done }) {
     <${Field} name="hook-description" label="Description (optional)"><input id="hook-description" value=${form.description} onInput=${(event) => setForm({ ...form, description: event.target.value })} /><//>
     <fieldset><legend>Events</legend><div class="choices">${EVENTS.map((name) => html`<label key=${name}><input type="checkbox" checked=${form.events.includes(name)} onChange=${() => setForm({ ...form, events: form.events.includes(name) ? form.events.filter((one) => one !== name) : [...form.events, name] })} />${name}</label>`)}</div></fieldset>
     ${isNew && html`<${Field} name="hook-scheme" label="Signed with"><select id="hook-scheme" value=${form.scheme} onChange=${(event) => setForm({ ...form, scheme: event.target.value })}><option value="">a shared secret (HMAC)</option><option value="ed25519">a key pair (Ed25519)</option></select><//>`}
-    ${action.error && !isUrl && html`<${Failed} error=${action.error} />`}<div><button type="submit" aria-disabled=${action.busy}>${isNew ? "Add it" : "Save"}</button></div></form><//>`;
+    ${action.error && !isUrl && html`<${Failed} error=${action.error} />`}<div><${Submit} busy=${action.busy}>${isNew ? "Add it" : "Save"}<//></div></form><//>`;
 }
 
 function Delivery({ id, close }) {
@@ -107,12 +107,11 @@ function Delivery({ id, close }) {
 
 function Recover({ path, close, done }) {
   const action = useAction();
-  const intent = useMemo(newIntent, []);
   const [since, setSince] = useState(() => new Date(Date.now() - 86_400_000).toISOString().slice(0, 16));
   const run = (event) => {
     event.preventDefault();
-    action.run(async () => done(await call("POST", `${path}/recover`, { since: `${since}:00Z` }, { intent: `${intent}-${since}` })));
+    action.run(async (send) => done(await send("POST", `${path}/recover`, { since: `${since}:00Z` })));
   };
   return html`<${Dialog} title="Recover" close=${close}><form class="stack" onSubmit=${run}><p>Sends again what failed or was held back.</p><${Field} name="since" label="Events since (UTC)"><input id="since" type="datetime-local" required value=${since} onInput=${(event) => setSince(event.target.value)} /><//>
-    <${Failed} error=${action.error} /><div><button type="submit" aria-disabled=${action.busy}>Send again</button></div></form><//>`;
+    <${Failed} error=${action.error} /><div><${Submit} busy=${action.busy}>Send again<//></div></form><//>`;
 }

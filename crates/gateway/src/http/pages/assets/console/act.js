@@ -1,0 +1,72 @@
+// What buttons and forms set off: once, however often they are pressed.
+
+import { html, useRef, useState } from "../vendor/preact-htm.js";
+import { ApiError, call, newIntent } from "./api.js";
+
+/**
+ * Sends a write. The same one has the same `Idempotency-Key` until the action that it is a step of has succeeded.
+ * @typedef {(method: string, path: string, body?: any) => Promise<any>} Send
+ */
+
+/**
+ * Runs one action at a time; its error is shown beside the button. What an action sends has its keys from the first
+ * click on: whoever presses again after a lost answer joins what there is.
+ */
+export function useAction() {
+  const [state, setState] = useState(/** @type {{busy: boolean, error: any}} */ ({ busy: false, error: undefined }));
+  const busy = useRef(false);
+  const intents = useRef(/** @type {Map<string, string>} */ (new Map()));
+  /** @type {Send} */
+  const send = async (method, path, body) => {
+    const step = JSON.stringify([method, path, body]);
+    const intent = intents.current.get(step) || newIntent();
+    intents.current.set(step, intent);
+    try {
+      return await call(method, path, body, { intent });
+    } catch (error) {
+      // A refused step made nothing: the next one is new.
+      if (error instanceof ApiError && error.isRefusal) intents.current.delete(step);
+      throw error;
+    }
+  };
+  const run = async (/** @type {(send: Send) => Promise<any>} */ action) => {
+    if (busy.current) return undefined;
+    busy.current = true;
+    setState({ busy: true, error: undefined });
+    try {
+      const result = await action(send);
+      intents.current.clear();
+      setState({ busy: false, error: undefined });
+      return result;
+    } catch (error) {
+      setState({ busy: false, error });
+      return undefined;
+    } finally {
+      busy.current = false;
+    }
+  };
+  return { ...state, run };
+}
+
+/** Whether a click is the second one of a double click, which asks for nothing more than the first. */
+const isRepeated = (/** @type {MouseEvent} */ event) => event.detail > 1;
+
+/** A button that writes; at work it says so. */
+export function Act({ of, does, kind = "", label = undefined, children }) {
+  const [isMine, setMine] = useState(false);
+  const isBusy = of.busy && isMine;
+  const press = (/** @type {MouseEvent} */ event) => {
+    if (isRepeated(event) || isBusy) return;
+    setMine(true);
+    of.run(does).finally(() => setMine(false));
+  };
+  return html`<button type="button" data-writes class=${kind} aria-label=${label} aria-disabled=${of.busy} aria-busy=${isBusy} onClick=${press}>${children}</button>`;
+}
+
+/** The button of a form that writes. One that `joins` can be pressed again while it is at work. */
+export function Submit({ busy, joins = false, children }) {
+  const press = (/** @type {MouseEvent} */ event) => {
+    if (isRepeated(event)) event.preventDefault();
+  };
+  return html`<button type="submit" data-writes aria-disabled=${busy && !joins} aria-busy=${busy} onClick=${press}>${children}</button>`;
+}
