@@ -7,7 +7,7 @@ use mediagate::ids::{AccountId, KeyId};
 use mediagate::model::account::ApiKey;
 use mediagate::model::ledger::EntryKind;
 use mediagate::model::money::{Micros, Money};
-use mediagate::model::price::{Bill, Quantity};
+use mediagate::model::price::{Bill, Price, PriceUnit, Quantity};
 use mediagate::model::task::{Task, TaskFailure, TaskState};
 use mediagate::store::ledger::{Change, Filter, Of, add, list, of_account, of_key};
 use mediagate::store::tasks::{self, Ending};
@@ -73,10 +73,17 @@ pub(super) fn ending(state: TaskState, money: Money, cost: i64) -> Ending {
     }
 }
 
+/// A bill at the price of these tests' tasks, a dime a second.
 pub(super) fn bill(cost: Micros) -> Bill {
     Bill {
-        price: None,
-        quantity: Quantity::default(),
+        price: Some(Price {
+            unit: PriceUnit::Second,
+            per_unit: Micros::new(DIME),
+        }),
+        quantity: Quantity {
+            milliseconds: u64::try_from(cost.get() * 1000 / DIME).unwrap(),
+            ..Quantity::default()
+        },
         cost,
         partial: None,
     }

@@ -22,7 +22,7 @@ on_both! {
 async fn remove_before(db: &Fixture, second: i64) -> usize {
     db.write(move |conn| {
         let past = records::past(conn, at(second), 100)?;
-        records::remove(conn, &past)?;
+        records::remove(conn, &past, at(second))?;
         Ok(past.len())
     })
     .await
