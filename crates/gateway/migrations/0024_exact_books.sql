@@ -17,6 +17,7 @@ CREATE TABLE past_tasks (
     id          TEXT   NOT NULL PRIMARY KEY,
     -- How it ended, and what it cost.
     state       TEXT   NOT NULL,
+    error_code  TEXT,
     cost_micros BIGINT NOT NULL,
     removed_at  BIGINT NOT NULL
 );

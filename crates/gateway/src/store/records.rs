@@ -7,6 +7,7 @@
 use std::collections::BTreeMap;
 
 use crate::clock::Timestamp;
+use crate::error::ErrorCode;
 use crate::ids::TaskId;
 use crate::model::money::Micros;
 use crate::model::task::TaskState;
@@ -88,6 +89,8 @@ pub fn remove(conn: &mut Conn<'_>, tasks: &[TaskId], now: Timestamp) -> Result<(
 pub struct PastTask {
     pub id: TaskId,
     pub state: TaskState,
+    /// Why there is no result.
+    pub failure: Option<ErrorCode>,
     /// With its correction.
     pub cost: Micros,
 }
@@ -96,8 +99,8 @@ pub struct PastTask {
 fn keep_costs(conn: &mut Conn<'_>, ids: &str, now: Timestamp) -> Result<(), StoreError> {
     let sql = of_these!(
         conn,
-        "INSERT INTO past_tasks (id, state, cost_micros, removed_at)
-         SELECT t.id, t.state, t.cost_micros + COALESCE((SELECT l.spent_micros FROM ledger l
+        "INSERT INTO past_tasks (id, state, error_code, cost_micros, removed_at)
+         SELECT t.id, t.state, t.error_code, t.cost_micros + COALESCE((SELECT l.spent_micros FROM ledger l
                                                          WHERE l.task_id = t.id AND l.kind = 'adjust'), 0), CAST(?2 AS BIGINT)
          FROM tasks t WHERE t.id",
         " ON CONFLICT (id) DO NOTHING"
@@ -124,11 +127,16 @@ pub(super) fn removed_until(conn: &mut Conn<'_>) -> Result<i64, StoreError> {
 /// What is known of a task whose record was removed.
 pub fn past_task(conn: &mut Conn<'_>, id: TaskId) -> Result<Option<PastTask>, StoreError> {
     conn.one(
-        "SELECT state, cost_micros FROM past_tasks WHERE id = ?1",
+        "SELECT state, cost_micros, error_code FROM past_tasks WHERE id = ?1",
         &[(&id.to_string()).into()],
         |row| {
+            // An unknown code was written by a newer version; it is still a failure.
+            let code = row.text_or_null(2)?;
+            let failure =
+                code.map(|name| ErrorCode::from_name(&name).unwrap_or(ErrorCode::GenerationFailed));
             Ok(PastTask {
                 id,
+                failure,
                 state: row.parse(0, "past_tasks.state")?,
                 cost: Micros::new(row.int(1)?),
             })

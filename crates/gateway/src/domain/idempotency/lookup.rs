@@ -13,8 +13,7 @@ use crate::error::{Error, ErrorCode};
 use crate::ids::{AccountId, IntentId, TaskId};
 use crate::model::account::Caller;
 use crate::model::intent::{Intent, Made};
-use crate::model::money::Micros;
-use crate::model::task::{Task, TaskState};
+use crate::model::task::Task;
 use crate::store::records::PastTask;
 use crate::store::{self, Conn};
 
@@ -145,6 +144,7 @@ fn tasks(conn: &mut Conn<'_>, account: AccountId, ids: &[TaskId]) -> Result<Foun
             past.push(PastTask {
                 id: *id,
                 state: task.state,
+                failure: task.failure.as_ref().map(|failure| failure.code),
                 cost: task.cost,
             });
             tasks.push(task);
@@ -165,10 +165,9 @@ fn tasks(conn: &mut Conn<'_>, account: AccountId, ids: &[TaskId]) -> Result<Foun
 fn can_be_joined(found: &Found) -> bool {
     match found {
         Found::Tasks(tasks) => failure(tasks).is_none_or(|failure| !failure.code.retryable()),
-        // Of what made nothing and cost nothing there is nothing to tell.
         Found::PastTasks(tasks) => tasks
             .iter()
-            .any(|task| task.state == TaskState::Succeeded || task.cost > Micros::ZERO),
+            .any(|task| !task.failure.is_some_and(ErrorCode::retryable)),
         Found::Clip(_) | Found::Persona(..) | Found::Endpoint(_) | Found::Change(_) => true,
     }
 }

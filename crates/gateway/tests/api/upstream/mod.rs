@@ -6,6 +6,7 @@
 mod attempts;
 mod cancel;
 mod config;
+mod corruptions;
 mod costs;
 mod every_provider;
 mod hosted;
