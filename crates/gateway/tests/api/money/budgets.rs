@@ -205,7 +205,7 @@ async fn a_refund_makes_room_in_the_period_of_its_order_and_in_no_other() {
         let spent: Vec<_> = usage["data"].as_array().unwrap().iter().collect();
         assert_eq!(
             [&spent[0]["cost_usd"], &spent[1]["cost_usd"]],
-            [&json!("0.30"), &json!("0.20")],
+            [&json!("0.20"), &json!("0.30")],
             "{usage}"
         );
         end(gateway).await;

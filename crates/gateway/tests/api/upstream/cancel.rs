@@ -143,10 +143,14 @@ async fn what_is_made_all_the_same_is_charged_where_the_operator_says_so() {
     gateway.stop().await;
 }
 
-/// A caller of a prepaid account with this much.
-async fn prepaid(gateway: &TestGateway, usd: &str) -> Client {
-    let caller = gateway.caller("owls", NewKey::default()).await;
-    let account = accounts::ensure(&gateway.app, "owls").await.unwrap();
+/// A caller of the prepaid account with this handle, and so much. It may ask as often as it likes.
+async fn prepaid(gateway: &TestGateway, handle: &str, usd: &str) -> Client {
+    let new = NewKey {
+        rpm: Some(100_000),
+        ..NewKey::default()
+    };
+    let caller = gateway.caller(handle, new).await;
+    let account = accounts::ensure(&gateway.app, handle).await.unwrap();
     let by = By::command("a test").into();
     let credited = books::credit(&gateway.app, by, account.id, usd.parse().unwrap(), None);
     credited.await.unwrap();
@@ -187,7 +191,7 @@ async fn an_account_cannot_spend_again_what_a_cancelled_job_may_cost() {
     let settings = provider("acme", "xai", &simulator, "")
         + &film(r#"{ provider = "acme", model = "grok-imagine-video" }"#);
     let gateway = gateway(&settings).await;
-    let caller = prepaid(&gateway, "0.50").await;
+    let caller = prepaid(&gateway, "owls", "0.50").await;
     let task = cancelled_at_work(&simulator, &caller).await;
     order(&caller).await.refused(402, "budget_exceeded");
     let account = caller.get("/v1/account").await.ok();
@@ -214,7 +218,7 @@ async fn what_is_given_back_for_jobs_that_go_on_has_a_bound() {
         endless(&simulator, "refund")
     );
     let gateway = gateway(&settings).await;
-    let caller = prepaid(&gateway, "5.00").await;
+    let caller = prepaid(&gateway, "owls", "5.00").await;
     let mut given_back = Vec::new();
     for _ in 0..4 {
         let task = cancelled_at_work(&simulator, &caller).await;
@@ -223,8 +227,9 @@ async fn what_is_given_back_for_jobs_that_go_on_has_a_bound() {
     }
     assert_eq!(given_back, ["0.00", "0.00", "0.40", "0.40"]);
     // Another account has an allowance of its own.
-    let task = cancelled_at_work(&simulator, &gateway.client).await;
-    assert_eq!(settled(&gateway, &task).await["cost_usd"], "0.00");
+    let other = prepaid(&gateway, "foxes", "5.00").await;
+    let task = cancelled_at_work(&simulator, &other).await;
+    assert_eq!(settled(&other, &task).await["cost_usd"], "0.00");
     over(&gateway).await;
     gateway.stop().await;
 }
@@ -238,7 +243,7 @@ async fn many_cancelled_at_once_are_given_back_no_more_than_that() {
         endless(&simulator, "refund")
     );
     let gateway = gateway(&settings).await;
-    let caller = prepaid(&gateway, "5.00").await;
+    let caller = prepaid(&gateway, "owls", "5.00").await;
     let mut tasks = Vec::new();
     for number in 1..=5 {
         let answer = order(&caller).await;
