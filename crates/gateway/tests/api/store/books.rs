@@ -223,8 +223,9 @@ async fn a_task_that_was_submitted_twice_is_found(db: Fixture) {
     })
     .await;
     let found = db.read(mismatches).await;
-    assert_eq!((found.len(), found[0].what, &found[0].id), (1, "task", &id));
-    assert!(found[0].why.contains("submitted 2 times"), "{found:?}");
+    let of_task: Vec<_> = found.iter().filter(|one| one.what == "task").collect();
+    assert_eq!((of_task.len(), &of_task[0].id), (1, &id), "{found:?}");
+    assert!(of_task[0].why.contains("submitted 2 times"), "{found:?}");
 }
 
 async fn a_task_that_ends_takes_no_place_at_its_provider(db: Fixture) {
