@@ -17,8 +17,12 @@ use crate::config::{
     ModelConfig, PersonaRules, ProvenanceRules, Settings, TelemetryConfig, WebhookRules, cores,
     file, process, providers, wrong,
 };
+use crate::model::money::Micros;
 use crate::secret::{Secret, SecretSource};
 use crate::store::Options;
+
+/// A dollar a day.
+const CANCEL_ALLOWANCE: Micros = Micros::new(1_000_000);
 
 impl Settings {
     /// These, where they are silent those of the file that they name.
@@ -136,6 +140,7 @@ impl Config {
                 auto_approve: set.personas.auto_approve.unwrap_or(false),
             },
             cancel_policy: set.cancel_policy.unwrap_or_default(),
+            cancel_allowance: set.cancel_allowance.unwrap_or(CANCEL_ALLOWANCE),
             log_format: set.log_format.unwrap_or(LogFormat::Auto),
             log: set.log.unwrap_or_else(|| "info".into()),
             program: process::this_program(),

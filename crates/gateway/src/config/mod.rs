@@ -43,6 +43,7 @@ pub use webhooks::WebhookRules;
 use crate::config::file::Source;
 use crate::config::providers::{ModelSettings, ProviderConfig};
 use crate::config::size::ByteSize;
+use crate::model::money::Micros;
 use crate::secret::{Secret, SecretError, SecretSource};
 use crate::store::Migrate;
 
@@ -194,6 +195,9 @@ pub struct Config {
     pub telemetry: TelemetryConfig,
     /// Who pays if a provider finishes a cancelled task.
     pub cancel_policy: CancelPolicy,
+    /// The most that an account is given back a day for cancelled tasks that go on at their provider.
+    #[serde(serialize_with = "show::dollars")]
+    pub cancel_allowance: Micros,
     pub log_format: LogFormat,
     /// The log filter.
     pub log: String,

@@ -359,7 +359,9 @@ fn dollars<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Micros, D::Erro
         .map_err(de::Error::custom)
 }
 
-fn some_dollars<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Micros>, D::Error> {
+pub(super) fn some_dollars<'de, D: Deserializer<'de>>(
+    deserializer: D,
+) -> Result<Option<Micros>, D::Error> {
     dollars(deserializer).map(Some)
 }
 

@@ -6,6 +6,7 @@ use serde::{Serialize as _, Serializer};
 use toml::{Table, Value};
 
 use crate::config::{Config, Database};
+use crate::model::money::Micros;
 use crate::secret::Secret;
 
 pub(super) fn toml(config: &Config) -> String {
@@ -27,6 +28,10 @@ pub(super) fn time<S: Serializer>(time: &Duration, to: S) -> Result<S::Ok, S::Er
 pub(super) fn time_if_set<S: Serializer>(set: &Option<Duration>, to: S) -> Result<S::Ok, S::Error> {
     set.map(|time| humantime::format_duration(time).to_string())
         .serialize(to)
+}
+
+pub(super) fn dollars<S: Serializer>(amount: &Micros, to: S) -> Result<S::Ok, S::Error> {
+    to.collect_str(amount)
 }
 
 /// Long enough to be read back as secrets.

@@ -244,8 +244,11 @@ fn write_adjustment(
         let message = format!("The task cost {paid} USD; no more than that can be refunded.");
         return Err(Error::at(ErrorCode::InvalidValue, "amount_usd", message));
     }
+    // Where the charge itself counts: a budget of that period has room again, and no other.
+    let ends = |entry: &&Entry| matches!(entry.kind, EntryKind::Settle | EntryKind::Release);
     let change = Change {
         spent: amount,
+        counted_at: entries.iter().find(ends).map(|entry| entry.created_at),
         ..Change::default()
     };
     let kind = EntryKind::Adjust;

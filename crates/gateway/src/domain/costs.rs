@@ -5,13 +5,12 @@
 //! made nothing costs what the provider says; one of which it says nothing is counted as unknown,
 //! and never guessed.
 
-use providers::{Cost, Unit};
+use providers::Cost;
 
 use crate::clock::Timestamp;
 use crate::error::Error;
-use crate::model::money::Micros;
 use crate::model::price::Quantity;
-use crate::model::submission::{Closed, JobCost, SubmissionState};
+use crate::model::submission::{Closed, SubmissionState, judge};
 use crate::model::task::Task;
 use crate::store::{self, Conn};
 
@@ -39,41 +38,4 @@ pub fn job_is_over(
     let job = judge(told, declared, made.is_some());
     store::hours::add_job(conn, task, &closed.provider, job, now)?;
     Ok(())
-}
-
-fn judge(told: Option<(i64, String)>, declared: Option<Micros>, is_made: bool) -> JobCost {
-    // Nothing is nothing in every unit.
-    let told = told.filter(|(amount, unit)| unit == Unit::Usd.name() || *amount == 0);
-    // A millionth of a dollar is a micro-dollar.
-    let told = told.map(|(amount, _)| Micros::new(amount));
-    match (told, declared) {
-        (Some(cost), _) if is_made => JobCost::Made(cost),
-        (Some(cost), _) => JobCost::Wasted(cost),
-        (None, Some(cost)) => JobCost::Made(cost),
-        (None, None) => JobCost::Unknown,
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_providers_own_dollars_count_before_what_is_declared() {
-        let usd = |millionths| Some((millionths, "usd".to_owned()));
-        let credits = |millionths| Some((millionths, "credits".to_owned()));
-        let declared = Some(Micros::new(7));
-        for (told, declared, is_made, expected) in [
-            (usd(5), declared, true, JobCost::Made(Micros::new(5))),
-            (credits(5), declared, true, JobCost::Made(Micros::new(7))),
-            (None, declared, true, JobCost::Made(Micros::new(7))),
-            (credits(5), None, true, JobCost::Unknown),
-            (usd(5), None, false, JobCost::Wasted(Micros::new(5))),
-            (credits(0), None, false, JobCost::Wasted(Micros::ZERO)),
-            (credits(5), None, false, JobCost::Unknown),
-            (None, None, false, JobCost::Unknown),
-        ] {
-            assert_eq!(judge(told, declared, is_made), expected);
-        }
-    }
 }

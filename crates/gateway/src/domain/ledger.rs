@@ -101,12 +101,31 @@ pub fn close(
     } else {
         Money::Released
     };
-    if !store::tasks::close_money(conn, task.id, money, bill)? {
+    let cost = bill.map_or(Micros::ZERO, |bill| bill.cost);
+    let message = after_cancellation(task, bill);
+    if !store::tasks::close_money(conn, task.id, money, bill, &message)? {
         return Ok(false);
     }
-    let cost = bill.map_or(Micros::ZERO, |bill| bill.cost);
     write_end(conn, task, money, cost, None, now)?;
     Ok(true)
+}
+
+/// What is said of a cancelled task whose provider's job is over.
+fn after_cancellation(task: &Task, bill: Option<&Bill>) -> String {
+    match bill {
+        Some(bill) if bill.cost < task.reserved => format!(
+            "The task was cancelled, and its provider made it all the same: {} USD were charged. The rest of the {} USD held for it was released.",
+            bill.cost, task.reserved
+        ),
+        Some(bill) => format!(
+            "The task was cancelled, and its provider made it all the same: {} USD were charged.",
+            bill.cost
+        ),
+        None => format!(
+            "The task was cancelled, and its provider is not known to have made it. The {} USD held for it were released.",
+            task.reserved
+        ),
+    }
 }
 
 fn write_end(
@@ -133,8 +152,8 @@ fn write_end(
     let change = Change {
         held: Micros::ZERO.minus(task.reserved),
         spent,
-        credit: Micros::ZERO,
         ended,
+        ..Change::default()
     };
     store::ledger::add(conn, of(task), kind, change, None, now)?;
     Ok(())

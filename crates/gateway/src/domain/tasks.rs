@@ -4,29 +4,26 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use providers::driver::schedule::Lengths;
-use serde_json::json;
 
-use crate::app::{App, Parts};
-use crate::config::CancelPolicy;
-use crate::crash;
-use crate::domain::audit::By;
-use crate::domain::endings;
+use crate::app::Parts;
 use crate::error::{Error, ErrorCode};
 use crate::ids::{AccountId, TaskId};
-use crate::model::money::{Micros, Money};
+use crate::model::money::Money;
 use crate::model::submission::{Submission, SubmissionEnd};
-use crate::model::task::{Kind, Output, Task, TaskFailure, TaskState};
+use crate::model::task::{Kind, Output, Task};
 use crate::model::words;
 use crate::records::input;
 use crate::records::task::Beside;
-use crate::store::tasks::{Ending, Filter, Page};
+use crate::store::tasks::{Filter, Page};
 use crate::store::{self, Conn, StoreError};
 use crate::telemetry;
 
 mod abandoned;
+mod cancel;
 mod waiting;
 
 pub use abandoned::abandon;
+pub use cancel::{JobEnd, cancel, job_is_over};
 pub use waiting::{Waiter, next_events, wait};
 
 pub async fn get(app: &Parts, account: AccountId, id: TaskId) -> Result<Task, Error> {
@@ -77,7 +74,7 @@ pub async fn remove_past(app: &Parts) -> Result<(), Error> {
         return Ok(());
     };
     for _ in 0..ROUNDS {
-        let before = app.clock.cutoff(ttl);
+        let (now, before) = (app.clock.now(), app.clock.cutoff(ttl));
         let past = app
             .store
             .examine(move |conn| store::records::past(conn, before, BATCH))
@@ -87,7 +84,7 @@ pub async fn remove_past(app: &Parts) -> Result<(), Error> {
         }
         tracing::info!(tasks = past.len(), "records removed: they expired");
         app.store
-            .write(move |conn| store::records::remove(conn, &past))
+            .write(move |conn| store::records::remove(conn, &past, now))
             .await?;
     }
     Ok(())
@@ -260,82 +257,6 @@ pub async fn search_all(
     let mut tasks = store::soon(read).await?;
     let has_more = store::tasks::cut_one_more(&mut tasks, limit);
     Ok((tasks, has_more))
-}
-
-/// Cancels a task. It is cancelled when this returns; a worker that runs it stops soon after and
-/// can no longer write a result.
-///
-/// Its hold is released, unless the operator charges for what a provider makes anyway
-/// (`cancel_policy`): then it stays held until the provider's job has ended. `by` is the operator who
-/// cancels it, for the audit log.
-pub async fn cancel(
-    app: &App,
-    account: AccountId,
-    id: TaskId,
-    by: Option<By>,
-) -> Result<Task, Error> {
-    let now = app.clock.now();
-    let (policy, parts) = (app.config.cancel_policy, app.clone());
-    let written = app
-        .store
-        .write_for(account, move |conn| -> Result<Task, Error> {
-            let task = store::tasks::by_id(conn, id, account)?.ok_or_else(not_found)?;
-            let last = store::submissions::latest(conn, id)?;
-            let at_work = last.is_some_and(|last| last.state.is_open());
-            let ending = cancellation(&task, at_work && policy == CancelPolicy::Charge);
-            if !endings::end(conn, &parts, &task, None, &ending, now, |_| {
-                Ok::<_, Error>(())
-            })? {
-                let message = "The task has already ended and cannot be cancelled.";
-                return Err(Error::plain(ErrorCode::TaskNotCancellable, message).of_task(id));
-            }
-            if let Some(by) = &by {
-                let told = |state: TaskState| Some(json!({"status": state.name()}));
-                let changed = (told(task.state), told(TaskState::Cancelled));
-                by.note(conn, "task.cancel", &id, changed, now)?;
-            }
-            store::tasks::by_id(conn, id, account)?.ok_or_else(not_found)
-        });
-    let task = store::soon(written).await?;
-    crash::point("task-cancelled");
-    telemetry::task_ended(&task, TaskState::Cancelled);
-    tracing::info!(task_id = %id, money = task.money.name(), "task cancelled");
-    app.bell.call_off(id);
-    app.bell.ring_for_upstream();
-    app.bell.ring_for_deliveries();
-    Ok(task)
-}
-
-/// The ending of a cancelled task, with a message about its money.
-fn cancellation(task: &Task, is_charged: bool) -> Ending {
-    let (money, cost, message) = match task.money {
-        Money::Held if is_charged => {
-            let message = format!(
-                "The task was cancelled while its provider was working on it. What the provider makes anyway is charged, at most {} USD; the rest is released when its job has ended.",
-                task.reserved
-            );
-            (Money::Held, task.reserved, message)
-        }
-        Money::Held => {
-            let message = format!(
-                "The task was cancelled. The {} USD held for it were released.",
-                task.reserved
-            );
-            (Money::Released, Micros::ZERO, message)
-        }
-        money => (money, Micros::ZERO, "The task was cancelled.".to_owned()),
-    };
-    Ending {
-        state: TaskState::Cancelled,
-        cost,
-        money,
-        bill: None,
-        output: None,
-        failure: Some(TaskFailure {
-            code: ErrorCode::TaskCancelled,
-            message,
-        }),
-    }
 }
 
 /// How long the model's tasks took in the last 24 hours once they had begun.

@@ -1,6 +1,6 @@
 //! Submissions: what was sent to a provider for a task, and its outcome as far as known.
 
-use providers::Handle;
+use providers::{Handle, Unit};
 use serde_json::Value;
 
 use crate::clock::Timestamp;
@@ -90,6 +90,20 @@ pub enum JobCost {
     Unknown,
 }
 
+/// What a job cost: what the provider told, in millionths of a unit, or what the operator `declared` for what was made.
+pub fn judge(told: Option<(i64, String)>, declared: Option<Micros>, is_made: bool) -> JobCost {
+    // Nothing is nothing in every unit.
+    let told = told.filter(|(amount, unit)| unit == Unit::Usd.name() || *amount == 0);
+    // A millionth of a dollar is a micro-dollar.
+    let told = told.map(|(amount, _)| Micros::new(amount));
+    match (told, declared) {
+        (Some(cost), _) if is_made => JobCost::Made(cost),
+        (Some(cost), _) => JobCost::Wasted(cost),
+        (None, Some(cost)) => JobCost::Made(cost),
+        (None, None) => JobCost::Unknown,
+    }
+}
+
 /// What became of a submission, and when.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct SubmissionEnd {
@@ -126,4 +140,28 @@ pub struct Submission {
     pub results: Option<Value>,
     pub created_at: Timestamp,
     pub accepted_at: Option<Timestamp>,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_providers_own_dollars_count_before_what_is_declared() {
+        let usd = |millionths| Some((millionths, "usd".to_owned()));
+        let credits = |millionths| Some((millionths, "credits".to_owned()));
+        let declared = Some(Micros::new(7));
+        for (told, declared, is_made, expected) in [
+            (usd(5), declared, true, JobCost::Made(Micros::new(5))),
+            (credits(5), declared, true, JobCost::Made(Micros::new(7))),
+            (None, declared, true, JobCost::Made(Micros::new(7))),
+            (credits(5), None, true, JobCost::Unknown),
+            (usd(5), None, false, JobCost::Wasted(Micros::new(5))),
+            (credits(0), None, false, JobCost::Wasted(Micros::ZERO)),
+            (credits(5), None, false, JobCost::Unknown),
+            (None, None, false, JobCost::Unknown),
+        ] {
+            assert_eq!(judge(told, declared, is_made), expected);
+        }
+    }
 }

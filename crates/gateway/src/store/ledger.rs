@@ -45,6 +45,8 @@ pub struct Change {
     pub credit: Micros,
     /// The task's final state, if this entry ends it.
     pub ended: Option<TaskState>,
+    /// When it counts, if not now: a correction counts where what it corrects does.
+    pub counted_at: Option<Timestamp>,
 }
 
 /// The sums after an entry.
@@ -75,8 +77,9 @@ pub fn add(
         None => EntryId::new().to_string(),
     };
     conn.execute(
-        "INSERT INTO ledger (id, account_id, key_id, task_id, kind, held_micros, spent_micros, credit_micros, note, created_at)
-         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10)",
+        "INSERT INTO ledger (id, account_id, key_id, task_id, kind, held_micros, spent_micros, credit_micros, note, created_at,
+                             counted_at)
+         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11)",
         &[
             (&id).into(),
             (&account_id).into(),
@@ -88,6 +91,7 @@ pub fn add(
             credit.get().into(),
             note.into(),
             now.micros().into(),
+            change.counted_at.map(Timestamp::micros).into(),
         ],
     )?;
     let mut key = match &key_id {
@@ -120,7 +124,7 @@ pub fn add(
         column: "ledger.account_id",
         value: account_id,
     })?;
-    usage::add(conn, of, change, now)?;
+    usage::add(conn, of, change, change.counted_at.unwrap_or(now))?;
     // Whoever spends with this key waits for its row, so the sum cannot grow meanwhile.
     if let (Some(money), Some(key)) = (&mut key, of.key)
         && let (Some(_), Some(period)) = (money.budget, money.period)
@@ -128,6 +132,21 @@ pub fn add(
         money.counted = usage::spent_since(conn, of.account, key, period.start(now))?;
     }
     Ok(Sums { key, account })
+}
+
+/// Makes other transactions that move money of this key or account wait until this one ends.
+pub fn lock(conn: &mut Conn<'_>, of: Of<'_>) -> Result<(), StoreError> {
+    if let Some(key) = of.key {
+        conn.execute(
+            "UPDATE api_keys SET held_micros = held_micros WHERE id = ?1",
+            &[(&key.to_string()).into()],
+        )?;
+    }
+    conn.execute(
+        "UPDATE accounts SET held_micros = held_micros WHERE id = ?1",
+        &[(&of.account.to_string()).into()],
+    )?;
+    Ok(())
 }
 
 /// Ends a task without an entry now: updates the key's count of open tasks and the day's sums.

@@ -158,6 +158,12 @@ pub const ALL: &[Migration] = &[
         only_adds: true,
         samples: include_str!("../../migrations/samples/0023.sql"),
     },
+    Migration {
+        version: 24,
+        sql: include_str!("../../migrations/0024_exact_books.sql"),
+        only_adds: true,
+        samples: include_str!("../../migrations/samples/0024.sql"),
+    },
 ];
 
 /// Whether no migration is needed: the database has them all, or newer ones that this program can

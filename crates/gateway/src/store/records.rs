@@ -7,10 +7,16 @@
 use std::collections::BTreeMap;
 
 use crate::clock::Timestamp;
+use crate::error::ErrorCode;
 use crate::ids::TaskId;
+use crate::model::money::Micros;
+use crate::model::task::TaskState;
 use crate::store::conn::to_json;
 use crate::store::usage::DAY;
-use crate::store::{Conn, StoreError};
+use crate::store::{Conn, StoreError, meta};
+
+/// `meta` key of the latest end of a task that was removed.
+const REMOVED_UNTIL: &str = "records_removed_until";
 
 /// At most `most` tasks that ended before `before` and need no more work, the longest ended first.
 pub fn past(conn: &mut Conn<'_>, before: Timestamp, most: u32) -> Result<Vec<TaskId>, StoreError> {
@@ -39,11 +45,13 @@ macro_rules! of_these {
     };
 }
 
-/// Deletes these tasks. Their money stays in the sums of keys, accounts and days.
-pub fn remove(conn: &mut Conn<'_>, tasks: &[TaskId]) -> Result<(), StoreError> {
+/// Deletes these tasks. Their money stays in the sums of keys, accounts and days, and what they cost is known as long as
+/// their orders may be repeated.
+pub fn remove(conn: &mut Conn<'_>, tasks: &[TaskId], now: Timestamp) -> Result<(), StoreError> {
     let ids = to_json(&tasks.iter().map(ToString::to_string).collect::<Vec<_>>())?;
     let these = [(&ids).into()];
     keep_sums(conn, &ids)?;
+    keep_costs(conn, &ids, now)?;
     crate::store::tasks::remove_words(conn, tasks)?;
     let statements = [
         of_these!(conn, "DELETE FROM ledger WHERE task_id", ""),
@@ -76,11 +84,86 @@ pub fn remove(conn: &mut Conn<'_>, tasks: &[TaskId]) -> Result<(), StoreError> {
     Ok(())
 }
 
+/// A task whose record was removed.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PastTask {
+    pub id: TaskId,
+    pub state: TaskState,
+    /// Why there is no result.
+    pub failure: Option<ErrorCode>,
+    /// With its correction.
+    pub cost: Micros,
+}
+
+/// Keeps what these tasks cost, and until when tasks were removed.
+fn keep_costs(conn: &mut Conn<'_>, ids: &str, now: Timestamp) -> Result<(), StoreError> {
+    let sql = of_these!(
+        conn,
+        "INSERT INTO past_tasks (id, state, error_code, cost_micros, removed_at)
+         SELECT t.id, t.state, t.error_code, t.cost_micros + COALESCE((SELECT l.spent_micros FROM ledger l
+                                                         WHERE l.task_id = t.id AND l.kind = 'adjust'), 0), CAST(?2 AS BIGINT)
+         FROM tasks t WHERE t.id",
+        " ON CONFLICT (id) DO NOTHING"
+    );
+    conn.execute(sql, &[ids.into(), now.micros().into()])?;
+    let sql = of_these!(
+        conn,
+        "SELECT CAST(MAX(finished_at) AS BIGINT) FROM tasks WHERE id",
+        ""
+    );
+    let latest = conn.one(sql, &[ids.into()], |row| row.int_or_null(0))?;
+    let known = removed_until(conn)?;
+    match latest.flatten().filter(|latest| *latest > known) {
+        Some(latest) => meta::set(conn, REMOVED_UNTIL, latest),
+        None => Ok(()),
+    }
+}
+
+/// The latest end of a task that was removed; the lowest number if none was.
+pub(super) fn removed_until(conn: &mut Conn<'_>) -> Result<i64, StoreError> {
+    Ok(meta::get(conn, REMOVED_UNTIL)?.unwrap_or(i64::MIN))
+}
+
+/// What is known of a task whose record was removed.
+pub fn past_task(conn: &mut Conn<'_>, id: TaskId) -> Result<Option<PastTask>, StoreError> {
+    conn.one(
+        "SELECT state, cost_micros, error_code FROM past_tasks WHERE id = ?1",
+        &[(&id.to_string()).into()],
+        |row| {
+            // An unknown code was written by a newer version; it is still a failure.
+            let code = row.text_or_null(2)?;
+            let failure =
+                code.map(|name| ErrorCode::from_name(&name).unwrap_or(ErrorCode::GenerationFailed));
+            Ok(PastTask {
+                id,
+                failure,
+                state: row.parse(0, "past_tasks.state")?,
+                cost: Micros::new(row.int(1)?),
+            })
+        },
+    )
+}
+
+/// Forgets what tasks cost that were removed before an instant, at most so many. Returns how many.
+pub fn forget_past_tasks(
+    conn: &mut Conn<'_>,
+    before: Timestamp,
+    most: u32,
+) -> Result<u64, StoreError> {
+    let sql = conn.dialect(
+        "DELETE FROM past_tasks WHERE id IN
+         (SELECT id FROM past_tasks WHERE removed_at < ?1 ORDER BY removed_at LIMIT ?2)",
+        "DELETE FROM past_tasks WHERE id = ANY (ARRAY
+         (SELECT id FROM past_tasks WHERE removed_at < ?1 ORDER BY removed_at LIMIT ?2))",
+    );
+    conn.execute(sql, &[before.micros().into(), i64::from(most).into()])
+}
+
 /// Records in the sums of days how much of them no longer has entries.
 fn keep_sums(conn: &mut Conn<'_>, ids: &str) -> Result<(), StoreError> {
     let sql = of_these!(
         conn,
-        "SELECT l.account_id, l.created_at, l.key_id, t.model, l.spent_micros
+        "SELECT l.account_id, COALESCE(l.counted_at, l.created_at), l.key_id, t.model, l.spent_micros
          FROM ledger l JOIN tasks t ON t.id = l.task_id WHERE l.spent_micros <> 0 AND l.task_id",
         ""
     );

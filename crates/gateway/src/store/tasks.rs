@@ -226,22 +226,25 @@ pub fn finish(
     Ok(changed == 1)
 }
 
-/// Closes the money of a task that was cancelled while its provider went on. Returns whether it was
-/// still held.
+/// Closes the money of a task that was cancelled while its provider went on; `message` says what became of it. Returns
+/// whether it was still held.
 pub fn close_money(
     conn: &mut Conn<'_>,
     id: TaskId,
     money: Money,
     bill: Option<&Bill>,
+    message: &str,
 ) -> Result<bool, StoreError> {
     let json = bill.map(to_json).transpose()?;
     let changed = conn.execute(
-        "UPDATE tasks SET money = ?2, cost_micros = ?3, bill = ?4 WHERE id = ?1 AND money = 'held' AND state = 'cancelled'",
+        "UPDATE tasks SET money = ?2, cost_micros = ?3, bill = ?4, error_message = ?5
+         WHERE id = ?1 AND money = 'held' AND state = 'cancelled'",
         &[
             (&id.to_string()).into(),
             money.name().into(),
             bill.map_or(0, |bill| bill.cost.get()).into(),
             json.as_ref().into(),
+            message.into(),
         ],
     )?;
     Ok(changed == 1)

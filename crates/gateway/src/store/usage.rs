@@ -86,6 +86,42 @@ pub(super) fn spent_since(
     Ok(Micros::new(spent.unwrap_or(0)))
 }
 
+/// What was given back to an account on the day of `now` for jobs that were cancelled and not called off.
+pub fn forgiven_on(
+    conn: &mut Conn<'_>,
+    account: AccountId,
+    now: Timestamp,
+) -> Result<Micros, StoreError> {
+    let forgiven = conn.one(
+        "SELECT CAST(COALESCE(SUM(forgiven_micros), 0) AS BIGINT) FROM daily_sums WHERE account_id = ?1 AND day = ?2",
+        &[(&account.to_string()).into(), day_of(now).into()],
+        |row| row.int(0),
+    )?;
+    Ok(Micros::new(forgiven.unwrap_or(0)))
+}
+
+/// Adds to what was given back on the day of `at` for such jobs. Never falls below zero: an older version does not count.
+pub fn forgive(
+    conn: &mut Conn<'_>,
+    of: Of<'_>,
+    amount: Micros,
+    at: Timestamp,
+) -> Result<(), StoreError> {
+    conn.execute(
+        "INSERT INTO daily_sums (account_id, day, key_id, model, forgiven_micros)
+         VALUES (?1, ?2, ?3, ?4, CASE WHEN ?5 > 0 THEN ?5 ELSE 0 END) ON CONFLICT (account_id, day, key_id, model) DO UPDATE SET
+             forgiven_micros = CASE WHEN daily_sums.forgiven_micros + ?5 > 0 THEN daily_sums.forgiven_micros + ?5 ELSE 0 END",
+        &[
+            (&of.account.to_string()).into(),
+            day_of(at).into(),
+            of.key.map(|key| key.to_string()).unwrap_or_default().as_str().into(),
+            of.model.unwrap_or_default().into(),
+            amount.get().into(),
+        ],
+    )?;
+    Ok(())
+}
+
 /// Adds a change to its day's sums and, of a task, to its hour's.
 pub(super) fn add(
     conn: &mut Conn<'_>,

@@ -7,7 +7,7 @@ use providers::Cost;
 
 use crate::app::App;
 use crate::clock::Timestamp;
-use crate::domain::{assets, costs, endings, ledger};
+use crate::domain::{assets, costs, endings, tasks};
 use crate::error::{Error, ErrorCode};
 use crate::ids::{ClipId, SubmissionId};
 use crate::model::catalog::EMBEDDED;
@@ -331,10 +331,12 @@ fn ended_before(
         return Ok(false);
     };
     if let Some(closed) = closing.write(conn, now)? {
-        if over.money == Money::Held {
-            // It was cancelled, and what was made anyway is charged.
-            ledger::close(conn, &over, ending.bill.as_ref(), now)?;
-        }
+        let job = match closing.state {
+            _ if made.is_some() => tasks::JobEnd::Made(ending.bill.as_ref()),
+            SubmissionState::Unclear => tasks::JobEnd::Unknown,
+            _ => tasks::JobEnd::NotMade,
+        };
+        tasks::job_is_over(conn, &over, job, now)?;
         closing.note_cost(conn, task, closed, made, now)?;
     }
     Ok(false)

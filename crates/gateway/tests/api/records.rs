@@ -117,3 +117,53 @@ async fn a_request_that_comes_again_makes_nothing_new_when_its_task_is_gone() {
     assert_eq!(listed["data"], json!([]));
     gateway.stop().await;
 }
+
+/// A priced order whose answer is lost and whose record leaves: it is said once what it cost, and then made anew.
+#[tokio::test]
+async fn an_order_whose_record_is_gone_says_what_it_cost_and_can_be_placed_anew() {
+    let gateway = TestGateway::builder()
+        .manual_clock()
+        .toml(crate::money::PRICED)
+        .set(|settings| settings.record_ttl = Some(TTL))
+        .start()
+        .await;
+    let request = || {
+        let request = gateway.request(Method::POST, "/v1/chat/completions");
+        request.json(&video_order())
+    };
+    let sent = tokio::spawn(request().send());
+    let task = eventually("a task is made", async || {
+        let listed = gateway.get("/v1/tasks").await.ok();
+        let first = listed["data"].as_array().unwrap().first()?;
+        Some(first["id"].as_str().unwrap().to_owned())
+    })
+    .await;
+    sent.abort();
+    drop(sent.await);
+    assert_eq!(gateway.finished(&task).await["cost_usd"], "0.10");
+    gateway.app.clock.advance(2 * TTL);
+    remove_past(&gateway.app).await.unwrap();
+
+    let told = gateway.send(request()).await;
+    told.refused(404, "task_not_found");
+    for part in [
+        task.as_str(),
+        "succeeded",
+        "0.10 USD",
+        "Nothing was made or charged now",
+    ] {
+        assert!(told.message().contains(part), "{}", told.message());
+    }
+    assert_eq!(told.header("x-task-id"), Some(task.as_str()));
+    assert_eq!(told.header("x-should-retry"), Some("false"));
+    // Its caller has been told: the next one orders.
+    let next = eventually("the next request is a new order", async || {
+        let next = gateway.send(request()).await;
+        (next.status == 200).then_some(next)
+    })
+    .await;
+    assert_ne!(next.header("x-task-id"), Some(task.as_str()));
+    let account = gateway.get("/v1/account").await.ok();
+    assert_eq!(account["spent_usd"], "0.20", "{account}");
+    gateway.stop().await;
+}

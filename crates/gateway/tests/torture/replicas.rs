@@ -298,7 +298,10 @@ async fn torture(usual: Duration) {
     let database = Database::Postgres(database);
     let begun = Instant::now();
     while database
-        .count("tasks", "state IN ('queued', 'running')")
+        .count(
+            "tasks",
+            "state IN ('queued', 'running') OR (state = 'cancelled' AND money = 'held')",
+        )
         .await
         > 0
     {

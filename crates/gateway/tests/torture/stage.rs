@@ -229,9 +229,10 @@ impl Stage {
 
     /// Tasks that are open, and ends of which nobody was told yet.
     pub(crate) async fn open(&self) -> u64 {
-        let tasks = self
-            .database
-            .count("tasks", "state IN ('queued', 'running')");
+        let tasks = self.database.count(
+            "tasks",
+            "state IN ('queued', 'running') OR (state = 'cancelled' AND money = 'held')",
+        );
         let untold = self
             .database
             .count("webhook_deliveries", "state = 'waiting'");

@@ -13,8 +13,9 @@ use serde::{Deserialize, Serialize};
 use url::Url;
 
 use crate::config::file::{Source, duration};
-use crate::config::providers::{ModelSettings, ProviderTable};
+use crate::config::providers::{ModelSettings, ProviderTable, some_dollars};
 use crate::config::size::ByteSize;
+use crate::model::money::Micros;
 use crate::secret::SecretSource;
 use crate::store::Migrate;
 
@@ -37,10 +38,10 @@ pub enum LogFormat {
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, ValueEnum, Deserialize, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum CancelPolicy {
-    /// The operator: the hold is released.
-    #[default]
+    /// The operator, up to `cancel_allowance`: the hold is released.
     Refund,
     /// The caller pays for what was made.
+    #[default]
     Charge,
 }
 
@@ -278,7 +279,7 @@ pub struct Settings {
         global = true
     )]
     pub show_providers: Option<bool>,
-    /// Whether callers pay if a provider finishes a cancelled task [default: refund]
+    /// Whether callers pay if a provider finishes a cancelled task [default: charge]
     #[arg(
         long,
         env = "MEDIAGATE_CANCEL_POLICY",
@@ -286,6 +287,15 @@ pub struct Settings {
         global = true
     )]
     pub cancel_policy: Option<CancelPolicy>,
+    /// With "refund": the most, in USD, that an account is given back a day for such tasks [default: 1.00]
+    #[arg(
+        long,
+        env = "MEDIAGATE_CANCEL_ALLOWANCE",
+        value_name = "USD",
+        global = true
+    )]
+    #[serde(deserialize_with = "some_dollars")]
+    pub cancel_allowance: Option<Micros>,
     /// Log format [default: auto]
     #[arg(
         long,

@@ -10,11 +10,12 @@ use super::{Begun, Found, KNOWN, Visit, Wanted, failure};
 use crate::app::App;
 use crate::domain::{music, personas, webhooks};
 use crate::error::{Error, ErrorCode};
-use crate::ids::{AccountId, IntentId};
+use crate::ids::{AccountId, IntentId, TaskId};
 use crate::model::account::Caller;
 use crate::model::intent::{Intent, Made};
 use crate::model::task::Task;
-use crate::store;
+use crate::store::records::PastTask;
+use crate::store::{self, Conn};
 
 /// How long a connection that its caller has closed may seem open to whoever serves
 /// it. One with a second request on it seems so until the first is answered.
@@ -107,16 +108,8 @@ async fn load(
     Ok(match made {
         Made::Tasks(ids) => {
             let ids = ids.clone();
-            let tasks = app
-                .store
-                .read(move |conn| -> Result<_, Error> {
-                    let tasks = ids.iter().map(|id| store::tasks::by_id(conn, *id, account));
-                    Ok(tasks.collect::<Result<Vec<_>, _>>()?)
-                })
-                .await?;
-            // Making them again would have them paid for again.
-            let tasks: Option<Vec<Task>> = tasks.into_iter().collect();
-            Some(Found::Tasks(tasks.ok_or_else(no_longer_kept)?))
+            let read = app.store.read(move |conn| tasks(conn, account, &ids));
+            Some(read.await?)
         }
         Made::Clip(id) => {
             let clips = music::clips(app, account, vec![*id]).await?;
@@ -141,11 +134,40 @@ async fn load(
     })
 }
 
+/// The tasks, or, where one's record is gone, what they cost: who does not know that they were made would pay for them
+/// once more.
+fn tasks(conn: &mut Conn<'_>, account: AccountId, ids: &[TaskId]) -> Result<Found, Error> {
+    let mut tasks: Vec<Task> = Vec::new();
+    let mut past: Vec<PastTask> = Vec::new();
+    for id in ids {
+        if let Some(task) = store::tasks::by_id(conn, *id, account)? {
+            past.push(PastTask {
+                id: *id,
+                state: task.state,
+                failure: task.failure.as_ref().map(|failure| failure.code),
+                cost: task.cost,
+            });
+            tasks.push(task);
+        } else {
+            past.push(store::records::past_task(conn, *id)?.ok_or_else(no_longer_kept)?);
+        }
+    }
+    let is_whole = tasks.len() == ids.len();
+    Ok(if is_whole {
+        Found::Tasks(tasks)
+    } else {
+        Found::PastTasks(past)
+    })
+}
+
 /// A retry of what failed in a way that a retry can mend makes something new;
 /// otherwise it could never succeed.
 fn can_be_joined(found: &Found) -> bool {
     match found {
         Found::Tasks(tasks) => failure(tasks).is_none_or(|failure| !failure.code.retryable()),
+        Found::PastTasks(tasks) => tasks
+            .iter()
+            .any(|task| !task.failure.is_some_and(ErrorCode::retryable)),
         Found::Clip(_) | Found::Persona(..) | Found::Endpoint(_) | Found::Change(_) => true,
     }
 }

@@ -33,6 +33,7 @@ use crate::error::{Error, ErrorCode};
 use crate::ids::IntentId;
 use crate::model::intent::{Intent, StoredAnswer};
 use crate::model::task::{Task, TaskFailure, TaskState};
+use crate::store::records::PastTask;
 use crate::store::{self, Conn};
 
 pub use lookup::begin;
@@ -55,6 +56,34 @@ pub fn failure(tasks: &[Task]) -> Option<&TaskFailure> {
         return None;
     }
     tasks.iter().find_map(|task| task.failure.as_ref())
+}
+
+/// What is said of an order that was made while its answer was lost, and whose record has been removed since. Said once,
+/// it closes the intent: the next request is a new order.
+pub fn removed(tasks: &[PastTask]) -> Error {
+    let each = tasks.iter().map(|task| {
+        let (id, state, cost) = (task.id, task.state, task.cost);
+        format!("task {id}, which {} and cost {cost} USD", in_past(state))
+    });
+    let each = each.collect::<Vec<_>>().join("; ");
+    let message = format!(
+        "This order was made before and its answer was lost: {each}. Its record has been removed since (`record_ttl`). Nothing was made or charged now; sent once more, this request is a new order."
+    );
+    let error = Error::plain(ErrorCode::TaskNotFound, message);
+    match tasks.first() {
+        Some(task) => error.of_task(task.id),
+        None => error,
+    }
+}
+
+const fn in_past(state: TaskState) -> &'static str {
+    match state {
+        TaskState::Queued => "was queued",
+        TaskState::Running => "was running",
+        TaskState::Succeeded => "succeeded",
+        TaskState::Failed => "failed",
+        TaskState::Cancelled => "was cancelled",
+    }
 }
 
 /// When an answer about these tasks, written to the end, closes their intent.
@@ -108,6 +137,15 @@ pub async fn forget_old(app: &App) -> Result<(), Error> {
     refused::forget_old(app).await?;
     loop {
         let before = app.clock.cutoff(KNOWN);
+        let forgotten = app
+            .store
+            .write(move |conn| store::records::forget_past_tasks(conn, before, MOST));
+        if forgotten.await? < u64::from(MOST) {
+            break;
+        }
+    }
+    loop {
+        let before = app.clock.now().minus(KNOWN);
         let forgotten = app
             .store
             .write(move |conn| store::intents::forget_before(conn, before, MOST));

@@ -10,6 +10,7 @@ use crate::model::intent::{Body, StoredAnswer};
 use crate::model::music::{Clip, Persona};
 use crate::model::task::Task;
 use crate::model::webhook::Endpoint;
+use crate::store::records::PastTask;
 
 /// What a request wants, as far as it takes to know it again.
 #[derive(Debug, Clone)]
@@ -45,6 +46,8 @@ pub enum Begun {
 /// What an intent made, as it is now.
 pub enum Found {
     Tasks(Vec<Task>),
+    /// Tasks of which at least one record is gone.
+    PastTasks(Vec<PastTask>),
     Clip(Box<Clip>),
     Persona(Box<Persona>, Vec<Clip>),
     Endpoint(Box<Endpoint>),

@@ -3,10 +3,10 @@
 
 use crate::app::App;
 use crate::domain::audit::By;
-use crate::domain::{costs, ledger, tasks};
+use crate::domain::tasks::JobEnd;
+use crate::domain::{costs, tasks};
 use crate::error::Error;
 use crate::ids::TaskId;
-use crate::model::money::Money;
 use crate::model::submission::SubmissionState;
 use crate::model::task::Task;
 use crate::store;
@@ -32,9 +32,7 @@ pub async fn abandon(app: &App, id: TaskId, by: By) -> Result<Task, Error> {
             let why = Some(("abandoned", "the operator gave the job up"));
             let (from, to) = (open.state, SubmissionState::Unclear);
             if let Some(closed) = store::submissions::close(conn, open.id, from, to, why, now)? {
-                if task.money == Money::Held {
-                    ledger::close(conn, &task, None, now)?;
-                }
+                tasks::job_is_over(conn, &task, JobEnd::Unknown, now)?;
                 costs::job_is_over(conn, &task, closed, None, None, now)?;
             }
             Ok(())

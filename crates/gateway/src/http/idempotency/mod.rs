@@ -198,7 +198,10 @@ impl<'a> Asked<'a> {
         answer: impl AsyncFnOnce(Found, &Arc<Presence>, bool) -> Result<Answer, Error>,
     ) -> Result<Response, Error> {
         let presence = visit.presence();
-        let answered = answer(found, &presence, is_known).await;
+        let answered = match found {
+            Found::PastTasks(tasks) => Err(idempotency::removed(&tasks)),
+            found => answer(found, &presence, is_known).await,
+        };
         let mut answer =
             answered.unwrap_or_else(|error| Answer::failed(error, self.request_id, Close::Now));
         if let Some(failed) = &answer.failed {

@@ -4,9 +4,11 @@
 //! whose records had been removed by then they know nothing. They must therefore lie between what
 //! there still is and the day's sum, which is one figure as long as nothing was removed.
 
-use super::Mismatch;
+use super::sums::counted_entries;
+use super::{Bounds, Mismatch, day_name};
 use crate::clock::Timestamp;
 use crate::model::money::Micros;
+use crate::store::hours::HOUR;
 use crate::store::usage::DAY;
 use crate::store::{Conn, StoreError};
 
@@ -14,10 +16,69 @@ use crate::store::{Conn, StoreError};
 pub(super) const HOURS: i64 = 24;
 
 /// What the hours of a day do not say as the day does.
-pub(super) fn of_day(conn: &mut Conn<'_>, day: i64) -> Result<Vec<Mismatch>, StoreError> {
+pub(super) fn of_day(
+    conn: &mut Conn<'_>,
+    day: i64,
+    bounds: Bounds,
+) -> Result<Vec<Mismatch>, StoreError> {
     let mut found = spent(conn, day)?;
     found.extend(ended(conn, day)?);
+    if found.is_empty() && bounds.is_exact_day(day) {
+        found.extend(by_outcome(conn, day)?);
+    }
     Ok(found)
+}
+
+/// Each hour by who made it and how it ended, against the tasks and entries themselves: they say it too where the
+/// day's sums do not.
+fn by_outcome(conn: &mut Conn<'_>, day: i64) -> Result<Vec<Mismatch>, StoreError> {
+    let first_instant = day.saturating_mul(DAY);
+    conn.all(
+        concat!(
+            "SELECT hour, account_id, key_id, model, provider, outcome, CAST(SUM(tasks) AS BIGINT), CAST(SUM(there) AS BIGINT),
+                CAST(SUM(spent) AS BIGINT), CAST(SUM(entries_spent) AS BIGINT)
+         FROM (SELECT hour, account_id, key_id, model, provider, outcome, tasks, 0 AS there, spent_micros AS spent,
+                      0 AS entries_spent
+               FROM hourly_sums WHERE hour >= ?1 AND hour < ?4
+               UNION ALL
+               SELECT finished_at / 3600000000, account_id, key_id, model, provider, state, 0, 1, 0, 0 FROM tasks
+               WHERE finished_at IS NOT NULL AND finished_at >= ?2 AND finished_at < ?3
+               UNION ALL
+               SELECT e.at / 3600000000, t.account_id, t.key_id, t.model, t.provider, t.state, 0, 0, 0, e.spent_micros
+               FROM (",
+            counted_entries!(
+                "l.task_id, l.spent_micros, COALESCE(l.counted_at, l.created_at) AS at"
+            ),
+            ") AS e JOIN tasks t ON t.id = e.task_id WHERE e.spent_micros <> 0) AS sums
+         GROUP BY hour, account_id, key_id, model, provider, outcome
+         HAVING SUM(tasks) <> SUM(there) OR SUM(spent) <> SUM(entries_spent)"
+        ),
+        &[
+            day.saturating_mul(HOURS).into(),
+            first_instant.into(),
+            first_instant.saturating_add(DAY).into(),
+            day.saturating_add(1).saturating_mul(HOURS).into(),
+        ],
+        |row| {
+            Ok(Mismatch {
+                what: "hours",
+                id: hour_name(row.int(0)?),
+                why: format!(
+                    "account {}, key {}, model {}, provider {}: {} {} for {}; there are {} such tasks, and their entries sum \
+                     to {}",
+                    row.text(1)?,
+                    row.text(2)?,
+                    row.text(3)?,
+                    row.text(4)?,
+                    row.int(6)?,
+                    row.text(5)?,
+                    Micros::new(row.int(8)?),
+                    row.int(7)?,
+                    Micros::new(row.int(9)?),
+                ),
+            })
+        },
+    )
 }
 
 fn spent(conn: &mut Conn<'_>, day: i64) -> Result<Vec<Mismatch>, StoreError> {
@@ -38,7 +99,7 @@ fn spent(conn: &mut Conn<'_>, day: i64) -> Result<Vec<Mismatch>, StoreError> {
             let (hours, day_sum) = (Micros::new(row.int(3)?), Micros::new(row.int(4)?));
             Ok(Mismatch {
                 what: "hours",
-                id: name(day),
+                id: day_name(day),
                 why: format!(
                     "account {}, key {}, model {}: spent {hours}; the day's sum is {day_sum}",
                     row.text(0)?,
@@ -77,7 +138,7 @@ fn ended(conn: &mut Conn<'_>, day: i64) -> Result<Vec<Mismatch>, StoreError> {
         |row| {
             Ok(Mismatch {
                 what: "hours",
-                id: name(day),
+                id: day_name(day),
                 why: format!(
                     "account {}, key {}, model {}: {} {}; the day's sum is {}",
                     row.text(0)?,
@@ -92,7 +153,7 @@ fn ended(conn: &mut Conn<'_>, day: i64) -> Result<Vec<Mismatch>, StoreError> {
     )
 }
 
-/// A day's name in a mismatch.
-fn name(day: i64) -> String {
-    Timestamp::from_micros(day.saturating_mul(DAY)).rfc3339()
+/// An hour's name in a mismatch.
+pub(super) fn hour_name(hour: i64) -> String {
+    Timestamp::from_micros(hour.saturating_mul(HOUR)).rfc3339()
 }

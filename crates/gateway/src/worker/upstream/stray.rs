@@ -14,9 +14,9 @@ use tokio_util::task::TaskTracker;
 use tracing::Instrument as _;
 
 use crate::app::App;
-use crate::domain::{costs, ledger};
+use crate::domain::{costs, ledger, tasks};
 use crate::error::Error;
-use crate::model::money::Money;
+use crate::model::money::{Micros, Money};
 use crate::model::price::Bill;
 use crate::model::submission::{Submission, SubmissionState};
 use crate::model::task::Task;
@@ -204,7 +204,7 @@ async fn close(
     cost: Option<Cost>,
 ) -> Result<(), Error> {
     let app = &crew.app;
-    let bill = (end == End::Made).then(|| bill(task, submission));
+    let bill = (task.money != Money::Free).then(|| bill(task, submission));
     let (id, task, now) = (submission.id, task.clone(), app.clock.now());
     let from = submission.state;
     let state = match end {
@@ -221,8 +221,12 @@ async fn close(
             if let Some(cost) = cost {
                 store::submissions::set_cost(conn, id, cost)?;
             }
-            let is_held = task.money == Money::Held;
-            let is_closed = is_held && ledger::close(conn, &task, bill.as_ref(), now)?;
+            let job = match end {
+                End::Made => tasks::JobEnd::Made(bill.as_ref()),
+                End::CalledOff | End::Failed => tasks::JobEnd::NotMade,
+                End::Unknown => tasks::JobEnd::Unknown,
+            };
+            let is_closed = tasks::job_is_over(conn, &task, job, now)?;
             // Nobody fetched it: it is what was ordered.
             let asked = task.tariff.as_ref().map(|tariff| tariff.asked);
             let made = (end == End::Made).then(|| asked.unwrap_or_default());
@@ -246,7 +250,9 @@ fn bill(task: &Task, submission: &Submission) -> Bill {
     let price =
         tariff.and_then(|tariff| tariff.price_by(&submission.provider, &submission.route_model));
     let quantity = tariff.map(|tariff| tariff.asked).unwrap_or_default();
-    let cost = price.map_or(task.reserved, |price| price.of(quantity));
+    // An older version wrote down no prices; of a route without one the work is free.
+    let by_price = |_| price.map_or(Micros::ZERO, |price| price.of(quantity));
+    let cost = tariff.map_or(task.reserved, by_price);
     Bill {
         price,
         quantity,

@@ -1,12 +1,21 @@
 //! What cannot be paid is refused before anything starts.
 
+use std::time::Duration;
+
 use mediagate::domain::audit::By;
 use mediagate::domain::books;
 use mediagate::domain::keys::NewKey;
-use mediagate::domain::{accounts, ledger};
+use mediagate::domain::{accounts, endings, ledger};
+use mediagate::error::Error;
+use mediagate::model::account::BudgetPeriod;
+use mediagate::model::money::{Micros, Money};
+use mediagate::model::price::Bill;
+use mediagate::model::task::{Task, TaskState};
+use mediagate::store::tasks::Ending;
 use serde_json::json;
 
 use super::{PRICED, end, rows, videos};
+use crate::support::gateway::SCRIPT;
 use crate::support::{Client, TestGateway, videos_order};
 
 async fn gateway() -> TestGateway {
@@ -105,6 +114,105 @@ async fn of_two_orders_that_fit_alone_and_not_together_one_is_taken() {
                 .await;
             assert_eq!(ledger::verify(&gateway.app).await.unwrap(), []);
         }
+        end(gateway).await;
+    }
+}
+
+/// Ends the next task as a worker would that made all of it.
+async fn make(gateway: &TestGateway) -> Task {
+    let task = gateway.claim().await;
+    let (now, ended) = (gateway.app.clock.now(), task.clone());
+    let tariff = task.tariff.clone().unwrap();
+    let bill = Bill {
+        price: tariff.price,
+        quantity: tariff.asked,
+        cost: task.reserved,
+        partial: None,
+    };
+    let ending = Ending {
+        state: TaskState::Succeeded,
+        cost: bill.cost,
+        money: Money::Settled,
+        bill: Some(bill),
+        output: None,
+        failure: None,
+    };
+    let app = gateway.app.clone();
+    let made = gateway.app.store.write(move |conn| {
+        endings::end(conn, &app, &ended, Some(SCRIPT), &ending, now, |_| {
+            Ok::<_, Error>(())
+        })
+    });
+    assert!(made.await.unwrap());
+    task
+}
+
+/// Gives a dime back.
+async fn refund(gateway: &TestGateway, task: &Task) {
+    let amount = Micros::signed("-0.10").unwrap();
+    let note = "too dark".to_owned();
+    let by = By::command("a test").into();
+    let refunded = books::adjust(&gateway.app, by, task.id, amount, note);
+    refunded.await.unwrap();
+}
+
+#[tokio::test]
+async fn a_refund_makes_room_in_the_period_of_its_order_and_in_no_other() {
+    for (period, days) in [
+        (BudgetPeriod::Day, 1),
+        (BudgetPeriod::Week, 7),
+        (BudgetPeriod::Month, 31),
+    ] {
+        let gateway = TestGateway::builder()
+            .without_workers()
+            .manual_clock()
+            .toml(PRICED)
+            .start()
+            .await;
+        let new = NewKey {
+            budget_period: Some(period),
+            ..budget("0.30")
+        };
+        let caller = gateway.caller("owls", new).await;
+        caller
+            .post("/v1/chat/completions", &videos(4))
+            .await
+            .refused(402, "budget_exceeded");
+        let order = async || caller.post("/v1/videos", &videos_order()).await;
+        for _ in 0..3 {
+            order().await.ok();
+        }
+        let first = make(&gateway).await;
+        let second = make(&gateway).await;
+        make(&gateway).await;
+        order().await.refused(402, "budget_exceeded");
+        refund(&gateway, &second).await;
+        order().await.ok();
+        make(&gateway).await;
+        order().await.refused(402, "budget_exceeded");
+
+        let first_day = caller.get("/v1/usage").await.ok()["to"].clone();
+        gateway.app.clock.advance(Duration::from_hours(days * 24));
+        for _ in 0..3 {
+            order().await.ok();
+            make(&gateway).await;
+        }
+        order().await.refused(402, "budget_exceeded");
+        refund(&gateway, &first).await;
+        order().await.refused(402, "budget_exceeded");
+        let account = caller.get("/v1/account").await.ok();
+        assert_eq!(account["key"]["available_usd"], "0.00", "{account}");
+        let path = format!(
+            "/v1/usage?group_by=day&from={}",
+            first_day.as_str().unwrap()
+        );
+        let usage = caller.get(&path).await.ok();
+        let spent: Vec<_> = usage["data"].as_array().unwrap().iter().collect();
+        assert_eq!(
+            [&spent[0]["cost_usd"], &spent[1]["cost_usd"]],
+            [&json!("0.20"), &json!("0.30")],
+            "{usage}"
+        );
         end(gateway).await;
     }
 }

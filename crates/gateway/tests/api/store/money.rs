@@ -7,11 +7,11 @@ use mediagate::ids::{AccountId, KeyId};
 use mediagate::model::account::ApiKey;
 use mediagate::model::ledger::EntryKind;
 use mediagate::model::money::{Micros, Money};
-use mediagate::model::price::{Bill, Quantity};
+use mediagate::model::price::{Bill, Price, PriceUnit, Quantity};
 use mediagate::model::task::{Task, TaskFailure, TaskState};
-use mediagate::store::ledger::{Change, Filter, Of, add, list, of_account, of_key};
+use mediagate::store::ledger::{Change, Filter, Of, add, list, lock, of_account, of_key};
 use mediagate::store::tasks::{self, Ending};
-use mediagate::store::{Conn, StoreError, accounts};
+use mediagate::store::{Conn, StoreError, accounts, usage};
 
 use crate::support::mismatches;
 
@@ -73,10 +73,17 @@ pub(super) fn ending(state: TaskState, money: Money, cost: i64) -> Ending {
     }
 }
 
+/// A bill at the price of these tests' tasks, a dime a second.
 pub(super) fn bill(cost: Micros) -> Bill {
     Bill {
-        price: None,
-        quantity: Quantity::default(),
+        price: Some(Price {
+            unit: PriceUnit::Second,
+            per_unit: Micros::new(DIME),
+        }),
+        quantity: Quantity {
+            milliseconds: u64::try_from(cost.get() * 1000 / DIME).unwrap(),
+            ..Quantity::default()
+        },
         cost,
         partial: None,
     }
@@ -230,6 +237,20 @@ async fn a_cancelled_task_may_be_charged_later(db: Fixture) {
     let made = accept(&db, &key, 2).await.unwrap();
     for task in &made {
         assert!(end(&db, task, ending(TaskState::Cancelled, Money::Held, DIME)).await);
+    }
+    let of = Of {
+        account: key.account,
+        key: Some(key.id),
+        task: None,
+        model: Some("animatic-1"),
+    };
+    for (amount, sum) in [(DIME, DIME), (-40_000, 60_000), (-DIME, 0)] {
+        let forgiven = db.write(move |conn| {
+            lock(conn, of)?;
+            usage::forgive(conn, of, Micros::new(amount), at(1))?;
+            usage::forgiven_on(conn, of.account, at(2))
+        });
+        assert_eq!(forgiven.await.get(), sum);
     }
     assert_eq!(sums(&db, key.account, key.id).await, [(2 * DIME, 0); 2]);
     adds_up(&db).await;

@@ -83,7 +83,7 @@ async fn a_result_is_found_by_all_that_it_is_known_by(db: Fixture) {
     .await;
     db.write(|conn| {
         let past = records::past(conn, at(9), 9)?;
-        records::remove(conn, &past)
+        records::remove(conn, &past, at(9))
     })
     .await;
     let left = vec![shown(of_clip)];

@@ -22,7 +22,7 @@ on_both! {
 async fn remove_before(db: &Fixture, second: i64) -> usize {
     db.write(move |conn| {
         let past = records::past(conn, at(second), 100)?;
-        records::remove(conn, &past)?;
+        records::remove(conn, &past, at(second))?;
         Ok(past.len())
     })
     .await
@@ -64,6 +64,17 @@ async fn finished_tasks_leave_and_their_sums_stay(db: Fixture) {
     let kept = [is_kept(&db, &made[0]).await, is_kept(&db, &made[1]).await];
     assert_eq!((kept, is_kept(&db, &made[2]).await), ([false; 2], true));
     assert_eq!(usage_of().await, before);
+    let (id, late) = (made[0].id, at(3));
+    let past = async || db.read(move |conn| records::past_task(conn, id)).await;
+    let known = past().await.unwrap();
+    assert_eq!(
+        (known.state, known.cost.get()),
+        (TaskState::Succeeded, DIME)
+    );
+    let forgotten = db
+        .write(move |conn| records::forget_past_tasks(conn, late, 9))
+        .await;
+    assert_eq!((forgotten, past().await), (2, None));
     let of = ledger::Filter {
         account: Some(key.account),
         ..ledger::Filter::default()

@@ -3,6 +3,9 @@
 
 use std::time::Duration;
 
+use mediagate::domain::audit::By;
+use mediagate::domain::keys::NewKey;
+use mediagate::domain::{accounts, books};
 use serde_json::{Value, json};
 use simulator::{End, Fault, Plan, Role, Simulator};
 
@@ -10,7 +13,7 @@ use super::{
     LONG, arrives, film, gateway, one_provider, ordered, plan, provider, simulator, submissions,
     without_workers,
 };
-use crate::support::{TestGateway, eventually};
+use crate::support::{Answer, Client, TestGateway, eventually};
 
 /// A provider that has no way to call a job off.
 fn endless(simulator: &Simulator, policy: &str) -> String {
@@ -137,6 +140,143 @@ async fn what_is_made_all_the_same_is_charged_where_the_operator_says_so() {
         Some((300_000, "usd".to_owned())),
         "what the job cost all the same"
     );
+    gateway.stop().await;
+}
+
+/// A caller of the prepaid account with this handle, and so much. It may ask as often as it likes.
+async fn prepaid(gateway: &TestGateway, handle: &str, usd: &str) -> Client {
+    let new = NewKey {
+        rpm: Some(100_000),
+        ..NewKey::default()
+    };
+    let caller = gateway.caller(handle, new).await;
+    let account = accounts::ensure(&gateway.app, handle).await.unwrap();
+    let by = By::command("a test").into();
+    let credited = books::credit(&gateway.app, by, account.id, usd.parse().unwrap(), None);
+    credited.await.unwrap();
+    caller
+}
+
+/// An order of four seconds, 0.40 USD.
+async fn order(caller: &Client) -> Answer {
+    let body = json!({"model": "film", "prompt": "a lake", "seconds": "4"});
+    caller.post("/v1/videos", &body).await
+}
+
+/// Places that order, has the provider begin and cancels it.
+async fn cancelled_at_work(simulator: &Simulator, caller: &Client) -> String {
+    let polls = super::arrived(simulator, Role::Poll);
+    let answer = order(caller).await;
+    let task = answer.header("x-task-id").unwrap().to_owned();
+    answer.ok();
+    arrives(simulator, Role::Poll, polls + 1).await;
+    let path = format!("/v1/tasks/{task}/cancel");
+    caller.post(&path, &json!({})).await.ok();
+    task
+}
+
+/// Waits until a cancelled task's money has moved; its record.
+async fn settled(caller: &Client, task: &str) -> Value {
+    eventually("its money moves", async || {
+        let view = caller.get(&format!("/v1/tasks/{task}")).await.ok();
+        (view["billing"]["status"] != "held").then_some(view)
+    })
+    .await
+}
+
+#[tokio::test]
+async fn an_account_cannot_spend_again_what_a_cancelled_job_may_cost() {
+    let simulator = simulator().await;
+    at_work(&simulator, End::Success);
+    let settings = provider("acme", "xai", &simulator, "")
+        + &film(r#"{ provider = "acme", model = "grok-imagine-video" }"#);
+    let gateway = gateway(&settings).await;
+    let caller = prepaid(&gateway, "owls", "0.50").await;
+    let task = cancelled_at_work(&simulator, &caller).await;
+    order(&caller).await.refused(402, "budget_exceeded");
+    let account = caller.get("/v1/account").await.ok();
+    assert_eq!(account["available_usd"], "0.10", "{account}");
+    let view = settled(&caller, &task).await;
+    assert_eq!(
+        (&view["cost_usd"], &view["billing"]["status"]),
+        (&json!("0.40"), &json!("settled")),
+        "{view}"
+    );
+    let message = view["error"]["message"].as_str().unwrap();
+    assert!(message.contains("0.40 USD were charged"), "{message}");
+    order(&caller).await.refused(402, "budget_exceeded");
+    assert_eq!(caller.get("/v1/account").await.ok()["balance_usd"], "0.10");
+    gateway.stop().await;
+}
+
+#[tokio::test]
+async fn what_is_given_back_for_jobs_that_go_on_has_a_bound() {
+    let simulator = simulator().await;
+    at_work(&simulator, End::Success);
+    let settings = format!(
+        "cancel_allowance = \"0.90\"\n{}",
+        endless(&simulator, "refund")
+    );
+    let gateway = gateway(&settings).await;
+    let caller = prepaid(&gateway, "owls", "5.00").await;
+    let mut given_back = Vec::new();
+    for _ in 0..4 {
+        let task = cancelled_at_work(&simulator, &caller).await;
+        given_back.push(settled(&caller, &task).await["cost_usd"].clone());
+        over(&gateway).await;
+    }
+    assert_eq!(given_back, ["0.00", "0.00", "0.40", "0.40"]);
+    // Another account has an allowance of its own.
+    let other = prepaid(&gateway, "foxes", "5.00").await;
+    let task = cancelled_at_work(&simulator, &other).await;
+    assert_eq!(settled(&other, &task).await["cost_usd"], "0.00");
+    over(&gateway).await;
+    gateway.stop().await;
+}
+
+#[tokio::test]
+async fn many_cancelled_at_once_are_given_back_no_more_than_that() {
+    let simulator = simulator().await;
+    plan(&simulator, LONG, End::Success);
+    let settings = format!(
+        "cancel_allowance = \"0.90\"\n{}",
+        endless(&simulator, "refund")
+    );
+    let gateway = gateway(&settings).await;
+    let caller = prepaid(&gateway, "owls", "5.00").await;
+    let mut tasks = Vec::new();
+    for number in 1..=5 {
+        let answer = order(&caller).await;
+        tasks.push(answer.header("x-task-id").unwrap().to_owned());
+        answer.ok();
+        arrives(&simulator, Role::Poll, number).await;
+    }
+    let cancels = tasks.iter().map(|task| {
+        let path = format!("/v1/tasks/{task}/cancel");
+        let caller = caller.clone();
+        async move { caller.post(&path, &json!({})).await.ok()["cost_usd"].clone() }
+    });
+    let mut costs = futures_util::future::join_all(cancels).await;
+    costs.sort_by_key(Value::to_string);
+    assert_eq!(costs, ["0.00", "0.00", "0.40", "0.40", "0.40"]);
+    gateway.stop().await;
+}
+
+#[tokio::test]
+async fn what_the_provider_calls_off_counts_against_no_bound() {
+    let simulator = simulator().await;
+    plan(&simulator, LONG, End::Success);
+    let settings = format!(
+        "cancel_allowance = \"0.50\"\n{}",
+        obedient(&simulator, "refund")
+    );
+    let gateway = gateway(&settings).await;
+    for _ in 0..3 {
+        let task = cancelled_at_work(&simulator, &gateway.client).await;
+        let view = settled(&gateway, &task).await;
+        assert_eq!(view["cost_usd"], "0.00", "{view}");
+        over(&gateway).await;
+    }
     gateway.stop().await;
 }
 

@@ -7,6 +7,7 @@ mod attempts;
 mod cancel;
 mod changes;
 mod config;
+mod corruptions;
 mod costs;
 mod every_provider;
 mod hosted;

@@ -165,7 +165,11 @@ async fn join_first(
 fn is_open(found: &Found) -> bool {
     match found {
         Found::Tasks(tasks) => tasks.iter().any(|task| !task.state.is_terminal()),
-        Found::Clip(_) | Found::Persona(..) | Found::Endpoint(_) | Found::Change(_) => false,
+        Found::PastTasks(_)
+        | Found::Clip(_)
+        | Found::Persona(..)
+        | Found::Endpoint(_)
+        | Found::Change(_) => false,
     }
 }
 

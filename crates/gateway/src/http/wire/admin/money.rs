@@ -172,7 +172,7 @@ pub struct LedgerCheck {
 /// A sum that does not add up.
 #[derive(Debug, Serialize, ToSchema)]
 pub struct LedgerMismatch {
-    /// `key`, `account`, `day`, `hours` or `task`.
+    /// `key`, `account`, `day`, `hours`, `entry`, `task`, `submission` or `intent`.
     pub what: &'static str,
     /// Its id.
     pub id: String,
