@@ -30,6 +30,10 @@ pub(super) fn time_if_set<S: Serializer>(set: &Option<Duration>, to: S) -> Resul
         .serialize(to)
 }
 
+#[expect(
+    clippy::trivially_copy_pass_by_ref,
+    reason = "serde passes a field as it is"
+)]
 pub(super) fn dollars<S: Serializer>(amount: &Micros, to: S) -> Result<S::Ok, S::Error> {
     to.collect_str(amount)
 }

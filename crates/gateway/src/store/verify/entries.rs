@@ -8,12 +8,15 @@ use crate::model::ledger::EntryKind;
 use crate::model::money::Micros;
 use crate::store::{Conn, Row, StoreError};
 
+/// When an entry was written, and its id.
+type EntryPosition = (i64, String);
+
 /// The entries after this time and id: where the page ends, if it is not empty, and what is wrong with them.
 pub(super) fn page(
     conn: &mut Conn<'_>,
     (at, id): (i64, &str),
     bounds: Bounds,
-) -> Result<(Option<(i64, String)>, Vec<Mismatch>), StoreError> {
+) -> Result<(Option<EntryPosition>, Vec<Mismatch>), StoreError> {
     let mut found = Vec::new();
     let places = conn.all(
         "SELECT l.id, l.account_id, l.key_id, l.task_id, l.kind, l.held_micros, l.spent_micros, l.credit_micros, l.created_at,

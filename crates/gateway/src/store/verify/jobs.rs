@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use super::Mismatch;
 use super::hours::{HOURS, hour_name};
 use crate::model::money::Micros;
-use crate::model::price::{Bill, Quantity, Tariff};
+use crate::model::price::{Bill, Tariff};
 use crate::model::submission::{JobCost, judge};
 use crate::store::hours::HOUR;
 use crate::store::usage::DAY;
@@ -125,7 +125,7 @@ impl Told {
         let price = tariff.and_then(|tariff| tariff.cost_by(&provider, &model));
         let price = price.filter(|_| is_made);
         self.is_vague |= price.is_some() && quantity.is_none();
-        let declared = price.map(|price| price.of(quantity.unwrap_or(Quantity::default())));
+        let declared = price.map(|price| price.of(quantity.unwrap_or_default()));
         match judge(told, declared, is_made) {
             JobCost::Made(cost) => self.jobs.made += cost.get(),
             JobCost::Wasted(cost) => self.jobs.wasted += cost.get(),

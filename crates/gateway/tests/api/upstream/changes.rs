@@ -83,7 +83,7 @@ async fn a_job_waits_while_its_provider_has_another_address() {
         acme("openai-videos", &first, ""),
         acme("openai-videos", &second, ""),
     );
-    survives(&before, &meanwhile, &first, &[&second]).await;
+    Box::pin(survives(&before, &meanwhile, &first, &[&second])).await;
 }
 
 #[tokio::test]
@@ -105,7 +105,7 @@ async fn a_job_waits_while_its_key_is_gone_whatever_stands_in_its_place() {
     let first = simulator().await;
     let with = |keys: &str| acme("openai-videos", &first, &format!("api_keys = [{keys}]"));
     let (before, meanwhile) = (with(&format!("\"{KEY}\", \"other\"")), with("\"other\""));
-    survives(&before, &meanwhile, &first, &[]).await;
+    Box::pin(survives(&before, &meanwhile, &first, &[])).await;
     let asked = keys(&first, Role::Poll);
     assert!(asked.iter().all(|key| key == KEY), "{asked:?}");
 }

@@ -5,6 +5,10 @@ use crate::store::verify::{Bounds, Mismatch};
 use crate::store::{Row, StoreError};
 
 /// A submission as its row says it.
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "facts of a row, each of its own"
+)]
 pub(super) struct Sent {
     id: String,
     pub(super) attempt: i64,

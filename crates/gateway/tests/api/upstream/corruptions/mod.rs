@@ -233,10 +233,10 @@ async fn every_change_is_found(builder: Builder) {
 
 #[tokio::test]
 async fn every_change_of_the_books_is_found_on_sqlite() {
-    every_change_is_found(TestGateway::builder()).await;
+    Box::pin(every_change_is_found(TestGateway::builder())).await;
 }
 
 #[tokio::test]
 async fn every_change_of_the_books_is_found_on_postgres() {
-    every_change_is_found(TestGateway::builder().on_postgres()).await;
+    Box::pin(every_change_is_found(TestGateway::builder().on_postgres())).await;
 }
