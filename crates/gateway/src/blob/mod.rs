@@ -134,6 +134,26 @@ impl Blobs {
         }
     }
 
+    /// A small text that is kept in the bucket beside the files; `None` if there is none, or no bucket.
+    pub async fn note(&self, name: &str) -> Result<Option<String>, BlobError> {
+        match &self.0 {
+            Place::Folder(_) => Ok(None),
+            Place::Bucket(bucket) => match bucket.note(name).await {
+                Ok(text) => Ok(Some(text)),
+                Err(BlobError::Missing) => Ok(None),
+                Err(error) => Err(error),
+            },
+        }
+    }
+
+    /// Keeps such a text, if there is a bucket.
+    pub async fn keep_note(&self, name: &str, text: String) -> Result<(), BlobError> {
+        match &self.0 {
+            Place::Folder(_) => Ok(()),
+            Place::Bucket(bucket) => bucket.keep_note(name, text).await,
+        }
+    }
+
     /// Files in a local folder, created if missing.
     pub fn local(folder: &FsPath) -> Result<Self, BlobError> {
         std::fs::create_dir_all(folder)?;

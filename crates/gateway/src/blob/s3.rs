@@ -343,6 +343,21 @@ impl Bucket {
         self.0.health.is_away()
     }
 
+    /// A small text beside the files, which is no file of a caller's.
+    pub(super) async fn note(&self, name: &str) -> Result<String, BlobError> {
+        let path = self.folder(name);
+        let read = async { self.0.s3.get(&path).await?.bytes().await };
+        let bytes = self.ask("note", ANSWER, read).await?;
+        Ok(String::from_utf8_lossy(&bytes).into_owned())
+    }
+
+    pub(super) async fn keep_note(&self, name: &str, text: String) -> Result<(), BlobError> {
+        let path = self.folder(name);
+        let write = self.0.s3.put(&path, text.into_bytes().into());
+        self.ask("keep_note", ANSWER, write).await?;
+        Ok(())
+    }
+
     pub(super) async fn look(&self) {
         if !self.0.health.answered_within(ANSWER) {
             // What came of it is noted.

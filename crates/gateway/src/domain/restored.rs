@@ -1,10 +1,11 @@
 //! Restored backups: orders that are open in an old backup may have been sent and paid for since,
 //! and must not be sent again.
 //!
-//! The database has a mark that counts up at each start and while orders are sent; the data folder
-//! has the same mark in a file. If the database is behind the file at startup, its open tasks for
-//! hosted providers are held until the operator decides. Tasks that the database knows were
-//! submitted are simply followed.
+//! The database has a mark that counts up at each start and while orders are sent; the data folder, and
+//! the bucket if there is one, have the same mark. The database also knows where it lay: a copy lies
+//! elsewhere. If it is behind a mark, lies elsewhere, or was promoted and nobody can say that it lost
+//! nothing, its open tasks for hosted providers are held until the operator decides. Tasks that the
+//! database knows were submitted are simply followed.
 
 use std::io::Write as _;
 use std::path::Path;
@@ -18,32 +19,93 @@ use crate::domain::endings;
 use crate::error::{Error, ErrorCode};
 use crate::ids::{AssetId, TaskId};
 use crate::model::task::TaskFailure;
-use crate::store;
 use crate::store::restored::{HOLDER, Mark};
+use crate::store::{self, Conn, Place, StoreError};
 use crate::telemetry;
 
 /// How often the mark is updated while orders are sent.
 const PACE: Duration = Duration::from_secs(5);
 
+/// The name of the mark in a bucket.
+const NOTE: &str = "mark";
+
+/// Why a database is taken for a restored one.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Sign {
+    /// A mark outside is ahead of it.
+    Behind,
+    /// It is a copy, or was moved.
+    Elsewhere,
+    /// It was promoted, and nobody says that it lost nothing.
+    Promoted,
+    /// The operator says so.
+    Told,
+}
+
+/// What is outside of the database and cannot travel along with it.
+struct Outside {
+    marks: Vec<Mark>,
+    place: Option<Place>,
+}
+
+impl Outside {
+    async fn read(app: &App) -> Self {
+        let mut marks: Vec<Mark> = read(&app.config.mark_path()).into_iter().collect();
+        match app.blobs.note(NOTE).await {
+            Ok(text) => marks.extend(text.as_deref().and_then(Mark::parse)),
+            Err(error) => {
+                tracing::warn!(%error, "the bucket's mark of the database cannot be read")
+            }
+        }
+        Self {
+            marks,
+            place: app.store.place().await,
+        }
+    }
+
+    /// What speaks against a database with this mark, which lay there when it was last used.
+    fn against(
+        &self,
+        known: Option<&Mark>,
+        lay: Option<&Place>,
+        is_lived_in: bool,
+    ) -> Option<Sign> {
+        let is_ahead = |outside: &Mark| match known {
+            Some(known) => known.database == outside.database && known.count < outside.count,
+            // The backup is from a version without marks, or of an empty database.
+            None => true,
+        };
+        if self.marks.iter().any(is_ahead) {
+            return Some(Sign::Behind);
+        }
+        let (place, lay) = (self.place.as_ref()?, lay?);
+        if place.id != lay.id {
+            return Some(Sign::Elsewhere);
+        }
+        let is_promoted = lay.timeline.is_some() && place.timeline != lay.timeline;
+        let is_whole = is_lived_in || self.marks.iter().any(|outside| Some(outside) == known);
+        (is_promoted && !is_whole).then_some(Sign::Promoted)
+    }
+}
+
 /// Updates the mark at startup. First holds open tasks if the database was restored, according to
-/// the mark or the operator.
+/// the mark, the place or the operator.
 pub async fn check(app: &App, is_restored: bool) -> Result<(), Error> {
-    let path = app.config.mark_path();
-    let file = read(&path);
+    let outside = Outside::read(app).await;
+    let now = app.clock.now();
     let (held, mark) = app
         .store
         .write(move |conn| -> Result<_, Error> {
             let known = store::restored::mark(conn)?;
-            let is_behind = match (&known, &file) {
-                (Some(known), Some(file)) => {
-                    known.database == file.database && known.count < file.count
-                }
-                // The backup is from a version without marks, or of an empty database.
-                (None, Some(_)) => true,
-                (_, None) => false,
-            };
+            let lay = store::restored::place(conn)?;
+            let is_lived_in = store::restored::is_lived_in(conn, now)?;
+            let sign = outside.against(known.as_ref(), lay.as_ref(), is_lived_in);
+            let sign = sign.or(is_restored.then_some(Sign::Told));
+            if let Some(place) = &outside.place {
+                store::restored::set_place(conn, place)?;
+            }
             let next = known.as_ref().map_or(1, |known| known.count + 1);
-            if !(is_behind || is_restored) {
+            let Some(sign) = sign else {
                 let database = known.map(|known| known.database);
                 let mark = Mark {
                     database: database.unwrap_or_else(name),
@@ -51,22 +113,16 @@ pub async fn check(app: &App, is_restored: bool) -> Result<(), Error> {
                 };
                 store::restored::set_mark(conn, &mark)?;
                 return Ok((None, mark));
-            }
-            // Its history branches here, so it gets a new name.
-            let mark = Mark {
-                database: name(),
-                count: next,
             };
-            store::restored::set_mark(conn, &mark)?;
-            Ok((Some(store::restored::hold(conn)?), mark))
+            Ok((
+                Some((sign, store::restored::hold(conn)?)),
+                branch(conn, next)?,
+            ))
         })
         .await?;
     write(app, mark).await?;
-    if let Some(held) = held {
-        tracing::error!(
-            held,
-            "the database is a restored backup: its open tasks for hosted providers may have been paid for since, and wait for `mediagate restored`"
-        );
+    if let Some((sign, held)) = held {
+        tell_held(sign, held);
     }
     let waiting = list(app).await?;
     telemetry::tasks_restored(waiting.len());
@@ -79,47 +135,97 @@ pub async fn check(app: &App, is_restored: bool) -> Result<(), Error> {
     Ok(())
 }
 
+/// The database's history branches here, so it gets a new name.
+fn branch(conn: &mut Conn<'_>, count: u64) -> Result<Mark, StoreError> {
+    let mark = Mark {
+        database: name(),
+        count,
+    };
+    store::restored::set_mark(conn, &mark)?;
+    Ok(mark)
+}
+
+fn tell_held(sign: Sign, held: u64) {
+    tracing::error!(
+        ?sign,
+        held,
+        "the database is a copy or a restored backup: its open tasks for hosted providers may have been paid for since, and wait for `mediagate restored`"
+    );
+}
+
 fn name() -> String {
     AssetId::new().simple()
 }
 
 /// Updates the mark while orders are sent, until stopped.
 pub async fn keep_mark(app: App, stop: CancellationToken) {
-    let mut newest = None;
+    let mut last = Last::default();
     loop {
         tokio::select! {
             () = tokio::time::sleep(PACE) => {}
             () = stop.cancelled() => return,
         }
-        if let Err(error) = move_mark(&app, &mut newest).await {
+        if let Err(error) = move_mark(&app, &mut last).await {
             tracing::warn!(inside = ?error.inside(), "cannot update the database's mark");
         }
     }
 }
 
-async fn move_mark(app: &App, newest: &mut Option<String>) -> Result<(), Error> {
-    let sent = app.store.read(store::restored::newest_submission).await?;
-    if sent == *newest {
+/// What this process saw of the database when it last moved the mark.
+#[derive(Default)]
+struct Last {
+    submission: Option<String>,
+    mark: Option<Mark>,
+}
+
+async fn move_mark(app: &App, last: &mut Last) -> Result<(), Error> {
+    let (sent, known) = app
+        .store
+        .read(|conn| -> Result<_, Error> {
+            let sent = store::restored::newest_submission(conn)?;
+            Ok((sent, store::restored::mark(conn)?))
+        })
+        .await?;
+    let lost = |seen: &Mark| match &known {
+        Some(known) => known.database == seen.database && known.count < seen.count,
+        None => true,
+    };
+    let is_behind = last.mark.as_ref().is_some_and(lost);
+    if sent == last.submission && !is_behind {
         return Ok(());
     }
-    let mark = app
+    // A server that was promoted lost nothing that this process knows of.
+    let place = app.store.place().await.filter(|_| !is_behind);
+    let (held, mark) = app
         .store
-        .write(|conn| -> Result<_, Error> {
+        .write(move |conn| -> Result<_, Error> {
             let Some(known) = store::restored::mark(conn)? else {
-                return Ok(None);
+                return Ok((None, None));
             };
+            let next = known.count + 1;
+            if is_behind {
+                let held = store::restored::hold(conn)?;
+                return Ok((Some(held), Some(branch(conn, next)?)));
+            }
+            if let Some(place) = &place {
+                store::restored::set_place(conn, place)?;
+            }
             let mark = Mark {
-                count: known.count + 1,
+                count: next,
                 ..known
             };
             store::restored::set_mark(conn, &mark)?;
-            Ok(Some(mark))
+            Ok((None, Some(mark)))
         })
         .await?;
+    if let Some(held) = held {
+        tell_held(Sign::Behind, held);
+    }
     if let Some(mark) = mark {
+        last.mark = Some(mark.clone());
         write(app, mark).await?;
     }
-    *newest = sent;
+    last.submission = sent;
     let held = list(app).await?;
     telemetry::tasks_restored(held.len());
     Ok(())
@@ -162,8 +268,12 @@ fn read(path: &Path) -> Option<Mark> {
     Mark::parse(&std::fs::read_to_string(path).ok()?)
 }
 
-/// Writes the file atomically. If two processes share a folder, the later mark wins.
+/// Writes the mark into the data folder and the bucket.
 async fn write(app: &App, mark: Mark) -> Result<(), Error> {
+    if let Err(error) = app.blobs.keep_note(NOTE, mark.to_string()).await {
+        tracing::warn!(%error, "the bucket's mark of the database cannot be written");
+    }
+    // The file atomically. If two processes share a folder, the later mark wins.
     let path = app.config.mark_path();
     let written = app.compute(move || -> std::io::Result<()> {
         let is_later = |known: &Mark| known.database == mark.database && known.count >= mark.count;

@@ -5,7 +5,10 @@
 //! locked, and between machines, a lease has to expire.
 
 use std::fs::{File, TryLockError};
+use std::io::{Read as _, Write as _};
 use std::path::{Path, PathBuf};
+
+use crate::store::place;
 
 /// The folder of these files.
 pub(super) struct Lives(PathBuf);
@@ -29,8 +32,11 @@ impl Lives {
         std::fs::create_dir_all(&self.0).ok()?;
         let path = self.0.join(name);
         let file = File::options().create_new(true).append(true).open(&path);
-        let file = file.ok()?;
+        let mut file = file.ok()?;
         file.try_lock().ok()?;
+        // A copy of the folder has other files: nobody ever locked them.
+        file.write_all(place::id(&file.metadata().ok()?).as_bytes())
+            .ok()?;
         Some(Life {
             path,
             _locked: file,
@@ -41,9 +47,15 @@ impl Lives {
     /// way. Says so once.
     pub(super) fn is_over(&self, name: &str) -> bool {
         let path = self.0.join(name);
-        let Ok(file) = File::open(&path) else {
+        let Ok(mut file) = File::open(&path) else {
             return false;
         };
+        let mut id = String::new();
+        let is_own = file.read_to_string(&mut id).is_ok()
+            && file.metadata().is_ok_and(|own| place::id(&own) == id);
+        if !is_own {
+            return false;
+        }
         match file.try_lock() {
             // Whoever removes it has the proof; others who look at the same moment do not.
             Ok(()) => std::fs::remove_file(&path).is_ok(),
@@ -76,6 +88,19 @@ mod tests {
         drop(life);
         assert!(lives.is_over("a"));
         assert!(!lives.is_over("a"), "it is said once");
+    }
+
+    #[test]
+    fn a_copied_lock_proves_nothing() {
+        let folder = tempfile::tempdir().unwrap();
+        let lives = Lives::beside(&folder.path().join("db"));
+        let life = lives.begin("a").unwrap();
+        let copied = Lives::beside(&folder.path().join("copy"));
+        std::fs::create_dir(&copied.0).unwrap();
+        std::fs::copy(&life.path, copied.0.join("a")).unwrap();
+        assert!(!copied.is_over("a"));
+        drop(life);
+        assert!(!copied.is_over("a"));
     }
 
     #[test]

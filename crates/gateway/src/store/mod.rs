@@ -20,6 +20,7 @@ pub mod meta;
 pub mod migrations;
 pub mod notify;
 pub mod personas;
+mod place;
 mod postgres;
 pub mod prints;
 mod pulse;
@@ -56,6 +57,7 @@ use crate::store::sqlite::Lane;
 
 pub use conn::{Conn, Row, Value};
 pub use lives::Life;
+pub use place::Place;
 #[doc(hidden)]
 pub use postgres::session::Session;
 
@@ -377,6 +379,20 @@ impl Store {
             runtime.block_on(work(store))
         });
         done.join().map_err(|_| StoreError::Closed)?
+    }
+
+    /// Where the database lies; `None` where that cannot be told.
+    pub async fn place(&self) -> Option<Place> {
+        match &self.0.backend {
+            Backend::Sqlite(sqlite) => Place::of_file(&sqlite.path),
+            Backend::Postgres(_) => match self.read(Place::of_server).await {
+                Ok(place) => place,
+                Err(error) => {
+                    tracing::warn!(%error, "the database does not say which one it is: a copy of it cannot be told from it");
+                    None
+                }
+            },
+        }
     }
 
     /// A connection for telling other processes something, at this address if not at the store's;

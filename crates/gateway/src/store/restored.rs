@@ -5,7 +5,7 @@
 
 use crate::clock::Timestamp;
 use crate::ids::TaskId;
-use crate::store::{Conn, StoreError, meta, workers};
+use crate::store::{Conn, Place, StoreError, meta, workers};
 
 /// The name of the worker that holds tasks of a restored backup.
 pub const HOLDER: &str = "restored";
@@ -28,6 +28,34 @@ pub fn mark(conn: &mut Conn<'_>) -> Result<Option<Mark>, StoreError> {
 
 pub fn set_mark(conn: &mut Conn<'_>, mark: &Mark) -> Result<(), StoreError> {
     meta::set(conn, "mark", mark)
+}
+
+/// Where the database lay when a process last started on it.
+pub fn place(conn: &mut Conn<'_>) -> Result<Option<Place>, StoreError> {
+    let Some(id) = meta::get(conn, "place")? else {
+        return Ok(None);
+    };
+    let timeline = meta::get(conn, "timeline")?;
+    Ok(Some(Place { id, timeline }))
+}
+
+pub fn set_place(conn: &mut Conn<'_>, place: &Place) -> Result<(), StoreError> {
+    meta::set(conn, "place", &place.id)?;
+    match &place.timeline {
+        Some(timeline) => meta::set(conn, "timeline", timeline),
+        None => Ok(()),
+    }
+}
+
+/// Whether any process is at work on the database.
+pub fn is_lived_in(conn: &mut Conn<'_>, now: Timestamp) -> Result<bool, StoreError> {
+    let now = workers::now(conn, now)?;
+    let found = conn.one(
+        "SELECT CAST(1 AS BIGINT) FROM workers WHERE held_until > ?1 AND name <> ?2 LIMIT 1",
+        &[now.micros().into(), HOLDER.into()],
+        |row| row.int(0),
+    )?;
+    Ok(found.is_some())
 }
 
 /// The newest submission: if it has changed, a new mark is due.

@@ -55,7 +55,7 @@ pub(super) fn is_away(code: rusqlite::ErrorCode) -> bool {
 }
 
 pub(super) struct Sqlite {
-    path: PathBuf,
+    pub(super) path: PathBuf,
     /// The write-ahead log.
     log: PathBuf,
     writes: crossbeam_channel::Sender<Write>,
