@@ -109,8 +109,9 @@ pub fn forgive(
 ) -> Result<(), StoreError> {
     conn.execute(
         "INSERT INTO daily_sums (account_id, day, key_id, model, forgiven_micros)
-         VALUES (?1, ?2, ?3, ?4, CASE WHEN ?5 > 0 THEN ?5 ELSE 0 END) ON CONFLICT (account_id, day, key_id, model) DO UPDATE SET
-             forgiven_micros = CASE WHEN daily_sums.forgiven_micros + ?5 > 0 THEN daily_sums.forgiven_micros + ?5 ELSE 0 END",
+         VALUES (?1, ?2, ?3, ?4, CASE WHEN CAST(?5 AS BIGINT) > 0 THEN CAST(?5 AS BIGINT) ELSE 0 END) ON CONFLICT (account_id, day, key_id, model) DO UPDATE SET
+             forgiven_micros = CASE WHEN daily_sums.forgiven_micros + CAST(?5 AS BIGINT) > 0
+                                   THEN daily_sums.forgiven_micros + CAST(?5 AS BIGINT) ELSE 0 END",
         &[
             (&of.account.to_string()).into(),
             day_of(at).into(),

@@ -18,14 +18,17 @@ pub(super) fn page(
     bounds: Bounds,
 ) -> Result<(Option<EntryPosition>, Vec<Mismatch>), StoreError> {
     let mut found = Vec::new();
+    // Looked up one by one: of joins Postgres makes ones that read all tasks.
     let places = conn.all(
         "SELECT l.id, l.account_id, l.key_id, l.task_id, l.kind, l.held_micros, l.spent_micros, l.credit_micros, l.created_at,
-                l.counted_at, a.id, k.account_id, t.account_id, t.key_id, t.state, t.reserved_micros, t.created_at, t.finished_at,
+                l.counted_at, (SELECT a.id FROM accounts a WHERE a.id = l.account_id),
+                (SELECT k.account_id FROM api_keys k WHERE k.id = l.key_id),
+                (SELECT t.account_id FROM tasks t WHERE t.id = l.task_id), (SELECT t.key_id FROM tasks t WHERE t.id = l.task_id),
+                (SELECT t.state FROM tasks t WHERE t.id = l.task_id), (SELECT t.reserved_micros FROM tasks t WHERE t.id = l.task_id),
+                (SELECT t.created_at FROM tasks t WHERE t.id = l.task_id), (SELECT t.finished_at FROM tasks t WHERE t.id = l.task_id),
                 (SELECT MAX(e.created_at) FROM ledger e WHERE e.task_id = l.task_id AND e.kind IN ('settle', 'release'))
          FROM (SELECT id, account_id, key_id, task_id, kind, held_micros, spent_micros, credit_micros, created_at, counted_at
-               FROM ledger WHERE (created_at, id) > (?1, ?2) ORDER BY created_at, id LIMIT ?3) AS l
-         LEFT JOIN accounts a ON a.id = l.account_id LEFT JOIN api_keys k ON k.id = l.key_id
-         LEFT JOIN tasks t ON t.id = l.task_id",
+               FROM ledger WHERE (created_at, id) > (?1, ?2) ORDER BY created_at, id LIMIT ?3) AS l",
         &[at.into(), id.into(), PAGE.into()],
         |row| {
             let line = Line::read(row)?;
