@@ -16,7 +16,8 @@ use object_store::path::Path;
 use object_store::signer::{Method, SignedUrlOptions, Signer as _};
 use object_store::{
     Attribute, Attributes, BackoffConfig, ClientOptions, GetOptions, GetRange, MultipartUpload,
-    ObjectMeta, ObjectStore as _, PutMultipartOptions, PutOptions, RetryConfig, UploadPart,
+    ObjectMeta, ObjectStore as _, ObjectStoreExt as _, PutMultipartOptions, PutOptions,
+    RetryConfig, UploadPart,
 };
 use tokio::sync::Semaphore;
 use tokio_util::io::ReaderStream;

@@ -43,6 +43,7 @@ enum Sign {
 }
 
 /// What is outside of the database and cannot travel along with it.
+#[derive(Clone)]
 struct Outside {
     marks: Vec<Mark>,
     place: Option<Place>,

@@ -5,6 +5,8 @@ use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 use std::time::Duration;
 
+use tokio::time::Instant;
+
 use crate::app::App;
 use crate::clock::Timestamp;
 use crate::domain::endings;
@@ -68,8 +70,8 @@ pub(super) async fn fail_stranded(crew: Arc<Crew>) {
     }
 }
 
-/// `since`: when each model was first found without a process.
-async fn look(app: &App, since: &mut HashMap<String, Timestamp>) -> Result<(), Error> {
+/// `since`: when each model was first found without a process, by a clock that nobody sets.
+async fn look(app: &App, since: &mut HashMap<String, Instant>) -> Result<(), Error> {
     let now = app.clock.now();
     let due = now.minus(PATIENCE);
     let (waiting, offered) = app
@@ -84,8 +86,8 @@ async fn look(app: &App, since: &mut HashMap<String, Timestamp>) -> Result<(), E
     let stranded: HashSet<String> = waiting.into_iter().filter(has_nobody).collect();
     since.retain(|model, _| stranded.contains(model));
     for model in stranded {
-        let from = *since.entry(model.clone()).or_insert(now);
-        if now.since(from) >= PATIENCE {
+        let from = *since.entry(model.clone()).or_insert_with(Instant::now);
+        if from.elapsed() >= PATIENCE {
             fail_all(app, &model, due).await?;
         }
     }

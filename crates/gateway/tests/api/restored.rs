@@ -69,7 +69,14 @@ impl Scene {
         server.stop().await;
         match &scene.database {
             Some(database) => database.back_up(),
-            None => copy(&scene.data(), &scene.folder.path().join("backup")),
+            None => {
+                let backup = scene.folder.path().join("backup");
+                copy(&scene.data(), &backup);
+                // All else of the folder comes along where somebody copies it.
+                for name in ["mark", "signing.key"] {
+                    std::fs::copy(scene.data().join(name), backup.join(name)).unwrap();
+                }
+            }
         }
         // What is at the provider already takes for ever, and the others go by.
         scene.simulator.world().set_plan(Plan::default());
@@ -104,10 +111,14 @@ impl Scene {
     }
 
     async fn start(&self, more: &[&str]) -> Server {
+        self.start_in(&self.data(), more).await
+    }
+
+    async fn start_in(&self, data: &Path, more: &[&str]) -> Server {
         let config = self.folder.path().join("m.toml");
         let mut flags = vec!["--config", config.to_str().unwrap()];
         flags.extend(more);
-        Server::start(&self.data(), &flags).await
+        Server::start(data, &flags).await
     }
 
     fn client(&self, server: &Server) -> Client {
@@ -122,8 +133,12 @@ impl Scene {
     }
 
     async fn command(&self, words: &[&str]) -> String {
+        self.command_in(&self.data(), words).await
+    }
+
+    async fn command_in(&self, data: &Path, words: &[&str]) -> String {
         let mut command = program(words);
-        command.arg("--data").arg(self.data());
+        command.arg("--data").arg(data);
         command
             .arg("--config")
             .arg(self.folder.path().join("m.toml"));
@@ -193,6 +208,41 @@ async fn waits_for_the_operator(database: Option<TestDatabase>) {
     assert!(list.contains("No tasks"), "{list}");
     server.stop().await;
     scene.command(&["ledger", "verify"]).await;
+}
+
+#[tokio::test]
+async fn a_copied_folder_orders_nothing_again() {
+    let scene = Scene::play(None).await;
+    let copied = scene.folder.path().join("backup");
+    orders_nothing_again(&scene, &copied).await;
+    // Where it lies now is its place from here on.
+    let server = scene.start_in(&copied, &[]).await;
+    let order = json!({"model": "film", "prompt": "four", "seconds": "4"});
+    let client = scene.client(&server);
+    let made = client.post("/v1/videos", &order).await;
+    let task = made.header("x-task-id").unwrap();
+    assert_eq!(finished(&client, task).await["status"], "succeeded");
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn a_copied_postgres_beside_a_new_folder_orders_nothing_again() {
+    let scene = Scene::play(Some(TestDatabase::create().await)).await;
+    let database = scene.database.as_ref().unwrap();
+    let toml = settings(&scene.simulator, 3);
+    let toml = format!("database = \"{}_backup\"\n{toml}", database.url);
+    std::fs::write(scene.folder.path().join("m.toml"), toml).unwrap();
+    let fresh = scene.folder.path().join("fresh");
+    orders_nothing_again(&scene, &fresh).await;
+}
+
+/// A gateway on the copy holds what was not ordered yet when it was made.
+async fn orders_nothing_again(scene: &Scene, copied: &Path) {
+    let server = scene.start_in(copied, &[]).await;
+    let list = scene.command_in(copied, &["restored", "list"]).await;
+    assert_eq!(list.lines().skip(1).count(), 2, "{list}");
+    assert_eq!(scene.simulator.world().accepted(OPENAI), 3);
+    server.stop().await;
 }
 
 #[tokio::test]

@@ -38,7 +38,7 @@ pub enum LogFormat {
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, ValueEnum, Deserialize, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum CancelPolicy {
-    /// The operator, up to `cancel_allowance`: the hold is released.
+    /// The operator, up to the allowance: the hold is released.
     Refund,
     /// The caller pays for what was made.
     #[default]

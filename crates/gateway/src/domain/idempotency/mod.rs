@@ -145,7 +145,7 @@ pub async fn forget_old(app: &App) -> Result<(), Error> {
         }
     }
     loop {
-        let before = app.clock.now().minus(KNOWN);
+        let before = app.clock.cutoff(KNOWN);
         let forgotten = app
             .store
             .write(move |conn| store::intents::forget_before(conn, before, MOST));

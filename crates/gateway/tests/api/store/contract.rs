@@ -735,6 +735,24 @@ async fn files_expire_and_are_removed(db: Fixture) {
         Some(at(21))
     );
     assert_eq!(expired(21).await, [files[1].id]);
+    let deletable = async |now| {
+        let found = db.read(move |conn| assets::deletable(conn, at(now))).await;
+        found.iter().map(|file| file.id).collect::<Vec<_>>()
+    };
+    assert_eq!(deletable(30).await, [], "it lies apart for a while");
+    assert_eq!(deletable(31).await, [first]);
+    assert_eq!(
+        db.write(|conn| assets::restore_early(conn, at(21))).await,
+        0
+    );
+    let early = db.write(|conn| assets::restore_early(conn, at(-1000)));
+    assert_eq!(early.await, 1, "the clock was ahead");
+    assert_eq!(deletable(31).await, []);
+    db.write(move |conn| assets::mark_removed(conn, first, at(21), at(31)))
+        .await;
+    db.write(move |conn| assets::mark_deleted(conn, first))
+        .await;
+    assert_eq!(deletable(1000).await, []);
     let unknown = AssetId::new();
     let asked = [unknown, first, forever];
     let known = db.read(move |conn| assets::known(conn, &asked)).await;

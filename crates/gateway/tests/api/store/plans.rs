@@ -18,8 +18,8 @@ use mediagate::model::task::{Kind, Task, TaskState};
 use mediagate::store::record::{self, Given, Record};
 use mediagate::store::tasks::Page;
 use mediagate::store::{
-    Conn, Migrate, Options, Store, StoreError, accounts, assets, audit, clips, feed, hours,
-    intents, ledger, restored, routes, sessions, submissions, tasks, workers,
+    Conn, Migrate, Options, Place, Store, StoreError, accounts, assets, audit, clips, feed, hours,
+    intents, ledger, meta, restored, routes, sessions, submissions, tasks, workers,
 };
 use providers::Handle;
 use serde_json::Value;
@@ -51,7 +51,7 @@ const GROWING: [&str; 19] = [
 ];
 
 /// Indexes of what is never much, whatever is kept: work that waits or is held.
-const SMALL: [&str; 15] = [
+const SMALL: [&str; 16] = [
     "tasks_open",
     "tasks_free",
     "tasks_free_upstream",
@@ -63,6 +63,7 @@ const SMALL: [&str; 15] = [
     "submissions_unconfirmed",
     "submissions_taking_place",
     "assets_expiring",
+    "assets_deleting",
     "intents_open",
     "webhook_deliveries_due",
     "webhook_deliveries_in_lane",
@@ -429,6 +430,14 @@ fn the_rest(conn: &mut Conn<'_>) -> Result<(), StoreError> {
     };
     restored::set_mark(conn, &mark)?;
     restored::mark(conn)?;
+    let place = Place {
+        id: "file 1".into(),
+        timeline: Some("1".into()),
+    };
+    restored::set_place(conn, &place)?;
+    restored::place(conn)?;
+    restored::is_lived_in(conn, at(0))?;
+    meta::keep_steady(conn, at(0))?;
     restored::newest_submission(conn)?;
     restored::held(conn)?;
     restored::let_go(conn, task.id, at(1))?;

@@ -164,12 +164,8 @@ async fn a_job_that_ended_while_the_gateway_was_down_for_a_day_is_fetched() {
     let first = simulator().await;
     let (gateway, task) = with_a_job(&acme("openai-videos", &first, ""), &first).await;
     let gateway = gateway.restart_idle().await;
-    // As if all of it had been a day ago.
+    // As if it had been taken a day ago.
     let aged = gateway.app.store.write(|conn| {
-        conn.execute(
-            "UPDATE tasks SET created_at = created_at - 86400000000, started_at = started_at - 86400000000",
-            &[],
-        )?;
         conn.execute(
             "UPDATE submissions SET created_at = created_at - 86400000000, accepted_at = accepted_at - 86400000000",
             &[],
