@@ -70,7 +70,7 @@ pub type Metric = (&'static str, Sort, Unit, &'static str);
 
 /// Every metric; `docs/operations.md` has the same list.
 #[rustfmt::skip]
-pub const METRICS: [Metric; 30] = [
+pub const METRICS: [Metric; 32] = [
     ("mediagate_tasks_accepted_total", Sort::Counter, Unit::Count, "Tasks accepted, by kind and model"),
     ("mediagate_tasks_waiting", Sort::Gauge, Unit::Count, "Tasks that are due and that no process has taken up, up to 10,000"),
     ("mediagate_tasks_ended_total", Sort::Counter, Unit::Count, "Tasks ended, by kind, model and outcome"),
@@ -83,9 +83,11 @@ pub const METRICS: [Metric; 30] = [
     ("mediagate_upstream_unknown_words_total", Sort::Counter, Unit::Count, "Status words that no adapter knows"),
     ("mediagate_submissions_unconfirmed_total", Sort::Counter, Unit::Count, "Submissions of which nobody can tell whether they were taken"),
     ("mediagate_submissions_found_total", Sort::Counter, Unit::Count, "Unconfirmed submissions that turned out to have been taken"),
+    ("mediagate_submissions_unmatched_total", Sort::Counter, Unit::Count, "Looks at submissions whose address, protocol or key the settings no longer have"),
     ("mediagate_cancelled_jobs_total", Sort::Counter, Unit::Count, "Jobs of cancelled tasks that ended at their provider, by how they ended"),
     ("mediagate_requests_joined_total", Sort::Counter, Unit::Count, "Requests that were led to what an earlier one made, by way"),
     ("mediagate_tasks_restored", Sort::Gauge, Unit::Count, "Open tasks of a restored backup that wait for the operator"),
+    ("mediagate_clock_ahead_seconds", Sort::Gauge, Unit::Seconds, "How far the clock is ahead of the time that is certain"),
     ("mediagate_durability", Sort::Gauge, Unit::Count, "1 while a synchronous standby has what was committed, or the operator says so, else 0"),
     ("mediagate_ledger_mismatches", Sort::Gauge, Unit::Count, "What did not add up when the ledger was last checked; 0 is right"),
     ("mediagate_provider_reachable", Sort::Gauge, Unit::Count, "1 when the provider's host took a connection lately, else 0"),
