@@ -55,7 +55,7 @@ impl Outside {
         match app.blobs.note(NOTE).await {
             Ok(text) => marks.extend(text.as_deref().and_then(Mark::parse)),
             Err(error) => {
-                tracing::warn!(%error, "the bucket's mark of the database cannot be read")
+                tracing::warn!(%error, "the bucket's mark of the database cannot be read");
             }
         }
         Self {

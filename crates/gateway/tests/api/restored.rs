@@ -67,15 +67,14 @@ impl Scene {
         scene.order(&client, "two").await;
         scene.order(&client, "three").await;
         server.stop().await;
-        match &scene.database {
-            Some(database) => database.back_up(),
-            None => {
-                let backup = scene.folder.path().join("backup");
-                copy(&scene.data(), &backup);
-                // All else of the folder comes along where somebody copies it.
-                for name in ["mark", "signing.key"] {
-                    std::fs::copy(scene.data().join(name), backup.join(name)).unwrap();
-                }
+        if let Some(database) = &scene.database {
+            database.back_up();
+        } else {
+            let backup = scene.folder.path().join("backup");
+            copy(&scene.data(), &backup);
+            // All else of the folder comes along where somebody copies it.
+            for name in ["mark", "signing.key"] {
+                std::fs::copy(scene.data().join(name), backup.join(name)).unwrap();
             }
         }
         // What is at the provider already takes for ever, and the others go by.
