@@ -252,9 +252,17 @@ impl Run {
     /// The program's own look at its books.
     async fn verify(&mut self) {
         let output = self.stage.command(&["ledger", "verify"]).await;
-        self.found.unless(output.status.success(), || {
-            format!("ledger verify: {output:?}")
-        });
+        // A provider that answers two orders with one job (`Fault::Duplicate`) is told of, and rightly; that
+        // the gateway itself orders nothing twice is checked by what arrived there.
+        let lines = String::from_utf8_lossy(&output.stdout).into_owned();
+        let mut lines = lines.lines();
+        let is_fault = |line: &str| {
+            line.starts_with("submission ") && line.contains("it has the same job at ")
+        };
+        let is_clean =
+            output.status.success() || (!output.stdout.is_empty() && lines.all(is_fault));
+        self.found
+            .unless(is_clean, || format!("ledger verify: {output:?}"));
     }
 
     /// Fails when anything was found.
