@@ -14,6 +14,7 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 use crate::clock::Timestamp;
+use crate::domain::time::PROMPT;
 use crate::error::Error;
 use crate::store::{self, StoreError};
 use crate::worker::runs::{Lease, Standing};
@@ -29,8 +30,6 @@ pub(super) const HEARTBEAT: Duration = Duration::from_millis(750);
 const GAP: Duration = Duration::from_millis(2250);
 /// Heartbeats in a row before others may be judged.
 const ROW: u32 = 4;
-/// An answer of the database that came within this tells what time it has.
-const PROMPT: Duration = Duration::from_millis(500);
 /// How far back to look for tasks that ended: allows for late heartbeats and clock differences.
 const LOOK_BACK: Duration = Duration::from_secs(10);
 /// Every so many rounds the tasks under our lease are compared with what we are running; they

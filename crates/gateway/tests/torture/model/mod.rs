@@ -1,7 +1,7 @@
 //! A model of one thing that a caller wants, and every way in which it can go:
 //! the durable steps in their order, with a crash, a process that stands still, a
-//! held-up message, a lost answer, a hang-up or a restored backup between any two of
-//! them. A look and a write are two steps unless a lock joins them. All reachable
+//! held-up message, a lost answer, a hang-up, a restored backup or changed settings
+//! between any two of them. A look and a write are two steps unless a lock joins them. All reachable
 //! states are looked at.
 //!
 //! ```text
@@ -55,6 +55,16 @@ fn restored() -> Vec<Rules> {
     all
 }
 
+/// The operator changes the provider's address, under whatever provider.
+fn moved() -> Vec<Rules> {
+    let mut all = kinds();
+    for rules in &mut all {
+        (rules.routes, rules.moves) = (1, 1);
+        (rules.crashes, rules.stalls, rules.cancellations) = (1, 0, 0);
+    }
+    all
+}
+
 /// How much may happen: together all of it would take minutes.
 fn small(rules: &Rules) -> Vec<Rules> {
     let one_task = Rules {
@@ -96,6 +106,15 @@ fn nobody_pays_twice_in_any_reachable_state() {
 fn nobody_pays_twice_after_a_restored_backup() {
     explore(restored());
     for rules in restored() {
+        let lost = dead_ends(&rules).1;
+        assert!(lost.is_empty(), "{rules:?}: {:#?}", lost.first());
+    }
+}
+
+#[test]
+fn nobody_pays_twice_while_settings_change() {
+    explore(moved());
+    for rules in moved() {
         let lost = dead_ends(&rules).1;
         assert!(lost.is_empty(), "{rules:?}: {:#?}", lost.first());
     }
@@ -292,6 +311,31 @@ fn who_stood_still_for_too_long_sends_nothing() {
 fn an_acceptance_that_comes_too_late_is_told_of() {
     let property = "a job that nobody follows is told of";
     needs(&[Safeguard::GuardedAccept], Rules::default(), property);
+}
+
+#[test]
+fn a_submission_is_sent_again_only_where_it_was_made() {
+    let rules = Rules {
+        deduplicates: true,
+        moves: 1,
+        ..Rules::default()
+    };
+    needs(&[Safeguard::SamePlace], rules, "one job for each task");
+}
+
+#[test]
+fn a_job_is_asked_for_only_where_it_was_made() {
+    let rules = Rules {
+        moves: 1,
+        crashes: 0,
+        stalls: 0,
+        ..Rules::default()
+    };
+    needs(
+        &[Safeguard::SamePlace],
+        rules,
+        "what was made is not said to have failed",
+    );
 }
 
 #[test]

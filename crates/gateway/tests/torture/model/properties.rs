@@ -2,7 +2,7 @@
 
 use stateright::{Model, Property};
 
-use super::state::{Caller, Phase, Rules, State, Status, Submission, Task, Why};
+use super::state::{Caller, Job, Phase, Rules, State, Status, Submission, Task, Why};
 use super::steps::{self, Action};
 use super::world;
 
@@ -19,6 +19,8 @@ impl Model for Rules {
             stalls: 0,
             cancellations: 0,
             restores: 0,
+            moves: 0,
+            is_moved: false,
             tasks: Vec::new(),
             backup: None,
             workers: [None, None],
@@ -56,6 +58,16 @@ impl Model for Rules {
             Property::always("one task is paid for", |_, state: &State| {
                 state.tasks.iter().filter(|task| task.settled > 0).count() <= 1
             }),
+            Property::always(
+                "what was made is not said to have failed",
+                |_, state: &State| {
+                    let failed = Status::Failed(Why::Generation);
+                    let thrown_away = |job: &Job| {
+                        job.phase == Phase::Made && state.tasks[job.task].status == failed
+                    };
+                    !state.jobs.iter().any(thrown_away)
+                },
+            ),
             Property::always("one open task", |_, state: &State| {
                 let open = |task: &&Task| task.status == Status::Open;
                 state.tasks.iter().filter(open).count() <= 1

@@ -26,6 +26,8 @@ pub(super) struct Rules {
     pub(super) routes: usize,
     /// Times that the database is restored from a backup.
     pub(super) restores: u8,
+    /// Times that the operator changes the provider's address or key, and puts it back.
+    pub(super) moves: u8,
     /// What is left out, to see that it is needed.
     pub(super) without: &'static [Safeguard],
 }
@@ -43,6 +45,7 @@ impl Default for Rules {
             cancellations: 1,
             routes: 2,
             restores: 0,
+            moves: 0,
             without: &[],
         }
     }
@@ -85,6 +88,8 @@ pub(super) enum Safeguard {
     GuardedAccept,
     /// What a restored database has open, and may have been sent since, waits.
     HoldRestored,
+    /// A submission is asked for, and sent again, only where it was made.
+    SamePlace,
 }
 
 /// A state of everything.
@@ -98,6 +103,9 @@ pub(super) struct State {
     pub(super) stalls: u8,
     pub(super) cancellations: u8,
     pub(super) restores: u8,
+    pub(super) moves: u8,
+    /// Whether the settings have another address now than at first.
+    pub(super) is_moved: bool,
     /// On disk.
     pub(super) tasks: Vec<Task>,
     /// What was on disk when a backup was made.
@@ -139,6 +147,8 @@ pub(super) struct Task {
     /// Who holds the lease; the operator, of what waits for a decision.
     pub(super) owner: Option<usize>,
     pub(super) submissions: Vec<Submission>,
+    /// Which address each was made at: `State::is_moved` at that time.
+    pub(super) places: Vec<bool>,
     pub(super) reserved: u8,
     pub(super) settled: u8,
     pub(super) released: u8,
@@ -246,6 +256,8 @@ pub(super) enum End {
 pub(super) struct Request {
     pub(super) task: usize,
     pub(super) submission: usize,
+    /// The address it goes to.
+    pub(super) place: bool,
     /// Who waits for the answer, if anybody does.
     pub(super) by: Option<usize>,
     /// It left after its task had failed.
@@ -257,6 +269,8 @@ pub(super) struct Job {
     pub(super) task: usize,
     /// The key that it was ordered with.
     pub(super) submission: usize,
+    /// The address at which it is.
+    pub(super) place: bool,
     pub(super) phase: Phase,
 }
 

@@ -40,6 +40,8 @@ pub(super) enum Action {
     BackUp,
     /// The database is restored from it, with all processes down.
     Restore,
+    /// The operator changes the provider's address or key, or puts it back.
+    Move,
     /// The operator fails a task that a restored database has open.
     GiveUp(usize),
     /// A process dies: the first one serves callers and works, the second works.
@@ -101,6 +103,16 @@ fn of_caller(rules: &Rules, state: &State, found: &mut Vec<Action>) {
 }
 
 fn of_operator(rules: &Rules, state: &State, found: &mut Vec<Action>) {
+    // Settings that jobs wait for are put back in the end.
+    let waits = |task: &Task| {
+        task.places
+            .last()
+            .is_some_and(|made| *made != state.is_moved)
+    };
+    let are_missed = state.tasks.iter().any(waits);
+    if state.is_moved || state.moves < rules.moves || (rules.moves > 0 && are_missed) {
+        found.push(Action::Move);
+    }
     if state.restores >= rules.restores {
         // What waits is decided on in the end.
     } else if let Some(backup) = &state.backup {

@@ -55,6 +55,10 @@ pub(super) fn after(rules: &Rules, state: &State, action: Action) -> Option<Stat
         Action::CallOff(job) => next.jobs[job].phase = Phase::CalledOff,
         Action::BackUp => next.backup = Some(next.tasks.clone()),
         Action::Restore => restore(rules, &mut next),
+        Action::Move => {
+            next.moves = rules.moves.min(next.moves + 1);
+            next.is_moved = !next.is_moved;
+        }
         Action::GiveUp(task) => {
             let task = &mut next.tasks[task];
             task.status = Status::Failed(Why::Unconfirmed);
@@ -72,7 +76,9 @@ fn tidy(rules: &Rules, next: &mut State) {
     let is_known = |one: &Request| {
         let mut jobs = jobs.iter();
         rules.deduplicates
-            && jobs.any(|job| (job.task, job.submission) == (one.task, one.submission))
+            && jobs.any(|job| {
+                (job.task, job.submission, job.place) == (one.task, one.submission, one.place)
+            })
     };
     // Nobody hears what a provider says that has the job already.
     next.sent.retain(|one| one.by.is_some() || !is_known(one));
@@ -96,6 +102,7 @@ fn accept(rules: &Rules, next: &mut State) -> usize {
         status: Status::Open,
         owner: None,
         submissions: Vec::new(),
+        places: Vec::new(),
         reserved: 1,
         settled: 0,
         released: 0,
@@ -186,16 +193,18 @@ fn work(rules: &Rules, next: &mut State, worker: usize) {
     let Some(Work { task, step, proved }) = next.workers[worker] else {
         return;
     };
+    let place = next.is_moved;
     let following = match step {
-        Step::Look => look(rules, &next.tasks[task], worker),
-        Step::Intend => intend(rules, &mut next.tasks[task], worker),
-        Step::Insert => Some(insert(rules, &mut next.tasks[task])),
+        Step::Look => look(rules, &next.tasks[task], worker, place),
+        Step::Intend => intend(rules, &mut next.tasks[task], worker, place),
+        Step::Insert => Some(insert(rules, &mut next.tasks[task], place)),
         // The process stood still for too long: nothing leaves.
         Step::Send { .. } if !proved && rules.has(Safeguard::Fence) => None,
         Step::Send { submission, again } => {
             next.sent.push(Request {
                 task,
                 submission,
+                place: asked_at(rules, next, task, submission),
                 by: Some(worker),
                 late: matches!(next.tasks[task].status, Status::Failed(_)),
             });
@@ -206,7 +215,7 @@ fn work(rules: &Rules, next: &mut State, worker: usize) {
             write(rules, &mut next.tasks[task], worker, submission, reply)
         }
         Step::LookUp { submission } => look_up(rules, next, task, submission),
-        Step::Follow { submission, job } => follow(next, task, submission, job),
+        Step::Follow { submission, job } => follow(rules, next, task, submission, job),
         Step::End { submission, end } => {
             finish(rules, &mut next.tasks[task], worker, submission, end)
         }
@@ -228,8 +237,23 @@ fn unconfirmed(submission: usize) -> Step {
     }
 }
 
+/// Where a submission is sent, or asked for.
+fn asked_at(rules: &Rules, state: &State, task: usize, submission: usize) -> bool {
+    if rules.has(Safeguard::SamePlace) {
+        state.tasks[task].places[submission]
+    } else {
+        state.is_moved
+    }
+}
+
 /// What was done before, and so what is to be done now.
-fn look(rules: &Rules, task: &Task, worker: usize) -> Option<Step> {
+fn look(rules: &Rules, task: &Task, worker: usize, place: bool) -> Option<Step> {
+    let is_elsewhere = task.places.last().is_some_and(|made| *made != place);
+    let last = task.submissions.last();
+    let is_open = matches!(last, Some(Submission::Intended | Submission::Accepted(_)));
+    if is_elsewhere && is_open && rules.has(Safeguard::SamePlace) {
+        return None;
+    }
     let count = task.submissions.len();
     let last = count.saturating_sub(1);
     let is_cancelled = task.status == Status::Cancelled;
@@ -263,7 +287,7 @@ fn look(rules: &Rules, task: &Task, worker: usize) -> Option<Step> {
     })
 }
 
-fn intend(rules: &Rules, task: &mut Task, worker: usize) -> Option<Step> {
+fn intend(rules: &Rules, task: &mut Task, worker: usize, place: bool) -> Option<Step> {
     if task.owner != Some(worker) || task.status.is_over() {
         return None;
     }
@@ -277,10 +301,11 @@ fn intend(rules: &Rules, task: &mut Task, worker: usize) -> Option<Step> {
     {
         return None;
     }
-    Some(insert(rules, task))
+    Some(insert(rules, task, place))
 }
 
-fn insert(rules: &Rules, task: &mut Task) -> Step {
+fn insert(rules: &Rules, task: &mut Task, place: bool) -> Step {
+    task.places.push(place);
     // Without the safeguard nothing tells later that a request left.
     task.submissions.push(if rules.has(Safeguard::IntentFirst) {
         Submission::Intended
@@ -353,8 +378,10 @@ fn write(
 
 /// Asks the provider; what it does not know of may still be on its way.
 fn look_up(rules: &Rules, next: &mut State, task: usize, submission: usize) -> Option<Step> {
+    let place = asked_at(rules, next, task, submission);
     let mut jobs = next.jobs.iter();
-    let found = jobs.position(|job| (job.task, job.submission) == (task, submission));
+    let found =
+        jobs.position(|job| (job.task, job.submission, job.place) == (task, submission, place));
     match found {
         Some(job) => {
             let known = &mut next.tasks[task].submissions[submission];
@@ -373,9 +400,12 @@ fn look_up(rules: &Rules, next: &mut State, task: usize, submission: usize) -> O
 }
 
 /// How the job stands; nothing, when the task is over and its money too.
-fn follow(next: &State, task: usize, submission: usize, job: usize) -> Option<Step> {
+fn follow(rules: &Rules, next: &State, task: usize, submission: usize, job: usize) -> Option<Step> {
     let is_open = next.tasks[task].status == Status::Open || next.tasks[task].money_is_open();
+    // Who is asked elsewhere does not know of it.
+    let is_lost = next.jobs[job].place != asked_at(rules, next, task, submission);
     let end = match next.jobs[job].phase {
+        _ if is_lost && is_open => End::Failed(Why::Generation),
         Phase::Running if is_open => return Some(Step::Follow { submission, job }),
         _ if !is_open => return None,
         Phase::Made => End::Made,
@@ -428,13 +458,15 @@ fn pay(task: &mut Task, end: End) {
 
 fn take(rules: &Rules, next: &mut State, number: usize) {
     let request = next.sent.remove(number);
-    let (task, submission) = (request.task, request.submission);
+    let (task, submission, place) = (request.task, request.submission, request.place);
     let mut jobs = next.jobs.iter();
-    let known = jobs.position(|job| (job.task, job.submission) == (task, submission));
+    let known =
+        jobs.position(|job| (job.task, job.submission, job.place) == (task, submission, place));
     let job = known.filter(|_| rules.deduplicates).unwrap_or_else(|| {
         next.jobs.push(Job {
             task,
             submission,
+            place,
             phase: Phase::Running,
         });
         next.jobs.len() - 1
