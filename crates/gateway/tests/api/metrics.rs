@@ -68,7 +68,7 @@ async fn only_an_admin_sees_what_is_counted_and_nothing_secret_is() {
         answer.header("content-type"),
         Some("text/plain; version=0.0.4; charset=utf-8")
     );
-    let text = answer.text();
+    let text = answer.text_whole();
     for line in [
         "# TYPE mediagate_tasks_ended_total counter",
         r#"mediagate_tasks_accepted_total{kind="video",model="animatic-1"}"#,

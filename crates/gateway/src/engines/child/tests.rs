@@ -5,13 +5,15 @@ use super::{Launcher, Limits, glance};
 use crate::engines::Watch;
 use crate::engines::look::Looked;
 
-/// A child that sees each film with its name, and dies at those that are called bad.
+/// A child that sees each film with its name, and dies at those that are called bad. One that is given no order
+/// leaves no trace.
 fn child(folder: &Path) -> Launcher {
     let program = folder.join("child");
     let looked = serde_json::to_string(&Looked::nothing("NAME")).unwrap();
     let (before, after) = looked.split_once("NAME").unwrap();
     let script = format!(
-        "#!/bin/sh\necho start >> {started}\nfor film in $(grep -o '[^\"/]*\\.mp4'); do\n\
+        "#!/bin/sh\nfilms=$(grep -o '[^\"/]*\\.mp4')\n[ -n \"$films\" ] || exit\n\
+         echo start >> {started}\nfor film in $films; do\n\
          case $film in bad*) kill -9 $$;; esac\n\
          echo '{{\"Looked\":[{before}'$film'{after},null]}}'\ndone\necho '\"Seen\"'\n",
         started = folder.join("started").display(),
