@@ -8,7 +8,7 @@
 //! time.
 
 use std::sync::atomic::{AtomicI64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
 /// Microseconds since 1970-01-01T00:00:00Z.
@@ -162,6 +162,18 @@ impl Clock {
             }
         };
         Timestamp(micros)
+    }
+
+    /// What has passed since a moment of this process, by the machine's timer, which nobody sets.
+    pub fn passed(&self) -> Duration {
+        static START: OnceLock<Instant> = OnceLock::new();
+        match &self.source {
+            Source::System => START.get_or_init(Instant::now).elapsed(),
+            Source::Manual(micros, _) => {
+                let micros = micros.load(Ordering::SeqCst);
+                Duration::from_micros(u64::try_from(micros).unwrap_or(0))
+            }
+        }
     }
 
     /// Moves a manual clock forward; does nothing to a system clock.

@@ -5,8 +5,6 @@ use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 use std::time::Duration;
 
-use tokio::time::Instant;
-
 use crate::app::App;
 use crate::clock::Timestamp;
 use crate::domain::endings;
@@ -70,8 +68,8 @@ pub(super) async fn fail_stranded(crew: Arc<Crew>) {
     }
 }
 
-/// `since`: when each model was first found without a process, by a clock that nobody sets.
-async fn look(app: &App, since: &mut HashMap<String, Instant>) -> Result<(), Error> {
+/// `since`: when each model was first found without a process, by [`Clock::passed`](crate::clock::Clock::passed).
+async fn look(app: &App, since: &mut HashMap<String, Duration>) -> Result<(), Error> {
     let now = app.clock.now();
     let due = now.minus(PATIENCE);
     let (waiting, offered) = app
@@ -86,8 +84,9 @@ async fn look(app: &App, since: &mut HashMap<String, Instant>) -> Result<(), Err
     let stranded: HashSet<String> = waiting.into_iter().filter(has_nobody).collect();
     since.retain(|model, _| stranded.contains(model));
     for model in stranded {
-        let from = *since.entry(model.clone()).or_insert_with(Instant::now);
-        if from.elapsed() >= PATIENCE {
+        let passed = app.clock.passed();
+        let from = *since.entry(model.clone()).or_insert(passed);
+        if passed.saturating_sub(from) >= PATIENCE {
             fail_all(app, &model, due).await?;
         }
     }
