@@ -236,7 +236,11 @@ fn follow_each(
     match listen(stdout, watch, &mut |word| hear(folder.path(), word))? {
         Some(Word::Source(why)) => Err(EngineError::Source(why)),
         Some(Word::Broken(why)) => Err(EngineError::Broken(why)),
-        Some(word) => Ok((folder, word)),
+        Some(word) => {
+            // The last that a child tells of its progress may be long before its end.
+            watch.report(1.0);
+            Ok((folder, word))
+        }
         None => {
             let status = child.process.wait().map_err(broken)?;
             Err(died(status, &child.complaints))
