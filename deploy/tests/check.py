@@ -349,7 +349,7 @@ def check_proxies(work):
         kinds = ("client_body", "proxy", "fastcgi", "uwsgi", "scgi")
         folders = "".join(f"{kind}_temp_path {work}/{kind};\n" for kind in kinds)
         path.write_text(
-            f"pid {work}/nginx.pid;\nerror_log {work}/error.log;\nevents {{}}\nhttp {{\n{folders}{text}}}\n")
+            f"pid {work}/nginx.pid;\nerror_log {work}/error.log;\nevents {{}}\nhttp {{\naccess_log {work}/access.log;\n{folders}{text}}}\n")
         run(nginx, "-t", "-q", "-p", work, "-c", path)
 
 

@@ -110,7 +110,7 @@ mod tests {
             "### Task:\nSuggest 3-5 relevant follow-up questions or prompts that the user might naturally ask next",
             "### Task:\nAnalyze the chat history to determine the necessity of generating search queries, in the given language.",
             "### Task:\nYou are an autocompletion system. Continue the text in `<text>`",
-            "### Task: \nFindet einen Titel.\n### Output:\nJSON format\n<chat_history>\nUSER: a lake\n</chat_history>",
+            "### Task: \nFinde eine Zeile.\n### Output:\nJSON format\n<chat_history>\nUSER: a lake\n</chat_history>",
             "Create a concise, 3-5 word title with an emoji as a title for the chat history, in the given language.",
             "Provide a concise, 5-word-or-less title for the conversation, using title case conventions. Only return",
             "Analyze this conversation and provide:\n1. The detected language of the conversation\n2. A concise title",
