@@ -5,7 +5,7 @@
 //! spent against the days, days against entries and ended tasks, hours against days, tasks and jobs, entries against
 //! their tasks, tasks against their entries, bills and submissions, and kept intents against the tasks that they lead to.
 //!
-//! Two things are no mismatch: records that `record_ttl` removed, and rows of versions that wrote less ([`Bounds`]).
+//! Two things are no mismatch: records that `record_ttl` removed, and rows of versions that wrote less (`Bounds`).
 
 mod entries;
 mod hours;

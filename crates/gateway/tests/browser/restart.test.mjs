@@ -64,7 +64,7 @@ test("a gateway that is killed while a video is made is followed, and makes it o
 }));
 
 test("the price is on the button, and the time line tells of a provider that refused", () => visit("failover", async (page) => {
-  await fetch(`${program.simulator}/_/faults`, { method: "POST", body: JSON.stringify({ fault: { status: { status: 503 } }, provider: "fal", role: "submit", times: 20 }) });
+  await fetch(`${program.simulator}/_/faults`, { method: "POST", body: JSON.stringify({ fault: { status: { status: 429 } }, provider: "fal", role: "submit", times: 20 }) });
   await page.goto("/console/create/veo");
   await page.getByLabel("Prompt").fill("A kite over a dune");
   await page.getByLabel("Length").selectOption("8");

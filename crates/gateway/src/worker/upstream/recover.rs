@@ -29,7 +29,7 @@ impl Job<'_> {
         }
         match self.last_submission().await {
             Ok(None) => self.submit().await,
-            Ok(Some(submission)) => self.resume(submission).await,
+            Ok(Some(submission)) => Box::pin(self.resume(submission)).await,
             Err(error) => Err(inside(&error)),
         }
     }
