@@ -147,6 +147,17 @@ pub fn mark_deleted(conn: &mut Conn<'_>, id: AssetId) -> Result<(), StoreError> 
     Ok(())
 }
 
+/// Whether there are files for [`restore_early`].
+pub fn any_early(conn: &mut Conn<'_>, now: Timestamp) -> Result<bool, StoreError> {
+    let found = conn.one(
+        "SELECT CAST(1 AS BIGINT) FROM assets
+         WHERE removed_at IS NOT NULL AND delete_at IS NOT NULL AND expires_at > ?1 LIMIT 1",
+        &[now.micros().into()],
+        |row| row.int(0),
+    )?;
+    Ok(found.is_some())
+}
+
 /// Brings back files that were removed by a clock that was ahead: their time is not over yet, and they
 /// are not deleted. Returns how many.
 pub fn restore_early(conn: &mut Conn<'_>, now: Timestamp) -> Result<u64, StoreError> {

@@ -282,17 +282,11 @@ pub async fn remove_expired_media(app: &App) -> Result<(), Error> {
             "the media folder is away: nothing in it is taken from anybody",
         ));
     }
-    let now = app.clock.cutoff(Duration::ZERO);
-    let restored = app
-        .store
-        .write(move |conn| store::assets::restore_early(conn, now))
-        .await?;
-    if restored > 0 {
-        tracing::warn!(
-            files = restored,
-            "media is back: a clock that was ahead had removed it"
-        );
+    if !app.clock.is_settled() {
+        return Ok(());
     }
+    let now = app.clock.steady();
+    restore_early_media(app, now).await?;
     for _ in 0..ROUNDS {
         let expired = app
             .store
@@ -315,6 +309,26 @@ pub async fn remove_expired_media(app: &App) -> Result<(), Error> {
         }
     }
     delete_removed_media(app, now).await
+}
+
+/// Gives back what was taken before its time.
+async fn restore_early_media(app: &App, now: Timestamp) -> Result<(), Error> {
+    // Looked at every few seconds, and nearly always there is nothing: a look is no write.
+    let any = app
+        .store
+        .read(move |conn| store::assets::any_early(conn, now));
+    if !any.await? {
+        return Ok(());
+    }
+    let files = app
+        .store
+        .write(move |conn| store::assets::restore_early(conn, now))
+        .await?;
+    tracing::warn!(
+        files,
+        "media is back: a clock that was ahead had removed it"
+    );
+    Ok(())
 }
 
 async fn delete_removed_media(app: &App, now: Timestamp) -> Result<(), Error> {
@@ -374,6 +388,9 @@ pub async fn sweep_spool(app: &App) -> Result<(), Error> {
 /// looked at, so the work does not grow with the archive.
 pub async fn sweep_orphans(app: &App) -> Result<(), Error> {
     const AT_ONCE: usize = 100;
+    if !app.clock.is_settled() {
+        return Ok(());
+    }
     let to = app.clock.cutoff(ORPHAN_AGE);
     let from = to.minus(SWEPT_AGE);
     for folder in 0..=u8::MAX {
@@ -402,7 +419,8 @@ pub async fn sweep_orphans(app: &App) -> Result<(), Error> {
     Ok(())
 }
 
-/// By this machine's own clock, as the file system's times are. A file's age is that of its name: a second name of a film is as new as its task.
+/// By this machine's own clock, as the file system's times are. A file's age is that of its name: a second
+/// name of a film is as new as its task.
 fn remove_old_files(folder: &Path, oldest: Duration) -> std::io::Result<()> {
     for entry in std::fs::read_dir(folder)? {
         let entry = entry?;

@@ -123,6 +123,12 @@ async fn an_address_ends_with_its_file() {
         gateway.app.blobs.get(asset, MediaType::Flac).await.is_ok(),
         "it lies apart for a day"
     );
+    // A clock that jumps deletes nothing, and brings nothing back.
+    gateway.app.clock.set_ahead(40 * DAY);
+    remove().await.unwrap();
+    assert_eq!(gateway.get(&path).await.ok()["audio_url"], "");
+    assert!(gateway.app.blobs.get(asset, MediaType::Flac).await.is_ok());
+    gateway.app.clock.set_ahead(Duration::ZERO);
     gateway.app.clock.advance(DAY);
     remove().await.unwrap();
     assert!(gateway.app.blobs.get(asset, MediaType::Flac).await.is_err());

@@ -745,6 +745,8 @@ async fn files_expire_and_are_removed(db: Fixture) {
         db.write(|conn| assets::restore_early(conn, at(21))).await,
         0
     );
+    assert!(!db.read(|conn| assets::any_early(conn, at(21))).await);
+    assert!(db.read(|conn| assets::any_early(conn, at(-1000))).await);
     let early = db.write(|conn| assets::restore_early(conn, at(-1000)));
     assert_eq!(early.await, 1, "the clock was ahead");
     assert_eq!(deletable(31).await, []);
