@@ -10,7 +10,7 @@ use providers::trace::Span;
 use providers::{Class, Handle, Output, ProviderError};
 use tokio::time::Instant;
 
-use super::job::{Ended, Job, Taken, failure};
+use super::job::{Ended, Job, Taken, failure, unconfirmed};
 use super::results::{self, Bad};
 use crate::domain::tasks;
 use crate::error::ErrorCode;
@@ -69,7 +69,8 @@ impl Job<'_> {
         };
         match ended {
             Ok(made) => (Outcome::Made(Box::new(made)), Some(closed(&taken, None))),
-            Err(Failed(outcome, error)) => (outcome, Some(closed(&taken, Some(error)))),
+            Err(Failed::Known(outcome, error)) => (outcome, Some(closed(&taken, Some(error)))),
+            Err(Failed::OutOfTime) => out_of_time(&taken),
         }
     }
 
@@ -102,7 +103,7 @@ impl Job<'_> {
         loop {
             let elapsed = app.clock.now().since(taken.accepted_at);
             if is_asked && watched.elapsed() > taken.site.config.job_limit {
-                return Err(out_of_time());
+                return Err(Failed::OutOfTime);
             }
             let lengths = tasks::usual_lengths(app, &self.task.model).await;
             let lengths = lengths.ok().flatten();
@@ -161,7 +162,7 @@ impl Job<'_> {
                 }
                 Next::Fail(error) => {
                     self.shown.get_or_init(Instant::now);
-                    return Err(Failed(failure(&error), error));
+                    return Err(Failed::Known(failure(&error), error));
                 }
                 Next::Again(error) => {
                     failures += 1;
@@ -236,8 +237,13 @@ fn next(
     }
 }
 
-/// The task failed, for this reason.
-struct Failed(Outcome, ProviderError);
+/// Why a job brought nothing.
+enum Failed {
+    /// It failed for this reason.
+    Known(Outcome, ProviderError),
+    /// It did not end within `job_limit`.
+    OutOfTime,
+}
 
 /// How often results were fetched in vain.
 struct Tries {
@@ -279,12 +285,13 @@ impl Tries {
 
 /// The job was watched for as long as the operator allows. It may end well yet, and is paid for then:
 /// ordering it again would pay for two, so no client is told to.
-fn out_of_time() -> Failed {
+fn out_of_time(taken: &Taken) -> Ended {
     let message = "The provider did not end the job within the time that the operator allows. Nothing was charged.";
-    Failed(
-        Outcome::failed(ErrorCode::SubmissionUnconfirmed, message),
-        ProviderError::new(Class::Lost, "time limit"),
-    )
+    let mut submission = taken.submission.clone();
+    submission.state = taken.state;
+    let (_, closing) = unconfirmed(&submission, "the job did not end within job_limit", None);
+    let outcome = Outcome::failed(ErrorCode::SubmissionUnconfirmed, message);
+    (outcome, closing)
 }
 
 /// The results cannot be had.
@@ -300,7 +307,7 @@ fn failed(error: Bad) -> Failed {
         ),
     };
     let error = ProviderError::new(Class::Failed, why);
-    Failed(Outcome::failed(ErrorCode::GenerationFailed, message), error)
+    Failed::Known(Outcome::failed(ErrorCode::GenerationFailed, message), error)
 }
 
 fn closed(taken: &Taken, error: Option<ProviderError>) -> Closing {

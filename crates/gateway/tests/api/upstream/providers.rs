@@ -2,11 +2,11 @@
 
 use reqwest::Method;
 use serde_json::{Value, json};
-use simulator::Fault;
+use simulator::{End, Fault};
 
 use super::{
-    at_submission, chat_order, film, gateway, one_provider, provider, simulator, status,
-    submissions, two_providers,
+    LONG, at_submission, chat_order, film, gateway, one_provider, plan, provider, simulator,
+    status, submissions, two_providers,
 };
 use crate::admin::{audited, keyed, operator};
 use crate::support::program::{output, program, text};
@@ -294,5 +294,26 @@ async fn what_nobody_could_confirm_is_listed() {
     let wrong = staff.get(&format!("{path}?state=lost")).await;
     wrong.refused(400, "invalid_value").at("state");
     assert_eq!(route(&staff, "acme").await["last_hour"]["unconfirmed"], 1);
+    gateway.stop().await;
+}
+
+#[tokio::test]
+async fn a_job_that_outlives_its_limit_is_unconfirmed() {
+    let acme = simulator().await;
+    plan(&acme, LONG, End::Success);
+    let more = "job_limit = \"1s\"\n";
+    let toml = provider("acme", "openai-videos", &acme, more)
+        + &film(r#"{ provider = "acme", model = "sora-2" }"#);
+    let gateway = gateway(&toml).await;
+    let staff = operator(&gateway).await;
+    let given_up = gateway.post(CHAT, &chat_order("a lake")).await;
+    given_up.refused(424, "submission_unconfirmed");
+    // It may end well yet and is paid for then: the operator is told.
+    let path = "/v1/admin/submissions?state=unconfirmed";
+    let page = staff.get(path).await.ok();
+    assert_eq!(page["data"].as_array().unwrap().len(), 1, "{page}");
+    assert_eq!(page["data"][0]["state"], "unclear");
+    let verified = staff.get("/v1/admin/ledger/verify").await.ok();
+    assert_eq!(verified["adds_up"], true, "{verified}");
     gateway.stop().await;
 }
