@@ -1,5 +1,6 @@
 //! The real program as a child process that may die at any time.
 
+use std::path::PathBuf;
 use std::process::ExitStatus;
 use std::time::Duration;
 
@@ -24,6 +25,25 @@ pub(crate) enum At {
     Stop(String),
 }
 
+/// What is odd about a start.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Start {
+    pub(crate) at: Option<At>,
+    /// How far its clock is from everybody else's, as faketime says it.
+    pub(crate) clock: Option<&'static str>,
+}
+
+/// How wrong a clock may be.
+pub(crate) const CLOCKS: [&str; 6] = ["-4s", "+4s", "-1h", "+1h", "-40d", "+400d"];
+
+/// The library that tells a process another time.
+fn faketime() -> PathBuf {
+    let folders = std::fs::read_dir("/usr/lib").unwrap().flatten();
+    let mut found = folders.map(|folder| folder.path().join("faketime/libfaketimeMT.so.1"));
+    let found = found.find(|path| path.exists());
+    found.expect("faketime is not installed; ./scripts/test installs it")
+}
+
 /// `mediagate serve` on a free port.
 pub(crate) struct Server {
     process: Process,
@@ -38,9 +58,15 @@ pub(crate) struct Died {
 
 impl Server {
     /// Starts a process that may be no server, and waits for nothing.
-    pub(crate) fn begin(words: &[&str], at: Option<&At>) -> Self {
+    pub(crate) fn begin(words: &[&str], start: &Start) -> Self {
         let mut command = program(words);
-        match at {
+        if let Some(offset) = start.clock {
+            command
+                .env("LD_PRELOAD", faketime())
+                .env("FAKETIME", offset)
+                .env("FAKETIME_DONT_FAKE_MONOTONIC", "1");
+        }
+        match &start.at {
             Some(At::Crash(point)) => command.env("MEDIAGATE_CRASH_AT", point),
             Some(At::Stop(point)) => command.env("MEDIAGATE_STOP_AT", point),
             None => &mut command,
@@ -52,8 +78,8 @@ impl Server {
     }
 
     /// Starts it and waits until it answers, or dies at a crash point before.
-    pub(crate) async fn start(words: &[&str], at: Option<&At>) -> Result<Self, Died> {
-        let mut server = Self::begin(words, at);
+    pub(crate) async fn start(words: &[&str], start: &Start) -> Result<Self, Died> {
+        let mut server = Self::begin(words, start);
         let begun = Instant::now();
         loop {
             if let Some(base) = server.process.base() {

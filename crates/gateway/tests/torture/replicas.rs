@@ -17,7 +17,7 @@ use crate::db::Database;
 use crate::dice::{Dice, tag_in};
 use crate::knobs::{Kept, Knobs, LONG, wants};
 use crate::postgres::TestDatabase;
-use crate::program::{At, Server, output, program};
+use crate::program::{At, Server, Start, output, program};
 use crate::stage::client;
 
 const OPENAI: &str = "openai-videos";
@@ -75,8 +75,11 @@ impl Replica {
 
     async fn start(&mut self) -> Option<String> {
         let words: Vec<&str> = self.words.iter().map(String::as_str).collect();
-        let at = self.stop_at.take();
-        let server = Server::start(&words, at.as_ref()).await.ok()?;
+        let start = Start {
+            at: self.stop_at.take(),
+            clock: None,
+        };
+        let server = Server::start(&words, &start).await.ok()?;
         let base = server.base.clone();
         self.server = Some(server);
         Some(base)

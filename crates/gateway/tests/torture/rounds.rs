@@ -9,7 +9,7 @@ use tokio::time::Instant;
 use crate::callers::{Told, call_off};
 use crate::crash_points::names;
 use crate::dice::Dice;
-use crate::intent::Intent;
+use crate::intent::{Intent, Way};
 use crate::knobs::{Kept, Knobs, LONG, wants};
 use crate::run::Run;
 use crate::stage::Stage;
@@ -103,17 +103,25 @@ async fn one(run: &mut Run, points: &[String]) {
         &mut run.dice,
         &mut run.totals.faults,
     );
+    if run.change_clock() {
+        run.kill();
+    }
     if run.server.is_none() {
         run.bring_up(None).await;
     }
     let mut callers = JoinSet::new();
     let until = Instant::now() + ROUND;
     for _ in 0..run.dice.between(5, 20) {
-        let intent = Intent::any(&mut run.dice, &run.stage.keys, &run.stage.recording);
+        let mut intent = Intent::any(&mut run.dice, &run.stage.keys, &run.stage.recording);
+        // Of the others this test tells by the time whether they could be known again.
+        if run.clock.is_some() {
+            intent.way = Way::Keyed;
+        }
         let caller = run.caller(intent, until);
         callers.spawn(async move { vec![caller.ask().await] });
     }
     if let Some(python) = sdk::python()
+        && run.clock.is_none()
         && run.dice.chance(30)
     {
         let orders = sdk::Orders::any(&mut run.dice, &run.stage);
@@ -131,6 +139,10 @@ async fn one(run: &mut Run, points: &[String]) {
         let pause = run.dice.millis(10, 1600);
         live(run, &mut callers, pause).await;
         run.kill();
+        run.change_settings();
+        if run.stage.is_a_folder() && run.dice.chance(5) {
+            run.live_in_a_copy().await;
+        }
         let point = if points.is_empty() || run.dice.chance(60) {
             None
         } else {

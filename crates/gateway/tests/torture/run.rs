@@ -5,7 +5,7 @@ use std::os::unix::process::ExitStatusExt as _;
 use std::process::ExitStatus;
 use std::time::Duration;
 
-use simulator::Plan;
+use simulator::{Plan, Role};
 use tokio::time::Instant;
 
 use crate::callers::{Caller, Seen, Told};
@@ -13,12 +13,14 @@ use crate::check::{self, Facts, Violations, views::Views};
 use crate::dice::Dice;
 use crate::faults;
 use crate::intent::{Intent, Way};
-use crate::program::{At, Server};
+use crate::program::{At, CLOCKS, Server, Start};
 use crate::stage::{Key, Stage, client};
 use crate::totals::Totals;
 
 /// How long it may take until every task has ended, once nothing goes wrong.
 pub(crate) const REST: Duration = Duration::from_mins(3);
+/// How long a copy lives: long enough to take everything up that it would.
+const COPY_LIVES: Duration = Duration::from_secs(2);
 /// What `abort` ends a process with.
 const ABORTED: i32 = 6;
 
@@ -37,6 +39,8 @@ pub(crate) struct Run {
     pub(crate) found: Violations,
     /// How jobs go when nothing goes wrong.
     pub(crate) calm: Plan,
+    /// How wrong the clock of the next process is.
+    pub(crate) clock: Option<&'static str>,
     /// Whether callers that count their tries send some twice.
     pub(crate) twins: bool,
 }
@@ -55,6 +59,7 @@ impl Run {
             http: client(),
             found: Violations::default(),
             calm: Plan::default(),
+            clock: None,
             twins: true,
         }
     }
@@ -68,7 +73,11 @@ impl Run {
 
     /// Starts the gateway, to do something to itself at a point.
     pub(crate) async fn bring_up_at(&mut self, at: Option<At>) {
-        let server = match self.stage.start(at).await {
+        let start = Start {
+            at,
+            clock: self.clock,
+        };
+        let server = match self.stage.start(&start).await {
             Ok(server) => server,
             Err(died) => {
                 self.died(died.status, &died.log);
@@ -158,7 +167,9 @@ impl Run {
     pub(crate) async fn settle(&mut self) {
         faults::calm(self.stage.simulator.world(), self.calm);
         self.kill();
+        self.clock = None;
         self.bring_up(None).await;
+        self.rest_elsewhere().await;
         self.rest().await;
         self.ask_again().await;
         self.rest().await;
@@ -189,6 +200,64 @@ impl Run {
         }
         self.totals.called_off += std::mem::take(&mut self.called_off).len() as u64;
         self.seen.lock().unwrap().clear();
+    }
+
+    /// Now and then the operator changes the providers' settings, for the next process.
+    pub(crate) fn change_settings(&mut self) {
+        if self.dice.chance(25) {
+            self.stage.move_providers();
+            self.totals.moves += 1;
+        }
+    }
+
+    /// Mostly the next process has the right time. Whether that is another than the last one had.
+    pub(crate) fn change_clock(&mut self) -> bool {
+        let next = self.dice.chance(20).then(|| *self.dice.pick(&CLOCKS));
+        self.totals.wrong_clocks += u64::from(next.is_some());
+        std::mem::replace(&mut self.clock, next) != next
+    }
+
+    /// Starts the gateway, which is down, on a copy of its folder: that one orders nothing.
+    pub(crate) async fn live_in_a_copy(&mut self) {
+        let ordered = |run: &Self| {
+            let journal = run.stage.simulator.world().journal();
+            journal
+                .iter()
+                .filter(|one| one.role == Role::Submit)
+                .count()
+        };
+        let copy = self.stage.copy_aside().await;
+        let before = ordered(self);
+        let server = copy.must_start().await;
+        tokio::time::sleep(COPY_LIVES).await;
+        let log = server.kill();
+        self.read_log(&log);
+        let after = ordered(self);
+        self.found.unless(before == after, || {
+            format!("a copy ordered {} things:\n{log}", after - before)
+        });
+        self.totals.copies += 1;
+    }
+
+    /// Lets what was ordered with the other settings come to its end where it was ordered.
+    async fn rest_elsewhere(&mut self) {
+        if self.stage.open_elsewhere().await == 0 {
+            return;
+        }
+        self.stage.move_providers();
+        self.kill();
+        self.bring_up(None).await;
+        let begun = Instant::now();
+        // By now "elsewhere" is where it came from.
+        while self.stage.open_here().await > 0 && begun.elapsed() < REST {
+            if self.has_died() {
+                return;
+            }
+            tokio::time::sleep(Duration::from_millis(100)).await;
+        }
+        self.stage.move_providers();
+        self.kill();
+        self.bring_up(None).await;
     }
 
     /// Waits until nothing is open.

@@ -73,8 +73,8 @@ pub(crate) const SONGS: &str = "band-songs";
 /// Protocols that the simulator plays for this gateway.
 pub(crate) const PROTOCOLS: [&str; 5] = ["openai-videos", "fal", "runway", "lalal", "suno-family"];
 
-/// Where a process keeps what it has.
-#[derive(Debug, Default)]
+/// Where a process keeps what it has, and where its providers are.
+#[derive(Debug, Clone, Default)]
 pub(crate) struct Kept {
     /// Address of the database.
     pub(crate) database: String,
@@ -82,7 +82,13 @@ pub(crate) struct Kept {
     pub(crate) lines: String,
     /// More tables.
     pub(crate) tables: String,
+    /// The operator has changed the providers' settings: their other address, other keys.
+    pub(crate) is_moved: bool,
 }
+
+/// A part of the other address of each provider.
+pub(crate) const OTHER_HOST: &str = "//localhost:";
+const HOST: &str = "//127.0.0.1:";
 
 /// The settings file.
 pub(crate) fn toml(simulator: &Simulator, kept: &Kept) -> String {
@@ -90,17 +96,21 @@ pub(crate) fn toml(simulator: &Simulator, kept: &Kept) -> String {
         database,
         lines,
         tables,
+        is_moved,
     } = kept;
     let mut text = format!(
         "listen = \"127.0.0.1:0\"\ndatabase = \"{database}\"\nwait_limit = \"{WAIT}\"\nlog = \"warn\"\nworkers = 2\n{lines}\
          [fetch]\nallow_networks = [\"127.0.0.0/8\"]\n{tables}"
     );
     for (name, protocol, more) in PROVIDERS {
-        let url = simulator.url(protocol);
-        let key = if more.contains("api_key") {
-            ""
-        } else {
-            "api_key = \"sk-simulated-0123456789\"\n"
+        let mut url = simulator.url(protocol);
+        if *is_moved {
+            url = url.replace(HOST, OTHER_HOST);
+        }
+        let key = match (more.contains("api_key"), is_moved) {
+            (true, _) => "",
+            (false, false) => "api_key = \"sk-simulated-0123456789\"\n",
+            (false, true) => "api_key = \"sk-simulated-9876543210\"\n",
         };
         let table = format!(
             "\n[providers.{name}]\nprotocol = \"{protocol}\"\nbase_url = \"{url}\"\n{key}{more}\n"

@@ -15,7 +15,7 @@ use tokio::sync::watch;
 use crate::db::Database;
 use crate::knobs::Kept;
 use crate::postgres::TestDatabase;
-use crate::program::{At, Died, Server, output, program};
+use crate::program::{Died, Server, Start, output, program};
 use crate::{settings, sound};
 
 /// The account that pays before.
@@ -76,6 +76,7 @@ pub(crate) struct Stage {
     pub(crate) receiver: Arc<Receiver>,
     /// What it checks signatures with.
     pub(crate) secrets: Vec<String>,
+    settings: settings::Kept,
 }
 
 impl Stage {
@@ -105,8 +106,6 @@ impl Stage {
         kept: &settings::Kept,
     ) -> Self {
         let simulator = Arc::new(Simulator::start().await.unwrap());
-        let toml = settings::toml(&simulator, kept);
-        std::fs::write(folder.path().join("mediagate.toml"), toml).unwrap();
         let mut stage = Self {
             simulator,
             folder,
@@ -116,7 +115,9 @@ impl Stage {
             recording: sound::wav(1, 1),
             receiver: Arc::new(Receiver::acting(moody()).await.unwrap()),
             secrets: Vec::new(),
+            settings: kept.clone(),
         };
+        stage.write_settings();
         let server = stage.must_start().await;
         stage.make_keys(&server.base).await;
         drop(server.stop().await);
@@ -136,7 +137,59 @@ impl Stage {
             recording: self.recording.clone(),
             receiver: self.receiver.clone(),
             secrets: self.secrets.clone(),
+            settings: self.settings.clone(),
         }
+    }
+
+    /// A copy of its folder, as a backup or a second machine has it; nobody is told of what happens there.
+    pub(crate) async fn copy_aside(&self) -> Self {
+        let copy = self.copy();
+        if let Database::Sqlite(path) = &copy.database {
+            let path = path.clone();
+            let silence = move || {
+                let store = rusqlite::Connection::open(path).unwrap();
+                store
+                    .execute("UPDATE webhook_endpoints SET enabled = 0", [])
+                    .unwrap();
+            };
+            tokio::task::spawn_blocking(silence).await.unwrap();
+        }
+        copy
+    }
+
+    /// Whether the data is a folder that can be copied.
+    pub(crate) fn is_a_folder(&self) -> bool {
+        matches!(self.database, Database::Sqlite(_))
+    }
+
+    fn write_settings(&self) {
+        let toml = settings::toml(&self.simulator, &self.settings);
+        std::fs::write(self.folder.path().join("mediagate.toml"), toml).unwrap();
+    }
+
+    /// Changes the providers' addresses and keys, or changes them back; the next start finds it so.
+    pub(crate) fn move_providers(&mut self) {
+        self.settings.is_moved = !self.settings.is_moved;
+        self.write_settings();
+    }
+
+    /// Orders that were made with the other settings and are open: tasks that wait for those.
+    pub(crate) async fn open_elsewhere(&self) -> u64 {
+        self.open_with(!self.settings.is_moved).await
+    }
+
+    /// Orders that were made with these settings and are open.
+    pub(crate) async fn open_here(&self) -> u64 {
+        self.open_with(self.settings.is_moved).await
+    }
+
+    async fn open_with(&self, is_moved: bool) -> u64 {
+        let is_like = if is_moved { "LIKE" } else { "NOT LIKE" };
+        let open = format!(
+            "state IN ('intended', 'accepted') AND endpoint {is_like} '%{}%'",
+            settings::OTHER_HOST
+        );
+        self.database.count("submissions", &open).await
     }
 
     fn words(&self) -> [String; 4] {
@@ -150,16 +203,16 @@ impl Stage {
     }
 
     /// Starts the gateway; the door stays closed.
-    pub(crate) async fn start(&self, at: Option<At>) -> Result<Server, Died> {
+    pub(crate) async fn start(&self, start: &Start) -> Result<Server, Died> {
         let mut words = vec!["serve".to_owned()];
         words.extend(self.words());
         let words: Vec<&str> = words.iter().map(String::as_str).collect();
-        Server::start(&words, at.as_ref()).await
+        Server::start(&words, start).await
     }
 
     /// Starts the gateway, which has no reason not to.
     pub(crate) async fn must_start(&self) -> Server {
-        match self.start(None).await {
+        match self.start(&Start::default()).await {
             Ok(server) => server,
             Err(died) => panic!("the gateway does not start: {}\n{}", died.status, died.log),
         }

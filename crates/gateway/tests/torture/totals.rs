@@ -17,6 +17,11 @@ pub(crate) struct Totals {
     pub(crate) rounds: u64,
     pub(crate) kills: u64,
     pub(crate) crashes: BTreeMap<String, u64>,
+    /// Changes of the providers' settings.
+    pub(crate) moves: u64,
+    pub(crate) wrong_clocks: u64,
+    /// Lives of a copied folder.
+    pub(crate) copies: u64,
     pub(crate) intents: u64,
     pub(crate) requests: u64,
     pub(crate) outcomes: BTreeMap<String, u64>,
@@ -88,6 +93,9 @@ impl Totals {
             ("checks of everything", self.checks),
             ("kill -9", self.kills),
             ("crash points passed", self.crashes.values().sum()),
+            ("providers moved", self.moves),
+            ("wrong clocks", self.wrong_clocks),
+            ("lives of a copy", self.copies),
             ("intents", self.intents),
             ("requests", self.requests),
             ("led to a task that was there", self.joins),

@@ -13,7 +13,7 @@ use crate::crash_points::names;
 use crate::dice::Dice;
 use crate::nats::Nats;
 use crate::pair::Pair;
-use crate::program::At;
+use crate::program::{At, CLOCKS};
 
 const REFUSES: Network = Network {
     up: Link::late(Duration::ZERO),
@@ -34,6 +34,14 @@ impl Deployment {
                     *replica.counts.entry(name).or_default() += 1;
                     replica.heal();
                     if replica.is_gone() {
+                        if dice.chance(30) {
+                            replica.configure(dice.chance(50));
+                            *replica.counts.entry("other settings").or_default() += 1;
+                        }
+                        if dice.chance(15) {
+                            replica.clock = Some(*dice.pick(&CLOCKS));
+                            *replica.counts.entry("a wrong clock").or_default() += 1;
+                        }
                         let stops = matches!(replica.armed, Some(At::Stop(_)));
                         replica.start().await;
                         if stops {

@@ -17,7 +17,7 @@ use crate::db::Database;
 use crate::nats::Nats;
 use crate::pair::Pair;
 use crate::process::free_port;
-use crate::program::{At, Server};
+use crate::program::{At, Server, Start};
 use crate::settings;
 use crate::stage::Stage;
 use tokio_util::sync::CancellationToken;
@@ -52,6 +52,11 @@ pub(super) struct Replica {
     pub(super) server: Option<Server>,
     /// What it does to itself after its next start.
     pub(super) armed: Option<At>,
+    /// How wrong its clock is after its next start.
+    pub(super) clock: Option<&'static str>,
+    /// Its settings: those with the providers' first addresses and keys, and the others.
+    settings: [String; 2],
+    is_moved: bool,
     /// Whether the process is to die at a point of its own.
     may_die: bool,
     /// What processes that are gone have logged.
@@ -81,6 +86,7 @@ impl Deployment {
                 bucket.proxy.address(),
                 to_nats.address(),
             ),
+            is_moved: false,
         }
         };
         let database = Database::Elsewhere(postgres.direct());
@@ -89,8 +95,14 @@ impl Deployment {
         for number in 0..=GATEWAYS {
             let ways = ways(&postgres).await;
             let url = Pair::url([ways[0].address().port(), ways[1].address().port()]);
-            let toml = settings::toml(&stage.simulator, &kept(url));
-            let mut replica = Replica::new(stage.folder.path(), number, &toml, ways);
+            let toml = [false, true].map(|is_moved| {
+                let kept = settings::Kept {
+                    is_moved,
+                    ..kept(url.clone())
+                };
+                settings::toml(&stage.simulator, &kept)
+            });
+            let mut replica = Replica::new(stage.folder.path(), number, toml, ways);
             if !replica.is_worker {
                 ports.push(replica.listen());
             }
@@ -113,8 +125,14 @@ impl Deployment {
     /// Everything works again, and is up; what processes logged that are gone.
     pub(super) async fn heal(&mut self) -> Vec<String> {
         let mut logs = Vec::new();
-        for replica in &mut self.replicas {
+        for (number, replica) in self.replicas.iter_mut().enumerate() {
             replica.heal();
+            // What was ordered with either of the settings comes to its end.
+            let is_moved = number % 2 == 1;
+            if replica.is_moved != is_moved {
+                replica.configure(is_moved);
+                replica.kill();
+            }
             if replica.is_gone() {
                 replica.armed = None;
                 replica.start().await;
@@ -146,9 +164,9 @@ async fn ways(postgres: &Pair) -> Vec<Proxy> {
 }
 
 impl Replica {
-    fn new(folder: &Path, number: usize, toml: &str, ways: Vec<Proxy>) -> Self {
+    fn new(folder: &Path, number: usize, settings: [String; 2], ways: Vec<Proxy>) -> Self {
         let file = folder.join(format!("{number}.toml"));
-        std::fs::write(&file, toml).unwrap();
+        std::fs::write(&file, &settings[0]).unwrap();
         let data = folder.join(format!("data-{number}"));
         let is_worker = number == GATEWAYS;
         let command = if is_worker { "worker" } else { "serve" };
@@ -160,6 +178,9 @@ impl Replica {
             is_worker,
             server: None,
             armed: None,
+            clock: None,
+            settings,
+            is_moved: false,
             logs: Vec::new(),
             ended_alone: Vec::new(),
             may_die: false,
@@ -180,13 +201,16 @@ impl Replica {
         let begun = Instant::now();
         loop {
             let words: Vec<&str> = self.words.iter().map(String::as_str).collect();
-            let at = self.armed.take();
-            self.may_die = matches!(at, Some(At::Crash(_)));
+            let start = Start {
+                at: self.armed.take(),
+                clock: self.clock.take(),
+            };
+            self.may_die = matches!(start.at, Some(At::Crash(_)));
             if self.is_worker {
-                self.server = Some(Server::begin(&words, at.as_ref()));
+                self.server = Some(Server::begin(&words, &start));
                 return;
             }
-            match Server::start(&words, at.as_ref()).await {
+            match Server::start(&words, &start).await {
                 Ok(server) => {
                     self.server = Some(server);
                     return;
@@ -200,6 +224,13 @@ impl Replica {
             );
             tokio::time::sleep(Duration::from_millis(300)).await;
         }
+    }
+
+    /// From its next start on it has the providers' other addresses and keys, or the first ones.
+    pub(super) fn configure(&mut self, is_moved: bool) {
+        self.is_moved = is_moved;
+        let file = &self.words[2];
+        std::fs::write(file, &self.settings[usize::from(is_moved)]).unwrap();
     }
 
     pub(super) fn set(&self, network: Network) {
