@@ -2,13 +2,14 @@
 
 use std::fs::File;
 use std::io::{self, Write as _};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::mpsc::{self, RecvTimeoutError};
 use std::time::Duration;
 
 use rustix::process::{Resource, Rlimit, getppid, getrlimit, setrlimit};
 
+use super::confinement::{Files, confine};
 use super::{
     Clip, Job, Limits, Order, OwnModel, POSTER, SHEET, STILLS, VIDEO, Word, cover, cover_large,
     flac,
@@ -20,6 +21,8 @@ use crate::engines::{EngineError, Watch, animatic_engine, look, stems_engine};
 
 /// How often it reports progress.
 const INTERVAL: Duration = Duration::from_millis(200);
+/// Most files that are open at once.
+const OPEN_FILES: u64 = 256;
 
 /// Runs the job on standard input and reports on standard output. If it never reports an end, the
 /// job counts as dead.
@@ -27,6 +30,7 @@ pub fn serve() -> io::Result<()> {
     let order: Order = serde_json::from_reader(io::stdin().lock())?;
     end_with(order.parent)?;
     limit(order.limits)?;
+    confine(&order.job.files(&order.folder))?;
     if order.job.can_wait() {
         rustix::process::nice(19)?;
     }
@@ -67,6 +71,8 @@ fn limit(limits: Limits) -> io::Result<()> {
     for (resource, limit) in [
         (Resource::As, limits.memory),
         (Resource::Cpu, limits.cpu),
+        (Resource::Fsize, limits.file),
+        (Resource::Nofile, Some(OPEN_FILES)),
         (Resource::Core, Some(0)),
     ] {
         let Some(limit) = limit else { continue };
@@ -102,6 +108,21 @@ impl Job {
                 ..
             }
         )
+    }
+
+    /// What it reads and writes.
+    fn files<'a>(&'a self, folder: &'a Path) -> Files<'a> {
+        let read = match self {
+            Self::Video { picture, .. } => picture.iter().map(PathBuf::as_path).collect(),
+            Self::Look { films, .. } => films.iter().map(PathBuf::as_path).collect(),
+            // The operator's own model, whose library may lie, and load others from, anywhere.
+            Self::Stems { model: Some(_), .. } => vec![Path::new("/")],
+            Self::Stems { source, .. } => vec![source.as_path()],
+        };
+        Files {
+            read,
+            write: vec![folder],
+        }
     }
 
     fn run(self, folder: &Path, watch: &Watch) -> Result<Word, EngineError> {

@@ -2,10 +2,11 @@
 //! memory ends the child, never the process that holds everybody's money.
 //!
 //! `launcher` starts children. The parent (`outside`) writes an `Order` to the child's standard input. The child (`inside`)
-//! limits itself, runs the job, leaves its files in its own folder and writes `Word`s to standard
+//! limits itself, gives up what the order does not need (`confinement`), runs the job, leaves its files in its own folder and writes `Word`s to standard
 //! output, one per line, the last of which says how it ended. File names follow from the job and
 //! are not sent. A child that looks at films looks at several, as starting costs more than looking.
 
+mod confinement;
 mod inside;
 mod launcher;
 mod outside;
@@ -73,6 +74,8 @@ pub struct Limits {
     pub memory: Option<u64>,
     /// CPU seconds of all threads together.
     pub cpu: Option<u64>,
+    /// Bytes of a file that it writes.
+    pub file: Option<u64>,
 }
 
 impl Limits {
@@ -80,6 +83,7 @@ impl Limits {
     pub const ENGINES: Self = Self {
         memory: Some(4 << 30),
         cpu: Some(3600),
+        file: Some(4 << 30),
     };
 
     /// For looking at a film.
@@ -90,6 +94,7 @@ impl Limits {
                 Glance::Check => 120,
                 Glance::Keep => 20,
             }),
+            file: Some(1 << 30),
         }
     }
 
@@ -97,6 +102,7 @@ impl Limits {
     const OWN_MODELS: Self = Self {
         memory: None,
         cpu: None,
+        file: Some(4 << 30),
     };
 }
 
