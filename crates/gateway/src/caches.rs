@@ -8,6 +8,7 @@ use providers::driver::schedule::Lengths;
 use tokio::time::Instant;
 
 use crate::clock::Timestamp;
+use crate::engines::child::PictureFacts;
 use crate::ids::{AssetId, KeyId, TaskId};
 use crate::model::account::Caller;
 use crate::model::task::Task;
@@ -31,7 +32,7 @@ pub struct Caches {
     /// How long tasks of models usually take, by their ids.
     pub usual_lengths: Cache<String, Option<Lengths>>,
     /// Pictures that can be decoded, by the SHA-256 of their files.
-    pub pictures: Cache<String, ()>,
+    pub pictures: Cache<String, PictureFacts>,
     /// Films that could not be looked at: how often, and when they are tried again.
     pub misses: Cache<AssetId, (u32, Timestamp)>,
     /// When keys were last used.

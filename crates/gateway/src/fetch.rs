@@ -72,11 +72,33 @@ impl Fetcher {
         limit_bytes: u64,
         folder: &Path,
     ) -> Result<TempPath, FetchError> {
+        let beyond = Beyond::TooLarge;
+        self.fetch_some(address, limit_bytes, beyond, folder).await
+    }
+
+    /// Downloads no more of `address` than its first `bytes`.
+    pub async fn fetch_beginning(
+        &self,
+        address: &str,
+        bytes: u64,
+        folder: &Path,
+    ) -> Result<TempPath, FetchError> {
+        let beyond = Beyond::LeftThere;
+        self.fetch_some(address, bytes, beyond, folder).await
+    }
+
+    async fn fetch_some(
+        &self,
+        address: &str,
+        bytes: u64,
+        beyond: Beyond,
+        folder: &Path,
+    ) -> Result<TempPath, FetchError> {
         let url = Url::parse(address)
             .map_err(|_| FetchError::Blocked("it is not an absolute URL".into()))?;
         let fetched = async {
             let answer = self.follow(url).await?;
-            keep(answer, limit_bytes, folder).await
+            keep(answer, bytes, beyond, folder).await
         };
         let slow = "the file did not arrive within 30 seconds";
         tokio::time::timeout(IN_ALL, fetched)
@@ -102,9 +124,18 @@ impl Fetcher {
     }
 }
 
+/// What becomes of a file that is longer than what is wanted of it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Beyond {
+    TooLarge,
+    /// The rest is not fetched.
+    LeftThere,
+}
+
 async fn keep(
     mut answer: Response,
     limit_bytes: u64,
+    beyond: Beyond,
     folder: &Path,
 ) -> Result<TempPath, FetchError> {
     if !answer.status().is_success() {
@@ -113,10 +144,8 @@ async fn keep(
             answer.status().as_u16()
         )));
     }
-    if answer
-        .content_length()
-        .is_some_and(|length| length > limit_bytes)
-    {
+    let is_longer = |length| length > limit_bytes;
+    if beyond == Beyond::TooLarge && answer.content_length().is_some_and(is_longer) {
         return Err(FetchError::TooLarge { limit_bytes });
     }
     let file = NamedTempFile::new_in(folder).map_err(FetchError::Local)?;
@@ -125,10 +154,13 @@ async fn keep(
     let mut size = 0;
     while let Some(chunk) = answer.chunk().await.map_err(|error| failed(&error))? {
         size += chunk.len() as u64;
-        if size > limit_bytes {
+        if size > limit_bytes && beyond == Beyond::TooLarge {
             return Err(FetchError::TooLarge { limit_bytes });
         }
         file.write_all(&chunk).await.map_err(FetchError::Local)?;
+        if size >= limit_bytes && beyond == Beyond::LeftThere {
+            break;
+        }
     }
     file.flush().await.map_err(FetchError::Local)?;
     Ok(path)

@@ -11,6 +11,7 @@ use crate::clock::Clock;
 use crate::config::{Config, Settings};
 use crate::domain::provenance::check::{self, Checked, How, Match};
 use crate::http::wire::provenance::CheckObject;
+use crate::ids::AccountId;
 
 #[derive(Debug, Subcommand)]
 pub(super) enum ProvenanceCommand {
@@ -44,7 +45,7 @@ pub(super) fn run(command: &ProvenanceCommand, settings: &Settings) -> Result<()
     let copy = tempfile::NamedTempFile::new_in(spool).map_err(CliError::failed)?;
     let copy = copy.into_temp_path();
     std::fs::copy(&args.file, &copy).map_err(failed)?;
-    let checked = runtime()?.block_on(check::check(&app, None, copy))?;
+    let checked = runtime()?.block_on(check::check(&app, None, AccountId::nobody(), copy))?;
     if args.json {
         let object = CheckObject::new(&checked);
         return say(&serde_json::to_string_pretty(&object).map_err(CliError::failed)?);

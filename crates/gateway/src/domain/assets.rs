@@ -44,24 +44,6 @@ pub async fn keep(
     Ok(asset)
 }
 
-/// Like [`keep`], for a file that already has an id and whose digest is known.
-pub async fn keep_as(
-    app: &Parts,
-    id: AssetId,
-    account: AccountId,
-    media: MediaType,
-    bytes: Bytes,
-    sha256: String,
-) -> Result<Asset, Error> {
-    let size_bytes = bytes.len() as u64;
-    let asset = Asset {
-        id,
-        ..record(app, account, media, size_bytes, sha256, Lifetime::Media)
-    };
-    app.blobs.put(id, media, bytes).await?;
-    Ok(asset)
-}
-
 /// Refuses input if the account's storage or the disk is almost full. Called before anything is
 /// received; [`check_kept`] decides.
 pub async fn check_room(app: &Parts, account: AccountId, more_bytes: u64) -> Result<(), Error> {
@@ -203,6 +185,24 @@ pub async fn keep_file(
 ) -> Result<Asset, Error> {
     let asset = record(app, account, media, size_bytes, sha256, Lifetime::Media);
     app.blobs.put_file(asset.id, media, file).await?;
+    Ok(asset)
+}
+
+/// The same, for a file that already has an id. `known` are its size and its SHA-256.
+pub async fn keep_file_as(
+    app: &Parts,
+    id: AssetId,
+    account: AccountId,
+    media: MediaType,
+    file: &Path,
+    known: (u64, String),
+) -> Result<Asset, Error> {
+    let (size_bytes, sha256) = known;
+    let asset = Asset {
+        id,
+        ..record(app, account, media, size_bytes, sha256, Lifetime::Media)
+    };
+    app.blobs.put_file(id, media, file).await?;
     Ok(asset)
 }
 

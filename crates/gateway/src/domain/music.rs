@@ -10,10 +10,12 @@ use crate::domain::idempotency::Visit;
 use crate::domain::provenance::mark::{self, ClipMade, Facts};
 use crate::domain::submit::{self, Draft, NewTask, Purpose};
 use crate::domain::webhooks::Callback;
+use crate::engines::child::{self, Recordings};
 use crate::engines::clip::{self, KeepError, Picture};
 use crate::error::{Error, ErrorCode};
 use crate::fetch::FetchError;
 use crate::ids::{AccountId, ClipId, RequestId, TaskId};
+use crate::limits::{Work, Workplace};
 use crate::model::account::Caller;
 use crate::model::catalog::Model;
 use crate::model::intent::Made;
@@ -27,6 +29,9 @@ use crate::{crash, store};
 pub const LIMIT_BYTES: u64 = 200_000_000;
 /// Title of an upload without one.
 const UNTITLED: &str = "Untitled";
+
+/// Longest recording of a caller.
+const LONGEST_SECONDS: u32 = 900;
 
 /// Source of a recording.
 #[derive(Debug)]
@@ -49,28 +54,33 @@ pub async fn upload(
     let file = match source {
         AudioSource::Spooled(file) => file,
         AudioSource::Address(address) => {
+            let _turn = app.limits.fetches.wait(caller.account.id, 1).await;
             let spool = app.config.spool_path();
             let fetched = app.net.fetcher.fetch(&address, LIMIT_BYTES, &spool).await;
             fetched.map_err(|error| fetch_error(error, param))?
         }
     };
-    // The queue for the room is inside; an account's own is before it.
-    let own_turn = app.limits.recordings.wait(caller.account.id).await;
     let id = ClipId::new();
-    let (name, spool) = (id.to_string(), app.config.spool_path());
     let size = tokio::fs::metadata(&file).await.map_err(Error::internal)?;
     let memory = clip::KEEPING_BYTES + size.len();
     let source = Arc::new(file);
-    let file = source.clone();
-    let made = app.limits.room.recording(memory, move |left| {
-        let _own_turn = own_turn;
-        let limits = stems::DecodeLimits::default();
-        let go_on = || !left.is_cancelled();
-        clip::keep(&name, &file, &limits, Picture::Waveform, &spool, &go_on)
-    });
-    let made = made.await?;
+    let recordings = Recordings {
+        clip: id,
+        sources: vec![source.to_path_buf()],
+        most_seconds: LONGEST_SECONDS,
+        picture: Picture::Waveform,
+    };
+    let (file, engines) = (source.clone(), app.engines.clone());
+    let keep = move |place: &Workplace| {
+        let _file = file;
+        child::clip_of(&engines, recordings, place.watch())
+    };
+    let (account, room) = (caller.account.id, &app.limits.room);
+    let made = room.work(account, Work::Recording, memory, keep).await?;
     let made = made.map_err(|error| keep_error(error, param))?;
+    let made = made.ok_or_else(|| Error::internal("a recording became nothing"))?;
     let facts = Facts {
+        account,
         title: title.clone().unwrap_or_default(),
         model: "upload".to_owned(),
         provider: None,
@@ -119,9 +129,10 @@ pub async fn upload(
 fn keep_error(error: KeepError, param: &str) -> Error {
     match error {
         KeepError::Decode(error) => {
-            let code = match error {
-                stems::DecodeError::TooLong { .. } => ErrorCode::AudioTooLong,
-                _ => ErrorCode::AudioInvalid,
+            let code = if error.is_too_long {
+                ErrorCode::AudioTooLong
+            } else {
+                ErrorCode::AudioInvalid
             };
             let message = format!("The recording cannot be used: {error}.");
             Error::at(code, param, message)

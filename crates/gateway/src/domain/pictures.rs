@@ -1,19 +1,30 @@
 //! Pictures from callers: fetched, checked and stored before the task that uses them is accepted.
 
+use std::io::Write as _;
+use std::sync::Arc;
+
 use base64::Engine as _;
 use bytes::Bytes;
+use tempfile::{NamedTempFile, TempPath};
 
 use crate::app::App;
 use crate::domain::assets;
 use crate::domain::submit::Purpose;
+use crate::engines::child::{self, BadPicture, PictureFacts};
+use crate::engines::clip;
 use crate::error::{Error, ErrorCode};
 use crate::fetch::FetchError;
-use crate::ids::AssetId;
+use crate::ids::{AccountId, AssetId};
+use crate::limits::Work;
+use crate::limits::Workplace;
 use crate::model::account::Caller;
 use crate::model::media::{Asset, MediaType};
 
 /// Largest picture file.
 pub const LIMIT_BYTES: u64 = 20_000_000;
+
+/// What is fetched of a picture for a quote: cameras put a thumbnail and more before the size.
+const HEADER_BYTES: u64 = 256 << 10;
 
 /// Source of a picture.
 #[derive(Debug, Clone, PartialEq)]
@@ -24,7 +35,7 @@ pub enum PictureSource {
     Bytes(Bytes),
 }
 
-/// A picture that has been checked.
+/// A picture that has been checked. It lies on the disk.
 #[derive(Debug, Clone)]
 pub struct Picture {
     /// The id it will be stored under.
@@ -32,7 +43,8 @@ pub struct Picture {
     /// Width and height in pixels, with orientation applied.
     pub size: (u32, u32),
     media: MediaType,
-    bytes: Bytes,
+    file: Arc<TempPath>,
+    size_bytes: u64,
     /// Of its file, in lower-case hex.
     sha256: String,
 }
@@ -40,83 +52,151 @@ pub struct Picture {
 impl Picture {
     /// Size of its file.
     pub fn size_bytes(&self) -> u64 {
-        self.bytes.len() as u64
+        self.size_bytes
     }
 }
 
-/// Fetches and checks a picture. `param` is the field to name in errors.
+/// Fetches and checks a picture, at the account's turn. `param` is the field to name in errors.
 ///
 /// For an order it is decoded completely, so that a truncated picture is refused now rather than by
 /// the task; for a quote, or one that was decoded before, its header is enough.
 pub async fn take(
     app: &App,
+    account: AccountId,
     source: PictureSource,
     purpose: Purpose,
     param: &str,
 ) -> Result<Picture, Error> {
-    let bytes = match source {
-        PictureSource::Bytes(bytes) => bytes,
+    let file = match source {
+        PictureSource::Bytes(bytes) => spool(app, bytes).await?,
         PictureSource::Address(address) if is_data_url(&address) => {
-            decode_data_url(&address, param)?
+            spool(app, decode_data_url(&address, param)?).await?
         }
-        PictureSource::Address(address) => fetch(app, &address, param).await?,
+        PictureSource::Address(address) if purpose == Purpose::Quote => {
+            // Nearly always the header lies in the beginning.
+            let beginning = fetch(app, account, &address, Extent::Beginning, param).await?;
+            match look(app, account, beginning, purpose, param).await {
+                Ok(picture) => return Ok(picture),
+                Err(_) => fetch(app, account, &address, Extent::Whole, param).await?,
+            }
+        }
+        PictureSource::Address(address) => {
+            fetch(app, account, &address, Extent::Whole, param).await?
+        }
     };
-    if bytes.len() as u64 > LIMIT_BYTES {
+    look(app, account, file, purpose, param).await
+}
+
+/// What a picture in a file is.
+async fn look(
+    app: &App,
+    account: AccountId,
+    file: TempPath,
+    purpose: Purpose,
+    param: &str,
+) -> Result<Picture, Error> {
+    let file = Arc::new(file);
+    let hashed = file.clone();
+    let digest = app.compute(move || clip::digest(&hashed)).await?;
+    let (size_bytes, sha256) = digest.map_err(Error::internal)?;
+    if size_bytes > LIMIT_BYTES {
         return Err(too_large(param));
     }
-    let limits = animatic::PictureLimits::default();
-    let looked_at = bytes.clone();
-    let looked = app.compute(move || {
-        let info = animatic::picture::probe(&looked_at, &limits)?;
-        Ok((info, assets::sha256_hex(&looked_at)))
-    });
-    let (info, sha256) = looked
-        .await?
-        .map_err(|error| picture_error(&error, param))?;
-    let known = &app.caches.pictures;
-    if purpose == Purpose::Order && !known.contains_key(&sha256) {
-        let checked = bytes.clone();
-        let decoded = app.limits.room.work(info.decoding_bytes, move |_| {
-            animatic::picture::decode(&checked, &limits).map(drop)
-        });
-        decoded
-            .await?
-            .map_err(|error| picture_error(&error, param))?;
-        known.insert(sha256.clone(), ());
-    }
-    let media: MediaType = info.format.extension().parse().map_err(Error::internal)?;
+    let facts = match app.caches.pictures.get(&sha256) {
+        Some(facts) => facts,
+        None => ask_child(app, account, file.clone(), &sha256, purpose, param).await?,
+    };
     Ok(Picture {
         id: AssetId::new(),
-        size: (info.width, info.height),
-        media,
-        bytes,
+        size: (facts.width, facts.height),
+        media: facts.extension.parse().map_err(Error::internal)?,
+        file,
+        size_bytes,
         sha256,
     })
 }
 
-async fn fetch(app: &App, address: &str, param: &str) -> Result<Bytes, Error> {
-    let spool = app.config.spool_path();
-    let fetched = app.net.fetcher.fetch(address, LIMIT_BYTES, &spool).await;
-    let file = fetched.map_err(|error| fetch_error(error, param))?;
-    let bytes = tokio::fs::read(&file).await.map_err(Error::internal)?;
-    Ok(bytes.into())
+async fn ask_child(
+    app: &App,
+    account: AccountId,
+    file: Arc<TempPath>,
+    sha256: &str,
+    purpose: Purpose,
+    param: &str,
+) -> Result<PictureFacts, Error> {
+    let (engines, is_order) = (app.engines.clone(), purpose == Purpose::Order);
+    let look = move |place: &Workplace| {
+        let reserve = |bytes| place.reserve(bytes);
+        child::picture(&engines, &file, is_order, reserve, place.watch())
+    };
+    let looked = app
+        .limits
+        .room
+        .work(account, Work::Picture, 0, look)
+        .await?;
+    let facts = looked.map_err(Error::internal)?;
+    let facts = facts.map_err(|why| picture_error(&why, param))?;
+    if is_order {
+        app.caches.pictures.insert(sha256.to_owned(), facts.clone());
+    }
+    Ok(facts)
+}
+
+/// Bytes of a request, on the disk.
+async fn spool(app: &App, bytes: Bytes) -> Result<TempPath, Error> {
+    let folder = app.config.spool_path();
+    let write = move || -> std::io::Result<TempPath> {
+        let mut file = NamedTempFile::new_in(folder)?;
+        file.write_all(&bytes)?;
+        Ok(file.into_temp_path())
+    };
+    app.compute(write).await?.map_err(Error::internal)
+}
+
+async fn fetch(
+    app: &App,
+    account: AccountId,
+    address: &str,
+    extent: Extent,
+    param: &str,
+) -> Result<TempPath, Error> {
+    let _turn = app.limits.fetches.wait(account, 1).await;
+    let (fetcher, spool) = (&app.net.fetcher, app.config.spool_path());
+    let fetched = match extent {
+        Extent::Whole => fetcher.fetch(address, LIMIT_BYTES, &spool).await,
+        Extent::Beginning => fetcher.fetch_beginning(address, HEADER_BYTES, &spool).await,
+    };
+    fetched.map_err(|error| fetch_error(error, param))
+}
+
+/// How much of a picture is fetched.
+#[derive(Debug, Clone, Copy)]
+enum Extent {
+    Whole,
+    Beginning,
 }
 
 /// Stores a picture. The caller inserts the record, with the task that uses it.
 pub async fn keep(app: &App, caller: &Caller, picture: &Picture) -> Result<Asset, Error> {
-    let (account, sha256) = (caller.account.id, picture.sha256.clone());
-    let bytes = picture.bytes.clone();
-    assets::keep_as(app, picture.id, account, picture.media, bytes, sha256).await
+    assets::keep_file_as(
+        app,
+        picture.id,
+        caller.account.id,
+        picture.media,
+        &picture.file,
+        (picture.size_bytes, picture.sha256.clone()),
+    )
+    .await
 }
 
-fn picture_error(error: &animatic::PictureError, param: &str) -> Error {
-    let code = match error {
-        animatic::PictureError::TooLarge { .. }
-        | animatic::PictureError::TooLong { .. }
-        | animatic::PictureError::TooMuchMemory { .. } => ErrorCode::ImageTooLarge,
-        _ => ErrorCode::ImageInvalid,
+fn picture_error(why: &BadPicture, param: &str) -> Error {
+    let code = if why.is_too_large {
+        ErrorCode::ImageTooLarge
+    } else {
+        ErrorCode::ImageInvalid
     };
-    Error::at(code, param, format!("The picture cannot be used: {error}."))
+    let message = format!("The picture cannot be used: {}.", why.message);
+    Error::at(code, param, message)
 }
 
 fn fetch_error(error: FetchError, param: &str) -> Error {

@@ -75,7 +75,7 @@ pub async fn prepare(
     }
     let callback = order.callback.clone();
     let callback = callback.map(|callback| callback.check(app)).transpose()?;
-    let taken = take_pictures(app, order, purpose).await?;
+    let taken = take_pictures(app, caller.account.id, order, purpose).await?;
     let job = plan(app, &model, order, &taken)?;
     let quantity = Quantity {
         milliseconds: job.milliseconds,
@@ -116,10 +116,15 @@ pub fn choose(app: &App, caller: &Caller, order: &VideoOrder) -> Result<(Model, 
     Ok((model, asked))
 }
 
-async fn take_pictures(app: &App, order: &VideoOrder, purpose: Purpose) -> Result<Taken, Error> {
+async fn take_pictures(
+    app: &App,
+    account: AccountId,
+    order: &VideoOrder,
+    purpose: Purpose,
+) -> Result<Taken, Error> {
     let take = async |asked: &AskedPicture| {
         let (source, param) = asked;
-        pictures::take(app, source.clone(), purpose, param).await
+        pictures::take(app, account, source.clone(), purpose, param).await
     };
     let mut taken = Taken::default();
     for asked in &order.pictures {

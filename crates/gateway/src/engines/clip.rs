@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 
 use artwork::{SpectrogramSketch, WaveformSketch};
 use bytes::Bytes;
+use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
 use stems::decode::{Recording, Scan, replay, scan_while};
 use stems::encode::FlacWriter;
@@ -46,7 +47,7 @@ pub struct MadeClip {
 }
 
 /// What a clip's cover shows.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, Serialize, Deserialize)]
 pub enum Picture {
     /// Loudness, for songs.
     Waveform,
@@ -54,12 +55,36 @@ pub enum Picture {
     Spectrogram,
 }
 
+/// Why a recording cannot be read.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, thiserror::Error)]
+#[error("{message}")]
+pub struct Unreadable {
+    pub is_too_long: bool,
+    /// For its owner.
+    pub message: String,
+}
+
+impl From<DecodeError> for Unreadable {
+    fn from(error: DecodeError) -> Self {
+        Self {
+            is_too_long: matches!(error, DecodeError::TooLong { .. }),
+            message: error.to_string(),
+        }
+    }
+}
+
+impl From<DecodeError> for KeepError {
+    fn from(error: DecodeError) -> Self {
+        Self::Decode(error.into())
+    }
+}
+
 /// Why a recording cannot be kept.
 #[derive(Debug, thiserror::Error)]
 pub enum KeepError {
     /// It cannot be read.
     #[error(transparent)]
-    Decode(#[from] DecodeError),
+    Decode(#[from] Unreadable),
     /// It cannot be written.
     #[error(transparent)]
     Engine(#[from] EngineError),

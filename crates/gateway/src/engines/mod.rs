@@ -8,6 +8,7 @@ pub mod animatic_engine;
 pub mod child;
 pub mod clip;
 pub mod film;
+pub mod hear;
 pub mod label;
 pub mod likeness;
 pub mod look;
@@ -87,7 +88,7 @@ impl Watch {
         self.stop.store(true, Ordering::Relaxed);
     }
 
-    fn is_stopped(&self) -> bool {
+    pub fn is_stopped(&self) -> bool {
         self.stop.load(Ordering::Relaxed)
     }
 

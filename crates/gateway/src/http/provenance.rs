@@ -83,10 +83,9 @@ pub(super) async fn check(
     } else {
         let body = JsonBody::from_request(request, &app).await?;
         let (url, _held) = body.read(&app, read).await?;
-        check::fetch(&app, &url).await?
+        check::fetch(&app, asker.turn, &url).await?
     };
-    let _own_turn = app.limits.recordings.wait(asker.turn).await;
-    let checked = check::check(&app, asker.account, file).await?;
+    let checked = check::check(&app, asker.account, asker.turn, file).await?;
     Ok(Json(CheckObject::new(&checked)))
 }
 

@@ -2,6 +2,7 @@
 //! others on its database), bytes of bodies, decoding, uploads. State that requests ask, and no rules about money.
 
 mod grants;
+mod line;
 mod rates;
 mod room;
 mod shares;
@@ -12,14 +13,14 @@ use tokio::sync::Semaphore;
 
 use crate::config::{Config, Database, cores};
 use crate::store::Store;
+pub use line::{Line, Permit};
 pub use rates::{AddressLimits, RateLimits, RateState};
-pub use room::Room;
+pub use room::{Room, Work, Workplace};
 pub use shares::{Exhausted, Share, Stock, Turns};
 
-/// Recordings that are decoded at once.
-const RECORDINGS: usize = 2;
-/// Of those, an account's at once.
-const RECORDINGS_OF_ACCOUNT: usize = 1;
+/// Media that is fetched from callers' addresses at once, for all accounts and for one.
+const FETCHES: u64 = 64;
+const FETCHES_OF_ACCOUNT: u64 = 8;
 /// Uploads of an account that are under way at once.
 const UPLOADS: usize = 8;
 /// Bytes of bodies in memory at once, of all accounts and of one.
@@ -34,8 +35,8 @@ pub struct Limits {
     pub strangers: AddressLimits,
     /// Where media that callers hand in is decoded.
     pub room: Room,
-    /// An account's own line for the room's recordings.
-    pub recordings: Turns,
+    /// Fetches from callers' addresses.
+    pub fetches: Line,
     /// Uploads that an account may have under way, those that arrive or are
     /// fetched included.
     pub uploads: Turns,
@@ -52,8 +53,8 @@ impl Limits {
         Self {
             rates: RateLimits::new(shared),
             strangers: AddressLimits::default(),
-            room: Room::new((config.decoding_memory_mb as u64) << 20, RECORDINGS),
-            recordings: Turns::new(RECORDINGS_OF_ACCOUNT),
+            room: Room::new((config.decoding_memory_mb as u64) << 20, cores()),
+            fetches: Line::new(FETCHES, FETCHES_OF_ACCOUNT),
             uploads: Turns::new(UPLOADS),
             bodies: Stock::new(BODIES, BODIES_OF_ACCOUNT),
             parsing: Arc::new(Semaphore::new(cores())),

@@ -1,4 +1,4 @@
-//! The memory budget for decoding callers' media, and the number of recordings processed at once.
+//! Where callers' media is worked on: places and memory for it, at which accounts take turns.
 //!
 //! Memory is reserved before a decoder allocates anything, by what the header says it will need,
 //! and belongs to the work, not to the request: if the caller disconnects, it is released only when
@@ -6,79 +6,109 @@
 
 use std::sync::Arc;
 
-use tokio::sync::{AcquireError, OwnedSemaphorePermit, Semaphore};
-use tokio_util::sync::CancellationToken;
-
+use crate::engines::Watch;
 use crate::error::Error;
+use crate::ids::AccountId;
+use crate::limits::line::{Line, Permit};
 
-/// The budget of one process.
-#[derive(Debug, Clone)]
-pub struct Room {
-    /// A permit per [`UNIT`].
-    memory: Arc<Semaphore>,
-    units: u32,
-    recordings: Arc<Semaphore>,
+/// What is worked on. Each kind has places of its own, so that no kind waits for another.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Work {
+    /// A picture is decoded.
+    Picture,
+    /// A recording is decoded, measured, encoded.
+    Recording,
+    /// Somebody asks where a file comes from.
+    Check,
+    /// What was made here, or is to be kept.
+    Result,
 }
 
-/// Granularity of the budget, in bytes.
+/// The places and the memory of one process. Cheap to clone.
+#[derive(Clone)]
+pub struct Room {
+    memory: Line,
+    pictures: Line,
+    recordings: Line,
+    checks: Line,
+}
+
+/// Granularity of the memory, in bytes.
 const UNIT: u64 = 64 * 1024;
+/// Recordings at once, and those of one account.
+const RECORDINGS: (u64, u64) = (2, 1);
+
+/// A place at which somebody works.
+pub struct Workplace {
+    room: Room,
+    account: AccountId,
+    watch: Arc<Watch>,
+}
 
 impl Room {
-    /// A budget of so many bytes and so many recordings.
-    pub fn new(memory_bytes: u64, recordings: usize) -> Self {
-        let units = u32::try_from(memory_bytes / UNIT)
-            .unwrap_or(u32::MAX)
-            .max(1);
+    /// Memory of so many bytes, on a machine with so many cores.
+    pub fn new(memory_bytes: u64, cores: usize) -> Self {
+        let units = (memory_bytes / UNIT).max(1);
+        let cores = cores as u64;
         Self {
-            memory: Arc::new(Semaphore::new(units as usize)),
-            units,
-            recordings: Arc::new(Semaphore::new(recordings)),
+            memory: Line::new(units, units),
+            // One is left when an account has a picture on each core.
+            pictures: Line::new(cores + 1, cores),
+            recordings: Line::new(RECORDINGS.0, RECORDINGS.1),
+            checks: Line::new(1, 1),
         }
     }
 
-    /// Runs work that needs at most `bytes`, off the async threads, once that much is free. Work
-    /// that needs more than the whole budget runs alone. The token passed to the work is cancelled
-    /// when nobody waits for it any more.
+    /// Runs work off the async threads, at the account's turn, once so many bytes are free; what needs
+    /// more than there are runs alone. The work is told to stop when nobody waits for it any more.
     pub async fn work<T: Send + 'static>(
         &self,
+        account: AccountId,
+        kind: Work,
         memory_bytes: u64,
-        work: impl FnOnce(&CancellationToken) -> T + Send + 'static,
+        work: impl FnOnce(&Workplace) -> T + Send + 'static,
     ) -> Result<T, Error> {
-        let permit = self.memory(memory_bytes).await.map_err(Error::internal)?;
-        run(permit, work).await
-    }
-
-    /// Like [`Room::work`], for a recording: only a few are processed at once.
-    pub async fn recording<T: Send + 'static>(
-        &self,
-        memory_bytes: u64,
-        work: impl FnOnce(&CancellationToken) -> T + Send + 'static,
-    ) -> Result<T, Error> {
-        let turn = self.recordings.clone().acquire_owned().await;
-        let turn = turn.map_err(Error::internal)?;
-        let permit = self.memory(memory_bytes).await.map_err(Error::internal)?;
-        run((turn, permit), work).await
-    }
-
-    async fn memory(&self, bytes: u64) -> Result<OwnedSemaphorePermit, AcquireError> {
-        let units = u32::try_from(bytes.div_ceil(UNIT)).unwrap_or(u32::MAX);
-        let units = units.clamp(1, self.units);
-        self.memory.clone().acquire_many_owned(units).await
+        let place = match kind {
+            Work::Picture => Some(self.pictures.wait(account, 1).await),
+            Work::Recording => Some(self.recordings.wait(account, 1).await),
+            Work::Check => Some(self.checks.wait(account, 1).await),
+            Work::Result => None,
+        };
+        let memory = match memory_bytes {
+            0 => None,
+            bytes => Some(self.memory.wait(account, units(bytes)).await),
+        };
+        let watch = Arc::new(Watch::default());
+        let _stopping = watch.stop_on_drop();
+        let workplace = Workplace {
+            room: self.clone(),
+            account,
+            watch,
+        };
+        let work = tokio::task::spawn_blocking(move || {
+            let made = work(&workplace);
+            drop((place, memory));
+            made
+        });
+        work.await.map_err(Error::internal)
     }
 }
 
-async fn run<T: Send + 'static>(
-    room: impl Send + 'static,
-    work: impl FnOnce(&CancellationToken) -> T + Send + 'static,
-) -> Result<T, Error> {
-    let left = CancellationToken::new();
-    let _waiting = left.clone().drop_guard();
-    let work = tokio::task::spawn_blocking(move || {
-        let made = work(&left);
-        drop(room);
-        made
-    });
-    work.await.map_err(Error::internal)
+impl Workplace {
+    /// Says when nobody waits for the work any more.
+    pub fn watch(&self) -> &Watch {
+        &self.watch
+    }
+
+    /// Waits for so many bytes, for work that is told only now what it needs. Blocks. Work that has
+    /// reserved some already must not wait for more: two could wait for each other.
+    pub fn reserve(&self, bytes: u64) -> Permit {
+        self.room.memory.wait_here(self.account, units(bytes))
+    }
+}
+
+const fn units(bytes: u64) -> u64 {
+    bytes.div_ceil(UNIT)
 }
 
 #[cfg(test)]
@@ -90,11 +120,11 @@ mod tests {
 
     #[tokio::test]
     async fn a_caller_who_leaves_gives_nothing_back_before_the_work_has_stopped() {
-        let room = Room::new(1 << 20, 2);
+        let (room, account) = (Room::new(1 << 20, 2), AccountId::new());
         let (stopped, stops) = mpsc::channel();
         let (go_on, waits) = mpsc::channel::<()>();
-        let held = room.work(1 << 20, move |left| {
-            while !left.is_cancelled() {
+        let held = room.work(account, Work::Result, 1 << 20, move |place| {
+            while !place.watch().is_stopped() {
                 std::thread::sleep(Duration::from_millis(1));
             }
             stopped.send(()).unwrap();
@@ -107,7 +137,7 @@ mod tests {
             .await
             .unwrap()
             .unwrap();
-        let next = room.work(1, |_| ());
+        let next = room.work(account, Work::Result, 1, |_| ());
         tokio::pin!(next);
         let early = tokio::time::timeout(Duration::from_millis(20), &mut next).await;
         assert!(early.is_err(), "the room is still taken");
@@ -117,8 +147,38 @@ mod tests {
 
     #[tokio::test]
     async fn what_takes_more_than_there_is_runs_alone() {
-        let room = Room::new(1 << 20, 1);
-        assert_eq!(room.work(u64::MAX, |_| 7).await.unwrap(), 7);
-        assert_eq!(room.recording(1, |_| 8).await.unwrap(), 8);
+        let (room, account) = (Room::new(1 << 20, 1), AccountId::new());
+        let all = room.work(account, Work::Recording, u64::MAX, |_| 7).await;
+        assert_eq!(all.unwrap(), 7);
+        let told = room.work(account, Work::Picture, 0, |place| {
+            let _held = place.reserve(u64::MAX);
+            8
+        });
+        assert_eq!(told.await.unwrap(), 8);
+    }
+
+    /// An account that has a picture on each core leaves a place for another's.
+    #[tokio::test]
+    async fn a_crowd_of_one_account_keeps_nobody_else_waiting() {
+        let (room, crowd) = (Room::new(64 << 20, 2), AccountId::new());
+        let (go_on, waits) = mpsc::channel::<()>();
+        let waits = Arc::new(std::sync::Mutex::new(waits));
+        let busy: Vec<_> = (0..10)
+            .map(|_| {
+                let (room, waits) = (room.clone(), waits.clone());
+                tokio::spawn(async move {
+                    let work = room.work(crowd, Work::Picture, 1, move |_| {
+                        let _ = waits.lock().unwrap().recv();
+                    });
+                    work.await.unwrap();
+                })
+            })
+            .collect();
+        let other = room.work(AccountId::new(), Work::Picture, 1, |_| 7).await;
+        assert_eq!(other.unwrap(), 7);
+        drop(go_on);
+        for one in busy {
+            one.await.unwrap();
+        }
     }
 }

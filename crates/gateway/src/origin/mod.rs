@@ -12,8 +12,6 @@ mod chain;
 mod signing;
 mod tell;
 
-use std::path::Path;
-
 use provenance::watermark::Key;
 use ring::hmac;
 use serde::{Deserialize, Serialize};
@@ -109,6 +107,8 @@ pub struct Origin {
     /// Of each signing secret, the newest first.
     keys: Vec<(WatermarkKey, hmac::Key)>,
     rules: ProvenanceRules,
+    /// Its own, PEM; empty if this program does not sign.
+    certificates: String,
     #[cfg(feature = "c2pa")]
     signing: signing::Signing,
 }
@@ -128,11 +128,17 @@ impl Origin {
             let secret = hmac::Key::new(hmac::HMAC_SHA256, secret);
             Some((WatermarkKey::of(&secret)?, secret))
         });
+        #[cfg(feature = "c2pa")]
+        let (signing, certificates) = signing::Signing::open(config, store, seal)?;
         Ok(Self {
             keys: keys.collect(),
             rules: config.provenance.clone(),
             #[cfg(feature = "c2pa")]
-            signing: signing::Signing::open(config, store, seal)?,
+            certificates,
+            #[cfg(not(feature = "c2pa"))]
+            certificates: String::new(),
+            #[cfg(feature = "c2pa")]
+            signing,
         })
     }
 
@@ -195,23 +201,18 @@ impl Origin {
         }
     }
 
-    /// What a file says. Blocks; reads the file whole only if it has a signature to verify.
-    pub fn tell(&self, file: &Path) -> Provenance {
-        self.examine(file).provenance
+    /// What a file says that was made and signed here. Blocks.
+    pub fn tell_of_own(&self, file: &[u8]) -> Provenance {
+        tell::of_own(file, self.certificates()).provenance
     }
 
-    /// Like [`Origin::tell`], for a file in memory.
-    pub fn tell_bytes(&self, file: &[u8]) -> Provenance {
-        tell::examine_bytes(file, self).provenance
-    }
-
-    /// What a file says, and whether this deployment signed it and it is as it was then. Blocks.
-    pub fn examine(&self, file: &Path) -> Examined {
-        tell::examine(file, self)
+    /// This deployment's own certificates, PEM; empty if this program does not sign.
+    pub fn certificates(&self) -> &str {
+        &self.certificates
     }
 }
 
-pub use tell::{Deed, Examined};
+pub use tell::{Deed, Examined, Verified, verify};
 
 #[cfg(test)]
 mod tests {

@@ -1,8 +1,6 @@
 //! Signs with the operator's certificate or the self-made one, and verifies.
 
-use provenance::credentials::{
-    self, Answer, CredentialsError, Ingredient, MAX_TEXT_CHARS, PemSigner, SourceType, Trust,
-};
+use provenance::credentials::{self, Ingredient, MAX_TEXT_CHARS, PemSigner, SourceType};
 
 use super::asked::{Asker, Asking, Signer};
 use super::{Format, Made, NotSigned, Statement, chain};
@@ -13,12 +11,15 @@ use crate::store::Store;
 /// This deployment's signature.
 pub(super) struct Signing {
     signer: Asking,
-    /// Its own, PEM.
-    certificates: String,
 }
 
 impl Signing {
-    pub(super) fn open(config: &Config, store: &Store, seal: &Seal) -> Result<Self, NotSigned> {
+    /// With its certificates, PEM.
+    pub(super) fn open(
+        config: &Config,
+        store: &Store,
+        seal: &Seal,
+    ) -> Result<(Self, String), NotSigned> {
         let rules = &config.provenance;
         let (signer, certificates) = if let Some(identity) = &rules.identity {
             let signer = Signer::of(identity).map_err(NotSigned)?;
@@ -34,10 +35,7 @@ impl Signing {
             timestamp: rules.timestamp.clone(),
             asker: Asker::new().map_err(NotSigned)?,
         };
-        Ok(Self {
-            signer,
-            certificates,
-        })
+        Ok((Self { signer }, certificates))
     }
 
     pub(super) fn sign(
@@ -81,18 +79,6 @@ impl Signing {
             Format::Jpeg => credentials::Format::Jpeg,
         };
         credentials::sign(file, format, &stated, &self.signer).map_err(|error| failed(&error))
-    }
-
-    pub(super) fn read(
-        &self,
-        file: &[u8],
-        format: credentials::Format,
-    ) -> Result<Answer, CredentialsError> {
-        let trust = Trust {
-            anchors_pem: None,
-            own_pem: Some(&self.certificates),
-        };
-        credentials::read(file, format, &trust)
     }
 }
 

@@ -1,18 +1,18 @@
 //! Reads what a file says of its origin. Marks are claims; only a signature can be verified, and
 //! that needs the feature `c2pa`.
 
-use std::borrow::Cow;
 use std::fs::File;
-use std::io::{self, BufReader, Cursor};
+use std::io::{BufReader, Cursor};
 use std::path::Path;
 
 use provenance::marks::{self, Kind, Marks, MarksError};
+use serde::{Deserialize, Serialize};
 
 use super::Origin;
 use crate::model::provenance::{Mark, Provenance, ProvenanceStatus};
 
 /// Something that was done to a file, by its signer.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Deed {
     /// `c2pa.created`.
     pub action: String,
@@ -37,49 +37,90 @@ pub struct Examined {
     pub problems: Vec<String>,
 }
 
-pub(super) fn examine(file: &Path, origin: &Origin) -> Examined {
-    let read = File::open(file)
-        .map_err(MarksError::from)
-        .and_then(|file| marks::read(BufReader::new(file)));
-    told(read, || std::fs::read(file).map(Cow::Owned), origin)
+/// What a file's credentials say, and whether they hold.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Verified {
+    pub status: ProvenanceStatus,
+    pub signer: Option<String>,
+    pub is_ours: bool,
+    pub generator: Option<String>,
+    pub digital_source_type: Option<String>,
+    pub deeds: Vec<Deed>,
+    pub ingredients: Vec<String>,
+    pub prompt: Option<String>,
+    pub problems: Vec<String>,
 }
 
-pub(super) fn examine_bytes(file: &[u8], origin: &Origin) -> Examined {
-    let read = marks::read(Cursor::new(file));
-    told(read, || Ok(Cow::Borrowed(file)), origin)
-}
+impl Examined {
+    /// What a file's marks claim; no signature is verified. Its readers are flat and hold no more of the
+    /// file than their own limits say.
+    pub fn claims(file: &Path) -> Self {
+        let read = File::open(file)
+            .map_err(MarksError::from)
+            .and_then(|file| marks::read(BufReader::new(file)));
+        Self::of(read)
+    }
 
-/// `whole` is asked for the file only if there is a signature to verify.
-fn told<'a>(
-    read: Result<Marks, MarksError>,
-    whole: impl FnOnce() -> io::Result<Cow<'a, [u8]>>,
-    origin: &Origin,
-) -> Examined {
-    let marks = match read {
-        Ok(marks) => marks,
-        Err(error) => {
-            tracing::debug!(%error, "a file's marks cannot be read");
-            return Examined {
-                provenance: Provenance::unreadable(),
-                kind: None,
-                is_ours: false,
-                deeds: Vec::new(),
-                ingredients: Vec::new(),
-                prompt: None,
-                problems: Vec::new(),
-            };
+    fn of(read: Result<Marks, MarksError>) -> Self {
+        let (kind, provenance) = match read {
+            Ok(marks) => (Some(marks.kind), claims(&marks)),
+            Err(error) => {
+                tracing::debug!(%error, "a file's marks cannot be read");
+                (None, Provenance::unreadable())
+            }
+        };
+        Self {
+            provenance,
+            kind,
+            is_ours: false,
+            deeds: Vec::new(),
+            ingredients: Vec::new(),
+            prompt: None,
+            problems: Vec::new(),
         }
-    };
-    let examined = Examined {
-        kind: Some(marks.kind),
-        is_ours: false,
-        deeds: Vec::new(),
-        ingredients: Vec::new(),
-        prompt: None,
-        problems: Vec::new(),
-        provenance: claims(&marks),
-    };
-    verified(examined, whole, &marks, origin)
+    }
+
+    /// Whether there are credentials that this program can verify.
+    pub fn can_be_verified(&self) -> bool {
+        Origin::signs() && self.provenance.marks.contains(&Mark::C2pa)
+    }
+
+    /// With what its credentials say, or why they could not be read.
+    #[must_use]
+    pub fn verified(mut self, verified: Result<Verified, String>) -> Self {
+        let verified = match verified {
+            Ok(verified) => verified,
+            Err(why) => {
+                self.problems = vec![why];
+                return self;
+            }
+        };
+        if verified.status == ProvenanceStatus::None {
+            return self;
+        }
+        let told = &mut self.provenance;
+        told.status = verified.status;
+        told.signer = verified.signer.or_else(|| told.signer.take());
+        told.generator = verified.generator.or_else(|| told.generator.take());
+        let source = verified.digital_source_type;
+        told.digital_source_type = source.or_else(|| told.digital_source_type.take());
+        self.is_ours = verified.is_ours;
+        self.deeds = verified.deeds;
+        self.ingredients = verified.ingredients;
+        self.prompt = verified.prompt;
+        self.problems = verified.problems;
+        self
+    }
+}
+
+/// What a file that was made and signed here says.
+pub(super) fn of_own(file: &[u8], certificates: &str) -> Examined {
+    let examined = Examined::of(marks::read(Cursor::new(file)));
+    if !examined.can_be_verified() {
+        return examined;
+    }
+    let verified = verify(file, certificates);
+    examined.verified(verified)
 }
 
 /// What the marks claim.
@@ -107,28 +148,17 @@ fn claims(marks: &Marks) -> Provenance {
 }
 
 #[cfg(not(feature = "c2pa"))]
-fn verified<'a>(
-    examined: Examined,
-    _: impl FnOnce() -> io::Result<Cow<'a, [u8]>>,
-    _: &Marks,
-    _: &Origin,
-) -> Examined {
-    examined
+pub fn verify(_: &[u8], _: &str) -> Result<Verified, String> {
+    Err("this program was built without the feature `c2pa`".to_owned())
 }
 
-/// Adds what the signature says.
+/// Verifies a file's credentials; `certificates` are this deployment's own. The library that does it has
+/// recursive parsers: strangers' files are verified in a child process only.
 #[cfg(feature = "c2pa")]
-fn verified<'a>(
-    mut examined: Examined,
-    whole: impl FnOnce() -> io::Result<Cow<'a, [u8]>>,
-    marks: &Marks,
-    origin: &Origin,
-) -> Examined {
-    use provenance::credentials::{Format, Status};
-    if marks.manifests == 0 {
-        return examined;
-    }
-    let format = match marks.kind {
+pub fn verify(file: &[u8], certificates: &str) -> Result<Verified, String> {
+    use provenance::credentials::{self, Format, Status, Trust};
+    let kind = marks::read(Cursor::new(file)).map_err(|error| error.to_string())?;
+    let format = match kind.kind {
         Kind::Mp4 => Format::Mp4,
         Kind::Png => Format::Png,
         Kind::Jpeg => Format::Jpeg,
@@ -136,43 +166,36 @@ fn verified<'a>(
         Kind::Flac => Format::Flac,
         Kind::Mp3 => Format::Mp3,
     };
-    let answer = whole().map_err(MarksError::from).map_err(Into::into);
-    let answer = answer.and_then(|bytes| origin.signing.read(&bytes, format));
-    let answer = match answer {
-        Ok(answer) => answer,
-        Err(error) => {
-            examined.problems = vec![error.to_string()];
-            return examined;
-        }
+    let trust = Trust {
+        anchors_pem: None,
+        own_pem: Some(certificates),
     };
-    let told = &mut examined.provenance;
-    told.status = match answer.status {
-        Status::None => return examined,
+    let answer = credentials::read(file, format, &trust).map_err(|error| error.to_string())?;
+    let status = match answer.status {
+        Status::None => ProvenanceStatus::None,
         Status::Invalid => ProvenanceStatus::Invalid,
         Status::Valid => ProvenanceStatus::Valid,
         Status::Trusted => ProvenanceStatus::Trusted,
     };
-    let holds = answer.status != Status::Invalid;
-    if let Some(signer) = &answer.signer {
-        examined.is_ours = signer.own && holds;
-        told.signer = match (&signer.name, &signer.issuer) {
-            (Some(name), Some(issuer)) => Some(format!("{name} ({issuer})")),
-            (name, issuer) => name.clone().or_else(|| issuer.clone()),
-        };
-    }
-    told.generator = answer.generator.or_else(|| told.generator.take());
-    let source = answer.digital_source_type;
-    told.digital_source_type = source.or_else(|| told.digital_source_type.take());
-    let deeds = answer.actions.into_iter();
-    examined.deeds = deeds
-        .map(|action| Deed {
-            action: action.action,
-            when: action.when,
-            software: action.software,
-        })
-        .collect();
-    examined.ingredients = answer.ingredients;
-    examined.prompt = answer.prompt;
-    examined.problems = answer.problems;
-    examined
+    let signer = answer.signer.as_ref();
+    let name = signer.and_then(|signer| match (&signer.name, &signer.issuer) {
+        (Some(name), Some(issuer)) => Some(format!("{name} ({issuer})")),
+        (name, issuer) => name.clone().or_else(|| issuer.clone()),
+    });
+    let deeds = answer.actions.into_iter().map(|action| Deed {
+        action: action.action,
+        when: action.when,
+        software: action.software,
+    });
+    Ok(Verified {
+        status,
+        is_ours: signer.is_some_and(|signer| signer.own) && answer.status != Status::Invalid,
+        signer: name,
+        generator: answer.generator,
+        digital_source_type: answer.digital_source_type,
+        deeds: deeds.collect(),
+        ingredients: answer.ingredients,
+        prompt: answer.prompt,
+        problems: answer.problems,
+    })
 }

@@ -1,5 +1,7 @@
 //! What callers' addresses may lead to.
 
+use mediagate::ids::AccountId;
+use mediagate::limits::Work;
 use reqwest::Method;
 use serde_json::{Value, json};
 
@@ -111,7 +113,7 @@ async fn a_picture_is_decoded_once() {
     let (begin, begun) = tokio::sync::oneshot::channel();
     let room = gateway.app.limits.room.clone();
     let holder = tokio::spawn(async move {
-        let all = room.work(u64::MAX, move |_| {
+        let all = room.work(AccountId::nobody(), Work::Result, u64::MAX, move |_| {
             begin.send(()).unwrap();
             given_back.recv().unwrap_err();
         });

@@ -2,28 +2,25 @@
 //! something like it. Who made what is told only to the account that did.
 
 use std::collections::HashMap;
-use std::sync::Arc;
 
 use provenance::marks::Kind;
-use provenance::watermark::sound::Detector;
 use tempfile::TempPath;
 
 use crate::app::{App, Parts};
-use crate::engines::child;
-use crate::engines::likeness::{self, Ear, HEARD_SECONDS};
+use crate::engines::child::{self, FileCheck};
+use crate::engines::hear::Heard;
 use crate::engines::look::Looked;
-use crate::engines::{Watch, clip};
+use crate::engines::{clip, likeness};
 use crate::error::{Error, ErrorCode};
 use crate::fetch::FetchError;
 use crate::ids::AccountId;
+use crate::limits::{Work, Workplace};
 use crate::model::provenance::{Likeness, Mark, Print};
-use crate::origin::{Examined, Origin, WatermarkKey};
+use crate::origin::{Examined, Origin};
 use crate::store;
 
 /// Largest file that is checked.
 pub const LIMIT_BYTES: u64 = 200_000_000;
-/// Seconds of a recording in which the watermark is looked for.
-const SEARCHED_SECONDS: usize = 180;
 /// Entries of the registry that are looked at for one part of a fingerprint, that are compared,
 /// and that are told.
 const MOST_WITH_PART: u32 = 500;
@@ -70,7 +67,8 @@ pub enum How {
 }
 
 /// Fetches a file to be checked, by the rules for callers' addresses.
-pub async fn fetch(app: &Parts, address: &str) -> Result<TempPath, Error> {
+pub async fn fetch(app: &Parts, turn: AccountId, address: &str) -> Result<TempPath, Error> {
+    let _turn = app.limits.fetches.wait(turn, 1).await;
     let spool = app.config.spool_path();
     let fetched = app.net.fetcher.fetch(address, LIMIT_BYTES, &spool).await;
     fetched.map_err(|error| match error {
@@ -88,9 +86,14 @@ pub async fn fetch(app: &Parts, address: &str) -> Result<TempPath, Error> {
     })
 }
 
-/// Checks a file for an account, or for somebody without one.
-pub async fn check(app: &App, asker: Option<AccountId>, file: TempPath) -> Result<Checked, Error> {
-    let seen = see(app, file).await?;
+/// Checks a file for an account, or for somebody without one, at the turn of `turn`.
+pub async fn check(
+    app: &App,
+    asker: Option<AccountId>,
+    turn: AccountId,
+    file: TempPath,
+) -> Result<Checked, Error> {
+    let seen = see(app, turn, file).await?;
     let (key, mut mark) = (app.secrets.origin.keys(), seen.looked.mark);
     let mut asked = seen.looked.asked;
     if let Some(heard) = seen.heard {
@@ -131,30 +134,35 @@ struct Seen {
     notes: Vec<String>,
 }
 
-async fn see(app: &App, file: TempPath) -> Result<Seen, Error> {
+async fn see(app: &App, turn: AccountId, file: TempPath) -> Result<Seen, Error> {
     let size = tokio::fs::metadata(&file).await.map_err(Error::internal)?;
     // Signed files are read whole, and so are recordings whose tables are searched.
     let memory = clip::KEEPING_BYTES + size.len() * 2;
-    let (parts, watch) = (app.clone(), Arc::new(Watch::default()));
-    let _stopping = watch.stop_on_drop();
-    let work = move |left: &tokio_util::sync::CancellationToken| -> Result<Seen, Error> {
+    let parts = app.clone();
+    let work = move |place: &Workplace| -> Result<Seen, Error> {
         let (size_bytes, sha256) = clip::digest(&file).map_err(Error::internal)?;
-        let examined = parts.secrets.origin.examine(&file);
+        let examined = Examined::claims(&file);
+        let origin = &parts.secrets.origin;
+        let (keys, certificates) = (origin.keys(), origin.certificates());
+        let checked = child::check(&parts.engines, &file, keys, certificates, place.watch());
         let mut notes = Vec::new();
-        let looked = match examined.kind {
-            Some(Kind::Mp4) => {
-                let keys = parts.secrets.origin.keys();
-                let looked = child::look(&parts.engines, &file, &keys, &watch);
-                looked.unwrap_or_else(|error| Looked::nothing(error.to_string()))
+        let checked = checked.unwrap_or_else(|error| {
+            tracing::warn!(%error, "a file could not be checked");
+            let why = "looking at it took too much, or crashed".to_owned();
+            FileCheck {
+                verified: examined.can_be_verified().then(|| Err(why.clone())),
+                looked: Looked::nothing(why),
+                heard: None,
             }
-            _ => Looked::default(),
-        };
-        let is_film = looked.asked.video.is_some();
-        let is_picture = matches!(examined.kind, Some(Kind::Png | Kind::Jpeg));
-        let heard = if is_film || is_picture {
-            None
-        } else {
-            hear(&file, &parts.secrets.origin.keys(), left)
+        });
+        let FileCheck {
+            verified,
+            looked,
+            heard,
+        } = checked;
+        let examined = match verified {
+            Some(verified) => examined.verified(verified),
+            None => examined,
         };
         if examined.kind.is_none() {
             notes.push(
@@ -168,6 +176,7 @@ async fn see(app: &App, file: TempPath) -> Result<Seen, Error> {
                     .to_owned(),
             );
         }
+        let is_film = looked.asked.video.is_some();
         if !is_film && heard.is_none() && examined.kind == Some(Kind::Mp4) {
             let why = looked.why.as_deref().unwrap_or("nothing was found in them");
             notes.push(format!("Its frames were not looked at: {why}."));
@@ -181,57 +190,8 @@ async fn see(app: &App, file: TempPath) -> Result<Seen, Error> {
             notes,
         })
     };
-    app.limits.room.recording(memory, work).await?
-}
-
-/// What a recording is known by.
-struct Heard {
-    likeness: Likeness,
-    /// Key id and media id of a watermark.
-    mark: Option<(u32, u64)>,
-}
-
-/// How a recording begins; `None` if it is none.
-fn hear(
-    file: &TempPath,
-    keys: &[WatermarkKey],
-    left: &tokio_util::sync::CancellationToken,
-) -> Option<Heard> {
-    let limits = stems::DecodeLimits {
-        max_seconds: 3600,
-        ..stems::DecodeLimits::default()
-    };
-    let go_on = || !left.is_cancelled();
-    let (recording, scan) = clip::open(file, &limits, &go_on).ok()?;
-    let mut ear = Ear::new(scan.shape.rate);
-    // Sound of other rates holds no mark.
-    let mut detector = Detector::new(scan.shape.rate).ok();
-    let seconds = detector
-        .as_ref()
-        .map_or(HEARD_SECONDS, |_| SEARCHED_SECONDS);
-    let most = scan.shape.rate as usize * seconds;
-    let mut heard = 0;
-    // It ends with an error where it is told to end.
-    drop(stems::decode::replay(
-        &recording,
-        &limits,
-        &scan,
-        &mut |piece| {
-            ear.hear(piece);
-            if let Some(detector) = &mut detector {
-                detector.hear(piece);
-            }
-            heard += piece.first().map_or(0, Vec::len);
-            heard < most && go_on()
-        },
-    ));
-    let likeness = Some(ear.asked_likeness()).filter(|likeness| likeness.sound.is_some())?;
-    let mut keys = keys.iter().filter_map(WatermarkKey::key);
-    let found = detector.and_then(|detector| keys.find_map(|key| detector.read(&key)));
-    Some(Heard {
-        likeness,
-        mark: found.map(|found| (found.key_id, found.media_id)),
-    })
+    let room = &app.limits.room;
+    room.work(turn, Work::Check, memory, work).await?
 }
 
 /// What fits, the surest first.

@@ -17,9 +17,10 @@ use super::mark::{self, Facts, MarkError};
 use crate::app::App;
 use crate::clock::Timestamp;
 use crate::domain::assets::{self, Lifetime};
-use crate::engines::{Watch, child};
+use crate::engines::child;
 use crate::error::Error;
-use crate::ids::AssetId;
+use crate::ids::{AccountId, AssetId};
+use crate::limits::{Work, Workplace};
 use crate::model::media::{Asset, MediaType};
 use crate::model::provenance::{Likeness, Print};
 use crate::model::task::{Output, Task, VideoOutput};
@@ -95,13 +96,13 @@ async fn look_at(app: &App, films: Vec<Fetched>) -> Result<(), Error> {
     }
     let engines = app.engines.clone();
     let files: Vec<_> = films.iter().map(|film| film.file.clone()).collect();
-    let watch = Arc::new(Watch::default());
-    let _stopping = watch.stop_on_drop();
-    let look = move |_: &_| {
+    let look = move |place: &Workplace| {
         let files: Vec<&Path> = files.iter().map(|file| &***file).collect();
-        child::glance(&engines, &files, &watch)
+        child::glance(&engines, &files, place.watch())
     };
-    let seen = app.limits.room.work(LOOKING_BYTES, look).await;
+    // Of many accounts: it is the gateway's own work.
+    let (account, room) = (AccountId::nobody(), &app.limits.room);
+    let seen = room.work(account, Work::Result, LOOKING_BYTES, look).await;
     match seen.and_then(|seen| seen.map_err(|error| Error::internal(error.to_string()))) {
         Ok(seen) => {
             for (film, seen) in films.iter().zip(seen) {

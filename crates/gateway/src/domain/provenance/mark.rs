@@ -7,16 +7,20 @@ use bytes::Bytes;
 
 use crate::app::{App, Parts};
 use crate::engines::clip::{self, MadeClip};
+use crate::engines::{Watch, child};
 use crate::error::{Error, ErrorCode};
-use crate::ids::ClipId;
+use crate::ids::{AccountId, ClipId};
+use crate::limits::{Work, Workplace};
 use crate::model::media::Asset;
 use crate::model::provenance::{Likeness, Mark, Print, PrintKind, Provenance, ProvenanceStatus};
 use crate::model::task::Task;
-use crate::origin::{Format, Made, NotSigned, Origin, Statement};
+use crate::origin::{Examined, Format, Made, NotSigned, Origin, Statement};
 
 /// What a file is signed with, beside how it was made.
 #[derive(Debug, Clone)]
 pub struct Facts {
+    /// At whose turn it is signed.
+    pub account: AccountId,
     pub title: String,
     pub model: String,
     /// As the operator shows it.
@@ -84,8 +88,8 @@ pub async fn film(
 ) -> Result<(DrawnFilm, Provenance), MarkError> {
     let (parts, when) = (app.clone(), app.clock.now().rfc3339());
     let memory = film.mp4.len() as u64 * 4;
-    let more = more.to_vec();
-    let sign = move |_: &_| {
+    let (more, account) = (more.to_vec(), facts.account);
+    let sign = move |_: &Workplace| {
         let made = if film.is_from_words {
             Made::Drawn
         } else {
@@ -100,7 +104,7 @@ pub async fn film(
         let stated = facts.stated(&when, source);
         let poster = origin.sign(film.poster, Format::Jpeg, &stated)?;
         let sheet = origin.sign(film.sheet, Format::Jpeg, &stated)?;
-        let told = origin.tell_bytes(&mp4).and(more);
+        let told = origin.tell_of_own(&mp4).and(more);
         let film = DrawnFilm {
             mp4,
             poster,
@@ -109,7 +113,19 @@ pub async fn film(
         };
         Ok((film, told))
     };
-    app.limits.room.work(memory, sign).await?
+    let room = &app.limits.room;
+    room.work(account, Work::Result, memory, sign).await?
+}
+
+/// What a stranger's file says of its origin; its credentials are read in a child. Blocks.
+pub fn told(app: &Parts, file: &Path, watch: &Watch) -> Provenance {
+    let examined = Examined::claims(file);
+    if !examined.can_be_verified() {
+        return examined.provenance;
+    }
+    let certificates = app.secrets.origin.certificates();
+    let verified = child::verify(&app.engines, file, certificates, watch);
+    examined.verified(verified).provenance
 }
 
 /// Signs the poster of a film that somebody else made and that lies at `film`.
@@ -124,7 +140,8 @@ pub async fn poster(
     }
     let size = tokio::fs::metadata(&*film).await.map_err(Error::internal)?;
     let (parts, when) = (app.clone(), app.clock.now().rfc3339());
-    let sign = move |_: &_| {
+    let account = facts.account;
+    let sign = move |_: &Workplace| {
         let source = std::fs::read(&*film).map_err(Error::internal)?;
         let made = Made::Edited {
             title: &facts.title,
@@ -133,27 +150,35 @@ pub async fn poster(
         let stated = facts.stated(&when, made);
         Ok(parts.secrets.origin.sign(poster, Format::Jpeg, &stated)?)
     };
-    app.limits.room.work(size.len() * 2, sign).await?
+    let (room, memory) = (&app.limits.room, size.len() * 2);
+    room.work(account, Work::Result, memory, sign).await?
 }
 
 /// Signs a portrait that was drawn here.
-pub async fn portrait(app: &App, id: &str, picture: Vec<u8>) -> Result<Vec<u8>, MarkError> {
+pub async fn portrait(
+    app: &App,
+    account: AccountId,
+    id: &str,
+    picture: Vec<u8>,
+) -> Result<Vec<u8>, MarkError> {
     if !Origin::signs() {
         return Ok(picture);
     }
     let (parts, when) = (app.clone(), app.clock.now().rfc3339());
     let facts = Facts {
+        account,
         title: id.to_owned(),
         model: "portrait".to_owned(),
         provider: None,
         prompt: String::new(),
     };
     let memory = picture.len() as u64 * 3;
-    let sign = move |_: &_| {
+    let sign = move |_: &Workplace| {
         let stated = facts.stated(&when, Made::Drawn);
         Ok(parts.secrets.origin.sign(picture, Format::Png, &stated)?)
     };
-    app.limits.room.work(memory, sign).await?
+    let room = &app.limits.room;
+    room.work(account, Work::Result, memory, sign).await?
 }
 
 /// Signs a clip and its covers; what its record tells. An upload is signed only to carry on the
@@ -178,8 +203,13 @@ pub async fn clip(
     } else {
         1 << 20
     };
-    let sign = move |_: &_| sign_clip(&parts, &facts, &when, clip, &made, &source);
-    app.limits.room.work(memory, sign).await?
+    let account = facts.account;
+    let sign = move |place: &Workplace| {
+        let came_in = told(&parts, &source, place.watch());
+        sign_clip(&parts, &facts, &when, clip, &made, came_in)
+    };
+    let room = &app.limits.room;
+    room.work(account, Work::Result, memory, sign).await?
 }
 
 fn sign_clip(
@@ -188,15 +218,16 @@ fn sign_clip(
     when: &str,
     mut clip: MadeClip,
     made: &ClipMade,
-    source: &Path,
+    came_in: Provenance,
 ) -> Result<(MadeClip, Provenance), MarkError> {
-    let came_in = app.secrets.origin.tell(source);
+    let (ClipMade::Edited(source) | ClipMade::Generated(source) | ClipMade::Uploaded(source)) =
+        made;
     let marked = clip.is_marked.then_some(Mark::Watermark);
     if !Origin::signs() {
         return Ok((clip, came_in.and(marked)));
     }
     let inside = |error: std::io::Error| MarkError::Inside(Error::internal(error));
-    let bytes = std::fs::read(source).map_err(inside)?;
+    let bytes = std::fs::read(&**source).map_err(inside)?;
     let edited = Made::Edited {
         title: &facts.title,
         source: &bytes,
@@ -229,7 +260,10 @@ fn sign_clip(
     }
     // Of a stem the record tells what it carries, of others what came in.
     let told = match made {
-        ClipMade::Edited(_) if how.is_some() => app.secrets.origin.tell(&clip.flac),
+        ClipMade::Edited(_) if how.is_some() => {
+            let signed = std::fs::read(&clip.flac).map_err(inside)?;
+            app.secrets.origin.tell_of_own(&signed)
+        }
         ClipMade::Edited(_) | ClipMade::Generated(_) | ClipMade::Uploaded(_) => came_in,
     };
     Ok((clip, told.and(marked)))
@@ -239,6 +273,7 @@ impl Facts {
     /// Of a task. `provider` is `None` if the operator hides it, or there is none.
     pub fn of(task: &Task, title: &str, provider: Option<String>, prompt: &str) -> Self {
         Self {
+            account: task.account,
             title: title.to_owned(),
             model: task.model.clone(),
             provider,

@@ -1,23 +1,28 @@
 //! The child's side: runs one job and exits.
 
 use std::fs::File;
-use std::io::{self, Write as _};
+use std::io::{self, BufRead as _, Write as _};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::mpsc::{self, RecvTimeoutError};
 use std::time::Duration;
 
+use animatic::{PictureError, PictureLimits};
+use provenance::marks::Kind;
 use rustix::process::{Resource, Rlimit, getppid, getrlimit, setrlimit};
 
 use super::confinement::{Files, confine};
 use super::{
-    Clip, Job, Limits, Order, OwnModel, POSTER, SHEET, STILLS, VIDEO, Word, cover, cover_large,
-    flac,
+    BadPicture, Clip, FileCheck, Job, Limits, Order, OwnModel, POSTER, PictureFacts, Recordings,
+    SHEET, STILLS, VIDEO, Word, cover, cover_large, flac,
 };
-use crate::engines::clip::{MadeClip, broken};
-use crate::engines::look::Glance;
+use crate::engines::clip::{self, KeepError, MadeClip, broken};
+use crate::engines::hear;
+use crate::engines::look::{Glance, Looked};
 use crate::engines::own_models::{Graphs, Shelf};
 use crate::engines::{EngineError, Watch, animatic_engine, look, stems_engine};
+use crate::origin::{self, Examined, WatermarkKey};
+use stems::DecodeLimits;
 
 /// How often it reports progress.
 const INTERVAL: Duration = Duration::from_millis(200);
@@ -27,7 +32,9 @@ const OPEN_FILES: u64 = 256;
 /// Runs the job on standard input and reports on standard output. If it never reports an end, the
 /// job counts as dead.
 pub fn serve() -> io::Result<()> {
-    let order: Order = serde_json::from_reader(io::stdin().lock())?;
+    let mut order = String::new();
+    io::stdin().lock().read_line(&mut order)?;
+    let order: Order = serde_json::from_str(&order)?;
     end_with(order.parent)?;
     limit(order.limits)?;
     confine(&order.job.files(&order.folder))?;
@@ -46,6 +53,7 @@ pub fn serve() -> io::Result<()> {
             Ok(Ok(word)) => return say(&word),
             Ok(Err(EngineError::Source(why))) => return say(&Word::Source(why)),
             Ok(Err(error)) => return say(&Word::Broken(error.to_string())),
+            // One that waits for its parent's answer has told all there is to tell.
             Err(RecvTimeoutError::Timeout) => say(&Word::Progress(watch.progress()))?,
             Err(RecvTimeoutError::Disconnected) => {
                 return say(&Word::Broken("the engine panicked".into()));
@@ -99,15 +107,14 @@ fn say(word: &Word) -> io::Result<()> {
 }
 
 impl Job {
-    /// Whether nobody waits for it, so that everything else comes first.
+    /// Whether nobody waits for it, or can well wait, so that everything else comes first.
     const fn can_wait(&self) -> bool {
-        matches!(
-            self,
-            Self::Look {
-                glance: Glance::Keep,
-                ..
-            }
-        )
+        matches!(self, Self::Look { .. } | Self::Check { .. })
+    }
+
+    /// Whether it asks its parent for something on its way.
+    pub(super) const fn asks(&self) -> bool {
+        matches!(self, Self::Picture { decodes: true, .. })
     }
 
     /// What it reads and writes.
@@ -118,6 +125,10 @@ impl Job {
             // The operator's own model, whose library may lie, and load others from, anywhere.
             Self::Stems { model: Some(_), .. } => vec![Path::new("/")],
             Self::Stems { source, .. } => vec![source.as_path()],
+            Self::Clip(recordings) => recordings.sources.iter().map(PathBuf::as_path).collect(),
+            Self::Picture { file, .. } | Self::Check { file, .. } | Self::Verify { file, .. } => {
+                vec![file.as_path()]
+            }
         };
         Files {
             read,
@@ -140,14 +151,10 @@ impl Job {
                 let made = animatic_engine::make(&job, picture.as_ref(), touch, watch)?;
                 leave_video(folder, made)
             }
-            Self::Look {
-                films,
-                glance,
-                keys,
-            } => {
+            Self::Look { films } => {
                 let mut stills = File::create(folder.join(STILLS)).map_err(broken)?;
                 for film in &films {
-                    let (looked, poster) = look::look(film, glance, &keys, watch);
+                    let (looked, poster) = look::look(film, Glance::Keep, &[], watch);
                     let poster = poster.unwrap_or_default();
                     stills.write_all(&poster).map_err(broken)?;
                     let length = (!poster.is_empty()).then_some(poster.len() as u64);
@@ -168,6 +175,17 @@ impl Job {
                 let clips = clips.map(|(number, clip)| leave_clip(folder, number, clip));
                 Ok(Word::Clips(clips.collect::<Result<_, _>>()?))
             }
+            Self::Picture { file, decodes } => picture(&file, decodes),
+            Self::Clip(recordings) => clip_of(&recordings, folder, watch),
+            Self::Check {
+                file,
+                keys,
+                certificates,
+            } => check(&file, &keys, &certificates, watch),
+            Self::Verify { file, certificates } => {
+                let bytes = std::fs::read(&file).map_err(broken)?;
+                Ok(Word::Verified(origin::verify(&bytes, &certificates)))
+            }
         }
     }
 }
@@ -175,6 +193,96 @@ impl Job {
 fn open(model: &OwnModel) -> Result<Arc<Graphs>, EngineError> {
     Shelf::load_one(&model.folder, model.library.clone(), &model.name)
         .ok_or_else(|| EngineError::Broken(format!("{} cannot be loaded", model.name)))
+}
+
+/// What a picture is, by its header; and whether it can be decoded, for which memory is asked for first.
+fn picture(file: &Path, decodes: bool) -> Result<Word, EngineError> {
+    let limits = PictureLimits::default();
+    let bytes = std::fs::read(file).map_err(broken)?;
+    let bad = |error: PictureError| {
+        Ok(Word::BadPicture(BadPicture {
+            is_too_large: matches!(
+                error,
+                PictureError::TooLarge { .. }
+                    | PictureError::TooLong { .. }
+                    | PictureError::TooMuchMemory { .. }
+            ),
+            message: error.to_string(),
+        }))
+    };
+    let info = match animatic::picture::probe(&bytes, &limits) {
+        Ok(info) => info,
+        Err(error) => return bad(error),
+    };
+    if decodes {
+        say(&Word::Needs(info.decoding_bytes + bytes.len() as u64)).map_err(broken)?;
+        let answered = io::stdin().lock().read_line(&mut String::new());
+        if answered.map_err(broken)? == 0 {
+            return Err(EngineError::Stopped);
+        }
+        if let Err(error) = animatic::picture::decode(&bytes, &limits) {
+            return bad(error);
+        }
+    }
+    Ok(Word::Picture(PictureFacts {
+        extension: info.format.extension().to_owned(),
+        width: info.width,
+        height: info.height,
+    }))
+}
+
+fn clip_of(recordings: &Recordings, folder: &Path, watch: &Watch) -> Result<Word, EngineError> {
+    let limits = DecodeLimits {
+        max_seconds: recordings.most_seconds,
+        ..DecodeLimits::default()
+    };
+    let (name, go_on) = (recordings.clip.to_string(), || !watch.is_stopped());
+    let made = match &recordings.sources[..] {
+        [file] => clip::keep(&name, file, &limits, recordings.picture, folder, &go_on).map(Some),
+        files => clip::sum(&name, files, &limits, recordings.picture, folder, &go_on),
+    };
+    match made {
+        Ok(clip) => {
+            let clips = clip.into_iter().map(|clip| leave_clip(folder, 0, clip));
+            Ok(Word::Clips(clips.collect::<Result<_, _>>()?))
+        }
+        Err(KeepError::Decode(why)) => Ok(Word::Unreadable(why)),
+        Err(KeepError::Engine(error)) => Err(error),
+    }
+}
+
+fn check(
+    file: &Path,
+    keys: &[WatermarkKey],
+    certificates: &str,
+    watch: &Watch,
+) -> Result<Word, EngineError> {
+    let examined = Examined::claims(file);
+    let verified = if examined.can_be_verified() {
+        let bytes = std::fs::read(file).map_err(broken)?;
+        Some(origin::verify(&bytes, certificates))
+    } else {
+        None
+    };
+    let looked = match examined.kind {
+        Some(Kind::Mp4) => match look::can_be_tried(file) {
+            Ok(()) => look::look(file, Glance::Check, keys, watch).0,
+            Err(why) => Looked::nothing(why),
+        },
+        _ => Looked::default(),
+    };
+    let is_seen =
+        looked.asked.video.is_some() || matches!(examined.kind, Some(Kind::Png | Kind::Jpeg));
+    let heard = if is_seen {
+        None
+    } else {
+        hear::hear(file, keys, &|| !watch.is_stopped())
+    };
+    Ok(Word::Checked(Box::new(FileCheck {
+        verified,
+        looked,
+        heard,
+    })))
 }
 
 fn leave_video(folder: &Path, made: animatic_engine::Made) -> Result<Word, EngineError> {

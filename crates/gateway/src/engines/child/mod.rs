@@ -4,11 +4,13 @@
 //! `launcher` starts children. The parent (`outside`) writes an `Order` to the child's standard input. The child (`inside`)
 //! limits itself, gives up what the order does not need (`confinement`), runs the job, leaves its files in its own folder and writes `Word`s to standard
 //! output, one per line, the last of which says how it ended. File names follow from the job and
-//! are not sent. A child that looks at films looks at several, as starting costs more than looking.
+//! are not sent. `media` is the parent's side for what strangers hand in: pictures, recordings, credentials.
+//! A child that looks at films looks at several, as starting costs more than looking.
 
 mod confinement;
 mod inside;
 mod launcher;
+mod media;
 mod outside;
 #[cfg(test)]
 mod tests;
@@ -17,15 +19,19 @@ use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
-use crate::engines::look::{Glance, Looked};
+use crate::engines::clip::{Picture, Unreadable};
+use crate::engines::hear::Heard;
+use crate::engines::look::Looked;
 use crate::engines::retouch::Touch;
+use crate::ids::ClipId;
 use crate::model::provenance::Likeness;
 use crate::model::task::{StemsJob, VideoJob};
-use crate::origin::{Marking, WatermarkKey};
+use crate::origin::{Marking, Verified, WatermarkKey};
 
 pub use inside::serve;
 pub use launcher::Launcher;
-pub use outside::{Seen, glance, look, make_video, separate};
+pub use media::{check, clip_of, picture, verify};
+pub use outside::{Seen, glance, make_video, separate};
 
 #[derive(Debug, Serialize, Deserialize)]
 struct Order {
@@ -44,17 +50,63 @@ enum Job {
         picture: Option<PathBuf>,
         touch: Touch,
     },
-    Look {
-        films: Vec<PathBuf>,
-        glance: Glance,
-        keys: Vec<WatermarkKey>,
-    },
+    /// Films that are kept.
+    Look { films: Vec<PathBuf> },
     Stems {
         job: StemsJob,
         source: PathBuf,
         model: Option<OwnModel>,
         mark: Option<Marking>,
     },
+    /// A picture is told what it is, and decoded whole if that is asked for.
+    Picture { file: PathBuf, decodes: bool },
+    /// A recording becomes a clip; of several their sum does.
+    Clip(Recordings),
+    /// A file that somebody asks about.
+    Check {
+        file: PathBuf,
+        keys: Vec<WatermarkKey>,
+        certificates: String,
+    },
+    /// What a file's credentials say.
+    Verify { file: PathBuf, certificates: String },
+}
+
+/// Recordings that become one clip.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct Recordings {
+    /// For the cover.
+    pub clip: ClipId,
+    pub sources: Vec<PathBuf>,
+    pub most_seconds: u32,
+    pub picture: Picture,
+}
+
+/// What a picture is.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PictureFacts {
+    /// The usual extension of its file's name.
+    pub extension: String,
+    /// In pixels, with orientation applied.
+    pub width: u32,
+    pub height: u32,
+}
+
+/// Why a picture cannot be used.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct BadPicture {
+    pub is_too_large: bool,
+    /// For its owner.
+    pub message: String,
+}
+
+/// What was seen and heard of a file that somebody asks about.
+#[derive(Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct FileCheck {
+    /// Of its credentials, if it has any that this program can verify.
+    pub verified: Option<Result<Verified, String>>,
+    pub looked: Looked,
+    pub heard: Option<Heard>,
 }
 
 /// An operator's model, and where to find it.
@@ -86,17 +138,19 @@ impl Limits {
         file: Some(4 << 30),
     };
 
-    /// For looking at a film.
-    const fn looks(glance: Glance) -> Self {
-        Self {
-            memory: Some(2 << 30),
-            cpu: Some(match glance {
-                Glance::Check => 120,
-                Glance::Keep => 20,
-            }),
-            file: Some(1 << 30),
-        }
-    }
+    /// For looking at films.
+    const LOOKS: Self = Self {
+        memory: Some(2 << 30),
+        cpu: Some(20),
+        file: Some(1 << 30),
+    };
+
+    /// For the media of strangers: what the decoders' own limits allow, and some.
+    const MEDIA: Self = Self {
+        memory: Some(2 << 30),
+        cpu: Some(120),
+        file: Some(2 << 30),
+    };
 
     /// For the operator's models, whose needs are unknown.
     const OWN_MODELS: Self = Self {
@@ -126,6 +180,14 @@ enum Word {
     Seen,
     /// The clips, in the job's order, are in [`flac`] and [`cover`] files.
     Clips(Vec<Clip>),
+    /// It is about to need so many bytes, and waits for a line of its input.
+    Needs(u64),
+    Picture(PictureFacts),
+    BadPicture(BadPicture),
+    /// A recording cannot be read.
+    Unreadable(Unreadable),
+    Checked(Box<FileCheck>),
+    Verified(Result<Verified, String>),
     /// The source cannot be used.
     Source(String),
     /// The engine failed.

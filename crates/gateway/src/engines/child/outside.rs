@@ -4,7 +4,7 @@ use std::fs::File;
 use std::io::{self, Read as _, Seek as _, Write as _};
 use std::os::unix::process::ExitStatusExt as _;
 use std::path::Path;
-use std::process::{ChildStdout, ExitStatus};
+use std::process::{ChildStdin, ChildStdout, ExitStatus};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
@@ -17,11 +17,11 @@ use super::{
 };
 use crate::engines::animatic_engine::Made;
 use crate::engines::clip::{MadeClip, broken};
-use crate::engines::look::{self, Glance, Looked};
+use crate::engines::look::{self, Looked};
 use crate::engines::retouch::Touch;
 use crate::engines::{EngineError, Watch};
 use crate::model::task::{StemsJob, VideoJob};
-use crate::origin::{Marking, WatermarkKey};
+use crate::origin::Marking;
 
 /// How soon a cancellation is noticed.
 const LOOK: Timespec = Timespec {
@@ -76,33 +76,11 @@ pub fn make_video(
 /// What was seen of a film, and a poster, JPEG, if its first frame can be decoded.
 pub type Seen = (Looked, Option<Vec<u8>>);
 
-/// Looks at a film that somebody asks about, in a child; one that dies has seen nothing.
-pub fn look(
-    launcher: &Launcher,
-    film: &Path,
-    keys: &[WatermarkKey],
-    watch: &Watch,
-) -> Result<Looked, EngineError> {
-    let seen = seen(launcher, &[film], Glance::Check, keys, watch)?;
-    let looked = seen.into_iter().next().map(|(looked, _)| looked);
-    looked.ok_or_else(|| EngineError::Broken("a child said nothing of a film".into()))
-}
-
 /// Looks at how films begin that are kept, in a child; what was seen of each, in their order. Of one
 /// at which the child dies nothing was.
 pub fn glance(
     launcher: &Launcher,
     films: &[&Path],
-    watch: &Watch,
-) -> Result<Vec<Seen>, EngineError> {
-    seen(launcher, films, Glance::Keep, &[], watch)
-}
-
-fn seen(
-    launcher: &Launcher,
-    films: &[&Path],
-    glance: Glance,
-    keys: &[WatermarkKey],
     watch: &Watch,
 ) -> Result<Vec<Seen>, EngineError> {
     let nothing = |why: String| (Looked::nothing(why), None);
@@ -116,8 +94,6 @@ fn seen(
         };
         let job = Job::Look {
             films: left.iter().map(|number| films[*number].into()).collect(),
-            glance,
-            keys: keys.to_owned(),
         };
         let (mut heard, mut stills) = (0, None);
         let mut hear = |folder: &Path, word| {
@@ -127,9 +103,9 @@ fn seen(
             let poster = length.map(|length| next_of(folder, &mut stills, length));
             all[*number] = Some((looked, poster.transpose().map_err(broken)?));
             heard += 1;
-            Ok(())
+            Ok(None)
         };
-        match follow_each(launcher, job, Limits::looks(glance), watch, &mut hear) {
+        match follow_each(launcher, job, Limits::LOOKS, watch, &mut hear) {
             Ok((_, Word::Seen)) if heard == left.len() => {}
             Ok((_, word)) => return Err(EngineError::Broken(format!("a child said {word:?}"))),
             // A later one is the first of the next child, which has all the time and memory for it.
@@ -183,7 +159,12 @@ pub fn separate(
     clips.map(take).collect()
 }
 
-fn take(launcher: &Launcher, folder: &Path, number: usize, clip: Clip) -> io::Result<MadeClip> {
+pub(super) fn take(
+    launcher: &Launcher,
+    folder: &Path,
+    number: usize,
+    clip: Clip,
+) -> io::Result<MadeClip> {
     let kept = NamedTempFile::new_in(launcher.spool())?.into_temp_path();
     std::fs::rename(folder.join(flac(number)), &kept)?;
     Ok(MadeClip {
@@ -199,7 +180,7 @@ fn take(launcher: &Launcher, folder: &Path, number: usize, clip: Clip) -> io::Re
 }
 
 /// Runs a job in a child; returns its last message and its folder.
-fn follow(
+pub(super) fn follow(
     launcher: &Launcher,
     job: Job,
     limits: Limits,
@@ -209,13 +190,16 @@ fn follow(
     follow_each(launcher, job, limits, watch, hear)
 }
 
-/// The same, handing each film that was looked at, and the folder, to `hear`.
-fn follow_each(
+/// Takes what a child says before its end, and its folder; the answer is a line of its input.
+type Hearing<'a> = &'a mut dyn FnMut(&Path, Word) -> Result<Option<String>, EngineError>;
+
+/// The same, following what the child says on its way.
+pub(super) fn follow_each(
     launcher: &Launcher,
     job: Job,
     limits: Limits,
     watch: &Watch,
-    hear: &mut dyn FnMut(&Path, Word) -> Result<(), EngineError>,
+    hear: Hearing<'_>,
 ) -> Result<(TempDir, Word), EngineError> {
     let folder = tempfile::tempdir_in(launcher.spool()).map_err(broken)?;
     let order = Order {
@@ -225,15 +209,22 @@ fn follow_each(
         parent: std::process::id(),
     };
     let mut child = launcher.take().map_err(broken)?;
-    if let Some(mut stdin) = child.process.stdin.take() {
-        let order = serde_json::to_vec(&order).map_err(broken)?;
-        // If it is already dead, its exit says so.
-        let _ = stdin.write_all(&order);
+    let mut stdin = child.process.stdin.take();
+    let order_line = serde_json::to_string(&order).map_err(broken)?;
+    write_line(stdin.as_mut(), order_line);
+    if !order.job.asks() {
+        stdin = None;
     }
     let Some(stdout) = child.process.stdout.take() else {
         return Err(EngineError::Broken("a child has no output".into()));
     };
-    match listen(stdout, watch, &mut |word| hear(folder.path(), word))? {
+    let mut hear = |word| {
+        if let Some(answer) = hear(folder.path(), word)? {
+            write_line(stdin.as_mut(), answer);
+        }
+        Ok(())
+    };
+    match listen(stdout, watch, &mut hear)? {
         Some(Word::Source(why)) => Err(EngineError::Source(why)),
         Some(Word::Broken(why)) => Err(EngineError::Broken(why)),
         Some(word) => {
@@ -245,6 +236,14 @@ fn follow_each(
             let status = child.process.wait().map_err(broken)?;
             Err(died(status, &child.complaints))
         }
+    }
+}
+
+/// If the child is already dead, its exit says so.
+fn write_line(stdin: Option<&mut ChildStdin>, mut line: String) {
+    line.push('\n');
+    if let Some(stdin) = stdin {
+        let _ = stdin.write_all(line.as_bytes());
     }
 }
 
@@ -274,7 +273,7 @@ fn listen(
             let line: Vec<u8> = heard.drain(..=end).collect();
             match serde_json::from_slice(&line).map_err(broken)? {
                 Word::Progress(percent) => watch.report(f32::from(percent) / 100.0),
-                looked @ Word::Looked(..) => hear(looked)?,
+                word @ (Word::Looked(..) | Word::Needs(_)) => hear(word)?,
                 last => return Ok(Some(last)),
             }
         }

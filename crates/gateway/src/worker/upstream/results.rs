@@ -6,6 +6,7 @@ use std::sync::Arc;
 use providers::driver::{DownloadError, Downloaded, may_come_back};
 use providers::{Output as Piece, Source, StemTarget, What};
 use stems::DecodeLimits;
+use tempfile::TempPath;
 
 use super::job::Taken;
 use super::links;
@@ -15,10 +16,12 @@ use crate::config::providers::Results;
 use crate::domain::assets::{self};
 use crate::domain::provenance::mark::{self, ClipMade, Facts, MarkError};
 use crate::domain::songs;
+use crate::engines::child::{self, Recordings};
 use crate::engines::clip::{self, KeepError, MadeClip, Picture};
 use crate::engines::film;
 use crate::error::Error;
-use crate::ids::ClipId;
+use crate::ids::{AccountId, ClipId};
+use crate::limits::{Work, Workplace};
 use crate::model::media::MediaType;
 use crate::model::music::ClipUpstream;
 use crate::model::price::Quantity;
@@ -126,11 +129,12 @@ async fn video(app: &App, task: &Task, taken: &Taken, pieces: Vec<Piece>) -> Res
         .find(|piece| piece.what == What::Video)
         .ok_or_else(|| Bad::Useless("there is no video in it".into()))?;
     let fetched = fetch(app, taken, &piece.source).await?;
-    let (parts, path) = (app.clone(), fetched.path.to_path_buf());
-    let read = app.compute(move || {
+    let (parts, path) = (app.clone(), fetched.path.clone());
+    let read = move |place: &Workplace| {
         let film = film::measure(&path)?;
-        Ok::<_, &str>((film, parts.secrets.origin.tell(&path)))
-    });
+        Ok::<_, &str>((film, mark::told(&parts, &path, place.watch())))
+    };
+    let read = app.limits.room.work(task.account, Work::Result, 0, read);
     let (film, provenance) = read.await?.map_err(|why| Bad::Broken(why.into()))?;
     let (size, sha256) = (fetched.facts.size_bytes, fetched.facts.sha256.clone());
     let video = patience::store(|| {
@@ -200,22 +204,43 @@ fn linked(job: &VideoJob, url: &str) -> Made {
 }
 
 /// Recordings of providers may be longer than those of callers.
-fn limits() -> DecodeLimits {
-    DecodeLimits {
-        max_seconds: 3600,
-        ..DecodeLimits::default()
-    }
-}
+const LONGEST_SECONDS: u32 = 3600;
 
 /// Puts a recording into the form in which clips are kept.
-async fn clip(app: &App, id: ClipId, fetched: &Fetched, picture: Picture) -> Result<MadeClip, Bad> {
-    let (name, spool) = (id.to_string(), app.config.spool_path());
-    let path = fetched.path.to_path_buf();
-    let made = app.limits.room.recording(memory(fetched), move |left| {
-        let go_on = || !left.is_cancelled();
-        clip::keep(&name, &path, &limits(), picture, &spool, &go_on)
-    });
-    made.await?.map_err(unreadable)
+async fn clip(
+    app: &App,
+    account: AccountId,
+    id: ClipId,
+    fetched: &Fetched,
+    picture: Picture,
+) -> Result<MadeClip, Bad> {
+    let sources = vec![fetched.path.clone()];
+    let made = clip_of(app, account, id, sources, picture, memory(fetched)).await?;
+    made.ok_or_else(|| Bad::Inside(Error::internal("a recording became nothing")))
+}
+
+async fn clip_of(
+    app: &App,
+    account: AccountId,
+    id: ClipId,
+    sources: Vec<Arc<TempPath>>,
+    picture: Picture,
+    memory: u64,
+) -> Result<Option<MadeClip>, Bad> {
+    let recordings = Recordings {
+        clip: id,
+        sources: sources.iter().map(|source| source.to_path_buf()).collect(),
+        most_seconds: LONGEST_SECONDS,
+        picture,
+    };
+    let engines = app.engines.clone();
+    let keep = move |place: &Workplace| {
+        let _sources = sources;
+        child::clip_of(&engines, recordings, place.watch())
+    };
+    let room = &app.limits.room;
+    let made = room.work(account, Work::Recording, memory, keep).await?;
+    made.map_err(unreadable)
 }
 
 const fn memory(fetched: &Fetched) -> u64 {
@@ -254,8 +279,10 @@ async fn stems(
     for (id, target) in &job.outputs {
         let given = parts.iter().find(|part| part.0 == *target);
         let clip = match given {
-            Some((_, fetched, _)) => Some(clip(app, *id, fetched, Picture::Spectrogram).await?),
-            None => rest(app, *id, *target, &parts).await?,
+            Some((_, fetched, _)) => {
+                Some(clip(app, task.account, *id, fetched, Picture::Spectrogram).await?)
+            }
+            None => rest(app, task.account, *id, *target, &parts).await?,
         };
         let Some(clip) = clip else {
             missing.push(target.name().replace('_', " "));
@@ -316,6 +343,7 @@ type Part = (StemTarget, Fetched, Option<ClipUpstream>);
 /// Everything but one group, as the sum of all other parts.
 async fn rest(
     app: &App,
+    account: AccountId,
     id: ClipId,
     target: StemTarget,
     parts: &[Part],
@@ -333,24 +361,12 @@ async fn rest(
         return Ok(None);
     }
     let mut memory = clip::KEEPING_BYTES + DecodeLimits::default().max_bytes as u64;
-    let mut paths = Vec::new();
+    let mut sources = Vec::new();
     for (_, fetched, _) in others {
         memory += fetched.facts.size_bytes;
-        paths.push(fetched.path.to_path_buf());
+        sources.push(fetched.path.clone());
     }
-    let (name, spool) = (id.to_string(), app.config.spool_path());
-    let summed = app.limits.room.recording(memory, move |left| {
-        let go_on = || !left.is_cancelled();
-        clip::sum(
-            &name,
-            &paths,
-            &limits(),
-            Picture::Spectrogram,
-            &spool,
-            &go_on,
-        )
-    });
-    summed.await?.map_err(unreadable)
+    clip_of(app, account, id, sources, Picture::Spectrogram, memory).await
 }
 
 async fn songs(
@@ -373,7 +389,7 @@ async fn songs(
             made.more_clips.push(songs::clip(task, id, &job.title));
             id
         });
-        let clip = clip(app, id, &fetched, Picture::Waveform).await?;
+        let clip = clip(app, task.account, id, &fetched, Picture::Waveform).await?;
         let source = ClipMade::Generated(fetched.path.clone());
         let facts_of = self::facts(app, task, taken, &job.title);
         let (clip, told) = mark::clip(app, facts_of, clip, source).await?;

@@ -9,6 +9,7 @@ mod leaks;
 mod media;
 mod quota;
 mod shares;
+mod turns;
 
 use std::time::Duration;
 

@@ -1,0 +1,130 @@
+//! Scarce things are shared: accounts take turns before what fetches, decodes and looks.
+
+use mediagate::domain::keys::NewKey;
+use mediagate::ids::AccountId;
+use mediagate::limits::Work;
+use serde_json::json;
+use tokio::io::AsyncWriteExt as _;
+use tokio::net::{TcpListener, TcpStream};
+
+use crate::support::{TestGateway, sound};
+
+/// Most fetches of one account at once.
+const FETCHES: usize = 8;
+
+fn order(url: &str) -> serde_json::Value {
+    let reference = json!({"image_url": url});
+    json!({"model": "animatic-1", "prompt": "x", "input_reference": reference})
+}
+
+async fn answer(mut fetch: TcpStream, picture: &[u8]) {
+    let head = format!(
+        "HTTP/1.1 200 OK\r\ncontent-length: {}\r\nconnection: close\r\n\r\n",
+        picture.len()
+    );
+    fetch.write_all(head.as_bytes()).await.unwrap();
+    fetch.write_all(picture).await.unwrap();
+    fetch.shutdown().await.unwrap();
+}
+
+#[tokio::test]
+async fn an_account_fetches_a_few_things_at_once_and_others_are_not_held_up() {
+    let gateway = TestGateway::builder()
+        .without_workers()
+        .allow_loopback()
+        .start()
+        .await;
+    let server = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = format!("http://{}/a.png", server.local_addr().unwrap());
+    let mut orders = Vec::new();
+    for number in 0..3 * FETCHES {
+        let client = gateway.client.clone();
+        let body = order(&format!("{address}?{number}"));
+        orders.push(tokio::spawn(async move {
+            client.post("/v1/videos", &body).await
+        }));
+    }
+    let mut fetches = Vec::new();
+    for _ in 0..FETCHES {
+        fetches.push(server.accept().await.unwrap().0);
+    }
+    // The next request that arrives is the other account's.
+    let other = gateway.caller("other", NewKey::default()).await;
+    let others = tokio::spawn(async move { other.post("/v1/videos", &order(&address)).await });
+    let fetch = server.accept().await.unwrap().0;
+    answer(fetch, &sound::png(64, 48)).await;
+    others.await.unwrap().ok();
+    assert!(orders.iter().all(|order| !order.is_finished()));
+    drop(fetches);
+    for _ in FETCHES..orders.len() {
+        let fetch = server.accept().await.unwrap().0;
+        answer(fetch, &sound::png(64, 48)).await;
+    }
+    let mut accepted = 0;
+    for order in orders {
+        accepted += usize::from(order.await.unwrap().status == 200);
+    }
+    assert_eq!(accepted, 2 * FETCHES);
+    gateway.stop().await;
+}
+
+#[tokio::test]
+async fn a_quote_fetches_the_beginning_of_a_picture() {
+    let gateway = TestGateway::builder()
+        .without_workers()
+        .allow_loopback()
+        .start()
+        .await;
+    let server = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = format!("http://{}/a.png", server.local_addr().unwrap());
+    let body = json!({"endpoint": "/v1/videos", "body": order(&address)});
+    let client = gateway.client.clone();
+    let quoted = tokio::spawn(async move { client.post("/v1/quote", &body).await });
+    let mut fetch = server.accept().await.unwrap().0;
+    let head = "HTTP/1.1 200 OK\r\ncontent-length: 19000000\r\n\r\n";
+    fetch.write_all(head.as_bytes()).await.unwrap();
+    fetch.write_all(&sound::png(640, 480)).await.unwrap();
+    // Until nobody reads any more, which a whole picture would not come to.
+    let mut sent = 0;
+    while fetch.write_all(&[0; 65536]).await.is_ok() {
+        sent += 65536;
+        assert!(sent < 19_000_000, "it was fetched whole");
+    }
+    let quote = quoted.await.unwrap().ok();
+    assert_eq!(quote["object"], "quote", "{quote}");
+    gateway.stop().await;
+}
+
+#[tokio::test]
+async fn a_check_of_a_file_takes_no_place_of_anything_else() {
+    let gateway = TestGateway::builder().without_workers().start().await;
+    let (room, account) = (gateway.app.limits.room.clone(), AccountId::new());
+    let (begin, begun) = tokio::sync::oneshot::channel();
+    let (end, ends) = std::sync::mpsc::channel::<()>();
+    let held = tokio::spawn(async move {
+        let work = room.work(account, Work::Check, 1, move |_| {
+            begin.send(()).unwrap();
+            ends.recv().unwrap_err();
+        });
+        work.await.unwrap();
+    });
+    begun.await.unwrap();
+    let form = |bytes: Vec<u8>| {
+        let part = reqwest::multipart::Part::bytes(bytes).file_name("a.png");
+        reqwest::multipart::Form::new().part("file", part)
+    };
+    let check = gateway.client.clone();
+    let picture = sound::png(64, 48);
+    let checked = tokio::spawn(async move {
+        let request = check.request(reqwest::Method::POST, "/v1/provenance/check");
+        check.send(request.multipart(form(picture))).await
+    });
+    crate::support::gateway::upload(&gateway.client, "song", sound::wav(1, 1)).await;
+    let picture = sound::data_url("image/png", &sound::png(320, 180));
+    gateway.post("/v1/videos", &order(&picture)).await.ok();
+    assert!(!checked.is_finished(), "checks have one place");
+    drop(end);
+    checked.await.unwrap().ok();
+    held.await.unwrap();
+    gateway.stop().await;
+}
