@@ -28,7 +28,7 @@ use crate::store::Store;
 pub struct NotSigned(pub String);
 
 /// What kind of file is signed.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Format {
     Mp4,
     Flac,
@@ -190,7 +190,8 @@ impl Origin {
         #[cfg(feature = "c2pa")]
         {
             let prompt = self.rules.prompt;
-            let signed = self.signing.sign(&file, format, statement, prompt);
+            let signer = self.signing.signer();
+            let signed = signing::sign(&file, format, statement, prompt, signer);
             drop(file);
             signed
         }
@@ -199,6 +200,18 @@ impl Origin {
             let _ = (format, statement, self.rules.prompt);
             Ok(file)
         }
+    }
+
+    /// Who signs, and whether an authority stamps it.
+    #[cfg(feature = "c2pa")]
+    pub fn signer(&self) -> (&dyn provenance::credentials::Sign, bool) {
+        (self.signing.signer(), self.signing.stamps())
+    }
+
+    /// Whether what is signed tells what was asked for.
+    #[cfg(feature = "c2pa")]
+    pub const fn tells_prompt(&self) -> bool {
+        self.rules.prompt
     }
 
     /// What a file says that was made and signed here. Blocks.
@@ -212,6 +225,8 @@ impl Origin {
     }
 }
 
+#[cfg(feature = "c2pa")]
+pub use signing::sign;
 pub use tell::{Deed, Examined, Verified, verify};
 
 #[cfg(test)]

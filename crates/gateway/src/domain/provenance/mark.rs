@@ -141,14 +141,13 @@ pub async fn poster(
     let size = tokio::fs::metadata(&*film).await.map_err(Error::internal)?;
     let (parts, when) = (app.clone(), app.clock.now().rfc3339());
     let account = facts.account;
-    let sign = move |_: &Workplace| {
-        let source = std::fs::read(&*film).map_err(Error::internal)?;
-        let made = Made::Edited {
-            title: &facts.title,
-            source: &source,
-        };
-        let stated = facts.stated(&when, made);
-        Ok(parts.secrets.origin.sign(poster, Format::Jpeg, &stated)?)
+    let sign = move |place: &Workplace| -> Result<Vec<u8>, MarkError> {
+        let spool = parts.config.spool_path();
+        let file = tempfile::NamedTempFile::new_in(spool).map_err(Error::internal)?;
+        std::fs::write(&file, poster).map_err(Error::internal)?;
+        let target = (file.path(), Format::Jpeg);
+        let signed = sign_edited(&parts, &facts, &when, target, &film, place.watch());
+        Ok(signed?)
     };
     let (room, memory) = (&app.limits.room, size.len() * 2);
     room.work(account, Work::Result, memory, sign).await?
@@ -204,12 +203,47 @@ pub async fn clip(
         1 << 20
     };
     let account = facts.account;
-    let sign = move |place: &Workplace| {
-        let came_in = told(&parts, &source, place.watch());
-        sign_clip(&parts, &facts, &when, clip, &made, came_in)
-    };
+    let sign =
+        move |place: &Workplace| sign_clip(&parts, &facts, &when, clip, &made, place.watch());
     let room = &app.limits.room;
     room.work(account, Work::Result, memory, sign).await?
+}
+
+/// Signs a file that was made of a stranger's, in a child. Blocks.
+#[cfg(feature = "c2pa")]
+fn sign_edited(
+    app: &Parts,
+    facts: &Facts,
+    when: &str,
+    (file, format): (&Path, Format),
+    source: &Path,
+    watch: &Watch,
+) -> Result<Vec<u8>, NotSigned> {
+    let origin = &app.secrets.origin;
+    let order = child::SignOrder {
+        file: file.to_owned(),
+        format,
+        source: source.to_owned(),
+        title: facts.title.clone(),
+        model: facts.model.clone(),
+        provider: facts.provider.clone(),
+        prompt: facts.prompt.clone(),
+        tells_prompt: origin.tells_prompt(),
+        when: when.to_owned(),
+    };
+    child::sign(&app.engines, order, origin.signer(), watch)
+}
+
+#[cfg(not(feature = "c2pa"))]
+fn sign_edited(
+    _: &Parts,
+    _: &Facts,
+    _: &str,
+    (file, _): (&Path, Format),
+    _: &Path,
+    _: &Watch,
+) -> Result<Vec<u8>, NotSigned> {
+    std::fs::read(file).map_err(|error| NotSigned(error.to_string()))
 }
 
 fn sign_clip(
@@ -218,36 +252,34 @@ fn sign_clip(
     when: &str,
     mut clip: MadeClip,
     made: &ClipMade,
-    came_in: Provenance,
+    watch: &Watch,
 ) -> Result<(MadeClip, Provenance), MarkError> {
     let (ClipMade::Edited(source) | ClipMade::Generated(source) | ClipMade::Uploaded(source)) =
         made;
+    let came_in = told(app, source, watch);
     let marked = clip.is_marked.then_some(Mark::Watermark);
     if !Origin::signs() {
         return Ok((clip, came_in.and(marked)));
     }
     let inside = |error: std::io::Error| MarkError::Inside(Error::internal(error));
-    let bytes = std::fs::read(&**source).map_err(inside)?;
-    let edited = Made::Edited {
-        title: &facts.title,
-        source: &bytes,
-    };
     let has_credentials = came_in.marks.contains(&Mark::C2pa);
-    // The kinds that can be an ingredient are those whose marks can be read.
-    let is_known = came_in.status != ProvenanceStatus::Unreadable;
-    let how = match made {
-        ClipMade::Edited(_) => is_known.then_some(edited),
-        ClipMade::Uploaded(_) => has_credentials.then_some(edited),
-        ClipMade::Generated(_) if has_credentials => Some(edited),
-        ClipMade::Generated(_) => Some(Made::Generated),
+    let is_edited = match made {
+        // The kinds that can be an ingredient are those whose marks can be read.
+        ClipMade::Edited(_) => came_in.status != ProvenanceStatus::Unreadable,
+        ClipMade::Uploaded(_) | ClipMade::Generated(_) => has_credentials,
     };
-    if let Some(how) = how {
+    let signed = if is_edited {
+        let file = (&*clip.flac, Format::Flac);
+        Some(sign_edited(app, facts, when, file, source, watch)?)
+    } else if matches!(made, ClipMade::Generated(_)) {
         let flac = std::fs::read(&clip.flac).map_err(inside)?;
-        let flac = app
-            .secrets
-            .origin
-            .sign(flac, Format::Flac, &facts.stated(when, how))?;
-        std::fs::write(&clip.flac, flac).map_err(inside)?;
+        let stated = facts.stated(when, Made::Generated);
+        Some(app.secrets.origin.sign(flac, Format::Flac, &stated)?)
+    } else {
+        None
+    };
+    if let Some(signed) = signed {
+        std::fs::write(&clip.flac, signed).map_err(inside)?;
         (clip.size_bytes, clip.sha256) = clip::digest(&clip.flac).map_err(inside)?;
     }
     for cover in [&mut clip.cover, &mut clip.cover_large] {
@@ -259,14 +291,11 @@ fn sign_clip(
         *cover = Bytes::from(signed);
     }
     // Of a stem the record tells what it carries, of others what came in.
-    let told = match made {
-        ClipMade::Edited(_) if how.is_some() => {
-            let signed = std::fs::read(&clip.flac).map_err(inside)?;
-            app.secrets.origin.tell_of_own(&signed)
-        }
+    let tells = match made {
+        ClipMade::Edited(_) if is_edited => told(app, &clip.flac, watch),
         ClipMade::Edited(_) | ClipMade::Generated(_) | ClipMade::Uploaded(_) => came_in,
     };
-    Ok((clip, told.and(marked)))
+    Ok((clip, tells.and(marked)))
 }
 
 impl Facts {

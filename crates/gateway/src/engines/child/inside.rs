@@ -98,7 +98,7 @@ fn limit(limits: Limits) -> io::Result<()> {
     Ok(())
 }
 
-fn say(word: &Word) -> io::Result<()> {
+pub(super) fn say(word: &Word) -> io::Result<()> {
     let mut line = serde_json::to_vec(word)?;
     line.push(b'\n');
     let mut out = io::stdout().lock();
@@ -114,7 +114,12 @@ impl Job {
 
     /// Whether it asks its parent for something on its way.
     pub(super) const fn asks(&self) -> bool {
-        matches!(self, Self::Picture { decodes: true, .. })
+        match self {
+            Self::Picture { decodes, .. } => *decodes,
+            #[cfg(feature = "c2pa")]
+            Self::Sign(..) => true,
+            _ => false,
+        }
     }
 
     /// What it reads and writes.
@@ -129,6 +134,8 @@ impl Job {
             Self::Picture { file, .. } | Self::Check { file, .. } | Self::Verify { file, .. } => {
                 vec![file.as_path()]
             }
+            #[cfg(feature = "c2pa")]
+            Self::Sign(order, _) => vec![order.file.as_path(), order.source.as_path()],
         };
         Files {
             read,
@@ -182,6 +189,8 @@ impl Job {
                 keys,
                 certificates,
             } => check(&file, &keys, &certificates, watch),
+            #[cfg(feature = "c2pa")]
+            Self::Sign(order, signer) => super::signing::serve(&order, signer, folder),
             Self::Verify { file, certificates } => {
                 let bytes = std::fs::read(&file).map_err(broken)?;
                 Ok(Word::Verified(origin::verify(&bytes, &certificates)))

@@ -12,6 +12,8 @@ mod inside;
 mod launcher;
 mod media;
 mod outside;
+#[cfg(feature = "c2pa")]
+mod signing;
 #[cfg(test)]
 mod tests;
 
@@ -32,6 +34,8 @@ pub use inside::serve;
 pub use launcher::Launcher;
 pub use media::{check, clip_of, picture, verify};
 pub use outside::{Seen, glance, make_video, separate};
+#[cfg(feature = "c2pa")]
+pub use signing::{SignOrder, sign};
 
 #[derive(Debug, Serialize, Deserialize)]
 struct Order {
@@ -70,6 +74,8 @@ enum Job {
     },
     /// What a file's credentials say.
     Verify { file: PathBuf, certificates: String },
+    #[cfg(feature = "c2pa")]
+    Sign(SignOrder, signing::PublicSigner),
 }
 
 /// Recordings that become one clip.
@@ -188,6 +194,15 @@ enum Word {
     Unreadable(Unreadable),
     Checked(Box<FileCheck>),
     Verified(Result<Verified, String>),
+    /// Bytes that are to be signed; it waits for a line of its input.
+    #[cfg(feature = "c2pa")]
+    ToSign(Vec<u8>),
+    /// A request for a time stamp; the same.
+    #[cfg(feature = "c2pa")]
+    ToStamp(Vec<u8>),
+    /// The file is in [`SIGNED`].
+    #[cfg(feature = "c2pa")]
+    Signed(Result<(), String>),
     /// The source cannot be used.
     Source(String),
     /// The engine failed.
@@ -203,6 +218,20 @@ struct Clip {
     is_marked: bool,
 }
 
+impl Word {
+    /// Whether there is more to come.
+    const fn is_on_the_way(&self) -> bool {
+        match self {
+            Self::Looked(..) | Self::Needs(_) => true,
+            #[cfg(feature = "c2pa")]
+            Self::ToSign(_) | Self::ToStamp(_) => true,
+            _ => false,
+        }
+    }
+}
+
+#[cfg(feature = "c2pa")]
+const SIGNED: &str = "signed";
 const VIDEO: &str = "video.mp4";
 const POSTER: &str = "poster.jpg";
 const SHEET: &str = "sheet.jpg";

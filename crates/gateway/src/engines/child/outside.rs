@@ -273,7 +273,7 @@ fn listen(
             let line: Vec<u8> = heard.drain(..=end).collect();
             match serde_json::from_slice(&line).map_err(broken)? {
                 Word::Progress(percent) => watch.report(f32::from(percent) / 100.0),
-                word @ (Word::Looked(..) | Word::Needs(_)) => hear(word)?,
+                word if word.is_on_the_way() => hear(word)?,
                 last => return Ok(Some(last)),
             }
         }

@@ -1,0 +1,154 @@
+//! Signs, in a child, what was made of a stranger's file: that one becomes a part of what is stated, for
+//! which a library with recursive parsers reads it. The key stays with the parent: the child says what is to
+//! be signed, or stamped, and is told the signature.
+
+use std::io::{self, BufRead as _};
+use std::path::{Path, PathBuf};
+
+use provenance::credentials::{Algorithm, Sign, SignFailure};
+use serde::{Deserialize, Serialize};
+
+use super::inside::say;
+use super::outside::follow_each;
+use super::{Job, Launcher, Limits, SIGNED, Word};
+use crate::engines::clip::broken;
+use crate::engines::{EngineError, Watch};
+use crate::origin::{self, Format, Made, NotSigned, Statement};
+
+/// A file that is to be signed, and what is stated of it.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct SignOrder {
+    pub file: PathBuf,
+    pub format: Format,
+    /// What it was made of.
+    pub source: PathBuf,
+    pub title: String,
+    pub model: String,
+    pub provider: Option<String>,
+    pub prompt: String,
+    pub tells_prompt: bool,
+    /// RFC 3339.
+    pub when: String,
+}
+
+/// A signer as far as a child knows it.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub(super) struct PublicSigner {
+    algorithm: AlgorithmName,
+    /// DER.
+    certificates: Vec<Vec<u8>>,
+    stamps: bool,
+}
+
+#[derive(Debug, Clone, Copy, Serialize, Deserialize)]
+enum AlgorithmName {
+    Es256,
+    Es384,
+    Ed25519,
+}
+
+/// What the parent answers: the signature or stamp, or why there is none.
+type Answer = Result<Vec<u8>, String>;
+
+/// Signs the file; what it is then.
+pub fn sign(
+    launcher: &Launcher,
+    order: SignOrder,
+    (signer, stamps): (&dyn Sign, bool),
+    watch: &Watch,
+) -> Result<Vec<u8>, NotSigned> {
+    let failed = |error: &dyn std::fmt::Display| NotSigned(error.to_string());
+    let public = PublicSigner {
+        algorithm: match signer.algorithm() {
+            Algorithm::Es256 => AlgorithmName::Es256,
+            Algorithm::Es384 => AlgorithmName::Es384,
+            Algorithm::Ed25519 => AlgorithmName::Ed25519,
+        },
+        certificates: signer.certificates().map_err(|error| failed(&error))?,
+        stamps,
+    };
+    let mut hear = |_: &Path, word| {
+        let answer: Answer = match word {
+            Word::ToSign(bytes) => signer.sign(&bytes).map_err(|error| error.0),
+            Word::ToStamp(request) => match signer.time_stamp(&request) {
+                Some(stamp) => stamp.map_err(|error| error.0),
+                None => Err("nobody stamps".to_owned()),
+            },
+            word => return Err(EngineError::Broken(format!("a child said {word:?}"))),
+        };
+        serde_json::to_string(&answer).map(Some).map_err(broken)
+    };
+    let job = Job::Sign(order, public);
+    let ended = follow_each(launcher, job, Limits::MEDIA, watch, &mut hear);
+    let (folder, word) = ended.map_err(|error| failed(&error))?;
+    match word {
+        Word::Signed(Ok(())) => {
+            std::fs::read(folder.path().join(SIGNED)).map_err(|error| failed(&error))
+        }
+        Word::Signed(Err(why)) => Err(NotSigned(why)),
+        word => Err(NotSigned(format!("a child said {word:?}"))),
+    }
+}
+
+/// The child's side.
+pub(super) fn serve(
+    order: &SignOrder,
+    signer: PublicSigner,
+    folder: &Path,
+) -> Result<Word, EngineError> {
+    let file = std::fs::read(&order.file).map_err(broken)?;
+    let source = std::fs::read(&order.source).map_err(broken)?;
+    let statement = Statement {
+        title: &order.title,
+        model: &order.model,
+        provider: order.provider.as_deref(),
+        prompt: &order.prompt,
+        when: &order.when,
+        made: Made::Edited {
+            title: &order.title,
+            source: &source,
+        },
+    };
+    let signed = origin::sign(&file, order.format, &statement, order.tells_prompt, &signer);
+    let signed = match signed {
+        Ok(signed) => {
+            std::fs::write(folder.join(SIGNED), signed).map_err(broken)?;
+            Ok(())
+        }
+        Err(NotSigned(why)) => Err(why),
+    };
+    Ok(Word::Signed(signed))
+}
+
+impl Sign for PublicSigner {
+    fn algorithm(&self) -> Algorithm {
+        match self.algorithm {
+            AlgorithmName::Es256 => Algorithm::Es256,
+            AlgorithmName::Es384 => Algorithm::Es384,
+            AlgorithmName::Ed25519 => Algorithm::Ed25519,
+        }
+    }
+
+    fn certificates(&self) -> Result<Vec<Vec<u8>>, SignFailure> {
+        Ok(self.certificates.clone())
+    }
+
+    fn sign(&self, bytes: &[u8]) -> Result<Vec<u8>, SignFailure> {
+        ask(&Word::ToSign(bytes.to_vec()))
+    }
+
+    fn time_stamp(&self, request: &[u8]) -> Option<Result<Vec<u8>, SignFailure>> {
+        self.stamps.then(|| ask(&Word::ToStamp(request.to_vec())))
+    }
+}
+
+/// Asks the parent.
+fn ask(word: &Word) -> Result<Vec<u8>, SignFailure> {
+    let failed = |error: &dyn std::fmt::Display| SignFailure(error.to_string());
+    say(word).map_err(|error| failed(&error))?;
+    let mut line = String::new();
+    let read = io::stdin().lock().read_line(&mut line);
+    read.map_err(|error| failed(&error))?;
+    let answer: Answer = serde_json::from_str(&line).map_err(|error| failed(&error))?;
+    answer.map_err(SignFailure)
+}
