@@ -5,9 +5,11 @@
 //! `fuzz/` has them for cargo-fuzz, which needs a nightly compiler:
 //!
 //! ```sh
-//! cargo run -p fuzz --example seeds -- /tmp/seeds
+//! cargo run -p fuzz --features c2pa --example seeds -- /tmp/seeds
 //! cd crates/fuzz && cargo +nightly fuzz run film /tmp/seeds/film
 //! ```
+//!
+//! The feature `c2pa` adds the target for Content Credentials, as it adds them to the gateway.
 
 #![expect(
     clippy::unwrap_used,
@@ -16,6 +18,8 @@
 )]
 
 mod answers;
+#[cfg(feature = "c2pa")]
+mod credentials;
 mod damage;
 mod gateway;
 mod marks;
@@ -38,13 +42,15 @@ pub struct Target {
 }
 
 /// Every target.
-pub const TARGETS: [Target; 8] = [
+pub const TARGETS: &[Target] = &[
     gateway::JSON,
     gateway::FORM,
     media::PICTURE,
     media::RECORDING,
     media::FILM,
     marks::MARKS,
+    #[cfg(feature = "c2pa")]
+    credentials::CREDENTIALS,
     recipes::RECIPE,
     answers::ANSWER,
 ];

@@ -10,6 +10,7 @@ use image::metadata::Orientation;
 use image::{DynamicImage, ImageDecoder, ImageError, ImageReader};
 
 use super::colour::{self, Pixels};
+use super::demand;
 use super::ground::{self, Ground};
 use super::plain::Picture;
 
@@ -35,6 +36,9 @@ pub struct PictureInfo {
     pub height: u32,
     /// Memory that [`decode`] needs at most, besides the input.
     pub decoding_bytes: u64,
+    /// What decoding takes of a processor, in passes over a million pixels, rounded up: a JPEG is
+    /// passed over once for each of its scans.
+    pub work: u32,
 }
 
 /// Supported formats.
@@ -90,6 +94,18 @@ pub enum PictureError {
         side: u32,
         /// In pixels.
         limit: u32,
+    },
+    /// More scans than a picture of its size has a reason for.
+    #[error(
+        "the picture has {scans} scans of {megapixels} megapixels; the limit is {limit} at that size"
+    )]
+    TooManyScans {
+        /// Passes over all its pixels.
+        scans: u64,
+        /// The picture's size in megapixels, rounded up.
+        megapixels: u32,
+        /// Most scans at this size.
+        limit: u64,
     },
     /// Decoding would need more memory than allowed.
     #[error("the picture needs more than {limit_mb} MB of memory to decode")]
@@ -216,17 +232,22 @@ fn open<'a>(
         .map_err(|error| translate(format, &error, limits))?;
     let (width, height) = decoder.dimensions();
     check_size(width, height, limits)?;
+    let demand = demand::of(format, bytes, (width, height), limits)?;
     let total_bytes = decoder.total_bytes();
-    if total_bytes > limits.max_memory_bytes {
+    // A frame that is decoded apart has four bytes a pixel.
+    let apart = 4 * demand.frame_pixels;
+    if total_bytes + apart > limits.max_memory_bytes {
         return Err(too_much_memory(limits));
     }
+    let pixels = u64::from(width) * u64::from(height);
     Ok((
         decoder,
         PictureInfo {
             format,
             width,
             height,
-            decoding_bytes: decoding_bytes(width, height, total_bytes),
+            decoding_bytes: decoding_bytes(width, height, total_bytes) + apart,
+            work: megapixels(pixels * demand.passes + demand.frame_pixels),
         },
     ))
 }
@@ -237,7 +258,16 @@ fn decoding_bytes(width: u32, height: u32, total_bytes: u64) -> u64 {
     2 * total_bytes + u64::from(width) * u64::from(height) * 7
 }
 
-fn check_size(width: u32, height: u32, limits: &PictureLimits) -> Result<(), PictureError> {
+/// In millions, rounded up.
+pub(super) fn megapixels(pixels: u64) -> u32 {
+    u32::try_from(pixels.div_ceil(1_000_000)).unwrap_or(u32::MAX)
+}
+
+pub(super) fn check_size(
+    width: u32,
+    height: u32,
+    limits: &PictureLimits,
+) -> Result<(), PictureError> {
     if width == 0 || height == 0 {
         return Err(PictureError::Damaged {
             reason: "it has no pixels".to_owned(),
@@ -246,7 +276,7 @@ fn check_size(width: u32, height: u32, limits: &PictureLimits) -> Result<(), Pic
     let pixels = u64::from(width) * u64::from(height);
     if pixels > u64::from(limits.max_megapixels) * 1_000_000 {
         return Err(PictureError::TooLarge {
-            megapixels: u32::try_from(pixels.div_ceil(1_000_000)).unwrap_or(u32::MAX),
+            megapixels: megapixels(pixels),
             limit: limits.max_megapixels,
         });
     }

@@ -9,6 +9,7 @@
 
 mod colour;
 mod decode;
+mod demand;
 mod framing;
 mod ground;
 mod plain;

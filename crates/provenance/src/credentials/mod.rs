@@ -14,12 +14,15 @@ use crate::marks::MarksError;
 
 mod chain;
 mod check;
+mod container;
+mod depth;
 mod read;
 mod sign;
 mod signer;
 
 pub use chain::{SELF_MADE, SelfMade, self_made};
 pub use check::try_out;
+pub use depth::MAX_CBOR_DEPTH;
 pub use read::{Action, Answer, Signer, Status, Trust, read};
 pub use sign::{Ingredient, Made, SourceType, Statement, sign};
 pub use signer::{Algorithm, PemSigner, Sign, SignFailure};
@@ -67,6 +70,14 @@ pub enum CredentialsError {
     /// What came in is larger than [`MAX_MANIFEST_BYTES`].
     #[error("a manifest of {0} bytes is not looked at")]
     ManifestTooLong(u64),
+    /// Values in what came in lie in one another more than [`MAX_CBOR_DEPTH`] deep.
+    #[error(
+        "a manifest with values more than {MAX_CBOR_DEPTH} deep in one another is not looked at"
+    )]
+    ManifestTooDeep,
+    /// A value in what came in reaches past what holds it, or its parts overlap.
+    #[error("a manifest whose parts reach past one another is not looked at")]
+    ManifestMalformed,
     /// A text of the statement is longer than [`MAX_TEXT_CHARS`].
     #[error("{0} is too long")]
     TextTooLong(&'static str),

@@ -8,7 +8,7 @@ use serde_json::Value;
 
 use super::{
     CredentialsError, Format, IPTC, MAX_MANIFEST_BYTES, MAX_TEXT_CHARS, MAX_TOLD, METADATA, PROMPT,
-    SELF_MADE, check_length, context,
+    SELF_MADE, check_length, context, depth,
 };
 use crate::marks::{self, MarksError};
 
@@ -70,7 +70,8 @@ pub struct Answer {
     pub ingredients: Vec<String>,
     /// What was asked for, by CAWG's metadata.
     pub prompt: Option<String>,
-    /// Codes of C2PA's list of what does not hold.
+    /// Codes of C2PA's list of what does not hold; `manifest.multiple`, `manifest.tooDeep` and
+    /// `manifest.malformed` for what the library is not given.
     pub problems: Vec<String>,
 }
 
@@ -113,6 +114,14 @@ pub fn read(file: &[u8], format: Format, trust: &Trust<'_>) -> Result<Answer, Cr
     }
     if marks.manifests > 1 {
         return Ok(Answer::invalid("manifest.multiple"));
+    }
+    match depth::check(file, format) {
+        Ok(()) => {}
+        Err(CredentialsError::ManifestTooDeep) => return Ok(Answer::invalid("manifest.tooDeep")),
+        Err(CredentialsError::ManifestMalformed) => {
+            return Ok(Answer::invalid("manifest.malformed"));
+        }
+        Err(error) => return Err(error),
     }
     let reader = Reader::from_context(context(trust.anchors_pem)?)
         .with_stream(format.mime(), Cursor::new(file));

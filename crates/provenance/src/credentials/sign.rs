@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use super::signer::{Adapter, Sign};
 use super::{
     CredentialsError, Format, IPTC, MAX_MANIFEST_BYTES, MAX_TEXT_CHARS, METADATA, PROMPT,
-    check_length, context,
+    check_length, container, context, depth,
 };
 use crate::marks;
 
@@ -84,6 +84,7 @@ pub fn sign(
 ) -> Result<Vec<u8>, CredentialsError> {
     check_length(file)?;
     check_texts(statement)?;
+    container::check(file)?;
     let failed = |error: c2pa::Error| CredentialsError::Sign(error.to_string());
     let mut builder = Builder::from_context(context(None)?)
         .with_definition(json!({ "title": statement.title, "format": format.mime() }))
@@ -103,7 +104,7 @@ pub fn sign(
         }
         Made::Edited(ingredient) => {
             check_length(ingredient.bytes)?;
-            check_manifest(ingredient.bytes)?;
+            check_manifest(&ingredient)?;
             builder.set_intent(BuilderIntent::Edit);
             let told = json!({ "title": ingredient.title, "relationship": "parentOf" });
             let bytes = &mut Cursor::new(ingredient.bytes);
@@ -164,11 +165,11 @@ fn check_texts(statement: &Statement<'_>) -> Result<(), CredentialsError> {
 }
 
 /// A manifest of an ingredient is parsed, and becomes part of ours.
-fn check_manifest(file: &[u8]) -> Result<(), CredentialsError> {
-    let marks = marks::read(Cursor::new(file))?;
+fn check_manifest(ingredient: &Ingredient<'_>) -> Result<(), CredentialsError> {
+    let marks = marks::read(Cursor::new(ingredient.bytes))?;
     let length = marks.manifest.map_or(0, |range| range.end - range.start);
     if length > MAX_MANIFEST_BYTES {
         return Err(CredentialsError::ManifestTooLong(length));
     }
-    Ok(())
+    depth::check(ingredient.bytes, ingredient.format)
 }

@@ -158,8 +158,10 @@ fn places(piece: &[u8]) -> impl Iterator<Item = usize> {
 }
 
 fn string_around(piece: &[u8], place: usize) -> Option<String> {
-    let before = piece.get(..place)?;
+    // No further back than such a text is long: a piece may name the vocabulary again and again.
+    let before = piece.get(place.saturating_sub(255)..place)?;
     let http = before.windows(4).rposition(|window| window == b"http")?;
+    let http = place - before.len() + http;
     // CBOR: a text of 24 to 255 bytes is 0x78 and its length.
     let [0x78, length] = *piece.get(http.checked_sub(2)?..http)? else {
         return None;

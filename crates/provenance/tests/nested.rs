@@ -1,0 +1,345 @@
+//! Real manifests with values nested in values put into them: each is refused before the library,
+//! which parses by recursion, is given it. What would end the process ends this test.
+
+#![cfg(feature = "c2pa")]
+#![expect(clippy::unwrap_used, reason = "a test may fail loudly")]
+
+use std::io::Cursor;
+
+use provenance::credentials::{
+    Algorithm, CredentialsError, Format, Ingredient, MAX_CBOR_DEPTH, Made, PemSigner, SourceType,
+    Statement, Status, Trust, read, self_made, sign,
+};
+use provenance::marks;
+
+const PNG: &[u8] = include_bytes!("data/picture.png");
+const WAV: &[u8] = include_bytes!("data/sound.wav");
+const JPEG: &[u8] = include_bytes!("data/picture.jpg");
+const FILM: &[u8] = include_bytes!("data/film.mp4");
+const SIGNED: &[u8] = include_bytes!("data/signed_elsewhere.mp4");
+/// Where a manifest has CBOR: an assertion, the claim, the signature.
+const PLACES: [&str; 3] = ["c2pa.actions", "c2pa.claim", "c2pa.signature"];
+
+fn part(kind: &[u8], body: &[u8]) -> Vec<u8> {
+    let size = u32::try_from(body.len() + 8).unwrap();
+    [&size.to_be_bytes()[..], kind, body].concat()
+}
+
+/// The manifest store of the film that another program signed.
+fn store() -> Vec<u8> {
+    let range = marks::read(Cursor::new(SIGNED)).unwrap().manifest.unwrap();
+    let range = usize::try_from(range.start).unwrap()..usize::try_from(range.end).unwrap();
+    let store = &SIGNED[range];
+    let length = u32::from_be_bytes(store[..4].try_into().unwrap()) as usize;
+    store[..length].to_vec()
+}
+
+/// The boxes again, those of the name `kind` in a box with such a label with another content.
+fn with(boxes: &[u8], label: &str, kind: &[u8], content: &[u8]) -> Vec<u8> {
+    let (mut rest, mut out, mut here) = (boxes, Vec::new(), false);
+    while !rest.is_empty() {
+        let length = u32::from_be_bytes(rest[..4].try_into().unwrap()) as usize;
+        let (whole, after) = rest.split_at(length);
+        let (name, body) = (&whole[4..8], &whole[8..]);
+        match name {
+            // Its kind and a byte stand before its label.
+            b"jumd" => here = body[17..].starts_with(label.as_bytes()),
+            b"jumb" => {
+                out.extend(part(b"jumb", &with(body, label, kind, content)));
+                rest = after;
+                continue;
+            }
+            _ => {}
+        }
+        let is_meant = here && name == kind;
+        out.extend(part(name, if is_meant { content } else { body }));
+        rest = after;
+    }
+    out
+}
+
+/// Each manifest of the store compressed.
+fn compressed(store: &[u8]) -> Vec<u8> {
+    let description = u32::from_be_bytes(store[8..12].try_into().unwrap()) as usize;
+    let (head, mut rest) = store[8..].split_at(description);
+    let mut body = head.to_vec();
+    while !rest.is_empty() {
+        let length = u32::from_be_bytes(rest[..4].try_into().unwrap()) as usize;
+        let (manifest, after) = rest.split_at(length);
+        let inner = u32::from_be_bytes(manifest[8..12].try_into().unwrap()) as usize;
+        let mut about = manifest[8..8 + inner].to_vec();
+        about[8..12].copy_from_slice(b"c2cm");
+        body.extend(part(
+            b"jumb",
+            &[about, part(b"brob", &packed(manifest))].concat(),
+        ));
+        rest = after;
+    }
+    part(b"jumb", &body)
+}
+
+fn packed(bytes: &[u8]) -> Vec<u8> {
+    let mut out = Vec::new();
+    brotli::BrotliCompress(&mut Cursor::new(bytes), &mut out, &<_>::default()).unwrap();
+    out
+}
+
+fn png(store: &[u8]) -> Vec<u8> {
+    let body = [b"caBX", store].concat();
+    let crc = body.iter().fold(u32::MAX, |crc, byte| {
+        (0..8).fold(crc ^ u32::from(*byte), |crc, _| {
+            crc >> 1 ^ if crc & 1 == 1 { 0xedb8_8320 } else { 0 }
+        })
+    });
+    let length = u32::try_from(store.len()).unwrap().to_be_bytes();
+    let chunk = [&length[..], &body, &(!crc).to_be_bytes()].concat();
+    [&PNG[..33], &chunk, &PNG[33..]].concat()
+}
+
+fn wav(store: &[u8]) -> Vec<u8> {
+    let length = u32::try_from(store.len()).unwrap().to_le_bytes();
+    let mut file = [WAV, b"C2PA", &length, store, &vec![0; store.len() % 2]].concat();
+    let whole = u32::try_from(file.len() - 8).unwrap();
+    file[4..8].copy_from_slice(&whole.to_le_bytes());
+    file
+}
+
+/// In several segments, each with the head of the store's box before it.
+fn jpeg(store: &[u8]) -> Vec<u8> {
+    let mut file = JPEG[..2].to_vec();
+    for (number, piece) in (1u32..).zip(store[8..].chunks(5_000)) {
+        let number = number.to_be_bytes();
+        let body = [b"JP\0\x01", &number[..], &store[..8], piece].concat();
+        let length = u16::try_from(body.len() + 2).unwrap().to_be_bytes();
+        file.extend([&[0xff, 0xeb][..], &length, &body].concat());
+    }
+    [&file, &JPEG[2..]].concat()
+}
+
+/// A box of C2PA's for this purpose.
+fn uuid(purpose: &[u8], content: &[u8]) -> Vec<u8> {
+    let id = 0xd8fe_c3d6_1b0e_483c_9297_5828_877e_c481_u128;
+    let body = [&id.to_be_bytes()[..], &[0; 4], purpose, &[0], content].concat();
+    part(b"uuid", &body)
+}
+
+fn mp4(store: &[u8]) -> Vec<u8> {
+    [FILM, &uuid(b"manifest", &[&[0; 8], store].concat())].concat()
+}
+
+fn files(store: &[u8]) -> [(Format, Vec<u8>); 4] {
+    [
+        (Format::Png, png(store)),
+        (Format::Wav, wav(store)),
+        (Format::Jpeg, jpeg(store)),
+        (Format::Mp4, mp4(store)),
+    ]
+}
+
+fn problems(file: &[u8], format: Format) -> Vec<String> {
+    let answer = read(file, format, &Trust::default()).unwrap();
+    assert_eq!(answer.status, Status::Invalid, "{format:?} {answer:?}");
+    answer.problems
+}
+
+fn signer() -> PemSigner {
+    let chain = self_made("An installation", Algorithm::Ed25519, 1_767_225_600).unwrap();
+    PemSigner::new(&chain.certificates_pem, &chain.key_pem, Algorithm::Ed25519).unwrap()
+}
+
+fn statement(made: Made<'_>) -> Statement<'_> {
+    Statement {
+        title: "clip",
+        generator: ("Mediagate", "0.1.0"),
+        model: "video-1",
+        provider: None,
+        prompt: None,
+        when: "2026-11-23T12:00:00Z",
+        made,
+    }
+}
+
+fn created() -> Statement<'static> {
+    statement(Made::Created(SourceType::AlgorithmicMedia))
+}
+
+/// 8,000 tags around a number.
+fn tags() -> Vec<u8> {
+    [&[0xc1; 8_000][..], &[0]].concat()
+}
+
+#[test]
+fn tags_in_an_assertion_the_claim_or_the_signature_are_refused() {
+    let store = store();
+    // As COSE has its protected header: in a string of bytes.
+    let in_string = [&[0xd2, 0x84, 0x59, 0x1f, 0x41][..], &tags(), &[0xa0]].concat();
+    for place in PLACES {
+        for deep in [tags(), in_string.clone()] {
+            let deep = with(&store, place, b"cbor", &deep);
+            assert_ne!(deep, store, "{place}");
+            for (format, file) in files(&deep) {
+                let problems = problems(&file, format);
+                assert_eq!(problems, ["manifest.tooDeep"], "{place} {format:?}");
+                // Whatever the caller takes it for.
+                let taken_for = if format == Format::Png {
+                    Format::Mp4
+                } else {
+                    Format::Png
+                };
+                drop(read(&file, taken_for, &Trust::default()));
+            }
+        }
+    }
+}
+
+#[test]
+fn a_compressed_manifest_is_looked_into() {
+    let fine = compressed(&store());
+    let deep = compressed(&with(&store(), PLACES[0], b"cbor", &tags()));
+    for (format, file) in files(&fine) {
+        // What is wrong with it is that it was signed for another file.
+        let problems = problems(&file, format);
+        let is_ours = |problem: &String| problem.starts_with("manifest.");
+        assert!(!problems.iter().any(is_ours), "{format:?} {problems:?}");
+    }
+    for (format, file) in files(&deep) {
+        assert_eq!(problems(&file, format), ["manifest.tooDeep"], "{format:?}");
+    }
+    let about = &store()[8..38];
+    let much = part(b"free", &vec![0; 17 << 20]);
+    let bomb = part(b"jumb", &[about, &much].concat());
+    let bomb = compressed(&part(b"jumb", &[about, &bomb].concat()));
+    assert!(bomb.len() < 1000);
+    let refused = read(&png(&bomb), Format::Png, &Trust::default());
+    assert!(
+        matches!(refused, Err(CredentialsError::ManifestTooLong(_))),
+        "{refused:?}"
+    );
+}
+
+#[test]
+fn a_merkle_box_is_looked_at_before_a_film_is_read_or_signed() {
+    let huge = [&[0xa1, 0x00, 0x5b][..], &(1u64 << 40).to_be_bytes()].concat();
+    for (content, problem) in [(tags(), "manifest.tooDeep"), (huge, "manifest.malformed")] {
+        let film = [mp4(&store()), uuid(b"merkle", &content)].concat();
+        assert_eq!(problems(&film, Format::Mp4), [problem]);
+        let refused = sign(&film, Format::Mp4, &created(), &signer());
+        assert!(
+            matches!(
+                refused,
+                Err(CredentialsError::ManifestTooDeep | CredentialsError::ManifestMalformed)
+            ),
+            "{refused:?}"
+        );
+    }
+}
+
+/// A tag of this version with these frames, in front of a recording.
+fn tagged(version: u8, frames: &[u8]) -> Vec<u8> {
+    let size = syncsafe(frames.len());
+    [
+        &[b'I', b'D', b'3', version, 0, 0][..],
+        &size,
+        frames,
+        include_bytes!("data/sound.mp3"),
+    ]
+    .concat()
+}
+
+fn syncsafe(length: usize) -> [u8; 4] {
+    [21, 14, 7, 0].map(|bits| u8::try_from(length >> bits & 0x7f).unwrap())
+}
+
+fn frame(version: u8, name: &[u8], flags: u8, body: &[u8]) -> Vec<u8> {
+    let size = match version {
+        3 => u32::try_from(body.len()).unwrap().to_be_bytes(),
+        _ => syncsafe(body.len()),
+    };
+    [name, &size[..], &[0, flags], body].concat()
+}
+
+#[test]
+fn chapters_in_chapters_and_packed_frames_of_a_tag_are_not_read() {
+    let signer = signer();
+    let chapter = |version, inside: &[u8]| {
+        frame(
+            version,
+            b"CHAP",
+            0,
+            &[&b"a\0"[..], &[0; 16], inside].concat(),
+        )
+    };
+    let title = |version| frame(version, b"TIT2", 0, b"\x03one");
+    for version in [3, 4] {
+        let mut deep = Vec::new();
+        for _ in 0..3_000 {
+            deep = chapter(version, &deep);
+        }
+        let flat = chapter(version, &title(version)).repeat(200);
+        let in_flat = chapter(version, &frame(version, b"CTOC", 0, b"b\0\x03\x01a\0"));
+        let packed_flag = if version == 3 { 0x80 } else { 0x08 };
+        let packed = frame(
+            version,
+            b"TIT2",
+            packed_flag,
+            &[0x78, 0x9c, 1, 2, 3, 4, 5, 6],
+        );
+        let inside = chapter(version, &packed);
+        for (frames, is_fine) in [
+            (deep, false),
+            (packed, false),
+            (inside, false),
+            (flat.repeat(2), false),
+            ([flat, in_flat].concat(), true),
+        ] {
+            let file = tagged(version, &[title(version), frames].concat());
+            let signed = sign(&file, Format::Mp3, &created(), &signer);
+            assert_eq!(signed.is_ok(), is_fine, "{version} {:?}", signed.err());
+        }
+    }
+}
+
+#[test]
+fn nothing_is_made_of_a_file_with_such_a_manifest() {
+    let signer = signer();
+    let deep = with(&store(), PLACES[0], b"cbor", &tags());
+    for (format, file) in files(&deep) {
+        let ingredient = Ingredient {
+            title: "the source",
+            format,
+            bytes: &file,
+        };
+        let edited = statement(Made::Edited(ingredient));
+        let refused = sign(PNG, Format::Png, &edited, &signer);
+        assert!(
+            matches!(refused, Err(CredentialsError::ManifestTooDeep)),
+            "{format:?} {refused:?}"
+        );
+        // Where the manifest is replaced, nobody parses it.
+        let signed = sign(&file, format, &created(), &signer).unwrap();
+        let answer = read(&signed, format, &Trust::default()).unwrap();
+        assert_eq!(answer.status, Status::Valid, "{format:?} {answer:?}");
+    }
+}
+
+#[test]
+fn what_is_as_deep_as_it_may_be_is_given_to_the_library() {
+    for opens in [
+        &[0xc1][..],
+        &[0x81],
+        &[0x9f],
+        &[0xa1, 0x61, b'x'],
+        &[0xc1, 0x81],
+    ] {
+        let levels = MAX_CBOR_DEPTH / opens.len().min(if opens[0] == 0xa1 { 1 } else { 2 });
+        let closes = vec![0xff; if opens == [0x9f] { levels } else { 0 }];
+        let deep = [opens.repeat(levels), vec![0], closes].concat();
+        for place in PLACES {
+            let store = with(&store(), place, b"cbor", &deep);
+            for (format, file) in files(&store) {
+                let problems = problems(&file, format);
+                assert!(!problems.contains(&"manifest.tooDeep".to_owned()));
+            }
+        }
+    }
+}
