@@ -327,14 +327,13 @@ fn nowhere() -> Vec<String> {
     all
 }
 
-/// Runway says that the film is at these addresses, of one job after the other.
-async fn told_to_be_at(addresses: &[String], options: &str) -> (Simulator, TestGateway) {
+/// Runway says that the films are at these addresses, of one job each.
+async fn told_to_be_at(addresses: &[String], options: &str) {
     let simulator = simulator().await;
     let table = provider("acme", "runway", &simulator, options)
         + &film(r#"{ provider = "acme", model = "gen4.5" }"#);
     let gateway = gateway(&table).await;
     for address in addresses {
-        let before = super::arrived(&simulator, Role::Poll);
         let body = json!({"id": "a", "status": "SUCCEEDED", "output": [address]});
         let said = Fault::Says {
             status: 200,
@@ -342,33 +341,30 @@ async fn told_to_be_at(addresses: &[String], options: &str) -> (Simulator, TestG
             body: body.to_string(),
         };
         simulator.world().order(said, None, Some(Role::Poll), 1);
-        let answer = gateway
-            .post("/v1/chat/completions", &super::chat_order("a lake"))
-            .await;
-        let shown: String = address.chars().take(60).collect();
-        assert_eq!(
-            (answer.status, &answer.json["error"]["code"]),
-            (422, &json!("provider_rejected")),
-            "{shown}: {}",
-            answer.text()
-        );
+    }
+    // At once: each is asked for only after seconds.
+    let orders = (0..addresses.len()).map(|number| {
+        let order = super::chat_order(&format!("lake {number}"));
+        let gateway = &gateway;
+        async move { gateway.post("/v1/chat/completions", &order).await }
+    });
+    for answer in futures_util::future::join_all(orders).await {
+        answer.refused(422, "provider_rejected");
         assert_eq!(answer.header("x-should-retry"), Some("false"));
         let task = answer.header("x-task-id").unwrap();
         let view = gateway.get(&format!("/v1/tasks/{task}")).await.ok();
         assert_failed(&view, "provider_rejected");
         let text = view.to_string() + &answer.text();
-        assert!(
-            !text.contains(address.as_str()) && !text.contains("hunter2"),
-            "{shown}: {text}"
-        );
-        assert_eq!(
-            super::arrived(&simulator, Role::Poll),
-            before + 1,
-            "{shown}: it is not asked for again"
-        );
+        let told = addresses.iter().find(|address| text.contains(*address));
+        assert!(told.is_none() && !text.contains("hunter2"), "{text}");
     }
+    assert_eq!(
+        super::arrived(&simulator, Role::Poll),
+        addresses.len(),
+        "none is asked for again"
+    );
     assert_eq!(super::arrived(&simulator, Role::Download), 0);
-    (simulator, gateway)
+    gateway.stop().await;
 }
 
 #[tokio::test]
@@ -380,14 +376,12 @@ async fn a_link_that_leads_nowhere_public_is_not_handed_on() {
         // Where servers would take it, and many clients would not.
         format!("https://cdn.example/{}.mp4", "a".repeat(2_000)),
     ]);
-    let (_simulator, gateway) = told_to_be_at(&all, "results = \"link\"\n").await;
-    gateway.stop().await;
+    told_to_be_at(&all, "results = \"link\"\n").await;
 }
 
 #[tokio::test]
 async fn a_result_that_can_never_be_fetched_ends_its_order_at_once() {
-    let (_simulator, gateway) = told_to_be_at(&nowhere(), "").await;
-    gateway.stop().await;
+    told_to_be_at(&nowhere(), "").await;
 }
 
 /// Two linked films of one chat whose answer was lost; the addresses of so many of them have ended since.
