@@ -59,7 +59,7 @@ impl Hooks {
         };
         let out = match &rules.proxy {
             None => Outbound::new(guard, rules.timeout)?,
-            Some(proxy) => Outbound::through(proxy, guard, rules.timeout)?,
+            Some(proxy) => Outbound::through(proxy.url(), guard, rules.timeout)?,
         };
         Ok(Self {
             out,

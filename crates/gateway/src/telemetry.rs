@@ -70,7 +70,7 @@ pub type Metric = (&'static str, Sort, Unit, &'static str);
 
 /// Every metric; `docs/operations.md` has the same list.
 #[rustfmt::skip]
-pub const METRICS: [Metric; 32] = [
+pub const METRICS: [Metric; 33] = [
     ("mediagate_tasks_accepted_total", Sort::Counter, Unit::Count, "Tasks accepted, by kind and model"),
     ("mediagate_tasks_waiting", Sort::Gauge, Unit::Count, "Tasks that are due and that no process has taken up, up to 10,000"),
     ("mediagate_tasks_ended_total", Sort::Counter, Unit::Count, "Tasks ended, by kind, model and outcome"),
@@ -84,6 +84,7 @@ pub const METRICS: [Metric; 32] = [
     ("mediagate_submissions_unconfirmed_total", Sort::Counter, Unit::Count, "Submissions of which nobody can tell whether they were taken"),
     ("mediagate_submissions_found_total", Sort::Counter, Unit::Count, "Unconfirmed submissions that turned out to have been taken"),
     ("mediagate_submissions_unmatched_total", Sort::Counter, Unit::Count, "Looks at submissions whose address, protocol or key the settings no longer have"),
+    ("mediagate_delivered_beyond_order_total", Sort::Counter, Unit::Count, "Results that were more than was ordered, by what was more"),
     ("mediagate_cancelled_jobs_total", Sort::Counter, Unit::Count, "Jobs of cancelled tasks that ended at their provider, by how they ended"),
     ("mediagate_requests_joined_total", Sort::Counter, Unit::Count, "Requests that were led to what an earlier one made, by way"),
     ("mediagate_tasks_restored", Sort::Gauge, Unit::Count, "Open tasks of a restored backup that wait for the operator"),

@@ -77,7 +77,7 @@ impl Bucket {
                 media
                     .endpoint
                     .as_ref()
-                    .is_some_and(|url| url.scheme() == "http"),
+                    .is_some_and(|endpoint| endpoint.url().scheme() == "http"),
             );
         let retry = RetryConfig {
             backoff: BackoffConfig {
@@ -96,7 +96,7 @@ impl Bucket {
             builder = builder.with_region(region);
         }
         if let Some(endpoint) = &media.endpoint {
-            builder = builder.with_endpoint(address(endpoint, bucket, media.path_style));
+            builder = builder.with_endpoint(address(endpoint.url(), bucket, media.path_style));
         }
         builder = match (media.sse, &media.kms_key) {
             (Some(Encryption::Kms), Some(key)) => builder.with_sse_kms_encryption(key),

@@ -334,7 +334,7 @@ fn routed(
             limits,
             max_running: route.max_running,
             per_minute: route.per_minute,
-            extra: route.extra.clone(),
+            extra: route.extra.fields().clone(),
         });
     }
     let limits = made

@@ -48,7 +48,7 @@ fn of_site(name: &str, site: &Site) -> Vec<ConfigError> {
         .config
         .base_url
         .as_ref()
-        .and_then(|url| adapters::fault_of_address(url, own));
+        .and_then(|base| adapters::fault_of_address(base.url(), own));
     let mut secrets = site.config.secrets.iter();
     let secret = secrets.find_map(|secret| {
         let any = adapters::fault_of_any_secret(secret);
@@ -114,7 +114,7 @@ fn is_own(site: &Site) -> bool {
         .or(protocol.and_then(|protocol| protocol.base_url));
     let own = own.and_then(|own| Url::parse(own).ok());
     let base = site.config.base_url.as_ref();
-    base.is_none_or(|base| own.is_some_and(|own| own.host_str() == base.host_str()))
+    base.is_none_or(|base| own.is_some_and(|own| own.host_str() == base.url().host_str()))
 }
 
 fn of_route(model: &Model, route: &Route, sites: &Sites) -> Vec<ConfigError> {

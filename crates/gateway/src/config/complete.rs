@@ -10,7 +10,7 @@ use ::providers::catalogue::Catalogue;
 use merge::Merge as _;
 use url::Url;
 
-use crate::config::providers::ProviderConfig;
+use crate::config::providers::{ModelSettings, ProviderConfig};
 use crate::config::size::ByteSize;
 use crate::config::{
     BellConfig, Config, ConfigError, Database, Durability, FetchRules, LogFormat, MediaConfig,
@@ -23,6 +23,8 @@ use crate::store::Options;
 
 /// A dollar a day.
 const CANCEL_ALLOWANCE: Micros = Micros::new(1_000_000);
+/// Stands in place of an address that a command does not need and cannot read.
+const NOWHERE: &str = "http://unread.invalid/";
 
 impl Settings {
     /// These, where they are silent those of the file that they name.
@@ -36,12 +38,29 @@ impl Settings {
 }
 
 impl Settings {
-    /// With an empty secret in place of each secret of a provider.
+    /// With an empty secret in place of each secret of a provider, and without the other references
+    /// that cannot be read here: to addresses, and in what goes to providers.
     fn without_provider_secrets(mut self) -> Self {
         for table in self.providers.values_mut() {
             for source in table.api_key.iter_mut().chain(&mut table.api_keys) {
                 *source = SecretSource::from(String::new());
             }
+            table.options.retain_readable();
+        }
+        let models = self.models.values_mut();
+        let routes = models.filter_map(|model| model.routes.as_mut());
+        for route in routes.flatten() {
+            route.extra.retain_readable();
+        }
+        let bases = self.providers.values_mut();
+        let addresses = bases.filter_map(|table| table.base_url.as_mut());
+        let addresses = addresses
+            .chain(&mut self.webhooks.proxy)
+            .chain(&mut self.provenance.signer)
+            .chain(&mut self.provenance.timestamp)
+            .chain(&mut self.telemetry.otlp);
+        for source in addresses.filter(|source| source.read().is_err()) {
+            *source = SecretSource::from(NOWHERE.to_owned());
         }
         self
     }
@@ -120,10 +139,10 @@ impl Config {
             workers: set.workers.unwrap_or_else(cores),
             decoding_memory_mb: set.decoding_memory_mb.unwrap_or(1024),
             signing_secrets,
-            webhooks: WebhookRules::of(set.webhooks),
+            webhooks: WebhookRules::of(set.webhooks)?,
             provenance,
             media,
-            telemetry: TelemetryConfig::of(set.telemetry),
+            telemetry: TelemetryConfig::of(set.telemetry)?,
             metrics_listen: set.metrics_listen,
             first_key: set.first_key,
             bell: BellConfig::of(set.bell),
@@ -153,7 +172,7 @@ impl Config {
                 catalogue: providers::known(set.catalog.as_deref(), set.source.as_ref())?,
                 catalog: set.catalog,
                 providers: complete(set.providers)?,
-                models: set.models,
+                models: with_extras(set.models)?,
                 source: set.source,
             },
         };
@@ -227,11 +246,31 @@ fn complete(
     tables.into_iter().map(complete).collect()
 }
 
+/// The models with what their routes' `extra` refers to in its place.
+fn with_extras(
+    mut models: BTreeMap<String, ModelSettings>,
+) -> Result<BTreeMap<String, ModelSettings>, ConfigError> {
+    for (name, model) in &mut models {
+        for route in model.routes.iter_mut().flatten() {
+            let read = route.extra.read();
+            read.map_err(|error| {
+                wrong(&format!("models.{name}.routes"), &format!("extra: {error}"))
+            })?;
+        }
+    }
+    Ok(models)
+}
+
 fn check_public_url(url: &Url) -> Result<String, ConfigError> {
-    if !matches!(url.scheme(), "http" | "https") || url.host().is_none() || url.query().is_some() {
+    let is_plain = matches!(url.scheme(), "http" | "https")
+        && url.host().is_some()
+        && url.query().is_none()
+        && url.username().is_empty()
+        && url.password().is_none();
+    if !is_plain {
         return Err(wrong(
             "public_url",
-            "must be an http or https URL without a query",
+            "must be an http or https URL without a user and a query",
         ));
     }
     Ok(url.as_str().trim_end_matches('/').to_owned())

@@ -1,5 +1,6 @@
 //! The configuration file: errors with file, line and key.
 
+use std::fmt;
 use std::path::Path;
 use std::time::Duration;
 
@@ -8,7 +9,8 @@ use toml::de::{DeTable, DeValue};
 
 use crate::config::{ConfigError, Settings};
 
-#[derive(Debug, Clone, PartialEq, Eq)]
+/// The file as it was read. Its text may have secrets in it, so that it is not printed.
+#[derive(Clone, PartialEq, Eq)]
 pub struct Source {
     pub path: String,
     /// The file's text.
@@ -43,12 +45,11 @@ impl Source {
         }
         error
     }
+}
 
-    /// The tables `[providers]` and `[models]`, unparsed.
-    pub fn tables(&self) -> toml::Table {
-        let mut all: toml::Table = toml::from_str(&self.text).unwrap_or_default();
-        all.retain(|key, _| key == "providers" || key == "models");
-        all
+impl fmt::Debug for Source {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Source").field(&self.path).finish()
     }
 }
 

@@ -5,6 +5,7 @@
 use serde::{Serialize, Serializer};
 use url::Url;
 
+use crate::config::address::Address;
 use crate::config::settings::MediaSettings;
 use crate::config::{ConfigError, Delivery, Encryption, wrong};
 use crate::secret::{Secret, SecretSource};
@@ -24,7 +25,7 @@ pub enum MediaStore {
 pub struct MediaConfig {
     pub store: MediaStore,
     /// AWS if `None`.
-    pub endpoint: Option<Url>,
+    pub endpoint: Option<Address>,
     pub region: Option<String>,
     /// Whether the bucket is in the path, not in the host.
     pub path_style: bool,
@@ -50,7 +51,7 @@ impl MediaConfig {
             store,
             // AWS wants the bucket in the host, others rarely have a name for each bucket.
             path_style: set.path_style.unwrap_or(set.endpoint.is_some()),
-            endpoint: set.endpoint,
+            endpoint: Address::read_if_set("media.endpoint", set.endpoint.as_ref())?,
             region: set.region,
             access_key: set.access_key,
             secret_key: set.secret_key,
@@ -68,12 +69,12 @@ impl MediaConfig {
             return Err(wrong("media.delivery", message));
         }
         if let Some(endpoint) = &self.endpoint {
-            let is_plain = matches!(endpoint.scheme(), "http" | "https")
-                && endpoint.host().is_some()
-                && endpoint.path() == "/"
-                && endpoint.query().is_none()
-                && endpoint.username().is_empty()
-                && endpoint.password().is_none();
+            let url = endpoint.url();
+            let is_plain = endpoint.is_http()
+                && url.host().is_some()
+                && url.path() == "/"
+                && url.query().is_none()
+                && !endpoint.has_user();
             if !is_plain {
                 let message = "must be an http or https URL without a path";
                 return Err(wrong("media.endpoint", message));

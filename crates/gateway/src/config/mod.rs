@@ -4,9 +4,11 @@
 //! the defaults together, and [`Config`] is what the rest of the program uses: complete and
 //! validated. A part of it, [`Config::models`], can be reloaded while the server is running.
 
+pub mod address;
 mod bell;
 mod complete;
 pub mod current;
+pub mod extra;
 pub mod faults;
 pub mod file;
 mod media;

@@ -1,8 +1,8 @@
 //! `[provenance]`: what results say of their origin, and who may ask.
 
 use serde::{Serialize, Serializer};
-use url::Url;
 
+use crate::config::address::Address;
 use crate::config::settings::ProvenanceSettings;
 use crate::config::{ConfigError, wrong};
 use crate::secret::{Secret, SecretSource};
@@ -14,7 +14,7 @@ pub struct ProvenanceRules {
     /// The operator's certificate, and who has its key; a self-made one if `None`.
     pub identity: Option<Identity>,
     /// RFC 3161 authority.
-    pub timestamp: Option<Url>,
+    pub timestamp: Option<Address>,
     /// Whether films that the embedded model draws are watermarked.
     pub watermark: bool,
     /// Whether stems that are separated here are watermarked, which changes their sum.
@@ -41,7 +41,7 @@ pub enum KeyHolder {
     /// This process: PKCS #8 in PEM.
     Here(Secret),
     /// A service, which is asked for each signature.
-    There(Url),
+    There(Address),
 }
 
 impl Default for ProvenanceRules {
@@ -62,7 +62,7 @@ impl ProvenanceRules {
         let usual = Self::default();
         Ok(Self {
             identity: Identity::read(set.certificate, set.key, set.signer)?,
-            timestamp: set.timestamp,
+            timestamp: Address::read_if_set("provenance.timestamp", set.timestamp.as_ref())?,
             watermark: set.watermark.unwrap_or(usual.watermark),
             watermark_audio: set.watermark_audio.unwrap_or(usual.watermark_audio),
             public: set.public.unwrap_or(usual.public),
@@ -71,8 +71,7 @@ impl ProvenanceRules {
     }
 
     pub(super) fn check(&self) -> Result<(), ConfigError> {
-        let is_http = |url: &Url| matches!(url.scheme(), "http" | "https");
-        if self.timestamp.as_ref().is_some_and(|url| !is_http(url)) {
+        if self.timestamp.as_ref().is_some_and(|url| !url.is_http()) {
             return Err(wrong(
                 "provenance.timestamp",
                 "must be an http or https URL",
@@ -82,7 +81,7 @@ impl ProvenanceRules {
             return Ok(());
         };
         if let KeyHolder::There(url) = &identity.holder
-            && !is_http(url)
+            && !url.is_http()
         {
             return Err(wrong("provenance.signer", "must be an http or https URL"));
         }
@@ -129,7 +128,7 @@ impl Identity {
     fn read(
         certificate: Option<SecretSource>,
         key: Option<SecretSource>,
-        signer: Option<Url>,
+        signer: Option<SecretSource>,
     ) -> Result<Option<Self>, ConfigError> {
         let Some(certificate) = certificate else {
             return match (key, signer) {
@@ -142,7 +141,7 @@ impl Identity {
         let certificates = read_pem("provenance.certificate", certificate, "CERTIFICATE")?;
         let holder = match (key, signer) {
             (Some(key), None) => KeyHolder::Here(read_pem("provenance.key", key, "PRIVATE KEY")?),
-            (None, Some(signer)) => KeyHolder::There(signer),
+            (None, Some(signer)) => KeyHolder::There(Address::read("provenance.signer", &signer)?),
             (Some(_), Some(_)) => {
                 return Err(wrong("provenance.signer", "stands in place of key"));
             }
@@ -288,6 +287,26 @@ mod tests {
         ] {
             let error = layered(&toml).unwrap_err();
             assert!(error.contains(said), "{toml}: {error}");
+        }
+    }
+
+    #[test]
+    fn services_are_shown_without_credentials() {
+        let toml = r#"certificate = "-----BEGIN CERTIFICATE-----"
+signer = "https://hunter1:hunter2@signer.example/sign?hunter3"
+timestamp = "https://hunter1:hunter2@stamp.example/?hunter3"
+"#;
+        let rules = ProvenanceRules::of(toml::from_str(toml).unwrap()).unwrap();
+        let shown = toml::to_string(&rules).unwrap();
+        for (text, places) in [
+            (
+                &shown,
+                ["https://signer.example/sign", "https://stamp.example/"],
+            ),
+            (&format!("{rules:?}"), ["signer.example", "stamp.example"]),
+        ] {
+            assert!(!text.contains("hunter"), "{text}");
+            assert!(places.iter().all(|place| text.contains(place)), "{text}");
         }
     }
 

@@ -10,45 +10,50 @@ use providers::adapters::fault_of_entry;
 use providers::catalogue::Catalogue;
 use providers::{Durations, Kind, Secret};
 use serde::de::{self, MapAccess, SeqAccess, Visitor};
-use serde::{Deserialize, Deserializer};
-use serde_json::{Map, Value};
-use url::Url;
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use crate::clock::Timestamp;
-use crate::config::ConfigError;
+use crate::config::address::Address;
+use crate::config::extra::Extra;
 use crate::config::file::Source;
+use crate::config::{ConfigError, show};
 use crate::model::money::Micros;
 use crate::model::price::{Dated, Price, PriceUnit, Schedule};
 use crate::secret::SecretSource;
 
 /// `[providers.<name>]` as written. Keys that are not common to all protocols are the protocol's
 /// own options.
-#[derive(Debug, Clone, PartialEq, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Deserialize, Serialize)]
 pub struct ProviderTable {
     pub protocol: String,
     /// The protocol's default address if `None`.
-    pub base_url: Option<Url>,
+    #[serde(serialize_with = "show::address_if_set", default)]
+    pub base_url: Option<SecretSource>,
     /// The only credential.
     pub api_key: Option<SecretSource>,
     /// Several credentials, to share the work between.
-    #[serde(default)]
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub api_keys: Vec<SecretSource>,
     /// Other hosts that may receive the credential.
-    #[serde(default)]
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub hosts: Vec<String>,
     /// Limit of jobs at once, per credential.
     pub max_running: Option<u32>,
     /// Limit of submissions per minute, per credential.
     pub per_minute: Option<u32>,
     /// How long a job may take.
-    #[serde(default, deserialize_with = "super::file::duration")]
+    #[serde(
+        default,
+        deserialize_with = "super::file::duration",
+        serialize_with = "show::time_if_set"
+    )]
     pub job_limit: Option<Duration>,
     /// Most polls per second.
     pub max_polls: Option<u32>,
     #[serde(default)]
     pub results: Results,
-    #[serde(flatten)]
-    pub options: Map<String, Value>,
+    #[serde(flatten, serialize_with = "show::options")]
+    pub options: Extra,
 }
 
 /// A provider, complete and validated except for its options.
@@ -56,7 +61,7 @@ pub struct ProviderTable {
 pub struct ProviderConfig {
     pub protocol: String,
     /// The protocol's default address if `None`.
-    pub base_url: Option<Url>,
+    pub base_url: Option<Address>,
     /// Empty if none are needed.
     pub secrets: Vec<Secret>,
     /// Other hosts that may receive the credential.
@@ -70,11 +75,11 @@ pub struct ProviderConfig {
     /// Most polls per second that this process sends.
     pub max_polls: u32,
     pub results: Results,
-    pub options: Map<String, Value>,
+    pub options: Extra,
 }
 
 /// What becomes of the films that a provider delivers.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Results {
     /// They are fetched, checked and kept.
@@ -109,12 +114,17 @@ impl ProviderTable {
             .into_iter()
             .map(|source| source.read().map_err(|error| wrong(key, error.to_string())))
             .collect::<Result<Vec<_>, _>>()?;
-        if let Some(url) = &self.base_url
-            && (!matches!(url.scheme(), "http" | "https") || url.query().is_some())
+        let key = format!("providers.{name}.base_url");
+        let base_url = Address::read_if_set(&key, self.base_url.as_ref())?;
+        if let Some(url) = &base_url
+            && (!url.is_http() || url.url().query().is_some())
         {
             let message = "must be an http or https URL without a query";
             return Err(wrong("base_url", message.into()));
         }
+        let mut options = self.options;
+        let read = options.read_variables();
+        read.map_err(|(option, error)| wrong(&option, error.to_string()))?;
         if self.max_running == Some(0) || self.per_minute == Some(0) {
             let message = "with 0 nothing would ever be sent; remove the provider instead";
             let key = if self.max_running == Some(0) {
@@ -130,7 +140,7 @@ impl ProviderTable {
         }
         Ok(ProviderConfig {
             protocol: self.protocol,
-            base_url: self.base_url,
+            base_url,
             secrets,
             hosts: self.hosts,
             max_running: self.max_running,
@@ -138,7 +148,7 @@ impl ProviderTable {
             job_limit: self.job_limit.unwrap_or(JOB_LIMIT),
             max_polls: self.max_polls.unwrap_or(MAX_POLLS),
             results: self.results,
-            options: self.options,
+            options,
         })
     }
 }
@@ -166,7 +176,7 @@ pub(super) fn known(
 }
 
 /// `[models.<id>]`: the operator's settings for one model.
-#[derive(Debug, Clone, Default, PartialEq, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Deserialize, Serialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct ModelSettings {
     /// `video` or `music`; required with routes.
@@ -185,13 +195,15 @@ pub struct ModelSettings {
     pub routes: Option<Vec<RouteSettings>>,
     /// Fields of the provider's request that callers may set in `provider_options`; dots separate
     /// nested names.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
     pub pass: Vec<String>,
     /// What every route offers, if the adapters' tables are wrong or incomplete.
+    #[serde(skip_serializing_if = "LimitSettings::is_silent")]
     pub limits: LimitSettings,
 }
 
 /// One way to have a model's work done.
-#[derive(Debug, Clone, PartialEq, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct RouteSettings {
     /// A name under `[providers]`.
@@ -209,19 +221,19 @@ pub struct RouteSettings {
     /// Limit of submissions per minute.
     pub per_minute: Option<u32>,
     /// What this route offers.
-    #[serde(default)]
+    #[serde(default, skip_serializing_if = "LimitSettings::is_silent")]
     pub limits: LimitSettings,
     /// Merged into the provider's request body.
-    #[serde(default)]
-    pub extra: serde_json::Map<String, serde_json::Value>,
+    #[serde(default, skip_serializing_if = "Extra::is_empty")]
+    pub extra: Extra,
 }
 
 /// Limits as far as the operator sets them.
-#[derive(Debug, Clone, Default, PartialEq, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Deserialize, Serialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct LimitSettings {
     /// Frame sizes (`"1280x720"`); the first is the default.
-    #[serde(deserialize_with = "sizes")]
+    #[serde(deserialize_with = "sizes", serialize_with = "show::sizes_if_set")]
     pub sizes: Option<Vec<(u32, u32)>>,
     /// Lengths: a list, or `{ min, max }`.
     pub seconds: Option<Durations>,
@@ -243,27 +255,56 @@ pub struct LimitSettings {
     pub tasks: Option<Vec<String>>,
 }
 
+impl LimitSettings {
+    /// Whether nothing is set.
+    fn is_silent(&self) -> bool {
+        *self == Self::default()
+    }
+}
+
 /// A price in the file: `{ unit = "second", usd = "0.10" }`, or a list of those with dates.
 #[derive(Debug, Clone, PartialEq)]
 pub struct PriceSettings(pub Vec<PriceEntry>);
 
 /// A price and when it is valid.
-#[derive(Debug, Clone, PartialEq, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct PriceEntry {
     pub unit: PriceUnit,
     /// Dollars per unit.
-    #[serde(deserialize_with = "dollars")]
+    #[serde(deserialize_with = "dollars", serialize_with = "show::dollars")]
     pub usd: Micros,
     /// Dollars per unit without sound; the same if `None`.
-    #[serde(default, deserialize_with = "some_dollars")]
+    #[serde(
+        default,
+        deserialize_with = "some_dollars",
+        serialize_with = "show::dollars_if_set"
+    )]
     pub usd_without_audio: Option<Micros>,
     /// Inclusive.
-    #[serde(default, deserialize_with = "instant")]
+    #[serde(
+        default,
+        deserialize_with = "instant",
+        serialize_with = "show::instant_if_set"
+    )]
     pub from: Option<Timestamp>,
     /// Exclusive; until the next price if `None`.
-    #[serde(default, deserialize_with = "instant")]
+    #[serde(
+        default,
+        deserialize_with = "instant",
+        serialize_with = "show::instant_if_set"
+    )]
     pub until: Option<Timestamp>,
+}
+
+impl Serialize for PriceSettings {
+    /// One as it is, several as a list.
+    fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
+        match self.0.as_slice() {
+            [one] => one.serialize(to),
+            several => several.serialize(to),
+        }
+    }
 }
 
 impl<'de> Deserialize<'de> for PriceSettings {

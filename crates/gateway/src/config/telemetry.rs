@@ -3,6 +3,7 @@
 use serde::Serialize;
 use url::Url;
 
+use crate::config::address::Address;
 use crate::config::settings::TelemetrySettings;
 use crate::config::{ConfigError, wrong};
 
@@ -12,22 +13,22 @@ const TRACES: &str = "v1/traces";
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct TelemetryConfig {
     /// The collector; traces are off if `None`.
-    otlp: Option<Url>,
+    otlp: Option<Address>,
     /// Share of the traces begun here that are kept.
     pub sample: f64,
 }
 
 impl TelemetryConfig {
-    pub(super) fn of(set: TelemetrySettings) -> Self {
-        Self {
-            otlp: set.otlp,
+    pub(super) fn of(set: TelemetrySettings) -> Result<Self, ConfigError> {
+        Ok(Self {
+            otlp: Address::read_if_set("telemetry.otlp", set.otlp.as_ref())?,
             sample: set.sample.unwrap_or(1.0),
-        }
+        })
     }
 
     /// Where traces are posted.
     pub fn traces(&self) -> Option<Url> {
-        let mut url = self.otlp.clone()?;
+        let mut url = self.otlp.as_ref()?.url().clone();
         let path = url.path().trim_end_matches('/').to_owned();
         if !path.ends_with(TRACES) {
             url.set_path(&format!("{path}/{TRACES}"));
@@ -36,14 +37,11 @@ impl TelemetryConfig {
     }
 
     pub(super) fn check(&self) -> Result<(), ConfigError> {
-        let fits = |url: &Url| {
-            matches!(url.scheme(), "http" | "https")
-                && url.has_host()
-                && url.username().is_empty()
-                && url.password().is_none()
-                && url.fragment().is_none()
+        let fits = |address: &Address| {
+            let url = address.url();
+            address.is_http() && url.has_host() && !address.has_user() && url.fragment().is_none()
         };
-        if self.otlp.as_ref().is_some_and(|url| !fits(url)) {
+        if self.otlp.as_ref().is_some_and(|address| !fits(address)) {
             return Err(wrong(
                 "telemetry.otlp",
                 "must be an http or https URL without a user",
@@ -61,10 +59,11 @@ mod tests {
     use super::*;
 
     fn set(otlp: &str, sample: f64) -> TelemetryConfig {
-        TelemetryConfig {
+        TelemetryConfig::of(TelemetrySettings {
             otlp: Some(otlp.parse().unwrap()),
-            sample,
-        }
+            sample: Some(sample),
+        })
+        .unwrap()
     }
 
     #[test]

@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use serde::Serialize;
-use url::Url;
 
+use crate::config::address::Address;
 use crate::config::settings::WebhooksSettings;
 use crate::config::{ConfigError, NotifyHookBody, show, wrong};
 
@@ -21,7 +21,7 @@ pub struct WebhookRules {
     pub log_ttl: Duration,
     pub notify_hook_body: NotifyHookBody,
     /// Egress proxy that webhooks go through.
-    pub proxy: Option<Url>,
+    pub proxy: Option<Address>,
 }
 
 impl Default for WebhookRules {
@@ -37,15 +37,15 @@ impl Default for WebhookRules {
 }
 
 impl WebhookRules {
-    pub(super) fn of(set: WebhooksSettings) -> Self {
+    pub(super) fn of(set: WebhooksSettings) -> Result<Self, ConfigError> {
         let usual = Self::default();
-        Self {
+        Ok(Self {
             allow_http: set.allow_http.unwrap_or(usual.allow_http),
             timeout: set.timeout.unwrap_or(usual.timeout),
             log_ttl: set.log_ttl.unwrap_or(usual.log_ttl),
             notify_hook_body: set.notify_hook_body.unwrap_or(usual.notify_hook_body),
-            proxy: set.proxy,
-        }
+            proxy: Address::read_if_set("webhooks.proxy", set.proxy.as_ref())?,
+        })
     }
 
     pub(super) fn check(&self) -> Result<(), ConfigError> {
@@ -56,8 +56,7 @@ impl WebhookRules {
         if self.log_ttl < Duration::from_mins(1) {
             return Err(wrong("webhooks.log_ttl", "must be at least a minute"));
         }
-        let is_http = |proxy: &Url| matches!(proxy.scheme(), "http" | "https");
-        if self.proxy.as_ref().is_some_and(|proxy| !is_http(proxy)) {
+        if self.proxy.as_ref().is_some_and(|proxy| !proxy.is_http()) {
             return Err(wrong("webhooks.proxy", "must be an http or https URL"));
         }
         Ok(())

@@ -19,7 +19,7 @@ pub fn able<'a>(
     let knows = |route: &Route| known_at == Some(route.provider.as_str());
     let mut able = routes;
     able.retain(|route| match payload {
-        Payload::VideoV1(job) => video::fits(app, &route.limits, job),
+        Payload::VideoV1(job) => video::fits(app, route, job),
         Payload::StemsV1(job) => music::fits(app, &route.limits, job),
         // A persona can be used only where it was made.
         Payload::SongV1(job) => {

@@ -263,6 +263,9 @@ pub struct Bill {
     /// The quantity charged.
     pub quantity: Quantity,
     pub cost: Micros,
+    /// What the provider delivered, if that is more; it is its cost, and not charged.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub delivered: Option<Quantity>,
     /// What is missing if not everything was made.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub partial: Option<String>,

@@ -112,7 +112,7 @@ impl Signer {
                 let found: Result<Vec<_>, _> = found.collect();
                 let found = found.map_err(|_| "the certificates are damaged")?;
                 Ok(Self::There {
-                    url: url.clone(),
+                    url: url.url().clone(),
                     algorithm,
                     certificates: found.iter().map(|one| one.to_vec()).collect(),
                 })

@@ -32,7 +32,10 @@ impl Signing {
         };
         let signer = Asking {
             signer,
-            timestamp: rules.timestamp.clone(),
+            timestamp: rules
+                .timestamp
+                .as_ref()
+                .map(|address| address.url().clone()),
             asker: Asker::new().map_err(NotSigned)?,
         };
         Ok((Self { signer }, certificates))

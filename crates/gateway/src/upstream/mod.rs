@@ -133,6 +133,7 @@ impl Site {
         ];
         if let Some(option) = config
             .options
+            .fields()
             .keys()
             .find(|key| !protocol.options.contains(&key.as_str()))
         {
@@ -145,8 +146,8 @@ impl Site {
         }
         let settings = Settings {
             name: name.to_owned(),
-            base_url: config.base_url.clone(),
-            options: config.options.clone(),
+            base_url: config.base_url.as_ref().map(|base| base.url().clone()),
+            options: config.options.fields().clone(),
             catalogue: catalogue.clone(),
         };
         let usual = Rules::default();

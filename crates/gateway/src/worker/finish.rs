@@ -17,9 +17,10 @@ use crate::model::music::{Clip, ClipMedia, ClipUpstream};
 use crate::model::price::{Bill, Quantity};
 use crate::model::provenance::{Print, Provenance};
 use crate::model::submission::{Closed, SubmissionState};
-use crate::model::task::{Output, Payload, Task, TaskFailure, TaskState};
+use crate::model::task::{Output, Task, TaskFailure, TaskState};
 use crate::store::tasks::Ending;
 use crate::store::{self, Conn, StoreError};
+use crate::worker::surplus::{self, paid_for};
 use crate::{crash, telemetry};
 
 /// How a run ended.
@@ -139,7 +140,10 @@ impl Closing {
         now: Timestamp,
     ) -> Result<(), Error> {
         let cost = self.cost.as_ref().map(|cost| **cost);
-        let made = made.map(|made| paid_for(task, made.quantity));
+        let made = made.map(|made| {
+            let paid = paid_for(task, made.quantity);
+            surplus::delivered(task, made).unwrap_or(paid)
+        });
         costs::job_is_over(conn, task, closed, cost, made, now)
     }
 }
@@ -198,6 +202,7 @@ pub(super) async fn finish(
             let ended = end(app, run, ending, Some(made), closing).await?;
             if ended {
                 tracing::info!("task succeeded");
+                surplus::tell(task, made);
             } else {
                 for asset in &made.assets {
                     assets::remove(app, asset).await;
@@ -374,13 +379,14 @@ pub(super) fn bill(task: &Task, made: &Made) -> Option<Bill> {
         return None;
     }
     let quantity = paid_for(task, made.quantity);
-    let partial = made.partial.clone();
+    let (delivered, partial) = (surplus::delivered(task, made), made.partial.clone());
     let Some(tariff) = &task.tariff else {
         // An older version accepted it and stored only the amount.
         return Some(Bill {
             price: None,
             quantity,
             cost: task.reserved,
+            delivered,
             partial,
         });
     };
@@ -393,22 +399,7 @@ pub(super) fn bill(task: &Task, made: &Made) -> Option<Bill> {
         price,
         quantity,
         cost: cost.min(task.reserved),
+        delivered,
         partial,
     })
-}
-
-/// The ordered quantity if the delivery is close enough, else what was made, with its length
-/// rounded down to a tenth of a second.
-fn paid_for(task: &Task, made: Quantity) -> Quantity {
-    /// How much shorter than ordered still counts as complete.
-    const TOLERANCE_MS: u64 = 250;
-    let mut quantity = made;
-    if let Payload::VideoV1(job) = &task.payload {
-        quantity.milliseconds = if made.milliseconds + TOLERANCE_MS >= job.milliseconds {
-            job.milliseconds
-        } else {
-            made.milliseconds / 100 * 100
-        };
-    }
-    quantity
 }

@@ -12,6 +12,7 @@ mod finish;
 mod heartbeat;
 mod progress;
 mod runs;
+mod surplus;
 mod upkeep;
 mod upstream;
 

@@ -54,6 +54,21 @@ pub struct Protocol {
     pub build: fn(&Settings) -> Result<Arc<dyn Adapter>, SettingsError>,
 }
 
+/// Options that are one of the words that their protocol takes: they may be shown.
+pub const WORD_OPTIONS: [&str; 11] = [
+    "api",
+    "audio",
+    "batch",
+    "cancel",
+    "duration",
+    "encoding",
+    "extraction",
+    "guitar",
+    "output_format",
+    "seconds",
+    "upload",
+];
+
 /// Every protocol, in the order of the documentation.
 pub static PROTOCOLS: [Protocol; 19] = [
     openai_videos::PROTOCOL,
@@ -162,7 +177,7 @@ pub fn fault_of_address(url: &Url, own: Option<&str>) -> Option<String> {
     }
     let own = own.and_then(|own| Url::parse(own).ok())?;
     if own.path() == "/v1" && path.is_empty() && is_public(&host) {
-        let host = url.as_str().trim_end_matches('/');
+        let host = url.origin().ascii_serialization();
         return Some(format!("lacks the API's path: write \"{host}/v1\""));
     }
     // Regions of a provider share its domain and the path.

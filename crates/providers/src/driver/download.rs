@@ -7,7 +7,7 @@ use http::header::{ACCEPT_ENCODING, HeaderMap, HeaderValue};
 use http::{Method, StatusCode};
 use tokio::fs::File;
 
-use super::provider::Provider;
+use super::provider::{Provider, blocked};
 use super::sink::Sink;
 use super::step::{backoff, is_blocked};
 use super::{Driver, redact};
@@ -45,6 +45,9 @@ pub enum DownloadError {
     /// The address is past its time (401, 403, 404, 410): poll the job again.
     #[error("the result is no longer at its address")]
     Expired,
+    /// Nothing is sent to its address, now or later: it leads to no public host, or is none.
+    #[error("{0}")]
+    Refused(String),
     /// It is larger than allowed.
     #[error("the result is larger than {} MB", limit_bytes / 1_000_000)]
     TooLarge {
@@ -121,6 +124,7 @@ async fn fetch(
         let failed = match &tried {
             Err(DownloadError::Failed(error)) => Some(error.clone()),
             Err(DownloadError::Expired) => Some(ProviderError::new(Class::Lost, "")),
+            Err(DownloadError::Refused(why)) => Some(blocked(why.as_str())),
             Ok(()) | Err(_) => None,
         };
         provider.count(&called, failed.as_ref());
@@ -194,7 +198,12 @@ async fn open(
     call: &Call,
     resumption: HeaderMap,
 ) -> Result<reqwest::Response, DownloadError> {
-    let mut to = provider.destination(call).map_err(DownloadError::Failed)?;
+    let mut to = provider.destination(call).map_err(|error| {
+        if is_blocked(&error) {
+            return DownloadError::Refused(error.message);
+        }
+        DownloadError::Failed(error)
+    })?;
     let mut call = call.clone();
     for _ in 0..=REDIRECTS {
         let wanted = call.with_credential && to.trusted;
@@ -229,7 +238,7 @@ async fn open(
 
 fn unreached(error: &reqwest::Error) -> DownloadError {
     if let Some(why) = Refused::cause_of(error) {
-        return DownloadError::Failed(super::provider::blocked(why.to_string()));
+        return DownloadError::Failed(blocked(why.to_string()));
     }
     let what = if error.is_connect() {
         "the server that holds the result cannot be reached"

@@ -1,6 +1,7 @@
 //! A provider as configured: its adapter, its address, and which hosts are
 //! trusted.
 
+use std::borrow::Cow;
 use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
@@ -15,10 +16,15 @@ use super::clients::Clients;
 use super::hosts::HostPattern;
 use crate::adapters::{Protocol, base_url};
 use crate::error::{Class, ProviderError};
-use crate::outbound::{self, Guard};
+use crate::outbound::{self, Guard, Refused};
 use crate::port::names::is_straight;
 use crate::port::{Adapter, Call, Target};
 use crate::settings::{Settings, SettingsError};
+
+/// Longest address of a result that is handed on, in characters.
+const LONGEST_LINK: usize = 2_000;
+/// Longest address that is asked, in bytes: what servers take at most.
+const LONGEST_ADDRESS: usize = 8_000;
 
 /// What the operator allows beyond what is allowed anyway.
 #[derive(Debug, Clone, PartialEq)]
@@ -215,10 +221,44 @@ impl Provider {
         let trusted = own || listed;
         if !trusted {
             Guard::new(&self.0.outbound)
-                .check_url(&url)
+                .check_url(&literal(&url))
                 .map_err(|why| blocked(why.to_string()))?;
         }
         Ok(Destination { url, trusted })
+    }
+
+    /// The address of a result as it may be handed to a caller: absolute, and one that would be fetched
+    /// here. Says why it may not.
+    pub fn link(&self, address: &str) -> Result<Url, String> {
+        let address = address.trim();
+        let call = Call::get("link", "").to(Target::Address(address.to_owned()));
+        let to = self.destination(&call).map_err(|error| error.message)?;
+        if to.url.as_str().chars().count() > LONGEST_LINK {
+            return Err(format!(
+                "its address is longer than {LONGEST_LINK} characters"
+            ));
+        }
+        if !to.url.username().is_empty() || to.url.password().is_some() {
+            return Err(Refused::Credential.to_string());
+        }
+        // `//host/path` and what is read like it.
+        let leads_away = to.url.origin() != self.0.base_url.origin();
+        if leads_away && Url::parse(address).is_err() {
+            return Err(Refused::Scheme.to_string());
+        }
+        Ok(to.url)
+    }
+
+    /// The same, with what its name means now.
+    pub async fn known_link(&self, address: &str) -> Result<Url, String> {
+        let url = self.link(address)?;
+        let is_trusted = self.check(url.clone()).is_ok_and(|to| to.trusted);
+        if !is_trusted {
+            let guard = Guard::new(&self.0.outbound);
+            let checked = guard.check_host(&url).await;
+            checked.map_err(|why| why.to_string())?;
+        }
+        Ok(url)
     }
 
     fn address(&self, target: &Target) -> Result<Url, ProviderError> {
@@ -229,6 +269,11 @@ impl Provider {
         {
             let what = "a name in the request leads to another path";
             return Err(ProviderError::new(Class::Rejected, what));
+        }
+        if let Target::Address(address) = target
+            && (address.len() > LONGEST_ADDRESS || address.trim().contains(char::is_control))
+        {
+            return Err(blocked("the provider names an address that is none"));
         }
         let parsed = match target {
             Target::Path(path) => {
@@ -246,6 +291,17 @@ impl Provider {
         }
         Ok(url)
     }
+}
+
+/// With the address of this machine in place of its name, which means nothing else anywhere.
+fn literal(url: &Url) -> Cow<'_, Url> {
+    let host = url.host_str().unwrap_or_default().trim_end_matches('.');
+    let mut url = Cow::Borrowed(url);
+    if host == "localhost" || host.ends_with(".localhost") {
+        // An address that has a host may have another.
+        let _ = url.to_mut().set_host(Some("127.0.0.1"));
+    }
+    url
 }
 
 /// Nothing is sent to this address. It may be the operator's to allow, so that

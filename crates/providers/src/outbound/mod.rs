@@ -14,6 +14,7 @@ mod address;
 mod client;
 
 use std::net::IpAddr;
+use std::time::Duration;
 
 use ipnet::IpNet;
 use reqwest::header::LOCATION;
@@ -25,6 +26,8 @@ pub use client::{Outbound, Resolver, client};
 
 /// Redirects followed at most.
 pub const REDIRECTS: usize = 3;
+/// For one look-up of a name that is only handed on.
+const LOOK_UP: Duration = Duration::from_secs(3);
 
 /// What the operator allows.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -83,6 +86,19 @@ impl<'a> Guard<'a> {
             Some(Host::Ipv6(ip)) => IpAddr::V6(ip),
         };
         self.check_address(address, self.is_usual_port(url))
+    }
+
+    /// The same, with what its name means now. A name that nobody knows here leads nowhere from here,
+    /// and passes.
+    pub async fn check_host(self, url: &Url) -> Result<(), Refused> {
+        self.check_url(url)?;
+        let Some(Host::Domain(name)) = url.host() else {
+            return Ok(());
+        };
+        let found = tokio::time::timeout(LOOK_UP, tokio::net::lookup_host((name, 0))).await;
+        let usual_port = self.is_usual_port(url);
+        let mut found = found.into_iter().flatten().flatten();
+        found.try_for_each(|address| self.check_address(address.ip(), usual_port))
     }
 
     /// Whether any public host may be asked at this port.

@@ -21,6 +21,7 @@ mod call;
 pub mod find;
 pub mod jobs;
 pub mod names;
+pub mod prompt;
 pub mod refusal;
 mod sign;
 mod step;
@@ -57,6 +58,16 @@ pub trait Adapter: fmt::Debug + Send + Sync {
     /// what its caller wrote.
     fn model_names(&self) -> ModelNames {
         ModelNames::ANY
+    }
+
+    /// Which settings the provider reads out of the text of a prompt for this model; `prompt` finds them.
+    fn prompt_settings(&self, model: &str) -> &'static [&'static str] {
+        // Whoever offers it hands the prompt on.
+        if model.to_ascii_lowercase().contains("seedance") {
+            prompt::SEEDANCE
+        } else {
+            &[]
+        }
     }
 
     /// What is wrong with a route to this model, and what to write instead, as

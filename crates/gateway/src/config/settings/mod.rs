@@ -102,6 +102,7 @@ pub struct Settings {
         long,
         env = "MEDIAGATE_DATABASE",
         value_name = "DATABASE",
+        hide_env_values = true,
         global = true
     )]
     pub database: Option<SecretSource>,

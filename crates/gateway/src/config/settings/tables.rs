@@ -7,7 +7,6 @@ use clap::{Args, ValueEnum};
 use ipnet::IpNet;
 use merge::Merge;
 use serde::{Deserialize, Serialize};
-use url::Url;
 
 use crate::config::file::duration;
 use crate::secret::SecretSource;
@@ -106,15 +105,16 @@ pub struct WebhooksSettings {
         global = true
     )]
     pub notify_hook_body: Option<NotifyHookBody>,
-    /// Egress proxy for webhooks; it must refuse private networks itself [default: none]
+    /// Egress proxy for webhooks; it must refuse private networks itself; also env:NAME or <file:PATH> [default: none]
     #[arg(
         id = "webhooks_proxy",
         long = "webhooks-proxy",
         env = "MEDIAGATE_WEBHOOKS_PROXY",
         value_name = "URL",
+        hide_env_values = true,
         global = true
     )]
-    pub proxy: Option<Url>,
+    pub proxy: Option<SecretSource>,
 }
 
 /// `[provenance]`: what results say of their origin.
@@ -129,6 +129,7 @@ pub struct ProvenanceSettings {
         long = "provenance-certificate",
         env = "MEDIAGATE_PROVENANCE_CERTIFICATE",
         value_name = "SOURCE",
+        hide_env_values = true,
         global = true
     )]
     pub certificate: Option<SecretSource>,
@@ -138,27 +139,30 @@ pub struct ProvenanceSettings {
         long = "provenance-key",
         env = "MEDIAGATE_PROVENANCE_KEY",
         value_name = "SOURCE",
+        hide_env_values = true,
         global = true
     )]
     pub key: Option<SecretSource>,
-    /// Service that signs with the certificate's key, in place of a key
+    /// Service that signs with the certificate's key, in place of a key; also env:NAME or <file:PATH>
     #[arg(
         id = "provenance_signer",
         long = "provenance-signer",
         env = "MEDIAGATE_PROVENANCE_SIGNER",
         value_name = "URL",
+        hide_env_values = true,
         global = true
     )]
-    pub signer: Option<Url>,
-    /// RFC 3161 authority that time-stamps signatures
+    pub signer: Option<SecretSource>,
+    /// RFC 3161 authority that time-stamps signatures; also env:NAME or <file:PATH>
     #[arg(
         id = "provenance_timestamp",
         long = "provenance-timestamp",
         env = "MEDIAGATE_PROVENANCE_TIMESTAMP",
         value_name = "URL",
+        hide_env_values = true,
         global = true
     )]
-    pub timestamp: Option<Url>,
+    pub timestamp: Option<SecretSource>,
     /// Watermark films of the embedded model [default: true]
     #[arg(
         id = "provenance_watermark",
@@ -246,15 +250,16 @@ pub struct BellSettings {
 #[serde(deny_unknown_fields, default)]
 #[merge(strategy = merge::option::overwrite_none)]
 pub struct TelemetrySettings {
-    /// Collector that gets traces over OTLP (HTTP), for example "<http://127.0.0.1:4318>" [default: none]
+    /// Collector that gets traces over OTLP (HTTP), for example "<http://127.0.0.1:4318>"; also env:NAME or <file:PATH> [default: none]
     #[arg(
         id = "telemetry_otlp",
         long = "telemetry-otlp",
         env = "MEDIAGATE_TELEMETRY_OTLP",
         value_name = "URL",
+        hide_env_values = true,
         global = true
     )]
-    pub otlp: Option<Url>,
+    pub otlp: Option<SecretSource>,
     /// Share of traces that are kept, from 0 to 1, where the caller has not decided it [default: 1]
     #[arg(
         id = "telemetry_sample",
@@ -280,15 +285,16 @@ pub struct MediaSettings {
         global = true
     )]
     pub store: Option<String>,
-    /// Where the bucket is, if not at AWS
+    /// Where the bucket is, if not at AWS; also env:NAME or <file:PATH>
     #[arg(
         id = "media_endpoint",
         long = "media-endpoint",
         env = "MEDIAGATE_MEDIA_ENDPOINT",
         value_name = "URL",
+        hide_env_values = true,
         global = true
     )]
-    pub endpoint: Option<Url>,
+    pub endpoint: Option<SecretSource>,
     /// Region of the bucket [default: `AWS_REGION`, or us-east-1]
     #[arg(
         id = "media_region",

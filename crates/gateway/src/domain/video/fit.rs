@@ -1,5 +1,6 @@
 //! Whether a model, or one of its routes, offers what is ordered.
 
+use providers::port::prompt;
 use providers::{Durations, Limits, Purpose, VideoLimits};
 use serde_json::{Map, Value};
 
@@ -7,7 +8,7 @@ use crate::app::{App, Parts};
 use crate::domain::assets;
 use crate::domain::video::VideoOrder;
 use crate::error::{Error, ErrorCode, Fault};
-use crate::model::catalog::Model;
+use crate::model::catalog::{Model, Route};
 use crate::model::task::VideoJob;
 
 /// The limits of a video model.
@@ -19,10 +20,13 @@ pub(super) fn video_limits(limits: &Limits) -> Result<&VideoLimits, Error> {
 }
 
 /// Whether a route offers what a job needs.
-pub fn fits(app: &Parts, limits: &Limits, job: &VideoJob) -> bool {
-    let Limits::Video(offered) = limits else {
+pub fn fits(app: &Parts, route: &Route, job: &VideoJob) -> bool {
+    let Limits::Video(offered) = &route.limits else {
         return false;
     };
+    if setting_in(app, route, &job.prompt).is_some() {
+        return false;
+    }
     #[expect(clippy::cast_precision_loss, reason = "a video's length is small")]
     let seconds = job.milliseconds as f64 / 1000.0;
     let frames = usize::from(job.picture.is_some()) + job.more_pictures.len();
@@ -41,6 +45,13 @@ pub fn fits(app: &Parts, limits: &Limits, job: &VideoJob) -> bool {
         && (!job.seed_is_asked || offered.seed)
         && (!job.audio_is_asked || offered.audio.is_some())
         && job.prompt.chars().count() <= offered.max_prompt
+}
+
+/// What a route's provider would read out of a prompt as a setting, past what is ordered and paid for.
+fn setting_in(app: &Parts, route: &Route, text: &str) -> Option<&'static str> {
+    let sites = app.models.upstream.sites();
+    let adapter = sites.get(&route.provider)?.provider.adapter();
+    prompt::setting_in(text, adapter.prompt_settings(&route.model))
 }
 
 /// Whether so many pictures are accepted; [`refusals`] says why not.
@@ -73,6 +84,14 @@ pub(super) fn check(app: &App, model: &Model, order: &VideoOrder) -> Result<(), 
             {
                 let message = "This model's provider fetches pictures by URL, and this gateway has no public_url.";
                 refused.push(fault(param, message.into()));
+            }
+            if let Some(setting) = setting_in(app, route, &order.prompt) {
+                let message = format!(
+                    "{} would read --{setting} in the prompt as a setting: leave it out, and say \
+                     what you want in the fields for it.",
+                    model.id
+                );
+                refused.push(fault(order.params.prompt, message));
             }
             if refused.is_empty() {
                 return Ok(());

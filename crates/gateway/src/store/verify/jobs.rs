@@ -119,7 +119,7 @@ impl Told {
         let bill = parsed::<Bill>(row.text_or_null(13)?.as_deref());
         let asked = tariff.as_ref().map(|tariff| tariff.asked);
         let quantity = bill
-            .map(|bill| bill.quantity)
+            .map(|bill| bill.delivered.unwrap_or(bill.quantity))
             .or_else(|| asked.filter(|_| is_late));
         let (provider, model) = (row.text(4)?, row.text(6)?);
         let price = tariff.and_then(|tariff| tariff.cost_by(&provider, &model));

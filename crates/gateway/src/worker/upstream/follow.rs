@@ -184,6 +184,7 @@ impl Job<'_> {
             Bad::Away(why) | Bad::Again(why) => {
                 tracing::warn!(why, "a result could not be fetched");
             }
+            Bad::Unreachable(why) => tracing::warn!(why, "a result is where nobody is sent to"),
             Bad::Broken(why) | Bad::Useless(why) => tracing::warn!(why, "a result is broken"),
             Bad::Inside(error) => {
                 tracing::error!(inside = ?error.inside(), "a result cannot be stored");
@@ -268,7 +269,7 @@ impl Tries {
         match error {
             // This gateway's own trouble: what was made is not thrown away for it.
             Bad::Inside(_) => return Some(STORE_AGAIN),
-            Bad::Useless(_) => return None,
+            Bad::Useless(_) | Bad::Unreachable(_) => return None,
             Bad::Away(_) => {
                 let pause = FETCHES[self.away.min(FETCHES.len() - 1)];
                 self.away += 1;
@@ -296,18 +297,28 @@ fn out_of_time(taken: &Taken) -> Ended {
 
 /// The results cannot be had.
 fn failed(error: Bad) -> Failed {
-    let (message, why) = match error {
+    let (code, message, why) = match error {
+        // Ordered again it would be there again, and be paid for twice.
+        Bad::Unreachable(why) => (
+            ErrorCode::ProviderRejected,
+            format!(
+                "The provider's result is where nobody is sent to: {why}. Nothing was charged."
+            ),
+            why,
+        ),
         Bad::Broken(why) | Bad::Useless(why) => (
+            ErrorCode::GenerationFailed,
             format!("What the provider delivered cannot be used: {why}. Nothing was charged."),
             why,
         ),
         Bad::Away(_) | Bad::Again(_) | Bad::Inside(_) => (
+            ErrorCode::GenerationFailed,
             "The provider's result could not be fetched whole. Nothing was charged.".to_owned(),
             "the result cannot be fetched".to_owned(),
         ),
     };
     let error = ProviderError::new(Class::Failed, why);
-    Failed::Known(Outcome::failed(ErrorCode::GenerationFailed, message), error)
+    Failed::Known(Outcome::failed(code, message), error)
 }
 
 fn closed(taken: &Taken, error: Option<ProviderError>) -> Closing {

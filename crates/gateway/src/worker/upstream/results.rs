@@ -43,6 +43,8 @@ pub(super) enum Bad {
     Broken(String),
     /// It is not what it should be, and never will.
     Useless(String),
+    /// Nobody is sent to where it is.
+    Unreachable(String),
     /// The database or the files.
     Inside(Error),
 }
@@ -113,6 +115,7 @@ async fn fetch(app: &App, taken: &Taken, source: &Source) -> Result<Fetched, Bad
             })
         }
         Err(DownloadError::TooLarge { .. }) => Err(Bad::Useless("the file is too large".into())),
+        Err(DownloadError::Refused(why)) => Err(Bad::Unreachable(why)),
         Err(DownloadError::Expired) => Err(Bad::Again("the address has expired".into())),
         Err(DownloadError::Failed(error)) if may_come_back(&error) => Err(Bad::Away(error.message)),
         Err(DownloadError::Failed(error)) => Err(Bad::Again(error.message)),
@@ -122,7 +125,8 @@ async fn fetch(app: &App, taken: &Taken, source: &Source) -> Result<Fetched, Bad
 
 async fn video(app: &App, task: &Task, taken: &Taken, pieces: Vec<Piece>) -> Result<Made, Bad> {
     if let Some((job, url)) = link_of(&taken.site, task, &pieces) {
-        return Ok(linked(job, url));
+        let url = taken.site.provider.known_link(url).await;
+        return Ok(linked(job, url.map_err(Bad::Unreachable)?.into()));
     }
     let piece = pieces
         .into_iter()
@@ -186,13 +190,13 @@ pub(super) fn link_of<'a>(
 }
 
 /// A film that stays where it is. Nothing of it is measured: what was ordered is charged.
-fn linked(job: &VideoJob, url: &str) -> Made {
+fn linked(job: &VideoJob, url: String) -> Made {
     let output = Output::LinkV1(LinkOutput {
-        url: url.to_owned(),
+        expires_at_micros: links::expiry(&url).map(Timestamp::micros),
+        url,
         width: job.width,
         height: job.height,
         milliseconds: job.milliseconds,
-        expires_at_micros: links::expiry(url).map(Timestamp::micros),
     });
     let quantity = Quantity {
         milliseconds: job.milliseconds,
@@ -429,6 +433,8 @@ fn facts(app: &App, task: &Task, taken: &Taken, title: &str) -> Facts {
 }
 
 fn upstream_of(taken: &Taken, facts: &providers::port::ClipFacts) -> ClipUpstream {
+    // Callers are handed it as it is.
+    let video_url = taken.site.provider.link(&facts.video_url);
     ClipUpstream {
         provider: taken.site.provider.name().to_owned(),
         credential: taken.credential.id.clone(),
@@ -436,7 +442,7 @@ fn upstream_of(taken: &Taken, facts: &providers::port::ClipFacts) -> ClipUpstrea
         task_id: facts.task_id.clone(),
         tags: facts.tags.clone(),
         prompt: facts.prompt.clone(),
-        video_url: facts.video_url.clone(),
+        video_url: video_url.map_or_else(|_| String::new(), Into::into),
         model_name: facts.model_name.clone(),
     }
 }

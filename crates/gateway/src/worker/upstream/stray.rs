@@ -257,6 +257,7 @@ fn bill(task: &Task, submission: &Submission) -> Bill {
         price,
         quantity,
         cost: cost.min(task.reserved),
+        delivered: None,
         partial: Some("It was cancelled, and made all the same.".into()),
     }
 }

@@ -331,7 +331,12 @@ impl Job<'_> {
             cost,
         };
         let (submission, provider) = (sent.submission.id, route.provider.clone());
-        if made.is_some_and(|made| results::link_of(sent.site, self.task, made).is_some()) {
+        // One that is not handed on ends the task as a job's result does.
+        let is_link = |made: &Vec<Output>| {
+            let link = results::link_of(sent.site, self.task, made);
+            link.is_some_and(|(_, url)| sent.site.provider.link(url).is_ok())
+        };
+        if made.is_some_and(is_link) {
             let untold = Untold {
                 submission,
                 provider,

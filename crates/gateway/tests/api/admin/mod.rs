@@ -83,6 +83,7 @@ async fn settle_one(gateway: &TestGateway) {
         cost: task.reserved,
         price: tariff.price,
         quantity: tariff.asked,
+        delivered: None,
         partial: None,
     };
     let ending = Ending {

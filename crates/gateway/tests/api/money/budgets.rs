@@ -127,6 +127,7 @@ async fn make(gateway: &TestGateway) -> Task {
         price: tariff.price,
         quantity: tariff.asked,
         cost: task.reserved,
+        delivered: None,
         partial: None,
     };
     let ending = Ending {

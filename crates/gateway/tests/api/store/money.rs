@@ -85,6 +85,7 @@ pub(super) fn bill(cost: Micros) -> Bill {
             ..Quantity::default()
         },
         cost,
+        delivered: None,
         partial: None,
     }
 }

@@ -28,6 +28,7 @@ mod results;
 mod routing;
 mod second_gateway;
 mod songs;
+mod surplus;
 mod throttle;
 mod wishes;
 

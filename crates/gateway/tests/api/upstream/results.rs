@@ -305,6 +305,85 @@ async fn a_film_may_stay_with_its_provider() {
     gateway.stop().await;
 }
 
+/// Where no result can be: each ends its order at once.
+fn nowhere() -> Vec<String> {
+    let mut all: Vec<String> = [
+        "javascript:alert(1)",
+        "data:text/html,<script>alert(1)</script>",
+        "file:///etc/passwd",
+        "ftp://cdn.example/a.mp4",
+        "http://169.254.169.254/latest/meta-data",
+        "http://127.0.0.1:1/a.mp4",
+        "http://[::1]:1/a.mp4",
+        "http://localhost:1/a.mp4",
+        "http://10.0.0.1/a.mp4",
+        "https://user:hunter2@cdn.example/a.mp4",
+        "https://cdn.example/a.mp4\r\nset-cookie: a=b",
+        "https://cdn.example/a\0.mp4",
+    ]
+    .map(str::to_owned)
+    .to_vec();
+    all.push(format!("https://cdn.example/{}.mp4", "a".repeat(200_000)));
+    all
+}
+
+/// Runway says that the films are at these addresses, of one job each.
+async fn told_to_be_at(addresses: &[String], options: &str) {
+    let simulator = simulator().await;
+    let table = provider("acme", "runway", &simulator, options)
+        + &film(r#"{ provider = "acme", model = "gen4.5" }"#);
+    let gateway = gateway(&table).await;
+    for address in addresses {
+        let body = json!({"id": "a", "status": "SUCCEEDED", "output": [address]});
+        let said = Fault::Says {
+            status: 200,
+            retry_after: None,
+            body: body.to_string(),
+        };
+        simulator.world().order(said, None, Some(Role::Poll), 1);
+    }
+    // At once: each is asked for only after seconds.
+    let orders = (0..addresses.len()).map(|number| {
+        let order = super::chat_order(&format!("lake {number}"));
+        let gateway = &gateway;
+        async move { gateway.post("/v1/chat/completions", &order).await }
+    });
+    for answer in futures_util::future::join_all(orders).await {
+        answer.refused(422, "provider_rejected");
+        assert_eq!(answer.header("x-should-retry"), Some("false"));
+        let task = answer.header("x-task-id").unwrap();
+        let view = gateway.get(&format!("/v1/tasks/{task}")).await.ok();
+        assert_failed(&view, "provider_rejected");
+        let text = view.to_string() + &answer.text();
+        let told = addresses.iter().find(|address| text.contains(*address));
+        assert!(told.is_none() && !text.contains("hunter2"), "{text}");
+    }
+    assert_eq!(
+        super::arrived(&simulator, Role::Poll),
+        addresses.len(),
+        "none is asked for again"
+    );
+    assert_eq!(super::arrived(&simulator, Role::Download), 0);
+    gateway.stop().await;
+}
+
+#[tokio::test]
+async fn a_link_that_leads_nowhere_public_is_not_handed_on() {
+    let mut all = nowhere();
+    all.extend([
+        "//cdn.example/a.mp4".to_owned(),
+        "/\\cdn.example/a.mp4".to_owned(),
+        // Where servers would take it, and many clients would not.
+        format!("https://cdn.example/{}.mp4", "a".repeat(2_000)),
+    ]);
+    told_to_be_at(&all, "results = \"link\"\n").await;
+}
+
+#[tokio::test]
+async fn a_result_that_can_never_be_fetched_ends_its_order_at_once() {
+    told_to_be_at(&nowhere(), "").await;
+}
+
 /// Two linked films of one chat whose answer was lost; the addresses of so many of them have ended since.
 async fn lost_links(ended: usize) -> (TestGateway, Vec<String>, Value) {
     const ENDED: &str = r#"{"type":"link_v1","url":"https://films.example/1.mp4","width":1280,"height":720,"milliseconds":4000,"expires_at_micros":1}"#;

@@ -24,7 +24,8 @@
 //!
 //! Common knowledge only: the words of the error codes, and what each model
 //! offers. Unknown: whether the oldest models read their parameters from the
-//! body or only from flags in the prompt; they are sent in the body.
+//! body or only from flags in the prompt (`--rs 1080p --dur 12`); they are sent in
+//! the body, and no prompt with such a flag is: nobody would have paid for it.
 
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
@@ -45,7 +46,7 @@ use crate::order::{Kind, Order, Work};
 use crate::port::jobs::errors::Ends;
 use crate::port::jobs::list::List;
 use crate::port::jobs::{Job, Opened, video_at};
-use crate::port::{Adapter, Asked, Call, Found, Pace, Refusal};
+use crate::port::{Adapter, Asked, Call, Found, Pace, Refusal, prompt};
 use crate::shape;
 
 pub(super) const PROTOCOL: Protocol = Protocol {
@@ -105,6 +106,11 @@ impl Adapter for ModelArk {
             max_prompt: 2000,
         };
         (kind == Kind::Video).then(|| Limits::Video(self.known.video(model, unknown)))
+    }
+
+    /// Of every model: endpoints have ids of the operator's own.
+    fn prompt_settings(&self, _: &str) -> &'static [&'static str] {
+        prompt::SEEDANCE
     }
 
     fn can_say(&self, _: &str, size: (u32, u32)) -> bool {
