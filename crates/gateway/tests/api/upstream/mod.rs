@@ -29,6 +29,7 @@ mod routing;
 mod second_gateway;
 mod songs;
 mod throttle;
+mod turns;
 mod wishes;
 
 use std::time::Duration;
