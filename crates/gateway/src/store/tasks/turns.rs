@@ -11,6 +11,7 @@ use crate::clock::Timestamp;
 use crate::ids::AccountId;
 use crate::model::task::Task;
 use crate::store::conn::to_json;
+use crate::store::restored::HOLDER;
 use crate::store::{Conn, StoreError};
 
 /// Tasks that wait for the same places.
@@ -274,39 +275,40 @@ fn due(waiting: Vec<(AccountId, i64, Option<i64>)>, model: usize) -> Vec<Waiting
     waiting.collect()
 }
 
-/// How many tasks of these models, a JSON array, each account has at work.
+/// How many tasks of these models, a JSON array, each account has at work. Those that wait for the operator have no place.
 fn places_held(conn: &mut Conn<'_>, models: &str) -> Result<HashMap<AccountId, u32>, StoreError> {
     let sql = conn.dialect(
-        "SELECT account_id, COUNT(*) FROM tasks WHERE lease_owner IN (SELECT name FROM workers WHERE held_until > 0)
+        "SELECT account_id, COUNT(*) FROM tasks WHERE lease_owner IN (SELECT name FROM workers WHERE held_until > 0 AND name <> ?2)
          AND model IN (SELECT value FROM json_each(?1)) GROUP BY account_id",
-        "SELECT account_id, COUNT(*) FROM tasks WHERE lease_owner IN (SELECT name FROM workers WHERE held_until > 0)
+        "SELECT account_id, COUNT(*) FROM tasks WHERE lease_owner IN (SELECT name FROM workers WHERE held_until > 0 AND name <> ?2)
          AND model IN (SELECT jsonb_array_elements_text(CAST(CAST(?1 AS TEXT) AS JSONB))) GROUP BY account_id",
     );
-    let held = conn.all(sql, &[models.into()], |row| {
+    let held = conn.all(sql, &[models.into(), HOLDER.into()], |row| {
         let count = u32::try_from(row.int(1)?).unwrap_or(u32::MAX);
         Ok((row.parse(0, "tasks.account_id")?, count))
     })?;
     Ok(held.into_iter().collect())
 }
 
-/// How many tasks of each of a queue's models are held by a process that has yet to send them.
+/// How many tasks of each of a queue's models are held by a process that has yet to send them: by none if they wait for the
+/// operator.
 pub fn about_to_be_sent(
     conn: &mut Conn<'_>,
     queue: &Queue,
 ) -> Result<HashMap<String, u32>, StoreError> {
     let sql = conn.dialect(
         concat!(
-            "SELECT model, COUNT(*) FROM tasks WHERE lease_owner IN (SELECT name FROM workers WHERE held_until > 0)
+            "SELECT model, COUNT(*) FROM tasks WHERE lease_owner IN (SELECT name FROM workers WHERE held_until > 0 AND name <> ?2)
              AND model IN (SELECT value FROM json_each(?1)) AND ", unsent!(), " GROUP BY model"
         ),
         concat!(
-            "SELECT model, COUNT(*) FROM tasks WHERE lease_owner IN (SELECT name FROM workers WHERE held_until > 0)
+            "SELECT model, COUNT(*) FROM tasks WHERE lease_owner IN (SELECT name FROM workers WHERE held_until > 0 AND name <> ?2)
              AND model IN (SELECT jsonb_array_elements_text(CAST(CAST(?1 AS TEXT) AS JSONB))) AND ", unsent!(), "
              GROUP BY model"
         ),
     );
     let models = to_json(&queue.models)?;
-    let counts = conn.all(sql, &[(&models).into()], |row| {
+    let counts = conn.all(sql, &[(&models).into(), HOLDER.into()], |row| {
         let count = u32::try_from(row.int(1)?).unwrap_or(u32::MAX);
         Ok((row.text(0)?, count))
     })?;

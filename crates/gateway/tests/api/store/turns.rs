@@ -6,7 +6,7 @@ use mediagate::ids::{AccountId, KeyId, SubmissionId};
 use mediagate::model::submission::{Submission, SubmissionState};
 use mediagate::model::task::{Task, TaskState};
 use mediagate::store::tasks::Queue;
-use mediagate::store::{Conn, StoreError, submissions, tasks, workers};
+use mediagate::store::{Conn, StoreError, restored, submissions, tasks, workers};
 
 use super::{Fixture, MODELS, at, owner, postgres, sqlite, task};
 
@@ -17,6 +17,7 @@ on_both! {
     places_at_a_provider_are_shared_out
     what_was_refused_waits_for_its_turn_and_what_was_sent_does_not
     models_of_one_queue_share_its_places
+    what_waits_for_the_operator_has_no_place
 }
 
 type Owner = (AccountId, KeyId);
@@ -275,4 +276,22 @@ async fn models_of_one_queue_share_its_places(db: Fixture) {
         })
         .await;
     assert_eq!(claimed, [[0, 1], [0, 1]]);
+}
+
+async fn what_waits_for_the_operator_has_no_place(db: Fixture) {
+    db.write(|conn| {
+        let before = accounts(conn, &[3], hosted)?;
+        assert_eq!(restored::hold(conn)?, 3);
+        let about = tasks::about_to_be_sent(conn, &queue(&["film"]))?;
+        assert!(about.is_empty(), "{about:?}");
+        // The account is not behind another for them.
+        for (owner, due) in [(before[0], 10), (owner(conn)?, 11)] {
+            let mut new = task(owner, at(due));
+            hosted(&mut new);
+            tasks::insert(conn, &new)?;
+        }
+        assert_eq!(claim(conn, &before, 1)?, [1]);
+        Ok(())
+    })
+    .await;
 }
