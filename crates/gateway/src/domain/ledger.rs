@@ -9,6 +9,7 @@ use std::time::Duration;
 use crate::app::App;
 use crate::clock::Timestamp;
 use crate::error::{Error, ErrorCode};
+use crate::ids::{AccountId, KeyId};
 use crate::model::ledger::EntryKind;
 use crate::model::money::{Micros, Money};
 use crate::model::price::Bill;
@@ -41,6 +42,27 @@ pub fn reserve(conn: &mut Conn<'_>, tasks: &[Task]) -> Result<(), Error> {
         .iter()
         .fold(Micros::ZERO, |sum, task| sum.plus(task.reserved));
     sums.map_or(Ok(()), |sums| check(&sums, cost))
+}
+
+/// Refuses what [`reserve`] would refuse now. Reserves nothing.
+pub fn check_reserve(
+    conn: &mut Conn<'_>,
+    (account, key): (AccountId, KeyId),
+    cost: Micros,
+    now: Timestamp,
+) -> Result<(), Error> {
+    if cost == Micros::ZERO {
+        return Ok(());
+    }
+    let mut key = store::ledger::of_key(conn, key, now)?;
+    let Some(mut account) = store::ledger::of_account(conn, account)? else {
+        return Ok(());
+    };
+    account.held = account.held.plus(cost);
+    if let Some(key) = &mut key {
+        key.held = key.held.plus(cost);
+    }
+    check(&Sums { key, account }, cost)
 }
 
 /// Checks the sums, which include `cost`, against the limits.

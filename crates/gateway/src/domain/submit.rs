@@ -163,16 +163,40 @@ pub fn write(
     let new_tasks = u32::try_from(tasks.len()).unwrap_or(u32::MAX);
     if !store::accounts::take_places(conn, key.id, new_tasks, key.max_running)? {
         let open = store::accounts::open_tasks(conn, key.id)?;
-        let message = format!(
-            "The API key has {open} open tasks; its limit is {}.",
-            key.max_running
-        );
-        return Err(Error::later(ErrorCode::TooManyTasks, message, 5));
+        return Err(too_many_tasks(key, open));
     }
     for task in tasks {
         store::tasks::insert_held(conn, task, owner)?;
     }
     ledger::reserve(conn, tasks)
+}
+
+fn too_many_tasks(key: &ApiKey, open: u32) -> Error {
+    let message = format!(
+        "The API key has {open} open tasks; its limit is {}.",
+        key.max_running
+    );
+    Error::later(ErrorCode::TooManyTasks, message, 5)
+}
+
+/// Refuses an order that the key's limits are going to refuse, before its media cost anything: they are not fetched, and not
+/// decoded. What passes here is checked again when it is written. `costs` is the least that all its tasks reserve.
+pub async fn check_limits(
+    app: &App,
+    caller: &Caller,
+    new_tasks: u32,
+    costs: Micros,
+) -> Result<(), Error> {
+    let (key, account, now) = (caller.key.clone(), caller.account.id, app.clock.now());
+    app.store
+        .read(move |conn| -> Result<(), Error> {
+            let open = store::accounts::open_tasks(conn, key.id)?;
+            if open.saturating_add(new_tasks) > key.max_running {
+                return Err(too_many_tasks(&key, open));
+            }
+            ledger::check_reserve(conn, (account, key.id), costs, now)
+        })
+        .await
 }
 
 /// The task for an order, not stored yet.

@@ -75,6 +75,10 @@ pub async fn prepare(
     }
     let callback = order.callback.clone();
     let callback = callback.map(|callback| callback.check(app)).transpose()?;
+    if purpose == Purpose::Order && order.every_picture().next().is_some() {
+        let least = least_cost(app, &model, order)?;
+        submit::check_limits(app, caller, order.count, least).await?;
+    }
     let taken = take_pictures(app, caller.account.id, order, purpose).await?;
     let job = plan(app, &model, order, &taken)?;
     let quantity = Quantity {
@@ -114,6 +118,23 @@ pub fn choose(app: &App, caller: &Caller, order: &VideoOrder) -> Result<(Model, 
         return Err(Error::at(ErrorCode::UnsupportedValue, param, message));
     }
     Ok((model, asked))
+}
+
+/// The least that an order reserves, whatever size its pictures have.
+fn least_cost(app: &Parts, model: &Model, order: &VideoOrder) -> Result<Micros, Error> {
+    let job = plan(app, model, order, &Taken::default())?;
+    let quantity = Quantity {
+        milliseconds: job.milliseconds,
+        // The size may be that of the picture.
+        pixels: order
+            .size
+            .map_or(1, |(width, height)| u64::from(width) * u64::from(height)),
+        parts: 1,
+        parts_asked: 1,
+    };
+    let payload = Payload::VideoV1(job);
+    let tariff = model.tariff(quantity, payload.is_silent(), app.clock.now());
+    Ok(tariff.reserve().times(order.count.into()))
 }
 
 async fn take_pictures(

@@ -164,6 +164,12 @@ pub const ALL: &[Migration] = &[
         only_adds: true,
         samples: include_str!("../../migrations/samples/0024.sql"),
     },
+    Migration {
+        version: 27,
+        sql: include_str!("../../migrations/0027_turns.sql"),
+        only_adds: true,
+        samples: include_str!("../../migrations/samples/0027.sql"),
+    },
 ];
 
 /// Whether no migration is needed: the database has them all, or newer ones that this program can

@@ -25,18 +25,28 @@ macro_rules! columns {
     };
 }
 
+/// Whether no provider has a task, or may have it. For each task the index is asked, which Postgres would not do for NOT EXISTS.
+macro_rules! unsent {
+    () => {
+        "(state = 'queued' OR (SELECT MIN(submissions.id) FROM submissions WHERE submissions.task_id = tasks.id
+                               AND submissions.state <> 'refused' AND submissions.surplus = 0) IS NULL)"
+    };
+}
+
 mod all;
 mod claims;
 mod list;
+mod turns;
 
 pub use all::{page_of_all, search_of_all};
 pub use claims::{
-    any_due, any_due_after, claim, claim_upstream, count_waiting, held_by, lock_held, models_due,
-    models_waiting, pull_near, release, set_deaths, waiting,
+    any_due, any_due_after, claim_sent, claim_upstream, count_waiting, held_by, lock_held,
+    models_due, models_waiting, pull_near, release, set_deaths, waiting,
 };
 pub(in crate::store) use list::first_id;
 pub(in crate::store) use list::remove_words;
 pub use list::{Filter, Page, cut_one_more, keep_missing_words, page};
+pub use turns::{Queue, about_to_be_sent, claim, claim_in_turn, enter_queue};
 
 /// Inserts a queued task, due now, with its first event, for anyone to claim.
 pub fn insert(conn: &mut Conn<'_>, task: &Task) -> Result<(), StoreError> {

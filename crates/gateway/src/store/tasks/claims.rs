@@ -1,54 +1,20 @@
 //! Who works on a task: claiming, holding and postponing.
 
-use super::{append_event, task};
+use super::task;
 use crate::clock::Timestamp;
 use crate::ids::TaskId;
 use crate::model::task::{Task, TaskState};
 use crate::store::{Conn, StoreError};
 
-/// Claims the task for an embedded engine that has been due longest. `models` are those of this
-/// process, a JSON array.
-pub fn claim(
-    conn: &mut Conn<'_>,
-    owner: &str,
-    models: &str,
-    now: Timestamp,
-) -> Result<Option<Task>, StoreError> {
-    let sql = conn.dialect(
-        concat!(
-            "UPDATE tasks SET state = 'running', attempts = attempts + 1, started_at = COALESCE(started_at, ?2),
-                    lease_owner = ?1, event_seq = event_seq + CASE state WHEN 'queued' THEN 1 ELSE 0 END
-             WHERE id = (SELECT id FROM tasks WHERE state IN ('queued', 'running') AND lease_owner IS NULL
-                         AND provider = 'embedded' AND due_at <= ?2
-                         AND model IN (SELECT value FROM json_each(?3)) ORDER BY due_at, id LIMIT 1)
-             RETURNING ", columns!()
-        ),
-        concat!(
-            "UPDATE tasks SET state = 'running', attempts = attempts + 1, started_at = COALESCE(started_at, ?2),
-                    lease_owner = ?1, event_seq = event_seq + CASE state WHEN 'queued' THEN 1 ELSE 0 END
-             WHERE id = (SELECT id FROM tasks WHERE state IN ('queued', 'running') AND lease_owner IS NULL
-                         AND provider = 'embedded' AND due_at <= ?2
-                         AND model IN (SELECT jsonb_array_elements_text(CAST(CAST(?3 AS TEXT) AS JSONB)))
-                         ORDER BY due_at, id LIMIT 1 FOR UPDATE SKIP LOCKED)
-             RETURNING ", columns!()
-        ),
-    );
-    let values = [owner.into(), now.micros().into(), models.into()];
-    let claimed = conn.one(sql, &values, task)?;
-    if let Some(task) = &claimed {
-        append_event(conn, task.id)?;
-    }
-    Ok(claimed)
-}
-
 /// Whether a task for one of these embedded models is due; cheaper than a failing claim.
 pub fn any_due(conn: &mut Conn<'_>, models: &str, now: Timestamp) -> Result<bool, StoreError> {
     let sql = conn.dialect(
         "SELECT CAST(1 AS BIGINT) FROM tasks WHERE state IN ('queued', 'running') AND lease_owner IS NULL
-         AND provider = 'embedded' AND due_at <= ?1 AND model IN (SELECT value FROM json_each(?2)) LIMIT 1",
+         AND provider = 'embedded' AND account_id > '' AND due_at <= ?1 AND model IN (SELECT value FROM json_each(?2))
+         ORDER BY account_id LIMIT 1",
         "SELECT CAST(1 AS BIGINT) FROM tasks WHERE state IN ('queued', 'running') AND lease_owner IS NULL
-         AND provider = 'embedded' AND due_at <= ?1
-         AND model IN (SELECT jsonb_array_elements_text(CAST(CAST(?2 AS TEXT) AS JSONB))) LIMIT 1",
+         AND provider = 'embedded' AND account_id > '' AND due_at <= ?1
+         AND model IN (SELECT jsonb_array_elements_text(CAST(CAST(?2 AS TEXT) AS JSONB))) ORDER BY account_id LIMIT 1",
     );
     let found = conn.one(sql, &[now.micros().into(), models.into()], |row| row.int(0))?;
     Ok(found.is_some())
@@ -69,7 +35,7 @@ pub fn models_due(conn: &mut Conn<'_>, now: Timestamp) -> Result<Vec<(String, bo
 pub fn models_waiting(conn: &mut Conn<'_>, due: Timestamp) -> Result<Vec<String>, StoreError> {
     let mut models = conn.all(
         "SELECT DISTINCT model FROM tasks WHERE state IN ('queued', 'running') AND lease_owner IS NULL
-         AND provider = 'embedded' AND due_at <= ?1 AND state = 'queued'",
+         AND provider = 'embedded' AND account_id > '' AND due_at <= ?1 AND state = 'queued'",
         &[due.micros().into()],
         |row| row.text(0),
     )?;
@@ -116,8 +82,8 @@ pub fn waiting(
     conn.all(sql, &values, task)
 }
 
-/// Claims up to `most` tasks of a model for hosted providers in this state, the longest due first.
-/// They stay queued until [`begin`](super::begin).
+/// Claims up to `most` tasks of a model for hosted providers in this state, the longest due first, whosever turn it is.
+/// They stay in it until [`begin`](super::begin).
 pub fn claim_upstream(
     conn: &mut Conn<'_>,
     owner: &str,
@@ -152,6 +118,39 @@ pub fn claim_upstream(
     conn.all(sql, &values, task)
 }
 
+/// Claims up to `most` tasks of a model that a provider has, or may have: they take no place that somebody waits for.
+pub fn claim_sent(
+    conn: &mut Conn<'_>,
+    owner: &str,
+    model: &str,
+    most: u32,
+    now: Timestamp,
+) -> Result<Vec<Task>, StoreError> {
+    let sql = conn.dialect(
+        concat!(
+            "UPDATE tasks SET attempts = attempts + 1, lease_owner = ?1
+             WHERE id IN (SELECT id FROM tasks WHERE state IN ('queued', 'running') AND lease_owner IS NULL
+                          AND provider <> 'embedded' AND model = ?2 AND due_at <= ?3 AND NOT ", unsent!(), "
+                          ORDER BY due_at, id LIMIT ?4)
+             RETURNING ", columns!()
+        ),
+        concat!(
+            "UPDATE tasks SET attempts = attempts + 1, lease_owner = ?1
+             WHERE id IN (SELECT id FROM tasks WHERE state IN ('queued', 'running') AND lease_owner IS NULL
+                          AND provider <> 'embedded' AND model = ?2 AND due_at <= ?3 AND NOT ", unsent!(), "
+                          ORDER BY due_at, id LIMIT ?4 FOR UPDATE SKIP LOCKED)
+             RETURNING ", columns!()
+        ),
+    );
+    let values = [
+        owner.into(),
+        model.into(),
+        now.micros().into(),
+        i64::from(most).into(),
+    ];
+    conn.all(sql, &values, task)
+}
+
 /// Locks an open task that `owner` holds: nobody else can take or end it before this transaction
 /// ends. Returns whether `owner` holds it.
 pub fn lock_held(conn: &mut Conn<'_>, id: TaskId, owner: &str) -> Result<bool, StoreError> {
@@ -179,7 +178,7 @@ pub fn held_by(conn: &mut Conn<'_>, owner: &str) -> Result<Vec<TaskId>, StoreErr
 pub fn any_due_after(conn: &mut Conn<'_>, far: Timestamp) -> Result<bool, StoreError> {
     let embedded = conn.one(
         "SELECT CAST(1 AS BIGINT) FROM tasks WHERE state IN ('queued', 'running') AND lease_owner IS NULL
-         AND provider = 'embedded' AND due_at > ?1 LIMIT 1",
+         AND provider = 'embedded' AND account_id > '' AND due_at > ?1 LIMIT 1",
         &[far.micros().into()],
         |row| row.int(0),
     )?;
@@ -197,7 +196,7 @@ pub fn pull_near(conn: &mut Conn<'_>, far: Timestamp, now: Timestamp) -> Result<
     let values = [far.micros().into(), now.micros().into()];
     let embedded = conn.execute(
         "UPDATE tasks SET due_at = ?2 WHERE state IN ('queued', 'running') AND lease_owner IS NULL
-         AND provider = 'embedded' AND due_at > ?1",
+         AND provider = 'embedded' AND account_id > '' AND due_at > ?1",
         &values,
     )?;
     let hosted = conn.execute(

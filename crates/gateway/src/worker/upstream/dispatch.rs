@@ -1,6 +1,7 @@
 //! Which tasks for hosted providers this process takes: those that wait, as many as there is room
 //! for, and new ones in the transaction that accepts them.
 
+use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
@@ -12,13 +13,16 @@ use tracing::Instrument as _;
 
 use super::job::Job;
 use super::places::Places;
+use super::room::{Demand, RoutesHere};
 use super::{room, stray};
+use crate::clock::Timestamp;
 use crate::error::Error;
 use crate::handover::Claim;
 use crate::model::task::{Task, TaskState};
 use crate::store;
+use crate::store::tasks::Queue;
+use crate::worker::Crew;
 use crate::worker::runs::Lease;
-use crate::worker::{Crew, ability};
 
 /// Most tasks of one model that are taken up again at once.
 const BATCH: u32 = 200;
@@ -62,6 +66,14 @@ pub(in crate::worker) async fn dispatch(crew: Arc<Crew>, tracker: TaskTracker) {
         }
     }
     crew.app.process.handover.close();
+}
+
+/// A model with tasks that are due.
+struct Due {
+    model: String,
+    routes: RoutesHere,
+    /// Whether any of them has begun.
+    has_begun: bool,
 }
 
 struct Desk {
@@ -123,57 +135,105 @@ impl Desk {
             .examine(move |conn| store::tasks::models_due(conn, now))
             .await?;
         let mut more = stray::take_all(crew, &self.tracker).await?;
+        let mut queues: BTreeMap<String, (Queue, Vec<Due>)> = BTreeMap::new();
         for (model, has_begun) in models {
-            let has_route = ability::has_route(&crew.app, &model);
-            if !has_route && !has_begun {
+            let routes = RoutesHere::of(&crew.app, &model);
+            if !routes.is_any() && !has_begun {
                 // Another process may have it; what none has is failed in the end.
                 continue;
             }
-            let places = self.places.of(&model);
-            let room = if has_route {
-                room::for_model(&crew.app, &model).await?
-            } else {
-                0
+            let queue = room::queue_of(&crew.app, &model);
+            let (_, due) = queues
+                .entry(queue.name.clone())
+                .or_insert_with(|| (queue, Vec::new()));
+            due.push(Due {
+                model,
+                routes,
+                has_begun,
+            });
+        }
+        for (queue, due) in queues.into_values() {
+            more |= self.take(queue, due, now).await?;
+        }
+        Ok(more)
+    }
+
+    /// Takes tasks of a queue: what a provider has, whatever room is left, and what there is room for of the rest. Whether
+    /// there may be more of the former.
+    async fn take(&self, queue: Queue, due: Vec<Due>, now: Timestamp) -> Result<bool, Error> {
+        let crew = &self.crew;
+        let mut held = HashMap::new();
+        let mut begun = Vec::new();
+        let mut wanted = Vec::new();
+        for Due {
+            model,
+            routes,
+            has_begun,
+        } in due
+        {
+            if has_begun {
+                begun.push((model.clone(), routes.is_any()));
+            }
+            if routes.is_any() {
+                // Whoever leaves a place rings.
+                let places = self.places.of(&model).hold(u32::MAX);
+                let most = places.as_ref().map_or(0, OwnedSemaphorePermit::num_permits);
+                let most = u32::try_from(most).unwrap_or(u32::MAX);
+                held.insert(model.clone(), places);
+                wanted.push(Demand {
+                    model,
+                    routes,
+                    most,
+                });
+            }
+        }
+        let _claiming = crew.runs.claiming();
+        let lease = crew.runs.lease();
+        let by = lease.name.clone();
+        let wanted = Arc::new(wanted);
+        let claims = wanted.clone();
+        let (sent, new) = crew
+            .app
+            .store
+            .write(move |conn| -> Result<_, Error> {
+                let mut sent = Vec::new();
+                for (model, has_route) in &begun {
+                    // What no route takes any more is claimed to be failed.
+                    sent.extend(if *has_route {
+                        store::tasks::claim_sent(conn, &by, model, BATCH, now)?
+                    } else {
+                        let state = TaskState::Running;
+                        store::tasks::claim_upstream(conn, &by, model, state, BATCH, now)?
+                    });
+                }
+                let new = room::claim(conn, &by, &queue, &claims, now)?;
+                Ok((sent, new))
+            })
+            .await?;
+        let more = sent.len() >= BATCH as usize;
+        for Demand { model, most, .. } in wanted.iter() {
+            let of_model = new.iter().filter(|task| task.model == *model).count();
+            if u32::try_from(of_model).is_ok_and(|count| count >= *most) {
+                self.places.of(model).queue();
+            }
+        }
+        let places = new.into_iter().map(|task| {
+            let held = held.get_mut(&task.model).and_then(Option::as_mut);
+            let place = held.and_then(|held| held.split(1));
+            (task, place)
+        });
+        let started: Vec<_> = sent
+            .into_iter()
+            .map(|task| (task, None))
+            .chain(places)
+            .collect();
+        for (task, place) in started {
+            let start = Start {
+                lease: lease.clone(),
+                place,
+                is_new: false,
             };
-            // Whoever leaves a place rings.
-            let mut held = places.hold(room);
-            let room = held.as_ref().map_or(0, OwnedSemaphorePermit::num_permits);
-            let most_new = u32::try_from(room).unwrap_or(u32::MAX);
-            let _claiming = crew.runs.claiming();
-            let lease = crew.runs.lease();
-            let by = lease.name.clone();
-            let taken = crew
-                .app
-                .store
-                .write(move |conn| -> Result<_, Error> {
-                    // What has begun has its place already, whatever room is left.
-                    let mut taken = Vec::new();
-                    for (state, most) in
-                        [(TaskState::Running, BATCH), (TaskState::Queued, most_new)]
-                    {
-                        if most > 0 {
-                            taken.extend(store::tasks::claim_upstream(
-                                conn, &by, &model, state, most, now,
-                            )?);
-                        }
-                    }
-                    Ok(taken)
-                })
-                .await?;
-            more |= taken.len() >= BATCH as usize;
-            let is_new = |task: &Task| task.state == TaskState::Queued;
-            if taken.iter().filter(|task| is_new(task)).count() >= room {
-                places.queue();
-            }
-            for task in taken {
-                let place = held.as_mut().filter(|_| is_new(&task));
-                let start = Start {
-                    lease: lease.clone(),
-                    place: place.and_then(|held| held.split(1)),
-                    is_new: false,
-                };
-                self.start(task, start);
-            }
+            self.start(task, start);
         }
         Ok(more)
     }

@@ -1,13 +1,14 @@
 //! What an account may keep, and how full the disk may get.
 
 use base64::Engine as _;
+use mediagate::domain::keys::NewKey;
 use mediagate::worker::remove_expired_media;
 use reqwest::Method;
 use reqwest::multipart::{Form, Part};
 use serde_json::{Value, json};
 
 use crate::support::gateway::finished;
-use crate::support::{Answer, TestGateway, sound, videos_order};
+use crate::support::{Answer, TestGateway, sound, video_order, videos_order};
 
 async fn try_upload(gateway: &TestGateway) -> Answer {
     let form = Form::new().part("file", Part::bytes(sound::wav(2, 1)).file_name("song.wav"));
@@ -101,7 +102,7 @@ async fn without_room_nothing_is_taken_and_nothing_left_behind() {
 #[tokio::test]
 async fn a_refused_order_leaves_no_picture() {
     let gateway = TestGateway::builder().without_workers().start().await;
-    let new = mediagate::domain::keys::NewKey {
+    let new = NewKey {
         max_running: Some(1),
         ..Default::default()
     };
@@ -115,6 +116,53 @@ async fn a_refused_order_leaves_no_picture() {
         .await
         .refused(429, "too_many_tasks");
     assert_eq!(count(&media), before);
+    gateway.stop().await;
+}
+
+/// What the key's limits refuse in the end is refused before its pictures cost anything.
+#[tokio::test]
+async fn pictures_of_an_order_beyond_the_keys_limits_are_neither_fetched_nor_decoded() {
+    let price = "[models.animatic-1]\nprice = { unit = \"second\", usd = \"0.10\" }\n";
+    let gateway = TestGateway::builder()
+        .without_workers()
+        .allow_loopback()
+        .toml(price)
+        .start()
+        .await;
+    let server = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    server.set_nonblocking(true).unwrap();
+    let address = format!("http://{}/a.png", server.local_addr().unwrap());
+    let busy = NewKey {
+        max_running: Some(1),
+        ..NewKey::default()
+    };
+    let busy = gateway.caller("default", busy).await;
+    busy.post("/v1/videos", &videos_order()).await.ok();
+    let poor = NewKey {
+        budget: Some("0.05".parse().unwrap()),
+        ..NewKey::default()
+    };
+    let poor = gateway.caller("default", poor).await;
+    for (caller, status, code) in [
+        (busy, 429, "too_many_tasks"),
+        (poor, 402, "budget_exceeded"),
+    ] {
+        for picture in [address.as_str(), "data:image/png;base64,AAAA"] {
+            let mut order = videos_order();
+            order["input_reference"] = json!({"image_url": picture});
+            caller
+                .post("/v1/videos", &order)
+                .await
+                .refused(status, code);
+            let mut chat = video_order();
+            chat["messages"][0]["content"] =
+                json!([{"type": "image_url", "image_url": {"url": picture}}]);
+            let answer = caller.post("/v1/chat/completions", &chat).await;
+            answer.refused(status, code);
+        }
+    }
+    let nobody = server.accept().unwrap_err();
+    assert_eq!(nobody.kind(), std::io::ErrorKind::WouldBlock);
     gateway.stop().await;
 }
 

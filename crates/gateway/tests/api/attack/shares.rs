@@ -1,13 +1,14 @@
 //! What one account does slowly must not stand in another's way.
 
 use mediagate::domain::keys::NewKey;
+use mediagate::error::ErrorCode;
 use serde_json::json;
 use tokio::io::AsyncWriteExt as _;
 use tokio::net::TcpListener;
 
 use super::knock;
 use crate::support::gateway::upload;
-use crate::support::{TestGateway, sound, video_order};
+use crate::support::{Client, TestGateway, sound, video_order, videos_order};
 
 #[tokio::test]
 async fn slow_addresses_keep_nobody_else_waiting() {
@@ -60,4 +61,53 @@ async fn trickled_bodies_take_nobody_elses_room() {
     answer.refused(422, "image_invalid");
     drop(trickled);
     gateway.stop().await;
+}
+
+#[tokio::test]
+async fn many_films_of_one_account_keep_no_other_account_waiting() {
+    let gateway = TestGateway::builder().without_workers().start().await;
+    accounts_take_turns(&gateway, &gateway).await;
+    gateway.stop().await;
+}
+
+#[tokio::test]
+async fn many_films_of_one_account_keep_no_other_account_waiting_at_two_processes() {
+    let gateway = TestGateway::builder().without_workers().on_postgres();
+    let gateway = gateway.start().await;
+    let replica = gateway.idle_replica().await;
+    accounts_take_turns(&gateway, &replica).await;
+    replica.stop().await;
+    gateway.stop().await;
+}
+
+/// Two workers, which may be those of two processes, take what was ordered.
+async fn accounts_take_turns(gateway: &TestGateway, replica: &TestGateway) {
+    let order = async |client: &Client| {
+        let answer = client.post("/v1/videos", &videos_order()).await;
+        let task = answer.header("x-task-id").map(str::to_owned);
+        answer.ok();
+        task.unwrap()
+    };
+    let mut many = Vec::new();
+    for _ in 0..12 {
+        many.push(order(gateway).await);
+    }
+    let first = gateway.claim().await;
+    assert_eq!(first.id.to_string(), many[0]);
+    let other = gateway.caller("other", NewKey::default()).await;
+    let few = [order(&other).await, order(&other).await];
+    // With one place: the one who was served goes behind the other.
+    gateway.fail(first.id, ErrorCode::ContentPolicy).await;
+    let second = replica.claim().await;
+    assert_eq!(second.id.to_string(), few[0]);
+    // With two: who holds one goes behind who holds none.
+    let third = gateway.claim().await;
+    assert_eq!(third.id.to_string(), many[1]);
+    replica.fail(second.id, ErrorCode::ContentPolicy).await;
+    let fourth = replica.claim().await;
+    assert_eq!(fourth.id.to_string(), few[1]);
+    // Whoever waits alone has all places.
+    for task in &many[2..] {
+        assert_eq!(gateway.claim().await.id.to_string(), *task);
+    }
 }

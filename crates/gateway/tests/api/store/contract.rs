@@ -36,7 +36,7 @@ on_both! {
     what_fails_leaves_nothing_behind
 }
 
-fn ending(state: TaskState) -> Ending {
+pub(super) fn ending(state: TaskState) -> Ending {
     let failed = state != TaskState::Succeeded;
     Ending {
         state,

@@ -36,6 +36,7 @@ mod rates;
 mod records;
 mod scale;
 mod side_by_side;
+mod turns;
 mod upkeep;
 mod webhooks;
 

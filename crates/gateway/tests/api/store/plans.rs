@@ -140,6 +140,7 @@ async fn recorded() -> Record {
     super::upkeep::all_on_sqlite().await;
     super::rates::all_on_sqlite().await;
     super::prints::all_on_sqlite().await;
+    super::turns::all_on_sqlite().await;
     super::webhooks::all_on_sqlite().await;
     super::sqlite().write(the_rest).await;
     let record = record::end();

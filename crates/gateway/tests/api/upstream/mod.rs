@@ -30,6 +30,7 @@ mod second_gateway;
 mod songs;
 mod surplus;
 mod throttle;
+mod turns;
 mod wishes;
 
 use std::time::Duration;

@@ -1,0 +1,110 @@
+//! Accounts take turns at a provider's places.
+
+use mediagate::domain::keys::NewKey;
+use mediagate::worker::Workers;
+use serde_json::{Value, json};
+use simulator::{End, Role, Simulator};
+
+use super::{LONG, arrives, film, plan, provider, simulator};
+use crate::support::{Client, TestGateway};
+
+/// The prompts of the orders that arrived at the provider, in order.
+fn prompts(simulator: &Simulator) -> Vec<String> {
+    let journal = simulator.world().journal();
+    let orders = journal.iter().filter(|one| one.role == Role::Submit);
+    orders
+        .map(|one| one.body["prompt"].as_str().unwrap().to_owned())
+        .collect()
+}
+
+async fn order(client: &Client, model: &str, prompt: &str) {
+    let body = json!({"model": model, "prompt": prompt});
+    client.post("/v1/videos", &body).await.ok();
+}
+
+/// Calls off one of the caller's tasks that run: a place is free.
+async fn free_a_place(client: &Client) {
+    let list = client.get("/v1/tasks?status=running").await.ok();
+    let id = list["data"][0]["id"].as_str().unwrap().to_owned();
+    let path = format!("/v1/tasks/{id}/cancel");
+    client.post(&path, &Value::Null).await.ok();
+}
+
+#[tokio::test]
+async fn the_next_place_is_another_accounts() {
+    Box::pin(the_next_is_anothers(false)).await;
+}
+
+#[tokio::test]
+async fn the_next_place_is_another_accounts_on_postgres() {
+    Box::pin(the_next_is_anothers(true)).await;
+}
+
+/// Two processes share a route with room for two.
+async fn the_next_is_anothers(postgres: bool) {
+    let simulator = simulator().await;
+    plan(&simulator, LONG, End::Success);
+    let route = r#"{ provider = "acme", model = "sora-2", max_running = 2 }"#;
+    let toml = provider("acme", "openai-videos", &simulator, "") + &film(route);
+    let mut builder = TestGateway::builder().toml(&toml);
+    if postgres {
+        builder = builder.on_postgres();
+    }
+    let gateway = builder.start().await;
+    let others = Workers::start(&gateway.app).await;
+    for _ in 0..12 {
+        order(&gateway, "film", "many").await;
+    }
+    arrives(&simulator, Role::Submit, 2).await;
+    let other = gateway.caller("other", NewKey::default()).await;
+    for _ in 0..2 {
+        order(&other, "film", "few").await;
+    }
+    // Who holds the fewest places is next, however many tasks of others are older.
+    for (who, sent) in [(&gateway.client, 3), (&other, 4), (&other, 5)] {
+        free_a_place(who).await;
+        arrives(&simulator, Role::Submit, sent).await;
+    }
+    assert_eq!(prompts(&simulator), ["many", "many", "few", "few", "many"]);
+    others.stop().await;
+    gateway.stop().await;
+}
+
+#[tokio::test]
+async fn a_single_account_has_all_places() {
+    let simulator = simulator().await;
+    plan(&simulator, LONG, End::Success);
+    let route = r#"{ provider = "acme", model = "sora-2", max_running = 3 }"#;
+    let toml = provider("acme", "openai-videos", &simulator, "") + &film(route);
+    let gateway = TestGateway::builder().toml(&toml).start().await;
+    gateway.caller("other", NewKey::default()).await;
+    for _ in 0..5 {
+        order(&gateway, "film", "many").await;
+    }
+    arrives(&simulator, Role::Submit, 3).await;
+    free_a_place(&gateway).await;
+    arrives(&simulator, Role::Submit, 4).await;
+    gateway.stop().await;
+}
+
+/// The provider's own limit is for all models that are made there.
+#[tokio::test]
+async fn models_that_share_a_providers_places_are_one_queue() {
+    let simulator = simulator().await;
+    plan(&simulator, LONG, End::Success);
+    let route = r#"{ provider = "acme", model = "sora-2" }"#;
+    let toml = provider("acme", "openai-videos", &simulator, "max_running = 2")
+        + &film(route).replace("film", "alpha")
+        + &film(route).replace("film", "zulu");
+    let gateway = TestGateway::builder().toml(&toml).start().await;
+    for _ in 0..6 {
+        order(&gateway, "alpha", "many").await;
+    }
+    arrives(&simulator, Role::Submit, 2).await;
+    let other = gateway.caller("other", NewKey::default()).await;
+    order(&other, "zulu", "few").await;
+    free_a_place(&gateway).await;
+    arrives(&simulator, Role::Submit, 3).await;
+    assert_eq!(prompts(&simulator), ["many", "many", "few"]);
+    gateway.stop().await;
+}
