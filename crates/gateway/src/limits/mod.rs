@@ -5,6 +5,7 @@ mod grants;
 mod rates;
 mod room;
 mod shares;
+mod unknown_secrets;
 
 use std::sync::Arc;
 
@@ -15,6 +16,7 @@ use crate::store::Store;
 pub use rates::{AddressLimits, RateLimits, RateState};
 pub use room::Room;
 pub use shares::{Exhausted, Share, Stock, Turns};
+pub use unknown_secrets::UnknownSecrets;
 
 /// Recordings that are decoded at once.
 const RECORDINGS: usize = 2;
@@ -32,6 +34,8 @@ pub struct Limits {
     pub rates: RateLimits,
     /// Requests a minute of addresses that have no key.
     pub strangers: AddressLimits,
+    /// Look-ups of keys and sessions that nobody may have.
+    pub unknown_secrets: UnknownSecrets,
     /// Where media that callers hand in is decoded.
     pub room: Room,
     /// An account's own line for the room's recordings.
@@ -52,6 +56,7 @@ impl Limits {
         Self {
             rates: RateLimits::new(shared),
             strangers: AddressLimits::default(),
+            unknown_secrets: UnknownSecrets::default(),
             room: Room::new((config.decoding_memory_mb as u64) << 20, RECORDINGS),
             recordings: Turns::new(RECORDINGS_OF_ACCOUNT),
             uploads: Turns::new(UPLOADS),

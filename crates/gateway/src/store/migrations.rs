@@ -164,6 +164,12 @@ pub const ALL: &[Migration] = &[
         only_adds: true,
         samples: include_str!("../../migrations/samples/0024.sql"),
     },
+    Migration {
+        version: 26,
+        sql: include_str!("../../migrations/0026_doors.sql"),
+        only_adds: true,
+        samples: include_str!("../../migrations/samples/0026.sql"),
+    },
 ];
 
 /// Whether no migration is needed: the database has them all, or newer ones that this program can
