@@ -56,8 +56,10 @@ pub(super) async fn file(
 const REDIRECTED: u64 = 1024 * 1024;
 /// How long a URL of the bucket works.
 const LINK: Duration = Duration::from_mins(5);
-/// A file that is opened as a page is shown and runs nothing, whatever a browser takes it for. Others'
-/// pages may show it: that is what its URL is handed out for.
+/// Others' pages may show a file: that is what its URL is handed out for.
+const RESOURCE_POLICY: HeaderName = HeaderName::from_static("cross-origin-resource-policy");
+const OF_ANYBODY: &str = "cross-origin";
+/// A file that is opened as a page is shown and runs nothing, whatever a browser takes it for.
 const POLICY: &str =
     "default-src 'none'; img-src 'self'; media-src 'self'; style-src 'unsafe-inline'; sandbox";
 /// How long a caller may use it again without asking.
@@ -79,6 +81,7 @@ async fn redirect(app: &App, asset: &Asset) -> Result<Response, Error> {
     let headers = [
         (header::LOCATION, String::from(link)),
         (header::CACHE_CONTROL, reuse),
+        (RESOURCE_POLICY, OF_ANYBODY.to_owned()),
     ];
     Ok((StatusCode::FOUND, headers).into_response())
 }
@@ -186,8 +189,8 @@ fn common(asset: &Asset, etag: &str, title: Option<&str>) -> Result<HeaderMap, E
             HeaderValue::from_static(POLICY),
         ),
         (
-            HeaderName::from_static("cross-origin-resource-policy"),
-            HeaderValue::from_static("cross-origin"),
+            RESOURCE_POLICY,
+            HeaderValue::from_static(OF_ANYBODY),
         ),
     ];
     let mut headers: HeaderMap = values.into_iter().collect();
