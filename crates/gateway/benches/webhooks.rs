@@ -232,7 +232,7 @@ async fn plain_loop() -> (f64, f64) {
             };
             let found = deliveries::candidates(conn, &everywhere, u32::MAX, now)?;
             let ids: Vec<DeliveryId> = found.iter().map(|it| it.id).collect();
-            deliveries::claim(conn, "plain", &ids)
+            deliveries::claim(conn, "plain", &ids, now)
         })
         .await
         .unwrap();
@@ -252,7 +252,7 @@ async fn plain_loop() -> (f64, f64) {
         let answer = app
             .net
             .hooks
-            .post(&due.url, headers, due.body.into())
+            .post(&due.url, headers, due.body.into(), at)
             .await
             .unwrap();
         let attempt = Attempt {

@@ -9,6 +9,7 @@ use tokio::time::Instant;
 
 use crate::clock::Timestamp;
 use crate::engines::child::PictureFacts;
+use crate::error::ErrorCode;
 use crate::ids::{AssetId, KeyId, TaskId};
 use crate::model::account::Caller;
 use crate::model::task::Task;
@@ -21,6 +22,9 @@ const USUAL_LENGTHS: Duration = Duration::from_secs(5);
 const MISSES: Duration = Duration::from_hours(24);
 /// How long a key's name holds.
 const KEY_NAMES: Duration = Duration::from_secs(1);
+
+/// How long a refused call of an operator is not noted again.
+const NOTED_REFUSALS: Duration = Duration::from_mins(1);
 
 pub struct Caches {
     /// Callers, by the hash of their secret.
@@ -35,6 +39,8 @@ pub struct Caches {
     pub pictures: Cache<String, PictureFacts>,
     /// Films that could not be looked at: how often, and when they are tried again.
     pub misses: Cache<AssetId, (u32, Timestamp)>,
+    /// Operators' calls that were refused in the last minute, by key, call and code.
+    pub noted_refusals: Cache<(KeyId, String, ErrorCode), ()>,
     /// When keys were last used.
     pub uses: Uses,
 }
@@ -56,6 +62,10 @@ impl Default for Caches {
             misses: Cache::builder()
                 .max_capacity(10_000)
                 .time_to_live(MISSES)
+                .build(),
+            noted_refusals: Cache::builder()
+                .max_capacity(10_000)
+                .time_to_live(NOTED_REFUSALS)
                 .build(),
             uses: Uses::default(),
         }

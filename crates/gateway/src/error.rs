@@ -62,6 +62,8 @@ codes! {
     ModelNotAllowed = "model_not_allowed", 403, Permission;
     /// The key may not be used from this address.
     AddressNotAllowed = "address_not_allowed", 403, Permission;
+    /// The key was exchanged for another one, and what is asked needs that.
+    FormerApiKey = "former_api_key", 403, Permission;
     /// A write with a session lacks its CSRF token.
     CsrfTokenRequired = "csrf_token_required", 403, Permission;
     /// No model has this name.

@@ -1,7 +1,7 @@
 //! Sends webhooks, by the rules of [`providers::outbound`]: what is posted, and what is kept of the
 //! answer. Who is told what, and what an answer means, is `domain/webhooks`.
 
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use bytes::{Bytes, BytesMut};
 use providers::outbound::{Outbound, Refused, Rules};
@@ -9,6 +9,7 @@ use reqwest::header::{CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue};
 use reqwest::{Method, Response};
 use url::{Host, Url};
 
+use crate::clock::Timestamp;
 use crate::config::{FetchRules, WebhookRules};
 use crate::model::webhook::AttemptError;
 
@@ -96,14 +97,16 @@ impl Hooks {
         self.rules.allow_http || address.is_some_and(is_own)
     }
 
-    /// Posts JSON with these headers, and waits for the whole answer.
+    /// Posts JSON with these headers, and waits for the whole answer. Where that asks to wait until a
+    /// date and has no date of its own, the wait is from `now` on.
     pub async fn post(
         &self,
         url: &str,
         headers: [(&'static str, String); 3],
         body: Bytes,
+        now: Timestamp,
     ) -> Result<Answer, AttemptError> {
-        let answered = self.send(url, headers, body);
+        let answered = self.send(url, headers, body, now);
         tokio::time::timeout(self.rules.timeout, answered)
             .await
             .unwrap_or(Err(AttemptError::Timeout))
@@ -114,6 +117,7 @@ impl Hooks {
         url: &str,
         headers: [(&'static str, String); 3],
         body: Bytes,
+        now: Timestamp,
     ) -> Result<Answer, AttemptError> {
         let url = self.check(url).map_err(|_| AttemptError::Blocked)?;
         let request = self.out.request(Method::POST, &url);
@@ -127,14 +131,14 @@ impl Hooks {
         providers::trace::carry(&mut all);
         let sent = request.headers(all).body(body).send().await;
         let answer = sent.map_err(|error| class_of(&error))?;
-        read(answer).await
+        read(answer, now).await
     }
 }
 
 /// The status decides; an answer whose body breaks off was an answer.
-async fn read(mut answer: Response) -> Result<Answer, AttemptError> {
+async fn read(mut answer: Response, now: Timestamp) -> Result<Answer, AttemptError> {
     let status = answer.status().as_u16();
-    let asked = providers::answer::retry_after(answer.headers());
+    let asked = providers::answer::retry_after(answer.headers(), Some(system_time(now)));
     let mut text = BytesMut::new();
     let mut size = 0;
     while let Ok(Some(chunk)) = answer.chunk().await {
@@ -150,6 +154,11 @@ async fn read(mut answer: Response) -> Result<Answer, AttemptError> {
         asked,
         text: printable(&text),
     })
+}
+
+fn system_time(at: Timestamp) -> SystemTime {
+    let micros = u64::try_from(at.micros()).unwrap_or(0);
+    SystemTime::UNIX_EPOCH + Duration::from_micros(micros)
 }
 
 /// As text that can be shown and stored.

@@ -55,7 +55,7 @@ impl SecretSource {
                 .map(Secret::new)
                 .map_err(|_| SecretError::NoSuchVariable(name.clone())),
             Self::File(path) => std::fs::read_to_string(path)
-                .map(|text| Secret::new(text.trim()))
+                .map(|text| Secret::new(Secret::new(text).expose().trim()))
                 .map_err(|error| SecretError::Unreadable {
                     path: path.display().to_string(),
                     reason: error.to_string(),

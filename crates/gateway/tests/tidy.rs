@@ -142,6 +142,15 @@ fn only_the_bell_knows_nats() {
 }
 
 #[test]
+fn commands_print_by_one_way() {
+    let found = trespasses(
+        |source| source.is_in(&["cli"]) && source.path != "cli/output.rs",
+        &["stdout", "stderr"],
+    );
+    assert!(found.is_empty(), "{found}");
+}
+
+#[test]
 fn only_blob_knows_where_files_are() {
     let found = trespasses(|source| !source.is_in(&["blob"]), &["object_store"]);
     assert!(found.is_empty(), "{found}");

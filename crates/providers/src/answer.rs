@@ -91,13 +91,13 @@ impl Answer {
 
     /// How long the provider asks to wait.
     pub fn retry_after(&self) -> Option<Duration> {
-        retry_after(&self.headers)
+        retry_after(&self.headers, None)
     }
 }
 
 /// How long an answer asks to wait (`retry-after-ms`, `retry-after` in seconds or as
-/// a date against the answer's own `date`).
-pub fn retry_after(headers: &HeaderMap) -> Option<Duration> {
+/// a date against the answer's own `date`, or without one against `now`).
+pub fn retry_after(headers: &HeaderMap, now: Option<SystemTime>) -> Option<Duration> {
     let header = |name: &str| headers.get(name)?.to_str().ok();
     if let Some(milliseconds) = header("retry-after-ms").and_then(|text| text.parse().ok()) {
         return Some(Duration::from_millis(milliseconds));
@@ -107,7 +107,8 @@ pub fn retry_after(headers: &HeaderMap) -> Option<Duration> {
         return Some(Duration::from_secs(seconds));
     }
     let then = httpdate::parse_http_date(text).ok()?;
-    let now = httpdate::parse_http_date(header("date")?).ok()?;
+    let date = header("date").and_then(|text| httpdate::parse_http_date(text).ok());
+    let now = date.or(now)?;
     Some(then.duration_since(now).unwrap_or_default())
 }
 

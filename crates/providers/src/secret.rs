@@ -1,20 +1,30 @@
-//! Text that cannot be printed, logged or serialised by accident.
+//! Text that cannot be printed, logged or serialised by accident, and is wiped when it is dropped.
 
 use std::fmt;
+use std::hash::{Hash, Hasher};
 
-/// A secret value. `Debug` and `Display` show only that there is one.
-#[derive(Clone, PartialEq, Eq, Hash)]
-pub struct Secret(String);
+use zeroize::Zeroizing;
+
+/// A secret value. `Debug` and `Display` show only that there is one. Its memory is overwritten when it
+/// is dropped; a `String` that it is made of is taken over, not copied.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Secret(Zeroizing<String>);
 
 impl Secret {
     /// Wraps a secret.
     pub fn new(value: impl Into<String>) -> Self {
-        Self(value.into())
+        Self(Zeroizing::new(value.into()))
     }
 
     /// The secret itself, for the one place that needs it.
     pub fn expose(&self) -> &str {
         &self.0
+    }
+}
+
+impl Hash for Secret {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        self.0.as_str().hash(state);
     }
 }
 
@@ -27,5 +37,21 @@ impl fmt::Debug for Secret {
 impl fmt::Display for Secret {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("********")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_secret_takes_its_text_over_and_wipes_it() {
+        const fn is_wiped<T: zeroize::ZeroizeOnDrop>(_: &T) {}
+        let text = "hunter2".repeat(4);
+        let at = text.as_ptr();
+        let secret = Secret::new(text);
+        assert_eq!(secret.expose().as_ptr(), at, "no copy is left behind");
+        // Freed memory cannot be looked at: the type says what its drop does.
+        is_wiped(&secret.0);
     }
 }

@@ -123,8 +123,8 @@ struct Headers<'a>(&'a mut HeaderMap);
 
 impl Injector for Headers<'_> {
     fn set(&mut self, key: &str, value: String) {
-        // A state that says nothing is not sent.
-        if value.is_empty() {
+        // What others wrote into a `tracestate` goes no further.
+        if key != "traceparent" {
             return;
         }
         let name = HeaderName::from_bytes(key.as_bytes());

@@ -1,9 +1,8 @@
 //! `mediagate config check`: every fault of the configuration at once, with file, line and what to
 //! write; of a good one, what it comes to.
 
-use std::io::Write as _;
-
 use crate::catalog::{Catalog, slips};
+use crate::cli::output::note;
 use crate::cli::{CliError, serve, show};
 use crate::clock::Clock;
 use crate::config::{Config, ConfigError, Settings, faults};
@@ -18,9 +17,7 @@ pub(super) fn run(settings: &Settings, json: bool) -> Result<(), CliError> {
     if let Some(path) = config.path.as_ref().filter(|_| !json) {
         let models = &config.models;
         let (providers, named) = (models.providers.len(), models.models.len());
-        // Ignored: standard error is closed.
-        let _ = writeln!(
-            std::io::stderr(),
+        note(&format!(
             "{} is good: {providers} {}, {named} {}. The settings in effect:",
             path.display(),
             if providers == 1 {
@@ -29,7 +26,7 @@ pub(super) fn run(settings: &Settings, json: bool) -> Result<(), CliError> {
                 "providers"
             },
             if named == 1 { "model" } else { "models" },
-        );
+        ));
     }
     show::toml(&config.show(), json)
 }

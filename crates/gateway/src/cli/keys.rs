@@ -9,6 +9,7 @@ use ipnet::IpNet;
 
 use crate::app::App;
 use crate::catalog::Catalog;
+use crate::cli::output::note;
 use crate::cli::usage::one_of;
 use crate::cli::{CliError, amount, runtime, say, show};
 use crate::clock::{Clock, Timestamp};
@@ -16,7 +17,7 @@ use crate::config::{Config, Settings};
 use crate::domain::accounts;
 use crate::domain::audit::By;
 use crate::domain::keys::{self, Change, Found, Issued, NewKey};
-use crate::http::wire::admin::keys::AdminKey;
+use crate::http::wire::admin::keys::{AdminKey, KeyWebhook};
 use crate::ids::KeyId;
 use crate::model::account::{ApiKey, BudgetPeriod, KeyRecord, Scope};
 use crate::model::money::Micros;
@@ -39,11 +40,17 @@ pub(super) enum KeysCommand {
         /// How long the key before is still accepted, for example 1d [default: not at all]
         #[arg(long, value_name = "TIME", value_parser = humantime::parse_duration)]
         grace: Option<Duration>,
+        /// Delete its webhook endpoints, which otherwise go on
+        #[arg(long)]
+        end_webhooks: bool,
     },
     /// Revoke a key, given its id, its first 12 characters or the key itself
     Revoke {
         /// The key
         key: String,
+        /// Delete its webhook endpoints, which otherwise are disabled
+        #[arg(long)]
+        end_webhooks: bool,
     },
 }
 
@@ -211,8 +218,14 @@ pub(super) fn run(command: &KeysCommand, settings: &Settings, json: bool) -> Res
             KeysCommand::Generate => Ok(()),
             KeysCommand::List => list(&app, json).await,
             KeysCommand::Update(args) => update(&app, args, json).await,
-            KeysCommand::Rotate { key, grace } => rotate(&app, key, *grace, json).await,
-            KeysCommand::Revoke { key } => revoke(&app, key, json).await,
+            KeysCommand::Rotate {
+                key,
+                grace,
+                end_webhooks,
+            } => rotate(&app, key, *grace, *end_webhooks, json).await,
+            KeysCommand::Revoke { key, end_webhooks } => {
+                revoke(&app, key, *end_webhooks, json).await
+            }
         }
     })
 }
@@ -304,12 +317,42 @@ async fn rotate(
     app: &App,
     which: &str,
     grace: Option<Duration>,
+    end_webhooks: bool,
     json: bool,
 ) -> Result<(), CliError> {
     let id = find(app, which).await?;
     let by = By::command("keys rotate").into();
-    let rotated = keys::rotate(app, by, id, grace.unwrap_or_default()).await?;
+    let rotated = keys::rotate(app, by, id, grace.unwrap_or_default(), end_webhooks).await?;
+    if !json {
+        for line in ended(&rotated) {
+            note(&line);
+        }
+    }
     tell(&rotated, json)
+}
+
+/// What was begun with a key, and what became of it.
+fn ended(issued: &Issued) -> Vec<String> {
+    let object = AdminKey::ended(issued);
+    let sessions = match object.sessions_ended {
+        Some(1) => Some("1 session ended.".to_owned()),
+        Some(count) if count > 1 => Some(format!("{count} sessions ended.")),
+        _ => None,
+    };
+    let webhooks = object.webhooks.into_iter().flatten();
+    let webhooks = webhooks.map(|webhook| {
+        let KeyWebhook { id, url, state, .. } = webhook;
+        match state {
+            "kept" => format!(
+                "Its webhook endpoint {id} ({url}) goes on: --end-webhooks deletes it, `mediagate webhooks disable {id}` pauses it."
+            ),
+            "disabled" => format!(
+                "Its webhook endpoint {id} ({url}) is disabled, what it would be sent is held: `mediagate webhooks enable {id}` takes it over, --end-webhooks deletes it."
+            ),
+            state => format!("Its webhook endpoint {id} ({url}) is {state}."),
+        }
+    });
+    sessions.into_iter().chain(webhooks).collect()
 }
 
 async fn list(app: &App, json: bool) -> Result<(), CliError> {
@@ -388,16 +431,17 @@ fn scopes(key: &ApiKey) -> String {
         .join(" ")
 }
 
-async fn revoke(app: &App, which: &str, json: bool) -> Result<(), CliError> {
+async fn revoke(app: &App, which: &str, end_webhooks: bool, json: bool) -> Result<(), CliError> {
     let id = find(app, which).await?;
     let by = By::command("keys revoke").into();
-    let (revoked, was_valid) = keys::revoke(app, by, id).await?;
+    let (revoked, was_valid) = keys::revoke(app, by, id, end_webhooks).await?;
     if json {
-        return show::json(&AdminKey::new(&revoked.record));
+        return show::json(&AdminKey::ended(&revoked));
     }
     if was_valid {
-        say(&format!("Revoked {id}."))
+        say(&format!("Revoked {id}."))?;
     } else {
-        say("The key was already revoked.")
+        say("The key was already revoked.")?;
     }
+    ended(&revoked).iter().try_for_each(|line| say(line))
 }

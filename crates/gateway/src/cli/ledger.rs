@@ -2,12 +2,12 @@
 //! data.
 
 use std::collections::HashMap;
-use std::io::{BufWriter, Write as _};
 
 use clap::{Args, Subcommand, ValueEnum};
 use serde::Serialize;
 
 use crate::app::App;
+use crate::cli::output::{Stream, escaped_json};
 use crate::cli::{CliError, accounts, amount, runtime, say, show};
 use crate::clock::Clock;
 use crate::config::{Config, Settings};
@@ -264,8 +264,8 @@ impl Exported {
 async fn export(app: &App, args: &ExportArgs, json: bool) -> Result<(), CliError> {
     let mut filter = filter(app, args.account.as_deref(), None).await?;
     let names = Names::read(app).await?;
-    let mut out = Out {
-        to: BufWriter::new(std::io::stdout().lock()),
+    let mut out = Export {
+        to: Stream::new(),
         format: if json { Format::Json } else { args.format },
         count: 0,
     };
@@ -283,13 +283,13 @@ async fn export(app: &App, args: &ExportArgs, json: bool) -> Result<(), CliError
 }
 
 /// The output of an export; each step returns whether anybody is still reading.
-struct Out<'a> {
-    to: BufWriter<std::io::StdoutLock<'a>>,
+struct Export {
+    to: Stream,
     format: Format,
     count: u64,
 }
 
-impl Out<'_> {
+impl Export {
     fn begin(&mut self) -> Result<bool, CliError> {
         match self.format {
             Format::Csv => {
@@ -307,7 +307,8 @@ impl Out<'_> {
             Format::Csv => csv::line(&mut text, entry.csv()),
             Format::Json => {
                 text.push_str(if self.count == 0 { "\n" } else { ",\n" });
-                text.push_str(&serde_json::to_string(entry).map_err(CliError::failed)?);
+                let json = serde_json::to_string(entry).map_err(CliError::failed)?;
+                text.push_str(&escaped_json(&json));
             }
         }
         self.count += 1;
@@ -318,21 +319,11 @@ impl Out<'_> {
         if self.format == Format::Json {
             self.write("\n]\n")?;
         }
-        let flushed = self.to.flush();
-        reading(flushed).map(drop)
+        self.to.end()
     }
 
     fn write(&mut self, text: &str) -> Result<bool, CliError> {
-        reading(self.to.write_all(text.as_bytes()))
-    }
-}
-
-/// A closed pipe (`| head`) is not an error.
-fn reading(written: std::io::Result<()>) -> Result<bool, CliError> {
-    match written {
-        Ok(()) => Ok(true),
-        Err(error) if error.kind() == std::io::ErrorKind::BrokenPipe => Ok(false),
-        Err(error) => Err(CliError::failed(error)),
+        self.to.write(text)
     }
 }
 

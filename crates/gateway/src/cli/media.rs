@@ -1,12 +1,10 @@
 //! `mediagate media`: moves files from one store to another.
 
-use std::io::{IsTerminal as _, Write as _};
-
 use clap::{Args, Subcommand};
 
 use crate::app::App;
 use crate::blob::Blobs;
-use crate::cli::{CliError, runtime, say, show};
+use crate::cli::{CliError, output, runtime, say, show};
 use crate::clock::Clock;
 use crate::config::{Config, ConfigError, Settings};
 use crate::domain::copying::{self, Copied};
@@ -72,7 +70,7 @@ async fn copy(app: &App, from: &Blobs, to: &Blobs, json: bool) -> Result<Copied,
     let bar = Bar {
         files,
         bytes,
-        is_shown: std::io::stderr().is_terminal(),
+        is_shown: output::can_draw(),
     };
     let done = copying::carry_out(from, to, plan, |done| bar.draw(done)).await?;
     bar.end();
@@ -112,16 +110,14 @@ impl Bar {
             .collect();
         let (files, of) = (done.copied + done.failed, self.files);
         let (bytes, of_bytes) = (size(done.copied_bytes), size(self.bytes));
-        // Ignored: standard error is closed.
-        let _ = write!(
-            std::io::stderr(),
+        output::draw(&format!(
             "\r[{bar}] {files} of {of} files, {bytes} of {of_bytes} "
-        );
+        ));
     }
 
     fn end(&self) {
         if self.is_shown && self.files > 0 {
-            let _ = writeln!(std::io::stderr());
+            output::draw("\n");
         }
     }
 }

@@ -11,6 +11,7 @@ mod ledger;
 mod media;
 mod migrate;
 mod models;
+mod output;
 mod probes;
 mod provenance;
 mod providers;
@@ -21,11 +22,11 @@ mod tasks;
 mod usage;
 mod webhooks;
 
-use std::io::Write as _;
 use std::process::ExitCode;
 
 use clap::{FromArgMatches as _, Parser, Subcommand};
 
+use crate::cli::output::say;
 use crate::config::{Config, ConfigError, Settings};
 
 /// A gateway in front of video and music models. Nobody pays twice.
@@ -173,8 +174,7 @@ pub fn main() -> ExitCode {
     match run(&cli) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
-            // Ignored: standard error is closed.
-            let _ = writeln!(std::io::stderr(), "mediagate: {error}");
+            output::note(&format!("mediagate: {error}"));
             error.exit_code()
         }
     }
@@ -213,16 +213,6 @@ fn complete(shell: clap_complete::Shell) -> Result<(), CliError> {
     let mut script = Vec::new();
     clap_complete::generate(shell, &mut usage::completed(), "mediagate", &mut script);
     say(&String::from_utf8(script).map_err(CliError::failed)?)
-}
-
-/// Prints to standard output. A closed pipe (`| head`) is not an error.
-fn say(text: &str) -> Result<(), CliError> {
-    match writeln!(std::io::stdout().lock(), "{}", text.trim_end()) {
-        Err(error) if error.kind() != std::io::ErrorKind::BrokenPipe => {
-            Err(CliError::failed(error))
-        }
-        _ => Ok(()),
-    }
 }
 
 fn runtime() -> Result<tokio::runtime::Runtime, CliError> {

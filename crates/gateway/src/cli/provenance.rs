@@ -6,7 +6,8 @@ use std::path::PathBuf;
 use clap::{Args, Subcommand};
 
 use crate::app::App;
-use crate::cli::{CliError, runtime, say};
+use crate::cli::output::one_line;
+use crate::cli::{CliError, runtime, say, show};
 use crate::clock::Clock;
 use crate::config::{Config, Settings};
 use crate::domain::provenance::check::{self, Checked, How, Match};
@@ -47,8 +48,7 @@ pub(super) fn run(command: &ProvenanceCommand, settings: &Settings) -> Result<()
     std::fs::copy(&args.file, &copy).map_err(failed)?;
     let checked = runtime()?.block_on(check::check(&app, None, AccountId::nobody(), copy))?;
     if args.json {
-        let object = CheckObject::new(&checked);
-        return say(&serde_json::to_string_pretty(&object).map_err(CliError::failed)?);
+        return show::json(&CheckObject::new(&checked));
     }
     say(&lines(&checked).join("\n"))
 }
@@ -68,7 +68,8 @@ fn lines(checked: &Checked) -> Vec<String> {
         ),
     ];
     let facts = facts.into_iter();
-    lines.extend(facts.filter_map(|(name, value)| Some(format!("{name} {}", value?))));
+    // The file's own words: a line each, which must not look like another of ours.
+    lines.extend(facts.filter_map(|(name, value)| Some(format!("{name} {}", one_line(&value?)))));
     if checked.examined.is_ours {
         lines.push("signature    of this deployment".to_owned());
     }

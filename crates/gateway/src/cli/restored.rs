@@ -8,6 +8,7 @@ use crate::app::App;
 use crate::cli::{CliError, runtime, say, show};
 use crate::clock::Clock;
 use crate::config::{Config, Settings};
+use crate::domain::audit::By;
 use crate::domain::restored;
 use crate::ids::TaskId;
 
@@ -38,20 +39,24 @@ pub(super) fn run(
     json: bool,
 ) -> Result<(), CliError> {
     let app = App::open(Config::load_for_command(settings)?, Clock::system())?;
+    let by = By::command;
     runtime()?.block_on(async {
         match command {
             RestoredCommand::List => list(&app, json).await,
             RestoredCommand::Resubmit(which) => {
                 let mut done = Done::new("resubmitted", json);
                 for id in ids(&app, which).await? {
-                    done.one(id, restored::resubmit(&app, id).await?)?;
+                    done.one(
+                        id,
+                        restored::resubmit(&app, id, by("restored resubmit")).await?,
+                    )?;
                 }
                 done.all()
             }
             RestoredCommand::Fail(which) => {
                 let mut done = Done::new("failed", json);
                 for id in ids(&app, which).await? {
-                    done.one(id, restored::fail(&app, id).await?)?;
+                    done.one(id, restored::fail(&app, id, by("restored fail")).await?)?;
                 }
                 done.all()
             }

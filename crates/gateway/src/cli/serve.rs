@@ -1,7 +1,6 @@
 //! `mediagate serve`: the API, the console and the workers in one process; `mediagate worker`: only
 //! workers.
 
-use std::io::Write as _;
 use std::net::SocketAddr;
 use std::time::Duration;
 
@@ -12,7 +11,7 @@ use tokio::signal::unix::{SignalKind, signal};
 use tokio_util::sync::CancellationToken;
 
 use crate::app::App;
-use crate::cli::{CliError, probes, runtime};
+use crate::cli::{CliError, probes, runtime, say};
 use crate::clock::Clock;
 use crate::config::{Config, ConfigError, Settings, file_mark};
 use crate::domain::accounts;
@@ -208,9 +207,7 @@ fn greet(app: &App, address: SocketAddr, first_key: Option<&Secret>) {
     let first = first_key.map_or_else(String::new, |key| introduce(&base, key.expose()));
     // The key is not logged; if standard output is closed it is lost, and `mediagate keys create`
     // makes another.
-    let _ = std::io::stdout()
-        .lock()
-        .write_all((ready + &first).as_bytes());
+    let _ = say(&(ready + &first));
 }
 
 /// The first key, and a call ready to paste.

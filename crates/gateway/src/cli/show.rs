@@ -1,12 +1,12 @@
 //! What commands print: tables that fit the terminal, or JSON.
 
 use std::fmt;
-use std::io::IsTerminal as _;
 
 use comfy_table::{ContentArrangement, presets};
 use serde::Serialize;
 
-use crate::cli::{CliError, say};
+use crate::cli::CliError;
+use crate::cli::output::{columns, escaped_json, one_line, say};
 use crate::clock::Timestamp;
 
 /// A table. On a terminal where it is too wide its last column is wrapped, or each row becomes a record of
@@ -31,7 +31,8 @@ pub(super) fn table(headings: &[&'static str]) -> Table {
 
 impl Table {
     pub(super) fn add_row(&mut self, cells: impl IntoIterator<Item = String>) {
-        self.rows.push(cells.into_iter().collect());
+        let cells = cells.into_iter().map(|cell| one_line(&cell));
+        self.rows.push(cells.collect());
     }
 
     /// As wide as it wants to be, or at most so wide.
@@ -147,14 +148,8 @@ fn width() -> Option<usize> {
     let told = std::env::var("COLUMNS")
         .ok()
         .and_then(|text| text.parse().ok());
-    let out = std::io::stdout();
-    let size = || {
-        let size = rustix::termios::tcgetwinsize(&out).ok()?;
-        Some(usize::from(size.ws_col))
-    };
     // A terminal that does not know says 0.
-    told.or_else(|| out.is_terminal().then(size).flatten())
-        .filter(|width| *width >= 20)
+    told.or_else(columns).filter(|width| *width >= 20)
 }
 
 /// A time in a table, in UTC.
@@ -164,7 +159,8 @@ pub(super) fn time(at: Timestamp) -> String {
 
 /// Prints a value as JSON.
 pub(super) fn json(value: &impl Serialize) -> Result<(), CliError> {
-    say(&serde_json::to_string_pretty(value).map_err(CliError::failed)?)
+    let json = serde_json::to_string_pretty(value).map_err(CliError::failed)?;
+    say(&escaped_json(&json))
 }
 
 /// Prints settings: as TOML, or the same as JSON.

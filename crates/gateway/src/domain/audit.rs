@@ -3,12 +3,12 @@
 
 use std::net::IpAddr;
 
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use crate::app::Parts;
 use crate::clock::Timestamp;
-use crate::error::Error;
-use crate::ids::{AuditId, RequestId};
+use crate::error::{Error, ErrorCode};
+use crate::ids::{AuditId, KeyId, RequestId};
 use crate::model::account::ApiKey;
 use crate::model::audit::{Actor, ActorKind, AuditEntry};
 use crate::store::audit::Filter;
@@ -60,6 +60,12 @@ impl By {
         }
     }
 
+    /// The key of a request.
+    pub fn key_id(&self) -> Option<KeyId> {
+        let is_key = self.actor.kind == ActorKind::Key;
+        self.actor.id.as_ref().filter(|_| is_key)?.parse().ok()
+    }
+
     /// Writes down a change, in its transaction. The values must not contain secrets.
     pub fn note(
         &self,
@@ -82,6 +88,30 @@ impl By {
         };
         Ok(store::audit::insert(conn, &entry)?)
     }
+}
+
+/// Writes down that an operator's call was refused, for one of them a minute.
+pub async fn note_refused(
+    app: &Parts,
+    by: By,
+    key: KeyId,
+    call: String,
+    code: ErrorCode,
+) -> Result<(), Error> {
+    let entry = app
+        .caches
+        .noted_refusals
+        .entry((key, call.clone(), code))
+        .or_insert(());
+    if !entry.is_fresh() {
+        return Ok(());
+    }
+    let now = app.clock.now();
+    let written = app.store.write(move |conn| -> Result<(), Error> {
+        let after = json!({"status": code.status(), "code": code.name()});
+        by.note(conn, "operator.refused", &call, (None, Some(after)), now)
+    });
+    store::soon(written).await
 }
 
 /// At most `limit` entries, newest first, and whether more follow. `after` is the last entry of the

@@ -19,14 +19,14 @@ use crate::clock::Timestamp;
 use crate::domain::audit::By;
 use crate::error::{Error, ErrorCode};
 use crate::ids::KeyId;
-use crate::model::account::{Account, ApiKey, BudgetPeriod, Caller, KeyRecord, Scope};
+use crate::model::account::{Account, ApiKey, BudgetPeriod, Caller, Credential, KeyRecord, Scope};
 use crate::model::money::Micros;
 use crate::secret::Secret;
 use crate::store::tasks::Page;
 use crate::store::{Conn, StoreError, accounts};
 
 pub use changes::{
-    Change, Issued, change, check_models, get, issue, not_found, page, revoke, rotate,
+    Change, Issued, KeyTies, change, check_models, get, issue, not_found, page, revoke, rotate,
 };
 pub use uses::note_uses;
 
@@ -178,11 +178,37 @@ pub async fn check(app: &Parts, secret: &str, address: IpAddr) -> Result<Caller,
     // The lookup compares hashes of a 256-bit secret, so its timing does not help to guess one.
     let caller = known(app, hash(secret), accounts::caller_by_sha256).await?;
     let caller = caller.ok_or_else(invalid)?;
-    if caller.ends_at.is_some_and(|at| at <= app.clock.now()) {
+    if caller
+        .credential
+        .ends_at()
+        .is_some_and(|at| at <= app.clock.now())
+    {
         let message = "The API key was exchanged for another one.";
         return Err(Error::plain(ErrorCode::RevokedApiKey, message));
     }
     admit(app, caller, address)
+}
+
+/// The key with this secret, valid or not.
+pub async fn holder(app: &Parts, secret: &str) -> Result<Option<ApiKey>, Error> {
+    if !is_well_formed(secret) {
+        return Ok(None);
+    }
+    let caller = known(app, hash(secret), accounts::caller_by_sha256).await?;
+    Ok(caller.map(|caller| caller.key))
+}
+
+/// Refuses to let a former secret do what lasts longer than its grace, or takes the key from whoever
+/// has its present one. `act` is what it may not do.
+pub fn refuse_former_secret(caller: &Caller, act: &str) -> Result<(), Error> {
+    match caller.credential {
+        Credential::FormerSecret { .. } => {
+            let message =
+                format!("The API key was exchanged for another one, and only that may {act}.");
+            Err(Error::plain(ErrorCode::FormerApiKey, message))
+        }
+        Credential::Secret | Credential::Session { .. } => Ok(()),
+    }
 }
 
 /// The caller, if the key is valid now and from this address.
@@ -219,8 +245,18 @@ pub(super) async fn known(
 ) -> Result<Option<Caller>, Error> {
     let (stamp, read_at) = (app.store.stamp(), tokio::time::Instant::now());
     let known = app.caches.callers.get(&sha256);
-    if let Some(known) = known.filter(|known| known.is_fresh(stamp, read_at)) {
-        return Ok(Some(known.caller));
+    match known {
+        Some(known) if known.is_fresh(stamp, read_at) => return Ok(Some(known.caller)),
+        Some(_) => {}
+        None if !app
+            .limits
+            .unknown_secrets
+            .exists(&app.store, &sha256)
+            .await? =>
+        {
+            return Ok(None);
+        }
+        None => {}
     }
     let hash = sha256.clone();
     let found = app.store.read(move |conn| find(conn, &hash)).await?;

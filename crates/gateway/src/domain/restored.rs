@@ -11,10 +11,12 @@ use std::io::Write as _;
 use std::path::Path;
 use std::time::Duration;
 
+use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
 
 use crate::app::{App, Parts};
 use crate::clock::Timestamp;
+use crate::domain::audit::By;
 use crate::domain::endings;
 use crate::error::{Error, ErrorCode};
 use crate::ids::{AssetId, TaskId};
@@ -238,16 +240,27 @@ pub async fn list(app: &Parts) -> Result<Vec<(TaskId, String, Timestamp)>, Error
 }
 
 /// Releases a held task to be made, possibly for the second time. Returns whether it was held.
-pub async fn resubmit(app: &Parts, id: TaskId) -> Result<bool, Error> {
+pub async fn resubmit(app: &Parts, id: TaskId, by: By) -> Result<bool, Error> {
     let now = app.clock.now();
-    Ok(app
-        .store
-        .write(move |conn| store::restored::let_go(conn, id, now))
-        .await?)
+    app.store
+        .write(move |conn| -> Result<bool, Error> {
+            let was_held = store::restored::let_go(conn, id, now)?;
+            if was_held {
+                by.note(conn, "task.resubmit", &id, decided("queued"), now)?;
+            }
+            Ok(was_held)
+        })
+        .await
+}
+
+/// What the audit log has of a decision about a held task.
+fn decided(status: &str) -> (Option<Value>, Option<Value>) {
+    let is = |status: &str, held: bool| Some(json!({"status": status, "held": held}));
+    (is("queued", true), is(status, false))
 }
 
 /// Ends a held task, uncharged. Returns whether it was held.
-pub async fn fail(app: &App, id: TaskId) -> Result<bool, Error> {
+pub async fn fail(app: &App, id: TaskId, by: By) -> Result<bool, Error> {
     let (now, parts) = (app.clock.now(), app.clone());
     app.store
         .write(move |conn| -> Result<bool, Error> {
@@ -260,7 +273,9 @@ pub async fn fail(app: &App, id: TaskId) -> Result<bool, Error> {
                 message: message.to_owned(),
             };
             let ending = endings::failed(&task, failure);
-            endings::end(conn, &parts, &task, Some(HOLDER), &ending, now, |_| Ok(()))
+            endings::end(conn, &parts, &task, Some(HOLDER), &ending, now, |conn| {
+                by.note(conn, "task.fail", &id, decided("failed"), now)
+            })
         })
         .await
 }

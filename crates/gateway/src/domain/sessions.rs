@@ -6,19 +6,25 @@
 use std::net::IpAddr;
 use std::time::Duration;
 
+use serde_json::json;
+
 use crate::app::Parts;
 use crate::clock::Timestamp;
 use crate::domain::assets::sha256_hex;
+use crate::domain::audit::By;
 use crate::domain::keys;
 use crate::error::{Error, ErrorCode};
-use crate::model::account::Caller;
+use crate::ids::KeyId;
+use crate::model::account::{ApiKey, Caller};
 use crate::secret::Secret;
-use crate::store;
+use crate::store::{self, Conn};
 
 /// How long a session lasts.
 pub const LENGTH: Duration = Duration::from_hours(12);
-/// Most sessions of one key at once.
+/// Most sessions of one key at once; the oldest ends for one more.
 const MOST: i64 = 100;
+/// Digits of a session's hash by which the audit log names it.
+const NAME: usize = 16;
 /// Digits of a cookie, in hexadecimal.
 const DIGITS: usize = 64;
 
@@ -28,34 +34,59 @@ pub struct Begun {
     pub expires_at: Timestamp,
 }
 
-/// Begins a session with the rights of this caller's key.
-pub async fn begin(app: &Parts, caller: &Caller) -> Result<Begun, Error> {
+/// Begins a session with the rights of this caller's key. It ends with the secret that the caller has
+/// now, so a former secret begins none.
+pub async fn begin(app: &Parts, caller: &Caller, by: By) -> Result<Begun, Error> {
+    keys::refuse_former_secret(caller, "begin a session")?;
     let mut bits = [0_u8; DIGITS / 2];
     getrandom::fill(&mut bits).map_err(Error::internal)?;
     let cookie = Secret::new(crate::domain::assets::hex(&bits));
-    let (key, now) = (caller.key.id, app.clock.now());
+    let (key, now) = (caller.key.clone(), app.clock.now());
     let (sha256, expires_at) = (hash(&cookie), now.plus(LENGTH));
     let written = app.store.write(move |conn| -> Result<(), Error> {
         store::sessions::forget_before(conn, now)?;
-        if store::sessions::count(conn, key)? >= MOST {
-            let message = format!("A key has at most {MOST} sessions; end one, or rotate the key.");
-            return Err(Error::plain(ErrorCode::LimitReached, message));
+        let too_many = store::sessions::count(conn, key.id, now)? + 1 - MOST;
+        if too_many > 0 {
+            for oldest in store::sessions::delete_oldest(conn, key.id, too_many)? {
+                note_end(conn, &by, key.id, &oldest, "too many sessions", now)?;
+            }
         }
-        Ok(store::sessions::insert(
-            conn, &sha256, key, now, expires_at,
-        )?)
+        store::sessions::insert(conn, &sha256, &key, now, expires_at)?;
+        let after = json!({"session": name(&sha256), "expires_at": expires_at.rfc3339()});
+        by.note(conn, "session.begin", &key.id, (None, Some(after)), now)
     });
     store::soon(written).await?;
     Ok(Begun { cookie, expires_at })
 }
 
 /// Ends a session, from its next request on.
-pub async fn end(app: &Parts, cookie: &Secret) -> Result<(), Error> {
-    let sha256 = hash(cookie);
-    let written = app
-        .store
-        .write(move |conn| store::sessions::delete(conn, &sha256).map_err(Error::from));
+pub async fn end(app: &Parts, caller: &Caller, cookie: &Secret, by: By) -> Result<(), Error> {
+    let (sha256, key, now) = (hash(cookie), caller.key.id, app.clock.now());
+    let written = app.store.write(move |conn| -> Result<(), Error> {
+        if store::sessions::delete(conn, &sha256)? {
+            note_end(conn, &by, key, &sha256, "signed out", now)?;
+        }
+        Ok(())
+    });
     store::soon(written).await
+}
+
+fn note_end(
+    conn: &mut Conn<'_>,
+    by: &By,
+    key: KeyId,
+    sha256: &str,
+    reason: &str,
+    now: Timestamp,
+) -> Result<(), Error> {
+    let before = json!({"session": name(sha256)});
+    let after = json!({"session": name(sha256), "ended": reason});
+    by.note(conn, "session.end", &key, (Some(before), Some(after)), now)
+}
+
+/// A session in the audit log: enough to tell it from others, too little to find its cookie by.
+fn name(sha256: &str) -> &str {
+    sha256.get(..NAME).unwrap_or(sha256)
 }
 
 /// The caller with this cookie, if the session and its key are valid now and from this address.
@@ -69,10 +100,20 @@ pub async fn check(app: &Parts, cookie: &Secret, address: IpAddr) -> Result<Call
     }
     let caller = keys::known(app, hash(cookie), store::sessions::caller).await?;
     let caller = caller.ok_or_else(ended)?;
-    if caller.ends_at.is_some_and(|at| at <= app.clock.now()) {
+    if caller
+        .credential
+        .ends_at()
+        .is_some_and(|at| at <= app.clock.now())
+    {
         return Err(ended());
     }
     keys::admit(app, caller, address)
+}
+
+/// The key of a session, valid or not.
+pub async fn holder(app: &Parts, cookie: &Secret) -> Result<Option<ApiKey>, Error> {
+    let caller = keys::known(app, hash(cookie), store::sessions::caller).await?;
+    Ok(caller.map(|caller| caller.key))
 }
 
 /// What a page that writes has to send with this cookie.

@@ -16,7 +16,7 @@ use crate::http::frame::RateSlot;
 use crate::http::orders::Order;
 use crate::http::session;
 use crate::ids::RequestId;
-use crate::model::account::{Caller, Scope};
+use crate::model::account::{ApiKey, Caller, Scope};
 use crate::secret::Secret;
 
 /// A scope as a type.
@@ -76,17 +76,25 @@ impl FromRequestParts<App> for Source {
     type Rejection = Error;
 
     async fn from_request_parts(parts: &mut Parts, app: &App) -> Result<Self, Error> {
+        Self::of(parts, app).await
+    }
+}
+
+impl Source {
+    pub(super) async fn of(parts: &mut Parts, app: &App) -> Result<Self, Error> {
         Ok(Self {
             request_id: RequestId::from_request_parts(parts, app).await?,
             address: client_address(parts, app),
         })
     }
-}
 
-impl Source {
     /// Whoever changes something with this key.
     pub fn by(self, caller: &Caller) -> By {
-        By::key(&caller.key, self.request_id, self.address)
+        self.by_key(&caller.key)
+    }
+
+    pub(super) fn by_key(self, key: &ApiKey) -> By {
+        By::key(key, self.request_id, self.address)
     }
 }
 
@@ -145,7 +153,7 @@ pub(super) async fn arrived(
 /// The caller, and whether the key has a request left.
 async fn check(parts: &mut Parts, app: &App) -> Result<(Caller, Result<(), Error>), Error> {
     let address = client_address(parts, app);
-    let caller = match session_of(parts)? {
+    let caller = match session_of(parts, app).await? {
         Some(cookie) => sessions::check(app, &cookie, address).await?,
         None => keys::check(app, bearer(&parts.headers)?, address).await?,
     };
@@ -174,7 +182,8 @@ pub(super) async fn caller_if_any<N: Needs>(
     parts: &mut Parts,
     app: &App,
 ) -> Result<Option<Caller>, Error> {
-    if !parts.headers.contains_key(header::AUTHORIZATION) && session_of(parts)?.is_none() {
+    if !parts.headers.contains_key(header::AUTHORIZATION) && session_of(parts, app).await?.is_none()
+    {
         return Ok(None);
     }
     let (caller, verdict) = check(parts, app).await?;
@@ -183,12 +192,23 @@ pub(super) async fn caller_if_any<N: Needs>(
     Ok(Some(caller))
 }
 
+/// Whose key a request has, valid or not, and whatever it may do; by itself or by a session.
+pub(super) async fn holder(parts: &mut Parts, app: &App) -> Result<Option<ApiKey>, Error> {
+    if let Ok(secret) = bearer(&parts.headers) {
+        return keys::holder(app, secret).await;
+    }
+    match session::cookie(parts, app).await {
+        Some(cookie) => sessions::holder(app, &cookie).await,
+        None => Ok(None),
+    }
+}
+
 /// The cookie of a session; a key that is sent counts instead.
-fn session_of(parts: &Parts) -> Result<Option<Secret>, Error> {
+async fn session_of(parts: &mut Parts, app: &App) -> Result<Option<Secret>, Error> {
     if parts.headers.contains_key(header::AUTHORIZATION) {
         return Ok(None);
     }
-    session::of_request(parts)
+    session::of_request(parts, app).await
 }
 
 fn require_scope<N: Needs>(caller: &Caller) -> Result<(), Error> {

@@ -67,6 +67,12 @@ pub(super) fn write(response: Response, request_id: &RequestId) -> Response {
     written
 }
 
+/// The code of an error on its way out.
+pub(super) fn code_of(response: &Response) -> Option<ErrorCode> {
+    let outgoing = response.extensions().get::<Outgoing>();
+    outgoing.map(|Outgoing(error)| error.code())
+}
+
 /// Our error for one that a library produced, for example for a path that is not UTF-8; its text is
 /// not passed on.
 fn foreign(status: StatusCode) -> Option<Error> {

@@ -12,11 +12,12 @@ use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 use futures_util::FutureExt as _;
 use providers::trace::Span;
-use tower_http::cors::{AllowOrigin, CorsLayer};
+use tower_http::cors::{AllowHeaders, AllowOrigin, CorsLayer};
 use tracing::Instrument as _;
 
 use crate::app::App;
 use crate::error::{Error, ErrorCode};
+use crate::http::admin::refused;
 use crate::http::error;
 use crate::http::server::Crowded;
 use crate::ids::RequestId;
@@ -34,9 +35,15 @@ pub(super) fn around(router: Router<App>, app: &App) -> Router<App> {
     // Each body reader has its own limit.
     let router = router
         .layer(DefaultBodyLimit::disable())
+        .layer(axum::middleware::from_fn_with_state(
+            app.clone(),
+            refused::note,
+        ))
         .layer(axum::middleware::from_fn(frame));
     match cors(&app.config.cors_origins) {
-        Some(cors) => router.layer(cors),
+        Some(cors) => router
+            .layer(cors)
+            .layer(axum::middleware::from_fn(only_allowed_headers)),
         None => router,
     }
 }
@@ -165,22 +172,52 @@ fn cors(origins: &[String]) -> Option<CorsLayer> {
         CorsLayer::new()
             .allow_origin(AllowOrigin::list(origins))
             .allow_methods([Method::GET, Method::POST, Method::DELETE])
-            .allow_headers([
-                header::AUTHORIZATION,
-                header::CONTENT_TYPE,
-                HeaderName::from_static("idempotency-key"),
-                HeaderName::from_static("x-stainless-retry-count"),
-                REQUEST_ID,
-            ])
+            // Those that `only_allowed_headers` leaves.
+            .allow_headers(AllowHeaders::mirror_request())
             .expose_headers([
                 REQUEST_ID,
                 HeaderName::from_static("x-task-id"),
                 HeaderName::from_static("x-cost-usd"),
                 super::idempotency::REPLAYED,
                 header::RETRY_AFTER,
+                HeaderName::from_static("x-should-retry"),
+                HeaderName::from_static("openai-poll-after-ms"),
             ])
             .max_age(Duration::from_hours(1))
     })
+}
+
+/// Headers that a page at an allowed origin may send. Those of OpenAI's SDKs begin with `x-stainless-`,
+/// and each version of them may have more.
+fn may_be_sent(name: &str) -> bool {
+    const NAMES: [&str; 7] = [
+        "authorization",
+        "content-type",
+        "idempotency-key",
+        "x-request-id",
+        "openai-organization",
+        "openai-project",
+        "openai-beta",
+    ];
+    let is_token = |c: char| c.is_ascii_alphanumeric() || c == '-';
+    NAMES.contains(&name) || (name.starts_with("x-stainless-") && name.chars().all(is_token))
+}
+
+/// Of what a preflight request asks for, leaves what may be sent: that is mirrored by the answer.
+async fn only_allowed_headers(mut request: Request, next: Next) -> Response {
+    let name = header::ACCESS_CONTROL_REQUEST_HEADERS;
+    if let Some(asked) = request.headers_mut().remove(&name) {
+        let asked = asked.to_str().unwrap_or_default().to_ascii_lowercase();
+        let allowed = asked
+            .split(',')
+            .map(str::trim)
+            .filter(|name| may_be_sent(name));
+        let allowed: Vec<&str> = allowed.collect();
+        if let Ok(value) = HeaderValue::try_from(allowed.join(",")) {
+            request.headers_mut().insert(name, value);
+        }
+    }
+    next.run(request).await
 }
 
 impl<S: Sync> FromRequestParts<S> for RequestId {

@@ -3,7 +3,7 @@
 
 use axum::body::Body;
 use axum::extract::{Path, State};
-use axum::http::{HeaderMap, HeaderValue, Method, StatusCode, header};
+use axum::http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use std::ops::Range;
 use std::time::Duration;
@@ -56,6 +56,12 @@ pub(super) async fn file(
 const REDIRECTED: u64 = 1024 * 1024;
 /// How long a URL of the bucket works.
 const LINK: Duration = Duration::from_mins(5);
+/// Others' pages may show a file: that is what its URL is handed out for.
+const RESOURCE_POLICY: HeaderName = HeaderName::from_static("cross-origin-resource-policy");
+const OF_ANYBODY: &str = "cross-origin";
+/// A file that is opened as a page is shown and runs nothing, whatever a browser takes it for.
+const POLICY: &str =
+    "default-src 'none'; img-src 'self'; media-src 'self'; style-src 'unsafe-inline'; sandbox";
 /// How long a caller may use it again without asking.
 const REUSE: Duration = Duration::from_mins(1);
 
@@ -75,6 +81,7 @@ async fn redirect(app: &App, asset: &Asset) -> Result<Response, Error> {
     let headers = [
         (header::LOCATION, String::from(link)),
         (header::CACHE_CONTROL, reuse),
+        (RESOURCE_POLICY, OF_ANYBODY.to_owned()),
     ];
     Ok((StatusCode::FOUND, headers).into_response())
 }
@@ -176,6 +183,14 @@ fn common(asset: &Asset, etag: &str, title: Option<&str>) -> Result<HeaderMap, E
         (
             header::CACHE_CONTROL,
             HeaderValue::from_static(blob::CACHE_CONTROL),
+        ),
+        (
+            header::CONTENT_SECURITY_POLICY,
+            HeaderValue::from_static(POLICY),
+        ),
+        (
+            RESOURCE_POLICY,
+            HeaderValue::from_static(OF_ANYBODY),
         ),
     ];
     let mut headers: HeaderMap = values.into_iter().collect();

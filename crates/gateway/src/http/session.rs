@@ -1,7 +1,7 @@
 //! `/v1/session`: a key exchanged for a cookie, for pages of this service.
 
 use axum::Json;
-use axum::extract::State;
+use axum::extract::{FromRequestParts as _, State};
 use axum::http::request::Parts;
 use axum::http::{HeaderMap, HeaderValue, Method, header};
 use axum::response::{IntoResponse as _, Response};
@@ -11,12 +11,11 @@ use utoipa::ToSchema;
 use crate::app::App;
 use crate::domain::sessions;
 use crate::error::{Error, ErrorCode};
-use crate::http::auth::{Allowed, AnyKey};
-use crate::model::account::{Caller, Scope};
+use crate::http::auth::{Allowed, AnyKey, Source};
+use crate::model::account::{Caller, Credential, Scope};
 use crate::records::Base;
 use crate::secret::Secret;
 
-const COOKIE: &str = "mediagate_session";
 /// Proves that a write comes from a page of this service.
 const CSRF: &str = "x-csrf-token";
 
@@ -67,6 +66,7 @@ impl SessionObject {
     responses((status = 200, description = "The session; its cookie is set", body = SessionObject)))]
 pub(super) async fn begin(
     allowed: Allowed<AnyKey>,
+    source: Source,
     headers: HeaderMap,
     base: Base,
     State(app): State<App>,
@@ -75,10 +75,11 @@ pub(super) async fn begin(
         let message = "A session begins with the key in the Authorization header.";
         return Err(Error::plain(ErrorCode::MissingApiKey, message));
     }
-    let begun = sessions::begin(&app, &allowed.caller).await?;
+    let by = source.by(&allowed.caller);
+    let begun = sessions::begin(&app, &allowed.caller, by).await?;
     let object = SessionObject::new(&allowed.caller, &begun.cookie, begun.expires_at.rfc3339());
     let seconds = sessions::LENGTH.as_secs();
-    let cookie = set_cookie(&base, begun.cookie.expose(), seconds)?;
+    let cookie = CookieName::at(&base).set(begun.cookie.expose(), seconds)?;
     Ok(([(header::SET_COOKIE, cookie)], Json(object)).into_response())
 }
 
@@ -88,13 +89,12 @@ pub(super) async fn begin(
 pub(super) async fn get(
     allowed: Allowed<AnyKey>,
     headers: HeaderMap,
+    base: Base,
 ) -> Result<Json<SessionObject>, Error> {
     let caller = &allowed.caller;
-    let ends_at = caller
-        .ends_at
-        .filter(|_| !headers.contains_key(header::AUTHORIZATION));
-    if let (Some(cookie), Some(at)) = (cookie(&headers), ends_at) {
-        Ok(Json(SessionObject::new(caller, &cookie, at.rfc3339())))
+    let cookie = CookieName::at(&base).read(&headers);
+    if let (Some(cookie), Credential::Session { until }) = (cookie, caller.credential) {
+        Ok(Json(SessionObject::new(caller, &cookie, until.rfc3339())))
     } else {
         let message = "The request has no session cookie.";
         Err(Error::plain(ErrorCode::MissingApiKey, message))
@@ -105,51 +105,86 @@ pub(super) async fn get(
 #[utoipa::path(delete, path = "/v1/session", tag = "session",
     responses((status = 200, description = "The session has ended", body = SessionEnded)))]
 pub(super) async fn end(
-    _: Allowed<AnyKey>,
+    allowed: Allowed<AnyKey>,
+    source: Source,
     headers: HeaderMap,
     base: Base,
     State(app): State<App>,
 ) -> Result<Response, Error> {
-    if let Some(cookie) = cookie(&headers) {
-        sessions::end(&app, &cookie).await?;
+    let name = CookieName::at(&base);
+    if let Some(cookie) = name.read(&headers) {
+        let by = source.by(&allowed.caller);
+        sessions::end(&app, &allowed.caller, &cookie, by).await?;
     }
     let ended = SessionEnded {
         object: "session.deleted",
         deleted: true,
     };
-    let cookie = set_cookie(&base, "", 0)?;
+    let cookie = name.set("", 0)?;
     Ok(([(header::SET_COOKIE, cookie)], Json(ended)).into_response())
 }
 
-fn set_cookie(base: &Base, value: &str, seconds: u64) -> Result<HeaderValue, Error> {
-    let secure = if base.origin.starts_with("https:") {
-        "; Secure"
-    } else {
-        ""
-    };
-    let text =
-        format!("{COOKIE}={value}; Path=/; Max-Age={seconds}; HttpOnly; SameSite=Strict{secure}");
-    let mut value = HeaderValue::try_from(text).map_err(Error::internal)?;
-    value.set_sensitive(true);
-    Ok(value)
+/// What the session's cookie is called.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum CookieName {
+    /// By TLS: the prefix has browsers refuse a cookie of this name from another host of the domain,
+    /// by plain HTTP, or for a part of the paths.
+    Host,
+    /// By plain HTTP, where browsers take no cookie with the prefix.
+    Plain,
+}
+
+impl CookieName {
+    /// At a gateway that is reached there.
+    fn at(base: &Base) -> Self {
+        if base.origin.starts_with("https:") {
+            Self::Host
+        } else {
+            Self::Plain
+        }
+    }
+
+    const fn text(self) -> &'static str {
+        match self {
+            Self::Host => "__Host-mediagate_session",
+            Self::Plain => "mediagate_session",
+        }
+    }
+
+    fn set(self, value: &str, seconds: u64) -> Result<HeaderValue, Error> {
+        let secure = if self == Self::Host { "; Secure" } else { "" };
+        let name = self.text();
+        let text =
+            format!("{name}={value}; Path=/; Max-Age={seconds}; HttpOnly; SameSite=Strict{secure}");
+        let mut value = HeaderValue::try_from(text).map_err(Error::internal)?;
+        value.set_sensitive(true);
+        Ok(value)
+    }
+
+    /// The cookie of a request.
+    fn read(self, headers: &HeaderMap) -> Option<Secret> {
+        let cookies = headers.get_all(header::COOKIE).iter();
+        let pairs = cookies
+            .filter_map(|value| value.to_str().ok())
+            .flat_map(|value| value.split(';'));
+        let mut found =
+            pairs.filter_map(|pair| pair.trim().strip_prefix(self.text())?.strip_prefix('='));
+        found
+            .next()
+            .filter(|value| !value.is_empty())
+            .map(Secret::new)
+    }
 }
 
 /// The session's cookie.
-fn cookie(headers: &HeaderMap) -> Option<Secret> {
-    let cookies = headers.get_all(header::COOKIE).iter();
-    let pairs = cookies
-        .filter_map(|value| value.to_str().ok())
-        .flat_map(|value| value.split(';'));
-    let mut found = pairs.filter_map(|pair| pair.trim().strip_prefix(COOKIE)?.strip_prefix('='));
-    found
-        .next()
-        .filter(|value| !value.is_empty())
-        .map(Secret::new)
+pub(super) async fn cookie(parts: &mut Parts, app: &App) -> Option<Secret> {
+    let Ok(base) = Base::from_request_parts(parts, app).await;
+    CookieName::at(&base).read(&parts.headers)
 }
 
 /// The session's cookie, of a request without a key. A write must come from a page of this service.
-pub(super) fn of_request(parts: &Parts) -> Result<Option<Secret>, Error> {
-    let Some(cookie) = cookie(&parts.headers) else {
+pub(super) async fn of_request(parts: &mut Parts, app: &App) -> Result<Option<Secret>, Error> {
+    let Some(cookie) = cookie(parts, app).await else {
         return Ok(None);
     };
     let is_write = !matches!(parts.method, Method::GET | Method::HEAD);

@@ -22,8 +22,10 @@ use crate::http::wire::models::{ModelList, ModelObject, NextPrice, RouteObject};
 use crate::model::task::Kind;
 use crate::records::Base;
 
-/// Everything comes from this host, and no inline scripts run.
-const POLICY: &str = "default-src 'self'; img-src 'self' data: blob:; media-src 'self' blob:; \
+/// Everything comes from this host, and no inline scripts run. But films and songs: with `media.host` or
+/// `results = "link"` their addresses are others', by https, which the console has to play and can only
+/// play.
+const POLICY: &str = "default-src 'self'; img-src 'self' data: blob:; media-src 'self' blob: https:; \
                       frame-ancestors 'none'; form-action 'self'; base-uri 'none'; object-src 'none'";
 
 pub(super) fn router(document: &OpenApi) -> Router<App> {

@@ -11,6 +11,7 @@ use serde_json::Value;
 use crate::app::App;
 use crate::attendance::{Close, Presence};
 use crate::domain::idempotency::{Found, Visit};
+use crate::domain::keys::refuse_former_secret;
 use crate::domain::tasks;
 use crate::domain::webhooks::keys::Keys;
 use crate::domain::webhooks::{self, NewEndpoint, log};
@@ -114,6 +115,7 @@ pub(super) async fn change(
 ) -> Result<Json<WebhookObject>, Error> {
     let id = parse(&id)?;
     let (change, _) = body.read(&app, read_change).await?;
+    refuse_former_secret(&allowed.caller, "change a webhook endpoint")?;
     let by = source.by(&allowed.caller);
     let endpoint = webhooks::change(&app, allowed.caller.account.id, id, by, change).await?;
     object(&app, &endpoint, None).map(Json)
@@ -146,6 +148,7 @@ pub(super) async fn rotate(
     Path(id): Path<String>,
     State(app): State<App>,
 ) -> Result<Json<WebhookObject>, Error> {
+    refuse_former_secret(&allowed.caller, "rotate a secret")?;
     let (account, by) = (allowed.caller.account.id, source.by(&allowed.caller));
     let (_, secret) = webhooks::rotate(&app, account, parse(&id)?, by).await?;
     let endpoint = webhooks::get(&app, account, parse(&id)?).await?;
@@ -280,6 +283,7 @@ pub(super) async fn rotate_secret(
     source: Source,
     State(app): State<App>,
 ) -> Result<Json<WebhookSecret>, Error> {
+    refuse_former_secret(&allowed.caller, "rotate a secret")?;
     let by = source.by(&allowed.caller);
     let keys = webhooks::rotate_account(&app, allowed.caller.account.id, by).await?;
     shown(&keys)

@@ -6,6 +6,7 @@ mod line;
 mod rates;
 mod room;
 mod shares;
+mod unknown_secrets;
 
 use std::sync::Arc;
 
@@ -17,6 +18,7 @@ pub use line::{Line, Permit};
 pub use rates::{AddressLimits, RateLimits, RateState};
 pub use room::{Room, Work, Workplace};
 pub use shares::{Exhausted, Share, Stock, Turns};
+pub use unknown_secrets::UnknownSecrets;
 
 /// Media that is fetched from callers' addresses at once, for all accounts and for one.
 const FETCHES: u64 = 64;
@@ -33,6 +35,8 @@ pub struct Limits {
     pub rates: RateLimits,
     /// Requests a minute of addresses that have no key.
     pub strangers: AddressLimits,
+    /// Look-ups of keys and sessions that nobody may have.
+    pub unknown_secrets: UnknownSecrets,
     /// Where media that callers hand in is decoded.
     pub room: Room,
     /// Fetches from callers' addresses.
@@ -53,6 +57,7 @@ impl Limits {
         Self {
             rates: RateLimits::new(shared),
             strangers: AddressLimits::default(),
+            unknown_secrets: UnknownSecrets::default(),
             room: Room::new((config.decoding_memory_mb as u64) << 20, cores()),
             fetches: Line::new(FETCHES, FETCHES_OF_ACCOUNT),
             uploads: Turns::new(UPLOADS),

@@ -217,6 +217,12 @@ impl ApiKey {
             .is_none_or(|models| models.iter().any(|allowed| allowed == model))
     }
 
+    /// Whether it is neither revoked nor expired.
+    pub fn is_valid_at(&self, now: Timestamp) -> bool {
+        let has_passed = |at: Option<Timestamp>| at.is_some_and(|at| at <= now);
+        !has_passed(self.revoked_at) && !has_passed(self.expires_at)
+    }
+
     /// Whether the key may be used from this address.
     pub fn may_come_from(&self, address: IpAddr) -> bool {
         let address = address.to_canonical();
@@ -232,8 +238,28 @@ pub struct Caller {
     /// The key that authenticated the request.
     pub key: ApiKey,
     pub account: Account,
-    /// When the secret that was used ends, because the key was given another one.
-    pub ends_at: Option<Timestamp>,
+    pub credential: Credential,
+}
+
+/// What a caller proves with who it is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Credential {
+    /// The key's secret.
+    Secret,
+    /// The secret that the key had before its latest rotation.
+    FormerSecret { until: Timestamp },
+    /// The cookie of a session.
+    Session { until: Timestamp },
+}
+
+impl Credential {
+    /// When it ends, unless it lasts as long as the key.
+    pub const fn ends_at(self) -> Option<Timestamp> {
+        match self {
+            Self::Secret => None,
+            Self::FormerSecret { until } | Self::Session { until } => Some(until),
+        }
+    }
 }
 
 /// A key as the operator sees it.

@@ -3,7 +3,8 @@
 use std::time::Duration;
 
 use crate::clock::Timestamp;
-use crate::ids::{AccountId, DeliveryId, EndpointId, EventId, TaskId};
+use crate::ids::{AccountId, DeliveryId, EndpointId, EventId, KeyId, TaskId};
+use crate::model::account::{ApiKey, Scope};
 use crate::model::task::TaskState;
 
 /// What an event tells of.
@@ -37,6 +38,14 @@ pub enum EventType {
 impl EventType {
     pub const fn name(self) -> &'static str {
         self.into_str()
+    }
+
+    /// Whether it tells of a task.
+    pub const fn is_of_task(self) -> bool {
+        match self {
+            Self::TaskSucceeded | Self::TaskFailed | Self::TaskCancelled => true,
+            Self::EndpointDisabled | Self::Test => false,
+        }
     }
 
     /// The event at a task's end; `None` while it is open.
@@ -73,6 +82,9 @@ impl Scheme {
 pub struct Endpoint {
     pub id: EndpointId,
     pub account: AccountId,
+    /// The key whose holder gave it its address: it is told what that key may see. `None`: the
+    /// operator did, by command, and it is told of everything in its account.
+    pub key: Option<KeyId>,
     pub url: String,
     pub description: String,
     /// Events that it is sent; all if `None`.
@@ -95,6 +107,27 @@ impl Endpoint {
         self.events
             .as_ref()
             .is_none_or(|events| events.contains(&event))
+    }
+}
+
+/// Whether an endpoint of this key may be sent an event now.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Clearance {
+    Sent,
+    /// Not while the key is as it is: what waits is held.
+    Withheld,
+}
+
+impl Clearance {
+    /// `key` is the endpoint's, `None` for the operator's own; `of_task` says that a task is told of,
+    /// which is for whoever may read tasks.
+    pub fn of(key: Option<&ApiKey>, of_task: bool, now: Timestamp) -> Self {
+        match key {
+            None => Self::Sent,
+            Some(key) if !key.is_valid_at(now) => Self::Withheld,
+            Some(key) if of_task && !key.may(Scope::TasksRead) => Self::Withheld,
+            Some(_) => Self::Sent,
+        }
     }
 }
 
@@ -245,14 +278,20 @@ pub const TRIES: u32 = 8;
 const LONGEST_WAIT: Duration = Duration::from_hours(6);
 
 /// How long after `tries` failed ones the next is due; `None` if there is none.
-/// `chance` is between 0 and 1 and moves it by up to a fifth either way; what the receiver asked
-/// for counts instead of the schedule.
+/// `chance` is between 0 and 1 and moves it by up to a fifth either way. What the receiver asked
+/// for counts instead of the schedule, and is only moved to later.
 pub fn pause_after(tries: u32, asked: Option<Duration>, chance: f64) -> Option<Duration> {
     const PAUSES: [u64; TRIES as usize - 1] = [5, 60, 600, 3_600, 10_800, 25_200, 45_000];
     let index = usize::try_from(tries).ok()?.checked_sub(1)?;
     let pause = Duration::from_secs(*PAUSES.get(index)?);
-    let pause = asked.map_or(pause, |asked| asked.min(LONGEST_WAIT));
-    Some(pause.mul_f64(0.8 + 0.4 * chance.clamp(0.0, 1.0)))
+    let chance = chance.clamp(0.0, 1.0);
+    Some(match asked {
+        None => pause.mul_f64(0.8 + 0.4 * chance),
+        Some(asked) => {
+            let asked = asked.min(LONGEST_WAIT);
+            asked.mul_f64(1.0 + 0.2 * chance).min(LONGEST_WAIT)
+        }
+    })
 }
 
 #[cfg(test)]
@@ -272,9 +311,13 @@ mod tests {
 
     #[test]
     fn a_receiver_may_shorten_a_pause_and_lengthen_it_to_six_hours() {
-        let asked = |seconds| pause_after(2, Some(Duration::from_secs(seconds)), 0.5);
-        assert_eq!(asked(10), Some(Duration::from_secs(10)));
-        assert_eq!(asked(1_000_000), Some(Duration::from_hours(6)));
+        let asked =
+            |seconds, chance| pause_after(2, Some(Duration::from_secs(seconds)), chance).unwrap();
+        assert_eq!(asked(10, 0.0), Duration::from_secs(10), "never before");
+        assert_eq!(asked(10, 1.0), Duration::from_secs(12));
+        for chance in [0.0, 1.0] {
+            assert_eq!(asked(1_000_000, chance), Duration::from_hours(6));
+        }
         assert_eq!(pause_after(TRIES, Some(Duration::ZERO), 0.5), None);
     }
 }

@@ -4,7 +4,7 @@ use ipnet::IpNet;
 
 use crate::clock::Timestamp;
 use crate::ids::{AccountId, KeyId};
-use crate::model::account::{ApiKey, Caller, KeyMoney, KeyRecord, Scope};
+use crate::model::account::{ApiKey, Caller, Credential, KeyMoney, KeyRecord, Scope};
 use crate::model::money::Micros;
 use crate::store::accounts::account;
 use crate::store::conn::to_json;
@@ -118,7 +118,7 @@ pub fn caller_by_sha256(conn: &mut Conn<'_>, sha256: &str) -> Result<Option<Call
             " FROM api_keys k WHERE k.sha256 = ?1"
         ),
         &[sha256.into()],
-        |row| Ok((key(row)?, None)),
+        |row| Ok((key(row)?, Credential::Secret)),
     )?;
     let found = match current {
         Some(current) => Some(current),
@@ -129,10 +129,13 @@ pub fn caller_by_sha256(conn: &mut Conn<'_>, sha256: &str) -> Result<Option<Call
                 ", k.former_until FROM api_keys k WHERE k.former_sha256 = ?1"
             ),
             &[sha256.into()],
-            |row| Ok((key(row)?, Some(Timestamp::from_micros(row.int(16)?)))),
+            |row| {
+                let until = Timestamp::from_micros(row.int(16)?);
+                Ok((key(row)?, Credential::FormerSecret { until }))
+            },
         )?,
     };
-    let Some((key, ends_at)) = found else {
+    let Some((key, credential)) = found else {
         return Ok(None);
     };
     let account = conn.one(
@@ -143,24 +146,34 @@ pub fn caller_by_sha256(conn: &mut Conn<'_>, sha256: &str) -> Result<Option<Call
     Ok(account.map(|account| Caller {
         key,
         account,
-        ends_at,
+        credential,
     }))
 }
 
-/// The key with this id and its account.
-pub fn caller_by_id(conn: &mut Conn<'_>, id: KeyId) -> Result<Option<Caller>, StoreError> {
-    let found = conn.one(
+pub fn key_by_id(conn: &mut Conn<'_>, id: KeyId) -> Result<Option<ApiKey>, StoreError> {
+    conn.one(
         concat!("SELECT ", columns!(), " FROM api_keys k WHERE k.id = ?1"),
         &[(&id.to_string()).into()],
         key,
-    )?;
-    let Some(key) = found else { return Ok(None) };
-    let account = super::accounts::account_by_id(conn, key.account)?;
-    Ok(account.map(|account| Caller {
-        key,
-        account,
-        ends_at: None,
-    }))
+    )
+}
+
+/// Those of these hashes that are a key's, a former secret's of one or a session's: one statement,
+/// however many there are.
+pub fn known_hashes(conn: &mut Conn<'_>, hashes: &[String]) -> Result<Vec<String>, StoreError> {
+    let sql = conn.dialect(
+        "SELECT sha256 FROM api_keys WHERE sha256 IN (SELECT value FROM json_each(?1))
+         UNION SELECT former_sha256 FROM api_keys
+               WHERE former_sha256 IS NOT NULL AND former_sha256 IN (SELECT value FROM json_each(?1))
+         UNION SELECT sha256 FROM sessions WHERE sha256 IN (SELECT value FROM json_each(?1))",
+        "SELECT sha256 FROM api_keys
+         WHERE sha256 = ANY (ARRAY(SELECT json_array_elements_text(CAST(CAST(?1 AS TEXT) AS json))))
+         UNION SELECT former_sha256 FROM api_keys WHERE former_sha256 IS NOT NULL
+               AND former_sha256 = ANY (ARRAY(SELECT json_array_elements_text(CAST(CAST(?1 AS TEXT) AS json))))
+         UNION SELECT sha256 FROM sessions
+               WHERE sha256 = ANY (ARRAY(SELECT json_array_elements_text(CAST(CAST(?1 AS TEXT) AS json))))",
+    );
+    conn.all(sql, &[(&to_json(&hashes)?).into()], |row| row.text(0))
 }
 
 /// Every key with its account's handle, oldest first.

@@ -165,10 +165,16 @@ pub const ALL: &[Migration] = &[
         samples: include_str!("../../migrations/samples/0024.sql"),
     },
     Migration {
-        version: 27,
-        sql: include_str!("../../migrations/0027_turns.sql"),
+        version: 25,
+        sql: include_str!("../../migrations/0025_doors.sql"),
         only_adds: true,
-        samples: include_str!("../../migrations/samples/0027.sql"),
+        samples: include_str!("../../migrations/samples/0025.sql"),
+    },
+    Migration {
+        version: 26,
+        sql: include_str!("../../migrations/0026_turns.sql"),
+        only_adds: true,
+        samples: include_str!("../../migrations/samples/0026.sql"),
     },
 ];
 

@@ -2,61 +2,86 @@
 
 use crate::clock::Timestamp;
 use crate::ids::KeyId;
-use crate::model::account::Caller;
+use crate::model::account::{ApiKey, Caller, Credential};
 use crate::store::{Conn, StoreError, keys};
 
+/// Adds a session that begins with the key's present secret.
 pub fn insert(
     conn: &mut Conn<'_>,
     sha256: &str,
-    key: KeyId,
+    key: &ApiKey,
     now: Timestamp,
     expires_at: Timestamp,
 ) -> Result<(), StoreError> {
     conn.execute(
-        "INSERT INTO sessions (sha256, key_id, created_at, expires_at) VALUES (?1, ?2, ?3, ?4)",
+        "INSERT INTO sessions (sha256, key_id, created_at, expires_at, secret_sha256) VALUES (?1, ?2, ?3, ?4, ?5)",
         &[
             sha256.into(),
-            (&key.to_string()).into(),
+            (&key.id.to_string()).into(),
             now.micros().into(),
             expires_at.micros().into(),
+            (&key.sha256).into(),
         ],
     )?;
     Ok(())
 }
 
-/// Sessions of a key.
-pub fn count(conn: &mut Conn<'_>, key: KeyId) -> Result<i64, StoreError> {
+/// Sessions of a key that have not expired.
+pub fn count(conn: &mut Conn<'_>, key: KeyId, now: Timestamp) -> Result<i64, StoreError> {
     let count = conn.one(
-        "SELECT COUNT(*) FROM sessions WHERE key_id = ?1",
-        &[(&key.to_string()).into()],
+        "SELECT COUNT(*) FROM sessions WHERE key_id = ?1 AND expires_at > ?2",
+        &[(&key.to_string()).into(), now.micros().into()],
         |row| row.int(0),
     )?;
     Ok(count.unwrap_or(0))
 }
 
-/// The caller with this session.
+/// The caller with this session, which ends with the secret that it began with.
 pub fn caller(conn: &mut Conn<'_>, sha256: &str) -> Result<Option<Caller>, StoreError> {
     let found = conn.one(
-        "SELECT key_id, expires_at FROM sessions WHERE sha256 = ?1",
+        "SELECT key_id, expires_at, secret_sha256 FROM sessions WHERE sha256 = ?1",
         &[sha256.into()],
         |row| {
-            let expires_at = Timestamp::from_micros(row.int(1)?);
-            Ok((row.parse::<KeyId>(0, "sessions.key_id")?, expires_at))
+            let until = Timestamp::from_micros(row.int(1)?);
+            let key = row.parse::<KeyId>(0, "sessions.key_id")?;
+            Ok((key, until, row.text_or_null(2)?))
         },
     )?;
-    let Some((key, expires_at)) = found else {
+    let Some((key, until, secret)) = found else {
         return Ok(None);
     };
-    let caller = keys::caller_by_id(conn, key)?;
-    Ok(caller.map(|caller| Caller {
-        ends_at: Some(expires_at),
-        ..caller
+    let Some(key) = keys::key_by_id(conn, key)? else {
+        return Ok(None);
+    };
+    if secret.is_some_and(|secret| secret != key.sha256) {
+        return Ok(None);
+    }
+    let account = super::accounts::account_by_id(conn, key.account)?;
+    Ok(account.map(|account| Caller {
+        key,
+        account,
+        credential: Credential::Session { until },
     }))
 }
 
-pub fn delete(conn: &mut Conn<'_>, sha256: &str) -> Result<(), StoreError> {
-    conn.execute("DELETE FROM sessions WHERE sha256 = ?1", &[sha256.into()])?;
-    Ok(())
+/// Ends a session. Returns whether there was one.
+pub fn delete(conn: &mut Conn<'_>, sha256: &str) -> Result<bool, StoreError> {
+    let deleted = conn.execute("DELETE FROM sessions WHERE sha256 = ?1", &[sha256.into()])?;
+    Ok(deleted > 0)
+}
+
+/// Ends the oldest sessions of a key. Returns their hashes.
+pub fn delete_oldest(
+    conn: &mut Conn<'_>,
+    key: KeyId,
+    count: i64,
+) -> Result<Vec<String>, StoreError> {
+    conn.all(
+        "DELETE FROM sessions WHERE sha256 IN
+             (SELECT sha256 FROM sessions WHERE key_id = ?1 ORDER BY created_at, sha256 LIMIT ?2) RETURNING sha256",
+        &[(&key.to_string()).into(), count.into()],
+        |row| row.text(0),
+    )
 }
 
 /// Ends all sessions of a key.

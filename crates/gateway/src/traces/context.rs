@@ -1,37 +1,33 @@
 //! Which trace something belongs to (W3C Trace Context), as callers send it and as tasks keep it.
+//!
+//! Of a caller's context only the ids are taken, so that its trace goes on here. Whether it is kept
+//! is the operator's share to decide, for whoever sends it may be anybody: the caller can only ask
+//! that it be not. What other systems wrote into `tracestate` is nobody's business further on.
 
 use opentelemetry::Context;
 use opentelemetry::propagation::Extractor;
 use opentelemetry::propagation::TextMapPropagator as _;
+use opentelemetry::trace::{SpanContext, TraceContextExt as _, TraceFlags, TraceState};
 use opentelemetry_sdk::propagation::TraceContextPropagator;
 use reqwest::header::HeaderMap;
 
-/// Longest `tracestate` that is passed on, in characters: no shorter limit is allowed, and longer
-/// ones would be stored and sent for a caller without end.
-const LONGEST_STATE: usize = 512;
-
-/// The two headers.
+/// The header that names a trace.
 struct Carrier<'a> {
     parent: &'a str,
-    state: String,
 }
 
 impl Extractor for Carrier<'_> {
     fn get(&self, key: &str) -> Option<&str> {
-        match key {
-            "traceparent" => Some(self.parent),
-            "tracestate" => Some(&self.state),
-            _ => None,
-        }
+        (key == "traceparent").then_some(self.parent)
     }
 
     fn keys(&self) -> Vec<&str> {
-        vec!["traceparent", "tracestate"]
+        vec!["traceparent"]
     }
 }
 
 impl Carrier<'_> {
-    /// Empty if the headers are not what they must be.
+    /// Empty if the header is not what it must be.
     fn context(&self) -> Context {
         if !is_well_formed(self.parent) {
             return Context::new();
@@ -40,28 +36,35 @@ impl Carrier<'_> {
     }
 }
 
-/// The caller's trace; empty if it names none or more than one.
-pub(super) fn of_headers(headers: &HeaderMap) -> Context {
+/// The caller's trace; empty if it names none or more than one. If the caller has it sampled, `is_kept`
+/// decides whether it is here.
+pub(super) fn of_headers(headers: &HeaderMap, is_kept: impl FnOnce() -> bool) -> Context {
     let mut parents = headers.get_all("traceparent").iter();
     let (Some(parent), None) = (parents.next(), parents.next()) else {
         return Context::new();
     };
-    let members = headers.get_all("tracestate").iter();
-    let members = members.filter_map(|value| value.to_str().ok());
-    let members = members.flat_map(|value| value.split(',')).map(str::trim);
-    let members: Vec<&str> = members.filter(|member| !member.is_empty()).collect();
-    let state = Some(members.join(",")).filter(|state| state.len() <= LONGEST_STATE);
     let parent = parent.to_str().unwrap_or_default().trim();
-    let state = state.unwrap_or_default();
-    Carrier { parent, state }.context()
+    let context = Carrier { parent }.context();
+    if !context.has_active_span() {
+        return context;
+    }
+    let asked = context.span().span_context().clone();
+    let flags = if asked.is_sampled() && is_kept() {
+        TraceFlags::SAMPLED
+    } else {
+        TraceFlags::NOT_SAMPLED
+    };
+    let (trace, span) = (asked.trace_id(), asked.span_id());
+    let taken = SpanContext::new(trace, span, flags, true, TraceState::NONE);
+    Context::new().with_remote_span_context(taken)
 }
 
 /// The trace that is stored with a task; empty if there is none.
 pub(super) fn of_stored(text: Option<&str>) -> Context {
     let text = text.unwrap_or_default();
-    let (parent, state) = text.split_once(' ').unwrap_or((text, ""));
-    let state = state.to_owned();
-    Carrier { parent, state }.context()
+    // Earlier versions kept a state behind it.
+    let parent = text.split_once(' ').map_or(text, |(parent, _)| parent);
+    Carrier { parent }.context()
 }
 
 /// The trace of what is done now, to be stored with a task.
@@ -71,12 +74,8 @@ pub fn carried() -> Option<String> {
     }
     let mut headers = HeaderMap::new();
     providers::trace::carry(&mut headers);
-    let text = |name| headers.get(name).and_then(|value| value.to_str().ok());
-    let parent = text("traceparent")?;
-    Some(match text("tracestate") {
-        Some(state) => format!("{parent} {state}"),
-        None => parent.to_owned(),
-    })
+    let parent = headers.get("traceparent")?;
+    parent.to_str().ok().map(ToOwned::to_owned)
 }
 
 /// As the standard has it; the propagator is less strict with lengths, and takes signs for digits.
@@ -94,8 +93,6 @@ fn is_well_formed(parent: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use opentelemetry::trace::TraceContextExt as _;
-
     use super::*;
 
     const PARENT: &str = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01";
@@ -124,41 +121,37 @@ mod tests {
             &long,
             &upper,
         ] {
-            let context = of_headers(&headers(&[("traceparent", parent)]));
+            let context = of_headers(&headers(&[("traceparent", parent)]), || true);
             assert!(!context.has_active_span(), "{parent}");
             assert!(!of_stored(Some(parent)).has_active_span(), "{parent}");
         }
         let twice = headers(&[("traceparent", PARENT), ("traceparent", PARENT)]);
-        assert!(!of_headers(&twice).has_active_span());
+        assert!(!of_headers(&twice, || true).has_active_span());
         assert!(!of_stored(None).has_active_span());
     }
 
     #[test]
-    fn flags_state_and_later_versions_are_read() {
+    fn ids_and_later_versions_are_read_and_only_the_share_has_a_trace_kept() {
         let later = format!("cc{}-what-comes", &PARENT[2..]);
         let unsampled = format!("{}00", &PARENT[..53]);
-        for (parent, is_sampled) in [(PARENT, true), (&later, true), (&unsampled, false)] {
-            let context = of_headers(&headers(&[("traceparent", parent)]));
+        for (parent, is_kept, is_sampled) in [
+            (PARENT, true, true),
+            (&later, true, true),
+            (PARENT, false, false),
+            (&unsampled, true, false),
+        ] {
+            let sent = headers(&[("traceparent", parent), ("tracestate", "a=1,b=2")]);
+            let context = of_headers(&sent, || is_kept);
             let span = context.span();
             assert_eq!(span.span_context().is_sampled(), is_sampled);
             assert_eq!(&span.span_context().trace_id().to_string(), &PARENT[3..35]);
+            assert_eq!(span.span_context().trace_state().header(), "");
         }
-        let state = |context: &Context| context.span().span_context().trace_state().header();
-        let many = headers(&[
-            ("traceparent", PARENT),
-            ("tracestate", "a=1 , b=2"),
-            ("tracestate", "c@d=3,"),
-        ]);
-        assert_eq!(state(&of_headers(&many)), "a=1,b=2,c@d=3");
-        assert_eq!(
-            state(&of_stored(Some(&format!("{PARENT} a=1,b=2")))),
-            "a=1,b=2"
-        );
-        let long = format!("a={}", "x".repeat(LONGEST_STATE));
-        for wrong in ["A B", long.as_str()] {
-            let wrong = headers(&[("traceparent", PARENT), ("tracestate", wrong)]);
-            let context = of_headers(&wrong);
-            assert!(context.has_active_span() && state(&context).is_empty());
+        for stored in [PARENT.to_owned(), format!("{PARENT} a=1,b=2")] {
+            let context = of_stored(Some(&stored));
+            let span = context.span();
+            assert!(span.span_context().is_sampled());
+            assert_eq!(span.span_context().trace_state().header(), "");
         }
     }
 }

@@ -233,7 +233,7 @@ impl Sender {
                 }
             }
             429 | 502 | 503 | 504 => {
-                let asked = providers::answer::retry_after(answer.headers());
+                let asked = providers::answer::retry_after(answer.headers(), None);
                 Tried::Away(status.to_string(), asked)
             }
             _ => Tried::Refused(status.to_string()),

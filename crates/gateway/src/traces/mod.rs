@@ -8,6 +8,7 @@
 mod context;
 mod export;
 
+use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use opentelemetry::trace::{SpanBuilder, SpanKind};
@@ -27,6 +28,8 @@ pub use context::carried;
 
 /// Whether this process traces.
 static IS_ON: AtomicBool = AtomicBool::new(false);
+/// The share of traces that are kept.
+static SHARE: OnceLock<f64> = OnceLock::new();
 
 /// Exports until it is dropped, and then what still waits, within a few seconds.
 #[must_use]
@@ -45,7 +48,8 @@ pub fn start(config: &Config) -> Result<Traces, ConfigError> {
         key: "telemetry.otlp".into(),
         message,
     })?;
-    let share = Sampler::TraceIdRatioBased(config.telemetry.sample);
+    let share = *SHARE.get_or_init(|| config.telemetry.sample);
+    let share = Sampler::TraceIdRatioBased(share);
     let provider = SdkTracerProvider::builder()
         .with_span_processor(queue)
         .with_sampler(Sampler::ParentBased(Box::new(share)))
@@ -73,6 +77,17 @@ pub(crate) fn is_on() -> bool {
     IS_ON.load(Ordering::Relaxed)
 }
 
+/// Whether a trace that a caller began is kept. By chance: the caller chose its id.
+fn is_in_share() -> bool {
+    let share = SHARE.get().copied().unwrap_or(0.0);
+    let mut bits = [0; 4];
+    // Without randomness nothing is kept.
+    let drawn = getrandom::fill(&mut bits).map_or(1.0, |()| {
+        f64::from(u32::from_le_bytes(bits)) / f64::from(u32::MAX)
+    });
+    share >= 1.0 || drawn < share
+}
+
 /// A request, until its answer begins. `route` is the path as the API declares it.
 pub fn request(headers: &HeaderMap, method: &str, route: Option<&str>, id: &RequestId) -> Span {
     if !is_on() {
@@ -87,7 +102,7 @@ pub fn request(headers: &HeaderMap, method: &str, route: Option<&str>, id: &Requ
         None => known.unwrap_or("HTTP").to_owned(),
     };
     let builder = SpanBuilder::from_name(name).with_kind(SpanKind::Server);
-    let span = Span::under(&context::of_headers(headers), builder);
+    let span = Span::under(&context::of_headers(headers, is_in_share), builder);
     span.set("http.request.method", method);
     if let Some(route) = route {
         span.set("http.route", route.to_owned());

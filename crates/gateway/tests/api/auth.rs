@@ -469,6 +469,75 @@ async fn pages_of_other_origins_get_in_only_when_named() {
 }
 
 #[tokio::test]
+async fn the_sdk_of_openai_gets_in_from_a_page_that_is_named() {
+    let gateway = TestGateway::builder()
+        .without_workers()
+        .set(|settings| settings.cors_origins = Some(vec!["https://app.example".into()]))
+        .start()
+        .await;
+    let ask = async |headers: &str| {
+        let address = format!("{}/v1/videos", gateway.base);
+        let request = gateway
+            .http
+            .request(Method::OPTIONS, address)
+            .header("origin", "https://app.example")
+            .header("access-control-request-method", "POST")
+            .header("access-control-request-headers", headers);
+        let answer = request.send().await.unwrap();
+        let allowed = answer.headers().get("access-control-allow-headers");
+        let allowed = allowed.map_or("", |value| value.to_str().unwrap());
+        allowed.to_owned()
+    };
+    // What openai-node 6 sends from a browser, with a project and an idempotency key.
+    let sdk = "authorization,content-type,idempotency-key,openai-beta,openai-organization,openai-project,\
+               x-stainless-arch,x-stainless-custom-poll-interval,x-stainless-helper-method,x-stainless-lang,\
+               x-stainless-os,x-stainless-package-version,x-stainless-poll-helper,x-stainless-retry-count,\
+               x-stainless-runtime,x-stainless-runtime-version,x-stainless-timeout";
+    let sorted = |list: &str| {
+        let mut list: Vec<String> = list.split(',').map(|it| it.trim().to_owned()).collect();
+        list.sort();
+        list
+    };
+    assert_eq!(sorted(&ask(sdk).await), sorted(sdk));
+    let odd = "X-Stainless-Lang, cookie, x-csrf-token, x-stainless-<b>, x-forwarded-for";
+    assert_eq!(ask(odd).await, "x-stainless-lang");
+    gateway.stop().await;
+}
+
+#[tokio::test]
+async fn made_up_keys_lock_no_real_one_out() {
+    for postgres in [false, true] {
+        let mut builder = TestGateway::builder().without_workers();
+        if postgres {
+            builder = builder.on_postgres();
+        }
+        let gateway = builder.start().await;
+        let made_up = async || {
+            let secret = keys::generate().unwrap();
+            let stranger = gateway.with_key(secret.expose());
+            stranger
+                .get("/v1/tasks")
+                .await
+                .refused(401, "invalid_api_key");
+        };
+        let strangers = futures_util::future::join_all((0..300).map(|_| made_up()));
+        let newcomers = async {
+            for _ in 0..5 {
+                let newcomer = gateway.caller("default", key(|_| {})).await;
+                newcomer.get("/v1/tasks").await.ok();
+            }
+        };
+        tokio::join!(strangers, newcomers);
+        let cookie = format!("mediagate_session={}", "0".repeat(64));
+        let stranger = gateway.without_key();
+        let request = stranger.request(Method::GET, "/v1/tasks");
+        let answer = stranger.send(request.header("cookie", cookie)).await;
+        answer.refused(401, "expired_api_key");
+        gateway.stop().await;
+    }
+}
+
+#[tokio::test]
 async fn accounts_own_what_their_keys_make() {
     let gateway = TestGateway::builder().without_workers().start().await;
     let owls = gateway.caller("night-owls", key(|_| {})).await;

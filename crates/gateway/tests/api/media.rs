@@ -49,6 +49,19 @@ async fn an_address_opens_one_file_and_nothing_else() {
         (200, Some("audio/flac"))
     );
     assert_eq!(file.header("accept-ranges"), Some("bytes"));
+    // As a page it runs nothing, and others' pages may show it.
+    for address in [address, cover] {
+        for range in ["bytes=0-9", "bytes=0-"] {
+            let part = asked(&gateway, Method::GET, address, &[("range", range)]).await;
+            let policy = part.header("content-security-policy").unwrap();
+            assert!(
+                policy.contains("default-src 'none'") && policy.ends_with("sandbox"),
+                "{policy}"
+            );
+            let of_others = part.header("cross-origin-resource-policy");
+            assert_eq!(of_others, Some("cross-origin"));
+        }
+    }
     assert_eq!(
         file.header("content-length").unwrap(),
         file.bytes.len().to_string()

@@ -18,6 +18,12 @@ async fn pages_run_nothing_that_is_not_their_own() {
             policy.contains("default-src 'self'") && !policy.contains("unsafe"),
             "{policy}"
         );
+        // Films may be elsewhere, by https; nothing else.
+        assert!(
+            policy.contains("media-src 'self' blob: https:;"),
+            "{policy}"
+        );
+        assert_eq!(policy.matches("https:").count(), 1, "{policy}");
         let text = String::from_utf8(page.bytes.to_vec()).unwrap();
         assert!(text.starts_with("<!DOCTYPE html>"), "{path}");
         // Every file that the page names is there, on this server.

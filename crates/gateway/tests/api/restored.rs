@@ -205,6 +205,26 @@ async fn waits_for_the_operator(database: Option<TestDatabase>) {
     assert_eq!(scene.simulator.world().accepted(OPENAI), 4);
     let list = scene.command(&["restored", "list"]).await;
     assert!(list.contains("No tasks"), "{list}");
+    let audit = scene.command(&["audit", "--json"]).await;
+    let audit: Vec<Value> = serde_json::from_str(&audit).unwrap();
+    for (action, by, task, status) in [
+        ("task.fail", "restored fail", &scene.tasks[1], "failed"),
+        (
+            "task.resubmit",
+            "restored resubmit",
+            &scene.tasks[2],
+            "queued",
+        ),
+    ] {
+        let entry = audit.iter().find(|entry| entry["action"] == action);
+        let entry = entry.unwrap();
+        assert_eq!(
+            (&entry["target"], &entry["actor"]["name"]),
+            (&json!(task), &json!(by))
+        );
+        assert_eq!(entry["before"], json!({"status": "queued", "held": true}));
+        assert_eq!(entry["after"], json!({"status": status, "held": false}));
+    }
     server.stop().await;
     scene.command(&["ledger", "verify"]).await;
 }

@@ -110,7 +110,7 @@ async fn one_trace_from_the_request_to_the_webhook_though_the_process_dies() {
     collector.span("run").await;
     let spans = collector.spans();
     assert!(spans.iter().all(|span| span.trace == TRACE), "{spans:#?}");
-    assert!(spans.iter().all(|span| span.state == "acme=a1,other=b2"));
+    assert!(spans.iter().all(|span| span.state.is_empty()));
 
     assert_eq!(
         (request.parent.as_str(), request.kind),
@@ -156,7 +156,7 @@ async fn one_trace_from_the_request_to_the_webhook_though_the_process_dies() {
         let parent = call.headers["traceparent"].to_str().unwrap();
         assert_eq!(sender(&spans, parent).name, name);
         assert!(parent.ends_with("-01"));
-        assert_eq!(call.headers["tracestate"], "acme=a1,other=b2");
+        assert!(!call.headers.contains_key("tracestate"), "{call:?}");
     }
     assert_eq!(
         sender(&spans, posted[0].header("traceparent")).id,
@@ -277,7 +277,7 @@ async fn the_callers_decision_not_to_sample_is_kept_and_told_on() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_share_of_nothing_keeps_only_what_callers_sample() {
+async fn a_share_of_nothing_keeps_nothing_whatever_callers_say() {
     let (folder, collector) = (tempfile::tempdir().unwrap(), Collector::start().await);
     let more = ["--telemetry-sample", "0"];
     let (server, client) = traced(folder.path(), &collector.url, &more).await;
@@ -288,8 +288,7 @@ async fn a_share_of_nothing_keeps_only_what_callers_sample() {
     assert_eq!(client.send(request).await.status, 200);
     server.stop().await;
     let spans = collector.spans();
-    assert_eq!(one(&spans, "GET /v1/models").trace, TRACE);
-    assert_eq!(spans.len(), 1, "{spans:#?}");
+    assert_eq!(spans.len(), 0, "{spans:#?}");
 }
 
 #[tokio::test(flavor = "multi_thread")]

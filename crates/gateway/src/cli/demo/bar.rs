@@ -1,11 +1,12 @@
 //! What a step of the demo shows while it works: a bar on a terminal, elsewhere its name. On standard
 //! error, so that results alone are on standard output.
 
-use std::io::{IsTerminal as _, Write as _};
 use std::pin::pin;
 use std::time::Duration;
 
 use serde_json::Value;
+
+use crate::cli::output::{can_draw, draw, note};
 
 /// How often to look how far it is.
 const EVERY: Duration = Duration::from_millis(150);
@@ -28,23 +29,22 @@ impl Watch {
         kind: Option<&str>,
         work: impl Future<Output = Result<T, E>>,
     ) -> Result<T, E> {
-        let is_drawn = std::io::stderr().is_terminal();
-        if !is_drawn {
-            write(&format!("{name} …\n"));
+        if !can_draw() {
+            note(&format!("{name} …"));
             return work.await;
         }
         let mut work = pin!(work);
-        write(&line(name, 0));
+        draw(&line(name, 0));
         loop {
             tokio::select! {
                 done = &mut work => {
                     let end = if done.is_ok() { line(name, 100) } else { String::new() };
-                    write(&format!("{end}\n"));
+                    draw(&format!("{end}\n"));
                     return done;
                 }
                 () = tokio::time::sleep(EVERY) => {
                     if let Some(kind) = kind {
-                        write(&line(name, self.progress(kind).await));
+                        draw(&line(name, self.progress(kind).await));
                     }
                 }
             }
@@ -68,13 +68,6 @@ fn line(name: &str, per_cent: u64) -> String {
     let full = usize::try_from(per_cent).unwrap_or(0) * CELLS / 100;
     let bar = "█".repeat(full) + &"░".repeat(CELLS - full);
     format!("\r\x1b[K{name:NAME$} {bar} {per_cent:>3} %")
-}
-
-fn write(text: &str) {
-    let mut out = std::io::stderr();
-    // Nobody may be looking.
-    let _ = out.write_all(text.as_bytes());
-    let _ = out.flush();
 }
 
 #[cfg(test)]

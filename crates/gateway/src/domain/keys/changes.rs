@@ -11,10 +11,12 @@ use crate::app::{App, Parts};
 use crate::clock::Timestamp;
 use crate::domain::audit::By;
 use crate::domain::operator::Operation;
+use crate::domain::webhooks::{self, KeyEnd};
 use crate::error::{Error, ErrorCode};
 use crate::ids::{AccountId, KeyId};
 use crate::model::account::{Account, ApiKey, BudgetPeriod, KeyRecord, Scope};
 use crate::model::money::Micros;
+use crate::model::webhook::Endpoint;
 use crate::secret::Secret;
 use crate::store::tasks::Page;
 use crate::store::{self, Conn, accounts};
@@ -28,6 +30,42 @@ pub struct Issued {
     pub record: KeyRecord,
     /// Told once; nothing that is kept holds it.
     pub secret: Option<Secret>,
+    /// What was begun with it, after a rotation or a revocation.
+    pub ties: Option<KeyTies>,
+}
+
+/// What outlives a request with a key: what ends with it, and what an operator may want to end.
+#[derive(Debug)]
+pub struct KeyTies {
+    /// Sessions, all of which ended.
+    pub sessions_ended: i64,
+    /// Webhook endpoints that are told what the key may see, as they were.
+    pub webhooks: Vec<Endpoint>,
+    pub webhooks_end: KeyEnd,
+}
+
+impl KeyTies {
+    fn cut(
+        conn: &mut Conn<'_>,
+        (account, key): (AccountId, KeyId),
+        webhooks_end: KeyEnd,
+        by: &By,
+        now: Timestamp,
+    ) -> Result<Self, Error> {
+        let sessions_ended = store::sessions::count(conn, key, now)?;
+        let webhooks = webhooks::end_of_key(conn, (account, key), webhooks_end, by, now)?;
+        Ok(Self {
+            sessions_ended,
+            webhooks,
+            webhooks_end,
+        })
+    }
+
+    /// For the audit log.
+    fn told(&self) -> Value {
+        let ids = self.webhooks.iter().map(|webhook| webhook.id.to_string());
+        json!({"sessions_ended": self.sessions_ended, "webhooks": ids.collect::<Vec<_>>()})
+    }
 }
 
 /// For an id that is malformed or unknown.
@@ -79,7 +117,11 @@ fn issued(
     now: Timestamp,
 ) -> Result<Issued, Error> {
     let record = accounts::key_record(conn, id, now)?.ok_or_else(not_found)?;
-    Ok(Issued { record, secret })
+    Ok(Issued {
+        record,
+        secret,
+        ties: None,
+    })
 }
 
 /// What to change of a key; `None` leaves it, `Some(None)` removes the limit.
@@ -145,12 +187,13 @@ pub async fn change(
 }
 
 /// Gives a key another secret. The one before is accepted for `grace`, and the one before that no
-/// longer.
+/// longer. Sessions end at once; the key's webhook endpoints go on unless `ends_webhooks`.
 pub async fn rotate(
     app: &App,
     operation: Operation<'_, Issued>,
     id: KeyId,
     grace: Duration,
+    ends_webhooks: bool,
 ) -> Result<Issued, Error> {
     if grace > LONGEST_GRACE {
         let message = "Must be at most 30 days.";
@@ -160,37 +203,60 @@ pub async fn rotate(
     let now = app.clock.now();
     operation
         .write(app, move |conn, by| {
-            let before = valid(conn, id, now)?.key.prefix;
+            let key = valid(conn, id, now)?.key;
             let prefix: String = secret.expose().chars().take(12).collect();
             let new = (prefix.as_str(), hash(secret.expose()));
             let until = now.plus(grace);
             accounts::exchange_secret(conn, id, (new.0, &new.1), until)?;
+            let end = if ends_webhooks {
+                KeyEnd::Delete
+            } else {
+                KeyEnd::Keep
+            };
+            let ties = KeyTies::cut(conn, (key.account, id), end, by, now)?;
             // Whoever signed in did so with the key before.
             store::sessions::delete_of_key(conn, id)?;
-            let after = json!({"prefix": prefix, "former_until": until.rfc3339()});
-            let changed = (Some(json!({"prefix": before})), Some(after));
+            let after =
+                json!({"prefix": prefix, "former_until": until.rfc3339(), "ties": ties.told()});
+            let changed = (Some(json!({"prefix": key.prefix})), Some(after));
             by.note(conn, "key.rotate", &id, changed, now)?;
-            issued(conn, id, Some(secret), now)
+            Ok(Issued {
+                ties: Some(ties),
+                ..issued(conn, id, Some(secret), now)?
+            })
         })
         .await
 }
 
-/// Revokes a key from its next request on; one that was revoked before stays as it is. Returns it,
-/// and whether it was valid.
+/// Revokes a key from its next request on; one that was revoked before stays as it is. Its sessions
+/// end, and its webhook endpoints are told nothing any more: they are disabled, or deleted if
+/// `ends_webhooks`. Returns it, and whether it was valid.
 pub async fn revoke(
     app: &App,
     operation: Operation<'_, (Issued, bool)>,
     id: KeyId,
+    ends_webhooks: bool,
 ) -> Result<(Issued, bool), Error> {
     let now = app.clock.now();
     operation
         .write(app, move |conn, by| {
             let was_valid = accounts::revoke_key(conn, id, now)?;
-            let issued = issued(conn, id, None, now)?;
+            let mut issued = issued(conn, id, None, now)?;
+            let end = if ends_webhooks {
+                KeyEnd::Delete
+            } else {
+                KeyEnd::Disable
+            };
+            let account = issued.record.key.account;
+            let mut ties = KeyTies::cut(conn, (account, id), end, by, now)?;
             if was_valid {
-                let after = json!({"revoked_at": now.rfc3339()});
+                let after = json!({"revoked_at": now.rfc3339(), "ties": ties.told()});
                 by.note(conn, "key.revoke", &id, (None, Some(after)), now)?;
             }
+            if !was_valid {
+                ties.sessions_ended = 0;
+            }
+            issued.ties = Some(ties);
             Ok((issued, was_valid))
         })
         .await

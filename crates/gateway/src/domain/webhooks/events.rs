@@ -10,13 +10,13 @@ use crate::domain::tasks;
 use crate::error::Error;
 use crate::ids::{AccountId, DeliveryId, EventId, TaskId};
 use crate::model::task::{Task, TaskState};
-use crate::model::webhook::{DeliveryState, Endpoint, Event, EventType, Receiver};
+use crate::model::webhook::{Clearance, DeliveryState, Endpoint, Event, EventType, Receiver};
 use crate::records::Base;
 use crate::records::music::JobRecord;
 use crate::records::task::{Beside, TaskView};
 use crate::store::webhooks::deliveries::{self, NewDelivery};
 use crate::store::webhooks::endpoints;
-use crate::store::{self, Conn};
+use crate::store::{self, Conn, accounts};
 
 /// The body that is sent.
 #[derive(Serialize)]
@@ -38,8 +38,7 @@ pub fn task_ended(
     let Some(kind) = EventType::of(state) else {
         return Ok(());
     };
-    let mut listening = endpoints::of_account(conn, task.account)?;
-    listening.retain(|endpoint| endpoint.listens_to(kind));
+    let listening = listening(conn, task.account, kind, now)?;
     if listening.is_empty() && task.callback.is_none() {
         return Ok(());
     }
@@ -55,6 +54,47 @@ pub fn task_ended(
         call_back(conn, &event, url, job.as_deref())?;
     }
     Ok(())
+}
+
+/// An endpoint that is told of an event.
+struct Listener {
+    endpoint: Endpoint,
+    /// Where its delivery begins.
+    state: DeliveryState,
+}
+
+/// The endpoints of an account that are told of such an event: those that want it and whose key may
+/// see it. While one is disabled, or its key is no longer valid, its deliveries are held.
+fn listening(
+    conn: &mut Conn<'_>,
+    account: AccountId,
+    kind: EventType,
+    now: Timestamp,
+) -> Result<Vec<Listener>, Error> {
+    let of_task = kind.is_of_task();
+    let mut listeners = Vec::new();
+    for endpoint in endpoints::of_account(conn, account)? {
+        if !endpoint.listens_to(kind) {
+            continue;
+        }
+        let key = match endpoint.key {
+            None => None,
+            Some(id) => accounts::key_by_id(conn, id)?,
+        };
+        let clearance = Clearance::of(key.as_ref(), of_task, now);
+        // A key that is valid and may not see it is told nothing, also later.
+        if clearance == Clearance::Withheld && key.as_ref().is_some_and(|key| key.is_valid_at(now))
+        {
+            continue;
+        }
+        let state = if endpoint.enabled && clearance == Clearance::Sent {
+            DeliveryState::Waiting
+        } else {
+            DeliveryState::Held
+        };
+        listeners.push(Listener { endpoint, state });
+    }
+    Ok(listeners)
 }
 
 /// A task as it is at the end of the transaction that ends it.
@@ -99,8 +139,8 @@ pub fn endpoint_disabled(
     now: Timestamp,
 ) -> Result<(), Error> {
     let kind = EventType::EndpointDisabled;
-    let mut listening = endpoints::of_account(conn, disabled.account)?;
-    listening.retain(|other| other.id != disabled.id && other.listens_to(kind));
+    let mut listening = listening(conn, disabled.account, kind, now)?;
+    listening.retain(|other| other.endpoint.id != disabled.id);
     if listening.is_empty() {
         return Ok(());
     }
@@ -157,20 +197,16 @@ fn event(
     })
 }
 
-/// One delivery for each endpoint; for one that is disabled it is held.
-fn tell(conn: &mut Conn<'_>, event: &Event, listening: &[Endpoint]) -> Result<(), Error> {
-    for endpoint in listening {
+/// One delivery for each listener.
+fn tell(conn: &mut Conn<'_>, event: &Event, listening: &[Listener]) -> Result<(), Error> {
+    for Listener { endpoint, state } in listening {
         let delivery = NewDelivery {
             id: DeliveryId::new(),
             event,
             to: &Receiver::Endpoint(endpoint.id),
             lane: &endpoint.id.to_string(),
             body: None,
-            state: if endpoint.enabled {
-                DeliveryState::Waiting
-            } else {
-                DeliveryState::Held
-            },
+            state: *state,
         };
         deliveries::insert(conn, &delivery)?;
     }

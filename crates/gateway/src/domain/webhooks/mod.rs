@@ -13,17 +13,19 @@ pub mod outcome;
 use serde_json::{Value, json};
 
 use crate::app::{App, Parts};
+use crate::clock::Timestamp;
 use crate::domain::audit::By;
 use crate::domain::idempotency::Visit;
+use crate::domain::keys as api_keys;
 use crate::error::{Error, ErrorCode};
-use crate::ids::{AccountId, EndpointId};
+use crate::ids::{AccountId, EndpointId, KeyId};
 use crate::model::account::Caller;
 use crate::model::intent::Made;
 use crate::model::webhook::{Endpoint, EventType, Scheme};
 use crate::secret::Secret;
 use crate::store::tasks::Page;
 use crate::store::webhooks::{deliveries, endpoints};
-use crate::store::{self, Conn};
+use crate::store::{self, Conn, accounts};
 use keys::Keys;
 
 /// Most endpoints of an account.
@@ -74,7 +76,8 @@ pub async fn create(
     visit: &Visit,
     new: NewEndpoint,
 ) -> Result<(Endpoint, Secret), Error> {
-    let (endpoint, shown) = prepare(app, caller.account.id, new)?;
+    api_keys::refuse_former_secret(caller, "register a webhook endpoint")?;
+    let (endpoint, shown) = prepare(app, caller.account.id, by.key_id(), new)?;
     let row = endpoint.clone();
     let made = visit.make(app, Made::Endpoint(endpoint.id), move |conn| {
         insert(conn, &row, &by)
@@ -91,7 +94,7 @@ pub async fn create_for(
     by: By,
     new: NewEndpoint,
 ) -> Result<(Endpoint, Secret), Error> {
-    let (endpoint, shown) = prepare(app, account, new)?;
+    let (endpoint, shown) = prepare(app, account, by.key_id(), new)?;
     let row = endpoint.clone();
     let written = app
         .store
@@ -100,12 +103,18 @@ pub async fn create_for(
     Ok((endpoint, shown))
 }
 
-fn prepare(app: &Parts, account: AccountId, new: NewEndpoint) -> Result<(Endpoint, Secret), Error> {
+fn prepare(
+    app: &Parts,
+    account: AccountId,
+    key: Option<KeyId>,
+    new: NewEndpoint,
+) -> Result<(Endpoint, Secret), Error> {
     check_url(app, &new.url, "url")?;
     let (id, keys) = (EndpointId::new(), Keys::fresh()?);
     let endpoint = Endpoint {
         id,
         account,
+        key,
         url: new.url,
         description: new.description,
         events: new.events,
@@ -144,6 +153,7 @@ fn told(endpoint: &Endpoint) -> Value {
         "description": endpoint.description,
         "events": events.map(|events| events.iter().map(|event| event.name()).collect::<Vec<_>>()),
         "scheme": endpoint.scheme.name(),
+        "key_id": endpoint.key.map(|key| key.to_string()),
         "enabled": endpoint.enabled,
     })
 }
@@ -186,6 +196,8 @@ pub struct Change {
     pub enabled: Option<bool>,
 }
 
+/// Changes an endpoint. Whoever gives it another address, or enables one whose key is no longer valid,
+/// is who it is told for from then on.
 pub async fn change(
     app: &Parts,
     account: AccountId,
@@ -202,6 +214,11 @@ pub async fn change(
         .write_for(account, move |conn| -> Result<Endpoint, Error> {
             let mut endpoint = endpoints::by_id(conn, id, account)?.ok_or_else(not_found)?;
             let (was_enabled, before) = (endpoint.enabled, told(&endpoint));
+            let is_elsewhere = change.url.as_ref().is_some_and(|url| *url != endpoint.url);
+            let is_enabled = change.enabled == Some(true);
+            if is_elsewhere || (is_enabled && !has_valid_key(conn, &endpoint, now)?) {
+                endpoint.key = by.key_id();
+            }
             endpoint.url = change.url.unwrap_or(endpoint.url);
             endpoint.description = change.description.unwrap_or(endpoint.description);
             endpoint.events = change.events.unwrap_or(endpoint.events);
@@ -220,6 +237,14 @@ pub async fn change(
     store::soon(written).await
 }
 
+fn has_valid_key(conn: &mut Conn<'_>, endpoint: &Endpoint, now: Timestamp) -> Result<bool, Error> {
+    let Some(key) = endpoint.key else {
+        return Ok(true);
+    };
+    let key = accounts::key_by_id(conn, key)?;
+    Ok(key.is_some_and(|key| key.is_valid_at(now)))
+}
+
 /// Deletes an endpoint; what waits for it is given up. Returns what it was.
 pub async fn delete(
     app: &Parts,
@@ -232,13 +257,55 @@ pub async fn delete(
         .store
         .write_for(account, move |conn| -> Result<Endpoint, Error> {
             let endpoint = endpoints::by_id(conn, id, account)?.ok_or_else(not_found)?;
-            deliveries::give_up(conn, id, &endpoint.url, now)?;
-            endpoints::delete(conn, id)?;
-            let changed = (Some(told(&endpoint)), None);
-            by.note(conn, "webhook.delete", &id, changed, now)?;
+            remove(conn, &endpoint, &by, now)?;
             Ok(endpoint)
         });
     store::soon(written).await
+}
+
+fn remove(conn: &mut Conn<'_>, endpoint: &Endpoint, by: &By, now: Timestamp) -> Result<(), Error> {
+    deliveries::give_up(conn, endpoint.id, &endpoint.url, now)?;
+    endpoints::delete(conn, endpoint.id)?;
+    let changed = (Some(told(endpoint)), None);
+    by.note(conn, "webhook.delete", &endpoint.id, changed, now)
+}
+
+/// What becomes of a key's endpoints when it is revoked or rotated.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum KeyEnd {
+    /// They are deleted.
+    Delete,
+    /// They are disabled, for another key to take over: what they would be sent is held.
+    Disable,
+    /// They go on.
+    Keep,
+}
+
+/// Does this with the endpoints of a key. Returns what they were, oldest first.
+pub fn end_of_key(
+    conn: &mut Conn<'_>,
+    (account, key): (AccountId, KeyId),
+    end: KeyEnd,
+    by: &By,
+    now: Timestamp,
+) -> Result<Vec<Endpoint>, Error> {
+    let mut found = endpoints::of_account(conn, account)?;
+    found.retain(|endpoint| endpoint.key == Some(key));
+    for endpoint in &found {
+        match end {
+            KeyEnd::Delete => remove(conn, endpoint, by, now)?,
+            KeyEnd::Disable if endpoint.enabled => {
+                let mut disabled = endpoint.clone();
+                disabled.enabled = false;
+                endpoints::update(conn, &disabled)?;
+                deliveries::hold(conn, endpoint.id, now)?;
+                let changed = (Some(told(endpoint)), Some(told(&disabled)));
+                by.note(conn, "webhook.update", &endpoint.id, changed, now)?;
+            }
+            KeyEnd::Disable | KeyEnd::Keep => {}
+        }
+    }
+    Ok(found)
 }
 
 /// Gives an endpoint a new secret; the one before it is used for another day.

@@ -1,11 +1,13 @@
 //! `/v1/admin/keys`: the API keys of every account.
 
 use axum::Json;
-use axum::extract::{Path, State};
+use axum::extract::{FromRequestParts, Path, State};
+use axum::http::request::Parts;
 use axum::response::Response;
+use serde_json::json;
 
 use super::named;
-use super::write::{MaybeBody, Write};
+use super::write::Write;
 use crate::app::App;
 use crate::domain::accounts;
 use crate::domain::keys::{self, Issued};
@@ -16,16 +18,30 @@ use crate::http::body::JsonBody;
 use crate::http::orders::admin::keys::{
     KeyChange, KeyRequest, KeyRotation, read_change, read_new, read_rotation,
 };
-use crate::http::page_params::{Query, page};
+use crate::http::page_params::{Query, page, word};
 use crate::http::wire::admin::keys::AdminKey;
 use crate::http::wire::list::List;
 use crate::ids::KeyId;
+
+/// A request that changes keys: not with a former secret, which would take them from their owner or
+/// outlive its grace.
+pub(in crate::http) struct KeyWrite(Write);
+
+impl FromRequestParts<App> for KeyWrite {
+    type Rejection = Error;
+
+    async fn from_request_parts(parts: &mut Parts, app: &App) -> Result<Self, Error> {
+        let write = Write::from_request_parts(parts, app).await?;
+        keys::refuse_former_secret(write.caller(), "change keys")?;
+        Ok(Self(write))
+    }
+}
 
 /// Create an API key. It is shown in this answer only; the answer to a repeated request has null.
 #[utoipa::path(post, path = "/v1/admin/keys", tag = "admin", request_body = KeyRequest,
     responses((status = 200, description = "The key", body = AdminKey)))]
 pub(in crate::http) async fn create(
-    write: Write,
+    KeyWrite(write): KeyWrite,
     State(app): State<App>,
     body: JsonBody,
 ) -> Result<Response, Error> {
@@ -84,7 +100,7 @@ pub(in crate::http) async fn get(
     params(("id" = String, Path, description = "The key's id")),
     responses((status = 200, description = "The key", body = AdminKey)))]
 pub(in crate::http) async fn change(
-    write: Write,
+    KeyWrite(write): KeyWrite,
     Path(id): Path<String>,
     State(app): State<App>,
     body: JsonBody,
@@ -97,38 +113,50 @@ pub(in crate::http) async fn change(
     write.change(&app, known, change, show).await
 }
 
-/// Revoke an API key from its next request on.
+/// Revoke an API key from its next request on. Its sessions end, and its webhook endpoints are told
+/// nothing any more: the answer names them.
 #[utoipa::path(delete, path = "/v1/admin/keys/{id}", tag = "admin",
-    params(("id" = String, Path, description = "The key's id")),
+    params(("id" = String, Path, description = "The key's id"),
+        ("end_webhooks" = Option<bool>, Query, description = "Whether its webhook endpoints are deleted; by default they are disabled, and what they would be sent is held")),
     responses((status = 200, description = "The revoked key", body = AdminKey)))]
 pub(in crate::http) async fn revoke(
-    write: Write,
+    KeyWrite(write): KeyWrite,
     Path(id): Path<String>,
+    query: Query,
     State(app): State<App>,
 ) -> Result<Response, Error> {
     let (id, known) = (parse(&id)?, write.fingerprint());
-    let revoke =
-        async |operation: Operation<'_, (Issued, bool)>| keys::revoke(&app, operation, id).await;
-    let show = |(issued, _): &(Issued, bool), _| AdminKey::new(&issued.record);
+    let ends_webhooks =
+        query.read(|query| Some(word(query, "end_webhooks", "true, false").unwrap_or(false)))?;
+    let known = if ends_webhooks {
+        known.json(&json!({"end_webhooks": true}))
+    } else {
+        known
+    };
+    let revoke = async |operation: Operation<'_, (Issued, bool)>| {
+        keys::revoke(&app, operation, id, ends_webhooks).await
+    };
+    let show = |(issued, _): &(Issued, bool), _| AdminKey::ended(issued);
     write.change(&app, known, revoke, show).await
 }
 
 /// Exchange an API key for another one with the same settings, budget and id. The new one is shown
-/// in this answer only.
+/// in this answer only. Sessions end; webhook endpoints go on unless they are to end, and the answer names them.
 #[utoipa::path(post, path = "/v1/admin/keys/{id}/rotate", tag = "admin",
     request_body = Option<KeyRotation>,
     params(("id" = String, Path, description = "The key's id")),
     responses((status = 200, description = "The key", body = AdminKey)))]
 pub(in crate::http) async fn rotate(
-    write: Write,
+    KeyWrite(write): KeyWrite,
     Path(id): Path<String>,
     State(app): State<App>,
-    body: MaybeBody,
+    body: Option<JsonBody>,
 ) -> Result<Response, Error> {
     let id = parse(&id)?;
-    let (grace, known) = write.read_any(&app, body, read_rotation).await?;
-    let rotate =
-        async |operation: Operation<'_, Issued>| keys::rotate(&app, operation, id, grace).await;
+    let ((grace, ends_webhooks), known) = write.read_any(&app, body, read_rotation).await?;
+    let rotate = async |operation: Operation<'_, Issued>| {
+        keys::rotate(&app, operation, id, grace, ends_webhooks).await
+    };
     write.change(&app, known, rotate, AdminKey::issued).await
 }
 

@@ -10,6 +10,7 @@ mod events;
 mod keys;
 mod ledger;
 mod providers;
+pub(super) mod refused;
 mod submissions;
 mod tasks;
 mod usage;

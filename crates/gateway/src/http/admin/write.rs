@@ -4,9 +4,9 @@
 use std::sync::{Arc, Mutex, PoisonError};
 
 use axum::Json;
-use axum::extract::{FromRequest, FromRequestParts, Request};
+use axum::extract::FromRequestParts;
 use axum::http::request::Parts;
-use axum::http::{HeaderMap, Method, header};
+use axum::http::{HeaderMap, Method};
 use axum::response::{IntoResponse as _, Response};
 use serde::Serialize;
 use serde_json::Value;
@@ -55,32 +55,14 @@ impl FromRequestParts<App> for Write {
     }
 }
 
-/// A body that may be left out.
-pub(in crate::http) struct MaybeBody(Option<JsonBody>);
-
-impl FromRequest<App> for MaybeBody {
-    type Rejection = Error;
-
-    async fn from_request(request: Request, app: &App) -> Result<Self, Error> {
-        let headers = request.headers();
-        let is_empty = headers
-            .get(header::CONTENT_LENGTH)
-            .is_none_or(|length| length.as_bytes() == b"0")
-            && !headers.contains_key(header::TRANSFER_ENCODING);
-        if is_empty {
-            return Ok(Self(None));
-        }
-        JsonBody::from_request(request, app)
-            .await
-            .map(Some)
-            .map(Self)
-    }
-}
-
 /// What a request wants, and by what it is known.
 pub(in crate::http) type Known<T> = (T, Fingerprint);
 
 impl Write {
+    pub(in crate::http) const fn caller(&self) -> &Caller {
+        &self.caller
+    }
+
     pub(in crate::http) const fn by(&self) -> &By {
         &self.by
     }
@@ -102,10 +84,10 @@ impl Write {
     pub(in crate::http) async fn read_any<T: Send + 'static>(
         &self,
         app: &App,
-        body: MaybeBody,
+        body: Option<JsonBody>,
         read: impl FnOnce(&Value) -> Result<T, Error> + Send + 'static,
     ) -> Result<Known<T>, Error> {
-        if let Some(body) = body.0 {
+        if let Some(body) = body {
             self.read(app, body, read).await
         } else {
             let empty = Value::Object(serde_json::Map::new());

@@ -9,9 +9,10 @@ mod judge;
 use std::time::Duration;
 
 use axum::body::Body;
-use axum::extract::{FromRequest, Request};
+use axum::extract::{FromRequest, OptionalFromRequest, Request};
 use axum::http::{HeaderMap, header};
 use bytes::{Bytes, BytesMut};
+use futures_util::{StreamExt as _, stream};
 use http_body_util::BodyExt as _;
 use serde_json::Value;
 
@@ -48,11 +49,7 @@ impl FromRequest<App> for JsonBody {
         let mut held = held(&request, app)?;
         let mut body = request.into_body();
         let arrived = tokio::time::timeout(TIME, receive(&mut body, &mut held)).await;
-        let late = || {
-            let message = format!("The body did not arrive within {} seconds.", TIME.as_secs());
-            Err(Error::plain(ErrorCode::InvalidValue, message))
-        };
-        match arrived.unwrap_or_else(|_| late()) {
+        match arrived.unwrap_or_else(|_| Err(late())) {
             Ok(bytes) => Ok(Self { bytes, held }),
             Err(error) => {
                 drop(held);
@@ -61,6 +58,47 @@ impl FromRequest<App> for JsonBody {
             }
         }
     }
+}
+
+/// A body that may be left out. Whether there is one, only its bytes tell: by HTTP/2 it needs no length,
+/// and by HTTP/1.1 it may come in chunks of which the first is the last.
+impl OptionalFromRequest<App> for JsonBody {
+    type Rejection = Error;
+
+    async fn from_request(request: Request, app: &App) -> Result<Option<Self>, Error> {
+        let (parts, mut body) = request.into_parts();
+        let first = tokio::time::timeout(TIME, first_piece(&mut body));
+        let Some(first) = first.await.map_err(|_| late())?? else {
+            return Ok(None);
+        };
+        let first = stream::once(async { Ok(first) });
+        let body = Body::from_stream(first.chain(body.into_data_stream()));
+        let whole = <Self as FromRequest<App>>::from_request(Request::from_parts(parts, body), app);
+        whole.await.map(Some)
+    }
+}
+
+/// The first bytes of a body; `None` if it has none.
+async fn first_piece(body: &mut Body) -> Result<Option<Bytes>, Error> {
+    while let Some(frame) = body.frame().await {
+        let piece = frame.map_err(broken)?.into_data();
+        if let Ok(piece) = piece
+            && !piece.is_empty()
+        {
+            return Ok(Some(piece));
+        }
+    }
+    Ok(None)
+}
+
+fn broken(_: axum::Error) -> Error {
+    let message = "The body broke off before its end.";
+    Error::plain(ErrorCode::InvalidValue, message)
+}
+
+fn late() -> Error {
+    let message = format!("The body did not arrive within {} seconds.", TIME.as_secs());
+    Error::plain(ErrorCode::InvalidValue, message)
 }
 
 impl JsonBody {
@@ -111,10 +149,6 @@ async fn receive(body: &mut Body, held: &mut Share) -> Result<Bytes, Error> {
     let mut bytes = BytesMut::new();
     let mut judge = Judge::default();
     while let Some(frame) = body.frame().await {
-        let broken = |_| {
-            let message = "The body broke off before its end.";
-            Error::plain(ErrorCode::InvalidValue, message)
-        };
         let Ok(piece) = frame.map_err(broken)?.into_data() else {
             continue;
         };

@@ -32,6 +32,10 @@ pub struct WebhookObject {
     /// The public half of its key, `whpk_…`, where the scheme has one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub public_key: Option<String>,
+    /// The API key whose holder gave it its address: it is told what that key may see. Null: the
+    /// operator did, and it is told of everything in the account.
+    #[schema(required = true)]
+    pub key_id: Option<String>,
     /// Whether it is sent anything.
     pub enabled: bool,
     /// Why the gateway disabled it: `gone` (it answered 410) or `failing` (five days of nothing else).
@@ -59,6 +63,7 @@ impl WebhookObject {
             scheme: endpoint.scheme.name(),
             secret: secret.map(told),
             public_key: public_key.map(told),
+            key_id: endpoint.key.map(|key| key.to_string()),
             enabled: endpoint.enabled,
             disabled_reason: endpoint.disabled_why.map(DisabledWhy::name),
             failures: endpoint.failures,

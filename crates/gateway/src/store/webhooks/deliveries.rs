@@ -1,10 +1,16 @@
 //! Events and their deliveries. A delivery changes by compare-and-set: who tries it holds it under
 //! its process's lease, as tasks are held (`store/workers.rs`).
 
+use std::collections::HashMap;
+
 use crate::clock::Timestamp;
-use crate::ids::{AccountId, DeliveryId, EndpointId};
-use crate::model::webhook::{Attempt, AttemptError, DeliveryState, Due, Event, Receiver, Scheme};
+use crate::ids::{AccountId, DeliveryId, EndpointId, KeyId};
+use crate::model::account::ApiKey;
+use crate::model::webhook::{
+    Attempt, AttemptError, Clearance, DeliveryState, Due, Event, Receiver, Scheme,
+};
 use crate::store::conn::to_json;
+use crate::store::keys::key_by_id;
 use crate::store::{Conn, Row, StoreError};
 
 /// Writes an event down. Returns false if its task has one already.
@@ -164,10 +170,12 @@ pub fn free_others(
 }
 
 /// Claims those of these deliveries that nobody else has claimed, with all that it takes to try them.
+/// One whose endpoint's key may not see what it tells of, or not any more, is held instead.
 pub fn claim(
     conn: &mut Conn<'_>,
     owner: &str,
     these: &[DeliveryId],
+    now: Timestamp,
 ) -> Result<Vec<Due>, StoreError> {
     let ids = to_json(&these.iter().map(ToString::to_string).collect::<Vec<_>>())?;
     let take = conn.dialect(
@@ -183,7 +191,7 @@ pub fn claim(
     let read = conn.dialect(
         "SELECT d.id, d.account_id, d.endpoint_id, d.event_id, COALESCE(d.url, p.url), COALESCE(d.body, e.body),
                 p.scheme, CASE WHEN d.endpoint_id IS NULL THEN s.secrets ELSE p.secrets END, d.lane, d.attempts,
-                d.tried_before, d.due_at, t.trace
+                d.tried_before, d.due_at, t.trace, p.key_id, d.task_id
          FROM webhook_deliveries d JOIN webhook_events e ON e.id = d.event_id
          LEFT JOIN webhook_endpoints p ON p.id = d.endpoint_id
          LEFT JOIN webhook_secrets s ON s.account_id = d.account_id
@@ -191,15 +199,15 @@ pub fn claim(
          WHERE d.id IN (SELECT value FROM json_each(?1))",
         "SELECT d.id, d.account_id, d.endpoint_id, d.event_id, COALESCE(d.url, p.url), COALESCE(d.body, e.body),
                 p.scheme, CASE WHEN d.endpoint_id IS NULL THEN s.secrets ELSE p.secrets END, d.lane, d.attempts,
-                d.tried_before, d.due_at, t.trace
+                d.tried_before, d.due_at, t.trace, p.key_id, d.task_id
          FROM webhook_deliveries d JOIN webhook_events e ON e.id = d.event_id
          LEFT JOIN webhook_endpoints p ON p.id = d.endpoint_id
          LEFT JOIN webhook_secrets s ON s.account_id = d.account_id
          LEFT JOIN tasks t ON t.id = d.task_id
          WHERE d.id = ANY (ARRAY(SELECT json_array_elements_text(CAST(CAST(?1 AS TEXT) AS json))))",
     );
-    let mut claimed = conn.all(read, &[(&taken).into()], |row| {
-        Ok(Due {
+    let claimed = conn.all(read, &[(&taken).into()], |row| {
+        let due = Due {
             id: row.parse(0, "webhook_deliveries.id")?,
             account: row.parse(1, "webhook_deliveries.account_id")?,
             endpoint: row.parse_or_null(2, "webhook_deliveries.endpoint_id")?,
@@ -216,10 +224,42 @@ pub fn claim(
             before: narrow(row.int(10)?),
             due_at: Timestamp::from_micros(row.int(11)?),
             trace: row.text_or_null(12)?,
-        })
+        };
+        let key: Option<KeyId> = row.parse_or_null(13, "webhook_endpoints.key_id")?;
+        Ok((due, key, row.text_or_null(14)?.is_some()))
     })?;
+    let mut claimed = cleared(conn, claimed, now)?;
     claimed.sort_by_key(|due| (due.due_at, due.id));
     Ok(claimed)
+}
+
+/// Those that may be sent, by the key of their endpoint and whether a task is told of; the others are
+/// held.
+fn cleared(
+    conn: &mut Conn<'_>,
+    claimed: Vec<(Due, Option<KeyId>, bool)>,
+    now: Timestamp,
+) -> Result<Vec<Due>, StoreError> {
+    let mut keys: HashMap<KeyId, Option<ApiKey>> = HashMap::new();
+    let mut sent = Vec::with_capacity(claimed.len());
+    for (due, key, of_task) in claimed {
+        if let Some(id) = key
+            && !keys.contains_key(&id)
+        {
+            keys.insert(id, key_by_id(conn, id)?);
+        }
+        let key = key.and_then(|id| keys.get(&id)?.as_ref());
+        match Clearance::of(key, of_task, now) {
+            Clearance::Sent => sent.push(due),
+            Clearance::Withheld => {
+                conn.execute(
+                    "UPDATE webhook_deliveries SET state = 'held', lease_owner = NULL, ended_at = ?2 WHERE id = ?1",
+                    &[(&due.id.to_string()).into(), now.micros().into()],
+                )?;
+            }
+        }
+    }
+    Ok(sent)
 }
 
 /// Writes a try down and what it means for its delivery, which `owner` must hold. Returns whether it did.

@@ -10,15 +10,15 @@ use crate::store::{Conn, Row, StoreError};
 macro_rules! columns {
     () => {
         "id, account_id, url, description, events, scheme, secrets, enabled, disabled_why, failures, failing_since, \
-         created_at"
+         created_at, key_id"
     };
 }
 
 pub fn insert(conn: &mut Conn<'_>, new: &Endpoint) -> Result<(), StoreError> {
-    let events = events_json(new)?;
+    let (events, key) = (events_json(new)?, new.key.map(|key| key.to_string()));
     conn.execute(
-        "INSERT INTO webhook_endpoints (id, account_id, url, description, events, scheme, secrets, enabled, created_at)
-         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, 1, ?8)",
+        "INSERT INTO webhook_endpoints (id, account_id, url, description, events, scheme, secrets, enabled, created_at, key_id)
+         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, 1, ?8, ?9)",
         &[
             (&new.id.to_string()).into(),
             (&new.account.to_string()).into(),
@@ -28,6 +28,7 @@ pub fn insert(conn: &mut Conn<'_>, new: &Endpoint) -> Result<(), StoreError> {
             new.scheme.name().into(),
             (&new.secrets).into(),
             new.created_at.micros().into(),
+            key.as_ref().into(),
         ],
     )?;
     Ok(())
@@ -114,9 +115,12 @@ pub fn all(conn: &mut Conn<'_>) -> Result<Vec<Endpoint>, StoreError> {
 
 /// Changes what its owner may change. One that is enabled begins anew, without a history of failures.
 pub fn update(conn: &mut Conn<'_>, changed: &Endpoint) -> Result<(), StoreError> {
-    let events = events_json(changed)?;
+    let (events, key) = (
+        events_json(changed)?,
+        changed.key.map(|key| key.to_string()),
+    );
     conn.execute(
-        "UPDATE webhook_endpoints SET url = ?2, description = ?3, events = ?4, enabled = ?5, disabled_why = ?6,
+        "UPDATE webhook_endpoints SET url = ?2, description = ?3, events = ?4, enabled = ?5, disabled_why = ?6, key_id = ?7,
                 failures = CASE WHEN CAST(?5 AS BIGINT) = 1 AND enabled = 0 THEN 0 ELSE failures END,
                 failing_since = CASE WHEN CAST(?5 AS BIGINT) = 1 AND enabled = 0 THEN NULL ELSE failing_since END
          WHERE id = ?1",
@@ -127,6 +131,7 @@ pub fn update(conn: &mut Conn<'_>, changed: &Endpoint) -> Result<(), StoreError>
             events.as_ref().into(),
             changed.enabled.into(),
             changed.disabled_why.map(DisabledWhy::name).into(),
+            key.as_ref().into(),
         ],
     )?;
     Ok(())
@@ -249,5 +254,6 @@ fn endpoint(row: &Row<'_>) -> Result<Endpoint, StoreError> {
         failures: u32::try_from(row.int(9)?).unwrap_or(u32::MAX),
         failing_since: row.int_or_null(10)?.map(Timestamp::from_micros),
         created_at: Timestamp::from_micros(row.int(11)?),
+        key: row.parse_or_null(12, "webhook_endpoints.key_id")?,
     })
 }

@@ -94,14 +94,14 @@ async fn claim(post: &Post, in_doubt: &mut bool) -> Result<(Arc<Lease>, Vec<Due>
     if chosen.is_empty() {
         return Ok((lease, Vec::new()));
     }
-    let (owner, ids) = (lease.name.clone(), chosen.clone());
+    let (owner, ids, now) = (lease.name.clone(), chosen.clone(), app.clock.now());
     let claimed = app
         .store
-        .write(move |conn| deliveries::claim(conn, &owner, &ids))
+        .write(move |conn| deliveries::claim(conn, &owner, &ids, now))
         .await;
     let claimed = claimed.inspect_err(|_| *in_doubt = true);
     let kept: HashSet<DeliveryId> = claimed.iter().flatten().map(|due| due.id).collect();
-    // The others were claimed by another process.
+    // The others were claimed by another process, or are withheld.
     post.with_lanes(|lanes| {
         for id in chosen.iter().filter(|id| !kept.contains(*id)) {
             lanes.release(*id);
@@ -205,7 +205,7 @@ async fn post(app: &App, due: &Due) -> Result<Answer, AttemptError> {
     })?;
     app.net
         .hooks
-        .post(&due.url, headers, due.body.clone().into())
+        .post(&due.url, headers, due.body.clone().into(), app.clock.now())
         .await
 }
 

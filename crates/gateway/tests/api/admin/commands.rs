@@ -2,9 +2,12 @@
 
 use std::path::Path;
 
-use serde_json::Value;
+use serde_json::{Value, json};
 
+use super::operator;
 use crate::support::program::{output, program, text};
+use crate::support::{TestGateway, videos_order};
+use mediagate::domain::keys::NewKey;
 
 /// The configuration of somebody whose shell lacks the provider's secret.
 const HOSTED: &str = "[providers.acme]\nprotocol = \"openai-videos\"\n\
@@ -30,7 +33,7 @@ async fn done(folder: &Path, words: &[&str]) -> String {
     said
 }
 
-async fn json(folder: &Path, words: &[&str]) -> Value {
+async fn as_json(folder: &Path, words: &[&str]) -> Value {
     let mut all = words.to_vec();
     all.push("--json");
     serde_json::from_str(&done(folder, &all).await).unwrap()
@@ -114,7 +117,7 @@ async fn a_key_is_changed_rotated_and_listed() {
         "month",
         "--refuse-housekeeping",
     ];
-    let made = json(folder, &words).await;
+    let made = as_json(folder, &words).await;
     assert_eq!(made["refuse_housekeeping"], true);
     let id = made["id"].as_str().unwrap();
     let first = made["key"].as_str().unwrap();
@@ -130,7 +133,7 @@ async fn a_key_is_changed_rotated_and_listed() {
         "--refuse-housekeeping",
         "false",
     ];
-    let changed = json(folder, &words).await;
+    let changed = as_json(folder, &words).await;
     assert_eq!(changed["refuse_housekeeping"], false);
     assert_eq!(changed["budget_period"], Value::Null);
     assert_eq!(changed["networks"][0], "10.0.0.0/8");
@@ -138,7 +141,7 @@ async fn a_key_is_changed_rotated_and_listed() {
     let second = done(folder, &["keys", "rotate", first, "--grace", "1h"]).await;
     let second = second.trim_end();
     assert!(second.len() == 55 && second != first);
-    let list = json(folder, &["keys", "list"]).await;
+    let list = as_json(folder, &["keys", "list"]).await;
     assert_eq!(
         (&list[0]["prefix"], &list[0]["networks"]),
         (&second[..12].into(), &Value::Null)
@@ -148,7 +151,7 @@ async fn a_key_is_changed_rotated_and_listed() {
         table.contains("LAST USED") && table.contains("never"),
         "{table}"
     );
-    let log = json(folder, &["audit", "--target", id]).await;
+    let log = as_json(folder, &["audit", "--target", id]).await;
     let actions: Vec<&str> = log
         .as_array()
         .unwrap()
@@ -191,9 +194,9 @@ async fn a_key_is_changed_rotated_and_listed() {
 async fn routes_are_paused_and_said_to_be() {
     let folder = tempfile::tempdir().unwrap();
     let folder = folder.path();
-    let paused = json(folder, &["providers", "pause", "acme", "sora-2"]).await;
+    let paused = as_json(folder, &["providers", "pause", "acme", "sora-2"]).await;
     assert!(paused["paused_at"].is_string());
-    let list = json(folder, &["providers", "list"]).await;
+    let list = as_json(folder, &["providers", "list"]).await;
     assert_eq!(
         (&list[0]["paused_at"], &list[0]["models"][0]),
         (&paused["paused_at"], &"film".into())
@@ -221,38 +224,38 @@ async fn shells_complete_the_commands() {
 async fn every_command_answers_as_json_if_it_is_asked_to() {
     let folder = tempfile::tempdir().unwrap();
     let folder = folder.path();
-    let schema = &json(folder, &["migrate"]).await["schema"];
+    let schema = &as_json(folder, &["migrate"]).await["schema"];
     assert!(schema.as_i64().unwrap() > 0, "{schema}");
     assert_eq!(
-        json(folder, &["restored", "list"]).await,
+        as_json(folder, &["restored", "list"]).await,
         Value::Array(vec![])
     );
-    let models = json(folder, &["models", "list", "--provider", "fal"]).await;
+    let models = as_json(folder, &["models", "list", "--provider", "fal"]).await;
     let veo = models.as_array().unwrap().iter();
     let veo: Vec<&Value> = veo.filter(|model| model["name"] == "veo-3.1").collect();
     assert_eq!((veo.len(), &veo[0]["kind"]), (1, &Value::from("video")));
     assert!(veo[0]["prices"][0]["usd"].is_string(), "{}", veo[0]);
-    let lines = json(folder, &["models", "add", "fal/veo-3.1"]).await;
+    let lines = as_json(folder, &["models", "add", "fal/veo-3.1"]).await;
     assert_eq!(lines["models"]["veo-3.1"]["routes"][0]["provider"], "fal");
     done(folder, &["keys", "create", "--name", "k"]).await;
-    let hook = json(folder, &["webhooks", "create", "https://example.com/hook"]).await;
+    let hook = as_json(folder, &["webhooks", "create", "https://example.com/hook"]).await;
     assert!(
         hook["secret"].as_str().unwrap().starts_with("whsec_"),
         "{hook}"
     );
     let id = hook["id"].as_str().unwrap();
-    let off = json(folder, &["webhooks", "disable", id]).await;
+    let off = as_json(folder, &["webhooks", "disable", id]).await;
     assert_eq!(
         (&off["enabled"], &off["secret"]),
         (&Value::from(false), &Value::Null)
     );
     assert_eq!(
-        json(folder, &["webhooks", "enable", id]).await["enabled"],
+        as_json(folder, &["webhooks", "enable", id]).await["enabled"],
         true
     );
     let since = ["webhooks", "recover", id, "--since", "2026-01-02"];
-    assert_eq!(json(folder, &since).await["recovered"], 0);
-    let audit = json(folder, &["audit"]).await;
+    assert_eq!(as_json(folder, &since).await["recovered"], 0);
+    let audit = as_json(folder, &["audit"]).await;
     let actions: Vec<&Value> = audit
         .as_array()
         .unwrap()
@@ -264,4 +267,78 @@ async fn every_command_answers_as_json_if_it_is_asked_to() {
             && actions.contains(&&Value::from("webhook.update")),
         "{audit}"
     );
+}
+
+/// What clears a screen, rings, colours by one byte, turns the rest of a line around, and looks like
+/// a row of its own.
+const HOSTILE: &str = "a\u{1b}[2J\u{7}\u{9b}31m\u{202e}\u{2066}b\u{7f}\u{200f}\r\nmine";
+
+#[tokio::test]
+async fn no_word_of_a_tenant_or_a_file_speaks_to_the_terminal() {
+    let gateway = TestGateway::builder().without_workers().start().await;
+    let new = NewKey {
+        name: HOSTILE.into(),
+        ..NewKey::default()
+    };
+    let tenant = gateway.caller("owls", new).await;
+    let mut order = videos_order();
+    order["prompt"] = HOSTILE.into();
+    tenant.post("/v1/videos", &order).await.ok();
+    let hook = json!({"url": "https://example.com/", "description": HOSTILE});
+    tenant.post("/v1/webhooks", &hook).await.ok();
+    let operator = operator(&gateway).await;
+    let credit = json!({"amount_usd": "5", "note": HOSTILE});
+    operator
+        .post("/v1/admin/accounts/owls/credits", &credit)
+        .await
+        .ok();
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("strange.jpg");
+    let xmp = "http://ns.adobe.com/xap/1.0/\0<x:xmpmeta><rdf:Description \
+               xmp:CreatorTool=\"Maker\u{202e}\u{2067} 7\"/></x:xmpmeta>";
+    let size = u16::try_from(xmp.len() + 2).unwrap().to_be_bytes();
+    let jpeg = [
+        &b"\xff\xd8\xff\xe1"[..],
+        &size,
+        xmp.as_bytes(),
+        b"\xff\xda\0\x02\xff\xd9",
+    ];
+    std::fs::write(&file, jpeg.concat()).unwrap();
+    let file = file.to_str().unwrap();
+    let is_unseen = |c: char| {
+        let is_mark = matches!(c, '\u{61c}' | '\u{200e}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
+        is_mark || (c.is_control() && c != '\n')
+    };
+    for (words, told) in [
+        (&["tasks", "list"][..], "mine"),
+        (&["tasks", "list", "--json"], "mine"),
+        (&["keys", "list"], "mine"),
+        (&["keys", "list", "--json"], "mine"),
+        (&["accounts", "list"], "owls"),
+        (&["audit"], "mine"),
+        (&["audit", "--csv"], "mine"),
+        (&["ledger", "list"], "mine"),
+        (&["ledger", "export"], "mine"),
+        (&["ledger", "export", "--json"], "mine"),
+        (&["webhooks", "list", "--json"], "mine"),
+        (&["provenance", "check", file], "Maker 7"),
+        (&["provenance", "check", file, "--json"], "Maker"),
+        (&["keys", "revoke", HOSTILE], "no key has this id"),
+    ] {
+        let options = gateway.options();
+        let options = options.iter().map(String::as_str);
+        let all: Vec<&str> = words.iter().copied().chain(options).collect();
+        let done = output(program(&all)).await;
+        let said = format!("{}{}", text(&done.stdout), text(&done.stderr));
+        assert!(said.contains(told), "{words:?}: {said:?}");
+        assert!(!said.contains(is_unseen), "{words:?}: {said:?}");
+        let is_row = |line: &str| line.starts_with("mine") && !words.contains(&"--csv");
+        let is_table = !words.contains(&"export");
+        assert!(!(is_table && said.lines().any(is_row)), "{words:?}: {said}");
+        if words.contains(&"--json") {
+            let value: Value = serde_json::from_str(text(&done.stdout)).unwrap();
+            let is_whole = value.to_string().contains("\\u001b[2J") || words[0] == "provenance";
+            assert!(is_whole, "{words:?} lost something: {value}");
+        }
+    }
 }

@@ -7,7 +7,8 @@ use serde_json::{Value, json};
 
 use super::{audited, keyed, operator, patch, settle_one, start};
 use crate::money::videos;
-use crate::support::{TestGateway, eventually, videos_order};
+use crate::support::{Client, TestGateway, eventually, videos_order};
+use mediagate::domain::keys::NewKey;
 
 fn text(value: &Value) -> &str {
     value.as_str().unwrap()
@@ -400,4 +401,126 @@ async fn keys_are_paged() {
     }
     assert_eq!(names[..5], ["k4", "k3", "k2", "k1", "k0"]);
     assert_eq!(names.len(), 7, "{names:?}");
+}
+
+#[tokio::test]
+async fn a_body_counts_without_a_length_too() {
+    let (gateway, operator) = start(false).await;
+    let http = reqwest::Client::builder()
+        .no_proxy()
+        .http2_prior_knowledge()
+        .build()
+        .unwrap();
+    let by_http2 = Client {
+        http,
+        ..operator.clone()
+    };
+    let made = operator
+        .post("/v1/admin/keys", &json!({"name": "k"}))
+        .await
+        .ok();
+    let rotate = format!("/v1/admin/keys/{}/rotate", text(&made["id"]));
+    let mut secret = made["key"].clone();
+    // By HTTP/2 there is no length, by HTTP/1.1 the body comes in chunks.
+    for client in [&by_http2, &operator] {
+        let before = gateway.with_key(text(&secret));
+        let pieces = ["{\"grace\"", ": \"1d\"}"].map(|piece| Ok::<_, std::io::Error>(piece));
+        let body = reqwest::Body::wrap_stream(futures_util::stream::iter(pieces));
+        let request = client
+            .request(Method::POST, &rotate)
+            .header("content-type", "application/json")
+            .body(body);
+        let rotated = client.http.execute(request.build().unwrap()).await.unwrap();
+        let rotated: Value = rotated.json().await.unwrap();
+        before.get("/v1/tasks").await.ok();
+        secret = rotated["key"].clone();
+        gateway.with_key(text(&secret)).get("/v1/tasks").await.ok();
+    }
+    // None at all, and one that is empty, are left out.
+    for client in [&by_http2, &operator] {
+        let empty = futures_util::stream::iter([Ok::<_, std::io::Error>("")]);
+        let bodies = [None, Some(reqwest::Body::wrap_stream(empty))];
+        for body in bodies {
+            let request = client.request(Method::POST, &rotate);
+            let request = body
+                .into_iter()
+                .fold(request, |request, it| request.body(it));
+            let answer = client.http.execute(request.build().unwrap()).await.unwrap();
+            assert_eq!(answer.status(), 200);
+        }
+    }
+    let form = operator.request(Method::POST, &rotate).body("grace=1d");
+    operator
+        .send(form)
+        .await
+        .refused(415, "unsupported_media_type");
+}
+
+#[tokio::test]
+async fn what_was_begun_with_a_key_is_named_when_it_ends() {
+    for postgres in [false, true] {
+        let (gateway, operator) = start(postgres).await;
+        let made = operator
+            .post("/v1/admin/keys", &json!({"name": "k", "account": "owls"}))
+            .await
+            .ok();
+        let path = format!("/v1/admin/keys/{}", text(&made["id"]));
+        let caller = gateway.with_key(text(&made["key"]));
+        let register = async |caller: &Client, name: &str| {
+            let url = format!("https://{name}.example/hook?token=hunter2");
+            let body = json!({"url": url, "description": name});
+            caller.post("/v1/webhooks", &body).await.ok()
+        };
+        let hook = register(&caller, "one").await;
+        assert_eq!(hook["key_id"], made["id"]);
+        caller.post("/v1/session", &Value::Null).await.ok();
+        let other = gateway.caller("owls", NewKey::default()).await;
+        let others = register(&other, "others").await;
+        let rotated = operator
+            .post(&format!("{path}/rotate"), &json!({}))
+            .await
+            .ok();
+        let named = |state: &str| json!([{"id": hook["id"], "url": "https://one.example/hook", "description": "one", "state": state}]);
+        assert_eq!(
+            (&rotated["webhooks"], &rotated["sessions_ended"]),
+            (&named("kept"), &json!(1))
+        );
+        // A repeated revocation can still end them.
+        let revoked = operator.delete(&path).await.ok();
+        assert_eq!(
+            (&revoked["webhooks"], &revoked["sessions_ended"]),
+            (&named("disabled"), &json!(0))
+        );
+        let shown = other
+            .get(&format!("/v1/webhooks/{}", text(&hook["id"])))
+            .await;
+        assert_eq!(shown.ok()["enabled"], false);
+        operator
+            .delete(&format!("{path}?end_webhooks=perhaps"))
+            .await
+            .refused(400, "invalid_value")
+            .at("end_webhooks");
+        let ended = operator
+            .delete(&format!("{path}?end_webhooks=true"))
+            .await
+            .ok();
+        assert_eq!(ended["webhooks"], named("deleted"));
+        let left = other.get("/v1/webhooks").await.ok();
+        assert_eq!(left["data"].as_array().unwrap().len(), 1);
+        assert_eq!(left["data"][0]["id"], others["id"]);
+        let entry = &audited(&operator, "key.revoke").await[0];
+        assert_eq!(entry["after"]["ties"]["webhooks"], json!([hook["id"]]));
+        let deleted = &audited(&operator, "webhook.delete").await[0];
+        assert_eq!(deleted["actor"]["name"], "operator");
+        // By a rotation too, where it is asked for.
+        let keys = operator.get("/v1/admin/keys?account=owls").await.ok();
+        let mut all = keys["data"].as_array().unwrap().iter();
+        let second = all.find(|key| key["revoked_at"].is_null()).unwrap();
+        let path = format!("/v1/admin/keys/{}/rotate", text(&second["id"]));
+        let rotated = operator
+            .post(&path, &json!({"end_webhooks": true}))
+            .await
+            .ok();
+        assert_eq!(rotated["webhooks"][0]["state"], "deleted");
+    }
 }

@@ -9,7 +9,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use mediagate::clock::Timestamp;
 use mediagate::error::ErrorCode;
 use mediagate::ids::{AccountId, AssetId, AuditId, ClipId, IntentId, KeyId};
-use mediagate::model::account::BudgetPeriod;
+use mediagate::model::account::{ApiKey, BudgetPeriod, Credential};
 use mediagate::model::audit::{Actor, ActorKind, AuditEntry};
 use mediagate::model::money::Micros;
 use mediagate::model::route::{RouteError, RouteNote};
@@ -255,10 +255,28 @@ fn the_operators(conn: &mut Conn<'_>, account: AccountId, key: KeyId) -> Result<
     assert!(routes::notes(conn)?.contains(&(route, note)));
     routes::outcomes(conn, "acme", at(0), std::time::Duration::from_mins(5))?;
     routes::times(conn, "acme", at(0))?;
-    sessions::insert(conn, "s", key, at(0), at(9))?;
-    assert_eq!(sessions::count(conn, key)?, 1);
-    assert_eq!(sessions::caller(conn, "s")?.unwrap().ends_at, Some(at(9)));
-    sessions::delete(conn, "other")?;
+    let holder = accounts::key_by_id(conn, key)?.unwrap();
+    sessions::insert(conn, "s", &holder, at(0), at(9))?;
+    assert_eq!(sessions::count(conn, key, at(8))?, 1);
+    assert_eq!(sessions::count(conn, key, at(9))?, 0);
+    let session = sessions::caller(conn, "s")?.unwrap();
+    assert_eq!(session.credential, Credential::Session { until: at(9) });
+    let asked = [holder.sha256.clone(), "s".into(), "nobody's".into()];
+    let mut known = accounts::known_hashes(conn, &asked)?;
+    known.sort();
+    let mut expected = asked[..2].to_vec();
+    expected.sort();
+    assert_eq!(known, expected);
+    // One that was on its way while the key was rotated: its secret is a former one.
+    let former = ApiKey {
+        sha256: "former".into(),
+        ..holder
+    };
+    sessions::insert(conn, "late", &former, at(1), at(9))?;
+    assert_eq!(sessions::caller(conn, "late")?, None);
+    sessions::insert(conn, "old", &former, at(-1), at(9))?;
+    assert_eq!(sessions::delete_oldest(conn, key, 1)?, ["old"]);
+    assert!(!sessions::delete(conn, "other")?);
     sessions::forget_before(conn, at(8))?;
     sessions::delete_of_key(conn, key)?;
     assert_eq!(sessions::caller(conn, "s")?, None);

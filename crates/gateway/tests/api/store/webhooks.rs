@@ -26,6 +26,7 @@ fn endpoint(account: AccountId) -> Endpoint {
     Endpoint {
         id: EndpointId::new(),
         account,
+        key: None,
         url: "https://example.com/hook".into(),
         description: String::new(),
         events: None,
@@ -170,7 +171,7 @@ async fn a_delivery_is_claimed_by_one_and_tried(db: Fixture) {
         );
         assert!(found(conn, LanesWithRoom::Only(Vec::new()), &[])?.is_empty());
         assert!(deliveries::due(conn, at(2))? >= 2);
-        let claimed: Vec<Due> = deliveries::claim(conn, "w1", &ids[..2])?;
+        let claimed: Vec<Due> = deliveries::claim(conn, "w1", &ids[..2], at(0))?;
         assert_eq!(
             claimed.iter().map(|due| due.id).collect::<Vec<_>>(),
             ids[..2]
@@ -178,7 +179,7 @@ async fn a_delivery_is_claimed_by_one_and_tried(db: Fixture) {
         assert_eq!(claimed[0].url, endpoint.url);
         assert_eq!(claimed[0].body, "{\"number\":1}");
         assert_eq!(claimed[0].secrets.as_deref(), Some("sealed"));
-        let rest = deliveries::claim(conn, "w2", &ids)?;
+        let rest = deliveries::claim(conn, "w2", &ids, at(0))?;
         assert_eq!(rest.iter().map(|due| due.id).collect::<Vec<_>>(), ids[2..]);
         // The answer to the second claim was lost.
         assert_eq!(deliveries::free_others(conn, "w2", &[])?, 1);
@@ -202,7 +203,7 @@ async fn a_delivery_is_claimed_by_one_and_tried(db: Fixture) {
             at(20)
         )?);
         let right = attempt(2, None);
-        deliveries::claim(conn, "w1", &ids[..1])?;
+        deliveries::claim(conn, "w1", &ids[..1], at(0))?;
         assert!(deliveries::tried(
             conn,
             ids[0],
@@ -222,7 +223,7 @@ async fn a_delivery_is_claimed_by_one_and_tried(db: Fixture) {
             }
         }
         assert!(deliveries::redeliver(conn, ids[0], at(30))?);
-        let again = deliveries::claim(conn, "w1", &ids[..1])?;
+        let again = deliveries::claim(conn, "w1", &ids[..1], at(0))?;
         assert_eq!((again[0].attempts, again[0].before), (2, 2));
         assert!(!deliveries::redeliver(conn, ids[0], at(31))?);
         deliveries::pause(conn, &lane, at(99))?;
@@ -240,13 +241,13 @@ async fn one_that_waits_for_a_dead_process_is_free_again(db: Fixture) {
             if *name != "unknown" {
                 workers::enter(conn, name, at(5))?;
             }
-            deliveries::claim(conn, name, &[*id])?;
+            deliveries::claim(conn, name, &[*id], at(0))?;
         }
         assert!(workers::any_lapsed(conn, at(6))?);
         workers::leave(conn, "gone")?;
         workers::free_lapsed(conn, at(6))?;
         workers::free_unknown(conn)?;
-        let free = deliveries::claim(conn, "w1", &ids)?;
+        let free = deliveries::claim(conn, "w1", &ids, at(0))?;
         assert_eq!(free.len(), 3);
         Ok::<_, StoreError>(())
     })
@@ -256,7 +257,7 @@ async fn one_that_waits_for_a_dead_process_is_free_again(db: Fixture) {
 async fn what_is_disabled_held_and_deleted(db: Fixture) {
     db.write(|conn| {
         let (endpoint, ids) = due(conn, 3)?;
-        deliveries::claim(conn, "w1", &ids[..1])?;
+        deliveries::claim(conn, "w1", &ids[..1], at(0))?;
         deliveries::hold(conn, endpoint.id, at(10))?;
         let state = |conn: &mut Conn<'_>, id| {
             let found = log::by_id(conn, id, endpoint.account);
@@ -284,7 +285,7 @@ async fn what_is_disabled_held_and_deleted(db: Fixture) {
 async fn what_is_over_is_forgotten(db: Fixture) {
     db.write(|conn| {
         let (endpoint, ids) = due(conn, 3)?;
-        deliveries::claim(conn, "w1", &ids[..2])?;
+        deliveries::claim(conn, "w1", &ids[..2], at(0))?;
         deliveries::tried(
             conn,
             ids[0],

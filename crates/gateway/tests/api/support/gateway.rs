@@ -344,7 +344,7 @@ impl TestGateway {
             panic!("no key, or several");
         };
         let by = By::command("keys revoke").into();
-        keys::revoke(&self.app, by, id).await.unwrap().1
+        keys::revoke(&self.app, by, id, false).await.unwrap().1
     }
 
     /// A caller with a new key like this.

@@ -5,6 +5,7 @@ mod endpoints;
 mod log;
 mod receivers;
 mod secrets;
+mod visibility;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;

@@ -117,6 +117,26 @@ async fn a_receiver_says_when_to_come_again() {
 }
 
 #[tokio::test]
+async fn a_date_without_a_date_of_its_own_is_one_of_our_clock_and_never_comes_early() {
+    let gateway = builder().manual_clock().start().await;
+    let until = gateway.app.clock.now().plus(Duration::from_hours(2));
+    let until = jiff::Timestamp::from_second(until.seconds()).unwrap();
+    let until = until.strftime("%a, %d %b %Y %H:%M:%S GMT").to_string();
+    for (asked, least, most) in [(until, 7199, 8640), ("12".to_owned(), 12, 15)] {
+        let receiver = Receiver::acting(move |_, _| {
+            Reaction::Answer(503, vec![("retry-after", asked.clone())], String::new())
+        });
+        let receiver = receiver.await.unwrap();
+        let endpoint = register(&gateway, &receiver, json!({})).await;
+        let sent = send_test(&gateway, &endpoint).await;
+        let whole = tried(&gateway, &sent, 1).await;
+        let time = |value: &Value| Timestamp::parse(value.as_str().unwrap()).unwrap();
+        let pause = time(&whole["next_attempt_at"]).since(time(&whole["attempts"][0]["at"]));
+        assert!((least..=most).contains(&pause.as_secs()), "{pause:?}");
+    }
+}
+
+#[tokio::test]
 async fn a_day_of_failures_is_given_up_and_can_be_sent_again() {
     let receiver = Receiver::acting(|_, _| Reaction::status(500))
         .await

@@ -75,6 +75,8 @@ request! {
         /// How long the key before is still accepted, as `15m` or `1d`, 30 days at most; not at all by
         /// default.
         grace: Length,
+        /// Whether its webhook endpoints are deleted; by default they go on, and the answer names them.
+        end_webhooks: Flag,
     }
 }
 
@@ -122,10 +124,12 @@ pub fn read_change(body: &Value) -> Result<Change, Error> {
     })
 }
 
-/// Reads for how long the key before is accepted.
-pub fn read_rotation(body: &Value) -> Result<Duration, Error> {
+/// Reads for how long the key before is accepted, and whether its webhook endpoints end.
+pub fn read_rotation(body: &Value) -> Result<(Duration, bool), Error> {
     fields::read(body, |body| {
-        Some(KeyRotation::read(body).grace.unwrap_or_default())
+        let request = KeyRotation::read(body);
+        let grace = request.grace.unwrap_or_default();
+        Some((grace, request.end_webhooks.unwrap_or(false)))
     })
 }
 

@@ -5,9 +5,11 @@ use serde_json::Value;
 use utoipa::ToSchema;
 
 use crate::clock::Timestamp;
-use crate::domain::keys::Issued;
+use crate::domain::keys::{Issued, KeyTies};
+use crate::domain::webhooks::KeyEnd;
 use crate::model::account::{BudgetPeriod, KeyRecord, Scope};
 use crate::model::money::Micros;
+use crate::model::webhook::Endpoint;
 
 /// An API key. All amounts are dollars.
 #[derive(Debug, Serialize, ToSchema)]
@@ -20,6 +22,12 @@ pub struct AdminKey {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<String>)]
     pub key: Option<Value>,
+    /// When it is revoked or rotated: how many sessions ended.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub sessions_ended: Option<i64>,
+    /// When it is revoked or rotated: the webhook endpoints that are told what it may see.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub webhooks: Option<Vec<KeyWebhook>>,
     /// Display name.
     pub name: String,
     /// The handle of its account.
@@ -71,6 +79,36 @@ pub struct AdminKey {
     pub last_used_at: Option<String>,
 }
 
+/// A webhook endpoint of a key that was revoked or rotated.
+#[derive(Debug, Serialize, ToSchema)]
+pub struct KeyWebhook {
+    /// The endpoint's id.
+    pub id: String,
+    /// Where events are posted, without a query.
+    pub url: String,
+    /// Name for people.
+    pub description: String,
+    /// What became of it: `deleted`, `disabled` (another key can enable it, and is then who it is told
+    /// for) or `kept`.
+    pub state: &'static str,
+}
+
+impl KeyWebhook {
+    fn new(endpoint: &Endpoint, end: KeyEnd) -> Self {
+        let url = endpoint.url.split(['?', '#']).next();
+        Self {
+            id: endpoint.id.to_string(),
+            url: url.unwrap_or_default().to_owned(),
+            description: endpoint.description.clone(),
+            state: match end {
+                KeyEnd::Delete => "deleted",
+                KeyEnd::Disable => "disabled",
+                KeyEnd::Keep => "kept",
+            },
+        }
+    }
+}
+
 impl AdminKey {
     pub fn new(record: &KeyRecord) -> Self {
         let (key, money) = (&record.key, &record.money);
@@ -80,6 +118,8 @@ impl AdminKey {
             id: key.id.to_string(),
             object: "key",
             key: None,
+            sessions_ended: None,
+            webhooks: None,
             name: key.name.clone(),
             account: record.account.clone(),
             prefix: key.prefix.clone(),
@@ -109,6 +149,21 @@ impl AdminKey {
         let secret = secret.map(|secret| secret.expose().into());
         Self {
             key: Some(secret.unwrap_or(Value::Null)),
+            ..Self::ended(issued)
+        }
+    }
+
+    /// A key with what was begun with it, if it ended now.
+    pub fn ended(issued: &Issued) -> Self {
+        let ties = issued.ties.as_ref();
+        let webhooks = |ties: &KeyTies| {
+            let all = ties.webhooks.iter();
+            all.map(|webhook| KeyWebhook::new(webhook, ties.webhooks_end))
+                .collect()
+        };
+        Self {
+            sessions_ended: ties.map(|ties| ties.sessions_ended),
+            webhooks: ties.map(webhooks),
             ..Self::new(&issued.record)
         }
     }

@@ -27,7 +27,7 @@ function All({ account, query, refresh }) {
   const [window_, setWindow] = useState(/** @type {any} */ (undefined));
   const close = () => setWindow(undefined);
   const done = (issued) => {
-    setWindow(issued?.key ? { issued } : undefined);
+    setWindow(issued?.key ? { issued } : issued?.revoked_at && issued.webhooks?.length ? { ended: issued } : undefined);
     list.reload();
     refresh();
   };
@@ -43,7 +43,8 @@ function All({ account, query, refresh }) {
     ${window_?.edit && html`<${Edit} of=${window_.edit} close=${close} done=${done} />`}
     ${window_?.rotate && html`<${Rotate} of=${window_.rotate} close=${close} done=${done} />`}
     ${window_?.revoke && html`<${Revoke} of=${window_.revoke} isOwn=${window_.revoke.id === account.key.id} close=${close} done=${done} />`}
-    ${window_?.issued && html`<${Issued} of=${window_.issued} close=${close} />`}`;
+    ${window_?.issued && html`<${Issued} of=${window_.issued} close=${close} />`}
+    ${window_?.ended && html`<${Ended} of=${window_.ended} close=${close} />`}`;
 }
 
 function State({ of }) {
@@ -54,7 +55,23 @@ function State({ of }) {
 
 function Issued({ of, close }) {
   const call_ = `export MEDIAGATE_KEY=${of.key}\n\ncurl -sS ${origin}/v1/videos \\\n  -H "Authorization: Bearer $MEDIAGATE_KEY" \\\n  -H "Content-Type: application/json" \\\n  -d '{"prompt": "A calm lake at sunrise, slow dolly in"}'`;
-  return html`<${Dialog} title=${`The key “${of.name}”`} close=${close}><div class="stack"><p class="notice">It is shown only now. Keep it where secrets are kept.</p><${Code} text=${of.key} label="The key" /><h3>A call that works</h3><${Code} text=${call_} label="A call with the key" /></div><//>`;
+  return html`<${Dialog} title=${`The key “${of.name}”`} close=${close}><div class="stack"><p class="notice">It is shown only now. Keep it where secrets are kept.</p><${Code} text=${of.key} label="The key" /><h3>A call that works</h3><${Code} text=${call_} label="A call with the key" /><${Ties} of=${of} /></div><//>`;
+}
+
+// What was begun with a key that was rotated or revoked.
+function Ties({ of }) {
+  const webhooks = of.webhooks || [];
+  const said = { kept: "goes on", disabled: "is disabled; what it would be sent is held until another key enables it", deleted: "is deleted" };
+  return html`${of.sessions_ended > 0 && html`<p>${of.sessions_ended === 1 ? "One session" : `${of.sessions_ended} sessions`} of it ended.</p>`}
+    ${webhooks.length > 0 && html`<div><h3>Its webhook endpoints</h3><ul>${webhooks.map((webhook) => html`<li key=${webhook.id}><code>${webhook.url}</code> ${said[webhook.state]}.</li>`)}</ul></div>`}`;
+}
+
+function Ended({ of, close }) {
+  return html`<${Dialog} title=${`“${of.name}” is revoked`} close=${close}><div class="stack"><${Ties} of=${of} /></div><//>`;
+}
+
+function EndWebhooks({ value, set }) {
+  return html`<label class="row"><input type="checkbox" checked=${value} onChange=${() => set(!value)} />Delete its webhook endpoints too</label>`;
 }
 
 function Edit({ of, close, done }) {
@@ -91,17 +108,20 @@ function Edit({ of, close, done }) {
 function Rotate({ of, close, done }) {
   const action = useAction();
   const [grace, setGrace] = useState("");
+  const [ends, setEnds] = useState(false);
   const run = (event) => {
     event.preventDefault();
-    action.run(async (send) => done(await send("POST", `/v1/admin/keys/${of.id}/rotate`, grace ? { grace } : {})));
+    action.run(async (send) => done(await send("POST", `/v1/admin/keys/${of.id}/rotate`, { ...(grace ? { grace } : {}), ...(ends ? { end_webhooks: true } : {}) })));
   };
   return html`<${Dialog} title=${`Rotate “${of.name}”`} close=${close}><form class="stack" onSubmit=${run}><p>A new key with the same name and limits takes its place.</p>
     <${Field} name="grace" label="The old key ends"><select id="grace" value=${grace} onChange=${(event) => setGrace(event.target.value)}><option value="">at once</option><option value="1h">in an hour</option><option value="24h">in a day</option><option value="7d">in a week</option></select><//>
+    <p class="fine">Sessions end at once.</p><${EndWebhooks} value=${ends} set=${setEnds} />
     <${Failed} error=${action.error} /><div><${Submit} busy=${action.busy}>Rotate<//></div></form><//>`;
 }
 
 function Revoke({ of, isOwn, close, done }) {
   const action = useAction();
-  return html`<${Dialog} title=${`Revoke “${of.name}”`} close=${close}><div class="stack"><p>It ends at once, everywhere, and cannot be brought back.${isOwn ? " It is the key that you are using." : ""}</p><${Failed} error=${action.error} />
-    <div><${Act} of=${action} kind="danger" does=${async (send) => { await send("DELETE", `/v1/admin/keys/${of.id}`); done(); }}>Revoke the key<//></div></div><//>`;
+  const [ends, setEnds] = useState(false);
+  return html`<${Dialog} title=${`Revoke “${of.name}”`} close=${close}><div class="stack"><p>It ends at once, everywhere, and cannot be brought back.${isOwn ? " It is the key that you are using." : ""} Its sessions end, and its webhook endpoints are told nothing more.</p><${EndWebhooks} value=${ends} set=${setEnds} /><${Failed} error=${action.error} />
+    <div><${Act} of=${action} kind="danger" does=${async (send) => done(await send("DELETE", `/v1/admin/keys/${of.id}${ends ? "?end_webhooks=true" : ""}`))}>Revoke the key<//></div></div><//>`;
 }

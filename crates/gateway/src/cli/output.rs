@@ -1,0 +1,134 @@
+//! The one way out of commands: what they print is for a reader, not for the terminal. Names, prompts
+//! and notes are tenants' words, and files' are anybody's; control characters and marks of writing
+//! direction in them could colour, move, hide or turn around what stands beside them.
+
+use std::borrow::Cow;
+use std::io::{BufWriter, ErrorKind, IsTerminal as _, Write as _};
+
+use crate::cli::CliError;
+
+/// Whether a terminal acts on it, or shows what follows in another order. Lines and tabs are for
+/// `one_line`.
+fn is_unseen(c: char) -> bool {
+    let is_mark = matches!(
+        c,
+        '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}'
+    );
+    is_mark || (c.is_control() && !matches!(c, '\n' | '\t'))
+}
+
+/// The text without what a terminal would act on.
+fn cleaned(text: &str) -> Cow<'_, str> {
+    if text.contains(is_unseen) {
+        text.chars().filter(|c| !is_unseen(*c)).collect()
+    } else {
+        text.into()
+    }
+}
+
+/// The text as one line, for a cell or after a name: it must not look like lines of its own.
+pub(super) fn one_line(text: &str) -> String {
+    let line = text.replace(['\n', '\r', '\t'], " ");
+    cleaned(&line).into_owned()
+}
+
+/// JSON in which everything that a terminal would act on is escaped: nothing of it is lost.
+pub(super) fn escaped_json(json: &str) -> String {
+    let mut text = String::with_capacity(json.len());
+    for c in json.chars() {
+        if is_unseen(c) {
+            let mut units = [0; 2];
+            for unit in c.encode_utf16(&mut units) {
+                text.push_str(&format!("\\u{unit:04x}"));
+            }
+        } else {
+            text.push(c);
+        }
+    }
+    text
+}
+
+/// Prints to standard output. A closed pipe (`| head`) is not an error.
+pub(super) fn say(text: &str) -> Result<(), CliError> {
+    let text = cleaned(text.trim_end());
+    read(writeln!(std::io::stdout().lock(), "{text}")).map(drop)
+}
+
+/// Prints to standard error, beside the results.
+pub(super) fn note(text: &str) {
+    // Ignored: standard error is closed.
+    let _ = writeln!(std::io::stderr(), "{}", cleaned(text));
+}
+
+/// Whether standard error is a terminal, where a line can be drawn over and over.
+pub(super) fn can_draw() -> bool {
+    std::io::stderr().is_terminal()
+}
+
+/// Draws on that terminal what this program wrote, which may move the cursor.
+pub(super) fn draw(text: &str) {
+    let mut out = std::io::stderr();
+    // Nobody may be looking.
+    let _ = out.write_all(text.as_bytes());
+    let _ = out.flush();
+}
+
+/// Columns of the terminal that standard output is, if it is one and knows.
+pub(super) fn columns() -> Option<usize> {
+    let out = std::io::stdout();
+    if !out.is_terminal() {
+        return None;
+    }
+    let size = rustix::termios::tcgetwinsize(&out).ok()?;
+    Some(usize::from(size.ws_col))
+}
+
+/// Standard output for more than fits into memory.
+pub(super) struct Stream(BufWriter<std::io::StdoutLock<'static>>);
+
+impl Stream {
+    pub(super) fn new() -> Self {
+        Self(BufWriter::new(std::io::stdout().lock()))
+    }
+
+    /// Returns whether anybody is still reading.
+    pub(super) fn write(&mut self, text: &str) -> Result<bool, CliError> {
+        read(self.0.write_all(cleaned(text).as_bytes()))
+    }
+
+    pub(super) fn end(mut self) -> Result<(), CliError> {
+        read(self.0.flush()).map(drop)
+    }
+}
+
+fn read(written: std::io::Result<()>) -> Result<bool, CliError> {
+    match written {
+        Ok(()) => Ok(true),
+        Err(error) if error.kind() == ErrorKind::BrokenPipe => Ok(false),
+        Err(error) => Err(CliError::failed(error)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const HOSTILE: &str =
+        "a\u{1b}[2J\u{7}b\u{9b}1m\u{202e}c\u{2066}\u{200f}\u{7f}\r\nsigner  me\td";
+
+    #[test]
+    fn nothing_that_a_terminal_acts_on_is_left() {
+        assert_eq!(cleaned(HOSTILE), "a[2Jb1mc\nsigner  me\td");
+        assert_eq!(one_line(HOSTILE), "a[2Jb1mc  signer  me d");
+        assert_eq!(cleaned("Ünïcödé 映画 🎬\n"), "Ünïcödé 映画 🎬\n");
+    }
+
+    #[test]
+    fn json_keeps_what_it_escapes() {
+        let json = serde_json::to_string_pretty(&serde_json::json!({"name": HOSTILE})).unwrap();
+        let escaped = escaped_json(&json);
+        assert!(!escaped.contains(is_unseen), "{escaped}");
+        let back: serde_json::Value = serde_json::from_str(&escaped).unwrap();
+        assert_eq!(back["name"], HOSTILE);
+    }
+}
