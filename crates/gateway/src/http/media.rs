@@ -188,10 +188,7 @@ fn common(asset: &Asset, etag: &str, title: Option<&str>) -> Result<HeaderMap, E
             header::CONTENT_SECURITY_POLICY,
             HeaderValue::from_static(POLICY),
         ),
-        (
-            RESOURCE_POLICY,
-            HeaderValue::from_static(OF_ANYBODY),
-        ),
+        (RESOURCE_POLICY, HeaderValue::from_static(OF_ANYBODY)),
     ];
     let mut headers: HeaderMap = values.into_iter().collect();
     let etag = HeaderValue::try_from(etag).map_err(Error::internal)?;

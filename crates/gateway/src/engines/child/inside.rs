@@ -214,6 +214,7 @@ fn picture(file: &Path, decodes: bool) -> Result<Word, EngineError> {
                 error,
                 PictureError::TooLarge { .. }
                     | PictureError::TooLong { .. }
+                    | PictureError::TooManyScans { .. }
                     | PictureError::TooMuchMemory { .. }
             ),
             message: error.to_string(),
