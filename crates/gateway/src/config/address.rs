@@ -155,7 +155,7 @@ mod tests {
         for text in [text.as_str(), "//u:hunter2@a.example"] {
             let wrong = Address::read("a.b", &SecretSource::from(text.to_owned()));
             let wrong = wrong.map(|address| address.to_string());
-            let said = wrong.map_or_else(|error| error.to_string(), |shown| shown);
+            let said = wrong.unwrap_or_else(|error| error.to_string());
             assert!(!said.contains("hunter2"), "{said}");
         }
     }

@@ -19,7 +19,7 @@ pub struct TelemetryConfig {
 }
 
 impl TelemetryConfig {
-    pub(super) fn of(set: TelemetrySettings) -> Result<Self, ConfigError> {
+    pub(super) fn of(set: &TelemetrySettings) -> Result<Self, ConfigError> {
         Ok(Self {
             otlp: Address::read_if_set("telemetry.otlp", set.otlp.as_ref())?,
             sample: set.sample.unwrap_or(1.0),
@@ -59,7 +59,7 @@ mod tests {
     use super::*;
 
     fn set(otlp: &str, sample: f64) -> TelemetryConfig {
-        TelemetryConfig::of(TelemetrySettings {
+        TelemetryConfig::of(&TelemetrySettings {
             otlp: Some(otlp.parse().unwrap()),
             sample: Some(sample),
         })

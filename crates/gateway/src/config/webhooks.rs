@@ -37,7 +37,7 @@ impl Default for WebhookRules {
 }
 
 impl WebhookRules {
-    pub(super) fn of(set: WebhooksSettings) -> Result<Self, ConfigError> {
+    pub(super) fn of(set: &WebhooksSettings) -> Result<Self, ConfigError> {
         let usual = Self::default();
         Ok(Self {
             allow_http: set.allow_http.unwrap_or(usual.allow_http),
