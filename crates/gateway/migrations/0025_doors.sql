@@ -7,3 +7,6 @@ UPDATE webhook_endpoints SET key_id = (
 
 -- The hash of the secret that a session began with, and ends with. NULL: it began before this was kept.
 ALTER TABLE sessions ADD COLUMN secret_sha256 TEXT;
+-- The oldest session of a key ends for one more than it may have.
+CREATE INDEX sessions_by_age ON sessions (key_id, created_at, sha256);
+DROP INDEX sessions_by_key;

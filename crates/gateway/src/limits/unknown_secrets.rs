@@ -9,7 +9,7 @@ use std::collections::HashSet;
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
-use tokio::sync::oneshot;
+use tokio::sync::oneshot::{self, error::TryRecvError};
 use tokio::time::Instant;
 
 use crate::store::{Store, StoreError, accounts};
@@ -71,39 +71,48 @@ impl UnknownSecrets {
                 },
                 turn = self.turn.lock() => turn,
             };
-            // Answered by the look before.
-            if let Ok(answer) = answered.try_recv() {
-                return answer.ok_or_else(failed);
-            }
-            if let Some(until) = *turn {
-                tokio::time::sleep_until(until).await;
-            }
-            let asked = self.with_waiting(|waiting| {
-                // The latest go first: they are few whose caller still waits, and one of them is this.
-                let rest = waiting.len().saturating_sub(MOST);
-                waiting.split_off(rest)
-            });
-            let hashes = asked.iter().map(|question| question.sha256.clone());
-            let found = match look(hashes.collect()).await {
-                Ok(found) => found.into_iter().collect::<HashSet<_>>(),
-                Err(error) => {
-                    for question in asked {
-                        // Fails for callers that have left.
-                        let _ = question.answer.send(None);
-                    }
-                    return Err(error);
+            // More than one look if many asked before.
+            loop {
+                match answered.try_recv() {
+                    Ok(answer) => return answer.ok_or_else(failed),
+                    Err(TryRecvError::Closed) => break,
+                    Err(TryRecvError::Empty) => {}
                 }
-            };
-            let all_exist = asked.iter().all(|it| found.contains(&it.sha256));
-            *turn = (!all_exist).then(|| Instant::now() + PAUSE);
-            for question in asked {
-                let exists = found.contains(&question.sha256);
-                let _ = question.answer.send(Some(exists));
-            }
-            if let Ok(Some(exists)) = answered.try_recv() {
-                return Ok(exists);
+                if let Some(until) = *turn {
+                    tokio::time::sleep_until(until).await;
+                }
+                *turn = self.look_once(&look).await?;
             }
         }
+    }
+
+    /// Looks for those that wait longest, and tells them. Returns the time before which the next look is
+    /// not made.
+    async fn look_once<E, F: Future<Output = Result<Vec<String>, E>>>(
+        &self,
+        look: impl Fn(Vec<String>) -> F,
+    ) -> Result<Option<Instant>, E> {
+        let asked: Vec<Question> = self.with_waiting(|waiting| {
+            // Whose caller has left needs no look.
+            waiting.retain(|question| !question.answer.is_closed());
+            let count = waiting.len().min(MOST);
+            waiting.drain(..count).collect()
+        });
+        let hashes = asked.iter().map(|question| question.sha256.clone());
+        let found = look(hashes.collect()).await;
+        let found = found.map(|found| found.into_iter().collect::<HashSet<_>>());
+        let is_known = |question: &Question| {
+            let found = found.as_ref();
+            found.is_ok_and(|found| found.contains(&question.sha256))
+        };
+        let all_are_known = asked.iter().all(is_known);
+        for question in asked {
+            let exists = found.as_ref().ok();
+            let exists = exists.map(|found| found.contains(&question.sha256));
+            // Fails for callers that have left.
+            let _ = question.answer.send(exists);
+        }
+        found.map(|_| (!all_are_known).then(|| Instant::now() + PAUSE))
     }
 
     fn with_waiting<T>(&self, change: impl FnOnce(&mut Vec<Question>) -> T) -> T {
