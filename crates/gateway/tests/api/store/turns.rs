@@ -281,7 +281,10 @@ async fn models_of_one_queue_share_its_places(db: Fixture) {
 async fn what_waits_for_the_operator_has_no_place(db: Fixture) {
     db.write(|conn| {
         let before = accounts(conn, &[3], hosted)?;
-        assert_eq!(restored::hold(conn)?, 3);
+        workers::enter(conn, restored::HOLDER, at(1_000_000))?;
+        let state = TaskState::Queued;
+        let waits = tasks::claim_upstream(conn, restored::HOLDER, "film", state, 9, at(100))?;
+        assert_eq!(waits.len(), 3);
         let about = tasks::about_to_be_sent(conn, &queue(&["film"]))?;
         assert!(about.is_empty(), "{about:?}");
         // The account is not behind another for them.
