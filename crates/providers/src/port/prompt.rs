@@ -28,7 +28,9 @@ pub fn setting_in(prompt: &str, names: &[&'static str]) -> Option<&'static str> 
     if names.is_empty() {
         return None;
     }
-    let after = prompt.match_indices("--").map(|(at, _)| &prompt[at + 2..]);
+    let after = prompt
+        .match_indices("--")
+        .map(|(at, _)| prompt[at..].trim_start_matches('-'));
     after
         .filter_map(|text| {
             let is_letter = |c: char| c.is_ascii_alphabetic() || c == '_';
