@@ -3,6 +3,7 @@
 //! direction in them could colour, move, hide or turn around what stands beside them.
 
 use std::borrow::Cow;
+use std::fmt::Write as _;
 use std::io::{BufWriter, ErrorKind, IsTerminal as _, Write as _};
 
 use crate::cli::CliError;
@@ -39,7 +40,8 @@ pub(super) fn escaped_json(json: &str) -> String {
         if is_unseen(c) {
             let mut units = [0; 2];
             for unit in c.encode_utf16(&mut units) {
-                text.push_str(&format!("\\u{unit:04x}"));
+                // Writing to a string cannot fail.
+                let _ = write!(text, "\\u{unit:04x}");
             }
         } else {
             text.push(c);
