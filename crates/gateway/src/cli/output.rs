@@ -3,6 +3,7 @@
 //! direction in them could colour, move, hide or turn around what stands beside them.
 
 use std::borrow::Cow;
+use std::fmt::Write as _;
 use std::io::{BufWriter, ErrorKind, IsTerminal as _, Write as _};
 
 use crate::cli::CliError;
@@ -17,13 +18,14 @@ fn is_unseen(c: char) -> bool {
     is_mark || (c.is_control() && !matches!(c, '\n' | '\t'))
 }
 
-/// The text without what a terminal would act on.
+/// The text without what a terminal would act on. Lines of CSV end with both characters.
 fn cleaned(text: &str) -> Cow<'_, str> {
-    if text.contains(is_unseen) {
-        text.chars().filter(|c| !is_unseen(*c)).collect()
-    } else {
-        text.into()
+    if !text.contains(is_unseen) {
+        return text.into();
     }
+    let lines = text.split("\r\n");
+    let lines = lines.map(|line| line.replace(is_unseen, ""));
+    lines.collect::<Vec<_>>().join("\r\n").into()
 }
 
 /// The text as one line, for a cell or after a name: it must not look like lines of its own.
@@ -39,7 +41,8 @@ pub(super) fn escaped_json(json: &str) -> String {
         if is_unseen(c) {
             let mut units = [0; 2];
             for unit in c.encode_utf16(&mut units) {
-                text.push_str(&format!("\\u{unit:04x}"));
+                // Writing to a string cannot fail.
+                let _ = write!(text, "\\u{unit:04x}");
             }
         } else {
             text.push(c);
@@ -118,7 +121,8 @@ mod tests {
 
     #[test]
     fn nothing_that_a_terminal_acts_on_is_left() {
-        assert_eq!(cleaned(HOSTILE), "a[2Jb1mc\nsigner  me\td");
+        assert_eq!(cleaned(HOSTILE), "a[2Jb1mc\r\nsigner  me\td");
+        assert_eq!(cleaned("sure\rno\r\n"), "sureno\r\n");
         assert_eq!(one_line(HOSTILE), "a[2Jb1mc  signer  me d");
         assert_eq!(cleaned("Ünïcödé 映画 🎬\n"), "Ünïcödé 映画 🎬\n");
     }

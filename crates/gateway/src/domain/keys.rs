@@ -245,18 +245,16 @@ pub(super) async fn known(
 ) -> Result<Option<Caller>, Error> {
     let (stamp, read_at) = (app.store.stamp(), tokio::time::Instant::now());
     let known = app.caches.callers.get(&sha256);
-    match known {
-        Some(known) if known.is_fresh(stamp, read_at) => return Ok(Some(known.caller)),
-        Some(_) => {}
-        None if !app
-            .limits
-            .unknown_secrets
-            .exists(&app.store, &sha256)
-            .await? =>
-        {
+    if let Some(known) = &known
+        && known.is_fresh(stamp, read_at)
+    {
+        return Ok(Some(known.caller.clone()));
+    }
+    if known.is_none() {
+        let exists = app.limits.unknown_secrets.exists(&app.store, &sha256);
+        if !exists.await? {
             return Ok(None);
         }
-        None => {}
     }
     let hash = sha256.clone();
     let found = app.store.read(move |conn| find(conn, &hash)).await?;

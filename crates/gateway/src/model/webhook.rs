@@ -122,11 +122,14 @@ impl Clearance {
     /// `key` is the endpoint's, `None` for the operator's own; `of_task` says that a task is told of,
     /// which is for whoever may read tasks.
     pub fn of(key: Option<&ApiKey>, of_task: bool, now: Timestamp) -> Self {
-        match key {
-            None => Self::Sent,
-            Some(key) if !key.is_valid_at(now) => Self::Withheld,
-            Some(key) if of_task && !key.may(Scope::TasksRead) => Self::Withheld,
-            Some(_) => Self::Sent,
+        let may = |key: &ApiKey| {
+            let may_see = !of_task || key.may(Scope::TasksRead);
+            key.is_valid_at(now) && may_see
+        };
+        if key.is_none_or(may) {
+            Self::Sent
+        } else {
+            Self::Withheld
         }
     }
 }

@@ -424,7 +424,7 @@ async fn a_body_counts_without_a_length_too() {
     // By HTTP/2 there is no length, by HTTP/1.1 the body comes in chunks.
     for client in [&by_http2, &operator] {
         let before = gateway.with_key(text(&secret));
-        let pieces = ["{\"grace\"", ": \"1d\"}"].map(|piece| Ok::<_, std::io::Error>(piece));
+        let pieces = ["{\"grace\"", ": \"1d\"}"].map(Ok::<_, std::io::Error>);
         let body = reqwest::Body::wrap_stream(futures_util::stream::iter(pieces));
         let request = client
             .request(Method::POST, &rotate)
@@ -444,7 +444,7 @@ async fn a_body_counts_without_a_length_too() {
             let request = client.request(Method::POST, &rotate);
             let request = body
                 .into_iter()
-                .fold(request, |request, it| request.body(it));
+                .fold(request, reqwest::RequestBuilder::body);
             let answer = client.http.execute(request.build().unwrap()).await.unwrap();
             assert_eq!(answer.status(), 200);
         }
