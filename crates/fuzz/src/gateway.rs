@@ -1,6 +1,7 @@
 //! Bodies of requests, through the whole application: router, key check, readers,
 //! domain and database.
 
+use std::path::PathBuf;
 use std::sync::LazyLock;
 use std::time::Duration;
 
@@ -83,7 +84,9 @@ static GATEWAY: LazyLock<Gateway> = LazyLock::new(|| {
         .enable_all()
         .build()
         .unwrap();
-    let app = App::open(Config::load(&settings).unwrap(), Clock::system()).unwrap();
+    let mut config = Config::load(&settings).unwrap();
+    config.program = program();
+    let app = App::open(config, Clock::system()).unwrap();
     let key = runtime.block_on(async {
         let account = accounts::ensure(&app, "anyone").await.unwrap();
         let new = NewKey {
@@ -101,6 +104,20 @@ static GATEWAY: LazyLock<Gateway> = LazyLock::new(|| {
         _data: data,
     }
 });
+
+/// The program whose children decode: that of `MEDIAGATE_TEST_PROGRAM`, else the one that was built beside
+/// this one.
+fn program() -> PathBuf {
+    if let Some(named) = std::env::var_os("MEDIAGATE_TEST_PROGRAM") {
+        return named.into();
+    }
+    let own = std::env::current_exe().unwrap();
+    let found = own.ancestors().map(|folder| folder.join("mediagate"));
+    let mut found = found.filter(|path| path.is_file());
+    found.next().expect(
+        "build the program first (cargo build), or name one by MEDIAGATE_TEST_PROGRAM",
+    )
+}
 
 impl Gateway {
     /// Sends a body; the answer is one that the API has.

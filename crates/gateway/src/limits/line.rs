@@ -1,8 +1,8 @@
 //! A line in which accounts take turns.
 //!
 //! There is so much of something: places, bytes of memory. What becomes free goes to the account that
-//! holds least of it; among equals to the one that was served longest ago; within an account to whoever
-//! came first. Nobody is passed over because less would fit: who is next waits until enough is free, so
+//! holds least of it; among equals to the one that was served longest ago, or came first; within an account
+//! to whoever came first. Nobody is passed over because less would fit: who is next waits until enough is free, so
 //! a large request comes to its turn.
 
 use std::collections::{HashMap, VecDeque};
@@ -21,7 +21,8 @@ struct State {
     free: u64,
     /// Most that one account may hold.
     each: u64,
-    /// Counts up with each grant.
+    /// Counts up with each request, and with each grant.
+    requests: u64,
     grants: u64,
     accounts: HashMap<AccountId, Account>,
 }
@@ -35,6 +36,8 @@ struct Account {
 }
 
 struct Request {
+    /// Counts up: who came first has the least.
+    number: u64,
     amount: u64,
     granted: oneshot::Sender<Permit>,
 }
@@ -53,6 +56,7 @@ impl Line {
             all,
             free: all,
             each: each.clamp(1, all),
+            requests: 0,
             grants: 0,
             accounts: HashMap::new(),
         })))
@@ -79,9 +83,14 @@ impl Line {
     fn enter(&self, account: AccountId, amount: u64) -> oneshot::Receiver<Permit> {
         let (granted, turn) = oneshot::channel();
         let mut state = self.state();
-        let amount = amount.clamp(1, state.each);
+        state.requests += 1;
+        let request = Request {
+            number: state.requests,
+            amount: amount.clamp(1, state.each),
+            granted,
+        };
         let waiting = &mut state.accounts.entry(account).or_default().waiting;
-        waiting.push_back(Request { amount, granted });
+        waiting.push_back(request);
         drop(state);
         self.grant();
         turn
@@ -125,7 +134,10 @@ impl State {
             let amount = account.waiting.front().map(|request| request.amount);
             amount.is_some_and(|amount| account.held + amount <= each)
         });
-        let (id, account) = wants.min_by_key(|(_, account)| (account.held, account.served))?;
+        let (id, account) = wants.min_by_key(|(_, account)| {
+            let first = account.waiting.front().map(|request| request.number);
+            (account.held, account.served, first)
+        })?;
         let request = account
             .waiting
             .pop_front_if(|request| request.amount <= self.free)?;

@@ -24,7 +24,7 @@ pub(super) fn check(file: &[u8]) -> Result<(), CredentialsError> {
 fn check_merkle(file: &[u8]) -> Result<(), CredentialsError> {
     let mut rest = file;
     while let Some((head, _)) = rest.split_first_chunk::<8>() {
-        let (head_length, length) = match be32(head) {
+        let (head_length, length) = match be32(*head) {
             0 => (8, rest.len()),
             1 => {
                 let long = rest.get(8..16).and_then(|long| long.try_into().ok());
@@ -109,7 +109,7 @@ fn is_packed(head: &[u8]) -> bool {
         .iter()
         .all(|byte| byte.is_ascii_uppercase() || byte.is_ascii_digit());
     // Version 2.3 and 2.4; bits that mean nothing are not set.
-    let flagged = f1 & 0x80 != 0 && f0 & 0x1f == 0 && f1 & 0x1f == 0
+    let flagged = f1 & 0x80 != 0 && f0.trailing_zeros() >= 5 && f1.trailing_zeros() >= 5
         || f1 & 0x08 != 0 && f0 & 0x8f == 0 && f1 & 0xb0 == 0;
     let begins_so = |bytes: &[u8]| match bytes {
         [b0, b1, ..] => b0 & 0x0f == 8 && b0 >> 4 < 8 && u16::from_be_bytes([*b0, *b1]) % 31 == 0,

@@ -85,7 +85,7 @@ fn boxes(store: &[u8], name: [u8; 4]) -> impl Iterator<Item = &[u8]> {
         if !head.ends_with(&name) {
             return None;
         }
-        match be32(head.first_chunk::<8>()?) {
+        match be32(*head.first_chunk::<8>()?) {
             // A length of 64 bits follows, in which a store of this size has no need.
             1 => store.get(at + 16..),
             length => store.get(at + 8..at.checked_add(length)?),
@@ -94,8 +94,8 @@ fn boxes(store: &[u8], name: [u8; 4]) -> impl Iterator<Item = &[u8]> {
 }
 
 /// The length before a box's name.
-pub(super) fn be32(head: &[u8; 8]) -> usize {
-    let [a, b, c, d, ..] = *head;
+pub(super) fn be32(head: [u8; 8]) -> usize {
+    let [a, b, c, d, ..] = head;
     u32::from_be_bytes([a, b, c, d]) as usize
 }
 

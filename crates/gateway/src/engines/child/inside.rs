@@ -190,7 +190,7 @@ impl Job {
                 certificates,
             } => check(&file, &keys, &certificates, watch),
             #[cfg(feature = "c2pa")]
-            Self::Sign(order, signer) => super::signing::serve(&order, signer, folder),
+            Self::Sign(order, signer) => super::signing::serve(&order, &signer, folder),
             Self::Verify { file, certificates } => {
                 let bytes = std::fs::read(&file).map_err(broken)?;
                 Ok(Word::Verified(origin::verify(&bytes, &certificates)))

@@ -93,7 +93,7 @@ pub fn sign(
 /// The child's side.
 pub(super) fn serve(
     order: &SignOrder,
-    signer: PublicSigner,
+    signer: &PublicSigner,
     folder: &Path,
 ) -> Result<Word, EngineError> {
     let file = std::fs::read(&order.file).map_err(broken)?;
@@ -109,7 +109,7 @@ pub(super) fn serve(
             source: &source,
         },
     };
-    let signed = origin::sign(&file, order.format, &statement, order.tells_prompt, &signer);
+    let signed = origin::sign(&file, order.format, &statement, order.tells_prompt, signer);
     let signed = match signed {
         Ok(signed) => {
             std::fs::write(folder.join(SIGNED), signed).map_err(broken)?;
