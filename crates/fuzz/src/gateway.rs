@@ -114,9 +114,9 @@ fn program() -> PathBuf {
     let own = std::env::current_exe().unwrap();
     let found = own.ancestors().map(|folder| folder.join("mediagate"));
     let mut found = found.filter(|path| path.is_file());
-    found.next().expect(
-        "build the program first (cargo build), or name one by MEDIAGATE_TEST_PROGRAM",
-    )
+    found
+        .next()
+        .expect("build the program first (cargo build), or name one by MEDIAGATE_TEST_PROGRAM")
 }
 
 impl Gateway {

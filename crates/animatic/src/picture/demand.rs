@@ -1,7 +1,7 @@
 //! What decoding a picture takes that its size does not tell: scans of a JPEG, and frames of a GIF
 //! or WebP that are larger than the picture. The bytes are walked over once, nothing is allocated.
 
-use super::decode::{PictureError, PictureFormat, PictureLimits, check_size, megapixels};
+use super::limits::{PictureError, PictureFormat, PictureLimits, check_size, megapixels};
 
 /// Scans of a JPEG at the most pixels that are allowed; a smaller picture may have more. Every
 /// scan passes over all pixels, even one without a byte of data. libjpeg-turbo writes 10 for a

@@ -12,11 +12,11 @@ mod decode;
 mod demand;
 mod framing;
 mod ground;
+mod limits;
 mod plain;
 
-pub use decode::{
-    PictureError, PictureFormat, PictureInfo, PictureLimits, decode, decode_over, probe,
-};
+pub use decode::{PictureInfo, decode, decode_over, probe};
 pub(crate) use framing::Interest;
 pub use ground::Ground;
+pub use limits::{PictureError, PictureFormat, PictureLimits};
 pub use plain::{Picture, WriteError};
