@@ -35,6 +35,10 @@ const LOOK_BACK: Duration = Duration::from_secs(10);
 /// Every so many rounds the tasks under our lease are compared with what we are running; they
 /// differ only after an answer of the database was lost.
 const COMPARE: u32 = 8;
+/// Every so many rounds, and soon after a start, deliveries are looked at that are due too late.
+const FAR_DELIVERIES: u32 = 512;
+/// Clocks of one database differ by less.
+const APART: Duration = Duration::from_secs(5);
 /// Nothing is postponed for longer; a later due time was written before the clock was set back.
 const FAR_AHEAD: Duration = Duration::from_mins(15);
 
@@ -155,6 +159,9 @@ pub(super) async fn look_after(crew: Arc<Crew>) {
             if round.is_multiple_of(COMPARE) {
                 compare(&crew).await?;
                 pull_near(&crew).await?;
+            }
+            if round % FAR_DELIVERIES == COMPARE {
+                pull_deliveries_near(&crew).await?;
             }
             Ok::<(), Error>(())
         };
@@ -302,6 +309,25 @@ async fn standing(crew: &Crew, lease: &Lease) -> Result<Standing, Error> {
             Ok(Standing { tasks, strays })
         })
         .await
+}
+
+/// The same for webhooks: a receiver may have asked for hours, so their due time alone tells nothing.
+async fn pull_deliveries_near(crew: &Crew) -> Result<(), Error> {
+    let now = crew.app.clock.now();
+    let after = now.plus(APART);
+    let pulled = crew
+        .app
+        .store
+        .write(move |conn| store::webhooks::deliveries::pull_near(conn, after, now));
+    let pulled = pulled.await?;
+    if pulled > 0 {
+        tracing::warn!(
+            deliveries = pulled,
+            "a clock was set back: webhooks postponed too far are due now"
+        );
+        crew.app.bell.ring_for_deliveries();
+    }
+    Ok(())
 }
 
 /// Makes tasks that are due absurdly late due now.

@@ -313,6 +313,18 @@ pub fn pause(conn: &mut Conn<'_>, lane: &str, until: Timestamp) -> Result<(), St
     Ok(())
 }
 
+/// Makes waiting deliveries due now whose wait began, by the clock, after `now` and some: the clock was set
+/// back since. Returns how many.
+pub fn pull_near(conn: &mut Conn<'_>, after: Timestamp, now: Timestamp) -> Result<u64, StoreError> {
+    conn.execute(
+        "UPDATE webhook_deliveries SET due_at = ?2
+         WHERE state = 'waiting' AND lease_owner IS NULL AND due_at > ?1
+         AND (created_at > ?1 OR EXISTS (SELECT 1 FROM webhook_attempts
+                                         WHERE delivery_id = webhook_deliveries.id AND at > ?1))",
+        &[after.micros().into(), now.micros().into()],
+    )
+}
+
 /// Holds what waits for an endpoint that was disabled; one that is being tried is left to its outcome.
 pub fn hold(conn: &mut Conn<'_>, endpoint: EndpointId, now: Timestamp) -> Result<(), StoreError> {
     conn.execute(

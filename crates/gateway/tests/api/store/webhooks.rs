@@ -20,6 +20,7 @@ on_both! {
     one_that_waits_for_a_dead_process_is_free_again
     what_is_disabled_held_and_deleted
     what_is_over_is_forgotten
+    what_waits_by_a_clock_that_was_wrong_is_due_now
 }
 
 fn endpoint(account: AccountId) -> Endpoint {
@@ -277,6 +278,29 @@ async fn what_is_disabled_held_and_deleted(db: Fixture) {
                 (DeliveryState::Failed, &endpoint.url)
             );
         }
+        Ok::<_, StoreError>(())
+    })
+    .await;
+}
+
+async fn what_waits_by_a_clock_that_was_wrong_is_due_now(db: Fixture) {
+    db.write(|conn| {
+        let (_, ids) = due(conn, 3)?;
+        // The second was tried while the clock was ahead; the third was made then; the first waits rightly.
+        for (id, tried_at) in [(ids[0], at(1)), (ids[1], at(2000))] {
+            deliveries::claim(conn, "w1", &[id], at(0))?;
+            let failed = Attempt {
+                at: tried_at,
+                ..attempt(1, Some(AttemptError::Timeout))
+            };
+            let next = at(3000);
+            deliveries::tried(conn, id, "w1", &failed, DeliveryState::Waiting, next)?;
+        }
+        assert_eq!(deliveries::pull_near(conn, at(2), at(1))?, 2);
+        assert_eq!(deliveries::pull_near(conn, at(2), at(1))?, 0);
+        let claimed = deliveries::claim(conn, "w2", &ids, at(1))?;
+        let claimed: Vec<DeliveryId> = claimed.iter().map(|due| due.id).collect();
+        assert!(claimed.contains(&ids[1]) && claimed.contains(&ids[2]));
         Ok::<_, StoreError>(())
     })
     .await;
