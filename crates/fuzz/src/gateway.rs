@@ -112,11 +112,13 @@ fn program() -> PathBuf {
         return named.into();
     }
     let own = std::env::current_exe().unwrap();
-    let found = own.ancestors().map(|folder| folder.join("mediagate"));
-    let mut found = found.filter(|path| path.is_file());
-    found
-        .next()
-        .expect("build the program first (cargo build), or name one by MEDIAGATE_TEST_PROGRAM")
+    let beside = own.ancestors().map(|folder| folder.join("mediagate"));
+    let found = beside.into_iter().find(|path| path.is_file());
+    assert!(
+        found.is_some(),
+        "build the program first (cargo build), or name one by MEDIAGATE_TEST_PROGRAM"
+    );
+    found.unwrap_or_default()
 }
 
 impl Gateway {

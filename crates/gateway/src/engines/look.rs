@@ -1,7 +1,7 @@
 //! Looks at a film for what it is known by, its fingerprint and a watermark of this deployment, and
 //! for a poster.
 //!
-//! The decoder is C++ and the film may be anybody's: [`child::look`](super::child::look) runs it in
+//! The decoder is C++ and the film may be anybody's: a child ([`child`](super::child)) runs it in
 //! a process of its own.
 
 use std::fs::File;

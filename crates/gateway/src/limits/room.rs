@@ -163,22 +163,20 @@ mod tests {
         let (room, crowd) = (Room::new(64 << 20, 2), AccountId::new());
         let (go_on, waits) = mpsc::channel::<()>();
         let waits = Arc::new(std::sync::Mutex::new(waits));
-        let busy: Vec<_> = (0..10)
-            .map(|_| {
-                let (room, waits) = (room.clone(), waits.clone());
-                tokio::spawn(async move {
-                    let work = room.work(crowd, Work::Picture, 1, move |_| {
-                        let _ = waits.lock().unwrap().recv();
-                    });
-                    work.await.unwrap();
-                })
-            })
-            .collect();
+        let mut busy = tokio::task::JoinSet::new();
+        for _ in 0..10 {
+            let (room, waits) = (room.clone(), waits.clone());
+            busy.spawn(async move {
+                let work = room.work(crowd, Work::Picture, 1, move |_| {
+                    let _ = waits.lock().unwrap().recv();
+                });
+                work.await.unwrap();
+            });
+        }
+        tokio::task::yield_now().await;
         let other = room.work(AccountId::new(), Work::Picture, 1, |_| 7).await;
         assert_eq!(other.unwrap(), 7);
         drop(go_on);
-        for one in busy {
-            one.await.unwrap();
-        }
+        busy.join_all().await;
     }
 }

@@ -147,7 +147,8 @@ mod linux {
     }
 }
 
-#[cfg(all(test, target_os = "linux"))]
+#[cfg(test)]
+#[cfg(target_os = "linux")]
 mod tests {
     use std::io::ErrorKind;
     use std::net::TcpListener;

@@ -86,8 +86,8 @@ async fn a_quote_fetches_the_beginning_of_a_picture() {
     fetch.write_all(&sound::png(640, 480)).await.unwrap();
     // Until nobody reads any more, which a whole picture would not come to.
     let mut sent = 0;
-    while fetch.write_all(&[0; 65536]).await.is_ok() {
-        sent += 65536;
+    while fetch.write_all(&[0; 8192]).await.is_ok() {
+        sent += 8192;
         assert!(sent < 19_000_000, "it was fetched whole");
     }
     let quote = quoted.await.unwrap().ok();

@@ -32,16 +32,16 @@ async fn free_a_place(client: &Client) {
 
 #[tokio::test]
 async fn the_next_place_is_another_accounts() {
-    Box::pin(the_next_is_anothers(false)).await;
+    Box::pin(another_is_next(false)).await;
 }
 
 #[tokio::test]
 async fn the_next_place_is_another_accounts_on_postgres() {
-    Box::pin(the_next_is_anothers(true)).await;
+    Box::pin(another_is_next(true)).await;
 }
 
 /// Two processes share a route with room for two.
-async fn the_next_is_anothers(postgres: bool) {
+async fn another_is_next(postgres: bool) {
     let simulator = simulator().await;
     plan(&simulator, LONG, End::Success);
     let route = r#"{ provider = "acme", model = "sora-2", max_running = 2 }"#;
