@@ -220,6 +220,12 @@ impl Clock {
         Timestamp(steady.at)
     }
 
+    /// The time to write down where an age is judged from it ([`Clock::cutoff`]): the present, but never before
+    /// the steady time. What is made while the clock is far behind would be old once it is right again.
+    pub fn noted(&self) -> Timestamp {
+        self.now().max(self.steady())
+    }
+
     /// How far the clock is ahead of the steady time; negative if it is behind.
     pub fn ahead(&self) -> TimeDelta {
         TimeDelta(self.now().0.saturating_sub(self.steady().0))
@@ -305,6 +311,20 @@ mod tests {
         assert_eq!(steady.at, 60_000_000);
         steady.follow(61_000_000, start + Duration::from_secs(61));
         assert_eq!(steady.at, 61_000_000);
+    }
+
+    #[test]
+    fn what_is_made_while_the_clock_is_behind_is_no_older_than_time_has_come() {
+        let clock = Clock::system();
+        let right = clock.now();
+        clock.continue_from(right);
+        clock.share(right, right.minus(Duration::from_hours(24 * 40)));
+        assert!(clock.now() < right);
+        let made_at = clock.noted();
+        assert!(made_at >= right);
+        let own = clock.now();
+        clock.share(own, right);
+        assert!(made_at > clock.cutoff(Duration::from_hours(24)));
     }
 
     #[test]

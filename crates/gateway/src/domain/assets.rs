@@ -120,7 +120,7 @@ fn record(
     sha256: String,
     lifetime: Lifetime,
 ) -> Asset {
-    let now = app.clock.now();
+    let now = app.clock.noted();
     Asset {
         id: AssetId::new(),
         account,

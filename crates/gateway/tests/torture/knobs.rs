@@ -11,6 +11,8 @@ pub(crate) struct Knobs {
     pub(crate) seconds: Option<u64>,
     /// Everything comes to its end and is checked after so many rounds.
     pub(crate) settle_every: u32,
+    /// Whether clocks are wrong now and then.
+    pub(crate) clocks: bool,
 }
 
 /// How long the long forms take.
@@ -46,6 +48,7 @@ impl Knobs {
             rounds: number("MEDIAGATE_TORTURE_ROUNDS").unwrap_or(5),
             seconds: number("MEDIAGATE_TORTURE_SECONDS"),
             settle_every: number("MEDIAGATE_TORTURE_SETTLE").unwrap_or(25).max(1),
+            clocks: number::<u8>("MEDIAGATE_TORTURE_CLOCKS").is_some_and(|wanted| wanted > 0),
         }
     }
 

@@ -22,10 +22,14 @@
 //! MEDIAGATE_TORTURE_ROUNDS    how many rounds [default: a few; of the cluster, as many as there is time for]
 //! MEDIAGATE_TORTURE_SECONDS   how long replicas and long forms run [default: 25 s, an hour]
 //! MEDIAGATE_TORTURE_SETTLE    rounds between two checks of everything [default: 25]
+//! MEDIAGATE_TORTURE_CLOCKS    1: clocks are wrong now and then, as in the long forms
 //! MEDIAGATE_TORTURE_DATABASE  sqlite or postgres [default: both]
 //! MEDIAGATE_TEST_POSTGRES     a server, for the latter
 //! MEDIAGATE_TEST_SDK_PYTHON   a Python that has the `openai` package
 //! ```
+//!
+//! Settings change meanwhile: providers move to another address and key and back, the folder is copied and
+//! lives elsewhere, where it must order nothing, and clocks are set.
 //!
 //! The dice fall the same way for the same seed; what two processes do at the
 //! same time does not.

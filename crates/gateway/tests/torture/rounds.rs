@@ -54,6 +54,7 @@ async fn torture(kept: Kept, time: Option<Duration>) {
     };
     let stage = Stage::prepare(kept).await;
     let mut run = Run::new(stage, Dice::new(knobs.seed));
+    run.clocks = knobs.clocks || time.is_some();
     let until = time.map(|usual| Instant::now() + knobs.or(usual));
     let is_last = |round| until.map_or(round >= knobs.rounds, |until| Instant::now() >= until);
     for round in 1.. {

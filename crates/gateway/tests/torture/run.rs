@@ -41,6 +41,8 @@ pub(crate) struct Run {
     pub(crate) calm: Plan,
     /// How wrong the clock of the next process is.
     pub(crate) clock: Option<&'static str>,
+    /// Whether clocks are wrong now and then.
+    pub(crate) clocks: bool,
     /// Whether callers that count their tries send some twice.
     pub(crate) twins: bool,
 }
@@ -60,6 +62,7 @@ impl Run {
             found: Violations::default(),
             calm: Plan::default(),
             clock: None,
+            clocks: false,
             twins: true,
         }
     }
@@ -212,8 +215,12 @@ impl Run {
 
     /// Mostly the next process has the right time. Whether that is another than the last one had.
     pub(crate) fn change_clock(&mut self) -> bool {
+        if !self.clocks {
+            return false;
+        }
         let next = self.dice.chance(20).then(|| *self.dice.pick(&CLOCKS));
         self.totals.wrong_clocks += u64::from(next.is_some());
+        self.stage.had_a_wrong_clock |= next.is_some();
         std::mem::replace(&mut self.clock, next) != next
     }
 

@@ -77,6 +77,8 @@ pub(crate) struct Stage {
     /// What it checks signatures with.
     pub(crate) secrets: Vec<String>,
     settings: settings::Kept,
+    /// What was told while the clock was far behind is forgotten once it is right.
+    pub(crate) had_a_wrong_clock: bool,
 }
 
 impl Stage {
@@ -116,6 +118,7 @@ impl Stage {
             receiver: Arc::new(Receiver::acting(moody()).await.unwrap()),
             secrets: Vec::new(),
             settings: kept.clone(),
+            had_a_wrong_clock: false,
         };
         stage.write_settings();
         let server = stage.must_start().await;
@@ -138,6 +141,7 @@ impl Stage {
             receiver: self.receiver.clone(),
             secrets: self.secrets.clone(),
             settings: self.settings.clone(),
+            had_a_wrong_clock: self.had_a_wrong_clock,
         }
     }
 

@@ -55,7 +55,7 @@ fn draft(app: &App, caller: &Caller, wanted: &Wanted) -> Intent {
         joinable_until: None,
         sent_at: None,
         of_unknown_try: false,
-        created_at: app.clock.now(),
+        created_at: app.clock.noted(),
     }
 }
 
