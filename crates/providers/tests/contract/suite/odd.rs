@@ -4,6 +4,7 @@
 use futures_util::future::join_all;
 use providers::driver::Accepted;
 use simulator::{Fault, Order, Role};
+use tokio::sync::Semaphore;
 
 use super::scenarios::{a_job, clone, status, unclear};
 use super::stage::Stage;
@@ -71,7 +72,11 @@ pub(super) async fn one_odd_answer_about_a_job_ends_nothing(stage: Stage) {
     join_all(all.map(|fault| ends_nothing(&stage, fault))).await;
 }
 
+/// Jobs that are asked for at once, every few milliseconds each: more leave no processor for an answer.
+static ASKED_FOR: Semaphore = Semaphore::const_new(24);
+
 async fn ends_nothing(stage: &Stage, fault: Fault) {
+    let _place = ASKED_FOR.acquire().await.unwrap();
     let stage = anew(stage).await;
     let accepted = stage.submit().await.unwrap();
     stage.finish(clone(&accepted)).await.unwrap();
