@@ -113,13 +113,6 @@ pub struct Made {
     pub is_marked: bool,
 }
 
-/// Most memory that [`decode`] needs for this picture.
-pub fn decoding_bytes(bytes: &[u8]) -> Result<u64, EngineError> {
-    let info = animatic::picture::probe(bytes, &PictureLimits::default());
-    let info = info.map_err(|error| EngineError::Source(error.to_string()))?;
-    Ok(info.decoding_bytes)
-}
-
 /// Decodes a source picture. Blocks.
 pub fn decode(bytes: &[u8]) -> Result<Picture, EngineError> {
     animatic::picture::decode(bytes, &PictureLimits::default())

@@ -1,6 +1,6 @@
 //! The real program as a child process, for every test that starts it.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Output, Stdio};
 use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
@@ -24,6 +24,14 @@ pub(crate) async fn eventually<T, F: Future<Output = Option<T>>>(
 pub(crate) fn free_port() -> u16 {
     let free = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     free.local_addr().unwrap().port()
+}
+
+/// The library that tells a process another time.
+pub(crate) fn faketime() -> PathBuf {
+    let folders = std::fs::read_dir("/usr/lib").unwrap().flatten();
+    let mut found = folders.map(|folder| folder.path().join("faketime/libfaketimeMT.so.1"));
+    let found = found.find(|path| path.exists());
+    found.expect("faketime is not installed; ./scripts/test installs it")
 }
 
 /// The program with these words, and no setting from this process's environment. `MEDIAGATE_TEST_PROGRAM`

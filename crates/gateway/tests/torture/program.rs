@@ -1,6 +1,5 @@
 //! The real program as a child process that may die at any time.
 
-use std::path::PathBuf;
 use std::process::ExitStatus;
 use std::time::Duration;
 
@@ -8,7 +7,7 @@ use tokio::time::Instant;
 
 pub(crate) use crate::process::{output, program};
 
-use crate::process::Process;
+use crate::process::{Process, faketime};
 
 /// How long a start may take on a machine that has much to do.
 const START: Duration = Duration::from_secs(30);
@@ -35,14 +34,6 @@ pub(crate) struct Start {
 
 /// How wrong a clock may be.
 pub(crate) const CLOCKS: [&str; 6] = ["-4s", "+4s", "-1h", "+1h", "-40d", "+400d"];
-
-/// The library that tells a process another time.
-fn faketime() -> PathBuf {
-    let folders = std::fs::read_dir("/usr/lib").unwrap().flatten();
-    let mut found = folders.map(|folder| folder.path().join("faketime/libfaketimeMT.so.1"));
-    let found = found.find(|path| path.exists());
-    found.expect("faketime is not installed; ./scripts/test installs it")
-}
 
 /// `mediagate serve` on a free port.
 pub(crate) struct Server {

@@ -36,7 +36,7 @@ mod linux {
 
     use super::Files;
 
-    /// The newest whose rights are asked for; an older kernel grants fewer of the refusals.
+    /// What is refused by name; an older kernel refuses less of it.
     const RIGHTS: ABI = ABI::V6;
 
     /// Calls that fail with EPERM. `io_uring` does calls that no filter sees.

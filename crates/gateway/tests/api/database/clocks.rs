@@ -1,23 +1,15 @@
 //! Replicas whose clocks disagree by an hour.
 
-use std::path::PathBuf;
 use std::time::Duration;
 
 use simulator::Plan;
 
+use crate::process::faketime;
 use crate::support::postgres::TestDatabase;
 use crate::support::program::Server;
 use crate::support::{Client, eventually};
 
 use super::{add_up, jobs, order, provider, succeed};
-
-/// The library that tells a process another time.
-fn faketime() -> PathBuf {
-    let folders = std::fs::read_dir("/usr/lib").unwrap().flatten();
-    let mut found = folders.map(|folder| folder.path().join("faketime/libfaketimeMT.so.1"));
-    let found = found.find(|path| path.exists());
-    found.expect("faketime is not installed; ./scripts/test installs it")
-}
 
 async fn count(url: &str, sql: &'static str) -> i64 {
     let url = url.to_owned();
