@@ -113,6 +113,33 @@ test("an upload whose answer is lost is repeated with its key, and made once", (
   complaints.length = 0; // The browser reports the lost connection itself.
 }));
 
+test("an answer that is cut short is no answer: a list is asked for again, an order repeated with its key", () => visit("cut short", async (page) => {
+  await program.call("POST", "/v1/videos", { model: "animatic-1", prompt: "A lake", seconds: "1" });
+  const before = (await all("/v1/tasks")).length;
+  const sent = writes(page);
+  const cut = [];
+  await page.route(/\/v1\/(tasks|videos)(\?|$)/, async (route) => {
+    const request = route.request();
+    const step = `${request.method()} ${new URL(request.url()).pathname}`;
+    if (cut.includes(step)) return route.continue();
+    cut.push(step);
+    // What the gateway did stands; the connection ends in the middle of what it says.
+    const response = await route.fetch();
+    const text = await response.text();
+    return route.fulfill({ status: response.status(), contentType: "application/json", body: text.slice(0, text.length / 2) });
+  });
+  await page.goto("/console/tasks");
+  await page.locator("main table").waitFor();
+  await page.goto("/console/create/animatic-1");
+  await page.getByLabel(/^Prompt/).fill("A slow river");
+  await page.getByRole("button", { name: /^Make it/ }).click();
+  await page.locator(".result video").waitFor();
+  assert.deepEqual(cut.toSorted(), ["GET /v1/tasks", "POST /v1/videos"]);
+  assert.equal(sent.length, 2);
+  assert.equal(new Set(sent.map(({ key }) => key)).size, 1);
+  assert.equal((await all("/v1/tasks")).length, before + 1);
+}));
+
 test("no button writes twice, however it is pressed", () => visit("every button", async (page) => {
   const { clip } = await separation();
   const hook = await program.call("POST", "/v1/webhooks", { url: "https://hooks.example.com/once" });

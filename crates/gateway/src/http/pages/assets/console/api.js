@@ -88,7 +88,14 @@ export function whenDenied(action) {
  */
 export async function call(method, path, body, options = {}) {
   const response = await ask(method, path, body, options);
-  return response.json().catch(() => ({}));
+  if (response.status === 204) return {};
+  try {
+    return await response.json();
+  } catch (error) {
+    if (options.signal?.aborted) throw error;
+    // The connection ended inside the answer, so what it says is not known: the same as no answer.
+    throw new ApiError(0, { message: "The gateway's answer was cut short." });
+  }
 }
 
 /**
