@@ -103,5 +103,6 @@ pub use options::{Asked, FPS, Options, OptionsError, SIZES};
 pub use picture::{Picture, PictureError, PictureInfo, PictureLimits};
 pub use request::{Control, Planes, Request, Retouch};
 pub use sound::Ambience;
+pub use title::FONT;
 pub use video::{SHEET_COLUMNS, STILL_WIDTH, STILLS, Video};
 pub use y4m::write_y4m;

@@ -6,8 +6,7 @@
 use image::ImageEncoder as _;
 use image::codecs::png::{CompressionType, FilterType, PngEncoder};
 use tiny_skia::{
-    FillRule, LineCap, LineJoin, Mask, Paint, Path, PathBuilder, Pixmap, Rect, Shader, Stroke,
-    Transform,
+    FillRule, LineCap, LineJoin, Paint, Path, PathBuilder, Pixmap, Shader, Stroke, Transform,
 };
 
 use super::ArtworkError;
@@ -71,25 +70,10 @@ impl Canvas {
 
     /// Fills a shape with one colour.
     pub(crate) fn fill(&mut self, shape: Option<Path>, colour: Lch, alpha: f32) {
-        self.fill_within(shape, colour, alpha, None);
-    }
-
-    /// Fills a shape, but only where the mask lets it.
-    pub(crate) fn fill_within(
-        &mut self,
-        shape: Option<Path>,
-        colour: Lch,
-        alpha: f32,
-        mask: Option<&Mask>,
-    ) {
         if let Some(path) = shape {
-            self.pixmap.fill_path(
-                &path,
-                &paint(colour, alpha),
-                FillRule::Winding,
-                self.scale,
-                mask,
-            );
+            let paint = paint(colour, alpha);
+            self.pixmap
+                .fill_path(&path, &paint, FillRule::Winding, self.scale, None);
         }
     }
 
@@ -105,13 +89,6 @@ impl Canvas {
             self.pixmap
                 .stroke_path(&path, &paint(colour, alpha), &stroke, self.scale, None);
         }
-    }
-
-    /// A mask that lets through only what is inside the shape; `None` lets everything through.
-    pub(crate) fn mask(&self, shape: Option<&Path>) -> Option<Mask> {
-        let mut mask = Mask::new(self.side, self.side)?;
-        mask.fill_path(shape?, FillRule::Winding, true, self.scale);
-        Some(mask)
     }
 
     /// Sets each pixel from its place, both counted 0–1 from the top left.
@@ -157,81 +134,12 @@ pub(crate) fn circle(x: f32, y: f32, radius: f32) -> Option<Path> {
     PathBuilder::from_circle(x, y, radius)
 }
 
-/// An upright ellipse around its middle.
-pub(crate) fn ellipse(x: f32, y: f32, rx: f32, ry: f32) -> Option<Path> {
-    PathBuilder::from_oval(Rect::from_ltrb(x - rx, y - ry, x + rx, y + ry)?)
-}
-
 /// A bar between two points with round ends.
 pub(crate) fn segment(from: (f32, f32), to: (f32, f32)) -> Option<Path> {
     let mut path = PathBuilder::new();
     path.move_to(from.0, from.1);
     path.line_to(to.0, to.1);
     path.finish()
-}
-
-/// A curve from one point to another, bent towards a third.
-pub(crate) fn bow(from: (f32, f32), bend: (f32, f32), to: (f32, f32)) -> Option<Path> {
-    let mut path = PathBuilder::new();
-    path.move_to(from.0, from.1);
-    path.quad_to(bend.0, bend.1, to.0, to.1);
-    path.finish()
-}
-
-/// A closed shape with straight sides.
-pub(crate) fn polygon(corners: &[(f32, f32)]) -> Option<Path> {
-    let mut path = PathBuilder::new();
-    let (first, rest) = corners.split_first()?;
-    path.move_to(first.0, first.1);
-    for corner in rest {
-        path.line_to(corner.0, corner.1);
-    }
-    path.close();
-    path.finish()
-}
-
-/// A closed shape whose outline passes smoothly through every point (Catmull-Rom).
-pub(crate) fn smooth(points: &[(f32, f32)]) -> Option<Path> {
-    let count = points.len();
-    let at = |index: usize| points.get(index % count.max(1)).copied();
-    let mut path = PathBuilder::new();
-    let start = at(0)?;
-    path.move_to(start.0, start.1);
-    for index in 0..count {
-        let (before, from, to, after) = (
-            at(index + count - 1)?,
-            at(index)?,
-            at(index + 1)?,
-            at(index + 2)?,
-        );
-        path.cubic_to(
-            from.0 + (to.0 - before.0) / 6.0,
-            from.1 + (to.1 - before.1) / 6.0,
-            to.0 - (after.0 - from.0) / 6.0,
-            to.1 - (after.1 - from.1) / 6.0,
-            to.0,
-            to.1,
-        );
-    }
-    path.close();
-    path.finish()
-}
-
-/// A shape between an ellipse (`square` 2) and a rectangle (large `square`), turned by `tilt` degrees.
-pub(crate) fn pebble(x: f32, y: f32, rx: f32, ry: f32, square: f32, tilt: f32) -> Option<Path> {
-    let (sin_tilt, cos_tilt) = tilt.to_radians().sin_cos();
-    let outline: Vec<(f32, f32)> = (0..48_u8)
-        .map(|step| {
-            let (sin, cos) = (f32::from(step) * std::f32::consts::TAU / 48.0).sin_cos();
-            let px = rx * cos.signum() * cos.abs().powf(2.0 / square);
-            let py = ry * sin.signum() * sin.abs().powf(2.0 / square);
-            (
-                x + px * cos_tilt - py * sin_tilt,
-                y + px * sin_tilt + py * cos_tilt,
-            )
-        })
-        .collect();
-    smooth(&outline)
 }
 
 /// A fraction 0–1 as a byte.

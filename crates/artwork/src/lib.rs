@@ -1,15 +1,15 @@
-//! Draws the pictures that records point at: covers of clips, portraits of personas and accounts.
+//! Draws the pictures that records point at: covers of clips, avatars of personas and accounts.
 //!
 //! Pure functions from words and samples to PNG bytes: the same inputs give the same bytes, so a picture can be
-//! drawn again at any time. Does no I/O, writes no text into pictures (there is no font) and knows no record.
+//! drawn again at any time. Does no I/O and knows no record.
 
+mod avatar;
 mod canvas;
 mod colour;
-mod portrait;
 mod spectrogram;
 mod waveform;
 
-pub use portrait::portrait;
+pub use avatar::avatar;
 pub use spectrogram::{SpectrogramSketch, spectrogram_cover};
 pub use waveform::{WaveformSketch, waveform_cover};
 

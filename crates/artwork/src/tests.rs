@@ -1,6 +1,8 @@
 //! What holds for every picture, whatever it shows.
 
-use super::{ArtworkError, portrait, spectrogram_cover, waveform_cover};
+use super::{ArtworkError, avatar, spectrogram_cover, waveform_cover};
+
+const FONT: &[u8] = include_bytes!("../../animatic/fonts/InterDisplay-SemiBold.otf");
 
 type Drawing = fn(&str, u32) -> Result<Vec<u8>, ArtworkError>;
 
@@ -14,7 +16,7 @@ const DRAWINGS: [Drawing; 3] = [
             side,
         )
     },
-    |seed, side| portrait(seed, "Ada", side),
+    |seed, side| avatar(FONT, seed, "Ada", side),
 ];
 
 #[test]
@@ -36,8 +38,8 @@ fn depends_on_the_seed_and_nothing_else() {
         assert_ne!(draw("one", 64).unwrap(), draw("two", 64).unwrap());
     }
     assert_ne!(
-        portrait("x", "Ada", 64).unwrap(),
-        portrait("x", "Bea", 64).unwrap()
+        avatar(FONT, "x", "Ada", 64).unwrap(),
+        avatar(FONT, "x", "Bea", 64).unwrap()
     );
 }
 
@@ -79,11 +81,28 @@ fn takes_any_sound() {
 fn takes_any_words() {
     let long = "é".repeat(5_000);
     for seed in ["", "\u{0}", "../../etc", "<script>", long.as_str()] {
-        portrait(seed, seed, 48).unwrap();
+        avatar(FONT, seed, seed, 48).unwrap();
+        avatar(b"no font", seed, seed, 48).unwrap();
     }
-    // Enough seeds that every branch of the drawings is taken.
-    for number in 0..120 {
-        portrait(&number.to_string(), "n", 24).unwrap();
+}
+
+#[test]
+fn an_avatar_shows_the_first_letter_of_the_name() {
+    // The seed is drawn with the name, so the letters are compared within one picture: the middle of an "I" is
+    // light, that of an "O" is ground.
+    let middle = |name: &str| {
+        let bytes = avatar(FONT, "seed", name, 100).unwrap();
+        let picture = image::load_from_memory(&bytes).unwrap().into_luma8();
+        picture.get_pixel(50, 50)[0]
+    };
+    for (stroke, hole) in [
+        ("Ida", "Olga"),
+        ("(i)", "_o"),
+        ("İpek", "Ömer"),
+        ("Ira", "明"),
+    ] {
+        assert!(middle(stroke) > 200, "{stroke}: {}", middle(stroke));
+        assert!(middle(hole) < 170, "{hole}: {}", middle(hole));
     }
 }
 

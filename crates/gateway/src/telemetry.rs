@@ -93,7 +93,7 @@ pub const METRICS: [Metric; 33] = [
     ("mediagate_ledger_mismatches", Sort::Gauge, Unit::Count, "What did not add up when the ledger was last checked; 0 is right"),
     ("mediagate_provider_reachable", Sort::Gauge, Unit::Count, "1 when the provider's host took a connection lately, else 0"),
     ("mediagate_route_open", Sort::Gauge, Unit::Count, "1 while a route's circuit breaker keeps tasks from it, else 0"),
-    ("mediagate_bell_connected", Sort::Gauge, Unit::Count, "1 while changes are told to other processes at once, by Postgres or NATS, else 0"),
+    ("mediagate_bell_connected", Sort::Gauge, Unit::Count, "1 while changes are told to other processes at once, by NOTIFY, else 0"),
     ("mediagate_settings_differ", Sort::Gauge, Unit::Count, "1 while another process on the database has the setting otherwise, else 0"),
     ("mediagate_log_lines_lost_total", Sort::Counter, Unit::Count, "Log lines that nothing took in time"),
     ("mediagate_trace_spans_total", Sort::Counter, Unit::Count, "Spans that ended, by what became of them"),

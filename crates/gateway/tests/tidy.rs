@@ -136,12 +136,6 @@ fn only_the_store_knows_the_databases() {
 }
 
 #[test]
-fn only_the_bell_knows_nats() {
-    let found = trespasses(|source| !source.is_in(&["bell"]), &["async_nats"]);
-    assert!(found.is_empty(), "{found}");
-}
-
-#[test]
 fn commands_print_by_one_way() {
     let found = trespasses(
         |source| source.is_in(&["cli"]) && source.path != "cli/output.rs",

@@ -83,10 +83,6 @@ capabilities:
   value: {{ . | quote }}
 {{- end }}
 {{- end }}
-{{- with .root.Values.nats }}
-- name: MEDIAGATE_BELL_NATS
-  value: {{ . | quote }}
-{{- end }}
 {{- with .root.Values.otlp }}
 - name: MEDIAGATE_TELEMETRY_OTLP
   value: {{ . | quote }}

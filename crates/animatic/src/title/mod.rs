@@ -165,8 +165,8 @@ fn whole(value: f32) -> usize {
     value as usize
 }
 
-/// SIL Open Font License 1.1; see `fonts/OFL.txt`.
-const FONT: &[u8] = include_bytes!("../../fonts/InterDisplay-SemiBold.otf");
+/// The font of titles, which the gateway draws avatars with, too. SIL Open Font License 1.1; see `fonts/OFL.txt`.
+pub const FONT: &[u8] = include_bytes!("../../fonts/InterDisplay-SemiBold.otf");
 
 /// Height of a capital in font sizes.
 const CAPITALS: f32 = 0.727;

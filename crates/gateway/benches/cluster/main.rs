@@ -1,7 +1,7 @@
 //! What several gateways on one Postgres cost and do: idle streams, how soon a change at one is seen at
 //! another by each bell, orders a second, and how exactly a limit holds for all of them.
 //!
-//! Starts servers of its own: `PostgreSQL`, and NATS where it is installed. `MEDIAGATE_BENCH_PROGRAM` names a
+//! Starts a `PostgreSQL` of its own. `MEDIAGATE_BENCH_PROGRAM` names a
 //! gateway that is built already, `MEDIAGATE_BENCH_PARTS` those of `idle chats bells orders limits` that are wanted.
 
 #![expect(
@@ -21,9 +21,6 @@
 #[expect(dead_code, reason = "nothing fails here")]
 mod cluster;
 mod gateway;
-#[path = "../../tests/api/support/nats.rs"]
-#[expect(dead_code, reason = "nothing fails here")]
-mod nats;
 #[path = "../../tests/process/mod.rs"]
 #[expect(dead_code, reason = "the tests want more of it")]
 mod process;
@@ -34,7 +31,6 @@ use std::time::{Duration, Instant};
 
 use futures_util::StreamExt as _;
 use gateway::{Deployment, Gateway, Model, Stream};
-use nats::Nats;
 use serde_json::json;
 use support::{Load, NUMBER};
 use tokio::net::TcpListener;
@@ -144,9 +140,6 @@ async fn bells(deployment: &Deployment) {
     let nobody = "[bell]\ndatabase = \"postgres://127.0.0.1:1/none\"\n";
     by("one look in 250 ms", deployment, nobody).await;
     by("NOTIFY", deployment, "").await;
-    let nats = Nats::start().await;
-    let bell = format!("[bell]\nnats = \"nats://{}\"\n", nats.address);
-    by("NATS", deployment, &bell).await;
 }
 
 async fn by(name: &str, deployment: &Deployment, bell: &str) {

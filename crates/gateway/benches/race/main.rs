@@ -186,8 +186,8 @@ async fn race() {
         println!("  {:20} {:9.0} {added:11.0}", runner.name, one.p50);
     }
     println!("\nThe same with a picture of {PIXELS} × {PIXELS}, the same each time, 32 callers");
-    let portrait = artwork::portrait("race", "a lake", PIXELS).unwrap();
-    let picture = format!("data:image/png;base64,{}", STANDARD.encode(portrait));
+    let avatar = artwork::avatar(animatic::FONT, "race", "a lake", PIXELS).unwrap();
+    let picture = format!("data:image/png;base64,{}", STANDARD.encode(avatar));
     for runner in runners.iter().filter(|runner| runner.is_ours()) {
         let request = runner.request_with(&picture);
         let (many, cpu) = runner.run_with(32, request).await;

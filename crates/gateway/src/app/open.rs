@@ -136,9 +136,6 @@ impl Secrets {
 
 /// How this process tells others of changes.
 fn wire(config: &Config) -> Result<Wire, ConfigError> {
-    if let Some(address) = config.bell.nats()? {
-        return Ok(Wire::Nats(address));
-    }
     Ok(match &config.database {
         Database::Sqlite => Wire::None,
         Database::Postgres(_) => Wire::Notify(config.bell.database()?),

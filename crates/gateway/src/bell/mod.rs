@@ -5,11 +5,9 @@
 //! and a forged one costs a look.
 //!
 //! `local` wakes waiters of this process. `watch` is the floor under all else: one look a
-//! process at the tasks that anybody waits for. Rings of other processes come sooner by `notify`
-//! or `nats`.
+//! process at the tasks that anybody waits for. Rings of other processes come sooner by `notify`.
 
 mod local;
-mod nats;
 mod notify;
 mod ring;
 mod watch;
@@ -42,7 +40,6 @@ pub enum Wire {
     None,
     /// By Postgres; at this address if not at the store's.
     Notify(Option<Secret>),
-    Nats(Secret),
 }
 
 /// Reads how far tasks have come: the number of each one's newest event. Those that do not exist
@@ -102,7 +99,6 @@ impl Bell {
                 local,
                 outgoing,
             )),
-            Wire::Nats(address) => Box::pin(nats::exchange(address, local, outgoing)),
         };
         tokio::select! {
             () = exchange => {}

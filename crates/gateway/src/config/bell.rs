@@ -3,7 +3,6 @@
 //! Its secrets are read when a server or worker starts; other commands do not need them.
 
 use serde::Serialize;
-use url::Url;
 
 use crate::config::settings::BellSettings;
 use crate::config::{Config, ConfigError, wrong};
@@ -11,8 +10,6 @@ use crate::secret::{Secret, SecretSource};
 
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 pub struct BellConfig {
-    /// NATS server that carries rings to other processes; Postgres does if `None`.
-    nats: Option<SecretSource>,
     /// Direct address of the database for rings; `database` if `None`.
     database: Option<SecretSource>,
 }
@@ -20,21 +17,7 @@ pub struct BellConfig {
 impl BellConfig {
     pub(super) fn of(set: BellSettings) -> Self {
         Self {
-            nats: set.nats,
             database: set.database,
-        }
-    }
-
-    /// The address of the NATS server.
-    pub fn nats(&self) -> Result<Option<Secret>, ConfigError> {
-        let nats = read("bell.nats", self.nats.as_ref())?;
-        let is_address =
-            |text: &str| Url::parse(text).is_ok_and(|url| matches!(url.scheme(), "nats" | "tls"));
-        match nats {
-            Some(nats) if !nats.expose().split(',').all(is_address) => {
-                Err(wrong("bell.nats", "must be a nats:// or tls:// URL"))
-            }
-            nats => Ok(nats),
         }
     }
 
@@ -53,9 +36,7 @@ impl BellConfig {
 
     /// Whether everything can be read.
     pub fn check(&self) -> Result<(), ConfigError> {
-        self.nats()?;
-        self.database()?;
-        Ok(())
+        self.database().map(|_| ())
     }
 }
 
@@ -75,29 +56,27 @@ fn read(key: &'static str, source: Option<&SecretSource>) -> Result<Option<Secre
 mod tests {
     use super::*;
 
-    fn bell(nats: Option<&str>, database: Option<&str>) -> BellConfig {
-        let source = |text: &str| SecretSource::from(text.to_owned());
+    fn bell(database: &str) -> BellConfig {
         BellConfig {
-            nats: nats.map(source),
-            database: database.map(source),
+            database: Some(SecretSource::from(database.to_owned())),
         }
     }
 
     #[test]
-    fn addresses_are_checked_and_masked() {
-        let wrong = bell(Some("http://user:hunter2@host"), None).check();
-        assert_eq!(
-            wrong.unwrap_err().to_string(),
-            "bell.nats: must be a nats:// or tls:// URL"
-        );
-        let wrong = bell(None, Some("sqlite")).check();
+    fn the_address_is_checked_and_masked() {
+        let wrong = bell("sqlite").check();
         assert_eq!(
             wrong.unwrap_err().to_string(),
             "bell.database: must be a postgres:// URL"
         );
-        let wrong = bell(Some("file:/no/such"), None).check();
-        assert!(wrong.unwrap_err().to_string().starts_with("bell.nats: "));
-        let right = bell(Some("nats://user:hunter2@a:4222,nats://b:4222"), None);
+        let wrong = bell("file:/no/such").check();
+        assert!(
+            wrong
+                .unwrap_err()
+                .to_string()
+                .starts_with("bell.database: ")
+        );
+        let right = bell("postgres://user:hunter2@a/b");
         right.check().unwrap();
         let shown = toml::to_string(&right).unwrap();
         assert!(!shown.contains("hunter2"), "{shown}");

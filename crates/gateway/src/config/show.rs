@@ -126,10 +126,9 @@ mod tests {
     use crate::config::{Settings, file};
 
     /// Texts with a secret in every place that may have one; each of them has "hunter".
-    const PLANTED: [&str; 4] = [
+    const PLANTED: [&str; 3] = [
         "https://hunter1:hunter2@a.example:81/b?hunter3=hunter4#hunter5",
         "postgres://hunter1:hunter2@a.example/b?password=hunter3",
-        "nats://hunter1:hunter2@a.example:4222",
         "hunter1-hunter2-hunter3-hunter4-hunter5-hunter6",
     ];
     /// Flags whose text is a name, and no secret.
@@ -192,7 +191,7 @@ timestamp = "https://hunter1:hunter2@stamp.example/tsa?token=hunter3"
 [telemetry]
 otlp = "https://collector.example/v1/traces?api-key=hunter3"
 [bell]
-nats = "nats://hunter1:hunter2@bell.example"
+database = "postgres://hunter1:hunter2@bell.example/b"
 [media]
 access_key = "hunter1"
 secret_key = "hunter2"

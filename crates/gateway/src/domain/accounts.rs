@@ -55,7 +55,8 @@ pub async fn ensure_by(app: &Parts, handle: &str, by: By) -> Result<Account, Err
 pub(super) async fn draft(app: &Parts, handle: &str) -> Result<(Account, Asset), Error> {
     check_handle(handle)?;
     let id = AccountId::new();
-    let picture = artwork::portrait(&id.to_string(), "", 256).map_err(Error::internal)?;
+    let picture = artwork::avatar(animatic::FONT, &id.to_string(), handle, 256);
+    let picture = picture.map_err(Error::internal)?;
     let avatar = assets::keep(app, id, MediaType::Png, picture.into(), Lifetime::Forever).await?;
     let account = Account {
         id,

@@ -106,8 +106,9 @@ async fn make(
     clips: &[Clip],
 ) -> Result<(Persona, Asset), Error> {
     let id = PersonaId::new();
-    let picture = artwork::portrait(&id.to_string(), &new.name, 512).map_err(Error::internal)?;
-    let picture = mark::portrait(app, account, &id.to_string(), picture).await?;
+    let picture = artwork::avatar(animatic::FONT, &id.to_string(), &new.name, 512);
+    let picture = picture.map_err(Error::internal)?;
+    let picture = mark::avatar(app, account, &id.to_string(), picture).await?;
     let (media, picture) = (MediaType::Png, picture.into());
     let image = assets::keep(app, account, media, picture, Lifetime::Forever).await?;
     let upstream = match upstream::create(app, record, &new, clips).await {

@@ -68,9 +68,6 @@ mod faults;
 mod intent;
 mod knobs;
 mod model;
-#[path = "../api/support/nats.rs"]
-#[expect(dead_code, reason = "nothing is forged here")]
-mod nats;
 #[path = "../api/support/pair.rs"]
 mod pair;
 #[path = "../api/support/postgres.rs"]

@@ -223,16 +223,6 @@ pub struct PersonasSettings {
 #[serde(deny_unknown_fields, default)]
 #[merge(strategy = merge::option::overwrite_none)]
 pub struct BellSettings {
-    /// NATS server that tells other processes of changes; also env:NAME or <file:PATH> [default: Postgres does]
-    #[arg(
-        id = "bell_nats",
-        long = "bell-nats",
-        env = "MEDIAGATE_BELL_NATS",
-        value_name = "URL",
-        hide_env_values = true,
-        global = true
-    )]
-    pub nats: Option<SecretSource>,
     /// Direct address of the database when `database` is a pooler's; also env:NAME or <file:PATH>
     #[arg(
         id = "bell_database",

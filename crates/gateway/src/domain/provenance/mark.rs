@@ -153,8 +153,8 @@ pub async fn poster(
     room.work(account, Work::Result, memory, sign).await?
 }
 
-/// Signs a portrait that was drawn here.
-pub async fn portrait(
+/// Signs an avatar that was drawn here.
+pub async fn avatar(
     app: &App,
     account: AccountId,
     id: &str,
@@ -167,7 +167,7 @@ pub async fn portrait(
     let facts = Facts {
         account,
         title: id.to_owned(),
-        model: "portrait".to_owned(),
+        model: "avatar".to_owned(),
         provider: None,
         prompt: String::new(),
     };

@@ -87,7 +87,7 @@ fn cards(page: &HomePage) -> [Markup; 3] {
         card(&Endpoint {
             title: "Create a persona",
             path: &format!("/{brand}/persona/create"),
-            what: "A named voice made of your clips, with a portrait of its own.",
+            what: "A named voice made of your clips, with a picture of its own.",
             json: r#"{"root_clip_id": "CLIP_ID",
  "name": "Night Ferry",
  "description": "Close, warm, a little tired"}"#

@@ -9,7 +9,6 @@ use serde_json::json;
 use simulator::{Network, Proxy};
 use tokio_util::sync::CancellationToken;
 
-use crate::support::nats::Nats;
 use crate::support::postgres::proxy_to;
 use crate::support::sse::Events;
 use crate::support::{TestGateway, videos_order};
@@ -193,50 +192,13 @@ async fn processes_ring_each_other_by_postgres() {
 }
 
 #[tokio::test]
-async fn processes_ring_each_other_by_nats() {
-    let mut nats = Nats::start().await;
-    let way = Proxy::start(nats.address).await.unwrap();
-    let address = format!("nats://{}", way.address()).parse().unwrap();
-    let gateway = TestGateway::builder().on_postgres().without_workers();
-    let gateway = gateway.set(|settings| settings.bell.nats = Some(address));
-    let pair = Pair::new(gateway.start().await, true).await;
-    contract(&pair, &way).await;
-
-    let task = pair.task().await;
-    let mut listener = pair.there().app.bell.listen(task);
-    let junk = [
-        "mediagate.task.1",
-        "mediagate.off.x",
-        "mediagate.work",
-        "mediagate.off.task",
-    ];
-    nats.forge(&junk).await;
-    let subject = format!("mediagate.task.{task}");
-    let forge = async || nats.forge(&[&subject]).await;
-    heard("a forged ring", forge, listener.changed(u32::MAX)).await;
-    let cancel = format!("/v1/tasks/{task}/cancel");
-    pair.here.post(&cancel, &json!({})).await.ok();
-
-    // It takes what it is told, and says nothing.
-    nats.signal("-STOP");
-    pair.is_seen().await;
-    nats.signal("-CONT");
-    nats.kill();
-    pair.is_seen().await;
-    nats.start_again().await;
-    let task = pair.task().await;
-    pair.is_heard(task).await;
-    pair.end().await;
-}
-
-#[tokio::test]
-async fn a_server_that_was_never_there_is_not_missed() {
+async fn a_database_for_rings_that_was_never_there_is_not_missed() {
     let free = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
-    let address = format!("nats://{}", free.local_addr().unwrap());
+    let address = format!("postgres://{}/none", free.local_addr().unwrap());
     drop(free);
     let gateway = TestGateway::builder().on_postgres().without_workers();
     let address = address.parse().unwrap();
-    let gateway = gateway.set(|settings| settings.bell.nats = Some(address));
+    let gateway = gateway.set(|settings| settings.bell.database = Some(address));
     let pair = Pair::new(gateway.start().await, true).await;
     pair.is_seen().await;
     pair.end().await;

@@ -8,7 +8,6 @@ pub(crate) mod collector;
 pub(crate) mod deployment;
 pub(crate) mod files;
 pub(crate) mod gateway;
-pub(crate) mod nats;
 pub(crate) mod pair;
 pub(crate) mod postgres;
 pub(crate) mod program;

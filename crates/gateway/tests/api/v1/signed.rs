@@ -106,7 +106,7 @@ async fn stems_name_their_recording_and_keep_what_it_said() {
 }
 
 #[tokio::test]
-async fn pictures_of_a_film_name_it_and_a_portrait_is_signed() {
+async fn pictures_of_a_film_name_it_and_an_avatar_is_signed() {
     let gateway = TestGateway::start().await;
     let (task, _, _) = film(&gateway, json!({"seconds": "1", "label": "ai"})).await;
     let id = format!("video_{}", task.replace('-', ""));
@@ -125,11 +125,11 @@ async fn pictures_of_a_film_name_it_and_a_portrait_is_signed() {
     let clip = upload(&gateway, "Voice", sound::wav(2, 1)).await;
     let order = json!({"root_clip_id": clip["id"], "name": "Ada", "description": "A voice."});
     let persona = gateway.post("/musicgen/persona/create", &order).await.ok();
-    let portrait = gateway
+    let avatar = gateway
         .get(persona["image_s3_id"].as_str().unwrap())
         .await
         .bytes;
-    let found = check(&gateway, portrait.to_vec()).await.ok();
+    let found = check(&gateway, avatar.to_vec()).await.ok();
     assert_eq!(
         (&found["mime_type"], &found["ours"]["signed"]),
         (&json!("image/png"), &json!(true)),

@@ -31,7 +31,6 @@ SECRETS = {
     "TENCENT_PAIR": "id:key",
     "DATABASE_URL": "postgres://user:secret@localhost/media",
     "DIRECT_URL": "postgres://user:secret@localhost/media",
-    "NATS_URL": "nats://localhost:4222",
 }
 
 

@@ -11,7 +11,6 @@ use super::wait;
 use crate::bucket::TestBucket;
 use crate::crash_points::names;
 use crate::dice::Dice;
-use crate::nats::Nats;
 use crate::pair::Pair;
 use crate::program::{At, CLOCKS};
 
@@ -52,12 +51,11 @@ impl Deployment {
                 (number, replica)
             });
         }
-        let (mut for_nats, mut for_bucket) = (dice.fork(), dice.fork());
-        let mut counts = [Counts::new(), Counts::new(), Counts::new()];
-        let [of_postgres, of_nats, of_bucket] = &mut counts;
+        let mut for_bucket = dice.fork();
+        let mut counts = [Counts::new(), Counts::new()];
+        let [of_postgres, of_bucket] = &mut counts;
         tokio::join!(
             servers(&mut self.postgres, &mut dice, &over, of_postgres),
-            bell(&mut self.nats, &self.to_nats, &mut for_nats, &over, of_nats),
             bucket(&self.bucket, &mut for_bucket, &over, of_bucket),
         );
         for (name, count) in counts.into_iter().flatten() {
@@ -167,46 +165,6 @@ async fn servers(pair: &mut Pair, dice: &mut Dice, over: &CancellationToken, cou
         *counts.entry(name).or_default() += 1;
         // Nothing may be lost: it is not promoted before it has all.
         pair.synchronize().await;
-    }
-}
-
-async fn bell(
-    nats: &mut Nats,
-    way: &simulator::Proxy,
-    dice: &mut Dice,
-    over: &CancellationToken,
-    counts: &mut Counts,
-) {
-    while !over.is_cancelled() {
-        wait(dice.millis(1000, 10_000), over).await;
-        let while_ = dice.millis(100, 7000);
-        let name = match dice.roll(4) {
-            0 => {
-                nats.kill();
-                wait(while_, over).await;
-                nats.start_again().await;
-                "NATS killed"
-            }
-            1 => {
-                nats.signal("-STOP");
-                wait(while_, over).await;
-                nats.signal("-CONT");
-                "NATS stands still"
-            }
-            2 => {
-                way.reset();
-                way.set(REFUSES);
-                wait(while_, over).await;
-                "NATS cut off"
-            }
-            _ => {
-                way.set(Network::both(Link::late(Duration::from_millis(200))));
-                wait(while_, over).await;
-                "NATS slow"
-            }
-        };
-        way.heal();
-        *counts.entry(name).or_default() += 1;
     }
 }
 

@@ -1,5 +1,5 @@
 //! All that is deployed together: three gateways and a worker behind `HAProxy`, two Postgres servers of
-//! which one follows the other, a bucket and NATS. Processes are killed, stopped, cut off, restarted
+//! which one follows the other, and a bucket. Processes are killed, stopped, cut off, restarted
 //! politely; the servers die, change places, stand still. Callers order meanwhile.
 //!
 //! A round is one thing that one caller wants, from its first try until it has it or has given up. After

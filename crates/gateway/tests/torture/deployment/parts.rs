@@ -14,7 +14,6 @@ use super::wait;
 use crate::balancer::Balancer;
 use crate::bucket::{ACCESS_KEY, SECRET_KEY, TestBucket};
 use crate::db::Database;
-use crate::nats::Nats;
 use crate::pair::Pair;
 use crate::process::free_port;
 use crate::program::{At, Server, Start};
@@ -37,8 +36,6 @@ pub(super) struct Deployment {
     pub(super) replicas: Vec<Replica>,
     pub(super) postgres: Pair,
     pub(super) bucket: TestBucket,
-    pub(super) nats: Nats,
-    pub(super) to_nats: Proxy,
     pub(super) counts: Counts,
     /// Processes that nobody ended.
     pub(super) ended_alone: Vec<String>,
@@ -70,8 +67,6 @@ impl Deployment {
     pub(super) async fn start() -> (Self, Stage) {
         let postgres = Pair::synchronous().await;
         let bucket = TestBucket::start().await;
-        let nats = Nats::start().await;
-        let to_nats = Proxy::start(nats.address).await.unwrap();
         let folder = tempfile::tempdir().unwrap();
         let kept = |database: String| {
             settings::Kept {
@@ -81,10 +76,9 @@ impl Deployment {
                 .to_owned(),
             tables: format!(
                 "[media]\nstore = \"{}\"\nendpoint = \"http://{}\"\naccess_key = \"{ACCESS_KEY}\"\n\
-                 secret_key = \"{SECRET_KEY}\"\n[bell]\nnats = \"nats://{}\"\n",
+                 secret_key = \"{SECRET_KEY}\"\n",
                 TestBucket::address(),
                 bucket.proxy.address(),
-                to_nats.address(),
             ),
             is_moved: false,
         }
@@ -114,8 +108,6 @@ impl Deployment {
             replicas,
             postgres,
             bucket,
-            nats,
-            to_nats,
             counts: Counts::new(),
             ended_alone: Vec::new(),
         };

@@ -154,7 +154,7 @@ function Persona({ clip, close }) {
     });
   };
   return html`<${Dialog} title="Make a persona" close=${close}><form class="stack" onSubmit=${make}>
-    <p class="muted">A voice made from “${clip.title || "this clip"}”, with a portrait of its own.</p>
+    <p class="muted">A voice made from “${clip.title || "this clip"}”, with a picture of its own.</p>
     <${Field} name="persona-name" label="Name"><input id="persona-name" maxlength="80" required value=${form.name} onInput=${(event) => setForm({ ...form, name: event.target.value })} /><//>
     <${Field} name="persona-description" label="Description (optional)"><textarea id="persona-description" maxlength="1000" value=${form.description} onInput=${(event) => setForm({ ...form, description: event.target.value })}></textarea><//>
     <${Failed} error=${action.error} /><div><${Submit} busy=${action.busy}>Make the persona<//></div></form><//>`;

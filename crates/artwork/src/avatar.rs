@@ -1,0 +1,75 @@
+//! Avatars of personas and accounts: the first letter of the name on a gradient.
+
+use swash::FontRef;
+use swash::scale::ScaleContext;
+use swash::zeno::{Command, PathData as _, Point};
+use tiny_skia::{Path, PathBuilder};
+
+use super::ArtworkError;
+use super::canvas::{Canvas, circle};
+use super::colour::{Dice, Palette};
+
+/// Square avatar, PNG bytes. The seed and the name choose the colours; the font has the letter. A letter that it
+/// has not is left out, as is one of a font that cannot be read.
+pub fn avatar(font: &[u8], seed: &str, name: &str, side: u32) -> Result<Vec<u8>, ArtworkError> {
+    let mut canvas = Canvas::new(side)?;
+    let mut dice = Dice::new("avatar", &[seed, name]);
+    let palette = Palette::draw(&mut dice);
+    let glow = (dice.range(0.0, 100.0), dice.range(0.0, 40.0));
+    canvas.wash_palette(&palette, glow);
+    canvas.fill(circle(50.0, 50.0, 38.0), palette.deep, 0.35);
+    canvas.fill(initial(font, name), palette.light, 1.0);
+    canvas.png()
+}
+
+/// The outline of a name's first letter, in the middle of the canvas.
+fn initial(font: &[u8], name: &str) -> Option<Path> {
+    let letter = name.chars().find(|letter| letter.is_alphanumeric())?;
+    let capital = letter.to_uppercase().next().unwrap_or(letter);
+    let font = FontRef::from_index(font, 0)?;
+    let glyph = font.charmap().map(capital);
+    // Zero is what a font draws for a character that it has not.
+    let outline = (glyph != 0)
+        .then(|| {
+            let mut context = ScaleContext::new();
+            let mut scaler = context.builder(font).size(LETTER).build();
+            scaler.scale_outline(glyph)
+        })
+        .flatten()?;
+    let (left, bottom) = (outline.bounds().min.x, outline.bounds().min.y);
+    let (right, top) = (outline.bounds().max.x, outline.bounds().max.y);
+    // A font counts upwards, a canvas downwards.
+    let place = |point: Point| {
+        let (x, y) = (
+            point.x - f32::midpoint(left, right),
+            f32::midpoint(bottom, top) - point.y,
+        );
+        (50.0 + x, 50.0 + y)
+    };
+    let mut path = PathBuilder::new();
+    for command in outline.path().commands() {
+        match command {
+            Command::MoveTo(to) => {
+                let (x, y) = place(to);
+                path.move_to(x, y);
+            }
+            Command::LineTo(to) => {
+                let (x, y) = place(to);
+                path.line_to(x, y);
+            }
+            Command::QuadTo(bend, to) => {
+                let ((bx, by), (x, y)) = (place(bend), place(to));
+                path.quad_to(bx, by, x, y);
+            }
+            Command::CurveTo(leave, arrive, to) => {
+                let ((lx, ly), (ax, ay), (x, y)) = (place(leave), place(arrive), place(to));
+                path.cubic_to(lx, ly, ax, ay, x, y);
+            }
+            Command::Close => path.close(),
+        }
+    }
+    path.finish()
+}
+
+/// The letter's size, in hundredths of the side.
+const LETTER: f32 = 52.0;
