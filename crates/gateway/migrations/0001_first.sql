@@ -1,66 +1,121 @@
--- One text for SQLite and Postgres: ids and JSON are TEXT, instants are BIGINT
--- microseconds since the epoch, flags are BIGINT 0 or 1, money is BIGINT
--- micro-dollars.
+-- One text for SQLite and Postgres: ids and JSON are TEXT, instants are BIGINT microseconds since the epoch, flags are
+-- BIGINT 0 or 1, money is BIGINT micro-dollars.
 
 CREATE TABLE accounts (
-    id           TEXT   NOT NULL PRIMARY KEY,
-    handle       TEXT   NOT NULL UNIQUE,
-    display_name TEXT   NOT NULL,
-    avatar       TEXT   NOT NULL,
-    created_at   BIGINT NOT NULL
+    id            TEXT   NOT NULL PRIMARY KEY,
+    handle        TEXT   NOT NULL UNIQUE,
+    display_name  TEXT   NOT NULL,
+    avatar        TEXT   NOT NULL,
+    created_at    BIGINT NOT NULL,
+    prepaid       BIGINT NOT NULL DEFAULT 0,
+    budget_micros BIGINT,
+    -- Running sums of the ledger, moved in the transaction of each entry.
+    held_micros   BIGINT NOT NULL DEFAULT 0,
+    spent_micros  BIGINT NOT NULL DEFAULT 0,
+    credit_micros BIGINT NOT NULL DEFAULT 0
 );
 
 CREATE TABLE api_keys (
-    id            TEXT   NOT NULL PRIMARY KEY,
-    account_id    TEXT   NOT NULL REFERENCES accounts (id),
-    name          TEXT   NOT NULL,
-    prefix        TEXT   NOT NULL,
-    sha256        TEXT   NOT NULL UNIQUE,
-    scopes        TEXT   NOT NULL,
-    models        TEXT,
-    networks      TEXT,
-    rpm           BIGINT NOT NULL,
-    max_running   BIGINT NOT NULL,
-    budget_micros BIGINT,
-    created_at    BIGINT NOT NULL,
-    expires_at    BIGINT,
-    revoked_at    BIGINT
+    id                  TEXT   NOT NULL PRIMARY KEY,
+    account_id          TEXT   NOT NULL REFERENCES accounts (id),
+    name                TEXT   NOT NULL,
+    prefix              TEXT   NOT NULL,
+    sha256              TEXT   NOT NULL UNIQUE,
+    scopes              TEXT   NOT NULL,
+    models              TEXT,
+    networks            TEXT,
+    rpm                 BIGINT NOT NULL,
+    max_running         BIGINT NOT NULL,
+    budget_micros       BIGINT,
+    created_at          BIGINT NOT NULL,
+    expires_at          BIGINT,
+    revoked_at          BIGINT,
+    held_micros         BIGINT NOT NULL DEFAULT 0,
+    spent_micros        BIGINT NOT NULL DEFAULT 0,
+    -- How many of its tasks have not ended.
+    open_tasks          BIGINT NOT NULL DEFAULT 0,
+    -- day | week | month; NULL: the budget is for the key's whole life.
+    budget_period       TEXT,
+    -- To the minute.
+    last_used_at        BIGINT,
+    -- The secret before the latest rotation, and until when it is accepted.
+    former_sha256       TEXT,
+    former_until        BIGINT,
+    -- Whether it makes nothing of chats that an interface holds on its own, for titles and tags.
+    refuse_housekeeping BIGINT NOT NULL DEFAULT 0
 );
+CREATE INDEX api_keys_by_account ON api_keys (account_id, id);
+CREATE UNIQUE INDEX api_keys_by_former ON api_keys (former_sha256) WHERE former_sha256 IS NOT NULL;
 
 CREATE TABLE tasks (
-    id            TEXT   NOT NULL PRIMARY KEY,
-    account_id    TEXT   NOT NULL REFERENCES accounts (id),
-    key_id        TEXT   NOT NULL REFERENCES api_keys (id),
-    kind          TEXT   NOT NULL,
-    model         TEXT   NOT NULL,
-    asked_model   TEXT   NOT NULL,
-    provider      TEXT   NOT NULL,
-    fingerprint   TEXT   NOT NULL,
-    payload       TEXT   NOT NULL,
-    state         TEXT   NOT NULL,
-    progress      BIGINT NOT NULL DEFAULT 0,
-    cost_micros   BIGINT NOT NULL DEFAULT 0,
-    request_id    TEXT   NOT NULL,
-    attempts      BIGINT NOT NULL DEFAULT 0,
-    created_at    BIGINT NOT NULL,
-    started_at    BIGINT,
-    finished_at   BIGINT,
-    error_code    TEXT,
-    error_message TEXT,
-    output        TEXT,
-    event_seq     BIGINT NOT NULL DEFAULT 0,
+    id                 TEXT   NOT NULL PRIMARY KEY,
+    account_id         TEXT   NOT NULL REFERENCES accounts (id),
+    key_id             TEXT   NOT NULL REFERENCES api_keys (id),
+    kind               TEXT   NOT NULL,
+    model              TEXT   NOT NULL,
+    asked_model        TEXT   NOT NULL,
+    provider           TEXT   NOT NULL,
+    fingerprint        TEXT   NOT NULL,
+    payload            TEXT   NOT NULL,
+    state              TEXT   NOT NULL,
+    progress           BIGINT NOT NULL DEFAULT 0,
+    cost_micros        BIGINT NOT NULL DEFAULT 0,
+    request_id         TEXT   NOT NULL,
+    attempts           BIGINT NOT NULL DEFAULT 0,
+    created_at         BIGINT NOT NULL,
+    started_at         BIGINT,
+    finished_at        BIGINT,
+    error_code         TEXT,
+    error_message      TEXT,
+    output             TEXT,
+    event_seq          BIGINT NOT NULL DEFAULT 0,
     -- When a worker should look at the task next.
-    due_at        BIGINT NOT NULL,
-    -- Who works on it, and until when that holds without a heartbeat.
-    lease_owner   TEXT,
-    lease_until   BIGINT NOT NULL DEFAULT 0,
+    due_at             BIGINT NOT NULL,
+    -- The worker that holds it.
+    lease_owner        TEXT,
     -- Set when the caller deleted it from the Videos API's list.
-    deleted_at    BIGINT
+    deleted_at         BIGINT,
+    -- free, held, settled or released
+    money              TEXT   NOT NULL DEFAULT 'free',
+    reserved_micros    BIGINT NOT NULL DEFAULT 0,
+    -- The prices that held when the task was accepted, and what was asked for.
+    tariff             TEXT,
+    -- What was made and is paid for.
+    bill               TEXT,
+    -- How often the child process that ran it has died. NULL: never.
+    deaths             BIGINT,
+    -- Who is called when it ends, and the address under which its request reached the
+    -- gateway, for addresses in what is sent.
+    callback           TEXT,
+    origin             TEXT,
+    -- Whether its progress is a guess.
+    progress_estimated BIGINT NOT NULL DEFAULT 0,
+    -- The trace that it belongs to, where its request was traced: `traceparent`, a space and `tracestate`.
+    trace              TEXT
 );
 CREATE INDEX tasks_by_account ON tasks (account_id, id);
-CREATE INDEX tasks_open_by_key ON tasks (key_id) WHERE state IN ('queued', 'running');
-CREATE INDEX tasks_due ON tasks (due_at) WHERE state IN ('queued', 'running');
-CREATE INDEX tasks_finished ON tasks (model, finished_at) WHERE state = 'succeeded';
+CREATE INDEX tasks_cancelled_and_held ON tasks (id) WHERE money = 'held' AND state = 'cancelled';
+-- Lists, by what they are narrowed to.
+CREATE INDEX tasks_by_state ON tasks (account_id, state, id);
+CREATE INDEX tasks_by_kind ON tasks (account_id, kind, id);
+CREATE INDEX tasks_by_model ON tasks (account_id, model, id);
+CREATE INDEX tasks_shown ON tasks (account_id, kind, id) WHERE deleted_at IS NULL;
+CREATE INDEX tasks_ended ON tasks (finished_at, id) WHERE finished_at IS NOT NULL;
+CREATE INDEX tasks_by_key ON tasks (account_id, key_id, id);
+CREATE INDEX tasks_by_error ON tasks (account_id, error_code, id) WHERE error_code IS NOT NULL;
+-- For the operator's list of all accounts' tasks.
+CREATE INDEX tasks_by_provider ON tasks (provider, id);
+CREATE INDEX tasks_open ON tasks (id) WHERE state IN ('queued', 'running');
+CREATE INDEX tasks_cancelled_and_held_of ON tasks (account_id, key_id) WHERE money = 'held' AND state = 'cancelled';
+CREATE INDEX tasks_succeeded ON tasks (model, finished_at, started_at) WHERE state = 'succeeded';
+CREATE INDEX tasks_running ON tasks (model, started_at) WHERE state = 'running';
+-- What waits is found by its account, and what is held is counted by it. Without the provider, SQLite would take the
+-- index of all tasks by provider.
+CREATE INDEX tasks_free ON tasks (provider, account_id, due_at, id)
+WHERE state IN ('queued', 'running') AND lease_owner IS NULL AND provider = 'embedded';
+CREATE INDEX tasks_free_upstream ON tasks (model, account_id, due_at, id, state)
+WHERE state IN ('queued', 'running') AND lease_owner IS NULL AND provider <> 'embedded';
+CREATE INDEX tasks_held ON tasks (lease_owner, model, account_id) WHERE lease_owner IS NOT NULL;
 
 CREATE TABLE task_events (
     task_id  TEXT   NOT NULL REFERENCES tasks (id),
@@ -68,7 +123,7 @@ CREATE TABLE task_events (
     state    TEXT   NOT NULL,
     progress BIGINT NOT NULL,
     PRIMARY KEY (task_id, seq)
-);
+) /* WITHOUT ROWID */;
 
 CREATE TABLE assets (
     id         TEXT   NOT NULL PRIMARY KEY,
@@ -78,9 +133,13 @@ CREATE TABLE assets (
     sha256     TEXT   NOT NULL,
     created_at BIGINT NOT NULL,
     expires_at BIGINT,
-    removed_at BIGINT
+    removed_at BIGINT,
+    -- When the file of a removed asset is deleted: a day later, so that a clock that was wrong for a moment deletes
+    -- nothing. NULL once it is deleted.
+    delete_at  BIGINT
 );
 CREATE INDEX assets_expiring ON assets (expires_at) WHERE removed_at IS NULL AND expires_at IS NOT NULL;
+CREATE INDEX assets_deleting ON assets (delete_at) WHERE removed_at IS NOT NULL AND delete_at IS NOT NULL;
 
 CREATE TABLE clips (
     id           TEXT   NOT NULL PRIMARY KEY,
@@ -97,10 +156,21 @@ CREATE TABLE clips (
     image_large  TEXT   REFERENCES assets (id),
     milliseconds BIGINT NOT NULL DEFAULT 0,
     is_trashed   BIGINT NOT NULL DEFAULT 0,
-    created_at   BIGINT NOT NULL
+    created_at   BIGINT NOT NULL,
+    -- What a provider calls it, and what it says of it.
+    upstream     TEXT,
+    -- The task that made it, and what it was asked for, once that is no longer kept.
+    past_task_id TEXT,
+    past_payload TEXT,
+    -- What came in with it, or was put into it: a model::provenance::Provenance.
+    provenance   TEXT
 );
-CREATE INDEX clips_by_account ON clips (account_id, id);
 CREATE INDEX clips_by_task ON clips (task_id, position);
+CREATE INDEX clips_by_account ON clips (account_id, is_trashed, id);
+-- Whoever removes a clip has to know what refers to it.
+CREATE INDEX clips_by_source ON clips (source_id);
+-- What a file is called when it is taken home.
+CREATE INDEX clips_by_audio ON clips (audio);
 
 CREATE TABLE personas (
     id                 TEXT   NOT NULL PRIMARY KEY,
@@ -113,6 +183,425 @@ CREATE TABLE personas (
     is_public          BIGINT NOT NULL,
     is_public_approved BIGINT NOT NULL,
     is_trashed         BIGINT NOT NULL DEFAULT 0,
-    created_at         BIGINT NOT NULL
+    created_at         BIGINT NOT NULL,
+    -- What a provider calls it.
+    upstream           TEXT
 );
-CREATE INDEX personas_by_account ON personas (account_id, id);
+CREATE INDEX personas_by_account ON personas (account_id, id) WHERE is_trashed = 0;
+CREATE INDEX personas_by_root_clip ON personas (root_clip_id);
+
+-- Workers. A lease is one row instead of a column of every task that is held, so that thousands of waiting jobs cost one
+-- write a heartbeat.
+CREATE TABLE workers (
+    name       TEXT   NOT NULL PRIMARY KEY,
+    -- Until when it holds its tasks without another heartbeat.
+    held_until BIGINT NOT NULL,
+    -- The models whose tasks it takes, a JSON list.
+    models     TEXT   NOT NULL
+);
+
+-- What was sent to providers: a row is on disk before the request leaves.
+CREATE TABLE submissions (
+    id              TEXT   NOT NULL PRIMARY KEY,
+    task_id         TEXT   NOT NULL REFERENCES tasks (id),
+    attempt         BIGINT NOT NULL,
+    provider        TEXT   NOT NULL,
+    route_model     TEXT   NOT NULL,
+    -- The credential: its place in the settings and a mark of its value.
+    credential      TEXT   NOT NULL,
+    -- intended, accepted, refused, unclear or ended
+    state           TEXT   NOT NULL,
+    handle          TEXT,
+    error_class     TEXT,
+    error_message   TEXT,
+    created_at      BIGINT NOT NULL,
+    accepted_at     BIGINT,
+    -- Who sends or follows it.
+    follower        TEXT,
+    -- 1 as long as its job has to be followed although its task has ended.
+    stray           BIGINT NOT NULL DEFAULT 0,
+    -- When it is looked at next: a stray one, or one that is unclear.
+    due_at          BIGINT,
+    -- What a provider's answer to an order named as the result, so that it can be
+    -- fetched whatever happens in between.
+    results         TEXT,
+    -- What the provider itself says that a job cost, in millionths of the unit that it
+    -- counts in. NULL: it does not say.
+    cost_millionths BIGINT,
+    cost_unit       TEXT,
+    -- When the provider answered, and when its job ended.
+    answered_at     BIGINT,
+    ended_at        BIGINT,
+    -- Where it was made: protocol and base address, with a space between. Its job is asked for only there.
+    endpoint        TEXT   NOT NULL,
+    UNIQUE (task_id, attempt)
+);
+CREATE INDEX submissions_stray ON submissions (due_at) WHERE stray = 1;
+CREATE INDEX submissions_unclear ON submissions (due_at) WHERE state = 'unclear' AND due_at IS NOT NULL;
+CREATE INDEX submissions_taking_place ON submissions (provider, route_model, credential)
+WHERE state IN ('intended', 'accepted') AND stray = 0;
+CREATE INDEX submissions_recent ON submissions (provider, created_at, route_model, credential);
+-- A task has one submission that is not provably refused, whoever writes it.
+CREATE UNIQUE INDEX submissions_once ON submissions (task_id) WHERE state <> 'refused';
+-- For the operator's list of what nobody could confirm.
+CREATE INDEX submissions_unconfirmed ON submissions (id) WHERE state IN ('unclear', 'found');
+-- One job belongs to one order; and what jobs cost is summed up by when they ended.
+CREATE INDEX submissions_by_handle ON submissions (provider, handle) WHERE handle IS NOT NULL;
+CREATE INDEX submissions_by_end ON submissions (ended_at) WHERE ended_at IS NOT NULL;
+
+-- Entries are added and never changed. Each says how it changes what is held,
+-- spent and credited.
+CREATE TABLE ledger (
+    -- Of a task's entry the task and the kind: there is one of each.
+    id            TEXT   NOT NULL PRIMARY KEY,
+    account_id    TEXT   NOT NULL REFERENCES accounts (id),
+    key_id        TEXT   REFERENCES api_keys (id),
+    task_id       TEXT   REFERENCES tasks (id),
+    -- reserve, settle, release, adjust or credit
+    kind          TEXT   NOT NULL,
+    held_micros   BIGINT NOT NULL,
+    spent_micros  BIGINT NOT NULL,
+    credit_micros BIGINT NOT NULL,
+    note          TEXT,
+    created_at    BIGINT NOT NULL,
+    -- Where a correction counts that was written later: at the end of the order that it corrects. NULL: when it was written.
+    counted_at    BIGINT
+);
+-- A reservation ends once, one way or the other.
+CREATE UNIQUE INDEX ledger_ends_once ON ledger (task_id) WHERE kind IN ('settle', 'release');
+CREATE INDEX ledger_by_task ON ledger (task_id);
+CREATE INDEX ledger_by_time ON ledger (created_at, id);
+CREATE INDEX ledger_by_account ON ledger (account_id, created_at, id);
+CREATE INDEX ledger_counted_elsewhere ON ledger (counted_at) WHERE counted_at IS NOT NULL;
+
+-- What callers wanted, so that a request that comes again is known.
+CREATE TABLE intents (
+    id              TEXT   NOT NULL PRIMARY KEY,
+    account_id      TEXT   NOT NULL,
+    key_id          TEXT   NOT NULL,
+    -- The Idempotency-Key, as long as it leads here.
+    idempotency_key TEXT,
+    -- SHA-256 of endpoint and body; and the first 64 bits of another one, of that
+    -- and the API key, to look it up by.
+    fingerprint     TEXT   NOT NULL,
+    body            BIGINT NOT NULL,
+    -- working or made
+    state           TEXT   NOT NULL,
+    -- What was made: tasks, a clip or a persona.
+    made            TEXT,
+    -- The first answer, of an intent with a key.
+    answer          TEXT,
+    -- The server whose caller waits for the answer.
+    holder          TEXT,
+    -- How many requests it had.
+    visits          BIGINT NOT NULL,
+    -- Until when a request with the same body leads here; open when NULL. An
+    -- answer that was written to the end closes it.
+    joinable_until  BIGINT,
+    -- When something was about to be sent to a provider, for what is no task.
+    sent_at         BIGINT,
+    created_at      BIGINT NOT NULL,
+    -- Begun by a retry of a try of which nobody knew anything.
+    of_unknown_try  BIGINT NOT NULL DEFAULT 0
+);
+CREATE UNIQUE INDEX intents_by_key ON intents (account_id, idempotency_key) WHERE idempotency_key IS NOT NULL;
+CREATE INDEX intents_open ON intents (body) WHERE joinable_until IS NULL;
+CREATE INDEX intents_closed ON intents (body, joinable_until) WHERE joinable_until IS NOT NULL;
+CREATE INDEX intents_of_unknown_tries ON intents (body, created_at) WHERE of_unknown_try = 1;
+
+-- What was paid, credited and made on a day: what usage shows, and what the sums
+-- of keys and accounts are checked against.
+CREATE TABLE daily_sums (
+    account_id      TEXT   NOT NULL REFERENCES accounts (id),
+    -- Days since the epoch, in UTC.
+    day             BIGINT NOT NULL,
+    -- Empty where money moved without one, as a credit does.
+    key_id          TEXT   NOT NULL,
+    model           TEXT   NOT NULL,
+    spent_micros    BIGINT NOT NULL DEFAULT 0,
+    credit_micros   BIGINT NOT NULL DEFAULT 0,
+    -- The part of what was spent whose entries are no longer kept.
+    past_micros     BIGINT NOT NULL DEFAULT 0,
+    -- Tasks, by how they ended.
+    succeeded       BIGINT NOT NULL DEFAULT 0,
+    failed          BIGINT NOT NULL DEFAULT 0,
+    cancelled       BIGINT NOT NULL DEFAULT 0,
+    -- What was given back for jobs that were cancelled and that their provider did not call off: the most that
+    -- those may cost which are still at work, and what the others did cost.
+    forgiven_micros BIGINT NOT NULL DEFAULT 0,
+    PRIMARY KEY (account_id, day, key_id, model)
+);
+CREATE INDEX daily_sums_by_day ON daily_sums (day);
+
+-- Work that is done now and then, by one process at a time: when it is due next.
+CREATE TABLE upkeep (
+    kind   TEXT   NOT NULL PRIMARY KEY,
+    due_at BIGINT NOT NULL
+);
+
+-- Tries that were refused before anything was made, so that their retries are not
+-- taken for those of orders alike.
+CREATE TABLE refusals (
+    -- Endpoint, body and API key, as in intents.
+    body       BIGINT NOT NULL,
+    -- How many tries came before, as the SDK counts.
+    tries      BIGINT NOT NULL,
+    refused    BIGINT NOT NULL,
+    -- Until when their retries are expected.
+    until_at   BIGINT NOT NULL,
+    -- When the earliest of these tries was refused. A process that cannot reach the database refuses a request that
+    -- another one then makes something for: the refusal, once it is known, must not free the retry again.
+    refused_at BIGINT NOT NULL DEFAULT 0,
+    PRIMARY KEY (body, tries)
+);
+CREATE INDEX refusals_until ON refusals (until_at);
+
+-- How many bytes an account keeps: the sum of its files that were not removed.
+CREATE TABLE account_storage (
+    account_id TEXT   NOT NULL PRIMARY KEY REFERENCES accounts (id),
+    size_bytes BIGINT NOT NULL
+);
+
+-- An address that an account registered.
+CREATE TABLE webhook_endpoints (
+    id            TEXT   NOT NULL PRIMARY KEY,
+    account_id    TEXT   NOT NULL REFERENCES accounts (id),
+    url           TEXT   NOT NULL,
+    description   TEXT   NOT NULL,
+    -- A JSON list of event types; NULL: all.
+    events        TEXT,
+    -- hmac | ed25519
+    scheme        TEXT   NOT NULL,
+    -- A JSON list, the newest first; encrypted.
+    secrets       TEXT   NOT NULL,
+    enabled       BIGINT NOT NULL,
+    -- gone | failing | operator's words; NULL while it is enabled or its owner disabled it.
+    disabled_why  TEXT,
+    -- Since its latest success: how many tries failed, and when the first did.
+    failures      BIGINT NOT NULL DEFAULT 0,
+    failing_since BIGINT,
+    created_at    BIGINT NOT NULL,
+    -- The API key whose holder gave it its address: it is told what that key may see. NULL: the operator's command did,
+    -- and it is told of everything in its account.
+    key_id        TEXT   REFERENCES api_keys (id)
+);
+CREATE INDEX webhook_endpoints_by_account ON webhook_endpoints (account_id, id);
+
+-- What an account's callbacks are signed with; encrypted.
+CREATE TABLE webhook_secrets (
+    account_id TEXT NOT NULL PRIMARY KEY REFERENCES accounts (id),
+    secrets    TEXT NOT NULL
+);
+
+-- What happened, once; the body is what is signed, byte for byte.
+CREATE TABLE webhook_events (
+    id         TEXT   NOT NULL PRIMARY KEY,
+    account_id TEXT   NOT NULL REFERENCES accounts (id),
+    task_id    TEXT   UNIQUE,
+    type       TEXT   NOT NULL,
+    body       TEXT   NOT NULL,
+    created_at BIGINT NOT NULL
+);
+
+-- One event on its way to one receiver.
+CREATE TABLE webhook_deliveries (
+    id           TEXT   NOT NULL PRIMARY KEY,
+    account_id   TEXT   NOT NULL REFERENCES accounts (id),
+    event_id     TEXT   NOT NULL REFERENCES webhook_events (id),
+    -- NULL: a callback, to `url`.
+    endpoint_id  TEXT,
+    url          TEXT,
+    -- Where it differs from the event's.
+    body         TEXT,
+    task_id      TEXT,
+    -- Deliveries of one lane share the limit of requests in flight: an endpoint, or the
+    -- callbacks of an account to one host.
+    lane         TEXT   NOT NULL,
+    -- waiting | delivered | failed | held
+    state        TEXT   NOT NULL,
+    -- Tries so far, and how many of them came before it was sent again by hand.
+    attempts     BIGINT NOT NULL DEFAULT 0,
+    tried_before BIGINT NOT NULL DEFAULT 0,
+    due_at       BIGINT NOT NULL,
+    lease_owner  TEXT,
+    created_at   BIGINT NOT NULL,
+    -- When it was delivered, given up or held.
+    ended_at     BIGINT,
+    UNIQUE (event_id, lane)
+);
+CREATE INDEX webhook_deliveries_due ON webhook_deliveries (due_at, id) WHERE state = 'waiting' AND lease_owner IS NULL;
+CREATE INDEX webhook_deliveries_in_lane ON webhook_deliveries (lane, due_at) WHERE state = 'waiting' AND lease_owner IS NULL;
+CREATE INDEX webhook_deliveries_held ON webhook_deliveries (lease_owner) WHERE lease_owner IS NOT NULL;
+CREATE INDEX webhook_deliveries_by_endpoint ON webhook_deliveries (endpoint_id, id);
+CREATE INDEX webhook_deliveries_by_state ON webhook_deliveries (endpoint_id, state, id);
+CREATE INDEX webhook_deliveries_by_task ON webhook_deliveries (task_id, id) WHERE task_id IS NOT NULL;
+CREATE INDEX webhook_deliveries_ended ON webhook_deliveries (state, ended_at) WHERE ended_at IS NOT NULL;
+
+CREATE TABLE webhook_attempts (
+    delivery_id TEXT   NOT NULL REFERENCES webhook_deliveries (id),
+    number      BIGINT NOT NULL,
+    at          BIGINT NOT NULL,
+    took_ms     BIGINT NOT NULL,
+    status      BIGINT,
+    -- The class of what went wrong.
+    error       TEXT,
+    -- How the answer begins.
+    response    TEXT,
+    PRIMARY KEY (delivery_id, number)
+);
+
+-- The words of prompts and titles. A term is a hash of the account and the word.
+CREATE TABLE task_words (
+    term    BIGINT NOT NULL,
+    task_id TEXT   NOT NULL,
+    PRIMARY KEY (term, task_id)
+) /* WITHOUT ROWID */;
+
+-- What the operator changes, and who did.
+CREATE TABLE audit (
+    id         TEXT   NOT NULL PRIMARY KEY,
+    at         BIGINT NOT NULL,
+    -- key | command | configuration
+    actor_kind TEXT   NOT NULL,
+    -- The API key's.
+    actor_id   TEXT,
+    actor_name TEXT   NOT NULL,
+    -- Noun and verb: key.create
+    action     TEXT   NOT NULL,
+    -- The id or name of what was changed.
+    target     TEXT   NOT NULL,
+    -- JSON, without secrets.
+    before     TEXT,
+    after      TEXT,
+    request_id TEXT,
+    address    TEXT
+);
+CREATE INDEX audit_by_time ON audit (at, id);
+CREATE INDEX audit_by_target ON audit (target, at, id);
+
+-- What is known of a route beyond its settings, for every process and over restarts.
+CREATE TABLE route_notes (
+    provider      TEXT   NOT NULL,
+    -- The provider's name for the model.
+    model         TEXT   NOT NULL,
+    -- Since when an operator has it paused.
+    paused_at     BIGINT,
+    -- When an operator last said to try it again.
+    tried_at      BIGINT,
+    -- Since when the provider refuses the key; until it takes an order.
+    refused_at    BIGINT,
+    -- Its last error, in the provider's words.
+    error_class   TEXT,
+    error_message TEXT,
+    error_at      BIGINT,
+    PRIMARY KEY (provider, model)
+);
+
+-- Who is signed in by a cookie.
+CREATE TABLE sessions (
+    -- Of the cookie.
+    sha256        TEXT   NOT NULL PRIMARY KEY,
+    key_id        TEXT   NOT NULL REFERENCES api_keys (id),
+    created_at    BIGINT NOT NULL,
+    expires_at    BIGINT NOT NULL,
+    -- The hash of the secret that it began with, and ends with.
+    secret_sha256 TEXT   NOT NULL
+);
+CREATE INDEX sessions_ending ON sessions (expires_at);
+-- The oldest session of a key ends for one more than it may have.
+CREATE INDEX sessions_by_age ON sessions (key_id, created_at, sha256);
+
+-- How many requests each key may still make, for all processes together. Postgres may lose it in a
+-- crash: then each key has a full minute once.
+CREATE /* UNLOGGED */ TABLE rate_grants (
+    key_id  TEXT   NOT NULL PRIMARY KEY,
+    -- When all requests that were granted would have arrived, evenly spread, in nanoseconds.
+    tat     BIGINT NOT NULL,
+    -- Requests of the last grant.
+    granted BIGINT NOT NULL
+);
+
+-- What each result is known by. A video's goes with its task, a clip's stays with the clip.
+CREATE TABLE prints (
+    -- Of the result's file.
+    id          TEXT   NOT NULL PRIMARY KEY,
+    account_id  TEXT   NOT NULL REFERENCES accounts (id),
+    task_id     TEXT,
+    clip_id     TEXT,
+    -- video | song | stem
+    kind        TEXT   NOT NULL,
+    is_embedded BIGINT NOT NULL,
+    -- Of the file as kept.
+    sha256      TEXT   NOT NULL,
+    -- 40 bits.
+    watermark   BIGINT,
+    -- Fingerprints in base64.
+    video       TEXT,
+    sound       TEXT,
+    created_at  BIGINT NOT NULL
+);
+CREATE INDEX prints_by_digest ON prints (sha256, id);
+CREATE INDEX prints_by_watermark ON prints (watermark, id) WHERE watermark IS NOT NULL;
+CREATE INDEX prints_by_task ON prints (task_id) WHERE task_id IS NOT NULL;
+-- Films that nobody has looked at yet; '' is what was looked at and is known by nothing.
+CREATE INDEX prints_unseen ON prints (id) WHERE kind = 'video' AND video IS NULL;
+
+-- Parts of fingerprints: what is alike shares some.
+CREATE TABLE print_keys (
+    part     BIGINT NOT NULL,
+    print_id TEXT   NOT NULL REFERENCES prints (id),
+    PRIMARY KEY (part, print_id)
+);
+CREATE INDEX print_keys_of_print ON print_keys (print_id);
+
+-- Processes that share this database, and fingerprints of what must be set alike in all of them: an
+-- object by the settings' names. Postgres may lose it in a crash: they come again.
+CREATE /* UNLOGGED */ TABLE replicas (
+    name    TEXT   NOT NULL PRIMARY KEY,
+    seen_at BIGINT NOT NULL,
+    marks   TEXT   NOT NULL
+);
+
+-- What ended and what it cost, of all accounts, by hour: what the operator's usage shows.
+CREATE TABLE hourly_sums (
+    -- Hours since the epoch, in UTC.
+    hour          BIGINT NOT NULL,
+    account_id    TEXT   NOT NULL REFERENCES accounts (id),
+    key_id        TEXT   NOT NULL,
+    model         TEXT   NOT NULL,
+    -- Who made it; of what was never taken, who was asked first.
+    provider      TEXT   NOT NULL,
+    -- How the task ended: succeeded, failed or cancelled.
+    outcome       TEXT   NOT NULL,
+    tasks         BIGINT NOT NULL DEFAULT 0,
+    -- Charged.
+    spent_micros  BIGINT NOT NULL DEFAULT 0,
+    -- What providers were paid for jobs that they finished.
+    made_micros   BIGINT NOT NULL DEFAULT 0,
+    -- What they say that they charged for others.
+    wasted_micros BIGINT NOT NULL DEFAULT 0,
+    -- Jobs of which nobody knows what they cost.
+    unknown_jobs  BIGINT NOT NULL DEFAULT 0,
+    PRIMARY KEY (hour, account_id, key_id, model, provider, outcome)
+);
+
+-- What is said of a task whose record is gone while its order may still be repeated.
+CREATE TABLE past_tasks (
+    id          TEXT   NOT NULL PRIMARY KEY,
+    -- How it ended, and what it cost.
+    state       TEXT   NOT NULL,
+    error_code  TEXT,
+    cost_micros BIGINT NOT NULL,
+    removed_at  BIGINT NOT NULL
+);
+CREATE INDEX past_tasks_by_time ON past_tasks (removed_at);
+
+-- The last turn of each account in a queue, by the number of turns in it. Postgres may lose it in a crash: then nobody had
+-- a turn yet.
+CREATE /* UNLOGGED */ TABLE turns (
+    queue      TEXT   NOT NULL,
+    account_id TEXT   NOT NULL,
+    number     BIGINT NOT NULL,
+    PRIMARY KEY (queue, account_id)
+);
+CREATE INDEX turns_in_order ON turns (queue, number);

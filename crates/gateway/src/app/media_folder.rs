@@ -67,7 +67,7 @@ fn judge(known: &Known, found: Option<String>, has_files: bool) -> Verdict {
         (Some(here), _) if known.has_media => Verdict::Missing(here.clone()),
         (None, Some(_)) => Verdict::Missing(known.marks[0].clone()),
         (Some(here), None) => Verdict::New(here.clone()),
-        // An older version kept files, and no folder has them.
+        // Files are known, and none is here: they were in a bucket, and are not copied yet.
         (None, None) if known.has_media && known.marks.is_empty() && !has_files => {
             Verdict::Missing(mark::fresh())
         }
@@ -134,7 +134,10 @@ mod tests {
         let is_new = |known, has_files| matches!(judge(&known, None, has_files), Verdict::New(_));
         assert!(is_new(known(None, &[], false), false), "the first start");
         assert!(is_new(known(None, &["a"], true), false), "another process");
-        assert!(is_new(known(None, &[], true), true), "of an older version");
+        assert!(
+            is_new(known(None, &[], true), true),
+            "copied here from a bucket"
+        );
         assert!(
             !is_new(known(None, &[], true), false),
             "its files are missing"

@@ -11,9 +11,6 @@ use crate::bell::ring::Ring;
 use crate::ids::TaskId;
 use crate::telemetry;
 
-/// Tasks whose listeners came or went since the last look; with more, all are compared.
-const CHURN: usize = 10_000;
-
 pub(super) struct Local {
     tasks: Mutex<Tasks>,
     pub(super) work: Sleepers,
@@ -29,18 +26,6 @@ struct Tasks {
     heard: HashMap<TaskId, watch::Sender<Heard>>,
     /// Whether somebody looks for all of them.
     is_watched: bool,
-    churn: Churn,
-}
-
-/// Whose listeners came or went.
-#[derive(Debug, Default, PartialEq, Eq)]
-pub(super) enum Churn {
-    /// Nobody wants to know.
-    #[default]
-    Ignored,
-    Of(HashSet<TaskId>),
-    /// Perhaps anybody's.
-    All,
 }
 
 /// What is known of a task.
@@ -133,11 +118,7 @@ impl Local {
     /// Listens to a task. Also says whether somebody should begin to look for all listeners.
     pub(super) fn listen(self: &Arc<Self>, task: TaskId) -> (Listener, bool) {
         let mut tasks = self.tasks();
-        let known = tasks.heard.len();
         let heard = tasks.heard.entry(task).or_default().subscribe();
-        if tasks.heard.len() > known {
-            tasks.churn.note(task);
-        }
         let Heard { rings, ends, .. } = *heard.borrow();
         let listener = Listener {
             task,
@@ -157,20 +138,6 @@ impl Local {
         tasks
             .is_watched
             .then(|| tasks.heard.keys().copied().collect())
-    }
-
-    /// The tasks that somebody listens to.
-    pub(super) fn watched(&self) -> HashSet<TaskId> {
-        self.tasks().heard.keys().copied().collect()
-    }
-
-    pub(super) fn is_watched(&self, task: TaskId) -> bool {
-        self.tasks().heard.contains_key(&task)
-    }
-
-    /// Whose listeners came or went since the last call; from the first call on that is noted.
-    pub(super) fn churn(&self) -> Churn {
-        std::mem::replace(&mut self.tasks().churn, Churn::Of(HashSet::new()))
     }
 
     /// Someone looked: so far these tasks have come. Those of `asked` that are missing do not exist
@@ -198,16 +165,6 @@ impl Heard {
     fn ring(&mut self) {
         self.rings += 1;
         self.ends += 1;
-    }
-}
-
-impl Churn {
-    fn note(&mut self, task: TaskId) {
-        match self {
-            Self::Of(tasks) if tasks.len() < CHURN => drop(tasks.insert(task)),
-            Self::Of(_) => *self = Self::All,
-            Self::Ignored | Self::All => {}
-        }
     }
 }
 
@@ -294,7 +251,6 @@ impl Drop for Listener {
         let heard = tasks.heard.get(&self.task);
         if heard.is_some_and(|heard| heard.receiver_count() <= 1) {
             tasks.heard.remove(&self.task);
-            tasks.churn.note(self.task);
         }
     }
 }
@@ -341,16 +297,9 @@ mod tests {
     #[test]
     fn nothing_is_kept_for_tasks_that_nobody_listens_to() {
         let (local, task) = (Arc::new(Local::default()), TaskId::new());
-        assert_eq!(local.churn(), Churn::Ignored);
         drop((local.listen(task), local.listen(task)));
         local.ring(task);
-        assert!(local.watched().is_empty() && !local.is_watched(task));
-        assert_eq!(local.churn(), Churn::Of(HashSet::from([task])));
-        assert_eq!(local.churn(), Churn::Of(HashSet::new()));
-        for _ in 0..=CHURN {
-            drop(local.listen(TaskId::new()));
-        }
-        assert_eq!(local.churn(), Churn::All);
+        assert_eq!(local.watched_or_end(), None);
     }
 
     #[tokio::test]

@@ -484,7 +484,10 @@ fn told(error: &object_store::Error) -> String {
         .trim()
         .to_owned();
     told.truncate(told.floor_char_boundary(200));
-    [Some(told), code]
+    let reason = cause
+        .contains("RequestTimeTooSkewed")
+        .then(|| "this machine's clock is wrong".to_owned());
+    [Some(told), code, reason]
         .into_iter()
         .flatten()
         .collect::<Vec<_>>()

@@ -90,21 +90,6 @@ pub async fn remove_past(app: &Parts) -> Result<(), Error> {
     Ok(())
 }
 
-/// Keeps the words of tasks that an older version accepted, so that they are found by them.
-pub async fn keep_missing_words(app: &Parts) -> Result<(), Error> {
-    /// Tasks per transaction.
-    const BATCH: u32 = 200;
-    loop {
-        let kept = app
-            .store
-            .write(|conn| store::tasks::keep_missing_words(conn, BATCH))
-            .await?;
-        if kept < BATCH as usize {
-            return Ok(());
-        }
-    }
-}
-
 pub fn not_found() -> Error {
     Error::plain(ErrorCode::TaskNotFound, "There is no task with this id.")
 }

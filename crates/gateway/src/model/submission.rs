@@ -128,9 +128,8 @@ pub struct Submission {
     pub provider: String,
     /// The provider's name for the model.
     pub route_model: String,
-    /// The protocol and the base address it was made with: `upstream::Site::endpoint`. `None` if an
-    /// older version made it.
-    pub endpoint: Option<String>,
+    /// The protocol and the base address it was made with: `upstream::Site::endpoint`.
+    pub endpoint: String,
     /// Id of the credential it was made with: `upstream::Credential::id`.
     pub credential: String,
     pub state: SubmissionState,

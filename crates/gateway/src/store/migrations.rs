@@ -19,164 +19,12 @@ pub struct Migration {
 }
 
 /// In order.
-pub const ALL: &[Migration] = &[
-    Migration {
-        version: 1,
-        sql: include_str!("../../migrations/0001_first.sql"),
-        only_adds: false,
-        samples: include_str!("../../migrations/samples/0001.sql"),
-    },
-    Migration {
-        version: 2,
-        sql: include_str!("../../migrations/0002_upstream.sql"),
-        only_adds: false,
-        samples: include_str!("../../migrations/samples/0002.sql"),
-    },
-    Migration {
-        version: 3,
-        sql: include_str!("../../migrations/0003_money.sql"),
-        only_adds: false,
-        samples: include_str!("../../migrations/samples/0003.sql"),
-    },
-    Migration {
-        version: 4,
-        sql: include_str!("../../migrations/0004_open_intents.sql"),
-        only_adds: false,
-        samples: include_str!("../../migrations/samples/0004.sql"),
-    },
-    Migration {
-        version: 5,
-        sql: include_str!("../../migrations/0005_paid_entries.sql"),
-        only_adds: false,
-        samples: include_str!("../../migrations/samples/0004.sql"),
-    },
-    Migration {
-        version: 6,
-        sql: include_str!("../../migrations/0006_growth.sql"),
-        only_adds: false,
-        samples: include_str!("../../migrations/samples/0006.sql"),
-    },
-    Migration {
-        version: 7,
-        sql: include_str!("../../migrations/0007_refusals.sql"),
-        only_adds: false,
-        samples: include_str!("../../migrations/samples/0007.sql"),
-    },
-    Migration {
-        version: 8,
-        sql: include_str!("../../migrations/0008_storage.sql"),
-        only_adds: false,
-        samples: include_str!("../../migrations/samples/0008.sql"),
-    },
-    Migration {
-        version: 9,
-        sql: include_str!("../../migrations/0009_submissions.sql"),
-        only_adds: false,
-        samples: include_str!("../../migrations/samples/0009.sql"),
-    },
-    Migration {
-        version: 10,
-        sql: include_str!("../../migrations/0010_deaths.sql"),
-        only_adds: true,
-        samples: include_str!("../../migrations/samples/0010.sql"),
-    },
-    Migration {
-        version: 11,
-        sql: include_str!("../../migrations/0011_costs.sql"),
-        only_adds: true,
-        samples: include_str!("../../migrations/samples/0011.sql"),
-    },
-    Migration {
-        version: 12,
-        sql: include_str!("../../migrations/0012_unknown_tries.sql"),
-        only_adds: true,
-        samples: include_str!("../../migrations/samples/0012.sql"),
-    },
-    Migration {
-        version: 13,
-        sql: include_str!("../../migrations/0013_webhooks.sql"),
-        only_adds: true,
-        samples: include_str!("../../migrations/samples/0013.sql"),
-    },
-    Migration {
-        version: 14,
-        sql: include_str!("../../migrations/0014_task_records.sql"),
-        only_adds: true,
-        samples: include_str!("../../migrations/samples/0014.sql"),
-    },
-    Migration {
-        version: 15,
-        sql: include_str!("../../migrations/0015_admin.sql"),
-        only_adds: true,
-        samples: include_str!("../../migrations/samples/0015.sql"),
-    },
-    Migration {
-        version: 16,
-        sql: include_str!("../../migrations/0016_rate_grants.sql"),
-        only_adds: true,
-        samples: include_str!("../../migrations/samples/0016.sql"),
-    },
-    Migration {
-        version: 17,
-        sql: include_str!("../../migrations/0017_provenance.sql"),
-        only_adds: true,
-        samples: include_str!("../../migrations/samples/0017.sql"),
-    },
-    Migration {
-        version: 18,
-        sql: include_str!("../../migrations/0018_replicas.sql"),
-        only_adds: true,
-        samples: include_str!("../../migrations/samples/0018.sql"),
-    },
-    Migration {
-        version: 19,
-        sql: include_str!("../../migrations/0019_sums_and_names.sql"),
-        only_adds: true,
-        samples: include_str!("../../migrations/samples/0019.sql"),
-    },
-    Migration {
-        version: 20,
-        sql: include_str!("../../migrations/0020_traces.sql"),
-        only_adds: true,
-        samples: include_str!("../../migrations/samples/0020.sql"),
-    },
-    Migration {
-        version: 21,
-        sql: include_str!("../../migrations/0021_fewer_writes.sql"),
-        only_adds: true,
-        samples: include_str!("../../migrations/samples/0021.sql"),
-    },
-    Migration {
-        version: 22,
-        sql: include_str!("../../migrations/0022_where_and_until.sql"),
-        only_adds: true,
-        samples: include_str!("../../migrations/samples/0022.sql"),
-    },
-    Migration {
-        version: 23,
-        sql: include_str!("../../migrations/0023_housekeeping.sql"),
-        only_adds: true,
-        samples: include_str!("../../migrations/samples/0023.sql"),
-    },
-    Migration {
-        version: 24,
-        sql: include_str!("../../migrations/0024_exact_books.sql"),
-        only_adds: true,
-        samples: include_str!("../../migrations/samples/0024.sql"),
-    },
-    Migration {
-        version: 25,
-        sql: include_str!("../../migrations/0025_doors.sql"),
-        only_adds: true,
-        samples: include_str!("../../migrations/samples/0025.sql"),
-    },
-    Migration {
-        version: 26,
-        sql: include_str!("../../migrations/0026_turns.sql"),
-        only_adds: true,
-        samples: include_str!("../../migrations/samples/0026.sql"),
-    },
-];
+pub const ALL: &[Migration] = &[Migration {
+    version: 1,
+    sql: include_str!("../../migrations/0001_first.sql"),
+    only_adds: false,
+    samples: include_str!("../../migrations/samples/0001.sql"),
+}];
 
 /// Whether no migration is needed: the database has them all, or newer ones that this program can
 /// still use. An error if the schema does not fit and `migrate` forbids changing it.
@@ -194,22 +42,20 @@ pub(super) fn is_done(conn: &mut Conn<'_>, migrate: Migrate) -> Result<bool, Sto
 
 /// Runs all missing migrations; the caller owns the transaction.
 pub fn run(conn: &mut Conn<'_>) -> Result<(), StoreError> {
-    up_to(conn, i64::MAX)
+    apply(conn, ALL)
 }
 
-pub fn up_to(conn: &mut Conn<'_>, last: i64) -> Result<(), StoreError> {
+/// Runs those of `migrations` that the database has not.
+fn apply(conn: &mut Conn<'_>, migrations: &[Migration]) -> Result<(), StoreError> {
     conn.script(
         "CREATE TABLE IF NOT EXISTS meta (name TEXT NOT NULL PRIMARY KEY, value TEXT NOT NULL)",
     )?;
     let found = version(conn)?;
-    let known = newest();
+    let known = migrations.last().map_or(0, |newest| newest.version);
     if found > known {
         return suits(conn, found, known);
     }
-    for migration in ALL
-        .iter()
-        .filter(|step| step.version > found && step.version <= last)
-    {
+    for migration in migrations.iter().filter(|step| step.version > found) {
         conn.script(&text(conn, migration))?;
         meta::set(conn, "schema", migration.version)?;
         if !migration.only_adds {
@@ -220,15 +66,14 @@ pub fn up_to(conn: &mut Conn<'_>, last: i64) -> Result<(), StoreError> {
 }
 
 /// On Postgres, tables that are marked so are unlogged: a crash empties them, and nothing waits for
-/// their being written. What is in a comment that is marked so runs on `SQLite` alone.
+/// their being written. On `SQLite`, tables that are marked so are the index of their key: otherwise
+/// the rows and that index are two trees.
 fn text(conn: &Conn<'_>, migration: &Migration) -> String {
-    match conn {
-        Conn::Sqlite(_) => migration
-            .sql
-            .replace("/* SQLITE", "")
-            .replace("SQLITE */", ""),
-        Conn::Postgres(_) => migration.sql.replace("/* UNLOGGED */", "UNLOGGED"),
-    }
+    let mark = match conn {
+        Conn::Sqlite(_) => "WITHOUT ROWID",
+        Conn::Postgres(_) => "UNLOGGED",
+    };
+    migration.sql.replace(&format!("/* {mark} */"), mark)
 }
 
 /// `meta` key of the oldest version that may use the database, given by the newest migration it
@@ -263,8 +108,80 @@ pub fn version(conn: &mut Conn<'_>) -> Result<i64, StoreError> {
     Ok(meta::get(conn, "schema")?.unwrap_or(0))
 }
 
-/// Inserts a migration's sample rows, for the replay test.
+/// Brings an empty database to a version and inserts its sample rows, for the replay test.
 #[doc(hidden)]
-pub fn insert_samples(conn: &mut Conn<'_>, migration: &Migration) -> Result<(), StoreError> {
-    conn.script(migration.samples)
+pub fn sample(conn: &mut Conn<'_>, version: i64) -> Result<(), StoreError> {
+    let steps = ALL.partition_point(|step| step.version <= version);
+    apply(conn, &ALL[..steps])?;
+    ALL[..steps]
+        .last()
+        .map_or(Ok(()), |newest| conn.script(newest.samples))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const fn step(version: i64, sql: &'static str, only_adds: bool) -> Migration {
+        Migration {
+            version,
+            sql,
+            only_adds,
+            samples: "",
+        }
+    }
+
+    const STEPS: [Migration; 3] = [
+        step(
+            1,
+            "CREATE TABLE things (id TEXT NOT NULL PRIMARY KEY)",
+            false,
+        ),
+        step(
+            2,
+            "ALTER TABLE things ADD COLUMN size BIGINT NOT NULL DEFAULT 3",
+            true,
+        ),
+        step(3, "ALTER TABLE things DROP COLUMN size", false),
+    ];
+
+    fn opened() -> rusqlite::Connection {
+        rusqlite::Connection::open_in_memory().unwrap()
+    }
+
+    #[test]
+    fn each_missing_step_runs_once_over_what_is_there() {
+        let connection = opened();
+        let mut conn = Conn::Sqlite(&connection);
+        apply(&mut conn, &STEPS[..1]).unwrap();
+        conn.script("INSERT INTO things (id) VALUES ('old')")
+            .unwrap();
+        for _ in 0..2 {
+            apply(&mut conn, &STEPS[..2]).unwrap();
+            assert_eq!(version(&mut conn).unwrap(), 2);
+        }
+        let size = conn.one("SELECT size FROM things", &[], |row| row.int(0));
+        assert_eq!(size.unwrap(), Some(3));
+    }
+
+    #[test]
+    fn an_older_program_uses_what_was_only_added_to() {
+        let connection = opened();
+        let mut conn = Conn::Sqlite(&connection);
+        apply(&mut conn, &STEPS[..2]).unwrap();
+        apply(&mut conn, &STEPS[..1]).unwrap();
+        assert_eq!(version(&mut conn).unwrap(), 2);
+        apply(&mut conn, &STEPS).unwrap();
+        assert!(matches!(
+            apply(&mut conn, &STEPS[..2]),
+            Err(StoreError::TooNew { found: 3, known: 2 })
+        ));
+    }
+
+    #[test]
+    fn versions_count_from_one_without_gaps() {
+        for (number, migration) in (1..).zip(ALL) {
+            assert_eq!(migration.version, number);
+        }
+    }
 }

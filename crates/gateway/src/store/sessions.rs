@@ -44,7 +44,7 @@ pub fn caller(conn: &mut Conn<'_>, sha256: &str) -> Result<Option<Caller>, Store
         |row| {
             let until = Timestamp::from_micros(row.int(1)?);
             let key = row.parse::<KeyId>(0, "sessions.key_id")?;
-            Ok((key, until, row.text_or_null(2)?))
+            Ok((key, until, row.text(2)?))
         },
     )?;
     let Some((key, until, secret)) = found else {
@@ -53,7 +53,7 @@ pub fn caller(conn: &mut Conn<'_>, sha256: &str) -> Result<Option<Caller>, Store
     let Some(key) = keys::key_by_id(conn, key)? else {
         return Ok(None);
     };
-    if secret.is_some_and(|secret| secret != key.sha256) {
+    if secret != key.sha256 {
         return Ok(None);
     }
     let account = super::accounts::account_by_id(conn, key.account)?;

@@ -34,7 +34,7 @@ pub fn intend(conn: &mut Conn<'_>, new: &Submission, follower: &str) -> Result<(
             (&new.credential).into(),
             new.created_at.micros().into(),
             follower.into(),
-            new.endpoint.as_ref().into(),
+            (&new.endpoint).into(),
         ],
     )?;
     Ok(())
@@ -242,7 +242,7 @@ pub fn note_refused(
             now.micros().into(),
             class.into(),
             message.into(),
-            refused.endpoint.as_ref().into(),
+            (&refused.endpoint).into(),
         ],
     )?;
     Ok(())
@@ -552,6 +552,6 @@ fn submission(row: &Row<'_>) -> Result<Submission, StoreError> {
             .text_or_null(10)?
             .map(|_| row.json(10, "submissions.results"))
             .transpose()?,
-        endpoint: row.text_or_null(11)?,
+        endpoint: row.text(11)?,
     })
 }

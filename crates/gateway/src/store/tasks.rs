@@ -29,7 +29,7 @@ macro_rules! columns {
 macro_rules! unsent {
     () => {
         "(state = 'queued' OR (SELECT MIN(submissions.id) FROM submissions WHERE submissions.task_id = tasks.id
-                               AND submissions.state <> 'refused' AND submissions.surplus = 0) IS NULL)"
+                               AND submissions.state <> 'refused') IS NULL)"
     };
 }
 
@@ -45,7 +45,7 @@ pub use claims::{
 };
 pub(in crate::store) use list::first_id;
 pub(in crate::store) use list::remove_words;
-pub use list::{Filter, Page, cut_one_more, keep_missing_words, page};
+pub use list::{Filter, Page, cut_one_more, page};
 pub use turns::{Queue, about_to_be_sent, claim, claim_in_turn, enter_queue};
 
 /// Inserts a queued task, due now, with its first event, for anyone to claim.
@@ -64,8 +64,8 @@ pub fn insert_held(
     conn.execute(
         "INSERT INTO tasks (id, account_id, key_id, kind, model, asked_model, provider, fingerprint, payload, state,
                             cost_micros, request_id, created_at, due_at, event_seq, reserved_micros, money, tariff, callback, origin,
-                            trace, has_words, attempts, lease_owner)
-         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, 'queued', ?10, ?11, ?12, ?12, 1, ?10, ?13, ?14, ?15, ?16, ?17, 1, ?18, ?19)",
+                            trace, attempts, lease_owner)
+         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, 'queued', ?10, ?11, ?12, ?12, 1, ?10, ?13, ?14, ?15, ?16, ?17, ?18, ?19)",
         &[
             (&task.id.to_string()).into(),
             (&task.account.to_string()).into(),

@@ -100,7 +100,7 @@ pub fn forgiven_on(
     Ok(Micros::new(forgiven.unwrap_or(0)))
 }
 
-/// Adds to what was given back on the day of `at` for such jobs. Never falls below zero: an older version does not count.
+/// Adds to what was given back on the day of `at` for such jobs. Never falls below zero.
 pub fn forgive(
     conn: &mut Conn<'_>,
     of: Of<'_>,

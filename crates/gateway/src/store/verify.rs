@@ -5,7 +5,7 @@
 //! spent against the days, days against entries and ended tasks, hours against days, tasks and jobs, entries against
 //! their tasks, tasks against their entries, bills and submissions, and kept intents against the tasks that they lead to.
 //!
-//! Two things are no mismatch: records that `record_ttl` removed, and rows of versions that wrote less (`Bounds`).
+//! Records that `record_ttl` removed are no mismatch (`Bounds`).
 
 mod entries;
 mod hours;
@@ -16,12 +16,10 @@ mod tasks;
 
 use crate::clock::Timestamp;
 use crate::store::usage::{DAY, day_of};
-use crate::store::{Conn, StoreError, meta, records};
+use crate::store::{Conn, StoreError, records};
 
 /// Rows per page.
 const PAGE: i64 = 1000;
-/// `meta` key of the instant from which on this version's rules hold, in a database that older versions wrote.
-const EXACT_FROM: &str = "books_exact_from";
 
 /// Something that does not add up.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -34,11 +32,9 @@ pub struct Mismatch {
     pub why: String,
 }
 
-/// From when on rows must be complete.
+/// From when on rows must be there.
 #[derive(Debug, Clone, Copy)]
 struct Bounds {
-    /// What was accepted before was written by versions that wrote less.
-    exact_from: i64,
     /// Tasks that ended before may have been removed.
     removed_until: i64,
 }
@@ -46,20 +42,13 @@ struct Bounds {
 impl Bounds {
     fn read(conn: &mut Conn<'_>) -> Result<Self, StoreError> {
         Ok(Self {
-            exact_from: meta::get(conn, EXACT_FROM)?.unwrap_or(i64::MIN),
             removed_until: records::removed_until(conn)?,
         })
     }
 
-    /// Whether a task or an entry from this instant must satisfy all rules.
-    const fn is_exact(self, created_at: i64) -> bool {
-        created_at >= self.exact_from
-    }
-
     /// Whether everything that ended on this day must be there.
     const fn is_exact_day(self, day: i64) -> bool {
-        let begins = day.saturating_mul(DAY);
-        begins >= self.exact_from && begins > self.removed_until
+        day.saturating_mul(DAY) > self.removed_until
     }
 }
 
@@ -110,10 +99,10 @@ impl Check {
         self.next = match self.next.clone() {
             Next::AccountsAfter(id) => self.accounts(conn, &id)?,
             Next::DaysAfter(day) => self.day(conn, day, bounds)?,
-            Next::EntriesAfter(at, id) => self.entries(conn, (at, &id), bounds)?,
-            Next::TasksAfter(id) => self.tasks(conn, &id, bounds)?,
-            Next::EndedAfter(at, id) => self.ended(conn, (at, &id), bounds)?,
-            Next::IntentsAfter(id) => self.intents(conn, &id, bounds)?,
+            Next::EntriesAfter(at, id) => self.entries(conn, (at, &id))?,
+            Next::TasksAfter(id) => self.tasks(conn, &id)?,
+            Next::EndedAfter(at, id) => self.ended(conn, (at, &id))?,
+            Next::IntentsAfter(id) => self.intents(conn, &id)?,
             Next::Nothing => Next::Nothing,
         };
         Ok(!matches!(self.next, Next::Nothing))
@@ -160,13 +149,8 @@ impl Check {
         Ok(Next::EntriesAfter(since, String::new()))
     }
 
-    fn entries(
-        &mut self,
-        conn: &mut Conn<'_>,
-        after: (i64, &str),
-        bounds: Bounds,
-    ) -> Result<Next, StoreError> {
-        let (last, found) = entries::page(conn, after, bounds)?;
+    fn entries(&mut self, conn: &mut Conn<'_>, after: (i64, &str)) -> Result<Next, StoreError> {
+        let (last, found) = entries::page(conn, after)?;
         self.found.extend(found);
         Ok(match (last, self.since) {
             (Some((at, id)), _) => Next::EntriesAfter(at, id),
@@ -175,12 +159,7 @@ impl Check {
         })
     }
 
-    fn tasks(
-        &mut self,
-        conn: &mut Conn<'_>,
-        after: &str,
-        bounds: Bounds,
-    ) -> Result<Next, StoreError> {
+    fn tasks(&mut self, conn: &mut Conn<'_>, after: &str) -> Result<Next, StoreError> {
         let page = conn.all(
             "SELECT id FROM tasks WHERE id > ?1 ORDER BY id LIMIT ?2",
             &[after.into(), PAGE.into()],
@@ -189,17 +168,11 @@ impl Check {
         let Some(last) = page.into_iter().last() else {
             return Ok(Next::IntentsAfter(String::new()));
         };
-        self.found
-            .extend(tasks::between_ids(conn, after, &last, bounds)?);
+        self.found.extend(tasks::between_ids(conn, after, &last)?);
         Ok(Next::TasksAfter(last))
     }
 
-    fn ended(
-        &mut self,
-        conn: &mut Conn<'_>,
-        (at, id): (i64, &str),
-        bounds: Bounds,
-    ) -> Result<Next, StoreError> {
+    fn ended(&mut self, conn: &mut Conn<'_>, (at, id): (i64, &str)) -> Result<Next, StoreError> {
         let page = conn.all(
             "SELECT finished_at, id FROM tasks WHERE finished_at IS NOT NULL AND (finished_at, id) > (?1, ?2)
              ORDER BY finished_at, id LIMIT ?3",
@@ -210,17 +183,12 @@ impl Check {
             return Ok(Next::IntentsAfter(String::new()));
         };
         let range = ((at, id), (last_at, last.as_str()));
-        self.found.extend(tasks::between_ends(conn, range, bounds)?);
+        self.found.extend(tasks::between_ends(conn, range)?);
         Ok(Next::EndedAfter(last_at, last))
     }
 
-    fn intents(
-        &mut self,
-        conn: &mut Conn<'_>,
-        after: &str,
-        bounds: Bounds,
-    ) -> Result<Next, StoreError> {
-        let (last, found) = intents::page(conn, after, bounds)?;
+    fn intents(&mut self, conn: &mut Conn<'_>, after: &str) -> Result<Next, StoreError> {
+        let (last, found) = intents::page(conn, after)?;
         self.found.extend(found);
         Ok(last.map_or(Next::Nothing, Next::IntentsAfter))
     }

@@ -38,25 +38,20 @@ pub fn enter(conn: &mut Conn<'_>, name: &str, until: Timestamp) -> Result<(), St
 /// The worker takes tasks of these models, a JSON array.
 pub fn offer(conn: &mut Conn<'_>, name: &str, models: &str) -> Result<(), StoreError> {
     conn.execute(
-        "UPDATE workers SET models = ?2 WHERE name = ?1 AND (models IS NULL OR models <> ?2)",
+        "UPDATE workers SET models = ?2 WHERE name = ?1 AND models <> ?2",
         &[name.into(), models.into()],
     )?;
     Ok(())
 }
 
-/// The model lists of live workers; `None` if one of an older version takes all models.
-pub fn offered(conn: &mut Conn<'_>, now: Timestamp) -> Result<Option<HashSet<String>>, StoreError> {
-    let lists: Vec<Option<Vec<String>>> = conn.all(
+/// The models that live workers take.
+pub fn offered(conn: &mut Conn<'_>, now: Timestamp) -> Result<HashSet<String>, StoreError> {
+    let lists: Vec<Vec<String>> = conn.all(
         "SELECT models FROM workers WHERE held_until > ?1",
         &[now.micros().into()],
-        |row| {
-            row.text_or_null(0)?
-                .map(|_| row.json(0, "workers.models"))
-                .transpose()
-        },
+        |row| row.json(0, "workers.models"),
     )?;
-    let lists: Option<Vec<_>> = lists.into_iter().collect();
-    Ok(lists.map(|lists| lists.into_iter().flatten().collect()))
+    Ok(lists.into_iter().flatten().collect())
 }
 
 /// Extends a worker's leases. Returns false if they were taken from it.

@@ -187,7 +187,7 @@ impl Site {
     /// The credential with which a submission was made, if it was made at this address, in this
     /// protocol and with a key that the settings still have, wherever it stands among them.
     pub fn credential_of(&self, submission: &Submission) -> Option<&Arc<Credential>> {
-        let is_here = (submission.endpoint.as_ref()).is_none_or(|made| *made == self.endpoint);
+        let is_here = submission.endpoint == self.endpoint;
         let same_key = |one: &&Arc<Credential>| mark(&one.id) == mark(&submission.credential);
         self.credentials.iter().filter(|_| is_here).find(same_key)
     }
@@ -311,7 +311,7 @@ impl Upstream {
                 .increment(1);
             tracing::error!(
                 provider = %submission.provider, submission_id = %submission.id, task_id = %submission.task,
-                made_at = submission.endpoint.as_deref().unwrap_or("an address that was not noted"),
+                made_at = submission.endpoint,
                 "the settings no longer have the provider, address, protocol or key of this submission: it waits"
             );
         }

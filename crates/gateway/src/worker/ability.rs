@@ -80,7 +80,7 @@ async fn look(app: &App, since: &mut HashMap<String, Duration>) -> Result<(), Er
             Ok((store::tasks::models_waiting(conn, due)?, offered))
         })
         .await?;
-    let has_nobody = |model: &String| offered.as_ref().is_some_and(|all| !all.contains(model));
+    let has_nobody = |model: &String| !offered.contains(model);
     let stranded: HashSet<String> = waiting.into_iter().filter(has_nobody).collect();
     since.retain(|model, _| stranded.contains(model));
     for model in stranded {

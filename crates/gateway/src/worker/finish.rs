@@ -381,7 +381,6 @@ pub(super) fn bill(task: &Task, made: &Made) -> Option<Bill> {
     let quantity = paid_for(task, made.quantity);
     let (delivered, partial) = (surplus::delivered(task, made), made.partial.clone());
     let Some(tariff) = &task.tariff else {
-        // An older version accepted it and stored only the amount.
         return Some(Bill {
             price: None,
             quantity,

@@ -63,8 +63,6 @@ enum Chore {
     Records,
     /// Webhooks that were sent long ago.
     Webhooks,
-    /// Words of tasks that an older version accepted.
-    Words,
     /// Films of providers that nobody has looked at.
     Films,
     /// How far time has come.
@@ -72,7 +70,7 @@ enum Chore {
 }
 
 impl Chore {
-    const ALL: [Self; 11] = [
+    const ALL: [Self; 10] = [
         Self::Media,
         Self::Orphans,
         Self::Ledger,
@@ -81,7 +79,6 @@ impl Chore {
         Self::Intents,
         Self::Records,
         Self::Webhooks,
-        Self::Words,
         Self::Films,
         Self::Time,
     ];
@@ -96,7 +93,6 @@ impl Chore {
             Self::Intents => "intents",
             Self::Records => "records",
             Self::Webhooks => "webhooks",
-            Self::Words => "words",
             Self::Films => "films",
             Self::Time => "time",
         }
@@ -110,7 +106,7 @@ impl Chore {
             Self::LeftOver => Duration::from_secs(5),
             Self::Unclear => Duration::from_secs(15),
             Self::Intents | Self::Webhooks => Duration::from_mins(5),
-            Self::Words | Self::Time => LOOK,
+            Self::Time => LOOK,
             Self::Films => Duration::from_secs(2),
             Self::Records => {
                 let ttl = app.config.record_ttl.unwrap_or(LOOK);
@@ -129,7 +125,6 @@ impl Chore {
             Self::Intents => idempotency::forget_old(app).await,
             Self::Records => tasks::remove_past(app).await,
             Self::Webhooks => webhooks::log::forget_old(app).await,
-            Self::Words => tasks::keep_missing_words(app).await,
             Self::Films => glances::look_at_films(app).await,
             Self::Time => keep_time(app).await,
         }

@@ -169,9 +169,9 @@ async fn another_folder_is_not_taken_for_it() {
     gateway.stop().await;
 }
 
-/// A folder of an older version has no mark yet; one whose files are missing is no such folder.
+/// As after a move from a bucket: the files are here, or not yet.
 #[tokio::test]
-async fn a_folder_of_an_older_version_gets_its_mark() {
+async fn a_folder_of_files_without_a_mark_gets_one() {
     let (gateway, paths) = with_film().await;
     let folder = gateway.app.config.media_path();
     let mark = folder.join("folder-id");

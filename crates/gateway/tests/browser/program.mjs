@@ -76,7 +76,7 @@ def copies():
     for number in range(int(sys.argv[2])):
         at = begin + number * 20000
         stamp = f"{at:012x}"
-        copy = {**row, "id": f"{stamp[:8]}-{stamp[8:]}-7000-8000-{number:012x}", "created_at": at * 1000, "started_at": at * 1000, "finished_at": at * 1000, "has_words": 1}
+        copy = {**row, "id": f"{stamp[:8]}-{stamp[8:]}-7000-8000-{number:012x}", "created_at": at * 1000, "started_at": at * 1000, "finished_at": at * 1000}
         yield list(copy.values())
 database.executemany(f"INSERT INTO tasks ({', '.join(row)}) VALUES ({', '.join('?' * len(row))})", copies())
 database.commit()

@@ -378,23 +378,3 @@ pub(in crate::store) fn remove_words(
     }
     Ok(())
 }
-
-/// Keeps the words of at most `most` tasks that an older version accepted. Returns how many.
-pub fn keep_missing_words(conn: &mut Conn<'_>, most: u32) -> Result<usize, StoreError> {
-    let found = conn.all(
-        "SELECT id, account_id, payload FROM tasks WHERE has_words = 0 ORDER BY id LIMIT ?1",
-        &[i64::from(most).into()],
-        |row| {
-            let (id, account) = (row.parse(0, "tasks.id")?, row.parse(1, "tasks.account_id")?);
-            Ok((id, account, row.json::<Payload>(2, "tasks.payload")?))
-        },
-    )?;
-    for (id, account, payload) in &found {
-        keep_words(conn, *id, *account, payload)?;
-        conn.execute(
-            "UPDATE tasks SET has_words = 1 WHERE id = ?1",
-            &[(&id.to_string()).into()],
-        )?;
-    }
-    Ok(found.len())
-}

@@ -2,7 +2,7 @@
 
 use std::str::FromStr as _;
 
-use super::{Bounds, Mismatch, PAGE};
+use super::{Mismatch, PAGE};
 use crate::clock::Timestamp;
 use crate::model::ledger::EntryKind;
 use crate::model::money::Micros;
@@ -15,7 +15,6 @@ type EntryPosition = (i64, String);
 pub(super) fn page(
     conn: &mut Conn<'_>,
     (at, id): (i64, &str),
-    bounds: Bounds,
 ) -> Result<(Option<EntryPosition>, Vec<Mismatch>), StoreError> {
     let mut found = Vec::new();
     // Looked up one by one: of joins Postgres makes ones that read all tasks.
@@ -32,7 +31,7 @@ pub(super) fn page(
         &[at.into(), id.into(), PAGE.into()],
         |row| {
             let line = Line::read(row)?;
-            let faults = line.faults(bounds);
+            let faults = line.faults();
             found.extend(faults.into_iter().map(|why| Mismatch {
                 what: "entry",
                 id: line.id.clone(),
@@ -107,7 +106,7 @@ impl Line {
         })
     }
 
-    fn faults(&self, bounds: Bounds) -> Vec<String> {
+    fn faults(&self) -> Vec<String> {
         let mut faults = Vec::new();
         if !self.has_account {
             faults.push(format!("there is no account {}", self.account));
@@ -143,7 +142,7 @@ impl Line {
             return faults;
         };
         faults.extend(self.misplaced(task, of));
-        faults.extend(self.misstated(kind, of, bounds));
+        faults.extend(self.misstated(kind, of));
         faults
     }
 
@@ -181,7 +180,7 @@ impl Line {
     }
 
     /// What it moves, and when, must fit its kind and its task.
-    fn misstated(&self, kind: EntryKind, of: &Ordered, bounds: Bounds) -> Vec<String> {
+    fn misstated(&self, kind: EntryKind, of: &Ordered) -> Vec<String> {
         let mut faults = Vec::new();
         let none = Micros::ZERO;
         let back = none.minus(of.reserved);
@@ -200,9 +199,6 @@ impl Line {
                 self.kind,
                 of.reserved
             ));
-        }
-        if !bounds.is_exact(of.created_at) {
-            return faults;
         }
         let is_late = of.state == "cancelled";
         let due = match kind {

@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use super::{Bounds, Mismatch};
+use super::Mismatch;
 use crate::model::intent::Made;
 use crate::store::conn::to_json;
 use crate::store::records;
@@ -15,10 +15,9 @@ const PAGE: i64 = 500;
 pub(super) fn page(
     conn: &mut Conn<'_>,
     after: &str,
-    bounds: Bounds,
 ) -> Result<(Option<String>, Vec<Mismatch>), StoreError> {
     let page = conn.all(
-        "SELECT id, account_id, key_id, made, created_at, idempotency_key FROM intents WHERE id > ?1 ORDER BY id LIMIT ?2",
+        "SELECT id, account_id, key_id, made, idempotency_key FROM intents WHERE id > ?1 ORDER BY id LIMIT ?2",
         &[after.into(), PAGE.into()],
         |row| {
             Ok(Kept {
@@ -26,8 +25,7 @@ pub(super) fn page(
                 account: row.text(1)?,
                 key: row.text(2)?,
                 made: row.text_or_null(3)?,
-                created_at: row.int(4)?,
-                has_name: row.text_or_null(5)?.is_some(),
+                has_name: row.text_or_null(4)?.is_some(),
             })
         },
     )?;
@@ -54,7 +52,7 @@ pub(super) fn page(
                         kept.account, kept.key
                     )));
                 }
-                None if kept.created_at >= bounds.exact_from && !is_past(conn, task)? => {
+                None if !is_past(conn, task)? => {
                     found.push(kept.fault(format!(
                         "there is no task {task}, to which it leads, and none was removed"
                     )));
@@ -93,7 +91,6 @@ struct Kept {
     account: String,
     key: String,
     made: Option<String>,
-    created_at: i64,
     /// Whether it is known by an `Idempotency-Key`, which all keys of an account share.
     has_name: bool,
 }

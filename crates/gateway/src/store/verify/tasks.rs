@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::str::FromStr as _;
 
-use super::{Bounds, Mismatch};
+use super::Mismatch;
 use crate::model::catalog::EMBEDDED;
 use crate::model::money::{Micros, Money};
 use crate::model::price::{Bill, Tariff};
@@ -21,7 +21,7 @@ macro_rules! of_tasks {
             "SELECT ",
             $columns,
             " FROM (SELECT id, account_id, key_id, provider, state, money, reserved_micros, cost_micros, tariff, bill,
-                           created_at, started_at, finished_at
+                           started_at, finished_at
                     FROM tasks WHERE ",
             $which,
             ") AS t ",
@@ -35,7 +35,7 @@ macro_rules! statements {
     ($which:literal) => {
         Statements {
             tasks: of_tasks!(
-                "t.id, t.provider, t.state, t.money, t.reserved_micros, t.cost_micros, t.tariff, t.bill, t.created_at,
+                "t.id, t.provider, t.state, t.money, t.reserved_micros, t.cost_micros, t.tariff, t.bill,
                  t.started_at, t.finished_at",
                 "",
                 $which
@@ -47,7 +47,7 @@ macro_rules! statements {
             ),
             submissions: of_tasks!(
                 "s.task_id, s.id, s.attempt, s.provider, s.route_model, s.state, s.handle, s.results, s.error_class,
-                 s.accepted_at, s.answered_at, s.ended_at, s.stray, s.surplus, s.cost_millionths, s.cost_unit,
+                 s.accepted_at, s.answered_at, s.ended_at, s.stray, s.cost_millionths, s.cost_unit,
                  (SELECT MIN(o.id) FROM submissions o WHERE o.provider = s.provider AND o.handle = s.handle
                                                         AND s.handle IS NOT NULL AND o.id <> s.id)",
                 "JOIN submissions s ON s.task_id = t.id",
@@ -68,30 +68,27 @@ pub(super) fn between_ids(
     conn: &mut Conn<'_>,
     after: &str,
     last: &str,
-    bounds: Bounds,
 ) -> Result<Vec<Mismatch>, StoreError> {
     let statements = statements!("id > ?1 AND id <= ?2");
-    check(conn, &statements, &[after.into(), last.into()], bounds)
+    check(conn, &statements, &[after.into(), last.into()])
 }
 
 /// What is wrong with the tasks that ended after one, up to another; each is a time and an id.
 pub(super) fn between_ends(
     conn: &mut Conn<'_>,
     ((at, id), (last_at, last)): ((i64, &str), (i64, &str)),
-    bounds: Bounds,
 ) -> Result<Vec<Mismatch>, StoreError> {
     let statements = statements!(
         "finished_at IS NOT NULL AND (finished_at, id) > (?1, ?2) AND (finished_at, id) <= (?3, ?4)"
     );
     let values = [at.into(), id.into(), last_at.into(), last.into()];
-    check(conn, &statements, &values, bounds)
+    check(conn, &statements, &values)
 }
 
 fn check(
     conn: &mut Conn<'_>,
     statements: &Statements,
     values: &[Value<'_>],
-    bounds: Bounds,
 ) -> Result<Vec<Mismatch>, StoreError> {
     let mut entries: HashMap<String, Entries> = HashMap::new();
     conn.all(statements.entries, values, |row| {
@@ -109,21 +106,21 @@ fn check(
         let of_task = entries.remove(&task.id).unwrap_or_default();
         let mut sent = sent.remove(&task.id).unwrap_or_default();
         sent.sort_by_key(|one| one.attempt);
-        found.extend(mismatches(&task, &of_task, &sent, bounds));
+        found.extend(mismatches(&task, &of_task, &sent));
         Ok(())
     })?;
     Ok(found)
 }
 
-fn mismatches(task: &Record, entries: &Entries, sent: &[Sent], bounds: Bounds) -> Vec<Mismatch> {
-    let faults = task.faults(entries, sent, bounds);
+fn mismatches(task: &Record, entries: &Entries, sent: &[Sent]) -> Vec<Mismatch> {
+    let faults = task.faults(entries, sent);
     let of_task = faults.into_iter().map(|why| Mismatch {
         what: "task",
         id: task.id.clone(),
         why,
     });
     let mut found: Vec<Mismatch> = of_task.collect();
-    found.extend(submissions::mismatches(task, sent, bounds));
+    found.extend(submissions::mismatches(task, sent));
     found
 }
 
@@ -178,7 +175,6 @@ struct Record {
     tariff: Option<String>,
     /// As JSON.
     bill: Option<String>,
-    created_at: i64,
     started_at: Option<i64>,
     finished_at: Option<i64>,
 }
@@ -195,9 +191,8 @@ impl Record {
             cost: amount(5)?,
             tariff: row.text_or_null(6)?,
             bill: row.text_or_null(7)?,
-            created_at: row.int(8)?,
-            started_at: row.int_or_null(9)?,
-            finished_at: row.int_or_null(10)?,
+            started_at: row.int_or_null(8)?,
+            finished_at: row.int_or_null(9)?,
         })
     }
 
@@ -205,7 +200,7 @@ impl Record {
         self.provider != EMBEDDED
     }
 
-    fn faults(&self, entries: &Entries, sent: &[Sent], bounds: Bounds) -> Vec<String> {
+    fn faults(&self, entries: &Entries, sent: &[Sent]) -> Vec<String> {
         let known = (
             TaskState::from_str(&self.state),
             Money::from_str(&self.money),
@@ -243,7 +238,7 @@ impl Record {
                 }
             ));
         }
-        faults.extend(self.mispriced(money, sent, bounds));
+        faults.extend(self.mispriced(money, sent));
         faults
     }
 
@@ -284,7 +279,7 @@ impl Record {
     }
 
     /// The bill must say what was charged, and the prices from when the task was accepted lead to both.
-    fn mispriced(&self, money: Money, sent: &[Sent], bounds: Bounds) -> Vec<String> {
+    fn mispriced(&self, money: Money, sent: &[Sent]) -> Vec<String> {
         let mut faults = Vec::new();
         let tariff = self.tariff.as_deref().map(serde_json::from_str::<Tariff>);
         let bill = self.bill.as_deref().map(serde_json::from_str::<Bill>);
@@ -302,8 +297,7 @@ impl Record {
             ));
         }
         let Some(bill) = bill else {
-            // Older versions wrote none.
-            if money == Money::Settled && bounds.is_exact(self.created_at) {
+            if money == Money::Settled {
                 faults.push(format!("it cost {} and has no bill", self.cost));
             }
             return faults;
@@ -319,9 +313,6 @@ impl Record {
                 "its bill says {}; it cost {}",
                 bill.cost, self.cost
             ));
-        }
-        if !bounds.is_exact(self.created_at) {
-            return faults;
         }
         let by_price = bill.price.map(|price| price.of(bill.quantity));
         if let Some(cost) = by_price.map(|cost| cost.min(self.reserved))

@@ -152,7 +152,7 @@ impl Job<'_> {
                 attempt: 0,
                 provider: route.provider.clone(),
                 route_model: prepared.order.model.clone(),
-                endpoint: Some(site.endpoint.clone()),
+                endpoint: site.endpoint.clone(),
                 credential: credential.id.clone(),
                 state: SubmissionState::Intended,
                 handle: None,

@@ -186,7 +186,7 @@ pub(super) fn submission(task: &Task, attempt: u32) -> Submission {
         attempt,
         provider: "acme".into(),
         route_model: "m".into(),
-        endpoint: None,
+        endpoint: "fal https://fal.test".into(),
         credential: "1:aa".into(),
         state: SubmissionState::Intended,
         handle: None,
@@ -217,8 +217,9 @@ async fn a_task_that_was_submitted_twice_is_found(db: Fixture) {
     .await;
     adds_up(&db).await;
     db.write(move |conn| {
+        conn.execute("DROP INDEX submissions_once", &[])?;
         conn.execute(
-            "UPDATE submissions SET state = 'unclear', surplus = 1 WHERE attempt = 1",
+            "UPDATE submissions SET state = 'unclear' WHERE attempt = 1",
             &[],
         )
     })

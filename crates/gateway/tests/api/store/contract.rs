@@ -385,7 +385,7 @@ async fn submissions_are_counted_until_they_are_over(db: Fixture) {
                 attempt,
                 provider: "acme".into(),
                 route_model: "m".into(),
-                endpoint: None,
+                endpoint: "fal https://fal.test".into(),
                 credential: credential.into(),
                 state: SubmissionState::Intended,
                 handle: None,

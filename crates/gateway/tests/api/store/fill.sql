@@ -30,7 +30,7 @@ SELECT '10000000-0000-7000-8000-' || substr(CAST(1000000000000 + i AS TEXT), 2),
        CASE state WHEN 'running' THEN 'w1' ELSE NULL END
 FROM t;
 
-UPDATE tasks SET has_words = 1, error_code = CASE state WHEN 'failed' THEN 'content_policy' ELSE NULL END;
+UPDATE tasks SET error_code = CASE state WHEN 'failed' THEN 'content_policy' ELSE NULL END;
 INSERT INTO task_words (term, task_id) SELECT CAST(substr(account_id, 25) AS BIGINT), id FROM tasks;
 INSERT INTO task_words (term, task_id)
 SELECT 1000 * CAST(substr(account_id, 25) AS BIGINT) + created_at % 997, id FROM tasks;
@@ -46,8 +46,8 @@ INSERT INTO ledger (id, account_id, key_id, task_id, kind, held_micros, spent_mi
 SELECT id || ':end', account_id, key_id, id, CASE money WHEN 'settled' THEN 'settle' ELSE 'release' END, -100000, cost_micros, 0,
        finished_at FROM tasks WHERE finished_at IS NOT NULL;
 
-INSERT INTO submissions (id, task_id, attempt, provider, route_model, credential, state, created_at, follower)
-SELECT 'e' || substr(id, 2), id, 1, 'acme', 'x', '1:aa', CASE WHEN finished_at IS NULL THEN 'accepted' ELSE 'ended' END, created_at, 'w1'
+INSERT INTO submissions (id, task_id, attempt, provider, route_model, credential, state, created_at, follower, endpoint)
+SELECT 'e' || substr(id, 2), id, 1, 'acme', 'x', '1:aa', CASE WHEN finished_at IS NULL THEN 'accepted' ELSE 'ended' END, created_at, 'w1', 'fal https://acme.test'
 FROM tasks WHERE provider = 'acme';
 
 INSERT INTO assets (id, account_id, media, size_bytes, sha256, created_at, expires_at)
@@ -112,4 +112,4 @@ INSERT INTO prints (id, account_id, task_id, kind, is_embedded, sha256, watermar
 SELECT '9' || substr(id, 2), account_id, id, 'video', 1, id, created_at % 100003, created_at FROM tasks;
 INSERT INTO print_keys (part, print_id) SELECT created_at % 9973, id FROM prints;
 
-INSERT INTO workers (name, held_until) VALUES ('w1', 1800000000000000), ('w2', 1800000000000000);
+INSERT INTO workers (name, held_until, models) VALUES ('w1', 1800000000000000, '[]'), ('w2', 1800000000000000, '[]');

@@ -417,7 +417,6 @@ fn the_rest(conn: &mut Conn<'_>) -> Result<(), StoreError> {
             }
         }
     }
-    tasks::keep_missing_words(conn, 10)?;
     accounts::key_name(conn, key)?;
     submissions::note_refused(conn, &sent, ("account", "no money"), at(1))?;
     submissions::of_task(conn, task.id, 100)?;

@@ -213,7 +213,7 @@ async fn what_was_refused_waits_for_its_turn_and_what_was_sent_does_not(db: Fixt
                     attempt: 1,
                     provider: "acme".into(),
                     route_model: "film".into(),
-                    endpoint: None,
+                    endpoint: "fal https://fal.test".into(),
                     credential: "1:aa".into(),
                     state: SubmissionState::Intended,
                     handle: None,

@@ -119,7 +119,7 @@ pub(super) async fn die_while_sending(gateway: &TestGateway, id: SubmissionId) -
             attempt: 1,
             provider: "acme".into(),
             route_model: "sora-2".into(),
-            endpoint: Some(endpoint),
+            endpoint,
             credential,
             state: SubmissionState::Intended,
             handle: None,

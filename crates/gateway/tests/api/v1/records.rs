@@ -212,20 +212,3 @@ async fn what_the_list_does_not_know_is_refused() {
     }
     gateway.stop().await;
 }
-
-#[tokio::test]
-async fn words_of_tasks_that_an_older_version_accepted_are_kept_later() {
-    let gateway = TestGateway::builder().without_workers().start().await;
-    let boat = order(&gateway, "a boat").await;
-    let forget = gateway.app.store.write(|conn| {
-        conn.execute("DELETE FROM task_words WHERE term <> 0", &[])?;
-        conn.execute("UPDATE tasks SET has_words = 0 WHERE id <> ''", &[])
-    });
-    forget.await.unwrap();
-    assert!(found(&gateway, "q=boat").await.is_empty());
-    mediagate::domain::tasks::keep_missing_words(&gateway.app)
-        .await
-        .unwrap();
-    assert_eq!(found(&gateway, "q=boat").await, [boat]);
-    gateway.stop().await;
-}

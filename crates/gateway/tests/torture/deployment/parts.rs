@@ -51,6 +51,8 @@ pub(super) struct Replica {
     pub(super) armed: Option<At>,
     /// How wrong its clock is after its next start.
     pub(super) clock: Option<&'static str>,
+    /// Whether its clock is wrong now.
+    has_wrong_clock: bool,
     /// Its settings: those with the providers' first addresses and keys, and the others.
     settings: [String; 2],
     is_moved: bool,
@@ -125,8 +127,12 @@ impl Deployment {
                 replica.configure(is_moved);
                 replica.kill();
             }
+            // The bucket refuses whoever is more than a quarter of an hour away from its own time.
+            if replica.has_wrong_clock {
+                replica.kill();
+            }
             if replica.is_gone() {
-                replica.armed = None;
+                (replica.armed, replica.clock) = (None, None);
                 replica.start().await;
             }
             logs.append(&mut replica.logs);
@@ -171,6 +177,7 @@ impl Replica {
             server: None,
             armed: None,
             clock: None,
+            has_wrong_clock: false,
             settings,
             is_moved: false,
             logs: Vec::new(),
@@ -198,6 +205,7 @@ impl Replica {
                 clock: self.clock.take(),
             };
             self.may_die = matches!(start.at, Some(At::Crash(_)));
+            self.has_wrong_clock = start.clock.is_some();
             if self.is_worker {
                 self.server = Some(Server::begin(&words, &start));
                 return;

@@ -1,7 +1,7 @@
 //! What was sent to providers for a task, against the task: one order, one job, and nothing that hides another.
 
 use super::Record;
-use crate::store::verify::{Bounds, Mismatch};
+use crate::store::verify::Mismatch;
 use crate::store::{Row, StoreError};
 
 /// A submission as its row says it.
@@ -22,7 +22,6 @@ pub(super) struct Sent {
     is_answered: bool,
     ended_at: Option<i64>,
     is_stray: bool,
-    is_surplus: bool,
     /// Whether it has one of an amount and its unit without the other.
     has_half_a_cost: bool,
     has_cost: bool,
@@ -33,8 +32,8 @@ pub(super) struct Sent {
 impl Sent {
     pub(super) fn read(row: &Row<'_>) -> Result<Self, StoreError> {
         let cost = (
-            row.int_or_null(14)?.is_some(),
-            row.text_or_null(15)?.is_some(),
+            row.int_or_null(13)?.is_some(),
+            row.text_or_null(14)?.is_some(),
         );
         Ok(Self {
             id: row.text(1)?,
@@ -48,10 +47,9 @@ impl Sent {
             is_answered: row.int_or_null(10)?.is_some(),
             ended_at: row.int_or_null(11)?,
             is_stray: row.flag(12)?,
-            is_surplus: row.flag(13)?,
             has_half_a_cost: cost.0 != cost.1,
             has_cost: cost.0,
-            twin: row.text_or_null(16)?,
+            twin: row.text_or_null(15)?,
         })
     }
 
@@ -74,7 +72,6 @@ impl Sent {
                     (self.names_a_job, "it names a job"),
                     (self.accepted_at.is_some(), "it was accepted"),
                     (self.has_cost, "it has a cost"),
-                    (self.is_surplus, "it was overtaken by another"),
                     (error.is_none(), "it has no reason"),
                     (!self.is_answered, "nobody answered"),
                     (
@@ -118,7 +115,7 @@ impl Sent {
 }
 
 /// What is wrong with what was sent for a task, in the order of its attempts.
-pub(super) fn mismatches(task: &Record, sent: &[Sent], bounds: Bounds) -> Vec<Mismatch> {
+pub(super) fn mismatches(task: &Record, sent: &[Sent]) -> Vec<Mismatch> {
     let mut found = Vec::new();
     let mut note = |what, id: &str, why| {
         let id = id.to_owned();
@@ -135,15 +132,6 @@ pub(super) fn mismatches(task: &Record, sent: &[Sent], bounds: Bounds) -> Vec<Mi
         );
         note("task", &task.id, why);
     }
-    if let [one] = paid[..]
-        && one.is_surplus
-    {
-        let why = format!(
-            "it is said to have been overtaken by another of task {}, which is not there",
-            task.id
-        );
-        note("submission", &one.id, why);
-    }
     for one in sent {
         if let Some(twin) = &one.twin {
             let why = format!(
@@ -152,9 +140,6 @@ pub(super) fn mismatches(task: &Record, sent: &[Sent], bounds: Bounds) -> Vec<Mi
             );
             note("submission", &one.id, why);
         }
-    }
-    if !bounds.is_exact(task.created_at) {
-        return found;
     }
     for (number, one) in (1..).zip(sent) {
         if one.attempt != number {

@@ -140,7 +140,8 @@ pub(super) const SUBMISSIONS: &[Change] = &[
         what: "task",
         why: "submitted 2 times",
         sql: &[
-            "INSERT INTO submissions (id, task_id, attempt, provider, route_model, credential, state, handle, error_class, created_at, accepted_at, answered_at, ended_at, surplus) SELECT 'x', task_id, 2, provider, route_model, credential, 'ended', '{}', NULL, created_at, accepted_at, answered_at, ended_at, 1 FROM submissions WHERE task_id = (SELECT MIN(id) FROM tasks WHERE model = 'film' AND state = 'succeeded')",
+            "DROP INDEX submissions_once",
+            "INSERT INTO submissions (id, task_id, attempt, provider, route_model, credential, state, handle, error_class, created_at, accepted_at, answered_at, ended_at, endpoint) SELECT 'x', task_id, 2, provider, route_model, credential, 'ended', '{}', NULL, created_at, accepted_at, answered_at, ended_at, endpoint FROM submissions WHERE task_id = (SELECT MIN(id) FROM tasks WHERE model = 'film' AND state = 'succeeded')",
         ],
     },
     Change {
@@ -148,7 +149,7 @@ pub(super) const SUBMISSIONS: &[Change] = &[
         what: "submission",
         why: "said to have been refused",
         sql: &[
-            "INSERT INTO submissions (id, task_id, attempt, provider, route_model, credential, state, handle, error_class, created_at, accepted_at, answered_at, ended_at, surplus) SELECT 'x', task_id, 2, provider, route_model, credential, 'refused', '{}', 'busy', created_at, accepted_at, answered_at, ended_at, 0 FROM submissions WHERE task_id = (SELECT MIN(id) FROM tasks WHERE model = 'film' AND state = 'succeeded')",
+            "INSERT INTO submissions (id, task_id, attempt, provider, route_model, credential, state, handle, error_class, created_at, accepted_at, answered_at, ended_at, endpoint) SELECT 'x', task_id, 2, provider, route_model, credential, 'refused', '{}', 'busy', created_at, accepted_at, answered_at, ended_at, endpoint FROM submissions WHERE task_id = (SELECT MIN(id) FROM tasks WHERE model = 'film' AND state = 'succeeded')",
         ],
     },
     Change {
@@ -156,16 +157,9 @@ pub(super) const SUBMISSIONS: &[Change] = &[
         what: "task",
         why: "attempt 1 is missing",
         sql: &[
-            "INSERT INTO submissions (id, task_id, attempt, provider, route_model, credential, state, handle, error_class, created_at, accepted_at, answered_at, ended_at, surplus) SELECT 'x', task_id, 2, provider, route_model, credential, 'ended', '{}', NULL, created_at, accepted_at, answered_at, ended_at, 1 FROM submissions WHERE task_id = (SELECT MIN(id) FROM tasks WHERE model = 'film' AND state = 'succeeded')",
+            "DROP INDEX submissions_once",
+            "INSERT INTO submissions (id, task_id, attempt, provider, route_model, credential, state, handle, error_class, created_at, accepted_at, answered_at, ended_at, endpoint) SELECT 'x', task_id, 2, provider, route_model, credential, 'ended', '{}', NULL, created_at, accepted_at, answered_at, ended_at, endpoint FROM submissions WHERE task_id = (SELECT MIN(id) FROM tasks WHERE model = 'film' AND state = 'succeeded')",
             "DELETE FROM submissions WHERE id <> 'x' AND task_id = (SELECT MIN(id) FROM tasks WHERE model = 'film' AND state = 'succeeded')",
-        ],
-    },
-    Change {
-        name: "a submission that nothing overtook",
-        what: "submission",
-        why: "overtaken",
-        sql: &[
-            "UPDATE submissions SET surplus = 1 WHERE task_id = (SELECT MIN(id) FROM tasks WHERE model = 'film' AND state = 'succeeded')",
         ],
     },
     Change {
