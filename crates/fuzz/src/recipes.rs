@@ -34,7 +34,7 @@ fn seeds() -> Vec<Vec<u8>> {
     SHIPPED.map(|text| text.as_bytes().to_vec()).into()
 }
 
-pub(crate) const SHIPPED: [&str; 11] = [
+pub(crate) const SHIPPED: [&str; 10] = [
     include_str!("../../../recipes/hunyuan.toml"),
     include_str!("../../../recipes/kie.toml"),
     include_str!("../../../recipes/kie-suno.toml"),
@@ -45,5 +45,4 @@ pub(crate) const SHIPPED: [&str; 11] = [
     include_str!("../../../recipes/pixverse.toml"),
     include_str!("../../../recipes/vidu.toml"),
     include_str!("../../../recipes/wavespeed.toml"),
-    include_str!("../../providers/tests/data/lookup.toml"),
 ];

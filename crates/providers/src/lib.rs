@@ -47,8 +47,8 @@ pub use limits::{
 };
 pub use order::{Kind, Order, StemGroup, StemTarget, Work};
 pub use port::{
-    Absence, Adapter, Authorization, Body, Call, Effect, Found, FoundJob, Handle, Identity,
-    ModelNames, Output, Pace, Part, Refusal, Source, Step, Target, What, merge,
+    Adapter, Authorization, Body, Call, Effect, Found, FoundJob, Handle, Identity, ModelNames,
+    Output, Pace, Part, Refusal, Source, Step, Target, What, merge,
 };
 pub use secret::Secret;
 pub use settings::{Settings, SettingsError};

@@ -218,6 +218,4 @@ pub struct StemLimits {
     pub full: bool,
     /// Whether a full split also gives what is left.
     pub other: bool,
-    /// How the recording reaches the provider.
-    pub handover: Handover,
 }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use providers::{Limits, MusicLimits, StemLimits};
 
-use crate::app::{App, Parts};
+use crate::app::App;
 use crate::domain::assets;
 use crate::domain::idempotency::Visit;
 use crate::domain::provenance::mark::{self, ClipMade, Facts};
@@ -231,7 +231,7 @@ pub async fn prepare(
         make_instrumental: order.make_instrumental,
         title: order.title.clone().unwrap_or_else(|| source.title.clone()),
     };
-    check_routes(app, &model, &job)?;
+    check_routes(&model, &job)?;
     let callback = order.callback;
     let callback = callback.map(|callback| callback.check(app)).transpose()?;
     let new = NewTask {
@@ -320,7 +320,7 @@ pub fn has_rest(offered: &StemLimits, group: StemGroup) -> bool {
 }
 
 /// Whether a route can do a separation.
-pub fn fits(app: &Parts, limits: &Limits, job: &StemsJob) -> bool {
+pub fn fits(limits: &Limits, job: &StemsJob) -> bool {
     let Limits::Music(MusicLimits {
         stems: Some(offered),
         ..
@@ -333,32 +333,19 @@ pub fn fits(app: &Parts, limits: &Limits, job: &StemsJob) -> bool {
         StemTarget::Without(group) => has_rest(offered, *group),
         StemTarget::Other => offered.other,
     }) && (job.stem_task == StemTask::Two || offered.full)
-        && assets::can_be_handed(app, offered.handover)
 }
 
 /// Refuses a separation that no single route can do completely.
-fn check_routes(app: &Parts, model: &Model, job: &StemsJob) -> Result<(), Error> {
+fn check_routes(model: &Model, job: &StemsJob) -> Result<(), Error> {
     let routes = model.routes();
-    if routes.is_empty() || routes.iter().any(|route| fits(app, &route.limits, job)) {
+    if routes.is_empty() || routes.iter().any(|route| fits(&route.limits, job)) {
         return Ok(());
     }
-    let handed = routes.iter().any(|route| {
-        matches!(&route.limits, Limits::Music(MusicLimits { stems: Some(stems), .. }) if assets::can_be_handed(app, stems.handover))
-    });
-    let (param, message) = if handed {
-        (
-            "stem_task",
-            format!(
-                "No single provider of {} can make everything in this request.",
-                model.id
-            ),
-        )
-    } else {
-        let message =
-            "This model's provider fetches recordings by URL, and this gateway has no public_url.";
-        ("continue_clip_id", message.to_owned())
-    };
-    Err(Error::at(ErrorCode::UnsupportedValue, param, message))
+    let message = format!(
+        "No single provider of {} can make everything in this request.",
+        model.id
+    );
+    Err(Error::at(ErrorCode::UnsupportedValue, "stem_task", message))
 }
 
 /// The group with this name; `None` if it is not a single track.

@@ -20,7 +20,7 @@ pub fn able<'a>(
     let mut able = routes;
     able.retain(|route| match payload {
         Payload::VideoV1(job) => video::fits(app, route, job),
-        Payload::StemsV1(job) => music::fits(app, &route.limits, job),
+        Payload::StemsV1(job) => music::fits(&route.limits, job),
         // A persona can be used only where it was made.
         Payload::SongV1(job) => {
             songs::fits(&route.limits, job) && (job.persona.is_none() || knows(route))

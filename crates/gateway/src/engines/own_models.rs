@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::SystemTime;
 
 use arc_swap::ArcSwap;
-use providers::{Handover, Limits, MusicLimits, SongLimits, StemLimits};
+use providers::{Limits, MusicLimits, SongLimits, StemLimits};
 use stems::Stem;
 pub use stems::onnx::Model as Graphs;
 use stems::onnx::{Folder, Options, Refused};
@@ -142,7 +142,6 @@ fn model(graphs: &Graphs) -> Model {
                 full: true,
                 other: graphs.offered().contains(&Stem::Other),
                 groups,
-                handover: Handover::Any,
             }),
             tasks: Vec::new(),
             personas: false,

@@ -4,7 +4,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use provenance::watermark::sound::Embedder;
-use providers::{Handover, Limits, MusicLimits, SongLimits, StemLimits};
+use providers::{Limits, MusicLimits, SongLimits, StemLimits};
 use stems::decode::replay;
 use stems::{Control, DecodeLimits, SeparateError, Separator, Shape, Stem, Take, onnx};
 
@@ -34,7 +34,6 @@ pub fn model() -> Model {
                 two: true,
                 full: true,
                 other: true,
-                handover: Handover::Any,
             }),
             tasks: Vec::new(),
             personas: false,

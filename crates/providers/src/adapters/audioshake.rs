@@ -29,7 +29,7 @@ use serde_json::{Value, json};
 use crate::adapters::{Protocol, stem_names};
 use crate::answer::{Answer, required_text, text_at};
 use crate::error::{Class, Described, ProviderError};
-use crate::limits::{Handover, Limits, MusicLimits, StemLimits};
+use crate::limits::{Limits, MusicLimits, StemLimits};
 use crate::order::{Kind, Order, StemGroup, StemTarget, Work};
 use crate::port::jobs::errors::{Ends, of_poll};
 use crate::port::{
@@ -65,7 +65,6 @@ impl Adapter for AudioShake {
                 rests: vec![StemGroup::Vocals],
                 full: true,
                 other: false,
-                handover: Handover::Any,
             }))
         })
     }

@@ -178,7 +178,6 @@ fn a_newer_entry_takes_the_place_of_the_one_of_its_id() {
             rests: Vec::new(),
             full: false,
             other: false,
-            handover: crate::Handover::Any,
         }),
         tasks: Vec::new(),
         personas: false,

@@ -7,7 +7,7 @@ use super::step::POLL;
 use super::{Driver, redact};
 use crate::error::ProviderError;
 use crate::order::Order;
-use crate::port::{Absence, Effect, FoundJob, Identity};
+use crate::port::{Effect, FoundJob, Identity};
 use crate::secret::Secret;
 
 /// Most calls of one look-up: pages of a list.
@@ -21,8 +21,6 @@ pub struct Lookup {
     /// there are only such. Of likely ones the caller has to leave out those
     /// that it knows as the jobs of other submissions.
     pub jobs: Vec<FoundJob>,
-    /// What it means that the order's job is not among them.
-    pub absence: Absence,
 }
 
 impl Lookup {
@@ -89,13 +87,7 @@ async fn look(
         let is_settled = lookup.take(page.jobs);
         match page.next {
             Some(next) if !is_settled => call = *next,
-            // Only the last page knows what is on none.
-            next => {
-                if next.is_none() {
-                    lookup.absence = page.absence;
-                }
-                break;
-            }
+            _ => break,
         }
     }
     // Times may be whole seconds. Within one, the order is that of the list,

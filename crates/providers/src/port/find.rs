@@ -2,7 +2,8 @@
 //!
 //! The question is which of the provider's jobs is ours: others may have
 //! ordered the same, on the same account too. [`Identity`] says how a match was
-//! told, and [`Absence`] what it means that there is none.
+//! told. That there is none proves nothing: lists may lag behind, end early or
+//! leave things out, and the job may be found later.
 
 use std::time::{Duration, SystemTime};
 
@@ -25,19 +26,6 @@ pub enum Identity {
     Likely,
 }
 
-/// What it means that the order's job is not among those that were found.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub enum Absence {
-    /// Nothing: lists may lag behind, end early or leave things out. The job
-    /// may be found later.
-    #[default]
-    Open,
-    /// The provider took nothing. Only where it is documented that a job is in
-    /// the list from the moment at which it was taken, for as long as anybody
-    /// may look, and that the submission carries what it is found by.
-    Proof,
-}
-
 /// A job that may be the order's.
 #[derive(Debug, Clone, PartialEq)]
 pub struct FoundJob {
@@ -57,8 +45,6 @@ pub struct Found {
     /// The call for the next page; `None` when this was the last, or when no
     /// later one can have it.
     pub next: Option<Box<Call>>,
-    /// What it means that it is on no page up to this one.
-    pub absence: Absence,
 }
 
 impl Found {

@@ -40,7 +40,7 @@ use crate::port::jobs::Job;
 use crate::secret::Secret;
 
 pub use call::{Asked, Body, Call, Effect, Part, Patience, RESULT, TELLING, Target, merge};
-pub use find::{Absence, Found, FoundJob, Identity};
+pub use find::{Found, FoundJob, Identity};
 pub use names::ModelNames;
 pub use refusal::Refusal;
 pub use sign::{Leaving, Sign};
@@ -260,7 +260,7 @@ pub trait Adapter: fmt::Debug + Send + Sync {
 }
 
 /// The error of asking for a job where there are none.
-pub(crate) fn no_jobs() -> ProviderError {
+fn no_jobs() -> ProviderError {
     ProviderError::new(Class::Lost, "this provider keeps no jobs")
 }
 

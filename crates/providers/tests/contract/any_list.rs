@@ -4,7 +4,7 @@ use std::sync::{Arc, LazyLock};
 use std::time::{Duration, UNIX_EPOCH};
 
 use proptest::prelude::*;
-use providers::{Absence, Adapter, Answer, Call, Settings};
+use providers::{Adapter, Answer, Call, Settings};
 use serde_json::{Map, Value};
 
 use crate::suite::Case;
@@ -97,9 +97,6 @@ proptest! {
                 let asked = Call::get(stage, "").with_memo(memo.clone()).asked();
                 let found = adapter.found(&case.order, since, &asked, &answer);
                 prop_assert!(offers || found.is_err(), "{}", case.name);
-                if let Ok(found) = found {
-                    prop_assert_eq!(found.absence, Absence::Open);
-                }
             }
         }
     }

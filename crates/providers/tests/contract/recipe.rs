@@ -180,11 +180,6 @@ fn song_cases() -> Vec<Case> {
 
 pub(crate) fn cases() -> Vec<Case> {
     let openai = include_str!("../../../../recipes/openai-videos.toml");
-    let lookup = include_str!("../data/lookup.toml");
-    let frames = |model| {
-        let with_first = orders::with_picture(orders::video(model));
-        orders::with_picture_as(with_first, PictureRole::LastFrame)
-    };
     let own = vec![
         Case {
             cancels: true,
@@ -194,11 +189,6 @@ pub(crate) fn cases() -> Vec<Case> {
             cancels: true,
             order: orders::with_picture(orders::video("sora-2")),
             ..case("recipe/openai-videos: picture", openai, "sora-2")
-        },
-        case("recipe/minimax: text", lookup, "MiniMax-Hailuo-2.3"),
-        Case {
-            order: frames("MiniMax-Hailuo-02"),
-            ..case("recipe/minimax: two frames", lookup, "MiniMax-Hailuo-02")
         },
     ];
     [own, shipped_cases(), song_cases()].concat()

@@ -7,7 +7,7 @@
 //! GET  /jobs/{id}             → {status: running │ done │ …, url?, see?}
 //! GET  /jobs?ids=a,b          → {a: {status …}, …}, when "batch" is set
 //! GET  {see}                  → as the one before
-//! GET  /list?page=n           → {jobs: [{id, key?, at?}], more?, proof?}
+//! GET  /list?page=n           → {jobs: [{id, key?, at?}], more?}
 //! ```
 
 use std::sync::Arc;
@@ -19,7 +19,7 @@ use providers::error::Described;
 use providers::order::{Kind, Order, Video, Work};
 use providers::port::{Asked, Authorization, Header};
 use providers::{
-    Absence, Adapter, Answer, Call, Class, Found, FoundJob, Handle, Limits, Output, Pace, Protocol,
+    Adapter, Answer, Call, Class, Found, FoundJob, Handle, Limits, Output, Pace, Protocol,
     ProviderError, Refusal, Secret, Settings, SettingsError, Source, Step, Target, What,
 };
 use serde_json::{Value, json};
@@ -222,12 +222,8 @@ impl Adapter for Plain {
             }
         });
         let number = asked.memo.as_u64().unwrap();
-        let mut found =
-            Found::jobs(jobs).and_then((body["more"] == true).then(|| list(number + 1)));
-        if body["proof"] == true {
-            found.absence = Absence::Proof;
-        }
-        Ok(found)
+        let next = (body["more"] == true).then(|| list(number + 1));
+        Ok(Found::jobs(jobs).and_then(next))
     }
 
     fn hosts(&self) -> Vec<String> {

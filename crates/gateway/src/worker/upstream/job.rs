@@ -111,8 +111,8 @@ pub(super) struct Sent<'a> {
     pub(super) credential: &'a Arc<Credential>,
     pub(super) order: &'a Order,
     pub(super) submission: &'a Submission,
-    /// Whether this run sent it. Another one that merely stands still may yet
-    /// send what the provider does not have now.
+    /// Whether it is this run's, that has still to write it down. Else it was
+    /// written by another, and is repeated or looked for.
     pub(super) is_own: bool,
 }
 

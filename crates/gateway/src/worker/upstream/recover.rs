@@ -122,11 +122,7 @@ impl Job<'_> {
             ));
         }
         if !site.provider.adapter().deduplicates() {
-            return match self.resolve(sent, WHY).await? {
-                Attempt::Taken(taken) => Ok(*taken),
-                // Provably not taken: the routes are tried from the first on.
-                Attempt::Passed(_) => Err((Outcome::Later(Duration::ZERO), None)),
-            };
+            return self.resolve(sent, WHY).await;
         }
         // The provider makes one job of both.
         match self.send_or_find(&route, sent).await? {

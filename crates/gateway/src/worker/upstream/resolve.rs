@@ -8,9 +8,9 @@
 
 use std::time::{Duration, SystemTime};
 
-use providers::{Absence, Class, Handle, Order, ProviderError};
+use providers::{Handle, Order, ProviderError};
 
-use super::job::{Attempt, Ended, Job, Passed, Sent, Taken, inside, unconfirmed};
+use super::job::{Ended, Job, Sent, Taken, inside, unconfirmed};
 use super::order;
 use crate::app::App;
 use crate::clock::Timestamp;
@@ -41,8 +41,6 @@ const LATER: Duration = Duration::from_mins(1);
 pub(super) enum Looked {
     /// This job is the submission's.
     Found(Handle),
-    /// The provider took nothing, provably.
-    Nowhere,
     /// Nothing that can be told from others, yet.
     Unknown,
     /// The provider cannot be asked.
@@ -50,8 +48,8 @@ pub(super) enum Looked {
 }
 
 impl Job<'_> {
-    /// Finds out what became of a submission; `Passed` is proof that it was not taken.
-    pub(super) async fn resolve(&self, sent: Sent<'_>, why: &str) -> Result<Attempt, Ended> {
+    /// Finds out what became of a submission: its job, or nothing that could be told.
+    pub(super) async fn resolve(&self, sent: Sent<'_>, why: &str) -> Result<Taken, Ended> {
         let app = &self.crew.app;
         let (id, created_at) = (sent.submission.id, sent.submission.created_at);
         if sent.site.provider.adapter().deduplicates() {
@@ -74,7 +72,7 @@ impl Job<'_> {
                     let accepted_at = app.clock.now();
                     if self.accept_found(sent, handle.clone()).await? {
                         tracing::warn!(submission_id = %id, "the provider had taken it: its job was found");
-                        return Ok(Attempt::Taken(Box::new(Taken {
+                        return Ok(Taken {
                             submission: sent.submission.clone(),
                             site: sent.site.clone(),
                             credential: sent.credential.clone(),
@@ -87,13 +85,10 @@ impl Job<'_> {
                             poll_after: None,
                             is_taken_up: false,
                             _open: sent.credential.open(),
-                        })));
+                        });
                     }
                 }
-                Ok(Looked::Nowhere) if sent.is_own => return self.not_taken(sent).await,
-                Ok(Looked::Nowhere | Looked::CannotAsk) => {
-                    return Err(unconfirmed(sent.submission, why, None));
-                }
+                Ok(Looked::CannotAsk) => return Err(unconfirmed(sent.submission, why, None)),
                 Ok(Looked::Unknown) => {}
                 Err(error) => {
                     tracing::warn!(submission_id = %id, class = error.class.name(), message = %error.message, "cannot look for a job");
@@ -133,15 +128,6 @@ impl Job<'_> {
             .await;
         accepted.map_err(|error| inside(&error))
     }
-
-    async fn not_taken(&self, sent: Sent<'_>) -> Result<Attempt, Ended> {
-        let error = ProviderError::new(Class::Unavailable, "the provider has no such job");
-        match self.write_refused(sent.submission.id, &error).await {
-            Ok(true) => Ok(Attempt::Passed(Passed::No(error))),
-            Ok(false) => Err((Outcome::Stopped, None)),
-            Err(halt) => halt.into_attempt(),
-        }
-    }
 }
 
 /// Looks for a submission's job at its provider.
@@ -155,9 +141,6 @@ pub(super) async fn look(app: &App, sent: Sent<'_>) -> Result<Looked, ProviderEr
     };
     if let Some(job) = lookup.certain() {
         return Ok(Looked::Found(job.handle.clone()));
-    }
-    if lookup.jobs.is_empty() && lookup.absence == Absence::Proof {
-        return Ok(Looked::Nowhere);
     }
     let jobs: Vec<Handle> = lookup.jobs.into_iter().map(|job| job.handle).collect();
     let (name, model) = (submission.provider.clone(), submission.route_model.clone());

@@ -208,7 +208,10 @@ impl Job<'_> {
     ) -> Result<Attempt, Ended> {
         match self.send(route, sent).await {
             Ok(attempt) => Ok(attempt),
-            Err(Stuck::Unclear(why)) => self.resolve(sent, &why).await,
+            Err(Stuck::Unclear(why)) => {
+                let taken = self.resolve(sent, &why).await?;
+                Ok(Attempt::Taken(Box::new(taken)))
+            }
             Err(Stuck::Ended(ended)) => Err(ended),
         }
     }

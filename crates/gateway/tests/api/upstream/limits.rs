@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use super::{
     chat_order_with_picture, film, gateway, one_provider, provider, simulator, submissions,
 };
-use crate::support::{TestGateway, sound};
+use crate::support::TestGateway;
 
 const CHAT: &str = "/v1/chat/completions";
 
@@ -252,43 +252,6 @@ async fn what_a_music_model_cannot_tell_apart_is_refused() {
         .await;
     song.refused(400, "unsupported_value").at("task");
     assert!(song.message().contains("gen_stem"));
-    nothing_happened(&gateway, &simulator).await;
-    gateway.stop().await;
-}
-
-#[tokio::test]
-async fn a_recording_goes_only_where_it_can_be_fetched() {
-    let simulator = simulator().await;
-    let recipe = r#"
-[stems]
-groups = { Vocals = "vocals" }
-two = true
-address_only = true
-[submit]
-path = "/jobs"
-body = { url = "{recording:url}" }
-keep = { id = "/id" }
-[poll]
-path = "/jobs/{id}"
-[state]
-word = "/status"
-done = ["done"]
-[result]
-stems = { Vocals = "/vocals", rest = "/rest" }
-"#;
-    let toml = provider(
-        "acme",
-        "recipe",
-        &simulator,
-        &format!("recipe = '''{recipe}'''"),
-    ) + "[models.band]\nkind = \"music\"\nroutes = [{ provider = \"acme\", model = \"x\" }]\n";
-    let gateway = gateway(&toml).await;
-    let source = crate::support::gateway::upload(&gateway, "Song", sound::wav(1, 1)).await;
-    let body = json!({"task": "gen_stem", "mv": "band", "continue_clip_id": source["id"]});
-    let refused = gateway.post("/musicgen/submit/music", &body).await;
-    refused
-        .refused(400, "unsupported_value")
-        .at("continue_clip_id");
     nothing_happened(&gateway, &simulator).await;
     gateway.stop().await;
 }

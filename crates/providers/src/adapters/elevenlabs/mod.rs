@@ -29,7 +29,7 @@ use zip::ZipArchive;
 use crate::adapters::{Protocol, stem_names};
 use crate::answer::Answer;
 use crate::error::{Class, Described, ProviderError};
-use crate::limits::{Handover, Limits, MusicLimits, StemLimits};
+use crate::limits::{Limits, MusicLimits, StemLimits};
 use crate::order::{Kind, Order, StemGroup, StemTarget, Work};
 use crate::port::{
     Adapter, Asked, Authorization, Body, Call, Output, Pace, Part, Refusal, Source, Step, What,
@@ -94,7 +94,6 @@ impl Adapter for ElevenLabs {
                 },
                 full: !two,
                 other: !two,
-                handover: Handover::Any,
             }))
         })
     }

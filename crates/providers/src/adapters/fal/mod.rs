@@ -37,7 +37,7 @@ use crate::adapters::{Protocol, stable_audio};
 use crate::answer::{Answer, required_text, text_at};
 use crate::cost::{Cost, Unit};
 use crate::error::{Class, ProviderError};
-use crate::limits::{Handover, Limits, MusicLimits, StemLimits};
+use crate::limits::{Limits, MusicLimits, StemLimits};
 use crate::order::{File, Kind, Order, StemGroup, StemTarget, Work};
 use crate::port::jobs::upload;
 use crate::port::names::in_path;
@@ -122,7 +122,6 @@ impl Adapter for Fal {
                 rests: Vec::new(),
                 full: true,
                 other: true,
-                handover: Handover::Any,
             }))),
             _ => None,
         }

@@ -33,7 +33,7 @@ use sha2::{Digest as _, Sha256};
 use crate::adapters::{Protocol, stem_names};
 use crate::answer::{Answer, percent_at, required_text, text_at};
 use crate::error::{Class, Described, ProviderError};
-use crate::limits::{Handover, Limits, MusicLimits, StemLimits};
+use crate::limits::{Limits, MusicLimits, StemLimits};
 use crate::order::{Kind, Order, StemGroup, StemTarget, Work};
 use crate::port::jobs::errors::{Ends, of_poll};
 use crate::port::{
@@ -95,7 +95,6 @@ impl Adapter for Lalal {
                 groups,
                 full: !phoenix,
                 other: !phoenix,
-                handover: Handover::Any,
             }))
         })
     }

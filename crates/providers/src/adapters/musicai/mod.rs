@@ -32,7 +32,7 @@ use serde_json::{Value, json};
 use crate::adapters::{Protocol, stem_names};
 use crate::answer::{Answer, required_text, text_at};
 use crate::error::{Class, Described, ProviderError};
-use crate::limits::{Handover, Limits, MusicLimits, StemLimits};
+use crate::limits::{Limits, MusicLimits, StemLimits};
 use crate::order::{Kind, Order, StemGroup, StemTarget, Work};
 use crate::port::jobs::errors::{Ends, of_poll};
 use crate::port::jobs::list::List;
@@ -127,7 +127,6 @@ impl Adapter for MusicAi {
                 groups,
                 rests,
                 other: self.stems.contains(&StemTarget::Other),
-                handover: Handover::Any,
             }))
         })
     }

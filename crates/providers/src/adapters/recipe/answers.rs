@@ -3,17 +3,15 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use base64::Engine as _;
 use http::Method;
 use serde_json::{Map, Value, json};
 
-use super::calls::{Poll, StatusMeaning, Verb};
+use super::calls::Verb;
 use super::placeholder::{Datum, Values};
 use super::pointer::Places;
 use super::schema::{ClassName, Pacing, Recipe, ResultSection, State};
 use crate::answer::{Answer, percent_at};
 use crate::error::{Basis, Class, Described, ProviderError};
-use crate::order::{StemGroup, StemTarget};
 use crate::port::jobs::status::{Status, meaning};
 use crate::port::{Call, Handle, Output, RESULT, Source, Step, Target, What};
 use crate::shape;
@@ -76,20 +74,9 @@ impl Recipe {
     }
 
     /// Where a job stands by the answer to a poll.
-    pub(super) fn standing(&self, poll: &Poll, answer: &Answer) -> Result<Standing, ProviderError> {
+    pub(super) fn standing(&self, answer: &Answer) -> Result<Standing, ProviderError> {
         let state = &self.state;
         let body = self.opened(answer.json().unwrap_or(Value::Null));
-        if let Some(meaning) = poll.meaning_of(answer) {
-            let class = match meaning {
-                StatusMeaning::Running => {
-                    return Ok(Standing::Running(self.running(answer, &body)));
-                }
-                StatusMeaning::Failed => Class::Failed,
-                StatusMeaning::Refused => Class::Refused,
-                StatusMeaning::Lost => Class::Lost,
-            };
-            return Err(self.ended(&body, class));
-        }
         let word = state.word.as_ref().and_then(|at| at.get_ref().text(&body));
         let meaning = word.as_deref().and_then(|word| state.meaning(word));
         // Some providers tell of a failed job with a status that is not 2xx, so
@@ -159,8 +146,6 @@ impl Recipe {
 
     fn failure(&self, answer: &Answer) -> ProviderError {
         let error = answer.failure(|body| self.describe(body));
-        let mut statuses = self.errors.statuses.iter();
-        let by_status = statuses.find(|(one, _)| one.get_ref() == answer.status.as_str());
         // Under other statuses words say nothing of the order.
         let forbidden = answer.status == 403;
         let of_order = forbidden || error.class == Class::Rejected;
@@ -174,7 +159,6 @@ impl Recipe {
         // said beside it: the order must not go elsewhere.
         let doubtful = error.class == Class::Unclear;
         let class = by_code
-            .or(by_status.map(|(_, class)| (*class).into()))
             .filter(|class| !(doubtful && class.allows_fail_over()))
             .unwrap_or(error.class);
         error.of_class(class)
@@ -233,15 +217,6 @@ impl State {
     }
 }
 
-impl Poll {
-    fn meaning_of(&self, answer: &Answer) -> Option<StatusMeaning> {
-        let status = answer.status.as_str();
-        let mut statuses = self.statuses.iter();
-        let found = statuses.find(|(one, _)| one.get_ref() == status);
-        found.map(|(_, meaning)| *meaning)
-    }
-}
-
 fn error_of(class: Class, said: Described, otherwise: &str) -> ProviderError {
     ProviderError {
         code: said.code,
@@ -272,22 +247,12 @@ pub(super) fn keep(
     Ok(kept)
 }
 
-/// What is known of a job beside its order.
-pub(super) struct Kept<'a>(Vec<&'a Map<String, Value>>);
-
-impl<'a> Kept<'a> {
-    /// Of a handle, and of the call that an answer belongs to.
-    pub(super) fn of(handle: &'a Handle, memo: &'a Value) -> Self {
-        let kept = handle.0.get("kept").and_then(Value::as_object);
-        Self(kept.into_iter().chain(memo.as_object()).collect())
-    }
-
-    /// By the names that templates use.
-    pub(super) fn values(&self) -> Values<'a> {
-        let all = self.0.iter().copied().flatten();
-        all.map(|(name, value)| (name.as_str(), Datum::Plain(value.clone())))
-            .collect()
-    }
+/// What was kept of a job, by the names that templates use.
+pub(super) fn kept(handle: &Handle) -> Values<'_> {
+    let kept = handle.0.get("kept").and_then(Value::as_object);
+    let all = kept.into_iter().flatten();
+    all.map(|(name, value)| (name.as_str(), Datum::Plain(value.clone())))
+        .collect()
 }
 
 /// A result whose bytes answer a call.
@@ -306,47 +271,6 @@ impl ResultSection {
         let texts = places.map(|places| places.texts(body)).unwrap_or_default();
         let addresses = texts.into_iter().filter(|text| is_address(text));
         addresses.map(|address| self.source(address)).collect()
-    }
-
-    /// The one result that an answer tells of.
-    pub(super) fn one_in(&self, body: &Value, what: What) -> Result<Option<Output>, ProviderError> {
-        if let Some(places) = &self.base64 {
-            let Some(text) = places.text(body) else {
-                return Ok(None);
-            };
-            let plain = text
-                .rsplit_once(";base64,")
-                .map_or(text.as_str(), |two| two.1);
-            let bytes = base64::engine::general_purpose::STANDARD.decode(plain.trim());
-            let bytes = bytes.map_err(|_| {
-                ProviderError::new(Class::Failed, "the provider's result is not base64")
-            })?;
-            return Ok(Some(Output {
-                what,
-                source: Source::Bytes(bytes.into()),
-            }));
-        }
-        let source = self.addresses_in(body).into_iter().next();
-        Ok(source.map(|source| Output { what, source }))
-    }
-
-    /// The stems that an answer tells of, labelled by what was wanted.
-    pub(super) fn stems_in(&self, body: &Value, wanted: &Value) -> Vec<Output> {
-        let wanted: Option<StemGroup> = serde_json::from_value(wanted.clone()).ok();
-        let stems = self.stems.iter().filter_map(|(name, places)| {
-            let target = match (name.get_ref().as_str(), wanted) {
-                ("rest", Some(group)) => StemTarget::Without(group),
-                ("other", None) => StemTarget::Other,
-                ("rest" | "other", _) => return None,
-                (name, _) => StemTarget::Only(StemGroup::from_name(name)?),
-            };
-            let address = places.text(body).filter(|text| is_address(text))?;
-            Some(Output {
-                what: What::Stem(target),
-                source: self.source(address),
-            })
-        });
-        stems.collect()
     }
 
     fn source(&self, address: String) -> Source {

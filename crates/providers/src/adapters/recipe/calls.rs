@@ -61,8 +61,6 @@ call! {
         pub(super) encoding: Encoding,
         /// What the answer calls the file.
         pub(super) id: Places,
-        /// Where the answer says that the bytes are to be put, by a call of its own.
-        pub(super) put: Option<Places>,
     }
 }
 
@@ -72,7 +70,7 @@ call! {
         #[serde(default)]
         pub(super) encoding: Encoding,
         /// What to keep of the answer, by name.
-        pub(super) keep: Option<Spanned<BTreeMap<String, Places>>>,
+        pub(super) keep: Spanned<BTreeMap<String, Places>>,
         /// What to keep of the order, by name.
         #[serde(default)]
         pub(super) remember: Templates,
@@ -160,30 +158,7 @@ pub(super) const fn post() -> Verb {
 
 call! {
     /// `[poll]`: the call that asks how a job stands.
-    Poll, "get" {
-        /// What a status alone means.
-        #[serde(default)]
-        pub(super) statuses: BTreeMap<Spanned<String>, StatusMeaning>,
-    }
-}
-
-/// What a poll's status alone means.
-#[derive(Debug, Clone, Copy, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub(super) enum StatusMeaning {
-    Running,
-    Failed,
-    Refused,
-    Lost,
-}
-
-call! {
-    /// `[result.lookup]`.
-    Lookup, "get" {
-        /// What to take from the poll's answer, by name.
-        #[serde(default)]
-        pub(super) keep: BTreeMap<String, Places>,
-    }
+    Poll, "get" {}
 }
 
 call! {
@@ -215,18 +190,7 @@ call! {
         /// The next page's address, or its mark when there is `next_query`.
         pub(super) next: Option<Places>,
         pub(super) next_query: Option<String>,
-        /// The query member for a page's number.
-        pub(super) page_query: Option<String>,
-        #[serde(default = "one")]
-        pub(super) first_page: u16,
         /// What is true when there is a next page.
         pub(super) more: Option<Condition>,
-        /// Whether a job that is not found was never taken.
-        #[serde(default)]
-        pub(super) absence_is_proof: bool,
     }
-}
-
-const fn one() -> u16 {
-    1
 }

@@ -13,7 +13,6 @@ use super::fault::{Checked, Fault, explained, nearest};
 use super::placeholder::{Names, Sort};
 use super::schema::{Recipe, Templates};
 use super::{limits, order};
-use crate::order::StemGroup;
 
 /// Reads and checks a recipe.
 pub(super) fn read(text: &str) -> Result<Recipe, Fault> {
@@ -29,13 +28,8 @@ impl Recipe {
     fn check(&self) -> Checked {
         self.check_head()?;
         let video = self.video.iter().flat_map(|_| order::VIDEO);
-        let stems = self.stems.iter().flat_map(|_| order::STEMS);
         let music = self.music.iter().flat_map(|_| order::MUSIC);
-        let known = order::ANY
-            .into_iter()
-            .chain(video)
-            .chain(stems)
-            .chain(music);
+        let known = order::ANY.into_iter().chain(video).chain(music);
         let names: Names<'_> = known.map(|(name, sort, _)| (name, sort)).collect();
         let submit = &self.submit;
         for variant in &submit.variant {
@@ -64,7 +58,6 @@ impl Recipe {
         self.check_later()?;
         self.check_find(&names)?;
         self.check_words()?;
-        self.check_errors()?;
         self.check_refusals()?;
         self.check_result()?;
         limits::check(self)
@@ -87,76 +80,30 @@ impl Recipe {
                 return Err(Fault::new(&header.span(), "this is no name of a header"));
             }
         }
-        if let Some(said) = self.deduplicates.as_ref().filter(|said| *said.get_ref()) {
-            let all = self.submit.requests();
-            if !all.iter().all(|request| request.mentions("key")) {
-                let message = "deduplicates = true, but the submission does not hand over {key}";
-                return Err(Fault::new(&said.span(), message));
-            }
-        }
-        let none = Fault::new(
-            &self.submit.path.span(),
-            "the recipe needs [video], [stems] or [music]",
-        );
-        if self.video.is_none() && self.stems.is_none() && self.music.is_none() {
-            return Err(none);
+        if self.video.is_none() && self.music.is_none() {
+            let message = "the recipe needs [video] or [music]";
+            return Err(Fault::new(&self.submit.path.span(), message));
         }
         Ok(())
     }
 
     /// The calls after the submission.
     fn check_later(&self) -> Checked {
-        let keep = self.submit.kept();
-        let said = self.submit.keep.as_ref();
-        let at = said.map_or(self.submit.path.span(), Spanned::span);
-        let Some(poll) = &self.poll else {
-            return self.check_no_later();
-        };
+        let keep = self.submit.keep.get_ref();
         if keep.is_empty() {
             let message = "[submit.keep] is empty: how is the job to be found again?";
-            return Err(Fault::new(&at, message));
+            return Err(Fault::new(&self.submit.keep.span(), message));
         }
         let kept = keep.keys().chain(self.submit.remember.keys());
-        let mut names: Names<'_> = kept.map(|name| (name.as_str(), Sort::Text)).collect();
-        self.check_request(&poll.request(), &names)?;
+        let names: Names<'_> = kept.map(|name| (name.as_str(), Sort::Text)).collect();
+        self.check_request(&self.poll.request(), &names)?;
         if let Some(cancel) = &self.cancel {
             self.check_request(&cancel.request(), &names)?;
-        }
-        for status in poll.statuses.keys() {
-            check_status(status, 100..=599)?;
-        }
-        if let Some(lookup) = &self.result.lookup {
-            names.extend(lookup.keep.keys().map(|name| (name.as_str(), Sort::Text)));
-            self.check_request(&lookup.request(), &names)?;
         }
         if let Some(path) = &self.result.content {
             self.check_path(path, &names)?;
         }
         self.check_templates(&self.result.content_query, &names)
-    }
-
-    /// What a recipe without jobs cannot say.
-    fn check_no_later(&self) -> Checked {
-        let result = &self.result;
-        let later = [
-            ("[cancel]", self.cancel.is_some()),
-            ("[find]", self.find.is_some()),
-            ("[result.lookup]", result.lookup.is_some()),
-            ("content", result.content.is_some()),
-            (
-                "[state]",
-                self.state.word.is_some() || self.state.done_when.is_some(),
-            ),
-        ];
-        match later.into_iter().find(|(_, is_said)| *is_said) {
-            Some((line, _)) => {
-                let message = format!(
-                    "{line} is about a job, and without [poll] the answer to the submission is the result"
-                );
-                Err(Fault::new(&self.submit.path.span(), message))
-            }
-            None => Ok(()),
-        }
     }
 
     fn check_words(&self) -> Checked {
@@ -186,75 +133,24 @@ impl Recipe {
                 let message = "no word of [state] means done; name some in done = [ … ]";
                 Err(Fault::new(&at.span(), message))
             }
-            None if self.poll.is_none() && seen.is_empty() => Ok(()),
             None if state.done_when.is_none() || !seen.is_empty() => {
                 let message = "[state] must say where the status word is (word = \"/status\"), or what is true of a job that is done (done_when)";
-                let at = self
-                    .poll
-                    .as_ref()
-                    .map_or(&self.submit.path, |poll| &poll.path);
-                Err(Fault::new(&at.span(), message))
+                Err(Fault::new(&self.poll.path.span(), message))
             }
             _ => Ok(()),
         }
     }
 
-    fn check_errors(&self) -> Checked {
-        for status in self.errors.statuses.keys() {
-            check_status(status, 400..=599)?;
-            if status.get_ref() == "408" || status.get_ref().starts_with('5') {
-                let message = "such a status does not tell whether the order was taken, so it is always unclear; use [errors.codes] for what the provider itself says";
-                return Err(Fault::new(&status.span(), message));
-            }
-        }
-        Ok(())
-    }
-
     fn check_result(&self) -> Checked {
         let result = &self.result;
-        let at = self
-            .poll
-            .as_ref()
-            .map_or(&self.submit.path, |poll| &poll.path);
-        let at = at.span();
-        if result.answer && (self.poll.is_some() || self.stems.is_some()) {
-            let message = "answer = true is for videos and songs that are the answer to the order, without [poll]";
-            return Err(Fault::new(&at, message));
-        }
-        let ways = [
-            result.answer,
-            result.address.is_some(),
-            result.content.is_some(),
-            result.base64.is_some(),
-        ];
-        let ways = ways.into_iter().filter(|is_there| *is_there).count();
-        if (self.video.is_some() || self.music.is_some()) && ways != 1 {
-            let message = "[result] must say one of address, content, base64 and answer";
+        let at = self.poll.path.span();
+        if result.address.is_some() == result.content.is_some() {
+            let message = "[result] must say one of address and content";
             return Err(Fault::new(&at, message));
         }
         if result.items.is_some() && (self.music.is_none() || result.address.is_none()) {
             let message = "items is for the clips of [music], with the address of each";
             return Err(Fault::new(&at, message));
-        }
-        if self.stems.is_some() && result.stems.is_empty() {
-            return Err(Fault::new(&at, "[result.stems] is missing"));
-        }
-        let Some(stems) = &self.stems else {
-            return Ok(());
-        };
-        let groups = stems.get_ref().groups.keys();
-        let special = |name: &str| matches!(name, "rest" | "other");
-        for (name, may_be_special) in groups
-            .map(|name| (name, false))
-            .chain(result.stems.keys().map(|name| (name, true)))
-        {
-            let text = name.get_ref().as_str();
-            if StemGroup::from_name(text).is_none() && !(may_be_special && special(text)) {
-                let known = StemGroup::ALL.map(|group| group.name().to_lowercase());
-                let meant = nearest(&text.to_lowercase(), known.iter().map(String::as_str));
-                let message = format!("{text:?} is no group of instruments{meant}");
-                return Err(Fault::new(&name.span(), message));
-            }
         }
         Ok(())
     }
@@ -277,18 +173,4 @@ pub(super) fn check_name(name: &Spanned<String>, names: &Names<'_>) -> Checked {
     let meant = nearest(text, names.keys().copied());
     let message = format!("{text:?} is no value of an order{meant}");
     Err(Fault::new(&name.span(), message))
-}
-
-fn check_status(status: &Spanned<String>, range: std::ops::RangeInclusive<u16>) -> Checked {
-    let number = status.get_ref().parse::<u16>();
-    if number.is_ok_and(|number| range.contains(&number)) {
-        return Ok(());
-    }
-    let message = format!(
-        "{:?} is no status from {} to {}, which alone may be given a meaning here",
-        status.get_ref(),
-        range.start(),
-        range.end()
-    );
-    Err(Fault::new(&status.span(), message))
 }

@@ -3,7 +3,7 @@
 
 use std::time::SystemTime;
 
-use serde_json::{Map, Value, json};
+use serde_json::Value;
 
 use super::answers::{Stage, keep};
 use super::calls::Find;
@@ -16,7 +16,7 @@ use crate::answer::Answer;
 use crate::error::ProviderError;
 use crate::order::{Order, Work};
 use crate::port::jobs::list::LIST;
-use crate::port::{Absence, Asked, Call, Found, FoundJob, Handle, Identity, Target};
+use crate::port::{Call, Found, FoundJob, Handle, Identity, Target};
 use crate::when;
 
 impl Find {
@@ -41,25 +41,13 @@ impl Find {
         is_alike.then_some(Identity::Likely)
     }
 
-    fn absence(&self) -> Absence {
-        if self.absence_is_proof {
-            Absence::Proof
-        } else {
-            Absence::Open
-        }
-    }
-
-    /// Where the next page is: its number, or its address or mark.
-    fn after(&self, asked: &Asked, body: &Value, items: &[Value]) -> Option<Value> {
+    /// Where the next page is: its address or mark.
+    fn after(&self, body: &Value, items: &[Value]) -> Option<String> {
         let goes_on = self.more.as_ref().is_none_or(|more| more.holds(body));
         if items.is_empty() || !goes_on {
             return None;
         }
-        if self.page_query.is_some() {
-            let number = asked.memo.as_u64()?;
-            return Some(json!(number.checked_add(1)?));
-        }
-        self.next.as_ref()?.text(body).map(Value::String)
+        self.next.as_ref()?.text(body)
     }
 }
 
@@ -67,29 +55,28 @@ impl Cook {
     /// The call that looks for an order's job.
     pub(super) fn look_for(&self, order: &Order) -> Option<Call> {
         let find = self.recipe.find.as_ref()?;
-        let first = match &find.page_query {
-            Some(_) => json!(find.first_page),
-            None => Value::Null,
-        };
-        self.page(find, order, first).ok()
+        self.page(find, order, None).ok()
     }
 
-    /// The page that a memo names.
-    fn page(&self, find: &Find, order: &Order, memo: Value) -> Result<Call, ProviderError> {
+    /// The first page, or the one at this address or mark.
+    fn page(
+        &self,
+        find: &Find,
+        order: &Order,
+        next: Option<String>,
+    ) -> Result<Call, ProviderError> {
         let values = order::values(&self.recipe, order, &[])?;
         let mut call = find.request().call("find", &self.recipe, &values)?;
         call.limit_bytes = LIST;
-        let call = match (&memo, &find.page_query, &find.next_query) {
-            (Value::Number(number), Some(name), _) => call.with_query(name, number.to_string()),
-            (Value::String(mark), _, Some(name)) => call.with_query(name, mark),
-            (Value::String(address), _, None) => {
+        Ok(match (next, &find.next_query) {
+            (None, _) => call,
+            (Some(mark), Some(name)) => call.with_query(name, mark),
+            (Some(address), None) => {
                 // It has its query in it.
                 call.query.clear();
-                call.to(Target::Address(address.clone()))
+                call.to(Target::Address(address))
             }
-            _ => call,
-        };
-        Ok(call.with_memo(memo))
+        })
     }
 
     /// The jobs of an answer that may be the order's.
@@ -97,16 +84,12 @@ impl Cook {
         &self,
         order: &Order,
         since: SystemTime,
-        asked: &Asked,
         answer: &Answer,
     ) -> Result<Found, ProviderError> {
         let Some(find) = &self.recipe.find else {
             return Err(ProviderError::unreadable("nothing was looked for"));
         };
-        let mut found = Found {
-            absence: find.absence(),
-            ..Found::default()
-        };
+        let mut found = Found::default();
         if find.items.is_none() && matches!(answer.status.as_u16(), 404 | 410) {
             return Ok(found);
         }
@@ -117,25 +100,22 @@ impl Cook {
                 ProviderError::unreadable("the provider's answer has no list of jobs")
             })?,
         };
-        let wanted = find.keep.as_ref();
-        let wanted = wanted.map_or_else(|| self.recipe.submit.kept(), toml::Spanned::get_ref);
+        let wanted = find.keep.as_ref().unwrap_or(&self.recipe.submit.keep);
         for job in items {
             let Some(identity) = find.identity(order, job) else {
                 continue;
             };
-            let kept: Result<Map<_, _>, _> = keep(wanted, job);
-            let Ok(kept) = kept else {
+            let Ok(kept) = keep(wanted.get_ref(), job) else {
                 // It is there, and nobody can say which it is.
-                found.absence = Absence::Open;
                 continue;
             };
             let handle = self.handle(order, kept)?;
             found.jobs.extend(find.job(handle, job, identity, since));
         }
         if find.items.is_some()
-            && let Some(next) = find.after(asked, &body, items)
+            && let Some(next) = find.after(&body, items)
         {
-            found = found.and_then(Some(self.page(find, order, next)?));
+            found = found.and_then(Some(self.page(find, order, Some(next))?));
         }
         Ok(found)
     }
@@ -178,14 +158,11 @@ impl Recipe {
                 "[find] must say where a job repeats {key} (reference), or the prompt and the model of a video (prompt, model)",
             );
         }
-        if find.absence_is_proof && !is_sure {
-            return wrong("what is found by its content proves nothing when it is not there");
-        }
         find.check_pages()?;
         let Some(kept) = &find.keep else {
             return Ok(());
         };
-        let mut all = self.submit.kept().keys();
+        let mut all = self.submit.keep.get_ref().keys();
         match all.find(|name| !kept.get_ref().contains_key(*name)) {
             Some(name) => {
                 let message = format!("{name} is kept of a submission, and must be kept here too");
@@ -199,11 +176,9 @@ impl Recipe {
 impl Find {
     fn check_pages(&self) -> Checked {
         let at = self.path.span();
-        let has_pages = self.next.is_some() || self.page_query.is_some();
-        let message = if self.items.is_none() && (has_pages || self.more.is_some()) {
+        let has_pages = self.next.is_some() || self.more.is_some();
+        let message = if self.items.is_none() && has_pages {
             "[find] has pages and no list (items)"
-        } else if self.next.is_some() && self.page_query.is_some() {
-            "[find] must say one of next and page_query"
         } else if self.next_query.is_some() && self.next.is_none() {
             "next_query needs next, the place of what goes into it"
         } else {

@@ -4,16 +4,13 @@ use serde_json::json;
 use toml::Spanned;
 
 use super::fault::{Checked, Fault};
-use super::offers::{StemsSection, VideoSection};
+use super::offers::VideoSection;
 use super::placeholder::{Datum, Values};
 use super::request::Request;
 use super::schema::Recipe;
 use super::template::Template;
 use super::{order, songs};
-use crate::limits::{
-    Durations, Handover, MusicLimits, Pictures, Purpose, SongLimits, StemLimits, VideoLimits,
-};
-use crate::order::StemGroup;
+use crate::limits::{Durations, Handover, MusicLimits, Pictures, Purpose, VideoLimits};
 use crate::shape;
 
 /// More than any model makes; bounds the checks of ranges.
@@ -48,7 +45,11 @@ impl VideoSection {
                     Purpose::Frames
                 },
                 references: pictures.or_references,
-                handover: handover(pictures.address_only),
+                handover: if pictures.address_only {
+                    Handover::AddressOnly
+                } else {
+                    Handover::Any
+                },
             },
             negative_prompt: own
                 .and_then(|own| own.negative_prompt)
@@ -69,54 +70,11 @@ impl VideoSection {
     }
 }
 
-impl StemsSection {
-    /// What may be separated.
-    pub(super) fn limits(&self, recipe: &Recipe) -> StemLimits {
-        let mut groups = StemGroup::ALL.to_vec();
-        groups.retain(|group| self.word(*group).is_some());
-        let has = |line: &str| {
-            let mut lines = recipe.result.stems.keys();
-            lines.any(|name| name.get_ref() == line)
-        };
-        let rests = if self.two && has("rest") {
-            groups.clone()
-        } else {
-            Vec::new()
-        };
-        StemLimits {
-            groups,
-            two: self.two,
-            rests,
-            full: self.full,
-            other: has("other"),
-            handover: handover(self.address_only),
-        }
-    }
-
-    /// The provider's word for a group.
-    pub(super) fn word(&self, group: StemGroup) -> Option<&str> {
-        let mut groups = self.groups.iter();
-        let found = groups.find(|(name, _)| StemGroup::from_name(name.get_ref()) == Some(group));
-        found.map(|(_, word)| word.as_str())
-    }
-}
-
-const fn handover(address_only: bool) -> Handover {
-    if address_only {
-        Handover::AddressOnly
-    } else {
-        Handover::Any
-    }
-}
-
 /// Whether the calls hand over all that the limits allow to ask for: what is
 /// asked, paid and left out helps nobody.
 pub(super) fn check(recipe: &Recipe) -> Checked {
     if let Some(video) = &recipe.video {
         check_video(recipe, video)?;
-    }
-    if let Some(stems) = &recipe.stems {
-        check_stems(recipe, stems)?;
     }
     match &recipe.music {
         Some(music) => songs::check(recipe, music),
@@ -126,18 +84,12 @@ pub(super) fn check(recipe: &Recipe) -> Checked {
 
 /// What a recipe does with music.
 pub(super) fn music(recipe: &Recipe) -> Option<MusicLimits> {
-    let stems = recipe.stems.as_ref();
-    let music = recipe.music.as_ref();
-    if stems.is_none() && music.is_none() {
-        return None;
-    }
+    let music = recipe.music.as_ref()?.get_ref();
     Some(MusicLimits {
-        stems: stems.map(|stems| stems.get_ref().limits(recipe)),
-        tasks: music
-            .map(|music| music.get_ref().tasks.clone())
-            .unwrap_or_default(),
+        stems: None,
+        tasks: music.tasks.clone(),
         personas: recipe.persona.is_some(),
-        songs: music.map_or(SongLimits::DIALECT, |music| music.get_ref().songs(recipe)),
+        songs: music.songs(recipe),
     })
 }
 
@@ -201,43 +153,11 @@ fn shapes(pictures: &Pictures) -> Vec<&'static [&'static str]> {
     shapes
 }
 
-fn check_stems(recipe: &Recipe, section: &Spanned<StemsSection>) -> Checked {
-    let stems = section.get_ref();
-    if !stems.two && !stems.full {
-        let message = "[stems] must say two = true, full = true or both";
-        return Err(Fault::new(&section.span(), message));
-    }
-    for group in stems.groups.keys() {
-        let of = StemGroup::from_name(group.get_ref());
-        let mut lines = recipe.result.stems.keys();
-        if !lines.any(|line| StemGroup::from_name(line.get_ref()) == of) {
-            let message = format!("[result.stems] does not say where {} is", group.get_ref());
-            return Err(Fault::new(&group.span(), message));
-        }
-    }
-    if stems.full {
-        all_mentioned(&request_with(recipe, &["recording"]), &[&["recording"]])?;
-    }
-    if stems.two {
-        let request = request_with(recipe, &["recording", "stem"]);
-        all_mentioned(&request, &[&["recording"]])?;
-        if stems.groups.len() > 1 {
-            all_mentioned(&request, &[&["stem"]])?;
-        }
-    }
-    Ok(())
-}
-
-/// The call for an order that has these values beside those that are always there.
+/// The call for a video that has these values beside those that are always there.
 fn request_with<'r>(recipe: &'r Recipe, names: &[&str]) -> Request<'r> {
-    let own: &[order::Known] = if names.contains(&"recording") {
-        &order::STEMS
-    } else {
-        &order::VIDEO
-    };
-    recipe
-        .submit
-        .request_for(|name| names.contains(&name) || order::is_always_there(name, own))
+    let is_there =
+        |name: &str| names.contains(&name) || order::is_always_there(name, &order::VIDEO);
+    recipe.submit.request_for(is_there)
 }
 
 /// Of each of these sets, one name at least must be handed over.
@@ -260,14 +180,9 @@ pub(super) fn check_values(recipe: &Recipe, template: &Template) -> Result<(), S
     let every = recipe.video.as_ref().map(|video| video.get_ref().every());
     let every = every.unwrap_or_default();
     for placeholder in template.placeholders() {
-        let is_recording = placeholder.name == "recording";
-        let has_addresses = if is_recording {
-            let stems = recipe.stems.as_ref();
-            stems.is_some_and(|stems| stems.get_ref().address_only)
-        } else {
-            let mut takers = every.iter().filter(|limits| limits.pictures.max > 0);
-            takers.all(|limits| limits.pictures.handover == Handover::AddressOnly)
-        };
+        let mut takers = every.iter().filter(|limits| limits.pictures.max > 0);
+        let has_addresses = placeholder.name != "recording"
+            && takers.all(|limits| limits.pictures.handover == Handover::AddressOnly);
         if placeholder.needs_address() && !has_addresses {
             return Err(format!(
                 "{{{}:url}} needs address_only = true: else there may be no address",

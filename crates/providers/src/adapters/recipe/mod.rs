@@ -1,7 +1,6 @@
 //! `recipe`: a provider that the operator describes in TOML, for the shapes
 //! that most providers share: a call that orders and answers with an id, one
-//! that asks how the job stands, and a result at an address, behind a path or
-//! inside the answer.
+//! that asks how the job stands, and a result at an address or behind a path.
 //!
 //! ```text
 //! schema, offers, calls  what a recipe may say
@@ -26,7 +25,8 @@
 //! meaning of errors are the ones of [`jobs`](crate::port::jobs).
 //!
 //! Deliberately not there, because a few lines of Rust say it better: uploads in
-//! more than two calls, streams, archives, one poll for many jobs.
+//! more than one call, results in the answer itself or behind a second call,
+//! stems, streams, archives, one poll for many jobs.
 
 mod answers;
 mod body;
@@ -58,18 +58,16 @@ use std::time::{Duration, SystemTime};
 
 use serde_json::Value;
 
-use self::answers::{Kept, Stage, Standing};
+use self::answers::{Stage, Standing};
 use self::persona::PERSONA;
 use self::schema::Recipe;
 use crate::adapters::Protocol;
 use crate::answer::Answer;
 use crate::cost::Cost;
-use crate::error::{Basis, Class, ProviderError};
+use crate::error::ProviderError;
 use crate::limits::Limits;
 use crate::order::{Kind, Order, Work};
-use crate::port::{
-    Adapter, Asked, Authorization, Call, Found, Handle, Pace, RESULT, Refusal, Step, no_jobs,
-};
+use crate::port::{Adapter, Asked, Authorization, Call, Found, Handle, Pace, Refusal, Step};
 use crate::secret::Secret;
 use crate::settings::{Settings, SettingsError};
 use crate::shape;
@@ -165,11 +163,6 @@ impl Adapter for Cook {
         self.recipe.hosts.clone()
     }
 
-    fn deduplicates(&self) -> bool {
-        let said = self.recipe.deduplicates.as_ref();
-        said.is_some_and(|said| *said.get_ref())
-    }
-
     fn authorize(&self, secret: &Secret, _: SystemTime) -> Result<Authorization, ProviderError> {
         let auth = &self.recipe.auth;
         if auth.none {
@@ -230,14 +223,8 @@ impl Adapter for Cook {
         {
             return self.uploaded(upload, order, asked, answer);
         }
-        if self.recipe.result.answer {
-            return self.answered(order, answer);
-        }
         let body = self.recipe.accepted(answer, Stage::Submission)?;
-        let kept = answers::keep(self.recipe.submit.kept(), &body)?;
-        if self.recipe.poll.is_none() {
-            return self.finish(&self.handle(order, kept)?, &Value::Null, &body);
-        }
+        let kept = answers::keep(self.recipe.submit.keep.get_ref(), &body)?;
         Ok(Step::Submitted {
             handle: self.handle(order, kept)?,
             poll_after: self.recipe.pace.after(answer),
@@ -245,51 +232,24 @@ impl Adapter for Cook {
     }
 
     fn named_job(&self, order: &Order, asked: &Asked, answer: &Answer) -> Option<Handle> {
-        self.recipe
-            .poll
-            .as_ref()
-            .filter(|_| asked.stage == SUBMIT)?;
+        if asked.stage != SUBMIT {
+            return None;
+        }
         let body = self.recipe.opened(answer.json().ok()?);
-        let kept = answers::keep(self.recipe.submit.kept(), &body).ok()?;
+        let kept = answers::keep(self.recipe.submit.keep.get_ref(), &body).ok()?;
         self.handle(order, kept).ok()
     }
 
     fn poll(&self, handle: &Handle) -> Result<Call, ProviderError> {
-        let Some(poll) = &self.recipe.poll else {
-            return Err(no_jobs());
-        };
-        let kept = Kept::of(handle, &Value::Null);
-        poll.request().call("poll", &self.recipe, &kept.values())
+        let request = self.recipe.poll.request();
+        request.call("poll", &self.recipe, &answers::kept(handle))
     }
 
-    fn polled(
-        &self,
-        handle: &Handle,
-        asked: &Asked,
-        answer: &Answer,
-    ) -> Result<Step, ProviderError> {
-        let recipe = &self.recipe;
-        if asked.stage == "lookup" {
-            let body = recipe.accepted(answer, Stage::Later)?;
-            return self.finish(handle, &asked.memo, &body);
+    fn polled(&self, handle: &Handle, _: &Asked, answer: &Answer) -> Result<Step, ProviderError> {
+        match self.recipe.standing(answer)? {
+            Standing::Running(step) => Ok(step),
+            Standing::Done(body) => self.finish(handle, &body),
         }
-        let Some(poll) = &recipe.poll else {
-            return Err(no_jobs());
-        };
-        let body = match recipe.standing(poll, answer)? {
-            Standing::Running(step) => return Ok(step),
-            Standing::Done(body) => body,
-        };
-        let Some(lookup) = &recipe.result.lookup else {
-            return self.finish(handle, &Value::Null, &body);
-        };
-        // A job that is done and names no result has none, if it stays so.
-        let kept = answers::keep(&lookup.keep, &body);
-        let kept = kept.map_err(|error| error.of_class(Class::Failed).on(Basis::Answer));
-        let memo = Value::Object(kept?);
-        let kept = Kept::of(handle, &memo);
-        let call = lookup.request().call("lookup", recipe, &kept.values())?;
-        Ok(Step::next(call.with_memo(memo.clone())))
     }
 
     fn cost(&self, answer: &Answer) -> Option<Cost> {
@@ -299,11 +259,8 @@ impl Adapter for Cook {
     }
 
     fn cancel(&self, handle: &Handle) -> Option<Call> {
-        let cancel = self.recipe.cancel.as_ref()?;
-        let kept = Kept::of(handle, &Value::Null);
-        let call = cancel
-            .request()
-            .call("cancel", &self.recipe, &kept.values());
+        let request = self.recipe.cancel.as_ref()?.request();
+        let call = request.call("cancel", &self.recipe, &answers::kept(handle));
         call.ok()
     }
 
@@ -324,10 +281,10 @@ impl Adapter for Cook {
         &self,
         order: &Order,
         since: SystemTime,
-        asked: &Asked,
+        _: &Asked,
         answer: &Answer,
     ) -> Result<Found, ProviderError> {
-        self.seen(order, since, asked, answer)
+        self.seen(order, since, answer)
     }
 }
 
@@ -345,12 +302,7 @@ impl Cook {
             return upload.call(recipe, order, file, ids, self.at_home);
         }
         let request = recipe.submit.request_for(|name| order::has(&values, name));
-        let call = request.call(SUBMIT, recipe, &values)?.submits();
-        Ok(if recipe.poll.is_some() {
-            call
-        } else {
-            call.works(RESULT)
-        })
+        Ok(request.call(SUBMIT, recipe, &values)?.submits())
     }
 }
 

@@ -1,6 +1,4 @@
-//! What a recipe says may be asked for: videos, stems and songs.
-
-use std::collections::BTreeMap;
+//! What a recipe says may be asked for: videos and songs.
 
 use serde::Deserialize;
 use toml::Spanned;
@@ -87,23 +85,6 @@ pub(super) struct PicturesSection {
     /// How many references it takes in the place of frames.
     pub(super) or_references: usize,
     /// The provider fetches them itself.
-    pub(super) address_only: bool,
-}
-
-/// `[stems]`: what may be separated.
-#[derive(Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub(super) struct StemsSection {
-    /// The groups that the provider tells apart, and its words for them.
-    pub(super) groups: BTreeMap<Spanned<String>, String>,
-    /// Whether it takes one group from the rest.
-    #[serde(default)]
-    pub(super) two: bool,
-    /// Whether it makes all groups in one job.
-    #[serde(default)]
-    pub(super) full: bool,
-    /// The provider fetches the recording itself.
-    #[serde(default)]
     pub(super) address_only: bool,
 }
 

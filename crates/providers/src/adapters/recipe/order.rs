@@ -6,7 +6,7 @@ use super::placeholder::{Datum, Handed, Sort, Values};
 use super::schema::Recipe;
 use super::songs;
 use crate::error::{Class, ProviderError};
-use crate::order::{Order, PictureRole, Stems, Video, Work};
+use crate::order::{Order, PictureRole, Video, Work};
 use crate::shape;
 
 /// Names, what they stand for, and whether every order of the kind has them.
@@ -31,13 +31,6 @@ pub(super) const VIDEO: [Known; 14] = [
     ("image", Sort::File, false),
     ("last_frame", Sort::File, false),
     ("references", Sort::Files, false),
-];
-
-/// The values of separations; a full split wants no one stem.
-pub(super) const STEMS: [Known; 3] = [
-    ("recording", Sort::File, true),
-    ("stem", Sort::Text, false),
-    ("title", Sort::Text, true),
 ];
 
 /// The values of songs; `instrumental` is there to be written in any case, and
@@ -78,20 +71,9 @@ pub(super) fn values<'a>(
     order: &'a Order,
     ids: &'a [Value],
 ) -> Result<Values<'a>, ProviderError> {
-    let Recipe {
-        video: videos,
-        stems: separations,
-        ..
-    } = recipe;
-    let mut values = match (&order.work, videos, separations) {
-        (Work::Video(video), Some(section), _) => of_video(video, section.get_ref().max_seed),
-        (Work::Stems(stems), _, Some(section)) => {
-            let word = stems
-                .wanted()
-                .and_then(|group| section.get_ref().word(group));
-            of_stems(stems, word)
-        }
-        (Work::Song(song), ..) if recipe.music.is_some() => songs::values(recipe, song)?,
+    let mut values = match (&order.work, &recipe.video) {
+        (Work::Video(video), Some(section)) => of_video(video, section.get_ref().max_seed),
+        (Work::Song(song), _) if recipe.music.is_some() => songs::values(recipe, song)?,
         _ => {
             let message = "the provider's recipe describes no such work";
             return Err(ProviderError::new(Class::Rejected, message));
@@ -152,15 +134,4 @@ pub(super) fn size_values<'a>(size: (u32, u32)) -> Values<'a> {
         ("ratio", Datum::Plain(json!(shape::ratio(size)))),
         ("tier", Datum::Plain(json!(shape::tier(size)))),
     ])
-}
-
-fn of_stems<'a>(stems: &'a Stems, word: Option<&str>) -> Values<'a> {
-    let mut values = Values::from([
-        ("title", Datum::Plain(json!(stems.title))),
-        ("recording", Datum::File(Handed::new(&stems.source.file))),
-    ]);
-    if let Some(word) = word {
-        values.insert("stem", Datum::Plain(json!(word)));
-    }
-    values
 }

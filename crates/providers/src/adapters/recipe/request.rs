@@ -1,6 +1,5 @@
 //! A call as a recipe describes it, whichever section it comes from.
 
-use std::collections::BTreeMap;
 use std::ops::Range;
 
 use toml::Spanned;
@@ -11,7 +10,6 @@ use super::check::check_name;
 use super::fault::{Checked, Fault};
 use super::limits;
 use super::placeholder::{Names, Placeholder, Sort, Values};
-use super::pointer::Places;
 use super::schema::{Recipe, Templates};
 use super::template::Template;
 use crate::error::{Class, ProviderError};
@@ -38,15 +36,7 @@ impl Upload {
     }
 }
 
-/// What is kept of an answer that is the result.
-static NOTHING: BTreeMap<String, Places> = BTreeMap::new();
-
 impl Submit {
-    /// What is kept of the answer.
-    pub(super) fn kept(&self) -> &BTreeMap<String, Places> {
-        self.keep.as_ref().map_or(&NOTHING, Spanned::get_ref)
-    }
-
     /// The call for an order: that of the first variant whose value it has.
     pub(super) fn request_for(&self, has: impl Fn(&str) -> bool) -> Request<'_> {
         let mut all = self.requests().into_iter();

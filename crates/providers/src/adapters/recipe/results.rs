@@ -4,33 +4,16 @@ use std::collections::BTreeMap;
 
 use serde_json::{Map, Value, json};
 
-use super::answers::{self, Kept, Stage};
+use super::answers;
 use super::calls::{Encoding, Verb};
 use super::pointer::text_of;
 use super::request::Request;
 use super::{Cook, order};
-use crate::answer::Answer;
 use crate::error::ProviderError;
 use crate::order::{Order, Work};
-use crate::port::{ClipFacts, Handle, Output, Source, Step, What};
+use crate::port::{ClipFacts, Handle, Output, Step, What};
 
 impl Cook {
-    /// The result that is the answer to the order itself.
-    pub(super) fn answered(&self, order: &Order, answer: &Answer) -> Result<Step, ProviderError> {
-        // What is JSON tells an error, whatever its status.
-        if !answer.status.is_success() || answer.json().is_ok() {
-            self.recipe.accepted(answer, Stage::Submission)?;
-            let what = "the provider's answer is no result";
-            return Err(ProviderError::unreadable(what));
-        }
-        let source = Source::Bytes(answer.body.clone());
-        let what = What::Video;
-        Step::done(vec![match &order.work {
-            Work::Song(song) => Output::song(song, &order.model, source),
-            _ => Output { what, source },
-        }])
-    }
-
     /// What names a job from now on.
     pub(super) fn handle(
         &self,
@@ -47,10 +30,6 @@ impl Cook {
             kept.insert(name.clone(), json!(value.unwrap_or_default()));
         }
         let mut handle = json!({"kept": kept});
-        if let Work::Stems(stems) = &order.work {
-            // What the results are depends on what was asked.
-            handle["stems"] = json!({"wanted": stems.wanted()});
-        }
         if let Work::Song(song) = &order.work {
             handle["song"] = json!(ClipFacts::of_song(song, &order.model));
         }
@@ -58,16 +37,8 @@ impl Cook {
     }
 
     /// The results, from the answer that tells of them.
-    pub(super) fn finish(
-        &self,
-        handle: &Handle,
-        memo: &Value,
-        body: &Value,
-    ) -> Result<Step, ProviderError> {
+    pub(super) fn finish(&self, handle: &Handle, body: &Value) -> Result<Step, ProviderError> {
         let result = &self.recipe.result;
-        if let Some(wanted) = handle.0.pointer("/stems/wanted") {
-            return Step::done(result.stems_in(body, wanted));
-        }
         let what = handle.what();
         if let (What::Clip(facts), Some(_)) = (&what, &result.address) {
             let music = self.recipe.music.as_ref();
@@ -78,7 +49,6 @@ impl Cook {
             return Step::done(clips);
         }
         if let Some(path) = &result.content {
-            let kept = Kept::of(handle, memo);
             let request = Request {
                 method: Verb::Get,
                 path,
@@ -87,9 +57,11 @@ impl Cook {
                 encoding: Encoding::Json,
                 body: None,
             };
-            let call = request.call("content", &self.recipe, &kept.values())?;
+            let call = request.call("content", &self.recipe, &answers::kept(handle))?;
             return Step::done(vec![answers::result_by(call, what)]);
         }
-        Step::done(result.one_in(body, what)?.into_iter().collect())
+        let source = result.addresses_in(body).into_iter().next();
+        let output = source.map(|source| Output { what, source });
+        Step::done(output.into_iter().collect())
     }
 }

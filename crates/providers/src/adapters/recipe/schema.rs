@@ -7,8 +7,8 @@ use serde::Deserialize;
 use serde_json::Value;
 use toml::Spanned;
 
-use super::calls::{Cancel, Find, Lookup, Poll, Submit, Upload};
-use super::offers::{MusicSection, StemsSection, VideoSection};
+use super::calls::{Cancel, Find, Poll, Submit, Upload};
+use super::offers::{MusicSection, VideoSection};
 use super::persona::PersonaSection;
 use super::pointer::{Condition, Places};
 use super::sign::Signing;
@@ -31,15 +31,11 @@ pub(super) struct Recipe {
     pub(super) hosts: Vec<String>,
     /// A name of a model, by which others are held: whether it has an owner.
     pub(super) model_like: Option<String>,
-    /// Whether the provider makes one job of two submissions with one `{key}`.
-    #[serde(default)]
-    pub(super) deduplicates: Option<Spanned<bool>>,
     #[serde(default)]
     pub(super) auth: Auth,
     #[serde(default)]
     pub(super) pace: Pacing,
     pub(super) video: Option<Spanned<VideoSection>>,
-    pub(super) stems: Option<Spanned<StemsSection>>,
     pub(super) music: Option<Spanned<MusicSection>>,
     pub(super) persona: Option<PersonaSection>,
     #[serde(default)]
@@ -52,8 +48,7 @@ pub(super) struct Recipe {
     pub(super) ok: Option<Condition>,
     /// Files that are handed over before the order.
     pub(super) upload: Option<Upload>,
-    /// Without it the answer to the submission is the result.
-    pub(super) poll: Option<Poll>,
+    pub(super) poll: Poll,
     #[serde(default)]
     pub(super) state: State,
     pub(super) result: ResultSection,
@@ -146,20 +141,10 @@ pub(super) struct ResultSection {
     /// Whether the provider's own addresses are fetched with the credential.
     #[serde(default)]
     pub(super) with_credential: bool,
-    /// Whether the answer to the submission is the bytes themselves.
-    #[serde(default)]
-    pub(super) answer: bool,
     /// A path whose answer is the result itself.
     pub(super) content: Option<Spanned<Template>>,
     #[serde(default)]
     pub(super) content_query: Templates,
-    /// Places of the bytes in base64.
-    pub(super) base64: Option<Places>,
-    /// Places of each stem's address.
-    #[serde(default)]
-    pub(super) stems: BTreeMap<Spanned<String>, Places>,
-    /// A call that comes between the end of the job and the result.
-    pub(super) lookup: Option<Lookup>,
 }
 
 /// `[errors]`: how errors are read.
@@ -174,8 +159,6 @@ pub(super) struct Errors {
     pub(super) codes: BTreeMap<String, ClassName>,
     /// Classes of words in messages, in lower case, where no code tells.
     pub(super) words: BTreeMap<String, ClassName>,
-    /// Classes of statuses.
-    pub(super) statuses: BTreeMap<Spanned<String>, ClassName>,
 }
 
 /// A class by its name.

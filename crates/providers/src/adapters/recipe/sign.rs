@@ -1,10 +1,8 @@
 //! `[auth] sign`: calls that are signed with a pair of keys, as Tencent Cloud
-//! (TC3-HMAC-SHA256) and Volcengine want it. Both are the scheme of Amazon's
-//! signature 4 with other words.
+//! wants it (TC3-HMAC-SHA256): the scheme of Amazon's signature 4 with other words.
 //!
-//! Sources: `tencentcloud-sdk-python-common` 3.1.195 (`abstract_client.py`,
-//! `sign.py`) and `volcengine` 1.0.229 (`auth/SignerV4.py`), November 2026; the
-//! tests hold signatures that these made.
+//! Source: `tencentcloud-sdk-python-common` 3.1.195 (`abstract_client.py`,
+//! `sign.py`), November 2026; the tests hold a signature that it made.
 
 use hmac::{Hmac, KeyInit as _, Mac as _};
 use jiff::Timestamp;
@@ -21,33 +19,24 @@ use crate::secret::Secret;
 /// What is wrong with a credential that is no pair.
 pub(super) const PAIR: &str = "is two keys: write \"ID:KEY\"";
 
-/// `sign = { … }`.
-#[derive(Debug, Clone, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub(super) struct Signing {
-    method: Method,
-    service: String,
-    #[serde(default)]
-    region: String,
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
-#[serde(rename_all = "lowercase")]
-enum Method {
-    Tc3,
-    Volcengine,
+/// `sign = { method = "tc3", service = "vclm" }`.
+#[derive(Debug, Deserialize)]
+#[serde(tag = "method", rename_all = "lowercase", deny_unknown_fields)]
+pub(super) enum Signing {
+    Tc3 { service: String },
 }
 
 impl Signing {
     /// Signs with this pair.
     pub(super) fn with(&self, secret: &Secret) -> Result<Signer, ProviderError> {
+        let Self::Tc3 { service } = self;
         let pair = secret.expose().split_once(':');
         let (id, key) = pair
             .map(|(id, key)| (id.trim(), key.trim()))
             .filter(|(id, key)| !id.is_empty() && !key.is_empty())
             .ok_or_else(|| ProviderError::new(Class::Credentials, PAIR))?;
         Ok(Signer {
-            signing: self.clone(),
+            service: service.clone(),
             id: Secret::new(id),
             key: Secret::new(key),
         })
@@ -57,7 +46,7 @@ impl Signing {
 /// Signs calls.
 #[derive(Debug)]
 pub(super) struct Signer {
-    signing: Signing,
+    service: String,
     id: Secret,
     key: Secret,
 }
@@ -65,18 +54,10 @@ pub(super) struct Signer {
 impl Sign for Signer {
     fn sign(&self, call: &Leaving<'_>) -> Result<Vec<Header>, ProviderError> {
         let now = Timestamp::try_from(call.now).unwrap_or_default();
-        let stamp = now.strftime("%Y%m%dT%H%M%SZ").to_string();
         let hash = hex(&Sha256::digest(call.body));
-        let own: Vec<Header> = match self.signing.method {
-            Method::Tc3 => Vec::new(),
-            Method::Volcengine => vec![
-                ("x-content-sha256", hash.clone()),
-                ("x-date", stamp.clone()),
-            ],
-        };
         let mime = call.mime.map(|mime| ("content-type", mime.to_owned()));
         let host = Some(("host", host(call.url)?));
-        let signed: Vec<Header> = mime.into_iter().chain(host).chain(own.clone()).collect();
+        let signed: Vec<Header> = mime.into_iter().chain(host).collect();
         let names = signed.iter().map(|(name, _)| *name);
         let names = names.collect::<Vec<_>>().join(";");
         let lines = signed.iter().fold(String::new(), |lines, (name, value)| {
@@ -90,41 +71,20 @@ impl Sign for Signer {
         );
         let canonical = hex(&Sha256::digest(canonical));
         let seconds = now.as_second().to_string();
-        let Signing {
-            method,
-            service,
-            region,
-        } = &self.signing;
-        let key = self.key.expose();
-        let (algorithm, time, scope, first) = match method {
-            Method::Tc3 => {
-                let date = now.strftime("%Y-%m-%d").to_string();
-                let scope = vec![date, service.clone(), "tc3_request".into()];
-                ("TC3-HMAC-SHA256", &seconds, scope, format!("TC3{key}"))
-            }
-            Method::Volcengine => {
-                let date = stamp[..8].to_owned();
-                let scope = vec![date, region.clone(), service.clone(), "request".into()];
-                ("HMAC-SHA256", &stamp, scope, key.to_owned())
-            }
-        };
-        let text = format!("{algorithm}\n{time}\n{}\n{canonical}", scope.join("/"));
-        let mut derived = first.into_bytes();
-        for word in &scope {
+        let date = now.strftime("%Y-%m-%d").to_string();
+        let words = [&date, &self.service, "tc3_request"];
+        let scope = words.join("/");
+        let text = format!("TC3-HMAC-SHA256\n{seconds}\n{scope}\n{canonical}");
+        let mut derived = format!("TC3{}", self.key.expose()).into_bytes();
+        for word in words {
             derived = mac(&derived, word)?;
         }
         let signature = hex(&mac(&derived, &text)?);
         let id = self.id.expose();
-        let scope = scope.join("/");
         let proof = format!(
-            "{algorithm} Credential={id}/{scope}, SignedHeaders={names}, Signature={signature}"
+            "TC3-HMAC-SHA256 Credential={id}/{scope}, SignedHeaders={names}, Signature={signature}"
         );
-        let mut headers = own;
-        if *method == Method::Tc3 {
-            headers.push(("x-tc-timestamp", seconds));
-        }
-        headers.push(("authorization", proof));
-        Ok(headers)
+        Ok(vec![("x-tc-timestamp", seconds), ("authorization", proof)])
     }
 }
 

@@ -1,6 +1,5 @@
 //! `[upload]`: files that the provider is given before the order, one call for
-//! each, or two where the first only says where the bytes go. Nothing is ordered
-//! by them, so they are repeated freely.
+//! each. Nothing is ordered by them, so they are repeated freely.
 
 use serde_json::{Value, json};
 use toml::Spanned;
@@ -16,13 +15,11 @@ use super::schema::Recipe;
 use crate::answer::Answer;
 use crate::error::ProviderError;
 use crate::order::{File, Order};
-use crate::port::jobs::upload::{self, before_the_order};
+use crate::port::jobs::upload::before_the_order;
 use crate::port::{Asked, Call, Step, Target};
 
-/// The stage of the call that says where the bytes go, or takes them.
+/// The stage of the call that hands a file over.
 const UPLOAD: &str = "upload";
-/// The stage of the call that brings them there.
-const PUT: &str = "put";
 
 impl Upload {
     /// The files of an order that are handed over so, in the order of their ids.
@@ -88,25 +85,12 @@ impl Cook {
         answer: &Answer,
     ) -> Result<Step, ProviderError> {
         let mut ids = asked.memo["ids"].as_array().cloned().unwrap_or_default();
-        if asked.stage == PUT {
-            upload::stored(answer)?;
-            return self.next(order, &ids).map(Step::next);
-        }
         let body = self.recipe.accepted(answer, Stage::Submission);
         let body = body.map_err(before_the_order)?;
-        let missing = || before_the_order(ProviderError::unreadable("the upload got no name"));
         let id = section.id.scalars(&body).into_iter().next();
-        let id = id.cloned().ok_or_else(missing)?;
-        let at = ids.len();
-        ids.push(id);
-        let Some(put) = &section.put else {
-            return self.next(order, &ids).map(Step::next);
-        };
-        let address = put.text(&body).ok_or_else(missing)?;
-        let values = super::order::values(&self.recipe, order, &[])?;
-        let file = section.files(&values).nth(at).ok_or_else(missing)?;
-        let call = upload::put(PUT, address, file);
-        Ok(Step::next(call.with_memo(json!({"ids": ids}))))
+        let missing = || before_the_order(ProviderError::unreadable("the upload got no name"));
+        ids.push(id.cloned().ok_or_else(missing)?);
+        self.next(order, &ids).map(Step::next)
     }
 }
 

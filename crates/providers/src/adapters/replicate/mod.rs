@@ -45,7 +45,7 @@ use crate::answer::{Answer, required_text, text_at};
 use crate::catalogue::Shelf;
 use crate::cost::{Cost, Unit};
 use crate::error::{Class, Described, ProviderError};
-use crate::limits::{Handover, Limits, MusicLimits, StemLimits};
+use crate::limits::{Limits, MusicLimits, StemLimits};
 use crate::order::{File, Kind, Order, StemGroup, Work};
 use crate::port::jobs::errors::Ends;
 use crate::port::jobs::status::Status;
@@ -133,7 +133,6 @@ impl Adapter for Replicate {
                 rests: STEMS.iter().map(|(group, _)| *group).collect(),
                 full: true,
                 other: true,
-                handover: Handover::Any,
             }))),
             _ => None,
         }

@@ -30,7 +30,7 @@ use serde_json::{Map, Value, json};
 use crate::adapters::Protocol;
 use crate::answer::{Answer, required_text};
 use crate::error::{Class, Described, ProviderError};
-use crate::limits::{Handover, Limits, MusicLimits, SongLimits, StemLimits};
+use crate::limits::{Limits, MusicLimits, SongLimits, StemLimits};
 use crate::order::{Kind, Order, Recording, StemGroup, Work};
 use crate::port::jobs::errors::of_poll;
 use crate::port::{Adapter, Asked, Call, Handle, Output, Pace, Refusal, Source, Step, What};
@@ -95,7 +95,6 @@ impl Adapter for SunoFamily {
                     rests: StemGroup::ALL.to_vec(),
                     full: true,
                     other: false,
-                    handover: Handover::Any,
                 }),
                 tasks: self.tasks.clone(),
                 personas: true,

@@ -15,7 +15,7 @@ pub(super) fn submitted(
 #[test]
 fn what_a_submission_may_answer() {
     let cook = with(
-        "[ok]\nat = \"/code\"\nequals = 0\n[errors]\ncode = \"/code\"\nmessage = \"/message\"\n[errors.codes]\n1002 = \"rate_limited\"\n\"13*\" = \"refused\"\n1300 = \"account\"\n[errors.statuses]\n409 = \"rate_limited\"",
+        "[ok]\nat = \"/code\"\nequals = 0\n[errors]\ncode = \"/code\"\nmessage = \"/message\"\n[errors.codes]\n1002 = \"rate_limited\"\n\"13*\" = \"refused\"\n1300 = \"account\"",
     );
     let order = video("m");
     let answered = |status, body: Value| submitted(cook.as_ref(), &order, status, &body);
@@ -29,7 +29,7 @@ fn what_a_submission_may_answer() {
         (200, json!({"code": 1301}), Class::Refused),
         (200, json!({"code": 9}), Class::Rejected),
         (400, json!({"code": 1301}), Class::Refused),
-        (409, json!({}), Class::RateLimited),
+        (409, json!({}), Class::Rejected),
         (401, json!({}), Class::Credentials),
         (500, json!({}), Class::Unclear),
         // Whatever is said beside a 5xx, the order does not go elsewhere.
@@ -99,12 +99,11 @@ fn polled(cook: &dyn Adapter, status: u16, body: &Value) -> Result<Step, Provide
 #[test]
 fn where_a_job_stands() {
     let cook = with(
-        "[errors]\ncode = \"/code\"\n[errors.codes]\nnsfw = \"refused\"\nbusy = \"rate_limited\"\n[poll.statuses]\n202 = \"running\"\n451 = \"refused\"",
+        "[errors]\ncode = \"/code\"\n[errors.codes]\nnsfw = \"refused\"\nbusy = \"rate_limited\"",
     );
     let polled = |status, body: Value| polled(cook.as_ref(), status, &body);
     let running = |step: Result<Step, ProviderError>, word: Option<&str>| matches!(step, Ok(Step::Running { unknown_word, .. }) if unknown_word.as_deref() == word);
     assert!(running(polled(200, json!({"status": "running"})), None));
-    assert!(running(polled(202, Value::Null), None));
     assert!(running(
         polled(200, json!({"status": "pondering"})),
         Some("pondering")
@@ -123,7 +122,6 @@ fn where_a_job_stands() {
             json!({"status": "failed", "code": "busy"}),
             Class::Failed,
         ),
-        (451, json!({}), Class::Refused),
         (404, json!({}), Class::Missing),
         (500, json!({}), Class::Unclear),
         (429, json!({}), Class::RateLimited),
@@ -193,8 +191,7 @@ fn source_of(step: Result<Step, ProviderError>) -> Source {
 
 #[test]
 fn results_come_in_several_ways() {
-    let done =
-        json!({"status": "done", "url": "/files/v.mp4", "data": "data:video/mp4;base64,AAAA"});
+    let done = json!({"status": "done", "url": "/files/v.mp4"});
     let result = |lines: &str| {
         let cook = cook(&changed("address = \"/url\"", lines)).unwrap();
         source_of(polled(cook.as_ref(), 200, &done))
@@ -212,7 +209,6 @@ fn results_come_in_several_ways() {
     ));
     assert_eq!(behind.to, Target::Path("/jobs/a%2Fb/content".into()));
     assert!(behind.with_credential && behind.query == [("q".into(), "a/b".into())]);
-    assert!(matches!(result("base64 = \"/data\""), Source::Bytes(bytes) if bytes.len() == 3));
 }
 
 #[test]

@@ -2,7 +2,7 @@
 
 use proptest::prelude::*;
 
-use super::stems::SEPARATOR;
+use super::songs::SINGER;
 use super::*;
 
 fn any_word() -> impl Strategy<Value = String> {
@@ -54,7 +54,7 @@ proptest! {
         length in 0_usize..40,
         instead in "[\\[\\]{}=\"a-z/*0-9\n|:]{0,12}",
     ) {
-        let whole = [OPENAI, LOOKUP, SEPARATOR][which];
+        let whole = [OPENAI, KIE, SINGER][which];
         let mut text: Vec<char> = whole.chars().collect();
         let from = at.index(text.len());
         let to = (from + length).min(text.len());
@@ -90,9 +90,9 @@ proptest! {
     fn answers_may_be_anything(status in 100_u16..600, body in "[\\[\\]{}\":,a-z0-9]{0,60}") {
         let mut answer = Answer::json_of(status, &Value::Null);
         answer.body = body.into();
-        for recipe in [OPENAI, LOOKUP] {
+        for recipe in [OPENAI, KIE] {
             let cook = cook(recipe).unwrap();
-            let order = video_with("m", |video| video.size = (1366, 768));
+            let order = video("m");
             let asked = Call::get("submit", "").asked();
             prop_assert!(cook.submitted(&order, &asked, &answer).is_err());
             let handle = Handle(json!({}));
@@ -102,9 +102,7 @@ proptest! {
             if let Ok(found) = cook.found(&order, since, &asked, &answer) {
                 prop_assert!(found.jobs.is_empty());
             }
-            for stage in ["poll", "lookup"] {
-                let _ = cook.polled(&handle, &Call::get(stage, "").asked(), &answer);
-            }
+            let _ = cook.polled(&handle, &Call::get("poll", "").asked(), &answer);
         }
     }
 }

@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::adapters::tests::{found, since};
-use crate::port::{Absence, Identity};
+use crate::port::Identity;
 
 /// The shortest recipe with a submission that hands the key over, and a way to
 /// look for it.
@@ -21,7 +21,7 @@ fn kept(found: &Found) -> Vec<&Value> {
 
 #[test]
 fn a_job_may_be_asked_for_by_the_key() {
-    let cook = looking("path = \"/jobs/by-ref/{key}\"\nabsence_is_proof = true");
+    let cook = looking("path = \"/jobs/by-ref/{key}\"");
     let order = video("m");
     let call = cook.find(&order, since()).unwrap();
     assert_eq!(call.to, Target::Path("/jobs/by-ref/0197-key".into()));
@@ -30,27 +30,27 @@ fn a_job_may_be_asked_for_by_the_key() {
     assert_eq!(kept(&there), ["j"]);
     assert_eq!(there.jobs[0].identity, Identity::Certain);
     let gone = found(cook.as_ref(), &order, 404, &json!({})).unwrap();
-    assert_eq!((gone.jobs, gone.absence), (vec![], Absence::Proof));
-    // Something is there without an id: that proves nothing.
+    assert_eq!(gone.jobs, []);
+    // Something is there, and without an id.
     let odd = found(cook.as_ref(), &order, 200, &json!({"status": "running"})).unwrap();
-    assert_eq!((odd.jobs, odd.absence), (vec![], Absence::Open));
+    assert_eq!(odd.jobs, []);
     assert!(found(cook.as_ref(), &order, 500, &json!({})).is_err());
 }
 
 #[test]
 fn a_list_may_repeat_the_key() {
     let cook = looking(
-        "path = \"/jobs\"\nitems = \"\"\nreference = \"/ref\"\nkeep = { id = \"/job/id\" }\ncreated_at = \"/at\"\npage_query = \"page\"\nfirst_page = 0",
+        "path = \"/jobs\"\nitems = \"\"\nreference = \"/ref\"\nkeep = { id = \"/job/id\" }\ncreated_at = \"/at\"\nnext = \"/0/ref\"\nnext_query = \"after\"",
     );
     let order = video("m");
     let first = cook.find(&order, since()).unwrap();
-    assert_eq!(first.query, [("page".into(), "0".into())]);
+    assert!(first.query.is_empty());
     let all = json!([{"ref": "another", "job": {"id": 1}}, {"ref": "0197-key", "job": {"id": 2}, "at": 5}]);
     let told = found(cook.as_ref(), &order, 200, &all).unwrap();
     assert_eq!(kept(&told), [2]);
     assert!(told.jobs[0].created_at.is_some());
     let next = told.next.unwrap();
-    assert_eq!(next.query, [("page".into(), "1".into())]);
+    assert_eq!(next.query, [("after".into(), "another".into())]);
     let last = found(cook.as_ref(), &order, 200, &json!([])).unwrap();
     assert!(last.next.is_none());
     let error = found(cook.as_ref(), &order, 200, &json!({})).unwrap_err();
@@ -119,20 +119,12 @@ fn what_cannot_be_found_again_is_explained() {
         ("path = \"/jobs/{key}\"", "does not hand it over"),
         ("path = \"/jobs/{id}\"", "is no value here"),
         (
-            "path = \"/jobs\"\nitems = \"/jobs\"\nprompt = \"/p\"\nmodel = \"/m\"\nabsence_is_proof = true",
-            "proves nothing",
-        ),
-        (
-            "path = \"/jobs\"\nprompt = \"/p\"\nmodel = \"/m\"\npage_query = \"page\"",
+            "path = \"/jobs\"\nprompt = \"/p\"\nmodel = \"/m\"\nnext = \"/n\"",
             "no list (items)",
         ),
         (
             "path = \"/jobs\"\nitems = \"\"\nprompt = \"/p\"\nmodel = \"/m\"\nnext_query = \"after\"",
             "next_query needs next",
-        ),
-        (
-            "path = \"/jobs\"\nitems = \"\"\nprompt = \"/p\"\nmodel = \"/m\"\nnext = \"/n\"\npage_query = \"page\"",
-            "one of next and page_query",
         ),
         (
             "path = \"/jobs\"\nitems = \"\"\nprompt = \"/p\"\nmodel = \"/m\"\nkeep = { uid = \"/id\" }",

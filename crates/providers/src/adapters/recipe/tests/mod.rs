@@ -6,7 +6,6 @@ mod find;
 mod requests;
 mod sign;
 mod songs;
-mod stems;
 mod upload;
 mod wrong;
 
@@ -14,11 +13,13 @@ use serde_json::{Value, json};
 
 use super::*;
 use crate::adapters::tests::{adapter, picture, stems, video};
-use crate::order::{Picture, PictureRole, StemGroup, StemTarget, Video};
-use crate::port::{Body, Effect, Output, Part, Source, Target, What};
+use crate::error::Class;
+use crate::order::{Picture, PictureRole, Video};
+use crate::port::{Body, Effect, Part, Source, Target, What};
 
 const OPENAI: &str = include_str!("../../../../../../recipes/openai-videos.toml");
-const LOOKUP: &str = include_str!("../../../../tests/data/lookup.toml");
+/// Errors in an envelope, and JSON in a text.
+const KIE: &str = include_str!("../../../../../../recipes/kie.toml");
 
 /// The shortest recipe.
 const SHORT: &str = r#"base_url = "https://api.example.com"

@@ -4,7 +4,7 @@ use super::answers::submitted;
 use super::*;
 use crate::order::Song;
 
-const SINGER: &str = r#"
+pub(super) const SINGER: &str = r#"
 base_url = "https://api.example.com"
 [music]
 clips   = 2
@@ -98,7 +98,7 @@ fn songs_are_ordered_and_all_their_clips_taken() {
 }
 
 /// The shipped one of kie.ai: every way to order, and clips with ids.
-const KIE: &str = include_str!("../../../../../../recipes/kie-suno.toml");
+const SUNO: &str = include_str!("../../../../../../recipes/kie-suno.toml");
 
 fn sent(cook: &dyn Adapter, fields: Value) -> (String, Value) {
     let call = cook.start(&song(fields)).unwrap();
@@ -111,7 +111,7 @@ fn sent(cook: &dyn Adapter, fields: Value) -> (String, Value) {
 
 #[test]
 fn the_way_to_order_is_told_by_all_that_a_song_has() {
-    let cook = cook(KIE).unwrap();
+    let cook = cook(SUNO).unwrap();
     for (fields, path, has, has_not) in [
         (
             json!({"prompt": "about rain"}),
@@ -178,7 +178,7 @@ fn a_cover_is_made_of_a_recording_that_was_uploaded() {
             Target::Path("/api/file-stream-upload".into()),
         ),
     ] {
-        let options = json!({"recipe": KIE});
+        let options = json!({"recipe": SUNO});
         let settings = Settings {
             base_url: base_url.map(|url| url.parse().unwrap()),
             ..Settings::new("test", options.as_object().cloned().unwrap())
@@ -209,14 +209,14 @@ fn a_cover_is_made_of_a_recording_that_was_uploaded() {
         song.uploads[0].1.file.bytes = bytes::Bytes::new();
     }
     assert_eq!(
-        cook(KIE).unwrap().start(&gone).unwrap_err().class,
+        cook(SUNO).unwrap().start(&gone).unwrap_err().class,
         Class::Rejected
     );
 }
 
 #[test]
 fn clips_have_the_names_that_the_provider_gives_them() {
-    let cook = cook(KIE).unwrap();
+    let cook = cook(SUNO).unwrap();
     let order = song(json!({"prompt": "about rain", "title": "Rain"}));
     let taken = json!({"code": 200, "data": {"taskId": "t"}});
     let Ok(Step::Submitted { handle, .. }) = submitted(cook.as_ref(), &order, 200, &taken) else {
@@ -260,10 +260,10 @@ fn what_not_every_call_hands_over_is_not_offered() {
         _ => panic!("no limits"),
     };
     assert_eq!(
-        limits(KIE),
+        limits(SUNO),
         ["negative_tags", "make_instrumental", "lyrics"]
     );
-    let half = KIE.replacen("negativeTags = \"{negative_tags}\"\n", "", 1);
+    let half = SUNO.replacen("negativeTags = \"{negative_tags}\"\n", "", 1);
     assert_eq!(limits(&half), ["make_instrumental", "lyrics"]);
     for (from, to, says) in [
         ("when = \"clip\"", "when = \"clop\"", "clop"),
@@ -275,7 +275,7 @@ fn what_not_every_call_hands_over_is_not_offered() {
         ("audioId          = \"{clip}\"\n", "", "{clip}"),
         ("address = \"/audioUrl\"", "", "one of address"),
     ] {
-        let (_, message) = fault(&KIE.replace(from, to));
+        let (_, message) = fault(&SUNO.replace(from, to));
         assert!(message.contains(says), "{from}: {message}");
     }
 }

@@ -1,5 +1,4 @@
-//! Files that go before the order, answers that are the result, and what an
-//! order may say beside.
+//! Files that go before the order, and what an order may say beside.
 
 use super::*;
 use crate::answer::Answer;
@@ -47,7 +46,7 @@ fn followed(cook: &dyn Adapter, order: &Order) -> (usize, Call) {
     let mut uploads = 0;
     while call.effect == Effect::Free {
         uploads += 1;
-        let answer = json!({"data": {"id": 40 + uploads, "to": "https://store.example.com/x"}});
+        let answer = json!({"data": {"id": 40 + uploads}});
         let answer = Answer::json_of(200, &answer);
         let Ok(Step::Next(next)) = cook.submitted(order, &call.asked(), &answer) else {
             panic!("no next call");
@@ -102,41 +101,6 @@ fn limits_tell_of_sound_and_references() {
 }
 
 #[test]
-fn bytes_may_go_where_the_answer_says() {
-    let recipe = FORM.replace(
-        "encoding = \"multipart\"\nbody = { picture = \"{file:file}\", trace = \"{key}\" }",
-        "body = { name = \"{file:name}\" }\nput = \"/data/to\"",
-    );
-    let cook = cook(&recipe).unwrap();
-    let order = video_with("x", |video| {
-        video.pictures = vec![frame(PictureRole::FirstFrame)];
-    });
-    let call = cook.start(&order).unwrap();
-    assert_eq!(content(&call.body), json!({"name": "picture.png"}));
-    let told = json!({"data": {"id": "f-1", "to": "https://store.example.com/x"}});
-    let step = cook.submitted(&order, &call.asked(), &Answer::json_of(200, &told));
-    let Ok(Step::Next(put)) = step else {
-        panic!("{step:?}");
-    };
-    assert!(!put.with_credential && put.effect == Effect::Free);
-    assert_eq!(
-        put.to,
-        Target::Address("https://store.example.com/x".into())
-    );
-    assert!(
-        matches!(&put.body, Body::Bytes { mime, bytes } if mime == "image/png" && bytes.len() == 8)
-    );
-    let full = cook.submitted(&order, &put.asked(), &Answer::json_of(507, &Value::Null));
-    assert_eq!(full.unwrap_err().class, Class::Unavailable);
-    let step = cook.submitted(&order, &put.asked(), &Answer::json_of(200, &Value::Null));
-    let Ok(Step::Next(submit)) = step else {
-        panic!("{step:?}");
-    };
-    assert_eq!(submit.effect, Effect::Submission);
-    assert_eq!(content(&submit.body)["first"], "f-1");
-}
-
-#[test]
 fn nothing_before_the_order_is_unclear() {
     let cook = cook(FORM).unwrap();
     let order = video_with("x", |video| {
@@ -152,50 +116,4 @@ fn nothing_before_the_order_is_unclear() {
         let error = cook.submitted(&order, &asked, &Answer::json_of(status, &body));
         assert_eq!(error.unwrap_err().class, class, "{status} {body}");
     }
-}
-
-/// The answer to the order is the film, or tells where it is.
-fn at_once(result: &str) -> Arc<dyn Adapter> {
-    let head = SHORT.split("[submit.keep]").next().unwrap();
-    cook(&format!("{head}[result]\n{result}\n")).unwrap()
-}
-
-#[test]
-fn an_answer_may_be_the_result() {
-    let cook = at_once("answer = true");
-    let order = video("x");
-    let call = cook.start(&order).unwrap();
-    assert_eq!(call.effect, Effect::Submission);
-    assert_eq!(call.limit_bytes, RESULT, "it is as long as a film");
-    let film = Answer {
-        body: "\0\0\0\u{18}ftypmp42".into(),
-        ..Answer::json_of(200, &Value::Null)
-    };
-    let Ok(Step::Done { outputs }) = cook.submitted(&order, &call.asked(), &film) else {
-        panic!("not done");
-    };
-    assert!(matches!(&outputs[0].source, Source::Bytes(bytes) if bytes.len() == 12));
-    for (status, body, class) in [
-        (200, json!({"error": "no"}), Class::Unclear),
-        (400, json!({}), Class::Rejected),
-        (503, json!({}), Class::Unclear),
-    ] {
-        let error = cook.submitted(&order, &call.asked(), &Answer::json_of(status, &body));
-        assert_eq!(error.unwrap_err().class, class, "{status} {body}");
-    }
-    assert!(cook.poll(&Handle(json!({}))).is_err(), "there is no job");
-}
-
-#[test]
-fn an_answer_may_tell_where_the_result_is() {
-    let cook = at_once("address = \"/url\"");
-    let order = video("x");
-    let asked = cook.start(&order).unwrap().asked();
-    let told = Answer::json_of(200, &json!({"url": "https://x.example.com/1.mp4"}));
-    let Ok(Step::Done { outputs }) = cook.submitted(&order, &asked, &told) else {
-        panic!("not done");
-    };
-    assert!(matches!(&outputs[0].source, Source::Address(url) if url.ends_with("1.mp4")));
-    let nothing = cook.submitted(&order, &asked, &Answer::json_of(200, &json!({})));
-    assert_eq!(nothing.unwrap_err().class, Class::Failed);
 }

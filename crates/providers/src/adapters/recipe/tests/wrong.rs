@@ -15,12 +15,7 @@ fn wrong_recipes_are_explained_by_line() {
             "did you mean \"path\"?",
         ),
         ("[poll]", "[pol]", 11, "did you mean \"poll\"?"),
-        (
-            "[poll]\npath = \"/jobs/{id}\"\n",
-            "",
-            6,
-            "[state] is about a job",
-        ),
+        ("[poll]\npath = \"/jobs/{id}\"\n", "", 1, "poll is missing"),
         (
             "address = \"/url\"",
             "address = \"/url\"\n[upload]\nfiles = [\"image\"]\npath = \"/files\"\nid = \"/id\"",
@@ -33,12 +28,17 @@ fn wrong_recipes_are_explained_by_line() {
             6,
             "not among the files of [upload]",
         ),
-        ("address = \"/url\"", "answer = true", 12, "without [poll]"),
         (
             "address = \"/url\"",
             "address = \"/url\"\n[auth]\nscheme = \"Key\"\nsign = { method = \"tc3\", service = \"x\" }",
             6,
             "leave one out",
+        ),
+        (
+            "[poll]",
+            "[auth]\nsign = { method = \"tc4\", service = \"x\" }\n[poll]",
+            12,
+            "did you mean \"tc3\"?",
         ),
         (
             "[submit]\npath = \"/jobs\"",
@@ -99,13 +99,9 @@ fn wrong_recipes_are_explained_by_line() {
         ),
         ("done = [\"done\"]\n", "", 14, "means done"),
         ("word = \"/status\"\n", "", 12, "where the status word is"),
-        (
-            "address = \"/url\"",
-            "",
-            12,
-            "address, content, base64 and answer",
-        ),
+        ("address = \"/url\"", "", 12, "one of address and content"),
         ("id = \"/id\"\n", "", 9, "found again"),
+        ("[submit.keep]\nid = \"/id\"\n", "", 5, "keep is missing"),
         ("prompt = \"{prompt}\"", "text = 1", 7, "leaves it out"),
         ("seconds = [5]", "seconds = [5, 10]", 7, "{seconds}"),
         (
@@ -129,23 +125,10 @@ fn wrong_recipes_are_explained_by_line() {
         ),
         (
             "[poll]",
-            "[errors.statuses]\n502 = \"unavailable\"\n[poll]",
-            12,
-            "always unclear",
-        ),
-        (
-            "[poll]",
-            "[errors.statuses]\n4 = \"rejected\"\n[poll]",
-            12,
-            "is no status",
-        ),
-        (
-            "[poll]",
             "[errors.codes]\nx = \"rejectd\"\n[poll]",
             12,
             "did you mean \"rejected\"?",
         ),
-        ("base_url", "deduplicates = true\nbase_url", 1, "{key}"),
         (
             "prompt = \"{prompt}\"",
             "prompt = \"{prompt}\"\nx = { only_with = \"imag\", a = 1 }",
