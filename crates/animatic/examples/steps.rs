@@ -6,7 +6,7 @@
     reason = "a program for a script that gives it what it wants"
 )]
 
-#[path = "../tests/steps/mod.rs"]
+#[path = "../tests/all/steps.rs"]
 mod steps;
 
 use steps::Frames;

@@ -16,13 +16,13 @@ use provenance::marks;
 const NOW: i64 = 1_767_225_600;
 const TRAINED: &str = "http://cv.iptc.org/newscodes/digitalsourcetype/trainedAlgorithmicMedia";
 const FILES: [(Format, &[u8]); 7] = [
-    (Format::Mp4, include_bytes!("data/film.mp4")),
-    (Format::M4a, include_bytes!("data/sound.m4a")),
-    (Format::Wav, include_bytes!("data/sound.wav")),
-    (Format::Flac, include_bytes!("data/sound.flac")),
-    (Format::Mp3, include_bytes!("data/sound.mp3")),
-    (Format::Png, include_bytes!("data/picture.png")),
-    (Format::Jpeg, include_bytes!("data/picture.jpg")),
+    (Format::Mp4, include_bytes!("../data/film.mp4")),
+    (Format::M4a, include_bytes!("../data/sound.m4a")),
+    (Format::Wav, include_bytes!("../data/sound.wav")),
+    (Format::Flac, include_bytes!("../data/sound.flac")),
+    (Format::Mp3, include_bytes!("../data/sound.mp3")),
+    (Format::Png, include_bytes!("../data/picture.png")),
+    (Format::Jpeg, include_bytes!("../data/picture.jpg")),
 ];
 
 fn chain(algorithm: Algorithm) -> (SelfMade, PemSigner) {

@@ -6,8 +6,8 @@
 
 use provenance::credentials::{CredentialsError, Format, MAX_MANIFEST_BYTES, Status, Trust, read};
 
-const PNG: &[u8] = include_bytes!("data/picture.png");
-const WAV: &[u8] = include_bytes!("data/sound.wav");
+const PNG: &[u8] = include_bytes!("../data/picture.png");
+const WAV: &[u8] = include_bytes!("../data/sound.wav");
 
 fn part(kind: &[u8], body: &[u8]) -> Vec<u8> {
     let size = u32::try_from(body.len() + 8).unwrap();

@@ -12,11 +12,11 @@ use provenance::credentials::{
 };
 use provenance::marks;
 
-const PNG: &[u8] = include_bytes!("data/picture.png");
-const WAV: &[u8] = include_bytes!("data/sound.wav");
-const JPEG: &[u8] = include_bytes!("data/picture.jpg");
-const FILM: &[u8] = include_bytes!("data/film.mp4");
-const SIGNED: &[u8] = include_bytes!("data/signed_elsewhere.mp4");
+const PNG: &[u8] = include_bytes!("../data/picture.png");
+const WAV: &[u8] = include_bytes!("../data/sound.wav");
+const JPEG: &[u8] = include_bytes!("../data/picture.jpg");
+const FILM: &[u8] = include_bytes!("../data/film.mp4");
+const SIGNED: &[u8] = include_bytes!("../data/signed_elsewhere.mp4");
 /// Where a manifest has CBOR: an assertion, the claim, the signature.
 const PLACES: [&str; 3] = ["c2pa.actions", "c2pa.claim", "c2pa.signature"];
 
@@ -241,7 +241,7 @@ fn tagged(version: u8, frames: &[u8]) -> Vec<u8> {
         &[b'I', b'D', b'3', version, 0, 0][..],
         &size,
         frames,
-        include_bytes!("data/sound.mp3"),
+        include_bytes!("../data/sound.mp3"),
     ]
     .concat()
 }

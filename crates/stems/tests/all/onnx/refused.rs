@@ -7,7 +7,7 @@ use std::sync::Arc;
 use stems::onnx::{Manifest, Model, ModelError};
 use stems::{Audio, Control, SeparateError, Stem};
 
-use crate::fixtures::Fixtures;
+use super::fixtures::Fixtures;
 
 const MDX: &str = "name = 'm'\nkind = 'mdx'\nfile = 'FILE'\nstems = ['vocals']\n\
     [mdx]\nn_fft = 1200\nhop = 160\ndim_f = 500\ndim_t = 24\n";

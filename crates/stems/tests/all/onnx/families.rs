@@ -5,7 +5,7 @@ use std::sync::Arc;
 use stems::onnx::Model;
 use stems::{Audio, Control, Stem};
 
-use crate::fixtures::{Fixtures, difference, sum};
+use super::fixtures::{Fixtures, difference, sum};
 
 fn load(fixtures: &Fixtures, name: &str) -> Arc<Model> {
     let file = fixtures.folder.join(format!("{name}.toml"));

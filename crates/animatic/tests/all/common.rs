@@ -1,4 +1,5 @@
 //! What the video tests share: pictures to film, and how to film them.
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use animatic::{Asked, Control, Direction, Options, Picture, Request, Video};
 

@@ -2,20 +2,13 @@
 //! measured on the decoded frames against those that the encoder was given.
 #![expect(
     clippy::unwrap_used,
-    clippy::expect_used,
     reason = "a helper that fails has failed its test"
 )]
 
-#[expect(dead_code, reason = "the other tests use the rest of it")]
-mod common;
-#[expect(dead_code, reason = "the other tests use the rest of it")]
-mod reading;
-mod steps;
-
+use crate::common::{byte, film, options};
+use crate::reading::decoded;
+use crate::steps::Frames;
 use animatic::{Control, Picture, Request};
-use common::{byte, film, options};
-use reading::decoded;
-use steps::Frames;
 
 const SIZE: (u32, u32) = (854, 480);
 

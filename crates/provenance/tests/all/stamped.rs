@@ -16,7 +16,7 @@ use provenance::credentials::{
     read, self_made, sign,
 };
 
-const FILM: &[u8] = include_bytes!("data/film.mp4");
+const FILM: &[u8] = include_bytes!("../data/film.mp4");
 const DAY_S: i64 = 86_400;
 
 fn openssl(folder: &Path, words: &str) -> Vec<u8> {

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use stems::onnx::{Model, Separator};
 use stems::{Audio, Control, SeparateError, Shape, Stem};
 
-use crate::fixtures::{Fixtures, difference, sum};
+use super::fixtures::{Fixtures, difference, sum};
 
 const VOICE_AND_REST: [Stem; 2] = [Stem::Vocals, Stem::Instrumental];
 

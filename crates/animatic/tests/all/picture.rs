@@ -132,7 +132,7 @@ fn deep_grey_and_transparent_pictures_become_plain_rgb() {
 #[test]
 fn four_colour_jpegs_look_as_they_should() {
     // A red, a green and a blue field as CMYK, made by Pillow.
-    let picture = decode(include_bytes!("data/cmyk.jpg"), &LIMITS).unwrap();
+    let picture = decode(include_bytes!("../data/cmyk.jpg"), &LIMITS).unwrap();
     assert_eq!(picture.size(), (48, 16));
     for (x, colour) in [(8, [200, 20, 20]), (24, [20, 180, 20]), (40, [20, 20, 200])] {
         let seen = pixel(&picture, x, 8);
@@ -270,7 +270,7 @@ fn broken_pictures_are_refused_or_read_but_never_panic() {
     let mut all = fixtures();
     all.push((
         PictureFormat::Jpeg,
-        include_bytes!("data/cmyk.jpg").to_vec(),
+        include_bytes!("../data/cmyk.jpg").to_vec(),
     ));
     for (number, (format, bytes)) in (1_u64..).zip(all) {
         for cut in (0..bytes.len()).step_by(bytes.len() / 60 + 1) {

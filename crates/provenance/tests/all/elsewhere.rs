@@ -7,9 +7,9 @@ use std::io::Cursor;
 
 use provenance::marks::{self, Kind, Marks};
 
-const SIGNED: &[u8] = include_bytes!("data/signed_elsewhere.mp4");
-const TAGGED: &[u8] = include_bytes!("data/tagged_elsewhere.mp4");
-const PICTURE: &[u8] = include_bytes!("data/tagged_elsewhere.jpg");
+const SIGNED: &[u8] = include_bytes!("../data/signed_elsewhere.mp4");
+const TAGGED: &[u8] = include_bytes!("../data/tagged_elsewhere.mp4");
+const PICTURE: &[u8] = include_bytes!("../data/tagged_elsewhere.jpg");
 const TRAINED: &str = "http://cv.iptc.org/newscodes/digitalsourcetype/trainedAlgorithmicMedia";
 
 fn read(file: &[u8]) -> Marks {
@@ -49,7 +49,7 @@ mod credentials {
     use super::{PICTURE, SIGNED, TAGGED, TRAINED};
 
     /// The last certificate of the chain: who wants to, can trust it.
-    const ROOT: &str = include_str!("data/elsewhere_root.pem");
+    const ROOT: &str = include_str!("../data/elsewhere_root.pem");
 
     #[test]
     fn another_signers_film_is_valid_and_trusted_only_by_who_trusts_its_authority() {
@@ -113,7 +113,7 @@ mod credentials {
             made: Made::Edited(source),
         };
         let poster = sign(
-            include_bytes!("data/picture.jpg"),
+            include_bytes!("../data/picture.jpg"),
             Format::Jpeg,
             &statement,
             &signer,

@@ -6,12 +6,10 @@
     reason = "a helper that fails has failed its test"
 )]
 
-mod common;
-
 use std::process::Command;
 
+use crate::common::{detailed, film, options};
 use animatic::{Ambience, Control, FPS, Options, Picture, Request, Video};
-use common::{detailed, film, options};
 
 /// A video's file on disk while a program reads it.
 struct OnDisk(std::path::PathBuf);
@@ -249,6 +247,6 @@ fn uncompressed_frames_are_as_many_as_the_videos_and_complete() {
     assert!(out.starts_with(header));
     assert_eq!(out.len(), header.len() + 24 * (6 + 480 * 480 * 3 / 2));
     let first = &out[header.len() + 6..][..480 * 480];
-    let truth = common::luma_of(&picture);
+    let truth = crate::common::luma_of(&picture);
     assert!(first.iter().zip(truth).all(|(a, b)| a.abs_diff(b) <= 1));
 }

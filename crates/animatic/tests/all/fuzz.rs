@@ -65,7 +65,7 @@ static FILES: LazyLock<Vec<Vec<u8>>> = LazyLock::new(|| {
         .write_image(pixels, 40, 28, ExtendedColorType::Rgb8)
         .unwrap();
     files.push(tiff.into_inner());
-    files.push(include_bytes!("data/cmyk.jpg").to_vec());
+    files.push(include_bytes!("../data/cmyk.jpg").to_vec());
     files
 });
 

@@ -1,4 +1,9 @@
 //! Reads finished files back: their boxes and their decoded frames.
+#![expect(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    reason = "a test fails by panicking"
+)]
 
 use animatic::Video;
 use openh264::decoder::Decoder;

@@ -5,11 +5,8 @@
     reason = "a helper that fails has failed its test"
 )]
 
-#[expect(dead_code, reason = "the other tests use the rest of it")]
-mod common;
-
+use crate::common::{byte, luma_of, options};
 use animatic::{Picture, Request};
-use common::{byte, luma_of, options};
 
 /// A picture with detail everywhere and the same nowhere.
 fn textured(width: u32, height: u32) -> Picture {

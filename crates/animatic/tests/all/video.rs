@@ -1,18 +1,14 @@
 //! Finished videos: their files, their pictures and their motion.
 #![expect(
     clippy::unwrap_used,
-    clippy::expect_used,
     reason = "a helper that fails has failed its test"
 )]
 
-mod common;
-mod reading;
-
 use std::cell::Cell;
 
+use crate::common::{byte, detailed, film, luma_of, options};
+use crate::reading::{boxes, decoded, inside, number, ssim};
 use animatic::{Control, FPS, MakeError, Options, Picture, Request, SIZES};
-use common::{byte, detailed, film, luma_of, options};
-use reading::{boxes, decoded, inside, number, ssim};
 
 #[test]
 fn the_file_is_ready_to_stream_and_as_long_as_it_says() {

@@ -2,7 +2,7 @@
 
 use std::process::{Command, Output};
 
-use crate::fixtures::Fixtures;
+use super::fixtures::Fixtures;
 
 fn stems(library: &str, arguments: &[&str]) -> Output {
     Command::new(env!("CARGO_BIN_EXE_stems"))

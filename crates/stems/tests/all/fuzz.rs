@@ -1,7 +1,7 @@
 //! Small real files of every format, damaged at random: any answer is right but a panic, a value
 //! that is no number, or more than the limits allow.
 //!
-//! `PROPTEST_CASES=20000 cargo test -p stems --release --test fuzz` looks longer.
+//! `PROPTEST_CASES=20000 cargo test -p stems --release fuzz` looks longer.
 
 use proptest::prelude::*;
 use std::io::Write as _;

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use stems::onnx::{Folder, Model, uvr};
 
-use crate::fixtures::Fixtures;
+use super::fixtures::Fixtures;
 
 const MANIFEST: &str = "name = 'NAME'\nkind = 'mdx'\nfile = 'FILE'\nstems = ['vocals']\n\
     [mdx]\nn_fft = 1200\nhop = 160\ndim_f = 500\ndim_t = 24\n";
