@@ -187,7 +187,8 @@ impl Stage {
         self.open_with(self.settings.is_moved).await
     }
 
-    async fn open_with(&self, is_moved: bool) -> u64 {
+    /// Orders that were made with these settings, and are open.
+    pub(crate) async fn open_with(&self, is_moved: bool) -> u64 {
         let is_like = if is_moved { "LIKE" } else { "NOT LIKE" };
         let open = format!(
             "state IN ('intended', 'accepted') AND endpoint {is_like} '%{}%'",

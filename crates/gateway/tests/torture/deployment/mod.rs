@@ -24,6 +24,7 @@ use crate::faults::{calm, spread};
 use crate::intent::{Intent, Kind, Way};
 use crate::knobs::{Kept, Knobs, LONG, wants};
 use crate::run::{REST, Run};
+use crate::stage::Stage;
 use parts::Deployment;
 
 /// Callers at once.
@@ -128,17 +129,22 @@ impl Scene {
     async fn settle(&mut self, deployment: &mut Deployment) {
         let mut run = self.run.lock().await;
         calm(run.stage.simulator.world(), Plan::default());
-        let logs = deployment.heal().await;
-        for log in logs {
-            run.read_log(&log);
+        // A job is asked for only by those whose settings it was ordered with, and whoever else takes it up
+        // puts it off by a tenth of its age.
+        for is_moved in [false, true] {
+            for log in deployment.heal(is_moved).await {
+                run.read_log(&log);
+            }
+            let open = async |stage: &Stage| stage.open_with(is_moved).await;
+            rest(&mut run, deployment, open).await;
         }
         run.totals.rounds = self.done.load(Ordering::SeqCst).into();
         for what in std::mem::take(&mut deployment.ended_alone) {
             run.found.add(what);
         }
-        rest(&mut run, deployment).await;
+        rest(&mut run, deployment, Stage::open).await;
         run.ask_again().await;
-        rest(&mut run, deployment).await;
+        rest(&mut run, deployment, Stage::open).await;
         let views = Views::ask(&deployment.balancer.base, &run.stage.keys).await;
         run.check(&views).await;
         run.must_be_clean();
@@ -148,9 +154,9 @@ impl Scene {
 }
 
 /// Waits until nothing is open.
-async fn rest(run: &mut Run, deployment: &Deployment) {
+async fn rest(run: &mut Run, deployment: &Deployment, open: impl AsyncFn(&Stage) -> u64) {
     let begun = Instant::now();
-    while run.stage.open().await > 0 {
+    while open(&run.stage).await > 0 {
         if begun.elapsed() > REST {
             let logs = deployment.logs();
             let said = format!("tasks are open, or not told, after {REST:?}:\n{logs}");

@@ -116,13 +116,11 @@ impl Deployment {
         (deployment, stage)
     }
 
-    /// Everything works again, and is up; what processes logged that are gone.
-    pub(super) async fn heal(&mut self) -> Vec<String> {
+    /// Everything works again, and is up with these settings; what processes logged that are gone.
+    pub(super) async fn heal(&mut self, is_moved: bool) -> Vec<String> {
         let mut logs = Vec::new();
-        for (number, replica) in self.replicas.iter_mut().enumerate() {
+        for replica in &mut self.replicas {
             replica.heal();
-            // What was ordered with either of the settings comes to its end.
-            let is_moved = number % 2 == 1;
             if replica.is_moved != is_moved {
                 replica.configure(is_moved);
                 replica.kill();
