@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use mediagate::model::task::TaskState;
-use mediagate::store::{self, StoreError};
+use mediagate::store::{self, Conn, StoreError};
 use serde_json::json;
 use simulator::{Cut, End, Link, Network, Proxy, Role};
 
@@ -192,8 +192,10 @@ async fn leases_are_judged_by_the_databases_clock() {
     })
     .await;
     assert_eq!(claims(&ahead, &held).await, 1, "the living one keeps it");
-    idle.stop().await;
+    let leave = |conn: &mut Conn<'_>| store::workers::leave(conn, "alive");
+    idle.app.store.write(leave).await.unwrap();
     ahead.stop().await;
+    idle.stop().await;
 }
 
 /// The clock was set back by an hour after this was put off.
