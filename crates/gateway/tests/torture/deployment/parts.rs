@@ -51,8 +51,8 @@ pub(super) struct Replica {
     pub(super) armed: Option<At>,
     /// How wrong its clock is after its next start.
     pub(super) clock: Option<&'static str>,
-    /// Whether its clock is wrong now.
-    has_wrong_clock: bool,
+    /// How wrong it is now.
+    present_clock: Option<&'static str>,
     /// Its settings: those with the providers' first addresses and keys, and the others.
     settings: [String; 2],
     is_moved: bool,
@@ -126,7 +126,7 @@ impl Deployment {
                 replica.kill();
             }
             // The bucket refuses whoever is more than a quarter of an hour away from its own time.
-            if replica.has_wrong_clock {
+            if replica.present_clock.is_some() {
                 replica.kill();
             }
             if replica.is_gone() {
@@ -175,7 +175,7 @@ impl Replica {
             server: None,
             armed: None,
             clock: None,
-            has_wrong_clock: false,
+            present_clock: None,
             settings,
             is_moved: false,
             logs: Vec::new(),
@@ -203,7 +203,7 @@ impl Replica {
                 clock: self.clock.take(),
             };
             self.may_die = matches!(start.at, Some(At::Crash(_)));
-            self.has_wrong_clock = start.clock.is_some();
+            self.present_clock = start.clock;
             if self.is_worker {
                 self.server = Some(Server::begin(&words, &start));
                 return;
