@@ -9,8 +9,8 @@ use super::ArtworkError;
 use super::canvas::{Canvas, circle};
 use super::colour::{Dice, Palette};
 
-/// Square avatar, PNG bytes. The seed and the name choose the colours; the font has the letter. A letter that it
-/// has not is left out, as is one of a font that cannot be read.
+/// Square avatar, PNG bytes. The seed and the name choose the colours; the outline of the letter comes from the font. If
+/// the font lacks the letter or cannot be read, there is no letter.
 pub fn avatar(font: &[u8], seed: &str, name: &str, side: u32) -> Result<Vec<u8>, ArtworkError> {
     let mut canvas = Canvas::new(side)?;
     let mut dice = Dice::new("avatar", &[seed, name]);
@@ -28,7 +28,7 @@ fn initial(font: &[u8], name: &str) -> Option<Path> {
     let capital = letter.to_uppercase().next().unwrap_or(letter);
     let font = FontRef::from_index(font, 0)?;
     let glyph = font.charmap().map(capital);
-    // Zero is what a font draws for a character that it has not.
+    // Zero is what a font draws for a character that it lacks.
     let outline = (glyph != 0)
         .then(|| {
             let mut context = ScaleContext::new();

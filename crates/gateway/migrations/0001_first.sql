@@ -90,7 +90,7 @@ CREATE TABLE tasks (
     origin             TEXT,
     -- Whether its progress is a guess.
     progress_estimated BIGINT NOT NULL DEFAULT 0,
-    -- The trace that it belongs to, where its request was traced: `traceparent`, a space and `tracestate`.
+    -- The `traceparent` of the trace that it belongs to, where its request was traced.
     trace              TEXT
 );
 CREATE INDEX tasks_by_account ON tasks (account_id, id);

@@ -1,8 +1,8 @@
 //! What several gateways on one Postgres cost and do: idle streams, how soon a change at one is seen at
-//! another by each bell, orders a second, and how exactly a limit holds for all of them.
+//! another with and without `NOTIFY`, orders a second, and how exactly a limit holds for all of them.
 //!
-//! Starts a `PostgreSQL` of its own. `MEDIAGATE_BENCH_PROGRAM` names a
-//! gateway that is built already, `MEDIAGATE_BENCH_PARTS` those of `idle chats bells orders limits` that are wanted.
+//! Starts a `PostgreSQL` of its own. `MEDIAGATE_BENCH_PROGRAM` names a gateway that is built already,
+//! `MEDIAGATE_BENCH_PARTS` those of `idle chats bells orders limits` that are wanted.
 
 #![expect(
     clippy::unwrap_used,

@@ -67,7 +67,7 @@ fn judge(known: &Known, found: Option<String>, has_files: bool) -> Verdict {
         (Some(here), _) if known.has_media => Verdict::Missing(here.clone()),
         (None, Some(_)) => Verdict::Missing(known.marks[0].clone()),
         (Some(here), None) => Verdict::New(here.clone()),
-        // Files are known, and none is here: they were in a bucket, and are not copied yet.
+        // Files are known, no folder was ever marked, and this one is empty: they are still in a bucket, or lost.
         (None, None) if known.has_media && known.marks.is_empty() && !has_files => {
             Verdict::Missing(mark::fresh())
         }
@@ -136,7 +136,7 @@ mod tests {
         assert!(is_new(known(None, &["a"], true), false), "another process");
         assert!(
             is_new(known(None, &[], true), true),
-            "copied here from a bucket"
+            "its files were copied here from a bucket"
         );
         assert!(
             !is_new(known(None, &[], true), false),

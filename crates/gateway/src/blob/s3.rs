@@ -476,7 +476,12 @@ fn told(error: &object_store::Error) -> String {
     let code = cause
         .split_once("<Code>")
         .and_then(|(_, rest)| rest.split_once("</Code>"))
-        .map(|(code, _)| format!("({code})"));
+        .map(|(code, _)| match code {
+            "RequestTimeTooSkewed" => {
+                format!("({code}): this machine's clock and the store's differ too much")
+            }
+            code => format!("({code})"),
+        });
     let mut told = cause
         .split('<')
         .next()
@@ -484,12 +489,31 @@ fn told(error: &object_store::Error) -> String {
         .trim()
         .to_owned();
     told.truncate(told.floor_char_boundary(200));
-    let reason = cause
-        .contains("RequestTimeTooSkewed")
-        .then(|| "this machine's clock is wrong".to_owned());
-    [Some(told), code, reason]
+    [Some(told), code]
         .into_iter()
         .flatten()
         .collect::<Vec<_>>()
         .join(" ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_the_store_says_is_told_by_its_code() {
+        let said = |code: &str| {
+            let body =
+                format!("403 Forbidden: <Error><Code>{code}</Code><Key>secret</Key></Error>");
+            told(&object_store::Error::Generic {
+                store: "S3",
+                source: body.into(),
+            })
+        };
+        assert_eq!(said("AccessDenied"), "403 Forbidden: (AccessDenied)");
+        assert_eq!(
+            said("RequestTimeTooSkewed"),
+            "403 Forbidden: (RequestTimeTooSkewed): this machine's clock and the store's differ too much"
+        );
+    }
 }

@@ -220,7 +220,7 @@ pub struct VideoOutput {
     pub expires_at_micros: i64,
     /// What was understood of the prompt.
     pub direction: Vec<String>,
-    /// What the file says of its origin; `None` if it was made before that was looked at.
+    /// What the file says of its origin; `None` if nobody looked.
     #[serde(default)]
     pub provenance: Option<Provenance>,
 }

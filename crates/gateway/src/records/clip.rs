@@ -125,7 +125,7 @@ clip_record! {
         /// Empty; says so when the media was removed.
         more: String,
         /// What its recording says of its origin; of an upload or a song, as it came in. Absent
-        /// until complete, and if it was made before that was looked at.
+        /// until complete.
         #[serde(skip_serializing_if = "Option::is_none")]
         provenance: Option<ProvenanceView>,
     }

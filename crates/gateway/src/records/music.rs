@@ -56,8 +56,8 @@ pub struct ClipView {
     pub seconds: f64,
     /// Whether the files have been removed.
     pub removed: bool,
-    /// What its recording says of its origin; of a song, as it came from the provider. Null if it
-    /// was made before that was looked at.
+    /// What its recording says of its origin; of a song, as it came from the provider. Null until
+    /// it is complete.
     #[schema(required = true)]
     pub provenance: Option<ProvenanceView>,
 }

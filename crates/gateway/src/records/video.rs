@@ -40,7 +40,7 @@ pub struct VideoFile {
     pub expires_at: Option<String>,
     /// Whether it has been removed.
     pub removed: bool,
-    /// What the file says of its origin; null if it was made before that was looked at.
+    /// What the file says of its origin; null if no copy is kept.
     #[schema(required = true)]
     pub provenance: Option<ProvenanceView>,
     /// What a screen reader says of the visible label, if the film has one.

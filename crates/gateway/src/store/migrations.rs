@@ -65,9 +65,8 @@ fn apply(conn: &mut Conn<'_>, migrations: &[Migration]) -> Result<(), StoreError
     Ok(())
 }
 
-/// On Postgres, tables that are marked so are unlogged: a crash empties them, and nothing waits for
-/// their being written. On `SQLite`, tables that are marked so are the index of their key: otherwise
-/// the rows and that index are two trees.
+/// On Postgres a table marked UNLOGGED is emptied by a crash, and its writes wait for no disk. On `SQLite` a table
+/// marked WITHOUT ROWID is stored in the tree of its primary key; otherwise rows and key are two trees.
 fn text(conn: &Conn<'_>, migration: &Migration) -> String {
     let mark = match conn {
         Conn::Sqlite(_) => "WITHOUT ROWID",

@@ -100,7 +100,8 @@ pub fn forgiven_on(
     Ok(Micros::new(forgiven.unwrap_or(0)))
 }
 
-/// Adds to what was given back on the day of `at` for such jobs. Never falls below zero.
+/// Adds to what was given back on the day of `at` for such jobs. Never falls below zero: of a
+/// task that was released before any job was known, nothing was counted.
 pub fn forgive(
     conn: &mut Conn<'_>,
     of: Of<'_>,

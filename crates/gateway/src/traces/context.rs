@@ -61,9 +61,7 @@ pub(super) fn of_headers(headers: &HeaderMap, is_kept: impl FnOnce() -> bool) ->
 
 /// The trace that is stored with a task; empty if there is none.
 pub(super) fn of_stored(text: Option<&str>) -> Context {
-    let text = text.unwrap_or_default();
-    // Earlier versions kept a state behind it.
-    let parent = text.split_once(' ').map_or(text, |(parent, _)| parent);
+    let parent = text.unwrap_or_default();
     Carrier { parent }.context()
 }
 
@@ -147,11 +145,7 @@ mod tests {
             assert_eq!(&span.span_context().trace_id().to_string(), &PARENT[3..35]);
             assert_eq!(span.span_context().trace_state().header(), "");
         }
-        for stored in [PARENT.to_owned(), format!("{PARENT} a=1,b=2")] {
-            let context = of_stored(Some(&stored));
-            let span = context.span();
-            assert!(span.span_context().is_sampled());
-            assert_eq!(span.span_context().trace_state().header(), "");
-        }
+        let context = of_stored(Some(PARENT));
+        assert!(context.span().span_context().is_sampled());
     }
 }

@@ -381,6 +381,7 @@ pub(super) fn bill(task: &Task, made: &Made) -> Option<Bill> {
     let quantity = paid_for(task, made.quantity);
     let (delivered, partial) = (surplus::delivered(task, made), made.partial.clone());
     let Some(tariff) = &task.tariff else {
+        // Money is reserved by prices that are kept with the task. Should they be missing, it costs what was reserved.
         return Some(Bill {
             price: None,
             quantity,

@@ -187,7 +187,7 @@ impl Stage {
         self.open_with(self.settings.is_moved).await
     }
 
-    /// Orders that were made with these settings, and are open.
+    /// Open orders that were made with the providers' other addresses and keys if `is_moved`, else with the first.
     pub(crate) async fn open_with(&self, is_moved: bool) -> u64 {
         let is_like = if is_moved { "LIKE" } else { "NOT LIKE" };
         let open = format!(

@@ -111,8 +111,8 @@ pub(super) struct Sent<'a> {
     pub(super) credential: &'a Arc<Credential>,
     pub(super) order: &'a Order,
     pub(super) submission: &'a Submission,
-    /// Whether it is this run's, that has still to write it down. Else it was
-    /// written by another, and is repeated or looked for.
+    /// Whether this run makes the submission and has yet to write it down. If
+    /// not, its row exists already, and the order is repeated or looked for.
     pub(super) is_own: bool,
 }
 

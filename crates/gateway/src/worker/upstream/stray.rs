@@ -250,7 +250,7 @@ fn bill(task: &Task, submission: &Submission) -> Bill {
     let price =
         tariff.and_then(|tariff| tariff.price_by(&submission.provider, &submission.route_model));
     let quantity = tariff.map(|tariff| tariff.asked).unwrap_or_default();
-    // Of a route without a price the work is free.
+    // A route without a price works for nothing; without any prices it costs what was reserved, as in `finish`.
     let by_price = |_| price.map_or(Micros::ZERO, |price| price.of(quantity));
     let cost = tariff.map_or(task.reserved, by_price);
     Bill {

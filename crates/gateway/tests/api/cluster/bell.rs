@@ -192,7 +192,7 @@ async fn processes_ring_each_other_by_postgres() {
 }
 
 #[tokio::test]
-async fn a_database_for_rings_that_was_never_there_is_not_missed() {
+async fn an_unreachable_bell_database_is_not_missed() {
     let free = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let address = format!("postgres://{}/none", free.local_addr().unwrap());
     drop(free);

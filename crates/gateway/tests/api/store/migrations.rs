@@ -95,6 +95,43 @@ async fn old_rows_survive_every_later_step_on_postgres() {
     }
 }
 
+/// The marks in the text that only one of the databases reads.
+const TREES: [&str; 2] = ["task_events", "task_words"];
+const UNLOGGED: [&str; 3] = ["rate_grants", "replicas", "turns"];
+
+#[test]
+fn tables_that_are_the_tree_of_their_key_are_so_on_sqlite() {
+    let connection = rusqlite::Connection::open_in_memory().unwrap();
+    run(&mut Conn::Sqlite(&connection)).unwrap();
+    let mut found = connection
+        .prepare("SELECT name FROM pragma_table_list WHERE wr = 1 ORDER BY name")
+        .unwrap();
+    let found: Vec<String> = found
+        .query_map([], |row| row.get(0))
+        .unwrap()
+        .map(Result::unwrap)
+        .collect();
+    assert_eq!(found, TREES);
+}
+
+#[tokio::test]
+async fn tables_that_a_crash_may_empty_are_so_on_postgres() {
+    let database = crate::support::postgres::TestDatabase::create().await;
+    let url = database.url.clone();
+    let read = std::thread::spawn(move || {
+        let mut session = Session::open(&url).unwrap();
+        let mut conn = Conn::Postgres(&mut session);
+        run(&mut conn).unwrap();
+        conn.all(
+            "SELECT CAST(relname AS TEXT) FROM pg_class WHERE relpersistence = 'u' AND relkind = 'r' ORDER BY relname",
+            &[],
+            |row| row.text(0),
+        )
+    });
+    let found: Result<Vec<String>, StoreError> = read.join().unwrap();
+    assert_eq!(found.unwrap(), UNLOGGED);
+}
+
 #[test]
 fn a_database_of_a_newer_version_is_left_alone() {
     let folder = tempfile::tempdir().unwrap();

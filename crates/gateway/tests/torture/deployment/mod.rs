@@ -130,13 +130,17 @@ impl Scene {
         let mut run = self.run.lock().await;
         calm(run.stage.simulator.world(), Plan::default());
         // A job is asked for only by those whose settings it was ordered with, and whoever else takes it up
-        // puts it off by a tenth of its age.
-        for is_moved in [false, true] {
+        // puts it off by a tenth of its age. While they change over, one that still has the first settings may
+        // order with them: hence twice.
+        for is_moved in [false, true, false, true] {
             for log in deployment.heal(is_moved).await {
                 run.read_log(&log);
             }
             let open = async |stage: &Stage| stage.open_with(is_moved).await;
             rest(&mut run, deployment, open).await;
+            if run.stage.open().await == 0 {
+                break;
+            }
         }
         run.totals.rounds = self.done.load(Ordering::SeqCst).into();
         for what in std::mem::take(&mut deployment.ended_alone) {

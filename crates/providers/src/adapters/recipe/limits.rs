@@ -181,8 +181,14 @@ pub(super) fn check_values(recipe: &Recipe, template: &Template) -> Result<(), S
     let every = every.unwrap_or_default();
     for placeholder in template.placeholders() {
         let mut takers = every.iter().filter(|limits| limits.pictures.max > 0);
-        let has_addresses = placeholder.name != "recording"
-            && takers.all(|limits| limits.pictures.handover == Handover::AddressOnly);
+        let has_addresses = takers.all(|limits| limits.pictures.handover == Handover::AddressOnly);
+        if placeholder.needs_address() && placeholder.name == "recording" {
+            return Err(
+                "{recording:url} cannot be used: a recording may have no address; write {recording} or \
+                 {recording:uploaded}"
+                    .to_owned(),
+            );
+        }
         if placeholder.needs_address() && !has_addresses {
             return Err(format!(
                 "{{{}:url}} needs address_only = true: else there may be no address",

@@ -94,7 +94,7 @@ export async function call(method, path, body, options = {}) {
   } catch (error) {
     if (options.signal?.aborted) throw error;
     // The connection ended inside the answer, so what it says is not known: the same as no answer.
-    throw new ApiError(0, { message: "The gateway's answer was cut short." });
+    throw new ApiError(0, { message: "The gateway's answer could not be read to its end." });
   }
 }
 
