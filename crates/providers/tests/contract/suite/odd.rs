@@ -36,6 +36,7 @@ pub(super) async fn a_503_proves_nothing(stage: Stage) {
     let own = [status(503, None), status(503, Some(1))];
     let foreign = BODIES.map(|body| says(503, Some(1), body));
     join_all(own.into_iter().chain(foreign).map(async |fault| {
+        let _place = AT_ONCE.acquire().await.unwrap();
         unclear(anew(&stage).await, fault).await;
     }))
     .await;
@@ -72,11 +73,11 @@ pub(super) async fn one_odd_answer_about_a_job_ends_nothing(stage: Stage) {
     join_all(all.map(|fault| ends_nothing(&stage, fault))).await;
 }
 
-/// Jobs that are asked for at once, every few milliseconds each: more leave no processor for an answer.
-static ASKED_FOR: Semaphore = Semaphore::const_new(24);
+/// Orders at once, whose jobs are asked for every few milliseconds: more leave no processor for an answer.
+static AT_ONCE: Semaphore = Semaphore::const_new(24);
 
 async fn ends_nothing(stage: &Stage, fault: Fault) {
-    let _place = ASKED_FOR.acquire().await.unwrap();
+    let _place = AT_ONCE.acquire().await.unwrap();
     let stage = anew(stage).await;
     let accepted = stage.submit().await.unwrap();
     stage.finish(clone(&accepted)).await.unwrap();
