@@ -12,6 +12,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use serde_json::{Value, json};
+use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use crate::app::{App, Parts};
@@ -27,6 +28,12 @@ use crate::telemetry;
 
 /// How often the mark is updated while orders are sent.
 const PACE: Duration = Duration::from_secs(5);
+
+/// How long a start waits for a process that lived through a promotion: while the database was away, leases ran
+/// out, and the first heartbeat after it may be a few seconds late.
+const VOUCHING: Duration = Duration::from_secs(10);
+/// How often it looks for one.
+const LOOK: Duration = Duration::from_millis(500);
 
 /// The name of the mark in a bucket.
 const NOTE: &str = "mark";
@@ -66,6 +73,28 @@ impl Outside {
         }
     }
 
+    /// The same, once somebody vouches for a database that was promoted, or nobody did in time.
+    async fn awaited(app: &App) -> Result<Self, Error> {
+        let until = Instant::now() + VOUCHING;
+        loop {
+            let outside = Self::read(app).await;
+            let (asked, now) = (outside.clone(), app.clock.now());
+            let sign = app.store.read(move |conn| asked.sign(conn, now)).await?;
+            if sign != Some(Sign::Promoted) || Instant::now() >= until {
+                return Ok(outside);
+            }
+            tokio::time::sleep(LOOK).await;
+        }
+    }
+
+    /// What speaks against the database as it is.
+    fn sign(&self, conn: &mut Conn<'_>, now: Timestamp) -> Result<Option<Sign>, StoreError> {
+        let known = store::restored::mark(conn)?;
+        let lay = store::restored::place(conn)?;
+        let is_lived_in = store::restored::is_lived_in(conn, now)?;
+        Ok(self.against(known.as_ref(), lay.as_ref(), is_lived_in))
+    }
+
     /// What speaks against a database with this mark, which lay there when it was last used.
     fn against(
         &self,
@@ -94,15 +123,13 @@ impl Outside {
 /// Updates the mark at startup. First holds open tasks if the database was restored, according to
 /// the mark, the place or the operator.
 pub async fn check(app: &App, is_restored: bool) -> Result<(), Error> {
-    let outside = Outside::read(app).await;
+    let outside = Outside::awaited(app).await?;
     let now = app.clock.now();
     let (held, mark) = app
         .store
         .write(move |conn| -> Result<_, Error> {
             let known = store::restored::mark(conn)?;
-            let lay = store::restored::place(conn)?;
-            let is_lived_in = store::restored::is_lived_in(conn, now)?;
-            let sign = outside.against(known.as_ref(), lay.as_ref(), is_lived_in);
+            let sign = outside.sign(conn, now)?;
             let sign = sign.or(is_restored.then_some(Sign::Told));
             if let Some(place) = &outside.place {
                 store::restored::set_place(conn, place)?;

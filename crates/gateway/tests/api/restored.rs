@@ -4,13 +4,17 @@
 use std::path::Path;
 use std::time::Duration;
 
+use mediagate::clock::Clock;
+use mediagate::domain::restored;
+use mediagate::store::restored::Mark;
+use mediagate::store::{self, Place, StoreError};
 use serde_json::{Value, json};
 use simulator::{Plan, Simulator};
 
 use crate::support::gateway::finished;
 use crate::support::postgres::TestDatabase;
 use crate::support::program::{Server, output, program, text};
-use crate::support::{Client, eventually};
+use crate::support::{Client, TestGateway, eventually};
 
 const OPENAI: &str = "openai-videos";
 
@@ -290,4 +294,51 @@ async fn the_operator_says_that_a_database_was_restored() {
     assert_eq!(finished(&client, task).await["status"], "succeeded");
     assert_eq!(scene.simulator.world().accepted(OPENAI), 4);
     server.stop().await;
+}
+
+/// While the database was away, the leases of those who lived through its promotion ran out.
+#[tokio::test]
+async fn a_start_after_a_promotion_waits_for_who_lived_through_it() {
+    let simulator = Simulator::start().await.unwrap();
+    for vouches in [true, false] {
+        let builder = TestGateway::builder().on_postgres().without_workers();
+        let gateway = builder.toml(&settings(&simulator, 1)).start().await;
+        let order = json!({"model": "film", "prompt": "a lake"});
+        gateway.post("/v1/videos", &order).await.ok();
+        restored::check(&gateway.app, false).await.unwrap();
+        let promoted = gateway.app.store.write(|conn| -> Result<_, StoreError> {
+            let place = store::restored::place(conn)?.unwrap();
+            let before = Place {
+                timeline: Some("0".into()),
+                ..place
+            };
+            store::restored::set_place(conn, &before)?;
+            // The mark outside is older.
+            let mark = store::restored::mark(conn)?.unwrap();
+            let mark = Mark {
+                count: mark.count + 1,
+                ..mark
+            };
+            store::restored::set_mark(conn, &mark)?;
+            let now = store::workers::now(conn, Clock::system().now())?;
+            store::workers::enter(conn, "living", now.minus(Duration::from_secs(1)))?;
+            Ok(now.plus(Duration::from_hours(1)))
+        });
+        let until = promoted.await.unwrap();
+        let app = gateway.app.clone();
+        let heartbeat = async move {
+            tokio::time::sleep(Duration::from_secs(1)).await;
+            if vouches {
+                let beat = app
+                    .store
+                    .write(move |conn| store::workers::prolong(conn, "living", until));
+                assert!(beat.await.unwrap());
+            }
+        };
+        let (checked, ()) = tokio::join!(restored::check(&gateway.app, false), heartbeat);
+        checked.unwrap();
+        let held = restored::list(&gateway.app).await.unwrap();
+        assert_eq!(held.len(), usize::from(!vouches));
+        gateway.stop().await;
+    }
 }

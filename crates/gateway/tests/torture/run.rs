@@ -134,6 +134,12 @@ impl Run {
     }
 
     pub(crate) fn read_log(&mut self, log: &str) {
+        for held in log
+            .lines()
+            .filter(|line| line.contains("is a copy or a restored"))
+        {
+            println!("{held}");
+        }
         for (at, _) in log.match_indices("panicked at") {
             let said: Vec<&str> = log[at..].lines().take(3).collect();
             self.found.add(format!("a panic: {}", said.join(" ")));
