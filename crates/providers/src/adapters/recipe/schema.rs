@@ -11,7 +11,7 @@ use super::calls::{Cancel, Find, Poll, Submit, Upload};
 use super::offers::{MusicSection, VideoSection};
 use super::persona::PersonaSection;
 use super::pointer::{Condition, Places};
-use super::sign::Signing;
+use super::sign::SignatureMethod;
 use super::songs::ClipPlaces;
 use super::template::Template;
 use crate::cost::Unit;
@@ -79,7 +79,7 @@ pub(super) struct Auth {
     /// The word before the key.
     pub(super) scheme: Option<String>,
     /// The key is a pair, and each call is signed with it.
-    pub(super) sign: Option<Signing>,
+    pub(super) sign: Option<SignatureMethod>,
     /// No credential is sent.
     pub(super) none: bool,
 }

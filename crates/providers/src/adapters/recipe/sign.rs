@@ -22,11 +22,11 @@ pub(super) const PAIR: &str = "is two keys: write \"ID:KEY\"";
 /// `sign = { method = "tc3", service = "vclm" }`.
 #[derive(Debug, Deserialize)]
 #[serde(tag = "method", rename_all = "lowercase", deny_unknown_fields)]
-pub(super) enum Signing {
+pub(super) enum SignatureMethod {
     Tc3 { service: String },
 }
 
-impl Signing {
+impl SignatureMethod {
     /// Signs with this pair.
     pub(super) fn with(&self, secret: &Secret) -> Result<Signer, ProviderError> {
         let Self::Tc3 { service } = self;

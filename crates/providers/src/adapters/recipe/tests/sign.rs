@@ -6,14 +6,14 @@ use http::Method;
 use serde::Deserialize;
 use url::Url;
 
-use super::super::sign::Signing;
+use super::super::sign::SignatureMethod;
 use crate::port::{Leaving, Sign as _};
 use crate::secret::Secret;
 
 fn signed(signing: &str, url: &str, body: &str) -> Vec<(&'static str, String)> {
     #[derive(Deserialize)]
     struct Auth {
-        sign: Signing,
+        sign: SignatureMethod,
     }
     let auth: Auth = toml::from_str(signing).unwrap();
     let signer = auth.sign.with(&Secret::new("id:secret-key")).unwrap();
