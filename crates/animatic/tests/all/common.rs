@@ -1,7 +1,10 @@
-//! What the video tests share: pictures to film, and how to film them.
+//! What the tests share: pictures to film and how to film them, files of pictures and what is allowed of them.
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
-use animatic::{Asked, Control, Direction, Options, Picture, Request, Video};
+use std::io::Cursor;
+
+use animatic::{Asked, Control, Direction, Options, Picture, PictureLimits, Request, Video};
+use image::{DynamicImage, ImageFormat};
 
 /// A picture with detail of every size: a pattern that no still area of a video would hide.
 pub(crate) fn detailed(width: u32, height: u32) -> Picture {
@@ -64,4 +67,18 @@ pub(crate) fn luma_of(picture: &Picture) -> Vec<u8> {
             byte(16.0 + (0.2126 * r + 0.7152 * g + 0.0722 * b) * 219.0 / 255.0)
         })
         .collect()
+}
+
+/// Limits that a gateway might have.
+pub(crate) const LIMITS: PictureLimits = PictureLimits {
+    max_megapixels: 50,
+    max_side: 30_000,
+    max_memory_bytes: 512 << 20,
+};
+
+/// The picture as a file.
+pub(crate) fn encoded(image: &DynamicImage, format: ImageFormat) -> Vec<u8> {
+    let mut out = Cursor::new(Vec::new());
+    image.write_to(&mut out, format).unwrap();
+    out.into_inner()
 }

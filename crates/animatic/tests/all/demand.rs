@@ -5,17 +5,12 @@
     reason = "a helper that fails has failed its test"
 )]
 
-use std::io::Cursor;
-
 use animatic::picture::{PictureInfo, decode, probe};
 use animatic::{PictureError, PictureLimits};
 use image::{DynamicImage, ImageFormat, RgbImage};
 
-const LIMITS: PictureLimits = PictureLimits {
-    max_megapixels: 50,
-    max_side: 30_000,
-    max_memory_bytes: 512 << 20,
-};
+use crate::common::{LIMITS, encoded};
+
 /// 48 million pixels.
 const LARGE: (u16, u16) = (8000, 6000);
 
@@ -128,9 +123,8 @@ fn every_other_picture_takes_a_pass() {
         ImageFormat::Bmp,
         ImageFormat::Tiff,
     ] {
-        let mut out = Cursor::new(Vec::new());
-        image.write_to(&mut out, format).unwrap();
-        assert_eq!(probed(&out.into_inner()).unwrap().work, 2, "{format:?}");
+        let file = encoded(&image, format);
+        assert_eq!(probed(&file).unwrap().work, 2, "{format:?}");
     }
 }
 

@@ -14,6 +14,8 @@ use image::codecs::tiff::TiffEncoder;
 use image::{DynamicImage, ExtendedColorType, ImageEncoder, ImageFormat, RgbImage};
 use proptest::prelude::*;
 
+use crate::common::encoded;
+
 const LIMITS: PictureLimits = PictureLimits {
     max_megapixels: 2,
     max_side: 4_000,
@@ -27,11 +29,6 @@ static FILES: LazyLock<Vec<Vec<u8>>> = LazyLock::new(|| {
         image::Rgb(pixel(x, y).map(|v| u8::try_from(v).unwrap()))
     });
     let image = DynamicImage::ImageRgb8(rgb);
-    let written = |image: &DynamicImage, format| {
-        let mut out = Cursor::new(Vec::new());
-        image.write_to(&mut out, format).unwrap();
-        out.into_inner()
-    };
     let icc = moxcms::ColorProfile::new_display_p3().encode().unwrap();
     let mut files: Vec<Vec<u8>> = [
         ImageFormat::Jpeg,
@@ -41,14 +38,14 @@ static FILES: LazyLock<Vec<Vec<u8>>> = LazyLock::new(|| {
         ImageFormat::Bmp,
         ImageFormat::Tiff,
     ]
-    .map(|format| written(&image, format))
+    .map(|format| encoded(&image, format))
     .into();
     for format in [ImageFormat::Png, ImageFormat::WebP, ImageFormat::Bmp] {
-        files.push(written(&DynamicImage::ImageRgba8(image.to_rgba8()), format));
+        files.push(encoded(&DynamicImage::ImageRgba8(image.to_rgba8()), format));
     }
     for format in [ImageFormat::Png, ImageFormat::Tiff] {
-        files.push(written(&DynamicImage::ImageRgb16(image.to_rgb16()), format));
-        files.push(written(&DynamicImage::ImageLuma8(image.to_luma8()), format));
+        files.push(encoded(&DynamicImage::ImageRgb16(image.to_rgb16()), format));
+        files.push(encoded(&DynamicImage::ImageLuma8(image.to_luma8()), format));
     }
     let pixels = image.as_bytes();
     let mut png = Vec::new();

@@ -4,17 +4,11 @@
     reason = "a helper that fails has failed its test"
 )]
 
-use std::io::Cursor;
-
 use animatic::picture::{PictureFormat, decode, probe};
 use animatic::{PictureError, PictureLimits};
 use image::{DynamicImage, ImageFormat, Rgb, RgbImage, Rgba, RgbaImage};
 
-const LIMITS: PictureLimits = PictureLimits {
-    max_megapixels: 50,
-    max_side: 30_000,
-    max_memory_bytes: 512 << 20,
-};
+use crate::common::{LIMITS, encoded};
 
 /// A small picture with a different colour in each corner.
 fn corners(width: u32, height: u32) -> RgbImage {
@@ -26,12 +20,6 @@ fn corners(width: u32, height: u32) -> RgbImage {
             (false, false) => Rgb([230, 220, 40]),
         }
     })
-}
-
-fn encoded(image: &DynamicImage, format: ImageFormat) -> Vec<u8> {
-    let mut out = Cursor::new(Vec::new());
-    image.write_to(&mut out, format).unwrap();
-    out.into_inner()
 }
 
 fn fixtures() -> Vec<(PictureFormat, Vec<u8>)> {

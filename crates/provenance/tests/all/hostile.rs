@@ -2,17 +2,10 @@
 //! none holds.
 
 #![cfg(feature = "c2pa")]
-#![expect(clippy::unwrap_used, reason = "a test may fail loudly")]
 
 use provenance::credentials::{CredentialsError, Format, MAX_MANIFEST_BYTES, Status, Trust, read};
 
-const PNG: &[u8] = include_bytes!("../data/picture.png");
-const WAV: &[u8] = include_bytes!("../data/sound.wav");
-
-fn part(kind: &[u8], body: &[u8]) -> Vec<u8> {
-    let size = u32::try_from(body.len() + 8).unwrap();
-    [&size.to_be_bytes()[..], kind, body].concat()
-}
+use crate::stores::{part, png, wav};
 
 /// A JUMBF box of others; its kind's last twelve bytes are the same for all of C2PA's.
 fn holder(kind: [u8; 4], label: &str, inside: &[u8]) -> Vec<u8> {
@@ -31,29 +24,6 @@ fn store(claim: &[u8]) -> Vec<u8> {
     let assertions = holder(*b"c2as", "c2pa.assertions", &[]);
     let inside = [assertions, claim, signature].concat();
     holder(*b"c2pa", "c2pa", &holder(*b"c2ma", "urn:c2pa:1", &inside))
-}
-
-/// The picture with this as its manifest store.
-fn png(store: &[u8]) -> Vec<u8> {
-    let body = [b"caBX", store].concat();
-    let crc = body.iter().fold(u32::MAX, |crc, byte| {
-        (0..8).fold(crc ^ u32::from(*byte), |crc, _| {
-            crc >> 1 ^ if crc & 1 == 1 { 0xedb8_8320 } else { 0 }
-        })
-    });
-    let length = u32::try_from(store.len()).unwrap().to_be_bytes();
-    let chunk = [&length[..], &body, &(!crc).to_be_bytes()].concat();
-    // Behind the signature and IHDR.
-    [&PNG[..33], &chunk, &PNG[33..]].concat()
-}
-
-fn wav(store: &[u8]) -> Vec<u8> {
-    let length = u32::try_from(store.len()).unwrap().to_le_bytes();
-    let padding = vec![0; store.len() % 2];
-    let mut file = [WAV, b"C2PA", &length, store, &padding].concat();
-    let whole = u32::try_from(file.len() - 8).unwrap();
-    file[4..8].copy_from_slice(&whole.to_le_bytes());
-    file
 }
 
 /// That it is answered, and how: never that it holds.

@@ -5,3 +5,4 @@ mod elsewhere;
 mod hostile;
 mod nested;
 mod stamped;
+mod stores;

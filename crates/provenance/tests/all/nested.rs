@@ -12,18 +12,13 @@ use provenance::credentials::{
 };
 use provenance::marks;
 
-const PNG: &[u8] = include_bytes!("../data/picture.png");
-const WAV: &[u8] = include_bytes!("../data/sound.wav");
+use crate::stores::{PNG, part, png, wav};
+
 const JPEG: &[u8] = include_bytes!("../data/picture.jpg");
 const FILM: &[u8] = include_bytes!("../data/film.mp4");
 const SIGNED: &[u8] = include_bytes!("../data/signed_elsewhere.mp4");
 /// Where a manifest has CBOR: an assertion, the claim, the signature.
 const PLACES: [&str; 3] = ["c2pa.actions", "c2pa.claim", "c2pa.signature"];
-
-fn part(kind: &[u8], body: &[u8]) -> Vec<u8> {
-    let size = u32::try_from(body.len() + 8).unwrap();
-    [&size.to_be_bytes()[..], kind, body].concat()
-}
 
 /// The manifest store of the film that another program signed.
 fn store() -> Vec<u8> {
@@ -82,26 +77,6 @@ fn packed(bytes: &[u8]) -> Vec<u8> {
     let mut out = Vec::new();
     brotli::BrotliCompress(&mut Cursor::new(bytes), &mut out, &<_>::default()).unwrap();
     out
-}
-
-fn png(store: &[u8]) -> Vec<u8> {
-    let body = [b"caBX", store].concat();
-    let crc = body.iter().fold(u32::MAX, |crc, byte| {
-        (0..8).fold(crc ^ u32::from(*byte), |crc, _| {
-            crc >> 1 ^ if crc & 1 == 1 { 0xedb8_8320 } else { 0 }
-        })
-    });
-    let length = u32::try_from(store.len()).unwrap().to_be_bytes();
-    let chunk = [&length[..], &body, &(!crc).to_be_bytes()].concat();
-    [&PNG[..33], &chunk, &PNG[33..]].concat()
-}
-
-fn wav(store: &[u8]) -> Vec<u8> {
-    let length = u32::try_from(store.len()).unwrap().to_le_bytes();
-    let mut file = [WAV, b"C2PA", &length, store, &vec![0; store.len() % 2]].concat();
-    let whole = u32::try_from(file.len() - 8).unwrap();
-    file[4..8].copy_from_slice(&whole.to_le_bytes());
-    file
 }
 
 /// In several segments, each with the head of the store's box before it.
