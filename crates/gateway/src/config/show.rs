@@ -126,9 +126,10 @@ mod tests {
     use crate::config::{Settings, file};
 
     /// Texts with a secret in every place that may have one; each of them has "hunter".
-    const PLANTED: [&str; 3] = [
+    const PLANTED: [&str; 4] = [
         "https://hunter1:hunter2@a.example:81/b?hunter3=hunter4#hunter5",
         "postgres://hunter1:hunter2@a.example/b?password=hunter3",
+        "redis://hunter1:hunter2@a.example:6379",
         "hunter1-hunter2-hunter3-hunter4-hunter5-hunter6",
     ];
     /// Flags whose text is a name, and no secret.
@@ -178,7 +179,7 @@ mod tests {
                 tried += 1;
             }
         }
-        assert!(secrets >= 14 && tried >= 40, "{secrets} {tried}");
+        assert!(secrets >= 14 && tried >= 50, "{secrets} {tried}");
     }
 
     #[test]

@@ -237,15 +237,6 @@ impl Stage {
         String::from_utf8(output.stdout).unwrap().trim().to_owned()
     }
 
-    /// What the operator says of orders that were held because the database may have lost some: it has not.
-    pub(crate) async fn resubmit_held(&self) {
-        let done = self.command(&["restored", "resubmit", "--all"]).await;
-        let said = String::from_utf8_lossy(&done.stdout);
-        if !said.trim().is_empty() {
-            println!("{}", said.trim());
-        }
-    }
-
     async fn key(&self, more: &[&str]) -> String {
         let mut words = vec!["keys", "create", "--name", "torture", "--rpm", "1000000"];
         words.extend(["--max-running", "100000"]);

@@ -96,61 +96,93 @@ async fn with_several_places_each_account_has_its_share(db: Fixture) {
 }
 
 /// Whatever is ordered, taken and ended in whichever order.
-async fn no_account_is_passed_by_one_that_holds_more(db: Fixture) {
-    db.write(|conn| {
-        let owners = accounts(conn, &[0, 0, 0, 0], |_| {})?;
-        let mut waiting: BTreeMap<usize, Vec<Task>> = BTreeMap::new();
-        let mut held: Vec<Task> = Vec::new();
-        let mut last_turn: HashMap<usize, usize> = HashMap::new();
-        // Any fixed sequence of numbers without a pattern that matters.
-        let mut state = 7_u32;
-        let mut draw = |most: usize| {
-            state = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
-            usize::try_from(state >> 16).unwrap() % most
-        };
-        // A transaction has five seconds, on a busy machine, too.
-        for step in 0..150 {
-            match draw(5) {
-                // The first account orders as much as all others.
-                0 | 1 => {
-                    let who = if draw(2) == 0 { 0 } else { draw(4) };
-                    let new = task(owners[who], at(i64::from(step)));
-                    tasks::insert(conn, &new)?;
-                    waiting.entry(who).or_default().push(new);
-                }
-                2 | 3 => {
-                    let claimed = tasks::claim(conn, "w", MODELS, at(1000))?;
-                    let holds = |who: usize| {
-                        let of = held.iter().filter(|task| task.account == owners[who].0);
-                        of.count()
-                    };
-                    let turn = |who: &usize| (holds(*who), last_turn.get(who).copied());
-                    let who = waiting.keys().copied().min_by_key(|who| {
-                        let first = waiting[who][0].created_at;
-                        (turn(who), first)
-                    });
-                    assert_eq!(
-                        claimed.as_ref().map(|task| task.id),
-                        who.map(|who| waiting[&who][0].id),
-                        "step {step}"
-                    );
-                    if let (Some(who), Some(task)) = (who, claimed) {
-                        let of = waiting.get_mut(&who).unwrap();
-                        of.remove(0);
-                        if of.is_empty() {
-                            waiting.remove(&who);
-                        }
-                        last_turn.insert(who, step.try_into().unwrap());
-                        held.push(task);
-                    }
-                }
-                _ if held.is_empty() => {}
-                _ => end(conn, &held.remove(draw(held.len())))?,
+/// Orders, claims and ends in a fixed order without a pattern that matters, and what they lead to.
+#[derive(Clone)]
+struct Walk {
+    owners: Vec<Owner>,
+    waiting: BTreeMap<usize, Vec<Task>>,
+    held: Vec<Task>,
+    last_turn: HashMap<usize, usize>,
+    dice: u32,
+}
+
+impl Walk {
+    fn draw(&mut self, most: usize) -> usize {
+        self.dice = self
+            .dice
+            .wrapping_mul(1_664_525)
+            .wrapping_add(1_013_904_223);
+        usize::try_from(self.dice >> 16).unwrap() % most
+    }
+
+    fn step(&mut self, conn: &mut Conn<'_>, step: usize) -> Result<(), StoreError> {
+        match self.draw(5) {
+            // The first account orders as much as all others.
+            0 | 1 => {
+                let who = if self.draw(2) == 0 { 0 } else { self.draw(4) };
+                let new = task(self.owners[who], at(i64::try_from(step).unwrap()));
+                tasks::insert(conn, &new)?;
+                self.waiting.entry(who).or_default().push(new);
+            }
+            2 | 3 => self.claim(conn, step)?,
+            _ if self.held.is_empty() => {}
+            _ => {
+                let ended = self.draw(self.held.len());
+                end(conn, &self.held.remove(ended))?;
             }
         }
         Ok(())
-    })
-    .await;
+    }
+
+    fn claim(&mut self, conn: &mut Conn<'_>, step: usize) -> Result<(), StoreError> {
+        let claimed = tasks::claim(conn, "w", MODELS, at(1000))?;
+        let holds = |who: usize| {
+            let of = self.held.iter();
+            of.filter(|task| task.account == self.owners[who].0).count()
+        };
+        let turn = |who: &usize| (holds(*who), self.last_turn.get(who).copied());
+        let who = self.waiting.keys().copied().min_by_key(|who| {
+            let first = self.waiting[who][0].created_at;
+            (turn(who), first)
+        });
+        assert_eq!(
+            claimed.as_ref().map(|task| task.id),
+            who.map(|who| self.waiting[&who][0].id),
+            "step {step}"
+        );
+        if let (Some(who), Some(task)) = (who, claimed) {
+            let of = self.waiting.get_mut(&who).unwrap();
+            of.remove(0);
+            if of.is_empty() {
+                self.waiting.remove(&who);
+            }
+            self.last_turn.insert(who, step);
+            self.held.push(task);
+        }
+        Ok(())
+    }
+}
+
+async fn no_account_is_passed_by_one_that_holds_more(db: Fixture) {
+    let owners = db.write(|conn| accounts(conn, &[0, 0, 0, 0], |_| {})).await;
+    let mut walk = Walk {
+        owners,
+        waiting: BTreeMap::new(),
+        held: Vec::new(),
+        last_turn: HashMap::new(),
+        dice: 7,
+    };
+    // A transaction has five seconds, on a busy machine, too.
+    for first in (0..300).step_by(30) {
+        walk = db
+            .write(move |conn| {
+                for step in first..first + 30 {
+                    walk.step(conn, step)?;
+                }
+                Ok(walk)
+            })
+            .await;
+    }
 }
 
 fn queue(models: &[&str]) -> Queue {

@@ -136,9 +136,6 @@ impl Scene {
             for log in deployment.heal(is_moved).await {
                 run.read_log(&log);
             }
-            // After a promotion that nobody lived through, while the bucket was away, orders wait for the operator,
-            // who knows that the standby was synchronous.
-            run.stage.resubmit_held().await;
             let open = async |stage: &Stage| stage.open_with(is_moved).await;
             rest(&mut run, deployment, open).await;
             if run.stage.open().await == 0 {
