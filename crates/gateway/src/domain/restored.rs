@@ -31,7 +31,7 @@ const PACE: Duration = Duration::from_secs(5);
 
 /// How long a start waits for a process that lived through a promotion: while the database was away, leases ran
 /// out, and the first heartbeat after it may be a few seconds late.
-const VOUCHING: Duration = Duration::from_secs(10);
+const PROMOTION_WAIT: Duration = Duration::from_secs(10);
 /// How often it looks for one.
 const LOOK: Duration = Duration::from_millis(500);
 
@@ -73,28 +73,6 @@ impl Outside {
         }
     }
 
-    /// The same, once somebody vouches for a database that was promoted, or nobody did in time.
-    async fn awaited(app: &App) -> Result<Self, Error> {
-        let until = Instant::now() + VOUCHING;
-        loop {
-            let outside = Self::read(app).await;
-            let (asked, now) = (outside.clone(), app.clock.now());
-            let sign = app.store.read(move |conn| asked.sign(conn, now)).await?;
-            if sign != Some(Sign::Promoted) || Instant::now() >= until {
-                return Ok(outside);
-            }
-            tokio::time::sleep(LOOK).await;
-        }
-    }
-
-    /// What speaks against the database as it is.
-    fn sign(&self, conn: &mut Conn<'_>, now: Timestamp) -> Result<Option<Sign>, StoreError> {
-        let known = store::restored::mark(conn)?;
-        let lay = store::restored::place(conn)?;
-        let is_lived_in = store::restored::is_lived_in(conn, now)?;
-        Ok(self.against(known.as_ref(), lay.as_ref(), is_lived_in))
-    }
-
     /// What speaks against a database with this mark, which lay there when it was last used.
     fn against(
         &self,
@@ -118,38 +96,55 @@ impl Outside {
         let is_whole = is_lived_in || self.marks.iter().any(|outside| Some(outside) == known);
         (is_promoted && !is_whole).then_some(Sign::Promoted)
     }
+
+    /// Holds open tasks if something speaks against the database, and moves its mark. `None`, with nothing
+    /// changed, if it was promoted and somebody may yet say that it lost nothing.
+    fn judge(
+        &self,
+        conn: &mut Conn<'_>,
+        now: Timestamp,
+        is_restored: bool,
+        may_wait: bool,
+    ) -> Result<Option<Judgement>, StoreError> {
+        let known = store::restored::mark(conn)?;
+        let lay = store::restored::place(conn)?;
+        let is_lived_in = store::restored::is_lived_in(conn, now)?;
+        let sign = self.against(known.as_ref(), lay.as_ref(), is_lived_in);
+        let sign = sign.or(is_restored.then_some(Sign::Told));
+        if sign == Some(Sign::Promoted) && may_wait {
+            return Ok(None);
+        }
+        if let Some(place) = &self.place {
+            store::restored::set_place(conn, place)?;
+        }
+        let count = known.as_ref().map_or(1, |known| known.count + 1);
+        if let Some(sign) = sign {
+            let held = store::restored::hold(conn)?;
+            return Ok(Some((Some((sign, held)), branch(conn, count)?)));
+        }
+        let database = known.map_or_else(name, |known| known.database);
+        let mark = Mark { database, count };
+        store::restored::set_mark(conn, &mark)?;
+        Ok(Some((None, mark)))
+    }
 }
+
+/// Why tasks were held, and how many, if any were; and the database's new mark.
+type Judgement = (Option<(Sign, u64)>, Mark);
 
 /// Updates the mark at startup. First holds open tasks if the database was restored, according to
 /// the mark, the place or the operator.
 pub async fn check(app: &App, is_restored: bool) -> Result<(), Error> {
-    let outside = Outside::awaited(app).await?;
-    let now = app.clock.now();
-    let (held, mark) = app
-        .store
-        .write(move |conn| -> Result<_, Error> {
-            let known = store::restored::mark(conn)?;
-            let sign = outside.sign(conn, now)?;
-            let sign = sign.or(is_restored.then_some(Sign::Told));
-            if let Some(place) = &outside.place {
-                store::restored::set_place(conn, place)?;
-            }
-            let next = known.as_ref().map_or(1, |known| known.count + 1);
-            let Some(sign) = sign else {
-                let database = known.map(|known| known.database);
-                let mark = Mark {
-                    database: database.unwrap_or_else(name),
-                    count: next,
-                };
-                store::restored::set_mark(conn, &mark)?;
-                return Ok((None, mark));
-            };
-            Ok((
-                Some((sign, store::restored::hold(conn)?)),
-                branch(conn, next)?,
-            ))
-        })
-        .await?;
+    let until = Instant::now() + PROMOTION_WAIT;
+    let (held, mark) = loop {
+        let outside = Outside::read(app).await;
+        let (now, may_wait) = (app.clock.now(), Instant::now() < until);
+        let judge = move |conn: &mut Conn<'_>| outside.judge(conn, now, is_restored, may_wait);
+        if let Some(judgement) = app.store.write(judge).await? {
+            break judgement;
+        }
+        tokio::time::sleep(LOOK).await;
+    };
     write(app, mark).await?;
     if let Some((sign, held)) = held {
         tell_held(sign, held);
