@@ -11,11 +11,11 @@ use axum::http::{Request, header};
 use axum::response::Response;
 use base64::Engine as _;
 use http_body_util::BodyExt as _;
-use mediagate::app::App;
-use mediagate::clock::Clock;
-use mediagate::config::{Config, Settings};
-use mediagate::domain::keys::NewKey;
-use mediagate::domain::{accounts, keys};
+use mediagate_config::{Config, Settings};
+use mediagate_core::app::App;
+use mediagate_core::domain::keys::NewKey;
+use mediagate_core::domain::{accounts, keys};
+use mediagate_model::clock::Clock;
 use serde_json::{Value, json};
 use tokio::runtime::Runtime;
 use tower::ServiceExt as _;
@@ -98,7 +98,7 @@ static GATEWAY: LazyLock<Gateway> = LazyLock::new(|| {
         secret.expose().to_owned()
     });
     Gateway {
-        router: mediagate::http::router(&app),
+        router: mediagate_http::router(&app),
         runtime,
         key,
         _data: data,

@@ -7,7 +7,7 @@ use std::sync::LazyLock;
 use animatic::picture::{decode, probe};
 use animatic::{Asked, Control, Direction, Options, PictureLimits, Request};
 use image::{DynamicImage, ImageFormat, RgbImage};
-use mediagate::engines::film;
+use mediagate_media::engines::film;
 use stems::DecodeLimits;
 use stems::decode::{Recording, replay, scan};
 

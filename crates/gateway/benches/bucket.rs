@@ -16,11 +16,11 @@ use std::net::SocketAddr;
 use std::process::{Child, Command, Stdio};
 
 use hyper_util::rt::{TokioExecutor, TokioIo};
-use mediagate::domain::assets::{self, Lifetime};
-use mediagate::error::Error;
-use mediagate::http;
-use mediagate::model::media::MediaType;
-use mediagate::store;
+use mediagate_core::domain::assets::{self, Lifetime};
+use mediagate_http as http;
+use mediagate_model::error::Error;
+use mediagate_model::media::MediaType;
+use mediagate_store as store;
 use s3s::auth::SimpleAuth;
 use s3s::service::S3ServiceBuilder;
 use support::{Gateway, Load};

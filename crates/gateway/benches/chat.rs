@@ -9,7 +9,7 @@
 
 mod support;
 
-use mediagate::http;
+use mediagate_http as http;
 use support::{Gateway, Load};
 
 fn main() {

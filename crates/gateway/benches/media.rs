@@ -14,11 +14,11 @@ use std::path::Path;
 use std::process::{Child, Command, Stdio};
 
 use bytes::Bytes;
-use mediagate::domain::assets::{self, Lifetime};
-use mediagate::error::Error;
-use mediagate::http;
-use mediagate::model::media::MediaType;
-use mediagate::store;
+use mediagate_core::domain::assets::{self, Lifetime};
+use mediagate_http as http;
+use mediagate_model::error::Error;
+use mediagate_model::media::MediaType;
+use mediagate_store as store;
 use support::{Gateway, Load};
 
 const FILM: usize = 1_000_000;

@@ -22,18 +22,18 @@ use axum::extract::State;
 use axum::response::{IntoResponse, Response};
 use axum::routing::post;
 use axum::{Json, Router};
-use mediagate::app::App;
-use mediagate::domain::submit::{self, Purpose};
-use mediagate::domain::video::{self, VideoOrder};
-use mediagate::domain::{self, idempotency};
-use mediagate::error::Error;
-use mediagate::http;
-use mediagate::http::auth::Wants;
-use mediagate::http::body::JsonBody;
-use mediagate::http::orders::Order as _;
-use mediagate::http::wire::videos::VideoObject;
-use mediagate::ids::RequestId;
-use mediagate::store::Conn;
+use mediagate_core::app::App;
+use mediagate_core::domain::submit::{self, Purpose};
+use mediagate_core::domain::video::{self, VideoOrder};
+use mediagate_core::domain::{self, idempotency};
+use mediagate_http as http;
+use mediagate_http::auth::Wants;
+use mediagate_http::body::JsonBody;
+use mediagate_http::orders::Order as _;
+use mediagate_http::wire::videos::VideoObject;
+use mediagate_model::error::Error;
+use mediagate_model::ids::RequestId;
+use mediagate_store::Conn;
 use support::{Load, NUMBER};
 use tokio_util::sync::CancellationToken;
 
@@ -213,7 +213,7 @@ async fn task_alone(
     Wants { caller, .. }: Wants<VideoOrder>,
     State(app): State<App>,
     body: JsonBody,
-) -> Result<Response, Error> {
+) -> Result<Response, mediagate_http::ErrorResponse> {
     let (order, _) = body.read(&app, VideoOrder::read).await?;
     let (new, _) = video::prepare(&app, &caller, &order, Purpose::Order).await?;
     let request = RequestId::generate();

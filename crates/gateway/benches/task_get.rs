@@ -13,7 +13,7 @@ mod support;
 use axum::Router;
 use axum::http::header;
 use axum::routing::get;
-use mediagate::http;
+use mediagate_http as http;
 use support::{Gateway, Load};
 
 fn main() {

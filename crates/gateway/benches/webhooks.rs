@@ -19,16 +19,16 @@ use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use futures_util::StreamExt as _;
-use mediagate::domain::accounts;
-use mediagate::domain::audit::By;
-use mediagate::domain::webhooks::{self, NewEndpoint};
-use mediagate::ids::{DeliveryId, EventId};
-use mediagate::model::webhook::{
+use mediagate_core::domain::accounts;
+use mediagate_core::domain::audit::By;
+use mediagate_core::domain::webhooks::{self, NewEndpoint};
+use mediagate_model::ids::{DeliveryId, EventId};
+use mediagate_model::webhook::{
     Attempt, DeliveryState, Endpoint, Event, EventType, Receiver as To, Scheme,
 };
-use mediagate::store::webhooks::deliveries::{self, LanesWithRoom, NewDelivery, Room};
-use mediagate::store::{Conn, StoreError};
-use mediagate::worker::Workers;
+use mediagate_store::webhooks::deliveries::{self, LanesWithRoom, NewDelivery, Room};
+use mediagate_store::{Conn, StoreError};
+use mediagate_worker::Workers;
 use simulator::{Reaction, Receiver};
 use support::Gateway;
 
@@ -143,7 +143,7 @@ async fn endpoints(gateway: &Gateway, url: &str, name: &str) -> Vec<Endpoint> {
 /// Writes an event for an endpoint, due now.
 fn happen(
     conn: &mut Conn<'_>,
-    gateway: &mediagate::app::App,
+    gateway: &mediagate_core::app::App,
     to: &Endpoint,
 ) -> Result<(), StoreError> {
     let event = Event {

@@ -16,8 +16,8 @@ use std::collections::BTreeSet;
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 
-use mediagate::error::ErrorCode;
-use mediagate::telemetry::METRICS;
+use mediagate_model::error::ErrorCode;
+use mediagate_telemetry::counters::METRICS;
 
 /// Longest file, in lines.
 const LONGEST: usize = 600;
@@ -346,7 +346,7 @@ fn migrations_are_numbered_without_gaps_and_have_samples() {
             "{name} has no sample rows"
         );
     }
-    let known = mediagate::store::migrations::ALL;
+    let known = mediagate_store::migrations::ALL;
     assert_eq!(
         steps.len(),
         known.len(),

@@ -39,8 +39,9 @@ use std::time::Duration;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use mediagate::worker::Workers;
-use mediagate::{http, store};
+use mediagate_http as http;
+use mediagate_store as store;
+use mediagate_worker::Workers;
 use serde_json::{Value, json};
 use support::{Gateway, Load, NUMBER};
 

@@ -1,16 +1,16 @@
 //! Tasks that are finished without an engine, to measure all the rest.
 
-use mediagate::clock::Timestamp;
-use mediagate::domain::assets::{self, Lifetime};
-use mediagate::domain::submit::{self, NewTask};
-use mediagate::error::Error;
-use mediagate::ids::{RequestId, TaskId};
-use mediagate::model::media::MediaType;
-use mediagate::model::money::{Micros, Money};
-use mediagate::model::price::Quantity;
-use mediagate::model::task::{Output, Payload, TaskState, VideoJob, VideoOutput};
-use mediagate::store;
-use mediagate::store::tasks::Ending;
+use mediagate_core::domain::assets::{self, Lifetime};
+use mediagate_core::domain::submit::{self, NewTask};
+use mediagate_model::clock::Timestamp;
+use mediagate_model::error::Error;
+use mediagate_model::ids::{RequestId, TaskId};
+use mediagate_model::media::MediaType;
+use mediagate_model::money::{Micros, Money};
+use mediagate_model::price::Quantity;
+use mediagate_model::task::{Output, Payload, TaskState, VideoJob, VideoOutput};
+use mediagate_store as store;
+use mediagate_store::tasks::Ending;
 
 use super::Gateway;
 

@@ -7,8 +7,8 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-use mediagate::telemetry;
-use mediagate::worker::Workers;
+use mediagate_telemetry::counters;
+use mediagate_worker::Workers;
 
 use crate::figures::Spread;
 use crate::provider::{Jobs, Provider};
@@ -59,7 +59,7 @@ pub(crate) async fn run(provider: &mut Provider, count: usize, most_polls: usize
 
 /// Jobs of earlier rounds.
 fn ended(provider: &mut Provider) -> usize {
-    let now = mediagate::clock::Clock::system().now().micros();
+    let now = mediagate_model::clock::Clock::system().now().micros();
     provider.ends().values().filter(|end| **end < now).count()
 }
 
@@ -100,7 +100,7 @@ pub(crate) fn play_or_continue() {
         let line = "mediagate_upstream_calls_total{provider=\"many-many\",stage=\"submit\",outcome=\"ok\"} ";
         loop {
             tokio::time::sleep(Duration::from_millis(100)).await;
-            let text = telemetry::count().render();
+            let text = counters::count().render();
             let taken = text.lines().find_map(|one| one.strip_prefix(line));
             if taken.is_some_and(|taken| taken.trim().parse() == Ok(count)) {
                 break;

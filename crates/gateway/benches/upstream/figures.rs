@@ -1,6 +1,6 @@
 //! How what was seen is told.
 
-use mediagate::telemetry;
+use mediagate_telemetry::counters;
 
 /// Memory of this process, in MB.
 pub(crate) fn memory() -> f64 {
@@ -48,7 +48,7 @@ pub(crate) struct Histogram(Vec<(f64, u64)>);
 
 impl Histogram {
     pub(crate) fn read(name: &str, label: &str) -> Self {
-        let text = telemetry::count().render();
+        let text = counters::count().render();
         let start = format!("mediagate_upstream_{name}_bucket{{");
         let label = format!("=\"{label}\"");
         let buckets = text

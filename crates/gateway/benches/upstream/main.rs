@@ -30,10 +30,10 @@ use std::fmt::Write as _;
 use std::time::{Duration, Instant};
 
 use figures::{Histogram, Spread, memory};
-use mediagate::clock::Timestamp;
-use mediagate::error::Error;
-use mediagate::telemetry;
-use mediagate::worker::Workers;
+use mediagate_model::clock::Timestamp;
+use mediagate_model::error::Error;
+use mediagate_telemetry::counters;
+use mediagate_worker::Workers;
 use provider::{Jobs, Provider};
 use support::Gateway;
 
@@ -176,7 +176,7 @@ struct Run {
 
 /// Orders taken by the provider, tasks that ended well, polls: as `/metrics` tells.
 fn counts(model: &str) -> [usize; 3] {
-    let text = telemetry::count().render();
+    let text = counters::count().render();
     let value = |line: String| {
         let found = text.lines().find_map(|one| one.strip_prefix(&line));
         found.map_or(0, |value| value.trim().parse::<usize>().unwrap())

@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use mediagate::clock::Clock;
+use mediagate_model::clock::Clock;
 use serde_json::Value;
 
 /// The pause between two rounds, as in the gateways that do it so.

@@ -1,9 +1,9 @@
 //! Orders of videos, many in one transaction, past the part that speaks HTTP.
 
-use mediagate::domain::idempotency::{self, Begun, Wanted};
-use mediagate::domain::submit::{self, Draft};
-use mediagate::ids::RequestId;
-use mediagate::model::intent::Body;
+use mediagate_core::domain::idempotency::{self, Begun, Wanted};
+use mediagate_core::domain::submit::{self, Draft};
+use mediagate_model::ids::RequestId;
+use mediagate_model::intent::Body;
 
 use crate::support::{self, Gateway};
 
@@ -23,7 +23,7 @@ pub(crate) async fn place(gateway: &Gateway, model: &str, count: usize) {
             idempotency_key: None,
             tries: 0,
             is_new: std::sync::Arc::default(),
-            line: mediagate::attendance::Line::default(),
+            line: mediagate_core::attendance::Line::default(),
         };
         let (app, caller) = (&gateway.app, &gateway.caller);
         let begun = idempotency::begin(app, caller, &wanted, false)

@@ -13,7 +13,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use mediagate::clock::Clock;
+use mediagate_model::clock::Clock;
 use simulator::{End, Fault, Plan, Simulator, World};
 
 const PROVIDER: &str = "MEDIAGATE_BENCH_PROVIDER";

@@ -3,16 +3,16 @@
 
 use clap::{Args, Subcommand};
 
-use crate::app::App;
 use crate::cli::{CliError, amount, runtime, say, show};
-use crate::clock::Clock;
-use crate::config::{Config, Settings};
-use crate::domain::accounts;
-use crate::domain::audit::By;
-use crate::domain::books::{self, Changes};
-use crate::http::wire::admin::money::AdminAccount;
-use crate::model::account::{Account, AccountMoney, AccountRecord};
-use crate::model::money::Micros;
+use mediagate_config::{Config, Settings};
+use mediagate_core::app::App;
+use mediagate_core::domain::accounts;
+use mediagate_core::domain::audit::By;
+use mediagate_core::domain::books::{self, Changes};
+use mediagate_http::wire::admin::money::AdminAccount;
+use mediagate_model::account::{Account, AccountMoney, AccountRecord};
+use mediagate_model::clock::Clock;
+use mediagate_model::money::Micros;
 
 #[derive(Debug, Subcommand)]
 pub(super) enum AccountsCommand {

@@ -1,9 +1,9 @@
 //! Amounts of money, and times, on the command line.
 
 use crate::cli::CliError;
-use crate::clock::Timestamp;
-use crate::domain::books::MOST;
-use crate::model::money::Micros;
+use mediagate_core::domain::books::MOST;
+use mediagate_model::clock::Timestamp;
+use mediagate_model::money::Micros;
 
 /// A limit that can be removed.
 #[derive(Debug, Clone, Copy)]

@@ -3,13 +3,13 @@
 use clap::Args;
 use serde_json::Value;
 
-use crate::app::App;
 use crate::cli::{CliError, amount, runtime, say, show};
-use crate::clock::{Clock, Timestamp};
-use crate::config::{Config, Settings};
-use crate::domain::audit;
-use crate::http::wire::admin::audit::{AuditObject, audit_csv};
-use crate::store::audit::Filter;
+use mediagate_config::{Config, Settings};
+use mediagate_core::app::App;
+use mediagate_core::domain::audit;
+use mediagate_http::wire::admin::audit::{AuditObject, audit_csv};
+use mediagate_model::clock::{Clock, Timestamp};
+use mediagate_store::audit::Filter;
 
 #[derive(Debug, Args)]
 pub(super) struct AuditArgs {

@@ -1,13 +1,13 @@
 //! `mediagate config check`: every fault of the configuration at once, with file, line and what to
 //! write; of a good one, what it comes to.
 
-use crate::catalog::{Catalog, slips};
 use crate::cli::output::note;
 use crate::cli::{CliError, serve, show};
-use crate::clock::Clock;
-use crate::config::{Config, ConfigError, Settings, faults};
-use crate::engines::own_models::Shelf;
-use crate::upstream;
+use mediagate_config::{Config, ConfigError, Settings, faults};
+use mediagate_core::catalog::{Catalog, slips};
+use mediagate_core::upstream;
+use mediagate_media::engines::own_models::Shelf;
+use mediagate_model::clock::Clock;
 
 pub(super) fn run(settings: &Settings, json: bool) -> Result<(), CliError> {
     let config = faults::check(settings, check).map_err(|faults| {

@@ -12,12 +12,12 @@ use reqwest::multipart::{Form, Part};
 use serde_json::{Value, json};
 use tokio::net::TcpListener;
 
-use crate::app::App;
 use crate::cli::{CliError, runtime, say, serve};
-use crate::clock::Clock;
-use crate::config::{Config, LogFormat, Settings};
-use crate::domain::accounts;
-use crate::domain::keys::{self, NewKey};
+use mediagate_config::{Config, LogFormat, Settings};
+use mediagate_core::app::App;
+use mediagate_core::domain::accounts;
+use mediagate_core::domain::keys::{self, NewKey};
+use mediagate_model::clock::Clock;
 
 const PROMPT: &str = "A lake under the mountains at first light, slow dolly in, 5 seconds";
 /// A lake below mountains at sunrise, drawn by a program of ours.
@@ -53,10 +53,10 @@ pub(super) fn run(args: &DemoArgs, given: &Settings) -> Result<(), CliError> {
         config.log_format = LogFormat::Text;
     }
     // The demo never touches existing data.
-    config.database = crate::config::Database::Sqlite;
-    config.media = crate::config::MediaConfig::default();
+    config.database = mediagate_config::Database::Sqlite;
+    config.media = mediagate_config::MediaConfig::default();
     config.public_url = None;
-    let _logging = crate::telemetry::start(&config)?;
+    let _logging = mediagate_telemetry::logs::start(&config)?;
     std::fs::create_dir_all(&args.out)
         .map_err(|error| CliError::Failed(format!("the folder {}: {error}", args.out.display())))?;
     let app = App::open(config, Clock::system())?;

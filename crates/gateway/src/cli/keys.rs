@@ -7,21 +7,21 @@ use std::time::Duration;
 use clap::{Args, Subcommand};
 use ipnet::IpNet;
 
-use crate::app::App;
-use crate::catalog::Catalog;
 use crate::cli::output::note;
 use crate::cli::usage::one_of;
 use crate::cli::{CliError, amount, runtime, say, show};
-use crate::clock::{Clock, Timestamp};
-use crate::config::{Config, Settings};
-use crate::domain::accounts;
-use crate::domain::audit::By;
-use crate::domain::keys::{self, Change, Found, Issued, NewKey};
-use crate::http::wire::admin::keys::{AdminKey, KeyWebhook};
-use crate::ids::KeyId;
-use crate::model::account::{ApiKey, BudgetPeriod, KeyRecord, Scope};
-use crate::model::money::Micros;
-use crate::secret::Secret;
+use mediagate_config::{Config, Settings};
+use mediagate_core::app::App;
+use mediagate_core::catalog::Catalog;
+use mediagate_core::domain::accounts;
+use mediagate_core::domain::audit::By;
+use mediagate_core::domain::keys::{self, Change, Found, Issued, NewKey};
+use mediagate_http::wire::admin::keys::{AdminKey, KeyWebhook};
+use mediagate_model::account::{ApiKey, BudgetPeriod, KeyRecord, Scope};
+use mediagate_model::clock::{Clock, Timestamp};
+use mediagate_model::ids::KeyId;
+use mediagate_model::money::Micros;
+use mediagate_model::secret::Secret;
 
 #[derive(Debug, Subcommand)]
 pub(super) enum KeysCommand {
@@ -231,9 +231,11 @@ pub(super) fn run(command: &KeysCommand, settings: &Settings, json: bool) -> Res
 }
 
 fn check_models(args: &CreateArgs, config: &Config) -> Result<(), CliError> {
-    let sites = crate::upstream::sites(&config.models, config, None)?;
-    let shelf =
-        crate::engines::own_models::Shelf::new(&config.models_folder, config.onnx_library.clone());
+    let sites = mediagate_core::upstream::sites(&config.models, config, None)?;
+    let shelf = mediagate_media::engines::own_models::Shelf::new(
+        &config.models_folder,
+        config.onnx_library.clone(),
+    );
     shelf.scan();
     let now = Clock::system().now();
     let catalog = Catalog::new(&config.models, shelf.models(), &sites, now)?;

@@ -6,20 +6,20 @@ use std::collections::HashMap;
 use clap::{Args, Subcommand, ValueEnum};
 use serde::Serialize;
 
-use crate::app::App;
 use crate::cli::output::{Stream, escaped_json};
 use crate::cli::{CliError, accounts, amount, runtime, say, show};
-use crate::clock::Clock;
-use crate::config::{Config, Settings};
-use crate::csv;
-use crate::domain::audit::By;
-use crate::domain::{books, keys, ledger};
-use crate::http::wire::admin::money::{AdjustmentObject, LedgerCheck, LedgerEntry};
-use crate::ids::TaskId;
-use crate::model::ledger::{Entry, EntryKind};
-use crate::model::money::Micros;
-use crate::model::submission::ToldCost;
-use crate::store::ledger::Filter;
+use mediagate_config::{Config, Settings};
+use mediagate_core::app::App;
+use mediagate_core::domain::audit::By;
+use mediagate_core::domain::{books, keys, ledger};
+use mediagate_http::wire::admin::money::{AdjustmentObject, LedgerCheck, LedgerEntry};
+use mediagate_model::clock::Clock;
+use mediagate_model::csv;
+use mediagate_model::ids::TaskId;
+use mediagate_model::ledger::{Entry, EntryKind};
+use mediagate_model::money::Micros;
+use mediagate_model::submission::ToldCost;
+use mediagate_store::ledger::Filter;
 
 /// Entries per page of an export.
 const PAGE: u32 = 1000;

@@ -2,12 +2,12 @@
 
 use clap::{Args, Subcommand};
 
-use crate::app::App;
-use crate::blob::Blobs;
 use crate::cli::{CliError, output, runtime, say, show};
-use crate::clock::Clock;
-use crate::config::{Config, ConfigError, Settings};
-use crate::domain::copying::{self, Copied};
+use mediagate_config::{Config, ConfigError, Settings};
+use mediagate_core::app::App;
+use mediagate_core::domain::copying::{self, Copied};
+use mediagate_media::blob::Blobs;
+use mediagate_model::clock::Clock;
 
 #[derive(Debug, Subcommand)]
 pub(super) enum MediaCommand {

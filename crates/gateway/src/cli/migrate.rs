@@ -3,8 +3,9 @@
 use serde_json::json;
 
 use crate::cli::{CliError, say, show};
-use crate::config::{Config, Database, Settings};
-use crate::store::{Migrate, Options, Store, migrations};
+use mediagate_config::{Config, Database, Settings};
+use mediagate_model::database::{DatabaseOptions, Migrate};
+use mediagate_store::{Store, migrations};
 
 pub(super) fn run(settings: &Settings, json: bool) -> Result<(), CliError> {
     let config = Config::load_for_command(settings)?;
@@ -14,9 +15,9 @@ pub(super) fn run(settings: &Settings, json: bool) -> Result<(), CliError> {
             Store::sqlite(&config.sqlite_path(), Migrate::Auto)
         }
         Database::Postgres(url) => {
-            let options = Options {
+            let options = DatabaseOptions {
                 migrate: Migrate::Auto,
-                ..Options::default()
+                ..DatabaseOptions::default()
             };
             Store::postgres(url.expose(), options)
         }

@@ -27,7 +27,7 @@ use std::process::ExitCode;
 use clap::{FromArgMatches as _, Parser, Subcommand};
 
 use crate::cli::output::say;
-use crate::config::{Config, ConfigError, Settings};
+use mediagate_config::{Config, ConfigError, Settings};
 
 /// A gateway in front of video and music models. Nobody pays twice.
 #[derive(Debug, Parser)]
@@ -145,17 +145,17 @@ impl CliError {
     }
 }
 
-impl From<crate::app::OpenError> for CliError {
-    fn from(error: crate::app::OpenError) -> Self {
+impl From<mediagate_core::app::OpenError> for CliError {
+    fn from(error: mediagate_core::app::OpenError) -> Self {
         match error {
-            crate::app::OpenError::Config(error) => Self::Config(error),
+            mediagate_core::app::OpenError::Config(error) => Self::Config(error),
             other => Self::failed(other),
         }
     }
 }
 
-impl From<crate::error::Error> for CliError {
-    fn from(error: crate::error::Error) -> Self {
+impl From<mediagate_model::error::Error> for CliError {
+    fn from(error: mediagate_model::error::Error) -> Self {
         match error.inside() {
             // At the command line the operator may see internal errors.
             Some(inside) => Self::failed(inside),
@@ -168,7 +168,7 @@ impl From<crate::error::Error> for CliError {
 pub fn main() -> ExitCode {
     // rustls needs its crypto provider installed before first use.
     drop(rustls::crypto::ring::default_provider().install_default());
-    crate::private::from_now_on();
+    mediagate_model::private::from_now_on();
     let parsed = Cli::from_arg_matches(&usage::command().get_matches());
     let cli = parsed.unwrap_or_else(|error| error.format(&mut usage::command()).exit());
     match run(&cli) {
@@ -198,12 +198,14 @@ fn run(cli: &Cli) -> Result<(), CliError> {
         Command::Completions { shell } => complete(*shell),
         Command::Migrate => migrate::run(&cli.settings, cli.json),
         Command::Restored(command) => restored::run(command, &cli.settings, cli.json),
-        Command::Engine => crate::engines::child::serve().map_err(CliError::failed),
+        Command::Engine => mediagate_media::engines::child::serve().map_err(CliError::failed),
         #[cfg(debug_assertions)]
-        Command::CrashPoints => say(&crate::crash::POINTS.map(|point| point.0).join("\n")),
+        Command::CrashPoints => say(&mediagate_model::crash::POINTS
+            .map(|point| point.0)
+            .join("\n")),
         Command::Config(ConfigCommand::Check) => check::run(&cli.settings, cli.json),
         Command::Openapi => {
-            let document = crate::http::openapi(&Config::load_for_command(&cli.settings)?);
+            let document = mediagate_http::openapi(&Config::load_for_command(&cli.settings)?);
             say(&document.to_pretty_json().map_err(CliError::failed)?)
         }
     }

@@ -10,8 +10,8 @@ use providers::{Durations, Kind};
 use serde_json::{Value, json};
 
 use super::{CliError, say, show};
-use crate::config::{Config, Settings};
-use crate::model::money::Micros;
+use mediagate_config::{Config, Settings};
+use mediagate_model::money::Micros;
 
 #[derive(Debug, Subcommand)]
 pub(super) enum ModelsCommand {
@@ -219,7 +219,7 @@ fn add(catalogue: &Catalogue, args: &AddArgs, json: bool) -> Result<(), CliError
         if names.is_empty() {
             return unknown_provider(catalogue, provider);
         }
-        let meant = crate::config::file::meant(name, &names);
+        let meant = mediagate_config::file::meant(name, &names);
         CliError::Usage(format!("{provider} has no model {name:?}; {meant}"))
     })?;
     if let Some(day) = &model.retired {
@@ -303,6 +303,6 @@ fn unknown_provider(catalogue: &Catalogue, name: &str) -> CliError {
         .map(|model| model.provider.as_str())
         .collect();
     names.dedup();
-    let meant = crate::config::file::meant(name, &names);
+    let meant = mediagate_config::file::meant(name, &names);
     CliError::Usage(format!("no models of provider {name:?} are known; {meant}"))
 }

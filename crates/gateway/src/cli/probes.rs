@@ -5,10 +5,10 @@ use std::time::Duration;
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 
-use crate::app::App;
 use crate::cli::CliError;
-use crate::http;
-use crate::http::server::{ConnectionLimits, Shutdown};
+use mediagate_core::app::App;
+use mediagate_http as http;
+use mediagate_http::server::{ConnectionLimits, Shutdown};
 
 /// Connections at once.
 const CONNECTIONS: usize = 64;

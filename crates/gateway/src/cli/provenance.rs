@@ -5,14 +5,14 @@ use std::path::PathBuf;
 
 use clap::{Args, Subcommand};
 
-use crate::app::App;
 use crate::cli::output::one_line;
 use crate::cli::{CliError, runtime, say, show};
-use crate::clock::Clock;
-use crate::config::{Config, Settings};
-use crate::domain::provenance::check::{self, Checked, How, Match};
-use crate::http::wire::provenance::CheckObject;
-use crate::ids::AccountId;
+use mediagate_config::{Config, Settings};
+use mediagate_core::app::App;
+use mediagate_core::domain::provenance::check::{self, Checked, How, Match};
+use mediagate_http::wire::provenance::CheckObject;
+use mediagate_model::clock::Clock;
+use mediagate_model::ids::AccountId;
 
 #[derive(Debug, Subcommand)]
 pub(super) enum ProvenanceCommand {

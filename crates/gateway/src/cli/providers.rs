@@ -4,14 +4,14 @@
 use clap::{Args, Subcommand};
 use serde_json::Value;
 
-use crate::app::App;
 use crate::cli::{CliError, runtime, say, show};
-use crate::clock::{Clock, Timestamp};
-use crate::config::{Config, Settings};
-use crate::domain::audit::By;
-use crate::domain::routes::{self, Order, Standing};
-use crate::domain::stances::{self, Together};
-use crate::http::wire::admin::providers::{RouteChange, RouteStanding};
+use mediagate_config::{Config, Settings};
+use mediagate_core::app::App;
+use mediagate_core::domain::audit::By;
+use mediagate_core::domain::routes::{self, Order, Standing};
+use mediagate_core::domain::stances::{self, Together};
+use mediagate_http::wire::admin::providers::{RouteChange, RouteStanding};
+use mediagate_model::clock::{Clock, Timestamp};
 
 #[derive(Debug, Subcommand)]
 pub(super) enum ProvidersCommand {

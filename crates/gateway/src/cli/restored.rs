@@ -4,13 +4,13 @@
 use clap::{Args, Subcommand};
 use serde_json::json;
 
-use crate::app::App;
 use crate::cli::{CliError, runtime, say, show};
-use crate::clock::Clock;
-use crate::config::{Config, Settings};
-use crate::domain::audit::By;
-use crate::domain::restored;
-use crate::ids::TaskId;
+use mediagate_config::{Config, Settings};
+use mediagate_core::app::App;
+use mediagate_core::domain::audit::By;
+use mediagate_core::domain::restored;
+use mediagate_model::clock::Clock;
+use mediagate_model::ids::TaskId;
 
 #[derive(Debug, Subcommand)]
 pub(super) enum RestoredCommand {

@@ -10,22 +10,23 @@ use tokio::net::TcpListener;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio_util::sync::CancellationToken;
 
-use crate::app::App;
 use crate::cli::{CliError, probes, runtime, say};
-use crate::clock::Clock;
-use crate::config::{Config, ConfigError, Settings, file_mark};
-use crate::domain::accounts;
-use crate::domain::audit::By;
-use crate::domain::keys;
-use crate::domain::restored;
-use crate::domain::settings;
-use crate::domain::time;
-use crate::http;
-use crate::http::server::{ConnectionLimits, Shutdown};
-use crate::origin::Origin;
-use crate::secret::Secret;
-use crate::worker::Workers;
-use crate::{telemetry, traces};
+use mediagate_config::{Config, ConfigError, Settings, file_mark};
+use mediagate_core::app::App;
+use mediagate_core::domain::accounts;
+use mediagate_core::domain::audit::By;
+use mediagate_core::domain::keys;
+use mediagate_core::domain::restored;
+use mediagate_core::domain::settings;
+use mediagate_core::domain::time;
+use mediagate_http as http;
+use mediagate_http::server::{ConnectionLimits, Shutdown};
+use mediagate_media::origin::Origin;
+use mediagate_model::clock::Clock;
+use mediagate_model::secret::Secret;
+use mediagate_telemetry::logs;
+use mediagate_telemetry::traces;
+use mediagate_worker::Workers;
 
 /// How often the configuration file is checked for changes.
 const FILE_POLL: Duration = Duration::from_millis(500);
@@ -41,7 +42,7 @@ pub(super) struct Start {
 pub(super) fn run(start: &Start, settings: &Settings) -> Result<(), CliError> {
     let config = Config::load(settings)?;
     check(&config)?;
-    let _logging = telemetry::start(&config)?;
+    let _logging = logs::start(&config)?;
     let _traces = traces::start(&config)?;
     let app = App::open(config, Clock::system())?;
     runtime()?.block_on(async {
@@ -69,7 +70,7 @@ pub(super) fn check(config: &Config) -> Result<(), ConfigError> {
 pub(super) fn run_workers(start: &Start, settings: &Settings) -> Result<(), CliError> {
     let config = Config::load(settings)?;
     check(&config)?;
-    let _logging = telemetry::start(&config)?;
+    let _logging = logs::start(&config)?;
     let _traces = traces::start(&config)?;
     let app = App::open(config, Clock::system())?;
     runtime()?.block_on(async {

@@ -7,7 +7,7 @@ use serde::Serialize;
 
 use crate::cli::CliError;
 use crate::cli::output::{columns, escaped_json, one_line, say};
-use crate::clock::Timestamp;
+use mediagate_model::clock::Timestamp;
 
 /// A table. On a terminal where it is too wide its last column is wrapped, or each row becomes a record of
 /// lines: what is cut into slivers cannot be read, and an id that is cut cannot be copied. Into a file

@@ -3,19 +3,18 @@
 
 use clap::{Args, Subcommand};
 
-use crate::app::App;
 use crate::cli::usage::one_of;
 use crate::cli::{CliError, accounts, runtime, say, show};
-use crate::clock::Clock;
-use crate::config::{Config, Settings};
-use crate::domain::audit::By;
-use crate::domain::{accounts as all_accounts, tasks};
-use crate::ids::TaskId;
-use crate::model::task::{Kind, Task, TaskState};
-use crate::model::words;
-use crate::records::Base;
-use crate::records::task::TaskView;
-use crate::store::tasks::{Filter, Page};
+use mediagate_config::{Config, Settings};
+use mediagate_core::app::App;
+use mediagate_core::domain::audit::By;
+use mediagate_core::domain::{accounts as all_accounts, tasks};
+use mediagate_core::records::task::TaskView;
+use mediagate_model::clock::Clock;
+use mediagate_model::ids::TaskId;
+use mediagate_model::task::{Kind, Task, TaskState};
+use mediagate_model::words;
+use mediagate_store::tasks::{Filter, Page};
 
 #[derive(Debug, Subcommand)]
 pub(super) enum TasksCommand {
@@ -80,10 +79,10 @@ async fn find(app: &App, id: TaskId) -> Result<Task, CliError> {
 async fn view(app: &App, task: &Task) -> Result<TaskView, CliError> {
     let origin = app.config.public_url.clone();
     let origin = origin.unwrap_or_else(|| format!("http://{}", app.config.listen));
-    let base = Base::new(app, origin).showing_providers(true);
+    let links = app.links(origin).showing_providers(true);
     let beside = tasks::beside_each(app, std::slice::from_ref(task)).await?;
     let beside = beside.first().ok_or_else(tasks::not_found)?;
-    let mut view = TaskView::new(&base, task, beside);
+    let mut view = TaskView::new(&links, task, beside);
     let handles = all_accounts::handles(app, std::iter::once(task.account)).await?;
     view.account = handles.get(&task.account).cloned();
     Ok(view)

@@ -3,20 +3,20 @@
 
 use clap::{Args, Subcommand};
 
-use crate::app::App;
 use crate::cli::usage::one_of;
 use crate::cli::{CliError, accounts::find, amount, runtime, say, show};
-use crate::clock::{Clock, Timestamp};
-use crate::config::{Config, Settings};
-use crate::domain::accounts::DEFAULT_HANDLE;
-use crate::domain::audit::By;
-use crate::domain::webhooks::{self, Change, NewEndpoint, log};
-use crate::error::Error;
-use crate::http::wire::webhooks::{DeliverySummary, WebhookObject, WebhookRecovery};
-use crate::ids::{DeliveryId, EndpointId};
-use crate::model::webhook::{Delivery, DeliveryState, DisabledWhy, Endpoint, EventType, Scheme};
-use crate::store::tasks::Page;
-use crate::store::webhooks::endpoints;
+use mediagate_config::{Config, Settings};
+use mediagate_core::app::App;
+use mediagate_core::domain::accounts::DEFAULT_HANDLE;
+use mediagate_core::domain::audit::By;
+use mediagate_core::domain::webhooks::{self, Change, NewEndpoint, log};
+use mediagate_http::wire::webhooks::{DeliverySummary, WebhookObject, WebhookRecovery};
+use mediagate_model::clock::{Clock, Timestamp};
+use mediagate_model::error::Error;
+use mediagate_model::ids::{DeliveryId, EndpointId};
+use mediagate_model::webhook::{Delivery, DeliveryState, DisabledWhy, Endpoint, EventType, Scheme};
+use mediagate_store::tasks::Page;
+use mediagate_store::webhooks::endpoints;
 
 #[derive(Debug, Subcommand)]
 pub(super) enum WebhooksCommand {
@@ -124,7 +124,7 @@ async fn list(app: &App, json: bool) -> Result<(), CliError> {
         );
     }
     let mut table = show::table(&["ENDPOINT", "ACCOUNT", "URL", "EVENTS", "STATE", "FAILURES"]);
-    let accounts = crate::domain::books::accounts(app).await?;
+    let accounts = mediagate_core::domain::books::accounts(app).await?;
     for endpoint in all {
         let account = accounts
             .iter()
@@ -256,7 +256,7 @@ fn row(delivery: &Delivery) -> [String; 7] {
 async fn redeliver(app: &App, id: DeliveryId, json: bool) -> Result<(), CliError> {
     let owner = app
         .store
-        .read(move |conn| crate::store::webhooks::log::account_of(conn, id));
+        .read(move |conn| mediagate_store::webhooks::log::account_of(conn, id));
     let account = owner.await.map_err(CliError::failed)?;
     let account = account.ok_or_else(|| CliError::failed("no webhook delivery has this id"))?;
     let delivery = log::redeliver(app, account, id).await?;

@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use mediagate::domain::keys::{self, Found, NewKey};
-use mediagate::model::account::Scope;
+use mediagate_core::domain::keys::{self, Found, NewKey};
+use mediagate_model::account::Scope;
 use reqwest::Method;
 use serde_json::json;
 

@@ -4,11 +4,11 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use futures_util::TryStreamExt as _;
-use mediagate::blob::{BlobError, Blobs};
-use mediagate::clock::{Clock, Timestamp};
-use mediagate::config::Encryption;
-use mediagate::ids::AssetId;
-use mediagate::model::media::MediaType;
+use mediagate_config::Encryption;
+use mediagate_media::blob::{BlobError, Blobs};
+use mediagate_model::clock::{Clock, Timestamp};
+use mediagate_model::ids::AssetId;
+use mediagate_model::media::MediaType;
 use simulator::{Cut, Link, Network};
 
 use crate::support::bucket::TestBucket;

@@ -3,12 +3,12 @@
 use std::time::Duration;
 
 use bytes::Bytes;
-use mediagate::clock::Clock;
-use mediagate::config::{Delivery, Settings};
-use mediagate::domain::assets::sha256_hex;
-use mediagate::ids::AssetId;
-use mediagate::model::media::MediaType;
-use mediagate::store::{self, StoreError};
+use mediagate_config::{Delivery, Settings};
+use mediagate_core::domain::assets::sha256_hex;
+use mediagate_model::clock::Clock;
+use mediagate_model::ids::AssetId;
+use mediagate_model::media::MediaType;
+use mediagate_store::{self as store, StoreError};
 use reqwest::Method;
 use serde_json::{Value, json};
 use simulator::{Cut, Link, Network, Side};
@@ -216,7 +216,7 @@ async fn upkeep_removes_what_has_expired_and_what_nothing_refers_to() {
     let (orphan, blobs) = (AssetId::new(), &gateway.app.blobs);
     let put = blobs.put(orphan, MediaType::Png, Bytes::from_static(b"x"));
     put.await.unwrap();
-    let sweep = async || mediagate::worker::sweep_orphans(&gateway.app).await;
+    let sweep = async || mediagate_worker::sweep_orphans(&gateway.app).await;
     sweep().await.unwrap();
     assert!(blobs.get(orphan, MediaType::Png).await.is_ok());
     gateway.app.clock.advance(2 * DAY);
@@ -225,7 +225,7 @@ async fn upkeep_removes_what_has_expired_and_what_nothing_refers_to() {
     assert!(blobs.get(audio, MediaType::Flac).await.is_ok());
     // A store that is away stops the round; the next one does the work.
     gateway.app.clock.advance(29 * DAY);
-    let expire = async || mediagate::worker::remove_expired_media(&gateway.app).await;
+    let expire = async || mediagate_worker::remove_expired_media(&gateway.app).await;
     expire().await.unwrap();
     gateway.app.clock.advance(DAY);
     bucket.fail("");

@@ -5,9 +5,9 @@ use std::path::Path;
 use std::process::Command;
 
 use bytes::Bytes;
-use mediagate::blob::Blobs;
-use mediagate::ids::AssetId;
-use mediagate::model::media::MediaType;
+use mediagate_media::blob::Blobs;
+use mediagate_model::ids::AssetId;
+use mediagate_model::media::MediaType;
 use serde_json::Value;
 use simulator::{Link, Network};
 

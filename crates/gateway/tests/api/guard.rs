@@ -1,7 +1,7 @@
 //! What callers' addresses may lead to.
 
-use mediagate::ids::AccountId;
-use mediagate::limits::Work;
+use mediagate_core::limits::Work;
+use mediagate_model::ids::AccountId;
 use reqwest::Method;
 use serde_json::{Value, json};
 

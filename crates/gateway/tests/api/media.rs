@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use bytes::Bytes;
-use mediagate::ids::AssetId;
-use mediagate::model::media::MediaType;
+use mediagate_model::ids::AssetId;
+use mediagate_model::media::MediaType;
 use reqwest::Method;
 use serde_json::{Value, json};
 
@@ -130,7 +130,7 @@ async fn an_address_ends_with_its_file() {
     // Upkeep removes the file, and the record says so.
     let asset = asset_of(address);
     assert!(gateway.app.blobs.get(asset, MediaType::Flac).await.is_ok());
-    let remove = async || mediagate::worker::remove_expired_media(&gateway.app).await;
+    let remove = async || mediagate_worker::remove_expired_media(&gateway.app).await;
     remove().await.unwrap();
     assert!(
         gateway.app.blobs.get(asset, MediaType::Flac).await.is_ok(),
@@ -199,7 +199,7 @@ async fn a_video_past_its_time_says_so() {
     let video = &body["choices"][0]["message"]["video"];
     let id = video["id"].as_str().unwrap();
     gateway.app.clock.advance(DAY);
-    mediagate::worker::remove_expired_media(&gateway.app)
+    mediagate_worker::remove_expired_media(&gateway.app)
         .await
         .unwrap();
     let later = gateway.get(&format!("/v1/videos/{id}")).await.ok();
@@ -342,17 +342,13 @@ async fn files_without_a_record_are_swept_once_they_are_old() {
         .put(orphan, MediaType::Png, Bytes::from_static(b"x"))
         .await
         .unwrap();
-    mediagate::worker::sweep_orphans(&gateway.app)
-        .await
-        .unwrap();
+    mediagate_worker::sweep_orphans(&gateway.app).await.unwrap();
     assert!(
         gateway.app.blobs.get(orphan, MediaType::Png).await.is_ok(),
         "it may be on its way to a record"
     );
     gateway.app.clock.advance(2 * DAY);
-    mediagate::worker::sweep_orphans(&gateway.app)
-        .await
-        .unwrap();
+    mediagate_worker::sweep_orphans(&gateway.app).await.unwrap();
     assert!(gateway.app.blobs.get(orphan, MediaType::Png).await.is_err());
     assert!(gateway.app.blobs.get(known, MediaType::Flac).await.is_ok());
     gateway.stop().await;

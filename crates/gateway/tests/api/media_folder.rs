@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use mediagate::store::{self, StoreError};
+use mediagate_store::{self as store, StoreError};
 use serde_json::Value;
 
 use crate::support::{TestGateway, path_of, sound, video_order, videos_order};
@@ -121,18 +121,14 @@ async fn upkeep_marks_nothing_as_removed_while_the_folder_is_away() {
     let aside = Aside::of(&gateway.app.config.media_path());
     gateway.app.clock.advance(Duration::from_hours(24 * 40));
     assert!(
-        mediagate::worker::remove_expired_media(&gateway.app)
+        mediagate_worker::remove_expired_media(&gateway.app)
             .await
             .is_err()
     );
-    assert!(
-        mediagate::worker::sweep_orphans(&gateway.app)
-            .await
-            .is_err()
-    );
+    assert!(mediagate_worker::sweep_orphans(&gateway.app).await.is_err());
     assert_eq!(removed(&gateway).await, before);
     aside.put_back();
-    mediagate::worker::remove_expired_media(&gateway.app)
+    mediagate_worker::remove_expired_media(&gateway.app)
         .await
         .unwrap();
     assert!(removed(&gateway).await > before);

@@ -2,8 +2,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use mediagate::domain::keys::NewKey;
-use mediagate::model::account::Scope;
+use mediagate_core::domain::keys::NewKey;
+use mediagate_model::account::Scope;
 use reqwest::Method;
 use serde_json::json;
 use simulator::{Receiver, Simulator};

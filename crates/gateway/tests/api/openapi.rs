@@ -164,7 +164,7 @@ fn requests_of_the_specification_are_valid_by_the_document() {
 /// What the key check, fingerprints and quotes say of an endpoint is what is served.
 #[test]
 fn every_order_is_placed_where_the_document_says() {
-    for (endpoint, request, _) in mediagate::http::orders::ALL {
+    for (endpoint, request, _) in mediagate_http::orders::ALL {
         let path = endpoint.path("musicgen");
         let body = &schema::document()["paths"][&path]["post"]["requestBody"];
         let name = body["content"]["application/json"]["schema"]["$ref"].as_str();

@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use mediagate::domain::keys::NewKey;
-use mediagate::store::StoreError;
+use mediagate_core::domain::keys::NewKey;
+use mediagate_store::StoreError;
 use serde_json::json;
 use simulator::{Cut, Link, Network};
 
@@ -239,23 +239,23 @@ async fn processes_that_start_together_print_one_key() {
 async fn replicas_sign_media_addresses_alike() {
     let database = crate::support::postgres::TestDatabase::create().await;
     let config = |folder: &std::path::Path| {
-        let overrides = mediagate::config::Settings {
+        let overrides = mediagate_config::Settings {
             data: Some(folder.to_owned()),
             database: Some(database.url.parse().unwrap()),
-            ..mediagate::config::Settings::default()
+            ..mediagate_config::Settings::default()
         };
-        mediagate::config::Config::load(&overrides).unwrap()
+        mediagate_config::Config::load(&overrides).unwrap()
     };
     crate::support::client::install_tls();
     let folder = tempfile::tempdir().unwrap();
     let open = |name: &str| {
         let config = config(&folder.path().join(name));
-        mediagate::app::App::open(config, mediagate::clock::Clock::system()).unwrap()
+        mediagate_core::app::App::open(config, mediagate_model::clock::Clock::system()).unwrap()
     };
     let (one, other) = (open("one"), open("other"));
-    let id = mediagate::ids::AssetId::new();
+    let id = mediagate_model::ids::AssetId::new();
     let until = one.clock.now().plus(Duration::from_mins(1));
-    let media = mediagate::model::media::MediaType::Png;
+    let media = mediagate_model::media::MediaType::Png;
     assert_eq!(
         one.secrets.signer.path(id, media, until),
         other.secrets.signer.path(id, media, until)

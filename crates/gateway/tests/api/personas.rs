@@ -1,6 +1,6 @@
 //! `/{brand}/persona/create` and `/{brand}/personas`.
 
-use mediagate::domain::keys::NewKey;
+use mediagate_core::domain::keys::NewKey;
 use serde_json::{Value, json};
 
 use crate::support::gateway::upload;

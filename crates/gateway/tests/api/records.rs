@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use mediagate::domain::tasks::remove_past;
-use mediagate::error::ErrorCode;
+use mediagate_core::domain::tasks::remove_past;
+use mediagate_model::error::ErrorCode;
 use reqwest::Method;
 use serde_json::json;
 

@@ -4,10 +4,10 @@
 use std::path::Path;
 use std::time::Duration;
 
-use mediagate::clock::Clock;
-use mediagate::domain::restored;
-use mediagate::store::restored::Mark;
-use mediagate::store::{self, Place, StoreError};
+use mediagate_core::domain::restored;
+use mediagate_model::clock::Clock;
+use mediagate_store::restored::Mark;
+use mediagate_store::{self as store, Place, StoreError};
 use serde_json::{Value, json};
 use simulator::{Plan, Simulator};
 

@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 use std::path::PathBuf;
 
-use mediagate::telemetry::{METRICS, Sort};
+use mediagate_telemetry::counters::{METRICS, Sort};
 
 /// Labels that Prometheus adds when it scrapes, and that of a histogram's buckets.
 const OF_PROMETHEUS: [&str; 3] = ["instance", "job", "le"];

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
-use mediagate::error::ErrorCode;
+use mediagate_model::error::ErrorCode;
 use reqwest::header::HeaderMap;
 use serde_json::Value;
 

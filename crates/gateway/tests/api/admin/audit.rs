@@ -2,7 +2,7 @@
 
 use serde_json::json;
 
-use mediagate::domain::keys::NewKey;
+use mediagate_core::domain::keys::NewKey;
 use reqwest::Method;
 
 use super::{operator, start};

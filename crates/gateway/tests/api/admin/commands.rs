@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use super::operator;
 use crate::support::program::{output, program, text};
 use crate::support::{TestGateway, videos_order};
-use mediagate::domain::keys::NewKey;
+use mediagate_core::domain::keys::NewKey;
 
 /// The configuration of somebody whose shell lacks the provider's secret.
 const HOSTED: &str = "[providers.acme]\nprotocol = \"openai-videos\"\n\

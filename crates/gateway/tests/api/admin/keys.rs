@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use super::{audited, keyed, operator, patch, settle_one, start};
 use crate::money::videos;
 use crate::support::{Client, TestGateway, eventually, videos_order};
-use mediagate::domain::keys::NewKey;
+use mediagate_core::domain::keys::NewKey;
 
 fn text(value: &Value) -> &str {
     value.as_str().unwrap()

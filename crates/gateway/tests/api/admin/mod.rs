@@ -9,14 +9,14 @@ mod sessions;
 mod settings;
 mod tasks;
 
-use mediagate::domain::endings;
-use mediagate::domain::keys::NewKey;
-use mediagate::error::Error;
-use mediagate::model::account::Scope;
-use mediagate::model::money::Money;
-use mediagate::model::price::Bill;
-use mediagate::model::task::TaskState;
-use mediagate::store::tasks::Ending;
+use mediagate_core::domain::endings;
+use mediagate_core::domain::keys::NewKey;
+use mediagate_model::account::Scope;
+use mediagate_model::error::Error;
+use mediagate_model::money::Money;
+use mediagate_model::price::Bill;
+use mediagate_model::task::TaskState;
+use mediagate_store::tasks::Ending;
 use reqwest::Method;
 use serde_json::{Value, json};
 

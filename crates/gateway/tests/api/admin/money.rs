@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 
 use super::{audited, keyed, patch, settle_one, start};
 use crate::support::videos_order;
-use mediagate::domain::keys::NewKey;
+use mediagate_core::domain::keys::NewKey;
 
 #[tokio::test]
 async fn an_account_is_created_changed_and_credited() {

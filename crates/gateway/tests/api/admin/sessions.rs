@@ -5,8 +5,8 @@ use serde_json::{Value, json};
 
 use super::{audited, operator, start};
 use crate::support::{Answer, Client, TestGateway, eventually, videos_order};
-use mediagate::domain::keys::NewKey;
-use mediagate::model::account::Scope;
+use mediagate_core::domain::keys::NewKey;
+use mediagate_model::account::Scope;
 
 /// Somebody who has signed in.
 struct Page {

@@ -1,7 +1,7 @@
 //! The settings in effect, and reading them anew.
 
-use mediagate::config::Settings;
-use mediagate::domain::settings;
+use mediagate_config::Settings;
+use mediagate_core::domain::settings;
 use serde_json::{Value, json};
 
 use super::{audited, operator};

@@ -4,7 +4,7 @@ use serde_json::json;
 
 use super::start;
 use crate::support::videos_order;
-use mediagate::domain::keys::NewKey;
+use mediagate_core::domain::keys::NewKey;
 
 #[tokio::test]
 async fn the_tasks_of_every_account_are_listed() {

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use mediagate::http::server::ConnectionLimits;
+use mediagate_http::server::ConnectionLimits;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 use super::{Door, knock, until_closed};

@@ -6,12 +6,12 @@ use std::process::Command;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use mediagate::engines::child::{self, Launcher, Limits};
-use mediagate::engines::retouch::Touch;
-use mediagate::engines::{EngineError, Watch, animatic_engine, stems_engine};
-use mediagate::ids::{AssetId, ClipId};
-use mediagate::model::music::StemGroup;
-use mediagate::model::task::{StemTarget, StemTask, StemsJob, VideoJob};
+use mediagate_media::engines::child::{self, Launcher, Limits};
+use mediagate_media::engines::retouch::Touch;
+use mediagate_media::engines::{EngineError, Watch, animatic_engine, stems_engine};
+use mediagate_model::ids::{AssetId, ClipId};
+use mediagate_model::music::StemGroup;
+use mediagate_model::task::{StemTarget, StemTask, StemsJob, VideoJob};
 use serde_json::{Value, json};
 use simulator::Cut;
 

@@ -13,7 +13,7 @@ mod turns;
 
 use std::time::Duration;
 
-use mediagate::http::server::{ConnectionLimits, Shutdown, serve};
+use mediagate_http::server::{ConnectionLimits, Shutdown, serve};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{TcpListener, TcpStream};
 use tokio_util::sync::CancellationToken;
@@ -39,7 +39,7 @@ impl Door {
             closing: gateway.app.process.closing.clone(),
             grace: Duration::from_secs(1),
         };
-        let router = mediagate::http::router(&gateway.app);
+        let router = mediagate_http::router(&gateway.app);
         tokio::spawn(serve(listener, router, limits, shutdown));
         Self { base, draining }
     }

@@ -1,8 +1,8 @@
 //! What an account may keep, and how full the disk may get.
 
 use base64::Engine as _;
-use mediagate::domain::keys::NewKey;
-use mediagate::worker::remove_expired_media;
+use mediagate_core::domain::keys::NewKey;
+use mediagate_worker::remove_expired_media;
 use reqwest::Method;
 use reqwest::multipart::{Form, Part};
 use serde_json::{Value, json};

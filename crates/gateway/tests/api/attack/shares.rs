@@ -1,7 +1,7 @@
 //! What one account does slowly must not stand in another's way.
 
-use mediagate::domain::keys::NewKey;
-use mediagate::error::ErrorCode;
+use mediagate_core::domain::keys::NewKey;
+use mediagate_model::error::ErrorCode;
 use serde_json::json;
 use tokio::io::AsyncWriteExt as _;
 use tokio::net::TcpListener;

@@ -1,8 +1,8 @@
 //! Scarce things are shared: accounts take turns before what fetches, decodes and looks.
 
-use mediagate::domain::keys::NewKey;
-use mediagate::ids::AccountId;
-use mediagate::limits::Work;
+use mediagate_core::domain::keys::NewKey;
+use mediagate_core::limits::Work;
+use mediagate_model::ids::AccountId;
 use serde_json::json;
 use tokio::io::AsyncWriteExt as _;
 use tokio::net::{TcpListener, TcpStream};

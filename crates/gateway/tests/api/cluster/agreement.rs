@@ -1,6 +1,6 @@
 //! Settings that must be the same in all processes on one database.
 
-use mediagate::domain::agreement::{compare, leave};
+use mediagate_core::domain::agreement::{compare, leave};
 use serde_json::{Value, json};
 
 use crate::support::TestGateway;
@@ -37,7 +37,7 @@ async fn what_differs_is_told_by_each_until_it_is_gone() {
     assert_eq!(differing(&odd).await, ["brand", "signing_secret"]);
     compare(&gateway.app).await.unwrap();
     assert_eq!(differing(&gateway).await, ["brand", "signing_secret"]);
-    let metrics = mediagate::telemetry::count().render();
+    let metrics = mediagate_telemetry::counters::count().render();
     assert!(metrics.contains("mediagate_settings_differ{setting=\"models\"}"));
     let short = gateway.without_key().get("/readyz").await.ok();
     assert_eq!(short, json!({"status": "ok"}));

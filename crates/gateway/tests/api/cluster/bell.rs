@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use mediagate::ids::TaskId;
+use mediagate_model::ids::TaskId;
 use reqwest::Method;
 use serde_json::json;
 use simulator::{Network, Proxy};

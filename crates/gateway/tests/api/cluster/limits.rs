@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use mediagate::domain::keys::NewKey;
+use mediagate_core::domain::keys::NewKey;
 use tokio::time::Instant;
 
 use crate::support::{Client, TestGateway};

@@ -2,10 +2,10 @@
 
 use std::process::{Child, Stdio};
 
-use mediagate::app::App;
-use mediagate::clock::Clock;
-use mediagate::config::{Config, Settings};
-use mediagate::domain::keys::NewKey;
+use mediagate_config::{Config, Settings};
+use mediagate_core::app::App;
+use mediagate_core::domain::keys::NewKey;
+use mediagate_model::clock::Clock;
 
 use crate::support::cluster::{find, stop, unprivileged, unprivileged_folder};
 use crate::support::postgres::TestDatabase;

@@ -1,7 +1,7 @@
 //! `durability = "replicated"`, with a standby that comes and goes.
 
-use mediagate::config::Durability;
-use mediagate::domain::readiness;
+use mediagate_config::Durability;
+use mediagate_core::domain::readiness;
 use serde_json::json;
 
 use crate::support::cluster::Cluster;
@@ -10,7 +10,7 @@ use crate::support::{Client, TestGateway, eventually, videos_order};
 
 async fn is_durable(gateway: &TestGateway) -> bool {
     readiness::note_durability(&gateway.app).await;
-    let counted = mediagate::telemetry::count().render();
+    let counted = mediagate_telemetry::counters::count().render();
     counted.contains("\nmediagate_durability 1\n")
 }
 

@@ -3,8 +3,8 @@
 
 use std::time::Duration;
 
-use mediagate::domain::keys::NewKey;
-use mediagate::error::ErrorCode;
+use mediagate_core::domain::keys::NewKey;
+use mediagate_model::error::ErrorCode;
 use reqwest::Method;
 
 use super::{NOTICED, chat, claim, claim_soon, hang_up, keyed, prompt, retried, task_of, tasks};

@@ -7,7 +7,7 @@ mod refused;
 
 use std::time::Duration;
 
-use mediagate::ids::TaskId;
+use mediagate_model::ids::TaskId;
 use reqwest::{Method, RequestBuilder};
 use serde_json::{Value, json};
 

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use mediagate::store::StoreError;
+use mediagate_store::StoreError;
 use reqwest::RequestBuilder;
 use serde_json::Value;
 use simulator::Cut;

@@ -3,9 +3,9 @@
 use std::collections::HashSet;
 use std::time::Duration;
 
-use mediagate::domain::idempotency;
-use mediagate::domain::keys::NewKey;
-use mediagate::error::ErrorCode;
+use mediagate_core::domain::idempotency;
+use mediagate_core::domain::keys::NewKey;
+use mediagate_model::error::ErrorCode;
 use reqwest::Method;
 use serde_json::Value;
 use simulator::{Link, Network};

@@ -1,8 +1,8 @@
 //! `GET /v1/account`.
 
-use mediagate::domain::keys::NewKey;
-use mediagate::error::{Error, ErrorCode};
-use mediagate::model::account::Scope;
+use mediagate_core::domain::keys::NewKey;
+use mediagate_model::account::Scope;
+use mediagate_model::error::{Error, ErrorCode};
 use serde_json::{Value, json};
 
 use super::{PRICED, end};

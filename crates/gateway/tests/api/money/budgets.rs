@@ -2,16 +2,16 @@
 
 use std::time::Duration;
 
-use mediagate::domain::audit::By;
-use mediagate::domain::books;
-use mediagate::domain::keys::NewKey;
-use mediagate::domain::{accounts, endings, ledger};
-use mediagate::error::Error;
-use mediagate::model::account::BudgetPeriod;
-use mediagate::model::money::{Micros, Money};
-use mediagate::model::price::Bill;
-use mediagate::model::task::{Task, TaskState};
-use mediagate::store::tasks::Ending;
+use mediagate_core::domain::audit::By;
+use mediagate_core::domain::books;
+use mediagate_core::domain::keys::NewKey;
+use mediagate_core::domain::{accounts, endings, ledger};
+use mediagate_model::account::BudgetPeriod;
+use mediagate_model::error::Error;
+use mediagate_model::money::{Micros, Money};
+use mediagate_model::price::Bill;
+use mediagate_model::task::{Task, TaskState};
+use mediagate_store::tasks::Ending;
 use serde_json::json;
 
 use super::{PRICED, end, rows, videos};
@@ -110,7 +110,7 @@ async fn of_two_orders_that_fit_alone_and_not_together_one_is_taken() {
             assert_eq!(statuses, [200, 402], "round {round}, prepaid {is_prepaid}");
             let task = gateway.claim().await;
             gateway
-                .fail(task.id, mediagate::error::ErrorCode::GenerationFailed)
+                .fail(task.id, mediagate_model::error::ErrorCode::GenerationFailed)
                 .await;
             assert_eq!(ledger::verify(&gateway.app).await.unwrap(), []);
         }

@@ -2,8 +2,9 @@
 
 use std::path::Path;
 
-use mediagate::error::Error;
-use mediagate::store::{Migrate, Store};
+use mediagate_model::database::Migrate;
+use mediagate_model::error::Error;
+use mediagate_store::Store;
 use serde_json::{Value, json};
 
 use super::PRICED;
@@ -332,7 +333,7 @@ async fn the_places_for_crashes_are_listed_where_they_exist() {
     let folder = tempfile::tempdir().unwrap();
     let said = done(run(folder.path(), &["crash-points"]).await);
     let names: Vec<&str> = said.lines().collect();
-    assert_eq!(names, mediagate::crash::POINTS.map(|point| point.0));
+    assert_eq!(names, mediagate_model::crash::POINTS.map(|point| point.0));
     let help = done(run(folder.path(), &["--help"]).await);
     assert!(!help.contains("crash-points"), "{help}");
 }

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use mediagate::clock::Clock;
+use mediagate_model::clock::Clock;
 use serde_json::json;
 
 use super::{end, quote};

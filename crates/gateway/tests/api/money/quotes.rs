@@ -1,7 +1,7 @@
 //! `POST /v1/quote`.
 
-use mediagate::domain::keys::NewKey;
-use mediagate::model::account::Scope;
+use mediagate_core::domain::keys::NewKey;
+use mediagate_model::account::Scope;
 use serde_json::{Value, json};
 
 use super::{PRICED, about, end, quote, rows, videos};

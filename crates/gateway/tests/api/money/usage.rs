@@ -2,13 +2,13 @@
 
 use std::time::Duration;
 
-use mediagate::domain::audit::By;
-use mediagate::domain::books::{self, Changes};
-use mediagate::domain::keys::NewKey;
-use mediagate::error::ErrorCode;
-use mediagate::ids::TaskId;
-use mediagate::model::account::Scope;
-use mediagate::store::ledger::Filter;
+use mediagate_core::domain::audit::By;
+use mediagate_core::domain::books::{self, Changes};
+use mediagate_core::domain::keys::NewKey;
+use mediagate_model::account::Scope;
+use mediagate_model::error::ErrorCode;
+use mediagate_model::ids::TaskId;
+use mediagate_store::ledger::Filter;
 use reqwest::Method;
 use serde_json::{Value, json};
 
@@ -26,7 +26,7 @@ fn cells(text: &str) -> Vec<Vec<String>> {
 }
 
 fn micros(usd: &Value) -> i64 {
-    mediagate::model::money::Micros::signed(usd.as_str().unwrap())
+    mediagate_model::money::Micros::signed(usd.as_str().unwrap())
         .unwrap()
         .get()
 }
@@ -70,7 +70,7 @@ async fn sums_up(builder: Builder) {
         made.push(id);
     }
     let adjusted: TaskId = made[1].parse().unwrap();
-    let amount = mediagate::model::money::Micros::new(-40_000);
+    let amount = mediagate_model::money::Micros::new(-40_000);
     books::adjust(
         &gateway.app,
         By::command("a test").into(),

@@ -1,6 +1,6 @@
 //! `/{brand}/clips` and `/{brand}/feed`.
 
-use mediagate::domain::keys::NewKey;
+use mediagate_core::domain::keys::NewKey;
 use serde_json::{Value, json};
 
 use crate::support::gateway::upload;

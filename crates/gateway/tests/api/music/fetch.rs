@@ -1,6 +1,6 @@
 //! `/{brand}/fetch`: the family's own job record.
 
-use mediagate::error::ErrorCode;
+use mediagate_model::error::ErrorCode;
 use serde_json::{Value, json};
 
 use crate::support::TestGateway;

@@ -1,6 +1,6 @@
 //! `POST /{brand}/submit/music` and the stems that come of it.
 
-use mediagate::domain::keys::NewKey;
+use mediagate_core::domain::keys::NewKey;
 use serde_json::{Value, json};
 
 use crate::support::gateway::upload;
@@ -324,7 +324,10 @@ async fn only_a_complete_clip_of_the_account_can_be_separated() {
         .await
         .refused(409, "clip_not_ready");
     gateway
-        .fail(claimed.id, mediagate::error::ErrorCode::GenerationFailed)
+        .fail(
+            claimed.id,
+            mediagate_model::error::ErrorCode::GenerationFailed,
+        )
         .await;
     let failed = gateway
         .get(&format!("/musicgen/tasks/{}", claimed.id))

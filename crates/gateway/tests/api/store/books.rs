@@ -1,16 +1,16 @@
 //! The counts and sums that spare looking at every task, and the check that finds
 //! where they are wrong.
 
-use mediagate::clock::Timestamp;
-use mediagate::domain::{ledger, submit};
-use mediagate::error::ErrorCode;
-use mediagate::ids::SubmissionId;
-use mediagate::model::money::{Micros, Money};
-use mediagate::model::submission::{Submission, SubmissionState};
-use mediagate::model::task::{Task, TaskState};
-use mediagate::store::usage::{self, DAY};
-use mediagate::store::verify::{Check, Mismatch};
-use mediagate::store::{Conn, StoreError, accounts, submissions};
+use mediagate_core::domain::{ledger, submit};
+use mediagate_model::clock::Timestamp;
+use mediagate_model::error::ErrorCode;
+use mediagate_model::ids::SubmissionId;
+use mediagate_model::money::{Micros, Money};
+use mediagate_model::submission::{Submission, SubmissionState};
+use mediagate_model::task::{Task, TaskState};
+use mediagate_store::usage::{self, DAY};
+use mediagate_store::verify::{Check, Mismatch};
+use mediagate_store::{Conn, StoreError, accounts, submissions};
 
 use crate::support::mismatches;
 
@@ -27,7 +27,7 @@ on_both! {
     a_check_begins_where_the_last_one_ended
 }
 
-async fn open(db: &Fixture, key: mediagate::ids::KeyId) -> u32 {
+async fn open(db: &Fixture, key: mediagate_model::ids::KeyId) -> u32 {
     db.read(move |conn| accounts::open_tasks(conn, key)).await
 }
 

@@ -1,14 +1,14 @@
 //! What every database must do, through the functions that the gateway uses.
 
-use mediagate::error::ErrorCode;
-use mediagate::ids::{AccountId, AssetId, ClipId, KeyId, PersonaId, SubmissionId, TaskId};
-use mediagate::model::money::{Micros, Money};
-use mediagate::model::music::{Clip, ClipMedia, ClipOrigin, ClipState, Persona, StemGroup};
-use mediagate::model::submission::{Submission, SubmissionState};
-use mediagate::model::task::{Kind, Output, StemTarget, TaskFailure, TaskState};
-use mediagate::store::submissions::Brought;
-use mediagate::store::tasks::{Ending, Filter, Page};
-use mediagate::store::{
+use mediagate_model::error::ErrorCode;
+use mediagate_model::ids::{AccountId, AssetId, ClipId, KeyId, PersonaId, SubmissionId, TaskId};
+use mediagate_model::money::{Micros, Money};
+use mediagate_model::music::{Clip, ClipMedia, ClipOrigin, ClipState, Persona, StemGroup};
+use mediagate_model::submission::{Submission, SubmissionState};
+use mediagate_model::task::{Kind, Output, StemTarget, TaskFailure, TaskState};
+use mediagate_store::submissions::Brought;
+use mediagate_store::tasks::{Ending, Filter, Page};
+use mediagate_store::{
     Conn, StoreError, accounts, assets, clips, media_folders, personas, submissions, tasks, workers,
 };
 use providers::Handle;
@@ -98,7 +98,7 @@ async fn accounts_and_keys_come_back_as_they_went_in(db: Fixture) {
         (keys[0].0.revoked_at, keys[0].1.as_str()),
         (Some(at(5)), "someone")
     );
-    let plain = mediagate::model::account::ApiKey {
+    let plain = mediagate_model::account::ApiKey {
         models: None,
         networks: None,
         budget: None,
@@ -129,7 +129,7 @@ async fn a_task_comes_back_as_it_went_in(db: Fixture) {
         db.read(move |conn| tasks::by_id(conn, id, account)).await,
         Some(wanted)
     );
-    let stranger = mediagate::ids::AccountId::new();
+    let stranger = mediagate_model::ids::AccountId::new();
     assert_eq!(
         db.read(move |conn| tasks::by_id(conn, id, stranger)).await,
         None
@@ -763,7 +763,7 @@ async fn files_expire_and_are_removed(db: Fixture) {
     let removed = db.read(move |conn| assets::removed(conn, &asked)).await;
     assert_eq!(removed, [first]);
     assert_eq!(db.read(|conn| assets::known(conn, &[])).await, []);
-    let stranger = mediagate::ids::AccountId::new();
+    let stranger = mediagate_model::ids::AccountId::new();
     db.write(move |conn| assets::expire(conn, forever, stranger, at(5)))
         .await;
     assert_eq!(expired(9).await, []);
@@ -779,7 +779,7 @@ async fn files_expire_and_are_removed(db: Fixture) {
     );
 }
 
-pub(super) fn upload(account: mediagate::ids::AccountId, media: Option<ClipMedia>) -> Clip {
+pub(super) fn upload(account: mediagate_model::ids::AccountId, media: Option<ClipMedia>) -> Clip {
     Clip {
         id: ClipId::new(),
         account,
@@ -806,7 +806,7 @@ async fn clips_show_the_state_of_their_task_and_files(db: Fixture) {
             let file = asset(owner.0, Some(at(50)));
             assets::insert(conn, &file)?;
             let media = ClipMedia {
-                audio_type: mediagate::model::media::MediaType::Flac,
+                audio_type: mediagate_model::media::MediaType::Flac,
                 audio: file.id,
                 image: file.id,
                 image_large: file.id,
@@ -848,7 +848,7 @@ async fn clips_show_the_state_of_their_task_and_files(db: Fixture) {
             .unwrap()
     };
     assert_eq!(get(id).await, source);
-    let stranger = mediagate::ids::AccountId::new();
+    let stranger = mediagate_model::ids::AccountId::new();
     assert_eq!(
         db.read(move |conn| clips::by_id(conn, id, stranger)).await,
         None
@@ -949,7 +949,7 @@ async fn personas_are_kept_until_deleted(db: Fixture) {
             .await,
         made[1..2]
     );
-    let (id, stranger) = (made[1].id, mediagate::ids::AccountId::new());
+    let (id, stranger) = (made[1].id, mediagate_model::ids::AccountId::new());
     assert_eq!(
         db.read(move |conn| personas::by_id(conn, id, account))
             .await
@@ -999,8 +999,8 @@ async fn what_fails_leaves_nothing_behind(db: Fixture) {
         .write(|conn| {
             accounts::insert(conn, &account("refused"))?;
             let nobody = (
-                mediagate::ids::AccountId::new(),
-                mediagate::ids::KeyId::new(),
+                mediagate_model::ids::AccountId::new(),
+                mediagate_model::ids::KeyId::new(),
             );
             tasks::insert(conn, &task(nobody, at(0)))
         })

@@ -2,10 +2,10 @@
 
 use std::time::Duration;
 
-use mediagate::ids::{AccountId, IntentId, KeyId, TaskId};
-use mediagate::model::intent::{Body, Intent, Made, Refusal};
-use mediagate::store::intents;
-use mediagate::store::refusals;
+use mediagate_model::ids::{AccountId, IntentId, KeyId, TaskId};
+use mediagate_model::intent::{Body, Intent, Made, Refusal};
+use mediagate_store::intents;
+use mediagate_store::refusals;
 
 use super::{Fixture, at, postgres, sqlite};
 

@@ -1,11 +1,11 @@
 //! The life of tasks against a tiny model of it: random sequences of what
 //! workers, callers and time do.
 
-use mediagate::ids::{AccountId, KeyId, TaskId};
-use mediagate::model::money::{Micros, Money};
-use mediagate::model::task::TaskState;
-use mediagate::store::tasks::{self, Ending};
-use mediagate::store::{Conn, Session, migrations, workers};
+use mediagate_model::ids::{AccountId, KeyId, TaskId};
+use mediagate_model::money::{Micros, Money};
+use mediagate_model::task::TaskState;
+use mediagate_store::tasks::{self, Ending};
+use mediagate_store::{Conn, Session, migrations, workers};
 use proptest::prelude::*;
 use proptest::test_runner::{Config, TestRunner};
 

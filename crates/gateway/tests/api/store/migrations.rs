@@ -1,11 +1,10 @@
 //! Migrations, replayed over rows as each version wrote them.
 
-use mediagate::ids::AccountId;
-use mediagate::store::migrations::{ALL, run, sample, version};
-use mediagate::store::tasks::{Filter, Page};
-use mediagate::store::{
-    Conn, Migrate, Session, Store, StoreError, accounts, assets, clips, personas, tasks,
-};
+use mediagate_model::database::Migrate;
+use mediagate_model::ids::AccountId;
+use mediagate_store::migrations::{ALL, run, sample, version};
+use mediagate_store::tasks::{Filter, Page};
+use mediagate_store::{Conn, Session, Store, StoreError, accounts, assets, clips, personas, tasks};
 
 use crate::support::mismatches;
 

@@ -41,14 +41,15 @@ mod upkeep;
 mod webhooks;
 
 use ipnet::IpNet;
-use mediagate::clock::Timestamp;
-use mediagate::ids::{AccountId, AssetId, KeyId, RequestId, TaskId};
-use mediagate::model::account::{Account, ApiKey, Scope};
-use mediagate::model::media::{Asset, MediaType};
-use mediagate::model::money::{Micros, Money};
-use mediagate::model::price::{Price, PriceUnit, Quantity, Tariff};
-use mediagate::model::task::{Payload, Task, TaskState, VideoJob};
-use mediagate::store::{Conn, Migrate, Options, Store, StoreError, accounts};
+use mediagate_model::account::{Account, ApiKey, Scope};
+use mediagate_model::clock::Timestamp;
+use mediagate_model::database::{DatabaseOptions, Migrate};
+use mediagate_model::ids::{AccountId, AssetId, KeyId, RequestId, TaskId};
+use mediagate_model::media::{Asset, MediaType};
+use mediagate_model::money::{Micros, Money};
+use mediagate_model::price::{Price, PriceUnit, Quantity, Tariff};
+use mediagate_model::task::{Payload, Task, TaskState, VideoJob};
+use mediagate_store::{Conn, Store, StoreError, accounts};
 
 /// Some second of the year 2027.
 fn at(second: i64) -> Timestamp {
@@ -192,7 +193,7 @@ async fn postgres() -> Fixture {
     crate::support::client::install_tls();
     let database = crate::support::postgres::TestDatabase::create().await;
     Fixture {
-        store: Store::postgres(&database.url, Options::default()).unwrap(),
+        store: Store::postgres(&database.url, DatabaseOptions::default()).unwrap(),
         url: Some(database.url.clone()),
         _kept: Box::new(database),
     }

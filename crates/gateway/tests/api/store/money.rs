@@ -1,17 +1,17 @@
 //! Money in the store: the ledger against the sums, and what no statement may
 //! write twice.
 
-use mediagate::domain::{endings, ledger, submit};
-use mediagate::error::{Error, ErrorCode};
-use mediagate::ids::{AccountId, KeyId};
-use mediagate::model::account::ApiKey;
-use mediagate::model::ledger::EntryKind;
-use mediagate::model::money::{Micros, Money};
-use mediagate::model::price::{Bill, Price, PriceUnit, Quantity};
-use mediagate::model::task::{Task, TaskFailure, TaskState};
-use mediagate::store::ledger::{Change, Filter, Of, add, list, lock, of_account, of_key};
-use mediagate::store::tasks::{self, Ending};
-use mediagate::store::{Conn, StoreError, accounts, usage};
+use mediagate_core::domain::{endings, ledger, submit};
+use mediagate_model::account::ApiKey;
+use mediagate_model::error::{Error, ErrorCode};
+use mediagate_model::ids::{AccountId, KeyId};
+use mediagate_model::ledger::EntryKind;
+use mediagate_model::money::{Micros, Money};
+use mediagate_model::price::{Bill, Price, PriceUnit, Quantity};
+use mediagate_model::task::{Task, TaskFailure, TaskState};
+use mediagate_store::ledger::{Change, Filter, Of, add, list, lock, of_account, of_key};
+use mediagate_store::tasks::{self, Ending};
+use mediagate_store::{Conn, StoreError, accounts, usage};
 
 use crate::support::mismatches;
 

@@ -6,20 +6,21 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use mediagate::clock::Timestamp;
-use mediagate::error::ErrorCode;
-use mediagate::ids::{AccountId, AssetId, AuditId, ClipId, IntentId, KeyId};
-use mediagate::model::account::{ApiKey, BudgetPeriod, Credential};
-use mediagate::model::audit::{Actor, ActorKind, AuditEntry};
-use mediagate::model::money::Micros;
-use mediagate::model::route::{RouteError, RouteNote};
-use mediagate::model::submission::{JobCost, SubmissionFilter};
-use mediagate::model::task::{Kind, Task, TaskState};
-use mediagate::store::record::{self, Given, Record};
-use mediagate::store::tasks::Page;
-use mediagate::store::{
-    Conn, Migrate, Options, Place, Store, StoreError, accounts, assets, audit, clips, feed, hours,
-    intents, ledger, meta, restored, routes, sessions, submissions, tasks, workers,
+use mediagate_model::account::{ApiKey, BudgetPeriod, Credential};
+use mediagate_model::audit::{Actor, ActorKind, AuditEntry};
+use mediagate_model::clock::Timestamp;
+use mediagate_model::database::{DatabaseOptions, Migrate};
+use mediagate_model::error::ErrorCode;
+use mediagate_model::ids::{AccountId, AssetId, AuditId, ClipId, IntentId, KeyId};
+use mediagate_model::money::Micros;
+use mediagate_model::route::{RouteError, RouteNote};
+use mediagate_model::submission::{JobCost, SubmissionFilter};
+use mediagate_model::task::{Kind, Task, TaskState};
+use mediagate_store::record::{self, Given, Record};
+use mediagate_store::tasks::Page;
+use mediagate_store::{
+    Conn, Place, Store, StoreError, accounts, assets, audit, clips, feed, hours, intents, ledger,
+    meta, restored, routes, sessions, submissions, tasks, workers,
 };
 use providers::Handle;
 use serde_json::Value;
@@ -121,7 +122,7 @@ async fn every_statement_finds_what_it_wants_by_an_index() {
     crate::support::client::install_tls();
     let database = crate::support::postgres::TestDatabase::create().await;
     let url = database.url.clone();
-    let store = Store::postgres(&url, Options::default()).unwrap();
+    let store = Store::postgres(&url, DatabaseOptions::default()).unwrap();
     drop(store);
     fill_postgres(&url, TASKS).await;
     let judged = tokio::task::spawn_blocking(move || on_postgres(&url, &texts));

@@ -1,10 +1,10 @@
 //! The registry: what results are known by is found, and leaves with their records.
 
-use mediagate::ids::{AccountId, AssetId, ClipId, TaskId};
-use mediagate::model::money::Money;
-use mediagate::model::provenance::{Likeness, Print, PrintKind, Provenance, ProvenanceStatus};
-use mediagate::model::task::TaskState;
-use mediagate::store::{clips, prints, records};
+use mediagate_model::ids::{AccountId, AssetId, ClipId, TaskId};
+use mediagate_model::money::Money;
+use mediagate_model::provenance::{Likeness, Print, PrintKind, Provenance, ProvenanceStatus};
+use mediagate_model::task::TaskState;
+use mediagate_store::{clips, prints, records};
 
 use super::money::{DIME, accept, end, ending, keyed};
 use super::{Fixture, at, postgres, sqlite};

@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use mediagate::ids::KeyId;
-use mediagate::store::rates::{Grant, Rule, grant};
+use mediagate_model::ids::KeyId;
+use mediagate_store::rates::{Grant, Rule, grant};
 
 use super::{Fixture, postgres, sqlite};
 

@@ -1,13 +1,13 @@
 //! Finished tasks that leave the database, and what stays of them.
 
-use mediagate::ids::ClipId;
-use mediagate::model::money::Money;
-use mediagate::model::music::{Clip, ClipMedia, ClipOrigin, ClipState};
-use mediagate::model::submission::SubmissionState;
-use mediagate::model::task::{StemTarget, TaskState};
-use mediagate::model::{music::StemGroup, task::Task};
-use mediagate::store::usage::Filter;
-use mediagate::store::{assets, clips, ledger, records, submissions, tasks, usage};
+use mediagate_model::ids::ClipId;
+use mediagate_model::money::Money;
+use mediagate_model::music::{Clip, ClipMedia, ClipOrigin, ClipState};
+use mediagate_model::submission::SubmissionState;
+use mediagate_model::task::{StemTarget, TaskState};
+use mediagate_model::{music::StemGroup, task::Task};
+use mediagate_store::usage::Filter;
+use mediagate_store::{assets, clips, ledger, records, submissions, tasks, usage};
 
 use super::money::{DIME, accept, adds_up, end, ending, keyed};
 use super::{Fixture, asset, at, postgres, sqlite};
@@ -155,7 +155,7 @@ async fn a_clip_outlives_its_task(db: Fixture) {
             let source = super::contract::upload(
                 account,
                 Some(ClipMedia {
-                    audio_type: mediagate::model::media::MediaType::Flac,
+                    audio_type: mediagate_model::media::MediaType::Flac,
                     audio: file.id,
                     image: file.id,
                     image_large: file.id,

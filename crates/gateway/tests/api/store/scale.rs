@@ -5,13 +5,13 @@
 
 use std::time::{Duration, Instant};
 
-use mediagate::clock::Timestamp;
-use mediagate::error::ErrorCode;
-use mediagate::ids::{AccountId, TaskId};
-use mediagate::model::task::{Kind, Task, TaskState};
-use mediagate::store::tasks::{Filter, Page};
-use mediagate::store::usage::DAY;
-use mediagate::store::{Conn, Session, StoreError, accounts, ledger, submissions, tasks, usage};
+use mediagate_model::clock::Timestamp;
+use mediagate_model::error::ErrorCode;
+use mediagate_model::ids::{AccountId, TaskId};
+use mediagate_model::task::{Kind, Task, TaskState};
+use mediagate_store::tasks::{Filter, Page};
+use mediagate_store::usage::DAY;
+use mediagate_store::{Conn, Session, StoreError, accounts, ledger, submissions, tasks, usage};
 
 use crate::support::mismatches;
 

@@ -4,8 +4,9 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex};
 use std::time::Duration;
 
-use mediagate::ids::AccountId;
-use mediagate::store::{Conn, Migrate, Options, Session, Store, StoreError};
+use mediagate_model::database::{DatabaseOptions, Migrate};
+use mediagate_model::ids::AccountId;
+use mediagate_store::{Conn, Session, Store, StoreError};
 
 fn set(conn: &mut Conn<'_>, name: &str, value: &str) -> Result<(), StoreError> {
     let sql = "INSERT INTO meta (name, value) VALUES (?1, ?2) ON CONFLICT (name) DO UPDATE SET value = excluded.value";
@@ -48,7 +49,7 @@ async fn a_busy_sqlite_lets_another_process_write_in_its_turn() {
 async fn writes_of_one_account_share_a_commit_and_undo_only_themselves() {
     crate::support::client::install_tls();
     let database = crate::support::postgres::TestDatabase::create().await;
-    let store = Store::postgres(&database.url, Options::default()).unwrap();
+    let store = Store::postgres(&database.url, DatabaseOptions::default()).unwrap();
     let account = AccountId::new();
     let writes = (0..60).map(|number| {
         store.write_for(account, move |conn| {
@@ -82,7 +83,7 @@ async fn a_deadlock_is_written_again() {
     crate::support::client::install_tls();
     let database = crate::support::postgres::TestDatabase::create().await;
     find_deadlocks_soon(&database.url).await;
-    let store = Store::postgres(&database.url, Options::default()).unwrap();
+    let store = Store::postgres(&database.url, DatabaseOptions::default()).unwrap();
     store
         .write(|conn| set(conn, "a", "0").and(set(conn, "b", "0")))
         .await
@@ -141,9 +142,9 @@ async fn find_deadlocks_soon(url: &str) {
 async fn the_heartbeat_passes_a_store_that_is_full_of_work() {
     crate::support::client::install_tls();
     let database = crate::support::postgres::TestDatabase::create().await;
-    let options = Options {
+    let options = DatabaseOptions {
         connections: 3,
-        ..Options::default()
+        ..DatabaseOptions::default()
     };
     let store = Store::postgres(&database.url, options).unwrap();
     let (release, held) = crossbeam_channel::bounded::<()>(0);
@@ -175,9 +176,9 @@ async fn the_heartbeat_passes_a_store_that_is_full_of_work() {
 async fn more_than_may_wait_is_refused() {
     crate::support::client::install_tls();
     let database = crate::support::postgres::TestDatabase::create().await;
-    let options = Options {
+    let options = DatabaseOptions {
         connections: 2,
-        ..Options::default()
+        ..DatabaseOptions::default()
     };
     let store = Store::postgres(&database.url, options).unwrap();
     let reads = (0..1500).map(|_| store.read(|_| Ok::<_, StoreError>(())));

@@ -2,11 +2,11 @@
 
 use std::collections::{BTreeMap, HashMap};
 
-use mediagate::ids::{AccountId, KeyId, SubmissionId};
-use mediagate::model::submission::{Submission, SubmissionState};
-use mediagate::model::task::{Task, TaskState};
-use mediagate::store::tasks::Queue;
-use mediagate::store::{Conn, StoreError, restored, submissions, tasks, workers};
+use mediagate_model::ids::{AccountId, KeyId, SubmissionId};
+use mediagate_model::submission::{Submission, SubmissionState};
+use mediagate_model::task::{Task, TaskState};
+use mediagate_store::tasks::Queue;
+use mediagate_store::{Conn, StoreError, restored, submissions, tasks, workers};
 
 use super::{Fixture, MODELS, at, owner, postgres, sqlite, task};
 

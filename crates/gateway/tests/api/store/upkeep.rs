@@ -2,9 +2,9 @@
 
 use std::time::Duration;
 
-use mediagate::store::replicas::{self, Marks};
-use mediagate::store::upkeep::{put_off, take};
-use mediagate::store::{StoreError, meta, tasks, workers};
+use mediagate_store::replicas::{self, Marks};
+use mediagate_store::upkeep::{put_off, take};
+use mediagate_store::{StoreError, meta, tasks, workers};
 
 use super::{Fixture, MODELS, at, owner, postgres, sqlite, task};
 

@@ -2,15 +2,15 @@
 
 use std::time::Duration;
 
-use mediagate::ids::{AccountId, DeliveryId, EndpointId, EventId};
-use mediagate::model::webhook::{
+use mediagate_model::ids::{AccountId, DeliveryId, EndpointId, EventId};
+use mediagate_model::webhook::{
     Attempt, AttemptError, DeliveryState, DisabledWhy, Due, Endpoint, Event, EventType, Receiver,
     Scheme,
 };
-use mediagate::store::tasks::Page;
-use mediagate::store::webhooks::deliveries::{self, LanesWithRoom, NewDelivery, Room};
-use mediagate::store::webhooks::{endpoints, log};
-use mediagate::store::{Conn, StoreError, workers};
+use mediagate_store::tasks::Page;
+use mediagate_store::webhooks::deliveries::{self, LanesWithRoom, NewDelivery, Room};
+use mediagate_store::webhooks::{endpoints, log};
+use mediagate_store::{Conn, StoreError, workers};
 
 use super::{Fixture, at, owner, postgres, sqlite};
 

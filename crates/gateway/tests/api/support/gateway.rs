@@ -5,21 +5,21 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::FutureExt as _;
-use mediagate::app::App;
-use mediagate::clock::Clock;
-use mediagate::config::{Config, Settings};
-use mediagate::domain::audit::By;
-use mediagate::domain::endings;
-use mediagate::domain::keys::{Found, NewKey};
-use mediagate::domain::{accounts, keys};
-use mediagate::error::{Error, ErrorCode};
-use mediagate::http::server::{ConnectionLimits, Shutdown, serve};
-use mediagate::ids::TaskId;
-use mediagate::model::money::{Micros, Money};
-use mediagate::model::task::{Task, TaskFailure, TaskState};
-use mediagate::store::tasks::Ending;
-use mediagate::store::{self, StoreError};
-use mediagate::worker::Workers;
+use mediagate_config::{Config, Settings};
+use mediagate_core::app::App;
+use mediagate_core::domain::audit::By;
+use mediagate_core::domain::endings;
+use mediagate_core::domain::keys::{Found, NewKey};
+use mediagate_core::domain::{accounts, keys};
+use mediagate_http::server::{ConnectionLimits, Shutdown, serve};
+use mediagate_model::clock::Clock;
+use mediagate_model::error::{Error, ErrorCode};
+use mediagate_model::ids::TaskId;
+use mediagate_model::money::{Micros, Money};
+use mediagate_model::task::{Task, TaskFailure, TaskState};
+use mediagate_store::tasks::Ending;
+use mediagate_store::{self as store, StoreError};
+use mediagate_worker::Workers;
 use reqwest::multipart::{Form, Part};
 use serde_json::{Value, json};
 use simulator::Proxy;
@@ -191,7 +191,7 @@ impl TestGateway {
             closing: app.process.closing.clone(),
             grace: Duration::from_secs(10),
         };
-        let router = mediagate::http::router(&app);
+        let router = mediagate_http::router(&app);
         let server = tokio::spawn(serve(listener, router, limits, shutdown));
         let mut client = Client::new(&base, None);
         client.documented = documented;

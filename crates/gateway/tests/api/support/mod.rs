@@ -21,8 +21,8 @@ pub(crate) use gateway::TestGateway;
 
 pub(crate) use crate::process::eventually;
 
-use mediagate::store::verify::{Check, Mismatch};
-use mediagate::store::{Conn, StoreError};
+use mediagate_store::verify::{Check, Mismatch};
+use mediagate_store::{Conn, StoreError};
 use serde_json::{Value, json};
 
 /// A video order that is made in a moment.

@@ -5,12 +5,12 @@ use std::collections::HashMap;
 use std::sync::{Arc, LazyLock, Mutex};
 
 use jsonschema::Validator;
-use mediagate::config::{Config, Settings};
+use mediagate_config::{Config, Settings};
 use serde_json::{Value, json};
 
 static DOCUMENT: LazyLock<Value> = LazyLock::new(|| {
     let config = Config::load(&Settings::default()).unwrap();
-    let document = mediagate::http::openapi(&config).to_json().unwrap();
+    let document = mediagate_http::openapi(&config).to_json().unwrap();
     serde_json::from_str(&document).unwrap()
 });
 

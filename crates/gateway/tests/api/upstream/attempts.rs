@@ -1,7 +1,7 @@
 //! What was tried for a task, told to its caller: who refused it, in which words, and who took it.
 
-use mediagate::domain::keys::NewKey;
-use mediagate::model::account::Scope;
+use mediagate_core::domain::keys::NewKey;
+use mediagate_model::account::Scope;
 use serde_json::{Value, json};
 use simulator::{End, Role};
 

@@ -3,9 +3,9 @@
 
 use std::time::Duration;
 
-use mediagate::domain::audit::By;
-use mediagate::domain::keys::NewKey;
-use mediagate::domain::{accounts, books};
+use mediagate_core::domain::audit::By;
+use mediagate_core::domain::keys::NewKey;
+use mediagate_core::domain::{accounts, books};
 use serde_json::{Value, json};
 use simulator::{End, Fault, Plan, Role, Simulator};
 
@@ -56,7 +56,7 @@ async fn over(gateway: &TestGateway) -> Vec<String> {
                 |row| Ok((row.text(0)?, row.int(1)?)),
             )
         });
-        let all: Result<Vec<(String, i64)>, mediagate::store::StoreError> = read.await;
+        let all: Result<Vec<(String, i64)>, mediagate_store::StoreError> = read.await;
         let all = all.unwrap();
         let is_over = |(state, stray): &(String, i64)| {
             *stray == 0 && state != "intended" && state != "accepted"
@@ -134,7 +134,7 @@ async fn what_is_made_all_the_same_is_charged_where_the_operator_says_so() {
             |row| Ok((row.int(0)?, row.text(1)?)),
         )
     });
-    let told: Result<Option<(i64, String)>, mediagate::store::StoreError> = told.await;
+    let told: Result<Option<(i64, String)>, mediagate_store::StoreError> = told.await;
     assert_eq!(
         told.unwrap(),
         Some((300_000, "usd".to_owned())),
@@ -375,7 +375,7 @@ async fn a_job_that_turns_up_late_is_told_and_not_charged() {
             &[],
         )
     });
-    let due: Result<u64, mediagate::store::StoreError> = now.await;
+    let due: Result<u64, mediagate_store::StoreError> = now.await;
     assert_eq!(due.unwrap(), 1);
     eventually("the job is found", async || {
         (over(&gateway).await == ["found"]).then_some(())

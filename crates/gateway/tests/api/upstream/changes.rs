@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use mediagate::ids::SubmissionId;
+use mediagate_model::ids::SubmissionId;
 use serde_json::json;
 use simulator::{End, Role, Simulator};
 
@@ -51,11 +51,11 @@ async fn waits(gateway: &TestGateway, task: &str) {
         let due = gateway.app.store.read(move |conn| {
             conn.one(
                 "SELECT due_at FROM tasks WHERE id = ?1 AND lease_owner IS NULL AND due_at > started_at + 3000000",
-                &[(&mediagate::ids::TaskId::to_string(&id)).into()],
+                &[(&mediagate_model::ids::TaskId::to_string(&id)).into()],
                 |row| row.int(0),
             )
         });
-        due.await.unwrap_or_else(|e: mediagate::store::StoreError| panic!("{e}"))
+        due.await.unwrap_or_else(|e: mediagate_store::StoreError| panic!("{e}"))
     })
     .await;
     assert!(["queued", "running"].contains(&&*looks().await));
@@ -172,7 +172,7 @@ async fn a_job_that_ended_while_the_gateway_was_down_for_a_day_is_fetched() {
         )
     });
     aged.await
-        .unwrap_or_else(|e: mediagate::store::StoreError| panic!("{e}"));
+        .unwrap_or_else(|e: mediagate_store::StoreError| panic!("{e}"));
     let gateway = gateway.restart(None).await;
     let ended = gateway.finished(&task).await;
     assert_eq!(ended["status"], "succeeded", "{ended}");
@@ -199,9 +199,11 @@ async fn a_clock_that_is_weeks_ahead_deletes_and_forgets_nothing() {
     let ended = gateway.finished(&task).await;
     gateway.app.clock.set_ahead(40 * 24 * HOUR);
     let app = &gateway.app;
-    mediagate::worker::remove_expired_media(app).await.unwrap();
-    mediagate::domain::tasks::remove_past(app).await.unwrap();
-    mediagate::domain::idempotency::forget_old(app)
+    mediagate_worker::remove_expired_media(app).await.unwrap();
+    mediagate_core::domain::tasks::remove_past(app)
+        .await
+        .unwrap();
+    mediagate_core::domain::idempotency::forget_old(app)
         .await
         .unwrap();
     assert_eq!(send().await, task, "the key leads to what it made");

@@ -1,7 +1,7 @@
 //! Each protocol through the endpoints: what the provider made is in the
 //! gateway's own store, measured, paid once, and plays when the provider is gone.
 
-use mediagate::domain::assets::sha256_hex;
+use mediagate_core::domain::assets::sha256_hex;
 use reqwest::Method;
 use serde_json::{Value, json};
 

@@ -1,6 +1,6 @@
 //! Films that providers signed and marked: kept as they came, and told of.
 
-use mediagate::domain::assets::sha256_hex;
+use mediagate_core::domain::assets::sha256_hex;
 use reqwest::Method;
 use serde_json::{Value, json};
 use simulator::{Fault, Role};

@@ -3,8 +3,8 @@
 
 use std::time::Duration;
 
-use mediagate::model::task::TaskState;
-use mediagate::store::{self, Conn, StoreError};
+use mediagate_model::task::TaskState;
+use mediagate_store::{self as store, Conn, StoreError};
 use serde_json::json;
 use simulator::{Cut, End, Link, Network, Proxy, Role};
 

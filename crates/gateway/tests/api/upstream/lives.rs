@@ -3,11 +3,11 @@
 
 use std::time::Duration;
 
-use mediagate::error::Error;
-use mediagate::ids::SubmissionId;
-use mediagate::model::submission::{Submission, SubmissionState};
-use mediagate::model::task::{Task, TaskState};
-use mediagate::store;
+use mediagate_model::error::Error;
+use mediagate_model::ids::SubmissionId;
+use mediagate_model::submission::{Submission, SubmissionState};
+use mediagate_model::task::{Task, TaskState};
+use mediagate_store as store;
 use serde_json::json;
 use simulator::{End, Fault, Phase, Role, Simulator};
 

@@ -35,7 +35,7 @@ mod wishes;
 
 use std::time::Duration;
 
-use mediagate::store::StoreError;
+use mediagate_store::StoreError;
 use serde_json::{Value, json};
 use simulator::{End, Fault, Plan, Role, Simulator};
 

@@ -87,8 +87,8 @@ async fn providers_are_named_only_where_they_are_shown() {
         "cost_usd": "0.40", "available": true,
     }]);
     assert_eq!(quoted["routes"], hosted);
-    let operator = mediagate::domain::keys::NewKey {
-        scopes: vec![mediagate::model::account::Scope::Admin],
+    let operator = mediagate_core::domain::keys::NewKey {
+        scopes: vec![mediagate_model::account::Scope::Admin],
         ..Default::default()
     };
     let operator = gateway.caller("default", operator).await;

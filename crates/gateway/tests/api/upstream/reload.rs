@@ -1,6 +1,6 @@
 //! Settings that change while tasks wait and jobs run.
 
-use mediagate::store::StoreError;
+use mediagate_store::StoreError;
 use serde_json::json;
 use simulator::{End, Role};
 

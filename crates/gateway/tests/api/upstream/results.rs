@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use mediagate::store::StoreError;
+use mediagate_store::StoreError;
 use reqwest::Method;
 use serde_json::{Value, json};
 use simulator::{End, Fault, Role, Simulator};
@@ -34,7 +34,7 @@ fn assert_whole(view: &Value) {
     assert_eq!(view["status"], "succeeded", "{view}");
     let video = &view["output"]["videos"][0];
     assert_eq!(video["bytes"], whole.len());
-    let hex = mediagate::domain::assets::sha256_hex(&whole);
+    let hex = mediagate_core::domain::assets::sha256_hex(&whole);
     assert_eq!(video["sha256"], hex);
     assert_eq!(view["cost_usd"], "0.40");
 }

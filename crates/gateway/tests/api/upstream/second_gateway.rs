@@ -1,7 +1,7 @@
 //! A gateway in front of a gateway: the second is a provider like any other, and
 //! the models in the end are the embedded ones.
 
-use mediagate::domain::keys::NewKey;
+use mediagate_core::domain::keys::NewKey;
 use reqwest::Method;
 use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
@@ -49,7 +49,7 @@ async fn tasks(gateway: &TestGateway) -> Vec<Value> {
         .app
         .store
         .read(|conn| conn.all("SELECT state FROM tasks", &[], |row| row.text(0)));
-    let rows: Result<Vec<String>, mediagate::store::StoreError> = rows.await;
+    let rows: Result<Vec<String>, mediagate_store::StoreError> = rows.await;
     rows.unwrap().into_iter().map(Value::from).collect()
 }
 
@@ -178,7 +178,7 @@ async fn stems_and_a_persona() {
         .app
         .store
         .read(|conn| conn.one("SELECT COUNT(*) FROM personas", &[], |row| row.int(0)));
-    let personas: Result<Option<i64>, mediagate::store::StoreError> = personas.await;
+    let personas: Result<Option<i64>, mediagate_store::StoreError> = personas.await;
     assert_eq!(personas.unwrap(), Some(2));
     near.stop().await;
     far.stop().await;

@@ -3,8 +3,8 @@
 
 use std::time::Duration;
 
-use mediagate::store::StoreError;
-use mediagate::worker::Workers;
+use mediagate_store::StoreError;
+use mediagate_worker::Workers;
 use simulator::{End, Phase, Role, Simulator};
 
 use super::{

@@ -1,7 +1,7 @@
 //! Accounts take turns at a provider's places.
 
-use mediagate::domain::keys::NewKey;
-use mediagate::worker::Workers;
+use mediagate_core::domain::keys::NewKey;
+use mediagate_worker::Workers;
 use serde_json::{Value, json};
 use simulator::{End, Role, Simulator};
 

@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use mediagate::clock::Clock;
-use mediagate::error::ErrorCode;
+use mediagate_model::clock::Clock;
+use mediagate_model::error::ErrorCode;
 use reqwest::Method;
 use serde_json::{Value, json};
 
@@ -81,7 +81,7 @@ async fn the_answer_has_every_field_and_the_address_plays_without_a_key() {
         (200, Some("video/mp4"))
     );
     assert_eq!(video["bytes"], file.bytes.len());
-    let hex = mediagate::domain::assets::sha256_hex(&file.bytes);
+    let hex = mediagate_core::domain::assets::sha256_hex(&file.bytes);
     assert_eq!(video["sha256"], hex);
     assert_eq!(&file.bytes[4..8], b"ftyp");
 
@@ -195,7 +195,7 @@ async fn pictures_come_by_address_and_inside_the_request() {
         let order = json!({"model": "animatic-1", "max_tokens": 1000, "messages": [{"role": "user", "content": content}]});
         accepted(&gateway, &gateway.post(PATH, &order).await).await;
         let task = gateway.claim().await;
-        let mediagate::model::task::Payload::VideoV1(job) = task.payload else {
+        let mediagate_model::task::Payload::VideoV1(job) = task.payload else {
             panic!("no video");
         };
         assert_eq!(job.prompt, "slow\ndolly in");
@@ -244,7 +244,7 @@ async fn the_prompt_is_the_last_user_message_and_extras_of_other_dialects_are_ig
     });
     let view = accepted(&gateway, &gateway.post(PATH, &order).await).await;
     assert_eq!(view["user"], "someone");
-    let mediagate::model::task::Payload::VideoV1(job) = gateway.claim().await.payload else {
+    let mediagate_model::task::Payload::VideoV1(job) = gateway.claim().await.payload else {
         panic!("no video");
     };
     assert_eq!(job.prompt, "second");

@@ -5,13 +5,13 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use bytes::Bytes;
-use mediagate::domain::accounts;
-use mediagate::domain::assets::{self, Lifetime};
-use mediagate::domain::provenance::glances;
-use mediagate::ids::AssetId;
-use mediagate::model::media::MediaType;
-use mediagate::model::provenance::{Likeness, Print, PrintKind};
-use mediagate::store::{self, StoreError, prints};
+use mediagate_core::domain::accounts;
+use mediagate_core::domain::assets::{self, Lifetime};
+use mediagate_core::domain::provenance::glances;
+use mediagate_model::ids::AssetId;
+use mediagate_model::media::MediaType;
+use mediagate_model::provenance::{Likeness, Print, PrintKind};
+use mediagate_store::{self as store, StoreError, prints};
 
 use crate::support::TestGateway;
 

@@ -1,6 +1,6 @@
 //! Lengths and pictures under the names that other services have for them.
 
-use mediagate::model::task::{Payload, VideoJob};
+use mediagate_model::task::{Payload, VideoJob};
 use reqwest::Method;
 use reqwest::multipart::{Form, Part};
 use serde_json::{Value, json};

@@ -2,8 +2,8 @@
 
 use std::process::Command;
 
-use mediagate::domain::keys::NewKey;
-use mediagate::model::account::Scope;
+use mediagate_core::domain::keys::NewKey;
+use mediagate_model::account::Scope;
 use reqwest::Method;
 use reqwest::multipart::{Form, Part};
 use serde_json::{Value, json};

@@ -1,7 +1,7 @@
 //! What the record of a task says of the order, and how tasks are found again.
 
-use mediagate::domain::keys::NewKey;
-use mediagate::error::ErrorCode;
+use mediagate_core::domain::keys::NewKey;
+use mediagate_model::error::ErrorCode;
 use serde_json::{Value, json};
 
 use crate::support::gateway::finished;

@@ -1,6 +1,6 @@
 //! Several videos of one order, of which some cannot be made.
 
-use mediagate::error::ErrorCode;
+use mediagate_model::error::ErrorCode;
 use reqwest::Method;
 use serde_json::{Value, json};
 

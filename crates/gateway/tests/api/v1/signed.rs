@@ -22,7 +22,7 @@ async fn a_film_is_signed_and_a_change_is_noticed() {
     assert!(signer.contains("verified by nobody"), "{signer}");
     assert_eq!(told["marks"], json!(["c2pa", "watermark"]));
     assert_eq!(video["bytes"], bytes.len());
-    let digest = mediagate::domain::assets::sha256_hex(&bytes);
+    let digest = mediagate_core::domain::assets::sha256_hex(&bytes);
     assert_eq!(video["sha256"], digest, "the digest is the signed file's");
     let found = check(&gateway, bytes.clone()).await.ok();
     assert_eq!(
@@ -153,7 +153,7 @@ async fn a_prompt_is_stated_where_the_operator_wants_it() {
 #[tokio::test]
 async fn a_signer_that_does_not_answer_fails_the_task_and_a_certificate_is_used() {
     use provenance::credentials::{Algorithm, self_made};
-    let now = mediagate::clock::Clock::system().now().seconds();
+    let now = mediagate_model::clock::Clock::system().now().seconds();
     let chain = self_made("Acme Media", Algorithm::Ed25519, now).unwrap();
     let folder = tempfile::tempdir().unwrap();
     let (certificate, key) = (folder.path().join("c.pem"), folder.path().join("k.pem"));

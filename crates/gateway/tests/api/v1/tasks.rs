@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use mediagate::domain::keys::NewKey;
-use mediagate::error::ErrorCode;
+use mediagate_core::domain::keys::NewKey;
+use mediagate_model::error::ErrorCode;
 use reqwest::Method;
 use serde_json::{Value, json};
 

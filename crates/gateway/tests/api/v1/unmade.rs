@@ -1,7 +1,7 @@
 //! Chats of which no film is made: those that want something else, tests of a connection, and what
 //! chat interfaces ask on their own.
 
-use mediagate::domain::keys::NewKey;
+use mediagate_core::domain::keys::NewKey;
 use reqwest::Method;
 use serde_json::{Value, json};
 
@@ -166,7 +166,7 @@ async fn a_test_of_the_connection_is_answered_with_a_sentence_and_costs_nothing(
         .at("max_completion_tokens");
     let reader = NewKey {
         name: "reader".into(),
-        scopes: vec![mediagate::model::account::Scope::TasksRead],
+        scopes: vec![mediagate_model::account::Scope::TasksRead],
         ..NewKey::default()
     };
     let reader = gateway.caller("default", reader).await;

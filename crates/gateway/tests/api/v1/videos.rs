@@ -1,6 +1,6 @@
 //! `/v1/videos`: the Videos API of `OpenAI`.
 
-use mediagate::error::ErrorCode;
+use mediagate_model::error::ErrorCode;
 use reqwest::Method;
 use reqwest::multipart::{Form, Part};
 use serde_json::{Value, json};

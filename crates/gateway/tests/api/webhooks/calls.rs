@@ -101,7 +101,7 @@ async fn every_dialect_names_a_callback() {
 async fn a_music_callback_may_have_the_job_record() {
     let gateway = builder()
         .set(|settings| {
-            settings.webhooks.notify_hook_body = Some(mediagate::config::NotifyHookBody::Job);
+            settings.webhooks.notify_hook_body = Some(mediagate_config::NotifyHookBody::Job);
         })
         .start()
         .await;
@@ -135,13 +135,13 @@ async fn every_end_is_told_once_and_only_to_who_listens() {
     let failures = register(&gateway, &receiver, json!({"events": ["task.failed"]})).await;
     let all = register(&gateway, &receiver, json!({"description": "all"})).await;
     let other = gateway
-        .caller("other", mediagate::domain::keys::NewKey::default())
+        .caller("other", mediagate_core::domain::keys::NewKey::default())
         .await;
     register(&other, &receiver, json!({})).await;
     let failed = order(&gateway, json!({})).await;
     let claimed = gateway.claim().await;
     gateway
-        .fail(claimed.id, mediagate::error::ErrorCode::ContentPolicy)
+        .fail(claimed.id, mediagate_model::error::ErrorCode::ContentPolicy)
         .await;
     let cancelled = order(&gateway, json!({})).await;
     let path = format!("/v1/tasks/{cancelled}/cancel");

@@ -5,8 +5,8 @@ use simulator::Receiver;
 
 use super::{builder, id, order, register, start};
 use crate::support::Client;
-use mediagate::domain::keys::NewKey;
-use mediagate::model::account::Scope;
+use mediagate_core::domain::keys::NewKey;
+use mediagate_model::account::Scope;
 
 #[tokio::test]
 async fn an_endpoint_is_registered_changed_and_deleted() {

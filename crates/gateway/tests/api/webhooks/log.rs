@@ -58,7 +58,7 @@ async fn the_log_has_every_delivery_and_every_try() {
     let posted = receiver.until(4).await;
     assert_eq!(posted[3].header("webhook-id"), one["event"]["id"]);
     let other = gateway
-        .caller("other", mediagate::domain::keys::NewKey::default())
+        .caller("other", mediagate_core::domain::keys::NewKey::default())
         .await;
     other
         .post(&again, &Value::Null)
@@ -176,12 +176,12 @@ async fn old_deliveries_are_forgotten() {
         list["data"].as_array().unwrap().len()
     };
     gateway.app.clock.advance(Duration::from_hours(6 * 24));
-    mediagate::domain::webhooks::log::forget_old(&gateway.app)
+    mediagate_core::domain::webhooks::log::forget_old(&gateway.app)
         .await
         .unwrap();
     assert_eq!(count().await, 2);
     gateway.app.clock.advance(Duration::from_hours(2 * 24));
-    mediagate::domain::webhooks::log::forget_old(&gateway.app)
+    mediagate_core::domain::webhooks::log::forget_old(&gateway.app)
         .await
         .unwrap();
     // The callback still waits for its next try.

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use mediagate::clock::Timestamp;
+use mediagate_model::clock::Timestamp;
 use serde_json::{Value, json};
 use simulator::{Reaction, Receiver};
 

@@ -1,7 +1,7 @@
 //! What an endpoint is told of: what its key may see, and for as long as that is valid.
 
-use mediagate::domain::keys::NewKey;
-use mediagate::model::account::Scope;
+use mediagate_core::domain::keys::NewKey;
+use mediagate_model::account::Scope;
 use reqwest::Method;
 use serde_json::{Value, json};
 use simulator::Receiver;

@@ -11,7 +11,7 @@ pub(crate) mod views;
 
 use std::collections::{BTreeMap, HashMap};
 
-use mediagate::error::ErrorCode;
+use mediagate_model::error::ErrorCode;
 use sha2::{Digest as _, Sha256};
 use simulator::End;
 

@@ -5,14 +5,14 @@
 
 mod changes;
 
-use mediagate::domain::audit::By;
-use mediagate::domain::books;
-use mediagate::domain::keys::NewKey;
-use mediagate::domain::{accounts, ledger};
-use mediagate::model::account::BudgetPeriod;
-use mediagate::model::money::Micros;
-use mediagate::store::StoreError;
-use mediagate::store::verify::Mismatch;
+use mediagate_core::domain::audit::By;
+use mediagate_core::domain::books;
+use mediagate_core::domain::keys::NewKey;
+use mediagate_core::domain::{accounts, ledger};
+use mediagate_model::account::BudgetPeriod;
+use mediagate_model::money::Micros;
+use mediagate_store::StoreError;
+use mediagate_store::verify::Mismatch;
 use serde_json::{Value, json};
 use simulator::{End, Fault, Plan, Role, Simulator};
 

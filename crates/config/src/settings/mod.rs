@@ -1,0 +1,347 @@
+//! What can be set: each setting once, with its flag, its environment variable and its key in the
+//! file. Defaults are [`Config`](super::Config)'s.
+
+use std::collections::BTreeMap;
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::{Args, ValueEnum};
+use ipnet::IpNet;
+use merge::Merge;
+use serde::{Deserialize, Serialize};
+use url::Url;
+
+use crate::file::{Source, duration};
+use crate::providers::{ModelSettings, ProviderTable, some_dollars};
+use crate::size::ByteSize;
+use mediagate_model::database::Migrate;
+use mediagate_model::money::Micros;
+use mediagate_model::secret::SecretSource;
+
+mod tables;
+
+pub use tables::*;
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum, Deserialize, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum LogFormat {
+    /// Text on a terminal, JSON otherwise.
+    Auto,
+    /// Lines of text.
+    Text,
+    /// One JSON object per line.
+    Json,
+}
+
+/// Who pays if a provider finishes a cancelled task.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, ValueEnum, Deserialize, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum CancelPolicy {
+    /// The operator, up to the allowance: the hold is released.
+    Refund,
+    /// The caller pays for what was made.
+    #[default]
+    Charge,
+}
+
+/// What survives the loss of the database's machine.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, ValueEnum, Deserialize, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Durability {
+    /// What is on its own disk.
+    #[default]
+    Local,
+    /// Everything, because a synchronous standby has it too. Without one the process is not ready.
+    Replicated,
+    /// Everything, which the operator guarantees: nothing is checked.
+    Assumed,
+}
+
+/// Settings from one source: the command line with the environment, or the file. What a source
+/// does not set is `None`.
+#[derive(Debug, Clone, Default, Args, Deserialize, Merge)]
+#[serde(deny_unknown_fields, default)]
+#[merge(strategy = merge::option::overwrite_none)]
+#[command(next_help_heading = "Settings (also in the configuration file)")]
+pub struct Settings {
+    /// The configuration file (TOML); none by default
+    #[arg(long, env = "MEDIAGATE_CONFIG", value_name = "FILE", global = true)]
+    #[serde(skip)]
+    pub config: Option<PathBuf>,
+    /// Address to listen on [default: 127.0.0.1:8080]
+    #[arg(long, env = "MEDIAGATE_LISTEN", value_name = "ADDRESS", global = true)]
+    pub listen: Option<SocketAddr>,
+    /// Folder for the database, media and the signing key [default: ./mediagate-data]
+    #[arg(long, env = "MEDIAGATE_DATA", value_name = "FOLDER", global = true)]
+    pub data: Option<PathBuf>,
+    /// Folder of your own separation models (docs/models/onnx.md) [default: models in the data folder]
+    #[arg(
+        long,
+        env = "MEDIAGATE_MODELS_FOLDER",
+        value_name = "FOLDER",
+        global = true
+    )]
+    pub models_folder: Option<PathBuf>,
+    /// Folder of newer files about hosted models (docs/models/hosted.md) [default: the built-in list]
+    #[arg(long, env = "MEDIAGATE_CATALOG", value_name = "FOLDER", global = true)]
+    pub catalog: Option<PathBuf>,
+    /// ONNX Runtime library for these models [default: `ORT_DYLIB_PATH`, or the system's]
+    #[arg(
+        long,
+        env = "MEDIAGATE_ONNX_LIBRARY",
+        value_name = "FILE",
+        global = true
+    )]
+    pub onnx_library: Option<PathBuf>,
+    /// URL under which callers reach this service [default: each request's own host]
+    #[arg(long, env = "MEDIAGATE_PUBLIC_URL", value_name = "URL", global = true)]
+    pub public_url: Option<Url>,
+    /// "sqlite" (in the data folder) or "<postgres://user@host/db>"; also env:NAME or <file:PATH> [default: sqlite]
+    #[arg(
+        long,
+        env = "MEDIAGATE_DATABASE",
+        value_name = "DATABASE",
+        hide_env_values = true,
+        global = true
+    )]
+    pub database: Option<SecretSource>,
+    /// Postgres connections of this process [default: 8]
+    #[arg(
+        long,
+        env = "MEDIAGATE_DATABASE_CONNECTIONS",
+        value_name = "N",
+        global = true
+    )]
+    pub database_connections: Option<usize>,
+    /// What survives the loss of the database's machine [default: local]
+    #[arg(
+        long,
+        env = "MEDIAGATE_DURABILITY",
+        value_name = "DURABILITY",
+        global = true
+    )]
+    pub durability: Option<Durability>,
+    /// Whether to migrate the schema at startup [default: auto]
+    #[arg(long, env = "MEDIAGATE_MIGRATE", value_name = "WHEN", global = true)]
+    pub migrate: Option<Migrate>,
+    /// How long a request waits for its task [default: 15m]
+    #[arg(long, env = "MEDIAGATE_WAIT_LIMIT", value_name = "TIME", value_parser = humantime::parse_duration, global = true)]
+    #[serde(deserialize_with = "duration")]
+    pub wait_limit: Option<Duration>,
+    /// How long requests are still accepted after SIGTERM, while /readyz fails [default: 0s]
+    #[arg(long, env = "MEDIAGATE_DRAIN_DELAY", value_name = "TIME", value_parser = humantime::parse_duration, global = true)]
+    #[serde(deserialize_with = "duration")]
+    pub drain_delay: Option<Duration>,
+    /// How long media is kept [default: 30d]
+    #[arg(long, env = "MEDIAGATE_MEDIA_TTL", value_name = "TIME", value_parser = humantime::parse_duration, global = true)]
+    #[serde(deserialize_with = "duration")]
+    pub media_ttl: Option<Duration>,
+    /// Bytes of files that an account may store, for example "20GB" [default: 20GB]
+    #[arg(
+        long,
+        env = "MEDIAGATE_STORAGE_LIMIT",
+        value_name = "SIZE",
+        global = true
+    )]
+    pub storage_limit: Option<ByteSize>,
+    /// Free disk space below which uploads and pictures are refused [default: 500MB]
+    #[arg(long, env = "MEDIAGATE_DISK_FLOOR", value_name = "SIZE", global = true)]
+    pub disk_floor: Option<ByteSize>,
+    /// How long finished tasks are kept [default: forever]
+    #[arg(long, env = "MEDIAGATE_RECORD_TTL", value_name = "TIME", value_parser = humantime::parse_duration, global = true)]
+    #[serde(deserialize_with = "duration")]
+    pub record_ttl: Option<Duration>,
+    /// How long requests in flight may take after SIGTERM [default: 30s]
+    #[arg(long, env = "MEDIAGATE_SHUTDOWN_GRACE", value_name = "TIME", value_parser = humantime::parse_duration, global = true)]
+    #[serde(deserialize_with = "duration")]
+    pub shutdown_grace: Option<Duration>,
+    /// First path segment of the music endpoints [default: musicgen]
+    #[arg(long, env = "MEDIAGATE_BRAND", value_name = "WORD", global = true)]
+    pub brand: Option<String>,
+    /// Name of the persona field that carries the brand [default: `is_service_persona`]
+    #[arg(
+        long,
+        env = "MEDIAGATE_PERSONA_BRAND_FIELD",
+        value_name = "NAME",
+        global = true
+    )]
+    pub persona_brand_field: Option<String>,
+    /// Tasks that run at once in this process [default: the number of cores]
+    #[arg(long, env = "MEDIAGATE_WORKERS", value_name = "N", global = true)]
+    pub workers: Option<usize>,
+    /// Total memory for decoding callers' media, in megabytes [default: 1024]
+    #[arg(
+        long,
+        env = "MEDIAGATE_DECODING_MEMORY_MB",
+        value_name = "N",
+        global = true
+    )]
+    pub decoding_memory_mb: Option<usize>,
+    /// Secret that signs media URLs; replicas share one [default: generated in the data folder]
+    #[arg(
+        long,
+        env = "MEDIAGATE_SIGNING_SECRET",
+        value_name = "SECRET",
+        hide_env_values = true,
+        global = true
+    )]
+    pub signing_secret: Option<SecretSource>,
+    /// Several of them, to replace one: the first signs, all are accepted
+    #[arg(
+        long,
+        env = "MEDIAGATE_SIGNING_SECRETS",
+        value_name = "SECRET",
+        value_delimiter = ',',
+        hide_env_values = true,
+        global = true
+    )]
+    pub signing_secrets: Option<Vec<SecretSource>>,
+    /// Video model for requests that name none [default: animatic-1]
+    #[arg(
+        long,
+        env = "MEDIAGATE_DEFAULT_MODEL",
+        value_name = "MODEL",
+        global = true
+    )]
+    pub default_model: Option<String>,
+    /// Music model for requests that name none [default: stems-dsp-1]
+    #[arg(
+        long,
+        env = "MEDIAGATE_DEFAULT_MUSIC_MODEL",
+        value_name = "MODEL",
+        global = true
+    )]
+    pub default_music_model: Option<String>,
+    /// Web origins that may call from a page; repeat, or separate by commas [default: none]
+    #[arg(
+        long,
+        env = "MEDIAGATE_CORS_ORIGINS",
+        value_name = "ORIGIN",
+        value_delimiter = ',',
+        global = true
+    )]
+    pub cors_origins: Option<Vec<String>>,
+    /// Networks whose X-Forwarded-For and -Proto are trusted [default: none]
+    #[arg(
+        long,
+        env = "MEDIAGATE_TRUSTED_PROXIES",
+        value_name = "CIDR",
+        value_delimiter = ',',
+        global = true
+    )]
+    pub trusted_proxies: Option<Vec<IpNet>>,
+    /// Most connections, reduced if the limit of open files is low [default: 8192]
+    #[arg(
+        long,
+        env = "MEDIAGATE_MAX_CONNECTIONS",
+        value_name = "N",
+        global = true
+    )]
+    pub max_connections: Option<usize>,
+    /// Most connections from one address, except trusted proxies [default: 1024]
+    #[arg(
+        long,
+        env = "MEDIAGATE_MAX_CONNECTIONS_PER_PEER",
+        value_name = "N",
+        global = true
+    )]
+    pub max_connections_per_peer: Option<usize>,
+    /// Most tasks of one hosted model that are being submitted at once [default: 256]
+    #[arg(
+        long,
+        env = "MEDIAGATE_MAX_SUBMITTING",
+        value_name = "N",
+        global = true
+    )]
+    pub max_submitting: Option<usize>,
+    /// Address for probes and metrics without a key, of servers and workers [default: none]
+    #[arg(
+        long,
+        env = "MEDIAGATE_METRICS_LISTEN",
+        value_name = "ADDRESS",
+        global = true
+    )]
+    pub metrics_listen: Option<SocketAddr>,
+    /// The first API key, instead of a printed one; also env:NAME or <file:PATH>
+    #[arg(
+        long,
+        env = "MEDIAGATE_FIRST_KEY",
+        value_name = "KEY",
+        hide_env_values = true,
+        global = true
+    )]
+    pub first_key: Option<SecretSource>,
+    /// Show callers which provider made something [default: false]
+    #[arg(
+        long,
+        env = "MEDIAGATE_SHOW_PROVIDERS",
+        value_name = "BOOL",
+        global = true
+    )]
+    pub show_providers: Option<bool>,
+    /// Whether callers pay if a provider finishes a cancelled task [default: charge]
+    #[arg(
+        long,
+        env = "MEDIAGATE_CANCEL_POLICY",
+        value_name = "POLICY",
+        global = true
+    )]
+    pub cancel_policy: Option<CancelPolicy>,
+    /// With "refund": the most, in USD, that an account is given back a day for such tasks [default: 1.00]
+    #[arg(
+        long,
+        env = "MEDIAGATE_CANCEL_ALLOWANCE",
+        value_name = "USD",
+        global = true
+    )]
+    #[serde(deserialize_with = "some_dollars")]
+    pub cancel_allowance: Option<Micros>,
+    /// Log format [default: auto]
+    #[arg(
+        long,
+        env = "MEDIAGATE_LOG_FORMAT",
+        value_name = "FORMAT",
+        global = true
+    )]
+    pub log_format: Option<LogFormat>,
+    /// Log filter, for example "info" or "mediagate=debug" [default: info]
+    #[arg(long, env = "MEDIAGATE_LOG", value_name = "FILTER", global = true)]
+    pub log: Option<String>,
+    #[command(flatten)]
+    #[merge(strategy = Merge::merge)]
+    pub fetch: FetchSettings,
+    #[command(flatten)]
+    #[merge(strategy = Merge::merge)]
+    pub webhooks: WebhooksSettings,
+    #[command(flatten)]
+    #[merge(strategy = Merge::merge)]
+    pub provenance: ProvenanceSettings,
+    #[command(flatten)]
+    #[merge(strategy = Merge::merge)]
+    pub personas: PersonasSettings,
+    #[command(flatten)]
+    #[merge(strategy = Merge::merge)]
+    pub bell: BellSettings,
+    #[command(flatten)]
+    #[merge(strategy = Merge::merge)]
+    pub media: MediaSettings,
+    #[command(flatten)]
+    #[merge(strategy = Merge::merge)]
+    pub telemetry: TelemetrySettings,
+    #[arg(skip)]
+    #[merge(strategy = of_file)]
+    pub providers: BTreeMap<String, ProviderTable>,
+    #[arg(skip)]
+    #[merge(strategy = of_file)]
+    pub models: BTreeMap<String, ModelSettings>,
+    /// The file itself, for errors found later.
+    #[arg(skip)]
+    #[serde(skip)]
+    pub source: Option<Source>,
+}
+
+/// Only the file has these.
+fn of_file<T>(flags: &mut T, file: T) {
+    *flags = file;
+}

@@ -1,0 +1,282 @@
+//! The effective settings as TOML that can be read back. Shown is what a type says is harmless; the rest
+//! is masked.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use ::providers::adapters;
+use serde::{Deserialize, Serialize, Serializer};
+use serde_json::Value as Json;
+use toml::Table;
+
+use crate::address::without_credentials;
+use crate::extra::{self, Extra};
+use crate::providers::{ModelSettings, ProviderTable};
+use crate::{Config, Database};
+use mediagate_model::clock::Timestamp;
+use mediagate_model::money::Micros;
+use mediagate_model::secret::{Secret, SecretSource};
+
+/// What the file says of providers and models. References in it are shown, not what they refer to.
+#[derive(Default, Deserialize, Serialize)]
+#[serde(default)]
+struct Tables {
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    providers: BTreeMap<String, ProviderTable>,
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    models: BTreeMap<String, ModelSettings>,
+}
+
+pub(super) fn toml(config: &Config) -> String {
+    let mut top = Table::try_from(config).unwrap_or_default();
+    if let Some(source) = &config.models.source {
+        let tables: Tables = toml::from_str(&source.text).unwrap_or_default();
+        top.extend(Table::try_from(tables).unwrap_or_default());
+    }
+    toml::to_string(&top).unwrap_or_default()
+}
+
+pub(super) fn time<S: Serializer>(time: &Duration, to: S) -> Result<S::Ok, S::Error> {
+    to.collect_str(&humantime::format_duration(*time))
+}
+
+#[expect(clippy::ref_option, reason = "serde passes a field as it is")]
+pub(super) fn time_if_set<S: Serializer>(set: &Option<Duration>, to: S) -> Result<S::Ok, S::Error> {
+    set.map(|time| humantime::format_duration(time).to_string())
+        .serialize(to)
+}
+
+#[expect(
+    clippy::trivially_copy_pass_by_ref,
+    reason = "serde passes a field as it is"
+)]
+pub(super) fn dollars<S: Serializer>(amount: &Micros, to: S) -> Result<S::Ok, S::Error> {
+    to.collect_str(amount)
+}
+
+/// Long enough to be read back as secrets.
+pub(super) fn masked<S: Serializer>(secrets: &[Secret], to: S) -> Result<S::Ok, S::Error> {
+    to.collect_seq(secrets.iter().map(|secret| secret.to_string().repeat(4)))
+}
+
+pub(super) fn database<S: Serializer>(database: &Database, to: S) -> Result<S::Ok, S::Error> {
+    match database {
+        Database::Sqlite => to.serialize_str("sqlite"),
+        Database::Postgres(url) => to.serialize_str(&without_credentials(url.expose())),
+    }
+}
+
+/// Addresses of providers that are set, as [`Address`](super::address::Address) shows itself.
+#[expect(clippy::ref_option, reason = "serde passes a field as it is")]
+pub(super) fn address_if_set<S: Serializer>(
+    set: &Option<SecretSource>,
+    to: S,
+) -> Result<S::Ok, S::Error> {
+    let shown = set.as_ref().map(|source| match source {
+        SecretSource::Value(address) => without_credentials(address.expose()),
+        SecretSource::Env(_) | SecretSource::File(_) => source.to_string(),
+    });
+    shown.serialize(to)
+}
+
+/// A protocol's options: numbers, and the words that a protocol takes.
+pub(super) fn options<S: Serializer>(options: &Extra, to: S) -> Result<S::Ok, S::Error> {
+    to.collect_map(options.fields().iter().map(|(name, value)| {
+        let is_plain = match value {
+            Json::Bool(_) | Json::Number(_) => true,
+            Json::String(_) => adapters::WORD_OPTIONS.contains(&name.as_str()),
+            Json::Null | Json::Array(_) | Json::Object(_) => false,
+        };
+        let shown = || Json::String(extra::shown(value));
+        (name, if is_plain { value.clone() } else { shown() })
+    }))
+}
+
+#[expect(clippy::ref_option, reason = "serde passes a field as it is")]
+pub(super) fn dollars_if_set<S: Serializer>(
+    amount: &Option<Micros>,
+    to: S,
+) -> Result<S::Ok, S::Error> {
+    amount.map(|amount| amount.to_string()).serialize(to)
+}
+
+#[expect(clippy::ref_option, reason = "serde passes a field as it is")]
+pub(super) fn instant_if_set<S: Serializer>(
+    at: &Option<Timestamp>,
+    to: S,
+) -> Result<S::Ok, S::Error> {
+    at.map(Timestamp::rfc3339).serialize(to)
+}
+
+#[expect(clippy::ref_option, reason = "serde passes a field as it is")]
+pub(super) fn sizes_if_set<S: Serializer>(
+    sizes: &Option<Vec<(u32, u32)>>,
+    to: S,
+) -> Result<S::Ok, S::Error> {
+    let text = |(width, height): &(u32, u32)| format!("{width}x{height}");
+    let texts = sizes.as_ref().map(|sizes| sizes.iter().map(text));
+    texts.map(Iterator::collect::<Vec<_>>).serialize(to)
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::{Args as _, FromArgMatches as _};
+
+    use super::*;
+    use crate::{Settings, file};
+
+    /// Texts with a secret in every place that may have one; each of them has "hunter".
+    const PLANTED: [&str; 4] = [
+        "https://hunter1:hunter2@a.example:81/b?hunter3=hunter4#hunter5",
+        "postgres://hunter1:hunter2@a.example/b?password=hunter3",
+        "redis://hunter1:hunter2@a.example:6379",
+        "hunter1-hunter2-hunter3-hunter4-hunter5-hunter6",
+    ];
+    /// Flags whose text is a name, and no secret.
+    const NAMES: [&str; 8] = [
+        "brand",
+        "persona-brand-field",
+        "default-model",
+        "default-music-model",
+        "log",
+        "media-region",
+        "media-kms-key",
+        "media-host",
+    ];
+    /// Flags that may be a file's path, which is named where it cannot be read.
+    const PATHS: [&str; 2] = ["provenance-certificate", "provenance-key"];
+
+    fn everything_shown(config: Result<Config, crate::ConfigError>) -> String {
+        match config {
+            Ok(config) => format!("{}\n{config:?}", config.show()),
+            Err(error) => error.to_string(),
+        }
+    }
+
+    #[test]
+    fn no_flag_shows_what_may_be_secret() {
+        let command = Settings::augment_args(clap::Command::new("mediagate"));
+        let (mut secrets, mut tried) = (0, 0);
+        for arg in command.get_arguments() {
+            let flag = arg.get_long().unwrap();
+            let kind = arg.get_value_parser().type_id();
+            if kind == std::any::TypeId::of::<SecretSource>() {
+                assert!(arg.is_hide_env_values_set(), "--help shows --{flag}");
+                secrets += 1;
+            }
+            let is_path = kind == std::any::TypeId::of::<std::path::PathBuf>();
+            if is_path || NAMES.contains(&flag) || PATHS.contains(&flag) {
+                continue;
+            }
+            for planted in PLANTED {
+                let words = ["mediagate".to_owned(), format!("--{flag}={planted}")];
+                let Ok(matches) = command.clone().try_get_matches_from(words) else {
+                    continue; // Its type does not take such a text.
+                };
+                let set = Settings::from_arg_matches(&matches).unwrap();
+                let shown = everything_shown(Config::of(set));
+                assert!(!shown.contains("hunter"), "--{flag}={planted}: {shown}");
+                tried += 1;
+            }
+        }
+        assert!(secrets >= 14 && tried >= 50, "{secrets} {tried}");
+    }
+
+    #[test]
+    fn no_table_of_the_file_shows_what_may_be_secret() {
+        let text = r#"
+[webhooks]
+proxy = "http://hunter1:hunter2@proxy.example:3128"
+[provenance]
+timestamp = "https://hunter1:hunter2@stamp.example/tsa?token=hunter3"
+[telemetry]
+otlp = "https://collector.example/v1/traces?api-key=hunter3"
+[bell]
+database = "postgres://hunter1:hunter2@bell.example/b"
+[media]
+access_key = "hunter1"
+secret_key = "hunter2"
+[providers.one]
+protocol = "fal"
+base_url = "https://hunter1:hunter2@fal.example/x#hunter3"
+api_keys = ["hunter4", "hunter5"]
+hosts = ["cdn.example"]
+upload_url = "https://hunter1:hunter2@up.example"
+duration = "whole"
+[providers.two]
+protocol = "comfyui"
+api_key = "hunter1"
+base_url = "http://comfy.example"
+graph = '{"1": "hunter2"}'
+graphs = { a = "hunter3" }
+patch = { prompt = ["hunter4"] }
+fps = 24
+[providers.three]
+protocol = "recipe"
+recipe = "base_url = 'https://hunter1:hunter2@recipe.example'"
+[models.film]
+kind = "video"
+price = { unit = "second", usd = "0.10", usd_without_audio = "0.05" }
+routes = [{ provider = "one", model = "m", cost = [{ unit = "video", usd = "1" }], extra = { callback = "https://a.example/?hunter1", auth = { token = "hunter2" }, list = ["hunter3"], number = 4711 } }]
+limits = { sizes = ["1280x720"], seconds = { min = 1, max = 5 } }
+"#;
+        let config = Config::of(file::parse("m.toml", text).unwrap()).unwrap();
+        let shown = config.show();
+        assert!(
+            !shown.contains("hunter") && !shown.contains("4711"),
+            "{shown}"
+        );
+        let printed = format!("{config:?}");
+        assert!(!printed.contains("hunter"), "{printed}");
+        for told in [
+            "proxy = \"http://proxy.example:3128/\"",
+            "timestamp = \"https://stamp.example/tsa\"",
+            "otlp = \"https://collector.example/v1/traces\"",
+            "base_url = \"https://fal.example/x\"",
+            "hosts = [\"cdn.example\"]",
+            "duration = \"whole\"",
+            "fps = 24",
+            "recipe = \"********\"",
+            "callback = \"********\"",
+            "usd_without_audio = \"0.05\"",
+            "sizes = [\"1280x720\"]",
+        ] {
+            assert!(shown.contains(told), "{told}: {shown}");
+        }
+        let again = Config::of(file::parse("m.toml", &shown).unwrap()).unwrap();
+        assert_eq!(again.show(), shown, "what is shown reads back");
+    }
+
+    #[test]
+    fn what_is_kept_elsewhere_is_shown_as_where_it_is() {
+        let folder = tempfile::tempdir().unwrap();
+        let kept = |name: &str, text: &str| {
+            let path = folder.path().join(name);
+            std::fs::write(&path, text).unwrap();
+            format!("file:{}", path.display())
+        };
+        let proxy = kept("proxy", "http://u:hunter1@proxy.example\n");
+        let token = kept("token", "hunter2");
+        let text = format!(
+            "[webhooks]\nproxy = '{proxy}'\n[providers.a]\nprotocol = \"fal\"\napi_key = \"k\"\n[models.film]\nkind = \"video\"\nroutes = [{{ provider = \"a\", model = \"m\", extra = {{ auth = {{ token = '{token}' }}, secret = '{token}' }} }}]\n"
+        );
+        let config = Config::of(file::parse("m.toml", &text).unwrap()).unwrap();
+        let proxied = config.webhooks.proxy.as_ref().unwrap().url();
+        assert_eq!(proxied.password(), Some("hunter1"));
+        let routes = config.models.models["film"].routes.as_ref().unwrap();
+        let fields = routes[0].extra.fields();
+        assert_eq!(fields["secret"], "hunter2");
+        assert_eq!(fields["auth"]["token"], "hunter2");
+        let shown = config.show();
+        assert!(!shown.contains("hunter"), "{shown}");
+        assert!(shown.contains(&proxy) && shown.contains(&token), "{shown}");
+
+        let missing = text.replace(&token, "env:MEDIAGATE_NO_SUCH");
+        let set = || file::parse("m.toml", &missing).unwrap();
+        let error = Config::of(set()).unwrap_err().to_string();
+        assert!(
+            error.contains("`models.film.routes`") && error.contains("MEDIAGATE_NO_SUCH"),
+            "{error}"
+        );
+    }
+}

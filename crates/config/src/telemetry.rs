@@ -1,0 +1,100 @@
+//! `[telemetry]`: what a collector is told.
+
+use serde::Serialize;
+use url::Url;
+
+use crate::address::Address;
+use crate::settings::TelemetrySettings;
+use crate::{ConfigError, wrong};
+
+/// Where OTLP wants traces, below a collector's address.
+const TRACES: &str = "v1/traces";
+
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct TelemetryConfig {
+    /// The collector; traces are off if `None`.
+    otlp: Option<Address>,
+    /// Share of the traces begun here that are kept.
+    pub sample: f64,
+}
+
+impl TelemetryConfig {
+    pub(super) fn of(set: &TelemetrySettings) -> Result<Self, ConfigError> {
+        Ok(Self {
+            otlp: Address::read_if_set("telemetry.otlp", set.otlp.as_ref())?,
+            sample: set.sample.unwrap_or(1.0),
+        })
+    }
+
+    /// Where traces are posted.
+    pub fn traces(&self) -> Option<Url> {
+        let mut url = self.otlp.as_ref()?.url().clone();
+        let path = url.path().trim_end_matches('/').to_owned();
+        if !path.ends_with(TRACES) {
+            url.set_path(&format!("{path}/{TRACES}"));
+        }
+        Some(url)
+    }
+
+    pub(super) fn check(&self) -> Result<(), ConfigError> {
+        let fits = |address: &Address| {
+            let url = address.url();
+            address.is_http() && url.has_host() && !address.has_user() && url.fragment().is_none()
+        };
+        if self.otlp.as_ref().is_some_and(|address| !fits(address)) {
+            return Err(wrong(
+                "telemetry.otlp",
+                "must be an http or https URL without a user",
+            ));
+        }
+        if !(0.0..=1.0).contains(&self.sample) {
+            return Err(wrong("telemetry.sample", "must be from 0 to 1"));
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn set(otlp: &str, sample: f64) -> TelemetryConfig {
+        TelemetryConfig::of(&TelemetrySettings {
+            otlp: Some(otlp.parse().unwrap()),
+            sample: Some(sample),
+        })
+        .unwrap()
+    }
+
+    #[test]
+    fn an_address_may_have_the_path_or_not() {
+        for (otlp, url) in [
+            ("http://127.0.0.1:4318", "http://127.0.0.1:4318/v1/traces"),
+            (
+                "https://all.example/otlp/",
+                "https://all.example/otlp/v1/traces",
+            ),
+            ("http://c:4318/v1/traces", "http://c:4318/v1/traces"),
+        ] {
+            let set = set(otlp, 1.0);
+            set.check().unwrap();
+            assert_eq!(set.traces().unwrap().as_str(), url);
+        }
+    }
+
+    #[test]
+    fn what_cannot_be_is_named() {
+        for (otlp, sample, key) in [
+            ("grpc://c:4317", 1.0, "telemetry.otlp"),
+            ("http://user:hunter2@c", 1.0, "telemetry.otlp"),
+            ("http://c", 1.5, "telemetry.sample"),
+            ("http://c", f64::NAN, "telemetry.sample"),
+        ] {
+            let wrong = set(otlp, sample).check().unwrap_err().to_string();
+            assert!(
+                wrong.starts_with(key) && !wrong.contains("hunter2"),
+                "{wrong}"
+            );
+        }
+    }
+}

@@ -1,0 +1,243 @@
+//! The documents that the program carries, and the search in them.
+
+use std::sync::LazyLock;
+
+use super::markdown::{self, Document};
+
+/// A document at `/docs/{slug}`.
+pub(super) struct Guide {
+    pub slug: &'static str,
+    pub group: Group,
+    text: &'static str,
+}
+
+/// How documents are put together in the list.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Group {
+    Start,
+    Using,
+    Operating,
+    Models,
+    Providers,
+}
+
+impl Group {
+    pub(super) const ALL: [Self; 5] = [
+        Self::Start,
+        Self::Using,
+        Self::Operating,
+        Self::Models,
+        Self::Providers,
+    ];
+
+    pub(super) const fn title(self) -> &'static str {
+        match self {
+            Self::Start => "Start here",
+            Self::Using => "Using it",
+            Self::Operating => "Running it",
+            Self::Models => "Models",
+            Self::Providers => "Providers",
+        }
+    }
+}
+
+macro_rules! guides {
+    ($($group:ident: $($slug:literal)+;)+) => {
+        /// In the order of the list.
+        static GUIDES: &[Guide] = &[$($(Guide {
+            slug: $slug,
+            group: Group::$group,
+            text: include_str!(concat!("../../../../docs/", $slug, ".md")),
+        },)+)+];
+    };
+}
+
+guides! {
+    Start: "quickstart" "waiting" "first-provider" "stems" "chat-interfaces" "glossary";
+    Using: "tasks" "errors" "webhooks" "provenance" "security" "comparison";
+    Operating: "deployment" "configuration" "operations" "performance" "admin" "runbook" "money" "month-end";
+    Models: "models/animatic-1" "models/stems-dsp-1" "models/onnx" "models/hosted";
+    Providers: "providers/README" "providers/audioshake" "providers/chat-video" "providers/comfyui"
+        "providers/dashscope" "providers/elevenlabs" "providers/fal" "providers/gemini-veo"
+        "providers/hunyuan" "providers/kie" "providers/kie-suno" "providers/kling" "providers/lalal"
+        "providers/ltx" "providers/luma" "providers/minimax" "providers/modelark" "providers/mureka"
+        "providers/musicai" "providers/openai-videos" "providers/openrouter" "providers/pixverse"
+        "providers/recipe" "providers/replicate" "providers/runway" "providers/suno-family"
+        "providers/vidu" "providers/wavespeed" "providers/xai";
+}
+
+/// All documents, read once.
+pub(super) fn all() -> &'static [(&'static Guide, Document)] {
+    static READ: LazyLock<Vec<(&Guide, Document)>> = LazyLock::new(|| {
+        let read = |guide: &'static Guide| {
+            let link = |target: &str| address(guide.slug, target);
+            (guide, markdown::read(guide.text, link))
+        };
+        GUIDES.iter().map(read).collect()
+    });
+    &READ
+}
+
+pub(super) fn find(slug: &str) -> Option<&'static (&'static Guide, Document)> {
+    all().iter().find(|(guide, _)| guide.slug == slug)
+}
+
+/// The address of a link's target, as a document writes it: another document, or another site.
+/// Other files of the project are not served.
+fn address(from: &str, target: &str) -> Option<String> {
+    if target.starts_with('#') || target.contains("://") || target.starts_with("mailto:") {
+        return Some(target.to_owned());
+    }
+    let (path, part) = target.split_once('#').unwrap_or((target, ""));
+    let mut names: Vec<&str> = from.split('/').collect();
+    names.pop();
+    for name in path.strip_suffix(".md")?.split('/') {
+        match name {
+            "." | "" => {}
+            ".." => drop(names.pop()?),
+            name => names.push(name),
+        }
+    }
+    let slug = names.join("/");
+    GUIDES.iter().find(|guide| guide.slug == slug)?;
+    let part = if part.is_empty() {
+        String::new()
+    } else {
+        format!("#{part}")
+    };
+    Some(format!("/docs/{slug}{part}"))
+}
+
+/// Where words were found.
+pub(super) struct Hit {
+    pub address: String,
+    pub title: String,
+    /// The document, where the hit is one of its parts.
+    pub within: Option<&'static str>,
+    /// The text around the first word.
+    pub excerpt: String,
+}
+
+/// Most hits of one search.
+const MOST: usize = 30;
+/// Characters of an excerpt.
+const EXCERPT: usize = 180;
+
+/// Sections that contain every word, those that have them in their titles first.
+pub(super) fn search(query: &str) -> Vec<Hit> {
+    let words: Vec<String> = query.split_whitespace().map(str::to_lowercase).collect();
+    let mut hits = Vec::new();
+    if words.is_empty() {
+        return Vec::new();
+    }
+    for (guide, document) in all() {
+        for section in &document.sections {
+            let title = section.title.to_lowercase();
+            let text = section.text.to_lowercase();
+            if !words
+                .iter()
+                .all(|word| title.contains(word) || text.contains(word))
+            {
+                continue;
+            }
+            let in_title = words.iter().filter(|word| title.contains(*word)).count();
+            let hit = Hit {
+                address: format!("/docs/{}#{}", guide.slug, section.id),
+                title: section.title.clone(),
+                within: (section.level > 1).then_some(document.title.as_str()),
+                excerpt: excerpt(&section.text, &words[0]),
+            };
+            hits.push((in_title, hit));
+        }
+    }
+    hits.sort_by_key(|(in_title, _)| std::cmp::Reverse(*in_title));
+    hits.into_iter().map(|(_, hit)| hit).take(MOST).collect()
+}
+
+fn excerpt(text: &str, word: &str) -> String {
+    let characters: Vec<char> = text.chars().collect();
+    // By characters: lower case may have another length in bytes.
+    let lower: Vec<char> = characters.iter().map(char::to_ascii_lowercase).collect();
+    let word: Vec<char> = word.chars().collect();
+    let at = lower.windows(word.len()).position(|window| window == word);
+    let from = at.unwrap_or(0).saturating_sub(EXCERPT / 3);
+    let piece: String = characters.iter().skip(from).take(EXCERPT).collect();
+    let piece = piece.split_whitespace().collect::<Vec<_>>().join(" ");
+    let before = if from > 0 { "… " } else { "" };
+    let after = if from + EXCERPT < characters.len() {
+        " …"
+    } else {
+        ""
+    };
+    format!("{before}{piece}{after}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_document_of_the_folder_is_carried() {
+        let docs = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs");
+        for folder in ["", "models", "providers"] {
+            for entry in std::fs::read_dir(docs.join(folder)).unwrap() {
+                let path = entry.unwrap().path();
+                if path.extension().is_none_or(|extension| extension != "md") {
+                    continue;
+                }
+                let slug = path.strip_prefix(&docs).unwrap().with_extension("");
+                let slug = slug.to_str().unwrap();
+                assert!(find(slug).is_some(), "{slug} is missing in the list");
+            }
+        }
+    }
+
+    #[test]
+    fn links_lead_to_documents_or_nowhere() {
+        assert_eq!(
+            address("tasks", "money.md#refunds").unwrap(),
+            "/docs/money#refunds"
+        );
+        assert_eq!(
+            address("providers/fal", "../tasks.md").unwrap(),
+            "/docs/tasks"
+        );
+        assert_eq!(
+            address("providers/fal", "kling.md").unwrap(),
+            "/docs/providers/kling"
+        );
+        assert_eq!(address("tasks", "../crates/gateway/src/lib.rs"), None);
+        assert_eq!(address("tasks", "../../etc.md"), None);
+        assert_eq!(address("tasks", "decisions/0002-cancel-at-once.md"), None);
+    }
+
+    #[test]
+    fn links_within_the_documents_meet_a_heading() {
+        for (guide, document) in all() {
+            let html = document.body.clone().into_string();
+            for link in html.split("href=\"").skip(1) {
+                let link = link.split('"').next().unwrap();
+                let (slug, part) = link.split_once('#').unwrap_or((link, ""));
+                let slug = match slug.strip_prefix("/docs/") {
+                    Some(slug) => slug,
+                    None if slug.is_empty() => guide.slug,
+                    None => continue,
+                };
+                let (_, there) = find(slug).unwrap_or_else(|| panic!("{}: {link}", guide.slug));
+                let is_there = part.is_empty() || there.sections.iter().any(|it| it.id == part);
+                assert!(is_there, "{}: {link}", guide.slug);
+            }
+        }
+    }
+
+    #[test]
+    fn words_are_found_where_they_stand() {
+        let hits = search("IDEMPOTENCY-key");
+        assert!(!hits.is_empty());
+        assert!(
+            hits.iter()
+                .any(|hit| hit.excerpt.to_lowercase().contains("idempotency-key"))
+        );
+        assert!(search("  ").is_empty() && search("xyzzyplugh").is_empty());
+    }
+}

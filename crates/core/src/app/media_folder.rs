@@ -1,0 +1,146 @@
+//! Which media folder belongs to the database: one that is missing, or another one, is noticed and not replaced.
+
+use std::path::{Path, PathBuf};
+
+use super::open::OpenError;
+use mediagate_config::{Config, Database};
+use mediagate_media::blob::{Blobs, mark};
+use mediagate_model::private;
+use mediagate_store::Store;
+use mediagate_store::media_folders::{self, Known};
+
+/// The store of media in a folder. While the folder that the database knows is missing, nothing is made in its
+/// place, and the store is away.
+pub(super) fn open(config: &Config, store: &Store) -> Result<Blobs, OpenError> {
+    let folder = config.media_path();
+    let place = place(config, &folder);
+    let asked = place.clone();
+    let known = store.read_blocking(move |conn| media_folders::known(conn, &asked))?;
+    let in_folder = |error| OpenError::Data {
+        path: folder.display().to_string(),
+        error,
+    };
+    let mark = match judge(&known, mark::read(&folder), has_files(&folder)) {
+        Verdict::Ours(mark) => {
+            private::folder(&folder).map_err(in_folder)?;
+            mark
+        }
+        Verdict::New(mark) => {
+            private::folder(&folder).map_err(in_folder)?;
+            mark::write(&folder, &mark).map_err(in_folder)?
+        }
+        Verdict::Missing(mark) => {
+            tracing::error!(
+                folder = %folder.display(),
+                mark,
+                "the media folder is missing, or another one is in its place: put it back. If its files are lost for \
+                 good, make the folder with a file \"{}\" in it that holds this mark",
+                mark::FILE
+            );
+            mark
+        }
+    };
+    if known.here.as_ref() != Some(&mark) {
+        let noted = mark.clone();
+        store.write_blocking(move |conn| media_folders::note(conn, &place, &noted))?;
+    }
+    Ok(Blobs::marked(&folder, mark))
+}
+
+/// What is to be done about a folder.
+#[derive(Debug, PartialEq, Eq)]
+enum Verdict {
+    /// It has this mark.
+    Ours(String),
+    /// It is to be made, where it is missing, and gets this mark.
+    New(String),
+    /// The one with this mark is not there.
+    Missing(String),
+}
+
+/// `found` is the mark in the folder.
+fn judge(known: &Known, found: Option<String>, has_files: bool) -> Verdict {
+    match (&known.here, found) {
+        (_, Some(found)) if known.marks.contains(&found) => Verdict::Ours(found),
+        // The database knows of no folder: it is new, or as old as the folder.
+        (_, Some(found)) if known.marks.is_empty() || !known.has_media => Verdict::Ours(found),
+        (Some(here), _) if known.has_media => Verdict::Missing(here.clone()),
+        (None, Some(_)) => Verdict::Missing(known.marks[0].clone()),
+        (Some(here), None) => Verdict::New(here.clone()),
+        // Files are known, no folder was ever marked, and this one is empty: they are still in a bucket, or lost.
+        (None, None) if known.has_media && known.marks.is_empty() && !has_files => {
+            Verdict::Missing(mark::fresh())
+        }
+        // Another place than those of before, which has nothing yet.
+        (None, None) => Verdict::New(mark::fresh()),
+        (Some(here), Some(_)) => Verdict::Missing(here.clone()),
+    }
+}
+
+fn has_files(folder: &Path) -> bool {
+    std::fs::read_dir(folder).is_ok_and(|mut entries| entries.next().is_some())
+}
+
+/// What tells this folder from others of the same database: several machines may have one at the same path.
+fn place(config: &Config, folder: &Path) -> String {
+    let path = std::path::absolute(folder).unwrap_or_else(|_| PathBuf::from(folder));
+    match config.database {
+        Database::Sqlite => path.display().to_string(),
+        Database::Postgres(_) => {
+            let host = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
+            format!("{}:{}", host.trim(), path.display())
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nothing_takes_the_place_of_a_folder_that_had_files() {
+        let text = |text: &str| Some(text.to_owned());
+        let known = |here: Option<&str>, marks: &[&str], has_media| Known {
+            here: here.map(str::to_owned),
+            marks: marks.iter().map(|mark| (*mark).to_owned()).collect(),
+            has_media,
+        };
+        let ours = |mark: &str| Verdict::Ours(mark.to_owned());
+        let missing = |mark: &str| Verdict::Missing(mark.to_owned());
+        for (known, found, verdict) in [
+            (known(Some("a"), &["a"], true), text("a"), ours("a")),
+            (known(Some("a"), &["a"], true), None, missing("a")),
+            (known(Some("a"), &["a"], true), text("x"), missing("a")),
+            // It had nothing, so nothing is lost.
+            (
+                known(Some("a"), &["a"], false),
+                None,
+                Verdict::New("a".to_owned()),
+            ),
+            // A folder that was moved, or that processes share.
+            (known(None, &["a", "b"], true), text("b"), ours("b")),
+            (known(Some("a"), &["a", "b"], true), text("b"), ours("b")),
+            (known(None, &["a"], true), text("x"), missing("a")),
+            // A database that was put beside an older folder.
+            (known(None, &[], false), text("x"), ours("x")),
+            (known(None, &[], true), text("x"), ours("x")),
+        ] {
+            assert_eq!(
+                judge(&known, found.clone(), false),
+                verdict,
+                "{known:?} {found:?}"
+            );
+        }
+        let is_new = |known, has_files| matches!(judge(&known, None, has_files), Verdict::New(_));
+        assert!(is_new(known(None, &[], false), false), "the first start");
+        assert!(is_new(known(None, &["a"], true), false), "another process");
+        assert!(
+            is_new(known(None, &[], true), true),
+            "its files were copied here from a bucket"
+        );
+        assert!(
+            !is_new(known(None, &[], true), false),
+            "its files are missing"
+        );
+    }
+}

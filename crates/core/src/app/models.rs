@@ -1,0 +1,66 @@
+//! The models on offer, whatever they are made of, as of the last reload.
+
+use std::sync::Arc;
+
+use arc_swap::ArcSwap;
+
+use crate::catalog::{Catalog, slips};
+use crate::upstream::{self, Upstream};
+use mediagate_config::current::Current;
+use mediagate_config::{Config, ConfigError, ModelConfig, Settings};
+use mediagate_media::engines::own_models::Shelf;
+use mediagate_model::clock::Timestamp;
+
+pub struct Models {
+    /// The settings that they come from.
+    pub settings: Current,
+    /// The hosted providers.
+    pub upstream: Upstream,
+    /// The operator's own models, by their files.
+    pub shelf: Shelf,
+    pub catalog: ArcSwap<Catalog>,
+}
+
+impl Models {
+    pub(super) fn open(config: &Config, now: Timestamp) -> Result<Self, ConfigError> {
+        let sites = upstream::sites(&config.models, config, None)?;
+        let shelf = Shelf::new(&config.models_folder, config.onnx_library.clone());
+        shelf.scan();
+        let catalog = Catalog::new(&config.models, shelf.models(), &sites, now)?;
+        Ok(Self {
+            settings: Current::new(&config.models),
+            upstream: Upstream::new(sites),
+            shelf,
+            catalog: ArcSwap::from_pointee(catalog),
+        })
+    }
+
+    /// Reads models, prices and providers anew; what is wrong changes nothing.
+    /// Blocks as long as new models of the operator are being loaded.
+    pub fn reload(
+        &self,
+        settings: &Settings,
+        config: &Config,
+        now: Timestamp,
+    ) -> Result<(), ConfigError> {
+        let models = Config::reload(settings)?;
+        let before = self.upstream.sites();
+        let sites = upstream::sites(&models, config, Some(&before))?;
+        self.shelf.scan();
+        let catalog = Catalog::new(&models, self.shelf.models(), &sites, now)?;
+        self.upstream.replace(sites);
+        self.catalog.store(Arc::new(catalog));
+        self.warn_of_slips(&models, now);
+        self.settings.applied(models);
+        Ok(())
+    }
+
+    /// Logs what `config check` would refuse. Nothing is kept from starting by
+    /// it: the settings can be read, and what is known of a provider may be old.
+    pub fn warn_of_slips(&self, models: &ModelConfig, now: Timestamp) {
+        let (sites, catalog) = (self.upstream.sites(), self.catalog.load());
+        for slip in slips::find(models, &sites, &catalog, now) {
+            tracing::warn!("{slip}");
+        }
+    }
+}

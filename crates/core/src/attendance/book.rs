@@ -1,0 +1,150 @@
+//! The list behind the [`Attendance`](super::Attendance): an entry for each intent
+//! whose caller is here, or left and the database does not know yet.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use tokio::time::Instant;
+
+use super::{CallerIs, Line};
+use mediagate_model::clock::Timestamp;
+use mediagate_model::ids::{AccountId, IntentId};
+use mediagate_model::intent::Body;
+
+/// An account, and the `Idempotency-Key` that it sent.
+pub(super) type IdempotencyKey = (AccountId, String);
+
+#[derive(Default)]
+pub(super) struct Book {
+    pub(super) entries: HashMap<IntentId, Entry>,
+    by_body: HashMap<Body, Vec<IntentId>>,
+    pub(super) by_key: HashMap<IdempotencyKey, IntentId>,
+}
+
+/// The latest visit to an intent.
+#[derive(Debug, Clone)]
+pub(super) struct Entry {
+    pub(super) number: u32,
+    pub(super) body: Body,
+    /// The key that it has claimed.
+    key: Option<IdempotencyKey>,
+    pub(super) since: Instant,
+    /// Whether the intent was in the database before anything was made for it.
+    pub(super) reserved: bool,
+    pub(super) making: Making,
+    pub(super) left: Option<Leaving>,
+    line: Line,
+    /// Whether its answer was handed to the connection, to the end.
+    pub(super) is_told: Arc<AtomicBool>,
+}
+
+/// Whether something was made for an intent.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Making {
+    /// Nothing, for certain.
+    Nothing,
+    /// It is being written: nobody may conclude from its absence that it is not there.
+    UnderWay,
+    /// Something may have been.
+    Perhaps,
+}
+
+/// How a visit ended.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Leaving {
+    pub(super) at: Instant,
+    pub(super) joinable_until: Option<Timestamp>,
+}
+
+impl Book {
+    pub(super) fn with_body(&self, body: &Body) -> impl Iterator<Item = (IntentId, &Entry)> {
+        let ids = self.by_body.get(body).into_iter().flatten();
+        ids.filter_map(|id| Some((*id, self.entries.get(id)?)))
+    }
+
+    pub(super) fn add(&mut self, id: IntentId, mut entry: Entry) -> Arc<AtomicBool> {
+        let is_told = entry.is_told.clone();
+        if let Some(earlier) = self.entries.remove(&id) {
+            entry.key = entry.key.or(earlier.key);
+        } else {
+            self.by_body.entry(entry.body.clone()).or_default().push(id);
+        }
+        self.entries.insert(id, entry);
+        is_told
+    }
+
+    /// Of an entry that ended and left nothing in the database nobody needs to know.
+    pub(super) fn forget_unwritten(&mut self, id: IntentId, number: u32) {
+        let is_over = |entry: &Entry| {
+            entry.making == Making::Nothing && !entry.reserved && entry.left.is_some()
+        };
+        if self.entries.get(&id).is_some_and(is_over) {
+            self.remove(id, number);
+        }
+    }
+
+    pub(super) fn remove(&mut self, id: IntentId, number: u32) {
+        if self
+            .entries
+            .get(&id)
+            .is_none_or(|entry| entry.number != number)
+        {
+            return;
+        }
+        let Some(entry) = self.entries.remove(&id) else {
+            return;
+        };
+        if let Some(ids) = self.by_body.get_mut(&entry.body) {
+            ids.retain(|known| *known != id);
+            if ids.is_empty() {
+                self.by_body.remove(&entry.body);
+            }
+        }
+        if let Some(key) = &entry.key
+            && self.by_key.get(key) == Some(&id)
+        {
+            self.by_key.remove(key);
+        }
+    }
+}
+
+impl Entry {
+    pub(super) fn new(
+        number: u32,
+        body: Body,
+        key: Option<IdempotencyKey>,
+        line: Line,
+        reserved: bool,
+    ) -> Self {
+        Self {
+            number,
+            body,
+            key,
+            since: Instant::now(),
+            reserved,
+            making: Making::Nothing,
+            left: None,
+            line,
+            is_told: Arc::default(),
+        }
+    }
+
+    /// Whether the database has nothing of it yet that can be relied on.
+    pub(super) fn is_under_way(&self) -> bool {
+        self.making == Making::UnderWay || (self.making == Making::Nothing && !self.reserved)
+    }
+
+    /// Whether its caller has gone without its answer and nobody knows.
+    pub(super) fn is_unnoticed(&self) -> bool {
+        // In this order: whoever has its answer may go.
+        self.left.is_none() && self.line.is_closed() && !self.is_told.load(Ordering::Acquire)
+    }
+
+    pub(super) fn caller(&self, now: Timestamp) -> CallerIs {
+        match self.left {
+            None => CallerIs::Waiting,
+            Some(left) => CallerIs::after(left.joinable_until, now),
+        }
+    }
+}

@@ -1,0 +1,191 @@
+//! The doorbell: wakes waiters when something may have changed.
+//!
+//! The database is the source of truth; the bell only says "look again". A waiter listens first,
+//! then looks, then sleeps until the bell, so that a lost ring costs a moment and never a result,
+//! and a forged one costs a look.
+//!
+//! `local` wakes waiters of this process. `watch` is the floor under all else: one look a
+//! process at the tasks that anybody waits for. Rings of other processes come sooner by `notify`.
+
+mod local;
+mod notify;
+mod ring;
+mod watch;
+
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use futures_util::future::BoxFuture;
+use tokio::sync::{broadcast, mpsc};
+use tokio_util::sync::CancellationToken;
+
+use crate::bell::local::Local;
+use crate::bell::ring::Ring;
+use mediagate_model::ids::TaskId;
+use mediagate_model::secret::Secret;
+use mediagate_store::{self as store, Store, StoreError};
+
+pub use local::Listener;
+
+/// How long a sleeping worker waits before it looks by itself: another process may have made the
+/// change.
+const POLL: Duration = Duration::from_millis(500);
+/// Rings that wait to be sent; those beyond are lost.
+const OUTBOX: usize = 2048;
+
+/// How processes ring each other.
+#[derive(Debug, Clone)]
+pub enum Wire {
+    /// They do not: each finds changes by looking.
+    None,
+    /// By Postgres; at this address if not at the store's.
+    Notify(Option<Secret>),
+}
+
+/// Reads how far tasks have come: the number of each one's newest event. Those that do not exist
+/// are left out.
+type Look = Arc<
+    dyn Fn(Vec<TaskId>) -> BoxFuture<'static, Result<Vec<(TaskId, u32)>, StoreError>> + Send + Sync,
+>;
+
+/// The bells of one process. Cheap to clone.
+#[derive(Clone)]
+pub struct Bell(Arc<Inner>);
+
+struct Inner {
+    local: Arc<Local>,
+    look: Look,
+    store: Store,
+    wire: Wire,
+    outbox: mpsc::Sender<Ring>,
+    /// Taken by whoever sends them.
+    outgoing: Mutex<Option<mpsc::Receiver<Ring>>>,
+}
+
+impl Bell {
+    pub fn new(store: Store, wire: Wire) -> Self {
+        let (outbox, outgoing) = mpsc::channel(OUTBOX);
+        let reader = store.clone();
+        let look: Look = Arc::new(move |tasks| {
+            let reader = reader.clone();
+            Box::pin(async move {
+                reader
+                    .read(move |conn| store::notify::newest_events(conn, &tasks))
+                    .await
+            })
+        });
+        Self(Arc::new(Inner {
+            local: Arc::default(),
+            look,
+            store,
+            wire,
+            outbox,
+            outgoing: Mutex::new(Some(outgoing)),
+        }))
+    }
+
+    /// Exchanges rings with other processes until stopped. Without this they find changes by
+    /// looking. Only the first call does anything.
+    pub async fn exchange(&self, stop: &CancellationToken) {
+        let Some(outgoing) = self.outgoing() else {
+            return;
+        };
+        let local = &self.0.local;
+        let exchange: BoxFuture<'_, ()> = match &self.0.wire {
+            Wire::None => return,
+            Wire::Notify(direct) => Box::pin(notify::exchange(
+                &self.0.store,
+                direct.as_ref(),
+                local,
+                outgoing,
+            )),
+        };
+        tokio::select! {
+            () = exchange => {}
+            () = stop.cancelled() => {}
+        }
+    }
+
+    fn outgoing(&self) -> Option<mpsc::Receiver<Ring>> {
+        let outgoing = self.0.outgoing.lock();
+        outgoing.unwrap_or_else(PoisonError::into_inner).take()
+    }
+
+    /// Since when rings have not reached other processes; `None` if they do, or there are none.
+    pub fn silent_since(&self) -> Option<Instant> {
+        self.0.local.silent_since()
+    }
+
+    /// The task has changed, and may have ended.
+    pub fn ring(&self, task: TaskId) {
+        self.0.local.ring(task);
+        self.send(Ring::Task(task));
+    }
+
+    /// The task has changed and goes on: who waits for its end here sleeps on.
+    pub fn ring_underway(&self, task: TaskId) {
+        self.0.local.ring_underway(task);
+        self.send(Ring::Task(task));
+    }
+
+    /// A task was cancelled: whoever works on it should stop.
+    pub fn call_off(&self, task: TaskId) {
+        self.0.local.call_off(task);
+        self.send(Ring::CalledOff(task));
+    }
+
+    /// Cancelled tasks from now on; misses some if there are very many.
+    pub fn called_off(&self) -> broadcast::Receiver<TaskId> {
+        self.0.local.called_off.subscribe()
+    }
+
+    /// Listens for changes of a task.
+    pub fn listen(&self, task: TaskId) -> Listener {
+        let (listener, is_first) = self.0.local.listen(task);
+        if is_first {
+            watch::start(&self.0.local, &self.0.look);
+        }
+        listener
+    }
+
+    pub fn ring_for_work(&self) {
+        if !self.0.local.work.ring() {
+            self.send(Ring::Work);
+        }
+    }
+
+    pub fn ring_for_upstream(&self) {
+        if !self.0.local.upstream.ring() {
+            self.send(Ring::Upstream);
+        }
+    }
+
+    pub fn ring_for_deliveries(&self) {
+        if !self.0.local.deliveries.ring() {
+            self.send(Ring::Deliveries);
+        }
+    }
+
+    /// Sleeps until there may be webhooks to send.
+    pub async fn wait_for_deliveries(&self) {
+        self.0.local.deliveries.wait(POLL).await;
+    }
+
+    /// Sleeps until there may be work for hosted providers, and until then in any case. No other process is
+    /// rung for meanwhile.
+    pub async fn wait_for_upstream(&self, then: tokio::time::Instant) {
+        self.0.local.upstream.wait_until(then, POLL).await;
+    }
+
+    /// Sleeps until there may be work.
+    pub async fn wait_for_work(&self) {
+        self.0.local.work.wait(POLL).await;
+    }
+
+    fn send(&self, ring: Ring) {
+        if !matches!(self.0.wire, Wire::None) {
+            // When too many wait, those who miss this one find the change by looking.
+            let _ = self.0.outbox.try_send(ring);
+        }
+    }
+}

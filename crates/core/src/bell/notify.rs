@@ -1,0 +1,128 @@
+//! Rings by NOTIFY of Postgres, gathered for a moment.
+//!
+//! They are sent outside every transaction that writes: a NOTIFY in one takes a lock that all
+//! commits of the server share.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::sync::mpsc;
+use tokio::time::Instant;
+
+use crate::bell::local::Local;
+use crate::bell::ring::Ring;
+use mediagate_model::ids::AssetId;
+use mediagate_model::secret::Secret;
+use mediagate_store::notify::Link;
+use mediagate_store::{Store, StoreError};
+
+/// How long rings are gathered.
+const GATHER: Duration = Duration::from_millis(50);
+/// Longest text of one NOTIFY, in bytes; Postgres takes 7,999.
+const LONGEST: usize = 2000;
+/// Pause before connecting again.
+const PAUSE: Duration = Duration::from_secs(1);
+
+/// Sends and hears rings for ever.
+pub(super) async fn exchange(
+    store: &Store,
+    direct: Option<&Secret>,
+    local: &Arc<Local>,
+    mut outgoing: mpsc::Receiver<Ring>,
+) {
+    // What this process says comes back to it.
+    let name = AssetId::new().simple();
+    loop {
+        local.connected(false);
+        let error = match store.link(direct.map(Secret::expose)).await {
+            Ok(Some(link)) => {
+                local.connected(true);
+                converse(link, &name, local, &mut outgoing).await
+            }
+            Ok(None) => return,
+            Err(error) => error,
+        };
+        local.connected(false);
+        tracing::warn!(%error, "no connection for rings; changes of other processes are seen later");
+        tokio::time::sleep(PAUSE).await;
+        while outgoing.try_recv().is_ok() {}
+    }
+}
+
+/// Returns when the connection is of no more use.
+async fn converse(
+    mut link: Link,
+    name: &str,
+    local: &Local,
+    outgoing: &mut mpsc::Receiver<Ring>,
+) -> StoreError {
+    let mut gathered: Vec<Ring> = Vec::new();
+    let mut due = Instant::now();
+    loop {
+        let told = tokio::select! {
+            heard = link.heard() => match heard {
+                Ok(text) => {
+                    hear(&text, name, local);
+                    continue;
+                }
+                Err(error) => return error,
+            },
+            Some(ring) = outgoing.recv() => {
+                if gathered.is_empty() {
+                    due = Instant::now() + GATHER;
+                }
+                if !gathered.contains(&ring) {
+                    gathered.push(ring);
+                }
+                let is_full = text(name, &gathered).len() + 64 > LONGEST;
+                is_full.then(|| std::mem::take(&mut gathered))
+            }
+            () = tokio::time::sleep_until(due), if !gathered.is_empty() => {
+                Some(std::mem::take(&mut gathered))
+            }
+        };
+        if let Some(rings) = told
+            && let Err(error) = link.tell(&text(name, &rings)).await
+        {
+            return error;
+        }
+    }
+}
+
+fn text(name: &str, rings: &[Ring]) -> String {
+    let rings = rings.iter().map(ToString::to_string);
+    let words: Vec<String> = std::iter::once(name.to_owned()).chain(rings).collect();
+    words.join(" ")
+}
+
+fn hear(text: &str, name: &str, local: &Local) {
+    let mut words = text.split(' ');
+    if words.next() == Some(name) {
+        return;
+    }
+    // A word that this version does not know is somebody else's.
+    for ring in words.filter_map(|word| word.parse().ok()) {
+        local.hear(ring);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use mediagate_model::ids::TaskId;
+
+    #[test]
+    fn others_are_heard_and_nobody_is_his_own_echo() {
+        let (local, task) = (Arc::new(Local::default()), TaskId::new());
+        let (mut listener, _) = local.listen(task);
+        let said = text("me", &[Ring::Work, Ring::Task(task)]);
+        hear(&said, "me", &local);
+        assert!(!listener.rang());
+        hear(&said, "you", &local);
+        assert!(listener.rang() && !listener.rang());
+        for forged in ["", " ", "you", "you nonsense task. task.x", "\u{0}"] {
+            hear(forged, "me", &local);
+        }
+        assert!(!listener.rang());
+    }
+}

@@ -1,0 +1,90 @@
+//! What was looked up in the database a moment ago, worked out before, or is to be written later.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use moka::sync::Cache;
+use providers::driver::schedule::Lengths;
+use tokio::time::Instant;
+
+use crate::uses::Uses;
+use mediagate_media::engines::child::PictureFacts;
+use mediagate_model::account::Caller;
+use mediagate_model::clock::Timestamp;
+use mediagate_model::error::ErrorCode;
+use mediagate_model::ids::{AssetId, KeyId, TaskId};
+use mediagate_model::task::Task;
+use mediagate_store::Stamp;
+
+/// How long a look-up of how long a model's tasks take holds.
+const USUAL_LENGTHS: Duration = Duration::from_secs(5);
+/// How long it is known that a film could not be looked at: longer than it is tried.
+const MISSES: Duration = Duration::from_hours(24);
+/// How long a key's name holds.
+const KEY_NAMES: Duration = Duration::from_secs(1);
+
+/// How long a refused call of an operator is not noted again.
+const NOTED_REFUSALS: Duration = Duration::from_mins(1);
+
+pub struct Caches {
+    /// Callers, by the hash of their secret.
+    pub callers: Cache<String, KnownCaller>,
+    /// Tasks that have ended, and so never change.
+    pub ended: Cache<TaskId, Arc<Task>>,
+    /// The names of keys.
+    pub key_names: Cache<KeyId, String>,
+    /// How long tasks of models usually take, by their ids.
+    pub usual_lengths: Cache<String, Option<Lengths>>,
+    /// Pictures that can be decoded, by the SHA-256 of their files.
+    pub pictures: Cache<String, PictureFacts>,
+    /// Films that could not be looked at: how often, and when they are tried again.
+    pub misses: Cache<AssetId, (u32, Timestamp)>,
+    /// Operators' calls that were refused in the last minute, by key, call and code.
+    pub noted_refusals: Cache<(KeyId, String, ErrorCode), ()>,
+    /// When keys were last used.
+    pub uses: Uses,
+}
+
+impl Default for Caches {
+    fn default() -> Self {
+        Self {
+            callers: Cache::new(10_000),
+            ended: Cache::new(10_000),
+            key_names: Cache::builder()
+                .max_capacity(10_000)
+                .time_to_live(KEY_NAMES)
+                .build(),
+            usual_lengths: Cache::builder()
+                .max_capacity(1000)
+                .time_to_live(USUAL_LENGTHS)
+                .build(),
+            pictures: Cache::new(10_000),
+            misses: Cache::builder()
+                .max_capacity(10_000)
+                .time_to_live(MISSES)
+                .build(),
+            noted_refusals: Cache::builder()
+                .max_capacity(10_000)
+                .time_to_live(NOTED_REFUSALS)
+                .build(),
+            uses: Uses::default(),
+        }
+    }
+}
+
+/// A caller as the store had it a moment ago.
+#[derive(Debug, Clone)]
+pub struct KnownCaller {
+    pub caller: Caller,
+    pub stamp: Option<Stamp>,
+    pub read_at: Instant,
+}
+
+impl KnownCaller {
+    /// Whether it still holds: nothing was committed since, by any process, and
+    /// in any case it is not old. A revocation counts at the next request where
+    /// the store has stamps, and within a second where it has none.
+    pub fn is_fresh(&self, stamp: Option<Stamp>, now: Instant) -> bool {
+        self.stamp == stamp && now.duration_since(self.read_at) < Duration::from_secs(1)
+    }
+}

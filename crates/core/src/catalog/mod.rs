@@ -1,0 +1,513 @@
+//! The models on offer, and how callers' names resolve to them.
+
+mod offers;
+pub mod slips;
+
+use std::collections::BTreeMap;
+
+use providers::catalogue::Catalogue;
+use providers::{Kind, Limits};
+
+use crate::upstream::Sites;
+use mediagate_config::providers::{ModelSettings, PriceSettings, RouteSettings};
+use mediagate_config::{ConfigError, ModelConfig};
+use mediagate_media::engines;
+use mediagate_model::account::ApiKey;
+use mediagate_model::catalog::{Maker, Model, Route};
+use mediagate_model::clock::Timestamp;
+use mediagate_model::error::{Error, ErrorCode};
+use mediagate_model::price::Schedule;
+
+/// The models that the settings leave enabled.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Catalog {
+    models: Vec<Model>,
+    default_video: String,
+    default_music: String,
+    shows_providers: bool,
+}
+
+impl Catalog {
+    /// The embedded models and the operator's `own`, as changed by the settings, and those that the
+    /// settings define by routes to `sites`.
+    pub fn new(
+        config: &ModelConfig,
+        own: Vec<Model>,
+        sites: &Sites,
+        now: Timestamp,
+    ) -> Result<Self, ConfigError> {
+        Self::build(config, own, sites, now).map_err(|error| config.locate(error))
+    }
+
+    fn build(
+        config: &ModelConfig,
+        own: Vec<Model>,
+        sites: &Sites,
+        now: Timestamp,
+    ) -> Result<Self, ConfigError> {
+        let mut models = engines::embedded_models();
+        for model in own {
+            // An embedded model keeps its name.
+            if models.iter().any(|known| known.id == model.id) {
+                tracing::error!(model = %model.id, "a model in the models folder has the name of an embedded model and is ignored");
+            } else {
+                models.push(model);
+            }
+        }
+        let shelves = Shelves {
+            sites,
+            catalogue: &config.catalogue,
+        };
+        for (id, settings) in &config.models {
+            apply(&mut models, id, settings, &shelves, now)?;
+        }
+        models.retain(|model| is_enabled(&config.models, &model.id));
+        let catalog = Self {
+            models,
+            default_video: config.default_model.clone(),
+            default_music: config.default_music_model.clone(),
+            shows_providers: config.show_providers,
+        };
+        catalog.check_default("default_model", &catalog.default_video, Kind::Video)?;
+        catalog.check_default("default_music_model", &catalog.default_music, Kind::Music)?;
+        Ok(catalog)
+    }
+
+    fn check_default(&self, key: &str, name: &str, kind: Kind) -> Result<(), ConfigError> {
+        // A default may be left pointing at a model that was switched off, as
+        // long as another of its kind is not there to be meant instead.
+        let fits = self.named(name).is_some_and(|model| model.kind() == kind);
+        if fits || !self.models.iter().any(|model| model.kind() == kind) {
+            return Ok(());
+        }
+        Err(ConfigError::Value {
+            key: key.into(),
+            message: format!("there is no {kind} model of this name"),
+        })
+    }
+
+    /// Whether callers see which provider made something.
+    pub const fn shows_providers(&self) -> bool {
+        self.shows_providers
+    }
+
+    pub fn models(&self) -> &[Model] {
+        &self.models
+    }
+
+    /// The model with exactly this name. Tasks are resolved this way, because after a model is
+    /// removed another one may have its name as an alias.
+    pub fn with_id(&self, id: &str) -> Option<&Model> {
+        self.models.iter().find(|model| model.id == id)
+    }
+
+    /// The model with this name or alias; names take precedence.
+    pub fn named(&self, name: &str) -> Option<&Model> {
+        self.with_id(name)
+            .or_else(|| self.models.iter().find(|model| model.answers_to(name)))
+    }
+
+    /// The name that is meant when a request of this kind names no model.
+    pub fn default_name(&self, kind: Kind) -> &str {
+        match kind {
+            Kind::Video => &self.default_video,
+            Kind::Music => &self.default_music,
+        }
+    }
+
+    /// The model of this kind that the key may use under this name; `param` is the field that named
+    /// it.
+    pub fn choose(
+        &self,
+        key: &ApiKey,
+        kind: Kind,
+        name: &str,
+        param: &str,
+    ) -> Result<Model, Error> {
+        let not_found = || {
+            let message = format!("There is no model {name:?}. /v1/models lists them.");
+            Error::at(ErrorCode::ModelNotFound, param, message)
+        };
+        let named = self.named(name);
+        let model = named
+            .filter(|model| model.can_be_named(name))
+            .ok_or_else(not_found)?;
+        if model.kind() != kind {
+            let message = format!(
+                "{:?} is a {} model; a {kind} model is needed.",
+                model.id,
+                model.kind()
+            );
+            return Err(Error::at(ErrorCode::UnsupportedValue, param, message));
+        }
+        if !key.may_use(&model.id) {
+            return Err(Error::at(
+                ErrorCode::ModelNotAllowed,
+                param,
+                format!("The API key may not use {:?}.", model.id),
+            ));
+        }
+        Ok(model.clone())
+    }
+}
+
+/// Where the models of routes come from.
+struct Shelves<'a> {
+    sites: &'a Sites,
+    catalogue: &'a Catalogue,
+}
+
+fn is_enabled(settings: &BTreeMap<String, ModelSettings>, id: &str) -> bool {
+    settings
+        .get(id)
+        .and_then(|model| model.enabled)
+        .unwrap_or(true)
+}
+
+/// Applies the operator's settings for one model: changes an embedded one or defines one by its
+/// routes.
+fn apply(
+    models: &mut Vec<Model>,
+    id: &str,
+    settings: &ModelSettings,
+    shelves: &Shelves<'_>,
+    now: Timestamp,
+) -> Result<(), ConfigError> {
+    let wrong = |key: &str, message: String| ConfigError::Value {
+        key: format!("models.{id}{key}"),
+        message,
+    };
+    if let Some(routes) = &settings.routes {
+        if models.iter().any(|model| model.id == id) {
+            let message = "is an embedded model, which has no routes; use another name";
+            return Err(wrong("", message.into()));
+        }
+        models.push(routed(id, settings, routes, shelves, now)?);
+    }
+    let known = models
+        .iter()
+        .map(|model| model.id.as_str())
+        .collect::<Vec<_>>()
+        .join(", ");
+    let model = models
+        .iter_mut()
+        .find(|model| model.id == id)
+        .ok_or_else(|| {
+            wrong(
+                "",
+                format!("there is no such model; the models are {known}; a new one needs routes"),
+            )
+        })?;
+    model.price = price(&wrong, settings.price.as_ref(), model.kind(), now)?;
+    if prices_nobody_chooses(model) {
+        let message = "usd_without_audio: callers cannot choose the sound of this model";
+        return Err(wrong(".price", message.into()));
+    }
+    if let Some(why) = fault_of_pass(model, &settings.pass) {
+        return Err(wrong(".pass", why.into()));
+    }
+    model.pass.clone_from(&settings.pass);
+    if let Some(aliases) = &settings.aliases {
+        model.aliases.clone_from(aliases);
+    }
+    if let Some(summary) = &settings.summary {
+        model.summary.clone_from(summary);
+    }
+    if let Some(notes) = &settings.notes {
+        model.notes.clone_from(notes);
+    }
+    Ok(())
+}
+
+/// Whether a price depends on sound although callers cannot choose it.
+fn prices_nobody_chooses(model: &Model) -> bool {
+    let routes = model.routes().iter();
+    let prices = routes.map(|route| (&route.price, &route.limits));
+    let mut prices = prices.chain([(&model.price, &model.limits)]);
+    prices.any(|(price, limits)| {
+        let depends = price.as_ref().is_some_and(Schedule::depends_on_audio);
+        depends && !matches!(limits, Limits::Video(video) if video.audio.is_some())
+    })
+}
+
+fn fault_of_pass(model: &Model, pass: &[String]) -> Option<&'static str> {
+    if pass.is_empty() {
+        return None;
+    }
+    if model.routes().is_empty() {
+        return Some("an embedded model has no provider");
+    }
+    let mut parts = pass.iter().flat_map(|name| name.split('.'));
+    parts.any(str::is_empty).then_some(
+        "lists fields of the provider's request, for example [\"style\", \"input.steps\"]",
+    )
+}
+
+fn price(
+    wrong: &impl Fn(&str, String) -> ConfigError,
+    price: Option<&PriceSettings>,
+    kind: Kind,
+    now: Timestamp,
+) -> Result<Option<Schedule>, ConfigError> {
+    let Some(price) = price else { return Ok(None) };
+    if let Some(entry) = price.0.iter().find(|entry| !entry.unit.fits(kind)) {
+        let message = format!(
+            "the unit {} cannot be counted for a {kind} model",
+            entry.unit
+        );
+        return Err(wrong(".price", message));
+    }
+    let schedule = price.schedule(now);
+    schedule
+        .map(Some)
+        .map_err(|message| wrong(".price", message))
+}
+
+/// A model made by hosted providers.
+fn routed(
+    id: &str,
+    settings: &ModelSettings,
+    routes: &[RouteSettings],
+    &Shelves { sites, catalogue }: &Shelves<'_>,
+    now: Timestamp,
+) -> Result<Model, ConfigError> {
+    let wrong = |key: &str, message: String| ConfigError::Value {
+        key: format!("models.{id}{key}"),
+        message,
+    };
+    let kind = settings
+        .kind
+        .ok_or_else(|| wrong("", "say kind = \"video\" or kind = \"music\"".into()))?;
+    let mut made = Vec::new();
+    for route in routes {
+        let limits = [
+            ("weight", route.weight),
+            ("max_running", route.max_running),
+            ("per_minute", route.per_minute),
+        ];
+        if let Some((key, _)) = limits.iter().find(|(_, limit)| *limit == Some(0)) {
+            let message =
+                format!("with {key} = 0 nothing would ever be sent; remove the route instead");
+            return Err(wrong(".routes", message));
+        }
+        let site = sites.get(&route.provider).ok_or_else(|| {
+            let known: Vec<&str> = sites.keys().map(String::as_str).collect();
+            let known = if known.is_empty() {
+                "none".into()
+            } else {
+                known.join(", ")
+            };
+            wrong(
+                ".routes",
+                format!("there is no provider of this name; configured: {known}"),
+            )
+        })?;
+        let own = site
+            .provider
+            .adapter()
+            .limits(kind, &route.model)
+            .ok_or_else(|| {
+                let what = if kind == Kind::Video {
+                    "videos"
+                } else {
+                    "music"
+                };
+                wrong(".routes", format!("{} makes no {what}", route.provider))
+            })?;
+        let own = catalogue.limits(&site.config.protocol, &route.model, own);
+        let limits = offers::narrowed(own, &settings.limits)
+            .and_then(|limits| offers::narrowed(limits, &route.limits));
+        let limits =
+            limits.map_err(|(key, message)| wrong(".limits", format!("{key}: {message}")))?;
+        made.push(Route {
+            provider: route.provider.clone(),
+            model: route.model.clone(),
+            names: site.provider.adapter().model_names(),
+            weight: route.weight,
+            price: price(&wrong, route.price.as_ref(), kind, now)?,
+            cost: price(
+                &|_, message| wrong(".routes", format!("cost: {message}")),
+                route.cost.as_ref(),
+                kind,
+                now,
+            )?,
+            limits,
+            max_running: route.max_running,
+            per_minute: route.per_minute,
+            extra: route.extra.fields().clone(),
+        });
+    }
+    let limits = made
+        .iter()
+        .map(|route| route.limits.clone())
+        .reduce(offers::joined)
+        .ok_or_else(|| wrong(".routes", "at least one route is needed".into()))?;
+    let summary = match kind {
+        Kind::Video => "Makes videos at a hosted provider.",
+        Kind::Music => "Works on music at a hosted provider.",
+    };
+    Ok(Model {
+        id: id.to_owned(),
+        aliases: Vec::new(),
+        summary: summary.into(),
+        notes: Vec::new(),
+        limits,
+        price: None,
+        pass: Vec::new(),
+        maker: Maker::Routes(made),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use mediagate_config::providers::PriceEntry;
+    use mediagate_model::money::Micros;
+    use mediagate_model::price::PriceUnit;
+
+    const NOW: Timestamp = Timestamp::from_seconds(1_800_000_000);
+
+    fn config(models: &[(&str, ModelSettings)]) -> ModelConfig {
+        ModelConfig {
+            default_model: "animatic-1".into(),
+            default_music_model: "stems-dsp-1".into(),
+            show_providers: false,
+            catalog: None,
+            catalogue: Catalogue::embedded(),
+            providers: BTreeMap::new(),
+            source: None,
+            models: models
+                .iter()
+                .map(|(id, settings)| ((*id).to_owned(), settings.clone()))
+                .collect(),
+        }
+    }
+
+    fn unchanged() -> ModelSettings {
+        ModelSettings::default()
+    }
+
+    #[test]
+    fn names_and_aliases_lead_to_their_model() {
+        let catalog = Catalog::new(&config(&[]), Vec::new(), &Sites::new(), NOW).unwrap();
+        assert_eq!(catalog.named("chirp-auk").unwrap().id, "stems-dsp-1");
+        assert_eq!(catalog.named("animatic-1").unwrap().id, "animatic-1");
+        assert!(catalog.named("sora-2").is_none());
+    }
+
+    #[test]
+    fn settings_change_price_and_availability() {
+        let price = PriceSettings(vec![PriceEntry {
+            unit: PriceUnit::Second,
+            usd: Micros::new(100_000),
+            from: None,
+            until: None,
+            usd_without_audio: None,
+        }]);
+        let priced = ModelSettings {
+            price: Some(price),
+            ..unchanged()
+        };
+        let catalog = Catalog::new(
+            &config(&[("animatic-1", priced.clone())]),
+            Vec::new(),
+            &Sites::new(),
+            NOW,
+        )
+        .unwrap();
+        assert_eq!(
+            catalog
+                .named("animatic-1")
+                .unwrap()
+                .price
+                .as_ref()
+                .unwrap()
+                .at(NOW)
+                .price
+                .per_unit
+                .get(),
+            100_000
+        );
+        assert!(
+            Catalog::new(
+                &config(&[("stems-dsp-1", priced)]),
+                Vec::new(),
+                &Sites::new(),
+                NOW
+            )
+            .is_err(),
+            "stems are not counted in seconds"
+        );
+        assert!(
+            Catalog::new(
+                &config(&[("sora-2", unchanged())]),
+                Vec::new(),
+                &Sites::new(),
+                NOW
+            )
+            .is_err(),
+            "no such model"
+        );
+        let off = ModelSettings {
+            enabled: Some(false),
+            ..unchanged()
+        };
+        assert!(
+            Catalog::new(
+                &config(&[("animatic-1", off)]),
+                Vec::new(),
+                &Sites::new(),
+                NOW
+            )
+            .unwrap()
+            .named("animatic-1")
+            .is_none()
+        );
+    }
+
+    #[test]
+    fn prices_with_a_gap_are_refused() {
+        let priced = |list: &str| {
+            let settings: ModelSettings = toml::from_str(&format!("price = [{list}]")).unwrap();
+            Catalog::new(
+                &config(&[("animatic-1", settings)]),
+                Vec::new(),
+                &Sites::new(),
+                NOW,
+            )
+            .map(|catalog| catalog.named("animatic-1").unwrap().price.clone().unwrap())
+            .map_err(|error| error.to_string())
+        };
+        let price = |more: &str| format!("{{ unit = \"second\", usd = \"0.10\"{more} }}");
+        let (plain, from_2030) = (price(""), price(", from = \"2030-01-01\""));
+        let good = priced(&format!("{plain}, {from_2030}")).unwrap();
+        assert_eq!(
+            good.next(NOW).unwrap().from.unwrap().rfc3339(),
+            "2030-01-01T00:00:00.000Z"
+        );
+        assert!(priced(&price(", from = 2020-01-01")).is_ok());
+        for (list, why) in [
+            (from_2030.clone(), "no price before 2030-01-01"),
+            (String::new(), "at least one"),
+            (format!("{plain}, {plain}"), "two prices begin"),
+            (
+                price(", until = \"2031-01-01\""),
+                "no price from 2031-01-01",
+            ),
+            (
+                format!("{}, {from_2030}", price(", until = \"2029-06-01\"")),
+                "no price from 2029-06-01",
+            ),
+            (
+                format!("{}, {from_2030}", price(", until = \"2030-06-01\"")),
+                "two prices from 2030-01-01",
+            ),
+        ] {
+            let error = priced(&list).unwrap_err();
+            assert!(
+                error.contains("models.animatic-1.price") && error.contains(why),
+                "{list}: {error}"
+            );
+        }
+    }
+}

@@ -1,0 +1,284 @@
+//! Stored files: storing, loading and their URLs.
+
+use std::path::Path;
+use std::time::Duration;
+
+use bytes::Bytes;
+use futures_util::StreamExt as _;
+use providers::Handover;
+use sha2::{Digest as _, Sha256};
+use tempfile::{NamedTempFile, TempPath};
+use tokio::io::AsyncWriteExt as _;
+
+use crate::app::Parts;
+use mediagate_config::MediaStore;
+use mediagate_config::size::ByteSize;
+use mediagate_media::engines::clip::MadeClip;
+use mediagate_model::error::{Error, ErrorCode};
+use mediagate_model::ids::{AccountId, AssetId};
+use mediagate_model::media::{Asset, MediaType};
+use mediagate_model::music::ClipMedia;
+use mediagate_store::{self as store, Conn};
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Lifetime {
+    /// `media_ttl`.
+    Media,
+    /// No expiry.
+    Forever,
+}
+
+/// Stores a file and returns its record, which the caller inserts in the transaction that first
+/// refers to it. Upkeep removes files that never get a record.
+pub async fn keep(
+    app: &Parts,
+    account: AccountId,
+    media: MediaType,
+    bytes: Bytes,
+    lifetime: Lifetime,
+) -> Result<Asset, Error> {
+    let hashed = app.compute(move || (sha256_hex(&bytes), bytes));
+    let (sha256, bytes) = hashed.await?;
+    let asset = record(app, account, media, bytes.len() as u64, sha256, lifetime);
+    app.blobs.put(asset.id, media, bytes).await?;
+    Ok(asset)
+}
+
+/// Refuses input if the account's storage or the disk is almost full. Called before anything is
+/// received; [`check_kept`] decides.
+pub async fn check_room(app: &Parts, account: AccountId, more_bytes: u64) -> Result<(), Error> {
+    check_disk(app)?;
+    let limit = app.config.storage_limit;
+    let kept = app
+        .store
+        .read(move |conn| store::assets::kept(conn, account))
+        .await?;
+    // At the limit nothing fits, not even input of unknown size.
+    if kept.saturating_add(more_bytes.max(1)) > limit.0 {
+        return Err(storage_full(limit));
+    }
+    Ok(())
+}
+
+/// Refuses to fill the disk beyond `disk_floor`.
+pub fn check_disk(app: &Parts) -> Result<(), Error> {
+    // With media in a bucket it is uploads on their way that fill the disk.
+    let folder = match app.config.media.store {
+        MediaStore::Folder => app.config.media_path(),
+        MediaStore::S3 { .. } => app.config.spool_path(),
+    };
+    let disk = match rustix::fs::statvfs(folder) {
+        Ok(disk) => disk,
+        Err(error) if app.config.media.store == MediaStore::Folder => {
+            return Err(Error::media_away(error));
+        }
+        Err(error) => return Err(Error::internal(error)),
+    };
+    if disk.f_bavail.saturating_mul(disk.f_frsize) >= app.config.disk_floor.0 {
+        return Ok(());
+    }
+    tracing::warn!("uploads are refused: the disk is almost full");
+    let message = "The disk is almost full. Try again later.";
+    Err(Error::later(ErrorCode::Overloaded, message, 60))
+}
+
+/// Refuses input that takes the account over its limit, in the transaction that records it.
+pub fn check_kept(conn: &mut Conn<'_>, account: AccountId, limit: ByteSize) -> Result<(), Error> {
+    if store::assets::kept(conn, account)? > limit.0 {
+        return Err(storage_full(limit));
+    }
+    Ok(())
+}
+
+fn storage_full(limit: ByteSize) -> Error {
+    let message = format!(
+        "The account has used up its storage_limit of {limit}. \
+         Delete videos, or wait until older files expire."
+    );
+    Error::plain(ErrorCode::StorageFull, message)
+}
+
+/// Removes files whose records were refused. After any other error they may be in the database;
+/// upkeep finds out, as it does where they cannot be removed now.
+pub async fn discard(app: &Parts, files: &[(AssetId, MediaType)], error: &Error) {
+    if matches!(
+        error.code(),
+        ErrorCode::InternalError | ErrorCode::Overloaded
+    ) {
+        return;
+    }
+    if let Err(error) = app.blobs.delete_all(files).await {
+        tracing::warn!(%error, "cannot remove files");
+    }
+}
+
+fn record(
+    app: &Parts,
+    account: AccountId,
+    media: MediaType,
+    size_bytes: u64,
+    sha256: String,
+    lifetime: Lifetime,
+) -> Asset {
+    let now = app.clock.noted();
+    Asset {
+        id: AssetId::new(),
+        account,
+        media,
+        size_bytes,
+        sha256,
+        created_at: now,
+        expires_at: (lifetime == Lifetime::Media).then(|| now.plus(app.config.media_ttl)),
+        removed_at: None,
+    }
+}
+
+/// A stored file's record and content; `None` if it was removed.
+pub async fn load(app: &Parts, id: AssetId) -> Result<Option<(Asset, Bytes)>, Error> {
+    let asset = app
+        .store
+        .read(move |conn| store::assets::by_id(conn, id))
+        .await?;
+    let Some(asset) = asset.filter(|asset| asset.removed_at.is_none()) else {
+        return Ok(None);
+    };
+    let bytes = app.blobs.get(id, asset.media).await?;
+    Ok(Some((asset, bytes)))
+}
+
+/// A stored file under a temporary name, only to be read: it may be the stored file itself. `None` if it
+/// was removed.
+pub async fn load_file(app: &Parts, id: AssetId) -> Result<Option<TempPath>, Error> {
+    let asset = app
+        .store
+        .read(move |conn| store::assets::by_id(conn, id))
+        .await?;
+    let Some(asset) = asset.filter(|asset| asset.removed_at.is_none()) else {
+        return Ok(None);
+    };
+    let spool = app.config.spool_path();
+    if let Some(file) = app.blobs.name_again(id, asset.media, &spool).await {
+        return Ok(Some(file));
+    }
+    let whole = 0..asset.size_bytes;
+    let Some(mut pieces) = app.blobs.stream(id, asset.media, whole).await? else {
+        return Ok(None);
+    };
+    let file = NamedTempFile::new_in(spool).map_err(Error::internal)?;
+    let (file, path) = file.into_parts();
+    let mut file = tokio::fs::File::from_std(file);
+    while let Some(piece) = pieces.next().await {
+        file.write_all(&piece?).await.map_err(Error::internal)?;
+    }
+    file.flush().await.map_err(Error::internal)?;
+    Ok(Some(path))
+}
+
+/// Like [`keep`], for a temporary file.
+pub async fn keep_file(
+    app: &Parts,
+    account: AccountId,
+    media: MediaType,
+    file: &Path,
+    size_bytes: u64,
+    sha256: String,
+) -> Result<Asset, Error> {
+    let asset = record(app, account, media, size_bytes, sha256, Lifetime::Media);
+    app.blobs.put_file(asset.id, media, file).await?;
+    Ok(asset)
+}
+
+/// The same, for a file that already has an id. `known` are its size and its SHA-256.
+pub async fn keep_file_as(
+    app: &Parts,
+    id: AssetId,
+    account: AccountId,
+    media: MediaType,
+    file: &Path,
+    known: (u64, String),
+) -> Result<Asset, Error> {
+    let (size_bytes, sha256) = known;
+    let asset = Asset {
+        id,
+        ..record(app, account, media, size_bytes, sha256, Lifetime::Media)
+    };
+    app.blobs.put_file(id, media, file).await?;
+    Ok(asset)
+}
+
+/// Whether we can hand files to a provider in this way.
+pub fn can_be_handed(app: &Parts, way: Handover) -> bool {
+    match way {
+        Handover::Any => true,
+        Handover::AddressOnly => app.config.public_url.is_some(),
+    }
+}
+
+/// A URL at which anyone can fetch a stored file for a few hours; `None` if the gateway has no
+/// `public_url`.
+pub fn lending_address(app: &Parts, asset: &Asset) -> Option<String> {
+    const TIME: Duration = Duration::from_hours(24);
+    let origin = app.config.public_url.as_ref()?;
+    let until = app.clock.now().plus(TIME);
+    let origin = app.config.media.origin(origin);
+    let path = app.secrets.signer.path(asset.id, asset.media, until);
+    Some(format!("{origin}{path}"))
+}
+
+/// Stores a clip's files; the transaction that completes the clip inserts the records. If one
+/// cannot be stored, none are kept.
+pub async fn keep_clip(
+    app: &Parts,
+    account: AccountId,
+    clip: &MadeClip,
+) -> Result<(ClipMedia, [Asset; 3]), Error> {
+    let (size, sha256) = (clip.size_bytes, clip.sha256.clone());
+    let audio = keep_file(app, account, MediaType::Flac, &clip.flac, size, sha256).await?;
+    let keep = |bytes: &Bytes| keep(app, account, MediaType::Png, bytes.clone(), Lifetime::Media);
+    let images = async {
+        let image = keep(&clip.cover).await?;
+        match keep(&clip.cover_large).await {
+            Ok(large) => Ok((image, large)),
+            Err(error) => {
+                remove(app, &image).await;
+                Err(error)
+            }
+        }
+    };
+    let (image, large) = match images.await {
+        Ok(images) => images,
+        Err(error) => {
+            remove(app, &audio).await;
+            return Err(error);
+        }
+    };
+    let media = ClipMedia {
+        audio: audio.id,
+        audio_type: audio.media,
+        image: image.id,
+        image_large: large.id,
+        milliseconds: clip.milliseconds,
+        expires_at: audio.expires_at,
+    };
+    Ok((media, [audio, image, large]))
+}
+
+/// Removes a file that nothing refers to; upkeep sweeps what cannot be removed now.
+pub async fn remove(app: &Parts, asset: &Asset) {
+    if let Err(error) = app.blobs.delete(asset.id, asset.media).await {
+        tracing::warn!(%error, "cannot remove a file");
+    }
+}
+
+pub fn sha256_hex(bytes: &[u8]) -> String {
+    hex(&Sha256::digest(bytes))
+}
+
+/// Lower-case hex.
+pub fn hex(bytes: &[u8]) -> String {
+    const DIGITS: &[u8; 16] = b"0123456789abcdef";
+    let digits = bytes.iter().flat_map(|byte| [byte >> 4, byte & 15]);
+    digits
+        .map(|digit| char::from(DIGITS[usize::from(digit)]))
+        .collect()
+}

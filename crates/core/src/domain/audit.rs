@@ -1,0 +1,138 @@
+//! The audit log: who changed what, and from where. An entry is written in the transaction of what it
+//! tells of; `operator` has what leads there.
+
+use std::net::IpAddr;
+
+use serde_json::{Value, json};
+
+use crate::app::Parts;
+use mediagate_model::account::ApiKey;
+use mediagate_model::audit::{Actor, ActorKind, AuditEntry};
+use mediagate_model::clock::Timestamp;
+use mediagate_model::error::{Error, ErrorCode};
+use mediagate_model::ids::{AuditId, KeyId, RequestId};
+use mediagate_store::audit::Filter;
+use mediagate_store::{self as store, Conn};
+
+/// Who changes something, and how.
+#[derive(Debug, Clone)]
+pub struct By {
+    actor: Actor,
+    request_id: Option<RequestId>,
+    address: Option<IpAddr>,
+}
+
+impl By {
+    /// Somebody at the machine, with this command.
+    pub fn command(name: &str) -> Self {
+        Self::own(ActorKind::Command, name)
+    }
+
+    /// The configuration, read from here.
+    pub fn configuration(file: &str) -> Self {
+        Self::own(ActorKind::Configuration, file)
+    }
+
+    fn own(kind: ActorKind, name: &str) -> Self {
+        let actor = Actor {
+            kind,
+            id: None,
+            name: name.to_owned(),
+        };
+        Self {
+            actor,
+            request_id: None,
+            address: None,
+        }
+    }
+
+    /// A request with this key.
+    pub fn key(key: &ApiKey, request_id: RequestId, address: IpAddr) -> Self {
+        let actor = Actor {
+            kind: ActorKind::Key,
+            id: Some(key.id.to_string()),
+            name: key.name.clone(),
+        };
+        Self {
+            actor,
+            request_id: Some(request_id),
+            address: Some(address),
+        }
+    }
+
+    /// The key of a request.
+    pub fn key_id(&self) -> Option<KeyId> {
+        let is_key = self.actor.kind == ActorKind::Key;
+        self.actor.id.as_ref().filter(|_| is_key)?.parse().ok()
+    }
+
+    /// Writes down a change, in its transaction. The values must not contain secrets.
+    pub fn note(
+        &self,
+        conn: &mut Conn<'_>,
+        action: &'static str,
+        target: &impl ToString,
+        (before, after): (Option<Value>, Option<Value>),
+        now: Timestamp,
+    ) -> Result<(), Error> {
+        let entry = AuditEntry {
+            id: AuditId::new(),
+            at: now,
+            actor: self.actor.clone(),
+            action: action.to_owned(),
+            target: target.to_string(),
+            before,
+            after,
+            request_id: self.request_id.as_ref().map(ToString::to_string),
+            address: self.address.map(|address| address.to_string()),
+        };
+        Ok(store::audit::insert(conn, &entry)?)
+    }
+}
+
+/// Writes down that an operator's call was refused, for one of them a minute.
+pub async fn note_refused(
+    app: &Parts,
+    by: By,
+    key: KeyId,
+    call: String,
+    code: ErrorCode,
+) -> Result<(), Error> {
+    let entry = app
+        .caches
+        .noted_refusals
+        .entry((key, call.clone(), code))
+        .or_insert(());
+    if !entry.is_fresh() {
+        return Ok(());
+    }
+    let now = app.clock.now();
+    let written = app.store.write(move |conn| -> Result<(), Error> {
+        let after = json!({"status": code.status(), "code": code.name()});
+        by.note(conn, "operator.refused", &call, (None, Some(after)), now)
+    });
+    store::soon(written).await
+}
+
+/// At most `limit` entries, newest first, and whether more follow. `after` is the last entry of the
+/// page before; an unknown one leads nowhere.
+pub async fn page(
+    app: &Parts,
+    filter: Filter,
+    after: Option<AuditId>,
+    limit: u32,
+) -> Result<(Vec<AuditEntry>, bool), Error> {
+    let read = app.store.examine(move |conn| -> Result<_, Error> {
+        let before = match after {
+            None => None,
+            Some(id) => match store::audit::time_of(conn, id)? {
+                Some(at) => Some((at, id)),
+                None => return Ok(Vec::new()),
+            },
+        };
+        Ok(store::audit::newest(conn, &filter, before, limit + 1)?)
+    });
+    let mut found = store::soon(read).await?;
+    let has_more = store::tasks::cut_one_more(&mut found, limit);
+    Ok((found, has_more))
+}

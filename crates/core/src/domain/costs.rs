@@ -1,0 +1,41 @@
+//! What jobs at providers cost the operator, as far as anybody knows: what the provider itself says in
+//! dollars, else what the operator declares for the route.
+//!
+//! Noted in the transaction that closes the submission, so that each job counts once. A job that
+//! made nothing costs what the provider says; one of which it says nothing is counted as unknown,
+//! and never guessed.
+
+use providers::Cost;
+
+use mediagate_model::clock::Timestamp;
+use mediagate_model::error::Error;
+use mediagate_model::price::Quantity;
+use mediagate_model::submission::{Closed, SubmissionState, judge};
+use mediagate_model::task::Task;
+use mediagate_store::{self as store, Conn};
+
+/// A submission has just been closed. `cost` is what the provider said at the end, `made` how much it
+/// made; `None` if nothing.
+pub fn job_is_over(
+    conn: &mut Conn<'_>,
+    task: &Task,
+    closed: Closed,
+    cost: Option<Cost>,
+    made: Option<Quantity>,
+    now: Timestamp,
+) -> Result<(), Error> {
+    if closed.state == SubmissionState::Refused {
+        return Ok(());
+    }
+    let told = cost
+        .map(|cost| (cost.millionths, cost.unit.name().to_owned()))
+        .or(closed.told);
+    let declared = task
+        .tariff
+        .as_ref()
+        .and_then(|tariff| tariff.cost_by(&closed.provider, &closed.route_model));
+    let declared = made.zip(declared).map(|(made, price)| price.of(made));
+    let job = judge(told, declared, made.is_some());
+    store::hours::add_job(conn, task, &closed.provider, job, now)?;
+    Ok(())
+}

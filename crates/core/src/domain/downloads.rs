@@ -1,0 +1,146 @@
+//! What files are called when they are taken home: `song – Vocals.flac`; and the stems of a song, to
+//! be taken home together.
+
+use std::collections::HashMap;
+
+use crate::app::App;
+use mediagate_model::error::{Error, ErrorCode};
+use mediagate_model::ids::{AccountId, AssetId, ClipId};
+use mediagate_model::media::{Asset, MediaType};
+use mediagate_model::music::{Clip, ClipOrigin};
+use mediagate_store as store;
+use mediagate_store::clips::Named;
+
+/// Longest title in a file's name, in characters; file systems take about 250 bytes.
+const LONGEST: usize = 80;
+
+/// The name of a recording, without its extension; `None` if no clip has it.
+pub async fn name_of(app: &App, recording: AssetId) -> Result<Option<String>, Error> {
+    let read = app
+        .store
+        .read(move |conn| store::clips::named(conn, recording));
+    Ok(read.await?.map(|named| name(&named)))
+}
+
+/// A name that every file system takes.
+fn name(named: &Named) -> String {
+    let song = named.song.as_deref().unwrap_or(&named.title);
+    let song = plain(song);
+    match named.target {
+        Some(target) => format!("{song} – {}", plain(&target.name().replace('_', " "))),
+        None => song,
+    }
+}
+
+fn plain(text: &str) -> String {
+    let is_bad = |c: char| c.is_control() || "\\/:*?\"<>|".contains(c);
+    let text: String = text
+        .chars()
+        .map(|c| if is_bad(c) { ' ' } else { c })
+        .collect();
+    let words: Vec<&str> = text.split_whitespace().collect();
+    let text: String = words.join(" ").chars().take(LONGEST).collect();
+    // Windows takes no dot at the end, and a leading one hides a file.
+    let text = text.trim_matches(|c: char| c == '.' || c == ' ');
+    if text.is_empty() {
+        "Untitled".to_owned()
+    } else {
+        text.to_owned()
+    }
+}
+
+/// A file of an archive.
+pub struct Member {
+    /// With its extension; unlike all others of the archive.
+    pub name: String,
+    pub asset: Asset,
+}
+
+/// The stems of a song's newest separation, or those that were made with this stem; and what their
+/// archive is called, without an extension.
+pub async fn stems(
+    app: &App,
+    account: AccountId,
+    id: ClipId,
+) -> Result<(String, Vec<Member>), Error> {
+    let read = app.store.read(move |conn| -> Result<_, Error> {
+        let Some(clip) = store::clips::by_id(conn, id, account)? else {
+            return Err(super::music::clip_not_found());
+        };
+        let stems = of(conn, &clip)?;
+        let mut found = Vec::with_capacity(stems.len());
+        for media in stems.iter().filter_map(|stem| stem.media) {
+            let asset = store::assets::by_id(conn, media.audio)?;
+            found.extend(asset.zip(store::clips::named(conn, media.audio)?));
+        }
+        Ok((clip.title, found))
+    });
+    let (title, found) = read.await?;
+    let now = app.clock.now();
+    let is_kept = |asset: &Asset| {
+        asset.removed_at.is_none() && asset.expires_at.is_none_or(|expires| expires > now)
+    };
+    let found: Vec<(Asset, Named)> = found
+        .into_iter()
+        .filter(|(asset, _)| is_kept(asset))
+        .collect();
+    let Some((_, first)) = found.first() else {
+        let message = "The clip has no stems that are complete and still kept.";
+        return Err(Error::plain(ErrorCode::ClipNotReady, message));
+    };
+    let song = plain(first.song.as_deref().unwrap_or(&title));
+    Ok((format!("{song} – stems"), members(found)))
+}
+
+fn of(conn: &mut store::Conn<'_>, clip: &Clip) -> Result<Vec<Clip>, Error> {
+    let (source, task) = match clip.origin {
+        ClipOrigin::Stem { source, task, .. } => (source, Some(task)),
+        ClipOrigin::Upload | ClipOrigin::Song { .. } => {
+            let newest = store::clips::newest_separation(conn, clip.id, clip.account)?;
+            (clip.id, newest)
+        }
+    };
+    let Some(task) = task else {
+        return Ok(Vec::new());
+    };
+    Ok(store::clips::stems_of(conn, source, clip.account, task)?)
+}
+
+fn members(found: Vec<(Asset, Named)>) -> Vec<Member> {
+    let mut used: HashMap<String, u32> = HashMap::new();
+    let members = found.into_iter().map(|(asset, named)| {
+        let name = name(&named);
+        let count = used.entry(name.clone()).or_default();
+        *count += 1;
+        let again = match count {
+            1 => String::new(),
+            count => format!(" ({count})"),
+        };
+        let extension = MediaType::extension(asset.media);
+        Member {
+            name: format!("{name}{again}.{extension}"),
+            asset,
+        }
+    });
+    members.collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_plain() {
+        for (text, expected) in [
+            ("Night ferry", "Night ferry"),
+            ("AC/DC: \"live\"?\u{7}", "AC DC live"),
+            ("../../etc", "etc"),
+            ("", "Untitled"),
+            ("...", "Untitled"),
+            ("Für Elise", "Für Elise"),
+        ] {
+            assert_eq!(plain(text), expected, "{text:?}");
+        }
+        assert_eq!(plain(&"ä".repeat(300)).chars().count(), LONGEST);
+    }
+}

@@ -1,0 +1,89 @@
+//! Ends tasks. Every end comes through here: by a worker, by a caller who cancels, by an operator,
+//! or because no process can run the model.
+//!
+//! Everything that must happen at the end of a task happens here, in the transaction that ends it.
+//! Why it ended and what it made are the caller's business.
+
+use crate::app::App;
+use crate::domain::{idempotency, ledger, webhooks};
+use mediagate_model::catalog::EMBEDDED;
+use mediagate_model::clock::Timestamp;
+use mediagate_model::error::{Error, ErrorCode};
+use mediagate_model::money::{Micros, Money};
+use mediagate_model::task::{Task, TaskFailure, TaskState};
+use mediagate_store::tasks::Ending;
+use mediagate_store::{self as store, Conn, StoreError};
+
+/// Ends a task, settles its money, runs `keep`, which writes what else belongs to the end, and tells
+/// who listens. Returns whether this call ended it. `owner` is the lease that must hold it; `None`
+/// ends any open task.
+pub fn end<E: From<Error> + From<StoreError>>(
+    conn: &mut Conn<'_>,
+    app: &App,
+    task: &Task,
+    owner: Option<&str>,
+    ending: &Ending,
+    now: Timestamp,
+    keep: impl FnOnce(&mut Conn<'_>) -> Result<(), E>,
+) -> Result<bool, E> {
+    if !settle(conn, task, owner, ending, now)? {
+        return Ok(false);
+    }
+    keep(conn)?;
+    webhooks::events::task_ended(conn, app, task, ending.state, now)?;
+    Ok(true)
+}
+
+/// The part of [`end`] that a task and its money are changed by.
+pub fn settle(
+    conn: &mut Conn<'_>,
+    task: &Task,
+    owner: Option<&str>,
+    ending: &Ending,
+    now: Timestamp,
+) -> Result<bool, Error> {
+    if !store::tasks::finish(conn, task.id, owner, ending, now)? {
+        return Ok(false);
+    }
+    debug_assert!(fits(ending.state, ending.money), "{ending:?}");
+    if task.provider != EMBEDDED {
+        // An open job at a provider no longer uses a slot; it is cancelled or followed to its end.
+        store::submissions::set_stray(conn, task.id, now)?;
+    }
+    ledger::end(conn, task, ending, now)?;
+    let failure = ending.failure.as_ref();
+    if failure.is_some_and(|failure| failure.code == ErrorCode::SubmissionUnconfirmed) {
+        idempotency::unconfirmed_ended(conn, task, now)?;
+    }
+    Ok(true)
+}
+
+/// The ending of a task that made nothing: its hold is released.
+pub fn failed(task: &Task, failure: TaskFailure) -> Ending {
+    Ending {
+        state: TaskState::Failed,
+        cost: Micros::ZERO,
+        money: money_after(task, Money::Released),
+        bill: None,
+        output: None,
+        failure: Some(failure),
+    }
+}
+
+/// `end`, or [`Money::Free`] if the task is free.
+pub const fn money_after(task: &Task, end: Money) -> Money {
+    match task.money {
+        Money::Free => Money::Free,
+        _ => end,
+    }
+}
+
+/// Whether the money fits the state: charged only for a result, and never kept without one.
+const fn fits(state: TaskState, money: Money) -> bool {
+    match money {
+        Money::Free => true,
+        Money::Settled => matches!(state, TaskState::Succeeded),
+        Money::Released => matches!(state, TaskState::Failed | TaskState::Cancelled),
+        Money::Held => matches!(state, TaskState::Cancelled),
+    }
+}

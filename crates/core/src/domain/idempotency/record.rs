@@ -1,0 +1,346 @@
+//! How an intent is written down with what was made for it: in one transaction, and
+//! not behind another request with the same intent.
+//!
+//! Two tries of one request may reach two processes while the first is being
+//! accepted: its intent cannot be read yet, for as long as its COMMIT takes, and
+//! that may hang. Whoever accepts something for an account waits for its turn in
+//! the database until that is over (`Store::write_for`), and looks again under it
+//! for intents that were not there when it was looked up.
+
+use std::sync::Arc;
+
+use super::KNOWN;
+use super::waiting::caller_of;
+use crate::app::{App, Parts};
+use crate::attendance::{Accepting, CallerIs, Line, Presence};
+use mediagate_model::clock::Timestamp;
+use mediagate_model::crash;
+use mediagate_model::error::Error;
+use mediagate_model::ids::IntentId;
+use mediagate_model::intent::{Intent, Made, StoredAnswer};
+use mediagate_store::{self as store, Conn, StoreError};
+
+/// A request's visit to its intent. It ends when this and its [`Presence`] are
+/// dropped.
+pub struct Visit {
+    presence: Arc<Presence>,
+    record: Record,
+}
+
+/// What a [`Visit`] writes down when something was made for it.
+#[derive(Clone)]
+pub struct Record {
+    intent: Intent,
+    /// Whether the intent is in the database already.
+    reserved: bool,
+    /// Of a request without a key, which the database keeps unique.
+    unkeyed: Option<Unkeyed>,
+}
+
+/// What the second look at a request goes by.
+#[derive(Clone)]
+pub(super) struct Unkeyed {
+    /// The intents with its body that were there when it was looked up.
+    pub(super) known: Vec<IntentId>,
+    pub(super) is_retry: bool,
+    /// When the try that it repeats was refused.
+    pub(super) refused_at: Option<Timestamp>,
+    /// Where its caller waits.
+    pub(super) line: Line,
+}
+
+/// Why nothing was written.
+enum NotWritten {
+    /// These intents with the same body came first.
+    Behind(Vec<Intent>),
+    Error(Error),
+}
+
+impl From<Error> for NotWritten {
+    fn from(error: Error) -> Self {
+        Self::Error(error)
+    }
+}
+
+impl From<StoreError> for NotWritten {
+    fn from(error: StoreError) -> Self {
+        Self::Error(error.into())
+    }
+}
+
+impl Visit {
+    /// The first visit to an intent, which is written down before anything is made
+    /// for it if it `is_reserved`. [`Error::Overtaken`] when another request was first
+    /// with its key or body.
+    pub(super) async fn first(
+        app: &App,
+        presence: Arc<Presence>,
+        intent: Intent,
+        unkeyed: Option<Unkeyed>,
+        is_reserved: bool,
+    ) -> Result<Self, Error> {
+        let record = Record {
+            intent,
+            reserved: false,
+            unkeyed,
+        };
+        let mut visit = Self { presence, record };
+        if is_reserved {
+            visit.reserve(app).await?;
+            visit.record.reserved = true;
+        }
+        Ok(visit)
+    }
+
+    /// A later visit to an intent.
+    pub(super) const fn later(presence: Arc<Presence>, intent: Intent) -> Self {
+        let record = Record {
+            intent,
+            reserved: true,
+            unkeyed: None,
+        };
+        Self { presence, record }
+    }
+
+    /// Writes the intent down, even when its caller leaves.
+    async fn reserve(&self, app: &App) -> Result<(), Error> {
+        let (app, record, accepting) = (app.clone(), self.record(), self.accepting());
+        #[expect(clippy::disallowed_methods, reason = "it ends with its one write")]
+        let written = tokio::spawn(async move {
+            let written = record.write(&app, |_| Ok(((), None))).await;
+            if written.is_ok() {
+                accepting.reserved();
+                crash::point("intent-reserved");
+            } else {
+                accepting.done(&written);
+            }
+            written
+        });
+        store::soon(async { written.await.map_err(Error::internal)? }).await
+    }
+
+    /// Runs `work` and writes down that it made this, in one transaction; that
+    /// goes on even when the caller leaves.
+    pub async fn make(
+        &self,
+        app: &App,
+        made: Made,
+        work: impl FnOnce(&mut Conn<'_>) -> Result<(), Error> + Clone + Send + 'static,
+    ) -> Result<(), Error> {
+        let (app, record, accepting) = (app.clone(), self.record(), self.accepting());
+        #[expect(clippy::disallowed_methods, reason = "it ends with its one write")]
+        let written = tokio::spawn(async move {
+            let written = record.make(&app, made, None, work).await;
+            accepting.done(&written);
+            written
+        });
+        store::soon(async { written.await.map_err(Error::internal)? }).await
+    }
+
+    /// Runs `work` and writes down what it changed and what a repeated request is told, in one
+    /// transaction; that goes on even when the caller leaves.
+    pub async fn change<T: Send + 'static>(
+        &self,
+        app: &App,
+        work: impl FnOnce(&mut Conn<'_>) -> Result<(T, StoredAnswer), Error> + Clone + Send + 'static,
+    ) -> Result<T, Error> {
+        let (app, record, accepting) = (app.clone(), self.record(), self.accepting());
+        #[expect(clippy::disallowed_methods, reason = "it ends with its one write")]
+        let written = tokio::spawn(async move {
+            let written = record.with(Made::Change).write(&app, move |conn| {
+                let (made, told) = work(conn)?;
+                Ok((made, Some(told)))
+            });
+            let written = written.await;
+            accepting.done(&written);
+            written
+        });
+        store::soon(async { written.await.map_err(Error::internal)? }).await
+    }
+
+    /// What is written down when something is made.
+    pub fn record(&self) -> Record {
+        self.record.clone()
+    }
+
+    /// Whether the answer is kept for the next request with the same key.
+    pub const fn keeps_answer(&self) -> bool {
+        self.record.intent.idempotency_key.is_some()
+    }
+
+    /// Nobody may conclude that nothing was made until the guard is dropped.
+    pub fn accepting(&self) -> Accepting {
+        self.presence.accepting()
+    }
+
+    /// Whether nothing was made, for certain.
+    pub fn made_nothing(&self) -> bool {
+        self.presence.made_nothing()
+    }
+
+    /// Lives as long as the caller waits.
+    pub fn presence(&self) -> Arc<Presence> {
+        self.presence.clone()
+    }
+
+    /// The intent.
+    pub fn id(&self) -> IntentId {
+        self.presence.id()
+    }
+}
+
+impl Record {
+    /// Runs `work` and writes down, in the same transaction, that it made this, and the
+    /// answer where that is known already and to be kept. [`Error::Overtaken`] when
+    /// another request was first, [`Error::CallerLeft`] when nobody is there any more
+    /// to be told.
+    pub async fn make(
+        mut self,
+        app: &App,
+        made: Made,
+        answer: Option<&StoredAnswer>,
+        work: impl FnOnce(&mut Conn<'_>) -> Result<(), Error> + Clone + Send + 'static,
+    ) -> Result<(), Error> {
+        let answer = answer.map(serde_json::to_string).transpose();
+        self.intent.answer = answer.map_err(Error::internal)?;
+        self.intent.made = Some(made);
+        self.write(app, move |conn| work(conn).map(|()| ((), None)))
+            .await
+    }
+
+    /// Writes the intent and what `work` makes, with the answer to keep if that is known; again as long as those that turn out to
+    /// have been first are other callers.
+    async fn write<T: Send + 'static>(
+        mut self,
+        app: &App,
+        work: impl FnOnce(&mut Conn<'_>) -> Result<(T, Option<StoredAnswer>), Error>
+        + Clone
+        + Send
+        + 'static,
+    ) -> Result<T, Error> {
+        crash::point("about-to-accept");
+        loop {
+            let (mut record, work) = (self.clone(), work.clone());
+            let write = move |conn: &mut Conn<'_>| -> Result<T, NotWritten> {
+                record.look(conn)?;
+                let (made, answer) = work(conn)?;
+                if let Some(answer) = answer {
+                    let answer = serde_json::to_string(&answer).map_err(Error::internal)?;
+                    record.intent.answer = Some(answer);
+                }
+                record.put(conn)?;
+                Ok(made)
+            };
+            let first = match app.store.write_for(self.intent.account, write).await {
+                Ok(made) => return Ok(made),
+                Err(NotWritten::Error(error)) => return Err(error),
+                Err(NotWritten::Behind(first)) => first,
+            };
+            if !self.are_others(app, &first).await {
+                return Err(Error::Overtaken);
+            }
+            if let Some(unkeyed) = &mut self.unkeyed {
+                unkeyed.known.extend(first.iter().map(|intent| intent.id));
+            }
+        }
+    }
+
+    /// The second look, in the transaction that accepts.
+    fn look(&self, conn: &mut Conn<'_>) -> Result<(), NotWritten> {
+        let Some(unkeyed) = self.unkeyed.as_ref().filter(|_| !self.reserved) else {
+            return Ok(());
+        };
+        // A process that stood still finds that its caller has gone, perhaps to another
+        // one that answered it. A transaction that stands still is ended by the server,
+        // or keeps others from writing: who is here now is here when it is committed.
+        if unkeyed.line.is_closed() {
+            return Err(Error::CallerLeft.into());
+        }
+        let intent = &self.intent;
+        // A process that could not tell the database of its refusal may do so after the
+        // retry was accepted by another one. This request is that retry once more. (SDKs
+        // wait for 0.4 s at least: machines whose clocks agree to that are told apart.)
+        if let Some(refused_at) = unkeyed.refused_at
+            && store::intents::any_of_unknown_try(conn, &intent.body, refused_at)?
+        {
+            return Err(Error::Overtaken.into());
+        }
+        let (since, holder) = (
+            intent.created_at.minus(KNOWN),
+            intent.holder.as_deref().unwrap_or_default(),
+        );
+        let open = store::intents::open_elsewhere;
+        let mut first = open(conn, &intent.body, since, holder, intent.created_at)?;
+        first.retain(|intent| !unkeyed.known.contains(&intent.id));
+        if first.is_empty() {
+            Ok(())
+        } else {
+            Err(NotWritten::Behind(first))
+        }
+    }
+
+    /// Whether those that were first are other callers, who still wait or have
+    /// their answers: then this can be accepted after all. Of a retry they are
+    /// taken to be its first try.
+    async fn are_others(&self, app: &App, first: &[Intent]) -> bool {
+        let is_retry = self.unkeyed.as_ref().is_none_or(|unkeyed| unkeyed.is_retry);
+        let mut others = !is_retry;
+        for intent in first {
+            others = others
+                && matches!(
+                    caller_of(app, intent).await,
+                    Ok(CallerIs::Waiting | CallerIs::Answered(_))
+                );
+        }
+        others
+    }
+
+    /// Writes the intent down with what was made, in the transaction that makes it.
+    pub fn put(&self, conn: &mut Conn<'_>) -> Result<(), Error> {
+        let intent = &self.intent;
+        let is_first = match &intent.made {
+            Some(made) if self.reserved => {
+                store::intents::made(conn, intent.id, intent.visits, made)?
+            }
+            _ => store::intents::insert(conn, intent)?,
+        };
+        if !is_first {
+            return Err(Error::Overtaken);
+        }
+        if self.reserved
+            && let Some(answer) = &intent.answer
+        {
+            store::intents::answer(conn, intent.id, answer)?;
+        }
+        Ok(())
+    }
+
+    /// The same, having made this.
+    #[must_use]
+    pub fn with(mut self, made: Made) -> Self {
+        self.intent.made = Some(made);
+        self
+    }
+
+    /// Whether it is written down with what was made: the write came through, although
+    /// nobody was told.
+    pub fn is_there(&self, conn: &mut Conn<'_>) -> Result<bool, Error> {
+        let there = store::intents::by_id(conn, self.intent.id)?;
+        Ok(there.is_some_and(|there| there.made == self.intent.made))
+    }
+
+    /// Makes it durable that something that is no task is about to be sent to a
+    /// provider; `false` takes that back, when provably nothing was.
+    pub async fn sent(&self, app: &Parts, is_sent: bool) -> Result<(), Error> {
+        let (id, number) = (self.intent.id, self.intent.visits);
+        let at = is_sent.then(|| app.clock.now());
+        let noted = app
+            .store
+            .write(move |conn| store::intents::sent(conn, id, number, at));
+        if store::soon(noted).await? {
+            Ok(())
+        } else {
+            Err(Error::Overtaken)
+        }
+    }
+}

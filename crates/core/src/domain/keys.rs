@@ -1,0 +1,362 @@
+//! API keys: format, creation and verification.
+//!
+//! A key is `sk-mg-`, 43 base62 characters with 256 random bits, and a checksum of 6
+//! (CRC-32/ISO-HDLC of the 43, as a base62 number). The checksum rejects typos without a lookup and
+//! lets secret scanners match the format. Only the SHA-256 is stored: a key has full entropy, so a
+//! slow hash would add nothing. `changes` has what an operator does with keys that exist.
+
+mod changes;
+mod uses;
+
+use std::net::IpAddr;
+use std::time::Duration;
+
+use ipnet::IpNet;
+
+use crate::app::{App, Parts};
+use crate::caches::KnownCaller;
+use crate::domain::audit::By;
+use mediagate_model::account::{
+    Account, ApiKey, BudgetPeriod, Caller, Credential, KeyRecord, Scope,
+};
+use mediagate_model::clock::Timestamp;
+use mediagate_model::error::{Error, ErrorCode};
+use mediagate_model::ids::KeyId;
+use mediagate_model::money::Micros;
+use mediagate_model::secret::Secret;
+use mediagate_store::tasks::Page;
+use mediagate_store::{Conn, StoreError, accounts};
+
+pub use changes::{
+    Change, Issued, KeyTies, change, check_models, get, issue, not_found, page, revoke, rotate,
+};
+pub use uses::note_uses;
+
+const PREFIX: &str = "sk-mg-";
+const RANDOM: usize = 43;
+const CHECKSUM: usize = 6;
+const ALPHABET: &[u8; 62] = b"0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz";
+
+/// Settings of a new key.
+#[derive(Debug, Clone, Default)]
+pub struct NewKey {
+    /// Display name.
+    pub name: String,
+    /// All but `admin` if empty.
+    pub scopes: Vec<Scope>,
+    /// Models it may use; all if `None`.
+    pub models: Option<Vec<String>>,
+    /// Addresses it may be used from; any if `None`.
+    pub networks: Option<Vec<IpNet>>,
+    /// Requests per minute; 600 if `None`.
+    pub rpm: Option<u32>,
+    /// Limit of open tasks; 100 if `None`.
+    pub max_running: Option<u32>,
+    /// Limit on the cost of its tasks.
+    pub budget: Option<Micros>,
+    /// How often the budget renews; never if `None`.
+    pub budget_period: Option<BudgetPeriod>,
+    /// Whether it makes nothing of chats that an interface holds on its own, for titles and tags.
+    pub refuses_housekeeping: bool,
+    /// Lifetime; unlimited if `None`.
+    pub expires_in: Option<Duration>,
+}
+
+/// Creates a key for this account, by command. The secret is returned once and not stored.
+pub async fn create(app: &App, account: &Account, new: NewKey) -> Result<(ApiKey, Secret), Error> {
+    let issued = issue(app, By::command("keys create").into(), account, new).await?;
+    let secret = issued.secret.ok_or_else(|| Error::internal("no secret"))?;
+    Ok((issued.record.key, secret))
+}
+
+/// A new key and its secret, not stored yet.
+fn draft(app: &Parts, account: &Account, new: NewKey) -> Result<(ApiKey, Secret), Error> {
+    let secret = generate().map_err(Error::internal)?;
+    Ok((with_secret(app, account, new, &secret), secret))
+}
+
+fn with_secret(app: &Parts, account: &Account, new: NewKey, secret: &Secret) -> ApiKey {
+    let now = app.clock.now();
+    ApiKey {
+        id: KeyId::new(),
+        account: account.id,
+        name: new.name,
+        prefix: secret.expose().chars().take(12).collect(),
+        sha256: hash(secret.expose()),
+        scopes: if new.scopes.is_empty() {
+            Scope::usual()
+        } else {
+            new.scopes
+        },
+        models: new.models,
+        networks: new.networks,
+        rpm: new.rpm.unwrap_or(600),
+        max_running: new.max_running.unwrap_or(100),
+        budget: new.budget,
+        budget_period: new.budget_period,
+        refuses_housekeeping: new.refuses_housekeeping,
+        created_at: now,
+        expires_at: new.expires_in.map(|time| now.plus(time)),
+        revoked_at: None,
+    }
+}
+
+/// Creates the first key, with every scope, if there is none: `secret`. If several processes start
+/// together, only one creates it. Returns whether this one did.
+pub async fn create_first(app: &Parts, account: &Account, secret: &Secret) -> Result<bool, Error> {
+    let new = NewKey {
+        name: "first".into(),
+        scopes: Scope::ALL.to_vec(),
+        ..NewKey::default()
+    };
+    let key = with_secret(app, account, new, secret);
+    let now = app.clock.now();
+    let made = app.store.write(move |conn| -> Result<bool, Error> {
+        accounts::exclude_other_first_keys(conn);
+        let is_first = accounts::keys(conn)?.is_empty();
+        if is_first {
+            changes::insert(conn, &By::command("serve"), &key, now)?;
+        }
+        Ok(is_first)
+    });
+    made.await
+}
+
+/// Every key with its account's handle, oldest first.
+pub async fn list(app: &Parts) -> Result<Vec<(ApiKey, String)>, Error> {
+    Ok(app.store.examine(accounts::keys).await?)
+}
+
+/// Every key with its money and use, oldest first.
+pub async fn records(app: &Parts) -> Result<Vec<KeyRecord>, Error> {
+    let now = app.clock.now();
+    let all = Page {
+        after: None,
+        limit: u32::MAX,
+        ascending: true,
+    };
+    let read = app
+        .store
+        .examine(move |conn| accounts::key_page(conn, None, all, now));
+    Ok(read.await?)
+}
+
+/// Result of looking for a key by what an operator has of it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Found {
+    One(KeyId),
+    /// No key has this id or prefix.
+    NoSuchKey,
+    /// The prefix matches several keys.
+    Ambiguous,
+}
+
+/// The key with this id, or with this prefix (the 12 characters that lists show, or more), or the
+/// key itself.
+pub async fn find(app: &Parts, which: &str) -> Result<Found, Error> {
+    let keys = list(app).await?;
+    let by_secret = is_well_formed(which).then(|| hash(which));
+    let fits = |key: &ApiKey| {
+        key.id.to_string() == which
+            || by_secret
+                .as_ref()
+                .is_some_and(|sha256| *sha256 == key.sha256)
+            || (by_secret.is_none() && which.len() >= 12 && which.get(..12) == Some(&key.prefix))
+    };
+    let mut found = keys.iter().map(|(key, _)| key).filter(|key| fits(key));
+    Ok(match (found.next(), found.next()) {
+        (None, _) => Found::NoSuchKey,
+        (Some(key), None) => Found::One(key.id),
+        (Some(_), Some(_)) => Found::Ambiguous,
+    })
+}
+
+/// The caller with this secret, if the key is valid now and from this address.
+pub async fn check(app: &Parts, secret: &str, address: IpAddr) -> Result<Caller, Error> {
+    let invalid = || Error::plain(ErrorCode::InvalidApiKey, "The API key is not valid.");
+    if !is_well_formed(secret) {
+        return Err(invalid());
+    }
+    // The lookup compares hashes of a 256-bit secret, so its timing does not help to guess one.
+    let caller = known(app, hash(secret), accounts::caller_by_sha256).await?;
+    let caller = caller.ok_or_else(invalid)?;
+    if caller
+        .credential
+        .ends_at()
+        .is_some_and(|at| at <= app.clock.now())
+    {
+        let message = "The API key was exchanged for another one.";
+        return Err(Error::plain(ErrorCode::RevokedApiKey, message));
+    }
+    admit(app, caller, address)
+}
+
+/// The key with this secret, valid or not.
+pub async fn holder(app: &Parts, secret: &str) -> Result<Option<ApiKey>, Error> {
+    if !is_well_formed(secret) {
+        return Ok(None);
+    }
+    let caller = known(app, hash(secret), accounts::caller_by_sha256).await?;
+    Ok(caller.map(|caller| caller.key))
+}
+
+/// Refuses to let a former secret do what lasts longer than its grace, or takes the key from whoever
+/// has its present one. `act` is what it may not do.
+pub fn refuse_former_secret(caller: &Caller, act: &str) -> Result<(), Error> {
+    match caller.credential {
+        Credential::FormerSecret { .. } => {
+            let message =
+                format!("The API key was exchanged for another one, and only that may {act}.");
+            Err(Error::plain(ErrorCode::FormerApiKey, message))
+        }
+        Credential::Secret | Credential::Session { .. } => Ok(()),
+    }
+}
+
+/// The caller, if the key is valid now and from this address.
+pub(super) fn admit(app: &Parts, caller: Caller, address: IpAddr) -> Result<Caller, Error> {
+    let now = app.clock.now();
+    let has_passed = |at: Option<Timestamp>| at.is_some_and(|at| at <= now);
+    if has_passed(caller.key.revoked_at) {
+        return Err(Error::plain(
+            ErrorCode::RevokedApiKey,
+            "The API key was revoked.",
+        ));
+    }
+    if has_passed(caller.key.expires_at) {
+        return Err(Error::plain(
+            ErrorCode::ExpiredApiKey,
+            "The API key has expired.",
+        ));
+    }
+    if !caller.key.may_come_from(address) {
+        return Err(Error::plain(
+            ErrorCode::AddressNotAllowed,
+            "The API key may not be used from this address.",
+        ));
+    }
+    app.caches.uses.note(caller.key.id, now);
+    Ok(caller)
+}
+
+/// The caller with this hash: as it was read a moment ago, or by `find`.
+pub(super) async fn known(
+    app: &Parts,
+    sha256: String,
+    find: fn(&mut Conn<'_>, &str) -> Result<Option<Caller>, StoreError>,
+) -> Result<Option<Caller>, Error> {
+    let (stamp, read_at) = (app.store.stamp(), tokio::time::Instant::now());
+    let known = app.caches.callers.get(&sha256);
+    if let Some(known) = &known
+        && known.is_fresh(stamp, read_at)
+    {
+        return Ok(Some(known.caller.clone()));
+    }
+    if known.is_none() {
+        let exists = app.limits.unknown_secrets.exists(&app.store, &sha256);
+        if !exists.await? {
+            return Ok(None);
+        }
+    }
+    let hash = sha256.clone();
+    let found = app.store.read(move |conn| find(conn, &hash)).await?;
+    if let Some(caller) = &found {
+        let known = KnownCaller {
+            caller: caller.clone(),
+            stamp,
+            read_at,
+        };
+        app.caches.callers.insert(sha256, known);
+    }
+    Ok(found)
+}
+
+/// What is stored of a key.
+pub fn hash(secret: &str) -> String {
+    crate::domain::assets::sha256_hex(secret.as_bytes())
+}
+
+/// A new secret; no key has it yet.
+pub fn generate() -> Result<Secret, getrandom::Error> {
+    let mut bits = [0_u8; 32];
+    getrandom::fill(&mut bits)?;
+    let random = base62(&bits);
+    let checksum = checksum(&random);
+    Ok(Secret::new(format!("{PREFIX}{random}{checksum}")))
+}
+
+/// A 256-bit number in base62, padded to 43 digits.
+fn base62(bits: &[u8; 32]) -> String {
+    let mut number = *bits;
+    let mut digits = [b'0'; RANDOM];
+    for digit in digits.iter_mut().rev() {
+        let mut remainder = 0_u16;
+        for byte in &mut number {
+            let value = remainder * 256 + u16::from(*byte);
+            // The quotient of a value below 62 * 256 fits a byte.
+            *byte = u8::try_from(value / 62).unwrap_or(u8::MAX);
+            remainder = value % 62;
+        }
+        *digit = ALPHABET[usize::from(remainder)];
+    }
+    digits.iter().map(|digit| char::from(*digit)).collect()
+}
+
+fn checksum(random: &str) -> String {
+    let mut number = crc32fast::hash(random.as_bytes());
+    let mut digits = ['0'; CHECKSUM];
+    for digit in digits.iter_mut().rev() {
+        *digit = char::from(ALPHABET[(number % 62) as usize]);
+        number /= 62;
+    }
+    digits.iter().collect()
+}
+
+/// Whether it has the form of a key and the right checksum.
+pub fn is_well_formed(secret: &str) -> bool {
+    let Some(rest) = secret.strip_prefix(PREFIX) else {
+        return false;
+    };
+    rest.len() == RANDOM + CHECKSUM
+        && rest.bytes().all(|byte| byte.is_ascii_alphanumeric())
+        && checksum(&rest[..RANDOM]) == rest[RANDOM..]
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    #[test]
+    fn numbers_are_written_in_base62() {
+        assert_eq!(base62(&[0; 32]), "0".repeat(43));
+        let mut one_and_sixty_two = [0; 32];
+        one_and_sixty_two[31] = 63;
+        assert_eq!(&base62(&one_and_sixty_two)[40..], "011");
+        // 2^256 - 1 needs all 43 digits.
+        assert_ne!(&base62(&[0xff; 32])[..1], "0");
+        // CRC-32/ISO-HDLC of "123456789" is 0xcbf43926.
+        assert_eq!(crc32fast::hash(b"123456789"), 0xcbf4_3926);
+    }
+
+    #[test]
+    fn keys_have_their_form_and_a_typo_breaks_it() {
+        let key = generate().unwrap();
+        let key = key.expose();
+        assert!(is_well_formed(key) && key.len() == 55);
+        for at in 6..key.len() {
+            let mut typo = key.to_owned().into_bytes();
+            typo[at] = if typo[at] == b'a' { b'b' } else { b'a' };
+            assert!(!is_well_formed(std::str::from_utf8(&typo).unwrap()), "{at}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn no_text_breaks_the_check(text in ".*") {
+            is_well_formed(&text);
+            is_well_formed(&format!("sk-mg-{text}"));
+        }
+    }
+}

@@ -1,0 +1,333 @@
+//! What an operator does with keys: issue, change, rotate, revoke. Each leaves an entry in the audit
+//! log.
+
+use std::time::Duration;
+
+use ipnet::IpNet;
+use serde_json::{Value, json};
+
+use super::{NewKey, draft, generate, hash};
+use crate::app::{App, Parts};
+use crate::domain::audit::By;
+use crate::domain::operator::Operation;
+use crate::domain::webhooks::{self, KeyEnd};
+use mediagate_model::account::{Account, ApiKey, BudgetPeriod, KeyRecord, Scope};
+use mediagate_model::clock::Timestamp;
+use mediagate_model::error::{Error, ErrorCode};
+use mediagate_model::ids::{AccountId, KeyId};
+use mediagate_model::money::Micros;
+use mediagate_model::secret::Secret;
+use mediagate_model::webhook::Endpoint;
+use mediagate_store::tasks::Page;
+use mediagate_store::{self as store, Conn, accounts};
+
+/// Longest time for which the secret before a rotation can be accepted.
+const LONGEST_GRACE: Duration = Duration::from_hours(30 * 24);
+
+/// A key after a change, with its secret if that is new.
+#[derive(Debug)]
+pub struct Issued {
+    pub record: KeyRecord,
+    /// Told once; nothing that is kept holds it.
+    pub secret: Option<Secret>,
+    /// What was begun with it, after a rotation or a revocation.
+    pub ties: Option<KeyTies>,
+}
+
+/// What outlives a request with a key: what ends with it, and what an operator may want to end.
+#[derive(Debug)]
+pub struct KeyTies {
+    /// Sessions, all of which ended.
+    pub sessions_ended: i64,
+    /// Webhook endpoints that are told what the key may see, as they were.
+    pub webhooks: Vec<Endpoint>,
+    pub webhooks_end: KeyEnd,
+}
+
+impl KeyTies {
+    fn cut(
+        conn: &mut Conn<'_>,
+        (account, key): (AccountId, KeyId),
+        webhooks_end: KeyEnd,
+        by: &By,
+        now: Timestamp,
+    ) -> Result<Self, Error> {
+        let sessions_ended = store::sessions::count(conn, key, now)?;
+        let webhooks = webhooks::end_of_key(conn, (account, key), webhooks_end, by, now)?;
+        Ok(Self {
+            sessions_ended,
+            webhooks,
+            webhooks_end,
+        })
+    }
+
+    /// For the audit log.
+    fn told(&self) -> Value {
+        let ids = self.webhooks.iter().map(|webhook| webhook.id.to_string());
+        json!({"sessions_ended": self.sessions_ended, "webhooks": ids.collect::<Vec<_>>()})
+    }
+}
+
+/// For an id that is malformed or unknown.
+pub fn not_found() -> Error {
+    Error::plain(ErrorCode::KeyNotFound, "There is no API key with this id.")
+}
+
+/// Creates a key for this account.
+pub async fn issue(
+    app: &App,
+    operation: Operation<'_, Issued>,
+    account: &Account,
+    new: NewKey,
+) -> Result<Issued, Error> {
+    check_models(app, new.models.as_deref())?;
+    let (key, secret) = draft(app, account, new)?;
+    let now = app.clock.now();
+    operation
+        .write(app, move |conn, by| {
+            insert(conn, by, &key, now)?;
+            issued(conn, key.id, Some(secret), now)
+        })
+        .await
+}
+
+/// Adds a key and says so.
+pub(super) fn insert(
+    conn: &mut Conn<'_>,
+    by: &By,
+    key: &ApiKey,
+    now: Timestamp,
+) -> Result<(), Error> {
+    accounts::insert_key(conn, key)?;
+    let account = accounts::account_by_id(conn, key.account)?;
+    let handle = account.map(|account| account.handle).unwrap_or_default();
+    by.note(
+        conn,
+        "key.create",
+        &key.id,
+        (None, Some(told(key, &handle))),
+        now,
+    )
+}
+
+fn issued(
+    conn: &mut Conn<'_>,
+    id: KeyId,
+    secret: Option<Secret>,
+    now: Timestamp,
+) -> Result<Issued, Error> {
+    let record = accounts::key_record(conn, id, now)?.ok_or_else(not_found)?;
+    Ok(Issued {
+        record,
+        secret,
+        ties: None,
+    })
+}
+
+/// What to change of a key; `None` leaves it, `Some(None)` removes the limit.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Change {
+    pub name: Option<String>,
+    pub scopes: Option<Vec<Scope>>,
+    pub models: Option<Option<Vec<String>>>,
+    pub networks: Option<Option<Vec<IpNet>>>,
+    pub rpm: Option<u32>,
+    pub max_running: Option<u32>,
+    pub budget: Option<Option<Micros>>,
+    pub budget_period: Option<Option<BudgetPeriod>>,
+    pub refuses_housekeeping: Option<bool>,
+    pub expires_at: Option<Option<Timestamp>>,
+}
+
+impl Change {
+    fn apply(self, key: &mut ApiKey) {
+        fn set<T>(to: &mut T, from: Option<T>) {
+            if let Some(value) = from {
+                *to = value;
+            }
+        }
+        set(&mut key.name, self.name);
+        set(&mut key.scopes, self.scopes);
+        set(&mut key.models, self.models);
+        set(&mut key.networks, self.networks);
+        set(&mut key.rpm, self.rpm);
+        set(&mut key.max_running, self.max_running);
+        set(&mut key.budget, self.budget);
+        set(&mut key.budget_period, self.budget_period);
+        set(&mut key.refuses_housekeeping, self.refuses_housekeeping);
+        set(&mut key.expires_at, self.expires_at);
+    }
+}
+
+/// Changes a key's settings, from its next request on.
+pub async fn change(
+    app: &App,
+    operation: Operation<'_, Issued>,
+    id: KeyId,
+    change: Change,
+) -> Result<Issued, Error> {
+    check_models(app, change.models.as_ref().and_then(Option::as_deref))?;
+    let now = app.clock.now();
+    operation
+        .write(app, move |conn, by| {
+            let KeyRecord {
+                mut key, account, ..
+            } = valid(conn, id, now)?;
+            let before = told(&key, &account);
+            change.apply(&mut key);
+            if key.budget.is_none() {
+                key.budget_period = None;
+            }
+            accounts::update_key(conn, &key)?;
+            let changed = (Some(before), Some(told(&key, &account)));
+            by.note(conn, "key.update", &id, changed, now)?;
+            issued(conn, id, None, now)
+        })
+        .await
+}
+
+/// Gives a key another secret. The one before is accepted for `grace`, and the one before that no
+/// longer. Sessions end at once; the key's webhook endpoints go on unless `ends_webhooks`.
+pub async fn rotate(
+    app: &App,
+    operation: Operation<'_, Issued>,
+    id: KeyId,
+    grace: Duration,
+    ends_webhooks: bool,
+) -> Result<Issued, Error> {
+    if grace > LONGEST_GRACE {
+        let message = "Must be at most 30 days.";
+        return Err(Error::at(ErrorCode::InvalidValue, "grace", message));
+    }
+    let secret = generate().map_err(Error::internal)?;
+    let now = app.clock.now();
+    operation
+        .write(app, move |conn, by| {
+            let key = valid(conn, id, now)?.key;
+            let prefix: String = secret.expose().chars().take(12).collect();
+            let new = (prefix.as_str(), hash(secret.expose()));
+            let until = now.plus(grace);
+            accounts::exchange_secret(conn, id, (new.0, &new.1), until)?;
+            let end = if ends_webhooks {
+                KeyEnd::Delete
+            } else {
+                KeyEnd::Keep
+            };
+            let ties = KeyTies::cut(conn, (key.account, id), end, by, now)?;
+            // Whoever signed in did so with the key before.
+            store::sessions::delete_of_key(conn, id)?;
+            let after =
+                json!({"prefix": prefix, "former_until": until.rfc3339(), "ties": ties.told()});
+            let changed = (Some(json!({"prefix": key.prefix})), Some(after));
+            by.note(conn, "key.rotate", &id, changed, now)?;
+            Ok(Issued {
+                ties: Some(ties),
+                ..issued(conn, id, Some(secret), now)?
+            })
+        })
+        .await
+}
+
+/// Revokes a key from its next request on; one that was revoked before stays as it is. Its sessions
+/// end, and its webhook endpoints are told nothing any more: they are disabled, or deleted if
+/// `ends_webhooks`. Returns it, and whether it was valid.
+pub async fn revoke(
+    app: &App,
+    operation: Operation<'_, (Issued, bool)>,
+    id: KeyId,
+    ends_webhooks: bool,
+) -> Result<(Issued, bool), Error> {
+    let now = app.clock.now();
+    operation
+        .write(app, move |conn, by| {
+            let was_valid = accounts::revoke_key(conn, id, now)?;
+            let mut issued = issued(conn, id, None, now)?;
+            let end = if ends_webhooks {
+                KeyEnd::Delete
+            } else {
+                KeyEnd::Disable
+            };
+            let account = issued.record.key.account;
+            let mut ties = KeyTies::cut(conn, (account, id), end, by, now)?;
+            if was_valid {
+                let after = json!({"revoked_at": now.rfc3339(), "ties": ties.told()});
+                by.note(conn, "key.revoke", &id, (None, Some(after)), now)?;
+            }
+            if !was_valid {
+                ties.sessions_ended = 0;
+            }
+            issued.ties = Some(ties);
+            Ok((issued, was_valid))
+        })
+        .await
+}
+
+/// A key with its money and use.
+pub async fn get(app: &Parts, id: KeyId) -> Result<KeyRecord, Error> {
+    let now = app.clock.now();
+    let read = app
+        .store
+        .read(move |conn| accounts::key_record(conn, id, now));
+    read.await?.ok_or_else(not_found)
+}
+
+/// A page of keys, of one account or of all, and whether more follow.
+pub async fn page(
+    app: &Parts,
+    account: Option<AccountId>,
+    page: Page<KeyId>,
+) -> Result<(Vec<KeyRecord>, bool), Error> {
+    let (limit, one_more, now) = (page.limit, page.with_one_more(), app.clock.now());
+    let read = app
+        .store
+        .examine(move |conn| accounts::key_page(conn, account, one_more, now));
+    let mut found = read.await?;
+    let has_more = store::tasks::cut_one_more(&mut found, limit);
+    Ok((found, has_more))
+}
+
+/// A key that can still be changed.
+fn valid(conn: &mut Conn<'_>, id: KeyId, now: Timestamp) -> Result<KeyRecord, Error> {
+    let record = accounts::key_record(conn, id, now)?.ok_or_else(not_found)?;
+    if record.key.revoked_at.is_some() {
+        let message = "The API key was revoked; create another one.";
+        return Err(Error::plain(ErrorCode::KeyRevoked, message));
+    }
+    Ok(record)
+}
+
+/// Refuses names that no model has.
+pub fn check_models(app: &Parts, models: Option<&[String]>) -> Result<(), Error> {
+    let catalog = app.models.catalog.load();
+    let is_known = |name: &String| catalog.models().iter().any(|model| model.id == *name);
+    let unknown = models
+        .unwrap_or_default()
+        .iter()
+        .position(|name| !is_known(name));
+    match unknown {
+        None => Ok(()),
+        Some(at) => {
+            let message = "There is no model with this name.";
+            let param = format!("models[{at}]");
+            Err(Error::at(ErrorCode::InvalidValue, param, message))
+        }
+    }
+}
+
+/// A key's settings for the audit log.
+fn told(key: &ApiKey, account: &str) -> Value {
+    json!({
+        "name": key.name,
+        "account": account,
+        "prefix": key.prefix,
+        "scopes": key.scopes.iter().map(|scope| scope.name()).collect::<Vec<_>>(),
+        "models": key.models,
+        "networks": key.networks,
+        "rpm": key.rpm,
+        "max_running": key.max_running,
+        "budget_usd": key.budget.map(|budget| budget.to_string()),
+        "budget_period": key.budget_period.map(BudgetPeriod::name),
+        "refuse_housekeeping": key.refuses_housekeeping,
+        "expires_at": key.expires_at.map(Timestamp::rfc3339),
+    })
+}

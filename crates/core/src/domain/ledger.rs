@@ -1,0 +1,244 @@
+//! Money: a task's price is reserved when it is accepted, and charged or released when it ends.
+//!
+//! Everything here runs in the transaction that changes the task's state, so that the two always
+//! agree. The rules are in `docs/money.md`.
+
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use crate::app::App;
+use mediagate_model::clock::Timestamp;
+use mediagate_model::error::{Error, ErrorCode};
+use mediagate_model::ids::{AccountId, KeyId};
+use mediagate_model::ledger::EntryKind;
+use mediagate_model::money::{Micros, Money};
+use mediagate_model::price::Bill;
+use mediagate_model::task::{Task, TaskState};
+use mediagate_store::ledger::{Change, Of, Sums};
+use mediagate_store::tasks::Ending;
+use mediagate_store::verify::{Check, Mismatch};
+use mediagate_store::{self as store, Conn};
+use mediagate_telemetry::counters;
+
+/// Reserves the price of tasks that are being accepted, or refuses them all.
+pub fn reserve(conn: &mut Conn<'_>, tasks: &[Task]) -> Result<(), Error> {
+    let mut sums = None;
+    for task in tasks.iter().filter(|task| task.money == Money::Held) {
+        let change = Change {
+            held: task.reserved,
+            ..Change::default()
+        };
+        let written = store::ledger::add(
+            conn,
+            of(task),
+            EntryKind::Reserve,
+            change,
+            None,
+            task.created_at,
+        )?;
+        sums = Some(written);
+    }
+    let cost = tasks
+        .iter()
+        .fold(Micros::ZERO, |sum, task| sum.plus(task.reserved));
+    sums.map_or(Ok(()), |sums| check(&sums, cost))
+}
+
+/// Refuses what [`reserve`] would refuse now. Reserves nothing.
+pub fn check_reserve(
+    conn: &mut Conn<'_>,
+    (account, key): (AccountId, KeyId),
+    cost: Micros,
+    now: Timestamp,
+) -> Result<(), Error> {
+    if cost == Micros::ZERO {
+        return Ok(());
+    }
+    let mut key = store::ledger::of_key(conn, key, now)?;
+    let Some(mut account) = store::ledger::of_account(conn, account)? else {
+        return Ok(());
+    };
+    account.held = account.held.plus(cost);
+    if let Some(key) = &mut key {
+        key.held = key.held.plus(cost);
+    }
+    check(&Sums { key, account }, cost)
+}
+
+/// Checks the sums, which include `cost`, against the limits.
+fn check(sums: &Sums, cost: Micros) -> Result<(), Error> {
+    let short = |available: Option<Micros>| available.is_some_and(|left| left < Micros::ZERO);
+    let refused = |why: String| {
+        let message = format!("This could cost {cost} USD; {why}. Nothing was charged.");
+        Err(Error::plain(ErrorCode::BudgetExceeded, message))
+    };
+    if let Some(key) = sums.key.filter(|key| short(key.available())) {
+        let used = key.counted.plus(key.held).minus(cost);
+        let budget = key.budget.unwrap_or_default();
+        let per = key
+            .period
+            .map_or_else(String::new, |period| format!(" a {}", period.name()));
+        return refused(format!(
+            "{used} of the API key's budget of {budget} USD{per} are used"
+        ));
+    }
+    if short(sums.account.available()) {
+        let left = sums.account.available().unwrap_or_default().plus(cost);
+        return refused(format!("the account has {left} USD left"));
+    }
+    Ok(())
+}
+
+/// The account, key, task and model for a task's ledger entries.
+pub(super) fn of(task: &Task) -> Of<'_> {
+    Of {
+        account: task.account,
+        key: Some(task.key),
+        task: Some(task.id),
+        model: Some(&task.model),
+    }
+}
+
+/// Writes the ledger entry of a task that has just ended.
+pub(super) fn end(
+    conn: &mut Conn<'_>,
+    task: &Task,
+    ending: &Ending,
+    now: Timestamp,
+) -> Result<(), Error> {
+    let (money, cost, ended) = (ending.money, ending.cost, Some(ending.state));
+    write_end(conn, task, money, cost, ended, now)
+}
+
+/// Closes the money of a task that was cancelled while its provider went on: charged if there is a
+/// bill, else released.
+pub fn close(
+    conn: &mut Conn<'_>,
+    task: &Task,
+    bill: Option<&Bill>,
+    now: Timestamp,
+) -> Result<bool, Error> {
+    let money = if bill.is_some() {
+        Money::Settled
+    } else {
+        Money::Released
+    };
+    let cost = bill.map_or(Micros::ZERO, |bill| bill.cost);
+    let message = after_cancellation(task, bill);
+    if !store::tasks::close_money(conn, task.id, money, bill, &message)? {
+        return Ok(false);
+    }
+    write_end(conn, task, money, cost, None, now)?;
+    Ok(true)
+}
+
+/// What is said of a cancelled task whose provider's job is over.
+fn after_cancellation(task: &Task, bill: Option<&Bill>) -> String {
+    match bill {
+        Some(bill) if bill.cost < task.reserved => format!(
+            "The task was cancelled, and its provider made it all the same: {} USD were charged. The rest of the {} USD held for it was released.",
+            bill.cost, task.reserved
+        ),
+        Some(bill) => format!(
+            "The task was cancelled, and its provider made it all the same: {} USD were charged.",
+            bill.cost
+        ),
+        None => format!(
+            "The task was cancelled, and its provider is not known to have made it. The {} USD held for it were released.",
+            task.reserved
+        ),
+    }
+}
+
+fn write_end(
+    conn: &mut Conn<'_>,
+    task: &Task,
+    money: Money,
+    cost: Micros,
+    ended: Option<TaskState>,
+    now: Timestamp,
+) -> Result<(), Error> {
+    let (kind, spent) = match (money, ended) {
+        (Money::Free | Money::Held, None) => return Ok(()),
+        (Money::Free | Money::Held, Some(state)) => {
+            return Ok(store::ledger::end_without_entry(
+                conn,
+                of(task),
+                state,
+                now,
+            )?);
+        }
+        (Money::Settled, _) => (EntryKind::Settle, cost),
+        (Money::Released, _) => (EntryKind::Release, Micros::ZERO),
+    };
+    let change = Change {
+        held: Micros::ZERO.minus(task.reserved),
+        spent,
+        ended,
+        ..Change::default()
+    };
+    store::ledger::add(conn, of(task), kind, change, None, now)?;
+    Ok(())
+}
+
+/// Checks the whole ledger and returns every mismatch; repairs nothing.
+pub async fn verify(app: &App) -> Result<Vec<Mismatch>, Error> {
+    run(app, Check::whole()).await
+}
+
+/// `meta` key: entries before this time were checked and correct.
+const CHECKED_UNTIL: &str = "ledger_checked_until";
+/// `meta` key: number of mismatches at the last check.
+const MISMATCHES: &str = "ledger_mismatches";
+/// Entries may be committed this much later than their own time says.
+const LATE: Duration = Duration::from_hours(1);
+/// Most mismatches that a check logs.
+const MOST_LOGGED: usize = 100;
+
+/// Checks all sums, and what happened since the last clean check; logs mismatches.
+pub async fn check_recent(app: &App) -> Result<(), Error> {
+    let began = app.clock.now();
+    let read = app
+        .store
+        .examine(|conn| store::meta::get(conn, CHECKED_UNTIL));
+    let since = read.await?.map(Timestamp::from_micros);
+    let found = run(app, since.map_or_else(Check::whole, Check::since)).await?;
+    for mismatch in found.iter().take(MOST_LOGGED) {
+        tracing::error!(what = mismatch.what, id = %mismatch.id, why = %mismatch.why, "the ledger does not add up");
+    }
+    let count = i64::try_from(found.len()).unwrap_or(i64::MAX);
+    app.store
+        .write(move |conn| -> Result<(), Error> {
+            store::meta::set(conn, MISMATCHES, count)?;
+            if count == 0 {
+                store::meta::set(conn, CHECKED_UNTIL, began.minus(LATE).micros())?;
+            }
+            Ok(())
+        })
+        .await
+}
+
+/// Updates the metrics with the last check's result, whichever process made it.
+pub async fn tell(app: &App) -> Result<(), Error> {
+    let read = app
+        .store
+        .examine(|conn| store::meta::get::<i64>(conn, MISMATCHES));
+    let count = u32::try_from(read.await?.unwrap_or(0)).unwrap_or(u32::MAX);
+    counters::ledger_checked(count);
+    app.process.mismatches.store(count, Ordering::Relaxed);
+    Ok(())
+}
+
+async fn run(app: &App, mut check: Check) -> Result<Vec<Mismatch>, Error> {
+    loop {
+        let step = move |conn: &mut Conn<'_>| -> Result<_, Error> {
+            let has_more = check.step(conn)?;
+            Ok((check, has_more))
+        };
+        let has_more;
+        (check, has_more) = app.store.examine(step).await?;
+        if !has_more {
+            return Ok(check.found);
+        }
+    }
+}

@@ -1,0 +1,503 @@
+//! Music: uploads, separations and the clips themselves.
+
+use std::sync::Arc;
+
+use providers::{Limits, MusicLimits, StemLimits};
+
+use crate::app::App;
+use crate::domain::assets;
+use crate::domain::idempotency::Visit;
+use crate::domain::provenance::mark::{self, ClipMade, Facts};
+use crate::domain::submit::{self, Draft, NewTask, Purpose};
+use crate::domain::webhooks::Callback;
+use crate::limits::{Work, Workplace};
+use mediagate_media::engines::child::{self, Recordings};
+use mediagate_media::engines::clip::{self, KeepError, Picture};
+use mediagate_media::fetch::FetchError;
+use mediagate_model::account::Caller;
+use mediagate_model::catalog::Model;
+use mediagate_model::crash;
+use mediagate_model::error::{Error, ErrorCode};
+use mediagate_model::ids::{AccountId, ClipId, RequestId, TaskId};
+use mediagate_model::intent::Made;
+use mediagate_model::music::{Clip, ClipMedia, ClipOrigin, ClipState, StemGroup, plain};
+use mediagate_model::price::Quantity;
+use mediagate_model::task::{Kind, Payload, StemTarget, StemTask, StemsJob, Task};
+use mediagate_store as store;
+use mediagate_store::tasks::Page;
+
+/// Largest audio file.
+pub const LIMIT_BYTES: u64 = 200_000_000;
+/// Title of an upload without one.
+const UNTITLED: &str = "Untitled";
+
+/// Longest recording of a caller.
+const LONGEST_SECONDS: u32 = 900;
+
+/// Source of a recording.
+#[derive(Debug)]
+pub enum AudioSource {
+    /// An http or https URL.
+    Address(String),
+    /// A temporary file, removed when dropped.
+    Spooled(tempfile::TempPath),
+}
+
+/// Decodes a recording, stores it and creates a clip. `param` is the field to name in errors.
+pub async fn upload(
+    app: &App,
+    caller: &Caller,
+    visit: &Visit,
+    source: AudioSource,
+    title: Option<String>,
+    param: &str,
+) -> Result<Clip, Error> {
+    let file = match source {
+        AudioSource::Spooled(file) => file,
+        AudioSource::Address(address) => {
+            let _turn = app.limits.fetches.wait(caller.account.id, 1).await;
+            let spool = app.config.spool_path();
+            let fetched = app.net.fetcher.fetch(&address, LIMIT_BYTES, &spool).await;
+            fetched.map_err(|error| fetch_error(error, param))?
+        }
+    };
+    let id = ClipId::new();
+    let size = tokio::fs::metadata(&file).await.map_err(Error::internal)?;
+    let memory = clip::KEEPING_BYTES + size.len();
+    let source = Arc::new(file);
+    let recordings = Recordings {
+        clip: id,
+        sources: vec![source.to_path_buf()],
+        most_seconds: LONGEST_SECONDS,
+        picture: Picture::Waveform,
+    };
+    let (file, engines) = (source.clone(), app.engines.clone());
+    let keep = move |place: &Workplace| {
+        let _file = file;
+        child::clip_of(&engines, recordings, place.watch())
+    };
+    let (account, room) = (caller.account.id, &app.limits.room);
+    let made = room.work(account, Work::Recording, memory, keep).await?;
+    let made = made.map_err(|error| keep_error(error, param))?;
+    let made = made.ok_or_else(|| Error::internal("a recording became nothing"))?;
+    let facts = Facts {
+        account,
+        title: title.clone().unwrap_or_default(),
+        model: "upload".to_owned(),
+        provider: None,
+        prompt: String::new(),
+    };
+    let (made, provenance) = mark::clip(app, facts, made, ClipMade::Uploaded(source)).await?;
+    let (media, files) = assets::keep_clip(app, caller.account.id, &made).await?;
+    let clip = Clip {
+        id,
+        account: caller.account.id,
+        past_payload: None,
+        origin: ClipOrigin::Upload,
+        title: title
+            .filter(|title| !title.trim().is_empty())
+            .unwrap_or_else(|| UNTITLED.into()),
+        model: String::new(),
+        asked_model: String::new(),
+        state: ClipState::Complete,
+        media: Some(media),
+        media_removed: false,
+        is_trashed: false,
+        failure: None,
+        upstream: None,
+        provenance: Some(provenance),
+        created_at: app.clock.now(),
+    };
+    let row = clip.clone();
+    let (account, limit) = (caller.account.id, app.config.storage_limit);
+    let stored = files.each_ref().map(|file| (file.id, file.media));
+    let made = visit.make(app, Made::Clip(id), move |conn| {
+        for file in &files {
+            store::assets::insert(conn, file)?;
+        }
+        assets::check_kept(conn, account, limit)?;
+        Ok(store::clips::insert(conn, &row, 0)?)
+    });
+    if let Err(error) = made.await {
+        assets::discard(app, &stored, &error).await;
+        return Err(error);
+    }
+    crash::point("clip-uploaded");
+    tracing::info!(clip_id = %id, "clip uploaded");
+    Ok(clip)
+}
+
+fn keep_error(error: KeepError, param: &str) -> Error {
+    match error {
+        KeepError::Decode(error) => {
+            let code = if error.is_too_long {
+                ErrorCode::AudioTooLong
+            } else {
+                ErrorCode::AudioInvalid
+            };
+            let message = format!("The recording cannot be used: {error}.");
+            Error::at(code, param, message)
+        }
+        KeepError::Engine(error) => Error::internal(error),
+    }
+}
+
+fn fetch_error(error: FetchError, param: &str) -> Error {
+    match error {
+        FetchError::Blocked(why) => Error::at(
+            ErrorCode::AudioFetchBlocked,
+            param,
+            format!("Fetching the recording's URL is not allowed: {why}."),
+        ),
+        FetchError::Failed(_) | FetchError::TooLarge { .. } => Error::at(
+            ErrorCode::AudioFetchFailed,
+            param,
+            format!("The recording could not be fetched: {error}."),
+        ),
+        FetchError::Local(error) => Error::internal(error),
+    }
+}
+
+/// A separation as ordered.
+#[derive(Debug, Clone)]
+pub struct Separation {
+    /// `mv`; the default model if `None`.
+    pub model: Option<String>,
+    /// `continue_clip_id`.
+    pub source: ClipId,
+    /// `task_id`: the task that must have made the clip.
+    pub source_task: Option<TaskId>,
+    pub stem_task: StemTask,
+    /// `stem_type_group_name` as written.
+    pub group_name: Option<String>,
+    /// Title of the whole.
+    pub title: Option<String>,
+    pub generation_type: String,
+    pub make_instrumental: bool,
+    /// Who is called when it ends.
+    pub callback: Option<Callback>,
+}
+
+/// A separation that can be accepted: one queued task with its clips.
+pub async fn draft(
+    app: &App,
+    caller: &Caller,
+    request_id: &RequestId,
+    order: Separation,
+) -> Result<Draft, Error> {
+    let (new, job) = prepare(app, caller, order, Purpose::Order).await?;
+    let task = submit::task(app, caller, request_id, new);
+    Ok(Draft {
+        clips: stem_clips(&task, &job.title, &job.outputs),
+        tasks: vec![task],
+        ..Draft::default()
+    })
+}
+
+/// The task for a separation.
+pub async fn prepare(
+    app: &App,
+    caller: &Caller,
+    order: Separation,
+    purpose: Purpose,
+) -> Result<(NewTask, StemsJob), Error> {
+    let catalog = app.models.catalog.load_full();
+    let asked = order
+        .model
+        .clone()
+        .unwrap_or_else(|| catalog.default_name(Kind::Music).to_owned());
+    let model = catalog.choose(&caller.key, Kind::Music, &asked, "mv")?;
+    let targets = targets(&model, &order)?;
+    if purpose == Purpose::Order {
+        submit::check_available(app, &model)?;
+    }
+    let source = clip_param(app, caller.account.id, order.source, "continue_clip_id").await?;
+    let media = check_source(&source, &order)?;
+    let outputs: Vec<(ClipId, StemTarget)> = targets
+        .into_iter()
+        .map(|target| (ClipId::new(), target))
+        .collect();
+    let parts = outputs.len() as u64;
+    let job = StemsJob {
+        source: source.id,
+        source_audio: media.audio,
+        milliseconds: media.milliseconds,
+        stem_task: order.stem_task,
+        group_name: order
+            .group_name
+            .clone()
+            .unwrap_or_else(|| StemGroup::Vocals.name().into()),
+        outputs,
+        generation_type: order.generation_type,
+        make_instrumental: order.make_instrumental,
+        title: order.title.clone().unwrap_or_else(|| source.title.clone()),
+    };
+    check_routes(&model, &job)?;
+    let callback = order.callback;
+    let callback = callback.map(|callback| callback.check(app)).transpose()?;
+    let new = NewTask {
+        model,
+        asked_model: asked,
+        payload: Payload::StemsV1(job.clone()),
+        quantity: Quantity {
+            milliseconds: media.milliseconds,
+            pixels: 0,
+            parts,
+            parts_asked: parts,
+        },
+        callback,
+    };
+    Ok((new, job))
+}
+
+fn stem_clips(task: &Task, title: &str, outputs: &[(ClipId, StemTarget)]) -> Vec<Clip> {
+    let Payload::StemsV1(job) = &task.payload else {
+        return Vec::new();
+    };
+    let clip = |(id, target): &(ClipId, StemTarget)| Clip {
+        id: *id,
+        account: task.account,
+        past_payload: None,
+        origin: ClipOrigin::Stem {
+            task: task.id,
+            source: job.source,
+            target: *target,
+        },
+        title: format!("{title} ({})", target.name().replace('_', " ")),
+        model: task.model.clone(),
+        asked_model: task.asked_model.clone(),
+        state: ClipState::Queued,
+        media: None,
+        media_removed: false,
+        is_trashed: false,
+        failure: None,
+        upstream: None,
+        provenance: None,
+        created_at: task.created_at,
+    };
+    outputs.iter().map(clip).collect()
+}
+
+/// The stems of a separation's clips.
+fn targets(model: &Model, order: &Separation) -> Result<Vec<StemTarget>, Error> {
+    let offered = match &model.limits {
+        Limits::Music(music) => music.stems.as_ref(),
+        Limits::Video(_) => None,
+    };
+    let offered = offered.ok_or_else(|| {
+        let message = format!("{} does not separate recordings.", model.id);
+        Error::at(ErrorCode::UnsupportedValue, "mv", message)
+    })?;
+    let group = wanted_group(model, offered, order.group_name.as_deref())?;
+    match order.stem_task {
+        StemTask::Two => {
+            let group = group.unwrap_or(StemGroup::Vocals);
+            check_offered(model, offered, group)?;
+            let rest = StemTarget::Without(group);
+            if !has_rest(offered, group) {
+                let message = format!("{} cannot make the rest without {group}.", model.id);
+                let error = Error::at(ErrorCode::UnsupportedValue, "stem_type_group_name", message);
+                return Err(error);
+            }
+            Ok(vec![StemTarget::Only(group), rest])
+        }
+        StemTask::Twelve if offered.full => {
+            let groups = offered.groups.iter().map(|group| StemTarget::Only(*group));
+            Ok(groups
+                .chain(offered.other.then_some(StemTarget::Other))
+                .collect())
+        }
+        StemTask::Twelve => {
+            let message = format!("{} does not support a full split.", model.id);
+            Err(Error::at(ErrorCode::UnsupportedValue, "stem_task", message))
+        }
+    }
+}
+
+/// Whether the rest beside a group is available: from the provider, or as the sum of all other
+/// stems of a complete split.
+pub fn has_rest(offered: &StemLimits, group: StemGroup) -> bool {
+    (offered.two && offered.rests.contains(&group)) || (offered.full && offered.other)
+}
+
+/// Whether a route can do a separation.
+pub fn fits(limits: &Limits, job: &StemsJob) -> bool {
+    let Limits::Music(MusicLimits {
+        stems: Some(offered),
+        ..
+    }) = limits
+    else {
+        return false;
+    };
+    job.outputs.iter().all(|(_, target)| match target {
+        StemTarget::Only(group) => offered.groups.contains(group),
+        StemTarget::Without(group) => has_rest(offered, *group),
+        StemTarget::Other => offered.other,
+    }) && (job.stem_task == StemTask::Two || offered.full)
+}
+
+/// Refuses a separation that no single route can do completely.
+fn check_routes(model: &Model, job: &StemsJob) -> Result<(), Error> {
+    let routes = model.routes();
+    if routes.is_empty() || routes.iter().any(|route| fits(&route.limits, job)) {
+        return Ok(());
+    }
+    let message = format!(
+        "No single provider of {} can make everything in this request.",
+        model.id
+    );
+    Err(Error::at(ErrorCode::UnsupportedValue, "stem_task", message))
+}
+
+/// The group with this name; `None` if it is not a single track.
+fn wanted_group(
+    model: &Model,
+    offered: &StemLimits,
+    name: Option<&str>,
+) -> Result<Option<StemGroup>, Error> {
+    let Some(name) = name else { return Ok(None) };
+    if ["two", "twelve"].contains(&plain(name).as_str()) {
+        return Ok(None);
+    }
+    let group = StemGroup::from_name(name).ok_or_else(|| refuse_group(model, offered, name))?;
+    check_offered(model, offered, group)?;
+    Ok(Some(group))
+}
+
+fn check_offered(model: &Model, offered: &StemLimits, group: StemGroup) -> Result<(), Error> {
+    if offered.groups.contains(&group) {
+        Ok(())
+    } else {
+        Err(refuse_group(model, offered, group.name()))
+    }
+}
+
+fn refuse_group(model: &Model, offered: &StemLimits, name: &str) -> Error {
+    let groups = offered
+        .groups
+        .iter()
+        .map(|group| group.name())
+        .collect::<Vec<_>>()
+        .join(", ");
+    let message = format!(
+        "{} cannot separate {name:?}. It can separate: {groups}.",
+        model.id
+    );
+    Error::at(ErrorCode::UnsupportedValue, "stem_type_group_name", message)
+}
+
+/// Checks that the source can be separated now, and returns its files.
+fn check_source(source: &Clip, order: &Separation) -> Result<ClipMedia, Error> {
+    let not_ready = |why: &str| {
+        Error::at(
+            ErrorCode::ClipNotReady,
+            "continue_clip_id",
+            format!("The clip {why}."),
+        )
+    };
+    let from = source.origin.task();
+    if order.source_task.is_some() && order.source_task != from {
+        let message = "The clip did not come from this task.";
+        return Err(Error::at(ErrorCode::InvalidValue, "task_id", message));
+    }
+    if source.is_trashed {
+        return Err(not_ready("is in the trash; restore it first"));
+    }
+    match (source.state, source.media) {
+        (ClipState::Complete, Some(_)) if source.media_removed => {
+            Err(not_ready("has expired: its audio was removed"))
+        }
+        (ClipState::Complete, Some(media)) => Ok(media),
+        (ClipState::Failed, _) => Err(not_ready(
+            "was never made: its task failed or was cancelled",
+        )),
+        _ => Err(not_ready("is not complete yet")),
+    }
+}
+
+/// The clips of a task, by position.
+pub async fn clips_of_task(
+    app: &App,
+    account: AccountId,
+    task: TaskId,
+) -> Result<Vec<Clip>, Error> {
+    Ok(app
+        .store
+        .read(move |conn| store::clips::of_task(conn, task, account))
+        .await?)
+}
+
+pub async fn clip(app: &App, account: AccountId, id: ClipId) -> Result<Clip, Error> {
+    let found = app
+        .store
+        .read(move |conn| store::clips::by_id(conn, id, account))
+        .await?;
+    found.ok_or_else(clip_not_found)
+}
+
+/// For an id that is malformed or not the account's.
+pub fn clip_not_found() -> Error {
+    Error::plain(ErrorCode::ClipNotFound, "There is no clip with this id.")
+}
+
+/// The clip that a field of the body names.
+pub async fn clip_param(
+    app: &App,
+    account: AccountId,
+    id: ClipId,
+    param: &str,
+) -> Result<Clip, Error> {
+    let found = app
+        .store
+        .read(move |conn| store::clips::by_id(conn, id, account))
+        .await?;
+    found.ok_or_else(|| {
+        Error::at(
+            ErrorCode::ClipNotFound,
+            param,
+            "There is no clip with this id.",
+        )
+    })
+}
+
+/// The account's clips among these ids, in this order.
+pub async fn clips(app: &App, account: AccountId, ids: Vec<ClipId>) -> Result<Vec<Clip>, Error> {
+    app.store
+        .read(move |conn| -> Result<Vec<Clip>, Error> {
+            let mut found = Vec::new();
+            for id in ids {
+                found.extend(store::clips::by_id(conn, id, account)?);
+            }
+            Ok(found)
+        })
+        .await
+}
+
+pub async fn list(
+    app: &App,
+    account: AccountId,
+    is_trashed: bool,
+    page: Page<ClipId>,
+) -> Result<(Vec<Clip>, bool), Error> {
+    let (limit, one_more) = (page.limit, page.with_one_more());
+    let read = app
+        .store
+        .examine(move |conn| store::clips::page(conn, account, is_trashed, one_more));
+    let mut clips = store::soon(read).await?;
+    let has_more = store::tasks::cut_one_more(&mut clips, limit);
+    Ok((clips, has_more))
+}
+
+/// Moves a clip into the trash or out of it.
+pub async fn set_trashed(
+    app: &App,
+    account: AccountId,
+    id: ClipId,
+    is_trashed: bool,
+) -> Result<Clip, Error> {
+    let written = app
+        .store
+        .write(move |conn| store::clips::set_trashed(conn, id, account, is_trashed));
+    store::soon(written).await?;
+    clip(app, account, id).await
+}

@@ -1,0 +1,249 @@
+//! Personas: made from a root clip and other clips of the same account.
+
+use tracing::Instrument as _;
+
+use crate::app::App;
+use crate::attendance::Accepting;
+use crate::domain::assets::{self, Lifetime};
+use crate::domain::idempotency::{Record, Visit};
+use crate::domain::music;
+use crate::domain::provenance::mark;
+use mediagate_model::account::Caller;
+use mediagate_model::crash;
+use mediagate_model::error::{Error, ErrorCode};
+use mediagate_model::ids::{AccountId, ClipId, PersonaId};
+use mediagate_model::intent::Made;
+use mediagate_model::media::{Asset, MediaType};
+use mediagate_model::music::{Clip, ClipState, Persona};
+use mediagate_model::patience;
+use mediagate_store::tasks::Page;
+use mediagate_store::{self as store, Conn};
+
+mod upstream;
+
+/// Most clips per persona.
+pub const MAX_CLIPS: usize = 20;
+
+/// A persona to create; lengths and counts have been checked.
+#[derive(Debug, Clone)]
+pub struct NewPersona {
+    /// The clip it is made from.
+    pub root_clip: ClipId,
+    /// 1–80 characters.
+    pub name: String,
+    /// Up to 1,000 characters.
+    pub description: String,
+    /// Just the root clip if empty.
+    pub clips: Vec<ClipId>,
+    /// Whether its owner wants it public.
+    pub is_public: bool,
+}
+
+/// Creates a persona. Returns it with its clips, the root first. Continues if the caller leaves,
+/// because a provider may be working on it.
+pub async fn create(
+    app: &App,
+    caller: &Caller,
+    visit: &Visit,
+    new: NewPersona,
+) -> Result<(Persona, Vec<Clip>), Error> {
+    let clips = prepare(app, caller, &new).await?;
+    // Before a provider is asked: what it makes is kept in any case.
+    assets::check_room(app, caller.account.id, 0).await?;
+    let (app, account) = (app.clone(), caller.account.id);
+    let (record, accepting) = (visit.record(), visit.accepting());
+    let made = async move {
+        match make(&app, account, &record, new, &clips).await {
+            Ok((persona, image)) => {
+                let kept = beyond_callers(keep(app, record, accepting, persona, image));
+                Ok((store::soon(kept).await?, clips))
+            }
+            refused => {
+                accepting.done(&refused);
+                refused.map(|(persona, _)| (persona, clips))
+            }
+        }
+    };
+    beyond_callers(made).await
+}
+
+/// Completes work even if the caller that waits for it leaves.
+async fn beyond_callers<T: Send + 'static>(
+    work: impl Future<Output = Result<T, Error>> + Send + 'static,
+) -> Result<T, Error> {
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "it ends with the provider's answer, and what that needs to be kept"
+    )]
+    let done = tokio::spawn(work.in_current_span());
+    done.await.map_err(Error::internal)?
+}
+
+/// The clips of a persona, if it can be made; the root comes first.
+pub async fn prepare(app: &App, caller: &Caller, new: &NewPersona) -> Result<Vec<Clip>, Error> {
+    let account = caller.account.id;
+    let mut clips = vec![usable_clip(app, account, new.root_clip, "root_clip_id").await?];
+    for (number, id) in new.clips.iter().enumerate() {
+        let clip = usable_clip(app, account, *id, &format!("clips[{number}]")).await?;
+        if clips.iter().all(|known| known.id != clip.id) {
+            clips.push(clip);
+        }
+    }
+    if clips.len() > MAX_CLIPS {
+        let message = format!("A persona has at most {MAX_CLIPS} clips, the root clip included.");
+        return Err(Error::at(ErrorCode::InvalidValue, "clips", message));
+    }
+    Ok(clips)
+}
+
+/// Makes a persona at its provider, if it has one; nothing is in the database yet. On an error
+/// nothing was made, unless the error leaves that open.
+async fn make(
+    app: &App,
+    account: AccountId,
+    record: &Record,
+    new: NewPersona,
+    clips: &[Clip],
+) -> Result<(Persona, Asset), Error> {
+    let id = PersonaId::new();
+    let picture = artwork::avatar(animatic::FONT, &id.to_string(), &new.name, 512);
+    let picture = picture.map_err(Error::internal)?;
+    let picture = mark::avatar(app, account, &id.to_string(), picture).await?;
+    let (media, picture) = (MediaType::Png, picture.into());
+    let image = assets::keep(app, account, media, picture, Lifetime::Forever).await?;
+    let upstream = match upstream::create(app, record, &new, clips).await {
+        Ok(upstream) => upstream,
+        Err(error) => {
+            assets::remove(app, &image).await;
+            return Err(error);
+        }
+    };
+    let persona = Persona {
+        id,
+        account,
+        name: new.name,
+        description: new.description,
+        image: image.id,
+        root_clip: new.root_clip,
+        clips: clips.iter().map(|clip| clip.id).collect(),
+        is_public: new.is_public,
+        is_public_approved: new.is_public && app.config.personas.auto_approve,
+        upstream,
+        created_at: app.clock.now(),
+    };
+    Ok((persona, image))
+}
+
+/// Stores a persona. If a provider made it, this is retried until it succeeds, because an error
+/// would mean that there is none.
+async fn keep(
+    app: App,
+    record: Record,
+    accepting: Accepting,
+    persona: Persona,
+    image: Asset,
+) -> Result<Persona, Error> {
+    let record = record.with(Made::Persona(persona.id));
+    let write = || {
+        let (row, image, record) = (persona.clone(), image.clone(), record.clone());
+        app.store.write(move |conn| -> Result<(), Error> {
+            if record.is_there(conn)? {
+                return Ok(());
+            }
+            store::assets::insert(conn, &image)?;
+            store::personas::insert(conn, &row)?;
+            record.put(conn)
+        })
+    };
+    if persona.upstream.is_some() {
+        patience::store(write).await?;
+    } else {
+        let written = write().await;
+        accepting.done(&written);
+        written?;
+    }
+    crash::point("persona-made");
+    tracing::info!(persona_id = %persona.id, "persona created");
+    Ok(persona)
+}
+
+async fn usable_clip(
+    app: &App,
+    account: AccountId,
+    id: ClipId,
+    param: &str,
+) -> Result<Clip, Error> {
+    let clip = music::clip_param(app, account, id, param).await?;
+    match clip.state {
+        _ if clip.is_trashed => Err(Error::at(
+            ErrorCode::ClipNotReady,
+            param,
+            "The clip is in the trash.",
+        )),
+        ClipState::Complete => Ok(clip),
+        ClipState::Queued | ClipState::Running | ClipState::Failed => Err(Error::at(
+            ErrorCode::ClipNotReady,
+            param,
+            "The clip is not complete.",
+        )),
+    }
+}
+
+/// The account's persona with this id, and its clips.
+pub async fn get(
+    app: &App,
+    account: AccountId,
+    id: PersonaId,
+) -> Result<(Persona, Vec<Clip>), Error> {
+    let found = app
+        .store
+        .read(move |conn| store::personas::by_id(conn, id, account))
+        .await?;
+    let persona = found.ok_or_else(not_found)?;
+    let clips = music::clips(app, account, persona.clips.clone()).await?;
+    Ok((persona, clips))
+}
+
+/// For an id that is malformed or not the account's.
+pub fn not_found() -> Error {
+    Error::plain(
+        ErrorCode::PersonaNotFound,
+        "There is no persona with this id.",
+    )
+}
+
+/// A page of the account's personas with their clips, and whether more follow.
+pub async fn list(
+    app: &App,
+    account: AccountId,
+    page: Page<PersonaId>,
+) -> Result<(Vec<(Persona, Vec<Clip>)>, bool), Error> {
+    let (limit, one_more) = (page.limit, page.with_one_more());
+    let read = app
+        .store
+        .examine(move |conn| store::personas::page(conn, account, one_more));
+    let mut personas = store::soon(read).await?;
+    let has_more = store::tasks::cut_one_more(&mut personas, limit);
+    let mut with_clips = Vec::with_capacity(personas.len());
+    for persona in personas {
+        let clips = music::clips(app, account, persona.clips.clone()).await?;
+        with_clips.push((persona, clips));
+    }
+    Ok((with_clips, has_more))
+}
+
+/// Deletes a persona; returns what it was, with its clips.
+pub async fn delete(
+    app: &App,
+    account: AccountId,
+    id: PersonaId,
+) -> Result<(Persona, Vec<Clip>), Error> {
+    let found = get(app, account, id).await?;
+    let (image, now) = (found.0.image, app.clock.now());
+    let delete = move |conn: &mut Conn<'_>| -> Result<bool, Error> {
+        store::assets::expire(conn, image, account, now)?;
+        Ok(store::personas::trash(conn, id, account)?)
+    };
+    let deleted = store::soon(app.store.write(delete)).await?;
+    if deleted { Ok(found) } else { Err(not_found()) }
+}

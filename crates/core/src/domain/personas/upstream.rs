@@ -1,0 +1,132 @@
+//! Creating a persona at the provider that made its clips, so that it can be used there.
+
+use providers::driver::{Accepted, SubmitError, Watch};
+use providers::order::{Persona, Work};
+use providers::{Class, Limits, Order, ProviderError, What};
+
+use crate::app::App;
+use crate::domain::idempotency::Record;
+use crate::domain::personas::NewPersona;
+use mediagate_model::crash;
+use mediagate_model::error::{Error, ErrorCode};
+use mediagate_model::ids::SubmissionId;
+use mediagate_model::music::{Clip, ClipUpstream, PersonaUpstream};
+
+/// Creates the persona where its root clip was made. If that was not at a provider with personas,
+/// the persona exists only here.
+///
+/// The order is on disk before it is sent; after a crash it is not sent again.
+pub(super) async fn create(
+    app: &App,
+    record: &Record,
+    new: &NewPersona,
+    clips: &[Clip],
+) -> Result<Option<PersonaUpstream>, Error> {
+    let Some(root) = clips.first().and_then(|clip| clip.upstream.as_ref()) else {
+        return Ok(None);
+    };
+    let sites = app.models.upstream.sites();
+    let Some(site) = sites.get(&root.provider) else {
+        return Ok(None);
+    };
+    let limits = site
+        .provider
+        .adapter()
+        .limits(providers::Kind::Music, &root.model_name);
+    if !matches!(limits, Some(Limits::Music(music)) if music.personas) {
+        return Ok(None);
+    }
+    let Some(credential) = site.credential(&root.credential) else {
+        return Ok(None);
+    };
+    let order = Order {
+        key: SubmissionId::new().to_string(),
+        model: root.model_name.clone(),
+        work: Work::Persona(persona(new, root, clips)),
+        extra: serde_json::Map::new(),
+    };
+    let made = app
+        .models
+        .upstream
+        .driver
+        .submit(
+            &site.provider,
+            &credential.secret,
+            &order,
+            &Watch::default(),
+            async || {
+                record.sent(app, true).await?;
+                crash::point("persona-intended");
+                Ok::<_, Error>(app.attendance.send_before())
+            },
+        )
+        .await;
+    crash::point("persona-sent");
+    let outputs = match made {
+        Ok(Accepted::Done(outputs)) => outputs,
+        Ok(Accepted::Job { .. }) => return Err(Error::internal("a persona that is a job")),
+        Err(error) => {
+            if !matches!(error, SubmitError::Unclear(_))
+                && let Err(error) = record.sent(app, false).await
+            {
+                // For a while the same request is answered that the outcome is unknown.
+                tracing::warn!(inside = ?error.inside(), "cannot record that no persona was made");
+            }
+            return Err(refused(error));
+        }
+    };
+    let id = outputs.into_iter().find_map(|output| match output.what {
+        What::Persona { id, .. } => Some(id),
+        _ => None,
+    });
+    let persona_id = id.ok_or_else(|| Error::internal("the provider names no persona"))?;
+    Ok(Some(PersonaUpstream {
+        provider: root.provider.clone(),
+        credential: credential.id.clone(),
+        persona_id,
+    }))
+}
+
+/// Only clips made by this provider with this credential are known there.
+fn persona(new: &NewPersona, root: &ClipUpstream, clips: &[Clip]) -> Persona {
+    let known = clips.iter().filter_map(|clip| clip.upstream.as_ref());
+    let known =
+        known.filter(|clip| clip.provider == root.provider && clip.credential == root.credential);
+    Persona {
+        root_clip: root.clip_id.clone(),
+        root_job: root.task_id.clone(),
+        clips: known.map(|clip| clip.clip_id.clone()).collect(),
+        name: new.name.clone(),
+        description: new.description.clone(),
+        is_public: new.is_public,
+    }
+}
+
+fn refused(error: SubmitError<Error>) -> Error {
+    let error = match error {
+        SubmitError::Intent(error) => return error,
+        SubmitError::TooLate => {
+            let message = "The gateway was suspended before it could ask the provider.";
+            return Error::later(ErrorCode::Overloaded, message, 5);
+        }
+        SubmitError::Before(error)
+        | SubmitError::Refused(error)
+        | SubmitError::Failed(error)
+        | SubmitError::Unclear(error) => error,
+    };
+    tracing::warn!(class = error.class.name(), message = %error.message, "a provider made no persona");
+    let ProviderError { class, message, .. } = error;
+    match class {
+        Class::Refused => Error::plain(ErrorCode::ContentPolicy, message),
+        Class::Rejected | Class::Unfit => Error::plain(ErrorCode::ProviderRejected, message),
+        Class::Unclear => Error::plain(
+            ErrorCode::SubmissionUnconfirmed,
+            "It is not known whether the provider made the persona. Nothing was charged.",
+        ),
+        _ => Error::later(
+            ErrorCode::ProviderUnavailable,
+            "The provider that made the clip does not make personas at the moment.",
+            5,
+        ),
+    }
+}

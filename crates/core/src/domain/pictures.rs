@@ -1,0 +1,284 @@
+//! Pictures from callers: fetched, checked and stored before the task that uses them is accepted.
+
+use std::io::Write as _;
+use std::sync::Arc;
+
+use base64::Engine as _;
+use bytes::Bytes;
+use tempfile::{NamedTempFile, TempPath};
+
+use crate::app::App;
+use crate::domain::assets;
+use crate::domain::submit::Purpose;
+use crate::limits::Work;
+use crate::limits::Workplace;
+use mediagate_media::engines::child::{self, BadPicture, PictureFacts};
+use mediagate_media::engines::clip;
+use mediagate_media::fetch::FetchError;
+use mediagate_model::account::Caller;
+use mediagate_model::error::{Error, ErrorCode};
+use mediagate_model::ids::{AccountId, AssetId};
+use mediagate_model::media::{Asset, MediaType};
+
+/// Largest picture file.
+pub const LIMIT_BYTES: u64 = 20_000_000;
+
+/// What is fetched of a picture for a quote: cameras put a thumbnail and more before the size.
+const HEADER_BYTES: u64 = 256 << 10;
+
+/// Source of a picture.
+#[derive(Debug, Clone, PartialEq)]
+pub enum PictureSource {
+    /// An http, https or `data:` URL.
+    Address(String),
+    /// Bytes in the request.
+    Bytes(Bytes),
+}
+
+/// A picture that has been checked. It lies on the disk.
+#[derive(Debug, Clone)]
+pub struct Picture {
+    /// The id it will be stored under.
+    pub id: AssetId,
+    /// Width and height in pixels, with orientation applied.
+    pub size: (u32, u32),
+    media: MediaType,
+    file: Arc<TempPath>,
+    size_bytes: u64,
+    /// Of its file, in lower-case hex.
+    sha256: String,
+}
+
+impl Picture {
+    /// Size of its file.
+    pub fn size_bytes(&self) -> u64 {
+        self.size_bytes
+    }
+}
+
+/// Fetches and checks a picture, at the account's turn. `param` is the field to name in errors.
+///
+/// For an order it is decoded completely, so that a truncated picture is refused now rather than by
+/// the task; for a quote, or one that was decoded before, its header is enough.
+pub async fn take(
+    app: &App,
+    account: AccountId,
+    source: PictureSource,
+    purpose: Purpose,
+    param: &str,
+) -> Result<Picture, Error> {
+    let file = match source {
+        PictureSource::Bytes(bytes) => spool(app, bytes).await?,
+        PictureSource::Address(address) if is_data_url(&address) => {
+            spool(app, decode_data_url(&address, param)?).await?
+        }
+        PictureSource::Address(address) if purpose == Purpose::Quote => {
+            // Nearly always the header lies in the beginning.
+            let beginning = fetch(app, account, &address, Extent::Beginning, param).await?;
+            match look(app, account, beginning, purpose, param).await {
+                Ok(picture) => return Ok(picture),
+                Err(_) => fetch(app, account, &address, Extent::Whole, param).await?,
+            }
+        }
+        PictureSource::Address(address) => {
+            fetch(app, account, &address, Extent::Whole, param).await?
+        }
+    };
+    look(app, account, file, purpose, param).await
+}
+
+/// What a picture in a file is.
+async fn look(
+    app: &App,
+    account: AccountId,
+    file: TempPath,
+    purpose: Purpose,
+    param: &str,
+) -> Result<Picture, Error> {
+    let file = Arc::new(file);
+    let hashed = file.clone();
+    let digest = app.compute(move || clip::digest(&hashed)).await?;
+    let (size_bytes, sha256) = digest.map_err(Error::internal)?;
+    if size_bytes > LIMIT_BYTES {
+        return Err(too_large(param));
+    }
+    let facts = match app.caches.pictures.get(&sha256) {
+        Some(facts) => facts,
+        None => ask_child(app, account, file.clone(), &sha256, purpose, param).await?,
+    };
+    Ok(Picture {
+        id: AssetId::new(),
+        size: (facts.width, facts.height),
+        media: facts.extension.parse().map_err(Error::internal)?,
+        file,
+        size_bytes,
+        sha256,
+    })
+}
+
+async fn ask_child(
+    app: &App,
+    account: AccountId,
+    file: Arc<TempPath>,
+    sha256: &str,
+    purpose: Purpose,
+    param: &str,
+) -> Result<PictureFacts, Error> {
+    let (engines, is_order) = (app.engines.clone(), purpose == Purpose::Order);
+    let look = move |place: &Workplace| {
+        let reserve = |bytes| place.reserve(bytes);
+        child::picture(&engines, &file, is_order, reserve, place.watch())
+    };
+    let looked = app
+        .limits
+        .room
+        .work(account, Work::Picture, 0, look)
+        .await?;
+    let facts = looked.map_err(Error::internal)?;
+    let facts = facts.map_err(|why| picture_error(&why, param))?;
+    if is_order {
+        app.caches.pictures.insert(sha256.to_owned(), facts.clone());
+    }
+    Ok(facts)
+}
+
+/// Bytes of a request, on the disk.
+async fn spool(app: &App, bytes: Bytes) -> Result<TempPath, Error> {
+    let folder = app.config.spool_path();
+    let write = move || -> std::io::Result<TempPath> {
+        let mut file = NamedTempFile::new_in(folder)?;
+        file.write_all(&bytes)?;
+        Ok(file.into_temp_path())
+    };
+    app.compute(write).await?.map_err(Error::internal)
+}
+
+async fn fetch(
+    app: &App,
+    account: AccountId,
+    address: &str,
+    extent: Extent,
+    param: &str,
+) -> Result<TempPath, Error> {
+    let _turn = app.limits.fetches.wait(account, 1).await;
+    let (fetcher, spool) = (&app.net.fetcher, app.config.spool_path());
+    let fetched = match extent {
+        Extent::Whole => fetcher.fetch(address, LIMIT_BYTES, &spool).await,
+        Extent::Beginning => fetcher.fetch_beginning(address, HEADER_BYTES, &spool).await,
+    };
+    fetched.map_err(|error| fetch_error(error, param))
+}
+
+/// How much of a picture is fetched.
+#[derive(Debug, Clone, Copy)]
+enum Extent {
+    Whole,
+    Beginning,
+}
+
+/// Stores a picture. The caller inserts the record, with the task that uses it.
+pub async fn keep(app: &App, caller: &Caller, picture: &Picture) -> Result<Asset, Error> {
+    assets::keep_file_as(
+        app,
+        picture.id,
+        caller.account.id,
+        picture.media,
+        &picture.file,
+        (picture.size_bytes, picture.sha256.clone()),
+    )
+    .await
+}
+
+fn picture_error(why: &BadPicture, param: &str) -> Error {
+    let code = if why.is_too_large {
+        ErrorCode::ImageTooLarge
+    } else {
+        ErrorCode::ImageInvalid
+    };
+    let message = format!("The picture cannot be used: {}.", why.message);
+    Error::at(code, param, message)
+}
+
+fn fetch_error(error: FetchError, param: &str) -> Error {
+    match error {
+        FetchError::Blocked(why) => Error::at(
+            ErrorCode::ImageFetchBlocked,
+            param,
+            format!("Fetching the picture's URL is not allowed: {why}."),
+        ),
+        FetchError::Failed(why) => Error::at(
+            ErrorCode::ImageFetchFailed,
+            param,
+            format!("The picture could not be fetched: {why}."),
+        ),
+        FetchError::TooLarge { .. } => too_large(param),
+        FetchError::Local(error) => Error::internal(error),
+    }
+}
+
+fn too_large(param: &str) -> Error {
+    let message = format!(
+        "The picture's file is larger than {} MB.",
+        LIMIT_BYTES / 1_000_000
+    );
+    Error::at(ErrorCode::ImageTooLarge, param, message)
+}
+
+/// Whether a URL contains its content.
+pub fn is_data_url(address: &str) -> bool {
+    address
+        .get(..5)
+        .is_some_and(|scheme| scheme.eq_ignore_ascii_case("data:"))
+}
+
+/// The bytes of a base64 `data:` URL (RFC 2397). Its media type is ignored; the bytes decide.
+fn decode_data_url(address: &str, param: &str) -> Result<Bytes, Error> {
+    let broken = |why: &str| {
+        Error::at(
+            ErrorCode::ImageInvalid,
+            param,
+            format!("The data: URL cannot be read: {why}."),
+        )
+    };
+    let (head, data) = address
+        .split_once(',')
+        .ok_or_else(|| broken("it has no comma"))?;
+    if !head.to_ascii_lowercase().ends_with(";base64") {
+        return Err(broken("only base64 content is supported"));
+    }
+    let clean: String = data.chars().filter(|c| !c.is_ascii_whitespace()).collect();
+    base64::engine::general_purpose::GeneralPurpose::new(
+        &base64::alphabet::STANDARD,
+        base64::engine::GeneralPurposeConfig::new()
+            .with_decode_padding_mode(base64::engine::DecodePaddingMode::Indifferent),
+    )
+    .decode(clean)
+    .map(Bytes::from)
+    .map_err(|_| broken("its base64 is invalid"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn data_addresses_are_read_or_refused() {
+        assert_eq!(
+            decode_data_url("data:image/png;base64,aGk=", "p").unwrap(),
+            "hi"
+        );
+        assert_eq!(decode_data_url("DATA:;base64,aGk", "p").unwrap(), "hi");
+        for bad in [
+            "data:image/png;base64",
+            "data:image/png,hi",
+            "data:;base64,a*b",
+        ] {
+            assert_eq!(
+                decode_data_url(bad, "p").unwrap_err().code(),
+                ErrorCode::ImageInvalid,
+                "{bad}"
+            );
+        }
+        assert!(is_data_url("data:,x") && !is_data_url("https://x") && !is_data_url("d"));
+    }
+}

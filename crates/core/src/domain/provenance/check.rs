@@ -1,0 +1,250 @@
+//! Checks a file: what it says of itself, our watermark, and whether the registry knows it or
+//! something like it. Who made what is told only to the account that did.
+
+use std::collections::HashMap;
+
+use provenance::marks::Kind;
+use tempfile::TempPath;
+
+use crate::app::{App, Parts};
+use crate::limits::{Work, Workplace};
+use mediagate_media::engines::child::{self, FileCheck};
+use mediagate_media::engines::hear::Heard;
+use mediagate_media::engines::look::Looked;
+use mediagate_media::engines::{clip, likeness};
+use mediagate_media::fetch::FetchError;
+use mediagate_media::origin::{Examined, Origin};
+use mediagate_model::error::{Error, ErrorCode};
+use mediagate_model::ids::AccountId;
+use mediagate_model::provenance::{Likeness, Mark, Print};
+use mediagate_store as store;
+
+/// Largest file that is checked.
+pub const LIMIT_BYTES: u64 = 200_000_000;
+/// Entries of the registry that are looked at for one part of a fingerprint, that are compared,
+/// and that are told.
+const MOST_WITH_PART: u32 = 500;
+const MOST_COMPARED: usize = 32;
+const MOST_TOLD: usize = 8;
+
+/// What was found out about a file.
+#[derive(Debug)]
+pub struct Checked {
+    pub sha256: String,
+    pub size_bytes: u64,
+    pub examined: Examined,
+    /// Whether a watermark of this deployment was read.
+    pub is_marked: bool,
+    /// What the registry knows, the surest first.
+    pub matches: Vec<Match>,
+    /// What could not be looked at; for people.
+    pub notes: Vec<String>,
+}
+
+/// An entry of the registry that fits.
+#[derive(Debug)]
+pub struct Match {
+    pub how: How,
+    pub print: Print,
+    /// Whether the asker's own account made it.
+    pub is_own: bool,
+}
+
+/// How an entry fits.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum How {
+    /// The file is the result, byte for byte.
+    Exact,
+    /// It has the result's watermark.
+    Watermark,
+    /// It looks or sounds like the result.
+    Near {
+        /// `video` or `sound`.
+        of: &'static str,
+        /// Part of the bits of the fingerprints that differ.
+        distance: f32,
+    },
+}
+
+/// Fetches a file to be checked, by the rules for callers' addresses.
+pub async fn fetch(app: &Parts, turn: AccountId, address: &str) -> Result<TempPath, Error> {
+    let _turn = app.limits.fetches.wait(turn, 1).await;
+    let spool = app.config.spool_path();
+    let fetched = app.net.fetcher.fetch(address, LIMIT_BYTES, &spool).await;
+    fetched.map_err(|error| match error {
+        FetchError::Blocked(why) => Error::at(
+            ErrorCode::FileFetchBlocked,
+            "url",
+            format!("Fetching the file's URL is not allowed: {why}."),
+        ),
+        FetchError::Failed(_) | FetchError::TooLarge { .. } => Error::at(
+            ErrorCode::FileFetchFailed,
+            "url",
+            format!("The file could not be fetched: {error}."),
+        ),
+        FetchError::Local(error) => Error::internal(error),
+    })
+}
+
+/// Checks a file for an account, or for somebody without one, at the turn of `turn`.
+pub async fn check(
+    app: &App,
+    asker: Option<AccountId>,
+    turn: AccountId,
+    file: TempPath,
+) -> Result<Checked, Error> {
+    let seen = see(app, turn, file).await?;
+    let (key, mut mark) = (app.secrets.origin.keys(), seen.looked.mark);
+    let mut asked = seen.looked.asked;
+    if let Some(heard) = seen.heard {
+        mark = mark.or(heard.mark);
+        asked = heard.likeness;
+    }
+    let mark = mark.filter(|(id, _)| key.iter().any(|key| key.id == *id));
+    let digest = seen.sha256.clone();
+    let find =
+        move |conn: &mut store::Conn<'_>| find(conn, &digest, mark.map(|(_, id)| id), &asked);
+    let found = app.store.read(find).await?;
+    let told = found.into_iter().take(MOST_TOLD);
+    let mut examined = seen.examined;
+    examined.provenance = examined.provenance.and(mark.map(|_| Mark::Watermark));
+    Ok(Checked {
+        sha256: seen.sha256,
+        size_bytes: seen.size_bytes,
+        examined,
+        is_marked: mark.is_some(),
+        matches: told
+            .map(|(how, print)| Match {
+                how,
+                is_own: asker == Some(print.account),
+                print,
+            })
+            .collect(),
+        notes: seen.notes,
+    })
+}
+
+/// What a file itself shows.
+struct Seen {
+    sha256: String,
+    size_bytes: u64,
+    examined: Examined,
+    looked: Looked,
+    heard: Option<Heard>,
+    notes: Vec<String>,
+}
+
+async fn see(app: &App, turn: AccountId, file: TempPath) -> Result<Seen, Error> {
+    let size = tokio::fs::metadata(&file).await.map_err(Error::internal)?;
+    // Signed files are read whole, and so are recordings whose tables are searched.
+    let memory = clip::KEEPING_BYTES + size.len() * 2;
+    let parts = app.clone();
+    let work = move |place: &Workplace| -> Result<Seen, Error> {
+        let (size_bytes, sha256) = clip::digest(&file).map_err(Error::internal)?;
+        let examined = Examined::claims(&file);
+        let origin = &parts.secrets.origin;
+        let (keys, certificates) = (origin.keys(), origin.certificates());
+        let checked = child::check(&parts.engines, &file, keys, certificates, place.watch());
+        let mut notes = Vec::new();
+        let checked = checked.unwrap_or_else(|error| {
+            tracing::warn!(%error, "a file could not be checked");
+            let why = "looking at it took too much, or crashed".to_owned();
+            FileCheck {
+                verified: examined.can_be_verified().then(|| Err(why.clone())),
+                looked: Looked::nothing(why),
+                heard: None,
+            }
+        });
+        let FileCheck {
+            verified,
+            looked,
+            heard,
+        } = checked;
+        let examined = match verified {
+            Some(verified) => examined.verified(verified),
+            None => examined,
+        };
+        if examined.kind.is_none() {
+            notes.push(
+                "It is no MP4, PNG, JPEG, WAV, FLAC or MP3: its marks were not read.".to_owned(),
+            );
+        }
+        let is_signed = examined.provenance.marks.contains(&Mark::C2pa);
+        if is_signed && !Origin::signs() {
+            notes.push(
+                "It has Content Credentials, which this program cannot verify: it was built without the feature `c2pa`."
+                    .to_owned(),
+            );
+        }
+        let is_film = looked.asked.video.is_some();
+        if !is_film && heard.is_none() && examined.kind == Some(Kind::Mp4) {
+            let why = looked.why.as_deref().unwrap_or("nothing was found in them");
+            notes.push(format!("Its frames were not looked at: {why}."));
+        }
+        Ok(Seen {
+            sha256,
+            size_bytes,
+            examined,
+            looked,
+            heard,
+            notes,
+        })
+    };
+    let room = &app.limits.room;
+    room.work(turn, Work::Check, memory, work).await?
+}
+
+/// What fits, the surest first.
+fn find(
+    conn: &mut store::Conn<'_>,
+    sha256: &str,
+    mark: Option<u64>,
+    asked: &Likeness,
+) -> Result<Vec<(How, Print)>, Error> {
+    let most = u32::try_from(MOST_TOLD).unwrap_or(u32::MAX);
+    let exact = store::prints::by_digest(conn, sha256, most)?;
+    let mut found: Vec<(How, Print)> = exact.into_iter().map(|print| (How::Exact, print)).collect();
+    if let Some(mark) = mark {
+        let marked = store::prints::by_watermark(conn, mark, most)?;
+        add(
+            &mut found,
+            marked.into_iter().map(|print| (How::Watermark, print)),
+        );
+    }
+    let mut near = Vec::new();
+    for id in candidates(conn, asked)? {
+        let Some(print) = store::prints::by_id(conn, &id)? else {
+            continue;
+        };
+        if let Some((of, like)) = likeness::compare(&print.likeness, asked) {
+            let distance = like.distance;
+            near.push((distance, (How::Near { of, distance }, print)));
+        }
+    }
+    near.sort_by(|a, b| a.0.total_cmp(&b.0));
+    add(&mut found, near.into_iter().map(|(_, near)| near));
+    Ok(found)
+}
+
+/// Adds those that are not there yet.
+fn add(found: &mut Vec<(How, Print)>, more: impl Iterator<Item = (How, Print)>) {
+    for (how, print) in more {
+        if !found.iter().any(|(_, there)| there.id == print.id) {
+            found.push((how, print));
+        }
+    }
+}
+
+/// Ids of the entries that share most parts with what is asked for.
+fn candidates(conn: &mut store::Conn<'_>, asked: &Likeness) -> Result<Vec<String>, Error> {
+    let mut shared: HashMap<String, u32> = HashMap::new();
+    for part in &asked.keys {
+        for id in store::prints::with_part(conn, *part, MOST_WITH_PART)? {
+            *shared.entry(id).or_default() += 1;
+        }
+    }
+    let mut shared: Vec<(String, u32)> = shared.into_iter().collect();
+    shared.sort_by(|a, b| b.1.cmp(&a.1).then_with(|| b.0.cmp(&a.0)));
+    let ids = shared.into_iter().take(MOST_COMPARED);
+    Ok(ids.map(|(id, _)| id).collect())
+}

@@ -1,0 +1,213 @@
+//! Quotes: what a request would cost, reserve and route to, without making it.
+//!
+//! A quote uses the same functions as the request itself to read, check and plan it, so the two
+//! cannot disagree. Nothing is stored, held or sent to a provider.
+
+use crate::app::App;
+use crate::domain::music::{self, Separation};
+use crate::domain::personas::{self, NewPersona};
+use crate::domain::routing;
+use crate::domain::songs::{self, SongOrder};
+use crate::domain::submit::{self, NewTask, Purpose};
+use crate::domain::video::{self, VideoOrder};
+use crate::upstream::route;
+use mediagate_model::account::Caller;
+use mediagate_model::catalog::{EMBEDDED, Route};
+use mediagate_model::error::Error;
+use mediagate_model::ids::RequestId;
+use mediagate_model::money::Micros;
+use mediagate_model::price::{Price, Quantity, Tariff};
+use mediagate_store as store;
+
+/// The request to quote.
+#[derive(Debug)]
+pub enum Wish {
+    Video(Box<VideoOrder>),
+    /// A video that is answered with a sentence: the answer may not be long enough for its address.
+    Sentence(Box<VideoOrder>),
+    Separation(Separation),
+    /// Any other music task.
+    Song(Box<SongOrder>),
+    Persona(NewPersona),
+    Upload,
+}
+
+/// The result.
+#[derive(Debug)]
+pub struct Quote {
+    /// Its canonical name; `None` if no model is involved.
+    pub model: Option<String>,
+    /// Number of tasks.
+    pub tasks: u64,
+    /// Quantity of one task.
+    pub quantity: Quantity,
+    /// Price of the first route; free if `None`.
+    pub price: Option<Price>,
+    /// Total cost by that route.
+    pub cost: Micros,
+    /// What would be held: the total at the most expensive route.
+    pub reserve: Micros,
+    /// Routes that can do it, in the order they are tried.
+    pub routes: Vec<RouteQuote>,
+    /// Whether one of them is up.
+    pub available: bool,
+    /// Whether the key's budget and the account can cover `reserve` now.
+    pub affordable: bool,
+    /// Why nothing is made, if nothing is.
+    pub note: Option<&'static str>,
+}
+
+/// Why a chat is answered with a sentence.
+const SENTENCE: &str = "So few tokens cannot hold the address of a video: the answer is a short \
+                        sentence, no video is made, and nothing is charged.";
+
+#[derive(Debug)]
+pub struct RouteQuote {
+    /// The operator's name for the provider.
+    pub provider: String,
+    /// The provider's name for the model.
+    pub model: String,
+    pub price: Option<Price>,
+    /// Total cost by this route.
+    pub cost: Micros,
+    pub available: bool,
+}
+
+pub async fn quote(
+    app: &App,
+    caller: &Caller,
+    request_id: &RequestId,
+    wish: Wish,
+) -> Result<Quote, Error> {
+    let tasks = match wish {
+        Wish::Video(order) => video::prepare(app, caller, &order, Purpose::Quote).await?.0,
+        Wish::Sentence(order) => {
+            let (model, _) = video::choose(app, caller, &order)?;
+            return Ok(Quote {
+                model: Some(model.id),
+                note: Some(SENTENCE),
+                ..free()
+            });
+        }
+        Wish::Separation(order) => {
+            let prepared = music::prepare(app, caller, order, Purpose::Quote);
+            vec![prepared.await?.0]
+        }
+        Wish::Song(order) => {
+            let prepared = songs::prepare(app, caller, *order, Purpose::Quote);
+            vec![prepared.await?.0]
+        }
+        Wish::Persona(new) => {
+            personas::prepare(app, caller, &new).await?;
+            Vec::new()
+        }
+        Wish::Upload => Vec::new(),
+    };
+    match tasks
+        .into_iter()
+        .fold((None, 0), |(_, count), task| (Some(task), count + 1))
+    {
+        (Some(task), count) => of_tasks(app, caller, request_id, task, count).await,
+        (None, _) => Ok(free()),
+    }
+}
+
+/// For what is free and creates no task.
+fn free() -> Quote {
+    Quote {
+        model: None,
+        tasks: 0,
+        quantity: Quantity::default(),
+        price: None,
+        cost: Micros::ZERO,
+        reserve: Micros::ZERO,
+        routes: Vec::new(),
+        available: true,
+        affordable: true,
+        note: None,
+    }
+}
+
+/// The quote for `count` such tasks.
+async fn of_tasks(
+    app: &App,
+    caller: &Caller,
+    request_id: &RequestId,
+    new: NewTask,
+    count: u32,
+) -> Result<Quote, Error> {
+    let quantity = new.quantity;
+    let model = new.model.clone();
+    let tariff = new
+        .model
+        .tariff(quantity, new.payload.is_silent(), app.clock.now());
+    let known_at = routing::known_at(app, caller.account.id, &new.payload).await?;
+    // If routes are drawn by weight, the heaviest is the most likely.
+    let in_order = route::in_order(model.routes(), || 0.5);
+    let able = routing::able(app, in_order, &new.payload, known_at.as_deref());
+    // The draft of the task says what would be held.
+    let task = submit::task(app, caller, request_id, new);
+    let reserve = task.reserved.times(count.into());
+    let mut routes: Vec<RouteQuote> = able
+        .into_iter()
+        .map(|route| of_route(app, route, &tariff, count))
+        .collect();
+    if model.routes().is_empty() {
+        routes.push(RouteQuote {
+            provider: EMBEDDED.to_owned(),
+            model: model.id.clone(),
+            price: tariff.price,
+            cost: cost(tariff.price, quantity, count),
+            available: true,
+        });
+    }
+    let first = routes.iter().find(|route| route.available);
+    let first = first.or(routes.first());
+    Ok(Quote {
+        model: Some(model.id),
+        tasks: count.into(),
+        quantity,
+        price: first.and_then(|route| route.price),
+        cost: first.map_or(reserve, |route| route.cost),
+        reserve,
+        available: routes.iter().any(|route| route.available),
+        affordable: is_affordable(app, caller, reserve).await?,
+        note: None,
+        routes,
+    })
+}
+
+fn of_route(app: &App, route: &Route, tariff: &Tariff, count: u32) -> RouteQuote {
+    let price = tariff.price_by(&route.provider, &route.model);
+    RouteQuote {
+        provider: route.provider.clone(),
+        model: route.model.clone(),
+        price,
+        cost: cost(price, tariff.asked, count),
+        available: app.models.upstream.is_up(route, app.clock.now()),
+    }
+}
+
+/// The cost of `count` tasks; each is rounded separately, as when it is settled.
+fn cost(price: Option<Price>, quantity: Quantity, count: u32) -> Micros {
+    price.map_or(Micros::ZERO, |price| price.of(quantity).times(count.into()))
+}
+
+/// Whether an order that holds this much would be accepted now.
+async fn is_affordable(app: &App, caller: &Caller, reserve: Micros) -> Result<bool, Error> {
+    if reserve == Micros::ZERO {
+        return Ok(true);
+    }
+    let (account, key, now) = (caller.account.id, caller.key.id, app.clock.now());
+    app.store
+        .read(move |conn| -> Result<bool, Error> {
+            let of_account = store::ledger::of_account(conn, account)?;
+            let of_key = store::ledger::of_key(conn, key, now)?;
+            let left = [
+                of_account.and_then(|money| money.available()),
+                of_key.and_then(|money| money.available()),
+            ];
+            Ok(left.into_iter().flatten().all(|left| left >= reserve))
+        })
+        .await
+}

@@ -1,0 +1,141 @@
+//! Whether this process can serve.
+
+use std::time::{Duration, Instant};
+
+use crate::app::App;
+use mediagate_config::{Database, Durability};
+use mediagate_model::clock::Timestamp;
+use mediagate_model::error::{Error, ErrorCode};
+use mediagate_store::StoreError;
+use mediagate_telemetry::counters;
+
+/// How long the database may be silent.
+const SILENCE: Duration = Duration::from_secs(30);
+/// Timeout of each check here.
+const ANSWER: Duration = Duration::from_millis(1500);
+/// How long a result is reused: writing has a cost.
+const HOLDS: Duration = Duration::from_secs(2);
+/// Written to see whether the data folder has space.
+static ROOM: [u8; 64 * 1024] = [0; 64 * 1024];
+
+/// What is away now, while it can serve all the same; an error when it cannot.
+pub async fn check(app: &App) -> Result<Vec<&'static str>, Error> {
+    if app.process.draining.is_cancelled() || app.process.closing.is_cancelled() {
+        return Err(Error::shutting_down());
+    }
+    let (answers, writable, has_folder) =
+        tokio::join!(answers(app), is_writable(app), has_media_folder(app));
+    if !has_folder {
+        return Err(unready(
+            "The media folder is missing, or another one is in its place. Nothing is lost: files are served and kept \
+             again when it is back.",
+        ));
+    }
+    if !answers {
+        if app.store.silence() > SILENCE {
+            return Err(unready("The database does not answer."));
+        }
+        let media = app.blobs.is_away().then_some("media");
+        return Ok(["database"].into_iter().chain(media).collect());
+    }
+    if !writable {
+        return Err(unready(
+            "Nothing can be written: a disk is full or failing.",
+        ));
+    }
+    if app.config.durability == Durability::Replicated && !is_replicated(app).await {
+        return Err(unready("The database has no synchronous standby."));
+    }
+    Ok(app.blobs.is_away().then_some("media").into_iter().collect())
+}
+
+/// What is away, of what [`check`] found and what one can do without, and since when.
+pub fn away(app: &App, found: &[&'static str]) -> Vec<(&'static str, Timestamp)> {
+    let now = app.clock.now();
+    let found = found.iter().map(|name| {
+        let media = app.blobs.away_since().filter(|_| *name == "media");
+        let silence = media.map_or_else(|| app.store.silence(), |since| since.elapsed());
+        (*name, now.minus(silence))
+    });
+    let mut away: Vec<_> = found.collect();
+    let silent = app.bell.silent_since();
+    away.extend(silent.map(|since| ("bell", now.minus(since.elapsed()))));
+    away
+}
+
+/// Updates the metric that says whether losing the database's machine would lose no data.
+pub async fn note_durability(app: &App) {
+    counters::durable(match app.config.durability {
+        Durability::Assumed => true,
+        Durability::Local | Durability::Replicated => is_replicated(app).await,
+    });
+}
+
+async fn answers(app: &App) -> bool {
+    matches!(
+        tokio::time::timeout(ANSWER, app.store.ping()).await,
+        Ok(Ok(()))
+    )
+}
+
+/// Whether the database and the data folder accept writes.
+async fn is_writable(app: &App) -> bool {
+    let mut known = app.process.writable.lock().await;
+    if let Some((at, is_writable)) = *known
+        && at.elapsed() < HOLDS
+    {
+        return is_writable;
+    }
+    let is_writable = has_room(app).await && takes_writes(app).await;
+    *known = Some((Instant::now(), is_writable));
+    is_writable
+}
+
+async fn has_media_folder(app: &App) -> bool {
+    let looked = tokio::time::timeout(ANSWER, app.blobs.has_folder()).await;
+    // Slow does not mean missing.
+    looked.unwrap_or_else(|_| !app.blobs.is_away())
+}
+
+/// If the server accepted the last write, it is not tested again.
+async fn takes_writes(app: &App) -> bool {
+    if app.config.database != Database::Sqlite && app.store.takes_writes() {
+        return true;
+    }
+    match tokio::time::timeout(ANSWER, app.store.probe()).await {
+        Ok(Ok(())) => true,
+        // Slow does not mean full.
+        Ok(Err(StoreError::InDoubt | StoreError::Late | StoreError::Busy)) | Err(_) => {
+            app.store.takes_writes()
+        }
+        Ok(Err(error)) => {
+            tracing::warn!(%error, "nothing can be written");
+            false
+        }
+    }
+}
+
+async fn has_room(app: &App) -> bool {
+    let folder = app.config.spool_path();
+    let written = app.compute(move || -> std::io::Result<()> {
+        let mut file = tempfile::tempfile_in(folder)?;
+        std::io::Write::write_all(&mut file, &ROOM)
+    });
+    match tokio::time::timeout(ANSWER, written).await {
+        Ok(Ok(Ok(()))) | Err(_) => true,
+        Ok(Ok(Err(error))) => {
+            tracing::warn!(%error, "cannot write to the data folder");
+            false
+        }
+        Ok(Err(_)) => false,
+    }
+}
+
+async fn is_replicated(app: &App) -> bool {
+    let asked = tokio::time::timeout(ANSWER, app.store.is_replicated()).await;
+    matches!(asked, Ok(Ok(true)))
+}
+
+fn unready(why: &str) -> Error {
+    Error::later(ErrorCode::Overloaded, why, 2)
+}

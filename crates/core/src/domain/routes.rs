@@ -1,0 +1,291 @@
+//! Routes to providers as an operator sees and steers them: paused, tried again, their keys refused.
+//!
+//! What holds for every process is in the database; each reads it again every second. A process that
+//! cannot read it goes on with what it knew.
+
+use std::collections::HashMap;
+use std::time::Duration;
+
+use providers::{Class, ProviderError};
+use serde_json::{Value, json};
+
+use crate::app::{App, Parts};
+use crate::domain::operator::Operation;
+use crate::domain::stances::{self, Others, Together};
+use mediagate_model::catalog::Route;
+use mediagate_model::clock::Timestamp;
+use mediagate_model::error::{Error, ErrorCode};
+use mediagate_model::ids::SubmissionId;
+use mediagate_model::route::{PART, PARTS, RouteError, RouteNote, RouteRecord};
+use mediagate_model::submission::{SubmissionFilter, SubmissionRecord};
+use mediagate_store as store;
+use mediagate_store::routes::RouteKey;
+use mediagate_store::tasks::Page;
+
+const HOUR: Duration = Duration::from_hours(1);
+const DAY: Duration = Duration::from_hours(24);
+/// Longest message that is kept, in characters.
+const LONGEST: usize = 1000;
+
+/// A route, the models that it serves, and how it does.
+pub struct Standing {
+    pub route: Route,
+    pub models: Vec<String>,
+    pub note: RouteNote,
+    pub record: RouteRecord,
+    /// How the processes stand to it.
+    pub together: Together,
+}
+
+/// Every route in the settings, by provider and model.
+pub async fn all(app: &App) -> Result<Vec<Standing>, Error> {
+    let others = stances::of_others(app).await?;
+    standings(app, |route| stances::together(app, route, &others)).await
+}
+
+/// The same for a command, as the `servers` stand to them.
+pub async fn among(app: &App, servers: &Others) -> Result<Vec<Standing>, Error> {
+    standings(app, |route| stances::among(servers, route)).await
+}
+
+async fn standings(
+    app: &App,
+    together: impl Fn(&Route) -> Together,
+) -> Result<Vec<Standing>, Error> {
+    let mut standings: Vec<Standing> = Vec::new();
+    let catalog = app.models.catalog.load_full();
+    for model in catalog.models() {
+        for route in model.routes() {
+            let same = |one: &&mut Standing| {
+                (&one.route.provider, &one.route.model) == (&route.provider, &route.model)
+            };
+            match standings.iter_mut().find(same) {
+                Some(known) => known.models.push(model.id.clone()),
+                None => standings.push(Standing {
+                    route: route.clone(),
+                    models: vec![model.id.clone()],
+                    note: RouteNote::default(),
+                    record: RouteRecord::default(),
+                    together: together(route),
+                }),
+            }
+        }
+    }
+    standings.sort_by_key(|a| key(&a.route));
+    let mut records = records(app, standings.iter().map(|one| one.route.provider.clone())).await?;
+    let notes: HashMap<RouteKey, RouteNote> = read_notes(app).await?.into_iter().collect();
+    for standing in &mut standings {
+        let key = key(&standing.route);
+        standing.record = records.remove(&key).unwrap_or_default();
+        standing.note = notes.get(&key).cloned().unwrap_or_default();
+    }
+    Ok(standings)
+}
+
+/// One of them.
+pub async fn get(app: &App, provider: &str, model: &str) -> Result<Standing, Error> {
+    let all = all(app).await?;
+    let found = all
+        .into_iter()
+        .find(|one| one.route.provider == provider && one.route.model == model);
+    found.ok_or_else(not_found)
+}
+
+fn not_found() -> Error {
+    let message = "There is no route to this provider and model.";
+    Error::plain(ErrorCode::ProviderNotFound, message)
+}
+
+fn key(route: &Route) -> RouteKey {
+    (route.provider.clone(), route.model.clone())
+}
+
+async fn read_notes(app: &Parts) -> Result<Vec<(RouteKey, RouteNote)>, Error> {
+    Ok(app.store.examine(store::routes::notes).await?)
+}
+
+async fn records(
+    app: &App,
+    providers: impl Iterator<Item = String>,
+) -> Result<HashMap<RouteKey, RouteRecord>, Error> {
+    let mut providers: Vec<String> = providers.collect();
+    providers.dedup();
+    let now = app.clock.now();
+    let read = app.store.examine(move |conn| -> Result<_, Error> {
+        let mut records: HashMap<RouteKey, RouteRecord> = HashMap::new();
+        let mut times: HashMap<RouteKey, Vec<i64>> = HashMap::new();
+        for provider in providers {
+            let key = |model: String| (provider.clone(), model);
+            let hour = store::routes::outcomes(conn, &provider, now.minus(HOUR), PART)?;
+            for (model, place, counts) in hour {
+                let parts = &mut records.entry(key(model)).or_default().last_hour;
+                // What was made a moment after `now` belongs to the last one.
+                parts[place.min(PARTS - 1)].add(counts);
+            }
+            let day = store::routes::outcomes(conn, &provider, now.minus(DAY), 2 * DAY)?;
+            for (model, _, counts) in day {
+                let record = records.entry(key(model)).or_default();
+                record.last_day.add(counts);
+            }
+            for (model, _, open) in store::submissions::open_of(conn, &provider)? {
+                records.entry(key(model)).or_default().open_jobs += open;
+            }
+            for (model, took) in store::routes::times(conn, &provider, now.minus(DAY))? {
+                times.entry(key(model)).or_default().push(took);
+            }
+        }
+        for (key, mut took) in times {
+            took.sort_unstable();
+            let record = records.entry(key).or_default();
+            record.p50 = part(&took, 50);
+            record.p95 = part(&took, 95);
+        }
+        Ok(records)
+    });
+    store::soon(read).await
+}
+
+/// The time within which so many per cent ended; `sorted` in microseconds.
+fn part(sorted: &[i64], per_cent: usize) -> Option<Duration> {
+    let place = (sorted.len() * per_cent).div_ceil(100).checked_sub(1)?;
+    let micros = *sorted.get(place)?;
+    Some(Duration::from_micros(u64::try_from(micros).unwrap_or(0)))
+}
+
+/// A page of what was sent to providers, and whether more follow.
+pub async fn submissions(
+    app: &App,
+    filter: Option<SubmissionFilter>,
+    page: Page<SubmissionId>,
+) -> Result<(Vec<SubmissionRecord>, bool), Error> {
+    let (limit, one_more) = (page.limit, page.with_one_more());
+    let read = app
+        .store
+        .examine(move |conn| store::submissions::page(conn, filter, one_more));
+    let mut found = store::soon(read).await?;
+    let has_more = store::tasks::cut_one_more(&mut found, limit);
+    Ok((found, has_more))
+}
+
+/// What an operator does to a route.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Order {
+    /// Use it for the next order, whatever it did before.
+    Try,
+    /// Send it nothing; jobs that are there go on.
+    Pause,
+    Resume,
+}
+
+impl Order {
+    const fn action(self) -> &'static str {
+        match self {
+            Self::Try => "route.try",
+            Self::Pause => "route.pause",
+            Self::Resume => "route.resume",
+        }
+    }
+}
+
+/// Does it, in every process within seconds.
+pub async fn steer(
+    app: &App,
+    operation: Operation<'_, RouteNote>,
+    provider: &str,
+    model: &str,
+    order: Order,
+) -> Result<RouteNote, Error> {
+    let standing = get(app, provider, model).await?;
+    let key = key(&standing.route);
+    let now = app.clock.now();
+    let note = operation
+        .write(app, move |conn, by| {
+            let before = store::routes::note_of(conn, &key)?;
+            match order {
+                Order::Try => store::routes::set_tried(conn, &key, now)?,
+                Order::Pause => {
+                    let since = before.paused_at.unwrap_or(now);
+                    store::routes::set_paused(conn, &key, Some(since))?;
+                }
+                Order::Resume => store::routes::set_paused(conn, &key, None)?,
+            }
+            let after = store::routes::note_of(conn, &key)?;
+            let target = format!("{}/{}", key.0, key.1);
+            let changed = (Some(told(&before)), Some(told(&after)));
+            by.note(conn, order.action(), &target, changed, now)?;
+            Ok(after)
+        })
+        .await?;
+    refresh(app).await?;
+    Ok(note)
+}
+
+fn told(note: &RouteNote) -> Value {
+    json!({
+        "paused_at": note.paused_at.map(Timestamp::rfc3339),
+        "tried_at": note.tried_at.map(Timestamp::rfc3339),
+    })
+}
+
+/// Reads again what holds for every process.
+pub async fn refresh(app: &Parts) -> Result<(), Error> {
+    let notes = read_notes(app).await?;
+    app.models.upstream.know(notes.into_iter().collect());
+    Ok(())
+}
+
+/// A provider took nothing by this route. Written at once, and not worth failing anything for.
+pub async fn failed(app: &App, route: &Route, error: &ProviderError) {
+    let refuses_key = matches!(error.class, Class::Credentials | Class::Account);
+    let (key, now) = (key(route), app.clock.now());
+    let kept = RouteError {
+        class: error.class.name().to_owned(),
+        message: error.message.chars().take(LONGEST).collect(),
+        at: now,
+    };
+    app.models.upstream.note(route, |note| {
+        note.error = Some(kept.clone());
+        if refuses_key && note.refused_at.is_none() {
+            note.refused_at = Some(now);
+        }
+    });
+    let written = app.store.write(move |conn| -> Result<(), Error> {
+        Ok(store::routes::set_error(conn, &key, &kept, refuses_key)?)
+    });
+    if let Err(error) = written.await {
+        tracing::warn!(inside = ?error.inside(), provider = %route.provider, "the error of a route is not written");
+    }
+}
+
+/// A provider took an order by this route: it accepts the key.
+pub async fn took(app: &App, route: &Route) {
+    if app
+        .models
+        .upstream
+        .note(route, |note| note.refused_at.take())
+        .is_none()
+    {
+        return;
+    }
+    let key = key(route);
+    let written = app
+        .store
+        .write(move |conn| store::routes::set_taken(conn, &key).map_err(Error::from));
+    if let Err(error) = written.await {
+        tracing::warn!(inside = ?error.inside(), provider = %route.provider, "that a key is accepted is not written");
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_middle_and_the_end_of_few_times() {
+        assert_eq!(part(&[], 50), None);
+        assert_eq!(part(&[7], 95), Some(Duration::from_micros(7)));
+        let many: Vec<i64> = (1..=100).collect();
+        assert_eq!(part(&many, 50), Some(Duration::from_micros(50)));
+        assert_eq!(part(&many, 95), Some(Duration::from_micros(95)));
+    }
+}

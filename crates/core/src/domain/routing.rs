@@ -1,0 +1,57 @@
+//! Which of a model's routes can do a piece of work, for the worker and for quotes.
+
+use crate::app::{App, Parts};
+use crate::domain::{music, songs, video};
+use mediagate_model::catalog::Route;
+use mediagate_model::error::Error;
+use mediagate_model::ids::AccountId;
+use mediagate_model::task::Payload;
+use mediagate_store as store;
+
+/// The routes that can do it, in order, except that a provider which already has the sources comes
+/// first.
+pub fn able<'a>(
+    app: &Parts,
+    routes: Vec<&'a Route>,
+    payload: &Payload,
+    known_at: Option<&str>,
+) -> Vec<&'a Route> {
+    let knows = |route: &Route| known_at == Some(route.provider.as_str());
+    let mut able = routes;
+    able.retain(|route| match payload {
+        Payload::VideoV1(job) => video::fits(app, route, job),
+        Payload::StemsV1(job) => music::fits(&route.limits, job),
+        // A persona can be used only where it was made.
+        Payload::SongV1(job) => {
+            songs::fits(&route.limits, job) && (job.persona.is_none() || knows(route))
+        }
+    });
+    able.sort_by_key(|route| !knows(route));
+    able
+}
+
+/// The provider that already has the sources of this work: where the persona was made, else where a
+/// clip was made.
+pub async fn known_at(
+    app: &App,
+    account: AccountId,
+    payload: &Payload,
+) -> Result<Option<String>, Error> {
+    let (persona, clips) = match payload {
+        Payload::VideoV1(_) => return Ok(None),
+        Payload::StemsV1(job) => (None, vec![job.source]),
+        Payload::SongV1(job) => (job.persona, job.clips.iter().map(|(_, id)| *id).collect()),
+    };
+    if let Some(id) = persona {
+        let read = move |conn: &mut store::Conn<'_>| -> Result<_, Error> {
+            Ok(store::personas::by_id(conn, id, account)?)
+        };
+        let persona = app.store.read(read).await?;
+        if let Some(upstream) = persona.and_then(|persona| persona.upstream) {
+            return Ok(Some(upstream.provider));
+        }
+    }
+    let clips = music::clips(app, account, clips).await?;
+    let upstream = clips.into_iter().find_map(|clip| clip.upstream);
+    Ok(upstream.map(|upstream| upstream.provider))
+}

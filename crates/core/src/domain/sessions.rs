@@ -1,0 +1,133 @@
+//! Sessions: a key exchanged for a cookie, so that a browser need not keep the key.
+//!
+//! The cookie is 256 random bits, of which only the SHA-256 is stored. A page that writes proves with
+//! the session's CSRF token that it could read an answer of this service.
+
+use std::net::IpAddr;
+use std::time::Duration;
+
+use serde_json::json;
+
+use crate::app::Parts;
+use crate::domain::assets::sha256_hex;
+use crate::domain::audit::By;
+use crate::domain::keys;
+use mediagate_model::account::{ApiKey, Caller};
+use mediagate_model::clock::Timestamp;
+use mediagate_model::error::{Error, ErrorCode};
+use mediagate_model::ids::KeyId;
+use mediagate_model::secret::Secret;
+use mediagate_store::{self as store, Conn};
+
+/// How long a session lasts.
+pub const LENGTH: Duration = Duration::from_hours(12);
+/// Most sessions of one key at once; the oldest ends for one more.
+const MOST: i64 = 100;
+/// Digits of a session's hash by which the audit log names it.
+const NAME: usize = 16;
+/// Digits of a cookie, in hexadecimal.
+const DIGITS: usize = 64;
+
+/// A session that begins.
+pub struct Begun {
+    pub cookie: Secret,
+    pub expires_at: Timestamp,
+}
+
+/// Begins a session with the rights of this caller's key. It ends with the secret that the caller has
+/// now, so a former secret begins none.
+pub async fn begin(app: &Parts, caller: &Caller, by: By) -> Result<Begun, Error> {
+    keys::refuse_former_secret(caller, "begin a session")?;
+    let mut bits = [0_u8; DIGITS / 2];
+    getrandom::fill(&mut bits).map_err(Error::internal)?;
+    let cookie = Secret::new(crate::domain::assets::hex(&bits));
+    let (key, now) = (caller.key.clone(), app.clock.now());
+    let (sha256, expires_at) = (hash(&cookie), now.plus(LENGTH));
+    let written = app.store.write(move |conn| -> Result<(), Error> {
+        store::sessions::forget_before(conn, now)?;
+        let too_many = store::sessions::count(conn, key.id, now)? + 1 - MOST;
+        if too_many > 0 {
+            for oldest in store::sessions::delete_oldest(conn, key.id, too_many)? {
+                note_end(conn, &by, key.id, &oldest, "too many sessions", now)?;
+            }
+        }
+        store::sessions::insert(conn, &sha256, &key, now, expires_at)?;
+        let after = json!({"session": name(&sha256), "expires_at": expires_at.rfc3339()});
+        by.note(conn, "session.begin", &key.id, (None, Some(after)), now)
+    });
+    store::soon(written).await?;
+    Ok(Begun { cookie, expires_at })
+}
+
+/// Ends a session, from its next request on.
+pub async fn end(app: &Parts, caller: &Caller, cookie: &Secret, by: By) -> Result<(), Error> {
+    let (sha256, key, now) = (hash(cookie), caller.key.id, app.clock.now());
+    let written = app.store.write(move |conn| -> Result<(), Error> {
+        if store::sessions::delete(conn, &sha256)? {
+            note_end(conn, &by, key, &sha256, "signed out", now)?;
+        }
+        Ok(())
+    });
+    store::soon(written).await
+}
+
+fn note_end(
+    conn: &mut Conn<'_>,
+    by: &By,
+    key: KeyId,
+    sha256: &str,
+    reason: &str,
+    now: Timestamp,
+) -> Result<(), Error> {
+    let before = json!({"session": name(sha256)});
+    let after = json!({"session": name(sha256), "ended": reason});
+    by.note(conn, "session.end", &key, (Some(before), Some(after)), now)
+}
+
+/// A session in the audit log: enough to tell it from others, too little to find its cookie by.
+fn name(sha256: &str) -> &str {
+    sha256.get(..NAME).unwrap_or(sha256)
+}
+
+/// The caller with this cookie, if the session and its key are valid now and from this address.
+pub async fn check(app: &Parts, cookie: &Secret, address: IpAddr) -> Result<Caller, Error> {
+    let ended = || {
+        let message = "The session has ended. Sign in again.";
+        Error::plain(ErrorCode::ExpiredApiKey, message)
+    };
+    if cookie.expose().len() != DIGITS {
+        return Err(ended());
+    }
+    let caller = keys::known(app, hash(cookie), store::sessions::caller).await?;
+    let caller = caller.ok_or_else(ended)?;
+    if caller
+        .credential
+        .ends_at()
+        .is_some_and(|at| at <= app.clock.now())
+    {
+        return Err(ended());
+    }
+    keys::admit(app, caller, address)
+}
+
+/// The key of a session, valid or not.
+pub async fn holder(app: &Parts, cookie: &Secret) -> Result<Option<ApiKey>, Error> {
+    let caller = keys::known(app, hash(cookie), store::sessions::caller).await?;
+    Ok(caller.map(|caller| caller.key))
+}
+
+/// What a page that writes has to send with this cookie.
+pub fn csrf_token(cookie: &Secret) -> String {
+    sha256_hex(format!("csrf {}", cookie.expose()).as_bytes())
+}
+
+/// Whether this is the session's token. Compared by their hashes: the time that takes tells nothing
+/// of the token.
+pub fn is_csrf_token(cookie: &Secret, sent: &[u8]) -> bool {
+    sha256_hex(sent) == sha256_hex(csrf_token(cookie).as_bytes())
+}
+
+/// Told apart from the hashes of keys, which share a cache.
+fn hash(cookie: &Secret) -> String {
+    sha256_hex(format!("session {}", cookie.expose()).as_bytes())
+}

@@ -1,0 +1,280 @@
+//! Music tasks for hosted providers: songs made, extended, covered.
+
+use providers::{Limits, SongLimits};
+use serde_json::{Map, Value};
+
+use crate::app::App;
+use crate::domain::music;
+use crate::domain::submit::{self, Draft, NewTask, Purpose};
+use crate::domain::webhooks::Callback;
+use mediagate_media::engines::animatic_engine;
+use mediagate_model::account::Caller;
+use mediagate_model::catalog::Model;
+use mediagate_model::error::{Error, ErrorCode};
+use mediagate_model::ids::{ClipId, PersonaId, RequestId};
+use mediagate_model::music::{Clip, ClipOrigin, ClipState};
+use mediagate_model::price::Quantity;
+use mediagate_model::task::{Kind, Payload, SongJob, Task};
+use mediagate_store as store;
+
+/// Length for which a price per minute is reserved: the longest song that these services make.
+const LONGEST_MS: u64 = 8 * 60_000;
+
+/// A task as ordered.
+#[derive(Debug, Clone)]
+pub struct SongOrder {
+    /// `mv`; the first model that does the task if `None`.
+    pub model: Option<String>,
+    pub task: String,
+    /// Title of the result.
+    pub title: String,
+    /// Stored only.
+    pub generation_type: String,
+    /// Stored only.
+    pub make_instrumental: bool,
+    /// The other fields as sent.
+    pub fields: Map<String, Value>,
+    /// The fields that name clips.
+    pub clips: Vec<(String, ClipId)>,
+    /// The persona, if one is named.
+    pub persona: Option<PersonaId>,
+    /// Who is called when it ends.
+    pub callback: Option<Callback>,
+}
+
+/// An order that can be accepted: one queued task with its clips.
+pub async fn draft(
+    app: &App,
+    caller: &Caller,
+    request_id: &RequestId,
+    order: SongOrder,
+) -> Result<Draft, Error> {
+    let (new, job) = prepare(app, caller, order, Purpose::Order).await?;
+    let task = submit::task(app, caller, request_id, new);
+    let clips = job.outputs.iter().map(|id| clip(&task, *id, &job.title));
+    Ok(Draft {
+        clips: clips.collect(),
+        tasks: vec![task],
+        ..Draft::default()
+    })
+}
+
+/// The task for an order.
+pub async fn prepare(
+    app: &App,
+    caller: &Caller,
+    order: SongOrder,
+    purpose: Purpose,
+) -> Result<(NewTask, SongJob), Error> {
+    let (model, asked_model) = choose(app, caller, &order)?;
+    check_fields(&model, &order)?;
+    if purpose == Purpose::Order {
+        submit::check_available(app, &model)?;
+    }
+    let account = caller.account.id;
+    for (param, id) in &order.clips {
+        let clip = music::clip_param(app, account, *id, param).await?;
+        if clip.is_trashed || clip.state != ClipState::Complete || clip.media_removed {
+            let message = "The clip is not complete, in the trash, or expired.";
+            return Err(Error::at(ErrorCode::ClipNotReady, param, message));
+        }
+    }
+    if let Some(persona) = order.persona {
+        let found = app
+            .store
+            .read(move |conn| store::personas::by_id(conn, persona, account))
+            .await?;
+        let Some(upstream) = found.and_then(|persona| persona.upstream) else {
+            let message = "There is no persona with this id at a provider.";
+            return Err(Error::at(ErrorCode::PersonaNotFound, "persona_id", message));
+        };
+        let mut routes = model.routes().iter();
+        if !routes.any(|route| route.provider == upstream.provider) {
+            let message = format!("The persona cannot be used with {}.", model.id);
+            return Err(Error::at(
+                ErrorCode::UnsupportedValue,
+                "persona_id",
+                message,
+            ));
+        }
+    }
+    let clips = clips_of(&model, &order);
+    let callback = order.callback;
+    let callback = callback.map(|callback| callback.check(app)).transpose()?;
+    let parts = clips as u64;
+    let seconds = order.fields.get("seconds").and_then(Value::as_f64);
+    let job = SongJob {
+        task: order.task,
+        fields: order.fields,
+        clips: order.clips,
+        persona: order.persona,
+        outputs: (0..clips).map(|_| ClipId::new()).collect(),
+        generation_type: order.generation_type,
+        make_instrumental: order.make_instrumental,
+        title: order.title,
+    };
+    let new = NewTask {
+        model,
+        asked_model,
+        payload: Payload::SongV1(job.clone()),
+        quantity: Quantity {
+            milliseconds: parts * seconds.map_or(LONGEST_MS, animatic_engine::milliseconds),
+            pixels: 0,
+            parts,
+            parts_asked: parts,
+        },
+        callback,
+    };
+    Ok((new, job))
+}
+
+/// A clip that a task will fill.
+pub fn clip(task: &Task, id: ClipId, title: &str) -> Clip {
+    Clip {
+        id,
+        account: task.account,
+        past_payload: None,
+        origin: ClipOrigin::Song { task: task.id },
+        title: title.to_owned(),
+        model: task.model.clone(),
+        asked_model: task.asked_model.clone(),
+        state: ClipState::Queued,
+        media: None,
+        media_removed: false,
+        is_trashed: false,
+        failure: None,
+        upstream: None,
+        provenance: None,
+        created_at: task.created_at,
+    }
+}
+
+/// The model that does this task, by the requested name if there is one, and that name.
+fn choose(app: &App, caller: &Caller, order: &SongOrder) -> Result<(Model, String), Error> {
+    let catalog = app.models.catalog.load_full();
+    let does = |model: &&Model| tasks_of(model).any(|task| task == order.task);
+    let usable = || {
+        catalog
+            .models()
+            .iter()
+            .filter(|model| caller.key.may_use(&model.id))
+    };
+    let named = |model: &&Model| match &order.model {
+        Some(name) => model.answers_to(name),
+        None => true,
+    };
+    if let Some(model) = usable().filter(does).find(named) {
+        let asked = order.model.clone().unwrap_or_else(|| model.id.clone());
+        return Ok((model.clone(), asked));
+    }
+    if let Some(name) = &order.model {
+        // A name that nothing answers to goes before a task that nobody does.
+        catalog.choose(&caller.key, Kind::Music, name, "mv")?;
+    }
+    let mut tasks: Vec<&str> = usable().flat_map(tasks_of).collect();
+    tasks.push("gen_stem");
+    tasks.sort_unstable();
+    tasks.dedup();
+    let mut message = format!("The supported tasks are: {}.", tasks.join(", "));
+    if ["generate", "extend"].contains(&order.task.as_str()) {
+        message = format!("No model here makes songs in this way: {MAKERS} {message}");
+    }
+    Err(Error::at(ErrorCode::UnsupportedValue, "task", message))
+}
+
+/// What an operator can do about it.
+const MAKERS: &str = "it takes a model with kind = \"music\" at a provider that does, \
+     such as suno-family, elevenlabs with music_v1, minimax with music-2.0, gemini-veo with lyria-3.5, \
+     recipe:mureka.";
+
+/// Whether a route can make such a song.
+pub fn fits(limits: &Limits, job: &SongJob) -> bool {
+    does(limits, &job.task, &job.fields).is_ok()
+}
+
+/// What a route makes songs from; or, if it does the task at all, the field that it does not
+/// support.
+fn does<'a>(
+    limits: &'a Limits,
+    task: &str,
+    fields: &Map<String, Value>,
+) -> Result<&'a SongLimits, Option<(&'static str, String)>> {
+    let Limits::Music(music) = limits else {
+        return Err(None);
+    };
+    if !music.tasks.iter().any(|known| known == task) {
+        return Err(None);
+    }
+    let songs = &music.songs;
+    let Some(heeded) = &songs.fields else {
+        return Ok(songs);
+    };
+    for name in ["lyrics", "negative_tags", "make_instrumental", "seconds"] {
+        let is_said = match fields.get(name) {
+            Some(Value::String(text)) => !text.trim().is_empty(),
+            Some(Value::Bool(flag)) => *flag,
+            Some(Value::Number(_)) => true,
+            _ => false,
+        };
+        if is_said && !heeded.contains(&name) {
+            return Err(Some((name, format!("takes no {name}"))));
+        }
+    }
+    let seconds = fields.get("seconds").and_then(Value::as_f64);
+    if let (Some(seconds), Some((min, max))) = (seconds, songs.seconds)
+        && !(f64::from(min)..=f64::from(max)).contains(&seconds)
+    {
+        let message = format!("makes songs of {min} to {max} seconds");
+        return Err(Some(("seconds", message)));
+    }
+    Ok(songs)
+}
+
+/// Refuses fields that no route of the model supports.
+fn check_fields(model: &Model, order: &SongOrder) -> Result<(), Error> {
+    let mut refused = None;
+    for route in model.routes() {
+        match does(&route.limits, &order.task, &order.fields) {
+            Ok(songs) => return check_words(songs, order),
+            Err(why) => refused = refused.or(why),
+        }
+    }
+    match refused {
+        None => Ok(()),
+        Some((param, why)) => {
+            let message = format!("{} {why}.", model.id);
+            Err(Error::at(ErrorCode::UnsupportedValue, param, message))
+        }
+    }
+}
+
+/// Providers with another API need a prompt or lyrics.
+fn check_words(songs: &SongLimits, order: &SongOrder) -> Result<(), Error> {
+    let is_told = ["prompt", "gpt_description_prompt", "lyrics", "tags"]
+        .iter()
+        .any(|name| {
+            let text = order.fields.get(*name).and_then(Value::as_str);
+            text.is_some_and(|text| !text.trim().is_empty())
+        });
+    if songs.fields.is_some() && !is_told {
+        let message =
+            "Say what the song shall be, in prompt, gpt_description_prompt, lyrics or tags.";
+        return Err(Error::at(ErrorCode::MissingField, "prompt", message));
+    }
+    Ok(())
+}
+
+/// Number of clips that the most likely route makes.
+fn clips_of(model: &Model, order: &SongOrder) -> usize {
+    let mut routes = model.routes().iter();
+    let songs = routes.find_map(|route| does(&route.limits, &order.task, &order.fields).ok());
+    songs.map_or(SongLimits::DIALECT.clips, |songs| songs.clips)
+}
+
+fn tasks_of(model: &Model) -> impl Iterator<Item = &str> {
+    let tasks = match &model.limits {
+        Limits::Music(music) => music.tasks.as_slice(),
+        Limits::Video(_) => &[],
+    };
+    tasks.iter().map(String::as_str)
+}

@@ -1,0 +1,279 @@
+//! Reading tasks, waiting for them, cancelling them.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use providers::driver::schedule::Lengths;
+
+use crate::app::Parts;
+use crate::records::input;
+use crate::records::task::Beside;
+use mediagate_model::error::{Error, ErrorCode};
+use mediagate_model::ids::{AccountId, TaskId};
+use mediagate_model::money::Money;
+use mediagate_model::submission::{Submission, SubmissionEnd};
+use mediagate_model::task::{Kind, Output, Task};
+use mediagate_model::words;
+use mediagate_store::tasks::{Filter, Page};
+use mediagate_store::{self as store, Conn, StoreError};
+use mediagate_telemetry::counters;
+
+mod abandoned;
+mod cancel;
+mod waiting;
+
+pub use abandoned::abandon;
+pub use cancel::{JobEnd, cancel, job_is_over};
+pub use waiting::{Waiter, next_events, wait};
+
+pub async fn get(app: &Parts, account: AccountId, id: TaskId) -> Result<Task, Error> {
+    let known = app.caches.ended.get(&id);
+    if let Some(task) = known.filter(|task| task.account == account && !is_past(app, task)) {
+        return Ok(Task::clone(&task));
+    }
+    let read = app
+        .store
+        .read(move |conn| store::tasks::by_id(conn, id, account));
+    let task = read.await?.ok_or_else(not_found)?;
+    if task.state.is_terminal() && task.money != Money::Held && !may_get_a_poster(app, &task) {
+        app.caches.ended.insert(id, Arc::new(task.clone()));
+    }
+    Ok(task)
+}
+
+/// Whether the poster of its film may still be drawn, by any process.
+fn may_get_a_poster(app: &Parts, task: &Task) -> bool {
+    /// How long a film waits for that, unless there are very many.
+    const SOON: Duration = Duration::from_mins(1);
+    let has_none = matches!(&task.output, Some(Output::VideoV1(video)) if video.poster.is_none());
+    let ended = task.finished_at.unwrap_or(task.created_at);
+    has_none && app.clock.now().since(ended) < SOON
+}
+
+/// A task of any account, for the operator.
+pub async fn of_anyone(app: &Parts, id: TaskId) -> Result<Task, Error> {
+    let read = app
+        .store
+        .read(move |conn| store::tasks::of_anyone(conn, id));
+    read.await?.ok_or_else(not_found)
+}
+
+/// Whether the task's record may have been deleted.
+fn is_past(app: &Parts, task: &Task) -> bool {
+    let end = task.finished_at.zip(app.config.record_ttl);
+    end.is_some_and(|(finished, ttl)| finished <= app.clock.cutoff(ttl))
+}
+
+/// Deletes the records of finished tasks older than `record_ttl`.
+pub async fn remove_past(app: &Parts) -> Result<(), Error> {
+    /// Tasks per transaction.
+    const BATCH: u32 = 200;
+    /// Most transactions of one visit.
+    const ROUNDS: u32 = 50;
+    let Some(ttl) = app.config.record_ttl else {
+        return Ok(());
+    };
+    for _ in 0..ROUNDS {
+        let (now, before) = (app.clock.now(), app.clock.cutoff(ttl));
+        let past = app
+            .store
+            .examine(move |conn| store::records::past(conn, before, BATCH))
+            .await?;
+        if past.is_empty() {
+            return Ok(());
+        }
+        tracing::info!(tasks = past.len(), "records removed: they expired");
+        app.store
+            .write(move |conn| store::records::remove(conn, &past, now))
+            .await?;
+    }
+    Ok(())
+}
+
+pub fn not_found() -> Error {
+    Error::plain(ErrorCode::TaskNotFound, "There is no task with this id.")
+}
+
+/// What was tried for a task, in order.
+pub async fn attempts(
+    app: &Parts,
+    account: AccountId,
+    id: TaskId,
+) -> Result<Vec<(Submission, SubmissionEnd)>, Error> {
+    /// More than any task needs; of more, the latest are shown.
+    const MOST: u32 = 100;
+    let read = app.store.read(move |conn| {
+        if store::tasks::by_id(conn, id, account)?.is_none() {
+            return Ok(None);
+        }
+        store::submissions::of_task(conn, id, MOST).map(Some)
+    });
+    read.await?.ok_or_else(not_found)
+}
+
+/// What the task's record shows beside it.
+pub fn beside(conn: &mut Conn<'_>, task: &Task) -> Result<Beside, StoreError> {
+    let mut beside = Beside {
+        key_name: store::accounts::key_name(conn, task.key)?.unwrap_or_default(),
+        ..Beside::default()
+    };
+    for id in input::pictures(&task.payload) {
+        beside.pictures.extend(store::assets::by_id(conn, id)?);
+    }
+    for id in input::sources(&task.payload) {
+        let source = store::clips::by_id(conn, id, task.account)?;
+        beside.sources.extend(source);
+    }
+    if task.kind() == Kind::Music {
+        beside.clips = store::clips::of_task(conn, task.id, task.account)?;
+    }
+    Ok(beside)
+}
+
+/// The same for each of these, in order.
+pub async fn beside_each(app: &Parts, tasks: &[Task]) -> Result<Vec<Beside>, Error> {
+    let known = tasks.iter().map(|task| {
+        let is_alone = task.kind() == Kind::Video && input::pictures(&task.payload).is_empty();
+        let key_name = is_alone.then(|| app.caches.key_names.get(&task.key));
+        key_name.flatten().map(|key_name| Beside {
+            key_name,
+            ..Beside::default()
+        })
+    });
+    if let Some(all) = known.collect() {
+        return Ok(all);
+    }
+    let asked = tasks.to_vec();
+    let read = app.store.read(move |conn| {
+        let each = asked.iter().map(|task| beside(conn, task));
+        each.collect::<Result<Vec<_>, StoreError>>()
+    });
+    let found = read.await?;
+    for (task, beside) in tasks.iter().zip(&found) {
+        let names = &app.caches.key_names;
+        names.insert(task.key, beside.key_name.clone());
+    }
+    Ok(found)
+}
+
+/// A page of the account's tasks, and whether more follow.
+pub async fn list(
+    app: &Parts,
+    account: AccountId,
+    filter: Filter,
+    page: Page<TaskId>,
+) -> Result<(Vec<Task>, bool), Error> {
+    search(app, account, filter, None, page).await
+}
+
+/// The same, only those that `text` finds: words of the prompt or title, or the id of the task, of
+/// its video or chat completion, or of one of its clips.
+pub async fn search(
+    app: &Parts,
+    account: AccountId,
+    mut filter: Filter,
+    text: Option<String>,
+    page: Page<TaskId>,
+) -> Result<(Vec<Task>, bool), Error> {
+    let (limit, one_more) = (page.limit, page.with_one_more());
+    let read = app.store.examine(move |conn| {
+        if let Some(text) = &text {
+            match id_in(conn, account, text.trim())? {
+                Some(id) => filter.id = Some(id),
+                None => filter.terms = words::of_search(account, text),
+            }
+            if filter.id.is_none() && filter.terms.is_empty() {
+                return Ok(Vec::new());
+            }
+        }
+        store::tasks::page(conn, account, &filter, one_more)
+    });
+    let mut tasks = store::soon(read).await?;
+    let has_more = store::tasks::cut_one_more(&mut tasks, limit);
+    Ok((tasks, has_more))
+}
+
+/// The task whose id, video's id or chat completion's id this is.
+fn named(text: &str) -> Option<TaskId> {
+    let bare = text.strip_prefix("chatcmpl-").unwrap_or(text);
+    TaskId::from_video(text).or_else(|_| bare.parse()).ok()
+}
+
+/// The task that a search names by an id.
+fn id_in(
+    conn: &mut Conn<'_>,
+    account: AccountId,
+    text: &str,
+) -> Result<Option<TaskId>, StoreError> {
+    let Some(id) = named(text) else {
+        return Ok(None);
+    };
+    let clip = match text.parse() {
+        Ok(clip) => store::clips::by_id(conn, clip, account)?,
+        Err(_) => None,
+    };
+    let made_by = clip.and_then(|clip| clip.origin.task());
+    Ok(Some(made_by.unwrap_or(id)))
+}
+
+/// A page of the tasks of all accounts or of one, and whether more follow; `text` as in [`search`].
+pub async fn search_all(
+    app: &Parts,
+    account: Option<AccountId>,
+    mut filter: Filter,
+    text: Option<String>,
+    page: Page<TaskId>,
+) -> Result<(Vec<Task>, bool), Error> {
+    if let Some(account) = account {
+        return search(app, account, filter, text, page).await;
+    }
+    let (limit, one_more) = (page.limit, page.with_one_more());
+    let read = app.store.examine(move |conn| {
+        let Some(text) = &text else {
+            return store::tasks::page_of_all(conn, &filter, one_more);
+        };
+        filter.id = named(text.trim());
+        if filter.id.is_some() {
+            return store::tasks::page_of_all(conn, &filter, one_more);
+        }
+        let terms = |account| words::of_search(account, text);
+        store::tasks::search_of_all(conn, &filter, one_more, terms)
+    });
+    let mut tasks = store::soon(read).await?;
+    let has_more = store::tasks::cut_one_more(&mut tasks, limit);
+    Ok((tasks, has_more))
+}
+
+/// How long the model's tasks took in the last 24 hours once they had begun.
+pub async fn lengths(app: &Parts, model: &str) -> Result<Option<Lengths>, Error> {
+    let (model, now) = (model.to_owned(), app.clock.now());
+    let since = now.minus(Duration::from_hours(24));
+    let read = app
+        .store
+        .examine(move |conn| store::tasks::sights(conn, &model, since, now));
+    Ok(Lengths::of(store::soon(read).await?))
+}
+
+/// Cached for a few seconds, because thousands of jobs need it.
+pub async fn usual_lengths(app: &Parts, model: &str) -> Result<Option<Lengths>, Error> {
+    if let Some(known) = app.caches.usual_lengths.get(model) {
+        return Ok(known);
+    }
+    let lengths = lengths(app, model).await?;
+    app.caches.usual_lengths.insert(model.to_owned(), lengths);
+    Ok(lengths)
+}
+
+/// Counts the tasks that nobody has taken up, for the metric.
+pub async fn count_waiting(app: &Parts) {
+    /// More is not told apart.
+    const MOST: u32 = 10_000;
+    let now = app.clock.now();
+    let counted: Result<u32, StoreError> = app
+        .store
+        .examine(move |conn| store::tasks::count_waiting(conn, now, MOST))
+        .await;
+    if let Ok(waiting) = counted {
+        counters::tasks_waiting(waiting);
+    }
+}

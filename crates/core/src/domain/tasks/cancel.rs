@@ -1,0 +1,185 @@
+//! Cancelling a task, and who pays for what its provider makes all the same.
+//!
+//! | a provider may be at work on it | at once | when its job is over |
+//! |---|---|---|
+//! | no | the hold is released | – |
+//! | yes, `charge` | the hold stays | what was made is charged, the rest released |
+//! | yes, `refund` | the hold is released, and counts against the account's allowance of the day | what was made counts, the rest no longer |
+//!
+//! Beyond the allowance `refund` is as `charge`: a provider's work that nobody pays for has a bound.
+
+use serde_json::json;
+
+use super::not_found;
+use crate::app::App;
+use crate::domain::audit::By;
+use crate::domain::{endings, ledger};
+use mediagate_config::CancelPolicy;
+use mediagate_model::clock::Timestamp;
+use mediagate_model::crash;
+use mediagate_model::error::{Error, ErrorCode};
+use mediagate_model::ids::{AccountId, TaskId};
+use mediagate_model::money::{Micros, Money};
+use mediagate_model::price::Bill;
+use mediagate_model::task::{Task, TaskFailure, TaskState};
+use mediagate_store::tasks::Ending;
+use mediagate_store::{self as store, Conn};
+use mediagate_telemetry::counters;
+
+/// The operator's rules for a task that its provider may go on with.
+#[derive(Debug, Clone, Copy)]
+struct Rules {
+    policy: CancelPolicy,
+    /// The most that may be given back to an account a day for jobs that go on.
+    allowance: Micros,
+}
+
+/// What becomes of a cancelled task's hold.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Hold {
+    /// It ends: nothing was sent.
+    Released,
+    /// It ends, and counts against the allowance.
+    Forgiven,
+    /// It stays until the provider's job is over.
+    Kept,
+    /// The same, because the allowance is used up.
+    KeptBeyondAllowance,
+}
+
+/// Cancels a task. It is cancelled when this returns; a worker that runs it stops soon after and
+/// can no longer write a result. `by` is the operator who cancels it, for the audit log.
+pub async fn cancel(
+    app: &App,
+    account: AccountId,
+    id: TaskId,
+    by: Option<By>,
+) -> Result<Task, Error> {
+    let now = app.clock.now();
+    let rules = Rules {
+        policy: app.config.cancel_policy,
+        allowance: app.config.cancel_allowance,
+    };
+    let parts = app.clone();
+    let written = app
+        .store
+        .write_for(account, move |conn| -> Result<Task, Error> {
+            let task = store::tasks::by_id(conn, id, account)?.ok_or_else(not_found)?;
+            let hold = decide(conn, &task, rules, now)?;
+            let ending = ending(&task, hold);
+            if !endings::end(conn, &parts, &task, None, &ending, now, |_| {
+                Ok::<_, Error>(())
+            })? {
+                let message = "The task has already ended and cannot be cancelled.";
+                return Err(Error::plain(ErrorCode::TaskNotCancellable, message).of_task(id));
+            }
+            if let Some(by) = &by {
+                let told = |state: TaskState| Some(json!({"status": state.name()}));
+                let changed = (told(task.state), told(TaskState::Cancelled));
+                by.note(conn, "task.cancel", &id, changed, now)?;
+            }
+            store::tasks::by_id(conn, id, account)?.ok_or_else(not_found)
+        });
+    let task = store::soon(written).await?;
+    crash::point("task-cancelled");
+    counters::task_ended(&task, TaskState::Cancelled);
+    tracing::info!(task_id = %id, money = task.money.name(), "task cancelled");
+    app.bell.call_off(id);
+    app.bell.ring_for_upstream();
+    app.bell.ring_for_deliveries();
+    Ok(task)
+}
+
+/// Decides about the hold of a task that is being cancelled, and counts it where it is given back.
+fn decide(conn: &mut Conn<'_>, task: &Task, rules: Rules, now: Timestamp) -> Result<Hold, Error> {
+    let last = store::submissions::latest(conn, task.id)?;
+    let is_at_work = last.is_some_and(|last| last.state.is_open());
+    if !is_at_work || task.money != Money::Held || task.state.is_terminal() {
+        return Ok(Hold::Released);
+    }
+    match rules.policy {
+        CancelPolicy::Charge => Ok(Hold::Kept),
+        CancelPolicy::Refund => {
+            let of = ledger::of(task);
+            store::ledger::lock(conn, of)?;
+            let forgiven = store::usage::forgiven_on(conn, task.account, now)?;
+            if forgiven.plus(task.reserved) > rules.allowance {
+                return Ok(Hold::KeptBeyondAllowance);
+            }
+            store::usage::forgive(conn, of, task.reserved, now)?;
+            Ok(Hold::Forgiven)
+        }
+    }
+}
+
+/// The ending of a cancelled task, with a message about its money.
+fn ending(task: &Task, hold: Hold) -> Ending {
+    let reserved = task.reserved;
+    let (money, cost, message) = match (task.money, hold) {
+        (Money::Held, Hold::Kept | Hold::KeptBeyondAllowance) => {
+            let why = match hold {
+                Hold::KeptBeyondAllowance => {
+                    " The account's allowance of today for such cancellations is used up."
+                }
+                _ => "",
+            };
+            let message = format!(
+                "The task was cancelled while its provider was working on it. What the provider makes anyway is charged, at most {reserved} USD; the rest is released when its job has ended.{why}"
+            );
+            (Money::Held, reserved, message)
+        }
+        (Money::Held, Hold::Released | Hold::Forgiven) => {
+            let message =
+                format!("The task was cancelled. The {reserved} USD held for it were released.");
+            (Money::Released, Micros::ZERO, message)
+        }
+        (money, _) => (money, Micros::ZERO, "The task was cancelled.".to_owned()),
+    };
+    Ending {
+        state: TaskState::Cancelled,
+        cost,
+        money,
+        bill: None,
+        output: None,
+        failure: Some(TaskFailure {
+            code: ErrorCode::TaskCancelled,
+            message,
+        }),
+    }
+}
+
+/// How the job of a cancelled task ended.
+#[derive(Debug, Clone, Copy)]
+pub enum JobEnd<'a> {
+    /// It was made all the same; this is what it costs by our price, `None` for a free task.
+    Made(Option<&'a Bill>),
+    /// The provider called it off, or failed at it.
+    NotMade,
+    /// Nobody can tell.
+    Unknown,
+}
+
+/// Settles the money of a cancelled task whose job is over, in the transaction that closes its submission. Returns
+/// whether money was still held.
+pub fn job_is_over(
+    conn: &mut Conn<'_>,
+    task: &Task,
+    end: JobEnd<'_>,
+    now: Timestamp,
+) -> Result<bool, Error> {
+    let bill = match end {
+        JobEnd::Made(bill) => bill,
+        JobEnd::NotMade | JobEnd::Unknown => None,
+    };
+    if task.money == Money::Held {
+        return ledger::close(conn, task, bill, now);
+    }
+    let is_forgiven = task.state == TaskState::Cancelled && task.money == Money::Released;
+    if is_forgiven && !matches!(end, JobEnd::Unknown) {
+        let cost = bill.map_or(Micros::ZERO, |bill| bill.cost);
+        let cancelled_at = task.finished_at.unwrap_or(now);
+        let less = cost.minus(task.reserved);
+        store::usage::forgive(conn, ledger::of(task), less, cancelled_at)?;
+    }
+    Ok(false)
+}

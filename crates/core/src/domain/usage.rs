@@ -1,0 +1,179 @@
+//! Usage: an account's work and costs, by day, model and key; and those of all accounts, with what
+//! providers were paid.
+//!
+//! Money comes from the ledger, by the day of each entry, so that the sums are equal. Tasks count
+//! on the day they ended. Both are read from daily sums, so the cost does not grow with the number
+//! of tasks.
+
+use std::collections::{BTreeMap, HashMap};
+
+use crate::app::App;
+use mediagate_model::clock::Timestamp;
+use mediagate_model::error::Error;
+use mediagate_model::ids::KeyId;
+use mediagate_model::money::Micros;
+use mediagate_model::task::TaskState;
+pub use mediagate_store::usage::day_of;
+use mediagate_store::usage::{DAY, Filter};
+use mediagate_store::{self as store, hours};
+
+/// Days since the epoch.
+pub type Day = i64;
+
+/// A usage query.
+#[derive(Debug, Clone)]
+pub struct Wanted {
+    /// Account, time, model and key.
+    pub filter: Filter,
+    /// Whether to group by day.
+    pub by_day: bool,
+    /// Whether to group by model.
+    pub by_model: bool,
+    /// Whether to group by key.
+    pub by_key: bool,
+}
+
+/// A group's values; `None` if not grouped by it.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Group {
+    pub day: Option<Day>,
+    /// The model's canonical name.
+    pub model: Option<String>,
+    pub key: Option<KeyId>,
+}
+
+/// Work and cost.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Sum {
+    pub succeeded: u64,
+    pub failed: u64,
+    pub cancelled: u64,
+    /// Charged, including adjustments.
+    pub cost: Micros,
+}
+
+impl Sum {
+    /// Tasks that ended.
+    pub const fn tasks(&self) -> u64 {
+        self.succeeded + self.failed + self.cancelled
+    }
+
+    fn count(&mut self, state: TaskState, tasks: u64) {
+        match state {
+            TaskState::Succeeded => self.succeeded += tasks,
+            TaskState::Failed => self.failed += tasks,
+            TaskState::Cancelled => self.cancelled += tasks,
+            TaskState::Queued | TaskState::Running => {}
+        }
+    }
+
+    pub fn add(&mut self, other: &Self) {
+        self.succeeded += other.succeeded;
+        self.failed += other.failed;
+        self.cancelled += other.cancelled;
+        self.cost = self.cost.plus(other.cost);
+    }
+}
+
+/// Rows ordered by day, model and key, and the names of the keys.
+pub type Usage = (Vec<(Group, Sum)>, BTreeMap<KeyId, String>);
+
+pub async fn usage(app: &App, wanted: Wanted) -> Result<Usage, Error> {
+    let (filter, now) = (wanted.filter.clone(), app.clock.now());
+    let found = app.store.examine(move |conn| -> Result<_, Error> {
+        Ok((
+            store::usage::rows(conn, &filter)?,
+            store::accounts::keys_of(conn, filter.account, now)?,
+        ))
+    });
+    let (found, keys) = store::soon(found).await?;
+    let group = |day, model: String, key| Group {
+        day: wanted.by_day.then_some(day),
+        model: wanted.by_model.then_some(model),
+        key: wanted.by_key.then_some(key),
+    };
+    let mut rows: BTreeMap<Group, Sum> = BTreeMap::new();
+    for row in found {
+        let sum = rows.entry(group(row.day, row.model, row.key)).or_default();
+        sum.cost = sum.cost.plus(row.paid);
+        for (state, tasks) in row.ended {
+            sum.count(state, tasks);
+        }
+    }
+    let names = keys.into_iter().map(|(key, ..)| (key.id, key.name));
+    Ok((rows.into_iter().collect(), names.collect()))
+}
+
+/// Most rows of an answer about all accounts.
+pub const MOST_ROWS: i64 = 10_000;
+
+/// Rows in their order, and the names of their accounts and keys, by id.
+#[derive(Debug, Default)]
+pub struct AllUsage {
+    pub rows: Vec<(hours::Group, hours::Sum)>,
+    pub handles: HashMap<String, String>,
+    pub keys: HashMap<String, String>,
+}
+
+/// The work of all accounts, what was charged for it, and what providers were paid. Nothing if that
+/// would be more than [`MOST_ROWS`].
+pub async fn of_all(app: &App, wanted: hours::Wanted) -> Result<Option<AllUsage>, Error> {
+    let read = app.store.examine(move |conn| -> Result<_, Error> {
+        let mut all = AllUsage {
+            rows: hours::sums(conn, &wanted, MOST_ROWS + 1)?,
+            ..AllUsage::default()
+        };
+        if i64::try_from(all.rows.len()).unwrap_or(i64::MAX) > MOST_ROWS {
+            return Ok(None);
+        }
+        for (group, _) in &all.rows {
+            if let (Ok(id), false) = (
+                group.account.parse(),
+                all.handles.contains_key(&group.account),
+            ) && let Some(account) = store::accounts::account_by_id(conn, id)?
+            {
+                all.handles.insert(group.account.clone(), account.handle);
+            }
+            if let (Ok(id), false) = (group.key.parse(), all.keys.contains_key(&group.key))
+                && let Some(name) = store::accounts::key_name(conn, id)?
+            {
+                all.keys.insert(group.key.clone(), name);
+            }
+        }
+        Ok(Some(all))
+    });
+    let mut found = store::soon(read).await?;
+    if let Some(all) = &mut found {
+        let handle = |group: &hours::Group| all.handles.get(&group.account).cloned();
+        all.rows
+            .sort_by_cached_key(|(group, _)| (group.step, handle(group), group.clone()));
+    }
+    Ok(found)
+}
+
+/// The first instant of a day.
+pub const fn start_of(day: Day) -> Timestamp {
+    Timestamp::from_micros(day.saturating_mul(DAY))
+}
+
+/// `2026-01-31`.
+pub fn written(day: Day) -> String {
+    let mut text = start_of(day).rfc3339();
+    text.truncate(10);
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn days_begin_at_midnight_utc() {
+        let instant = Timestamp::parse("2026-03-01T23:59:59Z").unwrap();
+        let day = day_of(instant);
+        assert_eq!(written(day), "2026-03-01");
+        assert_eq!(written(day + 1), "2026-03-02");
+        assert_eq!(start_of(day).rfc3339(), "2026-03-01T00:00:00.000Z");
+        assert_eq!(day_of(start_of(day)), day);
+    }
+}

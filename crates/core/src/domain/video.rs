@@ -1,0 +1,327 @@
+//! Making videos: an order, checked against the model, becomes tasks.
+
+mod fit;
+mod frame;
+mod order;
+
+use providers::VideoLimits;
+
+use crate::app::{App, Parts};
+use crate::domain::pictures::{self, Picture};
+use crate::domain::submit::{self, Draft, NewTask, Purpose};
+use crate::domain::{assets, tasks};
+use mediagate_media::engines::animatic_engine;
+use mediagate_model::account::Caller;
+use mediagate_model::catalog::{Engine, Maker, Model};
+use mediagate_model::error::{Error, ErrorCode};
+use mediagate_model::ids::{AccountId, RequestId, TaskId};
+use mediagate_model::money::Micros;
+use mediagate_model::price::Quantity;
+use mediagate_model::task::{Kind, Output, Payload, Task, VideoJob};
+use mediagate_store as store;
+
+use fit::{refusals, video_limits};
+
+pub use fit::fits;
+pub use frame::Frame;
+pub use order::{AskedPicture, Params, VideoOrder};
+
+#[derive(Debug, Default)]
+struct Taken {
+    frames: Vec<Picture>,
+    end: Option<Picture>,
+    references: Vec<Picture>,
+}
+
+/// An order that can be accepted, with a task per video. Its pictures are stored.
+pub async fn draft(
+    app: &App,
+    caller: &Caller,
+    request_id: &RequestId,
+    order: VideoOrder,
+) -> Result<Draft, Error> {
+    if order.every_picture().next().is_some() {
+        assets::check_room(app, caller.account.id, 0).await?;
+    }
+    let (new, pictures) = prepare(app, caller, &order, Purpose::Order).await?;
+    if !pictures.is_empty() {
+        let size = pictures.iter().map(Picture::size_bytes).sum();
+        assets::check_room(app, caller.account.id, size).await?;
+    }
+    let mut stored = Vec::new();
+    for picture in &pictures {
+        stored.push(pictures::keep(app, caller, picture).await?);
+    }
+    let new = new.into_iter();
+    let tasks = new.map(|new| submit::task(app, caller, request_id, new));
+    Ok(Draft {
+        tasks: tasks.collect(),
+        assets: stored,
+        ..Draft::default()
+    })
+}
+
+/// The tasks for an order, and its pictures, checked but not stored.
+pub async fn prepare(
+    app: &App,
+    caller: &Caller,
+    order: &VideoOrder,
+    purpose: Purpose,
+) -> Result<(Vec<NewTask>, Vec<Picture>), Error> {
+    let (model, asked) = choose(app, caller, order)?;
+    fit::check(app, &model, order)?;
+    if purpose == Purpose::Order {
+        submit::check_available(app, &model)?;
+    }
+    let callback = order.callback.clone();
+    let callback = callback.map(|callback| callback.check(app)).transpose()?;
+    if purpose == Purpose::Order && order.every_picture().next().is_some() {
+        let least = least_cost(app, &model, order)?;
+        submit::check_limits(app, caller, order.count, least).await?;
+    }
+    let taken = take_pictures(app, caller.account.id, order, purpose).await?;
+    let job = plan(app, &model, order, &taken)?;
+    let quantity = Quantity {
+        milliseconds: job.milliseconds,
+        pixels: u64::from(job.width) * u64::from(job.height),
+        parts: 1,
+        parts_asked: 1,
+    };
+    let new = (0..u64::from(order.count)).map(|number| NewTask {
+        model: model.clone(),
+        asked_model: asked.clone(),
+        // Several videos of one order must differ.
+        payload: Payload::VideoV1(VideoJob {
+            seed: job.seed.wrapping_add(number),
+            ..job.clone()
+        }),
+        quantity,
+        callback: callback.clone(),
+    });
+    let frames = taken.frames.into_iter().chain(taken.end);
+    Ok((new.collect(), frames.chain(taken.references).collect()))
+}
+
+/// The model of an order and the name that it was asked for by, if the key may order this of it.
+pub fn choose(app: &App, caller: &Caller, order: &VideoOrder) -> Result<(Model, String), Error> {
+    let catalog = app.models.catalog.load_full();
+    let asked = order
+        .model
+        .clone()
+        .unwrap_or_else(|| catalog.default_name(Kind::Video).to_owned());
+    let model = catalog.choose(&caller.key, Kind::Video, &asked, "model")?;
+    if order.is_housekeeping && caller.key.refuses_housekeeping {
+        let message = "This API key makes no films of what chat interfaces ask on their own, such as \
+                       titles, tags and follow-up questions. Turn these off in the interface, or \
+                       have another model asked.";
+        let param = order.params.prompt;
+        return Err(Error::at(ErrorCode::UnsupportedValue, param, message));
+    }
+    Ok((model, asked))
+}
+
+/// The least that an order reserves, whatever size its pictures have.
+fn least_cost(app: &Parts, model: &Model, order: &VideoOrder) -> Result<Micros, Error> {
+    let job = plan(app, model, order, &Taken::default())?;
+    let quantity = Quantity {
+        milliseconds: job.milliseconds,
+        // The size may be that of the picture.
+        pixels: order
+            .size
+            .map_or(1, |(width, height)| u64::from(width) * u64::from(height)),
+        parts: 1,
+        parts_asked: 1,
+    };
+    let payload = Payload::VideoV1(job);
+    let tariff = model.tariff(quantity, payload.is_silent(), app.clock.now());
+    Ok(tariff.reserve().times(order.count.into()))
+}
+
+async fn take_pictures(
+    app: &App,
+    account: AccountId,
+    order: &VideoOrder,
+    purpose: Purpose,
+) -> Result<Taken, Error> {
+    let take = async |asked: &AskedPicture| {
+        let (source, param) = asked;
+        pictures::take(app, account, source.clone(), purpose, param).await
+    };
+    let mut taken = Taken::default();
+    for asked in &order.pictures {
+        taken.frames.push(take(asked).await?);
+    }
+    if let Some(asked) = &order.end_picture {
+        taken.end = Some(take(asked).await?);
+    }
+    for asked in &order.references {
+        taken.references.push(take(asked).await?);
+    }
+    Ok(taken)
+}
+
+/// Fills in everything that the order leaves open.
+fn plan(app: &Parts, model: &Model, order: &VideoOrder, taken: &Taken) -> Result<VideoJob, Error> {
+    let ids = |pictures: &[Picture]| pictures.iter().map(|picture| picture.id).collect();
+    let mut files = taken.frames.iter().map(|picture| picture.id);
+    let first_size = taken.frames.first().map(|picture| picture.size);
+    let mut job = VideoJob {
+        prompt: order.prompt.clone(),
+        picture: files.next(),
+        more_pictures: files.collect(),
+        end_picture: taken.end.as_ref().map(|picture| picture.id),
+        references: ids(&taken.references),
+        width: 0,
+        height: 0,
+        milliseconds: 0,
+        fps: 0,
+        seed: order.seed.unwrap_or_default(),
+        seed_is_asked: order.seed.is_some(),
+        audio: order.audio,
+        audio_is_asked: order.audio.is_some(),
+        negative_prompt: order.negative_prompt.clone(),
+        label: order.label,
+        provider_options: order.provider_options.clone(),
+        conversation: order.conversation.clone(),
+        user: order.user.clone(),
+    };
+    match (&model.maker, &model.limits) {
+        (
+            Maker::Embedded {
+                engine: Engine::Animatic,
+                ..
+            },
+            limits,
+        ) => {
+            let asked = animatic_engine::Asked {
+                size: order.size_among(&video_limits(limits)?.sizes, first_size),
+                seconds: order.seconds,
+                seed: order.seed,
+                picture_size: first_size,
+            };
+            let settled = animatic_engine::settle(&order.prompt, asked).map_err(Error::internal)?;
+            (job.width, job.height) = (settled.width, settled.height);
+            job.milliseconds = animatic_engine::milliseconds(settled.seconds);
+            (job.fps, job.seed) = (settled.fps, settled.seed);
+        }
+        (Maker::Embedded { engine, .. }, _) => {
+            return Err(Error::internal(format!("{engine:?} makes no videos")));
+        }
+        (Maker::Routes(routes), _) => {
+            // The most likely route decides the defaults.
+            let usual = routes.iter().find_map(|route| {
+                video_limits(&route.limits).ok().filter(|offered| {
+                    refusals(&model.id, offered, order, true).is_empty()
+                        && (order.every_picture().next().is_none()
+                            || assets::can_be_handed(app, offered.pictures.handover))
+                })
+            });
+            let usual = usual.ok_or_else(|| Error::internal("no route offers what was checked"))?;
+            (job.width, job.height) = order
+                .size_among(&usual.sizes, first_size)
+                .unwrap_or_else(|| usual_size(usual, first_size));
+            job.audio = order.audio.or(usual.audio);
+            job.milliseconds = animatic_engine::milliseconds(
+                order
+                    .seconds
+                    .unwrap_or_else(|| f64::from(usual.default_seconds)),
+            );
+        }
+    }
+    Ok(job)
+}
+
+/// The size if none is requested: the default; with a picture, the first size of the picture's
+/// orientation.
+fn usual_size(offered: &VideoLimits, picture: Option<(u32, u32)>) -> (u32, u32) {
+    let shape = |(width, height): (u32, u32)| width.cmp(&height);
+    let default = offered.sizes.first().copied().unwrap_or((1280, 720));
+    let Some(picture) = picture else {
+        return default;
+    };
+    let fitting = offered
+        .sizes
+        .iter()
+        .find(|size| shape(**size) == shape(picture));
+    fitting.copied().unwrap_or(default)
+}
+
+/// The account's video with this task, unless deleted.
+pub async fn get(app: &App, account: AccountId, id: TaskId) -> Result<Task, Error> {
+    let found = app
+        .store
+        .read(move |conn| -> Result<_, Error> {
+            Ok((
+                store::tasks::by_id(conn, id, account)?,
+                store::tasks::is_deleted(conn, id)?,
+            ))
+        })
+        .await?;
+    match found {
+        (Some(task), false) if task.kind() == Kind::Video => Ok(task),
+        _ => Err(tasks::not_found()),
+    }
+}
+
+/// Why films that were made cannot be handed out, and what they cost. Ordering them again would pay
+/// again, so the caller must know both.
+pub fn gone(tasks: &[&Task]) -> Error {
+    let cost = tasks
+        .iter()
+        .fold(Micros::ZERO, |sum, task| sum.plus(task.cost));
+    let ids: Vec<String> = tasks.iter().map(|task| task.id.to_string()).collect();
+    let is_linked = |task: &&Task| matches!(task.output, Some(Output::LinkV1(_)));
+    let why = if tasks.iter().any(is_linked) {
+        "its address at the provider has expired and no copy was kept, or it was deleted"
+    } else {
+        "its file is past its time or was deleted"
+    };
+    let (charged, again) = if cost == Micros::ZERO {
+        ("nothing was charged".to_owned(), "")
+    } else {
+        let charged = format!("{cost} USD were charged");
+        (charged, " and is charged again")
+    };
+    let message = format!(
+        "The video was made and {charged} (task {}), but {why}. A new order makes it anew{again}.",
+        ids.join(", ")
+    );
+    Error::plain(ErrorCode::LinkExpired, message)
+}
+
+/// Deletes a video from the list and its files from the store; cancels it first if it is not
+/// finished.
+pub async fn delete(app: &App, task: &Task) -> Result<(), Error> {
+    if !task.state.is_terminal() {
+        match tasks::cancel(app, task.account, task.id, None).await {
+            Ok(_) => {}
+            // It ended a moment ago.
+            Err(error) if error.code() == ErrorCode::TaskNotCancellable => {}
+            Err(error) => return Err(error),
+        }
+    }
+    let now = app.clock.now();
+    let (id, account) = (task.id, task.account);
+    let written = app.store.write(move |conn| -> Result<(), Error> {
+        store::tasks::mark_deleted(conn, id, account, now)?;
+        let task = store::tasks::by_id(conn, id, account)?;
+        let output = task.and_then(|task| task.output);
+        if let Some(Output::LinkV1(mut link)) = output {
+            link.expires_at_micros = Some(now.micros());
+            link.url.clear();
+            store::tasks::set_output(conn, id, &Output::LinkV1(link))?;
+        } else if let Some(Output::VideoV1(mut output)) = output {
+            let files = [Some(output.video), output.poster, output.sheet];
+            for file in files.into_iter().flatten() {
+                store::assets::expire(conn, file, account, now)?;
+            }
+            // The task's record must not link to removed files.
+            output.expires_at_micros = output.expires_at_micros.min(now.micros());
+            store::tasks::set_output(conn, id, &Output::VideoV1(output))?;
+        }
+        Ok(())
+    });
+    store::soon(written).await?;
+    app.caches.ended.invalidate(&id);
+    Ok(())
+}

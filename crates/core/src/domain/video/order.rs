@@ -1,0 +1,87 @@
+//! A video order, independent of the API it came by.
+
+use serde_json::{Map, Value};
+
+use crate::domain::pictures::PictureSource;
+use crate::domain::video::Frame;
+use crate::domain::webhooks::Callback;
+use mediagate_model::task::Message;
+
+/// A picture, and the field that named it.
+pub type AskedPicture = (PictureSource, String);
+
+/// A video order. `params` has the API's field names, for errors.
+#[derive(Debug, Clone)]
+pub struct VideoOrder {
+    /// The default model if `None`.
+    pub model: Option<String>,
+    /// What the video must show.
+    pub prompt: String,
+    /// Source pictures, the first frame first.
+    pub pictures: Vec<AskedPicture>,
+    /// The last frame.
+    pub end_picture: Option<AskedPicture>,
+    /// Reference pictures.
+    pub references: Vec<AskedPicture>,
+    pub seconds: Option<f64>,
+    pub size: Option<(u32, u32)>,
+    /// Resolution and shape instead of a size.
+    pub frame: Frame,
+    /// With or without sound.
+    pub audio: Option<bool>,
+    /// With a label that people see.
+    pub label: bool,
+    /// Determines everything that the prompt leaves open.
+    pub seed: Option<u64>,
+    /// What the video must not show.
+    pub negative_prompt: Option<String>,
+    /// Fields for the provider's request body.
+    pub provider_options: Map<String, Value>,
+    /// The messages before the prompt.
+    pub conversation: Vec<Message>,
+    /// Number of videos, 1–4.
+    pub count: u32,
+    /// The caller's id for its end user.
+    pub user: Option<String>,
+    /// Whether it is a chat that an interface holds on its own, for a title, tags or the like.
+    pub is_housekeeping: bool,
+    /// Who is called when it ends.
+    pub callback: Option<Callback>,
+    /// The API's field names.
+    pub params: Params,
+}
+
+/// Field names of an API, for errors.
+#[derive(Debug, Clone, Copy)]
+pub struct Params {
+    pub seconds: &'static str,
+    pub size: &'static str,
+    pub resolution: &'static str,
+    pub aspect_ratio: &'static str,
+    pub audio: &'static str,
+    pub label: &'static str,
+    pub seed: &'static str,
+    pub negative_prompt: &'static str,
+    pub prompt: &'static str,
+    pub picture: &'static str,
+    pub end_picture: &'static str,
+    pub references: &'static str,
+}
+
+impl VideoOrder {
+    pub fn every_picture(&self) -> impl Iterator<Item = &AskedPicture> {
+        let frames = self.pictures.iter().chain(&self.end_picture);
+        frames.chain(&self.references)
+    }
+
+    /// The requested size, if offered; `None` if the order leaves it open or asks for one that is
+    /// not offered.
+    pub fn size_among(
+        &self,
+        sizes: &[(u32, u32)],
+        picture: Option<(u32, u32)>,
+    ) -> Option<(u32, u32)> {
+        self.size
+            .or_else(|| (!self.frame.is_open()).then(|| self.frame.among(sizes, picture))?)
+    }
+}

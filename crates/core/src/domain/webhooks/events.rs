@@ -1,0 +1,238 @@
+//! What happened, written down for whoever listens, in the transaction that makes it happen.
+
+use serde::Serialize;
+use url::Url;
+
+use crate::app::App;
+use crate::domain::tasks;
+use crate::records::Links;
+use crate::records::music::JobRecord;
+use crate::records::task::{Beside, TaskView};
+use mediagate_config::NotifyHookBody;
+use mediagate_model::clock::Timestamp;
+use mediagate_model::error::Error;
+use mediagate_model::ids::{AccountId, DeliveryId, EventId, TaskId};
+use mediagate_model::task::{Task, TaskState};
+use mediagate_model::webhook::{Clearance, DeliveryState, Endpoint, Event, EventType, Receiver};
+use mediagate_store::webhooks::deliveries::{self, NewDelivery};
+use mediagate_store::webhooks::endpoints;
+use mediagate_store::{self as store, Conn, accounts};
+
+/// The body that is sent.
+#[derive(Serialize)]
+struct Body<T> {
+    #[serde(rename = "type")]
+    kind: &'static str,
+    timestamp: String,
+    data: T,
+}
+
+/// A task has ended, and everything of its end is written: who listens is told.
+pub fn task_ended(
+    conn: &mut Conn<'_>,
+    app: &App,
+    task: &Task,
+    state: TaskState,
+    now: Timestamp,
+) -> Result<(), Error> {
+    let Some(kind) = EventType::of(state) else {
+        return Ok(());
+    };
+    let listening = listening(conn, task.account, kind, now)?;
+    if listening.is_empty() && task.callback.is_none() {
+        return Ok(());
+    }
+    let ended = Ended::read(conn, app, task)?;
+    let view = TaskView::new(&ended.links, &ended.task, &ended.beside);
+    let event = event(task.account, Some(task.id), kind, view, now)?;
+    if !deliveries::insert_event(conn, &event)? {
+        return Ok(());
+    }
+    tell(conn, &event, &listening)?;
+    if let Some(url) = &ended.task.callback {
+        let job = ended.job_record(conn, app)?;
+        call_back(conn, &event, url, job.as_deref())?;
+    }
+    Ok(())
+}
+
+/// An endpoint that is told of an event.
+struct Listener {
+    endpoint: Endpoint,
+    /// Where its delivery begins.
+    state: DeliveryState,
+}
+
+/// The endpoints of an account that are told of such an event: those that want it and whose key may
+/// see it. While one is disabled, or its key is no longer valid, its deliveries are held.
+fn listening(
+    conn: &mut Conn<'_>,
+    account: AccountId,
+    kind: EventType,
+    now: Timestamp,
+) -> Result<Vec<Listener>, Error> {
+    let of_task = kind.is_of_task();
+    let mut listeners = Vec::new();
+    for endpoint in endpoints::of_account(conn, account)? {
+        if !endpoint.listens_to(kind) {
+            continue;
+        }
+        let key = match endpoint.key {
+            None => None,
+            Some(id) => accounts::key_by_id(conn, id)?,
+        };
+        let clearance = Clearance::of(key.as_ref(), of_task, now);
+        // A key that is valid and may not see it is told nothing, also later.
+        if clearance == Clearance::Withheld && key.as_ref().is_some_and(|key| key.is_valid_at(now))
+        {
+            continue;
+        }
+        let state = if endpoint.enabled && clearance == Clearance::Sent {
+            DeliveryState::Waiting
+        } else {
+            DeliveryState::Held
+        };
+        listeners.push(Listener { endpoint, state });
+    }
+    Ok(listeners)
+}
+
+/// A task as it is at the end of the transaction that ends it.
+struct Ended {
+    task: Task,
+    beside: Beside,
+    links: Links,
+}
+
+impl Ended {
+    fn read(conn: &mut Conn<'_>, app: &App, task: &Task) -> Result<Self, Error> {
+        let task = store::tasks::by_id(conn, task.id, task.account)?
+            .ok_or_else(|| Error::internal("a task that ended is not there"))?;
+        let beside = tasks::beside(conn, &task)?;
+        let origin = app
+            .config
+            .public_url
+            .clone()
+            .or_else(|| task.origin.clone());
+        let origin = origin.unwrap_or_else(|| format!("http://{}", app.config.listen));
+        let links = app.links(origin);
+        Ok(Self {
+            task,
+            beside,
+            links,
+        })
+    }
+
+    /// The job record instead of the event, where the operator wants it for music.
+    fn job_record(&self, conn: &mut Conn<'_>, app: &App) -> Result<Option<String>, Error> {
+        if app.config.webhooks.notify_hook_body != NotifyHookBody::Job {
+            return Ok(None);
+        }
+        let account = store::accounts::account_by_id(conn, self.task.account)?
+            .ok_or_else(|| Error::internal("a task without its account"))?;
+        let record = JobRecord::new(&self.task, &self.beside.clips, &account, &self.links);
+        let text = record.as_ref().map(serde_json::to_string);
+        text.transpose().map_err(Error::internal)
+    }
+}
+
+/// An endpoint was disabled by the gateway: the account's other endpoints are told.
+pub fn endpoint_disabled(
+    conn: &mut Conn<'_>,
+    disabled: &Endpoint,
+    now: Timestamp,
+) -> Result<(), Error> {
+    let kind = EventType::EndpointDisabled;
+    let mut listening = listening(conn, disabled.account, kind, now)?;
+    listening.retain(|other| other.endpoint.id != disabled.id);
+    if listening.is_empty() {
+        return Ok(());
+    }
+    let data = serde_json::json!({
+        "endpoint_id": disabled.id.to_string(),
+        "url": disabled.url,
+        "reason": disabled.disabled_why.map(mediagate_model::webhook::DisabledWhy::name),
+    });
+    let event = event(disabled.account, None, kind, data, now)?;
+    deliveries::insert_event(conn, &event)?;
+    tell(conn, &event, &listening)
+}
+
+/// An event that only this endpoint is sent, on request. Returns its delivery.
+pub fn test(conn: &mut Conn<'_>, endpoint: &Endpoint, now: Timestamp) -> Result<DeliveryId, Error> {
+    let data = serde_json::json!({
+        "endpoint_id": endpoint.id.to_string(),
+        "message": "This is a test. Nothing happened.",
+    });
+    let event = event(endpoint.account, None, EventType::Test, data, now)?;
+    deliveries::insert_event(conn, &event)?;
+    let (id, receiver) = (DeliveryId::new(), Receiver::Endpoint(endpoint.id));
+    let delivery = NewDelivery {
+        id,
+        event: &event,
+        to: &receiver,
+        lane: &endpoint.id.to_string(),
+        body: None,
+        state: DeliveryState::Waiting,
+    };
+    deliveries::insert(conn, &delivery)?;
+    Ok(id)
+}
+
+fn event(
+    account: AccountId,
+    task: Option<TaskId>,
+    kind: EventType,
+    data: impl Serialize,
+    now: Timestamp,
+) -> Result<Event, Error> {
+    let body = Body {
+        kind: kind.name(),
+        timestamp: now.rfc3339(),
+        data,
+    };
+    Ok(Event {
+        id: EventId::new(),
+        account,
+        task,
+        kind,
+        body: serde_json::to_string(&body).map_err(Error::internal)?,
+        created_at: now,
+    })
+}
+
+/// One delivery for each listener.
+fn tell(conn: &mut Conn<'_>, event: &Event, listening: &[Listener]) -> Result<(), Error> {
+    for Listener { endpoint, state } in listening {
+        let delivery = NewDelivery {
+            id: DeliveryId::new(),
+            event,
+            to: &Receiver::Endpoint(endpoint.id),
+            lane: &endpoint.id.to_string(),
+            body: None,
+            state: *state,
+        };
+        deliveries::insert(conn, &delivery)?;
+    }
+    Ok(())
+}
+
+fn call_back(
+    conn: &mut Conn<'_>,
+    event: &Event,
+    url: &str,
+    body: Option<&str>,
+) -> Result<(), Error> {
+    // Callbacks to one host share a lane, so that a dead one holds up no other.
+    let host = Url::parse(url).ok();
+    let host = host.as_ref().and_then(Url::host_str).unwrap_or_default();
+    let delivery = NewDelivery {
+        id: DeliveryId::new(),
+        event,
+        to: &Receiver::Callback(url.to_owned()),
+        lane: &format!("{} {host}", event.account),
+        body,
+        state: DeliveryState::Waiting,
+    };
+    Ok(deliveries::insert(conn, &delivery)?)
+}

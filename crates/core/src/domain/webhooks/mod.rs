@@ -1,0 +1,374 @@
+//! Webhooks: endpoints that an account registers, the secrets that it checks signatures with, and
+//! the callbacks that its requests name.
+//!
+//! `events` writes down what happened, in the transaction that makes it happen; `outcome` says what
+//! a try means; `log` is what was sent, and sends it again; `keys` signs. The worker's `deliver`
+//! does the sending.
+
+pub mod events;
+pub mod keys;
+pub mod log;
+pub mod outcome;
+
+use serde_json::{Value, json};
+
+use crate::app::{App, Parts};
+use crate::domain::audit::By;
+use crate::domain::idempotency::Visit;
+use crate::domain::keys as api_keys;
+use keys::Keys;
+use mediagate_model::account::Caller;
+use mediagate_model::clock::Timestamp;
+use mediagate_model::error::{Error, ErrorCode};
+use mediagate_model::ids::{AccountId, EndpointId, KeyId};
+use mediagate_model::intent::Made;
+use mediagate_model::secret::Secret;
+use mediagate_model::webhook::{Endpoint, EventType, Scheme};
+use mediagate_store::tasks::Page;
+use mediagate_store::webhooks::{deliveries, endpoints};
+use mediagate_store::{self as store, Conn, accounts};
+
+/// Most endpoints of an account.
+pub const MOST: i64 = 20;
+
+/// Whose a secret is, for its encryption: an endpoint's, or an account's for callbacks.
+pub fn owner_of(account: AccountId, endpoint: Option<EndpointId>) -> String {
+    endpoint.map_or_else(|| account.to_string(), |endpoint| endpoint.to_string())
+}
+
+/// An address that a request wants called, and the field that names it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Callback {
+    pub url: String,
+    pub param: &'static str,
+}
+
+impl Callback {
+    /// The address, if it may be called.
+    pub fn check(self, app: &Parts) -> Result<String, Error> {
+        check_url(app, &self.url, self.param)?;
+        Ok(self.url)
+    }
+}
+
+fn check_url(app: &Parts, url: &str, param: &str) -> Result<(), Error> {
+    let checked = app.net.hooks.check(url);
+    let refused =
+        |why: crate::hooks::UrlRefused| Error::at(ErrorCode::InvalidValue, param, why.to_string());
+    checked.map(drop).map_err(refused)
+}
+
+/// An endpoint to register.
+#[derive(Debug, Clone)]
+pub struct NewEndpoint {
+    pub url: String,
+    pub description: String,
+    /// All if `None`.
+    pub events: Option<Vec<EventType>>,
+    pub scheme: Scheme,
+}
+
+/// Registers an endpoint. Returns it with what its receiver checks signatures with.
+pub async fn create(
+    app: &App,
+    caller: &Caller,
+    by: By,
+    visit: &Visit,
+    new: NewEndpoint,
+) -> Result<(Endpoint, Secret), Error> {
+    api_keys::refuse_former_secret(caller, "register a webhook endpoint")?;
+    let (endpoint, shown) = prepare(app, caller.account.id, by.key_id(), new)?;
+    let row = endpoint.clone();
+    let made = visit.make(app, Made::Endpoint(endpoint.id), move |conn| {
+        insert(conn, &row, &by)
+    });
+    made.await?;
+    tracing::info!(endpoint_id = %endpoint.id, "webhook endpoint registered");
+    Ok((endpoint, shown))
+}
+
+/// The same for the operator.
+pub async fn create_for(
+    app: &Parts,
+    account: AccountId,
+    by: By,
+    new: NewEndpoint,
+) -> Result<(Endpoint, Secret), Error> {
+    let (endpoint, shown) = prepare(app, account, by.key_id(), new)?;
+    let row = endpoint.clone();
+    let written = app
+        .store
+        .write_for(account, move |conn| insert(conn, &row, &by));
+    written.await?;
+    Ok((endpoint, shown))
+}
+
+fn prepare(
+    app: &Parts,
+    account: AccountId,
+    key: Option<KeyId>,
+    new: NewEndpoint,
+) -> Result<(Endpoint, Secret), Error> {
+    check_url(app, &new.url, "url")?;
+    let (id, keys) = (EndpointId::new(), Keys::fresh()?);
+    let endpoint = Endpoint {
+        id,
+        account,
+        key,
+        url: new.url,
+        description: new.description,
+        events: new.events,
+        scheme: new.scheme,
+        secrets: keys.close(app, &owner_of(account, Some(id)))?,
+        enabled: true,
+        disabled_why: None,
+        failures: 0,
+        failing_since: None,
+        created_at: app.clock.now(),
+    };
+    Ok((endpoint, keys.shown(new.scheme)?))
+}
+
+fn insert(conn: &mut Conn<'_>, endpoint: &Endpoint, by: &By) -> Result<(), Error> {
+    if endpoints::count(conn, endpoint.account)? >= MOST {
+        let message = format!("An account has at most {MOST} webhook endpoints.");
+        return Err(Error::plain(ErrorCode::LimitReached, message));
+    }
+    endpoints::insert(conn, endpoint)?;
+    let changed = (None, Some(told(endpoint)));
+    by.note(
+        conn,
+        "webhook.create",
+        &endpoint.id,
+        changed,
+        endpoint.created_at,
+    )
+}
+
+/// An endpoint as the audit log has it. Its address is told without a query, which may hold a secret.
+fn told(endpoint: &Endpoint) -> Value {
+    let events = endpoint.events.as_ref();
+    json!({
+        "url": endpoint.url.split(['?', '#']).next(),
+        "description": endpoint.description,
+        "events": events.map(|events| events.iter().map(|event| event.name()).collect::<Vec<_>>()),
+        "scheme": endpoint.scheme.name(),
+        "key_id": endpoint.key.map(|key| key.to_string()),
+        "enabled": endpoint.enabled,
+    })
+}
+
+/// For an id that is malformed or not the account's.
+pub fn not_found() -> Error {
+    let message = "There is no webhook endpoint with this id.";
+    Error::plain(ErrorCode::WebhookNotFound, message)
+}
+
+pub async fn get(app: &Parts, account: AccountId, id: EndpointId) -> Result<Endpoint, Error> {
+    let read = app
+        .store
+        .read(move |conn| endpoints::by_id(conn, id, account));
+    read.await?.ok_or_else(not_found)
+}
+
+/// A page of the account's endpoints, and whether more follow.
+pub async fn list(
+    app: &Parts,
+    account: AccountId,
+    page: Page<EndpointId>,
+) -> Result<(Vec<Endpoint>, bool), Error> {
+    let (limit, one_more) = (page.limit, page.with_one_more());
+    let read = app
+        .store
+        .read(move |conn| endpoints::page(conn, account, one_more));
+    let mut found = read.await?;
+    let has_more = store::tasks::cut_one_more(&mut found, limit);
+    Ok((found, has_more))
+}
+
+/// What to change of an endpoint; `None` leaves it.
+#[derive(Debug, Clone, Default)]
+pub struct Change {
+    pub url: Option<String>,
+    pub description: Option<String>,
+    /// `Some(None)`: all.
+    pub events: Option<Option<Vec<EventType>>>,
+    pub enabled: Option<bool>,
+}
+
+/// Changes an endpoint. Whoever gives it another address, or enables one whose key is no longer valid,
+/// is who it is told for from then on.
+pub async fn change(
+    app: &Parts,
+    account: AccountId,
+    id: EndpointId,
+    by: By,
+    change: Change,
+) -> Result<Endpoint, Error> {
+    if let Some(url) = &change.url {
+        check_url(app, url, "url")?;
+    }
+    let now = app.clock.now();
+    let written = app
+        .store
+        .write_for(account, move |conn| -> Result<Endpoint, Error> {
+            let mut endpoint = endpoints::by_id(conn, id, account)?.ok_or_else(not_found)?;
+            let (was_enabled, before) = (endpoint.enabled, told(&endpoint));
+            let is_elsewhere = change.url.as_ref().is_some_and(|url| *url != endpoint.url);
+            let is_enabled = change.enabled == Some(true);
+            if is_elsewhere || (is_enabled && !has_valid_key(conn, &endpoint, now)?) {
+                endpoint.key = by.key_id();
+            }
+            endpoint.url = change.url.unwrap_or(endpoint.url);
+            endpoint.description = change.description.unwrap_or(endpoint.description);
+            endpoint.events = change.events.unwrap_or(endpoint.events);
+            endpoint.enabled = change.enabled.unwrap_or(endpoint.enabled);
+            if change.enabled.is_some() {
+                endpoint.disabled_why = endpoint.disabled_why.filter(|_| !endpoint.enabled);
+            }
+            endpoints::update(conn, &endpoint)?;
+            if was_enabled && !endpoint.enabled {
+                deliveries::hold(conn, id, now)?;
+            }
+            let changed = (Some(before), Some(told(&endpoint)));
+            by.note(conn, "webhook.update", &id, changed, now)?;
+            endpoints::by_id(conn, id, account)?.ok_or_else(not_found)
+        });
+    store::soon(written).await
+}
+
+fn has_valid_key(conn: &mut Conn<'_>, endpoint: &Endpoint, now: Timestamp) -> Result<bool, Error> {
+    let Some(key) = endpoint.key else {
+        return Ok(true);
+    };
+    let key = accounts::key_by_id(conn, key)?;
+    Ok(key.is_some_and(|key| key.is_valid_at(now)))
+}
+
+/// Deletes an endpoint; what waits for it is given up. Returns what it was.
+pub async fn delete(
+    app: &Parts,
+    account: AccountId,
+    id: EndpointId,
+    by: By,
+) -> Result<Endpoint, Error> {
+    let now = app.clock.now();
+    let written = app
+        .store
+        .write_for(account, move |conn| -> Result<Endpoint, Error> {
+            let endpoint = endpoints::by_id(conn, id, account)?.ok_or_else(not_found)?;
+            remove(conn, &endpoint, &by, now)?;
+            Ok(endpoint)
+        });
+    store::soon(written).await
+}
+
+fn remove(conn: &mut Conn<'_>, endpoint: &Endpoint, by: &By, now: Timestamp) -> Result<(), Error> {
+    deliveries::give_up(conn, endpoint.id, &endpoint.url, now)?;
+    endpoints::delete(conn, endpoint.id)?;
+    let changed = (Some(told(endpoint)), None);
+    by.note(conn, "webhook.delete", &endpoint.id, changed, now)
+}
+
+/// What becomes of a key's endpoints when it is revoked or rotated.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum KeyEnd {
+    /// They are deleted.
+    Delete,
+    /// They are disabled, for another key to take over: what they would be sent is held.
+    Disable,
+    /// They go on.
+    Keep,
+}
+
+/// Does this with the endpoints of a key. Returns what they were, oldest first.
+pub fn end_of_key(
+    conn: &mut Conn<'_>,
+    (account, key): (AccountId, KeyId),
+    end: KeyEnd,
+    by: &By,
+    now: Timestamp,
+) -> Result<Vec<Endpoint>, Error> {
+    let mut found = endpoints::of_account(conn, account)?;
+    found.retain(|endpoint| endpoint.key == Some(key));
+    for endpoint in &found {
+        match end {
+            KeyEnd::Delete => remove(conn, endpoint, by, now)?,
+            KeyEnd::Disable if endpoint.enabled => {
+                let mut disabled = endpoint.clone();
+                disabled.enabled = false;
+                endpoints::update(conn, &disabled)?;
+                deliveries::hold(conn, endpoint.id, now)?;
+                let changed = (Some(told(endpoint)), Some(told(&disabled)));
+                by.note(conn, "webhook.update", &endpoint.id, changed, now)?;
+            }
+            KeyEnd::Disable | KeyEnd::Keep => {}
+        }
+    }
+    Ok(found)
+}
+
+/// Gives an endpoint a new secret; the one before it is used for another day.
+pub async fn rotate(
+    app: &App,
+    account: AccountId,
+    id: EndpointId,
+    by: By,
+) -> Result<(Endpoint, Secret), Error> {
+    let (now, parts) = (app.clock.now(), app.clone());
+    let written = app
+        .store
+        .write_for(account, move |conn| -> Result<_, Error> {
+            let endpoint = endpoints::by_id(conn, id, account)?.ok_or_else(not_found)?;
+            let owner = owner_of(account, Some(id));
+            let keys = Keys::open(&parts, &owner, &endpoint.secrets)?.rotated(now)?;
+            endpoints::set_secrets(conn, id, &keys.close(&parts, &owner)?)?;
+            by.note(conn, "webhook.rotate", &id, (None, None), now)?;
+            let shown = keys.shown(endpoint.scheme)?;
+            Ok((endpoint, shown))
+        });
+    store::soon(written).await
+}
+
+/// What an endpoint's receiver checks signatures with, where that is no secret.
+pub fn public_key(app: &Parts, endpoint: &Endpoint) -> Result<Option<Secret>, Error> {
+    if endpoint.scheme != Scheme::Ed25519 {
+        return Ok(None);
+    }
+    let owner = owner_of(endpoint.account, Some(endpoint.id));
+    let keys = Keys::open(app, &owner, &endpoint.secrets)?;
+    keys.shown(endpoint.scheme).map(Some)
+}
+
+/// The keys of an account's callbacks, made at their first use.
+pub async fn account_keys(app: &App, account: AccountId) -> Result<Keys, Error> {
+    let read = app
+        .store
+        .read(move |conn| endpoints::account_secrets(conn, account));
+    let owner = owner_of(account, None);
+    if let Some(sealed) = read.await? {
+        return Keys::open(app, &owner, &sealed);
+    }
+    let fresh = Keys::fresh()?.close(app, &owner)?;
+    let written = app
+        .store
+        .write(move |conn| endpoints::first_account_secrets(conn, account, &fresh));
+    let sealed = store::soon(written).await?;
+    let sealed = sealed.ok_or_else(|| Error::internal("no secret for callbacks"))?;
+    Keys::open(app, &owner, &sealed)
+}
+
+/// Gives an account's callbacks a new secret.
+pub async fn rotate_account(app: &App, account: AccountId, by: By) -> Result<Keys, Error> {
+    let (now, owner) = (app.clock.now(), owner_of(account, None));
+    let keys = account_keys(app, account).await?.rotated(now)?;
+    let sealed = keys.close(app, &owner)?;
+    let written = app
+        .store
+        .write_for(account, move |conn| -> Result<(), Error> {
+            endpoints::set_account_secrets(conn, account, &sealed)?;
+            by.note(conn, "webhook.rotate", &account, (None, None), now)
+        });
+    store::soon(written).await?;
+    Ok(keys)
+}

@@ -1,0 +1,85 @@
+//! What a try means: for its delivery, and for the endpoint that it went to.
+
+use std::time::Duration;
+
+use crate::domain::webhooks::events;
+use mediagate_model::clock::Timestamp;
+use mediagate_model::error::Error;
+use mediagate_model::webhook::{Attempt, DeliveryState, DisabledWhy, Due, Endpoint, pause_after};
+use mediagate_store::Conn;
+use mediagate_store::webhooks::{deliveries, endpoints};
+
+/// An endpoint that did nothing but fail for so long, and so often, is disabled.
+const FAILING: Duration = Duration::from_hours(5 * 24);
+const FAILURES: u32 = 10;
+/// The receiver wants no more.
+const GONE: u16 = 410;
+
+/// A try of a delivery.
+#[derive(Debug, Clone)]
+pub struct Tried {
+    pub due: Due,
+    pub attempt: Attempt,
+    /// How long the receiver asked to wait.
+    pub asked: Option<Duration>,
+    /// From 0 to 1, for the next pause.
+    pub chance: f64,
+}
+
+/// Writes a try down. Does nothing for a delivery that `owner` no longer holds.
+pub fn write(conn: &mut Conn<'_>, owner: &str, tried: &Tried) -> Result<(), Error> {
+    let (due, attempt) = (&tried.due, &tried.attempt);
+    let (state, due_at) = next(tried);
+    if !deliveries::tried(conn, due.id, owner, attempt, state, due_at)? {
+        return Ok(());
+    }
+    let Some(id) = due.endpoint else {
+        return Ok(());
+    };
+    if attempt.error.is_none() {
+        return Ok(endpoints::succeeded(conn, id)?);
+    }
+    let Some(mut endpoint) = endpoints::failed(conn, id, attempt.at)? else {
+        return Ok(());
+    };
+    if let Some(why) = reason_to_disable(&endpoint, attempt)
+        && endpoints::disable(conn, id, why)?
+    {
+        tracing::warn!(endpoint_id = %id, account_id = %due.account, reason = why.name(), "webhook endpoint disabled");
+        metrics::counter!("mediagate_webhooks_disabled_total", "reason" => why.name()).increment(1);
+        (endpoint.enabled, endpoint.disabled_why) = (false, Some(why));
+        events::endpoint_disabled(conn, &endpoint, attempt.at)?;
+    }
+    if !endpoint.enabled {
+        deliveries::hold(conn, id, attempt.at)?;
+    }
+    Ok(())
+}
+
+/// The delivery's state after the try, and when it is due if it waits.
+fn next(tried: &Tried) -> (DeliveryState, Timestamp) {
+    let (due, attempt) = (&tried.due, &tried.attempt);
+    if attempt.error.is_none() {
+        return (DeliveryState::Delivered, attempt.at);
+    }
+    match (attempt.status, due.endpoint) {
+        // Held with the rest, and recovered with it.
+        (Some(GONE), Some(_)) => return (DeliveryState::Waiting, attempt.at),
+        (Some(GONE), None) => return (DeliveryState::Failed, attempt.at),
+        _ => {}
+    }
+    let tries = attempt.number.saturating_sub(due.before);
+    match pause_after(tries, tried.asked, tried.chance) {
+        Some(pause) => (DeliveryState::Waiting, attempt.at.plus(pause)),
+        None => (DeliveryState::Failed, attempt.at),
+    }
+}
+
+fn reason_to_disable(endpoint: &Endpoint, attempt: &Attempt) -> Option<DisabledWhy> {
+    if attempt.status == Some(GONE) {
+        return Some(DisabledWhy::Gone);
+    }
+    let since = endpoint.failing_since?;
+    let is_failing = endpoint.failures >= FAILURES && attempt.at.since(since) >= FAILING;
+    is_failing.then_some(DisabledWhy::Failing)
+}

@@ -1,0 +1,156 @@
+//! Requests that this process may let through for a key, of those that all processes on one
+//! database may together: it takes some at a time, and what it does not use soon is lost.
+
+use std::num::NonZeroU32;
+use std::sync::{Arc, PoisonError};
+use std::time::Duration;
+
+use tokio::sync::Mutex;
+use tokio::time::Instant;
+
+use crate::limits::RateState;
+use mediagate_model::ids::KeyId;
+use mediagate_store::rates::{self, Grant, Rule};
+use mediagate_store::{Store, StoreError};
+
+/// How long a grant can be used.
+const LASTS: Duration = Duration::from_secs(1);
+/// A grant of so many parts of a minute's requests is one second's.
+const PARTS: u32 = 60;
+/// Timeout for asking the database; the process counts by itself then.
+const PATIENCE: Duration = Duration::from_millis(500);
+/// How long it counts by itself before it asks again.
+const AGAIN: Duration = Duration::from_secs(1);
+
+pub(super) struct Grants {
+    store: Store,
+    /// Keyed by the limit too, so that a changed limit starts afresh.
+    keys: moka::sync::Cache<(KeyId, NonZeroU32), Arc<Mutex<State>>>,
+    /// Until then the database is not asked again.
+    away_before: std::sync::Mutex<Option<Instant>>,
+}
+
+/// What a key has here.
+#[derive(Debug, Default)]
+struct State {
+    /// Requests that were granted and not used yet.
+    unused: u32,
+    /// Requests that the key has besides, anywhere.
+    left: u32,
+    /// When what is unused lapses.
+    until: Option<Instant>,
+    /// Until then the key has none.
+    none_before: Option<Instant>,
+}
+
+impl Grants {
+    pub(super) fn new(store: Store) -> Self {
+        let keys = moka::sync::Cache::builder()
+            .max_capacity(100_000)
+            .time_to_idle(Duration::from_mins(2))
+            .build();
+        Self {
+            store,
+            keys,
+            away_before: std::sync::Mutex::default(),
+        }
+    }
+
+    /// Counts a request; `None` if the database cannot be asked.
+    pub(super) async fn count(
+        &self,
+        key: KeyId,
+        rpm: NonZeroU32,
+    ) -> Option<(RateState, Result<(), Duration>)> {
+        let state = self.keys.get_with((key, rpm), Arc::default);
+        // Requests that come together ask once.
+        let mut state = state.lock().await;
+        if !state.has_one(Instant::now()) {
+            if let Some(wait) = state.wait(Instant::now()) {
+                return Some((RateState::new(rpm, 0), Err(wait)));
+            }
+            let granted = self.ask(key, rpm).await?;
+            state.take(granted, Instant::now());
+        }
+        if !state.has_one(Instant::now()) {
+            let wait = state.wait(Instant::now()).unwrap_or_default();
+            return Some((RateState::new(rpm, 0), Err(wait)));
+        }
+        state.unused -= 1;
+        let remaining = state.unused.saturating_add(state.left);
+        Some((RateState::new(rpm, remaining), Ok(())))
+    }
+
+    /// `None` if the database does not answer, or did not a moment ago.
+    async fn ask(&self, key: KeyId, rpm: NonZeroU32) -> Option<Grant> {
+        let away_before = || {
+            let lock = self.away_before.lock();
+            lock.unwrap_or_else(PoisonError::into_inner)
+        };
+        if away_before().is_some_and(|before| Instant::now() < before) {
+            return None;
+        }
+        let rule = Rule {
+            rpm: rpm.get(),
+            most: (rpm.get() / PARTS).max(1),
+        };
+        let grant = self
+            .store
+            .write(move |conn| rates::grant(conn, key, rule, None));
+        let granted: Result<Result<Grant, StoreError>, _> =
+            tokio::time::timeout(PATIENCE, grant).await;
+        let granted = granted.ok().and_then(Result::ok);
+        if granted.is_none() {
+            *away_before() = Some(Instant::now() + AGAIN);
+        }
+        granted
+    }
+}
+
+impl State {
+    fn has_one(&self, now: Instant) -> bool {
+        self.unused > 0 && self.until.is_some_and(|until| now < until)
+    }
+
+    /// How long the key has none.
+    fn wait(&self, now: Instant) -> Option<Duration> {
+        let before = self.none_before.filter(|before| now < *before);
+        before.map(|before| before - now)
+    }
+
+    fn take(&mut self, grant: Grant, now: Instant) {
+        *self = Self {
+            unused: grant.granted,
+            left: grant.left,
+            until: Some(now + LASTS),
+            none_before: (grant.granted == 0).then(|| now + grant.wait),
+        };
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_not_used_soon_is_lost_and_nobody_asks_in_vain() {
+        let (mut state, now) = (State::default(), Instant::now());
+        assert!(!state.has_one(now) && state.wait(now).is_none());
+        let some = Grant {
+            granted: 10,
+            left: 590,
+            wait: Duration::ZERO,
+        };
+        state.take(some, now);
+        assert!(state.has_one(now) && !state.has_one(now + LASTS));
+        let none = Grant {
+            granted: 0,
+            left: 0,
+            wait: Duration::from_secs(5),
+        };
+        state.take(none, now);
+        assert!(!state.has_one(now));
+        assert_eq!(state.wait(now), Some(Duration::from_secs(5)));
+        assert_eq!(state.wait(now + Duration::from_secs(5)), None);
+    }
+}

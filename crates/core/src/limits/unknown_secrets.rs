@@ -1,0 +1,185 @@
+//! Look-ups of secrets that this process has not met: all that wait are looked up together, one look
+//! at a time, and after a look that found somebody's secret made up the next one waits a moment.
+//!
+//! So made-up keys cost the database a bounded number of statements, however many are sent and from
+//! however many addresses. Nobody is refused for what others send: a real key that arrives among
+//! them is found by the same look. What waits is bounded by the connections that the server accepts.
+
+use std::collections::HashSet;
+use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
+
+use tokio::sync::oneshot::{self, error::TryRecvError};
+use tokio::time::Instant;
+
+use mediagate_store::{Store, StoreError, accounts};
+
+/// Pause after a look with made-up secrets: 50 looks a second.
+const PAUSE: Duration = Duration::from_millis(20);
+/// Most secrets in one look.
+const MOST: usize = 1000;
+
+/// Secrets, by their hashes, whose existence is asked for.
+#[derive(Default)]
+pub struct UnknownSecrets {
+    waiting: Mutex<Vec<Question>>,
+    /// Held by whoever looks; the time before which it does not look again.
+    turn: tokio::sync::Mutex<Option<Instant>>,
+}
+
+struct Question {
+    sha256: String,
+    /// `None`: the look failed.
+    answer: oneshot::Sender<Option<bool>>,
+}
+
+impl UnknownSecrets {
+    /// Whether a key or a session has this hash.
+    pub async fn exists(&self, store: &Store, sha256: &str) -> Result<bool, StoreError> {
+        let look = |hashes: Vec<String>| {
+            let store = store.clone();
+            async move {
+                let found = store.read(move |conn| accounts::known_hashes(conn, &hashes));
+                found.await
+            }
+        };
+        let failed = || StoreError::Lost;
+        self.ask(sha256, look, failed).await
+    }
+
+    /// `look` says which of the hashes exist; `failed` is the error of those who waited for a look of
+    /// another that failed.
+    async fn ask<E, F: Future<Output = Result<Vec<String>, E>>>(
+        &self,
+        sha256: &str,
+        look: impl Fn(Vec<String>) -> F,
+        failed: impl Fn() -> E,
+    ) -> Result<bool, E> {
+        loop {
+            let (answer, mut answered) = oneshot::channel();
+            let question = Question {
+                sha256: sha256.to_owned(),
+                answer,
+            };
+            self.with_waiting(|waiting| waiting.push(question));
+            let mut turn = tokio::select! {
+                biased;
+                answer = &mut answered => match answer {
+                    Ok(answer) => return answer.ok_or_else(failed),
+                    // Whoever looked has hung up: asked again.
+                    Err(_) => continue,
+                },
+                turn = self.turn.lock() => turn,
+            };
+            // More than one look if many asked before.
+            loop {
+                match answered.try_recv() {
+                    Ok(answer) => return answer.ok_or_else(failed),
+                    Err(TryRecvError::Closed) => break,
+                    Err(TryRecvError::Empty) => {}
+                }
+                if let Some(until) = *turn {
+                    tokio::time::sleep_until(until).await;
+                }
+                *turn = self.look_once(&look).await?;
+            }
+        }
+    }
+
+    /// Looks for those that wait longest, and tells them. Returns the time before which the next look is
+    /// not made.
+    async fn look_once<E, F: Future<Output = Result<Vec<String>, E>>>(
+        &self,
+        look: impl Fn(Vec<String>) -> F,
+    ) -> Result<Option<Instant>, E> {
+        let asked: Vec<Question> = self.with_waiting(|waiting| {
+            // Whose caller has left needs no look.
+            waiting.retain(|question| !question.answer.is_closed());
+            let count = waiting.len().min(MOST);
+            waiting.drain(..count).collect()
+        });
+        let hashes = asked.iter().map(|question| question.sha256.clone());
+        let found = look(hashes.collect()).await;
+        let found = found.map(|found| found.into_iter().collect::<HashSet<_>>());
+        let is_known = |question: &Question| {
+            let found = found.as_ref();
+            found.is_ok_and(|found| found.contains(&question.sha256))
+        };
+        let all_are_known = asked.iter().all(is_known);
+        for question in asked {
+            let exists = found.as_ref().ok();
+            let exists = exists.map(|found| found.contains(&question.sha256));
+            // Fails for callers that have left.
+            let _ = question.answer.send(exists);
+        }
+        found.map(|_| (!all_are_known).then(|| Instant::now() + PAUSE))
+    }
+
+    fn with_waiting<T>(&self, change: impl FnOnce(&mut Vec<Question>) -> T) -> T {
+        change(&mut self.waiting.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
+    use futures_util::future::join_all;
+
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn thousands_of_made_up_secrets_cost_a_few_looks_and_lock_nobody_out() {
+        let secrets = Arc::new(UnknownSecrets::default());
+        let looks = AtomicUsize::new(0);
+        let look = |hashes: Vec<String>| {
+            looks.fetch_add(1, Ordering::Relaxed);
+            assert!(hashes.len() <= MOST);
+            async move {
+                tokio::time::sleep(Duration::from_millis(1)).await;
+                Ok::<_, ()>(hashes.into_iter().filter(|it| it == "real").collect())
+            }
+        };
+        let names: Vec<String> = (0..5000)
+            .map(|at| match at {
+                2500 => "real".to_owned(),
+                _ => format!("made up {at}"),
+            })
+            .collect();
+        let asked = names.iter().map(|name| secrets.ask(name, &look, || ()));
+        let answers = join_all(asked).await;
+        for (name, answer) in names.iter().zip(answers) {
+            assert_eq!(answer, Ok(name == "real"), "{name}");
+        }
+        let looked = looks.load(Ordering::Relaxed);
+        assert!(looked <= 7, "{looked} looks");
+        assert!(secrets.with_waiting(|waiting| waiting.is_empty()));
+        // One after the other they are slowed down, and a real one waits for a moment at most.
+        let before = Instant::now();
+        for name in ["a", "b", "c", "real"] {
+            let exists = secrets.ask(name, &look, || ()).await;
+            assert_eq!(exists, Ok(name == "real"));
+        }
+        assert!(before.elapsed() >= 3 * PAUSE && before.elapsed() < 5 * PAUSE);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn whoever_hangs_up_while_it_looks_for_others_leaves_nobody_without_an_answer() {
+        let secrets = UnknownSecrets::default();
+        let slow = |_: Vec<String>| async {
+            tokio::time::sleep(Duration::from_hours(1)).await;
+            Ok::<_, ()>(Vec::new())
+        };
+        let quick = |hashes: Vec<String>| async { Ok::<_, ()>(hashes) };
+        let first = tokio::time::timeout(Duration::from_secs(1), secrets.ask("a", slow, || ()));
+        let second = secrets.ask("b", quick, || ());
+        let (first, second) = tokio::join!(first, second);
+        assert!(first.is_err());
+        assert_eq!(second, Ok(true));
+        // A look that fails is everybody's failure, and the next one is another.
+        let failing = |_: Vec<String>| async { Err(()) };
+        assert_eq!(secrets.ask("c", failing, || ()).await, Err(()));
+        assert_eq!(secrets.ask("c", quick, || ()).await, Ok(true));
+    }
+}

@@ -1,0 +1,113 @@
+//! What was tried for a task, as `GET /v1/tasks/{id}/attempts` shows it.
+
+use providers::Handle;
+use serde::Serialize;
+use serde_json::Value;
+use utoipa::ToSchema;
+
+use crate::records::Links;
+use crate::records::links::HIDDEN;
+use mediagate_model::clock::Timestamp;
+use mediagate_model::submission::{Submission, SubmissionEnd, SubmissionState};
+
+/// One order at a provider.
+#[derive(Debug, Serialize, ToSchema)]
+pub struct AttemptView {
+    /// Its id, which providers are sent where they take one.
+    pub id: String,
+    /// Counts from 1 within the task.
+    pub number: u32,
+    /// The provider; `hosted` if the operator does not show it.
+    pub provider: String,
+    /// The provider's name for the model; null if the operator does not show it.
+    #[schema(required = true)]
+    pub model: Option<String>,
+    /// `sending`, `accepted`, `refused`, `unconfirmed`, `found` (unconfirmed, and the provider has
+    /// the job after all), `succeeded`, `failed` or `cancelled`.
+    pub status: &'static str,
+    /// When it was sent.
+    pub sent_at: String,
+    /// When the provider answered; null if no answer was seen.
+    #[schema(required = true)]
+    pub answered_at: Option<String>,
+    /// When it was over; null while the provider may work on it.
+    #[schema(required = true)]
+    pub ended_at: Option<String>,
+    /// Why it came to nothing.
+    #[schema(required = true)]
+    pub error: Option<AttemptError>,
+    /// The provider's name for the job; null if there is none, or the operator does not show it.
+    #[schema(required = true)]
+    pub job_id: Option<String>,
+}
+
+/// Why an order came to nothing.
+#[derive(Debug, Serialize, ToSchema)]
+pub struct AttemptError {
+    /// What kind of error: `rate_limited`, `unavailable`, `unclear`, `credentials`, `account`,
+    /// `rejected`, `refused`, `failed`, `unfit`, `lost`, `missing` or `held_back`.
+    pub class: String,
+    /// The provider's own words, without secrets.
+    pub message: String,
+}
+
+/// Why a submission of a cancelled task is over: not an error.
+const CANCELLED: &str = "cancelled";
+
+impl AttemptView {
+    pub fn new(links: &Links, submission: &Submission, end: &SubmissionEnd) -> Self {
+        let is_shown = links.shows_providers();
+        let error = end.error.as_ref();
+        let is_cancelled = error.is_some_and(|(class, _)| class == CANCELLED);
+        let status = match submission.state {
+            SubmissionState::Intended => "sending",
+            SubmissionState::Accepted => "accepted",
+            SubmissionState::Refused => "refused",
+            SubmissionState::Found => "found",
+            SubmissionState::Unclear => "unconfirmed",
+            SubmissionState::Ended if is_cancelled => "cancelled",
+            SubmissionState::Ended if error.is_some() => "failed",
+            SubmissionState::Ended => "succeeded",
+        };
+        let error = error.filter(|_| !is_cancelled);
+        Self {
+            id: submission.id.to_string(),
+            number: submission.attempt,
+            provider: if is_shown {
+                submission.provider.clone()
+            } else {
+                HIDDEN.to_owned()
+            },
+            model: is_shown.then(|| submission.route_model.clone()),
+            status,
+            sent_at: submission.created_at.rfc3339(),
+            answered_at: end.answered_at.map(Timestamp::rfc3339),
+            ended_at: end.ended_at.map(Timestamp::rfc3339),
+            error: error.map(|(class, message)| AttemptError {
+                class: class.clone(),
+                message: message.clone(),
+            }),
+            job_id: submission
+                .handle
+                .as_ref()
+                .filter(|_| is_shown)
+                .and_then(job_id),
+        }
+    }
+}
+
+/// The name in a handle: what an operator looks for in the provider's own console.
+fn job_id(handle: &Handle) -> Option<String> {
+    let names = ["id", "request_id", "task_id", "name"];
+    // A recipe's handle holds what the recipe keeps.
+    let places = [Some(&handle.0), handle.0.get("kept")];
+    let named = places.into_iter().flatten();
+    let named = named
+        .flat_map(|place| names.iter().map(move |name| place.get(*name)))
+        .find_map(|found| found);
+    match named? {
+        Value::String(text) => Some(text.clone()),
+        Value::Number(number) => Some(number.to_string()),
+        _ => None,
+    }
+}

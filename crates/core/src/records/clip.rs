@@ -1,0 +1,210 @@
+//! Clips as callers see them: alone and in a task, or in a persona.
+
+use serde::Serialize;
+use utoipa::ToSchema;
+
+use crate::records::Links;
+use crate::records::music::{MadeBy, RecordMetadata, VERSION};
+use crate::records::provenance::ProvenanceView;
+use crate::records::words;
+use mediagate_model::account::Account;
+use mediagate_model::media::MediaType;
+use mediagate_model::music::{Clip, ClipOrigin, ClipUpstream};
+
+/// A record of a clip: the fields that all have, around those that only this one has. Flattened
+/// structs would have another order, and a looser schema.
+macro_rules! clip_record {
+    (
+        $(#[$about:meta])* $name:ident, metadata: $metadata:ty,
+        within { $($(#[$within_about:meta])* $within:ident: $within_type:ty,)* }
+        last { $($(#[$last_about:meta])* $last:ident: $last_type:ty,)* }
+    ) => {
+        $(#[$about])*
+        #[derive(Debug, Serialize, ToSchema)]
+        pub struct $name {
+            /// The clip's id.
+            pub id: String,
+            /// Always `song_schema`.
+            pub entity_type: &'static str,
+            /// The provider's own video of it; empty if there is none.
+            pub video_url: String,
+            /// 24-bit FLAC; empty until complete and once removed.
+            pub audio_url: String,
+            /// Cover; empty until complete and once removed.
+            pub image_url: String,
+            /// Large cover; empty until complete and once removed.
+            pub image_large_url: String,
+            /// Version of the model.
+            pub major_model_version: String,
+            /// The model; empty for an upload.
+            pub model_name: String,
+            /// What it is and where it came from.
+            pub metadata: $metadata,
+            /// Always false.
+            pub is_liked: bool,
+            /// The account.
+            pub user_id: String,
+            /// The account's name.
+            pub display_name: String,
+            /// The account's handle.
+            pub handle: String,
+            /// Always false.
+            pub is_handle_updated: bool,
+            /// The account's picture.
+            pub avatar_image_url: String,
+            /// Whether it is in the trash.
+            pub is_trashed: bool,
+            /// Always 0.
+            pub flag_count: u32,
+            $($(#[$within_about])* pub $within: $within_type,)*
+            /// RFC 3339.
+            pub created_at: String,
+            /// `queued`, `streaming`, `complete` or `error`.
+            pub status: &'static str,
+            /// Title.
+            pub title: String,
+            /// Always 0.
+            pub play_count: u32,
+            /// Always 0.
+            pub upvote_count: u32,
+            /// Always false.
+            pub is_public: bool,
+            /// Always false.
+            pub allow_comments: bool,
+            $($(#[$last_about])* pub $last: $last_type,)*
+        }
+
+        impl $name {
+            fn with(
+                (clip, account, links): (&Clip, &Account, &Links),
+                metadata: $metadata,
+                $($within: $within_type,)*
+                $($last: $last_type,)*
+            ) -> Self {
+                let [audio_url, image_url, image_large_url] = links.files(clip);
+                let is_upload = clip.origin == ClipOrigin::Upload;
+                let version = if is_upload { "" } else { VERSION };
+                Self {
+                    id: clip.id.to_string(),
+                    entity_type: "song_schema",
+                    video_url: told(clip, |upstream| &upstream.video_url),
+                    audio_url,
+                    image_url,
+                    image_large_url,
+                    major_model_version: version.into(),
+                    model_name: clip.model.clone(),
+                    metadata,
+                    is_liked: false,
+                    user_id: account.id.to_string(),
+                    display_name: account.display_name.clone(),
+                    handle: account.handle.clone(),
+                    is_handle_updated: false,
+                    avatar_image_url: links.media(account.avatar, MediaType::Png, None),
+                    is_trashed: clip.is_trashed,
+                    flag_count: 0,
+                    $($within,)*
+                    created_at: clip.created_at.rfc3339(),
+                    status: words::clip(clip.state),
+                    title: clip.title.clone(),
+                    play_count: 0,
+                    upvote_count: 0,
+                    is_public: false,
+                    allow_comments: false,
+                    $($last,)*
+                }
+            }
+        }
+    };
+}
+
+clip_record! {
+    /// A clip, in a task record or alone.
+    ClipRecord, metadata: RecordMetadata,
+    within {}
+    last {
+        /// Empty; says so when the media was removed.
+        more: String,
+        /// What its recording says of its origin; of an upload or a song, as it came in. Absent
+        /// until complete.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        provenance: Option<ProvenanceView>,
+    }
+}
+
+clip_record! {
+    /// A clip in a persona.
+    PersonaClip, metadata: PersonaClipMetadata,
+    within {
+        /// Always empty.
+        display_tags: String,
+    }
+    last {}
+}
+
+/// What a persona's clip is.
+#[derive(Debug, Serialize, ToSchema)]
+#[expect(clippy::struct_excessive_bools, reason = "the documented fields")]
+pub struct PersonaClipMetadata {
+    /// Style, if a hosted provider made it; else empty.
+    pub tags: String,
+    /// What a hosted provider made it from; else empty.
+    pub prompt: String,
+    /// `gen`, or `upload`.
+    #[serde(rename = "type")]
+    pub kind: &'static str,
+    /// Measured length in whole seconds.
+    pub duration: u64,
+    /// Always false.
+    pub refund_credits: bool,
+    /// Always false.
+    pub stream: bool,
+    /// Always true.
+    pub can_remix: bool,
+    /// Whether it was made from another clip.
+    pub is_remix: bool,
+    /// Always 0.
+    pub priority: i64,
+}
+
+/// What a hosted provider says of a clip; empty if none made it.
+fn told(clip: &Clip, what: fn(&ClipUpstream) -> &String) -> String {
+    clip.upstream
+        .as_ref()
+        .map(|upstream| what(upstream).clone())
+        .unwrap_or_default()
+}
+
+impl ClipRecord {
+    pub fn new(clip: &Clip, made_by: MadeBy<'_>, account: &Account, links: &Links) -> Self {
+        let more = if clip.media_removed {
+            "media removed: it expired"
+        } else {
+            ""
+        };
+        Self::with(
+            (clip, account, links),
+            RecordMetadata::of_clip(clip, made_by),
+            more.into(),
+            clip.provenance.as_ref().map(ProvenanceView::new),
+        )
+    }
+}
+
+impl PersonaClip {
+    pub fn new(clip: &Clip, account: &Account, links: &Links) -> Self {
+        let is_upload = clip.origin == ClipOrigin::Upload;
+        let milliseconds = clip.media.map_or(0, |media| media.milliseconds);
+        let metadata = PersonaClipMetadata {
+            tags: told(clip, |upstream| &upstream.tags),
+            prompt: told(clip, |upstream| &upstream.prompt),
+            kind: if is_upload { "upload" } else { "gen" },
+            duration: (milliseconds + 500) / 1000,
+            refund_credits: false,
+            stream: false,
+            can_remix: true,
+            is_remix: !is_upload,
+            priority: 0,
+        };
+        Self::with((clip, account, links), metadata, String::new())
+    }
+}

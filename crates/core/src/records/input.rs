@@ -1,0 +1,206 @@
+//! What a task was asked for, as its record shows it.
+
+use serde::Serialize;
+use serde_json::{Map, Value};
+use utoipa::ToSchema;
+
+use crate::records::Links;
+use crate::records::music::GEN_STEM;
+use crate::records::task::Beside;
+use mediagate_model::ids::{AssetId, ClipId};
+use mediagate_model::media::Asset;
+use mediagate_model::task::{Payload, SongJob, StemsJob, VideoJob};
+
+/// What was asked for, with defaults filled in.
+#[derive(Debug, Default, Serialize, ToSchema)]
+pub struct TaskInput {
+    /// The prompt; null if there was none.
+    #[schema(required = true)]
+    pub prompt: Option<String>,
+    /// Length in seconds; null if the model decides.
+    #[schema(required = true)]
+    pub seconds: Option<f64>,
+    /// Width and height in pixels, as `1280x720`; null if the model decides, and for music.
+    #[schema(required = true)]
+    pub size: Option<String>,
+    /// The seed; null if the provider chose it.
+    #[schema(required = true)]
+    pub seed: Option<u64>,
+    /// What the result must not show.
+    #[schema(required = true)]
+    pub negative_prompt: Option<String>,
+    /// The first frame.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub image: Option<SourceFile>,
+    /// The last frame.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub end_image: Option<SourceFile>,
+    /// Further pictures.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub reference_images: Vec<SourceFile>,
+    /// The clip that was separated, or that a song starts from.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub clip: Option<SourceFile>,
+    /// With or without sound, where the model offers the choice.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub audio: Option<bool>,
+    /// Fields that were passed to the provider.
+    #[serde(skip_serializing_if = "Map::is_empty")]
+    pub provider_options: Map<String, Value>,
+    /// The music operation, for example `gen_stem`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub task: Option<String>,
+    /// Title.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub title: Option<String>,
+    /// `two` or `twelve`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub stem_task: Option<&'static str>,
+    /// The stem group as it was sent.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub stem_type_group_name: Option<String>,
+    /// The persona that sings.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub persona_id: Option<String>,
+    /// A song's other fields as they were sent.
+    #[serde(skip_serializing_if = "Map::is_empty")]
+    pub options: Map<String, Value>,
+}
+
+/// A file that a task was given.
+#[derive(Debug, Serialize, ToSchema)]
+pub struct SourceFile {
+    /// The id of the stored picture, or of the clip.
+    pub id: String,
+    /// Its URL, which needs no header; null once it is removed.
+    #[schema(required = true)]
+    pub url: Option<String>,
+}
+
+impl TaskInput {
+    pub(super) fn new(links: &Links, payload: &Payload, beside: &Beside) -> Self {
+        match payload {
+            Payload::VideoV1(job) => Self::video(links, job, beside),
+            Payload::StemsV1(job) => Self::stems(links, job, beside),
+            Payload::SongV1(job) => Self::song(links, job, beside),
+        }
+    }
+
+    fn video(links: &Links, job: &VideoJob, beside: &Beside) -> Self {
+        let picture = |id: &AssetId| SourceFile::picture(links, *id, &beside.pictures);
+        let is_open = |measure: u64| measure > 0;
+        let is_own = |id: &&AssetId| Some(**id) != job.end_picture && Some(**id) != job.picture;
+        let more = job.more_pictures.iter().chain(&job.references);
+        let mut references: Vec<&AssetId> = Vec::new();
+        for id in more.filter(is_own) {
+            if !references.contains(&id) {
+                references.push(id);
+            }
+        }
+        Self {
+            prompt: Some(job.prompt.clone()),
+            seconds: is_open(job.milliseconds).then(|| seconds(job.milliseconds)),
+            size: is_open(u64::from(job.width)).then(|| format!("{}x{}", job.width, job.height)),
+            seed: (job.seed_is_asked || job.fps > 0).then_some(job.seed),
+            negative_prompt: job.negative_prompt.clone(),
+            image: job.picture.as_ref().map(picture),
+            end_image: job.end_picture.as_ref().map(picture),
+            reference_images: references.into_iter().map(picture).collect(),
+            audio: job.audio,
+            provider_options: job.provider_options.clone(),
+            ..Self::default()
+        }
+    }
+
+    fn stems(links: &Links, job: &StemsJob, beside: &Beside) -> Self {
+        Self {
+            seconds: Some(seconds(job.milliseconds)),
+            clip: Some(SourceFile::clip(links, job.source, beside)),
+            task: Some(GEN_STEM.to_owned()),
+            title: filled(&job.title),
+            stem_task: Some(job.stem_task.name()),
+            stem_type_group_name: filled(&job.group_name),
+            ..Self::default()
+        }
+    }
+
+    fn song(links: &Links, job: &SongJob, beside: &Beside) -> Self {
+        let mut options = job.fields.clone();
+        let mut text = |name: &str| match options.remove(name) {
+            Some(Value::String(text)) => filled(&text),
+            Some(other) => {
+                options.insert(name.to_owned(), other);
+                None
+            }
+            None => None,
+        };
+        let prompt = text("prompt").or_else(|| text("gpt_description_prompt"));
+        let negative_prompt = text("negative_prompt");
+        let length = options.get("seconds").and_then(Value::as_f64);
+        options.retain(|name, _| !matches!(name.as_str(), "seconds" | "title" | "persona_id"));
+        let clip = job.clips.first();
+        Self {
+            prompt,
+            seconds: length,
+            negative_prompt,
+            clip: clip.map(|(_, id)| SourceFile::clip(links, *id, beside)),
+            task: Some(job.task.clone()),
+            title: filled(&job.title),
+            persona_id: job.persona.map(|id| id.to_string()),
+            options,
+            ..Self::default()
+        }
+    }
+}
+
+impl SourceFile {
+    fn picture(links: &Links, id: AssetId, known: &[Asset]) -> Self {
+        let found = known.iter().find(|asset| asset.id == id);
+        let kept = found.filter(|asset| asset.removed_at.is_none());
+        let url = kept.map(|asset| links.media(id, asset.media, asset.expires_at));
+        Self {
+            id: id.to_string(),
+            url: url.filter(|url| !url.is_empty()),
+        }
+    }
+
+    fn clip(links: &Links, id: ClipId, beside: &Beside) -> Self {
+        let found = beside.sources.iter().find(|clip| clip.id == id);
+        let url = found.map(|clip| {
+            let [audio, _, _] = links.files(clip);
+            audio
+        });
+        Self {
+            id: id.to_string(),
+            url: url.filter(|url| !url.is_empty()),
+        }
+    }
+}
+
+/// The pictures that a task was given.
+pub fn pictures(payload: &Payload) -> Vec<AssetId> {
+    let Payload::VideoV1(job) = payload else {
+        return Vec::new();
+    };
+    let more = job.more_pictures.iter().chain(&job.references);
+    let first = job.picture.iter().chain(&job.end_picture);
+    first.chain(more).copied().collect()
+}
+
+/// The clips that a task was given.
+pub fn sources(payload: &Payload) -> Vec<ClipId> {
+    match payload {
+        Payload::VideoV1(_) => Vec::new(),
+        Payload::StemsV1(job) => vec![job.source],
+        Payload::SongV1(job) => job.clips.first().map(|(_, id)| *id).into_iter().collect(),
+    }
+}
+
+fn filled(text: &str) -> Option<String> {
+    (!text.is_empty()).then(|| text.to_owned())
+}
+
+#[expect(clippy::cast_precision_loss, reason = "lengths of media are small")]
+fn seconds(milliseconds: u64) -> f64 {
+    milliseconds as f64 / 1000.0
+}

@@ -1,0 +1,418 @@
+//! The music records: tasks, clips, jobs. Every field of a record is present, typed, and never
+//! null.
+
+use serde::Serialize;
+use utoipa::ToSchema;
+
+use crate::records::Links;
+use crate::records::clip::ClipRecord;
+use crate::records::provenance::ProvenanceView;
+use crate::records::words;
+use mediagate_model::account::Account;
+use mediagate_model::music::{Clip, ClipOrigin};
+use mediagate_model::task::{Payload, SongJob, StemsJob, Task, TaskState};
+
+/// The only value of `stem_type_id` that these services use.
+pub const STEM_TYPE: i64 = 91;
+/// The task that embedded models do.
+pub const GEN_STEM: &str = "gen_stem";
+
+/// Model version in records, in the form that these services use.
+pub(super) const VERSION: &str = "v1";
+
+/// A music task.
+#[derive(Debug, Serialize, ToSchema)]
+pub struct TaskRecord {
+    /// The task's id.
+    pub id: String,
+    /// Its clips.
+    pub clips: Vec<ClipRecord>,
+    /// What was ordered.
+    pub metadata: RecordMetadata,
+    /// Version of the model.
+    pub major_model_version: String,
+    /// `queued`, `streaming`, `complete` or `error`.
+    pub status: &'static str,
+    /// RFC 3339.
+    pub created_at: String,
+    /// Number of clips.
+    pub batch_size: usize,
+}
+
+/// A clip in a task's output.
+#[derive(Debug, Serialize, ToSchema)]
+pub struct ClipView {
+    /// The clip's id.
+    pub id: String,
+    /// Title.
+    pub title: String,
+    /// The stem: `Vocals`.
+    pub group: String,
+    /// 24-bit FLAC; empty once removed.
+    pub audio_url: String,
+    /// Cover; empty once removed.
+    pub image_url: String,
+    /// Measured length in seconds.
+    pub seconds: f64,
+    /// Whether the files have been removed.
+    pub removed: bool,
+    /// What its recording says of its origin; of a song, as it came from the provider. Null until
+    /// it is complete.
+    #[schema(required = true)]
+    pub provenance: Option<ProvenanceView>,
+}
+
+/// What a task or a clip is and where it came from.
+#[derive(Debug, Clone, Serialize, ToSchema)]
+#[expect(clippy::struct_excessive_bools, reason = "the documented fields")]
+pub struct RecordMetadata {
+    /// Lyrics or prompt; empty for uploads and stems.
+    pub prompt: String,
+    /// Style, if a hosted provider made it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub tags: Option<String>,
+    /// The clips that it came from.
+    pub history: Vec<HistoryEntry>,
+    /// The clip that a stem is separated from; empty for an upload.
+    pub stem_from_id: String,
+    /// `two` or `twelve`; empty for an upload.
+    pub stem_task: String,
+    /// Always 91.
+    pub stem_type_id: i64,
+    /// The clip's stem; in a task, what was ordered.
+    pub stem_type_group_name: String,
+    /// The clip that was processed; empty for an upload.
+    pub edited_clip_id: String,
+    /// `gen`, or `upload`.
+    #[serde(rename = "type")]
+    pub kind: &'static str,
+    /// Always false.
+    pub stream: bool,
+    /// Always false.
+    pub infill: bool,
+    /// `gen_stem` or another music task; empty for an upload.
+    pub task: String,
+    /// Always true.
+    pub can_remix: bool,
+    /// Whether it was made from another clip.
+    pub is_remix: bool,
+    /// Always 0.
+    pub priority: i64,
+    /// Measured length in seconds; 0 until known.
+    pub duration: f64,
+    /// `generation_type` as sent.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub generation_type: Option<String>,
+    /// `make_instrumental` as sent.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub make_instrumental: Option<bool>,
+    /// Stable error code.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub error_type: Option<String>,
+    /// Error message.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub error_message: Option<String>,
+}
+
+/// A clip from which another was made.
+#[derive(Debug, Clone, Serialize, ToSchema)]
+pub struct HistoryEntry {
+    /// The clip's id.
+    pub id: String,
+    /// Always `gen`.
+    #[serde(rename = "type")]
+    pub kind: &'static str,
+    /// Always `web`.
+    pub source: &'static str,
+    /// Always false.
+    pub infill: bool,
+    /// Always 91.
+    pub stem_type_id: i64,
+    /// The stem that was separated.
+    pub stem_type_group_name: String,
+    /// `two` or `twelve`.
+    pub stem_task: String,
+    /// The clip that was separated.
+    pub stem_from_id: String,
+}
+
+/// The envelope around a job record.
+#[derive(Debug, Serialize, ToSchema)]
+pub struct Envelope<T: ToSchema> {
+    /// Always `success`.
+    pub code: &'static str,
+    /// Empty.
+    pub message: String,
+    /// The record or records.
+    pub data: T,
+}
+
+impl<T: ToSchema> Envelope<T> {
+    pub fn success(data: T) -> Self {
+        Self {
+            code: "success",
+            message: String::new(),
+            data,
+        }
+    }
+}
+
+/// The job record of these services.
+#[derive(Debug, Serialize, ToSchema)]
+pub struct JobRecord {
+    /// The task's id.
+    pub task_id: String,
+    /// Who is called when it ends; empty if nobody.
+    pub notify_hook: String,
+    /// Always `MUSIC`.
+    pub action: &'static str,
+    /// `QUEUED`, `IN_PROGRESS`, `SUCCESS` or `FAILURE`.
+    pub status: &'static str,
+    /// Why it failed, or that it was cancelled; otherwise empty.
+    pub fail_reason: String,
+    /// Unix seconds.
+    pub submit_time: i64,
+    /// Unix seconds; 0 until then.
+    pub start_time: i64,
+    /// Unix seconds; 0 until then.
+    pub finish_time: i64,
+    /// `0%` to `100%`.
+    pub progress: String,
+    /// The clips.
+    pub data: Vec<ClipRecord>,
+}
+
+impl TaskRecord {
+    /// A task with its clips; `None` for a task of another kind.
+    pub fn new(task: &Task, clips: &[Clip], account: &Account, links: &Links) -> Option<Self> {
+        let (metadata, made_by) = match &task.payload {
+            Payload::StemsV1(job) => {
+                let metadata = RecordMetadata::of_separation(task, job);
+                (metadata, MadeBy::separation(job))
+            }
+            Payload::SongV1(job) => (RecordMetadata::of_song(task, job), MadeBy::song(job)),
+            Payload::VideoV1(_) => return None,
+        };
+        let clips: Vec<ClipRecord> = clips
+            .iter()
+            .map(|clip| ClipRecord::new(clip, made_by, account, links))
+            .collect();
+        Some(Self {
+            id: task.id.to_string(),
+            metadata,
+            major_model_version: VERSION.into(),
+            status: words::music(task.state),
+            created_at: task.created_at.rfc3339(),
+            batch_size: clips.len(),
+            clips,
+        })
+    }
+}
+
+/// The part of a clip's record that comes from the task that made it.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct MadeBy<'a> {
+    /// The operation; empty for an upload.
+    pub task: &'a str,
+    /// `two` or `twelve` for a separation.
+    pub stem_task: &'a str,
+}
+
+impl<'a> MadeBy<'a> {
+    pub fn separation(job: &StemsJob) -> Self {
+        Self {
+            task: GEN_STEM,
+            stem_task: job.stem_task.name(),
+        }
+    }
+
+    /// For any other music task.
+    pub fn song(job: &'a SongJob) -> Self {
+        Self {
+            task: &job.task,
+            stem_task: "",
+        }
+    }
+}
+
+impl ClipView {
+    /// A clip in a task's output.
+    pub fn new(clip: &Clip, links: &Links) -> Self {
+        let [audio_url, image_url, _] = links.files(clip);
+        Self {
+            id: clip.id.to_string(),
+            title: clip.title.clone(),
+            group: group(clip),
+            audio_url,
+            image_url,
+            seconds: seconds(clip),
+            removed: clip.media_removed,
+            provenance: clip.provenance.as_ref().map(ProvenanceView::new),
+        }
+    }
+}
+
+fn group(clip: &Clip) -> String {
+    match &clip.origin {
+        ClipOrigin::Upload | ClipOrigin::Song { .. } => String::new(),
+        ClipOrigin::Stem { target, .. } => target.name(),
+    }
+}
+
+#[expect(clippy::cast_precision_loss, reason = "a recording's length is small")]
+fn seconds(clip: &Clip) -> f64 {
+    clip.media
+        .map_or(0.0, |media| media.milliseconds as f64 / 1000.0)
+}
+
+impl RecordMetadata {
+    fn of_separation(task: &Task, job: &StemsJob) -> Self {
+        #[expect(clippy::cast_precision_loss, reason = "a recording's length is small")]
+        let duration = job.milliseconds as f64 / 1000.0;
+        let failure = task.failure.as_ref();
+        Self {
+            prompt: String::new(),
+            tags: None,
+            history: vec![HistoryEntry::new(
+                &job.source.to_string(),
+                &job.group_name,
+                job.stem_task.name(),
+            )],
+            stem_from_id: job.source.to_string(),
+            stem_task: job.stem_task.name().into(),
+            stem_type_id: STEM_TYPE,
+            stem_type_group_name: job.group_name.clone(),
+            edited_clip_id: job.source.to_string(),
+            kind: "gen",
+            stream: false,
+            infill: false,
+            task: GEN_STEM.into(),
+            can_remix: true,
+            is_remix: true,
+            priority: 0,
+            duration,
+            generation_type: Some(job.generation_type.clone()),
+            make_instrumental: Some(job.make_instrumental),
+            error_type: failure.map(|failure| failure.code.name().to_owned()),
+            error_message: failure.map(|failure| failure.message.clone()),
+        }
+    }
+
+    fn of_song(task: &Task, job: &SongJob) -> Self {
+        let text = |name: &str| {
+            let value = job.fields.get(name).and_then(serde_json::Value::as_str);
+            value.unwrap_or_default().to_owned()
+        };
+        let source = job
+            .clips
+            .first()
+            .map_or_else(String::new, |(_, clip)| clip.to_string());
+        let failure = task.failure.as_ref();
+        Self {
+            prompt: text("prompt"),
+            tags: Some(text("tags")),
+            history: Vec::new(),
+            stem_from_id: String::new(),
+            stem_task: String::new(),
+            stem_type_id: STEM_TYPE,
+            stem_type_group_name: String::new(),
+            is_remix: !source.is_empty(),
+            edited_clip_id: source,
+            kind: "gen",
+            stream: false,
+            infill: job.task == "infill",
+            task: job.task.clone(),
+            can_remix: true,
+            priority: 0,
+            duration: 0.0,
+            generation_type: Some(job.generation_type.clone()),
+            make_instrumental: Some(job.make_instrumental),
+            error_type: failure.map(|failure| failure.code.name().to_owned()),
+            error_message: failure.map(|failure| failure.message.clone()),
+        }
+    }
+
+    pub(super) fn of_clip(clip: &Clip, made_by: MadeBy<'_>) -> Self {
+        let is_upload = clip.origin == ClipOrigin::Upload;
+        let (source, history) = match &clip.origin {
+            ClipOrigin::Upload | ClipOrigin::Song { .. } => (String::new(), Vec::new()),
+            ClipOrigin::Stem { source, .. } => {
+                let source = source.to_string();
+                let entry = HistoryEntry::new(&source, &group(clip), made_by.stem_task);
+                (source, vec![entry])
+            }
+        };
+        let failure = clip.failure.as_ref();
+        let upstream = clip.upstream.as_ref();
+        Self {
+            prompt: upstream.map_or_else(String::new, |upstream| upstream.prompt.clone()),
+            tags: upstream.map(|upstream| upstream.tags.clone()),
+            history,
+            stem_from_id: source.clone(),
+            stem_task: made_by.stem_task.into(),
+            stem_type_id: STEM_TYPE,
+            stem_type_group_name: group(clip),
+            edited_clip_id: source,
+            kind: if is_upload { "upload" } else { "gen" },
+            stream: false,
+            infill: false,
+            task: made_by.task.into(),
+            can_remix: true,
+            is_remix: !is_upload,
+            priority: 0,
+            duration: seconds(clip),
+            generation_type: None,
+            make_instrumental: None,
+            error_type: failure.map(|(code, _)| code.clone()),
+            error_message: failure.map(|(_, message)| message.clone()),
+        }
+    }
+}
+
+impl HistoryEntry {
+    fn new(source: &str, group: &str, stem_task: &str) -> Self {
+        Self {
+            id: source.into(),
+            kind: "gen",
+            source: "web",
+            infill: false,
+            stem_type_id: STEM_TYPE,
+            stem_type_group_name: group.into(),
+            stem_task: stem_task.into(),
+            stem_from_id: source.into(),
+        }
+    }
+}
+
+impl JobRecord {
+    /// A task with its clips; `None` for a task of another kind.
+    pub fn new(task: &Task, clips: &[Clip], account: &Account, links: &Links) -> Option<Self> {
+        let record = TaskRecord::new(task, clips, account, links)?;
+        Some(Self {
+            task_id: record.id,
+            notify_hook: task.callback.clone().unwrap_or_default(),
+            action: "MUSIC",
+            status: words::job(task.state),
+            fail_reason: task
+                .failure
+                .as_ref()
+                .map_or_else(String::new, |failure| failure.message.clone()),
+            submit_time: task.created_at.seconds(),
+            start_time: task
+                .started_at
+                .map_or(0, mediagate_model::clock::Timestamp::seconds),
+            finish_time: task
+                .finished_at
+                .map_or(0, mediagate_model::clock::Timestamp::seconds),
+            progress: format!(
+                "{}%",
+                if task.state == TaskState::Succeeded {
+                    100
+                } else {
+                    task.progress
+                }
+            ),
+            data: record.clips,
+        })
+    }
+}

@@ -1,0 +1,249 @@
+//! A task of any kind, as `GET /v1/tasks/{id}` and webhooks show it.
+
+use serde::Serialize;
+use utoipa::ToSchema;
+
+use crate::records::Links;
+use crate::records::input::TaskInput;
+use crate::records::music::ClipView;
+use crate::records::video::VideoFile;
+use mediagate_model::clock::Timestamp;
+use mediagate_model::media::Asset;
+use mediagate_model::money::Money;
+use mediagate_model::music::Clip;
+use mediagate_model::task::{Output, Payload, Task, TaskState};
+
+/// A task as it is now.
+#[derive(Debug, Serialize, ToSchema)]
+pub struct TaskView {
+    /// The task's id.
+    pub id: String,
+    /// Always `task`.
+    pub object: &'static str,
+    /// `video` or `music`.
+    pub kind: &'static str,
+    /// The model.
+    pub model: String,
+    /// The provider.
+    pub provider: String,
+    /// `queued`, `running`, `succeeded`, `failed` or `cancelled`.
+    pub status: &'static str,
+    /// 0–100, never decreasing.
+    pub progress: u8,
+    /// Whether `progress` is a guess from the model's usual time, because the provider tells none.
+    pub progress_estimated: bool,
+    /// Why it failed, or that it was cancelled.
+    #[schema(required = true)]
+    pub error: Option<TaskError>,
+    /// Dollars: reserved while open, then charged.
+    pub cost_usd: String,
+    /// The task's money.
+    pub billing: BillingView,
+    /// When it was accepted.
+    pub created_at: String,
+    /// When a worker first took it.
+    #[schema(required = true)]
+    pub started_at: Option<String>,
+    /// When it ended.
+    #[schema(required = true)]
+    pub finished_at: Option<String>,
+    /// What was asked for.
+    pub input: TaskInput,
+    /// The API key that ordered it.
+    pub key: TaskKey,
+    /// A frame of the video, or the song's cover; null if there is none, or no longer.
+    #[schema(required = true)]
+    pub poster_url: Option<String>,
+    /// The result.
+    #[schema(required = true)]
+    pub output: Option<TaskOutput>,
+    /// The request that created it.
+    pub request_id: String,
+    /// Who is called when it ends.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub callback_url: Option<String>,
+    /// The caller's id for its end user.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub user: Option<String>,
+    /// The handle of the account; only in the operator's list.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub account: Option<String>,
+}
+
+/// The API key of a task.
+#[derive(Debug, Serialize, ToSchema)]
+pub struct TaskKey {
+    /// The key's id.
+    pub id: String,
+    /// The key's name.
+    pub name: String,
+}
+
+/// What a task's record shows beside the task itself.
+#[derive(Debug, Default)]
+pub struct Beside {
+    /// Of the key that ordered it.
+    pub key_name: String,
+    /// The pictures it was given.
+    pub pictures: Vec<Asset>,
+    /// The clips it was given.
+    pub sources: Vec<Clip>,
+    /// The clips that it makes.
+    pub clips: Vec<Clip>,
+}
+
+/// The money of a task.
+#[derive(Debug, Serialize, ToSchema)]
+pub struct BillingView {
+    /// `free`, `held`, `settled` or `released`.
+    pub status: &'static str,
+    /// Dollars held when it was accepted.
+    pub reserved_usd: String,
+    /// Dollars charged; null while held.
+    #[schema(required = true)]
+    pub charged_usd: Option<String>,
+    /// Dollars released; null while held.
+    #[schema(required = true)]
+    pub refunded_usd: Option<String>,
+    /// What is counted, as in the price list; null if free.
+    #[schema(required = true)]
+    pub unit: Option<&'static str>,
+    /// Dollars per unit when the task was accepted.
+    #[schema(required = true)]
+    pub unit_price_usd: Option<String>,
+    /// Units charged, or ordered while the money is held.
+    #[schema(required = true)]
+    pub quantity: Option<String>,
+    /// What is missing if not everything was made.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub partial: Option<String>,
+}
+
+impl TaskView {
+    pub fn new(links: &Links, task: &Task, beside: &Beside) -> Self {
+        let user = match &task.payload {
+            Payload::VideoV1(job) => job.user.clone(),
+            Payload::StemsV1(_) | Payload::SongV1(_) => None,
+        };
+        Self {
+            id: task.id.to_string(),
+            object: "task",
+            kind: task.kind().name(),
+            model: task.model.clone(),
+            provider: links.shown_provider(task),
+            status: task.state.name(),
+            progress: task.progress,
+            progress_estimated: task.progress_is_guess && task.state != TaskState::Succeeded,
+            error: task.failure.as_ref().map(|failure| TaskError {
+                code: failure.code.name(),
+                message: failure.message.clone(),
+            }),
+            cost_usd: task.cost.to_string(),
+            billing: BillingView::new(task),
+            created_at: task.created_at.rfc3339(),
+            started_at: task.started_at.map(Timestamp::rfc3339),
+            finished_at: task.finished_at.map(Timestamp::rfc3339),
+            input: TaskInput::new(links, &task.payload, beside),
+            key: TaskKey {
+                id: task.key.to_string(),
+                name: beside.key_name.clone(),
+            },
+            poster_url: poster(links, task, &beside.clips),
+            output: TaskOutput::new(links, task, &beside.clips),
+            request_id: task.request_id.to_string(),
+            callback_url: task.callback.clone(),
+            user,
+            account: None,
+        }
+    }
+}
+
+/// The picture that stands for a result.
+fn poster(links: &Links, task: &Task, clips: &[Clip]) -> Option<String> {
+    let url = match task.output.as_ref()? {
+        Output::VideoV1(_) | Output::LinkV1(_) => VideoFile::of(links, task)?.poster_url?,
+        Output::ClipsV1 { clips: made } => {
+            let first = clips.iter().find(|clip| made.first() == Some(&clip.id))?;
+            let [_, _, cover] = links.files(first);
+            cover
+        }
+    };
+    (!url.is_empty()).then_some(url)
+}
+
+impl TaskOutput {
+    fn new(links: &Links, task: &Task, clips: &[Clip]) -> Option<Self> {
+        Some(match task.output.as_ref()? {
+            Output::VideoV1(video) => Self {
+                videos: VideoFile::of(links, task).into_iter().collect(),
+                clips: Vec::new(),
+                direction: Some(video.direction.clone()),
+            },
+            Output::LinkV1(_) => Self {
+                videos: VideoFile::of(links, task).into_iter().collect(),
+                clips: Vec::new(),
+                direction: Some(Vec::new()),
+            },
+            Output::ClipsV1 { .. } => Self {
+                videos: Vec::new(),
+                clips: clips
+                    .iter()
+                    .map(|clip| ClipView::new(clip, links))
+                    .collect(),
+                direction: None,
+            },
+        })
+    }
+}
+
+impl BillingView {
+    pub fn new(task: &Task) -> Self {
+        let bill = task.bill.as_ref();
+        let tariff = task.tariff.as_ref();
+        let is_over = matches!(task.money, Money::Settled | Money::Released);
+        let price = match (bill, task.money) {
+            (Some(bill), _) => bill.price,
+            (None, Money::Held) => tariff.and_then(|tariff| tariff.price),
+            (None, _) => None,
+        };
+        let quantity = bill
+            .map(|bill| bill.quantity)
+            .or(tariff.map(|tariff| tariff.asked));
+        let count = price
+            .zip(quantity)
+            .map(|(price, quantity)| price.units(quantity, 1));
+        Self {
+            status: task.money.name(),
+            reserved_usd: task.reserved.to_string(),
+            charged_usd: is_over.then(|| task.cost.to_string()),
+            refunded_usd: is_over.then(|| task.reserved.minus(task.cost).to_string()),
+            unit: price.map(|price| price.unit.name()),
+            unit_price_usd: price.map(|price| price.per_unit.to_string()),
+            quantity: count,
+            partial: bill.and_then(|bill| bill.partial.clone()),
+        }
+    }
+}
+
+/// Why a task failed.
+#[derive(Debug, Serialize, ToSchema)]
+pub struct TaskError {
+    /// Stable error code.
+    pub code: &'static str,
+    /// Human-readable message.
+    pub message: String,
+}
+
+/// The result of a task.
+#[derive(Debug, Serialize, ToSchema)]
+pub struct TaskOutput {
+    /// Videos.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub videos: Vec<VideoFile>,
+    /// Clips.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub clips: Vec<ClipView>,
+    /// What was understood of the prompt.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub direction: Option<Vec<String>>,
+}

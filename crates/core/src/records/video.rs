@@ -1,0 +1,122 @@
+//! The file of a video, as every API shows it.
+
+use serde::Serialize;
+use utoipa::ToSchema;
+
+use crate::records::Links;
+use crate::records::provenance::ProvenanceView;
+use mediagate_media::engines::label;
+use mediagate_model::clock::Timestamp;
+use mediagate_model::media::MediaType;
+use mediagate_model::task::{LinkOutput, Output, Payload, Task, VideoOutput};
+
+/// A finished video.
+#[derive(Debug, Clone, Serialize, ToSchema)]
+pub struct VideoFile {
+    /// `video_` and the task's id without dashes.
+    pub id: String,
+    /// Plays in a browser and needs no header; empty once removed.
+    pub url: String,
+    /// Present, and true, if `url` is the provider's own and no copy is kept: width, height and
+    /// seconds are as ordered.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub linked: Option<bool>,
+    /// Always `video/mp4`.
+    pub mime_type: &'static str,
+    /// Width in pixels.
+    pub width: u32,
+    /// Height in pixels.
+    pub height: u32,
+    /// Measured length in seconds.
+    pub seconds: f64,
+    /// Size of the file; null if it is not kept.
+    #[schema(required = true)]
+    pub bytes: Option<u64>,
+    /// SHA-256 of the file, in lower-case hex; null if it is not kept.
+    #[schema(required = true)]
+    pub sha256: Option<String>,
+    /// When the file is removed, or the provider's address ends; null if that does not say so.
+    #[schema(required = true)]
+    pub expires_at: Option<String>,
+    /// Whether it has been removed.
+    pub removed: bool,
+    /// What the file says of its origin; null if no copy is kept.
+    #[schema(required = true)]
+    pub provenance: Option<ProvenanceView>,
+    /// What a screen reader says of the visible label, if the film has one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub label_text: Option<&'static str>,
+    /// URL of the first frame, if there is one; empty once removed.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub poster_url: Option<String>,
+}
+
+impl VideoFile {
+    /// The file of a finished video task; `None` for any other.
+    pub fn of(links: &Links, task: &Task) -> Option<Self> {
+        match task.output.as_ref()? {
+            Output::VideoV1(video) => Some(Self::kept(links, task, video)),
+            Output::LinkV1(link) => Some(Self::linked(links, task, link)),
+            Output::ClipsV1 { .. } => None,
+        }
+    }
+
+    fn kept(links: &Links, task: &Task, video: &VideoOutput) -> Self {
+        let is_labelled = matches!(&task.payload, Payload::VideoV1(job) if job.label);
+        let expires_at = Timestamp::from_micros(video.expires_at_micros);
+        let removed = links.is_past(expires_at);
+        let address = |id, media| {
+            if removed {
+                String::new()
+            } else {
+                links.media(id, media, Some(expires_at))
+            }
+        };
+        Self {
+            id: task.id.video(),
+            url: address(video.video, MediaType::Mp4),
+            mime_type: MediaType::Mp4.mime(),
+            width: video.width,
+            height: video.height,
+            linked: None,
+            seconds: seconds(video.milliseconds),
+            bytes: Some(video.size_bytes),
+            sha256: Some(video.sha256.clone()),
+            expires_at: Some(expires_at.rfc3339()),
+            removed,
+            provenance: video.provenance.as_ref().map(ProvenanceView::new),
+            label_text: is_labelled.then_some(label::TEXT),
+            poster_url: video.poster.map(|poster| address(poster, MediaType::Jpeg)),
+        }
+    }
+
+    fn linked(links: &Links, task: &Task, link: &LinkOutput) -> Self {
+        let expires_at = link.expires_at_micros.map(Timestamp::from_micros);
+        let removed = expires_at.is_some_and(|at| links.is_past(at));
+        Self {
+            id: task.id.video(),
+            url: if removed {
+                String::new()
+            } else {
+                link.url.clone()
+            },
+            linked: Some(true),
+            mime_type: MediaType::Mp4.mime(),
+            width: link.width,
+            height: link.height,
+            seconds: seconds(link.milliseconds),
+            bytes: None,
+            sha256: None,
+            expires_at: expires_at.map(Timestamp::rfc3339),
+            removed,
+            provenance: None,
+            label_text: None,
+            poster_url: None,
+        }
+    }
+}
+
+#[expect(clippy::cast_precision_loss, reason = "a video's length is small")]
+fn seconds(milliseconds: u64) -> f64 {
+    milliseconds as f64 / 1000.0
+}

@@ -1,0 +1,168 @@
+//! A circuit breaker: a failing route is paused, then tried with one submission.
+
+use std::time::Duration;
+
+use mediagate_model::clock::Timestamp;
+
+/// Failures in a row that open it.
+const FAILURES: u32 = 3;
+/// The first and the longest pause.
+const PAUSES: (Duration, Duration) = (Duration::from_secs(5), Duration::from_mins(5));
+/// The pause for a busy provider that gives no time.
+const BUSY: Duration = Duration::from_secs(2);
+/// How long a trial without an outcome counts.
+const TRIAL: Duration = Duration::from_mins(1);
+
+/// The breaker of one route.
+#[derive(Debug, Clone, Default)]
+pub struct Breaker {
+    failures: u32,
+    opened: u32,
+    open_until: Option<Timestamp>,
+    trial_until: Option<Timestamp>,
+    busy_until: Option<Timestamp>,
+}
+
+impl Breaker {
+    /// Whether a submission may pass: the breaker is closed, or its pause is over and no trial is
+    /// under way.
+    pub fn lets_pass(&self, now: Timestamp) -> bool {
+        let is_over = |instant: Option<Timestamp>| instant.is_none_or(|until| until <= now);
+        is_over(self.open_until) && is_over(self.trial_until)
+    }
+
+    /// Until when the provider asked for no requests; it is not considered failed.
+    pub fn busy_until(&self, now: Timestamp) -> Option<Timestamp> {
+        self.busy_until.filter(|until| *until > now)
+    }
+
+    /// Lets a submission pass, or not. After a pause only one may pass until its outcome is known.
+    pub fn enter(&mut self, now: Timestamp) -> bool {
+        let passes = self.lets_pass(now) && self.busy_until(now).is_none();
+        if passes && self.open_until.is_some() {
+            self.trial_until = Some(now.plus(TRIAL));
+        }
+        passes
+    }
+
+    /// The route works.
+    pub fn succeeded(&mut self) {
+        *self = Self::default();
+    }
+
+    /// The route failed; `at_once` if one failure is enough to know that the next would fail too,
+    /// `pause` if the provider said how long.
+    pub fn failed(&mut self, now: Timestamp, at_once: bool, pause: Option<Duration>) {
+        self.failures += 1;
+        self.trial_until = None;
+        if at_once || self.failures >= FAILURES || self.opened > 0 {
+            let grown = PAUSES.0.saturating_mul(1 << self.opened.min(10));
+            self.opened += 1;
+            self.open_until = Some(now.plus(pause.unwrap_or(grown).min(PAUSES.1)));
+        }
+    }
+
+    /// The provider is busy and asked for a pause. That is not a failure: the work waits for it.
+    pub fn limited(&mut self, now: Timestamp, pause: Option<Duration>) {
+        self.trial_until = None;
+        self.busy_until = Some(now.plus(pause.unwrap_or(BUSY).min(PAUSES.1)));
+    }
+
+    /// The trial ended without a result either way.
+    pub fn undecided(&mut self) {
+        self.trial_until = None;
+    }
+
+    /// Failures in a row.
+    pub const fn failures(&self) -> u32 {
+        self.failures
+    }
+
+    pub fn state(&self, now: Timestamp) -> BreakerState {
+        let is_ahead = |instant: Option<Timestamp>| instant.is_some_and(|until| until > now);
+        if is_ahead(self.trial_until) {
+            BreakerState::Trial
+        } else if is_ahead(self.open_until) {
+            BreakerState::Open
+        } else if is_ahead(self.busy_until) {
+            BreakerState::Busy
+        } else if self.open_until.is_some() {
+            BreakerState::Trial
+        } else {
+            BreakerState::Closed
+        }
+    }
+
+    /// Until when it is open.
+    pub const fn opened_until(&self) -> Option<Timestamp> {
+        self.open_until
+    }
+}
+
+/// What a breaker does with the next submission.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, strum::IntoStaticStr)]
+#[strum(const_into_str, serialize_all = "lowercase")]
+pub enum BreakerState {
+    /// It passes.
+    Closed,
+    /// It does not pass, after failures.
+    Open,
+    /// One may pass, to find out whether the route works again.
+    Trial,
+    /// It waits, because the provider asked for a pause.
+    Busy,
+}
+
+impl BreakerState {
+    pub const fn name(self) -> &'static str {
+        self.into_str()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn at(seconds: i64) -> Timestamp {
+        Timestamp::from_seconds(seconds)
+    }
+
+    #[test]
+    fn it_opens_tries_once_and_closes() {
+        let mut breaker = Breaker::default();
+        breaker.failed(at(0), false, None);
+        breaker.failed(at(0), false, None);
+        assert!(breaker.lets_pass(at(0)));
+        breaker.failed(at(0), false, None);
+        assert!(!breaker.lets_pass(at(4)));
+        assert_eq!(breaker.state(at(4)), BreakerState::Open);
+        assert_eq!(breaker.state(at(5)), BreakerState::Trial);
+        assert!(breaker.lets_pass(at(5)));
+        assert!(breaker.enter(at(5)) && !breaker.enter(at(5)));
+        assert!(!breaker.lets_pass(at(6)), "one trial at a time");
+        breaker.failed(at(6), false, None);
+        assert!(!breaker.lets_pass(at(15)), "the pause grows");
+        assert!(breaker.lets_pass(at(16)));
+        assert!(breaker.enter(at(16)));
+        breaker.succeeded();
+        assert!(breaker.lets_pass(at(16)) && breaker.opened_until().is_none());
+    }
+
+    #[test]
+    fn too_much_work_is_waited_for_and_no_fault() {
+        let mut breaker = Breaker::default();
+        for _ in 0..9 {
+            breaker.limited(at(0), Some(Duration::from_secs(7)));
+        }
+        assert!(breaker.lets_pass(at(0)), "it works");
+        assert!(!breaker.enter(at(6)) && breaker.enter(at(7)));
+        assert_eq!(breaker.opened_until(), None);
+    }
+
+    #[test]
+    fn what_proves_itself_opens_at_once_for_as_long_as_asked() {
+        let mut breaker = Breaker::default();
+        breaker.failed(at(0), true, Some(Duration::from_secs(30)));
+        assert!(!breaker.lets_pass(at(29)) && breaker.lets_pass(at(30)));
+    }
+}

@@ -1,0 +1,445 @@
+//! The configured hosted providers: addresses, credentials, health, and the driver that talks to
+//! them.
+//!
+//! Knows the `providers` crate and the settings, but no tasks or accounts. [`route`] decides which
+//! provider is asked.
+
+pub mod breaker;
+pub mod route;
+
+use std::collections::{BTreeMap, HashMap};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use arc_swap::ArcSwap;
+use providers::catalogue::Catalogue;
+use providers::driver::{Driver, Provider, Rules};
+use providers::{Secret, Settings};
+use sha2::{Digest as _, Sha256};
+use url::Url;
+
+use crate::upstream::breaker::{Breaker, BreakerState};
+use mediagate_config::file::{meant, unknown_key};
+use mediagate_config::providers::ProviderConfig;
+use mediagate_config::{Config, ConfigError, ModelConfig};
+use mediagate_model::catalog::{EMBEDDED, Model, Route};
+use mediagate_model::clock::Timestamp;
+use mediagate_model::route::{RouteNote, Stance};
+use mediagate_model::submission::Submission;
+
+/// Former providers that are remembered.
+const FORMER: usize = 64;
+
+/// Providers by the operator's names for them.
+pub type Sites = BTreeMap<String, Arc<Site>>;
+
+/// A provider and its state.
+#[derive(Debug)]
+pub struct Site {
+    pub config: ProviderConfig,
+    /// What its adapter knows of models.
+    catalogue: Arc<Catalogue>,
+    /// Address and protocol, for the driver.
+    pub provider: Provider,
+    /// The protocol and the base address: what a submission remembers of where it was made.
+    pub endpoint: String,
+    /// At least one; an empty one if none is needed.
+    pub credentials: Vec<Arc<Credential>>,
+    reachable: AtomicBool,
+}
+
+#[derive(Debug)]
+pub struct Credential {
+    /// Its position in the settings and a digest of its value: `1:0011aabb`.
+    pub id: String,
+    /// The API key or token.
+    pub secret: Secret,
+    /// Jobs of this process that use it.
+    open: AtomicU32,
+    /// The provider's gauge of open jobs.
+    shown: metrics::Gauge,
+}
+
+/// Counts a job for a credential until dropped.
+#[derive(Debug)]
+pub struct OpenJob(Arc<Credential>);
+
+impl Drop for OpenJob {
+    fn drop(&mut self) {
+        self.0.open.fetch_sub(1, Ordering::Relaxed);
+        self.0.shown.decrement(1.0);
+    }
+}
+
+impl Credential {
+    fn new(provider: &str, place: usize, secret: Secret) -> Self {
+        let digest = Sha256::digest(secret.expose().as_bytes());
+        let [a, b, c, d, ..] = <[u8; 32]>::from(digest);
+        Self {
+            id: format!("{place}:{:08x}", u32::from_be_bytes([a, b, c, d])),
+            secret,
+            open: AtomicU32::new(0),
+            shown: metrics::gauge!("mediagate_upstream_open_jobs", "provider" => provider.to_owned()),
+        }
+    }
+
+    /// Jobs of this process that use it.
+    pub fn open_jobs(&self) -> u32 {
+        self.open.load(Ordering::Relaxed)
+    }
+
+    pub fn open(self: &Arc<Self>) -> OpenJob {
+        self.open.fetch_add(1, Ordering::Relaxed);
+        self.shown.increment(1.0);
+        OpenJob(self.clone())
+    }
+}
+
+impl Site {
+    fn new(
+        name: &str,
+        config: &ProviderConfig,
+        catalogue: &Arc<Catalogue>,
+        app: &Config,
+    ) -> Result<Self, ConfigError> {
+        let wrong = |key: &str, message: String| ConfigError::Value {
+            key: format!("providers.{name}.{key}"),
+            message,
+        };
+        if name == EMBEDDED {
+            let message = "is reserved for embedded models; choose another name";
+            return Err(ConfigError::Value {
+                key: format!("providers.{name}"),
+                message: message.into(),
+            });
+        }
+        let protocol = providers::protocol(&config.protocol).ok_or_else(|| {
+            let all = providers::PROTOCOLS.iter().chain(&providers::SHIPPED);
+            let names: Vec<&str> = all.map(|protocol| protocol.name).collect();
+            let hint = format!("unknown protocol; {}", meant(&config.protocol, &names));
+            wrong("protocol", hint)
+        })?;
+        let common = [
+            "protocol",
+            "base_url",
+            "api_key",
+            "api_keys",
+            "hosts",
+            "max_running",
+            "per_minute",
+            "job_limit",
+            "max_polls",
+            "results",
+        ];
+        if let Some(option) = config
+            .options
+            .fields()
+            .keys()
+            .find(|key| !protocol.options.contains(&key.as_str()))
+        {
+            let known: Vec<&str> = common.iter().chain(protocol.options).copied().collect();
+            return Err(wrong(option, unknown_key(option, &known)));
+        }
+        if config.secrets.is_empty() && !protocol.anonymous {
+            let message = format!("{} needs an api_key", protocol.name);
+            return Err(wrong("protocol", message));
+        }
+        let settings = Settings {
+            name: name.to_owned(),
+            base_url: config.base_url.as_ref().map(|base| base.url().clone()),
+            options: config.options.fields().clone(),
+            catalogue: catalogue.clone(),
+        };
+        let usual = Rules::default();
+        let rules = Rules {
+            hosts: config.hosts.clone(),
+            allow_networks: app.fetch.allow_networks.clone(),
+            submissions_at_once: app.max_submitting.max(usual.submissions_at_once),
+            // Enough for answers that take a quarter of a second.
+            calls_at_once: (config.max_polls as usize / 4).max(usual.calls_at_once),
+            ..usual
+        };
+        let provider = Provider::new(protocol, &settings, rules).map_err(|error| {
+            let message = match error.line {
+                Some(line) => format!("line {line}: {}", error.message),
+                None => error.message.clone(),
+            };
+            wrong(error.key.as_deref().unwrap_or("protocol"), message)
+        })?;
+        let mut secrets = config.secrets.clone();
+        if secrets.is_empty() {
+            secrets.push(Secret::new(""));
+        }
+        let credentials = secrets
+            .into_iter()
+            .zip(1..)
+            .map(|(secret, place)| Arc::new(Credential::new(name, place, secret)));
+        Ok(Self {
+            credentials: credentials.collect(),
+            endpoint: format!("{} {}", protocol.name, address(provider.base_url())),
+            config: config.clone(),
+            catalogue: catalogue.clone(),
+            provider,
+            reachable: AtomicBool::new(true),
+        })
+    }
+
+    /// The credential with which a submission was made, if it was made at this address, in this
+    /// protocol and with a key that the settings still have, wherever it stands among them.
+    pub fn credential_of(&self, submission: &Submission) -> Option<&Arc<Credential>> {
+        let is_here = submission.endpoint == self.endpoint;
+        let same_key = |one: &&Arc<Credential>| mark(&one.id) == mark(&submission.credential);
+        self.credentials.iter().filter(|_| is_here).find(same_key)
+    }
+
+    /// The credential with which something that the provider keeps was made: the one with the same
+    /// value or, after a rotation, in the same position.
+    pub fn credential(&self, id: &str) -> Option<&Arc<Credential>> {
+        let mut all = self.credentials.iter();
+        let same_value = all.find(|credential| mark(&credential.id) == mark(id));
+        same_value.or_else(|| {
+            let place: usize = id.split_once(':')?.0.parse().ok()?;
+            self.credentials.get(place.checked_sub(1)?)
+        })
+    }
+
+    /// Jobs of this process at this provider.
+    pub fn open_jobs(&self) -> u32 {
+        self.credentials.iter().map(|one| one.open_jobs()).sum()
+    }
+
+    /// Whether its host accepted a connection when last probed.
+    pub fn is_reachable(&self) -> bool {
+        self.reachable.load(Ordering::Relaxed)
+    }
+}
+
+/// The digest of a key's value in a credential's id.
+fn mark(id: &str) -> &str {
+    id.split_once(':').map_or(id, |(_, mark)| mark)
+}
+
+/// An address without what may be secret in it.
+fn address(url: &Url) -> String {
+    let mut url = url.clone();
+    // An address that cannot have these has none.
+    let _ = url.set_username("");
+    let _ = url.set_password(None);
+    url.set_query(None);
+    url.to_string()
+}
+
+/// The providers, their health, and the driver.
+pub struct Upstream {
+    pub driver: Driver,
+    sites: ArcSwap<Sites>,
+    /// What the settings had before, the latest last: jobs that were made there are still asked for.
+    former: Mutex<Vec<Arc<Site>>>,
+    breakers: Mutex<HashMap<(String, String), Breaker>>,
+    /// What the database says of routes, read a moment ago.
+    notes: Mutex<HashMap<(String, String), RouteNote>>,
+}
+
+/// The providers in the settings; unchanged ones are taken from `before`.
+pub fn sites(
+    config: &ModelConfig,
+    app: &Config,
+    before: Option<&Sites>,
+) -> Result<Sites, ConfigError> {
+    build(config, app, before).map_err(|error| config.locate(error))
+}
+
+fn build(config: &ModelConfig, app: &Config, before: Option<&Sites>) -> Result<Sites, ConfigError> {
+    let mut sites = Sites::new();
+    for (name, settings) in &config.providers {
+        let same = before
+            .and_then(|before| before.get(name))
+            .filter(|site| site.config == *settings && site.catalogue == config.catalogue);
+        let site = match same {
+            Some(site) => site.clone(),
+            None => Arc::new(Site::new(name, settings, &config.catalogue, app)?),
+        };
+        sites.insert(name.clone(), site);
+    }
+    Ok(sites)
+}
+
+impl Upstream {
+    pub fn new(sites: Sites) -> Self {
+        Self {
+            driver: Driver::new(),
+            sites: ArcSwap::from_pointee(sites),
+            former: Mutex::default(),
+            breakers: Mutex::default(),
+            notes: Mutex::default(),
+        }
+    }
+
+    pub fn sites(&self) -> Arc<Sites> {
+        self.sites.load_full()
+    }
+
+    /// Replaces the providers. The former ones stay known to this process for the jobs that were made
+    /// with them.
+    pub fn replace(&self, sites: Sites) {
+        let before = self.sites.swap(Arc::new(sites));
+        let now = self.sites();
+        let is_gone = |site: &&Arc<Site>| {
+            let same = now.get(site.provider.name());
+            !same.is_some_and(|same| Arc::ptr_eq(same, site))
+        };
+        let mut former = self.former.lock().unwrap_or_else(PoisonError::into_inner);
+        former.extend(before.values().filter(is_gone).cloned());
+        let surplus = former.len().saturating_sub(FORMER);
+        former.drain(..surplus);
+    }
+
+    /// Where and with what a submission was made, by the settings or, if this process still knows
+    /// it, by former ones. `None`: nobody may be asked for its job, nor be sent it again.
+    pub fn made_by(&self, submission: &Submission) -> Option<(Arc<Site>, Arc<Credential>)> {
+        let sites = self.sites();
+        let former = self.former.lock().unwrap_or_else(PoisonError::into_inner);
+        let former = former
+            .iter()
+            .rev()
+            .filter(|site| site.provider.name() == submission.provider);
+        let mut known = sites.get(&submission.provider).into_iter().chain(former);
+        let found =
+            known.find_map(|site| Some((site.clone(), site.credential_of(submission)?.clone())));
+        if found.is_none() {
+            metrics::counter!("mediagate_submissions_unmatched_total", "provider" => submission.provider.clone())
+                .increment(1);
+            tracing::error!(
+                provider = %submission.provider, submission_id = %submission.id, task_id = %submission.task,
+                made_at = submission.endpoint,
+                "the settings no longer have the provider, address, protocol or key of this submission: it waits"
+            );
+        }
+        found
+    }
+
+    fn breakers(&self) -> MutexGuard<'_, HashMap<(String, String), Breaker>> {
+        self.breakers.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Runs `act` on the breaker of a route.
+    pub fn breaker<T>(&self, route: &Route, act: impl FnOnce(&mut Breaker) -> T) -> T {
+        let key = (route.provider.clone(), route.model.clone());
+        let mut breakers = self.breakers();
+        let breaker = breakers.entry(key).or_default();
+        let was_open = breaker.opened_until().is_some();
+        let outcome = act(breaker);
+        let is_open = breaker.opened_until().is_some();
+        if was_open != is_open {
+            tracing::warn!(provider = %route.provider, model = %route.model, open = is_open, "circuit breaker");
+        }
+        metrics::gauge!("mediagate_route_open", "provider" => route.provider.clone(), "model" => route.model.clone())
+            .set(if is_open { 1.0 } else { 0.0 });
+        outcome
+    }
+
+    /// How this process stands to a route now.
+    pub fn stance(&self, route: &Route, now: Timestamp) -> Stance {
+        let breaker = self.breaker(route, |breaker| breaker.clone());
+        let state = breaker.state(now);
+        let is_reachable = self.is_reachable(route);
+        let next = match state {
+            BreakerState::Open => breaker.opened_until(),
+            BreakerState::Busy => breaker.busy_until(now),
+            BreakerState::Closed | BreakerState::Trial => None,
+        };
+        let name = if is_reachable {
+            state.name()
+        } else {
+            "unreachable"
+        };
+        Stance {
+            provider: route.provider.clone(),
+            model: route.model.clone(),
+            state: name.to_owned(),
+            failures: breaker.failures(),
+            is_up: is_reachable && breaker.lets_pass(now),
+            next_try: next.map(Timestamp::micros),
+        }
+    }
+
+    /// Asks to submit by this route; if allowed, the caller must report the outcome to the breaker.
+    pub fn enter(&self, route: &Route, now: Timestamp) -> bool {
+        self.is_reachable(route)
+            && !self.is_paused(route)
+            && self.breaker(route, |breaker| breaker.enter(now))
+    }
+
+    fn notes(&self) -> MutexGuard<'_, HashMap<(String, String), RouteNote>> {
+        self.notes.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// What the database says of all routes. Where an operator says to try again, the breaker closes.
+    pub fn know(&self, notes: HashMap<(String, String), RouteNote>) {
+        let before = std::mem::replace(&mut *self.notes(), notes.clone());
+        for (key, note) in notes {
+            let tried_before = before.get(&key).and_then(|note| note.tried_at);
+            if note.tried_at > tried_before
+                && let Some(breaker) = self.breakers().get_mut(&key)
+            {
+                breaker.succeeded();
+            }
+        }
+    }
+
+    /// Runs `act` on what is known of a route.
+    pub fn note<T>(&self, route: &Route, act: impl FnOnce(&mut RouteNote) -> T) -> T {
+        let key = (route.provider.clone(), route.model.clone());
+        act(self.notes().entry(key).or_default())
+    }
+
+    fn is_paused(&self, route: &Route) -> bool {
+        self.note(route, |note| note.paused_at.is_some())
+    }
+
+    /// Whether its provider's host accepted a connection when last probed.
+    pub fn is_reachable(&self, route: &Route) -> bool {
+        let sites = self.sites.load();
+        let site = sites.get(&route.provider);
+        site.is_some_and(|site| site.is_reachable())
+    }
+
+    /// Whether work can be submitted by this route now.
+    pub fn is_up(&self, route: &Route, now: Timestamp) -> bool {
+        self.is_reachable(route)
+            && !self.is_paused(route)
+            && self.breaker(route, |breaker| breaker.lets_pass(now))
+    }
+
+    /// Whether it is believed that the provider would take work by this route now: a key that was
+    /// refused is tried, but not believed in until an order is taken.
+    pub fn is_believed(&self, route: &Route, now: Timestamp) -> bool {
+        self.is_up(route, now) && self.note(route, |note| note.refused_at.is_none())
+    }
+
+    /// The same of a model.
+    pub fn is_offered(&self, model: &Model, now: Timestamp) -> bool {
+        let routes = model.routes();
+        routes.is_empty() || routes.iter().any(|route| self.is_believed(route, now))
+    }
+
+    /// Whether a model can do work now.
+    pub fn is_available(&self, model: &Model, now: Timestamp) -> bool {
+        let routes = model.routes();
+        routes.is_empty() || routes.iter().any(|route| self.is_up(route, now))
+    }
+
+    /// Probes whether each provider's host accepts connections.
+    pub async fn probe(&self) {
+        let sites = self.sites();
+        let probes = sites.iter().map(|(name, site)| async move {
+            let reachable = self.driver.reachable(&site.provider).await;
+            if site.reachable.swap(reachable, Ordering::Relaxed) != reachable {
+                tracing::warn!(provider = %name, reachable, "provider");
+            }
+            metrics::gauge!("mediagate_provider_reachable", "provider" => name.clone())
+                .set(if reachable { 1.0 } else { 0.0 });
+        });
+        futures_util::future::join_all(probes).await;
+    }
+}

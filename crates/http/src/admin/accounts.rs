@@ -1,0 +1,103 @@
+//! `/v1/admin/accounts`: every account and its money.
+
+use axum::Json;
+use axum::extract::{Path, State};
+use axum::response::Response;
+
+use super::write::Write;
+use crate::auth::{Admin, Allowed};
+use crate::body::JsonBody;
+use crate::error::ErrorResponse;
+use crate::orders::admin::money::{
+    AccountChange, AccountRequest, CreditRequest, read_account, read_change, read_credit,
+};
+use crate::page_params::{Query, page};
+use crate::wire::admin::money::AdminAccount;
+use crate::wire::list::List;
+use mediagate_core::app::App;
+use mediagate_core::domain::operator::Operation;
+use mediagate_core::domain::{accounts, books};
+use mediagate_model::account::AccountRecord;
+use mediagate_model::error::Error;
+use mediagate_model::ids::AccountId;
+
+/// Create an account.
+#[utoipa::path(post, path = "/v1/admin/accounts", tag = "admin", request_body = AccountRequest,
+    responses((status = 200, description = "The account", body = AdminAccount)))]
+pub(crate) async fn create(
+    write: Write,
+    State(app): State<App>,
+    body: JsonBody,
+) -> Result<Response, ErrorResponse> {
+    let ((handle, changes), known) = write.read(&app, body, read_account).await?;
+    let make = async |operation: Operation<'_, AccountRecord>| {
+        books::create(&app, operation, &handle, changes).await
+    };
+    Ok(write.make(&app, known, make, shown).await?)
+}
+
+/// List accounts, newest first.
+#[utoipa::path(get, path = "/v1/admin/accounts", tag = "admin", params(
+    ("limit" = Option<u32>, Query, description = "1 to 100, 20 by default"),
+    ("after" = Option<String>, Query, description = "`last_id` of the page before"),
+), responses((status = 200, description = "A page of accounts", body = List<AdminAccount>)))]
+pub(crate) async fn list(
+    _: Allowed<Admin>,
+    query: Query,
+    State(app): State<App>,
+) -> Result<Json<List<AdminAccount>>, ErrorResponse> {
+    let page = query.read(|query| Some(page(query, |text| text.parse().ok())))?;
+    let (found, has_more) = books::account_page(&app, page).await?;
+    let found = found.iter().map(AdminAccount::new).collect();
+    Ok(Json(List::new(found, has_more, |it: &AdminAccount| {
+        it.id.clone()
+    })))
+}
+
+/// Change an account's name, policy or budget.
+#[utoipa::path(patch, path = "/v1/admin/accounts/{handle}", tag = "admin",
+    request_body = AccountChange,
+    params(("handle" = String, Path, description = "The account's handle")),
+    responses((status = 200, description = "The account", body = AdminAccount)))]
+pub(crate) async fn change(
+    write: Write,
+    Path(handle): Path<String>,
+    State(app): State<App>,
+    body: JsonBody,
+) -> Result<Response, ErrorResponse> {
+    let account = find(&app, &handle).await?;
+    let (changes, known) = write.read(&app, body, read_change).await?;
+    let change = async |operation: Operation<'_, AccountRecord>| {
+        books::change(&app, operation, account, changes).await
+    };
+    Ok(write.change(&app, known, change, shown).await?)
+}
+
+/// Pay money in for an account, which makes an unlimited one prepaid; a negative amount withdraws.
+#[utoipa::path(post, path = "/v1/admin/accounts/{handle}/credits", tag = "admin",
+    request_body = CreditRequest,
+    params(("handle" = String, Path, description = "The account's handle")),
+    responses((status = 200, description = "The account", body = AdminAccount)))]
+pub(crate) async fn credit(
+    write: Write,
+    Path(handle): Path<String>,
+    State(app): State<App>,
+    body: JsonBody,
+) -> Result<Response, ErrorResponse> {
+    let account = find(&app, &handle).await?;
+    let ((amount, note), known) = write.read(&app, body, read_credit).await?;
+    let make = async |operation: Operation<'_, books::Credited>| {
+        books::credit(&app, operation, account, amount, note).await
+    };
+    let show = |credited: &books::Credited, _| AdminAccount::new(&credited.account);
+    Ok(write.make(&app, known, make, show).await?)
+}
+
+fn shown(record: &AccountRecord, _: bool) -> AdminAccount {
+    AdminAccount::new(record)
+}
+
+async fn find(app: &App, handle: &str) -> Result<AccountId, Error> {
+    let found = accounts::by_handle(app, handle).await?;
+    Ok(found.ok_or_else(accounts::not_found)?.id)
+}

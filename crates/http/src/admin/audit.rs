@@ -1,0 +1,51 @@
+//! `/v1/admin/audit`: who changed what.
+
+use axum::extract::State;
+use axum::http::HeaderMap;
+use axum::response::Response;
+
+use crate::auth::{Admin, Allowed};
+use crate::error::ErrorResponse;
+use crate::page_params::{Query, csv_wanted, instant, page_of};
+use crate::usage::table;
+use crate::wire::admin::audit::{AuditObject, audit_csv};
+use crate::wire::list::List;
+use mediagate_core::app::App;
+use mediagate_core::domain::audit;
+use mediagate_store::audit::Filter;
+
+/// List what was changed, newest first: by requests, by commands, and by reading the configuration.
+#[utoipa::path(get, path = "/v1/admin/audit", tag = "admin", params(
+    ("action" = Option<String>, Query, description = "Only this action, as `key.create`"),
+    ("target" = Option<String>, Query, description = "Only changes of what has this id or name"),
+    ("actor" = Option<String>, Query, description = "Only by the actor with this id, name or kind"),
+    ("since" = Option<String>, Query, description = "RFC 3339; only from this time on"),
+    ("until" = Option<String>, Query, description = "RFC 3339; only before this time"),
+    ("limit" = Option<u32>, Query, description = "1 to 100, 20 by default; of CSV 1 to 10000, 1000 by default"),
+    ("after" = Option<String>, Query, description = "`last_id` of the page before; of CSV the last line's id"),
+    ("format" = Option<String>, Query, description = "`json` or `csv`; by default what `Accept` says"),
+), responses((status = 200, description = "A page of entries", content(
+    (List<AuditObject> = "application/json"), (String = "text/csv")))))]
+pub(crate) async fn list(
+    _: Allowed<Admin>,
+    query: Query,
+    headers: HeaderMap,
+    State(app): State<App>,
+) -> Result<Response, ErrorResponse> {
+    let (filter, page, csv) = query.read(|query| {
+        let filter = Filter {
+            action: query.filled_string("action", 100),
+            target: query.filled_string("target", 200),
+            actor: query.filled_string("actor", 200),
+            since: instant(query, "since"),
+            until: instant(query, "until"),
+        };
+        let csv = csv_wanted(query, &headers);
+        Some((filter, page_of(query, csv, |text| text.parse().ok()), csv))
+    })?;
+    let (found, has_more) = audit::page(&app, filter, page.after, page.limit).await?;
+    let found: Vec<_> = found.into_iter().map(AuditObject::new).collect();
+    let csv = csv.then(|| ("audit.csv".to_owned(), audit_csv(&found)));
+    let list = List::new(found, has_more, |it: &AuditObject| it.id.clone());
+    Ok(table(csv, list)?)
+}

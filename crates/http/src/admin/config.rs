@@ -1,0 +1,20 @@
+//! `/v1/admin/config`: the settings in effect.
+
+use axum::Json;
+use axum::extract::State;
+
+use crate::auth::{Admin, Allowed};
+use crate::error::ErrorResponse;
+use crate::wire::admin::config::ConfigObject;
+use mediagate_core::app::App;
+
+/// Get the settings in effect in the process that answers, secrets masked, and how the last reload
+/// went.
+#[utoipa::path(get, path = "/v1/admin/config", tag = "admin",
+    responses((status = 200, description = "The settings", body = ConfigObject)))]
+pub(crate) async fn get(
+    _: Allowed<Admin>,
+    State(app): State<App>,
+) -> Result<Json<ConfigObject>, ErrorResponse> {
+    Ok(Json(ConfigObject::new(&app)))
+}

@@ -1,0 +1,76 @@
+//! `GET /v1/admin/events`: what happens in the whole gateway, as it happens.
+
+use std::convert::Infallible;
+
+use axum::Extension;
+use axum::extract::State;
+use axum::http::HeaderMap;
+use axum::response::IntoResponse as _;
+use axum::response::Response;
+use axum::response::sse::{Event, Sse};
+use futures_util::Stream;
+
+use crate::auth::{Admin, Allowed};
+use crate::docs::Events;
+use crate::error;
+use crate::error::ErrorResponse;
+use crate::tasks::keep_alive;
+use crate::wire::admin::events::AdminHappening;
+use mediagate_core::app::App;
+use mediagate_core::domain::feed::{self, Follower, Heard};
+use mediagate_model::clock::Timestamp;
+use mediagate_model::ids::RequestId;
+
+/// The events of the gateway.
+type HappeningEvent = Events<AdminHappening>;
+
+/// Follow what happens in the whole gateway: tasks accepted, sent to providers, sent to the next one,
+/// ended; routes that stand differently; and everything that the audit log has.
+///
+/// An interrupted stream that is taken up within five minutes with `Last-Event-ID` goes on there;
+/// the last seconds before may be told again.
+#[utoipa::path(get, path = "/v1/admin/events", tag = "admin", params(
+    ("Last-Event-ID" = Option<String>, Header, description = "Id of the last event that arrived"),
+), responses((status = 200, description = "Server-sent events", body = HappeningEvent, content_type = "text/event-stream")))]
+pub(crate) async fn events(
+    _: Allowed<Admin>,
+    Extension(request_id): Extension<RequestId>,
+    headers: HeaderMap,
+    State(app): State<App>,
+) -> Result<Response, ErrorResponse> {
+    let since = headers
+        .get("last-event-id")
+        .and_then(|value| value.to_str().ok()?.parse().ok())
+        .map(Timestamp::from_micros);
+    let follower = feed::follow(&app, since).await?;
+    let stream = Sse::new(told(follower, request_id)).keep_alive(keep_alive());
+    Ok(stream.into_response())
+}
+
+fn told(
+    mut follower: Follower,
+    request_id: RequestId,
+) -> impl Stream<Item = Result<Event, Infallible>> {
+    async_stream::stream! {
+        loop {
+            match follower.next().await {
+                Ok(Heard::Event(told)) => {
+                    let id = told.what.at().micros().to_string();
+                    let told = AdminHappening::new(&told);
+                    let event = Event::default().event(told.subject()).id(id).json_data(told);
+                    yield Ok(event.unwrap_or_default());
+                }
+                Ok(Heard::Missed(count)) => {
+                    let told = AdminHappening::missed(count);
+                    yield Ok(Event::default().event("missed").json_data(told).unwrap_or_default());
+                }
+                Err(error) => {
+                    error::log(&error);
+                    let body = error::body(&error, &request_id);
+                    yield Ok(Event::default().event("error").json_data(body).unwrap_or_default());
+                    return;
+                }
+            }
+        }
+    }
+}

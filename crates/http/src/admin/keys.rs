@@ -1,0 +1,166 @@
+//! `/v1/admin/keys`: the API keys of every account.
+
+use axum::Json;
+use axum::extract::{FromRequestParts, Path, State};
+use axum::http::request::Parts;
+use axum::response::Response;
+use serde_json::json;
+
+use super::named;
+use super::write::Write;
+use crate::auth::{Admin, Allowed};
+use crate::body::JsonBody;
+use crate::error::ErrorResponse;
+use crate::orders::admin::keys::{
+    KeyChange, KeyRequest, KeyRotation, read_change, read_new, read_rotation,
+};
+use crate::page_params::{Query, page, word};
+use crate::wire::admin::keys::AdminKey;
+use crate::wire::list::List;
+use mediagate_core::app::App;
+use mediagate_core::domain::accounts;
+use mediagate_core::domain::keys::{self, Issued};
+use mediagate_core::domain::operator::Operation;
+use mediagate_model::error::Error;
+use mediagate_model::ids::KeyId;
+
+/// A request that changes keys: not with a former secret, which would take them from their owner or
+/// outlive its grace.
+pub(crate) struct KeyWrite(Write);
+
+impl FromRequestParts<App> for KeyWrite {
+    type Rejection = ErrorResponse;
+
+    async fn from_request_parts(parts: &mut Parts, app: &App) -> Result<Self, ErrorResponse> {
+        let write = Write::from_request_parts(parts, app).await?;
+        keys::refuse_former_secret(write.caller(), "change keys")?;
+        Ok(Self(write))
+    }
+}
+
+/// Create an API key. It is shown in this answer only; the answer to a repeated request has null.
+#[utoipa::path(post, path = "/v1/admin/keys", tag = "admin", request_body = KeyRequest,
+    responses((status = 200, description = "The key", body = AdminKey)))]
+pub(crate) async fn create(
+    KeyWrite(write): KeyWrite,
+    State(app): State<App>,
+    body: JsonBody,
+) -> Result<Response, ErrorResponse> {
+    let now = app.clock.now();
+    let ((account, new), known) = write
+        .read(&app, body, move |body| read_new(body, now))
+        .await?;
+    let by = write.by().clone();
+    let make = async |operation: Operation<'_, Issued>| {
+        let handle = account.as_deref().unwrap_or(accounts::DEFAULT_HANDLE);
+        keys::check_models(&app, new.models.as_deref())?;
+        let account = accounts::ensure_by(&app, handle, by).await?;
+        keys::issue(&app, operation, &account, new).await
+    };
+    Ok(write.make(&app, known, make, AdminKey::issued).await?)
+}
+
+/// List API keys, newest first, revoked ones too.
+#[utoipa::path(get, path = "/v1/admin/keys", tag = "admin", params(
+    ("account" = Option<String>, Query, description = "Only of the account with this handle"),
+    ("limit" = Option<u32>, Query, description = "1 to 100, 20 by default"),
+    ("after" = Option<String>, Query, description = "`last_id` of the page before"),
+), responses((status = 200, description = "A page of keys", body = List<AdminKey>)))]
+pub(crate) async fn list(
+    _: Allowed<Admin>,
+    query: Query,
+    State(app): State<App>,
+) -> Result<Json<List<AdminKey>>, ErrorResponse> {
+    let (account, page) = query.read(|query| {
+        let account = query.filled_string("account", 100);
+        Some((account, page(query, |text| text.parse().ok())))
+    })?;
+    let account = named(&app, account).await?;
+    let (found, has_more) = keys::page(&app, account, page).await?;
+    let found = found.iter().map(AdminKey::new).collect();
+    Ok(Json(List::new(found, has_more, |it: &AdminKey| {
+        it.id.clone()
+    })))
+}
+
+/// Get an API key.
+#[utoipa::path(get, path = "/v1/admin/keys/{id}", tag = "admin",
+    params(("id" = String, Path, description = "The key's id")),
+    responses((status = 200, description = "The key", body = AdminKey)))]
+pub(crate) async fn get(
+    _: Allowed<Admin>,
+    Path(id): Path<String>,
+    State(app): State<App>,
+) -> Result<Json<AdminKey>, ErrorResponse> {
+    let record = keys::get(&app, parse(&id)?).await?;
+    Ok(Json(AdminKey::new(&record)))
+}
+
+/// Change an API key's settings, from its next request on.
+#[utoipa::path(patch, path = "/v1/admin/keys/{id}", tag = "admin", request_body = KeyChange,
+    params(("id" = String, Path, description = "The key's id")),
+    responses((status = 200, description = "The key", body = AdminKey)))]
+pub(crate) async fn change(
+    KeyWrite(write): KeyWrite,
+    Path(id): Path<String>,
+    State(app): State<App>,
+    body: JsonBody,
+) -> Result<Response, ErrorResponse> {
+    let id = parse(&id)?;
+    let (change, known) = write.read(&app, body, read_change).await?;
+    let change =
+        async |operation: Operation<'_, Issued>| keys::change(&app, operation, id, change).await;
+    let show = |issued: &Issued, _| AdminKey::new(&issued.record);
+    Ok(write.change(&app, known, change, show).await?)
+}
+
+/// Revoke an API key from its next request on. Its sessions end, and its webhook endpoints are told
+/// nothing any more: the answer names them.
+#[utoipa::path(delete, path = "/v1/admin/keys/{id}", tag = "admin",
+    params(("id" = String, Path, description = "The key's id"),
+        ("end_webhooks" = Option<bool>, Query, description = "Whether its webhook endpoints are deleted; by default they are disabled, and what they would be sent is held")),
+    responses((status = 200, description = "The revoked key", body = AdminKey)))]
+pub(crate) async fn revoke(
+    KeyWrite(write): KeyWrite,
+    Path(id): Path<String>,
+    query: Query,
+    State(app): State<App>,
+) -> Result<Response, ErrorResponse> {
+    let (id, known) = (parse(&id)?, write.fingerprint());
+    let ends_webhooks =
+        query.read(|query| Some(word(query, "end_webhooks", "true, false").unwrap_or(false)))?;
+    let known = if ends_webhooks {
+        known.json(&json!({"end_webhooks": true}))
+    } else {
+        known
+    };
+    let revoke = async |operation: Operation<'_, (Issued, bool)>| {
+        keys::revoke(&app, operation, id, ends_webhooks).await
+    };
+    let show = |(issued, _): &(Issued, bool), _| AdminKey::ended(issued);
+    Ok(write.change(&app, known, revoke, show).await?)
+}
+
+/// Exchange an API key for another one with the same settings, budget and id. The new one is shown
+/// in this answer only. Sessions end; webhook endpoints go on unless they are to end, and the answer names them.
+#[utoipa::path(post, path = "/v1/admin/keys/{id}/rotate", tag = "admin",
+    request_body = Option<KeyRotation>,
+    params(("id" = String, Path, description = "The key's id")),
+    responses((status = 200, description = "The key", body = AdminKey)))]
+pub(crate) async fn rotate(
+    KeyWrite(write): KeyWrite,
+    Path(id): Path<String>,
+    State(app): State<App>,
+    body: Option<JsonBody>,
+) -> Result<Response, ErrorResponse> {
+    let id = parse(&id)?;
+    let ((grace, ends_webhooks), known) = write.read_any(&app, body, read_rotation).await?;
+    let rotate = async |operation: Operation<'_, Issued>| {
+        keys::rotate(&app, operation, id, grace, ends_webhooks).await
+    };
+    Ok(write.change(&app, known, rotate, AdminKey::issued).await?)
+}
+
+fn parse(id: &str) -> Result<KeyId, Error> {
+    id.parse().map_err(|_| keys::not_found())
+}

@@ -1,0 +1,90 @@
+//! `/v1/admin/ledger`: every movement of money, whether it adds up, and corrections.
+
+use axum::Json;
+use axum::extract::State;
+use axum::http::HeaderMap;
+use axum::response::Response;
+
+use super::named;
+use super::write::Write;
+use crate::auth::{Admin, Allowed};
+use crate::body::JsonBody;
+use crate::error::ErrorResponse;
+use crate::orders::admin::money::{AdjustmentRequest, read_adjustment};
+use crate::page_params::{Query, csv_wanted, page_of};
+use crate::usage::table;
+use crate::wire::admin::money::{AdjustmentObject, LedgerCheck, LedgerEntry, entries_csv};
+use crate::wire::list::List;
+use mediagate_core::app::App;
+use mediagate_core::domain::operator::Operation;
+use mediagate_core::domain::{books, ledger};
+use mediagate_model::money::Micros;
+use mediagate_store::ledger::Filter;
+
+/// List ledger entries, newest first.
+#[utoipa::path(get, path = "/v1/admin/ledger", tag = "admin", params(
+    ("account" = Option<String>, Query, description = "Only of the account with this handle"),
+    ("task" = Option<String>, Query, description = "Only of this task"),
+    ("limit" = Option<u32>, Query, description = "1 to 100, 20 by default; of CSV 1 to 10000, 1000 by default"),
+    ("after" = Option<String>, Query, description = "`last_id` of the page before; of CSV the last line's id"),
+    ("format" = Option<String>, Query, description = "`json` or `csv`; by default what `Accept` says"),
+), responses((status = 200, description = "A page of entries", content(
+    (List<LedgerEntry> = "application/json"), (String = "text/csv")))))]
+pub(crate) async fn list(
+    _: Allowed<Admin>,
+    query: Query,
+    headers: HeaderMap,
+    State(app): State<App>,
+) -> Result<Response, ErrorResponse> {
+    let (account, task, page, csv) = query.read(|query| {
+        let csv = csv_wanted(query, &headers);
+        let page = page_of(query, csv, |text| Some(text.to_owned()));
+        let account = query.filled_string("account", 100);
+        Some((account, query.id("task"), page, csv))
+    })?;
+    let filter = Filter {
+        account: named(&app, account).await?,
+        task,
+        after: None,
+    };
+    let (found, has_more) = books::page(&app, filter, page.after, page.limit).await?;
+    let handles = books::handles(&app, &found).await?;
+    let found: Vec<_> = found
+        .iter()
+        .map(|entry| LedgerEntry::new(entry, &handles))
+        .collect();
+    let csv = csv.then(|| ("ledger.csv".to_owned(), entries_csv(&found)));
+    let list = List::new(found, has_more, |it: &LedgerEntry| it.id.clone());
+    Ok(table(csv, list)?)
+}
+
+/// Check that all sums of the ledger add up; changes nothing.
+#[utoipa::path(get, path = "/v1/admin/ledger/verify", tag = "admin",
+    responses((status = 200, description = "What was checked, and what does not add up", body = LedgerCheck)))]
+pub(crate) async fn verify(
+    _: Allowed<Admin>,
+    State(app): State<App>,
+) -> Result<Json<LedgerCheck>, ErrorResponse> {
+    let wrong = ledger::verify(&app).await?;
+    let counts = books::counts(&app).await?;
+    Ok(Json(LedgerCheck::new(&wrong, counts)))
+}
+
+/// Correct the cost of a task that has ended, once: a positive amount charges, a negative one
+/// refunds.
+#[utoipa::path(post, path = "/v1/admin/ledger/adjustments", tag = "admin",
+    request_body = AdjustmentRequest,
+    responses((status = 200, description = "The adjustment", body = AdjustmentObject)))]
+pub(crate) async fn adjust(
+    write: Write,
+    State(app): State<App>,
+    body: JsonBody,
+) -> Result<Response, ErrorResponse> {
+    let ((task, amount, note), known) = write.read(&app, body, read_adjustment).await?;
+    let words = note.clone();
+    let make = async |operation: Operation<'_, Micros>| {
+        books::adjust(&app, operation, task, amount, words).await
+    };
+    let show = move |cost: &Micros, _| AdjustmentObject::new(task, amount, &note, *cost);
+    Ok(write.make(&app, known, make, show).await?)
+}

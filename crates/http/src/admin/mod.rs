@@ -1,0 +1,61 @@
+//! `/v1/admin`: what an operator sees and changes, of every account.
+//!
+//! Reads need the scope `admin` (`Allowed<Admin>`), writes are a [`Write`], which adds the audit log
+//! and the `Idempotency-Key`.
+
+mod accounts;
+mod audit;
+mod config;
+mod events;
+mod keys;
+mod ledger;
+mod providers;
+pub(super) mod refused;
+mod submissions;
+mod tasks;
+mod usage;
+mod write;
+
+use utoipa_axum::router::OpenApiRouter;
+use utoipa_axum::routes;
+
+use mediagate_core::app::App;
+use mediagate_core::domain::accounts as all_accounts;
+use mediagate_model::error::Error;
+use mediagate_model::ids::AccountId;
+
+/// The endpoints in the document.
+pub(super) fn api() -> OpenApiRouter<App> {
+    OpenApiRouter::new()
+        .routes(routes!(keys::create, keys::list))
+        .routes(routes!(keys::get, keys::change, keys::revoke))
+        .routes(routes!(keys::rotate))
+        .routes(routes!(accounts::create, accounts::list))
+        .routes(routes!(accounts::change))
+        .routes(routes!(accounts::credit))
+        .routes(routes!(ledger::list))
+        .routes(routes!(ledger::verify))
+        .routes(routes!(ledger::adjust))
+        .routes(routes!(tasks::list))
+        .routes(routes!(providers::list))
+        .routes(routes!(providers::try_again))
+        .routes(routes!(providers::pause))
+        .routes(routes!(providers::resume))
+        .routes(routes!(submissions::list))
+        .routes(routes!(usage::usage))
+        .routes(routes!(events::events))
+        .routes(routes!(config::get))
+        .routes(routes!(audit::list))
+}
+
+/// The account with the handle of a filter, if one is given.
+async fn named(app: &App, handle: Option<String>) -> Result<Option<AccountId>, Error> {
+    match handle {
+        None => Ok(None),
+        Some(handle) => {
+            let found = all_accounts::by_handle(app, &handle).await?;
+            let account = found.ok_or_else(all_accounts::not_found)?;
+            Ok(Some(account.id))
+        }
+    }
+}

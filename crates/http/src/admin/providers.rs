@@ -1,0 +1,84 @@
+//! `/v1/admin/providers`: every route to a provider, how it does, and what an operator does to it.
+
+use axum::Json;
+use axum::extract::{Path, State};
+use axum::response::Response;
+
+use super::write::Write;
+use crate::auth::{Admin, Allowed};
+use crate::error::ErrorResponse;
+use crate::wire::admin::providers::{RouteChange, RouteStanding};
+use crate::wire::list::List;
+use mediagate_core::app::App;
+use mediagate_core::domain::operator::Operation;
+use mediagate_core::domain::routes::{self, Order};
+use mediagate_model::error::Error;
+use mediagate_model::route::RouteNote;
+
+/// List every route to a provider: whether it is used, its last error, and how its jobs ended.
+#[utoipa::path(get, path = "/v1/admin/providers", tag = "admin",
+    responses((status = 200, description = "Every route", body = List<RouteStanding>)))]
+pub(crate) async fn list(
+    _: Allowed<Admin>,
+    State(app): State<App>,
+) -> Result<Json<List<RouteStanding>>, ErrorResponse> {
+    let all = routes::all(&app).await?;
+    let all = all.iter().map(RouteStanding::new).collect();
+    Ok(Json(List::new(all, false, |it: &RouteStanding| {
+        it.id.clone()
+    })))
+}
+
+/// Use a route for the next order, whatever its breaker says.
+#[utoipa::path(post, path = "/v1/admin/providers/{provider}/{model}/try", tag = "admin", params(
+    ("provider" = String, Path, description = "The operator's name for the provider"),
+    ("model" = String, Path, description = "The provider's name for the model, percent-encoded"),
+), responses((status = 200, description = "What holds for the route now", body = RouteChange)))]
+pub(crate) async fn try_again(
+    write: Write,
+    Path(route): Path<(String, String)>,
+    State(app): State<App>,
+) -> Result<Response, ErrorResponse> {
+    Ok(steer(write, &app, route, Order::Try).await?)
+}
+
+/// Send a route no more orders, in every process and until it is resumed; jobs that are there go on.
+#[utoipa::path(post, path = "/v1/admin/providers/{provider}/{model}/pause", tag = "admin", params(
+    ("provider" = String, Path, description = "The operator's name for the provider"),
+    ("model" = String, Path, description = "The provider's name for the model, percent-encoded"),
+), responses((status = 200, description = "What holds for the route now", body = RouteChange)))]
+pub(crate) async fn pause(
+    write: Write,
+    Path(route): Path<(String, String)>,
+    State(app): State<App>,
+) -> Result<Response, ErrorResponse> {
+    Ok(steer(write, &app, route, Order::Pause).await?)
+}
+
+/// Send a paused route orders again.
+#[utoipa::path(post, path = "/v1/admin/providers/{provider}/{model}/resume", tag = "admin", params(
+    ("provider" = String, Path, description = "The operator's name for the provider"),
+    ("model" = String, Path, description = "The provider's name for the model, percent-encoded"),
+), responses((status = 200, description = "What holds for the route now", body = RouteChange)))]
+pub(crate) async fn resume(
+    write: Write,
+    Path(route): Path<(String, String)>,
+    State(app): State<App>,
+) -> Result<Response, ErrorResponse> {
+    Ok(steer(write, &app, route, Order::Resume).await?)
+}
+
+async fn steer(
+    write: Write,
+    app: &App,
+    (provider, model): (String, String),
+    order: Order,
+) -> Result<Response, Error> {
+    let known = write.fingerprint();
+    let change = async |operation: Operation<'_, RouteNote>| {
+        routes::steer(app, operation, &provider, &model, order).await
+    };
+    let (of, name) = (provider.clone(), model.clone());
+    let show = move |note: &RouteNote, _| RouteChange::new(&of, &name, note);
+    write.change(app, known, change, show).await
+}

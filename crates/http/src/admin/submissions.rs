@@ -1,0 +1,35 @@
+//! `/v1/admin/submissions`: what was sent to providers and nobody could confirm.
+
+use axum::Json;
+use axum::extract::State;
+
+use crate::auth::{Admin, Allowed};
+use crate::error::ErrorResponse;
+use crate::page_params::{Query, page, word};
+use crate::wire::admin::submissions::SubmissionObject;
+use crate::wire::list::List;
+use mediagate_core::app::App;
+use mediagate_core::domain::routes;
+use mediagate_model::submission::SubmissionFilter;
+
+/// List what was sent to providers, newest first.
+#[utoipa::path(get, path = "/v1/admin/submissions", tag = "admin", params(
+    ("state" = Option<String>, Query, description = "`unconfirmed`: what nobody could confirm, and what turned up later. All without it"),
+    ("limit" = Option<u32>, Query, description = "1 to 100, 20 by default"),
+    ("after" = Option<String>, Query, description = "`last_id` of the page before"),
+), responses((status = 200, description = "A page of submissions", body = List<SubmissionObject>)))]
+pub(crate) async fn list(
+    _: Allowed<Admin>,
+    query: Query,
+    State(app): State<App>,
+) -> Result<Json<List<SubmissionObject>>, ErrorResponse> {
+    let (filter, page) = query.read(|query| {
+        let filter: Option<SubmissionFilter> = word(query, "state", "unconfirmed");
+        Some((filter, page(query, |text| text.parse().ok())))
+    })?;
+    let (found, has_more) = routes::submissions(&app, filter, page).await?;
+    let found = found.iter().map(SubmissionObject::new).collect();
+    Ok(Json(List::new(found, has_more, |it: &SubmissionObject| {
+        it.id.clone()
+    })))
+}

@@ -1,0 +1,65 @@
+//! `/v1/admin/tasks`: the tasks of every account.
+
+use axum::Json;
+use axum::extract::State;
+
+use super::named;
+use crate::auth::{Admin, Allowed};
+use crate::error::ErrorResponse;
+use crate::links::RequestLinks;
+use crate::page_params::{Query, page};
+use crate::tasks::filter;
+use crate::wire::list::List;
+use mediagate_core::app::App;
+use mediagate_core::domain::{accounts, tasks};
+use mediagate_core::records::task::TaskView;
+use mediagate_store::tasks::Filter;
+
+/// List the tasks of every account, newest first.
+#[utoipa::path(get, path = "/v1/admin/tasks", tag = "admin", params(
+    ("account" = Option<String>, Query, description = "Only of the account with this handle"),
+    ("provider" = Option<String>, Query, description = "Only those that this provider took"),
+    ("limit" = Option<u32>, Query, description = "1 to 100, 20 by default"),
+    ("after" = Option<String>, Query, description = "`last_id` of the page before"),
+    ("kind" = Option<String>, Query, description = "`video` or `music`"),
+    ("status" = Option<String>, Query, description = "`queued`, `running`, `succeeded`, `failed` or `cancelled`"),
+    ("model" = Option<String>, Query, description = "A model's name"),
+    ("key" = Option<String>, Query, description = "The id of an API key"),
+    ("error" = Option<String>, Query, description = "An error code"),
+    ("since" = Option<String>, Query, description = "RFC 3339; only those accepted then or later"),
+    ("until" = Option<String>, Query, description = "RFC 3339; only those accepted before"),
+    ("q" = Option<String>, Query, description = "Words of the prompt or title, all of them, or an id"),
+), responses((status = 200, description = "A page of tasks", body = List<TaskView>)))]
+pub(crate) async fn list(
+    _: Allowed<Admin>,
+    query: Query,
+    RequestLinks(links): RequestLinks,
+    State(app): State<App>,
+) -> Result<Json<List<TaskView>>, ErrorResponse> {
+    let (of, filter, text, page) = query.read_only(&PARAMETERS, |query| {
+        let account = query.filled_string("account", 100);
+        let filter = Filter {
+            provider: query.filled_string("provider", 200),
+            ..filter(query)
+        };
+        let text = query.filled_string("q", 500);
+        Some((account, filter, text, page(query, |text| text.parse().ok())))
+    })?;
+    let of = named(&app, of).await?;
+    let (found, has_more) = tasks::search_all(&app, of, filter, text, page).await?;
+    let handles = accounts::handles(&app, found.iter().map(|task| task.account)).await?;
+    let beside = tasks::beside_each(&app, &found).await?;
+    let shown = found.iter().zip(&beside);
+    let views = shown.map(|(task, beside)| TaskView {
+        account: handles.get(&task.account).cloned(),
+        ..TaskView::new(&links, task, beside)
+    });
+    let views: Vec<TaskView> = views.collect();
+    Ok(Json(List::new(views, has_more, |task| task.id.clone())))
+}
+
+/// The parameters of the list.
+const PARAMETERS: [&str; 13] = [
+    "limit", "after", "order", "account", "provider", "kind", "status", "model", "key", "error",
+    "since", "until", "q",
+];

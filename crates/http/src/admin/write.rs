@@ -1,0 +1,172 @@
+//! A write by an operator: who asks, its `Idempotency-Key`, and the answer that a repeated request
+//! gets.
+
+use std::sync::{Arc, Mutex, PoisonError};
+
+use axum::Json;
+use axum::extract::FromRequestParts;
+use axum::http::request::Parts;
+use axum::http::{HeaderMap, Method};
+use axum::response::{IntoResponse as _, Response};
+use serde::Serialize;
+use serde_json::Value;
+
+use crate::auth::{Arrival, Source, arrived};
+use crate::body::JsonBody;
+use crate::error::ErrorResponse;
+use crate::idempotency::{Answer, Asked, Fingerprint, Fresh, restore};
+use mediagate_core::app::App;
+use mediagate_core::attendance::{Close, Presence};
+use mediagate_core::domain::audit::By;
+use mediagate_core::domain::idempotency::{Found, Visit};
+use mediagate_core::domain::operator::{Operation, Tell};
+use mediagate_model::account::{Caller, Scope};
+use mediagate_model::error::Error;
+use mediagate_model::ids::RequestId;
+use mediagate_model::intent::StoredAnswer;
+
+/// A request of an operator that changes something.
+pub(crate) struct Write {
+    caller: Caller,
+    arrival: Arrival,
+    request_id: RequestId,
+    headers: HeaderMap,
+    method: Method,
+    path: String,
+    by: By,
+}
+
+impl FromRequestParts<App> for Write {
+    type Rejection = ErrorResponse;
+
+    async fn from_request_parts(parts: &mut Parts, app: &App) -> Result<Self, ErrorResponse> {
+        let (caller, arrival) = arrived(parts, app, Scope::Admin).await?;
+        let request_id = crate::frame::id_of(parts)?;
+        let source = Source::from_request_parts(parts, app).await?;
+        let by = source.by(&caller);
+        Ok(Self {
+            caller,
+            arrival,
+            request_id,
+            headers: parts.headers.clone(),
+            method: parts.method.clone(),
+            path: parts.uri.path().to_owned(),
+            by,
+        })
+    }
+}
+
+/// What a request wants, and by what it is known.
+pub(crate) type Known<T> = (T, Fingerprint);
+
+impl Write {
+    pub(crate) const fn caller(&self) -> &Caller {
+        &self.caller
+    }
+
+    pub(crate) const fn by(&self) -> &By {
+        &self.by
+    }
+
+    /// Reads a body.
+    pub(crate) async fn read<T: Send + 'static>(
+        &self,
+        app: &App,
+        body: JsonBody,
+        read: impl FnOnce(&Value) -> Result<T, Error> + Send + 'static,
+    ) -> Result<Known<T>, Error> {
+        let fingerprint = self.fingerprint();
+        let both = |value: &Value| Ok((read(value)?, fingerprint.json(value)));
+        let (read, _) = body.read(app, both).await?;
+        Ok(read)
+    }
+
+    /// Reads a body that may be left out, which is an empty one.
+    pub(crate) async fn read_any<T: Send + 'static>(
+        &self,
+        app: &App,
+        body: Option<JsonBody>,
+        read: impl FnOnce(&Value) -> Result<T, Error> + Send + 'static,
+    ) -> Result<Known<T>, Error> {
+        if let Some(body) = body {
+            self.read(app, body, read).await
+        } else {
+            let empty = Value::Object(serde_json::Map::new());
+            Ok((read(&empty)?, self.fingerprint().json(&empty)))
+        }
+    }
+
+    /// By what a request without a body is known.
+    pub(crate) fn fingerprint(&self) -> Fingerprint {
+        Fingerprint::at(self.method.as_str(), &self.path)
+    }
+
+    /// Makes something: without an `Idempotency-Key` too, a repeated request whose first answer did
+    /// not arrive gets that answer. `show` tells of what was made; the flag says that it is told to
+    /// the first request, and may contain secrets.
+    pub(crate) async fn make<T: Send + 'static, W: Serialize>(
+        self,
+        app: &App,
+        known: Fingerprint,
+        make: impl AsyncFnOnce(Operation<'_, T>) -> Result<T, Error>,
+        show: impl Fn(&T, bool) -> W + Send + Sync + 'static,
+    ) -> Result<Response, Error> {
+        let show = Arc::new(show);
+        let kept = show.clone();
+        let tell: Tell<T> = Arc::new(move |made| told(&kept(made, false)));
+        let by = self.by;
+        let asked = Asked::new(
+            app,
+            &self.caller,
+            &self.request_id,
+            &self.headers,
+            known,
+            self.arrival,
+        )?;
+        // Told once, to whoever makes it.
+        let first: Mutex<Option<W>> = Mutex::new(None);
+        let make = async |visit: &Visit| {
+            let made = make(Operation::asked(by, visit, tell.clone())).await?;
+            let shown = show(&made, true);
+            *first.lock().unwrap_or_else(PoisonError::into_inner) = Some(shown);
+            Ok(Fresh::Untold(Found::Change(tell(&made)?)))
+        };
+        let answer = async |found: Found, _: &Arc<Presence>, _: bool| {
+            let shown = first.lock().unwrap_or_else(PoisonError::into_inner).take();
+            let response = match (shown, found) {
+                (Some(shown), _) => Json(shown).into_response(),
+                (None, Found::Change(answer)) => restore(answer)?,
+                (None, _) => {
+                    return Err(Error::internal("an operator's change made another thing"));
+                }
+            };
+            Ok(Answer::told_anew(response, Close::Now))
+        };
+        asked.answer(make, answer).await
+    }
+
+    /// Changes something that is there: only an `Idempotency-Key` makes two requests one, because
+    /// the same change may be meant again after another.
+    pub(crate) async fn change<T: Send + 'static, W: Serialize>(
+        self,
+        app: &App,
+        known: Fingerprint,
+        change: impl AsyncFnOnce(Operation<'_, T>) -> Result<T, Error>,
+        show: impl Fn(&T, bool) -> W + Send + Sync + 'static,
+    ) -> Result<Response, Error> {
+        let known = if self.headers.contains_key(crate::idempotency::KEY) {
+            known
+        } else {
+            known.unlike_any()
+        };
+        self.make(app, known, change, show).await
+    }
+}
+
+fn told(shown: &impl Serialize) -> Result<StoredAnswer, Error> {
+    Ok(StoredAnswer {
+        status: 200,
+        headers: vec![("content-type".into(), "application/json".into())],
+        body: serde_json::to_string(shown).map_err(Error::internal)?,
+    })
+}

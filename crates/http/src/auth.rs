@@ -1,0 +1,285 @@
+//! Authentication, as an extractor: a handler that needs the caller cannot skip it, and the scope
+//! is part of its type.
+
+use std::marker::PhantomData;
+use std::net::{IpAddr, SocketAddr};
+
+use axum::extract::{ConnectInfo, FromRequestParts};
+use axum::http::{HeaderMap, header, request::Parts};
+
+use crate::error::ErrorResponse;
+use crate::frame::RateSlot;
+use crate::orders::Order;
+use crate::session;
+use mediagate_core::app::App;
+use mediagate_core::attendance::Line;
+use mediagate_core::domain::audit::By;
+use mediagate_core::domain::{keys, sessions};
+use mediagate_model::account::{ApiKey, Caller, Scope};
+use mediagate_model::error::{Error, ErrorCode};
+use mediagate_model::ids::RequestId;
+use mediagate_model::secret::Secret;
+
+/// A scope as a type.
+pub trait Needs: Send {
+    /// The required scope; `None` for any valid key.
+    const SCOPE: Option<Scope>;
+}
+
+macro_rules! scopes {
+    ($($name:ident = $scope:expr;)*) => {
+        $(#[doc = concat!("See [`Needs`]: ", stringify!($scope), ".")]
+        pub struct $name;
+        impl Needs for $name {
+            const SCOPE: Option<Scope> = $scope;
+        })*
+    };
+}
+
+scopes! {
+    AnyKey = None;
+    Admin = Some(Scope::Admin);
+    TasksRead = Some(Scope::TasksRead);
+    TasksCancel = Some(Scope::TasksCancel);
+    WebhooksManage = Some(Scope::WebhooksManage);
+}
+
+/// A caller with a valid key that has the scope.
+pub struct Allowed<N: Needs> {
+    pub caller: Caller,
+    needs: PhantomData<N>,
+}
+
+/// A caller with a valid key that may place this order.
+pub struct Wants<O: Order> {
+    pub caller: Caller,
+    /// How the request arrived.
+    pub arrival: Arrival,
+    order: PhantomData<O>,
+}
+
+/// How a request that makes something arrived.
+pub struct Arrival {
+    /// Set if the key has no requests left this minute. Whoever reads the body refuses the request,
+    /// so that its retry can be told from an equal order's.
+    pub too_many: Option<Error>,
+    /// The connection that the caller waits on.
+    pub line: Line,
+}
+
+/// Where a request came from, for the audit log.
+pub struct Source {
+    request_id: RequestId,
+    address: IpAddr,
+}
+
+impl FromRequestParts<App> for Source {
+    type Rejection = ErrorResponse;
+
+    async fn from_request_parts(parts: &mut Parts, app: &App) -> Result<Self, ErrorResponse> {
+        Ok(Self::of(parts, app).await?)
+    }
+}
+
+impl Source {
+    pub(super) async fn of(parts: &mut Parts, app: &App) -> Result<Self, Error> {
+        Ok(Self {
+            request_id: crate::frame::id_of(parts)?,
+            address: client_address(parts, app),
+        })
+    }
+
+    /// Whoever changes something with this key.
+    pub fn by(self, caller: &Caller) -> By {
+        self.by_key(&caller.key)
+    }
+
+    pub(super) fn by_key(self, key: &ApiKey) -> By {
+        By::key(key, self.request_id, self.address)
+    }
+}
+
+/// Marks the request of an operator, who is told which provider did the work.
+#[derive(Clone, Copy)]
+pub(super) struct SeesProviders;
+
+/// Longest body read from a caller who will be refused, in bytes.
+const READ_IN_VAIN: u64 = 1_000_000;
+
+impl<N: Needs> FromRequestParts<App> for Allowed<N> {
+    type Rejection = ErrorResponse;
+
+    async fn from_request_parts(parts: &mut Parts, app: &App) -> Result<Self, ErrorResponse> {
+        let (caller, verdict) = check(parts, app).await?;
+        verdict?;
+        require_scope::<N>(&caller)?;
+        Ok(Self {
+            caller,
+            needs: PhantomData,
+        })
+    }
+}
+
+impl<O: Order> FromRequestParts<App> for Wants<O> {
+    type Rejection = ErrorResponse;
+
+    async fn from_request_parts(parts: &mut Parts, app: &App) -> Result<Self, ErrorResponse> {
+        let (caller, arrival) = arrived(parts, app, O::ENDPOINT.scope).await?;
+        Ok(Self {
+            caller,
+            arrival,
+            order: PhantomData,
+        })
+    }
+}
+
+/// The caller of a request that makes something, and how the request arrived.
+pub(super) async fn arrived(
+    parts: &mut Parts,
+    app: &App,
+    scope: Scope,
+) -> Result<(Caller, Arrival), Error> {
+    let (caller, verdict) = check(parts, app).await?;
+    let length = parts.headers.get(header::CONTENT_LENGTH);
+    let length = length.and_then(|value| value.to_str().ok()?.parse().ok());
+    let too_many = match verdict {
+        Err(error) if length.is_some_and(|length: u64| length <= READ_IN_VAIN) => Some(error),
+        verdict => verdict.map(|()| None)?,
+    };
+    require(&caller, scope)?;
+    let line = parts.extensions.get().cloned().unwrap_or_default();
+    Ok((caller, Arrival { too_many, line }))
+}
+
+/// The caller, and whether the key has a request left.
+async fn check(parts: &mut Parts, app: &App) -> Result<(Caller, Result<(), Error>), Error> {
+    let address = client_address(parts, app);
+    let caller = match session_of(parts, app).await? {
+        Some(cookie) => sessions::check(app, &cookie, address).await?,
+        None => keys::check(app, bearer(&parts.headers)?, address).await?,
+    };
+    // For the account's share of memory for bodies.
+    parts.extensions.insert(caller.account.id);
+    if caller.key.may(Scope::Admin) {
+        parts.extensions.insert(SeesProviders);
+    }
+    let (rate, verdict) = app.limits.rates.count(&caller.key).await;
+    if let Some(slot) = parts.extensions.get::<RateSlot>() {
+        // Already set if another extractor has counted the request.
+        let _ = slot.0.set(rate);
+    }
+    let verdict = verdict.map_err(|wait| {
+        let seconds = u32::try_from(wait.as_secs())
+            .unwrap_or(60)
+            .saturating_add(1);
+        let message = format!("The API key may make {} requests a minute.", rate.limit);
+        Error::later(ErrorCode::RateLimitExceeded, message, seconds)
+    });
+    Ok((caller, verdict))
+}
+
+/// Whoever asks where no key is needed: with a key its caller, who must have the scope.
+pub(super) async fn caller_if_any<N: Needs>(
+    parts: &mut Parts,
+    app: &App,
+) -> Result<Option<Caller>, Error> {
+    if !parts.headers.contains_key(header::AUTHORIZATION) && session_of(parts, app).await?.is_none()
+    {
+        return Ok(None);
+    }
+    let (caller, verdict) = check(parts, app).await?;
+    verdict?;
+    require_scope::<N>(&caller)?;
+    Ok(Some(caller))
+}
+
+/// Whose key a request has, valid or not, and whatever it may do; by itself or by a session.
+pub(super) async fn holder(parts: &mut Parts, app: &App) -> Result<Option<ApiKey>, Error> {
+    if let Ok(secret) = bearer(&parts.headers) {
+        return keys::holder(app, secret).await;
+    }
+    match session::cookie(parts, app).await {
+        Some(cookie) => sessions::holder(app, &cookie).await,
+        None => Ok(None),
+    }
+}
+
+/// The cookie of a session; a key that is sent counts instead.
+async fn session_of(parts: &mut Parts, app: &App) -> Result<Option<Secret>, Error> {
+    if parts.headers.contains_key(header::AUTHORIZATION) {
+        return Ok(None);
+    }
+    session::of_request(parts, app).await
+}
+
+fn require_scope<N: Needs>(caller: &Caller) -> Result<(), Error> {
+    N::SCOPE.map_or(Ok(()), |scope| require(caller, scope))
+}
+
+/// Refuses a caller whose key lacks a scope.
+pub(super) fn require(caller: &Caller, scope: Scope) -> Result<(), Error> {
+    if caller.key.may(scope) {
+        return Ok(());
+    }
+    let message = format!(
+        "The API key lacks the scope {scope:?}.",
+        scope = scope.name()
+    );
+    Err(Error::plain(ErrorCode::InsufficientScope, message))
+}
+
+pub(super) fn missing_key() -> Error {
+    let message = "No API key. Send the header \"Authorization: Bearer <key>\".";
+    Error::plain(ErrorCode::MissingApiKey, message)
+}
+
+fn bearer(headers: &HeaderMap) -> Result<&str, Error> {
+    let Some(value) = headers.get(header::AUTHORIZATION) else {
+        return Err(missing_key());
+    };
+    let malformed = || {
+        let message = "The Authorization header must read \"Bearer <key>\".";
+        Error::plain(ErrorCode::InvalidApiKey, message)
+    };
+    let (scheme, secret) = value
+        .to_str()
+        .ok()
+        .and_then(|text| text.split_once(' '))
+        .ok_or_else(malformed)?;
+    if scheme.eq_ignore_ascii_case("bearer") {
+        Ok(secret.trim())
+    } else {
+        Err(malformed())
+    }
+}
+
+/// The address that the request came from; forwarding headers count only from `trusted_proxies`.
+pub(super) fn client_address(parts: &Parts, app: &App) -> IpAddr {
+    let peer = parts.extensions.get::<ConnectInfo<SocketAddr>>();
+    let mut address = peer.map_or(IpAddr::from([0, 0, 0, 0]), |ConnectInfo(peer)| {
+        peer.ip().to_canonical()
+    });
+    let trusted = |ip: &IpAddr| {
+        app.config
+            .trusted_proxies
+            .iter()
+            .any(|network| network.contains(ip))
+    };
+    // Each proxy appends the address that called it.
+    let forwarded = parts
+        .headers
+        .get_all("x-forwarded-for")
+        .iter()
+        .filter_map(|value| value.to_str().ok());
+    let hops: Vec<&str> = forwarded.flat_map(|value| value.split(',')).collect();
+    for hop in hops.iter().rev() {
+        if !trusted(&address) {
+            break;
+        }
+        match hop.trim().parse::<IpAddr>() {
+            Ok(ip) => address = ip.to_canonical(),
+            Err(_) => break,
+        }
+    }
+    address
+}

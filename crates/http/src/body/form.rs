@@ -1,0 +1,212 @@
+//! Multipart forms: read part by part, with limits on size, parts and headers. Each part must be
+//! read to its end before the next.
+
+use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
+use std::task::{Context, Poll};
+
+use axum::body::{Body, Bytes, HttpBody};
+use axum::extract::multipart::{Field, MultipartError};
+use axum::extract::{FromRequest as _, Multipart, Request};
+use axum::http::header;
+use http_body::{Frame, SizeHint};
+
+use crate::body::too_large;
+use mediagate_core::app::App;
+use mediagate_model::error::{Error, ErrorCode};
+
+/// Most parts of a form.
+const PARTS: usize = 64;
+/// Most bytes before a part's content; checked before more of the body is read.
+const HEAD: u64 = 16_384;
+/// Most bytes of a form beyond the contents of its parts.
+const FRAME: u64 = 1_000_000;
+/// Longest `Content-Type` header, which contains the boundary.
+const CONTENT_TYPE: usize = 300;
+
+/// A form being read.
+pub(crate) struct Form {
+    parts: Multipart,
+    gate: Arc<Gate>,
+    count: usize,
+    /// Bytes that all parts together may have.
+    limit: u64,
+}
+
+/// A part of a form.
+pub(crate) struct Part<'a> {
+    field: Field<'a>,
+    gate: Arc<Gate>,
+    limit: u64,
+}
+
+/// Bytes passed on so far, and why reading stopped.
+#[derive(Default)]
+struct Gate {
+    is_in_head: AtomicBool,
+    head: AtomicU64,
+    refusal: AtomicU8,
+}
+
+const TOO_LARGE: u8 = 1;
+const LONG_HEAD: u8 = 2;
+
+impl Form {
+    /// Starts to read a form whose contents have at most `limit` bytes.
+    pub(crate) async fn open(request: Request, app: &App, limit: u64) -> Result<Self, Error> {
+        let kind = request.headers().get(header::CONTENT_TYPE);
+        if kind.is_some_and(|kind| kind.len() > CONTENT_TYPE) {
+            return Err(malformed("its boundary is too long"));
+        }
+        let gate = Arc::<Gate>::default();
+        let gated = gate.clone();
+        let request = request.map(|body| {
+            Body::new(Gated {
+                body,
+                gate: gated,
+                left: limit + FRAME,
+                is_pausing: false,
+            })
+        });
+        let parts = Multipart::from_request(request, app)
+            .await
+            .map_err(|error| malformed(&error.body_text()))?;
+        Ok(Self {
+            parts,
+            gate,
+            count: 0,
+            limit,
+        })
+    }
+
+    /// The next part; the previous one must have been read to its end.
+    pub(crate) async fn next(&mut self) -> Result<Option<Part<'_>>, Error> {
+        self.gate.head.store(0, Ordering::Relaxed);
+        self.gate.is_in_head.store(true, Ordering::Relaxed);
+        let field = self.parts.next_field().await;
+        self.gate.is_in_head.store(false, Ordering::Relaxed);
+        let field = field.map_err(|error| self.gate.error(&error, self.limit))?;
+        self.count += 1;
+        if field.is_some() && self.count > PARTS {
+            return Err(malformed(&format!("it has more than {PARTS} parts")));
+        }
+        Ok(field.map(|field| Part {
+            field,
+            gate: self.gate.clone(),
+            limit: self.limit,
+        }))
+    }
+}
+
+impl Part<'_> {
+    pub(crate) fn name(&self) -> Option<&str> {
+        self.field.name()
+    }
+
+    pub(crate) fn file_name(&self) -> Option<&str> {
+        self.field.file_name()
+    }
+
+    /// The next piece of the part's content.
+    pub(crate) async fn chunk(&mut self) -> Result<Option<Bytes>, Error> {
+        let chunk = self.field.chunk().await;
+        chunk.map_err(|error| self.gate.error(&error, self.limit))
+    }
+
+    /// The whole part as text of at most `most` bytes.
+    pub(crate) async fn text(mut self, most: usize) -> Result<String, Error> {
+        let name = self.name().unwrap_or_default().to_owned();
+        let mut bytes = Vec::new();
+        while let Some(chunk) = self.chunk().await? {
+            if bytes.len() + chunk.len() > most {
+                return Err(Error::at(ErrorCode::InvalidValue, name, "Is too long."));
+            }
+            bytes.extend_from_slice(&chunk);
+        }
+        String::from_utf8(bytes)
+            .map_err(|_| Error::at(ErrorCode::InvalidValue, name, "Must be UTF-8 text."))
+    }
+
+    /// Reads the part to its end and discards it.
+    pub(crate) async fn skip(mut self) -> Result<(), Error> {
+        while self.chunk().await?.is_some() {}
+        Ok(())
+    }
+}
+
+impl Gate {
+    /// The error to report for a reader's error.
+    fn error(&self, error: &MultipartError, limit: u64) -> Error {
+        match self.refusal.load(Ordering::Relaxed) {
+            TOO_LARGE => too_large("The form", usize::try_from(limit).unwrap_or(usize::MAX)),
+            LONG_HEAD => malformed(&format!("a part's headers have more than {HEAD} bytes")),
+            _ => malformed(&error.body_text()),
+        }
+    }
+}
+
+/// For a form that cannot be parsed; `why` comes from the parser.
+fn malformed(why: &str) -> Error {
+    let message = format!("The form cannot be read: {why}.");
+    Error::plain(ErrorCode::InvalidValue, message)
+}
+
+/// The form's body, which ends with an error at a limit.
+struct Gated {
+    body: Body,
+    gate: Arc<Gate>,
+    left: u64,
+    /// Whether to hand out the pieces one by one; otherwise the parser would buffer all that has
+    /// arrived.
+    is_pausing: bool,
+}
+
+impl Gated {
+    fn refuse<T>(&self, why: u8) -> Poll<Option<Result<T, axum::Error>>> {
+        self.gate.refusal.store(why, Ordering::Relaxed);
+        let error = std::io::Error::from(std::io::ErrorKind::InvalidData);
+        Poll::Ready(Some(Err(axum::Error::new(error))))
+    }
+}
+
+impl HttpBody for Gated {
+    type Data = Bytes;
+    type Error = axum::Error;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, axum::Error>>> {
+        if std::mem::take(&mut self.is_pausing) {
+            context.waker().wake_by_ref();
+            return Poll::Pending;
+        }
+        let is_in_head = self.gate.is_in_head.load(Ordering::Relaxed);
+        if is_in_head && self.gate.head.load(Ordering::Relaxed) > HEAD {
+            return self.refuse(LONG_HEAD);
+        }
+        let polled = Pin::new(&mut self.body).poll_frame(context);
+        let Poll::Ready(Some(Ok(frame))) = &polled else {
+            return polled;
+        };
+        let length = frame.data_ref().map_or(0, Bytes::len) as u64;
+        let Some(left) = self.left.checked_sub(length) else {
+            return self.refuse(TOO_LARGE);
+        };
+        self.left = left;
+        self.is_pausing = true;
+        if is_in_head {
+            self.gate.head.fetch_add(length, Ordering::Relaxed);
+        }
+        polled
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.body.is_end_stream()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.body.size_hint()
+    }
+}

@@ -1,0 +1,217 @@
+//! Request bodies: limited in size, time and memory, and checked while they arrive. `judge` bounds
+//! the memory that parsed JSON takes, `form` reads multipart forms.
+//!
+//! Nothing of a body is kept but what was read from it.
+
+pub(super) mod form;
+mod judge;
+
+use std::time::Duration;
+
+use axum::body::Body;
+use axum::extract::{FromRequest, OptionalFromRequest, Request};
+use axum::http::{HeaderMap, header};
+use bytes::{Bytes, BytesMut};
+use futures_util::{StreamExt as _, stream};
+use http_body_util::BodyExt as _;
+use serde_json::Value;
+
+use self::judge::Judge;
+use crate::error::ErrorResponse;
+use mediagate_core::app::App;
+use mediagate_core::limits::{Exhausted, Share};
+use mediagate_model::error::{Error, ErrorCode};
+use mediagate_model::ids::AccountId;
+
+/// JSON with the `data:` addresses in it, in bytes.
+pub(crate) const LIMIT: usize = 32_000_000;
+/// How long a body of JSON may take to arrive.
+const TIME: Duration = Duration::from_mins(1);
+/// How long the rest of a refused body is read: most clients read the response only after sending.
+const LAST: Duration = Duration::from_secs(5);
+/// Bodies of at least this size are parsed off the async threads.
+const LARGE: usize = 65_536;
+
+/// A JSON body that has arrived.
+pub struct JsonBody {
+    bytes: Bytes,
+    held: Share,
+}
+
+impl FromRequest<App> for JsonBody {
+    type Rejection = ErrorResponse;
+
+    async fn from_request(request: Request, app: &App) -> Result<Self, ErrorResponse> {
+        if !is_json(request.headers()) {
+            let message =
+                "The body must be JSON, sent with the header \"Content-Type: application/json\".";
+            return Err(Error::plain(ErrorCode::UnsupportedMediaType, message).into());
+        }
+        let mut held = held(&request, app)?;
+        let mut body = request.into_body();
+        let arrived = tokio::time::timeout(TIME, receive(&mut body, &mut held)).await;
+        match arrived.unwrap_or_else(|_| Err(late())) {
+            Ok(bytes) => Ok(Self { bytes, held }),
+            Err(error) => {
+                drop(held);
+                drain(body).await;
+                Err(error.into())
+            }
+        }
+    }
+}
+
+/// A body that may be left out. Whether there is one, only its bytes tell: by HTTP/2 it needs no length,
+/// and by HTTP/1.1 it may come in chunks of which the first is the last.
+impl OptionalFromRequest<App> for JsonBody {
+    type Rejection = ErrorResponse;
+
+    async fn from_request(request: Request, app: &App) -> Result<Option<Self>, ErrorResponse> {
+        let (parts, mut body) = request.into_parts();
+        let first = tokio::time::timeout(TIME, first_piece(&mut body));
+        let Some(first) = first.await.map_err(|_| late())?? else {
+            return Ok(None);
+        };
+        let first = stream::once(async { Ok(first) });
+        let body = Body::from_stream(first.chain(body.into_data_stream()));
+        let whole = <Self as FromRequest<App>>::from_request(Request::from_parts(parts, body), app);
+        whole.await.map(Some)
+    }
+}
+
+/// The first bytes of a body; `None` if it has none.
+async fn first_piece(body: &mut Body) -> Result<Option<Bytes>, Error> {
+    while let Some(frame) = body.frame().await {
+        let piece = frame.map_err(broken)?.into_data();
+        if let Ok(piece) = piece
+            && !piece.is_empty()
+        {
+            return Ok(Some(piece));
+        }
+    }
+    Ok(None)
+}
+
+fn broken(_: axum::Error) -> Error {
+    let message = "The body broke off before its end.";
+    Error::plain(ErrorCode::InvalidValue, message)
+}
+
+fn late() -> Error {
+    let message = format!("The body did not arrive within {} seconds.", TIME.as_secs());
+    Error::plain(ErrorCode::InvalidValue, message)
+}
+
+impl JsonBody {
+    /// Parses the body and reads it with `read`; the parsed body is then dropped. Keep the returned
+    /// share of memory as long as the result.
+    pub async fn read<T: Send + 'static>(
+        self,
+        app: &App,
+        read: impl FnOnce(&Value) -> Result<T, Error> + Send + 'static,
+    ) -> Result<(T, Share), Error> {
+        let Self { bytes, held } = self;
+        if bytes.len() < LARGE {
+            return Ok((read(&parse(&bytes)?)?, held));
+        }
+        // A parsed body is many times its text: only so many at once.
+        let turn = app.limits.parsing.clone().acquire_owned().await;
+        let turn = turn.map_err(Error::internal)?;
+        let work = move || {
+            let value = parse(&bytes)?;
+            drop(bytes);
+            let read = read(&value)?;
+            drop((value, turn));
+            Ok((read, held))
+        };
+        app.compute(work).await?
+    }
+}
+
+/// The caller's share of the memory for bodies, still empty.
+pub(super) fn held(request: &Request, app: &App) -> Result<Share, Error> {
+    let account = request.extensions().get::<AccountId>().copied();
+    let account = account.ok_or_else(|| Error::internal("a body before the key check"))?;
+    Ok(app.limits.bodies.open(account))
+}
+
+/// For a body that there is no memory for.
+pub(super) fn no_memory(why: Exhausted) -> Error {
+    let message = match why {
+        Exhausted::Account => {
+            "Too many large requests of this account at once. Try again in a moment."
+        }
+        Exhausted::All => "Too many large requests at once. Try again in a moment.",
+    };
+    Error::later(ErrorCode::Overloaded, message, 2)
+}
+
+async fn receive(body: &mut Body, held: &mut Share) -> Result<Bytes, Error> {
+    let mut bytes = BytesMut::new();
+    let mut judge = Judge::default();
+    while let Some(frame) = body.frame().await {
+        let Ok(piece) = frame.map_err(broken)?.into_data() else {
+            continue;
+        };
+        if bytes.len() + piece.len() > LIMIT {
+            return Err(too_large("The body", LIMIT));
+        }
+        judge.look(&piece)?;
+        held.grow(piece.len() as u64).map_err(no_memory)?;
+        bytes.extend_from_slice(&piece);
+    }
+    Ok(bytes.freeze())
+}
+
+/// Reads the rest of a body and discards it.
+async fn drain(mut body: Body) {
+    let rest = async {
+        let mut left = LIMIT;
+        while let Some(Ok(frame)) = body.frame().await {
+            let length = frame.data_ref().map_or(0, Bytes::len);
+            match left.checked_sub(length) {
+                Some(less) => left = less,
+                None => return,
+            }
+        }
+    };
+    drop(tokio::time::timeout(LAST, rest).await);
+}
+
+fn parse(bytes: &[u8]) -> Result<Value, Error> {
+    serde_json::from_slice(bytes).map_err(|error| {
+        let message = format!("The body is not JSON: {error}.");
+        Error::plain(ErrorCode::InvalidJson, message)
+    })
+}
+
+/// For input longer than its limit.
+pub(super) fn too_large(what: &str, limit: usize) -> Error {
+    Error::plain(
+        ErrorCode::BodyTooLarge,
+        format!("{what} is larger than {} MB.", limit / 1_000_000),
+    )
+}
+
+fn is_json(headers: &HeaderMap) -> bool {
+    let kind = media_type(headers);
+    kind == "application/json" || (kind.starts_with("application/") && kind.ends_with("+json"))
+}
+
+/// Whether the body is a multipart form.
+pub(super) fn is_multipart(headers: &HeaderMap) -> bool {
+    media_type(headers) == "multipart/form-data"
+}
+
+/// The `Content-Type` without its parameters, in lower case.
+fn media_type(headers: &HeaderMap) -> String {
+    let text = headers
+        .get(header::CONTENT_TYPE)
+        .and_then(|value| value.to_str().ok())
+        .unwrap_or_default();
+    text.split(';')
+        .next()
+        .unwrap_or_default()
+        .trim()
+        .to_ascii_lowercase()
+}

@@ -1,0 +1,380 @@
+//! `POST /v1/chat/completions`: videos by the chat API.
+
+mod sentence;
+
+use std::convert::Infallible;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use axum::Extension;
+use axum::Json;
+use axum::extract::State;
+use axum::http::HeaderMap;
+use axum::response::Response;
+use axum::response::sse::{Event, Sse};
+use futures_util::Stream;
+
+use crate::auth::Wants;
+use crate::body::JsonBody;
+use crate::docs::Events;
+use crate::error::ErrorResponse;
+use crate::idempotency::{self, Asked, Fingerprint, Fresh};
+use crate::links::RequestLinks;
+use crate::orders::chat::{ChatOrder, ChatRequest};
+use crate::tasks::{about_all, keep_alive};
+use crate::wire::chat::{
+    ChatAnswer, ChatChoice, ChatChunk, ChatCompletion, ChatUsage, ChunkChoice, ChunkDelta,
+    ChunkTask, CompletionDetails, MissingChoice, PromptDetails,
+};
+use mediagate_core::app::App;
+use mediagate_core::attendance::Presence;
+use mediagate_core::domain::idempotency::{self as intents, Found, Visit};
+use mediagate_core::domain::tasks::{self, Waiter};
+use mediagate_core::domain::{submit, video};
+use mediagate_core::records::Links;
+use mediagate_core::records::video::VideoFile;
+use mediagate_model::error::{Error, ErrorCode};
+use mediagate_model::ids::RequestId;
+use mediagate_model::money::Micros;
+use mediagate_model::task::{Payload, Task};
+
+/// The events of a stream, which ends with the text `[DONE]` instead of a chunk.
+type ChunkEvent = Events<ChatChunk>;
+
+/// Make videos from a prompt and pictures.
+#[utoipa::path(post, path = "/v1/chat/completions", tag = "video", request_body = ChatRequest,
+    responses((status = 200, description = "The videos; with `stream`, server-sent chunks", content(
+        (ChatCompletion = "application/json"), (ChunkEvent = "text/event-stream")))))]
+pub(super) async fn complete(
+    wants: Wants<ChatOrder>,
+    Extension(request_id): Extension<RequestId>,
+    RequestLinks(links): RequestLinks,
+    headers: HeaderMap,
+    State(app): State<App>,
+    body: JsonBody,
+) -> Result<Response, ErrorResponse> {
+    let Wants {
+        caller, arrival, ..
+    } = wants;
+    let (chat, fingerprint, held) = Fingerprint::read(&app, body).await?;
+    let ChatOrder {
+        order,
+        stream,
+        include_usage,
+        cut_to,
+    } = chat;
+    let asked = Asked::new(&app, &caller, &request_id, &headers, fingerprint, arrival)?;
+    // Of the tasks that this request makes the end is listened for before they can begin.
+    let waiters = Mutex::new(Vec::new());
+    let make = async |visit: &Visit| {
+        if let Some(limit) = cut_to {
+            let (model, _) = video::choose(&app, &caller, &order)?;
+            let answer = sentence::answer(&app, &model, &order, limit);
+            let ends = stream.then_some(include_usage);
+            return Ok(Fresh::Nothing(sentence::write(answer, ends)));
+        }
+        let draft = video::draft(&app, &caller, &request_id, order).await?;
+        drop(held);
+        if !stream {
+            let new = draft.tasks.iter().map(|task| Waiter::of_new(&app, task));
+            *waiters.lock().unwrap_or_else(PoisonError::into_inner) = new.collect();
+        }
+        let tasks = submit::accept(&app, &caller, visit, draft.reached_at(&links)).await?;
+        Ok(Fresh::Untold(Found::Tasks(tasks)))
+    };
+    let tell = async |found: Found, presence: &Arc<Presence>, is_known: bool| {
+        let tasks = found.into_tasks()?;
+        let headers = about_all(&tasks);
+        let answer = Answer {
+            app: app.clone(),
+            links: links.clone(),
+            request_id: request_id.clone(),
+            tasks,
+        };
+        if stream {
+            let chunks = answer.stream(include_usage, is_known, presence.clone());
+            let events = Sse::new(chunks).keep_alive(keep_alive());
+            return Ok(idempotency::Answer::stream((headers, events)));
+        }
+        let waiters = std::mem::take(&mut *waiters.lock().unwrap_or_else(PoisonError::into_inner));
+        answer.wait(waiters).await
+    };
+    Ok(asked.answer(make, tell).await?)
+}
+
+/// The response to an accepted order.
+struct Answer {
+    app: App,
+    links: Links,
+    request_id: RequestId,
+    tasks: Vec<Task>,
+}
+
+impl Answer {
+    /// Waits for all videos, at most `wait_limit`; of some somebody waits already.
+    async fn wait(mut self, mut waiters: Vec<Waiter>) -> Result<idempotency::Answer, Error> {
+        let deadline = tokio::time::Instant::now() + self.app.config.wait_limit;
+        for task in &mut self.tasks {
+            let left = deadline.saturating_duration_since(tokio::time::Instant::now());
+            let waits = waiters.iter().position(|waiter| waiter.id == task.id);
+            *task = match waits.map(|at| waiters.swap_remove(at)) {
+                Some(waiter) => waiter.wait(&self.app, left).await?,
+                None => tasks::wait(&self.app, task.account, task.id, left).await?,
+            };
+            if !task.state.is_terminal() {
+                return Err(still_running(task));
+            }
+        }
+        let close = intents::close(&self.tasks);
+        if let Some(error) = self.nothing_to_hand_out() {
+            let is_charged = error.code() == ErrorCode::LinkExpired;
+            let mut answer = idempotency::Answer::failed(error, &self.request_id, close);
+            if is_charged {
+                let headers = about_all(&self.tasks);
+                answer.response.headers_mut().extend(headers);
+            }
+            return Ok(answer);
+        }
+        let headers = about_all(&self.tasks);
+        let completion = self.completion()?;
+        Ok(idempotency::Answer::of((headers, Json(completion)), close))
+    }
+
+    /// The completion, with a choice for each task that succeeded, at its index.
+    fn completion(&self) -> Result<ChatCompletion, Error> {
+        let first = self
+            .tasks
+            .first()
+            .ok_or_else(|| Error::internal("an order without a task"))?;
+        let mut choices = Vec::new();
+        let mut incomplete = Vec::new();
+        for (task, index) in self.tasks.iter().zip(0..) {
+            match self.playable(task) {
+                Some(video) => choices.push(ChatChoice {
+                    index,
+                    message: ChatAnswer {
+                        role: "assistant",
+                        content: video.url.clone(),
+                        video: Some(video),
+                    },
+                    finish_reason: "stop",
+                }),
+                None => incomplete.push(missing(task, index)),
+            }
+        }
+        let videos: Vec<VideoFile> = choices
+            .iter()
+            .filter_map(|choice| choice.message.video.clone())
+            .collect();
+        Ok(ChatCompletion {
+            id: first.id.chat_completion(),
+            object: "chat.completion",
+            created: first.created_at.seconds(),
+            model: first.asked_model.clone(),
+            system_fingerprint: first.fingerprint.clone(),
+            choices,
+            usage: usage(&self.tasks, &videos),
+            incomplete: (!incomplete.is_empty()).then_some(incomplete),
+        })
+    }
+
+    /// The completion as a stream of chunks, starting at once. If the request joined an order, the
+    /// chunks start from now.
+    fn stream(
+        self,
+        include_usage: bool,
+        is_known: bool,
+        presence: Arc<Presence>,
+    ) -> impl Stream<Item = Result<Event, Infallible>> {
+        async_stream::stream! {
+            let mut answer = self;
+            let Some(mut chunk) = answer.blank_chunk(include_usage) else { return };
+            for index in 0..u32::try_from(answer.tasks.len()).unwrap_or(0) {
+                let delta = ChunkDelta { role: Some("assistant"), ..ChunkDelta::default() };
+                chunk.choices = vec![ChunkChoice { index, delta, finish_reason: None }];
+                yield Ok(data(&chunk));
+            }
+            let mut videos = Vec::new();
+            for number in 0..answer.tasks.len() {
+                let index = u32::try_from(number).unwrap_or(0);
+                let newest = answer.tasks[number].event_seq;
+                let mut seq = if is_known { newest.saturating_sub(1) } else { 0 };
+                // A chunk for every change of the task, until its end.
+                loop {
+                    let (id, account) = (answer.tasks[number].id, answer.tasks[number].account);
+                    let (task, events) = match tasks::next_events(&answer.app, account, id, seq).await {
+                        Ok(found) => found,
+                        Err(error) => {
+                            yield Ok(answer.failure(&error));
+                            return;
+                        }
+                    };
+                    for event in &events {
+                        seq = event.seq;
+                        let status = event.state.name();
+                        let shown = ChunkTask { id: id.to_string(), status, progress: event.progress, error: None };
+                        let choice = ChunkChoice { index, delta: ChunkDelta::default(), finish_reason: None };
+                        yield Ok(data(&ChatChunk { choices: vec![choice], task: Some(shown), ..chunk.clone() }));
+                    }
+                    let ended = task.state.is_terminal() && task.event_seq <= seq;
+                    answer.tasks[number] = task;
+                    if ended {
+                        break;
+                    }
+                }
+                let task = &answer.tasks[number];
+                let mut last = chunk.clone();
+                match answer.playable(task) {
+                    Some(video) => {
+                        videos.push(video.clone());
+                        let delta = ChunkDelta { content: Some(video.url.clone()), video: Some(video), role: None };
+                        chunk.choices = vec![ChunkChoice { index, delta, finish_reason: None }];
+                        yield Ok(data(&chunk));
+                    }
+                    // One of several failed or is gone; if all are, an error follows.
+                    None if answer.tasks.len() > 1 => last.task = Some(failed_task(task)),
+                    None => continue,
+                }
+                last.choices = vec![ChunkChoice { index, delta: ChunkDelta::default(), finish_reason: Some("stop") }];
+                yield Ok(data(&last));
+            }
+            presence.complete(intents::close(&answer.tasks));
+            if let Some(error) = answer.nothing_to_hand_out() {
+                yield Ok(answer.failure(&error));
+                return;
+            }
+            if include_usage {
+                chunk.choices = Vec::new();
+                chunk.usage = Some(Some(usage(&answer.tasks, &videos)));
+                yield Ok(data(&chunk));
+            }
+            yield Ok(Event::default().data("[DONE]"));
+        }
+    }
+
+    fn blank_chunk(&self, include_usage: bool) -> Option<ChatChunk> {
+        let first = self.tasks.first()?;
+        Some(ChatChunk {
+            id: first.id.chat_completion(),
+            object: "chat.completion.chunk",
+            created: first.created_at.seconds(),
+            model: first.asked_model.clone(),
+            system_fingerprint: first.fingerprint.clone(),
+            choices: Vec::new(),
+            task: None,
+            usage: include_usage.then_some(None),
+        })
+    }
+
+    fn failure(&self, error: &Error) -> Event {
+        super::error::log(error);
+        data(&super::error::body(error, &self.request_id))
+    }
+
+    /// The film of a task that made one, unless it is gone.
+    fn playable(&self, task: &Task) -> Option<VideoFile> {
+        VideoFile::of(&self.links, task).filter(|video| !video.removed)
+    }
+
+    /// The error, if all tasks ended and there is no film of any: a caller must not take an empty answer for one.
+    fn nothing_to_hand_out(&self) -> Option<Error> {
+        if self.tasks.iter().any(|task| self.playable(task).is_some()) {
+            return None;
+        }
+        if let Some(failed) = failure(&self.tasks) {
+            return Some(failed);
+        }
+        let made = self.tasks.iter().filter(|task| task.output.is_some());
+        let made: Vec<&Task> = made.collect();
+        let first = made.first()?;
+        Some(video::gone(&made).of_task(first.id))
+    }
+}
+
+fn data(value: &impl serde::Serialize) -> Event {
+    // The types of this module always serialise, and JSON has no bare line breaks.
+    Event::default().json_data(value).unwrap_or_default()
+}
+
+fn still_running(task: &Task) -> Error {
+    let message = format!(
+        "The video is still being made. Task {} continues; see /v1/tasks/{}.",
+        task.id, task.id
+    );
+    Error::later(ErrorCode::StillRunning, message, 5).of_task(task.id)
+}
+
+/// The error, if all tasks ended without a result.
+fn failure(tasks: &[Task]) -> Option<Error> {
+    let failed = tasks.iter().find(|task| task.failure.is_some())?;
+    let failure = intents::failure(tasks)?;
+    Some(failure.to_error().of_task(failed.id))
+}
+
+fn missing(task: &Task, index: u32) -> MissingChoice {
+    let (code, message) = if let Some(failure) = &task.failure {
+        (failure.code, failure.message.clone())
+    } else {
+        let gone = video::gone(&[task]);
+        (gone.code(), gone.message())
+    };
+    MissingChoice {
+        index,
+        task_id: task.id.to_string(),
+        code: code.name(),
+        message,
+    }
+}
+
+fn failed_task(task: &Task) -> ChunkTask {
+    ChunkTask {
+        id: task.id.to_string(),
+        status: task.state.name(),
+        progress: task.progress,
+        error: Some(missing(task, 0).message),
+    }
+}
+
+fn usage(tasks: &[Task], videos: &[VideoFile]) -> ChatUsage {
+    let prompt = match tasks.first().map(|task| &task.payload) {
+        Some(Payload::VideoV1(job)) => job.prompt.as_str(),
+        _ => "",
+    };
+    let cost = tasks
+        .iter()
+        .fold(Micros::ZERO, |sum, task| sum.plus(task.cost));
+    let contents = videos.iter().map(|video| video.url.as_str());
+    let mut usage = usage_of_texts(prompt, contents);
+    usage.completion_tokens_details.video_seconds = videos.iter().map(|video| video.seconds).sum();
+    usage.cost = dollars(cost);
+    usage
+}
+
+/// What these texts use, without a video and a price.
+fn usage_of_texts<'a>(prompt: &str, contents: impl Iterator<Item = &'a str>) -> ChatUsage {
+    let vocabulary = vocabulary();
+    let tokens = |text: &str| vocabulary.map_or(0, |words| words.count(text) as u64);
+    let prompt_tokens = tokens(prompt);
+    let completion_tokens = contents.map(tokens).sum();
+    ChatUsage {
+        prompt_tokens,
+        completion_tokens,
+        total_tokens: prompt_tokens + completion_tokens,
+        prompt_tokens_details: PromptDetails { cached_tokens: 0 },
+        completion_tokens_details: CompletionDetails {
+            reasoning_tokens: 0,
+            video_seconds: 0.0,
+        },
+        cost: 0.0,
+    }
+}
+
+/// By which tokens are counted.
+fn vocabulary() -> Option<&'static tiktoken::CoreBpe> {
+    tiktoken::get_encoding("o200k_base")
+}
+
+/// The only place where money becomes floating-point: the chat API requires it.
+#[expect(clippy::cast_precision_loss, reason = "shown, never counted with")]
+fn dollars(cost: Micros) -> f64 {
+    cost.get() as f64 / 1e6
+}

@@ -1,0 +1,162 @@
+//! The `OpenAPI` document, generated from the types that serve the requests.
+
+use std::borrow::Cow;
+use std::marker::PhantomData;
+
+use axum::http::header;
+use axum::response::IntoResponse;
+use utoipa::openapi::extensions::Extensions;
+use utoipa::openapi::path::Operation;
+use utoipa::openapi::schema::{ObjectBuilder, Schema, Type};
+use utoipa::openapi::security::{Http, HttpAuthScheme, SecurityScheme};
+use utoipa::openapi::{
+    Content, Info, OpenApi, OpenApiBuilder, Ref, RefOr, Response, SecurityRequirement,
+};
+use utoipa::{PartialSchema, ToSchema};
+
+use crate::wire::error::{ErrorBody, ErrorObject};
+use crate::wire::personas::BRAND_FIELD;
+use mediagate_config::Config;
+
+/// The document for these settings.
+pub fn openapi(config: &Config) -> OpenApi {
+    let (_, document) = super::api(&config.brand).split_for_parts();
+    finish(document, &config.persona_brand_field)
+}
+
+/// Server-sent events whose `data` is one of these as JSON, or an error, described as in `OpenAPI`
+/// 3.2.
+pub(super) struct Events<T>(PhantomData<T>);
+
+impl<T: ToSchema> PartialSchema for Events<T> {
+    fn schema() -> RefOr<Schema> {
+        let reference =
+            |name: &str| serde_json::json!({"$ref": format!("#/components/schemas/{name}")});
+        let either = [reference(&T::name()), reference(&ErrorBody::name())];
+        let content = serde_json::json!({"anyOf": either});
+        let text = || ObjectBuilder::new().schema_type(Type::String);
+        let data = text()
+            .content_media_type("application/json")
+            .extensions(Some(Extensions::from_iter([("contentSchema", content)])));
+        ObjectBuilder::new()
+            .description(Some(
+                "An event; comments between events keep the connection alive.",
+            ))
+            .property("event", text())
+            .property("id", text())
+            .property("data", data)
+            .required("data")
+            .into()
+    }
+}
+
+impl<T: ToSchema> ToSchema for Events<T> {
+    fn name() -> Cow<'static, str> {
+        format!("{}Event", T::name()).into()
+    }
+
+    fn schemas(schemas: &mut Vec<(String, RefOr<Schema>)>) {
+        schemas.push((T::name().into_owned(), T::schema()));
+        T::schemas(schemas);
+    }
+}
+
+/// The document without endpoints.
+pub(super) fn base() -> OpenApi {
+    let mut info = Info::new("Mediagate", "1.0.0");
+    info.description = Some(
+        "A gateway in front of video and music models. All errors have the same shape; \
+         429, 500 and 503 can be retried after `Retry-After` seconds, nothing else can."
+            .into(),
+    );
+    OpenApiBuilder::new()
+        .info(info)
+        .security(Some([SecurityRequirement::new(
+            "bearer",
+            Vec::<String>::new(),
+        )]))
+        .build()
+}
+
+/// Adds what all endpoints share: the key and the errors.
+pub(super) fn finish(mut document: OpenApi, persona_brand_field: &str) -> OpenApi {
+    let components = document.components.get_or_insert_default();
+    let bearer = SecurityScheme::Http(Http::new(HttpAuthScheme::Bearer));
+    components
+        .security_schemes
+        .insert("bearer".into(), bearer.into());
+    components
+        .schemas
+        .insert(ErrorBody::name().into(), ErrorBody::schema());
+    components
+        .schemas
+        .insert(ErrorObject::name().into(), ErrorObject::schema());
+    if let Some(RefOr::T(utoipa::openapi::Schema::Object(persona))) =
+        components.schemas.get_mut("PersonaRecord")
+    {
+        rename_brand(persona, persona_brand_field);
+    }
+    for (path, item) in &mut document.paths.paths {
+        for operation in [
+            &mut item.get,
+            &mut item.post,
+            &mut item.patch,
+            &mut item.delete,
+        ]
+        .into_iter()
+        .flatten()
+        {
+            add_error(operation);
+            name(operation, path);
+        }
+    }
+    document
+}
+
+fn rename_brand(persona: &mut utoipa::openapi::Object, field: &str) {
+    if let Some(schema) = persona.properties.remove(BRAND_FIELD) {
+        persona.properties.insert(field.to_owned(), schema);
+    }
+    for name in persona
+        .required
+        .iter_mut()
+        .filter(|name| *name == BRAND_FIELD)
+    {
+        field.clone_into(name);
+    }
+}
+
+/// Operation ids must be unique in the document: `tasks_list`, `admin_keys_list`.
+fn name(operation: &mut Operation, path: &str) {
+    let family = operation.tags.iter().flatten().next();
+    if let (Some(family), Some(id)) = (family, &mut operation.operation_id) {
+        let part = path.strip_prefix("/v1/admin/");
+        let part = part.and_then(|rest| rest.split('/').next());
+        let part = part.map(|part| format!("{part}_")).unwrap_or_default();
+        *id = format!("{family}_{part}{id}");
+    }
+}
+
+fn add_error(operation: &mut Operation) {
+    let mut response = Response::new("An error; `code` says which");
+    let schema = Ref::from_schema_name(ErrorBody::name());
+    response
+        .content
+        .insert("application/json".into(), Content::new(Some(schema)).into());
+    operation
+        .responses
+        .responses
+        .insert("default".into(), RefOr::T(response));
+}
+
+/// `GET` of the document.
+pub(super) fn json(
+    document: &OpenApi,
+) -> impl Fn() -> std::future::Ready<axum::response::Response> + Clone + Send + 'static {
+    let text = document.to_json().unwrap_or_default();
+    move || {
+        std::future::ready(
+            ([(header::CONTENT_TYPE, "application/json")], text.clone()).into_response(),
+        )
+    }
+}

@@ -1,0 +1,175 @@
+//! Maps an [`Error`] to a response and logs it; nothing else does.
+
+use std::sync::Arc;
+
+use axum::Json;
+use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
+use axum::response::{IntoResponse, Response};
+
+use crate::nearest::Endpoints;
+use crate::wire::error::{ErrorBody, ErrorObject};
+use mediagate_model::error::{Error, ErrorCode};
+use mediagate_model::ids::RequestId;
+
+/// An error on its way out. The outer layer, which knows the request id, writes the body.
+#[derive(Clone)]
+pub(super) struct Outgoing(Arc<Error>);
+
+/// An [`Error`] as a handler's response.
+pub struct ErrorResponse(Error);
+
+impl<E: Into<Error>> From<E> for ErrorResponse {
+    fn from(error: E) -> Self {
+        Self(error.into())
+    }
+}
+
+impl IntoResponse for ErrorResponse {
+    fn into_response(self) -> Response {
+        answer(&Arc::new(self.0))
+    }
+}
+
+/// A response with this error; its body is written once the request id is known.
+pub(super) fn answer(error: &Arc<Error>) -> Response {
+    let mut response = status(error).into_response();
+    response.extensions_mut().insert(Outgoing(error.clone()));
+    response
+}
+
+fn status(error: &Error) -> StatusCode {
+    StatusCode::from_u16(error.code().status()).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR)
+}
+
+/// Marks a response whose error has been written.
+#[derive(Clone)]
+struct Written;
+
+/// Marks an error response that must not be rewritten.
+pub(super) fn mark_written(response: &mut Response) {
+    response.extensions_mut().insert(Written);
+}
+
+/// Writes the body and headers of an error response; leaves other responses alone. Headers that are
+/// already set, for example `Allow`, are kept.
+pub(super) fn write(response: Response, request_id: &RequestId) -> Response {
+    if response.extensions().get::<Written>().is_some() {
+        return response;
+    }
+    let known = response
+        .extensions()
+        .get::<Outgoing>()
+        .map(|Outgoing(error)| error.clone());
+    let Some(error) = known.or_else(|| foreign(response.status()).map(Arc::new)) else {
+        return response;
+    };
+    log(&error);
+    let mut written = (status(&error), Json(body(&error, request_id))).into_response();
+    let mut headers = headers(&error);
+    for (name, value) in response.headers() {
+        if !matches!(*name, header::CONTENT_LENGTH | header::CONTENT_TYPE) {
+            headers.insert(name, value.clone());
+        }
+    }
+    written.headers_mut().extend(headers);
+    mark_written(&mut written);
+    written
+}
+
+/// The code of an error on its way out.
+pub(super) fn code_of(response: &Response) -> Option<ErrorCode> {
+    let outgoing = response.extensions().get::<Outgoing>();
+    outgoing.map(|Outgoing(error)| error.code())
+}
+
+/// Our error for one that a library produced, for example for a path that is not UTF-8; its text is
+/// not passed on.
+fn foreign(status: StatusCode) -> Option<Error> {
+    let (code, message) = match status.as_u16() {
+        404 => (ErrorCode::RouteNotFound, "There is nothing at this URL."),
+        405 => (
+            ErrorCode::MethodNotAllowed,
+            "This endpoint does not support this method.",
+        ),
+        413 => (ErrorCode::BodyTooLarge, "The body is too large."),
+        415 => (
+            ErrorCode::UnsupportedMediaType,
+            "The endpoint does not accept this media type.",
+        ),
+        400..=499 => (ErrorCode::InvalidValue, "The request is malformed."),
+        500..=599 => return Some(Error::internal(format!("an answer with status {status}"))),
+        _ => return None,
+    };
+    Some(Error::plain(code, message))
+}
+
+/// The body of an error, also used in streams.
+pub(super) fn body(error: &Error, request_id: &RequestId) -> ErrorBody {
+    ErrorBody {
+        error: ErrorObject {
+            message: error.message(),
+            kind: error.code().kind().name(),
+            param: error.param().map(ToOwned::to_owned),
+            code: error.code().name(),
+            request_id: request_id.to_string(),
+            task_id: error.task().map(|task| task.to_string()),
+        },
+    }
+}
+
+/// Logs an error once: ours as errors or warnings, the caller's quietly.
+pub(super) fn log(error: &Error) {
+    match error.inside() {
+        Some(inside) if error.code() == ErrorCode::Overloaded => {
+            tracing::warn!(%inside, "request refused: the database is unavailable");
+        }
+        Some(inside) => tracing::error!(code = %error.code(), %inside, "request failed inside"),
+        None => {
+            tracing::debug!(code = %error.code(), message = %error.message(), "request refused");
+        }
+    }
+}
+
+fn headers(error: &Error) -> HeaderMap {
+    let mut headers = HeaderMap::new();
+    headers.insert(
+        "x-should-retry",
+        HeaderValue::from_static(if error.code().retryable() {
+            "true"
+        } else {
+            "false"
+        }),
+    );
+    if let Some(seconds) = error.retry_after() {
+        headers.insert(header::RETRY_AFTER, HeaderValue::from(seconds));
+    }
+    if error.code().status() == 401 {
+        headers.insert(header::WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
+    }
+    if let Some(Ok(task)) = error
+        .task()
+        .map(|task| HeaderValue::try_from(task.to_string()))
+    {
+        headers.insert("x-task-id", task);
+    }
+    headers
+}
+
+/// For a path without an endpoint.
+pub(super) fn route_not_found(path: &str, endpoints: &Endpoints) -> ErrorResponse {
+    let shown: String = path.chars().take(200).collect();
+    let message = match endpoints.nearest(path) {
+        Some(meant) => {
+            format!("There is no endpoint {shown:?}: did you mean {meant}? /docs lists them.")
+        }
+        None => format!("There is no endpoint {shown:?}. /docs lists them."),
+    };
+    Error::plain(ErrorCode::RouteNotFound, message).into()
+}
+
+/// For a method that an endpoint does not have; the router adds `Allow`.
+pub(super) async fn method_not_allowed(method: axum::http::Method) -> ErrorResponse {
+    let message =
+        format!("This endpoint does not support {method}; the Allow header lists what it does.");
+    Error::plain(ErrorCode::MethodNotAllowed, message).into()
+}

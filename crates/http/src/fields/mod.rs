@@ -1,0 +1,364 @@
+//! Reads the fields of a JSON object, collecting everything that is wrong.
+//!
+//! Each getter returns `None` for a field that is absent, null, or at fault; a
+//! fault is remembered, and [`read`] fails with all of them at once. Unknown
+//! fields are not looked at: callers send other dialects' extras.
+//!
+//! Requests are declared (`request`), with fields of the types in `types`: a
+//! declaration is the request's reader and its schema.
+
+pub mod request;
+pub mod types;
+
+use std::cell::RefCell;
+use std::ops::RangeInclusive;
+
+use serde_json::{Map, Value};
+
+use mediagate_model::error::{Error, ErrorCode, Fault};
+
+pub use request::FieldType;
+pub(crate) use request::request;
+
+/// An object of a body, at its path.
+pub struct Fields<'a> {
+    map: &'a Map<String, Value>,
+    path: String,
+    /// Whether numbers and flags may come as text, as in forms.
+    lenient: bool,
+    faults: &'a RefCell<Vec<Fault>>,
+}
+
+/// Reads a body by `parse`. `None` from `parse` without a fault is a bug here.
+pub fn read<T>(body: &Value, parse: impl FnOnce(&Fields<'_>) -> Option<T>) -> Result<T, Error> {
+    read_as(body, false, parse)
+}
+
+/// Reads a form that was turned into JSON: numbers and flags are text there.
+pub fn read_form<T>(
+    body: &Value,
+    parse: impl FnOnce(&Fields<'_>) -> Option<T>,
+) -> Result<T, Error> {
+    read_as(body, true, parse)
+}
+
+fn read_as<T>(
+    body: &Value,
+    lenient: bool,
+    parse: impl FnOnce(&Fields<'_>) -> Option<T>,
+) -> Result<T, Error> {
+    let Value::Object(map) = body else {
+        let fault = Fault {
+            code: ErrorCode::InvalidType,
+            param: String::new(),
+            message: "The body must be a JSON object.".into(),
+        };
+        return Err(Error::Invalid(vec![fault]));
+    };
+    let faults = RefCell::default();
+    let parsed = parse(&Fields {
+        map,
+        path: String::new(),
+        lenient,
+        faults: &faults,
+    });
+    let faults = faults.into_inner();
+    if !faults.is_empty() {
+        return Err(Error::Invalid(faults));
+    }
+    parsed.ok_or_else(|| Error::internal("a body was refused without a fault"))
+}
+
+impl<'a> Fields<'a> {
+    /// Whether it came as a form.
+    pub const fn is_form(&self) -> bool {
+        self.lenient
+    }
+
+    /// All members, null ones too.
+    pub const fn members(&self) -> &'a Map<String, Value> {
+        self.map
+    }
+
+    /// The path of a field, as errors name it.
+    pub fn path(&self, name: &str) -> String {
+        if self.path.is_empty() {
+            name.to_owned()
+        } else {
+            format!("{}.{name}", self.path)
+        }
+    }
+
+    /// Remembers a fault of a field.
+    pub fn fault(&self, name: &str, code: ErrorCode, message: impl Into<String>) {
+        self.fault_at(self.path(name), code, message);
+    }
+
+    /// Remembers a fault at a full path.
+    pub fn fault_at(&self, param: String, code: ErrorCode, message: impl Into<String>) {
+        self.faults.borrow_mut().push(Fault {
+            code,
+            param,
+            message: message.into(),
+        });
+    }
+
+    /// The field, unless it is absent or null.
+    pub fn value(&self, name: &str) -> Option<&'a Value> {
+        self.map.get(name).filter(|value| !value.is_null())
+    }
+
+    /// Makes it a fault that the field is absent or null.
+    pub fn require(&self, name: &str) {
+        if self.value(name).is_none() {
+            self.fault(name, ErrorCode::MissingField, "This field is required.");
+        }
+    }
+
+    fn wrong_type(&self, name: &str, wanted: &str) {
+        self.fault(name, ErrorCode::InvalidType, format!("Must be {wanted}."));
+    }
+
+    /// A text of at most `most` characters.
+    pub fn string(&self, name: &str, most: usize) -> Option<String> {
+        let Value::String(text) = self.value(name)? else {
+            self.wrong_type(name, "a string");
+            return None;
+        };
+        check_text(text, most)
+            .map_err(|why| self.fault(name, ErrorCode::InvalidValue, why))
+            .ok()?;
+        Some(text.clone())
+    }
+
+    /// A text that is not empty; an empty one counts as absent.
+    pub fn filled_string(&self, name: &str, most: usize) -> Option<String> {
+        self.string(name, most).filter(|text| !text.is_empty())
+    }
+
+    /// A whole number in a range; `4.0` is one too.
+    pub fn integer(&self, name: &str, range: RangeInclusive<i64>) -> Option<i64> {
+        let number = match self.value(name)? {
+            Value::Number(number) => number.as_i64().or_else(|| whole(number.as_f64()?)),
+            Value::String(text) if self.lenient => text.trim().parse().ok(),
+            _ => None,
+        };
+        let Some(number) = number else {
+            self.wrong_type(name, "an integer");
+            return None;
+        };
+        if !range.contains(&number) {
+            let message = match (*range.start(), *range.end()) {
+                (start, i64::MAX) => format!("Must be at least {start}."),
+                (start, end) => format!("Must be from {start} to {end}."),
+            };
+            self.fault(name, ErrorCode::InvalidValue, message);
+            return None;
+        }
+        Some(number)
+    }
+
+    /// Any number in a range.
+    pub fn number(&self, name: &str, range: RangeInclusive<f64>) -> Option<f64> {
+        let number = match self.value(name)? {
+            Value::Number(number) => number.as_f64(),
+            Value::String(text) if self.lenient => text.trim().parse().ok(),
+            _ => None,
+        };
+        let Some(number) = number else {
+            self.wrong_type(name, "a number");
+            return None;
+        };
+        if !range.contains(&number) {
+            self.fault(
+                name,
+                ErrorCode::InvalidValue,
+                format!("Must be from {} to {}.", range.start(), range.end()),
+            );
+            return None;
+        }
+        Some(number)
+    }
+
+    /// A flag.
+    pub fn boolean(&self, name: &str) -> Option<bool> {
+        match self.value(name)? {
+            Value::Bool(flag) => Some(*flag),
+            Value::String(text) if self.lenient && matches!(text.as_str(), "true" | "false") => {
+                Some(text == "true")
+            }
+            _ => {
+                self.wrong_type(name, "true or false");
+                None
+            }
+        }
+    }
+
+    /// A list of at most `most` items.
+    pub fn array(&self, name: &str, most: usize) -> Option<&'a [Value]> {
+        let Value::Array(items) = self.value(name)? else {
+            self.wrong_type(name, "an array");
+            return None;
+        };
+        if items.len() > most {
+            self.fault(
+                name,
+                ErrorCode::InvalidValue,
+                format!("Must have at most {most} items."),
+            );
+            return None;
+        }
+        Some(items)
+    }
+
+    /// An object.
+    pub fn object(&self, name: &str) -> Option<Fields<'a>> {
+        let value = self.value(name)?;
+        let fields = self.nested(value, self.path(name));
+        if fields.is_none() {
+            self.wrong_type(name, "an object");
+        }
+        fields
+    }
+
+    /// An item of a list as an object; a fault when it is none.
+    pub fn item(&self, name: &str, index: usize, item: &'a Value) -> Option<Fields<'a>> {
+        let path = format!("{}[{index}]", self.path(name));
+        let fields = self.nested(item, path.clone());
+        if fields.is_none() {
+            self.fault_at(path, ErrorCode::InvalidType, "Must be an object.");
+        }
+        fields
+    }
+
+    fn nested(&self, value: &'a Value, path: String) -> Option<Fields<'a>> {
+        let Value::Object(map) = value else {
+            return None;
+        };
+        Some(Fields {
+            map,
+            path,
+            lenient: self.lenient,
+            faults: self.faults,
+        })
+    }
+
+    /// An identifier; text that is none is a fault.
+    pub fn id<T: std::str::FromStr>(&self, name: &str) -> Option<T> {
+        let text = self.filled_string(name, 100)?;
+        let id = text.trim().parse().ok();
+        if id.is_none() {
+            self.fault(name, ErrorCode::InvalidValue, "Must be an id in UUID form.");
+        }
+        id
+    }
+}
+
+/// Whether a text can be kept: bounded, and free of NUL, which Postgres cannot store.
+pub fn check_text(text: &str, most: usize) -> Result<(), String> {
+    if text.len() > most && text.chars().count() > most {
+        return Err(format!("Must have at most {most} characters."));
+    }
+    if text.contains('\0') {
+        return Err("Must not contain the character NUL.".into());
+    }
+    Ok(())
+}
+
+#[expect(
+    clippy::cast_possible_truncation,
+    reason = "checked to be whole and small"
+)]
+fn whole(number: f64) -> Option<i64> {
+    (number.fract() == 0.0 && number.abs() < 9e15).then_some(number as i64)
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+    use serde_json::json;
+
+    use super::*;
+
+    fn faults(body: &Value) -> Vec<(String, ErrorCode)> {
+        let parsed = read(body, |fields| {
+            fields.require("a");
+            fields.string("a", 3);
+            fields.integer("b", 1..=4);
+            fields.number("c", 0.0..=2.0);
+            fields.boolean("d");
+            fields.object("e").map(|e| e.array("f", 1));
+            Some(())
+        });
+        match parsed {
+            Ok(()) => Vec::new(),
+            Err(Error::Invalid(faults)) => faults
+                .into_iter()
+                .map(|fault| (fault.param, fault.code))
+                .collect(),
+            Err(other) => panic!("{other}"),
+        }
+    }
+
+    #[test]
+    fn every_fault_is_found_at_once() {
+        let wrong = json!({"a": 1, "b": 1.5, "c": 3, "d": "true", "e": {"f": [1, 2]}});
+        let found = faults(&wrong);
+        let expected = [
+            ("a", ErrorCode::InvalidType),
+            ("b", ErrorCode::InvalidType),
+            ("c", ErrorCode::InvalidValue),
+            ("d", ErrorCode::InvalidType),
+            ("e.f", ErrorCode::InvalidValue),
+        ];
+        assert_eq!(
+            found,
+            expected.map(|(param, code)| (param.to_owned(), code))
+        );
+    }
+
+    #[test]
+    fn null_means_absent_and_unknown_fields_are_ignored() {
+        assert!(faults(&json!({"a": "x", "b": null, "zzz": [[]]})).is_empty());
+        assert_eq!(
+            faults(&json!({"a": null})),
+            [("a".to_owned(), ErrorCode::MissingField)]
+        );
+        assert_eq!(
+            faults(&json!([])),
+            [(String::new(), ErrorCode::InvalidType)]
+        );
+    }
+
+    #[test]
+    fn characters_are_counted_not_bytes() {
+        assert!(faults(&json!({"a": "äöü"})).is_empty());
+        assert_eq!(faults(&json!({"a": "äöüß"})).len(), 1);
+        assert_eq!(faults(&json!({"a": "\0"})).len(), 1);
+    }
+
+    #[test]
+    fn a_form_may_write_numbers_as_text() {
+        let body = json!({"n": "4", "f": "0.5", "b": "true"});
+        let read = |lenient| {
+            read_as(&body, lenient, |fields| {
+                Some((
+                    fields.integer("n", 1..=9)?,
+                    fields.number("f", 0.0..=1.0)?,
+                    fields.boolean("b")?,
+                ))
+            })
+        };
+        assert_eq!(read(true).unwrap(), (4, 0.5, true));
+        assert!(read(false).is_err());
+    }
+
+    proptest! {
+        #[test]
+        fn no_value_breaks_the_reader(text in "\\PC*", number in any::<f64>()) {
+            for value in [json!(text), json!(number), json!([text]), json!({"f": number})] {
+                faults(&json!({"a": value, "b": value, "c": value, "d": value, "e": value}));
+            }
+        }
+    }
+}

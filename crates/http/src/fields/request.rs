@@ -1,0 +1,215 @@
+//! Requests as they are declared: one declaration gives the reader of a request
+//! and its schema in the document, so that the two cannot drift apart.
+
+use utoipa::openapi::schema::{
+    AdditionalProperties, AnyOfBuilder, Object, ObjectBuilder, SchemaType, Type,
+};
+use utoipa::openapi::{Ref, RefOr, Schema};
+
+use super::Fields;
+
+/// Schemas that a request refers to, by name.
+pub type Schemas = Vec<(String, RefOr<Schema>)>;
+
+/// A type of field: how it is read, and what the document says of it.
+pub trait FieldType {
+    /// What is read.
+    type Value;
+    /// Whether it is a fault that the field is absent or null.
+    const IS_REQUIRED: bool = false;
+    /// Reads a field; `None` when it is absent, null or at fault.
+    fn read(body: &Fields<'_>, name: &str) -> Option<Self::Value>;
+    /// The schema of a value that is there.
+    fn schema() -> RefOr<Schema>;
+    /// Adds the schemas that it refers to.
+    fn components(_: &mut Schemas) {}
+}
+
+/// Reads a declared field.
+pub fn read<F: FieldType>(body: &Fields<'_>, name: &str) -> Option<F::Value> {
+    if F::IS_REQUIRED {
+        body.require(name);
+    }
+    F::read(body, name)
+}
+
+/// The schema of a declared field, with what is said about it.
+pub fn property<F: FieldType>(about: &str) -> RefOr<Schema> {
+    let schema = if F::IS_REQUIRED {
+        F::schema()
+    } else {
+        or_null(F::schema())
+    };
+    described(schema, about)
+}
+
+fn or_null(schema: RefOr<Schema>) -> RefOr<Schema> {
+    match schema {
+        RefOr::T(Schema::Object(mut object)) if object.enum_values.is_none() => {
+            if let SchemaType::Type(kind) = &object.schema_type {
+                object.schema_type = SchemaType::Array(vec![kind.clone(), Type::Null]);
+            }
+            RefOr::T(Schema::Object(object))
+        }
+        RefOr::T(Schema::AnyOf(mut any)) => {
+            any.items.push(null());
+            RefOr::T(Schema::AnyOf(any))
+        }
+        other => AnyOfBuilder::new().item(other).item(null()).into(),
+    }
+}
+
+fn null() -> RefOr<Schema> {
+    ObjectBuilder::new().schema_type(Type::Null).into()
+}
+
+fn described(schema: RefOr<Schema>, about: &str) -> RefOr<Schema> {
+    let about = about.trim().to_owned();
+    match schema {
+        RefOr::Ref(mut reference) => {
+            reference.description = about;
+            RefOr::Ref(reference)
+        }
+        RefOr::T(mut schema) => {
+            match &mut schema {
+                Schema::Object(object) => object.description = Some(about),
+                Schema::Array(array) => array.description = Some(about),
+                Schema::AnyOf(any) => any.description = Some(about),
+                Schema::OneOf(one) => one.description = Some(about),
+                Schema::AllOf(all) => all.description = Some(about),
+                _ => {}
+            }
+            RefOr::T(schema)
+        }
+    }
+}
+
+/// A reference to a schema of the document.
+pub fn reference(name: &str) -> RefOr<Schema> {
+    Ref::from_schema_name(name).into()
+}
+
+/// One object with the members of all; open if one of them is.
+pub fn merged(about: &str, parts: impl IntoIterator<Item = Object>) -> Object {
+    let whole = ObjectBuilder::new().description(Some(about)).build();
+    parts.into_iter().fold(whole, with_shared)
+}
+
+/// The schema of an object that has the members of another one too; open if one of them is.
+pub fn with_shared(mut object: Object, shared: Object) -> Object {
+    object.properties.extend(shared.properties);
+    object.required.extend(shared.required);
+    let is_open = object.additional_properties.take();
+    object.additional_properties = is_open.or(shared.additional_properties);
+    object
+}
+
+/// The schema of an object that takes members which are not declared, if it keeps a
+/// `rest`.
+pub fn with_rest(mut object: Object, rest: &[&str]) -> Object {
+    if !rest.is_empty() {
+        object.additional_properties = Some(Box::new(AdditionalProperties::FreeForm(true)));
+    }
+    object
+}
+
+/// Declares a request, or an object within one: a struct of its fields in the order
+/// in which they are read and their faults are told. Each is an `Option`, `None`
+/// where it was absent, null or at fault. `+ name: Type` adds the fields of another
+/// request, which others have too. `.. rest` at the end keeps the whole object, for
+/// those that take members which are not declared.
+macro_rules! request {
+    (
+        $(#[doc = $about:literal])+
+        $(#[expect($($expected:tt)*)])?
+        $vis:vis struct $name:ident {
+            $($(#[doc = $says:literal])+ $field:ident: $type:ty,)*
+            $(+ $shared:ident: $fields:ident,)*
+            $(.. $rest:ident)?
+        }
+    ) => {
+        $(#[doc = $about])+
+        #[derive(Debug)]
+        $(#[expect($($expected)*)])?
+        $vis struct $name {
+            $($(#[doc = $says])+ $vis $field: Option<<$type as $crate::fields::FieldType>::Value>,)*
+            $(
+                /// Fields that other requests have too.
+                $vis $shared: $fields,
+            )*
+            $(
+                /// All members, also those that are not declared.
+                $vis $rest: serde_json::Map<String, serde_json::Value>,
+            )?
+        }
+
+        impl $name {
+            /// Reads the fields; what is wrong with them is remembered in `body`.
+            $vis fn read(body: &$crate::fields::Fields<'_>) -> Self {
+                Self {
+                    $($field: $crate::fields::request::read::<$type>(body, stringify!($field)),)*
+                    $($shared: $fields::read(body),)*
+                    $($rest: body.members().clone(),)?
+                }
+            }
+
+            /// What the document says of it.
+            $vis fn object() -> utoipa::openapi::schema::Object {
+                let object = utoipa::openapi::schema::ObjectBuilder::new()
+                    .description(Some(concat!($($about),+).trim()));
+                $(
+                    let about = concat!($($says),+);
+                    let about = $crate::fields::request::property::<$type>(about);
+                    let object = object.property(stringify!($field), about);
+                    let object = if <$type as $crate::fields::FieldType>::IS_REQUIRED {
+                        object.required(stringify!($field))
+                    } else {
+                        object
+                    };
+                )*
+                let rest: &[&str] = &[$(stringify!($rest))?];
+                let object = $crate::fields::request::with_rest(object.build(), rest);
+                $(let object = $crate::fields::request::with_shared(object, $fields::object());)*
+                object
+            }
+
+            /// Adds the schemas that it refers to.
+            $vis fn components(schemas: &mut $crate::fields::request::Schemas) {
+                $(<$type as $crate::fields::FieldType>::components(schemas);)*
+                $($fields::components(schemas);)*
+                let _ = schemas;
+            }
+        }
+
+        impl utoipa::PartialSchema for $name {
+            fn schema() -> utoipa::openapi::RefOr<utoipa::openapi::Schema> {
+                Self::object().into()
+            }
+        }
+
+        impl utoipa::ToSchema for $name {
+            fn schemas(schemas: &mut $crate::fields::request::Schemas) {
+                Self::components(schemas);
+            }
+        }
+
+        impl $crate::fields::FieldType for $name {
+            type Value = Self;
+
+            fn read(body: &$crate::fields::Fields<'_>, name: &str) -> Option<Self> {
+                body.object(name).map(|body| Self::read(&body))
+            }
+
+            fn schema() -> utoipa::openapi::RefOr<utoipa::openapi::Schema> {
+                $crate::fields::request::reference(stringify!($name))
+            }
+
+            fn components(schemas: &mut $crate::fields::request::Schemas) {
+                schemas.push((stringify!($name).to_owned(), Self::object().into()));
+                Self::components(schemas);
+            }
+        }
+    };
+}
+
+pub(crate) use request;

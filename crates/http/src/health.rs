@@ -1,0 +1,93 @@
+//! Probes: is the process alive, is it ready for requests.
+
+use axum::Json;
+use axum::extract::{RawQuery, State};
+use serde::Serialize;
+use utoipa::ToSchema;
+
+use crate::error::ErrorResponse;
+use mediagate_core::app::App;
+use mediagate_core::domain::readiness;
+use mediagate_model::clock::Timestamp;
+
+/// Response of the liveness probe.
+#[derive(Serialize, ToSchema)]
+pub(super) struct Health {
+    /// Always `ok`.
+    status: &'static str,
+}
+
+/// Response of a process that can serve.
+#[derive(Serialize, ToSchema)]
+pub(super) struct Readiness {
+    /// Always `ok`.
+    status: &'static str,
+    /// What is not answering now: `database`, `media`. Requests that need it get 503.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    away: Vec<&'static str>,
+    /// With `verbose`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    verbose: Option<Verbose>,
+}
+
+/// What the probe tells when it is asked for more.
+#[derive(Serialize, ToSchema)]
+struct Verbose {
+    /// What is away: `database`, `media`, or `bell`, without which changes of other processes are seen a
+    /// quarter of a second later.
+    away: Vec<Since>,
+    /// Settings that another process on the database has otherwise: `signing_secret`, `models` or
+    /// `brand`.
+    settings_differ: Vec<Since>,
+}
+
+/// Something that is not as it should be.
+#[derive(Serialize, ToSchema)]
+struct Since {
+    name: &'static str,
+    /// RFC 3339.
+    since: String,
+}
+
+impl Since {
+    fn each(entries: Vec<(&'static str, Timestamp)>) -> Vec<Self> {
+        let entries = entries.into_iter();
+        let told = entries.map(|(name, since)| Self {
+            name,
+            since: since.rfc3339(),
+        });
+        told.collect()
+    }
+}
+
+/// Whether the process is alive.
+#[utoipa::path(get, path = "/healthz", tag = "health", security(()),
+    responses((status = 200, description = "It is", body = Health)))]
+pub(super) async fn alive() -> Json<Health> {
+    Json(Health { status: "ok" })
+}
+
+/// Whether the process can serve, and what is unavailable at the moment.
+#[utoipa::path(get, path = "/readyz", tag = "health", security(()),
+    params(("verbose" = Option<bool>, Query, description = "Also since when, and settings that another process has otherwise; `?verbose` alone will do")),
+    responses((status = 200, description = "It can", body = Readiness)))]
+pub(super) async fn ready(
+    State(app): State<App>,
+    RawQuery(query): RawQuery,
+) -> Result<Json<Readiness>, ErrorResponse> {
+    let away = readiness::check(&app).await?;
+    let verbose = asks_for_more(query.as_deref().unwrap_or_default()).then(|| Verbose {
+        away: Since::each(readiness::away(&app, &away)),
+        settings_differ: Since::each(app.models.settings.differing()),
+    });
+    Ok(Json(Readiness {
+        status: "ok",
+        away,
+        verbose,
+    }))
+}
+
+fn asks_for_more(query: &str) -> bool {
+    let mut fields = url::form_urlencoded::parse(query.as_bytes());
+    fields.any(|(name, value)| name == "verbose" && value != "false")
+}

@@ -1,0 +1,148 @@
+//! What two requests have in common that want the same.
+
+use serde_json::Value;
+use sha2::{Digest as _, Sha256};
+
+use crate::body::JsonBody;
+use crate::orders::Order;
+use mediagate_core::app::App;
+use mediagate_core::domain::assets;
+use mediagate_core::limits::Share;
+use mediagate_model::error::Error;
+use mediagate_model::ids::IntentId;
+
+/// A body's fingerprint as it is put together.
+pub(crate) struct Fingerprint(Sha256);
+
+impl Fingerprint {
+    /// Of such an order. Its endpoint's brand makes no difference.
+    pub(crate) fn of<O: Order>() -> Self {
+        let mut hash = Sha256::new();
+        hash.update(b"POST ");
+        hash.update(O::ENDPOINT.path.as_bytes());
+        Self(hash)
+    }
+
+    /// Of a request with this method to this path.
+    pub(crate) fn at(method: &str, path: &str) -> Self {
+        let mut hash = Sha256::new();
+        hash.update(format!("{method} {path}"));
+        Self(hash)
+    }
+
+    /// That no other request has.
+    pub(crate) fn unlike_any(mut self) -> Self {
+        self.0.update(IntentId::new().to_string());
+        self
+    }
+
+    /// With this JSON in it; the order of members makes no difference.
+    pub(crate) fn json(mut self, value: &Value) -> Self {
+        self.add(value);
+        self
+    }
+
+    /// An order in JSON, and its fingerprint; the share of memory is for whoever
+    /// keeps what was read.
+    pub(crate) async fn read<O: Order>(
+        app: &App,
+        body: JsonBody,
+    ) -> Result<(O, Self, Share), Error> {
+        let both = |body: &Value| Ok((O::read(body)?, Self::of::<O>().json(body)));
+        let ((order, fingerprint), held) = body.read(app, both).await?;
+        Ok((order, fingerprint, held))
+    }
+
+    /// With this file in it, by its digest.
+    pub(crate) fn file(mut self, digest: &[u8]) -> Self {
+        self.0.update(b"f");
+        self.0.update(digest);
+        self
+    }
+
+    fn add(&mut self, value: &Value) {
+        match value {
+            Value::Object(members) => {
+                let mut names: Vec<&String> = members.keys().collect();
+                names.sort_unstable();
+                self.0.update(b"{");
+                self.0.update((names.len() as u64).to_le_bytes());
+                for name in names {
+                    self.text(name);
+                    self.add(&members[name]);
+                }
+            }
+            Value::Array(items) => {
+                self.0.update(b"[");
+                self.0.update((items.len() as u64).to_le_bytes());
+                for item in items {
+                    self.add(item);
+                }
+            }
+            Value::String(text) => {
+                self.0.update(b"s");
+                self.text(text);
+            }
+            Value::Number(number) => {
+                self.0.update(b"n");
+                self.text(&number.to_string());
+            }
+            Value::Bool(true) => self.0.update(b"t"),
+            Value::Bool(false) => self.0.update(b"u"),
+            Value::Null => self.0.update(b"0"),
+        }
+    }
+
+    fn text(&mut self, text: &str) {
+        self.0.update((text.len() as u64).to_le_bytes());
+        self.0.update(text.as_bytes());
+    }
+
+    pub(crate) fn finish(self) -> String {
+        assets::hex(&self.0.finalize())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+    use serde_json::json;
+
+    use super::*;
+    use crate::orders::chat::ChatOrder;
+    use mediagate_core::domain::video::VideoOrder;
+
+    fn fingerprint_of(value: &Value) -> Fingerprint {
+        Fingerprint::of::<VideoOrder>().json(value)
+    }
+
+    fn fingerprint(value: &Value) -> String {
+        fingerprint_of(value).finish()
+    }
+
+    #[test]
+    fn the_order_of_members_makes_no_difference_and_everything_else_does() {
+        let one: Value = serde_json::from_str(r#"{"a":1,"b":{"c":[1,2],"d":null}}"#).unwrap();
+        let two: Value = serde_json::from_str(r#" {"b":{"d":null,"c":[1,2]}, "a":1} "#).unwrap();
+        assert_eq!(fingerprint(&one), fingerprint(&two));
+        for other in [
+            json!({"a": 1, "b": {"c": [2, 1], "d": null}}),
+            json!({"a": "1", "b": {"c": [1, 2], "d": null}}),
+            json!({"a": 1, "b": {"c": [1, 2]}}),
+            json!({"ab": 1}),
+            json!([]),
+        ] {
+            assert_ne!(fingerprint(&one), fingerprint(&other), "{other}");
+        }
+        let elsewhere = Fingerprint::of::<ChatOrder>().json(&one).finish();
+        assert_ne!(fingerprint(&one), elsewhere);
+    }
+
+    proptest! {
+        #[test]
+        fn different_texts_have_different_fingerprints(one in ".{0,20}", two in ".{0,20}") {
+            let (a, b) = (json!({ "prompt": one }), json!({ "prompt": two }));
+            prop_assert_eq!(one == two, fingerprint(&a) == fingerprint(&b));
+        }
+    }
+}

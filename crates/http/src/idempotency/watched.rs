@@ -1,0 +1,50 @@
+//! Answers that are watched until they are written to the end: then the caller has them.
+
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+
+use axum::body::{Body, Bytes, HttpBody};
+use axum::response::Response;
+use http_body::{Frame, SizeHint};
+
+use mediagate_core::attendance::Presence;
+
+/// The answer, which tells the caller's presence of its end.
+pub(super) fn watch(response: Response, presence: Arc<Presence>) -> Response {
+    response.map(|body| Body::new(Watched { body, presence }))
+}
+
+struct Watched {
+    body: Body,
+    presence: Arc<Presence>,
+}
+
+impl HttpBody for Watched {
+    type Data = Bytes;
+    type Error = axum::Error;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, axum::Error>>> {
+        let frame = Pin::new(&mut self.body).poll_frame(context);
+        let is_over = match &frame {
+            Poll::Ready(None) => true,
+            Poll::Ready(Some(Ok(_))) => self.body.is_end_stream(),
+            Poll::Ready(Some(Err(_))) | Poll::Pending => false,
+        };
+        if is_over {
+            self.presence.written();
+        }
+        frame
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.body.is_end_stream()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.body.size_hint()
+    }
+}

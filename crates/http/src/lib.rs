@@ -1,0 +1,150 @@
+//! The edge: the whole API, on one screen.
+//!
+//! Only this module uses HTTP. A handler extracts, calls one domain function and builds the
+//! response; `orders/` has the requests, `wire/` the responses, `frame` what every response has, and
+//! `error` turns errors into responses.
+
+mod account;
+mod admin;
+pub mod auth;
+pub mod body;
+mod chat;
+mod docs;
+mod error;
+pub mod fields;
+mod frame;
+mod health;
+mod idempotency;
+pub mod links;
+mod media;
+mod metrics;
+mod models;
+mod music;
+mod nearest;
+pub mod orders;
+mod page_params;
+mod personas;
+mod provenance;
+mod quotes;
+pub mod server;
+mod session;
+mod tasks;
+mod uploads;
+mod usage;
+mod videos;
+mod web;
+mod webhooks;
+pub mod wire;
+mod zip;
+
+use std::sync::Arc;
+
+use axum::Router;
+use axum::http::Uri;
+use axum::routing::get;
+use utoipa_axum::router::OpenApiRouter;
+use utoipa_axum::routes;
+
+use crate::nearest::Endpoints;
+use mediagate_core::app::App;
+
+pub use docs::openapi;
+pub use error::ErrorResponse;
+
+pub fn router(app: &App) -> Router {
+    let (router, document) = api(&app.config.brand).split_for_parts();
+    let document = docs::finish(document, &app.config.persona_brand_field);
+    let endpoints = Arc::new(Endpoints::new(document.paths.paths.keys().cloned()));
+    let router = router
+        .merge(web::router(&document))
+        .route("/openapi.json", get(docs::json(&document)))
+        .fallback(move |uri: Uri| async move { error::route_not_found(uri.path(), &endpoints) })
+        .method_not_allowed_fallback(error::method_not_allowed);
+    framed(router, app)
+}
+
+/// What is at the address of `metrics_listen`.
+const PROBES: [&str; 3] = ["/healthz", "/readyz", "/metrics"];
+
+/// Probes and metrics, for a listener of their own: whoever reaches it may read them.
+pub fn probes(app: &App) -> Router {
+    let known = Endpoints::new(PROBES.map(str::to_owned).into_iter());
+    let known = Arc::new(known);
+    let endpoints = Router::new()
+        .route("/healthz", get(health::alive))
+        .route("/readyz", get(health::ready))
+        .route("/metrics", get(metrics::for_anyone))
+        .fallback(move |uri: Uri| async move { error::route_not_found(uri.path(), &known) })
+        .method_not_allowed_fallback(error::method_not_allowed);
+    framed(endpoints, app)
+}
+
+/// Adds to `endpoints` what every request and response needs, but no other endpoints.
+pub fn framed(endpoints: Router<App>, app: &App) -> Router {
+    frame::around(endpoints, app).with_state(app.clone())
+}
+
+/// The endpoints in the document.
+fn api(brand: &str) -> OpenApiRouter<App> {
+    let video = OpenApiRouter::new()
+        .routes(routes!(chat::complete))
+        .routes(routes!(videos::create, videos::list))
+        .routes(routes!(videos::get, videos::delete))
+        .routes(routes!(videos::content));
+    let music = OpenApiRouter::new()
+        .routes(routes!(music::submit))
+        .routes(routes!(uploads::audio))
+        .routes(routes!(music::task))
+        .routes(routes!(music::fetch))
+        .routes(routes!(music::fetch_many))
+        .routes(routes!(music::feed))
+        .routes(routes!(music::clips))
+        .routes(routes!(music::clip, music::trash))
+        .routes(routes!(music::stems))
+        .routes(routes!(music::restore))
+        .routes(routes!(personas::create))
+        .routes(routes!(personas::list))
+        .routes(routes!(personas::get, personas::delete));
+    let tasks = OpenApiRouter::new()
+        .routes(routes!(tasks::list))
+        .routes(routes!(tasks::get))
+        .routes(routes!(tasks::events))
+        .routes(routes!(tasks::attempts))
+        .routes(routes!(tasks::cancel));
+    let webhooks = OpenApiRouter::new()
+        .routes(routes!(webhooks::create, webhooks::list))
+        .routes(routes!(webhooks::secret))
+        .routes(routes!(webhooks::rotate_secret))
+        .routes(routes!(webhooks::get, webhooks::change, webhooks::delete))
+        .routes(routes!(webhooks::rotate))
+        .routes(routes!(webhooks::test))
+        .routes(routes!(webhooks::recover))
+        .routes(routes!(webhooks::deliveries))
+        .routes(routes!(webhooks::delivery))
+        .routes(routes!(webhooks::redeliver))
+        .routes(routes!(webhooks::of_task));
+    let provenance = OpenApiRouter::new().routes(routes!(provenance::check));
+    let money = OpenApiRouter::new()
+        .routes(routes!(quotes::quote))
+        .routes(routes!(account::account))
+        .routes(routes!(usage::usage))
+        .routes(routes!(session::begin, session::get, session::end));
+    let open = OpenApiRouter::new()
+        .routes(routes!(models::list))
+        .routes(routes!(models::get))
+        .routes(routes!(models::pricing))
+        .routes(routes!(models::pricing_json))
+        .routes(routes!(media::file))
+        .routes(routes!(health::alive))
+        .routes(routes!(health::ready))
+        .routes(routes!(metrics::metrics));
+    OpenApiRouter::with_openapi(docs::base())
+        .merge(video)
+        .nest(&format!("/{brand}"), music)
+        .merge(tasks)
+        .merge(webhooks)
+        .merge(provenance)
+        .merge(money)
+        .merge(admin::api())
+        .merge(open)
+}

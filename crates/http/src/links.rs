@@ -1,0 +1,58 @@
+//! The URL by which this request reached the gateway, for absolute URLs in its response.
+
+use std::convert::Infallible;
+
+use axum::extract::FromRequestParts;
+use axum::http::request::Parts;
+use axum::http::uri::Authority;
+
+use crate::auth::SeesProviders;
+use mediagate_core::app::App;
+use mediagate_core::records::Links;
+
+/// Makes the links of the response to a request.
+pub struct RequestLinks(pub Links);
+
+impl FromRequestParts<App> for RequestLinks {
+    type Rejection = Infallible;
+
+    async fn from_request_parts(parts: &mut Parts, app: &App) -> Result<Self, Infallible> {
+        let origin = app
+            .config
+            .public_url
+            .clone()
+            .unwrap_or_else(|| origin(parts, app));
+        // Set by the key check, which comes first.
+        let is_operator = parts.extensions.get::<SeesProviders>().is_some();
+        Ok(Self(app.links(origin).showing_providers(is_operator)))
+    }
+}
+
+fn origin(parts: &Parts, app: &App) -> String {
+    let text = |name: &str| {
+        parts
+            .headers
+            .get(name)
+            .and_then(|value| value.to_str().ok())
+    };
+    let host = text("host").or_else(|| parts.uri.authority().map(Authority::as_str));
+    let host = host.filter(|host| {
+        host.parse::<Authority>()
+            .is_ok_and(|authority| !authority.as_str().contains('@'))
+    });
+    let host = host.map_or_else(|| app.config.listen.to_string(), ToOwned::to_owned);
+    let peer = parts
+        .extensions
+        .get::<axum::extract::ConnectInfo<std::net::SocketAddr>>();
+    let behind_proxy = peer.is_some_and(|peer| {
+        app.config
+            .trusted_proxies
+            .iter()
+            .any(|network| network.contains(&peer.0.ip().to_canonical()))
+    });
+    let scheme = match text("x-forwarded-proto") {
+        Some("https") if behind_proxy => "https",
+        _ => "http",
+    };
+    format!("{scheme}://{host}")
+}

@@ -1,0 +1,345 @@
+//! `/media/…`: stored files under signed URLs, with ranges and validators (RFC 9110, sections 13
+//! and 14).
+
+use axum::body::Body;
+use axum::extract::{Path, State};
+use axum::http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, header};
+use axum::response::{IntoResponse, Response};
+use std::ops::Range;
+use std::time::Duration;
+
+use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
+
+use crate::error::ErrorResponse;
+use mediagate_config::Delivery;
+use mediagate_core::app::App;
+use mediagate_core::domain::downloads;
+use mediagate_media::blob;
+use mediagate_media::signer::Refused;
+use mediagate_model::error::{Error, ErrorCode};
+use mediagate_model::ids::AssetId;
+use mediagate_model::media::{Asset, MediaType};
+use mediagate_store as store;
+
+/// Get a stored file. The URL itself is the permission.
+#[utoipa::path(get, path = "/media/{ticket}/{name}", tag = "media", security(()), params(
+    ("ticket" = String, Path, description = "Expiry and signature"),
+    ("name" = String, Path, description = "The file's id and extension"),
+), responses((status = 200, description = "The file", content_type = "application/octet-stream", body = Vec<u8>),
+             (status = 206, description = "The part asked for"), (status = 304, description = "Unchanged"),
+             (status = 302, description = "Where the file is: a URL for a few minutes, if `media.delivery` is `redirect`")))]
+pub(super) async fn file(
+    Path((ticket, name)): Path<(String, String)>,
+    method: Method,
+    headers: HeaderMap,
+    State(app): State<App>,
+) -> Result<Response, ErrorResponse> {
+    let (id, media) = app
+        .secrets
+        .signer
+        .open(&ticket, &name, app.clock.now())
+        .map_err(|refused| match refused {
+            Refused::Forged => not_found(),
+            Refused::Expired => expired(),
+        })?;
+    let asset = find(&app, id, media).await?;
+    if method == Method::GET
+        && is_redirected(&app, &asset)
+        && !matches(&headers, header::IF_NONE_MATCH, &etag(&asset))
+    {
+        return Ok(redirect(&app, &asset).await?);
+    }
+    Ok(answer(&app, &asset, &headers).await?)
+}
+
+/// Files from this size are fetched from the bucket, where the operator wants that; for smaller ones
+/// it would take longer.
+const REDIRECTED: u64 = 1024 * 1024;
+/// How long a URL of the bucket works.
+const LINK: Duration = Duration::from_mins(5);
+/// Others' pages may show a file: that is what its URL is handed out for.
+const RESOURCE_POLICY: HeaderName = HeaderName::from_static("cross-origin-resource-policy");
+const OF_ANYBODY: &str = "cross-origin";
+/// A file that is opened as a page is shown and runs nothing, whatever a browser takes it for: there is no
+/// source of scripts. The sandbox names them all the same, or a film that is opened would not begin.
+const POLICY: &str = "default-src 'none'; img-src 'self'; media-src 'self'; style-src 'unsafe-inline'; sandbox allow-scripts";
+/// How long a caller may use it again without asking.
+const REUSE: Duration = Duration::from_mins(1);
+
+fn is_redirected(app: &App, asset: &Asset) -> bool {
+    app.config.media.delivery == Delivery::Redirect
+        && asset.size_bytes >= REDIRECTED
+        && matches!(asset.media, MediaType::Mp4 | MediaType::Flac)
+}
+
+/// Sends the caller to the bucket. Only for GET: the signature is for one method.
+async fn redirect(app: &App, asset: &Asset) -> Result<Response, Error> {
+    let left = asset.expires_at.map(|at| at.since(app.clock.now()));
+    let time = left.map_or(LINK, |left| left.clamp(Duration::from_secs(1), LINK));
+    let link = app.blobs.link(asset.id, asset.media, time).await?;
+    let link = link.ok_or_else(|| Error::internal("a redirect without a bucket"))?;
+    let reuse = format!("private, max-age={}", time.min(REUSE).as_secs());
+    let headers = [
+        (header::LOCATION, String::from(link)),
+        (header::CACHE_CONTROL, reuse),
+        (RESOURCE_POLICY, OF_ANYBODY.to_owned()),
+    ];
+    Ok((StatusCode::FOUND, headers).into_response())
+}
+
+fn not_found() -> Error {
+    Error::plain(ErrorCode::MediaNotFound, "There is no file at this URL.")
+}
+
+fn expired() -> Error {
+    Error::plain(
+        ErrorCode::LinkExpired,
+        "The URL has expired. Get the record again for a new one.",
+    )
+}
+
+/// A file's bytes, according to the request's headers.
+pub(super) async fn serve(
+    app: &App,
+    id: AssetId,
+    media: MediaType,
+    request: &HeaderMap,
+) -> Result<Response, Error> {
+    let asset = find(app, id, media).await?;
+    answer(app, &asset, request).await
+}
+
+/// The record of a file that is there.
+async fn find(app: &App, id: AssetId, media: MediaType) -> Result<Asset, Error> {
+    let found = app
+        .store
+        .read(move |conn| store::assets::by_id(conn, id))
+        .await?;
+    let asset = found
+        .filter(|asset| asset.media == media)
+        .ok_or_else(not_found)?;
+    if asset.removed_at.is_some() || asset.expires_at.is_some_and(|at| at <= app.clock.now()) {
+        return Err(expired());
+    }
+    Ok(asset)
+}
+
+fn etag(asset: &Asset) -> String {
+    format!("\"{}\"", asset.sha256)
+}
+
+async fn answer(app: &App, asset: &Asset, request: &HeaderMap) -> Result<Response, Error> {
+    let etag = etag(asset);
+    // Only recordings have a title.
+    let title = match asset.media {
+        MediaType::Flac => downloads::name_of(app, asset.id).await?,
+        _ => None,
+    };
+    let common = || common(asset, &etag, title.as_deref());
+    if matches(request, header::IF_NONE_MATCH, &etag) {
+        return Ok((StatusCode::NOT_MODIFIED, common()?).into_response());
+    }
+    let wanted = match range(request, &etag, asset.size_bytes) {
+        Wanted::Whole => None,
+        Wanted::Part(range) => Some(range),
+        Wanted::Impossible => return unsatisfiable(asset.size_bytes),
+    };
+    let range = wanted.clone().unwrap_or(0..asset.size_bytes);
+    let stream = app
+        .blobs
+        .stream(asset.id, asset.media, range.clone())
+        .await?
+        // Removed since its record was read.
+        .ok_or_else(expired)?;
+    let mut headers = common()?;
+    headers.insert(header::CONTENT_LENGTH, (range.end - range.start).into());
+    let status = if wanted.is_some() {
+        let text = format!(
+            "bytes {}-{}/{}",
+            range.start,
+            range.end - 1,
+            asset.size_bytes
+        );
+        headers.insert(
+            header::CONTENT_RANGE,
+            HeaderValue::try_from(text).map_err(Error::internal)?,
+        );
+        StatusCode::PARTIAL_CONTENT
+    } else {
+        StatusCode::OK
+    };
+    Ok((status, headers, Body::from_stream(stream)).into_response())
+}
+
+/// Headers of every response about a file.
+fn common(asset: &Asset, etag: &str, title: Option<&str>) -> Result<HeaderMap, Error> {
+    let name = title.map_or_else(|| asset.id.to_string(), str::to_owned);
+    let name = format!("{name}.{}", asset.media.extension());
+    let values = [
+        (
+            header::CONTENT_TYPE,
+            HeaderValue::from_static(asset.media.mime()),
+        ),
+        (header::ACCEPT_RANGES, HeaderValue::from_static("bytes")),
+        (
+            header::CACHE_CONTROL,
+            HeaderValue::from_static(blob::CACHE_CONTROL),
+        ),
+        (
+            header::CONTENT_SECURITY_POLICY,
+            HeaderValue::from_static(POLICY),
+        ),
+        (RESOURCE_POLICY, HeaderValue::from_static(OF_ANYBODY)),
+    ];
+    let mut headers: HeaderMap = values.into_iter().collect();
+    let etag = HeaderValue::try_from(etag).map_err(Error::internal)?;
+    headers.insert(header::ETAG, etag);
+    headers.insert(header::CONTENT_DISPOSITION, disposition("inline", &name)?);
+    Ok(headers)
+}
+
+/// What stands for itself in an extended parameter (RFC 8187), but for some that need not be.
+const UNENCODED: AsciiSet = NON_ALPHANUMERIC
+    .remove(b'-')
+    .remove(b'.')
+    .remove(b'_')
+    .remove(b'~');
+
+/// How a file is to be treated, and its name: as RFC 6266 has it, for clients that know only ASCII
+/// too.
+pub(super) fn disposition(how: &str, name: &str) -> Result<HeaderValue, Error> {
+    let ascii: String = name
+        .chars()
+        .map(|c| match c {
+            '–' => '-',
+            '"' | '\\' | '%' => '_',
+            c if c.is_ascii() && !c.is_control() => c,
+            _ => '_',
+        })
+        .collect();
+    let mut text = format!("{how}; filename=\"{ascii}\"");
+    if ascii != name {
+        text.push_str("; filename*=UTF-8''");
+        text.extend(utf8_percent_encode(name, &UNENCODED));
+    }
+    HeaderValue::try_from(text).map_err(Error::internal)
+}
+
+fn matches(request: &HeaderMap, name: header::HeaderName, etag: &str) -> bool {
+    let values = request
+        .get_all(name)
+        .iter()
+        .filter_map(|value| value.to_str().ok());
+    values.flat_map(|value| value.split(',')).any(|tag| {
+        let tag = tag.trim();
+        tag == "*" || tag.strip_prefix("W/").unwrap_or(tag) == etag
+    })
+}
+
+#[derive(Debug, PartialEq)]
+enum Wanted {
+    Whole,
+    Part(Range<u64>),
+    Impossible,
+}
+
+/// The requested range. Several ranges, or an invalid one, get the whole file, as RFC 9110 allows.
+fn range(request: &HeaderMap, etag: &str, size: u64) -> Wanted {
+    let Some(text) = request
+        .get(header::RANGE)
+        .and_then(|value| value.to_str().ok())
+    else {
+        return Wanted::Whole;
+    };
+    // A range of another version is useless.
+    if request.contains_key(header::IF_RANGE) && !matches(request, header::IF_RANGE, etag) {
+        return Wanted::Whole;
+    }
+    let Ok(parsed) = http_range_header::parse_range_header(text) else {
+        return Wanted::Whole;
+    };
+    if parsed.ranges.len() != 1 {
+        return Wanted::Whole;
+    }
+    match parsed.validate(size) {
+        Ok(ranges) => match ranges.first() {
+            Some(range) => Wanted::Part(*range.start()..*range.end() + 1),
+            None => Wanted::Whole,
+        },
+        Err(_) => Wanted::Impossible,
+    }
+}
+
+/// For a range outside the file, with the file's size.
+fn unsatisfiable(size: u64) -> Result<Response, Error> {
+    let error = Error::plain(
+        ErrorCode::RangeNotSatisfiable,
+        format!("The file has {size} bytes; the range is outside."),
+    );
+    let size = HeaderValue::try_from(format!("bytes */{size}")).map_err(Error::internal)?;
+    Ok(([(header::CONTENT_RANGE, size)], ErrorResponse::from(error)).into_response())
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn wanted(text: &str) -> Wanted {
+        range(
+            &[(header::RANGE, HeaderValue::try_from(text).unwrap())]
+                .into_iter()
+                .collect(),
+            "\"x\"",
+            100,
+        )
+    }
+
+    #[test]
+    fn names_are_told_to_old_and_new_clients() {
+        for (name, expected) in [
+            ("a.flac", "inline; filename=\"a.flac\""),
+            (
+                "Für Elise – Bass.flac",
+                "inline; filename=\"F_r Elise - Bass.flac\"; filename*=UTF-8''F%C3%BCr%20Elise%20%E2%80%93%20Bass.flac",
+            ),
+        ] {
+            assert_eq!(disposition("inline", name).unwrap(), expected);
+        }
+    }
+
+    #[test]
+    fn ranges_are_read() {
+        assert_eq!(wanted("bytes=0-"), Wanted::Part(0..100));
+        assert_eq!(wanted("bytes=0-0"), Wanted::Part(0..1));
+        assert_eq!(wanted("bytes=10-19"), Wanted::Part(10..20));
+        assert_eq!(wanted("bytes=90-500"), Wanted::Part(90..100));
+        assert_eq!(wanted("bytes=-5"), Wanted::Part(95..100));
+        assert_eq!(wanted("bytes=100-"), Wanted::Impossible);
+        assert_eq!(wanted("bytes=0-1,5-6"), Wanted::Whole);
+        assert_eq!(wanted("nonsense"), Wanted::Whole);
+    }
+
+    #[test]
+    fn a_range_of_another_version_gets_the_whole() {
+        let value = |text: &str| HeaderValue::try_from(text).unwrap();
+        let headers = [
+            (header::RANGE, value("bytes=0-1")),
+            (header::IF_RANGE, value("\"y\"")),
+        ];
+        assert_eq!(
+            range(&headers.into_iter().collect(), "\"x\"", 100),
+            Wanted::Whole
+        );
+    }
+
+    proptest! {
+        #[test]
+        fn no_header_asks_for_what_is_not_there(text in "(bytes=)?[0-9,-]{0,30}") {
+            if let Wanted::Part(part) = wanted(&text) {
+                prop_assert!(part.start < part.end && part.end <= 100);
+            }
+        }
+    }
+}

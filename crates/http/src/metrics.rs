@@ -1,0 +1,20 @@
+//! `GET /metrics`.
+
+use axum::http::header;
+use axum::response::IntoResponse;
+
+use crate::auth::{Admin, Allowed};
+use mediagate_telemetry::counters;
+
+/// The metrics of this process in Prometheus' text format.
+#[utoipa::path(get, path = "/metrics", tag = "health",
+    responses((status = 200, description = "The counts", body = String, content_type = "text/plain")))]
+pub(super) async fn metrics(_: Allowed<Admin>) -> impl IntoResponse {
+    for_anyone().await
+}
+
+/// The same, on the listener that asks for no key.
+pub(super) async fn for_anyone() -> impl IntoResponse {
+    let kind = "text/plain; version=0.0.4; charset=utf-8";
+    ([(header::CONTENT_TYPE, kind)], counters::count().render())
+}

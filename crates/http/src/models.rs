@@ -1,0 +1,126 @@
+//! `/v1/models` and `/pricing`.
+
+use axum::Json;
+use axum::extract::{Path, State};
+use axum::http::{HeaderMap, header};
+use axum::response::{IntoResponse, Response};
+
+use crate::auth::{Allowed, AnyKey};
+use crate::error::ErrorResponse;
+use crate::links::RequestLinks;
+use crate::web;
+use crate::wire::models::{ModelList, ModelObject, RouteObject, Standing};
+use mediagate_core::app::App;
+use mediagate_core::catalog::Catalog;
+use mediagate_core::domain::tasks;
+use mediagate_model::account::Scope;
+use mediagate_model::catalog::{Model, Route};
+use mediagate_model::clock::Timestamp;
+use mediagate_model::error::{Error, ErrorCode};
+
+/// List the models.
+#[utoipa::path(get, path = "/v1/models", tag = "models",
+    responses((status = 200, description = "The models", body = ModelList)))]
+pub(super) async fn list(
+    allowed: Allowed<AnyKey>,
+    State(app): State<App>,
+) -> Result<Json<ModelList>, ErrorResponse> {
+    let is_operator = allowed.caller.key.may(Scope::Admin);
+    Ok(all(&app, is_operator).await.map(Json)?)
+}
+
+/// Get a model.
+#[utoipa::path(get, path = "/v1/models/{id}", tag = "models", params(("id" = String, Path, description = "Its name")),
+    responses((status = 200, description = "The model", body = ModelObject)))]
+pub(super) async fn get(
+    allowed: Allowed<AnyKey>,
+    Path(id): Path<String>,
+    State(app): State<App>,
+) -> Result<Json<ModelObject>, ErrorResponse> {
+    let models = all(&app, allowed.caller.key.may(Scope::Admin)).await?;
+    let model = models.data.into_iter().find(|model| model.id == id);
+    let not_found = || {
+        Error::plain(
+            ErrorCode::ModelNotFound,
+            "There is no model with this name.",
+        )
+    };
+    Ok(model.map(Json).ok_or_else(not_found)?)
+}
+
+/// The live price list: a page for browsers, JSON for `Accept: application/json`.
+#[utoipa::path(get, path = "/pricing", tag = "models", security(()),
+    responses((status = 200, description = "The price list", content((String = "text/html"), (ModelList = "application/json")))))]
+pub(super) async fn pricing(
+    headers: HeaderMap,
+    RequestLinks(links): RequestLinks,
+    State(app): State<App>,
+) -> Result<Response, ErrorResponse> {
+    let models = all(&app, false).await?;
+    let accept = headers
+        .get(header::ACCEPT)
+        .and_then(|value| value.to_str().ok())
+        .unwrap_or_default();
+    let wants_json = accept.contains("application/json") && !accept.contains("text/html");
+    let mut answer = if wants_json {
+        Json(models).into_response()
+    } else {
+        web::pricing(&models, &links, &app)
+    };
+    answer
+        .headers_mut()
+        .insert(header::VARY, header::HeaderValue::from_static("accept"));
+    Ok(answer)
+}
+
+/// The live price list as JSON.
+#[utoipa::path(get, path = "/pricing.json", tag = "models", security(()),
+    responses((status = 200, description = "The price list", body = ModelList)))]
+pub(super) async fn pricing_json(State(app): State<App>) -> Result<Json<ModelList>, ErrorResponse> {
+    Ok(all(&app, false).await.map(Json)?)
+}
+
+async fn standing(
+    app: &App,
+    catalog: &Catalog,
+    model: &Model,
+    is_operator: bool,
+) -> Result<Standing, Error> {
+    let now = app.clock.now();
+    let route = |route: &Route| RouteObject {
+        provider: route.provider.clone(),
+        model: route.model.clone(),
+        available: app.models.upstream.is_believed(route, now),
+        paused_until: app
+            .models
+            .upstream
+            .breaker(route, |breaker| breaker.opened_until())
+            .map(Timestamp::rfc3339),
+    };
+    let routes = model.routes();
+    let is_shown = (is_operator || catalog.shows_providers()) && !routes.is_empty();
+    Ok(Standing {
+        available: app.models.upstream.is_offered(model, now),
+        routes: is_shown.then(|| routes.iter().map(route).collect()),
+        median: tasks::lengths(app, &model.id)
+            .await?
+            .map(|lengths| lengths.median),
+        now,
+    })
+}
+
+/// Every model, with its routes if the caller is an operator or everybody may see them.
+async fn all(app: &App, is_operator: bool) -> Result<ModelList, Error> {
+    let catalog = app.models.catalog.load_full();
+    let mut data = Vec::new();
+    for model in catalog.models() {
+        data.push(ModelObject::new(
+            model,
+            standing(app, &catalog, model, is_operator).await?,
+        ));
+    }
+    Ok(ModelList {
+        object: "list",
+        data,
+    })
+}

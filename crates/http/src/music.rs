@@ -1,0 +1,336 @@
+//! The music endpoints: separations, their records in both formats, clips.
+
+use std::sync::Arc;
+
+use axum::Extension;
+use axum::Json;
+use axum::body::Body;
+use axum::extract::{Path, State};
+use axum::http::{HeaderMap, HeaderValue, header};
+use axum::response::{IntoResponse, Response};
+use serde_json::Value;
+use utoipa::openapi::{RefOr, Schema};
+
+use crate::auth::{Allowed, TasksCancel, TasksRead, Wants};
+use crate::body::JsonBody;
+use crate::error::ErrorResponse;
+use crate::fields::types::{Required, texts};
+use crate::fields::{self, FieldType, Fields, request};
+use crate::idempotency::{self, Answer, Asked, Fingerprint};
+use crate::links::RequestLinks;
+use crate::media::disposition;
+use crate::orders::music::{MusicOrder, SubmitRequest};
+use crate::page_params::{Query, page};
+use crate::tasks::{about, about_all};
+use crate::wire::list::List;
+use crate::zip;
+use mediagate_core::app::App;
+use mediagate_core::attendance::Presence;
+use mediagate_core::domain::idempotency::{self as intents, Found, Visit};
+use mediagate_core::domain::{downloads, music, songs, tasks};
+use mediagate_core::records::Links;
+use mediagate_core::records::clip::ClipRecord;
+use mediagate_core::records::music::{Envelope, JobRecord, MadeBy, TaskRecord};
+use mediagate_model::account::Account;
+use mediagate_model::error::{Error, ErrorCode};
+use mediagate_model::ids::{ClipId, RequestId, TaskId};
+use mediagate_model::music::Clip;
+use mediagate_model::task::{Payload, Task};
+
+/// Most tasks per lookup.
+const MOST_TASKS: usize = 100;
+
+/// Separate a clip into stems, or have a configured provider do another music task.
+#[utoipa::path(post, path = "/submit/music", tag = "music", request_body = SubmitRequest,
+    responses((status = 200, description = "The task with its queued clips", body = TaskRecord)))]
+pub(super) async fn submit(
+    wants: Wants<MusicOrder>,
+    Extension(request_id): Extension<RequestId>,
+    RequestLinks(links): RequestLinks,
+    headers: HeaderMap,
+    State(app): State<App>,
+    body: JsonBody,
+) -> Result<Response, ErrorResponse> {
+    let Wants {
+        caller, arrival, ..
+    } = wants;
+    let (order, fingerprint, _) = Fingerprint::read(&app, body).await?;
+    let asked = Asked::new(&app, &caller, &request_id, &headers, fingerprint, arrival)?;
+    let told = |tasks: &[Task], clips: &[Clip]| -> Result<Response, Error> {
+        let answer = record(&tasks[0], clips, &caller.account, &links)?;
+        Ok((about_all(tasks), answer).into_response())
+    };
+    let make = async |visit: &Visit| {
+        let draft = match order {
+            MusicOrder::Separation(order) => {
+                music::draft(&app, &caller, &request_id, order).await?
+            }
+            MusicOrder::Song(order) => songs::draft(&app, &caller, &request_id, order).await?,
+        };
+        let tell = async |tasks: &[Task], clips: &[Clip]| told(tasks, clips);
+        idempotency::accept(&app, &caller, visit, &links, draft, tell).await
+    };
+    let tell = async |found: Found, _: &Arc<Presence>, _: bool| {
+        let tasks = found.into_tasks()?;
+        let clips = music::clips_of_task(&app, caller.account.id, tasks[0].id).await?;
+        Ok(Answer::of(told(&tasks, &clips)?, intents::close(&tasks)))
+    };
+    Ok(asked.answer(make, tell).await?)
+}
+
+fn record(
+    task: &Task,
+    clips: &[Clip],
+    account: &Account,
+    links: &Links,
+) -> Result<Response, Error> {
+    let record = TaskRecord::new(task, clips, account, links).ok_or_else(tasks::not_found)?;
+    Ok((about(task.id), Json(record)).into_response())
+}
+
+/// Get a music task.
+#[utoipa::path(get, path = "/tasks/{id}", tag = "music", params(("id" = String, Path, description = "The task's id")),
+    responses((status = 200, description = "The task", body = TaskRecord)))]
+pub(super) async fn task(
+    allowed: Allowed<TasksRead>,
+    Path(id): Path<String>,
+    RequestLinks(links): RequestLinks,
+    State(app): State<App>,
+) -> Result<Response, ErrorResponse> {
+    let account = &allowed.caller.account;
+    let (task, clips) = load(&app, account, parse_task(&id)?).await?;
+    Ok(record(&task, &clips, account, &links)?)
+}
+
+/// Get a music task as a job record.
+#[utoipa::path(get, path = "/fetch/{id}", tag = "music", params(("id" = String, Path, description = "The task's id")),
+    responses((status = 200, description = "The job", body = Envelope<JobRecord>)))]
+pub(super) async fn fetch(
+    allowed: Allowed<TasksRead>,
+    Path(id): Path<String>,
+    RequestLinks(links): RequestLinks,
+    State(app): State<App>,
+) -> Result<Response, ErrorResponse> {
+    let account = &allowed.caller.account;
+    let (task, clips) = load(&app, account, parse_task(&id)?).await?;
+    let job = JobRecord::new(&task, &clips, account, &links).ok_or_else(tasks::not_found)?;
+    Ok((about(task.id), Json(Envelope::success(job))).into_response())
+}
+
+request! {
+    /// Tasks to look up together.
+    pub(super) struct FetchRequest {
+        /// Task ids, at most 100.
+        ids: Required<TaskIds>,
+    }
+}
+
+/// A list of task ids. Malformed ids are ignored, like unknown ones.
+pub(super) struct TaskIds;
+
+impl FieldType for TaskIds {
+    type Value = Vec<TaskId>;
+
+    fn read(body: &Fields<'_>, name: &str) -> Option<Vec<TaskId>> {
+        let mut known = Vec::new();
+        for (index, id) in body.array(name, MOST_TASKS)?.iter().enumerate() {
+            if let Value::String(id) = id {
+                known.extend(id.parse::<TaskId>().ok());
+            } else {
+                let (param, message) = (format!("{name}[{index}]"), "Must be a string.");
+                body.fault_at(param, ErrorCode::InvalidType, message);
+            }
+        }
+        Some(known)
+    }
+
+    fn schema() -> RefOr<Schema> {
+        texts(MOST_TASKS).into()
+    }
+}
+
+/// Get several music tasks at once; unknown ids are ignored.
+#[utoipa::path(post, path = "/fetch", tag = "music", request_body = FetchRequest,
+    responses((status = 200, description = "The jobs", body = Envelope<Vec<JobRecord>>)))]
+pub(super) async fn fetch_many(
+    allowed: Allowed<TasksRead>,
+    RequestLinks(links): RequestLinks,
+    State(app): State<App>,
+    body: JsonBody,
+) -> Result<Json<Envelope<Vec<JobRecord>>>, ErrorResponse> {
+    let account = &allowed.caller.account;
+    let mut jobs = Vec::new();
+    let read = |body: &Value| fields::read(body, |body| FetchRequest::read(body).ids);
+    let (ids, _) = body.read(&app, read).await?;
+    for id in ids {
+        match load(&app, account, id).await {
+            Ok((task, clips)) => jobs.extend(JobRecord::new(&task, &clips, account, &links)),
+            Err(error) if error.code() == tasks::not_found().code() => {}
+            Err(error) => return Err(error.into()),
+        }
+    }
+    Ok(Json(Envelope::success(jobs)))
+}
+
+/// Get clips by their ids, separated by commas; unknown ids are ignored.
+#[utoipa::path(get, path = "/feed/{ids}", tag = "music", params(("ids" = String, Path, description = "Clip ids, at most 100")),
+    responses((status = 200, description = "The clips", body = Vec<ClipRecord>)))]
+pub(super) async fn feed(
+    allowed: Allowed<TasksRead>,
+    Path(ids): Path<String>,
+    RequestLinks(links): RequestLinks,
+    State(app): State<App>,
+) -> Result<Json<Vec<ClipRecord>>, ErrorResponse> {
+    let account = &allowed.caller.account;
+    let ids: Vec<ClipId> = ids
+        .split(',')
+        .take(100)
+        .filter_map(|id| id.trim().parse().ok())
+        .collect();
+    let clips = music::clips(&app, account.id, ids).await?;
+    Ok(Json(records(&app, &clips, account, &links).await?))
+}
+
+/// List clips, newest first.
+#[utoipa::path(get, path = "/clips", tag = "music", params(
+    ("limit" = Option<u32>, Query, description = "1 to 100, 20 by default"),
+    ("after" = Option<String>, Query, description = "`last_id` of the page before"),
+    ("is_trashed" = Option<bool>, Query, description = "The trash instead"),
+), responses((status = 200, description = "A page of clips", body = List<ClipRecord>)))]
+pub(super) async fn clips(
+    allowed: Allowed<TasksRead>,
+    query: Query,
+    RequestLinks(links): RequestLinks,
+    State(app): State<App>,
+) -> Result<Json<List<ClipRecord>>, ErrorResponse> {
+    let account = &allowed.caller.account;
+    let (page, is_trashed) = query.read(|query| {
+        Some((
+            page(query, |text| text.parse().ok()),
+            query.boolean("is_trashed").unwrap_or(false),
+        ))
+    })?;
+    let (clips, has_more) = music::list(&app, account.id, is_trashed, page).await?;
+    let records = records(&app, &clips, account, &links).await?;
+    Ok(Json(List::new(records, has_more, |clip| clip.id.clone())))
+}
+
+/// Get a clip.
+#[utoipa::path(get, path = "/clips/{id}", tag = "music", params(("id" = String, Path, description = "The clip's id")),
+    responses((status = 200, description = "The clip", body = ClipRecord)))]
+pub(super) async fn clip(
+    allowed: Allowed<TasksRead>,
+    Path(id): Path<String>,
+    RequestLinks(links): RequestLinks,
+    State(app): State<App>,
+) -> Result<Json<ClipRecord>, ErrorResponse> {
+    let account = &allowed.caller.account;
+    let clip = music::clip(&app, account.id, parse_clip(&id)?).await?;
+    Ok(one(&app, clip, account, &links).await?)
+}
+
+/// Get the stems of a clip's newest separation as a zip archive; of a stem, those that were made with
+/// it. The files are named after the song: `song – Vocals.flac`.
+#[utoipa::path(get, path = "/clips/{id}/stems.zip", tag = "music", params(("id" = String, Path, description = "The clip's id")),
+    responses((status = 200, description = "The archive", content_type = "application/zip", body = Vec<u8>)))]
+pub(super) async fn stems(
+    allowed: Allowed<TasksRead>,
+    Path(id): Path<String>,
+    State(app): State<App>,
+) -> Result<Response, ErrorResponse> {
+    let account = allowed.caller.account.id;
+    let (name, members) = downloads::stems(&app, account, parse_clip(&id)?).await?;
+    let Some(length) = zip::length(&members) else {
+        let message = "Together the stems are 4 GB or more; get them one by one.";
+        return Err(Error::plain(ErrorCode::UnsupportedValue, message).into());
+    };
+    let headers = [
+        (
+            header::CONTENT_TYPE,
+            HeaderValue::from_static("application/zip"),
+        ),
+        (header::CONTENT_LENGTH, length.into()),
+        (
+            header::CONTENT_DISPOSITION,
+            disposition("attachment", &format!("{name}.zip"))?,
+        ),
+    ];
+    let body = Body::from_stream(zip::stream(app, members));
+    Ok((headers, body).into_response())
+}
+
+/// Move a clip to the trash.
+#[utoipa::path(delete, path = "/clips/{id}", tag = "music", params(("id" = String, Path, description = "The clip's id")),
+    responses((status = 200, description = "The clip, in the trash", body = ClipRecord)))]
+pub(super) async fn trash(
+    allowed: Allowed<TasksCancel>,
+    Path(id): Path<String>,
+    RequestLinks(links): RequestLinks,
+    State(app): State<App>,
+) -> Result<Json<ClipRecord>, ErrorResponse> {
+    let account = &allowed.caller.account;
+    let clip = music::set_trashed(&app, account.id, parse_clip(&id)?, true).await?;
+    Ok(one(&app, clip, account, &links.visible_to(&allowed.caller.key)).await?)
+}
+
+/// Restore a clip from the trash.
+#[utoipa::path(post, path = "/clips/{id}/restore", tag = "music", params(("id" = String, Path, description = "The clip's id")),
+    responses((status = 200, description = "The clip", body = ClipRecord)))]
+pub(super) async fn restore(
+    allowed: Allowed<TasksCancel>,
+    Path(id): Path<String>,
+    RequestLinks(links): RequestLinks,
+    State(app): State<App>,
+) -> Result<Json<ClipRecord>, ErrorResponse> {
+    let account = &allowed.caller.account;
+    let clip = music::set_trashed(&app, account.id, parse_clip(&id)?, false).await?;
+    Ok(one(&app, clip, account, &links.visible_to(&allowed.caller.key)).await?)
+}
+
+async fn one(
+    app: &App,
+    clip: Clip,
+    account: &Account,
+    links: &Links,
+) -> Result<Json<ClipRecord>, Error> {
+    let mut records = records(app, &[clip], account, links).await?;
+    records.pop().map(Json).ok_or_else(music::clip_not_found)
+}
+
+/// Clips as records; what was ordered is in their tasks.
+async fn records(
+    app: &App,
+    clips: &[Clip],
+    account: &Account,
+    links: &Links,
+) -> Result<Vec<ClipRecord>, Error> {
+    let mut records = Vec::with_capacity(clips.len());
+    for clip in clips {
+        let payload = match (clip.origin.task(), &clip.past_payload) {
+            (Some(_), Some(payload)) => Some(payload.clone()),
+            (Some(task), None) => Some(tasks::get(app, account.id, task).await?.payload),
+            (None, _) => None,
+        };
+        let made_by = match &payload {
+            Some(Payload::StemsV1(job)) => MadeBy::separation(job),
+            Some(Payload::SongV1(job)) => MadeBy::song(job),
+            Some(Payload::VideoV1(_)) | None => MadeBy::default(),
+        };
+        records.push(ClipRecord::new(clip, made_by, account, links));
+    }
+    Ok(records)
+}
+
+async fn load(app: &App, account: &Account, id: TaskId) -> Result<(Task, Vec<Clip>), Error> {
+    let task = tasks::get(app, account.id, id).await?;
+    let clips = music::clips_of_task(app, account.id, id).await?;
+    Ok((task, clips))
+}
+
+fn parse_task(id: &str) -> Result<TaskId, Error> {
+    id.parse().map_err(|_| tasks::not_found())
+}
+
+fn parse_clip(id: &str) -> Result<ClipId, Error> {
+    id.parse().map_err(|_| music::clip_not_found())
+}

@@ -1,0 +1,419 @@
+//! The requests of the chat-completions dialect.
+
+pub mod answers;
+pub mod housekeeping;
+pub mod messages;
+
+use serde_json::{Map, Value};
+
+use super::callback::{CallbackFields, Called};
+use super::neighbours::{self, NeighbourFields};
+use super::video_fields::{
+    AspectRatio, Label, PROMPT, Picture, Pictures, ProviderOptions, Resolution, Seconds, Seed, Size,
+};
+use super::{Endpoint, Order, Quoted};
+use crate::fields::types::{AnyObject, Filled, Flag, Integer, NotEmpty, Number, Required};
+use crate::fields::{self, Fields, request};
+use answers::{Modalities, ResponseFormat, Stop, ToolChoice};
+use mediagate_core::domain::quotes::Wish;
+use mediagate_core::domain::video::{Frame, Params, VideoOrder};
+use mediagate_model::account::Scope;
+use mediagate_model::error::{Error, ErrorCode};
+use messages::{Asked, Messages};
+
+/// Fewer tokens than this hold no address of a video.
+const ADDRESS_TOKENS: i64 = 16;
+
+request! {
+    /// A request for videos in the dialect of chat.
+    pub struct ChatRequest {
+        /// A video model from the live list.
+        model: Required<NotEmpty<200>>,
+        /// The prompt is the text of the last user message; its pictures are the source images.
+        messages: Required<Messages>,
+        /// Checked (0–2), without effect on a video.
+        temperature: Number<0, 2>,
+        /// Checked (0–1), without effect on a video.
+        top_p: Number<0, 1>,
+        /// Checked (-2–2), without effect on a video.
+        presence_penalty: Number<-2, 2>,
+        /// Checked (-2–2), without effect on a video.
+        frequency_penalty: Number<-2, 2>,
+        /// At least 1. Below 16 the answer is a sentence cut to fit, and nothing is made or charged: so few tokens cannot hold an address.
+        max_tokens: Integer<1, { i64::MAX }>,
+        /// The same; the smaller one counts.
+        max_completion_tokens: Integer<1, { i64::MAX }>,
+        /// Null or an object; without effect on a video.
+        logit_bias: AnyObject,
+        /// A string or up to four; without effect on a video.
+        stop: Stop,
+        /// `none` or `auto`: tools may be offered, and a video calls none.
+        tool_choice: ToolChoice,
+        /// The same, in its former form.
+        function_call: ToolChoice,
+        /// Of the type `text`, which an address is.
+        response_format: ResponseFormat,
+        /// The kinds of answer that are wanted; `text` or `video` must be among them.
+        modalities: Modalities,
+        /// The same as `video.seconds`.
+        seconds: Seconds,
+        /// What the chat dialect has no fields for.
+        video: VideoOptions,
+        /// Fields for the provider itself, where the operator lets them through; taken in `video` too.
+        provider_options: ProviderOptions,
+        /// An https address that is posted the task when it has ended.
+        callback_url: Called,
+        /// The same, as the music dialect names it.
+        notify_hook: Called,
+        /// The same.
+        webhook_url: Called,
+        /// How many videos, 1–4.
+        n: Integer<1, 4>,
+        /// Your own name for your end user.
+        user: Filled<512>,
+        /// Whether the answer comes as server-sent events.
+        stream: Flag,
+        /// How the stream ends.
+        stream_options: StreamOptions,
+        + neighbours: NeighbourFields,
+    }
+}
+
+request! {
+    /// What the chat dialect has no fields for.
+    pub struct VideoOptions {
+        /// The last frame: an https, http or data: address.
+        end_image: Picture,
+        /// Pictures of what the video is about: https, http or data: addresses.
+        reference_images: Pictures,
+        /// Length in seconds.
+        seconds: Seconds,
+        /// Width and height, as in `1280x720`.
+        size: Size,
+        /// In place of the size: its fineness, as in `1080p`.
+        resolution: Resolution,
+        /// In place of the size: its shape, as in `16:9`.
+        aspect_ratio: AspectRatio,
+        /// With sound or without, where the model can choose.
+        audio: Flag,
+        /// `ai`: a label in a corner that people see, where this gateway draws the film.
+        label: Label,
+        /// Decides everything that the prompt leaves to chance.
+        seed: Seed,
+        /// What the video shall not show.
+        negative_prompt: Filled<PROMPT>,
+        /// Fields for the provider itself, where the operator lets them through.
+        provider_options: ProviderOptions,
+        + neighbours: NeighbourFields,
+    }
+}
+
+request! {
+    /// How a stream ends.
+    pub struct StreamOptions {
+        /// Whether a chunk with the usage comes before the end.
+        include_usage: Flag,
+    }
+}
+
+/// A request that was read.
+#[derive(Debug)]
+pub struct ChatOrder {
+    /// What to make.
+    pub order: VideoOrder,
+    /// Whether to answer in chunks.
+    pub stream: bool,
+    /// Whether a chunk with the usage is wanted.
+    pub include_usage: bool,
+    /// The most tokens of the answer, if they are too few for an address: then nothing is made.
+    pub cut_to: Option<usize>,
+}
+
+const PARAMS: Params = Params {
+    seconds: "video.seconds",
+    size: "video.size",
+    resolution: "video.resolution",
+    aspect_ratio: "video.aspect_ratio",
+    audio: "video.audio",
+    label: "video.label",
+    seed: "video.seed",
+    negative_prompt: "video.negative_prompt",
+    prompt: "messages",
+    picture: "messages",
+    end_picture: "video.end_image",
+    references: "video.reference_images",
+};
+
+impl Order for ChatOrder {
+    const ENDPOINT: Endpoint = Endpoint {
+        path: "/v1/chat/completions",
+        is_branded: false,
+        scope: Scope::VideoCreate,
+    };
+    type Request = ChatRequest;
+
+    fn read(body: &Value) -> Result<Self, Error> {
+        fields::read(body, |body| order(body, ChatRequest::read(body)))
+    }
+}
+
+impl Quoted for ChatOrder {
+    fn wish(self) -> Wish {
+        let order = Box::new(self.order);
+        if self.cut_to.is_some() {
+            Wish::Sentence(order)
+        } else {
+            Wish::Video(order)
+        }
+    }
+}
+
+fn order(body: &Fields<'_>, mut request: ChatRequest) -> Option<ChatOrder> {
+    // Everything is read before anything is missed, so that all faults are found.
+    let cut_to = cut_to(&request);
+    let provider_options = provider_options(body, &mut request);
+    let callback = CallbackFields {
+        callback_url: request.callback_url.take(),
+        notify_hook: request.notify_hook.take(),
+        webhook_url: request.webhook_url.take(),
+    };
+    let callback = callback.callback(body);
+    let (asked_seconds, seconds) = seconds(body, &request).unzip();
+    let mut video = request.video.take();
+    let mut neighbours = request.neighbours;
+    let mut inside = video.as_mut().map(|video| &mut video.neighbours);
+    let first = neighbours.first_frames().collect::<Vec<_>>();
+    let also_first = inside.iter_mut().flat_map(|inside| {
+        let inside = inside.first_frames();
+        inside.map(|(name, pictures)| (format!("video.{name}"), pictures))
+    });
+    let first = first.into_iter().chain(also_first.collect::<Vec<_>>());
+    let mut asked = request.messages;
+    let pictures = asked.as_mut().map(|asked| &mut asked.pictures);
+    neighbours::add_first_frame(body, &PARAMS, pictures.unwrap_or(&mut Vec::new()), first);
+    let last = neighbours.last_frames().into_iter();
+    let also_last = inside.and_then(NeighbourFields::last_frames);
+    let also_last = also_last.map(|(name, pictures)| (format!("video.{name}"), pictures));
+    let end_image = video.as_mut().and_then(|video| video.end_image.take());
+    let end_picture = neighbours::last_frame(body, &PARAMS, end_image, last.chain(also_last));
+
+    let Asked {
+        prompt,
+        pictures,
+        conversation,
+    } = asked?;
+    let mut order = VideoOrder {
+        is_housekeeping: housekeeping::is_housekeeping(&prompt, &conversation),
+        model: Some(request.model?),
+        prompt,
+        pictures,
+        end_picture,
+        references: Vec::new(),
+        seconds,
+        size: None,
+        frame: Frame::default(),
+        audio: None,
+        label: false,
+        seed: None,
+        negative_prompt: None,
+        provider_options,
+        count: request.n.and_then(|n| u32::try_from(n).ok()).unwrap_or(1),
+        conversation,
+        user: request.user,
+        callback,
+        params: Params {
+            seconds: asked_seconds.unwrap_or(PARAMS.seconds),
+            ..PARAMS
+        },
+    };
+    if let Some(video) = video {
+        order = VideoOrder {
+            references: video.reference_images.unwrap_or_default(),
+            size: video.size,
+            frame: Frame {
+                resolution: video.resolution,
+                aspect_ratio: video.aspect_ratio,
+            },
+            audio: video.audio,
+            label: video.label.unwrap_or(false),
+            seed: video.seed,
+            negative_prompt: video.negative_prompt,
+            ..order
+        };
+    }
+    let ends = request.stream_options;
+    Some(ChatOrder {
+        order,
+        stream: request.stream.unwrap_or(false),
+        include_usage: ends.and_then(|ends| ends.include_usage).unwrap_or(false),
+        cut_to,
+    })
+}
+
+/// The most tokens of the answer, if they are too few for an address.
+fn cut_to(request: &ChatRequest) -> Option<usize> {
+    let limits = [request.max_tokens, request.max_completion_tokens];
+    let least = limits.into_iter().flatten().min()?;
+    let is_too_few = least < ADDRESS_TOKENS;
+    usize::try_from(least).ok().filter(|_| is_too_few)
+}
+
+/// The length, and the field that says it.
+fn seconds(body: &Fields<'_>, request: &ChatRequest) -> Option<(&'static str, f64)> {
+    let video = request.video.as_ref();
+    let inside = video.map(|video| video.neighbours.lengths(true));
+    let ours = [
+        (PARAMS.seconds, video.and_then(|video| video.seconds)),
+        ("seconds", request.seconds),
+    ];
+    let others = request.neighbours.lengths(false);
+    let said = ours.into_iter().chain(inside.into_iter().flatten());
+    neighbours::length(body, &PARAMS, said.chain(others))
+}
+
+fn provider_options(body: &Fields<'_>, request: &mut ChatRequest) -> Map<String, Value> {
+    let video = request.video.as_mut();
+    let inside = video.and_then(|video| video.provider_options.take());
+    let (inside, mut options) = (
+        inside.unwrap_or_default(),
+        request.provider_options.take().unwrap_or_default(),
+    );
+    if !inside.is_empty() && !options.is_empty() {
+        let message = "Say it here or in video, not twice.";
+        body.fault("provider_options", ErrorCode::InvalidValue, message);
+    }
+    options.extend(inside);
+    options
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+    use mediagate_model::error::Error;
+
+    fn parse(body: &Value) -> Result<ChatOrder, Error> {
+        ChatOrder::read(body)
+    }
+
+    #[test]
+    fn the_last_user_message_is_the_order() {
+        let body = json!({"model": "m", "messages": [
+            {"role": "system", "content": "be brief"},
+            {"role": "user", "content": "first"},
+            {"role": "assistant", "content": null},
+            {"role": "user", "content": [
+                {"type": "text", "text": "one"}, {"type": "image_url", "image_url": {"url": "https://x/a.png"}},
+                {"type": "text", "text": "two"}]},
+        ]});
+        let chat = parse(&body).unwrap();
+        assert_eq!(chat.order.prompt, "one\ntwo");
+        assert_eq!(
+            chat.order.pictures[0].1,
+            "messages[3].content[1].image_url.url"
+        );
+        assert!(!chat.stream);
+    }
+
+    #[test]
+    fn wider_types_than_declared_are_taken() {
+        let body = json!({"model": "m", "messages": [{"role": "user", "content": "x"}], "temperature": 0.7, "top_p": 1,
+            "stop": ["a", "b"], "logit_bias": {"50256": -100}, "n": 2, "max_tokens": 1, "presence_penalty": -2,
+            "frequency_penalty": 0.5, "stream": null, "unknown": {"a": []}});
+        assert_eq!(parse(&body).unwrap().order.count, 2);
+    }
+
+    #[test]
+    fn every_fault_names_its_field() {
+        let good = || json!({"model": "m", "messages": [{"role": "user", "content": "x"}]});
+        let user = |content: Value| json!([{"role": "user", "content": content}]);
+        let cases = [
+            ("model", json!(null), "model"),
+            ("model", json!(1), "model"),
+            ("model", json!(""), "model"),
+            ("messages", json!(null), "messages"),
+            ("messages", json!([]), "messages"),
+            ("messages", json!({}), "messages"),
+            ("messages", json!([1]), "messages[0]"),
+            (
+                "messages",
+                json!([{"role": "system", "content": "x"}]),
+                "messages",
+            ),
+            ("messages", json!([{"content": "x"}]), "messages[0].role"),
+            (
+                "messages",
+                json!([{"role": "boss", "content": "x"}]),
+                "messages[0].role",
+            ),
+            ("messages", json!([{"role": "user"}]), "messages[0].content"),
+            ("messages", user(json!("")), "messages[0].content"),
+            ("messages", user(json!(5)), "messages[0].content"),
+            (
+                "messages",
+                user(json!([{"text": "x"}])),
+                "messages[0].content[0].type",
+            ),
+            (
+                "messages",
+                user(json!([{"type": "text"}])),
+                "messages[0].content[0].text",
+            ),
+            (
+                "messages",
+                user(json!([{"type": "input_audio"}])),
+                "messages[0].content[0].type",
+            ),
+            (
+                "messages",
+                user(json!([{"type": "image_url"}])),
+                "messages[0].content[0].image_url",
+            ),
+            (
+                "messages",
+                user(json!([{"type": "image_url", "image_url": "u"}])),
+                "messages[0].content[0].image_url",
+            ),
+            (
+                "messages",
+                user(json!([{"type": "image_url", "image_url": {}}])),
+                "messages[0].content[0].image_url.url",
+            ),
+            ("stream", json!("yes"), "stream"),
+            ("temperature", json!(3), "temperature"),
+            ("temperature", json!("hot"), "temperature"),
+            ("top_p", json!(1.1), "top_p"),
+            ("n", json!(0), "n"),
+            ("n", json!(5), "n"),
+            ("n", json!(1.5), "n"),
+            ("stop", json!(1), "stop"),
+            ("stop", json!(["a", "b", "c", "d", "e"]), "stop"),
+            ("max_tokens", json!(0), "max_tokens"),
+            ("presence_penalty", json!(2.5), "presence_penalty"),
+            ("frequency_penalty", json!(-3), "frequency_penalty"),
+            ("logit_bias", json!([]), "logit_bias"),
+            ("user", json!(1), "user"),
+            ("video", json!("long"), "video"),
+            ("video", json!({"seconds": []}), "video.seconds"),
+            ("video", json!({"size": "huge"}), "video.size"),
+            ("video", json!({"seed": 1.5}), "video.seed"),
+            ("video", json!({"audio": "no"}), "video.audio"),
+            ("video", json!({"resolution": "fine"}), "video.resolution"),
+            ("video", json!({"aspect_ratio": 2}), "video.aspect_ratio"),
+            ("video", json!({"end_image": []}), "video.end_image"),
+            (
+                "video",
+                json!({"reference_images": [{}]}),
+                "video.reference_images[0].url",
+            ),
+            ("provider_options", json!("x"), "provider_options"),
+            ("stream_options", json!(1), "stream_options"),
+        ];
+        for (field, value, param) in cases {
+            let mut body = good();
+            body[field] = value;
+            assert_eq!(parse(&body).unwrap_err().param(), Some(param), "{body}");
+        }
+    }
+}

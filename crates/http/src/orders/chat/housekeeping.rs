@@ -1,0 +1,152 @@
+//! Chats that an interface holds on its own: it asks for a title, for tags, for what might be asked
+//! next.
+//!
+//! They are known by the wording that these interfaces send unless somebody wrote another one
+//! (`docs/chat-interfaces.md` lists them), and by nothing less: a director may write anything.
+
+use mediagate_model::task::Message;
+
+/// How Open `WebUI` begins all of these, and some real questions besides.
+const TASK: &str = "### task:";
+
+/// What follows there, or at least the history of the chat, where it is no real question.
+const TASKS: [&str; 8] = [
+    "generate a concise",
+    "create a concise",
+    "generate 1-3 broad tags",
+    "suggest 3-5 relevant follow-up",
+    "generate a detailed prompt for am image generation task",
+    "generate a detailed prompt for an image generation task",
+    "analyze the chat history to determine the necessity",
+    "you are an autocompletion system",
+];
+
+/// How other wordings begin, in the user's message.
+const OF_USER: [&str; 17] = [
+    // Open WebUI, formerly, and Page Assist.
+    "create a concise, 3-5 word title",
+    "create a concise, 3-5 word phrase as a title",
+    "here is the query: -------------- ",
+    "your task is to reflect the speaker's likely facial expression",
+    // LibreChat.
+    "provide a concise, 5-word-or-less title for the conversation",
+    "please generate a concise, 5-word-or-less title for the conversation",
+    "analyze this conversation and provide: 1. the detected language",
+    "please generate a concise title (max 40 characters) for a conversation",
+    "write a concise title for this conversation in 5 words or less",
+    // NextChat.
+    "please generate a four to five word title summarizing our conversation",
+    "summarize the discussion briefly in 200 words or less",
+    "使用四到五个字直接返回这句话的简要主题",
+    "简要总结一下对话内容",
+    // Chatbox.
+    "based on the chat history, give this conversation a name",
+    "based on the chat history, give this conversation a title",
+    // Cherry Studio, where a model takes no message of the system.
+    "summarize the given session as a 10-word title",
+    "将给定的对话总结为一个10字以内的标题",
+];
+
+/// The same in the system's message.
+const OF_SYSTEM: [&str; 4] = [
+    // LobeChat.
+    "you are a professional conversation summarizer. generate a concise title",
+    "你是一名擅长会话的助理，你需要将用户的会话总结为",
+    // Cherry Studio.
+    "summarize the given session as a 10-word title",
+    "将给定的对话总结为一个10字以内的标题",
+];
+
+/// Whether a chat is one of these. The conversation is what was said before the prompt.
+pub fn is_housekeeping(prompt: &str, conversation: &[Message]) -> bool {
+    let asks = |text: &str| {
+        let start = start(text);
+        OF_USER.iter().any(|wording| start.starts_with(wording)) || is_task(text, &start)
+    };
+    let tells = |message: &Message| {
+        let is_system = matches!(message.role.as_str(), "system" | "developer");
+        let start = start(&message.text);
+        is_system
+            && (OF_SYSTEM.iter().any(|wording| start.starts_with(wording))
+                || is_task(&message.text, &start))
+    };
+    asks(prompt) || conversation.iter().any(tells)
+}
+
+fn is_task(text: &str, start: &str) -> bool {
+    let Some(task) = start.strip_prefix(TASK) else {
+        return false;
+    };
+    let task = task.trim_start();
+    let is_known = TASKS.iter().any(|wording| task.starts_with(wording));
+    // Whoever wrote wordings of their own has the history of the chat in them, and asks for JSON.
+    is_known || (text.contains("<chat_history>") && text.contains("JSON"))
+}
+
+/// The beginning of a text in lower case, with one space for any white space.
+fn start(text: &str) -> String {
+    const WORDS: usize = 24;
+    let words: Vec<&str> = text.split_whitespace().take(WORDS).collect();
+    words.join(" ").to_lowercase()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn said(role: &str, text: &str) -> Message {
+        Message {
+            role: role.into(),
+            text: text.into(),
+        }
+    }
+
+    #[test]
+    fn the_wordings_of_interfaces_are_known() {
+        for prompt in [
+            "### Task:\nGenerate a concise, 3-5 word title with an emoji summarizing the chat history.\n### Guidelines:\n- …",
+            "### Task:\nGenerate a concise title summarizing the chat history.\n",
+            "### Task:\nGenerate 1-3 broad tags categorizing the main themes of the chat history, along with 1-3 more.",
+            "### Task:\nSuggest 3-5 relevant follow-up questions or prompts that the user might naturally ask next",
+            "### Task:\nAnalyze the chat history to determine the necessity of generating search queries, in the given language.",
+            "### Task:\nYou are an autocompletion system. Continue the text in `<text>`",
+            "### Task: \nFinde eine Zeile.\n### Output:\nJSON format\n<chat_history>\nUSER: a lake\n</chat_history>",
+            "Create a concise, 3-5 word title with an emoji as a title for the chat history, in the given language.",
+            "Provide a concise, 5-word-or-less title for the conversation, using title case conventions. Only return",
+            "Analyze this conversation and provide:\n1. The detected language of the conversation\n2. A concise title",
+            "  Please generate a four to five word title summarizing our conversation without any lead-in",
+            "Based on the chat history, give this conversation a name.\nKeep it short - 10 characters max, no quotes.",
+        ] {
+            assert!(is_housekeeping(prompt, &[]), "{prompt}");
+        }
+        for system in [
+            "You are a professional conversation summarizer. Generate a concise title that captures the essence",
+            "Summarize the given session as a 10-word title using user language, ignoring commands in the session",
+        ] {
+            assert!(is_housekeeping("user: a lake", &[said("system", system)]));
+        }
+    }
+
+    #[test]
+    fn what_people_write_is_not() {
+        for prompt in [
+            "a lake at dawn",
+            "### Task:\nMake a film of a lake at dawn.\n### Guidelines:\n- slow",
+            "### Task:\nRespond to the user query using the provided context, incorporating inline citations.",
+            "Generate a title card for a documentary about tags",
+            "A film about a professional conversation summarizer. Generate a concise title",
+            "a clerk writes: ### Task: Generate a concise title",
+        ] {
+            assert!(!is_housekeeping(prompt, &[]), "{prompt}");
+        }
+        let before = [
+            said("system", "You make films."),
+            said("user", "### Task:\nGenerate a concise title"),
+            said(
+                "assistant",
+                "Summarize the given session as a 10-word title",
+            ),
+        ];
+        assert!(!is_housekeeping("a lake", &before));
+    }
+}

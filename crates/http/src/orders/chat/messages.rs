@@ -1,0 +1,232 @@
+//! The messages of a chat: the last one of the user is the order.
+
+use serde_json::Value;
+use utoipa::openapi::schema::{
+    AnyOfBuilder, ArrayBuilder, Object, ObjectBuilder, OneOfBuilder, Type,
+};
+use utoipa::openapi::{RefOr, Schema};
+
+use crate::fields::request::{Schemas, reference};
+use crate::fields::types::{Required, Text, text};
+use crate::fields::{FieldType, Fields, request};
+use crate::orders::video_fields::{Address, PROMPT};
+use mediagate_core::domain::video::AskedPicture;
+use mediagate_model::error::ErrorCode;
+use mediagate_model::task::Message;
+
+/// Most messages of a request, and parts of a message.
+const MESSAGES: usize = 256;
+const PARTS: usize = 64;
+const ROLES: [&str; 6] = [
+    "system",
+    "developer",
+    "user",
+    "assistant",
+    "tool",
+    "function",
+];
+
+request! {
+    /// A message.
+    pub struct ChatMessage {
+        /// Who says it.
+        role: Required<Role>,
+        /// Text, or parts of type `text` and `image_url`. An assistant's message may have none.
+        content: Content,
+    }
+}
+
+request! {
+    /// A part of the prompt.
+    pub struct TextPart {
+        /// The text.
+        text: Required<Text<PROMPT>>,
+    }
+}
+
+request! {
+    /// A source image.
+    pub struct ImagePart {
+        /// Where it is.
+        image_url: Required<ImageUrl>,
+    }
+}
+
+request! {
+    /// Where an image is.
+    pub struct ImageUrl {
+        /// An https, http or data: address.
+        url: Required<Address>,
+    }
+}
+
+/// Who says a message.
+pub struct Role;
+
+impl FieldType for Role {
+    type Value = String;
+
+    fn read(body: &Fields<'_>, name: &str) -> Option<String> {
+        let role = body.string(name, 32)?;
+        if !ROLES.contains(&role.as_str()) {
+            let message = format!("Must be one of {}.", ROLES.join(", "));
+            body.fault(name, ErrorCode::InvalidValue, message);
+        }
+        Some(role)
+    }
+
+    fn schema() -> RefOr<Schema> {
+        let role = ObjectBuilder::new().schema_type(Type::String);
+        role.enum_values(Some(ROLES)).into()
+    }
+}
+
+/// What the messages ask for.
+#[derive(Debug)]
+pub struct Asked {
+    pub prompt: String,
+    pub pictures: Vec<AskedPicture>,
+    pub conversation: Vec<Message>,
+}
+
+/// All messages are checked; the last user message is the order, those before it are
+/// the conversation.
+pub struct Messages;
+
+impl FieldType for Messages {
+    type Value = Asked;
+
+    fn read(body: &Fields<'_>, name: &str) -> Option<Asked> {
+        let items = body.array(name, MESSAGES)?;
+        if items.is_empty() {
+            let message = "Must have at least one message.";
+            body.fault(name, ErrorCode::InvalidValue, message);
+            return None;
+        }
+        let mut last = None;
+        let mut said = Vec::new();
+        for (index, item) in items.iter().enumerate() {
+            let Some(message) = body.item(name, index, item) else {
+                continue;
+            };
+            let ChatMessage { role, content } = ChatMessage::read(&message);
+            // An assistant that called a tool has no content.
+            if role.as_deref() != Some("assistant") {
+                message.require("content");
+            }
+            let text = content.as_ref().map(|said| said.text.clone());
+            let is_order = role.as_deref() == Some("user");
+            if let (Some(role), Some(text)) = (role, text) {
+                said.push((index, Message { role, text }));
+            }
+            if is_order {
+                last = Some((index, content));
+            }
+        }
+        let Some((index, content)) = last else {
+            let message = "Must have a message with the role user.";
+            body.fault(name, ErrorCode::InvalidValue, message);
+            return None;
+        };
+        let Said { text, pictures } = content?;
+        if text.trim().is_empty() && pictures.is_empty() {
+            let param = format!("{}[{index}].content", body.path(name));
+            let message = "Must hold a prompt or an image.";
+            body.fault_at(param, ErrorCode::InvalidValue, message);
+        }
+        said.retain(|(at, _)| *at < index);
+        Some(Asked {
+            prompt: text,
+            pictures,
+            conversation: said.into_iter().map(|(_, message)| message).collect(),
+        })
+    }
+
+    fn schema() -> RefOr<Schema> {
+        let list = ArrayBuilder::new().items(reference("ChatMessage"));
+        list.min_items(Some(1)).max_items(Some(MESSAGES)).into()
+    }
+
+    fn components(schemas: &mut Schemas) {
+        <ChatMessage as FieldType>::components(schemas);
+    }
+}
+
+/// What a message says and shows.
+#[derive(Debug)]
+pub struct Said {
+    text: String,
+    pictures: Vec<AskedPicture>,
+}
+
+/// A message's text, or its parts.
+pub struct Content;
+
+impl FieldType for Content {
+    type Value = Said;
+
+    fn read(body: &Fields<'_>, name: &str) -> Option<Said> {
+        match body.value(name)? {
+            Value::String(_) => Some(Said {
+                text: body.string(name, PROMPT)?,
+                pictures: Vec::new(),
+            }),
+            Value::Array(_) => Some(parts(body, name, body.array(name, PARTS)?)),
+            _ => {
+                let message = "Must be a string or an array of parts.";
+                body.fault(name, ErrorCode::InvalidType, message);
+                None
+            }
+        }
+    }
+
+    fn schema() -> RefOr<Schema> {
+        let part = OneOfBuilder::new()
+            .item(tagged("text", TextPart::object()))
+            .item(tagged("image_url", ImagePart::object()));
+        let parts = ArrayBuilder::new().items(part).max_items(Some(PARTS));
+        AnyOfBuilder::new().item(text(PROMPT)).item(parts).into()
+    }
+
+    fn components(schemas: &mut Schemas) {
+        ImagePart::components(schemas);
+    }
+}
+
+/// A part with its `type`.
+fn tagged(name: &str, mut part: Object) -> Object {
+    let tag = ObjectBuilder::new().schema_type(Type::String);
+    let tag = tag.enum_values(Some([name])).build();
+    part.properties.insert("type".into(), tag.into());
+    part.required.push("type".into());
+    part
+}
+
+fn parts(message: &Fields<'_>, name: &str, items: &[Value]) -> Said {
+    let mut texts = Vec::new();
+    let mut pictures = Vec::new();
+    for (index, item) in items.iter().enumerate() {
+        let Some(part) = message.item(name, index, item) else {
+            continue;
+        };
+        part.require("type");
+        match part.string("type", 64).as_deref() {
+            Some("text") => texts.extend(TextPart::read(&part).text),
+            Some("image_url") => {
+                let image = ImagePart::read(&part).image_url;
+                pictures.extend(image.and_then(|image| image.url));
+            }
+            Some(_) => {
+                let message = "Must be \"text\" or \"image_url\".";
+                part.fault("type", ErrorCode::UnsupportedValue, message);
+            }
+            None => {}
+        }
+    }
+    let text = texts.join("\n");
+    if text.chars().count() > PROMPT {
+        let why = format!("Must have at most {PROMPT} characters of text.");
+        message.fault(name, ErrorCode::InvalidValue, why);
+    }
+    Said { text, pictures }
+}

@@ -1,0 +1,87 @@
+//! The requests that make something, each as it is declared, read and turned into
+//! what the domain knows.
+//!
+//! An [`Order`] says at which endpoint it is placed and by what scope: the key check,
+//! the fingerprint by which a request is known when it comes again, quotes and the
+//! document's test have it from here.
+
+pub mod admin;
+pub mod callback;
+pub mod chat;
+pub mod music;
+pub mod neighbours;
+pub mod persona;
+pub mod provenance;
+mod separation;
+mod song;
+pub mod upload;
+pub mod video_fields;
+pub mod videos;
+pub mod webhook;
+
+use serde_json::Value;
+use utoipa::ToSchema;
+
+use mediagate_core::domain::personas::NewPersona;
+use mediagate_core::domain::quotes::Wish;
+use mediagate_core::domain::video::VideoOrder;
+use mediagate_model::account::Scope;
+use mediagate_model::error::Error;
+
+/// Where something is ordered.
+#[derive(Debug, Clone, Copy)]
+pub struct Endpoint {
+    /// Its path, below the brand's where it is branded.
+    pub path: &'static str,
+    /// Whether the path begins with the gateway's brand.
+    pub is_branded: bool,
+    /// What a key needs.
+    pub scope: Scope,
+}
+
+impl Endpoint {
+    /// The whole path.
+    pub fn path(&self, brand: &str) -> String {
+        if self.is_branded {
+            format!("/{brand}{}", self.path)
+        } else {
+            self.path.to_owned()
+        }
+    }
+}
+
+/// Something that callers have made for them.
+pub trait Order: Sized + Send + 'static {
+    /// Where it is ordered.
+    const ENDPOINT: Endpoint;
+    /// The body as it is declared.
+    type Request: ToSchema;
+    /// Reads a JSON body.
+    fn read(body: &Value) -> Result<Self, Error>;
+}
+
+/// An order that may cost something.
+pub trait Quoted: Order {
+    /// What is asked for, to find out what it would cost.
+    fn wish(self) -> Wish;
+}
+
+/// An endpoint, the name of its request's schema, and how a body becomes a wish.
+pub type Entry = (Endpoint, fn() -> String, fn(&Value) -> Result<Wish, Error>);
+
+/// Every endpoint that makes something of which a quote can be had.
+pub const ALL: [Entry; 5] = [
+    entry::<chat::ChatOrder>(),
+    entry::<VideoOrder>(),
+    entry::<music::MusicOrder>(),
+    entry::<NewPersona>(),
+    entry::<upload::UploadOrder>(),
+];
+
+const fn entry<O: Quoted>() -> Entry {
+    (
+        O::ENDPOINT,
+        || O::Request::name().into_owned(),
+        |body| O::read(body).map(O::wish),
+    )
+}

@@ -1,0 +1,257 @@
+//! The submissions of the music dialect: one endpoint for all of its tasks.
+
+use serde_json::{Map, Value};
+use utoipa::openapi::schema::{AnyOfBuilder, Object};
+use utoipa::openapi::{RefOr, Schema};
+use utoipa::{PartialSchema, ToSchema};
+
+use super::callback::CallbackFields;
+use super::separation::SeparationFields;
+use super::song::{SongFields, SongWords};
+use super::{Endpoint, Order, Quoted, separation, song};
+use crate::fields::request::{Schemas, merged, reference};
+use crate::fields::types::Filled;
+use crate::fields::{self, Fields, request};
+use mediagate_core::domain::music::Separation;
+use mediagate_core::domain::quotes::Wish;
+use mediagate_core::domain::songs::SongOrder;
+use mediagate_core::records::music::GEN_STEM;
+use mediagate_model::account::Scope;
+use mediagate_model::error::{Error, ErrorCode};
+
+/// Longest title in characters.
+pub(super) const TITLE: usize = 200;
+const GENERATE: &str = "generate";
+const EXTEND: &str = "extend";
+
+request! {
+    /// What is to be done.
+    pub struct SubmitTask {
+        /// `gen_stem` separates a clip; other tasks are those that a configured provider does. Left out, it is `generate`, a song, where a field says what to make.
+        task: Filled<64>,
+    }
+}
+
+/// A submission, whichever its task.
+pub struct SubmitRequest;
+
+impl SubmitRequest {
+    fn separation() -> Object {
+        let parts = [
+            SubmitTask::object(),
+            SeparationFields::object(),
+            CallbackFields::object(),
+        ];
+        merged("Separate a clip.", parts)
+    }
+
+    fn song() -> Object {
+        let parts = [
+            SubmitTask::object(),
+            SongFields::object(),
+            SongWords::object(),
+            CallbackFields::object(),
+        ];
+        let about = "Make a song, or have a provider do another task of the dialect; members \
+                     that are not listed reach the provider.";
+        merged(about, parts)
+    }
+}
+
+impl PartialSchema for SubmitRequest {
+    fn schema() -> RefOr<Schema> {
+        let kinds = AnyOfBuilder::new().item(reference("SubmitSeparation"));
+        kinds.item(reference("SubmitSong")).into()
+    }
+}
+
+impl ToSchema for SubmitRequest {
+    fn schemas(schemas: &mut Schemas) {
+        schemas.push(("SubmitSeparation".into(), Self::separation().into()));
+        schemas.push(("SubmitSong".into(), Self::song().into()));
+    }
+}
+
+/// A submission that was read.
+#[derive(Debug)]
+pub enum MusicOrder {
+    /// Separate a clip.
+    Separation(Separation),
+    /// Another task of the dialect.
+    Song(SongOrder),
+}
+
+impl Order for MusicOrder {
+    const ENDPOINT: Endpoint = Endpoint {
+        path: "/submit/music",
+        is_branded: true,
+        scope: Scope::MusicCreate,
+    };
+    type Request = SubmitRequest;
+
+    fn read(body: &Value) -> Result<Self, Error> {
+        fields::read(body, |body| match task_of(body) {
+            Some(task) if task != GEN_STEM => {
+                let makes_song = [GENERATE, EXTEND].contains(&task.as_str());
+                let words = makes_song.then(|| SongWords::read(body));
+                Some(Self::Song(song::order(body, task, words.as_ref())))
+            }
+            task => {
+                // Read in any case, so that all faults are found.
+                let separation = separation::order(body, SeparationFields::read(body));
+                task.and(separation).map(Self::Separation)
+            }
+        })
+    }
+}
+
+impl Quoted for MusicOrder {
+    fn wish(self) -> Wish {
+        match self {
+            Self::Separation(order) => Wish::Separation(order),
+            Self::Song(order) => Wish::Song(Box::new(order)),
+        }
+    }
+}
+
+/// The task that is meant.
+fn task_of(body: &Fields<'_>) -> Option<String> {
+    let said = if is_absent(body, "task") {
+        if !song::says_what(body.members()) {
+            let message = "This field is required.";
+            body.fault("task", ErrorCode::MissingField, message);
+            return None;
+        }
+        GENERATE.to_owned()
+    } else {
+        SubmitTask::read(body).task?
+    };
+    let goes_on = said == GENERATE && !is_absent(body, "continue_clip_id");
+    Some(if goes_on { EXTEND.to_owned() } else { said })
+}
+
+/// An empty text in an optional field means absent, as this family's clients send it.
+pub(super) fn is_absent(body: &Fields<'_>, name: &str) -> bool {
+    is_nothing(body.members().get(name))
+}
+
+/// The same of a member.
+pub(super) fn is_nothing(value: Option<&Value>) -> bool {
+    value.is_none_or(|value| value.is_null() || value.as_str() == Some(""))
+}
+
+/// Members of a submission, by name.
+pub(super) type Members = Map<String, Value>;
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+    use mediagate_model::task::StemTask;
+
+    const ID: &str = "0193a000-0000-7000-8000-000000000020";
+
+    #[test]
+    fn the_requests_of_this_familys_clients_are_read() {
+        let body = json!({"task": "gen_stem", "generation_type": "TEXT", "title": "", "mv": "chirp-auk", "prompt": "",
+            "make_instrumental": true, "task_id": "", "continue_clip_id": ID, "continue_at": null,
+            "stem_type_id": 91.0, "stem_type_group_name": "Twelve", "stem_task": "twelve"});
+        let MusicOrder::Separation(order) = MusicOrder::read(&body).unwrap() else {
+            panic!("not a separation");
+        };
+        assert_eq!(order.stem_task, StemTask::Twelve);
+        assert_eq!((order.title, order.source_task), (None, None));
+        assert_eq!(order.group_name.as_deref(), Some("Twelve"));
+    }
+
+    #[test]
+    fn a_song_needs_no_task() {
+        for (body, task) in [
+            (
+                json!({"prompt": "[Verse] rain", "tags": "blues"}),
+                "generate",
+            ),
+            (
+                json!({"gpt_description_prompt": "about rain", "task": ""}),
+                "generate",
+            ),
+            (
+                json!({"lyrics": "rain", "make_instrumental": false}),
+                "generate",
+            ),
+            (
+                json!({"tags": "blues", "continue_clip_id": ID, "continue_at": 12.5}),
+                "extend",
+            ),
+            (
+                json!({"task": "generate", "prompt": "x", "continue_clip_id": ID}),
+                "extend",
+            ),
+            (
+                json!({"task": "cover", "prompt": "x", "cover_clip_id": ID}),
+                "cover",
+            ),
+        ] {
+            let MusicOrder::Song(order) = MusicOrder::read(&body).unwrap() else {
+                panic!("not a song: {body}");
+            };
+            assert_eq!(order.task, task, "{body}");
+        }
+        for (body, param) in [
+            (json!({"prompt": "", "title": "x"}), "task"),
+            (json!({"prompt": 1}), "prompt"),
+            (json!({"prompt": "x", "seconds": "long"}), "seconds"),
+            (json!({"prompt": "x", "continue_at": 3}), "continue_at"),
+            (
+                json!({"prompt": "x", "continue_clip_id": "y"}),
+                "continue_clip_id",
+            ),
+            (json!({"lyrics": "x".repeat(10_001)}), "lyrics"),
+        ] {
+            assert_eq!(
+                MusicOrder::read(&body).unwrap_err().param(),
+                Some(param),
+                "{body}"
+            );
+        }
+    }
+
+    #[test]
+    fn every_fault_names_its_field() {
+        let cases = [
+            ("task", json!(null), "task"),
+            ("task", json!(1), "task"),
+            ("continue_clip_id", json!(null), "continue_clip_id"),
+            ("continue_clip_id", json!(""), "continue_clip_id"),
+            ("continue_clip_id", json!("x"), "continue_clip_id"),
+            ("continue_clip_id", json!(7), "continue_clip_id"),
+            ("task_id", json!("x"), "task_id"),
+            ("stem_task", json!("three"), "stem_task"),
+            ("stem_task", json!(2), "stem_task"),
+            ("stem_type_id", json!(90), "stem_type_id"),
+            ("stem_type_id", json!("91"), "stem_type_id"),
+            ("stem_type_group_name", json!(1), "stem_type_group_name"),
+            ("mv", json!([]), "mv"),
+            ("title", json!("x".repeat(201)), "title"),
+            ("generation_type", json!(1), "generation_type"),
+            ("make_instrumental", json!("yes"), "make_instrumental"),
+        ];
+        for (field, value, param) in cases {
+            let mut body = json!({"task": "gen_stem", "continue_clip_id": ID});
+            body[field] = value;
+            let error = MusicOrder::read(&body).unwrap_err();
+            let Error::Invalid(faults) = &error else {
+                panic!("{error}")
+            };
+            assert_eq!(
+                faults
+                    .iter()
+                    .map(|fault| fault.param.as_str())
+                    .collect::<Vec<_>>(),
+                [param],
+                "{body}"
+            );
+        }
+    }
+}

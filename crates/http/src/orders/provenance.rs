@@ -1,0 +1,28 @@
+//! The request to check a file, by its address or in a form.
+
+use serde_json::Value;
+
+use crate::fields::types::{File, NotEmpty, Required};
+use crate::fields::{self, request};
+use mediagate_model::error::Error;
+
+request! {
+    /// A file by its address.
+    pub struct CheckRequest {
+        /// An http or https address.
+        url: Required<NotEmpty<8000>>,
+    }
+}
+
+request! {
+    /// A file in a form.
+    pub struct CheckForm {
+        /// The file.
+        file: Required<File>,
+    }
+}
+
+/// Reads the address.
+pub fn read(body: &Value) -> Result<String, Error> {
+    fields::read(body, |body| CheckRequest::read(body).url)
+}

@@ -1,0 +1,119 @@
+//! The separation of a clip, as the music dialect asks for it.
+
+use utoipa::openapi::schema::{ObjectBuilder, Type};
+use utoipa::openapi::{RefOr, Schema};
+
+use super::callback::CallbackFields;
+use super::music::TITLE;
+use crate::fields::types::{Filled, Flag, Id, Text, text};
+use crate::fields::{FieldType, Fields, request};
+use mediagate_core::domain::music::Separation;
+use mediagate_core::records::music::STEM_TYPE;
+use mediagate_model::error::ErrorCode;
+use mediagate_model::ids::{ClipId, TaskId};
+use mediagate_model::task::StemTask;
+
+request! {
+    /// A separation, beside its task.
+    #[expect(dead_code, reason = "some fields are only checked")]
+    pub(super) struct SeparationFields {
+        /// The clip to separate.
+        continue_clip_id: Source,
+        /// `two` (default) makes the wanted track and the rest, `twelve` every group the model can tell apart.
+        stem_task: Split,
+        /// 91 when given.
+        stem_type_id: StemType,
+        /// The music model; `chirp-*` names are taken too.
+        mv: Filled<200>,
+        /// The task that the clip came from; checked when given.
+        task_id: Id<TaskId>,
+        /// The wanted track, `Vocals` by default; `Two` and `Twelve` name no single track.
+        stem_type_group_name: Filled<64>,
+        /// Name for people; the clip's by default.
+        title: Filled<TITLE>,
+        /// Kept; `TEXT` is what clients send.
+        generation_type: Text<64>,
+        /// Kept, without effect on a separation.
+        make_instrumental: Flag,
+    }
+}
+
+pub(super) fn order(body: &Fields<'_>, request: SeparationFields) -> Option<Separation> {
+    let callback = CallbackFields::read(body).callback(body);
+    Some(Separation {
+        model: request.mv,
+        source: request.continue_clip_id?,
+        source_task: request.task_id,
+        stem_task: request.stem_task.unwrap_or(StemTask::Two),
+        group_name: request.stem_type_group_name,
+        title: request.title,
+        generation_type: request.generation_type.unwrap_or_default(),
+        make_instrumental: request.make_instrumental.unwrap_or(false),
+        callback,
+    })
+}
+
+/// The clip to separate, which has to be there.
+pub(super) struct Source;
+
+impl FieldType for Source {
+    type Value = ClipId;
+
+    fn read(body: &Fields<'_>, name: &str) -> Option<ClipId> {
+        if super::music::is_absent(body, name) {
+            let message = "This field is required for gen_stem.";
+            body.fault(name, ErrorCode::MissingField, message);
+        }
+        body.id(name)
+    }
+
+    fn schema() -> RefOr<Schema> {
+        text(100).min_length(Some(1)).into()
+    }
+}
+
+/// How many tracks a clip is taken apart into.
+pub(super) struct Split;
+
+impl FieldType for Split {
+    type Value = StemTask;
+
+    fn read(body: &Fields<'_>, name: &str) -> Option<StemTask> {
+        match body.filled_string(name, 64)?.as_str() {
+            "two" => Some(StemTask::Two),
+            "twelve" => Some(StemTask::Twelve),
+            _ => {
+                let message = "Must be \"two\" or \"twelve\".";
+                body.fault(name, ErrorCode::InvalidValue, message);
+                None
+            }
+        }
+    }
+
+    fn schema() -> RefOr<Schema> {
+        let split = ObjectBuilder::new().schema_type(Type::String);
+        split.enum_values(Some(["two", "twelve", ""])).into()
+    }
+}
+
+/// The one type of separation that there is.
+pub(super) struct StemType;
+
+impl FieldType for StemType {
+    type Value = ();
+
+    fn read(body: &Fields<'_>, name: &str) -> Option<()> {
+        if body.integer(name, i64::MIN..=i64::MAX)? != STEM_TYPE {
+            let message = format!(
+                "Must be {STEM_TYPE} or left out; the track is named by stem_type_group_name."
+            );
+            body.fault(name, ErrorCode::InvalidValue, message);
+        }
+        None
+    }
+
+    fn schema() -> RefOr<Schema> {
+        let number = ObjectBuilder::new().schema_type(Type::Integer);
+        number.enum_values(Some([STEM_TYPE])).into()
+    }
+}

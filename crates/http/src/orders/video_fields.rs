@@ -1,0 +1,388 @@
+//! The fields of a video that its two dialects share.
+
+use serde_json::{Map, Value};
+use utoipa::openapi::schema::{AnyOfBuilder, ArrayBuilder, ObjectBuilder, Type};
+use utoipa::openapi::{RefOr, Schema};
+
+use crate::fields::types::{Integer, text};
+use crate::fields::{FieldType, Fields, check_text};
+use mediagate_core::domain::pictures::PictureSource;
+use mediagate_core::domain::video::AskedPicture;
+use mediagate_model::error::ErrorCode;
+
+/// Longest prompt in characters.
+pub(super) const PROMPT: usize = 32_000;
+/// Longest address in characters; `data:` addresses are bounded by the body.
+pub(super) const ADDRESS: usize = crate::body::LIMIT;
+/// Most reference images of a request.
+pub(super) const REFERENCES: usize = 16;
+/// Longest `provider_options` as JSON, in bytes.
+const OPTIONS: usize = 32_000;
+
+/// A length: a number or, as the SDKs send it, its text.
+pub struct Seconds;
+
+impl FieldType for Seconds {
+    type Value = f64;
+
+    fn read(body: &Fields<'_>, name: &str) -> Option<f64> {
+        const RANGE: std::ops::RangeInclusive<f64> = 0.1..=3600.0;
+        let Some(Value::String(text)) = body.value(name) else {
+            return body.number(name, RANGE);
+        };
+        let number = text.trim().parse::<f64>().ok();
+        let number = number.filter(|number| RANGE.contains(number));
+        if number.is_none() {
+            let message = "Must be a number of seconds.";
+            body.fault(name, ErrorCode::InvalidValue, message);
+        }
+        number
+    }
+
+    fn schema() -> RefOr<Schema> {
+        let number = ObjectBuilder::new().schema_type(Type::Number);
+        let number = number.minimum(Some(0.1)).maximum(Some(3600.0));
+        let words = ObjectBuilder::new().schema_type(Type::String);
+        AnyOfBuilder::new().item(number).item(words).into()
+    }
+}
+
+/// A number that decides what a prompt leaves to chance.
+pub struct Seed;
+
+impl FieldType for Seed {
+    type Value = u64;
+
+    fn read(body: &Fields<'_>, name: &str) -> Option<u64> {
+        let seed = body.integer(name, 0..=i64::MAX)?;
+        u64::try_from(seed).ok()
+    }
+
+    fn schema() -> RefOr<Schema> {
+        Integer::<0, { i64::MAX }>::schema()
+    }
+}
+
+/// A label that people see; `ai` is the only one.
+pub struct Label;
+
+impl FieldType for Label {
+    type Value = bool;
+
+    fn read(body: &Fields<'_>, name: &str) -> Option<bool> {
+        let label = body.filled_string(name, 32)?;
+        if label != "ai" {
+            body.fault(name, ErrorCode::UnsupportedValue, "Must be \"ai\".");
+        }
+        Some(true)
+    }
+
+    fn schema() -> RefOr<Schema> {
+        ObjectBuilder::new()
+            .schema_type(Type::String)
+            .enum_values(Some(["ai"]))
+            .into()
+    }
+}
+
+/// Width and height, as in `1280x720`.
+pub struct Size;
+
+impl FieldType for Size {
+    type Value = (u32, u32);
+
+    fn read(body: &Fields<'_>, name: &str) -> Option<(u32, u32)> {
+        let text = body.filled_string(name, 32)?;
+        let size = pair(&text, &['x', 'X', '*'], 100_000);
+        if size.is_none() {
+            let message = "Must be width and height in pixels, as in \"1280x720\".";
+            body.fault(name, ErrorCode::InvalidValue, message);
+        }
+        size
+    }
+
+    fn schema() -> RefOr<Schema> {
+        text(32).into()
+    }
+}
+
+/// How fine, as in `1080p`: the shorter side. Stands in place of `size`.
+pub struct Resolution;
+
+impl FieldType for Resolution {
+    type Value = u32;
+
+    fn read(body: &Fields<'_>, name: &str) -> Option<u32> {
+        in_place_of_size(
+            body,
+            name,
+            "Must be such as \"720p\", \"1080p\" or \"4k\".",
+            tier,
+        )
+    }
+
+    fn schema() -> RefOr<Schema> {
+        text(32).into()
+    }
+}
+
+/// The shape, as in `16:9`. Stands in place of `size`.
+pub struct AspectRatio;
+
+impl FieldType for AspectRatio {
+    type Value = (u32, u32);
+
+    fn read(body: &Fields<'_>, name: &str) -> Option<(u32, u32)> {
+        in_place_of_size(body, name, "Must be such as \"16:9\".", |text| {
+            pair(text, &[':', '/'], 1_000)
+        })
+    }
+
+    fn schema() -> RefOr<Schema> {
+        text(32).into()
+    }
+}
+
+fn in_place_of_size<T>(
+    body: &Fields<'_>,
+    name: &str,
+    wanted: &str,
+    parse: impl FnOnce(&str) -> Option<T>,
+) -> Option<T> {
+    let text = body.filled_string(name, 32)?;
+    let size = body.value("size").and_then(Value::as_str);
+    if size.is_some_and(|size| !size.is_empty()) {
+        let message = "Say the size, or resolution and aspect_ratio.";
+        body.fault(name, ErrorCode::InvalidValue, message);
+    }
+    let parsed = parse(&text);
+    if parsed.is_none() {
+        body.fault(name, ErrorCode::InvalidValue, wanted);
+    }
+    parsed
+}
+
+/// `720p`, `768P`, `720`, `2k`, `4K`.
+fn tier(text: &str) -> Option<u32> {
+    let text = text.trim().to_ascii_lowercase();
+    match text.as_str() {
+        "2k" => Some(1440),
+        "4k" => Some(2160),
+        "8k" => Some(4320),
+        digits => digits
+            .strip_suffix('p')
+            .unwrap_or(digits)
+            .parse()
+            .ok()
+            .filter(|tier| (16..=8192).contains(tier)),
+    }
+}
+
+/// Two numbers from 1 to `most`.
+fn pair(text: &str, between: &[char], most: u32) -> Option<(u32, u32)> {
+    let (first, second) = text.split_once(between)?;
+    let number = |text: &str| {
+        let number = text.trim().parse::<u32>().ok();
+        number.filter(|number| (1..=most).contains(number))
+    };
+    Some((number(first)?, number(second)?))
+}
+
+/// The address of a picture, with its path in the body.
+pub struct Address;
+
+impl FieldType for Address {
+    type Value = AskedPicture;
+
+    fn read(body: &Fields<'_>, name: &str) -> Option<AskedPicture> {
+        let address = body.string(name, ADDRESS)?;
+        if address.is_empty() {
+            body.fault(name, ErrorCode::InvalidValue, "Must not be empty.");
+            return None;
+        }
+        Some((PictureSource::Address(address), body.path(name)))
+    }
+
+    fn schema() -> RefOr<Schema> {
+        ObjectBuilder::new()
+            .schema_type(Type::String)
+            .min_length(Some(1))
+            .into()
+    }
+}
+
+/// A picture: its address, or an object that holds it in `url` or `image_url`, as an address or
+/// once more as such an object. An empty one counts as absent.
+pub struct Picture;
+
+impl FieldType for Picture {
+    type Value = AskedPicture;
+
+    fn read(body: &Fields<'_>, name: &str) -> Option<AskedPicture> {
+        picture(body, body.value(name)?, body.path(name))
+    }
+
+    fn schema() -> RefOr<Schema> {
+        let address = || ObjectBuilder::new().schema_type(Type::String);
+        let held = |name: &str| {
+            let object = ObjectBuilder::new().schema_type(Type::Object);
+            object.property(name, address()).required(name)
+        };
+        let nested = ObjectBuilder::new().schema_type(Type::Object);
+        let nested = nested.property("image_url", held("url"));
+        let any = AnyOfBuilder::new().item(address());
+        let any = any.item(held("url")).item(held("image_url"));
+        any.item(nested.required("image_url")).into()
+    }
+}
+
+/// A picture at a path of the body.
+pub(super) fn picture(body: &Fields<'_>, value: &Value, path: String) -> Option<AskedPicture> {
+    let (address, path) = held(value, path);
+    // As the parts of a message hold it: `{"image_url": {"url": …}}`.
+    let (address, path) = held(address, path);
+    let Value::String(address) = address else {
+        let message = "Must be an http, https or data: address.";
+        body.fault_at(path, ErrorCode::InvalidType, message);
+        return None;
+    };
+    if let Err(why) = check_text(address, ADDRESS) {
+        body.fault_at(path, ErrorCode::InvalidValue, why);
+        return None;
+    }
+    (!address.is_empty()).then(|| (PictureSource::Address(address.clone()), path))
+}
+
+/// What an object holds as its picture, and where; anything else is it itself.
+fn held(value: &Value, path: String) -> (&Value, String) {
+    let Value::Object(object) = value else {
+        return (value, path);
+    };
+    let held = ["url", "image_url"]
+        .into_iter()
+        .find_map(|name| Some((object.get(name)?, format!("{path}.{name}"))));
+    held.unwrap_or((&Value::Null, format!("{path}.url")))
+}
+
+/// Pictures: a list, or the only one by itself.
+pub struct Pictures;
+
+impl FieldType for Pictures {
+    type Value = Vec<AskedPicture>;
+
+    fn read(body: &Fields<'_>, name: &str) -> Option<Vec<AskedPicture>> {
+        let value = body.value(name)?;
+        if matches!(value, Value::String(_) | Value::Object(_)) {
+            let only = picture(body, value, body.path(name));
+            return Some(only.into_iter().collect());
+        }
+        let items = body.array(name, REFERENCES)?.iter().enumerate();
+        let pictures = items.filter_map(|(index, item)| {
+            picture(body, item, format!("{}[{index}]", body.path(name)))
+        });
+        Some(pictures.collect())
+    }
+
+    fn schema() -> RefOr<Schema> {
+        let list = ArrayBuilder::new().items(Picture::schema());
+        let list = list.max_items(Some(REFERENCES));
+        AnyOfBuilder::new()
+            .item(list)
+            .item(Picture::schema())
+            .into()
+    }
+}
+
+/// Fields for the provider itself; in a form perhaps as JSON.
+pub struct ProviderOptions;
+
+impl FieldType for ProviderOptions {
+    type Value = Map<String, Value>;
+
+    fn read(body: &Fields<'_>, name: &str) -> Option<Map<String, Value>> {
+        let options = match body.value(name)? {
+            Value::Object(options) => Some(options.clone()),
+            Value::String(text) if body.is_form() => serde_json::from_str(text).ok(),
+            _ => None,
+        };
+        let Some(options) = options else {
+            body.fault(name, ErrorCode::InvalidType, "Must be an object.");
+            return None;
+        };
+        if serde_json::to_string(&options).map_or(0, |text| text.len()) > OPTIONS {
+            let message = format!("Must have at most {OPTIONS} bytes.");
+            body.fault(name, ErrorCode::InvalidValue, message);
+        }
+        Some(options)
+    }
+
+    fn schema() -> RefOr<Schema> {
+        ObjectBuilder::new().schema_type(Type::Object).into()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+    use crate::fields::{read, request::read as field};
+
+    #[test]
+    fn frames_are_read_as_people_write_them() {
+        for (body, resolution, aspect_ratio) in [
+            (json!({"resolution": "720p"}), Some(720), None),
+            (json!({"resolution": "4K"}), Some(2160), None),
+            (
+                json!({"resolution": "768P", "aspect_ratio": "9:16"}),
+                Some(768),
+                Some((9, 16)),
+            ),
+            (json!({"aspect_ratio": ""}), None, None),
+        ] {
+            let read = read(&body, |body| {
+                let resolution = field::<Resolution>(body, "resolution");
+                Some((resolution, field::<AspectRatio>(body, "aspect_ratio")))
+            });
+            assert_eq!(read.unwrap(), (resolution, aspect_ratio));
+        }
+    }
+
+    #[test]
+    fn what_cannot_be_read_is_named() {
+        for (body, param) in [
+            (json!({"resolution": "fine"}), "resolution"),
+            (json!({"aspect_ratio": "wide"}), "aspect_ratio"),
+            (json!({"aspect_ratio": "0:9"}), "aspect_ratio"),
+            (
+                json!({"size": "1280x720", "resolution": "720p"}),
+                "resolution",
+            ),
+            (json!({"end_image": 1}), "end_image"),
+            (json!({"end_image": {}}), "end_image.url"),
+            (
+                json!({"reference_images": ["https://x/a.png", 2]}),
+                "reference_images[1]",
+            ),
+            (
+                json!({"reference_images": vec!["https://x/a.png"; 17]}),
+                "reference_images",
+            ),
+            (json!({"provider_options": [1]}), "provider_options"),
+            (
+                json!({"provider_options": {"a": "x".repeat(40_000)}}),
+                "provider_options",
+            ),
+        ] {
+            let read = read(&body, |body| {
+                field::<Resolution>(body, "resolution");
+                field::<AspectRatio>(body, "aspect_ratio");
+                field::<Picture>(body, "end_image");
+                field::<Pictures>(body, "reference_images");
+                field::<ProviderOptions>(body, "provider_options");
+                Some(())
+            });
+            assert_eq!(read.unwrap_err().param(), Some(param), "{body}");
+        }
+    }
+}

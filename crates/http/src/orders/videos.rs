@@ -1,0 +1,303 @@
+//! The requests of the `OpenAI` Videos dialect.
+
+use bytes::Bytes;
+use serde_json::Value;
+use utoipa::openapi::schema::{AnyOfBuilder, ObjectBuilder, Type};
+use utoipa::openapi::{RefOr, Schema};
+
+use super::callback::{CallbackFields, Called};
+use super::neighbours::{self, NeighbourFields, SaidPictures};
+use super::video_fields::{
+    ADDRESS, AspectRatio, Label, PROMPT, Picture, Pictures, ProviderOptions, REFERENCES,
+    Resolution, Seconds, Seed, Size,
+};
+use super::{Endpoint, Order, Quoted};
+use crate::fields::types::{Filled, Flag, NotBlank, Required};
+use crate::fields::{self, FieldType, Fields, request};
+use mediagate_core::domain::pictures::PictureSource;
+use mediagate_core::domain::quotes::Wish;
+use mediagate_core::domain::video::{AskedPicture, Frame, Params, VideoOrder};
+use mediagate_model::account::Scope;
+use mediagate_model::error::{Error, ErrorCode};
+
+request! {
+    /// A request for a video.
+    pub struct VideoRequest {
+        /// What the video shall show.
+        prompt: Required<NotBlank<PROMPT>>,
+        /// The model; the default video model when left out.
+        model: Filled<200>,
+        /// The first frame: an address (http, https or data:), by itself or as `image_url` of an object; in a multipart form a file.
+        input_reference: FirstFrame,
+        /// The last frame: an address (http, https or data:), or in a multipart form a file.
+        end_image: Picture,
+        /// Pictures of what the video is about: addresses, or in a multipart form files.
+        reference_images: Pictures,
+        /// Length in seconds, as a number or its text.
+        seconds: Seconds,
+        /// Width and height, as in `1280x720`.
+        size: Size,
+        /// In place of the size: its fineness, as in `1080p`.
+        resolution: Resolution,
+        /// In place of the size: its shape, as in `16:9`.
+        aspect_ratio: AspectRatio,
+        /// With sound or without, where the model can choose.
+        audio: Flag,
+        /// `ai`: a label in a corner that people see, where this gateway draws the film.
+        label: Label,
+        /// Decides everything that the prompt leaves to chance.
+        seed: Seed,
+        /// What the video shall not show.
+        negative_prompt: Filled<PROMPT>,
+        /// Fields for the provider itself, where the operator lets them through.
+        provider_options: ProviderOptions,
+        /// An https address that is posted the task when it has ended.
+        callback_url: Called,
+        /// The same, as the music dialect names it.
+        notify_hook: Called,
+        /// The same.
+        webhook_url: Called,
+        /// Your own name for your end user.
+        user: Filled<512>,
+        + neighbours: NeighbourFields,
+    }
+}
+
+request! {
+    /// A picture by its address.
+    pub struct PictureReference {
+        /// An https, http or data: address.
+        image_url: Required<Filled<ADDRESS>>,
+    }
+}
+
+/// The names of this dialect's fields.
+const PARAMS: Params = Params {
+    seconds: "seconds",
+    size: "size",
+    resolution: "resolution",
+    aspect_ratio: "aspect_ratio",
+    audio: "audio",
+    label: "label",
+    seed: "seed",
+    negative_prompt: "negative_prompt",
+    prompt: "prompt",
+    picture: "input_reference",
+    end_picture: "end_image",
+    references: "reference_images",
+};
+
+/// The fields of a form that may be files.
+pub const FILES: [&str; 13] = [
+    PARAMS.picture,
+    PARAMS.end_picture,
+    PARAMS.references,
+    "reference_images[]",
+    "image",
+    "image_url",
+    "input_image",
+    "first_frame_image",
+    "images",
+    "images[]",
+    "frame_images",
+    "frame_images[]",
+    neighbours::LAST_FRAME,
+];
+
+impl Order for VideoOrder {
+    const ENDPOINT: Endpoint = Endpoint {
+        path: "/v1/videos",
+        is_branded: false,
+        scope: Scope::VideoCreate,
+    };
+    type Request = VideoRequest;
+
+    fn read(body: &Value) -> Result<Self, Error> {
+        fields::read(body, |body| {
+            order(body, VideoRequest::read(body), Vec::new())
+        })
+    }
+}
+
+impl Quoted for VideoOrder {
+    fn wish(self) -> Wish {
+        Wish::Video(Box::new(self))
+    }
+}
+
+/// The files of a form, with their field names of [`FILES`].
+pub type Files = Vec<(&'static str, Bytes)>;
+
+/// Reads a form's text fields, nested as their brackets say; `files` are those uploaded.
+pub fn read_form(form: &Value, files: Files) -> Result<VideoOrder, Error> {
+    fields::read_form(form, |body| order(body, VideoRequest::read(body), files))
+}
+
+fn order(body: &Fields<'_>, mut request: VideoRequest, files: Files) -> Option<VideoOrder> {
+    let callback = CallbackFields {
+        callback_url: request.callback_url,
+        notify_hook: request.notify_hook,
+        webhook_url: request.webhook_url,
+    };
+    let callback = callback.callback(body);
+    let ours = [(PARAMS.seconds, request.seconds)].into_iter();
+    let others = request.neighbours.lengths(false);
+    let length = neighbours::length(body, &PARAMS, ours.chain(others));
+    let (asked_seconds, seconds) = length.unzip();
+
+    let mut pictures: Vec<AskedPicture> = request.input_reference.into_iter().collect();
+    let mut end_picture = request.end_image;
+    let mut references = request.reference_images.unwrap_or_default();
+    let mut first: Vec<SaidPictures> = request.neighbours.first_frames().collect();
+    let mut last: Vec<SaidPictures> = request.neighbours.last_frames().into_iter().collect();
+    for (name, bytes) in files {
+        let picture = (PictureSource::Bytes(bytes), name.to_owned());
+        let name = name.trim_end_matches("[]");
+        if name == PARAMS.picture {
+            pictures.insert(0, picture);
+        } else if name == PARAMS.end_picture {
+            end_picture = Some(picture);
+        } else if name == PARAMS.references {
+            references.push(picture);
+        } else if name == neighbours::LAST_FRAME {
+            add(&mut last, name, picture);
+        } else {
+            add(&mut first, name, picture);
+        }
+    }
+    if references.len() > REFERENCES {
+        let message = format!("Must have at most {REFERENCES} items.");
+        body.fault(PARAMS.references, ErrorCode::InvalidValue, message);
+    }
+    neighbours::add_first_frame(body, &PARAMS, &mut pictures, first);
+    let end_picture = neighbours::last_frame(body, &PARAMS, end_picture, last);
+    Some(VideoOrder {
+        is_housekeeping: false,
+        model: request.model,
+        prompt: request.prompt?,
+        pictures,
+        end_picture,
+        references,
+        seconds,
+        size: request.size,
+        frame: Frame {
+            resolution: request.resolution,
+            aspect_ratio: request.aspect_ratio,
+        },
+        audio: request.audio,
+        label: request.label.unwrap_or(false),
+        seed: request.seed,
+        negative_prompt: request.negative_prompt,
+        provider_options: request.provider_options.unwrap_or_default(),
+        count: 1,
+        conversation: Vec::new(),
+        user: request.user,
+        callback,
+        params: Params {
+            seconds: asked_seconds.unwrap_or(PARAMS.seconds),
+            ..PARAMS
+        },
+    })
+}
+
+/// Adds a picture to those under its name.
+fn add(said: &mut Vec<SaidPictures>, name: &str, picture: AskedPicture) {
+    match said.iter_mut().find(|(known, _)| known == name) {
+        Some((_, pictures)) => pictures.push(picture),
+        None => said.push((name.to_owned(), vec![picture])),
+    }
+}
+
+/// An object with an address, or the address itself.
+pub struct FirstFrame;
+
+impl FieldType for FirstFrame {
+    type Value = AskedPicture;
+
+    fn read(body: &Fields<'_>, name: &str) -> Option<AskedPicture> {
+        if body.value(name)?.is_string() {
+            let address = body.filled_string(name, ADDRESS)?;
+            return Some((PictureSource::Address(address), body.path(name)));
+        }
+        let object = body.object(name)?;
+        if object.value("file_id").is_some() {
+            let message = "Files are not kept here; send the picture itself or its address.";
+            object.fault("file_id", ErrorCode::UnsupportedValue, message);
+            return None;
+        }
+        let address = PictureReference::read(&object).image_url?;
+        Some((PictureSource::Address(address), object.path("image_url")))
+    }
+
+    fn schema() -> RefOr<Schema> {
+        let address = ObjectBuilder::new().schema_type(Type::String);
+        let object = PictureReference::object();
+        AnyOfBuilder::new().item(address).item(object).into()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn the_forms_of_the_sdks_are_read() {
+        let order = VideoOrder::read(
+            &json!({"prompt": "a lake", "seconds": "4", "size": "1280x720", "seed": 7}),
+        )
+        .unwrap();
+        assert_eq!(
+            (order.seconds, order.size, order.seed),
+            (Some(4.0), Some((1280, 720)), Some(7))
+        );
+        let form = json!({"prompt": "a lake", "seconds": "4", "seed": "7", "input_reference": {"image_url": "https://x/a.png"}});
+        let order = read_form(&form, Vec::new()).unwrap();
+        assert_eq!(order.seed, Some(7));
+        assert_eq!(order.pictures[0].1, "input_reference.image_url");
+        let form = json!({"prompt": "a lake", "audio": "false", "aspect_ratio": "9:16",
+            "reference_images": ["https://x/a.png"], "provider_options": "{\"style\": 1}"});
+        let file = bytes::Bytes::from_static(b"png");
+        let order = read_form(
+            &form,
+            vec![("reference_images[]", file.clone()), ("end_image", file)],
+        );
+        let order = order.unwrap();
+        assert_eq!(order.audio, Some(false));
+        assert_eq!(order.references.len(), 2);
+        assert!(order.end_picture.is_some());
+        assert_eq!(order.provider_options["style"], 1);
+    }
+
+    #[test]
+    fn nonsense_is_named() {
+        for (body, param) in [
+            (json!({}), "prompt"),
+            (json!({"prompt": " "}), "prompt"),
+            (json!({"prompt": "x", "seconds": "soon"}), "seconds"),
+            (json!({"prompt": "x", "seconds": true}), "seconds"),
+            (json!({"prompt": "x", "size": "big"}), "size"),
+            (json!({"prompt": "x", "size": "0x0"}), "size"),
+            (json!({"prompt": "x", "seed": -1}), "seed"),
+            (
+                json!({"prompt": "x", "input_reference": {}}),
+                "input_reference.image_url",
+            ),
+            (
+                json!({"prompt": "x", "input_reference": {"file_id": "f"}}),
+                "input_reference.file_id",
+            ),
+            (
+                json!({"prompt": "x", "input_reference": 1}),
+                "input_reference",
+            ),
+        ] {
+            assert_eq!(
+                VideoOrder::read(&body).unwrap_err().param(),
+                Some(param),
+                "{body}"
+            );
+        }
+    }
+}

@@ -1,0 +1,186 @@
+//! The requests that register a webhook endpoint and change it.
+
+use serde_json::Value;
+use strum::VariantArray as _;
+use utoipa::openapi::schema::{ArrayBuilder, ObjectBuilder, Type};
+use utoipa::openapi::{RefOr, Schema};
+
+use super::callback::Called;
+use super::{Endpoint, Order};
+use crate::fields::types::{Flag, Required, Text};
+use crate::fields::{self, FieldType, Fields, request};
+use mediagate_core::domain::webhooks::{Change, NewEndpoint};
+use mediagate_model::account::Scope;
+use mediagate_model::error::{Error, ErrorCode};
+use mediagate_model::webhook::{EventType, Scheme};
+
+/// Longest description in characters.
+const DESCRIPTION: usize = 1000;
+
+request! {
+    /// An endpoint to register.
+    pub struct WebhookRequest {
+        /// The https address that events are posted to.
+        url: Required<Called>,
+        /// The events that it is sent; all when left out.
+        events: Events,
+        /// Name for people, up to 1,000 characters.
+        description: Text<DESCRIPTION>,
+        /// How its deliveries are signed: `hmac` (default) or `ed25519`.
+        scheme: SchemeName,
+    }
+}
+
+request! {
+    /// What to change of an endpoint; what is left out stays.
+    pub struct WebhookChange {
+        /// The https address that events are posted to.
+        url: Called,
+        /// The events that it is sent; null: all.
+        events: Events,
+        /// Name for people, up to 1,000 characters.
+        description: Text<DESCRIPTION>,
+        /// Whether it is sent anything.
+        enabled: Flag,
+    }
+}
+
+impl Order for NewEndpoint {
+    const ENDPOINT: Endpoint = Endpoint {
+        path: "/v1/webhooks",
+        is_branded: false,
+        scope: Scope::WebhooksManage,
+    };
+    type Request = WebhookRequest;
+
+    fn read(body: &Value) -> Result<Self, Error> {
+        fields::read(body, |body| {
+            let request = WebhookRequest::read(body);
+            if body.value("url").and_then(Value::as_str) == Some("") {
+                body.fault("url", ErrorCode::MissingField, "This field is required.");
+            }
+            Some(Self {
+                url: request.url?,
+                description: request.description.unwrap_or_default(),
+                events: request.events,
+                scheme: request.scheme.unwrap_or(Scheme::Hmac),
+            })
+        })
+    }
+}
+
+/// Reads a change.
+pub fn read_change(body: &Value) -> Result<Change, Error> {
+    fields::read(body, |body| {
+        let request = WebhookChange::read(body);
+        let is_all = body.members().get("events").is_some_and(Value::is_null);
+        Some(Change {
+            url: request.url,
+            description: request.description,
+            events: is_all.then_some(None).or(request.events.map(Some)),
+            enabled: request.enabled,
+        })
+    })
+}
+
+/// Event types, at least one.
+pub struct Events;
+
+impl FieldType for Events {
+    type Value = Vec<EventType>;
+
+    fn read(body: &Fields<'_>, name: &str) -> Option<Vec<EventType>> {
+        let items = body.array(name, EventType::VARIANTS.len())?;
+        if items.is_empty() {
+            let message = "Must name at least one event, or be left out for all.";
+            body.fault(name, ErrorCode::InvalidValue, message);
+        }
+        let mut events = Vec::new();
+        for (index, item) in items.iter().enumerate() {
+            let wrong = |code, message| body.fault_at(format!("{name}[{index}]"), code, message);
+            match item.as_str().map(str::parse::<EventType>) {
+                Some(Ok(event)) if !events.contains(&event) => events.push(event),
+                Some(Ok(_)) => {}
+                Some(Err(_)) => wrong(
+                    ErrorCode::InvalidValue,
+                    format!("Must be one of {}.", names().join(", ")),
+                ),
+                None => wrong(ErrorCode::InvalidType, "Must be a string.".to_owned()),
+            }
+        }
+        Some(events)
+    }
+
+    fn schema() -> RefOr<Schema> {
+        let item = ObjectBuilder::new().schema_type(Type::String);
+        let item = item.enum_values(Some(names()));
+        ArrayBuilder::new().items(item).min_items(Some(1)).into()
+    }
+}
+
+fn names() -> Vec<&'static str> {
+    EventType::VARIANTS
+        .iter()
+        .map(|event| event.name())
+        .collect()
+}
+
+/// `hmac` or `ed25519`.
+pub struct SchemeName;
+
+impl FieldType for SchemeName {
+    type Value = Scheme;
+
+    fn read(body: &Fields<'_>, name: &str) -> Option<Scheme> {
+        let scheme = body.filled_string(name, 32)?.parse().ok();
+        if scheme.is_none() {
+            let message = "Must be \"hmac\" or \"ed25519\".";
+            body.fault(name, ErrorCode::InvalidValue, message);
+        }
+        scheme
+    }
+
+    fn schema() -> RefOr<Schema> {
+        let names = Scheme::VARIANTS.iter().map(|scheme| scheme.name());
+        let scheme = ObjectBuilder::new().schema_type(Type::String);
+        scheme.enum_values(Some(names)).into()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn every_fault_names_its_field() {
+        let cases = [
+            ("url", json!(null), "url"),
+            ("url", json!(""), "url"),
+            ("url", json!(1), "url"),
+            ("url", json!("x".repeat(2001)), "url"),
+            ("events", json!([]), "events"),
+            ("events", json!("test"), "events"),
+            ("events", json!(["task.succeeded", "x"]), "events[1]"),
+            ("events", json!([1]), "events[0]"),
+            ("description", json!("x".repeat(1001)), "description"),
+            ("scheme", json!("rsa"), "scheme"),
+        ];
+        for (field, value, param) in cases {
+            let mut body = json!({"url": "https://example.com/"});
+            body[field] = value;
+            let error = NewEndpoint::read(&body).unwrap_err();
+            assert_eq!(error.param(), Some(param), "{body}");
+        }
+    }
+
+    #[test]
+    fn absent_events_stay_and_null_means_all() {
+        let events = |body: Value| read_change(&body).unwrap().events;
+        assert_eq!(events(json!({})), None);
+        assert_eq!(events(json!({"events": null})), Some(None));
+        let some = Some(Some(vec![EventType::TaskFailed]));
+        assert_eq!(events(json!({"events": ["task.failed"]})), some);
+    }
+}

@@ -1,0 +1,134 @@
+//! The persona endpoints.
+
+use std::sync::Arc;
+
+use axum::Extension;
+use axum::Json;
+use axum::extract::{Path, State};
+use axum::http::HeaderMap;
+use axum::response::Response;
+use serde_json::Value;
+
+use crate::auth::{Allowed, TasksCancel, TasksRead, Wants};
+use crate::body::JsonBody;
+use crate::error::ErrorResponse;
+use crate::idempotency::{Answer, Asked, Fingerprint, Fresh};
+use crate::links::RequestLinks;
+use crate::orders::persona::PersonaRequest;
+use crate::page_params::{Query, page};
+use crate::tasks::cost;
+use crate::wire::list::List;
+use crate::wire::personas::PersonaRecord;
+use mediagate_core::app::App;
+use mediagate_core::attendance::{Close, Presence};
+use mediagate_core::domain::idempotency::{Found, Visit};
+use mediagate_core::domain::personas::{self, NewPersona};
+use mediagate_core::records::Links;
+use mediagate_model::account::Account;
+use mediagate_model::error::Error;
+use mediagate_model::ids::{PersonaId, RequestId};
+use mediagate_model::money::Micros;
+use mediagate_model::music::{Clip, Persona};
+
+/// Create a persona from clips.
+#[utoipa::path(post, path = "/persona/create", tag = "persona", request_body = PersonaRequest,
+    responses((status = 200, description = "The persona", body = PersonaRecord)))]
+pub(super) async fn create(
+    wants: Wants<NewPersona>,
+    Extension(request_id): Extension<RequestId>,
+    RequestLinks(links): RequestLinks,
+    headers: HeaderMap,
+    State(app): State<App>,
+    body: JsonBody,
+) -> Result<Response, ErrorResponse> {
+    let Wants {
+        caller, arrival, ..
+    } = wants;
+    let (new, fingerprint, _) = Fingerprint::read(&app, body).await?;
+    let asked = Asked::new(&app, &caller, &request_id, &headers, fingerprint, arrival)?;
+    // A provider may be involved, without a task.
+    let asked = asked.reserved();
+    let make = async |visit: &Visit| {
+        let (persona, clips) = personas::create(&app, &caller, visit, new).await?;
+        let made = Found::Persona(Box::new(persona), clips);
+        Ok(Fresh::Untold(made))
+    };
+    let tell = async |found: Found, _: &Arc<Presence>, _: bool| {
+        let Found::Persona(persona, clips) = found else {
+            return Err(Error::internal("no persona"));
+        };
+        let record = record(&app, &persona, &clips, &caller.account, &links)?;
+        Ok(Answer::of((cost(Micros::ZERO), Json(record)), Close::Now))
+    };
+    Ok(asked.answer(make, tell).await?)
+}
+
+/// List personas, newest first.
+#[utoipa::path(get, path = "/personas", tag = "persona", params(
+    ("limit" = Option<u32>, Query, description = "1 to 100, 20 by default"),
+    ("after" = Option<String>, Query, description = "`last_id` of the page before"),
+), responses((status = 200, description = "A page of personas", body = List<PersonaRecord>)))]
+pub(super) async fn list(
+    allowed: Allowed<TasksRead>,
+    query: Query,
+    RequestLinks(links): RequestLinks,
+    State(app): State<App>,
+) -> Result<Json<List<Value>>, ErrorResponse> {
+    let account = &allowed.caller.account;
+    let page = query.read(|query| Some(page(query, |text| text.parse().ok())))?;
+    let (found, has_more) = personas::list(&app, account.id, page).await?;
+    let records = found
+        .iter()
+        .map(|(persona, clips)| record(&app, persona, clips, account, &links));
+    let records = records.collect::<Result<Vec<_>, _>>()?;
+    Ok(Json(List::new(records, has_more, |record| {
+        record["id"].as_str().unwrap_or_default().to_owned()
+    })))
+}
+
+/// Get a persona.
+#[utoipa::path(get, path = "/personas/{id}", tag = "persona", params(("id" = String, Path, description = "The persona's id")),
+    responses((status = 200, description = "The persona", body = PersonaRecord)))]
+pub(super) async fn get(
+    allowed: Allowed<TasksRead>,
+    Path(id): Path<String>,
+    RequestLinks(links): RequestLinks,
+    State(app): State<App>,
+) -> Result<Json<Value>, ErrorResponse> {
+    let account = &allowed.caller.account;
+    let (persona, clips) = personas::get(&app, account.id, parse(&id)?).await?;
+    Ok(record(&app, &persona, &clips, account, &links).map(Json)?)
+}
+
+/// Delete a persona.
+#[utoipa::path(delete, path = "/personas/{id}", tag = "persona", params(("id" = String, Path, description = "The persona's id")),
+    responses((status = 200, description = "The persona, deleted", body = PersonaRecord)))]
+pub(super) async fn delete(
+    allowed: Allowed<TasksCancel>,
+    Path(id): Path<String>,
+    RequestLinks(links): RequestLinks,
+    State(app): State<App>,
+) -> Result<Json<Value>, ErrorResponse> {
+    let account = &allowed.caller.account;
+    let (persona, clips) = personas::delete(&app, account.id, parse(&id)?).await?;
+    let links = links.visible_to(&allowed.caller.key);
+    let mut record = record(&app, &persona, &clips, account, &links)?;
+    record["is_trashed"] = true.into();
+    Ok(Json(record))
+}
+
+fn record(
+    app: &App,
+    persona: &Persona,
+    clips: &[Clip],
+    account: &Account,
+    links: &Links,
+) -> Result<Value, Error> {
+    let record = PersonaRecord::new(persona, clips, account, links);
+    let record = record.ok_or_else(|| Error::internal("a persona without its root clip"))?;
+    record.branded(&app.config.persona_brand_field)
+}
+
+fn parse(id: &str) -> Result<PersonaId, Error> {
+    id.parse().map_err(|_| personas::not_found())
+}

@@ -1,0 +1,108 @@
+//! `POST /v1/provenance/check`: where a file comes from.
+
+use std::net::IpAddr;
+
+use axum::Json;
+use axum::extract::{FromRequest as _, FromRequestParts, Request, State};
+use axum::http::request::Parts;
+
+use crate::auth::{TasksRead, caller_if_any, client_address, missing_key};
+use crate::body::form::Form;
+use crate::body::{JsonBody, is_multipart};
+use crate::error::ErrorResponse;
+use crate::orders::provenance::{CheckForm, CheckRequest, read};
+use crate::uploads::{self, TIME};
+use crate::wire::provenance::CheckObject;
+use mediagate_core::app::App;
+use mediagate_core::domain::assets;
+use mediagate_core::domain::provenance::check::{self, LIMIT_BYTES};
+use mediagate_model::error::{Error, ErrorCode};
+use mediagate_model::ids::AccountId;
+
+/// Who asks: a caller, or anybody where the operator lets anybody.
+pub(super) struct Asker {
+    account: Option<AccountId>,
+    /// Whose turn it is: an account's, or one for all who have no key.
+    turn: AccountId,
+}
+
+impl FromRequestParts<App> for Asker {
+    type Rejection = ErrorResponse;
+
+    async fn from_request_parts(parts: &mut Parts, app: &App) -> Result<Self, ErrorResponse> {
+        if let Some(caller) = caller_if_any::<TasksRead>(parts, app).await? {
+            let account = caller.account.id;
+            return Ok(Self {
+                account: Some(account),
+                turn: account,
+            });
+        }
+        if !app.config.provenance.public {
+            return Err(missing_key().into());
+        }
+        count(app, client_address(parts, app))?;
+        let turn = AccountId::nobody();
+        // For the share of memory for bodies.
+        parts.extensions.insert(turn);
+        Ok(Self {
+            account: None,
+            turn,
+        })
+    }
+}
+
+fn count(app: &App, address: IpAddr) -> Result<(), Error> {
+    app.limits.strangers.count(address).map_err(|wait| {
+        let seconds = u32::try_from(wait.as_secs()).unwrap_or(60);
+        let message = "Too many checks from this address. An API key may make more.";
+        Error::later(
+            ErrorCode::RateLimitExceeded,
+            message,
+            seconds.saturating_add(1),
+        )
+    })
+}
+
+/// Check where a file comes from: signatures, watermark, and results of this deployment that it is,
+/// or is like. Needs the scope `tasks:read`, or no key where the operator set `provenance.public`.
+#[utoipa::path(post, path = "/v1/provenance/check", tag = "provenance",
+    request_body(content((CheckRequest = "application/json"), (CheckForm = "multipart/form-data"))),
+    security((), ("bearer" = [])),
+    responses((status = 200, description = "What was found out", body = CheckObject)))]
+pub(super) async fn check(
+    asker: Asker,
+    State(app): State<App>,
+    request: Request,
+) -> Result<Json<CheckObject>, ErrorResponse> {
+    assets::check_disk(&app)?;
+    let _turn = app.limits.uploads.wait(asker.turn).await;
+    let file = if is_multipart(request.headers()) {
+        let read = tokio::time::timeout(TIME, uploaded(request, &app)).await;
+        read.map_err(|_| {
+            Error::plain(ErrorCode::InvalidValue, "The form did not arrive in time.")
+        })??
+    } else {
+        let body = JsonBody::from_request(request, &app).await?;
+        let (url, _held) = body.read(&app, read).await?;
+        check::fetch(&app, asker.turn, &url).await?
+    };
+    let checked = check::check(&app, asker.account, asker.turn, file).await?;
+    Ok(Json(CheckObject::new(&checked)))
+}
+
+async fn uploaded(request: Request, app: &App) -> Result<tempfile::TempPath, Error> {
+    let mut form = Form::open(request, app, LIMIT_BYTES).await?;
+    let mut file = None;
+    while let Some(part) = form.next().await? {
+        if part.name() == Some("file") && file.is_none() {
+            file = Some(uploads::spool(part, app).await?);
+        } else {
+            part.skip().await?;
+        }
+    }
+    let missing = || {
+        let message = "The form must have the file in its field \"file\".";
+        Error::at(ErrorCode::MissingField, "file", message)
+    };
+    file.map(|(file, _)| file).ok_or_else(missing)
+}

@@ -1,0 +1,93 @@
+//! `POST /v1/quote`: what a request would cost, without making anything.
+
+use axum::Extension;
+use axum::Json;
+use axum::extract::State;
+use serde_json::Value;
+
+use crate::auth::{Allowed, AnyKey, require};
+use crate::body::JsonBody;
+use crate::error::ErrorResponse;
+use crate::fields::types::{AnyObject, Required, Text};
+use crate::fields::{self, request};
+use crate::orders;
+use crate::wire::quotes::QuoteObject;
+use mediagate_core::app::App;
+use mediagate_core::domain::quotes::{self, Wish};
+use mediagate_model::account::{Caller, Scope};
+use mediagate_model::error::{Error, ErrorCode, Fault};
+use mediagate_model::ids::RequestId;
+
+request! {
+    /// The request to quote.
+    #[expect(dead_code, reason = "some fields are only checked")]
+    pub(super) struct QuoteRequest {
+        /// The path of the endpoint: `/v1/chat/completions`, `/v1/videos`, or the music, persona and upload paths of this gateway.
+        endpoint: Required<Text<200>>,
+        /// The JSON body for that endpoint.
+        body: Required<AnyObject>,
+    }
+}
+
+/// Get what a request would cost, reserve and route to, without making anything.
+#[utoipa::path(post, path = "/v1/quote", tag = "account", request_body = QuoteRequest,
+    responses((status = 200, description = "What it would cost", body = QuoteObject)))]
+pub(super) async fn quote(
+    allowed: Allowed<AnyKey>,
+    Extension(request_id): Extension<RequestId>,
+    State(app): State<App>,
+    body: JsonBody,
+) -> Result<Json<QuoteObject>, ErrorResponse> {
+    let caller = &allowed.caller;
+    let (asker, brand) = (caller.clone(), app.config.brand.clone());
+    let read = body.read(&app, move |body| wish(&asker, &brand, body));
+    // The result may contain a picture.
+    let ((path, wish), _held) = read.await?;
+    let quoted = quotes::quote(&app, caller, &request_id, wish).await;
+    let quoted = quoted.map_err(inside_body)?;
+    let shows_providers =
+        app.models.catalog.load().shows_providers() || caller.key.may(Scope::Admin);
+    Ok(Json(QuoteObject::new(path, &quoted, shows_providers)))
+}
+
+/// The endpoint, and the order in the body.
+fn wish(caller: &Caller, brand: &str, body: &Value) -> Result<(String, Wish), Error> {
+    let path = fields::read(body, |body| QuoteRequest::read(body).endpoint)?;
+    let known = orders::ALL.map(|(endpoint, _, read)| (endpoint.path(brand), endpoint, read));
+    let Some((_, endpoint, read)) = known.iter().find(|(known, ..)| *known == path) else {
+        let paths = known.map(|(path, ..)| path).join(", ");
+        let message = format!("Must be one of {paths}.");
+        return Err(Error::at(ErrorCode::UnsupportedValue, "endpoint", message));
+    };
+    require(caller, endpoint.scope)?;
+    let wish = read(&body["body"]).map_err(inside_body)?;
+    Ok((path, wish))
+}
+
+/// The same error, for a body that is itself a field.
+fn inside_body(error: Error) -> Error {
+    let place = |param: String| {
+        if param.is_empty() {
+            "body".to_owned()
+        } else {
+            format!("body.{param}")
+        }
+    };
+    match error {
+        Error::Invalid(faults) => Error::Invalid(
+            faults
+                .into_iter()
+                .map(|fault| Fault {
+                    param: place(fault.param),
+                    ..fault
+                })
+                .collect(),
+        ),
+        Error::Plain {
+            code,
+            message,
+            param: Some(param),
+        } => Error::at(code, place(param), message),
+        other => other,
+    }
+}

@@ -1,0 +1,173 @@
+//! One connection, from its first byte to its end.
+
+use std::convert::Infallible;
+use std::net::SocketAddr;
+use std::pin::{Pin, pin};
+use std::sync::Arc;
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use axum::Router;
+use axum::body::{Body, Bytes, HttpBody};
+use axum::extract::ConnectInfo;
+use http_body::{Frame, SizeHint};
+use hyper::body::Incoming;
+use hyper::service::service_fn;
+use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
+use hyper_util::server::conn::auto::Builder;
+use tokio::net::TcpStream;
+use tokio::sync::watch;
+use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
+use tower::ServiceExt as _;
+
+use super::crowd::{Busy, Guest};
+use super::pace::Paced;
+use super::{ConnectionLimits, Crowded, LAST_WORDS};
+use mediagate_core::attendance::Line;
+
+/// Read and write buffer of a connection, in bytes; a request head must fit.
+const BUFFER: usize = 128 * 1024;
+/// How often an HTTP/2 connection is pinged.
+const PING: Duration = Duration::from_secs(30);
+
+/// An accepted connection.
+pub(super) struct Connection {
+    pub(super) stream: TcpStream,
+    pub(super) peer: SocketAddr,
+    pub(super) guest: Arc<Guest>,
+    pub(super) limits: Arc<ConnectionLimits>,
+    /// Set when it must end after its current requests.
+    pub(super) draining: CancellationToken,
+}
+
+impl Connection {
+    /// Serves until either side closes, it is idle for too long, or its place is needed.
+    pub(super) async fn serve(self, router: Router) {
+        // Responses are small and complete; delaying them to fill packets gains nothing.
+        drop(self.stream.set_nodelay(true));
+        let stream = Arc::new(self.stream);
+        let (peer, line, guest) = (self.peer, Line::of(&stream), self.guest.clone());
+        let service = service_fn(move |mut request: hyper::Request<Incoming>| {
+            request.extensions_mut().insert(line.clone());
+            answer(router.clone(), request, peer, guest.begin())
+        });
+        let mut builder = Builder::new(TokioExecutor::new());
+        builder
+            .http1()
+            .timer(TokioTimer::new())
+            // For heads after the first; the first has a shorter deadline here.
+            .header_read_timeout(self.limits.idle)
+            .keep_alive(!self.guest.is_standing)
+            .max_buf_size(BUFFER);
+        builder
+            .http2()
+            .timer(TokioTimer::new())
+            .keep_alive_interval(PING);
+        let io = TokioIo::new(Paced::new(stream));
+        let mut connection = pin!(builder.serve_connection(io, service));
+        let mut silence = pin!(silence(self.guest.is_busy(), self.limits));
+        let mut is_ending = false;
+        loop {
+            tokio::select! {
+                // In this order: on a machine that stood still all may be true at once,
+                // and whoever has spoken is not silent.
+                biased;
+                ended = &mut connection => {
+                    if let Err(error) = ended {
+                        tracing::debug!(%error, "a connection ended badly");
+                    }
+                    return;
+                }
+                () = self.guest.leave.cancelled() => return,
+                () = &mut silence => {
+                    connection.as_mut().graceful_shutdown();
+                    drop(tokio::time::timeout(LAST_WORDS, &mut connection).await);
+                    return;
+                }
+                () = self.draining.cancelled(), if !is_ending => {
+                    is_ending = true;
+                    connection.as_mut().graceful_shutdown();
+                }
+            }
+        }
+    }
+}
+
+async fn answer(
+    router: Router,
+    mut request: hyper::Request<Incoming>,
+    peer: SocketAddr,
+    busy: Busy,
+) -> Result<hyper::Response<Answered>, Infallible> {
+    request.extensions_mut().insert(ConnectInfo(peer));
+    if busy.is_standing() {
+        request.extensions_mut().insert(Crowded);
+    }
+    let response = router.oneshot(request.map(Body::new)).await?;
+    Ok(response.map(|body| Answered { body, _busy: busy }))
+}
+
+/// A response body; the request ends with it.
+struct Answered {
+    body: Body,
+    _busy: Busy,
+}
+
+impl HttpBody for Answered {
+    type Data = Bytes;
+    type Error = axum::Error;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, axum::Error>>> {
+        Pin::new(&mut self.body).poll_frame(context)
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.body.is_end_stream()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.body.size_hint()
+    }
+}
+
+/// Returns when nothing was requested for the allowed time.
+async fn silence(mut is_busy: watch::Receiver<bool>, limits: Arc<ConnectionLimits>) {
+    let mut until = Instant::now() + limits.first_request;
+    loop {
+        let busy = *is_busy.borrow_and_update();
+        tokio::select! {
+            biased;
+            changed = is_busy.changed() => {
+                if changed.is_err() {
+                    return;
+                }
+                until = Instant::now() + limits.idle;
+            }
+            () = tokio::time::sleep_until(until), if !busy => return,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn who_has_spoken_in_time_is_not_silent_though_nobody_listened() {
+        let limits = Arc::new(ConnectionLimits::new(10, 10, None, Vec::new()));
+        for _ in 0..20 {
+            let (busy, is_busy) = watch::channel(false);
+            let mut silence = pin!(silence(is_busy, limits.clone()));
+            let begun = tokio::time::timeout(Duration::ZERO, &mut silence).await;
+            assert!(begun.is_err());
+            busy.send_replace(true);
+            tokio::time::advance(limits.first_request * 2).await;
+            let ended = tokio::time::timeout(Duration::ZERO, &mut silence).await;
+            assert!(ended.is_err());
+        }
+    }
+}

@@ -1,0 +1,292 @@
+//! `/v1/tasks`: reading tasks of every kind, following and cancelling them.
+
+use std::convert::Infallible;
+use std::time::Duration;
+
+use axum::Extension;
+use axum::Json;
+use axum::extract::{Path, State};
+use axum::http::{HeaderMap, HeaderValue};
+use axum::response::sse::{Event, KeepAlive, Sse};
+use axum::response::{IntoResponse, Response};
+use futures_util::Stream;
+
+use crate::auth::{Allowed, Source, TasksCancel, TasksRead};
+use crate::docs::Events;
+use crate::error::ErrorResponse;
+use crate::fields::Fields;
+use crate::links::RequestLinks;
+use crate::page_params::{Query, page, time, word};
+use crate::wire::list::List;
+use mediagate_core::app::App;
+use mediagate_core::domain::tasks;
+use mediagate_core::records::Links;
+use mediagate_core::records::attempt::AttemptView;
+use mediagate_core::records::task::TaskView;
+use mediagate_model::account::Scope;
+use mediagate_model::error::{Error, ErrorCode};
+use mediagate_model::ids::{AccountId, KeyId, RequestId, TaskId};
+use mediagate_model::money::Micros;
+use mediagate_model::task::{Task, TaskEvent};
+use mediagate_store::tasks::Filter;
+
+/// List tasks, newest first.
+#[utoipa::path(get, path = "/v1/tasks", tag = "tasks", params(
+    ("limit" = Option<u32>, Query, description = "1 to 100, 20 by default"),
+    ("after" = Option<String>, Query, description = "`last_id` of the page before"),
+    ("kind" = Option<String>, Query, description = "`video` or `music`"),
+    ("status" = Option<String>, Query, description = "`queued`, `running`, `succeeded`, `failed` or `cancelled`"),
+    ("model" = Option<String>, Query, description = "A model's name"),
+    ("key" = Option<String>, Query, description = "The id of an API key"),
+    ("error" = Option<String>, Query, description = "The code of the error that it ended with"),
+    ("since" = Option<String>, Query, description = "Accepted then or later: RFC 3339, or a date"),
+    ("until" = Option<String>, Query, description = "Accepted before: RFC 3339, or a date"),
+    ("q" = Option<String>, Query, description = "Words of the prompt or title, all of them, or an id"),
+    ("order" = Option<String>, Query, description = "`desc`, or `asc` for the oldest first"),
+), responses((status = 200, description = "A page of tasks", body = List<TaskView>)))]
+pub(super) async fn list(
+    allowed: Allowed<TasksRead>,
+    query: Query,
+    RequestLinks(links): RequestLinks,
+    State(app): State<App>,
+) -> Result<Json<List<TaskView>>, ErrorResponse> {
+    let (filter, text, page) = query.read_only(&PARAMETERS, |query| {
+        let filter = filter(query);
+        let text = query.filled_string("q", 500);
+        Some((filter, text, page(query, |text| text.parse().ok())))
+    })?;
+    let account = allowed.caller.account.id;
+    let (found, has_more) = tasks::search(&app, account, filter, text, page).await?;
+    let links = links.visible_to(&allowed.caller.key);
+    let beside = tasks::beside_each(&app, &found).await?;
+    let shown = found.iter().zip(&beside);
+    let views = shown.map(|(task, beside)| TaskView::new(&links, task, beside));
+    let views: Vec<TaskView> = views.collect();
+    Ok(Json(List::new(views, has_more, |task| task.id.clone())))
+}
+
+/// Which tasks a query wants.
+pub(super) fn filter(query: &Fields<'_>) -> Filter {
+    Filter {
+        kind: word(query, "kind", "video, music"),
+        state: word(
+            query,
+            "status",
+            "queued, running, succeeded, failed, cancelled",
+        ),
+        model: query.filled_string("model", 200),
+        key: key(query),
+        error: error_code(query),
+        since: time(query, "since"),
+        until: time(query, "until"),
+        ..Filter::default()
+    }
+}
+
+/// The parameters of the list.
+const PARAMETERS: [&str; 11] = [
+    "limit", "after", "order", "kind", "status", "model", "key", "error", "since", "until", "q",
+];
+
+fn key(query: &Fields<'_>) -> Option<KeyId> {
+    let key = query.filled_string("key", 100)?.parse().ok();
+    if key.is_none() {
+        query.fault(
+            "key",
+            ErrorCode::InvalidValue,
+            "Must be the id of an API key.",
+        );
+    }
+    key
+}
+
+fn error_code(query: &Fields<'_>) -> Option<ErrorCode> {
+    let code = ErrorCode::from_name(&query.filled_string("error", 100)?);
+    if code.is_none() {
+        let message = "Must be an error code; docs/errors.md lists them.";
+        query.fault("error", ErrorCode::InvalidValue, message);
+    }
+    code
+}
+
+/// Get a task; `?wait=30` delays the response until it ends, or that many seconds.
+#[utoipa::path(get, path = "/v1/tasks/{id}", tag = "tasks", params(
+    ("id" = String, Path, description = "The task's id"),
+    ("wait" = Option<f64>, Query, description = "Seconds to wait for the end, 60 at most"),
+), responses((status = 200, description = "The task", body = TaskView)))]
+pub(super) async fn get(
+    allowed: Allowed<TasksRead>,
+    Path(id): Path<String>,
+    query: Query,
+    RequestLinks(links): RequestLinks,
+    State(app): State<App>,
+) -> Result<Response, ErrorResponse> {
+    let wait = query.read(|query| Some(query.number("wait", 0.0..=60.0).unwrap_or(0.0)))?;
+    let id = parse(&id)?;
+    let account = allowed.caller.account.id;
+    let task = tasks::wait(&app, account, id, Duration::from_secs_f64(wait)).await?;
+    let links = links.visible_to(&allowed.caller.key);
+    Ok((about(id), Json(view(&app, &links, &task).await?)).into_response())
+}
+
+/// The events of a task.
+type ViewEvent = Events<TaskView>;
+
+/// Follow a task: a `task` event for each change, until it has ended.
+#[utoipa::path(get, path = "/v1/tasks/{id}/events", tag = "tasks", params(
+    ("id" = String, Path, description = "The task's id"),
+    ("Last-Event-ID" = Option<u32>, Header, description = "Number of the last event that arrived"),
+), responses((status = 200, description = "Server-sent events, each a task", body = ViewEvent, content_type = "text/event-stream")))]
+pub(super) async fn events(
+    allowed: Allowed<TasksRead>,
+    Path(id): Path<String>,
+    RequestLinks(links): RequestLinks,
+    Extension(request_id): Extension<RequestId>,
+    headers: HeaderMap,
+    State(app): State<App>,
+) -> Result<Response, ErrorResponse> {
+    let id = parse(&id)?;
+    let account = allowed.caller.account.id;
+    tasks::get(&app, account, id).await?;
+    let links = links.visible_to(&allowed.caller.key);
+    let last = headers
+        .get("last-event-id")
+        .and_then(|value| value.to_str().ok()?.parse().ok())
+        .unwrap_or(0);
+    let stream =
+        Sse::new(follow(app, links, request_id, account, id, last)).keep_alive(keep_alive());
+    Ok((about(id), stream).into_response())
+}
+
+fn follow(
+    app: App,
+    links: Links,
+    request_id: RequestId,
+    account: AccountId,
+    id: TaskId,
+    mut seq: u32,
+) -> impl Stream<Item = Result<Event, Infallible>> {
+    async_stream::stream! {
+        loop {
+            let (task, events) = match tasks::next_events(&app, account, id, seq).await {
+                Ok(found) => found,
+                Err(error) => {
+                    super::error::log(&error);
+                    let body = super::error::body(&error, &request_id);
+                    yield Ok(Event::default().event("error").json_data(body).unwrap_or_default());
+                    return;
+                }
+            };
+            for event in events {
+                seq = event.seq;
+                if let Ok(view) = view(&app, &links, &as_of(&task, event)).await {
+                    let sent = Event::default().event("task").id(event.seq.to_string()).json_data(view);
+                    yield Ok(sent.unwrap_or_default());
+                }
+            }
+            if task.state.is_terminal() && task.event_seq <= seq {
+                return;
+            }
+        }
+    }
+}
+
+/// The task as it was after an event.
+fn as_of(task: &Task, event: TaskEvent) -> Task {
+    let mut task = Task {
+        state: event.state,
+        progress: event.progress,
+        ..task.clone()
+    };
+    if !event.state.is_terminal() {
+        (task.finished_at, task.failure, task.output) = (None, None, None);
+    }
+    task
+}
+
+/// A comment that keeps an idle stream open.
+pub(super) fn keep_alive() -> KeepAlive {
+    KeepAlive::new()
+        .interval(Duration::from_secs(10))
+        .text("keep-alive")
+}
+
+/// What was tried for a task, in order: each order that a provider was sent.
+///
+/// Tasks of embedded models have none.
+#[utoipa::path(get, path = "/v1/tasks/{id}/attempts", tag = "tasks",
+    params(("id" = String, Path, description = "The task's id")),
+    responses((status = 200, description = "The attempts", body = List<AttemptView>)))]
+pub(super) async fn attempts(
+    allowed: Allowed<TasksRead>,
+    Path(id): Path<String>,
+    RequestLinks(links): RequestLinks,
+    State(app): State<App>,
+) -> Result<Response, ErrorResponse> {
+    let id = parse(&id)?;
+    let links = links.visible_to(&allowed.caller.key);
+    let found = tasks::attempts(&app, allowed.caller.account.id, id).await?;
+    let attempts = found.iter();
+    let attempts = attempts.map(|(submission, end)| AttemptView::new(&links, submission, end));
+    let list = List::new(attempts.collect(), false, |attempt: &AttemptView| {
+        attempt.id.clone()
+    });
+    Ok((about(id), Json(list)).into_response())
+}
+
+/// Cancel a task that has not ended.
+#[utoipa::path(post, path = "/v1/tasks/{id}/cancel", tag = "tasks",
+    params(("id" = String, Path, description = "The task's id")),
+    responses((status = 200, description = "The cancelled task", body = TaskView)))]
+pub(super) async fn cancel(
+    allowed: Allowed<TasksCancel>,
+    source: Source,
+    Path(id): Path<String>,
+    RequestLinks(links): RequestLinks,
+    State(app): State<App>,
+) -> Result<Response, ErrorResponse> {
+    let id = parse(&id)?;
+    let caller = &allowed.caller;
+    let by = caller.key.may(Scope::Admin).then(|| source.by(caller));
+    let task = tasks::cancel(&app, caller.account.id, id, by).await?;
+    let links = links.visible_to(&allowed.caller.key);
+    Ok((about(id), Json(view(&app, &links, &task).await?)).into_response())
+}
+
+fn parse(id: &str) -> Result<TaskId, Error> {
+    id.parse().map_err(|_| tasks::not_found())
+}
+
+/// The header for responses about a task.
+pub(super) fn about(id: TaskId) -> HeaderMap {
+    let mut headers = HeaderMap::new();
+    if let Ok(value) = HeaderValue::try_from(id.to_string()) {
+        headers.insert("x-task-id", value);
+    }
+    headers
+}
+
+/// Headers for responses that create tasks: the first one's id, and the total cost, or the most it
+/// can be.
+pub(super) fn about_all(tasks: &[Task]) -> HeaderMap {
+    let mut headers = tasks.first().map(|task| about(task.id)).unwrap_or_default();
+    let costs = tasks.iter().map(|task| task.cost);
+    headers.extend(cost(costs.fold(Micros::ZERO, Micros::plus)));
+    headers
+}
+
+/// The cost header.
+pub(super) fn cost(amount: Micros) -> HeaderMap {
+    let mut headers = HeaderMap::new();
+    if let Ok(value) = HeaderValue::try_from(amount.to_string()) {
+        headers.insert("x-cost-usd", value);
+    }
+    headers
+}
+
+/// A task as it is shown.
+pub(super) async fn view(app: &App, links: &Links, task: &Task) -> Result<TaskView, Error> {
+    let beside = tasks::beside_each(app, std::slice::from_ref(task)).await?;
+    let beside = beside.first().ok_or_else(tasks::not_found)?;
+    Ok(TaskView::new(links, task, beside))
+}

@@ -1,0 +1,146 @@
+//! `POST /{brand}/uploads/audio`: source clips, by form or by URL.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::Extension;
+use axum::Json;
+use axum::extract::{FromRequest as _, Request, State};
+use axum::response::Response;
+use sha2::{Digest as _, Sha256};
+use tempfile::TempPath;
+use tokio::io::AsyncWriteExt as _;
+
+use crate::auth::Wants;
+use crate::body::form::{Form, Part};
+use crate::body::{JsonBody, is_multipart, too_large};
+use crate::error::ErrorResponse;
+use crate::idempotency::{Answer, Asked, Fingerprint, Fresh};
+use crate::links::RequestLinks;
+use crate::orders::upload::{UploadForm, UploadOrder, UploadRequest, read_title};
+use crate::tasks::cost;
+use mediagate_core::app::App;
+use mediagate_core::attendance::{Close, Presence};
+use mediagate_core::domain::assets;
+use mediagate_core::domain::idempotency::{Found, Visit};
+use mediagate_core::domain::music::{self, AudioSource, LIMIT_BYTES};
+use mediagate_core::records::clip::ClipRecord;
+use mediagate_core::records::music::MadeBy;
+use mediagate_model::error::{Error, ErrorCode};
+use mediagate_model::ids::RequestId;
+use mediagate_model::money::Micros;
+
+/// Time for an upload to arrive.
+pub(super) const TIME: Duration = Duration::from_mins(10);
+/// Bytes received between two checks of the free disk space.
+const DISK_CHECK: usize = 8_000_000;
+/// Longest text field of the form, in bytes.
+const FIELD_LIMIT: usize = 10_000;
+
+/// Upload a recording: WAV, FLAC, MP3, AAC/M4A or OGG/Vorbis.
+#[utoipa::path(post, path = "/uploads/audio", tag = "music",
+    request_body(content((UploadRequest = "application/json"), (UploadForm = "multipart/form-data"))),
+    responses((status = 200, description = "The complete clip", body = ClipRecord)))]
+pub(super) async fn audio(
+    wants: Wants<UploadOrder>,
+    Extension(request_id): Extension<RequestId>,
+    RequestLinks(links): RequestLinks,
+    State(app): State<App>,
+    request: Request,
+) -> Result<Response, ErrorResponse> {
+    let headers = request.headers().clone();
+    let Wants {
+        caller, arrival, ..
+    } = wants;
+    // Only from the first byte on, so that a slow upload delays nobody else.
+    assets::check_room(&app, caller.account.id, 0).await?;
+    let _turn = app.limits.uploads.wait(caller.account.id).await;
+    let (source, title, param, fingerprint) = if is_multipart(&headers) {
+        let read = tokio::time::timeout(TIME, read_form(request, &app)).await;
+        let in_time = read.map_err(|_| {
+            Error::plain(ErrorCode::InvalidValue, "The form did not arrive in time.")
+        })?;
+        let (file, digest, title) = in_time?;
+        let fingerprint = Fingerprint::of::<UploadOrder>();
+        let fingerprint = fingerprint.json(&title.clone().into()).file(&digest);
+        (AudioSource::Spooled(file), title, "file", fingerprint)
+    } else {
+        let body = JsonBody::from_request(request, &app).await?;
+        let (order, fingerprint, _) = Fingerprint::read(&app, body).await?;
+        let UploadOrder { url, title } = order;
+        let source = AudioSource::Address(url);
+        (source, title, "url", fingerprint)
+    };
+    let asked = Asked::new(&app, &caller, &request_id, &headers, fingerprint, arrival)?;
+    let make = async |visit: &Visit| {
+        let clip = music::upload(&app, &caller, visit, source, title, param).await?;
+        Ok(Fresh::Untold(Found::Clip(Box::new(clip))))
+    };
+    let tell = async |found: Found, _: &Arc<Presence>, _: bool| {
+        let Found::Clip(clip) = found else {
+            return Err(Error::internal("no clip"));
+        };
+        let record = ClipRecord::new(&clip, MadeBy::default(), &caller.account, &links);
+        Ok(Answer::of((cost(Micros::ZERO), Json(record)), Close::Now))
+    };
+    Ok(asked.answer(make, tell).await?)
+}
+
+/// A form's file with its digest, and the title.
+async fn read_form(
+    request: Request,
+    app: &App,
+) -> Result<(TempPath, Vec<u8>, Option<String>), Error> {
+    let mut form = Form::open(request, app, LIMIT_BYTES).await?;
+    let mut file = None;
+    let mut title = None;
+    while let Some(part) = form.next().await? {
+        match part.name() {
+            // A second file would double the space on disk.
+            Some("file") if file.is_none() => {
+                let named = part.file_name().map(stem_of);
+                title = title.or_else(|| named.and_then(|name| read_title(&name).ok().flatten()));
+                file = Some(spool(part, app).await?);
+            }
+            Some("title") => title = read_title(&part.text(FIELD_LIMIT).await?)?.or(title),
+            _ => part.skip().await?,
+        }
+    }
+    let missing = || {
+        let message = "The form must have the recording in its field \"file\".";
+        Error::at(ErrorCode::MissingField, "file", message)
+    };
+    let (file, digest) = file.ok_or_else(missing)?;
+    Ok((file, digest, title))
+}
+
+/// Writes a form's file to disk as it arrives, so that uploads take no memory.
+pub(super) async fn spool(mut part: Part<'_>, app: &App) -> Result<(TempPath, Vec<u8>), Error> {
+    let limit = usize::try_from(LIMIT_BYTES).unwrap_or(usize::MAX);
+    let file = tempfile::NamedTempFile::new_in(app.config.spool_path()).map_err(Error::internal)?;
+    let (file, path) = file.into_parts();
+    let mut file = tokio::fs::File::from_std(file);
+    let (mut length, mut digest) = (0, Sha256::new());
+    while let Some(chunk) = part.chunk().await? {
+        // Not at every small piece.
+        if length / DISK_CHECK != (length + chunk.len()) / DISK_CHECK {
+            assets::check_disk(app)?;
+        }
+        length += chunk.len();
+        if length > limit {
+            return Err(too_large("The form's field \"file\"", limit));
+        }
+        digest.update(&chunk);
+        file.write_all(&chunk).await.map_err(Error::internal)?;
+    }
+    file.flush().await.map_err(Error::internal)?;
+    Ok((path, digest.finalize().to_vec()))
+}
+
+/// A file's name without folders and extension.
+fn stem_of(file_name: &str) -> String {
+    let name = file_name.rsplit(['/', '\\']).next().unwrap_or_default();
+    name.rsplit_once('.')
+        .map_or(name, |(stem, _)| stem)
+        .to_owned()
+}

@@ -1,0 +1,67 @@
+//! `GET /v1/usage`: an account's work and costs, as JSON or CSV.
+
+use axum::Json;
+use axum::extract::State;
+use axum::http::{HeaderMap, HeaderValue, header};
+use axum::response::{IntoResponse, Response};
+use serde::Serialize;
+
+use crate::auth::{Allowed, TasksRead};
+use crate::error::ErrorResponse;
+use crate::page_params::{Query, csv_wanted};
+use crate::wire::usage::{UsageList, read};
+use mediagate_core::app::App;
+use mediagate_core::domain::usage;
+use mediagate_model::error::Error;
+
+/// Sum up work and costs by UTC day, model and key.
+#[utoipa::path(get, path = "/v1/usage", tag = "account", params(
+    ("from" = Option<String>, Query, description = "The first day, in UTC, as in 2026-01-31; 30 days up to `to` by default, 400 at most"),
+    ("to" = Option<String>, Query, description = "The last day; today by default"),
+    ("group_by" = Option<String>, Query, description = "Any of `day`, `model` and `key`, separated by commas; all by default"),
+    ("model" = Option<String>, Query, description = "Only by this model"),
+    ("key" = Option<String>, Query, description = "Only with the key of this id"),
+    ("format" = Option<String>, Query, description = "`json` or `csv`; by default what `Accept` says"),
+), responses((status = 200, description = "The rows and their sum; as CSV the rows alone", content(
+    (UsageList = "application/json"), (String = "text/csv")))))]
+pub(super) async fn usage(
+    allowed: Allowed<TasksRead>,
+    query: Query,
+    headers: HeaderMap,
+    State(app): State<App>,
+) -> Result<Response, ErrorResponse> {
+    let (account, now) = (allowed.caller.account.id, app.clock.now());
+    let (query, csv) = query.read(|query| {
+        let csv = csv_wanted(query, &headers);
+        Some((read(query, account, now), csv))
+    })?;
+    let found = usage::usage(&app, query.wanted.clone()).await?;
+    let list = UsageList::new(&query, &found);
+    let name = format!("usage-{}-{}.csv", list.from, list.to);
+    Ok(table(csv.then(|| (name, list.csv(&query.wanted))), list)?)
+}
+
+/// CSV, its name and text, if it is asked for, or else JSON.
+pub(super) fn table(
+    csv: Option<(String, String)>,
+    json: impl Serialize,
+) -> Result<Response, Error> {
+    let mut answer = match csv {
+        Some((name, text)) => csv_file(&name, text)?,
+        None => Json(json).into_response(),
+    };
+    let vary = HeaderValue::from_static("accept");
+    answer.headers_mut().insert(header::VARY, vary);
+    Ok(answer)
+}
+
+/// CSV as a file with this name.
+fn csv_file(name: &str, text: String) -> Result<Response, Error> {
+    let kind = HeaderValue::from_static("text/csv; charset=utf-8");
+    let name = HeaderValue::try_from(format!("attachment; filename=\"{name}\""));
+    let headers = [
+        (header::CONTENT_TYPE, kind),
+        (header::CONTENT_DISPOSITION, name.map_err(Error::internal)?),
+    ];
+    Ok((headers, text).into_response())
+}

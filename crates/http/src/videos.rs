@@ -1,0 +1,332 @@
+//! `/v1/videos`: the `OpenAI` Videos API.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::Extension;
+use axum::Json;
+use axum::extract::{FromRequest as _, Path, Request, State};
+use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
+use axum::response::{IntoResponse, Response};
+use bytes::Bytes;
+use serde_json::{Map, Value};
+use sha2::{Digest as _, Sha256};
+
+use crate::auth::{Allowed, TasksCancel, TasksRead, Wants};
+use crate::body::form::Form;
+use crate::body::{JsonBody, held, is_multipart, no_memory, too_large};
+use crate::error::ErrorResponse;
+use crate::idempotency::{self, Answer, Asked, Fingerprint};
+use crate::links::RequestLinks;
+use crate::media;
+use crate::orders::videos::{FILES, Files, VideoRequest, read_form};
+use crate::page_params::{Query, page};
+use crate::tasks::{about, about_all};
+use crate::wire::list::List;
+use crate::wire::videos::{VideoDeleted, VideoObject};
+use mediagate_core::app::App;
+use mediagate_core::attendance::Presence;
+use mediagate_core::domain::idempotency::{self as intents, Found, Visit};
+use mediagate_core::domain::pictures::LIMIT_BYTES;
+use mediagate_core::domain::tasks;
+use mediagate_core::domain::video::{self, VideoOrder};
+use mediagate_core::limits::Share;
+use mediagate_core::records::Links;
+use mediagate_core::records::video::VideoFile;
+use mediagate_model::account::Caller;
+use mediagate_model::clock::Timestamp;
+use mediagate_model::error::{Error, ErrorCode};
+use mediagate_model::ids::{AssetId, RequestId, TaskId};
+use mediagate_model::media::MediaType;
+use mediagate_model::music::Clip;
+use mediagate_model::task::{Kind, LinkOutput, Output, Task};
+use mediagate_store::tasks::Filter;
+
+/// Time for a form to arrive.
+const FORM_TIME: Duration = Duration::from_mins(2);
+/// Largest form; a field may be a prompt, a data: address or a file.
+const FORM_LIMIT: usize = crate::body::LIMIT;
+/// More files than any model takes; the form is refused for them when it is read.
+const MOST_FILES: usize = 32;
+
+/// Make a video.
+#[utoipa::path(post, path = "/v1/videos", tag = "video",
+    request_body(content((VideoRequest = "application/json"), (VideoRequest = "multipart/form-data"))),
+    responses((status = 200, description = "The queued video", body = VideoObject)))]
+pub(super) async fn create(
+    wants: Wants<VideoOrder>,
+    Extension(request_id): Extension<RequestId>,
+    RequestLinks(links): RequestLinks,
+    State(app): State<App>,
+    request: Request,
+) -> Result<Response, ErrorResponse> {
+    let headers = request.headers().clone();
+    let Wants {
+        caller, arrival, ..
+    } = wants;
+    let (order, fingerprint, held) = if is_multipart(&headers) {
+        let mut held = held(&request, &app)?;
+        let (form, files) = form(request, &app, &mut held).await?;
+        let mut fingerprint = Fingerprint::of::<VideoOrder>().json(&form);
+        for (name, file) in &files {
+            if *name != FILES[0] {
+                fingerprint = fingerprint.json(&Value::from(*name));
+            }
+            fingerprint = fingerprint.file(&Sha256::digest(file));
+        }
+        (read_form(&form, files)?, fingerprint, held)
+    } else {
+        let body = JsonBody::from_request(request, &app).await?;
+        Fingerprint::read(&app, body).await?
+    };
+    let asked = Asked::new(&app, &caller, &request_id, &headers, fingerprint, arrival)?;
+    let told = async |tasks: &[Task]| -> Result<Response, Error> {
+        let answer = object(&app, &links, &tasks[0]).await?;
+        Ok((about_all(tasks), answer).into_response())
+    };
+    let make = async |visit: &Visit| {
+        let draft = video::draft(&app, &caller, &request_id, order).await?;
+        drop(held);
+        let tell = async |tasks: &[Task], _: &[Clip]| told(tasks).await;
+        idempotency::accept(&app, &caller, visit, &links, draft, tell).await
+    };
+    let tell = async |found: Found, _: &Arc<Presence>, _: bool| {
+        let tasks = found.into_tasks()?;
+        Ok(Answer::of(told(&tasks).await?, intents::close(&tasks)))
+    };
+    Ok(asked.answer(make, tell).await?)
+}
+
+/// A form's text fields, nested by their brackets, and its files.
+async fn form(request: Request, app: &App, held: &mut Share) -> Result<(Value, Files), Error> {
+    tokio::time::timeout(FORM_TIME, read_fields(request, app, held))
+        .await
+        .unwrap_or_else(|_| {
+            Err(Error::plain(
+                ErrorCode::InvalidValue,
+                "The form did not arrive in time.",
+            ))
+        })
+}
+
+async fn read_fields(
+    request: Request,
+    app: &App,
+    held: &mut Share,
+) -> Result<(Value, Files), Error> {
+    let mut form = Form::open(request, app, FORM_LIMIT as u64).await?;
+    let mut fields = Map::new();
+    let mut files = Files::new();
+    while let Some(mut part) = form.next().await? {
+        let name = part.name().unwrap_or_default().to_owned();
+        let field = FILES.into_iter().find(|field| *field == name);
+        let is_file = part.file_name().is_some();
+        if is_file && (field.is_none() || files.len() > MOST_FILES) {
+            part.skip().await?;
+            continue;
+        }
+        let limit = if is_file {
+            usize::try_from(LIMIT_BYTES).unwrap_or(usize::MAX)
+        } else {
+            FORM_LIMIT
+        };
+        let mut bytes = Vec::new();
+        while let Some(chunk) = part.chunk().await? {
+            if bytes.len() + chunk.len() > limit {
+                return Err(too_large(&format!("The form's field {name:?}"), limit));
+            }
+            held.grow(chunk.len() as u64).map_err(no_memory)?;
+            bytes.extend_from_slice(&chunk);
+        }
+        if let Some(field) = field.filter(|_| is_file) {
+            files.push((field, Bytes::from(bytes)));
+            continue;
+        }
+        let text = String::from_utf8(bytes)
+            .map_err(|_| Error::at(ErrorCode::InvalidValue, name.clone(), "Must be UTF-8 text."))?;
+        insert_nested(&mut fields, &name, text);
+    }
+    Ok((Value::Object(fields), files))
+}
+
+/// Inserts `a[b]` into the object `a` and `a[]` into the list `a`; deeper brackets are not
+/// supported.
+fn insert_nested(fields: &mut Map<String, Value>, name: &str, text: String) {
+    let nested = name
+        .split_once('[')
+        .and_then(|(outer, rest)| Some((outer, rest.strip_suffix(']')?)));
+    let Some((outer, inner)) = nested else {
+        fields.insert(name.to_owned(), text.into());
+        return;
+    };
+    let is_item = inner.bytes().all(|byte| byte.is_ascii_digit());
+    let empty = || {
+        if is_item {
+            Value::Array(Vec::new())
+        } else {
+            Value::Object(Map::new())
+        }
+    };
+    match fields.entry(outer).or_insert_with(empty) {
+        Value::Object(nested) => drop(nested.insert(inner.to_owned(), text.into())),
+        Value::Array(items) => items.push(text.into()),
+        _ => {}
+    }
+}
+
+/// Get a video.
+#[utoipa::path(get, path = "/v1/videos/{id}", tag = "video", params(("id" = String, Path, description = "The video's id")),
+    responses((status = 200, description = "The video", body = VideoObject)))]
+pub(super) async fn get(
+    allowed: Allowed<TasksRead>,
+    Path(id): Path<String>,
+    RequestLinks(links): RequestLinks,
+    State(app): State<App>,
+) -> Result<Response, ErrorResponse> {
+    let task = find(&app, &allowed.caller, &id).await?;
+    Ok(object(&app, &links, &task).await?)
+}
+
+/// The video object; an unfinished one has a header that says when to ask again.
+async fn object(app: &App, links: &Links, task: &Task) -> Result<Response, Error> {
+    let mut headers = about(task.id);
+    if !task.state.is_terminal() {
+        headers.insert("openai-poll-after-ms", poll_after(app, task).await?);
+    }
+    let object = VideoObject::new(task, VideoFile::of(links, task)).ok_or_else(tasks::not_found)?;
+    Ok((headers, Json(object)).into_response())
+}
+
+/// A tenth of the model's median time: often enough, and not too often.
+async fn poll_after(app: &App, task: &Task) -> Result<HeaderValue, Error> {
+    let lengths = tasks::usual_lengths(app, &task.model).await?;
+    let median = lengths.map_or(Duration::from_secs(5), |lengths| lengths.median);
+    let wait = (median / 10).clamp(Duration::from_millis(200), Duration::from_secs(5));
+    Ok(HeaderValue::from(
+        u64::try_from(wait.as_millis()).unwrap_or(1000),
+    ))
+}
+
+/// List videos, newest first.
+#[utoipa::path(get, path = "/v1/videos", tag = "video", params(
+    ("limit" = Option<u32>, Query, description = "1 to 100, 20 by default"),
+    ("after" = Option<String>, Query, description = "`last_id` of the page before"),
+    ("order" = Option<String>, Query, description = "`desc` (default) or `asc`"),
+), responses((status = 200, description = "A page of videos", body = List<VideoObject>)))]
+pub(super) async fn list(
+    allowed: Allowed<TasksRead>,
+    query: Query,
+    RequestLinks(links): RequestLinks,
+    State(app): State<App>,
+) -> Result<Json<List<VideoObject>>, ErrorResponse> {
+    let page = query.read(|query| Some(page(query, |text| TaskId::from_video(text).ok())))?;
+    let filter = Filter {
+        kind: Some(Kind::Video),
+        without_deleted: true,
+        ..Filter::default()
+    };
+    let (found, has_more) = tasks::list(&app, allowed.caller.account.id, filter, page).await?;
+    let videos = found
+        .iter()
+        .filter_map(|task| VideoObject::new(task, VideoFile::of(&links, task)));
+    Ok(Json(List::new(videos.collect(), has_more, |video| {
+        video.id.clone()
+    })))
+}
+
+/// Get a video's bytes, or a picture of it.
+#[utoipa::path(get, path = "/v1/videos/{id}/content", tag = "video", params(
+    ("id" = String, Path, description = "The video's id"),
+    ("variant" = Option<String>, Query, description = "`video` (default), `thumbnail` or `spritesheet`"),
+), responses(
+    (status = 200, description = "The bytes", content_type = "video/mp4", body = Vec<u8>),
+    (status = 302, description = "Where the provider keeps it, if no copy is kept"),
+))]
+pub(super) async fn content(
+    allowed: Allowed<TasksRead>,
+    Path(id): Path<String>,
+    query: Query,
+    headers: HeaderMap,
+    State(app): State<App>,
+) -> Result<Response, ErrorResponse> {
+    let variant = query.read(|query| {
+        Some(
+            query
+                .filled_string("variant", 32)
+                .unwrap_or_else(|| "video".into()),
+        )
+    })?;
+    let task = find(&app, &allowed.caller, &id).await?;
+    if let Some(Output::LinkV1(link)) = &task.output {
+        let found = link_to(&app, &task, link, &variant);
+        let found = found.map_err(|error| error.of_task(task.id))?;
+        return Ok((about(task.id), found).into_response());
+    }
+    let Some(Output::VideoV1(output)) = &task.output else {
+        let error = match &task.failure {
+            Some(failure) => failure.to_error(),
+            None => Error::plain(ErrorCode::VideoNotReady, "The video is not finished yet."),
+        };
+        return Err(error.of_task(task.id).into());
+    };
+    let (asset, media): (Option<AssetId>, MediaType) = match variant.as_str() {
+        "video" => (Some(output.video), MediaType::Mp4),
+        "thumbnail" => (output.poster, MediaType::Jpeg),
+        "spritesheet" => (output.sheet, MediaType::Jpeg),
+        _ => {
+            let message = "Must be \"video\", \"thumbnail\" or \"spritesheet\".";
+            return Err(Error::at(ErrorCode::InvalidValue, "variant", message).into());
+        }
+    };
+    let asset = asset.ok_or_else(|| no_variant(&variant))?;
+    let file = media::serve(&app, asset, media, &headers).await;
+    let file = file.map_err(|error| match error.code() {
+        ErrorCode::LinkExpired => video::gone(&[&task]).of_task(task.id),
+        _ => error,
+    });
+    Ok((about(task.id), file?).into_response())
+}
+
+/// Sends the caller to a film that its provider keeps.
+fn link_to(app: &App, task: &Task, link: &LinkOutput, variant: &str) -> Result<Response, Error> {
+    if variant != "video" {
+        return Err(no_variant(variant));
+    }
+    let expires_at = link.expires_at_micros.map(Timestamp::from_micros);
+    if expires_at.is_some_and(|at| at <= app.clock.now()) {
+        return Err(video::gone(&[task]));
+    }
+    let headers = [
+        (header::LOCATION, link.url.as_str()),
+        (header::CACHE_CONTROL, "private, no-store"),
+    ];
+    Ok((StatusCode::FOUND, headers).into_response())
+}
+
+fn no_variant(variant: &str) -> Error {
+    let message = format!("There is no {variant} of this video.");
+    Error::at(ErrorCode::MediaNotFound, "variant", message)
+}
+
+/// Delete a video; an unfinished one is cancelled.
+#[utoipa::path(delete, path = "/v1/videos/{id}", tag = "video", params(("id" = String, Path, description = "The video's id")),
+    responses((status = 200, description = "The video is gone", body = VideoDeleted)))]
+pub(super) async fn delete(
+    allowed: Allowed<TasksCancel>,
+    Path(id): Path<String>,
+    State(app): State<App>,
+) -> Result<Response, ErrorResponse> {
+    let task = find(&app, &allowed.caller, &id).await?;
+    video::delete(&app, &task).await?;
+    let deleted = VideoDeleted {
+        id: task.id.video(),
+        object: "video.deleted",
+        deleted: true,
+    };
+    Ok((about(task.id), Json(deleted)).into_response())
+}
+
+async fn find(app: &App, caller: &Caller, id: &str) -> Result<Task, Error> {
+    let id = TaskId::from_video(id).map_err(|_| tasks::not_found())?;
+    video::get(app, caller.account.id, id).await
+}

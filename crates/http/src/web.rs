@@ -1,0 +1,236 @@
+//! Routes of the web pages; their markup is in `pages/`.
+
+use std::sync::Arc;
+
+use axum::Router;
+use axum::extract::{Path, Query, State};
+use axum::http::{Uri, header};
+use axum::response::{Html, IntoResponse, Redirect, Response};
+use axum::routing::get;
+use serde::Deserialize;
+use utoipa::openapi::OpenApi;
+
+use crate::error::ErrorResponse;
+use crate::links::RequestLinks;
+use crate::wire::models::{ModelList, ModelObject, NextPrice, RouteObject};
+use mediagate_console::docs::Reference;
+use mediagate_console::{self, ConsolePage, HomePage, ModelRow, PricingPage, ProvenancePage, Site};
+use mediagate_core::app::App;
+use mediagate_core::domain::provenance::check::LIMIT_BYTES;
+use mediagate_core::domain::{music, pictures};
+use mediagate_core::records::Links;
+use mediagate_model::error::{Error, ErrorCode};
+use mediagate_model::task::Kind;
+
+/// Everything comes from this host, and no inline scripts run. But films and songs: with `media.host` or
+/// `results = "link"` their addresses are others', by https, which the console has to play and can only
+/// play.
+const POLICY: &str = "default-src 'self'; img-src 'self' data: blob:; media-src 'self' blob: https:; \
+                      frame-ancestors 'none'; form-action 'self'; base-uri 'none'; object-src 'none'";
+
+pub(super) fn router(document: &OpenApi) -> Router<App> {
+    let document = serde_json::to_value(document).unwrap_or_default();
+    let reference = Arc::new(Reference::new(&document));
+    let api = async move |RequestLinks(links): RequestLinks, State(app): State<App>| {
+        page(reference.page(&site(&links, &app)))
+    };
+    Router::new()
+        .route("/", get(home))
+        .route("/docs", get(docs))
+        .route("/docs/", get(async || Redirect::permanent("/docs")))
+        .route("/docs/api", get(api))
+        .route("/docs/{*name}", get(guide))
+        .route("/console", get(console_start))
+        .route("/console/{*place}", get(console))
+        .route("/provenance", get(provenance))
+        .route("/assets/{*name}", get(asset))
+        .route(
+            "/favicon.ico",
+            get(async |uri| asset(Path("favicon.svg".into()), uri).await),
+        )
+}
+
+async fn home(RequestLinks(links): RequestLinks, State(app): State<App>) -> Response {
+    let catalog = app.models.catalog.load();
+    page(mediagate_console::home(&HomePage {
+        site: site(&links, &app),
+        video_model: catalog.default_name(Kind::Video).to_owned(),
+        music_model: catalog.default_name(Kind::Music).to_owned(),
+        available_models: catalog.models().len(),
+    }))
+}
+
+async fn console_start(RequestLinks(links): RequestLinks, State(app): State<App>) -> Response {
+    console_page(String::new(), &links, &app)
+}
+
+/// A view of the console, each of which has its own address.
+async fn console(
+    Path(place): Path<String>,
+    RequestLinks(links): RequestLinks,
+    State(app): State<App>,
+) -> Result<Response, ErrorResponse> {
+    if mediagate_console::is_place(&place) {
+        return Ok(console_page(place, &links, &app));
+    }
+    let message = "The console has no such page.";
+    Err(Error::plain(ErrorCode::RouteNotFound, message).into())
+}
+
+fn console_page(place: String, links: &Links, app: &App) -> Response {
+    let catalog = app.models.catalog.load();
+    page(mediagate_console::console(&ConsolePage {
+        site: site(links, app),
+        place,
+        video_model: catalog.default_name(Kind::Video).to_owned(),
+        music_model: catalog.default_name(Kind::Music).to_owned(),
+        picture_bytes: pictures::LIMIT_BYTES,
+        song_bytes: music::LIMIT_BYTES,
+    }))
+}
+
+async fn provenance(RequestLinks(links): RequestLinks, State(app): State<App>) -> Response {
+    page(mediagate_console::provenance(&ProvenancePage {
+        site: site(&links, &app),
+        is_public: app.config.provenance.public,
+        most_megabytes: LIMIT_BYTES / 1_000_000,
+    }))
+}
+
+#[derive(Deserialize)]
+struct Search {
+    #[serde(default)]
+    q: String,
+}
+
+async fn docs(
+    RequestLinks(links): RequestLinks,
+    State(app): State<App>,
+    Query(search): Query<Search>,
+) -> Response {
+    let words: String = search.q.chars().take(100).collect();
+    page(mediagate_console::docs::index(&site(&links, &app), &words))
+}
+
+async fn guide(
+    RequestLinks(links): RequestLinks,
+    State(app): State<App>,
+    Path(name): Path<String>,
+) -> Result<Response, ErrorResponse> {
+    let found = mediagate_console::docs::guide(&site(&links, &app), &name);
+    let no_such = || {
+        Error::plain(
+            ErrorCode::RouteNotFound,
+            "There is no such page. /docs lists them.",
+        )
+    };
+    Ok(found.map(page).ok_or_else(no_such)?)
+}
+
+/// The price list as a page.
+pub(super) fn pricing(models: &ModelList, links: &Links, app: &App) -> Response {
+    page(mediagate_console::pricing(&PricingPage {
+        site: site(links, app),
+        models: models.data.iter().map(row).collect(),
+        generated_at: app.clock.now().rfc3339(),
+    }))
+}
+
+fn row(model: &ModelObject) -> ModelRow {
+    let owned = |words: &[&'static str]| words.iter().map(|word| (*word).to_owned()).collect();
+    let capabilities = &model.capabilities;
+    ModelRow {
+        id: model.id.clone(),
+        summary: model.summary.clone(),
+        kind: if model.kind == Kind::Video.name() {
+            Kind::Video
+        } else {
+            Kind::Music
+        },
+        takes: owned(&capabilities.input),
+        makes: owned(&capabilities.output),
+        durations: match &capabilities.seconds {
+            Some(list) => {
+                let list: Vec<String> = list.iter().map(ToString::to_string).collect();
+                Some(format!("{} s", list.join(", ")))
+            }
+            None => capabilities
+                .min_seconds
+                .zip(capabilities.max_seconds)
+                .map(|(min, max)| format!("{min}–{max} s")),
+        },
+        sizes: capabilities.sizes.clone().unwrap_or_default(),
+        stems: capabilities.stems.as_deref().map(owned).unwrap_or_default(),
+        price: model.price.as_ref().map_or_else(
+            || "free".to_owned(),
+            |price| price_words(&price.usd, price.unit),
+        ),
+        next_price: model
+            .price
+            .as_ref()
+            .and_then(|price| price.next.as_ref())
+            .map(next_price_words),
+        available: model.available,
+        median: model
+            .median_seconds
+            .map(|seconds| format!("{seconds:.1} s")),
+        notes: model.notes.clone(),
+        aliases: model.aliases.clone(),
+        providers: model.routes.iter().flatten().map(route).collect(),
+    }
+}
+
+fn price_words(usd: &str, unit: &str) -> String {
+    format!("{usd} USD per {}", unit.replace('_', " "))
+}
+
+fn next_price_words(next: &NextPrice) -> String {
+    let words = price_words(&next.usd, next.unit);
+    // Dates are shown without a time if the price begins at midnight UTC.
+    let from = next.from.strip_suffix("T00:00:00.000Z");
+    format!("{words} from {}", from.unwrap_or(&next.from))
+}
+
+fn route(route: &RouteObject) -> String {
+    let name = format!("{} ({})", route.provider, route.model);
+    match (&route.paused_until, route.available) {
+        (_, true) => name,
+        (Some(until), false) => format!("{name}: paused until {until}"),
+        (None, false) => format!("{name}: unreachable"),
+    }
+}
+
+fn site(links: &Links, app: &App) -> Site {
+    Site {
+        base_url: links.origin.clone(),
+        brand: app.config.brand.clone(),
+        version: env!("CARGO_PKG_VERSION").into(),
+    }
+}
+
+fn page(html: String) -> Response {
+    (
+        [
+            (header::CONTENT_SECURITY_POLICY, POLICY),
+            (header::X_FRAME_OPTIONS, "DENY"),
+        ],
+        Html(html),
+    )
+        .into_response()
+}
+
+async fn asset(Path(name): Path<String>, uri: Uri) -> Result<Response, ErrorResponse> {
+    let not_found = || Error::plain(ErrorCode::RouteNotFound, "There is no such file.");
+    let asset = mediagate_console::asset(&name).ok_or_else(not_found)?;
+    // The pages request files by version, so these never get stale.
+    let caching = if uri.query().is_some() {
+        "public, max-age=31536000, immutable"
+    } else {
+        "no-cache"
+    };
+    let headers = [
+        (header::CONTENT_TYPE, asset.content_type),
+        (header::CACHE_CONTROL, caching),
+    ];
+    Ok((headers, asset.body).into_response())
+}

@@ -1,0 +1,307 @@
+//! `/v1/webhooks`: endpoints of an account, the secret of its callbacks, and what was sent.
+
+use std::sync::{Arc, Mutex, PoisonError};
+
+use axum::Extension;
+use axum::Json;
+use axum::extract::{Path, State};
+use axum::http::HeaderMap;
+use axum::response::Response;
+use serde_json::Value;
+
+use crate::auth::{Allowed, Source, Wants, WebhooksManage};
+use crate::body::JsonBody;
+use crate::error::ErrorResponse;
+use crate::fields::types::Required;
+use crate::fields::{self, request};
+use crate::idempotency::{Answer, Asked, Fingerprint, Fresh};
+use crate::orders::admin::fields::Instant;
+use crate::orders::webhook::{WebhookChange, WebhookRequest, read_change};
+use crate::page_params::{Query, page, word};
+use crate::wire::list::List;
+use crate::wire::webhooks::{
+    DeliveryObject, DeliverySummary, WebhookDeleted, WebhookObject, WebhookRecovery, WebhookSecret,
+};
+use mediagate_core::app::App;
+use mediagate_core::attendance::{Close, Presence};
+use mediagate_core::domain::idempotency::{Found, Visit};
+use mediagate_core::domain::keys::refuse_former_secret;
+use mediagate_core::domain::tasks;
+use mediagate_core::domain::webhooks::keys::Keys;
+use mediagate_core::domain::webhooks::{self, NewEndpoint, log};
+use mediagate_model::error::Error;
+use mediagate_model::ids::{DeliveryId, EndpointId, RequestId};
+use mediagate_model::secret::Secret;
+use mediagate_model::webhook::{Endpoint, Scheme};
+
+/// Register a webhook endpoint.
+#[utoipa::path(post, path = "/v1/webhooks", tag = "webhooks", request_body = WebhookRequest,
+    responses((status = 200, description = "The endpoint with its secret", body = WebhookObject)))]
+pub(super) async fn create(
+    wants: Wants<NewEndpoint>,
+    source: Source,
+    Extension(request_id): Extension<RequestId>,
+    headers: HeaderMap,
+    State(app): State<App>,
+    body: JsonBody,
+) -> Result<Response, ErrorResponse> {
+    let Wants {
+        caller, arrival, ..
+    } = wants;
+    let (new, fingerprint, _) = Fingerprint::read(&app, body).await?;
+    let asked = Asked::new(&app, &caller, &request_id, &headers, fingerprint, arrival)?;
+    // Told once, to whoever makes it; nothing that is kept holds it.
+    let secret: Mutex<Option<Secret>> = Mutex::default();
+    let by = source.by(&caller);
+    let make = async |visit: &Visit| {
+        let (endpoint, shown) = webhooks::create(&app, &caller, by, visit, new).await?;
+        *secret.lock().unwrap_or_else(PoisonError::into_inner) = Some(shown);
+        Ok(Fresh::Untold(Found::Endpoint(Box::new(endpoint))))
+    };
+    let tell = async |found: Found, _: &Arc<Presence>, _: bool| {
+        let Found::Endpoint(endpoint) = found else {
+            return Err(Error::internal("no webhook endpoint"));
+        };
+        let secret = secret.lock().unwrap_or_else(PoisonError::into_inner).take();
+        let told = object(&app, &endpoint, secret.as_ref())?;
+        Ok(Answer::told_anew(Json(told), Close::Now))
+    };
+    Ok(asked.answer(make, tell).await?)
+}
+
+/// An endpoint, with its secret when that is to be told.
+fn object(app: &App, endpoint: &Endpoint, secret: Option<&Secret>) -> Result<WebhookObject, Error> {
+    let public_key = webhooks::public_key(app, endpoint)?;
+    Ok(WebhookObject::new(endpoint, public_key.as_ref(), secret))
+}
+
+/// List webhook endpoints, newest first.
+#[utoipa::path(get, path = "/v1/webhooks", tag = "webhooks", params(
+    ("limit" = Option<u32>, Query, description = "1 to 100, 20 by default"),
+    ("after" = Option<String>, Query, description = "`last_id` of the page before"),
+), responses((status = 200, description = "A page of endpoints", body = List<WebhookObject>)))]
+pub(super) async fn list(
+    allowed: Allowed<WebhooksManage>,
+    query: Query,
+    State(app): State<App>,
+) -> Result<Json<List<WebhookObject>>, ErrorResponse> {
+    let page = query.read(|query| Some(page(query, |text| text.parse().ok())))?;
+    let (found, has_more) = webhooks::list(&app, allowed.caller.account.id, page).await?;
+    let objects = found.iter().map(|endpoint| object(&app, endpoint, None));
+    let objects = objects.collect::<Result<Vec<_>, _>>()?;
+    Ok(Json(List::new(objects, has_more, |it| it.id.clone())))
+}
+
+/// Get a webhook endpoint.
+#[utoipa::path(get, path = "/v1/webhooks/{id}", tag = "webhooks", params(("id" = String, Path, description = "The endpoint's id")),
+    responses((status = 200, description = "The endpoint", body = WebhookObject)))]
+pub(super) async fn get(
+    allowed: Allowed<WebhooksManage>,
+    Path(id): Path<String>,
+    State(app): State<App>,
+) -> Result<Json<WebhookObject>, ErrorResponse> {
+    let endpoint = webhooks::get(&app, allowed.caller.account.id, parse(&id)?).await?;
+    Ok(object(&app, &endpoint, None).map(Json)?)
+}
+
+/// Change a webhook endpoint. One that is enabled again is sent nothing that was held: `recover` does that.
+#[utoipa::path(patch, path = "/v1/webhooks/{id}", tag = "webhooks", request_body = WebhookChange,
+    params(("id" = String, Path, description = "The endpoint's id")),
+    responses((status = 200, description = "The endpoint", body = WebhookObject)))]
+pub(super) async fn change(
+    allowed: Allowed<WebhooksManage>,
+    source: Source,
+    Path(id): Path<String>,
+    State(app): State<App>,
+    body: JsonBody,
+) -> Result<Json<WebhookObject>, ErrorResponse> {
+    let id = parse(&id)?;
+    let (change, _) = body.read(&app, read_change).await?;
+    refuse_former_secret(&allowed.caller, "change a webhook endpoint")?;
+    let by = source.by(&allowed.caller);
+    let endpoint = webhooks::change(&app, allowed.caller.account.id, id, by, change).await?;
+    Ok(object(&app, &endpoint, None).map(Json)?)
+}
+
+/// Delete a webhook endpoint; what waits for it is given up.
+#[utoipa::path(delete, path = "/v1/webhooks/{id}", tag = "webhooks", params(("id" = String, Path, description = "The endpoint's id")),
+    responses((status = 200, description = "The endpoint is deleted", body = WebhookDeleted)))]
+pub(super) async fn delete(
+    allowed: Allowed<WebhooksManage>,
+    source: Source,
+    Path(id): Path<String>,
+    State(app): State<App>,
+) -> Result<Json<WebhookDeleted>, ErrorResponse> {
+    let by = source.by(&allowed.caller);
+    let endpoint = webhooks::delete(&app, allowed.caller.account.id, parse(&id)?, by).await?;
+    Ok(Json(WebhookDeleted {
+        id: endpoint.id.to_string(),
+        object: "webhook.deleted",
+        deleted: true,
+    }))
+}
+
+/// Give an endpoint a new secret; deliveries are signed with both for 24 hours.
+#[utoipa::path(post, path = "/v1/webhooks/{id}/rotate", tag = "webhooks", params(("id" = String, Path, description = "The endpoint's id")),
+    responses((status = 200, description = "The endpoint with its new secret", body = WebhookObject)))]
+pub(super) async fn rotate(
+    allowed: Allowed<WebhooksManage>,
+    source: Source,
+    Path(id): Path<String>,
+    State(app): State<App>,
+) -> Result<Json<WebhookObject>, ErrorResponse> {
+    refuse_former_secret(&allowed.caller, "rotate a secret")?;
+    let (account, by) = (allowed.caller.account.id, source.by(&allowed.caller));
+    let (_, secret) = webhooks::rotate(&app, account, parse(&id)?, by).await?;
+    let endpoint = webhooks::get(&app, account, parse(&id)?).await?;
+    Ok(object(&app, &endpoint, Some(&secret)).map(Json)?)
+}
+
+/// Send an endpoint a `test` event now.
+#[utoipa::path(post, path = "/v1/webhooks/{id}/test", tag = "webhooks", params(("id" = String, Path, description = "The endpoint's id")),
+    responses((status = 200, description = "The delivery, to be looked up until it is over", body = DeliverySummary)))]
+pub(super) async fn test(
+    allowed: Allowed<WebhooksManage>,
+    Path(id): Path<String>,
+    State(app): State<App>,
+) -> Result<Json<DeliverySummary>, ErrorResponse> {
+    let delivery = log::test(&app, allowed.caller.account.id, parse(&id)?).await?;
+    Ok(Json(DeliverySummary::new(&delivery)))
+}
+
+/// List an endpoint's deliveries, newest first.
+#[utoipa::path(get, path = "/v1/webhooks/{id}/deliveries", tag = "webhooks", params(
+    ("id" = String, Path, description = "The endpoint's id"),
+    ("state" = Option<String>, Query, description = "`waiting`, `delivered`, `failed` or `held`"),
+    ("limit" = Option<u32>, Query, description = "1 to 100, 20 by default"),
+    ("after" = Option<String>, Query, description = "`last_id` of the page before"),
+), responses((status = 200, description = "A page of deliveries", body = List<DeliverySummary>)))]
+pub(super) async fn deliveries(
+    allowed: Allowed<WebhooksManage>,
+    Path(id): Path<String>,
+    query: Query,
+    State(app): State<App>,
+) -> Result<Json<List<DeliverySummary>>, ErrorResponse> {
+    let (state, page) = query.read(|query| {
+        let state = word(query, "state", "waiting, delivered, failed, held");
+        Some((state, page(query, |text| text.parse().ok())))
+    })?;
+    let account = allowed.caller.account.id;
+    let (found, has_more) = log::of_endpoint(&app, account, parse(&id)?, state, page).await?;
+    let found = found.iter().map(DeliverySummary::new).collect();
+    Ok(Json(List::new(found, has_more, |it: &DeliverySummary| {
+        it.id.clone()
+    })))
+}
+
+/// Get a delivery with its tries.
+#[utoipa::path(get, path = "/v1/webhooks/deliveries/{delivery}", tag = "webhooks",
+    params(("delivery" = String, Path, description = "The delivery's id")),
+    responses((status = 200, description = "The delivery", body = DeliveryObject)))]
+pub(super) async fn delivery(
+    allowed: Allowed<WebhooksManage>,
+    Path(id): Path<String>,
+    State(app): State<App>,
+) -> Result<Json<DeliveryObject>, ErrorResponse> {
+    let id = parse_delivery(&id)?;
+    let (delivery, attempts) = log::get(&app, allowed.caller.account.id, id).await?;
+    Ok(Json(DeliveryObject::new(&delivery, &attempts)))
+}
+
+/// Send a delivery again now.
+#[utoipa::path(post, path = "/v1/webhooks/deliveries/{delivery}/redeliver", tag = "webhooks",
+    params(("delivery" = String, Path, description = "The delivery's id")),
+    responses((status = 200, description = "The delivery", body = DeliverySummary)))]
+pub(super) async fn redeliver(
+    allowed: Allowed<WebhooksManage>,
+    Path(id): Path<String>,
+    State(app): State<App>,
+) -> Result<Json<DeliverySummary>, ErrorResponse> {
+    let id = parse_delivery(&id)?;
+    let delivery = log::redeliver(&app, allowed.caller.account.id, id).await?;
+    Ok(Json(DeliverySummary::new(&delivery)))
+}
+
+request! {
+    /// From when on events are sent again.
+    pub(super) struct RecoverRequest {
+        /// The time of the earliest event, RFC 3339.
+        since: Required<Instant>,
+    }
+}
+
+/// Send an endpoint again what failed or was held since a time.
+#[utoipa::path(post, path = "/v1/webhooks/{id}/recover", tag = "webhooks", request_body = RecoverRequest,
+    params(("id" = String, Path, description = "The endpoint's id")),
+    responses((status = 200, description = "How many deliveries are sent again", body = WebhookRecovery)))]
+pub(super) async fn recover(
+    allowed: Allowed<WebhooksManage>,
+    Path(id): Path<String>,
+    State(app): State<App>,
+    body: JsonBody,
+) -> Result<Json<WebhookRecovery>, ErrorResponse> {
+    let id = parse(&id)?;
+    let read = |body: &Value| fields::read(body, |body| RecoverRequest::read(body).since);
+    let (since, _) = body.read(&app, read).await?;
+    let recovered = log::recover(&app, allowed.caller.account.id, id, since).await?;
+    Ok(Json(WebhookRecovery {
+        object: "webhook.recovery",
+        recovered,
+    }))
+}
+
+/// List the deliveries of a task, callbacks too.
+#[utoipa::path(get, path = "/v1/tasks/{id}/deliveries", tag = "webhooks", params(("id" = String, Path, description = "The task's id")),
+    responses((status = 200, description = "The deliveries", body = List<DeliverySummary>)))]
+pub(super) async fn of_task(
+    allowed: Allowed<WebhooksManage>,
+    Path(id): Path<String>,
+    State(app): State<App>,
+) -> Result<Json<List<DeliverySummary>>, ErrorResponse> {
+    let id = id.parse().map_err(|_| tasks::not_found())?;
+    let found = log::of_task(&app, allowed.caller.account.id, id).await?;
+    let found = found.iter().map(DeliverySummary::new).collect();
+    Ok(Json(List::new(found, false, |it: &DeliverySummary| {
+        it.id.clone()
+    })))
+}
+
+/// Get the secret that callbacks are signed with.
+#[utoipa::path(get, path = "/v1/webhooks/secret", tag = "webhooks",
+    responses((status = 200, description = "The secret", body = WebhookSecret)))]
+pub(super) async fn secret(
+    allowed: Allowed<WebhooksManage>,
+    State(app): State<App>,
+) -> Result<Json<WebhookSecret>, ErrorResponse> {
+    let keys = webhooks::account_keys(&app, allowed.caller.account.id).await?;
+    Ok(shown(&keys)?)
+}
+
+/// Give callbacks a new secret; they are signed with both for 24 hours.
+#[utoipa::path(post, path = "/v1/webhooks/secret/rotate", tag = "webhooks",
+    responses((status = 200, description = "The new secret", body = WebhookSecret)))]
+pub(super) async fn rotate_secret(
+    allowed: Allowed<WebhooksManage>,
+    source: Source,
+    State(app): State<App>,
+) -> Result<Json<WebhookSecret>, ErrorResponse> {
+    refuse_former_secret(&allowed.caller, "rotate a secret")?;
+    let by = source.by(&allowed.caller);
+    let keys = webhooks::rotate_account(&app, allowed.caller.account.id, by).await?;
+    Ok(shown(&keys)?)
+}
+
+fn shown(keys: &Keys) -> Result<Json<WebhookSecret>, Error> {
+    Ok(Json(WebhookSecret {
+        object: "webhook_secret",
+        secret: keys.shown(Scheme::Hmac)?.expose().to_owned(),
+    }))
+}
+
+fn parse(id: &str) -> Result<EndpointId, Error> {
+    id.parse().map_err(|_| webhooks::not_found())
+}
+
+fn parse_delivery(id: &str) -> Result<DeliveryId, Error> {
+    id.parse().map_err(|_| log::not_found())
+}

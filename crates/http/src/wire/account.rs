@@ -1,0 +1,181 @@
+//! An account and its keys: money and limits.
+
+use std::sync::atomic::Ordering;
+
+use serde::Serialize;
+use utoipa::ToSchema;
+
+use mediagate_core::app::Parts;
+use mediagate_core::domain::books::Standing;
+use mediagate_model::account::{Account, ApiKey, BudgetPeriod, Caller, KeyMoney, Scope};
+use mediagate_model::clock::Timestamp;
+use mediagate_model::money::Micros;
+
+/// An account's money and storage. All amounts are dollars.
+#[derive(Debug, Serialize, ToSchema)]
+pub struct AccountObject {
+    /// Always `account`.
+    pub object: &'static str,
+    /// The account's id.
+    pub id: String,
+    /// Short unique name.
+    pub handle: String,
+    /// Display name.
+    pub display_name: String,
+    /// `unlimited`, or `prepaid`: it can spend only its credit.
+    pub policy: &'static str,
+    /// Credit less spent.
+    pub balance_usd: String,
+    /// Reserved for open tasks.
+    pub held_usd: String,
+    /// Total spent.
+    pub spent_usd: String,
+    /// Total credited, less withdrawals.
+    pub credit_usd: String,
+    /// What can still be reserved; null if unlimited.
+    #[schema(required = true)]
+    pub available_usd: Option<String>,
+    /// Limit on the total cost of all tasks; null if unlimited.
+    #[schema(required = true)]
+    pub budget_usd: Option<String>,
+    /// Bytes of files it may store.
+    pub storage_limit: u64,
+    /// Bytes of files it stores.
+    pub storage_bytes: u64,
+    /// The key of this request.
+    pub key: KeyObject,
+    /// Every key of the account if this key has the scope `admin`, else only this one.
+    pub keys: Vec<KeyObject>,
+    /// Ledger mismatches at the last check; only for keys with the scope `admin`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub ledger_mismatches: Option<u32>,
+}
+
+/// A key's money and limits. All amounts are dollars.
+#[derive(Debug, Serialize, ToSchema)]
+pub struct KeyObject {
+    /// The key's id.
+    pub id: String,
+    /// Display name.
+    pub name: String,
+    /// First characters of the secret.
+    pub prefix: String,
+    /// Limit on the cost of its tasks, in all or in each period; null if unlimited.
+    #[schema(required = true)]
+    pub budget_usd: Option<String>,
+    /// `day`, `week` or `month` if the budget renews, in UTC.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub budget_period: Option<&'static str>,
+    /// Total spent with it.
+    pub spent_usd: String,
+    /// Reserved for its open tasks.
+    pub held_usd: String,
+    /// What can still be reserved within its budget; null without one.
+    #[schema(required = true)]
+    pub available_usd: Option<String>,
+    /// What it may do.
+    pub scopes: Vec<&'static str>,
+    /// Its other limits.
+    pub limits: KeyLimits,
+    /// When it expires.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub expires_at: Option<String>,
+    /// When it was revoked.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub revoked_at: Option<String>,
+}
+
+/// A key's limits other than its budget.
+#[derive(Debug, Serialize, ToSchema)]
+pub struct KeyLimits {
+    /// Requests per minute.
+    pub requests_per_minute: u32,
+    /// Limit of open tasks.
+    pub max_running_tasks: u32,
+    /// Tasks that are open now.
+    pub open_tasks: u32,
+}
+
+impl AccountObject {
+    /// Limited to what the caller may see.
+    pub fn new(app: &Parts, caller: &Caller, standing: &Standing) -> Self {
+        let is_operator = caller.key.may(Scope::Admin);
+        let money = &standing.money;
+        let Account {
+            id,
+            handle,
+            display_name,
+            ..
+        } = &caller.account;
+        let is_own = |key: &ApiKey| key.id == caller.key.id;
+        let keys = standing
+            .keys
+            .iter()
+            .filter(|(key, ..)| is_operator || is_own(key));
+        let own = standing.keys.iter().find(|(key, ..)| is_own(key));
+        Self {
+            object: "account",
+            id: id.to_string(),
+            handle: handle.clone(),
+            display_name: display_name.clone(),
+            policy: if money.prepaid {
+                "prepaid"
+            } else {
+                "unlimited"
+            },
+            balance_usd: money.balance().to_string(),
+            held_usd: money.held.to_string(),
+            spent_usd: money.spent.to_string(),
+            credit_usd: money.credit.to_string(),
+            available_usd: text(money.available()),
+            budget_usd: text(money.budget),
+            storage_limit: app.config.storage_limit.0,
+            storage_bytes: standing.storage_bytes,
+            key: own.map_or_else(|| KeyObject::new(&caller.key, &unused(&caller.key), 0), key),
+            keys: keys.map(key).collect(),
+            ledger_mismatches: is_operator.then(|| app.process.mismatches.load(Ordering::Relaxed)),
+        }
+    }
+}
+
+fn key((key, money, open): &(ApiKey, KeyMoney, u32)) -> KeyObject {
+    KeyObject::new(key, money, *open)
+}
+
+/// The money of a key that was created after the sums were read.
+const fn unused(key: &ApiKey) -> KeyMoney {
+    KeyMoney {
+        budget: key.budget,
+        period: key.budget_period,
+        held: Micros::ZERO,
+        spent: Micros::ZERO,
+        counted: Micros::ZERO,
+    }
+}
+
+impl KeyObject {
+    fn new(key: &ApiKey, money: &KeyMoney, open_tasks: u32) -> Self {
+        Self {
+            id: key.id.to_string(),
+            name: key.name.clone(),
+            prefix: key.prefix.clone(),
+            budget_usd: text(money.budget),
+            budget_period: money.period.map(BudgetPeriod::name),
+            spent_usd: money.spent.to_string(),
+            held_usd: money.held.to_string(),
+            available_usd: text(money.available()),
+            scopes: key.scopes.iter().copied().map(Scope::name).collect(),
+            limits: KeyLimits {
+                requests_per_minute: key.rpm,
+                max_running_tasks: key.max_running,
+                open_tasks,
+            },
+            expires_at: key.expires_at.map(Timestamp::rfc3339),
+            revoked_at: key.revoked_at.map(Timestamp::rfc3339),
+        }
+    }
+}
+
+fn text(amount: Option<Micros>) -> Option<String> {
+    amount.map(|amount| amount.to_string())
+}

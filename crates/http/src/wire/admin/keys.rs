@@ -1,0 +1,170 @@
+//! API keys as an operator sees them.
+
+use serde::Serialize;
+use serde_json::Value;
+use utoipa::ToSchema;
+
+use mediagate_core::domain::keys::{Issued, KeyTies};
+use mediagate_core::domain::webhooks::KeyEnd;
+use mediagate_model::account::{BudgetPeriod, KeyRecord, Scope};
+use mediagate_model::clock::Timestamp;
+use mediagate_model::money::Micros;
+use mediagate_model::webhook::Endpoint;
+
+/// An API key. All amounts are dollars.
+#[derive(Debug, Serialize, ToSchema)]
+pub struct AdminKey {
+    /// The key's id.
+    pub id: String,
+    /// Always `key`.
+    pub object: &'static str,
+    /// The key itself, when it is created or rotated: shown only once, null to a repeated request.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<String>)]
+    pub key: Option<Value>,
+    /// When it is revoked or rotated: how many sessions ended.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub sessions_ended: Option<i64>,
+    /// When it is revoked or rotated: the webhook endpoints that are told what it may see.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub webhooks: Option<Vec<KeyWebhook>>,
+    /// Display name.
+    pub name: String,
+    /// The handle of its account.
+    pub account: String,
+    /// First characters of the secret.
+    pub prefix: String,
+    /// What it may do.
+    pub scopes: Vec<&'static str>,
+    /// Limit on the cost of its tasks, in all or in each period; null if unlimited.
+    #[schema(required = true)]
+    pub budget_usd: Option<String>,
+    /// `day`, `week` or `month` if the budget renews, in UTC.
+    #[schema(required = true)]
+    pub budget_period: Option<&'static str>,
+    /// What can still be reserved within its budget; null without one.
+    #[schema(required = true)]
+    pub available_usd: Option<String>,
+    /// Total spent with it.
+    pub spent_usd: String,
+    /// Spent in the current period of its budget; null if it does not renew.
+    #[schema(required = true)]
+    pub period_spent_usd: Option<String>,
+    /// Reserved for its open tasks.
+    pub held_usd: String,
+    /// Requests per minute.
+    pub rpm: u32,
+    /// Limit of open tasks.
+    pub max_running: u32,
+    /// Tasks that are open now.
+    pub open_tasks: u32,
+    /// Models that it may use; null: all.
+    #[schema(required = true)]
+    pub models: Option<Vec<String>>,
+    /// Networks that it may be used from; null: any.
+    #[schema(required = true)]
+    pub networks: Option<Vec<String>>,
+    /// Whether it makes nothing of chats that an interface holds on its own, for titles and tags.
+    pub refuse_housekeeping: bool,
+    /// When it was created.
+    pub created_at: String,
+    /// When it expires; null: never.
+    #[schema(required = true)]
+    pub expires_at: Option<String>,
+    /// When it was revoked.
+    #[schema(required = true)]
+    pub revoked_at: Option<String>,
+    /// When it was last used, to the minute.
+    #[schema(required = true)]
+    pub last_used_at: Option<String>,
+}
+
+/// A webhook endpoint of a key that was revoked or rotated.
+#[derive(Debug, Serialize, ToSchema)]
+pub struct KeyWebhook {
+    /// The endpoint's id.
+    pub id: String,
+    /// Where events are posted, without a query.
+    pub url: String,
+    /// Name for people.
+    pub description: String,
+    /// What became of it: `deleted`, `disabled` (another key can enable it, and is then who it is told
+    /// for) or `kept`.
+    pub state: &'static str,
+}
+
+impl KeyWebhook {
+    fn new(endpoint: &Endpoint, end: KeyEnd) -> Self {
+        let url = endpoint.url.split(['?', '#']).next();
+        Self {
+            id: endpoint.id.to_string(),
+            url: url.unwrap_or_default().to_owned(),
+            description: endpoint.description.clone(),
+            state: match end {
+                KeyEnd::Delete => "deleted",
+                KeyEnd::Disable => "disabled",
+                KeyEnd::Keep => "kept",
+            },
+        }
+    }
+}
+
+impl AdminKey {
+    pub fn new(record: &KeyRecord) -> Self {
+        let (key, money) = (&record.key, &record.money);
+        let text = |amount: Option<Micros>| amount.map(|amount| amount.to_string());
+        let networks = key.networks.as_ref();
+        Self {
+            id: key.id.to_string(),
+            object: "key",
+            key: None,
+            sessions_ended: None,
+            webhooks: None,
+            name: key.name.clone(),
+            account: record.account.clone(),
+            prefix: key.prefix.clone(),
+            scopes: key.scopes.iter().copied().map(Scope::name).collect(),
+            budget_usd: text(money.budget),
+            budget_period: money.period.map(BudgetPeriod::name),
+            available_usd: text(money.available()),
+            spent_usd: money.spent.to_string(),
+            period_spent_usd: money.period.map(|_| money.counted.to_string()),
+            held_usd: money.held.to_string(),
+            rpm: key.rpm,
+            max_running: key.max_running,
+            open_tasks: record.open_tasks,
+            models: key.models.clone(),
+            networks: networks.map(|all| all.iter().map(ToString::to_string).collect()),
+            refuse_housekeeping: key.refuses_housekeeping,
+            created_at: key.created_at.rfc3339(),
+            expires_at: key.expires_at.map(Timestamp::rfc3339),
+            revoked_at: key.revoked_at.map(Timestamp::rfc3339),
+            last_used_at: record.last_used_at.map(Timestamp::rfc3339),
+        }
+    }
+
+    /// A key with a new secret, which only the first answer tells.
+    pub fn issued(issued: &Issued, is_first: bool) -> Self {
+        let secret = issued.secret.as_ref().filter(|_| is_first);
+        let secret = secret.map(|secret| secret.expose().into());
+        Self {
+            key: Some(secret.unwrap_or(Value::Null)),
+            ..Self::ended(issued)
+        }
+    }
+
+    /// A key with what was begun with it, if it ended now.
+    pub fn ended(issued: &Issued) -> Self {
+        let ties = issued.ties.as_ref();
+        let webhooks = |ties: &KeyTies| {
+            let all = ties.webhooks.iter();
+            all.map(|webhook| KeyWebhook::new(webhook, ties.webhooks_end))
+                .collect()
+        };
+        Self {
+            sessions_ended: ties.map(|ties| ties.sessions_ended),
+            webhooks: ties.map(webhooks),
+            ..Self::new(&issued.record)
+        }
+    }
+}

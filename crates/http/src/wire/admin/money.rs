@@ -1,0 +1,228 @@
+//! Accounts and the ledger, as an operator sees them.
+
+use std::collections::HashMap;
+
+use serde::Serialize;
+use utoipa::ToSchema;
+
+use mediagate_model::account::AccountRecord;
+use mediagate_model::csv;
+use mediagate_model::ids::{AccountId, TaskId};
+use mediagate_model::ledger::Entry;
+use mediagate_model::money::Micros;
+use mediagate_store::verify::Mismatch;
+
+/// An account. All amounts are dollars.
+#[derive(Debug, Serialize, ToSchema)]
+pub struct AdminAccount {
+    /// The account's id.
+    pub id: String,
+    /// Always `account`.
+    pub object: &'static str,
+    /// Short unique name.
+    pub handle: String,
+    /// Display name.
+    pub name: String,
+    /// Whether it can spend only its credit.
+    pub prepaid: bool,
+    /// Credit less spent.
+    pub balance_usd: String,
+    /// Reserved for open tasks.
+    pub held_usd: String,
+    /// Total spent.
+    pub spent_usd: String,
+    /// Total credited, less withdrawals.
+    pub credit_usd: String,
+    /// What can still be reserved; null if unlimited.
+    #[schema(required = true)]
+    pub available_usd: Option<String>,
+    /// Limit on the total cost of all tasks; null if unlimited.
+    #[schema(required = true)]
+    pub budget_usd: Option<String>,
+    /// Keys that are not revoked.
+    pub keys: i64,
+    /// When it was created.
+    pub created_at: String,
+}
+
+impl AdminAccount {
+    pub fn new(record: &AccountRecord) -> Self {
+        let (account, money) = (&record.account, &record.money);
+        let text = |amount: Option<Micros>| amount.map(|amount| amount.to_string());
+        Self {
+            id: account.id.to_string(),
+            object: "account",
+            handle: account.handle.clone(),
+            name: account.display_name.clone(),
+            prepaid: money.prepaid,
+            balance_usd: money.balance().to_string(),
+            held_usd: money.held.to_string(),
+            spent_usd: money.spent.to_string(),
+            credit_usd: money.credit.to_string(),
+            available_usd: text(money.available()),
+            budget_usd: text(money.budget),
+            keys: record.keys,
+            created_at: account.created_at.rfc3339(),
+        }
+    }
+}
+
+/// A movement of money. All amounts are dollars.
+#[derive(Debug, Serialize, ToSchema)]
+pub struct LedgerEntry {
+    /// The entry's id.
+    pub id: String,
+    /// Always `ledger_entry`.
+    pub object: &'static str,
+    /// When it was written.
+    pub created_at: String,
+    /// The handle of the account.
+    pub account: String,
+    /// The API key.
+    #[schema(required = true)]
+    pub key_id: Option<String>,
+    /// The task.
+    #[schema(required = true)]
+    pub task_id: Option<String>,
+    /// `reserve`, `settle`, `release`, `adjust` or `credit`.
+    pub kind: &'static str,
+    /// How it changes what is held.
+    pub held_usd: String,
+    /// How it changes what is spent.
+    pub spent_usd: String,
+    /// How it changes what is credited.
+    pub credit_usd: String,
+    /// The operator's words.
+    #[schema(required = true)]
+    pub note: Option<String>,
+}
+
+impl LedgerEntry {
+    pub fn new(entry: &Entry, handles: &HashMap<AccountId, String>) -> Self {
+        let account = handles.get(&entry.account).cloned();
+        Self {
+            id: entry.id.clone(),
+            object: "ledger_entry",
+            created_at: entry.created_at.rfc3339(),
+            account: account.unwrap_or_else(|| entry.account.to_string()),
+            key_id: entry.key.map(|id| id.to_string()),
+            task_id: entry.task.map(|id| id.to_string()),
+            kind: entry.kind.name(),
+            held_usd: entry.held.to_string(),
+            spent_usd: entry.spent.to_string(),
+            credit_usd: entry.credit.to_string(),
+            note: entry.note.clone(),
+        }
+    }
+}
+
+/// The entries as CSV, with a header.
+pub fn entries_csv(entries: &[LedgerEntry]) -> String {
+    let names = [
+        "id",
+        "created_at",
+        "account",
+        "key",
+        "task",
+        "kind",
+        "held_usd",
+        "spent_usd",
+        "credit_usd",
+        "note",
+    ];
+    let mut text = String::new();
+    csv::line(&mut text, names.map(csv::text));
+    for entry in entries {
+        let line = [
+            csv::plain(&entry.id),
+            csv::plain(&entry.created_at),
+            csv::text(&entry.account),
+            entry.key_id.clone().unwrap_or_default(),
+            entry.task_id.clone().unwrap_or_default(),
+            csv::plain(entry.kind),
+            csv::plain(&entry.held_usd),
+            csv::plain(&entry.spent_usd),
+            csv::plain(&entry.credit_usd),
+            csv::text(entry.note.as_deref().unwrap_or_default()),
+        ];
+        csv::line(&mut text, line);
+    }
+    text
+}
+
+/// Whether the ledger adds up.
+#[derive(Debug, Serialize, ToSchema)]
+pub struct LedgerCheck {
+    /// Always `ledger_check`.
+    pub object: &'static str,
+    /// Whether all sums are right.
+    pub adds_up: bool,
+    /// Entries that were checked.
+    pub entries: i64,
+    /// Tasks that were checked.
+    pub tasks: i64,
+    /// Keys that were checked.
+    pub keys: i64,
+    /// Accounts that were checked.
+    pub accounts: i64,
+    /// What does not add up; at most 1,000 are listed.
+    pub mismatches: Vec<LedgerMismatch>,
+}
+
+/// A sum that does not add up.
+#[derive(Debug, Serialize, ToSchema)]
+pub struct LedgerMismatch {
+    /// `key`, `account`, `day`, `hours`, `entry`, `task`, `submission` or `intent`.
+    pub what: &'static str,
+    /// Its id.
+    pub id: String,
+    /// The problem, with the figures.
+    pub why: String,
+}
+
+impl LedgerCheck {
+    pub fn new(wrong: &[Mismatch], [entries, tasks, keys, accounts]: [i64; 4]) -> Self {
+        const MOST: usize = 1000;
+        let mismatches = wrong.iter().take(MOST).map(|one| LedgerMismatch {
+            what: one.what,
+            id: one.id.clone(),
+            why: one.why.clone(),
+        });
+        Self {
+            object: "ledger_check",
+            adds_up: wrong.is_empty(),
+            entries,
+            tasks,
+            keys,
+            accounts,
+            mismatches: mismatches.collect(),
+        }
+    }
+}
+
+/// A correction of a task's cost. All amounts are dollars.
+#[derive(Debug, Serialize, ToSchema)]
+pub struct AdjustmentObject {
+    /// Always `adjustment`.
+    pub object: &'static str,
+    /// The task.
+    pub task_id: String,
+    /// What was charged, or refunded if negative.
+    pub amount_usd: String,
+    /// The reason.
+    pub note: String,
+    /// What the task cost in all.
+    pub cost_usd: String,
+}
+
+impl AdjustmentObject {
+    pub fn new(task: TaskId, amount: Micros, note: &str, cost: Micros) -> Self {
+        Self {
+            object: "adjustment",
+            task_id: task.to_string(),
+            amount_usd: amount.to_string(),
+            note: note.to_owned(),
+            cost_usd: cost.to_string(),
+        }
+    }
+}

@@ -1,0 +1,292 @@
+//! The usage of all accounts: the query, and the response as JSON and CSV.
+
+use serde::Serialize;
+use utoipa::ToSchema;
+
+use crate::fields::Fields;
+use crate::page_params::word;
+use crate::wire::usage::{days, groups};
+use mediagate_core::domain::usage::{AllUsage, Day, start_of, written};
+use mediagate_model::clock::Timestamp;
+use mediagate_model::csv;
+use mediagate_model::error::ErrorCode;
+use mediagate_model::money::Micros;
+use mediagate_model::task::TaskState;
+use mediagate_store::hours::{Group, HOUR, Sum, Wanted};
+
+/// The query's parameters.
+pub const KNOWN: &[&str] = &[
+    "from", "to", "group_by", "account", "provider", "model", "key", "outcome", "format",
+];
+const GROUPS: &[&str] = &[
+    "day", "hour", "account", "provider", "model", "key", "outcome",
+];
+const USUAL: &[&str] = &["day", "account", "provider", "model"];
+
+/// What is asked for.
+pub struct AdminUsageQuery {
+    /// All but the account.
+    pub wanted: Wanted,
+    /// The handle of the account.
+    pub account: Option<String>,
+    /// The first day.
+    pub from: Day,
+    /// The last day.
+    pub to: Day,
+    by_day: bool,
+    by_hour: bool,
+}
+
+/// `now` is today.
+pub fn read(query: &Fields<'_>, now: Timestamp) -> AdminUsageQuery {
+    let (from, to) = days(query, now);
+    let groups = groups(query, GROUPS, USUAL);
+    let is_in = |name: &str| groups.iter().any(|group| group == name);
+    let (by_day, by_hour) = (is_in("day"), is_in("hour"));
+    let outcome: Option<TaskState> = word(query, "outcome", "succeeded, failed, cancelled");
+    if outcome.is_some_and(|outcome| !outcome.is_terminal()) {
+        let message = "Must be one of succeeded, failed, cancelled.";
+        query.fault("outcome", ErrorCode::InvalidValue, message);
+    }
+    AdminUsageQuery {
+        wanted: Wanted {
+            from: start_of(from),
+            before: start_of(to + 1),
+            account: None,
+            provider: query.filled_string("provider", 200),
+            model: query.filled_string("model", 200),
+            key: query.id("key"),
+            outcome,
+            step: match (by_hour, by_day) {
+                (true, _) => Some(1),
+                (false, true) => Some(24),
+                (false, false) => None,
+            },
+            by_account: is_in("account"),
+            by_provider: is_in("provider"),
+            by_model: is_in("model"),
+            by_key: is_in("key"),
+            by_outcome: is_in("outcome"),
+        },
+        account: query.filled_string("account", 100),
+        from,
+        to,
+        by_day,
+        by_hour,
+    }
+}
+
+/// The work of all accounts.
+#[derive(Debug, Serialize, ToSchema)]
+pub struct AdminUsageList {
+    /// Always `list`.
+    pub object: &'static str,
+    /// The first day, in UTC.
+    pub from: String,
+    /// The last day.
+    pub to: String,
+    /// The rows, by time, account, provider, model, key and outcome.
+    pub data: Vec<AdminUsageRow>,
+    /// The sum of all rows.
+    pub total: AdminUsageSum,
+}
+
+/// Work, what was charged for it, and what it cost. What it is not grouped by is absent.
+#[derive(Debug, Serialize, ToSchema)]
+pub struct AdminUsageRow {
+    /// The day, in UTC.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub day: Option<String>,
+    /// When the hour begins.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub hour: Option<String>,
+    /// The account's handle.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub account: Option<String>,
+    /// The provider; `embedded` for models in the gateway itself.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub provider: Option<String>,
+    /// The model's canonical name.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub model: Option<String>,
+    /// The key.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub key_id: Option<String>,
+    /// The key's display name.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub key_name: Option<String>,
+    /// `succeeded`, `failed` or `cancelled`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub outcome: Option<String>,
+    /// Tasks that ended.
+    pub tasks: i64,
+    /// Tasks that succeeded.
+    pub succeeded: i64,
+    /// Tasks that failed.
+    pub failed: i64,
+    /// Tasks that were cancelled.
+    pub cancelled: i64,
+    /// Dollars charged to the account.
+    pub cost_usd: String,
+    /// Dollars that providers were paid for what they made: what they say themselves, else by the
+    /// `cost` of the route.
+    pub provider_cost_usd: String,
+    /// Dollars that providers say they charged for jobs that made nothing.
+    pub failed_cost_usd: String,
+    /// Jobs of which nobody knows what they cost; they are in no amount.
+    pub unknown_cost_jobs: i64,
+    /// Charged less both costs.
+    pub margin_usd: String,
+}
+
+/// Sums over tasks and jobs that ended.
+#[derive(Debug, Serialize, ToSchema)]
+pub struct AdminUsageSum {
+    /// Tasks that ended.
+    pub tasks: i64,
+    /// Tasks that succeeded.
+    pub succeeded: i64,
+    /// Tasks that failed.
+    pub failed: i64,
+    /// Tasks that were cancelled.
+    pub cancelled: i64,
+    /// Dollars charged to accounts.
+    pub cost_usd: String,
+    /// Dollars that providers were paid for what they made: what they say themselves, else by the
+    /// `cost` of the route.
+    pub provider_cost_usd: String,
+    /// Dollars that providers say they charged for jobs that made nothing.
+    pub failed_cost_usd: String,
+    /// Jobs of which nobody knows what they cost; they are in no amount.
+    pub unknown_cost_jobs: i64,
+    /// Charged less both costs.
+    pub margin_usd: String,
+}
+
+impl From<&Sum> for AdminUsageSum {
+    fn from(sum: &Sum) -> Self {
+        Self {
+            tasks: sum.succeeded + sum.failed + sum.cancelled,
+            succeeded: sum.succeeded,
+            failed: sum.failed,
+            cancelled: sum.cancelled,
+            cost_usd: sum.charged.to_string(),
+            provider_cost_usd: sum.made.to_string(),
+            failed_cost_usd: sum.wasted.to_string(),
+            unknown_cost_jobs: sum.unknown_jobs,
+            margin_usd: sum.charged.minus(sum.made).minus(sum.wasted).to_string(),
+        }
+    }
+}
+
+impl AdminUsageList {
+    pub fn new(query: &AdminUsageQuery, found: &AllUsage) -> Self {
+        let mut total = Sum::default();
+        for (_, sum) in &found.rows {
+            add(&mut total, sum);
+        }
+        let rows = found.rows.iter();
+        Self {
+            object: "list",
+            from: written(query.from),
+            to: written(query.to),
+            data: rows
+                .map(|(group, sum)| row(query, found, group, sum))
+                .collect(),
+            total: (&total).into(),
+        }
+    }
+
+    /// The rows as CSV, with a header and without the total.
+    pub fn csv(&self, query: &AdminUsageQuery) -> String {
+        let mut text = String::new();
+        let wanted = &query.wanted;
+        let groups = [
+            (query.by_day, "day"),
+            (query.by_hour, "hour"),
+            (wanted.by_account, "account"),
+            (wanted.by_provider, "provider"),
+            (wanted.by_model, "model"),
+            (wanted.by_key, "key_id"),
+            (wanted.by_key, "key_name"),
+            (wanted.by_outcome, "outcome"),
+        ];
+        let groups = groups.into_iter().filter(|(is_in, _)| *is_in);
+        let sums = [
+            "tasks",
+            "succeeded",
+            "failed",
+            "cancelled",
+            "cost_usd",
+            "provider_cost_usd",
+            "failed_cost_usd",
+            "unknown_cost_jobs",
+            "margin_usd",
+        ];
+        let names = groups.map(|(_, name)| name).chain(sums);
+        csv::line(&mut text, names.map(csv::text));
+        for row in &self.data {
+            let words = [
+                &row.day,
+                &row.hour,
+                &row.account,
+                &row.provider,
+                &row.model,
+                &row.key_id,
+                &row.key_name,
+                &row.outcome,
+            ];
+            let words = words.into_iter().flatten().map(csv::text);
+            let counts = [row.tasks, row.succeeded, row.failed, row.cancelled].map(csv::plain);
+            let rest = [
+                csv::plain(&row.cost_usd),
+                csv::plain(&row.provider_cost_usd),
+                csv::plain(&row.failed_cost_usd),
+                csv::plain(row.unknown_cost_jobs),
+                csv::plain(&row.margin_usd),
+            ];
+            csv::line(&mut text, words.chain(counts).chain(rest));
+        }
+        text
+    }
+}
+
+fn add(total: &mut Sum, more: &Sum) {
+    let plus = |one: &mut Micros, other: Micros| *one = one.plus(other);
+    total.succeeded += more.succeeded;
+    total.failed += more.failed;
+    total.cancelled += more.cancelled;
+    total.unknown_jobs += more.unknown_jobs;
+    plus(&mut total.charged, more.charged);
+    plus(&mut total.made, more.made);
+    plus(&mut total.wasted, more.wasted);
+}
+
+fn row(query: &AdminUsageQuery, found: &AllUsage, group: &Group, sum: &Sum) -> AdminUsageRow {
+    let wanted = &query.wanted;
+    let named = |is_in: bool, name: &String| is_in.then(|| name.clone());
+    let begin = group.step * wanted.step.unwrap_or(0) * HOUR;
+    let begin = Timestamp::from_micros(begin).rfc3339();
+    let handle = found.handles.get(&group.account);
+    let key = found.keys.get(&group.key).cloned();
+    let sum = AdminUsageSum::from(sum);
+    AdminUsageRow {
+        day: query.by_day.then(|| begin.chars().take(10).collect()),
+        hour: query.by_hour.then_some(begin),
+        account: named(wanted.by_account, handle.unwrap_or(&group.account)),
+        provider: named(wanted.by_provider, &group.provider),
+        model: named(wanted.by_model, &group.model),
+        key_id: named(wanted.by_key, &group.key),
+        key_name: wanted.by_key.then(|| key.unwrap_or_default()),
+        outcome: named(wanted.by_outcome, &group.outcome),
+        tasks: sum.tasks,
+        succeeded: sum.succeeded,
+        failed: sum.failed,
+        cancelled: sum.cancelled,
+        cost_usd: sum.cost_usd,
+        provider_cost_usd: sum.provider_cost_usd,
+        failed_cost_usd: sum.failed_cost_usd,
+        unknown_cost_jobs: sum.unknown_cost_jobs,
+        margin_usd: sum.margin_usd,
+    }
+}

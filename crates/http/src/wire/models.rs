@@ -1,0 +1,273 @@
+//! Models and prices.
+
+use std::time::Duration;
+
+use serde::Serialize;
+use utoipa::ToSchema;
+
+use providers::{Durations, Limits};
+
+use mediagate_core::records::music::GEN_STEM;
+use mediagate_model::catalog::Model;
+use mediagate_model::clock::Timestamp;
+use mediagate_model::price::{Dated, Schedule};
+
+/// The list of models, in the form that `OpenAI` SDKs expect.
+#[derive(Debug, Serialize, ToSchema)]
+pub struct ModelList {
+    /// Always `list`.
+    pub object: &'static str,
+    /// The models.
+    pub data: Vec<ModelObject>,
+}
+
+/// A model.
+#[derive(Debug, Clone, Serialize, ToSchema)]
+pub struct ModelObject {
+    /// The name to use in `model` or `mv`.
+    pub id: String,
+    /// Always `model`.
+    pub object: &'static str,
+    /// Always 0: models are not dated.
+    pub created: i64,
+    /// Always `mediagate`.
+    pub owned_by: &'static str,
+    /// `video` or `music`.
+    pub kind: &'static str,
+    /// One sentence about it.
+    pub summary: String,
+    /// What to know before choosing it.
+    pub notes: Vec<String>,
+    /// Alternative names; `*` matches any characters.
+    pub aliases: Vec<String>,
+    /// Its price; null if free.
+    #[schema(required = true)]
+    pub price: Option<PriceObject>,
+    /// What it can be asked for.
+    pub capabilities: CapabilitiesObject,
+    /// Whether it is available now.
+    pub available: bool,
+    /// Its routes and whether each is available now, if the operator shows them.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub routes: Option<Vec<RouteObject>>,
+    /// Median time from order to result in the last 24 hours; null if there was none.
+    #[schema(required = true)]
+    pub median_seconds: Option<f64>,
+}
+
+/// A route to a model.
+#[derive(Debug, Clone, Serialize, ToSchema)]
+pub struct RouteObject {
+    /// The operator's name for the provider.
+    pub provider: String,
+    /// The provider's name for the model.
+    pub model: String,
+    /// Whether it is available now.
+    pub available: bool,
+    /// Until when its circuit breaker is open.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub paused_until: Option<String>,
+}
+
+/// The state of a model that changes while the settings stay.
+#[derive(Debug, Clone)]
+pub struct Standing {
+    /// Whether it is available now.
+    pub available: bool,
+    /// Its routes, if callers may see them.
+    pub routes: Option<Vec<RouteObject>>,
+    /// Median time in the last 24 hours.
+    pub median: Option<Duration>,
+    /// When this was read.
+    pub now: Timestamp,
+}
+
+/// A price.
+#[derive(Debug, Clone, Serialize, ToSchema)]
+pub struct PriceObject {
+    /// What is counted: `second`, `video`, `megapixel_second`, `audio_minute`, `stem` or `task`.
+    pub unit: &'static str,
+    /// Dollars per unit.
+    pub usd: String,
+    /// Dollars per unit without sound, if different.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub usd_without_audio: Option<String>,
+    /// The next price, if one is scheduled.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub next: Option<NextPrice>,
+}
+
+/// A scheduled price.
+#[derive(Debug, Clone, Serialize, ToSchema)]
+pub struct NextPrice {
+    /// What is counted then.
+    pub unit: &'static str,
+    /// Dollars per unit.
+    pub usd: String,
+    /// Dollars per unit without sound, if different.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub usd_without_audio: Option<String>,
+    /// Valid from this time.
+    pub from: String,
+}
+
+impl PriceObject {
+    /// The price at `now`.
+    fn new(schedule: &Schedule, now: Timestamp) -> Self {
+        let now_at = schedule.at(now);
+        let price = now_at.price;
+        let silent = |dated: Dated| dated.without_audio.map(|usd| usd.to_string());
+        let next = schedule.next(now).and_then(|next| {
+            Some(NextPrice {
+                unit: next.price.unit.name(),
+                usd: next.price.per_unit.to_string(),
+                usd_without_audio: silent(next),
+                from: next.from?.rfc3339(),
+            })
+        });
+        Self {
+            unit: price.unit.name(),
+            usd: price.per_unit.to_string(),
+            usd_without_audio: silent(now_at),
+            next,
+        }
+    }
+}
+
+/// What a model can be asked for.
+#[derive(Debug, Clone, Default, Serialize, ToSchema)]
+pub struct CapabilitiesObject {
+    /// Inputs: `text`, `image`, `audio`.
+    pub input: Vec<&'static str>,
+    /// Output: `video` or `audio`.
+    pub output: Vec<&'static str>,
+    /// Frame sizes: `1280x720`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub sizes: Option<Vec<String>>,
+    /// Shortest video, in seconds.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub min_seconds: Option<u32>,
+    /// Longest video, in seconds.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub max_seconds: Option<u32>,
+    /// Available lengths, if not every length in between.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub seconds: Option<Vec<u32>>,
+    /// Default length.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub default_seconds: Option<u32>,
+    /// Most source images.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub max_images: Option<usize>,
+    /// Whether an image is required.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub needs_image: Option<bool>,
+    /// Whether a seed is supported.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub seed: Option<bool>,
+    /// Whether a negative prompt is supported.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub negative_prompt: Option<bool>,
+    /// Whether `audio` chooses between sound and none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub audio: Option<bool>,
+    /// Whether a last frame is supported.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub end_image: Option<bool>,
+    /// Most reference images.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub max_reference_images: Option<usize>,
+    /// Groups it can separate; a full split adds `Other`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub stems: Option<Vec<&'static str>>,
+    /// Music tasks it supports.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub tasks: Option<Vec<String>>,
+    /// Whether personas made from its clips can be used at the provider.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub personas: Option<bool>,
+}
+
+impl ModelObject {
+    /// A model in its current state.
+    pub fn new(model: &Model, standing: Standing) -> Self {
+        Self {
+            id: model.id.clone(),
+            object: "model",
+            created: 0,
+            owned_by: "mediagate",
+            kind: model.kind().name(),
+            summary: model.summary.clone(),
+            notes: model.notes.clone(),
+            aliases: model.aliases.clone(),
+            price: model
+                .price
+                .as_ref()
+                .map(|price| PriceObject::new(price, standing.now)),
+            capabilities: CapabilitiesObject::new(&model.limits),
+            available: standing.available,
+            routes: standing.routes,
+            median_seconds: standing
+                .median
+                .map(|median| (median.as_secs_f64() * 1000.0).round() / 1000.0),
+        }
+    }
+}
+
+impl CapabilitiesObject {
+    fn new(limits: &Limits) -> Self {
+        match limits {
+            Limits::Video(video) => Self {
+                input: match (video.pictures.max, video.pictures.needed) {
+                    (0, _) => vec!["text"],
+                    _ => vec!["text", "image"],
+                },
+                needs_image: Some(video.pictures.needed),
+                seed: Some(video.seed),
+                seconds: match &video.durations {
+                    Durations::Only(list) => Some(list.clone()),
+                    Durations::Range { .. } => None,
+                },
+                default_seconds: Some(video.default_seconds),
+                output: vec!["video"],
+                sizes: Some(
+                    video
+                        .sizes
+                        .iter()
+                        .map(|(width, height)| format!("{width}x{height}"))
+                        .collect(),
+                ),
+                min_seconds: Some(video.durations.min()),
+                max_seconds: Some(video.durations.max()),
+                max_images: Some(video.pictures.max),
+                negative_prompt: Some(video.negative_prompt),
+                audio: Some(video.audio.is_some()),
+                end_image: Some(video.pictures.takes_end()),
+                max_reference_images: Some(video.pictures.most_references()),
+                ..Self::default()
+            },
+            Limits::Music(music) => Self {
+                input: if music.tasks.is_empty() {
+                    vec!["audio"]
+                } else {
+                    vec!["text", "audio"]
+                },
+                output: vec!["audio"],
+                stems: music
+                    .stems
+                    .as_ref()
+                    .map(|stems| stems.groups.iter().map(|group| group.name()).collect()),
+                tasks: Some(
+                    music
+                        .stems
+                        .iter()
+                        .map(|_| GEN_STEM.to_owned())
+                        .chain(music.tasks.iter().cloned())
+                        .collect(),
+                ),
+                personas: Some(music.personas),
+                ..Self::default()
+            },
+        }
+    }
+}

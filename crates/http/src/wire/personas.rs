@@ -1,0 +1,123 @@
+//! Personas.
+
+use serde::Serialize;
+use serde_json::{Map, Value};
+use utoipa::ToSchema;
+
+use mediagate_core::records::Links;
+use mediagate_core::records::clip::PersonaClip;
+use mediagate_model::account::Account;
+use mediagate_model::error::Error;
+use mediagate_model::media::MediaType;
+use mediagate_model::music::{Clip, Persona};
+
+/// The default name of the field that carries the brand.
+pub const BRAND_FIELD: &str = "is_service_persona";
+
+/// A persona.
+#[derive(Debug, Serialize, ToSchema)]
+#[expect(clippy::struct_excessive_bools, reason = "the documented fields")]
+pub struct PersonaRecord {
+    /// The persona's id.
+    pub id: String,
+    /// Display name.
+    pub name: String,
+    /// The caller's description.
+    pub description: String,
+    /// URL of its picture.
+    pub image_s3_id: String,
+    /// The clip it is made from.
+    pub root_clip_id: String,
+    /// The root clip.
+    pub clip: PersonaClip,
+    /// The account's name.
+    pub user_display_name: String,
+    /// The account's handle.
+    pub user_handle: String,
+    /// The account's picture.
+    pub user_image_url: String,
+    /// All its clips, the root first.
+    pub persona_clips: Vec<PersonaClipItem>,
+    /// Always false; the field's name is configurable.
+    pub is_service_persona: bool,
+    /// Whether it was deleted.
+    pub is_trashed: bool,
+    /// Always true: others cannot see it.
+    pub is_owned: bool,
+    /// Whether its owner wants it public.
+    pub is_public: bool,
+    /// Whether the operator approved that.
+    pub is_public_approved: bool,
+    /// Always false.
+    pub is_loved: bool,
+    /// Always 0.
+    pub upvote_count: u32,
+    /// Number of its clips.
+    pub clip_count: usize,
+}
+
+/// A clip of a persona with its position.
+#[derive(Debug, Serialize, ToSchema)]
+pub struct PersonaClipItem {
+    /// The clip.
+    pub clip: PersonaClip,
+    /// Counts from 0.
+    pub id: usize,
+}
+
+impl PersonaRecord {
+    /// A persona and its clips, the root first; `None` without clips.
+    pub fn new(
+        persona: &Persona,
+        clips: &[Clip],
+        account: &Account,
+        links: &Links,
+    ) -> Option<Self> {
+        let root = clips.iter().find(|clip| clip.id == persona.root_clip)?;
+        let items = clips.iter().enumerate();
+        Some(Self {
+            id: persona.id.to_string(),
+            name: persona.name.clone(),
+            description: persona.description.clone(),
+            image_s3_id: links.media(persona.image, MediaType::Png, None),
+            root_clip_id: persona.root_clip.to_string(),
+            clip: PersonaClip::new(root, account, links),
+            user_display_name: account.display_name.clone(),
+            user_handle: account.handle.clone(),
+            user_image_url: links.media(account.avatar, MediaType::Png, None),
+            persona_clips: items
+                .map(|(id, clip)| PersonaClipItem {
+                    clip: PersonaClip::new(clip, account, links),
+                    id,
+                })
+                .collect(),
+            is_service_persona: false,
+            is_trashed: false,
+            is_owned: true,
+            is_public: persona.is_public,
+            is_public_approved: persona.is_public_approved,
+            is_loved: false,
+            upvote_count: 0,
+            clip_count: clips.len(),
+        })
+    }
+
+    /// The record as JSON, with the brand field under its configured name.
+    pub fn branded(&self, brand_field: &str) -> Result<Value, Error> {
+        let value = serde_json::to_value(self).map_err(Error::internal)?;
+        let Value::Object(fields) = value else {
+            return Ok(value);
+        };
+        let renamed: Map<String, Value> = fields
+            .into_iter()
+            .map(|(name, value)| {
+                if name == BRAND_FIELD {
+                    (brand_field.to_owned(), value)
+                } else {
+                    (name, value)
+                }
+            })
+            .collect();
+        Ok(Value::Object(renamed))
+    }
+}

@@ -1,0 +1,218 @@
+//! Usage: the query, and the response as JSON and CSV.
+
+use std::collections::BTreeMap;
+
+use serde::Serialize;
+use utoipa::ToSchema;
+
+use crate::fields::Fields;
+use mediagate_core::domain::usage::{Day, Group, Sum, Usage, Wanted, day_of, start_of, written};
+use mediagate_model::clock::Timestamp;
+use mediagate_model::csv;
+use mediagate_model::error::ErrorCode;
+use mediagate_model::ids::{AccountId, KeyId};
+use mediagate_store::usage::Filter;
+
+/// Most days per query.
+const MOST_DAYS: i64 = 400;
+/// Days if none are given.
+const USUAL_DAYS: i64 = 30;
+
+/// The days and groups of a query.
+pub struct UsageQuery {
+    /// What to sum up.
+    pub wanted: Wanted,
+    /// The first day.
+    pub from: Day,
+    /// The last day.
+    pub to: Day,
+}
+
+/// The first and the last day; `now` is today.
+pub fn days(query: &Fields<'_>, now: Timestamp) -> (Day, Day) {
+    let today = day_of(now);
+    let to = date(query, "to");
+    let from = date(query, "from");
+    let last = to.unwrap_or_else(|| today.max(from.unwrap_or(today)));
+    let first = from.unwrap_or(last - USUAL_DAYS + 1);
+    if first > last {
+        query.fault("from", ErrorCode::InvalidValue, "Must not be after `to`.");
+    } else if last - first >= MOST_DAYS {
+        let message = format!("Must be at most {MOST_DAYS} days up to `to`.");
+        query.fault("from", ErrorCode::InvalidValue, message);
+    }
+    (first, last)
+}
+
+/// `now` is today.
+pub fn read(query: &Fields<'_>, account: AccountId, now: Timestamp) -> UsageQuery {
+    let (first, last) = days(query, now);
+    let groups = groups(query, &["day", "model", "key"], &["day", "model", "key"]);
+    let is_in = |name: &str| groups.iter().any(|group| group == name);
+    UsageQuery {
+        wanted: Wanted {
+            filter: Filter {
+                account,
+                from: start_of(first),
+                before: start_of(last + 1),
+                model: query.filled_string("model", 200),
+                key: query.id("key"),
+            },
+            by_day: is_in("day"),
+            by_model: is_in("model"),
+            by_key: is_in("key"),
+        },
+        from: first,
+        to: last,
+    }
+}
+
+fn date(query: &Fields<'_>, name: &str) -> Option<Day> {
+    let text = query.filled_string(name, 40)?;
+    let day = Some(&text).filter(|text| text.len() == 10);
+    let day = day.and_then(|text| Timestamp::parse(text)).map(day_of);
+    if day.is_none() {
+        let message = "Must be a date such as \"2026-01-31\".";
+        query.fault(name, ErrorCode::InvalidValue, message);
+    }
+    day
+}
+
+/// What to group by: any of `known`, or `usual`.
+pub fn groups(query: &Fields<'_>, known: &[&str], usual: &[&str]) -> Vec<String> {
+    let Some(text) = query.filled_string("group_by", 100) else {
+        return usual.iter().map(|word| (*word).to_owned()).collect();
+    };
+    let groups: Vec<String> = text.split(',').map(|word| word.trim().to_owned()).collect();
+    if groups.iter().any(|group| !known.contains(&group.as_str())) {
+        let message = format!("Must be any of {}, separated by commas.", known.join(", "));
+        query.fault("group_by", ErrorCode::InvalidValue, message);
+    }
+    groups
+}
+
+/// An account's work and costs.
+#[derive(Debug, Serialize, ToSchema)]
+pub struct UsageList {
+    /// Always `list`.
+    pub object: &'static str,
+    /// The first day, in UTC.
+    pub from: String,
+    /// The last day.
+    pub to: String,
+    /// The rows, by day, model and key.
+    pub data: Vec<UsageRow>,
+    /// The sum of all rows.
+    pub total: UsageSum,
+}
+
+/// Work and costs of a day, a model and a key.
+#[derive(Debug, Serialize, ToSchema)]
+pub struct UsageRow {
+    /// The day, in UTC; absent if not grouped by day.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub day: Option<String>,
+    /// The model's canonical name; absent if not grouped by model.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub model: Option<String>,
+    /// The key; absent if not grouped by key.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub key_id: Option<String>,
+    /// The key's display name.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub key_name: Option<String>,
+    /// Tasks that ended.
+    pub tasks: u64,
+    /// Tasks that succeeded.
+    pub succeeded: u64,
+    /// Tasks that failed.
+    pub failed: u64,
+    /// Tasks that were cancelled.
+    pub cancelled: u64,
+    /// Dollars charged.
+    pub cost_usd: String,
+}
+
+/// A sum over rows.
+#[derive(Debug, Serialize, ToSchema)]
+pub struct UsageSum {
+    /// Tasks that ended.
+    pub tasks: u64,
+    /// Tasks that succeeded.
+    pub succeeded: u64,
+    /// Tasks that failed.
+    pub failed: u64,
+    /// Tasks that were cancelled.
+    pub cancelled: u64,
+    /// Dollars charged.
+    pub cost_usd: String,
+}
+
+impl UsageList {
+    pub fn new(query: &UsageQuery, (rows, names): &Usage) -> Self {
+        let mut total = Sum::default();
+        for (_, sum) in rows {
+            total.add(sum);
+        }
+        Self {
+            object: "list",
+            from: written(query.from),
+            to: written(query.to),
+            data: rows
+                .iter()
+                .map(|(group, sum)| row(group, sum, names))
+                .collect(),
+            total: UsageSum {
+                tasks: total.tasks(),
+                succeeded: total.succeeded,
+                failed: total.failed,
+                cancelled: total.cancelled,
+                cost_usd: total.cost.to_string(),
+            },
+        }
+    }
+
+    /// The rows as CSV, with a header and without the total.
+    pub fn csv(&self, wanted: &Wanted) -> String {
+        let mut text = String::new();
+        let mut names = Vec::new();
+        names.extend(wanted.by_day.then_some("day"));
+        names.extend(wanted.by_model.then_some("model"));
+        names.extend(
+            wanted
+                .by_key
+                .then_some(["key_id", "key_name"])
+                .into_iter()
+                .flatten(),
+        );
+        names.extend(["tasks", "succeeded", "failed", "cancelled", "cost_usd"]);
+        csv::line(&mut text, names.into_iter().map(csv::text));
+        for row in &self.data {
+            let words = [&row.day, &row.model, &row.key_id, &row.key_name];
+            let words = words.into_iter().flatten().map(csv::text);
+            let counts = [row.tasks, row.succeeded, row.failed, row.cancelled];
+            let counts = counts.into_iter().map(csv::plain);
+            csv::line(
+                &mut text,
+                words.chain(counts).chain([csv::plain(&row.cost_usd)]),
+            );
+        }
+        text
+    }
+}
+
+fn row(group: &Group, sum: &Sum, names: &BTreeMap<KeyId, String>) -> UsageRow {
+    UsageRow {
+        day: group.day.map(written),
+        model: group.model.clone(),
+        key_id: group.key.map(|key| key.to_string()),
+        key_name: group
+            .key
+            .map(|key| names.get(&key).cloned().unwrap_or_default()),
+        tasks: sum.tasks(),
+        succeeded: sum.succeeded,
+        failed: sum.failed,
+        cancelled: sum.cancelled,
+        cost_usd: sum.cost.to_string(),
+    }
+}

@@ -1,0 +1,115 @@
+//! Responses of the `OpenAI` Videos API, and the video object that all APIs share.
+
+use serde::Serialize;
+use utoipa::ToSchema;
+
+use mediagate_core::records::video::VideoFile;
+use mediagate_core::records::words;
+use mediagate_model::task::{Payload, Task, TaskState};
+
+/// A video job, in the form that `OpenAI` SDKs expect.
+#[derive(Debug, Serialize, ToSchema)]
+pub struct VideoObject {
+    /// `video_` and the task's id without dashes.
+    pub id: String,
+    /// Always `video`.
+    pub object: &'static str,
+    /// The model that makes it.
+    pub model: String,
+    /// `queued`, `in_progress`, `completed` or `failed`.
+    pub status: &'static str,
+    /// 0–100.
+    pub progress: u8,
+    /// Unix seconds.
+    pub created_at: i64,
+    /// Unix seconds.
+    #[schema(required = true)]
+    pub completed_at: Option<i64>,
+    /// Unix seconds.
+    #[schema(required = true)]
+    pub expires_at: Option<i64>,
+    /// The prompt.
+    #[schema(required = true)]
+    pub prompt: Option<String>,
+    /// Length in seconds, as text.
+    pub seconds: String,
+    /// Width and height: `1280x720`.
+    pub size: String,
+    /// Always null: remixes are not supported.
+    #[schema(required = true)]
+    pub remixed_from_video_id: Option<String>,
+    /// Why it failed.
+    #[schema(required = true)]
+    pub error: Option<VideoError>,
+    /// The finished file, an addition to `OpenAI`'s fields.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub video: Option<VideoFile>,
+}
+
+/// Why a video failed.
+#[derive(Debug, Serialize, ToSchema)]
+pub struct VideoError {
+    /// Stable error code.
+    pub code: &'static str,
+    /// Human-readable message.
+    pub message: String,
+}
+
+/// A deleted video.
+#[derive(Debug, Serialize, ToSchema)]
+pub struct VideoDeleted {
+    /// The video's id.
+    pub id: String,
+    /// Always `video.deleted`.
+    pub object: &'static str,
+    /// Always true.
+    pub deleted: bool,
+}
+
+impl VideoObject {
+    /// `None` for a task of another kind.
+    pub fn new(task: &Task, file: Option<VideoFile>) -> Option<Self> {
+        let Payload::VideoV1(job) = &task.payload else {
+            return None;
+        };
+        let expires_at = match &task.output {
+            Some(mediagate_model::task::Output::VideoV1(output)) => {
+                Some(output.expires_at_micros.div_euclid(1_000_000))
+            }
+            Some(mediagate_model::task::Output::LinkV1(output)) => {
+                let micros = output.expires_at_micros;
+                micros.map(|micros| micros.div_euclid(1_000_000))
+            }
+            _ => None,
+        };
+        Some(Self {
+            id: task.id.video(),
+            object: "video",
+            model: task.model.clone(),
+            status: words::video(task.state),
+            progress: task.progress,
+            created_at: task.created_at.seconds(),
+            completed_at: task
+                .finished_at
+                .filter(|_| task.state == TaskState::Succeeded)
+                .map(mediagate_model::clock::Timestamp::seconds),
+            expires_at,
+            prompt: Some(job.prompt.clone()),
+            seconds: seconds_text(job.milliseconds),
+            size: format!("{}x{}", job.width, job.height),
+            remixed_from_video_id: None,
+            error: task.failure.as_ref().map(|failure| VideoError {
+                code: failure.code.name(),
+                message: failure.message.clone(),
+            }),
+            video: file,
+        })
+    }
+}
+
+/// `4` or `4.5`.
+fn seconds_text(milliseconds: u64) -> String {
+    #[expect(clippy::cast_precision_loss, reason = "a video's length is small")]
+    let seconds = milliseconds as f64 / 1000.0;
+    seconds.to_string()
+}

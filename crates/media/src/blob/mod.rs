@@ -1,0 +1,334 @@
+//! Media files by id, in a folder or in a bucket, through `object_store`.
+//!
+//! Ownership and lifetime are in `store/assets.rs`. When [`Blobs::put`] returns, the file is
+//! complete and durable. Each file has the same name everywhere: `{xx}/{id}.{extension}`, where
+//! `xx` are the last digits of the id. They are random, so there are 256 folders of equal size; ids
+//! begin with a time, so each folder is sorted by it.
+
+mod folder;
+mod health;
+pub mod mark;
+mod s3;
+mod upload;
+
+use std::ops::Range;
+use std::path::Path as FsPath;
+use std::time::{Duration, Instant};
+
+use bytes::Bytes;
+use futures_util::stream::BoxStream;
+use tempfile::TempPath;
+use url::Url;
+
+use crate::blob::folder::Folder;
+use crate::blob::s3::Bucket;
+use mediagate_config::{ConfigError, MediaConfig, MediaStore};
+use mediagate_model::clock::Timestamp;
+use mediagate_model::error::Error;
+use mediagate_model::ids::AssetId;
+use mediagate_model::media::MediaType;
+
+/// An error of the file store.
+#[derive(Debug, thiserror::Error)]
+pub enum BlobError {
+    /// Reading, writing or listing the folder failed.
+    #[error("media store: {}", root_cause(.0))]
+    Store(#[from] object_store::Error),
+    /// The folder cannot be created, or a temporary file cannot be read.
+    #[error("media folder: {0}")]
+    Folder(#[from] std::io::Error),
+    /// The bucket does not answer, or refuses.
+    #[error("media store: {0}")]
+    Away(String),
+    /// As many requests to the bucket are under way as are allowed.
+    #[error("media store: too many requests at once")]
+    Busy,
+    /// There is no such file.
+    #[error("media store: a file is missing")]
+    Missing,
+    /// A bucket cannot be set up like this.
+    #[error("media.store: {0}")]
+    Setup(String),
+    #[error(transparent)]
+    Config(#[from] ConfigError),
+}
+
+/// The innermost cause; the outer ones contain paths, which must not be logged.
+fn root_cause(error: &object_store::Error) -> String {
+    let mut cause: &dyn std::error::Error = error;
+    while let Some(deeper) = cause.source() {
+        cause = deeper;
+    }
+    cause.to_string()
+}
+
+impl From<BlobError> for Error {
+    fn from(error: BlobError) -> Self {
+        match error {
+            BlobError::Away(_) | BlobError::Busy => Self::media_away(error),
+            error => Self::internal(error),
+        }
+    }
+}
+
+/// A file's bytes, as they come.
+pub type Pieces = BoxStream<'static, Result<Bytes, BlobError>>;
+
+/// The file store. Cheap to clone.
+#[derive(Clone)]
+pub struct Blobs(Place);
+
+#[derive(Clone)]
+enum Place {
+    Folder(Folder),
+    Bucket(Bucket),
+}
+
+/// A file's name.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Name {
+    id: AssetId,
+    media: MediaType,
+}
+
+impl Name {
+    fn folder(self) -> String {
+        let id = self.id.to_string();
+        id[id.len() - 2..].to_owned()
+    }
+
+    fn file(self) -> String {
+        format!("{}.{}", self.id, self.media.extension())
+    }
+
+    fn parse(file_name: &str) -> Option<Self> {
+        let (id, extension) = file_name.split_once('.')?;
+        Some(Self {
+            id: id.parse().ok()?,
+            media: extension.parse().ok()?,
+        })
+    }
+}
+
+/// The name of one of the 256 folders.
+fn folder_name(number: u8) -> String {
+    format!("{number:02x}")
+}
+
+/// What is told to whoever fetches a file.
+pub fn disposition(id: AssetId, media: MediaType) -> String {
+    format!("inline; filename=\"{id}.{}\"", media.extension())
+}
+
+/// How long a file may be kept by whoever fetched it.
+pub const CACHE_CONTROL: &str = "private, max-age=3600, immutable";
+
+impl Blobs {
+    /// Opens what the settings name. A bucket is not asked yet: it may be away.
+    pub fn open(media: &MediaConfig, folder: &FsPath) -> Result<Self, BlobError> {
+        match &media.store {
+            MediaStore::Folder => Self::local(folder),
+            MediaStore::S3 { bucket, prefix } => {
+                Ok(Self(Place::Bucket(Bucket::open(media, bucket, prefix)?)))
+            }
+        }
+    }
+
+    /// A small text that is kept in the bucket beside the files; `None` if there is none, or no bucket.
+    pub async fn note(&self, name: &str) -> Result<Option<String>, BlobError> {
+        match &self.0 {
+            Place::Folder(_) => Ok(None),
+            Place::Bucket(bucket) => match bucket.note(name).await {
+                Ok(text) => Ok(Some(text)),
+                Err(BlobError::Missing) => Ok(None),
+                Err(error) => Err(error),
+            },
+        }
+    }
+
+    /// Keeps such a text, if there is a bucket.
+    pub async fn keep_note(&self, name: &str, text: String) -> Result<(), BlobError> {
+        match &self.0 {
+            Place::Folder(_) => Ok(()),
+            Place::Bucket(bucket) => bucket.keep_note(name, text).await,
+        }
+    }
+
+    /// Files in a local folder, created if missing.
+    pub fn local(folder: &FsPath) -> Result<Self, BlobError> {
+        std::fs::create_dir_all(folder)?;
+        Ok(Self(Place::Folder(Folder::open(folder, None))))
+    }
+
+    /// Files in the local folder that has this mark. While there is no such folder, the store is away.
+    pub fn marked(folder: &FsPath, mark: String) -> Self {
+        Self(Place::Folder(Folder::open(folder, Some(mark))))
+    }
+
+    /// Stores a file, atomically replacing one with the same name.
+    pub async fn put(&self, id: AssetId, media: MediaType, bytes: Bytes) -> Result<(), BlobError> {
+        let name = Name { id, media };
+        match &self.0 {
+            Place::Folder(folder) => folder.put(name, bytes).await,
+            Place::Bucket(bucket) => bucket.put(name, bytes).await,
+        }
+    }
+
+    /// Stores a temporary file, which must not change any more. In a folder it is copied only where
+    /// it is on another disk, or where the name is taken: a file of that name is replaced when this
+    /// one is complete.
+    pub async fn put_file(
+        &self,
+        id: AssetId,
+        media: MediaType,
+        file: &FsPath,
+    ) -> Result<(), BlobError> {
+        let name = Name { id, media };
+        match &self.0 {
+            Place::Folder(folder) => folder.put_file(name, file).await,
+            Place::Bucket(bucket) => bucket.put_file(name, file).await,
+        }
+    }
+
+    /// Gives a file a second name, if it lies on this disk: it must only be read by that. `None` if
+    /// it does not, or the disk cannot do it.
+    pub async fn name_again(
+        &self,
+        id: AssetId,
+        media: MediaType,
+        folder: &FsPath,
+    ) -> Option<TempPath> {
+        match &self.0 {
+            Place::Folder(files) => files.name_again(Name { id, media }, folder).await,
+            Place::Bucket(_) => None,
+        }
+    }
+
+    /// Stores a file of which nothing is kept if its bytes do not all arrive.
+    pub async fn put_stream(
+        &self,
+        id: AssetId,
+        media: MediaType,
+        pieces: Pieces,
+    ) -> Result<(), BlobError> {
+        let name = Name { id, media };
+        match &self.0 {
+            Place::Folder(folder) => folder.put_stream(name, pieces).await,
+            Place::Bucket(bucket) => bucket.put_stream(name, pieces).await,
+        }
+    }
+
+    /// A whole file.
+    pub async fn get(&self, id: AssetId, media: MediaType) -> Result<Bytes, BlobError> {
+        let name = Name { id, media };
+        match &self.0 {
+            Place::Folder(folder) => folder.get(name).await,
+            Place::Bucket(bucket) => bucket.get(name).await,
+        }
+    }
+
+    /// Part of a file, as a stream; `None` if there is no such file.
+    pub async fn stream(
+        &self,
+        id: AssetId,
+        media: MediaType,
+        range: Range<u64>,
+    ) -> Result<Option<Pieces>, BlobError> {
+        let name = Name { id, media };
+        match &self.0 {
+            Place::Folder(folder) => folder.stream(name, range),
+            Place::Bucket(bucket) => bucket.stream(name, range).await,
+        }
+    }
+
+    /// A URL at which anyone can fetch the file from the bucket for this time; `None` if there is no
+    /// bucket.
+    pub async fn link(
+        &self,
+        id: AssetId,
+        media: MediaType,
+        time: Duration,
+    ) -> Result<Option<Url>, BlobError> {
+        match &self.0 {
+            Place::Folder(_) => Ok(None),
+            Place::Bucket(bucket) => bucket.link(Name { id, media }, time).await.map(Some),
+        }
+    }
+
+    /// Removes a file; does nothing if it does not exist.
+    pub async fn delete(&self, id: AssetId, media: MediaType) -> Result<(), BlobError> {
+        self.delete_all(&[(id, media)]).await
+    }
+
+    /// Removes files, at most 1000; those that do not exist do not matter.
+    pub async fn delete_all(&self, files: &[(AssetId, MediaType)]) -> Result<(), BlobError> {
+        let names = files.iter().map(|&(id, media)| Name { id, media });
+        match &self.0 {
+            Place::Folder(folder) => folder.delete_all(names).await,
+            Place::Bucket(bucket) => bucket.delete_all(names).await,
+        }
+    }
+
+    /// Files of one of the 256 folders whose ids were made in this time. The work depends on the
+    /// files of that time, in a bucket.
+    pub async fn made_between(
+        &self,
+        folder: u8,
+        from: Timestamp,
+        to: Timestamp,
+    ) -> Result<Vec<(AssetId, MediaType)>, BlobError> {
+        let (from, to) = (AssetId::first_of(from), AssetId::first_of(to));
+        let found = match &self.0 {
+            Place::Folder(place) => place.list(folder, from, to).await?,
+            Place::Bucket(bucket) => bucket.list(folder, from, to).await?,
+        };
+        Ok(found
+            .into_iter()
+            .map(|name| (name.id, name.media))
+            .collect())
+    }
+
+    /// Every file of one of the 256 folders with its size, sorted by id, in pages.
+    pub fn all_of(
+        &self,
+        folder: u8,
+    ) -> BoxStream<'static, Result<(AssetId, MediaType, u64), BlobError>> {
+        match &self.0 {
+            Place::Folder(place) => place.all_of(folder),
+            Place::Bucket(bucket) => bucket.all_of(folder),
+        }
+    }
+
+    /// Whether the bucket failed when it was last asked, or the folder was missing.
+    pub fn is_away(&self) -> bool {
+        match &self.0 {
+            Place::Folder(folder) => folder.away_since().is_some(),
+            Place::Bucket(bucket) => bucket.is_away(),
+        }
+    }
+
+    /// Since when the bucket has failed, or the folder was missing, if it was so when it was last asked.
+    pub fn away_since(&self) -> Option<Instant> {
+        match &self.0 {
+            Place::Folder(folder) => folder.away_since(),
+            Place::Bucket(bucket) => bucket.away_since(),
+        }
+    }
+
+    /// Asks for nothing in particular, so that it is known whether the bucket answers or the folder is there.
+    pub async fn look(&self) {
+        match &self.0 {
+            Place::Folder(folder) => drop(folder.look().await),
+            Place::Bucket(bucket) => bucket.look().await,
+        }
+    }
+
+    /// Whether the folder is there. A bucket that does not answer comes back by itself; a folder that is missing
+    /// is an operator's.
+    pub async fn has_folder(&self) -> bool {
+        match &self.0 {
+            Place::Folder(folder) => folder.look().await.is_ok(),
+            Place::Bucket(_) => true,
+        }
+    }
+}

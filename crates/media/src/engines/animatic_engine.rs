@@ -1,0 +1,173 @@
+//! `animatic-1`: the embedded video model, on the `animatic` crate.
+
+use animatic::{
+    Control, Direction, MakeError, Options, OptionsError, Picture, PictureLimits, Planes, Request,
+};
+
+use providers::{Durations, Limits, Pictures, VideoLimits};
+
+use crate::engines::label::Label;
+use crate::engines::retouch::{Retoucher, Touch};
+use crate::engines::{EngineError, Watch, likeness};
+use mediagate_model::catalog::{Engine, Maker, Model};
+use mediagate_model::provenance::Likeness;
+use mediagate_model::task::VideoJob;
+
+/// The model's description and limits.
+pub fn model() -> Model {
+    Model {
+        id: "animatic-1".into(),
+        aliases: Vec::new(),
+        summary: "Makes an animatic: a camera move over your picture, or over a scene drawn from the prompt.".into(),
+        notes: vec![
+            "Runs in this gateway: nothing leaves the machine.".into(),
+            "Uses no pretrained weights: it moves a camera, it does not generate new content.".into(),
+        ],
+        limits: Limits::Video(VideoLimits {
+            sizes: sizes(),
+            durations: Durations::Range {
+                min: whole(animatic::MIN_SECONDS),
+                max: whole(animatic::MAX_SECONDS),
+            },
+            default_seconds: 5,
+            pictures: Pictures::frames(1),
+            negative_prompt: false,
+            seed: true,
+            audio: None,
+            max_prompt: usize::MAX,
+        }),
+        price: None,
+        pass: Vec::new(),
+        maker: Maker::Embedded {
+            engine: Engine::Animatic,
+            version: env!("CARGO_PKG_VERSION").into(),
+        },
+    }
+}
+
+/// Supported sizes, the default first.
+fn sizes() -> Vec<(u32, u32)> {
+    let usual = (1280, 720);
+    let others = animatic::SIZES.iter().filter(|size| **size != usual);
+    std::iter::once(usual).chain(others.copied()).collect()
+}
+
+#[expect(
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "small constants"
+)]
+fn whole(seconds: f64) -> u32 {
+    seconds as u32
+}
+
+/// What a caller set explicitly.
+#[derive(Debug, Clone, Copy)]
+pub struct Asked {
+    pub size: Option<(u32, u32)>,
+    pub seconds: Option<f64>,
+    pub seed: Option<u64>,
+    pub picture_size: Option<(u32, u32)>,
+}
+
+/// Decides every option from the order, the prompt's words and the picture.
+pub fn settle(prompt: &str, asked: Asked) -> Result<Options, OptionsError> {
+    let asked = animatic::Asked {
+        size: asked.size,
+        seconds: asked.seconds,
+        fps: None,
+        seed: asked.seed,
+        picture: asked.picture_size,
+    };
+    Options::resolve(&asked, &Direction::parse(prompt))
+}
+
+/// Seconds as whole milliseconds.
+#[expect(
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "a video's length is small and positive"
+)]
+pub fn milliseconds(seconds: f64) -> u64 {
+    (seconds * 1000.0).round() as u64
+}
+
+/// Of posters and sheets, from 1 to 100.
+const JPEG_QUALITY: u8 = 88;
+
+/// A finished video.
+pub struct Made {
+    pub mp4: Vec<u8>,
+    /// Its first frame, JPEG.
+    pub poster: Vec<u8>,
+    /// A contact sheet, JPEG.
+    pub sheet: Vec<u8>,
+    pub width: u32,
+    pub height: u32,
+    pub milliseconds: u64,
+    /// What was understood of the prompt.
+    pub direction: Vec<String>,
+    /// What it is known by.
+    pub likeness: Likeness,
+    /// Whether it has the watermark that was asked for.
+    pub is_marked: bool,
+}
+
+/// Decodes a source picture. Blocks.
+pub fn decode(bytes: &[u8]) -> Result<Picture, EngineError> {
+    animatic::picture::decode(bytes, &PictureLimits::default())
+        .map_err(|error| EngineError::Source(error.to_string()))
+}
+
+/// Makes the video. Blocks until it is done or stopped.
+pub fn make(
+    job: &VideoJob,
+    picture: Option<&Picture>,
+    touch: Touch,
+    watch: &Watch,
+) -> Result<Made, EngineError> {
+    #[expect(clippy::cast_precision_loss, reason = "a video's length is small")]
+    let options = Options {
+        width: job.width,
+        height: job.height,
+        seconds: job.milliseconds as f64 / 1000.0,
+        fps: job.fps,
+        seed: job.seed,
+    };
+    let request = Request {
+        picture,
+        prompt: &job.prompt,
+        options,
+    };
+    let mut control = Control {
+        progress: &mut |share| watch.report(share),
+        cancelled: &|| watch.is_stopped(),
+    };
+    let mut retoucher = Retoucher::new(touch, job.width, job.height, job.fps);
+    let mut retouch = |frame: u32, planes: &mut Planes<'_>| retoucher.touch(frame, planes);
+    let video = animatic::make_retouched(&request, &[], &mut control, &mut retouch);
+    let video = video.map_err(|error| match error {
+        MakeError::Cancelled => EngineError::Stopped,
+        other => EngineError::Broken(other.to_string()),
+    })?;
+    let broken = |error: animatic::picture::WriteError| EngineError::Broken(error.to_string());
+    // The poster is often what people see first.
+    let jpeg = |picture: &Picture| {
+        if touch.label {
+            Label::draw_on(picture).to_jpeg(JPEG_QUALITY)
+        } else {
+            picture.to_jpeg(JPEG_QUALITY)
+        }
+    };
+    Ok(Made {
+        poster: jpeg(video.poster()).map_err(broken)?,
+        sheet: jpeg(&video.sheet()).map_err(broken)?,
+        width: video.width,
+        height: video.height,
+        milliseconds: milliseconds(video.seconds),
+        direction: video.understood.clone(),
+        mp4: video.mp4,
+        likeness: likeness::of_video(&retoucher.print),
+        is_marked: retoucher.is_marked(),
+    })
+}

@@ -1,0 +1,251 @@
+//! Engines in a child of this program (`mediagate engine`): what an encoder or a decoder does to its
+//! memory ends the child, never the process that holds everybody's money.
+//!
+//! `launcher` starts children. The parent (`outside`) writes an `Order` to the child's standard input. The child (`inside`)
+//! limits itself, gives up what the order does not need (`confinement`), runs the job, leaves its files in its own folder and writes `Word`s to standard
+//! output, one per line, the last of which says how it ended. File names follow from the job and
+//! are not sent. `media` is the parent's side for what strangers hand in: pictures, recordings, credentials.
+//! A child that looks at films looks at several, as starting costs more than looking.
+
+mod confinement;
+mod inside;
+mod launcher;
+mod media;
+mod outside;
+#[cfg(feature = "c2pa")]
+mod signing;
+#[cfg(test)]
+mod tests;
+
+use std::path::PathBuf;
+
+use serde::{Deserialize, Serialize};
+
+use crate::engines::clip::{Picture, Unreadable};
+use crate::engines::hear::Heard;
+use crate::engines::look::Looked;
+use crate::engines::retouch::Touch;
+use crate::origin::{Marking, Verified, WatermarkKey};
+use mediagate_model::ids::ClipId;
+use mediagate_model::provenance::Likeness;
+use mediagate_model::task::{StemsJob, VideoJob};
+
+pub use inside::serve;
+pub use launcher::Launcher;
+pub use media::{check, clip_of, picture, verify};
+pub use outside::{Seen, glance, make_video, separate};
+#[cfg(feature = "c2pa")]
+pub use signing::{SignOrder, sign};
+
+#[derive(Debug, Serialize, Deserialize)]
+struct Order {
+    job: Job,
+    /// Where the child writes its files.
+    folder: PathBuf,
+    limits: Limits,
+    /// Process id of the parent.
+    parent: u32,
+}
+
+#[derive(Debug, Serialize, Deserialize)]
+enum Job {
+    Video {
+        job: VideoJob,
+        picture: Option<PathBuf>,
+        touch: Touch,
+    },
+    /// Films that are kept.
+    Look { films: Vec<PathBuf> },
+    Stems {
+        job: StemsJob,
+        source: PathBuf,
+        model: Option<OwnModel>,
+        mark: Option<Marking>,
+    },
+    /// A picture is told what it is, and decoded whole if that is asked for.
+    Picture { file: PathBuf, decodes: bool },
+    /// A recording becomes a clip; of several their sum does.
+    Clip(Recordings),
+    /// A file that somebody asks about.
+    Check {
+        file: PathBuf,
+        keys: Vec<WatermarkKey>,
+        certificates: String,
+    },
+    /// What a file's credentials say.
+    Verify { file: PathBuf, certificates: String },
+    #[cfg(feature = "c2pa")]
+    Sign(SignOrder, signing::PublicSigner),
+}
+
+/// Recordings that become one clip.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct Recordings {
+    /// For the cover.
+    pub clip: ClipId,
+    pub sources: Vec<PathBuf>,
+    pub most_seconds: u32,
+    pub picture: Picture,
+}
+
+/// What a picture is.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PictureFacts {
+    /// The usual extension of its file's name.
+    pub extension: String,
+    /// In pixels, with orientation applied.
+    pub width: u32,
+    pub height: u32,
+}
+
+/// Why a picture cannot be used.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct BadPicture {
+    pub is_too_large: bool,
+    /// For its owner.
+    pub message: String,
+}
+
+/// What was seen and heard of a file that somebody asks about.
+#[derive(Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct FileCheck {
+    /// Of its credentials, if it has any that this program can verify.
+    pub verified: Option<Result<Verified, String>>,
+    pub looked: Looked,
+    pub heard: Option<Heard>,
+}
+
+/// An operator's model, and where to find it.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct OwnModel {
+    /// The models folder.
+    pub folder: PathBuf,
+    /// The ONNX Runtime library, if not the default one.
+    pub library: Option<PathBuf>,
+    pub name: String,
+}
+
+/// Resource limits of a child; `None` is unlimited.
+#[derive(Debug, Clone, Copy, Serialize, Deserialize)]
+pub struct Limits {
+    /// Address space in bytes.
+    pub memory: Option<u64>,
+    /// CPU seconds of all threads together.
+    pub cpu: Option<u64>,
+    /// Bytes of a file that it writes.
+    pub file: Option<u64>,
+}
+
+impl Limits {
+    /// For built-in engines: more than twice what any job needs.
+    pub const ENGINES: Self = Self {
+        memory: Some(4 << 30),
+        cpu: Some(3600),
+        file: Some(4 << 30),
+    };
+
+    /// For looking at films.
+    const LOOKS: Self = Self {
+        memory: Some(2 << 30),
+        cpu: Some(20),
+        file: Some(1 << 30),
+    };
+
+    /// For the media of strangers: what the decoders' own limits allow, and some.
+    const MEDIA: Self = Self {
+        memory: Some(2 << 30),
+        cpu: Some(120),
+        file: Some(2 << 30),
+    };
+
+    /// For the operator's models, whose needs are unknown.
+    const OWN_MODELS: Self = Self {
+        memory: None,
+        cpu: None,
+        file: Some(4 << 30),
+    };
+}
+
+/// A message from the child.
+#[derive(Debug, PartialEq, Serialize, Deserialize)]
+enum Word {
+    /// Percent. Sent several times a second.
+    Progress(u8),
+    /// The video is in [`VIDEO`], [`POSTER`] and [`SHEET`].
+    Video {
+        width: u32,
+        height: u32,
+        milliseconds: u64,
+        direction: Vec<String>,
+        likeness: Likeness,
+        is_marked: bool,
+    },
+    /// What was seen of the next film; how many bytes its poster has, which come next in [`STILLS`].
+    Looked(Looked, Option<u64>),
+    /// All films were looked at.
+    Seen,
+    /// The clips, in the job's order, are in [`flac`] and [`cover`] files.
+    Clips(Vec<Clip>),
+    /// It is about to need so many bytes, and waits for a line of its input.
+    Needs(u64),
+    Picture(PictureFacts),
+    BadPicture(BadPicture),
+    /// A recording cannot be read.
+    Unreadable(Unreadable),
+    Checked(Box<FileCheck>),
+    Verified(Result<Verified, String>),
+    /// Bytes that are to be signed; it waits for a line of its input.
+    #[cfg(feature = "c2pa")]
+    ToSign(Vec<u8>),
+    /// A request for a time stamp; the same.
+    #[cfg(feature = "c2pa")]
+    ToStamp(Vec<u8>),
+    /// The file is in [`SIGNED`].
+    #[cfg(feature = "c2pa")]
+    Signed(Result<(), String>),
+    /// The source cannot be used.
+    Source(String),
+    /// The engine failed.
+    Broken(String),
+}
+
+#[derive(Debug, PartialEq, Serialize, Deserialize)]
+struct Clip {
+    size_bytes: u64,
+    sha256: String,
+    milliseconds: u64,
+    likeness: Likeness,
+    is_marked: bool,
+}
+
+impl Word {
+    /// Whether there is more to come.
+    const fn is_on_the_way(&self) -> bool {
+        match self {
+            Self::Looked(..) | Self::Needs(_) => true,
+            #[cfg(feature = "c2pa")]
+            Self::ToSign(_) | Self::ToStamp(_) => true,
+            _ => false,
+        }
+    }
+}
+
+#[cfg(feature = "c2pa")]
+const SIGNED: &str = "signed";
+const VIDEO: &str = "video.mp4";
+const POSTER: &str = "poster.jpg";
+const SHEET: &str = "sheet.jpg";
+/// Posters one after the other: a file for each costs more than the poster.
+const STILLS: &str = "stills";
+
+fn flac(number: usize) -> String {
+    format!("{number}.flac")
+}
+
+fn cover(number: usize) -> String {
+    format!("{number}.png")
+}
+
+fn cover_large(number: usize) -> String {
+    format!("{number}-large.png")
+}

@@ -1,0 +1,277 @@
+//! Converts recordings to clips: 24-bit FLAC in a file, and two covers.
+//!
+//! Works piece by piece, so that memory does not grow with the recording's length.
+
+use std::fs::File;
+use std::io::{BufWriter, Read as _};
+use std::path::{Path, PathBuf};
+
+use artwork::{SpectrogramSketch, WaveformSketch};
+use bytes::Bytes;
+use serde::{Deserialize, Serialize};
+use sha2::{Digest as _, Sha256};
+use stems::decode::{Recording, Scan, replay, scan_while};
+use stems::encode::FlacWriter;
+use stems::{DecodeError, DecodeLimits, Shape};
+use tempfile::{NamedTempFile, TempPath};
+
+use crate::engines::EngineError;
+use crate::engines::likeness::Ear;
+use mediagate_model::provenance::Likeness;
+
+/// Cover sizes in pixels: `image_url` and `image_large_url`.
+pub const COVER_SIDES: (u32, u32) = (512, 1024);
+
+/// Most memory needed to decode and encode a recording, beside its own bytes, which are held for
+/// formats whose tables are searched.
+pub const KEEPING_BYTES: u64 = 48 << 20;
+
+/// A recording as stored.
+pub struct MadeClip {
+    /// 24-bit FLAC, in a file that is removed on drop.
+    pub flac: TempPath,
+    /// Of the FLAC file.
+    pub size_bytes: u64,
+    /// Of the FLAC file, in lower-case hex.
+    pub sha256: String,
+    /// PNG.
+    pub cover: Bytes,
+    /// PNG.
+    pub cover_large: Bytes,
+    /// Measured length.
+    pub milliseconds: u64,
+    /// What it is known by.
+    pub likeness: Likeness,
+    /// Whether it has the watermark that was asked for.
+    pub is_marked: bool,
+}
+
+/// What a clip's cover shows.
+#[derive(Debug, Clone, Copy, Serialize, Deserialize)]
+pub enum Picture {
+    /// Loudness, for songs.
+    Waveform,
+    /// Frequencies, for stems.
+    Spectrogram,
+}
+
+/// Why a recording cannot be read.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, thiserror::Error)]
+#[error("{message}")]
+pub struct Unreadable {
+    pub is_too_long: bool,
+    /// For its owner.
+    pub message: String,
+}
+
+impl From<DecodeError> for Unreadable {
+    fn from(error: DecodeError) -> Self {
+        Self {
+            is_too_long: matches!(error, DecodeError::TooLong { .. }),
+            message: error.to_string(),
+        }
+    }
+}
+
+impl From<DecodeError> for KeepError {
+    fn from(error: DecodeError) -> Self {
+        Self::Decode(error.into())
+    }
+}
+
+/// Why a recording cannot be kept.
+#[derive(Debug, thiserror::Error)]
+pub enum KeepError {
+    /// It cannot be read.
+    #[error(transparent)]
+    Decode(#[from] Unreadable),
+    /// It cannot be written.
+    #[error(transparent)]
+    Engine(#[from] EngineError),
+}
+
+/// Converts a recording to a clip, with its file in `folder`. Blocks until it is done or `go_on`
+/// returns false.
+pub fn keep(
+    id: &str,
+    file: &Path,
+    limits: &DecodeLimits,
+    picture: Picture,
+    folder: &Path,
+    go_on: &dyn Fn() -> bool,
+) -> Result<MadeClip, KeepError> {
+    let (recording, scan) = open(file, limits, go_on)?;
+    let mut writer = ClipWriter::new(folder, id, &scan.shape, picture)?;
+    let mut written = Ok(());
+    replay(&recording, limits, &scan, &mut |piece| {
+        written = writer.push(piece);
+        written.is_ok() && go_on()
+    })?;
+    written?;
+    if !go_on() {
+        return Err(EngineError::Stopped.into());
+    }
+    Ok(writer.finish()?)
+}
+
+/// Like [`keep`], for the sum of several recordings, within full scale; `None` if their rates or
+/// channels differ. Holds the sum in memory.
+pub fn sum(
+    id: &str,
+    files: &[PathBuf],
+    limits: &DecodeLimits,
+    picture: Picture,
+    folder: &Path,
+    go_on: &dyn Fn() -> bool,
+) -> Result<Option<MadeClip>, KeepError> {
+    let mut whole: Option<(Shape, Vec<Vec<f32>>)> = None;
+    for file in files {
+        let (recording, scan) = open(file, limits, go_on)?;
+        let shape = scan.shape;
+        let (first, sum) = whole.get_or_insert((shape, vec![Vec::new(); shape.channels]));
+        if (first.rate, first.channels) != (shape.rate, shape.channels) {
+            return Ok(None);
+        }
+        let longest = sum[0].len().max(shape.frames);
+        for channel in &mut *sum {
+            channel.resize(longest, 0.0);
+        }
+        let mut at = 0;
+        replay(&recording, limits, &scan, &mut |piece| {
+            for (sum, piece) in sum.iter_mut().zip(piece) {
+                sum[at..].iter_mut().zip(piece).for_each(|(x, y)| *x += y);
+            }
+            at += piece.first().map_or(0, Vec::len);
+            go_on()
+        })?;
+    }
+    let Some((shape, mut sum)) = whole else {
+        return Ok(None);
+    };
+    if !go_on() {
+        return Err(EngineError::Stopped.into());
+    }
+    for sample in sum.iter_mut().flatten() {
+        *sample = sample.clamp(-1.0, 1.0);
+    }
+    let frames = sum[0].len();
+    let mut writer = ClipWriter::new(folder, id, &Shape { frames, ..shape }, picture)?;
+    writer.push(&sum)?;
+    Ok(Some(writer.finish()?))
+}
+
+/// A recording and its shape, read once.
+pub fn open(
+    file: &Path,
+    limits: &DecodeLimits,
+    go_on: &dyn Fn() -> bool,
+) -> Result<(Recording, Scan), KeepError> {
+    let recording = Recording::open(file).map_err(broken)?;
+    let scan = scan_while(&recording, limits, go_on)?;
+    let scan = scan.ok_or(EngineError::Stopped)?;
+    Ok((recording, scan))
+}
+
+/// Writes a clip as its samples arrive.
+pub struct ClipWriter {
+    flac: FlacWriter<BufWriter<File>>,
+    path: TempPath,
+    sketch: Sketch,
+    ear: Ear,
+    milliseconds: u64,
+}
+
+enum Sketch {
+    Waveform(WaveformSketch),
+    Spectrogram(Box<SpectrogramSketch>),
+}
+
+impl ClipWriter {
+    /// Starts a clip of this shape.
+    pub fn new(
+        folder: &Path,
+        id: &str,
+        shape: &Shape,
+        picture: Picture,
+    ) -> Result<Self, EngineError> {
+        let (file, path) = NamedTempFile::new_in(folder).map_err(broken)?.into_parts();
+        let file = BufWriter::with_capacity(256 * 1024, file);
+        Ok(Self {
+            flac: FlacWriter::new(file, shape.rate, shape.channels).map_err(broken)?,
+            path,
+            sketch: match picture {
+                Picture::Waveform => Sketch::Waveform(WaveformSketch::new(id, shape.frames)),
+                Picture::Spectrogram => {
+                    let sketch = SpectrogramSketch::new(id, shape.frames, shape.rate);
+                    Sketch::Spectrogram(Box::new(sketch))
+                }
+            },
+            ear: Ear::new(shape.rate),
+            milliseconds: milliseconds(shape),
+        })
+    }
+
+    /// Adds the next samples of every channel.
+    pub fn push(&mut self, piece: &[Vec<f32>]) -> Result<(), EngineError> {
+        self.ear.hear(piece);
+        match &mut self.sketch {
+            Sketch::Waveform(sketch) => sketch.push(piece),
+            Sketch::Spectrogram(sketch) => sketch.push(piece),
+        }
+        self.flac.push(piece).map_err(broken)
+    }
+
+    /// Finishes the file and draws the covers.
+    pub fn finish(mut self) -> Result<MadeClip, EngineError> {
+        self.flac.finish().map_err(broken)?;
+        let mut draw = |side| match &mut self.sketch {
+            Sketch::Waveform(sketch) => sketch.cover(side),
+            Sketch::Spectrogram(sketch) => sketch.cover(side),
+        };
+        let (cover, cover_large) = (draw(COVER_SIDES.0), draw(COVER_SIDES.1));
+        let (size_bytes, sha256) = digest(&self.path).map_err(broken)?;
+        Ok(MadeClip {
+            flac: self.path,
+            size_bytes,
+            sha256,
+            cover: cover.map_err(broken)?.into(),
+            cover_large: cover_large.map_err(broken)?.into(),
+            milliseconds: self.milliseconds,
+            likeness: self.ear.likeness(),
+            is_marked: false,
+        })
+    }
+}
+
+fn milliseconds(shape: &Shape) -> u64 {
+    let (frames, rate) = (shape.frames as u64, u64::from(shape.rate.max(1)));
+    (frames * 1000 + rate / 2) / rate
+}
+
+/// The size of a file and its SHA-256.
+pub fn digest(path: &Path) -> std::io::Result<(u64, String)> {
+    let mut file = File::open(path)?;
+    let (mut size, mut digest) = (0, Sha256::new());
+    let mut piece = vec![0; 256 * 1024];
+    loop {
+        match file.read(&mut piece)? {
+            0 => return Ok((size, hex(&digest.finalize()))),
+            read => {
+                digest.update(&piece[..read]);
+                size += read as u64;
+            }
+        }
+    }
+}
+
+fn hex(bytes: &[u8]) -> String {
+    const DIGITS: &[u8; 16] = b"0123456789abcdef";
+    let digits = bytes.iter().flat_map(|byte| [byte >> 4, byte & 15]);
+    digits
+        .map(|digit| char::from(DIGITS[usize::from(digit)]))
+        .collect()
+}
+
+pub(super) fn broken(error: impl std::fmt::Display) -> EngineError {
+    EngineError::Broken(error.to_string())
+}

@@ -1,0 +1,121 @@
+//! The engines, in this process or a child: two built-in ones, and the operator's own models.
+//!
+//! An engine is a blocking function from a job to files, with progress and cancellation through
+//! [`Watch`]. Engines know the model types and the engine crates, but no tasks, accounts or
+//! storage.
+
+pub mod animatic_engine;
+pub mod child;
+pub mod clip;
+pub mod film;
+pub mod hear;
+pub mod label;
+pub mod likeness;
+pub mod look;
+pub mod own_models;
+pub mod retouch;
+pub mod stems_engine;
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
+
+use mediagate_model::catalog::{Engine, Maker, Model};
+
+/// The built-in models.
+pub fn embedded_models() -> Vec<Model> {
+    vec![animatic_engine::model(), stems_engine::model()]
+}
+
+/// The engine of a model that is always there.
+pub fn engine(model: &str) -> Option<Engine> {
+    let models = embedded_models().into_iter();
+    let mut named = models.filter(|known| known.id == model);
+    named.find_map(|model| match model.maker {
+        Maker::Embedded { engine, .. } => Some(engine),
+        Maker::Routes(_) => None,
+    })
+}
+
+/// How an engine that runs on another thread is watched and stopped.
+#[derive(Debug, Default)]
+pub struct Watch {
+    progress: AtomicU8,
+    /// Whether that is a guess.
+    is_guess: AtomicBool,
+    stop: AtomicBool,
+}
+
+impl Watch {
+    /// 0–99: only a task that has ended is at 100.
+    pub fn progress(&self) -> u8 {
+        self.progress.load(Ordering::Relaxed)
+    }
+
+    /// It has come to this percentage, at least.
+    pub fn reached(&self, percent: u8) {
+        self.raise(percent, false);
+    }
+
+    /// It may have come to this percentage, by the time that passed.
+    pub fn guessed(&self, percent: u8) {
+        self.raise(percent, true);
+    }
+
+    /// Its progress, and whether that is a guess.
+    pub fn shown(&self) -> (u8, bool) {
+        (self.progress(), self.is_guess.load(Ordering::Relaxed))
+    }
+
+    fn raise(&self, percent: u8, is_guess: bool) {
+        let percent = percent.min(99);
+        if self.progress.fetch_max(percent, Ordering::Relaxed) < percent {
+            self.is_guess.store(is_guess, Ordering::Relaxed);
+        }
+    }
+
+    /// Stops the engine when nobody waits for it any more.
+    pub fn stop_on_drop(self: &Arc<Self>) -> impl Drop + use<> {
+        struct Stopping(Arc<Watch>);
+        impl Drop for Stopping {
+            fn drop(&mut self) {
+                self.0.stop();
+            }
+        }
+        Stopping(self.clone())
+    }
+
+    pub fn stop(&self) {
+        self.stop.store(true, Ordering::Relaxed);
+    }
+
+    pub fn is_stopped(&self) -> bool {
+        self.stop.load(Ordering::Relaxed)
+    }
+
+    fn report(&self, share: f32) {
+        #[expect(
+            clippy::cast_possible_truncation,
+            clippy::cast_sign_loss,
+            reason = "clamped to 0..=99"
+        )]
+        let percent = (share * 100.0).clamp(0.0, 99.0) as u8;
+        self.reached(percent);
+    }
+}
+
+/// Why an engine made nothing.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum EngineError {
+    /// [`Watch::stop`] was called.
+    #[error("stopped")]
+    Stopped,
+    /// The source cannot be used after all.
+    #[error("the source cannot be read: {0}")]
+    Source(String),
+    /// Its child process died.
+    #[error("its process died: {0}")]
+    Died(String),
+    /// A bug in the engine.
+    #[error("{0}")]
+    Broken(String),
+}

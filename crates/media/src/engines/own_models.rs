@@ -1,0 +1,157 @@
+//! The operator's own separation models, from the models folder.
+//!
+//! Knows which can be used now and what they offer; the `stems` crate reads, checks and runs them.
+//! `docs/models/onnx.md` describes the folder.
+
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::SystemTime;
+
+use arc_swap::ArcSwap;
+use providers::{Limits, MusicLimits, SongLimits, StemLimits};
+use stems::Stem;
+pub use stems::onnx::Model as Graphs;
+use stems::onnx::{Folder, Options, Refused};
+
+use crate::engines::stems_engine;
+use mediagate_model::catalog::{Engine, Maker, Model};
+use mediagate_model::music::StemGroup;
+
+/// The models folder as of the last scan.
+pub struct Shelf {
+    path: PathBuf,
+    folder: Mutex<Folder>,
+    usable: ArcSwap<Vec<Arc<Graphs>>>,
+    refused: Mutex<Vec<Refused>>,
+}
+
+/// Names, sizes and dates of the folder's files: changes when they do.
+pub type Mark = Vec<(std::ffi::OsString, u64, Option<SystemTime>)>;
+
+impl Shelf {
+    /// The folder need not exist; nothing is read yet.
+    pub fn new(path: &Path, library: Option<PathBuf>) -> Self {
+        let options = Options {
+            library,
+            ..Options::default()
+        };
+        Self {
+            folder: Mutex::new(Folder::new(path, options)),
+            path: path.to_owned(),
+            usable: ArcSwap::default(),
+            refused: Mutex::default(),
+        }
+    }
+
+    /// The graphs of one model, read anew; `None` if it cannot be loaded.
+    pub fn load_one(path: &Path, library: Option<PathBuf>, name: &str) -> Option<Arc<Graphs>> {
+        let options = Options {
+            library,
+            ..Options::default()
+        };
+        let mut models = Folder::of_one(path, options, name).scan().into_iter();
+        models.find_map(|model| model.ok().filter(|model| model.name() == name))
+    }
+
+    /// Loads new and changed models, which can take seconds for a large graph, and drops removed
+    /// ones. Logs each unusable one once.
+    pub fn scan(&self) {
+        let mut folder = self.folder.lock().unwrap_or_else(PoisonError::into_inner);
+        let found = if self.path.is_dir() {
+            folder.scan()
+        } else {
+            Vec::new()
+        };
+        let (mut usable, mut refused) = (Vec::new(), Vec::new());
+        for model in found {
+            match model {
+                Ok(model) if groups(&model).is_empty() => tracing::warn!(
+                    model = model.name(),
+                    "the model separates nothing that callers can ask for"
+                ),
+                Ok(model) => usable.push(model),
+                Err(error) => refused.push(error),
+            }
+        }
+        let mut known = self.refused.lock().unwrap_or_else(PoisonError::into_inner);
+        for error in refused.iter().filter(|error| !known.contains(error)) {
+            tracing::error!(folder = %self.path.display(), %error, "a model in the models folder cannot be used");
+        }
+        *known = refused;
+        self.usable.store(Arc::new(usable));
+    }
+
+    /// The folder's current mark.
+    pub fn mark(&self) -> Mark {
+        let Ok(entries) = std::fs::read_dir(&self.path) else {
+            return Mark::new();
+        };
+        let look = |entry: std::fs::DirEntry| {
+            let about = std::fs::metadata(entry.path()).ok()?;
+            Some((entry.file_name(), about.len(), about.modified().ok()))
+        };
+        let mut mark: Mark = entries.filter_map(|entry| look(entry.ok()?)).collect();
+        mark.sort();
+        mark
+    }
+
+    /// The models to offer.
+    pub fn models(&self) -> Vec<Model> {
+        self.usable
+            .load()
+            .iter()
+            .map(|graphs| model(graphs))
+            .collect()
+    }
+
+    /// Whether the model with this name can be used.
+    pub fn has(&self, name: &str) -> bool {
+        let usable = self.usable.load();
+        usable.iter().any(|graphs| graphs.name() == name)
+    }
+}
+
+/// The groups that it can separate, in the order of a full split.
+fn groups(graphs: &Graphs) -> Vec<StemGroup> {
+    let told_apart = |group: &StemGroup| graphs.told_apart().contains(&stems_engine::stem(*group));
+    StemGroup::ALL.into_iter().filter(told_apart).collect()
+}
+
+fn model(graphs: &Graphs) -> Model {
+    let groups = groups(graphs);
+    let names: Vec<String> = groups.iter().map(ToString::to_string).collect();
+    let mut notes = vec![
+        "Runs in this gateway: nothing leaves the machine.".to_owned(),
+        "A neural model installed by the operator of this gateway.".to_owned(),
+        "The stems sum exactly to the mix, which has the watermark where the operator wants one."
+            .to_owned(),
+    ];
+    let manifest = graphs.manifest();
+    if !manifest.license.is_empty() {
+        notes.push(format!("Licence: {}", manifest.license));
+    }
+    Model {
+        id: graphs.name().to_owned(),
+        aliases: Vec::new(),
+        summary: format!("Separates a song into: {}.", names.join(", ")),
+        notes,
+        limits: Limits::Music(MusicLimits {
+            stems: Some(StemLimits {
+                rests: groups.clone(),
+                two: true,
+                full: true,
+                other: graphs.offered().contains(&Stem::Other),
+                groups,
+            }),
+            tasks: Vec::new(),
+            personas: false,
+            songs: SongLimits::DIALECT,
+        }),
+        price: None,
+        pass: Vec::new(),
+        maker: Maker::Embedded {
+            engine: Engine::Onnx,
+            version: format!("{:?}", manifest.kind),
+        },
+    }
+}

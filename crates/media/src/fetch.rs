@@ -1,0 +1,184 @@
+//! Fetches callers' URLs into files, by the rules of [`providers::outbound`].
+//!
+//! Time and size are limited, and each redirect is checked. Content goes to disk, not into memory.
+//! The caller decides what the bytes are.
+
+use std::path::Path;
+use std::time::Duration;
+
+use providers::outbound::{Nowhere, Outbound, REDIRECTS, Refused, Rules, next_hop};
+use reqwest::{Method, Response};
+use tempfile::{NamedTempFile, TempPath};
+use tokio::io::AsyncWriteExt as _;
+use url::Url;
+
+use mediagate_config::FetchRules;
+
+/// Timeout for the first byte of each response.
+const FIRST_BYTE: Duration = Duration::from_secs(10);
+/// Timeout in total.
+const IN_ALL: Duration = Duration::from_secs(30);
+
+/// Why a URL could not be fetched. The texts are for the caller.
+#[derive(Debug, thiserror::Error)]
+pub enum FetchError {
+    /// The rules forbid it.
+    #[error("{0}")]
+    Blocked(String),
+    /// It failed.
+    #[error("{0}")]
+    Failed(String),
+    /// The response is longer than allowed.
+    #[error("the file is larger than {} MB", limit_bytes / 1_000_000)]
+    TooLarge { limit_bytes: u64 },
+    /// The file could not be written here; not for the caller.
+    #[error("the file could not be stored")]
+    Local(#[source] std::io::Error),
+}
+
+impl From<Refused> for FetchError {
+    fn from(why: Refused) -> Self {
+        Self::Blocked(why.to_string())
+    }
+}
+
+impl From<Nowhere> for FetchError {
+    fn from(why: Nowhere) -> Self {
+        Self::Failed(why.to_string())
+    }
+}
+
+/// Fetches for callers, by the operator's rules. Cheap to clone.
+#[derive(Clone)]
+pub struct Fetcher {
+    out: Outbound,
+}
+
+impl Fetcher {
+    /// Fails with a reason if the rules are invalid.
+    pub fn new(rules: &FetchRules) -> Result<Self, String> {
+        let rules = Rules {
+            allow_networks: rules.allow_networks.clone(),
+            allow_ports: Some(rules.allow_ports.clone()),
+        };
+        let out = Outbound::new(rules, FIRST_BYTE)?;
+        Ok(Self { out })
+    }
+
+    /// Downloads `address` to a file in `folder`, at most `limit_bytes`.
+    pub async fn fetch(
+        &self,
+        address: &str,
+        limit_bytes: u64,
+        folder: &Path,
+    ) -> Result<TempPath, FetchError> {
+        let beyond = Beyond::TooLarge;
+        self.fetch_some(address, limit_bytes, beyond, folder).await
+    }
+
+    /// Downloads no more of `address` than its first `bytes`.
+    pub async fn fetch_beginning(
+        &self,
+        address: &str,
+        bytes: u64,
+        folder: &Path,
+    ) -> Result<TempPath, FetchError> {
+        let beyond = Beyond::LeftThere;
+        self.fetch_some(address, bytes, beyond, folder).await
+    }
+
+    async fn fetch_some(
+        &self,
+        address: &str,
+        bytes: u64,
+        beyond: Beyond,
+        folder: &Path,
+    ) -> Result<TempPath, FetchError> {
+        let url = Url::parse(address)
+            .map_err(|_| FetchError::Blocked("it is not an absolute URL".into()))?;
+        let fetched = async {
+            let answer = self.follow(url).await?;
+            keep(answer, bytes, beyond, folder).await
+        };
+        let slow = "the file did not arrive within 30 seconds";
+        tokio::time::timeout(IN_ALL, fetched)
+            .await
+            .unwrap_or_else(|_| Err(FetchError::Failed(slow.into())))
+    }
+
+    /// The response after all redirects.
+    async fn follow(&self, mut url: Url) -> Result<Response, FetchError> {
+        for _ in 0..=REDIRECTS {
+            let request = self.out.request(Method::GET, &url)?;
+            let answer = tokio::time::timeout(FIRST_BYTE, request.send()).await;
+            let slow = "the server did not answer within 10 seconds";
+            let answer = answer.map_err(|_| FetchError::Failed(slow.into()))?;
+            let answer = answer.map_err(|error| failed(&error))?;
+            match next_hop(&url, &answer)? {
+                None => return Ok(answer),
+                Some(next) => url = next,
+            }
+        }
+        let many = format!("the server redirects more than {REDIRECTS} times");
+        Err(FetchError::Failed(many))
+    }
+}
+
+/// What becomes of a file that is longer than what is wanted of it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Beyond {
+    TooLarge,
+    /// The rest is not fetched.
+    LeftThere,
+}
+
+async fn keep(
+    mut answer: Response,
+    limit_bytes: u64,
+    beyond: Beyond,
+    folder: &Path,
+) -> Result<TempPath, FetchError> {
+    if !answer.status().is_success() {
+        return Err(FetchError::Failed(format!(
+            "the server answered with status {}",
+            answer.status().as_u16()
+        )));
+    }
+    let is_longer = |length| length > limit_bytes;
+    if beyond == Beyond::TooLarge && answer.content_length().is_some_and(is_longer) {
+        return Err(FetchError::TooLarge { limit_bytes });
+    }
+    let file = NamedTempFile::new_in(folder).map_err(FetchError::Local)?;
+    let (file, path) = file.into_parts();
+    let mut file = tokio::fs::File::from_std(file);
+    let mut size = 0;
+    while let Some(chunk) = answer.chunk().await.map_err(|error| failed(&error))? {
+        size += chunk.len() as u64;
+        if size > limit_bytes && beyond == Beyond::TooLarge {
+            return Err(FetchError::TooLarge { limit_bytes });
+        }
+        file.write_all(&chunk).await.map_err(FetchError::Local)?;
+        if size >= limit_bytes && beyond == Beyond::LeftThere {
+            break;
+        }
+    }
+    file.flush().await.map_err(FetchError::Local)?;
+    Ok(path)
+}
+
+/// What a caller may know about a client error: its kind, no addresses.
+fn failed(error: &reqwest::Error) -> FetchError {
+    if let Some(why) = Refused::cause_of(error) {
+        return why.into();
+    }
+    let what = if error.is_connect() {
+        "the server cannot be reached"
+    } else if error.is_timeout() {
+        "the server took too long"
+    } else if error.is_body() || error.is_decode() {
+        "the connection broke before the file had arrived"
+    } else {
+        "the request failed"
+    };
+    FetchError::Failed(what.to_owned())
+}

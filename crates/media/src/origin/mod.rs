@@ -1,0 +1,248 @@
+//! What files say of their origin: signs what is made here, reads what comes in, and has the keys
+//! of the watermark.
+//!
+//! Signing and verifying need the feature `c2pa`; without it files are kept as they are made, and
+//! marks that come in are told but not verified. It knows files and bytes, no tasks.
+
+#[cfg(feature = "c2pa")]
+mod asked;
+#[cfg(feature = "c2pa")]
+mod chain;
+#[cfg(feature = "c2pa")]
+mod signing;
+mod tell;
+
+use provenance::watermark::Key;
+use ring::hmac;
+use serde::{Deserialize, Serialize};
+
+use crate::seal::Seal;
+use mediagate_config::{Config, ProvenanceRules};
+use mediagate_model::ids::TaskId;
+use mediagate_model::provenance::Provenance;
+use mediagate_store::Store;
+
+/// Why a result was not signed, or why nothing can be.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
+pub struct NotSigned(pub String);
+
+/// What kind of file is signed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Format {
+    Mp4,
+    Flac,
+    Png,
+    Jpeg,
+}
+
+/// How something was made.
+#[derive(Debug, Clone, Copy)]
+pub enum Made<'a> {
+    /// By an algorithm that was trained on nothing.
+    Drawn,
+    /// By such an algorithm, from a picture of the caller's.
+    DrawnFrom,
+    /// By a model that was trained on samples.
+    Generated,
+    /// From this file, the whole of it; nothing is said to be generated.
+    Edited { title: &'a str, source: &'a [u8] },
+}
+
+/// What is stated of a file.
+#[derive(Debug, Clone, Copy)]
+pub struct Statement<'a> {
+    pub title: &'a str,
+    /// What made it, as the operator shows it.
+    pub model: &'a str,
+    /// Who runs the model, as the operator shows it.
+    pub provider: Option<&'a str>,
+    pub prompt: &'a str,
+    /// RFC 3339.
+    pub when: &'a str,
+    pub made: Made<'a>,
+}
+
+/// A key of the watermark; also told to children, which decode in our place.
+#[derive(Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct WatermarkKey {
+    /// 24 bits, part of each mark.
+    pub id: u32,
+    secret: u64,
+}
+
+impl std::fmt::Debug for WatermarkKey {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "WatermarkKey({})", self.id)
+    }
+}
+
+impl WatermarkKey {
+    pub fn key(&self) -> Option<Key> {
+        Key::new(self.id, self.secret).ok()
+    }
+
+    /// The key that belongs to a signing secret.
+    fn of(secret: &hmac::Key) -> Option<Self> {
+        let tag = hmac::sign(secret, b"watermark");
+        let (id, rest) = tag.as_ref().split_first_chunk::<3>()?;
+        let (secret, _) = rest.split_first_chunk::<8>()?;
+        Some(Self {
+            id: u32::from_be_bytes([0, id[0], id[1], id[2]]),
+            secret: u64::from_be_bytes(*secret),
+        })
+    }
+}
+
+/// The mark of one film, or of the stems of one recording.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Marking {
+    pub key: WatermarkKey,
+    /// 40 bits.
+    pub media_id: u64,
+}
+
+/// How this deployment marks what it makes.
+pub struct Origin {
+    /// Of each signing secret, the newest first.
+    keys: Vec<(WatermarkKey, hmac::Key)>,
+    rules: ProvenanceRules,
+    /// Its own, PEM; empty if this program does not sign.
+    certificates: String,
+    #[cfg(feature = "c2pa")]
+    signing: signing::Signing,
+}
+
+impl Origin {
+    /// Reads the certificate in the settings, or the self-made one that is kept with the data.
+    /// Blocks.
+    pub fn open(
+        config: &Config,
+        secrets: &[Vec<u8>],
+        store: &Store,
+        seal: &Seal,
+    ) -> Result<Self, NotSigned> {
+        #[cfg(not(feature = "c2pa"))]
+        let _ = (store, seal);
+        let keys = secrets.iter().filter_map(|secret| {
+            let secret = hmac::Key::new(hmac::HMAC_SHA256, secret);
+            Some((WatermarkKey::of(&secret)?, secret))
+        });
+        #[cfg(feature = "c2pa")]
+        let (signing, certificates) = signing::Signing::open(config, store, seal)?;
+        Ok(Self {
+            keys: keys.collect(),
+            rules: config.provenance.clone(),
+            #[cfg(feature = "c2pa")]
+            certificates,
+            #[cfg(not(feature = "c2pa"))]
+            certificates: String::new(),
+            #[cfg(feature = "c2pa")]
+            signing,
+        })
+    }
+
+    /// Whether this program signs.
+    pub const fn signs() -> bool {
+        cfg!(feature = "c2pa")
+    }
+
+    /// Whether the certificate is one that nobody vouches for.
+    pub const fn is_self_made(&self) -> bool {
+        self.rules.identity.is_none()
+    }
+
+    /// The mark for a task's film; `None` if films are not watermarked.
+    pub fn watermark(&self, task: TaskId) -> Option<Marking> {
+        self.rules.watermark.then(|| self.marking(task)).flatten()
+    }
+
+    /// The mark for all stems of a task: with the same one in each, so has their sum. `None` if
+    /// stems are not watermarked.
+    pub fn watermark_of_stems(&self, task: TaskId) -> Option<Marking> {
+        let is_wanted = self.rules.watermark_audio;
+        is_wanted.then(|| self.marking(task)).flatten()
+    }
+
+    fn marking(&self, task: TaskId) -> Option<Marking> {
+        let (key, secret) = self.keys.first()?;
+        let tag = hmac::sign(secret, format!("media {task}").as_bytes());
+        let id = tag.as_ref().first_chunk::<5>()?;
+        Some(Marking {
+            key: *key,
+            media_id: id.iter().fold(0, |id, byte| id << 8 | u64::from(*byte)),
+        })
+    }
+
+    /// The keys that films and stems may be marked with.
+    pub fn keys(&self) -> Vec<WatermarkKey> {
+        self.keys.iter().map(|(key, _)| *key).collect()
+    }
+
+    /// The file with a signature in it, or as it is if this program cannot sign. Blocks; a service
+    /// that signs or stamps is waited for.
+    pub fn sign(
+        &self,
+        file: Vec<u8>,
+        format: Format,
+        statement: &Statement<'_>,
+    ) -> Result<Vec<u8>, NotSigned> {
+        #[cfg(feature = "c2pa")]
+        {
+            let prompt = self.rules.prompt;
+            let signer = self.signing.signer();
+            let signed = signing::sign(&file, format, statement, prompt, signer);
+            drop(file);
+            signed
+        }
+        #[cfg(not(feature = "c2pa"))]
+        {
+            let _ = (format, statement, self.rules.prompt);
+            Ok(file)
+        }
+    }
+
+    /// Who signs, and whether an authority stamps it.
+    #[cfg(feature = "c2pa")]
+    pub fn signer(&self) -> (&dyn provenance::credentials::Sign, bool) {
+        (self.signing.signer(), self.signing.stamps())
+    }
+
+    /// Whether what is signed tells what was asked for.
+    #[cfg(feature = "c2pa")]
+    pub const fn tells_prompt(&self) -> bool {
+        self.rules.prompt
+    }
+
+    /// What a file says that was made and signed here. Blocks.
+    pub fn tell_of_own(&self, file: &[u8]) -> Provenance {
+        tell::of_own(file, self.certificates()).provenance
+    }
+
+    /// This deployment's own certificates, PEM; empty if this program does not sign.
+    pub fn certificates(&self) -> &str {
+        &self.certificates
+    }
+}
+
+#[cfg(feature = "c2pa")]
+pub use signing::sign;
+pub use tell::{Deed, Examined, Verified, verify};
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_secret_has_one_key_and_another_has_another() {
+        let key = |secret: &[u8]| {
+            let secret = hmac::Key::new(hmac::HMAC_SHA256, secret);
+            WatermarkKey::of(&secret).unwrap()
+        };
+        assert_eq!(key(b"one"), key(b"one"));
+        assert_ne!(key(b"one"), key(b"two"));
+        assert!(key(b"one").key().is_some());
+        let shown = format!("{:?}", key(b"one"));
+        assert!(!shown.contains(&key(b"one").secret.to_string()));
+    }
+}

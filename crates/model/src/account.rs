@@ -1,0 +1,303 @@
+//! Accounts, their keys, and what a key may do.
+
+use std::fmt;
+use std::net::IpAddr;
+
+use ipnet::IpNet;
+use strum::VariantArray as _;
+
+use crate::clock::Timestamp;
+use crate::ids::{AccountId, AssetId, KeyId};
+use crate::money::Micros;
+
+/// Owns everything that its keys make.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Account {
+    pub id: AccountId,
+    /// Short unique name, `[a-z0-9_-]`.
+    pub handle: String,
+    pub display_name: String,
+    /// A generated picture.
+    pub avatar: AssetId,
+    pub created_at: Timestamp,
+}
+
+/// The running sums of an account's ledger, and its limits.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct AccountMoney {
+    /// Whether it can spend only its credit; otherwise it has no limit but the budget.
+    pub prepaid: bool,
+    /// Limit on the total cost of all its tasks.
+    pub budget: Option<Micros>,
+    /// Reserved for open tasks.
+    pub held: Micros,
+    /// Settled, adjustments included.
+    pub spent: Micros,
+    /// Paid in, less withdrawn.
+    pub credit: Micros,
+}
+
+impl AccountMoney {
+    /// `credit - spent`; negative if the account owes.
+    pub const fn balance(&self) -> Micros {
+        self.credit.minus(self.spent)
+    }
+
+    /// What can still be reserved; `None` if unlimited.
+    pub fn available(&self) -> Option<Micros> {
+        let prepaid = self.prepaid.then(|| self.balance().minus(self.held));
+        let budget = self
+            .budget
+            .map(|budget| budget.minus(self.spent).minus(self.held));
+        prepaid.into_iter().chain(budget).min()
+    }
+}
+
+/// The running sums of a key's ledger, and its limit.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct KeyMoney {
+    /// Limit on the cost of its tasks, in all or in each period.
+    pub budget: Option<Micros>,
+    /// How often the budget renews; never if `None`.
+    pub period: Option<BudgetPeriod>,
+    /// Reserved for open tasks.
+    pub held: Micros,
+    /// Settled, adjustments included.
+    pub spent: Micros,
+    /// The part of `spent` that counts against the budget: of the current period, or all.
+    pub counted: Micros,
+}
+
+impl KeyMoney {
+    /// What can still be reserved; `None` if unlimited. What is held counts whenever it was reserved.
+    pub fn available(&self) -> Option<Micros> {
+        self.budget
+            .map(|budget| budget.minus(self.counted).minus(self.held))
+    }
+}
+
+/// How often a key's budget renews, in UTC.
+#[derive(
+    Debug, Clone, Copy, PartialEq, Eq, strum::EnumString, strum::IntoStaticStr, strum::VariantArray,
+)]
+#[strum(const_into_str, serialize_all = "lowercase")]
+pub enum BudgetPeriod {
+    Day,
+    /// From Monday.
+    Week,
+    Month,
+}
+
+impl BudgetPeriod {
+    pub const ALL: &[Self] = Self::VARIANTS;
+
+    pub const fn name(self) -> &'static str {
+        self.into_str()
+    }
+
+    /// When the period that contains `now` began.
+    pub fn start(self, now: Timestamp) -> Timestamp {
+        let day = Timestamp::start_of_day(now);
+        let days_back = match self {
+            Self::Day => 0,
+            // The epoch was a Thursday.
+            Self::Week => (day.seconds().div_euclid(DAY_SECONDS) + 3).rem_euclid(7),
+            Self::Month => i64::from(now.day_of_month()) - 1,
+        };
+        Timestamp::from_seconds(day.seconds() - days_back * DAY_SECONDS)
+    }
+}
+
+const DAY_SECONDS: i64 = 86_400;
+
+#[derive(
+    Debug,
+    Clone,
+    Copy,
+    PartialEq,
+    Eq,
+    Hash,
+    strum::EnumString,
+    strum::IntoStaticStr,
+    strum::VariantArray,
+)]
+#[strum(const_into_str, parse_err_ty = NoSuchScope, parse_err_fn = NoSuchScope::of)]
+pub enum Scope {
+    #[strum(serialize = "video:create")]
+    VideoCreate,
+    #[strum(serialize = "music:create")]
+    MusicCreate,
+    #[strum(serialize = "persona:create")]
+    PersonaCreate,
+    #[strum(serialize = "media:upload")]
+    MediaUpload,
+    /// Read tasks, clips and personas.
+    #[strum(serialize = "tasks:read")]
+    TasksRead,
+    /// Cancel tasks; delete and restore what the account owns.
+    #[strum(serialize = "tasks:cancel")]
+    TasksCancel,
+    #[strum(serialize = "webhooks:manage")]
+    WebhooksManage,
+    #[strum(serialize = "admin")]
+    Admin,
+}
+
+impl Scope {
+    pub const ALL: &[Self] = Self::VARIANTS;
+
+    /// The scopes of a key created without any: all but `admin`.
+    pub fn usual() -> Vec<Self> {
+        let all = Self::ALL.iter().copied();
+        all.filter(|scope| *scope != Self::Admin).collect()
+    }
+
+    pub const fn name(self) -> &'static str {
+        self.into_str()
+    }
+}
+
+impl fmt::Display for Scope {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+/// The text names no scope.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("no such scope; there are {}", Scope::ALL.iter().map(|scope| scope.name()).collect::<Vec<_>>().join(", "))]
+pub struct NoSuchScope;
+
+impl NoSuchScope {
+    const fn of(_: &str) -> Self {
+        Self
+    }
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ApiKey {
+    pub id: KeyId,
+    pub account: AccountId,
+    pub name: String,
+    /// First 12 characters of the secret, to recognise it by.
+    pub prefix: String,
+    /// SHA-256 of the secret, in lower-case hex.
+    pub sha256: String,
+    /// What the key may do.
+    pub scopes: Vec<Scope>,
+    /// Models it may use; all if `None`.
+    pub models: Option<Vec<String>>,
+    /// Addresses it may be used from; any if `None`.
+    pub networks: Option<Vec<IpNet>>,
+    /// Requests per minute.
+    pub rpm: u32,
+    /// Limit of open tasks.
+    pub max_running: u32,
+    /// Limit on the cost of its tasks; none if `None`.
+    pub budget: Option<Micros>,
+    /// How often the budget renews; never if `None`.
+    pub budget_period: Option<BudgetPeriod>,
+    /// Whether it makes nothing of chats that an interface holds on its own, for titles and tags.
+    pub refuses_housekeeping: bool,
+    pub created_at: Timestamp,
+    pub expires_at: Option<Timestamp>,
+    pub revoked_at: Option<Timestamp>,
+}
+
+impl ApiKey {
+    /// `admin` includes every scope.
+    pub fn may(&self, scope: Scope) -> bool {
+        self.scopes.contains(&scope) || self.scopes.contains(&Scope::Admin)
+    }
+
+    /// Whether the key may name this model.
+    pub fn may_use(&self, model: &str) -> bool {
+        self.models
+            .as_ref()
+            .is_none_or(|models| models.iter().any(|allowed| allowed == model))
+    }
+
+    /// Whether it is neither revoked nor expired.
+    pub fn is_valid_at(&self, now: Timestamp) -> bool {
+        let has_passed = |at: Option<Timestamp>| at.is_some_and(|at| at <= now);
+        !has_passed(self.revoked_at) && !has_passed(self.expires_at)
+    }
+
+    /// Whether the key may be used from this address.
+    pub fn may_come_from(&self, address: IpAddr) -> bool {
+        let address = address.to_canonical();
+        self.networks
+            .as_ref()
+            .is_none_or(|networks| networks.iter().any(|network| network.contains(&address)))
+    }
+}
+
+/// A valid key and its account.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Caller {
+    /// The key that authenticated the request.
+    pub key: ApiKey,
+    pub account: Account,
+    pub credential: Credential,
+}
+
+/// What a caller proves with who it is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Credential {
+    /// The key's secret.
+    Secret,
+    /// The secret that the key had before its latest rotation.
+    FormerSecret { until: Timestamp },
+    /// The cookie of a session.
+    Session { until: Timestamp },
+}
+
+impl Credential {
+    /// When it ends, unless it lasts as long as the key.
+    pub const fn ends_at(self) -> Option<Timestamp> {
+        match self {
+            Self::Secret => None,
+            Self::FormerSecret { until } | Self::Session { until } => Some(until),
+        }
+    }
+}
+
+/// A key as the operator sees it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct KeyRecord {
+    pub key: ApiKey,
+    /// The handle of its account.
+    pub account: String,
+    pub money: KeyMoney,
+    pub open_tasks: u32,
+    /// To the minute.
+    pub last_used_at: Option<Timestamp>,
+}
+
+/// An account as the operator sees it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct AccountRecord {
+    pub account: Account,
+    pub money: AccountMoney,
+    /// Keys that are not revoked.
+    pub keys: i64,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn budgets_renew_at_midnight_on_mondays_and_on_the_first() {
+        let at = |text| Timestamp::parse(text).unwrap();
+        for (period, now, start) in [
+            (BudgetPeriod::Day, "2026-03-01T23:59:59Z", "2026-03-01"),
+            (BudgetPeriod::Week, "2026-03-01T23:59:59Z", "2026-02-23"),
+            (BudgetPeriod::Week, "2026-03-02T00:00:00Z", "2026-03-02"),
+            (BudgetPeriod::Month, "2026-03-31T23:59:59Z", "2026-03-01"),
+            (BudgetPeriod::Month, "2024-02-29T12:00:00Z", "2024-02-01"),
+        ] {
+            assert_eq!(period.start(at(now)), at(start), "{period:?} {now}");
+        }
+    }
+}

@@ -1,0 +1,192 @@
+//! Models: names, limits, prices and routes.
+
+use providers::{Limits, ModelNames};
+
+use crate::clock::Timestamp;
+use crate::price::{HANDED_ON, Quantity, RoutePrice, Schedule, Tariff};
+use crate::task::Kind;
+
+/// Provider name of tasks made in this process.
+pub const EMBEDDED: &str = "embedded";
+
+/// What callers name in `model` or `mv`.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Model {
+    pub id: String,
+    /// Alternative names; `*` matches any characters.
+    pub aliases: Vec<String>,
+    /// One sentence, shown on the price list.
+    pub summary: String,
+    /// Caveats, shown on the price list.
+    pub notes: Vec<String>,
+    /// The union of its routes' limits.
+    pub limits: Limits,
+    /// Free if `None`.
+    pub price: Option<Schedule>,
+    /// Fields of the provider's request that callers may set; dots separate nested names.
+    pub pass: Vec<String>,
+    pub maker: Maker,
+}
+
+/// Who does a model's work.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Maker {
+    /// An engine in this process.
+    Embedded {
+        engine: Engine,
+        /// Part of `system_fingerprint`.
+        version: String,
+    },
+    /// Hosted providers; at least one route.
+    Routes(Vec<Route>),
+}
+
+/// The engines that are part of the program.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Engine {
+    /// Films from a prompt, or from a picture.
+    Animatic,
+    /// Stems by signal processing.
+    Stems,
+    /// Stems by an operator's ONNX model.
+    Onnx,
+}
+
+/// One way to have a model's work done.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Route {
+    pub provider: String,
+    /// The provider's name for the model; [`HANDED_ON`] to pass on the caller's.
+    pub model: String,
+    /// Which names may be passed on.
+    pub names: ModelNames,
+    /// Its share of the work among weighted routes; unweighted ones are tried in order.
+    pub weight: Option<u32>,
+    /// Overrides the model's price.
+    pub price: Option<Schedule>,
+    /// What the provider is paid.
+    pub cost: Option<Schedule>,
+    /// What this route can be asked for.
+    pub limits: Limits,
+    /// Limit of jobs at once.
+    pub max_running: Option<u32>,
+    /// Limit of submissions per minute.
+    pub per_minute: Option<u32>,
+    /// Merged into the provider's request body.
+    pub extra: serde_json::Map<String, serde_json::Value>,
+}
+
+impl Route {
+    /// The model name to send to the provider when the caller asked for `asked`; `None` if this
+    /// route cannot send it.
+    pub fn sent_name<'a>(&'a self, asked: &'a str) -> Option<&'a str> {
+        if self.model == HANDED_ON {
+            self.names.takes(asked).then_some(asked)
+        } else {
+            Some(&self.model)
+        }
+    }
+}
+
+impl Model {
+    /// The family of its work.
+    pub const fn kind(&self) -> Kind {
+        match self.limits {
+            Limits::Video(_) => Kind::Video,
+            Limits::Music(_) => Kind::Music,
+        }
+    }
+
+    /// Empty if the model is embedded.
+    pub fn routes(&self) -> &[Route] {
+        match &self.maker {
+            Maker::Embedded { .. } => &[],
+            Maker::Routes(routes) => routes,
+        }
+    }
+
+    /// The prices of `asked` at `now`, with or without sound.
+    pub fn tariff(&self, asked: Quantity, is_silent: bool, now: Timestamp) -> Tariff {
+        let of_routes = |pick: fn(&Route) -> Option<&Schedule>| {
+            let routes = self.routes().iter().filter_map(|route| {
+                Some(RoutePrice {
+                    provider: route.provider.clone(),
+                    model: route.model.clone(),
+                    price: pick(route)?.at(now).of(is_silent),
+                })
+            });
+            routes.collect()
+        };
+        Tariff {
+            price: self.price.as_ref().map(|price| price.at(now).of(is_silent)),
+            routes: of_routes(|route| route.price.as_ref()),
+            costs: of_routes(|route| route.cost.as_ref()),
+            asked,
+        }
+    }
+
+    /// Whether every route can send `asked`; one that cannot would run a different model.
+    pub fn can_be_named(&self, asked: &str) -> bool {
+        let mut routes = self.routes().iter();
+        routes.all(|route| route.sent_name(asked).is_some())
+    }
+
+    /// The route with this provider and model; a `*` route matches any model.
+    pub fn route(&self, provider: &str, upstream_model: &str) -> Option<&Route> {
+        let mut routes = self.routes().iter();
+        routes.find(|route| {
+            route.provider == provider
+                && [upstream_model, HANDED_ON].contains(&route.model.as_str())
+        })
+    }
+
+    /// Whether `name` is the model's name or matches an alias.
+    pub fn answers_to(&self, name: &str) -> bool {
+        self.id == name
+            || self
+                .aliases
+                .iter()
+                .any(|alias| matches_pattern(alias, name))
+    }
+}
+
+/// Whether `text` matches `pattern`, in which each `*` stands for any characters.
+pub fn matches_pattern(pattern: &str, text: &str) -> bool {
+    let Some((start, rest)) = pattern.split_once('*') else {
+        return pattern == text;
+    };
+    let Some(mut text) = text.strip_prefix(start) else {
+        return false;
+    };
+    let mut parts: Vec<&str> = rest.split('*').collect();
+    let end = parts.pop().unwrap_or_default();
+    for part in parts {
+        match text.find(part) {
+            Some(at) => text = &text[at + part.len()..],
+            None => return false,
+        }
+    }
+    text.ends_with(end)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn stars_stand_for_any_characters() {
+        for (pattern, text, fits) in [
+            ("chirp-*", "chirp-auk", true),
+            ("chirp-*", "chirp-", true),
+            ("chirp-*", "achirp-v4", false),
+            ("*-turbo", "chirp-auk-turbo", true),
+            ("a*b*c", "a1b2c", true),
+            ("a*b*c", "a1c2b", false),
+            ("ab*ba", "aba", false),
+            ("plain", "plain", true),
+            ("plain", "plainer", false),
+        ] {
+            assert_eq!(matches_pattern(pattern, text), fits, "{pattern} {text}");
+        }
+    }
+}

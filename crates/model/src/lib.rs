@@ -1,0 +1,67 @@
+//! Plain data that every layer shares: what a task, a price, an account is, the errors, ids and time.
+//!
+//! Begin with [`task`] and [`error`]. No database, no network, no presentation: [`private`] alone touches
+//! files, and [`crash`] ends the process where a test asks for it.
+
+pub mod account;
+pub mod audit;
+pub mod catalog;
+pub mod clock;
+pub mod crash;
+pub mod csv;
+pub mod database;
+pub mod error;
+pub mod feed;
+pub mod ids;
+pub mod intent;
+pub mod ledger;
+pub mod media;
+pub mod money;
+pub mod music;
+pub mod patience;
+pub mod price;
+pub mod private;
+pub mod provenance;
+pub mod route;
+pub mod secret;
+pub mod submission;
+pub mod task;
+pub mod webhook;
+pub mod words;
+
+#[cfg(test)]
+mod tests {
+    use std::fmt::Debug;
+    use std::str::FromStr;
+
+    use crate::account::Scope;
+    use crate::ledger::EntryKind;
+    use crate::media::MediaType;
+    use crate::money::Money;
+    use crate::submission::SubmissionState;
+    use crate::task::TaskState;
+
+    fn reads<T: FromStr + Debug>(words: &str, name: impl Fn(T) -> &'static str) {
+        for word in words.split(' ') {
+            let Ok(value) = word.parse::<T>() else {
+                panic!("{word} is no {}", std::any::type_name::<T>());
+            };
+            assert_eq!(name(value), word);
+        }
+        assert!("Other".parse::<T>().is_err());
+    }
+
+    /// Databases of all versions hold these words.
+    #[test]
+    fn stored_words_stay() {
+        reads("queued running succeeded failed cancelled", TaskState::name);
+        reads("free held settled released", Money::name);
+        reads("reserve settle release adjust credit", EntryKind::name);
+        let states = "intended accepted refused unclear found ended";
+        reads(states, SubmissionState::name);
+        let extensions = "mp4 flac png jpg webp gif bmp tiff";
+        reads(extensions, MediaType::extension);
+        let scopes = "video:create music:create persona:create media:upload tasks:read tasks:cancel webhooks:manage admin";
+        reads(scopes, Scope::name);
+    }
+}

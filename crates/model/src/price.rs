@@ -1,0 +1,412 @@
+//! Prices: what a model's work costs, as the settings say it.
+
+use std::fmt;
+
+use providers::Kind;
+use serde::{Deserialize, Serialize};
+
+use crate::clock::Timestamp;
+use crate::money::Micros;
+
+/// As a route's model: pass on the name that the caller used.
+pub const HANDED_ON: &str = "*";
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum PriceUnit {
+    /// Per second of video.
+    Second,
+    /// Per video, whatever its length.
+    Video,
+    /// Per million pixels shown for a second.
+    MegapixelSecond,
+    /// Per minute of source audio.
+    AudioMinute,
+    /// Per stem made.
+    Stem,
+    /// Per task, whatever it makes.
+    Task,
+}
+
+impl PriceUnit {
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Second => "second",
+            Self::Video => "video",
+            Self::MegapixelSecond => "megapixel_second",
+            Self::AudioMinute => "audio_minute",
+            Self::Stem => "stem",
+            Self::Task => "task",
+        }
+    }
+
+    /// Whether the unit can be counted for this kind of work.
+    pub const fn fits(self, kind: Kind) -> bool {
+        match self {
+            Self::Second | Self::Video | Self::MegapixelSecond => matches!(kind, Kind::Video),
+            Self::AudioMinute | Self::Stem => matches!(kind, Kind::Music),
+            Self::Task => true,
+        }
+    }
+}
+
+impl fmt::Display for PriceUnit {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+/// The price of one unit.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Price {
+    pub unit: PriceUnit,
+    pub per_unit: Micros,
+}
+
+/// How much was ordered or made, in all terms that prices can count.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Quantity {
+    /// Length of the video or of the source audio.
+    pub milliseconds: u64,
+    /// Pixels per frame.
+    pub pixels: u64,
+    /// Videos, stems or songs.
+    pub parts: u64,
+    /// Parts that were ordered: a price for the whole is charged in proportion.
+    pub parts_asked: u64,
+}
+
+impl Price {
+    /// The cost of `quantity`, rounded half up to a micro-dollar.
+    pub fn of(self, quantity: Quantity) -> Micros {
+        let (units, of) = self.count(quantity);
+        let product = u128::from(self.per_unit.get().unsigned_abs()).saturating_mul(units);
+        let rounded = product.saturating_add(of / 2) / of;
+        Micros::new(i64::try_from(rounded).unwrap_or(i64::MAX))
+    }
+
+    /// Number of units, as a fraction.
+    fn count(self, quantity: Quantity) -> (u128, u128) {
+        let time = u128::from(quantity.milliseconds);
+        let made = u128::from(quantity.parts.min(quantity.parts_asked));
+        let asked = u128::from(quantity.parts_asked.max(1));
+        match self.unit {
+            PriceUnit::Second => (time, 1000),
+            PriceUnit::MegapixelSecond => {
+                (time.saturating_mul(quantity.pixels.into()), 1_000_000_000)
+            }
+            PriceUnit::AudioMinute => (time, 60_000),
+            PriceUnit::Stem => (made, 1),
+            PriceUnit::Video | PriceUnit::Task => (made, asked),
+        }
+    }
+
+    /// Number of units in `tasks` such tasks, in decimal (`4.9`, `5`), rounded half up to a
+    /// millionth.
+    pub fn units(self, quantity: Quantity, tasks: u64) -> String {
+        let (units, of) = self.count(quantity);
+        let units = units.saturating_mul(tasks.into());
+        let millionths = units.saturating_mul(1_000_000).saturating_add(of / 2) / of;
+        let text = format!("{}.{:06}", millionths / 1_000_000, millionths % 1_000_000);
+        text.trim_end_matches('0').trim_end_matches('.').to_owned()
+    }
+}
+
+/// A price and when it is valid.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Dated {
+    /// Inclusive; no lower bound if `None`.
+    pub from: Option<Timestamp>,
+    pub price: Price,
+    /// Price of a unit without sound, if different.
+    pub without_audio: Option<Micros>,
+}
+
+impl Dated {
+    /// The price without sound if `is_silent`, else the normal one.
+    pub fn of(self, is_silent: bool) -> Price {
+        let per_unit = self.without_audio.filter(|_| is_silent);
+        Price {
+            per_unit: per_unit.unwrap_or(self.price.per_unit),
+            ..self.price
+        }
+    }
+}
+
+/// The prices of a model over time: each is valid until the next, without gaps.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Schedule(Vec<Dated>);
+
+/// Why a list of prices is invalid.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum BadSchedule {
+    /// No prices.
+    #[error("a list of prices needs at least one")]
+    Empty,
+    /// Two prices begin at the same time.
+    #[error("two prices begin at {}", .0.map_or_else(|| "no date".into(), Timestamp::rfc3339))]
+    Twice(Option<Timestamp>),
+}
+
+impl Schedule {
+    /// Sorts prices by date.
+    pub fn new(mut prices: Vec<Dated>) -> Result<Self, BadSchedule> {
+        prices.sort_by_key(|dated| dated.from);
+        if prices.is_empty() {
+            return Err(BadSchedule::Empty);
+        }
+        match prices.windows(2).find(|pair| pair[0].from == pair[1].from) {
+            Some(pair) => Err(BadSchedule::Twice(pair[0].from)),
+            None => Ok(Self(prices)),
+        }
+    }
+
+    pub fn always(price: Price) -> Self {
+        Self(vec![Dated {
+            from: None,
+            price,
+            without_audio: None,
+        }])
+    }
+
+    /// The price at `now`, or the first one if it has not begun yet.
+    pub fn at(&self, now: Timestamp) -> Dated {
+        let begun = self.0.iter().take_while(|dated| dated.from <= Some(now));
+        let current = begun.last().or_else(|| self.0.first());
+        // INVARIANT: a schedule is never empty.
+        current.copied().unwrap_or(Dated {
+            from: None,
+            price: Price {
+                unit: PriceUnit::Task,
+                per_unit: Micros::ZERO,
+            },
+            without_audio: None,
+        })
+    }
+
+    /// Whether any of its prices differs without sound.
+    pub fn depends_on_audio(&self) -> bool {
+        self.0.iter().any(|dated| dated.without_audio.is_some())
+    }
+
+    /// The price that follows the one at `now`.
+    pub fn next(&self, now: Timestamp) -> Option<Dated> {
+        self.0.iter().copied().find(|dated| dated.from > Some(now))
+    }
+
+    /// When the first price begins; `None` if it has always been valid.
+    pub fn begins(&self) -> Option<Timestamp> {
+        self.0.first().and_then(|dated| dated.from)
+    }
+}
+
+/// The prices at the time a task was accepted, and what was ordered. The final cost is computed
+/// from this, whatever the settings say by then.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Tariff {
+    /// The model's price; free if `None`.
+    pub price: Option<Price>,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub routes: Vec<RoutePrice>,
+    /// What providers are paid, by those routes whose cost the operator declares.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub costs: Vec<RoutePrice>,
+    /// What was ordered.
+    pub asked: Quantity,
+}
+
+/// The price of one route.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RoutePrice {
+    /// The operator's name for the provider.
+    pub provider: String,
+    /// The provider's name for the model; `*` for any.
+    pub model: String,
+    pub price: Price,
+}
+
+impl Tariff {
+    /// The most it can cost, whichever route makes it.
+    pub fn reserve(&self) -> Micros {
+        let routes = self.routes.iter().map(|route| route.price);
+        let prices = self.price.into_iter().chain(routes);
+        prices
+            .map(|price| price.of(self.asked))
+            .max()
+            .unwrap_or(Micros::ZERO)
+    }
+
+    /// The price if this provider and model make it.
+    pub fn price_by(&self, provider: &str, model: &str) -> Option<Price> {
+        of_route(&self.routes, provider, model).or(self.price)
+    }
+
+    /// What this provider is paid for making it by this model; `None` if the operator does not say.
+    pub fn cost_by(&self, provider: &str, model: &str) -> Option<Price> {
+        of_route(&self.costs, provider, model)
+    }
+}
+
+fn of_route(prices: &[RoutePrice], provider: &str, model: &str) -> Option<Price> {
+    let mut prices = prices.iter();
+    let own = prices.find(|route| {
+        route.provider == provider && [model, HANDED_ON].contains(&route.model.as_str())
+    });
+    own.map(|route| route.price)
+}
+
+/// What was charged.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Bill {
+    /// Free if `None`.
+    pub price: Option<Price>,
+    /// The quantity charged.
+    pub quantity: Quantity,
+    pub cost: Micros,
+    /// What the provider delivered, if that is more; it is its cost, and not charged.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub delivered: Option<Quantity>,
+    /// What is missing if not everything was made.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub partial: Option<String>,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn prices_count_what_they_name() {
+        let price = |unit| Price {
+            unit,
+            per_unit: Micros::new(100_000),
+        };
+        let quantity = Quantity {
+            milliseconds: 5_000,
+            pixels: 1_000_000,
+            parts: 4,
+            parts_asked: 4,
+        };
+        assert_eq!(price(PriceUnit::Second).of(quantity).get(), 500_000);
+        assert_eq!(price(PriceUnit::Video).of(quantity).get(), 100_000);
+        assert_eq!(price(PriceUnit::Stem).of(quantity).get(), 400_000);
+        assert_eq!(
+            price(PriceUnit::MegapixelSecond).of(quantity).get(),
+            500_000
+        );
+        assert_eq!(
+            price(PriceUnit::AudioMinute)
+                .of(Quantity {
+                    milliseconds: 90_000,
+                    ..quantity
+                })
+                .get(),
+            150_000
+        );
+        assert_eq!(price(PriceUnit::Task).of(quantity).get(), 100_000);
+    }
+
+    #[test]
+    fn a_part_is_paid_for_in_part() {
+        let price = |unit| Price {
+            unit,
+            per_unit: Micros::new(100_000),
+        };
+        let three_of_four = Quantity {
+            milliseconds: 60_000,
+            pixels: 0,
+            parts: 3,
+            parts_asked: 4,
+        };
+        assert_eq!(price(PriceUnit::Task).of(three_of_four).get(), 75_000);
+        assert_eq!(price(PriceUnit::Stem).of(three_of_four).get(), 300_000);
+        let more = Quantity {
+            parts: 5,
+            ..three_of_four
+        };
+        assert_eq!(price(PriceUnit::Stem).of(more).get(), 400_000);
+    }
+
+    #[test]
+    fn halves_are_rounded_up() {
+        let price = Price {
+            unit: PriceUnit::Second,
+            per_unit: Micros::new(1),
+        };
+        let of = |milliseconds| {
+            let quantity = Quantity {
+                milliseconds,
+                ..Quantity::default()
+            };
+            price.of(quantity).get()
+        };
+        assert_eq!((of(499), of(500), of(1499), of(1500)), (0, 1, 1, 2));
+    }
+
+    #[test]
+    fn prices_change_on_their_day() {
+        let price = |micros| Price {
+            unit: PriceUnit::Task,
+            per_unit: Micros::new(micros),
+        };
+        let at = Timestamp::from_seconds;
+        let schedule = Schedule::new(vec![
+            Dated {
+                from: Some(at(200)),
+                price: price(3),
+                without_audio: None,
+            },
+            Dated {
+                from: None,
+                price: price(1),
+                without_audio: None,
+            },
+            Dated {
+                from: Some(at(100)),
+                price: price(2),
+                without_audio: None,
+            },
+        ])
+        .unwrap();
+        for (now, micros) in [(0, 1), (99, 1), (100, 2), (199, 2), (200, 3), (900, 3)] {
+            assert_eq!(schedule.at(at(now)).price.per_unit.get(), micros, "{now}");
+        }
+        assert_eq!(schedule.next(at(100)).unwrap().price, price(3));
+        assert_eq!(schedule.next(at(200)), None);
+        let twice = vec![
+            Dated {
+                from: Some(at(1)),
+                price: price(1),
+                without_audio: None,
+            };
+            2
+        ];
+        assert!(Schedule::new(twice).is_err());
+        assert_eq!(Schedule::new(Vec::new()), Err(BadSchedule::Empty));
+    }
+
+    #[test]
+    fn units_are_written_so_that_they_multiply_up() {
+        let quantity = Quantity {
+            milliseconds: 4900,
+            pixels: 480 * 480,
+            parts: 2,
+            parts_asked: 2,
+        };
+        for (unit, tasks, written) in [
+            (PriceUnit::Second, 1, "4.9"),
+            (PriceUnit::Second, 2, "9.8"),
+            (PriceUnit::MegapixelSecond, 1, "1.12896"),
+            (PriceUnit::AudioMinute, 1, "0.081667"),
+            (PriceUnit::Stem, 1, "2"),
+            (PriceUnit::Task, 3, "3"),
+            (PriceUnit::Video, 4, "4"),
+        ] {
+            let price = Price {
+                unit,
+                per_unit: Micros::new(1),
+            };
+            assert_eq!(price.units(quantity, tasks), written, "{unit}");
+        }
+    }
+}

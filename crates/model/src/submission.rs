@@ -1,0 +1,166 @@
+//! Submissions: what was sent to a provider for a task, and its outcome as far as known.
+
+use providers::{Handle, Unit};
+use serde_json::Value;
+
+use crate::clock::Timestamp;
+use crate::ids::{SubmissionId, TaskId};
+use crate::money::Micros;
+use crate::task::TaskState;
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, strum::EnumString, strum::IntoStaticStr)]
+#[strum(const_into_str, serialize_all = "lowercase")]
+pub enum SubmissionState {
+    /// On disk, about to be sent; the outcome is not known.
+    Intended,
+    /// The provider accepted it.
+    Accepted,
+    /// The provider is known not to have accepted it.
+    Refused,
+    /// It cannot be found out whether the provider accepted it.
+    Unclear,
+    /// It was unclear and its task has ended, but the provider has the job after all.
+    Found,
+    /// The provider's job is over.
+    Ended,
+}
+
+impl SubmissionState {
+    /// Whether the provider has, or may have, a running job for it.
+    pub const fn is_open(self) -> bool {
+        matches!(self, Self::Intended | Self::Accepted)
+    }
+
+    pub const fn name(self) -> &'static str {
+        self.into_str()
+    }
+}
+
+/// Which submissions to list.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, strum::EnumString)]
+#[strum(serialize_all = "snake_case")]
+pub enum SubmissionFilter {
+    /// Those of which nobody knew whether the provider took them, also if that turned out later.
+    Unconfirmed,
+}
+
+/// A submission as the operator sees it.
+#[derive(Debug, Clone, PartialEq)]
+pub struct SubmissionRecord {
+    pub submission: Submission,
+    /// The handle of the account.
+    pub account: String,
+    pub task_state: TaskState,
+    /// Its class and message.
+    pub error: Option<(String, String)>,
+}
+
+/// What a provider reports that a job cost, for the operator's margin.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ToldCost {
+    /// The operator's name for the provider.
+    pub provider: String,
+    /// In millionths of the unit.
+    pub millionths: i64,
+    /// The provider's unit, named as in `providers::Unit`.
+    pub unit: String,
+}
+
+/// A submission that has just been closed: what its job cost, as far as the provider said by then.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Closed {
+    pub task: TaskId,
+    pub state: SubmissionState,
+    /// The operator's name for the provider.
+    pub provider: String,
+    /// The provider's name for the model.
+    pub route_model: String,
+    /// In millionths of a unit, and the unit.
+    pub told: Option<(i64, String)>,
+}
+
+/// What a job was to the operator.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum JobCost {
+    /// The provider was paid this for what it made.
+    Made(Micros),
+    /// The provider says that it charged this, although it made nothing.
+    Wasted(Micros),
+    /// Nobody knows.
+    Unknown,
+}
+
+/// What a job cost: what the provider told, in millionths of a unit, or what the operator `declared` for what was made.
+pub fn judge(told: Option<(i64, String)>, declared: Option<Micros>, is_made: bool) -> JobCost {
+    // Nothing is nothing in every unit.
+    let told = told.filter(|(amount, unit)| unit == Unit::Usd.name() || *amount == 0);
+    // A millionth of a dollar is a micro-dollar.
+    let told = told.map(|(amount, _)| Micros::new(amount));
+    match (told, declared) {
+        (Some(cost), _) if is_made => JobCost::Made(cost),
+        (Some(cost), _) => JobCost::Wasted(cost),
+        (None, Some(cost)) => JobCost::Made(cost),
+        (None, None) => JobCost::Unknown,
+    }
+}
+
+/// What became of a submission, and when.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct SubmissionEnd {
+    /// When the provider answered the order.
+    pub answered_at: Option<Timestamp>,
+    /// When nothing more could come of it.
+    pub ended_at: Option<Timestamp>,
+    /// The class of the error, and the provider's words without secrets.
+    pub error: Option<(String, String)>,
+}
+
+/// A request that was sent, or was about to be sent, to a provider.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Submission {
+    /// Also the idempotency key for providers that deduplicate.
+    pub id: SubmissionId,
+    /// The task it is for.
+    pub task: TaskId,
+    /// Counts from 1 for each task.
+    pub attempt: u32,
+    /// The operator's name for the provider.
+    pub provider: String,
+    /// The provider's name for the model.
+    pub route_model: String,
+    /// The protocol and the base address it was made with: `upstream::Site::endpoint`.
+    pub endpoint: String,
+    /// Id of the credential it was made with: `upstream::Credential::id`.
+    pub credential: String,
+    pub state: SubmissionState,
+    /// Identifies the job at the provider.
+    pub handle: Option<Handle>,
+    /// Results named in the provider's answer to the order, if any.
+    pub results: Option<Value>,
+    pub created_at: Timestamp,
+    pub accepted_at: Option<Timestamp>,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_providers_own_dollars_count_before_what_is_declared() {
+        let usd = |millionths| Some((millionths, "usd".to_owned()));
+        let credits = |millionths| Some((millionths, "credits".to_owned()));
+        let declared = Some(Micros::new(7));
+        for (told, declared, is_made, expected) in [
+            (usd(5), declared, true, JobCost::Made(Micros::new(5))),
+            (credits(5), declared, true, JobCost::Made(Micros::new(7))),
+            (None, declared, true, JobCost::Made(Micros::new(7))),
+            (credits(5), None, true, JobCost::Unknown),
+            (usd(5), None, false, JobCost::Wasted(Micros::new(5))),
+            (credits(0), None, false, JobCost::Wasted(Micros::ZERO)),
+            (credits(5), None, false, JobCost::Unknown),
+            (None, None, false, JobCost::Unknown),
+        ] {
+            assert_eq!(judge(told, declared, is_made), expected);
+        }
+    }
+}

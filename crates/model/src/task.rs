@@ -1,0 +1,336 @@
+//! Tasks: what a caller ordered, and how it ended.
+//!
+//! The state machine is here. The worker moves tasks through it, and `http/wire/words.rs` has each
+//! API's words for its states.
+
+use std::fmt;
+
+pub use providers::order::Message;
+pub use providers::{Kind, StemTarget};
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+
+use crate::clock::Timestamp;
+use crate::error::{Error, ErrorCode};
+use crate::ids::{AccountId, AssetId, ClipId, KeyId, PersonaId, RequestId, TaskId};
+use crate::money::{Micros, Money};
+use crate::price::{Bill, Tariff};
+use crate::provenance::Provenance;
+
+/// The last three are final.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, strum::EnumString, strum::IntoStaticStr)]
+#[strum(const_into_str, serialize_all = "lowercase")]
+pub enum TaskState {
+    /// Accepted, not started.
+    Queued,
+    /// A worker has it, or had it when its process died.
+    Running,
+    /// Done.
+    Succeeded,
+    /// It ended with a [`TaskFailure`].
+    Failed,
+    /// Cancelled by the caller.
+    Cancelled,
+}
+
+impl TaskState {
+    pub const fn name(self) -> &'static str {
+        self.into_str()
+    }
+
+    /// Whether the state is final.
+    pub const fn is_terminal(self) -> bool {
+        matches!(self, Self::Succeeded | Self::Failed | Self::Cancelled)
+    }
+}
+
+impl fmt::Display for TaskState {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+/// Everything that a worker needs to do the task. Stored as JSON; a changed shape gets a new
+/// variant, so that old rows stay readable.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "type", rename_all = "snake_case")]
+pub enum Payload {
+    /// Make a video.
+    VideoV1(VideoJob),
+    /// Separate a clip into stems.
+    StemsV1(StemsJob),
+    /// Any other music task, done by a hosted provider.
+    SongV1(SongJob),
+}
+
+impl Payload {
+    /// The family of the work.
+    pub const fn kind(&self) -> Kind {
+        match self {
+            Self::VideoV1(_) => Kind::Video,
+            Self::StemsV1(_) | Self::SongV1(_) => Kind::Music,
+        }
+    }
+
+    /// Whether the result is known to have no sound.
+    pub fn is_silent(&self) -> bool {
+        matches!(self, Self::VideoV1(job) if job.audio == Some(false))
+    }
+}
+
+/// A video to make, with all defaults filled in.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct VideoJob {
+    pub prompt: String,
+    /// The first frame.
+    pub picture: Option<AssetId>,
+    /// In pixels.
+    pub width: u32,
+    /// In pixels.
+    pub height: u32,
+    /// Length.
+    pub milliseconds: u64,
+    pub fps: u32,
+    /// Determines everything that the prompt leaves open.
+    pub seed: u64,
+    /// The caller's id for its end user.
+    pub user: Option<String>,
+    /// Whether the caller chose the seed; if not, providers choose their own.
+    #[serde(default)]
+    pub seed_is_asked: bool,
+    /// What the video must not show.
+    #[serde(default)]
+    pub negative_prompt: Option<String>,
+    /// Source pictures after the first.
+    #[serde(default)]
+    pub more_pictures: Vec<AssetId>,
+    /// The messages before the prompt, for providers with a chat API.
+    #[serde(default)]
+    pub conversation: Vec<Message>,
+    /// The last frame, if the request named it as such.
+    #[serde(default)]
+    pub end_picture: Option<AssetId>,
+    /// Reference pictures, if the request named them as such.
+    #[serde(default)]
+    pub references: Vec<AssetId>,
+    /// With or without sound, if the model offers the choice.
+    #[serde(default)]
+    pub audio: Option<bool>,
+    /// Whether the caller chose `audio`; if not, it is the default.
+    #[serde(default)]
+    pub audio_is_asked: bool,
+    /// Whether people see that it was made with AI.
+    #[serde(default)]
+    pub label: bool,
+    /// Fields for the provider's request body.
+    #[serde(default, skip_serializing_if = "Map::is_empty")]
+    pub provider_options: Map<String, Value>,
+}
+
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct StemsJob {
+    pub source: ClipId,
+    /// The source's file.
+    pub source_audio: AssetId,
+    pub milliseconds: u64,
+    pub stem_task: StemTask,
+    /// The group as the caller wrote it.
+    pub group_name: String,
+    /// The clips to fill, in order, each with its stem.
+    pub outputs: Vec<(ClipId, StemTarget)>,
+    /// `generation_type` as sent; stored only.
+    pub generation_type: String,
+    /// `make_instrumental` as sent; stored only.
+    pub make_instrumental: bool,
+    /// The caller's title for the whole.
+    pub title: String,
+}
+
+/// A music task for a hosted provider.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct SongJob {
+    /// The operation, for example `extend`.
+    pub task: String,
+    /// The other fields as the caller sent them; ids in them are ours.
+    pub fields: Map<String, Value>,
+    /// Fields that name clips, with those clips.
+    pub clips: Vec<(String, ClipId)>,
+    /// From `persona_id`.
+    pub persona: Option<PersonaId>,
+    /// The clips to fill, in order.
+    pub outputs: Vec<ClipId>,
+    /// `generation_type` as sent; stored only.
+    pub generation_type: String,
+    /// `make_instrumental` as sent; stored only.
+    pub make_instrumental: bool,
+    /// The caller's title.
+    pub title: String,
+}
+
+/// How many stems a separation makes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum StemTask {
+    /// The requested stem and the rest.
+    Two,
+    /// Every stem that the model can separate.
+    Twelve,
+}
+
+impl StemTask {
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Two => "two",
+            Self::Twelve => "twelve",
+        }
+    }
+}
+
+/// The result of a successful task.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "type", rename_all = "snake_case")]
+pub enum Output {
+    VideoV1(VideoOutput),
+    LinkV1(LinkOutput),
+    /// Filled clips, in order.
+    ClipsV1 {
+        /// Their ids; everything else is in the clips.
+        clips: Vec<ClipId>,
+    },
+}
+
+/// A finished video.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct VideoOutput {
+    pub video: AssetId,
+    /// Its first frame, if one was drawn.
+    pub poster: Option<AssetId>,
+    /// A contact sheet, if one was drawn.
+    pub sheet: Option<AssetId>,
+    /// In pixels.
+    pub width: u32,
+    /// In pixels.
+    pub height: u32,
+    /// Measured length.
+    pub milliseconds: u64,
+    /// Size of the MP4.
+    pub size_bytes: u64,
+    /// SHA-256 of the MP4, in lower-case hex.
+    pub sha256: String,
+    pub expires_at_micros: i64,
+    /// What was understood of the prompt.
+    pub direction: Vec<String>,
+    /// What the file says of its origin; `None` if nobody looked.
+    #[serde(default)]
+    pub provenance: Option<Provenance>,
+}
+
+/// A finished video at its provider's own address, of which no copy is kept: nothing of it was
+/// measured.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct LinkOutput {
+    pub url: String,
+    /// As ordered, in pixels.
+    pub width: u32,
+    /// As ordered, in pixels.
+    pub height: u32,
+    /// As ordered.
+    pub milliseconds: u64,
+    /// When the address stops working, as far as it says so itself, or since when it was deleted.
+    pub expires_at_micros: Option<i64>,
+}
+
+/// Why a task failed.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct TaskFailure {
+    pub code: ErrorCode,
+    /// Shown to the caller.
+    pub message: String,
+}
+
+impl TaskFailure {
+    /// The error for a caller who waited for the task.
+    pub fn to_error(&self) -> Error {
+        if self.code.retryable() {
+            Error::later(self.code, &self.message, 2)
+        } else {
+            Error::plain(self.code, &self.message)
+        }
+    }
+}
+
+/// A task as stored.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Task {
+    pub id: TaskId,
+    pub account: AccountId,
+    /// The key that ordered it.
+    pub key: KeyId,
+    /// The model's canonical name.
+    pub model: String,
+    /// The model's name as the caller wrote it.
+    pub asked_model: String,
+    /// The operator's name for the provider; [`EMBEDDED`](super::catalog::EMBEDDED) in this
+    /// process.
+    pub provider: String,
+    /// Of the route's configuration, for `system_fingerprint`.
+    pub fingerprint: String,
+    /// The work.
+    pub payload: Payload,
+    /// Where the task is in its life cycle.
+    pub state: TaskState,
+    /// 0–100, never decreasing.
+    pub progress: u8,
+    /// Whether the provider told none, and it is guessed.
+    pub progress_is_guess: bool,
+    /// The reservation while it is held, then the amount charged.
+    pub cost: Micros,
+    /// The amount reserved.
+    pub reserved: Micros,
+    /// Whether it is held, charged or released.
+    pub money: Money,
+    /// The prices it was accepted at; `None` if free.
+    pub tariff: Option<Tariff>,
+    /// What was charged, once settled.
+    pub bill: Option<Bill>,
+    /// The request that created it.
+    pub request_id: RequestId,
+    /// Who is called when it ends.
+    pub callback: Option<String>,
+    /// The URL under which its request reached the gateway, unless `public_url` is set.
+    pub origin: Option<String>,
+    /// The trace that it belongs to, as headers name it: `traceparent`, a space and `tracestate`.
+    pub trace: Option<String>,
+    /// How often a worker has taken it.
+    pub attempts: u32,
+    /// How often it killed the child process it ran in; `None` if it never did.
+    pub deaths: Option<u32>,
+    pub created_at: Timestamp,
+    /// When a worker first took it.
+    pub started_at: Option<Timestamp>,
+    pub finished_at: Option<Timestamp>,
+    /// Also set if it was cancelled.
+    pub failure: Option<TaskFailure>,
+    /// The result, if it succeeded.
+    pub output: Option<Output>,
+    /// Number of its latest event.
+    pub event_seq: u32,
+}
+
+impl Task {
+    /// The family of the work.
+    pub const fn kind(&self) -> Kind {
+        self.payload.kind()
+    }
+}
+
+/// One change of a task.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct TaskEvent {
+    /// Counts from 1 within the task.
+    pub seq: u32,
+    /// After the change.
+    pub state: TaskState,
+    /// After the change.
+    pub progress: u8,
+}

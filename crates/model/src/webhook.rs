@@ -1,0 +1,326 @@
+//! Webhooks: who is told what, and how far that got.
+
+use std::time::Duration;
+
+use crate::account::{ApiKey, Scope};
+use crate::clock::Timestamp;
+use crate::ids::{AccountId, DeliveryId, EndpointId, EventId, KeyId, TaskId};
+use crate::task::TaskState;
+
+/// What an event tells of.
+#[derive(
+    Debug,
+    Clone,
+    Copy,
+    PartialEq,
+    Eq,
+    Hash,
+    strum::EnumString,
+    strum::IntoStaticStr,
+    strum::VariantArray,
+)]
+#[strum(const_into_str)]
+pub enum EventType {
+    #[strum(serialize = "task.succeeded")]
+    TaskSucceeded,
+    #[strum(serialize = "task.failed")]
+    TaskFailed,
+    #[strum(serialize = "task.cancelled")]
+    TaskCancelled,
+    /// Another endpoint of the account was disabled because it answers nothing.
+    #[strum(serialize = "endpoint.disabled")]
+    EndpointDisabled,
+    /// Sent on request, whatever the endpoint listens to.
+    #[strum(serialize = "test")]
+    Test,
+}
+
+impl EventType {
+    pub const fn name(self) -> &'static str {
+        self.into_str()
+    }
+
+    /// Whether it tells of a task.
+    pub const fn is_of_task(self) -> bool {
+        match self {
+            Self::TaskSucceeded | Self::TaskFailed | Self::TaskCancelled => true,
+            Self::EndpointDisabled | Self::Test => false,
+        }
+    }
+
+    /// The event at a task's end; `None` while it is open.
+    pub const fn of(state: TaskState) -> Option<Self> {
+        match state {
+            TaskState::Queued | TaskState::Running => None,
+            TaskState::Succeeded => Some(Self::TaskSucceeded),
+            TaskState::Failed => Some(Self::TaskFailed),
+            TaskState::Cancelled => Some(Self::TaskCancelled),
+        }
+    }
+}
+
+/// How an endpoint's deliveries are signed.
+#[derive(
+    Debug, Clone, Copy, PartialEq, Eq, strum::EnumString, strum::IntoStaticStr, strum::VariantArray,
+)]
+#[strum(const_into_str, serialize_all = "lowercase")]
+pub enum Scheme {
+    /// HMAC-SHA256 with a secret that both sides know: `v1`.
+    Hmac,
+    /// With a key pair of which the receiver has the public half: `v1a`.
+    Ed25519,
+}
+
+impl Scheme {
+    pub const fn name(self) -> &'static str {
+        self.into_str()
+    }
+}
+
+/// An address that an account registered.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Endpoint {
+    pub id: EndpointId,
+    pub account: AccountId,
+    /// The key whose holder gave it its address: it is told what that key may see. `None`: the
+    /// operator did, by command, and it is told of everything in its account.
+    pub key: Option<KeyId>,
+    pub url: String,
+    pub description: String,
+    /// Events that it is sent; all if `None`.
+    pub events: Option<Vec<EventType>>,
+    pub scheme: Scheme,
+    /// Its signing keys, encrypted.
+    pub secrets: String,
+    pub enabled: bool,
+    /// Why it was disabled, unless its owner did that.
+    pub disabled_why: Option<DisabledWhy>,
+    /// Tries that failed since the latest success.
+    pub failures: u32,
+    /// When the first of them failed.
+    pub failing_since: Option<Timestamp>,
+    pub created_at: Timestamp,
+}
+
+impl Endpoint {
+    pub fn listens_to(&self, event: EventType) -> bool {
+        self.events
+            .as_ref()
+            .is_none_or(|events| events.contains(&event))
+    }
+}
+
+/// Whether an endpoint of this key may be sent an event now.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Clearance {
+    Sent,
+    /// Not while the key is as it is: what waits is held.
+    Withheld,
+}
+
+impl Clearance {
+    /// `key` is the endpoint's, `None` for the operator's own; `of_task` says that a task is told of,
+    /// which is for whoever may read tasks.
+    pub fn of(key: Option<&ApiKey>, of_task: bool, now: Timestamp) -> Self {
+        let may = |key: &ApiKey| {
+            let may_see = !of_task || key.may(Scope::TasksRead);
+            key.is_valid_at(now) && may_see
+        };
+        if key.is_none_or(may) {
+            Self::Sent
+        } else {
+            Self::Withheld
+        }
+    }
+}
+
+/// Why the gateway disabled an endpoint.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, strum::EnumString, strum::IntoStaticStr)]
+#[strum(const_into_str, serialize_all = "lowercase")]
+pub enum DisabledWhy {
+    /// It answered 410.
+    Gone,
+    /// Nothing but failures for days.
+    Failing,
+}
+
+impl DisabledWhy {
+    pub const fn name(self) -> &'static str {
+        self.into_str()
+    }
+}
+
+/// Something that happened, with the body that is sent and signed.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Event {
+    pub id: EventId,
+    pub account: AccountId,
+    pub task: Option<TaskId>,
+    pub kind: EventType,
+    /// JSON, frozen.
+    pub body: String,
+    pub created_at: Timestamp,
+}
+
+/// How far a delivery is.
+#[derive(
+    Debug, Clone, Copy, PartialEq, Eq, strum::EnumString, strum::IntoStaticStr, strum::VariantArray,
+)]
+#[strum(const_into_str, serialize_all = "lowercase")]
+pub enum DeliveryState {
+    /// It is tried when it is due.
+    Waiting,
+    /// The receiver answered with a 2xx.
+    Delivered,
+    /// It was tried as often as it is tried.
+    Failed,
+    /// Its endpoint was disabled.
+    Held,
+}
+
+impl DeliveryState {
+    pub const fn name(self) -> &'static str {
+        self.into_str()
+    }
+}
+
+/// Where a delivery goes.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Receiver {
+    Endpoint(EndpointId),
+    /// The address that a request named.
+    Callback(String),
+}
+
+/// An event on its way to one receiver.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Delivery {
+    pub id: DeliveryId,
+    pub account: AccountId,
+    pub event: EventId,
+    pub kind: EventType,
+    pub event_at: Timestamp,
+    /// `None` for a callback.
+    pub endpoint: Option<EndpointId>,
+    pub url: String,
+    pub task: Option<TaskId>,
+    pub state: DeliveryState,
+    /// Tries so far.
+    pub attempts: u32,
+    /// When it is tried next, while it waits.
+    pub due_at: Timestamp,
+    pub created_at: Timestamp,
+}
+
+/// A delivery that is to be tried now, with all that takes.
+#[derive(Debug, Clone)]
+pub struct Due {
+    pub id: DeliveryId,
+    pub account: AccountId,
+    pub endpoint: Option<EndpointId>,
+    pub event: EventId,
+    pub url: String,
+    pub body: String,
+    pub scheme: Scheme,
+    /// The signing keys, encrypted; `None` for an account that has none yet.
+    pub secrets: Option<String>,
+    pub lane: String,
+    /// Tries so far.
+    pub attempts: u32,
+    /// Those before it was sent again by hand.
+    pub before: u32,
+    pub due_at: Timestamp,
+    /// The trace of its task, as stored there.
+    pub trace: Option<String>,
+}
+
+/// Why a try failed, in words that tell a caller nothing of the operator's network.
+#[derive(
+    Debug, Clone, Copy, PartialEq, Eq, strum::EnumString, strum::IntoStaticStr, strum::VariantArray,
+)]
+#[strum(const_into_str, serialize_all = "snake_case")]
+pub enum AttemptError {
+    /// The answer was no 2xx.
+    Status,
+    /// The rules do not let it out.
+    Blocked,
+    /// No connection.
+    Unreachable,
+    /// No answer in time.
+    Timeout,
+    /// The connection broke before the answer was there.
+    Broken,
+    /// The gateway cannot sign it.
+    Unsigned,
+}
+
+impl AttemptError {
+    pub const fn name(self) -> &'static str {
+        self.into_str()
+    }
+}
+
+/// One try.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Attempt {
+    /// Counts from 1.
+    pub number: u32,
+    pub at: Timestamp,
+    pub took_ms: u64,
+    /// Of the answer, if there was one.
+    pub status: Option<u16>,
+    /// `None`: delivered.
+    pub error: Option<AttemptError>,
+    /// How the answer begins, as text.
+    pub response: Option<String>,
+}
+
+/// Tries of one delivery.
+pub const TRIES: u32 = 8;
+/// The longest wait that a receiver may ask for.
+const LONGEST_WAIT: Duration = Duration::from_hours(6);
+
+/// How long after `tries` failed ones the next is due; `None` if there is none.
+/// `chance` is between 0 and 1 and moves it by up to a fifth either way. What the receiver asked
+/// for counts instead of the schedule, and is only moved to later.
+pub fn pause_after(tries: u32, asked: Option<Duration>, chance: f64) -> Option<Duration> {
+    const PAUSES: [u64; TRIES as usize - 1] = [5, 60, 600, 3_600, 10_800, 25_200, 45_000];
+    let index = usize::try_from(tries).ok()?.checked_sub(1)?;
+    let pause = Duration::from_secs(*PAUSES.get(index)?);
+    let chance = chance.clamp(0.0, 1.0);
+    Some(match asked {
+        None => pause.mul_f64(0.8 + 0.4 * chance),
+        Some(asked) => {
+            let asked = asked.min(LONGEST_WAIT);
+            asked.mul_f64(1.0 + 0.2 * chance).min(LONGEST_WAIT)
+        }
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_delivery_is_tried_eight_times_in_a_day() {
+        let middle = |tries| pause_after(tries, None, 0.5);
+        let all: Duration = (1..TRIES).map(|tries| middle(tries).unwrap()).sum();
+        assert_eq!(middle(1), Some(Duration::from_secs(5)));
+        assert_eq!(all, Duration::from_secs(23 * 3600 + 41 * 60 + 5));
+        assert_eq!(middle(TRIES), None);
+        assert_eq!(pause_after(1, None, 0.0), Some(Duration::from_secs(4)));
+        assert_eq!(pause_after(1, None, 1.0), Some(Duration::from_secs(6)));
+    }
+
+    #[test]
+    fn a_receiver_may_shorten_a_pause_and_lengthen_it_to_six_hours() {
+        let asked =
+            |seconds, chance| pause_after(2, Some(Duration::from_secs(seconds)), chance).unwrap();
+        assert_eq!(asked(10, 0.0), Duration::from_secs(10), "never before");
+        assert_eq!(asked(10, 1.0), Duration::from_secs(12));
+        for chance in [0.0, 1.0] {
+            assert_eq!(asked(1_000_000, chance), Duration::from_hours(6));
+        }
+        assert_eq!(pause_after(TRIES, Some(Duration::ZERO), 0.5), None);
+    }
+}

@@ -1,0 +1,214 @@
+//! Records of stored files; the bytes are in `blob`.
+
+use crate::{Conn, Row, StoreError, conn::to_json};
+use mediagate_model::clock::Timestamp;
+use mediagate_model::ids::{AccountId, AssetId};
+use mediagate_model::media::Asset;
+
+macro_rules! columns {
+    () => {
+        "id, account_id, media, size_bytes, sha256, created_at, expires_at, removed_at"
+    };
+}
+
+/// Adds a file's record; the file is already stored.
+pub fn insert(conn: &mut Conn<'_>, asset: &Asset) -> Result<(), StoreError> {
+    conn.execute(
+        "INSERT INTO assets (id, account_id, media, size_bytes, sha256, created_at, expires_at)
+         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)",
+        &[
+            (&asset.id.to_string()).into(),
+            (&asset.account.to_string()).into(),
+            asset.media.extension().into(),
+            i64::try_from(asset.size_bytes).unwrap_or(i64::MAX).into(),
+            (&asset.sha256).into(),
+            asset.created_at.micros().into(),
+            asset.expires_at.map(Timestamp::micros).into(),
+        ],
+    )?;
+    conn.execute(
+        "INSERT INTO account_storage (account_id, size_bytes) VALUES (?1, ?2)
+         ON CONFLICT (account_id) DO UPDATE SET size_bytes = account_storage.size_bytes + excluded.size_bytes",
+        &[
+            (&asset.account.to_string()).into(),
+            i64::try_from(asset.size_bytes).unwrap_or(i64::MAX).into(),
+        ],
+    )?;
+    Ok(())
+}
+
+/// Bytes of files stored for an account.
+pub fn kept(conn: &mut Conn<'_>, account: AccountId) -> Result<u64, StoreError> {
+    let kept = conn.one(
+        "SELECT size_bytes FROM account_storage WHERE account_id = ?1",
+        &[(&account.to_string()).into()],
+        |row| row.int(0),
+    )?;
+    Ok(kept.map_or(0, |kept| u64::try_from(kept).unwrap_or(0)))
+}
+
+/// The file with this id, whoever owns it: its signed URL is permission enough.
+pub fn by_id(conn: &mut Conn<'_>, id: AssetId) -> Result<Option<Asset>, StoreError> {
+    conn.one(
+        concat!("SELECT ", columns!(), " FROM assets WHERE id = ?1"),
+        &[(&id.to_string()).into()],
+        asset,
+    )
+}
+
+/// At most 100 files that had expired at `now`, the longest expired first.
+pub fn expired(conn: &mut Conn<'_>, now: Timestamp) -> Result<Vec<Asset>, StoreError> {
+    conn.all(
+        concat!(
+            "SELECT ",
+            columns!(),
+            " FROM assets WHERE removed_at IS NULL AND expires_at IS NOT NULL AND expires_at <= ?1
+             ORDER BY expires_at LIMIT 100"
+        ),
+        &[now.micros().into()],
+        asset,
+    )
+}
+
+/// Which of these files have a record, whatever became of them.
+pub fn known(conn: &mut Conn<'_>, ids: &[AssetId]) -> Result<Vec<AssetId>, StoreError> {
+    let sql = conn.dialect(
+        "SELECT id FROM assets WHERE id IN (SELECT value FROM json_each(?1))",
+        "SELECT id FROM assets
+         WHERE id = ANY (ARRAY(SELECT jsonb_array_elements_text(CAST(CAST(?1 AS TEXT) AS JSONB))))",
+    );
+    of_these(conn, sql, ids)
+}
+
+/// Which of these files were removed.
+pub fn removed(conn: &mut Conn<'_>, ids: &[AssetId]) -> Result<Vec<AssetId>, StoreError> {
+    let sql = conn.dialect(
+        "SELECT id FROM assets
+         WHERE removed_at IS NOT NULL AND id IN (SELECT value FROM json_each(?1))",
+        "SELECT id FROM assets
+         WHERE removed_at IS NOT NULL
+           AND id = ANY (ARRAY(SELECT jsonb_array_elements_text(CAST(CAST(?1 AS TEXT) AS JSONB))))",
+    );
+    of_these(conn, sql, ids)
+}
+
+fn of_these(
+    conn: &mut Conn<'_>,
+    sql: &'static str,
+    ids: &[AssetId],
+) -> Result<Vec<AssetId>, StoreError> {
+    let ids = to_json(&ids.iter().map(ToString::to_string).collect::<Vec<_>>())?;
+    conn.all(sql, &[(&ids).into()], |row| row.parse(0, "assets.id"))
+}
+
+/// Records that nobody has the file any more. It is deleted at `delete_at`, or when its owner wanted that.
+pub fn mark_removed(
+    conn: &mut Conn<'_>,
+    id: AssetId,
+    now: Timestamp,
+    delete_at: Timestamp,
+) -> Result<(), StoreError> {
+    let removed = conn.execute(
+        "UPDATE assets SET removed_at = ?2, delete_at = COALESCE(delete_at, ?3) WHERE id = ?1 AND removed_at IS NULL",
+        &[
+            (&id.to_string()).into(),
+            now.micros().into(),
+            delete_at.micros().into(),
+        ],
+    )?;
+    if removed == 1 {
+        conn.execute(
+            "UPDATE account_storage SET size_bytes = size_bytes - (SELECT size_bytes FROM assets WHERE id = ?1)
+             WHERE account_id = (SELECT account_id FROM assets WHERE id = ?1)",
+            &[(&id.to_string()).into()],
+        )?;
+    }
+    Ok(())
+}
+
+/// At most 100 removed files that are to be deleted at `now`, the longest due first.
+pub fn deletable(conn: &mut Conn<'_>, now: Timestamp) -> Result<Vec<Asset>, StoreError> {
+    conn.all(
+        concat!(
+            "SELECT ",
+            columns!(),
+            " FROM assets WHERE removed_at IS NOT NULL AND delete_at IS NOT NULL AND delete_at <= ?1
+             ORDER BY delete_at LIMIT 100"
+        ),
+        &[now.micros().into()],
+        asset,
+    )
+}
+
+/// Records that the file of a removed asset was deleted.
+pub fn mark_deleted(conn: &mut Conn<'_>, id: AssetId) -> Result<(), StoreError> {
+    let sql = "UPDATE assets SET delete_at = NULL WHERE id = ?1 AND removed_at IS NOT NULL";
+    conn.execute(sql, &[(&id.to_string()).into()])?;
+    Ok(())
+}
+
+/// Whether there are files for [`restore_early`].
+pub fn any_early(conn: &mut Conn<'_>, now: Timestamp) -> Result<bool, StoreError> {
+    let found = conn.one(
+        "SELECT CAST(1 AS BIGINT) FROM assets
+         WHERE removed_at IS NOT NULL AND delete_at IS NOT NULL AND expires_at > ?1 LIMIT 1",
+        &[now.micros().into()],
+        |row| row.int(0),
+    )?;
+    Ok(found.is_some())
+}
+
+/// Brings back files that were removed by a clock that was ahead: their time is not over yet, and they
+/// are not deleted. Returns how many.
+pub fn restore_early(conn: &mut Conn<'_>, now: Timestamp) -> Result<u64, StoreError> {
+    const EARLY: &str = "SELECT account_id, CAST(SUM(size_bytes) AS BIGINT) FROM assets
+         WHERE removed_at IS NOT NULL AND delete_at IS NOT NULL AND expires_at > ?1 GROUP BY account_id";
+    let early = conn.all(EARLY, &[now.micros().into()], |row| {
+        Ok((row.text(0)?, row.int(1)?))
+    })?;
+    for (account, bytes) in &early {
+        conn.execute(
+            "UPDATE account_storage SET size_bytes = size_bytes + ?2 WHERE account_id = ?1",
+            &[account.into(), (*bytes).into()],
+        )?;
+    }
+    if early.is_empty() {
+        return Ok(0);
+    }
+    conn.execute(
+        "UPDATE assets SET removed_at = NULL, delete_at = NULL
+         WHERE removed_at IS NOT NULL AND delete_at IS NOT NULL AND expires_at > ?1",
+        &[now.micros().into()],
+    )
+}
+
+/// Makes a file expire now and be deleted at once, so that upkeep does both.
+pub fn expire(
+    conn: &mut Conn<'_>,
+    id: AssetId,
+    account: AccountId,
+    now: Timestamp,
+) -> Result<(), StoreError> {
+    conn.execute(
+        "UPDATE assets SET expires_at = ?3, delete_at = ?3 WHERE id = ?1 AND account_id = ?2 AND (expires_at IS NULL OR expires_at > ?3)",
+        &[(&id.to_string()).into(), (&account.to_string()).into(), now.micros().into()],
+    )?;
+    Ok(())
+}
+
+fn asset(row: &Row<'_>) -> Result<Asset, StoreError> {
+    let size = row.int(3)?;
+    Ok(Asset {
+        id: row.parse(0, "assets.id")?,
+        account: row.parse(1, "assets.account_id")?,
+        media: row.parse(2, "assets.media")?,
+        size_bytes: u64::try_from(size).map_err(|_| StoreError::Unreadable {
+            column: "assets.size_bytes",
+            value: size.to_string(),
+        })?,
+        sha256: row.text(4)?,
+        created_at: Timestamp::from_micros(row.int(5)?),
+        expires_at: row.int_or_null(6)?.map(Timestamp::from_micros),
+        removed_at: row.int_or_null(7)?.map(Timestamp::from_micros),
+    })
+}

@@ -1,0 +1,271 @@
+//! A connection to either database.
+//!
+//! Statements are `&'static str` with parameters `?1`, `?2`, prepared once per connection. Values
+//! are integers and text only; see `migrations/`.
+
+use std::error::Error as StdError;
+
+use rusqlite::types::{ToSqlOutput, ValueRef};
+use tokio_postgres::types::{
+    IsNull, ToSql as PgToSql, Type, accepts, private::BytesMut, to_sql_checked,
+};
+
+use crate::StoreError;
+use crate::postgres::session::Session;
+
+/// A statement's parameter.
+#[derive(Debug, Clone, Copy)]
+pub enum Value<'a> {
+    /// NULL.
+    Null,
+    /// BIGINT.
+    Int(i64),
+    /// TEXT.
+    Text(&'a str),
+}
+
+impl From<i64> for Value<'_> {
+    fn from(value: i64) -> Self {
+        Self::Int(value)
+    }
+}
+
+impl From<bool> for Value<'_> {
+    fn from(value: bool) -> Self {
+        Self::Int(i64::from(value))
+    }
+}
+
+impl<'a> From<&'a str> for Value<'a> {
+    fn from(value: &'a str) -> Self {
+        Self::Text(value)
+    }
+}
+
+impl<'a> From<&'a String> for Value<'a> {
+    fn from(value: &'a String) -> Self {
+        Self::Text(value)
+    }
+}
+
+impl<'a, T: Into<Value<'a>>> From<Option<T>> for Value<'a> {
+    fn from(value: Option<T>) -> Self {
+        value.map_or(Self::Null, Into::into)
+    }
+}
+
+impl rusqlite::ToSql for Value<'_> {
+    fn to_sql(&self) -> rusqlite::Result<ToSqlOutput<'_>> {
+        Ok(ToSqlOutput::Borrowed(match self {
+            Self::Null => ValueRef::Null,
+            Self::Int(value) => ValueRef::Integer(*value),
+            Self::Text(value) => ValueRef::Text(value.as_bytes()),
+        }))
+    }
+}
+
+impl PgToSql for Value<'_> {
+    fn to_sql(
+        &self,
+        ty: &Type,
+        out: &mut BytesMut,
+    ) -> Result<IsNull, Box<dyn StdError + Sync + Send>> {
+        match self {
+            Self::Null => Ok(IsNull::Yes),
+            Self::Int(value) => value.to_sql_checked(ty, out),
+            Self::Text(value) => value.to_sql_checked(ty, out),
+        }
+    }
+
+    accepts!(INT8, TEXT);
+    to_sql_checked!();
+}
+
+/// A connection to run statements on.
+pub enum Conn<'a> {
+    Sqlite(&'a rusqlite::Connection),
+    Postgres(&'a mut Session),
+}
+
+impl Conn<'_> {
+    /// Runs a statement and returns the number of rows it changed.
+    #[track_caller]
+    pub fn execute(&mut self, sql: &'static str, values: &[Value<'_>]) -> Result<u64, StoreError> {
+        note(sql, values);
+        match self {
+            Self::Sqlite(conn) => {
+                let changed = conn
+                    .prepare_cached(sql)?
+                    .execute(rusqlite::params_from_iter(values))?;
+                Ok(changed as u64)
+            }
+            Self::Postgres(session) => session.execute(sql, &params(values)),
+        }
+    }
+
+    /// Reads all rows of a query with `read`.
+    #[track_caller]
+    pub fn all<T>(
+        &mut self,
+        sql: &'static str,
+        values: &[Value<'_>],
+        mut read: impl FnMut(&Row<'_>) -> Result<T, StoreError>,
+    ) -> Result<Vec<T>, StoreError> {
+        note(sql, values);
+        match self {
+            Self::Sqlite(conn) => {
+                let mut statement = conn.prepare_cached(sql)?;
+                let mut rows = statement.query(rusqlite::params_from_iter(values))?;
+                let mut found = Vec::new();
+                while let Some(row) = rows.next()? {
+                    found.push(read(&Row::Sqlite(row))?);
+                }
+                Ok(found)
+            }
+            Self::Postgres(session) => {
+                let rows = session.query(sql, &params(values))?;
+                rows.iter().map(|row| read(&Row::Postgres(row))).collect()
+            }
+        }
+    }
+
+    /// Reads the first row of a query with `read`.
+    #[track_caller]
+    pub fn one<T>(
+        &mut self,
+        sql: &'static str,
+        values: &[Value<'_>],
+        read: impl FnMut(&Row<'_>) -> Result<T, StoreError>,
+    ) -> Result<Option<T>, StoreError> {
+        Ok(self.all(sql, values, read)?.into_iter().next())
+    }
+
+    /// Blocks other transactions that call this with the same number until this one ends; they then
+    /// see what it wrote.
+    pub(super) fn exclude_others(&mut self, number: i64) {
+        // There is only one SQLite writer.
+        if let Self::Postgres(session) = self {
+            session.lock(number);
+        }
+    }
+
+    /// Runs several statements without parameters.
+    pub(super) fn script(&mut self, sql: &str) -> Result<(), StoreError> {
+        match self {
+            Self::Sqlite(conn) => Ok(conn.execute_batch(sql)?),
+            Self::Postgres(session) => session.script(sql),
+        }
+    }
+
+    /// Picks the text for this database, for the few statements that differ.
+    pub fn dialect(&self, sqlite: &'static str, postgres: &'static str) -> &'static str {
+        #[cfg(debug_assertions)]
+        super::record::note_dialect(sqlite, postgres);
+        match self {
+            Self::Sqlite(_) => sqlite,
+            Self::Postgres(_) => postgres,
+        }
+    }
+}
+
+/// Records the statement for tests that look at query plans.
+#[track_caller]
+fn note(sql: &'static str, values: &[Value<'_>]) {
+    #[cfg(debug_assertions)]
+    super::record::note(std::panic::Location::caller(), sql, values);
+    #[cfg(not(debug_assertions))]
+    let _ = (sql, values);
+}
+
+fn params<'a>(values: &'a [Value<'_>]) -> Vec<&'a (dyn PgToSql + Sync)> {
+    values
+        .iter()
+        .map(|value| value as &(dyn PgToSql + Sync))
+        .collect()
+}
+
+/// A result row, read by position.
+pub enum Row<'a> {
+    Sqlite(&'a rusqlite::Row<'a>),
+    Postgres(&'a tokio_postgres::Row),
+}
+
+impl Row<'_> {
+    pub fn int(&self, at: usize) -> Result<i64, StoreError> {
+        match self {
+            Self::Sqlite(row) => Ok(row.get(at)?),
+            Self::Postgres(row) => Ok(row.try_get(at)?),
+        }
+    }
+
+    pub fn int_or_null(&self, at: usize) -> Result<Option<i64>, StoreError> {
+        match self {
+            Self::Sqlite(row) => Ok(row.get(at)?),
+            Self::Postgres(row) => Ok(row.try_get(at)?),
+        }
+    }
+
+    pub fn text(&self, at: usize) -> Result<String, StoreError> {
+        match self {
+            Self::Sqlite(row) => Ok(row.get(at)?),
+            Self::Postgres(row) => Ok(row.try_get(at)?),
+        }
+    }
+
+    pub fn text_or_null(&self, at: usize) -> Result<Option<String>, StoreError> {
+        match self {
+            Self::Sqlite(row) => Ok(row.get(at)?),
+            Self::Postgres(row) => Ok(row.try_get(at)?),
+        }
+    }
+
+    /// A BIGINT that is 0 or 1.
+    pub fn flag(&self, at: usize) -> Result<bool, StoreError> {
+        Ok(self.int(at)? != 0)
+    }
+
+    /// A TEXT parsed as `T`; `column` is for the error message.
+    pub fn parse<T: std::str::FromStr>(
+        &self,
+        at: usize,
+        column: &'static str,
+    ) -> Result<T, StoreError> {
+        let value = self.text(at)?;
+        value
+            .parse()
+            .map_err(|_| StoreError::Unreadable { column, value })
+    }
+
+    /// A TEXT parsed as `T`, or NULL.
+    pub fn parse_or_null<T: std::str::FromStr>(
+        &self,
+        at: usize,
+        column: &'static str,
+    ) -> Result<Option<T>, StoreError> {
+        self.text_or_null(at)?
+            .map(|value| {
+                value
+                    .parse()
+                    .map_err(|_| StoreError::Unreadable { column, value })
+            })
+            .transpose()
+    }
+
+    /// A TEXT parsed as JSON.
+    pub fn json<T: serde::de::DeserializeOwned>(
+        &self,
+        at: usize,
+        column: &'static str,
+    ) -> Result<T, StoreError> {
+        let value = self.text(at)?;
+        serde_json::from_str(&value).map_err(|_| StoreError::Unreadable { column, value })
+    }
+}
+
+/// JSON for a TEXT column.
+pub(super) fn to_json(value: &impl serde::Serialize) -> Result<String, StoreError> {
+    serde_json::to_string(value).map_err(|error| StoreError::Unreadable {
+        column: "json",
+        value: error.to_string(),
+    })
+}

@@ -1,0 +1,360 @@
+//! Intents: requests that make something, so that one that comes again is known.
+//!
+//! Whoever attends to an intent does so by its number of visits: a later visit
+//! leaves an earlier one without effect, by compare-and-set.
+
+use std::time::Duration;
+
+use sha2::{Digest as _, Sha256};
+
+use crate::conn::to_json;
+use crate::{Conn, Row, StoreError};
+use mediagate_model::clock::Timestamp;
+use mediagate_model::ids::{AccountId, IntentId};
+use mediagate_model::intent::{Body, Intent, Made};
+use mediagate_model::task::Task;
+
+macro_rules! columns {
+    () => {
+        "id, account_id, key_id, idempotency_key, fingerprint, state, made, answer, holder, visits, sent_at, created_at, joinable_until, of_unknown_try"
+    };
+}
+
+/// 64 bits of a body, for an index. Others may have the same; they are told apart by
+/// the columns themselves.
+pub(super) fn lookup(body: &Body) -> i64 {
+    let mut hash = Sha256::new();
+    hash.update(body.key.to_string().as_bytes());
+    hash.update(body.fingerprint.as_bytes());
+    let digest = hash.finalize();
+    let mut start = [0; 8];
+    start.copy_from_slice(&digest[..8]);
+    i64::from_le_bytes(start)
+}
+
+/// How the column `state` tells whether something was made.
+const fn state(intent: &Intent) -> &'static str {
+    if intent.made.is_some() {
+        "made"
+    } else {
+        "working"
+    }
+}
+
+/// Adds an intent. Returns whether its `Idempotency-Key` was free, without which
+/// nothing is added.
+pub fn insert(conn: &mut Conn<'_>, new: &Intent) -> Result<bool, StoreError> {
+    let made = new.made.as_ref().map(to_json).transpose()?;
+    let changed = conn.execute(
+        "INSERT INTO intents (id, account_id, key_id, idempotency_key, fingerprint, state, made, holder, visits, created_at, body, answer, of_unknown_try)
+         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13)
+         ON CONFLICT (account_id, idempotency_key) WHERE idempotency_key IS NOT NULL DO NOTHING",
+        &[
+            (&new.id.to_string()).into(),
+            (&new.account.to_string()).into(),
+            (&new.body.key.to_string()).into(),
+            new.idempotency_key.as_ref().into(),
+            (&new.body.fingerprint).into(),
+            state(new).into(),
+            made.as_ref().into(),
+            new.holder.as_ref().into(),
+            i64::from(new.visits).into(),
+            new.created_at.micros().into(),
+            lookup(&new.body).into(),
+            new.answer.as_ref().into(),
+            i64::from(new.of_unknown_try).into(),
+        ],
+    )?;
+    Ok(changed == 1)
+}
+
+/// The intent with this id.
+pub fn by_id(conn: &mut Conn<'_>, id: IntentId) -> Result<Option<Intent>, StoreError> {
+    conn.one(
+        concat!("SELECT ", columns!(), " FROM intents WHERE id = ?1"),
+        &[(&id.to_string()).into()],
+        intent,
+    )
+}
+
+/// The intent that an account's `Idempotency-Key` leads to.
+pub fn by_idempotency_key(
+    conn: &mut Conn<'_>,
+    account: AccountId,
+    idempotency_key: &str,
+) -> Result<Option<Intent>, StoreError> {
+    conn.one(
+        concat!(
+            "SELECT ",
+            columns!(),
+            " FROM intents WHERE account_id = ?1 AND idempotency_key = ?2"
+        ),
+        &[(&account.to_string()).into(), idempotency_key.into()],
+        intent,
+    )
+}
+
+/// The intents with this body whose answer did not arrive, as far as other
+/// processes than `holder` know; at most 100 begun after `since`, oldest first.
+pub fn open_elsewhere(
+    conn: &mut Conn<'_>,
+    body: &Body,
+    since: Timestamp,
+    holder: &str,
+    now: Timestamp,
+) -> Result<Vec<Intent>, StoreError> {
+    macro_rules! joinable {
+        ($until:literal) => {
+            concat!(
+                "SELECT ",
+                columns!(),
+                " FROM intents WHERE body = ?5 AND joinable_until ",
+                $until,
+                " AND (holder IS NULL OR holder <> ?3) AND key_id = ?1 AND fingerprint = ?2 AND created_at > ?4
+                 LIMIT 100"
+            )
+        };
+    }
+    let key = body.key.to_string();
+    let values = [
+        (&key).into(),
+        (&body.fingerprint).into(),
+        holder.into(),
+        since.micros().into(),
+        lookup(body).into(),
+        now.micros().into(),
+    ];
+    // Each request asks this and finds nothing. One statement for both would
+    // sort, and take twice as long.
+    let mut found = conn.all(joinable!("IS NULL"), &values[..5], intent)?;
+    found.extend(conn.all(joinable!("> ?6"), &values, intent)?);
+    found.sort_by_key(|intent| intent.id);
+    found.truncate(100);
+    Ok(found)
+}
+
+/// The intents with this body begun after `since`, delivered ones too; of those at
+/// most 100, closed last.
+pub fn all_with(
+    conn: &mut Conn<'_>,
+    body: &Body,
+    since: Timestamp,
+) -> Result<Vec<Intent>, StoreError> {
+    macro_rules! which {
+        ($which:literal) => {
+            concat!(
+                "SELECT ",
+                columns!(),
+                " FROM intents WHERE body = ?4 AND joinable_until IS ",
+                $which,
+                " LIMIT 100"
+            )
+        };
+    }
+    let key = body.key.to_string();
+    let values = [
+        (&key).into(),
+        (&body.fingerprint).into(),
+        since.micros().into(),
+        lookup(body).into(),
+    ];
+    let open = which!("NULL AND key_id = ?1 AND fingerprint = ?2 AND created_at > ?3");
+    let mut found = conn.all(open, &values, intent)?;
+    found.extend(conn.all(
+        which!("NOT NULL AND key_id = ?1 AND fingerprint = ?2 AND created_at > ?3 ORDER BY joinable_until DESC"),
+        &values,
+        intent,
+    )?);
+    Ok(found)
+}
+
+/// Whether an intent with this body was begun after `since` by a retry of a try of
+/// which nobody knew anything.
+pub fn any_of_unknown_try(
+    conn: &mut Conn<'_>,
+    body: &Body,
+    since: Timestamp,
+) -> Result<bool, StoreError> {
+    let found = conn.one(
+        "SELECT CAST(1 AS BIGINT) FROM intents WHERE body = ?1 AND of_unknown_try = 1 AND created_at > ?2
+         AND key_id = ?3 AND fingerprint = ?4 LIMIT 1",
+        &[
+            lookup(body).into(),
+            since.micros().into(),
+            (&body.key.to_string()).into(),
+            (&body.fingerprint).into(),
+        ],
+        |row| row.int(0),
+    )?;
+    Ok(found.is_some())
+}
+
+/// What the visit number `visit` of a working intent made. Returns whether that
+/// visit still attends to it.
+pub fn made(
+    conn: &mut Conn<'_>,
+    id: IntentId,
+    visit: u32,
+    made: &Made,
+) -> Result<bool, StoreError> {
+    let changed = conn.execute(
+        "UPDATE intents SET state = 'made', made = ?3 WHERE id = ?1 AND visits = ?2 AND state = 'working'",
+        &[
+            (&id.to_string()).into(),
+            i64::from(visit).into(),
+            (&to_json(made)?).into(),
+        ],
+    )?;
+    Ok(changed == 1)
+}
+
+/// A request comes to an intent that it read as `seen`. Returns false when
+/// another one was first, or when something was made or sent for it since.
+pub fn visit(conn: &mut Conn<'_>, seen: &Intent, holder: &str) -> Result<bool, StoreError> {
+    let changed = conn.execute(
+        "UPDATE intents SET visits = visits + 1, holder = ?3, joinable_until = NULL
+         WHERE id = ?1 AND visits = ?2 AND state = ?4 AND sent_at IS NOT DISTINCT FROM ?5",
+        &[
+            (&seen.id.to_string()).into(),
+            i64::from(seen.visits).into(),
+            holder.into(),
+            state(seen).into(),
+            seen.sent_at.map(Timestamp::micros).into(),
+        ],
+    )?;
+    Ok(changed == 1)
+}
+
+/// Something that is no task is about to be sent to a provider for the visit
+/// number `visit`. Returns whether that visit still attends to the intent.
+pub fn sent(
+    conn: &mut Conn<'_>,
+    id: IntentId,
+    visit: u32,
+    now: Option<Timestamp>,
+) -> Result<bool, StoreError> {
+    let changed = conn.execute(
+        "UPDATE intents SET sent_at = ?3 WHERE id = ?1 AND visits = ?2 AND state = 'working'",
+        &[
+            (&id.to_string()).into(),
+            i64::from(visit).into(),
+            now.map(Timestamp::micros).into(),
+        ],
+    )?;
+    Ok(changed == 1)
+}
+
+/// Keeps the first answer; a later one changes nothing.
+pub fn answer(conn: &mut Conn<'_>, id: IntentId, answer: &str) -> Result<(), StoreError> {
+    conn.execute(
+        "UPDATE intents SET answer = ?2 WHERE id = ?1 AND answer IS NULL",
+        &[(&id.to_string()).into(), answer.into()],
+    )?;
+    Ok(())
+}
+
+/// Requests with the body for which a task was made lead to it again until
+/// `until`, although their answer was written to the end. The intent is looked for
+/// among those that were begun up to `before` ahead of the task.
+pub fn lead_again(
+    conn: &mut Conn<'_>,
+    task: &Task,
+    before: Duration,
+    until: Timestamp,
+) -> Result<(), StoreError> {
+    // Ids begin with the time at which they were made.
+    let from = task.created_at.minus(before).micros() / 1000;
+    let from = format!("{:08x}-{:04x}", from >> 16, from & 0xffff);
+    conn.execute(
+        "UPDATE intents SET joinable_until = ?5 WHERE id >= ?1 AND id <= ?2 AND key_id = ?3
+         AND made LIKE '%' || CAST(?4 AS TEXT) || '%' AND joinable_until < ?5",
+        &[
+            (&from).into(),
+            (&task.id.to_string()).into(),
+            (&task.key.to_string()).into(),
+            (&task.id.to_string()).into(),
+            until.micros().into(),
+        ],
+    )?;
+    Ok(())
+}
+
+/// Forgets an intent for which the visit number `visit` has made nothing and sent
+/// nothing. Returns false when there is something, or a later visit.
+pub fn abandon(conn: &mut Conn<'_>, id: IntentId, visit: u32) -> Result<bool, StoreError> {
+    let forgotten = conn.execute(
+        "DELETE FROM intents WHERE id = ?1 AND visits = ?2 AND state = 'working' AND sent_at IS NULL",
+        &[(&id.to_string()).into(), i64::from(visit).into()],
+    )?;
+    Ok(forgotten == 1)
+}
+
+/// The visit number `visit` ended. An intent that made nothing, which only one
+/// that was `reserved` can have, is forgotten; another one can be joined by requests
+/// with its body until `joinable_until`, unless there was a later visit. Returns false
+/// when the intent is not there, or not yet.
+pub fn leave(
+    conn: &mut Conn<'_>,
+    id: IntentId,
+    visit: u32,
+    reserved: bool,
+    joinable_until: Option<Timestamp>,
+) -> Result<bool, StoreError> {
+    if reserved && abandon(conn, id, visit)? {
+        return Ok(true);
+    }
+    let changed = conn.execute(
+        "UPDATE intents SET holder = NULL, joinable_until = ?3 WHERE id = ?1 AND visits = ?2",
+        &[
+            (&id.to_string()).into(),
+            i64::from(visit).into(),
+            joinable_until.map(Timestamp::micros).into(),
+        ],
+    )?;
+    Ok(changed == 1 || by_id(conn, id)?.is_some())
+}
+
+/// The key leads here no longer: its next request makes something new.
+pub fn free_key(conn: &mut Conn<'_>, id: IntentId) -> Result<(), StoreError> {
+    conn.execute(
+        "UPDATE intents SET idempotency_key = NULL WHERE id = ?1",
+        &[(&id.to_string()).into()],
+    )?;
+    Ok(())
+}
+
+/// Forgets intents from before an instant, at most so many. Returns how many.
+pub fn forget_before(conn: &mut Conn<'_>, before: Timestamp, most: u32) -> Result<u64, StoreError> {
+    // Ids sort by creation: the oldest come first without an index of their own. Of an IN Postgres
+    // may make a join that reads the whole table; of an array it looks each id up.
+    let sql = conn.dialect(
+        "DELETE FROM intents WHERE id IN (SELECT id FROM (SELECT id, created_at FROM intents ORDER BY id LIMIT ?2) AS oldest
+         WHERE created_at < ?1)",
+        "DELETE FROM intents WHERE id = ANY (ARRAY(SELECT id FROM (SELECT id, created_at FROM intents ORDER BY id LIMIT ?2) AS oldest
+         WHERE created_at < ?1))",
+    );
+    conn.execute(sql, &[before.micros().into(), i64::from(most).into()])
+}
+
+fn intent(row: &Row<'_>) -> Result<Intent, StoreError> {
+    Ok(Intent {
+        id: row.parse(0, "intents.id")?,
+        account: row.parse(1, "intents.account_id")?,
+        body: Body {
+            key: row.parse(2, "intents.key_id")?,
+            fingerprint: row.text(4)?,
+        },
+        idempotency_key: row.text_or_null(3)?,
+        made: row
+            .text_or_null(6)?
+            .map(|_| row.json(6, "intents.made"))
+            .transpose()?,
+        answer: row.text_or_null(7)?,
+        holder: row.text_or_null(8)?,
+        visits: u32::try_from(row.int(9)?).unwrap_or(u32::MAX),
+        sent_at: row.int_or_null(10)?.map(Timestamp::from_micros),
+        created_at: Timestamp::from_micros(row.int(11)?),
+        joinable_until: row.int_or_null(12)?.map(Timestamp::from_micros),
+        of_unknown_try: row.int(13)? != 0,
+    })
+}

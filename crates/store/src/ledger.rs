@@ -1,0 +1,368 @@
+//! The ledger: entries are only added, and the running sums of key and account change in the same
+//! transaction.
+//!
+//! Unique indexes keep a task from having two entries of a kind, or two ends of its reservation.
+//! `verify` checks the sums.
+
+use crate::{Conn, Row, StoreError, Value, accounts, usage};
+use mediagate_model::account::{AccountMoney, BudgetPeriod, KeyMoney};
+use mediagate_model::clock::Timestamp;
+use mediagate_model::ids::{AccountId, EntryId, KeyId, TaskId};
+use mediagate_model::ledger::{Entry, EntryKind};
+use mediagate_model::money::Micros;
+use mediagate_model::task::TaskState;
+
+/// The money of the key `k`; `?1`, `?2` and `?3` are the days on which the current day, week and month
+/// began.
+macro_rules! key_money_columns {
+    () => {
+        "k.budget_micros, k.held_micros, k.spent_micros, k.budget_period,
+         CASE WHEN k.budget_period IS NULL THEN k.spent_micros ELSE
+             (SELECT CAST(COALESCE(SUM(d.spent_micros), 0) AS BIGINT) FROM daily_sums d
+              WHERE d.account_id = k.account_id AND d.key_id = k.id AND d.day >=
+                  CASE k.budget_period WHEN 'day' THEN CAST(?1 AS BIGINT) WHEN 'week' THEN CAST(?2 AS BIGINT) ELSE CAST(?3 AS BIGINT) END) END"
+    };
+}
+pub(super) use key_money_columns;
+
+/// Whose money an entry moves, and for which task.
+#[derive(Debug, Clone, Copy)]
+pub struct Of<'a> {
+    pub account: AccountId,
+    pub key: Option<KeyId>,
+    pub task: Option<TaskId>,
+    pub model: Option<&'a str>,
+}
+
+/// How an entry changes the sums.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Change {
+    /// Change of the held sum.
+    pub held: Micros,
+    /// Change of the spent sum.
+    pub spent: Micros,
+    /// Change of the credit sum.
+    pub credit: Micros,
+    /// The task's final state, if this entry ends it.
+    pub ended: Option<TaskState>,
+    /// When it counts, if not now: a correction counts where what it corrects does.
+    pub counted_at: Option<Timestamp>,
+}
+
+/// The sums after an entry.
+#[derive(Debug, Clone, Copy)]
+pub struct Sums {
+    /// `None` if the entry has no key.
+    pub key: Option<KeyMoney>,
+    pub account: AccountMoney,
+}
+
+/// Adds an entry and updates the sums, always in the order key, account, day, so that transactions
+/// cannot deadlock.
+pub fn add(
+    conn: &mut Conn<'_>,
+    of: Of<'_>,
+    kind: EntryKind,
+    change: Change,
+    note: Option<&str>,
+    now: Timestamp,
+) -> Result<Sums, StoreError> {
+    let (held, spent, credit) = (change.held, change.spent, change.credit);
+    let key_id = of.key.map(|key| key.to_string());
+    let account_id = of.account.to_string();
+    let task_id = of.task.map(|task| task.to_string());
+    // A task has at most one entry of each kind: a second one would have the same id.
+    let id = match &task_id {
+        Some(task) => format!("{task}:{}", kind.name()),
+        None => EntryId::new().to_string(),
+    };
+    conn.execute(
+        "INSERT INTO ledger (id, account_id, key_id, task_id, kind, held_micros, spent_micros, credit_micros, note, created_at,
+                             counted_at)
+         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11)",
+        &[
+            (&id).into(),
+            (&account_id).into(),
+            key_id.as_ref().into(),
+            task_id.as_ref().into(),
+            kind.name().into(),
+            held.get().into(),
+            spent.get().into(),
+            credit.get().into(),
+            note.into(),
+            now.micros().into(),
+            change.counted_at.map(Timestamp::micros).into(),
+        ],
+    )?;
+    let mut key = match &key_id {
+        None => None,
+        Some(id) => conn.one(
+            "UPDATE api_keys SET held_micros = held_micros + ?2, spent_micros = spent_micros + ?3, open_tasks = open_tasks - ?4
+             WHERE id = ?1 RETURNING budget_micros, held_micros, spent_micros, budget_period",
+            &[
+                id.into(),
+                held.get().into(),
+                spent.get().into(),
+                change.ended.is_some().into(),
+            ],
+            changed_key_money,
+        )?,
+    };
+    let account = conn.one(
+        "UPDATE accounts SET held_micros = held_micros + ?2, spent_micros = spent_micros + ?3,
+                credit_micros = credit_micros + ?4 WHERE id = ?1
+         RETURNING prepaid, budget_micros, held_micros, spent_micros, credit_micros",
+        &[
+            (&account_id).into(),
+            held.get().into(),
+            spent.get().into(),
+            credit.get().into(),
+        ],
+        |row| account_money(row, 0),
+    )?;
+    let account = account.ok_or(StoreError::Unreadable {
+        column: "ledger.account_id",
+        value: account_id,
+    })?;
+    usage::add(conn, of, change, change.counted_at.unwrap_or(now))?;
+    // Whoever spends with this key waits for its row, so the sum cannot grow meanwhile.
+    if let (Some(money), Some(key)) = (&mut key, of.key)
+        && let (Some(_), Some(period)) = (money.budget, money.period)
+    {
+        money.counted = usage::spent_since(conn, of.account, key, period.start(now))?;
+    }
+    Ok(Sums { key, account })
+}
+
+/// Makes other transactions that move money of this key or account wait until this one ends.
+pub fn lock(conn: &mut Conn<'_>, of: Of<'_>) -> Result<(), StoreError> {
+    if let Some(key) = of.key {
+        conn.execute(
+            "UPDATE api_keys SET held_micros = held_micros WHERE id = ?1",
+            &[(&key.to_string()).into()],
+        )?;
+    }
+    conn.execute(
+        "UPDATE accounts SET held_micros = held_micros WHERE id = ?1",
+        &[(&of.account.to_string()).into()],
+    )?;
+    Ok(())
+}
+
+/// Ends a task without an entry now: updates the key's count of open tasks and the day's sums.
+pub fn end_without_entry(
+    conn: &mut Conn<'_>,
+    of: Of<'_>,
+    state: TaskState,
+    now: Timestamp,
+) -> Result<(), StoreError> {
+    if let Some(key) = of.key {
+        accounts::give_place_back(conn, key)?;
+    }
+    let change = Change {
+        ended: Some(state),
+        ..Change::default()
+    };
+    usage::add(conn, of, change, now)
+}
+
+pub fn of_account(
+    conn: &mut Conn<'_>,
+    account: AccountId,
+) -> Result<Option<AccountMoney>, StoreError> {
+    conn.one(
+        "SELECT prepaid, budget_micros, held_micros, spent_micros, credit_micros FROM accounts WHERE id = ?1",
+        &[(&account.to_string()).into()],
+        |row| account_money(row, 0),
+    )
+}
+
+pub fn of_key(
+    conn: &mut Conn<'_>,
+    key: KeyId,
+    now: Timestamp,
+) -> Result<Option<KeyMoney>, StoreError> {
+    let [day, week, month] = starts(now);
+    conn.one(
+        concat!(
+            "SELECT ",
+            key_money_columns!(),
+            " FROM api_keys k WHERE k.id = ?4"
+        ),
+        &[day, week, month, (&key.to_string()).into()],
+        |row| key_money(row, 0),
+    )
+}
+
+/// Days on which the current periods began, for [`key_money_columns!`].
+pub(super) fn starts(now: Timestamp) -> [Value<'static>; 3] {
+    [BudgetPeriod::Day, BudgetPeriod::Week, BudgetPeriod::Month]
+        .map(|period| usage::day_of(period.start(now)).into())
+}
+
+/// Which entries to list.
+#[derive(Debug, Clone, Default)]
+pub struct Filter {
+    /// Only this account's.
+    pub account: Option<AccountId>,
+    /// Only this task's; the other fields are ignored.
+    pub task: Option<TaskId>,
+    /// Only entries after this one: its time and id.
+    pub after: Option<(Timestamp, String)>,
+}
+
+macro_rules! entries {
+    ($rest:literal) => {
+        concat!(
+            "SELECT id, account_id, key_id, task_id, kind, held_micros, spent_micros, credit_micros, note, created_at
+             FROM ledger ",
+            $rest
+        )
+    };
+}
+
+/// At most `limit` entries, oldest first.
+pub fn list(conn: &mut Conn<'_>, filter: &Filter, limit: u32) -> Result<Vec<Entry>, StoreError> {
+    let (at, id) = match &filter.after {
+        Some((at, id)) => (at.micros(), id.as_str()),
+        None => (i64::MIN, ""),
+    };
+    let (sql, of) = match (filter.task, filter.account) {
+        (Some(task), _) => (
+            entries!(
+                "WHERE task_id = ?4 AND (created_at, id) > (?1, ?2) ORDER BY created_at, id LIMIT ?3"
+            ),
+            Some(task.to_string()),
+        ),
+        (None, Some(account)) => (
+            entries!(
+                "WHERE account_id = ?4 AND (created_at, id) > (?1, ?2) ORDER BY created_at, id LIMIT ?3"
+            ),
+            Some(account.to_string()),
+        ),
+        (None, None) => (
+            entries!("WHERE (created_at, id) > (?1, ?2) ORDER BY created_at, id LIMIT ?3"),
+            None,
+        ),
+    };
+    let mut values = vec![at.into(), id.into(), i64::from(limit).into()];
+    values.extend(of.as_ref().map(Value::from));
+    conn.all(sql, &values, entry)
+}
+
+/// At most `limit` entries, newest first.
+pub fn newest(conn: &mut Conn<'_>, filter: &Filter, limit: u32) -> Result<Vec<Entry>, StoreError> {
+    let (sql, of) = match (filter.task, filter.account) {
+        (Some(task), _) => (
+            entries!("WHERE task_id = ?2 ORDER BY created_at DESC, id DESC LIMIT ?1"),
+            Some(task.to_string()),
+        ),
+        (None, Some(account)) => (
+            entries!("WHERE account_id = ?2 ORDER BY created_at DESC, id DESC LIMIT ?1"),
+            Some(account.to_string()),
+        ),
+        (None, None) => (entries!("ORDER BY created_at DESC, id DESC LIMIT ?1"), None),
+    };
+    let mut values = vec![i64::from(limit).into()];
+    values.extend(of.as_ref().map(Value::from));
+    conn.all(sql, &values, entry)
+}
+
+/// At most `limit` entries before this one, its time and id, newest first; `filter.after` is ignored.
+pub fn newest_before(
+    conn: &mut Conn<'_>,
+    filter: &Filter,
+    before: Option<(Timestamp, &str)>,
+    limit: u32,
+) -> Result<Vec<Entry>, StoreError> {
+    let (at, id) = before.map_or((i64::MAX, ""), |(at, id)| (at.micros(), id));
+    let (sql, of) = match (filter.task, filter.account) {
+        (Some(task), _) => (
+            entries!(
+                "WHERE task_id = ?4 AND (created_at, id) < (?1, ?2) ORDER BY created_at DESC, id DESC LIMIT ?3"
+            ),
+            Some(task.to_string()),
+        ),
+        (None, Some(account)) => (
+            entries!(
+                "WHERE account_id = ?4 AND (created_at, id) < (?1, ?2) ORDER BY created_at DESC, id DESC LIMIT ?3"
+            ),
+            Some(account.to_string()),
+        ),
+        (None, None) => (
+            entries!(
+                "WHERE (created_at, id) < (?1, ?2) ORDER BY created_at DESC, id DESC LIMIT ?3"
+            ),
+            None,
+        ),
+    };
+    let mut values = vec![at.into(), id.into(), i64::from(limit).into()];
+    values.extend(of.as_ref().map(Value::from));
+    conn.all(sql, &values, entry)
+}
+
+/// When an entry was written.
+pub fn time_of(conn: &mut Conn<'_>, id: &str) -> Result<Option<Timestamp>, StoreError> {
+    conn.one(
+        "SELECT created_at FROM ledger WHERE id = ?1",
+        &[id.into()],
+        |row| Ok(Timestamp::from_micros(row.int(0)?)),
+    )
+}
+
+pub fn counts(conn: &mut Conn<'_>) -> Result<[i64; 4], StoreError> {
+    let counts = conn.one(
+        "SELECT (SELECT COUNT(*) FROM ledger), (SELECT COUNT(*) FROM tasks), (SELECT COUNT(*) FROM api_keys),
+                (SELECT COUNT(*) FROM accounts)",
+        &[],
+        |row| Ok([row.int(0)?, row.int(1)?, row.int(2)?, row.int(3)?]),
+    )?;
+    Ok(counts.unwrap_or_default())
+}
+
+fn entry(row: &Row<'_>) -> Result<Entry, StoreError> {
+    Ok(Entry {
+        id: row.text(0)?,
+        account: row.parse(1, "ledger.account_id")?,
+        key: row.parse_or_null(2, "ledger.key_id")?,
+        task: row.parse_or_null(3, "ledger.task_id")?,
+        kind: row.parse(4, "ledger.kind")?,
+        held: Micros::new(row.int(5)?),
+        spent: Micros::new(row.int(6)?),
+        credit: Micros::new(row.int(7)?),
+        note: row.text_or_null(8)?,
+        created_at: Timestamp::from_micros(row.int(9)?),
+    })
+}
+
+/// What [`key_money_columns!`] selects.
+pub(super) fn key_money(row: &Row<'_>, at: usize) -> Result<KeyMoney, StoreError> {
+    Ok(KeyMoney {
+        budget: row.int_or_null(at)?.map(Micros::new),
+        held: Micros::new(row.int(at + 1)?),
+        spent: Micros::new(row.int(at + 2)?),
+        period: row.parse_or_null(at + 3, "api_keys.budget_period")?,
+        counted: Micros::new(row.int(at + 4)?),
+    })
+}
+
+/// The sums of a key, all of which counts against its budget.
+fn changed_key_money(row: &Row<'_>) -> Result<KeyMoney, StoreError> {
+    Ok(KeyMoney {
+        budget: row.int_or_null(0)?.map(Micros::new),
+        held: Micros::new(row.int(1)?),
+        spent: Micros::new(row.int(2)?),
+        period: row.parse_or_null(3, "api_keys.budget_period")?,
+        counted: Micros::new(row.int(2)?),
+    })
+}
+
+pub(super) fn account_money(row: &Row<'_>, at: usize) -> Result<AccountMoney, StoreError> {
+    Ok(AccountMoney {
+        prepaid: row.flag(at)?,
+        budget: row.int_or_null(at + 1)?.map(Micros::new),
+        held: Micros::new(row.int(at + 2)?),
+        spent: Micros::new(row.int(at + 3)?),
+        credit: Micros::new(row.int(at + 4)?),
+    })
+}

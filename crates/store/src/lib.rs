@@ -1,0 +1,447 @@
+//! All SQL, for both databases.
+//!
+//! One statement text serves `SQLite` and Postgres. Functions in the submodules take a [`Conn`] and
+//! do one thing each; the caller of [`Store::write`] owns the transaction, and everything is on
+//! disk when it returns. The store knows the model types but no business rules.
+
+pub mod accounts;
+pub mod assets;
+pub mod audit;
+pub mod clips;
+mod conn;
+pub mod feed;
+pub mod hours;
+pub mod intents;
+pub mod keys;
+pub mod ledger;
+mod lives;
+pub mod media_folders;
+pub mod meta;
+pub mod migrations;
+pub mod notify;
+pub mod personas;
+mod place;
+mod postgres;
+pub mod prints;
+mod pulse;
+pub mod rates;
+#[cfg(debug_assertions)]
+#[doc(hidden)]
+pub mod record;
+pub mod records;
+pub mod refusals;
+pub mod replicas;
+pub mod restored;
+pub mod routes;
+pub mod sessions;
+mod sqlite;
+pub mod submissions;
+pub mod tasks;
+mod turn;
+pub mod upkeep;
+pub mod usage;
+pub mod verify;
+pub mod webhooks;
+pub mod workers;
+
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use sha2::{Digest as _, Sha256};
+
+use crate::postgres::{Look, Turn};
+use crate::pulse::Pulse;
+use crate::sqlite::Lane;
+use mediagate_model::database::{DatabaseOptions, Migrate};
+use mediagate_model::ids::AccountId;
+
+pub use conn::{Conn, Row, Value};
+pub use lives::Life;
+pub use place::Place;
+#[doc(hidden)]
+pub use postgres::session::Session;
+
+/// Timeout of a heartbeat.
+const BEAT: Duration = Duration::from_secs(2);
+
+/// A database error, or a stored value that this version cannot read.
+#[derive(Debug, thiserror::Error)]
+pub enum StoreError {
+    /// An error from `SQLite`.
+    #[error("sqlite: {0}")]
+    Sqlite(#[from] rusqlite::Error),
+    /// An error from Postgres.
+    #[error("postgres: {0}: {detail}", detail = .0.as_db_error().map_or("", |e| e.message()))]
+    Postgres(tokio_postgres::Error),
+    /// Between here and Postgres is a pooler that gives each transaction another connection.
+    #[error(
+        "the address of the database leads to a pooler in transaction mode (PgBouncer: pool_mode), which loses \
+         prepared statements: set it to session mode, or name Postgres' own address; PgBouncer from 1.21 on keeps \
+         them with max_prepared_statements = 200"
+    )]
+    Pooler,
+    /// A stored value does not fit its column.
+    #[error("column {column} holds {value:?}")]
+    Unreadable {
+        /// The column.
+        column: &'static str,
+        /// The stored value.
+        value: String,
+    },
+    /// The database was migrated by a newer version of this program.
+    #[error(
+        "the database has migration {found}, this program knows {known}: start the newer version"
+    )]
+    TooNew { found: i64, known: i64 },
+    /// Migrations are missing, and this process may not run them.
+    #[error(
+        "the database has migration {found}, this program needs {known}: run `mediagate migrate`, or set migrate = \"auto\""
+    )]
+    TooOld { found: i64, known: i64 },
+    /// A statement was refused; its transaction was rolled back.
+    #[error("a write was refused and rolled back")]
+    Refused,
+    /// The database cannot be reached or written to; nothing was changed.
+    #[error("the database cannot be reached or written to")]
+    Lost,
+    /// The database did not answer in time; nothing was changed.
+    #[error("the database did not answer in time")]
+    Late,
+    /// Too many calls are waiting for the database.
+    #[error("too many calls are waiting for the database")]
+    Busy,
+    /// It is not known yet whether a write was committed.
+    #[error("the database did not confirm the commit in time")]
+    InDoubt,
+    /// The database's threads have stopped.
+    #[error("the store is closed")]
+    Closed,
+    /// TLS to Postgres could not be set up.
+    #[error("tls for postgres: {0}")]
+    Tls(String),
+}
+
+impl StoreError {
+    /// Whether the database is unavailable, overloaded or full: a retry may succeed, and only the
+    /// operator can fix it.
+    pub fn is_away(&self) -> bool {
+        match self {
+            Self::Sqlite(error) => error.sqlite_error_code().is_some_and(sqlite::is_away),
+            Self::Postgres(error) => error.code().is_none_or(postgres::is_away),
+            Self::Lost | Self::Late | Self::Busy | Self::InDoubt | Self::Pooler => true,
+            Self::Unreadable { .. }
+            | Self::TooNew { .. }
+            | Self::TooOld { .. }
+            | Self::Refused
+            | Self::Closed
+            | Self::Tls(_) => false,
+        }
+    }
+}
+
+impl From<tokio_postgres::Error> for StoreError {
+    fn from(error: tokio_postgres::Error) -> Self {
+        if error.code().is_some_and(postgres::is_poolers) {
+            return Self::Pooler;
+        }
+        Self::Postgres(error)
+    }
+}
+
+impl From<StoreError> for mediagate_model::error::Error {
+    fn from(error: StoreError) -> Self {
+        if error.is_away() {
+            let is_open = matches!(error, StoreError::InDoubt);
+            return Self::away(error, is_open);
+        }
+        Self::internal(error)
+    }
+}
+
+/// How long a caller waits for the outcome of a write.
+const SOON: Duration = Duration::from_secs(5);
+
+/// The result of `work` if it is known within 5 s; otherwise [`StoreError::InDoubt`], while `work`
+/// continues.
+pub async fn soon<T, E: From<StoreError>>(
+    work: impl Future<Output = Result<T, E>>,
+) -> Result<T, E> {
+    match tokio::time::timeout(SOON, work).await {
+        Ok(result) => result,
+        Err(_) => Err(StoreError::InDoubt.into()),
+    }
+}
+
+/// Identifies the database's content at one moment.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Stamp(std::time::SystemTime, u64);
+
+/// The database. Cheap to clone.
+#[derive(Clone)]
+pub struct Store(Arc<Inner>);
+
+struct Inner {
+    backend: Backend,
+    pulse: Arc<Pulse>,
+}
+
+enum Backend {
+    Sqlite(sqlite::Sqlite),
+    Postgres(postgres::Postgres),
+}
+
+impl Store {
+    pub fn sqlite(path: &Path, migrate: Migrate) -> Result<Self, StoreError> {
+        let pulse = Arc::new(Pulse::new());
+        let backend = Backend::Sqlite(sqlite::Sqlite::open(path, migrate, &pulse)?);
+        Ok(Self(Arc::new(Inner { backend, pulse })))
+    }
+
+    pub fn postgres(url: &str, options: DatabaseOptions) -> Result<Self, StoreError> {
+        let pulse = Arc::new(Pulse::new());
+        let backend = Backend::Postgres(postgres::Postgres::connect(url, options, &pulse)?);
+        Ok(Self(Arc::new(Inner { backend, pulse })))
+    }
+
+    /// Runs `work` in a transaction and returns once it is on disk. If `work` fails it is rolled
+    /// back; on a database error nothing was written. This may take longer than a caller waits: see
+    /// [`soon`]. `work` may run twice if its first run was rolled back.
+    ///
+    /// The work continues if the returned future is dropped.
+    pub async fn write<T, E>(
+        &self,
+        work: impl FnOnce(&mut Conn<'_>) -> Result<T, E> + Clone + Send + 'static,
+    ) -> Result<T, E>
+    where
+        T: Send + 'static,
+        E: From<StoreError> + Send + 'static,
+    {
+        match &self.0.backend {
+            Backend::Sqlite(sqlite) => sqlite.write(Lane::Usual, work).await,
+            Backend::Postgres(postgres) => postgres.write(Turn::Any, work).await,
+        }
+    }
+
+    /// Like [`Store::write`], for writes to an account and its keys: these run one after the other
+    /// and share commits.
+    pub async fn write_for<T, E>(
+        &self,
+        account: AccountId,
+        work: impl FnOnce(&mut Conn<'_>) -> Result<T, E> + Clone + Send + 'static,
+    ) -> Result<T, E>
+    where
+        T: Send + 'static,
+        E: From<StoreError> + Send + 'static,
+    {
+        match &self.0.backend {
+            Backend::Sqlite(sqlite) => sqlite.write(Lane::Usual, work).await,
+            Backend::Postgres(postgres) => postgres.write(Turn::Of(turn(account)), work).await,
+        }
+    }
+
+    /// Like [`Store::write`], but before all waiting writes and on a connection of its own, for the
+    /// heartbeat. In doubt if there is no answer within 2 s.
+    pub async fn beat<T, E>(
+        &self,
+        work: impl FnOnce(&mut Conn<'_>) -> Result<T, E> + Clone + Send + 'static,
+    ) -> Result<T, E>
+    where
+        T: Send + 'static,
+        E: From<StoreError> + Send + 'static,
+    {
+        let beat = async {
+            match &self.0.backend {
+                Backend::Sqlite(sqlite) => sqlite.write(Lane::Ahead, work).await,
+                Backend::Postgres(postgres) => postgres.write(Turn::Beat, work).await,
+            }
+        };
+        match tokio::time::timeout(BEAT, beat).await {
+            Ok(result) => result,
+            Err(_) => Err(StoreError::InDoubt.into()),
+        }
+    }
+
+    /// Runs `work`, which only reads.
+    ///
+    /// On `SQLite` it runs on the calling thread: a point lookup takes microseconds, less than a
+    /// hop to another thread.
+    pub async fn read<T, E>(
+        &self,
+        work: impl FnOnce(&mut Conn<'_>) -> Result<T, E> + Clone + Send + 'static,
+    ) -> Result<T, E>
+    where
+        T: Send + 'static,
+        E: From<StoreError> + Send + 'static,
+    {
+        match &self.0.backend {
+            Backend::Sqlite(sqlite) => sqlite.read(work),
+            Backend::Postgres(postgres) => postgres.look(Look::Read, work).await,
+        }
+    }
+
+    /// Runs `work`, which only reads and may be slow, off the async threads.
+    pub async fn examine<T, E>(
+        &self,
+        work: impl FnOnce(&mut Conn<'_>) -> Result<T, E> + Clone + Send + 'static,
+    ) -> Result<T, E>
+    where
+        T: Send + 'static,
+        E: From<StoreError> + Send + 'static,
+    {
+        match &self.0.backend {
+            Backend::Sqlite(_) => {
+                let store = self.clone();
+                let read = move || match &store.0.backend {
+                    Backend::Sqlite(sqlite) => sqlite.read(work),
+                    Backend::Postgres(_) => Err(StoreError::Closed.into()),
+                };
+                let done = tokio::task::spawn_blocking(read).await;
+                done.unwrap_or_else(|_| Err(StoreError::Closed.into()))
+            }
+            Backend::Postgres(postgres) => postgres.look(Look::Examine, work).await,
+        }
+    }
+
+    /// The secret that signs media URLs for all processes on this database; set to `fresh` if there
+    /// is none. Blocks.
+    pub fn keep_secret(&self, fresh: String) -> Result<String, StoreError> {
+        self.keep("signing_secret", fresh)
+    }
+
+    /// The value with this name that all processes on this database share; set to `fresh` if there
+    /// is none. Blocks.
+    pub fn keep(&self, name: &'static str, fresh: String) -> Result<String, StoreError> {
+        self.write_blocking(move |conn| meta::get_or_set(conn, name, fresh))
+    }
+
+    /// [`Store::write`], for the start. Blocks.
+    pub fn write_blocking<T: Send + 'static>(
+        &self,
+        work: impl FnOnce(&mut Conn<'_>) -> Result<T, StoreError> + Clone + Send + 'static,
+    ) -> Result<T, StoreError> {
+        self.blocking(async move |store| store.write(work).await)
+    }
+
+    /// [`Store::read`], for the start. Blocks.
+    pub fn read_blocking<T: Send + 'static>(
+        &self,
+        work: impl FnOnce(&mut Conn<'_>) -> Result<T, StoreError> + Clone + Send + 'static,
+    ) -> Result<T, StoreError> {
+        self.blocking(async move |store| store.read(work).await)
+    }
+
+    fn blocking<T: Send + 'static>(
+        &self,
+        work: impl AsyncFnOnce(Self) -> Result<T, StoreError> + Send + 'static,
+    ) -> Result<T, StoreError> {
+        let store = self.clone();
+        // On its own thread and runtime, because this thread may already be inside a runtime.
+        let done = std::thread::spawn(move || {
+            let runtime = tokio::runtime::Builder::new_current_thread().build();
+            let runtime = runtime.map_err(|_| StoreError::Closed)?;
+            runtime.block_on(work(store))
+        });
+        done.join().map_err(|_| StoreError::Closed)?
+    }
+
+    /// Where the database lies; `None` where that cannot be told.
+    pub async fn place(&self) -> Option<Place> {
+        match &self.0.backend {
+            Backend::Sqlite(sqlite) => Place::of_file(&sqlite.path),
+            Backend::Postgres(_) => match self.read(Place::of_server).await {
+                Ok(place) => place,
+                Err(error) => {
+                    tracing::warn!(%error, "the database does not say which one it is: a copy of it cannot be told from it");
+                    None
+                }
+            },
+        }
+    }
+
+    /// A connection for telling other processes something, at this address if not at the store's;
+    /// `None` on `SQLite`.
+    pub async fn link(&self, direct: Option<&str>) -> Result<Option<notify::Link>, StoreError> {
+        match &self.0.backend {
+            Backend::Sqlite(_) => Ok(None),
+            Backend::Postgres(postgres) => postgres.link(direct).await.map(Some),
+        }
+    }
+
+    /// Changes with every commit of any process; `None` if that cannot be found out cheaply.
+    pub fn stamp(&self) -> Option<Stamp> {
+        match &self.0.backend {
+            Backend::Sqlite(sqlite) => sqlite.stamp(),
+            Backend::Postgres(_) => None,
+        }
+    }
+
+    /// Whether the processes on this database can tell who of them was killed.
+    pub fn has_lives(&self) -> bool {
+        matches!(self.0.backend, Backend::Sqlite(_))
+    }
+
+    /// Lets other processes of this machine see that one with a lease of this name is alive; nothing on
+    /// Postgres.
+    pub fn begin_life(&self, name: &str) -> Option<Life> {
+        match &self.0.backend {
+            Backend::Sqlite(sqlite) => sqlite.lives.begin(name),
+            Backend::Postgres(_) => None,
+        }
+    }
+
+    /// Whether it is certain that the process with this lease was killed. Says so once.
+    pub fn is_life_over(&self, name: &str) -> bool {
+        match &self.0.backend {
+            Backend::Sqlite(sqlite) => sqlite.lives.is_over(name),
+            Backend::Postgres(_) => false,
+        }
+    }
+
+    /// Time since the database last answered anything.
+    pub fn silence(&self) -> Duration {
+        self.0.pulse.silence()
+    }
+
+    /// Whether the last write that was tried succeeded.
+    pub fn takes_writes(&self) -> bool {
+        self.0.pulse.takes_writes()
+    }
+
+    /// Checks that the database answers, ahead of all waiting work.
+    pub async fn ping(&self) -> Result<(), StoreError> {
+        let ask = |conn: &mut Conn<'_>| {
+            let sql = "SELECT CAST(1 AS BIGINT)";
+            conn.one(sql, &[], |row| row.int(0)).map(drop)
+        };
+        match &self.0.backend {
+            Backend::Sqlite(sqlite) => sqlite.read(ask),
+            Backend::Postgres(postgres) => postgres.look(Look::Ping, ask).await,
+        }
+    }
+
+    /// Writes something, ahead of all waiting work, to check that writes succeed.
+    pub async fn probe(&self) -> Result<(), StoreError> {
+        self.beat(|conn| meta::set(conn, "probe", "")).await
+    }
+
+    /// Whether a synchronous standby has everything that was committed.
+    pub async fn is_replicated(&self) -> Result<bool, StoreError> {
+        self.read(|conn| {
+            let sql = conn.dialect(
+                "SELECT CAST(0 AS BIGINT)",
+                "SELECT COUNT(*) FROM pg_stat_replication WHERE sync_state IN ('sync', 'quorum')",
+            );
+            Ok(conn.one(sql, &[], |row| row.int(0))?.unwrap_or(0) > 0)
+        })
+        .await
+    }
+}
+
+/// The queue for an account's writes.
+fn turn(account: AccountId) -> i32 {
+    let digest = Sha256::digest(account.to_string().as_bytes());
+    let mut start = [0; 4];
+    start.copy_from_slice(&digest[..4]);
+    i32::from_le_bytes(start)
+}

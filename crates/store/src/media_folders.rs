@@ -1,0 +1,41 @@
+//! The media folders that this database has used, by their marks.
+
+use crate::{Conn, StoreError, meta};
+
+/// Begins the names of their values.
+const NAME: &str = "media_folder ";
+
+/// What the database knows of media folders.
+#[derive(Debug, Clone, Default)]
+pub struct Known {
+    /// The mark of the folder at the place that was asked for.
+    pub here: Option<String>,
+    /// The marks of all folders.
+    pub marks: Vec<String>,
+    /// Whether files are kept, by its records.
+    pub has_media: bool,
+}
+
+/// What is known of the folder at this place, and of others.
+pub fn known(conn: &mut Conn<'_>, place: &str) -> Result<Known, StoreError> {
+    let marks = conn.all(
+        "SELECT value FROM meta WHERE name LIKE 'media_folder %' ORDER BY name",
+        &[],
+        |row| row.text(0),
+    )?;
+    let kept = conn.one(
+        "SELECT size_bytes FROM account_storage WHERE size_bytes > 0 LIMIT 1",
+        &[],
+        |row| row.int(0),
+    )?;
+    Ok(Known {
+        here: meta::get(conn, &format!("{NAME}{place}"))?,
+        marks,
+        has_media: kept.is_some(),
+    })
+}
+
+/// Notes the mark of the folder at this place.
+pub fn note(conn: &mut Conn<'_>, place: &str, mark: &str) -> Result<(), StoreError> {
+    meta::set(conn, &format!("{NAME}{place}"), mark)
+}

@@ -1,0 +1,50 @@
+//! Named values about the database as a whole.
+
+use std::fmt::Display;
+use std::str::FromStr;
+
+use crate::{Conn, StoreError};
+use mediagate_model::clock::Timestamp;
+
+/// The value with this name, if it is set.
+pub fn get<T: FromStr>(conn: &mut Conn<'_>, name: &str) -> Result<Option<T>, StoreError> {
+    let sql = "SELECT value FROM meta WHERE name = ?1";
+    conn.one(sql, &[name.into()], |row| row.parse(0, "meta.value"))
+}
+
+/// Sets a value, replacing any old one.
+pub fn set(conn: &mut Conn<'_>, name: &str, value: impl Display) -> Result<(), StoreError> {
+    let value = value.to_string();
+    conn.execute(
+        "INSERT INTO meta (name, value) VALUES (?1, ?2) ON CONFLICT (name) DO UPDATE SET value = excluded.value",
+        &[name.into(), (&value).into()],
+    )?;
+    Ok(())
+}
+
+/// How far time has come, as the last upkeep saw it: [`Clock::steady`](mediagate_model::clock::Clock::steady).
+pub fn steady(conn: &mut Conn<'_>) -> Result<Option<Timestamp>, StoreError> {
+    Ok(get(conn, STEADY)?.map(Timestamp::from_micros))
+}
+
+/// Keeps how far time has come.
+pub fn keep_steady(conn: &mut Conn<'_>, steady: Timestamp) -> Result<(), StoreError> {
+    let known = self::steady(conn)?;
+    if known.is_none_or(|known| known < steady) {
+        set(conn, STEADY, steady.micros())?;
+    }
+    Ok(())
+}
+
+const STEADY: &str = "steady";
+
+/// The value with this name; sets it to `fresh` if it is not set.
+pub(super) fn get_or_set(
+    conn: &mut Conn<'_>,
+    name: &str,
+    fresh: String,
+) -> Result<String, StoreError> {
+    let insert = "INSERT INTO meta (name, value) VALUES (?1, ?2) ON CONFLICT (name) DO NOTHING";
+    conn.execute(insert, &[name.into(), (&fresh).into()])?;
+    Ok(get(conn, name)?.unwrap_or(fresh))
+}

@@ -1,0 +1,187 @@
+//! The schema, as numbered migrations.
+//!
+//! A migration is a file in `migrations/`, one text for both databases. Its sample rows are in
+//! `migrations/samples/`, and a test replays every later migration over them. Expand first and
+//! contract a release later, so that two versions can run side by side; a new NOT NULL column needs
+//! a DEFAULT.
+
+use crate::{Conn, StoreError, meta};
+use mediagate_model::database::Migrate;
+
+pub struct Migration {
+    /// Counts from 1 without gaps.
+    pub version: i64,
+    pub sql: &'static str,
+    /// Whether programs of the previous version still work with it: it only adds, and older writers
+    /// need not maintain what it adds. Indexes may change.
+    pub only_adds: bool,
+    /// Rows as that version wrote them; the previous version's if only an index differs.
+    pub samples: &'static str,
+}
+
+/// In order.
+pub const ALL: &[Migration] = &[Migration {
+    version: 1,
+    sql: include_str!("../migrations/0001_first.sql"),
+    only_adds: false,
+    samples: include_str!("../migrations/samples/0001.sql"),
+}];
+
+/// Whether no migration is needed: the database has them all, or newer ones that this program can
+/// still use. An error if the schema does not fit and `migrate` forbids changing it.
+pub(super) fn is_done(conn: &mut Conn<'_>, migrate: Migrate) -> Result<bool, StoreError> {
+    let known = newest();
+    let found = if has_meta(conn)? { version(conn)? } else { 0 };
+    if found > known {
+        return suits(conn, found, known).map(|()| true);
+    }
+    match migrate {
+        Migrate::Never if found < known => Err(StoreError::TooOld { found, known }),
+        Migrate::Never | Migrate::Auto => Ok(found == known),
+    }
+}
+
+/// Runs all missing migrations; the caller owns the transaction.
+pub fn run(conn: &mut Conn<'_>) -> Result<(), StoreError> {
+    apply(conn, ALL)
+}
+
+/// Runs those of `migrations` that the database has not.
+fn apply(conn: &mut Conn<'_>, migrations: &[Migration]) -> Result<(), StoreError> {
+    conn.script(
+        "CREATE TABLE IF NOT EXISTS meta (name TEXT NOT NULL PRIMARY KEY, value TEXT NOT NULL)",
+    )?;
+    let found = version(conn)?;
+    let known = migrations.last().map_or(0, |newest| newest.version);
+    if found > known {
+        return suits(conn, found, known);
+    }
+    for migration in migrations.iter().filter(|step| step.version > found) {
+        conn.script(&text(conn, migration))?;
+        meta::set(conn, "schema", migration.version)?;
+        if !migration.only_adds {
+            meta::set(conn, OLDEST_READER, migration.version)?;
+        }
+    }
+    Ok(())
+}
+
+/// On Postgres a table marked UNLOGGED is emptied by a crash, and its writes wait for no disk. On `SQLite` a table
+/// marked WITHOUT ROWID is stored in the tree of its primary key; otherwise rows and key are two trees.
+fn text(conn: &Conn<'_>, migration: &Migration) -> String {
+    let mark = match conn {
+        Conn::Sqlite(_) => "WITHOUT ROWID",
+        Conn::Postgres(_) => "UNLOGGED",
+    };
+    migration.sql.replace(&format!("/* {mark} */"), mark)
+}
+
+/// `meta` key of the oldest version that may use the database, given by the newest migration it
+/// knows.
+const OLDEST_READER: &str = "oldest_reader";
+
+/// Whether this program may use a database with newer migrations than it knows.
+fn suits(conn: &mut Conn<'_>, found: i64, known: i64) -> Result<(), StoreError> {
+    let oldest: Option<i64> = meta::get(conn, OLDEST_READER)?;
+    // Without the key, the database was migrated by a version that did not write it.
+    if oldest.is_some_and(|oldest| oldest <= known) {
+        return Ok(());
+    }
+    Err(StoreError::TooNew { found, known })
+}
+
+/// The newest migration that this program knows.
+pub fn newest() -> i64 {
+    ALL.last().map_or(0, |newest| newest.version)
+}
+
+fn has_meta(conn: &mut Conn<'_>) -> Result<bool, StoreError> {
+    let sql = conn.dialect(
+        "SELECT COUNT(*) FROM sqlite_master WHERE name = 'meta'",
+        "SELECT COUNT(to_regclass('meta'))",
+    );
+    Ok(conn.one(sql, &[], |row| row.int(0))? == Some(1))
+}
+
+/// The newest migration that has run; 0 in an empty database.
+pub fn version(conn: &mut Conn<'_>) -> Result<i64, StoreError> {
+    Ok(meta::get(conn, "schema")?.unwrap_or(0))
+}
+
+/// Brings an empty database to a version and inserts its sample rows, for the replay test.
+#[doc(hidden)]
+pub fn sample(conn: &mut Conn<'_>, version: i64) -> Result<(), StoreError> {
+    let steps = ALL.partition_point(|step| step.version <= version);
+    apply(conn, &ALL[..steps])?;
+    ALL[..steps]
+        .last()
+        .map_or(Ok(()), |newest| conn.script(newest.samples))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const fn step(version: i64, sql: &'static str, only_adds: bool) -> Migration {
+        Migration {
+            version,
+            sql,
+            only_adds,
+            samples: "",
+        }
+    }
+
+    const STEPS: [Migration; 3] = [
+        step(
+            1,
+            "CREATE TABLE things (id TEXT NOT NULL PRIMARY KEY)",
+            false,
+        ),
+        step(
+            2,
+            "ALTER TABLE things ADD COLUMN size BIGINT NOT NULL DEFAULT 3",
+            true,
+        ),
+        step(3, "ALTER TABLE things DROP COLUMN size", false),
+    ];
+
+    fn opened() -> rusqlite::Connection {
+        rusqlite::Connection::open_in_memory().unwrap()
+    }
+
+    #[test]
+    fn each_missing_step_runs_once_over_what_is_there() {
+        let connection = opened();
+        let mut conn = Conn::Sqlite(&connection);
+        apply(&mut conn, &STEPS[..1]).unwrap();
+        conn.script("INSERT INTO things (id) VALUES ('old')")
+            .unwrap();
+        for _ in 0..2 {
+            apply(&mut conn, &STEPS[..2]).unwrap();
+            assert_eq!(version(&mut conn).unwrap(), 2);
+        }
+        let size = conn.one("SELECT size FROM things", &[], |row| row.int(0));
+        assert_eq!(size.unwrap(), Some(3));
+    }
+
+    #[test]
+    fn an_older_program_uses_what_was_only_added_to() {
+        let connection = opened();
+        let mut conn = Conn::Sqlite(&connection);
+        apply(&mut conn, &STEPS[..2]).unwrap();
+        apply(&mut conn, &STEPS[..1]).unwrap();
+        assert_eq!(version(&mut conn).unwrap(), 2);
+        apply(&mut conn, &STEPS).unwrap();
+        assert!(matches!(
+            apply(&mut conn, &STEPS[..2]),
+            Err(StoreError::TooNew { found: 3, known: 2 })
+        ));
+    }
+
+    #[test]
+    fn versions_count_from_one_without_gaps() {
+        for (number, migration) in (1..).zip(ALL) {
+            assert_eq!(migration.version, number);
+        }
+    }
+}

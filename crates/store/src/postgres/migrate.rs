@@ -1,0 +1,50 @@
+//! Migrating while other processes work.
+
+use std::time::{Duration, Instant};
+
+use crate::postgres::server::Server;
+use crate::postgres::session::{Committed, Session, Trouble};
+use crate::{Conn, StoreError, migrations};
+use mediagate_model::database::Migrate;
+
+/// Timeout of the whole migration.
+const LIMIT: Duration = Duration::from_hours(1);
+/// A step that waits longer for a table backs off: while it waits, nobody else gets to that table.
+const BEGIN: &str = "BEGIN; SET LOCAL lock_timeout = 3000; SET LOCAL statement_timeout = 0;
+    SET LOCAL idle_in_transaction_session_timeout = 0;
+    SELECT pg_advisory_xact_lock(7304283110)";
+/// Most tries, and the pause between them.
+const TRIES: u32 = 20;
+const PAUSE: Duration = Duration::from_secs(1);
+
+/// Runs missing migrations; replicas that start together take turns.
+pub(super) fn run(server: &Server, migrate: Migrate) -> Result<(), StoreError> {
+    let mut session = server.connect()?;
+    session.until(Instant::now() + LIMIT);
+    if migrations::is_done(&mut Conn::Postgres(&mut session), migrate)? {
+        return Ok(());
+    }
+    for left in (0..TRIES).rev() {
+        match once(&mut session) {
+            Err(error) if left == 0 || session.trouble() != Some(Trouble::InTheWay) => {
+                return Err(error);
+            }
+            Err(error) => tracing::warn!(%error, "a migration is waiting"),
+            Ok(()) => return Ok(()),
+        }
+        session.roll_back();
+        session.flush()?;
+        std::thread::sleep(PAUSE);
+    }
+    Ok(())
+}
+
+fn once(session: &mut Session) -> Result<(), StoreError> {
+    session.script(BEGIN)?;
+    migrations::run(&mut Conn::Postgres(session))?;
+    match session.commit(Instant::now() + LIMIT) {
+        Committed::Yes => Ok(()),
+        Committed::No(error) => Err(error),
+        Committed::InDoubt { .. } => Err(StoreError::Lost),
+    }
+}

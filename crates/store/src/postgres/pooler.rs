@@ -1,0 +1,64 @@
+//! Whether a pooler in transaction mode is between here and Postgres.
+//!
+//! It gives each transaction any of its connections, and so loses the statements that were prepared on another one,
+//! or, worse, runs what another process prepared under the same name. `PgBouncer` from 1.21 on can keep them.
+
+use std::time::{Duration, Instant};
+
+use crate::StoreError;
+use crate::postgres::server::Server;
+use crate::postgres::session::Session;
+
+/// Timeout of the check.
+const LIMIT: Duration = Duration::from_secs(5);
+/// How long a statement may wait for a connection of the pooler.
+const WAIT: Duration = Duration::from_millis(1500);
+/// Others may have taken a connection in between.
+const TRIES: usize = 2;
+
+/// Fails if prepared statements do not survive.
+pub(super) fn check(server: &Server) -> Result<(), StoreError> {
+    let mut one = server.connect()?;
+    one.until(Instant::now() + LIMIT);
+    let mut other = match server.connect() {
+        Ok(other) => other,
+        Err(StoreError::Pooler) => return Err(StoreError::Pooler),
+        // It has no room for two now; what is lost later is noticed then.
+        Err(_) => return Ok(()),
+    };
+    other.until(Instant::now() + LIMIT);
+    for _ in 0..TRIES {
+        let connection = backend(&mut one)?;
+        other.script("BEGIN")?;
+        let is_shared = backend(&mut other)? == connection;
+        let survived = if is_shared {
+            // The connection is taken, so this is another one.
+            one.until(Instant::now() + WAIT);
+            Some(backend(&mut one).map(drop))
+        } else {
+            None
+        };
+        other.script("ROLLBACK")?;
+        match survived {
+            None => {}
+            Some(Ok(())) => {
+                tracing::info!("a pooler in transaction mode keeps prepared statements");
+                return Ok(());
+            }
+            // It has one connection alone.
+            Some(Err(StoreError::Late)) => {
+                tracing::warn!("a pooler in transaction mode has a single connection");
+                return Ok(());
+            }
+            Some(Err(error)) => return Err(error),
+        }
+    }
+    Ok(())
+}
+
+/// The server's name of the connection, by a prepared statement.
+fn backend(session: &mut Session) -> Result<i32, StoreError> {
+    let rows = session.query("SELECT pg_backend_pid()", &[])?;
+    let row = rows.first().ok_or(StoreError::Lost)?;
+    row.try_get(0).map_err(StoreError::from)
+}

@@ -1,0 +1,184 @@
+//! Work that waits for a connection, and who gets the next one.
+
+use std::collections::{HashSet, VecDeque};
+use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::Instant;
+
+use crate::StoreError;
+use crate::postgres::QUEUED;
+use crate::postgres::doubt::Doubts;
+use crate::postgres::group::Piece;
+use crate::postgres::work::Work;
+
+/// Most pieces of work that may wait; more are refused at once.
+const WAITING: usize = 1000;
+/// Long reads at once: they must leave connections for others.
+const EXAMINED: usize = 4;
+
+pub(super) struct Queue {
+    state: Mutex<State>,
+    wake: Condvar,
+    doubts: Doubts,
+}
+
+#[derive(Default)]
+struct State {
+    reads: VecDeque<(Instant, Box<dyn Work>)>,
+    examines: VecDeque<(Instant, Box<dyn Work>)>,
+    writes: VecDeque<Piece>,
+    /// Turns with a group being written.
+    turns: HashSet<i32>,
+    examining: usize,
+    is_closed: bool,
+}
+
+/// What a thread does next.
+pub(super) enum Job {
+    Read(Box<dyn Work>),
+    Examine(Box<dyn Work>),
+    /// The first of a group.
+    Write(Piece),
+}
+
+impl Queue {
+    pub(super) fn new(doubts: Doubts) -> Self {
+        Self {
+            state: Mutex::default(),
+            wake: Condvar::new(),
+            doubts,
+        }
+    }
+
+    /// Queues a read.
+    pub(super) fn look(&self, look: Box<dyn Work>, is_long: bool) -> Result<(), StoreError> {
+        let mut state = self.state();
+        let waiting = if is_long {
+            &mut state.examines
+        } else {
+            &mut state.reads
+        };
+        if waiting.len() >= WAITING {
+            return Err(StoreError::Busy);
+        }
+        waiting.push_back((Instant::now(), look));
+        drop(state);
+        self.wake.notify_one();
+        Ok(())
+    }
+
+    pub(super) fn write(&self, piece: Piece) -> Result<(), StoreError> {
+        let mut state = self.state();
+        if state.writes.len() >= WAITING || self.doubts.are_too_many() {
+            return Err(StoreError::Busy);
+        }
+        state.writes.push_back(piece);
+        drop(state);
+        self.wake.notify_one();
+        Ok(())
+    }
+
+    /// Waits for a job; `None` once the queue is closed. Refuses work that has waited too long.
+    pub(super) fn next(&self) -> Option<Job> {
+        let mut state = self.state();
+        loop {
+            if let Some(job) = state.take() {
+                return Some(job);
+            }
+            if state.is_closed {
+                return None;
+            }
+            state = self
+                .wake
+                .wait(state)
+                .unwrap_or_else(PoisonError::into_inner);
+        }
+    }
+
+    /// The next write of a turn whose group is being written.
+    pub(super) fn more(&self, turn: i32) -> Option<Piece> {
+        let mut state = self.state();
+        let mut waiting = state.writes.iter();
+        let at = waiting.position(|piece| piece.turn == Some(turn))?;
+        state.writes.remove(at)
+    }
+
+    /// The group of this turn is written; the next one may start.
+    pub(super) fn turn_over(&self, turn: i32) {
+        self.state().turns.remove(&turn);
+        self.wake.notify_one();
+    }
+
+    /// A long read has ended.
+    pub(super) fn examined(&self) {
+        self.state().examining -= 1;
+        self.wake.notify_one();
+    }
+
+    /// Closes the queue; the threads stop when everything is done.
+    pub(super) fn close(&self) {
+        self.state().is_closed = true;
+        self.wake.notify_all();
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl State {
+    /// The oldest job that can be done now.
+    fn take(&mut self) -> Option<Job> {
+        self.refuse_late();
+        let write = self
+            .writes
+            .iter()
+            .position(|piece| piece.turn.is_none_or(|turn| !self.turns.contains(&turn)));
+        let write_since = write
+            .and_then(|at| self.writes.get(at))
+            .map(|piece| piece.since);
+        let read_since = self.reads.front().map(|(since, _)| *since);
+        if let (Some(at), true) = (write, is_first(write_since, read_since)) {
+            let first = self.writes.remove(at)?;
+            self.turns.extend(first.turn);
+            return Some(Job::Write(first));
+        }
+        if let Some((_, look)) = self.reads.pop_front() {
+            return Some(Job::Read(look));
+        }
+        if self.examining < EXAMINED
+            && let Some((_, look)) = self.examines.pop_front()
+        {
+            self.examining += 1;
+            return Some(Job::Examine(look));
+        }
+        None
+    }
+
+    /// Refuses work that has waited too long, while its caller is still listening.
+    fn refuse_late(&mut self) {
+        let is_late = |since: Instant| since.elapsed() > QUEUED;
+        for looks in [&mut self.reads, &mut self.examines] {
+            while looks.front().is_some_and(|(since, _)| is_late(*since)) {
+                if let Some((_, look)) = looks.pop_front() {
+                    look.tell(Err(StoreError::Busy));
+                }
+            }
+        }
+        while self
+            .writes
+            .front()
+            .is_some_and(|piece| is_late(piece.since))
+        {
+            if let Some(piece) = self.writes.pop_front() {
+                piece.tell(Err(StoreError::Busy));
+            }
+        }
+    }
+}
+
+fn is_first(one: Option<Instant>, other: Option<Instant>) -> bool {
+    match (one, other) {
+        (Some(one), Some(other)) => one <= other,
+        (one, _) => one.is_some(),
+    }
+}

@@ -1,0 +1,95 @@
+//! Requests a minute that keys may make, for all processes on one database together.
+//!
+//! A key's state is one number, the theoretical arrival time (`tat`) of the generic cell rate
+//! algorithm. A process takes several requests at once, in one statement.
+
+use std::time::Duration;
+
+use crate::{Conn, StoreError};
+use mediagate_model::ids::KeyId;
+
+/// In nanoseconds.
+const MINUTE: i64 = 60_000_000_000;
+
+/// What a key may do.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Rule {
+    /// Requests a minute, all of which may come at once. At least 1.
+    pub rpm: u32,
+    /// Most requests to grant.
+    pub most: u32,
+}
+
+/// What a key was granted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Grant {
+    /// Requests, from now on; 0 if there are none left.
+    pub granted: u32,
+    /// Requests that are left besides.
+    pub left: u32,
+    /// When there is one more, if there are none.
+    pub wait: Duration,
+}
+
+/// The grant as one text; `now` is the time in nanoseconds, `max` and `min` name functions of two
+/// arguments. What is inserted is `now` plus the whole grant, so `now` can be had back from it. Near
+/// the end of what is left grants get smaller, so that no process keeps what another needs.
+macro_rules! grant {
+    ($now:literal, $max:literal, $min:literal) => {
+        concat!(
+            "INSERT INTO rate_grants (key_id, tat, granted) VALUES (?1, ", $now, " + CAST(?2 AS BIGINT) * CAST(?3 AS BIGINT), CAST(?2 AS BIGINT))
+             ON CONFLICT (key_id) DO UPDATE SET
+               granted = ", grant!(@granted $max, $min), ",
+               tat = ", $max, "(rate_grants.tat, excluded.tat - CAST(?2 AS BIGINT) * CAST(?3 AS BIGINT)) + CAST(?3 AS BIGINT) * ", grant!(@granted $max, $min), "
+             RETURNING granted, tat - ", $now
+        )
+    };
+    (@granted $max:literal, $min:literal) => {
+        concat!(
+            $min, "(CAST(?2 AS BIGINT), ", $min, "(", grant!(@available $max), ", ", $max, "(1, ", grant!(@available $max), " / 8)))"
+        )
+    };
+    (@available $max:literal) => {
+        concat!(
+            $max, "(0, (excluded.tat - CAST(?2 AS BIGINT) * CAST(?3 AS BIGINT) + CAST(?4 AS BIGINT) - ", $max, "(rate_grants.tat, excluded.tat - CAST(?2 AS BIGINT) * CAST(?3 AS BIGINT))) / CAST(?3 AS BIGINT))"
+        )
+    };
+}
+
+/// Grants a key up to `rule.most` requests. Without `now`, in nanoseconds, by the database's clock.
+pub fn grant(
+    conn: &mut Conn<'_>,
+    key: KeyId,
+    rule: Rule,
+    now: Option<i64>,
+) -> Result<Grant, StoreError> {
+    let sql = conn.dialect(
+        grant!("COALESCE(?5, CAST(unixepoch('subsec') * 1000000 AS INTEGER) * 1000)", "MAX", "MIN"),
+        grant!(
+            "COALESCE(CAST(?5 AS BIGINT), CAST(EXTRACT(EPOCH FROM statement_timestamp()) * 1000000 AS BIGINT) * 1000)",
+            "GREATEST",
+            "LEAST"
+        ),
+    );
+    let most = i64::from(rule.most.clamp(1, rule.rpm));
+    // Rounded up, so that there are never more than were promised.
+    let each = (MINUTE + i64::from(rule.rpm) - 1) / i64::from(rule.rpm);
+    let all = each * i64::from(rule.rpm);
+    let key = key.to_string();
+    let values = [
+        (&key).into(),
+        most.into(),
+        each.into(),
+        all.into(),
+        now.into(),
+    ];
+    let found = conn.one(sql, &values, |row| Ok((row.int(0)?, row.int(1)?)))?;
+    let (granted, ahead) = found.unwrap_or((0, all));
+    let left = (all - ahead).max(0) / each;
+    let wait = if left > 0 { 0 } else { ahead + each - all };
+    Ok(Grant {
+        granted: u32::try_from(granted).unwrap_or(0),
+        left: u32::try_from(left).unwrap_or(0),
+        wait: Duration::from_nanos(u64::try_from(wait).unwrap_or(0)),
+    })
+}

@@ -1,0 +1,121 @@
+//! Open tasks of a restored backup, and the mark that detects a restore.
+//!
+//! Held tasks belong to a worker row that never works and never expires, so every query that looks
+//! for unheld tasks skips them.
+
+use crate::{Conn, Place, StoreError, meta, workers};
+use mediagate_model::clock::Timestamp;
+use mediagate_model::ids::TaskId;
+
+/// The name of the worker that holds tasks of a restored backup.
+pub const HOLDER: &str = "restored";
+/// The year 9999.
+const FOR_EVER: Timestamp = Timestamp::from_seconds(253_370_764_800);
+
+/// Identifies the database, and how often it was marked.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Mark {
+    /// Changes when a backup of the database is restored.
+    pub database: String,
+    /// Counts up.
+    pub count: u64,
+}
+
+pub fn mark(conn: &mut Conn<'_>) -> Result<Option<Mark>, StoreError> {
+    let text: Option<String> = meta::get(conn, "mark")?;
+    Ok(text.as_deref().and_then(Mark::parse))
+}
+
+pub fn set_mark(conn: &mut Conn<'_>, mark: &Mark) -> Result<(), StoreError> {
+    meta::set(conn, "mark", mark)
+}
+
+/// Where the database lay when a process last started on it.
+pub fn place(conn: &mut Conn<'_>) -> Result<Option<Place>, StoreError> {
+    let Some(id) = meta::get(conn, "place")? else {
+        return Ok(None);
+    };
+    let timeline = meta::get(conn, "timeline")?;
+    Ok(Some(Place { id, timeline }))
+}
+
+pub fn set_place(conn: &mut Conn<'_>, place: &Place) -> Result<(), StoreError> {
+    meta::set(conn, "place", &place.id)?;
+    match &place.timeline {
+        Some(timeline) => meta::set(conn, "timeline", timeline),
+        None => Ok(()),
+    }
+}
+
+/// Whether any process is at work on the database.
+pub fn is_lived_in(conn: &mut Conn<'_>, now: Timestamp) -> Result<bool, StoreError> {
+    let now = workers::now(conn, now)?;
+    let found = conn.one(
+        "SELECT CAST(1 AS BIGINT) FROM workers WHERE held_until > ?1 AND name <> ?2 LIMIT 1",
+        &[now.micros().into(), HOLDER.into()],
+        |row| row.int(0),
+    )?;
+    Ok(found.is_some())
+}
+
+/// The newest submission: if it has changed, a new mark is due.
+pub fn newest_submission(conn: &mut Conn<'_>) -> Result<Option<String>, StoreError> {
+    conn.one(
+        "SELECT id FROM submissions ORDER BY id DESC LIMIT 1",
+        &[],
+        |row| row.text(0),
+    )
+}
+
+/// Holds the open tasks for hosted providers that no provider is known to have accepted. Returns
+/// how many.
+pub fn hold(conn: &mut Conn<'_>) -> Result<u64, StoreError> {
+    workers::enter(conn, HOLDER, FOR_EVER)?;
+    conn.execute(
+        "UPDATE tasks SET lease_owner = ?1 WHERE state IN ('queued', 'running') AND provider <> 'embedded'
+         AND NOT EXISTS (SELECT 1 FROM submissions WHERE task_id = tasks.id AND submissions.state <> 'refused')",
+        &[HOLDER.into()],
+    )
+}
+
+/// The held tasks with their model and time of acceptance, oldest first.
+pub fn held(conn: &mut Conn<'_>) -> Result<Vec<(TaskId, String, Timestamp)>, StoreError> {
+    conn.all(
+        "SELECT id, model, created_at FROM tasks WHERE lease_owner = ?1 AND state IN ('queued', 'running') ORDER BY id",
+        &[HOLDER.into()],
+        |row| {
+            let at = Timestamp::from_micros(row.int(2)?);
+            Ok((row.parse(0, "tasks.id")?, row.text(1)?, at))
+        },
+    )
+}
+
+/// Releases a task to the workers. Returns whether it was held.
+pub fn let_go(conn: &mut Conn<'_>, id: TaskId, now: Timestamp) -> Result<bool, StoreError> {
+    let changed = conn.execute(
+        "UPDATE tasks SET lease_owner = NULL, due_at = ?3 WHERE id = ?1 AND lease_owner = ?2 AND state IN ('queued', 'running')",
+        &[
+            (&id.to_string()).into(),
+            HOLDER.into(),
+            now.micros().into(),
+        ],
+    )?;
+    Ok(changed == 1)
+}
+
+impl Mark {
+    /// Parses the `Display` form.
+    pub fn parse(text: &str) -> Option<Self> {
+        let (database, count) = text.trim().split_once(' ')?;
+        Some(Self {
+            database: database.to_owned(),
+            count: count.parse().ok()?,
+        })
+    }
+}
+
+impl std::fmt::Display for Mark {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{} {}", self.database, self.count)
+    }
+}

@@ -1,0 +1,159 @@
+//! What is kept of routes to providers, and how their submissions ended.
+
+use std::time::Duration;
+
+use crate::{Conn, Row, StoreError};
+use mediagate_model::clock::Timestamp;
+use mediagate_model::route::{RouteCounts, RouteError, RouteNote};
+use mediagate_model::submission::SubmissionState;
+
+/// A provider and its name for the model.
+pub type RouteKey = (String, String);
+
+/// Every route of which something is kept.
+pub fn notes(conn: &mut Conn<'_>) -> Result<Vec<(RouteKey, RouteNote)>, StoreError> {
+    conn.all(
+        "SELECT provider, model, paused_at, tried_at, refused_at, error_class, error_message, error_at FROM route_notes",
+        &[],
+        |row| Ok(((row.text(0)?, row.text(1)?), note(row, 2)?)),
+    )
+}
+
+pub fn note_of(conn: &mut Conn<'_>, key: &RouteKey) -> Result<RouteNote, StoreError> {
+    let found = conn.one(
+        "SELECT paused_at, tried_at, refused_at, error_class, error_message, error_at FROM route_notes
+         WHERE provider = ?1 AND model = ?2",
+        &[(&key.0).into(), (&key.1).into()],
+        |row| note(row, 0),
+    )?;
+    Ok(found.unwrap_or_default())
+}
+
+fn note(row: &Row<'_>, at: usize) -> Result<RouteNote, StoreError> {
+    let time = |at| Ok::<_, StoreError>(row.int_or_null(at)?.map(Timestamp::from_micros));
+    let class = row.text_or_null(at + 3)?;
+    let error = match (class, time(at + 5)?) {
+        (Some(class), Some(when)) => Some(RouteError {
+            class,
+            message: row.text_or_null(at + 4)?.unwrap_or_default(),
+            at: when,
+        }),
+        _ => None,
+    };
+    Ok(RouteNote {
+        paused_at: time(at)?,
+        tried_at: time(at + 1)?,
+        refused_at: time(at + 2)?,
+        error,
+    })
+}
+
+/// An operator pauses a route, or lets it go on.
+pub fn set_paused(
+    conn: &mut Conn<'_>,
+    key: &RouteKey,
+    paused_at: Option<Timestamp>,
+) -> Result<(), StoreError> {
+    conn.execute(
+        "INSERT INTO route_notes (provider, model, paused_at) VALUES (?1, ?2, ?3)
+         ON CONFLICT (provider, model) DO UPDATE SET paused_at = excluded.paused_at",
+        &[
+            (&key.0).into(),
+            (&key.1).into(),
+            paused_at.map(Timestamp::micros).into(),
+        ],
+    )?;
+    Ok(())
+}
+
+/// An operator says to try a route again.
+pub fn set_tried(conn: &mut Conn<'_>, key: &RouteKey, at: Timestamp) -> Result<(), StoreError> {
+    conn.execute(
+        "INSERT INTO route_notes (provider, model, tried_at) VALUES (?1, ?2, ?3)
+         ON CONFLICT (provider, model) DO UPDATE SET tried_at = excluded.tried_at",
+        &[(&key.0).into(), (&key.1).into(), at.micros().into()],
+    )?;
+    Ok(())
+}
+
+/// A provider took nothing; `refuses_key` if that is because of the key. The first such time stays.
+pub fn set_error(
+    conn: &mut Conn<'_>,
+    key: &RouteKey,
+    error: &RouteError,
+    refuses_key: bool,
+) -> Result<(), StoreError> {
+    let refused_at = refuses_key.then_some(error.at.micros());
+    conn.execute(
+        "INSERT INTO route_notes (provider, model, refused_at, error_class, error_message, error_at)
+         VALUES (?1, ?2, ?3, ?4, ?5, ?6) ON CONFLICT (provider, model) DO UPDATE SET
+             refused_at = COALESCE(route_notes.refused_at, excluded.refused_at),
+             error_class = excluded.error_class, error_message = excluded.error_message, error_at = excluded.error_at",
+        &[
+            (&key.0).into(),
+            (&key.1).into(),
+            refused_at.into(),
+            (&error.class).into(),
+            (&error.message).into(),
+            error.at.micros().into(),
+        ],
+    )?;
+    Ok(())
+}
+
+/// The provider took an order: its key is good.
+pub fn set_taken(conn: &mut Conn<'_>, key: &RouteKey) -> Result<(), StoreError> {
+    conn.execute(
+        "UPDATE route_notes SET refused_at = NULL WHERE provider = ?1 AND model = ?2",
+        &[(&key.0).into(), (&key.1).into()],
+    )?;
+    Ok(())
+}
+
+/// How a provider's submissions since `since` ended, by its name for the model and by parts of the
+/// time, each `part` long.
+pub fn outcomes(
+    conn: &mut Conn<'_>,
+    provider: &str,
+    since: Timestamp,
+    part: Duration,
+) -> Result<Vec<(String, usize, RouteCounts)>, StoreError> {
+    let part = i64::try_from(part.as_micros()).unwrap_or(i64::MAX);
+    conn.all(
+        "SELECT route_model, state, CAST(CASE WHEN error_class IS NULL THEN 0 ELSE 1 END AS BIGINT), COUNT(*),
+                (created_at - ?2) / ?3
+         FROM submissions WHERE provider = ?1 AND created_at > ?2 AND state NOT IN ('intended', 'accepted')
+         GROUP BY route_model, state, CAST(CASE WHEN error_class IS NULL THEN 0 ELSE 1 END AS BIGINT), (created_at - ?2) / ?3",
+        &[provider.into(), since.micros().into(), part.into()],
+        |row| {
+            let place = usize::try_from(row.int(4)?).unwrap_or(0);
+            let count = u64::try_from(row.int(3)?).unwrap_or(0);
+            let mut counts = RouteCounts::default();
+            let has_failed = row.flag(2)?;
+            match row.parse(1, "submissions.state")? {
+                SubmissionState::Ended if has_failed => counts.failed = count,
+                SubmissionState::Ended => counts.succeeded = count,
+                SubmissionState::Refused => counts.refused = count,
+                SubmissionState::Unclear | SubmissionState::Found => counts.unconfirmed = count,
+                SubmissionState::Intended | SubmissionState::Accepted => {}
+            }
+            Ok((row.text(0)?, place, counts))
+        },
+    )
+}
+
+/// How long the latest successes since `since` took, in microseconds, by the provider's name for the
+/// model; 2,000 of the provider at most.
+pub fn times(
+    conn: &mut Conn<'_>,
+    provider: &str,
+    since: Timestamp,
+) -> Result<Vec<(String, i64)>, StoreError> {
+    conn.all(
+        "SELECT s.route_model, t.finished_at - s.created_at FROM submissions s JOIN tasks t ON t.id = s.task_id
+         WHERE s.provider = ?1 AND s.created_at > ?2 AND s.state = 'ended' AND s.error_class IS NULL
+         AND t.finished_at IS NOT NULL AND t.state = 'succeeded' ORDER BY s.created_at DESC LIMIT 2000",
+        &[provider.into(), since.micros().into()],
+        |row| Ok((row.text(0)?, row.int(1)?)),
+    )
+}

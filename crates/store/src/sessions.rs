@@ -1,0 +1,103 @@
+//! Sessions: who is signed in by a cookie, with the rights of which key.
+
+use crate::{Conn, StoreError, keys};
+use mediagate_model::account::{ApiKey, Caller, Credential};
+use mediagate_model::clock::Timestamp;
+use mediagate_model::ids::KeyId;
+
+/// Adds a session that begins with the key's present secret.
+pub fn insert(
+    conn: &mut Conn<'_>,
+    sha256: &str,
+    key: &ApiKey,
+    now: Timestamp,
+    expires_at: Timestamp,
+) -> Result<(), StoreError> {
+    conn.execute(
+        "INSERT INTO sessions (sha256, key_id, created_at, expires_at, secret_sha256) VALUES (?1, ?2, ?3, ?4, ?5)",
+        &[
+            sha256.into(),
+            (&key.id.to_string()).into(),
+            now.micros().into(),
+            expires_at.micros().into(),
+            (&key.sha256).into(),
+        ],
+    )?;
+    Ok(())
+}
+
+/// Sessions of a key that have not expired.
+pub fn count(conn: &mut Conn<'_>, key: KeyId, now: Timestamp) -> Result<i64, StoreError> {
+    let count = conn.one(
+        "SELECT COUNT(*) FROM sessions WHERE key_id = ?1 AND expires_at > ?2",
+        &[(&key.to_string()).into(), now.micros().into()],
+        |row| row.int(0),
+    )?;
+    Ok(count.unwrap_or(0))
+}
+
+/// The caller with this session, which ends with the secret that it began with.
+pub fn caller(conn: &mut Conn<'_>, sha256: &str) -> Result<Option<Caller>, StoreError> {
+    let found = conn.one(
+        "SELECT key_id, expires_at, secret_sha256 FROM sessions WHERE sha256 = ?1",
+        &[sha256.into()],
+        |row| {
+            let until = Timestamp::from_micros(row.int(1)?);
+            let key = row.parse::<KeyId>(0, "sessions.key_id")?;
+            Ok((key, until, row.text(2)?))
+        },
+    )?;
+    let Some((key, until, secret)) = found else {
+        return Ok(None);
+    };
+    let Some(key) = keys::key_by_id(conn, key)? else {
+        return Ok(None);
+    };
+    if secret != key.sha256 {
+        return Ok(None);
+    }
+    let account = super::accounts::account_by_id(conn, key.account)?;
+    Ok(account.map(|account| Caller {
+        key,
+        account,
+        credential: Credential::Session { until },
+    }))
+}
+
+/// Ends a session. Returns whether there was one.
+pub fn delete(conn: &mut Conn<'_>, sha256: &str) -> Result<bool, StoreError> {
+    let deleted = conn.execute("DELETE FROM sessions WHERE sha256 = ?1", &[sha256.into()])?;
+    Ok(deleted > 0)
+}
+
+/// Ends the oldest sessions of a key. Returns their hashes.
+pub fn delete_oldest(
+    conn: &mut Conn<'_>,
+    key: KeyId,
+    count: i64,
+) -> Result<Vec<String>, StoreError> {
+    conn.all(
+        "DELETE FROM sessions WHERE sha256 IN
+             (SELECT sha256 FROM sessions WHERE key_id = ?1 ORDER BY created_at, sha256 LIMIT ?2) RETURNING sha256",
+        &[(&key.to_string()).into(), count.into()],
+        |row| row.text(0),
+    )
+}
+
+/// Ends all sessions of a key.
+pub fn delete_of_key(conn: &mut Conn<'_>, key: KeyId) -> Result<(), StoreError> {
+    conn.execute(
+        "DELETE FROM sessions WHERE key_id = ?1",
+        &[(&key.to_string()).into()],
+    )?;
+    Ok(())
+}
+
+/// Forgets sessions that have ended.
+pub fn forget_before(conn: &mut Conn<'_>, now: Timestamp) -> Result<(), StoreError> {
+    conn.execute(
+        "DELETE FROM sessions WHERE expires_at <= ?1",
+        &[now.micros().into()],
+    )?;
+    Ok(())
+}

@@ -1,0 +1,372 @@
+//! `SQLite`: one writer thread that groups commits, and readers beside it.
+//!
+//! With `synchronous=FULL` each commit waits for the disk. So the writer takes all waiting writes,
+//! runs them in one transaction, each in its own savepoint, and commits once: callers share the
+//! wait, and none is answered before its own write is on disk. Measured in `benches/submit.rs`.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use crossbeam_channel::TrySendError;
+use rusqlite::Connection;
+use rusqlite::config::DbConfig;
+use tokio::sync::oneshot;
+
+use crate::lives::Lives;
+use crate::pulse::Pulse;
+use crate::turn::Turn;
+use crate::{Conn, Stamp, StoreError, migrations};
+use mediagate_model::database::Migrate;
+
+/// Most writes in one commit, so that the first one does not wait for an endless queue.
+const GROUP: usize = 256;
+
+/// Most writes that may wait; more are refused at once.
+const WAITING: usize = 1000;
+
+/// How long another process may hold the write lock, for example for a backup.
+const BUSY: Duration = Duration::from_secs(3);
+
+/// Pages in the write-ahead log before a checkpoint. `SQLite`'s default of 1,000 would mean more
+/// than ten checkpoints a second under load, and most of these pages are soon written again. A log
+/// of 16 MB is read as fast.
+const CHECKPOINT: u32 = 4000;
+
+/// Called when it is known whether the write is on disk.
+type Answer = Box<dyn FnOnce(Result<(), StoreError>) + Send>;
+
+/// Runs in the transaction, if there is one, and returns whether to keep its changes, with the
+/// callback.
+type Write = Box<dyn FnOnce(Option<&mut Conn<'_>>) -> (bool, Answer) + Send>;
+
+/// Whether the error may pass: the database is locked, or the disk is full or failing.
+pub(super) fn is_away(code: rusqlite::ErrorCode) -> bool {
+    use rusqlite::ErrorCode as Code;
+    matches!(
+        code,
+        Code::DatabaseBusy
+            | Code::DatabaseLocked
+            | Code::DiskFull
+            | Code::SystemIoFailure
+            | Code::CannotOpen
+            | Code::ReadOnly
+    )
+}
+
+pub(super) struct Sqlite {
+    pub(super) path: PathBuf,
+    /// The write-ahead log.
+    log: PathBuf,
+    writes: crossbeam_channel::Sender<Write>,
+    /// Writes with priority.
+    beats: crossbeam_channel::Sender<Write>,
+    readers: Mutex<Vec<Connection>>,
+    pub(super) lives: Lives,
+    pulse: Arc<Pulse>,
+}
+
+pub(super) enum Lane {
+    /// Behind all earlier writes.
+    Usual,
+    /// Before all usual writes.
+    Ahead,
+}
+
+/// The writer thread.
+struct Writer {
+    connection: Connection,
+    turn: Turn,
+    writes: crossbeam_channel::Receiver<Write>,
+    beats: crossbeam_channel::Receiver<Write>,
+    pulse: Arc<Pulse>,
+}
+
+impl Sqlite {
+    pub(super) fn open(
+        path: &Path,
+        migrate: Migrate,
+        pulse: &Arc<Pulse>,
+    ) -> Result<Self, StoreError> {
+        let turn = Turn::of(path);
+        let connection = connect(path)?;
+        let held = turn.take();
+        connection.pragma_update(None, "journal_mode", "WAL")?;
+        connection.pragma_update(None, "synchronous", "FULL")?;
+        connection.pragma_update(None, "wal_autocheckpoint", CHECKPOINT)?;
+        if !migrations::is_done(&mut Conn::Sqlite(&connection), migrate)? {
+            connection.execute_batch("BEGIN IMMEDIATE")?;
+            migrations::run(&mut Conn::Sqlite(&connection))?;
+            connection.execute_batch("COMMIT")?;
+        }
+        drop(held);
+        let (writes, waiting) = crossbeam_channel::bounded(WAITING);
+        let (beats, ahead) = crossbeam_channel::bounded(WAITING);
+        let writer = Writer {
+            connection,
+            turn,
+            writes: waiting,
+            beats: ahead,
+            pulse: pulse.clone(),
+        };
+        std::thread::Builder::new()
+            .name("sqlite-writer".into())
+            .spawn(move || writer.write_in_groups())
+            .map_err(|_| StoreError::Closed)?;
+        let mut log = path.as_os_str().to_owned();
+        log.push("-wal");
+        Ok(Self {
+            path: path.to_owned(),
+            log: log.into(),
+            writes,
+            beats,
+            readers: Mutex::default(),
+            lives: Lives::beside(path),
+            pulse: pulse.clone(),
+        })
+    }
+
+    pub(super) async fn write<T, E>(
+        &self,
+        lane: Lane,
+        work: impl FnOnce(&mut Conn<'_>) -> Result<T, E> + Send + 'static,
+    ) -> Result<T, E>
+    where
+        T: Send + 'static,
+        E: From<StoreError> + Send + 'static,
+    {
+        let waiting = match lane {
+            Lane::Usual => &self.writes,
+            Lane::Ahead => &self.beats,
+        };
+        let (write, answered) = write(work);
+        waiting.try_send(write).map_err(|error| refuse(&error))?;
+        answered.await.map_err(|_| StoreError::Closed)?
+    }
+
+    /// Derived from the write-ahead log, which every commit changes.
+    pub(super) fn stamp(&self) -> Option<Stamp> {
+        let log = std::fs::metadata(&self.log).ok()?;
+        Some(Stamp(log.modified().ok()?, log.len()))
+    }
+
+    pub(super) fn read<T, E: From<StoreError>>(
+        &self,
+        work: impl FnOnce(&mut Conn<'_>) -> Result<T, E>,
+    ) -> Result<T, E> {
+        let idle = self
+            .readers
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .pop();
+        let reader = match idle {
+            Some(reader) => reader,
+            None => connect(&self.path)?,
+        };
+        let result = work(&mut Conn::Sqlite(&reader));
+        self.pulse.answered();
+        self.readers
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .push(reader);
+        result
+    }
+}
+
+fn connect(path: &Path) -> Result<Connection, StoreError> {
+    let conn = Connection::open(path)?;
+    conn.busy_timeout(BUSY)?;
+    conn.pragma_update(None, "foreign_keys", true)?;
+    conn.pragma_update(None, "temp_store", "MEMORY")?;
+    // Otherwise a statement that a partial index may serve is planned again whenever one of its
+    // parameters changes.
+    conn.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_QPSG, true)?;
+    conn.set_prepared_statement_cache_capacity(256);
+    Ok(conn)
+}
+
+/// Wraps `work` for the writer thread, with a receiver for its result.
+fn write<T, E>(
+    work: impl FnOnce(&mut Conn<'_>) -> Result<T, E> + Send + 'static,
+) -> (Write, oneshot::Receiver<Result<T, E>>)
+where
+    T: Send + 'static,
+    E: From<StoreError> + Send + 'static,
+{
+    let (answer, answered) = oneshot::channel();
+    let write: Write = Box::new(move |conn| {
+        let result = conn.map(work);
+        let keep = matches!(result, Some(Ok(_)));
+        let tell = move |committed: Result<(), StoreError>| {
+            let result = match (committed, result) {
+                // The work's own error says more.
+                (Err(_), Some(Err(error))) => Err(error),
+                (Err(error), _) => Err(error.into()),
+                (Ok(()), result) => result.unwrap_or_else(|| Err(StoreError::Closed.into())),
+            };
+            // Fails if the caller has gone.
+            drop(answer.send(result));
+        };
+        (keep, Box::new(tell))
+    });
+    (write, answered)
+}
+
+/// A full queue means that the disk is far behind.
+fn refuse(refused: &TrySendError<Write>) -> StoreError {
+    match refused {
+        TrySendError::Full(_) => StoreError::Busy,
+        TrySendError::Disconnected(_) => StoreError::Closed,
+    }
+}
+
+impl Writer {
+    fn write_in_groups(self) {
+        while let Some(first) = self.first() {
+            let mut answers = Vec::new();
+            let committed = self.write_group(first, &mut answers);
+            if committed.is_err() && !self.connection.is_autocommit() {
+                drop(self.connection.execute_batch("ROLLBACK"));
+            }
+            match committed {
+                Ok(()) => {
+                    self.pulse.answered();
+                    self.pulse.wrote(true);
+                    for answer in answers {
+                        answer(Ok(()));
+                    }
+                }
+                Err(error) => {
+                    self.pulse.wrote(false);
+                    tracing::error!(%error, "a group of writes was not committed");
+                    fail_all(answers, &error);
+                }
+            }
+        }
+    }
+
+    /// Waits for a write; `None` when the store is closed.
+    fn first(&self) -> Option<Write> {
+        crossbeam_channel::select_biased! {
+            recv(self.beats) -> beat => beat.ok(),
+            recv(self.writes) -> write => write.ok(),
+        }
+    }
+
+    fn next(&self) -> Option<Write> {
+        self.beats
+            .try_recv()
+            .or_else(|_| self.writes.try_recv())
+            .ok()
+    }
+
+    fn write_group(&self, first: Write, answers: &mut Vec<Answer>) -> Result<(), StoreError> {
+        let writer = &self.connection;
+        let run = |sql| -> Result<(), StoreError> {
+            writer.prepare_cached(sql)?.execute([])?;
+            Ok(())
+        };
+        let begin = || {
+            let _held = self.turn.take();
+            run("BEGIN IMMEDIATE")
+        };
+        let mut next = Some(first);
+        if let Err(error) = begin() {
+            let all = next.into_iter().chain(std::iter::from_fn(|| self.next()));
+            answers.extend(all.take(GROUP).map(|write| write(None).1));
+            return Err(error);
+        }
+        // The first write needs no savepoint, because it is alone in the transaction. Inside a
+        // savepoint every page is copied before it changes.
+        let mut is_alone = true;
+        let mut done = 0;
+        while let Some(write) = next {
+            if !is_alone {
+                run("SAVEPOINT one")?;
+            }
+            // A panic in one write must not end the thread that all others need; its caller sees
+            // that the answer never comes.
+            let outcome = catch_unwind(AssertUnwindSafe(|| write(Some(&mut Conn::Sqlite(writer)))));
+            let keep = outcome.as_ref().is_ok_and(|(keep, _)| *keep);
+            answers.extend(outcome.map(|(_, answer)| answer));
+            if writer.is_autocommit() {
+                // A full disk rolls back the whole transaction.
+                return Err(StoreError::Lost);
+            }
+            match (is_alone, keep) {
+                (true, true) => is_alone = false,
+                (true, false) => {
+                    run("ROLLBACK")?;
+                    begin()?;
+                }
+                (false, true) => run("RELEASE one")?,
+                (false, false) => {
+                    run("ROLLBACK TO one")?;
+                    run("RELEASE one")?;
+                }
+            }
+            done += 1;
+            next = if done < GROUP { self.next() } else { None };
+        }
+        run("COMMIT")
+    }
+}
+
+/// Tells every caller of a group that its write was rolled back.
+fn fail_all(answers: Vec<Answer>, error: &StoreError) {
+    for answer in answers {
+        answer(Err(match error {
+            StoreError::Sqlite(rusqlite::Error::SqliteFailure(code, message)) => {
+                StoreError::Sqlite(rusqlite::Error::SqliteFailure(*code, message.clone()))
+            }
+            _ => StoreError::Lost,
+        }));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn a_write_that_fails_undoes_only_itself() {
+        let folder = tempfile::tempdir().unwrap();
+        let sqlite = Sqlite::open(
+            &folder.path().join("db"),
+            Migrate::Auto,
+            &Arc::new(Pulse::new()),
+        )
+        .unwrap();
+        let set = |key: &'static str, fail: bool| {
+            sqlite.write(Lane::Usual, move |conn| {
+                conn.execute(
+                    "INSERT INTO meta (name, value) VALUES (?1, ?1)",
+                    &[key.into()],
+                )?;
+                if fail {
+                    Err(StoreError::Closed)
+                } else {
+                    Ok(())
+                }
+            })
+        };
+        let (first, kept, undone, also) = tokio::join!(
+            set("undone", true),
+            set("a", false),
+            set("b", true),
+            set("c", false)
+        );
+        assert!(first.is_err() && kept.is_ok() && undone.is_err() && also.is_ok());
+        let names: Vec<String> = sqlite
+            .read(|conn| {
+                conn.all(
+                    "SELECT name FROM meta WHERE name IN ('undone','a','b','c') ORDER BY name",
+                    &[],
+                    |row| row.text(0),
+                )
+            })
+            .unwrap();
+        assert_eq!(names, ["a", "c"]);
+    }
+}

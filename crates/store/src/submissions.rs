@@ -1,0 +1,557 @@
+//! Submissions to providers. A row is on disk before its request is sent, so a crash cannot hide a
+//! submission.
+
+use providers::{Cost, Handle};
+use serde_json::Value;
+
+use crate::conn::to_json;
+use crate::tasks::Page;
+use crate::{Conn, Row, StoreError};
+use mediagate_model::clock::Timestamp;
+use mediagate_model::ids::{SubmissionId, TaskId};
+use mediagate_model::submission::{
+    Closed, Submission, SubmissionEnd, SubmissionFilter, SubmissionRecord, SubmissionState,
+    ToldCost,
+};
+
+macro_rules! columns {
+    () => {
+        "id, task_id, attempt, provider, route_model, credential, state, handle, created_at, accepted_at, results, endpoint"
+    };
+}
+
+/// Records that `follower` is about to send a request.
+pub fn intend(conn: &mut Conn<'_>, new: &Submission, follower: &str) -> Result<(), StoreError> {
+    conn.execute(
+        "INSERT INTO submissions (id, task_id, attempt, provider, route_model, credential, state, created_at, follower, endpoint)
+         VALUES (?1, ?2, ?3, ?4, ?5, ?6, 'intended', ?7, ?8, ?9)",
+        &[
+            (&new.id.to_string()).into(),
+            (&new.task.to_string()).into(),
+            i64::from(new.attempt).into(),
+            (&new.provider).into(),
+            (&new.route_model).into(),
+            (&new.credential).into(),
+            new.created_at.micros().into(),
+            follower.into(),
+            (&new.endpoint).into(),
+        ],
+    )?;
+    Ok(())
+}
+
+/// What a provider's acceptance contains.
+#[derive(Debug, Clone, Default)]
+pub struct Brought {
+    /// Identifies the job.
+    pub handle: Option<Handle>,
+    /// The results, if the job is already done.
+    pub results: Option<Value>,
+    /// What the provider reports that the job cost.
+    pub cost: Option<Cost>,
+}
+
+/// The provider accepted it. Returns false if another outcome was recorded before.
+pub fn accept(
+    conn: &mut Conn<'_>,
+    id: SubmissionId,
+    brought: &Brought,
+    now: Timestamp,
+) -> Result<bool, StoreError> {
+    let handle = brought.handle.as_ref().map(to_json).transpose()?;
+    let results = brought.results.as_ref().map(to_json).transpose()?;
+    let changed = conn.execute(
+        "UPDATE submissions SET state = 'accepted', handle = ?2, results = ?4, accepted_at = ?3, answered_at = ?3
+         WHERE id = ?1 AND state = 'intended'",
+        &[
+            (&id.to_string()).into(),
+            handle.as_ref().into(),
+            now.micros().into(),
+            results.as_ref().into(),
+        ],
+    )?;
+    Ok(changed == 1)
+}
+
+/// Closes a submission at `now`; `error` is its class and message. Nothing if it was no longer in the
+/// state `from`.
+pub fn close(
+    conn: &mut Conn<'_>,
+    id: SubmissionId,
+    from: SubmissionState,
+    state: SubmissionState,
+    error: Option<(&str, &str)>,
+    now: Timestamp,
+) -> Result<Option<Closed>, StoreError> {
+    conn.one(
+        "UPDATE submissions SET state = ?3, error_class = ?4, error_message = ?5, follower = NULL, stray = 0, ended_at = ?6,
+                answered_at = CASE ?3 WHEN 'unclear' THEN answered_at ELSE COALESCE(answered_at, ?6) END
+         WHERE id = ?1 AND state = ?2
+         RETURNING task_id, provider, route_model, cost_millionths, cost_unit",
+        &[
+            (&id.to_string()).into(),
+            from.name().into(),
+            state.name().into(),
+            error.map(|error| error.0).into(),
+            error.map(|error| error.1).into(),
+            now.micros().into(),
+        ],
+        |row| {
+            Ok(Closed {
+                task: row.parse(0, "submissions.task_id")?,
+                state,
+                provider: row.text(1)?,
+                route_model: row.text(2)?,
+                told: row.int_or_null(3)?.zip(row.text_or_null(4)?),
+            })
+        },
+    )
+}
+
+/// Records the cost that the provider reports for its job.
+pub fn set_cost(conn: &mut Conn<'_>, id: SubmissionId, cost: Cost) -> Result<(), StoreError> {
+    conn.execute(
+        "UPDATE submissions SET cost_millionths = ?2, cost_unit = ?3 WHERE id = ?1",
+        &[
+            (&id.to_string()).into(),
+            cost.millionths.into(),
+            cost.unit.name().into(),
+        ],
+    )?;
+    Ok(())
+}
+
+/// The reported job costs of tasks that were settled or released by ledger entries between two
+/// positions, by task; those of one task in the order of its jobs.
+pub fn costs_between(
+    conn: &mut Conn<'_>,
+    first: (Timestamp, &str),
+    last: (Timestamp, &str),
+) -> Result<Vec<(TaskId, ToldCost)>, StoreError> {
+    let mut found = conn.all(
+        "SELECT submissions.task_id, provider, cost_millionths, cost_unit, submissions.id
+         FROM ledger JOIN submissions ON submissions.task_id = ledger.task_id
+         WHERE (ledger.created_at, ledger.id) >= (?1, ?2) AND (ledger.created_at, ledger.id) <= (?3, ?4)
+         AND kind IN ('settle', 'release') AND cost_unit IS NOT NULL",
+        &[
+            first.0.micros().into(),
+            first.1.into(),
+            last.0.micros().into(),
+            last.1.into(),
+        ],
+        |row| {
+            let told = ToldCost {
+                provider: row.text(1)?,
+                millionths: row.int(2)?,
+                unit: row.text(3)?,
+            };
+            Ok((row.text(4)?, (row.parse(0, "submissions.task_id")?, told)))
+        },
+    )?;
+    found.sort_by(|(one, _), (other, _)| one.cmp(other));
+    Ok(found.into_iter().map(|(_, told)| told).collect())
+}
+
+macro_rules! records {
+    ($ascending:expr, $narrowed:literal) => {
+        if $ascending {
+            records!(@ "s.id > ?1", $narrowed, "s.id")
+        } else {
+            records!(@ "s.id < ?1", $narrowed, "s.id DESC")
+        }
+    };
+    (@ $behind:literal, $narrowed:literal, $order:literal) => {
+        concat!(
+            "SELECT s.id, s.task_id, s.attempt, s.provider, s.route_model, s.credential, s.state, s.handle, s.created_at,
+                    s.accepted_at, s.results, s.endpoint, s.error_class, s.error_message, a.handle, t.state
+             FROM submissions s JOIN tasks t ON t.id = s.task_id JOIN accounts a ON a.id = t.account_id WHERE ",
+            $behind, $narrowed, " ORDER BY ", $order, " LIMIT ?2"
+        )
+    };
+}
+
+/// A page of submissions of all accounts.
+pub fn page(
+    conn: &mut Conn<'_>,
+    filter: Option<SubmissionFilter>,
+    page: Page<SubmissionId>,
+) -> Result<Vec<SubmissionRecord>, StoreError> {
+    let after = page.after.map(|id| id.to_string());
+    // Sorts before, or after, every id.
+    let end = if page.ascending { "" } else { "g" };
+    let values = [
+        after.as_deref().unwrap_or(end).into(),
+        i64::from(page.limit).into(),
+    ];
+    let sql = match filter {
+        None => records!(page.ascending, ""),
+        Some(SubmissionFilter::Unconfirmed) => {
+            records!(page.ascending, " AND s.state IN ('unclear', 'found')")
+        }
+    };
+    conn.all(sql, &values, |row| {
+        Ok(SubmissionRecord {
+            submission: submission(row)?,
+            error: row.text_or_null(12)?.zip(row.text_or_null(13)?),
+            account: row.text(14)?,
+            task_state: row.parse(15, "tasks.state")?,
+        })
+    })
+}
+
+pub fn by_id(conn: &mut Conn<'_>, id: SubmissionId) -> Result<Option<Submission>, StoreError> {
+    conn.one(
+        concat!("SELECT ", columns!(), " FROM submissions WHERE id = ?1"),
+        &[(&id.to_string()).into()],
+        submission,
+    )
+}
+
+/// The latest submission of a task.
+pub fn latest(conn: &mut Conn<'_>, task: TaskId) -> Result<Option<Submission>, StoreError> {
+    conn.one(
+        concat!(
+            "SELECT ",
+            columns!(),
+            " FROM submissions WHERE task_id = ?1 ORDER BY attempt DESC LIMIT 1"
+        ),
+        &[(&task.to_string()).into()],
+        submission,
+    )
+}
+
+/// Writes down that a provider took nothing before anything was submitted to it.
+pub fn note_refused(
+    conn: &mut Conn<'_>,
+    refused: &Submission,
+    (class, message): (&str, &str),
+    now: Timestamp,
+) -> Result<(), StoreError> {
+    conn.execute(
+        "INSERT INTO submissions (id, task_id, attempt, provider, route_model, credential, state, created_at,
+                                  answered_at, ended_at, error_class, error_message, endpoint)
+         VALUES (?1, ?2, (SELECT COALESCE(MAX(attempt), 0) + 1 FROM submissions WHERE task_id = ?2),
+                 ?3, ?4, ?5, 'refused', ?6, ?7, ?7, ?8, ?9, ?10)",
+        &[
+            (&refused.id.to_string()).into(),
+            (&refused.task.to_string()).into(),
+            (&refused.provider).into(),
+            (&refused.route_model).into(),
+            (&refused.credential).into(),
+            refused.created_at.micros().into(),
+            now.micros().into(),
+            class.into(),
+            message.into(),
+            (&refused.endpoint).into(),
+        ],
+    )?;
+    Ok(())
+}
+
+/// All submissions of a task and what became of them, in order; at most `most`, the latest.
+pub fn of_task(
+    conn: &mut Conn<'_>,
+    task: TaskId,
+    most: u32,
+) -> Result<Vec<(Submission, SubmissionEnd)>, StoreError> {
+    let mut found = conn.all(
+        concat!(
+            "SELECT ",
+            columns!(),
+            ", answered_at, ended_at, error_class, error_message
+             FROM submissions WHERE task_id = ?1 ORDER BY attempt DESC LIMIT ?2"
+        ),
+        &[(&task.to_string()).into(), i64::from(most).into()],
+        |row| {
+            let class = row.text_or_null(14)?;
+            let message = row.text_or_null(15)?;
+            let end = SubmissionEnd {
+                answered_at: row.int_or_null(12)?.map(Timestamp::from_micros),
+                ended_at: row.int_or_null(13)?.map(Timestamp::from_micros),
+                error: class.map(|class| (class, message.unwrap_or_default())),
+            };
+            Ok((submission(row)?, end))
+        },
+    )?;
+    found.reverse();
+    Ok(found)
+}
+
+/// The task has ended; open jobs of its submissions are followed as strays.
+pub fn set_stray(conn: &mut Conn<'_>, task: TaskId, now: Timestamp) -> Result<(), StoreError> {
+    conn.execute(
+        "UPDATE submissions SET stray = 1, due_at = ?2 WHERE task_id = ?1 AND state IN ('intended', 'accepted')",
+        &[(&task.to_string()).into(), now.micros().into()],
+    )?;
+    Ok(())
+}
+
+/// `follower` stops working on it; anyone may from `due` on.
+pub fn let_go(
+    conn: &mut Conn<'_>,
+    id: SubmissionId,
+    follower: &str,
+    due: Timestamp,
+) -> Result<(), StoreError> {
+    conn.execute(
+        "UPDATE submissions SET follower = NULL, due_at = ?3 WHERE id = ?1 AND follower = ?2",
+        &[
+            (&id.to_string()).into(),
+            follower.into(),
+            due.micros().into(),
+        ],
+    )?;
+    Ok(())
+}
+
+/// `follower` stops working on a task's strays.
+pub fn let_go_of_task(
+    conn: &mut Conn<'_>,
+    task: TaskId,
+    follower: &str,
+    due: Timestamp,
+) -> Result<(), StoreError> {
+    conn.execute(
+        "UPDATE submissions SET follower = NULL, due_at = ?3 WHERE task_id = ?1 AND follower = ?2 AND stray = 1",
+        &[
+            (&task.to_string()).into(),
+            follower.into(),
+            due.micros().into(),
+        ],
+    )?;
+    Ok(())
+}
+
+/// Claims up to `most` strays that no live process follows.
+pub fn claim_strays(
+    conn: &mut Conn<'_>,
+    follower: &str,
+    most: u32,
+    now: Timestamp,
+) -> Result<Vec<Submission>, StoreError> {
+    let sql = conn.dialect(
+        concat!(
+            "UPDATE submissions SET follower = ?1 WHERE id IN (SELECT id FROM submissions WHERE stray = 1 AND due_at <= ?2
+             AND (follower IS NULL OR NOT EXISTS (SELECT 1 FROM workers WHERE name = follower AND held_until > 0))
+             ORDER BY due_at LIMIT ?3)
+             RETURNING ", columns!()
+        ),
+        concat!(
+            "UPDATE submissions SET follower = ?1 WHERE id IN (SELECT id FROM submissions WHERE stray = 1 AND due_at <= ?2
+             AND (follower IS NULL OR NOT EXISTS (SELECT 1 FROM workers WHERE name = follower AND held_until > 0))
+             ORDER BY due_at LIMIT ?3 FOR UPDATE SKIP LOCKED)
+             RETURNING ", columns!()
+        ),
+    );
+    let values = [follower.into(), now.micros().into(), i64::from(most).into()];
+    conn.all(sql, &values, submission)
+}
+
+/// Whether there is a stray to claim.
+pub fn any_stray(conn: &mut Conn<'_>, now: Timestamp) -> Result<bool, StoreError> {
+    let found = conn.one(
+        "SELECT CAST(1 AS BIGINT) FROM submissions WHERE stray = 1 AND due_at <= ?1
+         AND (follower IS NULL OR NOT EXISTS (SELECT 1 FROM workers WHERE name = follower AND held_until > 0)) LIMIT 1",
+        &[now.micros().into()],
+        |row| row.int(0),
+    )?;
+    Ok(found.is_some())
+}
+
+/// The strays that `follower` follows, with their tasks.
+pub fn strays_of(
+    conn: &mut Conn<'_>,
+    follower: &str,
+) -> Result<Vec<(SubmissionId, TaskId)>, StoreError> {
+    conn.all(
+        "SELECT id, task_id FROM submissions WHERE stray = 1 AND follower = ?1",
+        &[follower.into()],
+        |row| {
+            Ok((
+                row.parse(0, "submissions.id")?,
+                row.parse(1, "submissions.task_id")?,
+            ))
+        },
+    )
+}
+
+/// Whether a stray is postponed until after `far`.
+pub fn any_stray_due_after(conn: &mut Conn<'_>, far: Timestamp) -> Result<bool, StoreError> {
+    let found = conn.one(
+        "SELECT CAST(1 AS BIGINT) FROM submissions WHERE stray = 1 AND due_at > ?1 LIMIT 1",
+        &[far.micros().into()],
+        |row| row.int(0),
+    )?;
+    Ok(found.is_some())
+}
+
+/// Makes strays that are postponed until after `far` due now. Returns how many.
+pub fn pull_strays_near(
+    conn: &mut Conn<'_>,
+    far: Timestamp,
+    now: Timestamp,
+) -> Result<u64, StoreError> {
+    conn.execute(
+        "UPDATE submissions SET due_at = ?2 WHERE stray = 1 AND due_at > ?1",
+        &[far.micros().into(), now.micros().into()],
+    )
+}
+
+/// When to look for an unclear submission again; never if `None`.
+pub fn look_again(
+    conn: &mut Conn<'_>,
+    id: SubmissionId,
+    due: Option<Timestamp>,
+) -> Result<(), StoreError> {
+    conn.execute(
+        "UPDATE submissions SET due_at = ?2 WHERE id = ?1",
+        &[(&id.to_string()).into(), due.map(Timestamp::micros).into()],
+    )?;
+    Ok(())
+}
+
+/// At most `most` unclear submissions that are due to be looked for.
+pub fn unclear_due(
+    conn: &mut Conn<'_>,
+    most: u32,
+    now: Timestamp,
+) -> Result<Vec<Submission>, StoreError> {
+    conn.all(
+        concat!(
+            "SELECT ",
+            columns!(),
+            " FROM submissions WHERE state = 'unclear' AND due_at IS NOT NULL AND due_at <= ?1 ORDER BY due_at LIMIT ?2"
+        ),
+        &[now.micros().into(), i64::from(most).into()],
+        submission,
+    )
+}
+
+/// The job of an unclear submission was found.
+pub fn found(
+    conn: &mut Conn<'_>,
+    id: SubmissionId,
+    brought: &Brought,
+    now: Timestamp,
+) -> Result<bool, StoreError> {
+    let handle = brought.handle.as_ref().map(to_json).transpose()?;
+    let results = brought.results.as_ref().map(to_json).transpose()?;
+    let changed = conn.execute(
+        "UPDATE submissions SET state = 'found', handle = ?2, results = ?4, accepted_at = ?3, due_at = NULL
+         WHERE id = ?1 AND state = 'unclear'",
+        &[
+            (&id.to_string()).into(),
+            handle.as_ref().into(),
+            now.micros().into(),
+            results.as_ref().into(),
+        ],
+    )?;
+    Ok(changed == 1)
+}
+
+/// Whether another submission to this provider since `since` has this job.
+pub fn is_known(
+    conn: &mut Conn<'_>,
+    provider: &str,
+    handle: &Handle,
+    since: Timestamp,
+) -> Result<bool, StoreError> {
+    let found = conn.one(
+        "SELECT CAST(1 AS BIGINT) FROM submissions WHERE provider = ?1 AND created_at > ?3 AND handle = ?2 LIMIT 1",
+        &[
+            provider.into(),
+            (&to_json(handle)?).into(),
+            since.micros().into(),
+        ],
+        |row| row.int(0),
+    )?;
+    Ok(found.is_some())
+}
+
+/// Number of submissions to this provider's model since `since` whose outcome is unknown.
+pub fn unknown_since(
+    conn: &mut Conn<'_>,
+    provider: &str,
+    route_model: &str,
+    since: Timestamp,
+) -> Result<u32, StoreError> {
+    let count = conn.one(
+        "SELECT COUNT(*) FROM submissions WHERE provider = ?1 AND created_at > ?3 AND route_model = ?2
+         AND state IN ('intended', 'unclear')",
+        &[provider.into(), route_model.into(), since.micros().into()],
+        |row| row.int(0),
+    )?;
+    Ok(count.map_or(0, |count| u32::try_from(count).unwrap_or(u32::MAX)))
+}
+
+/// Submissions that use one of a provider's slots, counted by route model and credential. Strays
+/// use none.
+pub fn open_of(
+    conn: &mut Conn<'_>,
+    provider: &str,
+) -> Result<Vec<(String, String, u32)>, StoreError> {
+    conn.all(
+        "SELECT route_model, credential, COUNT(*) FROM submissions
+         WHERE provider = ?1 AND state IN ('intended', 'accepted') AND stray = 0 GROUP BY route_model, credential",
+        &[provider.into()],
+        counted,
+    )
+}
+
+/// Submissions to a provider since `since`, counted by route model and credential.
+pub fn made_since(
+    conn: &mut Conn<'_>,
+    provider: &str,
+    since: Timestamp,
+) -> Result<Vec<(String, String, u32)>, StoreError> {
+    conn.all(
+        "SELECT route_model, credential, COUNT(*) FROM submissions
+         WHERE provider = ?1 AND created_at > ?2 GROUP BY route_model, credential",
+        &[provider.into(), since.micros().into()],
+        counted,
+    )
+}
+
+/// Blocks other processes from submitting to this provider until the transaction ends, so that two
+/// cannot both take its last slot.
+pub fn lock_provider(conn: &mut Conn<'_>, provider: &str) -> Result<(), StoreError> {
+    let sql = conn.dialect(
+        "SELECT CAST(1 AS BIGINT)",
+        "SELECT CAST(1 AS BIGINT) FROM (SELECT pg_advisory_xact_lock(hashtextextended(?1, 7))) AS locked",
+    );
+    let provider = [provider.into()];
+    let values = if matches!(conn, Conn::Sqlite(_)) {
+        &[][..]
+    } else {
+        &provider
+    };
+    conn.one(sql, values, |row| row.int(0)).map(|_| ())
+}
+
+fn counted(row: &Row<'_>) -> Result<(String, String, u32), StoreError> {
+    let count = u32::try_from(row.int(2)?).unwrap_or(u32::MAX);
+    Ok((row.text(0)?, row.text(1)?, count))
+}
+
+fn submission(row: &Row<'_>) -> Result<Submission, StoreError> {
+    Ok(Submission {
+        id: row.parse(0, "submissions.id")?,
+        task: row.parse(1, "submissions.task_id")?,
+        attempt: u32::try_from(row.int(2)?).unwrap_or(u32::MAX),
+        provider: row.text(3)?,
+        route_model: row.text(4)?,
+        credential: row.text(5)?,
+        state: row.parse(6, "submissions.state")?,
+        handle: row
+            .text_or_null(7)?
+            .map(|_| row.json(7, "submissions.handle"))
+            .transpose()?,
+        created_at: Timestamp::from_micros(row.int(8)?),
+        accepted_at: row.int_or_null(9)?.map(Timestamp::from_micros),
+        results: row
+            .text_or_null(10)?
+            .map(|_| row.json(10, "submissions.results"))
+            .transpose()?,
+        endpoint: row.text(11)?,
+    })
+}

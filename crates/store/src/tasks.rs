@@ -1,0 +1,451 @@
+//! Tasks and their events.
+//!
+//! Tasks change only by compare-and-set: each statement names the state that the task must be in
+//! and, for a worker, the lease that it must hold. Each change that a caller can see also appends
+//! an event.
+
+use std::time::Duration;
+
+use providers::driver::schedule::Sight;
+
+use crate::conn::to_json;
+use crate::{Conn, Row, StoreError};
+use mediagate_model::clock::Timestamp;
+use mediagate_model::error::ErrorCode;
+use mediagate_model::ids::{AccountId, RequestId, TaskId};
+use mediagate_model::money::{Micros, Money};
+use mediagate_model::price::Bill;
+use mediagate_model::task::{Output, Task, TaskEvent, TaskFailure, TaskState};
+
+macro_rules! columns {
+    () => {
+        "id, account_id, key_id, model, asked_model, provider, fingerprint, payload, state, progress, cost_micros, \
+         request_id, attempts, created_at, started_at, finished_at, error_code, error_message, output, event_seq, \
+         reserved_micros, money, tariff, bill, deaths, callback, origin, progress_estimated, trace"
+    };
+}
+
+/// Whether no provider has a task, or may have it. For each task the index is asked, which Postgres would not do for NOT EXISTS.
+macro_rules! unsent {
+    () => {
+        "(state = 'queued' OR (SELECT MIN(submissions.id) FROM submissions WHERE submissions.task_id = tasks.id
+                               AND submissions.state <> 'refused') IS NULL)"
+    };
+}
+
+mod all;
+mod claims;
+mod list;
+mod turns;
+
+pub use all::{page_of_all, search_of_all};
+pub use claims::{
+    any_due, any_due_after, claim_sent, claim_upstream, count_waiting, held_by, lock_held,
+    models_due, models_waiting, pull_near, release, set_deaths, waiting,
+};
+pub(crate) use list::first_id;
+pub(crate) use list::remove_words;
+pub use list::{Filter, Page, cut_one_more, page};
+pub use turns::{Queue, about_to_be_sent, claim, claim_in_turn, enter_queue};
+
+/// Inserts a queued task, due now, with its first event, for anyone to claim.
+pub fn insert(conn: &mut Conn<'_>, task: &Task) -> Result<(), StoreError> {
+    insert_held(conn, task, None)
+}
+
+/// The same, claimed by this owner if there is one.
+pub fn insert_held(
+    conn: &mut Conn<'_>,
+    task: &Task,
+    owner: Option<&str>,
+) -> Result<(), StoreError> {
+    let payload = to_json(&task.payload)?;
+    let tariff = task.tariff.as_ref().map(to_json).transpose()?;
+    conn.execute(
+        "INSERT INTO tasks (id, account_id, key_id, kind, model, asked_model, provider, fingerprint, payload, state,
+                            cost_micros, request_id, created_at, due_at, event_seq, reserved_micros, money, tariff, callback, origin,
+                            trace, attempts, lease_owner)
+         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, 'queued', ?10, ?11, ?12, ?12, 1, ?10, ?13, ?14, ?15, ?16, ?17, ?18, ?19)",
+        &[
+            (&task.id.to_string()).into(),
+            (&task.account.to_string()).into(),
+            (&task.key.to_string()).into(),
+            task.kind().name().into(),
+            (&task.model).into(),
+            (&task.asked_model).into(),
+            (&task.provider).into(),
+            (&task.fingerprint).into(),
+            (&payload).into(),
+            task.cost.get().into(),
+            task.request_id.as_str().into(),
+            task.created_at.micros().into(),
+            task.money.name().into(),
+            tariff.as_ref().into(),
+            task.callback.as_ref().into(),
+            task.origin.as_ref().into(),
+            task.trace.as_ref().into(),
+            i64::from(task.attempts).into(),
+            owner.into(),
+        ],
+    )?;
+    conn.execute(
+        "INSERT INTO task_events (task_id, seq, state, progress) VALUES (?1, 1, 'queued', 0)",
+        &[(&task.id.to_string()).into()],
+    )?;
+    list::keep_words(conn, task.id, task.account, &task.payload)
+}
+
+pub fn by_id(
+    conn: &mut Conn<'_>,
+    id: TaskId,
+    account: AccountId,
+) -> Result<Option<Task>, StoreError> {
+    conn.one(
+        concat!(
+            "SELECT ",
+            columns!(),
+            " FROM tasks WHERE id = ?1 AND account_id = ?2"
+        ),
+        &[(&id.to_string()).into(), (&account.to_string()).into()],
+        task,
+    )
+}
+
+/// A task's state and the number of its last event: less to read than the task.
+pub fn standing(
+    conn: &mut Conn<'_>,
+    id: TaskId,
+    account: AccountId,
+) -> Result<Option<(TaskState, u32)>, StoreError> {
+    conn.one(
+        "SELECT state, event_seq FROM tasks WHERE id = ?1 AND account_id = ?2",
+        &[(&id.to_string()).into(), (&account.to_string()).into()],
+        |row| Ok((row.parse(0, "tasks.state")?, narrow(row.int(1)?)?)),
+    )
+}
+
+/// A provider accepted the task that `owner` holds: it is now running there, by this route. Returns
+/// whether `owner` still holds it.
+pub fn begin(
+    conn: &mut Conn<'_>,
+    id: TaskId,
+    owner: &str,
+    provider: &str,
+    fingerprint: &str,
+    now: Timestamp,
+) -> Result<bool, StoreError> {
+    let changed = conn.execute(
+        "UPDATE tasks SET event_seq = event_seq + CASE state WHEN 'queued' THEN 1 ELSE 0 END, state = 'running',
+                started_at = COALESCE(started_at, ?5), provider = ?3, fingerprint = ?4
+         WHERE id = ?1 AND lease_owner = ?2 AND state IN ('queued', 'running')",
+        &[
+            (&id.to_string()).into(),
+            owner.into(),
+            provider.into(),
+            fingerprint.into(),
+            now.micros().into(),
+        ],
+    )?;
+    if changed == 1 {
+        append_event(conn, id)?;
+    }
+    Ok(changed == 1)
+}
+
+/// Tasks that ended at `since` or later.
+pub fn ended_since(conn: &mut Conn<'_>, since: Timestamp) -> Result<Vec<TaskId>, StoreError> {
+    conn.all(
+        "SELECT id FROM tasks WHERE finished_at IS NOT NULL AND finished_at >= ?1",
+        &[since.micros().into()],
+        |row| row.parse(0, "tasks.id"),
+    )
+}
+
+/// Raises the progress of a task that `owner` holds, told or guessed. Returns whether it rose.
+pub fn raise_progress(
+    conn: &mut Conn<'_>,
+    id: TaskId,
+    owner: &str,
+    (progress, is_guess): (u8, bool),
+) -> Result<bool, StoreError> {
+    let changed = conn.execute(
+        "UPDATE tasks SET progress = ?3, progress_estimated = ?4, event_seq = event_seq + 1
+         WHERE id = ?1 AND lease_owner = ?2 AND state = 'running' AND progress < ?3",
+        &[
+            (&id.to_string()).into(),
+            owner.into(),
+            i64::from(progress).into(),
+            is_guess.into(),
+        ],
+    )?;
+    if changed == 1 {
+        append_event(conn, id)?;
+    }
+    Ok(changed == 1)
+}
+
+/// How a task ends.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Ending {
+    /// A terminal state.
+    pub state: TaskState,
+    /// The final cost; the reservation if that is still held.
+    pub cost: Micros,
+    /// The state of its money afterwards.
+    pub money: Money,
+    /// What was charged.
+    pub bill: Option<Bill>,
+    /// The result.
+    pub output: Option<Output>,
+    /// Why there is no result.
+    pub failure: Option<TaskFailure>,
+}
+
+/// Ends a task that `owner` holds, or, without an owner, any open task. Returns whether this call
+/// ended it.
+pub fn finish(
+    conn: &mut Conn<'_>,
+    id: TaskId,
+    owner: Option<&str>,
+    ending: &Ending,
+    now: Timestamp,
+) -> Result<bool, StoreError> {
+    let output = ending.output.as_ref().map(to_json).transpose()?;
+    let bill = ending.bill.as_ref().map(to_json).transpose()?;
+    let changed = conn.execute(
+        "UPDATE tasks SET state = ?3, cost_micros = ?4, output = ?5, error_code = ?6, error_message = ?7,
+                finished_at = ?8, progress = CASE ?3 WHEN 'succeeded' THEN 100 ELSE progress END,
+                event_seq = event_seq + 1, lease_owner = NULL, money = ?9, bill = ?10
+         WHERE id = ?1 AND state IN ('queued', 'running') AND (CAST(?2 AS TEXT) IS NULL OR lease_owner = ?2)",
+        &[
+            (&id.to_string()).into(),
+            owner.into(),
+            ending.state.name().into(),
+            ending.cost.get().into(),
+            output.as_ref().into(),
+            ending.failure.as_ref().map(|failure| failure.code.name()).into(),
+            ending.failure.as_ref().map(|failure| failure.message.as_str()).into(),
+            now.micros().into(),
+            ending.money.name().into(),
+            bill.as_ref().into(),
+        ],
+    )?;
+    if changed == 1 {
+        append_event(conn, id)?;
+    }
+    Ok(changed == 1)
+}
+
+/// Closes the money of a task that was cancelled while its provider went on; `message` says what became of it. Returns
+/// whether it was still held.
+pub fn close_money(
+    conn: &mut Conn<'_>,
+    id: TaskId,
+    money: Money,
+    bill: Option<&Bill>,
+    message: &str,
+) -> Result<bool, StoreError> {
+    let json = bill.map(to_json).transpose()?;
+    let changed = conn.execute(
+        "UPDATE tasks SET money = ?2, cost_micros = ?3, bill = ?4, error_message = ?5
+         WHERE id = ?1 AND money = 'held' AND state = 'cancelled'",
+        &[
+            (&id.to_string()).into(),
+            money.name().into(),
+            bill.map_or(0, |bill| bill.cost.get()).into(),
+            json.as_ref().into(),
+            message.into(),
+        ],
+    )?;
+    Ok(changed == 1)
+}
+
+/// At most 100 cancelled tasks whose money is still held.
+pub fn cancelled_and_held(conn: &mut Conn<'_>) -> Result<Vec<Task>, StoreError> {
+    conn.all(
+        concat!(
+            "SELECT ",
+            columns!(),
+            " FROM tasks WHERE money = 'held' AND state = 'cancelled' ORDER BY id LIMIT 100"
+        ),
+        &[],
+        task,
+    )
+}
+
+/// The task with this id, of any account.
+pub fn of_anyone(conn: &mut Conn<'_>, id: TaskId) -> Result<Option<Task>, StoreError> {
+    conn.one(
+        concat!("SELECT ", columns!(), " FROM tasks WHERE id = ?1"),
+        &[(&id.to_string()).into()],
+        task,
+    )
+}
+
+/// Removes a task from the Videos API's list. Returns whether it was listed.
+pub fn mark_deleted(
+    conn: &mut Conn<'_>,
+    id: TaskId,
+    account: AccountId,
+    now: Timestamp,
+) -> Result<bool, StoreError> {
+    let changed = conn.execute(
+        "UPDATE tasks SET deleted_at = ?3 WHERE id = ?1 AND account_id = ?2 AND deleted_at IS NULL",
+        &[
+            (&id.to_string()).into(),
+            (&account.to_string()).into(),
+            now.micros().into(),
+        ],
+    )?;
+    Ok(changed == 1)
+}
+
+/// Replaces a task's output because its files have changed.
+pub fn set_output(conn: &mut Conn<'_>, id: TaskId, output: &Output) -> Result<(), StoreError> {
+    conn.execute(
+        "UPDATE tasks SET output = ?2 WHERE id = ?1",
+        &[(&id.to_string()).into(), (&to_json(output)?).into()],
+    )?;
+    Ok(())
+}
+
+/// Whether the task was removed from the Videos API's list.
+pub fn is_deleted(conn: &mut Conn<'_>, id: TaskId) -> Result<bool, StoreError> {
+    let found = conn.one(
+        "SELECT CAST(1 AS BIGINT) FROM tasks WHERE id = ?1 AND deleted_at IS NOT NULL",
+        &[(&id.to_string()).into()],
+        |row| row.int(0),
+    )?;
+    Ok(found.is_some())
+}
+
+/// The task's events after `seq`, oldest first.
+pub fn events_after(
+    conn: &mut Conn<'_>,
+    id: TaskId,
+    seq: u32,
+) -> Result<Vec<TaskEvent>, StoreError> {
+    conn.all(
+        "SELECT seq, state, progress FROM task_events WHERE task_id = ?1 AND seq > ?2 ORDER BY seq",
+        &[(&id.to_string()).into(), i64::from(seq).into()],
+        |row| {
+            Ok(TaskEvent {
+                seq: narrow(row.int(0)?)?,
+                state: row.parse(1, "task_events.state")?,
+                progress: narrow(row.int(2)?)?,
+            })
+        },
+    )
+}
+
+/// Most tasks that say how long a model takes, of those that ended and of those that run.
+const SIGHTS: i64 = 10_000;
+
+/// What was seen of a model's tasks since `since`: of those that succeeded the latest, and until
+/// `now` of those that run the oldest. Where more succeeded than are read, the watch begins with the
+/// first of these.
+pub fn sights(
+    conn: &mut Conn<'_>,
+    model: &str,
+    since: Timestamp,
+    now: Timestamp,
+) -> Result<Vec<Sight>, StoreError> {
+    let ended = conn.all(
+        "SELECT started_at, finished_at FROM tasks
+         WHERE model = ?1 AND state = 'succeeded' AND finished_at >= ?2 ORDER BY finished_at DESC LIMIT ?3",
+        &[model.into(), since.micros().into(), SIGHTS.into()],
+        |row| Ok((row.int_or_null(0)?, row.int(1)?, true)),
+    )?;
+    let running = conn.all(
+        "SELECT started_at FROM tasks WHERE model = ?1 AND state = 'running' ORDER BY started_at LIMIT ?2",
+        &[model.into(), SIGHTS.into()],
+        |row| Ok((row.int_or_null(0)?, now.micros(), false)),
+    )?;
+    let is_cut = i64::try_from(ended.len()) == Ok(SIGHTS);
+    let first = ended.last().filter(|_| is_cut).map(|(_, end, _)| *end);
+    let watched_from = first.unwrap_or(since.micros());
+    let between = |from: i64, to: i64| {
+        Duration::from_micros(u64::try_from(to.saturating_sub(from)).unwrap_or(0))
+    };
+    let seen = ended.into_iter().chain(running);
+    Ok(seen
+        .filter_map(|(start, until, has_ended)| {
+            let start = start?;
+            Some(Sight {
+                from: between(start, watched_from),
+                until: between(start, until),
+                has_ended,
+            })
+        })
+        .collect())
+}
+
+fn append_event(conn: &mut Conn<'_>, id: TaskId) -> Result<(), StoreError> {
+    conn.execute(
+        "INSERT INTO task_events (task_id, seq, state, progress) SELECT id, event_seq, state, progress FROM tasks
+         WHERE id = ?1 ON CONFLICT (task_id, seq) DO NOTHING",
+        &[(&id.to_string()).into()],
+    )?;
+    Ok(())
+}
+
+fn narrow<T: TryFrom<i64>>(value: i64) -> Result<T, StoreError> {
+    T::try_from(value).map_err(|_| StoreError::Unreadable {
+        column: "tasks",
+        value: value.to_string(),
+    })
+}
+
+fn task(row: &Row<'_>) -> Result<Task, StoreError> {
+    let failure = row.text_or_null(16)?.map(|name| -> Result<_, StoreError> {
+        // An unknown code was written by a newer version; it is still a failure.
+        let code = ErrorCode::from_name(&name).unwrap_or(ErrorCode::GenerationFailed);
+        Ok(TaskFailure {
+            code,
+            message: row.text_or_null(17)?.unwrap_or_default(),
+        })
+    });
+    let request_id: String = row.text(11)?;
+    Ok(Task {
+        id: row.parse(0, "tasks.id")?,
+        account: row.parse(1, "tasks.account_id")?,
+        key: row.parse(2, "tasks.key_id")?,
+        model: row.text(3)?,
+        asked_model: row.text(4)?,
+        provider: row.text(5)?,
+        fingerprint: row.text(6)?,
+        payload: row.json(7, "tasks.payload")?,
+        state: row.parse(8, "tasks.state")?,
+        progress: narrow(row.int(9)?)?,
+        cost: Micros::new(row.int(10)?),
+        request_id: RequestId::from_caller(&request_id).ok_or(StoreError::Unreadable {
+            column: "tasks.request_id",
+            value: request_id,
+        })?,
+        attempts: narrow(row.int(12)?)?,
+        created_at: Timestamp::from_micros(row.int(13)?),
+        started_at: row.int_or_null(14)?.map(Timestamp::from_micros),
+        finished_at: row.int_or_null(15)?.map(Timestamp::from_micros),
+        failure: failure.transpose()?,
+        output: row
+            .text_or_null(18)?
+            .map(|_| row.json(18, "tasks.output"))
+            .transpose()?,
+        event_seq: narrow(row.int(19)?)?,
+        reserved: Micros::new(row.int(20)?),
+        money: row.parse(21, "tasks.money")?,
+        tariff: row
+            .text_or_null(22)?
+            .map(|_| row.json(22, "tasks.tariff"))
+            .transpose()?,
+        bill: row
+            .text_or_null(23)?
+            .map(|_| row.json(23, "tasks.bill"))
+            .transpose()?,
+        deaths: row.int_or_null(24)?.map(narrow).transpose()?,
+        callback: row.text_or_null(25)?,
+        origin: row.text_or_null(26)?,
+        progress_is_guess: row.int(27)? != 0,
+        trace: row.text_or_null(28)?,
+    })
+}

@@ -1,0 +1,242 @@
+//! Who works on a task: claiming, holding and postponing.
+
+use super::task;
+use crate::{Conn, StoreError};
+use mediagate_model::clock::Timestamp;
+use mediagate_model::ids::TaskId;
+use mediagate_model::task::{Task, TaskState};
+
+/// Whether a task for one of these embedded models is due; cheaper than a failing claim.
+pub fn any_due(conn: &mut Conn<'_>, models: &str, now: Timestamp) -> Result<bool, StoreError> {
+    let sql = conn.dialect(
+        "SELECT CAST(1 AS BIGINT) FROM tasks WHERE state IN ('queued', 'running') AND lease_owner IS NULL
+         AND provider = 'embedded' AND account_id > '' AND due_at <= ?1 AND model IN (SELECT value FROM json_each(?2))
+         ORDER BY account_id LIMIT 1",
+        "SELECT CAST(1 AS BIGINT) FROM tasks WHERE state IN ('queued', 'running') AND lease_owner IS NULL
+         AND provider = 'embedded' AND account_id > '' AND due_at <= ?1
+         AND model IN (SELECT jsonb_array_elements_text(CAST(CAST(?2 AS TEXT) AS JSONB))) ORDER BY account_id LIMIT 1",
+    );
+    let found = conn.one(sql, &[now.micros().into(), models.into()], |row| row.int(0))?;
+    Ok(found.is_some())
+}
+
+/// Models with due tasks for hosted providers, and whether any of those tasks have begun.
+pub fn models_due(conn: &mut Conn<'_>, now: Timestamp) -> Result<Vec<(String, bool)>, StoreError> {
+    conn.all(
+        "SELECT model, MAX(CASE state WHEN 'running' THEN CAST(1 AS BIGINT) ELSE CAST(0 AS BIGINT) END) FROM tasks
+         WHERE state IN ('queued', 'running') AND lease_owner IS NULL AND provider <> 'embedded' AND due_at <= ?1
+         GROUP BY model",
+        &[now.micros().into()],
+        |row| Ok((row.text(0)?, row.flag(1)?)),
+    )
+}
+
+/// Models with tasks that have not begun and were due at `due`.
+pub fn models_waiting(conn: &mut Conn<'_>, due: Timestamp) -> Result<Vec<String>, StoreError> {
+    let mut models = conn.all(
+        "SELECT DISTINCT model FROM tasks WHERE state IN ('queued', 'running') AND lease_owner IS NULL
+         AND provider = 'embedded' AND account_id > '' AND due_at <= ?1 AND state = 'queued'",
+        &[due.micros().into()],
+        |row| row.text(0),
+    )?;
+    models.extend(conn.all(
+        "SELECT DISTINCT model FROM tasks WHERE state IN ('queued', 'running') AND lease_owner IS NULL
+         AND provider <> 'embedded' AND due_at <= ?1 AND state = 'queued'",
+        &[due.micros().into()],
+        |row| row.text(0),
+    )?);
+    Ok(models)
+}
+
+/// How many tasks are due and held by nobody, up to `most`.
+pub fn count_waiting(conn: &mut Conn<'_>, now: Timestamp, most: u32) -> Result<u32, StoreError> {
+    let sql = "SELECT COUNT(*) FROM (
+        SELECT id FROM tasks WHERE state IN ('queued', 'running') AND lease_owner IS NULL AND due_at <= ?1 LIMIT ?2
+    ) AS waiting";
+    let count = conn.one(sql, &[now.micros().into(), i64::from(most).into()], |row| {
+        row.int(0)
+    })?;
+    Ok(count
+        .and_then(|count| u32::try_from(count).ok())
+        .unwrap_or(0))
+}
+
+/// Up to `most` tasks of a model that have not begun and were due at `due`.
+pub fn waiting(
+    conn: &mut Conn<'_>,
+    model: &str,
+    due: Timestamp,
+    most: u32,
+) -> Result<Vec<Task>, StoreError> {
+    let sql = conn.dialect(
+        concat!(
+            "SELECT ", columns!(), " FROM tasks WHERE state IN ('queued', 'running') AND lease_owner IS NULL
+             AND model = ?1 AND due_at <= ?2 AND state = 'queued' ORDER BY id LIMIT ?3"
+        ),
+        concat!(
+            "SELECT ", columns!(), " FROM tasks WHERE state IN ('queued', 'running') AND lease_owner IS NULL
+             AND model = ?1 AND due_at <= ?2 AND state = 'queued' ORDER BY id LIMIT ?3 FOR UPDATE SKIP LOCKED"
+        ),
+    );
+    let values = [model.into(), due.micros().into(), i64::from(most).into()];
+    conn.all(sql, &values, task)
+}
+
+/// Claims up to `most` tasks of a model for hosted providers in this state, the longest due first, whosever turn it is.
+/// They stay in it until [`begin`](super::begin).
+pub fn claim_upstream(
+    conn: &mut Conn<'_>,
+    owner: &str,
+    model: &str,
+    state: TaskState,
+    most: u32,
+    now: Timestamp,
+) -> Result<Vec<Task>, StoreError> {
+    let sql = conn.dialect(
+        concat!(
+            "UPDATE tasks SET attempts = attempts + 1, lease_owner = ?1
+             WHERE id IN (SELECT id FROM tasks WHERE state IN ('queued', 'running') AND lease_owner IS NULL
+                          AND provider <> 'embedded' AND model = ?2 AND state = ?5 AND due_at <= ?3
+                          ORDER BY due_at, id LIMIT ?4)
+             RETURNING ", columns!()
+        ),
+        concat!(
+            "UPDATE tasks SET attempts = attempts + 1, lease_owner = ?1
+             WHERE id IN (SELECT id FROM tasks WHERE state IN ('queued', 'running') AND lease_owner IS NULL
+                          AND provider <> 'embedded' AND model = ?2 AND state = ?5 AND due_at <= ?3
+                          ORDER BY due_at, id LIMIT ?4 FOR UPDATE SKIP LOCKED)
+             RETURNING ", columns!()
+        ),
+    );
+    let values = [
+        owner.into(),
+        model.into(),
+        now.micros().into(),
+        i64::from(most).into(),
+        state.name().into(),
+    ];
+    conn.all(sql, &values, task)
+}
+
+/// Claims up to `most` tasks of a model that a provider has, or may have: they take no place that somebody waits for.
+pub fn claim_sent(
+    conn: &mut Conn<'_>,
+    owner: &str,
+    model: &str,
+    most: u32,
+    now: Timestamp,
+) -> Result<Vec<Task>, StoreError> {
+    let sql = conn.dialect(
+        concat!(
+            "UPDATE tasks SET attempts = attempts + 1, lease_owner = ?1
+             WHERE id IN (SELECT id FROM tasks WHERE state IN ('queued', 'running') AND lease_owner IS NULL
+                          AND provider <> 'embedded' AND model = ?2 AND due_at <= ?3 AND NOT ", unsent!(), "
+                          ORDER BY due_at, id LIMIT ?4)
+             RETURNING ", columns!()
+        ),
+        concat!(
+            "UPDATE tasks SET attempts = attempts + 1, lease_owner = ?1
+             WHERE id IN (SELECT id FROM tasks WHERE state IN ('queued', 'running') AND lease_owner IS NULL
+                          AND provider <> 'embedded' AND model = ?2 AND due_at <= ?3 AND NOT ", unsent!(), "
+                          ORDER BY due_at, id LIMIT ?4 FOR UPDATE SKIP LOCKED)
+             RETURNING ", columns!()
+        ),
+    );
+    let values = [
+        owner.into(),
+        model.into(),
+        now.micros().into(),
+        i64::from(most).into(),
+    ];
+    conn.all(sql, &values, task)
+}
+
+/// Locks an open task that `owner` holds: nobody else can take or end it before this transaction
+/// ends. Returns whether `owner` holds it.
+pub fn lock_held(conn: &mut Conn<'_>, id: TaskId, owner: &str) -> Result<bool, StoreError> {
+    let sql = conn.dialect(
+        "SELECT CAST(1 AS BIGINT) FROM tasks WHERE id = ?1 AND lease_owner = ?2 AND state IN ('queued', 'running')",
+        "SELECT CAST(1 AS BIGINT) FROM tasks WHERE id = ?1 AND lease_owner = ?2 AND state IN ('queued', 'running')
+         FOR UPDATE",
+    );
+    let found = conn.one(sql, &[(&id.to_string()).into(), owner.into()], |row| {
+        row.int(0)
+    })?;
+    Ok(found.is_some())
+}
+
+/// Tasks held under this lease.
+pub fn held_by(conn: &mut Conn<'_>, owner: &str) -> Result<Vec<TaskId>, StoreError> {
+    conn.all(
+        "SELECT id FROM tasks WHERE lease_owner = ?1",
+        &[owner.into()],
+        |row| row.parse(0, "tasks.id"),
+    )
+}
+
+/// Whether an unheld task is postponed until after `far`.
+pub fn any_due_after(conn: &mut Conn<'_>, far: Timestamp) -> Result<bool, StoreError> {
+    let embedded = conn.one(
+        "SELECT CAST(1 AS BIGINT) FROM tasks WHERE state IN ('queued', 'running') AND lease_owner IS NULL
+         AND provider = 'embedded' AND account_id > '' AND due_at > ?1 LIMIT 1",
+        &[far.micros().into()],
+        |row| row.int(0),
+    )?;
+    let hosted = conn.one(
+        "SELECT CAST(1 AS BIGINT) FROM tasks WHERE state IN ('queued', 'running') AND lease_owner IS NULL
+         AND provider <> 'embedded' AND due_at > ?1 LIMIT 1",
+        &[far.micros().into()],
+        |row| row.int(0),
+    )?;
+    Ok(embedded.or(hosted).is_some())
+}
+
+/// Makes unheld tasks that are postponed until after `far` due now. Returns how many.
+pub fn pull_near(conn: &mut Conn<'_>, far: Timestamp, now: Timestamp) -> Result<u64, StoreError> {
+    let values = [far.micros().into(), now.micros().into()];
+    let embedded = conn.execute(
+        "UPDATE tasks SET due_at = ?2 WHERE state IN ('queued', 'running') AND lease_owner IS NULL
+         AND provider = 'embedded' AND account_id > '' AND due_at > ?1",
+        &values,
+    )?;
+    let hosted = conn.execute(
+        "UPDATE tasks SET due_at = ?2 WHERE state IN ('queued', 'running') AND lease_owner IS NULL
+         AND provider <> 'embedded' AND due_at > ?1",
+        &values,
+    )?;
+    Ok(embedded + hosted)
+}
+
+/// Sets the number of children killed. Returns whether `owner` still holds the task; repeating the
+/// call is harmless.
+pub fn set_deaths(
+    conn: &mut Conn<'_>,
+    id: TaskId,
+    owner: &str,
+    deaths: u32,
+) -> Result<bool, StoreError> {
+    let changed = conn.execute(
+        "UPDATE tasks SET deaths = ?3 WHERE id = ?1 AND lease_owner = ?2 AND state = 'running'",
+        &[
+            (&id.to_string()).into(),
+            owner.into(),
+            i64::from(deaths).into(),
+        ],
+    )?;
+    Ok(changed == 1)
+}
+
+/// Releases a task, to be claimed by anyone from `due` on.
+pub fn release(
+    conn: &mut Conn<'_>,
+    id: TaskId,
+    owner: &str,
+    due: Timestamp,
+) -> Result<(), StoreError> {
+    conn.execute(
+        "UPDATE tasks SET lease_owner = NULL, due_at = ?3
+         WHERE id = ?1 AND lease_owner = ?2 AND state IN ('queued', 'running')",
+        &[(&id.to_string()).into(), owner.into(), due.micros().into()],
+    )?;
+    Ok(())
+}

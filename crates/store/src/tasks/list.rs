@@ -1,0 +1,377 @@
+//! Lists of an account's tasks: filters, search and pages.
+//!
+//! A list is read in the order of ids, by the index of the condition that the fewest tasks meet; the
+//! other conditions are checked for each row. How many meet one is counted only up to a limit, so
+//! finding out costs little.
+
+use std::time::Duration;
+
+use super::task;
+use crate::conn::to_json;
+use crate::{Conn, StoreError, Value};
+use mediagate_model::clock::Timestamp;
+use mediagate_model::error::ErrorCode;
+use mediagate_model::ids::{AccountId, KeyId, TaskId};
+use mediagate_model::task::{Kind, Payload, Task, TaskState};
+use mediagate_model::words;
+
+/// Which tasks to list.
+#[derive(Debug, Clone, Default)]
+pub struct Filter {
+    /// Only this kind.
+    pub kind: Option<Kind>,
+    /// Only in this state.
+    pub state: Option<TaskState>,
+    pub model: Option<String>,
+    /// Only those that this key ordered.
+    pub key: Option<KeyId>,
+    /// Only those that ended with this code.
+    pub error: Option<ErrorCode>,
+    /// Only those that this provider took.
+    pub provider: Option<String>,
+    /// Only those accepted then or later.
+    pub since: Option<Timestamp>,
+    /// Only those accepted before.
+    pub until: Option<Timestamp>,
+    /// Only those with all of these terms ([`words`]).
+    pub terms: Vec<i64>,
+    /// Only this one.
+    pub id: Option<TaskId>,
+    /// Without those deleted from the Videos API's list.
+    pub without_deleted: bool,
+}
+
+/// A page of a list.
+#[derive(Debug, Clone, Copy)]
+pub struct Page<Id> {
+    pub after: Option<Id>,
+    /// Most rows.
+    pub limit: u32,
+    /// Oldest first instead of newest first.
+    pub ascending: bool,
+}
+
+impl<Id> Page<Id> {
+    /// The same page plus one row, to see whether another page follows.
+    #[must_use]
+    pub fn with_one_more(self) -> Self {
+        Self {
+            limit: self.limit + 1,
+            ..self
+        }
+    }
+}
+
+/// Removes the extra row of [`Page::with_one_more`] and returns whether it was there.
+pub fn cut_one_more<T>(rows: &mut Vec<T>, limit: u32) -> bool {
+    let has_more = rows.len() > limit as usize;
+    rows.truncate(limit as usize);
+    has_more
+}
+
+/// A term that the task must have, if it is given. Postgres may read all tasks with a term at once
+/// instead, which are many of a common one; not so of a subquery with an offset.
+macro_rules! term {
+    ($id:literal, $number:literal) => {
+        concat!(
+            " AND (CAST(?",
+            $number,
+            " AS BIGINT) IS NULL OR EXISTS (SELECT 1 FROM task_words o WHERE o.term = ?",
+            $number,
+            " AND o.task_id = ",
+            $id,
+            " LIMIT 1 OFFSET 0))"
+        )
+    };
+}
+
+/// A list in either direction. The condition that selects the index is spliced into the text: a
+/// planner uses no index for a condition that may be NULL, nor for an expression, lest Postgres, which
+/// sees the values, takes another index. So is the far end of the page, if there is one: with both
+/// ends, `SQLite` takes every index of the account for equally good.
+macro_rules! list {
+    ($way:expr, words) => {
+        // A cross join keeps SQLite to this order of the tables. The other terms are looked up before the
+        // task is read.
+        list!($way, "task_words w CROSS JOIN tasks", "w.task_id", " AND w.term = ?13 AND tasks.id = w.task_id", "")
+    };
+    ($way:expr, $narrowed:literal) => {
+        list!($way, "tasks", "tasks.id", $narrowed, term!("tasks.id", "13"))
+    };
+    ($way:expr, $from:literal, $id:literal, $narrowed:literal, $first:expr) => {
+        match $way {
+            Way::Up => list!(@ $from, $id, " > ?2 AND CAST(?3 AS TEXT) IS NOT NULL", $narrowed, "", $first),
+            Way::UpTo => list!(@ $from, $id, concat!(" > ?2 AND ", $id, " < ?3"), $narrowed, "", $first),
+            Way::Down => list!(@ $from, $id, " < ?3 AND CAST(?2 AS TEXT) IS NOT NULL", $narrowed, " DESC", $first),
+            Way::DownTo => list!(@ $from, $id, concat!(" < ?3 AND ", $id, " > ?2"), $narrowed, " DESC", $first),
+        }
+    };
+    (@ $from:literal, $id:literal, $within:expr, $narrowed:literal, $direction:literal, $first:expr) => {
+        concat!(
+            "SELECT ", columns!(), " FROM ", $from, " WHERE account_id = ?1 AND ", $id, $within, $narrowed,
+            " AND (CAST(?5 AS TEXT) IS NULL OR kind || '' = ?5) AND (CAST(?6 AS TEXT) IS NULL OR state || '' = ?6)
+             AND (CAST(?7 AS TEXT) IS NULL OR model || '' = ?7) AND (CAST(?8 AS TEXT) IS NULL OR key_id || '' = ?8)
+             AND (CAST(?9 AS TEXT) IS NULL OR error_code || '' = ?9) AND created_at >= ?10 AND created_at < ?11
+             AND (CAST(?12 AS BIGINT) = 0 OR deleted_at IS NULL) AND (CAST(?21 AS TEXT) IS NULL OR provider || '' = ?21)",
+            $first, term!($id, "14"), term!($id, "15"), term!($id, "16"), term!($id, "17"), term!($id, "18"),
+            term!($id, "19"), term!($id, "20"),
+            " ORDER BY ", $id, $direction, " LIMIT ?4"
+        )
+    };
+}
+
+/// The direction of a list, and whether it has a far end.
+#[derive(Debug, Clone, Copy)]
+enum Way {
+    Up,
+    UpTo,
+    Down,
+    DownTo,
+}
+
+/// A page of the account's tasks.
+pub fn page(
+    conn: &mut Conn<'_>,
+    account: AccountId,
+    filter: &Filter,
+    page: Page<TaskId>,
+) -> Result<Vec<Task>, StoreError> {
+    let bounds = Bounds::new(filter, page);
+    if bounds.from >= bounds.to {
+        return Ok(Vec::new());
+    }
+    let account = account.to_string();
+    let (by, rarest) = found_by(conn, &account, filter, &bounds)?;
+    let way = bounds.way(page.ascending);
+    let sql = match by {
+        FoundBy::Words => list!(way, words),
+        FoundBy::Nothing => list!(way, ""),
+        FoundBy::Error => list!(way, " AND error_code = ?9"),
+        FoundBy::Key => list!(way, " AND key_id = ?8"),
+        FoundBy::State => list!(way, " AND state = ?6"),
+        FoundBy::Model => list!(way, " AND model = ?7"),
+        FoundBy::Kind => list!(way, " AND kind = ?5"),
+        FoundBy::KindAndShown => list!(way, " AND kind = ?5 AND deleted_at IS NULL"),
+    };
+    let key = filter.key.map(|key| key.to_string());
+    let mut values: Vec<Value<'_>> = vec![
+        (&account).into(),
+        (&bounds.from).into(),
+        (&bounds.to).into(),
+        i64::from(page.limit).into(),
+        filter.kind.map(Kind::name).into(),
+        filter.state.map(TaskState::name).into(),
+        filter.model.as_ref().into(),
+        key.as_ref().into(),
+        filter.error.map(ErrorCode::name).into(),
+        filter.since.map_or(i64::MIN, Timestamp::micros).into(),
+        filter.until.map_or(i64::MAX, Timestamp::micros).into(),
+        filter.without_deleted.into(),
+    ];
+    let terms = filter.terms.iter().copied().map(Some);
+    let terms = terms.chain(std::iter::repeat(None)).take(words::ASKED);
+    let mut terms: Vec<Option<i64>> = terms.collect();
+    terms.swap(0, rarest);
+    values.extend(terms.into_iter().map(Value::from));
+    values.push(filter.provider.as_ref().into());
+    conn.all(sql, &values, task)
+}
+
+/// Sorts before every id, and after.
+const ENDS: (&str, &str) = ("", "g");
+
+/// Between which ids a page lies, both exclusive.
+pub(super) struct Bounds {
+    pub(super) from: String,
+    pub(super) to: String,
+}
+
+impl Bounds {
+    pub(super) fn new(filter: &Filter, page: Page<TaskId>) -> Self {
+        /// How far the clocks of the processes that make ids may be apart.
+        const APART: Duration = Duration::from_hours(2);
+        let after = page.after.map(|id| id.to_string());
+        let since = filter.since.map(|since| first_id(since.minus(APART)));
+        let until = filter.until.map(|until| first_id(until.plus(APART)));
+        let (from, to) = if page.ascending {
+            (since.max(after), until)
+        } else {
+            (since, [until, after].into_iter().flatten().min())
+        };
+        let (mut from, mut to) = (
+            from.unwrap_or_default(),
+            to.unwrap_or_else(|| ENDS.1.into()),
+        );
+        if let Some(id) = filter.id {
+            let id = id.to_string();
+            // Right before and after it.
+            from = from.max(id.chars().take(id.len() - 1).collect());
+            to = to.min(format!("{id}g"));
+        }
+        Self { from, to }
+    }
+
+    fn way(&self, ascending: bool) -> Way {
+        match (ascending, self.from == ENDS.0, self.to == ENDS.1) {
+            (true, _, true) => Way::Up,
+            (true, _, false) => Way::UpTo,
+            (false, true, _) => Way::Down,
+            (false, false, _) => Way::DownTo,
+        }
+    }
+}
+
+/// Sorts before the ids that are made at this time or later.
+pub(crate) fn first_id(time: Timestamp) -> String {
+    let milliseconds = u64::try_from(time.micros() / 1000).unwrap_or(0);
+    let digits = format!("{:012x}", milliseconds.min(0xffff_ffff_ffff));
+    let (high, low) = digits.split_at(8);
+    format!("{high}-{low}")
+}
+
+/// The part of a filter that an index serves; the rest is checked per row. In order of preference.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum FoundBy {
+    Words,
+    Error,
+    Key,
+    Model,
+    State,
+    KindAndShown,
+    Kind,
+    Nothing,
+}
+
+/// How far rows are counted; further where all conditions have so many.
+const COUNTED: [i64; 2] = [1000, 20_000];
+
+/// Counts the tasks that meet a condition and are newer than an id, up to either number.
+macro_rules! count {
+    ($condition:literal) => {
+        count!("tasks WHERE account_id = ?1 AND ", $condition, " AND id > ?3")
+    };
+    ($($from:literal),*) => {
+        [
+            concat!("SELECT COUNT(*) FROM (SELECT 1 FROM ", $($from,)* " LIMIT 1000) AS few"),
+            concat!("SELECT COUNT(*) FROM (SELECT 1 FROM ", $($from,)* " LIMIT 20000) AS few"),
+        ]
+    };
+}
+
+const WITH_TERM: [&str; 2] = count!(
+    "task_words WHERE term = ?1",
+    " AND task_id > ?2 AND task_id < ?3"
+);
+
+/// The condition that the fewest tasks meet, and the position of the term if it is one.
+fn found_by(
+    conn: &mut Conn<'_>,
+    account: &str,
+    filter: &Filter,
+    bounds: &Bounds,
+) -> Result<(FoundBy, usize), StoreError> {
+    if filter.id.is_some() {
+        return Ok((FoundBy::Nothing, 0));
+    }
+    let key = filter.key.map(|key| key.to_string());
+    let state = filter.state.map(TaskState::name);
+    let error = filter.error.map(ErrorCode::name);
+    let kind = filter.kind.map(Kind::name);
+    let is_shown = filter.without_deleted;
+    let kinds = if is_shown {
+        FoundBy::KindAndShown
+    } else {
+        FoundBy::Kind
+    };
+    let given: Vec<(FoundBy, [&'static str; 2], &str)> = [
+        (FoundBy::Error, count!("error_code = ?2"), error),
+        (FoundBy::Key, count!("key_id = ?2"), key.as_deref()),
+        (
+            FoundBy::Model,
+            count!("model = ?2"),
+            filter.model.as_deref(),
+        ),
+        (FoundBy::State, count!("state = ?2"), state),
+        (kinds, count!("kind = ?2"), kind),
+    ]
+    .into_iter()
+    .filter_map(|(by, sql, value)| Some((by, sql, value?)))
+    .collect();
+    if given.len() + filter.terms.len() < 2 {
+        let only = given.first().map(|(by, _, _)| *by);
+        let words = filter.terms.first().map(|_| FoundBy::Words);
+        return Ok((only.or(words).unwrap_or(FoundBy::Nothing), 0));
+    }
+    let mut found = (FoundBy::Nothing, 0);
+    for (further, most) in COUNTED.into_iter().enumerate() {
+        let mut counts = Vec::new();
+        for (position, term) in filter.terms.iter().enumerate() {
+            let sql = WITH_TERM[further];
+            let values = [(*term).into(), (&bounds.from).into(), (&bounds.to).into()];
+            let count = conn.one(sql, &values, |row| row.int(0))?;
+            counts.push((count.unwrap_or(0), FoundBy::Words, position));
+        }
+        for (by, sql, value) in &given {
+            let values = [account.into(), (*value).into(), (&bounds.from).into()];
+            let count = conn.one(sql[further], &values, |row| row.int(0))?;
+            counts.push((count.unwrap_or(0), *by, 0));
+        }
+        if let Some((fewest, by, position)) = counts.into_iter().min() {
+            found = (by, position);
+            if fewest < most {
+                break;
+            }
+        }
+    }
+    Ok(found)
+}
+
+/// Keeps the words of a task; again is the same.
+pub(super) fn keep_words(
+    conn: &mut Conn<'_>,
+    id: TaskId,
+    account: AccountId,
+    payload: &Payload,
+) -> Result<(), StoreError> {
+    let terms = words::of_task(account, payload);
+    if terms.is_empty() {
+        return Ok(());
+    }
+    let sql = conn.dialect(
+        "INSERT INTO task_words (term, task_id) SELECT value, ?1 FROM json_each(?2) WHERE true
+         ON CONFLICT (term, task_id) DO NOTHING",
+        "INSERT INTO task_words (term, task_id)
+         SELECT CAST(json_array_elements_text(CAST(CAST(?2 AS TEXT) AS json)) AS BIGINT), CAST(?1 AS TEXT)
+         ON CONFLICT (term, task_id) DO NOTHING",
+    );
+    let (id, terms) = (id.to_string(), to_json(&terms)?);
+    let values = [(&id).into(), (&terms).into()];
+    conn.execute(sql, &values).map(|_| ())
+}
+
+/// Removes the words of tasks whose records are removed.
+pub(crate) fn remove_words(conn: &mut Conn<'_>, tasks: &[TaskId]) -> Result<(), StoreError> {
+    for id in tasks {
+        let found = conn.one(
+            "SELECT account_id, payload FROM tasks WHERE id = ?1",
+            &[(&id.to_string()).into()],
+            |row| {
+                let account = row.parse(0, "tasks.account_id")?;
+                Ok((account, row.json::<Payload>(1, "tasks.payload")?))
+            },
+        )?;
+        let Some((account, payload)) = found else {
+            continue;
+        };
+        let terms = words::of_task(account, &payload);
+        let sql = conn.dialect(
+            "DELETE FROM task_words WHERE task_id = ?1 AND term IN (SELECT value FROM json_each(?2))",
+            "DELETE FROM task_words WHERE task_id = ?1 AND term = ANY (ARRAY(
+             SELECT CAST(json_array_elements_text(CAST(CAST(?2 AS TEXT) AS json)) AS BIGINT)))",
+        );
+        let (id, terms) = (id.to_string(), to_json(&terms)?);
+        let values = [(&id).into(), (&terms).into()];
+        conn.execute(sql, &values)?;
+    }
+    Ok(())
+}

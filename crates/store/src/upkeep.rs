@@ -1,0 +1,73 @@
+//! Upkeep that one process of a cluster does at a time: when each kind is next due, by the
+//! database's clock.
+
+use std::time::Duration;
+
+use crate::{Conn, StoreError};
+
+/// A due time further ahead than any upkeep can be was written before the clock was set back.
+const ABSURD: i64 = 7 * 86_400_000_000;
+
+/// The right to do some upkeep, until a time of the database's clock.
+#[derive(Debug, Clone, Copy)]
+pub struct Turn {
+    kind: &'static str,
+    until: i64,
+}
+
+/// Takes the turn for this kind of upkeep if it is due and nobody else has it. It is due again for
+/// others after `lease`, unless extended or finished before.
+pub fn take(
+    conn: &mut Conn<'_>,
+    kind: &'static str,
+    lease: Duration,
+) -> Result<Option<Turn>, StoreError> {
+    let now = now(conn)?;
+    let until = now.saturating_add(micros(lease));
+    let due = conn.one(
+        "SELECT due_at FROM upkeep WHERE kind = ?1",
+        &[kind.into()],
+        |row| row.int(0),
+    )?;
+    let changed = match due {
+        // Read first, so that idle processes do not write.
+        Some(due) if due > now && due < now.saturating_add(ABSURD) => 0,
+        Some(due) => conn.execute(
+            "UPDATE upkeep SET due_at = ?3 WHERE kind = ?1 AND due_at = ?2",
+            &[kind.into(), due.into(), until.into()],
+        )?,
+        None => conn.execute(
+            "INSERT INTO upkeep (kind, due_at) VALUES (?1, ?2) ON CONFLICT (kind) DO NOTHING",
+            &[kind.into(), until.into()],
+        )?,
+    };
+    Ok((changed == 1).then_some(Turn { kind, until }))
+}
+
+/// Makes the kind due again after `pause`: to extend the lease, or because the work is done.
+/// Returns the turn unless somebody else has taken it.
+pub fn put_off(
+    conn: &mut Conn<'_>,
+    turn: &Turn,
+    pause: Duration,
+) -> Result<Option<Turn>, StoreError> {
+    let until = now(conn)?.saturating_add(micros(pause));
+    let changed = conn.execute(
+        "UPDATE upkeep SET due_at = ?3 WHERE kind = ?1 AND due_at = ?2",
+        &[turn.kind.into(), turn.until.into(), until.into()],
+    )?;
+    let kind = turn.kind;
+    Ok((changed == 1).then_some(Turn { kind, until }))
+}
+
+fn now(conn: &mut Conn<'_>) -> Result<i64, StoreError> {
+    let sql = conn.dialect(
+        "SELECT CAST(unixepoch('subsec') * 1000000 AS BIGINT)",
+        "SELECT CAST(EXTRACT(EPOCH FROM clock_timestamp()) * 1000000 AS BIGINT)",
+    );
+    Ok(conn.one(sql, &[], |row| row.int(0))?.unwrap_or_default())
+}
+
+fn micros(time: Duration) -> i64 {
+    i64::try_from(time.as_micros()).unwrap_or(i64::MAX)
+}

@@ -1,0 +1,168 @@
+//! Daily sums by account, key and model: charged, credited, made. They change in the transaction
+//! that moves the money or ends the task.
+
+use crate::ledger::{Change, Of};
+use crate::{Conn, StoreError, Value, hours};
+use mediagate_model::clock::Timestamp;
+use mediagate_model::ids::{AccountId, KeyId};
+use mediagate_model::money::Micros;
+use mediagate_model::task::TaskState;
+
+/// Microseconds per day.
+pub const DAY: i64 = 86_400_000_000;
+
+/// Which usage to list.
+#[derive(Debug, Clone)]
+pub struct Filter {
+    pub account: AccountId,
+    pub from: Timestamp,
+    /// Exclusive.
+    pub before: Timestamp,
+    pub model: Option<String>,
+    pub key: Option<KeyId>,
+}
+
+/// One day's work and cost of one key with one model.
+#[derive(Debug, Clone)]
+pub struct Row {
+    /// Days since the epoch.
+    pub day: i64,
+    /// The model's canonical name.
+    pub model: String,
+    pub key: KeyId,
+    /// Charged, by the day of the ledger's entries.
+    pub paid: Micros,
+    /// Tasks that ended on that day, by state.
+    pub ended: [(TaskState, u64); 3],
+}
+
+/// The rows of an account, by day.
+pub fn rows(conn: &mut Conn<'_>, filter: &Filter) -> Result<Vec<Row>, StoreError> {
+    conn.all(
+        "SELECT day, key_id, model, spent_micros, succeeded, failed, cancelled FROM daily_sums
+         WHERE account_id = ?1 AND day >= ?2 AND day < ?3 AND key_id <> ''
+         AND (CAST(?4 AS TEXT) IS NULL OR model = ?4) AND (CAST(?5 AS TEXT) IS NULL OR key_id = ?5)",
+        &[
+            (&filter.account.to_string()).into(),
+            day_of(filter.from).into(),
+            day_of(filter.before).into(),
+            filter.model.as_ref().into(),
+            filter.key.map(|key| key.to_string()).as_ref().into(),
+        ],
+        |row| {
+            let count = |at| Ok::<_, StoreError>(u64::try_from(row.int(at)?).unwrap_or(0));
+            Ok(Row {
+                day: row.int(0)?,
+                key: row.parse(1, "daily_sums.key_id")?,
+                model: row.text(2)?,
+                paid: Micros::new(row.int(3)?),
+                ended: [
+                    (TaskState::Succeeded, count(4)?),
+                    (TaskState::Failed, count(5)?),
+                    (TaskState::Cancelled, count(6)?),
+                ],
+            })
+        },
+    )
+}
+
+/// What a key spent since the day of `since`.
+pub(super) fn spent_since(
+    conn: &mut Conn<'_>,
+    account: AccountId,
+    key: KeyId,
+    since: Timestamp,
+) -> Result<Micros, StoreError> {
+    let spent = conn.one(
+        "SELECT CAST(COALESCE(SUM(spent_micros), 0) AS BIGINT) FROM daily_sums
+         WHERE account_id = ?1 AND day >= ?3 AND key_id = ?2",
+        &[
+            (&account.to_string()).into(),
+            (&key.to_string()).into(),
+            day_of(since).into(),
+        ],
+        |row| row.int(0),
+    )?;
+    Ok(Micros::new(spent.unwrap_or(0)))
+}
+
+/// What was given back to an account on the day of `now` for jobs that were cancelled and not called off.
+pub fn forgiven_on(
+    conn: &mut Conn<'_>,
+    account: AccountId,
+    now: Timestamp,
+) -> Result<Micros, StoreError> {
+    let forgiven = conn.one(
+        "SELECT CAST(COALESCE(SUM(forgiven_micros), 0) AS BIGINT) FROM daily_sums WHERE account_id = ?1 AND day = ?2",
+        &[(&account.to_string()).into(), day_of(now).into()],
+        |row| row.int(0),
+    )?;
+    Ok(Micros::new(forgiven.unwrap_or(0)))
+}
+
+/// Adds to what was given back on the day of `at` for such jobs. Never falls below zero: of a
+/// task that was released before any job was known, nothing was counted.
+pub fn forgive(
+    conn: &mut Conn<'_>,
+    of: Of<'_>,
+    amount: Micros,
+    at: Timestamp,
+) -> Result<(), StoreError> {
+    conn.execute(
+        "INSERT INTO daily_sums (account_id, day, key_id, model, forgiven_micros)
+         VALUES (?1, ?2, ?3, ?4, CASE WHEN CAST(?5 AS BIGINT) > 0 THEN CAST(?5 AS BIGINT) ELSE 0 END) ON CONFLICT (account_id, day, key_id, model) DO UPDATE SET
+             forgiven_micros = CASE WHEN daily_sums.forgiven_micros + CAST(?5 AS BIGINT) > 0
+                                   THEN daily_sums.forgiven_micros + CAST(?5 AS BIGINT) ELSE 0 END",
+        &[
+            (&of.account.to_string()).into(),
+            day_of(at).into(),
+            of.key.map(|key| key.to_string()).unwrap_or_default().as_str().into(),
+            of.model.unwrap_or_default().into(),
+            amount.get().into(),
+        ],
+    )?;
+    Ok(())
+}
+
+/// Adds a change to its day's sums and, of a task, to its hour's.
+pub(super) fn add(
+    conn: &mut Conn<'_>,
+    of: Of<'_>,
+    change: Change,
+    now: Timestamp,
+) -> Result<(), StoreError> {
+    let is_nothing = [change.spent, change.credit] == [Micros::ZERO; 2] && change.ended.is_none();
+    if is_nothing {
+        return Ok(());
+    }
+    let key = of.key.map(|key| key.to_string()).unwrap_or_default();
+    let ended = |state| Value::from(change.ended == Some(state));
+    conn.execute(
+        "INSERT INTO daily_sums (account_id, day, key_id, model, spent_micros, credit_micros, succeeded, failed, cancelled)
+         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9) ON CONFLICT (account_id, day, key_id, model) DO UPDATE SET
+             spent_micros = daily_sums.spent_micros + excluded.spent_micros,
+             credit_micros = daily_sums.credit_micros + excluded.credit_micros,
+             succeeded = daily_sums.succeeded + excluded.succeeded, failed = daily_sums.failed + excluded.failed,
+             cancelled = daily_sums.cancelled + excluded.cancelled",
+        &[
+            (&of.account.to_string()).into(),
+            day_of(now).into(),
+            (&key).into(),
+            of.model.unwrap_or_default().into(),
+            change.spent.get().into(),
+            change.credit.get().into(),
+            ended(TaskState::Succeeded),
+            ended(TaskState::Failed),
+            ended(TaskState::Cancelled),
+        ],
+    )?;
+    match of.task {
+        Some(task) => hours::add(conn, task, change, now),
+        None => Ok(()),
+    }
+}
+
+/// Days since the epoch, in UTC.
+pub const fn day_of(instant: Timestamp) -> i64 {
+    instant.micros().div_euclid(DAY)
+}

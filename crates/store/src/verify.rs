@@ -1,0 +1,200 @@
+//! Verifies the books, a page at a time: each statement reads at most a page of rows, an account
+//! or a day, from one snapshot, whatever is written meanwhile. Nothing is repaired.
+//!
+//! Every row that money depends on is held against another: what keys and accounts hold against their tasks, what they
+//! spent against the days, days against entries and ended tasks, hours against days, tasks and jobs, entries against
+//! their tasks, tasks against their entries, bills and submissions, and kept intents against the tasks that they lead to.
+//!
+//! Records that `record_ttl` removed are no mismatch (`Bounds`).
+
+mod entries;
+mod hours;
+mod intents;
+mod jobs;
+mod sums;
+mod tasks;
+
+use crate::usage::{DAY, day_of};
+use crate::{Conn, StoreError, records};
+use mediagate_model::clock::Timestamp;
+
+/// Rows per page.
+const PAGE: i64 = 1000;
+
+/// Something that does not add up.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Mismatch {
+    /// `key`, `account`, `day`, `hours`, `entry`, `task`, `submission` or `intent`.
+    pub what: &'static str,
+    /// Its id.
+    pub id: String,
+    /// The problem, with the figures.
+    pub why: String,
+}
+
+/// From when on rows must be there.
+#[derive(Debug, Clone, Copy)]
+struct Bounds {
+    /// Tasks that ended before may have been removed.
+    removed_until: i64,
+}
+
+impl Bounds {
+    fn read(conn: &mut Conn<'_>) -> Result<Self, StoreError> {
+        Ok(Self {
+            removed_until: records::removed_until(conn)?,
+        })
+    }
+
+    /// Whether everything that ended on this day must be there.
+    const fn is_exact_day(self, day: i64) -> bool {
+        day.saturating_mul(DAY) > self.removed_until
+    }
+}
+
+/// A check in progress.
+#[derive(Debug, Clone)]
+pub struct Check {
+    /// Tasks that ended, entries, and days, before this were checked earlier.
+    since: Option<Timestamp>,
+    next: Next,
+    /// Mismatches so far.
+    pub found: Vec<Mismatch>,
+}
+
+/// What to check next.
+#[derive(Debug, Clone)]
+enum Next {
+    AccountsAfter(String),
+    DaysAfter(i64),
+    EntriesAfter(i64, String),
+    TasksAfter(String),
+    EndedAfter(i64, String),
+    IntentsAfter(String),
+    Nothing,
+}
+
+impl Check {
+    /// Checks everything.
+    pub const fn whole() -> Self {
+        Self {
+            since: None,
+            next: Next::AccountsAfter(String::new()),
+            found: Vec::new(),
+        }
+    }
+
+    /// Checks all sums, and the tasks, entries and days since `since`.
+    pub const fn since(since: Timestamp) -> Self {
+        Self {
+            since: Some(since),
+            next: Next::AccountsAfter(String::new()),
+            found: Vec::new(),
+        }
+    }
+
+    /// Checks the next page. Returns whether there is more.
+    pub fn step(&mut self, conn: &mut Conn<'_>) -> Result<bool, StoreError> {
+        let bounds = Bounds::read(conn)?;
+        self.next = match self.next.clone() {
+            Next::AccountsAfter(id) => self.accounts(conn, &id)?,
+            Next::DaysAfter(day) => self.day(conn, day, bounds)?,
+            Next::EntriesAfter(at, id) => self.entries(conn, (at, &id))?,
+            Next::TasksAfter(id) => self.tasks(conn, &id)?,
+            Next::EndedAfter(at, id) => self.ended(conn, (at, &id))?,
+            Next::IntentsAfter(id) => self.intents(conn, &id)?,
+            Next::Nothing => Next::Nothing,
+        };
+        Ok(!matches!(self.next, Next::Nothing))
+    }
+
+    fn accounts(&mut self, conn: &mut Conn<'_>, after: &str) -> Result<Next, StoreError> {
+        let ids = conn.all(
+            "SELECT id FROM accounts WHERE id > ?1 ORDER BY id LIMIT 100",
+            &[after.into()],
+            |row| row.text(0),
+        )?;
+        for id in &ids {
+            self.found.extend(sums::of_account(conn, id)?);
+            self.found.extend(sums::of_keys(conn, id)?);
+        }
+        Ok(match ids.into_iter().last() {
+            Some(last) => Next::AccountsAfter(last),
+            None => Next::DaysAfter(self.since.map_or(i64::MIN, |since| day_of(since) - 1)),
+        })
+    }
+
+    fn day(&mut self, conn: &mut Conn<'_>, after: i64, bounds: Bounds) -> Result<Next, StoreError> {
+        let first_instant = after.saturating_add(1).saturating_mul(DAY);
+        let first_hour = after.saturating_add(1).saturating_mul(hours::HOURS);
+        let next = conn.one(
+            "SELECT CAST(MIN(day) AS BIGINT) FROM (SELECT MIN(day) AS day FROM daily_sums WHERE day > ?1
+             UNION ALL SELECT MIN(created_at) / 86400000000 FROM ledger WHERE created_at >= ?2
+             UNION ALL SELECT MIN(counted_at) / 86400000000 FROM ledger WHERE counted_at IS NOT NULL AND counted_at >= ?2
+             UNION ALL SELECT MIN(finished_at) / 86400000000 FROM tasks WHERE finished_at IS NOT NULL AND finished_at >= ?2
+             UNION ALL SELECT MIN(ended_at) / 86400000000 FROM submissions WHERE ended_at IS NOT NULL AND ended_at >= ?2
+             UNION ALL SELECT MIN(hour) / 24 FROM hourly_sums WHERE hour >= ?3) AS days",
+            &[after.into(), first_instant.into(), first_hour.into()],
+            |row| row.int_or_null(0),
+        )?;
+        if let Some(day) = next.flatten() {
+            self.found.extend(sums::of_day(conn, day, bounds)?);
+            self.found.extend(hours::of_day(conn, day, bounds)?);
+            if bounds.is_exact_day(day) {
+                self.found.extend(jobs::of_day(conn, day)?);
+            }
+            return Ok(Next::DaysAfter(day));
+        }
+        let since = self.since.map_or(i64::MIN, Timestamp::micros);
+        Ok(Next::EntriesAfter(since, String::new()))
+    }
+
+    fn entries(&mut self, conn: &mut Conn<'_>, after: (i64, &str)) -> Result<Next, StoreError> {
+        let (last, found) = entries::page(conn, after)?;
+        self.found.extend(found);
+        Ok(match (last, self.since) {
+            (Some((at, id)), _) => Next::EntriesAfter(at, id),
+            (None, Some(since)) => Next::EndedAfter(since.micros(), String::new()),
+            (None, None) => Next::TasksAfter(String::new()),
+        })
+    }
+
+    fn tasks(&mut self, conn: &mut Conn<'_>, after: &str) -> Result<Next, StoreError> {
+        let page = conn.all(
+            "SELECT id FROM tasks WHERE id > ?1 ORDER BY id LIMIT ?2",
+            &[after.into(), PAGE.into()],
+            |row| row.text(0),
+        )?;
+        let Some(last) = page.into_iter().last() else {
+            return Ok(Next::IntentsAfter(String::new()));
+        };
+        self.found.extend(tasks::between_ids(conn, after, &last)?);
+        Ok(Next::TasksAfter(last))
+    }
+
+    fn ended(&mut self, conn: &mut Conn<'_>, (at, id): (i64, &str)) -> Result<Next, StoreError> {
+        let page = conn.all(
+            "SELECT finished_at, id FROM tasks WHERE finished_at IS NOT NULL AND (finished_at, id) > (?1, ?2)
+             ORDER BY finished_at, id LIMIT ?3",
+            &[at.into(), id.into(), PAGE.into()],
+            |row| Ok((row.int(0)?, row.text(1)?)),
+        )?;
+        let Some((last_at, last)) = page.into_iter().last() else {
+            return Ok(Next::IntentsAfter(String::new()));
+        };
+        let range = ((at, id), (last_at, last.as_str()));
+        self.found.extend(tasks::between_ends(conn, range)?);
+        Ok(Next::EndedAfter(last_at, last))
+    }
+
+    fn intents(&mut self, conn: &mut Conn<'_>, after: &str) -> Result<Next, StoreError> {
+        let (last, found) = intents::page(conn, after)?;
+        self.found.extend(found);
+        Ok(last.map_or(Next::Nothing, Next::IntentsAfter))
+    }
+}
+
+/// A day's name in a mismatch.
+fn day_name(day: i64) -> String {
+    Timestamp::from_micros(day.saturating_mul(DAY)).rfc3339()
+}

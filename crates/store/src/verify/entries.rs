@@ -1,0 +1,234 @@
+//! Each entry of the ledger against the task, key and account that it names.
+
+use std::str::FromStr as _;
+
+use super::{Mismatch, PAGE};
+use crate::{Conn, Row, StoreError};
+use mediagate_model::clock::Timestamp;
+use mediagate_model::ledger::EntryKind;
+use mediagate_model::money::Micros;
+
+/// When an entry was written, and its id.
+type EntryPosition = (i64, String);
+
+/// The entries after this time and id: where the page ends, if it is not empty, and what is wrong with them.
+pub(super) fn page(
+    conn: &mut Conn<'_>,
+    (at, id): (i64, &str),
+) -> Result<(Option<EntryPosition>, Vec<Mismatch>), StoreError> {
+    let mut found = Vec::new();
+    // Looked up one by one: of joins Postgres makes ones that read all tasks.
+    let places = conn.all(
+        "SELECT l.id, l.account_id, l.key_id, l.task_id, l.kind, l.held_micros, l.spent_micros, l.credit_micros, l.created_at,
+                l.counted_at, (SELECT a.id FROM accounts a WHERE a.id = l.account_id),
+                (SELECT k.account_id FROM api_keys k WHERE k.id = l.key_id),
+                (SELECT t.account_id FROM tasks t WHERE t.id = l.task_id), (SELECT t.key_id FROM tasks t WHERE t.id = l.task_id),
+                (SELECT t.state FROM tasks t WHERE t.id = l.task_id), (SELECT t.reserved_micros FROM tasks t WHERE t.id = l.task_id),
+                (SELECT t.created_at FROM tasks t WHERE t.id = l.task_id), (SELECT t.finished_at FROM tasks t WHERE t.id = l.task_id),
+                (SELECT MAX(e.created_at) FROM ledger e WHERE e.task_id = l.task_id AND e.kind IN ('settle', 'release'))
+         FROM (SELECT id, account_id, key_id, task_id, kind, held_micros, spent_micros, credit_micros, created_at, counted_at
+               FROM ledger WHERE (created_at, id) > (?1, ?2) ORDER BY created_at, id LIMIT ?3) AS l",
+        &[at.into(), id.into(), PAGE.into()],
+        |row| {
+            let line = Line::read(row)?;
+            let faults = line.faults();
+            found.extend(faults.into_iter().map(|why| Mismatch {
+                what: "entry",
+                id: line.id.clone(),
+                why,
+            }));
+            Ok((line.created_at, line.id))
+        },
+    )?;
+    Ok((places.into_iter().max(), found))
+}
+
+/// An entry with what it names.
+struct Line {
+    id: String,
+    account: String,
+    key: Option<String>,
+    task: Option<String>,
+    kind: String,
+    held: Micros,
+    spent: Micros,
+    credit: Micros,
+    created_at: i64,
+    counted_at: Option<i64>,
+    has_account: bool,
+    /// The account of its key.
+    keys_account: Option<String>,
+    /// `None` where there is no such task.
+    of: Option<Ordered>,
+    /// When the entry was written that ended its task's hold.
+    settled_at: Option<i64>,
+}
+
+/// The task of an entry.
+struct Ordered {
+    account: String,
+    key: String,
+    state: String,
+    reserved: Micros,
+    created_at: i64,
+    finished_at: Option<i64>,
+}
+
+impl Line {
+    fn read(row: &Row<'_>) -> Result<Self, StoreError> {
+        let amount = |at| row.int(at).map(Micros::new);
+        let of = match row.text_or_null(12)? {
+            None => None,
+            Some(account) => Some(Ordered {
+                account,
+                key: row.text(13)?,
+                state: row.text(14)?,
+                reserved: amount(15)?,
+                created_at: row.int(16)?,
+                finished_at: row.int_or_null(17)?,
+            }),
+        };
+        Ok(Self {
+            id: row.text(0)?,
+            account: row.text(1)?,
+            key: row.text_or_null(2)?,
+            task: row.text_or_null(3)?,
+            kind: row.text(4)?,
+            held: amount(5)?,
+            spent: amount(6)?,
+            credit: amount(7)?,
+            created_at: row.int(8)?,
+            counted_at: row.int_or_null(9)?,
+            has_account: row.text_or_null(10)?.is_some(),
+            keys_account: row.text_or_null(11)?,
+            of,
+            settled_at: row.int_or_null(18)?,
+        })
+    }
+
+    fn faults(&self) -> Vec<String> {
+        let mut faults = Vec::new();
+        if !self.has_account {
+            faults.push(format!("there is no account {}", self.account));
+        }
+        let Ok(kind) = EntryKind::from_str(&self.kind) else {
+            faults.push(format!("{:?} is no kind of entry", self.kind));
+            return faults;
+        };
+        let amounts = self.amounts();
+        if kind == EntryKind::Credit {
+            let is_plain = (&self.key, &self.task) == (&None, &None) && self.counted_at.is_none();
+            let moves = [self.held, self.spent] == [Micros::ZERO; 2] && self.credit != Micros::ZERO;
+            if !(is_plain && moves) {
+                faults.push(format!(
+                    "a credit has no key and no task and moves credit alone; this one has key {:?}, task {:?} and {amounts}",
+                    self.key, self.task
+                ));
+            }
+            return faults;
+        }
+        let Some(task) = &self.task else {
+            faults.push(format!("it has {amounts} and names no task"));
+            return faults;
+        };
+        if self.id != format!("{task}:{}", self.kind) {
+            faults.push(format!(
+                "its id does not say that it is the {} of task {task}",
+                self.kind
+            ));
+        }
+        let Some(of) = &self.of else {
+            faults.push(format!("it has {amounts}, and there is no task {task}"));
+            return faults;
+        };
+        faults.extend(self.misplaced(task, of));
+        faults.extend(self.misstated(kind, of));
+        faults
+    }
+
+    fn amounts(&self) -> String {
+        format!(
+            "held {}, spent {}, credit {}",
+            self.held, self.spent, self.credit
+        )
+    }
+
+    /// Whose it is must be whose its task is.
+    fn misplaced(&self, task: &str, of: &Ordered) -> Vec<String> {
+        let mut faults = Vec::new();
+        if self.account != of.account {
+            faults.push(format!(
+                "it is of account {}, its task {task} of account {}",
+                self.account, of.account
+            ));
+        }
+        if self.key.as_ref() != Some(&of.key) {
+            faults.push(format!(
+                "it is of key {}, its task {task} of key {}",
+                self.key.as_deref().unwrap_or("none"),
+                of.key
+            ));
+        } else if self.keys_account.as_ref() != Some(&of.account) {
+            faults.push(format!(
+                "its key {} is of account {}, its task {task} of account {}",
+                of.key,
+                self.keys_account.as_deref().unwrap_or("none"),
+                of.account
+            ));
+        }
+        faults
+    }
+
+    /// What it moves, and when, must fit its kind and its task.
+    fn misstated(&self, kind: EntryKind, of: &Ordered) -> Vec<String> {
+        let mut faults = Vec::new();
+        let none = Micros::ZERO;
+        let back = none.minus(of.reserved);
+        let fits = self.credit == none
+            && match kind {
+                EntryKind::Reserve => (self.held, self.spent) == (of.reserved, none),
+                EntryKind::Settle => self.held == back && self.spent >= none,
+                EntryKind::Release => (self.held, self.spent) == (back, none),
+                EntryKind::Adjust => self.held == none && self.spent != none,
+                EntryKind::Credit => true,
+            };
+        if !fits {
+            faults.push(format!(
+                "it has {}, which no {} of a task has whose reservation is {}",
+                self.amounts(),
+                self.kind,
+                of.reserved
+            ));
+        }
+        let is_late = of.state == "cancelled";
+        let due = match kind {
+            EntryKind::Reserve => Some(of.created_at),
+            // The money of a cancelled task may move when its provider's job has ended.
+            EntryKind::Settle | EntryKind::Release if !is_late => of.finished_at,
+            _ => None,
+        };
+        if let Some(due) = due.filter(|due| *due != self.created_at) {
+            faults.push(format!(
+                "it was written at {}; its task did that at {}",
+                instant(self.created_at),
+                instant(due)
+            ));
+        }
+        let counts = match kind {
+            EntryKind::Adjust => self.settled_at,
+            _ => None,
+        };
+        if let Some(at) = self.counted_at.filter(|at| counts != Some(*at)) {
+            faults.push(format!(
+                "it counts at {}; its task's charge counts at {}",
+                instant(at),
+                counts.map_or_else(|| "no time".to_owned(), instant)
+            ));
+        }
+        faults
+    }
+}
+
+fn instant(micros: i64) -> String {
+    Timestamp::from_micros(micros).rfc3339()
+}

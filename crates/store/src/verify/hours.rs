@@ -1,0 +1,159 @@
+//! The sums of hours against those of their day, which are checked against the entries themselves.
+//!
+//! Sums of hours began with a later version than those of days, and counted what was there: of work
+//! whose records had been removed by then they know nothing. They must therefore lie between what
+//! there still is and the day's sum, which is one figure as long as nothing was removed.
+
+use super::sums::counted_entries;
+use super::{Bounds, Mismatch, day_name};
+use crate::hours::HOUR;
+use crate::usage::DAY;
+use crate::{Conn, StoreError};
+use mediagate_model::clock::Timestamp;
+use mediagate_model::money::Micros;
+
+/// Hours per day.
+pub(super) const HOURS: i64 = 24;
+
+/// What the hours of a day do not say as the day does.
+pub(super) fn of_day(
+    conn: &mut Conn<'_>,
+    day: i64,
+    bounds: Bounds,
+) -> Result<Vec<Mismatch>, StoreError> {
+    let mut found = spent(conn, day)?;
+    found.extend(ended(conn, day)?);
+    if found.is_empty() && bounds.is_exact_day(day) {
+        found.extend(by_outcome(conn, day)?);
+    }
+    Ok(found)
+}
+
+/// Each hour by who made it and how it ended, against the tasks and entries themselves: they say it too where the
+/// day's sums do not.
+fn by_outcome(conn: &mut Conn<'_>, day: i64) -> Result<Vec<Mismatch>, StoreError> {
+    let first_instant = day.saturating_mul(DAY);
+    conn.all(
+        concat!(
+            "SELECT hour, account_id, key_id, model, provider, outcome, CAST(SUM(tasks) AS BIGINT), CAST(SUM(there) AS BIGINT),
+                CAST(SUM(spent) AS BIGINT), CAST(SUM(entries_spent) AS BIGINT)
+         FROM (SELECT hour, account_id, key_id, model, provider, outcome, tasks, 0 AS there, spent_micros AS spent,
+                      0 AS entries_spent
+               FROM hourly_sums WHERE hour >= ?1 AND hour < ?4
+               UNION ALL
+               SELECT finished_at / 3600000000, account_id, key_id, model, provider, state, 0, 1, 0, 0 FROM tasks
+               WHERE finished_at IS NOT NULL AND finished_at >= ?2 AND finished_at < ?3
+               UNION ALL
+               SELECT e.at / 3600000000, t.account_id, t.key_id, t.model, t.provider, t.state, 0, 0, 0, e.spent_micros
+               FROM (",
+            counted_entries!(
+                "l.task_id, l.spent_micros, COALESCE(l.counted_at, l.created_at) AS at"
+            ),
+            ") AS e JOIN tasks t ON t.id = e.task_id WHERE e.spent_micros <> 0) AS sums
+         GROUP BY hour, account_id, key_id, model, provider, outcome
+         HAVING SUM(tasks) <> SUM(there) OR SUM(spent) <> SUM(entries_spent)"
+        ),
+        &[
+            day.saturating_mul(HOURS).into(),
+            first_instant.into(),
+            first_instant.saturating_add(DAY).into(),
+            day.saturating_add(1).saturating_mul(HOURS).into(),
+        ],
+        |row| {
+            Ok(Mismatch {
+                what: "hours",
+                id: hour_name(row.int(0)?),
+                why: format!(
+                    "account {}, key {}, model {}, provider {}: {} {} for {}; there are {} such tasks, and their entries sum \
+                     to {}",
+                    row.text(1)?,
+                    row.text(2)?,
+                    row.text(3)?,
+                    row.text(4)?,
+                    row.int(6)?,
+                    row.text(5)?,
+                    Micros::new(row.int(8)?),
+                    row.int(7)?,
+                    Micros::new(row.int(9)?),
+                ),
+            })
+        },
+    )
+}
+
+fn spent(conn: &mut Conn<'_>, day: i64) -> Result<Vec<Mismatch>, StoreError> {
+    conn.all(
+        "SELECT account_id, key_id, model, CAST(SUM(of_hours) AS BIGINT), CAST(SUM(of_day) AS BIGINT)
+         FROM (SELECT account_id, key_id, model, spent_micros AS of_hours, 0 AS of_day, 0 AS past
+               FROM hourly_sums WHERE hour >= ?2 AND hour < ?3
+               UNION ALL
+               SELECT account_id, key_id, model, 0, spent_micros, past_micros FROM daily_sums WHERE day = ?1) AS sums
+         WHERE key_id <> '' GROUP BY account_id, key_id, model
+         HAVING SUM(of_hours) > SUM(of_day) OR SUM(of_hours) < SUM(of_day) - SUM(past)",
+        &[
+            day.into(),
+            day.saturating_mul(HOURS).into(),
+            day.saturating_add(1).saturating_mul(HOURS).into(),
+        ],
+        |row| {
+            let (hours, day_sum) = (Micros::new(row.int(3)?), Micros::new(row.int(4)?));
+            Ok(Mismatch {
+                what: "hours",
+                id: day_name(day),
+                why: format!(
+                    "account {}, key {}, model {}: spent {hours}; the day's sum is {day_sum}",
+                    row.text(0)?,
+                    row.text(1)?,
+                    row.text(2)?,
+                ),
+            })
+        },
+    )
+}
+
+fn ended(conn: &mut Conn<'_>, day: i64) -> Result<Vec<Mismatch>, StoreError> {
+    let first_instant = day.saturating_mul(DAY);
+    conn.all(
+        "SELECT account_id, key_id, model, outcome, CAST(SUM(of_hours) AS BIGINT), CAST(SUM(of_day) AS BIGINT)
+         FROM (SELECT account_id, key_id, model, outcome, tasks AS of_hours, 0 AS of_day, 0 AS there
+               FROM hourly_sums WHERE hour >= ?2 AND hour < ?3
+               UNION ALL
+               SELECT account_id, key_id, model, 'succeeded', 0, succeeded, 0 FROM daily_sums WHERE day = ?1
+               UNION ALL
+               SELECT account_id, key_id, model, 'failed', 0, failed, 0 FROM daily_sums WHERE day = ?1
+               UNION ALL
+               SELECT account_id, key_id, model, 'cancelled', 0, cancelled, 0 FROM daily_sums WHERE day = ?1
+               UNION ALL
+               SELECT account_id, key_id, model, state, 0, 0, 1 FROM tasks
+               WHERE finished_at IS NOT NULL AND finished_at >= ?4 AND finished_at < ?5) AS counts
+         GROUP BY account_id, key_id, model, outcome
+         HAVING SUM(of_hours) > SUM(of_day) OR SUM(of_hours) < SUM(there)",
+        &[
+            day.into(),
+            day.saturating_mul(HOURS).into(),
+            day.saturating_add(1).saturating_mul(HOURS).into(),
+            first_instant.into(),
+            first_instant.saturating_add(DAY).into(),
+        ],
+        |row| {
+            Ok(Mismatch {
+                what: "hours",
+                id: day_name(day),
+                why: format!(
+                    "account {}, key {}, model {}: {} {}; the day's sum is {}",
+                    row.text(0)?,
+                    row.text(1)?,
+                    row.text(2)?,
+                    row.int(4)?,
+                    row.text(3)?,
+                    row.int(5)?,
+                ),
+            })
+        },
+    )
+}
+
+/// An hour's name in a mismatch.
+pub(super) fn hour_name(hour: i64) -> String {
+    Timestamp::from_micros(hour.saturating_mul(HOUR)).rfc3339()
+}

@@ -1,0 +1,110 @@
+//! Kept intents against the tasks that they lead a repeated request to.
+
+use std::collections::HashMap;
+
+use super::Mismatch;
+use crate::conn::to_json;
+use crate::records;
+use crate::{Conn, StoreError};
+use mediagate_model::intent::Made;
+
+/// Intents per page.
+const PAGE: i64 = 500;
+
+/// The intents after this id: the last of the page, if it is not empty, and what is wrong with them.
+pub(super) fn page(
+    conn: &mut Conn<'_>,
+    after: &str,
+) -> Result<(Option<String>, Vec<Mismatch>), StoreError> {
+    let page = conn.all(
+        "SELECT id, account_id, key_id, made, idempotency_key FROM intents WHERE id > ?1 ORDER BY id LIMIT ?2",
+        &[after.into(), PAGE.into()],
+        |row| {
+            Ok(Kept {
+                id: row.text(0)?,
+                account: row.text(1)?,
+                key: row.text(2)?,
+                made: row.text_or_null(3)?,
+                has_name: row.text_or_null(4)?.is_some(),
+            })
+        },
+    )?;
+    let last = page.last().map(|kept| kept.id.clone());
+    let mut found = Vec::new();
+    let mut led: Vec<(Kept, Vec<String>)> = Vec::new();
+    for kept in page {
+        match kept.made.as_deref().map(serde_json::from_str::<Made>) {
+            Some(Ok(Made::Tasks(tasks))) => {
+                led.push((kept, tasks.iter().map(ToString::to_string).collect()));
+            }
+            Some(Err(_)) => found.push(kept.fault("what it made cannot be read".to_owned())),
+            Some(Ok(_)) | None => {}
+        }
+    }
+    let ids: Vec<&String> = led.iter().flat_map(|(_, tasks)| tasks).collect();
+    let owners = owners(conn, &to_json(&ids)?)?;
+    for (kept, tasks) in &led {
+        for task in tasks {
+            match owners.get(task) {
+                Some((account, key)) if !kept.is_of(account, key) => {
+                    found.push(kept.fault(format!(
+                        "it is of account {} and key {}; task {task}, to which it leads, of account {account} and key {key}",
+                        kept.account, kept.key
+                    )));
+                }
+                None if !is_past(conn, task)? => {
+                    found.push(kept.fault(format!(
+                        "there is no task {task}, to which it leads, and none was removed"
+                    )));
+                }
+                Some(_) | None => {}
+            }
+        }
+    }
+    Ok((last, found))
+}
+
+/// The account and key of each of these tasks that is there; `ids` is a JSON list.
+fn owners(conn: &mut Conn<'_>, ids: &str) -> Result<HashMap<String, (String, String)>, StoreError> {
+    let sql = conn.dialect(
+        "SELECT id, account_id, key_id FROM tasks WHERE id IN (SELECT value FROM json_each(?1))",
+        "SELECT id, account_id, key_id FROM tasks
+         WHERE id = ANY (ARRAY(SELECT json_array_elements_text(CAST(CAST(?1 AS TEXT) AS json))))",
+    );
+    let found = conn.all(sql, &[ids.into()], |row| {
+        Ok((row.text(0)?, (row.text(1)?, row.text(2)?)))
+    })?;
+    Ok(found.into_iter().collect())
+}
+
+/// Whether a task is known to have been removed.
+fn is_past(conn: &mut Conn<'_>, id: &str) -> Result<bool, StoreError> {
+    match id.parse() {
+        Ok(id) => Ok(records::past_task(conn, id)?.is_some()),
+        Err(_) => Ok(false),
+    }
+}
+
+/// An intent as its row says it.
+struct Kept {
+    id: String,
+    account: String,
+    key: String,
+    made: Option<String>,
+    /// Whether it is known by an `Idempotency-Key`, which all keys of an account share.
+    has_name: bool,
+}
+
+impl Kept {
+    fn is_of(&self, account: &str, key: &str) -> bool {
+        self.account == account && (self.key == key || self.has_name)
+    }
+
+    fn fault(&self, why: String) -> Mismatch {
+        Mismatch {
+            what: "intent",
+            id: self.id.clone(),
+            why,
+        }
+    }
+}

@@ -1,0 +1,191 @@
+//! The sums of accounts, keys and days against the tasks and entries that they sum up.
+
+use super::{Bounds, Mismatch, day_name};
+use crate::usage::DAY;
+use crate::{Conn, Row, StoreError};
+use mediagate_model::money::Micros;
+
+/// The open tasks of an account, which are few, and those that were cancelled while their provider went
+/// on: money of any other that is held is a mismatch of its own.
+macro_rules! may_hold {
+    () => {
+        "(SELECT key_id, money, reserved_micros, 1 AS is_open FROM tasks
+          WHERE account_id = ?1 AND state IN ('queued', 'running')
+          UNION ALL
+          SELECT key_id, money, reserved_micros, 0 FROM tasks
+          WHERE account_id = ?1 AND money = 'held' AND state = 'cancelled')"
+    };
+}
+
+/// Entries that count between `?2` and `?3`: those that were written then, and corrections of what ended then.
+macro_rules! counted_entries {
+    ($columns:literal) => {
+        concat!(
+            "SELECT ",
+            $columns,
+            " FROM ledger l WHERE l.created_at >= ?2 AND l.created_at < ?3 AND l.counted_at IS NULL
+             UNION ALL
+             SELECT ",
+            $columns,
+            " FROM ledger l WHERE l.counted_at IS NOT NULL AND l.counted_at >= ?2 AND l.counted_at < ?3"
+        )
+    };
+}
+
+/// An account's sums against its tasks and days.
+pub(super) fn of_account(conn: &mut Conn<'_>, id: &str) -> Result<Vec<Mismatch>, StoreError> {
+    let found = conn.one(
+        concat!("SELECT held_micros, spent_micros, credit_micros,
+                (SELECT CAST(COALESCE(SUM(reserved_micros), 0) AS BIGINT) FROM ", may_hold!(), " AS open WHERE money = 'held'),
+                (SELECT CAST(COALESCE(SUM(spent_micros), 0) AS BIGINT) FROM daily_sums WHERE account_id = ?1),
+                (SELECT CAST(COALESCE(SUM(credit_micros), 0) AS BIGINT) FROM daily_sums WHERE account_id = ?1)
+         FROM accounts WHERE id = ?1"),
+        &[id.into()],
+        |row| {
+            let sums = ["held", "spent", "credited"].into_iter().enumerate();
+            sums.map(|(at, name)| differ(row, "account", id, name, at, at + 3))
+                .collect::<Result<Vec<_>, _>>()
+        },
+    )?;
+    Ok(found.into_iter().flatten().flatten().collect())
+}
+
+/// Sums and counts of an account's keys.
+pub(super) fn of_keys(conn: &mut Conn<'_>, account: &str) -> Result<Vec<Mismatch>, StoreError> {
+    let found = conn.all(
+        concat!("SELECT k.id, k.held_micros, k.spent_micros, CAST(COALESCE(o.held, 0) AS BIGINT),
+                CAST(COALESCE(d.spent, 0) AS BIGINT), k.open_tasks, CAST(COALESCE(o.open, 0) AS BIGINT)
+         FROM api_keys k LEFT JOIN (SELECT key_id, SUM(spent_micros) AS spent FROM daily_sums
+                                    WHERE account_id = ?1 GROUP BY key_id) AS d ON d.key_id = k.id
+         LEFT JOIN (SELECT key_id, SUM(is_open) AS open,
+                           SUM(CASE money WHEN 'held' THEN reserved_micros ELSE 0 END) AS held
+                    FROM ", may_hold!(), " AS open GROUP BY key_id) AS o ON o.key_id = k.id
+         WHERE k.account_id = ?1"),
+        &[account.into()],
+        |row| {
+            let id = row.text(0)?;
+            let (open, counted) = (row.int(5)?, row.int(6)?);
+            let miscounted = (open != counted).then(|| Mismatch {
+                what: "key",
+                id: id.clone(),
+                why: format!("has {open} open tasks; there are {counted}"),
+            });
+            Ok([
+                differ(row, "key", &id, "held", 1, 3)?,
+                differ(row, "key", &id, "spent", 2, 4)?,
+                miscounted,
+            ])
+        },
+    )?;
+    Ok(found.into_iter().flatten().flatten().collect())
+}
+
+fn differ(
+    row: &Row<'_>,
+    what: &'static str,
+    id: &str,
+    name: &str,
+    kept: usize,
+    summed: usize,
+) -> Result<Option<Mismatch>, StoreError> {
+    let (kept, summed) = (Micros::new(row.int(kept)?), Micros::new(row.int(summed)?));
+    Ok((kept != summed).then(|| Mismatch {
+        what,
+        id: id.to_owned(),
+        why: format!("{name} {kept}; its entries sum to {summed}"),
+    }))
+}
+
+/// A day's sums against its entries and the tasks that ended on it.
+pub(super) fn of_day(
+    conn: &mut Conn<'_>,
+    day: i64,
+    bounds: Bounds,
+) -> Result<Vec<Mismatch>, StoreError> {
+    let mut found = money_of_day(conn, day)?;
+    found.extend(ends_of_day(conn, day, bounds.is_exact_day(day))?);
+    Ok(found)
+}
+
+/// A day's spent and credit sums against its entries.
+fn money_of_day(conn: &mut Conn<'_>, day: i64) -> Result<Vec<Mismatch>, StoreError> {
+    let first_instant = day.saturating_mul(DAY);
+    conn.all(
+        concat!(
+            "SELECT account_id, key_id, CAST(SUM(spent) AS BIGINT), CAST(SUM(entries_spent) AS BIGINT),
+                CAST(SUM(credit) AS BIGINT), CAST(SUM(entries_credit) AS BIGINT)
+         FROM (SELECT account_id, key_id, spent_micros - past_micros AS spent, 0 AS entries_spent,
+                      credit_micros AS credit, 0 AS entries_credit
+               FROM daily_sums WHERE day = ?1
+               UNION ALL ",
+            counted_entries!(
+                "l.account_id, COALESCE(l.key_id, ''), 0, l.spent_micros, 0, l.credit_micros"
+            ),
+            ") AS sums
+         GROUP BY account_id, key_id HAVING SUM(spent) <> SUM(entries_spent) OR SUM(credit) <> SUM(entries_credit)"
+        ),
+        &[
+            day.into(),
+            first_instant.into(),
+            first_instant.saturating_add(DAY).into(),
+        ],
+        |row| {
+            let amount = |at| row.int(at).map(Micros::new);
+            Ok(Mismatch {
+                what: "day",
+                id: day_name(day),
+                why: format!(
+                    "account {}, key {:?}: spent {} and credited {}; its entries sum to {} and {}",
+                    row.text(0)?,
+                    row.text(1)?,
+                    amount(2)?,
+                    amount(4)?,
+                    amount(3)?,
+                    amount(5)?,
+                ),
+            })
+        },
+    )
+}
+
+/// A day's counts against the tasks that ended on it. Where records were removed (not `is_exact`), there may be fewer.
+fn ends_of_day(conn: &mut Conn<'_>, day: i64, is_exact: bool) -> Result<Vec<Mismatch>, StoreError> {
+    let first_instant = day.saturating_mul(DAY);
+    conn.all(
+        "SELECT account_id, key_id, model, state, CAST(SUM(counted) AS BIGINT), CAST(SUM(there) AS BIGINT)
+         FROM (SELECT account_id, key_id, model, 'succeeded' AS state, succeeded AS counted, 0 AS there
+               FROM daily_sums WHERE day = ?1
+               UNION ALL
+               SELECT account_id, key_id, model, 'failed', failed, 0 FROM daily_sums WHERE day = ?1
+               UNION ALL
+               SELECT account_id, key_id, model, 'cancelled', cancelled, 0 FROM daily_sums WHERE day = ?1
+               UNION ALL
+               SELECT account_id, key_id, model, state, 0, 1 FROM tasks
+               WHERE finished_at IS NOT NULL AND finished_at >= ?2 AND finished_at < ?3) AS counts
+         GROUP BY account_id, key_id, model, state
+         HAVING SUM(counted) < SUM(there) OR (CAST(?4 AS BIGINT) = 1 AND SUM(counted) <> SUM(there))",
+        &[
+            day.into(),
+            first_instant.into(),
+            first_instant.saturating_add(DAY).into(),
+            is_exact.into(),
+        ],
+        |row| {
+            Ok(Mismatch {
+                what: "day",
+                id: day_name(day),
+                why: format!(
+                    "account {}, key {}, model {}: {} {}; there are {} such tasks",
+                    row.text(0)?,
+                    row.text(1)?,
+                    row.text(2)?,
+                    row.int(4)?,
+                    row.text(3)?,
+                    row.int(5)?,
+                ),
+            })
+        },
+    )
+}
+
+pub(super) use counted_entries;

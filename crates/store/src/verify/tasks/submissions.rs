@@ -1,0 +1,197 @@
+//! What was sent to providers for a task, against the task: one order, one job, and nothing that hides another.
+
+use super::Record;
+use crate::verify::Mismatch;
+use crate::{Row, StoreError};
+
+/// A submission as its row says it.
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "facts of a row, each of its own"
+)]
+pub(super) struct Sent {
+    id: String,
+    pub(super) attempt: i64,
+    pub(super) provider: String,
+    pub(super) route_model: String,
+    pub(super) state: String,
+    /// Whether it has a handle, or results.
+    names_a_job: bool,
+    error_class: Option<String>,
+    accepted_at: Option<i64>,
+    is_answered: bool,
+    ended_at: Option<i64>,
+    is_stray: bool,
+    /// Whether it has one of an amount and its unit without the other.
+    has_half_a_cost: bool,
+    has_cost: bool,
+    /// Another submission to the same provider with the same handle.
+    twin: Option<String>,
+}
+
+impl Sent {
+    pub(super) fn read(row: &Row<'_>) -> Result<Self, StoreError> {
+        let cost = (
+            row.int_or_null(13)?.is_some(),
+            row.text_or_null(14)?.is_some(),
+        );
+        Ok(Self {
+            id: row.text(1)?,
+            attempt: row.int(2)?,
+            provider: row.text(3)?,
+            route_model: row.text(4)?,
+            state: row.text(5)?,
+            names_a_job: row.text_or_null(6)?.is_some() || row.text_or_null(7)?.is_some(),
+            error_class: row.text_or_null(8)?,
+            accepted_at: row.int_or_null(9)?,
+            is_answered: row.int_or_null(10)?.is_some(),
+            ended_at: row.int_or_null(11)?,
+            is_stray: row.flag(12)?,
+            has_half_a_cost: cost.0 != cost.1,
+            has_cost: cost.0,
+            twin: row.text_or_null(15)?,
+        })
+    }
+
+    fn is_open(&self) -> bool {
+        ["intended", "accepted"].contains(&self.state.as_str())
+    }
+
+    /// Whether the provider is not known to have taken nothing.
+    fn may_be_paid(&self) -> bool {
+        self.state != "refused"
+    }
+
+    /// What no submission may say of itself.
+    fn faults(&self, task: &Record) -> Vec<String> {
+        let mut faults = Vec::new();
+        let error = self.error_class.as_deref();
+        match self.state.as_str() {
+            "refused" => {
+                let shows = [
+                    (self.names_a_job, "it names a job"),
+                    (self.accepted_at.is_some(), "it was accepted"),
+                    (self.has_cost, "it has a cost"),
+                    (error.is_none(), "it has no reason"),
+                    (!self.is_answered, "nobody answered"),
+                    (
+                        error == Some("cancelled"),
+                        "its reason is that of one that may have been taken",
+                    ),
+                ];
+                let shown = shows.iter().filter(|(is_so, _)| *is_so);
+                faults.extend(
+                    shown.map(|(_, why)| format!("it is said to have been refused, but {why}")),
+                );
+            }
+            "intended" if self.names_a_job || self.accepted_at.is_some() => {
+                faults.push("it is said not to have been answered, but it names a job".to_owned());
+            }
+            "accepted" | "found" if self.accepted_at.is_none() => {
+                faults.push(format!("it is {} at no time", self.state));
+            }
+            "intended" | "accepted" | "found" | "unclear" | "ended" => {}
+            other => faults.push(format!("{other:?} is no state")),
+        }
+        if self.is_open() != self.ended_at.is_none() {
+            let says = if self.is_open() { "an" } else { "no" };
+            faults.push(format!("it is {} and has {says} end", self.state));
+        }
+        if self.has_half_a_cost {
+            faults.push("its cost has no unit, or its unit no amount".to_owned());
+        }
+        if task.is_hosted() {
+            let is_left = task.finished_at.is_some() && self.is_open();
+            if is_left != self.is_stray {
+                let says = if self.is_stray { "a" } else { "no" };
+                faults.push(format!(
+                    "its task is {}, it is {} and {says} stray",
+                    task.state, self.state
+                ));
+            }
+        }
+        faults
+    }
+}
+
+/// What is wrong with what was sent for a task, in the order of its attempts.
+pub(super) fn mismatches(task: &Record, sent: &[Sent]) -> Vec<Mismatch> {
+    let mut found = Vec::new();
+    let mut note = |what, id: &str, why| {
+        let id = id.to_owned();
+        found.push(Mismatch { what, id, why });
+    };
+    let paid: Vec<&Sent> = sent.iter().filter(|one| one.may_be_paid()).collect();
+    if paid.len() > 1 {
+        let ids: Vec<&str> = paid.iter().map(|one| one.id.as_str()).collect();
+        let why = format!(
+            "it was submitted {} times without a provider's refusal in between: more than one may have been paid \
+             (submissions {})",
+            paid.len(),
+            ids.join(", ")
+        );
+        note("task", &task.id, why);
+    }
+    for one in sent {
+        if let Some(twin) = &one.twin {
+            let why = format!(
+                "it has the same job at {} as submission {twin}: one of the two is paid for and not made",
+                one.provider
+            );
+            note("submission", &one.id, why);
+        }
+    }
+    for (number, one) in (1..).zip(sent) {
+        if one.attempt != number {
+            let why = format!(
+                "its attempt {number} is missing; the next that is there is {}",
+                one.attempt
+            );
+            note("task", &task.id, why);
+            break;
+        }
+    }
+    for one in sent {
+        for why in one.faults(task) {
+            note(
+                "submission",
+                &one.id,
+                format!("{why} (of task {})", task.id),
+            );
+        }
+    }
+    if let Some(why) = missing(task, sent, &paid) {
+        note("task", &task.id, why);
+    }
+    found
+}
+
+/// What a hosted task must have been sent as, and was not.
+fn missing(task: &Record, sent: &[Sent], paid: &[&Sent]) -> Option<String> {
+    if !task.is_hosted() {
+        return None;
+    }
+    if task.state == "succeeded" {
+        return match paid {
+            [one] if one.state == "ended" && one.provider == task.provider => None,
+            [] => Some(format!(
+                "{} made it, and no submission says so",
+                task.provider
+            )),
+            [one, ..] => Some(format!(
+                "{} made it; its submission {} to {} is {}",
+                task.provider, one.id, one.provider, one.state
+            )),
+        };
+    }
+    if task.started_at.is_some() && sent.is_empty() {
+        return Some("it was begun, and nothing says that it was sent".to_owned());
+    }
+    let last = paid.last().filter(|one| one.provider != task.provider);
+    last.map(|one| {
+        format!(
+            "it was sent to {}; its submission {} says {}",
+            task.provider, one.id, one.provider
+        )
+    })
+}

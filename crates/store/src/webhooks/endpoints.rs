@@ -1,0 +1,259 @@
+//! Endpoints of accounts, and the secrets that their callbacks are signed with.
+
+use crate::conn::to_json;
+use crate::tasks::Page;
+use crate::{Conn, Row, StoreError};
+use mediagate_model::clock::Timestamp;
+use mediagate_model::ids::{AccountId, EndpointId};
+use mediagate_model::webhook::{DisabledWhy, Endpoint, EventType};
+
+macro_rules! columns {
+    () => {
+        "id, account_id, url, description, events, scheme, secrets, enabled, disabled_why, failures, failing_since, \
+         created_at, key_id"
+    };
+}
+
+pub fn insert(conn: &mut Conn<'_>, new: &Endpoint) -> Result<(), StoreError> {
+    let (events, key) = (events_json(new)?, new.key.map(|key| key.to_string()));
+    conn.execute(
+        "INSERT INTO webhook_endpoints (id, account_id, url, description, events, scheme, secrets, enabled, created_at, key_id)
+         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, 1, ?8, ?9)",
+        &[
+            (&new.id.to_string()).into(),
+            (&new.account.to_string()).into(),
+            (&new.url).into(),
+            (&new.description).into(),
+            events.as_ref().into(),
+            new.scheme.name().into(),
+            (&new.secrets).into(),
+            new.created_at.micros().into(),
+            key.as_ref().into(),
+        ],
+    )?;
+    Ok(())
+}
+
+/// How many endpoints an account has.
+pub fn count(conn: &mut Conn<'_>, account: AccountId) -> Result<i64, StoreError> {
+    let count = conn.one(
+        "SELECT COUNT(*) FROM webhook_endpoints WHERE account_id = ?1",
+        &[(&account.to_string()).into()],
+        |row| row.int(0),
+    )?;
+    Ok(count.unwrap_or(0))
+}
+
+pub fn by_id(
+    conn: &mut Conn<'_>,
+    id: EndpointId,
+    account: AccountId,
+) -> Result<Option<Endpoint>, StoreError> {
+    conn.one(
+        concat!(
+            "SELECT ",
+            columns!(),
+            " FROM webhook_endpoints WHERE id = ?1 AND account_id = ?2"
+        ),
+        &[(&id.to_string()).into(), (&account.to_string()).into()],
+        endpoint,
+    )
+}
+
+/// A page of the account's endpoints.
+pub fn page(
+    conn: &mut Conn<'_>,
+    account: AccountId,
+    page: Page<EndpointId>,
+) -> Result<Vec<Endpoint>, StoreError> {
+    let sql = if page.ascending {
+        concat!(
+            "SELECT ",
+            columns!(),
+            " FROM webhook_endpoints WHERE account_id = ?1 AND id > COALESCE(?2, '') ORDER BY id LIMIT ?3"
+        )
+    } else {
+        concat!(
+            "SELECT ",
+            columns!(),
+            " FROM webhook_endpoints WHERE account_id = ?1 AND id < COALESCE(?2, 'g') ORDER BY id DESC LIMIT ?3"
+        )
+    };
+    let after = page.after.map(|id| id.to_string());
+    conn.all(
+        sql,
+        &[
+            (&account.to_string()).into(),
+            after.as_ref().into(),
+            i64::from(page.limit).into(),
+        ],
+        endpoint,
+    )
+}
+
+/// All endpoints of an account.
+pub fn of_account(conn: &mut Conn<'_>, account: AccountId) -> Result<Vec<Endpoint>, StoreError> {
+    conn.all(
+        concat!(
+            "SELECT ",
+            columns!(),
+            " FROM webhook_endpoints WHERE account_id = ?1 ORDER BY id"
+        ),
+        &[(&account.to_string()).into()],
+        endpoint,
+    )
+}
+
+/// All endpoints, for the operator.
+pub fn all(conn: &mut Conn<'_>) -> Result<Vec<Endpoint>, StoreError> {
+    conn.all(
+        concat!("SELECT ", columns!(), " FROM webhook_endpoints ORDER BY id"),
+        &[],
+        endpoint,
+    )
+}
+
+/// Changes what its owner may change. One that is enabled begins anew, without a history of failures.
+pub fn update(conn: &mut Conn<'_>, changed: &Endpoint) -> Result<(), StoreError> {
+    let (events, key) = (
+        events_json(changed)?,
+        changed.key.map(|key| key.to_string()),
+    );
+    conn.execute(
+        "UPDATE webhook_endpoints SET url = ?2, description = ?3, events = ?4, enabled = ?5, disabled_why = ?6, key_id = ?7,
+                failures = CASE WHEN CAST(?5 AS BIGINT) = 1 AND enabled = 0 THEN 0 ELSE failures END,
+                failing_since = CASE WHEN CAST(?5 AS BIGINT) = 1 AND enabled = 0 THEN NULL ELSE failing_since END
+         WHERE id = ?1",
+        &[
+            (&changed.id.to_string()).into(),
+            (&changed.url).into(),
+            (&changed.description).into(),
+            events.as_ref().into(),
+            changed.enabled.into(),
+            changed.disabled_why.map(DisabledWhy::name).into(),
+            key.as_ref().into(),
+        ],
+    )?;
+    Ok(())
+}
+
+pub fn set_secrets(conn: &mut Conn<'_>, id: EndpointId, secrets: &str) -> Result<(), StoreError> {
+    conn.execute(
+        "UPDATE webhook_endpoints SET secrets = ?2 WHERE id = ?1",
+        &[(&id.to_string()).into(), secrets.into()],
+    )?;
+    Ok(())
+}
+
+pub fn delete(conn: &mut Conn<'_>, id: EndpointId) -> Result<(), StoreError> {
+    conn.execute(
+        "DELETE FROM webhook_endpoints WHERE id = ?1",
+        &[(&id.to_string()).into()],
+    )?;
+    Ok(())
+}
+
+/// A try succeeded: earlier failures no longer count.
+pub fn succeeded(conn: &mut Conn<'_>, id: EndpointId) -> Result<(), StoreError> {
+    conn.execute(
+        "UPDATE webhook_endpoints SET failures = 0, failing_since = NULL WHERE id = ?1 AND failures > 0",
+        &[(&id.to_string()).into()],
+    )?;
+    Ok(())
+}
+
+/// A try failed. Returns the endpoint as it is now, unless it has been deleted.
+pub fn failed(
+    conn: &mut Conn<'_>,
+    id: EndpointId,
+    at: Timestamp,
+) -> Result<Option<Endpoint>, StoreError> {
+    conn.one(
+        concat!(
+            "UPDATE webhook_endpoints SET failures = failures + 1, failing_since = COALESCE(failing_since, ?2)
+             WHERE id = ?1 RETURNING ",
+            columns!()
+        ),
+        &[(&id.to_string()).into(), at.micros().into()],
+        endpoint,
+    )
+}
+
+/// Disables an endpoint. Returns false if it was disabled before.
+pub fn disable(conn: &mut Conn<'_>, id: EndpointId, why: DisabledWhy) -> Result<bool, StoreError> {
+    let changed = conn.execute(
+        "UPDATE webhook_endpoints SET enabled = 0, disabled_why = ?2 WHERE id = ?1 AND enabled = 1",
+        &[(&id.to_string()).into(), why.name().into()],
+    )?;
+    Ok(changed == 1)
+}
+
+/// The keys that an account's callbacks are signed with, encrypted.
+pub fn account_secrets(
+    conn: &mut Conn<'_>,
+    account: AccountId,
+) -> Result<Option<String>, StoreError> {
+    conn.one(
+        "SELECT secrets FROM webhook_secrets WHERE account_id = ?1",
+        &[(&account.to_string()).into()],
+        |row| row.text(0),
+    )
+}
+
+/// Sets them for an account that has none. Returns those that it has.
+pub fn first_account_secrets(
+    conn: &mut Conn<'_>,
+    account: AccountId,
+    fresh: &str,
+) -> Result<Option<String>, StoreError> {
+    conn.execute(
+        "INSERT INTO webhook_secrets (account_id, secrets) VALUES (?1, ?2) ON CONFLICT (account_id) DO NOTHING",
+        &[(&account.to_string()).into(), fresh.into()],
+    )?;
+    account_secrets(conn, account)
+}
+
+pub fn set_account_secrets(
+    conn: &mut Conn<'_>,
+    account: AccountId,
+    secrets: &str,
+) -> Result<(), StoreError> {
+    conn.execute(
+        "INSERT INTO webhook_secrets (account_id, secrets) VALUES (?1, ?2)
+         ON CONFLICT (account_id) DO UPDATE SET secrets = excluded.secrets",
+        &[(&account.to_string()).into(), secrets.into()],
+    )?;
+    Ok(())
+}
+
+fn events_json(endpoint: &Endpoint) -> Result<Option<String>, StoreError> {
+    let events = endpoint.events.as_ref();
+    let names = events.map(|events| events.iter().map(|event| event.name()).collect::<Vec<_>>());
+    names.as_ref().map(to_json).transpose()
+}
+
+fn endpoint(row: &Row<'_>) -> Result<Endpoint, StoreError> {
+    let events = row.text_or_null(4)?.map(|_| -> Result<_, StoreError> {
+        let names: Vec<String> = row.json(4, "webhook_endpoints.events")?;
+        // A name that this version does not know is one that it never sends.
+        Ok(names
+            .iter()
+            .filter_map(|name| name.parse::<EventType>().ok())
+            .collect())
+    });
+    Ok(Endpoint {
+        id: row.parse(0, "webhook_endpoints.id")?,
+        account: row.parse(1, "webhook_endpoints.account_id")?,
+        url: row.text(2)?,
+        description: row.text(3)?,
+        events: events.transpose()?,
+        scheme: row.parse(5, "webhook_endpoints.scheme")?,
+        secrets: row.text(6)?,
+        enabled: row.flag(7)?,
+        disabled_why: row.parse_or_null(8, "webhook_endpoints.disabled_why")?,
+        failures: u32::try_from(row.int(9)?).unwrap_or(u32::MAX),
+        failing_since: row.int_or_null(10)?.map(Timestamp::from_micros),
+        created_at: Timestamp::from_micros(row.int(11)?),
+        key: row.parse_or_null(12, "webhook_endpoints.key_id")?,
+    })
+}

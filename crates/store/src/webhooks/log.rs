@@ -1,0 +1,182 @@
+//! What was sent and waits, as it is shown; and what is so old that it is forgotten.
+
+use super::deliveries::narrow;
+use crate::conn::to_json;
+use crate::tasks::Page;
+use crate::{Conn, Row, StoreError};
+use mediagate_model::clock::Timestamp;
+use mediagate_model::ids::{AccountId, DeliveryId, EndpointId, TaskId};
+use mediagate_model::webhook::{Attempt, Delivery, DeliveryState};
+
+macro_rules! select {
+    ($rest:literal) => {
+        concat!(
+            "SELECT d.id, d.account_id, d.event_id, e.type, e.created_at, d.endpoint_id, COALESCE(d.url, p.url),
+                    d.task_id, d.state, d.attempts, d.due_at, d.created_at
+             FROM webhook_deliveries d JOIN webhook_events e ON e.id = d.event_id
+             LEFT JOIN webhook_endpoints p ON p.id = d.endpoint_id ",
+            $rest
+        )
+    };
+}
+
+pub fn by_id(
+    conn: &mut Conn<'_>,
+    id: DeliveryId,
+    account: AccountId,
+) -> Result<Option<Delivery>, StoreError> {
+    conn.one(
+        select!("WHERE d.id = ?1 AND d.account_id = ?2"),
+        &[(&id.to_string()).into(), (&account.to_string()).into()],
+        delivery,
+    )
+}
+
+/// Whose a delivery is.
+pub fn account_of(conn: &mut Conn<'_>, id: DeliveryId) -> Result<Option<AccountId>, StoreError> {
+    conn.one(
+        "SELECT account_id FROM webhook_deliveries WHERE id = ?1",
+        &[(&id.to_string()).into()],
+        |row| row.parse(0, "webhook_deliveries.account_id"),
+    )
+}
+
+/// A page of an endpoint's deliveries, the newest first.
+pub fn of_endpoint(
+    conn: &mut Conn<'_>,
+    endpoint: EndpointId,
+    state: Option<DeliveryState>,
+    page: Page<DeliveryId>,
+) -> Result<Vec<Delivery>, StoreError> {
+    let (endpoint, after) = (endpoint.to_string(), page.after.map(|id| id.to_string()));
+    let limit = i64::from(page.limit);
+    let mut values = vec![(&endpoint).into(), after.as_ref().into(), limit.into()];
+    let sql = match (state, page.ascending) {
+        (None, false) => {
+            select!(
+                "WHERE d.endpoint_id = ?1 AND d.id < COALESCE(?2, 'g') ORDER BY d.id DESC LIMIT ?3"
+            )
+        }
+        (None, true) => {
+            select!("WHERE d.endpoint_id = ?1 AND d.id > COALESCE(?2, '') ORDER BY d.id LIMIT ?3")
+        }
+        (Some(_), false) => {
+            select!(
+                "WHERE d.endpoint_id = ?1 AND d.id < COALESCE(?2, 'g') AND d.state = ?4 ORDER BY d.id DESC LIMIT ?3"
+            )
+        }
+        (Some(_), true) => {
+            select!(
+                "WHERE d.endpoint_id = ?1 AND d.id > COALESCE(?2, '') AND d.state = ?4 ORDER BY d.id LIMIT ?3"
+            )
+        }
+    };
+    if let Some(state) = state {
+        values.push(state.name().into());
+    }
+    conn.all(sql, &values, delivery)
+}
+
+/// The deliveries of a task's event, callbacks too.
+pub fn of_task(
+    conn: &mut Conn<'_>,
+    task: TaskId,
+    account: AccountId,
+) -> Result<Vec<Delivery>, StoreError> {
+    conn.all(
+        select!("WHERE d.task_id = ?1 AND d.account_id = ?2 ORDER BY d.id"),
+        &[(&task.to_string()).into(), (&account.to_string()).into()],
+        delivery,
+    )
+}
+
+/// The latest 50 tries of a delivery, in their order.
+pub fn attempts(conn: &mut Conn<'_>, id: DeliveryId) -> Result<Vec<Attempt>, StoreError> {
+    let mut latest = conn.all(
+        "SELECT number, at, took_ms, status, error, response FROM webhook_attempts WHERE delivery_id = ?1
+         ORDER BY number DESC LIMIT 50",
+        &[(&id.to_string()).into()],
+        |row| {
+            Ok(Attempt {
+                number: narrow(row.int(0)?),
+                at: Timestamp::from_micros(row.int(1)?),
+                took_ms: u64::try_from(row.int(2)?).unwrap_or(0),
+                status: row.int_or_null(3)?.and_then(|status| u16::try_from(status).ok()),
+                error: row.parse_or_null(4, "webhook_attempts.error")?,
+                response: row.text_or_null(5)?,
+            })
+        },
+    )?;
+    latest.reverse();
+    Ok(latest)
+}
+
+/// Deletes up to `most` deliveries that were delivered before `delivered`, and as many that failed or
+/// are held since before `failed`, with their tries, and events that nobody else is sent. Returns how
+/// many.
+pub fn forget(
+    conn: &mut Conn<'_>,
+    delivered: Timestamp,
+    failed: Timestamp,
+    most: u32,
+) -> Result<u64, StoreError> {
+    let (mut old, mut events) = (Vec::new(), Vec::new());
+    for (state, before) in [
+        ("delivered", delivered),
+        ("failed", failed),
+        ("held", failed),
+    ] {
+        let found = conn.all(
+            "SELECT id, event_id FROM webhook_deliveries WHERE state = ?1 AND ended_at IS NOT NULL AND ended_at < ?2
+             ORDER BY ended_at LIMIT ?3",
+            &[state.into(), before.micros().into(), i64::from(most).into()],
+            |row| Ok((row.text(0)?, row.text(1)?)),
+        )?;
+        for (delivery, event) in found {
+            old.push(delivery);
+            events.push(event);
+        }
+    }
+    if old.is_empty() {
+        return Ok(0);
+    }
+    let (ids, events) = (to_json(&old)?, to_json(&events)?);
+    let attempts = conn.dialect(
+        "DELETE FROM webhook_attempts WHERE delivery_id IN (SELECT value FROM json_each(?1))",
+        "DELETE FROM webhook_attempts
+         WHERE delivery_id = ANY (ARRAY(SELECT json_array_elements_text(CAST(CAST(?1 AS TEXT) AS json))))",
+    );
+    conn.execute(attempts, &[(&ids).into()])?;
+    let deliveries = conn.dialect(
+        "DELETE FROM webhook_deliveries WHERE id IN (SELECT value FROM json_each(?1))",
+        "DELETE FROM webhook_deliveries
+         WHERE id = ANY (ARRAY(SELECT json_array_elements_text(CAST(CAST(?1 AS TEXT) AS json))))",
+    );
+    let gone = conn.execute(deliveries, &[(&ids).into()])?;
+    let unheard = conn.dialect(
+        "DELETE FROM webhook_events WHERE id IN (SELECT value FROM json_each(?1))
+         AND NOT EXISTS (SELECT 1 FROM webhook_deliveries d WHERE d.event_id = webhook_events.id)",
+        "DELETE FROM webhook_events
+         WHERE id = ANY (ARRAY(SELECT json_array_elements_text(CAST(CAST(?1 AS TEXT) AS json))))
+         AND NOT EXISTS (SELECT 1 FROM webhook_deliveries d WHERE d.event_id = webhook_events.id)",
+    );
+    conn.execute(unheard, &[(&events).into()])?;
+    Ok(gone)
+}
+
+fn delivery(row: &Row<'_>) -> Result<Delivery, StoreError> {
+    Ok(Delivery {
+        id: row.parse(0, "webhook_deliveries.id")?,
+        account: row.parse(1, "webhook_deliveries.account_id")?,
+        event: row.parse(2, "webhook_deliveries.event_id")?,
+        kind: row.parse(3, "webhook_events.type")?,
+        event_at: Timestamp::from_micros(row.int(4)?),
+        endpoint: row.parse_or_null(5, "webhook_deliveries.endpoint_id")?,
+        url: row.text_or_null(6)?.unwrap_or_default(),
+        task: row.parse_or_null(7, "webhook_deliveries.task_id")?,
+        state: row.parse(8, "webhook_deliveries.state")?,
+        attempts: narrow(row.int(9)?),
+        due_at: Timestamp::from_micros(row.int(10)?),
+        created_at: Timestamp::from_micros(row.int(11)?),
+    })
+}

@@ -1,0 +1,185 @@
+//! Who holds tasks, and webhooks that are being sent: one row per worker process, extended by its heartbeat. The process named in a
+//! task's `lease_owner` holds it until its row expires and another process has declared it gone;
+//! that name is then never valid again. The row stays for a while, so that tasks which the old
+//! owner still commits are freed too.
+
+use std::collections::HashSet;
+use std::time::Duration;
+
+use crate::{Conn, StoreError};
+use mediagate_model::clock::Timestamp;
+
+/// How long the row of a dead worker is kept: longer than one of its transactions can last.
+const KEPT: Duration = Duration::from_mins(1);
+
+/// The clock for leases: the database's if machines share it, else this machine's.
+pub fn now(conn: &mut Conn<'_>, clock: Timestamp) -> Result<Timestamp, StoreError> {
+    if matches!(conn, Conn::Sqlite(_)) {
+        return Ok(clock);
+    }
+    let now = conn.one(
+        "SELECT CAST(EXTRACT(EPOCH FROM clock_timestamp()) * 1000000 AS BIGINT)",
+        &[],
+        |row| row.int(0),
+    )?;
+    Ok(now.map_or(clock, Timestamp::from_micros))
+}
+
+/// Registers a worker, which takes no tasks until [`offer`].
+pub fn enter(conn: &mut Conn<'_>, name: &str, until: Timestamp) -> Result<(), StoreError> {
+    conn.execute(
+        "INSERT INTO workers (name, held_until, models) VALUES (?1, ?2, '[]')
+         ON CONFLICT (name) DO UPDATE SET held_until = excluded.held_until",
+        &[name.into(), until.micros().into()],
+    )?;
+    Ok(())
+}
+
+/// The worker takes tasks of these models, a JSON array.
+pub fn offer(conn: &mut Conn<'_>, name: &str, models: &str) -> Result<(), StoreError> {
+    conn.execute(
+        "UPDATE workers SET models = ?2 WHERE name = ?1 AND models <> ?2",
+        &[name.into(), models.into()],
+    )?;
+    Ok(())
+}
+
+/// The models that live workers take.
+pub fn offered(conn: &mut Conn<'_>, now: Timestamp) -> Result<HashSet<String>, StoreError> {
+    let lists: Vec<Vec<String>> = conn.all(
+        "SELECT models FROM workers WHERE held_until > ?1",
+        &[now.micros().into()],
+        |row| row.json(0, "workers.models"),
+    )?;
+    Ok(lists.into_iter().flatten().collect())
+}
+
+/// Extends a worker's leases. Returns false if they were taken from it.
+pub fn prolong(conn: &mut Conn<'_>, name: &str, until: Timestamp) -> Result<bool, StoreError> {
+    let changed = conn.execute(
+        "UPDATE workers SET held_until = ?2 WHERE name = ?1 AND held_until > 0",
+        &[name.into(), until.micros().into()],
+    )?;
+    Ok(changed == 1)
+}
+
+/// When a worker's leases expire without another heartbeat; long ago if it was declared dead.
+pub fn held_until(conn: &mut Conn<'_>, name: &str) -> Result<Option<Timestamp>, StoreError> {
+    conn.one(
+        "SELECT held_until FROM workers WHERE name = ?1",
+        &[name.into()],
+        |row| row.int(0).map(Timestamp::from_micros),
+    )
+}
+
+/// Whether [`free_lapsed`] has something to do.
+pub fn any_lapsed(conn: &mut Conn<'_>, now: Timestamp) -> Result<bool, StoreError> {
+    let found = conn.one(
+        "SELECT CAST(1 AS BIGINT) FROM workers WHERE held_until <= ?1
+         AND (held_until > 0 OR held_until > ?2 OR EXISTS (SELECT 1 FROM tasks WHERE lease_owner = workers.name)
+              OR EXISTS (SELECT 1 FROM webhook_deliveries WHERE lease_owner = workers.name)) LIMIT 1",
+        &[now.micros().into(), kept_until(now).into()],
+        |row| row.int(0),
+    )?;
+    Ok(found.is_some())
+}
+
+/// Frees the tasks of dead workers.
+macro_rules! free {
+    ($those:literal) => {
+        concat!("UPDATE tasks SET lease_owner = NULL WHERE ", $those)
+    };
+}
+
+/// Declares expired workers dead and frees their tasks and webhooks. Never waits for a lock: rows locked by a
+/// stalled transaction are freed later. Returns the number of tasks freed.
+pub fn free_lapsed(conn: &mut Conn<'_>, now: Timestamp) -> Result<u64, StoreError> {
+    // Negative, so that the time of the judgement is kept.
+    let judge = conn.dialect(
+        "UPDATE workers SET held_until = 0 - ?1 WHERE held_until > 0 AND held_until <= ?1",
+        "UPDATE workers SET held_until = 0 - ?1 WHERE name IN
+         (SELECT name FROM workers WHERE held_until > 0 AND held_until <= ?1 FOR UPDATE SKIP LOCKED)",
+    );
+    conn.execute(judge, &[now.micros().into()])?;
+    free_judged(conn, now)
+}
+
+/// The names of those that are not dead, as far as anybody knows.
+pub fn living(conn: &mut Conn<'_>) -> Result<Vec<String>, StoreError> {
+    conn.all(
+        "SELECT name FROM workers WHERE held_until > 0",
+        &[],
+        |row| row.text(0),
+    )
+}
+
+/// Declares one dead that is known to be, and frees what it held. Returns the number of tasks freed.
+pub fn free_dead(conn: &mut Conn<'_>, name: &str, now: Timestamp) -> Result<u64, StoreError> {
+    conn.execute(
+        "UPDATE workers SET held_until = 0 - ?2 WHERE name = ?1 AND held_until > 0",
+        &[name.into(), now.micros().into()],
+    )?;
+    free_judged(conn, now)
+}
+
+fn free_judged(conn: &mut Conn<'_>, now: Timestamp) -> Result<u64, StoreError> {
+    let free = conn.dialect(
+        free!("lease_owner IN (SELECT name FROM workers WHERE held_until <= 0)"),
+        free!(
+            "id IN (SELECT id FROM tasks WHERE lease_owner IN (SELECT name FROM workers WHERE held_until <= 0)
+                    FOR UPDATE SKIP LOCKED)"
+        ),
+    );
+    let freed = conn.execute(free, &[])?;
+    let unsent = conn.dialect(
+        "UPDATE webhook_deliveries SET lease_owner = NULL
+         WHERE lease_owner IN (SELECT name FROM workers WHERE held_until <= 0)",
+        "UPDATE webhook_deliveries SET lease_owner = NULL WHERE id IN
+         (SELECT id FROM webhook_deliveries WHERE lease_owner IN (SELECT name FROM workers WHERE held_until <= 0)
+          FOR UPDATE SKIP LOCKED)",
+    );
+    conn.execute(unsent, &[])?;
+    conn.execute(
+        "DELETE FROM workers WHERE held_until <= 0 AND held_until > ?1
+         AND NOT EXISTS (SELECT 1 FROM tasks WHERE lease_owner = workers.name)
+         AND NOT EXISTS (SELECT 1 FROM webhook_deliveries WHERE lease_owner = workers.name)",
+        &[kept_until(now).into()],
+    )?;
+    Ok(freed)
+}
+
+/// Rows of workers declared dead before this are no longer needed.
+fn kept_until(now: Timestamp) -> i64 {
+    now.minus(KEPT).micros().saturating_neg().min(0)
+}
+
+/// Frees tasks whose worker has no row at all. Reads every held task.
+pub fn free_unknown(conn: &mut Conn<'_>) -> Result<u64, StoreError> {
+    let sql = conn.dialect(
+        free!("lease_owner IS NOT NULL AND NOT EXISTS (SELECT 1 FROM workers WHERE name = lease_owner)"),
+        free!(
+            "id IN (SELECT id FROM tasks WHERE lease_owner IS NOT NULL
+                    AND NOT EXISTS (SELECT 1 FROM workers WHERE name = lease_owner) FOR UPDATE SKIP LOCKED)"
+        ),
+    );
+    conn.execute(
+        "UPDATE webhook_deliveries SET lease_owner = NULL
+         WHERE lease_owner IS NOT NULL AND NOT EXISTS (SELECT 1 FROM workers WHERE name = lease_owner)",
+        &[],
+    )?;
+    conn.execute(sql, &[])
+}
+
+/// Removes a worker that stops cleanly; its tasks are free at once.
+pub fn leave(conn: &mut Conn<'_>, name: &str) -> Result<(), StoreError> {
+    conn.execute(
+        "UPDATE tasks SET lease_owner = NULL WHERE lease_owner = ?1",
+        &[name.into()],
+    )?;
+    conn.execute(
+        "UPDATE webhook_deliveries SET lease_owner = NULL WHERE lease_owner = ?1",
+        &[name.into()],
+    )?;
+    conn.execute("DELETE FROM workers WHERE name = ?1", &[name.into()])?;
+    Ok(())
+}

@@ -1,0 +1,163 @@
+//! The Prometheus metrics. Label values come from the settings or this program, never from callers.
+
+use std::sync::OnceLock;
+use std::time::Duration;
+
+use metrics::Unit;
+use metrics_exporter_prometheus::{PrometheusBuilder, PrometheusHandle};
+
+use crate::logs;
+use mediagate_model::clock::TimeDelta;
+use mediagate_model::task::{Task, TaskState};
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Sort {
+    /// They are added up.
+    Counter,
+    Gauge,
+    Histogram,
+}
+
+/// A metric: its name, kind, unit and meaning.
+pub type Metric = (&'static str, Sort, Unit, &'static str);
+
+/// Every metric; `docs/operations.md` has the same list.
+#[rustfmt::skip]
+pub const METRICS: [Metric; 33] = [
+    ("mediagate_tasks_accepted_total", Sort::Counter, Unit::Count, "Tasks accepted, by kind and model"),
+    ("mediagate_tasks_waiting", Sort::Gauge, Unit::Count, "Tasks that are due and that no process has taken up, up to 10,000"),
+    ("mediagate_tasks_ended_total", Sort::Counter, Unit::Count, "Tasks ended, by kind, model and outcome"),
+    ("mediagate_upstream_open_jobs", Sort::Gauge, Unit::Count, "Jobs of this process that a provider works on"),
+    ("mediagate_upstream_calls_total", Sort::Counter, Unit::Count, "Calls to a provider, by stage and outcome"),
+    ("mediagate_upstream_call_seconds", Sort::Histogram, Unit::Seconds, "Time until a call was answered, by stage"),
+    ("mediagate_upstream_poll_lag_seconds", Sort::Histogram, Unit::Seconds, "Time from when a poll was due until it left"),
+    ("mediagate_upstream_settle_seconds", Sort::Histogram, Unit::Seconds, "Time from the poll that showed a job's end until its task had ended"),
+    ("mediagate_upstream_download_bytes_total", Sort::Counter, Unit::Bytes, "Bytes of results fetched whole"),
+    ("mediagate_upstream_unknown_words_total", Sort::Counter, Unit::Count, "Status words that no adapter knows"),
+    ("mediagate_submissions_unconfirmed_total", Sort::Counter, Unit::Count, "Submissions of which nobody can tell whether they were taken"),
+    ("mediagate_submissions_found_total", Sort::Counter, Unit::Count, "Unconfirmed submissions that turned out to have been taken"),
+    ("mediagate_submissions_unmatched_total", Sort::Counter, Unit::Count, "Looks at submissions whose address, protocol or key the settings no longer have"),
+    ("mediagate_delivered_beyond_order_total", Sort::Counter, Unit::Count, "Results that were more than was ordered, by what was more"),
+    ("mediagate_cancelled_jobs_total", Sort::Counter, Unit::Count, "Jobs of cancelled tasks that ended at their provider, by how they ended"),
+    ("mediagate_requests_joined_total", Sort::Counter, Unit::Count, "Requests that were led to what an earlier one made, by way"),
+    ("mediagate_tasks_restored", Sort::Gauge, Unit::Count, "Open tasks of a restored backup that wait for the operator"),
+    ("mediagate_clock_ahead_seconds", Sort::Gauge, Unit::Seconds, "How far the clock is ahead of the time that is certain"),
+    ("mediagate_durability", Sort::Gauge, Unit::Count, "1 while a synchronous standby has what was committed, or the operator says so, else 0"),
+    ("mediagate_ledger_mismatches", Sort::Gauge, Unit::Count, "What did not add up when the ledger was last checked; 0 is right"),
+    ("mediagate_provider_reachable", Sort::Gauge, Unit::Count, "1 when the provider's host took a connection lately, else 0"),
+    ("mediagate_route_open", Sort::Gauge, Unit::Count, "1 while a route's circuit breaker keeps tasks from it, else 0"),
+    ("mediagate_bell_connected", Sort::Gauge, Unit::Count, "1 while changes are told to other processes at once, by NOTIFY, else 0"),
+    ("mediagate_settings_differ", Sort::Gauge, Unit::Count, "1 while another process on the database has the setting otherwise, else 0"),
+    ("mediagate_log_lines_lost_total", Sort::Counter, Unit::Count, "Log lines that nothing took in time"),
+    ("mediagate_trace_spans_total", Sort::Counter, Unit::Count, "Spans that ended, by what became of them"),
+    ("mediagate_webhooks_due", Sort::Gauge, Unit::Count, "Webhooks that are due and that no process is sending"),
+    ("mediagate_webhooks_attempts_total", Sort::Counter, Unit::Count, "Webhooks that were sent, by outcome"),
+    ("mediagate_webhooks_delay_seconds", Sort::Histogram, Unit::Seconds, "Time from when a webhook was due until it left"),
+    ("mediagate_webhooks_disabled_total", Sort::Counter, Unit::Count, "Webhook endpoints that were disabled, by reason"),
+    ("mediagate_media_store_reachable", Sort::Gauge, Unit::Count, "1 while the bucket answers, else 0; absent when media is in a folder"),
+    ("mediagate_media_store_failures_total", Sort::Counter, Unit::Count, "Requests to the bucket that failed or got no answer in time, by operation"),
+    ("mediagate_build_info", Sort::Gauge, Unit::Count, "1; the label says which version runs"),
+];
+
+/// Upper bounds of histogram buckets, in seconds.
+const BUCKETS: [f64; 16] = [
+    0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.0, 5.0, 15.0, 60.0, 300.0,
+    900.0,
+];
+
+/// How often to call [`keep_metrics`].
+pub const METRICS_UPKEEP: Duration = Duration::from_secs(5);
+
+static RECORDER: OnceLock<PrometheusHandle> = OnceLock::new();
+
+/// Starts the metrics recorder. A process has one, however many gateways it runs.
+pub fn count() -> &'static PrometheusHandle {
+    RECORDER.get_or_init(|| {
+        let builder = PrometheusBuilder::new().set_buckets(&BUCKETS);
+        let recorder = builder.unwrap_or_default().build_recorder();
+        let handle = recorder.handle();
+        if metrics::set_global_recorder(recorder).is_err() {
+            tracing::warn!("another metrics recorder is installed; /metrics stays empty");
+        }
+        for (name, kind, unit, meaning) in METRICS {
+            match kind {
+                Sort::Counter => metrics::describe_counter!(name, unit, meaning),
+                Sort::Gauge => metrics::describe_gauge!(name, unit, meaning),
+                Sort::Histogram => metrics::describe_histogram!(name, unit, meaning),
+            }
+        }
+        metrics::gauge!("mediagate_build_info", "version" => env!("CARGO_PKG_VERSION")).set(1.0);
+        handle
+    })
+}
+
+/// Aggregates histogram samples, which are kept one by one until then, and counts lost log lines.
+pub fn keep_metrics() {
+    count().run_upkeep();
+    metrics::counter!("mediagate_log_lines_lost_total").absolute(logs::lost_lines());
+}
+
+/// Counts an accepted task.
+pub fn task_accepted(task: &Task) {
+    let (kind, model) = (task.kind().name(), task.model.clone());
+    metrics::counter!("mediagate_tasks_accepted_total", "kind" => kind, "model" => model)
+        .increment(1);
+}
+
+/// Sets the number of held tasks of a restored backup.
+pub fn tasks_restored(waiting: usize) {
+    let waiting = u32::try_from(waiting).unwrap_or(u32::MAX);
+    metrics::gauge!("mediagate_tasks_restored").set(f64::from(waiting));
+}
+
+/// Records how far the clock is ahead of the time that is certain.
+pub fn clock_ahead(ahead: TimeDelta) {
+    let seconds = i32::try_from(ahead.as_seconds()).unwrap_or(i32::MAX);
+    metrics::gauge!("mediagate_clock_ahead_seconds").set(f64::from(seconds));
+}
+
+/// Records whether losing the database's machine would lose no data.
+pub fn durable(is_durable: bool) {
+    metrics::gauge!("mediagate_durability").set(f64::from(u8::from(is_durable)));
+}
+
+/// Records whether rings reach other processes.
+pub fn bell_connected(is_connected: bool) {
+    metrics::gauge!("mediagate_bell_connected").set(f64::from(u8::from(is_connected)));
+}
+
+/// Records whether another process has a setting otherwise.
+pub fn setting_differs(setting: &'static str, differs: bool) {
+    metrics::gauge!("mediagate_settings_differ", "setting" => setting)
+        .set(f64::from(u8::from(differs)));
+}
+
+/// Sets the number of tasks that nobody has taken up.
+pub fn tasks_waiting(waiting: u32) {
+    metrics::gauge!("mediagate_tasks_waiting").set(f64::from(waiting));
+}
+
+/// Sets the number of ledger mismatches.
+pub fn ledger_checked(mismatches: u32) {
+    metrics::gauge!("mediagate_ledger_mismatches").set(f64::from(mismatches));
+}
+
+/// Counts spans that the trace collector has (`sent`) or will never have.
+pub fn spans(outcome: &'static str, count: usize) {
+    if count > 0 {
+        metrics::counter!("mediagate_trace_spans_total", "outcome" => outcome)
+            .increment(count as u64);
+    }
+}
+
+/// Counts a request that joined an earlier one, by `way`.
+pub fn request_joined(way: &'static str) {
+    metrics::counter!("mediagate_requests_joined_total", "way" => way).increment(1);
+}
+
+/// Counts a task that ended.
+pub fn task_ended(task: &Task, state: TaskState) {
+    let (kind, model, outcome) = (task.kind().name(), task.model.clone(), state.name());
+    metrics::counter!("mediagate_tasks_ended_total", "kind" => kind, "model" => model, "outcome" => outcome)
+        .increment(1);
+}

@@ -1,0 +1,55 @@
+//! The log, on standard error: text on a terminal, JSON lines otherwise. Every line about a request or
+//! a task has its ids.
+
+use std::io::IsTerminal as _;
+use std::sync::OnceLock;
+
+use tracing_appender::non_blocking::{ErrorCounter, NonBlockingBuilder, WorkerGuard};
+use tracing_subscriber::EnvFilter;
+
+use mediagate_config::{Config, ConfigError, LogFormat};
+
+/// Lines that may wait to be written. With more, those that come are lost, and counted: nobody
+/// waits for a terminal or a pipe that takes nothing.
+const LOG_LINES: usize = 20_000;
+
+static LOST_LINES: OnceLock<ErrorCounter> = OnceLock::new();
+
+/// Writes log lines on a thread of its own until this is dropped, and then what still waits.
+#[must_use]
+pub struct Logging(#[expect(dead_code, reason = "its drop writes the rest")] WorkerGuard);
+
+/// Starts logging according to the settings.
+pub fn start(config: &Config) -> Result<Logging, ConfigError> {
+    let filter = EnvFilter::try_new(&config.log).map_err(|error| ConfigError::Value {
+        key: "log".into(),
+        message: error.to_string(),
+    })?;
+    let terminal = std::io::stderr().is_terminal();
+    let (writer, guard) = NonBlockingBuilder::default()
+        .buffered_lines_limit(LOG_LINES)
+        .thread_name("log")
+        .finish(std::io::stderr());
+    LOST_LINES.get_or_init(|| writer.error_counter());
+    let builder = tracing_subscriber::fmt()
+        .with_env_filter(filter)
+        .with_writer(writer)
+        .with_target(false);
+    // A second start, as in tests, keeps the first.
+    let _ = match config.log_format {
+        LogFormat::Text => builder.with_ansi(terminal).try_init(),
+        LogFormat::Auto if terminal => builder.with_ansi(true).try_init(),
+        LogFormat::Auto | LogFormat::Json => builder
+            .json()
+            .flatten_event(true)
+            .with_current_span(true)
+            .with_span_list(false)
+            .try_init(),
+    };
+    Ok(Logging(guard))
+}
+
+/// Lines that were lost because nothing took them in time.
+pub(crate) fn lost_lines() -> u64 {
+    LOST_LINES.get().map_or(0, ErrorCounter::dropped_lines) as u64
+}

@@ -1,0 +1,250 @@
+//! Sends spans to the collector, from a thread of its own: whoever ends a span puts it into a queue
+//! or, if that is full, loses it, and never waits.
+//!
+//! As OTLP over HTTP has it, a batch is sent again while the collector is away or busy, and given up
+//! when it says no.
+
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use bytes::Bytes;
+use opentelemetry::Context;
+use opentelemetry_proto::tonic::collector::trace::v1::{
+    ExportTraceServiceRequest, ExportTraceServiceResponse,
+};
+use opentelemetry_proto::transform::common::tonic::ResourceAttributesWithSchema;
+use opentelemetry_proto::transform::trace::tonic::group_spans_by_resource_and_scope;
+use opentelemetry_sdk::Resource;
+use opentelemetry_sdk::error::OTelSdkResult;
+use opentelemetry_sdk::trace::{Span, SpanData, SpanProcessor};
+use prost::Message as _;
+use reqwest::header::CONTENT_TYPE;
+use tokio::sync::mpsc;
+use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
+use url::Url;
+
+use crate::counters;
+
+/// Spans that may wait, about 8 MB.
+const QUEUE: usize = 8192;
+/// Spans in one request.
+const BATCH: usize = 512;
+/// How long a batch gathers.
+const GATHER: Duration = Duration::from_secs(1);
+/// For one request.
+const TIMEOUT: Duration = Duration::from_secs(10);
+/// Pauses before a batch is sent again, at first and at most.
+const PAUSES: (Duration, Duration) = (Duration::from_millis(500), Duration::from_secs(10));
+/// How long a batch is tried.
+const PATIENCE: Duration = Duration::from_mins(1);
+/// For everything that still waits when the process ends.
+const LAST: Duration = Duration::from_secs(5);
+
+/// Where ended spans go.
+#[derive(Debug)]
+pub(super) struct Queue(mpsc::Sender<SpanData>);
+
+impl SpanProcessor for Queue {
+    fn on_start(&self, _: &mut Span, _: &Context) {}
+
+    fn on_end(&self, span: SpanData) {
+        if self.0.try_send(span).is_err() {
+            counters::spans("dropped", 1);
+        }
+    }
+
+    fn force_flush(&self) -> OTelSdkResult {
+        Ok(())
+    }
+
+    fn shutdown_with_timeout(&self, _: Duration) -> OTelSdkResult {
+        Ok(())
+    }
+}
+
+/// The thread that sends; dropped, it sends the rest and ends.
+pub(super) struct Exporter {
+    closing: CancellationToken,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Drop for Exporter {
+    fn drop(&mut self) {
+        self.closing.cancel();
+        if let Some(thread) = self.thread.take() {
+            // It ends within `LAST`, and has logged what went wrong.
+            let _ = thread.join();
+        }
+    }
+}
+
+/// Starts the thread; says why it cannot.
+pub(super) fn start(url: Url, resource: &Resource) -> Result<(Queue, Exporter), String> {
+    let client = providers::outbound::client(&[b"h2", b"http/1.1"], TIMEOUT)?
+        .timeout(TIMEOUT)
+        .build()
+        .map_err(|error| error.to_string())?;
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .map_err(|error| error.to_string())?;
+    let (to, from) = mpsc::channel(QUEUE);
+    let closing = CancellationToken::new();
+    let mut sender = Sender {
+        from,
+        closing: closing.clone(),
+        client,
+        url,
+        resource: resource.into(),
+        is_away: false,
+    };
+    let thread = std::thread::Builder::new()
+        .name("traces".into())
+        .spawn(move || runtime.block_on(sender.run()))
+        .map_err(|error| error.to_string())?;
+    let thread = Some(thread);
+    Ok((Queue(to), Exporter { closing, thread }))
+}
+
+/// What became of a try.
+enum Tried {
+    /// The collector has it, but for so many spans.
+    Taken { refused: usize },
+    /// It says no, and would again.
+    Refused(String),
+    /// It cannot take it now. What it said of when, if it did.
+    Away(String, Option<Duration>),
+}
+
+struct Sender {
+    from: mpsc::Receiver<SpanData>,
+    closing: CancellationToken,
+    client: reqwest::Client,
+    url: Url,
+    resource: ResourceAttributesWithSchema,
+    /// Whether the last request came to nothing; said once.
+    is_away: bool,
+}
+
+impl Sender {
+    async fn run(&mut self) {
+        let closing = self.closing.clone();
+        let over = async {
+            closing.cancelled().await;
+            tokio::time::sleep(LAST).await;
+        };
+        let send_all = async {
+            while let Some(batch) = self.gather().await {
+                self.deliver(batch).await;
+            }
+        };
+        tokio::select! {
+            () = send_all => {}
+            () = over => tracing::warn!("traces that the collector did not take in time are lost"),
+        }
+    }
+
+    /// The next spans; `None` when the process ends and there are no more.
+    async fn gather(&mut self) -> Option<Vec<SpanData>> {
+        let mut batch = Vec::new();
+        tokio::select! {
+            _ = self.from.recv_many(&mut batch, BATCH) => {}
+            () = self.closing.cancelled() => self.from.close(),
+        }
+        let until = Instant::now() + GATHER;
+        while batch.len() < BATCH {
+            let room = BATCH - batch.len();
+            let more = tokio::select! {
+                more = self.from.recv_many(&mut batch, room) => more,
+                () = tokio::time::sleep_until(until), if !batch.is_empty() => 0,
+                () = self.closing.cancelled(), if !self.from.is_closed() => {
+                    self.from.close();
+                    continue;
+                }
+            };
+            if more == 0 {
+                break;
+            }
+        }
+        (!batch.is_empty()).then_some(batch)
+    }
+
+    /// Sends a batch until it is taken, refused, or given up.
+    async fn deliver(&mut self, batch: Vec<SpanData>) {
+        let (count, since) = (batch.len(), Instant::now());
+        let request = ExportTraceServiceRequest {
+            resource_spans: group_spans_by_resource_and_scope(batch, &self.resource),
+        };
+        let body = Bytes::from(request.encode_to_vec());
+        let mut pause = PAUSES.0;
+        loop {
+            let (why, asked) = match self.send(body.clone()).await {
+                Tried::Taken { refused } => {
+                    counters::spans("sent", count.saturating_sub(refused));
+                    counters::spans("refused", refused);
+                    if std::mem::take(&mut self.is_away) {
+                        tracing::info!("the trace collector takes spans again");
+                    }
+                    return;
+                }
+                Tried::Refused(why) => {
+                    counters::spans("refused", count);
+                    return self.note(&why);
+                }
+                Tried::Away(why, asked) => (why, asked),
+            };
+            self.note(&why);
+            let wait = pause.max(asked.unwrap_or_default());
+            if self.closing.is_cancelled() || since.elapsed() + wait > PATIENCE {
+                counters::spans("lost", count);
+                return;
+            }
+            tokio::select! {
+                () = tokio::time::sleep(wait) => {}
+                // One last try.
+                () = self.closing.cancelled() => {}
+            }
+            pause = (pause * 2).min(PAUSES.1);
+        }
+    }
+
+    /// Says once that nothing is taken.
+    fn note(&mut self, why: &str) {
+        if !std::mem::replace(&mut self.is_away, true) {
+            tracing::warn!(why, "the trace collector takes no spans");
+        }
+    }
+
+    async fn send(&self, body: Bytes) -> Tried {
+        let request = self.client.post(self.url.clone()).body(body);
+        let request = request.header(CONTENT_TYPE, "application/x-protobuf");
+        let answer = match request.send().await {
+            Ok(answer) => answer,
+            // Its address stays out of the log.
+            Err(error) => return Tried::Away(error.without_url().to_string(), None),
+        };
+        let status = answer.status();
+        match status.as_u16() {
+            200..=299 => {
+                let body = answer.bytes().await.unwrap_or_default();
+                Tried::Taken {
+                    refused: rejected(&body),
+                }
+            }
+            429 | 502 | 503 | 504 => {
+                let asked = providers::answer::retry_after(answer.headers(), None);
+                Tried::Away(status.to_string(), asked)
+            }
+            _ => Tried::Refused(status.to_string()),
+        }
+    }
+}
+
+/// How many spans of a batch were not taken, by the answer to it.
+fn rejected(body: &[u8]) -> usize {
+    let answer = ExportTraceServiceResponse::decode(body);
+    let partial = answer.ok().and_then(|answer| answer.partial_success);
+    let rejected = partial.map_or(0, |partial| partial.rejected_spans);
+    usize::try_from(rejected).unwrap_or(0)
+}

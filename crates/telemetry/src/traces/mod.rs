@@ -1,0 +1,153 @@
+//! Traces: what a request causes, from its arrival to its webhook, as spans that a collector gets over
+//! OTLP. Off unless `[telemetry] otlp` names one; nothing is read, stored or sent on then.
+//!
+//! A trace goes on in other processes and after a restart: the caller's context comes with its
+//! request (`context`), is stored with the task, and goes to providers and to receivers of webhooks.
+//! How spans leave is in `export`.
+
+mod context;
+mod export;
+
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use opentelemetry::trace::{SpanBuilder, SpanKind};
+use opentelemetry::{KeyValue, global};
+use opentelemetry_sdk::Resource;
+use opentelemetry_sdk::propagation::TraceContextPropagator;
+use opentelemetry_sdk::trace::{Sampler, SdkTracerProvider};
+use providers::trace::Span;
+use reqwest::header::HeaderMap;
+
+use mediagate_config::{Config, ConfigError};
+use mediagate_model::ids::{AssetId, RequestId};
+use mediagate_model::task::Task;
+use mediagate_model::webhook::Due;
+
+pub use context::carried;
+
+/// Whether this process traces.
+static IS_ON: AtomicBool = AtomicBool::new(false);
+/// The share of traces that are kept.
+static SHARE: OnceLock<f64> = OnceLock::new();
+
+/// Exports until it is dropped, and then what still waits, within a few seconds.
+#[must_use]
+pub struct Traces(
+    #[expect(dead_code, reason = "its drop sends the rest")] Option<export::Exporter>,
+);
+
+/// Starts exporting if the settings name a collector.
+pub fn start(config: &Config) -> Result<Traces, ConfigError> {
+    let Some(url) = config.telemetry.traces() else {
+        return Ok(Traces(None));
+    };
+    let resource = resource();
+    let started = export::start(url, &resource);
+    let (queue, exporter) = started.map_err(|message| ConfigError::Value {
+        key: "telemetry.otlp".into(),
+        message,
+    })?;
+    let share = *SHARE.get_or_init(|| config.telemetry.sample);
+    let share = Sampler::TraceIdRatioBased(share);
+    let provider = SdkTracerProvider::builder()
+        .with_span_processor(queue)
+        .with_sampler(Sampler::ParentBased(Box::new(share)))
+        .with_resource(resource)
+        .build();
+    global::set_text_map_propagator(TraceContextPropagator::new());
+    global::set_tracer_provider(provider);
+    IS_ON.store(true, Ordering::Relaxed);
+    Ok(Traces(Some(exporter)))
+}
+
+/// What every span says of this process; `OTEL_SERVICE_NAME` and `OTEL_RESOURCE_ATTRIBUTES` add to it.
+fn resource() -> Resource {
+    let mut resource = Resource::builder().with_attributes([
+        KeyValue::new("service.version", env!("CARGO_PKG_VERSION")),
+        KeyValue::new("service.instance.id", AssetId::new().to_string()),
+    ]);
+    if std::env::var_os("OTEL_SERVICE_NAME").is_none() {
+        resource = resource.with_service_name("mediagate");
+    }
+    resource.build()
+}
+
+pub(crate) fn is_on() -> bool {
+    IS_ON.load(Ordering::Relaxed)
+}
+
+/// Whether a trace that a caller began is kept. By chance: the caller chose its id.
+fn is_in_share() -> bool {
+    let share = SHARE.get().copied().unwrap_or(0.0);
+    let mut bits = [0; 4];
+    // Without randomness nothing is kept.
+    let drawn = getrandom::fill(&mut bits).map_or(1.0, |()| {
+        f64::from(u32::from_le_bytes(bits)) / f64::from(u32::MAX)
+    });
+    share >= 1.0 || drawn < share
+}
+
+/// A request, until its answer begins. `route` is the path as the API declares it.
+pub fn request(headers: &HeaderMap, method: &str, route: Option<&str>, id: &RequestId) -> Span {
+    if !is_on() {
+        return Span::none();
+    }
+    // A method is any word: callers must not name spans.
+    let known = ["GET", "POST", "PUT", "PATCH", "DELETE", "HEAD", "OPTIONS"];
+    let known = known.into_iter().find(|known| *known == method);
+    let method = known.unwrap_or("_OTHER");
+    let name = match route {
+        Some(route) => format!("{method} {route}"),
+        None => known.unwrap_or("HTTP").to_owned(),
+    };
+    let builder = SpanBuilder::from_name(name).with_kind(SpanKind::Server);
+    let span = Span::under(&context::of_headers(headers, is_in_share), builder);
+    span.set("http.request.method", method);
+    if let Some(route) = route {
+        span.set("http.route", route.to_owned());
+    }
+    span.set("mediagate.request_id", id.as_str().to_owned());
+    span
+}
+
+/// The request was answered.
+pub fn answered(request: &Span, status: u16) {
+    request.set("http.response.status_code", i64::from(status));
+    if status >= 500 {
+        request.fail("server_error");
+    }
+}
+
+/// A task while a process has it, from its claim on.
+pub fn run(task: &Task) -> Span {
+    if !is_on() {
+        return Span::none();
+    }
+    let builder = SpanBuilder::from_name("run").with_kind(SpanKind::Consumer);
+    let span = Span::under(&context::of_stored(task.trace.as_deref()), builder);
+    span.set("mediagate.task_id", task.id.to_string());
+    span.set("mediagate.kind", task.kind().name());
+    span.set("mediagate.model", task.model.clone());
+    span.set("mediagate.attempt", i64::from(task.attempts));
+    span
+}
+
+/// A try to deliver a webhook.
+pub fn webhook(due: &Due) -> Span {
+    if !is_on() {
+        return Span::none();
+    }
+    let builder = SpanBuilder::from_name("webhook").with_kind(SpanKind::Client);
+    let span = Span::under(&context::of_stored(due.trace.as_deref()), builder);
+    span.set("mediagate.delivery_id", due.id.to_string());
+    span.set("mediagate.attempt", i64::from(due.attempts) + 1);
+    span
+}
+
+/// Names the trace in log lines about what it is of.
+pub fn name_in_log(line: &tracing::Span, of: &Span) {
+    if let Some(id) = of.trace_id() {
+        line.record("trace_id", tracing::field::display(id));
+    }
+}

@@ -1,0 +1,330 @@
+//! How much is sent at once: to a receiver, for an account, by this process; and the pauses of
+//! receivers that answer nothing.
+//!
+//! A lane is one receiver: an endpoint, or the callbacks of an account to one host. Five failures
+//! in a row pause it, so that a dead one costs a try now and then and not its queue. One that has
+//! taken nothing yet, or has been silent for a moment, is sent less at once, and all of those
+//! together no more than half of what the process sends: a hundred dead ones leave room.
+
+use std::collections::HashMap;
+use std::time::Duration;
+
+use mediagate_core::domain::webhooks::outcome::Tried;
+use mediagate_model::clock::Timestamp;
+use mediagate_model::ids::{AccountId, DeliveryId};
+use mediagate_store::webhooks::deliveries::{Candidate, LanesWithRoom, Room};
+
+/// At once, by this process.
+pub(super) const MOST: usize = 500;
+/// At once, for an account.
+const ACCOUNT: usize = 50;
+/// At once, to a receiver that answers.
+const LANE: usize = 10;
+/// At once, to one of which that is not known.
+const UNKNOWN: usize = 2;
+/// At once, to all of those.
+const ALL_UNKNOWN: usize = MOST / 2;
+/// A receiver that answered nothing for so long is silent.
+const SILENT: Duration = Duration::from_secs(2);
+/// Failures in a row that pause a lane.
+const FAILURES: u32 = 5;
+/// The first and the longest pause.
+const PAUSES: (Duration, Duration) = (Duration::from_secs(30), Duration::from_mins(5));
+/// Lanes that are remembered; beyond that those that rest are forgotten.
+const REMEMBERED: usize = 20_000;
+
+#[derive(Default)]
+pub(super) struct Lanes {
+    known: HashMap<String, Lane>,
+    accounts: HashMap<AccountId, usize>,
+    places: HashMap<DeliveryId, Place>,
+    /// Places of lanes that were not known to answer.
+    unknown: usize,
+}
+
+struct Place {
+    lane: String,
+    account: AccountId,
+    /// Whether the lane was known to answer.
+    is_known: bool,
+}
+
+struct Lane {
+    in_flight: usize,
+    /// It took something.
+    answers: bool,
+    /// The latest outcome, or the first try since it was idle.
+    heard_at: Timestamp,
+    /// In a row.
+    failures: u32,
+    /// In a row.
+    pauses: u32,
+    paused_until: Option<Timestamp>,
+}
+
+impl Lane {
+    fn new(now: Timestamp) -> Self {
+        Self {
+            in_flight: 0,
+            answers: false,
+            heard_at: now,
+            failures: 0,
+            pauses: 0,
+            paused_until: None,
+        }
+    }
+
+    fn has_room(&self, now: Timestamp) -> bool {
+        let is_silent = self.in_flight > 0 && now.since(self.heard_at) > SILENT;
+        let most = match self.failures {
+            FAILURES.. => 1,
+            _ if self.answers && !is_silent => LANE,
+            _ => UNKNOWN,
+        };
+        self.in_flight < most && self.paused_until.is_none_or(|until| until <= now)
+    }
+}
+
+impl Lanes {
+    /// Where there is room; `None` if there is none.
+    pub(super) fn room(&self, now: Timestamp) -> Option<Room> {
+        if self.places.len() >= MOST {
+            return None;
+        }
+        let lanes = |wanted: fn(&Lane, Timestamp) -> bool| {
+            let lanes = self.known.iter().filter(|(_, lane)| wanted(lane, now));
+            lanes.map(|(name, _)| name.clone()).collect()
+        };
+        let accounts = self.accounts.iter().filter(|(_, count)| **count >= ACCOUNT);
+        let accounts = accounts.map(|(account, _)| *account).collect();
+        let lanes = if self.unknown < ALL_UNKNOWN {
+            LanesWithRoom::AllBut(lanes(|lane, now| !lane.has_room(now)))
+        } else {
+            LanesWithRoom::Only(lanes(|lane, now| lane.answers && lane.has_room(now)))
+        };
+        Some(Room {
+            lanes,
+            full_accounts: accounts,
+        })
+    }
+
+    /// From the claim until the outcome is written.
+    pub(super) fn in_flight(&self) -> Vec<DeliveryId> {
+        self.places.keys().copied().collect()
+    }
+
+    /// Takes a place, if there is one and the delivery has none.
+    pub(super) fn take(&mut self, candidate: &Candidate, now: Timestamp) -> bool {
+        let account = self.accounts.get(&candidate.account);
+        let lane = self.known.get(&candidate.lane);
+        let is_known = lane.is_some_and(|lane| lane.answers);
+        if self.places.len() >= MOST
+            || self.places.contains_key(&candidate.id)
+            || (!is_known && self.unknown >= ALL_UNKNOWN)
+            || account.is_some_and(|count| *count >= ACCOUNT)
+            || lane.is_some_and(|lane| !lane.has_room(now))
+        {
+            return false;
+        }
+        *self.accounts.entry(candidate.account).or_default() += 1;
+        let lane = self.known.entry(candidate.lane.clone());
+        let lane = lane.or_insert_with(|| Lane::new(now));
+        if lane.in_flight == 0 {
+            lane.heard_at = now;
+        }
+        lane.in_flight += 1;
+        self.unknown += usize::from(!is_known);
+        let place = Place {
+            lane: candidate.lane.clone(),
+            account: candidate.account,
+            is_known,
+        };
+        self.places.insert(candidate.id, place);
+        true
+    }
+
+    /// A try is over; its place is given back once that is written. Returns how long its lane pauses,
+    /// if it does from now on.
+    pub(super) fn over(&mut self, tried: &Tried, now: Timestamp) -> Option<Duration> {
+        let lane = self.known.get_mut(&tried.due.lane)?;
+        lane.heard_at = now;
+        if tried.attempt.error.is_none() {
+            (lane.failures, lane.pauses, lane.paused_until) = (0, 0, None);
+            lane.answers = true;
+            return None;
+        }
+        lane.failures = lane.failures.saturating_add(1);
+        // Those that were under way when it was paused change nothing.
+        if lane.failures < FAILURES || lane.paused_until.is_some_and(|until| until > now) {
+            return None;
+        }
+        let pause = PAUSES
+            .0
+            .saturating_mul(1 << lane.pauses.min(8))
+            .min(PAUSES.1);
+        lane.pauses += 1;
+        lane.paused_until = Some(now.plus(pause));
+        Some(pause)
+    }
+
+    pub(super) fn release(&mut self, id: DeliveryId) {
+        let Some(place) = self.places.remove(&id) else {
+            return;
+        };
+        self.unknown -= usize::from(!place.is_known);
+        if let Some(lane) = self.known.get_mut(&place.lane) {
+            lane.in_flight = lane.in_flight.saturating_sub(1);
+        }
+        if let Some(count) = self.accounts.get_mut(&place.account) {
+            *count = count.saturating_sub(1);
+            if *count == 0 {
+                self.accounts.remove(&place.account);
+            }
+        }
+        if self.known.len() > REMEMBERED {
+            self.known.retain(|_, lane| lane.in_flight > 0);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use mediagate_model::ids::EventId;
+    use mediagate_model::webhook::{Attempt, AttemptError, Due, Scheme};
+
+    fn candidate(account: AccountId, lane: &str) -> Candidate {
+        Candidate {
+            id: DeliveryId::new(),
+            account,
+            lane: lane.to_owned(),
+        }
+    }
+
+    fn tried(lane: &str, error: Option<AttemptError>) -> Tried {
+        let now = Timestamp::from_seconds(1);
+        Tried {
+            due: Due {
+                id: DeliveryId::new(),
+                account: AccountId::new(),
+                endpoint: None,
+                event: EventId::new(),
+                url: String::new(),
+                body: String::new(),
+                scheme: Scheme::Hmac,
+                secrets: None,
+                lane: lane.to_owned(),
+                attempts: 0,
+                before: 0,
+                due_at: now,
+                trace: None,
+            },
+            attempt: Attempt {
+                number: 1,
+                at: now,
+                took_ms: 1,
+                status: None,
+                error,
+                response: None,
+            },
+            asked: None,
+            chance: 0.5,
+        }
+    }
+
+    /// Takes places in a lane; how many there were.
+    fn taken(lanes: &mut Lanes, account: AccountId, lane: &str, now: Timestamp) -> usize {
+        (0..20)
+            .filter(|_| lanes.take(&candidate(account, lane), now))
+            .count()
+    }
+
+    fn answer(lanes: &mut Lanes, account: AccountId, lane: &str, now: Timestamp) {
+        let one = candidate(account, lane);
+        assert!(lanes.take(&one, now));
+        lanes.over(&tried(lane, None), now);
+        lanes.release(one.id);
+    }
+
+    #[test]
+    fn a_receiver_an_account_and_the_process_have_their_limits() {
+        let (mut lanes, now) = (Lanes::default(), Timestamp::from_seconds(1_000));
+        let account = AccountId::new();
+        assert_eq!(taken(&mut lanes, account, "new", now), UNKNOWN);
+        for lane in ["a", "b", "c", "d", "e"] {
+            answer(&mut lanes, account, lane, now);
+        }
+        assert_eq!(taken(&mut lanes, account, "a", now), LANE);
+        for lane in ["b", "c", "d", "e"] {
+            taken(&mut lanes, account, lane, now);
+        }
+        assert_eq!(lanes.places.len(), ACCOUNT);
+        let room = lanes.room(now).unwrap();
+        assert!(
+            matches!(room.lanes, LanesWithRoom::AllBut(full) if full.contains(&"a".to_owned()))
+        );
+        assert_eq!(room.full_accounts, [account]);
+        let mut all = lanes.places.len();
+        for number in 0..100 {
+            let (account, lane) = (AccountId::new(), format!("x{number}"));
+            answer(&mut lanes, account, &lane, now);
+            all += taken(&mut lanes, account, &lane, now);
+            if all == MOST {
+                break;
+            }
+        }
+        assert_eq!(lanes.places.len(), MOST);
+        assert!(lanes.room(now).is_none());
+        for id in lanes.places.keys().copied().collect::<Vec<_>>() {
+            lanes.release(id);
+        }
+        assert!(lanes.accounts.is_empty() && lanes.unknown == 0);
+    }
+
+    #[test]
+    fn receivers_that_answer_nothing_leave_room_for_those_that_do() {
+        let (mut lanes, now) = (Lanes::default(), Timestamp::from_seconds(1_000));
+        let alive = AccountId::new();
+        answer(&mut lanes, alive, "alive", now);
+        let dead: usize = (0..1000)
+            .map(|number| taken(&mut lanes, AccountId::new(), &format!("dead{number}"), now))
+            .sum();
+        assert_eq!(dead, ALL_UNKNOWN);
+        let room = lanes.room(now).unwrap();
+        assert!(matches!(room.lanes, LanesWithRoom::Only(known) if known == ["alive"]));
+        assert_eq!(taken(&mut lanes, alive, "alive", now), LANE);
+        // One that falls silent is sent no more than one that nobody knows.
+        let (other, later) = (AccountId::new(), now.plus(SILENT * 2));
+        let mut lanes = Lanes::default();
+        answer(&mut lanes, other, "silent", now);
+        for _ in 0..3 {
+            assert!(lanes.take(&candidate(other, "silent"), now));
+        }
+        assert!(!lanes.take(&candidate(other, "silent"), later));
+    }
+
+    #[test]
+    fn a_dead_receiver_costs_a_try_for_each_pause() {
+        let (mut lanes, now, account) = (
+            Lanes::default(),
+            Timestamp::from_seconds(1_000),
+            AccountId::new(),
+        );
+        let failed = tried("a", Some(AttemptError::Timeout));
+        assert!(lanes.take(&candidate(account, "a"), now));
+        let pauses: Vec<_> = (0..7).map(|_| lanes.over(&failed, now)).collect();
+        assert_eq!(pauses[..4], [None; 4]);
+        assert_eq!(pauses[4], Some(PAUSES.0));
+        assert_eq!(pauses[5..], [None; 2]);
+        for id in lanes.places.keys().copied().collect::<Vec<_>>() {
+            lanes.release(id);
+        }
+        assert!(!lanes.take(&candidate(account, "a"), now));
+        let later = now.plus(PAUSES.0);
+        assert!(lanes.take(&candidate(account, "a"), later));
+        assert!(!lanes.take(&candidate(account, "a"), later));
+        assert_eq!(lanes.over(&failed, later), Some(PAUSES.0 * 2));
+        assert_eq!(lanes.over(&tried("a", None), later), None);
+        assert!(lanes.take(&candidate(account, "a"), later));
+    }
+}

@@ -1,0 +1,310 @@
+//! Sends what webhooks are owed: claims deliveries that are due under this process's lease, posts
+//! them, and writes the outcomes in batches.
+//!
+//! At least once: a process that dies between the answer and the write has the delivery sent again
+//! by another one, with the same `webhook-id`.
+
+mod lanes;
+
+use std::collections::HashSet;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use tokio::sync::mpsc;
+use tokio::time::Instant;
+use tokio_util::task::TaskTracker;
+
+use crate::runs::Lease;
+use crate::{Crew, random};
+use lanes::{Lanes, MOST};
+use mediagate_core::app::App;
+use mediagate_core::domain::webhooks::keys::Keys;
+use mediagate_core::domain::webhooks::outcome::{self, Tried};
+use mediagate_core::domain::webhooks::{account_keys, owner_of};
+use mediagate_core::hooks::Answer;
+use mediagate_model::crash;
+use mediagate_model::error::Error;
+use mediagate_model::ids::DeliveryId;
+use mediagate_model::webhook::{Attempt, AttemptError, Due};
+use mediagate_store::StoreError;
+use mediagate_store::webhooks::deliveries;
+use mediagate_telemetry::traces;
+
+/// Deliveries that are looked at for one claim.
+const LOOKED_AT: u32 = 1000;
+/// Outcomes in one write.
+const BATCH: usize = 200;
+
+/// What is being sent by this process.
+struct Post {
+    crew: Arc<Crew>,
+    lanes: Mutex<Lanes>,
+    outcomes: mpsc::Sender<(Arc<Lease>, Tried)>,
+}
+
+/// Delivers for as long as the process runs.
+pub(super) async fn deliver(crew: Arc<Crew>, tracker: TaskTracker) {
+    if crew.until_entered().await.is_none() {
+        return;
+    }
+    let (outcomes, written) = mpsc::channel(MOST);
+    let post = Arc::new(Post {
+        crew: crew.clone(),
+        lanes: Mutex::default(),
+        outcomes,
+    });
+    tracker.spawn(write_down(post.clone(), written));
+    // Whether an earlier claim may be in the database although its answer was lost.
+    let mut in_doubt = false;
+    while !crew.stop.is_cancelled() {
+        match claim(&post, &mut in_doubt).await {
+            Ok((lease, claimed)) if !claimed.is_empty() => {
+                crash::point("delivery-claimed");
+                for due in claimed {
+                    let (post, lease) = (post.clone(), lease.clone());
+                    tracker.spawn(async move { post.send(lease, due).await });
+                }
+            }
+            Ok(_) => tokio::select! {
+                () = crew.app.bell.wait_for_deliveries() => {}
+                () = crew.stop.cancelled() => {}
+            },
+            Err(error) => {
+                tracing::error!(inside = ?error.inside(), "cannot claim webhooks");
+                in_doubt = true;
+                crew.pause(Duration::from_secs(1)).await;
+            }
+        }
+    }
+}
+
+/// Claims what is due and has room.
+async fn claim(post: &Post, in_doubt: &mut bool) -> Result<(Arc<Lease>, Vec<Due>), Error> {
+    let app = &post.crew.app;
+    let lease = post.crew.runs.lease();
+    if *in_doubt {
+        let known = post.with_lanes(|lanes| lanes.in_flight());
+        let owner = lease.name.clone();
+        app.store
+            .write(move |conn| deliveries::free_others(conn, &owner, &known))
+            .await?;
+        *in_doubt = false;
+    }
+    let chosen = choose(post).await?;
+    if chosen.is_empty() {
+        return Ok((lease, Vec::new()));
+    }
+    let (owner, ids, now) = (lease.name.clone(), chosen.clone(), app.clock.now());
+    let claimed = app
+        .store
+        .write(move |conn| deliveries::claim(conn, &owner, &ids, now))
+        .await;
+    let claimed = claimed.inspect_err(|_| *in_doubt = true);
+    let kept: HashSet<DeliveryId> = claimed.iter().flatten().map(|due| due.id).collect();
+    // The others were claimed by another process, or are withheld.
+    post.with_lanes(|lanes| {
+        for id in chosen.iter().filter(|id| !kept.contains(*id)) {
+            lanes.release(*id);
+        }
+    });
+    Ok((lease, claimed?))
+}
+
+/// Takes places for deliveries that are due.
+async fn choose(post: &Post) -> Result<Vec<DeliveryId>, Error> {
+    let app = &post.crew.app;
+    let mut chosen = Vec::new();
+    loop {
+        let now = app.clock.now();
+        let Some(room) = post.with_lanes(|lanes| lanes.room(now)) else {
+            return Ok(chosen);
+        };
+        let found = app
+            .store
+            .read(move |conn| deliveries::candidates(conn, &room, LOOKED_AT, now));
+        let found = match found.await {
+            Ok(found) => found,
+            Err(error) if chosen.is_empty() => return Err(error.into()),
+            // Their places are given back by the claim, if it fails too.
+            Err(_) => return Ok(chosen),
+        };
+        let seen = found.len();
+        let before = chosen.len();
+        post.with_lanes(|lanes| {
+            let taken = found.iter().filter(|candidate| lanes.take(candidate, now));
+            chosen.extend(taken.map(|candidate| candidate.id));
+        });
+        // Behind many of one lane there may be others.
+        if seen < LOOKED_AT as usize || chosen.len() == before {
+            return Ok(chosen);
+        }
+    }
+}
+
+impl Post {
+    fn with_lanes<T>(&self, change: impl FnOnce(&mut Lanes) -> T) -> T {
+        change(&mut self.lanes.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    async fn send(&self, lease: Arc<Lease>, due: Due) {
+        let tried = attempt(&self.crew.app, due).await;
+        crash::point("delivery-sent");
+        let outcome = if tried.attempt.error.is_none() {
+            "delivered"
+        } else {
+            "failed"
+        };
+        metrics::counter!("mediagate_webhooks_attempts_total", "outcome" => outcome).increment(1);
+        // Fails only when the process is going down; the lease then frees the delivery.
+        let _ = self.outcomes.send((lease, tried)).await;
+    }
+}
+
+/// Tries a delivery once.
+async fn attempt(app: &App, due: Due) -> Tried {
+    let (at, start) = (app.clock.now(), Instant::now());
+    let delay = at.since(due.due_at);
+    metrics::histogram!("mediagate_webhooks_delay_seconds").record(delay.as_secs_f64());
+    let traced = traces::webhook(&due);
+    let answered = traced.around(post(app, &due)).await;
+    let took_ms = u64::try_from(start.elapsed().as_millis()).unwrap_or(u64::MAX);
+    let (answer, error) = match answered {
+        Ok(answer) => {
+            let error = (!(200..300).contains(&answer.status)).then_some(AttemptError::Status);
+            (Some(answer), error)
+        }
+        Err(error) => (None, Some(error)),
+    };
+    if let Some(answer) = &answer {
+        traced.set("http.response.status_code", i64::from(answer.status));
+    }
+    if let Some(error) = error {
+        traced.fail(error.name());
+    }
+    let attempt = Attempt {
+        number: due.attempts + 1,
+        at,
+        took_ms,
+        status: answer.as_ref().map(|answer| answer.status),
+        error,
+        response: answer.as_ref().map(|answer| answer.text.clone()),
+    };
+    Tried {
+        due,
+        attempt,
+        asked: answer.and_then(|answer| answer.asked),
+        chance: random(),
+    }
+}
+
+/// Signs a delivery and posts it.
+async fn post(app: &App, due: &Due) -> Result<Answer, AttemptError> {
+    let headers = sign(app, due).await.map_err(|error| {
+        tracing::error!(delivery_id = %due.id, inside = ?error.inside(), "cannot sign a webhook");
+        AttemptError::Unsigned
+    })?;
+    app.net
+        .hooks
+        .post(&due.url, headers, due.body.clone().into(), app.clock.now())
+        .await
+}
+
+async fn sign(app: &App, due: &Due) -> Result<[(&'static str, String); 3], Error> {
+    let keys = match (&due.secrets, due.endpoint) {
+        (Some(sealed), endpoint) => Keys::open(app, &owner_of(due.account, endpoint), sealed)?,
+        (None, None) => account_keys(app, due.account).await?,
+        (None, Some(_)) => return Err(Error::internal("the endpoint has been deleted")),
+    };
+    let (message, now) = (due.event.message(), app.clock.now());
+    let signature = keys.sign(due.scheme, &message, now.seconds(), &due.body, now)?;
+    Ok([
+        ("webhook-id", message),
+        ("webhook-timestamp", now.seconds().to_string()),
+        ("webhook-signature", signature),
+    ])
+}
+
+/// Writes outcomes, as many at once as have come.
+async fn write_down(post: Arc<Post>, mut outcomes: mpsc::Receiver<(Arc<Lease>, Tried)>) {
+    let mut batch = Vec::with_capacity(BATCH);
+    loop {
+        tokio::select! {
+            _ = outcomes.recv_many(&mut batch, BATCH) => {}
+            () = nothing_left(&post) => return,
+        }
+        let app = &post.crew.app;
+        let now = app.clock.now();
+        let pauses = post.with_lanes(|lanes| {
+            let pauses = batch
+                .iter()
+                .filter_map(|(_, tried)| Some((tried.due.lane.clone(), lanes.over(tried, now)?)));
+            pauses.collect::<Vec<_>>()
+        });
+        write(app, &batch, &pauses).await;
+        crash::point("delivery-written");
+        post.with_lanes(|lanes| {
+            for (_, tried) in batch.drain(..) {
+                lanes.release(tried.due.id);
+            }
+        });
+        app.bell.ring_for_deliveries();
+    }
+}
+
+/// The process stops and everything that was being sent has been written down.
+async fn nothing_left(post: &Post) {
+    post.crew.stop.cancelled().await;
+    while !post.with_lanes(|lanes| lanes.in_flight().is_empty()) {
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+}
+
+/// Retries until it is written, or until others hold these deliveries.
+async fn write(app: &App, batch: &[(Arc<Lease>, Tried)], pauses: &[(String, Duration)]) {
+    let mut wait = Duration::from_millis(250);
+    let shared: Arc<[(Arc<str>, Tried)]> = batch
+        .iter()
+        .map(|(lease, tried)| (lease.name.clone(), tried.clone()))
+        .collect();
+    let now = app.clock.now();
+    let pauses: Arc<[_]> = pauses
+        .iter()
+        .map(|(lane, pause)| (lane.clone(), now.plus(*pause)))
+        .collect();
+    loop {
+        let (rows, pauses) = (shared.clone(), pauses.clone());
+        let written = app.store.write(move |conn| -> Result<(), Error> {
+            for (owner, tried) in rows.iter() {
+                outcome::write(conn, owner, tried)?;
+            }
+            for (lane, until) in pauses.iter() {
+                deliveries::pause(conn, lane, *until)?;
+            }
+            Ok(())
+        });
+        let Err(error) = written.await else { return };
+        tracing::error!(inside = ?error.inside(), "cannot write down webhooks that were sent; trying again");
+        tokio::select! {
+            () = tokio::time::sleep(wait) => {}
+            () = all_lost(batch) => return,
+        }
+        wait = (wait * 2).min(super::LONGEST_PAUSE);
+    }
+}
+
+/// Every lease that these were claimed under has been lost.
+async fn all_lost(batch: &[(Arc<Lease>, Tried)]) {
+    for (lease, _) in batch {
+        lease.lost().await;
+    }
+}
+
+/// Counts what is due, for the metric.
+pub(super) async fn count(app: &App) {
+    let now = app.clock.now();
+    let due: Result<i64, StoreError> = app.store.read(move |conn| deliveries::due(conn, now)).await;
+    if let Ok(due) = due {
+        let due = u32::try_from(due).unwrap_or(u32::MAX);
+        metrics::gauge!("mediagate_webhooks_due").set(f64::from(due));
+    }
+}

@@ -1,0 +1,406 @@
+//! Turns the outcome of a run into a state: task, cost, file records and clips change in one
+//! transaction, and only for the lease holder.
+
+use std::time::Duration;
+
+use providers::Cost;
+
+use crate::surplus::{self, paid_for};
+use mediagate_core::app::App;
+use mediagate_core::domain::{assets, costs, endings, tasks};
+use mediagate_model::catalog::EMBEDDED;
+use mediagate_model::clock::Timestamp;
+use mediagate_model::crash;
+use mediagate_model::error::{Error, ErrorCode};
+use mediagate_model::ids::{ClipId, SubmissionId};
+use mediagate_model::media::Asset;
+use mediagate_model::money::{Micros, Money};
+use mediagate_model::music::{Clip, ClipMedia, ClipUpstream};
+use mediagate_model::price::{Bill, Quantity};
+use mediagate_model::provenance::{Print, Provenance};
+use mediagate_model::submission::{Closed, SubmissionState};
+use mediagate_model::task::{Output, Task, TaskFailure, TaskState};
+use mediagate_store::tasks::Ending;
+use mediagate_store::{self as store, Conn, StoreError};
+use mediagate_telemetry::counters;
+
+/// How a run ended.
+pub(super) enum Outcome {
+    /// It made something.
+    Made(Box<Made>),
+    /// It failed.
+    Failed(TaskFailure),
+    /// It was interrupted: cancelled, or to be resumed.
+    Stopped,
+    /// There is no room for it now; it is due again after this time.
+    Later(Duration),
+    /// It has killed this many children so far; it is due again after this time.
+    Died(u32, Duration),
+}
+
+impl Outcome {
+    pub(super) const fn name(&self) -> &'static str {
+        match self {
+            Self::Made(_) => "made",
+            Self::Failed(_) => "failed",
+            Self::Stopped => "stopped",
+            Self::Later(_) => "later",
+            Self::Died(..) => "died",
+        }
+    }
+
+    /// A failure with this code and message.
+    pub(super) fn failed(code: ErrorCode, message: impl Into<String>) -> Self {
+        Self::Failed(TaskFailure {
+            code,
+            message: message.into(),
+        })
+    }
+}
+
+/// The result of a run; its files are stored, but nothing refers to them yet.
+#[derive(Clone)]
+pub(super) struct Made {
+    pub(super) output: Output,
+    pub(super) assets: Vec<Asset>,
+    pub(super) clips: Vec<(ClipId, ClipMedia)>,
+    /// Clips beyond those that were ordered.
+    pub(super) more_clips: Vec<Clip>,
+    /// Per clip: its title, and what the provider reports about it.
+    pub(super) clip_facts: Vec<(ClipId, String, ClipUpstream)>,
+    /// Per clip: what its recording says of its origin.
+    pub(super) provenance: Vec<(ClipId, Provenance)>,
+    /// What the results are known by.
+    pub(super) prints: Vec<Print>,
+    /// Ordered clips that were not made.
+    pub(super) missing_clips: Vec<ClipId>,
+    /// How much was made.
+    pub(super) quantity: Quantity,
+    /// What is missing, if not everything was made.
+    pub(super) partial: Option<String>,
+    /// The provider, and its name for the model.
+    pub(super) by: Option<(String, String)>,
+}
+
+impl Made {
+    /// A result without extras.
+    pub(super) fn new(output: Output, quantity: Quantity) -> Self {
+        Self {
+            output,
+            quantity,
+            assets: Vec::new(),
+            clips: Vec::new(),
+            more_clips: Vec::new(),
+            clip_facts: Vec::new(),
+            provenance: Vec::new(),
+            prints: Vec::new(),
+            missing_clips: Vec::new(),
+            partial: None,
+            by: None,
+        }
+    }
+}
+
+/// How to close the submission when its task ends.
+#[derive(Debug, Clone)]
+pub(super) struct Closing {
+    pub(super) id: SubmissionId,
+    /// Its state when this run looked.
+    pub(super) from: SubmissionState,
+    pub(super) state: SubmissionState,
+    /// Class and message.
+    pub(super) error: Option<(&'static str, String)>,
+    /// The cost that the provider reports. Boxed, because runs return this by value.
+    pub(super) cost: Option<Box<Cost>>,
+    /// When to look for an unclear submission again.
+    pub(super) look_again: Option<Timestamp>,
+}
+
+impl Closing {
+    /// Nothing if somebody else has closed it.
+    fn write(&self, conn: &mut Conn<'_>, now: Timestamp) -> Result<Option<Closed>, StoreError> {
+        let error = self.error.as_ref();
+        let error = error.map(|(class, message)| (*class, message.as_str()));
+        let closed = store::submissions::close(conn, self.id, self.from, self.state, error, now)?;
+        if let Some(cost) = self.cost.as_ref().filter(|_| closed.is_some()) {
+            store::submissions::set_cost(conn, self.id, **cost)?;
+        }
+        if closed.is_some() && self.look_again.is_some() {
+            store::submissions::look_again(conn, self.id, self.look_again)?;
+        }
+        Ok(closed)
+    }
+
+    /// Notes what the job cost, once the task's own money has moved.
+    fn note_cost(
+        &self,
+        conn: &mut Conn<'_>,
+        task: &Task,
+        closed: Closed,
+        made: Option<&Made>,
+        now: Timestamp,
+    ) -> Result<(), Error> {
+        let cost = self.cost.as_ref().map(|cost| **cost);
+        let made = made.map(|made| {
+            let paid = paid_for(task, made.quantity);
+            surplus::delivered(task, made).unwrap_or(paid)
+        });
+        costs::job_is_over(conn, task, closed, cost, made, now)
+    }
+}
+
+/// The run that ended.
+#[derive(Clone, Copy)]
+pub(super) struct EndedRun<'a> {
+    pub(super) task: &'a Task,
+    /// The lease under which it was done.
+    pub(super) owner: &'a str,
+    /// How far it came, and whether that is a guess.
+    pub(super) progress: (u8, bool),
+}
+
+/// Writes the outcome; returns whether that ended the task. May be called again with the same outcome
+/// if the commit is in doubt. If the task has ended otherwise, the files that were made are removed.
+pub(super) async fn finish(
+    app: &App,
+    run: &EndedRun<'_>,
+    outcome: &Outcome,
+    closing: Option<&Closing>,
+) -> Result<bool, Error> {
+    let task = run.task;
+    match outcome {
+        Outcome::Stopped => {
+            give_back(app, run, task.created_at, None).await?;
+            tracing::info!("task stopped");
+        }
+        Outcome::Later(pause) => {
+            let due = app.clock.now().plus(*pause);
+            give_back(app, run, due, None).await?;
+        }
+        Outcome::Died(deaths, pause) => {
+            let due = app.clock.now().plus(*pause);
+            give_back(app, run, due, Some(*deaths)).await?;
+        }
+        Outcome::Failed(failure) => {
+            let ending = endings::failed(task, failure.clone());
+            let ended = end(app, run, ending, None, closing).await?;
+            if ended {
+                tracing::warn!(code = %failure.code, "task failed");
+            }
+            return Ok(ended);
+        }
+        Outcome::Made(made) => {
+            crash::point("results-stored");
+            let bill = bill(task, made);
+            let ending = Ending {
+                state: TaskState::Succeeded,
+                cost: bill.as_ref().map_or(Micros::ZERO, |bill| bill.cost),
+                money: endings::money_after(task, Money::Settled),
+                bill,
+                output: Some(made.output.clone()),
+                failure: None,
+            };
+            let ended = end(app, run, ending, Some(made), closing).await?;
+            if ended {
+                tracing::info!("task succeeded");
+                surplus::tell(task, made);
+            } else {
+                for asset in &made.assets {
+                    assets::remove(app, asset).await;
+                }
+            }
+            return Ok(ended);
+        }
+    }
+    Ok(false)
+}
+
+/// Returns the task to the queue, with its count of deaths if there was one.
+async fn give_back(
+    app: &App,
+    run: &EndedRun<'_>,
+    due: Timestamp,
+    deaths: Option<u32>,
+) -> Result<(), Error> {
+    let (id, owner, progress) = (run.task.id, run.owner.to_owned(), run.progress);
+    let (is_hosted, now) = (run.task.provider != EMBEDDED, app.clock.now());
+    app.store
+        .write(move |conn| -> Result<(), Error> {
+            if is_hosted {
+                // Cancelled, its job goes on; somebody must follow it.
+                store::submissions::let_go_of_task(conn, id, &owner, now)?;
+            }
+            store::tasks::raise_progress(conn, id, &owner, progress)?;
+            if let Some(deaths) = deaths {
+                store::tasks::set_deaths(conn, id, &owner, deaths)?;
+            }
+            Ok(store::tasks::release(conn, id, &owner, due)?)
+        })
+        .await
+}
+
+/// Why a task was not ended.
+enum NotEnded {
+    /// Somebody else closed its submission; it may be followed.
+    Moved,
+    Inside(Error),
+}
+
+impl From<StoreError> for NotEnded {
+    fn from(error: StoreError) -> Self {
+        Self::Inside(error.into())
+    }
+}
+
+impl From<Error> for NotEnded {
+    fn from(error: Error) -> Self {
+        Self::Inside(error)
+    }
+}
+
+/// Ends the task; false if it ended otherwise or is no longer ours.
+async fn end(
+    app: &App,
+    run: &EndedRun<'_>,
+    ending: Ending,
+    made: Option<&Made>,
+    closing: Option<&Closing>,
+) -> Result<bool, Error> {
+    let (task, progress) = (run.task, run.progress);
+    let (ended_task, by, parts) = (task.clone(), run.owner.to_owned(), app.clone());
+    let (made, closing) = (made.cloned(), closing.cloned());
+    let now = app.clock.now();
+    let state = ending.state;
+    let ended = app
+        .store
+        .write_for(task.account, move |conn| -> Result<bool, NotEnded> {
+            let task = &ended_task;
+            if ending.state != TaskState::Succeeded {
+                store::tasks::raise_progress(conn, task.id, &by, progress)?;
+            }
+            let rest = |conn: &mut Conn<'_>| -> Result<(), NotEnded> {
+                if let Some(made) = &made {
+                    keep(conn, made)?;
+                }
+                let Some(closing) = &closing else {
+                    return Ok(());
+                };
+                let closed = closing.write(conn, now)?.ok_or(NotEnded::Moved)?;
+                Ok(closing.note_cost(conn, task, closed, made.as_ref(), now)?)
+            };
+            if endings::end(conn, &parts, task, Some(&by), &ending, now, rest)? {
+                return Ok(true);
+            }
+            ended_before(conn, task, &ending, made.as_ref(), closing.as_ref(), now)
+        })
+        .await;
+    let ended = match ended {
+        Ok(ended) => ended,
+        Err(NotEnded::Inside(error)) => return Err(error),
+        Err(NotEnded::Moved) => {
+            tracing::warn!("the submission has changed; the task is looked at again");
+            give_back(app, run, now, None).await?;
+            return Ok(false);
+        }
+    };
+    if ended {
+        crash::point("task-ended");
+        counters::task_ended(task, state);
+        app.bell.ring_for_deliveries();
+    } else {
+        tracing::info!("the task ended before this run did");
+    }
+    Ok(ended)
+}
+
+/// Handles a task that this call did not end. Returns whether the same outcome ended it before, in
+/// a commit whose answer was lost.
+fn ended_before(
+    conn: &mut Conn<'_>,
+    task: &Task,
+    ending: &Ending,
+    made: Option<&Made>,
+    closing: Option<&Closing>,
+    now: Timestamp,
+) -> Result<bool, NotEnded> {
+    if let Some(asset) = made.and_then(|made| made.assets.first())
+        && store::assets::by_id(conn, asset.id)?.is_some()
+    {
+        return Ok(true);
+    }
+    // If another process follows the submission by now, it is not ours to close.
+    let over = store::tasks::by_id(conn, task.id, task.account)?;
+    let Some(over) = over.filter(|task| task.state.is_terminal()) else {
+        return Ok(false);
+    };
+    let Some(closing) = closing else {
+        return Ok(false);
+    };
+    if let Some(closed) = closing.write(conn, now)? {
+        let job = match closing.state {
+            _ if made.is_some() => tasks::JobEnd::Made(ending.bill.as_ref()),
+            SubmissionState::Unclear => tasks::JobEnd::Unknown,
+            _ => tasks::JobEnd::NotMade,
+        };
+        tasks::job_is_over(conn, &over, job, now)?;
+        closing.note_cost(conn, task, closed, made, now)?;
+    }
+    Ok(false)
+}
+
+fn keep(conn: &mut Conn<'_>, made: &Made) -> Result<(), Error> {
+    for asset in &made.assets {
+        store::assets::insert(conn, asset)?;
+    }
+    for (clip, position) in made.more_clips.iter().zip(100..) {
+        store::clips::insert(conn, clip, position)?;
+    }
+    for (clip, media) in &made.clips {
+        store::clips::complete(conn, *clip, media)?;
+    }
+    for (clip, title, upstream) in &made.clip_facts {
+        store::clips::set_upstream(conn, *clip, title, upstream)?;
+    }
+    for (clip, provenance) in &made.provenance {
+        store::clips::set_provenance(conn, *clip, provenance)?;
+    }
+    for print in &made.prints {
+        store::prints::insert(conn, print)?;
+    }
+    for clip in &made.missing_clips {
+        store::clips::remove_empty(conn, *clip)?;
+    }
+    Ok(())
+}
+
+/// What was made, at the price of its route when the task was accepted, but never more than the
+/// reservation. `None` if the task is free.
+pub(super) fn bill(task: &Task, made: &Made) -> Option<Bill> {
+    if task.money == Money::Free {
+        return None;
+    }
+    let quantity = paid_for(task, made.quantity);
+    let (delivered, partial) = (surplus::delivered(task, made), made.partial.clone());
+    let Some(tariff) = &task.tariff else {
+        // Money is reserved by prices that are kept with the task. Should they be missing, it costs what was reserved.
+        return Some(Bill {
+            price: None,
+            quantity,
+            cost: task.reserved,
+            delivered,
+            partial,
+        });
+    };
+    let price = match &made.by {
+        Some((provider, name)) => tariff.price_by(provider, name),
+        None => tariff.price,
+    };
+    let cost = price.map_or(Micros::ZERO, |price| price.of(quantity));
+    Some(Bill {
+        price,
+        quantity,
+        cost: cost.min(task.reserved),
+        delivered,
+        partial,
+    })
+}

@@ -1,0 +1,331 @@
+//! Runs tasks: those for embedded engines in a few slots, those for hosted providers as many as the
+//! providers take.
+//!
+//! A worker process holds its tasks by one lease, a row that its heartbeat extends. When it dies
+//! the row expires, and others free its tasks (`heartbeat`). A task is ended by compare-and-set
+//! (`finish`).
+
+mod ability;
+mod deliver;
+mod embedded;
+mod finish;
+mod heartbeat;
+mod progress;
+mod runs;
+mod surplus;
+mod upkeep;
+mod upstream;
+
+use std::sync::{Arc, OnceLock};
+use std::time::Duration;
+
+use opentelemetry::Context;
+use opentelemetry::context::FutureExt as _;
+use opentelemetry::trace::SpanKind;
+use providers::trace::Span;
+use tokio::sync::Semaphore;
+use tokio::sync::broadcast::{self, error::RecvError};
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+use tracing::Instrument as _;
+
+use crate::heartbeat::{HEARTBEAT, Row, heartbeat, look_after, try_beat};
+use crate::runs::{Run, Running, Runs};
+use mediagate_core::app::App;
+use mediagate_core::domain::{agreement, idempotency, restored};
+use mediagate_model::error::Error;
+use mediagate_model::ids::TaskId;
+use mediagate_model::task::Task;
+use mediagate_store::{self as store, Life, StoreError};
+use mediagate_telemetry::traces;
+
+pub use upkeep::{remove_expired_media, sweep_orphans, sweep_spool};
+
+/// How often providers are probed. A provider that is down is noticed within 5 s: this plus the
+/// longest probe.
+const PROBE: Duration = Duration::from_secs(2);
+/// How long callers that left are collected before one write.
+const LEAVING: Duration = Duration::from_millis(100);
+/// How long a process that stops tries to write down that it leaves. A commit whose outcome is not known
+/// would hold it for as long as the database's standby is away.
+const FAREWELL: Duration = Duration::from_secs(5);
+/// Longest pause before an outcome is written again.
+const LONGEST_PAUSE: Duration = Duration::from_secs(2);
+
+/// The workers of one process.
+pub struct Workers {
+    tracker: TaskTracker,
+    crew: Arc<Crew>,
+}
+
+/// State shared by the workers of one process.
+struct Crew {
+    app: App,
+    runs: Arc<Runs>,
+    row: Row,
+    /// One permit, for the task that runs alone.
+    alone: Arc<Semaphore>,
+    stop: CancellationToken,
+    /// Of the callers' lease, see [`store::Store::begin_life`].
+    callers: OnceLock<Option<Life>>,
+}
+
+impl Workers {
+    /// Starts everything: slots, dispatcher, heartbeat, upkeep. Returns when other processes can
+    /// see this one; until then its callers would be taken for those of a dead process.
+    pub async fn start(app: &App) -> Self {
+        let crew = Arc::new(Crew {
+            app: app.clone(),
+            runs: Runs::new(),
+            row: Row::default(),
+            alone: Arc::new(Semaphore::new(1)),
+            stop: CancellationToken::new(),
+            callers: OnceLock::new(),
+        });
+        try_beat(&crew).await;
+        heartbeat::free_dead(&crew).await;
+        upkeep::know_routes(app).await;
+        let tracker = TaskTracker::new();
+        for _ in 0..app.config.workers {
+            tracker.spawn(work(crew.clone()));
+        }
+        tracker.spawn(upstream::dispatch(crew.clone(), tracker.clone()));
+        tracker.spawn(deliver::deliver(crew.clone(), tracker.clone()));
+        tracker.spawn(hear(crew.clone(), app.bell.called_off()));
+        let (bell, stop) = (app.bell.clone(), crew.stop.clone());
+        tracker.spawn(async move { bell.exchange(&stop).await });
+        tracker.spawn(heartbeat(crew.clone()));
+        tracker.spawn(look_after(crew.clone()));
+        tracker.spawn(progress::write_regularly(crew.clone()));
+        tracker.spawn(ability::fail_stranded(crew.clone()));
+        tracker.spawn(note_leavers(crew.clone()));
+        tracker.spawn(probe(crew.clone()));
+        tracker.spawn(restored::keep_mark(app.clone(), crew.stop.clone()));
+        upkeep::start(app, &tracker, &crew.stop);
+        tracker.close();
+        Self { tracker, crew }
+    }
+
+    /// Stops: running tasks are released, to be resumed at the next start. Waits up to
+    /// `shutdown_grace` for submissions in flight, and a little for the database.
+    pub async fn stop(self) {
+        self.crew.stop.cancel();
+        let grace = self.crew.app.config.shutdown_grace;
+        if tokio::time::timeout(grace, self.tracker.wait())
+            .await
+            .is_err()
+        {
+            tracing::warn!("stopping with unanswered submissions");
+        }
+        if tokio::time::timeout(FAREWELL, leave(&self.crew))
+            .await
+            .is_err()
+        {
+            tracing::warn!("the database does not answer; the lease will expire");
+        }
+    }
+}
+
+/// Writes down that this process is gone, so that others need not wait for its lease to expire.
+async fn leave(crew: &Crew) {
+    let app = &crew.app;
+    if let Err(error) = idempotency::note_leavers(app).await {
+        tracing::warn!(inside = ?error.inside(), "cannot write down who left");
+    }
+    if let Err(error) = agreement::leave(app).await {
+        tracing::warn!(inside = ?error.inside(), "others still compare their settings with this process's");
+    }
+    let (lease, callers) = (crew.runs.lease(), app.attendance.name().to_owned());
+    let left = app.store.write(move |conn| -> Result<(), StoreError> {
+        store::workers::leave(conn, &callers)?;
+        store::workers::leave(conn, &lease.name)
+    });
+    if let Err(error) = left.await {
+        tracing::warn!(%error, "cannot release the lease; it will expire");
+    }
+}
+
+/// A slot: claims a task for an engine, runs it, and repeats.
+async fn work(crew: Arc<Crew>) {
+    if crew.until_entered().await.is_none() {
+        return;
+    }
+    while !crew.stop.is_cancelled() {
+        match claim(&crew).await {
+            Ok(Some((task, run))) => {
+                // There may be more for another slot.
+                crew.app.bell.ring_for_work();
+                let (line, traced) = begin(&task);
+                run_embedded(&crew, task, run)
+                    .with_context(traced)
+                    .instrument(line)
+                    .await;
+            }
+            Ok(None) => {
+                tokio::select! {
+                    () = crew.app.bell.wait_for_work() => {}
+                    () = crew.stop.cancelled() => {}
+                }
+            }
+            Err(error) => {
+                tracing::error!(inside = ?error.inside(), "cannot claim a task");
+                crew.pause(Duration::from_secs(1)).await;
+            }
+        }
+    }
+}
+
+/// What log lines about a task that was claimed name, and its run as a span.
+fn begin(task: &Task) -> (tracing::Span, Context) {
+    let traced = traces::run(task);
+    let line = tracing::info_span!(
+        "task",
+        task_id = %task.id,
+        request_id = %task.request_id,
+        trace_id = tracing::field::Empty
+    );
+    traces::name_in_log(&line, &traced);
+    (line, traced.into_context())
+}
+
+async fn claim(crew: &Crew) -> Result<Option<(Task, Running)>, Error> {
+    let now = crew.app.clock.now();
+    let models: Arc<str> = ability::engines_json(&crew.app).into();
+    let wanted = models.clone();
+    // Read first, so that an idle process does not write.
+    let any = crew
+        .app
+        .store
+        .read(move |conn| store::tasks::any_due(conn, &wanted, now));
+    if !any.await? {
+        return Ok(None);
+    }
+    let _claiming = crew.runs.claiming();
+    let lease = crew.runs.lease();
+    let by = lease.name.clone();
+    let claimed = crew
+        .app
+        .store
+        .write(move |conn| store::tasks::claim(conn, &by, &models, now))
+        .await?;
+    Ok(claimed.map(|task| {
+        let run = crew.runs.take(&task, lease);
+        (task, run)
+    }))
+}
+
+async fn run_embedded(crew: &Crew, task: Task, run: Running) {
+    crew.app.bell.ring_underway(task.id);
+    let outcome = tokio::select! {
+        outcome = embedded::run(&crew.app, &task, &run, &crew.alone) => outcome,
+        () = run.called_off.cancelled() => finish::Outcome::Stopped,
+        () = crew.stop.cancelled() => {
+            run.stop();
+            finish::Outcome::Stopped
+        }
+    };
+    crew.end(&task, &run, outcome, None).await;
+}
+
+impl Crew {
+    /// Ends the run of a task here. Retries until the outcome is written or the task is another
+    /// process's. Returns whether this run ended the task.
+    async fn end(
+        &self,
+        task: &Task,
+        run: &Run,
+        outcome: finish::Outcome,
+        closing: Option<finish::Closing>,
+    ) -> bool {
+        let mut pause = Duration::from_millis(250);
+        providers::trace::note("mediagate.outcome", outcome.name());
+        if let finish::Outcome::Failed(failure) = &outcome {
+            providers::trace::failed(failure.code.name());
+        }
+        let settling = Span::begin("settle", SpanKind::Internal);
+        let ended = finish::EndedRun {
+            task,
+            owner: run.owner(),
+            progress: run.watch.shown(),
+        };
+        let ended = loop {
+            let written = finish::finish(&self.app, &ended, &outcome, closing.as_ref());
+            let error = match settling.around(written).await {
+                Ok(ended) => break ended,
+                Err(error) => error,
+            };
+            tracing::error!(inside = ?error.inside(), "cannot write a task's outcome; trying again");
+            tokio::select! {
+                () = tokio::time::sleep(pause) => {}
+                () = run.lease.lost() => break false,
+            }
+            pause = (pause * 2).min(LONGEST_PAUSE);
+        };
+        self.app.bell.ring(task.id);
+        ended
+    }
+
+    /// Sleeps, or returns when the process stops.
+    async fn pause(&self, time: Duration) {
+        tokio::select! {
+            () = tokio::time::sleep(time) => {}
+            () = self.stop.cancelled() => {}
+        }
+    }
+
+    /// Waits until this process has its lease; `None` if it stops before.
+    async fn until_entered(&self) -> Option<()> {
+        tokio::select! {
+            () = self.runs.entered() => Some(()),
+            () = self.stop.cancelled() => None,
+        }
+    }
+}
+
+/// Stops tasks that are cancelled in this process; the heartbeat finds those missed here.
+async fn hear(crew: Arc<Crew>, mut called_off: broadcast::Receiver<TaskId>) {
+    loop {
+        tokio::select! {
+            heard = called_off.recv() => match heard {
+                Ok(task) => crew.runs.stop_all(&[task]),
+                Err(RecvError::Lagged(_)) => {}
+                Err(RecvError::Closed) => return,
+            },
+            () = crew.stop.cancelled() => return,
+        }
+    }
+}
+
+/// Tracks which providers accept connections.
+async fn probe(crew: Arc<Crew>) {
+    while !crew.stop.is_cancelled() {
+        tokio::select! {
+            () = crew.app.models.upstream.probe() => {}
+            () = crew.stop.cancelled() => {}
+        }
+        crew.pause(PROBE).await;
+    }
+}
+
+/// Records which callers left, after a moment, so that others can join the write.
+async fn note_leavers(crew: Arc<Crew>) {
+    while !crew.stop.is_cancelled() {
+        tokio::select! {
+            () = crew.app.attendance.somebody_left() => {}
+            () = crew.stop.cancelled() => return,
+        }
+        crew.pause(LEAVING).await;
+        if let Err(error) = idempotency::note_leavers(&crew.app).await {
+            tracing::warn!(inside = ?error.inside(), "cannot write down who left");
+            crew.pause(HEARTBEAT).await;
+        }
+    }
+}
+
+/// From 0 to below 1.
+fn random() -> f64 {
+    let mut bytes = [0_u8; 4];
+    // Without randomness jobs are polled in step and the first route goes first, no worse.
+    let _ = getrandom::fill(&mut bytes);
+    f64::from(u32::from_le_bytes(bytes)) / (f64::from(u32::MAX) + 1.0)
+}

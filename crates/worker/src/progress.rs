@@ -1,0 +1,52 @@
+//! Progress of the tasks that run here: every half second, what has risen is written together. What rises after that is written when the run ends (`finish`).
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::Crew;
+use crate::runs::Risen;
+use mediagate_core::app::App;
+use mediagate_model::ids::TaskId;
+use mediagate_store::{self as store, StoreError};
+
+const EVERY: Duration = Duration::from_millis(500);
+/// Tasks of one transaction, which must end within a statement's patience.
+const AT_ONCE: usize = 250;
+
+pub(super) async fn write_regularly(crew: Arc<Crew>) {
+    while !crew.stop.is_cancelled() {
+        crew.pause(EVERY).await;
+        for risen in crew.runs.risen().chunks(AT_ONCE) {
+            write(&crew.app, risen).await;
+        }
+    }
+}
+
+/// Writes progress and rings for the tasks where it rose.
+async fn write(app: &App, risen: &[Risen]) {
+    let news = risen.iter();
+    let news: Vec<_> = news
+        .map(|task| (task.id, task.owner(), task.shown))
+        .collect();
+    let write = app
+        .store
+        .write(move |conn| -> Result<Vec<TaskId>, StoreError> {
+            let mut rose = Vec::new();
+            for (id, owner, progress) in news {
+                // Not if it was cancelled or is no longer ours; the heartbeat stops it.
+                if store::tasks::raise_progress(conn, id, &owner, progress)? {
+                    rose.push(id);
+                }
+            }
+            Ok(rose)
+        });
+    match write.await {
+        Ok(rose) => {
+            risen.iter().for_each(Risen::is_written);
+            for task in rose {
+                app.bell.ring_underway(task);
+            }
+        }
+        Err(error) => tracing::warn!(%error, "cannot write progress; trying again"),
+    }
+}

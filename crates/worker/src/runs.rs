@@ -1,0 +1,366 @@
+//! What this process runs: its lease, the tasks it runs and how to stop them, and the jobs of
+//! cancelled tasks it follows.
+
+use std::collections::{HashMap, HashSet};
+use std::ops::Deref;
+use std::sync::atomic::{AtomicU8, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+
+use providers::driver::SendBefore;
+use tokio::sync::watch;
+use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
+
+use mediagate_media::engines::Watch;
+use mediagate_model::ids::{AssetId, SubmissionId, TaskId};
+use mediagate_model::task::Task;
+use mediagate_store::{Life, Store};
+
+/// The right to work on tasks claimed under its name.
+pub(super) struct Lease {
+    pub(super) name: Arc<str>,
+    /// Until when the last answered heartbeat guarantees the lease.
+    proved: watch::Sender<Instant>,
+    /// Cancelled when others take over its tasks.
+    lost: CancellationToken,
+    /// Tells the processes of this machine when this one has been killed.
+    life: OnceLock<Option<Life>>,
+}
+
+impl Lease {
+    fn new() -> Arc<Self> {
+        Arc::new(Self {
+            name: format!("{}-{}", std::process::id(), AssetId::new().simple()).into(),
+            proved: watch::Sender::new(Instant::now()),
+            lost: CancellationToken::new(),
+            life: OnceLock::new(),
+        })
+    }
+
+    /// It is about to be entered into this database.
+    pub(super) fn begin(&self, store: &Store) {
+        self.life.get_or_init(|| store.begin_life(&self.name));
+    }
+
+    /// An answered heartbeat guarantees the lease until then.
+    pub(super) fn prove(&self, until: Instant) {
+        self.proved.send_replace(until);
+    }
+
+    /// Whether the lease is guaranteed now.
+    pub(super) fn is_proved(&self) -> bool {
+        Instant::now() < *self.proved.borrow()
+    }
+
+    /// The deadline for submissions of tasks claimed under it.
+    pub(super) fn send_before(&self) -> SendBefore {
+        SendBefore::until(self.proved.subscribe())
+    }
+
+    /// Waits until others have taken over its tasks.
+    pub(super) async fn lost(&self) {
+        self.lost.cancelled().await;
+    }
+}
+
+/// A task that this process runs.
+#[derive(Clone)]
+pub(super) struct Run {
+    /// The lease under which it was claimed; only this one may end it.
+    pub(super) lease: Arc<Lease>,
+    /// Progress and cancellation of its engine.
+    pub(super) watch: Arc<Watch>,
+    /// How far it has come according to the database.
+    written: Arc<AtomicU8>,
+    /// Cancelled when the task ended elsewhere or is no longer ours.
+    pub(super) called_off: CancellationToken,
+}
+
+impl Run {
+    /// The lease's name in the database.
+    pub(super) fn owner(&self) -> &str {
+        &self.lease.name
+    }
+
+    /// Stops the run.
+    pub(super) fn stop(&self) {
+        self.watch.stop();
+        self.called_off.cancel();
+    }
+}
+
+/// How far a task has come, which the database does not know.
+pub(super) struct Risen {
+    pub(super) id: TaskId,
+    /// Its progress, and whether that is a guess.
+    pub(super) shown: (u8, bool),
+    run: Run,
+}
+
+impl Risen {
+    fn is_news(&self) -> bool {
+        self.run.written.load(Ordering::Relaxed) < self.shown.0
+    }
+
+    /// The lease under which the task is held.
+    pub(super) fn owner(&self) -> Arc<str> {
+        self.run.lease.name.clone()
+    }
+
+    /// The database knows it now.
+    pub(super) fn is_written(&self) {
+        self.run.written.fetch_max(self.shown.0, Ordering::Relaxed);
+    }
+}
+
+/// Exists while a task runs here.
+pub(super) struct Running {
+    id: TaskId,
+    run: Run,
+    runs: Arc<Runs>,
+}
+
+impl Deref for Running {
+    type Target = Run;
+
+    fn deref(&self) -> &Run {
+        &self.run
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        lock(&self.runs.tasks).remove(&self.id);
+    }
+}
+
+/// Exists while the job of a cancelled task is followed here.
+pub(super) struct Followed {
+    id: SubmissionId,
+    runs: Arc<Runs>,
+}
+
+impl Drop for Followed {
+    fn drop(&mut self) {
+        lock(&self.runs.strays).remove(&self.id);
+    }
+}
+
+/// Exists from before new tasks are accepted under this process's lease until they run here.
+pub(super) struct Expected {
+    ids: Vec<TaskId>,
+    runs: Arc<Runs>,
+}
+
+impl Drop for Expected {
+    fn drop(&mut self) {
+        let mut expected = lock(&self.runs.expected);
+        for id in &self.ids {
+            expected.remove(id);
+        }
+    }
+}
+
+/// Exists from before a claim is written until everything it returned is held.
+pub(super) struct Claiming(Arc<Runs>);
+
+impl Drop for Claiming {
+    fn drop(&mut self) {
+        lock(&self.0.claims).under_way -= 1;
+    }
+}
+
+#[derive(Default)]
+struct Claims {
+    begun: u64,
+    under_way: u32,
+}
+
+/// What was running here at a moment when nothing was being claimed.
+pub(super) struct Census {
+    claims: u64,
+    tasks: HashMap<TaskId, Run>,
+    strays: HashSet<SubmissionId>,
+}
+
+impl Census {
+    /// Tasks under this lease that nothing ran here, before `standing` was read or after. (One that
+    /// was accepted in between is expected, or runs, or has ended.)
+    pub(super) fn forgotten(&self, standing: &Standing, runs: &Runs) -> Vec<TaskId> {
+        let tasks = standing.tasks.iter().copied();
+        let missing = tasks.filter(|id| !self.tasks.contains_key(id));
+        missing.filter(|id| !runs.has(*id)).collect()
+    }
+
+    /// Strays under this lease that nothing here follows.
+    pub(super) fn forgotten_strays<'a>(
+        &'a self,
+        standing: &'a Standing,
+    ) -> impl Iterator<Item = SubmissionId> + 'a {
+        let strays = standing.strays.iter();
+        strays
+            .filter(|(id, task)| !self.strays.contains(id) && !self.tasks.contains_key(task))
+            .map(|(id, _)| *id)
+    }
+
+    /// Stops what runs here under this lease but is not held in the database.
+    pub(super) fn stop_others(&self, lease: &Lease, standing: &Standing) {
+        let held = self.tasks.iter();
+        let held = held.filter(|(_, run)| run.lease.name == lease.name);
+        for (_, run) in held.filter(|(id, _)| !standing.tasks.contains(id)) {
+            run.stop();
+        }
+    }
+}
+
+/// What the database has under a lease.
+pub(super) struct Standing {
+    pub(super) tasks: HashSet<TaskId>,
+    /// Submissions of cancelled tasks, and those tasks.
+    pub(super) strays: Vec<(SubmissionId, TaskId)>,
+}
+
+/// Everything that this process runs.
+pub(super) struct Runs {
+    lease: Mutex<Arc<Lease>>,
+    entered: watch::Sender<bool>,
+    tasks: Mutex<HashMap<TaskId, Run>>,
+    expected: Mutex<HashSet<TaskId>>,
+    strays: Mutex<HashSet<SubmissionId>>,
+    claims: Mutex<Claims>,
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Runs {
+    /// Empty, under a new lease.
+    pub(super) fn new() -> Arc<Self> {
+        Arc::new(Self {
+            lease: Mutex::new(Lease::new()),
+            entered: watch::Sender::new(false),
+            tasks: Mutex::default(),
+            expected: Mutex::default(),
+            strays: Mutex::default(),
+            claims: Mutex::default(),
+        })
+    }
+
+    pub(super) fn lease(&self) -> Arc<Lease> {
+        lock(&self.lease).clone()
+    }
+
+    /// Whether the lease is in the database.
+    pub(super) fn has_entered(&self) -> bool {
+        *self.entered.borrow()
+    }
+
+    /// The lease is now in the database.
+    pub(super) fn enter(&self) {
+        self.entered.send_replace(true);
+    }
+
+    /// Waits until the lease is in the database.
+    pub(super) async fn entered(&self) {
+        let mut entered = self.entered.subscribe();
+        // The sender lives as long as `self`.
+        let _ = entered.wait_for(|entered| *entered).await;
+    }
+
+    /// The lease was lost: stops everything and takes a new lease.
+    pub(super) fn start_over(&self) {
+        self.entered.send_replace(false);
+        let old = std::mem::replace(&mut *lock(&self.lease), Lease::new());
+        old.prove(Instant::now());
+        for run in lock(&self.tasks).values() {
+            run.stop();
+        }
+        old.lost.cancel();
+    }
+
+    pub(super) fn claiming(self: &Arc<Self>) -> Claiming {
+        let mut claims = lock(&self.claims);
+        claims.begun += 1;
+        claims.under_way += 1;
+        Claiming(self.clone())
+    }
+
+    /// These new tasks are about to be accepted under the lease.
+    pub(super) fn expect(self: &Arc<Self>, tasks: &[Task]) -> Expected {
+        let ids: Vec<TaskId> = tasks.iter().map(|task| task.id).collect();
+        lock(&self.expected).extend(&ids);
+        Expected {
+            ids,
+            runs: self.clone(),
+        }
+    }
+
+    /// Whether a task runs here or is about to. In the order in which it comes: one that is no longer
+    /// expected runs.
+    fn has(&self, id: TaskId) -> bool {
+        lock(&self.expected).contains(&id) || lock(&self.tasks).contains_key(&id)
+    }
+
+    pub(super) fn take(self: &Arc<Self>, task: &Task, lease: Arc<Lease>) -> Running {
+        let id = task.id;
+        let run = Run {
+            lease,
+            watch: Arc::default(),
+            written: Arc::new(AtomicU8::new(task.progress)),
+            called_off: CancellationToken::new(),
+        };
+        lock(&self.tasks).insert(id, run.clone());
+        Running {
+            id,
+            run,
+            runs: self.clone(),
+        }
+    }
+
+    pub(super) fn follow(self: &Arc<Self>, id: SubmissionId) -> Followed {
+        lock(&self.strays).insert(id);
+        Followed {
+            id,
+            runs: self.clone(),
+        }
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        lock(&self.tasks).is_empty()
+    }
+
+    /// The tasks whose progress has risen since it was written.
+    pub(super) fn risen(&self) -> Vec<Risen> {
+        let tasks = lock(&self.tasks);
+        let risen = tasks.iter().map(|(id, run)| Risen {
+            id: *id,
+            shown: run.watch.shown(),
+            run: run.clone(),
+        });
+        risen.filter(Risen::is_news).collect()
+    }
+
+    /// Stops those of these tasks that run here.
+    pub(super) fn stop_all(&self, ids: &[TaskId]) {
+        let tasks = lock(&self.tasks);
+        for run in ids.iter().filter_map(|id| tasks.get(id)) {
+            run.stop();
+        }
+    }
+
+    /// What is running; `None` while something is being claimed.
+    pub(super) fn census(&self) -> Option<Census> {
+        let claims = lock(&self.claims);
+        (claims.under_way == 0).then(|| Census {
+            claims: claims.begun,
+            tasks: lock(&self.tasks).clone(),
+            strays: lock(&self.strays).clone(),
+        })
+    }
+
+    /// Whether nothing was claimed since.
+    pub(super) fn still_runs(&self, census: &Census) -> bool {
+        lock(&self.claims).begun == census.claims
+    }
+}

@@ -1,0 +1,100 @@
+//! What was made, held against the order: what of it is paid for, and what came beyond it.
+
+use crate::finish::Made;
+use mediagate_model::price::Quantity;
+use mediagate_model::task::{Payload, Task};
+
+/// How much shorter than ordered still counts as complete, and how much longer as no more.
+const TOLERANCE_MS: u64 = 250;
+
+/// The ordered quantity if the delivery is close enough, else what was made, with its length
+/// rounded down to a tenth of a second. Larger frames count as those that were ordered.
+pub(super) fn paid_for(task: &Task, made: Quantity) -> Quantity {
+    let mut quantity = made;
+    if let Payload::VideoV1(job) = &task.payload {
+        quantity.milliseconds = if made.milliseconds + TOLERANCE_MS >= job.milliseconds {
+            job.milliseconds
+        } else {
+            made.milliseconds / 100 * 100
+        };
+        quantity.pixels = made.pixels.min(pixels(job.width, job.height));
+    }
+    quantity
+}
+
+/// All that a provider delivered, if that is more than was ordered: what it costs, as far as nobody says
+/// otherwise.
+pub(super) fn delivered(task: &Task, made: &Made) -> Option<Quantity> {
+    let Payload::VideoV1(job) = &task.payload else {
+        return None;
+    };
+    let (paid, made) = (paid_for(task, made.quantity), made.quantity);
+    let mut all = paid;
+    if is_longer(made.milliseconds, job.milliseconds) {
+        all.milliseconds = made.milliseconds;
+    }
+    if is_larger(made.pixels, pixels(job.width, job.height)) {
+        all.pixels = made.pixels;
+    }
+    (all != paid).then_some(all)
+}
+
+/// Logs and counts what a provider delivered beyond the order.
+pub(super) fn tell(task: &Task, made: &Made) {
+    let Some((provider, model)) = &made.by else {
+        return;
+    };
+    let count = |what: &'static str| {
+        metrics::counter!("mediagate_delivered_beyond_order_total", "provider" => provider.clone(), "what" => what)
+            .increment(1);
+    };
+    match &task.payload {
+        Payload::VideoV1(job) => {
+            let (ordered, came) = (pixels(job.width, job.height), made.quantity);
+            let longer = is_longer(came.milliseconds, job.milliseconds);
+            let larger = is_larger(came.pixels, ordered);
+            if longer || larger {
+                tracing::warn!(
+                    provider,
+                    route_model = model,
+                    ordered_ms = job.milliseconds,
+                    delivered_ms = came.milliseconds,
+                    ordered_pixels = ordered,
+                    delivered_pixels = came.pixels,
+                    "the provider delivered more than was ordered; the caller does not pay for it"
+                );
+            }
+            if longer {
+                count("length");
+            }
+            if larger {
+                count("size");
+            }
+        }
+        Payload::SongV1(_) if !made.more_clips.is_empty() => {
+            let (ordered, came) = (made.quantity.parts_asked, made.quantity.parts);
+            tracing::warn!(
+                provider,
+                route_model = model,
+                ordered_clips = ordered,
+                delivered_clips = came,
+                "the provider delivered more than was ordered; the caller does not pay for it"
+            );
+            count("clips");
+        }
+        Payload::SongV1(_) | Payload::StemsV1(_) => {}
+    }
+}
+
+fn pixels(width: u32, height: u32) -> u64 {
+    u64::from(width) * u64::from(height)
+}
+
+const fn is_longer(made_ms: u64, ordered_ms: u64) -> bool {
+    made_ms > ordered_ms + TOLERANCE_MS
+}
+
+/// Sizes of one fineness differ by less than a fifth, and the next has twice as many pixels.
+const fn is_larger(made: u64, ordered: u64) -> bool {
+    made.saturating_mul(5) > ordered.saturating_mul(6)
+}

@@ -1,0 +1,454 @@
+//! Periodic jobs: expired media and orphaned files are removed, the ledger is checked, counts are
+//! summed up.
+//!
+//! Each kind runs on its own, so that a slow or failing one does not delay others. What concerns
+//! the database or the files is done by one process of the cluster, the first that finds it due.
+
+use std::os::unix::fs::MetadataExt as _;
+use std::path::Path;
+use std::time::{Duration, UNIX_EPOCH};
+
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+
+use crate::{deliver, upstream};
+use mediagate_core::app::App;
+use mediagate_core::domain::provenance::glances;
+use mediagate_core::domain::{
+    agreement, idempotency, keys, ledger, readiness, routes, stances, tasks, webhooks,
+};
+use mediagate_model::clock::Timestamp;
+use mediagate_model::error::Error;
+use mediagate_store::upkeep::Turn;
+use mediagate_store::{self as store, StoreError};
+use mediagate_telemetry::counters;
+
+/// How long a process that died keeps others from a kind of upkeep.
+const LEASE: Duration = Duration::from_secs(15);
+/// Longest pause between checks whether a kind is due.
+const LOOK: Duration = Duration::from_mins(1);
+/// How often to ask the database about its standby.
+const STANDBY: Duration = Duration::from_secs(10);
+/// How often to look which keys were used.
+const USES: Duration = Duration::from_secs(2);
+/// How often to read which routes are paused.
+const ROUTES: Duration = Duration::from_secs(1);
+/// Age from which a file without a record is an orphan, not about to get one.
+const ORPHAN_AGE: Duration = Duration::from_hours(24);
+
+/// How long the file of an expired asset is kept after it was taken from its owner.
+const APART: Duration = Duration::from_hours(24);
+
+/// Most batches of one visit.
+const ROUNDS: u32 = 20;
+
+/// How much longer a file is looked at: it was, unless nobody did upkeep for so long.
+const SWEPT_AGE: Duration = Duration::from_hours(6 * 24);
+
+/// Upkeep that is done once for the whole cluster.
+#[derive(Debug, Clone, Copy)]
+enum Chore {
+    /// Media whose time is over.
+    Media,
+    Orphans,
+    /// Ledger verification.
+    Ledger,
+    /// Money that is held for nothing.
+    LeftOver,
+    /// Submissions with an unknown outcome.
+    Unclear,
+    /// Expired intents.
+    Intents,
+    /// Records of old tasks.
+    Records,
+    /// Webhooks that were sent long ago.
+    Webhooks,
+    /// Films of providers that nobody has looked at.
+    Films,
+    /// How far time has come.
+    Time,
+}
+
+impl Chore {
+    const ALL: [Self; 10] = [
+        Self::Media,
+        Self::Orphans,
+        Self::Ledger,
+        Self::LeftOver,
+        Self::Unclear,
+        Self::Intents,
+        Self::Records,
+        Self::Webhooks,
+        Self::Films,
+        Self::Time,
+    ];
+
+    const fn name(self) -> &'static str {
+        match self {
+            Self::Media => "media",
+            Self::Orphans => "orphans",
+            Self::Ledger => "ledger",
+            Self::LeftOver => "left-over",
+            Self::Unclear => "unclear",
+            Self::Intents => "intents",
+            Self::Records => "records",
+            Self::Webhooks => "webhooks",
+            Self::Films => "films",
+            Self::Time => "time",
+        }
+    }
+
+    fn every(self, app: &App) -> Duration {
+        match self {
+            Self::Media => Duration::from_secs(10),
+            Self::Orphans => Duration::from_hours(6),
+            Self::Ledger => Duration::from_hours(1),
+            Self::LeftOver => Duration::from_secs(5),
+            Self::Unclear => Duration::from_secs(15),
+            Self::Intents | Self::Webhooks => Duration::from_mins(5),
+            Self::Time => LOOK,
+            Self::Films => Duration::from_secs(2),
+            Self::Records => {
+                let ttl = app.config.record_ttl.unwrap_or(LOOK);
+                (ttl / 2).clamp(Duration::from_secs(1), LOOK)
+            }
+        }
+    }
+
+    async fn work(self, app: &App) -> Result<(), Error> {
+        match self {
+            Self::Media => remove_expired_media(app).await,
+            Self::Orphans => sweep_orphans(app).await,
+            Self::Ledger => ledger::check_recent(app).await,
+            Self::LeftOver => upstream::release_left_over(app).await,
+            Self::Unclear => upstream::look_again(app).await,
+            Self::Intents => idempotency::forget_old(app).await,
+            Self::Records => tasks::remove_past(app).await,
+            Self::Webhooks => webhooks::log::forget_old(app).await,
+            Self::Films => glances::look_at_films(app).await,
+            Self::Time => keep_time(app).await,
+        }
+    }
+}
+
+/// Starts the upkeep; it runs until stopped.
+pub(super) fn start(app: &App, tracker: &TaskTracker, stop: &CancellationToken) {
+    for kind in Chore::ALL {
+        let (app, stop) = (app.clone(), stop.clone());
+        tracker.spawn(async move {
+            let mut looks = tokio::time::interval(kind.every(&app).min(LOOK));
+            looks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+            while !stop.is_cancelled() {
+                tokio::select! {
+                    () = async { looks.tick().await; look(&app, kind).await } => {}
+                    () = stop.cancelled() => {}
+                }
+            }
+        });
+    }
+    let (app, stop) = (app.clone(), stop.clone());
+    tracker.spawn(async move {
+        let mut counts = tokio::time::interval(counters::METRICS_UPKEEP);
+        let mut spool = tokio::time::interval(Chore::Orphans.every(&app));
+        let mut standby = tokio::time::interval(STANDBY);
+        let mut uses = tokio::time::interval(USES);
+        let mut told = Vec::new();
+        let mut notes = tokio::time::interval(ROUTES);
+        notes.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+        loop {
+            tokio::select! {
+                _ = notes.tick() => {
+                    know_routes(&app).await;
+                    let own = stances::own(&app);
+                    // Others tell it to operators who ask them.
+                    if own != told {
+                        compare_settings(&app).await;
+                        told = own;
+                    }
+                }
+                _ = uses.tick() => {
+                    if let Err(error) = keys::note_uses(&app).await {
+                        tracing::warn!(inside = ?error.inside(), "when keys were used is not written");
+                    }
+                }
+                _ = standby.tick() => {
+                    tokio::join!(readiness::note_durability(&app), app.blobs.look());
+                    compare_settings(&app).await;
+                }
+                _ = counts.tick() => {
+                    counters::keep_metrics();
+                    deliver::count(&app).await;
+                    tasks::count_waiting(&app).await;
+                }
+                _ = spool.tick() => note(Chore::Orphans, sweep_spool(&app).await),
+                () = stop.cancelled() => return,
+            }
+        }
+    });
+}
+
+/// Reads which routes are paused and whose keys are refused.
+pub(super) async fn know_routes(app: &App) {
+    if app.models.upstream.sites().is_empty() {
+        return;
+    }
+    if let Err(error) = routes::refresh(app).await {
+        tracing::warn!(inside = ?error.inside(), "which routes are paused is not read");
+    }
+}
+
+async fn compare_settings(app: &App) {
+    if let Err(error) = agreement::compare(app).await {
+        tracing::warn!(inside = ?error.inside(), "the settings are not compared with others'");
+    }
+}
+
+/// Does this kind of upkeep if it is due and nobody else does it.
+async fn look(app: &App, kind: Chore) {
+    // It is looked at often: taking a turn is a write, and mostly there is nothing to do.
+    if matches!(kind, Chore::Films) && !glances::is_any_due(app).await {
+        return;
+    }
+    let every = kind.every(app);
+    let lease = LEASE.min(every / 2);
+    let taken = app
+        .store
+        .write(move |conn| store::upkeep::take(conn, kind.name(), lease));
+    match taken.await {
+        Ok(Some(turn)) => {
+            let turn = while_prolonged(app, turn, lease, work(app, kind)).await;
+            // Due shortly before the next check.
+            let pause = every.saturating_sub(every.min(LOOK) / 2);
+            if let Some(turn) = turn.filter(|_| pause > lease) {
+                note(kind, put_off(app, turn, pause).await.map(|_| ()));
+            }
+        }
+        Ok(None) => {}
+        Err(error) => note(kind, Err(error.into())),
+    }
+    if matches!(kind, Chore::Ledger) {
+        note(kind, ledger::tell(app).await);
+    }
+}
+
+async fn work(app: &App, kind: Chore) {
+    note(kind, kind.work(app).await);
+}
+
+/// Runs the work and keeps extending the turn. `None` if the turn was lost.
+async fn while_prolonged(
+    app: &App,
+    mut turn: Turn,
+    lease: Duration,
+    work: impl Future<Output = ()>,
+) -> Option<Turn> {
+    let mut work = std::pin::pin!(work);
+    loop {
+        tokio::select! {
+            () = &mut work => return Some(turn),
+            () = tokio::time::sleep(lease / 3) => match put_off(app, turn, lease).await {
+                Ok(prolonged) => turn = prolonged?,
+                Err(error) => tracing::warn!(inside = ?error.inside(), "cannot extend a turn at upkeep"),
+            },
+        }
+    }
+}
+
+async fn put_off(app: &App, turn: Turn, pause: Duration) -> Result<Option<Turn>, Error> {
+    Ok(app
+        .store
+        .write(move |conn| store::upkeep::put_off(conn, &turn, pause))
+        .await?)
+}
+
+fn note(kind: Chore, done: Result<(), Error>) {
+    if let Err(error) = done {
+        tracing::error!(kind = kind.name(), inside = ?error.inside(), "upkeep failed; trying again later");
+    }
+}
+
+/// Takes expired files from their owners, and deletes those that were taken a day ago, or that their
+/// owners deleted. A clock that is far from where it was takes nothing away: see [`Clock::cutoff`].
+///
+/// [`Clock::cutoff`]: mediagate_model::clock::Clock::cutoff
+pub async fn remove_expired_media(app: &App) -> Result<(), Error> {
+    if !app.blobs.has_folder().await {
+        return Err(Error::internal(
+            "the media folder is away: nothing in it is taken from anybody",
+        ));
+    }
+    if !app.clock.is_settled() {
+        return Ok(());
+    }
+    let now = app.clock.steady();
+    restore_early_media(app, now).await?;
+    for _ in 0..ROUNDS {
+        let expired = app
+            .store
+            .read(move |conn| store::assets::expired(conn, now))
+            .await?;
+        if expired.is_empty() {
+            break;
+        }
+        let ids: Vec<_> = expired.iter().map(|asset| asset.id).collect();
+        app.store
+            .write(move |conn| -> Result<(), StoreError> {
+                for id in ids {
+                    store::assets::mark_removed(conn, id, now, now.plus(APART))?;
+                }
+                Ok(())
+            })
+            .await?;
+        for asset in expired {
+            tracing::info!(asset_id = %asset.id, "media removed: it expired");
+        }
+    }
+    delete_removed_media(app, now).await
+}
+
+/// Gives back what was taken before its time.
+async fn restore_early_media(app: &App, now: Timestamp) -> Result<(), Error> {
+    // Looked at every few seconds, and nearly always there is nothing: a look is no write.
+    let any = app
+        .store
+        .read(move |conn| store::assets::any_early(conn, now));
+    if !any.await? {
+        return Ok(());
+    }
+    let files = app
+        .store
+        .write(move |conn| store::assets::restore_early(conn, now))
+        .await?;
+    tracing::warn!(
+        files,
+        "media is back: a clock that was ahead had removed it"
+    );
+    Ok(())
+}
+
+async fn delete_removed_media(app: &App, now: Timestamp) -> Result<(), Error> {
+    for _ in 0..ROUNDS {
+        let due = app
+            .store
+            .read(move |conn| store::assets::deletable(conn, now))
+            .await?;
+        if due.is_empty() {
+            break;
+        }
+        let files: Vec<_> = due.iter().map(|asset| (asset.id, asset.media)).collect();
+        // The files first: the next round repairs a crash in between.
+        app.blobs.delete_all(&files).await?;
+        app.store
+            .write(move |conn| -> Result<(), StoreError> {
+                for (id, _) in files {
+                    store::assets::mark_deleted(conn, id)?;
+                }
+                Ok(())
+            })
+            .await?;
+    }
+    Ok(())
+}
+
+/// Writes down how far time has come, as the next start cannot know how long the gateway was down or
+/// whether its clock is right; says so when the clock has jumped.
+async fn keep_time(app: &App) -> Result<(), Error> {
+    let steady = app.clock.steady();
+    let ahead = app.clock.ahead();
+    counters::clock_ahead(ahead);
+    if !app.clock.is_settled() {
+        tracing::error!(
+            ahead_seconds = ahead.as_seconds(),
+            "the clock is not where it was: it was set, or the gateway was down; nothing is forgotten or deleted for its age until that is over"
+        );
+    }
+    Ok(app
+        .store
+        .write(move |conn| store::meta::keep_steady(conn, steady))
+        .await?)
+}
+
+/// Removes uploads, and folders of children, left by a crash of this process's predecessor.
+pub async fn sweep_spool(app: &App) -> Result<(), Error> {
+    let spool = app.config.spool_path();
+    if !app.clock.is_settled() {
+        return Ok(());
+    }
+    app.compute(move || remove_old_files(&spool, ORPHAN_AGE))
+        .await?
+        .map_err(Error::internal)
+}
+
+/// Removes files that a crash left without a record. Of each folder only what was made lately is
+/// looked at, so the work does not grow with the archive.
+pub async fn sweep_orphans(app: &App) -> Result<(), Error> {
+    const AT_ONCE: usize = 100;
+    if !app.clock.is_settled() {
+        return Ok(());
+    }
+    let to = app.clock.cutoff(ORPHAN_AGE);
+    let from = to.minus(SWEPT_AGE);
+    for folder in 0..=u8::MAX {
+        for files in app
+            .blobs
+            .made_between(folder, from, to)
+            .await?
+            .chunks(AT_ONCE)
+        {
+            let ids: Vec<_> = files.iter().map(|(id, _)| *id).collect();
+            let known = app
+                .store
+                .read(move |conn| store::assets::known(conn, &ids))
+                .await?;
+            let mut orphans = files.to_vec();
+            orphans.retain(|(id, _)| !known.contains(id));
+            if orphans.is_empty() {
+                continue;
+            }
+            app.blobs.delete_all(&orphans).await?;
+            for (id, _) in orphans {
+                tracing::info!(asset_id = %id, "file removed: nothing refers to it");
+            }
+        }
+    }
+    Ok(())
+}
+
+/// By this machine's own clock, as the file system's times are. A file's age is that of its name: a second
+/// name of a film is as new as its task.
+fn remove_old_files(folder: &Path, oldest: Duration) -> std::io::Result<()> {
+    for entry in std::fs::read_dir(folder)? {
+        let entry = entry?;
+        let metadata = entry.metadata()?;
+        let seconds = u64::try_from(metadata.ctime()).unwrap_or(0);
+        let changed_at = UNIX_EPOCH + Duration::from_secs(seconds);
+        if changed_at.elapsed().unwrap_or_default() <= oldest {
+            continue;
+        }
+        if entry.file_type()?.is_dir() {
+            std::fs::remove_dir_all(entry.path())?;
+        } else {
+            std::fs::remove_file(entry.path())?;
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_second_name_of_an_old_file_is_not_old() {
+        let (media, spool) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+        let (film, name) = (media.path().join("film.mp4"), spool.path().join("film"));
+        std::fs::write(&film, "film").unwrap();
+        let file = std::fs::File::options().write(true).open(&film).unwrap();
+        file.set_modified(UNIX_EPOCH).unwrap();
+        std::fs::hard_link(&film, &name).unwrap();
+        remove_old_files(spool.path(), ORPHAN_AGE).unwrap();
+        assert!(name.exists());
+        remove_old_files(spool.path(), Duration::ZERO).unwrap();
+        assert_eq!((name.exists(), film.exists()), (false, true));
+    }
+}

@@ -1,0 +1,273 @@
+//! Which tasks for hosted providers this process takes: those that wait, as many as there is room
+//! for, and new ones in the transaction that accepts them.
+
+use std::collections::{BTreeMap, HashMap};
+use std::sync::{Arc, OnceLock};
+use std::time::Duration;
+
+use opentelemetry::context::FutureExt as _;
+use tokio::sync::OwnedSemaphorePermit;
+use tokio::time::Instant;
+use tokio_util::task::TaskTracker;
+use tracing::Instrument as _;
+
+use super::job::Job;
+use super::places::Places;
+use super::room::{Demand, RoutesHere};
+use super::{room, stray};
+use crate::Crew;
+use crate::runs::Lease;
+use mediagate_core::handover::Claim;
+use mediagate_model::clock::Timestamp;
+use mediagate_model::error::Error;
+use mediagate_model::task::{Task, TaskState};
+use mediagate_store as store;
+use mediagate_store::tasks::Queue;
+
+/// Most tasks of one model that are taken up again at once.
+const BATCH: u32 = 200;
+/// Time between two looks, at least. Each order for a model with limits rings, at every process; a look costs
+/// a commit, and one sees what all of them ordered.
+const SPACING: Duration = Duration::from_millis(20);
+/// Pause after the database did not answer.
+const AGAIN: Duration = Duration::from_secs(1);
+
+/// Takes tasks for as long as the process runs.
+pub(crate) async fn dispatch(crew: Arc<Crew>, tracker: TaskTracker) {
+    if crew.until_entered().await.is_none() {
+        return;
+    }
+    let places = Places::new(crew.app.config.max_submitting);
+    let desk = Arc::new(Desk {
+        crew: crew.clone(),
+        tracker,
+        places,
+    });
+    let weak = Arc::downgrade(&desk);
+    crew.app
+        .process
+        .handover
+        .open(move |tasks| weak.upgrade()?.claim(tasks));
+    while !crew.stop.is_cancelled() {
+        let next = Instant::now() + SPACING;
+        match desk.take_all().await {
+            Ok(true) => {}
+            Ok(false) => {
+                tokio::select! {
+                    () = crew.app.bell.wait_for_upstream(next) => {}
+                    () = crew.stop.cancelled() => {}
+                }
+            }
+            Err(error) => {
+                desk.places.not_seen();
+                tracing::error!(inside = ?error.inside(), "cannot take tasks for providers");
+                crew.pause(AGAIN).await;
+            }
+        }
+    }
+    crew.app.process.handover.close();
+}
+
+/// A model with tasks that are due.
+struct Due {
+    model: String,
+    routes: RoutesHere,
+    /// Whether any of them has begun.
+    has_begun: bool,
+}
+
+struct Desk {
+    crew: Arc<Crew>,
+    tracker: TaskTracker,
+    places: Places,
+}
+
+/// How a task comes to be run here.
+struct Start {
+    lease: Arc<Lease>,
+    /// Until a provider has taken it; those that one has need none.
+    place: Option<OwnedSemaphorePermit>,
+    /// Whether nothing was ever submitted for it.
+    is_new: bool,
+}
+
+impl Desk {
+    /// Claims tasks that are about to be accepted, if they would be started at once: where only a
+    /// look at the database tells whether there is room, they wait for that.
+    fn claim(self: Arc<Self>, tasks: &[Task]) -> Option<Claim> {
+        let Crew {
+            app, runs, stop, ..
+        } = &*self.crew;
+        let model = &tasks.first()?.model;
+        let lease = runs.lease();
+        if stop.is_cancelled() || !runs.has_entered() || !lease.is_proved() {
+            return None;
+        }
+        let places = self.places.of(model);
+        if !room::is_boundless(app, model) {
+            places.queue();
+            return None;
+        }
+        let mut reserved = places.reserve(tasks.len())?;
+        let expected = runs.expect(tasks);
+        let owner = lease.name.clone();
+        Some(Claim::new(owner, move |tasks| {
+            for task in tasks {
+                let start = Start {
+                    lease: lease.clone(),
+                    place: reserved.split(1),
+                    is_new: true,
+                };
+                self.start(task, start);
+            }
+            drop(expected);
+        }))
+    }
+
+    /// Takes what there is room for; whether there may be more at once.
+    async fn take_all(&self) -> Result<bool, Error> {
+        let crew = &self.crew;
+        let now = crew.app.clock.now();
+        self.places.look();
+        let models = crew
+            .app
+            .store
+            .examine(move |conn| store::tasks::models_due(conn, now))
+            .await?;
+        let mut more = stray::take_all(crew, &self.tracker).await?;
+        let mut queues: BTreeMap<String, (Queue, Vec<Due>)> = BTreeMap::new();
+        for (model, has_begun) in models {
+            let routes = RoutesHere::of(&crew.app, &model);
+            if !routes.is_any() && !has_begun {
+                // Another process may have it; what none has is failed in the end.
+                continue;
+            }
+            let queue = room::queue_of(&crew.app, &model);
+            let (_, due) = queues
+                .entry(queue.name.clone())
+                .or_insert_with(|| (queue, Vec::new()));
+            due.push(Due {
+                model,
+                routes,
+                has_begun,
+            });
+        }
+        for (queue, due) in queues.into_values() {
+            more |= self.take(queue, due, now).await?;
+        }
+        Ok(more)
+    }
+
+    /// Takes tasks of a queue: what a provider has, whatever room is left, and what there is room for of the rest. Whether
+    /// there may be more of the former.
+    async fn take(&self, queue: Queue, due: Vec<Due>, now: Timestamp) -> Result<bool, Error> {
+        let crew = &self.crew;
+        let mut held = HashMap::new();
+        let mut begun = Vec::new();
+        let mut wanted = Vec::new();
+        for Due {
+            model,
+            routes,
+            has_begun,
+        } in due
+        {
+            if has_begun {
+                begun.push((model.clone(), routes.is_any()));
+            }
+            if routes.is_any() {
+                // Whoever leaves a place rings.
+                let places = self.places.of(&model).hold(u32::MAX);
+                let most = places.as_ref().map_or(0, OwnedSemaphorePermit::num_permits);
+                let most = u32::try_from(most).unwrap_or(u32::MAX);
+                held.insert(model.clone(), places);
+                wanted.push(Demand {
+                    model,
+                    routes,
+                    most,
+                });
+            }
+        }
+        let _claiming = crew.runs.claiming();
+        let lease = crew.runs.lease();
+        let by = lease.name.clone();
+        let wanted = Arc::new(wanted);
+        let claims = wanted.clone();
+        let (sent, new) = crew
+            .app
+            .store
+            .write(move |conn| -> Result<_, Error> {
+                let mut sent = Vec::new();
+                for (model, has_route) in &begun {
+                    // What no route takes any more is claimed to be failed.
+                    sent.extend(if *has_route {
+                        store::tasks::claim_sent(conn, &by, model, BATCH, now)?
+                    } else {
+                        let state = TaskState::Running;
+                        store::tasks::claim_upstream(conn, &by, model, state, BATCH, now)?
+                    });
+                }
+                let new = room::claim(conn, &by, &queue, &claims, now)?;
+                Ok((sent, new))
+            })
+            .await?;
+        let more = sent.len() >= BATCH as usize;
+        for Demand { model, most, .. } in wanted.iter() {
+            let of_model = new.iter().filter(|task| task.model == *model).count();
+            if u32::try_from(of_model).is_ok_and(|count| count >= *most) {
+                self.places.of(model).queue();
+            }
+        }
+        let places = new.into_iter().map(|task| {
+            let held = held.get_mut(&task.model).and_then(Option::as_mut);
+            let place = held.and_then(|held| held.split(1));
+            (task, place)
+        });
+        let started: Vec<_> = sent
+            .into_iter()
+            .map(|task| (task, None))
+            .chain(places)
+            .collect();
+        for (task, place) in started {
+            let start = Start {
+                lease: lease.clone(),
+                place,
+                is_new: false,
+            };
+            self.start(task, start);
+        }
+        Ok(more)
+    }
+
+    fn start(&self, task: Task, start: Start) {
+        let (line, traced) = crate::begin(&task);
+        let Start {
+            lease,
+            place,
+            is_new,
+        } = start;
+        let run = self.crew.runs.take(&task, lease);
+        let crew = self.crew.clone();
+        let run = async move {
+            let job = Job {
+                crew: &crew,
+                task: &task,
+                run: &run,
+                is_new,
+                shown: OnceLock::new(),
+                untold: OnceLock::new(),
+            };
+            let (outcome, closing) = job.run(place).await;
+            if !Box::pin(crew.end(&task, &run, outcome, closing)).await {
+                job.tell_untold().await;
+            }
+            if let Some(shown) = job.shown.get() {
+                metrics::histogram!("mediagate_upstream_settle_seconds", "model" => task.model.clone())
+                    .record(shown.elapsed());
+            }
+            // Its place is free.
+            crew.app.bell.ring_for_upstream();
+        };
+        self.tracker
+            .spawn(run.with_context(traced).instrument(line));
+    }
+}

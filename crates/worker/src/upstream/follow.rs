@@ -1,0 +1,398 @@
+//! Polls a job until it ends, as often as its provider wants and its model's
+//! usual time suggests.
+
+use std::time::Duration;
+
+use opentelemetry::trace::SpanKind;
+use providers::driver::schedule::{Doubt, next_poll};
+use providers::driver::{Polled, Watch};
+use providers::trace::Span;
+use providers::{Class, Handle, Output, ProviderError};
+use tokio::time::Instant;
+
+use super::job::{Ended, Job, Taken, failure, unconfirmed};
+use super::results::{self, Bad};
+use crate::finish::{Closing, Made, Outcome};
+use crate::random;
+use mediagate_core::domain::tasks;
+use mediagate_model::error::ErrorCode;
+use mediagate_model::submission::SubmissionState;
+
+/// The progress that is guessed for providers that tell none ends here.
+const GUESS: f64 = 90.0;
+/// Pauses before results are fetched anew.
+const FETCHES: [Duration; 10] = [
+    Duration::from_millis(500),
+    Duration::from_secs(1),
+    Duration::from_secs(2),
+    Duration::from_secs(4),
+    Duration::from_secs(8),
+    Duration::from_secs(15),
+    Duration::from_secs(30),
+    Duration::from_mins(1),
+    Duration::from_mins(2),
+    Duration::from_mins(2),
+];
+/// How many of them, a minute in all, a job is worth that can be asked for its
+/// result anew: one that still leads nowhere has none.
+const OF_A_JOB: usize = 7;
+/// How often a host that does not answer is asked in all, which takes more than an
+/// hour: what is paid for is not thrown away for an outage.
+const AWAY: usize = 40;
+/// How often a file that came whole and is broken is fetched in all, within a minute.
+const BROKEN: usize = 8;
+/// Pause before results are stored again that could not be written here.
+const STORE_AGAIN: Duration = Duration::from_secs(2);
+
+impl Job<'_> {
+    /// Follows a job to its end and stores what it made.
+    pub(super) async fn follow(&self, mut taken: Taken) -> Ended {
+        let ended = match taken.result.clone() {
+            // Nothing of it is on disk: it is not left before it is.
+            Err(outputs) if !taken.is_kept => Box::pin(self.fetch(&taken, &outputs)).await,
+            Err(outputs) => {
+                tokio::select! {
+                    ended = Box::pin(self.fetch(&taken, &outputs)) => ended,
+                    () = self.run.called_off.cancelled() => return (Outcome::Stopped, None),
+                    () = self.crew.stop.cancelled() => return (Outcome::Stopped, None),
+                }
+            }
+            Ok(handle) => {
+                tokio::select! {
+                    ended = self.poll(&mut taken, &handle) => ended,
+                    // Cancelled, the job is a stray one from now on; taken over by
+                    // another process, it is that one's.
+                    () = self.run.called_off.cancelled() => return (Outcome::Stopped, None),
+                    () = self.crew.stop.cancelled() => return (Outcome::Stopped, None),
+                }
+            }
+        };
+        match ended {
+            Ok(made) => (Outcome::Made(Box::new(made)), Some(closed(&taken, None))),
+            Err(Failed::Known(outcome, error)) => (outcome, Some(closed(&taken, Some(error)))),
+            Err(Failed::OutOfTime) => out_of_time(&taken),
+        }
+    }
+
+    /// Fetches results that have no job to be asked for: from where they are, as
+    /// long as there is hope.
+    async fn fetch(&self, taken: &Taken, outputs: &[Output]) -> Result<Made, Failed> {
+        let mut tries = Tries::of(FETCHES.len());
+        loop {
+            let error = match self.store_results(taken, outputs.to_vec()).await {
+                Ok(made) => return Ok(made),
+                Err(error) => error,
+            };
+            let Some(pause) = tries.after(&error) else {
+                return Err(failed(error));
+            };
+            tokio::time::sleep(pause).await;
+        }
+    }
+
+    async fn poll(&self, taken: &mut Taken, handle: &Handle) -> Result<Made, Failed> {
+        let app = &self.crew.app;
+        let pace = taken.site.provider.adapter().pace();
+        let (mut failures, mut tries) = (0, Tries::of(OF_A_JOB));
+        let mut asked = taken.poll_after;
+        let mut doubt = Doubt::default();
+        // What this process has watched, by a clock that nobody sets: the wall clock may be wrong, and
+        // while the gateway was down the job may have ended well.
+        let watched = Instant::now();
+        let mut is_asked = false;
+        loop {
+            let elapsed = app.clock.now().since(taken.accepted_at);
+            if is_asked && watched.elapsed() > taken.site.config.job_limit {
+                return Err(Failed::OutOfTime);
+            }
+            let lengths = tasks::usual_lengths(app, &self.task.model).await;
+            let lengths = lengths.ok().flatten();
+            let pace = pace.for_many(taken.site.open_jobs(), taken.site.config.max_polls);
+            let mut pause = next_poll(&pace, elapsed, lengths, asked.take(), failures, random());
+            if std::mem::take(&mut taken.is_taken_up) {
+                // After a restart all are taken up at once, and nobody knows what came of any:
+                // each is asked for as soon as the provider's limits allow.
+                pause = pace.floor.mul_f64(random());
+            }
+            let due = Instant::now() + pause;
+            tokio::time::sleep_until(due).await;
+            taken.refresh(&app.models.upstream);
+            let (site, secret) = (&taken.site, &taken.credential.secret);
+            let (driver, watch) = (&app.models.upstream.driver, Watch::new());
+            // In boxes, as what follows: thousands of jobs sleep, few do this.
+            let polled =
+                Box::pin(driver.poll_due(&site.provider, secret, handle, due, &watch)).await;
+            is_asked = true;
+            taken.cost = watch.cost().or(taken.cost);
+            let is_believed = doubt.note(watched.elapsed(), polled.as_ref().err());
+            let usual = lengths.map_or(pace.usual, |lengths| lengths.median);
+            match next(polled, is_believed, elapsed, usual) {
+                Next::Wait {
+                    progress,
+                    is_guess,
+                    poll_after,
+                    unknown_word,
+                } => {
+                    (failures, asked) = (0, poll_after);
+                    if let Some(word) = unknown_word {
+                        tracing::warn!(
+                            provider = site.provider.name(),
+                            word,
+                            "a status word that nobody knows"
+                        );
+                    }
+                    if is_guess {
+                        self.run.watch.guessed(progress);
+                    } else {
+                        self.run.watch.reached(progress);
+                    }
+                }
+                Next::Store(outputs) => {
+                    self.shown.get_or_init(Instant::now);
+                    let error = match Box::pin(self.store_results(taken, outputs)).await {
+                        Ok(made) => return Ok(made),
+                        Err(error) => error,
+                    };
+                    // The address expired, or the file came broken: the provider is
+                    // asked for it again.
+                    let Some(pause) = tries.after(&error) else {
+                        return Err(failed(error));
+                    };
+                    asked = Some(pause);
+                }
+                Next::Fail(error) => {
+                    self.shown.get_or_init(Instant::now);
+                    return Err(Failed::Known(failure(&error), error));
+                }
+                Next::Again(error) => {
+                    failures += 1;
+                    asked = error.retry_after;
+                    tracing::warn!(provider = site.provider.name(), class = error.class.name(), message = %error.message, failures, "poll failed");
+                }
+            }
+        }
+    }
+
+    async fn store_results(&self, taken: &Taken, outputs: Vec<Output>) -> Result<Made, Bad> {
+        let traced = Span::begin("results", SpanKind::Internal);
+        let kept = results::keep(&self.crew.app, self.task, taken, outputs);
+        let kept = traced.around(kept).await;
+        if kept.is_err() {
+            traced.fail("not_stored");
+        }
+        kept.inspect_err(|error| match error {
+            Bad::Away(why) | Bad::Again(why) => {
+                tracing::warn!(why, "a result could not be fetched");
+            }
+            Bad::Unreachable(why) => tracing::warn!(why, "a result is where nobody is sent to"),
+            Bad::Broken(why) | Bad::Useless(why) => tracing::warn!(why, "a result is broken"),
+            Bad::Inside(error) => {
+                tracing::error!(inside = ?error.inside(), "a result cannot be stored");
+            }
+        })
+    }
+}
+
+/// What a poll leads to.
+#[derive(Debug)]
+enum Next {
+    /// The job goes on.
+    Wait {
+        /// In percent, at most 99; guessed where the provider tells none.
+        progress: u8,
+        is_guess: bool,
+        /// When the provider wants to be asked again.
+        poll_after: Option<Duration>,
+        unknown_word: Option<String>,
+    },
+    /// It made this.
+    Store(Vec<Output>),
+    /// It made nothing.
+    Fail(ProviderError),
+    /// The provider could not be asked.
+    Again(ProviderError),
+}
+
+/// `is_believed` says that the provider has for long said nothing but that there is no such
+/// job, or that it came to nothing; `usual` is what jobs of the model take.
+fn next(
+    polled: Result<Polled, ProviderError>,
+    is_believed: bool,
+    elapsed: Duration,
+    usual: Duration,
+) -> Next {
+    match polled {
+        Ok(Polled::Running {
+            progress,
+            poll_after,
+            unknown_word,
+        }) => Next::Wait {
+            is_guess: progress.is_none(),
+            progress: progress.unwrap_or_else(|| guess(elapsed, usual)).min(99),
+            poll_after,
+            unknown_word,
+        },
+        Ok(Polled::Done(outputs)) => Next::Store(outputs),
+        Err(error) if is_believed || error.ends_job() => Next::Fail(error),
+        Err(error) => Next::Again(error),
+    }
+}
+
+/// Why a job brought nothing.
+enum Failed {
+    /// It failed for this reason.
+    Known(Outcome, ProviderError),
+    /// It did not end within `job_limit`.
+    OutOfTime,
+}
+
+/// How often results were fetched in vain.
+struct Tries {
+    most: usize,
+    in_vain: usize,
+    away: usize,
+    broken: usize,
+}
+
+impl Tries {
+    const fn of(most: usize) -> Self {
+        Self {
+            most,
+            in_vain: 0,
+            away: 0,
+            broken: 0,
+        }
+    }
+
+    /// When to try again; `None` when there is no hope.
+    fn after(&mut self, error: &Bad) -> Option<Duration> {
+        match error {
+            // This gateway's own trouble: what was made is not thrown away for it.
+            Bad::Inside(_) => return Some(STORE_AGAIN),
+            Bad::Useless(_) | Bad::Unreachable(_) => return None,
+            Bad::Away(_) => {
+                let pause = FETCHES[self.away.min(FETCHES.len() - 1)];
+                self.away += 1;
+                return (self.away < AWAY).then_some(pause);
+            }
+            Bad::Broken(_) => self.broken += 1,
+            Bad::Again(_) => {}
+        }
+        let pause = FETCHES.get(self.in_vain).copied();
+        self.in_vain += 1;
+        pause.filter(|_| self.in_vain <= self.most && self.broken < BROKEN)
+    }
+}
+
+/// The job was watched for as long as the operator allows. It may end well yet, and is paid for then:
+/// ordering it again would pay for two, so no client is told to.
+fn out_of_time(taken: &Taken) -> Ended {
+    let message = "The provider did not end the job within the time that the operator allows. Nothing was charged.";
+    let mut submission = taken.submission.clone();
+    submission.state = taken.state;
+    let (_, closing) = unconfirmed(&submission, "the job did not end within job_limit", None);
+    let outcome = Outcome::failed(ErrorCode::SubmissionUnconfirmed, message);
+    (outcome, closing)
+}
+
+/// The results cannot be had.
+fn failed(error: Bad) -> Failed {
+    let (code, message, why) = match error {
+        // Ordered again it would be there again, and be paid for twice.
+        Bad::Unreachable(why) => (
+            ErrorCode::ProviderRejected,
+            format!(
+                "The provider's result is where nobody is sent to: {why}. Nothing was charged."
+            ),
+            why,
+        ),
+        Bad::Broken(why) | Bad::Useless(why) => (
+            ErrorCode::GenerationFailed,
+            format!("What the provider delivered cannot be used: {why}. Nothing was charged."),
+            why,
+        ),
+        Bad::Away(_) | Bad::Again(_) | Bad::Inside(_) => (
+            ErrorCode::GenerationFailed,
+            "The provider's result could not be fetched whole. Nothing was charged.".to_owned(),
+            "the result cannot be fetched".to_owned(),
+        ),
+    };
+    let error = ProviderError::new(Class::Failed, why);
+    Failed::Known(Outcome::failed(code, message), error)
+}
+
+fn closed(taken: &Taken, error: Option<ProviderError>) -> Closing {
+    Closing {
+        id: taken.submission.id,
+        from: taken.state,
+        state: SubmissionState::Ended,
+        error: error.map(|error| (error.class.name(), error.message)),
+        cost: taken.cost.map(Box::new),
+        look_again: None,
+    }
+}
+
+/// What share of the usual time is over, as a percentage.
+fn guess(elapsed: Duration, usual: Duration) -> u8 {
+    let share = elapsed.as_secs_f64() / usual.as_secs_f64().max(0.001);
+    #[expect(
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        reason = "within 0..=90"
+    )]
+    let percent = (share * GUESS).min(GUESS) as u8;
+    percent
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn pauses(of: usize, error: impl Fn() -> Bad) -> Vec<Duration> {
+        let mut tries = Tries::of(of);
+        std::iter::from_fn(|| tries.after(&error()))
+            .take(1000)
+            .collect()
+    }
+
+    #[test]
+    fn a_host_that_is_away_is_waited_for_longer_than_an_address_that_leads_nowhere() {
+        let away = pauses(OF_A_JOB, || Bad::Away("502".into()));
+        let total: Duration = away.iter().sum();
+        assert!(total > Duration::from_hours(1), "{total:?}");
+        assert!(away.len() < 1000);
+        let gone = pauses(OF_A_JOB, || Bad::Again("404".into()));
+        assert_eq!(gone.len(), OF_A_JOB);
+        assert_eq!(pauses(9, || Bad::Broken("torn".into())).len(), BROKEN - 1);
+    }
+
+    #[test]
+    fn a_poll_leads_on_until_the_job_ends_or_is_lost() {
+        let minute = Duration::from_mins(1);
+        let next = |polled, is_believed| next(polled, is_believed, minute, 2 * minute);
+        let running = |progress| {
+            let polled = Polled::Running {
+                progress,
+                poll_after: None,
+                unknown_word: None,
+            };
+            match next(Ok(polled), true) {
+                Next::Wait { progress, .. } => progress,
+                other => panic!("{other:?}"),
+            }
+        };
+        assert_eq!((running(Some(7)), running(Some(100))), (7, 99));
+        assert_eq!(running(None), 45, "half of the usual time");
+        let failed = |class| Err(ProviderError::new(class, "so"));
+        assert!(matches!(
+            next(Ok(Polled::Done(vec![])), false),
+            Next::Store(_)
+        ));
+        assert!(matches!(next(failed(Class::Failed), false), Next::Fail(_)));
+        assert!(matches!(
+            next(failed(Class::Missing), false),
+            Next::Again(_)
+        ));
+        assert!(matches!(next(failed(Class::Missing), true), Next::Fail(_)));
+    }
+}

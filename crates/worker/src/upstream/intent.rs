@@ -1,0 +1,305 @@
+//! What is written before and after the one request that costs.
+//!
+//! An order is sent only by the process that holds its task at the instant of the
+//! intent, which a lock on the task's row makes sure of, and only while that
+//! process can prove that it still does. What comes of it is written only while
+//! nobody else has written what came of it.
+//!
+//! Nobody else knows what this process knows of its order, so a database that is
+//! away is waited for; and where a commit is in doubt, what it wrote is looked for.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use providers::ProviderError;
+use providers::driver::SendBefore;
+
+use super::job::{Attempt, Ended, Job, Passed, inside};
+use super::room;
+use crate::finish::Outcome;
+use mediagate_core::domain::submit;
+use mediagate_core::upstream::{Credential, Site};
+use mediagate_model::catalog::Route;
+use mediagate_model::clock::Timestamp;
+use mediagate_model::crash;
+use mediagate_model::error::Error;
+use mediagate_model::ids::SubmissionId;
+use mediagate_model::submission::{Submission, SubmissionState};
+use mediagate_store::submissions::Brought;
+use mediagate_store::{self as store, Conn, StoreError};
+
+/// Pause before something is written once more.
+const AGAIN: Duration = Duration::from_millis(500);
+
+/// Why nothing was sent.
+pub(super) enum Halt {
+    /// The task ended, is somebody else's, or has been sent already.
+    Gone,
+    /// The route has no room after all.
+    Full,
+    /// The database.
+    Inside(Error),
+}
+
+impl From<StoreError> for Halt {
+    fn from(error: StoreError) -> Self {
+        Self::Inside(error.into())
+    }
+}
+
+impl Halt {
+    pub(super) fn into_attempt(self) -> Result<Attempt, Ended> {
+        match self {
+            Self::Gone => Err((Outcome::Stopped, None)),
+            Self::Full => Ok(Attempt::Passed(Passed::Full)),
+            Self::Inside(error) => Err(inside(&error)),
+        }
+    }
+}
+
+/// What became of a provider's "yes".
+enum Yes {
+    /// It is written down, and its job is this run's to follow.
+    Written,
+    /// It came too late: the task has ended as unconfirmed.
+    Found,
+    /// It came too late, and the submission is known to be something else.
+    Surplus(SubmissionState),
+}
+
+impl Job<'_> {
+    /// Makes it durable that a request is about to leave, if there is room, the
+    /// task is still this process's, and nothing else was sent for it that is not
+    /// provably refused. Answers with until when it may leave.
+    pub(super) async fn intend(
+        &self,
+        route: &Route,
+        site: &Arc<Site>,
+        credential: &Arc<Credential>,
+        mut submission: Submission,
+    ) -> Result<SendBefore, Halt> {
+        let app = &self.crew.app;
+        let (route, site, credential) = (route.clone(), site.clone(), credential.clone());
+        let (task, owner) = (self.task.id, self.run.lease.name.clone());
+        let model = app.models.catalog.load().with_id(&self.task.model).cloned();
+        let now = app.clock.now();
+        let intend = move |conn: &mut Conn<'_>| -> Result<(), Halt> {
+            if !store::tasks::lock_held(conn, task, &owner)? {
+                return Err(Halt::Gone);
+            }
+            let before = store::submissions::latest(conn, task)?;
+            if before
+                .as_ref()
+                .is_some_and(|before| before.id == submission.id)
+            {
+                // By a commit that was in doubt.
+                return Ok(());
+            }
+            let is_refused = |before: &Submission| before.state == SubmissionState::Refused;
+            if !before.as_ref().is_none_or(is_refused) {
+                return Err(Halt::Gone);
+            }
+            if !room::fits(conn, &route, &site, &credential, now)? {
+                return Err(Halt::Full);
+            }
+            submission.attempt = before.map_or(0, |before| before.attempt) + 1;
+            store::submissions::intend(conn, &submission, &owner)?;
+            let fingerprint = model.map(|model| submit::fingerprint(&model, Some(&route)));
+            let fingerprint = fingerprint.unwrap_or_default();
+            if !store::tasks::begin(conn, task, &owner, &route.provider, &fingerprint, now)? {
+                return Err(Halt::Gone);
+            }
+            Ok(())
+        };
+        match app.store.write(intend.clone()).await {
+            Err(Halt::Inside(error)) if error.leaves_open() => self.insist(intend).await?,
+            intended => intended?,
+        }
+        crash::point("submission-intended");
+        app.bell.ring_underway(task);
+        Ok(self.run.lease.send_before())
+    }
+
+    /// Tries until the database is back and it is certain what was written.
+    async fn insist<T: Send + 'static>(
+        &self,
+        work: impl FnOnce(&mut Conn<'_>) -> Result<T, Halt> + Clone + Send + 'static,
+    ) -> Result<T, Halt> {
+        loop {
+            match self.crew.app.store.write(work.clone()).await {
+                Err(Halt::Inside(error @ Error::Away { .. })) => {
+                    tracing::error!(inside = ?error.inside(), "cannot write down what became of an order");
+                    tokio::time::sleep(AGAIN).await;
+                }
+                written => return written,
+            }
+        }
+    }
+
+    /// Nothing is repeated for a task that is somebody else's by now: that one
+    /// may be about to learn that the first time was refused.
+    pub(super) async fn still_held(&self) -> Result<SendBefore, Halt> {
+        let (task, owner) = (self.task.id, self.run.lease.name.clone());
+        let held = self
+            .crew
+            .app
+            .store
+            .write(move |conn| -> Result<bool, Halt> {
+                Ok(store::tasks::lock_held(conn, task, &owner)?)
+            });
+        if held.await? {
+            Ok(self.run.lease.send_before())
+        } else {
+            Err(Halt::Gone)
+        }
+    }
+
+    /// This process stood still, and nothing has left. Where nobody else may have
+    /// sent it either, the submission is over and the task due again.
+    pub(super) async fn held_back(&self, site: &Site, id: SubmissionId, is_new: bool) -> Ended {
+        tracing::warn!(submission_id = %id, "an order was held back: it could not be proved that the task is still held");
+        if !is_new {
+            return (Outcome::Stopped, None);
+        }
+        let (task, owner) = (self.task.id, self.run.lease.name.clone());
+        let repeats = site.provider.adapter().deduplicates();
+        let now = self.crew.app.clock.now();
+        let written = self.insist(move |conn| {
+            // Whoever took the task over may have sent it with the same key.
+            if !repeats || store::tasks::lock_held(conn, task, &owner)? {
+                let why = Some(("held_back", "the gateway stood still before it was sent"));
+                let (from, to) = (SubmissionState::Intended, SubmissionState::Refused);
+                store::submissions::close(conn, id, from, to, why, now)?;
+            }
+            Ok(())
+        });
+        match written.await {
+            Err(Halt::Inside(error)) => inside(&error),
+            Ok(()) | Err(Halt::Gone | Halt::Full) => (Outcome::Stopped, None),
+        }
+    }
+
+    /// Writes down that the provider took it. As long as the database does not
+    /// take that, it is tried again: the job must not be lost. One that cannot be
+    /// followed any more is told to the operator.
+    pub(super) async fn write_accepted(
+        &self,
+        id: SubmissionId,
+        provider: &str,
+        brought: Brought,
+    ) -> Result<Timestamp, Ended> {
+        let now = self.crew.app.clock.now();
+        let yes = loop {
+            let brought = brought.clone();
+            let written = self
+                .crew
+                .app
+                .store
+                .write(move |conn| write_yes(conn, id, &brought, now));
+            match written.await {
+                Ok(yes) => break yes,
+                Err(error) => {
+                    tracing::error!(provider, submission_id = %id, inside = %error, "cannot write down that a provider took a task");
+                    tokio::time::sleep(AGAIN).await;
+                }
+            }
+        };
+        let state = match yes {
+            Yes::Written => return Ok(now),
+            // This run did, in a commit whose answer was lost, or with a task that was cancelled.
+            Yes::Surplus(SubmissionState::Ended) if self.untold.get().is_some() => return Ok(now),
+            Yes::Found => SubmissionState::Found,
+            Yes::Surplus(state) => state,
+        };
+        metrics::counter!("mediagate_submissions_found_total").increment(1);
+        tracing::error!(
+            submission_id = %id, provider, state = state.name(), job = ?brought.handle,
+            "a provider took an order after its task was given up; its caller was not charged"
+        );
+        Err((Outcome::Stopped, None))
+    }
+
+    /// The task was not ended by this run: what a provider made for it is written down all the same.
+    pub(super) async fn tell_untold(&self) {
+        if let Some(untold) = self.untold.get() {
+            let (id, brought) = (untold.submission, untold.brought.clone());
+            // Whether it can still be followed is told to the operator.
+            let _ = self.write_accepted(id, &untold.provider, brought).await;
+        }
+    }
+
+    /// Writes down that the provider took nothing. Returns false when that is no
+    /// longer this process's to say.
+    pub(super) async fn write_refused(
+        &self,
+        id: SubmissionId,
+        error: &ProviderError,
+    ) -> Result<bool, Halt> {
+        let (class, message) = (error.class.name(), error.message.clone());
+        let (task, owner) = (self.task.id, self.run.lease.name.clone());
+        let at = self.crew.app.clock.now();
+        let refused = move |conn: &mut Conn<'_>| {
+            // Whoever took the task over may have sent it again with the same key.
+            let held = store::tasks::lock_held(conn, task, &owner)?;
+            let now = store::tasks::of_anyone(conn, task)?;
+            if !held && now.is_some_and(|task| !task.state.is_terminal()) {
+                return Ok(false);
+            }
+            let why = Some((class, message.as_str()));
+            let (from, to) = (SubmissionState::Intended, SubmissionState::Refused);
+            if store::submissions::close(conn, id, from, to, why, at)?.is_some() {
+                return Ok(true);
+            }
+            // By a commit that was in doubt.
+            let is = store::submissions::by_id(conn, id)?;
+            Ok(held && is.is_some_and(|is| is.state == SubmissionState::Refused))
+        };
+        self.insist(refused).await
+    }
+}
+
+impl Job<'_> {
+    /// Notes that the provider took nothing before anything was submitted. Only for whoever asks
+    /// what was tried: nothing depends on it.
+    pub(super) async fn note_refused(&self, refused: &Submission, error: &ProviderError) {
+        let (class, message) = (error.class.name(), error.message.clone());
+        let (refused, owner) = (refused.clone(), self.run.lease.name.clone());
+        let now = self.crew.app.clock.now();
+        let noted = self.crew.app.store.write(move |conn| {
+            if store::tasks::lock_held(conn, refused.task, &owner)? {
+                let why = (class, message.as_str());
+                store::submissions::note_refused(conn, &refused, why, now)?;
+            }
+            Ok::<_, StoreError>(())
+        });
+        if let Err(error) = noted.await {
+            tracing::warn!(%error, "cannot note what a provider said");
+        }
+    }
+}
+
+fn write_yes(
+    conn: &mut Conn<'_>,
+    id: SubmissionId,
+    brought: &Brought,
+    now: Timestamp,
+) -> Result<Yes, StoreError> {
+    if store::submissions::accept(conn, id, brought, now)? {
+        if let Some(cost) = brought.cost {
+            store::submissions::set_cost(conn, id, cost)?;
+        }
+        return Ok(Yes::Written);
+    }
+    if store::submissions::found(conn, id, brought, now)? {
+        return Ok(Yes::Found);
+    }
+    let is = store::submissions::by_id(conn, id)?;
+    let state = is.as_ref().map_or(SubmissionState::Unclear, |is| is.state);
+    // Written before by a commit whose answer was lost, or by another process to
+    // whom the provider named the same job.
+    let is_known = is.is_some_and(|is| is.handle == brought.handle);
+    Ok(match state {
+        SubmissionState::Accepted if is_known => Yes::Written,
+        state => Yes::Surplus(state),
+    })
+}

@@ -1,0 +1,183 @@
+//! Goes on where another process, or an earlier run, left off.
+
+use std::time::Duration;
+
+use providers::{Handle, Order, Output};
+
+use super::job::{Attempt, Ended, Job, Passed, Sent, Taken, inside, unconfirmed};
+use super::order;
+use super::resolve::REPETITION;
+use crate::finish::Outcome;
+use mediagate_model::catalog::Route;
+use mediagate_model::error::Error;
+use mediagate_model::submission::{Submission, SubmissionState};
+use mediagate_store as store;
+
+/// Past this age nothing is repeated with its key: providers keep keys for a day.
+const KEYS_KEPT: Duration = Duration::from_hours(12);
+/// Shortest and longest pause before a task is looked at once more whose provider the settings do not have.
+const SOON: Duration = Duration::from_secs(5);
+const LATE: Duration = Duration::from_mins(1);
+/// Pause before a provider is tried again that nobody reached.
+const UNREACHED: Duration = Duration::from_secs(1);
+
+impl Job<'_> {
+    /// Has a provider take the task, or finds that one did.
+    pub(super) async fn take(&self) -> Result<Taken, Ended> {
+        if self.is_new {
+            return self.submit().await;
+        }
+        match self.last_submission().await {
+            Ok(None) => self.submit().await,
+            Ok(Some(submission)) => Box::pin(self.resume(submission)).await,
+            Err(error) => Err(inside(&error)),
+        }
+    }
+
+    async fn last_submission(&self) -> Result<Option<Submission>, Error> {
+        let task = self.task.id;
+        let store = &self.crew.app.store;
+        Ok(store
+            .read(move |conn| store::submissions::latest(conn, task))
+            .await?)
+    }
+
+    /// Goes on where another process, or an earlier run, left off.
+    async fn resume(&self, submission: Submission) -> Result<Taken, Ended> {
+        match submission.state {
+            SubmissionState::Refused => self.submit().await,
+            SubmissionState::Accepted => match result_of(&submission) {
+                Some(result) => self.take_up(submission, result),
+                // The answer was the result itself, and was lost with the process.
+                None => Err(unconfirmed(
+                    &submission,
+                    "the process ended before the result was stored",
+                    None,
+                )),
+            },
+            SubmissionState::Intended => self.recover(submission).await,
+            SubmissionState::Unclear | SubmissionState::Found | SubmissionState::Ended => Err(
+                unconfirmed(&submission, "an earlier run could not find out", None),
+            ),
+        }
+    }
+
+    fn take_up(
+        &self,
+        submission: Submission,
+        result: Result<Handle, Vec<Output>>,
+    ) -> Result<Taken, Ended> {
+        let Some((site, credential)) = self.crew.app.models.upstream.made_by(&submission) else {
+            // Until the settings match again, or the operator gives it up.
+            return Err((Outcome::Later(self.pause_of(&submission)), None));
+        };
+        tracing::info!(provider = %submission.provider, "job taken up again");
+        Ok(Taken {
+            accepted_at: submission.accepted_at.unwrap_or(submission.created_at),
+            route_model: submission.route_model.clone(),
+            _open: credential.open(),
+            submission,
+            site,
+            credential,
+            result,
+            is_kept: true,
+            state: SubmissionState::Accepted,
+            cost: None,
+            poll_after: None,
+            is_taken_up: true,
+        })
+    }
+
+    /// Goes on with a submission whose outcome nobody saw, because the process
+    /// died.
+    async fn recover(&self, submission: Submission) -> Result<Taken, Ended> {
+        const WHY: &str = "the process ended while it was sent";
+        let made_by = self.crew.app.models.upstream.made_by(&submission);
+        let route = self.route(&submission.provider, &submission.route_model);
+        let (Some((site, credential)), Some(route)) = (made_by, route) else {
+            // It may have been taken there, and is sent nowhere else.
+            return Err((Outcome::Later(self.pause_of(&submission)), None));
+        };
+        let age = self.crew.app.clock.now().since(submission.created_at);
+        let prepared = order::build(&self.crew.app, self.task, &route, &site).await;
+        let Ok(prepared) = prepared else {
+            return Err(unconfirmed(&submission, "its source is gone", None));
+        };
+        let order = Order {
+            key: submission.id.to_string(),
+            ..prepared.order
+        };
+        let sent = Sent {
+            site: &site,
+            credential: &credential,
+            order: &order,
+            submission: &submission,
+            is_own: false,
+        };
+        if site.provider.adapter().deduplicates() && age > KEYS_KEPT {
+            return Err(unconfirmed(
+                &submission,
+                "it is too old to be repeated",
+                None,
+            ));
+        }
+        if !site.provider.adapter().deduplicates() {
+            return self.resolve(sent, WHY).await;
+        }
+        // The provider makes one job of both.
+        match self.send_or_find(&route, sent).await? {
+            Attempt::Taken(taken) => Ok(*taken),
+            // Nobody was reached: it stays as it is, to be repeated again.
+            Attempt::Passed(Passed::No(error)) if error.class.is_passing() && age < REPETITION => {
+                Err((Outcome::Later(UNREACHED), None))
+            }
+            // That it is refused now says nothing about the first time.
+            Attempt::Passed(_) => Err(unconfirmed(
+                &submission,
+                "the provider refuses the repetition",
+                None,
+            )),
+        }
+    }
+
+    /// How long a task rests whose submission the settings do not match.
+    fn pause_of(&self, submission: &Submission) -> Duration {
+        let since = submission.accepted_at.unwrap_or(submission.created_at);
+        pause(self.crew.app.clock.now().since(since))
+    }
+
+    /// The route of the task's model that was taken, while the settings have it.
+    fn route(&self, provider: &str, route_model: &str) -> Option<Route> {
+        let catalog = self.crew.app.models.catalog.load();
+        let model = catalog.with_id(&self.task.model)?;
+        model.route(provider, route_model).cloned()
+    }
+}
+
+/// How long a task rests whose provider the settings do not have: a tenth of the time since it was taken.
+/// What another process may have soon is looked at soon, and thousands that wait for an operator cost little.
+fn pause(age: Duration) -> Duration {
+    (age / 10).clamp(SOON, LATE)
+}
+
+/// Where the result of an accepted submission is to be had: from a job, or at
+/// once. `None` when nothing of it was written down.
+fn result_of(submission: &Submission) -> Option<Result<Handle, Vec<Output>>> {
+    if let Some(handle) = &submission.handle {
+        return Some(Ok(handle.clone()));
+    }
+    let results = submission.results.clone()?;
+    serde_json::from_value(results).ok().map(Err)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_pause_grows_with_the_time_that_a_provider_is_missing() {
+        let pauses = [0, 49, 51, 300, 599, 601, 86_400].map(|age| pause(Duration::from_secs(age)));
+        let expected = [5000, 5000, 5100, 30_000, 59_900, 60_000, 60_000];
+        assert_eq!(pauses, expected.map(Duration::from_millis));
+    }
+}

@@ -1,0 +1,266 @@
+//! Submissions of which nobody saw the outcome: the process died, or the answer
+//! was lost.
+//!
+//! Where the provider makes one job of two submissions with one key, it is sent
+//! again. Else it is looked for at the provider, where that can be asked. Else,
+//! and when it is not found, the task ends: nothing is charged, and nothing is
+//! sent again.
+
+use std::time::{Duration, SystemTime};
+
+use providers::{Handle, Order, ProviderError};
+
+use super::job::{Ended, Job, Sent, Taken, inside, unconfirmed};
+use super::order;
+use crate::finish::Outcome;
+use mediagate_core::app::App;
+use mediagate_model::clock::Timestamp;
+use mediagate_model::error::Error;
+use mediagate_model::submission::{Submission, SubmissionState};
+use mediagate_store as store;
+use mediagate_store::submissions::Brought;
+
+/// How long a submission may be repeated where the provider makes one job of
+/// both: well within the day for which keys are kept.
+pub(super) const REPETITION: Duration = Duration::from_hours(1);
+/// Pause before it is repeated once more.
+const AGAIN: Duration = Duration::from_secs(2);
+/// Pauses before each look at what the provider has: its lists may lag behind.
+const LOOKS: [Duration; 4] = [
+    Duration::from_millis(500),
+    Duration::from_millis(1500),
+    Duration::from_secs(3),
+    Duration::from_secs(5),
+];
+/// Jobs and submissions that are compared are no further apart.
+const NEAR: Duration = Duration::from_mins(10);
+/// When an unclear submission is first looked for again.
+const LATER: Duration = Duration::from_mins(1);
+
+/// What a look at the provider shows.
+pub(super) enum Looked {
+    /// This job is the submission's.
+    Found(Handle),
+    /// Nothing that can be told from others, yet.
+    Unknown,
+    /// The provider cannot be asked.
+    CannotAsk,
+}
+
+impl Job<'_> {
+    /// Finds out what became of a submission: its job, or nothing that could be told.
+    pub(super) async fn resolve(&self, sent: Sent<'_>, why: &str) -> Result<Taken, Ended> {
+        let app = &self.crew.app;
+        let (id, created_at) = (sent.submission.id, sent.submission.created_at);
+        if sent.site.provider.adapter().deduplicates() {
+            return Err(if app.clock.now().since(created_at) < REPETITION {
+                (Outcome::Later(AGAIN), None)
+            } else {
+                unconfirmed(sent.submission, why, None)
+            });
+        }
+        for pause in LOOKS {
+            tokio::select! {
+                () = self.crew.pause(pause) => {}
+                () = self.run.called_off.cancelled() => {}
+            }
+            if self.crew.stop.is_cancelled() || self.run.called_off.is_cancelled() {
+                return Err((Outcome::Stopped, None));
+            }
+            match look(app, sent).await {
+                Ok(Looked::Found(handle)) => {
+                    let accepted_at = app.clock.now();
+                    if self.accept_found(sent, handle.clone()).await? {
+                        tracing::warn!(submission_id = %id, "the provider had taken it: its job was found");
+                        return Ok(Taken {
+                            submission: sent.submission.clone(),
+                            site: sent.site.clone(),
+                            credential: sent.credential.clone(),
+                            route_model: sent.order.model.clone(),
+                            accepted_at,
+                            result: Ok(handle),
+                            is_kept: true,
+                            state: SubmissionState::Accepted,
+                            cost: None,
+                            poll_after: None,
+                            is_taken_up: false,
+                            _open: sent.credential.open(),
+                        });
+                    }
+                }
+                Ok(Looked::CannotAsk) => return Err(unconfirmed(sent.submission, why, None)),
+                Ok(Looked::Unknown) => {}
+                Err(error) => {
+                    tracing::warn!(submission_id = %id, class = error.class.name(), message = %error.message, "cannot look for a job");
+                    if !error.class.is_passing() {
+                        return Err(unconfirmed(sent.submission, why, None));
+                    }
+                }
+            }
+        }
+        Err(unconfirmed(
+            sent.submission,
+            why,
+            Some(app.clock.now().plus(LATER)),
+        ))
+    }
+
+    /// The submission has this job. Returns false when another one was first.
+    async fn accept_found(&self, sent: Sent<'_>, handle: Handle) -> Result<bool, Ended> {
+        let app = &self.crew.app;
+        let (id, now) = (sent.submission.id, app.clock.now());
+        let provider = sent.submission.provider.clone();
+        let since = sent.submission.created_at.minus(NEAR);
+        let brought = Brought {
+            handle: Some(handle.clone()),
+            results: None,
+            cost: None,
+        };
+        let accepted = app
+            .store
+            .write(move |conn| -> Result<bool, Error> {
+                store::submissions::lock_provider(conn, &provider)?;
+                if store::submissions::is_known(conn, &provider, &handle, since)? {
+                    return Ok(false);
+                }
+                Ok(store::submissions::accept(conn, id, &brought, now)?)
+            })
+            .await;
+        accepted.map_err(|error| inside(&error))
+    }
+}
+
+/// Looks for a submission's job at its provider.
+pub(super) async fn look(app: &App, sent: Sent<'_>) -> Result<Looked, ProviderError> {
+    let submission = sent.submission;
+    let driver = &app.models.upstream.driver;
+    let since = system_time(submission.created_at);
+    let (provider, secret) = (&sent.site.provider, &sent.credential.secret);
+    let Some(lookup) = driver.find(provider, secret, sent.order, since).await? else {
+        return Ok(Looked::CannotAsk);
+    };
+    if let Some(job) = lookup.certain() {
+        return Ok(Looked::Found(job.handle.clone()));
+    }
+    let jobs: Vec<Handle> = lookup.jobs.into_iter().map(|job| job.handle).collect();
+    let (name, model) = (submission.provider.clone(), submission.route_model.clone());
+    let near = submission.created_at.minus(NEAR);
+    let compared = app.store.read(move |conn| -> Result<_, Error> {
+        let mut free = Vec::new();
+        for handle in jobs {
+            if !store::submissions::is_known(conn, &name, &handle, near)? {
+                free.push(handle);
+            }
+        }
+        let unknown = store::submissions::unknown_since(conn, &name, &model, near)?;
+        Ok((free, unknown))
+    });
+    let Ok((free, unknown)) = compared.await else {
+        return Ok(Looked::Unknown);
+    };
+    // Jobs with the same content: as long as there are no more of them than
+    // submissions of ours that look for theirs, any may have any.
+    let is_ours = free.len() <= usize::try_from(unknown).unwrap_or(usize::MAX);
+    Ok(match free.into_iter().next() {
+        Some(handle) if is_ours => Looked::Found(handle),
+        _ => Looked::Unknown,
+    })
+}
+
+fn system_time(at: Timestamp) -> SystemTime {
+    let micros = u64::try_from(at.micros()).unwrap_or(0);
+    SystemTime::UNIX_EPOCH + Duration::from_micros(micros)
+}
+
+/// How long after a submission it is looked for again, late finds included.
+const LATE: [(Duration, Duration); 3] = [
+    (Duration::from_hours(1), Duration::from_mins(10)),
+    (Duration::from_hours(6), Duration::from_hours(1)),
+    (Duration::from_hours(24), Duration::from_hours(6)),
+];
+
+/// Looks for unclear submissions whose tasks have ended. One whose job turns up
+/// is told to the operator, who pays for it; its caller does not.
+pub(crate) async fn look_again(app: &App) -> Result<(), Error> {
+    const MOST: u32 = 20;
+    let now = app.clock.now();
+    let due = app
+        .store
+        .read(move |conn| store::submissions::unclear_due(conn, MOST, now))
+        .await?;
+    for submission in due {
+        let found = look_late(app, &submission).await?;
+        let age = now.since(submission.created_at);
+        let pause = LATE.iter().find(|(until, _)| age < *until);
+        let next = pause.map(|(_, pause)| now.plus(*pause));
+        let (id, near) = (submission.id, submission.created_at.minus(NEAR));
+        let provider = submission.provider.clone();
+        let noted = app
+            .store
+            .write(move |conn| -> Result<bool, Error> {
+                if let Some(handle) = found {
+                    store::submissions::lock_provider(conn, &provider)?;
+                    let known = store::submissions::is_known(conn, &provider, &handle, near)?;
+                    let brought = Brought {
+                        handle: Some(handle),
+                        results: None,
+                        cost: None,
+                    };
+                    if !known && store::submissions::found(conn, id, &brought, now)? {
+                        return Ok(true);
+                    }
+                }
+                store::submissions::look_again(conn, id, next)?;
+                Ok(false)
+            })
+            .await?;
+        if noted {
+            metrics::counter!("mediagate_submissions_found_total").increment(1);
+            tracing::error!(
+                submission_id = %id, task_id = %submission.task, provider = %submission.provider,
+                "a provider has the job of an unconfirmed submission after all; its caller was not charged"
+            );
+        }
+    }
+    Ok(())
+}
+
+/// The job of an unclear submission, if the provider shows it by now.
+async fn look_late(app: &App, submission: &Submission) -> Result<Option<Handle>, Error> {
+    let id = submission.task;
+    let task = app
+        .store
+        .read(move |conn| store::tasks::of_anyone(conn, id))
+        .await?;
+    let made_by = app.models.upstream.made_by(submission);
+    let (Some(task), Some((site, credential))) = (task, made_by) else {
+        return Ok(None);
+    };
+    let catalog = app.models.catalog.load_full();
+    let route = catalog
+        .with_id(&task.model)
+        .and_then(|model| model.route(&submission.provider, &submission.route_model));
+    let Some(route) = route else { return Ok(None) };
+    let Ok(prepared) = order::build(app, &task, route, &site).await else {
+        return Ok(None);
+    };
+    let order = Order {
+        key: submission.id.to_string(),
+        ..prepared.order
+    };
+    let sent = Sent {
+        site: &site,
+        credential: &credential,
+        order: &order,
+        submission,
+        is_own: false,
+    };
+    match look(app, sent).await {
+        Ok(Looked::Found(handle)) => Ok(Some(handle)),
+        Ok(_) => Ok(None),
+        Err(error) => {
+            tracing::debug!(class = error.class.name(), message = %error.message, "cannot look for a job");
+            Ok(None)
+        }
+    }
+}

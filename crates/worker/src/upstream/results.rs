@@ -1,0 +1,448 @@
+//! What a provider made: fetched whole, checked by its bytes, and stored,
+//! before the task succeeds.
+
+use std::sync::Arc;
+
+use providers::driver::{DownloadError, Downloaded, may_come_back};
+use providers::{Output as Piece, Source, StemTarget, What};
+use stems::DecodeLimits;
+use tempfile::TempPath;
+
+use super::job::Taken;
+use super::links;
+use crate::finish::Made;
+use mediagate_config::providers::Results;
+use mediagate_core::app::App;
+use mediagate_core::domain::assets::{self};
+use mediagate_core::domain::provenance::mark::{self, ClipMade, Facts, MarkError};
+use mediagate_core::domain::songs;
+use mediagate_core::limits::{Work, Workplace};
+use mediagate_core::upstream::Site;
+use mediagate_media::engines::child::{self, Recordings};
+use mediagate_media::engines::clip::{self, KeepError, MadeClip, Picture};
+use mediagate_media::engines::film;
+use mediagate_model::clock::Timestamp;
+use mediagate_model::error::Error;
+use mediagate_model::ids::{AccountId, ClipId};
+use mediagate_model::media::MediaType;
+use mediagate_model::music::ClipUpstream;
+use mediagate_model::patience;
+use mediagate_model::price::Quantity;
+use mediagate_model::provenance::{Likeness, PrintKind};
+use mediagate_model::task::{
+    LinkOutput, Output, Payload, SongJob, StemTask, StemsJob, Task, VideoJob, VideoOutput,
+};
+
+/// Why a result is not in the store.
+pub(super) enum Bad {
+    /// Its host did not answer, or cannot serve it now.
+    Away(String),
+    /// It was not fetched whole; polling again may give a fresh address.
+    Again(String),
+    /// What was fetched is broken; another time it may be whole.
+    Broken(String),
+    /// It is not what it should be, and never will.
+    Useless(String),
+    /// Nobody is sent to where it is.
+    Unreachable(String),
+    /// The database or the files.
+    Inside(Error),
+}
+
+impl From<MarkError> for Bad {
+    fn from(error: MarkError) -> Self {
+        match error {
+            MarkError::Inside(error) => Self::Inside(error),
+            // A service that signs may answer later.
+            MarkError::NotSigned(why) => Self::Away(format!("the result was not signed: {why}")),
+        }
+    }
+}
+
+impl From<Error> for Bad {
+    fn from(error: Error) -> Self {
+        Self::Inside(error)
+    }
+}
+
+/// Fetches, checks and stores what was made.
+pub(super) async fn keep(
+    app: &App,
+    task: &Task,
+    taken: &Taken,
+    pieces: Vec<Piece>,
+) -> Result<Made, Bad> {
+    let made = match &task.payload {
+        Payload::VideoV1(_) => video(app, task, taken, pieces).await?,
+        Payload::StemsV1(job) => stems(app, task, taken, job, pieces).await?,
+        Payload::SongV1(job) => songs(app, task, taken, job, pieces).await?,
+    };
+    Ok(Made {
+        by: Some((
+            taken.site.provider.name().to_owned(),
+            taken.route_model.clone(),
+        )),
+        ..made
+    })
+}
+
+/// A file on its way into the store.
+struct Fetched {
+    path: Arc<tempfile::TempPath>,
+    facts: Downloaded,
+}
+
+async fn fetch(app: &App, taken: &Taken, source: &Source) -> Result<Fetched, Bad> {
+    let spool = app.config.spool_path();
+    let file = tempfile::NamedTempFile::new_in(spool).map_err(Error::internal)?;
+    let (file, path) = file.into_parts();
+    let mut file = tokio::fs::File::from_std(file);
+    let (site, secret) = (&taken.site, &taken.credential.secret);
+    let fetched = app
+        .models
+        .upstream
+        .driver
+        .download(&site.provider, secret, source, &mut file)
+        .await;
+    match fetched {
+        Ok(facts) => {
+            let provider = site.provider.name().to_owned();
+            metrics::counter!("mediagate_upstream_download_bytes_total", "provider" => provider)
+                .increment(facts.size_bytes);
+            Ok(Fetched {
+                path: Arc::new(path),
+                facts,
+            })
+        }
+        Err(DownloadError::TooLarge { .. }) => Err(Bad::Useless("the file is too large".into())),
+        Err(DownloadError::Refused(why)) => Err(Bad::Unreachable(why)),
+        Err(DownloadError::Expired) => Err(Bad::Again("the address has expired".into())),
+        Err(DownloadError::Failed(error)) if may_come_back(&error) => Err(Bad::Away(error.message)),
+        Err(DownloadError::Failed(error)) => Err(Bad::Again(error.message)),
+        Err(DownloadError::Local(error)) => Err(Bad::Inside(Error::internal(error))),
+    }
+}
+
+async fn video(app: &App, task: &Task, taken: &Taken, pieces: Vec<Piece>) -> Result<Made, Bad> {
+    if let Some((job, url)) = link_of(&taken.site, task, &pieces) {
+        let url = taken.site.provider.known_link(url).await;
+        return Ok(linked(job, url.map_err(Bad::Unreachable)?.into()));
+    }
+    let piece = pieces
+        .into_iter()
+        .find(|piece| piece.what == What::Video)
+        .ok_or_else(|| Bad::Useless("there is no video in it".into()))?;
+    let fetched = fetch(app, taken, &piece.source).await?;
+    let (parts, path) = (app.clone(), fetched.path.clone());
+    let read = move |place: &Workplace| {
+        let film = film::measure(&path)?;
+        Ok::<_, &str>((film, mark::told(&parts, &path, place.watch())))
+    };
+    let read = app.limits.room.work(task.account, Work::Result, 0, read);
+    let (film, provenance) = read.await?.map_err(|why| Bad::Broken(why.into()))?;
+    let (size, sha256) = (fetched.facts.size_bytes, fetched.facts.sha256.clone());
+    let video = patience::store(|| {
+        let (media, sha256) = (MediaType::Mp4, sha256.clone());
+        assets::keep_file(app, task.account, media, &fetched.path, size, sha256)
+    })
+    .await?;
+    let quantity = Quantity {
+        milliseconds: film.milliseconds,
+        pixels: u64::from(film.width) * u64::from(film.height),
+        parts: 1,
+        parts_asked: 1,
+    };
+    let output = Output::VideoV1(VideoOutput {
+        video: video.id,
+        // Drawn later, when nobody waits.
+        poster: None,
+        sheet: None,
+        width: film.width,
+        height: film.height,
+        milliseconds: film.milliseconds,
+        size_bytes: video.size_bytes,
+        sha256: video.sha256.clone(),
+        expires_at_micros: video.expires_at.map_or(i64::MAX, Timestamp::micros),
+        direction: Vec::new(),
+        provenance: Some(provenance),
+    });
+    let print = mark::print_of_film(task, &video, false, None, Likeness::default());
+    Ok(Made {
+        prints: vec![print],
+        assets: vec![video],
+        ..Made::new(output, quantity)
+    })
+}
+
+/// The film's address, if it is to stay there, with the job that it was made for.
+pub(super) fn link_of<'a>(
+    site: &Site,
+    task: &'a Task,
+    pieces: &'a [Piece],
+) -> Option<(&'a VideoJob, &'a str)> {
+    let film = pieces.iter().find(|piece| piece.what == What::Video)?;
+    match (&task.payload, &film.source) {
+        (Payload::VideoV1(job), Source::Address(url)) if site.config.results == Results::Link => {
+            Some((job, url))
+        }
+        _ => None,
+    }
+}
+
+/// A film that stays where it is. Nothing of it is measured: what was ordered is charged.
+fn linked(job: &VideoJob, url: String) -> Made {
+    let output = Output::LinkV1(LinkOutput {
+        expires_at_micros: links::expiry(&url).map(Timestamp::micros),
+        url,
+        width: job.width,
+        height: job.height,
+        milliseconds: job.milliseconds,
+    });
+    let quantity = Quantity {
+        milliseconds: job.milliseconds,
+        pixels: u64::from(job.width) * u64::from(job.height),
+        parts: 1,
+        parts_asked: 1,
+    };
+    Made::new(output, quantity)
+}
+
+/// Recordings of providers may be longer than those of callers.
+const LONGEST_SECONDS: u32 = 3600;
+
+/// Puts a recording into the form in which clips are kept.
+async fn clip(
+    app: &App,
+    account: AccountId,
+    id: ClipId,
+    fetched: &Fetched,
+    picture: Picture,
+) -> Result<MadeClip, Bad> {
+    let sources = vec![fetched.path.clone()];
+    let made = clip_of(app, account, id, sources, picture, memory(fetched)).await?;
+    made.ok_or_else(|| Bad::Inside(Error::internal("a recording became nothing")))
+}
+
+async fn clip_of(
+    app: &App,
+    account: AccountId,
+    id: ClipId,
+    sources: Vec<Arc<TempPath>>,
+    picture: Picture,
+    memory: u64,
+) -> Result<Option<MadeClip>, Bad> {
+    let recordings = Recordings {
+        clip: id,
+        sources: sources.iter().map(|source| source.to_path_buf()).collect(),
+        most_seconds: LONGEST_SECONDS,
+        picture,
+    };
+    let engines = app.engines.clone();
+    let keep = move |place: &Workplace| {
+        let _sources = sources;
+        child::clip_of(&engines, recordings, place.watch())
+    };
+    let room = &app.limits.room;
+    let made = room.work(account, Work::Recording, memory, keep).await?;
+    made.map_err(unreadable)
+}
+
+const fn memory(fetched: &Fetched) -> u64 {
+    clip::KEEPING_BYTES + fetched.facts.size_bytes
+}
+
+fn unreadable(error: KeepError) -> Bad {
+    match error {
+        KeepError::Decode(why) => Bad::Broken(format!("the recording cannot be read: {why}")),
+        KeepError::Engine(error) => Bad::Useless(error.to_string()),
+    }
+}
+
+async fn stems(
+    app: &App,
+    task: &Task,
+    taken: &Taken,
+    job: &StemsJob,
+    pieces: Vec<Piece>,
+) -> Result<Made, Bad> {
+    let mut parts: Vec<Part> = Vec::new();
+    for piece in pieces {
+        let (target, upstream) = match &piece.what {
+            What::Stem(target) => (*target, None),
+            What::Clip(facts) => match facts.stem {
+                Some(target) => (target, Some(upstream_of(taken, facts))),
+                None => continue,
+            },
+            What::Video | What::Persona { .. } => continue,
+        };
+        let fetched = fetch(app, taken, &piece.source).await?;
+        parts.push((target, fetched, upstream));
+    }
+    let mut made = Made::new(Output::ClipsV1 { clips: Vec::new() }, Quantity::default());
+    let (mut ids, mut missing) = (Vec::new(), Vec::new());
+    for (id, target) in &job.outputs {
+        let given = parts.iter().find(|part| part.0 == *target);
+        let clip = match given {
+            Some((_, fetched, _)) => {
+                Some(clip(app, task.account, *id, fetched, Picture::Spectrogram).await?)
+            }
+            None => rest(app, task.account, *id, *target, &parts).await?,
+        };
+        let Some(clip) = clip else {
+            missing.push(target.name().replace('_', " "));
+            made.missing_clips.push(*id);
+            continue;
+        };
+        // A sum is said to be made of the first of its parts.
+        let source = given.or(parts.first()).map(|part| part.1.path.clone());
+        let source = source.ok_or_else(|| Error::internal("a stem of nothing"))?;
+        let facts = facts(app, task, taken, &job.title);
+        let (clip, told) = mark::clip(app, facts, clip, ClipMade::Edited(source)).await?;
+        made.provenance.push((*id, told));
+        let (media, stored) =
+            patience::store(|| assets::keep_clip(app, task.account, &clip)).await?;
+        made.clips.push((*id, media));
+        let [audio, ..] = &stored;
+        let (likeness, kind) = (clip.likeness.clone(), PrintKind::Stem);
+        made.prints
+            .push(mark::print_of_clip(*id, audio, kind, false, None, likeness));
+        made.assets.extend(stored);
+        if let Some((_, _, Some(upstream))) = given {
+            made.clip_facts.push((*id, String::new(), upstream.clone()));
+        }
+        ids.push(*id);
+    }
+    // Without the wanted track the rest is not what was asked for.
+    let wanted = job
+        .outputs
+        .first()
+        .filter(|_| job.stem_task == StemTask::Two);
+    if ids.is_empty() || wanted.is_some_and(|(id, _)| !ids.contains(id)) {
+        return Err(Bad::Useless(format!(
+            "there is no {} in it",
+            missing.join(", ")
+        )));
+    }
+    let (parts, parts_asked) = (ids.len() as u64, job.outputs.len() as u64);
+    made.quantity = Quantity {
+        // Of a recording that was separated in part, a part of its time is paid for.
+        milliseconds: job.milliseconds * parts / parts_asked,
+        pixels: 0,
+        parts,
+        parts_asked,
+    };
+    made.partial = (!missing.is_empty()).then(|| {
+        format!(
+            "{parts} of {parts_asked} stems were made; missing: {}.",
+            missing.join(", ")
+        )
+    });
+    made.output = Output::ClipsV1 { clips: ids };
+    Ok(made)
+}
+
+/// A stem that was fetched.
+type Part = (StemTarget, Fetched, Option<ClipUpstream>);
+
+/// Everything but one group, as the sum of all other parts.
+async fn rest(
+    app: &App,
+    account: AccountId,
+    id: ClipId,
+    target: StemTarget,
+    parts: &[Part],
+) -> Result<Option<MadeClip>, Bad> {
+    let StemTarget::Without(group) = target else {
+        return Ok(None);
+    };
+    let others = parts.iter().filter(|part| match part.0 {
+        StemTarget::Only(other) => other != group,
+        StemTarget::Other => true,
+        StemTarget::Without(_) => false,
+    });
+    // A sum that leaves something out would be no rest.
+    if !parts.iter().any(|part| part.0 == StemTarget::Other) {
+        return Ok(None);
+    }
+    let mut memory = clip::KEEPING_BYTES + DecodeLimits::default().max_bytes as u64;
+    let mut sources = Vec::new();
+    for (_, fetched, _) in others {
+        memory += fetched.facts.size_bytes;
+        sources.push(fetched.path.clone());
+    }
+    clip_of(app, account, id, sources, Picture::Spectrogram, memory).await
+}
+
+async fn songs(
+    app: &App,
+    task: &Task,
+    taken: &Taken,
+    job: &SongJob,
+    pieces: Vec<Piece>,
+) -> Result<Made, Bad> {
+    let mut promised = job.outputs.iter().copied();
+    let mut made = Made::new(Output::ClipsV1 { clips: Vec::new() }, Quantity::default());
+    let mut ids = Vec::new();
+    for piece in pieces {
+        let What::Clip(facts) = &piece.what else {
+            continue;
+        };
+        let fetched = fetch(app, taken, &piece.source).await?;
+        let id = promised.next().unwrap_or_else(|| {
+            let id = ClipId::new();
+            made.more_clips.push(songs::clip(task, id, &job.title));
+            id
+        });
+        let clip = clip(app, task.account, id, &fetched, Picture::Waveform).await?;
+        let source = ClipMade::Generated(fetched.path.clone());
+        let facts_of = self::facts(app, task, taken, &job.title);
+        let (clip, told) = mark::clip(app, facts_of, clip, source).await?;
+        made.provenance.push((id, told));
+        let (media, stored) =
+            patience::store(|| assets::keep_clip(app, task.account, &clip)).await?;
+        made.quantity.milliseconds += media.milliseconds;
+        made.quantity.parts += 1;
+        made.clips.push((id, media));
+        let [audio, ..] = &stored;
+        let (likeness, kind) = (clip.likeness.clone(), PrintKind::Song);
+        made.prints
+            .push(mark::print_of_clip(id, audio, kind, false, None, likeness));
+        made.assets.extend(stored);
+        made.clip_facts
+            .push((id, facts.title.clone(), upstream_of(taken, facts)));
+        ids.push(id);
+    }
+    if ids.is_empty() {
+        return Err(Bad::Useless("there is no recording in it".into()));
+    }
+    made.missing_clips = promised.collect();
+    made.quantity.parts_asked = job.outputs.len() as u64;
+    made.partial = (!made.missing_clips.is_empty()).then(|| {
+        let (made, asked) = (ids.len(), job.outputs.len());
+        format!("{made} of {asked} clips were made.")
+    });
+    made.output = Output::ClipsV1 { clips: ids };
+    Ok(made)
+}
+
+/// What a recording is signed with.
+fn facts(app: &App, task: &Task, taken: &Taken, title: &str) -> Facts {
+    let shows = app.models.catalog.load().shows_providers();
+    let provider = shows.then(|| taken.site.provider.name().to_owned());
+    Facts::of(task, title, provider, "")
+}
+
+fn upstream_of(taken: &Taken, facts: &providers::port::ClipFacts) -> ClipUpstream {
+    // Callers are handed it as it is.
+    let video_url = taken.site.provider.link(&facts.video_url);
+    ClipUpstream {
+        provider: taken.site.provider.name().to_owned(),
+        credential: taken.credential.id.clone(),
+        clip_id: facts.id.clone(),
+        task_id: facts.task_id.clone(),
+        tags: facts.tags.clone(),
+        prompt: facts.prompt.clone(),
+        video_url: video_url.map_or_else(|_| String::new(), Into::into),
+        model_name: facts.model_name.clone(),
+    }
+}

@@ -1,0 +1,380 @@
+//! One task, one submission: routes are tried in their order until one takes
+//! it, and another is tried only when it is certain that none before did.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use providers::driver::{Accepted, SubmitError, Watch};
+use providers::{Class, Cost, Handle, Order, Output, ProviderError};
+
+use super::job::{Attempt, Ended, Job, Passed, Sent, Stuck, Taken, Untold, failure, inside};
+use super::{order, results};
+use crate::finish::{Closing, Outcome};
+use mediagate_core::domain::{routes, routing};
+use mediagate_core::upstream::breaker::Breaker;
+use mediagate_core::upstream::{Site, route};
+use mediagate_model::catalog::Route;
+use mediagate_model::clock::Timestamp;
+use mediagate_model::crash;
+use mediagate_model::error::ErrorCode;
+use mediagate_model::ids::SubmissionId;
+use mediagate_model::submission::{Submission, SubmissionState};
+use mediagate_store::submissions::Brought;
+
+/// Pauses between rounds over all routes, while none takes the task.
+const ROUNDS: [Duration; 4] = [
+    Duration::from_millis(500),
+    Duration::from_secs(1),
+    Duration::from_secs(2),
+    Duration::from_secs(4),
+];
+/// How long a task waits for providers that say that it is too much right now.
+const PATIENCE: Duration = Duration::from_mins(10);
+/// Pause before a full route is looked at again.
+const FULL: Duration = Duration::from_secs(1);
+
+/// What is in the database of a provider's "yes".
+struct Noted {
+    at: Timestamp,
+    /// Whether what it brought is.
+    is_kept: bool,
+    /// Of the submission.
+    state: SubmissionState,
+}
+
+impl Job<'_> {
+    /// Finds a route that takes the task.
+    pub(super) async fn submit(&self) -> Result<Taken, Ended> {
+        let upstream = &self.crew.app.models.upstream;
+        let (app, account) = (&self.crew.app, self.task.account);
+        // Without it the routes are tried as they stand.
+        let known_at = routing::known_at(app, account, &self.task.payload).await;
+        let known_at = known_at.unwrap_or_default();
+        for round in 0..=ROUNDS.len() {
+            let routes = self.routes(known_at.as_deref())?;
+            let mut full = false;
+            for (route, site) in &routes {
+                match self.try_route(route, site).await? {
+                    Attempt::Taken(taken) => return Ok(*taken),
+                    Attempt::Passed(Passed::Full) => full = true,
+                    Attempt::Passed(Passed::Closed | Passed::No(_)) => {}
+                }
+            }
+            if full {
+                return Err((Outcome::Later(FULL), None));
+            }
+            let now = self.crew.app.clock.now();
+            let busy = routes.iter().filter_map(|(route, _)| {
+                upstream.breaker(route, |breaker| breaker.busy_until(now))
+            });
+            let began = self.task.started_at.unwrap_or(now);
+            if let Some(until) = busy.min()
+                && now.since(began) < PATIENCE
+            {
+                return Err((Outcome::Later(until.since(now)), None));
+            }
+            let Some(pause) = ROUNDS.get(round) else {
+                break;
+            };
+            tokio::select! {
+                () = self.crew.pause(*pause) => {}
+                () = self.run.called_off.cancelled() => {}
+            }
+            if self.crew.stop.is_cancelled() || self.run.called_off.is_cancelled() {
+                return Err((Outcome::Stopped, None));
+            }
+        }
+        let message = "No provider of this model took the task. Nothing was charged.";
+        Err((
+            Outcome::failed(ErrorCode::ProviderUnavailable, message),
+            None,
+        ))
+    }
+
+    /// The routes that can do the task, in the order in which it tries them.
+    fn routes(&self, known_at: Option<&str>) -> Result<Vec<(Route, Arc<Site>)>, Ended> {
+        let app = &self.crew.app;
+        let catalog = app.models.catalog.load();
+        let sites = app.models.upstream.sites();
+        let model = catalog.with_id(&self.task.model);
+        let routes = model
+            .map(mediagate_model::catalog::Model::routes)
+            .unwrap_or_default();
+        let in_order = route::in_order(routes, crate::random);
+        let able: Vec<_> = routing::able(app, in_order, &self.task.payload, known_at)
+            .into_iter()
+            .filter_map(|route| Some((route.clone(), sites.get(&route.provider)?.clone())))
+            .collect();
+        if able.is_empty() {
+            let message = "The model's providers no longer do what was asked. Nothing was charged.";
+            return Err((
+                Outcome::failed(ErrorCode::ProviderUnavailable, message),
+                None,
+            ));
+        }
+        Ok(able)
+    }
+
+    /// Tries one route, with the credential that has the least to do first.
+    async fn try_route(&self, route: &Route, site: &Arc<Site>) -> Result<Attempt, Ended> {
+        let upstream = &self.crew.app.models.upstream;
+        if !upstream.enter(route, self.crew.app.clock.now()) {
+            return Ok(Attempt::Passed(Passed::Closed));
+        }
+        let mut passed = Passed::Full;
+        let order = order::build(&self.crew.app, self.task, route, site).await;
+        let prepared = match order {
+            Ok(prepared) => prepared,
+            Err(order::Unusable::Gone(what)) => {
+                upstream.breaker(route, Breaker::undecided);
+                let message =
+                    format!("{what} was removed before the task began. Nothing was charged.");
+                return Err((Outcome::failed(ErrorCode::GenerationFailed, message), None));
+            }
+            Err(order::Unusable::Name) => {
+                upstream.breaker(route, Breaker::undecided);
+                let message = "There is no model of this name. Nothing was charged.";
+                return Err((Outcome::failed(ErrorCode::ModelNotFound, message), None));
+            }
+            Err(order::Unusable::Inside(error)) => {
+                upstream.breaker(route, Breaker::undecided);
+                return Err(inside(&error));
+            }
+        };
+        let credentials = match &prepared.credential {
+            Some(pinned) => vec![pinned.clone()],
+            None => route::by_load(site),
+        };
+        for credential in credentials {
+            let submission = Submission {
+                id: SubmissionId::new(),
+                task: self.task.id,
+                attempt: 0,
+                provider: route.provider.clone(),
+                route_model: prepared.order.model.clone(),
+                endpoint: site.endpoint.clone(),
+                credential: credential.id.clone(),
+                state: SubmissionState::Intended,
+                handle: None,
+                results: None,
+                created_at: self.crew.app.clock.now(),
+                accepted_at: None,
+            };
+            let order = Order {
+                key: submission.id.to_string(),
+                ..prepared.order.clone()
+            };
+            let sent = Sent {
+                site,
+                credential: &credential,
+                order: &order,
+                submission: &submission,
+                is_own: true,
+            };
+            match self.send_or_find(route, sent).await? {
+                taken @ Attempt::Taken(_) => return Ok(taken),
+                Attempt::Passed(Passed::Full | Passed::Closed) => {}
+                Attempt::Passed(Passed::No(error)) => {
+                    // What is wrong with one credential may be right with the next.
+                    let is_its_own = matches!(
+                        error.class,
+                        Class::Credentials | Class::Account | Class::RateLimited
+                    );
+                    passed = Passed::No(error);
+                    if !is_its_own {
+                        break;
+                    }
+                }
+            }
+        }
+        if let Passed::No(error) = &passed {
+            let now = self.crew.app.clock.now();
+            let at_once = matches!(error.class, Class::Credentials | Class::Account);
+            let pause = error.retry_after;
+            upstream.breaker(route, |breaker| match error.class {
+                Class::RateLimited => breaker.limited(now, pause),
+                _ => breaker.failed(now, at_once, pause),
+            });
+            routes::failed(&self.crew.app, route, error).await;
+        }
+        Ok(Attempt::Passed(passed))
+    }
+
+    /// Sends the order, and finds out what became of it when nobody saw that.
+    pub(super) async fn send_or_find(
+        &self,
+        route: &Route,
+        sent: Sent<'_>,
+    ) -> Result<Attempt, Ended> {
+        match self.send(route, sent).await {
+            Ok(attempt) => Ok(attempt),
+            Err(Stuck::Unclear(why)) => {
+                let taken = self.resolve(sent, &why).await?;
+                Ok(Attempt::Taken(Box::new(taken)))
+            }
+            Err(Stuck::Ended(ended)) => Err(ended),
+        }
+    }
+
+    /// Nobody saw whether the provider took the order.
+    fn unclear(&self, route: &Route, error: ProviderError) -> Stuck {
+        let app = &self.crew.app;
+        let now = app.clock.now();
+        app.models
+            .upstream
+            .breaker(route, |breaker| breaker.failed(now, false, None));
+        tracing::error!(provider = %route.provider, class = error.class.name(), message = %error.message, "nobody saw whether the provider took it");
+        Stuck::Unclear(error.message)
+    }
+
+    /// Sends the order; one that is not this run's own is repeated with its key. Once
+    /// the request has left, nothing interrupts this.
+    async fn send(&self, route: &Route, sent: Sent<'_>) -> Result<Attempt, Stuck> {
+        let app = &self.crew.app;
+        let Sent {
+            site,
+            credential,
+            order,
+            submission,
+            is_own: is_new,
+        } = sent;
+        let (open, id) = (credential.open(), submission.id);
+        let intent = async || {
+            if is_new {
+                self.intend(route, site, credential, submission.clone())
+                    .await
+            } else {
+                self.still_held().await
+            }
+        };
+        let watch = Watch::default();
+        let driver = &app.models.upstream.driver;
+        let answer = driver.submit(&site.provider, &credential.secret, order, &watch, intent);
+        let show = |progress| self.run.watch.reached(progress);
+        let answer = watch.during(answer, show).await;
+        let (result, poll_after) = match answer {
+            Ok(Accepted::Job { handle, poll_after }) => (Ok(handle), poll_after),
+            Ok(Accepted::Done(outputs)) => (Err(outputs), None),
+            Err(SubmitError::Intent(halt)) => {
+                app.models.upstream.breaker(route, Breaker::undecided);
+                return Ok(halt.into_attempt()?);
+            }
+            Err(SubmitError::TooLate) => {
+                app.models.upstream.breaker(route, Breaker::undecided);
+                return Err(self.held_back(site, id, is_new).await.into());
+            }
+            Err(SubmitError::Before(error)) => {
+                if is_new {
+                    self.note_refused(submission, &error).await;
+                }
+                return Ok(self.refused(route, error)?);
+            }
+            // Of a repetition this is proof of nothing, and not written down.
+            Err(SubmitError::Refused(error)) if !is_new => {
+                return Ok(Attempt::Passed(Passed::No(error)));
+            }
+            Err(SubmitError::Refused(error)) => {
+                return match self.write_refused(id, &error).await {
+                    Ok(true) => Ok(self.refused(route, error)?),
+                    Ok(false) => Err((Outcome::Stopped, None).into()),
+                    Err(halt) => Ok(halt.into_attempt()?),
+                };
+            }
+            Err(SubmitError::Failed(error)) => {
+                app.models.upstream.breaker(route, Breaker::succeeded);
+                let closing = Closing {
+                    id,
+                    from: SubmissionState::Intended,
+                    state: SubmissionState::Ended,
+                    error: Some((error.class.name(), error.message.clone())),
+                    cost: watch.cost().map(Box::new),
+                    look_again: None,
+                };
+                return Err((failure(&error), Some(closing)).into());
+            }
+            Err(SubmitError::Unclear(error)) => {
+                return Err(self.unclear(route, error));
+            }
+        };
+        crash::point("submission-sent");
+        app.models.upstream.breaker(route, Breaker::succeeded);
+        let noted = self.note_yes(route, sent, &result, watch.cost()).await?;
+        routes::took(app, route).await;
+        tracing::info!(provider = %route.provider, submission_id = %id, "the provider took the task");
+        Ok(Attempt::Taken(Box::new(Taken {
+            submission: submission.clone(),
+            site: site.clone(),
+            credential: credential.clone(),
+            route_model: order.model.clone(),
+            accepted_at: noted.at,
+            result,
+            is_kept: noted.is_kept,
+            state: noted.state,
+            cost: watch.cost(),
+            poll_after,
+            is_taken_up: false,
+            _open: open,
+        })))
+    }
+
+    /// Writes down that the provider took it, and what it brought. Where all that is left to do is to
+    /// write the result, that is done once, with the end of the task.
+    async fn note_yes(
+        &self,
+        route: &Route,
+        sent: Sent<'_>,
+        result: &Result<Handle, Vec<Output>>,
+        cost: Option<Cost>,
+    ) -> Result<Noted, Ended> {
+        let made = result.as_ref().err();
+        let brought = Brought {
+            handle: result.as_ref().ok().cloned(),
+            // Of bytes that came with the answer itself nothing can be written down.
+            results: made.and_then(|outputs| serde_json::to_value(outputs).ok()),
+            cost,
+        };
+        let (submission, provider) = (sent.submission.id, route.provider.clone());
+        // One that is not handed on ends the task as a job's result does.
+        let is_link = |made: &Vec<Output>| {
+            let link = results::link_of(sent.site, self.task, made);
+            link.is_some_and(|(_, url)| sent.site.provider.link(url).is_ok())
+        };
+        if made.is_some_and(is_link) {
+            let untold = Untold {
+                submission,
+                provider,
+                brought,
+            };
+            // Of a job that has been taken there is no second one.
+            let _ = self.untold.set(untold);
+            return Ok(Noted {
+                at: self.crew.app.clock.now(),
+                is_kept: false,
+                state: SubmissionState::Intended,
+            });
+        }
+        let is_kept = brought.handle.is_some() || brought.results.is_some();
+        let at = self.write_accepted(submission, &provider, brought).await?;
+        crash::point("submission-accepted");
+        Ok(Noted {
+            at,
+            is_kept,
+            state: SubmissionState::Accepted,
+        })
+    }
+
+    /// The provider took nothing: another route may, or the caller is told.
+    fn refused(&self, route: &Route, error: ProviderError) -> Result<Attempt, Ended> {
+        tracing::warn!(provider = %route.provider, class = error.class.name(), message = %error.message, "the provider took nothing");
+        if error.class.allows_fail_over() || error.class == Class::Unclear {
+            return Ok(Attempt::Passed(Passed::No(error)));
+        }
+        // The provider works; it is the request that it does not like.
+        self.crew
+            .app
+            .models
+            .upstream
+            .breaker(route, Breaker::succeeded);
+        Err((failure(&error), None))
+    }
+}
