@@ -25,9 +25,8 @@ fn word(text: &str) -> &str {
 
 /// The labels of each metric, as the macros name them that record it.
 fn coded() -> BTreeMap<String, BTreeSet<String>> {
-    let folders = ["crates/gateway/src", "crates/providers/src"];
-    let paths = folders.iter();
-    let paths = paths.flat_map(|folder| super::files(&repository().join(folder), "rs"));
+    let paths = super::files(&repository().join("crates"), "rs").into_iter();
+    let paths = paths.filter(|path| path.components().any(|part| part.as_os_str() == "src"));
     let mut labels: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
     for path in paths {
         let text = std::fs::read_to_string(&path).unwrap();
