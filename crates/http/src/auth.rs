@@ -77,12 +77,12 @@ impl FromRequestParts<App> for Source {
     type Rejection = ErrorResponse;
 
     async fn from_request_parts(parts: &mut Parts, app: &App) -> Result<Self, ErrorResponse> {
-        Ok(Self::of(parts, app).await?)
+        Ok(Self::of(parts, app)?)
     }
 }
 
 impl Source {
-    pub(super) async fn of(parts: &mut Parts, app: &App) -> Result<Self, Error> {
+    pub(super) fn of(parts: &mut Parts, app: &App) -> Result<Self, Error> {
         Ok(Self {
             request_id: crate::frame::id_of(parts)?,
             address: client_address(parts, app),

@@ -35,7 +35,7 @@ pub(crate) async fn note(State(app): State<App>, request: Request, next: Next) -
             let Some(key) = auth::holder(&mut asked, &app).await? else {
                 return Ok(());
             };
-            let source = Source::of(&mut asked, &app).await?;
+            let source = Source::of(&mut asked, &app)?;
             audit::note_refused(&app, source.by_key(&key), key.id, call, code).await
         };
         let noted: Result<(), Error> = noted.await;
