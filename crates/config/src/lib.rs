@@ -3,6 +3,8 @@
 //! [`Settings`] are what a source sets, [`mod@file`] reads the TOML, `complete` puts the sources and
 //! the defaults together, and [`Config`] is what the rest of the program uses: complete and
 //! validated. A part of it, [`Config::models`], can be reloaded while the server is running.
+//!
+//! This crate must not know what a setting does: it says what is set, where, and what is wrong with it.
 
 pub mod address;
 mod bell;

@@ -1,7 +1,10 @@
-//! The web pages: markup only.
+//! The web pages: markup, and the scripts and styles that they load.
 //!
-//! Each page is a pure function from a view to HTML. This folder uses no router, database or domain type; the
-//! pages have no inline script or style and load nothing from other hosts, so that a strict content security
+//! Each page is a pure function from a view to HTML; begin with [`HomePage`] and [`home`]. The console is one
+//! page whose scripts, in `assets/console`, call the public API and nothing else. This crate depends on no
+//! other: it must not know a router, a database or a type of the domain.
+//!
+//! The pages have no inline script or style and load nothing from other hosts, so that a strict content security
 //! policy holds: `default-src 'self'; img-src 'self' data: blob:; media-src 'self' blob:`.
 
 mod assets;

@@ -1,8 +1,11 @@
-//! The edge: the whole API, on one screen.
+//! The HTTP interface: the whole API, on one screen.
 //!
-//! Only this module uses HTTP. A handler extracts, calls one domain function and builds the
-//! response; `orders/` has the requests, `wire/` the responses, `frame` what every response has, and
-//! `error` turns errors into responses.
+//! Only this crate knows HTTP. A handler extracts, calls one function of the domain and builds the
+//! response. [`orders`] declares the requests, [`wire`] the responses, `frame` adds what every response has,
+//! [`ErrorResponse`] turns errors into responses, and [`server`] accepts connections. Begin with [`router`].
+//!
+//! It must not know SQL, providers' protocols or how a task is run, and it decides nothing about money: the
+//! functions of `mediagate-core` do.
 
 mod account;
 mod admin;

@@ -1,8 +1,11 @@
-//! All SQL, for both databases.
+//! All SQL, for both databases. Only this crate knows rusqlite and tokio-postgres.
 //!
-//! One statement text serves `SQLite` and Postgres. Functions in the submodules take a [`Conn`] and
-//! do one thing each; the caller of [`Store::write`] owns the transaction, and everything is on
-//! disk when it returns. The store knows the model types but no business rules.
+//! One statement text serves `SQLite` and Postgres. Functions in the submodules, one for each group of
+//! tables, take a [`Conn`] and do one thing each; the caller of [`Store::write`] owns the transaction, and
+//! everything is on disk when it returns. Begin with [`Store`], then [`tasks`]; [`migrations`] has the schema.
+//!
+//! The store knows the types of the model and must not know settings or business rules: what may be done is
+//! decided by whoever opens the transaction.
 
 pub mod accounts;
 pub mod assets;

@@ -1,9 +1,12 @@
 //! Runs tasks: those for embedded engines in a few slots, those for hosted providers as many as the
-//! providers take.
+//! providers take. Also delivers webhooks (`deliver`) and does what is due from time to time (`upkeep`).
 //!
 //! A worker process holds its tasks by one lease, a row that its heartbeat extends. When it dies
 //! the row expires, and others free its tasks (`heartbeat`). A task is ended by compare-and-set
-//! (`finish`).
+//! (`finish`). Begin with [`Workers::start`]; a hosted job's life is in `upstream`.
+//!
+//! This crate must not know HTTP requests or who is calling. What a provider's protocol is, is known by
+//! `providers`.
 
 mod ability;
 mod deliver;

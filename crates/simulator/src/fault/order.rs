@@ -68,7 +68,7 @@ pub enum Fault {
     /// only the length that was announced tells that something is missing.
     Truncated,
     /// A submission is answered with the answer to the one before it at the
-    /// same provider, so that two submissions have one job between them, and
+    /// same address of the same provider, so that two submissions have one job between them, and
     /// nothing is done for the second. Before there was one, nothing goes wrong.
     Duplicate,
     /// A poll says a status word that no document has.

@@ -24,22 +24,28 @@ pub(crate) struct Route {
     pub(crate) role: Role,
     pub(crate) handler: Handler,
     pub(crate) error: fn(u16) -> Value,
-    pub(super) last_submission: Arc<Mutex<Option<Reply>>>,
+    pub(super) last_submission: LastSubmission,
 }
 
+/// The base address that the last submission reached, and the answer.
+pub(super) type LastSubmission = Arc<Mutex<Option<(Arc<str>, Reply)>>>;
+
 impl Route {
-    /// What the last submission was answered with.
-    pub(crate) fn last_submission(&self) -> Option<Reply> {
+    /// The answer to the last submission, if it reached the same base address: an answer may name a
+    /// job's own addresses, and a provider is not reached at one host with those of another.
+    pub(crate) fn last_submission(&self, base: &str) -> Option<Reply> {
         let last = self.last_submission.lock();
-        last.unwrap_or_else(PoisonError::into_inner).clone()
+        let last = last.unwrap_or_else(PoisonError::into_inner);
+        let (reached, reply) = last.as_ref()?;
+        (**reached == *base).then(|| reply.clone())
     }
 
-    pub(crate) fn keep_submission(&self, reply: &Reply) {
+    pub(crate) fn keep_submission(&self, base: &Arc<str>, reply: &Reply) {
         if self.role == Role::Submit && reply.status.is_success() {
             let mut last = self.last_submission.lock();
             let last = last.as_deref_mut().map_err(|_| ());
             if let Ok(last) = last {
-                *last = Some(reply.clone());
+                *last = Some((base.clone(), reply.clone()));
             }
         }
     }

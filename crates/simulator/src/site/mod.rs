@@ -1,7 +1,7 @@
 //! A provider's routes, and all that is between HTTP and its model.
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 
 use axum::Router;
 use axum::extract::RawPathParams;
@@ -25,7 +25,7 @@ pub struct Site {
     scheme: &'static str,
     world: Arc<World>,
     error: fn(u16) -> Value,
-    last_submission: Arc<Mutex<Option<Reply>>>,
+    last_submission: message::LastSubmission,
     router: Router,
 }
 

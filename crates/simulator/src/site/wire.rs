@@ -111,7 +111,7 @@ pub(crate) async fn serve(
             whole(Reply::file("video/mp4", film)).await
         }
         Some(Fault::Duplicate) => {
-            let reply = route.last_submission();
+            let reply = route.last_submission(&request.base);
             whole(reply.unwrap_or_else(|| answer(&route, &request))).await
         }
         Some(Fault::Latency(pause)) => {
@@ -143,7 +143,7 @@ pub(crate) async fn refuse(
 
 fn answer(route: &Route, request: &Request) -> Reply {
     let reply = (route.handler)(request);
-    route.keep_submission(&reply);
+    route.keep_submission(&request.base, &reply);
     reply
 }
 
