@@ -24,7 +24,7 @@ use std::io::Write;
 use std::process::Command;
 use std::time::Instant;
 
-use stems::{Control, Separator, Shape, Stem};
+use stems::{Control, Separate, Separator, Shape, Stem};
 
 const RATE: u32 = 44_100;
 /// Length of the clip that both programs get.

@@ -14,7 +14,7 @@ use crate::error::check_offered;
 use crate::parallel::{Stop, Stopped};
 use crate::resample::resample;
 use crate::stft::RATE;
-use crate::{Control, SeparateError, Shape, Stem};
+use crate::{Control, Separate, SeparateError, Shape, Stem};
 
 /// Length of a block and of the overlap with the next, in seconds.
 const BLOCK_SECONDS: usize = 24;
@@ -70,46 +70,6 @@ impl Separator {
             mix: vec![Vec::new(); shape.channels],
             tails: needed.map(|is| vec![Vec::new(); if is { shape.channels } else { 0 }]),
         })
-    }
-
-    /// Adds samples of every channel, and writes what is finished. Samples and channels beyond
-    /// those announced are ignored.
-    pub fn push(
-        &mut self,
-        samples: &[Vec<f32>],
-        control: &mut Control<'_>,
-        write: &mut Take<'_>,
-    ) -> Result<(), SeparateError> {
-        let available = samples.first().map_or(0, Vec::len);
-        let mut at = 0;
-        while at < available {
-            let Some(block) = self.blocks.front() else {
-                break;
-            };
-            let missing = block.end - block.start - self.mix[0].len();
-            let end = available.min(at + missing);
-            for (mix, new) in self.mix.iter_mut().zip(samples) {
-                mix.extend(new[at..end].iter().map(|&x| finite(x)));
-            }
-            at = end;
-            self.go_on(control, write)?;
-        }
-        Ok(())
-    }
-
-    /// Ends the clip; samples that never arrived count as silence.
-    pub fn finish(
-        &mut self,
-        control: &mut Control<'_>,
-        write: &mut Take<'_>,
-    ) -> Result<(), SeparateError> {
-        while let Some(block) = self.blocks.front() {
-            let length = block.end - block.start;
-            self.mix.iter_mut().for_each(|c| c.resize(length, 0.0));
-            self.go_on(control, write)?;
-        }
-        (control.progress)(1.0);
-        Ok(())
     }
 
     /// Separates the next block once all of it has arrived.
@@ -194,6 +154,45 @@ impl Separator {
                 return Err(SeparateError::Cancelled);
             }
         }
+        Ok(())
+    }
+}
+
+impl Separate for Separator {
+    fn push(
+        &mut self,
+        samples: &[Vec<f32>],
+        control: &mut Control<'_>,
+        write: &mut Take<'_>,
+    ) -> Result<(), SeparateError> {
+        let available = samples.first().map_or(0, Vec::len);
+        let mut at = 0;
+        while at < available {
+            let Some(block) = self.blocks.front() else {
+                break;
+            };
+            let missing = block.end - block.start - self.mix[0].len();
+            let end = available.min(at + missing);
+            for (mix, new) in self.mix.iter_mut().zip(samples) {
+                mix.extend(new[at..end].iter().map(|&x| finite(x)));
+            }
+            at = end;
+            self.go_on(control, write)?;
+        }
+        Ok(())
+    }
+
+    fn finish(
+        &mut self,
+        control: &mut Control<'_>,
+        write: &mut Take<'_>,
+    ) -> Result<(), SeparateError> {
+        while let Some(block) = self.blocks.front() {
+            let length = block.end - block.start;
+            self.mix.iter_mut().for_each(|c| c.resize(length, 0.0));
+            self.go_on(control, write)?;
+        }
+        (control.progress)(1.0);
         Ok(())
     }
 }

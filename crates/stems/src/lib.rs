@@ -19,8 +19,8 @@
 //! that a program composed and rendered (see `training/README.md`): no recording and no pretrained
 //! weight is in it. Stems bleed into each other audibly, and a mono mix loses the strongest cue,
 //! its stereo image. It does not tell guitar, keys, strings, brass, synths or backing vocals
-//! apart, because no cue used here does; they all stay in `other`. [`onnx`] runs models of the
-//! operator that do better, in its place.
+//! apart, because no cue used here does; they all stay in `other`. With the feature `onnx`, models of
+//! the operator that do better run in its place.
 //!
 //! # How it works
 //!
@@ -47,6 +47,7 @@ mod control;
 pub mod decode;
 pub mod encode;
 mod error;
+#[cfg(feature = "onnx")]
 pub mod onnx;
 mod separate;
 mod shape;
@@ -73,6 +74,6 @@ pub use control::Control;
 pub use decode::{AudioFormat, DecodeError, DecodeLimits, Decoded, decode};
 pub use encode::EncodeError;
 pub use error::SeparateError;
-pub use separate::{rest, separate};
+pub use separate::{Separate, rest, separate};
 pub use shape::Shape;
 pub use stem::Stem;

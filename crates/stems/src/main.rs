@@ -6,12 +6,10 @@ use std::ffi::OsString;
 use std::io::{IsTerminal, Write};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
-use std::sync::Arc;
 use std::time::Instant;
 
 use stems::decode::{self, Recording, Scan};
-use stems::onnx::{self, Model};
-use stems::{Control, DecodeLimits, SeparateError, Separator, Shape, Stem, Take};
+use stems::{Control, DecodeLimits, Separate, Separator, Shape, Stem};
 
 // The system's allocator keeps freed planes of numbers between used ones: a third more memory.
 #[global_allocator]
@@ -149,7 +147,7 @@ fn run(order: &Order) -> Result<(), String> {
         ..DecodeLimits::default()
     };
     let scan = decode::scan(&recording, &limits).map_err(|e| named(&order.song, &e))?;
-    let (mut engine, stems) = Engine::choose(order, scan.shape)?;
+    let (mut engine, stems) = engine(order, scan.shape)?;
     // Before the work, because a folder that cannot be made should not cost a minute.
     std::fs::create_dir_all(&order.folder).map_err(|e| named(&order.folder, &e))?;
     let files = stems.iter().map(|stem| {
@@ -157,7 +155,7 @@ fn run(order: &Order) -> Result<(), String> {
         StemFile::create(path, scan.shape)
     });
     let mut files = files.collect::<Result<Vec<_>, _>>()?;
-    let energy = separate(&recording, &limits, &scan, &mut engine, &mut files)
+    let energy = separate(&recording, &limits, &scan, &mut *engine, &mut files)
         .map_err(|reason| named(&order.song, &reason))?;
     let mut lines = vec![heading(&order.song, &scan)];
     for (stem, file) in stems.iter().zip(files) {
@@ -171,49 +169,38 @@ fn run(order: &Order) -> Result<(), String> {
     Ok(())
 }
 
-/// What separates.
-enum Engine {
-    BuiltIn(Separator),
-    Model(Box<onnx::Separator>),
+/// The engine that was asked for, and the stems that it makes.
+fn engine(order: &Order, shape: Shape) -> Result<(Box<dyn Separate>, Vec<Stem>), String> {
+    if let Some(manifest) = &order.model {
+        return engine_of_model(order, manifest, shape);
+    }
+    let stems = order.stems.clone().unwrap_or(Stem::BUILT_IN.to_vec());
+    let engine = Separator::new(shape, &stems).map_err(|e| e.to_string())?;
+    Ok((Box::new(engine), stems))
 }
 
-impl Engine {
-    /// The engine that was asked for, and the stems that it makes.
-    fn choose(order: &Order, shape: Shape) -> Result<(Self, Vec<Stem>), String> {
-        let Some(file) = &order.model else {
-            let stems = order.stems.clone().unwrap_or(Stem::BUILT_IN.to_vec());
-            let engine = Separator::new(shape, &stems).map_err(|e| e.to_string())?;
-            return Ok((Self::BuiltIn(engine), stems));
-        };
-        let model = Model::open(file, &onnx::Options::default());
-        let model = Arc::new(model.map_err(|e| format!("{}: {e}", file.display()))?);
-        let stems = order.stems.clone().unwrap_or(model.offered().to_vec());
-        let engine = onnx::Separator::new(model, shape, &stems).map_err(|e| e.to_string())?;
-        Ok((Self::Model(Box::new(engine)), stems))
-    }
+#[cfg(feature = "onnx")]
+fn engine_of_model(
+    order: &Order,
+    manifest: &Path,
+    shape: Shape,
+) -> Result<(Box<dyn Separate>, Vec<Stem>), String> {
+    use stems::onnx::{self, Model};
 
-    fn push(
-        &mut self,
-        piece: &[Vec<f32>],
-        control: &mut Control<'_>,
-        write: &mut Take<'_>,
-    ) -> Result<(), SeparateError> {
-        match self {
-            Self::BuiltIn(engine) => engine.push(piece, control, write),
-            Self::Model(engine) => engine.push(piece, control, write),
-        }
-    }
+    let model = Model::open(manifest, &onnx::Options::default());
+    let model = model.map_err(|e| format!("{}: {e}", manifest.display()))?;
+    let stems = order.stems.clone().unwrap_or(model.offered().to_vec());
+    let engine = onnx::Separator::new(model.into(), shape, &stems).map_err(|e| e.to_string())?;
+    Ok((Box::new(engine), stems))
+}
 
-    fn finish(
-        &mut self,
-        control: &mut Control<'_>,
-        write: &mut Take<'_>,
-    ) -> Result<(), SeparateError> {
-        match self {
-            Self::BuiltIn(engine) => engine.finish(control, write),
-            Self::Model(engine) => engine.finish(control, write),
-        }
-    }
+#[cfg(not(feature = "onnx"))]
+fn engine_of_model(
+    _: &Order,
+    _: &Path,
+    _: Shape,
+) -> Result<(Box<dyn Separate>, Vec<Stem>), String> {
+    Err("--model needs a program that was built with the feature `onnx`".to_owned())
 }
 
 /// Decodes, separates and writes, a piece at a time. Returns the energy of the song: the sum of
@@ -222,7 +209,7 @@ fn separate(
     recording: &Recording,
     limits: &DecodeLimits,
     scan: &Scan,
-    engine: &mut Engine,
+    engine: &mut dyn Separate,
     files: &mut [StemFile],
 ) -> Result<f64, String> {
     let terminal = std::io::stderr().is_terminal();

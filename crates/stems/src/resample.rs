@@ -19,75 +19,7 @@ pub(crate) fn resample(channel: &[f32], from: u32, to: u32, frames: usize) -> Ve
     fitted
 }
 
-/// Resamples one channel that arrives in pieces; equals [`resample`] of the whole.
-pub(crate) struct Converter {
-    /// `None` if the rates are equal.
-    inner: Option<Fft<f32>>,
-    pending: Vec<f32>,
-    /// Output samples to skip: the filter's delay.
-    skip: usize,
-    /// Output samples still to come.
-    left: usize,
-}
-
-impl Converter {
-    /// Prepares to return `frames` samples in total.
-    pub(crate) fn new(from: u32, to: u32, frames: usize) -> Self {
-        let inner = (from != to).then(|| resampler(from as usize, to as usize).ok());
-        let inner = inner.flatten();
-        Self {
-            skip: inner.as_ref().map_or(0, Resampler::output_delay),
-            inner,
-            pending: Vec::new(),
-            left: frames,
-        }
-    }
-
-    /// Adds samples and appends finished output to `out`.
-    pub(crate) fn push(&mut self, samples: &[f32], out: &mut Vec<f32>) {
-        let Some(chunk) = self.inner.as_ref().map(Resampler::input_frames_next) else {
-            return self.give(samples, out);
-        };
-        self.pending.extend_from_slice(samples);
-        let mut at = 0;
-        while self.pending.len() - at >= chunk {
-            let made = self.inner.as_mut().and_then(|inner| {
-                let piece = &self.pending[at..at + chunk];
-                let input = InterleavedSlice::new(piece, 1, chunk).ok()?;
-                Some(inner.process(&input, None).ok()?.take_data())
-            });
-            at += chunk;
-            self.give(&made.unwrap_or_default(), out);
-        }
-        self.pending.drain(..at);
-    }
-
-    /// Returns the rest, as if silence followed.
-    pub(crate) fn finish(&mut self, out: &mut Vec<f32>) {
-        let chunk = self.inner.as_ref().map(Resampler::input_frames_next);
-        let silence = vec![0.0; chunk.unwrap_or(self.left)];
-        while self.left > 0 {
-            let before = (self.left, self.skip);
-            self.push(&silence, out);
-            if before == (self.left, self.skip) {
-                // INVARIANT: a whole piece produces output; otherwise an error would be an endless
-                // loop.
-                out.resize(out.len() + self.left, 0.0);
-                self.left = 0;
-            }
-        }
-    }
-
-    fn give(&mut self, made: &[f32], out: &mut Vec<f32>) {
-        let skipped = self.skip.min(made.len());
-        self.skip -= skipped;
-        let made = &made[skipped..];
-        out.extend_from_slice(&made[..self.left.min(made.len())]);
-        self.left -= self.left.min(made.len());
-    }
-}
-
-fn resampler(from: usize, to: usize) -> Result<Fft<f32>, ResamplerConstructionError> {
+pub(crate) fn resampler(from: usize, to: usize) -> Result<Fft<f32>, ResamplerConstructionError> {
     let (chunk, window) = (chunk(from, to), WindowFunction::BlackmanHarris2);
     Fft::new_custom(from, to, chunk, 1, 1, window, FixedSync::Both)
 }
@@ -178,26 +110,6 @@ mod tests {
         ] {
             let level = level_after(hz, from, to);
             assert!(level < -100.0, "{from} to {to} at {hz} Hz: {level} dB");
-        }
-    }
-
-    #[test]
-    fn pieces_are_the_whole() {
-        for (from, to) in [
-            (48_000, 44_100),
-            (44_100, 96_000),
-            (44_100, 44_100),
-            (8_000, 44_100),
-        ] {
-            let sound: Vec<f32> = (0..30_011).map(|i| (i as f32 * 0.1).sin()).collect();
-            let frames = sound.len() * to as usize / from as usize + 1;
-            let mut converter = Converter::new(from, to, frames);
-            let mut made = Vec::new();
-            for piece in sound.chunks(777) {
-                converter.push(piece, &mut made);
-            }
-            converter.finish(&mut made);
-            assert_eq!(made, resample(&sound, from, to, frames), "{from} to {to}");
         }
     }
 

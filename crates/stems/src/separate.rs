@@ -5,6 +5,25 @@
 use crate::audio::finite;
 use crate::{Audio, Control, SeparateError, Separator, Shape, Stem, Take};
 
+/// Separates a recording a piece at a time, by one model or another.
+pub trait Separate {
+    /// Takes the next samples of every channel, and writes what is finished. Samples and channels beyond
+    /// those announced are ignored.
+    fn push(
+        &mut self,
+        samples: &[Vec<f32>],
+        control: &mut Control<'_>,
+        write: &mut Take<'_>,
+    ) -> Result<(), SeparateError>;
+
+    /// Ends the recording, and writes the rest.
+    fn finish(
+        &mut self,
+        control: &mut Control<'_>,
+        write: &mut Take<'_>,
+    ) -> Result<(), SeparateError>;
+}
+
 /// Separates `mix` and returns the `wanted` stems in order.
 ///
 /// Each has the rate, the channels and the length of the mix. NaN and infinite samples count as 0.

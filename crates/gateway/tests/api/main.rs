@@ -41,6 +41,7 @@ mod money;
 mod music;
 mod openapi;
 mod outages;
+#[cfg(feature = "onnx")]
 mod own_models;
 mod pages;
 mod personas;

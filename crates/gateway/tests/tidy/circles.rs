@@ -26,13 +26,27 @@ fn there_are_no_circles_of_files() {
 #[test]
 fn there_are_no_circles_of_rooms() {
     for name in [
-        "gateway", "config", "console", "core", "http", "media", "model", "providers", "simulator", "stems", "store", "worker",
+        "gateway",
+        "config",
+        "console",
+        "core",
+        "http",
+        "media",
+        "model",
+        "providers",
+        "simulator",
+        "stems",
+        "store",
+        "worker",
     ] {
         let files = modules(&root().join(format!("../{name}/src")));
         let needs = needs(&files, |module| module.split("::").next().unwrap());
         assert!(!needs.is_empty(), "{name} was not found");
         let found = circles(&needs);
-        if !found.is_empty() { println!("{name}: {}", found.join(", ")); continue; }
+        if !found.is_empty() {
+            println!("{name}: {}", found.join(", "));
+            continue;
+        }
         assert!(found.is_empty(), "{name}: {}", found.join(", "));
     }
 }

@@ -1,14 +1,14 @@
 //! Separation by `stems-dsp-1`, the embedded model on the `stems` crate, or by an operator's model.
 
 use std::path::Path;
-use std::sync::Arc;
 
 use provenance::watermark::sound::Embedder;
 use providers::{Limits, MusicLimits, SongLimits, StemLimits};
 use stems::decode::replay;
-use stems::{Control, DecodeLimits, SeparateError, Separator, Shape, Stem, Take, onnx};
+use stems::{Control, DecodeLimits, Separate, SeparateError, Separator, Shape, Stem};
 
 use crate::engines::clip::{self, ClipWriter, KeepError, MadeClip, Picture};
+use crate::engines::own_models::Graphs;
 use crate::engines::{EngineError, Watch};
 use crate::origin::Marking;
 use mediagate_model::catalog::{self, Maker, Model};
@@ -75,7 +75,7 @@ pub(super) const fn stem(group: StemGroup) -> Stem {
 /// channels.
 pub fn separate(
     job: &StemsJob,
-    graphs: Option<&Arc<onnx::Model>>,
+    graphs: Option<&Graphs>,
     source: &Path,
     mark: Option<Marking>,
     folder: &Path,
@@ -95,7 +95,11 @@ pub fn separate(
     };
     let (recording, scan) = clip::open(source, &limits, &go_on).map_err(source_error)?;
     let wanted = wanted(job);
-    let mut engine = Engine::new(graphs, scan.shape, &wanted).map_err(engine_error)?;
+    let engine = match graphs {
+        Some(graphs) => graphs.separator(scan.shape, &wanted),
+        None => Separator::new(scan.shape, &wanted).map(|engine| Box::new(engine) as Box<_>),
+    };
+    let mut engine: Box<dyn Separate> = engine.map_err(engine_error)?;
     let mut desk = Desk::new(job, wanted, &scan.shape, mark, folder)?;
     let mut control = Control {
         progress: &mut |share| watch.report(share * SEPARATION),
@@ -129,50 +133,6 @@ fn engine_error(error: SeparateError) -> EngineError {
         SeparateError::Cancelled => EngineError::Stopped,
         SeparateError::Model(why) => EngineError::Broken(why),
         other => EngineError::Source(other.to_string()),
-    }
-}
-
-enum Engine {
-    BuiltIn(Separator),
-    Model(Box<onnx::Separator>),
-}
-
-impl Engine {
-    fn new(
-        graphs: Option<&Arc<onnx::Model>>,
-        shape: Shape,
-        wanted: &[Stem],
-    ) -> Result<Self, SeparateError> {
-        Ok(match graphs {
-            None => Self::BuiltIn(Separator::new(shape, wanted)?),
-            Some(graphs) => {
-                let engine = onnx::Separator::new(graphs.clone(), shape, wanted)?;
-                Self::Model(Box::new(engine))
-            }
-        })
-    }
-
-    fn push(
-        &mut self,
-        piece: &[Vec<f32>],
-        control: &mut Control<'_>,
-        write: &mut Take<'_>,
-    ) -> Result<(), SeparateError> {
-        match self {
-            Self::BuiltIn(engine) => engine.push(piece, control, write),
-            Self::Model(engine) => engine.push(piece, control, write),
-        }
-    }
-
-    fn finish(
-        &mut self,
-        control: &mut Control<'_>,
-        write: &mut Take<'_>,
-    ) -> Result<(), SeparateError> {
-        match self {
-            Self::BuiltIn(engine) => engine.finish(control, write),
-            Self::Model(engine) => engine.finish(control, write),
-        }
     }
 }
 

@@ -6,16 +6,16 @@
 use std::ops::Range;
 use std::sync::Arc;
 
+use super::converter::Converter;
 use super::formulas::Formula;
 use super::model::Model;
 use super::stitch::Stitch;
 use crate::audio::finite;
 use crate::error::check_offered;
 use crate::parallel::Stop;
-use crate::resample::Converter;
 use crate::separate::gather;
 use crate::stft::RATE;
-use crate::{Audio, Control, SeparateError, Shape, Stem, Take};
+use crate::{Audio, Control, Separate, SeparateError, Shape, Stem, Take};
 
 /// Separates a clip that arrives and leaves piece by piece, by a model; like
 /// [`Separator`](crate::Separator) for the built-in engine. Memory does not grow with the clip.
@@ -68,43 +68,6 @@ impl Separator {
             estimates: vec![vec![Vec::new(); shape.channels]; estimates],
             model,
         })
-    }
-
-    /// Takes the next samples of every channel, and writes what is finished. Samples beyond the
-    /// announced length are ignored, and so are channels beyond the announced number.
-    pub fn push(
-        &mut self,
-        samples: &[Vec<f32>],
-        control: &mut Control<'_>,
-        write: &mut Take<'_>,
-    ) -> Result<(), SeparateError> {
-        let available = samples.first().map_or(0, Vec::len);
-        let available = available.min(self.shape.frames - self.received);
-        let size = PIECE_SECONDS * self.shape.rate as usize;
-        for start in (0..available).step_by(size) {
-            let end = available.min(start + size);
-            let piece = samples
-                .iter()
-                .map(|c| c[start..end].iter().map(|x| finite(*x)).collect());
-            self.take(&piece.collect::<Vec<_>>(), control, write)?;
-        }
-        Ok(())
-    }
-
-    /// Ends the clip; what never arrived counts as silence.
-    pub fn finish(
-        &mut self,
-        control: &mut Control<'_>,
-        write: &mut Take<'_>,
-    ) -> Result<(), SeparateError> {
-        while self.received < self.shape.frames {
-            let missing = self.shape.frames - self.received;
-            let size = missing.min(PIECE_SECONDS * self.shape.rate as usize);
-            let silence = vec![vec![0.0; size]; self.shape.channels];
-            self.take(&silence, control, write)?;
-        }
-        (control.progress)(1.0);
-        Ok(())
     }
 
     fn take(
@@ -169,6 +132,42 @@ impl Separator {
         {
             channel.drain(..finished);
         }
+        Ok(())
+    }
+}
+
+impl Separate for Separator {
+    fn push(
+        &mut self,
+        samples: &[Vec<f32>],
+        control: &mut Control<'_>,
+        write: &mut Take<'_>,
+    ) -> Result<(), SeparateError> {
+        let available = samples.first().map_or(0, Vec::len);
+        let available = available.min(self.shape.frames - self.received);
+        let size = PIECE_SECONDS * self.shape.rate as usize;
+        for start in (0..available).step_by(size) {
+            let end = available.min(start + size);
+            let piece = samples
+                .iter()
+                .map(|c| c[start..end].iter().map(|x| finite(*x)).collect());
+            self.take(&piece.collect::<Vec<_>>(), control, write)?;
+        }
+        Ok(())
+    }
+
+    fn finish(
+        &mut self,
+        control: &mut Control<'_>,
+        write: &mut Take<'_>,
+    ) -> Result<(), SeparateError> {
+        while self.received < self.shape.frames {
+            let missing = self.shape.frames - self.received;
+            let size = missing.min(PIECE_SECONDS * self.shape.rate as usize);
+            let silence = vec![vec![0.0; size]; self.shape.channels];
+            self.take(&silence, control, write)?;
+        }
+        (control.progress)(1.0);
         Ok(())
     }
 }

@@ -3,7 +3,9 @@
 mod bad_input;
 mod decode;
 mod fuzz;
+#[cfg(feature = "onnx")]
 mod manifest;
+#[cfg(feature = "onnx")]
 mod onnx;
 mod program;
 mod separate;

@@ -10,7 +10,7 @@
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use stems::{Audio, Control, SeparateError, Separator, Shape, Stem, rest, separate};
+use stems::{Audio, Control, Separate, SeparateError, Separator, Shape, Stem, rest, separate};
 
 fn noise(seed: u32) -> impl FnMut() -> f32 {
     let mut state = seed;

@@ -199,7 +199,7 @@ impl Job {
     }
 }
 
-fn open(model: &OwnModel) -> Result<Arc<Graphs>, EngineError> {
+fn open(model: &OwnModel) -> Result<Graphs, EngineError> {
     Shelf::load_one(&model.folder, model.library.clone(), &model.name)
         .ok_or_else(|| EngineError::Broken(format!("{} cannot be loaded", model.name)))
 }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use stems::onnx::{Model, Separator};
-use stems::{Audio, Control, SeparateError, Shape, Stem};
+use stems::{Audio, Control, Separate, SeparateError, Shape, Stem};
 
 use super::fixtures::{Fixtures, difference, sum};
 

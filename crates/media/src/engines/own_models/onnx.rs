@@ -1,18 +1,15 @@
-//! The operator's own separation models, from the models folder.
-//!
-//! Knows which can be used now and what they offer; the `stems` crate reads, checks and runs them.
-//! `docs/models/onnx.md` describes the folder.
+//! Which models of the folder can be used now, and what they offer; the `stems` crate reads, checks and
+//! runs them.
 
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::SystemTime;
 
 use arc_swap::ArcSwap;
 use providers::{Limits, MusicLimits, SongLimits, StemLimits};
-use stems::Stem;
-pub use stems::onnx::Model as Graphs;
-use stems::onnx::{Folder, Options, Refused};
+use stems::onnx::{self, Folder, Options, Refused};
+use stems::{Separate, SeparateError, Shape, Stem};
 
+use super::{Mark, mark};
 use crate::engines::stems_engine;
 use mediagate_model::catalog::{Engine, Maker, Model};
 use mediagate_model::music::StemGroup;
@@ -21,12 +18,24 @@ use mediagate_model::music::StemGroup;
 pub struct Shelf {
     path: PathBuf,
     folder: Mutex<Folder>,
-    usable: ArcSwap<Vec<Arc<Graphs>>>,
+    usable: ArcSwap<Vec<Arc<onnx::Model>>>,
     refused: Mutex<Vec<Refused>>,
 }
 
-/// Names, sizes and dates of the folder's files: changes when they do.
-pub type Mark = Vec<(std::ffi::OsString, u64, Option<SystemTime>)>;
+/// The graphs of a model.
+pub struct Graphs(Arc<onnx::Model>);
+
+impl Graphs {
+    /// Separates a recording of this shape.
+    pub fn separator(
+        &self,
+        shape: Shape,
+        stems: &[Stem],
+    ) -> Result<Box<dyn Separate>, SeparateError> {
+        let separator = onnx::Separator::new(self.0.clone(), shape, stems)?;
+        Ok(Box::new(separator))
+    }
+}
 
 impl Shelf {
     /// The folder need not exist; nothing is read yet.
@@ -44,13 +53,14 @@ impl Shelf {
     }
 
     /// The graphs of one model, read anew; `None` if it cannot be loaded.
-    pub fn load_one(path: &Path, library: Option<PathBuf>, name: &str) -> Option<Arc<Graphs>> {
+    pub fn load_one(path: &Path, library: Option<PathBuf>, name: &str) -> Option<Graphs> {
         let options = Options {
             library,
             ..Options::default()
         };
         let mut models = Folder::of_one(path, options, name).scan().into_iter();
-        models.find_map(|model| model.ok().filter(|model| model.name() == name))
+        let model = models.find_map(|model| model.ok().filter(|model| model.name() == name));
+        model.map(Graphs)
     }
 
     /// Loads new and changed models, which can take seconds for a large graph, and drops removed
@@ -83,16 +93,7 @@ impl Shelf {
 
     /// The folder's current mark.
     pub fn mark(&self) -> Mark {
-        let Ok(entries) = std::fs::read_dir(&self.path) else {
-            return Mark::new();
-        };
-        let look = |entry: std::fs::DirEntry| {
-            let about = std::fs::metadata(entry.path()).ok()?;
-            Some((entry.file_name(), about.len(), about.modified().ok()))
-        };
-        let mut mark: Mark = entries.filter_map(|entry| look(entry.ok()?)).collect();
-        mark.sort();
-        mark
+        mark(&self.path)
     }
 
     /// The models to offer.
@@ -112,12 +113,12 @@ impl Shelf {
 }
 
 /// The groups that it can separate, in the order of a full split.
-fn groups(graphs: &Graphs) -> Vec<StemGroup> {
+fn groups(graphs: &onnx::Model) -> Vec<StemGroup> {
     let told_apart = |group: &StemGroup| graphs.told_apart().contains(&stems_engine::stem(*group));
     StemGroup::ALL.into_iter().filter(told_apart).collect()
 }
 
-fn model(graphs: &Graphs) -> Model {
+fn model(graphs: &onnx::Model) -> Model {
     let groups = groups(graphs);
     let names: Vec<String> = groups.iter().map(ToString::to_string).collect();
     let mut notes = vec![

@@ -1,0 +1,73 @@
+//! A models folder in a build that cannot run what is in it.
+
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use stems::{Separate, SeparateError, Shape, Stem};
+
+use super::{Mark, mark};
+use mediagate_model::catalog::Model;
+
+/// The models folder, of which nothing can be used.
+pub struct Shelf {
+    path: PathBuf,
+    is_reported: AtomicBool,
+}
+
+/// The graphs of a model: there are none.
+pub enum Graphs {}
+
+impl Shelf {
+    /// The folder need not exist; nothing is read yet.
+    pub fn new(path: &Path, _library: Option<PathBuf>) -> Self {
+        Self {
+            path: path.to_owned(),
+            is_reported: AtomicBool::new(false),
+        }
+    }
+
+    /// The graphs of one model: there are none.
+    pub fn load_one(_path: &Path, _library: Option<PathBuf>, _name: &str) -> Option<Graphs> {
+        None
+    }
+
+    /// Reports once that the folder holds models which this build cannot run.
+    pub fn scan(&self) {
+        let is_model = |(name, ..): &(std::ffi::OsString, _, _)| {
+            let ending = Path::new(name).extension();
+            ending.is_some_and(|ending| ending == "onnx")
+        };
+        if self.mark().iter().any(is_model) && !self.is_reported.swap(true, Ordering::Relaxed) {
+            tracing::error!(
+                folder = %self.path.display(),
+                "the models in the models folder cannot be used: this program was built without the feature `onnx` (`cargo run --features onnx`); packaged builds have it"
+            );
+        }
+    }
+
+    /// The folder's current mark.
+    pub fn mark(&self) -> Mark {
+        mark(&self.path)
+    }
+
+    /// The models to offer: none.
+    pub fn models(&self) -> Vec<Model> {
+        Vec::new()
+    }
+
+    /// Whether the model with this name can be used: none can.
+    pub fn has(&self, _name: &str) -> bool {
+        false
+    }
+}
+
+impl Graphs {
+    /// Separates a recording of this shape.
+    pub fn separator(
+        &self,
+        _shape: Shape,
+        _stems: &[Stem],
+    ) -> Result<Box<dyn Separate>, SeparateError> {
+        match *self {}
+    }
+}

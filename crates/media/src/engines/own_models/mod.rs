@@ -1,0 +1,34 @@
+//! The operator's own separation models, from the models folder.
+//!
+//! `docs/models/onnx.md` describes the folder. Models run by ONNX Runtime, which is a feature of the
+//! build: without it nothing is offered, and a folder that holds models is reported.
+
+#[cfg(not(feature = "onnx"))]
+mod absent;
+#[cfg(feature = "onnx")]
+mod onnx;
+
+#[cfg(not(feature = "onnx"))]
+pub use absent::{Graphs, Shelf};
+#[cfg(feature = "onnx")]
+pub use onnx::{Graphs, Shelf};
+
+use std::path::Path;
+use std::time::SystemTime;
+
+/// Names, sizes and dates of the folder's files: changes when they do.
+pub type Mark = Vec<(std::ffi::OsString, u64, Option<SystemTime>)>;
+
+/// The folder's current mark.
+fn mark(folder: &Path) -> Mark {
+    let Ok(entries) = std::fs::read_dir(folder) else {
+        return Mark::new();
+    };
+    let look = |entry: std::fs::DirEntry| {
+        let about = std::fs::metadata(entry.path()).ok()?;
+        Some((entry.file_name(), about.len(), about.modified().ok()))
+    };
+    let mut mark: Mark = entries.filter_map(|entry| look(entry.ok()?)).collect();
+    mark.sort();
+    mark
+}
