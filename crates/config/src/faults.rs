@@ -7,7 +7,8 @@ use std::path::Path;
 use merge::Merge as _;
 use toml::{Table, Value};
 
-use crate::file::{self, Source};
+use crate::file;
+use crate::source::{self, Source};
 use crate::{Config, ConfigError, Settings};
 
 /// Most faults that are told.
@@ -77,7 +78,7 @@ fn take_out(table: &mut Table, all: &Table, faults: &[ConfigError]) -> bool {
     let before = table.clone();
     for fault in faults {
         let key = fault.key().unwrap_or_default();
-        let path = file::path_of(table, key);
+        let path = source::path_of(table, key);
         // An unknown key is taken out alone, unless it is in a list.
         let is_alone = fault.is_unknown_key() && path.join(".") == key;
         let path: Vec<&str> = path.iter().map(String::as_str).collect();

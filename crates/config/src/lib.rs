@@ -20,7 +20,9 @@ pub mod providers;
 mod settings;
 mod show;
 pub mod size;
+mod source;
 mod telemetry;
+mod values;
 mod webhooks;
 
 use std::collections::BTreeMap;
@@ -44,9 +46,9 @@ pub use settings::{
 pub use telemetry::TelemetryConfig;
 pub use webhooks::WebhookRules;
 
-use crate::file::Source;
 use crate::providers::{ModelSettings, ProviderConfig};
 use crate::size::ByteSize;
+use crate::source::Source;
 use mediagate_model::database::Migrate;
 use mediagate_model::money::Micros;
 use mediagate_model::secret::{Secret, SecretError, SecretSource};
@@ -130,7 +132,7 @@ pub struct Config {
     pub onnx_library: Option<PathBuf>,
     /// URL under which callers reach this service, without a trailing slash.
     pub public_url: Option<String>,
-    #[serde(serialize_with = "show::database")]
+    #[serde(serialize_with = "values::database")]
     pub database: Database,
     /// Postgres connections of this process.
     pub database_connections: usize,
@@ -139,10 +141,10 @@ pub struct Config {
     /// Whether to migrate the schema at startup.
     pub migrate: Migrate,
     /// How long a request waits for its task.
-    #[serde(serialize_with = "show::time")]
+    #[serde(serialize_with = "values::time")]
     pub wait_limit: Duration,
     /// How long media is kept.
-    #[serde(serialize_with = "show::time")]
+    #[serde(serialize_with = "values::time")]
     pub media_ttl: Duration,
     /// Bytes of files that an account may store.
     pub storage_limit: ByteSize,
@@ -150,15 +152,15 @@ pub struct Config {
     pub disk_floor: ByteSize,
     /// How long finished tasks are kept; forever if `None`.
     #[serde(
-        serialize_with = "show::time_if_set",
+        serialize_with = "values::time_if_set",
         skip_serializing_if = "Option::is_none"
     )]
     pub record_ttl: Option<Duration>,
     /// How long requests are still accepted during shutdown.
-    #[serde(serialize_with = "show::time")]
+    #[serde(serialize_with = "values::time")]
     pub drain_delay: Duration,
     /// How long requests in flight may take after that.
-    #[serde(serialize_with = "show::time")]
+    #[serde(serialize_with = "values::time")]
     pub shutdown_grace: Duration,
     /// First path segment of the music endpoints.
     pub brand: String,
@@ -169,7 +171,10 @@ pub struct Config {
     /// Total memory for decoding callers' media, in MiB.
     pub decoding_memory_mb: usize,
     /// Sign media URLs and encrypt secrets, the newest first; one is generated if there are none.
-    #[serde(serialize_with = "show::masked", skip_serializing_if = "Vec::is_empty")]
+    #[serde(
+        serialize_with = "values::masked",
+        skip_serializing_if = "Vec::is_empty"
+    )]
     pub signing_secrets: Vec<Secret>,
     /// Web origins that may call from a page.
     pub cors_origins: Vec<String>,
@@ -200,7 +205,7 @@ pub struct Config {
     /// Who pays if a provider finishes a cancelled task.
     pub cancel_policy: CancelPolicy,
     /// The most that an account is given back a day for cancelled tasks that go on at their provider.
-    #[serde(serialize_with = "show::dollars")]
+    #[serde(serialize_with = "values::dollars")]
     pub cancel_allowance: Micros,
     pub log_format: LogFormat,
     /// The log filter.

@@ -14,8 +14,8 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use crate::address::Address;
 use crate::extra::Extra;
-use crate::file::Source;
-use crate::{ConfigError, show};
+use crate::source::Source;
+use crate::{ConfigError, values};
 use mediagate_model::clock::Timestamp;
 use mediagate_model::money::Micros;
 use mediagate_model::price::{Dated, Price, PriceUnit, Schedule};
@@ -27,7 +27,7 @@ use mediagate_model::secret::SecretSource;
 pub struct ProviderTable {
     pub protocol: String,
     /// The protocol's default address if `None`.
-    #[serde(serialize_with = "show::address_if_set", default)]
+    #[serde(serialize_with = "values::address_if_set", default)]
     pub base_url: Option<SecretSource>,
     /// The only credential.
     pub api_key: Option<SecretSource>,
@@ -44,15 +44,15 @@ pub struct ProviderTable {
     /// How long a job may take.
     #[serde(
         default,
-        deserialize_with = "super::file::duration",
-        serialize_with = "show::time_if_set"
+        deserialize_with = "crate::values::duration",
+        serialize_with = "values::time_if_set"
     )]
     pub job_limit: Option<Duration>,
     /// Most polls per second.
     pub max_polls: Option<u32>,
     #[serde(default)]
     pub results: Results,
-    #[serde(flatten, serialize_with = "show::options")]
+    #[serde(flatten, serialize_with = "values::options")]
     pub options: Extra,
 }
 
@@ -233,7 +233,7 @@ pub struct RouteSettings {
 #[serde(default, deny_unknown_fields)]
 pub struct LimitSettings {
     /// Frame sizes (`"1280x720"`); the first is the default.
-    #[serde(deserialize_with = "sizes", serialize_with = "show::sizes_if_set")]
+    #[serde(deserialize_with = "sizes", serialize_with = "values::sizes_if_set")]
     pub sizes: Option<Vec<(u32, u32)>>,
     /// Lengths: a list, or `{ min, max }`.
     pub seconds: Option<Durations>,
@@ -272,27 +272,27 @@ pub struct PriceSettings(pub Vec<PriceEntry>);
 pub struct PriceEntry {
     pub unit: PriceUnit,
     /// Dollars per unit.
-    #[serde(deserialize_with = "dollars", serialize_with = "show::dollars")]
+    #[serde(deserialize_with = "dollars", serialize_with = "values::dollars")]
     pub usd: Micros,
     /// Dollars per unit without sound; the same if `None`.
     #[serde(
         default,
         deserialize_with = "some_dollars",
-        serialize_with = "show::dollars_if_set"
+        serialize_with = "values::dollars_if_set"
     )]
     pub usd_without_audio: Option<Micros>,
     /// Inclusive.
     #[serde(
         default,
         deserialize_with = "instant",
-        serialize_with = "show::instant_if_set"
+        serialize_with = "values::instant_if_set"
     )]
     pub from: Option<Timestamp>,
     /// Exclusive; until the next price if `None`.
     #[serde(
         default,
         deserialize_with = "instant",
-        serialize_with = "show::instant_if_set"
+        serialize_with = "values::instant_if_set"
     )]
     pub until: Option<Timestamp>,
 }

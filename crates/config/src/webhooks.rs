@@ -6,7 +6,7 @@ use serde::Serialize;
 
 use crate::address::Address;
 use crate::settings::WebhooksSettings;
-use crate::{ConfigError, NotifyHookBody, show, wrong};
+use crate::{ConfigError, NotifyHookBody, values, wrong};
 
 /// The rules, complete.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -14,10 +14,10 @@ pub struct WebhookRules {
     /// Whether addresses may be http.
     pub allow_http: bool,
     /// For one try.
-    #[serde(serialize_with = "show::time")]
+    #[serde(serialize_with = "values::time")]
     pub timeout: Duration,
     /// How long what failed is kept.
-    #[serde(serialize_with = "show::time")]
+    #[serde(serialize_with = "values::time")]
     pub log_ttl: Duration,
     pub notify_hook_body: NotifyHookBody,
     /// Egress proxy that webhooks go through.

@@ -7,10 +7,10 @@ use std::net::{IpAddr, SocketAddr};
 use axum::extract::{ConnectInfo, FromRequestParts};
 use axum::http::{HeaderMap, header, request::Parts};
 
+use crate::context::{self, RateSlot, SeesProviders};
+use crate::cookie;
 use crate::error::ErrorResponse;
-use crate::frame::RateSlot;
 use crate::orders::Order;
-use crate::session;
 use mediagate_core::app::App;
 use mediagate_core::attendance::Line;
 use mediagate_core::domain::audit::By;
@@ -84,7 +84,7 @@ impl FromRequestParts<App> for Source {
 impl Source {
     pub(super) fn of(parts: &mut Parts, app: &App) -> Result<Self, Error> {
         Ok(Self {
-            request_id: crate::frame::id_of(parts)?,
+            request_id: context::request_id(parts)?,
             address: client_address(parts, app),
         })
     }
@@ -98,10 +98,6 @@ impl Source {
         By::key(key, self.request_id, self.address)
     }
 }
-
-/// Marks the request of an operator, who is told which provider did the work.
-#[derive(Clone, Copy)]
-pub(super) struct SeesProviders;
 
 /// Longest body read from a caller who will be refused, in bytes.
 const READ_IN_VAIN: u64 = 1_000_000;
@@ -198,7 +194,7 @@ pub(super) async fn holder(parts: &mut Parts, app: &App) -> Result<Option<ApiKey
     if let Ok(secret) = bearer(&parts.headers) {
         return keys::holder(app, secret).await;
     }
-    match session::cookie(parts, app).await {
+    match cookie::of_request(parts, app).await {
         Some(cookie) => sessions::holder(app, &cookie).await,
         None => Ok(None),
     }
@@ -209,7 +205,7 @@ async fn session_of(parts: &mut Parts, app: &App) -> Result<Option<Secret>, Erro
     if parts.headers.contains_key(header::AUTHORIZATION) {
         return Ok(None);
     }
-    session::of_request(parts, app).await
+    cookie::checked(parts, app).await
 }
 
 fn require_scope<N: Needs>(caller: &Caller) -> Result<(), Error> {

@@ -2,12 +2,11 @@
 //! bodies, and catching panics.
 
 use std::panic::AssertUnwindSafe;
-use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use axum::Router;
 use axum::extract::{DefaultBodyLimit, MatchedPath, Request};
-use axum::http::{HeaderMap, HeaderName, HeaderValue, Method, header, request::Parts};
+use axum::http::{HeaderMap, HeaderName, HeaderValue, Method, header};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 use futures_util::FutureExt as _;
@@ -15,9 +14,10 @@ use providers::trace::Span;
 use tower_http::cors::{AllowHeaders, AllowOrigin, CorsLayer};
 use tracing::Instrument as _;
 
-use crate::admin::refused;
+use crate::context::RateSlot;
 use crate::error;
 use crate::error::ErrorResponse;
+use crate::refused;
 use crate::server::Crowded;
 use mediagate_core::app::App;
 use mediagate_core::limits::RateState;
@@ -26,10 +26,6 @@ use mediagate_model::ids::RequestId;
 use mediagate_telemetry::traces;
 
 const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
-
-/// Where authentication puts the key's rate state, for the response headers.
-#[derive(Clone, Default)]
-pub(super) struct RateSlot(pub(super) Arc<OnceLock<RateState>>);
 
 /// Adds the layers around all endpoints.
 pub(super) fn around(router: Router<App>, app: &App) -> Router<App> {
@@ -220,12 +216,6 @@ async fn only_allowed_headers(mut request: Request, next: Next) -> Response {
         }
     }
     next.run(request).await
-}
-
-/// The id of a request, which every request has by then.
-pub(super) fn id_of(parts: &Parts) -> Result<RequestId, Error> {
-    let id = parts.extensions.get().cloned();
-    id.ok_or_else(|| Error::internal("a request outside the frame"))
 }
 
 #[cfg(test)]

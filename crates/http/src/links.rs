@@ -6,7 +6,7 @@ use axum::extract::FromRequestParts;
 use axum::http::request::Parts;
 use axum::http::uri::Authority;
 
-use crate::auth::SeesProviders;
+use crate::context::SeesProviders;
 use mediagate_core::app::App;
 use mediagate_core::records::Links;
 

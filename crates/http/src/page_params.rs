@@ -1,61 +1,14 @@
-//! Query parameters, read like the fields of a body.
+//! Query parameters that many lists have, read like the fields of a body.
 
 use std::str::FromStr;
 
-use axum::extract::FromRequestParts;
-use axum::http::request::Parts;
 use axum::http::{HeaderMap, header};
-use serde_json::{Map, Value};
 
-use crate::error::ErrorResponse;
-use crate::fields::{self, FieldType as _, Fields};
+use crate::fields::{FieldType as _, Fields};
 use crate::orders::admin::fields::Instant;
 use mediagate_model::clock::Timestamp;
-use mediagate_model::error::{Error, ErrorCode};
+use mediagate_model::error::ErrorCode;
 use mediagate_store::tasks::Page;
-
-/// The parameters of a request's query.
-pub(super) struct Query(Value);
-
-impl<S: Sync> FromRequestParts<S> for Query {
-    type Rejection = ErrorResponse;
-
-    async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, ErrorResponse> {
-        let query = parts.uri.query().unwrap_or_default();
-        let pairs = url::form_urlencoded::parse(query.as_bytes());
-        let map: Map<String, Value> = pairs
-            .map(|(name, value)| (name.into_owned(), value.into_owned().into()))
-            .collect();
-        Ok(Self(Value::Object(map)))
-    }
-}
-
-impl Query {
-    /// Reads the parameters with `parse`; any that is not in `known` is a fault.
-    pub(super) fn read_only<T>(
-        &self,
-        known: &[&str],
-        parse: impl FnOnce(&Fields<'_>) -> Option<T>,
-    ) -> Result<T, Error> {
-        self.read(|query| {
-            let names = query.members().keys();
-            for name in names.filter(|name| !known.contains(&name.as_str())) {
-                let shown: String = name.chars().take(100).collect();
-                let message = format!(
-                    "There is no such parameter. Those that there are: {}.",
-                    known.join(", ")
-                );
-                query.fault(&shown, ErrorCode::UnsupportedValue, message);
-            }
-            parse(query)
-        })
-    }
-
-    /// Reads the parameters with `parse`.
-    pub(super) fn read<T>(&self, parse: impl FnOnce(&Fields<'_>) -> Option<T>) -> Result<T, Error> {
-        fields::read_form(&self.0, parse)
-    }
-}
 
 /// The page for `limit`, `after` and `order`; `id` parses an id of this list.
 pub(super) fn page<Id>(query: &Fields<'_>, id: impl FnOnce(&str) -> Option<Id>) -> Page<Id> {

@@ -8,7 +8,8 @@ use serde::Serialize;
 
 use crate::auth::{Allowed, TasksRead};
 use crate::error::ErrorResponse;
-use crate::page_params::{Query, csv_wanted};
+use crate::page_params::csv_wanted;
+use crate::query::Query;
 use crate::wire::usage::{UsageList, read};
 use mediagate_core::app::App;
 use mediagate_core::domain::usage;

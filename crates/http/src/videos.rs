@@ -20,7 +20,8 @@ use crate::idempotency::{self, Answer, Asked, Fingerprint};
 use crate::links::RequestLinks;
 use crate::media;
 use crate::orders::videos::{FILES, Files, VideoRequest, read_form};
-use crate::page_params::{Query, page};
+use crate::page_params::page;
+use crate::query::Query;
 use crate::tasks::{about, about_all};
 use crate::wire::list::List;
 use crate::wire::videos::{VideoDeleted, VideoObject};
@@ -45,7 +46,7 @@ use mediagate_store::tasks::Filter;
 /// Time for a form to arrive.
 const FORM_TIME: Duration = Duration::from_mins(2);
 /// Largest form; a field may be a prompt, a data: address or a file.
-const FORM_LIMIT: usize = crate::body::LIMIT;
+const FORM_LIMIT: usize = crate::fields::BODY_LIMIT;
 /// More files than any model takes; the form is refused for them when it is read.
 const MOST_FILES: usize = 32;
 

@@ -17,7 +17,8 @@ use crate::fields::{self, request};
 use crate::idempotency::{Answer, Asked, Fingerprint, Fresh};
 use crate::orders::admin::fields::Instant;
 use crate::orders::webhook::{WebhookChange, WebhookRequest, read_change};
-use crate::page_params::{Query, page, word};
+use crate::page_params::{page, word};
+use crate::query::Query;
 use crate::wire::list::List;
 use crate::wire::webhooks::{
     DeliveryObject, DeliverySummary, WebhookDeleted, WebhookObject, WebhookRecovery, WebhookSecret,

@@ -10,7 +10,8 @@ use bytes::Bytes;
 use tempfile::TempPath;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
-use crate::finish::{Made, Outcome};
+use crate::finish::Outcome;
+use crate::run_output::RunOutput;
 use crate::runs::Run;
 use mediagate_core::app::App;
 use mediagate_core::domain::assets::{self, Lifetime};
@@ -74,7 +75,7 @@ pub(super) async fn run(app: &App, task: &Task, run: &Run, alone: &Arc<Semaphore
         }
     };
     match made {
-        Ok(made) => Outcome::Made(Box::new(made)),
+        Ok(made) => Outcome::RunOutput(Box::new(made)),
         Err(RunError::Engine(EngineError::Stopped)) => Outcome::Stopped,
         Err(RunError::Engine(EngineError::Died(why))) => died(task, &why),
         Err(RunError::Engine(EngineError::Source(why))) => {
@@ -160,7 +161,7 @@ async fn video(
     job: &VideoJob,
     watch: &Arc<Watch>,
     alone: Alone,
-) -> Result<Made, RunError> {
+) -> Result<RunOutput, RunError> {
     let touch = Touch {
         mark: app.secrets.origin.watermark(task.id),
         label: job.label,
@@ -215,10 +216,10 @@ async fn video(
     };
     let watermark = marked.map(|marking| marking.media_id);
     let print = mark::print_of_film(task, &video, true, watermark, made.likeness);
-    Ok(Made {
+    Ok(RunOutput {
         prints: vec![print],
         assets: vec![video, poster, sheet],
-        ..Made::new(output, quantity)
+        ..RunOutput::new(output, quantity)
     })
 }
 
@@ -229,7 +230,7 @@ async fn separation(
     engine: Engine,
     watch: &Arc<Watch>,
     alone: Alone,
-) -> Result<Made, RunError> {
+) -> Result<RunOutput, RunError> {
     let source = Arc::new(file(app, job.source_audio).await?);
     let mark = app.secrets.origin.watermark_of_stems(task.id);
     let own_model = (engine == Engine::Onnx).then(|| OwnModel {
@@ -271,12 +272,12 @@ async fn separation(
     let output = Output::ClipsV1 {
         clips: clips.iter().map(|(id, _)| *id).collect(),
     };
-    Ok(Made {
+    Ok(RunOutput {
         assets,
         clips,
         provenance,
         prints,
-        ..Made::new(output, quantity)
+        ..RunOutput::new(output, quantity)
     })
 }
 

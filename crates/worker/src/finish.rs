@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use providers::Cost;
 
+use crate::run_output::RunOutput;
 use crate::surplus::{self, paid_for};
 use mediagate_core::app::App;
 use mediagate_core::domain::{assets, costs, endings, tasks};
@@ -12,14 +13,11 @@ use mediagate_model::catalog::EMBEDDED;
 use mediagate_model::clock::Timestamp;
 use mediagate_model::crash;
 use mediagate_model::error::{Error, ErrorCode};
-use mediagate_model::ids::{ClipId, SubmissionId};
-use mediagate_model::media::Asset;
+use mediagate_model::ids::SubmissionId;
 use mediagate_model::money::{Micros, Money};
-use mediagate_model::music::{Clip, ClipMedia, ClipUpstream};
-use mediagate_model::price::{Bill, Quantity};
-use mediagate_model::provenance::{Print, Provenance};
+use mediagate_model::price::Bill;
 use mediagate_model::submission::{Closed, SubmissionState};
-use mediagate_model::task::{Output, Task, TaskFailure, TaskState};
+use mediagate_model::task::{Task, TaskFailure, TaskState};
 use mediagate_store::tasks::Ending;
 use mediagate_store::{self as store, Conn, StoreError};
 use mediagate_telemetry::counters;
@@ -27,7 +25,7 @@ use mediagate_telemetry::counters;
 /// How a run ended.
 pub(super) enum Outcome {
     /// It made something.
-    Made(Box<Made>),
+    RunOutput(Box<RunOutput>),
     /// It failed.
     Failed(TaskFailure),
     /// It was interrupted: cancelled, or to be resumed.
@@ -41,7 +39,7 @@ pub(super) enum Outcome {
 impl Outcome {
     pub(super) const fn name(&self) -> &'static str {
         match self {
-            Self::Made(_) => "made",
+            Self::RunOutput(_) => "made",
             Self::Failed(_) => "failed",
             Self::Stopped => "stopped",
             Self::Later(_) => "later",
@@ -55,49 +53,6 @@ impl Outcome {
             code,
             message: message.into(),
         })
-    }
-}
-
-/// The result of a run; its files are stored, but nothing refers to them yet.
-#[derive(Clone)]
-pub(super) struct Made {
-    pub(super) output: Output,
-    pub(super) assets: Vec<Asset>,
-    pub(super) clips: Vec<(ClipId, ClipMedia)>,
-    /// Clips beyond those that were ordered.
-    pub(super) more_clips: Vec<Clip>,
-    /// Per clip: its title, and what the provider reports about it.
-    pub(super) clip_facts: Vec<(ClipId, String, ClipUpstream)>,
-    /// Per clip: what its recording says of its origin.
-    pub(super) provenance: Vec<(ClipId, Provenance)>,
-    /// What the results are known by.
-    pub(super) prints: Vec<Print>,
-    /// Ordered clips that were not made.
-    pub(super) missing_clips: Vec<ClipId>,
-    /// How much was made.
-    pub(super) quantity: Quantity,
-    /// What is missing, if not everything was made.
-    pub(super) partial: Option<String>,
-    /// The provider, and its name for the model.
-    pub(super) by: Option<(String, String)>,
-}
-
-impl Made {
-    /// A result without extras.
-    pub(super) fn new(output: Output, quantity: Quantity) -> Self {
-        Self {
-            output,
-            quantity,
-            assets: Vec::new(),
-            clips: Vec::new(),
-            more_clips: Vec::new(),
-            clip_facts: Vec::new(),
-            provenance: Vec::new(),
-            prints: Vec::new(),
-            missing_clips: Vec::new(),
-            partial: None,
-            by: None,
-        }
     }
 }
 
@@ -137,7 +92,7 @@ impl Closing {
         conn: &mut Conn<'_>,
         task: &Task,
         closed: Closed,
-        made: Option<&Made>,
+        made: Option<&RunOutput>,
         now: Timestamp,
     ) -> Result<(), Error> {
         let cost = self.cost.as_ref().map(|cost| **cost);
@@ -189,7 +144,7 @@ pub(super) async fn finish(
             }
             return Ok(ended);
         }
-        Outcome::Made(made) => {
+        Outcome::RunOutput(made) => {
             crash::point("results-stored");
             let bill = bill(task, made);
             let ending = Ending {
@@ -263,7 +218,7 @@ async fn end(
     app: &App,
     run: &EndedRun<'_>,
     ending: Ending,
-    made: Option<&Made>,
+    made: Option<&RunOutput>,
     closing: Option<&Closing>,
 ) -> Result<bool, Error> {
     let (task, progress) = (run.task, run.progress);
@@ -319,7 +274,7 @@ fn ended_before(
     conn: &mut Conn<'_>,
     task: &Task,
     ending: &Ending,
-    made: Option<&Made>,
+    made: Option<&RunOutput>,
     closing: Option<&Closing>,
     now: Timestamp,
 ) -> Result<bool, NotEnded> {
@@ -348,7 +303,7 @@ fn ended_before(
     Ok(false)
 }
 
-fn keep(conn: &mut Conn<'_>, made: &Made) -> Result<(), Error> {
+fn keep(conn: &mut Conn<'_>, made: &RunOutput) -> Result<(), Error> {
     for asset in &made.assets {
         store::assets::insert(conn, asset)?;
     }
@@ -375,7 +330,7 @@ fn keep(conn: &mut Conn<'_>, made: &Made) -> Result<(), Error> {
 
 /// What was made, at the price of its route when the task was accepted, but never more than the
 /// reservation. `None` if the task is free.
-pub(super) fn bill(task: &Task, made: &Made) -> Option<Bill> {
+pub(super) fn bill(task: &Task, made: &RunOutput) -> Option<Bill> {
     if task.money == Money::Free {
         return None;
     }

@@ -14,6 +14,7 @@ mod embedded;
 mod finish;
 mod heartbeat;
 mod progress;
+mod run_output;
 mod runs;
 mod surplus;
 mod upkeep;

@@ -1,6 +1,6 @@
 //! What was made, held against the order: what of it is paid for, and what came beyond it.
 
-use crate::finish::Made;
+use crate::run_output::RunOutput;
 use mediagate_model::price::Quantity;
 use mediagate_model::task::{Payload, Task};
 
@@ -24,7 +24,7 @@ pub(super) fn paid_for(task: &Task, made: Quantity) -> Quantity {
 
 /// All that a provider delivered, if that is more than was ordered: what it costs, as far as nobody says
 /// otherwise.
-pub(super) fn delivered(task: &Task, made: &Made) -> Option<Quantity> {
+pub(super) fn delivered(task: &Task, made: &RunOutput) -> Option<Quantity> {
     let Payload::VideoV1(job) = &task.payload else {
         return None;
     };
@@ -40,7 +40,7 @@ pub(super) fn delivered(task: &Task, made: &Made) -> Option<Quantity> {
 }
 
 /// Logs and counts what a provider delivered beyond the order.
-pub(super) fn tell(task: &Task, made: &Made) {
+pub(super) fn tell(task: &Task, made: &RunOutput) {
     let Some((provider, model)) = &made.by else {
         return;
     };

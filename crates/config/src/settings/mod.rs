@@ -12,9 +12,10 @@ use merge::Merge;
 use serde::{Deserialize, Serialize};
 use url::Url;
 
-use crate::file::{Source, duration};
 use crate::providers::{ModelSettings, ProviderTable, some_dollars};
 use crate::size::ByteSize;
+use crate::source::Source;
+use crate::values::duration;
 use mediagate_model::database::Migrate;
 use mediagate_model::money::Micros;
 use mediagate_model::secret::SecretSource;

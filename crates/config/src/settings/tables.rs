@@ -8,7 +8,7 @@ use ipnet::IpNet;
 use merge::Merge;
 use serde::{Deserialize, Serialize};
 
-use crate::file::duration;
+use crate::values::duration;
 use mediagate_model::secret::SecretSource;
 
 /// What a music task's callback is sent.

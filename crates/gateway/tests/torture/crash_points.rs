@@ -24,6 +24,8 @@ const CALLERS: Duration = Duration::from_secs(45);
 const WAVES: u32 = 12;
 /// How long each has.
 const WAVE: Duration = Duration::from_secs(10);
+/// How long jobs of the first wave run; those of each later one as much longer.
+const RUNNING: Duration = Duration::from_secs(2);
 /// Points at once: most of the time of each is spent waiting.
 pub(crate) const AT_ONCE: usize = 4;
 
@@ -101,14 +103,14 @@ pub(crate) struct Crowd {
 
 /// Lets waves of callers ask for a bit of everything, until it has come to this.
 pub(crate) async fn crowd(run: &mut Run, mut is_there: impl FnMut(&mut Run) -> bool) -> Crowd {
-    // Long enough for something to be called off.
-    run.calm.running = Duration::from_secs(2);
-    faults::calm(run.stage.simulator.world(), run.calm);
     let mut crowd = Crowd {
         callers: JoinSet::new(),
         cancelling: Vec::new(),
     };
-    for _ in 0..WAVES {
+    for wave in 0..WAVES {
+        // Long enough for something to be called off while it runs, however busy the machine is.
+        run.calm.running = RUNNING * (wave + 1);
+        faults::calm(run.stage.simulator.world(), run.calm);
         let until = Instant::now() + CALLERS;
         for intent in workload(run) {
             let caller = run.caller(intent, until);

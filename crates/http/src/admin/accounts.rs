@@ -11,7 +11,8 @@ use crate::error::ErrorResponse;
 use crate::orders::admin::money::{
     AccountChange, AccountRequest, CreditRequest, read_account, read_change, read_credit,
 };
-use crate::page_params::{Query, page};
+use crate::page_params::page;
+use crate::query::Query;
 use crate::wire::admin::money::AdminAccount;
 use crate::wire::list::List;
 use mediagate_core::app::App;

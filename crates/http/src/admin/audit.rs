@@ -6,7 +6,8 @@ use axum::response::Response;
 
 use crate::auth::{Admin, Allowed};
 use crate::error::ErrorResponse;
-use crate::page_params::{Query, csv_wanted, instant, page_of};
+use crate::page_params::{csv_wanted, instant, page_of};
+use crate::query::Query;
 use crate::usage::table;
 use crate::wire::admin::audit::{AuditObject, audit_csv};
 use crate::wire::list::List;

@@ -14,7 +14,8 @@ use crate::error::ErrorResponse;
 use crate::orders::admin::keys::{
     KeyChange, KeyRequest, KeyRotation, read_change, read_new, read_rotation,
 };
-use crate::page_params::{Query, page, word};
+use crate::page_params::{page, word};
+use crate::query::Query;
 use crate::wire::admin::keys::AdminKey;
 use crate::wire::list::List;
 use mediagate_core::app::App;

@@ -10,7 +10,6 @@ mod events;
 mod keys;
 mod ledger;
 mod providers;
-pub(super) mod refused;
 mod submissions;
 mod tasks;
 mod usage;

@@ -5,7 +5,8 @@ use axum::extract::State;
 
 use crate::auth::{Admin, Allowed};
 use crate::error::ErrorResponse;
-use crate::page_params::{Query, page, word};
+use crate::page_params::{page, word};
+use crate::query::Query;
 use crate::wire::admin::submissions::SubmissionObject;
 use crate::wire::list::List;
 use mediagate_core::app::App;

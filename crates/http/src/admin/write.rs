@@ -41,7 +41,7 @@ impl FromRequestParts<App> for Write {
 
     async fn from_request_parts(parts: &mut Parts, app: &App) -> Result<Self, ErrorResponse> {
         let (caller, arrival) = arrived(parts, app, Scope::Admin).await?;
-        let request_id = crate::frame::id_of(parts)?;
+        let request_id = crate::context::request_id(parts)?;
         let source = Source::from_request_parts(parts, app).await?;
         let by = source.by(&caller);
         Ok(Self {

@@ -18,13 +18,12 @@ use serde_json::Value;
 
 use self::judge::Judge;
 use crate::error::ErrorResponse;
+use crate::fields::BODY_LIMIT;
 use mediagate_core::app::App;
 use mediagate_core::limits::{Exhausted, Share};
 use mediagate_model::error::{Error, ErrorCode};
 use mediagate_model::ids::AccountId;
 
-/// JSON with the `data:` addresses in it, in bytes.
-pub(crate) const LIMIT: usize = 32_000_000;
 /// How long a body of JSON may take to arrive.
 const TIME: Duration = Duration::from_mins(1);
 /// How long the rest of a refused body is read: most clients read the response only after sending.
@@ -153,8 +152,8 @@ async fn receive(body: &mut Body, held: &mut Share) -> Result<Bytes, Error> {
         let Ok(piece) = frame.map_err(broken)?.into_data() else {
             continue;
         };
-        if bytes.len() + piece.len() > LIMIT {
-            return Err(too_large("The body", LIMIT));
+        if bytes.len() + piece.len() > BODY_LIMIT {
+            return Err(too_large("The body", BODY_LIMIT));
         }
         judge.look(&piece)?;
         held.grow(piece.len() as u64).map_err(no_memory)?;
@@ -166,7 +165,7 @@ async fn receive(body: &mut Body, held: &mut Share) -> Result<Bytes, Error> {
 /// Reads the rest of a body and discards it.
 async fn drain(mut body: Body) {
     let rest = async {
-        let mut left = LIMIT;
+        let mut left = BODY_LIMIT;
         while let Some(Ok(frame)) = body.frame().await {
             let length = frame.data_ref().map_or(0, Bytes::len);
             match left.checked_sub(length) {

@@ -20,6 +20,9 @@ use mediagate_model::error::{Error, ErrorCode, Fault};
 pub use request::FieldType;
 pub(crate) use request::request;
 
+/// JSON with the `data:` addresses in it, in bytes.
+pub(crate) const BODY_LIMIT: usize = 32_000_000;
+
 /// An object of a body, at its path.
 pub struct Fields<'a> {
     map: &'a Map<String, Value>,

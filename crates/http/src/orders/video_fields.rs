@@ -13,7 +13,7 @@ use mediagate_model::error::ErrorCode;
 /// Longest prompt in characters.
 pub(super) const PROMPT: usize = 32_000;
 /// Longest address in characters; `data:` addresses are bounded by the body.
-pub(super) const ADDRESS: usize = crate::body::LIMIT;
+pub(super) const ADDRESS: usize = crate::fields::BODY_LIMIT;
 /// Most reference images of a request.
 pub(super) const REFERENCES: usize = 16;
 /// Longest `provider_options` as JSON, in bytes.

@@ -12,8 +12,9 @@ use tokio::time::Instant;
 
 use super::job::{Ended, Job, Taken, failure, unconfirmed};
 use super::results::{self, Bad};
-use crate::finish::{Closing, Made, Outcome};
+use crate::finish::{Closing, Outcome};
 use crate::random;
+use crate::run_output::RunOutput;
 use mediagate_core::domain::tasks;
 use mediagate_model::error::ErrorCode;
 use mediagate_model::submission::SubmissionState;
@@ -68,7 +69,10 @@ impl Job<'_> {
             }
         };
         match ended {
-            Ok(made) => (Outcome::Made(Box::new(made)), Some(closed(&taken, None))),
+            Ok(made) => (
+                Outcome::RunOutput(Box::new(made)),
+                Some(closed(&taken, None)),
+            ),
             Err(Failed::Known(outcome, error)) => (outcome, Some(closed(&taken, Some(error)))),
             Err(Failed::OutOfTime) => out_of_time(&taken),
         }
@@ -76,7 +80,7 @@ impl Job<'_> {
 
     /// Fetches results that have no job to be asked for: from where they are, as
     /// long as there is hope.
-    async fn fetch(&self, taken: &Taken, outputs: &[Output]) -> Result<Made, Failed> {
+    async fn fetch(&self, taken: &Taken, outputs: &[Output]) -> Result<RunOutput, Failed> {
         let mut tries = Tries::of(FETCHES.len());
         loop {
             let error = match self.store_results(taken, outputs.to_vec()).await {
@@ -90,7 +94,7 @@ impl Job<'_> {
         }
     }
 
-    async fn poll(&self, taken: &mut Taken, handle: &Handle) -> Result<Made, Failed> {
+    async fn poll(&self, taken: &mut Taken, handle: &Handle) -> Result<RunOutput, Failed> {
         let app = &self.crew.app;
         let pace = taken.site.provider.adapter().pace();
         let (mut failures, mut tries) = (0, Tries::of(OF_A_JOB));
@@ -173,7 +177,7 @@ impl Job<'_> {
         }
     }
 
-    async fn store_results(&self, taken: &Taken, outputs: Vec<Output>) -> Result<Made, Bad> {
+    async fn store_results(&self, taken: &Taken, outputs: Vec<Output>) -> Result<RunOutput, Bad> {
         let traced = Span::begin("results", SpanKind::Internal);
         let kept = results::keep(&self.crew.app, self.task, taken, outputs);
         let kept = traced.around(kept).await;

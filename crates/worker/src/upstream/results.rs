@@ -10,7 +10,7 @@ use tempfile::TempPath;
 
 use super::job::Taken;
 use super::links;
-use crate::finish::Made;
+use crate::run_output::RunOutput;
 use mediagate_config::providers::Results;
 use mediagate_core::app::App;
 use mediagate_core::domain::assets::{self};
@@ -71,13 +71,13 @@ pub(super) async fn keep(
     task: &Task,
     taken: &Taken,
     pieces: Vec<Piece>,
-) -> Result<Made, Bad> {
+) -> Result<RunOutput, Bad> {
     let made = match &task.payload {
         Payload::VideoV1(_) => video(app, task, taken, pieces).await?,
         Payload::StemsV1(job) => stems(app, task, taken, job, pieces).await?,
         Payload::SongV1(job) => songs(app, task, taken, job, pieces).await?,
     };
-    Ok(Made {
+    Ok(RunOutput {
         by: Some((
             taken.site.provider.name().to_owned(),
             taken.route_model.clone(),
@@ -123,7 +123,12 @@ async fn fetch(app: &App, taken: &Taken, source: &Source) -> Result<Fetched, Bad
     }
 }
 
-async fn video(app: &App, task: &Task, taken: &Taken, pieces: Vec<Piece>) -> Result<Made, Bad> {
+async fn video(
+    app: &App,
+    task: &Task,
+    taken: &Taken,
+    pieces: Vec<Piece>,
+) -> Result<RunOutput, Bad> {
     if let Some((job, url)) = link_of(&taken.site, task, &pieces) {
         let url = taken.site.provider.known_link(url).await;
         return Ok(linked(job, url.map_err(Bad::Unreachable)?.into()));
@@ -167,10 +172,10 @@ async fn video(app: &App, task: &Task, taken: &Taken, pieces: Vec<Piece>) -> Res
         provenance: Some(provenance),
     });
     let print = mark::print_of_film(task, &video, false, None, Likeness::default());
-    Ok(Made {
+    Ok(RunOutput {
         prints: vec![print],
         assets: vec![video],
-        ..Made::new(output, quantity)
+        ..RunOutput::new(output, quantity)
     })
 }
 
@@ -190,7 +195,7 @@ pub(super) fn link_of<'a>(
 }
 
 /// A film that stays where it is. Nothing of it is measured: what was ordered is charged.
-fn linked(job: &VideoJob, url: String) -> Made {
+fn linked(job: &VideoJob, url: String) -> RunOutput {
     let output = Output::LinkV1(LinkOutput {
         expires_at_micros: links::expiry(&url).map(Timestamp::micros),
         url,
@@ -204,7 +209,7 @@ fn linked(job: &VideoJob, url: String) -> Made {
         parts: 1,
         parts_asked: 1,
     };
-    Made::new(output, quantity)
+    RunOutput::new(output, quantity)
 }
 
 /// Recordings of providers may be longer than those of callers.
@@ -264,7 +269,7 @@ async fn stems(
     taken: &Taken,
     job: &StemsJob,
     pieces: Vec<Piece>,
-) -> Result<Made, Bad> {
+) -> Result<RunOutput, Bad> {
     let mut parts: Vec<Part> = Vec::new();
     for piece in pieces {
         let (target, upstream) = match &piece.what {
@@ -278,7 +283,7 @@ async fn stems(
         let fetched = fetch(app, taken, &piece.source).await?;
         parts.push((target, fetched, upstream));
     }
-    let mut made = Made::new(Output::ClipsV1 { clips: Vec::new() }, Quantity::default());
+    let mut made = RunOutput::new(Output::ClipsV1 { clips: Vec::new() }, Quantity::default());
     let (mut ids, mut missing) = (Vec::new(), Vec::new());
     for (id, target) in &job.outputs {
         let given = parts.iter().find(|part| part.0 == *target);
@@ -379,9 +384,9 @@ async fn songs(
     taken: &Taken,
     job: &SongJob,
     pieces: Vec<Piece>,
-) -> Result<Made, Bad> {
+) -> Result<RunOutput, Bad> {
     let mut promised = job.outputs.iter().copied();
-    let mut made = Made::new(Output::ClipsV1 { clips: Vec::new() }, Quantity::default());
+    let mut made = RunOutput::new(Output::ClipsV1 { clips: Vec::new() }, Quantity::default());
     let mut ids = Vec::new();
     for piece in pieces {
         let What::Clip(facts) = &piece.what else {

@@ -1,0 +1,107 @@
+//! How values of settings are read and written, where serde's own way is not what a person writes.
+//! Shown is what a type says is harmless; the rest is masked.
+
+use std::time::Duration;
+
+use ::providers::adapters;
+use serde::{Deserialize as _, Deserializer, Serialize as _, Serializer};
+use serde_json::Value as Json;
+
+use crate::Database;
+use crate::address::without_credentials;
+use crate::extra::{self, Extra};
+use mediagate_model::clock::Timestamp;
+use mediagate_model::money::Micros;
+use mediagate_model::secret::{Secret, SecretSource};
+
+/// A duration such as `15m`.
+pub(super) fn duration<'de, D: Deserializer<'de>>(
+    deserializer: D,
+) -> Result<Option<Duration>, D::Error> {
+    let text = String::deserialize(deserializer)?;
+    humantime::parse_duration(&text).map(Some).map_err(|_| {
+        serde::de::Error::custom("must be a duration such as \"30s\", \"15m\" or \"30d\"")
+    })
+}
+
+pub(super) fn time<S: Serializer>(time: &Duration, to: S) -> Result<S::Ok, S::Error> {
+    to.collect_str(&humantime::format_duration(*time))
+}
+
+#[expect(clippy::ref_option, reason = "serde passes a field as it is")]
+pub(super) fn time_if_set<S: Serializer>(set: &Option<Duration>, to: S) -> Result<S::Ok, S::Error> {
+    set.map(|time| humantime::format_duration(time).to_string())
+        .serialize(to)
+}
+
+#[expect(
+    clippy::trivially_copy_pass_by_ref,
+    reason = "serde passes a field as it is"
+)]
+pub(super) fn dollars<S: Serializer>(amount: &Micros, to: S) -> Result<S::Ok, S::Error> {
+    to.collect_str(amount)
+}
+
+/// Long enough to be read back as secrets.
+pub(super) fn masked<S: Serializer>(secrets: &[Secret], to: S) -> Result<S::Ok, S::Error> {
+    to.collect_seq(secrets.iter().map(|secret| secret.to_string().repeat(4)))
+}
+
+pub(super) fn database<S: Serializer>(database: &Database, to: S) -> Result<S::Ok, S::Error> {
+    match database {
+        Database::Sqlite => to.serialize_str("sqlite"),
+        Database::Postgres(url) => to.serialize_str(&without_credentials(url.expose())),
+    }
+}
+
+/// Addresses of providers that are set, as [`Address`](super::address::Address) shows itself.
+#[expect(clippy::ref_option, reason = "serde passes a field as it is")]
+pub(super) fn address_if_set<S: Serializer>(
+    set: &Option<SecretSource>,
+    to: S,
+) -> Result<S::Ok, S::Error> {
+    let shown = set.as_ref().map(|source| match source {
+        SecretSource::Value(address) => without_credentials(address.expose()),
+        SecretSource::Env(_) | SecretSource::File(_) => source.to_string(),
+    });
+    shown.serialize(to)
+}
+
+/// A protocol's options: numbers, and the words that a protocol takes.
+pub(super) fn options<S: Serializer>(options: &Extra, to: S) -> Result<S::Ok, S::Error> {
+    to.collect_map(options.fields().iter().map(|(name, value)| {
+        let is_plain = match value {
+            Json::Bool(_) | Json::Number(_) => true,
+            Json::String(_) => adapters::WORD_OPTIONS.contains(&name.as_str()),
+            Json::Null | Json::Array(_) | Json::Object(_) => false,
+        };
+        let shown = || Json::String(extra::shown(value));
+        (name, if is_plain { value.clone() } else { shown() })
+    }))
+}
+
+#[expect(clippy::ref_option, reason = "serde passes a field as it is")]
+pub(super) fn dollars_if_set<S: Serializer>(
+    amount: &Option<Micros>,
+    to: S,
+) -> Result<S::Ok, S::Error> {
+    amount.map(|amount| amount.to_string()).serialize(to)
+}
+
+#[expect(clippy::ref_option, reason = "serde passes a field as it is")]
+pub(super) fn instant_if_set<S: Serializer>(
+    at: &Option<Timestamp>,
+    to: S,
+) -> Result<S::Ok, S::Error> {
+    at.map(Timestamp::rfc3339).serialize(to)
+}
+
+#[expect(clippy::ref_option, reason = "serde passes a field as it is")]
+pub(super) fn sizes_if_set<S: Serializer>(
+    sizes: &Option<Vec<(u32, u32)>>,
+    to: S,
+) -> Result<S::Ok, S::Error> {
+    let text = |(width, height): &(u32, u32)| format!("{width}x{height}");
+    let texts = sizes.as_ref().map(|sizes| sizes.iter().map(text));
+    texts.map(Iterator::collect::<Vec<_>>).serialize(to)
+}

@@ -1,0 +1,87 @@
+//! The cookie of a session: how it is called, set and read, and what a write with it needs.
+
+use axum::extract::FromRequestParts as _;
+use axum::http::request::Parts;
+use axum::http::{HeaderMap, HeaderValue, Method, header};
+
+use crate::links::RequestLinks;
+use mediagate_core::app::App;
+use mediagate_core::domain::sessions;
+use mediagate_core::records::Links;
+use mediagate_model::error::{Error, ErrorCode};
+use mediagate_model::secret::Secret;
+
+/// Proves that a write comes from a page of this service.
+const CSRF: &str = "x-csrf-token";
+
+/// What the session's cookie is called.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum CookieName {
+    /// By TLS: the prefix has browsers refuse a cookie of this name from another host of the domain,
+    /// by plain HTTP, or for a part of the paths.
+    Host,
+    /// By plain HTTP, where browsers take no cookie with the prefix.
+    Plain,
+}
+
+impl CookieName {
+    /// At a gateway that is reached there.
+    pub(super) fn at(links: &Links) -> Self {
+        if links.origin.starts_with("https:") {
+            Self::Host
+        } else {
+            Self::Plain
+        }
+    }
+
+    const fn text(self) -> &'static str {
+        match self {
+            Self::Host => "__Host-mediagate_session",
+            Self::Plain => "mediagate_session",
+        }
+    }
+
+    pub(super) fn set(self, value: &str, seconds: u64) -> Result<HeaderValue, Error> {
+        let secure = if self == Self::Host { "; Secure" } else { "" };
+        let name = self.text();
+        let text =
+            format!("{name}={value}; Path=/; Max-Age={seconds}; HttpOnly; SameSite=Strict{secure}");
+        let mut value = HeaderValue::try_from(text).map_err(Error::internal)?;
+        value.set_sensitive(true);
+        Ok(value)
+    }
+
+    /// The cookie of a request.
+    pub(super) fn read(self, headers: &HeaderMap) -> Option<Secret> {
+        let cookies = headers.get_all(header::COOKIE).iter();
+        let pairs = cookies
+            .filter_map(|value| value.to_str().ok())
+            .flat_map(|value| value.split(';'));
+        let mut found =
+            pairs.filter_map(|pair| pair.trim().strip_prefix(self.text())?.strip_prefix('='));
+        found
+            .next()
+            .filter(|value| !value.is_empty())
+            .map(Secret::new)
+    }
+}
+
+/// The session's cookie.
+pub(super) async fn of_request(parts: &mut Parts, app: &App) -> Option<Secret> {
+    let Ok(RequestLinks(links)) = RequestLinks::from_request_parts(parts, app).await;
+    CookieName::at(&links).read(&parts.headers)
+}
+
+/// The session's cookie, of a request without a key. A write must come from a page of this service.
+pub(super) async fn checked(parts: &mut Parts, app: &App) -> Result<Option<Secret>, Error> {
+    let Some(cookie) = of_request(parts, app).await else {
+        return Ok(None);
+    };
+    let is_write = !matches!(parts.method, Method::GET | Method::HEAD);
+    let sent = parts.headers.get(CSRF).map(HeaderValue::as_bytes);
+    if is_write && !sent.is_some_and(|sent| sessions::is_csrf_token(&cookie, sent)) {
+        let message = "A write with a session needs the header X-CSRF-Token.";
+        return Err(Error::plain(ErrorCode::CsrfTokenRequired, message));
+    }
+    Ok(Some(cookie))
+}

@@ -1,0 +1,51 @@
+//! What a run has made, before the transaction that ends its task.
+
+use mediagate_model::ids::ClipId;
+use mediagate_model::media::Asset;
+use mediagate_model::music::{Clip, ClipMedia, ClipUpstream};
+use mediagate_model::price::Quantity;
+use mediagate_model::provenance::{Print, Provenance};
+use mediagate_model::task::Output;
+
+/// The result of a run; its files are stored, but nothing refers to them yet.
+#[derive(Clone)]
+pub(super) struct RunOutput {
+    pub(super) output: Output,
+    pub(super) assets: Vec<Asset>,
+    pub(super) clips: Vec<(ClipId, ClipMedia)>,
+    /// Clips beyond those that were ordered.
+    pub(super) more_clips: Vec<Clip>,
+    /// Per clip: its title, and what the provider reports about it.
+    pub(super) clip_facts: Vec<(ClipId, String, ClipUpstream)>,
+    /// Per clip: what its recording says of its origin.
+    pub(super) provenance: Vec<(ClipId, Provenance)>,
+    /// What the results are known by.
+    pub(super) prints: Vec<Print>,
+    /// Ordered clips that were not made.
+    pub(super) missing_clips: Vec<ClipId>,
+    /// How much was made.
+    pub(super) quantity: Quantity,
+    /// What is missing, if not everything was made.
+    pub(super) partial: Option<String>,
+    /// The provider, and its name for the model.
+    pub(super) by: Option<(String, String)>,
+}
+
+impl RunOutput {
+    /// A result without extras.
+    pub(super) fn new(output: Output, quantity: Quantity) -> Self {
+        Self {
+            output,
+            quantity,
+            assets: Vec::new(),
+            clips: Vec::new(),
+            more_clips: Vec::new(),
+            clip_facts: Vec::new(),
+            provenance: Vec::new(),
+            prints: Vec::new(),
+            missing_clips: Vec::new(),
+            partial: None,
+            by: None,
+        }
+    }
+}
