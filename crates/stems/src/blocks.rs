@@ -14,7 +14,7 @@ use crate::error::check_offered;
 use crate::parallel::{Stop, Stopped};
 use crate::resample::resample;
 use crate::stft::RATE;
-use crate::{Control, Separate, SeparateError, Shape, Stem};
+use crate::{Control, Separate, SeparateError, Shape, Stem, Take};
 
 /// Length of a block and of the overlap with the next, in seconds.
 const BLOCK_SECONDS: usize = 24;
@@ -50,9 +50,6 @@ pub struct Separator {
     /// What the last block contributes to the next, already weighted.
     tails: Estimates,
 }
-
-/// Receives the index of a wanted stem and a piece of it; `false` ends the separation.
-pub type Take<'a> = dyn FnMut(usize, &[Vec<f32>]) -> bool + 'a;
 
 impl Separator {
     /// Prepares to make the `wanted` stems.

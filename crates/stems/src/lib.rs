@@ -50,6 +50,7 @@ mod error;
 #[cfg(feature = "onnx")]
 pub mod onnx;
 mod separate;
+mod separation;
 mod shape;
 mod stem;
 pub mod training;
@@ -69,11 +70,12 @@ mod stft;
 mod wiener;
 
 pub use audio::{Audio, AudioError};
-pub use blocks::{Separator, Take};
+pub use blocks::Separator;
 pub use control::Control;
 pub use decode::{AudioFormat, DecodeError, DecodeLimits, Decoded, decode};
 pub use encode::EncodeError;
 pub use error::SeparateError;
-pub use separate::{Separate, rest, separate};
+pub use separate::{rest, separate};
+pub use separation::{Separate, Take};
 pub use shape::Shape;
 pub use stem::Stem;

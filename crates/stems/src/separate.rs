@@ -3,26 +3,7 @@
 //! Clips in memory are passed to the [`Separator`] whole; longer ones can be passed in pieces.
 
 use crate::audio::finite;
-use crate::{Audio, Control, SeparateError, Separator, Shape, Stem, Take};
-
-/// Separates a recording a piece at a time, by one model or another.
-pub trait Separate {
-    /// Takes the next samples of every channel, and writes what is finished. Samples and channels beyond
-    /// those announced are ignored.
-    fn push(
-        &mut self,
-        samples: &[Vec<f32>],
-        control: &mut Control<'_>,
-        write: &mut Take<'_>,
-    ) -> Result<(), SeparateError>;
-
-    /// Ends the recording, and writes the rest.
-    fn finish(
-        &mut self,
-        control: &mut Control<'_>,
-        write: &mut Take<'_>,
-    ) -> Result<(), SeparateError>;
-}
+use crate::{Audio, Control, Separate as _, SeparateError, Separator, Shape, Stem, Take};
 
 /// Separates `mix` and returns the `wanted` stems in order.
 ///

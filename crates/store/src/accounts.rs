@@ -1,10 +1,10 @@
 //! Accounts. Their keys are in `keys`.
 
-use crate::ledger::account_money;
-use crate::tasks::Page;
+use crate::account_row::account;
+use crate::money_columns::account_money;
+use crate::page::Page;
 use crate::{Conn, Row, StoreError};
 use mediagate_model::account::{Account, AccountRecord};
-use mediagate_model::clock::Timestamp;
 use mediagate_model::ids::AccountId;
 use mediagate_model::money::Micros;
 
@@ -42,16 +42,6 @@ pub fn account_by_id(conn: &mut Conn<'_>, id: AccountId) -> Result<Option<Accoun
         &[(&id.to_string()).into()],
         |row| account(row, 0),
     )
-}
-
-pub(super) fn account(row: &Row<'_>, at: usize) -> Result<Account, StoreError> {
-    Ok(Account {
-        id: row.parse(at, "accounts.id")?,
-        handle: row.text(at + 1)?,
-        display_name: row.text(at + 2)?,
-        avatar: row.parse(at + 3, "accounts.avatar")?,
-        created_at: Timestamp::from_micros(row.int(at + 4)?),
-    })
 }
 
 macro_rules! records {

@@ -1,7 +1,7 @@
 //! Hourly sums of all accounts: what ended and how, what was charged, and what providers were paid.
 //! They change in the transaction that moves the money, ends the task or closes the job.
 
-use crate::ledger::Change;
+use crate::money_change::Change;
 use crate::{Conn, StoreError};
 use mediagate_model::clock::Timestamp;
 use mediagate_model::ids::{AccountId, KeyId, TaskId};

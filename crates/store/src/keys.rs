@@ -2,10 +2,10 @@
 
 use ipnet::IpNet;
 
-use crate::accounts::account;
+use crate::account_row::account;
 use crate::conn::to_json;
-use crate::ledger::{key_money_columns, starts};
-use crate::tasks::Page;
+use crate::money_columns::{key_money_columns, starts};
+use crate::page::Page;
 use crate::{Conn, Row, StoreError, Value, ledger};
 use mediagate_model::account::{
     ApiKey, BudgetPeriod, Caller, Credential, KeyMoney, KeyRecord, Scope,

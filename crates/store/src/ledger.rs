@@ -4,50 +4,16 @@
 //! Unique indexes keep a task from having two entries of a kind, or two ends of its reservation.
 //! `verify` checks the sums.
 
-use crate::{Conn, Row, StoreError, Value, accounts, usage};
-use mediagate_model::account::{AccountMoney, BudgetPeriod, KeyMoney};
+use crate::money_columns::{account_money, key_money_columns, starts};
+use crate::{Conn, Row, StoreError, Value, keys, usage};
+
+pub use crate::money_change::{Change, Of};
+use mediagate_model::account::{AccountMoney, KeyMoney};
 use mediagate_model::clock::Timestamp;
 use mediagate_model::ids::{AccountId, EntryId, KeyId, TaskId};
 use mediagate_model::ledger::{Entry, EntryKind};
 use mediagate_model::money::Micros;
 use mediagate_model::task::TaskState;
-
-/// The money of the key `k`; `?1`, `?2` and `?3` are the days on which the current day, week and month
-/// began.
-macro_rules! key_money_columns {
-    () => {
-        "k.budget_micros, k.held_micros, k.spent_micros, k.budget_period,
-         CASE WHEN k.budget_period IS NULL THEN k.spent_micros ELSE
-             (SELECT CAST(COALESCE(SUM(d.spent_micros), 0) AS BIGINT) FROM daily_sums d
-              WHERE d.account_id = k.account_id AND d.key_id = k.id AND d.day >=
-                  CASE k.budget_period WHEN 'day' THEN CAST(?1 AS BIGINT) WHEN 'week' THEN CAST(?2 AS BIGINT) ELSE CAST(?3 AS BIGINT) END) END"
-    };
-}
-pub(super) use key_money_columns;
-
-/// Whose money an entry moves, and for which task.
-#[derive(Debug, Clone, Copy)]
-pub struct Of<'a> {
-    pub account: AccountId,
-    pub key: Option<KeyId>,
-    pub task: Option<TaskId>,
-    pub model: Option<&'a str>,
-}
-
-/// How an entry changes the sums.
-#[derive(Debug, Clone, Copy, Default)]
-pub struct Change {
-    /// Change of the held sum.
-    pub held: Micros,
-    /// Change of the spent sum.
-    pub spent: Micros,
-    /// Change of the credit sum.
-    pub credit: Micros,
-    /// The task's final state, if this entry ends it.
-    pub ended: Option<TaskState>,
-    /// When it counts, if not now: a correction counts where what it corrects does.
-    pub counted_at: Option<Timestamp>,
-}
 
 /// The sums after an entry.
 #[derive(Debug, Clone, Copy)]
@@ -157,7 +123,7 @@ pub fn end_without_entry(
     now: Timestamp,
 ) -> Result<(), StoreError> {
     if let Some(key) = of.key {
-        accounts::give_place_back(conn, key)?;
+        keys::give_place_back(conn, key)?;
     }
     let change = Change {
         ended: Some(state),
@@ -192,12 +158,6 @@ pub fn of_key(
         &[day, week, month, (&key.to_string()).into()],
         |row| key_money(row, 0),
     )
-}
-
-/// Days on which the current periods began, for [`key_money_columns!`].
-pub(super) fn starts(now: Timestamp) -> [Value<'static>; 3] {
-    [BudgetPeriod::Day, BudgetPeriod::Week, BudgetPeriod::Month]
-        .map(|period| usage::day_of(period.start(now)).into())
 }
 
 /// Which entries to list.
@@ -354,15 +314,5 @@ fn changed_key_money(row: &Row<'_>) -> Result<KeyMoney, StoreError> {
         spent: Micros::new(row.int(2)?),
         period: row.parse_or_null(3, "api_keys.budget_period")?,
         counted: Micros::new(row.int(2)?),
-    })
-}
-
-pub(super) fn account_money(row: &Row<'_>, at: usize) -> Result<AccountMoney, StoreError> {
-    Ok(AccountMoney {
-        prepaid: row.flag(at)?,
-        budget: row.int_or_null(at + 1)?.map(Micros::new),
-        held: Micros::new(row.int(at + 2)?),
-        spent: Micros::new(row.int(at + 3)?),
-        credit: Micros::new(row.int(at + 4)?),
     })
 }

@@ -7,6 +7,7 @@
 //! The store knows the types of the model and must not know settings or business rules: what may be done is
 //! decided by whoever opens the transaction.
 
+mod account_row;
 pub mod accounts;
 pub mod assets;
 pub mod audit;
@@ -21,7 +22,10 @@ mod lives;
 pub mod media_folders;
 pub mod meta;
 pub mod migrations;
+mod money_change;
+mod money_columns;
 pub mod notify;
+mod page;
 pub mod personas;
 mod place;
 mod postgres;

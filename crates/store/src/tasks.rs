@@ -38,6 +38,7 @@ mod claims;
 mod list;
 mod turns;
 
+pub use crate::page::{Page, cut_one_more};
 pub use all::{page_of_all, search_of_all};
 pub use claims::{
     any_due, any_due_after, claim_sent, claim_upstream, count_waiting, held_by, lock_held,
@@ -45,7 +46,7 @@ pub use claims::{
 };
 pub(crate) use list::first_id;
 pub(crate) use list::remove_words;
-pub use list::{Filter, Page, cut_one_more, page};
+pub use list::{Filter, page};
 pub use turns::{Queue, about_to_be_sent, claim, claim_in_turn, enter_queue};
 
 /// Inserts a queued task, due now, with its first event, for anyone to claim.

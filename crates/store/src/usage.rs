@@ -1,7 +1,7 @@
 //! Daily sums by account, key and model: charged, credited, made. They change in the transaction
 //! that moves the money or ends the task.
 
-use crate::ledger::{Change, Of};
+use crate::money_change::{Change, Of};
 use crate::{Conn, StoreError, Value, hours};
 use mediagate_model::clock::Timestamp;
 use mediagate_model::ids::{AccountId, KeyId};

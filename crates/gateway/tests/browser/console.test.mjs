@@ -142,7 +142,7 @@ see("a song is separated, mixed and taken home", { ...DESKTOP, key: KEY, acceptD
 
   const [one] = await Promise.all([page.waitForEvent("download"), page.getByRole("button", { name: /^Download Vocals/ }).click()]);
   assert.equal(one.suggestedFilename(), "Night ferry – Vocals.flac");
-  assert.equal(readFileSync(await one.path()).subarray(0, 4).toString(), "fLaC");
+  assert.ok(isFlac(readFileSync(await one.path())));
   const [all] = await Promise.all([page.waitForEvent("download"), page.getByRole("button", { name: "Download all" }).click()]);
   assert.equal(all.suggestedFilename(), "Night ferry – stems.zip");
   const names = execFileSync("python3", ["-c", "import sys, zipfile\nz = zipfile.ZipFile(sys.argv[1])\nassert z.testzip() is None\nprint(*sorted(z.namelist()), sep='\\n')", await all.path()], { encoding: "utf8" });
@@ -334,3 +334,10 @@ see("a key without scopes is told so", DESKTOP, async (page) => {
 });
 
 const PIXEL = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg==";
+
+/** Whether this is FLAC; its signature is in an ID3 tag before the stream. */
+function isFlac(file) {
+  const hasTag = file.subarray(0, 3).toString() === "ID3";
+  const tag = hasTag ? 10 + file.subarray(6, 10).reduce((length, byte) => (length << 7) | byte, 0) : 0;
+  return file.subarray(tag, tag + 4).toString() === "fLaC";
+}

@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use super::task;
 use crate::conn::to_json;
+use crate::page::Page;
 use crate::{Conn, StoreError, Value};
 use mediagate_model::clock::Timestamp;
 use mediagate_model::error::ErrorCode;
@@ -39,34 +40,6 @@ pub struct Filter {
     pub id: Option<TaskId>,
     /// Without those deleted from the Videos API's list.
     pub without_deleted: bool,
-}
-
-/// A page of a list.
-#[derive(Debug, Clone, Copy)]
-pub struct Page<Id> {
-    pub after: Option<Id>,
-    /// Most rows.
-    pub limit: u32,
-    /// Oldest first instead of newest first.
-    pub ascending: bool,
-}
-
-impl<Id> Page<Id> {
-    /// The same page plus one row, to see whether another page follows.
-    #[must_use]
-    pub fn with_one_more(self) -> Self {
-        Self {
-            limit: self.limit + 1,
-            ..self
-        }
-    }
-}
-
-/// Removes the extra row of [`Page::with_one_more`] and returns whether it was there.
-pub fn cut_one_more<T>(rows: &mut Vec<T>, limit: u32) -> bool {
-    let has_more = rows.len() > limit as usize;
-    rows.truncate(limit as usize);
-    has_more
 }
 
 /// A term that the task must have, if it is given. Postgres may read all tasks with a term at once

@@ -482,14 +482,14 @@ fn name_of(path: &str) -> String {
 
 /// The files and lines at which the store runs statements.
 fn places() -> BTreeSet<(String, u32)> {
-    let folder = std::path::Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/src/store"));
+    let folder = std::path::Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../store/src"));
     let mut places = BTreeSet::new();
     let inside = |name: &str| std::fs::read_dir(folder.join(name)).unwrap();
     let all = inside("").chain(inside("tasks")).chain(inside("webhooks"));
     for entry in all {
         let path = entry.unwrap().path();
         let name = path.file_name().unwrap().to_string_lossy().into_owned();
-        let is_of_tables = !["mod.rs", "conn.rs", "migrations.rs", "sqlite.rs"].contains(&&*name);
+        let is_of_tables = !["lib.rs", "conn.rs", "migrations.rs", "sqlite.rs"].contains(&&*name);
         if !is_of_tables || path.is_dir() {
             continue;
         }

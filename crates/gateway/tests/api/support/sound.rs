@@ -70,3 +70,17 @@ pub(crate) fn data_url(mime: &str, bytes: &[u8]) -> String {
     let text = base64::engine::general_purpose::STANDARD.encode(bytes);
     format!("data:{mime};base64,{text}")
 }
+
+/// Whether this is FLAC; its signature is in an ID3 tag before the stream.
+pub(crate) fn is_flac(bytes: &[u8]) -> bool {
+    let tag = match bytes {
+        [b'I', b'D', b'3', _, _, _, length @ ..] if length.len() >= 4 => {
+            let seven_bits = length[..4].iter();
+            10 + seven_bits.fold(0, |length, byte| length << 7 | usize::from(*byte))
+        }
+        _ => 0,
+    };
+    bytes
+        .get(tag..)
+        .is_some_and(|stream| stream.starts_with(b"fLaC"))
+}

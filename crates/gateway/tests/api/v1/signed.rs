@@ -159,12 +159,12 @@ async fn a_signer_that_does_not_answer_fails_the_task_and_a_certificate_is_used(
     let (certificate, key) = (folder.path().join("c.pem"), folder.path().join("k.pem"));
     std::fs::write(&certificate, &chain.certificates_pem).unwrap();
     std::fs::write(&key, &chain.key_pem).unwrap();
-    let mut toml = format!(
+    let certified = format!(
         "[provenance]\ncertificate = \"{}\"\n",
         certificate.display()
     );
-    let away = format!("{toml}signer = \"http://127.0.0.1:9/sign\"");
-    toml += &format!("key = \"{}\"", key.display());
+    let away = format!("{certified}signer = \"http://127.0.0.1:9/sign\"");
+    let toml = format!("{certified}key = \"{}\"", key.display());
     let gateway = TestGateway::builder().toml(&toml).start().await;
     let (_, video, _) = film(&gateway, json!({"seconds": "1"})).await;
     assert!(
