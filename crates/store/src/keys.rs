@@ -4,9 +4,9 @@ use ipnet::IpNet;
 
 use crate::account_row::account;
 use crate::conn::to_json;
-use crate::money_columns::{key_money_columns, starts};
+use crate::money_columns::{key_money, key_money_columns, starts};
 use crate::page::Page;
-use crate::{Conn, Row, StoreError, Value, ledger};
+use crate::{Conn, Row, StoreError, Value};
 use mediagate_model::account::{
     ApiKey, BudgetPeriod, Caller, Credential, KeyMoney, KeyRecord, Scope,
 };
@@ -250,7 +250,7 @@ fn record(row: &Row<'_>) -> Result<KeyRecord, StoreError> {
         account: row.text(16)?,
         open_tasks: count(row.int(17)?),
         last_used_at: row.int_or_null(18)?.map(Timestamp::from_micros),
-        money: ledger::key_money(row, 19)?,
+        money: key_money(row, 19)?,
     })
 }
 
@@ -273,7 +273,7 @@ pub fn keys_of(
             " FROM api_keys k WHERE k.account_id = ?4 ORDER BY k.id"
         ),
         &values,
-        |row| Ok((key(row)?, ledger::key_money(row, 17)?, count(row.int(16)?))),
+        |row| Ok((key(row)?, key_money(row, 17)?, count(row.int(16)?))),
     )
 }
 

@@ -4,7 +4,7 @@
 //! Unique indexes keep a task from having two entries of a kind, or two ends of its reservation.
 //! `verify` checks the sums.
 
-use crate::money_columns::{account_money, key_money_columns, starts};
+use crate::money_columns::{account_money, key_money, key_money_columns, starts};
 use crate::{Conn, Row, StoreError, Value, keys, usage};
 
 pub use crate::money_change::{Change, Of};
@@ -292,17 +292,6 @@ fn entry(row: &Row<'_>) -> Result<Entry, StoreError> {
         credit: Micros::new(row.int(7)?),
         note: row.text_or_null(8)?,
         created_at: Timestamp::from_micros(row.int(9)?),
-    })
-}
-
-/// What [`key_money_columns!`] selects.
-pub(super) fn key_money(row: &Row<'_>, at: usize) -> Result<KeyMoney, StoreError> {
-    Ok(KeyMoney {
-        budget: row.int_or_null(at)?.map(Micros::new),
-        held: Micros::new(row.int(at + 1)?),
-        spent: Micros::new(row.int(at + 2)?),
-        period: row.parse_or_null(at + 3, "api_keys.budget_period")?,
-        counted: Micros::new(row.int(at + 4)?),
     })
 }
 

@@ -40,6 +40,7 @@ pub mod refusals;
 pub mod replicas;
 pub mod restored;
 pub mod routes;
+pub mod session;
 pub mod sessions;
 mod sqlite;
 pub mod submissions;
@@ -47,6 +48,7 @@ pub mod tasks;
 mod turn;
 pub mod upkeep;
 pub mod usage;
+mod value;
 pub mod verify;
 pub mod webhooks;
 pub mod workers;
@@ -63,11 +65,12 @@ use crate::sqlite::Lane;
 use mediagate_model::database::{DatabaseOptions, Migrate};
 use mediagate_model::ids::AccountId;
 
-pub use conn::{Conn, Row, Value};
+pub use conn::{Conn, Row};
 pub use lives::Life;
 pub use place::Place;
 #[doc(hidden)]
-pub use postgres::session::Session;
+pub use session::Session;
+pub use value::Value;
 
 /// Timeout of a heartbeat.
 const BEAT: Duration = Duration::from_secs(2);
@@ -368,7 +371,10 @@ impl Store {
 
     /// A connection for telling other processes something, at this address if not at the store's;
     /// `None` on `SQLite`.
-    pub async fn link(&self, direct: Option<&str>) -> Result<Option<notify::Link>, StoreError> {
+    pub async fn link(
+        &self,
+        direct: Option<&str>,
+    ) -> Result<Option<session::link::Link>, StoreError> {
         match &self.0.backend {
             Backend::Sqlite(_) => Ok(None),
             Backend::Postgres(postgres) => postgres.link(direct).await.map(Some),

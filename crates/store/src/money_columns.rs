@@ -1,7 +1,7 @@
 //! The columns that hold the money of an account and a key, and how they are read.
 
 use crate::{Row, StoreError, Value, usage};
-use mediagate_model::account::{AccountMoney, BudgetPeriod};
+use mediagate_model::account::{AccountMoney, BudgetPeriod, KeyMoney};
 use mediagate_model::clock::Timestamp;
 use mediagate_model::money::Micros;
 
@@ -31,5 +31,16 @@ pub(super) fn account_money(row: &Row<'_>, at: usize) -> Result<AccountMoney, St
         held: Micros::new(row.int(at + 2)?),
         spent: Micros::new(row.int(at + 3)?),
         credit: Micros::new(row.int(at + 4)?),
+    })
+}
+
+/// What [`key_money_columns!`] selects.
+pub(super) fn key_money(row: &Row<'_>, at: usize) -> Result<KeyMoney, StoreError> {
+    Ok(KeyMoney {
+        budget: row.int_or_null(at)?.map(Micros::new),
+        held: Micros::new(row.int(at + 1)?),
+        spent: Micros::new(row.int(at + 2)?),
+        period: row.parse_or_null(at + 3, "api_keys.budget_period")?,
+        counted: Micros::new(row.int(at + 4)?),
     })
 }

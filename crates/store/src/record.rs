@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::panic::Location;
 use std::sync::{Mutex, PoisonError};
 
-use crate::Value;
+use crate::value::Value;
 
 /// A parameter as it was given.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -13,7 +13,7 @@ use crate::bell::local::Local;
 use crate::bell::ring::Ring;
 use mediagate_model::ids::AssetId;
 use mediagate_model::secret::Secret;
-use mediagate_store::notify::Link;
+use mediagate_store::session::link::Link;
 use mediagate_store::{Store, StoreError};
 
 /// How long rings are gathered.

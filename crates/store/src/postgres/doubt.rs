@@ -14,8 +14,8 @@ use tokio_postgres::error::SqlState;
 
 use crate::StoreError;
 use crate::postgres::group::Piece;
-use crate::postgres::server::Server;
-use crate::postgres::session::{Committed, Named, Session};
+use crate::session::server::Server;
+use crate::session::{Committed, Named, Session};
 
 /// With this many in doubt no more writes are started.
 const OPEN: usize = 32;

@@ -13,8 +13,8 @@ use std::time::{Duration, Instant};
 use tokio::sync::oneshot;
 
 use crate::postgres::doubt::Doubts;
-use crate::postgres::session::{Committed, Session, Trouble};
 use crate::postgres::work::{Work, asked};
+use crate::session::{Committed, Session, Trouble};
 use crate::{Conn, StoreError};
 
 /// Most writes per commit. Postgres handles up to 64 savepoints per transaction cheaply.

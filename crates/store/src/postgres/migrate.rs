@@ -2,8 +2,8 @@
 
 use std::time::{Duration, Instant};
 
-use crate::postgres::server::Server;
-use crate::postgres::session::{Committed, Session, Trouble};
+use crate::session::server::Server;
+use crate::session::{Committed, Session, Trouble};
 use crate::{Conn, StoreError, migrations};
 use mediagate_model::database::Migrate;
 

@@ -12,8 +12,6 @@ mod group;
 mod migrate;
 mod pooler;
 mod queue;
-mod server;
-pub(super) mod session;
 mod work;
 
 use std::iter;
@@ -22,14 +20,14 @@ use std::time::{Duration, Instant};
 
 use tokio_postgres::error::SqlState;
 
-use crate::notify::Link;
 use crate::postgres::doubt::Doubts;
 use crate::postgres::group::{GROUP, Piece};
 use crate::postgres::queue::{Job, Queue};
-use crate::postgres::server::Server;
-use crate::postgres::session::Session;
 use crate::postgres::work::{Work, asked};
 use crate::pulse::Pulse;
+use crate::session::link::Link;
+use crate::session::server::Server;
+use crate::session::{Session, Trouble};
 use crate::{BEAT, Conn, StoreError};
 use mediagate_model::database::DatabaseOptions;
 
@@ -236,7 +234,7 @@ impl Lane {
                 session.begin_reading(limit);
             }
             let has_panicked = look.run(session).is_err();
-            let is_lost = session.trouble() == Some(session::Trouble::Lost);
+            let is_lost = session.trouble() == Some(Trouble::Lost);
             if is_long && session.is_usable() {
                 session.roll_back();
                 drop(session.flush());

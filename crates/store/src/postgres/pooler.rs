@@ -6,8 +6,8 @@
 use std::time::{Duration, Instant};
 
 use crate::StoreError;
-use crate::postgres::server::Server;
-use crate::postgres::session::Session;
+use crate::session::Session;
+use crate::session::server::Server;
 
 /// Timeout of the check.
 const LIMIT: Duration = Duration::from_secs(5);

@@ -4,7 +4,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use tokio::sync::oneshot;
 
-use crate::postgres::session::Session;
+use crate::session::Session;
 use crate::{Conn, StoreError};
 
 /// Statements that somebody waits for.

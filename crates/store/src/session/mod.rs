@@ -4,6 +4,9 @@
 //! at a deadline; what the server did with the last statement is then unknown, so the session is
 //! broken and the connection is closed.
 
+pub mod link;
+pub(crate) mod server;
+
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -16,12 +19,12 @@ use tokio_postgres::types::ToSql;
 use tokio_postgres::{AsyncMessage, Client, Row, SimpleQueryMessage, Statement};
 
 use crate::StoreError;
-use crate::postgres::server::Server;
+use crate::session::server::Server;
 
 /// How long a statement may wait for a lock, in milliseconds.
-pub(super) const LOCK_MS: u32 = 1500;
+pub(crate) const LOCK_MS: u32 = 1500;
 /// The server's statement timeout; does not apply to COMMIT.
-pub(super) const STATEMENT_MS: u32 = 2500;
+pub(crate) const STATEMENT_MS: u32 = 2500;
 /// The server ends a transaction after this long without a statement, so that a suspended process
 /// does not keep its locks.
 const IDLE_MS: u32 = 3000;
@@ -50,7 +53,7 @@ pub struct Session {
 
 /// What went wrong on a session since the last call of [`Session::trouble`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Trouble {
+pub(crate) enum Trouble {
     Refused,
     /// A deadlock, or a lock timeout.
     InTheWay,
@@ -63,13 +66,13 @@ pub(super) enum Trouble {
 /// A transaction by its id, in the run of the server that gave it. A server that crashed, or a standby in
 /// its place, goes on counting from what is on its disk: an id whose transaction was lost is given again.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Named {
-    pub(super) id: String,
-    pub(super) server_run: String,
+pub(crate) struct Named {
+    pub(crate) id: String,
+    pub(crate) server_run: String,
 }
 
 /// How a COMMIT ended.
-pub(super) enum Committed {
+pub(crate) enum Committed {
     /// On disk, and on the synchronous standby if there is one.
     Yes,
     /// The server refused; everything is rolled back.
@@ -90,7 +93,7 @@ impl Session {
     }
 
     /// Wraps a connection that [`Server::connect`] opened.
-    pub(super) fn new<S, T>(
+    pub(crate) fn new<S, T>(
         runtime: Runtime,
         client: Client,
         mut connection: tokio_postgres::Connection<S, T>,
@@ -131,13 +134,13 @@ impl Session {
     }
 
     /// Sets the deadline for everything that follows.
-    pub(super) fn until(&mut self, deadline: Instant) {
+    pub(crate) fn until(&mut self, deadline: Instant) {
         self.deadline = deadline;
     }
 
     /// Finds out which run of which server this is. A server that goes on after a crash of one of its
     /// processes is the same program, but has lost its statistics.
-    pub(super) fn learn_run(&mut self) -> Result<(), StoreError> {
+    pub(crate) fn learn_run(&mut self) -> Result<(), StoreError> {
         let sql =
             "SELECT CONCAT(pg_postmaster_start_time(), ' ', stats_reset) FROM pg_stat_bgwriter";
         let rows = self.query(sql, &[])?;
@@ -147,36 +150,36 @@ impl Session {
     }
 
     /// The run of the server that this connection was opened to.
-    pub(super) fn server_run(&self) -> &str {
+    pub(crate) fn server_run(&self) -> &str {
         &self.server_run
     }
 
-    pub(super) fn time_left(&self) -> Duration {
+    pub(crate) fn time_left(&self) -> Duration {
         self.deadline.saturating_duration_since(Instant::now())
     }
 
     /// How long it has been unused.
-    pub(super) fn rested(&self) -> Duration {
+    pub(crate) fn rested(&self) -> Duration {
         self.used.elapsed()
     }
 
     /// Whether it answers.
-    pub(super) fn answers(&mut self) -> bool {
+    pub(crate) fn answers(&mut self) -> bool {
         self.script(";").is_ok()
     }
 
     /// Whether it can be used again.
-    pub(super) fn is_usable(&self) -> bool {
+    pub(crate) fn is_usable(&self) -> bool {
         !self.client.is_closed() && !self.is_broken()
     }
 
     /// Whether the outcome of the last request is unknown.
-    pub(super) fn is_broken(&self) -> bool {
+    pub(crate) fn is_broken(&self) -> bool {
         matches!(self.trouble, Some(Trouble::Late | Trouble::Lost))
     }
 
     /// What went wrong since the last call; a broken session stays broken.
-    pub(super) fn trouble(&mut self) -> Option<Trouble> {
+    pub(crate) fn trouble(&mut self) -> Option<Trouble> {
         let trouble = self.trouble;
         if !self.is_broken() {
             self.trouble = None;
@@ -186,14 +189,14 @@ impl Session {
 
     /// Whether the server accepted the last write since the last call; false if it cannot write:
     /// its disk is full, or it is a standby.
-    pub(super) fn wrote(&mut self) -> Option<bool> {
+    pub(crate) fn wrote(&mut self) -> Option<bool> {
         self.wrote.take()
     }
 
     /// Begins a transaction together with its first statement. It sets its own timeouts, so that
     /// they hold behind a pooler too. `turn` is an advisory lock shared by writers of the same
     /// rows.
-    pub(super) fn begin(&mut self, turn: Option<i32>) {
+    pub(crate) fn begin(&mut self, turn: Option<i32>) {
         self.transaction = None;
         self.send_ahead(&format!(
             "BEGIN; SELECT set_config('lock_timeout', '{LOCK_MS}', true), \
@@ -213,7 +216,7 @@ impl Session {
     /// optional condition leaves nor how many an account has. By the default cost of a random read
     /// an idle account's page would be looked for among everybody's newest tasks, all of them; and
     /// compiling a statement takes longer than any of them runs.
-    pub(super) fn begin_reading(&mut self, limit: Duration) {
+    pub(crate) fn begin_reading(&mut self, limit: Duration) {
         self.send_ahead(&format!(
             "BEGIN READ ONLY; SET LOCAL statement_timeout = {}; SET LOCAL idle_in_transaction_session_timeout = {IDLE_MS}; \
              SET LOCAL plan_cache_mode = force_custom_plan; SET LOCAL random_page_cost = 1.1; SET LOCAL jit = off;",
@@ -222,12 +225,12 @@ impl Session {
     }
 
     /// Sets a savepoint for [`Session::undo`].
-    pub(super) fn mark(&mut self) {
+    pub(crate) fn mark(&mut self) {
         self.ahead.push_str("SAVEPOINT one;");
     }
 
     /// Rolls back to the last savepoint.
-    pub(super) fn undo(&mut self) {
+    pub(crate) fn undo(&mut self) {
         if let Some(at) = self.ahead.rfind("SAVEPOINT one;") {
             // What was not sent needs no rollback.
             self.ahead.truncate(at);
@@ -238,7 +241,7 @@ impl Session {
     }
 
     /// Rolls the transaction back.
-    pub(super) fn roll_back(&mut self) {
+    pub(crate) fn roll_back(&mut self) {
         self.ahead.clear();
         if self.is_open {
             self.ahead.push_str("ROLLBACK;");
@@ -246,7 +249,7 @@ impl Session {
     }
 
     /// Sends what was waiting for the next statement.
-    pub(super) fn flush(&mut self) -> Result<(), StoreError> {
+    pub(crate) fn flush(&mut self) -> Result<(), StoreError> {
         if self.ahead.is_empty() {
             return Ok(());
         }
@@ -254,7 +257,7 @@ impl Session {
     }
 
     /// Commits, and waits until `deadline` for the outcome.
-    pub(super) fn commit(&mut self, deadline: Instant) -> Committed {
+    pub(crate) fn commit(&mut self, deadline: Instant) -> Committed {
         if self.ahead.contains("BEGIN") {
             // No statement was run.
             self.roll_back();

@@ -10,8 +10,8 @@ use tokio_postgres::config::Host;
 use tokio_postgres_rustls::MakeRustlsConnect;
 
 use crate::StoreError;
-use crate::notify::Link;
-use crate::postgres::session::{LOCK_MS, STATEMENT_MS, Session};
+use crate::session::link::Link;
+use crate::session::{LOCK_MS, STATEMENT_MS, Session};
 
 /// Connection timeout per host.
 const CONNECT: Duration = Duration::from_millis(1500);
@@ -22,7 +22,7 @@ const KEEPALIVE: (Duration, Duration, u32) = (Duration::from_secs(10), Duration:
 
 /// The server, or several of which one accepts writes. Cheap to clone.
 #[derive(Clone)]
-pub(super) struct Server(Arc<Inner>);
+pub(crate) struct Server(Arc<Inner>);
 
 struct Inner {
     /// One per host.
@@ -33,7 +33,7 @@ struct Inner {
 }
 
 impl Server {
-    pub(super) fn new(url: &str) -> Result<Self, StoreError> {
+    pub(crate) fn new(url: &str) -> Result<Self, StoreError> {
         let config: Config = url.parse().map_err(StoreError::Postgres)?;
         // Unreadable certificates matter only if the server needs them, and then connecting fails
         // with a reason.
@@ -48,7 +48,7 @@ impl Server {
 
     /// Connects to the first host that answers and fits, starting with the last good one. A host
     /// that hangs costs only its timeout.
-    pub(super) fn connect(&self) -> Result<Session, StoreError> {
+    pub(crate) fn connect(&self) -> Result<Session, StoreError> {
         let hosts = &self.0.hosts;
         let first = self.0.latest.load(Ordering::Relaxed);
         let mut refused = StoreError::Late;
@@ -65,7 +65,7 @@ impl Server {
     }
 
     /// A connection that the caller's runtime drives, to the first host that answers and fits.
-    pub(super) async fn link(&self) -> Result<Link, StoreError> {
+    pub(crate) async fn link(&self) -> Result<Link, StoreError> {
         let mut refused = StoreError::Late;
         for host in &self.0.hosts {
             let connecting = tokio::time::timeout(CONNECT, host.connect(self.0.tls.clone()));
