@@ -24,7 +24,7 @@ const OVERLAP_SECONDS: usize = 3;
 /// length.
 ///
 /// ```
-/// use stems::{Audio, Control, Separator, Shape, Stem};
+/// use stems::{Audio, Control, Separate as _, Separator, Shape, Stem};
 ///
 /// let mix = Audio::new(44_100, vec![vec![0.1; 4_410]; 2])?;
 /// let mut separator = Separator::new(Shape::of(&mix), &[Stem::Drums])?;

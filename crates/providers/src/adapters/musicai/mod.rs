@@ -23,6 +23,7 @@
 //! Unknown: whether removing a job stops it, so that is not taken as proof;
 //! the members of `error`; how long result addresses live.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
@@ -209,10 +210,12 @@ impl Adapter for MusicAi {
     }
 }
 
-/// The stems whose names say what they are, of what stands at an address.
+/// The stems whose names say what they are, of what stands at an address; in the order of their names, as a
+/// build with `c2pa` keeps the members of an object in the order in which they were sent.
 fn stems(body: &Value) -> Vec<Output> {
     let result = body["result"].as_object().into_iter().flatten();
-    let outputs = result.filter_map(|(name, value)| {
+    let result: BTreeMap<&String, &Value> = result.collect();
+    let outputs = result.into_iter().filter_map(|(name, value)| {
         let is_address = |url: &&str| url.starts_with("https://") || url.starts_with("http://");
         let url = value.as_str().filter(is_address)?;
         Some(Output::stem_at(stem_names::target(name)?, url))
