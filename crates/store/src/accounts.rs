@@ -56,7 +56,6 @@ macro_rules! records {
     };
 }
 
-/// Every account, oldest first.
 /// The ids of all accounts.
 pub fn ids(conn: &mut Conn<'_>) -> Result<Vec<AccountId>, StoreError> {
     conn.all("SELECT id FROM accounts", &[], |row| {
@@ -64,6 +63,7 @@ pub fn ids(conn: &mut Conn<'_>) -> Result<Vec<AccountId>, StoreError> {
     })
 }
 
+/// Every account, oldest first.
 pub fn all(conn: &mut Conn<'_>) -> Result<Vec<AccountRecord>, StoreError> {
     conn.all(records!("ORDER BY a.created_at, a.id"), &[], record)
 }
