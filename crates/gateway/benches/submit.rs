@@ -27,7 +27,7 @@ use mediagate_core::domain::submit::{self, Purpose};
 use mediagate_core::domain::video::{self, VideoOrder};
 use mediagate_core::domain::{self, idempotency};
 use mediagate_http as http;
-use mediagate_http::auth::Wants;
+use mediagate_http::auth::NewOrder;
 use mediagate_http::body::JsonBody;
 use mediagate_http::orders::Order as _;
 use mediagate_http::wire::videos::VideoObject;
@@ -210,10 +210,11 @@ fn note_leavers(app: &App) -> tokio::task::JoinHandle<()> {
 
 /// `POST /v1/videos` of a gateway that knows no intents and moves no money.
 async fn task_alone(
-    Wants { caller, .. }: Wants<VideoOrder>,
+    NewOrder { context, .. }: NewOrder<VideoOrder>,
     State(app): State<App>,
     body: JsonBody,
 ) -> Result<Response, mediagate_http::ErrorResponse> {
+    let caller = context.caller;
     let (order, _) = body.read(&app, VideoOrder::read).await?;
     let (new, _) = video::prepare(&app, &caller, &order, Purpose::Order).await?;
     let request = RequestId::generate();

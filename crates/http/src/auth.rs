@@ -10,11 +10,13 @@ use axum::http::{HeaderMap, header, request::Parts};
 use crate::context::{self, RateSlot, SeesProviders};
 use crate::cookie;
 use crate::error::ErrorResponse;
+use crate::links::RequestLinks;
 use crate::orders::Order;
 use mediagate_core::app::App;
 use mediagate_core::attendance::Line;
 use mediagate_core::domain::audit::By;
 use mediagate_core::domain::{keys, sessions};
+use mediagate_core::records::Links;
 use mediagate_model::account::{ApiKey, Caller, Scope};
 use mediagate_model::error::{Error, ErrorCode};
 use mediagate_model::ids::RequestId;
@@ -50,9 +52,26 @@ pub struct Allowed<N: Needs> {
     needs: PhantomData<N>,
 }
 
-/// A caller with a valid key that may place this order.
-pub struct Wants<O: Order> {
+/// What is known of a request before its body is read, for all that is done for it.
+pub struct RequestContext {
     pub caller: Caller,
+    pub request_id: RequestId,
+    /// Makes the URLs of its answer.
+    pub links: Links,
+    /// The address that it came from.
+    pub client: IpAddr,
+}
+
+impl RequestContext {
+    /// Whoever makes or changes something by this request, for the audit log.
+    pub fn by(&self) -> By {
+        By::key(&self.caller.key, self.request_id.clone(), self.client)
+    }
+}
+
+/// A request that places this order, by a caller who may.
+pub struct NewOrder<O: Order> {
+    pub context: RequestContext,
     /// How the request arrived.
     pub arrival: Arrival,
     order: PhantomData<O>,
@@ -65,6 +84,8 @@ pub struct Arrival {
     pub too_many: Option<Error>,
     /// The connection that the caller waits on.
     pub line: Line,
+    /// They say whether the request was sent before.
+    pub headers: HeaderMap,
 }
 
 /// Where a request came from, for the audit log.
@@ -116,25 +137,25 @@ impl<N: Needs> FromRequestParts<App> for Allowed<N> {
     }
 }
 
-impl<O: Order> FromRequestParts<App> for Wants<O> {
+impl<O: Order> FromRequestParts<App> for NewOrder<O> {
     type Rejection = ErrorResponse;
 
     async fn from_request_parts(parts: &mut Parts, app: &App) -> Result<Self, ErrorResponse> {
-        let (caller, arrival) = arrived(parts, app, O::ENDPOINT.scope).await?;
+        let (context, arrival) = arrived(parts, app, O::ENDPOINT.scope).await?;
         Ok(Self {
-            caller,
+            context,
             arrival,
             order: PhantomData,
         })
     }
 }
 
-/// The caller of a request that makes something, and how the request arrived.
+/// What is known of a request that makes something, and how it arrived.
 pub(super) async fn arrived(
     parts: &mut Parts,
     app: &App,
     scope: Scope,
-) -> Result<(Caller, Arrival), Error> {
+) -> Result<(RequestContext, Arrival), Error> {
     let (caller, verdict) = check(parts, app).await?;
     let length = parts.headers.get(header::CONTENT_LENGTH);
     let length = length.and_then(|value| value.to_str().ok()?.parse().ok());
@@ -144,7 +165,19 @@ pub(super) async fn arrived(
     };
     require(&caller, scope)?;
     let line = parts.extensions.get().cloned().unwrap_or_default();
-    Ok((caller, Arrival { too_many, line }))
+    let Ok(RequestLinks(links)) = RequestLinks::from_request_parts(parts, app).await;
+    let context = RequestContext {
+        caller,
+        request_id: context::request_id(parts)?,
+        links,
+        client: client_address(parts, app),
+    };
+    let arrival = Arrival {
+        too_many,
+        line,
+        headers: parts.headers.clone(),
+    };
+    Ok((context, arrival))
 }
 
 /// The caller, and whether the key has a request left.

@@ -5,20 +5,17 @@ mod sentence;
 use std::convert::Infallible;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use axum::Extension;
 use axum::Json;
 use axum::extract::State;
-use axum::http::HeaderMap;
 use axum::response::Response;
 use axum::response::sse::{Event, Sse};
 use futures_util::Stream;
 
-use crate::auth::Wants;
+use crate::auth::{NewOrder, RequestContext};
 use crate::body::JsonBody;
 use crate::docs::Events;
 use crate::error::ErrorResponse;
 use crate::idempotency::{self, Asked, Fingerprint, Fresh};
-use crate::links::RequestLinks;
 use crate::orders::chat::{ChatOrder, ChatRequest};
 use crate::tasks::{about_all, keep_alive};
 use crate::wire::chat::{
@@ -45,16 +42,19 @@ type ChunkEvent = Events<ChatChunk>;
     responses((status = 200, description = "The videos; with `stream`, server-sent chunks", content(
         (ChatCompletion = "application/json"), (ChunkEvent = "text/event-stream")))))]
 pub(super) async fn complete(
-    wants: Wants<ChatOrder>,
-    Extension(request_id): Extension<RequestId>,
-    RequestLinks(links): RequestLinks,
-    headers: HeaderMap,
+    new: NewOrder<ChatOrder>,
     State(app): State<App>,
     body: JsonBody,
 ) -> Result<Response, ErrorResponse> {
-    let Wants {
-        caller, arrival, ..
-    } = wants;
+    let NewOrder {
+        context, arrival, ..
+    } = new;
+    let RequestContext {
+        caller,
+        request_id,
+        links,
+        ..
+    } = &context;
     let (chat, fingerprint, held) = Fingerprint::read(&app, body).await?;
     let ChatOrder {
         order,
@@ -62,23 +62,23 @@ pub(super) async fn complete(
         include_usage,
         cut_to,
     } = chat;
-    let asked = Asked::new(&app, &caller, &request_id, &headers, fingerprint, arrival)?;
+    let asked = Asked::new(&app, &context, arrival, fingerprint)?;
     // Of the tasks that this request makes the end is listened for before they can begin.
     let waiters = Mutex::new(Vec::new());
     let make = async |visit: &Visit| {
         if let Some(limit) = cut_to {
-            let (model, _) = video::choose(&app, &caller, &order)?;
+            let (model, _) = video::choose(&app, caller, &order)?;
             let answer = sentence::answer(&app, &model, &order, limit);
             let ends = stream.then_some(include_usage);
             return Ok(Fresh::Nothing(sentence::write(answer, ends)));
         }
-        let draft = video::draft(&app, &caller, &request_id, order).await?;
+        let draft = video::draft(&app, caller, request_id, order).await?;
         drop(held);
         if !stream {
             let new = draft.tasks.iter().map(|task| Waiter::of_new(&app, task));
             *waiters.lock().unwrap_or_else(PoisonError::into_inner) = new.collect();
         }
-        let tasks = submit::accept(&app, &caller, visit, draft.reached_at(&links)).await?;
+        let tasks = submit::accept(&app, caller, visit, draft.reached_at(links)).await?;
         Ok(Fresh::Untold(Found::Tasks(tasks)))
     };
     let tell = async |found: Found, presence: &Arc<Presence>, is_known: bool| {

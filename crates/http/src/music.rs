@@ -2,16 +2,15 @@
 
 use std::sync::Arc;
 
-use axum::Extension;
 use axum::Json;
 use axum::body::Body;
 use axum::extract::{Path, State};
-use axum::http::{HeaderMap, HeaderValue, header};
+use axum::http::{HeaderValue, header};
 use axum::response::{IntoResponse, Response};
 use serde_json::Value;
 use utoipa::openapi::{RefOr, Schema};
 
-use crate::auth::{Allowed, TasksCancel, TasksRead, Wants};
+use crate::auth::{Allowed, NewOrder, RequestContext, TasksCancel, TasksRead};
 use crate::body::JsonBody;
 use crate::error::ErrorResponse;
 use crate::fields::types::{Required, texts};
@@ -34,7 +33,7 @@ use mediagate_core::records::clip::ClipRecord;
 use mediagate_core::records::music::{Envelope, JobRecord, MadeBy, TaskRecord};
 use mediagate_model::account::Account;
 use mediagate_model::error::{Error, ErrorCode};
-use mediagate_model::ids::{ClipId, RequestId, TaskId};
+use mediagate_model::ids::{ClipId, TaskId};
 use mediagate_model::music::Clip;
 use mediagate_model::task::{Payload, Task};
 
@@ -45,31 +44,32 @@ const MOST_TASKS: usize = 100;
 #[utoipa::path(post, path = "/submit/music", tag = "music", request_body = SubmitRequest,
     responses((status = 200, description = "The task with its queued clips", body = TaskRecord)))]
 pub(super) async fn submit(
-    wants: Wants<MusicOrder>,
-    Extension(request_id): Extension<RequestId>,
-    RequestLinks(links): RequestLinks,
-    headers: HeaderMap,
+    new: NewOrder<MusicOrder>,
     State(app): State<App>,
     body: JsonBody,
 ) -> Result<Response, ErrorResponse> {
-    let Wants {
-        caller, arrival, ..
-    } = wants;
+    let NewOrder {
+        context, arrival, ..
+    } = new;
+    let RequestContext {
+        caller,
+        request_id,
+        links,
+        ..
+    } = &context;
     let (order, fingerprint, _) = Fingerprint::read(&app, body).await?;
-    let asked = Asked::new(&app, &caller, &request_id, &headers, fingerprint, arrival)?;
+    let asked = Asked::new(&app, &context, arrival, fingerprint)?;
     let told = |tasks: &[Task], clips: &[Clip]| -> Result<Response, Error> {
-        let answer = record(&tasks[0], clips, &caller.account, &links)?;
+        let answer = record(&tasks[0], clips, &caller.account, links)?;
         Ok((about_all(tasks), answer).into_response())
     };
     let make = async |visit: &Visit| {
         let draft = match order {
-            MusicOrder::Separation(order) => {
-                music::draft(&app, &caller, &request_id, order).await?
-            }
-            MusicOrder::Song(order) => songs::draft(&app, &caller, &request_id, order).await?,
+            MusicOrder::Separation(order) => music::draft(&app, caller, request_id, order).await?,
+            MusicOrder::Song(order) => songs::draft(&app, caller, request_id, order).await?,
         };
         let tell = async |tasks: &[Task], clips: &[Clip]| told(tasks, clips);
-        idempotency::accept(&app, &caller, visit, &links, draft, tell).await
+        idempotency::accept(&app, &context, visit, draft, tell).await
     };
     let tell = async |found: Found, _: &Arc<Presence>, _: bool| {
         let tasks = found.into_tasks()?;

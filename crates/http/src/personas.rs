@@ -2,14 +2,12 @@
 
 use std::sync::Arc;
 
-use axum::Extension;
 use axum::Json;
 use axum::extract::{Path, State};
-use axum::http::HeaderMap;
 use axum::response::Response;
 use serde_json::Value;
 
-use crate::auth::{Allowed, TasksCancel, TasksRead, Wants};
+use crate::auth::{Allowed, NewOrder, RequestContext, TasksCancel, TasksRead};
 use crate::body::JsonBody;
 use crate::error::ErrorResponse;
 use crate::idempotency::{Answer, Asked, Fingerprint, Fresh};
@@ -27,7 +25,7 @@ use mediagate_core::domain::personas::{self, NewPersona};
 use mediagate_core::records::Links;
 use mediagate_model::account::Account;
 use mediagate_model::error::Error;
-use mediagate_model::ids::{PersonaId, RequestId};
+use mediagate_model::ids::PersonaId;
 use mediagate_model::money::Micros;
 use mediagate_model::music::{Clip, Persona};
 
@@ -35,22 +33,20 @@ use mediagate_model::music::{Clip, Persona};
 #[utoipa::path(post, path = "/persona/create", tag = "persona", request_body = PersonaRequest,
     responses((status = 200, description = "The persona", body = PersonaRecord)))]
 pub(super) async fn create(
-    wants: Wants<NewPersona>,
-    Extension(request_id): Extension<RequestId>,
-    RequestLinks(links): RequestLinks,
-    headers: HeaderMap,
+    new: NewOrder<NewPersona>,
     State(app): State<App>,
     body: JsonBody,
 ) -> Result<Response, ErrorResponse> {
-    let Wants {
-        caller, arrival, ..
-    } = wants;
+    let NewOrder {
+        context, arrival, ..
+    } = new;
+    let RequestContext { caller, links, .. } = &context;
     let (new, fingerprint, _) = Fingerprint::read(&app, body).await?;
-    let asked = Asked::new(&app, &caller, &request_id, &headers, fingerprint, arrival)?;
+    let asked = Asked::new(&app, &context, arrival, fingerprint)?;
     // A provider may be involved, without a task.
     let asked = asked.reserved();
     let make = async |visit: &Visit| {
-        let (persona, clips) = personas::create(&app, &caller, visit, new).await?;
+        let (persona, clips) = personas::create(&app, caller, visit, new).await?;
         let made = Found::Persona(Box::new(persona), clips);
         Ok(Fresh::Untold(made))
     };
@@ -58,7 +54,7 @@ pub(super) async fn create(
         let Found::Persona(persona, clips) = found else {
             return Err(Error::internal("no persona"));
         };
-        let record = record(&app, &persona, &clips, &caller.account, &links)?;
+        let record = record(&app, &persona, &clips, &caller.account, links)?;
         Ok(Answer::of((cost(Micros::ZERO), Json(record)), Close::Now))
     };
     Ok(asked.answer(make, tell).await?)

@@ -3,7 +3,6 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use axum::Extension;
 use axum::Json;
 use axum::extract::{FromRequest as _, Request, State};
 use axum::response::Response;
@@ -11,12 +10,11 @@ use sha2::{Digest as _, Sha256};
 use tempfile::TempPath;
 use tokio::io::AsyncWriteExt as _;
 
-use crate::auth::Wants;
+use crate::auth::{NewOrder, RequestContext};
 use crate::body::form::{Form, Part};
 use crate::body::{JsonBody, is_multipart, too_large};
 use crate::error::ErrorResponse;
 use crate::idempotency::{Answer, Asked, Fingerprint, Fresh};
-use crate::links::RequestLinks;
 use crate::orders::upload::{UploadForm, UploadOrder, UploadRequest, read_title};
 use crate::tasks::cost;
 use mediagate_core::app::App;
@@ -27,7 +25,6 @@ use mediagate_core::domain::music::{self, AudioSource, LIMIT_BYTES};
 use mediagate_core::records::clip::ClipRecord;
 use mediagate_core::records::music::MadeBy;
 use mediagate_model::error::{Error, ErrorCode};
-use mediagate_model::ids::RequestId;
 use mediagate_model::money::Micros;
 
 /// Time for an upload to arrive.
@@ -42,16 +39,15 @@ const FIELD_LIMIT: usize = 10_000;
     request_body(content((UploadRequest = "application/json"), (UploadForm = "multipart/form-data"))),
     responses((status = 200, description = "The complete clip", body = ClipRecord)))]
 pub(super) async fn audio(
-    wants: Wants<UploadOrder>,
-    Extension(request_id): Extension<RequestId>,
-    RequestLinks(links): RequestLinks,
+    new: NewOrder<UploadOrder>,
     State(app): State<App>,
     request: Request,
 ) -> Result<Response, ErrorResponse> {
     let headers = request.headers().clone();
-    let Wants {
-        caller, arrival, ..
-    } = wants;
+    let NewOrder {
+        context, arrival, ..
+    } = new;
+    let RequestContext { caller, links, .. } = &context;
     // Only from the first byte on, so that a slow upload delays nobody else.
     assets::check_room(&app, caller.account.id, 0).await?;
     let _turn = app.limits.uploads.wait(caller.account.id).await;
@@ -71,16 +67,16 @@ pub(super) async fn audio(
         let source = AudioSource::Address(url);
         (source, title, "url", fingerprint)
     };
-    let asked = Asked::new(&app, &caller, &request_id, &headers, fingerprint, arrival)?;
+    let asked = Asked::new(&app, &context, arrival, fingerprint)?;
     let make = async |visit: &Visit| {
-        let clip = music::upload(&app, &caller, visit, source, title, param).await?;
+        let clip = music::upload(&app, caller, visit, source, title, param).await?;
         Ok(Fresh::Untold(Found::Clip(Box::new(clip))))
     };
     let tell = async |found: Found, _: &Arc<Presence>, _: bool| {
         let Found::Clip(clip) = found else {
             return Err(Error::internal("no clip"));
         };
-        let record = ClipRecord::new(&clip, MadeBy::default(), &caller.account, &links);
+        let record = ClipRecord::new(&clip, MadeBy::default(), &caller.account, links);
         Ok(Answer::of((cost(Micros::ZERO), Json(record)), Close::Now))
     };
     Ok(asked.answer(make, tell).await?)

@@ -3,7 +3,6 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use axum::Extension;
 use axum::Json;
 use axum::extract::{FromRequest as _, Path, Request, State};
 use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
@@ -12,7 +11,7 @@ use bytes::Bytes;
 use serde_json::{Map, Value};
 use sha2::{Digest as _, Sha256};
 
-use crate::auth::{Allowed, TasksCancel, TasksRead, Wants};
+use crate::auth::{Allowed, NewOrder, RequestContext, TasksCancel, TasksRead};
 use crate::body::form::Form;
 use crate::body::{JsonBody, held, is_multipart, no_memory, too_large};
 use crate::error::ErrorResponse;
@@ -37,7 +36,7 @@ use mediagate_core::records::video::VideoFile;
 use mediagate_model::account::Caller;
 use mediagate_model::clock::Timestamp;
 use mediagate_model::error::{Error, ErrorCode};
-use mediagate_model::ids::{AssetId, RequestId, TaskId};
+use mediagate_model::ids::{AssetId, TaskId};
 use mediagate_model::media::MediaType;
 use mediagate_model::music::Clip;
 use mediagate_model::task::{Kind, LinkOutput, Output, Task};
@@ -55,16 +54,20 @@ const MOST_FILES: usize = 32;
     request_body(content((VideoRequest = "application/json"), (VideoRequest = "multipart/form-data"))),
     responses((status = 200, description = "The queued video", body = VideoObject)))]
 pub(super) async fn create(
-    wants: Wants<VideoOrder>,
-    Extension(request_id): Extension<RequestId>,
-    RequestLinks(links): RequestLinks,
+    new: NewOrder<VideoOrder>,
     State(app): State<App>,
     request: Request,
 ) -> Result<Response, ErrorResponse> {
     let headers = request.headers().clone();
-    let Wants {
-        caller, arrival, ..
-    } = wants;
+    let NewOrder {
+        context, arrival, ..
+    } = new;
+    let RequestContext {
+        caller,
+        request_id,
+        links,
+        ..
+    } = &context;
     let (order, fingerprint, held) = if is_multipart(&headers) {
         let mut held = held(&request, &app)?;
         let (form, files) = form(request, &app, &mut held).await?;
@@ -80,16 +83,16 @@ pub(super) async fn create(
         let body = JsonBody::from_request(request, &app).await?;
         Fingerprint::read(&app, body).await?
     };
-    let asked = Asked::new(&app, &caller, &request_id, &headers, fingerprint, arrival)?;
+    let asked = Asked::new(&app, &context, arrival, fingerprint)?;
     let told = async |tasks: &[Task]| -> Result<Response, Error> {
-        let answer = object(&app, &links, &tasks[0]).await?;
+        let answer = object(&app, links, &tasks[0]).await?;
         Ok((about_all(tasks), answer).into_response())
     };
     let make = async |visit: &Visit| {
-        let draft = video::draft(&app, &caller, &request_id, order).await?;
+        let draft = video::draft(&app, caller, request_id, order).await?;
         drop(held);
         let tell = async |tasks: &[Task], _: &[Clip]| told(tasks).await;
-        idempotency::accept(&app, &caller, visit, &links, draft, tell).await
+        idempotency::accept(&app, &context, visit, draft, tell).await
     };
     let tell = async |found: Found, _: &Arc<Presence>, _: bool| {
         let tasks = found.into_tasks()?;

@@ -2,14 +2,12 @@
 
 use std::sync::{Arc, Mutex, PoisonError};
 
-use axum::Extension;
 use axum::Json;
 use axum::extract::{Path, State};
-use axum::http::HeaderMap;
 use axum::response::Response;
 use serde_json::Value;
 
-use crate::auth::{Allowed, Source, Wants, WebhooksManage};
+use crate::auth::{Allowed, NewOrder, RequestContext, Source, WebhooksManage};
 use crate::body::JsonBody;
 use crate::error::ErrorResponse;
 use crate::fields::types::Required;
@@ -31,7 +29,7 @@ use mediagate_core::domain::tasks;
 use mediagate_core::domain::webhooks::keys::Keys;
 use mediagate_core::domain::webhooks::{self, NewEndpoint, log};
 use mediagate_model::error::Error;
-use mediagate_model::ids::{DeliveryId, EndpointId, RequestId};
+use mediagate_model::ids::{DeliveryId, EndpointId};
 use mediagate_model::secret::Secret;
 use mediagate_model::webhook::{Endpoint, Scheme};
 
@@ -39,23 +37,21 @@ use mediagate_model::webhook::{Endpoint, Scheme};
 #[utoipa::path(post, path = "/v1/webhooks", tag = "webhooks", request_body = WebhookRequest,
     responses((status = 200, description = "The endpoint with its secret", body = WebhookObject)))]
 pub(super) async fn create(
-    wants: Wants<NewEndpoint>,
-    source: Source,
-    Extension(request_id): Extension<RequestId>,
-    headers: HeaderMap,
+    new: NewOrder<NewEndpoint>,
     State(app): State<App>,
     body: JsonBody,
 ) -> Result<Response, ErrorResponse> {
-    let Wants {
-        caller, arrival, ..
-    } = wants;
+    let NewOrder {
+        context, arrival, ..
+    } = new;
+    let RequestContext { caller, .. } = &context;
     let (new, fingerprint, _) = Fingerprint::read(&app, body).await?;
-    let asked = Asked::new(&app, &caller, &request_id, &headers, fingerprint, arrival)?;
+    let asked = Asked::new(&app, &context, arrival, fingerprint)?;
     // Told once, to whoever makes it; nothing that is kept holds it.
     let secret: Mutex<Option<Secret>> = Mutex::default();
-    let by = source.by(&caller);
+    let by = context.by();
     let make = async |visit: &Visit| {
-        let (endpoint, shown) = webhooks::create(&app, &caller, by, visit, new).await?;
+        let (endpoint, shown) = webhooks::create(&app, caller, by, visit, new).await?;
         *secret.lock().unwrap_or_else(PoisonError::into_inner) = Some(shown);
         Ok(Fresh::Untold(Found::Endpoint(Box::new(endpoint))))
     };

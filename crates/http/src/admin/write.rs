@@ -5,13 +5,13 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use axum::Json;
 use axum::extract::FromRequestParts;
+use axum::http::Method;
 use axum::http::request::Parts;
-use axum::http::{HeaderMap, Method};
 use axum::response::{IntoResponse as _, Response};
 use serde::Serialize;
 use serde_json::Value;
 
-use crate::auth::{Arrival, Source, arrived};
+use crate::auth::{Arrival, RequestContext, arrived};
 use crate::body::JsonBody;
 use crate::error::ErrorResponse;
 use crate::idempotency::{Answer, Asked, Fingerprint, Fresh, restore};
@@ -22,15 +22,12 @@ use mediagate_core::domain::idempotency::{Found, Visit};
 use mediagate_core::domain::operator::{Operation, Tell};
 use mediagate_model::account::{Caller, Scope};
 use mediagate_model::error::Error;
-use mediagate_model::ids::RequestId;
 use mediagate_model::intent::StoredAnswer;
 
 /// A request of an operator that changes something.
 pub(crate) struct Write {
-    caller: Caller,
+    context: RequestContext,
     arrival: Arrival,
-    request_id: RequestId,
-    headers: HeaderMap,
     method: Method,
     path: String,
     by: By,
@@ -40,15 +37,11 @@ impl FromRequestParts<App> for Write {
     type Rejection = ErrorResponse;
 
     async fn from_request_parts(parts: &mut Parts, app: &App) -> Result<Self, ErrorResponse> {
-        let (caller, arrival) = arrived(parts, app, Scope::Admin).await?;
-        let request_id = crate::context::request_id(parts)?;
-        let source = Source::from_request_parts(parts, app).await?;
-        let by = source.by(&caller);
+        let (context, arrival) = arrived(parts, app, Scope::Admin).await?;
+        let by = context.by();
         Ok(Self {
-            caller,
+            context,
             arrival,
-            request_id,
-            headers: parts.headers.clone(),
             method: parts.method.clone(),
             path: parts.uri.path().to_owned(),
             by,
@@ -61,7 +54,7 @@ pub(crate) type Known<T> = (T, Fingerprint);
 
 impl Write {
     pub(crate) const fn caller(&self) -> &Caller {
-        &self.caller
+        &self.context.caller
     }
 
     pub(crate) const fn by(&self) -> &By {
@@ -115,14 +108,7 @@ impl Write {
         let kept = show.clone();
         let tell: Tell<T> = Arc::new(move |made| told(&kept(made, false)));
         let by = self.by;
-        let asked = Asked::new(
-            app,
-            &self.caller,
-            &self.request_id,
-            &self.headers,
-            known,
-            self.arrival,
-        )?;
+        let asked = Asked::new(app, &self.context, self.arrival, known)?;
         // Told once, to whoever makes it.
         let first: Mutex<Option<W>> = Mutex::new(None);
         let make = async |visit: &Visit| {
@@ -154,7 +140,7 @@ impl Write {
         change: impl AsyncFnOnce(Operation<'_, T>) -> Result<T, Error>,
         show: impl Fn(&T, bool) -> W + Send + Sync + 'static,
     ) -> Result<Response, Error> {
-        let known = if self.headers.contains_key(crate::idempotency::KEY) {
+        let known = if self.arrival.headers.contains_key(crate::idempotency::KEY) {
             known
         } else {
             known.unlike_any()

@@ -10,7 +10,7 @@ use std::sync::Arc;
 use axum::http::HeaderMap;
 use axum::response::{IntoResponse, Response};
 
-use crate::auth::Arrival;
+use crate::auth::{Arrival, RequestContext};
 pub(super) use fingerprint::Fingerprint;
 pub(super) use kept::{REPLAYED, restore};
 use kept::{mark_replayed, replay, stored};
@@ -18,8 +18,6 @@ use mediagate_core::app::App;
 use mediagate_core::attendance::{Close, Line, Presence};
 use mediagate_core::domain::idempotency::{self, Begun, Found, Visit, Wanted};
 use mediagate_core::domain::submit::{self, Draft};
-use mediagate_core::records::Links;
-use mediagate_model::account::Caller;
 use mediagate_model::crash;
 use mediagate_model::error::{Error, ErrorCode};
 use mediagate_model::ids::RequestId;
@@ -63,8 +61,7 @@ fn wanted(headers: &HeaderMap, body: Body, line: Line) -> Result<Wanted, Error> 
 /// A caller and what it wants.
 pub(super) struct Asked<'a> {
     app: &'a App,
-    caller: &'a Caller,
-    request_id: &'a RequestId,
+    context: &'a RequestContext,
     wanted: Wanted,
     /// Whether the intent must be on disk before anything is done for it.
     reserve: bool,
@@ -99,41 +96,37 @@ pub(super) enum Fresh {
 /// key the answer is kept in the transaction that accepts it.
 pub(super) async fn accept(
     app: &App,
-    caller: &Caller,
+    context: &RequestContext,
     visit: &Visit,
-    links: &Links,
     draft: Draft,
     tell: impl AsyncFnOnce(&[Task], &[Clip]) -> Result<Response, Error>,
 ) -> Result<Fresh, Error> {
-    let mut draft = draft.reached_at(links);
+    let mut draft = draft.reached_at(&context.links);
     if visit.keeps_answer() {
         let response = tell(&draft.tasks, &draft.clips).await?;
         draft.answer = Some(stored(response).await?);
     }
     let answer = draft.answer.clone();
-    let tasks = submit::accept(app, caller, visit, draft).await?;
+    let tasks = submit::accept(app, &context.caller, visit, draft).await?;
     Ok(answer.map_or(Fresh::Untold(Found::Tasks(tasks)), Fresh::Told))
 }
 
 impl<'a> Asked<'a> {
-    /// A request with these headers and this body.
+    /// A request with this body.
     pub(super) fn new(
         app: &'a App,
-        caller: &'a Caller,
-        request_id: &'a RequestId,
-        headers: &HeaderMap,
-        body: Fingerprint,
+        context: &'a RequestContext,
         arrival: Arrival,
+        body: Fingerprint,
     ) -> Result<Self, Error> {
         let body = Body {
-            key: caller.key.id,
+            key: context.caller.key.id,
             fingerprint: body.finish(),
         };
         Ok(Self {
             app,
-            caller,
-            request_id,
-            wanted: wanted(headers, body, arrival.line)?,
+            context,
+            wanted: wanted(&arrival.headers, body, arrival.line)?,
             reserve: false,
             refused: arrival.too_many,
         })
@@ -202,8 +195,8 @@ impl<'a> Asked<'a> {
             Found::PastTasks(tasks) => Err(idempotency::removed(&tasks)),
             found => answer(found, &presence, is_known).await,
         };
-        let mut answer =
-            answered.unwrap_or_else(|error| Answer::failed(error, self.request_id, Close::Now));
+        let mut answer = answered
+            .unwrap_or_else(|error| Answer::failed(error, &self.context.request_id, Close::Now));
         if let Some(failed) = &answer.failed {
             idempotency::failed(self.app, &self.wanted, failed);
         }
@@ -227,7 +220,7 @@ impl<'a> Asked<'a> {
     }
 
     async fn begin(&self) -> Result<Begun, Error> {
-        idempotency::begin(self.app, self.caller, &self.wanted, self.reserve).await
+        idempotency::begin(self.app, &self.context.caller, &self.wanted, self.reserve).await
     }
 
     /// Keeps an answer for the next request with the same key, or gives the one
