@@ -33,7 +33,7 @@ simulate *arguments:
 
 # A benchmark of the gateway: submit, task_get, chat, upstream
 bench name:
-    cargo bench --package mediagate --bench "$1"
+    cargo bench --package benches --bench "$1"
 
 # New damage for what strangers send, a minute for each reader
 fuzz seconds="60":

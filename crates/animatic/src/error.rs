@@ -38,3 +38,9 @@ impl From<RenderError> for MakeError {
         Self::Render(error.to_string())
     }
 }
+
+impl From<h264::EncoderError> for MakeError {
+    fn from(error: h264::EncoderError) -> Self {
+        Self::Encode(error.to_string())
+    }
+}

@@ -8,13 +8,13 @@ use std::sync::mpsc::{Receiver, Sender, SyncSender, channel, sync_channel};
 use std::thread;
 
 use crate::error::MakeError;
-use crate::h264::Encoder;
 use crate::options::Options;
 use crate::quality::{Quality, format};
 use crate::request::{Control, Retouch};
 use crate::shot::Shot;
 use crate::video::{Keepsakes, STILL_WIDTH};
-use crate::yuv::I420;
+use h264::Encoder;
+use h264::I420;
 
 /// An encoded frame.
 #[derive(Debug, Clone, PartialEq, Eq)]

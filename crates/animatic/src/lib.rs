@@ -30,7 +30,7 @@
 //! [`direction`] turn what the caller sent into values, [`options`] settles size and length,
 //! `scene` draws where no picture came, `depth` takes a picture apart, `camera` plans the shot,
 //! `render` and `warp` look through it frame by frame, `shot` joins these, `sound` makes an
-//! ambience where one is asked for, `film` runs it all side by side with `h264` at a `quality`, `encode` and `edits`
+//! ambience where one is asked for, `film` runs it all side by side with the encoder at a `quality`, `encode` and `edits`
 //! write the file, and `make` joins them: from a `request` to a film or an `error`. `y4m` writes the frames as they are, for other encoders. [`playback`] decodes finished films.
 
 pub mod picture;
@@ -69,10 +69,6 @@ mod weather;
 
 mod shot;
 
-mod yuv;
-
-mod h264;
-
 mod sound;
 
 mod encode;
@@ -97,11 +93,12 @@ mod video;
 
 pub use direction::Direction;
 pub use error::MakeError;
+pub use h264::Planes;
 pub use limits::{MAX_SECONDS, MIN_SECONDS};
 pub use make::{make, make_retouched, make_with, still};
 pub use options::{Asked, FPS, Options, OptionsError, SIZES};
 pub use picture::{Picture, PictureError, PictureInfo, PictureLimits};
-pub use request::{Control, Planes, Request, Retouch};
+pub use request::{Control, Request, Retouch};
 pub use sound::Ambience;
 pub use title::FONT;
 pub use video::{SHEET_COLUMNS, STILL_WIDTH, STILLS, Video};

@@ -13,7 +13,7 @@ use crate::request::{Control, Request, Retouch};
 use crate::shot::Shot;
 use crate::sound::{Ambience, aac::packets};
 use crate::video::Video;
-use crate::yuv::I420;
+use h264::I420;
 
 /// Makes a video, with the sounds in the prompt. The same request gives the same bytes.
 pub fn make(request: &Request<'_>, control: &mut Control<'_>) -> Result<Video, MakeError> {

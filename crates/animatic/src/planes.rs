@@ -10,7 +10,7 @@ use crate::error::RenderError;
 use crate::layer::Plate;
 use crate::quads::Quads;
 use crate::resize::{self, FilterType, Part};
-use crate::yuv::I420;
+use h264::I420;
 
 /// A picture of which parts are shown.
 pub(crate) enum Planes {

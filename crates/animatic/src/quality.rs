@@ -5,9 +5,9 @@
 //! file needs neither: every frame has the same quantiser, the finest that is visible or, if that
 //! exceeds the ceiling, the finest that does not.
 
-use crate::h264::{Encoder, EncoderError, Format, PYRAMID};
 use crate::options::Options;
-use crate::yuv::I420;
+use h264::I420;
+use h264::{Encoder, EncoderError, Format, PYRAMID};
 
 /// The quantiser of H.264, fixed for the whole film.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]

@@ -18,7 +18,7 @@ use crate::planes::Planes;
 use crate::resize::{self, FilterType, Part};
 use crate::warp::{Frame, Seen, Tile};
 use crate::weather::Drift;
-use crate::yuv::I420;
+use h264::I420;
 
 /// Renders the frames of one shot.
 pub(crate) struct Renderer {

@@ -1,5 +1,7 @@
 //! The request, and how to follow and cancel it.
 
+use h264::Planes;
+
 use crate::options::Options;
 use crate::picture::Picture;
 
@@ -21,18 +23,6 @@ pub struct Control<'a> {
     /// Called before each frame; `true` ends the work with
     /// [`MakeError::Cancelled`](crate::MakeError::Cancelled).
     pub cancelled: &'a dyn Fn() -> bool,
-}
-
-/// A frame on its way to the encoder: planar 4:2:0, BT.709, limited range, rows without gaps.
-#[derive(Debug)]
-pub struct Planes<'a> {
-    pub width: usize,
-    pub height: usize,
-    pub luma: &'a mut [u8],
-    /// At half the width and height.
-    pub blue: &'a mut [u8],
-    /// At half the width and height.
-    pub red: &'a mut [u8],
 }
 
 /// Changes frames before they are encoded. Called with each frame and its number, in order, on the

@@ -19,7 +19,7 @@ use crate::sound::Ambience;
 use crate::title::Titles;
 use crate::weather::Air;
 use crate::working::{self, Working};
-use crate::yuv::I420;
+use h264::I420;
 
 /// A shot ready to be drawn.
 pub(crate) struct Shot {

@@ -9,7 +9,7 @@ use std::io::{self, Write};
 use crate::error::MakeError;
 use crate::request::{Control, Request};
 use crate::shot::Shot;
-use crate::yuv::I420;
+use h264::I420;
 
 /// Renders a request and writes every frame to `out`, planar 4:2:0 in BT.709's limited range:
 /// just what [`crate::make()`] gives to its encoder.

@@ -37,9 +37,17 @@ pub(crate) fn faketime() -> PathBuf {
 /// The program with these words, and no setting from this process's environment. `MEDIAGATE_TEST_PROGRAM`
 /// names a copy for a long run, during which the built one may change.
 pub(crate) fn program(words: &[&str]) -> Command {
-    let copy = std::env::var_os("MEDIAGATE_TEST_PROGRAM");
-    let built = || env!("CARGO_BIN_EXE_mediagate").into();
-    other_program(Path::new(&copy.unwrap_or_else(built)), words)
+    let copy = std::env::var_os("MEDIAGATE_TEST_PROGRAM").map(PathBuf::from);
+    other_program(&copy.unwrap_or_else(built_program), words)
+}
+
+/// The gateway of this build. Cargo puts test programs and benchmarks into a folder beside it.
+pub(crate) fn built_program() -> PathBuf {
+    let own = std::env::current_exe().unwrap();
+    own.parent()
+        .and_then(Path::parent)
+        .unwrap()
+        .join("mediagate")
 }
 
 /// The same, of another version.

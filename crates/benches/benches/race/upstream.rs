@@ -12,7 +12,6 @@ use axum::http::header;
 use axum::routing::{get, post};
 use serde_json::{Value, json};
 
-use crate::support;
 
 const UPSTREAM: &str = "MEDIAGATE_BENCH_UPSTREAM";
 
@@ -31,7 +30,7 @@ impl Drop for Upstream {
 
 /// An upstream that takes this long for an answer.
 pub(crate) fn start(pause: Duration) -> Upstream {
-    let mut child = support::beside(std::env::current_exe().unwrap())
+    let mut child = benches::beside(std::env::current_exe().unwrap())
         .env(UPSTREAM, pause.as_millis().to_string())
         .stdout(Stdio::piped())
         .spawn()

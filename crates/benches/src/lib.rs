@@ -5,16 +5,11 @@
 #![expect(
     clippy::unwrap_used,
     clippy::expect_used,
+    clippy::missing_panics_doc,
     clippy::print_stdout,
     reason = "a benchmark may fail loudly"
 )]
-#![allow(
-    dead_code,
-    clippy::allow_attributes,
-    reason = "each benchmark uses a part"
-)]
-
-pub(crate) mod finished;
+pub mod finished;
 
 /// The allocator of the program.
 #[global_allocator]
@@ -39,38 +34,44 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio_util::sync::CancellationToken;
 
 /// A gateway in this process, without workers.
-pub(crate) struct Gateway {
+pub struct Gateway {
     pub app: App,
     pub caller: Caller,
     pub key: String,
     data: Option<tempfile::TempDir>,
 }
 
+/// A folder for data. It is not in `/tmp`, which is memory on many machines and never waits for a disk.
+pub fn folder_on_disk() -> tempfile::TempDir {
+    let own = std::env::current_exe().unwrap();
+    let mut builder = tempfile::Builder::new();
+    builder
+        .prefix("bench-")
+        .tempdir_in(own.parent().unwrap())
+        .unwrap()
+}
+
 impl Gateway {
     /// Opens a gateway on `SQLite` in a folder on this disk.
-    pub(crate) async fn open() -> Self {
+    pub async fn open() -> Self {
         Self::with_settings("").await
     }
 
     /// The same with this configuration file.
-    pub(crate) async fn with_settings(toml: &str) -> Self {
+    pub async fn with_settings(toml: &str) -> Self {
         Self::on(None, toml).await
     }
 
     /// The same on this database instead.
-    pub(crate) async fn on(database: Option<&str>, toml: &str) -> Self {
-        // Not /tmp: that is memory on many machines, and never waits for a disk.
-        let data = tempfile::Builder::new()
-            .prefix("bench-")
-            .tempdir_in(env!("CARGO_TARGET_TMPDIR"))
-            .unwrap();
+    pub async fn on(database: Option<&str>, toml: &str) -> Self {
+        let data = folder_on_disk();
         let mut gateway = Self::of(app_in(data.path(), database, toml)).await;
         gateway.data = Some(data);
         gateway
     }
 
     /// A gateway that is open already; its data stay.
-    pub(crate) async fn of(app: App) -> Self {
+    pub async fn of(app: App) -> Self {
         let (key, caller) = another_key(&app).await;
         Self {
             app,
@@ -81,7 +82,7 @@ impl Gateway {
     }
 
     /// Callers with keys of their own.
-    pub(crate) async fn callers(&self, count: usize) -> Vec<(String, Caller)> {
+    pub async fn callers(&self, count: usize) -> Vec<(String, Caller)> {
         let mut callers = Vec::new();
         for _ in 0..count {
             callers.push(another_key(&self.app).await);
@@ -91,7 +92,7 @@ impl Gateway {
 }
 
 /// An order of a film of so long.
-pub(crate) fn film(gateway: &Gateway, model: &str, milliseconds: u64) -> NewTask {
+pub fn film(gateway: &Gateway, model: &str, milliseconds: u64) -> NewTask {
     let catalog = gateway.app.models.catalog.load();
     NewTask {
         model: catalog.named(model).unwrap().clone(),
@@ -115,7 +116,7 @@ pub(crate) fn film(gateway: &Gateway, model: &str, milliseconds: u64) -> NewTask
 }
 
 /// A gateway whose data is in this folder.
-pub(crate) fn app_in(data: &Path, database: Option<&str>, toml: &str) -> App {
+pub fn app_in(data: &Path, database: Option<&str>, toml: &str) -> App {
     let file = data.join("mediagate.toml");
     std::fs::write(&file, toml).unwrap();
     let overrides = Settings {
@@ -145,12 +146,12 @@ async fn another_key(app: &App) -> (String, Caller) {
 }
 
 /// Serves a router on a free loopback port until the process ends.
-pub(crate) async fn listen(router: axum::Router) -> SocketAddr {
+pub async fn listen(router: axum::Router) -> SocketAddr {
     listen_until(router, CancellationToken::new()).await
 }
 
 /// The same until it is told to end.
-pub(crate) async fn listen_until(router: axum::Router, draining: CancellationToken) -> SocketAddr {
+pub async fn listen_until(router: axum::Router, draining: CancellationToken) -> SocketAddr {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
     let limits = ConnectionLimits::new(8192, 1024, None, Vec::new());
@@ -166,7 +167,7 @@ pub(crate) async fn listen_until(router: axum::Router, draining: CancellationTok
 
 /// The load that a client process makes, from its arguments.
 #[derive(Debug)]
-pub(crate) struct Load {
+pub struct Load {
     pub address: SocketAddr,
     pub connections: usize,
     pub seconds: f64,
@@ -176,25 +177,25 @@ pub(crate) struct Load {
 }
 
 /// Twelve places for a number.
-pub(crate) const NUMBER: &str = "############";
+pub const NUMBER: &str = "############";
 
 const CLIENT: &str = "MEDIAGATE_BENCH_CLIENT";
 
 /// What a load came to.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Answered {
+pub struct Answered {
     pub per_second: f64,
     /// The median of what callers waited, in microseconds.
     pub p50: f64,
 }
 
 /// Answers per second under this load, measured in a process of its own.
-pub(crate) async fn throughput(load: &Load) -> f64 {
+pub async fn throughput(load: &Load) -> f64 {
     measured(load).await.per_second
 }
 
 /// What this load comes to, measured in a process of its own.
-pub(crate) async fn measured(load: &Load) -> Answered {
+pub async fn measured(load: &Load) -> Answered {
     let program = std::env::current_exe().unwrap();
     let words = [
         load.address.to_string(),
@@ -218,10 +219,10 @@ pub(crate) async fn measured(load: &Load) -> Answered {
 }
 
 /// Set to a processor's number, it keeps everything but the gateway there.
-pub(crate) const OTHERS: &str = "MEDIAGATE_BENCH_OTHERS";
+pub const OTHERS: &str = "MEDIAGATE_BENCH_OTHERS";
 
 /// A program that must not take the gateway's processor, if it has one of its own.
-pub(crate) fn beside(program: impl AsRef<std::ffi::OsStr>) -> std::process::Command {
+pub fn beside(program: impl AsRef<std::ffi::OsStr>) -> std::process::Command {
     let Some(processor) = std::env::var_os(OTHERS) else {
         return std::process::Command::new(program);
     };
@@ -239,7 +240,7 @@ fn panic_with(text: &str, stderr: &[u8]) -> Answered {
 }
 
 /// In a process that the gateway here started for an engine, which is this program: runs that.
-pub(crate) fn engine_or_continue() {
+pub fn engine_or_continue() {
     if std::env::args().nth(1).as_deref() == Some("engine") {
         let _ = mediagate::cli::main();
         std::process::exit(0);
@@ -248,7 +249,7 @@ pub(crate) fn engine_or_continue() {
 
 /// In the client's process: makes the load, prints the rate, and is done.
 /// Returns at once in the benchmark's own process.
-pub(crate) fn client_or_continue() {
+pub fn client_or_continue() {
     engine_or_continue();
     let Ok(words) = std::env::var(CLIENT) else {
         return;
@@ -339,17 +340,17 @@ fn is_whole(answer: &[u8]) -> bool {
 }
 
 /// CPU time of this process so far.
-pub(crate) fn cpu_time() -> Duration {
+pub fn cpu_time() -> Duration {
     cpu_time_of("self")
 }
 
 /// CPU time of a process so far (Linux: clock ticks of 10 ms).
-pub(crate) fn cpu_time_of(process: &str) -> Duration {
+pub fn cpu_time_of(process: &str) -> Duration {
     cpu_times_of(process)[..2].iter().sum()
 }
 
 /// Of a process in its own code and in the kernel, and the same of its children that have ended.
-pub(crate) fn cpu_times_of(process: &str) -> [Duration; 4] {
+pub fn cpu_times_of(process: &str) -> [Duration; 4] {
     let stat = std::fs::read_to_string(format!("/proc/{process}/stat")).unwrap();
     let fields: Vec<&str> = stat
         .rsplit(')')
@@ -364,7 +365,7 @@ pub(crate) fn cpu_times_of(process: &str) -> [Duration; 4] {
 }
 
 /// A runtime as the program has it.
-pub(crate) fn runtime() -> tokio::runtime::Runtime {
+pub fn runtime() -> tokio::runtime::Runtime {
     drop(rustls::crypto::ring::default_provider().install_default());
     tokio::runtime::Builder::new_multi_thread()
         .enable_all()

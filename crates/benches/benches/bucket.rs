@@ -9,12 +9,11 @@
     reason = "a benchmark may fail loudly; what it starts ends with it"
 )]
 
-mod support;
-
 use std::io::{BufRead as _, BufReader};
 use std::net::SocketAddr;
 use std::process::{Child, Command, Stdio};
 
+use benches::{Gateway, Load};
 use hyper_util::rt::{TokioExecutor, TokioIo};
 use mediagate_core::domain::assets::{self, Lifetime};
 use mediagate_http as http;
@@ -23,7 +22,6 @@ use mediagate_model::media::MediaType;
 use mediagate_store as store;
 use s3s::auth::SimpleAuth;
 use s3s::service::S3ServiceBuilder;
-use support::{Gateway, Load};
 
 const FILM: usize = 10_000_000;
 const KEY: &str = "bench-bench-bench";
@@ -31,13 +29,13 @@ const KEY: &str = "bench-bench-bench";
 const STORE: &str = "MEDIAGATE_BENCH_STORE";
 
 fn main() {
-    support::client_or_continue();
+    benches::client_or_continue();
     if let Ok(folder) = std::env::var(STORE) {
-        support::runtime().block_on(be_the_store(&folder));
+        benches::runtime().block_on(be_the_store(&folder));
         return;
     }
     let (mut child, store, _folder) = start_the_store();
-    support::runtime().block_on(async {
+    benches::runtime().block_on(async {
         let proxied = one(store, "proxy").await;
         let redirected = one(store, "redirect").await;
         println!("a film of 10 MB, 8 connections, client and store in their own processes");
@@ -73,7 +71,7 @@ async fn one(store: SocketAddr, delivery: &str) -> (f64, f64) {
         .store
         .write(move |conn| store::assets::insert(conn, &asset).map_err(Error::from));
     written.await.unwrap();
-    let ours = support::listen(http::router(app)).await;
+    let ours = benches::listen(http::router(app)).await;
     let get = |path: &str| format!("GET {path} HTTP/1.1\r\nhost: {store}\r\n\r\n");
     if delivery == "proxy" {
         let (rate, cpu) = measured(ours, get(&path)).await;
@@ -101,17 +99,14 @@ async fn measured(address: SocketAddr, request: String) -> (f64, f64) {
         seconds: 5.0,
         requests: vec![request],
     };
-    let before = support::cpu_time_of("self");
-    let rate = support::throughput(&load).await;
-    let cpu = support::cpu_time_of("self").checked_sub(before).unwrap();
+    let before = benches::cpu_time_of("self");
+    let rate = benches::throughput(&load).await;
+    let cpu = benches::cpu_time_of("self").checked_sub(before).unwrap();
     (rate, cpu.as_secs_f64() * 1e3 / (rate * load.seconds))
 }
 
 fn start_the_store() -> (Child, SocketAddr, tempfile::TempDir) {
-    let folder = tempfile::Builder::new()
-        .prefix("bench-")
-        .tempdir_in(env!("CARGO_TARGET_TMPDIR"))
-        .unwrap();
+    let folder = benches::folder_on_disk();
     std::fs::create_dir(folder.path().join("films")).unwrap();
     let mut child = Command::new(std::env::current_exe().unwrap())
         .env(STORE, folder.path())

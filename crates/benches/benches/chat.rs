@@ -7,17 +7,15 @@
     reason = "a benchmark may fail loudly"
 )]
 
-mod support;
-
+use benches::{Gateway, Load};
 use mediagate_http as http;
-use support::{Gateway, Load};
 
 fn main() {
-    support::client_or_continue();
-    support::runtime().block_on(async {
+    benches::client_or_continue();
+    benches::runtime().block_on(async {
         let gateway = Gateway::open().await;
-        support::finished::answer_at_once(&gateway).await;
-        let address = support::listen(http::router(&gateway.app)).await;
+        benches::finished::answer_at_once(&gateway).await;
+        let address = benches::listen(http::router(&gateway.app)).await;
         let body = r#"{"model":"animatic-1","messages":[{"role":"user","content":"a lake at dawn, slow dolly in"}]}"#;
         let request = format!(
             "POST /v1/chat/completions HTTP/1.1\r\nhost: bench\r\nauthorization: Bearer {}\r\n\
@@ -27,9 +25,9 @@ fn main() {
         );
         for connections in [1, 16, 64] {
             let load = Load { address, connections, seconds: 4.0, requests: vec![request.clone()] };
-            let before = support::cpu_time();
-            let rate = support::throughput(&load).await;
-            let cpu = support::cpu_time().checked_sub(before).unwrap();
+            let before = benches::cpu_time();
+            let rate = benches::throughput(&load).await;
+            let cpu = benches::cpu_time().checked_sub(before).unwrap();
             let each = cpu.as_secs_f64() * 1000.0 / (rate * load.seconds);
             println!("{connections:3} connections  {rate:7.0} answers a second  {each:.3} ms CPU for each");
         }

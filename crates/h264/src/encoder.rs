@@ -17,8 +17,7 @@ use openh264_sys2::{
     SM_SINGLE_SLICE,
 };
 
-use crate::error::MakeError;
-use crate::yuv::I420;
+use crate::frame::I420;
 
 /// Encodes the frames of one film with one quantiser: High profile, CABAC, BT.709, no B frames,
 /// an IDR frame at the head of each group and no reference across it.
@@ -31,7 +30,7 @@ use crate::yuv::I420;
 ///
 /// It encodes on the calling thread. `OpenH264`'s own thread pool frees a lock that its last task still
 /// holds (`WelsEnc::CWelsTaskManageBase::OnTaskMinusOne`; cisco/openh264#3560), so none is ever started.
-pub(crate) struct Encoder {
+pub struct Encoder {
     inner: openh264::encoder::Encoder,
     settings: SEncParamExt,
     quantiser: i32,
@@ -45,31 +44,25 @@ pub(crate) struct Encoder {
 
 /// What a film's frames have in common.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Format {
-    pub(crate) width: u32,
-    pub(crate) height: u32,
-    pub(crate) fps: u32,
+pub struct Format {
+    pub width: u32,
+    pub height: u32,
+    pub fps: u32,
     /// Frames from one key frame to the next, in whole [`PYRAMID`]s.
-    pub(crate) group: u32,
+    pub group: u32,
     /// What the level in the stream's header is chosen by; it bounds nothing.
-    pub(crate) bits_per_second: u32,
+    pub bits_per_second: u32,
 }
 
 /// The encoder failed; not the caller's fault.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
-pub(crate) struct EncoderError(String);
-
-impl From<EncoderError> for MakeError {
-    fn from(error: EncoderError) -> Self {
-        Self::Encode(error.to_string())
-    }
-}
+pub struct EncoderError(String);
 
 impl Encoder {
     /// `quantiser` from 0, the finest, to 51: that of the lowest level, which half of the frames
     /// belong to. The highest is nine finer, and key frames thirteen.
-    pub(crate) fn new(format: Format, quantiser: u8) -> Result<Self, EncoderError> {
+    pub fn new(format: Format, quantiser: u8) -> Result<Self, EncoderError> {
         if !skips_are_exact() {
             return Err(EncoderError("built without its change".to_owned()));
         }
@@ -94,11 +87,7 @@ impl Encoder {
     }
 
     /// Appends the next frame to `packet`, as Annex B; says whether it is a key frame.
-    pub(crate) fn encode(
-        &mut self,
-        frame: &I420,
-        packet: &mut Vec<u8>,
-    ) -> Result<bool, EncoderError> {
+    pub fn encode(&mut self, frame: &I420, packet: &mut Vec<u8>) -> Result<bool, EncoderError> {
         let place = self.frames % self.group;
         let level = level(place);
         self.settings.sSpatialLayers[0].iDLayerQp = self.quantiser_of(frame, place);
@@ -214,9 +203,9 @@ fn level(frame: u32) -> usize {
 #[expect(unsafe_code, reason = "a function of the C++ that build.rs adds to")]
 fn skips_are_exact() -> bool {
     unsafe extern "C" {
-        safe fn animatic_skips_are_exact() -> std::ffi::c_int;
+        safe fn h264_skips_are_exact() -> std::ffi::c_int;
     }
-    animatic_skips_are_exact() != 0
+    h264_skips_are_exact() != 0
 }
 
 fn submit(
@@ -250,7 +239,7 @@ fn frame_rate(fps: u32) -> FrameRate {
 const LEVELS: i32 = 4;
 
 /// Frames of a pyramid.
-pub(crate) const PYRAMID: u32 = 8;
+pub const PYRAMID: u32 = 8;
 
 /// How much finer than the lowest level each level is: steep, because a frame that nothing refers
 /// to may be coarse as long as its blocks are where they should be.
@@ -385,9 +374,9 @@ mod tests {
     #[test]
     fn our_functions_give_what_plain_c_gives() {
         for seed in 0..4 {
-            let sse2 = name(animatic_sse2_differs(seed));
+            let sse2 = name(h264_sse2_differs(seed));
             assert_eq!(sse2, None, "SSE2, seed {seed}");
-            let avx2 = name(animatic_avx2_differs(seed));
+            let avx2 = name(h264_avx2_differs(seed));
             assert_eq!(avx2, None, "AVX2, seed {seed}");
         }
     }
@@ -395,8 +384,8 @@ mod tests {
     #[cfg(target_arch = "x86_64")]
     #[expect(unsafe_code, reason = "functions of C++ that are there for this test")]
     unsafe extern "C" {
-        safe fn animatic_sse2_differs(seed: u32) -> *const std::ffi::c_char;
-        safe fn animatic_avx2_differs(seed: u32) -> *const std::ffi::c_char;
+        safe fn h264_sse2_differs(seed: u32) -> *const std::ffi::c_char;
+        safe fn h264_avx2_differs(seed: u32) -> *const std::ffi::c_char;
     }
 
     /// What the C++ calls a function that differs.

@@ -5,7 +5,7 @@ use mediagate_core::domain::submit::{self, Draft};
 use mediagate_model::ids::RequestId;
 use mediagate_model::intent::Body;
 
-use crate::support::{self, Gateway};
+use benches::{self, Gateway};
 
 /// Most tasks that are ordered in one transaction.
 const ORDER: usize = 500;
@@ -13,7 +13,7 @@ const ORDER: usize = 500;
 /// Orders that many videos of this model.
 pub(crate) async fn place(gateway: &Gateway, model: &str, count: usize) {
     for first in (0..count).step_by(ORDER) {
-        let new = (first..count.min(first + ORDER)).map(|_| support::film(gateway, model, 4000));
+        let new = (first..count.min(first + ORDER)).map(|_| benches::film(gateway, model, 4000));
         let request = RequestId::generate();
         let wanted = Wanted {
             body: Body {

@@ -188,10 +188,10 @@ const char* Differing (const Lists& lists, uint32_t seed) {
 }  // namespace
 
 // The name of a function that differs; null when all agree.
-extern "C" const char* animatic_sse2_differs (uint32_t seed) { return Differing (Lists (UseSse2), seed); }
+extern "C" const char* h264_sse2_differs (uint32_t seed) { return Differing (Lists (UseSse2), seed); }
 
 // The same for those in AVX2; nothing differs where the processor has not it.
-extern "C" const char* animatic_avx2_differs (uint32_t seed) {
+extern "C" const char* h264_avx2_differs (uint32_t seed) {
   return HasAvx2() ? Differing (Lists (UseAvx2), seed) : nullptr;
 }
 

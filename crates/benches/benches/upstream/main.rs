@@ -3,9 +3,9 @@
 //! `SQLite`, the provider in a process of its own on the same cores.
 //!
 //! ```text
-//! cargo bench -p mediagate --bench upstream               10,000 jobs, then 1,000 against a loop, then a crash
-//! cargo bench -p mediagate --bench upstream -- 100000     that many, and no loop
-//! cargo bench -p mediagate --bench upstream -- 10000 4000 with max_polls = 4000
+//! cargo bench -p benches --bench upstream               10,000 jobs, then 1,000 against a loop, then a crash
+//! cargo bench -p benches --bench upstream -- 100000     that many, and no loop
+//! cargo bench -p benches --bench upstream -- 10000 4000 with max_polls = 4000
 //! ```
 
 #![expect(
@@ -22,28 +22,26 @@ mod figures;
 mod naive;
 mod orders;
 mod provider;
-#[path = "../support/mod.rs"]
-mod support;
 
 use std::collections::HashMap;
 use std::fmt::Write as _;
 use std::time::{Duration, Instant};
 
+use benches::Gateway;
 use figures::{Histogram, Spread, memory};
 use mediagate_model::clock::Timestamp;
 use mediagate_model::error::Error;
 use mediagate_telemetry::counters;
 use mediagate_worker::Workers;
 use provider::{Jobs, Provider};
-use support::Gateway;
 
 fn main() {
-    support::engine_or_continue();
+    benches::engine_or_continue();
     provider::play_or_continue();
     crash::play_or_continue();
     let mut numbers = std::env::args().filter_map(|word| word.parse().ok());
     let (count, most_polls) = (numbers.next(), numbers.next().unwrap_or(1000));
-    support::runtime().block_on(async {
+    benches::runtime().block_on(async {
         let mut provider = Provider::start();
         let gateway = Gateway::with_settings(&settings(&provider.url, most_polls)).await;
         let workers = Workers::start(&gateway.app).await;
@@ -82,10 +80,10 @@ async fn scale(gateway: &Gateway, provider: &mut Provider, count: usize) {
     // From now on it is known how long jobs take.
     let _ = follow(gateway, "many", 500).await;
     let asked_before = Histogram::read("poll_lag_seconds", "many-many").count();
-    let (memory_before, cpu_before) = (memory(), support::cpu_time());
+    let (memory_before, cpu_before) = (memory(), benches::cpu_time());
     let began = gateway.app.clock.now();
     let run = follow(gateway, "many", count).await;
-    let cpu = support::cpu_time().checked_sub(cpu_before).unwrap();
+    let cpu = benches::cpu_time().checked_sub(cpu_before).unwrap();
     println!(
         "{count} jobs of {}–{} s (500 others are known), every answer after {} ms",
         shortest / 1000,

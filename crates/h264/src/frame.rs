@@ -1,21 +1,31 @@
 //! Frames as the encoder takes them: planar 4:2:0, BT.709, limited range.
 //!
-//! The stream says so in its header (see `encode`), so a player shows the colours of the source
+//! The stream says so in its header (see `encoder`), so a player shows the colours of the source
 //! at every size; encoders that leave it unsaid get BT.601 or BT.709 by the player's guess.
-
-use crate::request::Planes;
 
 /// One frame: a plane of luma, then two of chroma at half the width and height.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct I420 {
+pub struct I420 {
     width: usize,
     height: usize,
     planes: Vec<u8>,
 }
 
+/// A frame on its way to the encoder: planar 4:2:0, BT.709, limited range, rows without gaps.
+#[derive(Debug)]
+pub struct Planes<'a> {
+    pub width: usize,
+    pub height: usize,
+    pub luma: &'a mut [u8],
+    /// At half the width and height.
+    pub blue: &'a mut [u8],
+    /// At half the width and height.
+    pub red: &'a mut [u8],
+}
+
 impl I420 {
     /// A frame of zeros. The sides must be even; offered sizes are.
-    pub(crate) fn new(width: u32, height: u32) -> Self {
+    pub fn new(width: u32, height: u32) -> Self {
         let (width, height) = (width as usize, height as usize);
         Self {
             width,
@@ -24,22 +34,22 @@ impl I420 {
         }
     }
 
-    pub(crate) fn y(&self) -> &[u8] {
+    pub fn y(&self) -> &[u8] {
         &self.planes[..self.width * self.height]
     }
 
-    pub(crate) fn u(&self) -> &[u8] {
+    pub fn u(&self) -> &[u8] {
         let luma = self.width * self.height;
         &self.planes[luma..luma + luma / 4]
     }
 
-    pub(crate) fn v(&self) -> &[u8] {
+    pub fn v(&self) -> &[u8] {
         let luma = self.width * self.height;
         &self.planes[luma + luma / 4..]
     }
 
     /// The three planes to be written to.
-    pub(crate) fn planes_mut(&mut self) -> [&mut [u8]; 3] {
+    pub fn planes_mut(&mut self) -> [&mut [u8]; 3] {
         let luma = self.width * self.height;
         let (y, chroma) = self.planes.split_at_mut(luma);
         let (u, v) = chroma.split_at_mut(luma / 4);
@@ -47,7 +57,7 @@ impl I420 {
     }
 
     /// All of it, for a change from outside.
-    pub(crate) fn open(&mut self) -> Planes<'_> {
+    pub fn open(&mut self) -> Planes<'_> {
         let (width, height) = self.size();
         let [luma, blue, red] = self.planes_mut();
         Planes {
@@ -60,27 +70,27 @@ impl I420 {
     }
 
     /// Luma, and the two planes of chroma one after the other, to be written to.
-    pub(crate) fn luma_and_chroma_mut(&mut self) -> (&mut [u8], &mut [u8]) {
+    pub fn luma_and_chroma_mut(&mut self) -> (&mut [u8], &mut [u8]) {
         self.planes.split_at_mut(self.width * self.height)
     }
 
     /// As [`Self::size`], as pictures have it.
-    pub(crate) fn sides(&self) -> (u32, u32) {
+    pub fn sides(&self) -> (u32, u32) {
         let side = |side: usize| u32::try_from(side).unwrap_or(u32::MAX);
         (side(self.width), side(self.height))
     }
 
-    pub(crate) fn size(&self) -> (usize, usize) {
+    pub fn size(&self) -> (usize, usize) {
         (self.width, self.height)
     }
 
     /// Becomes a copy of a frame of the same size, without allocating.
-    pub(crate) fn copy_from(&mut self, other: &Self) {
+    pub fn copy_from(&mut self, other: &Self) {
         self.planes.copy_from_slice(&other.planes);
     }
 
     /// Converts a frame of RGBA, of which the A is ignored.
-    pub(crate) fn read_rgba(&mut self, rgba: &[u8]) {
+    pub fn read_rgba(&mut self, rgba: &[u8]) {
         let width = self.width;
         let (luma, chroma) = self.planes.split_at_mut(width * self.height);
         let (us, vs) = chroma.split_at_mut(width * self.height / 4);

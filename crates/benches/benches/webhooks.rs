@@ -12,12 +12,11 @@
     reason = "a benchmark may fail loudly"
 )]
 
-mod support;
-
 use std::io::{BufRead as _, BufReader};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
+use benches::Gateway;
 use futures_util::StreamExt as _;
 use mediagate_core::domain::accounts;
 use mediagate_core::domain::audit::By;
@@ -30,7 +29,6 @@ use mediagate_store::webhooks::deliveries::{self, LanesWithRoom, NewDelivery, Ro
 use mediagate_store::{Conn, StoreError};
 use mediagate_worker::Workers;
 use simulator::{Reaction, Receiver};
-use support::Gateway;
 
 const RECEIVER: &str = "MEDIAGATE_BENCH_RECEIVER";
 const SETTINGS: &str = "[fetch]\nallow_networks = [\"127.0.0.0/8\"]\n";
@@ -47,7 +45,7 @@ fn main() {
     if std::env::var(RECEIVER).is_ok() {
         return receive();
     }
-    support::runtime().block_on(async {
+    benches::runtime().block_on(async {
         let (ours, plain) = (throughput().await, plain_loop().await);
         println!("webhooks                 a second   ms CPU each");
         println!(
@@ -203,13 +201,13 @@ async fn throughput() -> (f64, f64) {
     let (gateway, receivers) = (Gateway::with_settings(SETTINGS).await, Receivers::start());
     let to = endpoints(&gateway, &receivers.1, "alive").await;
     fill(&gateway, &to, WAITING).await;
-    let (begun, cpu) = (Instant::now(), support::cpu_time());
+    let (begun, cpu) = (Instant::now(), benches::cpu_time());
     let workers = Workers::start(&gateway.app).await;
     while count(&gateway, "waiting").await > 0 {
         tokio::time::sleep(Duration::from_millis(20)).await;
     }
     let rate = WAITING as f64 / begun.elapsed().as_secs_f64();
-    let cpu = support::cpu_time().checked_sub(cpu).unwrap();
+    let cpu = benches::cpu_time().checked_sub(cpu).unwrap();
     workers.stop().await;
     (rate, cpu.as_secs_f64() * 1000.0 / WAITING as f64)
 }
@@ -221,7 +219,7 @@ async fn plain_loop() -> (f64, f64) {
     let to = endpoints(&gateway, &receivers.1, "alive").await;
     fill(&gateway, &to, DUE).await;
     let app = &gateway.app;
-    let (begun, cpu) = (Instant::now(), support::cpu_time());
+    let (begun, cpu) = (Instant::now(), benches::cpu_time());
     let now = app.clock.now();
     let all = app
         .store
@@ -280,7 +278,7 @@ async fn plain_loop() -> (f64, f64) {
         .collect()
         .await;
     let rate = DUE as f64 / begun.elapsed().as_secs_f64();
-    let cpu = support::cpu_time().checked_sub(cpu).unwrap();
+    let cpu = benches::cpu_time().checked_sub(cpu).unwrap();
     (rate, cpu.as_secs_f64() * 1000.0 / DUE as f64)
 }
 

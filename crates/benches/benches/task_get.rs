@@ -8,20 +8,18 @@
     reason = "a benchmark may fail loudly"
 )]
 
-mod support;
-
 use axum::Router;
 use axum::http::header;
 use axum::routing::get;
+use benches::{Gateway, Load};
 use mediagate_http as http;
-use support::{Gateway, Load};
 
 fn main() {
-    support::client_or_continue();
-    support::runtime().block_on(async {
+    benches::client_or_continue();
+    benches::runtime().block_on(async {
         let gateway = Gateway::open().await;
-        let task = support::finished::video(&gateway).await;
-        let ours = support::listen(http::router(&gateway.app)).await;
+        let task = benches::finished::video(&gateway).await;
+        let ours = benches::listen(http::router(&gateway.app)).await;
         let path = format!("/v1/tasks/{task}");
         let request = format!(
             "GET {path} HTTP/1.1\r\nhost: bench\r\nauthorization: Bearer {}\r\n\r\n",
@@ -34,7 +32,7 @@ fn main() {
         let answer = move || {
             std::future::ready(([(header::CONTENT_TYPE, "application/json")], body.clone()))
         };
-        let bare = support::listen(Router::new().route("/v1/tasks/{id}", get(answer))).await;
+        let bare = benches::listen(Router::new().route("/v1/tasks/{id}", get(answer))).await;
         let load = |address| Load {
             address,
             connections: 32,
@@ -43,8 +41,8 @@ fn main() {
         };
         let mut rates = (0.0_f64, 0.0_f64);
         for _ in 0..3 {
-            rates.0 = rates.0.max(support::throughput(&load(ours)).await);
-            rates.1 = rates.1.max(support::throughput(&load(bare)).await);
+            rates.0 = rates.0.max(benches::throughput(&load(ours)).await);
+            rates.1 = rates.1.max(benches::throughput(&load(bare)).await);
         }
         println!("answers a second, 32 connections, client in its own process on the same cores");
         println!("  GET /v1/tasks/{{id}}                {:9.0}", rates.0);

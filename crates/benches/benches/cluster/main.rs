@@ -17,22 +17,20 @@
     reason = "all of it ends with the benchmark"
 )]
 
-#[path = "../../tests/api/support/cluster.rs"]
+#[path = "../../../gateway/tests/api/support/cluster.rs"]
 #[expect(dead_code, reason = "nothing fails here")]
 mod cluster;
 mod gateway;
-#[path = "../../tests/process/mod.rs"]
+#[path = "../../../gateway/tests/process/mod.rs"]
 #[expect(dead_code, reason = "the tests want more of it")]
 mod process;
-#[path = "../support/mod.rs"]
-mod support;
 
 use std::time::{Duration, Instant};
 
+use benches::{Load, NUMBER};
 use futures_util::StreamExt as _;
 use gateway::{Deployment, Gateway, Model, Stream};
 use serde_json::json;
-use support::{Load, NUMBER};
 use tokio::net::TcpListener;
 
 /// How long something is watched that costs little.
@@ -41,8 +39,8 @@ const WATCHED: Duration = Duration::from_secs(20);
 const CHANGES: usize = 150;
 
 fn main() {
-    support::client_or_continue();
-    support::runtime().block_on(async {
+    benches::client_or_continue();
+    benches::runtime().block_on(async {
         let wanted = std::env::var("MEDIAGATE_BENCH_PARTS").ok();
         let is_wanted = |part: &str| wanted.as_ref().is_none_or(|wanted| wanted.contains(part));
         if is_wanted("idle") {
@@ -200,7 +198,7 @@ async fn order(accounts: usize, callers: usize, gateways: usize) -> f64 {
         });
         running.push(gateway);
     }
-    let rates = futures_util::future::join_all(loads.iter().map(support::throughput)).await;
+    let rates = futures_util::future::join_all(loads.iter().map(benches::throughput)).await;
     rates.iter().sum()
 }
 

@@ -12,8 +12,8 @@ use mediagate_worker::Workers;
 
 use crate::figures::Spread;
 use crate::provider::{Jobs, Provider};
-use crate::support::{self, Gateway};
 use crate::{orders, settings};
+use benches::{self, Gateway};
 
 /// Where the one that is to be killed has its data, the provider's address, how many jobs, and polls a second.
 const VICTIM: &str = "MEDIAGATE_BENCH_VICTIM";
@@ -25,14 +25,11 @@ pub(crate) async fn run(provider: &mut Provider, count: usize, most_polls: usize
         lengths: (600_000, 601_000),
         latency_ms: 100,
     });
-    let data = tempfile::Builder::new()
-        .prefix("bench-")
-        .tempdir_in(env!("CARGO_TARGET_TMPDIR"))
-        .unwrap();
+    let data = benches::folder_on_disk();
     kill_one(data.path(), &provider.url, count, most_polls);
     let before = provider.polls();
     let killed = Instant::now();
-    let app = support::app_in(data.path(), None, &settings(&provider.url, most_polls));
+    let app = benches::app_in(data.path(), None, &settings(&provider.url, most_polls));
     let workers = Workers::start(&app).await;
     let up = killed.elapsed();
     let mut waited: HashMap<String, f64> = HashMap::new();
@@ -93,8 +90,8 @@ pub(crate) fn play_or_continue() {
     let (data, url) = (PathBuf::from(words[0]), words[1]);
     let (count, most_polls): (usize, usize) =
         (words[2].parse().unwrap(), words[3].parse().unwrap());
-    support::runtime().block_on(async {
-        let gateway = Gateway::of(support::app_in(&data, None, &settings(url, most_polls))).await;
+    benches::runtime().block_on(async {
+        let gateway = Gateway::of(benches::app_in(&data, None, &settings(url, most_polls))).await;
         let _workers = Workers::start(&gateway.app).await;
         orders::place(&gateway, "many", count).await;
         let line = "mediagate_upstream_calls_total{provider=\"many-many\",stage=\"submit\",outcome=\"ok\"} ";

@@ -13,8 +13,6 @@
     reason = "a benchmark may fail loudly"
 )]
 
-mod support;
-
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
@@ -22,6 +20,7 @@ use axum::extract::State;
 use axum::response::{IntoResponse, Response};
 use axum::routing::post;
 use axum::{Json, Router};
+use benches::{Load, NUMBER};
 use mediagate_core::app::App;
 use mediagate_core::domain::submit::{self, Purpose};
 use mediagate_core::domain::video::{self, VideoOrder};
@@ -34,7 +33,6 @@ use mediagate_http::wire::videos::VideoObject;
 use mediagate_model::error::Error;
 use mediagate_model::ids::RequestId;
 use mediagate_store::Conn;
-use support::{Load, NUMBER};
 use tokio_util::sync::CancellationToken;
 
 const CALLERS: usize = 64;
@@ -59,8 +57,8 @@ enum Way {
 const WAYS: [Way; 3] = [Way::TaskAlone, Way::Whole, Way::Keyed];
 
 fn main() {
-    support::client_or_continue();
-    support::runtime().block_on(async {
+    benches::client_or_continue();
+    benches::runtime().block_on(async {
         if let Ok(server) = std::env::var("MEDIAGATE_TEST_POSTGRES") {
             let database = new_database(server);
             println!("on Postgres");
@@ -154,7 +152,7 @@ async fn submits(database: Option<&str>, way: Way, callers: usize) -> (f64, f64)
         Way::TaskAlone => "",
         Way::Whole | Way::Keyed => PRICED,
     };
-    let gateway = support::Gateway::on(database, settings).await;
+    let gateway = benches::Gateway::on(database, settings).await;
     let keys = gateway.callers(callers).await;
     let router = match way {
         Way::TaskAlone => {
@@ -167,14 +165,14 @@ async fn submits(database: Option<&str>, way: Way, callers: usize) -> (f64, f64)
     // Its connections to the database end with it.
     let over = CancellationToken::new();
     let load = Load {
-        address: support::listen_until(router, over.clone()).await,
+        address: benches::listen_until(router, over.clone()).await,
         connections: callers,
         seconds: TIME.as_secs_f64(),
         requests: keys.iter().map(|(key, _)| request(key, way)).collect(),
     };
-    let before = support::cpu_time();
-    let rate = support::throughput(&load).await;
-    let cpu = support::cpu_time().checked_sub(before).unwrap();
+    let before = benches::cpu_time();
+    let rate = benches::throughput(&load).await;
+    let cpu = benches::cpu_time().checked_sub(before).unwrap();
     noting.abort();
     over.cancel();
     (rate, cpu.as_secs_f64() * 1000.0 / (rate * load.seconds))
@@ -241,7 +239,7 @@ async fn task_alone(
 }
 
 async fn with_groups(database: Option<&str>, is_grouped: bool) -> f64 {
-    let gateway = Arc::new(support::Gateway::on(database, PRICED).await);
+    let gateway = Arc::new(benches::Gateway::on(database, PRICED).await);
     let callers = Arc::new(gateway.callers(KEYS).await);
     count(move |number| {
         let (gateway, callers) = (gateway.clone(), callers.clone());
@@ -252,7 +250,7 @@ async fn with_groups(database: Option<&str>, is_grouped: bool) -> f64 {
                 &gateway.app,
                 caller,
                 &request,
-                support::film(&gateway, "animatic-1", 5000),
+                benches::film(&gateway, "animatic-1", 5000),
             );
             let key = caller.key.clone();
             let (account, store) = (caller.account.id, &gateway.app.store);
@@ -271,7 +269,7 @@ async fn with_groups(database: Option<&str>, is_grouped: bool) -> f64 {
 
 /// The same work on one connection behind a lock, committed each time.
 async fn one_commit_each() -> f64 {
-    let gateway = Arc::new(support::Gateway::with_settings(PRICED).await);
+    let gateway = Arc::new(benches::Gateway::with_settings(PRICED).await);
     let callers = Arc::new(gateway.callers(KEYS).await);
     let conn = rusqlite::Connection::open(gateway.app.config.sqlite_path()).unwrap();
     conn.pragma_update(None, "synchronous", "FULL").unwrap();
@@ -286,7 +284,7 @@ async fn one_commit_each() -> f64 {
                 &gateway.app,
                 &caller,
                 &request,
-                support::film(&gateway, "animatic-1", 5000),
+                benches::film(&gateway, "animatic-1", 5000),
             );
             tokio::task::spawn_blocking(move || {
                 let conn = conn.lock().unwrap();

@@ -7,29 +7,27 @@
     reason = "a benchmark may fail loudly"
 )]
 
-mod support;
-
 use std::net::SocketAddr;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 
+use benches::{Gateway, Load};
 use bytes::Bytes;
 use mediagate_core::domain::assets::{self, Lifetime};
 use mediagate_http as http;
 use mediagate_model::error::Error;
 use mediagate_model::media::MediaType;
 use mediagate_store as store;
-use support::{Gateway, Load};
 
 const FILM: usize = 1_000_000;
 
 fn main() {
-    support::client_or_continue();
-    support::runtime().block_on(async {
+    benches::client_or_continue();
+    benches::runtime().block_on(async {
         let gateway = Gateway::open().await;
         let film: Vec<u8> = (0..=250).cycle().take(FILM).collect();
         let path = keep(&gateway, film.clone().into()).await;
-        let ours = support::listen(http::router(&gateway.app)).await;
+        let ours = benches::listen(http::router(&gateway.app)).await;
         let folder = tempfile::tempdir().unwrap();
         std::fs::write(folder.path().join("film.mp4"), film).unwrap();
         let nginx = nginx(folder.path());
@@ -109,9 +107,9 @@ async fn cpu(address: SocketAddr, path: &str, range: Option<&str>, process: &str
     };
     let mut least = f64::INFINITY;
     for _ in 0..3 {
-        let before = support::cpu_time_of(process);
-        let rate = support::throughput(&load).await;
-        let cpu = support::cpu_time_of(process).checked_sub(before).unwrap();
+        let before = benches::cpu_time_of(process);
+        let rate = benches::throughput(&load).await;
+        let cpu = benches::cpu_time_of(process).checked_sub(before).unwrap();
         least = least.min(cpu.as_secs_f64() * 1e6 / (rate * load.seconds));
     }
     least

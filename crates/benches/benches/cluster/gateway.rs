@@ -1,15 +1,15 @@
 //! Gateways as processes, on a Postgres of the benchmark's own.
 
 use std::net::SocketAddr;
-use std::path::Path;
+use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 use simulator::{Plan, Simulator};
 
 use crate::cluster::Cluster;
-use crate::process::{Process, eventually, other_program, output};
-use crate::support::cpu_time_of;
+use crate::process::{Process, built_program, eventually, other_program, output};
+use benches::cpu_time_of;
 
 /// Which models a gateway has.
 #[derive(Clone, Copy)]
@@ -30,9 +30,8 @@ pub(crate) struct Deployment {
 }
 
 fn program(words: &[&str]) -> std::process::Command {
-    let named = std::env::var_os("MEDIAGATE_BENCH_PROGRAM");
-    let built = || env!("CARGO_BIN_EXE_mediagate").into();
-    other_program(Path::new(&named.unwrap_or_else(built)), words)
+    let named = std::env::var_os("MEDIAGATE_BENCH_PROGRAM").map(PathBuf::from);
+    other_program(&named.unwrap_or_else(built_program), words)
 }
 
 impl Deployment {

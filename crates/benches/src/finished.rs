@@ -18,7 +18,7 @@ use super::Gateway;
 const MODELS: &str = r#"["animatic-1"]"#;
 
 /// A finished video task.
-pub(crate) async fn video(gateway: &Gateway) -> TaskId {
+pub async fn video(gateway: &Gateway) -> TaskId {
     let ending = ending(gateway).await;
     let job = VideoJob {
         prompt: "a lake at dawn, slow dolly in".into(),
@@ -62,7 +62,7 @@ pub(crate) async fn video(gateway: &Gateway) -> TaskId {
 }
 
 /// Starts workers that end every task at once with the same video.
-pub(crate) async fn answer_at_once(gateway: &Gateway) {
+pub async fn answer_at_once(gateway: &Gateway) {
     let ending = ending(gateway).await;
     for number in 0..4 {
         let (app, ending) = (gateway.app.clone(), ending.clone());

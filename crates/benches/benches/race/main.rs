@@ -2,9 +2,9 @@
 //! through what a user might put there instead, in front of the same upstream and in one run.
 //!
 //! ```text
-//! cargo bench -p mediagate --bench race
+//! cargo bench -p benches --bench race
 //! RACE_UPSTREAM=127.0.0.1:5990 RACE_PEERS="litellm|http://127.0.0.1:4000/v1/chat/completions|1234|film" \
-//!     cargo bench -p mediagate --bench race
+//!     cargo bench -p benches --bench race
 //! ```
 //!
 //! nginx and `HAProxy` run if they are on the PATH. Others that already listen are named in
@@ -28,8 +28,6 @@
 )]
 
 mod peers;
-#[path = "../support/mod.rs"]
-mod support;
 mod upstream;
 
 use std::fmt::Write as _;
@@ -39,11 +37,11 @@ use std::time::Duration;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
+use benches::{Gateway, Load, NUMBER};
 use mediagate_http as http;
 use mediagate_store as store;
 use mediagate_worker::Workers;
 use serde_json::{Value, json};
-use support::{Gateway, Load, NUMBER};
 
 /// Its [`NUMBER`] makes each another order.
 const PROMPT: &str = "a lake at dawn, take ############";
@@ -53,23 +51,23 @@ const PIXELS: u32 = 512;
 const SECONDS: f64 = 4.0;
 
 fn main() {
-    support::client_or_continue();
+    benches::client_or_continue();
     upstream::serve_or_continue();
     alone();
-    support::runtime().block_on(race());
+    benches::runtime().block_on(race());
 }
 
 /// Starts this program again on a processor of its own, where there are two and `taskset`.
 fn alone() {
     let processors = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
-    if processors < 2 || std::env::var_os(support::OTHERS).is_some() {
+    if processors < 2 || std::env::var_os(benches::OTHERS).is_some() {
         return;
     }
     // If there is no `taskset`, all share all processors.
     let _ = std::process::Command::new("taskset")
         .args(["-c", "0"])
         .args(std::env::args_os())
-        .env(support::OTHERS, "1")
+        .env(benches::OTHERS, "1")
         .exec();
 }
 
@@ -107,20 +105,20 @@ impl Runner {
         post(&self.path, &authorization, &body.to_string())
     }
 
-    async fn run(&self, connections: usize) -> (support::Answered, f64) {
+    async fn run(&self, connections: usize) -> (benches::Answered, f64) {
         self.run_with(connections, self.request(false)).await
     }
 
-    async fn run_with(&self, connections: usize, request: String) -> (support::Answered, f64) {
+    async fn run_with(&self, connections: usize, request: String) -> (benches::Answered, f64) {
         let load = Load {
             address: self.address,
             connections,
             seconds: SECONDS,
             requests: vec![request],
         };
-        let used = || self.process.as_deref().map(support::cpu_time_of);
+        let used = || self.process.as_deref().map(benches::cpu_time_of);
         let before = used();
-        let answered = support::measured(&load).await;
+        let answered = benches::measured(&load).await;
         let cpu = used()
             .zip(before)
             .map(|(after, before)| after.saturating_sub(before));
@@ -143,7 +141,7 @@ async fn race() {
     println!("upstream: http://{}/v1", at_once.address);
     let gateway = Gateway::with_settings(&settings(at_once.address, in_time.address)).await;
     let workers = Workers::start(&gateway.app).await;
-    let ours = support::listen(http::router(&gateway.app)).await;
+    let ours = benches::listen(http::router(&gateway.app)).await;
     println!("memory at rest: {} MiB", resident());
 
     let near = peers::start(at_once.address);
@@ -222,7 +220,7 @@ async fn race() {
 /// What is left to do of the films that were kept: a poster and a fingerprint of each, in a child.
 async fn pictures(gateway: &Gateway) {
     const ENOUGH: usize = 400;
-    let used = || support::cpu_times_of("self").iter().sum::<Duration>();
+    let used = || benches::cpu_times_of("self").iter().sum::<Duration>();
     let unseen = async || {
         let read = |conn: &mut store::Conn<'_>| store::prints::unseen(conn, None, u32::MAX);
         gateway.app.store.read(read).await.unwrap().len()
@@ -247,9 +245,9 @@ async fn orders(gateway: &Gateway, address: SocketAddr, what: &str) {
         seconds: SECONDS,
         requests: vec![post("/v1/videos", &gateway.key, &body)],
     };
-    let before = support::cpu_time();
-    let rate = support::throughput(&load).await;
-    let cpu = support::cpu_time().saturating_sub(before).as_secs_f64() * 1e6;
+    let before = benches::cpu_time();
+    let rate = benches::throughput(&load).await;
+    let cpu = benches::cpu_time().saturating_sub(before).as_secs_f64() * 1e6;
     let each = cpu / (rate * SECONDS);
     println!("  {what:34} {rate:6.0} a second {each:6.0} µs CPU for each");
 }

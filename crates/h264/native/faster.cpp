@@ -7,7 +7,7 @@
 namespace WelsEnc {
 
 // What an assembler made is left alone but where AVX2 is faster: it was assembled without.
-void AnimaticPickFunctions (SWelsFuncPtrList* list) {
+void H264PickFunctions (SWelsFuncPtrList* list) {
   if (list->sSampleDealingFuncs.pfSampleSatd[BLOCK_4x4] == WelsSampleSatd4x4_c)
     UseSse2 (list);
   if (HasAvx2())

@@ -41,7 +41,7 @@ fn main() {
     // Nothing in it is called before the processor was asked.
     let mut modern = build.clone();
     modern.flag_if_supported("-mavx2").file(own.join(AVX2));
-    modern.compile("animatic_avx2");
+    modern.compile("h264_avx2");
     for file in FILES {
         let original = codec.join("encoder/core/src").join(file.name);
         let mut text = read(&original);
@@ -61,7 +61,7 @@ fn main() {
     }
     build
         .files(OWN.map(|file| own.join(file)))
-        .compile("animatic_openh264");
+        .compile("h264_openh264");
 }
 
 /// A file of the encoder that is changed.
@@ -69,7 +69,7 @@ struct File {
     name: &'static str,
     /// Text that must be there just once, and what takes its place.
     differences: &'static [(&'static str, &'static str)],
-    /// What only our object has, so that the linker takes no other: `h264.rs` asks for the first
+    /// What only our object has, so that the linker takes no other: `encoder.rs` asks for the first
     /// file's, which asks for the second's.
     anchor: &'static str,
 }
@@ -96,17 +96,17 @@ const FILES: [File; 2] = [
                 "pWelsMd->pMvdCost -= WELS_MIN (pCurMb->uiLumaQp, 5) * pEncCtx->iMvdCostTableStride;",
             ),
         ],
-        anchor: "\nextern \"C\" int animatic_picks_functions (void);\n\
-            extern \"C\" int animatic_skips_are_exact (void) { return animatic_picks_functions (); }\n",
+        anchor: "\nextern \"C\" int h264_picks_functions (void);\n\
+            extern \"C\" int h264_skips_are_exact (void) { return h264_picks_functions (); }\n",
     },
     File {
         name: "encoder.cpp",
         differences: &[(
             "DeblockingInit (&pFuncList->pfDeblocking, uiCpuFlag);",
-            "extern void AnimaticPickFunctions (SWelsFuncPtrList*);\n  AnimaticPickFunctions (pFuncList);\n  \
+            "extern void H264PickFunctions (SWelsFuncPtrList*);\n  H264PickFunctions (pFuncList);\n  \
              DeblockingInit (&pFuncList->pfDeblocking, uiCpuFlag);",
         )],
-        anchor: "\nextern \"C\" int animatic_picks_functions (void) { return 1; }\n",
+        anchor: "\nextern \"C\" int h264_picks_functions (void) { return 1; }\n",
     },
 ];
 
