@@ -12,7 +12,6 @@ use axum::http::header;
 use axum::routing::{get, post};
 use serde_json::{Value, json};
 
-
 const UPSTREAM: &str = "MEDIAGATE_BENCH_UPSTREAM";
 
 /// Ends with this.

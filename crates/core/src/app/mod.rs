@@ -36,14 +36,20 @@ pub use open::OpenError;
 #[derive(Clone)]
 pub struct App(Arc<Parts>);
 
-/// The parts of an [`App`].
-pub struct Parts {
+/// What is enough to read and write records. A verb that needs no more takes this, and its tests do
+/// without the rest.
+pub struct Ctx {
     /// The settings that hold as long as the process runs.
     pub config: Config,
     /// The present.
     pub clock: Clock,
     /// The database.
     pub store: Store,
+}
+
+/// The parts of an [`App`].
+pub struct Parts {
+    ctx: Ctx,
     /// The files.
     pub blobs: Blobs,
     pub secrets: Secrets,
@@ -113,6 +119,14 @@ impl Parts {
         tokio::task::spawn_blocking(work)
             .await
             .map_err(Error::internal)
+    }
+}
+
+impl std::ops::Deref for Parts {
+    type Target = Ctx;
+
+    fn deref(&self) -> &Ctx {
+        &self.ctx
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use crate::app::{App, Models, Net, Parts, Process, Secrets, media_folder};
+use crate::app::{App, Ctx, Models, Net, Parts, Process, Secrets, media_folder};
 use crate::attendance::Attendance;
 use crate::bell::{Bell, Wire};
 use crate::caches::Caches;
@@ -86,9 +86,11 @@ impl App {
             secrets,
             attendance: Attendance::new(clock.clone()),
             process: Process::default(),
-            config,
-            clock,
-            store,
+            ctx: Ctx {
+                config,
+                clock,
+                store,
+            },
         })))
     }
 }

@@ -2,7 +2,7 @@
 
 use std::collections::{HashMap, HashSet};
 
-use crate::app::Parts;
+use crate::app::{Ctx, Parts};
 use crate::domain::assets::{self, Lifetime};
 use crate::domain::audit::By;
 use mediagate_model::account::Account;
@@ -74,7 +74,7 @@ pub fn not_found() -> Error {
     Error::plain(ErrorCode::AccountNotFound, message)
 }
 
-pub async fn by_handle(app: &Parts, handle: &str) -> Result<Option<Account>, Error> {
+pub async fn by_handle(app: &Ctx, handle: &str) -> Result<Option<Account>, Error> {
     let handle = handle.to_owned();
     Ok(app
         .store
@@ -84,7 +84,7 @@ pub async fn by_handle(app: &Parts, handle: &str) -> Result<Option<Account>, Err
 
 /// The handles of these accounts.
 pub async fn handles(
-    app: &Parts,
+    app: &Ctx,
     ids: impl Iterator<Item = AccountId>,
 ) -> Result<HashMap<AccountId, String>, Error> {
     let ids: HashSet<AccountId> = ids.collect();

@@ -10,7 +10,7 @@ use sha2::{Digest as _, Sha256};
 use tempfile::{NamedTempFile, TempPath};
 use tokio::io::AsyncWriteExt as _;
 
-use crate::app::Parts;
+use crate::app::{Ctx, Parts};
 use mediagate_config::MediaStore;
 use mediagate_config::size::ByteSize;
 use mediagate_media::engines::clip::MadeClip;
@@ -46,7 +46,7 @@ pub async fn keep(
 
 /// Refuses input if the account's storage or the disk is almost full. Called before anything is
 /// received; [`check_kept`] decides.
-pub async fn check_room(app: &Parts, account: AccountId, more_bytes: u64) -> Result<(), Error> {
+pub async fn check_room(app: &Ctx, account: AccountId, more_bytes: u64) -> Result<(), Error> {
     check_disk(app)?;
     let limit = app.config.storage_limit;
     let kept = app
@@ -61,7 +61,7 @@ pub async fn check_room(app: &Parts, account: AccountId, more_bytes: u64) -> Res
 }
 
 /// Refuses to fill the disk beyond `disk_floor`.
-pub fn check_disk(app: &Parts) -> Result<(), Error> {
+pub fn check_disk(app: &Ctx) -> Result<(), Error> {
     // With media in a bucket it is uploads on their way that fill the disk.
     let folder = match app.config.media.store {
         MediaStore::Folder => app.config.media_path(),
@@ -113,7 +113,7 @@ pub async fn discard(app: &Parts, files: &[(AssetId, MediaType)], error: &Error)
 }
 
 fn record(
-    app: &Parts,
+    app: &Ctx,
     account: AccountId,
     media: MediaType,
     size_bytes: u64,
@@ -207,7 +207,7 @@ pub async fn keep_file_as(
 }
 
 /// Whether we can hand files to a provider in this way.
-pub fn can_be_handed(app: &Parts, way: Handover) -> bool {
+pub fn can_be_handed(app: &Ctx, way: Handover) -> bool {
     match way {
         Handover::Any => true,
         Handover::AddressOnly => app.config.public_url.is_some(),

@@ -5,7 +5,7 @@ use std::net::IpAddr;
 
 use serde_json::{Value, json};
 
-use crate::app::Parts;
+use crate::app::{Ctx, Parts};
 use mediagate_model::account::ApiKey;
 use mediagate_model::audit::{Actor, ActorKind, AuditEntry};
 use mediagate_model::clock::Timestamp;
@@ -117,7 +117,7 @@ pub async fn note_refused(
 /// At most `limit` entries, newest first, and whether more follow. `after` is the last entry of the
 /// page before; an unknown one leads nowhere.
 pub async fn page(
-    app: &Parts,
+    app: &Ctx,
     filter: Filter,
     after: Option<AuditId>,
     limit: u32,

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use serde_json::{Value, json};
 
-use crate::app::{App, Parts};
+use crate::app::{App, Ctx, Parts};
 use crate::domain::operator::Operation;
 use crate::domain::{accounts, ledger};
 use mediagate_model::account::{AccountMoney, AccountRecord, ApiKey, KeyMoney};
@@ -32,7 +32,7 @@ pub struct Standing {
 }
 
 /// The account's money, keys and storage now.
-pub async fn standing(app: &App, account: AccountId) -> Result<Standing, Error> {
+pub async fn standing(app: &Ctx, account: AccountId) -> Result<Standing, Error> {
     let now = app.clock.now();
     app.store
         .examine(move |conn| -> Result<Standing, Error> {
@@ -53,7 +53,7 @@ fn money_of(conn: &mut Conn<'_>, account: AccountId) -> Result<AccountMoney, Err
 }
 
 /// Every account with its sums and number of keys.
-pub async fn accounts(app: &App) -> Result<Vec<AccountRecord>, Error> {
+pub async fn accounts(app: &Ctx) -> Result<Vec<AccountRecord>, Error> {
     Ok(app.store.examine(store::accounts::all).await?)
 }
 
@@ -274,7 +274,7 @@ fn check_amount(amount: Micros) -> Result<(), Error> {
 
 /// A page of ledger entries: the newest, or all in the order they were written.
 pub async fn entries(
-    app: &Parts,
+    app: &Ctx,
     filter: Filter,
     limit: u32,
     newest_first: bool,
@@ -291,12 +291,12 @@ pub async fn entries(
 }
 
 /// The handles of the accounts of these entries.
-pub async fn handles(app: &Parts, entries: &[Entry]) -> Result<HashMap<AccountId, String>, Error> {
+pub async fn handles(app: &Ctx, entries: &[Entry]) -> Result<HashMap<AccountId, String>, Error> {
     accounts::handles(app, entries.iter().map(|entry| entry.account)).await
 }
 
 /// The reported job costs of the tasks that these entries ended, in the order of an export.
-pub async fn costs_of(app: &Parts, entries: &[Entry]) -> Result<HashMap<TaskId, ToldCost>, Error> {
+pub async fn costs_of(app: &Ctx, entries: &[Entry]) -> Result<HashMap<TaskId, ToldCost>, Error> {
     let (Some(first), Some(last)) = (entries.first(), entries.last()) else {
         return Ok(HashMap::new());
     };
@@ -360,7 +360,7 @@ pub async fn create(
 /// At most `limit` ledger entries, newest first, and whether more follow. `after` is the id of the
 /// last entry of the page before; an unknown one leads nowhere.
 pub async fn page(
-    app: &Parts,
+    app: &Ctx,
     filter: Filter,
     after: Option<String>,
     limit: u32,
@@ -382,7 +382,7 @@ pub async fn page(
 
 /// A page of accounts, and whether more follow.
 pub async fn account_page(
-    app: &Parts,
+    app: &Ctx,
     page: Page<AccountId>,
 ) -> Result<(Vec<AccountRecord>, bool), Error> {
     let (limit, one_more) = (page.limit, page.with_one_more());

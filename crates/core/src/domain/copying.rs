@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use futures_util::stream::{self, StreamExt as _, TryStreamExt as _};
 
-use crate::app::App;
+use crate::app::Ctx;
 use mediagate_media::blob::{BlobError, Blobs};
 use mediagate_model::error::Error;
 use mediagate_model::ids::AssetId;
@@ -50,7 +50,7 @@ pub struct Copied {
 }
 
 /// Compares two stores.
-pub async fn plan(app: &App, from: &Blobs, to: &Blobs) -> Result<Plan, Error> {
+pub async fn plan(app: &Ctx, from: &Blobs, to: &Blobs) -> Result<Plan, Error> {
     let mut plan = Plan::default();
     for folder in 0..=u8::MAX {
         let mut there = files(to, folder).await?;

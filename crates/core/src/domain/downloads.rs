@@ -3,7 +3,7 @@
 
 use std::collections::HashMap;
 
-use crate::app::App;
+use crate::app::Ctx;
 use mediagate_model::error::{Error, ErrorCode};
 use mediagate_model::ids::{AccountId, AssetId, ClipId};
 use mediagate_model::media::{Asset, MediaType};
@@ -15,7 +15,7 @@ use mediagate_store::clips::Named;
 const LONGEST: usize = 80;
 
 /// The name of a recording, without its extension; `None` if no clip has it.
-pub async fn name_of(app: &App, recording: AssetId) -> Result<Option<String>, Error> {
+pub async fn name_of(app: &Ctx, recording: AssetId) -> Result<Option<String>, Error> {
     let read = app
         .store
         .read(move |conn| store::clips::named(conn, recording));
@@ -59,7 +59,7 @@ pub struct Member {
 /// The stems of a song's newest separation, or those that were made with this stem; and what their
 /// archive is called, without an extension.
 pub async fn stems(
-    app: &App,
+    app: &Ctx,
     account: AccountId,
     id: ClipId,
 ) -> Result<(String, Vec<Member>), Error> {

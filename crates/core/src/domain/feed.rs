@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use tokio::sync::broadcast;
 
-use crate::app::App;
+use crate::app::{App, Ctx};
 use crate::domain::accounts;
 use crate::domain::stances::{self, Others};
 use crate::feed::{MOST_FOLLOWERS, Told};
@@ -147,7 +147,7 @@ impl Look {
     }
 
     /// What is new since the last look, the oldest first.
-    async fn at_records(&mut self, app: &App) -> Result<Vec<Arc<Told>>, Error> {
+    async fn at_records(&mut self, app: &Ctx) -> Result<Vec<Arc<Told>>, Error> {
         let since = self.since;
         let read = app.store.examine(move |conn| -> Result<_, Error> {
             let accepted = store::feed::accepted(conn, since[0], MOST_ROWS)?;
@@ -193,7 +193,7 @@ impl Look {
     }
 
     /// With the handles of their accounts.
-    async fn named(&mut self, app: &App, new: Vec<Happening>) -> Result<Vec<Arc<Told>>, Error> {
+    async fn named(&mut self, app: &Ctx, new: Vec<Happening>) -> Result<Vec<Arc<Told>>, Error> {
         let unknown: HashSet<AccountId> = new
             .iter()
             .filter_map(Happening::account)

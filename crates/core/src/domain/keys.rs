@@ -13,7 +13,7 @@ use std::time::Duration;
 
 use ipnet::IpNet;
 
-use crate::app::{App, Parts};
+use crate::app::{App, Ctx, Parts};
 use crate::caches::KnownCaller;
 use crate::domain::audit::By;
 use mediagate_model::account::{
@@ -70,12 +70,12 @@ pub async fn create(app: &App, account: &Account, new: NewKey) -> Result<(ApiKey
 }
 
 /// A new key and its secret, not stored yet.
-fn draft(app: &Parts, account: &Account, new: NewKey) -> Result<(ApiKey, Secret), Error> {
+fn draft(app: &Ctx, account: &Account, new: NewKey) -> Result<(ApiKey, Secret), Error> {
     let secret = generate().map_err(Error::internal)?;
     Ok((with_secret(app, account, new, &secret), secret))
 }
 
-fn with_secret(app: &Parts, account: &Account, new: NewKey, secret: &Secret) -> ApiKey {
+fn with_secret(app: &Ctx, account: &Account, new: NewKey, secret: &Secret) -> ApiKey {
     let now = app.clock.now();
     ApiKey {
         id: KeyId::new(),
@@ -103,7 +103,7 @@ fn with_secret(app: &Parts, account: &Account, new: NewKey, secret: &Secret) -> 
 
 /// Creates the first key, with every scope, if there is none: `secret`. If several processes start
 /// together, only one creates it. Returns whether this one did.
-pub async fn create_first(app: &Parts, account: &Account, secret: &Secret) -> Result<bool, Error> {
+pub async fn create_first(app: &Ctx, account: &Account, secret: &Secret) -> Result<bool, Error> {
     let new = NewKey {
         name: "first".into(),
         scopes: Scope::ALL.to_vec(),
@@ -123,12 +123,12 @@ pub async fn create_first(app: &Parts, account: &Account, secret: &Secret) -> Re
 }
 
 /// Every key with its account's handle, oldest first.
-pub async fn list(app: &Parts) -> Result<Vec<(ApiKey, String)>, Error> {
+pub async fn list(app: &Ctx) -> Result<Vec<(ApiKey, String)>, Error> {
     Ok(app.store.examine(accounts::keys).await?)
 }
 
 /// Every key with its money and use, oldest first.
-pub async fn records(app: &Parts) -> Result<Vec<KeyRecord>, Error> {
+pub async fn records(app: &Ctx) -> Result<Vec<KeyRecord>, Error> {
     let now = app.clock.now();
     let all = Page {
         after: None,
@@ -153,7 +153,7 @@ pub enum Found {
 
 /// The key with this id, or with this prefix (the 12 characters that lists show, or more), or the
 /// key itself.
-pub async fn find(app: &Parts, which: &str) -> Result<Found, Error> {
+pub async fn find(app: &Ctx, which: &str) -> Result<Found, Error> {
     let keys = list(app).await?;
     let by_secret = is_well_formed(which).then(|| hash(which));
     let fits = |key: &ApiKey| {

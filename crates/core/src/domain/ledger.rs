@@ -6,7 +6,7 @@
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use crate::app::App;
+use crate::app::{App, Ctx};
 use mediagate_model::clock::Timestamp;
 use mediagate_model::error::{Error, ErrorCode};
 use mediagate_model::ids::{AccountId, KeyId};
@@ -182,7 +182,7 @@ fn write_end(
 }
 
 /// Checks the whole ledger and returns every mismatch; repairs nothing.
-pub async fn verify(app: &App) -> Result<Vec<Mismatch>, Error> {
+pub async fn verify(app: &Ctx) -> Result<Vec<Mismatch>, Error> {
     run(app, Check::whole()).await
 }
 
@@ -196,7 +196,7 @@ const LATE: Duration = Duration::from_hours(1);
 const MOST_LOGGED: usize = 100;
 
 /// Checks all sums, and what happened since the last clean check; logs mismatches.
-pub async fn check_recent(app: &App) -> Result<(), Error> {
+pub async fn check_recent(app: &Ctx) -> Result<(), Error> {
     let began = app.clock.now();
     let read = app
         .store
@@ -229,7 +229,7 @@ pub async fn tell(app: &App) -> Result<(), Error> {
     Ok(())
 }
 
-async fn run(app: &App, mut check: Check) -> Result<Vec<Mismatch>, Error> {
+async fn run(app: &Ctx, mut check: Check) -> Result<Vec<Mismatch>, Error> {
     loop {
         let step = move |conn: &mut Conn<'_>| -> Result<_, Error> {
             let has_more = check.step(conn)?;

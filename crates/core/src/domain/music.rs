@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use providers::{Limits, MusicLimits, StemLimits};
 
-use crate::app::App;
+use crate::app::{App, Ctx};
 use crate::domain::assets;
 use crate::domain::idempotency::Visit;
 use crate::domain::provenance::mark::{self, ClipMade, Facts};
@@ -417,7 +417,7 @@ fn check_source(source: &Clip, order: &Separation) -> Result<ClipMedia, Error> {
 
 /// The clips of a task, by position.
 pub async fn clips_of_task(
-    app: &App,
+    app: &Ctx,
     account: AccountId,
     task: TaskId,
 ) -> Result<Vec<Clip>, Error> {
@@ -427,7 +427,7 @@ pub async fn clips_of_task(
         .await?)
 }
 
-pub async fn clip(app: &App, account: AccountId, id: ClipId) -> Result<Clip, Error> {
+pub async fn clip(app: &Ctx, account: AccountId, id: ClipId) -> Result<Clip, Error> {
     let found = app
         .store
         .read(move |conn| store::clips::by_id(conn, id, account))
@@ -442,7 +442,7 @@ pub fn clip_not_found() -> Error {
 
 /// The clip that a field of the body names.
 pub async fn clip_param(
-    app: &App,
+    app: &Ctx,
     account: AccountId,
     id: ClipId,
     param: &str,
@@ -461,7 +461,7 @@ pub async fn clip_param(
 }
 
 /// The account's clips among these ids, in this order.
-pub async fn clips(app: &App, account: AccountId, ids: Vec<ClipId>) -> Result<Vec<Clip>, Error> {
+pub async fn clips(app: &Ctx, account: AccountId, ids: Vec<ClipId>) -> Result<Vec<Clip>, Error> {
     app.store
         .read(move |conn| -> Result<Vec<Clip>, Error> {
             let mut found = Vec::new();
@@ -474,7 +474,7 @@ pub async fn clips(app: &App, account: AccountId, ids: Vec<ClipId>) -> Result<Ve
 }
 
 pub async fn list(
-    app: &App,
+    app: &Ctx,
     account: AccountId,
     is_trashed: bool,
     page: Page<ClipId>,
@@ -490,7 +490,7 @@ pub async fn list(
 
 /// Moves a clip into the trash or out of it.
 pub async fn set_trashed(
-    app: &App,
+    app: &Ctx,
     account: AccountId,
     id: ClipId,
     is_trashed: bool,

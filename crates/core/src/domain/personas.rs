@@ -2,7 +2,7 @@
 
 use tracing::Instrument as _;
 
-use crate::app::App;
+use crate::app::{App, Ctx};
 use crate::attendance::Accepting;
 use crate::domain::assets::{self, Lifetime};
 use crate::domain::idempotency::{Record, Visit};
@@ -80,7 +80,7 @@ async fn beyond_callers<T: Send + 'static>(
 }
 
 /// The clips of a persona, if it can be made; the root comes first.
-pub async fn prepare(app: &App, caller: &Caller, new: &NewPersona) -> Result<Vec<Clip>, Error> {
+pub async fn prepare(app: &Ctx, caller: &Caller, new: &NewPersona) -> Result<Vec<Clip>, Error> {
     let account = caller.account.id;
     let mut clips = vec![usable_clip(app, account, new.root_clip, "root_clip_id").await?];
     for (number, id) in new.clips.iter().enumerate() {
@@ -168,7 +168,7 @@ async fn keep(
 }
 
 async fn usable_clip(
-    app: &App,
+    app: &Ctx,
     account: AccountId,
     id: ClipId,
     param: &str,
@@ -191,7 +191,7 @@ async fn usable_clip(
 
 /// The account's persona with this id, and its clips.
 pub async fn get(
-    app: &App,
+    app: &Ctx,
     account: AccountId,
     id: PersonaId,
 ) -> Result<(Persona, Vec<Clip>), Error> {
@@ -214,7 +214,7 @@ pub fn not_found() -> Error {
 
 /// A page of the account's personas with their clips, and whether more follow.
 pub async fn list(
-    app: &App,
+    app: &Ctx,
     account: AccountId,
     page: Page<PersonaId>,
 ) -> Result<(Vec<(Persona, Vec<Clip>)>, bool), Error> {
@@ -234,7 +234,7 @@ pub async fn list(
 
 /// Deletes a persona; returns what it was, with its clips.
 pub async fn delete(
-    app: &App,
+    app: &Ctx,
     account: AccountId,
     id: PersonaId,
 ) -> Result<(Persona, Vec<Clip>), Error> {

@@ -3,7 +3,7 @@
 //! A quote uses the same functions as the request itself to read, check and plan it, so the two
 //! cannot disagree. Nothing is stored, held or sent to a provider.
 
-use crate::app::App;
+use crate::app::{App, Ctx};
 use crate::domain::music::{self, Separation};
 use crate::domain::personas::{self, NewPersona};
 use crate::domain::routing;
@@ -194,7 +194,7 @@ fn cost(price: Option<Price>, quantity: Quantity, count: u32) -> Micros {
 }
 
 /// Whether an order that holds this much would be accepted now.
-async fn is_affordable(app: &App, caller: &Caller, reserve: Micros) -> Result<bool, Error> {
+async fn is_affordable(app: &Ctx, caller: &Caller, reserve: Micros) -> Result<bool, Error> {
     if reserve == Micros::ZERO {
         return Ok(true);
     }

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use crate::app::App;
+use crate::app::{App, Ctx};
 use mediagate_config::{Database, Durability};
 use mediagate_model::clock::Timestamp;
 use mediagate_model::error::{Error, ErrorCode};
@@ -64,14 +64,14 @@ pub fn away(app: &App, found: &[&'static str]) -> Vec<(&'static str, Timestamp)>
 }
 
 /// Updates the metric that says whether losing the database's machine would lose no data.
-pub async fn note_durability(app: &App) {
+pub async fn note_durability(app: &Ctx) {
     counters::durable(match app.config.durability {
         Durability::Assumed => true,
         Durability::Local | Durability::Replicated => is_replicated(app).await,
     });
 }
 
-async fn answers(app: &App) -> bool {
+async fn answers(app: &Ctx) -> bool {
     matches!(
         tokio::time::timeout(ANSWER, app.store.ping()).await,
         Ok(Ok(()))
@@ -98,7 +98,7 @@ async fn has_media_folder(app: &App) -> bool {
 }
 
 /// If the server accepted the last write, it is not tested again.
-async fn takes_writes(app: &App) -> bool {
+async fn takes_writes(app: &Ctx) -> bool {
     if app.config.database != Database::Sqlite && app.store.takes_writes() {
         return true;
     }
@@ -131,7 +131,7 @@ async fn has_room(app: &App) -> bool {
     }
 }
 
-async fn is_replicated(app: &App) -> bool {
+async fn is_replicated(app: &Ctx) -> bool {
     let asked = tokio::time::timeout(ANSWER, app.store.is_replicated()).await;
     matches!(asked, Ok(Ok(true)))
 }

@@ -15,7 +15,7 @@ use serde_json::{Value, json};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
-use crate::app::{App, Parts};
+use crate::app::{App, Ctx};
 use crate::domain::audit::By;
 use crate::domain::endings;
 use mediagate_model::clock::Timestamp;
@@ -257,12 +257,12 @@ async fn move_mark(app: &App, last: &mut Last) -> Result<(), Error> {
 }
 
 /// Held tasks with their model and time of acceptance.
-pub async fn list(app: &Parts) -> Result<Vec<(TaskId, String, Timestamp)>, Error> {
+pub async fn list(app: &Ctx) -> Result<Vec<(TaskId, String, Timestamp)>, Error> {
     Ok(app.store.read(store::restored::held).await?)
 }
 
 /// Releases a held task to be made, possibly for the second time. Returns whether it was held.
-pub async fn resubmit(app: &Parts, id: TaskId, by: By) -> Result<bool, Error> {
+pub async fn resubmit(app: &Ctx, id: TaskId, by: By) -> Result<bool, Error> {
     let now = app.clock.now();
     app.store
         .write(move |conn| -> Result<bool, Error> {

@@ -9,7 +9,7 @@ use std::time::Duration;
 use providers::{Class, ProviderError};
 use serde_json::{Value, json};
 
-use crate::app::{App, Parts};
+use crate::app::{App, Ctx, Parts};
 use crate::domain::operator::Operation;
 use crate::domain::stances::{self, Others, Together};
 use mediagate_model::catalog::Route;
@@ -100,12 +100,12 @@ fn key(route: &Route) -> RouteKey {
     (route.provider.clone(), route.model.clone())
 }
 
-async fn read_notes(app: &Parts) -> Result<Vec<(RouteKey, RouteNote)>, Error> {
+async fn read_notes(app: &Ctx) -> Result<Vec<(RouteKey, RouteNote)>, Error> {
     Ok(app.store.examine(store::routes::notes).await?)
 }
 
 async fn records(
-    app: &App,
+    app: &Ctx,
     providers: impl Iterator<Item = String>,
 ) -> Result<HashMap<RouteKey, RouteRecord>, Error> {
     let mut providers: Vec<String> = providers.collect();
@@ -154,7 +154,7 @@ fn part(sorted: &[i64], per_cent: usize) -> Option<Duration> {
 
 /// A page of what was sent to providers, and whether more follow.
 pub async fn submissions(
-    app: &App,
+    app: &Ctx,
     filter: Option<SubmissionFilter>,
     page: Page<SubmissionId>,
 ) -> Result<(Vec<SubmissionRecord>, bool), Error> {

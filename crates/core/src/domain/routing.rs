@@ -1,6 +1,6 @@
 //! Which of a model's routes can do a piece of work, for the worker and for quotes.
 
-use crate::app::{App, Parts};
+use crate::app::{Ctx, Parts};
 use crate::domain::{music, songs, video};
 use mediagate_model::catalog::Route;
 use mediagate_model::error::Error;
@@ -33,7 +33,7 @@ pub fn able<'a>(
 /// The provider that already has the sources of this work: where the persona was made, else where a
 /// clip was made.
 pub async fn known_at(
-    app: &App,
+    app: &Ctx,
     account: AccountId,
     payload: &Payload,
 ) -> Result<Option<String>, Error> {

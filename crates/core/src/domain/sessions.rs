@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use serde_json::json;
 
-use crate::app::Parts;
+use crate::app::{Ctx, Parts};
 use crate::domain::assets::sha256_hex;
 use crate::domain::audit::By;
 use crate::domain::keys;
@@ -36,7 +36,7 @@ pub struct Begun {
 
 /// Begins a session with the rights of this caller's key. It ends with the secret that the caller has
 /// now, so a former secret begins none.
-pub async fn begin(app: &Parts, caller: &Caller, by: By) -> Result<Begun, Error> {
+pub async fn begin(app: &Ctx, caller: &Caller, by: By) -> Result<Begun, Error> {
     keys::refuse_former_secret(caller, "begin a session")?;
     let mut bits = [0_u8; DIGITS / 2];
     getrandom::fill(&mut bits).map_err(Error::internal)?;
@@ -60,7 +60,7 @@ pub async fn begin(app: &Parts, caller: &Caller, by: By) -> Result<Begun, Error>
 }
 
 /// Ends a session, from its next request on.
-pub async fn end(app: &Parts, caller: &Caller, cookie: &Secret, by: By) -> Result<(), Error> {
+pub async fn end(app: &Ctx, caller: &Caller, cookie: &Secret, by: By) -> Result<(), Error> {
     let (sha256, key, now) = (hash(cookie), caller.key.id, app.clock.now());
     let written = app.store.write(move |conn| -> Result<(), Error> {
         if store::sessions::delete(conn, &sha256)? {

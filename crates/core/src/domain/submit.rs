@@ -10,7 +10,7 @@ use opentelemetry::trace::SpanKind;
 use providers::trace::Span;
 use tracing::Instrument as _;
 
-use crate::app::{App, Parts};
+use crate::app::{App, Ctx, Parts};
 use crate::domain::assets::{self, sha256_hex};
 use crate::domain::idempotency::Visit;
 use crate::domain::ledger;
@@ -184,7 +184,7 @@ fn too_many_tasks(key: &ApiKey, open: u32) -> Error {
 /// Refuses an order that the key's limits are going to refuse, before its media cost anything: they are not fetched, and not
 /// decoded. What passes here is checked again when it is written. `costs` is the least that all its tasks reserve.
 pub async fn check_limits(
-    app: &App,
+    app: &Ctx,
     caller: &Caller,
     new_tasks: u32,
     costs: Micros,
@@ -202,7 +202,7 @@ pub async fn check_limits(
 }
 
 /// The task for an order, not stored yet.
-pub fn task(app: &Parts, caller: &Caller, request_id: &RequestId, new: NewTask) -> Task {
+pub fn task(app: &Ctx, caller: &Caller, request_id: &RequestId, new: NewTask) -> Task {
     let now = app.clock.now();
     let tariff = new.model.tariff(new.quantity, new.payload.is_silent(), now);
     let reserved = tariff.reserve();

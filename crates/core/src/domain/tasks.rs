@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use providers::driver::schedule::Lengths;
 
-use crate::app::Parts;
+use crate::app::{Ctx, Parts};
 use crate::records::input;
 use crate::records::task::Beside;
 use mediagate_model::error::{Error, ErrorCode};
@@ -42,7 +42,7 @@ pub async fn get(app: &Parts, account: AccountId, id: TaskId) -> Result<Task, Er
 }
 
 /// Whether the poster of its film may still be drawn, by any process.
-fn may_get_a_poster(app: &Parts, task: &Task) -> bool {
+fn may_get_a_poster(app: &Ctx, task: &Task) -> bool {
     /// How long a film waits for that, unless there are very many.
     const SOON: Duration = Duration::from_mins(1);
     let has_none = matches!(&task.output, Some(Output::VideoV1(video)) if video.poster.is_none());
@@ -51,7 +51,7 @@ fn may_get_a_poster(app: &Parts, task: &Task) -> bool {
 }
 
 /// A task of any account, for the operator.
-pub async fn of_anyone(app: &Parts, id: TaskId) -> Result<Task, Error> {
+pub async fn of_anyone(app: &Ctx, id: TaskId) -> Result<Task, Error> {
     let read = app
         .store
         .read(move |conn| store::tasks::of_anyone(conn, id));
@@ -59,13 +59,13 @@ pub async fn of_anyone(app: &Parts, id: TaskId) -> Result<Task, Error> {
 }
 
 /// Whether the task's record may have been deleted.
-fn is_past(app: &Parts, task: &Task) -> bool {
+fn is_past(app: &Ctx, task: &Task) -> bool {
     let end = task.finished_at.zip(app.config.record_ttl);
     end.is_some_and(|(finished, ttl)| finished <= app.clock.cutoff(ttl))
 }
 
 /// Deletes the records of finished tasks older than `record_ttl`.
-pub async fn remove_past(app: &Parts) -> Result<(), Error> {
+pub async fn remove_past(app: &Ctx) -> Result<(), Error> {
     /// Tasks per transaction.
     const BATCH: u32 = 200;
     /// Most transactions of one visit.
@@ -96,7 +96,7 @@ pub fn not_found() -> Error {
 
 /// What was tried for a task, in order.
 pub async fn attempts(
-    app: &Parts,
+    app: &Ctx,
     account: AccountId,
     id: TaskId,
 ) -> Result<Vec<(Submission, SubmissionEnd)>, Error> {
@@ -158,7 +158,7 @@ pub async fn beside_each(app: &Parts, tasks: &[Task]) -> Result<Vec<Beside>, Err
 
 /// A page of the account's tasks, and whether more follow.
 pub async fn list(
-    app: &Parts,
+    app: &Ctx,
     account: AccountId,
     filter: Filter,
     page: Page<TaskId>,
@@ -169,7 +169,7 @@ pub async fn list(
 /// The same, only those that `text` finds: words of the prompt or title, or the id of the task, of
 /// its video or chat completion, or of one of its clips.
 pub async fn search(
-    app: &Parts,
+    app: &Ctx,
     account: AccountId,
     mut filter: Filter,
     text: Option<String>,
@@ -218,7 +218,7 @@ fn id_in(
 
 /// A page of the tasks of all accounts or of one, and whether more follow; `text` as in [`search`].
 pub async fn search_all(
-    app: &Parts,
+    app: &Ctx,
     account: Option<AccountId>,
     mut filter: Filter,
     text: Option<String>,
@@ -245,7 +245,7 @@ pub async fn search_all(
 }
 
 /// How long the model's tasks took in the last 24 hours once they had begun.
-pub async fn lengths(app: &Parts, model: &str) -> Result<Option<Lengths>, Error> {
+pub async fn lengths(app: &Ctx, model: &str) -> Result<Option<Lengths>, Error> {
     let (model, now) = (model.to_owned(), app.clock.now());
     let since = now.minus(Duration::from_hours(24));
     let read = app
@@ -265,7 +265,7 @@ pub async fn usual_lengths(app: &Parts, model: &str) -> Result<Option<Lengths>, 
 }
 
 /// Counts the tasks that nobody has taken up, for the metric.
-pub async fn count_waiting(app: &Parts) {
+pub async fn count_waiting(app: &Ctx) {
     /// More is not told apart.
     const MOST: u32 = 10_000;
     let now = app.clock.now();

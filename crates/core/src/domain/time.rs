@@ -3,7 +3,7 @@
 
 use std::time::{Duration, Instant};
 
-use crate::app::App;
+use crate::app::Ctx;
 use mediagate_model::error::Error;
 use mediagate_store as store;
 
@@ -11,7 +11,7 @@ use mediagate_store as store;
 pub const PROMPT: Duration = Duration::from_millis(500);
 
 /// Sets the process's clock by the database, before anything is judged by its age.
-pub async fn begin(app: &App) -> Result<(), Error> {
+pub async fn begin(app: &Ctx) -> Result<(), Error> {
     let (own, asked) = (app.clock.now(), Instant::now());
     let (shared, steady) = app
         .store

@@ -7,7 +7,7 @@
 
 use std::collections::{BTreeMap, HashMap};
 
-use crate::app::App;
+use crate::app::Ctx;
 use mediagate_model::clock::Timestamp;
 use mediagate_model::error::Error;
 use mediagate_model::ids::KeyId;
@@ -78,7 +78,7 @@ impl Sum {
 /// Rows ordered by day, model and key, and the names of the keys.
 pub type Usage = (Vec<(Group, Sum)>, BTreeMap<KeyId, String>);
 
-pub async fn usage(app: &App, wanted: Wanted) -> Result<Usage, Error> {
+pub async fn usage(app: &Ctx, wanted: Wanted) -> Result<Usage, Error> {
     let (filter, now) = (wanted.filter.clone(), app.clock.now());
     let found = app.store.examine(move |conn| -> Result<_, Error> {
         Ok((
@@ -117,7 +117,7 @@ pub struct AllUsage {
 
 /// The work of all accounts, what was charged for it, and what providers were paid. Nothing if that
 /// would be more than [`MOST_ROWS`].
-pub async fn of_all(app: &App, wanted: hours::Wanted) -> Result<Option<AllUsage>, Error> {
+pub async fn of_all(app: &Ctx, wanted: hours::Wanted) -> Result<Option<AllUsage>, Error> {
     let read = app.store.examine(move |conn| -> Result<_, Error> {
         let mut all = AllUsage {
             rows: hours::sums(conn, &wanted, MOST_ROWS + 1)?,

@@ -6,7 +6,7 @@ mod order;
 
 use providers::VideoLimits;
 
-use crate::app::{App, Parts};
+use crate::app::{App, Ctx};
 use crate::domain::pictures::{self, Picture};
 use crate::domain::submit::{self, Draft, NewTask, Purpose};
 use crate::domain::{assets, tasks};
@@ -121,7 +121,7 @@ pub fn choose(app: &App, caller: &Caller, order: &VideoOrder) -> Result<(Model, 
 }
 
 /// The least that an order reserves, whatever size its pictures have.
-fn least_cost(app: &Parts, model: &Model, order: &VideoOrder) -> Result<Micros, Error> {
+fn least_cost(app: &Ctx, model: &Model, order: &VideoOrder) -> Result<Micros, Error> {
     let job = plan(app, model, order, &Taken::default())?;
     let quantity = Quantity {
         milliseconds: job.milliseconds,
@@ -161,7 +161,7 @@ async fn take_pictures(
 }
 
 /// Fills in everything that the order leaves open.
-fn plan(app: &Parts, model: &Model, order: &VideoOrder, taken: &Taken) -> Result<VideoJob, Error> {
+fn plan(app: &Ctx, model: &Model, order: &VideoOrder, taken: &Taken) -> Result<VideoJob, Error> {
     let ids = |pictures: &[Picture]| pictures.iter().map(|picture| picture.id).collect();
     let mut files = taken.frames.iter().map(|picture| picture.id);
     let first_size = taken.frames.first().map(|picture| picture.size);
@@ -247,7 +247,7 @@ fn usual_size(offered: &VideoLimits, picture: Option<(u32, u32)>) -> (u32, u32) 
 }
 
 /// The account's video with this task, unless deleted.
-pub async fn get(app: &App, account: AccountId, id: TaskId) -> Result<Task, Error> {
+pub async fn get(app: &Ctx, account: AccountId, id: TaskId) -> Result<Task, Error> {
     let found = app
         .store
         .read(move |conn| -> Result<_, Error> {

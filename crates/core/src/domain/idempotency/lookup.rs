@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use super::waiting::{LOOK, caller_of};
 use super::{Begun, Found, KNOWN, Visit, Wanted, failure};
-use crate::app::App;
+use crate::app::{App, Ctx};
 use crate::domain::{music, personas, webhooks};
 use mediagate_model::account::Caller;
 use mediagate_model::error::{Error, ErrorCode};
@@ -60,14 +60,14 @@ fn draft(app: &App, caller: &Caller, wanted: &Wanted) -> Intent {
 }
 
 /// An intent as it is now.
-async fn look_again(app: &App, id: IntentId) -> Result<Option<Intent>, Error> {
+async fn look_again(app: &Ctx, id: IntentId) -> Result<Option<Intent>, Error> {
     let found = app.store.read(move |conn| store::intents::by_id(conn, id));
     Ok(found.await?)
 }
 
 /// Whether nothing is made for an intent yet: that may have changed while its
 /// caller was looked for.
-async fn still_working(app: &App, id: IntentId) -> Result<bool, Error> {
+async fn still_working(app: &Ctx, id: IntentId) -> Result<bool, Error> {
     let intent = look_again(app, id).await?;
     Ok(intent.is_some_and(|intent| intent.made.is_none()))
 }
@@ -100,7 +100,7 @@ fn no_longer_kept() -> Error {
 }
 
 async fn load(
-    app: &App,
+    app: &Ctx,
     account: AccountId,
     intent: &Intent,
     made: &Made,

@@ -26,7 +26,7 @@ mod waiting;
 
 use std::time::Duration;
 
-use crate::app::App;
+use crate::app::Ctx;
 use crate::attendance::Close;
 use mediagate_model::clock::Timestamp;
 use mediagate_model::error::{Error, ErrorCode};
@@ -114,7 +114,7 @@ pub fn unconfirmed_ended(conn: &mut Conn<'_>, task: &Task, now: Timestamp) -> Re
 /// Keeps an answer for the next request with the same key; returns the one that
 /// was kept first.
 pub async fn keep_answer(
-    app: &App,
+    app: &Ctx,
     id: IntentId,
     answer: StoredAnswer,
 ) -> Result<StoredAnswer, Error> {
@@ -132,7 +132,7 @@ pub async fn keep_answer(
 }
 
 /// Forgets intents whose time is over.
-pub async fn forget_old(app: &App) -> Result<(), Error> {
+pub async fn forget_old(app: &Ctx) -> Result<(), Error> {
     const MOST: u32 = 1000;
     refused::forget_old(app).await?;
     loop {

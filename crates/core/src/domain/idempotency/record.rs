@@ -11,7 +11,7 @@ use std::sync::Arc;
 
 use super::KNOWN;
 use super::waiting::caller_of;
-use crate::app::{App, Parts};
+use crate::app::{App, Ctx};
 use crate::attendance::{Accepting, CallerIs, Line, Presence};
 use mediagate_model::clock::Timestamp;
 use mediagate_model::crash;
@@ -331,7 +331,7 @@ impl Record {
 
     /// Makes it durable that something that is no task is about to be sent to a
     /// provider; `false` takes that back, when provably nothing was.
-    pub async fn sent(&self, app: &Parts, is_sent: bool) -> Result<(), Error> {
+    pub async fn sent(&self, app: &Ctx, is_sent: bool) -> Result<(), Error> {
         let (id, number) = (self.intent.id, self.intent.visits);
         let at = is_sent.then(|| app.clock.now());
         let noted = app

@@ -9,7 +9,7 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use super::Wanted;
-use crate::app::App;
+use crate::app::{App, Ctx};
 use mediagate_model::clock::Timestamp;
 use mediagate_model::error::Error;
 use mediagate_model::intent::Body;
@@ -83,7 +83,7 @@ pub(super) async fn take_after(
 }
 
 async fn take_from_database(
-    app: &App,
+    app: &Ctx,
     body: &Body,
     tries: u32,
 ) -> Result<Option<Timestamp>, Error> {
@@ -132,7 +132,7 @@ pub(super) async fn note(app: &App) -> Result<(), Error> {
 }
 
 /// Forgets those whose retries are not expected any more.
-pub(super) async fn forget_old(app: &App) -> Result<(), Error> {
+pub(super) async fn forget_old(app: &Ctx) -> Result<(), Error> {
     let now = app.clock.now();
     app.store
         .write(move |conn| {

@@ -7,7 +7,7 @@ use ipnet::IpNet;
 use serde_json::{Value, json};
 
 use super::{NewKey, draft, generate, hash};
-use crate::app::{App, Parts};
+use crate::app::{App, Ctx, Parts};
 use crate::domain::audit::By;
 use crate::domain::operator::Operation;
 use crate::domain::webhooks::{self, KeyEnd};
@@ -263,7 +263,7 @@ pub async fn revoke(
 }
 
 /// A key with its money and use.
-pub async fn get(app: &Parts, id: KeyId) -> Result<KeyRecord, Error> {
+pub async fn get(app: &Ctx, id: KeyId) -> Result<KeyRecord, Error> {
     let now = app.clock.now();
     let read = app
         .store
@@ -273,7 +273,7 @@ pub async fn get(app: &Parts, id: KeyId) -> Result<KeyRecord, Error> {
 
 /// A page of keys, of one account or of all, and whether more follow.
 pub async fn page(
-    app: &Parts,
+    app: &Ctx,
     account: Option<AccountId>,
     page: Page<KeyId>,
 ) -> Result<(Vec<KeyRecord>, bool), Error> {

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 
-use crate::app::{App, Parts};
+use crate::app::{App, Ctx, Parts};
 use crate::limits::{Work, Workplace};
 use mediagate_media::engines::clip::{self, MadeClip};
 use mediagate_media::engines::{Watch, child};
@@ -236,7 +236,7 @@ fn sign_edited(
 
 #[cfg(not(feature = "c2pa"))]
 fn sign_edited(
-    _: &Parts,
+    _: &Ctx,
     _: &Facts,
     _: &str,
     (file, _): (&Path, Format),

@@ -3,7 +3,7 @@
 use serde::Serialize;
 use url::Url;
 
-use crate::app::App;
+use crate::app::{App, Ctx};
 use crate::domain::tasks;
 use crate::records::Links;
 use crate::records::music::JobRecord;
@@ -124,7 +124,7 @@ impl Ended {
     }
 
     /// The job record instead of the event, where the operator wants it for music.
-    fn job_record(&self, conn: &mut Conn<'_>, app: &App) -> Result<Option<String>, Error> {
+    fn job_record(&self, conn: &mut Conn<'_>, app: &Ctx) -> Result<Option<String>, Error> {
         if app.config.webhooks.notify_hook_body != NotifyHookBody::Job {
             return Ok(None);
         }

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::app::Parts;
+use crate::app::{Ctx, Parts};
 use crate::domain::{tasks, webhooks};
 use mediagate_model::clock::Timestamp;
 use mediagate_model::error::{Error, ErrorCode};
@@ -25,7 +25,7 @@ pub fn not_found() -> Error {
 
 /// A page of an endpoint's deliveries, and whether more follow.
 pub async fn of_endpoint(
-    app: &Parts,
+    app: &Ctx,
     account: AccountId,
     endpoint: EndpointId,
     state: Option<DeliveryState>,
@@ -56,7 +56,7 @@ pub async fn of_task(
 
 /// A delivery with its latest tries.
 pub async fn get(
-    app: &Parts,
+    app: &Ctx,
     account: AccountId,
     id: DeliveryId,
 ) -> Result<(Delivery, Vec<Attempt>), Error> {
@@ -129,7 +129,7 @@ pub async fn recover(
 }
 
 /// Deletes deliveries and events whose time is over.
-pub async fn forget_old(app: &Parts) -> Result<(), Error> {
+pub async fn forget_old(app: &Ctx) -> Result<(), Error> {
     let (delivered, failed) = (
         app.clock.cutoff(DELIVERED),
         app.clock.cutoff(app.config.webhooks.log_ttl),

@@ -12,7 +12,7 @@ pub mod outcome;
 
 use serde_json::{Value, json};
 
-use crate::app::{App, Parts};
+use crate::app::{App, Ctx, Parts};
 use crate::domain::audit::By;
 use crate::domain::idempotency::Visit;
 use crate::domain::keys as api_keys;
@@ -164,7 +164,7 @@ pub fn not_found() -> Error {
     Error::plain(ErrorCode::WebhookNotFound, message)
 }
 
-pub async fn get(app: &Parts, account: AccountId, id: EndpointId) -> Result<Endpoint, Error> {
+pub async fn get(app: &Ctx, account: AccountId, id: EndpointId) -> Result<Endpoint, Error> {
     let read = app
         .store
         .read(move |conn| endpoints::by_id(conn, id, account));
@@ -173,7 +173,7 @@ pub async fn get(app: &Parts, account: AccountId, id: EndpointId) -> Result<Endp
 
 /// A page of the account's endpoints, and whether more follow.
 pub async fn list(
-    app: &Parts,
+    app: &Ctx,
     account: AccountId,
     page: Page<EndpointId>,
 ) -> Result<(Vec<Endpoint>, bool), Error> {
@@ -247,7 +247,7 @@ fn has_valid_key(conn: &mut Conn<'_>, endpoint: &Endpoint, now: Timestamp) -> Re
 
 /// Deletes an endpoint; what waits for it is given up. Returns what it was.
 pub async fn delete(
-    app: &Parts,
+    app: &Ctx,
     account: AccountId,
     id: EndpointId,
     by: By,

@@ -7,7 +7,7 @@ use super::{
     Begun, Found, KNOWN, LOOK, Visit, Wanted, caller_of, can_be_joined, draft, load, look_again,
     take_over, unconfirmed,
 };
-use crate::app::App;
+use crate::app::{App, Ctx};
 use crate::attendance::CallerIs;
 use crate::domain::idempotency::record::Unkeyed;
 use crate::domain::idempotency::{UNCONFIRMED, refused};
@@ -221,7 +221,7 @@ async fn until_made(app: &App, intent: &Intent) -> Result<Joined, Error> {
 
 /// Takes an intent away before it is passed by: its process may only have stood
 /// still, and must not go on with it.
-async fn abandon(app: &App, intent: Intent) -> Result<Joined, Error> {
+async fn abandon(app: &Ctx, intent: Intent) -> Result<Joined, Error> {
     let abandoned = app
         .store
         .write(move |conn| store::intents::abandon(conn, intent.id, intent.visits));

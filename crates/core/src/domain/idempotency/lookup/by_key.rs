@@ -4,7 +4,7 @@ use super::{
     Begun, KNOWN, LOOK, Visit, Wanted, caller_of, can_be_joined, draft, load, still_working,
     take_over, unconfirmed,
 };
-use crate::app::App;
+use crate::app::{App, Ctx};
 use crate::attendance::CallerIs;
 use mediagate_model::account::Caller;
 use mediagate_model::error::{Error, ErrorCode};
@@ -44,7 +44,7 @@ pub(super) async fn begin(
 }
 
 /// What the key leads to, unless that is forgotten.
-async fn by_key(app: &App, account: AccountId, key: &str) -> Result<Option<Intent>, Error> {
+async fn by_key(app: &Ctx, account: AccountId, key: &str) -> Result<Option<Intent>, Error> {
     let key = key.to_owned();
     let known = app
         .store
@@ -94,7 +94,7 @@ fn conflict() -> Error {
 }
 
 /// The key leads to the intent no longer.
-async fn free_key(app: &App, id: IntentId) -> Result<(), Error> {
+async fn free_key(app: &Ctx, id: IntentId) -> Result<(), Error> {
     let freed = app
         .store
         .write(move |conn| store::intents::free_key(conn, id));
