@@ -188,6 +188,19 @@ impl Row<'_> {
         let value = self.text(at)?;
         serde_json::from_str(&value).map_err(|_| StoreError::Unreadable { column, value })
     }
+
+    /// A TEXT parsed as JSON, or NULL.
+    pub fn json_or_null<T: serde::de::DeserializeOwned>(
+        &self,
+        at: usize,
+        column: &'static str,
+    ) -> Result<Option<T>, StoreError> {
+        self.text_or_null(at)?
+            .map(|value| {
+                serde_json::from_str(&value).map_err(|_| StoreError::Unreadable { column, value })
+            })
+            .transpose()
+    }
 }
 
 /// JSON for a TEXT column.

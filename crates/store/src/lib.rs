@@ -12,6 +12,7 @@ pub mod accounts;
 pub mod assets;
 pub mod audit;
 pub mod clips;
+mod columns;
 mod conn;
 pub mod feed;
 pub mod hours;
