@@ -10,7 +10,7 @@ use mediagate_model::audit::ActorKind;
 use mediagate_model::clock::Timestamp;
 use mediagate_model::ids::{
     AccountId, AssetId, AuditId, ClipId, DeliveryId, EndpointId, EventId, IntentId, KeyId,
-    PersonaId, SubmissionId, TaskId,
+    PersonaId, RequestId, SubmissionId, TaskId,
 };
 use mediagate_model::intent::Made;
 use mediagate_model::ledger::EntryKind;
@@ -62,6 +62,26 @@ impl ToColumn for str {
 }
 
 impl ToColumn for String {
+    fn to_column(&self) -> Result<FieldValue<'_>, StoreError> {
+        self.as_str().to_column()
+    }
+}
+
+impl FromColumn for RequestId {
+    fn from_column(
+        row: &Row<'_>,
+        at: usize,
+        column: &'static str,
+    ) -> Result<Option<Self>, StoreError> {
+        let Some(value) = row.text_or_null(at)? else {
+            return Ok(None);
+        };
+        let id = Self::from_caller(&value);
+        id.ok_or(StoreError::Unreadable { column, value }).map(Some)
+    }
+}
+
+impl ToColumn for RequestId {
     fn to_column(&self) -> Result<FieldValue<'_>, StoreError> {
         self.as_str().to_column()
     }
