@@ -32,8 +32,12 @@ struct Label {
     state: TaskState,
 }
 
-fn text(name: String, weight: Option<i64>) -> String {
-    format!("{name} {}", weight.unwrap_or_default())
+fn text(name: String, weight: Option<u32>) -> String {
+    [
+        name,
+        weight.map_or_else(String::new, |weight| weight.to_string()),
+    ]
+    .join(" ")
 }
 
 record! {
