@@ -98,18 +98,19 @@ pub(crate) fn run_insert<const N: usize>(
 
 /// Declares the columns of a record:
 ///
-/// ```ignore
+/// ```text
 /// record! {
 ///     columns for Task of "tasks" {
 ///         id: "id",
 ///         attempts: saturated("attempts"),
 ///         failure: failure("error_code", "error_message"),
+///         money: ..money_columns!(),
 ///     }
 /// }
 /// ```
 ///
-/// A field is a column, or what a function makes of columns, whose types are those of its parameters. A column is a
-/// name or any expression of SQL.
+/// A field is a column, what a function makes of columns, whose types are those of its parameters, or another record
+/// with its list. A column is a name or any expression of SQL.
 ///
 /// This makes [`Record`] for the struct, and a macro: `columns!()` is the list for a SELECT, `columns!("t")` the same
 /// of the table `t`, and `columns!(insert task into conn)` adds a row with all of these columns, for which each field
@@ -118,8 +119,11 @@ macro_rules! record {
     ($(#[$about:meta])* $list:ident for $($declared:tt)+) => {
         $crate::columns::record! { @ ($) $(#[$about])* $list for $($declared)+ }
     };
+    (@ read $fields:ident as in $inner:ident) => {
+        $fields.record()?
+    };
     (@ ($d:tt) $(#[$about:meta])* $list:ident for $record:ident of $table:literal {
-        $($field:ident: $($column:literal)? $($($make:ident)::+ ($($of:literal),+))?),+ $(,)?
+        $($field:ident: $($column:literal)? $($($make:ident)::+ ($($of:literal),+))? $(..$inner:ident!$inside:tt)?),+ $(,)?
     }) => {
         impl $crate::columns::Record for $record {
             fn read(
@@ -130,6 +134,7 @@ macro_rules! record {
                     $($field:
                         $(fields.field(concat!($table, ".", $column))?)?
                         $($($make)::+ ($(fields.field(concat!($table, ".", $of))?),+))?
+                        $($crate::columns::record!(@ read fields as in $inner))?
                     ),+
                 })
             }
@@ -138,16 +143,17 @@ macro_rules! record {
         $(#[$about])*
         macro_rules! $list {
             () => {
-                $crate::columns::list!(() $($($column)? $($($of)+)?)+)
+                $crate::columns::list!(() $($($column)? $($($of)+)? $(($inner!$inside))?)+)
             };
             ($d table:literal) => {
-                $crate::columns::list!(($d table, ".") $($($column)? $($($of)+)?)+)
+                $crate::columns::list!(($d table, ".") $($($column)? $($($of)+)? $(($inner!$inside))?)+)
             };
             (insert $d record:ident into $d conn:ident $d ($d rest:literal)?) => {
                 $crate::columns::insert!($d conn, $table {
                     $(
                         $($column: $d record.$field,)?
-                        $($($of: compile_error!("several columns: name them in insert!"),)+)?
+                        $($($of: compile_error!("made of columns: name them in insert!"),)+)?
+                        $("": compile_error!(concat!("of ", stringify!($inner), ": name them in insert!")),)?
                     )+
                 } $d ($d rest)?)
             };
@@ -158,18 +164,21 @@ pub(crate) use record;
 
 /// Columns with commas between, each behind what is in parentheses.
 macro_rules! list {
-    ($prefix:tt $first:literal $($rest:literal)*) => {
-        concat!($crate::columns::list!(@ $prefix $first) $(, ", ", $crate::columns::list!(@ $prefix $rest))*)
-    };
     (@ ($($prefix:literal),*) $column:literal) => {
         concat!($($prefix,)* $column)
+    };
+    (@ $prefix:tt ($inner:ident!$inside:tt)) => {
+        $inner!$inside
+    };
+    ($prefix:tt $first:tt $($rest:tt)*) => {
+        concat!($crate::columns::list!(@ $prefix $first) $(, ", ", $crate::columns::list!(@ $prefix $rest))*)
     };
 }
 pub(crate) use list;
 
 /// Adds a row, each column beside its value, and returns how many were added:
 ///
-/// ```ignore
+/// ```text
 /// insert!(conn, "tasks" {
 ///     "id": task.id,
 ///     "state": "queued",

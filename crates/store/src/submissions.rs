@@ -48,6 +48,15 @@ record! {
     }
 }
 
+record! {
+    record_columns for SubmissionRecord of "submissions" {
+        submission: ..columns!("s"),
+        error: Option::zip("s.error_class", "s.error_message"),
+        account: "a.handle",
+        task_state: "t.state",
+    }
+}
+
 fn error(class: Option<String>, message: Option<String>) -> Option<(String, String)> {
     class.map(|class| (class, message.unwrap_or_default()))
 }
@@ -195,7 +204,7 @@ macro_rules! records {
     };
     (@ $behind:literal, $narrowed:literal, $order:literal) => {
         concat!(
-            "SELECT ", columns!("s"), ", s.error_class, s.error_message, a.handle, t.state
+            "SELECT ", record_columns!(), "
              FROM submissions s JOIN tasks t ON t.id = s.task_id JOIN accounts a ON a.id = t.account_id WHERE ",
             $behind, $narrowed, " ORDER BY ", $order, " LIMIT ?2"
         )
@@ -221,17 +230,7 @@ pub fn page(
             records!(page.ascending, " AND s.state IN ('unclear', 'found')")
         }
     };
-    conn.all(sql, &values, |row| {
-        let mut fields = FieldReader::new(row);
-        Ok(SubmissionRecord {
-            submission: fields.record()?,
-            error: fields
-                .field::<Option<String>>("submissions.error_class")?
-                .zip(fields.field("submissions.error_message")?),
-            account: fields.field("accounts.handle")?,
-            task_state: fields.field("tasks.state")?,
-        })
-    })
+    conn.all(sql, &values, SubmissionRecord::from_row)
 }
 
 pub fn by_id(conn: &mut Conn<'_>, id: SubmissionId) -> Result<Option<Submission>, StoreError> {

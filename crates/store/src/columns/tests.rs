@@ -1,7 +1,7 @@
 use mediagate_model::clock::Timestamp;
 use mediagate_model::task::TaskState;
 
-use super::{FieldReader, FieldValue, Record, ToColumn};
+use super::{FieldValue, Record, ToColumn};
 use crate::{Conn, StoreError};
 
 #[derive(Debug, Clone, PartialEq)]
@@ -86,8 +86,24 @@ fn lists_are_in_the_order_of_the_declaration() {
     assert_eq!(label_columns!("p"), "p.name, p.weight, p.state");
 }
 
+/// A parcel with its label.
+#[derive(Debug, PartialEq)]
+struct Delivery {
+    parcel: Parcel,
+    number: i64,
+    label: Label,
+}
+
+record! {
+    delivery_columns for Delivery of "parcels" {
+        parcel: ..columns!(),
+        number: "2 + 3",
+        label: ..label_columns!("p"),
+    }
+}
+
 #[test]
-fn a_field_may_be_made_of_several_columns_and_follow_another_record() {
+fn a_field_may_be_made_of_several_columns_or_be_a_record() {
     let database = database();
     let conn = &mut Conn::Sqlite(&database);
     let parcel = Parcel {
@@ -95,27 +111,21 @@ fn a_field_may_be_made_of_several_columns_and_follow_another_record() {
         ..parcel()
     };
     columns!(insert parcel into conn).unwrap();
-    let sql = concat!(
-        "SELECT ",
-        columns!(),
-        ", 5, ",
-        label_columns!("p"),
-        " FROM parcels p"
-    );
-    let found = conn.one(sql, &[], |row| {
-        let mut fields = FieldReader::new(row);
-        let found: Parcel = fields.record()?;
-        Ok((
-            found,
-            fields.field::<i64>("five")?,
-            fields.record::<Label>()?,
-        ))
-    });
+    let sql = concat!("SELECT ", delivery_columns!(), " FROM parcels p");
+    let found: Vec<Delivery> = all(conn, sql).unwrap();
     let label = Label {
         text: "a 3".into(),
         state: TaskState::Running,
     };
-    assert_eq!(found.unwrap(), Some((parcel, 5, label)));
+    let number = 5;
+    assert_eq!(
+        found,
+        [Delivery {
+            parcel,
+            number,
+            label
+        }]
+    );
 }
 
 #[test]
