@@ -1,6 +1,6 @@
 //! Accounts. Their keys are in `keys`.
 
-use crate::columns::{Record as _, record};
+use crate::columns::{TableRecord as _, record};
 use crate::page::Page;
 use crate::{Conn, StoreError};
 use mediagate_model::account::{Account, AccountRecord};

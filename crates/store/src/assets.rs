@@ -1,6 +1,6 @@
 //! Records of stored files; the bytes are in `blob`.
 
-use crate::columns::{Record as _, insert, record};
+use crate::columns::{TableRecord as _, insert, record};
 use crate::{Conn, StoreError, conn::to_json};
 use mediagate_model::clock::Timestamp;
 use mediagate_model::ids::{AccountId, AssetId};

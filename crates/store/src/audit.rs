@@ -1,6 +1,6 @@
 //! The audit log: entries are only added, in the transaction of what they tell of.
 
-use crate::columns::{Record as _, insert, record};
+use crate::columns::{TableRecord as _, insert, record};
 use crate::{Conn, StoreError};
 use mediagate_model::audit::{Actor, ActorKind, AuditEntry};
 use mediagate_model::clock::Timestamp;

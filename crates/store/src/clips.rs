@@ -1,6 +1,6 @@
 //! Music clips. A stem has its task's state, read by a join, so that the two cannot disagree.
 
-use crate::columns::{Record as _, insert, record};
+use crate::columns::{TableRecord as _, insert, record};
 use crate::conn::to_json;
 use crate::tasks::Page;
 use crate::{Conn, Row, StoreError};
@@ -197,19 +197,24 @@ pub struct Named {
     pub song: Option<String>,
 }
 
+record! {
+    named_columns for Named of "clips" {
+        title: "c.title",
+        target: "c.target",
+        song: "s.title",
+    }
+}
+
 /// What the clip with this recording is called.
 pub fn named(conn: &mut Conn<'_>, recording: AssetId) -> Result<Option<Named>, StoreError> {
     conn.one(
-        "SELECT c.title, c.target, s.title FROM clips c LEFT JOIN clips s ON s.id = c.source_id WHERE c.audio = ?1 LIMIT 1",
+        concat!(
+            "SELECT ",
+            named_columns!(),
+            " FROM clips c LEFT JOIN clips s ON s.id = c.source_id WHERE c.audio = ?1 LIMIT 1"
+        ),
         &[(&recording.to_string()).into()],
-        |row| {
-            let target = row.text_or_null(1)?;
-            Ok(Named {
-                title: row.text(0)?,
-                target: target.map(|_| row.json(1, "clips.target")).transpose()?,
-                song: row.text_or_null(2)?,
-            })
-        },
+        Named::from_row,
     )
 }
 

@@ -46,7 +46,7 @@ impl<'a> From<&'a FieldValue<'_>> for Value<'a> {
 }
 
 /// A struct that `record!` declares the columns of.
-pub(crate) trait Record: Sized {
+pub(crate) trait TableRecord: Sized {
     /// Reads the next columns, as many as it has.
     fn read(fields: &mut FieldReader<'_, '_>) -> Result<Self, StoreError>;
 
@@ -79,7 +79,7 @@ impl<'r, 'a> FieldReader<'r, 'a> {
     }
 
     /// Reads the next columns as a record.
-    pub(crate) fn record<T: Record>(&mut self) -> Result<T, StoreError> {
+    pub(crate) fn record<T: TableRecord>(&mut self) -> Result<T, StoreError> {
         T::read(self)
     }
 }
@@ -112,7 +112,7 @@ pub(crate) fn run_insert<const N: usize>(
 /// A field is a column, what a function makes of columns, whose types are those of its parameters, or another record
 /// with its list. A column is a name or any expression of SQL.
 ///
-/// This makes [`Record`] for the struct, and a macro: `columns!()` is the list for a SELECT, `columns!("t")` the same
+/// This makes [`TableRecord`] for the struct, and a macro: `columns!()` is the list for a SELECT, `columns!("t")` the same
 /// of the table `t`, and `columns!(insert task into conn)` adds a row with all of these columns, for which each field
 /// must be one; a last literal goes behind it.
 macro_rules! record {
@@ -125,7 +125,7 @@ macro_rules! record {
     (@ ($d:tt) $(#[$about:meta])* $list:ident for $record:ident of $table:literal {
         $($field:ident: $($column:literal)? $($($make:ident)::+ ($($of:literal),+))? $(..$inner:ident!$inside:tt)?),+ $(,)?
     }) => {
-        impl $crate::columns::Record for $record {
+        impl $crate::columns::TableRecord for $record {
             fn read(
                 fields: &mut $crate::columns::FieldReader<'_, '_>,
             ) -> Result<Self, $crate::StoreError> {
@@ -162,7 +162,7 @@ macro_rules! record {
 }
 pub(crate) use record;
 
-/// Columns with commas between, each behind what is in parentheses.
+/// Columns with commas between, each behind what is in parentheses; another record's list stands as it is.
 macro_rules! list {
     (@ ($($prefix:literal),*) $column:literal) => {
         concat!($($prefix,)* $column)
@@ -186,7 +186,8 @@ pub(crate) use list;
 /// } "ON CONFLICT (id) DO NOTHING")
 /// ```
 ///
-/// A value is anything with [`ToColumn`], or SQL, in which `?1` is the first of the values.
+/// A value is anything with [`ToColumn`], or SQL, in which `?1` is the first of the values. Parameters are numbered,
+/// as in all statements: Postgres has `$1` for `?1`.
 macro_rules! insert {
     ($conn:expr, $table:literal { $($columns:tt)+ } $($rest:literal)?) => {
         $crate::columns::insert!(@ ($conn, $table, ($($rest)?)) () () ()
@@ -218,7 +219,7 @@ macro_rules! insert {
 }
 pub(crate) use insert;
 
-/// A count that the program wrote, and that is at most so much if something else did.
+/// A count, or the greatest one where the column holds none.
 pub(crate) fn saturated(stored: i64) -> u32 {
     u32::try_from(stored).unwrap_or(u32::MAX)
 }

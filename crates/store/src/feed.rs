@@ -1,7 +1,7 @@
 //! What happened lately, of all accounts, for those who follow it: read from the records themselves,
 //! in the order of an index each.
 
-use crate::columns::{Record as _, record, saturated};
+use crate::columns::{TableRecord as _, record, saturated};
 use crate::tasks::first_id;
 use crate::{Conn, StoreError, audit};
 use mediagate_model::audit::AuditEntry;

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use sha2::{Digest as _, Sha256};
 
-use crate::columns::{Record as _, insert, record, saturated};
+use crate::columns::{TableRecord as _, insert, record, saturated};
 use crate::conn::to_json;
 use crate::{Conn, StoreError};
 use mediagate_model::clock::Timestamp;

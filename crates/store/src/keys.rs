@@ -1,6 +1,6 @@
 //! API keys: their settings, secrets and use.
 
-use crate::columns::{FieldReader, FieldValue, FromColumn, Record as _, ToColumn, record};
+use crate::columns::{FieldReader, FieldValue, FromColumn, TableRecord as _, ToColumn, record};
 use crate::conn::to_json;
 use crate::money_columns::starts;
 use crate::page::Page;

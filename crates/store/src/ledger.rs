@@ -4,7 +4,7 @@
 //! Unique indexes keep a task from having two entries of a kind, or two ends of its reservation.
 //! `verify` checks the sums.
 
-use crate::columns::{FieldReader, Record as _, insert, record};
+use crate::columns::{FieldReader, TableRecord as _, insert, record};
 use crate::money_columns::starts;
 use crate::{Conn, Row, StoreError, Value, keys, usage};
 

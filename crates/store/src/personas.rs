@@ -1,6 +1,6 @@
 //! Personas.
 
-use crate::columns::{Record as _, record};
+use crate::columns::{TableRecord as _, record};
 use crate::tasks::Page;
 use crate::{Conn, StoreError};
 use mediagate_model::ids::{AccountId, PersonaId};

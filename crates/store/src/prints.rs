@@ -3,7 +3,7 @@
 //! Likeness is looked up by parts of fingerprints, so that no search reads the whole table; how
 //! alike two are, the caller decides.
 
-use crate::columns::{Record as _, insert, record};
+use crate::columns::{TableRecord as _, insert, record};
 use crate::{Conn, StoreError};
 use mediagate_model::ids::AssetId;
 use mediagate_model::provenance::{Likeness, Print};

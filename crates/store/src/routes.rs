@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::columns::{FieldReader, Record as _, insert, record};
+use crate::columns::{FieldReader, TableRecord as _, insert, record};
 use crate::{Conn, StoreError};
 use mediagate_model::clock::Timestamp;
 use mediagate_model::route::{RouteCounts, RouteError, RouteNote};

@@ -4,7 +4,7 @@
 use providers::{Cost, Handle};
 use serde_json::Value;
 
-use crate::columns::{FieldReader, Record as _, insert, record, saturated};
+use crate::columns::{FieldReader, TableRecord as _, insert, record, saturated};
 use crate::conn::to_json;
 use crate::tasks::Page;
 use crate::{Conn, Row, StoreError};

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use providers::driver::schedule::Sight;
 
-use crate::columns::{FieldReader, Record as _, insert, record};
+use crate::columns::{FieldReader, TableRecord as _, insert, record};
 use crate::conn::to_json;
 use crate::{Conn, StoreError};
 use mediagate_model::clock::Timestamp;

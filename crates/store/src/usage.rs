@@ -1,7 +1,7 @@
 //! Daily sums by account, key and model: charged, credited, made. They change in the transaction
 //! that moves the money or ends the task.
 
-use crate::columns::{Record as _, insert, record};
+use crate::columns::{TableRecord as _, insert, record};
 use crate::money_change::{Change, Of};
 use crate::{Conn, StoreError, hours};
 use mediagate_model::clock::Timestamp;

@@ -1,7 +1,7 @@
 use mediagate_model::clock::Timestamp;
 use mediagate_model::task::TaskState;
 
-use super::{FieldValue, Record, ToColumn};
+use super::{FieldValue, TableRecord, ToColumn};
 use crate::{Conn, StoreError};
 
 #[derive(Debug, Clone, PartialEq)]
@@ -66,7 +66,7 @@ fn database() -> rusqlite::Connection {
     database
 }
 
-fn all<T: Record>(on: &mut Conn<'_>, sql: &'static str) -> Result<Vec<T>, StoreError> {
+fn all<T: TableRecord>(on: &mut Conn<'_>, sql: &'static str) -> Result<Vec<T>, StoreError> {
     on.all(sql, &[], T::from_row)
 }
 

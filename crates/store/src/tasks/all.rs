@@ -9,7 +9,7 @@ use std::collections::HashSet;
 
 use super::list::{self, Bounds};
 use super::{Filter, Page};
-use crate::columns::Record as _;
+use crate::columns::TableRecord as _;
 use crate::conn::to_json;
 use crate::{Conn, StoreError, accounts};
 use mediagate_model::clock::Timestamp;

@@ -1,6 +1,6 @@
 //! Who works on a task: claiming, holding and postponing.
 
-use crate::columns::Record as _;
+use crate::columns::TableRecord as _;
 use crate::{Conn, StoreError};
 use mediagate_model::clock::Timestamp;
 use mediagate_model::ids::TaskId;

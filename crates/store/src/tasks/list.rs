@@ -6,7 +6,7 @@
 
 use std::time::Duration;
 
-use crate::columns::Record as _;
+use crate::columns::TableRecord as _;
 use crate::conn::to_json;
 use crate::page::Page;
 use crate::{Conn, StoreError, Value};

@@ -7,7 +7,7 @@
 use std::collections::HashMap;
 
 use super::append_event;
-use crate::columns::Record as _;
+use crate::columns::TableRecord as _;
 use crate::conn::to_json;
 use crate::restored::HOLDER;
 use crate::{Conn, StoreError};

@@ -3,7 +3,7 @@
 use std::str::FromStr as _;
 
 use super::{Mismatch, PAGE};
-use crate::columns::{Record as _, record};
+use crate::columns::{TableRecord as _, record};
 use crate::{Conn, StoreError};
 use mediagate_model::clock::Timestamp;
 use mediagate_model::ledger::EntryKind;

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 
 use super::Mismatch;
-use crate::columns::{Record as _, record};
+use crate::columns::{TableRecord as _, record};
 use crate::conn::to_json;
 use crate::records;
 use crate::{Conn, StoreError};

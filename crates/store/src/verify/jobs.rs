@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use super::Mismatch;
 use super::hours::{HOURS, hour_name};
-use crate::columns::{FieldReader, Record as _, record};
+use crate::columns::{FieldReader, TableRecord as _, record};
 use crate::hours::HOUR;
 use crate::usage::DAY;
 use crate::{Conn, StoreError};

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::str::FromStr as _;
 
 use super::Mismatch;
-use crate::columns::{FieldReader, Record as _, record};
+use crate::columns::{FieldReader, TableRecord as _, record};
 use crate::{Conn, StoreError, Value};
 use mediagate_model::catalog::EMBEDDED;
 use mediagate_model::money::{Micros, Money};

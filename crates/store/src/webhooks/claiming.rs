@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use crate::columns::{Record as _, record, saturated};
+use crate::columns::{TableRecord as _, record, saturated};
 use crate::conn::to_json;
 use crate::keys::key_by_id;
 use crate::{Conn, StoreError};

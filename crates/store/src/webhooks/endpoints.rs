@@ -1,6 +1,8 @@
 //! Endpoints of accounts, and the secrets that their callbacks are signed with.
 
-use crate::columns::{FieldValue, FromColumn, Record as _, ToColumn, insert, record, saturated};
+use crate::columns::{
+    FieldValue, FromColumn, TableRecord as _, ToColumn, insert, record, saturated,
+};
 use crate::conn::to_json;
 use crate::tasks::Page;
 use crate::{Conn, Row, StoreError};

@@ -1,6 +1,6 @@
 //! What was sent and waits, as it is shown; and what is so old that it is forgotten.
 
-use crate::columns::{Record as _, record, saturated};
+use crate::columns::{TableRecord as _, record, saturated};
 use crate::conn::to_json;
 use crate::tasks::Page;
 use crate::{Conn, StoreError};
