@@ -1,9 +1,8 @@
 //! Accounts. Their keys are in `keys`.
 
-use crate::account_row::account;
-use crate::money_columns::account_money;
+use crate::columns::{TableRecord as _, record};
 use crate::page::Page;
-use crate::{Conn, Row, StoreError};
+use crate::{Conn, StoreError};
 use mediagate_model::account::{Account, AccountRecord};
 use mediagate_model::ids::AccountId;
 use mediagate_model::money::Micros;
@@ -12,47 +11,47 @@ pub use crate::keys::*;
 
 /// Does nothing if the handle is taken.
 pub fn insert(conn: &mut Conn<'_>, account: &Account) -> Result<(), StoreError> {
-    conn.execute(
-        "INSERT INTO accounts (id, handle, display_name, avatar, created_at) VALUES (?1, ?2, ?3, ?4, ?5)
-         ON CONFLICT (handle) DO NOTHING",
-        &[
-            (&account.id.to_string()).into(),
-            (&account.handle).into(),
-            (&account.display_name).into(),
-            (&account.avatar.to_string()).into(),
-            account.created_at.micros().into(),
-        ],
-    )?;
+    account_columns!(insert account into conn "ON CONFLICT (handle) DO NOTHING")?;
     Ok(())
 }
 
 /// The account with this handle.
 pub fn by_handle(conn: &mut Conn<'_>, handle: &str) -> Result<Option<Account>, StoreError> {
     conn.one(
-        "SELECT id, handle, display_name, avatar, created_at FROM accounts WHERE handle = ?1",
+        concat!(
+            "SELECT ",
+            account_columns!(),
+            " FROM accounts WHERE handle = ?1"
+        ),
         &[handle.into()],
-        |row| account(row, 0),
+        Account::from_row,
     )
 }
 
 /// The account with this id.
 pub fn account_by_id(conn: &mut Conn<'_>, id: AccountId) -> Result<Option<Account>, StoreError> {
     conn.one(
-        "SELECT id, handle, display_name, avatar, created_at FROM accounts WHERE id = ?1",
+        concat!(
+            "SELECT ",
+            account_columns!(),
+            " FROM accounts WHERE id = ?1"
+        ),
         &[(&id.to_string()).into()],
-        |row| account(row, 0),
+        Account::from_row,
     )
+}
+
+record! {
+    record_columns for AccountRecord of "accounts" {
+        account: ..account_columns!("a"),
+        money: ..account_money_columns!("a"),
+        keys: "(SELECT COUNT(*) FROM api_keys k WHERE k.account_id = a.id AND k.revoked_at IS NULL)",
+    }
 }
 
 macro_rules! records {
     ($rest:literal) => {
-        concat!(
-            "SELECT a.id, a.handle, a.display_name, a.avatar, a.created_at,
-                    a.prepaid, a.budget_micros, a.held_micros, a.spent_micros, a.credit_micros,
-                    (SELECT COUNT(*) FROM api_keys k WHERE k.account_id = a.id AND k.revoked_at IS NULL)
-             FROM accounts a ",
-            $rest
-        )
+        concat!("SELECT ", record_columns!(), " FROM accounts a ", $rest)
     };
 }
 
@@ -65,7 +64,11 @@ pub fn ids(conn: &mut Conn<'_>) -> Result<Vec<AccountId>, StoreError> {
 
 /// Every account, oldest first.
 pub fn all(conn: &mut Conn<'_>) -> Result<Vec<AccountRecord>, StoreError> {
-    conn.all(records!("ORDER BY a.created_at, a.id"), &[], record)
+    conn.all(
+        records!("ORDER BY a.created_at, a.id"),
+        &[],
+        AccountRecord::from_row,
+    )
 }
 
 /// A page of accounts.
@@ -77,7 +80,7 @@ pub fn page(conn: &mut Conn<'_>, page: Page<AccountId>) -> Result<Vec<AccountRec
     };
     let after = page.after.map(|id| id.to_string());
     let values = [after.as_ref().into(), i64::from(page.limit).into()];
-    conn.all(sql, &values, record)
+    conn.all(sql, &values, AccountRecord::from_row)
 }
 
 /// An account with its money.
@@ -85,16 +88,8 @@ pub fn record_of(conn: &mut Conn<'_>, id: AccountId) -> Result<Option<AccountRec
     conn.one(
         records!("WHERE a.id = ?1"),
         &[(&id.to_string()).into()],
-        record,
+        AccountRecord::from_row,
     )
-}
-
-fn record(row: &Row<'_>) -> Result<AccountRecord, StoreError> {
-    Ok(AccountRecord {
-        account: account(row, 0)?,
-        money: account_money(row, 5)?,
-        keys: row.int(10)?,
-    })
 }
 
 /// Changes an account's display name.

@@ -1,31 +1,35 @@
 //! Records of stored files; the bytes are in `blob`.
 
-use crate::{Conn, Row, StoreError, conn::to_json};
+use crate::columns::{TableRecord as _, insert, record};
+use crate::{Conn, StoreError, conn::to_json};
 use mediagate_model::clock::Timestamp;
 use mediagate_model::ids::{AccountId, AssetId};
 use mediagate_model::media::Asset;
 
-macro_rules! columns {
-    () => {
-        "id, account_id, media, size_bytes, sha256, created_at, expires_at, removed_at"
-    };
+record! {
+    columns for Asset of "assets" {
+        id: "id",
+        account: "account_id",
+        media: "media",
+        size_bytes: "size_bytes",
+        sha256: "sha256",
+        created_at: "created_at",
+        expires_at: "expires_at",
+        removed_at: "removed_at",
+    }
 }
 
 /// Adds a file's record; the file is already stored.
 pub fn insert(conn: &mut Conn<'_>, asset: &Asset) -> Result<(), StoreError> {
-    conn.execute(
-        "INSERT INTO assets (id, account_id, media, size_bytes, sha256, created_at, expires_at)
-         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)",
-        &[
-            (&asset.id.to_string()).into(),
-            (&asset.account.to_string()).into(),
-            asset.media.extension().into(),
-            i64::try_from(asset.size_bytes).unwrap_or(i64::MAX).into(),
-            (&asset.sha256).into(),
-            asset.created_at.micros().into(),
-            asset.expires_at.map(Timestamp::micros).into(),
-        ],
-    )?;
+    insert!(conn, "assets" {
+        "id": asset.id,
+        "account_id": asset.account,
+        "media": asset.media,
+        "size_bytes": asset.size_bytes,
+        "sha256": asset.sha256,
+        "created_at": asset.created_at,
+        "expires_at": asset.expires_at,
+    })?;
     conn.execute(
         "INSERT INTO account_storage (account_id, size_bytes) VALUES (?1, ?2)
          ON CONFLICT (account_id) DO UPDATE SET size_bytes = account_storage.size_bytes + excluded.size_bytes",
@@ -52,7 +56,7 @@ pub fn by_id(conn: &mut Conn<'_>, id: AssetId) -> Result<Option<Asset>, StoreErr
     conn.one(
         concat!("SELECT ", columns!(), " FROM assets WHERE id = ?1"),
         &[(&id.to_string()).into()],
-        asset,
+        Asset::from_row,
     )
 }
 
@@ -66,7 +70,7 @@ pub fn expired(conn: &mut Conn<'_>, now: Timestamp) -> Result<Vec<Asset>, StoreE
              ORDER BY expires_at LIMIT 100"
         ),
         &[now.micros().into()],
-        asset,
+        Asset::from_row,
     )
 }
 
@@ -136,7 +140,7 @@ pub fn deletable(conn: &mut Conn<'_>, now: Timestamp) -> Result<Vec<Asset>, Stor
              ORDER BY delete_at LIMIT 100"
         ),
         &[now.micros().into()],
-        asset,
+        Asset::from_row,
     )
 }
 
@@ -194,21 +198,4 @@ pub fn expire(
         &[(&id.to_string()).into(), (&account.to_string()).into(), now.micros().into()],
     )?;
     Ok(())
-}
-
-fn asset(row: &Row<'_>) -> Result<Asset, StoreError> {
-    let size = row.int(3)?;
-    Ok(Asset {
-        id: row.parse(0, "assets.id")?,
-        account: row.parse(1, "assets.account_id")?,
-        media: row.parse(2, "assets.media")?,
-        size_bytes: u64::try_from(size).map_err(|_| StoreError::Unreadable {
-            column: "assets.size_bytes",
-            value: size.to_string(),
-        })?,
-        sha256: row.text(4)?,
-        created_at: Timestamp::from_micros(row.int(5)?),
-        expires_at: row.int_or_null(6)?.map(Timestamp::from_micros),
-        removed_at: row.int_or_null(7)?.map(Timestamp::from_micros),
-    })
 }

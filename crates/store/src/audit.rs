@@ -1,33 +1,43 @@
 //! The audit log: entries are only added, in the transaction of what they tell of.
 
-use serde_json::Value as Json;
-
-use crate::conn::to_json;
-use crate::{Conn, Row, StoreError};
-use mediagate_model::audit::{Actor, AuditEntry};
+use crate::columns::{TableRecord as _, insert, record};
+use crate::{Conn, StoreError};
+use mediagate_model::audit::{Actor, ActorKind, AuditEntry};
 use mediagate_model::clock::Timestamp;
 use mediagate_model::ids::AuditId;
 
+record! {
+    columns for AuditEntry of "audit" {
+        id: "id",
+        at: "at",
+        actor: actor("actor_kind", "actor_id", "actor_name"),
+        action: "action",
+        target: "target",
+        before: "before",
+        after: "after",
+        request_id: "request_id",
+        address: "address",
+    }
+}
+
+const fn actor(kind: ActorKind, id: Option<String>, name: String) -> Actor {
+    Actor { kind, id, name }
+}
+
 pub fn insert(conn: &mut Conn<'_>, entry: &AuditEntry) -> Result<(), StoreError> {
-    let json = |value: &Option<Json>| value.as_ref().map(to_json).transpose();
-    let (before, after) = (json(&entry.before)?, json(&entry.after)?);
-    conn.execute(
-        "INSERT INTO audit (id, at, actor_kind, actor_id, actor_name, action, target, before, after, request_id, address)
-         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11)",
-        &[
-            (&entry.id.to_string()).into(),
-            entry.at.micros().into(),
-            entry.actor.kind.name().into(),
-            entry.actor.id.as_ref().into(),
-            (&entry.actor.name).into(),
-            (&entry.action).into(),
-            (&entry.target).into(),
-            before.as_ref().into(),
-            after.as_ref().into(),
-            entry.request_id.as_ref().into(),
-            entry.address.as_ref().into(),
-        ],
-    )?;
+    insert!(conn, "audit" {
+        "id": entry.id,
+        "at": entry.at,
+        "actor_kind": entry.actor.kind,
+        "actor_id": entry.actor.id,
+        "actor_name": entry.actor.name,
+        "action": entry.action,
+        "target": entry.target,
+        "before": entry.before,
+        "after": entry.after,
+        "request_id": entry.request_id,
+        "address": entry.address,
+    })?;
     Ok(())
 }
 
@@ -46,7 +56,7 @@ pub struct Filter {
 macro_rules! entries {
     ($rest:literal) => {
         concat!(
-            "SELECT id, at, actor_kind, actor_id, actor_name, action, target, before, after, request_id, address
+            "SELECT ", columns!(), "
              FROM audit WHERE (at, id) < (?1, ?2) AND at >= ?3 AND (CAST(?4 AS TEXT) IS NULL OR action = ?4)
              AND (CAST(?5 AS TEXT) IS NULL OR actor_id = ?5 OR actor_name = ?5 OR actor_kind = ?5) ",
             $rest,
@@ -84,7 +94,7 @@ pub fn newest(
             entries!("AND target = ?7")
         }
     };
-    conn.all(sql, &values, entry)
+    conn.all(sql, &values, AuditEntry::from_row)
 }
 
 /// At most `limit` entries that were written at `since` or later, the oldest first.
@@ -94,10 +104,13 @@ pub fn oldest(
     limit: u32,
 ) -> Result<Vec<AuditEntry>, StoreError> {
     conn.all(
-        "SELECT id, at, actor_kind, actor_id, actor_name, action, target, before, after, request_id, address
-         FROM audit WHERE at >= ?1 ORDER BY at, id LIMIT ?2",
+        concat!(
+            "SELECT ",
+            columns!(),
+            " FROM audit WHERE at >= ?1 ORDER BY at, id LIMIT ?2"
+        ),
         &[since.micros().into(), i64::from(limit).into()],
-        entry,
+        AuditEntry::from_row,
     )
 }
 
@@ -108,26 +121,4 @@ pub fn time_of(conn: &mut Conn<'_>, id: AuditId) -> Result<Option<Timestamp>, St
         &[(&id.to_string()).into()],
         |row| Ok(Timestamp::from_micros(row.int(0)?)),
     )
-}
-
-fn entry(row: &Row<'_>) -> Result<AuditEntry, StoreError> {
-    let json = |at, column| {
-        let text = row.text_or_null(at)?;
-        text.map(|_| row.json(at, column)).transpose()
-    };
-    Ok(AuditEntry {
-        id: row.parse(0, "audit.id")?,
-        at: Timestamp::from_micros(row.int(1)?),
-        actor: Actor {
-            kind: row.parse(2, "audit.actor_kind")?,
-            id: row.text_or_null(3)?,
-            name: row.text(4)?,
-        },
-        action: row.text(5)?,
-        target: row.text(6)?,
-        before: json(7, "audit.before")?,
-        after: json(8, "audit.after")?,
-        request_id: row.text_or_null(9)?,
-        address: row.text_or_null(10)?,
-    })
 }

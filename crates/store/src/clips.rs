@@ -1,5 +1,6 @@
 //! Music clips. A stem has its task's state, read by a join, so that the two cannot disagree.
 
+use crate::columns::{TableRecord as _, insert, record};
 use crate::conn::to_json;
 use crate::tasks::Page;
 use crate::{Conn, Row, StoreError};
@@ -8,15 +9,69 @@ use mediagate_model::ids::{AccountId, AssetId, ClipId, TaskId};
 use mediagate_model::media::MediaType;
 use mediagate_model::music::{Clip, ClipMedia, ClipOrigin, ClipState, ClipUpstream};
 use mediagate_model::provenance::Provenance;
-use mediagate_model::task::{StemTarget, TaskState};
+use mediagate_model::task::{Payload, StemTarget, TaskState};
+
+/// A clip with what is read of its task and of its file.
+struct ClipRow {
+    id: ClipId,
+    account: AccountId,
+    task: Option<TaskId>,
+    source: Option<ClipId>,
+    target: Option<StemTarget>,
+    title: String,
+    model: String,
+    asked_model: String,
+    audio: Option<AssetId>,
+    image: Option<AssetId>,
+    image_large: Option<AssetId>,
+    milliseconds: i64,
+    is_trashed: bool,
+    created_at: Timestamp,
+    upstream: Option<ClipUpstream>,
+    past_payload: Option<Payload>,
+    provenance: Option<Provenance>,
+    task_state: Option<TaskState>,
+    error_code: Option<String>,
+    error_message: Option<String>,
+    removed_at: Option<Timestamp>,
+    expires_at: Option<Timestamp>,
+    audio_type: Option<MediaType>,
+}
+
+record! {
+    columns for ClipRow of "clips" {
+        id: "c.id",
+        account: "c.account_id",
+        task: "COALESCE(c.task_id, c.past_task_id)",
+        source: "c.source_id",
+        target: "c.target",
+        title: "c.title",
+        model: "c.model",
+        asked_model: "c.asked_model",
+        audio: "c.audio",
+        image: "c.image",
+        image_large: "c.image_large",
+        milliseconds: "c.milliseconds",
+        is_trashed: "c.is_trashed",
+        created_at: "c.created_at",
+        upstream: "c.upstream",
+        past_payload: "c.past_payload",
+        provenance: "c.provenance",
+        task_state: "t.state",
+        error_code: "t.error_code",
+        error_message: "t.error_message",
+        removed_at: "a.removed_at",
+        expires_at: "a.expires_at",
+        audio_type: "a.media",
+    }
+}
 
 macro_rules! select {
     ($rest:literal) => {
         concat!(
-            "SELECT c.id, c.account_id, COALESCE(c.task_id, c.past_task_id), c.source_id, c.target, c.title, c.model, c.asked_model, c.audio,
-                    c.image, c.image_large, c.milliseconds, c.is_trashed, c.created_at,
-                    t.state, t.error_code, t.error_message, a.removed_at, a.expires_at, c.upstream, c.past_payload, a.media, c.provenance
-             FROM clips c LEFT JOIN tasks t ON t.id = c.task_id LEFT JOIN assets a ON a.id = c.audio ",
+            "SELECT ",
+            columns!(),
+            " FROM clips c LEFT JOIN tasks t ON t.id = c.task_id LEFT JOIN assets a ON a.id = c.audio ",
             $rest
         )
     };
@@ -24,35 +79,22 @@ macro_rules! select {
 
 /// `position` orders the clips of a task.
 pub fn insert(conn: &mut Conn<'_>, clip: &Clip, position: i64) -> Result<(), StoreError> {
-    let (task, source, target) = match &clip.origin {
-        ClipOrigin::Upload => (None, None, None),
-        ClipOrigin::Song { task } => (Some(task.to_string()), None, None),
-        ClipOrigin::Stem {
-            task,
-            source,
-            target,
-        } => (
-            Some(task.to_string()),
-            Some(source.to_string()),
-            Some(to_json(target)?),
-        ),
+    let (source, target) = match &clip.origin {
+        ClipOrigin::Upload | ClipOrigin::Song { .. } => (None, None),
+        ClipOrigin::Stem { source, target, .. } => (Some(source), Some(target)),
     };
-    conn.execute(
-        "INSERT INTO clips (id, account_id, task_id, position, source_id, target, title, model, asked_model, created_at)
-         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10)",
-        &[
-            (&clip.id.to_string()).into(),
-            (&clip.account.to_string()).into(),
-            task.as_ref().into(),
-            position.into(),
-            source.as_ref().into(),
-            target.as_ref().into(),
-            (&clip.title).into(),
-            (&clip.model).into(),
-            (&clip.asked_model).into(),
-            clip.created_at.micros().into(),
-        ],
-    )?;
+    insert!(conn, "clips" {
+        "id": clip.id,
+        "account_id": clip.account,
+        "task_id": clip.origin.task(),
+        "position": position,
+        "source_id": source,
+        "target": target,
+        "title": clip.title,
+        "model": clip.model,
+        "asked_model": clip.asked_model,
+        "created_at": clip.created_at,
+    })?;
     if let Some(media) = &clip.media {
         complete(conn, clip.id, media)?;
     }
@@ -155,19 +197,24 @@ pub struct Named {
     pub song: Option<String>,
 }
 
+record! {
+    named_columns for Named of "clips" {
+        title: "c.title",
+        target: "c.target",
+        song: "s.title",
+    }
+}
+
 /// What the clip with this recording is called.
 pub fn named(conn: &mut Conn<'_>, recording: AssetId) -> Result<Option<Named>, StoreError> {
     conn.one(
-        "SELECT c.title, c.target, s.title FROM clips c LEFT JOIN clips s ON s.id = c.source_id WHERE c.audio = ?1 LIMIT 1",
+        concat!(
+            "SELECT ",
+            named_columns!(),
+            " FROM clips c LEFT JOIN clips s ON s.id = c.source_id WHERE c.audio = ?1 LIMIT 1"
+        ),
         &[(&recording.to_string()).into()],
-        |row| {
-            let target = row.text_or_null(1)?;
-            Ok(Named {
-                title: row.text(0)?,
-                target: target.map(|_| row.json(1, "clips.target")).transpose()?,
-                song: row.text_or_null(2)?,
-            })
-        },
+        Named::from_row,
     )
 }
 
@@ -249,79 +296,64 @@ pub fn set_trashed(
 }
 
 fn clip(row: &Row<'_>) -> Result<Clip, StoreError> {
-    let task: Option<TaskId> = row.parse_or_null(2, "clips.task_id")?;
-    let source: Option<ClipId> = row.parse_or_null(3, "clips.source_id")?;
-    let target: Option<StemTarget> = row
-        .text_or_null(4)?
-        .map(|_| row.json(4, "clips.target"))
-        .transpose()?;
-    let origin = match (task, source, target) {
-        (Some(task), Some(source), Some(target)) => ClipOrigin::Stem {
-            task,
-            source,
-            target,
-        },
-        (Some(task), _, _) => ClipOrigin::Song { task },
-        _ => ClipOrigin::Upload,
-    };
-    let audio = row.parse_or_null(8, "clips.audio")?;
-    let image = row.parse_or_null(9, "clips.image")?;
-    let image_large = row.parse_or_null(10, "clips.image_large")?;
-    let milliseconds = u64::try_from(row.int(11)?).unwrap_or(0);
-    let media = match (audio, image, image_large) {
-        (Some(audio), Some(image), Some(image_large)) => {
-            let expires_at = row.int_or_null(18)?.map(Timestamp::from_micros);
-            Some(ClipMedia {
-                audio,
-                // The row of a file that was removed may be gone, too.
-                audio_type: row
-                    .parse_or_null(21, "assets.media")?
-                    .unwrap_or(MediaType::Flac),
-                image,
-                image_large,
-                milliseconds,
-                expires_at,
-            })
+    ClipRow::from_row(row).map(Clip::from)
+}
+
+impl From<ClipRow> for Clip {
+    fn from(row: ClipRow) -> Self {
+        let media = row.media();
+        let state = match row.task_state {
+            _ if media.is_some() => ClipState::Complete,
+            Some(TaskState::Queued) => ClipState::Queued,
+            Some(TaskState::Running) => ClipState::Running,
+            Some(TaskState::Succeeded | TaskState::Failed | TaskState::Cancelled) | None => {
+                ClipState::Failed
+            }
+        };
+        let failure = match (state, row.error_code) {
+            (ClipState::Failed, Some(code)) => Some((code, row.error_message.unwrap_or_default())),
+            _ => None,
+        };
+        let origin = match (row.task, row.source, row.target) {
+            (Some(task), Some(source), Some(target)) => ClipOrigin::Stem {
+                task,
+                source,
+                target,
+            },
+            (Some(task), _, _) => ClipOrigin::Song { task },
+            _ => ClipOrigin::Upload,
+        };
+        Self {
+            id: row.id,
+            account: row.account,
+            origin,
+            title: row.title,
+            model: row.model,
+            asked_model: row.asked_model,
+            state,
+            media,
+            media_removed: row.removed_at.is_some(),
+            is_trashed: row.is_trashed,
+            failure,
+            upstream: row.upstream,
+            past_payload: row.past_payload,
+            provenance: row.provenance,
+            created_at: row.created_at,
         }
-        _ => None,
-    };
-    let task_state: Option<TaskState> = row.parse_or_null(14, "tasks.state")?;
-    let state = match task_state {
-        _ if media.is_some() => ClipState::Complete,
-        Some(TaskState::Queued) => ClipState::Queued,
-        Some(TaskState::Running) => ClipState::Running,
-        Some(TaskState::Succeeded | TaskState::Failed | TaskState::Cancelled) | None => {
-            ClipState::Failed
-        }
-    };
-    let failure = match (state, row.text_or_null(15)?) {
-        (ClipState::Failed, Some(code)) => Some((code, row.text_or_null(16)?.unwrap_or_default())),
-        _ => None,
-    };
-    Ok(Clip {
-        id: row.parse(0, "clips.id")?,
-        account: row.parse(1, "clips.account_id")?,
-        origin,
-        title: row.text(5)?,
-        model: row.text(6)?,
-        asked_model: row.text(7)?,
-        state,
-        media,
-        media_removed: row.int_or_null(17)?.is_some(),
-        is_trashed: row.flag(12)?,
-        failure,
-        upstream: row
-            .text_or_null(19)?
-            .map(|_| row.json(19, "clips.upstream"))
-            .transpose()?,
-        past_payload: row
-            .text_or_null(20)?
-            .map(|_| row.json(20, "clips.past_payload"))
-            .transpose()?,
-        provenance: row
-            .text_or_null(22)?
-            .map(|_| row.json(22, "clips.provenance"))
-            .transpose()?,
-        created_at: Timestamp::from_micros(row.int(13)?),
-    })
+    }
+}
+
+impl ClipRow {
+    /// The files of a clip that is complete.
+    fn media(&self) -> Option<ClipMedia> {
+        Some(ClipMedia {
+            audio: self.audio?,
+            // The row of a file that was removed may be gone, too.
+            audio_type: self.audio_type.unwrap_or(MediaType::Flac),
+            image: self.image?,
+            image_large: self.image_large?,
+            milliseconds: u64::try_from(self.milliseconds).unwrap_or(0),
+            expires_at: self.expires_at,
+        })
+    }
 }

@@ -1,7 +1,8 @@
 //! A connection to either database.
 //!
 //! Statements are `&'static str` with parameters `?1`, `?2`, prepared once per connection. Values
-//! are integers and text only; see `migrations/`.
+//! are integers and text only; see `migrations/`. Whole rows are read and inserted by the names of their
+//! columns; see `columns`.
 
 use tokio_postgres::types::ToSql as PgToSql;
 
@@ -187,6 +188,19 @@ impl Row<'_> {
     ) -> Result<T, StoreError> {
         let value = self.text(at)?;
         serde_json::from_str(&value).map_err(|_| StoreError::Unreadable { column, value })
+    }
+
+    /// A TEXT parsed as JSON, or NULL.
+    pub fn json_or_null<T: serde::de::DeserializeOwned>(
+        &self,
+        at: usize,
+        column: &'static str,
+    ) -> Result<Option<T>, StoreError> {
+        self.text_or_null(at)?
+            .map(|value| {
+                serde_json::from_str(&value).map_err(|_| StoreError::Unreadable { column, value })
+            })
+            .transpose()
     }
 }
 

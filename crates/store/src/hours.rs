@@ -1,6 +1,7 @@
 //! Hourly sums of all accounts: what ended and how, what was charged, and what providers were paid.
 //! They change in the transaction that moves the money, ends the task or closes the job.
 
+use crate::columns::{FieldReader, record};
 use crate::money_change::Change;
 use crate::{Conn, StoreError};
 use mediagate_model::clock::Timestamp;
@@ -61,6 +62,29 @@ pub struct Sum {
     pub unknown_jobs: i64,
 }
 
+record! {
+    group_columns for Group of "hourly_sums" {
+        step: "CASE CAST(?8 AS BIGINT) WHEN 0 THEN 0 ELSE hour / ?8 END",
+        account: "CASE CAST(?9 AS BIGINT) WHEN 1 THEN account_id ELSE '' END",
+        provider: "CASE CAST(?10 AS BIGINT) WHEN 1 THEN provider ELSE '' END",
+        model: "CASE CAST(?11 AS BIGINT) WHEN 1 THEN model ELSE '' END",
+        key: "CASE CAST(?12 AS BIGINT) WHEN 1 THEN key_id ELSE '' END",
+        outcome: "CASE CAST(?13 AS BIGINT) WHEN 1 THEN outcome ELSE '' END",
+    }
+}
+
+record! {
+    sum_columns for Sum of "hourly_sums" {
+        succeeded: "CAST(SUM(CASE outcome WHEN 'succeeded' THEN tasks ELSE 0 END) AS BIGINT)",
+        failed: "CAST(SUM(CASE outcome WHEN 'failed' THEN tasks ELSE 0 END) AS BIGINT)",
+        cancelled: "CAST(SUM(CASE outcome WHEN 'cancelled' THEN tasks ELSE 0 END) AS BIGINT)",
+        charged: "CAST(SUM(spent_micros) AS BIGINT)",
+        made: "CAST(SUM(made_micros) AS BIGINT)",
+        wasted: "CAST(SUM(wasted_micros) AS BIGINT)",
+        unknown_jobs: "CAST(SUM(unknown_jobs) AS BIGINT)",
+    }
+}
+
 /// At most `most` sums, in no order.
 pub fn sums(
     conn: &mut Conn<'_>,
@@ -68,19 +92,12 @@ pub fn sums(
     most: i64,
 ) -> Result<Vec<(Group, Sum)>, StoreError> {
     conn.all(
-        "SELECT CASE CAST(?8 AS BIGINT) WHEN 0 THEN 0 ELSE hour / ?8 END, CASE CAST(?9 AS BIGINT) WHEN 1 THEN account_id ELSE '' END,
-                CASE CAST(?10 AS BIGINT) WHEN 1 THEN provider ELSE '' END, CASE CAST(?11 AS BIGINT) WHEN 1 THEN model ELSE '' END,
-                CASE CAST(?12 AS BIGINT) WHEN 1 THEN key_id ELSE '' END, CASE CAST(?13 AS BIGINT) WHEN 1 THEN outcome ELSE '' END,
-                CAST(SUM(CASE outcome WHEN 'succeeded' THEN tasks ELSE 0 END) AS BIGINT),
-                CAST(SUM(CASE outcome WHEN 'failed' THEN tasks ELSE 0 END) AS BIGINT),
-                CAST(SUM(CASE outcome WHEN 'cancelled' THEN tasks ELSE 0 END) AS BIGINT),
-                CAST(SUM(spent_micros) AS BIGINT), CAST(SUM(made_micros) AS BIGINT), CAST(SUM(wasted_micros) AS BIGINT),
-                CAST(SUM(unknown_jobs) AS BIGINT)
+        concat!("SELECT ", group_columns!(), ", ", sum_columns!(), "
          FROM hourly_sums WHERE hour >= ?1 AND hour < ?2
          AND (CAST(?3 AS TEXT) IS NULL OR account_id = ?3) AND (CAST(?4 AS TEXT) IS NULL OR provider = ?4)
          AND (CAST(?5 AS TEXT) IS NULL OR model = ?5) AND (CAST(?6 AS TEXT) IS NULL OR key_id = ?6)
          AND (CAST(?7 AS TEXT) IS NULL OR outcome = ?7)
-         GROUP BY 1, 2, 3, 4, 5, 6 LIMIT ?14",
+         GROUP BY 1, 2, 3, 4, 5, 6 LIMIT ?14"),
         &[
             hour_of(wanted.from).into(),
             hour_of(wanted.before).into(),
@@ -98,24 +115,8 @@ pub fn sums(
             most.into(),
         ],
         |row| {
-            let group = Group {
-                step: row.int(0)?,
-                account: row.text(1)?,
-                provider: row.text(2)?,
-                model: row.text(3)?,
-                key: row.text(4)?,
-                outcome: row.text(5)?,
-            };
-            let sum = Sum {
-                succeeded: row.int(6)?,
-                failed: row.int(7)?,
-                cancelled: row.int(8)?,
-                charged: Micros::new(row.int(9)?),
-                made: Micros::new(row.int(10)?),
-                wasted: Micros::new(row.int(11)?),
-                unknown_jobs: row.int(12)?,
-            };
-            Ok((group, sum))
+            let mut fields = FieldReader::new(row);
+            Ok((fields.record()?, fields.record()?))
         },
     )
 }

@@ -7,17 +7,33 @@ use std::time::Duration;
 
 use sha2::{Digest as _, Sha256};
 
+use crate::columns::{TableRecord as _, insert, record, saturated};
 use crate::conn::to_json;
-use crate::{Conn, Row, StoreError};
+use crate::{Conn, StoreError};
 use mediagate_model::clock::Timestamp;
-use mediagate_model::ids::{AccountId, IntentId};
+use mediagate_model::ids::{AccountId, IntentId, KeyId};
 use mediagate_model::intent::{Body, Intent, Made};
 use mediagate_model::task::Task;
 
-macro_rules! columns {
-    () => {
-        "id, account_id, key_id, idempotency_key, fingerprint, state, made, answer, holder, visits, sent_at, created_at, joinable_until, of_unknown_try"
-    };
+record! {
+    columns for Intent of "intents" {
+        id: "id",
+        account: "account_id",
+        body: body("key_id", "fingerprint"),
+        idempotency_key: "idempotency_key",
+        made: "made",
+        answer: "answer",
+        holder: "holder",
+        visits: saturated("visits"),
+        joinable_until: "joinable_until",
+        sent_at: "sent_at",
+        of_unknown_try: "of_unknown_try",
+        created_at: "created_at",
+    }
+}
+
+const fn body(key: KeyId, fingerprint: String) -> Body {
+    Body { key, fingerprint }
 }
 
 /// 64 bits of a body, for an index. Others may have the same; they are told apart by
@@ -44,27 +60,21 @@ const fn state(intent: &Intent) -> &'static str {
 /// Adds an intent. Returns whether its `Idempotency-Key` was free, without which
 /// nothing is added.
 pub fn insert(conn: &mut Conn<'_>, new: &Intent) -> Result<bool, StoreError> {
-    let made = new.made.as_ref().map(to_json).transpose()?;
-    let changed = conn.execute(
-        "INSERT INTO intents (id, account_id, key_id, idempotency_key, fingerprint, state, made, holder, visits, created_at, body, answer, of_unknown_try)
-         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13)
-         ON CONFLICT (account_id, idempotency_key) WHERE idempotency_key IS NOT NULL DO NOTHING",
-        &[
-            (&new.id.to_string()).into(),
-            (&new.account.to_string()).into(),
-            (&new.body.key.to_string()).into(),
-            new.idempotency_key.as_ref().into(),
-            (&new.body.fingerprint).into(),
-            state(new).into(),
-            made.as_ref().into(),
-            new.holder.as_ref().into(),
-            i64::from(new.visits).into(),
-            new.created_at.micros().into(),
-            lookup(&new.body).into(),
-            new.answer.as_ref().into(),
-            i64::from(new.of_unknown_try).into(),
-        ],
-    )?;
+    let changed = insert!(conn, "intents" {
+        "id": new.id,
+        "account_id": new.account,
+        "key_id": new.body.key,
+        "idempotency_key": new.idempotency_key,
+        "fingerprint": new.body.fingerprint,
+        "state": state(new),
+        "made": new.made,
+        "holder": new.holder,
+        "visits": new.visits,
+        "created_at": new.created_at,
+        "body": lookup(&new.body),
+        "answer": new.answer,
+        "of_unknown_try": new.of_unknown_try,
+    } "ON CONFLICT (account_id, idempotency_key) WHERE idempotency_key IS NOT NULL DO NOTHING")?;
     Ok(changed == 1)
 }
 
@@ -73,7 +83,7 @@ pub fn by_id(conn: &mut Conn<'_>, id: IntentId) -> Result<Option<Intent>, StoreE
     conn.one(
         concat!("SELECT ", columns!(), " FROM intents WHERE id = ?1"),
         &[(&id.to_string()).into()],
-        intent,
+        Intent::from_row,
     )
 }
 
@@ -90,7 +100,7 @@ pub fn by_idempotency_key(
             " FROM intents WHERE account_id = ?1 AND idempotency_key = ?2"
         ),
         &[(&account.to_string()).into(), idempotency_key.into()],
-        intent,
+        Intent::from_row,
     )
 }
 
@@ -126,8 +136,8 @@ pub fn open_elsewhere(
     ];
     // Each request asks this and finds nothing. One statement for both would
     // sort, and take twice as long.
-    let mut found = conn.all(joinable!("IS NULL"), &values[..5], intent)?;
-    found.extend(conn.all(joinable!("> ?6"), &values, intent)?);
+    let mut found = conn.all(joinable!("IS NULL"), &values[..5], Intent::from_row)?;
+    found.extend(conn.all(joinable!("> ?6"), &values, Intent::from_row)?);
     found.sort_by_key(|intent| intent.id);
     found.truncate(100);
     Ok(found)
@@ -159,11 +169,11 @@ pub fn all_with(
         lookup(body).into(),
     ];
     let open = which!("NULL AND key_id = ?1 AND fingerprint = ?2 AND created_at > ?3");
-    let mut found = conn.all(open, &values, intent)?;
+    let mut found = conn.all(open, &values, Intent::from_row)?;
     found.extend(conn.all(
         which!("NOT NULL AND key_id = ?1 AND fingerprint = ?2 AND created_at > ?3 ORDER BY joinable_until DESC"),
         &values,
-        intent,
+        Intent::from_row,
     )?);
     Ok(found)
 }
@@ -334,27 +344,4 @@ pub fn forget_before(conn: &mut Conn<'_>, before: Timestamp, most: u32) -> Resul
          WHERE created_at < ?1))",
     );
     conn.execute(sql, &[before.micros().into(), i64::from(most).into()])
-}
-
-fn intent(row: &Row<'_>) -> Result<Intent, StoreError> {
-    Ok(Intent {
-        id: row.parse(0, "intents.id")?,
-        account: row.parse(1, "intents.account_id")?,
-        body: Body {
-            key: row.parse(2, "intents.key_id")?,
-            fingerprint: row.text(4)?,
-        },
-        idempotency_key: row.text_or_null(3)?,
-        made: row
-            .text_or_null(6)?
-            .map(|_| row.json(6, "intents.made"))
-            .transpose()?,
-        answer: row.text_or_null(7)?,
-        holder: row.text_or_null(8)?,
-        visits: u32::try_from(row.int(9)?).unwrap_or(u32::MAX),
-        sent_at: row.int_or_null(10)?.map(Timestamp::from_micros),
-        created_at: Timestamp::from_micros(row.int(11)?),
-        joinable_until: row.int_or_null(12)?.map(Timestamp::from_micros),
-        of_unknown_try: row.int(13)? != 0,
-    })
 }

@@ -1,84 +1,91 @@
 //! API keys: their settings, secrets and use.
 
-use ipnet::IpNet;
-
-use crate::account_row::account;
+use crate::columns::{FieldReader, FieldValue, FromColumn, TableRecord as _, ToColumn, record};
 use crate::conn::to_json;
-use crate::money_columns::{key_money, key_money_columns, starts};
+use crate::money_columns::starts;
 use crate::page::Page;
 use crate::{Conn, Row, StoreError, Value};
 use mediagate_model::account::{
-    ApiKey, BudgetPeriod, Caller, Credential, KeyMoney, KeyRecord, Scope,
+    Account, ApiKey, BudgetPeriod, Caller, Credential, KeyMoney, KeyRecord, Scope,
 };
 use mediagate_model::clock::Timestamp;
 use mediagate_model::ids::{AccountId, KeyId};
 use mediagate_model::money::Micros;
 
-macro_rules! columns {
-    () => {
-        "k.id, k.account_id, k.name, k.prefix, k.sha256, k.scopes, k.models, k.networks, k.rpm, k.max_running,
-         k.budget_micros, k.created_at, k.expires_at, k.revoked_at, k.budget_period, k.refuse_housekeeping"
-    };
+record! {
+    columns for ApiKey of "api_keys" {
+        id: "id",
+        account: "account_id",
+        name: "name",
+        prefix: "prefix",
+        sha256: "sha256",
+        scopes: "scopes",
+        models: "models",
+        networks: "networks",
+        rpm: "rpm",
+        max_running: "max_running",
+        budget: "budget_micros",
+        budget_period: "budget_period",
+        refuses_housekeeping: "refuse_housekeeping",
+        created_at: "created_at",
+        expires_at: "expires_at",
+        revoked_at: "revoked_at",
+    }
 }
 
-/// The settings of a key as JSON columns.
-struct Lists {
-    scopes: String,
-    models: Option<String>,
-    networks: Option<String>,
+record! {
+    record_columns for KeyRecord of "api_keys" {
+        key: ..columns!("k"),
+        account: "a.handle",
+        open_tasks: count("k.open_tasks"),
+        last_used_at: "k.last_used_at",
+        money: ..key_money_columns!(),
+    }
 }
 
-impl Lists {
-    fn of(key: &ApiKey) -> Result<Self, StoreError> {
-        let scopes: Vec<&str> = key.scopes.iter().map(|scope| scope.name()).collect();
-        Ok(Self {
-            scopes: to_json(&scopes)?,
-            models: key.models.as_ref().map(to_json).transpose()?,
-            networks: key.networks.as_ref().map(to_json).transpose()?,
-        })
+/// A JSON list of names.
+impl FromColumn for Vec<Scope> {
+    fn from_column(
+        row: &Row<'_>,
+        at: usize,
+        column: &'static str,
+    ) -> Result<Option<Self>, StoreError> {
+        let names: Option<Vec<String>> = row.json_or_null(at, column)?;
+        let scope = |value: String| {
+            let scope = value.parse();
+            scope.map_err(|_| StoreError::Unreadable { column, value })
+        };
+        let scopes = names.map(|names| names.into_iter().map(scope).collect());
+        scopes.transpose()
+    }
+}
+
+impl ToColumn for Vec<Scope> {
+    fn to_column(&self) -> Result<FieldValue<'_>, StoreError> {
+        let names: Vec<&str> = self.iter().map(|scope| scope.name()).collect();
+        to_json(&names).map(|names| FieldValue::Text(names.into()))
     }
 }
 
 pub fn insert_key(conn: &mut Conn<'_>, key: &ApiKey) -> Result<(), StoreError> {
-    let lists = Lists::of(key)?;
-    conn.execute(
-        "INSERT INTO api_keys (id, account_id, name, prefix, sha256, scopes, models, networks, rpm, max_running,
-                               budget_micros, created_at, expires_at, revoked_at, budget_period, refuse_housekeeping)
-         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16)",
-        &[
-            (&key.id.to_string()).into(),
-            (&key.account.to_string()).into(),
-            (&key.name).into(),
-            (&key.prefix).into(),
-            (&key.sha256).into(),
-            (&lists.scopes).into(),
-            lists.models.as_ref().into(),
-            lists.networks.as_ref().into(),
-            i64::from(key.rpm).into(),
-            i64::from(key.max_running).into(),
-            key.budget.map(Micros::get).into(),
-            key.created_at.micros().into(),
-            key.expires_at.map(Timestamp::micros).into(),
-            key.revoked_at.map(Timestamp::micros).into(),
-            key.budget_period.map(BudgetPeriod::name).into(),
-            i64::from(key.refuses_housekeeping).into(),
-        ],
-    )?;
+    columns!(insert key into conn)?;
     Ok(())
 }
 
 /// Writes the settings of a key; its secret, account and revocation stay.
 pub fn update_key(conn: &mut Conn<'_>, key: &ApiKey) -> Result<(), StoreError> {
-    let lists = Lists::of(key)?;
+    let scopes = key.scopes.to_column()?;
+    let models = key.models.to_column()?;
+    let networks = key.networks.to_column()?;
     conn.execute(
         "UPDATE api_keys SET name = ?2, scopes = ?3, models = ?4, networks = ?5, rpm = ?6, max_running = ?7,
                 budget_micros = ?8, budget_period = ?9, expires_at = ?10, refuse_housekeeping = ?11 WHERE id = ?1",
         &[
             (&key.id.to_string()).into(),
             (&key.name).into(),
-            (&lists.scopes).into(),
-            lists.models.as_ref().into(),
-            lists.networks.as_ref().into(),
+            (&scopes).into(),
+            (&models).into(),
+            (&networks).into(),
             i64::from(key.rpm).into(),
             i64::from(key.max_running).into(),
             key.budget.map(Micros::get).into(),
@@ -116,24 +123,26 @@ pub fn caller_by_sha256(conn: &mut Conn<'_>, sha256: &str) -> Result<Option<Call
     let current = conn.one(
         concat!(
             "SELECT ",
-            columns!(),
+            columns!("k"),
             " FROM api_keys k WHERE k.sha256 = ?1"
         ),
         &[sha256.into()],
-        |row| Ok((key(row)?, Credential::Secret)),
+        |row| Ok((ApiKey::from_row(row)?, Credential::Secret)),
     )?;
     let found = match current {
         Some(current) => Some(current),
         None => conn.one(
             concat!(
                 "SELECT ",
-                columns!(),
+                columns!("k"),
                 ", k.former_until FROM api_keys k WHERE k.former_sha256 = ?1"
             ),
             &[sha256.into()],
             |row| {
-                let until = Timestamp::from_micros(row.int(16)?);
-                Ok((key(row)?, Credential::FormerSecret { until }))
+                let mut fields = FieldReader::new(row);
+                let key = fields.record()?;
+                let until = fields.field("api_keys.former_until")?;
+                Ok((key, Credential::FormerSecret { until }))
             },
         )?,
     };
@@ -141,9 +150,13 @@ pub fn caller_by_sha256(conn: &mut Conn<'_>, sha256: &str) -> Result<Option<Call
         return Ok(None);
     };
     let account = conn.one(
-        "SELECT id, handle, display_name, avatar, created_at FROM accounts WHERE id = ?1",
+        concat!(
+            "SELECT ",
+            account_columns!(),
+            " FROM accounts WHERE id = ?1"
+        ),
         &[(&key.account.to_string()).into()],
-        |row| account(row, 0),
+        Account::from_row,
     )?;
     Ok(account.map(|account| Caller {
         key,
@@ -154,9 +167,9 @@ pub fn caller_by_sha256(conn: &mut Conn<'_>, sha256: &str) -> Result<Option<Call
 
 pub fn key_by_id(conn: &mut Conn<'_>, id: KeyId) -> Result<Option<ApiKey>, StoreError> {
     conn.one(
-        concat!("SELECT ", columns!(), " FROM api_keys k WHERE k.id = ?1"),
+        concat!("SELECT ", columns!("k"), " FROM api_keys k WHERE k.id = ?1"),
         &[(&id.to_string()).into()],
-        key,
+        ApiKey::from_row,
     )
 }
 
@@ -183,11 +196,14 @@ pub fn keys(conn: &mut Conn<'_>) -> Result<Vec<(ApiKey, String)>, StoreError> {
     conn.all(
         concat!(
             "SELECT ",
-            columns!(),
+            columns!("k"),
             ", a.handle FROM api_keys k JOIN accounts a ON a.id = k.account_id ORDER BY k.id"
         ),
         &[],
-        |row| Ok((key(row)?, row.text(16)?)),
+        |row| {
+            let mut fields = FieldReader::new(row);
+            Ok((fields.record()?, fields.field("accounts.handle")?))
+        },
     )
 }
 
@@ -195,9 +211,7 @@ macro_rules! records {
     ($rest:literal) => {
         concat!(
             "SELECT ",
-            columns!(),
-            ", a.handle, k.open_tasks, k.last_used_at, ",
-            key_money_columns!(),
+            record_columns!(),
             " FROM api_keys k JOIN accounts a ON a.id = k.account_id ",
             $rest
         )
@@ -229,7 +243,7 @@ pub fn key_page(
     values.push(after.as_ref().into());
     values.push(i64::from(page.limit).into());
     values.extend(account.as_ref().map(Value::from));
-    conn.all(sql, &values, record)
+    conn.all(sql, &values, KeyRecord::from_row)
 }
 
 /// A key as the operator sees it.
@@ -241,17 +255,7 @@ pub fn key_record(
     let id = id.to_string();
     let mut values = Vec::from(starts(now));
     values.push((&id).into());
-    conn.one(records!("WHERE k.id = ?4"), &values, record)
-}
-
-fn record(row: &Row<'_>) -> Result<KeyRecord, StoreError> {
-    Ok(KeyRecord {
-        key: key(row)?,
-        account: row.text(16)?,
-        open_tasks: count(row.int(17)?),
-        last_used_at: row.int_or_null(18)?.map(Timestamp::from_micros),
-        money: key_money(row, 19)?,
-    })
+    conn.one(records!("WHERE k.id = ?4"), &values, KeyRecord::from_row)
 }
 
 /// Every key of an account, including revoked ones, with its money and number of open tasks, oldest
@@ -267,13 +271,18 @@ pub fn keys_of(
     conn.all(
         concat!(
             "SELECT ",
-            columns!(),
-            ", k.open_tasks, ",
+            columns!("k"),
+            ", ",
             key_money_columns!(),
+            ", k.open_tasks",
             " FROM api_keys k WHERE k.account_id = ?4 ORDER BY k.id"
         ),
         &values,
-        |row| Ok((key(row)?, key_money(row, 17)?, count(row.int(16)?))),
+        |row| {
+            let mut fields = FieldReader::new(row);
+            let (key, money) = (fields.record()?, fields.record()?);
+            Ok((key, money, count(fields.field("api_keys.open_tasks")?)))
+        },
     )
 }
 
@@ -350,43 +359,4 @@ fn count(stored: i64) -> u32 {
 /// Serialises processes that create the first key.
 pub fn exclude_other_first_keys(conn: &mut Conn<'_>) {
     conn.exclude_others(7_304_283_111);
-}
-
-fn key(row: &Row<'_>) -> Result<ApiKey, StoreError> {
-    let unreadable = |value: String| StoreError::Unreadable {
-        column: "api_keys",
-        value,
-    };
-    let small = |value: i64| u32::try_from(value).map_err(|_| unreadable(value.to_string()));
-    let scopes: Vec<String> = row.json(5, "api_keys.scopes")?;
-    let scopes = scopes
-        .into_iter()
-        .map(|name| name.parse::<Scope>().map_err(|_| unreadable(name)))
-        .collect::<Result<_, _>>()?;
-    let models = row
-        .text_or_null(6)?
-        .map(|_| row.json(6, "api_keys.models"))
-        .transpose()?;
-    let networks: Option<Vec<IpNet>> = row
-        .text_or_null(7)?
-        .map(|_| row.json(7, "api_keys.networks"))
-        .transpose()?;
-    Ok(ApiKey {
-        id: row.parse(0, "api_keys.id")?,
-        account: row.parse::<AccountId>(1, "api_keys.account_id")?,
-        name: row.text(2)?,
-        prefix: row.text(3)?,
-        sha256: row.text(4)?,
-        scopes,
-        models,
-        networks,
-        rpm: small(row.int(8)?)?,
-        max_running: small(row.int(9)?)?,
-        budget: row.int_or_null(10)?.map(Micros::new),
-        created_at: Timestamp::from_micros(row.int(11)?),
-        expires_at: row.int_or_null(12)?.map(Timestamp::from_micros),
-        revoked_at: row.int_or_null(13)?.map(Timestamp::from_micros),
-        budget_period: row.parse_or_null(14, "api_keys.budget_period")?,
-        refuses_housekeeping: row.int(15)? != 0,
-    })
 }

@@ -4,7 +4,8 @@
 //! Unique indexes keep a task from having two entries of a kind, or two ends of its reservation.
 //! `verify` checks the sums.
 
-use crate::money_columns::{account_money, key_money, key_money_columns, starts};
+use crate::columns::{FieldReader, TableRecord as _, insert, record};
+use crate::money_columns::starts;
 use crate::{Conn, Row, StoreError, Value, keys, usage};
 
 pub use crate::money_change::{Change, Of};
@@ -12,7 +13,6 @@ use mediagate_model::account::{AccountMoney, KeyMoney};
 use mediagate_model::clock::Timestamp;
 use mediagate_model::ids::{AccountId, EntryId, KeyId, TaskId};
 use mediagate_model::ledger::{Entry, EntryKind};
-use mediagate_model::money::Micros;
 use mediagate_model::task::TaskState;
 
 /// The sums after an entry.
@@ -42,29 +42,24 @@ pub fn add(
         Some(task) => format!("{task}:{}", kind.name()),
         None => EntryId::new().to_string(),
     };
-    conn.execute(
-        "INSERT INTO ledger (id, account_id, key_id, task_id, kind, held_micros, spent_micros, credit_micros, note, created_at,
-                             counted_at)
-         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11)",
-        &[
-            (&id).into(),
-            (&account_id).into(),
-            key_id.as_ref().into(),
-            task_id.as_ref().into(),
-            kind.name().into(),
-            held.get().into(),
-            spent.get().into(),
-            credit.get().into(),
-            note.into(),
-            now.micros().into(),
-            change.counted_at.map(Timestamp::micros).into(),
-        ],
-    )?;
+    insert!(conn, "ledger" {
+        "id": id,
+        "account_id": of.account,
+        "key_id": of.key,
+        "task_id": of.task,
+        "kind": kind,
+        "held_micros": held,
+        "spent_micros": spent,
+        "credit_micros": credit,
+        "note": note,
+        "created_at": now,
+        "counted_at": change.counted_at,
+    })?;
     let mut key = match &key_id {
         None => None,
         Some(id) => conn.one(
             "UPDATE api_keys SET held_micros = held_micros + ?2, spent_micros = spent_micros + ?3, open_tasks = open_tasks - ?4
-             WHERE id = ?1 RETURNING budget_micros, held_micros, spent_micros, budget_period",
+             WHERE id = ?1 RETURNING budget_micros, budget_period, held_micros, spent_micros",
             &[
                 id.into(),
                 held.get().into(),
@@ -75,16 +70,18 @@ pub fn add(
         )?,
     };
     let account = conn.one(
-        "UPDATE accounts SET held_micros = held_micros + ?2, spent_micros = spent_micros + ?3,
-                credit_micros = credit_micros + ?4 WHERE id = ?1
-         RETURNING prepaid, budget_micros, held_micros, spent_micros, credit_micros",
+        concat!(
+            "UPDATE accounts SET held_micros = held_micros + ?2, spent_micros = spent_micros + ?3,
+                    credit_micros = credit_micros + ?4 WHERE id = ?1 RETURNING ",
+            account_money_columns!()
+        ),
         &[
             (&account_id).into(),
             held.get().into(),
             spent.get().into(),
             credit.get().into(),
         ],
-        |row| account_money(row, 0),
+        AccountMoney::from_row,
     )?;
     let account = account.ok_or(StoreError::Unreadable {
         column: "ledger.account_id",
@@ -137,9 +134,13 @@ pub fn of_account(
     account: AccountId,
 ) -> Result<Option<AccountMoney>, StoreError> {
     conn.one(
-        "SELECT prepaid, budget_micros, held_micros, spent_micros, credit_micros FROM accounts WHERE id = ?1",
+        concat!(
+            "SELECT ",
+            account_money_columns!(),
+            " FROM accounts WHERE id = ?1"
+        ),
         &[(&account.to_string()).into()],
-        |row| account_money(row, 0),
+        AccountMoney::from_row,
     )
 }
 
@@ -156,7 +157,7 @@ pub fn of_key(
             " FROM api_keys k WHERE k.id = ?4"
         ),
         &[day, week, month, (&key.to_string()).into()],
-        |row| key_money(row, 0),
+        KeyMoney::from_row,
     )
 }
 
@@ -171,13 +172,24 @@ pub struct Filter {
     pub after: Option<(Timestamp, String)>,
 }
 
+record! {
+    columns for Entry of "ledger" {
+        id: "id",
+        account: "account_id",
+        key: "key_id",
+        task: "task_id",
+        kind: "kind",
+        held: "held_micros",
+        spent: "spent_micros",
+        credit: "credit_micros",
+        note: "note",
+        created_at: "created_at",
+    }
+}
+
 macro_rules! entries {
     ($rest:literal) => {
-        concat!(
-            "SELECT id, account_id, key_id, task_id, kind, held_micros, spent_micros, credit_micros, note, created_at
-             FROM ledger ",
-            $rest
-        )
+        concat!("SELECT ", columns!(), " FROM ledger ", $rest)
     };
 }
 
@@ -207,7 +219,7 @@ pub fn list(conn: &mut Conn<'_>, filter: &Filter, limit: u32) -> Result<Vec<Entr
     };
     let mut values = vec![at.into(), id.into(), i64::from(limit).into()];
     values.extend(of.as_ref().map(Value::from));
-    conn.all(sql, &values, entry)
+    conn.all(sql, &values, Entry::from_row)
 }
 
 /// At most `limit` entries, newest first.
@@ -225,7 +237,7 @@ pub fn newest(conn: &mut Conn<'_>, filter: &Filter, limit: u32) -> Result<Vec<En
     };
     let mut values = vec![i64::from(limit).into()];
     values.extend(of.as_ref().map(Value::from));
-    conn.all(sql, &values, entry)
+    conn.all(sql, &values, Entry::from_row)
 }
 
 /// At most `limit` entries before this one, its time and id, newest first; `filter.after` is ignored.
@@ -258,7 +270,7 @@ pub fn newest_before(
     };
     let mut values = vec![at.into(), id.into(), i64::from(limit).into()];
     values.extend(of.as_ref().map(Value::from));
-    conn.all(sql, &values, entry)
+    conn.all(sql, &values, Entry::from_row)
 }
 
 /// When an entry was written.
@@ -280,28 +292,20 @@ pub fn counts(conn: &mut Conn<'_>) -> Result<[i64; 4], StoreError> {
     Ok(counts.unwrap_or_default())
 }
 
-fn entry(row: &Row<'_>) -> Result<Entry, StoreError> {
-    Ok(Entry {
-        id: row.text(0)?,
-        account: row.parse(1, "ledger.account_id")?,
-        key: row.parse_or_null(2, "ledger.key_id")?,
-        task: row.parse_or_null(3, "ledger.task_id")?,
-        kind: row.parse(4, "ledger.kind")?,
-        held: Micros::new(row.int(5)?),
-        spent: Micros::new(row.int(6)?),
-        credit: Micros::new(row.int(7)?),
-        note: row.text_or_null(8)?,
-        created_at: Timestamp::from_micros(row.int(9)?),
-    })
-}
-
 /// The sums of a key, all of which counts against its budget.
 fn changed_key_money(row: &Row<'_>) -> Result<KeyMoney, StoreError> {
+    let mut fields = FieldReader::new(row);
+    let (budget, period) = (
+        fields.field("api_keys.budget_micros")?,
+        fields.field("api_keys.budget_period")?,
+    );
+    let held = fields.field("api_keys.held_micros")?;
+    let spent = fields.field("api_keys.spent_micros")?;
     Ok(KeyMoney {
-        budget: row.int_or_null(0)?.map(Micros::new),
-        held: Micros::new(row.int(1)?),
-        spent: Micros::new(row.int(2)?),
-        period: row.parse_or_null(3, "api_keys.budget_period")?,
-        counted: Micros::new(row.int(2)?),
+        budget,
+        period,
+        held,
+        spent,
+        counted: spent,
     })
 }

@@ -7,11 +7,17 @@
 //! The store knows the types of the model and must not know settings or business rules: what may be done is
 //! decided by whoever opens the transaction.
 
+// Their lists of columns are macros, which reach what follows.
+#[macro_use]
 mod account_row;
+#[macro_use]
+mod money_columns;
+
 pub mod accounts;
 pub mod assets;
 pub mod audit;
 pub mod clips;
+mod columns;
 mod conn;
 pub mod feed;
 pub mod hours;
@@ -23,7 +29,6 @@ pub mod media_folders;
 pub mod meta;
 pub mod migrations;
 mod money_change;
-mod money_columns;
 pub mod notify;
 mod page;
 pub mod personas;

@@ -3,40 +3,60 @@
 //! Likeness is looked up by parts of fingerprints, so that no search reads the whole table; how
 //! alike two are, the caller decides.
 
-use crate::{Conn, Row, StoreError};
-use mediagate_model::clock::Timestamp;
+use crate::columns::{TableRecord as _, insert, record};
+use crate::{Conn, StoreError};
 use mediagate_model::ids::AssetId;
 use mediagate_model::provenance::{Likeness, Print};
 
+record! {
+    /// Without the keys of the index.
+    columns for Print of "prints" {
+        id: "id",
+        account: "account_id",
+        kind: "kind",
+        is_embedded: "is_embedded",
+        task: "task_id",
+        clip: "clip_id",
+        sha256: "sha256",
+        watermark: watermark("watermark"),
+        likeness: likeness("video", "sound"),
+        created_at: "created_at",
+    }
+}
+
+fn watermark(stored: Option<i64>) -> Option<u64> {
+    stored.map(i64::cast_unsigned)
+}
+
+fn likeness(video: Option<String>, sound: Option<String>) -> Likeness {
+    Likeness {
+        video: video.filter(|text| !text.is_empty()),
+        sound,
+        keys: Vec::new(),
+    }
+}
+
 macro_rules! select {
     ($rest:literal) => {
-        concat!(
-            "SELECT id, account_id, task_id, clip_id, kind, is_embedded, sha256, watermark, video, sound, created_at
-             FROM prints ",
-            $rest
-        )
+        concat!("SELECT ", columns!(), " FROM prints ", $rest)
     };
 }
 
 pub fn insert(conn: &mut Conn<'_>, print: &Print) -> Result<(), StoreError> {
     let id = print.id.to_string();
-    conn.execute(
-        "INSERT INTO prints (id, account_id, task_id, clip_id, kind, is_embedded, sha256, watermark, video, sound, created_at)
-         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11)",
-        &[
-            (&id).into(),
-            (&print.account.to_string()).into(),
-            print.task.map(|id| id.to_string()).as_ref().into(),
-            print.clip.map(|id| id.to_string()).as_ref().into(),
-            print.kind.into_str().into(),
-            print.is_embedded.into(),
-            (&print.sha256).into(),
-            print.watermark.map(u64::cast_signed).into(),
-            print.likeness.video.as_ref().into(),
-            print.likeness.sound.as_ref().into(),
-            print.created_at.micros().into(),
-        ],
-    )?;
+    insert!(conn, "prints" {
+        "id": id,
+        "account_id": print.account,
+        "task_id": print.task,
+        "clip_id": print.clip,
+        "kind": print.kind,
+        "is_embedded": print.is_embedded,
+        "sha256": print.sha256,
+        "watermark": print.watermark.map(u64::cast_signed),
+        "video": print.likeness.video,
+        "sound": print.likeness.sound,
+        "created_at": print.created_at,
+    })?;
     insert_keys(conn, &id, &print.likeness.keys)
 }
 
@@ -61,13 +81,13 @@ pub fn unseen(
         return conn.all(
             select!("WHERE kind = 'video' AND video IS NULL ORDER BY id DESC LIMIT ?1"),
             &[most.into()],
-            print,
+            Print::from_row,
         );
     };
     conn.all(
         select!("WHERE kind = 'video' AND video IS NULL AND id < ?1 ORDER BY id DESC LIMIT ?2"),
         &[(&before.to_string()).into(), most.into()],
-        print,
+        Print::from_row,
     )
 }
 
@@ -90,7 +110,7 @@ pub fn by_digest(conn: &mut Conn<'_>, sha256: &str, most: u32) -> Result<Vec<Pri
     conn.all(
         select!("WHERE sha256 = ?1 ORDER BY id DESC LIMIT ?2"),
         &[sha256.into(), i64::from(most).into()],
-        print,
+        Print::from_row,
     )
 }
 
@@ -99,7 +119,7 @@ pub fn by_watermark(conn: &mut Conn<'_>, id: u64, most: u32) -> Result<Vec<Print
     conn.all(
         select!("WHERE watermark = ?1 ORDER BY id DESC LIMIT ?2"),
         &[id.cast_signed().into(), i64::from(most).into()],
-        print,
+        Print::from_row,
     )
 }
 
@@ -113,25 +133,5 @@ pub fn with_part(conn: &mut Conn<'_>, part: i64, most: u32) -> Result<Vec<String
 }
 
 pub fn by_id(conn: &mut Conn<'_>, id: &str) -> Result<Option<Print>, StoreError> {
-    conn.one(select!("WHERE id = ?1"), &[id.into()], print)
-}
-
-/// Without the keys of the index.
-fn print(row: &Row<'_>) -> Result<Print, StoreError> {
-    Ok(Print {
-        id: row.parse(0, "prints.id")?,
-        account: row.parse(1, "prints.account_id")?,
-        task: row.parse_or_null(2, "prints.task_id")?,
-        clip: row.parse_or_null(3, "prints.clip_id")?,
-        kind: row.parse(4, "prints.kind")?,
-        is_embedded: row.flag(5)?,
-        sha256: row.text(6)?,
-        watermark: row.int_or_null(7)?.map(i64::cast_unsigned),
-        likeness: Likeness {
-            video: row.text_or_null(8)?.filter(|text| !text.is_empty()),
-            sound: row.text_or_null(9)?,
-            keys: Vec::new(),
-        },
-        created_at: Timestamp::from_micros(row.int(10)?),
-    })
+    conn.one(select!("WHERE id = ?1"), &[id.into()], Print::from_row)
 }

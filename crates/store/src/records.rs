@@ -6,6 +6,7 @@
 
 use std::collections::BTreeMap;
 
+use crate::columns::FieldReader;
 use crate::conn::to_json;
 use crate::usage::DAY;
 use crate::{Conn, StoreError, meta};
@@ -168,9 +169,13 @@ fn keep_sums(conn: &mut Conn<'_>, ids: &str) -> Result<(), StoreError> {
         ""
     );
     let entries = conn.all(sql, &[ids.into()], |row| {
-        let day = row.int(1)?.div_euclid(DAY);
-        let of = (row.text(0)?, day, row.text(2)?, row.text(3)?);
-        Ok((of, row.int(4)?))
+        let mut fields = FieldReader::new(row);
+        let account: String = fields.field("ledger.account_id")?;
+        let counted_at: i64 = fields.field("ledger.counted_at")?;
+        let key: String = fields.field("ledger.key_id")?;
+        let model: String = fields.field("tasks.model")?;
+        let spent: i64 = fields.field("ledger.spent_micros")?;
+        Ok(((account, counted_at.div_euclid(DAY), key, model), spent))
     })?;
     let mut sums: BTreeMap<_, i64> = BTreeMap::new();
     for (of, spent) in entries {

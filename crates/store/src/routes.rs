@@ -2,7 +2,8 @@
 
 use std::time::Duration;
 
-use crate::{Conn, Row, StoreError};
+use crate::columns::{FieldReader, TableRecord as _, insert, record};
+use crate::{Conn, StoreError};
 use mediagate_model::clock::Timestamp;
 use mediagate_model::route::{RouteCounts, RouteError, RouteNote};
 use mediagate_model::submission::SubmissionState;
@@ -10,42 +11,54 @@ use mediagate_model::submission::SubmissionState;
 /// A provider and its name for the model.
 pub type RouteKey = (String, String);
 
+record! {
+    columns for RouteNote of "route_notes" {
+        paused_at: "paused_at",
+        tried_at: "tried_at",
+        refused_at: "refused_at",
+        error: error("error_class", "error_message", "error_at"),
+    }
+}
+
+fn error(
+    class: Option<String>,
+    message: Option<String>,
+    at: Option<Timestamp>,
+) -> Option<RouteError> {
+    Some(RouteError {
+        class: class?,
+        message: message.unwrap_or_default(),
+        at: at?,
+    })
+}
+
 /// Every route of which something is kept.
 pub fn notes(conn: &mut Conn<'_>) -> Result<Vec<(RouteKey, RouteNote)>, StoreError> {
     conn.all(
-        "SELECT provider, model, paused_at, tried_at, refused_at, error_class, error_message, error_at FROM route_notes",
+        concat!("SELECT provider, model, ", columns!(), " FROM route_notes"),
         &[],
-        |row| Ok(((row.text(0)?, row.text(1)?), note(row, 2)?)),
+        |row| {
+            let mut fields = FieldReader::new(row);
+            let key = (
+                fields.field("route_notes.provider")?,
+                fields.field("route_notes.model")?,
+            );
+            Ok((key, fields.record()?))
+        },
     )
 }
 
 pub fn note_of(conn: &mut Conn<'_>, key: &RouteKey) -> Result<RouteNote, StoreError> {
     let found = conn.one(
-        "SELECT paused_at, tried_at, refused_at, error_class, error_message, error_at FROM route_notes
-         WHERE provider = ?1 AND model = ?2",
+        concat!(
+            "SELECT ",
+            columns!(),
+            " FROM route_notes WHERE provider = ?1 AND model = ?2"
+        ),
         &[(&key.0).into(), (&key.1).into()],
-        |row| note(row, 0),
+        RouteNote::from_row,
     )?;
     Ok(found.unwrap_or_default())
-}
-
-fn note(row: &Row<'_>, at: usize) -> Result<RouteNote, StoreError> {
-    let time = |at| Ok::<_, StoreError>(row.int_or_null(at)?.map(Timestamp::from_micros));
-    let class = row.text_or_null(at + 3)?;
-    let error = match (class, time(at + 5)?) {
-        (Some(class), Some(when)) => Some(RouteError {
-            class,
-            message: row.text_or_null(at + 4)?.unwrap_or_default(),
-            at: when,
-        }),
-        _ => None,
-    };
-    Ok(RouteNote {
-        paused_at: time(at)?,
-        tried_at: time(at + 1)?,
-        refused_at: time(at + 2)?,
-        error,
-    })
 }
 
 /// An operator pauses a route, or lets it go on.
@@ -83,21 +96,15 @@ pub fn set_error(
     error: &RouteError,
     refuses_key: bool,
 ) -> Result<(), StoreError> {
-    let refused_at = refuses_key.then_some(error.at.micros());
-    conn.execute(
-        "INSERT INTO route_notes (provider, model, refused_at, error_class, error_message, error_at)
-         VALUES (?1, ?2, ?3, ?4, ?5, ?6) ON CONFLICT (provider, model) DO UPDATE SET
-             refused_at = COALESCE(route_notes.refused_at, excluded.refused_at),
-             error_class = excluded.error_class, error_message = excluded.error_message, error_at = excluded.error_at",
-        &[
-            (&key.0).into(),
-            (&key.1).into(),
-            refused_at.into(),
-            (&error.class).into(),
-            (&error.message).into(),
-            error.at.micros().into(),
-        ],
-    )?;
+    insert!(conn, "route_notes" {
+        "provider": key.0,
+        "model": key.1,
+        "refused_at": refuses_key.then_some(error.at),
+        "error_class": error.class,
+        "error_message": error.message,
+        "error_at": error.at,
+    } "ON CONFLICT (provider, model) DO UPDATE SET refused_at = COALESCE(route_notes.refused_at, excluded.refused_at),
+           error_class = excluded.error_class, error_message = excluded.error_message, error_at = excluded.error_at")?;
     Ok(())
 }
 
@@ -126,18 +133,21 @@ pub fn outcomes(
          GROUP BY route_model, state, CAST(CASE WHEN error_class IS NULL THEN 0 ELSE 1 END AS BIGINT), (created_at - ?2) / ?3",
         &[provider.into(), since.micros().into(), part.into()],
         |row| {
-            let place = usize::try_from(row.int(4)?).unwrap_or(0);
-            let count = u64::try_from(row.int(3)?).unwrap_or(0);
+            let mut fields = FieldReader::new(row);
+            let model = fields.field("submissions.route_model")?;
+            let state = fields.field("submissions.state")?;
+            let has_failed = fields.field("submissions.error_class")?;
+            let count = u64::try_from(fields.field::<i64>("count")?).unwrap_or(0);
+            let place = usize::try_from(fields.field::<i64>("part")?).unwrap_or(0);
             let mut counts = RouteCounts::default();
-            let has_failed = row.flag(2)?;
-            match row.parse(1, "submissions.state")? {
+            match state {
                 SubmissionState::Ended if has_failed => counts.failed = count,
                 SubmissionState::Ended => counts.succeeded = count,
                 SubmissionState::Refused => counts.refused = count,
                 SubmissionState::Unclear | SubmissionState::Found => counts.unconfirmed = count,
                 SubmissionState::Intended | SubmissionState::Accepted => {}
             }
-            Ok((row.text(0)?, place, counts))
+            Ok((model, place, counts))
         },
     )
 }

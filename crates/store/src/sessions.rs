@@ -1,5 +1,6 @@
 //! Sessions: who is signed in by a cookie, with the rights of which key.
 
+use crate::columns::insert;
 use crate::{Conn, StoreError, keys};
 use mediagate_model::account::{ApiKey, Caller, Credential};
 use mediagate_model::clock::Timestamp;
@@ -13,16 +14,13 @@ pub fn insert(
     now: Timestamp,
     expires_at: Timestamp,
 ) -> Result<(), StoreError> {
-    conn.execute(
-        "INSERT INTO sessions (sha256, key_id, created_at, expires_at, secret_sha256) VALUES (?1, ?2, ?3, ?4, ?5)",
-        &[
-            sha256.into(),
-            (&key.id.to_string()).into(),
-            now.micros().into(),
-            expires_at.micros().into(),
-            (&key.sha256).into(),
-        ],
-    )?;
+    insert!(conn, "sessions" {
+        "sha256": sha256,
+        "key_id": key.id,
+        "created_at": now,
+        "expires_at": expires_at,
+        "secret_sha256": key.sha256,
+    })?;
     Ok(())
 }
 

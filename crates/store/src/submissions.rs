@@ -4,6 +4,7 @@
 use providers::{Cost, Handle};
 use serde_json::Value;
 
+use crate::columns::{FieldReader, TableRecord as _, insert, record, saturated};
 use crate::conn::to_json;
 use crate::tasks::Page;
 use crate::{Conn, Row, StoreError};
@@ -14,29 +15,66 @@ use mediagate_model::submission::{
     ToldCost,
 };
 
-macro_rules! columns {
-    () => {
-        "id, task_id, attempt, provider, route_model, credential, state, handle, created_at, accepted_at, results, endpoint"
-    };
+record! {
+    columns for Submission of "submissions" {
+        id: "id",
+        task: "task_id",
+        attempt: saturated("attempt"),
+        provider: "provider",
+        route_model: "route_model",
+        endpoint: "endpoint",
+        credential: "credential",
+        state: "state",
+        handle: "handle",
+        results: "results",
+        created_at: "created_at",
+        accepted_at: "accepted_at",
+    }
+}
+
+record! {
+    cost_columns for ToldCost of "submissions" {
+        provider: "provider",
+        millionths: "cost_millionths",
+        unit: "cost_unit",
+    }
+}
+
+record! {
+    end_columns for SubmissionEnd of "submissions" {
+        answered_at: "answered_at",
+        ended_at: "ended_at",
+        error: error("error_class", "error_message"),
+    }
+}
+
+record! {
+    record_columns for SubmissionRecord of "submissions" {
+        submission: ..columns!("s"),
+        error: Option::zip("s.error_class", "s.error_message"),
+        account: "a.handle",
+        task_state: "t.state",
+    }
+}
+
+fn error(class: Option<String>, message: Option<String>) -> Option<(String, String)> {
+    class.map(|class| (class, message.unwrap_or_default()))
 }
 
 /// Records that `follower` is about to send a request.
 pub fn intend(conn: &mut Conn<'_>, new: &Submission, follower: &str) -> Result<(), StoreError> {
-    conn.execute(
-        "INSERT INTO submissions (id, task_id, attempt, provider, route_model, credential, state, created_at, follower, endpoint)
-         VALUES (?1, ?2, ?3, ?4, ?5, ?6, 'intended', ?7, ?8, ?9)",
-        &[
-            (&new.id.to_string()).into(),
-            (&new.task.to_string()).into(),
-            i64::from(new.attempt).into(),
-            (&new.provider).into(),
-            (&new.route_model).into(),
-            (&new.credential).into(),
-            new.created_at.micros().into(),
-            follower.into(),
-            (&new.endpoint).into(),
-        ],
-    )?;
+    insert!(conn, "submissions" {
+        "id": new.id,
+        "task_id": new.task,
+        "attempt": new.attempt,
+        "provider": new.provider,
+        "route_model": new.route_model,
+        "credential": new.credential,
+        "state": SubmissionState::Intended,
+        "created_at": new.created_at,
+        "follower": follower,
+        "endpoint": new.endpoint,
+    })?;
     Ok(())
 }
 
@@ -97,12 +135,15 @@ pub fn close(
             now.micros().into(),
         ],
         |row| {
+            let mut fields = FieldReader::new(row);
             Ok(Closed {
-                task: row.parse(0, "submissions.task_id")?,
                 state,
-                provider: row.text(1)?,
-                route_model: row.text(2)?,
-                told: row.int_or_null(3)?.zip(row.text_or_null(4)?),
+                task: fields.field("submissions.task_id")?,
+                provider: fields.field("submissions.provider")?,
+                route_model: fields.field("submissions.route_model")?,
+                told: fields
+                    .field::<Option<i64>>("submissions.cost_millionths")?
+                    .zip(fields.field("submissions.cost_unit")?),
             })
         },
     )
@@ -129,10 +170,14 @@ pub fn costs_between(
     last: (Timestamp, &str),
 ) -> Result<Vec<(TaskId, ToldCost)>, StoreError> {
     let mut found = conn.all(
-        "SELECT submissions.task_id, provider, cost_millionths, cost_unit, submissions.id
+        concat!(
+            "SELECT submissions.id, submissions.task_id, ",
+            cost_columns!(),
+            "
          FROM ledger JOIN submissions ON submissions.task_id = ledger.task_id
          WHERE (ledger.created_at, ledger.id) >= (?1, ?2) AND (ledger.created_at, ledger.id) <= (?3, ?4)
-         AND kind IN ('settle', 'release') AND cost_unit IS NOT NULL",
+         AND kind IN ('settle', 'release') AND cost_unit IS NOT NULL"
+        ),
         &[
             first.0.micros().into(),
             first.1.into(),
@@ -140,12 +185,9 @@ pub fn costs_between(
             last.1.into(),
         ],
         |row| {
-            let told = ToldCost {
-                provider: row.text(1)?,
-                millionths: row.int(2)?,
-                unit: row.text(3)?,
-            };
-            Ok((row.text(4)?, (row.parse(0, "submissions.task_id")?, told)))
+            let mut fields = FieldReader::new(row);
+            let id: String = fields.field("submissions.id")?;
+            Ok((id, (fields.field("submissions.task_id")?, fields.record()?)))
         },
     )?;
     found.sort_by(|(one, _), (other, _)| one.cmp(other));
@@ -162,8 +204,7 @@ macro_rules! records {
     };
     (@ $behind:literal, $narrowed:literal, $order:literal) => {
         concat!(
-            "SELECT s.id, s.task_id, s.attempt, s.provider, s.route_model, s.credential, s.state, s.handle, s.created_at,
-                    s.accepted_at, s.results, s.endpoint, s.error_class, s.error_message, a.handle, t.state
+            "SELECT ", record_columns!(), "
              FROM submissions s JOIN tasks t ON t.id = s.task_id JOIN accounts a ON a.id = t.account_id WHERE ",
             $behind, $narrowed, " ORDER BY ", $order, " LIMIT ?2"
         )
@@ -189,21 +230,14 @@ pub fn page(
             records!(page.ascending, " AND s.state IN ('unclear', 'found')")
         }
     };
-    conn.all(sql, &values, |row| {
-        Ok(SubmissionRecord {
-            submission: submission(row)?,
-            error: row.text_or_null(12)?.zip(row.text_or_null(13)?),
-            account: row.text(14)?,
-            task_state: row.parse(15, "tasks.state")?,
-        })
-    })
+    conn.all(sql, &values, SubmissionRecord::from_row)
 }
 
 pub fn by_id(conn: &mut Conn<'_>, id: SubmissionId) -> Result<Option<Submission>, StoreError> {
     conn.one(
         concat!("SELECT ", columns!(), " FROM submissions WHERE id = ?1"),
         &[(&id.to_string()).into()],
-        submission,
+        Submission::from_row,
     )
 }
 
@@ -216,7 +250,7 @@ pub fn latest(conn: &mut Conn<'_>, task: TaskId) -> Result<Option<Submission>, S
             " FROM submissions WHERE task_id = ?1 ORDER BY attempt DESC LIMIT 1"
         ),
         &[(&task.to_string()).into()],
-        submission,
+        Submission::from_row,
     )
 }
 
@@ -227,24 +261,21 @@ pub fn note_refused(
     (class, message): (&str, &str),
     now: Timestamp,
 ) -> Result<(), StoreError> {
-    conn.execute(
-        "INSERT INTO submissions (id, task_id, attempt, provider, route_model, credential, state, created_at,
-                                  answered_at, ended_at, error_class, error_message, endpoint)
-         VALUES (?1, ?2, (SELECT COALESCE(MAX(attempt), 0) + 1 FROM submissions WHERE task_id = ?2),
-                 ?3, ?4, ?5, 'refused', ?6, ?7, ?7, ?8, ?9, ?10)",
-        &[
-            (&refused.id.to_string()).into(),
-            (&refused.task.to_string()).into(),
-            (&refused.provider).into(),
-            (&refused.route_model).into(),
-            (&refused.credential).into(),
-            refused.created_at.micros().into(),
-            now.micros().into(),
-            class.into(),
-            message.into(),
-            (&refused.endpoint).into(),
-        ],
-    )?;
+    insert!(conn, "submissions" {
+        "task_id": refused.task,
+        "id": refused.id,
+        "attempt": sql("(SELECT COALESCE(MAX(attempt), 0) + 1 FROM submissions WHERE task_id = ?1)"),
+        "provider": refused.provider,
+        "route_model": refused.route_model,
+        "credential": refused.credential,
+        "state": SubmissionState::Refused,
+        "created_at": refused.created_at,
+        "answered_at": now,
+        "ended_at": now,
+        "error_class": class,
+        "error_message": message,
+        "endpoint": refused.endpoint,
+    })?;
     Ok(())
 }
 
@@ -258,19 +289,14 @@ pub fn of_task(
         concat!(
             "SELECT ",
             columns!(),
-            ", answered_at, ended_at, error_class, error_message
-             FROM submissions WHERE task_id = ?1 ORDER BY attempt DESC LIMIT ?2"
+            ", ",
+            end_columns!(),
+            " FROM submissions WHERE task_id = ?1 ORDER BY attempt DESC LIMIT ?2"
         ),
         &[(&task.to_string()).into(), i64::from(most).into()],
         |row| {
-            let class = row.text_or_null(14)?;
-            let message = row.text_or_null(15)?;
-            let end = SubmissionEnd {
-                answered_at: row.int_or_null(12)?.map(Timestamp::from_micros),
-                ended_at: row.int_or_null(13)?.map(Timestamp::from_micros),
-                error: class.map(|class| (class, message.unwrap_or_default())),
-            };
-            Ok((submission(row)?, end))
+            let mut fields = FieldReader::new(row);
+            Ok((fields.record()?, fields.record()?))
         },
     )?;
     found.reverse();
@@ -344,7 +370,7 @@ pub fn claim_strays(
         ),
     );
     let values = [follower.into(), now.micros().into(), i64::from(most).into()];
-    conn.all(sql, &values, submission)
+    conn.all(sql, &values, Submission::from_row)
 }
 
 /// Whether there is a stray to claim.
@@ -423,7 +449,7 @@ pub fn unclear_due(
             " FROM submissions WHERE state = 'unclear' AND due_at IS NOT NULL AND due_at <= ?1 ORDER BY due_at LIMIT ?2"
         ),
         &[now.micros().into(), i64::from(most).into()],
-        submission,
+        Submission::from_row,
     )
 }
 
@@ -531,27 +557,4 @@ pub fn lock_provider(conn: &mut Conn<'_>, provider: &str) -> Result<(), StoreErr
 fn counted(row: &Row<'_>) -> Result<(String, String, u32), StoreError> {
     let count = u32::try_from(row.int(2)?).unwrap_or(u32::MAX);
     Ok((row.text(0)?, row.text(1)?, count))
-}
-
-fn submission(row: &Row<'_>) -> Result<Submission, StoreError> {
-    Ok(Submission {
-        id: row.parse(0, "submissions.id")?,
-        task: row.parse(1, "submissions.task_id")?,
-        attempt: u32::try_from(row.int(2)?).unwrap_or(u32::MAX),
-        provider: row.text(3)?,
-        route_model: row.text(4)?,
-        credential: row.text(5)?,
-        state: row.parse(6, "submissions.state")?,
-        handle: row
-            .text_or_null(7)?
-            .map(|_| row.json(7, "submissions.handle"))
-            .transpose()?,
-        created_at: Timestamp::from_micros(row.int(8)?),
-        accepted_at: row.int_or_null(9)?.map(Timestamp::from_micros),
-        results: row
-            .text_or_null(10)?
-            .map(|_| row.json(10, "submissions.results"))
-            .transpose()?,
-        endpoint: row.text(11)?,
-    })
 }

@@ -8,21 +8,55 @@ use std::time::Duration;
 
 use providers::driver::schedule::Sight;
 
+use crate::columns::{FieldReader, TableRecord as _, insert, record};
 use crate::conn::to_json;
-use crate::{Conn, Row, StoreError};
+use crate::{Conn, StoreError};
 use mediagate_model::clock::Timestamp;
 use mediagate_model::error::ErrorCode;
-use mediagate_model::ids::{AccountId, RequestId, TaskId};
+use mediagate_model::ids::{AccountId, TaskId};
 use mediagate_model::money::{Micros, Money};
 use mediagate_model::price::Bill;
 use mediagate_model::task::{Output, Task, TaskEvent, TaskFailure, TaskState};
 
-macro_rules! columns {
-    () => {
-        "id, account_id, key_id, model, asked_model, provider, fingerprint, payload, state, progress, cost_micros, \
-         request_id, attempts, created_at, started_at, finished_at, error_code, error_message, output, event_seq, \
-         reserved_micros, money, tariff, bill, deaths, callback, origin, progress_estimated, trace"
-    };
+record! {
+    columns for Task of "tasks" {
+        id: "id",
+        account: "account_id",
+        key: "key_id",
+        model: "model",
+        asked_model: "asked_model",
+        provider: "provider",
+        fingerprint: "fingerprint",
+        payload: "payload",
+        state: "state",
+        progress: "progress",
+        progress_is_guess: "progress_estimated",
+        cost: "cost_micros",
+        reserved: "reserved_micros",
+        money: "money",
+        tariff: "tariff",
+        bill: "bill",
+        request_id: "request_id",
+        callback: "callback",
+        origin: "origin",
+        trace: "trace",
+        attempts: "attempts",
+        deaths: "deaths",
+        created_at: "created_at",
+        started_at: "started_at",
+        finished_at: "finished_at",
+        failure: failure("error_code", "error_message"),
+        output: "output",
+        event_seq: "event_seq",
+    }
+}
+
+record! {
+    event_columns for TaskEvent of "task_events" {
+        seq: "seq",
+        state: "state",
+        progress: "progress",
+    }
 }
 
 /// Whether no provider has a task, or may have it. For each task the index is asked, which Postgres would not do for NOT EXISTS.
@@ -60,39 +94,37 @@ pub fn insert_held(
     task: &Task,
     owner: Option<&str>,
 ) -> Result<(), StoreError> {
-    let payload = to_json(&task.payload)?;
-    let tariff = task.tariff.as_ref().map(to_json).transpose()?;
-    conn.execute(
-        "INSERT INTO tasks (id, account_id, key_id, kind, model, asked_model, provider, fingerprint, payload, state,
-                            cost_micros, request_id, created_at, due_at, event_seq, reserved_micros, money, tariff, callback, origin,
-                            trace, attempts, lease_owner)
-         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, 'queued', ?10, ?11, ?12, ?12, 1, ?10, ?13, ?14, ?15, ?16, ?17, ?18, ?19)",
-        &[
-            (&task.id.to_string()).into(),
-            (&task.account.to_string()).into(),
-            (&task.key.to_string()).into(),
-            task.kind().name().into(),
-            (&task.model).into(),
-            (&task.asked_model).into(),
-            (&task.provider).into(),
-            (&task.fingerprint).into(),
-            (&payload).into(),
-            task.cost.get().into(),
-            task.request_id.as_str().into(),
-            task.created_at.micros().into(),
-            task.money.name().into(),
-            tariff.as_ref().into(),
-            task.callback.as_ref().into(),
-            task.origin.as_ref().into(),
-            task.trace.as_ref().into(),
-            i64::from(task.attempts).into(),
-            owner.into(),
-        ],
-    )?;
-    conn.execute(
-        "INSERT INTO task_events (task_id, seq, state, progress) VALUES (?1, 1, 'queued', 0)",
-        &[(&task.id.to_string()).into()],
-    )?;
+    insert!(conn, "tasks" {
+        "id": task.id,
+        "account_id": task.account,
+        "key_id": task.key,
+        "kind": task.kind(),
+        "model": task.model,
+        "asked_model": task.asked_model,
+        "provider": task.provider,
+        "fingerprint": task.fingerprint,
+        "payload": task.payload,
+        "state": TaskState::Queued,
+        "cost_micros": task.cost,
+        "request_id": task.request_id,
+        "created_at": task.created_at,
+        "due_at": task.created_at,
+        "event_seq": 1_i64,
+        "reserved_micros": task.cost,
+        "money": task.money,
+        "tariff": task.tariff,
+        "callback": task.callback,
+        "origin": task.origin,
+        "trace": task.trace,
+        "attempts": task.attempts,
+        "lease_owner": owner,
+    })?;
+    insert!(conn, "task_events" {
+        "task_id": task.id,
+        "seq": 1_i64,
+        "state": TaskState::Queued,
+        "progress": 0_i64,
+    })?;
     list::keep_words(conn, task.id, task.account, &task.payload)
 }
 
@@ -108,7 +140,7 @@ pub fn by_id(
             " FROM tasks WHERE id = ?1 AND account_id = ?2"
         ),
         &[(&id.to_string()).into(), (&account.to_string()).into()],
-        task,
+        Task::from_row,
     )
 }
 
@@ -121,7 +153,13 @@ pub fn standing(
     conn.one(
         "SELECT state, event_seq FROM tasks WHERE id = ?1 AND account_id = ?2",
         &[(&id.to_string()).into(), (&account.to_string()).into()],
-        |row| Ok((row.parse(0, "tasks.state")?, narrow(row.int(1)?)?)),
+        |row| {
+            let mut fields = FieldReader::new(row);
+            Ok((
+                fields.field("tasks.state")?,
+                fields.field("tasks.event_seq")?,
+            ))
+        },
     )
 }
 
@@ -270,7 +308,7 @@ pub fn cancelled_and_held(conn: &mut Conn<'_>) -> Result<Vec<Task>, StoreError> 
             " FROM tasks WHERE money = 'held' AND state = 'cancelled' ORDER BY id LIMIT 100"
         ),
         &[],
-        task,
+        Task::from_row,
     )
 }
 
@@ -279,7 +317,7 @@ pub fn of_anyone(conn: &mut Conn<'_>, id: TaskId) -> Result<Option<Task>, StoreE
     conn.one(
         concat!("SELECT ", columns!(), " FROM tasks WHERE id = ?1"),
         &[(&id.to_string()).into()],
-        task,
+        Task::from_row,
     )
 }
 
@@ -327,15 +365,13 @@ pub fn events_after(
     seq: u32,
 ) -> Result<Vec<TaskEvent>, StoreError> {
     conn.all(
-        "SELECT seq, state, progress FROM task_events WHERE task_id = ?1 AND seq > ?2 ORDER BY seq",
+        concat!(
+            "SELECT ",
+            event_columns!(),
+            " FROM task_events WHERE task_id = ?1 AND seq > ?2 ORDER BY seq"
+        ),
         &[(&id.to_string()).into(), i64::from(seq).into()],
-        |row| {
-            Ok(TaskEvent {
-                seq: narrow(row.int(0)?)?,
-                state: row.parse(1, "task_events.state")?,
-                progress: narrow(row.int(2)?)?,
-            })
-        },
+        TaskEvent::from_row,
     )
 }
 
@@ -390,63 +426,10 @@ fn append_event(conn: &mut Conn<'_>, id: TaskId) -> Result<(), StoreError> {
     Ok(())
 }
 
-fn narrow<T: TryFrom<i64>>(value: i64) -> Result<T, StoreError> {
-    T::try_from(value).map_err(|_| StoreError::Unreadable {
-        column: "tasks",
-        value: value.to_string(),
-    })
-}
-
-fn task(row: &Row<'_>) -> Result<Task, StoreError> {
-    let failure = row.text_or_null(16)?.map(|name| -> Result<_, StoreError> {
+fn failure(code: Option<String>, message: Option<String>) -> Option<TaskFailure> {
+    code.map(|name| TaskFailure {
         // An unknown code was written by a newer version; it is still a failure.
-        let code = ErrorCode::from_name(&name).unwrap_or(ErrorCode::GenerationFailed);
-        Ok(TaskFailure {
-            code,
-            message: row.text_or_null(17)?.unwrap_or_default(),
-        })
-    });
-    let request_id: String = row.text(11)?;
-    Ok(Task {
-        id: row.parse(0, "tasks.id")?,
-        account: row.parse(1, "tasks.account_id")?,
-        key: row.parse(2, "tasks.key_id")?,
-        model: row.text(3)?,
-        asked_model: row.text(4)?,
-        provider: row.text(5)?,
-        fingerprint: row.text(6)?,
-        payload: row.json(7, "tasks.payload")?,
-        state: row.parse(8, "tasks.state")?,
-        progress: narrow(row.int(9)?)?,
-        cost: Micros::new(row.int(10)?),
-        request_id: RequestId::from_caller(&request_id).ok_or(StoreError::Unreadable {
-            column: "tasks.request_id",
-            value: request_id,
-        })?,
-        attempts: narrow(row.int(12)?)?,
-        created_at: Timestamp::from_micros(row.int(13)?),
-        started_at: row.int_or_null(14)?.map(Timestamp::from_micros),
-        finished_at: row.int_or_null(15)?.map(Timestamp::from_micros),
-        failure: failure.transpose()?,
-        output: row
-            .text_or_null(18)?
-            .map(|_| row.json(18, "tasks.output"))
-            .transpose()?,
-        event_seq: narrow(row.int(19)?)?,
-        reserved: Micros::new(row.int(20)?),
-        money: row.parse(21, "tasks.money")?,
-        tariff: row
-            .text_or_null(22)?
-            .map(|_| row.json(22, "tasks.tariff"))
-            .transpose()?,
-        bill: row
-            .text_or_null(23)?
-            .map(|_| row.json(23, "tasks.bill"))
-            .transpose()?,
-        deaths: row.int_or_null(24)?.map(narrow).transpose()?,
-        callback: row.text_or_null(25)?,
-        origin: row.text_or_null(26)?,
-        progress_is_guess: row.int(27)? != 0,
-        trace: row.text_or_null(28)?,
+        code: ErrorCode::from_name(&name).unwrap_or(ErrorCode::GenerationFailed),
+        message: message.unwrap_or_default(),
     })
 }

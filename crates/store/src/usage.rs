@@ -1,8 +1,9 @@
 //! Daily sums by account, key and model: charged, credited, made. They change in the transaction
 //! that moves the money or ends the task.
 
+use crate::columns::{TableRecord as _, insert, record};
 use crate::money_change::{Change, Of};
-use crate::{Conn, StoreError, Value, hours};
+use crate::{Conn, StoreError, hours};
 use mediagate_model::clock::Timestamp;
 use mediagate_model::ids::{AccountId, KeyId};
 use mediagate_model::money::Micros;
@@ -36,12 +37,31 @@ pub struct Row {
     pub ended: [(TaskState, u64); 3],
 }
 
+record! {
+    columns for Row of "daily_sums" {
+        day: "day",
+        model: "model",
+        key: "key_id",
+        paid: "spent_micros",
+        ended: ended("succeeded", "failed", "cancelled"),
+    }
+}
+
+fn ended(succeeded: i64, failed: i64, cancelled: i64) -> [(TaskState, u64); 3] {
+    let count = |stored| u64::try_from(stored).unwrap_or(0);
+    [
+        (TaskState::Succeeded, count(succeeded)),
+        (TaskState::Failed, count(failed)),
+        (TaskState::Cancelled, count(cancelled)),
+    ]
+}
+
 /// The rows of an account, by day.
 pub fn rows(conn: &mut Conn<'_>, filter: &Filter) -> Result<Vec<Row>, StoreError> {
     conn.all(
-        "SELECT day, key_id, model, spent_micros, succeeded, failed, cancelled FROM daily_sums
+        concat!("SELECT ", columns!(), " FROM daily_sums
          WHERE account_id = ?1 AND day >= ?2 AND day < ?3 AND key_id <> ''
-         AND (CAST(?4 AS TEXT) IS NULL OR model = ?4) AND (CAST(?5 AS TEXT) IS NULL OR key_id = ?5)",
+         AND (CAST(?4 AS TEXT) IS NULL OR model = ?4) AND (CAST(?5 AS TEXT) IS NULL OR key_id = ?5)"),
         &[
             (&filter.account.to_string()).into(),
             day_of(filter.from).into(),
@@ -49,20 +69,7 @@ pub fn rows(conn: &mut Conn<'_>, filter: &Filter) -> Result<Vec<Row>, StoreError
             filter.model.as_ref().into(),
             filter.key.map(|key| key.to_string()).as_ref().into(),
         ],
-        |row| {
-            let count = |at| Ok::<_, StoreError>(u64::try_from(row.int(at)?).unwrap_or(0));
-            Ok(Row {
-                day: row.int(0)?,
-                key: row.parse(1, "daily_sums.key_id")?,
-                model: row.text(2)?,
-                paid: Micros::new(row.int(3)?),
-                ended: [
-                    (TaskState::Succeeded, count(4)?),
-                    (TaskState::Failed, count(5)?),
-                    (TaskState::Cancelled, count(6)?),
-                ],
-            })
-        },
+        Row::from_row,
     )
 }
 
@@ -135,27 +142,22 @@ pub(super) fn add(
     if is_nothing {
         return Ok(());
     }
-    let key = of.key.map(|key| key.to_string()).unwrap_or_default();
-    let ended = |state| Value::from(change.ended == Some(state));
-    conn.execute(
-        "INSERT INTO daily_sums (account_id, day, key_id, model, spent_micros, credit_micros, succeeded, failed, cancelled)
-         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9) ON CONFLICT (account_id, day, key_id, model) DO UPDATE SET
-             spent_micros = daily_sums.spent_micros + excluded.spent_micros,
-             credit_micros = daily_sums.credit_micros + excluded.credit_micros,
-             succeeded = daily_sums.succeeded + excluded.succeeded, failed = daily_sums.failed + excluded.failed,
-             cancelled = daily_sums.cancelled + excluded.cancelled",
-        &[
-            (&of.account.to_string()).into(),
-            day_of(now).into(),
-            (&key).into(),
-            of.model.unwrap_or_default().into(),
-            change.spent.get().into(),
-            change.credit.get().into(),
-            ended(TaskState::Succeeded),
-            ended(TaskState::Failed),
-            ended(TaskState::Cancelled),
-        ],
-    )?;
+    let has_ended = |state| change.ended == Some(state);
+    insert!(conn, "daily_sums" {
+        "account_id": of.account,
+        "day": day_of(now),
+        "key_id": of.key.map(|key| key.to_string()).unwrap_or_default(),
+        "model": of.model.unwrap_or_default(),
+        "spent_micros": change.spent,
+        "credit_micros": change.credit,
+        "succeeded": has_ended(TaskState::Succeeded),
+        "failed": has_ended(TaskState::Failed),
+        "cancelled": has_ended(TaskState::Cancelled),
+    } "ON CONFLICT (account_id, day, key_id, model) DO UPDATE SET
+           spent_micros = daily_sums.spent_micros + excluded.spent_micros,
+           credit_micros = daily_sums.credit_micros + excluded.credit_micros,
+           succeeded = daily_sums.succeeded + excluded.succeeded, failed = daily_sums.failed + excluded.failed,
+           cancelled = daily_sums.cancelled + excluded.cancelled")?;
     match of.task {
         Some(task) => hours::add(conn, task, change, now),
         None => Ok(()),

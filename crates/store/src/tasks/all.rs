@@ -8,7 +8,8 @@ use std::cmp::Reverse;
 use std::collections::HashSet;
 
 use super::list::{self, Bounds};
-use super::{Filter, Page, task};
+use super::{Filter, Page};
+use crate::columns::TableRecord as _;
 use crate::conn::to_json;
 use crate::{Conn, StoreError, accounts};
 use mediagate_model::clock::Timestamp;
@@ -234,6 +235,6 @@ fn newest(
             filter.provider.as_ref().into(),
             most.into(),
         ],
-        task,
+        Task::from_row,
     )
 }

@@ -1,6 +1,6 @@
 //! Who works on a task: claiming, holding and postponing.
 
-use super::task;
+use crate::columns::TableRecord as _;
 use crate::{Conn, StoreError};
 use mediagate_model::clock::Timestamp;
 use mediagate_model::ids::TaskId;
@@ -79,7 +79,7 @@ pub fn waiting(
         ),
     );
     let values = [model.into(), due.micros().into(), i64::from(most).into()];
-    conn.all(sql, &values, task)
+    conn.all(sql, &values, Task::from_row)
 }
 
 /// Claims up to `most` tasks of a model for hosted providers in this state, the longest due first, whosever turn it is.
@@ -115,7 +115,7 @@ pub fn claim_upstream(
         i64::from(most).into(),
         state.name().into(),
     ];
-    conn.all(sql, &values, task)
+    conn.all(sql, &values, Task::from_row)
 }
 
 /// Claims up to `most` tasks of a model that a provider has, or may have: they take no place that somebody waits for.
@@ -148,7 +148,7 @@ pub fn claim_sent(
         now.micros().into(),
         i64::from(most).into(),
     ];
-    conn.all(sql, &values, task)
+    conn.all(sql, &values, Task::from_row)
 }
 
 /// Locks an open task that `owner` holds: nobody else can take or end it before this transaction

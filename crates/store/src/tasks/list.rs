@@ -6,7 +6,7 @@
 
 use std::time::Duration;
 
-use super::task;
+use crate::columns::TableRecord as _;
 use crate::conn::to_json;
 use crate::page::Page;
 use crate::{Conn, StoreError, Value};
@@ -147,7 +147,7 @@ pub fn page(
     terms.swap(0, rarest);
     values.extend(terms.into_iter().map(Value::from));
     values.push(filter.provider.as_ref().into());
-    conn.all(sql, &values, task)
+    conn.all(sql, &values, Task::from_row)
 }
 
 /// Sorts before every id, and after.

@@ -6,7 +6,8 @@
 
 use std::collections::HashMap;
 
-use super::{append_event, task};
+use super::append_event;
+use crate::columns::TableRecord as _;
 use crate::conn::to_json;
 use crate::restored::HOLDER;
 use crate::{Conn, StoreError};
@@ -349,7 +350,7 @@ fn claim_of_account(
         models.into(),
         (&account).into(),
     ];
-    conn.one(sql, &values, task)
+    conn.one(sql, &values, Task::from_row)
 }
 
 /// Claims up to `most` of the account's tasks of a hosted model that no provider has, or may have.
@@ -384,7 +385,7 @@ fn claim_of_model(
         i64::from(most).into(),
         (&account).into(),
     ];
-    conn.all(sql, &values, task)
+    conn.all(sql, &values, Task::from_row)
 }
 
 /// The account had a turn.

@@ -3,10 +3,55 @@
 use std::str::FromStr as _;
 
 use super::{Mismatch, PAGE};
-use crate::{Conn, Row, StoreError};
+use crate::columns::{TableRecord as _, record};
+use crate::{Conn, StoreError};
 use mediagate_model::clock::Timestamp;
 use mediagate_model::ledger::EntryKind;
 use mediagate_model::money::Micros;
+
+record! {
+    columns for Line of "ledger" {
+        id: "l.id",
+        account: "l.account_id",
+        key: "l.key_id",
+        task: "l.task_id",
+        kind: "l.kind",
+        held: "l.held_micros",
+        spent: "l.spent_micros",
+        credit: "l.credit_micros",
+        created_at: "l.created_at",
+        counted_at: "l.counted_at",
+        known_account: "(SELECT a.id FROM accounts a WHERE a.id = l.account_id)",
+        keys_account: "(SELECT k.account_id FROM api_keys k WHERE k.id = l.key_id)",
+        of: ordered(
+            "(SELECT t.account_id FROM tasks t WHERE t.id = l.task_id)",
+            "(SELECT t.key_id FROM tasks t WHERE t.id = l.task_id)",
+            "(SELECT t.state FROM tasks t WHERE t.id = l.task_id)",
+            "(SELECT t.reserved_micros FROM tasks t WHERE t.id = l.task_id)",
+            "(SELECT t.created_at FROM tasks t WHERE t.id = l.task_id)",
+            "(SELECT t.finished_at FROM tasks t WHERE t.id = l.task_id)"
+        ),
+        settled_at: "(SELECT MAX(e.created_at) FROM ledger e WHERE e.task_id = l.task_id AND e.kind IN ('settle', 'release'))",
+    }
+}
+
+fn ordered(
+    account: Option<String>,
+    key: Option<String>,
+    state: Option<String>,
+    reserved: Option<Micros>,
+    created_at: Option<i64>,
+    finished_at: Option<i64>,
+) -> Option<Ordered> {
+    Some(Ordered {
+        account: account?,
+        key: key?,
+        state: state?,
+        reserved: reserved?,
+        created_at: created_at?,
+        finished_at,
+    })
+}
 
 /// When an entry was written, and its id.
 type EntryPosition = (i64, String);
@@ -19,18 +64,12 @@ pub(super) fn page(
     let mut found = Vec::new();
     // Looked up one by one: of joins Postgres makes ones that read all tasks.
     let places = conn.all(
-        "SELECT l.id, l.account_id, l.key_id, l.task_id, l.kind, l.held_micros, l.spent_micros, l.credit_micros, l.created_at,
-                l.counted_at, (SELECT a.id FROM accounts a WHERE a.id = l.account_id),
-                (SELECT k.account_id FROM api_keys k WHERE k.id = l.key_id),
-                (SELECT t.account_id FROM tasks t WHERE t.id = l.task_id), (SELECT t.key_id FROM tasks t WHERE t.id = l.task_id),
-                (SELECT t.state FROM tasks t WHERE t.id = l.task_id), (SELECT t.reserved_micros FROM tasks t WHERE t.id = l.task_id),
-                (SELECT t.created_at FROM tasks t WHERE t.id = l.task_id), (SELECT t.finished_at FROM tasks t WHERE t.id = l.task_id),
-                (SELECT MAX(e.created_at) FROM ledger e WHERE e.task_id = l.task_id AND e.kind IN ('settle', 'release'))
+        concat!("SELECT ", columns!(), "
          FROM (SELECT id, account_id, key_id, task_id, kind, held_micros, spent_micros, credit_micros, created_at, counted_at
-               FROM ledger WHERE (created_at, id) > (?1, ?2) ORDER BY created_at, id LIMIT ?3) AS l",
+               FROM ledger WHERE (created_at, id) > (?1, ?2) ORDER BY created_at, id LIMIT ?3) AS l"),
         &[at.into(), id.into(), PAGE.into()],
         |row| {
-            let line = Line::read(row)?;
+            let line = Line::from_row(row)?;
             let faults = line.faults();
             found.extend(faults.into_iter().map(|why| Mismatch {
                 what: "entry",
@@ -55,7 +94,8 @@ struct Line {
     credit: Micros,
     created_at: i64,
     counted_at: Option<i64>,
-    has_account: bool,
+    /// Its account, if there is one.
+    known_account: Option<String>,
     /// The account of its key.
     keys_account: Option<String>,
     /// `None` where there is no such task.
@@ -75,40 +115,9 @@ struct Ordered {
 }
 
 impl Line {
-    fn read(row: &Row<'_>) -> Result<Self, StoreError> {
-        let amount = |at| row.int(at).map(Micros::new);
-        let of = match row.text_or_null(12)? {
-            None => None,
-            Some(account) => Some(Ordered {
-                account,
-                key: row.text(13)?,
-                state: row.text(14)?,
-                reserved: amount(15)?,
-                created_at: row.int(16)?,
-                finished_at: row.int_or_null(17)?,
-            }),
-        };
-        Ok(Self {
-            id: row.text(0)?,
-            account: row.text(1)?,
-            key: row.text_or_null(2)?,
-            task: row.text_or_null(3)?,
-            kind: row.text(4)?,
-            held: amount(5)?,
-            spent: amount(6)?,
-            credit: amount(7)?,
-            created_at: row.int(8)?,
-            counted_at: row.int_or_null(9)?,
-            has_account: row.text_or_null(10)?.is_some(),
-            keys_account: row.text_or_null(11)?,
-            of,
-            settled_at: row.int_or_null(18)?,
-        })
-    }
-
     fn faults(&self) -> Vec<String> {
         let mut faults = Vec::new();
-        if !self.has_account {
+        if self.known_account.is_none() {
             faults.push(format!("there is no account {}", self.account));
         }
         let Ok(kind) = EntryKind::from_str(&self.kind) else {

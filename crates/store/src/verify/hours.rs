@@ -6,6 +6,7 @@
 
 use super::sums::counted_entries;
 use super::{Bounds, Mismatch, day_name};
+use crate::columns::FieldReader;
 use crate::hours::HOUR;
 use crate::usage::DAY;
 use crate::{Conn, StoreError};
@@ -60,21 +61,23 @@ fn by_outcome(conn: &mut Conn<'_>, day: i64) -> Result<Vec<Mismatch>, StoreError
             day.saturating_add(1).saturating_mul(HOURS).into(),
         ],
         |row| {
+            let mut fields = FieldReader::new(row);
+            let hour: i64 = fields.field("hour")?;
+            let account: String = fields.field("account_id")?;
+            let key: String = fields.field("key_id")?;
+            let model: String = fields.field("model")?;
+            let provider: String = fields.field("provider")?;
+            let outcome: String = fields.field("outcome")?;
+            let tasks: i64 = fields.field("tasks")?;
+            let there: i64 = fields.field("there")?;
+            let spent: Micros = fields.field("spent")?;
+            let entries_spent: Micros = fields.field("entries_spent")?;
             Ok(Mismatch {
                 what: "hours",
-                id: hour_name(row.int(0)?),
+                id: hour_name(hour),
                 why: format!(
-                    "account {}, key {}, model {}, provider {}: {} {} for {}; there are {} such tasks, and their entries sum \
-                     to {}",
-                    row.text(1)?,
-                    row.text(2)?,
-                    row.text(3)?,
-                    row.text(4)?,
-                    row.int(6)?,
-                    row.text(5)?,
-                    Micros::new(row.int(8)?),
-                    row.int(7)?,
-                    Micros::new(row.int(9)?),
+                    "account {account}, key {key}, model {model}, provider {provider}: {tasks} {outcome} for {spent}; there are \
+                     {there} such tasks, and their entries sum to {entries_spent}"
                 ),
             })
         },
@@ -96,15 +99,17 @@ fn spent(conn: &mut Conn<'_>, day: i64) -> Result<Vec<Mismatch>, StoreError> {
             day.saturating_add(1).saturating_mul(HOURS).into(),
         ],
         |row| {
-            let (hours, day_sum) = (Micros::new(row.int(3)?), Micros::new(row.int(4)?));
+            let mut fields = FieldReader::new(row);
+            let account: String = fields.field("account_id")?;
+            let key: String = fields.field("key_id")?;
+            let model: String = fields.field("model")?;
+            let of_hours: Micros = fields.field("of_hours")?;
+            let of_day: Micros = fields.field("of_day")?;
             Ok(Mismatch {
                 what: "hours",
                 id: day_name(day),
                 why: format!(
-                    "account {}, key {}, model {}: spent {hours}; the day's sum is {day_sum}",
-                    row.text(0)?,
-                    row.text(1)?,
-                    row.text(2)?,
+                    "account {account}, key {key}, model {model}: spent {of_hours}; the day's sum is {of_day}"
                 ),
             })
         },
@@ -136,17 +141,18 @@ fn ended(conn: &mut Conn<'_>, day: i64) -> Result<Vec<Mismatch>, StoreError> {
             first_instant.saturating_add(DAY).into(),
         ],
         |row| {
+            let mut fields = FieldReader::new(row);
+            let account: String = fields.field("account_id")?;
+            let key: String = fields.field("key_id")?;
+            let model: String = fields.field("model")?;
+            let outcome: String = fields.field("outcome")?;
+            let of_hours: i64 = fields.field("of_hours")?;
+            let of_day: i64 = fields.field("of_day")?;
             Ok(Mismatch {
                 what: "hours",
                 id: day_name(day),
                 why: format!(
-                    "account {}, key {}, model {}: {} {}; the day's sum is {}",
-                    row.text(0)?,
-                    row.text(1)?,
-                    row.text(2)?,
-                    row.int(4)?,
-                    row.text(3)?,
-                    row.int(5)?,
+                    "account {account}, key {key}, model {model}: {of_hours} {outcome}; the day's sum is {of_day}"
                 ),
             })
         },

@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 
 use super::Mismatch;
+use crate::columns::{TableRecord as _, record};
 use crate::conn::to_json;
 use crate::records;
 use crate::{Conn, StoreError};
@@ -11,23 +12,39 @@ use mediagate_model::intent::Made;
 /// Intents per page.
 const PAGE: i64 = 500;
 
+/// An intent as its row says it.
+struct Kept {
+    id: String,
+    account: String,
+    key: String,
+    made: Option<String>,
+    /// An `Idempotency-Key`, which all keys of an account share.
+    name: Option<String>,
+}
+
+record! {
+    columns for Kept of "intents" {
+        id: "id",
+        account: "account_id",
+        key: "key_id",
+        made: "made",
+        name: "idempotency_key",
+    }
+}
+
 /// The intents after this id: the last of the page, if it is not empty, and what is wrong with them.
 pub(super) fn page(
     conn: &mut Conn<'_>,
     after: &str,
 ) -> Result<(Option<String>, Vec<Mismatch>), StoreError> {
     let page = conn.all(
-        "SELECT id, account_id, key_id, made, idempotency_key FROM intents WHERE id > ?1 ORDER BY id LIMIT ?2",
+        concat!(
+            "SELECT ",
+            columns!(),
+            " FROM intents WHERE id > ?1 ORDER BY id LIMIT ?2"
+        ),
         &[after.into(), PAGE.into()],
-        |row| {
-            Ok(Kept {
-                id: row.text(0)?,
-                account: row.text(1)?,
-                key: row.text(2)?,
-                made: row.text_or_null(3)?,
-                has_name: row.text_or_null(4)?.is_some(),
-            })
-        },
+        Kept::from_row,
     )?;
     let last = page.last().map(|kept| kept.id.clone());
     let mut found = Vec::new();
@@ -85,19 +102,9 @@ fn is_past(conn: &mut Conn<'_>, id: &str) -> Result<bool, StoreError> {
     }
 }
 
-/// An intent as its row says it.
-struct Kept {
-    id: String,
-    account: String,
-    key: String,
-    made: Option<String>,
-    /// Whether it is known by an `Idempotency-Key`, which all keys of an account share.
-    has_name: bool,
-}
-
 impl Kept {
     fn is_of(&self, account: &str, key: &str) -> bool {
-        self.account == account && (self.key == key || self.has_name)
+        self.account == account && (self.key == key || self.name.is_some())
     }
 
     fn fault(&self, why: String) -> Mismatch {

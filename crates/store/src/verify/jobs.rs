@@ -4,9 +4,10 @@ use std::collections::BTreeMap;
 
 use super::Mismatch;
 use super::hours::{HOURS, hour_name};
+use crate::columns::{FieldReader, TableRecord as _, record};
 use crate::hours::HOUR;
 use crate::usage::DAY;
-use crate::{Conn, Row, StoreError};
+use crate::{Conn, StoreError};
 use mediagate_model::money::Micros;
 use mediagate_model::price::{Bill, Tariff};
 use mediagate_model::submission::{JobCost, judge};
@@ -19,6 +20,14 @@ struct Costs {
     unknown: i64,
 }
 
+record! {
+    costs_columns for Costs of "hourly_sums" {
+        made: "made_micros",
+        wasted: "wasted_micros",
+        unknown: "unknown_jobs",
+    }
+}
+
 /// What the jobs of an hour cost that the rows themselves tell.
 #[derive(Debug, Default)]
 struct Told {
@@ -28,54 +37,120 @@ struct Told {
     is_vague: bool,
 }
 
-/// The hour, account, key, model, provider and outcome of a sum.
-type Group = (i64, [String; 5]);
+/// What a sum is of.
+#[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct Group {
+    hour: i64,
+    account: String,
+    key: String,
+    model: String,
+    provider: String,
+    outcome: String,
+}
+
+record! {
+    group_columns for Group of "hourly_sums" {
+        hour: "hour",
+        account: "account_id",
+        key: "key_id",
+        model: "model",
+        provider: "provider",
+        outcome: "outcome",
+    }
+}
+
+/// A submission that is over, with what its task says of its price.
+struct Job {
+    ended_at: i64,
+    account: String,
+    key: String,
+    model: String,
+    provider: String,
+    outcome: String,
+    route_model: String,
+    state: String,
+    error_class: Option<String>,
+    error_message: Option<String>,
+    cost: Option<(i64, String)>,
+    /// As JSON.
+    tariff: Option<String>,
+    /// As JSON.
+    bill: Option<String>,
+}
+
+record! {
+    job_columns for Job of "submissions" {
+        ended_at: "s.ended_at",
+        account: "t.account_id",
+        key: "t.key_id",
+        model: "t.model",
+        provider: "s.provider",
+        outcome: "t.state",
+        route_model: "s.route_model",
+        state: "s.state",
+        error_class: "s.error_class",
+        error_message: "s.error_message",
+        cost: Option::zip("s.cost_millionths", "s.cost_unit"),
+        tariff: "t.tariff",
+        bill: "t.bill",
+    }
+}
 
 /// The sums of the hours of a day that are not those of the jobs that ended in them.
 pub(super) fn of_day(conn: &mut Conn<'_>, day: i64) -> Result<Vec<Mismatch>, StoreError> {
     let mut groups: BTreeMap<Group, Told> = BTreeMap::new();
     conn.all(
-        "SELECT hour, account_id, key_id, model, provider, outcome, made_micros, wasted_micros, unknown_jobs
-         FROM hourly_sums WHERE hour >= ?1 AND hour < ?2",
+        concat!(
+            "SELECT ",
+            group_columns!(),
+            ", ",
+            costs_columns!(),
+            " FROM hourly_sums WHERE hour >= ?1 AND hour < ?2"
+        ),
         &[
             day.saturating_mul(HOURS).into(),
             day.saturating_add(1).saturating_mul(HOURS).into(),
         ],
         |row| {
-            let told = groups.entry(group(row, row.int(0)?)?).or_default();
-            told.summed = Costs {
-                made: row.int(6)?,
-                wasted: row.int(7)?,
-                unknown: row.int(8)?,
-            };
+            let mut fields = FieldReader::new(row);
+            let told = groups.entry(fields.record()?).or_default();
+            told.summed = fields.record()?;
             Ok(())
         },
     )?;
     let first_instant = day.saturating_mul(DAY);
     conn.all(
-        "SELECT s.ended_at, t.account_id, t.key_id, t.model, s.provider, t.state, s.route_model, s.state, s.error_class,
-                s.error_message, s.cost_millionths, s.cost_unit, t.tariff, t.bill
-         FROM submissions s JOIN tasks t ON t.id = s.task_id
-         WHERE s.ended_at IS NOT NULL AND s.ended_at >= ?1 AND s.ended_at < ?2 AND s.state <> 'refused'",
+        concat!(
+            "SELECT ",
+            job_columns!(),
+            " FROM submissions s JOIN tasks t ON t.id = s.task_id
+              WHERE s.ended_at IS NOT NULL AND s.ended_at >= ?1 AND s.ended_at < ?2 AND s.state <> 'refused'"
+        ),
         &[
             first_instant.into(),
             first_instant.saturating_add(DAY).into(),
         ],
         |row| {
-            let hour = row.int(0)?.div_euclid(HOUR);
-            groups.entry(group(row, hour)?).or_default().add(row)
+            let job = Job::from_row(row)?;
+            let told = groups.entry(job.group()).or_default();
+            told.add(&job);
+            Ok(())
         },
     )?;
     let wrong = groups
         .into_iter()
         .filter(|(_, told)| !told.is_vague && told.summed != told.jobs);
     Ok(wrong
-        .map(|((hour, [account, key, model, provider, outcome]), told)| Mismatch {
+        .map(|(group, told)| Mismatch {
             what: "hours",
-            id: hour_name(hour),
+            id: hour_name(group.hour),
             why: format!(
-                "account {account}, key {key}, model {model}, provider {provider}, {outcome}: {}; by the submissions that \
-                 ended then {}",
+                "account {}, key {}, model {}, provider {}, {}: {}; by the submissions that ended then {}",
+                group.account,
+                group.key,
+                group.model,
+                group.provider,
+                group.outcome,
                 told.summed.in_words(),
                 told.jobs.in_words()
             ),
@@ -83,15 +158,18 @@ pub(super) fn of_day(conn: &mut Conn<'_>, day: i64) -> Result<Vec<Mismatch>, Sto
         .collect())
 }
 
-fn group(row: &Row<'_>, hour: i64) -> Result<Group, StoreError> {
-    let names = [
-        row.text(1)?,
-        row.text(2)?,
-        row.text(3)?,
-        row.text(4)?,
-        row.text(5)?,
-    ];
-    Ok((hour, names))
+impl Job {
+    /// The sum that it counts in.
+    fn group(&self) -> Group {
+        Group {
+            hour: self.ended_at.div_euclid(HOUR),
+            account: self.account.clone(),
+            key: self.key.clone(),
+            model: self.model.clone(),
+            provider: self.provider.clone(),
+            outcome: self.outcome.clone(),
+        }
+    }
 }
 
 impl Costs {
@@ -106,32 +184,26 @@ impl Costs {
 }
 
 impl Told {
-    /// Adds a submission that is over.
-    fn add(&mut self, row: &Row<'_>) -> Result<(), StoreError> {
-        let state = row.text(7)?;
-        let why = (row.text_or_null(8)?, row.text_or_null(9)?);
-        let (class, message) = (why.0.as_deref(), why.1.as_deref());
+    fn add(&mut self, job: &Job) {
+        let why = (job.error_class.as_deref(), job.error_message.as_deref());
         // Of a cancelled task's job nobody fetched the result: it is what was ordered.
-        let is_late = (class, message) == (Some("cancelled"), Some("made"));
-        let is_made = state == "ended" && (class.is_none() || is_late);
-        let told = row.int_or_null(10)?.zip(row.text_or_null(11)?);
-        let tariff = parsed::<Tariff>(row.text_or_null(12)?.as_deref());
-        let bill = parsed::<Bill>(row.text_or_null(13)?.as_deref());
+        let is_late = why == (Some("cancelled"), Some("made"));
+        let is_made = job.state == "ended" && (why.0.is_none() || is_late);
+        let tariff = parsed::<Tariff>(job.tariff.as_deref());
+        let bill = parsed::<Bill>(job.bill.as_deref());
         let asked = tariff.as_ref().map(|tariff| tariff.asked);
         let quantity = bill
             .map(|bill| bill.delivered.unwrap_or(bill.quantity))
             .or_else(|| asked.filter(|_| is_late));
-        let (provider, model) = (row.text(4)?, row.text(6)?);
-        let price = tariff.and_then(|tariff| tariff.cost_by(&provider, &model));
+        let price = tariff.and_then(|tariff| tariff.cost_by(&job.provider, &job.route_model));
         let price = price.filter(|_| is_made);
         self.is_vague |= price.is_some() && quantity.is_none();
         let declared = price.map(|price| price.of(quantity.unwrap_or_default()));
-        match judge(told, declared, is_made) {
+        match judge(job.cost.clone(), declared, is_made) {
             JobCost::Made(cost) => self.jobs.made += cost.get(),
             JobCost::Wasted(cost) => self.jobs.wasted += cost.get(),
             JobCost::Unknown => self.jobs.unknown += 1,
         }
-        Ok(())
     }
 }
 

@@ -1,8 +1,9 @@
 //! The sums of accounts, keys and days against the tasks and entries that they sum up.
 
 use super::{Bounds, Mismatch, day_name};
+use crate::columns::FieldReader;
 use crate::usage::DAY;
-use crate::{Conn, Row, StoreError};
+use crate::{Conn, StoreError};
 use mediagate_model::money::Micros;
 
 /// The open tasks of an account, which are few, and those that were cancelled while their provider went
@@ -35,15 +36,18 @@ macro_rules! counted_entries {
 /// An account's sums against its tasks and days.
 pub(super) fn of_account(conn: &mut Conn<'_>, id: &str) -> Result<Vec<Mismatch>, StoreError> {
     let found = conn.one(
-        concat!("SELECT held_micros, spent_micros, credit_micros,
+        concat!("SELECT held_micros,
                 (SELECT CAST(COALESCE(SUM(reserved_micros), 0) AS BIGINT) FROM ", may_hold!(), " AS open WHERE money = 'held'),
+                spent_micros,
                 (SELECT CAST(COALESCE(SUM(spent_micros), 0) AS BIGINT) FROM daily_sums WHERE account_id = ?1),
+                credit_micros,
                 (SELECT CAST(COALESCE(SUM(credit_micros), 0) AS BIGINT) FROM daily_sums WHERE account_id = ?1)
          FROM accounts WHERE id = ?1"),
         &[id.into()],
         |row| {
-            let sums = ["held", "spent", "credited"].into_iter().enumerate();
-            sums.map(|(at, name)| differ(row, "account", id, name, at, at + 3))
+            let mut fields = FieldReader::new(row);
+            let sums = ["held", "spent", "credited"].into_iter();
+            sums.map(|name| differ(&mut fields, "account", id, name))
                 .collect::<Result<Vec<_>, _>>()
         },
     )?;
@@ -53,7 +57,7 @@ pub(super) fn of_account(conn: &mut Conn<'_>, id: &str) -> Result<Vec<Mismatch>,
 /// Sums and counts of an account's keys.
 pub(super) fn of_keys(conn: &mut Conn<'_>, account: &str) -> Result<Vec<Mismatch>, StoreError> {
     let found = conn.all(
-        concat!("SELECT k.id, k.held_micros, k.spent_micros, CAST(COALESCE(o.held, 0) AS BIGINT),
+        concat!("SELECT k.id, k.held_micros, CAST(COALESCE(o.held, 0) AS BIGINT), k.spent_micros,
                 CAST(COALESCE(d.spent, 0) AS BIGINT), k.open_tasks, CAST(COALESCE(o.open, 0) AS BIGINT)
          FROM api_keys k LEFT JOIN (SELECT key_id, SUM(spent_micros) AS spent FROM daily_sums
                                     WHERE account_id = ?1 GROUP BY key_id) AS d ON d.key_id = k.id
@@ -63,32 +67,31 @@ pub(super) fn of_keys(conn: &mut Conn<'_>, account: &str) -> Result<Vec<Mismatch
          WHERE k.account_id = ?1"),
         &[account.into()],
         |row| {
-            let id = row.text(0)?;
-            let (open, counted) = (row.int(5)?, row.int(6)?);
+            let mut fields = FieldReader::new(row);
+            let id: String = fields.field("api_keys.id")?;
+            let held = differ(&mut fields, "key", &id, "held")?;
+            let spent = differ(&mut fields, "key", &id, "spent")?;
+            let open: i64 = fields.field("api_keys.open_tasks")?;
+            let counted: i64 = fields.field("open tasks")?;
             let miscounted = (open != counted).then(|| Mismatch {
                 what: "key",
-                id: id.clone(),
+                id,
                 why: format!("has {open} open tasks; there are {counted}"),
             });
-            Ok([
-                differ(row, "key", &id, "held", 1, 3)?,
-                differ(row, "key", &id, "spent", 2, 4)?,
-                miscounted,
-            ])
+            Ok([held, spent, miscounted])
         },
     )?;
     Ok(found.into_iter().flatten().flatten().collect())
 }
 
+/// Whether a sum, and the sum of its entries behind it, differ.
 fn differ(
-    row: &Row<'_>,
+    fields: &mut FieldReader<'_, '_>,
     what: &'static str,
     id: &str,
-    name: &str,
-    kept: usize,
-    summed: usize,
+    name: &'static str,
 ) -> Result<Option<Mismatch>, StoreError> {
-    let (kept, summed) = (Micros::new(row.int(kept)?), Micros::new(row.int(summed)?));
+    let (kept, summed): (Micros, Micros) = (fields.field(name)?, fields.field(name)?);
     Ok((kept != summed).then(|| Mismatch {
         what,
         id: id.to_owned(),
@@ -130,18 +133,19 @@ fn money_of_day(conn: &mut Conn<'_>, day: i64) -> Result<Vec<Mismatch>, StoreErr
             first_instant.saturating_add(DAY).into(),
         ],
         |row| {
-            let amount = |at| row.int(at).map(Micros::new);
+            let mut fields = FieldReader::new(row);
+            let account: String = fields.field("daily_sums.account_id")?;
+            let key: String = fields.field("daily_sums.key_id")?;
+            let spent: Micros = fields.field("spent")?;
+            let entries_spent: Micros = fields.field("entries_spent")?;
+            let credit: Micros = fields.field("credit")?;
+            let entries_credit: Micros = fields.field("entries_credit")?;
             Ok(Mismatch {
                 what: "day",
                 id: day_name(day),
                 why: format!(
-                    "account {}, key {:?}: spent {} and credited {}; its entries sum to {} and {}",
-                    row.text(0)?,
-                    row.text(1)?,
-                    amount(2)?,
-                    amount(4)?,
-                    amount(3)?,
-                    amount(5)?,
+                    "account {account}, key {key:?}: spent {spent} and credited {credit}; its entries sum to {entries_spent} \
+                     and {entries_credit}"
                 ),
             })
         },
@@ -171,17 +175,18 @@ fn ends_of_day(conn: &mut Conn<'_>, day: i64, is_exact: bool) -> Result<Vec<Mism
             is_exact.into(),
         ],
         |row| {
+            let mut fields = FieldReader::new(row);
+            let account: String = fields.field("account_id")?;
+            let key: String = fields.field("key_id")?;
+            let model: String = fields.field("model")?;
+            let state: String = fields.field("state")?;
+            let counted: i64 = fields.field("counted")?;
+            let there: i64 = fields.field("there")?;
             Ok(Mismatch {
                 what: "day",
                 id: day_name(day),
                 why: format!(
-                    "account {}, key {}, model {}: {} {}; there are {} such tasks",
-                    row.text(0)?,
-                    row.text(1)?,
-                    row.text(2)?,
-                    row.int(4)?,
-                    row.text(3)?,
-                    row.int(5)?,
+                    "account {account}, key {key}, model {model}: {counted} {state}; there are {there} such tasks"
                 ),
             })
         },

@@ -4,19 +4,67 @@ use std::collections::HashMap;
 use std::str::FromStr as _;
 
 use super::Mismatch;
-use crate::{Conn, Row, StoreError, Value};
+use crate::columns::{FieldReader, TableRecord as _, record};
+use crate::{Conn, StoreError, Value};
 use mediagate_model::catalog::EMBEDDED;
 use mediagate_model::money::{Micros, Money};
 use mediagate_model::price::{Bill, Tariff};
 use mediagate_model::task::TaskState;
 
+#[macro_use]
 mod submissions;
 
 use submissions::Sent;
 
+/// An entry of the ledger as its row says it.
+struct EntryRow {
+    kind: String,
+    held: Micros,
+    spent: Micros,
+}
+
+record! {
+    entry_columns for EntryRow of "ledger" {
+        kind: "l.kind",
+        held: "l.held_micros",
+        spent: "l.spent_micros",
+    }
+}
+
+/// A task as its row says it.
+struct TaskRow {
+    id: String,
+    provider: String,
+    state: String,
+    money: String,
+    reserved: Micros,
+    cost: Micros,
+    /// As JSON.
+    tariff: Option<String>,
+    /// As JSON.
+    bill: Option<String>,
+    started_at: Option<i64>,
+    finished_at: Option<i64>,
+}
+
+record! {
+    task_columns for TaskRow of "tasks" {
+        id: "t.id",
+        provider: "t.provider",
+        state: "t.state",
+        money: "t.money",
+        reserved: "t.reserved_micros",
+        cost: "t.cost_micros",
+        tariff: "t.tariff",
+        bill: "t.bill",
+        started_at: "t.started_at",
+        finished_at: "t.finished_at",
+    }
+}
+
 /// What a statement reads of the tasks `t` that `$which` selects, with `$rest` joined to them.
 macro_rules! of_tasks {
-    ($columns:literal, $rest:literal, $which:literal) => {
+    ($columns:expr, $rest:literal, $which:literal) => {
         concat!(
             "SELECT ",
             $columns,
@@ -34,22 +82,14 @@ macro_rules! of_tasks {
 macro_rules! statements {
     ($which:literal) => {
         Statements {
-            tasks: of_tasks!(
-                "t.id, t.provider, t.state, t.money, t.reserved_micros, t.cost_micros, t.tariff, t.bill,
-                 t.started_at, t.finished_at",
-                "",
-                $which
-            ),
+            tasks: of_tasks!(task_columns!(), "", $which),
             entries: of_tasks!(
-                "l.task_id, l.kind, l.held_micros, l.spent_micros",
+                concat!("l.task_id, ", entry_columns!()),
                 "JOIN ledger l ON l.task_id = t.id",
                 $which
             ),
             submissions: of_tasks!(
-                "s.task_id, s.id, s.attempt, s.provider, s.route_model, s.state, s.handle, s.results, s.error_class,
-                 s.accepted_at, s.answered_at, s.ended_at, s.stray, s.cost_millionths, s.cost_unit,
-                 (SELECT MIN(o.id) FROM submissions o WHERE o.provider = s.provider AND o.handle = s.handle
-                                                        AND s.handle IS NOT NULL AND o.id <> s.id)",
+                concat!("s.task_id, ", sent_columns!()),
                 "JOIN submissions s ON s.task_id = t.id",
                 $which
             ),
@@ -92,17 +132,21 @@ fn check(
 ) -> Result<Vec<Mismatch>, StoreError> {
     let mut entries: HashMap<String, Entries> = HashMap::new();
     conn.all(statements.entries, values, |row| {
-        entries.entry(row.text(0)?).or_default().add(row)
+        let mut fields = FieldReader::new(row);
+        let of_task = entries.entry(fields.field("ledger.task_id")?);
+        of_task.or_default().add(&fields.record()?);
+        Ok(())
     })?;
     let mut sent: HashMap<String, Vec<Sent>> = HashMap::new();
     conn.all(statements.submissions, values, |row| {
-        let of_task = sent.entry(row.text(0)?).or_default();
-        of_task.push(Sent::read(row)?);
+        let mut fields = FieldReader::new(row);
+        let of_task = sent.entry(fields.field("submissions.task_id")?);
+        of_task.or_default().push(fields.record()?);
         Ok(())
     })?;
     let mut found = Vec::new();
     conn.all(statements.tasks, values, |row| {
-        let task = Record::read(row)?;
+        let task = TaskRow::from_row(row)?;
         let of_task = entries.remove(&task.id).unwrap_or_default();
         let mut sent = sent.remove(&task.id).unwrap_or_default();
         sent.sort_by_key(|one| one.attempt);
@@ -112,7 +156,7 @@ fn check(
     Ok(found)
 }
 
-fn mismatches(task: &Record, entries: &Entries, sent: &[Sent]) -> Vec<Mismatch> {
+fn mismatches(task: &TaskRow, entries: &Entries, sent: &[Sent]) -> Vec<Mismatch> {
     let faults = task.faults(entries, sent);
     let of_task = faults.into_iter().map(|why| Mismatch {
         what: "task",
@@ -139,63 +183,30 @@ struct Entries {
 }
 
 impl Entries {
-    fn add(&mut self, row: &Row<'_>) -> Result<(), StoreError> {
-        let (held, spent) = (Micros::new(row.int(2)?), Micros::new(row.int(3)?));
+    fn add(&mut self, entry: &EntryRow) {
+        let EntryRow { kind, held, spent } = entry;
         self.count += 1;
-        self.still_holds = self.still_holds.plus(held);
-        match row.text(1)?.as_str() {
+        self.still_holds = self.still_holds.plus(*held);
+        match kind.as_str() {
             "reserve" => {
                 self.reserves += 1;
-                self.reserved = self.reserved.plus(held);
+                self.reserved = self.reserved.plus(*held);
             }
             "settle" => {
                 self.settles += 1;
-                self.settled = self.settled.plus(spent);
+                self.settled = self.settled.plus(*spent);
             }
             "release" => self.releases += 1,
             "adjust" => {
                 self.adjusts += 1;
-                self.adjusted = self.adjusted.plus(spent);
+                self.adjusted = self.adjusted.plus(*spent);
             }
             _ => {}
         }
-        Ok(())
     }
 }
 
-/// A task as its row says it.
-struct Record {
-    id: String,
-    provider: String,
-    state: String,
-    money: String,
-    reserved: Micros,
-    cost: Micros,
-    /// As JSON.
-    tariff: Option<String>,
-    /// As JSON.
-    bill: Option<String>,
-    started_at: Option<i64>,
-    finished_at: Option<i64>,
-}
-
-impl Record {
-    fn read(row: &Row<'_>) -> Result<Self, StoreError> {
-        let amount = |at| row.int(at).map(Micros::new);
-        Ok(Self {
-            id: row.text(0)?,
-            provider: row.text(1)?,
-            state: row.text(2)?,
-            money: row.text(3)?,
-            reserved: amount(4)?,
-            cost: amount(5)?,
-            tariff: row.text_or_null(6)?,
-            bill: row.text_or_null(7)?,
-            started_at: row.int_or_null(8)?,
-            finished_at: row.int_or_null(9)?,
-        })
-    }
-
+impl TaskRow {
     fn is_hosted(&self) -> bool {
         self.provider != EMBEDDED
     }

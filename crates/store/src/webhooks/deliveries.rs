@@ -1,33 +1,24 @@
 //! Events and their deliveries. A delivery changes by compare-and-set: who tries it holds it under
 //! its process's lease, as tasks are held (`store/workers.rs`).
 
-use std::collections::HashMap;
-
-use crate::conn::to_json;
-use crate::keys::key_by_id;
-use crate::{Conn, Row, StoreError};
-use mediagate_model::account::ApiKey;
+use crate::columns::insert;
+use crate::{Conn, StoreError};
 use mediagate_model::clock::Timestamp;
-use mediagate_model::ids::{AccountId, DeliveryId, EndpointId, KeyId};
-use mediagate_model::webhook::{
-    Attempt, AttemptError, Clearance, DeliveryState, Due, Event, Receiver, Scheme,
-};
+use mediagate_model::ids::{DeliveryId, EndpointId};
+use mediagate_model::webhook::{Attempt, DeliveryState, Event, Receiver};
+
+pub use super::claiming::{Candidate, LanesWithRoom, Room, candidates, claim, free_others};
 
 /// Writes an event down. Returns false if its task has one already.
 pub fn insert_event(conn: &mut Conn<'_>, event: &Event) -> Result<bool, StoreError> {
-    let task = event.task.map(|task| task.to_string());
-    let inserted = conn.execute(
-        "INSERT INTO webhook_events (id, account_id, task_id, type, body, created_at) VALUES (?1, ?2, ?3, ?4, ?5, ?6)
-         ON CONFLICT (task_id) DO NOTHING",
-        &[
-            (&event.id.to_string()).into(),
-            (&event.account.to_string()).into(),
-            task.as_ref().into(),
-            event.kind.name().into(),
-            (&event.body).into(),
-            event.created_at.micros().into(),
-        ],
-    )?;
+    let inserted = insert!(conn, "webhook_events" {
+        "id": event.id,
+        "account_id": event.account,
+        "task_id": event.task,
+        "type": event.kind,
+        "body": event.body,
+        "created_at": event.created_at,
+    } "ON CONFLICT (task_id) DO NOTHING")?;
     Ok(inserted == 1)
 }
 
@@ -46,220 +37,25 @@ pub struct NewDelivery<'a> {
 pub fn insert(conn: &mut Conn<'_>, new: &NewDelivery<'_>) -> Result<(), StoreError> {
     let event = new.event;
     let (endpoint, url) = match new.to {
-        Receiver::Endpoint(id) => (Some(id.to_string()), None),
+        Receiver::Endpoint(id) => (Some(id), None),
         Receiver::Callback(url) => (None, Some(url)),
     };
-    let task = event.task.map(|task| task.to_string());
-    conn.execute(
-        "INSERT INTO webhook_deliveries (id, account_id, event_id, endpoint_id, url, body, task_id, lane, state, due_at,
-                                         created_at, ended_at)
-         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?10, ?11) ON CONFLICT (event_id, lane) DO NOTHING",
-        &[
-            (&new.id.to_string()).into(),
-            (&event.account.to_string()).into(),
-            (&event.id.to_string()).into(),
-            endpoint.as_ref().into(),
-            url.into(),
-            new.body.into(),
-            task.as_ref().into(),
-            new.lane.into(),
-            new.state.name().into(),
-            event.created_at.micros().into(),
-            (new.state != DeliveryState::Waiting)
-                .then(|| event.created_at.micros())
-                .into(),
-        ],
-    )?;
+    let is_over = new.state != DeliveryState::Waiting;
+    insert!(conn, "webhook_deliveries" {
+        "id": new.id,
+        "account_id": event.account,
+        "event_id": event.id,
+        "endpoint_id": endpoint,
+        "url": url,
+        "body": new.body,
+        "task_id": event.task,
+        "lane": new.lane,
+        "state": new.state,
+        "due_at": event.created_at,
+        "created_at": event.created_at,
+        "ended_at": is_over.then_some(event.created_at),
+    } "ON CONFLICT (event_id, lane) DO NOTHING")?;
     Ok(())
-}
-
-/// A delivery that could be claimed.
-#[derive(Debug)]
-pub struct Candidate {
-    pub id: DeliveryId,
-    pub account: AccountId,
-    pub lane: String,
-}
-
-/// Where more can be sent.
-#[derive(Clone)]
-pub struct Room {
-    pub lanes: LanesWithRoom,
-    pub full_accounts: Vec<AccountId>,
-}
-
-#[derive(Clone)]
-pub enum LanesWithRoom {
-    AllBut(Vec<String>),
-    Only(Vec<String>),
-}
-
-/// The statement for lanes that are, or are not, in the list.
-macro_rules! due {
-    ($is_in:literal; sqlite) => {
-        concat!(
-            "SELECT id, account_id, lane FROM webhook_deliveries
-             WHERE state = 'waiting' AND lease_owner IS NULL AND due_at <= ?1 AND lane ",
-            $is_in,
-            " (SELECT value FROM json_each(?2)) AND account_id NOT IN (SELECT value FROM json_each(?3))
-             ORDER BY due_at, id LIMIT ?4"
-        )
-    };
-    ($is_in:literal; postgres) => {
-        concat!(
-            "SELECT id, account_id, lane FROM webhook_deliveries
-             WHERE state = 'waiting' AND lease_owner IS NULL AND due_at <= ?1 AND lane ",
-            $is_in,
-            " (ARRAY(SELECT json_array_elements_text(CAST(CAST(?2 AS TEXT) AS json))))
-             AND account_id <> ALL (ARRAY(SELECT json_array_elements_text(CAST(CAST(?3 AS TEXT) AS json))))
-             ORDER BY due_at, id LIMIT ?4"
-        )
-    };
-}
-
-/// Up to `most` deliveries that are due and have room, the longest due first.
-pub fn candidates(
-    conn: &mut Conn<'_>,
-    room: &Room,
-    most: u32,
-    now: Timestamp,
-) -> Result<Vec<Candidate>, StoreError> {
-    let (sql, lanes) = match &room.lanes {
-        LanesWithRoom::AllBut(full) => (
-            conn.dialect(due!("NOT IN"; sqlite), due!("<> ALL"; postgres)),
-            full,
-        ),
-        LanesWithRoom::Only(free) => (
-            conn.dialect(due!("IN"; sqlite), due!("= ANY"; postgres)),
-            free,
-        ),
-    };
-    let full = room.full_accounts.iter().map(ToString::to_string);
-    let (lanes, full) = (to_json(lanes)?, to_json(&full.collect::<Vec<_>>())?);
-    let values = [
-        now.micros().into(),
-        (&lanes).into(),
-        (&full).into(),
-        i64::from(most).into(),
-    ];
-    conn.all(sql, &values, candidate)
-}
-
-fn candidate(row: &Row<'_>) -> Result<Candidate, StoreError> {
-    Ok(Candidate {
-        id: row.parse(0, "webhook_deliveries.id")?,
-        account: row.parse(1, "webhook_deliveries.account_id")?,
-        lane: row.text(2)?,
-    })
-}
-
-/// Frees what is claimed by `owner` but is none of these: the answer to its claim was lost.
-pub fn free_others(
-    conn: &mut Conn<'_>,
-    owner: &str,
-    these: &[DeliveryId],
-) -> Result<u64, StoreError> {
-    let ids = to_json(&these.iter().map(ToString::to_string).collect::<Vec<_>>())?;
-    let sql = conn.dialect(
-        "UPDATE webhook_deliveries SET lease_owner = NULL
-         WHERE lease_owner = ?1 AND id NOT IN (SELECT value FROM json_each(?2))",
-        "UPDATE webhook_deliveries SET lease_owner = NULL WHERE lease_owner = ?1
-         AND id <> ALL (ARRAY(SELECT json_array_elements_text(CAST(CAST(?2 AS TEXT) AS json))))",
-    );
-    conn.execute(sql, &[owner.into(), (&ids).into()])
-}
-
-/// Claims those of these deliveries that nobody else has claimed, with all that it takes to try them.
-/// One whose endpoint's key may not see what it tells of, or not any more, is held instead.
-pub fn claim(
-    conn: &mut Conn<'_>,
-    owner: &str,
-    these: &[DeliveryId],
-    now: Timestamp,
-) -> Result<Vec<Due>, StoreError> {
-    let ids = to_json(&these.iter().map(ToString::to_string).collect::<Vec<_>>())?;
-    let take = conn.dialect(
-        "UPDATE webhook_deliveries SET lease_owner = ?1
-         WHERE id IN (SELECT value FROM json_each(?2)) AND state = 'waiting' AND lease_owner IS NULL RETURNING id",
-        "UPDATE webhook_deliveries SET lease_owner = ?1
-         WHERE id IN (SELECT id FROM webhook_deliveries
-                      WHERE id = ANY (ARRAY(SELECT json_array_elements_text(CAST(CAST(?2 AS TEXT) AS json))))
-                      AND state = 'waiting' AND lease_owner IS NULL FOR UPDATE SKIP LOCKED) RETURNING id",
-    );
-    let taken = conn.all(take, &[owner.into(), (&ids).into()], |row| row.text(0))?;
-    let taken = to_json(&taken)?;
-    let read = conn.dialect(
-        "SELECT d.id, d.account_id, d.endpoint_id, d.event_id, COALESCE(d.url, p.url), COALESCE(d.body, e.body),
-                p.scheme, CASE WHEN d.endpoint_id IS NULL THEN s.secrets ELSE p.secrets END, d.lane, d.attempts,
-                d.tried_before, d.due_at, t.trace, p.key_id, d.task_id
-         FROM webhook_deliveries d JOIN webhook_events e ON e.id = d.event_id
-         LEFT JOIN webhook_endpoints p ON p.id = d.endpoint_id
-         LEFT JOIN webhook_secrets s ON s.account_id = d.account_id
-         LEFT JOIN tasks t ON t.id = d.task_id
-         WHERE d.id IN (SELECT value FROM json_each(?1))",
-        "SELECT d.id, d.account_id, d.endpoint_id, d.event_id, COALESCE(d.url, p.url), COALESCE(d.body, e.body),
-                p.scheme, CASE WHEN d.endpoint_id IS NULL THEN s.secrets ELSE p.secrets END, d.lane, d.attempts,
-                d.tried_before, d.due_at, t.trace, p.key_id, d.task_id
-         FROM webhook_deliveries d JOIN webhook_events e ON e.id = d.event_id
-         LEFT JOIN webhook_endpoints p ON p.id = d.endpoint_id
-         LEFT JOIN webhook_secrets s ON s.account_id = d.account_id
-         LEFT JOIN tasks t ON t.id = d.task_id
-         WHERE d.id = ANY (ARRAY(SELECT json_array_elements_text(CAST(CAST(?1 AS TEXT) AS json))))",
-    );
-    let claimed = conn.all(read, &[(&taken).into()], |row| {
-        let due = Due {
-            id: row.parse(0, "webhook_deliveries.id")?,
-            account: row.parse(1, "webhook_deliveries.account_id")?,
-            endpoint: row.parse_or_null(2, "webhook_deliveries.endpoint_id")?,
-            event: row.parse(3, "webhook_deliveries.event_id")?,
-            // An endpoint that was deleted after the claim: nothing is sent to it.
-            url: row.text_or_null(4)?.unwrap_or_default(),
-            body: row.text(5)?,
-            scheme: row
-                .parse_or_null(6, "webhook_endpoints.scheme")?
-                .unwrap_or(Scheme::Hmac),
-            secrets: row.text_or_null(7)?,
-            lane: row.text(8)?,
-            attempts: narrow(row.int(9)?),
-            before: narrow(row.int(10)?),
-            due_at: Timestamp::from_micros(row.int(11)?),
-            trace: row.text_or_null(12)?,
-        };
-        let key: Option<KeyId> = row.parse_or_null(13, "webhook_endpoints.key_id")?;
-        Ok((due, key, row.text_or_null(14)?.is_some()))
-    })?;
-    let mut claimed = cleared(conn, claimed, now)?;
-    claimed.sort_by_key(|due| (due.due_at, due.id));
-    Ok(claimed)
-}
-
-/// Those that may be sent, by the key of their endpoint and whether a task is told of; the others are
-/// held.
-fn cleared(
-    conn: &mut Conn<'_>,
-    claimed: Vec<(Due, Option<KeyId>, bool)>,
-    now: Timestamp,
-) -> Result<Vec<Due>, StoreError> {
-    let mut keys: HashMap<KeyId, Option<ApiKey>> = HashMap::new();
-    let mut sent = Vec::with_capacity(claimed.len());
-    for (due, key, of_task) in claimed {
-        if let Some(id) = key
-            && !keys.contains_key(&id)
-        {
-            keys.insert(id, key_by_id(conn, id)?);
-        }
-        let key = key.and_then(|id| keys.get(&id)?.as_ref());
-        match Clearance::of(key, of_task, now) {
-            Clearance::Sent => sent.push(due),
-            Clearance::Withheld => {
-                conn.execute(
-                    "UPDATE webhook_deliveries SET state = 'held', lease_owner = NULL, ended_at = ?2 WHERE id = ?1",
-                    &[(&due.id.to_string()).into(), now.micros().into()],
-                )?;
-            }
-        }
-    }
-    Ok(sent)
 }
 
 /// Writes a try down and what it means for its delivery, which `owner` must hold. Returns whether it did.
@@ -287,19 +83,15 @@ pub fn tried(
     if changed == 0 {
         return Ok(false);
     }
-    conn.execute(
-        "INSERT INTO webhook_attempts (delivery_id, number, at, took_ms, status, error, response)
-         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7) ON CONFLICT (delivery_id, number) DO NOTHING",
-        &[
-            (&id.to_string()).into(),
-            i64::from(attempt.number).into(),
-            attempt.at.micros().into(),
-            i64::try_from(attempt.took_ms).unwrap_or(i64::MAX).into(),
-            attempt.status.map(i64::from).into(),
-            attempt.error.map(AttemptError::name).into(),
-            attempt.response.as_ref().into(),
-        ],
-    )?;
+    insert!(conn, "webhook_attempts" {
+        "delivery_id": id,
+        "number": attempt.number,
+        "at": attempt.at,
+        "took_ms": attempt.took_ms,
+        "status": attempt.status.map(i64::from),
+        "error": attempt.error,
+        "response": attempt.response,
+    } "ON CONFLICT (delivery_id, number) DO NOTHING")?;
     Ok(true)
 }
 
@@ -392,8 +184,4 @@ pub fn due(conn: &mut Conn<'_>, now: Timestamp) -> Result<i64, StoreError> {
         |row| row.int(0),
     )?;
     Ok(count.unwrap_or(0))
-}
-
-pub(super) fn narrow(value: i64) -> u32 {
-    u32::try_from(value).unwrap_or(u32::MAX)
 }

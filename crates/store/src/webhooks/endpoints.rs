@@ -1,5 +1,8 @@
 //! Endpoints of accounts, and the secrets that their callbacks are signed with.
 
+use crate::columns::{
+    FieldValue, FromColumn, TableRecord as _, ToColumn, insert, record, saturated,
+};
 use crate::conn::to_json;
 use crate::tasks::Page;
 use crate::{Conn, Row, StoreError};
@@ -7,30 +10,58 @@ use mediagate_model::clock::Timestamp;
 use mediagate_model::ids::{AccountId, EndpointId};
 use mediagate_model::webhook::{DisabledWhy, Endpoint, EventType};
 
-macro_rules! columns {
-    () => {
-        "id, account_id, url, description, events, scheme, secrets, enabled, disabled_why, failures, failing_since, \
-         created_at, key_id"
-    };
+record! {
+    columns for Endpoint of "webhook_endpoints" {
+        id: "id",
+        account: "account_id",
+        key: "key_id",
+        url: "url",
+        description: "description",
+        events: "events",
+        scheme: "scheme",
+        secrets: "secrets",
+        enabled: "enabled",
+        disabled_why: "disabled_why",
+        failures: saturated("failures"),
+        failing_since: "failing_since",
+        created_at: "created_at",
+    }
+}
+
+/// A JSON list of names.
+impl FromColumn for Vec<EventType> {
+    fn from_column(
+        row: &Row<'_>,
+        at: usize,
+        column: &'static str,
+    ) -> Result<Option<Self>, StoreError> {
+        let names: Option<Vec<String>> = row.json_or_null(at, column)?;
+        // A name that this version does not know is one that it never sends.
+        let known = |name: &String| name.parse().ok();
+        Ok(names.map(|names| names.iter().filter_map(known).collect()))
+    }
+}
+
+impl ToColumn for Vec<EventType> {
+    fn to_column(&self) -> Result<FieldValue<'_>, StoreError> {
+        let names: Vec<&str> = self.iter().map(|event| event.name()).collect();
+        to_json(&names).map(|names| FieldValue::Text(names.into()))
+    }
 }
 
 pub fn insert(conn: &mut Conn<'_>, new: &Endpoint) -> Result<(), StoreError> {
-    let (events, key) = (events_json(new)?, new.key.map(|key| key.to_string()));
-    conn.execute(
-        "INSERT INTO webhook_endpoints (id, account_id, url, description, events, scheme, secrets, enabled, created_at, key_id)
-         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, 1, ?8, ?9)",
-        &[
-            (&new.id.to_string()).into(),
-            (&new.account.to_string()).into(),
-            (&new.url).into(),
-            (&new.description).into(),
-            events.as_ref().into(),
-            new.scheme.name().into(),
-            (&new.secrets).into(),
-            new.created_at.micros().into(),
-            key.as_ref().into(),
-        ],
-    )?;
+    insert!(conn, "webhook_endpoints" {
+        "id": new.id,
+        "account_id": new.account,
+        "url": new.url,
+        "description": new.description,
+        "events": new.events,
+        "scheme": new.scheme,
+        "secrets": new.secrets,
+        "enabled": true,
+        "created_at": new.created_at,
+        "key_id": new.key,
+    })?;
     Ok(())
 }
 
@@ -56,7 +87,7 @@ pub fn by_id(
             " FROM webhook_endpoints WHERE id = ?1 AND account_id = ?2"
         ),
         &[(&id.to_string()).into(), (&account.to_string()).into()],
-        endpoint,
+        Endpoint::from_row,
     )
 }
 
@@ -87,7 +118,7 @@ pub fn page(
             after.as_ref().into(),
             i64::from(page.limit).into(),
         ],
-        endpoint,
+        Endpoint::from_row,
     )
 }
 
@@ -100,7 +131,7 @@ pub fn of_account(conn: &mut Conn<'_>, account: AccountId) -> Result<Vec<Endpoin
             " FROM webhook_endpoints WHERE account_id = ?1 ORDER BY id"
         ),
         &[(&account.to_string()).into()],
-        endpoint,
+        Endpoint::from_row,
     )
 }
 
@@ -109,16 +140,13 @@ pub fn all(conn: &mut Conn<'_>) -> Result<Vec<Endpoint>, StoreError> {
     conn.all(
         concat!("SELECT ", columns!(), " FROM webhook_endpoints ORDER BY id"),
         &[],
-        endpoint,
+        Endpoint::from_row,
     )
 }
 
 /// Changes what its owner may change. One that is enabled begins anew, without a history of failures.
 pub fn update(conn: &mut Conn<'_>, changed: &Endpoint) -> Result<(), StoreError> {
-    let (events, key) = (
-        events_json(changed)?,
-        changed.key.map(|key| key.to_string()),
-    );
+    let (events, key) = (changed.events.to_column()?, changed.key.to_column()?);
     conn.execute(
         "UPDATE webhook_endpoints SET url = ?2, description = ?3, events = ?4, enabled = ?5, disabled_why = ?6, key_id = ?7,
                 failures = CASE WHEN CAST(?5 AS BIGINT) = 1 AND enabled = 0 THEN 0 ELSE failures END,
@@ -128,10 +156,10 @@ pub fn update(conn: &mut Conn<'_>, changed: &Endpoint) -> Result<(), StoreError>
             (&changed.id.to_string()).into(),
             (&changed.url).into(),
             (&changed.description).into(),
-            events.as_ref().into(),
+            (&events).into(),
             changed.enabled.into(),
             changed.disabled_why.map(DisabledWhy::name).into(),
-            key.as_ref().into(),
+            (&key).into(),
         ],
     )?;
     Ok(())
@@ -175,7 +203,7 @@ pub fn failed(
             columns!()
         ),
         &[(&id.to_string()).into(), at.micros().into()],
-        endpoint,
+        Endpoint::from_row,
     )
 }
 
@@ -224,36 +252,4 @@ pub fn set_account_secrets(
         &[(&account.to_string()).into(), secrets.into()],
     )?;
     Ok(())
-}
-
-fn events_json(endpoint: &Endpoint) -> Result<Option<String>, StoreError> {
-    let events = endpoint.events.as_ref();
-    let names = events.map(|events| events.iter().map(|event| event.name()).collect::<Vec<_>>());
-    names.as_ref().map(to_json).transpose()
-}
-
-fn endpoint(row: &Row<'_>) -> Result<Endpoint, StoreError> {
-    let events = row.text_or_null(4)?.map(|_| -> Result<_, StoreError> {
-        let names: Vec<String> = row.json(4, "webhook_endpoints.events")?;
-        // A name that this version does not know is one that it never sends.
-        Ok(names
-            .iter()
-            .filter_map(|name| name.parse::<EventType>().ok())
-            .collect())
-    });
-    Ok(Endpoint {
-        id: row.parse(0, "webhook_endpoints.id")?,
-        account: row.parse(1, "webhook_endpoints.account_id")?,
-        url: row.text(2)?,
-        description: row.text(3)?,
-        events: events.transpose()?,
-        scheme: row.parse(5, "webhook_endpoints.scheme")?,
-        secrets: row.text(6)?,
-        enabled: row.flag(7)?,
-        disabled_why: row.parse_or_null(8, "webhook_endpoints.disabled_why")?,
-        failures: u32::try_from(row.int(9)?).unwrap_or(u32::MAX),
-        failing_since: row.int_or_null(10)?.map(Timestamp::from_micros),
-        created_at: Timestamp::from_micros(row.int(11)?),
-        key: row.parse_or_null(12, "webhook_endpoints.key_id")?,
-    })
 }

@@ -1,19 +1,55 @@
 //! What was sent and waits, as it is shown; and what is so old that it is forgotten.
 
-use super::deliveries::narrow;
+use crate::columns::{TableRecord as _, record, saturated};
 use crate::conn::to_json;
 use crate::tasks::Page;
-use crate::{Conn, Row, StoreError};
+use crate::{Conn, StoreError};
 use mediagate_model::clock::Timestamp;
 use mediagate_model::ids::{AccountId, DeliveryId, EndpointId, TaskId};
 use mediagate_model::webhook::{Attempt, Delivery, DeliveryState};
 
+record! {
+    columns for Delivery of "webhook_deliveries" {
+        id: "d.id",
+        account: "d.account_id",
+        event: "d.event_id",
+        kind: "e.type",
+        event_at: "e.created_at",
+        endpoint: "d.endpoint_id",
+        url: Option::unwrap_or_default("COALESCE(d.url, p.url)"),
+        task: "d.task_id",
+        state: "d.state",
+        attempts: saturated("d.attempts"),
+        due_at: "d.due_at",
+        created_at: "d.created_at",
+    }
+}
+
+record! {
+    attempt_columns for Attempt of "webhook_attempts" {
+        number: saturated("number"),
+        at: "at",
+        took_ms: or_zero("took_ms"),
+        status: status("status"),
+        error: "error",
+        response: "response",
+    }
+}
+
+fn or_zero(stored: i64) -> u64 {
+    u64::try_from(stored).unwrap_or(0)
+}
+
+fn status(stored: Option<i64>) -> Option<u16> {
+    stored.and_then(|status| u16::try_from(status).ok())
+}
+
 macro_rules! select {
     ($rest:literal) => {
         concat!(
-            "SELECT d.id, d.account_id, d.event_id, e.type, e.created_at, d.endpoint_id, COALESCE(d.url, p.url),
-                    d.task_id, d.state, d.attempts, d.due_at, d.created_at
-             FROM webhook_deliveries d JOIN webhook_events e ON e.id = d.event_id
+            "SELECT ",
+            columns!(),
+            " FROM webhook_deliveries d JOIN webhook_events e ON e.id = d.event_id
              LEFT JOIN webhook_endpoints p ON p.id = d.endpoint_id ",
             $rest
         )
@@ -28,7 +64,7 @@ pub fn by_id(
     conn.one(
         select!("WHERE d.id = ?1 AND d.account_id = ?2"),
         &[(&id.to_string()).into(), (&account.to_string()).into()],
-        delivery,
+        Delivery::from_row,
     )
 }
 
@@ -74,7 +110,7 @@ pub fn of_endpoint(
     if let Some(state) = state {
         values.push(state.name().into());
     }
-    conn.all(sql, &values, delivery)
+    conn.all(sql, &values, Delivery::from_row)
 }
 
 /// The deliveries of a task's event, callbacks too.
@@ -86,26 +122,20 @@ pub fn of_task(
     conn.all(
         select!("WHERE d.task_id = ?1 AND d.account_id = ?2 ORDER BY d.id"),
         &[(&task.to_string()).into(), (&account.to_string()).into()],
-        delivery,
+        Delivery::from_row,
     )
 }
 
 /// The latest 50 tries of a delivery, in their order.
 pub fn attempts(conn: &mut Conn<'_>, id: DeliveryId) -> Result<Vec<Attempt>, StoreError> {
     let mut latest = conn.all(
-        "SELECT number, at, took_ms, status, error, response FROM webhook_attempts WHERE delivery_id = ?1
-         ORDER BY number DESC LIMIT 50",
+        concat!(
+            "SELECT ",
+            attempt_columns!(),
+            " FROM webhook_attempts WHERE delivery_id = ?1 ORDER BY number DESC LIMIT 50"
+        ),
         &[(&id.to_string()).into()],
-        |row| {
-            Ok(Attempt {
-                number: narrow(row.int(0)?),
-                at: Timestamp::from_micros(row.int(1)?),
-                took_ms: u64::try_from(row.int(2)?).unwrap_or(0),
-                status: row.int_or_null(3)?.and_then(|status| u16::try_from(status).ok()),
-                error: row.parse_or_null(4, "webhook_attempts.error")?,
-                response: row.text_or_null(5)?,
-            })
-        },
+        Attempt::from_row,
     )?;
     latest.reverse();
     Ok(latest)
@@ -162,21 +192,4 @@ pub fn forget(
     );
     conn.execute(unheard, &[(&events).into()])?;
     Ok(gone)
-}
-
-fn delivery(row: &Row<'_>) -> Result<Delivery, StoreError> {
-    Ok(Delivery {
-        id: row.parse(0, "webhook_deliveries.id")?,
-        account: row.parse(1, "webhook_deliveries.account_id")?,
-        event: row.parse(2, "webhook_deliveries.event_id")?,
-        kind: row.parse(3, "webhook_events.type")?,
-        event_at: Timestamp::from_micros(row.int(4)?),
-        endpoint: row.parse_or_null(5, "webhook_deliveries.endpoint_id")?,
-        url: row.text_or_null(6)?.unwrap_or_default(),
-        task: row.parse_or_null(7, "webhook_deliveries.task_id")?,
-        state: row.parse(8, "webhook_deliveries.state")?,
-        attempts: narrow(row.int(9)?),
-        due_at: Timestamp::from_micros(row.int(10)?),
-        created_at: Timestamp::from_micros(row.int(11)?),
-    })
 }

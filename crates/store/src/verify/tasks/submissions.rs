@@ -1,14 +1,10 @@
 //! What was sent to providers for a task, against the task: one order, one job, and nothing that hides another.
 
-use super::Record;
+use super::TaskRow;
+use crate::columns::record;
 use crate::verify::Mismatch;
-use crate::{Row, StoreError};
 
 /// A submission as its row says it.
-#[expect(
-    clippy::struct_excessive_bools,
-    reason = "facts of a row, each of its own"
-)]
 pub(super) struct Sent {
     id: String,
     pub(super) attempt: i64,
@@ -19,40 +15,40 @@ pub(super) struct Sent {
     names_a_job: bool,
     error_class: Option<String>,
     accepted_at: Option<i64>,
-    is_answered: bool,
+    answered_at: Option<i64>,
     ended_at: Option<i64>,
     is_stray: bool,
-    /// Whether it has one of an amount and its unit without the other.
-    has_half_a_cost: bool,
-    has_cost: bool,
+    cost_amount: Option<i64>,
+    cost_unit: Option<String>,
     /// Another submission to the same provider with the same handle.
     twin: Option<String>,
 }
 
-impl Sent {
-    pub(super) fn read(row: &Row<'_>) -> Result<Self, StoreError> {
-        let cost = (
-            row.int_or_null(13)?.is_some(),
-            row.text_or_null(14)?.is_some(),
-        );
-        Ok(Self {
-            id: row.text(1)?,
-            attempt: row.int(2)?,
-            provider: row.text(3)?,
-            route_model: row.text(4)?,
-            state: row.text(5)?,
-            names_a_job: row.text_or_null(6)?.is_some() || row.text_or_null(7)?.is_some(),
-            error_class: row.text_or_null(8)?,
-            accepted_at: row.int_or_null(9)?,
-            is_answered: row.int_or_null(10)?.is_some(),
-            ended_at: row.int_or_null(11)?,
-            is_stray: row.flag(12)?,
-            has_half_a_cost: cost.0 != cost.1,
-            has_cost: cost.0,
-            twin: row.text_or_null(15)?,
-        })
+record! {
+    sent_columns for Sent of "submissions" {
+        id: "s.id",
+        attempt: "s.attempt",
+        provider: "s.provider",
+        route_model: "s.route_model",
+        state: "s.state",
+        names_a_job: any("s.handle", "s.results"),
+        error_class: "s.error_class",
+        accepted_at: "s.accepted_at",
+        answered_at: "s.answered_at",
+        ended_at: "s.ended_at",
+        is_stray: "s.stray",
+        cost_amount: "s.cost_millionths",
+        cost_unit: "s.cost_unit",
+        twin: "(SELECT MIN(o.id) FROM submissions o WHERE o.provider = s.provider AND o.handle = s.handle
+                                                      AND s.handle IS NOT NULL AND o.id <> s.id)",
     }
+}
 
+fn any(handle: Option<String>, results: Option<String>) -> bool {
+    handle.or(results).is_some()
+}
+
+impl Sent {
     fn is_open(&self) -> bool {
         ["intended", "accepted"].contains(&self.state.as_str())
     }
@@ -63,7 +59,7 @@ impl Sent {
     }
 
     /// What no submission may say of itself.
-    fn faults(&self, task: &Record) -> Vec<String> {
+    fn faults(&self, task: &TaskRow) -> Vec<String> {
         let mut faults = Vec::new();
         let error = self.error_class.as_deref();
         match self.state.as_str() {
@@ -71,9 +67,9 @@ impl Sent {
                 let shows = [
                     (self.names_a_job, "it names a job"),
                     (self.accepted_at.is_some(), "it was accepted"),
-                    (self.has_cost, "it has a cost"),
+                    (self.cost_amount.is_some(), "it has a cost"),
                     (error.is_none(), "it has no reason"),
-                    (!self.is_answered, "nobody answered"),
+                    (self.answered_at.is_none(), "nobody answered"),
                     (
                         error == Some("cancelled"),
                         "its reason is that of one that may have been taken",
@@ -97,7 +93,7 @@ impl Sent {
             let says = if self.is_open() { "an" } else { "no" };
             faults.push(format!("it is {} and has {says} end", self.state));
         }
-        if self.has_half_a_cost {
+        if self.cost_amount.is_some() != self.cost_unit.is_some() {
             faults.push("its cost has no unit, or its unit no amount".to_owned());
         }
         if task.is_hosted() {
@@ -115,7 +111,7 @@ impl Sent {
 }
 
 /// What is wrong with what was sent for a task, in the order of its attempts.
-pub(super) fn mismatches(task: &Record, sent: &[Sent]) -> Vec<Mismatch> {
+pub(super) fn mismatches(task: &TaskRow, sent: &[Sent]) -> Vec<Mismatch> {
     let mut found = Vec::new();
     let mut note = |what, id: &str, why| {
         let id = id.to_owned();
@@ -167,7 +163,7 @@ pub(super) fn mismatches(task: &Record, sent: &[Sent]) -> Vec<Mismatch> {
 }
 
 /// What a hosted task must have been sent as, and was not.
-fn missing(task: &Record, sent: &[Sent], paid: &[&Sent]) -> Option<String> {
+fn missing(task: &TaskRow, sent: &[Sent], paid: &[&Sent]) -> Option<String> {
     if !task.is_hosted() {
         return None;
     }

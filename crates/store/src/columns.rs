@@ -1,0 +1,228 @@
+//! Columns by name: one declaration for each row that is read, and one list for each that is inserted.
+//!
+//! `record!` says once which columns make a struct. The SELECTs take their list of columns from it, and rows are
+//! read by it, in the same order: a new column is one line. `insert!` pairs each column with its value.
+//! Positions and numbers of parameters are written by the macros alone, so that no two lists can disagree.
+//!
+//! How a type is kept in a column is in [`types`]; a type that only one table has says it beside its statements.
+
+mod types;
+
+use std::borrow::Cow;
+
+use crate::{Conn, Row, StoreError, Value};
+
+/// A type that a column is read as.
+pub(crate) trait FromColumn: Sized {
+    /// The value at this position, or `None` for NULL; `column` is for the error message.
+    fn from_column(
+        row: &Row<'_>,
+        at: usize,
+        column: &'static str,
+    ) -> Result<Option<Self>, StoreError>;
+}
+
+/// A type that is written to a column.
+pub(crate) trait ToColumn {
+    fn to_column(&self) -> Result<FieldValue<'_>, StoreError>;
+}
+
+/// A parameter that may own its text.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum FieldValue<'a> {
+    Null,
+    Int(i64),
+    Text(Cow<'a, str>),
+}
+
+impl<'a> From<&'a FieldValue<'_>> for Value<'a> {
+    fn from(field: &'a FieldValue<'_>) -> Self {
+        match field {
+            FieldValue::Null => Self::Null,
+            FieldValue::Int(value) => Self::Int(*value),
+            FieldValue::Text(value) => Self::Text(value),
+        }
+    }
+}
+
+/// A struct that `record!` declares the columns of.
+pub(crate) trait TableRecord: Sized {
+    /// Reads the next columns, as many as it has.
+    fn read(fields: &mut FieldReader<'_, '_>) -> Result<Self, StoreError>;
+
+    /// Reads a row that begins with its columns.
+    fn from_row(row: &Row<'_>) -> Result<Self, StoreError> {
+        Self::read(&mut FieldReader::new(row))
+    }
+}
+
+/// A row whose columns are read one after the other.
+pub(crate) struct FieldReader<'r, 'a> {
+    row: &'r Row<'a>,
+    next: usize,
+}
+
+impl<'r, 'a> FieldReader<'r, 'a> {
+    pub(crate) const fn new(row: &'r Row<'a>) -> Self {
+        Self { row, next: 0 }
+    }
+
+    /// Reads the next column; `column` is for the error message.
+    pub(crate) fn field<T: FromColumn>(&mut self, column: &'static str) -> Result<T, StoreError> {
+        let at = self.next;
+        self.next += 1;
+        let read = T::from_column(self.row, at, column)?;
+        read.ok_or_else(|| StoreError::Unreadable {
+            column,
+            value: "NULL".to_owned(),
+        })
+    }
+
+    /// Reads the next columns as a record.
+    pub(crate) fn record<T: TableRecord>(&mut self) -> Result<T, StoreError> {
+        T::read(self)
+    }
+}
+
+/// Runs what `insert!` wrote; the place of a statement is the place of its `insert!`.
+#[track_caller]
+pub(crate) fn run_insert<const N: usize>(
+    conn: &mut Conn<'_>,
+    sql: &'static str,
+    fields: [Result<FieldValue<'_>, StoreError>; N],
+) -> Result<u64, StoreError> {
+    let fields = fields.into_iter().collect::<Result<Vec<_>, _>>()?;
+    let values: Vec<Value<'_>> = fields.iter().map(Value::from).collect();
+    Conn::execute(conn, sql, &values)
+}
+
+/// Declares the columns of a record:
+///
+/// ```text
+/// record! {
+///     columns for Task of "tasks" {
+///         id: "id",
+///         attempts: saturated("attempts"),
+///         failure: failure("error_code", "error_message"),
+///         money: ..money_columns!(),
+///     }
+/// }
+/// ```
+///
+/// A field is a column, what a function makes of columns, whose types are those of its parameters, or another record
+/// with its list. A column is a name or any expression of SQL.
+///
+/// This makes [`TableRecord`] for the struct, and a macro: `columns!()` is the list for a SELECT, `columns!("t")` the same
+/// of the table `t`, and `columns!(insert task into conn)` adds a row with all of these columns, for which each field
+/// must be one; a last literal goes behind it.
+macro_rules! record {
+    ($(#[$about:meta])* $list:ident for $($declared:tt)+) => {
+        $crate::columns::record! { @ ($) $(#[$about])* $list for $($declared)+ }
+    };
+    (@ read $fields:ident as in $inner:ident) => {
+        $fields.record()?
+    };
+    (@ ($d:tt) $(#[$about:meta])* $list:ident for $record:ident of $table:literal {
+        $($field:ident: $($column:literal)? $($($make:ident)::+ ($($of:literal),+))? $(..$inner:ident!$inside:tt)?),+ $(,)?
+    }) => {
+        impl $crate::columns::TableRecord for $record {
+            fn read(
+                fields: &mut $crate::columns::FieldReader<'_, '_>,
+            ) -> Result<Self, $crate::StoreError> {
+                // Fields of a literal are evaluated in the order in which they are written.
+                Ok(Self {
+                    $($field:
+                        $(fields.field(concat!($table, ".", $column))?)?
+                        $($($make)::+ ($(fields.field(concat!($table, ".", $of))?),+))?
+                        $($crate::columns::record!(@ read fields as in $inner))?
+                    ),+
+                })
+            }
+        }
+
+        $(#[$about])*
+        macro_rules! $list {
+            () => {
+                $crate::columns::list!(() $($($column)? $($($of)+)? $(($inner!$inside))?)+)
+            };
+            ($d table:literal) => {
+                $crate::columns::list!(($d table, ".") $($($column)? $($($of)+)? $(($inner!$inside))?)+)
+            };
+            (insert $d record:ident into $d conn:ident $d ($d rest:literal)?) => {
+                $crate::columns::insert!($d conn, $table {
+                    $(
+                        $($column: $d record.$field,)?
+                        $($($of: compile_error!("made of columns: name them in insert!"),)+)?
+                        $("": compile_error!(concat!("of ", stringify!($inner), ": name them in insert!")),)?
+                    )+
+                } $d ($d rest)?)
+            };
+        }
+    };
+}
+pub(crate) use record;
+
+/// Columns with commas between, each behind what is in parentheses; another record's list stands as it is.
+macro_rules! list {
+    (@ ($($prefix:literal),*) $column:literal) => {
+        concat!($($prefix,)* $column)
+    };
+    (@ $prefix:tt ($inner:ident!$inside:tt)) => {
+        $inner!$inside
+    };
+    ($prefix:tt $first:tt $($rest:tt)*) => {
+        concat!($crate::columns::list!(@ $prefix $first) $(, ", ", $crate::columns::list!(@ $prefix $rest))*)
+    };
+}
+pub(crate) use list;
+
+/// Adds a row, each column beside its value, and returns how many were added:
+///
+/// ```text
+/// insert!(conn, "tasks" {
+///     "id": task.id,
+///     "state": "queued",
+///     "number": sql("(SELECT COUNT(*) + 1 FROM tasks)"),
+/// } "ON CONFLICT (id) DO NOTHING")
+/// ```
+///
+/// A value is anything with [`ToColumn`], or SQL, in which `?1` is the first of the values. Parameters are numbered,
+/// as in all statements: Postgres has `$1` for `?1`.
+macro_rules! insert {
+    ($conn:expr, $table:literal { $($columns:tt)+ } $($rest:literal)?) => {
+        $crate::columns::insert!(@ ($conn, $table, ($($rest)?)) () () ()
+            ("1" "2" "3" "4" "5" "6" "7" "8" "9" "10" "11" "12" "13" "14" "15" "16"
+             "17" "18" "19" "20" "21" "22" "23" "24" "25" "26" "27" "28" "29" "30" "31" "32")
+            $($columns)+)
+    };
+    (@ $into:tt ($($names:tt)*) ($($places:tt)*) ($($values:tt)*) $numbers:tt
+        $column:literal: sql($sql:literal) $(, $($columns:tt)*)?) => {
+        $crate::columns::insert!(@ $into ($($names)* $column) ($($places)* ($sql)) ($($values)*)
+            $numbers $($($columns)*)?)
+    };
+    (@ $into:tt ($($names:tt)*) ($($places:tt)*) ($($values:tt)*) ($number:literal $($numbers:literal)*)
+        $column:literal: $value:expr $(, $($columns:tt)*)?) => {
+        $crate::columns::insert!(@ $into ($($names)* $column) ($($places)* ("?", $number))
+            ($($values)* ($value)) ($($numbers)*) $($($columns)*)?)
+    };
+    (@ ($conn:expr, $table:literal, ($($rest:literal)?)) ($($names:literal)+)
+        ($place:tt $($places:tt)*) ($(($value:expr))*) $numbers:tt) => {
+        $crate::columns::run_insert(
+            $conn,
+            concat!(
+                "INSERT INTO ", $table, " (", $crate::columns::list!(() $($names)+), ") VALUES (",
+                concat! $place $(, ", ", concat! $places)*, ")" $(, " ", $rest)?
+            ),
+            [$($crate::columns::ToColumn::to_column(&$value)),*],
+        )
+    };
+}
+pub(crate) use insert;
+
+/// A count, or the greatest one where the column holds none.
+pub(crate) fn saturated(stored: i64) -> u32 {
+    u32::try_from(stored).unwrap_or(u32::MAX)
+}
+
+#[cfg(test)]
+mod tests;

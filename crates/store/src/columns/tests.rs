@@ -1,0 +1,203 @@
+use mediagate_model::clock::Timestamp;
+use mediagate_model::task::TaskState;
+
+use super::{FieldValue, TableRecord, ToColumn};
+use crate::{Conn, StoreError};
+
+#[derive(Debug, Clone, PartialEq)]
+struct Parcel {
+    name: String,
+    state: TaskState,
+    weight: Option<u32>,
+    is_open: bool,
+    inside: Vec<String>,
+    sent_at: Timestamp,
+}
+
+record! {
+    columns for Parcel of "parcels" {
+        name: "name",
+        state: "state",
+        weight: "weight",
+        is_open: "is_open",
+        inside: "inside",
+        sent_at: "sent_at",
+    }
+}
+
+/// A parcel as its label says it.
+#[derive(Debug, PartialEq)]
+struct Label {
+    text: String,
+    state: TaskState,
+}
+
+fn text(name: String, weight: Option<u32>) -> String {
+    [
+        name,
+        weight.map_or_else(String::new, |weight| weight.to_string()),
+    ]
+    .join(" ")
+}
+
+record! {
+    label_columns for Label of "parcels" {
+        text: text("name", "weight"),
+        state: "state",
+    }
+}
+
+fn parcel() -> Parcel {
+    Parcel {
+        name: "a".into(),
+        state: TaskState::Running,
+        weight: None,
+        is_open: true,
+        inside: vec!["b".into()],
+        sent_at: Timestamp::from_micros(7),
+    }
+}
+
+fn database() -> rusqlite::Connection {
+    let database = rusqlite::Connection::open_in_memory().unwrap();
+    let tables = "CREATE TABLE parcels (sent_at BIGINT, inside TEXT, is_open BIGINT, weight BIGINT, state TEXT,
+                                        name TEXT PRIMARY KEY, number BIGINT)";
+    database.execute_batch(tables).unwrap();
+    database
+}
+
+fn all<T: TableRecord>(on: &mut Conn<'_>, sql: &'static str) -> Result<Vec<T>, StoreError> {
+    on.all(sql, &[], T::from_row)
+}
+
+#[test]
+fn a_record_is_read_as_it_was_inserted() {
+    let database = database();
+    let conn = &mut Conn::Sqlite(&database);
+    let parcel = parcel();
+    assert_eq!(columns!(insert parcel into conn).unwrap(), 1);
+    let found: Vec<Parcel> = all(conn, concat!("SELECT ", columns!(), " FROM parcels")).unwrap();
+    assert_eq!(found, [parcel]);
+}
+
+#[test]
+fn lists_are_in_the_order_of_the_declaration() {
+    assert_eq!(columns!(), "name, state, weight, is_open, inside, sent_at");
+    assert_eq!(label_columns!("p"), "p.name, p.weight, p.state");
+}
+
+/// A parcel with its label.
+#[derive(Debug, PartialEq)]
+struct Delivery {
+    parcel: Parcel,
+    number: i64,
+    label: Label,
+}
+
+record! {
+    delivery_columns for Delivery of "parcels" {
+        parcel: ..columns!(),
+        number: "2 + 3",
+        label: ..label_columns!("p"),
+    }
+}
+
+#[test]
+fn a_field_may_be_made_of_several_columns_or_be_a_record() {
+    let database = database();
+    let conn = &mut Conn::Sqlite(&database);
+    let parcel = Parcel {
+        weight: Some(3),
+        ..parcel()
+    };
+    columns!(insert parcel into conn).unwrap();
+    let sql = concat!("SELECT ", delivery_columns!(), " FROM parcels p");
+    let found: Vec<Delivery> = all(conn, sql).unwrap();
+    let label = Label {
+        text: "a 3".into(),
+        state: TaskState::Running,
+    };
+    let number = 5;
+    assert_eq!(
+        found,
+        [Delivery {
+            parcel,
+            number,
+            label
+        }]
+    );
+}
+
+#[test]
+fn values_are_paired_with_their_columns_whatever_their_order() {
+    let database = database();
+    let conn = &mut Conn::Sqlite(&database);
+    let add = |conn: &mut Conn<'_>, name: &str, is_open| {
+        insert!(conn, "parcels" {
+            "name": name,
+            "number": sql("(SELECT COUNT(*) FROM parcels WHERE name <> ?1)"),
+            "inside": None::<String>,
+            "state": "queued",
+            "is_open": is_open,
+        } "ON CONFLICT (name) DO NOTHING")
+    };
+    assert_eq!(add(conn, "a", true).unwrap(), 1);
+    assert_eq!(add(conn, "b", false).unwrap(), 1);
+    assert_eq!(add(conn, "b", true).unwrap(), 0);
+    let sql =
+        "SELECT name || state || is_open || number FROM parcels WHERE inside IS NULL ORDER BY name";
+    let found = conn.all(sql, &[], |row| row.text(0)).unwrap();
+    assert_eq!(found, ["aqueued10", "bqueued01"]);
+}
+
+#[test]
+fn a_value_that_does_not_fit_is_unreadable_by_the_name_of_its_column() {
+    let database = database();
+    let conn = &mut Conn::Sqlite(&database);
+    for (name, state, weight, wrong) in [
+        (
+            Some("a"),
+            Some("elsewhere"),
+            1,
+            ("parcels.state", "elsewhere"),
+        ),
+        (Some("a"), None, 1, ("parcels.state", "NULL")),
+        (Some("a"), Some("queued"), -1, ("parcels.weight", "-1")),
+        (None, Some("queued"), 1, ("parcels.name", "NULL")),
+    ] {
+        conn.execute("DELETE FROM parcels", &[]).unwrap();
+        insert!(conn, "parcels" {
+            "name": name, "state": state, "weight": i64::from(weight), "is_open": 1_i64, "inside": "[]", "sent_at": 0_i64,
+        })
+        .unwrap();
+        let sql = concat!("SELECT ", columns!(), " FROM parcels");
+        match all::<Parcel>(conn, sql) {
+            Err(StoreError::Unreadable { column, value }) => assert_eq!((column, &*value), wrong),
+            other => panic!("{other:?}"),
+        }
+    }
+}
+
+#[test]
+fn integers_too_great_for_a_column_are_the_greatest() {
+    assert_eq!(u64::MAX.to_column().unwrap(), FieldValue::Int(i64::MAX));
+}
+
+#[test]
+#[cfg(debug_assertions)]
+fn a_statement_is_run_where_its_insert_is() {
+    let database = database();
+    let conn = &mut Conn::Sqlite(&database);
+    crate::record::begin();
+    let line = line!() + 1;
+    insert!(conn, "parcels" {
+        "name": "a",
+        "state": "queued",
+    })
+    .unwrap();
+    let record = crate::record::end();
+    let places: Vec<_> = record.places.iter().collect();
+    assert!(places.contains(&&(file!(), line)), "{places:?}");
+    let sql = "INSERT INTO parcels (name, state) VALUES (?1, ?2)";
+    assert!(record.statements.contains_key(sql), "{record:?}");
+}

@@ -1,0 +1,185 @@
+//! How types are kept in columns: as integers, as text by a name, or as JSON.
+
+use std::borrow::Cow;
+
+use super::{FieldValue, FromColumn, ToColumn};
+use crate::conn::to_json;
+use crate::{Row, StoreError};
+use mediagate_model::account::BudgetPeriod;
+use mediagate_model::audit::ActorKind;
+use mediagate_model::clock::Timestamp;
+use mediagate_model::ids::{
+    AccountId, AssetId, AuditId, ClipId, DeliveryId, EndpointId, EventId, IntentId, KeyId,
+    PersonaId, RequestId, SubmissionId, TaskId,
+};
+use mediagate_model::intent::Made;
+use mediagate_model::ledger::EntryKind;
+use mediagate_model::media::MediaType;
+use mediagate_model::money::{Micros, Money};
+use mediagate_model::music::{ClipUpstream, PersonaUpstream};
+use mediagate_model::price::{Bill, Tariff};
+use mediagate_model::provenance::{PrintKind, Provenance};
+use mediagate_model::submission::SubmissionState;
+use mediagate_model::task::{Kind, Output, Payload, StemTarget, TaskState};
+use mediagate_model::webhook::{AttemptError, DeliveryState, DisabledWhy, EventType, Scheme};
+
+impl<T: FromColumn> FromColumn for Option<T> {
+    fn from_column(
+        row: &Row<'_>,
+        at: usize,
+        column: &'static str,
+    ) -> Result<Option<Self>, StoreError> {
+        T::from_column(row, at, column).map(Some)
+    }
+}
+
+impl<T: ToColumn> ToColumn for Option<T> {
+    fn to_column(&self) -> Result<FieldValue<'_>, StoreError> {
+        self.as_ref().map_or(Ok(FieldValue::Null), T::to_column)
+    }
+}
+
+impl<T: ToColumn + ?Sized> ToColumn for &T {
+    fn to_column(&self) -> Result<FieldValue<'_>, StoreError> {
+        T::to_column(self)
+    }
+}
+
+impl FromColumn for String {
+    fn from_column(
+        row: &Row<'_>,
+        at: usize,
+        _column: &'static str,
+    ) -> Result<Option<Self>, StoreError> {
+        row.text_or_null(at)
+    }
+}
+
+impl ToColumn for str {
+    fn to_column(&self) -> Result<FieldValue<'_>, StoreError> {
+        Ok(FieldValue::Text(Cow::Borrowed(self)))
+    }
+}
+
+impl ToColumn for String {
+    fn to_column(&self) -> Result<FieldValue<'_>, StoreError> {
+        self.as_str().to_column()
+    }
+}
+
+impl FromColumn for RequestId {
+    fn from_column(
+        row: &Row<'_>,
+        at: usize,
+        column: &'static str,
+    ) -> Result<Option<Self>, StoreError> {
+        let Some(value) = row.text_or_null(at)? else {
+            return Ok(None);
+        };
+        let id = Self::from_caller(&value);
+        id.ok_or(StoreError::Unreadable { column, value }).map(Some)
+    }
+}
+
+impl ToColumn for RequestId {
+    fn to_column(&self) -> Result<FieldValue<'_>, StoreError> {
+        self.as_str().to_column()
+    }
+}
+
+/// Integers: how one is read, if it is in range, and how it is written.
+macro_rules! integers {
+    ($($type:ty: $read:expr, $write:expr;)+) => {$(
+        impl FromColumn for $type {
+            fn from_column(row: &Row<'_>, at: usize, column: &'static str) -> Result<Option<Self>, StoreError> {
+                let read: fn(i64) -> Option<Self> = $read;
+                let Some(stored) = row.int_or_null(at)? else {
+                    return Ok(None);
+                };
+                let value = || StoreError::Unreadable { column, value: stored.to_string() };
+                read(stored).ok_or_else(value).map(Some)
+            }
+        }
+
+        impl ToColumn for $type {
+            fn to_column(&self) -> Result<FieldValue<'_>, StoreError> {
+                let write: fn(Self) -> i64 = $write;
+                Ok(FieldValue::Int(write(*self)))
+            }
+        }
+    )+};
+}
+
+integers! {
+    i64: Some, |value| value;
+    u8: |stored| Self::try_from(stored).ok(), i64::from;
+    u32: |stored| Self::try_from(stored).ok(), i64::from;
+    u64: |stored| Self::try_from(stored).ok(), |value| i64::try_from(value).unwrap_or(i64::MAX);
+    bool: |stored| Some(stored != 0), i64::from;
+    Timestamp: |stored| Some(Self::from_micros(stored)), Self::micros;
+    Micros: |stored| Some(Self::new(stored)), Self::get;
+}
+
+macro_rules! ids {
+    ($($type:ident),+ $(,)?) => {$(
+        impl FromColumn for $type {
+            fn from_column(row: &Row<'_>, at: usize, column: &'static str) -> Result<Option<Self>, StoreError> {
+                row.parse_or_null(at, column)
+            }
+        }
+
+        impl ToColumn for $type {
+            fn to_column(&self) -> Result<FieldValue<'_>, StoreError> {
+                Ok(FieldValue::Text(Cow::Owned(self.to_string())))
+            }
+        }
+    )+};
+}
+
+ids! {
+    AccountId, AssetId, AuditId, ClipId, DeliveryId, EndpointId, EventId, IntentId, KeyId, PersonaId, SubmissionId, TaskId,
+}
+
+/// Types of few values, each of which has a name.
+macro_rules! names {
+    ($($type:ident::$name:ident),+ $(,)?) => {$(
+        impl FromColumn for $type {
+            fn from_column(row: &Row<'_>, at: usize, column: &'static str) -> Result<Option<Self>, StoreError> {
+                row.parse_or_null(at, column)
+            }
+        }
+
+        impl ToColumn for $type {
+            fn to_column(&self) -> Result<FieldValue<'_>, StoreError> {
+                Ok(FieldValue::Text(Cow::Borrowed(self.$name())))
+            }
+        }
+    )+};
+}
+
+names! {
+    ActorKind::name, AttemptError::name, BudgetPeriod::name, DeliveryState::name, DisabledWhy::name, EntryKind::name,
+    EventType::name, Kind::name, MediaType::extension, Money::name, PrintKind::into_str, Scheme::name,
+    SubmissionState::name, TaskState::name,
+}
+
+macro_rules! jsons {
+    ($($type:ty),+ $(,)?) => {$(
+        impl FromColumn for $type {
+            fn from_column(row: &Row<'_>, at: usize, column: &'static str) -> Result<Option<Self>, StoreError> {
+                row.json_or_null(at, column)
+            }
+        }
+
+        impl ToColumn for $type {
+            fn to_column(&self) -> Result<FieldValue<'_>, StoreError> {
+                Ok(FieldValue::Text(Cow::Owned(to_json(self)?)))
+            }
+        }
+    )+};
+}
+
+jsons! {
+    Bill, ClipUpstream, Made, Output, Payload, PersonaUpstream, Provenance, StemTarget, Tariff, Vec<ClipId>, Vec<String>,
+    Vec<ipnet::IpNet>, providers::Handle, serde_json::Value,
+}
