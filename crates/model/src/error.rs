@@ -54,7 +54,7 @@ codes! {
     ExpiredApiKey = "expired_api_key", 401, Authentication;
     /// The key was revoked.
     RevokedApiKey = "revoked_api_key", 401, Authentication;
-    /// The key's budget cannot hold the price.
+    /// The key's budget, or the account's budget or credit, does not cover the price.
     BudgetExceeded = "budget_exceeded", 402, Budget;
     /// The key lacks the scope named in the message.
     InsufficientScope = "insufficient_scope", 403, Permission;
