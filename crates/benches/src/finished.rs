@@ -54,7 +54,7 @@ pub async fn video(gateway: &Gateway) -> TaskId {
         .store
         .write(move |conn| -> Result<bool, Error> {
             submit::write(conn, &key, std::slice::from_ref(&task), None)?;
-            Ok(store::tasks::finish(conn, id, None, &ending, now)?)
+            Ok(store::tasks::finish(conn, id, None, &ending, now)?.is_some())
         })
         .await;
     assert!(ended.unwrap());
@@ -90,13 +90,7 @@ pub async fn answer_at_once(gateway: &Gateway) {
                 let Some(task) = claimed else { continue };
                 let (name, ending) = (owner.clone(), ending.clone());
                 let end = move |conn: &mut store::Conn<'_>| -> Result<bool, Error> {
-                    Ok(store::tasks::finish(
-                        conn,
-                        task.id,
-                        Some(&name),
-                        &ending,
-                        now,
-                    )?)
+                    Ok(store::tasks::finish(conn, task.id, Some(&name), &ending, now)?.is_some())
                 };
                 app.store.write(end).await.unwrap();
                 app.bell.ring(task.id);

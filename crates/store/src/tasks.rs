@@ -240,39 +240,45 @@ pub struct Ending {
     pub failure: Option<TaskFailure>,
 }
 
-/// Ends a task that `owner` holds, or, without an owner, any open task. Returns whether this call
-/// ended it.
+/// Ends a task that `owner` holds, or, without an owner, any open task. Returns the task as it ended; `None` if this
+/// call did not end it.
 pub fn finish(
     conn: &mut Conn<'_>,
     id: TaskId,
     owner: Option<&str>,
     ending: &Ending,
     now: Timestamp,
-) -> Result<bool, StoreError> {
+) -> Result<Option<Task>, StoreError> {
     let output = ending.output.as_ref().map(to_json).transpose()?;
     let bill = ending.bill.as_ref().map(to_json).transpose()?;
-    let changed = conn.execute(
-        "UPDATE tasks SET state = ?3, cost_micros = ?4, output = ?5, error_code = ?6, error_message = ?7,
-                finished_at = ?8, progress = CASE ?3 WHEN 'succeeded' THEN 100 ELSE progress END,
-                event_seq = event_seq + 1, lease_owner = NULL, money = ?9, bill = ?10
-         WHERE id = ?1 AND state IN ('queued', 'running') AND (CAST(?2 AS TEXT) IS NULL OR lease_owner = ?2)",
+    let failure = ending.failure.as_ref();
+    let ended = conn.one(
+        concat!(
+            "UPDATE tasks SET state = ?3, cost_micros = ?4, output = ?5, error_code = ?6, error_message = ?7,
+                    finished_at = ?8, progress = CASE ?3 WHEN 'succeeded' THEN 100 ELSE progress END,
+                    event_seq = event_seq + 1, lease_owner = NULL, money = ?9, bill = ?10
+             WHERE id = ?1 AND state IN ('queued', 'running') AND (CAST(?2 AS TEXT) IS NULL OR lease_owner = ?2)
+             RETURNING ",
+            columns!()
+        ),
         &[
             (&id.to_string()).into(),
             owner.into(),
             ending.state.name().into(),
             ending.cost.get().into(),
             output.as_ref().into(),
-            ending.failure.as_ref().map(|failure| failure.code.name()).into(),
-            ending.failure.as_ref().map(|failure| failure.message.as_str()).into(),
+            failure.map(|failure| failure.code.name()).into(),
+            failure.map(|failure| failure.message.as_str()).into(),
             now.micros().into(),
             ending.money.name().into(),
             bill.as_ref().into(),
         ],
+        Task::from_row,
     )?;
-    if changed == 1 {
+    if ended.is_some() {
         append_event(conn, id)?;
     }
-    Ok(changed == 1)
+    Ok(ended)
 }
 
 /// Closes the money of a task that was cancelled while its provider went on; `message` says what became of it. Returns

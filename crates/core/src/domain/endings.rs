@@ -26,25 +26,25 @@ pub fn end<E: From<Error> + From<StoreError>>(
     now: Timestamp,
     keep: impl FnOnce(&mut Conn<'_>) -> Result<(), E>,
 ) -> Result<bool, E> {
-    if !settle(conn, task, owner, ending, now)? {
+    let Some(ended) = settle(conn, task, owner, ending, now)? else {
         return Ok(false);
-    }
+    };
     keep(conn)?;
-    webhooks::events::task_ended(conn, app, task, ending.state, now)?;
+    webhooks::events::task_ended(conn, app, &ended, now)?;
     Ok(true)
 }
 
-/// The part of [`end`] that a task and its money are changed by.
+/// The part of [`end`] that a task and its money are changed by. Returns the task as it ended.
 pub fn settle(
     conn: &mut Conn<'_>,
     task: &Task,
     owner: Option<&str>,
     ending: &Ending,
     now: Timestamp,
-) -> Result<bool, Error> {
-    if !store::tasks::finish(conn, task.id, owner, ending, now)? {
-        return Ok(false);
-    }
+) -> Result<Option<Task>, Error> {
+    let Some(ended) = store::tasks::finish(conn, task.id, owner, ending, now)? else {
+        return Ok(None);
+    };
     debug_assert!(fits(ending.state, ending.money), "{ending:?}");
     if task.provider != EMBEDDED {
         // An open job at a provider no longer uses a slot; it is cancelled or followed to its end.
@@ -55,7 +55,7 @@ pub fn settle(
     if failure.is_some_and(|failure| failure.code == ErrorCode::SubmissionUnconfirmed) {
         idempotency::unconfirmed_ended(conn, task, now)?;
     }
-    Ok(true)
+    Ok(Some(ended))
 }
 
 /// The ending of a task that made nothing: its hold is released.

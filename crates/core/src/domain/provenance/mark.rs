@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 
-use crate::app::{App, Ctx, Parts};
+use crate::app::{App, Parts};
 use crate::limits::{Work, Workplace};
 use mediagate_media::engines::clip::{self, MadeClip};
 use mediagate_media::engines::{Watch, child};

@@ -7,16 +7,17 @@ use crate::app::{App, Ctx};
 use crate::domain::tasks;
 use crate::records::Links;
 use crate::records::music::JobRecord;
-use crate::records::task::{Beside, TaskView};
+use crate::records::task::TaskView;
 use mediagate_config::NotifyHookBody;
 use mediagate_model::clock::Timestamp;
 use mediagate_model::error::Error;
 use mediagate_model::ids::{AccountId, DeliveryId, EventId, TaskId};
-use mediagate_model::task::{Task, TaskState};
+use mediagate_model::music::Clip;
+use mediagate_model::task::Task;
 use mediagate_model::webhook::{Clearance, DeliveryState, Endpoint, Event, EventType, Receiver};
 use mediagate_store::webhooks::deliveries::{self, NewDelivery};
 use mediagate_store::webhooks::endpoints;
-use mediagate_store::{self as store, Conn, accounts};
+use mediagate_store::{Conn, accounts};
 
 /// The body that is sent.
 #[derive(Serialize)]
@@ -32,28 +33,56 @@ pub fn task_ended(
     conn: &mut Conn<'_>,
     app: &App,
     task: &Task,
-    state: TaskState,
     now: Timestamp,
 ) -> Result<(), Error> {
-    let Some(kind) = EventType::of(state) else {
+    let Some(kind) = EventType::of(task.state) else {
         return Ok(());
     };
     let listening = listening(conn, task.account, kind, now)?;
     if listening.is_empty() && task.callback.is_none() {
         return Ok(());
     }
-    let ended = Ended::read(conn, app, task)?;
-    let view = TaskView::new(&ended.links, &ended.task, &ended.beside);
+    let beside = tasks::beside(conn, task)?;
+    let links = app.links(origin(app, task));
+    let view = TaskView::new(&links, task, &beside);
     let event = event(task.account, Some(task.id), kind, view, now)?;
     if !deliveries::insert_event(conn, &event)? {
         return Ok(());
     }
     tell(conn, &event, &listening)?;
-    if let Some(url) = &ended.task.callback {
-        let job = ended.job_record(conn, app)?;
+    if let Some(url) = &task.callback {
+        let job = job_record(conn, app, task, &beside.clips, &links)?;
         call_back(conn, &event, url, job.as_deref())?;
     }
     Ok(())
+}
+
+/// Where this gateway is reached by whoever ordered the task.
+fn origin(app: &Ctx, task: &Task) -> String {
+    let known = app
+        .config
+        .public_url
+        .clone()
+        .or_else(|| task.origin.clone());
+    known.unwrap_or_else(|| format!("http://{}", app.config.listen))
+}
+
+/// The job record instead of the event, where the operator wants it for music.
+fn job_record(
+    conn: &mut Conn<'_>,
+    app: &Ctx,
+    task: &Task,
+    clips: &[Clip],
+    links: &Links,
+) -> Result<Option<String>, Error> {
+    if app.config.webhooks.notify_hook_body != NotifyHookBody::Job {
+        return Ok(None);
+    }
+    let account = accounts::account_by_id(conn, task.account)?
+        .ok_or_else(|| Error::internal("a task without its account"))?;
+    let record = JobRecord::new(task, clips, &account, links);
+    let text = record.as_ref().map(serde_json::to_string);
+    text.transpose().map_err(Error::internal)
 }
 
 /// An endpoint that is told of an event.
@@ -95,45 +124,6 @@ fn listening(
         listeners.push(Listener { endpoint, state });
     }
     Ok(listeners)
-}
-
-/// A task as it is at the end of the transaction that ends it.
-struct Ended {
-    task: Task,
-    beside: Beside,
-    links: Links,
-}
-
-impl Ended {
-    fn read(conn: &mut Conn<'_>, app: &App, task: &Task) -> Result<Self, Error> {
-        let task = store::tasks::by_id(conn, task.id, task.account)?
-            .ok_or_else(|| Error::internal("a task that ended is not there"))?;
-        let beside = tasks::beside(conn, &task)?;
-        let origin = app
-            .config
-            .public_url
-            .clone()
-            .or_else(|| task.origin.clone());
-        let origin = origin.unwrap_or_else(|| format!("http://{}", app.config.listen));
-        let links = app.links(origin);
-        Ok(Self {
-            task,
-            beside,
-            links,
-        })
-    }
-
-    /// The job record instead of the event, where the operator wants it for music.
-    fn job_record(&self, conn: &mut Conn<'_>, app: &Ctx) -> Result<Option<String>, Error> {
-        if app.config.webhooks.notify_hook_body != NotifyHookBody::Job {
-            return Ok(None);
-        }
-        let account = store::accounts::account_by_id(conn, self.task.account)?
-            .ok_or_else(|| Error::internal("a task without its account"))?;
-        let record = JobRecord::new(&self.task, &self.beside.clips, &account, &self.links);
-        let text = record.as_ref().map(serde_json::to_string);
-        text.transpose().map_err(Error::internal)
-    }
 }
 
 /// An endpoint was disabled by the gateway: the account's other endpoints are told.

@@ -95,7 +95,7 @@ pub(super) async fn end(db: &Fixture, task: &Task, ending: Ending) -> bool {
     let ended = db
         .store
         .write(move |conn| endings::settle(conn, &task, None, &ending, at(1)));
-    ended.await.unwrap()
+    ended.await.unwrap().is_some()
 }
 
 /// What is held and spent: of the key, and of the account.

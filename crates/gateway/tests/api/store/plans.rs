@@ -489,13 +489,25 @@ fn places() -> BTreeSet<(String, u32)> {
     for entry in all {
         let path = entry.unwrap().path();
         let name = path.file_name().unwrap().to_string_lossy().into_owned();
-        let of_no_table = ["columns.rs", "conn.rs", "lib.rs", "migrations.rs", "sqlite.rs"];
+        let of_no_table = [
+            "columns.rs",
+            "conn.rs",
+            "lib.rs",
+            "migrations.rs",
+            "sqlite.rs",
+        ];
         let is_of_tables = !of_no_table.contains(&&*name);
         if !is_of_tables || path.is_dir() {
             continue;
         }
         let text = std::fs::read_to_string(&path).unwrap();
-        for call in [".execute(", ".all(", ".one(", "insert!(conn", "columns!(insert "] {
+        for call in [
+            ".execute(",
+            ".all(",
+            ".one(",
+            "insert!(conn",
+            "columns!(insert ",
+        ] {
             for (at, _) in text.match_indices(call) {
                 let line = 1 + text[..at].matches('\n').count();
                 if !call.starts_with('.') || text[..at].trim_end().ends_with("conn") {
