@@ -5,6 +5,7 @@ use std::sync::atomic::Ordering;
 use serde::Serialize;
 use utoipa::ToSchema;
 
+use crate::wire::money::{AccountAmounts, text};
 use mediagate_core::app::Parts;
 use mediagate_core::domain::books::Standing;
 use mediagate_model::account::{Account, ApiKey, BudgetPeriod, Caller, KeyMoney, Scope};
@@ -24,20 +25,8 @@ pub struct AccountObject {
     pub display_name: String,
     /// `unlimited`, or `prepaid`: it can spend only its credit.
     pub policy: &'static str,
-    /// Credit less spent.
-    pub balance_usd: String,
-    /// Reserved for open tasks.
-    pub held_usd: String,
-    /// Total spent.
-    pub spent_usd: String,
-    /// Total credited, less withdrawals.
-    pub credit_usd: String,
-    /// What can still be reserved; null if unlimited.
-    #[schema(required = true)]
-    pub available_usd: Option<String>,
-    /// Limit on the total cost of all tasks; null if unlimited.
-    #[schema(required = true)]
-    pub budget_usd: Option<String>,
+    #[serde(flatten)]
+    pub amounts: AccountAmounts,
     /// Bytes of files it may store.
     pub storage_limit: u64,
     /// Bytes of files it stores.
@@ -123,12 +112,7 @@ impl AccountObject {
             } else {
                 "unlimited"
             },
-            balance_usd: money.balance().to_string(),
-            held_usd: money.held.to_string(),
-            spent_usd: money.spent.to_string(),
-            credit_usd: money.credit.to_string(),
-            available_usd: text(money.available()),
-            budget_usd: text(money.budget),
+            amounts: money.into(),
             storage_limit: app.config.storage_limit.0,
             storage_bytes: standing.storage_bytes,
             key: own.map_or_else(|| KeyObject::new(&caller.key, &unused(&caller.key), 0), key),
@@ -174,8 +158,4 @@ impl KeyObject {
             revoked_at: key.revoked_at.map(Timestamp::rfc3339),
         }
     }
-}
-
-fn text(amount: Option<Micros>) -> Option<String> {
-    amount.map(|amount| amount.to_string())
 }

@@ -9,6 +9,7 @@ pub mod chat;
 pub mod error;
 pub mod list;
 pub mod models;
+pub mod money;
 pub mod personas;
 pub mod provenance;
 pub mod quotes;

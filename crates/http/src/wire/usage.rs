@@ -121,16 +121,8 @@ pub struct UsageRow {
     /// The key's display name.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub key_name: Option<String>,
-    /// Tasks that ended.
-    pub tasks: u64,
-    /// Tasks that succeeded.
-    pub succeeded: u64,
-    /// Tasks that failed.
-    pub failed: u64,
-    /// Tasks that were cancelled.
-    pub cancelled: u64,
-    /// Dollars charged.
-    pub cost_usd: String,
+    #[serde(flatten)]
+    pub sum: UsageSum,
 }
 
 /// A sum over rows.
@@ -148,6 +140,18 @@ pub struct UsageSum {
     pub cost_usd: String,
 }
 
+impl From<&Sum> for UsageSum {
+    fn from(sum: &Sum) -> Self {
+        Self {
+            tasks: sum.tasks(),
+            succeeded: sum.succeeded,
+            failed: sum.failed,
+            cancelled: sum.cancelled,
+            cost_usd: sum.cost.to_string(),
+        }
+    }
+}
+
 impl UsageList {
     pub fn new(query: &UsageQuery, (rows, names): &Usage) -> Self {
         let mut total = Sum::default();
@@ -162,13 +166,7 @@ impl UsageList {
                 .iter()
                 .map(|(group, sum)| row(group, sum, names))
                 .collect(),
-            total: UsageSum {
-                tasks: total.tasks(),
-                succeeded: total.succeeded,
-                failed: total.failed,
-                cancelled: total.cancelled,
-                cost_usd: total.cost.to_string(),
-            },
+            total: (&total).into(),
         }
     }
 
@@ -190,12 +188,11 @@ impl UsageList {
         for row in &self.data {
             let words = [&row.day, &row.model, &row.key_id, &row.key_name];
             let words = words.into_iter().flatten().map(csv::text);
-            let counts = [row.tasks, row.succeeded, row.failed, row.cancelled];
+            let sum = &row.sum;
+            let counts = [sum.tasks, sum.succeeded, sum.failed, sum.cancelled];
             let counts = counts.into_iter().map(csv::plain);
-            csv::line(
-                &mut text,
-                words.chain(counts).chain([csv::plain(&row.cost_usd)]),
-            );
+            let cost = csv::plain(&sum.cost_usd);
+            csv::line(&mut text, words.chain(counts).chain([cost]));
         }
         text
     }
@@ -209,10 +206,6 @@ fn row(group: &Group, sum: &Sum, names: &BTreeMap<KeyId, String>) -> UsageRow {
         key_name: group
             .key
             .map(|key| names.get(&key).cloned().unwrap_or_default()),
-        tasks: sum.tasks(),
-        succeeded: sum.succeeded,
-        failed: sum.failed,
-        cancelled: sum.cancelled,
-        cost_usd: sum.cost.to_string(),
+        sum: sum.into(),
     }
 }

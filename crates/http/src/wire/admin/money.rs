@@ -5,6 +5,7 @@ use std::collections::HashMap;
 use serde::Serialize;
 use utoipa::ToSchema;
 
+use crate::wire::money::AccountAmounts;
 use mediagate_model::account::AccountRecord;
 use mediagate_model::csv;
 use mediagate_model::ids::{AccountId, TaskId};
@@ -25,20 +26,8 @@ pub struct AdminAccount {
     pub name: String,
     /// Whether it can spend only its credit.
     pub prepaid: bool,
-    /// Credit less spent.
-    pub balance_usd: String,
-    /// Reserved for open tasks.
-    pub held_usd: String,
-    /// Total spent.
-    pub spent_usd: String,
-    /// Total credited, less withdrawals.
-    pub credit_usd: String,
-    /// What can still be reserved; null if unlimited.
-    #[schema(required = true)]
-    pub available_usd: Option<String>,
-    /// Limit on the total cost of all tasks; null if unlimited.
-    #[schema(required = true)]
-    pub budget_usd: Option<String>,
+    #[serde(flatten)]
+    pub amounts: AccountAmounts,
     /// Keys that are not revoked.
     pub keys: i64,
     /// When it was created.
@@ -48,19 +37,13 @@ pub struct AdminAccount {
 impl AdminAccount {
     pub fn new(record: &AccountRecord) -> Self {
         let (account, money) = (&record.account, &record.money);
-        let text = |amount: Option<Micros>| amount.map(|amount| amount.to_string());
         Self {
             id: account.id.to_string(),
             object: "account",
             handle: account.handle.clone(),
             name: account.display_name.clone(),
             prepaid: money.prepaid,
-            balance_usd: money.balance().to_string(),
-            held_usd: money.held.to_string(),
-            spent_usd: money.spent.to_string(),
-            credit_usd: money.credit.to_string(),
-            available_usd: text(money.available()),
-            budget_usd: text(money.budget),
+            amounts: money.into(),
             keys: record.keys,
             created_at: account.created_at.rfc3339(),
         }

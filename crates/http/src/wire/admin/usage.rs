@@ -118,25 +118,8 @@ pub struct AdminUsageRow {
     /// `succeeded`, `failed` or `cancelled`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub outcome: Option<String>,
-    /// Tasks that ended.
-    pub tasks: i64,
-    /// Tasks that succeeded.
-    pub succeeded: i64,
-    /// Tasks that failed.
-    pub failed: i64,
-    /// Tasks that were cancelled.
-    pub cancelled: i64,
-    /// Dollars charged to the account.
-    pub cost_usd: String,
-    /// Dollars that providers were paid for what they made: what they say themselves, else by the
-    /// `cost` of the route.
-    pub provider_cost_usd: String,
-    /// Dollars that providers say they charged for jobs that made nothing.
-    pub failed_cost_usd: String,
-    /// Jobs of which nobody knows what they cost; they are in no amount.
-    pub unknown_cost_jobs: i64,
-    /// Charged less both costs.
-    pub margin_usd: String,
+    #[serde(flatten)]
+    pub sum: AdminUsageSum,
 }
 
 /// Sums over tasks and jobs that ended.
@@ -237,13 +220,14 @@ impl AdminUsageList {
                 &row.outcome,
             ];
             let words = words.into_iter().flatten().map(csv::text);
-            let counts = [row.tasks, row.succeeded, row.failed, row.cancelled].map(csv::plain);
+            let sum = &row.sum;
+            let counts = [sum.tasks, sum.succeeded, sum.failed, sum.cancelled].map(csv::plain);
             let rest = [
-                csv::plain(&row.cost_usd),
-                csv::plain(&row.provider_cost_usd),
-                csv::plain(&row.failed_cost_usd),
-                csv::plain(row.unknown_cost_jobs),
-                csv::plain(&row.margin_usd),
+                csv::plain(&sum.cost_usd),
+                csv::plain(&sum.provider_cost_usd),
+                csv::plain(&sum.failed_cost_usd),
+                csv::plain(sum.unknown_cost_jobs),
+                csv::plain(&sum.margin_usd),
             ];
             csv::line(&mut text, words.chain(counts).chain(rest));
         }
@@ -269,7 +253,6 @@ fn row(query: &AdminUsageQuery, found: &AllUsage, group: &Group, sum: &Sum) -> A
     let begin = Timestamp::from_micros(begin).rfc3339();
     let handle = found.handles.get(&group.account);
     let key = found.keys.get(&group.key).cloned();
-    let sum = AdminUsageSum::from(sum);
     AdminUsageRow {
         day: query.by_day.then(|| begin.chars().take(10).collect()),
         hour: query.by_hour.then_some(begin),
@@ -279,14 +262,6 @@ fn row(query: &AdminUsageQuery, found: &AllUsage, group: &Group, sum: &Sum) -> A
         key_id: named(wanted.by_key, &group.key),
         key_name: wanted.by_key.then(|| key.unwrap_or_default()),
         outcome: named(wanted.by_outcome, &group.outcome),
-        tasks: sum.tasks,
-        succeeded: sum.succeeded,
-        failed: sum.failed,
-        cancelled: sum.cancelled,
-        cost_usd: sum.cost_usd,
-        provider_cost_usd: sum.provider_cost_usd,
-        failed_cost_usd: sum.failed_cost_usd,
-        unknown_cost_jobs: sum.unknown_cost_jobs,
-        margin_usd: sum.margin_usd,
+        sum: sum.into(),
     }
 }

@@ -1,0 +1,44 @@
+//! The money of an account, in every response that shows it.
+
+use serde::Serialize;
+use utoipa::ToSchema;
+
+use mediagate_model::account::AccountMoney;
+use mediagate_model::money::Micros;
+
+/// An account's money, in dollars.
+#[derive(Debug, Serialize, ToSchema)]
+pub struct AccountAmounts {
+    /// Credit less spent.
+    pub balance_usd: String,
+    /// Reserved for open tasks.
+    pub held_usd: String,
+    /// Total spent.
+    pub spent_usd: String,
+    /// Total credited, less withdrawals.
+    pub credit_usd: String,
+    /// What can still be reserved; null if unlimited.
+    #[schema(required = true)]
+    pub available_usd: Option<String>,
+    /// Limit on the total cost of all tasks; null if unlimited.
+    #[schema(required = true)]
+    pub budget_usd: Option<String>,
+}
+
+impl From<&AccountMoney> for AccountAmounts {
+    fn from(money: &AccountMoney) -> Self {
+        Self {
+            balance_usd: money.balance().to_string(),
+            held_usd: money.held.to_string(),
+            spent_usd: money.spent.to_string(),
+            credit_usd: money.credit.to_string(),
+            available_usd: text(money.available()),
+            budget_usd: text(money.budget),
+        }
+    }
+}
+
+/// An amount that may be absent.
+pub(crate) fn text(amount: Option<Micros>) -> Option<String> {
+    amount.map(|amount| amount.to_string())
+}
