@@ -1,0 +1,18 @@
+// Runs the files of tests side by side: each waits more than it works, and has a gateway or an account of its own.
+// Node's own option for it is newer than Debian's Node.
+
+import { readdirSync } from "node:fs";
+import { availableParallelism } from "node:os";
+import path from "node:path";
+import { run } from "node:test";
+import { spec } from "node:test/reporters";
+import { fileURLToPath } from "node:url";
+
+const folder = fileURLToPath(new URL(".", import.meta.url));
+const chosen = process.argv.slice(2);
+const files = chosen.length ? chosen : readdirSync(folder).filter((name) => name.endsWith(".test.mjs"));
+
+run({ files: files.map((name) => path.join(folder, path.basename(name))), concurrency: availableParallelism() + 1 })
+  .on("test:fail", () => (process.exitCode = 1))
+  .compose(new spec())
+  .pipe(process.stdout);
