@@ -47,6 +47,24 @@ pub struct Ctx {
     pub store: Store,
 }
 
+#[cfg(test)]
+impl Ctx {
+    /// On `SQLite` in this folder, at a clock that stands still: for tests of verbs.
+    pub(crate) fn in_folder(data: &std::path::Path) -> Self {
+        let settings = mediagate_config::Settings {
+            data: Some(data.to_owned()),
+            ..mediagate_config::Settings::default()
+        };
+        let config = Config::load(&settings).unwrap();
+        let store = Store::sqlite(&config.sqlite_path(), config.migrate).unwrap();
+        Self {
+            config,
+            clock: Clock::manual(),
+            store,
+        }
+    }
+}
+
 /// The parts of an [`App`].
 pub struct Parts {
     ctx: Ctx,

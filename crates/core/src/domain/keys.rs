@@ -327,6 +327,41 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
+    use mediagate_model::ids::{AccountId, AssetId};
+
+    async fn account(ctx: &Ctx) -> Account {
+        let account = Account {
+            id: AccountId::new(),
+            handle: "studio".into(),
+            display_name: "Studio".into(),
+            avatar: AssetId::new(),
+            created_at: ctx.clock.now(),
+        };
+        let new = account.clone();
+        let written = ctx
+            .store
+            .write(move |conn| accounts::insert(conn, &new))
+            .await;
+        written.unwrap();
+        account
+    }
+
+    #[tokio::test]
+    async fn there_is_one_first_key() {
+        let folder = tempfile::tempdir().unwrap();
+        let ctx = Ctx::in_folder(folder.path());
+        let account = account(&ctx).await;
+        let first = Secret::new("sk-mg-first");
+        assert!(create_first(&ctx, &account, &first).await.unwrap());
+        let second = Secret::new("sk-mg-second");
+        assert!(!create_first(&ctx, &account, &second).await.unwrap());
+        let keys = list(&ctx).await.unwrap();
+        let [(key, handle)] = &keys[..] else {
+            panic!("{} keys", keys.len())
+        };
+        assert_eq!((key.name.as_str(), handle.as_str()), ("first", "studio"));
+        assert_eq!(key.scopes, Scope::ALL);
+    }
 
     #[test]
     fn numbers_are_written_in_base62() {

@@ -236,7 +236,7 @@ fn sign_edited(
 
 #[cfg(not(feature = "c2pa"))]
 fn sign_edited(
-    _: &Ctx,
+    _: &Parts,
     _: &Facts,
     _: &str,
     (file, _): (&Path, Format),
