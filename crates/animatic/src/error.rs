@@ -1,4 +1,4 @@
-//! Why there is no video, or no frame of one.
+//! Errors of making a video and of drawing its frames.
 
 use crate::options::OptionsError;
 

@@ -47,21 +47,21 @@ mod camera;
 
 mod layer;
 
-mod working;
+mod working_size;
 
 mod depth;
 
 mod render;
 
-mod planes;
+mod plane_sampler;
 
-mod quads;
+mod quad_plane;
 
 mod resize;
 
 mod warp;
 
-mod look;
+mod colour_grade;
 
 mod title;
 
@@ -73,7 +73,7 @@ mod sound;
 
 mod encode;
 
-mod edits;
+mod edit_list;
 
 mod film;
 
@@ -93,12 +93,12 @@ mod video;
 
 pub use direction::Direction;
 pub use error::MakeError;
-pub use h264::Planes;
+pub use h264::FramePlanes;
 pub use limits::{MAX_SECONDS, MIN_SECONDS};
 pub use make::{make, make_retouched, make_with, still};
-pub use options::{Asked, FPS, Options, OptionsError, SIZES};
+pub use options::{RequestedOptions, FPS, RenderOptions, OptionsError, SIZES};
 pub use picture::{Picture, PictureError, PictureInfo, PictureLimits};
-pub use request::{Control, Request, Retouch};
+pub use request::{RenderControl, RenderRequest, FrameRetouch};
 pub use sound::Ambience;
 pub use title::FONT;
 pub use video::{SHEET_COLUMNS, STILL_WIDTH, STILLS, Video};

@@ -1,4 +1,4 @@
-//! What the gateway does, whoever asks: tasks and their ends, money, webhooks, personas, routes, limits.
+//! The gateway's domain logic: tasks and their ends, money, webhooks, personas, routes, limits.
 //!
 //! Begin with [`domain`]: each of its modules is one verb or one noun, and each changes the database in
 //! one transaction. [`app`] puts the shared parts of a process together, [`catalog`] and [`upstream`]
@@ -7,15 +7,15 @@
 //! crate must not know HTTP, nor how a task is run: `mediagate-http` and `mediagate-worker` do.
 
 pub mod app;
-pub mod attendance;
+pub mod connections;
 pub mod bell;
 pub mod caches;
 pub mod catalog;
 pub mod domain;
-pub mod feed;
-pub mod handover;
-pub mod hooks;
+pub mod event_feed;
+pub mod local_dispatch;
+pub mod webhook_client;
 pub mod limits;
 pub mod records;
 pub mod upstream;
-mod uses;
+mod key_usage;

@@ -1,13 +1,13 @@
 //! Recipes: what an operator writes, or pastes from somewhere.
 
-use providers::{Adapter, Settings, SettingsError};
+use providers::{Adapter, ProviderSettings, SettingsError};
 use serde_json::{Map, json};
 use std::sync::Arc;
 
-use crate::Target;
+use crate::FuzzTarget;
 use crate::answers;
 
-pub(crate) const RECIPE: Target = Target {
+pub(crate) const RECIPE: FuzzTarget = FuzzTarget {
     name: "recipe",
     run: recipe,
     seeds,
@@ -26,7 +26,7 @@ fn recipe(bytes: &[u8]) {
 pub(crate) fn read(text: &str) -> Result<Arc<dyn Adapter>, SettingsError> {
     // Another file is none of its business here.
     let text = text.trim_start_matches("file:");
-    let settings = Settings::new("any", Map::from_iter([("recipe".to_owned(), json!(text))]));
+    let settings = ProviderSettings::new("any", Map::from_iter([("recipe".to_owned(), json!(text))]));
     (providers::protocol("recipe").unwrap().build)(&settings)
 }
 

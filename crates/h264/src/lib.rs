@@ -12,5 +12,5 @@
 mod encoder;
 mod frame;
 
-pub use encoder::{Encoder, EncoderError, Format, PYRAMID};
-pub use frame::{I420, Planes};
+pub use encoder::{Encoder, EncoderError, StreamFormat, PYRAMID};
+pub use frame::{I420Frame, FramePlanes};

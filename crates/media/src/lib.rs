@@ -1,4 +1,4 @@
-//! Files: how they are made, marked, kept, addressed and fetched.
+//! Media files: generation, marking, storage, signed URLs and fetching.
 //!
 //! [`engines`] makes films and stems in processes of their own, [`origin`] marks what is made here and
 //! reads the marks of others, [`blob`] keeps files in a folder or a bucket, [`signer`] makes their
@@ -11,4 +11,4 @@ pub mod engines;
 pub mod fetch;
 pub mod origin;
 pub mod seal;
-pub mod signer;
+pub mod url_signer;

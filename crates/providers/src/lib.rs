@@ -22,7 +22,7 @@
 //! something made again, and who pays, is decided by its user.
 
 pub mod adapters;
-pub mod answer;
+pub mod response;
 pub mod catalogue;
 pub mod cost;
 pub mod driver;
@@ -33,22 +33,22 @@ pub mod outbound;
 pub mod port;
 pub mod secret;
 pub mod settings;
-pub mod shape;
+pub mod frame_size;
 pub mod trace;
-pub mod when;
+pub mod timestamps;
 
 pub use adapters::{PROTOCOLS, Protocol, SHIPPED, protocol};
-pub use answer::Answer;
-pub use cost::{Cost, Unit};
-pub use error::{Basis, Class, ProviderError};
+pub use response::ProviderResponse;
+pub use cost::{ProviderCost, CostUnit};
+pub use error::{ErrorBasis, ErrorClass, ProviderError};
 pub use limits::{
-    Durations, Handover, Limits, MusicLimits, Pictures, Purpose, SongLimits, StemLimits,
+    Durations, FileHandover, ModelLimits, MusicLimits, SourcePictureLimits, PicturePurpose, SongLimits, StemLimits,
     VideoLimits,
 };
-pub use order::{Kind, Order, StemGroup, StemTarget, Work};
+pub use order::{MediaKind, Order, StemGroup, StemTarget, WorkSpec};
 pub use port::{
-    Adapter, Authorization, Body, Call, Effect, Found, FoundJob, Handle, Identity, ModelNames,
-    Output, Pace, Part, Refusal, Source, Step, Target, What, merge,
+    Adapter, Authorization, RequestBody, Call, CallEffect, LookupPage, FoundJob, JobHandle, MatchCertainty, ModelNames,
+    JobOutput, PollPace, FormPart, RefusalRule, OutputSource, AdapterStep, CallTarget, OutputKind, merge,
 };
 pub use secret::Secret;
-pub use settings::{Settings, SettingsError};
+pub use settings::{ProviderSettings, SettingsError};

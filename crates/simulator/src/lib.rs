@@ -1,4 +1,4 @@
-//! Plays the hosted providers over real HTTP, so that everything above the
+//! Simulated hosted providers over real HTTP, so that everything above the
 //! wire can be tested and measured without them.
 //!
 //! ```text
@@ -27,8 +27,8 @@ mod server;
 mod site;
 mod world;
 
-pub use fault::{Cut, Fault, Link, Network, Order, Proxy, Role, Side, Then, Traffic};
-pub use receiver::{Posted, Reaction, Receiver};
-pub use server::{Simulator, Tls};
-pub use site::{Handler, Reply, Request, Site};
-pub use world::{End, Job, Phase, Plan, Received, World};
+pub use fault::{ConnectionCut, Fault, LinkState, NetworkState, FaultOrder, FaultProxy, RequestRole, ProxyDirection, CutAction, ProxyTraffic};
+pub use receiver::{ReceivedPost, Reaction, WebhookReceiver};
+pub use server::{Simulator, ServerTls};
+pub use site::{RouteHandler, SimulatedReply, SimulatedRequest, SimulatedSite};
+pub use world::{PlannedEnd, Job, JobPhase, JobPlan, ReceivedRequest, World};

@@ -1,4 +1,4 @@
-//! Why there are no stems.
+//! Errors of a separation.
 
 use crate::Stem;
 

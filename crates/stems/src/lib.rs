@@ -1,4 +1,4 @@
-//! Separates music into stems: bytes of a sound file in, vocals, drums, bass and the rest out.
+//! Music source separation: bytes of a sound file in, vocals, drums, bass and the rest out.
 //!
 //! The crate owns everything between a file's bytes and a stem's samples: [`decode()`] (WAV, FLAC,
 //! MP3, AAC, M4A, Ogg Vorbis), [`separate()`] (the signal processing) and [`encode`] (24-bit FLAC,
@@ -63,19 +63,19 @@ mod cues;
 mod median;
 mod nets;
 mod parallel;
-mod passes;
+mod two_pass;
 mod plane;
 mod shares;
 mod stft;
 mod wiener;
 
 pub use audio::{Audio, AudioError};
-pub use blocks::Separator;
-pub use control::Control;
-pub use decode::{AudioFormat, DecodeError, DecodeLimits, Decoded, decode};
+pub use blocks::BlockSeparator;
+pub use control::SeparationControl;
+pub use decode::{AudioFormat, DecodeError, DecodeLimits, DecodedAudio, decode};
 pub use encode::EncodeError;
 pub use error::SeparateError;
 pub use separate::{rest, separate};
-pub use separation::{Separate, Take};
-pub use shape::Shape;
+pub use separation::{SeparationEngine, StemSink};
+pub use shape::ClipShape;
 pub use stem::Stem;

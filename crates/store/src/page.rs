@@ -2,7 +2,7 @@
 
 /// A page of a list.
 #[derive(Debug, Clone, Copy)]
-pub struct Page<Id> {
+pub struct PageQuery<Id> {
     pub after: Option<Id>,
     /// Most rows.
     pub limit: u32,
@@ -10,7 +10,7 @@ pub struct Page<Id> {
     pub ascending: bool,
 }
 
-impl<Id> Page<Id> {
+impl<Id> PageQuery<Id> {
     /// The same page plus one row, to see whether another page follows.
     #[must_use]
     pub fn with_one_more(self) -> Self {

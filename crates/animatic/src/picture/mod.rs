@@ -9,14 +9,14 @@
 
 mod colour;
 mod decode;
-mod demand;
+mod decode_cost;
 mod framing;
-mod ground;
+mod background_fill;
 mod limits;
-mod plain;
+mod rgb_picture;
 
 pub use decode::{PictureInfo, decode, decode_over, probe};
-pub(crate) use framing::Interest;
-pub use ground::Ground;
+pub(crate) use framing::InterestMap;
+pub use background_fill::BackgroundFill;
 pub use limits::{PictureError, PictureFormat, PictureLimits};
-pub use plain::{Picture, WriteError};
+pub use rgb_picture::{Picture, WriteError};

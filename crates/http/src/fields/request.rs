@@ -6,10 +6,10 @@ use utoipa::openapi::schema::{
 };
 use utoipa::openapi::{Ref, RefOr, Schema};
 
-use super::Fields;
+use super::BodyFields;
 
 /// Schemas that a request refers to, by name.
-pub type Schemas = Vec<(String, RefOr<Schema>)>;
+pub type SchemaList = Vec<(String, RefOr<Schema>)>;
 
 /// A type of field: how it is read, and what the document says of it.
 pub trait FieldType {
@@ -18,15 +18,15 @@ pub trait FieldType {
     /// Whether it is a fault that the field is absent or null.
     const IS_REQUIRED: bool = false;
     /// Reads a field; `None` when it is absent, null or at fault.
-    fn read(body: &Fields<'_>, name: &str) -> Option<Self::Value>;
+    fn read(body: &BodyFields<'_>, name: &str) -> Option<Self::Value>;
     /// The schema of a value that is there.
     fn schema() -> RefOr<Schema>;
     /// Adds the schemas that it refers to.
-    fn components(_: &mut Schemas) {}
+    fn components(_: &mut SchemaList) {}
 }
 
 /// Reads a declared field.
-pub fn read<F: FieldType>(body: &Fields<'_>, name: &str) -> Option<F::Value> {
+pub fn read<F: FieldType>(body: &BodyFields<'_>, name: &str) -> Option<F::Value> {
     if F::IS_REQUIRED {
         body.require(name);
     }

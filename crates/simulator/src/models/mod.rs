@@ -33,19 +33,19 @@ pub mod vidu;
 pub mod wavespeed;
 pub mod xai;
 
-use crate::site::Site;
+use crate::site::SimulatedSite;
 
 /// A simulated provider.
 #[derive(Clone, Copy)]
-pub struct Model {
+pub struct ProviderModel {
     /// The protocol's name; also the first segment of its paths.
     pub name: &'static str,
     /// Adds its routes.
-    pub routes: fn(Site) -> Site,
+    pub routes: fn(SimulatedSite) -> SimulatedSite,
 }
 
 /// Every provider.
-pub const MODELS: [Model; 27] = [
+pub const MODELS: [ProviderModel; 27] = [
     openai_videos::MODEL,
     chat_video::MODEL,
     gemini_veo::MODEL,

@@ -18,7 +18,7 @@ mod error;
 mod files;
 mod folder;
 mod formulas;
-mod gaussian;
+mod wiener_refine;
 mod htdemucs;
 mod manifest;
 mod mdx;
@@ -32,10 +32,10 @@ mod stitch;
 pub mod uvr;
 
 pub use error::ModelError;
-pub use folder::{Folder, Refused};
+pub use folder::{ModelFolder, RefusedModel};
 pub use manifest::{
-    GraphFile, HtDemucsSettings, Kind, Manifest, MdxSettings, OpenUnmixSettings, Ports, Stft,
+    GraphFile, HtDemucsSettings, FamilySettings, ModelManifest, MdxSettings, OpenUnmixSettings, PortNames, StftPlacement,
 };
-pub use model::Model;
-pub use runtime::Options;
-pub use separator::Separator;
+pub use model::SeparationModel;
+pub use runtime::RuntimeOptions;
+pub use separator::ModelSeparator;

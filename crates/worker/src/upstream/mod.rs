@@ -22,14 +22,14 @@
 mod dispatch;
 mod follow;
 mod intent;
-mod job;
-mod links;
+mod hosted_task;
+mod signed_urls;
 mod order;
-mod places;
+mod submit_slots;
 mod recover;
 mod resolve;
 mod results;
-mod room;
+mod capacity;
 mod stray;
 mod submit;
 
@@ -39,10 +39,10 @@ pub(super) use stray::release_left_over;
 
 use tokio::sync::OwnedSemaphorePermit;
 
-use job::{Ended, Job};
+use hosted_task::{RunEnding, HostedTask};
 
-impl Job<'_> {
-    async fn run(&self, place: Option<OwnedSemaphorePermit>) -> Ended {
+impl HostedTask<'_> {
+    async fn run(&self, place: Option<OwnedSemaphorePermit>) -> RunEnding {
         // In a box, for most of a job's life comes after it.
         let taken = Box::pin(self.take()).await;
         drop(place);

@@ -1,4 +1,4 @@
-//! A models folder in a build that cannot run what is in it.
+//! The models folder in a build without ONNX Runtime: nothing in it can be run.
 
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
