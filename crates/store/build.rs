@@ -20,6 +20,8 @@ fn main() {
         // Rows of an older version are rows of this one, too, unless it has its own.
         let sample = samples.iter().rev().find(|(of, _)| *of <= version);
         let (_, sample) = sample.expect("the first migration has sample rows");
+        // Written as texts of Rust, whatever is in a folder's name.
+        let (file, sample) = (file.display().to_string(), sample.display().to_string());
         writeln!(
             list,
             "    migration({version}, include_str!({file:?}), include_str!({sample:?})),"
