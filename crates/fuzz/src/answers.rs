@@ -10,7 +10,7 @@ use providers::{
 use serde_json::{Map, Value, json};
 
 use crate::FuzzTarget;
-use crate::recipes;
+use crate::shipped::{SHIPPED, read};
 
 pub(crate) const ANSWER: FuzzTarget = FuzzTarget {
     name: "answer",
@@ -73,7 +73,7 @@ static ADAPTERS: LazyLock<Vec<Arc<dyn Adapter>>> = LazyLock::new(|| {
         };
         (protocol.build)(&settings).ok()
     });
-    let recipes = recipes::SHIPPED.map(|text| recipes::read(text).unwrap());
+    let recipes = SHIPPED.map(|text| read(text).unwrap());
     plain.chain(recipes).collect()
 });
 

@@ -25,6 +25,7 @@ mod gateway;
 mod marks;
 mod media;
 mod recipes;
+mod shipped;
 
 pub use damage::{DamageRng, damaged};
 

@@ -1,13 +1,14 @@
 //! The `OpenAPI` document, generated from the types that serve the requests.
 
 use std::borrow::Cow;
+use std::collections::BTreeMap;
 use std::marker::PhantomData;
 
 use axum::http::header;
 use axum::response::IntoResponse;
 use utoipa::openapi::extensions::Extensions;
 use utoipa::openapi::path::Operation;
-use utoipa::openapi::schema::{ObjectBuilder, Schema, Type};
+use utoipa::openapi::schema::{AllOf, Object, ObjectBuilder, Schema, Type};
 use utoipa::openapi::security::{Http, HttpAuthScheme, SecurityScheme};
 use utoipa::openapi::{
     Content, Info, OpenApi, OpenApiBuilder, Ref, RefOr, Response, SecurityRequirement,
@@ -91,9 +92,8 @@ pub(super) fn finish(mut document: OpenApi, persona_brand_field: &str) -> OpenAp
     components
         .schemas
         .insert(ErrorObject::name().into(), ErrorObject::schema());
-    if let Some(RefOr::T(utoipa::openapi::Schema::Object(persona))) =
-        components.schemas.get_mut("PersonaRecord")
-    {
+    merge_flattened(&mut components.schemas);
+    if let Some(RefOr::T(Schema::Object(persona))) = components.schemas.get_mut("PersonaRecord") {
         rename_brand(persona, persona_brand_field);
     }
     for (path, item) in &mut document.paths.paths {
@@ -113,7 +113,38 @@ pub(super) fn finish(mut document: OpenApi, persona_brand_field: &str) -> OpenAp
     document
 }
 
-fn rename_brand(persona: &mut utoipa::openapi::Object, field: &str) {
+/// Fields that several objects share are one struct, which serde flattens into each. utoipa describes that
+/// as a sum of schemas; a reader wants one list of fields, and so does a validator that allows no others.
+fn merge_flattened(schemas: &mut BTreeMap<String, RefOr<Schema>>) {
+    let known = schemas.clone();
+    for schema in schemas.values_mut() {
+        if let RefOr::T(Schema::AllOf(sum)) = schema
+            && let Some(object) = merged(sum, &known)
+        {
+            *schema = RefOr::T(Schema::Object(object));
+        }
+    }
+}
+
+/// One object with the fields of all parts; `None` if a part is no object.
+fn merged(sum: &AllOf, known: &BTreeMap<String, RefOr<Schema>>) -> Option<Object> {
+    let mut whole = Object::with_type(Type::Object);
+    whole.description.clone_from(&sum.description);
+    for part in &sum.items {
+        let part = match part {
+            RefOr::Ref(to) => known.get(to.ref_location.rsplit('/').next()?)?,
+            RefOr::T(_) => part,
+        };
+        let RefOr::T(Schema::Object(part)) = part else {
+            return None;
+        };
+        whole.properties.extend(part.properties.clone());
+        whole.required.extend(part.required.iter().cloned());
+    }
+    Some(whole)
+}
+
+fn rename_brand(persona: &mut Object, field: &str) {
     if let Some(schema) = persona.properties.remove(BRAND_FIELD) {
         persona.properties.insert(field.to_owned(), schema);
     }

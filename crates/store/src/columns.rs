@@ -1,6 +1,6 @@
 //! Columns by name: one declaration for each row that is read, and one list for each that is inserted.
 //!
-//! `record!` says once which columns make a struct. The SELECTs take their list of columns from it, and rows are
+//! `record!` says once which columns make a struct. SELECT statements take their list from it, and rows are
 //! read by it, in the same order: a new column is one line. `insert!` pairs each column with its value.
 //! Positions and numbers of parameters are written by the macros alone, so that no two lists can disagree.
 //!

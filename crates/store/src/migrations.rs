@@ -1,9 +1,10 @@
 //! The schema, as numbered migrations.
 //!
-//! A migration is a file in `migrations/`, one text for both databases. Its sample rows are in
-//! `migrations/samples/`, and a test replays every later migration over them. Expand first and
-//! contract a release later, so that two versions can run side by side; a new NOT NULL column needs
-//! a DEFAULT.
+//! A migration is a file in `migrations/`, one text for both databases; `build.rs` lists them. One whose
+//! first line is [`ONLY_ADDS`] leaves programs of the previous version working. Rows as a version wrote them
+//! are in `migrations/samples/`, and a test replays every later migration over them; a migration that only
+//! adds nullable columns or indexes needs none of its own. Expand first and contract a release later, so that
+//! two versions can run side by side; a new NOT NULL column needs a DEFAULT.
 
 use crate::{Conn, StoreError, meta};
 use mediagate_model::database::MigrationMode;
@@ -12,20 +13,31 @@ pub struct Migration {
     /// Counts from 1 without gaps.
     pub version: i64,
     pub sql: &'static str,
-    /// Whether programs of the previous version still work with it: it only adds, and older writers
-    /// need not maintain what it adds. Indexes may change.
-    pub only_adds: bool,
-    /// Rows as that version wrote them; the previous version's if only an index differs.
+    /// Rows as that version or the newest before it wrote them.
     pub samples: &'static str,
 }
 
+impl Migration {
+    /// Whether programs of the previous version still work with it: it only adds, and older writers
+    /// need not maintain what it adds. Indexes may change.
+    pub fn only_adds(&self) -> bool {
+        self.sql.starts_with(ONLY_ADDS)
+    }
+}
+
+/// The first line of a migration that only adds.
+pub const ONLY_ADDS: &str = "-- Only adds.\n";
+
 /// In order.
-pub const ALL: &[Migration] = &[Migration {
-    version: 1,
-    sql: include_str!("../migrations/0001_first.sql"),
-    only_adds: false,
-    samples: include_str!("../migrations/samples/0001.sql"),
-}];
+pub const ALL: &[Migration] = include!(concat!(env!("OUT_DIR"), "/migrations.rs"));
+
+const fn migration(version: i64, sql: &'static str, samples: &'static str) -> Migration {
+    Migration {
+        version,
+        sql,
+        samples,
+    }
+}
 
 /// Whether no migration is needed: the database has them all, or newer ones that this program can
 /// still use. An error if the schema does not fit and `migrate` forbids changing it.
@@ -59,7 +71,7 @@ fn apply(conn: &mut Conn<'_>, migrations: &[Migration]) -> Result<(), StoreError
     for migration in migrations.iter().filter(|step| step.version > found) {
         conn.script(&text(conn, migration))?;
         meta::set(conn, "schema", migration.version)?;
-        if !migration.only_adds {
+        if !migration.only_adds() {
             meta::set(conn, OLDEST_READER, migration.version)?;
         }
     }
@@ -122,27 +134,17 @@ pub fn sample(conn: &mut Conn<'_>, version: i64) -> Result<(), StoreError> {
 mod tests {
     use super::*;
 
-    const fn step(version: i64, sql: &'static str, only_adds: bool) -> Migration {
-        Migration {
-            version,
-            sql,
-            only_adds,
-            samples: "",
-        }
+    const fn step(version: i64, sql: &'static str) -> Migration {
+        migration(version, sql, "")
     }
 
     const STEPS: [Migration; 3] = [
-        step(
-            1,
-            "CREATE TABLE things (id TEXT NOT NULL PRIMARY KEY)",
-            false,
-        ),
+        step(1, "CREATE TABLE things (id TEXT NOT NULL PRIMARY KEY)"),
         step(
             2,
-            "ALTER TABLE things ADD COLUMN size BIGINT NOT NULL DEFAULT 3",
-            true,
+            "-- Only adds.\nALTER TABLE things ADD COLUMN size BIGINT NOT NULL DEFAULT 3",
         ),
-        step(3, "ALTER TABLE things DROP COLUMN size", false),
+        step(3, "ALTER TABLE things DROP COLUMN size"),
     ];
 
     fn opened() -> rusqlite::Connection {

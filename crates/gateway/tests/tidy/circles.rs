@@ -25,26 +25,17 @@ fn there_are_no_circles_of_files() {
 
 #[test]
 fn there_are_no_circles_of_rooms() {
-    for name in [
-        "gateway",
-        "config",
-        "console",
-        "core",
-        "http",
-        "media",
-        "model",
-        "providers",
-        "simulator",
-        "stems",
-        "store",
-        "worker",
-    ] {
-        let files = modules(&root().join(format!("../{name}/src")));
+    let crates = std::fs::read_dir(root().join("..")).unwrap();
+    let mut looked_at = 0;
+    for folder in crates.map(|entry| entry.unwrap().path()) {
+        let files = modules(&folder.join("src"));
         let needs = needs(&files, |module| module.split("::").next().unwrap());
-        assert!(!needs.is_empty(), "{name} was not found");
         let found = circles(&needs);
+        let name = folder.file_name().unwrap().to_string_lossy();
         assert!(found.is_empty(), "{name}: {}", found.join(", "));
+        looked_at += usize::from(!needs.is_empty());
     }
+    assert!(looked_at > 15, "{looked_at} crates");
 }
 
 #[test]

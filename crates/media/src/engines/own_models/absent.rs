@@ -9,15 +9,15 @@ use super::{Mark, mark};
 use mediagate_model::catalog::Model;
 
 /// The models folder, of which nothing can be used.
-pub struct Shelf {
+pub struct InstalledModels {
     path: PathBuf,
     is_reported: AtomicBool,
 }
 
 /// The graphs of a model: there are none.
-pub enum Graphs {}
+pub enum ModelGraphs {}
 
-impl Shelf {
+impl InstalledModels {
     /// The folder need not exist; nothing is read yet.
     pub fn new(path: &Path, _library: Option<PathBuf>) -> Self {
         Self {
@@ -27,7 +27,7 @@ impl Shelf {
     }
 
     /// The graphs of one model: there are none.
-    pub fn load_one(_path: &Path, _library: Option<PathBuf>, _name: &str) -> Option<Graphs> {
+    pub fn load_one(_path: &Path, _library: Option<PathBuf>, _name: &str) -> Option<ModelGraphs> {
         None
     }
 
@@ -61,7 +61,7 @@ impl Shelf {
     }
 }
 
-impl Graphs {
+impl ModelGraphs {
     /// Separates a recording of this shape.
     pub fn separator(
         &self,

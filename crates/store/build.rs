@@ -1,0 +1,51 @@
+//! Lists the files of `migrations/` for the program, so that a migration is one file.
+
+#![expect(
+    clippy::expect_used,
+    reason = "the way in which a build script says that it cannot build"
+)]
+
+use std::fmt::Write as _;
+use std::path::{Path, PathBuf};
+use std::{env, fs};
+
+fn main() {
+    println!("cargo:rerun-if-changed=migrations");
+    let own =
+        PathBuf::from(env::var_os("CARGO_MANIFEST_DIR").expect("cargo says where the crate is"));
+    let folder = own.join("migrations");
+    let samples = numbered(&folder.join("samples"));
+    let mut list = String::from("&[\n");
+    for (version, file) in numbered(&folder) {
+        // Rows of an older version are rows of this one, too, unless it has its own.
+        let sample = samples.iter().rev().find(|(of, _)| *of <= version);
+        let (_, sample) = sample.expect("the first migration has sample rows");
+        // Written as texts of Rust, whatever is in a folder's name.
+        let (file, sample) = (file.display().to_string(), sample.display().to_string());
+        writeln!(
+            list,
+            "    migration({version}, include_str!({file:?}), include_str!({sample:?})),"
+        )
+        .expect("a text can be written to");
+    }
+    list.push(']');
+    let out = PathBuf::from(env::var_os("OUT_DIR").expect("cargo says where to write"));
+    fs::write(out.join("migrations.rs"), list).expect("the list is written");
+}
+
+/// The SQL files of a folder by the number that their names begin with.
+fn numbered(folder: &Path) -> Vec<(u32, PathBuf)> {
+    let entries = fs::read_dir(folder).expect("the folder is read").flatten();
+    let mut files: Vec<_> = entries
+        .map(|entry| entry.path())
+        .filter(|path| path.extension().is_some_and(|extension| extension == "sql"))
+        .map(|path| {
+            let name = path.file_name().unwrap_or_default().to_string_lossy();
+            let number = name.get(..4).and_then(|digits| digits.parse().ok());
+            let number = number.expect("a migration's name begins with four digits");
+            (number, path)
+        })
+        .collect();
+    files.sort();
+    files
+}
