@@ -3,7 +3,7 @@
 //! The cues come from the very code that separates, so that weights and cues can never disagree.
 //! Nothing in here runs in a separation; `examples/train` is its only user.
 
-use crate::cues::{MixCues, CueRoEstimateCuesond};
+use crate::cues::{CueRow, EstimateCues, MixCues};
 use crate::engine::SCALE;
 use crate::nets::{self, ShareNet};
 use crate::parallel::{CancelCheck, WorkCancelled, both};

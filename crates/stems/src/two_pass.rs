@@ -1,7 +1,7 @@
 //! The two passes, each from cues to shares by its own net. The second measures its cues on the
 //! first one's shares.
 
-use crate::cues::{MixCues, CueRoEstimateCuesond};
+use crate::cues::{CueRow, EstimateCues, MixCues};
 use crate::nets::{self, ShareNet};
 use crate::parallel::{CancelCheck, WorkCancelled};
 use crate::shares::StemShares;

@@ -1,7 +1,7 @@
 //! Places: birds, crickets, a fire, a city, a quiet room.
 
 use crate::sound::dsp::{BiquadFilter, PcgRandom, RandomWalk, DecayingTone, ToneBank, LowPass, ears, place};
-use crate::sound::voice::{RATE_HZ, StereoSaAmbienceVoice Voice};
+use crate::sound::voice::{RATE_HZ, AmbienceVoice, StereoSample};
 
 /// Songs of a few notes from here and there, over leaves.
 pub(super) struct BirdsVoice {

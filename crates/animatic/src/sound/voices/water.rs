@@ -1,7 +1,7 @@
 //! Water: the sea and a brook.
 
 use crate::sound::dsp::{BiquadFilter, PcgRandom, RandomWalk, DecayingTone, ToneBank, LowPass, ears, place};
-use crate::sound::voice::{RATE_HZ, StereoSaAmbienceVoice Voice};
+use crate::sound::voice::{RATE_HZ, AmbienceVoice, StereoSample};
 
 /// Three trains of waves: each swells, breaks and runs back with a hiss.
 pub(super) struct SeaVoice {

@@ -1,7 +1,7 @@
 //! Air: wind, rain, thunder.
 
 use crate::sound::dsp::{BiquadFilter, PcgRandom, RandomWalk, DecayingTone, ToneBank, LowPass, ears};
-use crate::sound::voice::{StereoSaAmbienceVoice Voice};
+use crate::sound::voice::{AmbienceVoice, StereoSample};
 
 /// Noise through a band whose pitch and strength follow the gusts, over a low rumble.
 pub(super) struct WindVoice {

@@ -3,9 +3,9 @@
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use stems::{Separate, SeparateError, Shape, Stem};
+use stems::{SeparationEngine, SeparateError, ClipShape, Stem};
 
-use super::{Mark, mark};
+use super::{FolderListing, mark};
 use mediagate_model::catalog::Model;
 
 /// The models folder, of which nothing can be used.
@@ -46,7 +46,7 @@ impl InstalledModels {
     }
 
     /// The folder's current mark.
-    pub fn mark(&self) -> Mark {
+    pub fn mark(&self) -> FolderListing {
         mark(&self.path)
     }
 
@@ -65,9 +65,9 @@ impl ModelGraphs {
     /// Separates a recording of this shape.
     pub fn separator(
         &self,
-        _shape: Shape,
+        _shape: ClipShape,
         _stems: &[Stem],
-    ) -> Result<Box<dyn Separate>, SeparateError> {
+    ) -> Result<Box<dyn SeparationEngine>, SeparateError> {
         match *self {}
     }
 }

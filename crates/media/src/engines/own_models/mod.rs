@@ -9,7 +9,7 @@ mod absent;
 mod onnx;
 
 #[cfg(not(feature = "onnx"))]
-pub use absent::{Graphs, Shelf};
+pub use absent::{InstalledModels, ModelGraphs};
 #[cfg(feature = "onnx")]
 pub use onnx::{ModelGraphs, InstalledModels};
 

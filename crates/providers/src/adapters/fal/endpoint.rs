@@ -77,7 +77,7 @@ impl FalEndpoint {
         let fixed = tiers.strip_prefix('=');
         let words = fixed.unwrap_or(tiers).split(',');
         let tiers = words.map(|word| Some((shorter_side(word)?, word)));
-        let shapes = next()?.split(',').filter(|shape| *frame_size != "-");
+        let shapes = next()?.split(',').filter(|shape| *shape != "-");
         let takes = next()?;
         Some(Self {
             path,
@@ -131,13 +131,13 @@ impl FalEndpoint {
             (true, false) => &["16:9"],
         };
         // The usual one first, whatever the endpoint's own order.
-        let wide = shapes.iter().filter(|shape| **frame_size == "16:9");
+        let wide = shapes.iter().filter(|shape| **shape == "16:9");
         let shapes: Vec<&str> = wide
-            .chain(shapes.iter().filter(|shape| **frame_size != "16:9"))
+            .chain(shapes.iter().filter(|shape| **shape != "16:9"))
             .copied()
             .collect();
         let tiers = self.tiers.iter();
-        let all = tiers.flat_map(|(tier, _)| shapes.iter().filter_map(|shape| size(*tier, frame_size)));
+        let all = tiers.flat_map(|(tier, _)| shapes.iter().filter_map(|shape| size(*tier, shape)));
         all.collect()
     }
 
@@ -204,7 +204,7 @@ fn shorter_side(word: &str) -> Option<u32> {
 /// A size of this shape whose shorter side is the tier. Coders want even
 /// numbers: 854×480, 1366×768.
 fn size(tier: u32, shape: &str) -> Option<(u32, u32)> {
-    let (width, height) = frame_size.split_once(':')?;
+    let (width, height) = shape.split_once(':')?;
     let (width, height): (u32, u32) = (width.parse().ok()?, height.parse().ok()?);
     let (short, long) = (width.min(height), width.max(height));
     let long = (tier * long).div_ceil(short).next_multiple_of(2);

@@ -22,25 +22,25 @@ macro_rules! call {
         #[serde(deny_unknown_fields)]
         pub(super) struct $name {
             #[serde(default = $method)]
-            pub(super) method: Verb,
+            pub(super) method: HttpMethod,
             pub(super) path: Spanned<Template>,
             #[serde(default)]
-            pub(super) query: Templates,
+            pub(super) query: TemplateMap,
             #[serde(default)]
-            pub(super) headers: Templates,
-            pub(super) body: Option<Spanned<Node>>,
+            pub(super) headers: TemplateMap,
+            pub(super) body: Option<Spanned<BodyNode>>,
             $($own)*
         }
 
         impl $name {
             /// The call, its body in JSON.
-            pub(super) fn request(&self) -> Request<'_> {
-                Request {
+            pub(super) fn request(&self) -> CallTemplate<'_> {
+                CallTemplate {
                     method: self.method,
                     path: &self.path,
                     query: &self.query,
                     headers: &self.headers,
-                    encoding: Encoding::Json,
+                    encoding: BodyEncoding::Json,
                     body: self.body.as_ref(),
                 }
             }
