@@ -12,7 +12,7 @@
 use std::io;
 use std::time::Instant;
 
-use animatic::{RequestedOptions, RenderControl, Direction, RenderOptions, Picture, RenderRequest};
+use animatic::{Direction, Picture, RenderControl, RenderOptions, RenderRequest, RequestedOptions};
 
 const SHOTS: &[&str] = &["pan right", "push in", "handheld", "orbit left", "static"];
 const SIZES: &[(u32, u32)] = &[(1280, 720), (1920, 1080)];
@@ -43,7 +43,8 @@ fn main() {
                 let control = &mut RenderControl::unattended();
                 animatic::write_y4m(&request, &mut io::sink(), control).unwrap();
             });
-            let make = best(|| drop(animatic::make(&request, &mut RenderControl::unattended()).unwrap()));
+            let make =
+                best(|| drop(animatic::make(&request, &mut RenderControl::unattended()).unwrap()));
             let size = format!("{}x{}", size.0, size.1);
             println!("{size:<11} {prompt:<12} {render:>8.1} {make:>8.1}");
         }

@@ -5,7 +5,7 @@
 use std::error::Error;
 use std::path::Path;
 
-use animatic::{RequestedOptions, Direction, RenderOptions, RenderRequest};
+use animatic::{Direction, RenderOptions, RenderRequest, RequestedOptions};
 
 /// Name of the still, prompt, and the frame to keep.
 const GALLERY: [(&str, &str, u32); 6] = [

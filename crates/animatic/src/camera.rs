@@ -14,14 +14,14 @@ mod moves;
 mod pose;
 pub(crate) mod view;
 
-use crate::direction::{Direction, ShotLeg, MoveKind, MovePace};
+use crate::direction::{Direction, MoveKind, MovePace, ShotLeg};
 use crate::picture::InterestMap;
 use crate::scene::noise;
 use easing::eased;
 use moves::moved;
 use pose::{CameraPose, PlateGeometry};
 use view::ViewPlane;
-pub(crate) use view::{ViewProjection, CameraStation};
+pub(crate) use view::{CameraStation, ViewProjection};
 
 /// The geometry of a shot.
 #[derive(Clone, Copy)]
@@ -90,7 +90,12 @@ fn swing(poses: &mut [CameraPose]) {
     }
 }
 
-fn poses(direction: &Direction, room: &PlateGeometry, timing: FrameTiming, seed: u64) -> Vec<CameraPose> {
+fn poses(
+    direction: &Direction,
+    room: &PlateGeometry,
+    timing: FrameTiming,
+    seed: u64,
+) -> Vec<CameraPose> {
     let legs = &direction.legs;
     let total = f64::from(timing.frames) / f64::from(timing.fps);
     #[expect(clippy::cast_precision_loss, reason = "a handful of legs")]
@@ -175,7 +180,11 @@ fn shaken(pose: CameraPose, strength: f64, seconds: f64, seed: u64) -> CameraPos
 }
 
 /// Fits the path of poses into the picture as a whole, over what draws the eye.
-fn place(poses: &[CameraPose], room: &PlateGeometry, interest: Option<&InterestMap>) -> Vec<CameraStation> {
+fn place(
+    poses: &[CameraPose],
+    room: &PlateGeometry,
+    interest: Option<&InterestMap>,
+) -> Vec<CameraStation> {
     // The nearest layer moves most and the farthest least; the others lie between.
     let corners = || {
         let both = poses

@@ -179,7 +179,9 @@ fn rows(look: FilmLook) -> [[f32; 3]; 3] {
         FilmLook::Warm => towards_grey(0.0, [1.08, 1.0, 0.85]),
         FilmLook::Cold => towards_grey(0.10, [0.87, 0.99, 1.11]),
         FilmLook::DayForNight => towards_grey(0.62, [0.36, 0.46, 0.70]),
-        FilmLook::HighContrast | FilmLook::Vignette | FilmLook::FilmGrain => towards_grey(0.0, [1.0; 3]),
+        FilmLook::HighContrast | FilmLook::Vignette | FilmLook::FilmGrain => {
+            towards_grey(0.0, [1.0; 3])
+        }
     }
 }
 

@@ -10,9 +10,9 @@ use std::thread;
 use crate::error::MakeError;
 use crate::options::RenderOptions;
 use crate::quality::{Quality, format};
-use crate::request::{RenderControl, FrameRetouch};
+use crate::request::{FrameRetouch, RenderControl};
 use crate::shot::Shot;
-use crate::video::{StillCollector, STILL_WIDTH};
+use crate::video::{STILL_WIDTH, StillCollector};
 use h264::Encoder;
 use h264::I420Frame;
 

@@ -11,7 +11,8 @@ use std::time::{Duration, Instant};
 
 use animatic::picture::BackgroundFill;
 use animatic::{
-    Ambience, RequestedOptions, RenderControl, Direction, MakeError, RenderOptions, Picture, PictureLimits, RenderRequest, Video,
+    Ambience, Direction, MakeError, Picture, PictureLimits, RenderControl, RenderOptions,
+    RenderRequest, RequestedOptions, Video,
 };
 
 fn main() -> ExitCode {
@@ -83,8 +84,9 @@ fn run() -> Result<(), ProgramError> {
     let started = Instant::now();
     let video = make(&request, &command.sound)?;
     let took = started.elapsed();
-    fs::write(&target, &video.mp4)
-        .map_err(|error| ProgramError::Work(format!("cannot write {}: {error}", target.display())))?;
+    fs::write(&target, &video.mp4).map_err(|error| {
+        ProgramError::Work(format!("cannot write {}: {error}", target.display()))
+    })?;
     say(&summary(&video, &target, took))
 }
 
@@ -164,8 +166,9 @@ fn sounds(text: &str) -> Result<Vec<Ambience>, ProgramError> {
 }
 
 fn number<T: std::str::FromStr>(name: &str, text: &str) -> Result<T, ProgramError> {
-    text.parse()
-        .map_err(|_| ProgramError::Usage(format!("{name}: `{text}` is not a number that fits here")))
+    text.parse().map_err(|_| {
+        ProgramError::Usage(format!("{name}: `{text}` is not a number that fits here"))
+    })
 }
 
 fn read_picture(path: &Path, ground: BackgroundFill) -> Result<Picture, ProgramError> {
@@ -180,8 +183,9 @@ fn make(request: &RenderRequest<'_>, sound: &[Ambience]) -> Result<Video, Progra
 }
 
 fn write_frames(request: &RenderRequest<'_>, target: &Path) -> Result<(), ProgramError> {
-    let file = fs::File::create(target)
-        .map_err(|error| ProgramError::Work(format!("cannot write {}: {error}", target.display())))?;
+    let file = fs::File::create(target).map_err(|error| {
+        ProgramError::Work(format!("cannot write {}: {error}", target.display()))
+    })?;
     watched(|control| animatic::write_y4m(request, &mut BufWriter::new(file), control))?;
     say(&format!(
         "{}\n  frames      {}, uncompressed\n",
@@ -191,7 +195,9 @@ fn write_frames(request: &RenderRequest<'_>, target: &Path) -> Result<(), Progra
 }
 
 /// Runs `work` with progress on standard error if that is a terminal.
-fn watched<T>(work: impl FnOnce(&mut RenderControl<'_>) -> Result<T, MakeError>) -> Result<T, ProgramError> {
+fn watched<T>(
+    work: impl FnOnce(&mut RenderControl<'_>) -> Result<T, MakeError>,
+) -> Result<T, ProgramError> {
     let watched = io::stderr().is_terminal();
     let mut shown = -1;
     let mut progress = |share: f32| {
@@ -235,9 +241,9 @@ fn say(text: &str) -> Result<(), ProgramError> {
     let mut out = io::stdout().lock();
     match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
         // `animatic --help | head -1` is not an error.
-        Err(error) if error.kind() != io::ErrorKind::BrokenPipe => Err(ProgramError::Work(format!(
-            "cannot write to standard output: {error}"
-        ))),
+        Err(error) if error.kind() != io::ErrorKind::BrokenPipe => Err(ProgramError::Work(
+            format!("cannot write to standard output: {error}"),
+        )),
         _ => Ok(()),
     }
 }

@@ -9,14 +9,17 @@ use crate::options::RenderOptions;
 use crate::picture::Picture;
 use crate::quality::Quality;
 use crate::render::opaque;
-use crate::request::{RenderControl, RenderRequest, FrameRetouch};
+use crate::request::{FrameRetouch, RenderControl, RenderRequest};
 use crate::shot::Shot;
 use crate::sound::{Ambience, aac::packets};
 use crate::video::Video;
 use h264::I420Frame;
 
 /// Makes a video, with the sounds in the prompt. The same request gives the same bytes.
-pub fn make(request: &RenderRequest<'_>, control: &mut RenderControl<'_>) -> Result<Video, MakeError> {
+pub fn make(
+    request: &RenderRequest<'_>,
+    control: &mut RenderControl<'_>,
+) -> Result<Video, MakeError> {
     make_with(request, &[], control)
 }
 

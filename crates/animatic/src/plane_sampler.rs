@@ -9,7 +9,7 @@ use fast_image_resize::Resizer;
 use crate::error::RenderError;
 use crate::layer::LayerPlate;
 use crate::quad_plane::QuadPlane;
-use crate::resize::{self, FilterType, CropRect};
+use crate::resize::{self, CropRect, FilterType};
 use h264::I420Frame;
 
 /// A picture of which parts are shown.
@@ -216,7 +216,8 @@ mod tests {
             height: 47.5,
         };
         let size = (48, 38);
-        let planes = |parts: &[CropRect]| PlaneSampler::new(&mut Resizer::new(), &plate, parts, size);
+        let planes =
+            |parts: &[CropRect]| PlaneSampler::new(&mut Resizer::new(), &plate, parts, size);
         let mut whole = planes(&[still, aside, below, closer]).unwrap();
         assert!(matches!(whole, PlaneSampler::Whole(_)));
         let mut rows = planes(&[still, aside]).unwrap();

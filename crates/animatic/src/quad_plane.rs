@@ -9,7 +9,7 @@
 use fast_image_resize::Resizer;
 
 use crate::error::RenderError;
-use crate::resize::{self, FilterType, CropRect};
+use crate::resize::{self, CropRect, FilterType};
 
 /// A plane of one value per pixel, prepared for repeated resampling.
 pub(crate) struct QuadPlane {

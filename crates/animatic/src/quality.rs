@@ -7,7 +7,7 @@
 
 use crate::options::RenderOptions;
 use h264::I420Frame;
-use h264::{Encoder, EncoderError, StreamFormat, PYRAMID};
+use h264::{Encoder, EncoderError, PYRAMID, StreamFormat};
 
 /// The quantiser of H.264, fixed for the whole film.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -16,7 +16,10 @@ pub(crate) struct Quality(u8);
 impl Quality {
     /// The best quality below [`Self::BEST`] that seems to keep a film under its ceiling, from a
     /// few consecutive frames in its middle.
-    pub(crate) fn measure(sample: &[I420Frame], options: &RenderOptions) -> Result<Self, EncoderError> {
+    pub(crate) fn measure(
+        sample: &[I420Frame],
+        options: &RenderOptions,
+    ) -> Result<Self, EncoderError> {
         let (mut bursts, mut fits) = (Self::BEST.0, Self::WORST.0);
         while fits - bursts > 1 {
             let middle = u8::midpoint(bursts, fits);
@@ -30,7 +33,11 @@ impl Quality {
     }
 
     /// Whether a film of such frames would stay under the ceiling.
-    fn seems_to_fit(self, sample: &[I420Frame], options: &RenderOptions) -> Result<bool, EncoderError> {
+    fn seems_to_fit(
+        self,
+        sample: &[I420Frame],
+        options: &RenderOptions,
+    ) -> Result<bool, EncoderError> {
         let mut encoder = Encoder::new(format(options), self.0)?;
         let mut packet = Vec::new();
         let mut key_bytes = 0;

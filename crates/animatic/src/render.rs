@@ -15,8 +15,8 @@ use crate::error::RenderError;
 use crate::layer::{BlockCover, Layer};
 use crate::picture::Picture;
 use crate::plane_sampler::PlaneSampler;
-use crate::resize::{self, FilterType, CropRect};
-use crate::warp::{RgbaFrame, PlateSampler, FrameTile};
+use crate::resize::{self, CropRect, FilterType};
+use crate::warp::{FrameTile, PlateSampler, RgbaFrame};
 use crate::weather::CameraDrift;
 use h264::I420Frame;
 
@@ -76,10 +76,15 @@ impl ShotRenderer {
     }
 
     /// Draws a frame of a plain shot as the encoder takes it.
-    pub(crate) fn draw_planes(&mut self, frame: usize, yuv: &mut I420Frame) -> Result<(), RenderError> {
+    pub(crate) fn draw_planes(
+        &mut self,
+        frame: usize,
+        yuv: &mut I420Frame,
+    ) -> Result<(), RenderError> {
         let part = self.part(&self.station(frame)?)?;
         if self.planes.is_none() {
-            let parts: Result<Vec<CropRect>, _> = self.stations.iter().map(|s| self.part(s)).collect();
+            let parts: Result<Vec<CropRect>, _> =
+                self.stations.iter().map(|s| self.part(s)).collect();
             let plate = &only(&self.layers)?.plate;
             let size = (self.width, self.height);
             let planes = PlaneSampler::new(&mut self.resizer, plate, &parts?, size)?;
@@ -207,7 +212,10 @@ fn only(layers: &[Layer]) -> Result<&Layer, RenderError> {
 /// Puts a tile together from the nearest layer that hides the others onwards.
 fn draw_tile(seen: &[PlateSampler<'_>], tile: FrameTile, frame: &mut RgbaFrame<'_>) {
     let covers: Vec<BlockCover> = seen.iter().map(|layer| layer.cover(tile)).collect();
-    let first = covers.iter().rposition(|c| *c == BlockCover::All).unwrap_or(0);
+    let first = covers
+        .iter()
+        .rposition(|c| *c == BlockCover::All)
+        .unwrap_or(0);
     for (i, (layer, cover)) in seen.iter().zip(covers).enumerate().skip(first) {
         if i == first {
             layer.draw(tile, true, frame);

@@ -4,12 +4,12 @@
 //! scene), plans the camera over it, and draws what the camera sees, with the weather before it,
 //! the look on it and the titles over it.
 
-use crate::camera::{self, ShotGeometry, CameraStation, FrameTiming};
+use crate::camera::{self, CameraStation, FrameTiming, ShotGeometry};
+use crate::colour_grade::ColourGrade;
 use crate::depth;
 use crate::direction::Direction;
 use crate::error::{MakeError, RenderError};
 use crate::layer::Layer;
-use crate::colour_grade::ColourGrade;
 use crate::options::RenderOptions;
 use crate::picture::{InterestMap, Picture};
 use crate::render::{ShotRenderer, is_upright};
@@ -36,7 +36,10 @@ pub(crate) struct Shot {
 
 impl Shot {
     /// Checks a request and prepares its shot.
-    pub(crate) fn prepare(request: &RenderRequest<'_>, control: &RenderControl<'_>) -> Result<Self, MakeError> {
+    pub(crate) fn prepare(
+        request: &RenderRequest<'_>,
+        control: &RenderControl<'_>,
+    ) -> Result<Self, MakeError> {
         request.options.check()?;
         if (control.cancelled)() {
             return Err(MakeError::Cancelled);
@@ -145,7 +148,10 @@ impl Shot {
 }
 
 /// The mean colour of the first frame.
-fn mean_colour(renderer: &mut ShotRenderer, options: &RenderOptions) -> Result<[f32; 3], RenderError> {
+fn mean_colour(
+    renderer: &mut ShotRenderer,
+    options: &RenderOptions,
+) -> Result<[f32; 3], RenderError> {
     let mut rgba = vec![0; options.width as usize * options.height as usize * 4];
     renderer.draw(0, &mut rgba)?;
     let small = renderer.shrink(&rgba, 32)?;

@@ -62,7 +62,9 @@ fn reach(stations: &[CameraStation]) -> (f64, f64) {
 /// A picture as one layer for the cubic resampler.
 pub(crate) fn plain(picture: &Picture, working: WorkingScale) -> Result<Vec<Layer>, RenderError> {
     let plate = match reduced(picture, working.detail)? {
-        Some(small) => LayerPlate::solid(small.width(), small.height(), small.rgb(), picture.size()),
+        Some(small) => {
+            LayerPlate::solid(small.width(), small.height(), small.rgb(), picture.size())
+        }
         None => LayerPlate::solid(
             picture.width(),
             picture.height(),

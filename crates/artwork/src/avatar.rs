@@ -7,7 +7,7 @@ use tiny_skia::{Path, PathBuilder};
 
 use super::ArtworkError;
 use super::canvas::{Canvas, circle};
-use super::colour::{SeededRandom, Palette};
+use super::colour::{Palette, SeededRandom};
 
 /// Square avatar, PNG bytes. The seed and the name choose the colours; the outline of the letter comes from the font. If
 /// the font lacks the letter or cannot be read, there is no letter.

@@ -78,7 +78,13 @@ impl Canvas {
     }
 
     /// Draws a shape's outline with round ends.
-    pub(crate) fn line(&mut self, shape: Option<Path>, width: f32, colour: OklchColour, alpha: f32) {
+    pub(crate) fn line(
+        &mut self,
+        shape: Option<Path>,
+        width: f32,
+        colour: OklchColour,
+        alpha: f32,
+    ) {
         if let Some(path) = shape {
             let stroke = Stroke {
                 width,

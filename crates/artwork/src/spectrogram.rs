@@ -8,7 +8,7 @@ use realfft::num_complex::Complex;
 
 use super::ArtworkError;
 use super::canvas::{Canvas, byte};
-use super::colour::{SeededRandom, OklchColour};
+use super::colour::{OklchColour, SeededRandom};
 use super::waveform::longest;
 
 /// Square cover art of a clip by its frequencies, PNG bytes. `rate` is in samples a second; 0 is read as 44,100.

@@ -4,7 +4,7 @@
 
 use super::ArtworkError;
 use super::canvas::{Canvas, circle, segment};
-use super::colour::{SeededRandom, Palette};
+use super::colour::{Palette, SeededRandom};
 
 /// Square cover art of a clip, PNG bytes. `channels` are samples of about -1 to 1; what is not a number counts as
 /// silence, and silence is a row of dots.

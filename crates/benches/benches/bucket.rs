@@ -61,7 +61,13 @@ async fn one(store: SocketAddr, delivery: &str) -> (f64, f64) {
     .await;
     let (app, account) = (&gateway.app, gateway.caller.account.id);
     let film: Vec<u8> = (0..=250).cycle().take(FILM).collect();
-    let kept = assets::keep(app, account, MediaType::Mp4, film.into(), AssetLifetime::Media);
+    let kept = assets::keep(
+        app,
+        account,
+        MediaType::Mp4,
+        film.into(),
+        AssetLifetime::Media,
+    );
     let asset = kept.await.unwrap();
     let path = app
         .secrets

@@ -290,7 +290,8 @@ async fn one_commit_each() -> f64 {
                 let conn = conn.lock().unwrap();
                 conn.execute_batch("BEGIN IMMEDIATE").unwrap();
                 let mut tx = Conn::Sqlite(&conn);
-                task_acceptance::write(&mut tx, &caller.key, std::slice::from_ref(&task), None).unwrap();
+                task_acceptance::write(&mut tx, &caller.key, std::slice::from_ref(&task), None)
+                    .unwrap();
                 conn.execute_batch("COMMIT").unwrap();
             })
             .await

@@ -23,7 +23,8 @@ use mediagate_core::domain::audit::ChangeAuthor;
 use mediagate_core::domain::webhooks::{self, NewEndpoint};
 use mediagate_model::ids::{DeliveryId, EventId};
 use mediagate_model::webhook::{
-    DeliveryAttempt, DeliveryState, WebhookEndpoint, WebhookEvent, EventType, DeliveryTarget as To, SignatureScheme,
+    DeliveryAttempt, DeliveryState, DeliveryTarget as To, EventType, SignatureScheme,
+    WebhookEndpoint, WebhookEvent,
 };
 use mediagate_store::webhooks::deliveries::{self, LanesWithRoom, NewDelivery, SendCapacity};
 use mediagate_store::{Conn, StoreError};
@@ -83,7 +84,9 @@ fn receive() {
         .unwrap();
     runtime.block_on(async {
         let alive = WebhookReceiver::start().await.unwrap();
-        let dead = WebhookReceiver::acting(|_, _| Reaction::Hang).await.unwrap();
+        let dead = WebhookReceiver::acting(|_, _| Reaction::Hang)
+            .await
+            .unwrap();
         println!("{} {}", alive.url("/"), dead.url("/"));
         std::future::pending::<()>().await;
     });
@@ -198,7 +201,10 @@ fn panic_with(error: &StoreError) -> Option<i64> {
 
 /// Deliveries a second, and milliseconds of CPU time for each.
 async fn throughput() -> (f64, f64) {
-    let (gateway, receivers) = (BenchGateway::with_settings(SETTINGS).await, Receivers::start());
+    let (gateway, receivers) = (
+        BenchGateway::with_settings(SETTINGS).await,
+        Receivers::start(),
+    );
     let to = endpoints(&gateway, &receivers.1, "alive").await;
     fill(&gateway, &to, WAITING).await;
     let (begun, cpu) = (Instant::now(), benches::cpu_time());
@@ -215,7 +221,10 @@ async fn throughput() -> (f64, f64) {
 /// What one writes first: read what is due, post it, note it; 64 at a time.
 async fn plain_loop() -> (f64, f64) {
     const DUE: usize = 2_000;
-    let (gateway, receivers) = (BenchGateway::with_settings(SETTINGS).await, Receivers::start());
+    let (gateway, receivers) = (
+        BenchGateway::with_settings(SETTINGS).await,
+        Receivers::start(),
+    );
     let to = endpoints(&gateway, &receivers.1, "alive").await;
     fill(&gateway, &to, DUE).await;
     let app = &gateway.app;
@@ -237,7 +246,9 @@ async fn plain_loop() -> (f64, f64) {
     assert_eq!(all.len(), DUE);
     let sends = all.into_iter().map(|due| async move {
         let owner = webhooks::owner_of(due.account, due.endpoint);
-        let keys = webhooks::signing_keys::SigningKeys::open(app, &owner, due.secrets.as_ref().unwrap()).unwrap();
+        let keys =
+            webhooks::signing_keys::SigningKeys::open(app, &owner, due.secrets.as_ref().unwrap())
+                .unwrap();
         let (id, at) = (due.event.message(), app.clock.now());
         let signature = keys
             .sign(due.scheme, &id, at.seconds(), &due.body, at)
@@ -284,7 +295,10 @@ async fn plain_loop() -> (f64, f64) {
 
 /// From an event to its first try, in milliseconds: the middle and the 99th in a hundred.
 async fn delays(beside_dead: bool) -> (i64, i64) {
-    let (gateway, receivers) = (BenchGateway::with_settings(SETTINGS).await, Receivers::start());
+    let (gateway, receivers) = (
+        BenchGateway::with_settings(SETTINGS).await,
+        Receivers::start(),
+    );
     let to = endpoints(&gateway, &receivers.1, "alive").await;
     if beside_dead {
         let dead = endpoints(&gateway, &receivers.2, "dead").await;

@@ -6,9 +6,9 @@ use mediagate_model::clock::Timestamp;
 use mediagate_model::error::Error;
 use mediagate_model::ids::{RequestId, TaskId};
 use mediagate_model::media::MediaType;
-use mediagate_model::money::{MicroDollars, ChargeState};
+use mediagate_model::money::{ChargeState, MicroDollars};
 use mediagate_model::price::WorkQuantity;
-use mediagate_model::task::{TaskResult, TaskPayload, TaskState, VideoJob, VideoOutput};
+use mediagate_model::task::{TaskPayload, TaskResult, TaskState, VideoJob, VideoOutput};
 use mediagate_store as store;
 use mediagate_store::tasks::TaskEnding;
 

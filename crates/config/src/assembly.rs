@@ -10,12 +10,12 @@ use ::providers::catalogue::Catalogue;
 use merge::Merge as _;
 use url::Url;
 
-use crate::providers::{ModelSettings, ProviderConfig};
 use crate::byte_size::ByteSize;
+use crate::providers::{ModelSettings, ProviderConfig};
 use crate::{
-    BellConfig, Config, ConfigError, DatabaseTarget, Durability, FetchRules, LogFormat, MediaConfig,
-    ModelConfig, PersonaRules, ProvenanceRules, Settings, TelemetryConfig, WebhookRules, cores,
-    file, process, providers, wrong,
+    BellConfig, Config, ConfigError, DatabaseTarget, Durability, FetchRules, LogFormat,
+    MediaConfig, ModelConfig, PersonaRules, ProvenanceRules, Settings, TelemetryConfig,
+    WebhookRules, cores, file, process, providers, wrong,
 };
 use mediagate_model::database::DatabaseOptions;
 use mediagate_model::money::MicroDollars;

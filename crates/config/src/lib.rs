@@ -6,21 +6,21 @@
 //!
 //! This crate must not know what a setting does: it says what is set, where, and what is wrong with it.
 
-pub mod masked_url;
-mod bell;
 mod assembly;
+mod bell;
+pub mod byte_size;
 pub mod effective;
 pub mod extra_fields;
 pub mod fault_report;
 pub mod file;
+pub mod masked_url;
 mod media;
 mod process;
 mod provenance;
 pub mod providers;
 mod settings;
-mod show;
-pub mod byte_size;
 mod settings_file;
+mod show;
 mod telemetry;
 mod values;
 mod webhooks;
@@ -38,16 +38,16 @@ use serde::Serialize;
 pub use bell::BellConfig;
 pub use media::{BucketKey, MediaConfig, MediaStore};
 pub use process::cores;
-pub use provenance::{SigningIdentity, KeyHolder, ProvenanceRules};
+pub use provenance::{KeyHolder, ProvenanceRules, SigningIdentity};
 pub use settings::{
-    CancelPolicy, MediaDelivery, Durability, BucketEncryption, LogFormat, MediaSettings, NotifyHookBody,
-    Settings,
+    BucketEncryption, CancelPolicy, Durability, LogFormat, MediaDelivery, MediaSettings,
+    NotifyHookBody, Settings,
 };
 pub use telemetry::TelemetryConfig;
 pub use webhooks::WebhookRules;
 
-use crate::providers::{ModelSettings, ProviderConfig};
 use crate::byte_size::ByteSize;
+use crate::providers::{ModelSettings, ProviderConfig};
 use crate::settings_file::SettingsFile;
 use mediagate_model::database::MigrationMode;
 use mediagate_model::money::MicroDollars;

@@ -7,7 +7,7 @@ use url::Url;
 
 use crate::masked_url::MaskedUrl;
 use crate::settings::MediaSettings;
-use crate::{ConfigError, MediaDelivery, BucketEncryption, wrong};
+use crate::{BucketEncryption, ConfigError, MediaDelivery, wrong};
 use mediagate_model::secret::{Secret, SecretSource};
 
 /// Where files are kept.

@@ -141,7 +141,9 @@ impl SigningIdentity {
         let certificates = read_pem("provenance.certificate", certificate, "CERTIFICATE")?;
         let holder = match (key, signer) {
             (Some(key), None) => KeyHolder::Here(read_pem("provenance.key", key, "PRIVATE KEY")?),
-            (None, Some(signer)) => KeyHolder::There(MaskedUrl::read("provenance.signer", &signer)?),
+            (None, Some(signer)) => {
+                KeyHolder::There(MaskedUrl::read("provenance.signer", &signer)?)
+            }
             (Some(_), Some(_)) => {
                 return Err(wrong("provenance.signer", "stands in place of key"));
             }
@@ -322,8 +324,12 @@ timestamp = "https://hunter1:hunter2@stamp.example/?hunter3"
     #[cfg(feature = "c2pa")]
     fn a_key_must_be_the_certificates_own() {
         use provenance::credentials::{SignatureAlgorithm, self_made};
-        let chains = [SignatureAlgorithm::Es256, SignatureAlgorithm::Es384, SignatureAlgorithm::Ed25519]
-            .map(|algorithm| self_made("a", algorithm, 1_767_225_600).unwrap());
+        let chains = [
+            SignatureAlgorithm::Es256,
+            SignatureAlgorithm::Es384,
+            SignatureAlgorithm::Ed25519,
+        ]
+        .map(|algorithm| self_made("a", algorithm, 1_767_225_600).unwrap());
         let toml = |certificate: &str, key: &str| {
             format!("certificate = '''{certificate}'''\nkey = '''{key}'''")
         };

@@ -12,13 +12,13 @@ use providers::{Durations, MediaKind, Secret};
 use serde::de::{self, MapAccess, SeqAccess, Visitor};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-use crate::masked_url::MaskedUrl;
 use crate::extra_fields::ExtraFields;
+use crate::masked_url::MaskedUrl;
 use crate::settings_file::SettingsFile;
 use crate::{ConfigError, values};
 use mediagate_model::clock::Timestamp;
 use mediagate_model::money::MicroDollars;
-use mediagate_model::price::{DatedPrice, Price, PriceUnit, PriceSchedule};
+use mediagate_model::price::{DatedPrice, Price, PriceSchedule, PriceUnit};
 use mediagate_model::secret::SecretSource;
 
 /// `[providers.<name>]` as written. Keys that are not common to all protocols are the protocol's

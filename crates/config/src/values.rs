@@ -8,8 +8,8 @@ use serde::{Deserialize as _, Deserializer, Serialize as _, Serializer};
 use serde_json::Value as Json;
 
 use crate::DatabaseTarget;
-use crate::masked_url::without_credentials;
 use crate::extra_fields::{self, ExtraFields};
+use crate::masked_url::without_credentials;
 use mediagate_model::clock::Timestamp;
 use mediagate_model::money::MicroDollars;
 use mediagate_model::secret::{Secret, SecretSource};

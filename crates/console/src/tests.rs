@@ -5,7 +5,9 @@ use std::fmt::Write as _;
 use providers::MediaKind;
 use sha2::{Digest as _, Sha256};
 
-use super::{ASSETS, StaticAsset, ConsolePage, HomePage, ModelRow, PricingPage, ProvenancePage, SiteContext};
+use super::{
+    ASSETS, ConsolePage, HomePage, ModelRow, PricingPage, ProvenancePage, SiteContext, StaticAsset,
+};
 use super::{asset, asset_version, console, home, pricing, provenance};
 
 const BASE: &str = "https://media.example.com";

@@ -7,15 +7,15 @@
 //! crate must not know HTTP, nor how a task is run: `mediagate-http` and `mediagate-worker` do.
 
 pub mod app;
-pub mod connections;
 pub mod bell;
 pub mod caches;
 pub mod catalog;
+pub mod connections;
 pub mod domain;
 pub mod event_feed;
-pub mod local_dispatch;
-pub mod webhook_client;
+mod key_usage;
 pub mod limits;
+pub mod local_dispatch;
 pub mod records;
 pub mod upstream;
-mod key_usage;
+pub mod webhook_client;

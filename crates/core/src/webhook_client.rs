@@ -4,7 +4,7 @@
 use std::time::{Duration, SystemTime};
 
 use bytes::{Bytes, BytesMut};
-use providers::outbound::{OutboundClient, AddressRefusal, OutboundRules};
+use providers::outbound::{AddressRefusal, OutboundClient, OutboundRules};
 use reqwest::header::{CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue};
 use reqwest::{Method, Response};
 use url::{Host, Url};
@@ -210,7 +210,10 @@ mod tests {
                 "https://127.0.0.1/",
                 UrlRefusal::Blocked(AddressRefusal::NotPublic),
             ),
-            ("https://[::1]/", UrlRefusal::Blocked(AddressRefusal::NotPublic)),
+            (
+                "https://[::1]/",
+                UrlRefusal::Blocked(AddressRefusal::NotPublic),
+            ),
             (
                 "https://169.254.169.254/",
                 UrlRefusal::Blocked(AddressRefusal::NotPublic),

@@ -3,9 +3,10 @@
 use std::sync::{Arc, LazyLock};
 use std::time::{Duration, UNIX_EPOCH};
 
-use providers::order::{MediaFile, SourceRecording, SongSpec, SeparationSpec, VideoSpec};
+use providers::order::{MediaFile, SeparationSpec, SongSpec, SourceRecording, VideoSpec};
 use providers::{
-    Adapter, ProviderResponse, Call, JobHandle, Order, PROTOCOLS, ProviderSettings, StemGroup, StemTarget, AdapterStep, WorkSpec,
+    Adapter, AdapterStep, Call, JobHandle, Order, PROTOCOLS, ProviderResponse, ProviderSettings,
+    StemGroup, StemTarget, WorkSpec,
 };
 use serde_json::{Map, Value, json};
 
@@ -43,7 +44,9 @@ pub(crate) fn exercise(adapter: &dyn Adapter, status: u16, body: &[u8]) {
             .into();
         asked.extend(adapter.start(&order).map(|call| call.asked()));
         for asked in &asked {
-            if let Ok(AdapterStep::Submitted { handle, .. }) = adapter.submitted(&order, asked, &answer) {
+            if let Ok(AdapterStep::Submitted { handle, .. }) =
+                adapter.submitted(&order, asked, &answer)
+            {
                 follow(adapter, &handle, &answer);
             }
             drop(adapter.found(&order, since, asked, &answer));
@@ -117,7 +120,12 @@ fn orders() -> [Order; 3] {
         fields: song.as_object().cloned().unwrap_or_default(),
         uploads: Vec::new(),
     };
-    [WorkSpec::Video(video), WorkSpec::Stems(stems), WorkSpec::Song(song)].map(order)
+    [
+        WorkSpec::Video(video),
+        WorkSpec::Stems(stems),
+        WorkSpec::Song(song),
+    ]
+    .map(order)
 }
 
 /// Answers that providers give, each to every protocol.

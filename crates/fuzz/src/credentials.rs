@@ -2,7 +2,9 @@
 
 use std::io::Cursor;
 
-use provenance::credentials::{MediaFormat, MAX_TEXT_CHARS, MAX_TOLD, CredentialsStatus, TrustAnchors, read};
+use provenance::credentials::{
+    CredentialsStatus, MAX_TEXT_CHARS, MAX_TOLD, MediaFormat, TrustAnchors, read,
+};
 use provenance::marks::{self, FileKind};
 
 use super::FuzzTarget;

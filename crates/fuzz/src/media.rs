@@ -5,7 +5,9 @@ use std::path::Path;
 use std::sync::LazyLock;
 
 use animatic::picture::{decode, probe};
-use animatic::{RequestedOptions, RenderControl, Direction, RenderOptions, PictureLimits, RenderRequest};
+use animatic::{
+    Direction, PictureLimits, RenderControl, RenderOptions, RenderRequest, RequestedOptions,
+};
 use image::{DynamicImage, ImageFormat, RgbImage};
 use mediagate_media::engines::mp4_probe;
 use stems::DecodeLimits;

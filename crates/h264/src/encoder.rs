@@ -87,7 +87,11 @@ impl Encoder {
     }
 
     /// Appends the next frame to `packet`, as Annex B; says whether it is a key frame.
-    pub fn encode(&mut self, frame: &I420Frame, packet: &mut Vec<u8>) -> Result<bool, EncoderError> {
+    pub fn encode(
+        &mut self,
+        frame: &I420Frame,
+        packet: &mut Vec<u8>,
+    ) -> Result<bool, EncoderError> {
         let place = self.frames % self.group;
         let level = level(place);
         self.settings.sSpatialLayers[0].iDLayerQp = self.quantiser_of(frame, place);

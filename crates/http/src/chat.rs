@@ -15,7 +15,7 @@ use crate::auth::{NewOrder, RequestContext};
 use crate::body::JsonBody;
 use crate::docs::EventSchema;
 use crate::error::ErrorResponse;
-use crate::idempotency::{self, IdempotentRequest, Fingerprint, CreationOutcome};
+use crate::idempotency::{self, CreationOutcome, Fingerprint, IdempotentRequest};
 use crate::orders::chat::{ChatOrder, ChatRequest};
 use crate::tasks::{about_all, keep_alive};
 use crate::wire::chat::{
@@ -32,7 +32,7 @@ use mediagate_core::records::video::VideoFile;
 use mediagate_model::error::{Error, ErrorCode};
 use mediagate_model::ids::RequestId;
 use mediagate_model::money::MicroDollars;
-use mediagate_model::task::{TaskPayload, Task};
+use mediagate_model::task::{Task, TaskPayload};
 
 /// The events of a stream, which ends with the text `[DONE]` instead of a chunk.
 type ChunkEvent = EventSchema<ChatChunk>;
@@ -75,7 +75,10 @@ pub(super) async fn complete(
         let draft = video::draft(&app, caller, request_id, order).await?;
         drop(held);
         if !stream {
-            let new = draft.tasks.iter().map(|task| TaskWaiter::of_new(&app, task));
+            let new = draft
+                .tasks
+                .iter()
+                .map(|task| TaskWaiter::of_new(&app, task));
             *waiters.lock().unwrap_or_else(PoisonError::into_inner) = new.collect();
         }
         let tasks = task_acceptance::accept(&app, caller, visit, draft.reached_at(links)).await?;
@@ -111,7 +114,10 @@ struct ChatResponse {
 
 impl ChatResponse {
     /// Waits for all videos, at most `wait_limit`; of some somebody waits already.
-    async fn wait(mut self, mut waiters: Vec<TaskWaiter>) -> Result<idempotency::IntentAnswer, Error> {
+    async fn wait(
+        mut self,
+        mut waiters: Vec<TaskWaiter>,
+    ) -> Result<idempotency::IntentAnswer, Error> {
         let deadline = tokio::time::Instant::now() + self.app.config.wait_limit;
         for task in &mut self.tasks {
             let left = deadline.saturating_duration_since(tokio::time::Instant::now());
@@ -136,7 +142,10 @@ impl ChatResponse {
         }
         let headers = about_all(&self.tasks);
         let completion = self.completion()?;
-        Ok(idempotency::IntentAnswer::of((headers, Json(completion)), close))
+        Ok(idempotency::IntentAnswer::of(
+            (headers, Json(completion)),
+            close,
+        ))
     }
 
     /// The completion, with a choice for each task that succeeded, at its index.

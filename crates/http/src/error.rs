@@ -33,7 +33,9 @@ impl IntoResponse for ErrorResponse {
 /// A response with this error; its body is written once the request id is known.
 pub(super) fn answer(error: &Arc<Error>) -> Response {
     let mut response = status(error).into_response();
-    response.extensions_mut().insert(PendingError(error.clone()));
+    response
+        .extensions_mut()
+        .insert(PendingError(error.clone()));
     response
 }
 

@@ -9,7 +9,7 @@ use crate::auth::{AllowedCaller, AnyKey};
 use crate::error::ErrorResponse;
 use crate::links::RequestLinks;
 use crate::web;
-use crate::wire::models::{ModelList, ModelObject, RouteObject, ModelStatus};
+use crate::wire::models::{ModelList, ModelObject, ModelStatus, RouteObject};
 use mediagate_core::app::App;
 use mediagate_core::catalog::Catalog;
 use mediagate_core::domain::tasks;

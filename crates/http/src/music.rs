@@ -14,8 +14,8 @@ use crate::auth::{AllowedCaller, NewOrder, RequestContext, TasksCancel, TasksRea
 use crate::body::JsonBody;
 use crate::error::ErrorResponse;
 use crate::fields::types::{RequiredField, texts};
-use crate::fields::{self, FieldType, BodyFields, request};
-use crate::idempotency::{self, IntentAnswer, IdempotentRequest, Fingerprint};
+use crate::fields::{self, BodyFields, FieldType, request};
+use crate::idempotency::{self, Fingerprint, IdempotentRequest, IntentAnswer};
 use crate::links::RequestLinks;
 use crate::media::disposition;
 use crate::orders::music::{MusicOrder, SubmitRequest};
@@ -30,12 +30,12 @@ use mediagate_core::domain::idempotency::{self as intents, IntentOutcome, Intent
 use mediagate_core::domain::{downloads, music, songs, tasks};
 use mediagate_core::records::Links;
 use mediagate_core::records::clip::ClipRecord;
-use mediagate_core::records::music::{Envelope, JobRecord, ClipOperation, TaskRecord};
+use mediagate_core::records::music::{ClipOperation, Envelope, JobRecord, TaskRecord};
 use mediagate_model::account::Account;
 use mediagate_model::error::{Error, ErrorCode};
 use mediagate_model::ids::{ClipId, TaskId};
 use mediagate_model::music::Clip;
-use mediagate_model::task::{TaskPayload, Task};
+use mediagate_model::task::{Task, TaskPayload};
 
 /// Most tasks per lookup.
 const MOST_TASKS: usize = 100;
@@ -74,7 +74,10 @@ pub(super) async fn submit(
     let tell = async |found: IntentOutcome, _: &Arc<ClientGuard>, _: bool| {
         let tasks = found.into_tasks()?;
         let clips = music::clips_of_task(&app, caller.account.id, tasks[0].id).await?;
-        Ok(IntentAnswer::of(told(&tasks, &clips)?, intents::close(&tasks)))
+        Ok(IntentAnswer::of(
+            told(&tasks, &clips)?,
+            intents::close(&tasks),
+        ))
     };
     Ok(asked.answer(make, tell).await?)
 }

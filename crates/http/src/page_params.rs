@@ -4,14 +4,17 @@ use std::str::FromStr;
 
 use axum::http::{HeaderMap, header};
 
-use crate::fields::{FieldType as _, BodyFields};
+use crate::fields::{BodyFields, FieldType as _};
 use crate::orders::admin::fields::InstantField;
 use mediagate_model::clock::Timestamp;
 use mediagate_model::error::ErrorCode;
 use mediagate_store::tasks::PageQuery;
 
 /// The page for `limit`, `after` and `order`; `id` parses an id of this list.
-pub(super) fn page<Id>(query: &BodyFields<'_>, id: impl FnOnce(&str) -> Option<Id>) -> PageQuery<Id> {
+pub(super) fn page<Id>(
+    query: &BodyFields<'_>,
+    id: impl FnOnce(&str) -> Option<Id>,
+) -> PageQuery<Id> {
     page_within(query, (20, 100), id)
 }
 

@@ -10,7 +10,7 @@ use serde_json::Value;
 use crate::auth::{AllowedCaller, NewOrder, RequestContext, TasksCancel, TasksRead};
 use crate::body::JsonBody;
 use crate::error::ErrorResponse;
-use crate::idempotency::{IntentAnswer, IdempotentRequest, Fingerprint, CreationOutcome};
+use crate::idempotency::{CreationOutcome, Fingerprint, IdempotentRequest, IntentAnswer};
 use crate::links::RequestLinks;
 use crate::orders::persona::PersonaRequest;
 use crate::page_params::page;
@@ -19,7 +19,7 @@ use crate::tasks::cost;
 use crate::wire::list::List;
 use crate::wire::personas::PersonaRecord;
 use mediagate_core::app::App;
-use mediagate_core::connections::{IntentCloseTime, ClientGuard};
+use mediagate_core::connections::{ClientGuard, IntentCloseTime};
 use mediagate_core::domain::idempotency::{IntentOutcome, IntentVisit};
 use mediagate_core::domain::personas::{self, NewPersona};
 use mediagate_core::records::Links;
@@ -55,7 +55,10 @@ pub(super) async fn create(
             return Err(Error::internal("no persona"));
         };
         let record = record(&app, &persona, &clips, &caller.account, links)?;
-        Ok(IntentAnswer::of((cost(MicroDollars::ZERO), Json(record)), IntentCloseTime::Now))
+        Ok(IntentAnswer::of(
+            (cost(MicroDollars::ZERO), Json(record)),
+            IntentCloseTime::Now,
+        ))
     };
     Ok(asked.answer(make, tell).await?)
 }

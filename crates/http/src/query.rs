@@ -46,7 +46,10 @@ impl Query {
     }
 
     /// Reads the parameters with `parse`.
-    pub(super) fn read<T>(&self, parse: impl FnOnce(&BodyFields<'_>) -> Option<T>) -> Result<T, Error> {
+    pub(super) fn read<T>(
+        &self,
+        parse: impl FnOnce(&BodyFields<'_>) -> Option<T>,
+    ) -> Result<T, Error> {
         fields::read_form(&self.0, parse)
     }
 }

@@ -11,14 +11,14 @@ use tempfile::TempPath;
 use tokio::io::AsyncWriteExt as _;
 
 use crate::auth::{NewOrder, RequestContext};
-use crate::body::form::{MultipartForm, FormPart};
+use crate::body::form::{FormPart, MultipartForm};
 use crate::body::{JsonBody, is_multipart, too_large};
 use crate::error::ErrorResponse;
-use crate::idempotency::{IntentAnswer, IdempotentRequest, Fingerprint, CreationOutcome};
+use crate::idempotency::{CreationOutcome, Fingerprint, IdempotentRequest, IntentAnswer};
 use crate::orders::upload::{UploadForm, UploadOrder, UploadRequest, read_title};
 use crate::tasks::cost;
 use mediagate_core::app::App;
-use mediagate_core::connections::{IntentCloseTime, ClientGuard};
+use mediagate_core::connections::{ClientGuard, IntentCloseTime};
 use mediagate_core::domain::assets;
 use mediagate_core::domain::idempotency::{IntentOutcome, IntentVisit};
 use mediagate_core::domain::music::{self, AudioSource, LIMIT_BYTES};
@@ -77,7 +77,10 @@ pub(super) async fn audio(
             return Err(Error::internal("no clip"));
         };
         let record = ClipRecord::new(&clip, ClipOperation::default(), &caller.account, links);
-        Ok(IntentAnswer::of((cost(MicroDollars::ZERO), Json(record)), IntentCloseTime::Now))
+        Ok(IntentAnswer::of(
+            (cost(MicroDollars::ZERO), Json(record)),
+            IntentCloseTime::Now,
+        ))
     };
     Ok(asked.answer(make, tell).await?)
 }

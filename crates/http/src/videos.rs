@@ -15,7 +15,7 @@ use crate::auth::{AllowedCaller, NewOrder, RequestContext, TasksCancel, TasksRea
 use crate::body::form::MultipartForm;
 use crate::body::{JsonBody, held, is_multipart, no_memory, too_large};
 use crate::error::ErrorResponse;
-use crate::idempotency::{self, IntentAnswer, IdempotentRequest, Fingerprint};
+use crate::idempotency::{self, Fingerprint, IdempotentRequest, IntentAnswer};
 use crate::links::RequestLinks;
 use crate::media;
 use crate::orders::videos::{FILES, FormFiles, VideoRequest, read_form};
@@ -39,7 +39,7 @@ use mediagate_model::error::{Error, ErrorCode};
 use mediagate_model::ids::{AssetId, TaskId};
 use mediagate_model::media::MediaType;
 use mediagate_model::music::Clip;
-use mediagate_model::task::{MediaKind, LinkOutput, TaskResult, Task};
+use mediagate_model::task::{LinkOutput, MediaKind, Task, TaskResult};
 use mediagate_store::tasks::TaskFilter;
 
 /// Time for a form to arrive.
@@ -96,13 +96,20 @@ pub(super) async fn create(
     };
     let tell = async |found: IntentOutcome, _: &Arc<ClientGuard>, _: bool| {
         let tasks = found.into_tasks()?;
-        Ok(IntentAnswer::of(told(&tasks).await?, intents::close(&tasks)))
+        Ok(IntentAnswer::of(
+            told(&tasks).await?,
+            intents::close(&tasks),
+        ))
     };
     Ok(asked.answer(make, tell).await?)
 }
 
 /// A form's text fields, nested by their brackets, and its files.
-async fn form(request: Request, app: &App, held: &mut QuotaShare) -> Result<(Value, FormFiles), Error> {
+async fn form(
+    request: Request,
+    app: &App,
+    held: &mut QuotaShare,
+) -> Result<(Value, FormFiles), Error> {
     tokio::time::timeout(FORM_TIME, read_fields(request, app, held))
         .await
         .unwrap_or_else(|_| {

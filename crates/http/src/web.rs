@@ -14,7 +14,9 @@ use crate::error::ErrorResponse;
 use crate::links::RequestLinks;
 use crate::wire::models::{ModelList, ModelObject, NextPrice, RouteObject};
 use mediagate_console::docs::ApiReference;
-use mediagate_console::{self, ConsolePage, HomePage, ModelRow, PricingPage, ProvenancePage, SiteContext};
+use mediagate_console::{
+    self, ConsolePage, HomePage, ModelRow, PricingPage, ProvenancePage, SiteContext,
+};
 use mediagate_core::app::App;
 use mediagate_core::domain::provenance::check::LIMIT_BYTES;
 use mediagate_core::domain::{music, pictures};

@@ -12,7 +12,7 @@ use crate::body::JsonBody;
 use crate::error::ErrorResponse;
 use crate::fields::types::RequiredField;
 use crate::fields::{self, request};
-use crate::idempotency::{IntentAnswer, IdempotentRequest, Fingerprint, CreationOutcome};
+use crate::idempotency::{CreationOutcome, Fingerprint, IdempotentRequest, IntentAnswer};
 use crate::orders::admin::fields::InstantField;
 use crate::orders::webhook::{WebhookChange, WebhookRequest, read_change};
 use crate::page_params::{page, word};
@@ -22,7 +22,7 @@ use crate::wire::webhooks::{
     DeliveryObject, DeliverySummary, WebhookDeleted, WebhookObject, WebhookRecovery, WebhookSecret,
 };
 use mediagate_core::app::App;
-use mediagate_core::connections::{IntentCloseTime, ClientGuard};
+use mediagate_core::connections::{ClientGuard, IntentCloseTime};
 use mediagate_core::domain::idempotency::{IntentOutcome, IntentVisit};
 use mediagate_core::domain::keys::refuse_former_secret;
 use mediagate_core::domain::tasks;
@@ -31,7 +31,7 @@ use mediagate_core::domain::webhooks::{self, NewEndpoint, delivery_log};
 use mediagate_model::error::Error;
 use mediagate_model::ids::{DeliveryId, EndpointId};
 use mediagate_model::secret::Secret;
-use mediagate_model::webhook::{WebhookEndpoint, SignatureScheme};
+use mediagate_model::webhook::{SignatureScheme, WebhookEndpoint};
 
 /// Register a webhook endpoint.
 #[utoipa::path(post, path = "/v1/webhooks", tag = "webhooks", request_body = WebhookRequest,
@@ -53,7 +53,9 @@ pub(super) async fn create(
     let make = async |visit: &IntentVisit| {
         let (endpoint, shown) = webhooks::create(&app, caller, by, visit, new).await?;
         *secret.lock().unwrap_or_else(PoisonError::into_inner) = Some(shown);
-        Ok(CreationOutcome::Untold(IntentOutcome::Endpoint(Box::new(endpoint))))
+        Ok(CreationOutcome::Untold(IntentOutcome::Endpoint(Box::new(
+            endpoint,
+        ))))
     };
     let tell = async |found: IntentOutcome, _: &Arc<ClientGuard>, _: bool| {
         let IntentOutcome::Endpoint(endpoint) = found else {
@@ -67,7 +69,11 @@ pub(super) async fn create(
 }
 
 /// An endpoint, with its secret when that is to be told.
-fn object(app: &App, endpoint: &WebhookEndpoint, secret: Option<&Secret>) -> Result<WebhookObject, Error> {
+fn object(
+    app: &App,
+    endpoint: &WebhookEndpoint,
+    secret: Option<&Secret>,
+) -> Result<WebhookObject, Error> {
     let public_key = webhooks::public_key(app, endpoint)?;
     Ok(WebhookObject::new(endpoint, public_key.as_ref(), secret))
 }
@@ -184,7 +190,8 @@ pub(super) async fn deliveries(
         Some((state, page(query, |text| text.parse().ok())))
     })?;
     let account = allowed.caller.account.id;
-    let (found, has_more) = delivery_log::of_endpoint(&app, account, parse(&id)?, state, page).await?;
+    let (found, has_more) =
+        delivery_log::of_endpoint(&app, account, parse(&id)?, state, page).await?;
     let found = found.iter().map(DeliverySummary::new).collect();
     Ok(Json(List::new(found, has_more, |it: &DeliverySummary| {
         it.id.clone()

@@ -6,7 +6,9 @@
 use std::path::Path;
 use std::time::Duration;
 
-use providers::outbound::{BadRedirect, OutboundClient, REDIRECTS, AddressRefusal, OutboundRules, next_hop};
+use providers::outbound::{
+    AddressRefusal, BadRedirect, OutboundClient, OutboundRules, REDIRECTS, next_hop,
+};
 use reqwest::{Method, Response};
 use tempfile::{NamedTempFile, TempPath};
 use tokio::io::AsyncWriteExt as _;

@@ -3,7 +3,7 @@
 use providers::{ModelLimits, ModelNames};
 
 use crate::clock::Timestamp;
-use crate::price::{HANDED_ON, WorkQuantity, RoutePrice, PriceSchedule, Tariff};
+use crate::price::{HANDED_ON, PriceSchedule, RoutePrice, Tariff, WorkQuantity};
 use crate::task::MediaKind;
 
 /// Provider name of tasks made in this process.

@@ -18,16 +18,16 @@ pub mod ledger;
 pub mod media;
 pub mod money;
 pub mod music;
-pub mod retry;
 pub mod price;
 pub mod private_files;
 pub mod provenance;
+pub mod retry;
 pub mod route;
+pub mod search_terms;
 pub mod secret;
 pub mod submission;
 pub mod task;
 pub mod webhook;
-pub mod search_terms;
 
 #[cfg(test)]
 mod tests {

@@ -73,7 +73,9 @@ impl FromStr for MicroDollars {
             return Err(InvalidAmount);
         }
         let whole: i64 = whole.parse().map_err(|_| InvalidAmount)?;
-        let fraction: i64 = format!("{fraction:0<6}").parse().map_err(|_| InvalidAmount)?;
+        let fraction: i64 = format!("{fraction:0<6}")
+            .parse()
+            .map_err(|_| InvalidAmount)?;
         whole
             .checked_mul(1_000_000)
             .and_then(|micros| micros.checked_add(fraction))
@@ -143,7 +145,10 @@ mod tests {
 
     #[test]
     fn amounts_may_be_negative_where_that_is_meant() {
-        assert_eq!(MicroDollars::signed("-5.00"), Ok(MicroDollars::new(-5_000_000)));
+        assert_eq!(
+            MicroDollars::signed("-5.00"),
+            Ok(MicroDollars::new(-5_000_000))
+        );
         assert_eq!(MicroDollars::signed("5"), Ok(MicroDollars::new(5_000_000)));
         for bad in ["--5", "-", "", "- 5", "+5", "five"] {
             assert_eq!(MicroDollars::signed(bad), Err(InvalidAmount), "{bad:?}");

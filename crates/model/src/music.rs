@@ -6,7 +6,7 @@ use crate::clock::Timestamp;
 use crate::ids::{AccountId, AssetId, ClipId, PersonaId, TaskId};
 use crate::media::MediaType;
 use crate::provenance::Provenance;
-use crate::task::{TaskPayload, StemTarget};
+use crate::task::{StemTarget, TaskPayload};
 
 pub use providers::StemGroup;
 pub use providers::order::plain;

@@ -1,6 +1,6 @@
 //! Submissions: requests to a provider for a task, and their outcome as far as known.
 
-use providers::{JobHandle, CostUnit};
+use providers::{CostUnit, JobHandle};
 use serde_json::Value;
 
 use crate::clock::Timestamp;
@@ -91,7 +91,11 @@ pub enum JobCost {
 }
 
 /// What a job cost: what the provider told, in millionths of a unit, or what the operator `declared` for what was made.
-pub fn judge(told: Option<(i64, String)>, declared: Option<MicroDollars>, is_made: bool) -> JobCost {
+pub fn judge(
+    told: Option<(i64, String)>,
+    declared: Option<MicroDollars>,
+    is_made: bool,
+) -> JobCost {
     // Nothing is nothing in every unit.
     let told = told.filter(|(amount, unit)| unit == CostUnit::Usd.name() || *amount == 0);
     // A millionth of a dollar is a micro-dollar.
@@ -152,7 +156,12 @@ mod tests {
         let declared = Some(MicroDollars::new(7));
         for (told, declared, is_made, expected) in [
             (usd(5), declared, true, JobCost::Made(MicroDollars::new(5))),
-            (credits(5), declared, true, JobCost::Made(MicroDollars::new(7))),
+            (
+                credits(5),
+                declared,
+                true,
+                JobCost::Made(MicroDollars::new(7)),
+            ),
             (None, declared, true, JobCost::Made(MicroDollars::new(7))),
             (credits(5), None, true, JobCost::Unknown),
             (usd(5), None, false, JobCost::Wasted(MicroDollars::new(5))),

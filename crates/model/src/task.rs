@@ -13,7 +13,7 @@ use serde_json::{Map, Value};
 use crate::clock::Timestamp;
 use crate::error::{Error, ErrorCode};
 use crate::ids::{AccountId, AssetId, ClipId, KeyId, PersonaId, RequestId, TaskId};
-use crate::money::{MicroDollars, ChargeState};
+use crate::money::{ChargeState, MicroDollars};
 use crate::price::{Bill, Tariff};
 use crate::provenance::Provenance;
 

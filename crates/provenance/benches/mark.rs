@@ -9,8 +9,8 @@
 
 use std::time::{Duration, Instant};
 
-use animatic::{RequestedOptions, RenderControl, Direction, RenderOptions, RenderRequest};
-use provenance::watermark::{VideoEmbedder, MarkKey};
+use animatic::{Direction, RenderControl, RenderOptions, RenderRequest, RequestedOptions};
+use provenance::watermark::{MarkKey, VideoEmbedder};
 
 const SIZES: [(u32, u32); 3] = [(854, 480), (1280, 720), (1920, 1080)];
 const PROMPTS: [&str; 3] = [

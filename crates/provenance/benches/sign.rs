@@ -10,11 +10,16 @@
 use std::time::{Duration, Instant};
 
 use provenance::credentials::{
-    SignatureAlgorithm, MediaFormat, AssetOrigin, PemSigner, SourceType, OriginStatement, TrustAnchors, read, self_made, sign,
+    AssetOrigin, MediaFormat, OriginStatement, PemSigner, SignatureAlgorithm, SourceType,
+    TrustAnchors, read, self_made, sign,
 };
 
 const FILES: [(&str, MediaFormat, &[u8]); 7] = [
-    ("MP4", MediaFormat::Mp4, include_bytes!("../tests/data/film.mp4")),
+    (
+        "MP4",
+        MediaFormat::Mp4,
+        include_bytes!("../tests/data/film.mp4"),
+    ),
     (
         "M4A",
         MediaFormat::M4a,
@@ -64,7 +69,12 @@ fn main() {
 fn measure(name: &str, format: MediaFormat, file: &[u8]) {
     // The beginning of 2026: the certificates hold for ten years.
     let chain = self_made("An installation", SignatureAlgorithm::Es256, 1_767_225_600).unwrap();
-    let signer = PemSigner::new(&chain.certificates_pem, &chain.key_pem, SignatureAlgorithm::Es256).unwrap();
+    let signer = PemSigner::new(
+        &chain.certificates_pem,
+        &chain.key_pem,
+        SignatureAlgorithm::Es256,
+    )
+    .unwrap();
     let statement = OriginStatement {
         title: "clip",
         generator: ("Mediagate", env!("CARGO_PKG_VERSION")),

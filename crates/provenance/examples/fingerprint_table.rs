@@ -10,7 +10,7 @@ use std::error::Error;
 use std::path::Path;
 use std::process::Command;
 
-use animatic::{RequestedOptions, RenderControl, Direction, RenderOptions, RenderRequest};
+use animatic::{Direction, RenderControl, RenderOptions, RenderRequest, RequestedOptions};
 use provenance::fingerprint::{sound, sound::SoundPrint, video, video::VideoPrint};
 
 type Outcome<T> = Result<T, Box<dyn Error>>;

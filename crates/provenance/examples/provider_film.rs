@@ -7,7 +7,8 @@ use std::error::Error;
 use std::path::Path;
 
 use provenance::credentials::{
-    SignatureAlgorithm, MediaFormat, AssetOrigin, PemSigner, SourceType, OriginStatement, self_made, sign,
+    AssetOrigin, MediaFormat, OriginStatement, PemSigner, SignatureAlgorithm, SourceType,
+    self_made, sign,
 };
 
 /// The `uuid` of XMP.
@@ -26,7 +27,11 @@ fn main() -> Result<(), Box<dyn Error>> {
     film.extend(XMP.as_bytes());
     // The beginning of 2026: the certificates hold for ten years.
     let chain = self_made("A provider", SignatureAlgorithm::Es256, 1_767_225_600)?;
-    let signer = PemSigner::new(&chain.certificates_pem, &chain.key_pem, SignatureAlgorithm::Es256)?;
+    let signer = PemSigner::new(
+        &chain.certificates_pem,
+        &chain.key_pem,
+        SignatureAlgorithm::Es256,
+    )?;
     let statement = OriginStatement {
         title: "output.mp4",
         generator: ("Provider Studio", "7.1"),

@@ -10,7 +10,8 @@ use std::path::Path;
 use std::time::Instant;
 
 use provenance::credentials::{
-    SignatureAlgorithm, MediaFormat, AssetOrigin, PemSigner, SourceType, OriginStatement, TrustAnchors, read, self_made, sign,
+    AssetOrigin, MediaFormat, OriginStatement, PemSigner, SignatureAlgorithm, SourceType,
+    TrustAnchors, read, self_made, sign,
 };
 
 const FILES: [(&str, MediaFormat); 7] = [
@@ -28,7 +29,11 @@ fn main() -> Result<(), Box<dyn Error>> {
     let from = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data");
     // The beginning of 2026: the certificates hold for ten years.
     let chain = self_made("An installation", SignatureAlgorithm::Es256, 1_767_225_600)?;
-    let signer = PemSigner::new(&chain.certificates_pem, &chain.key_pem, SignatureAlgorithm::Es256)?;
+    let signer = PemSigner::new(
+        &chain.certificates_pem,
+        &chain.key_pem,
+        SignatureAlgorithm::Es256,
+    )?;
     let statement = OriginStatement {
         title: "clip",
         generator: ("Mediagate", env!("CARGO_PKG_VERSION")),

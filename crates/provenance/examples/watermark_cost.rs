@@ -7,7 +7,7 @@
 use std::error::Error;
 use std::time::{Duration, Instant};
 
-use provenance::watermark::{VideoDetector, VideoEmbedder, MarkKey};
+use provenance::watermark::{MarkKey, VideoDetector, VideoEmbedder};
 
 const ROUNDS: u32 = 200;
 

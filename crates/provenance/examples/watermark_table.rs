@@ -15,8 +15,8 @@ use std::error::Error;
 use std::io::{Read, Write};
 use std::process::{Command, Stdio};
 
-use animatic::{RequestedOptions, RenderControl, Direction, RenderOptions, RenderRequest};
-use provenance::watermark::{VideoDetector, VideoEmbedder, VideoMark, MarkKey};
+use animatic::{Direction, RenderControl, RenderOptions, RenderRequest, RequestedOptions};
+use provenance::watermark::{MarkKey, VideoDetector, VideoEmbedder, VideoMark};
 
 type Outcome<T> = Result<T, Box<dyn Error>>;
 

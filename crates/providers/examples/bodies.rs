@@ -7,8 +7,11 @@
 
 use anyhow::Context as _;
 use providers::catalogue::{Catalogue, KnownModel};
-use providers::order::{MediaFile, MediaKind, SourcePicture, PictureRole, VideoSpec};
-use providers::{Adapter, RequestBody, ModelLimits, Order, PicturePurpose, ProviderSettings, CallTarget, VideoLimits, WorkSpec};
+use providers::order::{MediaFile, MediaKind, PictureRole, SourcePicture, VideoSpec};
+use providers::{
+    Adapter, CallTarget, ModelLimits, Order, PicturePurpose, ProviderSettings, RequestBody,
+    VideoLimits, WorkSpec,
+};
 use serde_json::{Value, json};
 
 fn main() -> anyhow::Result<()> {

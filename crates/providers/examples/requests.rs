@@ -12,11 +12,14 @@ use std::process::ExitCode;
 use std::time::{Duration, SystemTime};
 
 use anyhow::{Context as _, ensure};
-use providers::driver::{OrderAcceptance, Driver, PollOutcome, Provider, ProviderRules, SendDeadline, ProgressWatch};
-use providers::order::{
-    MediaFile, SourcePicture, PictureRole, SourceRecording, SongSpec, StemGroup, StemTarget, SeparationSpec, VideoSpec,
+use providers::driver::{
+    Driver, OrderAcceptance, PollOutcome, ProgressWatch, Provider, ProviderRules, SendDeadline,
 };
-use providers::{Order, JobOutput, Secret, ProviderSettings, OutputSource, WorkSpec};
+use providers::order::{
+    MediaFile, PictureRole, SeparationSpec, SongSpec, SourcePicture, SourceRecording, StemGroup,
+    StemTarget, VideoSpec,
+};
+use providers::{JobOutput, Order, OutputSource, ProviderSettings, Secret, WorkSpec};
 use serde_json::{Map, Value, json};
 use simulator::{JobPlan, Simulator};
 
@@ -391,7 +394,10 @@ async fn main() -> anyhow::Result<ExitCode> {
 /// What was received; where the simulator listens is no part of it.
 fn journal(simulator: &Simulator) -> Value {
     let journal = simulator.world().journal();
-    let journal: Value = journal.iter().map(simulator::ReceivedRequest::to_json).collect();
+    let journal: Value = journal
+        .iter()
+        .map(simulator::ReceivedRequest::to_json)
+        .collect();
     let origin = format!("http://{}", simulator.address());
     let text = journal.to_string().replace(&origin, "SIMULATOR");
     serde_json::from_str(&text).unwrap_or_default()
@@ -415,9 +421,13 @@ async fn run(simulator: &Simulator, case: &Case) -> anyhow::Result<()> {
         _ => KEY,
     });
     let accepted = driver
-        .submit(&provider, &secret, &case.order, &ProgressWatch::new(), async || {
-            anyhow::Ok(SendDeadline::any_time())
-        })
+        .submit(
+            &provider,
+            &secret,
+            &case.order,
+            &ProgressWatch::new(),
+            async || anyhow::Ok(SendDeadline::any_time()),
+        )
         .await;
     let outputs = match accepted.map_err(|error| anyhow::anyhow!("{error}"))? {
         OrderAcceptance::Done(outputs) => outputs,

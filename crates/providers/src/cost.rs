@@ -79,7 +79,8 @@ mod tests {
     fn an_amount_is_a_number_that_can_be_owed() {
         let body = json!({"a": 0.25, "b": "12", "c": 37_756_000_u64, "d": -1, "e": "x", "f": 1e300, "g": null,
             "h": "NaN", "i": 0});
-        let at = |pointer| ProviderCost::at(&body, pointer, CostUnit::Usd).map(|cost| cost.millionths);
+        let at =
+            |pointer| ProviderCost::at(&body, pointer, CostUnit::Usd).map(|cost| cost.millionths);
         assert_eq!(at("/a"), Some(250_000));
         assert_eq!(at("/b"), Some(12_000_000));
         assert_eq!(at("/i"), Some(0));

@@ -22,33 +22,34 @@
 //! something made again, and who pays, is decided by its user.
 
 pub mod adapters;
-pub mod response;
 pub mod catalogue;
 pub mod cost;
 pub mod driver;
 pub mod error;
+pub mod frame_size;
 pub mod limits;
 pub mod order;
 pub mod outbound;
 pub mod port;
+pub mod response;
 pub mod secret;
 pub mod settings;
-pub mod frame_size;
-pub mod trace;
 pub mod timestamps;
+pub mod trace;
 
 pub use adapters::{PROTOCOLS, Protocol, SHIPPED, protocol};
-pub use response::ProviderResponse;
-pub use cost::{ProviderCost, CostUnit};
+pub use cost::{CostUnit, ProviderCost};
 pub use error::{ErrorBasis, ErrorClass, ProviderError};
 pub use limits::{
-    Durations, FileHandover, ModelLimits, MusicLimits, SourcePictureLimits, PicturePurpose, SongLimits, StemLimits,
-    VideoLimits,
+    Durations, FileHandover, ModelLimits, MusicLimits, PicturePurpose, SongLimits,
+    SourcePictureLimits, StemLimits, VideoLimits,
 };
 pub use order::{MediaKind, Order, StemGroup, StemTarget, WorkSpec};
 pub use port::{
-    Adapter, Authorization, RequestBody, Call, CallEffect, LookupPage, FoundJob, JobHandle, MatchCertainty, ModelNames,
-    JobOutput, PollPace, FormPart, RefusalRule, OutputSource, AdapterStep, CallTarget, OutputKind, merge,
+    Adapter, AdapterStep, Authorization, Call, CallEffect, CallTarget, FormPart, FoundJob,
+    JobHandle, JobOutput, LookupPage, MatchCertainty, ModelNames, OutputKind, OutputSource,
+    PollPace, RefusalRule, RequestBody, merge,
 };
+pub use response::ProviderResponse;
 pub use secret::Secret;
 pub use settings::{ProviderSettings, SettingsError};

@@ -184,7 +184,8 @@ mod tests {
         }
         assert!(ended.0.lock().unwrap().is_empty());
 
-        let root = |name: &'static str| TraceSpan::under(&Context::new(), SpanBuilder::from_name(name));
+        let root =
+            |name: &'static str| TraceSpan::under(&Context::new(), SpanBuilder::from_name(name));
         let other = root("other").into_context();
         let (other_id, others) = {
             let _inside = other.attach();

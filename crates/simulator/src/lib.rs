@@ -27,8 +27,11 @@ mod server;
 mod site;
 mod world;
 
-pub use fault::{ConnectionCut, Fault, LinkState, NetworkState, FaultOrder, FaultProxy, RequestRole, ProxyDirection, CutAction, ProxyTraffic};
-pub use receiver::{ReceivedPost, Reaction, WebhookReceiver};
-pub use server::{Simulator, ServerTls};
+pub use fault::{
+    ConnectionCut, CutAction, Fault, FaultOrder, FaultProxy, LinkState, NetworkState,
+    ProxyDirection, ProxyTraffic, RequestRole,
+};
+pub use receiver::{Reaction, ReceivedPost, WebhookReceiver};
+pub use server::{ServerTls, Simulator};
 pub use site::{RouteHandler, SimulatedReply, SimulatedRequest, SimulatedSite};
-pub use world::{PlannedEnd, Job, JobPhase, JobPlan, ReceivedRequest, World};
+pub use world::{Job, JobPhase, JobPlan, PlannedEnd, ReceivedRequest, World};

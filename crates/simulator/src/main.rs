@@ -15,7 +15,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use clap::Parser;
-use simulator::{FaultProxy, Simulator, ServerTls};
+use simulator::{FaultProxy, ServerTls, Simulator};
 
 /// Plays the hosted providers over HTTP, faults on order.
 #[derive(Parser)]

@@ -22,7 +22,9 @@ pub const VIDEO_SIZE: (u32, u32) = (160, 96);
 
 /// An MP4 of this many seconds, one frame a second.
 pub fn video(seconds: u32) -> Bytes {
-    kept(MediaKey::Video(seconds), || film(seconds).unwrap_or_default())
+    kept(MediaKey::Video(seconds), || {
+        film(seconds).unwrap_or_default()
+    })
 }
 
 /// A file by what it was made from.

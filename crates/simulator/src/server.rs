@@ -28,7 +28,7 @@ use tower::ServiceExt as _;
 use crate::control::{self, ProxyRegistry};
 use crate::fault::FaultProxy;
 use crate::models::MODELS;
-use crate::site::{DropConnection, LIMIT, ConnectionReset};
+use crate::site::{ConnectionReset, DropConnection, LIMIT};
 use crate::world::World;
 
 use crate::site::SimulatedSite;

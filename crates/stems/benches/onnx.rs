@@ -19,7 +19,7 @@ use std::process::Command;
 use std::sync::Arc;
 use std::time::Instant;
 
-use stems::onnx::{SeparationModel, RuntimeOptions};
+use stems::onnx::{RuntimeOptions, SeparationModel};
 use stems::{Audio, SeparationControl, Stem};
 
 const RATE: u32 = 44_100;
@@ -60,7 +60,9 @@ fn main() {
     for round in 1..=3 {
         let ours = timed(|| {
             let wanted = [Stem::Vocals, Stem::Instrumental];
-            model.separate(&mix, &wanted, SeparationControl::default()).unwrap();
+            model
+                .separate(&mix, &wanted, SeparationControl::default())
+                .unwrap();
         });
         let alone = by_python(&["--time", graph.to_str().unwrap(), &chunks.to_string()]);
         let mut alone = alone.split_whitespace().map(|x| x.parse::<f64>().unwrap());

@@ -24,7 +24,7 @@ use std::io::Write;
 use std::process::Command;
 use std::time::Instant;
 
-use stems::{SeparationControl, SeparationEngine, BlockSeparator, ClipShape, Stem};
+use stems::{BlockSeparator, ClipShape, SeparationControl, SeparationEngine, Stem};
 
 const RATE: u32 = 44_100;
 /// Length of the clip that both programs get.

@@ -9,12 +9,12 @@ use std::collections::VecDeque;
 use std::ops::Range;
 
 use crate::audio::finite;
-use crate::engine::{self, ESTIMATED, StemEstimates, SCALE};
+use crate::engine::{self, ESTIMATED, SCALE, StemEstimates};
 use crate::error::check_offered;
 use crate::parallel::{CancelCheck, WorkCancelled};
 use crate::resample::resample;
 use crate::stft::RATE;
-use crate::{SeparationControl, SeparationEngine, SeparateError, ClipShape, Stem, StemSink};
+use crate::{ClipShape, SeparateError, SeparationControl, SeparationEngine, Stem, StemSink};
 
 /// Length of a block and of the overlap with the next, in seconds.
 const BLOCK_SECONDS: usize = 24;

@@ -6,10 +6,10 @@
 use realfft::num_complex::Complex32;
 
 use crate::parallel::{CancelCheck, WorkCancelled, both, map};
-use crate::two_pass::PassNets;
 use crate::shares::StemShares;
 use crate::stem::STEMS;
-use crate::stft::{MAIN, ChannelSpectra, Stft};
+use crate::stft::{ChannelSpectra, MAIN, Stft};
+use crate::two_pass::PassNets;
 use crate::wiener::WienerFilter;
 
 /// The stems that are estimated; the others follow by subtraction.
@@ -77,7 +77,11 @@ struct ShareSplitter<'a> {
 const RUN: usize = 64;
 
 impl ShareSplitter<'_> {
-    fn run(&self, wanted: [bool; ESTIMATED], stop: CancelCheck<'_>) -> Result<StemEstimates, WorkCancelled> {
+    fn run(
+        &self,
+        wanted: [bool; ESTIMATED],
+        stop: CancelCheck<'_>,
+    ) -> Result<StemEstimates, WorkCancelled> {
         let samples = self.channels.first().map_or(0, Vec::len);
         let frames = MAIN.frames(samples);
         let stems: Vec<usize> = (0..ESTIMATED).filter(|s| wanted[*s]).collect();

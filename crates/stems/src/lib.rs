@@ -63,10 +63,10 @@ mod cues;
 mod median;
 mod nets;
 mod parallel;
-mod two_pass;
 mod plane;
 mod shares;
 mod stft;
+mod two_pass;
 mod wiener;
 
 pub use audio::{Audio, AudioError};

@@ -8,8 +8,8 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Instant;
 
-use stems::decode::{self, Recording, AudioScan};
-use stems::{SeparationControl, DecodeLimits, SeparationEngine, BlockSeparator, ClipShape, Stem};
+use stems::decode::{self, AudioScan, Recording};
+use stems::{BlockSeparator, ClipShape, DecodeLimits, SeparationControl, SeparationEngine, Stem};
 
 // The system's allocator keeps freed planes of numbers between used ones: a third more memory.
 #[global_allocator]
@@ -170,7 +170,10 @@ fn run(order: &CommandLine) -> Result<(), String> {
 }
 
 /// The engine that was asked for, and the stems that it makes.
-fn engine(order: &CommandLine, shape: ClipShape) -> Result<(Box<dyn SeparationEngine>, Vec<Stem>), String> {
+fn engine(
+    order: &CommandLine,
+    shape: ClipShape,
+) -> Result<(Box<dyn SeparationEngine>, Vec<Stem>), String> {
     if let Some(manifest) = &order.model {
         return engine_of_model(order, manifest, shape);
     }
@@ -190,7 +193,8 @@ fn engine_of_model(
     let model = SeparationModel::open(manifest, &onnx::RuntimeOptions::default());
     let model = model.map_err(|e| format!("{}: {e}", manifest.display()))?;
     let stems = order.stems.clone().unwrap_or(model.offered().to_vec());
-    let engine = onnx::ModelSeparator::new(model.into(), shape, &stems).map_err(|e| e.to_string())?;
+    let engine =
+        onnx::ModelSeparator::new(model.into(), shape, &stems).map_err(|e| e.to_string())?;
     Ok((Box::new(engine), stems))
 }
 

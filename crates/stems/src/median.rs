@@ -14,7 +14,11 @@ type MedianLanes = [f32; LANES];
 
 impl SpectralPlane {
     /// The median of `length` (odd) values around each, down its column; edges are mirrored.
-    pub(crate) fn median_over_time(&self, length: usize, stop: CancelCheck<'_>) -> Result<Self, WorkCancelled> {
+    pub(crate) fn median_over_time(
+        &self,
+        length: usize,
+        stop: CancelCheck<'_>,
+    ) -> Result<Self, WorkCancelled> {
         let mut out = Self::zeros(self.rows(), self.width());
         let width = self.width();
         fill_bands(out.values_mut(), width, |first, band| {
@@ -37,7 +41,11 @@ impl SpectralPlane {
     }
 
     /// The median of `length` (odd) values around each, along its row; edges are mirrored.
-    pub(crate) fn median_along(&self, length: usize, stop: CancelCheck<'_>) -> Result<Self, WorkCancelled> {
+    pub(crate) fn median_along(
+        &self,
+        length: usize,
+        stop: CancelCheck<'_>,
+    ) -> Result<Self, WorkCancelled> {
         Ok(self
             .transposed()
             .median_over_time(length, stop)?
@@ -130,8 +138,12 @@ mod tests {
         for count in [1, 2, 5, 40, 200] {
             for length in [1, 3, 9, 17] {
                 let plane = noise(count, 19);
-                let fast = plane.median_over_time(length, CancelCheck(&|| false)).unwrap();
-                let along = plane.transposed().median_along(length, CancelCheck(&|| false));
+                let fast = plane
+                    .median_over_time(length, CancelCheck(&|| false))
+                    .unwrap();
+                let along = plane
+                    .transposed()
+                    .median_along(length, CancelCheck(&|| false));
                 assert_eq!(along.unwrap().transposed(), fast);
                 for i in 0..count {
                     let mut window: Vec<f32> = (0..length)

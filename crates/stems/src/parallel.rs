@@ -21,7 +21,11 @@ pub(crate) struct CancelCheck<'a>(pub(crate) &'a (dyn Fn() -> bool + Sync));
 
 impl CancelCheck<'_> {
     pub(crate) fn check(self) -> Result<(), WorkCancelled> {
-        if (self.0)() { Err(WorkCancelled) } else { Ok(()) }
+        if (self.0)() {
+            Err(WorkCancelled)
+        } else {
+            Ok(())
+        }
     }
 }
 
@@ -118,7 +122,9 @@ pub(crate) fn map<T: Send>(
 }
 
 /// The thread's result; if it panicked, panics too, as without threads.
-fn joined<T>(thread: std::thread::ScopedJoinHandle<'_, Result<T, WorkCancelled>>) -> Result<T, WorkCancelled> {
+fn joined<T>(
+    thread: std::thread::ScopedJoinHandle<'_, Result<T, WorkCancelled>>,
+) -> Result<T, WorkCancelled> {
     thread
         .join()
         .unwrap_or_else(|panic| std::panic::resume_unwind(panic))
@@ -147,7 +153,10 @@ mod tests {
     #[test]
     fn every_row_once_and_a_stop_stops() {
         let mut data = vec![0usize; 1_000 * 3];
-        fill_rows(&mut data, 3, CancelCheck(&|| false), |i, row| row.fill(i + 1)).unwrap();
+        fill_rows(&mut data, 3, CancelCheck(&|| false), |i, row| {
+            row.fill(i + 1)
+        })
+        .unwrap();
         assert!(data.chunks(3).enumerate().all(|(i, row)| row == [i + 1; 3]));
         assert_eq!(
             fill_rows(&mut data, 3, CancelCheck(&|| true), |_, _| ()),

@@ -83,13 +83,21 @@ impl SpectralPlane {
     }
 
     /// The mean of `length` (odd) values around each along its row; edges are repeated.
-    pub(crate) fn mean_along(&self, length: usize, stop: CancelCheck<'_>) -> Result<Self, WorkCancelled> {
+    pub(crate) fn mean_along(
+        &self,
+        length: usize,
+        stop: CancelCheck<'_>,
+    ) -> Result<Self, WorkCancelled> {
         Self::build(self.rows(), self.width, stop, |at, out| {
             mean(self.row(at), length, out);
         })
     }
 
-    pub(crate) fn mean_over_time(&self, length: usize, stop: CancelCheck<'_>) -> Result<Self, WorkCancelled> {
+    pub(crate) fn mean_over_time(
+        &self,
+        length: usize,
+        stop: CancelCheck<'_>,
+    ) -> Result<Self, WorkCancelled> {
         Ok(self.transposed().mean_along(length, stop)?.transposed())
     }
 }

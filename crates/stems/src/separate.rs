@@ -3,7 +3,10 @@
 //! Clips in memory are passed to the [`Separator`] whole; longer ones can be passed in pieces.
 
 use crate::audio::finite;
-use crate::{Audio, SeparationControl, SeparationEngine as _, SeparateError, BlockSeparator, ClipShape, Stem, StemSink};
+use crate::{
+    Audio, BlockSeparator, ClipShape, SeparateError, SeparationControl, SeparationEngine as _,
+    Stem, StemSink,
+};
 
 /// Separates `mix` and returns the `wanted` stems in order.
 ///

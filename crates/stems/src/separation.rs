@@ -1,6 +1,6 @@
 //! The separation engine trait: pieces of a recording in, pieces of stems out.
 
-use crate::{SeparationControl, SeparateError};
+use crate::{SeparateError, SeparationControl};
 
 /// Receives the index of a wanted stem and a piece of it; `false` ends the separation.
 pub type StemSink<'a> = dyn FnMut(usize, &[Vec<f32>]) -> bool + 'a;

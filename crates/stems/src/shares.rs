@@ -2,7 +2,7 @@
 
 use crate::parallel::{CancelCheck, WorkCancelled, fill_rows};
 use crate::stem::STEMS;
-use crate::stft::{MAIN, ChannelSpectra};
+use crate::stft::{ChannelSpectra, MAIN};
 use crate::wiener::WienerFilter;
 
 /// Four shares for each bin: frame by frame, and within a frame stem by stem.

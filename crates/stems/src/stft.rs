@@ -79,7 +79,11 @@ impl Stft {
     }
 
     /// All spectra of a channel.
-    pub(crate) fn spectra(&self, sound: &[f32], stop: CancelCheck<'_>) -> Result<ChannelSpectra, WorkCancelled> {
+    pub(crate) fn spectra(
+        &self,
+        sound: &[f32],
+        stop: CancelCheck<'_>,
+    ) -> Result<ChannelSpectra, WorkCancelled> {
         let bins = self.grid.bins();
         let mut data = vec![Complex32::default(); self.grid.frames(sound.len()) * bins];
         fill_rows(&mut data, bins, stop, |t, row| self.frame(sound, t, row))?;

@@ -7,9 +7,9 @@ use crate::cues::{CueRow, EstimateCues, MixCues};
 use crate::engine::SCALE;
 use crate::nets::{self, ShareNet};
 use crate::parallel::{CancelCheck, WorkCancelled, both};
-use crate::two_pass::first_pass;
 use crate::stem::STEMS;
-use crate::stft::{MAIN, ChannelSpectra, Stft};
+use crate::stft::{ChannelSpectra, MAIN, Stft};
+use crate::two_pass::first_pass;
 
 /// Left and right at 44.1 kHz, of equal length.
 pub type StereoTrack = [Vec<f32>; 2];
@@ -40,15 +40,22 @@ pub struct BinSample {
 
 /// Draws `count` bins of a song, those with more power more often, with the first pass's cues or
 /// with the second's, when the `first` net is there. `place` in 0..1 shifts the drawing.
-pub fn draw(stems: &[StereoTrack; STEMS], first: Option<&[f32]>, count: usize, place: f64) -> BinSample {
+pub fn draw(
+    stems: &[StereoTrack; STEMS],
+    first: Option<&[f32]>,
+    count: usize,
+    place: f64,
+) -> BinSample {
     let go_on = || false;
     // INVARIANT: only a request to stop ends the work early, and nobody makes one.
-    try_draw(stems, first, count, place, CancelCheck(&go_on)).unwrap_or_else(|WorkCancelled| BinSample {
-        cues: Vec::new(),
-        targets: Vec::new(),
-        weights: Vec::new(),
-        energies: [0.0; STEMS],
-        rest: [0.0; STEMS],
+    try_draw(stems, first, count, place, CancelCheck(&go_on)).unwrap_or_else(|WorkCancelled| {
+        BinSample {
+            cues: Vec::new(),
+            targets: Vec::new(),
+            weights: Vec::new(),
+            energies: [0.0; STEMS],
+            rest: [0.0; STEMS],
+        }
     })
 }
 

@@ -47,7 +47,11 @@ impl PassNets {
 }
 
 /// The first net's shares.
-pub(crate) fn first_pass(net: &ShareNet, cues: &MixCues, stop: CancelCheck<'_>) -> Result<StemShares, WorkCancelled> {
+pub(crate) fn first_pass(
+    net: &ShareNet,
+    cues: &MixCues,
+    stop: CancelCheck<'_>,
+) -> Result<StemShares, WorkCancelled> {
     let fill = |t: usize, row: &mut CueRow| cues.fill(t, row);
     judge(net, cues.frames(), nets::FIRST[0], fill, stop)
 }

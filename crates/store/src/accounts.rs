@@ -72,7 +72,10 @@ pub fn all(conn: &mut Conn<'_>) -> Result<Vec<AccountRecord>, StoreError> {
 }
 
 /// A page of accounts.
-pub fn page(conn: &mut Conn<'_>, page: PageQuery<AccountId>) -> Result<Vec<AccountRecord>, StoreError> {
+pub fn page(
+    conn: &mut Conn<'_>,
+    page: PageQuery<AccountId>,
+) -> Result<Vec<AccountRecord>, StoreError> {
     let sql = if page.ascending {
         records!("WHERE a.id > COALESCE(?1, '') ORDER BY a.id LIMIT ?2")
     } else {
@@ -109,7 +112,10 @@ pub fn set_budget(
 ) -> Result<(), StoreError> {
     conn.execute(
         "UPDATE accounts SET budget_micros = ?2 WHERE id = ?1",
-        &[(&id.to_string()).into(), budget.map(MicroDollars::get).into()],
+        &[
+            (&id.to_string()).into(),
+            budget.map(MicroDollars::get).into(),
+        ],
     )?;
     Ok(())
 }

@@ -9,7 +9,7 @@ use mediagate_model::ids::{AccountId, AssetId, ClipId, TaskId};
 use mediagate_model::media::MediaType;
 use mediagate_model::music::{Clip, ClipMedia, ClipOrigin, ClipState, ClipUpstream};
 use mediagate_model::provenance::Provenance;
-use mediagate_model::task::{TaskPayload, StemTarget, TaskState};
+use mediagate_model::task::{StemTarget, TaskPayload, TaskState};
 
 /// A clip with what is read of its task and of its file.
 struct ClipRow {

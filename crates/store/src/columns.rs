@@ -10,7 +10,7 @@ mod types;
 
 use std::borrow::Cow;
 
-use crate::{Conn, Row, StoreError, SqlValue};
+use crate::{Conn, Row, SqlValue, StoreError};
 
 /// A type that a column is read as.
 pub(crate) trait FromColumn: Sized {

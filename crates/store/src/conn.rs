@@ -19,7 +19,11 @@ pub enum Conn<'a> {
 impl Conn<'_> {
     /// Runs a statement and returns the number of rows it changed.
     #[track_caller]
-    pub fn execute(&mut self, sql: &'static str, values: &[SqlValue<'_>]) -> Result<u64, StoreError> {
+    pub fn execute(
+        &mut self,
+        sql: &'static str,
+        values: &[SqlValue<'_>],
+    ) -> Result<u64, StoreError> {
         note(sql, values);
         match self {
             Self::Sqlite(conn) => {

@@ -6,7 +6,7 @@ use crate::tasks::first_id;
 use crate::{Conn, StoreError, audit};
 use mediagate_model::audit::AuditEntry;
 use mediagate_model::clock::Timestamp;
-use mediagate_model::feed::{TaskAccepted, TaskEnded, SubmissionSent};
+use mediagate_model::feed::{SubmissionSent, TaskAccepted, TaskEnded};
 
 record! {
     accepted_columns for TaskAccepted of "tasks" {
@@ -67,7 +67,11 @@ pub fn accepted(
 }
 
 /// Orders that were sent to providers at or after `since`, the oldest first.
-pub fn sent(conn: &mut Conn<'_>, since: Timestamp, most: u32) -> Result<Vec<SubmissionSent>, StoreError> {
+pub fn sent(
+    conn: &mut Conn<'_>,
+    since: Timestamp,
+    most: u32,
+) -> Result<Vec<SubmissionSent>, StoreError> {
     conn.all(
         concat!(
             "SELECT ",
@@ -80,7 +84,11 @@ pub fn sent(conn: &mut Conn<'_>, since: Timestamp, most: u32) -> Result<Vec<Subm
 }
 
 /// Tasks that ended at or after `since`, the first to end first.
-pub fn ended(conn: &mut Conn<'_>, since: Timestamp, most: u32) -> Result<Vec<TaskEnded>, StoreError> {
+pub fn ended(
+    conn: &mut Conn<'_>,
+    since: Timestamp,
+    most: u32,
+) -> Result<Vec<TaskEnded>, StoreError> {
     conn.all(
         concat!(
             "SELECT ",

@@ -92,7 +92,11 @@ pub fn unseen(
 }
 
 /// Writes what a film is known by, which may be nothing; false if somebody did before.
-pub fn set_seen(conn: &mut Conn<'_>, id: AssetId, likeness: &PerceptualFingerprint) -> Result<bool, StoreError> {
+pub fn set_seen(
+    conn: &mut Conn<'_>,
+    id: AssetId,
+    likeness: &PerceptualFingerprint,
+) -> Result<bool, StoreError> {
     let id = id.to_string();
     let video = likeness.video.clone().unwrap_or_default();
     let written = conn.execute(
@@ -106,7 +110,11 @@ pub fn set_seen(conn: &mut Conn<'_>, id: AssetId, likeness: &PerceptualFingerpri
 }
 
 /// The latest results with this digest.
-pub fn by_digest(conn: &mut Conn<'_>, sha256: &str, most: u32) -> Result<Vec<ResultFingerprint>, StoreError> {
+pub fn by_digest(
+    conn: &mut Conn<'_>,
+    sha256: &str,
+    most: u32,
+) -> Result<Vec<ResultFingerprint>, StoreError> {
     conn.all(
         select!("WHERE sha256 = ?1 ORDER BY id DESC LIMIT ?2"),
         &[sha256.into(), i64::from(most).into()],
@@ -115,7 +123,11 @@ pub fn by_digest(conn: &mut Conn<'_>, sha256: &str, most: u32) -> Result<Vec<Res
 }
 
 /// The latest results with this watermark.
-pub fn by_watermark(conn: &mut Conn<'_>, id: u64, most: u32) -> Result<Vec<ResultFingerprint>, StoreError> {
+pub fn by_watermark(
+    conn: &mut Conn<'_>,
+    id: u64,
+    most: u32,
+) -> Result<Vec<ResultFingerprint>, StoreError> {
     conn.all(
         select!("WHERE watermark = ?1 ORDER BY id DESC LIMIT ?2"),
         &[id.cast_signed().into(), i64::from(most).into()],
@@ -133,5 +145,9 @@ pub fn with_part(conn: &mut Conn<'_>, part: i64, most: u32) -> Result<Vec<String
 }
 
 pub fn by_id(conn: &mut Conn<'_>, id: &str) -> Result<Option<ResultFingerprint>, StoreError> {
-    conn.one(select!("WHERE id = ?1"), &[id.into()], ResultFingerprint::from_row)
+    conn.one(
+        select!("WHERE id = ?1"),
+        &[id.into()],
+        ResultFingerprint::from_row,
+    )
 }

@@ -12,7 +12,7 @@ use crate::conn::to_json;
 use crate::{Conn, StoreError};
 use mediagate_model::clock::Timestamp;
 use mediagate_model::ids::{AccountId, IntentId, KeyId};
-use mediagate_model::intent::{RequestFingerprint, Intent, IntentResult};
+use mediagate_model::intent::{Intent, IntentResult, RequestFingerprint};
 use mediagate_model::task::Task;
 
 record! {

@@ -4,7 +4,7 @@ use crate::columns::{FieldReader, FieldValue, FromColumn, TableRecord as _, ToCo
 use crate::conn::to_json;
 use crate::money_columns::starts;
 use crate::page::PageQuery;
-use crate::{Conn, Row, StoreError, SqlValue};
+use crate::{Conn, Row, SqlValue, StoreError};
 use mediagate_model::account::{
     Account, ApiKey, BudgetPeriod, Caller, CallerCredential, KeyMoney, KeyRecord, Scope,
 };

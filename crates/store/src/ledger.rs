@@ -6,13 +6,13 @@
 
 use crate::columns::{FieldReader, TableRecord as _, insert, record};
 use crate::money_columns::starts;
-use crate::{Conn, Row, StoreError, SqlValue, keys, usage};
+use crate::{Conn, Row, SqlValue, StoreError, keys, usage};
 
-pub use crate::ledger_change::{LedgerChange, EntrySubject};
+pub use crate::ledger_change::{EntrySubject, LedgerChange};
 use mediagate_model::account::{AccountMoney, KeyMoney};
 use mediagate_model::clock::Timestamp;
 use mediagate_model::ids::{AccountId, EntryId, KeyId, TaskId};
-use mediagate_model::ledger::{MoneyEntry, EntryKind};
+use mediagate_model::ledger::{EntryKind, MoneyEntry};
 use mediagate_model::task::TaskState;
 
 /// The sums after an entry.
@@ -194,7 +194,11 @@ macro_rules! entries {
 }
 
 /// At most `limit` entries, oldest first.
-pub fn list(conn: &mut Conn<'_>, filter: &LedgerFilter, limit: u32) -> Result<Vec<MoneyEntry>, StoreError> {
+pub fn list(
+    conn: &mut Conn<'_>,
+    filter: &LedgerFilter,
+    limit: u32,
+) -> Result<Vec<MoneyEntry>, StoreError> {
     let (at, id) = match &filter.after {
         Some((at, id)) => (at.micros(), id.as_str()),
         None => (i64::MIN, ""),
@@ -223,7 +227,11 @@ pub fn list(conn: &mut Conn<'_>, filter: &LedgerFilter, limit: u32) -> Result<Ve
 }
 
 /// At most `limit` entries, newest first.
-pub fn newest(conn: &mut Conn<'_>, filter: &LedgerFilter, limit: u32) -> Result<Vec<MoneyEntry>, StoreError> {
+pub fn newest(
+    conn: &mut Conn<'_>,
+    filter: &LedgerFilter,
+    limit: u32,
+) -> Result<Vec<MoneyEntry>, StoreError> {
     let (sql, of) = match (filter.task, filter.account) {
         (Some(task), _) => (
             entries!("WHERE task_id = ?2 ORDER BY created_at DESC, id DESC LIMIT ?1"),

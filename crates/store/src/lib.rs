@@ -19,44 +19,44 @@ pub mod audit;
 pub mod clips;
 mod columns;
 mod conn;
+mod database_location;
 pub mod feed;
+pub mod fingerprints;
+mod health;
 pub mod hourly_sums;
 pub mod intents;
 pub mod keys;
 pub mod ledger;
-mod process_locks;
+mod ledger_change;
 pub mod media_folders;
 pub mod meta;
 pub mod migrations;
-mod ledger_change;
-pub mod task_progress;
 mod page;
 pub mod personas;
-mod database_location;
+pub mod pg_session;
 mod postgres;
-pub mod fingerprints;
-mod health;
+mod process_locks;
 pub mod rates;
-#[cfg(debug_assertions)]
-#[doc(hidden)]
-pub mod statement_log;
 pub mod record_expiry;
 pub mod refusals;
 pub mod replicas;
 pub mod restored;
 pub mod routes;
-pub mod pg_session;
 pub mod sessions;
 mod sqlite;
+#[cfg(debug_assertions)]
+#[doc(hidden)]
+pub mod statement_log;
 pub mod submissions;
+pub mod task_progress;
 pub mod tasks;
-mod writer_lock;
 pub mod upkeep;
 pub mod usage;
 mod value;
 pub mod verify;
 pub mod webhooks;
 pub mod workers;
+mod writer_lock;
 
 use std::path::Path;
 use std::sync::Arc;
@@ -64,17 +64,17 @@ use std::time::Duration;
 
 use sha2::{Digest as _, Sha256};
 
-use crate::postgres::{ReadKind, WriteOrder};
 use crate::health::DatabaseHealth;
+use crate::postgres::{ReadKind, WriteOrder};
 use crate::sqlite::WritePriority;
 use mediagate_model::database::{DatabaseOptions, MigrationMode};
 use mediagate_model::ids::AccountId;
 
 pub use conn::{Conn, Row};
-pub use process_locks::ProcessLock;
 pub use database_location::DatabaseLocation;
 #[doc(hidden)]
 pub use pg_session::PgSession;
+pub use process_locks::ProcessLock;
 pub use value::SqlValue;
 
 /// Timeout of a heartbeat.
@@ -215,7 +215,8 @@ impl Store {
 
     pub fn postgres(url: &str, options: DatabaseOptions) -> Result<Self, StoreError> {
         let pulse = Arc::new(DatabaseHealth::new());
-        let backend = StoreBackend::Postgres(postgres::PostgresBackend::connect(url, options, &pulse)?);
+        let backend =
+            StoreBackend::Postgres(postgres::PostgresBackend::connect(url, options, &pulse)?);
         Ok(Self(Arc::new(StoreInner { backend, pulse })))
     }
 
@@ -251,7 +252,9 @@ impl Store {
     {
         match &self.0.backend {
             StoreBackend::Sqlite(sqlite) => sqlite.write(WritePriority::Usual, work).await,
-            StoreBackend::Postgres(postgres) => postgres.write(WriteOrder::Of(turn(account)), work).await,
+            StoreBackend::Postgres(postgres) => {
+                postgres.write(WriteOrder::Of(turn(account)), work).await
+            }
         }
     }
 

@@ -52,7 +52,9 @@ impl ProcessLocks {
         };
         let mut id = String::new();
         let is_own = file.read_to_string(&mut id).is_ok()
-            && file.metadata().is_ok_and(|own| database_location::id(&own) == id);
+            && file
+                .metadata()
+                .is_ok_and(|own| database_location::id(&own) == id);
         if !is_own {
             return false;
         }

@@ -3,7 +3,7 @@
 use crate::intents::lookup;
 use crate::{Conn, StoreError};
 use mediagate_model::clock::Timestamp;
-use mediagate_model::intent::{RequestFingerprint, RefusedAttempts};
+use mediagate_model::intent::{RefusedAttempts, RequestFingerprint};
 
 /// Records refused attempts.
 pub fn add(conn: &mut Conn<'_>, new: &RefusedAttempts, now: Timestamp) -> Result<(), StoreError> {
@@ -46,7 +46,11 @@ pub fn find(
 }
 
 /// Takes one for its retry. Returns whether it was still there.
-pub fn take(conn: &mut Conn<'_>, body: &RequestFingerprint, tries: i64) -> Result<bool, StoreError> {
+pub fn take(
+    conn: &mut Conn<'_>,
+    body: &RequestFingerprint,
+    tries: i64,
+) -> Result<bool, StoreError> {
     let changed = conn.execute(
         "UPDATE refusals SET refused = refused - 1 WHERE body = ?1 AND tries = ?2 AND refused > 0",
         &[lookup(body).into(), tries.into()],

@@ -56,7 +56,12 @@ pub fn others(
     )
 }
 
-fn note(conn: &mut Conn<'_>, name: &str, marks: &ReplicaMarks, now: Timestamp) -> Result<(), StoreError> {
+fn note(
+    conn: &mut Conn<'_>,
+    name: &str,
+    marks: &ReplicaMarks,
+    now: Timestamp,
+) -> Result<(), StoreError> {
     let text = serde_json::to_string(marks).unwrap_or_default();
     conn.execute(
         "INSERT INTO replicas (name, seen_at, marks) VALUES (?1, ?2, ?3)

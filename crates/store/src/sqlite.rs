@@ -14,10 +14,10 @@ use rusqlite::Connection;
 use rusqlite::config::DbConfig;
 use tokio::sync::oneshot;
 
-use crate::process_locks::ProcessLocks;
 use crate::health::DatabaseHealth;
+use crate::process_locks::ProcessLocks;
 use crate::writer_lock::WriterLock;
-use crate::{Conn, ChangeStamp, StoreError, migrations};
+use crate::{ChangeStamp, Conn, StoreError, migrations};
 use mediagate_model::database::MigrationMode;
 
 /// Most writes in one commit, so that the first one does not wait for an endless queue.
@@ -261,7 +261,11 @@ impl WriterThread {
             .ok()
     }
 
-    fn write_group(&self, first: WriteClosure, answers: &mut Vec<CommitCallback>) -> Result<(), StoreError> {
+    fn write_group(
+        &self,
+        first: WriteClosure,
+        answers: &mut Vec<CommitCallback>,
+    ) -> Result<(), StoreError> {
         let writer = &self.connection;
         let run = |sql| -> Result<(), StoreError> {
             writer.prepare_cached(sql)?.execute([])?;

@@ -1,7 +1,7 @@
 //! Submissions to providers. A row is on disk before its request is sent, so a crash cannot hide a
 //! submission.
 
-use providers::{ProviderCost, JobHandle};
+use providers::{JobHandle, ProviderCost};
 use serde_json::Value;
 
 use crate::columns::{FieldReader, TableRecord as _, insert, record, saturated};
@@ -11,8 +11,8 @@ use crate::{Conn, Row, StoreError};
 use mediagate_model::clock::Timestamp;
 use mediagate_model::ids::{SubmissionId, TaskId};
 use mediagate_model::submission::{
-    ClosedSubmission, Submission, SubmissionEnd, SubmissionFilter, SubmissionRecord, SubmissionState,
-    ReportedCost,
+    ClosedSubmission, ReportedCost, Submission, SubmissionEnd, SubmissionFilter, SubmissionRecord,
+    SubmissionState,
 };
 
 record! {
@@ -150,7 +150,11 @@ pub fn close(
 }
 
 /// Records the cost that the provider reports for its job.
-pub fn set_cost(conn: &mut Conn<'_>, id: SubmissionId, cost: ProviderCost) -> Result<(), StoreError> {
+pub fn set_cost(
+    conn: &mut Conn<'_>,
+    id: SubmissionId,
+    cost: ProviderCost,
+) -> Result<(), StoreError> {
     conn.execute(
         "UPDATE submissions SET cost_millionths = ?2, cost_unit = ?3 WHERE id = ?1",
         &[

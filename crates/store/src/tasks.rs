@@ -14,9 +14,9 @@ use crate::{Conn, StoreError};
 use mediagate_model::clock::Timestamp;
 use mediagate_model::error::ErrorCode;
 use mediagate_model::ids::{AccountId, TaskId};
-use mediagate_model::money::{MicroDollars, ChargeState};
+use mediagate_model::money::{ChargeState, MicroDollars};
 use mediagate_model::price::Bill;
-use mediagate_model::task::{TaskResult, Task, TaskEvent, TaskFailure, TaskState};
+use mediagate_model::task::{Task, TaskEvent, TaskFailure, TaskResult, TaskState};
 
 record! {
     columns for Task of "tasks" {
@@ -69,8 +69,8 @@ macro_rules! unsent {
 
 mod all_accounts;
 mod claims;
-mod list;
 mod fair_queue;
+mod list;
 
 pub use crate::page::{PageQuery, cut_one_more};
 pub use all_accounts::{page_of_all, search_of_all};
@@ -78,10 +78,10 @@ pub use claims::{
     any_due, any_due_after, claim_sent, claim_upstream, count_waiting, held_by, lock_held,
     models_due, models_waiting, pull_near, release, set_deaths, waiting,
 };
+pub use fair_queue::{FairQueue, about_to_be_sent, claim, claim_in_turn, enter_queue};
 pub(crate) use list::first_id;
 pub(crate) use list::remove_words;
 pub use list::{TaskFilter, page};
-pub use fair_queue::{FairQueue, about_to_be_sent, claim, claim_in_turn, enter_queue};
 
 /// Inserts a queued task, due now, with its first event, for anyone to claim.
 pub fn insert(conn: &mut Conn<'_>, task: &Task) -> Result<(), StoreError> {

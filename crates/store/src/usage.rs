@@ -2,7 +2,7 @@
 //! that moves the money or ends the task.
 
 use crate::columns::{TableRecord as _, insert, record};
-use crate::ledger_change::{LedgerChange, EntrySubject};
+use crate::ledger_change::{EntrySubject, LedgerChange};
 use crate::{Conn, StoreError, hourly_sums};
 use mediagate_model::clock::Timestamp;
 use mediagate_model::ids::{AccountId, KeyId};
@@ -138,7 +138,8 @@ pub(super) fn add(
     change: LedgerChange,
     now: Timestamp,
 ) -> Result<(), StoreError> {
-    let is_nothing = [change.spent, change.credit] == [MicroDollars::ZERO; 2] && change.ended.is_none();
+    let is_nothing =
+        [change.spent, change.credit] == [MicroDollars::ZERO; 2] && change.ended.is_none();
     if is_nothing {
         return Ok(());
     }

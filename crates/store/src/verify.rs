@@ -124,7 +124,12 @@ impl LedgerAudit {
         })
     }
 
-    fn day(&mut self, conn: &mut Conn<'_>, after: i64, bounds: RetentionBounds) -> Result<CheckStep, StoreError> {
+    fn day(
+        &mut self,
+        conn: &mut Conn<'_>,
+        after: i64,
+        bounds: RetentionBounds,
+    ) -> Result<CheckStep, StoreError> {
         let first_instant = after.saturating_add(1).saturating_mul(DAY);
         let first_hour = after.saturating_add(1).saturating_mul(hours::HOURS);
         let next = conn.one(
@@ -149,7 +154,11 @@ impl LedgerAudit {
         Ok(CheckStep::EntriesAfter(since, String::new()))
     }
 
-    fn entries(&mut self, conn: &mut Conn<'_>, after: (i64, &str)) -> Result<CheckStep, StoreError> {
+    fn entries(
+        &mut self,
+        conn: &mut Conn<'_>,
+        after: (i64, &str),
+    ) -> Result<CheckStep, StoreError> {
         let (last, found) = entries::page(conn, after)?;
         self.found.extend(found);
         Ok(match (last, self.since) {
@@ -172,7 +181,11 @@ impl LedgerAudit {
         Ok(CheckStep::TasksAfter(last))
     }
 
-    fn ended(&mut self, conn: &mut Conn<'_>, (at, id): (i64, &str)) -> Result<CheckStep, StoreError> {
+    fn ended(
+        &mut self,
+        conn: &mut Conn<'_>,
+        (at, id): (i64, &str),
+    ) -> Result<CheckStep, StoreError> {
         let page = conn.all(
             "SELECT finished_at, id FROM tasks WHERE finished_at IS NOT NULL AND (finished_at, id) > (?1, ?2)
              ORDER BY finished_at, id LIMIT ?3",

@@ -1,10 +1,15 @@
 //! Moves: how far each takes the camera, by pace and length.
 
 use super::pose::{CameraPose, PlateGeometry};
-use crate::direction::{MoveAxis, ShotLeg, CameraMove, MoveKind, MovePace};
+use crate::direction::{CameraMove, MoveAxis, MoveKind, MovePace, ShotLeg};
 
 /// Where a leg takes the camera.
-pub(super) fn moved(from: CameraPose, leg: &ShotLeg, seconds: f64, room: &PlateGeometry) -> CameraPose {
+pub(super) fn moved(
+    from: CameraPose,
+    leg: &ShotLeg,
+    seconds: f64,
+    room: &PlateGeometry,
+) -> CameraPose {
     let mut to = from;
     let slack = room.slack();
     for CameraMove { kind, pace } in &leg.moves {

@@ -19,7 +19,7 @@ use crate::picture::Picture;
 use crate::scene::noise::smoothstep;
 use crate::working_size::reduced;
 use fill::{ColourPlanes, filled};
-use plane::{GuidedFilter, FloatPlane};
+use plane::{FloatPlane, GuidedFilter};
 
 /// The picture as sheets, farthest first: just one if no depth was found.
 pub(crate) fn sheets(picture: &Picture) -> Result<Vec<LayerSheet>, RenderError> {
@@ -96,7 +96,9 @@ fn nearness(colours: &ColourPlanes, luma: &FloatPlane) -> FloatPlane {
     let rows = whole(luma.height);
     let lower = FloatPlane::new(luma.width, luma.height, |_, y| whole(y) / rows);
     let all = cues.zip(&lower, |c, l| c + 0.24 * l);
-    GuidedFilter::new(&all, luma, 6, 1e-3).plane(luma).normalised()
+    GuidedFilter::new(&all, luma, 6, 1e-3)
+        .plane(luma)
+        .normalised()
 }
 
 /// The least sum of steps in colour on the way from the upper edges, by two sweeps there and back.

@@ -143,7 +143,12 @@ pub(super) struct GuidedFilter {
 
 impl GuidedFilter {
     /// Fits `plane` to the edges of `guide`; `softness` is the variance that counts as flat.
-    pub(super) fn new(plane: &FloatPlane, guide: &FloatPlane, radius: usize, softness: f32) -> Self {
+    pub(super) fn new(
+        plane: &FloatPlane,
+        guide: &FloatPlane,
+        radius: usize,
+        softness: f32,
+    ) -> Self {
         let (mean, middle) = (plane.blurred(radius), guide.blurred(radius));
         let cross = plane.zip(guide, |p, g| p * g).blurred(radius);
         let square = guide.map(|g| g * g).blurred(radius);

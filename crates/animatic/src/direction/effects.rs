@@ -1,7 +1,7 @@
 //! Effects: what a prompt says about looks, weather, fades, easing and sounds, and what it asks
 //! for that can't be done.
 
-use super::kinds::{ParticleAmount, Easing, FadeColour, FilmLook, ParticleKind, WeatherEffect};
+use super::kinds::{Easing, FadeColour, FilmLook, ParticleAmount, ParticleKind, WeatherEffect};
 use super::phrases::{PhraseMatch, find, is_heavy, is_light};
 use super::tables::{EASING, FADES, LOOKS, REFUSED, SOUNDS, WEATHER};
 use super::words::Clause;

@@ -219,7 +219,9 @@ impl MoveKind {
         match self {
             Self::PushIn | Self::PullOut | Self::ZoomIn | Self::ZoomOut => MoveAxis::Depth,
             Self::PanLeft | Self::PanRight | Self::TruckLeft | Self::TruckRight => MoveAxis::Side,
-            Self::TiltUp | Self::TiltDown | Self::PedestalUp | Self::PedestalDown => MoveAxis::Height,
+            Self::TiltUp | Self::TiltDown | Self::PedestalUp | Self::PedestalDown => {
+                MoveAxis::Height
+            }
             Self::RollClockwise | Self::RollCounterclockwise => MoveAxis::Roll,
             Self::OrbitLeft | Self::OrbitRight => MoveAxis::Orbit,
             Self::Handheld => MoveAxis::Shake,

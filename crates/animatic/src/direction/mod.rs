@@ -54,7 +54,10 @@ mod words;
 use crate::limits::{MAX_SECONDS, MAX_TITLES, MIN_SECONDS};
 use crate::sound::Ambience;
 pub(crate) use kinds::MoveAxis;
-pub use kinds::{ParticleAmount, Easing, FadeColour, ShotLeg, FilmLook, CameraMove, MoveKind, MovePace, ParticleKind, FrameShape, WeatherEffect};
+pub use kinds::{
+    CameraMove, Easing, FadeColour, FilmLook, FrameShape, MoveKind, MovePace, ParticleAmount,
+    ParticleKind, ShotLeg, WeatherEffect,
+};
 
 /// What a prompt says about the shot.
 #[derive(Debug, Clone, PartialEq)]

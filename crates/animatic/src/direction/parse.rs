@@ -6,10 +6,10 @@
 //! verb count without one, because most verbs are also everyday words.
 
 use super::words::{
-    self, Clause, MoveDirection, CameraVerb, is_camera_word, is_direction_word, is_filler, is_format_word,
-    is_joiner, is_negation, is_sequencer,
+    self, CameraVerb, Clause, MoveDirection, is_camera_word, is_direction_word, is_filler,
+    is_format_word, is_joiner, is_negation, is_sequencer,
 };
-use super::{MoveAxis, Direction, ShotLeg, CameraMove, MoveKind, MovePace, FrameShape};
+use super::{CameraMove, Direction, FrameShape, MoveAxis, MoveKind, MovePace, ShotLeg};
 use super::{effects, quotes};
 
 impl Direction {
@@ -182,11 +182,13 @@ fn verb_at(clause: &[String], behind: usize, at: usize) -> Option<MoveMatch> {
         (Some((kind, to)), _) if verb != CameraVerb::Travel || near_camera(clause, at) => {
             Some(MoveMatch { kind, from: at, to })
         }
-        (None, Some(kind)) if verb != CameraVerb::Travel && verb != CameraVerb::Pull => Some(MoveMatch {
-            kind,
-            from: at - 1,
-            to: at + 1,
-        }),
+        (None, Some(kind)) if verb != CameraVerb::Travel && verb != CameraVerb::Pull => {
+            Some(MoveMatch {
+                kind,
+                from: at - 1,
+                to: at + 1,
+            })
+        }
         _ => {
             let kind = unaided(clause, at, verb)?;
             Some(MoveMatch {
@@ -224,13 +226,17 @@ fn towards_after(clause: &[String], at: usize, verb: CameraVerb) -> Option<(Move
 
 /// The move for a verb with a direction; `None` if the two don't go together.
 fn kind(verb: CameraVerb, towards: MoveDirection) -> Option<MoveKind> {
-    use MoveKind as M;
     use MoveDirection as T;
+    use MoveKind as M;
     Some(match (verb, towards) {
         (CameraVerb::Zoom, T::In) => M::ZoomIn,
         (CameraVerb::Zoom, T::Out) => M::ZoomOut,
-        (CameraVerb::Dolly | CameraVerb::Push | CameraVerb::Truck | CameraVerb::Travel, T::In) => M::PushIn,
-        (CameraVerb::Dolly | CameraVerb::Pull | CameraVerb::Truck | CameraVerb::Travel, T::Out) => M::PullOut,
+        (CameraVerb::Dolly | CameraVerb::Push | CameraVerb::Truck | CameraVerb::Travel, T::In) => {
+            M::PushIn
+        }
+        (CameraVerb::Dolly | CameraVerb::Pull | CameraVerb::Truck | CameraVerb::Travel, T::Out) => {
+            M::PullOut
+        }
         (CameraVerb::Pan, T::Left) => M::PanLeft,
         (CameraVerb::Pan, T::Right) => M::PanRight,
         (CameraVerb::Pan | CameraVerb::Tilt, T::Up) => M::TiltUp,
@@ -239,10 +245,11 @@ fn kind(verb: CameraVerb, towards: MoveDirection) -> Option<MoveKind> {
         (CameraVerb::Dolly | CameraVerb::Truck | CameraVerb::Travel, T::Right) => M::TruckRight,
         (CameraVerb::Dolly | CameraVerb::Pedestal | CameraVerb::Travel, T::Up) => M::PedestalUp,
         (CameraVerb::Dolly | CameraVerb::Pedestal | CameraVerb::Travel, T::Down) => M::PedestalDown,
-        (CameraVerb::Tilt | CameraVerb::Roll, T::Right) | (CameraVerb::Roll, T::Clockwise) => M::RollClockwise,
-        (CameraVerb::Tilt | CameraVerb::Roll, T::Left) | (CameraVerb::Roll, T::Counterclockwise) => {
-            M::RollCounterclockwise
+        (CameraVerb::Tilt | CameraVerb::Roll, T::Right) | (CameraVerb::Roll, T::Clockwise) => {
+            M::RollClockwise
         }
+        (CameraVerb::Tilt | CameraVerb::Roll, T::Left)
+        | (CameraVerb::Roll, T::Counterclockwise) => M::RollCounterclockwise,
         (CameraVerb::Orbit, T::Left | T::Clockwise) => M::OrbitLeft,
         (CameraVerb::Orbit, T::Right | T::Counterclockwise) => M::OrbitRight,
         _ => return None,

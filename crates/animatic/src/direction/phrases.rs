@@ -33,7 +33,10 @@ pub(super) struct PhraseMatch<'a, T> {
 
 /// Finds every phrase of a table, in the order of the prompt. If several start at the same word,
 /// the first in the table wins.
-pub(super) fn find<'a, T: Copy>(clauses: &'a [Clause], table: &[TablePhrase<T>]) -> Vec<PhraseMatch<'a, T>> {
+pub(super) fn find<'a, T: Copy>(
+    clauses: &'a [Clause],
+    table: &[TablePhrase<T>],
+) -> Vec<PhraseMatch<'a, T>> {
     let mut hits = Vec::new();
     for clause in clauses {
         let mut at = 0;

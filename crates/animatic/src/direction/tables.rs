@@ -2,7 +2,7 @@
 //!
 //! A new phrase is a new row; longer phrases must come before shorter ones with the same start.
 
-use super::kinds::{ParticleAmount, Easing, FilmLook, ParticleKind};
+use super::kinds::{Easing, FilmLook, ParticleAmount, ParticleKind};
 use super::phrases::PhraseContext::{self, Always, Beside, OnlyBeside};
 use super::phrases::TablePhrase;
 use crate::sound::Ambience;
@@ -107,39 +107,131 @@ const ABOVE: &[&str] = &[
 pub(super) const WEATHER: &[TablePhrase<(ParticleKind, ParticleAmount)>] = &[
     row("rain", (ParticleKind::Rain, ParticleAmount::Usual), Always),
     row("rainy", (ParticleKind::Rain, ParticleAmount::Usual), Always),
-    row("raining", (ParticleKind::Rain, ParticleAmount::Usual), Always),
-    row("raindrops", (ParticleKind::Rain, ParticleAmount::Usual), Always),
+    row(
+        "raining",
+        (ParticleKind::Rain, ParticleAmount::Usual),
+        Always,
+    ),
+    row(
+        "raindrops",
+        (ParticleKind::Rain, ParticleAmount::Usual),
+        Always,
+    ),
     row(
         "shower",
         (ParticleKind::Rain, ParticleAmount::Usual),
         Beside(&["rain", "summer"]),
     ),
-    row("drizzle", (ParticleKind::Rain, ParticleAmount::Light), Always),
-    row("drizzling", (ParticleKind::Rain, ParticleAmount::Light), Always),
-    row("downpour", (ParticleKind::Rain, ParticleAmount::Heavy), Always),
-    row("rainstorm", (ParticleKind::Rain, ParticleAmount::Heavy), Always),
-    row("thunderstorm", (ParticleKind::Rain, ParticleAmount::Heavy), Always),
-    row("snow", (ParticleKind::Snow, ParticleAmount::Usual), Beside(FALLING)),
-    row("snowing", (ParticleKind::Snow, ParticleAmount::Usual), Always),
-    row("snowfall", (ParticleKind::Snow, ParticleAmount::Usual), Always),
-    row("snowflakes", (ParticleKind::Snow, ParticleAmount::Usual), Always),
-    row("blizzard", (ParticleKind::Snow, ParticleAmount::Heavy), Always),
-    row("snowstorm", (ParticleKind::Snow, ParticleAmount::Heavy), Always),
+    row(
+        "drizzle",
+        (ParticleKind::Rain, ParticleAmount::Light),
+        Always,
+    ),
+    row(
+        "drizzling",
+        (ParticleKind::Rain, ParticleAmount::Light),
+        Always,
+    ),
+    row(
+        "downpour",
+        (ParticleKind::Rain, ParticleAmount::Heavy),
+        Always,
+    ),
+    row(
+        "rainstorm",
+        (ParticleKind::Rain, ParticleAmount::Heavy),
+        Always,
+    ),
+    row(
+        "thunderstorm",
+        (ParticleKind::Rain, ParticleAmount::Heavy),
+        Always,
+    ),
+    row(
+        "snow",
+        (ParticleKind::Snow, ParticleAmount::Usual),
+        Beside(FALLING),
+    ),
+    row(
+        "snowing",
+        (ParticleKind::Snow, ParticleAmount::Usual),
+        Always,
+    ),
+    row(
+        "snowfall",
+        (ParticleKind::Snow, ParticleAmount::Usual),
+        Always,
+    ),
+    row(
+        "snowflakes",
+        (ParticleKind::Snow, ParticleAmount::Usual),
+        Always,
+    ),
+    row(
+        "blizzard",
+        (ParticleKind::Snow, ParticleAmount::Heavy),
+        Always,
+    ),
+    row(
+        "snowstorm",
+        (ParticleKind::Snow, ParticleAmount::Heavy),
+        Always,
+    ),
     row("fog", (ParticleKind::Fog, ParticleAmount::Usual), Always),
     row("foggy", (ParticleKind::Fog, ParticleAmount::Usual), Always),
     row("mist", (ParticleKind::Fog, ParticleAmount::Light), Always),
     row("misty", (ParticleKind::Fog, ParticleAmount::Light), Always),
     row("haze", (ParticleKind::Fog, ParticleAmount::Light), Always),
-    row("dust in the air", (ParticleKind::Dust, ParticleAmount::Usual), Always),
-    row("dust", (ParticleKind::Dust, ParticleAmount::Usual), Beside(IN_THE_AIR)),
-    row("dusty air", (ParticleKind::Dust, ParticleAmount::Usual), Always),
-    row("sandstorm", (ParticleKind::Dust, ParticleAmount::Heavy), Always),
-    row("embers", (ParticleKind::Embers, ParticleAmount::Usual), Always),
-    row("sparks", (ParticleKind::Embers, ParticleAmount::Usual), Always),
-    row("fireflies", (ParticleKind::Embers, ParticleAmount::Light), Always),
-    row("stars", (ParticleKind::Stars, ParticleAmount::Usual), Beside(ABOVE)),
-    row("starfield", (ParticleKind::Stars, ParticleAmount::Heavy), Always),
-    row("confetti", (ParticleKind::Confetti, ParticleAmount::Usual), Always),
+    row(
+        "dust in the air",
+        (ParticleKind::Dust, ParticleAmount::Usual),
+        Always,
+    ),
+    row(
+        "dust",
+        (ParticleKind::Dust, ParticleAmount::Usual),
+        Beside(IN_THE_AIR),
+    ),
+    row(
+        "dusty air",
+        (ParticleKind::Dust, ParticleAmount::Usual),
+        Always,
+    ),
+    row(
+        "sandstorm",
+        (ParticleKind::Dust, ParticleAmount::Heavy),
+        Always,
+    ),
+    row(
+        "embers",
+        (ParticleKind::Embers, ParticleAmount::Usual),
+        Always,
+    ),
+    row(
+        "sparks",
+        (ParticleKind::Embers, ParticleAmount::Usual),
+        Always,
+    ),
+    row(
+        "fireflies",
+        (ParticleKind::Embers, ParticleAmount::Light),
+        Always,
+    ),
+    row(
+        "stars",
+        (ParticleKind::Stars, ParticleAmount::Usual),
+        Beside(ABOVE),
+    ),
+    row(
+        "starfield",
+        (ParticleKind::Stars, ParticleAmount::Heavy),
+        Always,
+    ),
+    row(
+        "confetti",
+        (ParticleKind::Confetti, ParticleAmount::Usual),
+        Always,
+    ),
 ];
 
 /// Whether it fades in, and whether it fades out.

@@ -121,7 +121,11 @@ fn lengths_and_shapes() {
     for (prompt, seconds, shape) in [
         ("static, 6 seconds", Some(6.0), None),
         ("static 6s vertical", Some(6.0), Some(FrameShape::Vertical)),
-        ("for six seconds, square", Some(6.0), Some(FrameShape::Square)),
+        (
+            "for six seconds, square",
+            Some(6.0),
+            Some(FrameShape::Square),
+        ),
         (
             "a 10-second clip in portrait",
             Some(10.0),

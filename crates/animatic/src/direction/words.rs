@@ -124,7 +124,9 @@ pub(super) fn towards(word: &str) -> Option<MoveDirection> {
     Some(match word {
         "in" | "into" | "inward" | "inwards" | "forward" | "forwards" | "closer" | "toward"
         | "towards" => MoveDirection::In,
-        "out" | "outward" | "outwards" | "back" | "backward" | "backwards" | "away" => MoveDirection::Out,
+        "out" | "outward" | "outwards" | "back" | "backward" | "backwards" | "away" => {
+            MoveDirection::Out
+        }
         "left" | "leftward" | "leftwards" => MoveDirection::Left,
         "right" | "rightward" | "rightwards" => MoveDirection::Right,
         "up" | "upward" | "upwards" => MoveDirection::Up,

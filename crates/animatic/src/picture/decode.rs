@@ -9,9 +9,9 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use image::metadata::Orientation;
 use image::{DynamicImage, ImageDecoder, ImageError, ImageReader};
 
+use super::background_fill::{self, BackgroundFill};
 use super::colour::{self, PixelLayout};
 use super::decode_cost;
-use super::background_fill::{self, BackgroundFill};
 use super::limits::{PictureError, PictureFormat, PictureLimits, check_size, megapixels};
 use super::rgb_picture::Picture;
 

@@ -39,7 +39,13 @@ pub(super) fn water(stage: &mut SceneStage, light: &SceneLight, horizon: f32, se
 }
 
 /// Dunes: long crests with a lit and a shaded side.
-pub(super) fn dunes(stage: &mut SceneStage, light: &SceneLight, horizon: f32, wet: bool, seed: u64) {
+pub(super) fn dunes(
+    stage: &mut SceneStage,
+    light: &SceneLight,
+    horizon: f32,
+    wet: bool,
+    seed: u64,
+) {
     let side = if light.sun_at.0 < 0.5 { 1.0 } else { -1.0 };
     let layers = GroundLayers {
         first: if wet { 0.62 } else { 0.0 },
@@ -112,7 +118,13 @@ fn sparkle_at(u: f32, v: f32, seed: u64) -> f32 {
 }
 
 /// Rolling meadows, greener and more detailed the nearer they are.
-pub(super) fn meadow(stage: &mut SceneStage, light: &SceneLight, horizon: f32, wet: bool, seed: u64) {
+pub(super) fn meadow(
+    stage: &mut SceneStage,
+    light: &SceneLight,
+    horizon: f32,
+    wet: bool,
+    seed: u64,
+) {
     let layers = GroundLayers {
         first: if wet { 0.66 } else { 0.0 },
         count: if wet { 2 } else { 6 },

@@ -11,7 +11,13 @@ use super::paint::{SceneColour, add, blend, scaled};
 use super::stage::SceneStage;
 
 /// Ranges one behind the other, each nearer, lower and less hazy.
-pub(super) fn mountains(stage: &mut SceneStage, light: &SceneLight, horizon: f32, snowy: bool, seed: u64) {
+pub(super) fn mountains(
+    stage: &mut SceneStage,
+    light: &SceneLight,
+    horizon: f32,
+    snowy: bool,
+    seed: u64,
+) {
     let side = if light.sun_at.0 < 0.5 { 1.0 } else { -1.0 };
     let snow_line = if snowy { 0.03 } else { 0.13 };
     for range in 0..4_u16 {
@@ -181,7 +187,13 @@ fn window_colour(number: i32, seed: u64) -> SceneColour {
 }
 
 /// Conifers in rows, from a hazy line to single trees.
-pub(super) fn forest(stage: &mut SceneStage, light: &SceneLight, horizon: f32, wet: bool, seed: u64) {
+pub(super) fn forest(
+    stage: &mut SceneStage,
+    light: &SceneLight,
+    horizon: f32,
+    wet: bool,
+    seed: u64,
+) {
     let rows: u16 = if wet { 3 } else { 6 };
     for row in 0..rows {
         let near = f32::from(row) / f32::from(rows - 1);

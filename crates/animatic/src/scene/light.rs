@@ -1,6 +1,6 @@
 //! Light: the colours that an hour gives to the sky, the air and the ground.
 
-use super::hour::{TimeOfDay, SkyCondition};
+use super::hour::{SkyCondition, TimeOfDay};
 use super::noise::lattice;
 use super::paint::{SceneColour, blend, scaled, times};
 

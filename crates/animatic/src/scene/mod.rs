@@ -19,7 +19,7 @@ mod space;
 mod stage;
 
 use crate::layer::LayerSheet;
-use hour::{TimeOfDay, SkyCondition};
+use hour::{SkyCondition, TimeOfDay};
 use light::SceneLight;
 use stage::SceneStage;
 

@@ -75,7 +75,12 @@ impl SceneCanvas {
     }
 
     /// Adds light between two heights without hiding what is behind: `shade(u, v)`.
-    pub(super) fn shine(&mut self, from: f32, to: f32, shade: impl Fn(f32, f32) -> SceneColour + Sync) {
+    pub(super) fn shine(
+        &mut self,
+        from: f32,
+        to: f32,
+        shade: impl Fn(f32, f32) -> SceneColour + Sync,
+    ) {
         self.rows(self.row_of(from)..self.row_of(to), |u, v, pixel| {
             for (channel, light) in pixel.iter_mut().zip(shade(u, v)) {
                 *channel += light;
@@ -106,7 +111,11 @@ impl SceneCanvas {
 
     /// Works on every pixel of some rows, with its position. The rows are shared out among the
     /// machine's cores; no pixel depends on another, so the sharing does not show.
-    fn rows(&mut self, rows: std::ops::Range<usize>, work: impl Fn(f32, f32, &mut PremultipliedPixel) + Sync) {
+    fn rows(
+        &mut self,
+        rows: std::ops::Range<usize>,
+        work: impl Fn(f32, f32, &mut PremultipliedPixel) + Sync,
+    ) {
         let (width, scale, top) = (self.width, self.pixel(), rows.start);
         let end = rows.end.max(top);
         let Some(pixels) = self.pixels.get_mut(top * width..end * width) else {

@@ -236,7 +236,10 @@ pub(super) fn add(one: StereoSample, other: StereoSample) -> StereoSample {
 
 /// Two sources of chance for the two ears: what differs between them sounds wide.
 pub(super) fn ears(seed: u64, part: u64) -> [PcgRandom; 2] {
-    [PcgRandom::new(seed, part * 2), PcgRandom::new(seed, part * 2 + 1)]
+    [
+        PcgRandom::new(seed, part * 2),
+        PcgRandom::new(seed, part * 2 + 1),
+    ]
 }
 
 #[cfg(test)]

@@ -33,7 +33,11 @@ impl<'a> TitleTypesetter<'a> {
     }
 
     /// Breaks the titles into lines that fit the frame.
-    pub(super) fn lines(&mut self, titles: &[String], (width, height): (u32, u32)) -> Vec<TitleLine> {
+    pub(super) fn lines(
+        &mut self,
+        titles: &[String],
+        (width, height): (u32, u32),
+    ) -> Vec<TitleLine> {
         let (width, height) = (small(width as usize), small(height as usize));
         let measure = width * SAFE;
         let mut lines = Vec::new();
@@ -119,7 +123,12 @@ impl<'a> TitleTypesetter<'a> {
         glyphs
     }
 
-    pub(super) fn print(&mut self, line: &TitleLine, (left, baseline): (f32, f32), mask: &mut OpacityMask) {
+    pub(super) fn print(
+        &mut self,
+        line: &TitleLine,
+        (left, baseline): (f32, f32),
+        mask: &mut OpacityMask,
+    ) {
         let glyphs = self.glyphs(&line.text, line.size);
         let mut scaler = self.scale.builder(self.font).size(line.size).build();
         for (id, x) in &glyphs[..glyphs.len().saturating_sub(1)] {

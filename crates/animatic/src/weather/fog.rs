@@ -21,7 +21,13 @@ impl FogSheets {
     }
 
     /// Lays the fog over a frame. It is worked out on a coarse grid: fog has no edges.
-    pub(super) fn draw(&self, seconds: f32, across: f32, light: SpriteColour, frame: &mut SpriteFrame<'_>) {
+    pub(super) fn draw(
+        &self,
+        seconds: f32,
+        across: f32,
+        light: SpriteColour,
+        frame: &mut SpriteFrame<'_>,
+    ) {
         let (columns, rows) = frame.cells(CELL);
         let aspect = frame.aspect();
         let mut grid = Vec::with_capacity((columns + 1) * (rows + 1));

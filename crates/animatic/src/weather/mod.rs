@@ -11,7 +11,7 @@ use crate::direction::{ParticleAmount, ParticleKind, WeatherEffect};
 use crate::options::RenderOptions;
 use crate::scene::noise::{lattice, mix};
 use fog::FogSheets;
-use sprite::{SpriteColour, SpriteFrame, SoftStreak};
+use sprite::{SoftStreak, SpriteColour, SpriteFrame};
 
 /// The air of a shot.
 pub(crate) struct WeatherOverlay {

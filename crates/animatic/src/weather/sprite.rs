@@ -76,7 +76,13 @@ impl<'a> SpriteFrame<'a> {
     }
 
     /// A turned rectangle of half sides `half`.
-    pub(super) fn paper(&mut self, at: (f32, f32), half: (f32, f32), angle: f32, colour: SpriteColour) {
+    pub(super) fn paper(
+        &mut self,
+        at: (f32, f32),
+        half: (f32, f32),
+        angle: f32,
+        colour: SpriteColour,
+    ) {
         let (sin, cos) = angle.sin_cos();
         let soft = self.pixel();
         let reach = half.0.max(half.1) * 1.42 + soft;
@@ -121,7 +127,12 @@ impl<'a> SpriteFrame<'a> {
     }
 
     /// One colour over the whole frame, as opaque as a grid of cells says at their corners.
-    pub(super) fn veil(&mut self, grid: &[f32], (columns, rows): (usize, usize), colour: SpriteColour) {
+    pub(super) fn veil(
+        &mut self,
+        grid: &[f32],
+        (columns, rows): (usize, usize),
+        colour: SpriteColour,
+    ) {
         let mut line = vec![0.0_f32; columns + 2];
         for (y, row) in self.rgba.chunks_exact_mut(self.width * 4).enumerate() {
             let place = (y as f32 + 0.5) * rows as f32 / self.height as f32;

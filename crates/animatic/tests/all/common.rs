@@ -3,7 +3,10 @@
 
 use std::io::Cursor;
 
-use animatic::{RequestedOptions, RenderControl, Direction, RenderOptions, Picture, PictureLimits, RenderRequest, Video};
+use animatic::{
+    Direction, Picture, PictureLimits, RenderControl, RenderOptions, RenderRequest,
+    RequestedOptions, Video,
+};
 use image::{DynamicImage, ImageFormat};
 
 /// A picture with detail of every size: a pattern that no still area of a video would hide.

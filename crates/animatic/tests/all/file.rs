@@ -9,7 +9,7 @@
 use std::process::Command;
 
 use crate::common::{detailed, film, options};
-use animatic::{Ambience, RenderControl, FPS, RenderOptions, Picture, RenderRequest, Video};
+use animatic::{Ambience, FPS, Picture, RenderControl, RenderOptions, RenderRequest, Video};
 
 /// A video's file on disk while a program reads it.
 struct OnDisk(std::path::PathBuf);

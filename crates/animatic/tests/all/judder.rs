@@ -8,7 +8,7 @@
 use crate::common::{byte, film, options};
 use crate::reading::decoded;
 use crate::steps::Frames;
-use animatic::{RenderControl, Picture, RenderRequest};
+use animatic::{Picture, RenderControl, RenderRequest};
 
 const SIZE: (u32, u32) = (854, 480);
 

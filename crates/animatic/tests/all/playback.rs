@@ -5,7 +5,7 @@
 use std::io::Cursor;
 
 use animatic::playback::{PlaybackError, can_be_tried, play};
-use animatic::{RequestedOptions, RenderControl, Direction, RenderOptions, RenderRequest};
+use animatic::{Direction, RenderControl, RenderOptions, RenderRequest, RequestedOptions};
 
 fn film() -> Vec<u8> {
     let prompt = "a lake at dawn, pan left";

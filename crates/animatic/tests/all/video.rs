@@ -8,7 +8,7 @@ use std::cell::Cell;
 
 use crate::common::{byte, detailed, film, luma_of, options};
 use crate::reading::{boxes, decoded, inside, number, ssim};
-use animatic::{RenderControl, FPS, MakeError, RenderOptions, Picture, RenderRequest, SIZES};
+use animatic::{FPS, MakeError, Picture, RenderControl, RenderOptions, RenderRequest, SIZES};
 
 #[test]
 fn the_file_is_ready_to_stream_and_as_long_as_it_says() {

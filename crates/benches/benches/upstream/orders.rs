@@ -1,6 +1,6 @@
 //! Orders of videos, many in one transaction, past the part that speaks HTTP.
 
-use mediagate_core::domain::idempotency::{self, Lookup, IntentRequest};
+use mediagate_core::domain::idempotency::{self, IntentRequest, Lookup};
 use mediagate_core::domain::task_acceptance::{self, TaskDraft};
 use mediagate_model::ids::RequestId;
 use mediagate_model::intent::RequestFingerprint;
@@ -38,6 +38,8 @@ pub(crate) async fn place(gateway: &BenchGateway, model: &str, count: usize) {
                 .collect(),
             ..TaskDraft::default()
         };
-        task_acceptance::accept(app, caller, &visit, draft).await.unwrap();
+        task_acceptance::accept(app, caller, &visit, draft)
+            .await
+            .unwrap();
     }
 }

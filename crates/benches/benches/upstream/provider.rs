@@ -14,7 +14,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use mediagate_model::clock::Clock;
-use simulator::{PlannedEnd, Fault, JobPlan, Simulator, World};
+use simulator::{Fault, JobPlan, PlannedEnd, Simulator, World};
 
 const PROVIDER: &str = "MEDIAGATE_BENCH_PROVIDER";
 const PROTOCOL: &str = "openai-videos";

@@ -12,8 +12,8 @@ use merge::Merge;
 use serde::{Deserialize, Serialize};
 use url::Url;
 
-use crate::providers::{ModelSettings, ProviderTable, some_dollars};
 use crate::byte_size::ByteSize;
+use crate::providers::{ModelSettings, ProviderTable, some_dollars};
 use crate::settings_file::SettingsFile;
 use crate::values::duration;
 use mediagate_model::database::MigrationMode;

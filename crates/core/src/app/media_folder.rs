@@ -63,7 +63,9 @@ fn judge(known: &KnownFolders, found: Option<String>, has_files: bool) -> Folder
     match (&known.here, found) {
         (_, Some(found)) if known.marks.contains(&found) => FolderVerdict::Ours(found),
         // The database knows of no folder: it is new, or as old as the folder.
-        (_, Some(found)) if known.marks.is_empty() || !known.has_media => FolderVerdict::Ours(found),
+        (_, Some(found)) if known.marks.is_empty() || !known.has_media => {
+            FolderVerdict::Ours(found)
+        }
         (Some(here), _) if known.has_media => FolderVerdict::Missing(here.clone()),
         (None, Some(_)) => FolderVerdict::Missing(known.marks[0].clone()),
         (Some(here), None) => FolderVerdict::New(here.clone()),
@@ -131,7 +133,8 @@ mod tests {
                 "{known:?} {found:?}"
             );
         }
-        let is_new = |known, has_files| matches!(judge(&known, None, has_files), FolderVerdict::New(_));
+        let is_new =
+            |known, has_files| matches!(judge(&known, None, has_files), FolderVerdict::New(_));
         assert!(is_new(known(None, &[], false), false), "the first start");
         assert!(is_new(known(None, &["a"], true), false), "another process");
         assert!(

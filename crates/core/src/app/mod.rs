@@ -6,14 +6,14 @@ use std::time::Instant;
 
 use tokio_util::sync::CancellationToken;
 
-use crate::connections::ClientRegistry;
 use crate::bell::Bell;
 use crate::caches::Caches;
+use crate::connections::ClientRegistry;
 use crate::event_feed::EventFeed;
-use crate::local_dispatch::LocalDispatch;
-use crate::webhook_client::WebhookClient;
 use crate::limits::ProcessLimits;
+use crate::local_dispatch::LocalDispatch;
 use crate::records::{LinkRules, Links};
+use crate::webhook_client::WebhookClient;
 use mediagate_config::Config;
 use mediagate_media::blob::BlobStore;
 use mediagate_media::engines::child::ChildLauncher;

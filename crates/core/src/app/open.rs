@@ -2,18 +2,20 @@
 
 use std::sync::Arc;
 
-use crate::app::{App, Ctx, ModelRegistry, OutboundClients, AppParts, ProcessState, GatewaySecrets, media_folder};
-use crate::connections::ClientRegistry;
+use crate::app::{
+    App, AppParts, Ctx, GatewaySecrets, ModelRegistry, OutboundClients, ProcessState, media_folder,
+};
 use crate::bell::{Bell, BellTransport};
 use crate::caches::Caches;
-use crate::webhook_client::WebhookClient;
+use crate::connections::ClientRegistry;
 use crate::limits::ProcessLimits;
 use crate::records::LinkRules;
+use crate::webhook_client::WebhookClient;
 use mediagate_config::{Config, ConfigError, DatabaseTarget, MediaStore};
 use mediagate_media::blob::BlobStore;
 use mediagate_media::engines::child::{self, ChildLauncher};
 use mediagate_media::fetch::UrlFetcher;
-use mediagate_media::origin::{SigningError, OriginMarker};
+use mediagate_media::origin::{OriginMarker, SigningError};
 use mediagate_media::seal::SecretSeal;
 use mediagate_media::url_signer::{self, UrlSigner};
 use mediagate_model::clock::Clock;
@@ -65,7 +67,8 @@ impl App {
             blobs: blobs(&config, &store)?,
             net: OutboundClients {
                 fetcher: UrlFetcher::new(&config.fetch).map_err(OpenError::Fetcher)?,
-                hooks: WebhookClient::new(&config.webhooks, &config.fetch).map_err(OpenError::Fetcher)?,
+                hooks: WebhookClient::new(&config.webhooks, &config.fetch)
+                    .map_err(OpenError::Fetcher)?,
             },
             models: ModelRegistry::open(&config, clock.now())?,
             engines: ChildLauncher::new(

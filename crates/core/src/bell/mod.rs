@@ -8,8 +8,8 @@
 //! process at the tasks that anybody waits for. Rings of other processes come sooner by `notify`.
 
 mod local_bell;
-mod notify;
 mod message;
+mod notify;
 mod polling;
 
 use std::sync::{Arc, Mutex, PoisonError};

@@ -52,7 +52,9 @@ mod tests {
     /// How many tasks each look was for, and what it finds.
     type Looks = Arc<Mutex<Vec<usize>>>;
 
-    fn looks(find: impl Fn(TaskId) -> Option<u32> + Send + Sync + 'static) -> (Looks, ProgressReader) {
+    fn looks(
+        find: impl Fn(TaskId) -> Option<u32> + Send + Sync + 'static,
+    ) -> (Looks, ProgressReader) {
         let looks = Looks::default();
         let seen = looks.clone();
         let look: ProgressReader = Arc::new(move |tasks: Vec<TaskId>| {

@@ -1,7 +1,7 @@
 //! The models on offer, and how callers' names resolve to them.
 
-mod model_limits;
 pub mod config_lints;
+mod model_limits;
 
 use std::collections::BTreeMap;
 
@@ -13,7 +13,7 @@ use mediagate_config::providers::{ModelSettings, PriceSettings, RouteSettings};
 use mediagate_config::{ConfigError, ModelConfig};
 use mediagate_media::engines;
 use mediagate_model::account::ApiKey;
-use mediagate_model::catalog::{ModelBackend, Model, Route};
+use mediagate_model::catalog::{Model, ModelBackend, Route};
 use mediagate_model::clock::Timestamp;
 use mediagate_model::error::{Error, ErrorCode};
 use mediagate_model::price::PriceSchedule;
@@ -69,7 +69,11 @@ impl Catalog {
             shows_providers: config.show_providers,
         };
         catalog.check_default("default_model", &catalog.default_video, MediaKind::Video)?;
-        catalog.check_default("default_music_model", &catalog.default_music, MediaKind::Music)?;
+        catalog.check_default(
+            "default_music_model",
+            &catalog.default_music,
+            MediaKind::Music,
+        )?;
         Ok(catalog)
     }
 

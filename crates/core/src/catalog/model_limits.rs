@@ -8,7 +8,10 @@ use mediagate_config::providers::LimitSettings;
 pub(super) type SettingFault = (&'static str, String);
 
 /// What is offered when the operator has said something about it.
-pub(super) fn narrowed(limits: ModelLimits, settings: &LimitSettings) -> Result<ModelLimits, SettingFault> {
+pub(super) fn narrowed(
+    limits: ModelLimits,
+    settings: &LimitSettings,
+) -> Result<ModelLimits, SettingFault> {
     match limits {
         ModelLimits::Video(video) => video_narrowed(video, settings).map(ModelLimits::Video),
         ModelLimits::Music(music) => music_narrowed(music, settings).map(ModelLimits::Music),

@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use tokio::time::Instant;
 
 use super::ClientRegistry;
-use super::client_table::{DisconnectRecord, CreationState};
+use super::client_table::{CreationState, DisconnectRecord};
 use mediagate_model::clock::Timestamp;
 use mediagate_model::error::Error;
 use mediagate_model::ids::IntentId;
@@ -72,7 +72,9 @@ impl ClientGuard {
     pub fn made_nothing(&self) -> bool {
         let book = self.attendance.book();
         let entry = book.entries.get(&self.id);
-        entry.is_some_and(|entry| entry.number == self.number && entry.making == CreationState::Nothing)
+        entry.is_some_and(|entry| {
+            entry.number == self.number && entry.making == CreationState::Nothing
+        })
     }
 
     /// Something is about to be written to the database; until the guard is

@@ -58,7 +58,10 @@ pub(super) struct DisconnectRecord {
 }
 
 impl ClientTable {
-    pub(super) fn with_body(&self, body: &RequestFingerprint) -> impl Iterator<Item = (IntentId, &ClientEntry)> {
+    pub(super) fn with_body(
+        &self,
+        body: &RequestFingerprint,
+    ) -> impl Iterator<Item = (IntentId, &ClientEntry)> {
         let ids = self.by_body.get(body).into_iter().flatten();
         ids.filter_map(|id| Some((*id, self.entries.get(id)?)))
     }
@@ -132,7 +135,8 @@ impl ClientEntry {
 
     /// Whether the database has nothing of it yet that can be relied on.
     pub(super) fn is_under_way(&self) -> bool {
-        self.making == CreationState::UnderWay || (self.making == CreationState::Nothing && !self.reserved)
+        self.making == CreationState::UnderWay
+            || (self.making == CreationState::Nothing && !self.reserved)
     }
 
     /// Whether its caller has gone without its answer and nobody knows.

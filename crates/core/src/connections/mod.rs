@@ -5,9 +5,9 @@
 //! holds it, then the body of the answer. What happens to it is written to the
 //! database a moment later (`domain/idempotency`); until then this is the truth.
 
+mod client_guard;
 mod client_table;
 mod peer_socket;
-mod client_guard;
 mod refusals;
 #[cfg(test)]
 mod tests;
@@ -19,12 +19,12 @@ use providers::driver::SendDeadline;
 use tokio::sync::{Notify, watch};
 use tokio::time::Instant;
 
-use client_table::{ClientTable, ClientEntry, IdempotencyKey, CreationState};
-pub use peer_socket::PeerSocket;
+pub use client_guard::{AcceptanceGuard, ClientGuard, IntentCloseTime};
+use client_table::{ClientEntry, ClientTable, CreationState, IdempotencyKey};
 use mediagate_model::clock::{Clock, Timestamp};
 use mediagate_model::ids::{AssetId, IntentId};
 use mediagate_model::intent::RequestFingerprint;
-pub use client_guard::{AcceptanceGuard, IntentCloseTime, ClientGuard};
+pub use peer_socket::PeerSocket;
 pub use refusals::RefusalCheckGuard;
 use refusals::RefusalLog;
 
@@ -124,7 +124,13 @@ impl ClientRegistry {
 
     /// A caller comes for an intent that is in the database, as its visit number
     /// `number`.
-    pub fn enter(&self, id: IntentId, number: u32, body: RequestFingerprint, line: PeerSocket) -> Arc<ClientGuard> {
+    pub fn enter(
+        &self,
+        id: IntentId,
+        number: u32,
+        body: RequestFingerprint,
+        line: PeerSocket,
+    ) -> Arc<ClientGuard> {
         let entry = ClientEntry::new(number, body, None, line, true);
         let is_told = self.book().add(id, entry);
         ClientGuard::new(self.clone(), id, number, is_told)
@@ -280,7 +286,9 @@ impl ClientRegistry {
     pub fn leavers(&self) -> Vec<Disconnect> {
         let book = self.book();
         let ended = book.entries.iter().filter_map(|(id, entry)| {
-            let left = entry.left.filter(|_| entry.making != CreationState::UnderWay)?;
+            let left = entry
+                .left
+                .filter(|_| entry.making != CreationState::UnderWay)?;
             Some(Disconnect {
                 id: *id,
                 number: entry.number,

@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, HashMap};
 
 use super::ClientRegistry;
 use mediagate_model::clock::Timestamp;
-use mediagate_model::intent::{RequestFingerprint, RefusedAttempts};
+use mediagate_model::intent::{RefusedAttempts, RequestFingerprint};
 
 /// How many are remembered here at once; more are a flood, of which nobody can
 /// say whose retry is whose.

@@ -16,7 +16,9 @@ fn attendance() -> ClientRegistry {
 
 fn begin(attendance: &ClientRegistry, id: IntentId, key: KeyId) -> Arc<ClientGuard> {
     let body = body(key, "body");
-    attendance.begin(id, body, PeerSocket::default(), None).unwrap()
+    attendance
+        .begin(id, body, PeerSocket::default(), None)
+        .unwrap()
 }
 
 fn enter(attendance: &ClientRegistry, id: IntentId, key: KeyId) -> Arc<ClientGuard> {
@@ -64,7 +66,14 @@ async fn who_left_while_something_was_written_is_waited_for() {
 async fn no_retry_begins_while_another_one_asks_whether_it_is_new() {
     let (all, key) = (attendance(), KeyId::new());
     let body = body(key, "body");
-    let retry = || all.begin(IntentId::new(), body.clone(), PeerSocket::default(), Some(&[]));
+    let retry = || {
+        all.begin(
+            IntentId::new(),
+            body.clone(),
+            PeerSocket::default(),
+            Some(&[]),
+        )
+    };
     let asking = all.asking(&body);
     let also_asking = all.asking(&body);
     drop(also_asking);

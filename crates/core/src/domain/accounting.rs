@@ -4,17 +4,17 @@ use std::collections::HashMap;
 
 use serde_json::{Value, json};
 
-use crate::app::{App, Ctx, AppParts};
+use crate::app::{App, AppParts, Ctx};
 use crate::domain::operator::OperatorAction;
 use crate::domain::{accounts, ledger};
 use mediagate_model::account::{AccountMoney, AccountRecord, ApiKey, KeyMoney};
 use mediagate_model::clock::Timestamp;
 use mediagate_model::error::{Error, ErrorCode};
 use mediagate_model::ids::{AccountId, TaskId};
-use mediagate_model::ledger::{MoneyEntry, EntryKind};
-use mediagate_model::money::{MicroDollars, ChargeState};
+use mediagate_model::ledger::{EntryKind, MoneyEntry};
+use mediagate_model::money::{ChargeState, MicroDollars};
 use mediagate_model::submission::ReportedCost;
-use mediagate_store::ledger::{LedgerChange, LedgerFilter, EntrySubject};
+use mediagate_store::ledger::{EntrySubject, LedgerChange, LedgerFilter};
 use mediagate_store::tasks::PageQuery;
 use mediagate_store::{self as store, Conn};
 
@@ -291,12 +291,18 @@ pub async fn entries(
 }
 
 /// The handles of the accounts of these entries.
-pub async fn handles(app: &Ctx, entries: &[MoneyEntry]) -> Result<HashMap<AccountId, String>, Error> {
+pub async fn handles(
+    app: &Ctx,
+    entries: &[MoneyEntry],
+) -> Result<HashMap<AccountId, String>, Error> {
     accounts::handles(app, entries.iter().map(|entry| entry.account)).await
 }
 
 /// The reported job costs of the tasks that these entries ended, in the order of an export.
-pub async fn costs_of(app: &Ctx, entries: &[MoneyEntry]) -> Result<HashMap<TaskId, ReportedCost>, Error> {
+pub async fn costs_of(
+    app: &Ctx,
+    entries: &[MoneyEntry],
+) -> Result<HashMap<TaskId, ReportedCost>, Error> {
     let (Some(first), Some(last)) = (entries.first(), entries.last()) else {
         return Ok(HashMap::new());
     };

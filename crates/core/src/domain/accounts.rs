@@ -2,7 +2,7 @@
 
 use std::collections::{HashMap, HashSet};
 
-use crate::app::{Ctx, AppParts};
+use crate::app::{AppParts, Ctx};
 use crate::domain::assets::{self, AssetLifetime};
 use crate::domain::audit::ChangeAuthor;
 use mediagate_model::account::Account;
@@ -57,7 +57,14 @@ pub(super) async fn draft(app: &AppParts, handle: &str) -> Result<(Account, Asse
     let id = AccountId::new();
     let picture = artwork::avatar(animatic::FONT, &id.to_string(), handle, 256);
     let picture = picture.map_err(Error::internal)?;
-    let avatar = assets::keep(app, id, MediaType::Png, picture.into(), AssetLifetime::Forever).await?;
+    let avatar = assets::keep(
+        app,
+        id,
+        MediaType::Png,
+        picture.into(),
+        AssetLifetime::Forever,
+    )
+    .await?;
     let account = Account {
         id,
         handle: handle.to_owned(),

@@ -10,7 +10,7 @@ use sha2::{Digest as _, Sha256};
 use tempfile::{NamedTempFile, TempPath};
 use tokio::io::AsyncWriteExt as _;
 
-use crate::app::{Ctx, AppParts};
+use crate::app::{AppParts, Ctx};
 use mediagate_config::MediaStore;
 use mediagate_config::byte_size::ByteSize;
 use mediagate_media::engines::clip::MadeClip;
@@ -183,7 +183,14 @@ pub async fn keep_file(
     size_bytes: u64,
     sha256: String,
 ) -> Result<Asset, Error> {
-    let asset = record(app, account, media, size_bytes, sha256, AssetLifetime::Media);
+    let asset = record(
+        app,
+        account,
+        media,
+        size_bytes,
+        sha256,
+        AssetLifetime::Media,
+    );
     app.blobs.put_file(asset.id, media, file).await?;
     Ok(asset)
 }
@@ -200,7 +207,14 @@ pub async fn keep_file_as(
     let (size_bytes, sha256) = known;
     let asset = Asset {
         id,
-        ..record(app, account, media, size_bytes, sha256, AssetLifetime::Media)
+        ..record(
+            app,
+            account,
+            media,
+            size_bytes,
+            sha256,
+            AssetLifetime::Media,
+        )
     };
     app.blobs.put_file(id, media, file).await?;
     Ok(asset)
@@ -234,7 +248,15 @@ pub async fn keep_clip(
 ) -> Result<(ClipMedia, [Asset; 3]), Error> {
     let (size, sha256) = (clip.size_bytes, clip.sha256.clone());
     let audio = keep_file(app, account, MediaType::Flac, &clip.flac, size, sha256).await?;
-    let keep = |bytes: &Bytes| keep(app, account, MediaType::Png, bytes.clone(), AssetLifetime::Media);
+    let keep = |bytes: &Bytes| {
+        keep(
+            app,
+            account,
+            MediaType::Png,
+            bytes.clone(),
+            AssetLifetime::Media,
+        )
+    };
     let images = async {
         let image = keep(&clip.cover).await?;
         match keep(&clip.cover_large).await {

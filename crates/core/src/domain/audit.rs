@@ -5,7 +5,7 @@ use std::net::IpAddr;
 
 use serde_json::{Value, json};
 
-use crate::app::{Ctx, AppParts};
+use crate::app::{AppParts, Ctx};
 use mediagate_model::account::ApiKey;
 use mediagate_model::audit::{Actor, ActorKind, AuditEntry};
 use mediagate_model::clock::Timestamp;

@@ -9,7 +9,7 @@ use crate::domain::{idempotency, ledger, webhooks};
 use mediagate_model::catalog::EMBEDDED;
 use mediagate_model::clock::Timestamp;
 use mediagate_model::error::{Error, ErrorCode};
-use mediagate_model::money::{MicroDollars, ChargeState};
+use mediagate_model::money::{ChargeState, MicroDollars};
 use mediagate_model::task::{Task, TaskFailure, TaskState};
 use mediagate_store::tasks::TaskEnding;
 use mediagate_store::{self as store, Conn, StoreError};

@@ -13,7 +13,7 @@ use tokio::sync::broadcast;
 use crate::app::{App, Ctx};
 use crate::domain::accounts;
 use crate::domain::route_states::{self, PeerRouteStates};
-use crate::event_feed::{MOST_FOLLOWERS, FeedEntry};
+use crate::event_feed::{FeedEntry, MOST_FOLLOWERS};
 use mediagate_model::catalog::Model;
 use mediagate_model::clock::Timestamp;
 use mediagate_model::error::{Error, ErrorCode};
@@ -193,7 +193,11 @@ impl FeedCursor {
     }
 
     /// With the handles of their accounts.
-    async fn named(&mut self, app: &Ctx, new: Vec<FeedEvent>) -> Result<Vec<Arc<FeedEntry>>, Error> {
+    async fn named(
+        &mut self,
+        app: &Ctx,
+        new: Vec<FeedEvent>,
+    ) -> Result<Vec<Arc<FeedEntry>>, Error> {
         let unknown: HashSet<AccountId> = new
             .iter()
             .filter_map(FeedEvent::account)

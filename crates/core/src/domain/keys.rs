@@ -13,7 +13,7 @@ use std::time::Duration;
 
 use ipnet::IpNet;
 
-use crate::app::{App, Ctx, AppParts};
+use crate::app::{App, AppParts, Ctx};
 use crate::caches::CachedCaller;
 use crate::domain::audit::ChangeAuthor;
 use mediagate_model::account::{
@@ -28,7 +28,8 @@ use mediagate_store::tasks::PageQuery;
 use mediagate_store::{Conn, StoreError, accounts};
 
 pub use changes::{
-    KeyChanges, IssuedKey, KeyDependents, change, check_models, get, issue, not_found, page, revoke, rotate,
+    IssuedKey, KeyChanges, KeyDependents, change, check_models, get, issue, not_found, page,
+    revoke, rotate,
 };
 pub use last_use::note_uses;
 
@@ -64,7 +65,13 @@ pub struct NewKey {
 
 /// Creates a key for this account, by command. The secret is returned once and not stored.
 pub async fn create(app: &App, account: &Account, new: NewKey) -> Result<(ApiKey, Secret), Error> {
-    let issued = issue(app, ChangeAuthor::command("keys create").into(), account, new).await?;
+    let issued = issue(
+        app,
+        ChangeAuthor::command("keys create").into(),
+        account,
+        new,
+    )
+    .await?;
     let secret = issued.secret.ok_or_else(|| Error::internal("no secret"))?;
     Ok((issued.record.key, secret))
 }

@@ -11,10 +11,10 @@ use mediagate_model::clock::Timestamp;
 use mediagate_model::error::{Error, ErrorCode};
 use mediagate_model::ids::{AccountId, KeyId};
 use mediagate_model::ledger::EntryKind;
-use mediagate_model::money::{MicroDollars, ChargeState};
+use mediagate_model::money::{ChargeState, MicroDollars};
 use mediagate_model::price::Bill;
 use mediagate_model::task::{Task, TaskState};
-use mediagate_store::ledger::{LedgerChange, EntrySubject, LedgerSums};
+use mediagate_store::ledger::{EntrySubject, LedgerChange, LedgerSums};
 use mediagate_store::tasks::TaskEnding;
 use mediagate_store::verify::{LedgerAudit, Mismatch};
 use mediagate_store::{self as store, Conn};
@@ -67,7 +67,8 @@ pub fn check_reserve(
 
 /// Checks the sums, which include `cost`, against the limits.
 fn check(sums: &LedgerSums, cost: MicroDollars) -> Result<(), Error> {
-    let short = |available: Option<MicroDollars>| available.is_some_and(|left| left < MicroDollars::ZERO);
+    let short =
+        |available: Option<MicroDollars>| available.is_some_and(|left| left < MicroDollars::ZERO);
     let refused = |why: String| {
         let message = format!("This could cost {cost} USD; {why}. Nothing was charged.");
         Err(Error::plain(ErrorCode::BudgetExceeded, message))
@@ -202,7 +203,11 @@ pub async fn check_recent(app: &Ctx) -> Result<(), Error> {
         .store
         .examine(|conn| store::meta::get(conn, CHECKED_UNTIL));
     let since = read.await?.map(Timestamp::from_micros);
-    let found = run(app, since.map_or_else(LedgerAudit::whole, LedgerAudit::since)).await?;
+    let found = run(
+        app,
+        since.map_or_else(LedgerAudit::whole, LedgerAudit::since),
+    )
+    .await?;
     for mismatch in found.iter().take(MOST_LOGGED) {
         tracing::error!(what = mismatch.what, id = %mismatch.id, why = %mismatch.why, "the ledger does not add up");
     }

@@ -79,7 +79,10 @@ pub async fn plan(app: &Ctx, from: &BlobStore, to: &BlobStore) -> Result<CopyPla
     Ok(plan)
 }
 
-async fn files(blobs: &BlobStore, folder: u8) -> Result<BTreeMap<(AssetId, MediaType), u64>, Error> {
+async fn files(
+    blobs: &BlobStore,
+    folder: u8,
+) -> Result<BTreeMap<(AssetId, MediaType), u64>, Error> {
     let all = blobs.all_of(folder);
     let all = all.map_ok(|(id, media, size)| ((id, media), size));
     Ok(all.try_collect().await?)

@@ -8,7 +8,7 @@ use crate::app::{App, Ctx};
 use crate::domain::assets;
 use crate::domain::idempotency::IntentVisit;
 use crate::domain::provenance::marking::{self, ClipSource, SigningFacts};
-use crate::domain::task_acceptance::{self, TaskDraft, NewTask, OrderPurpose};
+use crate::domain::task_acceptance::{self, NewTask, OrderPurpose, TaskDraft};
 use crate::domain::webhooks::CallbackUrl;
 use crate::limits::{WorkKind, WorkSlot};
 use mediagate_media::engines::child::{self, ClipSources};
@@ -22,7 +22,7 @@ use mediagate_model::ids::{AccountId, ClipId, RequestId, TaskId};
 use mediagate_model::intent::IntentResult;
 use mediagate_model::music::{Clip, ClipMedia, ClipOrigin, ClipState, StemGroup, plain};
 use mediagate_model::price::WorkQuantity;
-use mediagate_model::task::{MediaKind, TaskPayload, StemTarget, SeparationMode, StemsJob, Task};
+use mediagate_model::task::{MediaKind, SeparationMode, StemTarget, StemsJob, Task, TaskPayload};
 use mediagate_store as store;
 use mediagate_store::tasks::PageQuery;
 
@@ -77,7 +77,9 @@ pub async fn upload(
         child::clip_of(&engines, recordings, place.watch())
     };
     let (account, room) = (caller.account.id, &app.limits.room);
-    let made = room.work(account, WorkKind::Recording, memory, keep).await?;
+    let made = room
+        .work(account, WorkKind::Recording, memory, keep)
+        .await?;
     let made = made.map_err(|error| keep_error(error, param))?;
     let made = made.ok_or_else(|| Error::internal("a recording became nothing"))?;
     let facts = SigningFacts {

@@ -16,7 +16,7 @@ use mediagate_model::catalog::{EMBEDDED, Route};
 use mediagate_model::error::Error;
 use mediagate_model::ids::RequestId;
 use mediagate_model::money::MicroDollars;
-use mediagate_model::price::{Price, WorkQuantity, Tariff};
+use mediagate_model::price::{Price, Tariff, WorkQuantity};
 use mediagate_store as store;
 
 /// The request to quote.
@@ -80,7 +80,11 @@ pub async fn quote(
     wish: QuotedOrder,
 ) -> Result<Quote, Error> {
     let tasks = match wish {
-        QuotedOrder::Video(order) => video::prepare(app, caller, &order, OrderPurpose::Quote).await?.0,
+        QuotedOrder::Video(order) => {
+            video::prepare(app, caller, &order, OrderPurpose::Quote)
+                .await?
+                .0
+        }
         QuotedOrder::Sentence(order) => {
             let (model, _) = video::choose(app, caller, &order)?;
             return Ok(Quote {
@@ -190,7 +194,9 @@ fn of_route(app: &App, route: &Route, tariff: &Tariff, count: u32) -> RouteQuote
 
 /// The cost of `count` tasks; each is rounded separately, as when it is settled.
 fn cost(price: Option<Price>, quantity: WorkQuantity, count: u32) -> MicroDollars {
-    price.map_or(MicroDollars::ZERO, |price| price.of(quantity).times(count.into()))
+    price.map_or(MicroDollars::ZERO, |price| {
+        price.of(quantity).times(count.into())
+    })
 }
 
 /// Whether an order that holds this much would be accepted now.

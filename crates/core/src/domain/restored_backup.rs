@@ -22,7 +22,7 @@ use mediagate_model::clock::Timestamp;
 use mediagate_model::error::{Error, ErrorCode};
 use mediagate_model::ids::{AssetId, TaskId};
 use mediagate_model::task::TaskFailure;
-use mediagate_store::restored::{HOLDER, DatabaseMark};
+use mediagate_store::restored::{DatabaseMark, HOLDER};
 use mediagate_store::{self as store, Conn, DatabaseLocation, StoreError};
 use mediagate_telemetry::counters;
 
@@ -314,7 +314,8 @@ async fn write(app: &App, mark: DatabaseMark) -> Result<(), Error> {
     // The file atomically. If two processes share a folder, the later mark wins.
     let path = app.config.mark_path();
     let written = app.compute(move || -> std::io::Result<()> {
-        let is_later = |known: &DatabaseMark| known.database == mark.database && known.count >= mark.count;
+        let is_later =
+            |known: &DatabaseMark| known.database == mark.database && known.count >= mark.count;
         if read(&path).as_ref().is_some_and(is_later) {
             return Ok(());
         }

@@ -94,7 +94,11 @@ pub fn among(servers: &PeerRouteStates, route: &Route) -> CombinedRouteState {
     joined(None, route, servers)
 }
 
-fn joined(own: Option<(String, BreakerSnapshot)>, route: &Route, others: &PeerRouteStates) -> CombinedRouteState {
+fn joined(
+    own: Option<(String, BreakerSnapshot)>,
+    route: &Route,
+    others: &PeerRouteStates,
+) -> CombinedRouteState {
     let usual = BreakerSnapshot::usual(&route.provider, &route.model);
     let key = (route.provider.clone(), route.model.clone());
     let theirs = others.iter().map(|(name, stances)| {

@@ -9,9 +9,9 @@ use std::time::Duration;
 use providers::{ErrorClass, ProviderError};
 use serde_json::{Value, json};
 
-use crate::app::{App, Ctx, AppParts};
+use crate::app::{App, AppParts, Ctx};
 use crate::domain::operator::OperatorAction;
-use crate::domain::route_states::{self, PeerRouteStates, CombinedRouteState};
+use crate::domain::route_states::{self, CombinedRouteState, PeerRouteStates};
 use mediagate_model::catalog::Route;
 use mediagate_model::clock::Timestamp;
 use mediagate_model::error::{Error, ErrorCode};

@@ -1,6 +1,6 @@
 //! Routes that can do a piece of work, for the worker and for quotes.
 
-use crate::app::{Ctx, AppParts};
+use crate::app::{AppParts, Ctx};
 use crate::domain::{music, songs, video};
 use mediagate_model::catalog::Route;
 use mediagate_model::error::Error;

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use serde_json::json;
 
-use crate::app::{Ctx, AppParts};
+use crate::app::{AppParts, Ctx};
 use crate::domain::assets::sha256_hex;
 use crate::domain::audit::ChangeAuthor;
 use crate::domain::keys;
@@ -60,7 +60,12 @@ pub async fn begin(app: &Ctx, caller: &Caller, by: ChangeAuthor) -> Result<NewSe
 }
 
 /// Ends a session, from its next request on.
-pub async fn end(app: &Ctx, caller: &Caller, cookie: &Secret, by: ChangeAuthor) -> Result<(), Error> {
+pub async fn end(
+    app: &Ctx,
+    caller: &Caller,
+    cookie: &Secret,
+    by: ChangeAuthor,
+) -> Result<(), Error> {
     let (sha256, key, now) = (hash(cookie), caller.key.id, app.clock.now());
     let written = app.store.write(move |conn| -> Result<(), Error> {
         if store::sessions::delete(conn, &sha256)? {

@@ -3,8 +3,8 @@
 use serde_json::{Value, json};
 
 use crate::app::App;
-use crate::domain::settings_drift;
 use crate::domain::audit::ChangeAuthor;
+use crate::domain::settings_drift;
 use mediagate_config::Settings;
 use mediagate_config::effective::ReloadOutcome;
 use mediagate_model::error::Error;

@@ -5,7 +5,7 @@ use serde_json::{Map, Value};
 
 use crate::app::App;
 use crate::domain::music;
-use crate::domain::task_acceptance::{self, TaskDraft, NewTask, OrderPurpose};
+use crate::domain::task_acceptance::{self, NewTask, OrderPurpose, TaskDraft};
 use crate::domain::webhooks::CallbackUrl;
 use mediagate_media::engines::animatic_engine;
 use mediagate_model::account::Caller;
@@ -14,7 +14,7 @@ use mediagate_model::error::{Error, ErrorCode};
 use mediagate_model::ids::{ClipId, PersonaId, RequestId};
 use mediagate_model::music::{Clip, ClipOrigin, ClipState};
 use mediagate_model::price::WorkQuantity;
-use mediagate_model::task::{MediaKind, TaskPayload, SongJob, Task};
+use mediagate_model::task::{MediaKind, SongJob, Task, TaskPayload};
 use mediagate_store as store;
 
 /// Length for which a price per minute is reserved: the longest song that these services make.

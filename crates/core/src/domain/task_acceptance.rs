@@ -10,7 +10,7 @@ use opentelemetry::trace::SpanKind;
 use providers::trace::TraceSpan;
 use tracing::Instrument as _;
 
-use crate::app::{App, Ctx, AppParts};
+use crate::app::{App, AppParts, Ctx};
 use crate::domain::assets::{self, sha256_hex};
 use crate::domain::idempotency::IntentVisit;
 use crate::domain::ledger;
@@ -18,16 +18,16 @@ use crate::local_dispatch::TaskClaim;
 use crate::records::Links;
 use mediagate_config::byte_size::ByteSize;
 use mediagate_model::account::{ApiKey, Caller};
-use mediagate_model::catalog::{EMBEDDED, ModelBackend, Model, Route};
+use mediagate_model::catalog::{EMBEDDED, Model, ModelBackend, Route};
 use mediagate_model::crash;
 use mediagate_model::error::{Error, ErrorCode};
 use mediagate_model::ids::{AccountId, RequestId, TaskId};
 use mediagate_model::intent::{IntentResult, StoredAnswer};
 use mediagate_model::media::Asset;
-use mediagate_model::money::{MicroDollars, ChargeState};
+use mediagate_model::money::{ChargeState, MicroDollars};
 use mediagate_model::music::Clip;
 use mediagate_model::price::WorkQuantity;
-use mediagate_model::task::{TaskPayload, Task, TaskState};
+use mediagate_model::task::{Task, TaskPayload, TaskState};
 use mediagate_store::{self as store, Conn};
 use mediagate_telemetry::counters;
 use mediagate_telemetry::traces;
@@ -214,7 +214,11 @@ pub fn task(app: &Ctx, caller: &Caller, request_id: &RequestId, new: NewTask) ->
         fingerprint: fingerprint(&new.model, new.model.routes().first()),
         cost: reserved,
         reserved,
-        money: if costs { ChargeState::Held } else { ChargeState::Free },
+        money: if costs {
+            ChargeState::Held
+        } else {
+            ChargeState::Free
+        },
         // Of a free task only for what its provider is paid.
         tariff: (costs || !tariff.costs.is_empty()).then_some(tariff),
         bill: None,

@@ -5,16 +5,16 @@ use std::time::Duration;
 
 use providers::driver::schedule::DurationQuantiles;
 
-use crate::app::{Ctx, AppParts};
+use crate::app::{AppParts, Ctx};
 use crate::records::input;
 use crate::records::task::TaskExtras;
 use mediagate_model::error::{Error, ErrorCode};
 use mediagate_model::ids::{AccountId, TaskId};
 use mediagate_model::money::ChargeState;
-use mediagate_model::submission::{Submission, SubmissionEnd};
-use mediagate_model::task::{MediaKind, TaskResult, Task};
 use mediagate_model::search_terms;
-use mediagate_store::tasks::{TaskFilter, PageQuery};
+use mediagate_model::submission::{Submission, SubmissionEnd};
+use mediagate_model::task::{MediaKind, Task, TaskResult};
+use mediagate_store::tasks::{PageQuery, TaskFilter};
 use mediagate_store::{self as store, Conn, StoreError};
 use mediagate_telemetry::counters;
 
@@ -35,7 +35,8 @@ pub async fn get(app: &AppParts, account: AccountId, id: TaskId) -> Result<Task,
         .store
         .read(move |conn| store::tasks::by_id(conn, id, account));
     let task = read.await?.ok_or_else(not_found)?;
-    if task.state.is_terminal() && task.money != ChargeState::Held && !may_get_a_poster(app, &task) {
+    if task.state.is_terminal() && task.money != ChargeState::Held && !may_get_a_poster(app, &task)
+    {
         app.caches.ended.insert(id, Arc::new(task.clone()));
     }
     Ok(task)
@@ -45,7 +46,8 @@ pub async fn get(app: &AppParts, account: AccountId, id: TaskId) -> Result<Task,
 fn may_get_a_poster(app: &Ctx, task: &Task) -> bool {
     /// How long a film waits for that, unless there are very many.
     const SOON: Duration = Duration::from_mins(1);
-    let has_none = matches!(&task.output, Some(TaskResult::VideoV1(video)) if video.poster.is_none());
+    let has_none =
+        matches!(&task.output, Some(TaskResult::VideoV1(video)) if video.poster.is_none());
     let ended = task.finished_at.unwrap_or(task.created_at);
     has_none && app.clock.now().since(ended) < SOON
 }
@@ -255,7 +257,10 @@ pub async fn lengths(app: &Ctx, model: &str) -> Result<Option<DurationQuantiles>
 }
 
 /// Cached for a few seconds, because thousands of jobs need it.
-pub async fn usual_lengths(app: &AppParts, model: &str) -> Result<Option<DurationQuantiles>, Error> {
+pub async fn usual_lengths(
+    app: &AppParts,
+    model: &str,
+) -> Result<Option<DurationQuantiles>, Error> {
     if let Some(known) = app.caches.usual_lengths.get(model) {
         return Ok(known);
     }

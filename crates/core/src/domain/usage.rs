@@ -117,7 +117,10 @@ pub struct OperatorUsageReport {
 
 /// The work of all accounts, what was charged for it, and what providers were paid. Nothing if that
 /// would be more than [`MOST_ROWS`].
-pub async fn of_all(app: &Ctx, wanted: hourly_sums::HourlyQuery) -> Result<Option<OperatorUsageReport>, Error> {
+pub async fn of_all(
+    app: &Ctx,
+    wanted: hourly_sums::HourlyQuery,
+) -> Result<Option<OperatorUsageReport>, Error> {
     let read = app.store.examine(move |conn| -> Result<_, Error> {
         let mut all = OperatorUsageReport {
             rows: hourly_sums::sums(conn, &wanted, MOST_ROWS + 1)?,

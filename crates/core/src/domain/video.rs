@@ -1,30 +1,30 @@
 //! Making videos: an order, checked against the model, becomes tasks.
 
-mod order_check;
 mod frame;
 mod order;
+mod order_check;
 
 use providers::VideoLimits;
 
 use crate::app::{App, Ctx};
 use crate::domain::pictures::{self, SpooledPicture};
-use crate::domain::task_acceptance::{self, TaskDraft, NewTask, OrderPurpose};
+use crate::domain::task_acceptance::{self, NewTask, OrderPurpose, TaskDraft};
 use crate::domain::{assets, tasks};
 use mediagate_media::engines::animatic_engine;
 use mediagate_model::account::Caller;
-use mediagate_model::catalog::{EmbeddedEngine, ModelBackend, Model};
+use mediagate_model::catalog::{EmbeddedEngine, Model, ModelBackend};
 use mediagate_model::error::{Error, ErrorCode};
 use mediagate_model::ids::{AccountId, RequestId, TaskId};
 use mediagate_model::money::MicroDollars;
 use mediagate_model::price::WorkQuantity;
-use mediagate_model::task::{MediaKind, TaskResult, TaskPayload, Task, VideoJob};
+use mediagate_model::task::{MediaKind, Task, TaskPayload, TaskResult, VideoJob};
 use mediagate_store as store;
 
 use order_check::{refusals, video_limits};
 
-pub use order_check::fits;
 pub use frame::FrameShape;
-pub use order::{RequestedPicture, ParamNames, VideoOrder};
+pub use order::{ParamNames, RequestedPicture, VideoOrder};
+pub use order_check::fits;
 
 #[derive(Debug, Default)]
 struct SourcePictures {
@@ -161,7 +161,12 @@ async fn take_pictures(
 }
 
 /// Fills in everything that the order leaves open.
-fn plan(app: &Ctx, model: &Model, order: &VideoOrder, taken: &SourcePictures) -> Result<VideoJob, Error> {
+fn plan(
+    app: &Ctx,
+    model: &Model,
+    order: &VideoOrder,
+    taken: &SourcePictures,
+) -> Result<VideoJob, Error> {
     let ids = |pictures: &[SpooledPicture]| pictures.iter().map(|picture| picture.id).collect();
     let mut files = taken.frames.iter().map(|picture| picture.id);
     let first_size = taken.frames.first().map(|picture| picture.size);

@@ -148,7 +148,9 @@ mod tests {
     #[tokio::test]
     async fn what_takes_more_than_there_is_runs_alone() {
         let (room, account) = (MediaWorkPool::new(1 << 20, 1), AccountId::new());
-        let all = room.work(account, WorkKind::Recording, u64::MAX, |_| 7).await;
+        let all = room
+            .work(account, WorkKind::Recording, u64::MAX, |_| 7)
+            .await;
         assert_eq!(all.unwrap(), 7);
         let told = room.work(account, WorkKind::Picture, 0, |place| {
             let _held = place.reserve(u64::MAX);
@@ -174,7 +176,9 @@ mod tests {
             });
         }
         tokio::task::yield_now().await;
-        let other = room.work(AccountId::new(), WorkKind::Picture, 1, |_| 7).await;
+        let other = room
+            .work(AccountId::new(), WorkKind::Picture, 1, |_| 7)
+            .await;
         assert_eq!(other.unwrap(), 7);
         drop(go_on);
         busy.join_all().await;

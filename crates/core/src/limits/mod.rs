@@ -1,11 +1,11 @@
 //! Limits of one process, for itself and for its callers: requests a minute (together with the
 //! others on its database), bytes of bodies, decoding, uploads. State that requests ask, and no rules about money.
 
-mod grants;
 mod fair_queue;
-mod rates;
+mod grants;
 mod media_work;
 mod quotas;
+mod rates;
 mod unknown_secrets;
 
 use std::sync::Arc;
@@ -13,11 +13,11 @@ use std::sync::Arc;
 use tokio::sync::Semaphore;
 
 pub use fair_queue::{FairShareQueue, QueuePermit};
+pub use media_work::{MediaWorkPool, WorkKind, WorkSlot};
 use mediagate_config::{Config, DatabaseTarget, cores};
 use mediagate_store::Store;
+pub use quotas::{AccountSemaphores, QuotaExhausted, QuotaPool, QuotaShare};
 pub use rates::{AddressLimits, RateLimits, RateState};
-pub use media_work::{MediaWorkPool, WorkKind, WorkSlot};
-pub use quotas::{QuotaExhausted, QuotaShare, QuotaPool, AccountSemaphores};
 pub use unknown_secrets::UnknownSecrets;
 
 /// Media that is fetched from callers' addresses at once, for all accounts and for one.

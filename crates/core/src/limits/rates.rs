@@ -16,7 +16,8 @@ use mediagate_model::account::ApiKey;
 use mediagate_model::ids::KeyId;
 use mediagate_store::Store;
 
-type RequestLimiter = RateLimiter<NotKeyed, InMemoryState, DefaultClock, StateInformationMiddleware>;
+type RequestLimiter =
+    RateLimiter<NotKeyed, InMemoryState, DefaultClock, StateInformationMiddleware>;
 
 /// The state of recently used keys.
 pub struct RateLimits {

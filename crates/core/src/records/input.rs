@@ -9,7 +9,7 @@ use crate::records::music::GEN_STEM;
 use crate::records::task::TaskExtras;
 use mediagate_model::ids::{AssetId, ClipId};
 use mediagate_model::media::Asset;
-use mediagate_model::task::{TaskPayload, SongJob, StemsJob, VideoJob};
+use mediagate_model::task::{SongJob, StemsJob, TaskPayload, VideoJob};
 
 /// What was asked for, with defaults filled in.
 #[derive(Debug, Default, Serialize, ToSchema)]

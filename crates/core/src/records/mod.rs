@@ -9,8 +9,8 @@ pub mod input;
 mod links;
 pub mod music;
 pub mod provenance;
+pub mod status_words;
 pub mod task;
 pub mod video;
-pub mod status_words;
 
 pub use links::{LinkRules, Links};

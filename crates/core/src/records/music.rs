@@ -10,7 +10,7 @@ use crate::records::provenance::ProvenanceView;
 use crate::records::status_words;
 use mediagate_model::account::Account;
 use mediagate_model::music::{Clip, ClipOrigin};
-use mediagate_model::task::{TaskPayload, SongJob, StemsJob, Task, TaskState};
+use mediagate_model::task::{SongJob, StemsJob, Task, TaskPayload, TaskState};
 
 /// The only value of `stem_type_id` that these services use.
 pub const STEM_TYPE: i64 = 91;
@@ -190,7 +190,9 @@ impl TaskRecord {
                 let metadata = RecordMetadata::of_separation(task, job);
                 (metadata, ClipOperation::separation(job))
             }
-            TaskPayload::SongV1(job) => (RecordMetadata::of_song(task, job), ClipOperation::song(job)),
+            TaskPayload::SongV1(job) => {
+                (RecordMetadata::of_song(task, job), ClipOperation::song(job))
+            }
             TaskPayload::VideoV1(_) => return None,
         };
         let clips: Vec<ClipRecord> = clips

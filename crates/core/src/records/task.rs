@@ -11,7 +11,7 @@ use mediagate_model::clock::Timestamp;
 use mediagate_model::media::Asset;
 use mediagate_model::money::ChargeState;
 use mediagate_model::music::Clip;
-use mediagate_model::task::{TaskResult, TaskPayload, Task, TaskState};
+use mediagate_model::task::{Task, TaskPayload, TaskResult, TaskState};
 
 /// A task as it is now.
 #[derive(Debug, Serialize, ToSchema)]

@@ -8,7 +8,7 @@ use crate::records::provenance::ProvenanceView;
 use mediagate_media::engines::label;
 use mediagate_model::clock::Timestamp;
 use mediagate_model::media::MediaType;
-use mediagate_model::task::{LinkOutput, TaskResult, TaskPayload, Task, VideoOutput};
+use mediagate_model::task::{LinkOutput, Task, TaskPayload, TaskResult, VideoOutput};
 
 /// A finished video.
 #[derive(Debug, Clone, Serialize, ToSchema)]

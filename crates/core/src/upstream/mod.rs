@@ -14,17 +14,17 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use arc_swap::ArcSwap;
 use providers::catalogue::Catalogue;
 use providers::driver::{Driver, Provider, ProviderRules};
-use providers::{Secret, ProviderSettings};
+use providers::{ProviderSettings, Secret};
 use sha2::{Digest as _, Sha256};
 use url::Url;
 
-use crate::upstream::breaker::{CircuitBreaker, BreakerState};
+use crate::upstream::breaker::{BreakerState, CircuitBreaker};
 use mediagate_config::file::{meant, unknown_key};
 use mediagate_config::providers::ProviderConfig;
 use mediagate_config::{Config, ConfigError, ModelConfig};
 use mediagate_model::catalog::{EMBEDDED, Model, Route};
 use mediagate_model::clock::Timestamp;
-use mediagate_model::route::{RouteNote, BreakerSnapshot};
+use mediagate_model::route::{BreakerSnapshot, RouteNote};
 use mediagate_model::submission::Submission;
 
 /// Former providers that are remembered.
@@ -188,7 +188,8 @@ impl ProviderSite {
     /// protocol and with a key that the settings still have, wherever it stands among them.
     pub fn credential_of(&self, submission: &Submission) -> Option<&Arc<ProviderCredential>> {
         let is_here = submission.endpoint == self.endpoint;
-        let same_key = |one: &&Arc<ProviderCredential>| mark(&one.id) == mark(&submission.credential);
+        let same_key =
+            |one: &&Arc<ProviderCredential>| mark(&one.id) == mark(&submission.credential);
         self.credentials.iter().filter(|_| is_here).find(same_key)
     }
 
@@ -249,7 +250,11 @@ pub fn sites(
     build(config, app, before).map_err(|error| config.locate(error))
 }
 
-fn build(config: &ModelConfig, app: &Config, before: Option<&ProviderSites>) -> Result<ProviderSites, ConfigError> {
+fn build(
+    config: &ModelConfig,
+    app: &Config,
+    before: Option<&ProviderSites>,
+) -> Result<ProviderSites, ConfigError> {
     let mut sites = ProviderSites::new();
     for (name, settings) in &config.providers {
         let same = before
@@ -296,7 +301,10 @@ impl Upstream {
 
     /// Where and with what a submission was made, by the settings or, if this process still knows
     /// it, by former ones. `None`: nobody may be asked for its job, nor be sent it again.
-    pub fn made_by(&self, submission: &Submission) -> Option<(Arc<ProviderSite>, Arc<ProviderCredential>)> {
+    pub fn made_by(
+        &self,
+        submission: &Submission,
+    ) -> Option<(Arc<ProviderSite>, Arc<ProviderCredential>)> {
         let sites = self.sites();
         let former = self.former.lock().unwrap_or_else(PoisonError::into_inner);
         let former = former

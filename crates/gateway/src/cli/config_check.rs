@@ -41,5 +41,9 @@ fn check(config: &Config) -> Result<(), Vec<ConfigError>> {
     let now = Clock::system().now();
     let catalog = Catalog::new(&config.models, shelf.models(), &sites, now).map_err(one)?;
     let slips = config_lints::find(&config.models, &sites, &catalog, now);
-    if config_lints.is_empty() { Ok(()) } else { Err(config_lints) }
+    if config_lints.is_empty() {
+        Ok(())
+    } else {
+        Err(config_lints)
+    }
 }

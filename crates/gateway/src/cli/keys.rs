@@ -7,15 +7,15 @@ use std::time::Duration;
 use clap::{Args, Subcommand};
 use ipnet::IpNet;
 
-use crate::cli::output::note;
 use crate::cli::command_line::one_of;
+use crate::cli::output::note;
 use crate::cli::{CliError, amount, runtime, say, show};
 use mediagate_config::{Config, Settings};
 use mediagate_core::app::App;
 use mediagate_core::catalog::Catalog;
 use mediagate_core::domain::accounts;
 use mediagate_core::domain::audit::ChangeAuthor;
-use mediagate_core::domain::keys::{self, KeyChanges, KeyMatch, IssuedKey, NewKey};
+use mediagate_core::domain::keys::{self, IssuedKey, KeyChanges, KeyMatch, NewKey};
 use mediagate_http::wire::admin::keys::{AdminKey, KeyWebhook};
 use mediagate_model::account::{ApiKey, BudgetPeriod, KeyRecord, Scope};
 use mediagate_model::clock::{Clock, Timestamp};

@@ -16,7 +16,7 @@ use mediagate_http::wire::admin::money::{AdjustmentObject, LedgerCheck, LedgerEn
 use mediagate_model::clock::Clock;
 use mediagate_model::csv;
 use mediagate_model::ids::TaskId;
-use mediagate_model::ledger::{MoneyEntry, EntryKind};
+use mediagate_model::ledger::{EntryKind, MoneyEntry};
 use mediagate_model::money::MicroDollars;
 use mediagate_model::submission::ReportedCost;
 use mediagate_store::ledger::LedgerFilter;
@@ -217,7 +217,11 @@ impl ExportRow {
         "provider_cost_unit",
     ];
 
-    fn new(entry: &MoneyEntry, names: &DisplayNames, costs: &HashMap<TaskId, ReportedCost>) -> Self {
+    fn new(
+        entry: &MoneyEntry,
+        names: &DisplayNames,
+        costs: &HashMap<TaskId, ReportedCost>,
+    ) -> Self {
         let ends = matches!(entry.kind, EntryKind::Settle | EntryKind::Release);
         let told = entry
             .task
@@ -266,7 +270,11 @@ async fn export(app: &App, args: &ExportArgs, json: bool) -> Result<(), CliError
     let names = DisplayNames::read(app).await?;
     let mut out = ExportWriter {
         to: StdoutStream::new(),
-        format: if json { ExportFormat::Json } else { args.format },
+        format: if json {
+            ExportFormat::Json
+        } else {
+            args.format
+        },
         count: 0,
     };
     let mut is_read = out.begin()?;

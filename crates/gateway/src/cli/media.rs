@@ -61,7 +61,12 @@ fn open(app: &App, flag: &str, store: &str) -> Result<BlobStore, CliError> {
     BlobStore::open(&media, &app.config.media_path()).map_err(CliError::failed)
 }
 
-async fn copy(app: &App, from: &BlobStore, to: &BlobStore, json: bool) -> Result<CopyReport, CliError> {
+async fn copy(
+    app: &App,
+    from: &BlobStore,
+    to: &BlobStore,
+    json: bool,
+) -> Result<CopyReport, CliError> {
     let plan = media_copy::plan(app, from, to).await?;
     let (files, bytes) = (
         plan.missing.len() as u64,

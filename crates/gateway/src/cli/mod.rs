@@ -4,6 +4,7 @@
 mod accounts;
 mod amount;
 mod audit;
+mod command_line;
 mod config_check;
 mod demo;
 mod keys;
@@ -19,7 +20,6 @@ mod restored;
 mod serve;
 mod show;
 mod tasks;
-mod command_line;
 mod webhooks;
 
 use std::process::ExitCode;
@@ -213,7 +213,12 @@ fn run(cli: &Cli) -> Result<(), CliError> {
 
 fn complete(shell: clap_complete::Shell) -> Result<(), CliError> {
     let mut script = Vec::new();
-    clap_complete::generate(shell, &mut command_line::completed(), "mediagate", &mut script);
+    clap_complete::generate(
+        shell,
+        &mut command_line::completed(),
+        "mediagate",
+        &mut script,
+    );
     say(&String::from_utf8(script).map_err(CliError::failed)?)
 }
 

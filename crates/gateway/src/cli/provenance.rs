@@ -9,7 +9,7 @@ use crate::cli::output::one_line;
 use crate::cli::{CliError, runtime, say, show};
 use mediagate_config::{Config, Settings};
 use mediagate_core::app::App;
-use mediagate_core::domain::provenance::check::{self, ProvenanceReport, MatchKind, RegistryMatch};
+use mediagate_core::domain::provenance::check::{self, MatchKind, ProvenanceReport, RegistryMatch};
 use mediagate_http::wire::provenance::CheckObject;
 use mediagate_model::clock::Clock;
 use mediagate_model::ids::AccountId;

@@ -8,8 +8,8 @@ use crate::cli::{CliError, runtime, say, show};
 use mediagate_config::{Config, Settings};
 use mediagate_core::app::App;
 use mediagate_core::domain::audit::ChangeAuthor;
-use mediagate_core::domain::routes::{self, RouteCommand, RouteSummary};
 use mediagate_core::domain::route_states::{self, CombinedRouteState};
+use mediagate_core::domain::routes::{self, RouteCommand, RouteSummary};
 use mediagate_http::wire::admin::providers::{RouteChange, RouteStanding};
 use mediagate_model::clock::{Clock, Timestamp};
 

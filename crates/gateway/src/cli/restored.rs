@@ -56,7 +56,10 @@ pub(super) fn run(
             RestoredCommand::Fail(which) => {
                 let mut done = DecisionReport::new("failed", json);
                 for id in ids(&app, which).await? {
-                    done.one(id, restored_backup::fail(&app, id, by("restored fail")).await?)?;
+                    done.one(
+                        id,
+                        restored_backup::fail(&app, id, by("restored fail")).await?,
+                    )?;
                 }
                 done.all()
             }

@@ -15,10 +15,10 @@ use mediagate_config::{Config, ConfigError, Settings, file_mark};
 use mediagate_core::app::App;
 use mediagate_core::domain::accounts;
 use mediagate_core::domain::audit::ChangeAuthor;
+use mediagate_core::domain::clock_sync;
 use mediagate_core::domain::keys;
 use mediagate_core::domain::restored_backup;
 use mediagate_core::domain::settings_reload;
-use mediagate_core::domain::clock_sync;
 use mediagate_http as http;
 use mediagate_http::server::{ConnectionLimits, Shutdown};
 use mediagate_media::origin::OriginMarker;
@@ -186,7 +186,12 @@ async fn ensure_key(app: &App) -> Result<Option<Secret>, CliError> {
         }
         return Ok(None);
     }
-    let account = accounts::ensure_by(app, accounts::DEFAULT_HANDLE, ChangeAuthor::command("serve")).await?;
+    let account = accounts::ensure_by(
+        app,
+        accounts::DEFAULT_HANDLE,
+        ChangeAuthor::command("serve"),
+    )
+    .await?;
     if let Some(given) = given {
         keys::create_first(app, &account, &given).await?;
         return Ok(None);

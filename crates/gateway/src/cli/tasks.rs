@@ -12,9 +12,9 @@ use mediagate_core::domain::{accounts as all_accounts, tasks};
 use mediagate_core::records::task::TaskView;
 use mediagate_model::clock::Clock;
 use mediagate_model::ids::TaskId;
-use mediagate_model::task::{MediaKind, Task, TaskState};
 use mediagate_model::search_terms;
-use mediagate_store::tasks::{TaskFilter, PageQuery};
+use mediagate_model::task::{MediaKind, Task, TaskState};
+use mediagate_store::tasks::{PageQuery, TaskFilter};
 
 #[derive(Debug, Subcommand)]
 pub(super) enum TasksCommand {

@@ -14,7 +14,9 @@ use mediagate_http::wire::webhooks::{DeliverySummary, WebhookObject, WebhookReco
 use mediagate_model::clock::{Clock, Timestamp};
 use mediagate_model::error::Error;
 use mediagate_model::ids::{DeliveryId, EndpointId};
-use mediagate_model::webhook::{Delivery, DeliveryState, DisableReason, WebhookEndpoint, EventType, SignatureScheme};
+use mediagate_model::webhook::{
+    Delivery, DeliveryState, DisableReason, EventType, SignatureScheme, WebhookEndpoint,
+};
 use mediagate_store::tasks::PageQuery;
 use mediagate_store::webhooks::endpoints;
 
@@ -167,8 +169,13 @@ async fn create(app: &App, args: &WebhookCreateArgs, json: bool) -> Result<(), C
         events: (!args.events.is_empty()).then(|| args.events.clone()),
         scheme: args.scheme.unwrap_or(SignatureScheme::Hmac),
     };
-    let (made, secret) =
-        webhooks::create_for(app, account.id, ChangeAuthor::command("webhooks create"), new).await?;
+    let (made, secret) = webhooks::create_for(
+        app,
+        account.id,
+        ChangeAuthor::command("webhooks create"),
+        new,
+    )
+    .await?;
     if json {
         let public_key = webhooks::public_key(app, &made)?;
         let told = WebhookObject::new(&made, public_key.as_ref(), Some(&secret));
@@ -193,7 +200,8 @@ async fn set_enabled(app: &App, id: EndpointId, enabled: bool, json: bool) -> Re
     } else {
         ("Disabled", "webhooks disable")
     };
-    let changed = webhooks::change(app, account, id, ChangeAuthor::command(command), change).await?;
+    let changed =
+        webhooks::change(app, account, id, ChangeAuthor::command(command), change).await?;
     if json {
         return show::json(&object(app, &changed)?);
     }

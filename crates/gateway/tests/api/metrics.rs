@@ -6,7 +6,7 @@ use mediagate_core::domain::keys::NewKey;
 use mediagate_model::account::Scope;
 use reqwest::Method;
 use serde_json::json;
-use simulator::{WebhookReceiver, Simulator};
+use simulator::{Simulator, WebhookReceiver};
 
 use crate::process::Process;
 use crate::support::bucket::{ACCESS_KEY, SECRET_KEY, TestBucket};

@@ -142,7 +142,9 @@ async fn a_commit_that_never_arrived_made_nothing() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_commit_in_doubt_is_503_and_its_repetition_joins_what_it_made() {
     let gateway = gateway().await;
-    gateway.proxy().cut(ConnectionCut::new("COMMIT").passing().holding());
+    gateway
+        .proxy()
+        .cut(ConnectionCut::new("COMMIT").passing().holding());
     let order = videos_order();
     let (lost, ()) = tokio::join!(gateway.post("/v1/videos", &order), async {
         gateway.proxy().struck(1).await;

@@ -7,7 +7,7 @@ use std::time::Duration;
 use opentelemetry_proto::tonic::trace::v1::span::SpanKind;
 use reqwest::Method;
 use serde_json::{Value, json};
-use simulator::{Fault, NetworkState, FaultProxy, WebhookReceiver, RequestRole, Simulator};
+use simulator::{Fault, FaultProxy, NetworkState, RequestRole, Simulator, WebhookReceiver};
 
 use crate::process::Process;
 use crate::support::collector::{Answer, Collector, Seen};
@@ -73,7 +73,10 @@ fn sender<'a>(spans: &'a [Seen], traceparent: &str) -> &'a Seen {
 #[expect(clippy::too_many_lines, reason = "one scene, in its order")]
 async fn one_trace_from_the_request_to_the_webhook_though_the_process_dies() {
     let folder = tempfile::tempdir().unwrap();
-    let (collector, receiver) = (Collector::start().await, WebhookReceiver::start().await.unwrap());
+    let (collector, receiver) = (
+        Collector::start().await,
+        WebhookReceiver::start().await.unwrap(),
+    );
     let provider = Simulator::start().await.unwrap();
     // Until the process is dead nobody learns that the job is done.
     let busy = Fault::Status {
@@ -81,7 +84,9 @@ async fn one_trace_from_the_request_to_the_webhook_though_the_process_dies() {
         retry_after: None,
         bare: false,
     };
-    provider.world().order(busy, None, Some(RequestRole::Poll), 1000);
+    provider
+        .world()
+        .order(busy, None, Some(RequestRole::Poll), 1000);
     let file = settings(folder.path(), &provider);
     let (server, client) = traced(folder.path(), &collector.url, &["--config", &file]).await;
     let hook = receiver.url("/hook");

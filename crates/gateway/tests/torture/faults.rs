@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use simulator::{PlannedEnd, Fault, FaultOrder, JobPlan, RequestRole, World};
+use simulator::{Fault, FaultOrder, JobPlan, PlannedEnd, RequestRole, World};
 
 use crate::dice::Dice;
 use crate::settings::PROTOCOLS;

@@ -8,7 +8,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use serde_json::{Value, json};
-use simulator::{ConnectionCut, LinkState, NetworkState, JobPlan, FaultProxy, Simulator};
+use simulator::{ConnectionCut, FaultProxy, JobPlan, LinkState, NetworkState, Simulator};
 use tokio::task::JoinSet;
 use tokio::time::Instant;
 
@@ -118,7 +118,10 @@ async fn spoil(replica: &mut Replica, mut dice: Dice) -> &'static str {
     };
     let name = match dice.roll(10) {
         0 => {
-            network(NetworkState::both(LinkState::late(Duration::from_millis(1)))).await;
+            network(NetworkState::both(LinkState::late(Duration::from_millis(
+                1,
+            ))))
+            .await;
             "late"
         }
         1 => {
@@ -150,7 +153,9 @@ async fn spoil(replica: &mut Replica, mut dice: Dice) -> &'static str {
             "commit without an answer"
         }
         5 => {
-            replica.proxy.cut(ConnectionCut::new("INTO submissions").holding());
+            replica
+                .proxy
+                .cut(ConnectionCut::new("INTO submissions").holding());
             tokio::time::sleep(while_).await;
             "an intent held up"
         }

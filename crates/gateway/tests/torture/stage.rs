@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use serde_json::{Value, json};
-use simulator::{ReceivedPost, Reaction, WebhookReceiver, Simulator};
+use simulator::{Reaction, ReceivedPost, Simulator, WebhookReceiver};
 use tempfile::TempDir;
 use tokio::sync::watch;
 

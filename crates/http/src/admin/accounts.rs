@@ -17,7 +17,7 @@ use crate::wire::admin::money::AdminAccount;
 use crate::wire::list::List;
 use mediagate_core::app::App;
 use mediagate_core::domain::operator::OperatorAction;
-use mediagate_core::domain::{accounts, accounting};
+use mediagate_core::domain::{accounting, accounts};
 use mediagate_model::account::AccountRecord;
 use mediagate_model::error::Error;
 use mediagate_model::ids::AccountId;

@@ -109,8 +109,9 @@ pub(crate) async fn change(
 ) -> Result<Response, ErrorResponse> {
     let id = parse(&id)?;
     let (change, known) = write.read(&app, body, read_change).await?;
-    let change =
-        async |operation: OperatorAction<'_, IssuedKey>| keys::change(&app, operation, id, change).await;
+    let change = async |operation: OperatorAction<'_, IssuedKey>| {
+        keys::change(&app, operation, id, change).await
+    };
     let show = |issued: &IssuedKey, _| AdminKey::new(&issued.record);
     Ok(write.change(&app, known, change, show).await?)
 }

@@ -90,7 +90,9 @@ impl JsonScanner {
                     ScanState::Start(at + 1)
                 }
             }
-            (ScanState::Start(_) | ScanState::Text | ScanState::Escape { .. }, _) => ScanState::Text,
+            (ScanState::Start(_) | ScanState::Text | ScanState::Escape { .. }, _) => {
+                ScanState::Text
+            }
             (ScanState::Outside | ScanState::Word, b'"') => {
                 self.values += 1;
                 ScanState::Start(0)

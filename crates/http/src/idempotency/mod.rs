@@ -12,11 +12,11 @@ use axum::response::{IntoResponse, Response};
 
 use crate::auth::{RequestArrival, RequestContext};
 pub(super) use fingerprint::Fingerprint;
-pub(super) use stored_answer::{REPLAYED, restore};
-use stored_answer::{mark_replayed, replay, stored};
 use mediagate_core::app::App;
-use mediagate_core::connections::{IntentCloseTime, PeerSocket, ClientGuard};
-use mediagate_core::domain::idempotency::{self, Lookup, IntentOutcome, IntentVisit, IntentRequest};
+use mediagate_core::connections::{ClientGuard, IntentCloseTime, PeerSocket};
+use mediagate_core::domain::idempotency::{
+    self, IntentOutcome, IntentRequest, IntentVisit, Lookup,
+};
 use mediagate_core::domain::task_acceptance::{self, TaskDraft};
 use mediagate_model::crash;
 use mediagate_model::error::{Error, ErrorCode};
@@ -24,6 +24,8 @@ use mediagate_model::ids::RequestId;
 use mediagate_model::intent::{RequestFingerprint, StoredAnswer};
 use mediagate_model::music::Clip;
 use mediagate_model::task::Task;
+pub(super) use stored_answer::{REPLAYED, restore};
+use stored_answer::{mark_replayed, replay, stored};
 use watched_body::watch;
 
 pub(super) const KEY: &str = "idempotency-key";
@@ -31,7 +33,11 @@ pub(super) const KEY: &str = "idempotency-key";
 const RETRY_COUNT: &str = "x-stainless-retry-count";
 
 /// What a request wants, by its headers and its body's fingerprint.
-fn wanted(headers: &HeaderMap, body: RequestFingerprint, line: PeerSocket) -> Result<IntentRequest, Error> {
+fn wanted(
+    headers: &HeaderMap,
+    body: RequestFingerprint,
+    line: PeerSocket,
+) -> Result<IntentRequest, Error> {
     let malformed = || {
         let message = "The Idempotency-Key header must be 1 to 255 visible ASCII characters.";
         Error::plain(ErrorCode::InvalidValue, message)
@@ -108,7 +114,10 @@ pub(super) async fn accept(
     }
     let answer = draft.answer.clone();
     let tasks = task_acceptance::accept(app, &context.caller, visit, draft).await?;
-    Ok(answer.map_or(CreationOutcome::Untold(IntentOutcome::Tasks(tasks)), CreationOutcome::Told))
+    Ok(answer.map_or(
+        CreationOutcome::Untold(IntentOutcome::Tasks(tasks)),
+        CreationOutcome::Told,
+    ))
 }
 
 impl<'a> IdempotentRequest<'a> {
@@ -153,7 +162,9 @@ impl<'a> IdempotentRequest<'a> {
         }
         let begun = match self.begin().await {
             Ok(Lookup::New(visit)) => match make(&visit).await {
-                Ok(CreationOutcome::Untold(found)) => return self.tell(visit, found, false, answer).await,
+                Ok(CreationOutcome::Untold(found)) => {
+                    return self.tell(visit, found, false, answer).await;
+                }
                 Ok(CreationOutcome::Told(stored)) => {
                     crash::point("answer-kept");
                     let presence = visit.presence();
@@ -195,8 +206,9 @@ impl<'a> IdempotentRequest<'a> {
             IntentOutcome::PastTasks(tasks) => Err(idempotency::removed(&tasks)),
             found => answer(found, &presence, is_known).await,
         };
-        let mut answer = answered
-            .unwrap_or_else(|error| IntentAnswer::failed(error, &self.context.request_id, IntentCloseTime::Now));
+        let mut answer = answered.unwrap_or_else(|error| {
+            IntentAnswer::failed(error, &self.context.request_id, IntentCloseTime::Now)
+        });
         if let Some(failed) = &answer.failed {
             idempotency::failed(self.app, &self.wanted, failed);
         }

@@ -9,10 +9,13 @@ use serde_json::{Map, Value};
 use super::callback::{CallbackFields, CallbackUrlField};
 use super::field_aliases::{self, AliasFields};
 use super::video_fields::{
-    AspectRatio, LabelField, PROMPT, PictureField, PictureList, ProviderOptions, ResolutionField, SecondsField, SeedField, SizeField,
+    AspectRatio, LabelField, PROMPT, PictureField, PictureList, ProviderOptions, ResolutionField,
+    SecondsField, SeedField, SizeField,
 };
-use super::{OrderEndpoint, ApiOrder, QuotableOrder};
-use crate::fields::types::{AnyObject, OptionalText, BooleanField, IntegerField, NonEmptyText, NumberField, RequiredField};
+use super::{ApiOrder, OrderEndpoint, QuotableOrder};
+use crate::fields::types::{
+    AnyObject, BooleanField, IntegerField, NonEmptyText, NumberField, OptionalText, RequiredField,
+};
 use crate::fields::{self, BodyFields, request};
 use answer_format::{AnswerModalities, ResponseFormat, StopSequences, ToolChoice};
 use mediagate_core::domain::quotes::QuotedOrder;

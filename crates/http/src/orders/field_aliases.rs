@@ -8,8 +8,8 @@ use utoipa::openapi::schema::{AnyOfBuilder, ArrayBuilder};
 use utoipa::openapi::{RefOr, Schema};
 
 use super::video_fields::{PictureField, SecondsField, picture};
-use crate::fields::{FieldType, BodyFields, request};
-use mediagate_core::domain::video::{RequestedPicture, ParamNames};
+use crate::fields::{BodyFields, FieldType, request};
+use mediagate_core::domain::video::{ParamNames, RequestedPicture};
 use mediagate_model::error::ErrorCode;
 
 request! {
@@ -180,7 +180,13 @@ fn only(
     pictures.into_iter().next()
 }
 
-fn agree(body: &BodyFields<'_>, ours: &str, place: &str, one: &RequestedPicture, other: &RequestedPicture) {
+fn agree(
+    body: &BodyFields<'_>,
+    ours: &str,
+    place: &str,
+    one: &RequestedPicture,
+    other: &RequestedPicture,
+) {
     if one.0 != other.0 {
         let message = format!(
             "{} and {} are different pictures for the {place} frame; send one, in {ours} alone.",

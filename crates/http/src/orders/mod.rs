@@ -8,8 +8,8 @@
 pub mod admin;
 pub mod callback;
 pub mod chat;
-pub mod music;
 pub mod field_aliases;
+pub mod music;
 pub mod persona;
 pub mod provenance;
 mod separation;
@@ -67,7 +67,11 @@ pub trait QuotableOrder: ApiOrder {
 }
 
 /// An endpoint, the name of its request's schema, and how a body becomes a wish.
-pub type QuoteEntry = (OrderEndpoint, fn() -> String, fn(&Value) -> Result<QuotedOrder, Error>);
+pub type QuoteEntry = (
+    OrderEndpoint,
+    fn() -> String,
+    fn(&Value) -> Result<QuotedOrder, Error>,
+);
 
 /// Every endpoint that makes something of which a quote can be had.
 pub const ALL: [QuoteEntry; 5] = [

@@ -8,7 +8,7 @@ use utoipa::{PartialSchema, ToSchema};
 use super::callback::CallbackFields;
 use super::separation::SeparationFields;
 use super::song::{SongFields, SongWords};
-use super::{OrderEndpoint, ApiOrder, QuotableOrder, separation, song};
+use super::{ApiOrder, OrderEndpoint, QuotableOrder, separation, song};
 use crate::fields::request::{SchemaList, merged, reference};
 use crate::fields::types::OptionalText;
 use crate::fields::{self, BodyFields, request};

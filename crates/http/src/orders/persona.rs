@@ -3,9 +3,9 @@
 use serde_json::Value;
 use utoipa::openapi::{RefOr, Schema};
 
-use super::{OrderEndpoint, ApiOrder, QuotableOrder};
+use super::{ApiOrder, OrderEndpoint, QuotableOrder};
 use crate::fields::types::{BooleanField, RequiredField, TextField, text, texts};
-use crate::fields::{self, FieldType, BodyFields, request};
+use crate::fields::{self, BodyFields, FieldType, request};
 use mediagate_core::domain::personas::{MAX_CLIPS, NewPersona};
 use mediagate_core::domain::quotes::QuotedOrder;
 use mediagate_model::account::Scope;

@@ -5,8 +5,8 @@ use utoipa::openapi::{RefOr, Schema};
 
 use super::callback::CallbackFields;
 use super::music::TITLE;
-use crate::fields::types::{OptionalText, BooleanField, IdField, TextField, text};
-use crate::fields::{FieldType, BodyFields, request};
+use crate::fields::types::{BooleanField, IdField, OptionalText, TextField, text};
+use crate::fields::{BodyFields, FieldType, request};
 use mediagate_core::domain::music::SeparationOrder;
 use mediagate_core::records::music::STEM_TYPE;
 use mediagate_model::error::ErrorCode;

@@ -4,8 +4,8 @@ use utoipa::openapi::{RefOr, Schema};
 
 use super::callback::CallbackFields;
 use super::music::{SubmissionMembers, TITLE, is_absent, is_nothing};
-use crate::fields::types::{OptionalText, BooleanField, IdField, NumberField, TextField, texts};
-use crate::fields::{FieldType, BodyFields, request};
+use crate::fields::types::{BooleanField, IdField, NumberField, OptionalText, TextField, texts};
+use crate::fields::{BodyFields, FieldType, request};
 use mediagate_core::domain::songs::SongOrder;
 use mediagate_model::error::ErrorCode;
 use mediagate_model::ids::{ClipId, PersonaId};

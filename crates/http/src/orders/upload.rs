@@ -3,8 +3,8 @@
 use serde_json::Value;
 
 use super::music::TITLE;
-use super::{OrderEndpoint, ApiOrder, QuotableOrder};
-use crate::fields::types::{FileField, OptionalText, NonEmptyText, RequiredField};
+use super::{ApiOrder, OrderEndpoint, QuotableOrder};
+use crate::fields::types::{FileField, NonEmptyText, OptionalText, RequiredField};
 use crate::fields::{self, request};
 use mediagate_core::domain::quotes::QuotedOrder;
 use mediagate_model::account::Scope;

@@ -5,7 +5,7 @@ use utoipa::openapi::schema::{AnyOfBuilder, ArrayBuilder, ObjectBuilder, Type};
 use utoipa::openapi::{RefOr, Schema};
 
 use crate::fields::types::{IntegerField, text};
-use crate::fields::{FieldType, BodyFields, check_text};
+use crate::fields::{BodyFields, FieldType, check_text};
 use mediagate_core::domain::pictures::PictureSource;
 use mediagate_core::domain::video::RequestedPicture;
 use mediagate_model::error::ErrorCode;
@@ -237,7 +237,11 @@ impl FieldType for PictureField {
 }
 
 /// A picture at a path of the body.
-pub(super) fn picture(body: &BodyFields<'_>, value: &Value, path: String) -> Option<RequestedPicture> {
+pub(super) fn picture(
+    body: &BodyFields<'_>,
+    value: &Value,
+    path: String,
+) -> Option<RequestedPicture> {
     let (address, path) = held(value, path);
     // As the parts of a message hold it: `{"image_url": {"url": …}}`.
     let (address, path) = held(address, path);

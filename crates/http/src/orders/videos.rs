@@ -8,15 +8,15 @@ use utoipa::openapi::{RefOr, Schema};
 use super::callback::{CallbackFields, CallbackUrlField};
 use super::field_aliases::{self, AliasFields, NamedPictures};
 use super::video_fields::{
-    ADDRESS, AspectRatio, LabelField, PROMPT, PictureField, PictureList, ProviderOptions, REFERENCES,
-    ResolutionField, SecondsField, SeedField, SizeField,
+    ADDRESS, AspectRatio, LabelField, PROMPT, PictureField, PictureList, ProviderOptions,
+    REFERENCES, ResolutionField, SecondsField, SeedField, SizeField,
 };
-use super::{OrderEndpoint, ApiOrder, QuotableOrder};
-use crate::fields::types::{OptionalText, BooleanField, NonBlankText, RequiredField};
-use crate::fields::{self, FieldType, BodyFields, request};
+use super::{ApiOrder, OrderEndpoint, QuotableOrder};
+use crate::fields::types::{BooleanField, NonBlankText, OptionalText, RequiredField};
+use crate::fields::{self, BodyFields, FieldType, request};
 use mediagate_core::domain::pictures::PictureSource;
 use mediagate_core::domain::quotes::QuotedOrder;
-use mediagate_core::domain::video::{RequestedPicture, FrameShape, ParamNames, VideoOrder};
+use mediagate_core::domain::video::{FrameShape, ParamNames, RequestedPicture, VideoOrder};
 use mediagate_model::account::Scope;
 use mediagate_model::error::{Error, ErrorCode};
 

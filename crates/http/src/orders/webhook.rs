@@ -6,9 +6,9 @@ use utoipa::openapi::schema::{ArrayBuilder, ObjectBuilder, Type};
 use utoipa::openapi::{RefOr, Schema};
 
 use super::callback::CallbackUrlField;
-use super::{OrderEndpoint, ApiOrder};
+use super::{ApiOrder, OrderEndpoint};
 use crate::fields::types::{BooleanField, RequiredField, TextField};
-use crate::fields::{self, FieldType, BodyFields, request};
+use crate::fields::{self, BodyFields, FieldType, request};
 use mediagate_core::domain::webhooks::{EndpointChanges, NewEndpoint};
 use mediagate_model::account::Scope;
 use mediagate_model::error::{Error, ErrorCode};

@@ -23,7 +23,7 @@ use tower::ServiceExt as _;
 
 use super::connection_table::{ActiveRequest, Connection};
 use super::stall_timeout::StallTimeoutStream;
-use super::{ConnectionLimits, OverflowConnection, LAST_WORDS};
+use super::{ConnectionLimits, LAST_WORDS, OverflowConnection};
 use mediagate_core::connections::PeerSocket;
 
 /// Read and write buffer of a connection, in bytes; a request head must fit.

@@ -4,7 +4,7 @@ use provenance::marks::FileKind;
 use serde::Serialize;
 use utoipa::ToSchema;
 
-use mediagate_core::domain::provenance::check::{ProvenanceReport, MatchKind, RegistryMatch};
+use mediagate_core::domain::provenance::check::{MatchKind, ProvenanceReport, RegistryMatch};
 use mediagate_core::records::provenance::ProvenanceView;
 
 /// What was found out about a file.
@@ -121,7 +121,10 @@ impl CheckObject {
             ours: OursObject {
                 signed: examined.is_ours,
                 watermarked: checked.is_marked,
-                exact: checked.matches.iter().any(|found| found.how == MatchKind::Exact),
+                exact: checked
+                    .matches
+                    .iter()
+                    .any(|found| found.how == MatchKind::Exact),
             },
             matches: checked.matches.iter().map(MatchObject::new).collect(),
             notes: checked.notes.clone(),

@@ -6,7 +6,9 @@ use serde::Serialize;
 use utoipa::ToSchema;
 
 use crate::fields::BodyFields;
-use mediagate_core::domain::usage::{EpochDay, UsageGroup, UsageTotals, UsageReport, UsageSelection, day_of, start_of, written};
+use mediagate_core::domain::usage::{
+    EpochDay, UsageGroup, UsageReport, UsageSelection, UsageTotals, day_of, start_of, written,
+};
 use mediagate_model::clock::Timestamp;
 use mediagate_model::csv;
 use mediagate_model::error::ErrorCode;

@@ -3,9 +3,9 @@
 use serde::Serialize;
 use utoipa::ToSchema;
 
-use mediagate_core::records::video::VideoFile;
 use mediagate_core::records::status_words;
-use mediagate_model::task::{TaskPayload, Task, TaskState};
+use mediagate_core::records::video::VideoFile;
+use mediagate_model::task::{Task, TaskPayload, TaskState};
 
 /// A video job, in the form that `OpenAI` SDKs expect.
 #[derive(Debug, Serialize, ToSchema)]

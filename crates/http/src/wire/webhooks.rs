@@ -6,7 +6,8 @@ use utoipa::ToSchema;
 use mediagate_model::clock::Timestamp;
 use mediagate_model::secret::Secret;
 use mediagate_model::webhook::{
-    DeliveryAttempt, AttemptError, Delivery, DeliveryState, DisableReason, WebhookEndpoint, EventType,
+    AttemptError, Delivery, DeliveryAttempt, DeliveryState, DisableReason, EventType,
+    WebhookEndpoint,
 };
 
 /// An endpoint.
@@ -51,7 +52,11 @@ pub struct WebhookObject {
 }
 
 impl WebhookObject {
-    pub fn new(endpoint: &WebhookEndpoint, public_key: Option<&Secret>, secret: Option<&Secret>) -> Self {
+    pub fn new(
+        endpoint: &WebhookEndpoint,
+        public_key: Option<&Secret>,
+        secret: Option<&Secret>,
+    ) -> Self {
         let told = |key: &Secret| key.expose().to_owned();
         let events = endpoint.events.as_ref();
         Self {

@@ -25,7 +25,9 @@ use url::Url;
 
 use crate::blob::health::StoreHealth;
 use crate::blob::upload::BucketUpload;
-use crate::blob::{BlobError, CACHE_CONTROL, BlobName, ByteStream, disposition, folder_name, root_cause};
+use crate::blob::{
+    BlobError, BlobName, ByteStream, CACHE_CONTROL, disposition, folder_name, root_cause,
+};
 use mediagate_config::{BucketEncryption, MediaConfig};
 use mediagate_model::ids::AssetId;
 use mediagate_model::media::MediaType;
@@ -129,7 +131,11 @@ impl S3Bucket {
         self.put_stream(name, pieces).await
     }
 
-    pub(super) async fn put_stream(&self, name: BlobName, mut pieces: ByteStream) -> Result<(), BlobError> {
+    pub(super) async fn put_stream(
+        &self,
+        name: BlobName,
+        mut pieces: ByteStream,
+    ) -> Result<(), BlobError> {
         let mut upload = self.upload(name);
         let copied: Result<(), BlobError> = async {
             while let Some(piece) = pieces.try_next().await? {
@@ -166,7 +172,10 @@ impl S3Bucket {
     }
 
     /// Begins a file in parts.
-    pub(super) async fn begin(&self, name: BlobName) -> Result<Box<dyn MultipartUpload>, BlobError> {
+    pub(super) async fn begin(
+        &self,
+        name: BlobName,
+    ) -> Result<Box<dyn MultipartUpload>, BlobError> {
         let options = PutMultipartOptions {
             attributes: attributes(name),
             ..PutMultipartOptions::default()

@@ -17,7 +17,7 @@ use tempfile::TempPath;
 use tokio::io::AsyncWriteExt as _;
 
 use crate::blob::health::StoreHealth;
-use crate::blob::{BlobError, BlobName, ByteStream, folder_name, folder_mark};
+use crate::blob::{BlobError, BlobName, ByteStream, folder_mark, folder_name};
 use mediagate_model::ids::AssetId;
 use mediagate_model::media::MediaType;
 
@@ -145,7 +145,11 @@ impl LocalFolder {
         self.put_stream(name, pieces).await
     }
 
-    pub(super) async fn put_stream(&self, name: BlobName, mut pieces: ByteStream) -> Result<(), BlobError> {
+    pub(super) async fn put_stream(
+        &self,
+        name: BlobName,
+        mut pieces: ByteStream,
+    ) -> Result<(), BlobError> {
         const PIECE: usize = 8 * 1024 * 1024;
         self.inside(async {
             let mut target = BufWriter::with_capacity(self.files()?, path(name), PIECE);

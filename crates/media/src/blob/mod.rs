@@ -5,10 +5,10 @@
 //! `xx` are the last digits of the id. They are random, so there are 256 folders of equal size; ids
 //! begin with a time, so each folder is sorted by it.
 
-mod local_folder;
-mod health;
-pub mod folder_mark;
 mod bucket;
+pub mod folder_mark;
+mod health;
+mod local_folder;
 mod upload;
 
 use std::ops::Range;
@@ -20,8 +20,8 @@ use futures_util::stream::BoxStream;
 use tempfile::TempPath;
 use url::Url;
 
-use crate::blob::local_folder::LocalFolder;
 use crate::blob::bucket::S3Bucket;
+use crate::blob::local_folder::LocalFolder;
 use mediagate_config::{ConfigError, MediaConfig, MediaStore};
 use mediagate_model::clock::Timestamp;
 use mediagate_model::error::Error;
@@ -128,9 +128,9 @@ impl BlobStore {
     pub fn open(media: &MediaConfig, folder: &FsPath) -> Result<Self, BlobError> {
         match &media.store {
             MediaStore::Folder => Self::local(folder),
-            MediaStore::S3 { bucket, prefix } => {
-                Ok(Self(BlobBackend::Bucket(S3Bucket::open(media, bucket, prefix)?)))
-            }
+            MediaStore::S3 { bucket, prefix } => Ok(Self(BlobBackend::Bucket(S3Bucket::open(
+                media, bucket, prefix,
+            )?))),
         }
     }
 
@@ -251,7 +251,9 @@ impl BlobStore {
     ) -> Result<Option<Url>, BlobError> {
         match &self.0 {
             BlobBackend::Folder(_) => Ok(None),
-            BlobBackend::Bucket(bucket) => bucket.link(BlobName { id, media }, time).await.map(Some),
+            BlobBackend::Bucket(bucket) => {
+                bucket.link(BlobName { id, media }, time).await.map(Some)
+            }
         }
     }
 

@@ -5,7 +5,7 @@ use bytes::{Bytes, BytesMut};
 use object_store::MultipartUpload;
 use tokio::task::JoinSet;
 
-use crate::blob::bucket::{S3Bucket, PART};
+use crate::blob::bucket::{PART, S3Bucket};
 use crate::blob::{BlobError, BlobName};
 
 /// Parts that are on their way at once; each is in memory.

@@ -1,15 +1,16 @@
 //! `animatic-1`: the embedded video model, on the `animatic` crate.
 
 use animatic::{
-    RenderControl, Direction, MakeError, RenderOptions, OptionsError, Picture, PictureLimits, FramePlanes, RenderRequest,
+    Direction, FramePlanes, MakeError, OptionsError, Picture, PictureLimits, RenderControl,
+    RenderOptions, RenderRequest,
 };
 
 use providers::{Durations, ModelLimits, SourcePictureLimits, VideoLimits};
 
 use crate::engines::label::AiLabel;
 use crate::engines::retouch::{FrameRetoucher, RetouchOptions};
-use crate::engines::{EngineError, EngineControl, fingerprints};
-use mediagate_model::catalog::{EmbeddedEngine, ModelBackend, Model};
+use crate::engines::{EngineControl, EngineError, fingerprints};
+use mediagate_model::catalog::{EmbeddedEngine, Model, ModelBackend};
 use mediagate_model::provenance::PerceptualFingerprint;
 use mediagate_model::task::VideoJob;
 

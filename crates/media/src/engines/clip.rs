@@ -10,9 +10,9 @@ use artwork::{SpectrogramSketch, WaveformSketch};
 use bytes::Bytes;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
-use stems::decode::{Recording, AudioScan, replay, scan_while};
+use stems::decode::{AudioScan, Recording, replay, scan_while};
 use stems::encode::FlacWriter;
-use stems::{DecodeError, DecodeLimits, ClipShape};
+use stems::{ClipShape, DecodeError, DecodeLimits};
 use tempfile::{NamedTempFile, TempPath};
 
 use crate::engines::EngineError;
@@ -200,7 +200,9 @@ impl ClipWriter {
             flac: FlacWriter::new(file, shape.rate, shape.channels).map_err(broken)?,
             path,
             sketch: match picture {
-                CoverStyle::Waveform => CoverSketch::Waveform(WaveformSketch::new(id, shape.frames)),
+                CoverStyle::Waveform => {
+                    CoverSketch::Waveform(WaveformSketch::new(id, shape.frames))
+                }
                 CoverStyle::Spectrogram => {
                     let sketch = SpectrogramSketch::new(id, shape.frames, shape.rate);
                     CoverSketch::Spectrogram(Box::new(sketch))

@@ -130,7 +130,7 @@ pub fn look(
 mod tests {
     use std::io::Write as _;
 
-    use animatic::{RequestedOptions, RenderControl, Direction, RenderOptions, RenderRequest};
+    use animatic::{Direction, RenderControl, RenderOptions, RenderRequest, RequestedOptions};
 
     use super::*;
 
@@ -155,7 +155,12 @@ mod tests {
     fn seen(file: &[u8]) -> (FilmScan, Option<Vec<u8>>) {
         let mut on_disk = tempfile::NamedTempFile::new().unwrap();
         on_disk.write_all(file).unwrap();
-        look(on_disk.path(), ScanPurpose::Keep, &[], &EngineControl::default())
+        look(
+            on_disk.path(),
+            ScanPurpose::Keep,
+            &[],
+            &EngineControl::default(),
+        )
     }
 
     #[test]

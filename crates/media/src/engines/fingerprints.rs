@@ -42,7 +42,10 @@ fn video(print: &VideoPrint, frames: usize) -> PerceptualFingerprint {
 }
 
 /// How alike a kept film or recording is to one that is looked up; nothing if it is not.
-pub fn compare(kept: &PerceptualFingerprint, asked: &PerceptualFingerprint) -> Option<(&'static str, PrintMatch)> {
+pub fn compare(
+    kept: &PerceptualFingerprint,
+    asked: &PerceptualFingerprint,
+) -> Option<(&'static str, PrintMatch)> {
     let bytes = |text: &Option<String>| BASE64.decode(text.as_deref()?).ok();
     let video = |text| VideoPrint::from_bytes(&bytes(text)?).ok();
     let sound = |text| SoundPrint::from_bytes(&bytes(text)?).ok();

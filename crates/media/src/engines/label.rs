@@ -3,7 +3,7 @@
 //! It is drawn after the basic one of the icons that the European Commission published with its Code
 //! of Practice: a disk with the letters in it. The upper right corner is where the Code suggests it.
 
-use animatic::{Picture, FramePlanes};
+use animatic::{FramePlanes, Picture};
 
 /// What a screen reader says in its place.
 pub const TEXT: &str = "Label in the upper right corner: AI. This video was made with AI.";

@@ -7,19 +7,19 @@
 pub mod animatic_engine;
 pub mod child;
 pub mod clip;
-pub mod mp4_probe;
-pub mod recording_scan;
-pub mod label;
-pub mod fingerprints;
 pub mod film_scan;
+pub mod fingerprints;
+pub mod label;
+pub mod mp4_probe;
 pub mod own_models;
+pub mod recording_scan;
 pub mod retouch;
 pub mod stems_engine;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
 
-use mediagate_model::catalog::{EmbeddedEngine, ModelBackend, Model};
+use mediagate_model::catalog::{EmbeddedEngine, Model, ModelBackend};
 
 /// The built-in models.
 pub fn embedded_models() -> Vec<Model> {

@@ -204,7 +204,12 @@ impl Mp4Reader {
         })
     }
 
-    fn track(&mut self, within: Mp4Box, track: &mut Mp4Track, depth: u8) -> Result<(), &'static str> {
+    fn track(
+        &mut self,
+        within: Mp4Box,
+        track: &mut Mp4Track,
+        depth: u8,
+    ) -> Result<(), &'static str> {
         self.each(within, &mut |reader, next| {
             let is_long = |reader: &Self| reader.number(next, 0).map(|word| word >> 24 == 1);
             match &next.kind {

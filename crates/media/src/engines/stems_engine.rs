@@ -5,13 +5,16 @@ use std::path::Path;
 use provenance::watermark::sound::SoundEmbedder;
 use providers::{ModelLimits, MusicLimits, SongLimits, StemLimits};
 use stems::decode::replay;
-use stems::{SeparationControl, DecodeLimits, SeparationEngine, SeparateError, BlockSeparator, ClipShape, Stem};
+use stems::{
+    BlockSeparator, ClipShape, DecodeLimits, SeparateError, SeparationControl, SeparationEngine,
+    Stem,
+};
 
-use crate::engines::clip::{self, ClipWriter, ClipError, MadeClip, CoverStyle};
+use crate::engines::clip::{self, ClipError, ClipWriter, CoverStyle, MadeClip};
 use crate::engines::own_models::ModelGraphs;
-use crate::engines::{EngineError, EngineControl};
+use crate::engines::{EngineControl, EngineError};
 use crate::origin::WatermarkPayload;
-use mediagate_model::catalog::{self, ModelBackend, Model};
+use mediagate_model::catalog::{self, Model, ModelBackend};
 use mediagate_model::music::StemGroup;
 use mediagate_model::task::{StemTarget, StemsJob};
 
@@ -178,10 +181,9 @@ impl StemClipWriter {
         mark: Option<WatermarkPayload>,
         folder: &Path,
     ) -> Result<Self, EngineError> {
-        let clips = job
-            .outputs
-            .iter()
-            .map(|(id, _)| ClipWriter::new(folder, &id.to_string(), shape, CoverStyle::Spectrogram));
+        let clips = job.outputs.iter().map(|(id, _)| {
+            ClipWriter::new(folder, &id.to_string(), shape, CoverStyle::Spectrogram)
+        });
         Ok(Self {
             targets: job.outputs.iter().map(|(_, target)| *target).collect(),
             stems: vec![vec![Vec::new(); shape.channels]; wanted.len()],

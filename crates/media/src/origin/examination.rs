@@ -9,7 +9,7 @@ use provenance::marks::{self, FileKind, FileMarks, MarksError};
 use serde::{Deserialize, Serialize};
 
 use super::OriginMarker;
-use mediagate_model::provenance::{ProvenanceMark, Provenance, ProvenanceStatus};
+use mediagate_model::provenance::{Provenance, ProvenanceMark, ProvenanceStatus};
 
 /// Something that was done to a file, by its signer.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -127,7 +127,10 @@ pub(super) fn of_own(file: &[u8], certificates: &str) -> FileExamination {
 fn claims(marks: &FileMarks) -> Provenance {
     let found = [
         (marks.manifests > 0, ProvenanceMark::C2pa),
-        (marks.remote_manifest.is_some(), ProvenanceMark::RemoteManifest),
+        (
+            marks.remote_manifest.is_some(),
+            ProvenanceMark::RemoteManifest,
+        ),
         (marks.xmp, ProvenanceMark::Xmp),
         (marks.iptc, ProvenanceMark::Iptc),
         (marks.bext, ProvenanceMark::Bext),
@@ -156,7 +159,7 @@ pub fn verify(_: &[u8], _: &str) -> Result<VerifiedCredentials, String> {
 /// recursive parsers: strangers' files are verified in a child process only.
 #[cfg(feature = "c2pa")]
 pub fn verify(file: &[u8], certificates: &str) -> Result<VerifiedCredentials, String> {
-    use provenance::credentials::{self, MediaFormat, CredentialsStatus, TrustAnchors};
+    use provenance::credentials::{self, CredentialsStatus, MediaFormat, TrustAnchors};
     let kind = marks::read(Cursor::new(file)).map_err(|error| error.to_string())?;
     let format = match kind.kind {
         FileKind::Mp4 => MediaFormat::Mp4,
@@ -189,7 +192,8 @@ pub fn verify(file: &[u8], certificates: &str) -> Result<VerifiedCredentials, St
     });
     Ok(VerifiedCredentials {
         status,
-        is_ours: signer.is_some_and(|signer| signer.own) && answer.status != CredentialsStatus::Invalid,
+        is_ours: signer.is_some_and(|signer| signer.own)
+            && answer.status != CredentialsStatus::Invalid,
         signer: name,
         generator: answer.generator,
         digital_source_type: answer.digital_source_type,

@@ -4,13 +4,13 @@
 //! Signing and verifying need the feature `c2pa`; without it files are kept as they are made, and
 //! marks that come in are told but not verified. It knows files and bytes, no tasks.
 
-#[cfg(feature = "c2pa")]
-mod signing_services;
+mod examination;
 #[cfg(feature = "c2pa")]
 mod self_signed;
 #[cfg(feature = "c2pa")]
 mod signing;
-mod examination;
+#[cfg(feature = "c2pa")]
+mod signing_services;
 
 use provenance::watermark::MarkKey;
 use ring::hmac;
@@ -225,9 +225,9 @@ impl OriginMarker {
     }
 }
 
+pub use examination::{FileExamination, SignedAction, VerifiedCredentials, verify};
 #[cfg(feature = "c2pa")]
 pub use signing::sign;
-pub use examination::{SignedAction, FileExamination, VerifiedCredentials, verify};
 
 #[cfg(test)]
 mod tests {

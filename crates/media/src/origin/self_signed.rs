@@ -5,7 +5,7 @@
 
 use std::path::Path;
 
-use provenance::credentials::{SignatureAlgorithm, SelfMadeChain, self_made};
+use provenance::credentials::{SelfMadeChain, SignatureAlgorithm, self_made};
 
 use super::SigningError;
 use crate::seal::SecretSeal;
@@ -23,7 +23,11 @@ const KEY: &str = "-----BEGIN PRIVATE KEY-----";
 pub(super) const ALGORITHM: SignatureAlgorithm = SignatureAlgorithm::Es256;
 
 /// The chain that is kept, or a new one.
-pub(super) fn kept(config: &Config, store: &Store, seal: &SecretSeal) -> Result<SelfMadeChain, SigningError> {
+pub(super) fn kept(
+    config: &Config,
+    store: &Store,
+    seal: &SecretSeal,
+) -> Result<SelfMadeChain, SigningError> {
     let failed = |why: String| SigningError(format!("the self-made certificate: {why}"));
     let text = match config.database {
         DatabaseTarget::Sqlite => in_file(&config.data.join(FILE)),

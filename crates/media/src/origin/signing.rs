@@ -1,9 +1,11 @@
 //! Signing with the operator's certificate or the self-signed one.
 
-use provenance::credentials::{self, Ingredient, MAX_TEXT_CHARS, PemSigner, ContentSigner, SourceType};
+use provenance::credentials::{
+    self, ContentSigner, Ingredient, MAX_TEXT_CHARS, PemSigner, SourceType,
+};
 
-use super::signing_services::{ServiceClient, CertificateSigner, KeySigner};
-use super::{SignedFormat, CreationMethod, SigningError, ResultStatement, self_signed};
+use super::signing_services::{CertificateSigner, KeySigner, ServiceClient};
+use super::{CreationMethod, ResultStatement, SignedFormat, SigningError, self_signed};
 use crate::seal::SecretSeal;
 use mediagate_config::Config;
 use mediagate_store::Store;
@@ -26,7 +28,11 @@ impl DeploymentSigner {
             (signer, identity.certificates.clone())
         } else {
             let kept = self_signed::kept(config, store, seal)?;
-            let made = PemSigner::new(&kept.certificates_pem, &kept.key_pem, self_signed::ALGORITHM);
+            let made = PemSigner::new(
+                &kept.certificates_pem,
+                &kept.key_pem,
+                self_signed::ALGORITHM,
+            );
             let made = made.map_err(|error| SigningError(error.to_string()))?;
             (KeySigner::Here(made), kept.certificates_pem)
         };
@@ -64,10 +70,13 @@ pub fn sign(
     let made = match statement.made {
         CreationMethod::Drawn => credentials::AssetOrigin::Created(SourceType::AlgorithmicMedia),
         CreationMethod::DrawnFrom => credentials::AssetOrigin::Created(SourceType::Composite),
-        CreationMethod::Generated => credentials::AssetOrigin::Created(SourceType::TrainedAlgorithmicMedia),
+        CreationMethod::Generated => {
+            credentials::AssetOrigin::Created(SourceType::TrainedAlgorithmicMedia)
+        }
         CreationMethod::Edited { title, source } => {
-            let kind = kind_of(source)
-                .ok_or_else(|| SigningError("what it was made of is of an unknown kind".to_owned()))?;
+            let kind = kind_of(source).ok_or_else(|| {
+                SigningError("what it was made of is of an unknown kind".to_owned())
+            })?;
             credentials::AssetOrigin::Edited(Ingredient {
                 title,
                 format: kind,

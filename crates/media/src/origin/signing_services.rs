@@ -5,14 +5,14 @@
 
 use std::time::Duration;
 
-use provenance::credentials::{SignatureAlgorithm, PemSigner, ContentSigner, SignFailure};
+use provenance::credentials::{ContentSigner, PemSigner, SignFailure, SignatureAlgorithm};
 use providers::outbound::{OutboundClient, OutboundRules};
 use reqwest::Method;
 use reqwest::header::CONTENT_TYPE;
 use rustls::pki_types::{CertificateDer, pem::PemObject as _};
 use url::Url;
 
-use mediagate_config::{SigningIdentity, KeyHolder};
+use mediagate_config::{KeyHolder, SigningIdentity};
 
 /// For one answer.
 const TIME: Duration = Duration::from_secs(10);

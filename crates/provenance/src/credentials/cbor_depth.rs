@@ -12,7 +12,7 @@ use std::io::{Cursor, Read};
 
 use c2pa::jumbf_io::load_jumbf_from_stream;
 
-use super::{CredentialsError, MediaFormat, MAX_MANIFEST_BYTES, container_limits};
+use super::{CredentialsError, MAX_MANIFEST_BYTES, MediaFormat, container_limits};
 
 /// Lists, maps, tags and strings with CBOR in them that may lie in one another. Files of eight
 /// programs have twelve at most; a level takes up to 4 kB of a stack of 2 MB.
@@ -206,7 +206,10 @@ impl<'a> CborScan<'a> {
     /// A string ends behind what holds it. The library takes memory for all of it before it looks;
     /// in a string of bytes, it says that this is no CBOR.
     fn overlong(&self) -> Result<ScanStep, CredentialsError> {
-        let in_string = self.open.iter().any(|open| matches!(open, OpenContainer::Bytes(_)));
+        let in_string = self
+            .open
+            .iter()
+            .any(|open| matches!(open, OpenContainer::Bytes(_)));
         if in_string {
             Ok(ScanStep::Malformed)
         } else {

@@ -7,7 +7,7 @@ use rcgen::{
 };
 use time::{Duration, OffsetDateTime};
 
-use super::{SignatureAlgorithm, CredentialsError, MAX_TEXT_CHARS};
+use super::{CredentialsError, MAX_TEXT_CHARS, SignatureAlgorithm};
 
 /// The organisation in every such certificate: whoever looks at one reads it.
 pub const SELF_MADE: &str = "Self-made certificate, verified by nobody";
@@ -23,7 +23,11 @@ pub struct SelfMadeChain {
 }
 
 /// Makes a chain in this name, which holds from a day before `now` (seconds since 1970).
-pub fn self_made(name: &str, algorithm: SignatureAlgorithm, now: i64) -> Result<SelfMadeChain, CredentialsError> {
+pub fn self_made(
+    name: &str,
+    algorithm: SignatureAlgorithm,
+    now: i64,
+) -> Result<SelfMadeChain, CredentialsError> {
     if name.chars().count() > MAX_TEXT_CHARS.min(64) {
         return Err(CredentialsError::TextTooLong("the name"));
     }

@@ -12,20 +12,22 @@ use serde_json::json;
 
 use crate::marks::MarksError;
 
-mod certificate_chain;
-mod signer_check;
-mod container_limits;
 mod cbor_depth;
+mod certificate_chain;
+mod container_limits;
 mod read;
 mod sign;
 mod signer;
+mod signer_check;
 
-pub use certificate_chain::{SELF_MADE, SelfMadeChain, self_made};
-pub use signer_check::try_out;
 pub use cbor_depth::MAX_CBOR_DEPTH;
-pub use read::{ManifestAction, CredentialsReport, SignerIdentity, CredentialsStatus, TrustAnchors, read};
-pub use sign::{Ingredient, AssetOrigin, SourceType, OriginStatement, sign};
-pub use signer::{SignatureAlgorithm, PemSigner, ContentSigner, SignFailure};
+pub use certificate_chain::{SELF_MADE, SelfMadeChain, self_made};
+pub use read::{
+    CredentialsReport, CredentialsStatus, ManifestAction, SignerIdentity, TrustAnchors, read,
+};
+pub use sign::{AssetOrigin, Ingredient, OriginStatement, SourceType, sign};
+pub use signer::{ContentSigner, PemSigner, SignFailure, SignatureAlgorithm};
+pub use signer_check::try_out;
 
 /// Bytes of a file that is signed or read.
 pub const MAX_FILE_BYTES: usize = 1 << 30;

@@ -7,8 +7,8 @@ use c2pa::{Manifest, Reader, ValidationState};
 use serde_json::Value;
 
 use super::{
-    CredentialsError, MediaFormat, IPTC, MAX_MANIFEST_BYTES, MAX_TEXT_CHARS, MAX_TOLD, METADATA, PROMPT,
-    SELF_MADE, check_length, context, cbor_depth,
+    CredentialsError, IPTC, MAX_MANIFEST_BYTES, MAX_TEXT_CHARS, MAX_TOLD, METADATA, MediaFormat,
+    PROMPT, SELF_MADE, cbor_depth, check_length, context,
 };
 use crate::marks::{self, MarksError};
 
@@ -98,7 +98,11 @@ impl CredentialsReport {
 }
 
 /// Reads and verifies a file's credentials.
-pub fn read(file: &[u8], format: MediaFormat, trust: &TrustAnchors<'_>) -> Result<CredentialsReport, CredentialsError> {
+pub fn read(
+    file: &[u8],
+    format: MediaFormat,
+    trust: &TrustAnchors<'_>,
+) -> Result<CredentialsReport, CredentialsError> {
     check_length(file)?;
     let marks = match marks::read(Cursor::new(file)) {
         Ok(marks) => marks,
@@ -117,7 +121,9 @@ pub fn read(file: &[u8], format: MediaFormat, trust: &TrustAnchors<'_>) -> Resul
     }
     match cbor_depth::check(file, format) {
         Ok(()) => {}
-        Err(CredentialsError::ManifestTooDeep) => return Ok(CredentialsReport::invalid("manifest.tooDeep")),
+        Err(CredentialsError::ManifestTooDeep) => {
+            return Ok(CredentialsReport::invalid("manifest.tooDeep"));
+        }
         Err(CredentialsError::ManifestMalformed) => {
             return Ok(CredentialsReport::invalid("manifest.malformed"));
         }

@@ -7,8 +7,8 @@ use serde_json::{Value, json};
 
 use super::signer::{C2paSigner, ContentSigner};
 use super::{
-    CredentialsError, MediaFormat, IPTC, MAX_MANIFEST_BYTES, MAX_TEXT_CHARS, METADATA, PROMPT,
-    check_length, container_limits, context, cbor_depth,
+    CredentialsError, IPTC, MAX_MANIFEST_BYTES, MAX_TEXT_CHARS, METADATA, MediaFormat, PROMPT,
+    cbor_depth, check_length, container_limits, context,
 };
 use crate::marks;
 

@@ -2,7 +2,8 @@
 //! hold today, and are of a kind that C2PA allows.
 
 use super::{
-    CredentialsError, MediaFormat, AssetOrigin, ContentSigner, SourceType, OriginStatement, CredentialsStatus, TrustAnchors, read, sign,
+    AssetOrigin, ContentSigner, CredentialsError, CredentialsStatus, MediaFormat, OriginStatement,
+    SourceType, TrustAnchors, read, sign,
 };
 
 /// One white pixel.
@@ -29,6 +30,8 @@ pub fn try_out(signer: &dyn ContentSigner) -> Result<(), CredentialsError> {
     let answer = read(&signed, MediaFormat::Png, &TrustAnchors::default())?;
     match answer.status {
         CredentialsStatus::Valid | CredentialsStatus::Trusted => Ok(()),
-        CredentialsStatus::None | CredentialsStatus::Invalid => Err(CredentialsError::Key(answer.problems.join(", "))),
+        CredentialsStatus::None | CredentialsStatus::Invalid => {
+            Err(CredentialsError::Key(answer.problems.join(", ")))
+        }
     }
 }

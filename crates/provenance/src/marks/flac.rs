@@ -6,12 +6,15 @@
 use std::io::{Read, Seek};
 
 use super::source::LimitedSource;
-use super::{FileKind, MAX_TEXT_BYTES, FileMarks, MarksError, origin_text};
+use super::{FileKind, FileMarks, MAX_TEXT_BYTES, MarksError, origin_text};
 
 const APPLICATION: u8 = 2;
 const COMMENTS: u8 = 4;
 
-pub(super) fn read(source: &mut LimitedSource<impl Read + Seek>, start: u64) -> Result<FileMarks, MarksError> {
+pub(super) fn read(
+    source: &mut LimitedSource<impl Read + Seek>,
+    start: u64,
+) -> Result<FileMarks, MarksError> {
     let mut marks = FileMarks::of(FileKind::Flac);
     let mut at = start + 4;
     loop {

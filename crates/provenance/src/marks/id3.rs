@@ -4,7 +4,7 @@
 use std::io::{Read, Seek};
 
 use super::source::{LimitedSource, until_nul};
-use super::{MAX_TEXT_BYTES, FileMarks, MarksError, origin_text};
+use super::{FileMarks, MAX_TEXT_BYTES, MarksError, origin_text};
 
 /// Bytes of a GEOB frame's head that are looked at: its type, file name and description.
 const HEAD: u64 = 1024;

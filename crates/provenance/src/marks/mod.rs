@@ -13,9 +13,9 @@ mod flac;
 mod id3;
 mod jpeg;
 mod mp4;
+mod origin_text;
 mod png;
 mod source;
-mod origin_text;
 mod wav;
 
 use source::LimitedSource;

@@ -5,7 +5,7 @@ use std::io::{Read, Seek};
 use std::ops::Range;
 
 use super::source::{LimitedSource, be32};
-use super::{FileKind, MAX_DEPTH, MAX_TEXT_BYTES, FileMarks, MarksError, origin_text};
+use super::{FileKind, FileMarks, MAX_DEPTH, MAX_TEXT_BYTES, MarksError, origin_text};
 
 /// D8FEC3D6-1B0E-483C-9297-5828877EC481, of the C2PA specification (A.5).
 const C2PA: [u8; 16] = [
@@ -124,7 +124,11 @@ fn inside(
 }
 
 /// `meta` has version and flags in MP4, and none in `QuickTime`.
-fn full(source: &mut LimitedSource<impl Read + Seek>, at: u64, end: u64) -> Result<bool, MarksError> {
+fn full(
+    source: &mut LimitedSource<impl Read + Seek>,
+    at: u64,
+    end: u64,
+) -> Result<bool, MarksError> {
     let head = source.up_to(at, 8.min(end - at))?;
     Ok(head.get(4..8) != Some(b"hdlr"))
 }

@@ -7,7 +7,7 @@ use std::io::{Read, Seek};
 use std::ops::Range;
 
 use super::source::LimitedSource;
-use super::{MAX_VALUE_CHARS, FileMarks, MarksError};
+use super::{FileMarks, MAX_VALUE_CHARS, MarksError};
 
 /// Bytes of a manifest that are searched, from its end.
 const MAX_SEARCHED: u64 = 8 << 20;

@@ -3,7 +3,7 @@
 use std::io::{Read, Seek};
 
 use super::source::{LimitedSource, be32, until_nul};
-use super::{FileKind, MAX_TEXT_BYTES, FileMarks, MarksError, origin_text};
+use super::{FileKind, FileMarks, MAX_TEXT_BYTES, MarksError, origin_text};
 
 pub(super) fn read(source: &mut LimitedSource<impl Read + Seek>) -> Result<FileMarks, MarksError> {
     let mut marks = FileMarks::of(FileKind::Png);

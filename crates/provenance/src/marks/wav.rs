@@ -3,7 +3,7 @@
 use std::io::{Read, Seek};
 
 use super::source::LimitedSource;
-use super::{FileKind, MAX_TEXT_BYTES, FileMarks, MarksError, id3, origin_text};
+use super::{FileKind, FileMarks, MAX_TEXT_BYTES, MarksError, id3, origin_text};
 
 pub(super) fn read(source: &mut LimitedSource<impl Read + Seek>) -> Result<FileMarks, MarksError> {
     let mut marks = FileMarks::of(FileKind::Wav);
@@ -27,7 +27,9 @@ pub(super) fn read(source: &mut LimitedSource<impl Read + Seek>) -> Result<FileM
         };
         match &kind {
             b"C2PA" => marks.found_manifest(body..end),
-            b"_PMX" => origin_text::xmp(&source.up_to(body, length.min(MAX_TEXT_BYTES))?, &mut marks),
+            b"_PMX" => {
+                origin_text::xmp(&source.up_to(body, length.min(MAX_TEXT_BYTES))?, &mut marks)
+            }
             b"bext" => marks.bext = true,
             b"ds64" if length >= 16 => {
                 long = Some(u64::from_le_bytes(source.array::<8>(body + 8)?));

@@ -208,7 +208,10 @@ mod tests {
 
     #[test]
     fn ids_that_are_too_long_are_refused() {
-        assert_eq!(MarkKey::new(1 << 24, 0), Err(WatermarkError::KeyId(1 << 24)));
+        assert_eq!(
+            MarkKey::new(1 << 24, 0),
+            Err(WatermarkError::KeyId(1 << 24))
+        );
         let key = MarkKey::new(1, 0).unwrap();
         assert_eq!(encode(&key, 1 << 40), Err(WatermarkError::MediaId(1 << 40)));
     }

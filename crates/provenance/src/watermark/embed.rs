@@ -2,8 +2,8 @@
 //! nothing of how the mark is read.
 
 use super::code::encode;
-use super::pattern::{CELLS_SHORT, VideoTileLayout, SIDE};
-use super::{MarkKey, MIN_PSNR, WatermarkError, check_plane, check_size};
+use super::pattern::{CELLS_SHORT, SIDE, VideoTileLayout};
+use super::{MIN_PSNR, MarkKey, WatermarkError, check_plane, check_size};
 
 /// Side of the squares for which one strength holds.
 const BLOCK: usize = 16;

@@ -5,7 +5,7 @@ use rustfft::num_complex::Complex32;
 
 use super::VideoMark;
 use super::fourier::PlaneSpectrum;
-use super::pattern::{CELLS, VideoTileLayout, SIDE};
+use super::pattern::{CELLS, SIDE, VideoTileLayout};
 use super::period::TilePeriod;
 
 /// Samples of the folded tile along a cell.
@@ -23,7 +23,12 @@ const STANDS_OUT: f32 = 5.0;
 const ALIKE: f32 = 0.46;
 
 /// Reads the tile at about this period.
-pub(super) fn read(plane: &[f32], width: usize, period: TilePeriod, layout: &VideoTileLayout) -> Option<VideoMark> {
+pub(super) fn read(
+    plane: &[f32],
+    width: usize,
+    period: TilePeriod,
+    layout: &VideoTileLayout,
+) -> Option<VideoMark> {
     let pilot = pilot(layout);
     let mut best: Option<(f32, usize, Vec<f32>, TilePeriod)> = None;
     for across in -TRIES..=TRIES {

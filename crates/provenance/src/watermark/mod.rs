@@ -13,16 +13,16 @@
 //! estimate its pattern, and then remove or forge it.
 
 mod code;
-mod video_detector;
 mod embed;
 mod fold;
 mod fourier;
 mod pattern;
 mod period;
 pub mod sound;
+mod video_detector;
 
-pub use video_detector::VideoDetector;
 pub use embed::VideoEmbedder;
+pub use video_detector::VideoDetector;
 
 /// Shortest side of a frame that can hold the mark.
 pub const MIN_SIDE: usize = 160;

@@ -1,9 +1,9 @@
 //! The tile's period, by autocorrelation: where the tile repeats, the picture resembles itself. It knows
 //! nothing of what is in the tile.
 
-use super::video_detector::SHORT;
 use super::fourier::PlaneSpectrum;
 use super::pattern::{CELLS_SHORT, SIDE};
+use super::video_detector::SHORT;
 
 /// Periods that are tried further.
 const CANDIDATES: usize = 6;

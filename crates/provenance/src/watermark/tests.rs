@@ -120,14 +120,20 @@ fn drawn(prompt: &str) -> Vec<u8> {
         seconds: Some(1.0),
         ..animatic::RequestedOptions::default()
     };
-    let options = animatic::RenderOptions::resolve(&asked, &animatic::Direction::parse(prompt)).unwrap();
+    let options =
+        animatic::RenderOptions::resolve(&asked, &animatic::Direction::parse(prompt)).unwrap();
     let request = animatic::RenderRequest {
         picture: None,
         prompt,
         options,
     };
     let mut film = Vec::new();
-    animatic::write_y4m(&request, &mut film, &mut animatic::RenderControl::unattended()).unwrap();
+    animatic::write_y4m(
+        &request,
+        &mut film,
+        &mut animatic::RenderControl::unattended(),
+    )
+    .unwrap();
     let head = film.iter().position(|byte| *byte == b'\n').unwrap() + "\nFRAME\n".len();
     film[head..head + DRAWN.0 * DRAWN.1].to_vec()
 }

@@ -4,7 +4,7 @@
 use super::fold::read;
 use super::pattern::VideoTileLayout;
 use super::period::periods;
-use super::{VideoMark, MarkKey, WatermarkError, check_plane, check_size};
+use super::{MarkKey, VideoMark, WatermarkError, check_plane, check_size};
 
 /// Shortest side of the small pictures.
 pub(super) const SHORT: usize = 270;

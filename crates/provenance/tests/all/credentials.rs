@@ -7,8 +7,9 @@ use std::sync::Mutex;
 
 use proptest::prelude::*;
 use provenance::credentials::{
-    SignatureAlgorithm, CredentialsError, MediaFormat, Ingredient, AssetOrigin, PemSigner, SELF_MADE, SelfMadeChain, ContentSigner,
-    SignFailure, SourceType, OriginStatement, CredentialsStatus, TrustAnchors, read, self_made, sign, try_out,
+    AssetOrigin, ContentSigner, CredentialsError, CredentialsStatus, Ingredient, MediaFormat,
+    OriginStatement, PemSigner, SELF_MADE, SelfMadeChain, SignFailure, SignatureAlgorithm,
+    SourceType, TrustAnchors, read, self_made, sign, try_out,
 };
 use provenance::marks;
 
@@ -62,7 +63,11 @@ fn every_format_is_signed_and_says_what_made_it() {
         );
         let signed = sign(file, format, &created(), &signer).unwrap();
         let answer = read(&signed, format, &trust).unwrap();
-        assert_eq!(answer.status, CredentialsStatus::Valid, "{format:?} {answer:?}");
+        assert_eq!(
+            answer.status,
+            CredentialsStatus::Valid,
+            "{format:?} {answer:?}"
+        );
         assert_eq!(answer.generator.as_deref(), Some("Mediagate 0.1.0"));
         assert_eq!(answer.digital_source_type.as_deref(), Some(TRAINED));
         assert_eq!(answer.actions.len(), 1, "{answer:?}");
@@ -90,7 +95,11 @@ fn a_prompt_is_stated_as_metadata_where_it_is_given() {
             asked.prompt = prompt;
             let signed = sign(file, format, &asked, &signer).unwrap();
             let answer = read(&signed, format, &TrustAnchors::default()).unwrap();
-            assert_eq!(answer.status, CredentialsStatus::Valid, "{format:?} {answer:?}");
+            assert_eq!(
+                answer.status,
+                CredentialsStatus::Valid,
+                "{format:?} {answer:?}"
+            );
             assert_eq!(answer.prompt.as_deref(), prompt, "{format:?}");
         }
     }
@@ -98,7 +107,11 @@ fn a_prompt_is_stated_as_metadata_where_it_is_given() {
 
 #[test]
 fn every_algorithm_signs_and_an_anchor_is_trusted() {
-    for algorithm in [SignatureAlgorithm::Es256, SignatureAlgorithm::Es384, SignatureAlgorithm::Ed25519] {
+    for algorithm in [
+        SignatureAlgorithm::Es256,
+        SignatureAlgorithm::Es384,
+        SignatureAlgorithm::Ed25519,
+    ] {
         let (chain, signer) = chain(algorithm);
         let signed = sign(FILES[5].1, MediaFormat::Png, &created(), &signer).unwrap();
         let trust = TrustAnchors {
@@ -106,7 +119,11 @@ fn every_algorithm_signs_and_an_anchor_is_trusted() {
             own_pem: None,
         };
         let answer = read(&signed, MediaFormat::Png, &trust).unwrap();
-        assert_eq!(answer.status, CredentialsStatus::Trusted, "{algorithm:?} {answer:?}");
+        assert_eq!(
+            answer.status,
+            CredentialsStatus::Trusted,
+            "{algorithm:?} {answer:?}"
+        );
         assert!(!answer.signer.unwrap().own);
     }
 }

@@ -42,8 +42,8 @@ fn tags_of_another_program_are_found_in_films_and_pictures() {
 #[cfg(feature = "c2pa")]
 mod credentials {
     use provenance::credentials::{
-        SignatureAlgorithm, MediaFormat, Ingredient, AssetOrigin, PemSigner, SourceType, OriginStatement, CredentialsStatus, TrustAnchors, read,
-        self_made, sign,
+        AssetOrigin, CredentialsStatus, Ingredient, MediaFormat, OriginStatement, PemSigner,
+        SignatureAlgorithm, SourceType, TrustAnchors, read, self_made, sign,
     };
 
     use super::{PICTURE, SIGNED, TAGGED, TRAINED};
@@ -96,8 +96,12 @@ mod credentials {
     #[test]
     fn what_is_made_of_another_signers_film_carries_its_manifest_on() {
         let chain = self_made("An installation", SignatureAlgorithm::Es256, 1_767_225_600).unwrap();
-        let signer =
-            PemSigner::new(&chain.certificates_pem, &chain.key_pem, SignatureAlgorithm::Es256).unwrap();
+        let signer = PemSigner::new(
+            &chain.certificates_pem,
+            &chain.key_pem,
+            SignatureAlgorithm::Es256,
+        )
+        .unwrap();
         let source = Ingredient {
             title: "the film",
             format: MediaFormat::Mp4,
@@ -135,8 +139,12 @@ mod credentials {
     #[test]
     fn tagged_files_have_no_credentials_and_keep_their_tags_when_signed() {
         let chain = self_made("An installation", SignatureAlgorithm::Es256, 1_767_225_600).unwrap();
-        let signer =
-            PemSigner::new(&chain.certificates_pem, &chain.key_pem, SignatureAlgorithm::Es256).unwrap();
+        let signer = PemSigner::new(
+            &chain.certificates_pem,
+            &chain.key_pem,
+            SignatureAlgorithm::Es256,
+        )
+        .unwrap();
         for (file, format) in [(TAGGED, MediaFormat::Mp4), (PICTURE, MediaFormat::Jpeg)] {
             let answer = read(file, format, &TrustAnchors::default()).unwrap();
             assert_eq!(answer.status, CredentialsStatus::None);

@@ -7,8 +7,9 @@
 use std::io::Cursor;
 
 use provenance::credentials::{
-    SignatureAlgorithm, CredentialsError, MediaFormat, Ingredient, MAX_CBOR_DEPTH, AssetOrigin, PemSigner, SourceType,
-    OriginStatement, CredentialsStatus, TrustAnchors, read, self_made, sign,
+    AssetOrigin, CredentialsError, CredentialsStatus, Ingredient, MAX_CBOR_DEPTH, MediaFormat,
+    OriginStatement, PemSigner, SignatureAlgorithm, SourceType, TrustAnchors, read, self_made,
+    sign,
 };
 use provenance::marks;
 
@@ -113,13 +114,27 @@ fn files(store: &[u8]) -> [(MediaFormat, Vec<u8>); 4] {
 
 fn problems(file: &[u8], format: MediaFormat) -> Vec<String> {
     let answer = read(file, format, &TrustAnchors::default()).unwrap();
-    assert_eq!(answer.status, CredentialsStatus::Invalid, "{format:?} {answer:?}");
+    assert_eq!(
+        answer.status,
+        CredentialsStatus::Invalid,
+        "{format:?} {answer:?}"
+    );
     answer.problems
 }
 
 fn signer() -> PemSigner {
-    let chain = self_made("An installation", SignatureAlgorithm::Ed25519, 1_767_225_600).unwrap();
-    PemSigner::new(&chain.certificates_pem, &chain.key_pem, SignatureAlgorithm::Ed25519).unwrap()
+    let chain = self_made(
+        "An installation",
+        SignatureAlgorithm::Ed25519,
+        1_767_225_600,
+    )
+    .unwrap();
+    PemSigner::new(
+        &chain.certificates_pem,
+        &chain.key_pem,
+        SignatureAlgorithm::Ed25519,
+    )
+    .unwrap()
 }
 
 fn statement(made: AssetOrigin<'_>) -> OriginStatement<'_> {
@@ -296,7 +311,11 @@ fn nothing_is_made_of_a_file_with_such_a_manifest() {
         // Where the manifest is replaced, nobody parses it.
         let signed = sign(&file, format, &created(), &signer).unwrap();
         let answer = read(&signed, format, &TrustAnchors::default()).unwrap();
-        assert_eq!(answer.status, CredentialsStatus::Valid, "{format:?} {answer:?}");
+        assert_eq!(
+            answer.status,
+            CredentialsStatus::Valid,
+            "{format:?} {answer:?}"
+        );
     }
 }
 

@@ -12,8 +12,8 @@ use std::process::Command;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use provenance::credentials::{
-    SignatureAlgorithm, MediaFormat, AssetOrigin, PemSigner, ContentSigner, SignFailure, SourceType, OriginStatement, CredentialsStatus, TrustAnchors,
-    read, self_made, sign,
+    AssetOrigin, ContentSigner, CredentialsStatus, MediaFormat, OriginStatement, PemSigner,
+    SignFailure, SignatureAlgorithm, SourceType, TrustAnchors, read, self_made, sign,
 };
 
 const FILM: &[u8] = include_bytes!("../data/film.mp4");
@@ -95,7 +95,12 @@ fn a_signature_is_stamped_by_an_authority_and_its_time_is_told() {
     let now = i64::try_from(now.as_secs()).unwrap();
     let folder = authority();
     let chain = self_made("An installation", SignatureAlgorithm::Es256, now - DAY_S).unwrap();
-    let signer = PemSigner::new(&chain.certificates_pem, &chain.key_pem, SignatureAlgorithm::Es256).unwrap();
+    let signer = PemSigner::new(
+        &chain.certificates_pem,
+        &chain.key_pem,
+        SignatureAlgorithm::Es256,
+    )
+    .unwrap();
     let statement = OriginStatement {
         title: "film",
         generator: ("Mediagate", "0.1.0"),

@@ -27,14 +27,15 @@ use http::Method;
 use serde_json::{Value, json};
 
 use crate::adapters::{Protocol, stem_names};
-use crate::response::{ProviderResponse, required_text, text_at};
 use crate::error::{ErrorClass, ErrorDescription, ProviderError};
 use crate::limits::{ModelLimits, MusicLimits, StemLimits};
 use crate::order::{MediaKind, Order, StemGroup, StemTarget, WorkSpec};
 use crate::port::jobs::errors::{FailureTable, of_poll};
 use crate::port::{
-    Adapter, CallContext, Authorization, RequestBody, Call, JobHandle, JobOutput, PollPace, FormPart, RefusalRule, AdapterStep, TELLING,
+    Adapter, AdapterStep, Authorization, Call, CallContext, FormPart, JobHandle, JobOutput,
+    PollPace, RefusalRule, RequestBody, TELLING,
 };
+use crate::response::{ProviderResponse, required_text, text_at};
 use crate::secret::Secret;
 
 pub(super) const PROTOCOL: Protocol = Protocol {
@@ -110,14 +111,21 @@ impl Adapter for AudioShakeAdapter {
             .collect();
         // The metadata is how an unclear submission is found in the dashboard.
         let body = json!({"assetId": id, "targets": targets, "metadata": order.key});
-        Ok(AdapterStep::next(Call::post("submit", "/tasks", body).submits()))
+        Ok(AdapterStep::next(
+            Call::post("submit", "/tasks", body).submits(),
+        ))
     }
 
     fn poll(&self, handle: &JobHandle) -> Result<Call, ProviderError> {
         Ok(Call::get("poll", format!("/tasks/{}", handle.text("id"))))
     }
 
-    fn polled(&self, _: &JobHandle, _: &CallContext, answer: &ProviderResponse) -> Result<AdapterStep, ProviderError> {
+    fn polled(
+        &self,
+        _: &JobHandle,
+        _: &CallContext,
+        answer: &ProviderResponse,
+    ) -> Result<AdapterStep, ProviderError> {
         let opened = answer.success(describe);
         let body = opened.map_err(|error| of_poll(error, answer.status == 404))?;
         let Some(targets) = body["targets"]
@@ -198,7 +206,11 @@ const ENDS: FailureTable = FailureTable {
 };
 
 fn failure(target: &Value) -> ProviderError {
-    ENDS.error(ErrorDescription::at(target, "/error/code", "/error/message"))
+    ENDS.error(ErrorDescription::at(
+        target,
+        "/error/code",
+        "/error/message",
+    ))
 }
 
 /// `{"error": {"code", "message"}}`, or the two by themselves.
@@ -273,7 +285,10 @@ mod tests {
         if let WorkSpec::Stems(stems) = &mut order.work {
             stems.targets = vec![StemTarget::Only(StemGroup::Brass)];
         }
-        assert_eq!(adapter.start(&order).unwrap_err().class, ErrorClass::Rejected);
+        assert_eq!(
+            adapter.start(&order).unwrap_err().class,
+            ErrorClass::Rejected
+        );
         assert_eq!(
             adapter.start(&video("x")).unwrap_err().class,
             ErrorClass::Rejected

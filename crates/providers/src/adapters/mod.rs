@@ -12,6 +12,7 @@ mod dashscope;
 mod elevenlabs;
 mod fal;
 mod gemini_veo;
+mod input_slot;
 mod kling;
 mod lalal;
 mod luma;
@@ -19,7 +20,6 @@ mod minimax;
 mod modelark;
 mod musicai;
 mod openai_videos;
-mod input_slot;
 pub mod recipe;
 mod replicate;
 mod runway;
@@ -261,14 +261,18 @@ pub(crate) mod tests {
     use serde_json::Value;
 
     use super::*;
-    use crate::response::ProviderResponse;
     use crate::error::ProviderError;
-    use crate::order::{MediaFile, Order, SourceRecording, StemGroup, StemTarget, SeparationSpec, VideoSpec, WorkSpec};
+    use crate::order::{
+        MediaFile, Order, SeparationSpec, SourceRecording, StemGroup, StemTarget, VideoSpec,
+        WorkSpec,
+    };
     use crate::port::LookupPage;
+    use crate::response::ProviderResponse;
 
     /// The adapter of a protocol with these options.
     pub(crate) fn adapter(name: &str, options: &Value) -> Arc<dyn Adapter> {
-        let settings = ProviderSettings::new("test", options.as_object().cloned().unwrap_or_default());
+        let settings =
+            ProviderSettings::new("test", options.as_object().cloned().unwrap_or_default());
         (protocol(name).unwrap().build)(&settings).unwrap()
     }
 
@@ -305,7 +309,12 @@ pub(crate) mod tests {
         body: &Value,
     ) -> Result<LookupPage, ProviderError> {
         let asked = adapter.find(order, since()).unwrap().asked();
-        adapter.found(order, since(), &asked, &ProviderResponse::json_of(status, body))
+        adapter.found(
+            order,
+            since(),
+            &asked,
+            &ProviderResponse::json_of(status, body),
+        )
     }
 
     /// The ids of the jobs that were found.

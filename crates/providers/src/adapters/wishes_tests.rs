@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use super::tests::{adapter, picture, video};
 use crate::limits::ModelLimits;
-use crate::order::{MediaKind, Order, SourcePicture, PictureRole, VideoSpec, WorkSpec};
+use crate::order::{MediaKind, Order, PictureRole, SourcePicture, VideoSpec, WorkSpec};
 use crate::port::{Adapter, RequestBody};
 
 /// Models that leave a choice of sound: what comes when nobody chooses, and

@@ -23,15 +23,17 @@ use std::time::Duration;
 use serde_json::{Map, Value, json};
 
 use crate::adapters::Protocol;
-use crate::response::{ProviderResponse, percent_at, required_text, text_at};
 use crate::catalogue::ProtocolCatalogue;
-use crate::cost::{ProviderCost, CostUnit};
+use crate::cost::{CostUnit, ProviderCost};
 use crate::error::{ErrorClass, ErrorDescription, ProviderError};
+use crate::frame_size;
 use crate::limits::{Durations, ModelLimits, SourcePictureLimits, VideoLimits};
 use crate::order::{MediaKind, Order, PictureRole};
 use crate::port::jobs::errors::FailureTable;
-use crate::port::{Adapter, CallContext, Call, JobHandle, JobOutput, PollPace, RefusalRule, AdapterStep};
-use crate::frame_size;
+use crate::port::{
+    Adapter, AdapterStep, Call, CallContext, JobHandle, JobOutput, PollPace, RefusalRule,
+};
+use crate::response::{ProviderResponse, percent_at, required_text, text_at};
 
 pub(super) const PROTOCOL: Protocol = Protocol {
     name: "xai",
@@ -106,7 +108,12 @@ impl Adapter for XaiAdapter {
         Ok(Call::post("submit", "/videos/generations", Value::Object(body)).submits())
     }
 
-    fn submitted(&self, _: &Order, _: &CallContext, answer: &ProviderResponse) -> Result<AdapterStep, ProviderError> {
+    fn submitted(
+        &self,
+        _: &Order,
+        _: &CallContext,
+        answer: &ProviderResponse,
+    ) -> Result<AdapterStep, ProviderError> {
         let body = answer.success(describe).map_err(classed)?;
         Ok(AdapterStep::submitted(
             json!({"id": required_text(&body, "/request_id")?}),
@@ -117,7 +124,12 @@ impl Adapter for XaiAdapter {
         Ok(Call::get("poll", format!("/videos/{}", handle.text("id"))))
     }
 
-    fn polled(&self, _: &JobHandle, _: &CallContext, answer: &ProviderResponse) -> Result<AdapterStep, ProviderError> {
+    fn polled(
+        &self,
+        _: &JobHandle,
+        _: &CallContext,
+        answer: &ProviderResponse,
+    ) -> Result<AdapterStep, ProviderError> {
         if answer.status == 202 {
             let body = answer.json().unwrap_or(Value::Null);
             return Ok(AdapterStep::running(percent_at(&body, "/progress", 100.0)));
@@ -163,7 +175,11 @@ impl Adapter for XaiAdapter {
 
     fn cost(&self, answer: &ProviderResponse) -> Option<ProviderCost> {
         let body = answer.json().ok()?;
-        ProviderCost::of(body.pointer("/usage/cost_in_usd_ticks")?, CostUnit::Usd, TICKS)
+        ProviderCost::of(
+            body.pointer("/usage/cost_in_usd_ticks")?,
+            CostUnit::Usd,
+            TICKS,
+        )
     }
 }
 
@@ -219,7 +235,7 @@ mod tests {
     use super::*;
     use crate::adapters::tests::{adapter, picture, stems, video};
     use crate::order::{SourcePicture, WorkSpec};
-    use crate::port::{RequestBody, CallEffect};
+    use crate::port::{CallEffect, RequestBody};
 
     fn body(order: &Order) -> Value {
         let call = adapter("xai", &json!({})).start(order).unwrap();
@@ -328,8 +344,14 @@ mod tests {
         ] {
             assert_eq!(polled(200, &body).unwrap_err().class, class, "{body}");
         }
-        assert_eq!(polled(404, &json!({})).unwrap_err().class, ErrorClass::Missing);
-        assert_eq!(polled(500, &json!({})).unwrap_err().class, ErrorClass::Unclear);
+        assert_eq!(
+            polled(404, &json!({})).unwrap_err().class,
+            ErrorClass::Missing
+        );
+        assert_eq!(
+            polled(500, &json!({})).unwrap_err().class,
+            ErrorClass::Unclear
+        );
     }
 
     #[test]

@@ -115,7 +115,10 @@ struct CataloguePrice {
 pub type EntryCheck = fn(&KnownModel) -> Option<String>;
 
 /// The models of every TOML file in a folder.
-pub(super) fn folder(folder: &Path, fault: EntryCheck) -> Result<Vec<Vec<KnownModel>>, CatalogueError> {
+pub(super) fn folder(
+    folder: &Path,
+    fault: EntryCheck,
+) -> Result<Vec<Vec<KnownModel>>, CatalogueError> {
     let unreadable = |path: &Path, error: std::io::Error| CatalogueError {
         file: path.display().to_string(),
         line: None,

@@ -21,9 +21,9 @@ use std::sync::{Arc, LazyLock};
 
 use serde_json::{Map, Value};
 
-use crate::limits::{Durations, ModelLimits, SourcePictureLimits, PicturePurpose, VideoLimits};
-use crate::order::MediaKind;
 use crate::frame_size;
+use crate::limits::{Durations, ModelLimits, PicturePurpose, SourcePictureLimits, VideoLimits};
+use crate::order::MediaKind;
 
 pub use files::{CatalogueError, EntryCheck};
 

@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::adapters::{fault_of_entry, limits_of};
-use crate::order::{SourcePicture, PictureRole, StemGroup, VideoSpec, WorkSpec};
+use crate::order::{PictureRole, SourcePicture, StemGroup, VideoSpec, WorkSpec};
 use crate::settings::ProviderSettings;
 use crate::{FileHandover, MusicLimits, SongLimits, StemLimits};
 
@@ -46,7 +46,10 @@ fn what_is_in_the_files_can_be_asked_for() {
                 "{id} cannot be asked for {size:?}"
             );
         }
-        let of_video = model.prices.iter().filter(|_| model.kind == MediaKind::Video);
+        let of_video = model
+            .prices
+            .iter()
+            .filter(|_| model.kind == MediaKind::Video);
         for price in of_video {
             assert!(["second", "video"].contains(&price.unit.as_str()), "{id}");
         }
@@ -66,7 +69,8 @@ fn what_the_files_promise_is_said() {
     for model in Catalogue::embedded().models() {
         let (id, adapter) = (model.id.replace('*', "x"), adapter(model));
         let own = adapter.limits(model.kind, &id).unwrap();
-        let ModelLimits::Video(limits) = Catalogue::embedded().limits(&model.provider, &id, own) else {
+        let ModelLimits::Video(limits) = Catalogue::embedded().limits(&model.provider, &id, own)
+        else {
             continue;
         };
         if model.retired.is_some() || limits.pictures.handover == FileHandover::AddressOnly {

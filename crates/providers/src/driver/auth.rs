@@ -12,7 +12,7 @@ use tokio::time::Instant;
 use super::provider::Provider;
 use super::step::FREE;
 use crate::error::ProviderError;
-use crate::port::{Authorization, Call, AuthHeader, OutgoingCall, CallSigner};
+use crate::port::{AuthHeader, Authorization, Call, CallSigner, OutgoingCall};
 use crate::secret::Secret;
 
 /// A credential is not used in its last minute.

@@ -17,7 +17,7 @@ use tokio::time::Instant;
 use super::provider::Provider;
 use super::step::{POLL, RetryPolicy, on_its_basis};
 use crate::error::{ErrorClass, ProviderError};
-use crate::port::{JobHandle, AdapterStep};
+use crate::port::{AdapterStep, JobHandle};
 use crate::secret::Secret;
 use crate::trace::{self, TraceSpan};
 

@@ -11,10 +11,10 @@ use super::provider::{Provider, blocked};
 use super::sink::DownloadSink;
 use super::step::{backoff, is_blocked};
 use super::{Driver, redact};
-use crate::response::ProviderResponse;
 use crate::error::{ErrorClass, ErrorDescription, ProviderError};
-use crate::outbound::{REDIRECTS, AddressRefusal, next_hop};
-use crate::port::{Call, OutputSource, CallTarget};
+use crate::outbound::{AddressRefusal, REDIRECTS, next_hop};
+use crate::port::{Call, CallTarget, OutputSource};
+use crate::response::ProviderResponse;
 use crate::secret::Secret;
 
 /// Tries that bring nothing new.

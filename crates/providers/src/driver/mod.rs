@@ -46,7 +46,7 @@ pub use fence::SendDeadline;
 pub use find::LookupResult;
 pub use poll::PollOutcome;
 pub use provider::{Provider, ProviderRules};
-pub use submit::{OrderAcceptance, SubmitError, ProgressWatch};
+pub use submit::{OrderAcceptance, ProgressWatch, SubmitError};
 
 use crate::error::ProviderError;
 use crate::port::JobHandle;

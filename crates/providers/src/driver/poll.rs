@@ -8,7 +8,7 @@ use super::provider::Provider;
 use super::step::{POLL, on_its_basis};
 use super::{Driver, ProgressWatch, redact};
 use crate::error::ProviderError;
-use crate::port::{JobHandle, JobOutput, AdapterStep};
+use crate::port::{AdapterStep, JobHandle, JobOutput};
 use crate::secret::Secret;
 
 /// Longest status word that is shown.

@@ -195,7 +195,12 @@ mod tests {
     }
 
     /// Asks until the job has ended; how often, and how late the end was seen.
-    fn watch(pace: &PollPace, lengths: DurationQuantiles, length: Duration, jitter: f64) -> (u32, Duration) {
+    fn watch(
+        pace: &PollPace,
+        lengths: DurationQuantiles,
+        length: Duration,
+        jitter: f64,
+    ) -> (u32, Duration) {
         let (mut now, mut polls) = (Duration::ZERO, 0);
         loop {
             now += next_poll(pace, now, Some(lengths), None, 0, jitter);

@@ -8,12 +8,12 @@ use reqwest::multipart;
 use tokio::time::Instant;
 
 use super::auth::{CallCredential, now};
-use super::fence::{FencedBody, SendDeadline, DeadlinePassed, held_back};
+use super::fence::{DeadlinePassed, FencedBody, SendDeadline, held_back};
 use super::provider::{CallDestination, Provider, blocked};
-use crate::response::ProviderResponse;
 use crate::error::{ErrorClass, ProviderError};
 use crate::outbound::AddressRefusal;
-use crate::port::{RequestBody, Call, CallEffect, OutgoingCall, FormPart, TimeoutClass};
+use crate::port::{Call, CallEffect, FormPart, OutgoingCall, RequestBody, TimeoutClass};
+use crate::response::ProviderResponse;
 use crate::trace;
 
 /// A slow line gets this much longer for a body: 500 kB a second.
@@ -169,12 +169,18 @@ impl Provider {
             request = request.headers(headers);
         }
         let exchange = async {
-            let answer = request.send().await.map_err(|error| SendError::of(&error))?;
+            let answer = request
+                .send()
+                .await
+                .map_err(|error| SendError::of(&error))?;
             self.read(answer, limit_bytes, progress).await
         };
         let answered = tokio::time::timeout(in_all, exchange).await;
-        answered
-            .unwrap_or_else(|_| Err(SendError::lost("the provider did not answer within its time")))
+        answered.unwrap_or_else(|_| {
+            Err(SendError::lost(
+                "the provider did not answer within its time",
+            ))
+        })
     }
 
     async fn read(

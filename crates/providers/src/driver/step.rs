@@ -8,9 +8,9 @@ use tokio::time::Instant;
 
 use super::provider::Provider;
 use super::send::SendError;
-use crate::response::ProviderResponse;
 use crate::error::{ErrorBasis, ErrorClass, ProviderError};
-use crate::port::{CallContext, Call, AdapterStep};
+use crate::port::{AdapterStep, Call, CallContext};
+use crate::response::ProviderResponse;
 use crate::secret::Secret;
 use crate::trace::TraceSpan;
 

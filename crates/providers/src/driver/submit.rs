@@ -13,11 +13,11 @@ use super::provider::Provider;
 use super::send::{PreparedRequest, SendError};
 use super::step::{CallChain, FREE, backoff, delay, on_its_basis};
 use super::{Driver, redact};
-use crate::response::ProviderResponse;
 use crate::cost::ProviderCost;
 use crate::error::{ErrorBasis, ErrorClass, ProviderError};
 use crate::order::Order;
-use crate::port::{Adapter, CallContext, Call, CallEffect, JobHandle, JobOutput, AdapterStep};
+use crate::port::{Adapter, AdapterStep, Call, CallContext, CallEffect, JobHandle, JobOutput};
+use crate::response::ProviderResponse;
 use crate::secret::Secret;
 
 /// How often a submission is repeated where the provider makes one job of all.
@@ -216,7 +216,11 @@ impl OrderSubmission<'_> {
             .await
     }
 
-    fn read(&self, asked: &CallContext, answer: &ProviderResponse) -> Result<AdapterStep, ProviderError> {
+    fn read(
+        &self,
+        asked: &CallContext,
+        answer: &ProviderResponse,
+    ) -> Result<AdapterStep, ProviderError> {
         let read = self.adapter().submitted(self.order, asked, answer);
         let read = read.map_err(|error| on_its_basis(answer, error));
         self.watch.look(self.adapter(), answer, &read);
@@ -305,9 +309,13 @@ impl OrderSubmission<'_> {
             match error.class {
                 _ if is_too_late(&error) => SubmitError::TooLate,
                 _ if !reached => SubmitError::Refused(error),
-                ErrorClass::Refused if error.basis == Some(ErrorBasis::Record) => SubmitError::Failed(error),
+                ErrorClass::Refused if error.basis == Some(ErrorBasis::Record) => {
+                    SubmitError::Failed(error)
+                }
                 class if class.says_no() => SubmitError::Refused(error),
-                ErrorClass::Failed | ErrorClass::Unfit | ErrorClass::Lost => SubmitError::Failed(error),
+                ErrorClass::Failed | ErrorClass::Unfit | ErrorClass::Lost => {
+                    SubmitError::Failed(error)
+                }
                 _ => SubmitError::Unclear(error),
             }
         })
@@ -316,14 +324,21 @@ impl OrderSubmission<'_> {
     /// What the answer to the submission means. An error that says no counts as
     /// a "no" only where the protocol's table has it, and never where the answer
     /// names a job.
-    fn outcome(&self, asked: &CallContext, answer: &ProviderResponse) -> Result<AdapterStep, ProviderError> {
+    fn outcome(
+        &self,
+        asked: &CallContext,
+        answer: &ProviderResponse,
+    ) -> Result<AdapterStep, ProviderError> {
         let error = match self.read(asked, answer) {
             Err(error) => error,
             taken => return taken,
         };
         let adapter = self.adapter();
         let is_end = error.basis == Some(ErrorBasis::Record)
-            && matches!(error.class, ErrorClass::Failed | ErrorClass::Unfit | ErrorClass::Lost);
+            && matches!(
+                error.class,
+                ErrorClass::Failed | ErrorClass::Unfit | ErrorClass::Lost
+            );
         if !is_end && let Some(handle) = adapter.named_job(self.order, asked, answer) {
             tracing::warn!(
                 provider = self.provider.name(),
@@ -350,7 +365,11 @@ impl OrderSubmission<'_> {
     }
 
     /// What came of the submission, followed to its end.
-    async fn after<E>(&self, call: &Call, mut step: AdapterStep) -> Result<OrderAcceptance, SubmitError<E>> {
+    async fn after<E>(
+        &self,
+        call: &Call,
+        mut step: AdapterStep,
+    ) -> Result<OrderAcceptance, SubmitError<E>> {
         let mut chain = CallChain::default();
         let mut call = call.clone();
         loop {

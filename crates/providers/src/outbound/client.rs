@@ -43,7 +43,11 @@ impl OutboundClient {
 
     /// The way out by a proxy that looks names up itself, and must keep the same rules for
     /// them; addresses that are literal are checked here all the same.
-    pub fn through(proxy: &Url, rules: OutboundRules, connect_timeout: Duration) -> Result<Self, String> {
+    pub fn through(
+        proxy: &Url,
+        rules: OutboundRules,
+        connect_timeout: Duration,
+    ) -> Result<Self, String> {
         let proxy =
             reqwest::Proxy::all(proxy.as_str()).map_err(|error| error.without_url().to_string())?;
         let client = client(&[b"h2", b"http/1.1"], connect_timeout)?

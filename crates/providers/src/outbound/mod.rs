@@ -22,7 +22,7 @@ use url::{Host, Url};
 
 use address::{embedded_v4, is_public};
 
-pub use client::{OutboundClient, CheckedResolver, client};
+pub use client::{CheckedResolver, OutboundClient, client};
 
 /// Redirects followed at most.
 pub const REDIRECTS: usize = 3;

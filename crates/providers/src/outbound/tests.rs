@@ -83,15 +83,22 @@ fn an_allowed_network_lifts_address_and_port() {
     let rules = with_loopback();
     assert_eq!(verdict(&rules, "http://127.0.0.1:9999/"), Ok(()));
     assert_eq!(verdict(&rules, "http://[::ffff:127.0.0.1]:9999/"), Ok(()));
-    assert_eq!(verdict(&rules, "http://10.0.0.1/"), Err(AddressRefusal::NotPublic));
+    assert_eq!(
+        verdict(&rules, "http://10.0.0.1/"),
+        Err(AddressRefusal::NotPublic)
+    );
 }
 
 #[tokio::test]
 async fn a_name_is_as_good_as_the_worst_of_its_addresses() {
-    let looked_up =
-        |rules: OutboundRules| CheckedResolver::new(Arc::new(rules), true).resolve("localhost".parse().unwrap());
+    let looked_up = |rules: OutboundRules| {
+        CheckedResolver::new(Arc::new(rules), true).resolve("localhost".parse().unwrap())
+    };
     let error = looked_up(usual()).await.err().unwrap();
-    assert_eq!(AddressRefusal::cause_of(error.as_ref()), Some(AddressRefusal::NotPublic));
+    assert_eq!(
+        AddressRefusal::cause_of(error.as_ref()),
+        Some(AddressRefusal::NotPublic)
+    );
     assert!(looked_up(with_loopback()).await.is_ok());
     let mixed = ["8.8.8.8:0", "127.0.0.1:0"].map(|address| address.parse().unwrap());
     let resolver = CheckedResolver::new(Arc::new(usual()), true);
@@ -114,7 +121,10 @@ async fn a_name_that_changes_its_meaning_leads_nowhere_else() {
         // The name passes as far as can be told of a name.
         let request = out.request(reqwest::Method::GET, &url).unwrap();
         let error = request.send().await.unwrap_err();
-        assert_eq!(AddressRefusal::cause_of(&error), Some(AddressRefusal::NotPublic));
+        assert_eq!(
+            AddressRefusal::cause_of(&error),
+            Some(AddressRefusal::NotPublic)
+        );
     }
     let reached = listener.accept().map(|_| ());
     assert_eq!(

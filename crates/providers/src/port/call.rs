@@ -339,8 +339,13 @@ mod tests {
         };
         let merged = json!({"model": "m", "audio": false, "input": {"prompt": "p", "steps": 40}});
         assert_eq!(body, merged);
-        let parts = vec![FormPart::text("audio", "true"), FormPart::text("model", "m")];
-        let RequestBody::Multipart(parts) = call(RequestBody::Multipart(parts)).with_extra(extra).body else {
+        let parts = vec![
+            FormPart::text("audio", "true"),
+            FormPart::text("model", "m"),
+        ];
+        let RequestBody::Multipart(parts) =
+            call(RequestBody::Multipart(parts)).with_extra(extra).body
+        else {
             panic!("not multipart");
         };
         let text = |wanted: &str| {

@@ -31,20 +31,23 @@ use std::time::{Duration, SystemTime};
 
 use http::StatusCode;
 
-use crate::response::ProviderResponse;
 use crate::cost::ProviderCost;
 use crate::error::{ErrorClass, ProviderError};
 use crate::limits::ModelLimits;
 use crate::order::{MediaKind, Order};
 use crate::port::jobs::JobApi;
+use crate::response::ProviderResponse;
 use crate::secret::Secret;
 
-pub use call::{CallContext, RequestBody, Call, CallEffect, FormPart, TimeoutClass, RESULT, TELLING, CallTarget, merge};
-pub use find::{LookupPage, FoundJob, MatchCertainty};
+pub use call::{
+    Call, CallContext, CallEffect, CallTarget, FormPart, RESULT, RequestBody, TELLING,
+    TimeoutClass, merge,
+};
+pub use find::{FoundJob, LookupPage, MatchCertainty};
 pub use model_names::ModelNames;
 pub use refusal::RefusalRule;
-pub use sign::{OutgoingCall, CallSigner};
-pub use step::{ClipFacts, JobHandle, JobOutput, OutputSource, AdapterStep, OutputKind};
+pub use sign::{CallSigner, OutgoingCall};
+pub use step::{AdapterStep, ClipFacts, JobHandle, JobOutput, OutputKind, OutputSource};
 
 /// A provider's protocol. No function here does I/O, reads a clock or draws a
 /// random number.
@@ -146,7 +149,12 @@ pub trait Adapter: fmt::Debug + Send + Sync {
 
     /// The job that the answer to a submission names, whatever else it says: an
     /// order that has a job was taken, even if the status says otherwise.
-    fn named_job(&self, order: &Order, asked: &CallContext, answer: &ProviderResponse) -> Option<JobHandle> {
+    fn named_job(
+        &self,
+        order: &Order,
+        asked: &CallContext,
+        answer: &ProviderResponse,
+    ) -> Option<JobHandle> {
         let mut good = answer.clone();
         good.status = StatusCode::OK;
         match self.submitted(order, asked, &good) {

@@ -6,9 +6,9 @@
 //! come from a proxy that lost the answer of a request that was taken, and a 408,
 //! 425 or 499 from one that gave up waiting for it.
 
-use crate::response::ProviderResponse;
 use crate::error::ProviderError;
 use crate::frame_size;
+use crate::response::ProviderResponse;
 
 /// A row of the table: answers that prove that nothing was taken.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -20,7 +20,10 @@ fn content() -> Vec<u8> {
         .collect()
 }
 
-async fn fetch(server: &Server, source: OutputSource) -> Result<(DownloadedFile, Vec<u8>), DownloadError> {
+async fn fetch(
+    server: &Server,
+    source: OutputSource,
+) -> Result<(DownloadedFile, Vec<u8>), DownloadError> {
     let rules = ProviderRules {
         max_result_bytes: SIZE as u64,
         ..ProviderRules::default()
@@ -96,7 +99,9 @@ async fn a_download_begins_anew_where_it_cannot_go_on() {
 async fn a_short_body_is_no_success() {
     let server = Server::start(|seen| pieces(seen, SIZE - 1, false)).await;
     let error = fetch_address(&server).await.unwrap_err();
-    assert!(matches!(error, DownloadError::Failed(error) if error.class == ErrorClass::Unavailable));
+    assert!(
+        matches!(error, DownloadError::Failed(error) if error.class == ErrorClass::Unavailable)
+    );
     assert_eq!(server.seen().len(), 3);
 }
 

@@ -13,14 +13,15 @@
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
-use providers::response::{required_list, required_text, text_at, time_at};
 use providers::driver::{Driver, Provider, ProviderRules};
 use providers::error::ErrorDescription;
 use providers::order::{MediaKind, Order, VideoSpec, WorkSpec};
-use providers::port::{CallContext, Authorization, AuthHeader};
+use providers::port::{AuthHeader, Authorization, CallContext};
+use providers::response::{required_list, required_text, text_at, time_at};
 use providers::{
-    Adapter, ProviderResponse, Call, ErrorClass, LookupPage, FoundJob, JobHandle, ModelLimits, JobOutput, PollPace, Protocol,
-    ProviderError, RefusalRule, Secret, ProviderSettings, SettingsError, OutputSource, AdapterStep, CallTarget, OutputKind,
+    Adapter, AdapterStep, Call, CallTarget, ErrorClass, FoundJob, JobHandle, JobOutput, LookupPage,
+    ModelLimits, OutputKind, OutputSource, PollPace, Protocol, ProviderError, ProviderResponse,
+    ProviderSettings, RefusalRule, Secret, SettingsError,
 };
 use serde_json::{Value, json};
 
@@ -162,14 +163,21 @@ impl Adapter for Plain {
             let call = Call::get("see", "").to(CallTarget::Address(address));
             return Ok(AdapterStep::next(call));
         }
-        Ok(AdapterStep::submitted(json!({"id": required_text(&body, "/id")?})))
+        Ok(AdapterStep::submitted(
+            json!({"id": required_text(&body, "/id")?}),
+        ))
     }
 
     fn poll(&self, handle: &JobHandle) -> Result<Call, ProviderError> {
         Ok(Call::get("poll", format!("/jobs/{}", handle.text("id"))))
     }
 
-    fn polled(&self, _: &JobHandle, _: &CallContext, answer: &ProviderResponse) -> Result<AdapterStep, ProviderError> {
+    fn polled(
+        &self,
+        _: &JobHandle,
+        _: &CallContext,
+        answer: &ProviderResponse,
+    ) -> Result<AdapterStep, ProviderError> {
         stand(&answer.success(describe)?)
     }
 

@@ -87,7 +87,11 @@ async fn a_token_is_exchanged_once_and_again_when_it_is_called_back() {
         }
     })
     .await;
-    let provider = provider(&server.url(), &json!({"exchange": true}), ProviderRules::default());
+    let provider = provider(
+        &server.url(),
+        &json!({"exchange": true}),
+        ProviderRules::default(),
+    );
     let (driver, secret) = (Driver::new(), secret());
     let ids: Vec<_> = (0..40).map(|id| handle(&id.to_string())).collect();
     let polls = ids
@@ -116,7 +120,11 @@ fn many(seen: &Seen) -> Value {
 #[tokio::test]
 async fn polls_share_calls_and_keep_their_distance() {
     let server = Server::start(|seen| json(200, &many(seen))).await;
-    let provider = provider(&server.url(), &json!({"batch": true}), ProviderRules::default());
+    let provider = provider(
+        &server.url(),
+        &json!({"batch": true}),
+        ProviderRules::default(),
+    );
     let (driver, secret) = (Driver::new(), secret());
     let mut ids: Vec<_> = (0..117).map(|id| handle(&format!("j{id}"))).collect();
     ids.extend([handle("done"), handle("odd"), handle("missing")]);
@@ -145,7 +153,11 @@ async fn polls_share_calls_and_keep_their_distance() {
 #[tokio::test]
 async fn a_batch_goes_on_without_the_one_that_began_it() {
     let server = Server::start(|seen| json(200, &many(seen))).await;
-    let provider = provider(&server.url(), &json!({"batch": true}), ProviderRules::default());
+    let provider = provider(
+        &server.url(),
+        &json!({"batch": true}),
+        ProviderRules::default(),
+    );
     let (driver, secret) = (Driver::new(), secret());
     let (first, second, third) = (handle("a"), handle("b"), handle("c"));
     let mut given_up = Box::pin(driver.poll(&provider, &secret, &first));
@@ -177,7 +189,11 @@ async fn a_batch_goes_on_without_the_one_that_began_it() {
 #[tokio::test]
 async fn a_batch_that_fails_fails_for_each() {
     let server = Server::start(|_| CLOSE).await;
-    let provider = provider(&server.url(), &json!({"batch": true}), ProviderRules::default());
+    let provider = provider(
+        &server.url(),
+        &json!({"batch": true}),
+        ProviderRules::default(),
+    );
     let (driver, secret) = (Driver::new(), secret());
     let ids = [handle("a"), handle("b")];
     let polls = ids

@@ -7,7 +7,9 @@ use std::time::Duration;
 
 use futures_util::future::join_all;
 use providers::ErrorClass;
-use providers::driver::{OrderAcceptance, Driver, Provider, ProviderRules, SendDeadline, SubmitError, ProgressWatch};
+use providers::driver::{
+    Driver, OrderAcceptance, ProgressWatch, Provider, ProviderRules, SendDeadline, SubmitError,
+};
 use serde_json::json;
 use tokio::io::AsyncReadExt as _;
 use tokio::time::Instant;
@@ -15,10 +17,19 @@ use tokio::time::Instant;
 use super::plain::{handle, order, provider, secret, usual};
 use super::server::{CLOSE, Reply, Server, answer, head, json};
 
-async fn submit(provider: &Provider, model: &str) -> Result<OrderAcceptance, SubmitError<Infallible>> {
+async fn submit(
+    provider: &Provider,
+    model: &str,
+) -> Result<OrderAcceptance, SubmitError<Infallible>> {
     let intent = async || Ok(SendDeadline::any_time());
     Driver::new()
-        .submit(provider, &secret(), &order(model), &ProgressWatch::new(), intent)
+        .submit(
+            provider,
+            &secret(),
+            &order(model),
+            &ProgressWatch::new(),
+            intent,
+        )
         .await
 }
 
@@ -127,7 +138,13 @@ async fn not_a_byte_leaves_once_it_is_too_late() {
         Ok::<_, Infallible>(SendDeadline::until(proved))
     };
     let error = driver
-        .submit(&provider, &secret, &order("m"), &ProgressWatch::new(), intent)
+        .submit(
+            &provider,
+            &secret,
+            &order("m"),
+            &ProgressWatch::new(),
+            intent,
+        )
         .await
         .unwrap_err();
     assert!(matches!(error, SubmitError::TooLate), "{error:?}");
@@ -161,13 +178,22 @@ async fn what_fails_before_the_submission_is_no_submission() {
     let kept = asked.clone();
     let server = Server::start(|_| json(500, &json!({"message": "broken"}))).await;
     let (driver, provider, secret) = usual(&server.url());
-    for (model, class, calls) in [("never", ErrorClass::Rejected, 0), ("upload", ErrorClass::Unclear, 3)] {
+    for (model, class, calls) in [
+        ("never", ErrorClass::Rejected, 0),
+        ("upload", ErrorClass::Unclear, 3),
+    ] {
         let intent = async || {
             kept.fetch_add(1, Ordering::Relaxed);
             Ok::<_, Infallible>(SendDeadline::any_time())
         };
         let error = driver
-            .submit(&provider, &secret, &order(model), &ProgressWatch::new(), intent)
+            .submit(
+                &provider,
+                &secret,
+                &order(model),
+                &ProgressWatch::new(),
+                intent,
+            )
             .await
             .unwrap_err();
         let SubmitError::Before(error) = error else {
@@ -314,7 +340,9 @@ async fn what_no_row_names_proves_nothing() {
         let error = submit(&provider, "m").await.unwrap_err();
         match error {
             SubmitError::Refused(_) if is_proof => {}
-            SubmitError::Unclear(error) if !is_proof => assert_eq!(error.class, ErrorClass::Unclear),
+            SubmitError::Unclear(error) if !is_proof => {
+                assert_eq!(error.class, ErrorClass::Unclear)
+            }
             other => panic!("{status}: {other:?}"),
         }
         assert_eq!(server.count("POST /jobs"), 1);
@@ -330,7 +358,9 @@ async fn a_job_that_an_error_names_was_taken() {
         .await;
         let (_, provider, _) = usual(&server.url());
         let accepted = submit(&provider, "m").await.unwrap();
-        assert!(matches!(accepted, OrderAcceptance::Job { handle, .. } if handle.text("id") == "7"));
+        assert!(
+            matches!(accepted, OrderAcceptance::Job { handle, .. } if handle.text("id") == "7")
+        );
         assert_eq!(server.count("POST /jobs"), 1);
     }
 }

@@ -1,7 +1,7 @@
 //! Who is shown the credential, and where connections go.
 
 use providers::driver::{DownloadError, Driver, ProviderRules};
-use providers::{Call, ErrorClass, ProviderSettings, OutputSource};
+use providers::{Call, ErrorClass, OutputSource, ProviderSettings};
 use serde_json::json;
 
 use super::plain::{PLAIN, handle, provider, secret};

@@ -82,14 +82,21 @@ async fn clear_faults(State(world): WorldState) -> StatusCode {
     StatusCode::NO_CONTENT
 }
 
-async fn plan(State(world): WorldState, Query(about): Query<ProviderQuery>, body: Bytes) -> Response {
+async fn plan(
+    State(world): WorldState,
+    Query(about): Query<ProviderQuery>,
+    body: Bytes,
+) -> Response {
     take(&body, |plan: JobPlan| match about.provider {
         Some(provider) => world.set_plan_of(&provider, plan),
         None => world.set_plan(plan),
     })
 }
 
-async fn journal(State(world): WorldState, Query(about): Query<ProviderQuery>) -> axum::Json<Vec<Value>> {
+async fn journal(
+    State(world): WorldState,
+    Query(about): Query<ProviderQuery>,
+) -> axum::Json<Vec<Value>> {
     let all = world.journal();
     let wanted = all.iter().filter(|one| {
         let provider = about.provider.as_deref();
@@ -107,7 +114,10 @@ async fn clear_journal(State(world): WorldState) -> StatusCode {
     StatusCode::NO_CONTENT
 }
 
-async fn jobs(State(world): WorldState, Query(about): Query<ProviderQuery>) -> axum::Json<Vec<Value>> {
+async fn jobs(
+    State(world): WorldState,
+    Query(about): Query<ProviderQuery>,
+) -> axum::Json<Vec<Value>> {
     let jobs = match about.provider {
         Some(provider) => world.jobs(&provider),
         None => world.all_jobs(),

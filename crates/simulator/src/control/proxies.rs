@@ -13,7 +13,7 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::{read, take};
-use crate::fault::{ConnectionCut, NetworkState, FaultProxy};
+use crate::fault::{ConnectionCut, FaultProxy, NetworkState};
 
 /// The proxies of a simulator, by their numbers from 0.
 #[derive(Debug, Default)]
@@ -131,7 +131,11 @@ async fn remove(State(proxies): ProxiesState, Path(number): Path<usize>) -> Stat
     }
 }
 
-fn with(proxies: &ProxyRegistry, number: usize, then: impl FnOnce(&FaultProxy) -> Response) -> Response {
+fn with(
+    proxies: &ProxyRegistry,
+    number: usize,
+    then: impl FnOnce(&FaultProxy) -> Response,
+) -> Response {
     match proxies.find(number) {
         Some(proxy) => then(&proxy),
         None => StatusCode::NOT_FOUND.into_response(),

@@ -6,4 +6,6 @@ mod proxy;
 
 pub(crate) use order::milliseconds;
 pub use order::{Fault, FaultOrder, RequestRole};
-pub use proxy::{ConnectionCut, LinkState, NetworkState, FaultProxy, ProxyDirection, CutAction, ProxyTraffic};
+pub use proxy::{
+    ConnectionCut, CutAction, FaultProxy, LinkState, NetworkState, ProxyDirection, ProxyTraffic,
+};

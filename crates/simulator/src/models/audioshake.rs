@@ -6,7 +6,7 @@ use super::ProviderModel;
 use crate::fault::RequestRole;
 use crate::media;
 use crate::site::{SimulatedReply, SimulatedRequest};
-use crate::world::{PlannedEnd, Job, JobPhase};
+use crate::world::{Job, JobPhase, PlannedEnd};
 
 const NAME: &str = "audioshake";
 
@@ -17,7 +17,12 @@ pub(super) const MODEL: ProviderModel = ProviderModel {
             .route("POST", "/assets", RequestRole::Upload, upload)
             .route("POST", "/tasks", RequestRole::Submit, submit)
             .route("GET", "/tasks/{id}", RequestRole::Poll, get)
-            .route("GET", "/output/{id}/{name}", RequestRole::Download, download)
+            .route(
+                "GET",
+                "/output/{id}/{name}",
+                RequestRole::Download,
+                download,
+            )
     },
 };
 
@@ -100,11 +105,15 @@ fn task(request: &SimulatedRequest, job: &Job) -> Value {
     let target = |(number, target): (usize, Value)| {
         let status = match job.phase() {
             _ if request.unknown_word => "resting",
-            JobPhase::Running(share) if share > 0.5 && number == 0 && job.plan.end == PlannedEnd::Success => {
+            JobPhase::Running(share)
+                if share > 0.5 && number == 0 && job.plan.end == PlannedEnd::Success =>
+            {
                 "completed"
             }
             JobPhase::Ended(PlannedEnd::Success | PlannedEnd::Empty) => "completed",
-            JobPhase::Ended(PlannedEnd::Failure | PlannedEnd::Unfit | PlannedEnd::Refusal) => "error",
+            JobPhase::Ended(PlannedEnd::Failure | PlannedEnd::Unfit | PlannedEnd::Refusal) => {
+                "error"
+            }
             _ => "processing",
         };
         let model = target["model"].as_str().unwrap_or_default();

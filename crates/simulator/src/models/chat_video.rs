@@ -9,7 +9,7 @@ use super::ProviderModel;
 use crate::fault::RequestRole;
 use crate::media;
 use crate::site::{SimulatedReply, SimulatedRequest};
-use crate::world::{PlannedEnd, Job, JobPhase};
+use crate::world::{Job, JobPhase, PlannedEnd};
 
 pub(super) const MODEL: ProviderModel = ProviderModel {
     name: "chat-video",
@@ -56,12 +56,16 @@ fn complete(request: &SimulatedRequest) -> SimulatedReply {
     }
     let reply = match (body["stream"] == true, mediagate) {
         (true, true) => SimulatedReply::pieces("text/event-stream", own_events(request, &job)),
-        (true, false) => SimulatedReply::pieces("text/event-stream", reseller_events(request, &job)),
+        (true, false) => {
+            SimulatedReply::pieces("text/event-stream", reseller_events(request, &job))
+        }
         (false, true) => match failure(&job) {
             Some(body) => SimulatedReply::json(503, &body).after(whole(&job)),
             None => SimulatedReply::json(200, &completion(request, &job, true)).after(whole(&job)),
         },
-        (false, false) => SimulatedReply::json(200, &completion(request, &job, false)).after(whole(&job)),
+        (false, false) => {
+            SimulatedReply::json(200, &completion(request, &job, false)).after(whole(&job))
+        }
     };
     if mediagate {
         reply.with_header("x-task-id", &job.id)

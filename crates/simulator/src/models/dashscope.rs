@@ -6,7 +6,7 @@ use super::ProviderModel;
 use crate::fault::RequestRole;
 use crate::media;
 use crate::site::{SimulatedReply, SimulatedRequest};
-use crate::world::{PlannedEnd, JobPhase};
+use crate::world::{JobPhase, PlannedEnd};
 
 pub(super) const MODEL: ProviderModel = ProviderModel {
     name: "dashscope",
@@ -35,7 +35,12 @@ pub(super) const MODEL: ProviderModel = ProviderModel {
         )
         .route("GET", "/tasks/{id}", RequestRole::Poll, get)
         .route("POST", "/tasks/{id}/cancel", RequestRole::Cancel, cancel)
-        .route("GET", "/oss/{id}/video.mp4", RequestRole::Download, download)
+        .route(
+            "GET",
+            "/oss/{id}/video.mp4",
+            RequestRole::Download,
+            download,
+        )
     },
 };
 

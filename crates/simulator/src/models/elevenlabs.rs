@@ -97,7 +97,9 @@ fn compose(request: &SimulatedRequest) -> SimulatedReply {
         .world
         .accept("elevenlabs", id, body.clone(), Value::Null);
     let reply = match job.plan.end {
-        PlannedEnd::Success => SimulatedReply::file("audio/mpeg", media::audio(milliseconds.min(4_000), 220.0)),
+        PlannedEnd::Success => {
+            SimulatedReply::file("audio/mpeg", media::audio(milliseconds.min(4_000), 220.0))
+        }
         PlannedEnd::Empty => SimulatedReply::file("audio/mpeg", Bytes::new()),
         PlannedEnd::Failure | PlannedEnd::Unfit | PlannedEnd::Refusal => {
             error(500, "composition_failed", "The song could not be made")

@@ -5,14 +5,19 @@ use serde_json::{Map, Value, json};
 use super::{ProviderModel, results};
 use crate::fault::RequestRole;
 use crate::site::{SimulatedReply, SimulatedRequest};
-use crate::world::{PlannedEnd, Job, JobPhase};
+use crate::world::{Job, JobPhase, PlannedEnd};
 
 pub(super) const MODEL: ProviderModel = ProviderModel {
     name: "fal",
     routes: |site| {
         let site = site
             .error(|_| json!({"detail": "simulated"}))
-            .route("POST", "/storage/upload/initiate", RequestRole::Upload, initiate)
+            .route(
+                "POST",
+                "/storage/upload/initiate",
+                RequestRole::Upload,
+                initiate,
+            )
             .route("PUT", "/storage/put/{id}", RequestRole::Upload, put)
             .route(
                 "GET",
@@ -261,8 +266,12 @@ fn status(request: &SimulatedRequest) -> SimulatedReply {
         return SimulatedReply::json(202, &json!({"status": "THAWING", "request_id": job.id}));
     }
     match job.phase() {
-        JobPhase::Queued => SimulatedReply::json(202, &json!({"status": "IN_QUEUE", "queue_position": 1})),
-        JobPhase::Running(_) => SimulatedReply::json(202, &json!({"status": "IN_PROGRESS", "logs": []})),
+        JobPhase::Queued => {
+            SimulatedReply::json(202, &json!({"status": "IN_QUEUE", "queue_position": 1}))
+        }
+        JobPhase::Running(_) => {
+            SimulatedReply::json(202, &json!({"status": "IN_PROGRESS", "logs": []}))
+        }
         JobPhase::Cancelled => SimulatedReply::json(
             200,
             &json!({"status": "COMPLETED", "error": "Request was cancelled", "error_type": "client_cancelled"}),
@@ -321,7 +330,8 @@ fn response(request: &SimulatedRequest) -> SimulatedReply {
         }
         JobPhase::Ended(PlannedEnd::Unfit) => {
             let item = json!({"loc": ["body", "start_image_url"], "msg": "Field required", "type": "missing"});
-            SimulatedReply::json(422, &json!({"detail": [item]})).with_header("x-fal-retryable", "false")
+            SimulatedReply::json(422, &json!({"detail": [item]}))
+                .with_header("x-fal-retryable", "false")
         }
         JobPhase::Ended(PlannedEnd::Failure) => {
             let body =
@@ -329,9 +339,8 @@ fn response(request: &SimulatedRequest) -> SimulatedReply {
             SimulatedReply::json(503, &body).with_header("x-fal-error-type", "runner_disconnected")
         }
         JobPhase::Ended(PlannedEnd::Empty) => SimulatedReply::json(200, &json!({})),
-        JobPhase::Ended(_) => {
-            SimulatedReply::json(200, &output(request, &job)).with_header("x-fal-billable-units", "8.0")
-        }
+        JobPhase::Ended(_) => SimulatedReply::json(200, &output(request, &job))
+            .with_header("x-fal-billable-units", "8.0"),
     }
 }
 

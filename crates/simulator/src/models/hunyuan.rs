@@ -9,16 +9,17 @@ use super::ProviderModel;
 use crate::fault::RequestRole;
 use crate::media;
 use crate::site::{SimulatedReply, SimulatedRequest};
-use crate::world::{PlannedEnd, JobPhase};
+use crate::world::{JobPhase, PlannedEnd};
 
 /// The pair that is known here.
 const ID: &str = "simulated-id";
 const KEY: &str = "simulated-key";
 
-pub(super) const MODEL: ProviderModel = ProviderModel {
-    name: "hunyuan",
-    routes: |site| {
-        site.error(|status| {
+pub(super) const MODEL: ProviderModel =
+    ProviderModel {
+        name: "hunyuan",
+        routes: |site| {
+            site.error(|status| {
             let code = match status {
                 401 => "AuthFailure.SignatureFailure",
                 429 => "RequestLimitExceeded",
@@ -36,8 +37,8 @@ pub(super) const MODEL: ProviderModel = ProviderModel {
             ],
         )
         .route("GET", "/cos/{id}/output.mp4", RequestRole::Download, download)
-    },
-};
+        },
+    };
 
 fn hex(bytes: &[u8]) -> String {
     use std::fmt::Write as _;
@@ -145,7 +146,9 @@ fn describe(request: &SimulatedRequest) -> SimulatedReply {
             json!({"Status": "DONE", "ErrorCode": "", "ErrorMessage": "", "ResultVideoUrl": url})
         }
         JobPhase::Ended(PlannedEnd::Empty) => json!({"Status": "DONE", "ResultVideoUrl": ""}),
-        JobPhase::Ended(PlannedEnd::Failure) | JobPhase::Cancelled => failed("FailedOperation.DriverFailed"),
+        JobPhase::Ended(PlannedEnd::Failure) | JobPhase::Cancelled => {
+            failed("FailedOperation.DriverFailed")
+        }
         JobPhase::Ended(PlannedEnd::Unfit) => failed("FailedOperation.ImageDecodeFailed"),
         JobPhase::Ended(PlannedEnd::Refusal) => failed("FailedOperation.ModerationFailed"),
     })

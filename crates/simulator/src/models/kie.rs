@@ -6,7 +6,7 @@ use super::ProviderModel;
 use crate::fault::RequestRole;
 use crate::media;
 use crate::site::{SimulatedReply, SimulatedRequest};
-use crate::world::{PlannedEnd, JobPhase};
+use crate::world::{JobPhase, PlannedEnd};
 
 pub(super) const MODEL: ProviderModel = ProviderModel {
     name: "kie",
@@ -14,7 +14,12 @@ pub(super) const MODEL: ProviderModel = ProviderModel {
         site.error(|status| json!({"code": status, "msg": "simulated"}))
             .route("POST", "/jobs/createTask", RequestRole::Submit, submit)
             .route("GET", "/jobs/recordInfo", RequestRole::Poll, record)
-            .route("GET", "/cdn/{id}/output.mp4", RequestRole::Download, download)
+            .route(
+                "GET",
+                "/cdn/{id}/output.mp4",
+                RequestRole::Download,
+                download,
+            )
     },
 };
 
@@ -96,7 +101,9 @@ fn record(request: &SimulatedRequest) -> SimulatedReply {
             "success"
         }
         JobPhase::Ended(PlannedEnd::Empty) => "success",
-        JobPhase::Ended(PlannedEnd::Failure) | JobPhase::Cancelled => failed("500", "Internal error"),
+        JobPhase::Ended(PlannedEnd::Failure) | JobPhase::Cancelled => {
+            failed("500", "Internal error")
+        }
         JobPhase::Ended(PlannedEnd::Unfit) => failed("422", "The image is too small"),
         JobPhase::Ended(PlannedEnd::Refusal) => failed("", "The content was flagged as sensitive"),
     };

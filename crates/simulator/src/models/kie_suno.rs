@@ -7,7 +7,7 @@ use super::ProviderModel;
 use crate::fault::RequestRole;
 use crate::media;
 use crate::site::{SimulatedReply, SimulatedRequest};
-use crate::world::{PlannedEnd, Job, JobPhase};
+use crate::world::{Job, JobPhase, PlannedEnd};
 
 pub(super) const MODEL: ProviderModel = ProviderModel {
     name: "kie-suno",
@@ -15,9 +15,19 @@ pub(super) const MODEL: ProviderModel = ProviderModel {
         site.error(|status| json!({"code": status, "msg": "simulated"}))
             .route("POST", "/generate", RequestRole::Submit, generate)
             .route("POST", "/generate/extend", RequestRole::Submit, extend)
-            .route("POST", "/api/file-stream-upload", RequestRole::Other, upload)
+            .route(
+                "POST",
+                "/api/file-stream-upload",
+                RequestRole::Other,
+                upload,
+            )
             .route("POST", "/generate/upload-cover", RequestRole::Submit, cover)
-            .route("POST", "/generate/generate-persona", RequestRole::Submit, persona)
+            .route(
+                "POST",
+                "/generate/generate-persona",
+                RequestRole::Submit,
+                persona,
+            )
             .route("GET", "/generate/record-info", RequestRole::Poll, record)
             .route("GET", "/cdn/{id}/{name}", RequestRole::Download, download)
     },
@@ -108,7 +118,12 @@ fn extend(request: &SimulatedRequest) -> SimulatedReply {
     )
 }
 
-fn take(request: &SimulatedRequest, needed: &[&str], known: &[&str], longest: usize) -> SimulatedReply {
+fn take(
+    request: &SimulatedRequest,
+    needed: &[&str],
+    known: &[&str],
+    longest: usize,
+) -> SimulatedReply {
     if request.bearer().is_none() {
         return said(401, "You do not have access permissions", &Value::Null);
     }
@@ -158,7 +173,9 @@ fn persona(request: &SimulatedRequest) -> SimulatedReply {
             said(200, "success", &made)
         }
         PlannedEnd::Empty => said(200, "success", &json!({})),
-        PlannedEnd::Failure | PlannedEnd::Unfit | PlannedEnd::Refusal => said(500, "Server error", &Value::Null),
+        PlannedEnd::Failure | PlannedEnd::Unfit | PlannedEnd::Refusal => {
+            said(500, "Server error", &Value::Null)
+        }
     }
 }
 
@@ -192,7 +209,9 @@ fn record(request: &SimulatedRequest) -> SimulatedReply {
         JobPhase::Ended(PlannedEnd::Failure) | JobPhase::Cancelled => {
             failed(501, "Generation failed", "GENERATE_AUDIO_FAILED")
         }
-        JobPhase::Ended(PlannedEnd::Unfit) => failed(400, "The style is too long", "CREATE_TASK_FAILED"),
+        JobPhase::Ended(PlannedEnd::Unfit) => {
+            failed(400, "The style is too long", "CREATE_TASK_FAILED")
+        }
         JobPhase::Ended(PlannedEnd::Refusal) => {
             failed(400, "The words are sensitive", "SENSITIVE_WORD_ERROR")
         }

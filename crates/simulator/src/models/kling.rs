@@ -12,7 +12,7 @@ use super::ProviderModel;
 use crate::fault::RequestRole;
 use crate::media;
 use crate::site::{SimulatedReply, SimulatedRequest};
-use crate::world::{PlannedEnd, Job, JobPhase};
+use crate::world::{Job, JobPhase, PlannedEnd};
 
 pub(super) const MODEL: ProviderModel = ProviderModel {
     name: "kling",
@@ -26,10 +26,25 @@ pub(super) const MODEL: ProviderModel = ProviderModel {
             };
             json!({"code": code, "message": "simulated", "request_id": "r"})
         })
-        .route("POST", "/v1/videos/text2video", RequestRole::Submit, from_text)
-        .route("POST", "/v1/videos/image2video", RequestRole::Submit, from_image)
+        .route(
+            "POST",
+            "/v1/videos/text2video",
+            RequestRole::Submit,
+            from_text,
+        )
+        .route(
+            "POST",
+            "/v1/videos/image2video",
+            RequestRole::Submit,
+            from_image,
+        )
         .route("GET", "/v1/videos/{operation}/{id}", RequestRole::Poll, get)
-        .route("GET", "/cdn/{id}/video.mp4", RequestRole::Download, download)
+        .route(
+            "GET",
+            "/cdn/{id}/video.mp4",
+            RequestRole::Download,
+            download,
+        )
     },
 };
 
@@ -82,7 +97,12 @@ fn from_image(request: &SimulatedRequest) -> SimulatedReply {
     submit(request, "image2video", fits, &["image", "image_tail"])
 }
 
-fn submit(request: &SimulatedRequest, operation: &str, fits: bool, own_members: &[&str]) -> SimulatedReply {
+fn submit(
+    request: &SimulatedRequest,
+    operation: &str,
+    fits: bool,
+    own_members: &[&str],
+) -> SimulatedReply {
     if !is_known(request) {
         return error(401, 1002, "Authorization is invalid");
     }

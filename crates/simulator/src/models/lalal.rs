@@ -7,7 +7,7 @@ use super::ProviderModel;
 use crate::fault::RequestRole;
 use crate::media;
 use crate::site::{SimulatedReply, SimulatedRequest};
-use crate::world::{PlannedEnd, Job, JobPhase};
+use crate::world::{Job, JobPhase, PlannedEnd};
 
 const NAME: &str = "lalal";
 
@@ -16,7 +16,12 @@ pub(super) const MODEL: ProviderModel = ProviderModel {
     routes: |site| {
         site.error(|status| json!({"detail": "simulated", "code": format!("simulated_{status}")}))
             .route("POST", "/upload/", RequestRole::Upload, upload)
-            .route("POST", "/split/stem_separator/", RequestRole::Submit, separate)
+            .route(
+                "POST",
+                "/split/stem_separator/",
+                RequestRole::Submit,
+                separate,
+            )
             .route("POST", "/split/multistem/", RequestRole::Submit, multistem)
             .route("POST", "/check/", RequestRole::Poll, check)
             .route("POST", "/cancel/", RequestRole::Cancel, cancel)

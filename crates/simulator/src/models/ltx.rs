@@ -5,12 +5,13 @@ use serde_json::json;
 use super::ProviderModel;
 use crate::fault::RequestRole;
 use crate::site::{SimulatedReply, SimulatedRequest};
-use crate::world::{PlannedEnd, JobPhase};
+use crate::world::{JobPhase, PlannedEnd};
 
-pub(super) const MODEL: ProviderModel = ProviderModel {
-    name: "ltx",
-    routes: |site| {
-        site.error(
+pub(super) const MODEL: ProviderModel =
+    ProviderModel {
+        name: "ltx",
+        routes: |site| {
+            site.error(
             |status| json!({"type": "error", "error": {"message": format!("simulated {status}")}}),
         )
         .route("POST", "/v2/{way}", RequestRole::Submit, submit)
@@ -18,8 +19,8 @@ pub(super) const MODEL: ProviderModel = ProviderModel {
         .route("GET", "/cdn/{id}/output.mp4", RequestRole::Download, |request| {
             request.signed_video("sign")
         })
-    },
-};
+        },
+    };
 
 fn submit(request: &SimulatedRequest) -> SimulatedReply {
     const EVERY: [&str; 6] = [
@@ -86,8 +87,12 @@ fn poll(request: &SimulatedRequest) -> SimulatedReply {
             json!({"status": "completed", "result": {"video_url": url}})
         }
         JobPhase::Ended(PlannedEnd::Empty) => json!({"status": "completed", "result": {}}),
-        JobPhase::Ended(PlannedEnd::Failure) | JobPhase::Cancelled => failed("api_error", "It failed"),
-        JobPhase::Ended(PlannedEnd::Unfit) => failed("invalid_request_error", "The image is too small"),
+        JobPhase::Ended(PlannedEnd::Failure) | JobPhase::Cancelled => {
+            failed("api_error", "It failed")
+        }
+        JobPhase::Ended(PlannedEnd::Unfit) => {
+            failed("invalid_request_error", "The image is too small")
+        }
         JobPhase::Ended(PlannedEnd::Refusal) => {
             failed("content_filtered_error", "Rejected by safety filters")
         }

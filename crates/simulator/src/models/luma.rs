@@ -7,18 +7,28 @@ use super::ProviderModel;
 use crate::fault::RequestRole;
 use crate::media;
 use crate::site::{SimulatedReply, SimulatedRequest};
-use crate::world::{PlannedEnd, Job, JobPhase};
+use crate::world::{Job, JobPhase, PlannedEnd};
 
 pub(super) const MODEL: ProviderModel = ProviderModel {
     name: "luma",
     routes: |site| {
         site.error(|_| json!({"detail": "simulated"}))
             .route("POST", "/generations", RequestRole::Submit, agents)
-            .route("POST", "/generations/video", RequestRole::Submit, dream_machine)
+            .route(
+                "POST",
+                "/generations/video",
+                RequestRole::Submit,
+                dream_machine,
+            )
             .route("GET", "/generations", RequestRole::Find, list)
             .route("GET", "/generations/{id}", RequestRole::Poll, get)
             .route("DELETE", "/generations/{id}", RequestRole::Cancel, delete)
-            .route("GET", "/storage/{id}/video.mp4", RequestRole::Download, download)
+            .route(
+                "GET",
+                "/storage/{id}/video.mp4",
+                RequestRole::Download,
+                download,
+            )
     },
 };
 
@@ -203,7 +213,9 @@ fn list(request: &SimulatedRequest) -> SimulatedReply {
 fn object(request: &SimulatedRequest, job: &Job) -> Value {
     let agents = job.memo == AGENTS;
     let phase = match job.phase() {
-        JobPhase::Ended(_) if agents && is_forbidden(&job.input) => JobPhase::Ended(PlannedEnd::Refusal),
+        JobPhase::Ended(_) if agents && is_forbidden(&job.input) => {
+            JobPhase::Ended(PlannedEnd::Refusal)
+        }
         phase => phase,
     };
     let (state, code, reason) = match phase {

@@ -6,7 +6,7 @@ use super::ProviderModel;
 use crate::fault::RequestRole;
 use crate::media;
 use crate::site::{SimulatedReply, SimulatedRequest};
-use crate::world::{PlannedEnd, Job, JobPhase};
+use crate::world::{Job, JobPhase, PlannedEnd};
 
 pub(super) const MODEL: ProviderModel = ProviderModel {
     name: "minimax",
@@ -21,20 +21,50 @@ pub(super) const MODEL: ProviderModel = ProviderModel {
             };
             json!({"base_resp": {"status_code": code, "status_msg": "simulated"}})
         })
-        .route("POST", "/v1/video_generation", RequestRole::Submit, submit_v1)
-        .route("GET", "/v1/query/video_generation", RequestRole::Poll, get_v1)
+        .route(
+            "POST",
+            "/v1/video_generation",
+            RequestRole::Submit,
+            submit_v1,
+        )
+        .route(
+            "GET",
+            "/v1/query/video_generation",
+            RequestRole::Poll,
+            get_v1,
+        )
         .route("GET", "/v1/files/retrieve", RequestRole::Poll, file)
-        .route("POST", "/v2/video_generation", RequestRole::Submit, submit_v2)
-        .route("GET", "/v2/query/video_generation/{id}", RequestRole::Poll, get_v2)
+        .route(
+            "POST",
+            "/v2/video_generation",
+            RequestRole::Submit,
+            submit_v2,
+        )
+        .route(
+            "GET",
+            "/v2/query/video_generation/{id}",
+            RequestRole::Poll,
+            get_v2,
+        )
         .route(
             "DELETE",
             "/v2/video_generation/{id}",
             RequestRole::Cancel,
             delete_v2,
         )
-        .route("GET", "/cdn/{id}/output.mp4", RequestRole::Download, download)
+        .route(
+            "GET",
+            "/cdn/{id}/output.mp4",
+            RequestRole::Download,
+            download,
+        )
         .route("POST", "/v1/music_generation", RequestRole::Submit, compose)
-        .route("GET", "/cdn/{id}/song.mp3", RequestRole::Download, recording)
+        .route(
+            "GET",
+            "/cdn/{id}/song.mp3",
+            RequestRole::Download,
+            recording,
+        )
     },
 };
 

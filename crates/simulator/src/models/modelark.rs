@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use super::ProviderModel;
 use crate::fault::RequestRole;
 use crate::site::{SimulatedReply, SimulatedRequest};
-use crate::world::{PlannedEnd, Job, JobPhase};
+use crate::world::{Job, JobPhase, PlannedEnd};
 
 pub(super) const MODEL: ProviderModel = ProviderModel {
     name: "modelark",
@@ -20,18 +20,36 @@ pub(super) const MODEL: ProviderModel = ProviderModel {
             };
             json!({"error": {"code": code, "message": "simulated", "param": "", "type": ""}})
         })
-        .route("POST", "/contents/generations/tasks", RequestRole::Submit, submit)
-        .route("GET", "/contents/generations/tasks", RequestRole::Find, list)
-        .route("GET", "/contents/generations/tasks/{id}", RequestRole::Poll, get)
+        .route(
+            "POST",
+            "/contents/generations/tasks",
+            RequestRole::Submit,
+            submit,
+        )
+        .route(
+            "GET",
+            "/contents/generations/tasks",
+            RequestRole::Find,
+            list,
+        )
+        .route(
+            "GET",
+            "/contents/generations/tasks/{id}",
+            RequestRole::Poll,
+            get,
+        )
         .route(
             "DELETE",
             "/contents/generations/tasks/{id}",
             RequestRole::Cancel,
             delete,
         )
-        .route("GET", "/tos/{id}/video.mp4", RequestRole::Download, |request| {
-            request.signed_video("X-Tos-Signature")
-        })
+        .route(
+            "GET",
+            "/tos/{id}/video.mp4",
+            RequestRole::Download,
+            |request| request.signed_video("X-Tos-Signature"),
+        )
     },
 };
 

@@ -7,7 +7,7 @@ use super::ProviderModel;
 use crate::fault::RequestRole;
 use crate::media;
 use crate::site::{SimulatedReply, SimulatedRequest};
-use crate::world::{PlannedEnd, Job, JobPhase};
+use crate::world::{Job, JobPhase, PlannedEnd};
 
 pub(super) const MODEL: ProviderModel = ProviderModel {
     name: "mureka",
@@ -147,8 +147,12 @@ fn shown(request: &SimulatedRequest, job: &Job, status: &str) -> Value {
                 "flac_url": url("song.flac"), "duration": 2_000}]);
         }
         JobPhase::Ended(PlannedEnd::Failure) => task["failed_reason"] = json!("internal error"),
-        JobPhase::Ended(PlannedEnd::Unfit) => task["failed_reason"] = json!("invalid lyrics format"),
-        JobPhase::Ended(PlannedEnd::Refusal) => task["failed_reason"] = json!("the content was moderated"),
+        JobPhase::Ended(PlannedEnd::Unfit) => {
+            task["failed_reason"] = json!("invalid lyrics format")
+        }
+        JobPhase::Ended(PlannedEnd::Refusal) => {
+            task["failed_reason"] = json!("the content was moderated")
+        }
         _ => {}
     }
     task

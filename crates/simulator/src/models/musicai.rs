@@ -7,7 +7,7 @@ use super::ProviderModel;
 use crate::fault::RequestRole;
 use crate::media;
 use crate::site::{SimulatedReply, SimulatedRequest};
-use crate::world::{PlannedEnd, Job, JobPhase};
+use crate::world::{Job, JobPhase, PlannedEnd};
 
 const NAME: &str = "musicai";
 
@@ -22,7 +22,12 @@ pub(super) const MODEL: ProviderModel = ProviderModel {
             .route("GET", "/job/{id}", RequestRole::Poll, get)
             .route("GET", "/job/{id}/status", RequestRole::Poll, get)
             .route("DELETE", "/job/{id}", RequestRole::Cancel, delete)
-            .route("GET", "/result/{id}/{name}", RequestRole::Download, download)
+            .route(
+                "GET",
+                "/result/{id}/{name}",
+                RequestRole::Download,
+                download,
+            )
     },
 };
 
@@ -52,7 +57,8 @@ fn put(request: &SimulatedRequest) -> SimulatedReply {
     let url = format!("{}/bucket/{}?download", request.base, request.param("id"));
     let known = request.world.file(&url).is_some();
     if !known || !request.header("authorization").is_empty() || request.bytes.is_empty() {
-        return SimulatedReply::json(403, &json!("AccessDenied")).with_header("content-type", "text/plain");
+        return SimulatedReply::json(403, &json!("AccessDenied"))
+            .with_header("content-type", "text/plain");
     }
     request.world.keep_file(url, json!(true));
     SimulatedReply::empty(200)
@@ -114,7 +120,9 @@ fn record(request: &SimulatedRequest, job: &Job) -> Value {
         JobPhase::Running(_) => ("STARTED", json!(null)),
         JobPhase::Ended(PlannedEnd::Success) => ("SUCCEEDED", result(request, job)),
         JobPhase::Ended(PlannedEnd::Empty) => ("SUCCEEDED", json!({})),
-        JobPhase::Ended(PlannedEnd::Failure | PlannedEnd::Unfit | PlannedEnd::Refusal) => ("FAILED", json!(null)),
+        JobPhase::Ended(PlannedEnd::Failure | PlannedEnd::Unfit | PlannedEnd::Refusal) => {
+            ("FAILED", json!(null))
+        }
     };
     let fault = json!({"code": "GENERIC", "title": "Failed", "message": "The workflow failed."});
     json!({

@@ -7,7 +7,7 @@ use super::ProviderModel;
 use crate::fault::RequestRole;
 use crate::media;
 use crate::site::{SimulatedReply, SimulatedRequest};
-use crate::world::{PlannedEnd, Job, JobPhase};
+use crate::world::{Job, JobPhase, PlannedEnd};
 
 pub(super) const MODEL: ProviderModel = ProviderModel {
     name: "openai-videos",
@@ -111,7 +111,9 @@ fn content(request: &SimulatedRequest) -> SimulatedReply {
         return error(404, "not_found", "Video not found");
     };
     match job.phase() {
-        JobPhase::Ended(PlannedEnd::Success) => SimulatedReply::file("video/mp4", media::video(seconds(&job))),
+        JobPhase::Ended(PlannedEnd::Success) => {
+            SimulatedReply::file("video/mp4", media::video(seconds(&job)))
+        }
         _ => error(404, "not_ready", "The video is not ready"),
     }
 }
@@ -138,7 +140,9 @@ fn object(request: &SimulatedRequest, job: &Job) -> Value {
     let (status, progress, failure) = match job.phase() {
         JobPhase::Queued => ("queued", 0.0, Value::Null),
         JobPhase::Running(share) => ("in_progress", share * 100.0, Value::Null),
-        JobPhase::Ended(PlannedEnd::Success | PlannedEnd::Empty) => ("completed", 100.0, Value::Null),
+        JobPhase::Ended(PlannedEnd::Success | PlannedEnd::Empty) => {
+            ("completed", 100.0, Value::Null)
+        }
         JobPhase::Ended(PlannedEnd::Failure) => (
             "failed",
             50.0,

@@ -6,7 +6,7 @@ use super::ProviderModel;
 use crate::fault::RequestRole;
 use crate::media;
 use crate::site::{SimulatedReply, SimulatedRequest};
-use crate::world::{PlannedEnd, JobPhase};
+use crate::world::{JobPhase, PlannedEnd};
 
 pub(super) const MODEL: ProviderModel = ProviderModel {
     name: "openrouter",
@@ -14,7 +14,12 @@ pub(super) const MODEL: ProviderModel = ProviderModel {
         site.error(|status| json!({"error": {"code": status, "message": "simulated"}}))
             .route("POST", "/videos", RequestRole::Submit, submit)
             .route("GET", "/videos/{id}", RequestRole::Poll, get)
-            .route("GET", "/videos/{id}/content", RequestRole::Download, content)
+            .route(
+                "GET",
+                "/videos/{id}/content",
+                RequestRole::Download,
+                content,
+            )
     },
 };
 
@@ -131,7 +136,8 @@ fn content(request: &SimulatedRequest) -> SimulatedReply {
         return error(401, "No auth credentials found");
     }
     let job = request.world.job(request.param("id"));
-    let made = |job: &crate::world::Job| matches!(job.phase(), JobPhase::Ended(PlannedEnd::Success));
+    let made =
+        |job: &crate::world::Job| matches!(job.phase(), JobPhase::Ended(PlannedEnd::Success));
     let Some(job) = job.filter(made).filter(|_| !request.expired) else {
         return error(404, "No content");
     };

@@ -6,20 +6,38 @@ use serde_json::{Value, json};
 use super::ProviderModel;
 use crate::fault::RequestRole;
 use crate::site::{SimulatedReply, SimulatedRequest};
-use crate::world::{PlannedEnd, JobPhase};
+use crate::world::{JobPhase, PlannedEnd};
 
 pub(super) const MODEL: ProviderModel = ProviderModel {
     name: "pixverse",
     routes: |site| {
         site.error(|status| json!({"ErrCode": i32::from(status), "ErrMsg": "simulated"}))
             .route("POST", "/image/upload", RequestRole::Upload, upload)
-            .route("POST", "/video/text/generate", RequestRole::Submit, from_text)
-            .route("POST", "/video/img/generate", RequestRole::Submit, from_picture)
-            .route("POST", "/video/transition/generate", RequestRole::Submit, from_two)
+            .route(
+                "POST",
+                "/video/text/generate",
+                RequestRole::Submit,
+                from_text,
+            )
+            .route(
+                "POST",
+                "/video/img/generate",
+                RequestRole::Submit,
+                from_picture,
+            )
+            .route(
+                "POST",
+                "/video/transition/generate",
+                RequestRole::Submit,
+                from_two,
+            )
             .route("GET", "/video/result/{id}", RequestRole::Poll, result)
-            .route("GET", "/cdn/{id}/output.mp4", RequestRole::Download, |request| {
-                request.signed_video("signature")
-            })
+            .route(
+                "GET",
+                "/cdn/{id}/output.mp4",
+                RequestRole::Download,
+                |request| request.signed_video("signature"),
+            )
     },
 };
 

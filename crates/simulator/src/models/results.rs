@@ -4,11 +4,15 @@ use serde_json::json;
 
 use crate::media;
 use crate::site::{SimulatedReply, SimulatedRequest};
-use crate::world::{PlannedEnd, Job, JobPhase};
+use crate::world::{Job, JobPhase, PlannedEnd};
 
 /// A file of the job `{id}` that succeeded: a tone of its own for each `.wav`, else
 /// a film of so many seconds.
-pub(super) fn named(request: &SimulatedRequest, refusal: &str, seconds: fn(&Job) -> Option<u32>) -> SimulatedReply {
+pub(super) fn named(
+    request: &SimulatedRequest,
+    refusal: &str,
+    seconds: fn(&Job) -> Option<u32>,
+) -> SimulatedReply {
     if request.expired {
         return SimulatedReply::json(403, &json!(refusal));
     }

@@ -6,19 +6,29 @@ use super::ProviderModel;
 use crate::fault::RequestRole;
 use crate::media;
 use crate::site::{SimulatedReply, SimulatedRequest};
-use crate::world::{PlannedEnd, Job, JobPhase};
+use crate::world::{Job, JobPhase, PlannedEnd};
 
 pub(super) const MODEL: ProviderModel = ProviderModel {
     name: "runway",
     routes: |site| {
         site.error(|_| json!({"error": "simulated"}))
             .route("POST", "/v1/text_to_video", RequestRole::Submit, from_text)
-            .route("POST", "/v1/image_to_video", RequestRole::Submit, from_image)
+            .route(
+                "POST",
+                "/v1/image_to_video",
+                RequestRole::Submit,
+                from_image,
+            )
             .route("GET", "/v1/tasks/{id}", RequestRole::Poll, get)
             .route("DELETE", "/v1/tasks/{id}", RequestRole::Cancel, delete)
             .route("POST", "/v1/uploads", RequestRole::Upload, room)
             .route("POST", "/storage/{id}", RequestRole::Upload, store)
-            .route("GET", "/outputs/{id}/video.mp4", RequestRole::Download, download)
+            .route(
+                "GET",
+                "/outputs/{id}/video.mp4",
+                RequestRole::Download,
+                download,
+            )
     },
 };
 
@@ -164,9 +174,13 @@ fn get(request: &SimulatedRequest) -> SimulatedReply {
     let phase = phase(&job);
     // What failed is given back.
     match phase {
-        JobPhase::Ended(PlannedEnd::Success | PlannedEnd::Empty) => body["cost"] = json!({"credits": credits}),
+        JobPhase::Ended(PlannedEnd::Success | PlannedEnd::Empty) => {
+            body["cost"] = json!({"credits": credits})
+        }
         JobPhase::Ended(_) | JobPhase::Cancelled => body["cost"] = json!({"credits": 0}),
-        JobPhase::Queued | JobPhase::Running(_) => body["estimatedCost"] = json!({"credits": credits}),
+        JobPhase::Queued | JobPhase::Running(_) => {
+            body["estimatedCost"] = json!({"credits": credits})
+        }
     }
     let (status, more) = match phase {
         JobPhase::Queued if job.polls % 2 == 0 => ("THROTTLED", json!({})),

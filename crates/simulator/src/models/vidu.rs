@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use super::{ProviderModel, results};
 use crate::fault::RequestRole;
 use crate::site::{SimulatedReply, SimulatedRequest};
-use crate::world::{PlannedEnd, JobPhase};
+use crate::world::{JobPhase, PlannedEnd};
 
 pub(super) const MODEL: ProviderModel = ProviderModel {
     name: "vidu",
@@ -14,10 +14,20 @@ pub(super) const MODEL: ProviderModel = ProviderModel {
             .route("POST", "/text2video", RequestRole::Submit, from_text)
             .route("POST", "/img2video", RequestRole::Submit, from_picture)
             .route("POST", "/start-end2video", RequestRole::Submit, from_two)
-            .route("POST", "/reference2video", RequestRole::Submit, from_references)
+            .route(
+                "POST",
+                "/reference2video",
+                RequestRole::Submit,
+                from_references,
+            )
             .route("GET", "/tasks/{id}/creations", RequestRole::Poll, creations)
             .route("POST", "/tasks/{id}/cancel", RequestRole::Cancel, cancel)
-            .route("GET", "/cdn/{id}/output.mp4", RequestRole::Download, download)
+            .route(
+                "GET",
+                "/cdn/{id}/output.mp4",
+                RequestRole::Download,
+                download,
+            )
     },
 };
 
@@ -41,7 +51,11 @@ fn is_stranger(request: &SimulatedRequest) -> bool {
     !request.header("authorization").starts_with("Token ")
 }
 
-fn submit(request: &SimulatedRequest, pictures: std::ops::RangeInclusive<usize>, shaped: bool) -> SimulatedReply {
+fn submit(
+    request: &SimulatedRequest,
+    pictures: std::ops::RangeInclusive<usize>,
+    shaped: bool,
+) -> SimulatedReply {
     const EVERY: [&str; 8] = [
         "model",
         "prompt",

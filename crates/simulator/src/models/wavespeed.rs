@@ -5,15 +5,25 @@ use serde_json::{Value, json};
 use super::{ProviderModel, results};
 use crate::fault::RequestRole;
 use crate::site::{SimulatedReply, SimulatedRequest};
-use crate::world::{PlannedEnd, JobPhase};
+use crate::world::{JobPhase, PlannedEnd};
 
 pub(super) const MODEL: ProviderModel = ProviderModel {
     name: "wavespeed",
     routes: |site| {
         site.error(|status| json!({"code": status, "message": "simulated"}))
-            .route("POST", "/{owner}/{model}/{task}", RequestRole::Submit, submit)
+            .route(
+                "POST",
+                "/{owner}/{model}/{task}",
+                RequestRole::Submit,
+                submit,
+            )
             .route("GET", "/predictions/{id}/result", RequestRole::Poll, result)
-            .route("GET", "/cdn/{id}/output.mp4", RequestRole::Download, download)
+            .route(
+                "GET",
+                "/cdn/{id}/output.mp4",
+                RequestRole::Download,
+                download,
+            )
     },
 };
 

@@ -6,7 +6,7 @@ use super::ProviderModel;
 use crate::fault::RequestRole;
 use crate::media;
 use crate::site::{SimulatedReply, SimulatedRequest};
-use crate::world::{PlannedEnd, Job, JobPhase};
+use crate::world::{Job, JobPhase, PlannedEnd};
 
 pub(super) const MODEL: ProviderModel = ProviderModel {
     name: "xai",
@@ -122,8 +122,12 @@ fn get(request: &SimulatedRequest) -> SimulatedReply {
             202,
             &json!({"status": "pending", "progress": (share * 100.0).floor()}),
         ),
-        JobPhase::Ended(PlannedEnd::Success) => SimulatedReply::json(200, &finished(request, &job, true)),
-        JobPhase::Ended(PlannedEnd::Refusal) => SimulatedReply::json(200, &finished(request, &job, false)),
+        JobPhase::Ended(PlannedEnd::Success) => {
+            SimulatedReply::json(200, &finished(request, &job, true))
+        }
+        JobPhase::Ended(PlannedEnd::Refusal) => {
+            SimulatedReply::json(200, &finished(request, &job, false))
+        }
         JobPhase::Ended(PlannedEnd::Unfit) => SimulatedReply::json(
             200,
             &json!({"status": "failed", "model": model,
@@ -134,7 +138,9 @@ fn get(request: &SimulatedRequest) -> SimulatedReply {
             &json!({"status": "failed", "model": model,
                 "error": {"code": "internal_error", "message": "The generation failed."}}),
         ),
-        JobPhase::Ended(PlannedEnd::Empty) => SimulatedReply::json(200, &json!({"status": "done", "model": model})),
+        JobPhase::Ended(PlannedEnd::Empty) => {
+            SimulatedReply::json(200, &json!({"status": "done", "model": model}))
+        }
     }
 }
 

@@ -17,7 +17,7 @@ mod wire;
 
 pub(crate) use message::Route;
 pub use message::{RouteHandler, SimulatedReply, SimulatedRequest};
-pub(crate) use wire::{DropConnection, LIMIT, ConnectionReset};
+pub(crate) use wire::{ConnectionReset, DropConnection, LIMIT};
 
 /// A provider's routes in the making.
 pub struct SimulatedSite {
@@ -52,7 +52,13 @@ impl SimulatedSite {
     /// Adds a route below the provider's base: `{name}` is one segment,
     /// `{*name}` all that follow.
     #[must_use]
-    pub fn route(mut self, method: &str, path: &str, role: RequestRole, handler: RouteHandler) -> Self {
+    pub fn route(
+        mut self,
+        method: &str,
+        path: &str,
+        role: RequestRole,
+        handler: RouteHandler,
+    ) -> Self {
         let method = Method::from_bytes(method.as_bytes()).unwrap_or_default();
         let filter = MethodFilter::try_from(method).unwrap_or(MethodFilter::GET);
         let route = self.to(role, handler);
@@ -110,11 +116,19 @@ impl SimulatedSite {
         let error = self.error;
         let service = move |route: Route, status: u16| {
             move |request: axum::extract::Request| async move {
-                wire::refuse(&route, request, SimulatedReply::json(status, &error(status))).await
+                wire::refuse(
+                    &route,
+                    request,
+                    SimulatedReply::json(status, &error(status)),
+                )
+                .await
             }
         };
         let nothing: RouteHandler = |_| SimulatedReply::empty(404);
-        let (lost, wrong) = (self.to(RequestRole::Other, nothing), self.to(RequestRole::Other, nothing));
+        let (lost, wrong) = (
+            self.to(RequestRole::Other, nothing),
+            self.to(RequestRole::Other, nothing),
+        );
         self.router
             .fallback(service(lost, 404))
             .method_not_allowed_fallback(service(wrong, 405))

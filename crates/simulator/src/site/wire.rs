@@ -18,7 +18,7 @@ use bytes::Bytes;
 use http::{HeaderValue, StatusCode, header};
 use serde_json::{Map, Value, json};
 
-use super::message::{SimulatedReply, ReplyBody, SimulatedRequest, Route};
+use super::message::{ReplyBody, Route, SimulatedReply, SimulatedRequest};
 use crate::fault::Fault;
 use crate::world::ReceivedRequest;
 

@@ -12,7 +12,7 @@ use crate::fault::{Fault, FaultOrder, RequestRole};
 
 mod job;
 
-pub use job::{PlannedEnd, Job, JobPhase, JobPlan};
+pub use job::{Job, JobPhase, JobPlan, PlannedEnd};
 
 /// A request as it arrived.
 #[derive(Debug, Clone)]
@@ -246,7 +246,13 @@ impl World {
     }
 
     /// Orders a fault for the next `times` requests that it concerns.
-    pub fn order(&self, fault: Fault, provider: Option<&str>, role: Option<RequestRole>, times: u32) {
+    pub fn order(
+        &self,
+        fault: Fault,
+        provider: Option<&str>,
+        role: Option<RequestRole>,
+        times: u32,
+    ) {
         self.place(FaultOrder {
             provider: provider.map(str::to_owned),
             role,

@@ -133,7 +133,10 @@ async fn a_fault_waits_for_a_request_that_it_concerns() {
     world.order(Fault::Expired, Some("fal"), None, 1);
     assert_eq!(world.fault("fal", RequestRole::Poll), None);
     assert_eq!(world.fault(OPENAI, RequestRole::Download), None);
-    assert_eq!(world.fault("fal", RequestRole::Download), Some(Fault::Expired));
+    assert_eq!(
+        world.fault("fal", RequestRole::Download),
+        Some(Fault::Expired)
+    );
     assert_eq!(world.fault("fal", RequestRole::Download), None);
 }
 

@@ -11,7 +11,7 @@ use std::num::NonZeroU32;
 use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
-use simulator::{ConnectionCut, LinkState, NetworkState, FaultProxy, ProxyDirection, Simulator};
+use simulator::{ConnectionCut, FaultProxy, LinkState, NetworkState, ProxyDirection, Simulator};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::mpsc;

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use crate::client::{send, send_with};
 use serde_json::json;
-use simulator::{PlannedEnd, JobPhase, JobPlan, RequestRole, Simulator, World};
+use simulator::{JobPhase, JobPlan, PlannedEnd, RequestRole, Simulator, World};
 use tokio::io::AsyncReadExt as _;
 use tokio::net::TcpStream;
 
@@ -36,7 +36,10 @@ fn a_job_goes_as_planned() {
     assert!(world.cancel("1") && !world.cancel("1"));
     assert_eq!(world.job("1").unwrap().phase(), JobPhase::Cancelled);
     world.accept("b", "2", json!({}), json!(null));
-    assert_eq!(world.job("2").unwrap().phase(), JobPhase::Ended(PlannedEnd::Refusal));
+    assert_eq!(
+        world.job("2").unwrap().phase(),
+        JobPhase::Ended(PlannedEnd::Refusal)
+    );
     assert!(!world.cancel("2"));
     world.set_plan(plan(0, 60, PlannedEnd::Success));
     let working = world.accept("b", "3", json!({}), json!(null));

@@ -31,7 +31,10 @@ struct FrameChange {
 const REACH: isize = 3;
 
 impl ChangeCues {
-    pub(super) fn measure(amplitude: &SpectralPlane, stop: CancelCheck<'_>) -> Result<Self, WorkCancelled> {
+    pub(super) fn measure(
+        amplitude: &SpectralPlane,
+        stop: CancelCheck<'_>,
+    ) -> Result<Self, WorkCancelled> {
         let log = amplitude.clone().map(|a| (a + 1e-4).ln());
         let smooth = log.mean_along(5, stop)?;
         let slow = log.mean_over_time(43, stop)?;

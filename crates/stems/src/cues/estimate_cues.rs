@@ -12,7 +12,7 @@ use crate::parallel::{CancelCheck, WorkCancelled, both};
 use crate::plane::{SpectralPlane, mean};
 use crate::shares::StemShares;
 use crate::stem::STEMS;
-use crate::stft::{MAIN, ChannelSpectra};
+use crate::stft::{ChannelSpectra, MAIN};
 use crate::wiener::WienerFilter;
 
 /// Number of cues in the second pass, including the first's.

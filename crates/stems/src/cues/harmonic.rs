@@ -6,7 +6,7 @@
 
 use crate::parallel::{CancelCheck, WorkCancelled, both};
 use crate::plane::{SpectralPlane, mean};
-use crate::stft::{StftGrid, MAIN, Stft};
+use crate::stft::{MAIN, Stft, StftGrid};
 
 const SHORT: StftGrid = StftGrid {
     size: 1_024,
@@ -62,7 +62,11 @@ pub(super) fn share(
 const EPS: f32 = 1e-10;
 
 /// Onto the main grid: the nearest bin, and the mean of the five frames around.
-fn from_short(short: &SpectralPlane, frames: usize, stop: CancelCheck<'_>) -> Result<SpectralPlane, WorkCancelled> {
+fn from_short(
+    short: &SpectralPlane,
+    frames: usize,
+    stop: CancelCheck<'_>,
+) -> Result<SpectralPlane, WorkCancelled> {
     const STEP: usize = MAIN.hop / SHORT.hop;
     const RATIO: usize = MAIN.size / SHORT.size;
     SpectralPlane::build(frames, MAIN.bins(), stop, |t, row| {
@@ -78,7 +82,11 @@ fn from_short(short: &SpectralPlane, frames: usize, stop: CancelCheck<'_>) -> Re
 
 /// Onto the main grid: the mean of the five bins around, and the line between two frames.
 #[expect(clippy::cast_precision_loss, reason = "a small ratio")]
-fn from_long(long: &SpectralPlane, frames: usize, stop: CancelCheck<'_>) -> Result<SpectralPlane, WorkCancelled> {
+fn from_long(
+    long: &SpectralPlane,
+    frames: usize,
+    stop: CancelCheck<'_>,
+) -> Result<SpectralPlane, WorkCancelled> {
     const RATIO: usize = LONG.size / MAIN.size;
     const STEP: usize = LONG.hop / MAIN.hop;
     let smooth = SpectralPlane::build(long.rows(), MAIN.bins(), stop, |t, row| {

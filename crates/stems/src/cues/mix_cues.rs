@@ -4,7 +4,7 @@ use super::row::{CueRow, at, hertz};
 use super::{change, harmonic, pitch, repeat, stereo};
 use crate::parallel::{CancelCheck, WorkCancelled, both};
 use crate::plane::SpectralPlane;
-use crate::stft::{MAIN, ChannelSpectra};
+use crate::stft::{ChannelSpectra, MAIN};
 
 /// All cues of one stretch of sound. Rows are computed on demand, to save memory.
 pub(crate) struct MixCues {

@@ -6,11 +6,11 @@
 //! (`repeat`), and whether it belongs to the sung melody or the bass line (`pitch`). This module
 //! measures and never judges: what the numbers mean for the stems is up to the nets.
 
+mod estimate_cues;
 mod mix_cues;
 #[cfg(test)]
 mod pinned_means;
 mod row;
-mod estimate_cues;
 
 mod change;
 mod harmonic;
@@ -18,6 +18,6 @@ mod pitch;
 mod repeat;
 mod stereo;
 
+pub(crate) use estimate_cues::{COUNT as SECOND_COUNT, EstimateCues};
 pub(crate) use mix_cues::MixCues;
 pub(crate) use row::{COUNT, CueRow};
-pub(crate) use estimate_cues::{COUNT as SECOND_COUNT, EstimateCues};

@@ -3,7 +3,7 @@
 //! Weights are only right for the very cues that they learned from. Whoever changes a cue must
 //! train anew, and this test says so.
 
-use super::{MixCues, CueRow, EstimateCues, SECOND_COUNT};
+use super::{CueRow, EstimateCues, MixCues, SECOND_COUNT};
 use crate::parallel::CancelCheck;
 use crate::shares::StemShares;
 use crate::stft::{MAIN, Stft};

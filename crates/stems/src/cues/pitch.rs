@@ -168,12 +168,18 @@ pub(super) fn bass(
 }
 
 /// The pitch of the voice in an estimate of the voice.
-pub(super) fn voice_again(voice: &SpectralPlane, stop: CancelCheck<'_>) -> Result<PitchLine, WorkCancelled> {
+pub(super) fn voice_again(
+    voice: &SpectralPlane,
+    stop: CancelCheck<'_>,
+) -> Result<PitchLine, WorkCancelled> {
     track(voice, VOICE_AGAIN, stop)
 }
 
 /// The pitch of the bass in an estimate of the bass.
-pub(super) fn bass_again(bass: &SpectralPlane, stop: CancelCheck<'_>) -> Result<PitchLine, WorkCancelled> {
+pub(super) fn bass_again(
+    bass: &SpectralPlane,
+    stop: CancelCheck<'_>,
+) -> Result<PitchLine, WorkCancelled> {
     track(bass, BASS_AGAIN, stop)
 }
 
@@ -182,7 +188,11 @@ pub(super) fn above_bass(bin: usize) -> f32 {
     ((hertz(bin) - 90.0) / 120.0).clamp(0.0, 1.0)
 }
 
-fn track(source: &SpectralPlane, kind: LineModel, stop: CancelCheck<'_>) -> Result<PitchLine, WorkCancelled> {
+fn track(
+    source: &SpectralPlane,
+    kind: LineModel,
+    stop: CancelCheck<'_>,
+) -> Result<PitchLine, WorkCancelled> {
     let salience = salience(source, kind, stop)?;
     let path = best_path(&salience, kind, stop)?;
     let pitches = path
@@ -194,7 +204,11 @@ fn track(source: &SpectralPlane, kind: LineModel, stop: CancelCheck<'_>) -> Resu
 }
 
 /// How well each pitch explains each frame: its harmonics, less what lies between them.
-fn salience(source: &SpectralPlane, kind: LineModel, stop: CancelCheck<'_>) -> Result<SpectralPlane, WorkCancelled> {
+fn salience(
+    source: &SpectralPlane,
+    kind: LineModel,
+    stop: CancelCheck<'_>,
+) -> Result<SpectralPlane, WorkCancelled> {
     let floor = 1e-5 * source.max() + 1e-10;
     let weights: Vec<f32> = (0..kind.harmonics)
         .map(|h| kind.decay.powi(i32::from(h)))
@@ -240,7 +254,11 @@ fn salience(source: &SpectralPlane, kind: LineModel, stop: CancelCheck<'_>) -> R
 }
 
 /// Viterbi's best path through the pitches and silence: `None` where no pitch leads.
-fn best_path(salience: &SpectralPlane, kind: LineModel, stop: CancelCheck<'_>) -> Result<Vec<Option<usize>>, WorkCancelled> {
+fn best_path(
+    salience: &SpectralPlane,
+    kind: LineModel,
+    stop: CancelCheck<'_>,
+) -> Result<Vec<Option<usize>>, WorkCancelled> {
     let (frames, count) = (salience.rows(), salience.width());
     let per_state = kind.per_semitone * kind.cents / 100.0;
     let reach = (REACH_SEMITONES * 100.0 / kind.cents) as usize;
@@ -347,7 +365,10 @@ mod tests {
 
     #[test]
     fn silence_has_no_pitch() {
-        let plane = SpectralPlane::build(40, MAIN.bins(), CancelCheck(&|| false), |_, row| row.fill(0.0)).unwrap();
+        let plane = SpectralPlane::build(40, MAIN.bins(), CancelCheck(&|| false), |_, row| {
+            row.fill(0.0)
+        })
+        .unwrap();
         let line = track(&plane, MELODY, CancelCheck(&|| false)).unwrap();
         assert!(line.pitches.iter().all(Option::is_none) && line.strength(7) == 0.0);
     }

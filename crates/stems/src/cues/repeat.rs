@@ -66,7 +66,10 @@ pub(super) fn repeating(
 
 /// The shape of each frame's spectrum in [`BANDS`] numbers of unit length.
 #[expect(clippy::cast_precision_loss, reason = "widths of bands")]
-fn features(amplitude: &SpectralPlane, stop: CancelCheck<'_>) -> Result<SpectralPlane, WorkCancelled> {
+fn features(
+    amplitude: &SpectralPlane,
+    stop: CancelCheck<'_>,
+) -> Result<SpectralPlane, WorkCancelled> {
     let edges = band_edges();
     SpectralPlane::build(amplitude.rows(), BANDS, stop, |t, row| {
         let source = amplitude.row(t);

@@ -5,7 +5,7 @@
 
 use crate::parallel::{CancelCheck, WorkCancelled};
 use crate::plane::{SpectralPlane, mean};
-use crate::stft::{MAIN, ChannelSpectra};
+use crate::stft::{ChannelSpectra, MAIN};
 
 pub(super) struct StereoImage {
     /// Twice the smoothed cross power over the smoothed power, -1..1.

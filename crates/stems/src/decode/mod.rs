@@ -4,13 +4,13 @@
 //! every limit is checked on what was actually decoded, never on what a header claims. Names, URLs
 //! and media types are deliberately not used.
 
-mod stripped_media;
 mod error;
 mod format;
 mod format_detection;
 mod mp4;
 mod recording;
 mod stream;
+mod stripped_media;
 
 use std::ops::Range;
 use std::panic::{AssertUnwindSafe, catch_unwind};

@@ -29,8 +29,9 @@ impl Recording {
         let mut tail = Vec::new();
         file.seek(SeekFrom::Start(length.saturating_sub(TAG)))?;
         file.by_ref().take(TAG).read_to_end(&mut tail)?;
-        let bare =
-            |found: &format_detection::DetectedFormat<'_>| found.body.len() == bytes.len() && !tail.starts_with(b"TAG");
+        let bare = |found: &format_detection::DetectedFormat<'_>| {
+            found.body.len() == bytes.len() && !tail.starts_with(b"TAG")
+        };
         let format = format_detection::detect(&bytes)
             .ok()
             .filter(bare)

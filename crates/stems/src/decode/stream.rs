@@ -11,7 +11,7 @@ use symphonia::default::{formats, get_codecs};
 
 use super::error::{DecodeError, DecodeLimits};
 use super::format::AudioFormat;
-use super::{stripped_media, format_detection, mp4};
+use super::{format_detection, mp4, stripped_media};
 use crate::engine::to_stereo;
 
 /// Receives a packet's samples, by channel; `false` ends the decoding.

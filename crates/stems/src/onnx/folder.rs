@@ -173,7 +173,12 @@ impl ModelFolder {
     }
 
     /// The model of a manifest, loaded unless all its files are as they were.
-    fn load(&self, file: &str, manifest: Result<ModelManifest, ModelError>, more: &[&str]) -> CachedModel {
+    fn load(
+        &self,
+        file: &str,
+        manifest: Result<ModelManifest, ModelError>,
+        more: &[&str],
+    ) -> CachedModel {
         let mut files: Vec<&str> = vec![file];
         if let Ok(manifest) = &manifest {
             files.extend(manifest.files().iter().map(|graph| &graph.file[..]));

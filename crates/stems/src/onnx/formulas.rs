@@ -90,8 +90,14 @@ mod tests {
         assert_eq!(rest.formula(Other), Some(StemFormula::Estimate(0)));
         let four = of(&[Drums, Bass, Other, Vocals]);
         assert_eq!(four.told_apart, [Drums, Bass, Vocals]);
-        assert_eq!(four.formula(Other), Some(StemFormula::Without(vec![0, 1, 3])));
-        assert_eq!(four.formula(Instrumental), Some(StemFormula::Without(vec![3])));
+        assert_eq!(
+            four.formula(Other),
+            Some(StemFormula::Without(vec![0, 1, 3]))
+        );
+        assert_eq!(
+            four.formula(Instrumental),
+            Some(StemFormula::Without(vec![3]))
+        );
         assert_eq!(four.formula(Guitar), None);
         assert_eq!(of(&[Drums]).offered, [Drums, Other]);
         assert_eq!(of(&[Other]).offered, [Other]);

@@ -7,7 +7,7 @@
 
 use super::error::ModelError;
 use super::manifest::{HtDemucsSettings, PortNames, StftPlacement};
-use super::runtime::{GraphSession, GraphPort};
+use super::runtime::{GraphPort, GraphSession};
 use super::spectrum::{CentredStft, from_tensor, reflect, to_tensor};
 use super::stereo::{StereoSound, pairs};
 use super::stitch::{SegmentFade, SegmentPlan};
@@ -172,7 +172,11 @@ impl HtDemucs {
 }
 
 impl ExternalStft {
-    fn spectrum(&self, sound: &StereoSound, stop: CancelCheck<'_>) -> Result<Vec<f32>, SeparateError> {
+    fn spectrum(
+        &self,
+        sound: &StereoSound,
+        stop: CancelCheck<'_>,
+    ) -> Result<Vec<f32>, SeparateError> {
         let beyond = self.frames * HOP - sound[0].len();
         let spectra = |channel: &[f32]| {
             let padded = reflect(channel, MARGIN, MARGIN + beyond);

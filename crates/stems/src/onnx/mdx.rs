@@ -70,7 +70,11 @@ impl MdxNet {
         }
     }
 
-    pub(super) fn segment(&self, sound: &StereoSound, stop: CancelCheck<'_>) -> Result<StereoSound, SeparateError> {
+    pub(super) fn segment(
+        &self,
+        sound: &StereoSound,
+        stop: CancelCheck<'_>,
+    ) -> Result<StereoSound, SeparateError> {
         let MdxSettings {
             dim_f,
             dim_t,

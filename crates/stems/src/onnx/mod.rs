@@ -18,7 +18,6 @@ mod error;
 mod files;
 mod folder;
 mod formulas;
-mod wiener_refine;
 mod htdemucs;
 mod manifest;
 mod mdx;
@@ -30,11 +29,13 @@ mod spectrum;
 mod stereo;
 mod stitch;
 pub mod uvr;
+mod wiener_refine;
 
 pub use error::ModelError;
 pub use folder::{ModelFolder, RefusedModel};
 pub use manifest::{
-    GraphFile, HtDemucsSettings, FamilySettings, ModelManifest, MdxSettings, OpenUnmixSettings, PortNames, StftPlacement,
+    FamilySettings, GraphFile, HtDemucsSettings, MdxSettings, ModelManifest, OpenUnmixSettings,
+    PortNames, StftPlacement,
 };
 pub use model::SeparationModel;
 pub use runtime::RuntimeOptions;

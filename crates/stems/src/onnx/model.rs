@@ -6,13 +6,13 @@ use sha2::{Digest, Sha256};
 
 use super::error::{ModelError, in_table};
 use super::formulas::StemFormulas;
-use super::manifest::{GraphFile, FamilySettings, ModelManifest};
+use super::manifest::{FamilySettings, GraphFile, ModelManifest};
 use super::runtime::{self, GraphSession, RuntimeOptions};
 use super::stereo::StereoSound;
 use super::stitch::SegmentPlan;
 use super::{files, htdemucs, mdx, openunmix, uvr};
 use crate::parallel::CancelCheck;
-use crate::{SeparateError, ClipShape, Stem};
+use crate::{ClipShape, SeparateError, Stem};
 
 /// A model that is loaded and checked.
 #[derive(Debug)]
@@ -32,7 +32,11 @@ enum LoadedFamily {
 impl SeparationModel {
     /// Loads the graphs that `manifest` names from `folder`, checks them against it, and runs
     /// them on silence once.
-    pub fn load(folder: &Path, manifest: ModelManifest, options: &RuntimeOptions) -> Result<Self, ModelError> {
+    pub fn load(
+        folder: &Path,
+        manifest: ModelManifest,
+        options: &RuntimeOptions,
+    ) -> Result<Self, ModelError> {
         // Before files are read, which may be large.
         runtime::environment(options)?;
         let open = |graph: &GraphFile| open(folder, graph, options);
@@ -151,7 +155,11 @@ impl SeparationModel {
 }
 
 /// Reads a graph and hands it to the runtime, if it is the file that the manifest means.
-fn open(folder: &Path, graph: &GraphFile, options: &RuntimeOptions) -> Result<GraphSession, ModelError> {
+fn open(
+    folder: &Path,
+    graph: &GraphFile,
+    options: &RuntimeOptions,
+) -> Result<GraphSession, ModelError> {
     let bytes = files::read(folder, &graph.file)?;
     if let Some(expected) = &graph.sha256 {
         let found = uvr::hexadecimal(&Sha256::digest(&bytes));

@@ -6,12 +6,12 @@
 use realfft::num_complex::Complex32;
 
 use super::error::{ModelError, in_table};
-use super::wiener_refine;
 use super::manifest::OpenUnmixSettings;
 use super::runtime::GraphSession;
 use super::spectrum::CentredStft;
 use super::stereo::{StereoSound, pairs};
 use super::stitch::{SegmentFade, SegmentPlan};
+use super::wiener_refine;
 use crate::parallel::{CancelCheck, fill_rows, map};
 use crate::{SeparateError, Stem};
 
@@ -29,7 +29,10 @@ pub(super) struct OpenUnmix {
 
 impl OpenUnmix {
     /// Takes the graphs in the order of the settings' stems.
-    pub(super) fn new(nets: Vec<GraphSession>, settings: &OpenUnmixSettings) -> Result<Self, ModelError> {
+    pub(super) fn new(
+        nets: Vec<GraphSession>,
+        settings: &OpenUnmixSettings,
+    ) -> Result<Self, ModelError> {
         let mut fixed = None;
         for (net, stem) in nets.iter().zip(settings.graphs.keys()) {
             let ([input], [output, ..]) = (&net.inputs[..], &net.outputs[..]) else {

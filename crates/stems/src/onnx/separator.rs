@@ -15,7 +15,7 @@ use crate::error::check_offered;
 use crate::parallel::CancelCheck;
 use crate::separate::gather;
 use crate::stft::RATE;
-use crate::{Audio, SeparationControl, SeparationEngine, SeparateError, ClipShape, Stem, StemSink};
+use crate::{Audio, ClipShape, SeparateError, SeparationControl, SeparationEngine, Stem, StemSink};
 
 /// Separates a clip that arrives and leaves piece by piece, by a model; like
 /// [`Separator`](crate::Separator) for the built-in engine. Memory does not grow with the clip.
@@ -39,7 +39,11 @@ const PIECE_SECONDS: usize = 4;
 
 impl ModelSeparator {
     /// Prepares to make the `wanted` stems, which must be among those that the model offers.
-    pub fn new(model: Arc<SeparationModel>, shape: ClipShape, wanted: &[Stem]) -> Result<Self, SeparateError> {
+    pub fn new(
+        model: Arc<SeparationModel>,
+        shape: ClipShape,
+        wanted: &[Stem],
+    ) -> Result<Self, SeparateError> {
         shape.check()?;
         check_offered(wanted, model.offered())?;
         let formulas = wanted

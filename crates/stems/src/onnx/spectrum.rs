@@ -70,7 +70,11 @@ impl CentredStft {
     }
 
     /// All spectra, frame by frame.
-    pub(super) fn spectra(&self, sound: &[f32], stop: CancelCheck<'_>) -> Result<Vec<Complex32>, WorkCancelled> {
+    pub(super) fn spectra(
+        &self,
+        sound: &[f32],
+        stop: CancelCheck<'_>,
+    ) -> Result<Vec<Complex32>, WorkCancelled> {
         let padded = reflect(sound, self.n_fft / 2, self.n_fft / 2);
         let mut spectra = vec![Complex32::default(); self.frames() * self.bins()];
         fill_rows(&mut spectra, self.bins(), stop, |t, row| {

@@ -221,7 +221,13 @@ fn add(sum: &mut Vec<f32>, weight: &[f32], values: &[f32]) {
 mod tests {
     use super::*;
 
-    fn plan(fade: SegmentFade, segment: usize, step: usize, lead: usize, frames: usize) -> SegmentPlan {
+    fn plan(
+        fade: SegmentFade,
+        segment: usize,
+        step: usize,
+        lead: usize,
+        frames: usize,
+    ) -> SegmentPlan {
         let total = if lead == 0 { frames } else { frames + 3 * lead };
         SegmentPlan {
             segment,

@@ -9,7 +9,9 @@ use md5::{Digest, Md5};
 use serde::Deserialize;
 
 use super::error::ModelError;
-use super::manifest::{GraphFile, FamilySettings, ModelManifest, MdxSettings, check_name, parse_stem};
+use super::manifest::{
+    FamilySettings, GraphFile, MdxSettings, ModelManifest, check_name, parse_stem,
+};
 
 /// The table's name in the models folder.
 pub const TABLE_FILE: &str = "model_data.json";

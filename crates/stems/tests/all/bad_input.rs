@@ -8,7 +8,7 @@
 use std::io::Cursor;
 
 use stems::decode::{Recording, replay, scan};
-use stems::{AudioFormat, SeparationControl, DecodeError, DecodeLimits, Stem, decode, separate};
+use stems::{AudioFormat, DecodeError, DecodeLimits, SeparationControl, Stem, decode, separate};
 
 fn wav(rate: u32, channels: u16, bits: u16, frames: usize) -> Vec<u8> {
     let spec = hound::WavSpec {

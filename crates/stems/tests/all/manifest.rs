@@ -2,7 +2,7 @@
 
 use proptest::prelude::*;
 use stems::Stem;
-use stems::onnx::{FamilySettings, ModelManifest, ModelError};
+use stems::onnx::{FamilySettings, ModelError, ModelManifest};
 
 const MDX: &str = "name = 'kim-vocals'\nkind = 'mdx'\nfile = 'Kim_Vocal_2.onnx'\nstems = ['vocals']\n\
     sample_rate = 44100\nlicense = 'ask'\n\

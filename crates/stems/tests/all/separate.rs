@@ -10,7 +10,10 @@
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use stems::{Audio, SeparationControl, SeparationEngine, SeparateError, BlockSeparator, ClipShape, Stem, rest, separate};
+use stems::{
+    Audio, BlockSeparator, ClipShape, SeparateError, SeparationControl, SeparationEngine, Stem,
+    rest, separate,
+};
 
 fn noise(seed: u32) -> impl FnMut() -> f32 {
     let mut state = seed;

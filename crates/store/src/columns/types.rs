@@ -15,13 +15,15 @@ use mediagate_model::ids::{
 use mediagate_model::intent::IntentResult;
 use mediagate_model::ledger::EntryKind;
 use mediagate_model::media::MediaType;
-use mediagate_model::money::{MicroDollars, ChargeState};
+use mediagate_model::money::{ChargeState, MicroDollars};
 use mediagate_model::music::{ClipUpstream, PersonaUpstream};
 use mediagate_model::price::{Bill, Tariff};
-use mediagate_model::provenance::{ResultKind, Provenance};
+use mediagate_model::provenance::{Provenance, ResultKind};
 use mediagate_model::submission::SubmissionState;
-use mediagate_model::task::{MediaKind, TaskResult, TaskPayload, StemTarget, TaskState};
-use mediagate_model::webhook::{AttemptError, DeliveryState, DisableReason, EventType, SignatureScheme};
+use mediagate_model::task::{MediaKind, StemTarget, TaskPayload, TaskResult, TaskState};
+use mediagate_model::webhook::{
+    AttemptError, DeliveryState, DisableReason, EventType, SignatureScheme,
+};
 
 impl<T: FromColumn> FromColumn for Option<T> {
     fn from_column(

@@ -79,7 +79,10 @@ pub(crate) enum CommitOutcome {
     No(StoreError),
     /// Unknown; the transaction's id will tell. `warned` means that it is on the server's disk, but
     /// perhaps not on the standby's.
-    InDoubt { transaction: TransactionRef, warned: bool },
+    InDoubt {
+        transaction: TransactionRef,
+        warned: bool,
+    },
 }
 
 impl PgSession {
@@ -175,7 +178,10 @@ impl PgSession {
 
     /// Whether the outcome of the last request is unknown.
     pub(crate) fn is_broken(&self) -> bool {
-        matches!(self.trouble, Some(SessionTrouble::Late | SessionTrouble::Lost))
+        matches!(
+            self.trouble,
+            Some(SessionTrouble::Late | SessionTrouble::Lost)
+        )
     }
 
     /// What went wrong since the last call; a broken session stays broken.

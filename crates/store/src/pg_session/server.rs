@@ -11,7 +11,7 @@ use tokio_postgres_rustls::MakeRustlsConnect;
 
 use crate::StoreError;
 use crate::pg_session::notify_channel::NotifyChannel;
-use crate::pg_session::{LOCK_MS, STATEMENT_MS, PgSession};
+use crate::pg_session::{LOCK_MS, PgSession, STATEMENT_MS};
 
 /// Connection timeout per host.
 const CONNECT: Duration = Duration::from_millis(1500);

@@ -13,9 +13,9 @@ use std::time::{Duration, Instant};
 use tokio_postgres::error::SqlState;
 
 use crate::StoreError;
-use crate::postgres::write_group::QueuedWrite;
 use crate::pg_session::server::PostgresServer;
-use crate::pg_session::{CommitOutcome, TransactionRef, PgSession};
+use crate::pg_session::{CommitOutcome, PgSession, TransactionRef};
+use crate::postgres::write_group::QueuedWrite;
 
 /// With this many in doubt no more writes are started.
 const OPEN: usize = 32;

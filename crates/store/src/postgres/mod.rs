@@ -8,11 +8,11 @@
 //! runs writes that share a commit, [`work`] is a piece of work.
 
 mod in_doubt;
-mod write_group;
 mod migrate;
+mod pending_work;
 mod pooler;
 mod queue;
-mod pending_work;
+mod write_group;
 
 use std::iter;
 use std::sync::Arc;
@@ -20,14 +20,14 @@ use std::time::{Duration, Instant};
 
 use tokio_postgres::error::SqlState;
 
-use crate::postgres::in_doubt::DoubtQueue;
-use crate::postgres::write_group::{GROUP, QueuedWrite};
-use crate::postgres::queue::{QueuedJob, WorkQueue};
-use crate::postgres::pending_work::{PendingWork, asked};
 use crate::health::DatabaseHealth;
 use crate::pg_session::notify_channel::NotifyChannel;
 use crate::pg_session::server::PostgresServer;
 use crate::pg_session::{PgSession, SessionTrouble};
+use crate::postgres::in_doubt::DoubtQueue;
+use crate::postgres::pending_work::{PendingWork, asked};
+use crate::postgres::queue::{QueuedJob, WorkQueue};
+use crate::postgres::write_group::{GROUP, QueuedWrite};
 use crate::{BEAT, Conn, StoreError};
 use mediagate_model::database::DatabaseOptions;
 
@@ -261,7 +261,11 @@ impl ConnectionThread {
     }
 
     /// Writes these in one transaction; returns those to be written again, each on its own.
-    fn write_group(&mut self, first: QueuedWrite, more: impl Fn() -> Option<QueuedWrite>) -> Vec<QueuedWrite> {
+    fn write_group(
+        &mut self,
+        first: QueuedWrite,
+        more: impl Fn() -> Option<QueuedWrite>,
+    ) -> Vec<QueuedWrite> {
         let started = Instant::now();
         let doubts = self.doubts.clone();
         let Ok(session) = self.session(started + self.work) else {

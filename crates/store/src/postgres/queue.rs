@@ -7,8 +7,8 @@ use std::time::Instant;
 use crate::StoreError;
 use crate::postgres::QUEUED;
 use crate::postgres::in_doubt::DoubtQueue;
-use crate::postgres::write_group::QueuedWrite;
 use crate::postgres::pending_work::PendingWork;
+use crate::postgres::write_group::QueuedWrite;
 
 /// Most pieces of work that may wait; more are refused at once.
 const WAITING: usize = 1000;

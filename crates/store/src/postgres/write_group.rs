@@ -12,9 +12,9 @@ use std::time::{Duration, Instant};
 
 use tokio::sync::oneshot;
 
+use crate::pg_session::{CommitOutcome, PgSession, SessionTrouble};
 use crate::postgres::in_doubt::DoubtQueue;
 use crate::postgres::pending_work::{PendingWork, asked};
-use crate::pg_session::{CommitOutcome, PgSession, SessionTrouble};
 use crate::{Conn, StoreError};
 
 /// Most writes per commit. Postgres handles up to 64 savepoints per transaction cheaply.
@@ -134,7 +134,12 @@ pub(super) fn write(
 }
 
 /// Nothing of this write is kept.
-fn refuse(piece: QueuedWrite, ran: Result<bool, ()>, trouble: Option<SessionTrouble>, again: &mut Vec<QueuedWrite>) {
+fn refuse(
+    piece: QueuedWrite,
+    ran: Result<bool, ()>,
+    trouble: Option<SessionTrouble>,
+    again: &mut Vec<QueuedWrite>,
+) {
     match (ran, trouble) {
         (_, Some(SessionTrouble::InTheWay)) => retry(piece, again),
         // It continued after a statement was refused: nothing of it can be kept, whatever it
@@ -153,7 +158,11 @@ fn tell_all(pieces: Vec<QueuedWrite>, committed: impl Fn() -> Result<(), StoreEr
 }
 
 /// Nothing was committed; `trouble` decides whether to try again.
-fn give_up(pieces: impl Iterator<Item = QueuedWrite>, trouble: SessionTrouble, again: &mut Vec<QueuedWrite>) {
+fn give_up(
+    pieces: impl Iterator<Item = QueuedWrite>,
+    trouble: SessionTrouble,
+    again: &mut Vec<QueuedWrite>,
+) {
     for piece in pieces {
         match trouble {
             SessionTrouble::Lost => retry(piece, again),

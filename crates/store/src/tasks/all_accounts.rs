@@ -8,7 +8,7 @@ use std::cmp::Reverse;
 use std::collections::HashSet;
 
 use super::list::{self, IdBounds};
-use super::{TaskFilter, PageQuery};
+use super::{PageQuery, TaskFilter};
 use crate::columns::TableRecord as _;
 use crate::conn::to_json;
 use crate::{Conn, StoreError, accounts};

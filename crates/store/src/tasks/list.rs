@@ -9,12 +9,12 @@ use std::time::Duration;
 use crate::columns::TableRecord as _;
 use crate::conn::to_json;
 use crate::page::PageQuery;
-use crate::{Conn, StoreError, SqlValue};
+use crate::{Conn, SqlValue, StoreError};
 use mediagate_model::clock::Timestamp;
 use mediagate_model::error::ErrorCode;
 use mediagate_model::ids::{AccountId, KeyId, TaskId};
-use mediagate_model::task::{MediaKind, TaskPayload, Task, TaskState};
 use mediagate_model::search_terms;
+use mediagate_model::task::{MediaKind, Task, TaskPayload, TaskState};
 
 /// Which tasks to list.
 #[derive(Debug, Clone, Default)]
@@ -142,7 +142,9 @@ pub fn page(
         filter.without_deleted.into(),
     ];
     let terms = filter.terms.iter().copied().map(Some);
-    let terms = terms.chain(std::iter::repeat(None)).take(search_terms::ASKED);
+    let terms = terms
+        .chain(std::iter::repeat(None))
+        .take(search_terms::ASKED);
     let mut terms: Vec<Option<i64>> = terms.collect();
     terms.swap(0, rarest);
     values.extend(terms.into_iter().map(SqlValue::from));

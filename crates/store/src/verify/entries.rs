@@ -127,7 +127,8 @@ impl EntryRecord {
         let amounts = self.amounts();
         if kind == EntryKind::Credit {
             let is_plain = (&self.key, &self.task) == (&None, &None) && self.counted_at.is_none();
-            let moves = [self.held, self.spent] == [MicroDollars::ZERO; 2] && self.credit != MicroDollars::ZERO;
+            let moves = [self.held, self.spent] == [MicroDollars::ZERO; 2]
+                && self.credit != MicroDollars::ZERO;
             if !(is_plain && moves) {
                 faults.push(format!(
                     "a credit has no key and no task and moves credit alone; this one has key {:?}, task {:?} and {amounts}",

@@ -5,7 +5,7 @@
 //! there still is and the day's sum, which is one figure as long as nothing was removed.
 
 use super::sums::counted_entries;
-use super::{RetentionBounds, Mismatch, day_name};
+use super::{Mismatch, RetentionBounds, day_name};
 use crate::columns::FieldReader;
 use crate::hourly_sums::HOUR;
 use crate::usage::DAY;

@@ -50,7 +50,11 @@ pub(super) fn page(
     let mut found = Vec::new();
     let mut led: Vec<(IntentRow, Vec<String>)> = Vec::new();
     for kept in page {
-        match kept.made.as_deref().map(serde_json::from_str::<IntentResult>) {
+        match kept
+            .made
+            .as_deref()
+            .map(serde_json::from_str::<IntentResult>)
+        {
             Some(Ok(IntentResult::Tasks(tasks))) => {
                 led.push((kept, tasks.iter().map(ToString::to_string).collect()));
             }

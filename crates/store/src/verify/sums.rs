@@ -1,6 +1,6 @@
 //! Check of the sums of accounts, keys and days against the tasks and entries behind them.
 
-use super::{RetentionBounds, Mismatch, day_name};
+use super::{Mismatch, RetentionBounds, day_name};
 use crate::columns::FieldReader;
 use crate::usage::DAY;
 use crate::{Conn, StoreError};

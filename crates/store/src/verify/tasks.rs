@@ -5,9 +5,9 @@ use std::str::FromStr as _;
 
 use super::Mismatch;
 use crate::columns::{FieldReader, TableRecord as _, record};
-use crate::{Conn, StoreError, SqlValue};
+use crate::{Conn, SqlValue, StoreError};
 use mediagate_model::catalog::EMBEDDED;
-use mediagate_model::money::{MicroDollars, ChargeState};
+use mediagate_model::money::{ChargeState, MicroDollars};
 use mediagate_model::price::{Bill, Tariff};
 use mediagate_model::task::TaskState;
 
@@ -262,7 +262,9 @@ impl TaskRow {
         let is_reserved = (entries.reserves, entries.reserved) == (1, self.reserved);
         let is_adjusted = entries.settled.plus(entries.adjusted) >= MicroDollars::ZERO;
         match money {
-            ChargeState::Free => entries.count == 0 && [self.cost, self.reserved] == [MicroDollars::ZERO; 2],
+            ChargeState::Free => {
+                entries.count == 0 && [self.cost, self.reserved] == [MicroDollars::ZERO; 2]
+            }
             ChargeState::Held => {
                 matches!(state, Queued | Running | Cancelled)
                     && is_reserved

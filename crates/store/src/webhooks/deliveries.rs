@@ -5,9 +5,11 @@ use crate::columns::insert;
 use crate::{Conn, StoreError};
 use mediagate_model::clock::Timestamp;
 use mediagate_model::ids::{DeliveryId, EndpointId};
-use mediagate_model::webhook::{DeliveryAttempt, DeliveryState, WebhookEvent, DeliveryTarget};
+use mediagate_model::webhook::{DeliveryAttempt, DeliveryState, DeliveryTarget, WebhookEvent};
 
-pub use super::claims::{DeliveryCandidate, LanesWithRoom, SendCapacity, candidates, claim, free_others};
+pub use super::claims::{
+    DeliveryCandidate, LanesWithRoom, SendCapacity, candidates, claim, free_others,
+};
 
 /// Writes an event down. Returns false if its task has one already.
 pub fn insert_event(conn: &mut Conn<'_>, event: &WebhookEvent) -> Result<bool, StoreError> {

@@ -6,7 +6,7 @@ use crate::tasks::PageQuery;
 use crate::{Conn, StoreError};
 use mediagate_model::clock::Timestamp;
 use mediagate_model::ids::{AccountId, DeliveryId, EndpointId, TaskId};
-use mediagate_model::webhook::{DeliveryAttempt, Delivery, DeliveryState};
+use mediagate_model::webhook::{Delivery, DeliveryAttempt, DeliveryState};
 
 record! {
     columns for Delivery of "webhook_deliveries" {

@@ -8,7 +8,7 @@ use crate::tasks::PageQuery;
 use crate::{Conn, Row, StoreError};
 use mediagate_model::clock::Timestamp;
 use mediagate_model::ids::{AccountId, EndpointId};
-use mediagate_model::webhook::{DisableReason, WebhookEndpoint, EventType};
+use mediagate_model::webhook::{DisableReason, EventType, WebhookEndpoint};
 
 record! {
     columns for WebhookEndpoint of "webhook_endpoints" {
@@ -123,7 +123,10 @@ pub fn page(
 }
 
 /// All endpoints of an account.
-pub fn of_account(conn: &mut Conn<'_>, account: AccountId) -> Result<Vec<WebhookEndpoint>, StoreError> {
+pub fn of_account(
+    conn: &mut Conn<'_>,
+    account: AccountId,
+) -> Result<Vec<WebhookEndpoint>, StoreError> {
     conn.all(
         concat!(
             "SELECT ",
@@ -208,7 +211,11 @@ pub fn failed(
 }
 
 /// Disables an endpoint. Returns false if it was disabled before.
-pub fn disable(conn: &mut Conn<'_>, id: EndpointId, why: DisableReason) -> Result<bool, StoreError> {
+pub fn disable(
+    conn: &mut Conn<'_>,
+    id: EndpointId,
+    why: DisableReason,
+) -> Result<bool, StoreError> {
     let changed = conn.execute(
         "UPDATE webhook_endpoints SET enabled = 0, disabled_why = ?2 WHERE id = ?1 AND enabled = 1",
         &[(&id.to_string()).into(), why.name().into()],

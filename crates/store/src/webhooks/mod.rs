@@ -3,5 +3,5 @@
 
 mod claims;
 pub mod deliveries;
-pub mod endpoints;
 pub mod delivery_log;
+pub mod endpoints;

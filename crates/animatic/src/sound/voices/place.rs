@@ -1,7 +1,9 @@
 //! Places: birds, crickets, a fire, a city, a quiet room.
 
-use crate::sound::dsp::{BiquadFilter, PcgRandom, RandomWalk, DecayingTone, ToneBank, LowPass, ears, place};
-use crate::sound::voice::{RATE_HZ, AmbienceVoice, StereoSample};
+use crate::sound::dsp::{
+    BiquadFilter, DecayingTone, LowPass, PcgRandom, RandomWalk, ToneBank, ears, place,
+};
+use crate::sound::voice::{AmbienceVoice, RATE_HZ, StereoSample};
 
 /// Songs of a few notes from here and there, over leaves.
 pub(super) struct BirdsVoice {

@@ -1,7 +1,9 @@
 //! Water: the sea and a brook.
 
-use crate::sound::dsp::{BiquadFilter, PcgRandom, RandomWalk, DecayingTone, ToneBank, LowPass, ears, place};
-use crate::sound::voice::{RATE_HZ, AmbienceVoice, StereoSample};
+use crate::sound::dsp::{
+    BiquadFilter, DecayingTone, LowPass, PcgRandom, RandomWalk, ToneBank, ears, place,
+};
+use crate::sound::voice::{AmbienceVoice, RATE_HZ, StereoSample};
 
 /// Three trains of waves: each swells, breaks and runs back with a hiss.
 pub(super) struct SeaVoice {

@@ -1,6 +1,8 @@
 //! Air: wind, rain, thunder.
 
-use crate::sound::dsp::{BiquadFilter, PcgRandom, RandomWalk, DecayingTone, ToneBank, LowPass, ears};
+use crate::sound::dsp::{
+    BiquadFilter, DecayingTone, LowPass, PcgRandom, RandomWalk, ToneBank, ears,
+};
 use crate::sound::voice::{AmbienceVoice, StereoSample};
 
 /// Noise through a band whose pitch and strength follow the gusts, over a low rumble.
@@ -80,8 +82,13 @@ impl AmbienceVoice for RainVoice {
             let hertz = self.drops.octaves(1800.0, 7000.0) / (1.0 + size);
             let seconds = self.drops.between(0.006, 0.02) + 0.03 * size;
             let pan = self.drops.noise();
-            self.near
-                .strike(DecayingTone::new(hertz, seconds, 1.15, 0.03 + 0.16 * size, pan));
+            self.near.strike(DecayingTone::new(
+                hertz,
+                seconds,
+                1.15,
+                0.03 + 0.16 * size,
+                pan,
+            ));
         }
         let mut out = self.near.next();
         for (ear, sample) in out.iter_mut().enumerate() {

@@ -6,7 +6,7 @@ mod by_key;
 use std::time::Duration;
 
 use super::client_tracking::{LOOK, caller_of};
-use super::{Lookup, IntentOutcome, KNOWN, IntentVisit, IntentRequest, failure};
+use super::{IntentOutcome, IntentRequest, IntentVisit, KNOWN, Lookup, failure};
 use crate::app::{App, Ctx};
 use crate::domain::{music, personas, webhooks};
 use mediagate_model::account::Caller;
@@ -81,7 +81,11 @@ fn unconfirmed() -> Error {
 ///
 /// The caller is entered in the transaction itself: an intent that others can
 /// read while nobody is known to be there for it would be taken over.
-async fn take_over(app: &App, wanted: &IntentRequest, intent: Intent) -> Result<Option<IntentVisit>, Error> {
+async fn take_over(
+    app: &App,
+    wanted: &IntentRequest,
+    intent: Intent,
+) -> Result<Option<IntentVisit>, Error> {
     let (attendance, line) = (app.attendance.clone(), wanted.line.clone());
     let came = app.store.write(move |conn| -> Result<_, Error> {
         if !store::intents::visit(conn, &intent, attendance.name())? {
@@ -89,7 +93,10 @@ async fn take_over(app: &App, wanted: &IntentRequest, intent: Intent) -> Result<
         }
         let visits = intent.visits + 1;
         let presence = attendance.enter(intent.id, visits, intent.body.clone(), line);
-        Ok(Some(IntentVisit::later(presence, Intent { visits, ..intent })))
+        Ok(Some(IntentVisit::later(
+            presence,
+            Intent { visits, ..intent },
+        )))
     });
     store::soon(came).await
 }
@@ -113,7 +120,11 @@ async fn load(
         }
         IntentResult::Clip(id) => {
             let clips = music::clips(app, account, vec![*id]).await?;
-            clips.into_iter().next().map(Box::new).map(IntentOutcome::Clip)
+            clips
+                .into_iter()
+                .next()
+                .map(Box::new)
+                .map(IntentOutcome::Clip)
         }
         IntentResult::Persona(id) => match personas::get(app, account, *id).await {
             Ok((persona, clips)) => Some(IntentOutcome::Persona(Box::new(persona), clips)),
@@ -164,10 +175,15 @@ fn tasks(conn: &mut Conn<'_>, account: AccountId, ids: &[TaskId]) -> Result<Inte
 /// otherwise it could never succeed.
 fn can_be_joined(found: &IntentOutcome) -> bool {
     match found {
-        IntentOutcome::Tasks(tasks) => failure(tasks).is_none_or(|failure| !failure.code.retryable()),
+        IntentOutcome::Tasks(tasks) => {
+            failure(tasks).is_none_or(|failure| !failure.code.retryable())
+        }
         IntentOutcome::PastTasks(tasks) => tasks
             .iter()
             .any(|task| !task.failure.is_some_and(ErrorCode::retryable)),
-        IntentOutcome::Clip(_) | IntentOutcome::Persona(..) | IntentOutcome::Endpoint(_) | IntentOutcome::Change(_) => true,
+        IntentOutcome::Clip(_)
+        | IntentOutcome::Persona(..)
+        | IntentOutcome::Endpoint(_)
+        | IntentOutcome::Change(_) => true,
     }
 }

@@ -18,11 +18,11 @@
 //! provider, the intent is reserved before anything is done for it. Nothing here knows
 //! HTTP, or what is made.
 
+mod client_tracking;
 mod lookup;
 mod record;
 mod refusals;
 mod request;
-mod client_tracking;
 
 use std::time::Duration;
 
@@ -36,11 +36,11 @@ use mediagate_model::task::{Task, TaskFailure, TaskState};
 use mediagate_store::record_expiry::PastTask;
 use mediagate_store::{self as store, Conn};
 
+pub use client_tracking::note_leavers;
 pub use lookup::begin;
 pub use record::{IntentRecord, IntentVisit};
 pub use refusals::{came_to_nothing, failed};
-pub use request::{Lookup, IntentOutcome, IntentRequest};
-pub use client_tracking::note_leavers;
+pub use request::{IntentOutcome, IntentRequest, Lookup};
 
 /// How long intents are known.
 pub const KNOWN: Duration = Duration::from_hours(24);

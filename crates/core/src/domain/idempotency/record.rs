@@ -12,7 +12,7 @@ use std::sync::Arc;
 use super::KNOWN;
 use super::client_tracking::caller_of;
 use crate::app::{App, Ctx};
-use crate::connections::{AcceptanceGuard, ClientState, PeerSocket, ClientGuard};
+use crate::connections::{AcceptanceGuard, ClientGuard, ClientState, PeerSocket};
 use mediagate_model::clock::Timestamp;
 use mediagate_model::crash;
 use mediagate_model::error::Error;

@@ -7,7 +7,7 @@ use ipnet::IpNet;
 use serde_json::{Value, json};
 
 use super::{NewKey, draft, generate, hash};
-use crate::app::{App, Ctx, AppParts};
+use crate::app::{App, AppParts, Ctx};
 use crate::domain::audit::ChangeAuthor;
 use crate::domain::operator::OperatorAction;
 use crate::domain::webhooks::{self, KeyEndAction};

@@ -1,8 +1,8 @@
 //! Creating a persona at the provider that made its clips, so that it can be used there.
 
-use providers::driver::{OrderAcceptance, SubmitError, ProgressWatch};
+use providers::driver::{OrderAcceptance, ProgressWatch, SubmitError};
 use providers::order::{PersonaSpec, WorkSpec};
-use providers::{ErrorClass, ModelLimits, Order, ProviderError, OutputKind};
+use providers::{ErrorClass, ModelLimits, Order, OutputKind, ProviderError};
 
 use crate::app::App;
 use crate::domain::idempotency::IntentRecord;
@@ -118,7 +118,9 @@ fn refused(error: SubmitError<Error>) -> Error {
     let ProviderError { class, message, .. } = error;
     match class {
         ErrorClass::Refused => Error::plain(ErrorCode::ContentPolicy, message),
-        ErrorClass::Rejected | ErrorClass::Unfit => Error::plain(ErrorCode::ProviderRejected, message),
+        ErrorClass::Rejected | ErrorClass::Unfit => {
+            Error::plain(ErrorCode::ProviderRejected, message)
+        }
         ErrorClass::Unclear => Error::plain(
             ErrorCode::SubmissionUnconfirmed,
             "It is not known whether the provider made the persona. Nothing was charged.",

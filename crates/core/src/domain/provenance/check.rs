@@ -9,8 +9,8 @@ use tempfile::TempPath;
 use crate::app::{App, AppParts};
 use crate::limits::{WorkKind, WorkSlot};
 use mediagate_media::engines::child::{self, FileCheck};
-use mediagate_media::engines::recording_scan::RecordingScan;
 use mediagate_media::engines::film_scan::FilmScan;
+use mediagate_media::engines::recording_scan::RecordingScan;
 use mediagate_media::engines::{clip, fingerprints};
 use mediagate_media::fetch::FetchError;
 use mediagate_media::origin::{FileExamination, OriginMarker};
@@ -107,7 +107,9 @@ pub async fn check(
     let found = app.store.read(find).await?;
     let told = found.into_iter().take(MOST_TOLD);
     let mut examined = seen.examined;
-    examined.provenance = examined.provenance.and(mark.map(|_| ProvenanceMark::Watermark));
+    examined.provenance = examined
+        .provenance
+        .and(mark.map(|_| ProvenanceMark::Watermark));
     Ok(ProvenanceReport {
         sha256: seen.sha256,
         size_bytes: seen.size_bytes,
@@ -203,12 +205,17 @@ fn find(
 ) -> Result<Vec<(MatchKind, ResultFingerprint)>, Error> {
     let most = u32::try_from(MOST_TOLD).unwrap_or(u32::MAX);
     let exact = store::fingerprints::by_digest(conn, sha256, most)?;
-    let mut found: Vec<(MatchKind, ResultFingerprint)> = exact.into_iter().map(|print| (MatchKind::Exact, print)).collect();
+    let mut found: Vec<(MatchKind, ResultFingerprint)> = exact
+        .into_iter()
+        .map(|print| (MatchKind::Exact, print))
+        .collect();
     if let Some(mark) = mark {
         let marked = store::fingerprints::by_watermark(conn, mark, most)?;
         add(
             &mut found,
-            marked.into_iter().map(|print| (MatchKind::Watermark, print)),
+            marked
+                .into_iter()
+                .map(|print| (MatchKind::Watermark, print)),
         );
     }
     let mut near = Vec::new();
@@ -227,7 +234,10 @@ fn find(
 }
 
 /// Adds those that are not there yet.
-fn add(found: &mut Vec<(MatchKind, ResultFingerprint)>, more: impl Iterator<Item = (MatchKind, ResultFingerprint)>) {
+fn add(
+    found: &mut Vec<(MatchKind, ResultFingerprint)>,
+    more: impl Iterator<Item = (MatchKind, ResultFingerprint)>,
+) {
     for (how, print) in more {
         if !found.iter().any(|(_, there)| there.id == print.id) {
             found.push((how, print));
@@ -236,7 +246,10 @@ fn add(found: &mut Vec<(MatchKind, ResultFingerprint)>, more: impl Iterator<Item
 }
 
 /// Ids of the entries that share most parts with what is asked for.
-fn candidates(conn: &mut store::Conn<'_>, asked: &PerceptualFingerprint) -> Result<Vec<String>, Error> {
+fn candidates(
+    conn: &mut store::Conn<'_>,
+    asked: &PerceptualFingerprint,
+) -> Result<Vec<String>, Error> {
     let mut shared: HashMap<String, u32> = HashMap::new();
     for part in &asked.keys {
         for id in store::fingerprints::with_part(conn, *part, MOST_WITH_PART)? {

@@ -9,11 +9,16 @@ use crate::app::{App, AppParts};
 use crate::limits::{WorkKind, WorkSlot};
 use mediagate_media::engines::clip::{self, MadeClip};
 use mediagate_media::engines::{EngineControl, child};
-use mediagate_media::origin::{FileExamination, SignedFormat, CreationMethod, SigningError, OriginMarker, ResultStatement};
+use mediagate_media::origin::{
+    CreationMethod, FileExamination, OriginMarker, ResultStatement, SignedFormat, SigningError,
+};
 use mediagate_model::error::{Error, ErrorCode};
 use mediagate_model::ids::{AccountId, ClipId};
 use mediagate_model::media::Asset;
-use mediagate_model::provenance::{PerceptualFingerprint, ProvenanceMark, ResultFingerprint, ResultKind, Provenance, ProvenanceStatus};
+use mediagate_model::provenance::{
+    PerceptualFingerprint, Provenance, ProvenanceMark, ProvenanceStatus, ResultFingerprint,
+    ResultKind,
+};
 use mediagate_model::task::Task;
 
 /// What a file is signed with, beside how it was made.
@@ -174,7 +179,10 @@ pub async fn avatar(
     let memory = picture.len() as u64 * 3;
     let sign = move |_: &WorkSlot| {
         let stated = facts.stated(&when, CreationMethod::Drawn);
-        Ok(parts.secrets.origin.sign(picture, SignedFormat::Png, &stated)?)
+        Ok(parts
+            .secrets
+            .origin
+            .sign(picture, SignedFormat::Png, &stated)?)
     };
     let room = &app.limits.room;
     room.work(account, WorkKind::Result, memory, sign).await?
@@ -190,9 +198,9 @@ pub async fn clip(
 ) -> Result<(MadeClip, Provenance), MarkError> {
     let (parts, when) = (app.clone(), app.clock.now().rfc3339());
     let source = match &made {
-        ClipSource::Edited(source) | ClipSource::Generated(source) | ClipSource::Uploaded(source) => {
-            source.to_path_buf()
-        }
+        ClipSource::Edited(source)
+        | ClipSource::Generated(source)
+        | ClipSource::Uploaded(source) => source.to_path_buf(),
     };
     let size = tokio::fs::metadata(&source)
         .await
@@ -203,8 +211,7 @@ pub async fn clip(
         1 << 20
     };
     let account = facts.account;
-    let sign =
-        move |place: &WorkSlot| sign_clip(&parts, &facts, &when, clip, &made, place.watch());
+    let sign = move |place: &WorkSlot| sign_clip(&parts, &facts, &when, clip, &made, place.watch());
     let room = &app.limits.room;
     room.work(account, WorkKind::Result, memory, sign).await?
 }

@@ -13,7 +13,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use tempfile::TempPath;
 
-use super::marking::{self, SigningFacts, MarkError};
+use super::marking::{self, MarkError, SigningFacts};
 use crate::app::App;
 use crate::domain::assets::{self, AssetLifetime};
 use crate::limits::{WorkKind, WorkSlot};
@@ -23,7 +23,7 @@ use mediagate_model::error::Error;
 use mediagate_model::ids::{AccountId, AssetId};
 use mediagate_model::media::{Asset, MediaType};
 use mediagate_model::provenance::{PerceptualFingerprint, ResultFingerprint};
-use mediagate_model::task::{TaskResult, Task, VideoOutput};
+use mediagate_model::task::{Task, TaskResult, VideoOutput};
 use mediagate_store as store;
 
 /// Most films that are read from the list at once, and looked at by one child.
@@ -71,7 +71,10 @@ struct FetchedFilm {
 }
 
 /// As many of the next films as one child is given.
-async fn fetch(app: &App, due: &mut impl Iterator<Item = ResultFingerprint>) -> Result<Vec<FetchedFilm>, Error> {
+async fn fetch(
+    app: &App,
+    due: &mut impl Iterator<Item = ResultFingerprint>,
+) -> Result<Vec<FetchedFilm>, Error> {
     let (mut some, mut bytes) = (Vec::new(), 0);
     while bytes < FETCHED_BYTES
         && let Some(print) = due.next()
@@ -102,7 +105,9 @@ async fn look_at(app: &App, films: Vec<FetchedFilm>) -> Result<(), Error> {
     };
     // Of many accounts: it is the gateway's own work.
     let (account, room) = (AccountId::nobody(), &app.limits.room);
-    let seen = room.work(account, WorkKind::Result, LOOKING_BYTES, look).await;
+    let seen = room
+        .work(account, WorkKind::Result, LOOKING_BYTES, look)
+        .await;
     match seen.and_then(|seen| seen.map_err(|error| Error::internal(error.to_string()))) {
         Ok(seen) => {
             for (film, seen) in films.iter().zip(seen) {
@@ -166,7 +171,11 @@ async fn missed(app: &App, print: &ResultFingerprint, error: &Error) -> Result<(
 }
 
 /// Keeps what was seen of a film.
-async fn note(app: &App, film: &FetchedFilm, (looked, poster): child::ScannedFilm) -> Result<(), Error> {
+async fn note(
+    app: &App,
+    film: &FetchedFilm,
+    (looked, poster): child::ScannedFilm,
+) -> Result<(), Error> {
     let print = &film.print;
     if let Some(why) = looked.why {
         tracing::info!(asset_id = %print.id, %why, "a film's frames were not looked at");
@@ -214,7 +223,13 @@ async fn poster_of(
         }
         Err(MarkError::Inside(error)) => return Err(error),
     };
-    let stored = assets::keep(app, task.account, MediaType::Jpeg, poster, AssetLifetime::Media);
+    let stored = assets::keep(
+        app,
+        task.account,
+        MediaType::Jpeg,
+        poster,
+        AssetLifetime::Media,
+    );
     stored.await.map(Some)
 }
 

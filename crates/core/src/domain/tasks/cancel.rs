@@ -19,7 +19,7 @@ use mediagate_model::clock::Timestamp;
 use mediagate_model::crash;
 use mediagate_model::error::{Error, ErrorCode};
 use mediagate_model::ids::{AccountId, TaskId};
-use mediagate_model::money::{MicroDollars, ChargeState};
+use mediagate_model::money::{ChargeState, MicroDollars};
 use mediagate_model::price::Bill;
 use mediagate_model::task::{Task, TaskFailure, TaskState};
 use mediagate_store::tasks::TaskEnding;
@@ -91,7 +91,12 @@ pub async fn cancel(
 }
 
 /// Decides about the hold of a task that is being cancelled, and counts it where it is given back.
-fn decide(conn: &mut Conn<'_>, task: &Task, rules: CancelRules, now: Timestamp) -> Result<HoldDecision, Error> {
+fn decide(
+    conn: &mut Conn<'_>,
+    task: &Task,
+    rules: CancelRules,
+    now: Timestamp,
+) -> Result<HoldDecision, Error> {
     let last = store::submissions::latest(conn, task.id)?;
     let is_at_work = last.is_some_and(|last| last.state.is_open());
     if !is_at_work || task.money != ChargeState::Held || task.state.is_terminal() {
@@ -133,7 +138,11 @@ fn ending(task: &Task, hold: HoldDecision) -> TaskEnding {
                 format!("The task was cancelled. The {reserved} USD held for it were released.");
             (ChargeState::Released, MicroDollars::ZERO, message)
         }
-        (money, _) => (money, MicroDollars::ZERO, "The task was cancelled.".to_owned()),
+        (money, _) => (
+            money,
+            MicroDollars::ZERO,
+            "The task was cancelled.".to_owned(),
+        ),
     };
     TaskEnding {
         state: TaskState::Cancelled,

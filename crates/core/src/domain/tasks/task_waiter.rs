@@ -21,7 +21,9 @@ pub async fn wait(
     if limit.is_zero() {
         return get(app, account, id).await;
     }
-    TaskWaiter::of(app, account, id, None).wait(app, limit).await
+    TaskWaiter::of(app, account, id, None)
+        .wait(app, limit)
+        .await
 }
 
 /// Somebody who waits for a task's end, and hears of it from when this is made.

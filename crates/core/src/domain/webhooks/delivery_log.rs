@@ -2,14 +2,14 @@
 
 use std::time::Duration;
 
-use crate::app::{Ctx, AppParts};
+use crate::app::{AppParts, Ctx};
 use crate::domain::{tasks, webhooks};
 use mediagate_model::clock::Timestamp;
 use mediagate_model::error::{Error, ErrorCode};
 use mediagate_model::ids::{AccountId, DeliveryId, EndpointId, TaskId};
-use mediagate_model::webhook::{DeliveryAttempt, Delivery, DeliveryState};
+use mediagate_model::webhook::{Delivery, DeliveryAttempt, DeliveryState};
 use mediagate_store::tasks::PageQuery;
-use mediagate_store::webhooks::{deliveries, endpoints, delivery_log};
+use mediagate_store::webhooks::{deliveries, delivery_log, endpoints};
 use mediagate_store::{self as store, StoreError};
 
 /// How long a delivery is kept after it was delivered.
@@ -89,7 +89,11 @@ pub async fn test(
 
 /// Sends a delivery again, whatever became of it; one that is being tried at this moment is left to
 /// that try.
-pub async fn redeliver(app: &AppParts, account: AccountId, id: DeliveryId) -> Result<Delivery, Error> {
+pub async fn redeliver(
+    app: &AppParts,
+    account: AccountId,
+    id: DeliveryId,
+) -> Result<Delivery, Error> {
     let now = app.clock.now();
     let written = app
         .store

@@ -14,7 +14,9 @@ use mediagate_model::error::Error;
 use mediagate_model::ids::{AccountId, DeliveryId, EventId, TaskId};
 use mediagate_model::music::Clip;
 use mediagate_model::task::Task;
-use mediagate_model::webhook::{DeliveryClearance, DeliveryState, WebhookEndpoint, WebhookEvent, EventType, DeliveryTarget};
+use mediagate_model::webhook::{
+    DeliveryClearance, DeliveryState, DeliveryTarget, EventType, WebhookEndpoint, WebhookEvent,
+};
 use mediagate_store::webhooks::deliveries::{self, NewDelivery};
 use mediagate_store::webhooks::endpoints;
 use mediagate_store::{Conn, accounts};
@@ -112,7 +114,8 @@ fn listening(
         };
         let clearance = DeliveryClearance::of(key.as_ref(), of_task, now);
         // A key that is valid and may not see it is told nothing, also later.
-        if clearance == DeliveryClearance::Withheld && key.as_ref().is_some_and(|key| key.is_valid_at(now))
+        if clearance == DeliveryClearance::Withheld
+            && key.as_ref().is_some_and(|key| key.is_valid_at(now))
         {
             continue;
         }
@@ -149,7 +152,11 @@ pub fn endpoint_disabled(
 }
 
 /// An event that only this endpoint is sent, on request. Returns its delivery.
-pub fn test(conn: &mut Conn<'_>, endpoint: &WebhookEndpoint, now: Timestamp) -> Result<DeliveryId, Error> {
+pub fn test(
+    conn: &mut Conn<'_>,
+    endpoint: &WebhookEndpoint,
+    now: Timestamp,
+) -> Result<DeliveryId, Error> {
     let data = serde_json::json!({
         "endpoint_id": endpoint.id.to_string(),
         "message": "This is a test. Nothing happened.",
@@ -192,7 +199,11 @@ fn event(
 }
 
 /// One delivery for each listener.
-fn tell(conn: &mut Conn<'_>, event: &WebhookEvent, listening: &[ListeningEndpoint]) -> Result<(), Error> {
+fn tell(
+    conn: &mut Conn<'_>,
+    event: &WebhookEvent,
+    listening: &[ListeningEndpoint],
+) -> Result<(), Error> {
     for ListeningEndpoint { endpoint, state } in listening {
         let delivery = NewDelivery {
             id: DeliveryId::new(),

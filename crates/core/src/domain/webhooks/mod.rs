@@ -5,28 +5,28 @@
 //! a try means; `log` is what was sent, and sends it again; `keys` signs. The worker's `deliver`
 //! does the sending.
 
-pub mod events;
-pub mod signing_keys;
 pub mod delivery_log;
+pub mod events;
 pub mod outcome;
+pub mod signing_keys;
 
 use serde_json::{Value, json};
 
-use crate::app::{App, Ctx, AppParts};
+use crate::app::{App, AppParts, Ctx};
 use crate::domain::audit::ChangeAuthor;
 use crate::domain::idempotency::IntentVisit;
 use crate::domain::keys as api_keys;
-use signing_keys::SigningKeys;
 use mediagate_model::account::Caller;
 use mediagate_model::clock::Timestamp;
 use mediagate_model::error::{Error, ErrorCode};
 use mediagate_model::ids::{AccountId, EndpointId, KeyId};
 use mediagate_model::intent::IntentResult;
 use mediagate_model::secret::Secret;
-use mediagate_model::webhook::{WebhookEndpoint, EventType, SignatureScheme};
+use mediagate_model::webhook::{EventType, SignatureScheme, WebhookEndpoint};
 use mediagate_store::tasks::PageQuery;
 use mediagate_store::webhooks::{deliveries, endpoints};
 use mediagate_store::{self as store, Conn, accounts};
+use signing_keys::SigningKeys;
 
 /// Most endpoints of an account.
 pub const MOST: i64 = 20;
@@ -53,8 +53,9 @@ impl CallbackUrl {
 
 fn check_url(app: &AppParts, url: &str, param: &str) -> Result<(), Error> {
     let checked = app.net.hooks.check(url);
-    let refused =
-        |why: crate::webhook_client::UrlRefusal| Error::at(ErrorCode::InvalidValue, param, why.to_string());
+    let refused = |why: crate::webhook_client::UrlRefusal| {
+        Error::at(ErrorCode::InvalidValue, param, why.to_string())
+    };
     checked.map(drop).map_err(refused)
 }
 
@@ -237,7 +238,11 @@ pub async fn change(
     store::soon(written).await
 }
 
-fn has_valid_key(conn: &mut Conn<'_>, endpoint: &WebhookEndpoint, now: Timestamp) -> Result<bool, Error> {
+fn has_valid_key(
+    conn: &mut Conn<'_>,
+    endpoint: &WebhookEndpoint,
+    now: Timestamp,
+) -> Result<bool, Error> {
     let Some(key) = endpoint.key else {
         return Ok(true);
     };
@@ -263,7 +268,12 @@ pub async fn delete(
     store::soon(written).await
 }
 
-fn remove(conn: &mut Conn<'_>, endpoint: &WebhookEndpoint, by: &ChangeAuthor, now: Timestamp) -> Result<(), Error> {
+fn remove(
+    conn: &mut Conn<'_>,
+    endpoint: &WebhookEndpoint,
+    by: &ChangeAuthor,
+    now: Timestamp,
+) -> Result<(), Error> {
     deliveries::give_up(conn, endpoint.id, &endpoint.url, now)?;
     endpoints::delete(conn, endpoint.id)?;
     let changed = (Some(told(endpoint)), None);
@@ -359,7 +369,11 @@ pub async fn account_keys(app: &App, account: AccountId) -> Result<SigningKeys, 
 }
 
 /// Gives an account's callbacks a new secret.
-pub async fn rotate_account(app: &App, account: AccountId, by: ChangeAuthor) -> Result<SigningKeys, Error> {
+pub async fn rotate_account(
+    app: &App,
+    account: AccountId,
+    by: ChangeAuthor,
+) -> Result<SigningKeys, Error> {
     let (now, owner) = (app.clock.now(), owner_of(account, None));
     let keys = account_keys(app, account).await?.rotated(now)?;
     let sealed = keys.close(app, &owner)?;

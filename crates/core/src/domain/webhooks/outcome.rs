@@ -5,7 +5,9 @@ use std::time::Duration;
 use crate::domain::webhooks::events;
 use mediagate_model::clock::Timestamp;
 use mediagate_model::error::Error;
-use mediagate_model::webhook::{DeliveryAttempt, DeliveryState, DisableReason, DueDelivery, WebhookEndpoint, pause_after};
+use mediagate_model::webhook::{
+    DeliveryAttempt, DeliveryState, DisableReason, DueDelivery, WebhookEndpoint, pause_after,
+};
 use mediagate_store::Conn;
 use mediagate_store::webhooks::{deliveries, endpoints};
 
@@ -75,7 +77,10 @@ fn next(tried: &AttemptOutcome) -> (DeliveryState, Timestamp) {
     }
 }
 
-fn reason_to_disable(endpoint: &WebhookEndpoint, attempt: &DeliveryAttempt) -> Option<DisableReason> {
+fn reason_to_disable(
+    endpoint: &WebhookEndpoint,
+    attempt: &DeliveryAttempt,
+) -> Option<DisableReason> {
     if attempt.status == Some(GONE) {
         return Some(DisableReason::Gone);
     }

@@ -71,7 +71,9 @@ impl SigningKeys {
         let seed = newest.seed()?;
         Ok(Secret::new(match scheme {
             SignatureScheme::Hmac => format!("whsec_{}", BASE64.encode(seed)),
-            SignatureScheme::Ed25519 => format!("whpk_{}", BASE64.encode(pair(&seed)?.public_key())),
+            SignatureScheme::Ed25519 => {
+                format!("whpk_{}", BASE64.encode(pair(&seed)?.public_key()))
+            }
         }))
     }
 
@@ -163,7 +165,9 @@ mod tests {
     #[test]
     fn the_public_half_checks_an_ed25519_signature() {
         let (keys, now) = (SigningKeys::fresh().unwrap(), Timestamp::from_seconds(1));
-        let signed = keys.sign(SignatureScheme::Ed25519, "msg_1", 1, "{}", now).unwrap();
+        let signed = keys
+            .sign(SignatureScheme::Ed25519, "msg_1", 1, "{}", now)
+            .unwrap();
         let signature = BASE64.decode(signed.strip_prefix("v1a,").unwrap()).unwrap();
         let shown = keys.shown(SignatureScheme::Ed25519).unwrap();
         let public = shown.expose().strip_prefix("whpk_").unwrap();
@@ -177,14 +181,19 @@ mod tests {
     fn a_rotated_key_is_used_for_one_more_day() {
         let start = Timestamp::from_seconds(1_000_000);
         let count = |keys: &SigningKeys, now: Timestamp| {
-            let signed = keys.sign(SignatureScheme::Hmac, "msg_1", 1, "{}", now).unwrap();
+            let signed = keys
+                .sign(SignatureScheme::Hmac, "msg_1", 1, "{}", now)
+                .unwrap();
             signed.split(' ').count()
         };
         let keys = SigningKeys::fresh().unwrap();
         let old = keys.shown(SignatureScheme::Hmac).unwrap();
         assert_eq!(count(&keys, start), 1);
         let keys = keys.rotated(start).unwrap();
-        assert_ne!(keys.shown(SignatureScheme::Hmac).unwrap().expose(), old.expose());
+        assert_ne!(
+            keys.shown(SignatureScheme::Hmac).unwrap().expose(),
+            old.expose()
+        );
         assert_eq!(count(&keys, start), 2);
         assert_eq!(count(&keys, start.plus(OVERLAP)), 1);
         // Rotated twice within the day, the oldest is gone.

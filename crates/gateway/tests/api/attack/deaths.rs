@@ -8,10 +8,10 @@ use std::time::Duration;
 
 use mediagate_media::engines::child::{self, ChildLauncher, ChildLimits};
 use mediagate_media::engines::retouch::RetouchOptions;
-use mediagate_media::engines::{EngineError, EngineControl, animatic_engine, stems_engine};
+use mediagate_media::engines::{EngineControl, EngineError, animatic_engine, stems_engine};
 use mediagate_model::ids::{AssetId, ClipId};
 use mediagate_model::music::StemGroup;
-use mediagate_model::task::{StemTarget, SeparationMode, StemsJob, VideoJob};
+use mediagate_model::task::{SeparationMode, StemTarget, StemsJob, VideoJob};
 use serde_json::{Value, json};
 use simulator::ConnectionCut;
 
@@ -53,8 +53,13 @@ fn a_child_makes_the_same_video() {
     std::fs::write(&file, &picture).unwrap();
     let decoded = animatic_engine::decode(&picture).unwrap();
     let (job, watch) = (video_job(1000), EngineControl::default());
-    let here =
-        animatic_engine::make(&job, Some(&decoded), RetouchOptions::default(), &EngineControl::default()).unwrap();
+    let here = animatic_engine::make(
+        &job,
+        Some(&decoded),
+        RetouchOptions::default(),
+        &EngineControl::default(),
+    )
+    .unwrap();
     let there = child::make_video(
         &launcher(spool.path()),
         &job,

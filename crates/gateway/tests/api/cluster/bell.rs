@@ -6,7 +6,7 @@ use std::time::Duration;
 use mediagate_model::ids::TaskId;
 use reqwest::Method;
 use serde_json::json;
-use simulator::{NetworkState, FaultProxy};
+use simulator::{FaultProxy, NetworkState};
 use tokio_util::sync::CancellationToken;
 
 use crate::support::postgres::proxy_to;

@@ -3,7 +3,7 @@
 
 use std::sync::mpsc;
 
-use simulator::{ConnectionCut, Fault, NetworkState, FaultProxy, RequestRole, Simulator};
+use simulator::{ConnectionCut, Fault, FaultProxy, NetworkState, RequestRole, Simulator};
 
 use super::{jobs, provider};
 use crate::support::cluster::Cluster;

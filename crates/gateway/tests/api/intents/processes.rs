@@ -179,7 +179,8 @@ async fn while_one_is_accepted(
 ) -> (TestGateway, TestGateway) {
     let one = TestGateway::builder().behind_proxy().start().await;
     let two = one.replica().await;
-    one.proxy().cut(ConnectionCut::new("INSERT INTO intents").holding());
+    one.proxy()
+        .cut(ConnectionCut::new("INSERT INTO intents").holding());
     let first = one.request(reqwest::Method::POST, "/v1/videos").json(order);
     let first = tokio::spawn(first.send());
     one.proxy().struck(1).await;

@@ -2,13 +2,13 @@
 
 use std::time::Duration;
 
-use mediagate_core::domain::audit::ChangeAuthor;
 use mediagate_core::domain::accounting;
+use mediagate_core::domain::audit::ChangeAuthor;
 use mediagate_core::domain::keys::NewKey;
 use mediagate_core::domain::{accounts, endings, ledger};
 use mediagate_model::account::BudgetPeriod;
 use mediagate_model::error::Error;
-use mediagate_model::money::{MicroDollars, ChargeState};
+use mediagate_model::money::{ChargeState, MicroDollars};
 use mediagate_model::price::Bill;
 use mediagate_model::task::{Task, TaskState};
 use mediagate_store::tasks::TaskEnding;

@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use mediagate_core::domain::audit::ChangeAuthor;
 use mediagate_core::domain::accounting::{self, AccountChanges};
+use mediagate_core::domain::audit::ChangeAuthor;
 use mediagate_core::domain::keys::NewKey;
 use mediagate_model::account::Scope;
 use mediagate_model::error::ErrorCode;
@@ -174,7 +174,11 @@ async fn operators_see_the_same(gateway: &TestGateway) {
         .unwrap();
     assert_eq!(
         newest.len(),
-        accounting::entries(app, filter, 5, true).await.unwrap().len() + 8
+        accounting::entries(app, filter, 5, true)
+            .await
+            .unwrap()
+            .len()
+            + 8
     );
     newest.reverse();
     assert_eq!(oldest, newest);

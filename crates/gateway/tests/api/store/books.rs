@@ -5,7 +5,7 @@ use mediagate_core::domain::{ledger, task_acceptance};
 use mediagate_model::clock::Timestamp;
 use mediagate_model::error::ErrorCode;
 use mediagate_model::ids::SubmissionId;
-use mediagate_model::money::{MicroDollars, ChargeState};
+use mediagate_model::money::{ChargeState, MicroDollars};
 use mediagate_model::submission::{Submission, SubmissionState};
 use mediagate_model::task::{Task, TaskState};
 use mediagate_store::usage::{self, DAY};
@@ -46,7 +46,12 @@ async fn a_keys_places_are_taken_and_given_back(db: Fixture) {
         ending(TaskState::Succeeded, ChargeState::Settled, DIME),
     )
     .await;
-    end(&db, &made[0], ending(TaskState::Failed, ChargeState::Released, 0)).await;
+    end(
+        &db,
+        &made[0],
+        ending(TaskState::Failed, ChargeState::Released, 0),
+    )
+    .await;
     assert_eq!(open(&db, key.id).await, 2, "a task ends once");
     end(
         &db,
@@ -242,7 +247,12 @@ async fn a_task_that_ends_takes_no_place_at_its_provider(db: Fixture) {
         .await;
     let places = async || db.read(|conn| submissions::open_of(conn, "acme")).await;
     assert_eq!(places().await, [("m".into(), "1:aa".into(), 1)]);
-    end(&db, &hosted, ending(TaskState::Failed, ChargeState::Released, 0)).await;
+    end(
+        &db,
+        &hosted,
+        ending(TaskState::Failed, ChargeState::Released, 0),
+    )
+    .await;
     assert_eq!(places().await, []);
     let stray = db.read(|conn| submissions::any_stray(conn, at(9))).await;
     assert!(stray, "somebody looks what became of it");

@@ -2,12 +2,12 @@
 
 use mediagate_model::error::ErrorCode;
 use mediagate_model::ids::{AccountId, AssetId, ClipId, KeyId, PersonaId, SubmissionId, TaskId};
-use mediagate_model::money::{MicroDollars, ChargeState};
+use mediagate_model::money::{ChargeState, MicroDollars};
 use mediagate_model::music::{Clip, ClipMedia, ClipOrigin, ClipState, Persona, StemGroup};
 use mediagate_model::submission::{Submission, SubmissionState};
-use mediagate_model::task::{MediaKind, TaskResult, StemTarget, TaskFailure, TaskState};
+use mediagate_model::task::{MediaKind, StemTarget, TaskFailure, TaskResult, TaskState};
 use mediagate_store::submissions::JobAcceptance;
-use mediagate_store::tasks::{TaskEnding, TaskFilter, PageQuery};
+use mediagate_store::tasks::{PageQuery, TaskEnding, TaskFilter};
 use mediagate_store::{
     Conn, StoreError, accounts, assets, clips, media_folders, personas, submissions, tasks, workers,
 };

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use mediagate_model::ids::{AccountId, IntentId, KeyId, TaskId};
-use mediagate_model::intent::{RequestFingerprint, Intent, IntentResult, RefusedAttempts};
+use mediagate_model::intent::{Intent, IntentResult, RefusedAttempts, RequestFingerprint};
 use mediagate_store::intents;
 use mediagate_store::refusals;
 

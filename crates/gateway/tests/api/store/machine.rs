@@ -2,7 +2,7 @@
 //! workers, callers and time do.
 
 use mediagate_model::ids::{AccountId, KeyId, TaskId};
-use mediagate_model::money::{MicroDollars, ChargeState};
+use mediagate_model::money::{ChargeState, MicroDollars};
 use mediagate_model::task::TaskState;
 use mediagate_store::tasks::{self, TaskEnding};
 use mediagate_store::{Conn, PgSession, migrations, workers};

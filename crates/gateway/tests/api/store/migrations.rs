@@ -3,8 +3,10 @@
 use mediagate_model::database::MigrationMode;
 use mediagate_model::ids::AccountId;
 use mediagate_store::migrations::{ALL, run, sample, version};
-use mediagate_store::tasks::{TaskFilter, PageQuery};
-use mediagate_store::{Conn, PgSession, Store, StoreError, accounts, assets, clips, personas, tasks};
+use mediagate_store::tasks::{PageQuery, TaskFilter};
+use mediagate_store::{
+    Conn, PgSession, Store, StoreError, accounts, assets, clips, personas, tasks,
+};
 
 use crate::support::mismatches;
 

@@ -46,9 +46,9 @@ use mediagate_model::clock::Timestamp;
 use mediagate_model::database::{DatabaseOptions, MigrationMode};
 use mediagate_model::ids::{AccountId, AssetId, KeyId, RequestId, TaskId};
 use mediagate_model::media::{Asset, MediaType};
-use mediagate_model::money::{MicroDollars, ChargeState};
-use mediagate_model::price::{Price, PriceUnit, WorkQuantity, Tariff};
-use mediagate_model::task::{TaskPayload, Task, TaskState, VideoJob};
+use mediagate_model::money::{ChargeState, MicroDollars};
+use mediagate_model::price::{Price, PriceUnit, Tariff, WorkQuantity};
+use mediagate_model::task::{Task, TaskPayload, TaskState, VideoJob};
 use mediagate_store::{Conn, Store, StoreError, accounts};
 
 /// Some second of the year 2027.

@@ -6,10 +6,12 @@ use mediagate_model::account::ApiKey;
 use mediagate_model::error::{Error, ErrorCode};
 use mediagate_model::ids::{AccountId, KeyId};
 use mediagate_model::ledger::EntryKind;
-use mediagate_model::money::{MicroDollars, ChargeState};
+use mediagate_model::money::{ChargeState, MicroDollars};
 use mediagate_model::price::{Bill, Price, PriceUnit, WorkQuantity};
 use mediagate_model::task::{Task, TaskFailure, TaskState};
-use mediagate_store::ledger::{LedgerChange, LedgerFilter, EntrySubject, add, list, lock, of_account, of_key};
+use mediagate_store::ledger::{
+    EntrySubject, LedgerChange, LedgerFilter, add, list, lock, of_account, of_key,
+};
 use mediagate_store::tasks::{self, TaskEnding};
 use mediagate_store::{Conn, StoreError, accounts, usage};
 
@@ -128,7 +130,14 @@ async fn a_tasks_money_is_held_and_then_settled_or_given_back(db: Fixture) {
         )
         .await
     );
-    assert!(end(&db, &made[1], ending(TaskState::Failed, ChargeState::Released, 0)).await);
+    assert!(
+        end(
+            &db,
+            &made[1],
+            ending(TaskState::Failed, ChargeState::Released, 0)
+        )
+        .await
+    );
     assert_eq!(sums(&db, key.account, key.id).await, [(DIME, 70_000); 2]);
     adds_up(&db).await;
     let filter = LedgerFilter {
@@ -215,7 +224,14 @@ async fn money_ends_once(db: Fixture) {
         )
         .await
     );
-    assert!(!end(&db, task, ending(TaskState::Cancelled, ChargeState::Released, 0)).await);
+    assert!(
+        !end(
+            &db,
+            task,
+            ending(TaskState::Cancelled, ChargeState::Released, 0)
+        )
+        .await
+    );
     // Not even a statement that forgets to look can do it.
     for kind in [EntryKind::Settle, EntryKind::Release, EntryKind::Reserve] {
         let of = EntrySubject {
@@ -237,7 +253,14 @@ async fn a_cancelled_task_may_be_charged_later(db: Fixture) {
     let key = keyed(&db, None).await;
     let made = accept(&db, &key, 2).await.unwrap();
     for task in &made {
-        assert!(end(&db, task, ending(TaskState::Cancelled, ChargeState::Held, DIME)).await);
+        assert!(
+            end(
+                &db,
+                task,
+                ending(TaskState::Cancelled, ChargeState::Held, DIME)
+            )
+            .await
+        );
     }
     let of = EntrySubject {
         account: key.account,

@@ -16,11 +16,11 @@ use mediagate_model::money::MicroDollars;
 use mediagate_model::route::{RouteError, RouteNote};
 use mediagate_model::submission::{JobCost, SubmissionFilter};
 use mediagate_model::task::{MediaKind, Task, TaskState};
-use mediagate_store::statement_log::{self, StatementParameter, StatementLog};
+use mediagate_store::statement_log::{self, StatementLog, StatementParameter};
 use mediagate_store::tasks::PageQuery;
 use mediagate_store::{
-    Conn, DatabaseLocation, Store, StoreError, accounts, assets, audit, clips, feed, hourly_sums, intents, ledger,
-    meta, restored, routes, sessions, submissions, tasks, workers,
+    Conn, DatabaseLocation, Store, StoreError, accounts, assets, audit, clips, feed, hourly_sums,
+    intents, ledger, meta, restored, routes, sessions, submissions, tasks, workers,
 };
 use providers::JobHandle;
 use serde_json::Value;
@@ -261,7 +261,10 @@ fn the_operators(conn: &mut Conn<'_>, account: AccountId, key: KeyId) -> Result<
     assert_eq!(sessions::count(conn, key, at(8))?, 1);
     assert_eq!(sessions::count(conn, key, at(9))?, 0);
     let session = sessions::caller(conn, "s")?.unwrap();
-    assert_eq!(session.credential, CallerCredential::Session { until: at(9) });
+    assert_eq!(
+        session.credential,
+        CallerCredential::Session { until: at(9) }
+    );
     let asked = [holder.sha256.clone(), "s".into(), "nobody's".into()];
     let mut known = accounts::known_hashes(conn, &asked)?;
     known.sort();
@@ -296,7 +299,9 @@ fn the_operators(conn: &mut Conn<'_>, account: AccountId, key: KeyId) -> Result<
 
 /// What an operator sums up and follows.
 fn of_all(conn: &mut Conn<'_>, account: AccountId, task: &Task) -> Result<(), StoreError> {
-    let at_hour = |hours: i64| Timestamp::from_micros(1_700_000_000_000_000 + hourly_sums * hourly_sums::HOUR);
+    let at_hour = |hours: i64| {
+        Timestamp::from_micros(1_700_000_000_000_000 + hourly_sums * hourly_sums::HOUR)
+    };
     for step in [None, Some(1), Some(24)] {
         for account in [None, Some(account)] {
             let wanted = hourly_sums::HourlyQuery {
@@ -650,7 +655,9 @@ fn filled_in(sql: &str, values: &[StatementParameter]) -> String {
         let literal = match value {
             StatementParameter::Null => "NULL".to_owned(),
             StatementParameter::Int(value) => format!("CAST('{value}' AS BIGINT)"),
-            StatementParameter::Text(value) => format!("CAST('{}' AS TEXT)", value.replace('\'', "''")),
+            StatementParameter::Text(value) => {
+                format!("CAST('{}' AS TEXT)", value.replace('\'', "''"))
+            }
         };
         text = text.replace(&format!("?{}", number + 1), &literal);
     }

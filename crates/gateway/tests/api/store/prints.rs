@@ -2,7 +2,9 @@
 
 use mediagate_model::ids::{AccountId, AssetId, ClipId, TaskId};
 use mediagate_model::money::ChargeState;
-use mediagate_model::provenance::{PerceptualFingerprint, ResultFingerprint, ResultKind, Provenance, ProvenanceStatus};
+use mediagate_model::provenance::{
+    PerceptualFingerprint, Provenance, ProvenanceStatus, ResultFingerprint, ResultKind,
+};
 use mediagate_model::task::TaskState;
 use mediagate_store::{clips, fingerprints, record_expiry};
 

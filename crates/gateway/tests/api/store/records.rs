@@ -43,7 +43,12 @@ async fn finished_tasks_leave_and_their_sums_stay(db: Fixture) {
         ending(TaskState::Succeeded, ChargeState::Settled, DIME),
     )
     .await;
-    end(&db, &made[1], ending(TaskState::Failed, ChargeState::Released, 0)).await;
+    end(
+        &db,
+        &made[1],
+        ending(TaskState::Failed, ChargeState::Released, 0),
+    )
+    .await;
     let filter = UsageFilter {
         account: key.account,
         from: at(0),
@@ -65,7 +70,10 @@ async fn finished_tasks_leave_and_their_sums_stay(db: Fixture) {
     assert_eq!((kept, is_kept(&db, &made[2]).await), ([false; 2], true));
     assert_eq!(usage_of().await, before);
     let (id, late) = (made[0].id, at(3));
-    let past = async || db.read(move |conn| record_expiry::past_task(conn, id)).await;
+    let past = async || {
+        db.read(move |conn| record_expiry::past_task(conn, id))
+            .await
+    };
     let known = past().await.unwrap();
     assert_eq!(
         (known.state, known.cost.get()),
@@ -115,7 +123,12 @@ async fn what_is_not_over_stays(db: Fixture) {
     let id = sent.id;
     db.write(move |conn| submissions::intend(conn, &sent, "w"))
         .await;
-    end(&db, &hosted, ending(TaskState::Failed, ChargeState::Released, 0)).await;
+    end(
+        &db,
+        &hosted,
+        ending(TaskState::Failed, ChargeState::Released, 0),
+    )
+    .await;
     assert_eq!(
         remove_before(&db, 9).await,
         0,

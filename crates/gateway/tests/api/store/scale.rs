@@ -9,7 +9,7 @@ use mediagate_model::clock::Timestamp;
 use mediagate_model::error::ErrorCode;
 use mediagate_model::ids::{AccountId, TaskId};
 use mediagate_model::task::{MediaKind, Task, TaskState};
-use mediagate_store::tasks::{TaskFilter, PageQuery};
+use mediagate_store::tasks::{PageQuery, TaskFilter};
 use mediagate_store::usage::DAY;
 use mediagate_store::{Conn, PgSession, StoreError, accounts, ledger, submissions, tasks, usage};
 

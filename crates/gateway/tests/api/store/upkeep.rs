@@ -26,7 +26,10 @@ async fn processes_know_of_each_other_until_they_leave(db: Fixture) {
     };
     assert!(meet("one", "a", 0).await.is_empty());
     let seen = meet("two", "b", 10).await;
-    assert_eq!(seen, [ReplicaMarks::from([("brand".to_owned(), "a".to_owned())])]);
+    assert_eq!(
+        seen,
+        [ReplicaMarks::from([("brand".to_owned(), "a".to_owned())])]
+    );
     assert_eq!(meet("one", "c", 20).await[0]["brand"], "b");
     assert_eq!(meet("two", "b", 30).await[0]["brand"], "c");
     db.write(|conn| replicas::leave(conn, "two")).await;

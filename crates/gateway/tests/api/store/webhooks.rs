@@ -4,12 +4,12 @@ use std::time::Duration;
 
 use mediagate_model::ids::{AccountId, DeliveryId, EndpointId, EventId};
 use mediagate_model::webhook::{
-    DeliveryAttempt, AttemptError, DeliveryState, DisableReason, DueDelivery, WebhookEndpoint, WebhookEvent, EventType, DeliveryTarget,
-    SignatureScheme,
+    AttemptError, DeliveryAttempt, DeliveryState, DeliveryTarget, DisableReason, DueDelivery,
+    EventType, SignatureScheme, WebhookEndpoint, WebhookEvent,
 };
 use mediagate_store::tasks::PageQuery;
 use mediagate_store::webhooks::deliveries::{self, LanesWithRoom, NewDelivery, SendCapacity};
-use mediagate_store::webhooks::{endpoints, delivery_log};
+use mediagate_store::webhooks::{delivery_log, endpoints};
 use mediagate_store::{Conn, StoreError, workers};
 
 use super::{Fixture, at, owner, postgres, sqlite};
@@ -216,7 +216,10 @@ async fn a_delivery_is_claimed_by_one_and_tried(db: Fixture) {
         let shown = delivery_log::by_id(conn, ids[0], endpoint.account)?.unwrap();
         assert_eq!((shown.state, shown.attempts), (DeliveryState::Delivered, 2));
         assert_eq!(delivery_log::attempts(conn, ids[0])?, [failed, right]);
-        assert_eq!(delivery_log::account_of(conn, ids[0])?, Some(endpoint.account));
+        assert_eq!(
+            delivery_log::account_of(conn, ids[0])?,
+            Some(endpoint.account)
+        );
         for state in [None, Some(DeliveryState::Delivered)] {
             for ascending in [true, false] {
                 let list = delivery_log::of_endpoint(conn, endpoint.id, state, page(9, ascending))?;
@@ -330,7 +333,10 @@ async fn what_is_over_is_forgotten(db: Fixture) {
         assert_eq!(left(conn)?, 3);
         delivery_log::forget(conn, at(11), at(3), 1000)?;
         assert_eq!(left(conn)?, 2);
-        assert_eq!(delivery_log::forget(conn, at(11), at(10).plus(day), 1000)?, 2);
+        assert_eq!(
+            delivery_log::forget(conn, at(11), at(10).plus(day), 1000)?,
+            2
+        );
         assert_eq!(left(conn)?, 0);
         Ok::<_, StoreError>(())
     })

@@ -15,7 +15,7 @@ use mediagate_http::server::{ConnectionLimits, Shutdown, serve};
 use mediagate_model::clock::Clock;
 use mediagate_model::error::{Error, ErrorCode};
 use mediagate_model::ids::TaskId;
-use mediagate_model::money::{MicroDollars, ChargeState};
+use mediagate_model::money::{ChargeState, MicroDollars};
 use mediagate_model::task::{Task, TaskFailure, TaskState};
 use mediagate_store::tasks::TaskEnding;
 use mediagate_store::{self as store, StoreError};

@@ -5,9 +5,9 @@ use std::time::Duration;
 
 use mediagate_core::domain::audit::ChangeAuthor;
 use mediagate_core::domain::keys::NewKey;
-use mediagate_core::domain::{accounts, accounting};
+use mediagate_core::domain::{accounting, accounts};
 use serde_json::{Value, json};
-use simulator::{PlannedEnd, Fault, JobPlan, RequestRole, Simulator};
+use simulator::{Fault, JobPlan, PlannedEnd, RequestRole, Simulator};
 
 use super::{
     LONG, arrives, film, gateway, one_provider, ordered, plan, provider, simulator, submissions,

@@ -6,7 +6,7 @@ use std::time::Duration;
 use mediagate_model::task::TaskState;
 use mediagate_store::{self as store, Conn, StoreError};
 use serde_json::json;
-use simulator::{ConnectionCut, PlannedEnd, LinkState, NetworkState, FaultProxy, RequestRole};
+use simulator::{ConnectionCut, FaultProxy, LinkState, NetworkState, PlannedEnd, RequestRole};
 
 use super::{
     arrives, assert_failed, change, film, one_provider, ordered, plan, provider, simulator,

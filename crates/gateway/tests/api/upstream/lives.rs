@@ -9,7 +9,7 @@ use mediagate_model::submission::{Submission, SubmissionState};
 use mediagate_model::task::{Task, TaskState};
 use mediagate_store as store;
 use serde_json::json;
-use simulator::{PlannedEnd, Fault, JobPhase, RequestRole, Simulator};
+use simulator::{Fault, JobPhase, PlannedEnd, RequestRole, Simulator};
 
 use super::{
     LONG, SOME, arrives, assert_failed, at_submission, chat_order, film, gateway, one_provider,

@@ -37,7 +37,7 @@ use std::time::Duration;
 
 use mediagate_store::StoreError;
 use serde_json::{Value, json};
-use simulator::{PlannedEnd, Fault, JobPlan, RequestRole, Simulator};
+use simulator::{Fault, JobPlan, PlannedEnd, RequestRole, Simulator};
 
 use crate::support::{TestGateway, eventually, sound};
 

@@ -140,7 +140,9 @@ pub(super) async fn done(gateway: &Client, body: &Value) -> Vec<Value> {
 /// The last order that arrived.
 fn last_order(simulator: &Simulator) -> Value {
     let journal = simulator.world().journal();
-    let mut orders = journal.into_iter().filter(|one| one.role == RequestRole::Submit);
+    let mut orders = journal
+        .into_iter()
+        .filter(|one| one.role == RequestRole::Submit);
     orders.next_back().unwrap().body
 }
 

@@ -3,7 +3,7 @@
 
 use futures_util::future::join_all;
 use serde_json::{Value, json};
-use simulator::{PlannedEnd, Fault, FaultOrder, RequestRole, Simulator};
+use simulator::{Fault, FaultOrder, PlannedEnd, RequestRole, Simulator};
 
 use super::every_provider::{CASES, Case};
 use super::{
@@ -106,7 +106,12 @@ async fn a_503_without_words_is_no_proof() {
 async fn is_followed_under(status: u16) {
     let simulator = simulator().await;
     let world = simulator.world();
-    world.order(Fault::UnderStatus(status), None, Some(RequestRole::Submit), 10_000);
+    world.order(
+        Fault::UnderStatus(status),
+        None,
+        Some(RequestRole::Submit),
+        10_000,
+    );
     let gateway = behind_one(&simulator, names_a_job).await;
     let made = each(&gateway, names_a_job).await;
     for (case, view) in &made {

@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use simulator::{PlannedEnd, LinkState, NetworkState, RequestRole};
+use simulator::{LinkState, NetworkState, PlannedEnd, RequestRole};
 
 use super::{arrives, one_provider, ordered, plan, simulator, submissions};
 use crate::support::postgres::{TestDatabase, proxy_to};

@@ -2,7 +2,7 @@
 
 use reqwest::Method;
 use serde_json::{Value, json};
-use simulator::{PlannedEnd, Fault};
+use simulator::{Fault, PlannedEnd};
 
 use super::{
     LONG, at_submission, chat_order, film, gateway, one_provider, plan, provider, simulator,

@@ -5,7 +5,7 @@ use std::time::Duration;
 use mediagate_store::StoreError;
 use reqwest::Method;
 use serde_json::{Value, json};
-use simulator::{PlannedEnd, Fault, RequestRole, Simulator};
+use simulator::{Fault, PlannedEnd, RequestRole, Simulator};
 
 use super::{
     assert_failed, change, film, gateway, one_provider, ordered, plan, provider, simulator,
@@ -63,8 +63,12 @@ async fn what_ends_early_is_fetched_again() {
 
 #[tokio::test]
 async fn slow_results_and_polls_that_fail_are_waited_for() {
-    let (_simulator, gateway, view) =
-        made(Fault::Slow(Duration::from_millis(30)), RequestRole::Download, 1).await;
+    let (_simulator, gateway, view) = made(
+        Fault::Slow(Duration::from_millis(30)),
+        RequestRole::Download,
+        1,
+    )
+    .await;
     assert_whole(&view);
     gateway.stop().await;
     let (_simulator, gateway, view) = made(super::status(500), RequestRole::Poll, 2).await;
@@ -210,7 +214,9 @@ async fn a_broken_file_is_fetched_again() {
 async fn a_link_outlives_the_process() {
     let simulator = simulator().await;
     let slow = Fault::Latency(Duration::from_secs(30));
-    simulator.world().order(slow, None, Some(RequestRole::Download), 1);
+    simulator
+        .world()
+        .order(slow, None, Some(RequestRole::Download), 1);
     let home = Home::with_settings(&answers_with_a_link(&simulator));
     let (server, client) = home.start().await;
     let order = json!({"model": "film", "prompt": "a lake"});
@@ -340,7 +346,9 @@ async fn told_to_be_at(addresses: &[String], options: &str) {
             retry_after: None,
             body: body.to_string(),
         };
-        simulator.world().order(said, None, Some(RequestRole::Poll), 1);
+        simulator
+            .world()
+            .order(said, None, Some(RequestRole::Poll), 1);
     }
     // At once: each is asked for only after seconds.
     let orders = (0..addresses.len()).map(|number| {
@@ -452,7 +460,9 @@ async fn of_two_films_the_one_whose_link_has_ended_is_named() {
 async fn links_late() -> (Simulator, TestGateway, String) {
     let simulator = simulator().await;
     let slow = Fault::Latency(Duration::from_secs(1));
-    simulator.world().order(slow, None, Some(RequestRole::Submit), 1);
+    simulator
+        .world()
+        .order(slow, None, Some(RequestRole::Submit), 1);
     let table = provider("acme", "chat-video", &simulator, "results = \"link\"\n")
         + &film(r#"{ provider = "acme", model = "veo3" }"#);
     let gateway = gateway(&table).await;

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use reqwest::Method;
 use serde_json::{Value, json};
-use simulator::{PlannedEnd, Fault, RequestRole, Simulator};
+use simulator::{Fault, PlannedEnd, RequestRole, Simulator};
 
 use super::{
     arrives, assert_failed, at_submission, chat_order, film, gateway, one_provider, ordered, plan,

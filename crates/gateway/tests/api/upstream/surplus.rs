@@ -66,7 +66,10 @@ async fn a_prompt_with_settings_goes_where_they_are_only_words() {
     let view = gateway.finished(&task).await;
     assert_eq!(view["status"], "succeeded", "{view}");
     let journal = simulator.world().journal();
-    let sent = journal.iter().find(|one| one.role == RequestRole::Submit).unwrap();
+    let sent = journal
+        .iter()
+        .find(|one| one.role == RequestRole::Submit)
+        .unwrap();
     assert_eq!(sent.provider, "openai-videos");
     assert_eq!(sent.body["prompt"], SETTINGS[0]);
     gateway.stop().await;

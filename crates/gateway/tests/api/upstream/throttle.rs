@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use mediagate_store::StoreError;
 use mediagate_worker::WorkerPool;
-use simulator::{PlannedEnd, JobPhase, RequestRole, Simulator};
+use simulator::{JobPhase, PlannedEnd, RequestRole, Simulator};
 
 use super::{
     arrived, film, gateway, keys, one_provider, ordered, plan, provider, simulator, submissions,
@@ -257,7 +257,11 @@ async fn a_credential_that_is_refused_is_passed_over() {
     let task = ordered(&gateway, "a lake").await;
     all_succeed(&gateway, &[task]).await;
     assert_eq!(keys(&simulator, RequestRole::Submit), ["one", "two"]);
-    assert!(keys(&simulator, RequestRole::Poll).iter().all(|key| key == "two"));
+    assert!(
+        keys(&simulator, RequestRole::Poll)
+            .iter()
+            .all(|key| key == "two")
+    );
     gateway.stop().await;
 }
 

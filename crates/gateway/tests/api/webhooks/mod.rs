@@ -23,7 +23,10 @@ fn builder() -> Builder {
 }
 
 async fn start() -> (TestGateway, WebhookReceiver) {
-    (builder().start().await, WebhookReceiver::start().await.unwrap())
+    (
+        builder().start().await,
+        WebhookReceiver::start().await.unwrap(),
+    )
 }
 
 /// Registers an endpoint; the answer holds its secret.

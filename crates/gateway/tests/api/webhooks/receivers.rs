@@ -216,7 +216,9 @@ async fn five_days_of_nothing_but_failures_disable_an_endpoint() {
 
 #[tokio::test]
 async fn a_dead_receiver_holds_up_no_other() {
-    let dead = WebhookReceiver::acting(|_, _| Reaction::Hang).await.unwrap();
+    let dead = WebhookReceiver::acting(|_, _| Reaction::Hang)
+        .await
+        .unwrap();
     let (gateway, alive) = start().await;
     register(&gateway, &dead, json!({})).await;
     register(&gateway, &alive, json!({})).await;

@@ -38,7 +38,12 @@ fn prompt() -> Value {
 }
 
 /// Orders a film, and waits until somebody who may see it was told.
-async fn made(gateway: &TestGateway, by: &Client, count: usize, strong: &WebhookReceiver) -> String {
+async fn made(
+    gateway: &TestGateway,
+    by: &Client,
+    count: usize,
+    strong: &WebhookReceiver,
+) -> String {
     let task = order(by, prompt()).await;
     let posted = strong.until(count).await;
     assert_eq!(body(&posted[count - 1])["data"]["id"], task);

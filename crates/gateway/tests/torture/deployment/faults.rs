@@ -78,7 +78,10 @@ async fn spoil(replica: &mut Replica, dice: &mut Dice, over: &CancellationToken)
     };
     let (held, open) = (LinkState::held(), LinkState::default());
     let network = match dice.roll(14) {
-        0 => ("late", NetworkState::both(LinkState::late(Duration::from_millis(2)))),
+        0 => (
+            "late",
+            NetworkState::both(LinkState::late(Duration::from_millis(2))),
+        ),
         1 => ("cut off both ways", NetworkState::both(held)),
         2 => ("hears nothing", one_way(open, held)),
         3 => ("is not heard", one_way(held, open)),
@@ -88,7 +91,10 @@ async fn spoil(replica: &mut Replica, dice: &mut Dice, over: &CancellationToken)
         }
         5 | 6 => {
             let (name, cut) = if dice.chance(70) {
-                ("commit without an answer", ConnectionCut::new("COMMIT").passing())
+                (
+                    "commit without an answer",
+                    ConnectionCut::new("COMMIT").passing(),
+                )
             } else {
                 let cut = ConnectionCut::new("INTO submissions").holding();
                 ("an intent held up", cut)

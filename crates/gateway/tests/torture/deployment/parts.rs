@@ -7,7 +7,7 @@ use std::path::Path;
 use std::process::ExitStatus;
 use std::time::Duration;
 
-use simulator::{NetworkState, FaultProxy};
+use simulator::{FaultProxy, NetworkState};
 use tokio::time::Instant;
 
 use super::wait;

@@ -9,7 +9,7 @@ use utoipa::openapi::schema::{ObjectBuilder, Type};
 use utoipa::openapi::{RefOr, Schema};
 
 use crate::fields::types::{text, texts};
-use crate::fields::{FieldType, BodyFields};
+use crate::fields::{BodyFields, FieldType};
 use mediagate_model::account::{BudgetPeriod, Scope};
 use mediagate_model::clock::Timestamp;
 use mediagate_model::error::ErrorCode;

@@ -5,8 +5,10 @@ use std::time::Duration;
 use ipnet::IpNet;
 use serde_json::Value;
 
-use super::fields::{AmountField, InstantField, DurationField, ListField, ModelName, PeriodField, or_removed};
-use crate::fields::types::{OptionalText, BooleanField, IntegerField, NonBlankText, RequiredField};
+use super::fields::{
+    AmountField, DurationField, InstantField, ListField, ModelName, PeriodField, or_removed,
+};
+use crate::fields::types::{BooleanField, IntegerField, NonBlankText, OptionalText, RequiredField};
 use crate::fields::{self, BodyFields, request};
 use mediagate_core::domain::keys::{KeyChanges, NewKey};
 use mediagate_model::account::Scope;

@@ -8,7 +8,7 @@ use utoipa::openapi::schema::{AnyOfBuilder, ArrayBuilder, ObjectBuilder, Type};
 use utoipa::openapi::{RefOr, Schema};
 
 use crate::fields::types::{text, texts};
-use crate::fields::{FieldType, BodyFields};
+use crate::fields::{BodyFields, FieldType};
 use mediagate_model::error::ErrorCode;
 
 /// Most kinds of answer that a request names.

@@ -8,8 +8,8 @@ use utoipa::openapi::{RefOr, Schema};
 
 use crate::fields::request::{SchemaList, reference};
 use crate::fields::types::{RequiredField, TextField, text};
-use crate::fields::{FieldType, BodyFields, request};
-use crate::orders::video_fields::{PictureAddress, PROMPT};
+use crate::fields::{BodyFields, FieldType, request};
+use crate::orders::video_fields::{PROMPT, PictureAddress};
 use mediagate_core::domain::video::RequestedPicture;
 use mediagate_model::error::ErrorCode;
 use mediagate_model::task::ConversationMessage;

@@ -7,7 +7,7 @@ use crate::wire::admin::audit::AuditObject;
 use crate::wire::admin::providers::RouteErrorObject;
 use mediagate_core::event_feed::FeedEntry;
 use mediagate_model::clock::Timestamp;
-use mediagate_model::feed::{TaskAccepted, TaskEnded, FeedEvent, RouteStatus, SubmissionSent};
+use mediagate_model::feed::{FeedEvent, RouteStatus, SubmissionSent, TaskAccepted, TaskEnded};
 
 /// Something that happened. What it is not about is absent.
 #[derive(Debug, Default, Serialize, ToSchema)]

@@ -7,7 +7,7 @@ use utoipa::ToSchema;
 
 use mediagate_core::domain::routes::RouteSummary;
 use mediagate_model::clock::Timestamp;
-use mediagate_model::route::{RouteCounts, RouteError, RouteNote, BreakerSnapshot};
+use mediagate_model::route::{BreakerSnapshot, RouteCounts, RouteError, RouteNote};
 
 /// A route to a provider.
 #[derive(Debug, Serialize, ToSchema)]

@@ -6,13 +6,13 @@ use utoipa::ToSchema;
 use crate::fields::BodyFields;
 use crate::page_params::word;
 use crate::wire::usage::{days, groups};
-use mediagate_core::domain::usage::{OperatorUsageReport, EpochDay, start_of, written};
+use mediagate_core::domain::usage::{EpochDay, OperatorUsageReport, start_of, written};
 use mediagate_model::clock::Timestamp;
 use mediagate_model::csv;
 use mediagate_model::error::ErrorCode;
 use mediagate_model::money::MicroDollars;
 use mediagate_model::task::TaskState;
-use mediagate_store::hourly_sums::{HourlyGroup, HOUR, HourlySum, HourlyQuery};
+use mediagate_store::hourly_sums::{HOUR, HourlyGroup, HourlyQuery, HourlySum};
 
 /// The query's parameters.
 pub const KNOWN: &[&str] = &[
@@ -246,7 +246,12 @@ fn add(total: &mut HourlySum, more: &HourlySum) {
     plus(&mut total.wasted, more.wasted);
 }
 
-fn row(query: &AdminUsageQuery, found: &OperatorUsageReport, group: &HourlyGroup, sum: &HourlySum) -> AdminUsageRow {
+fn row(
+    query: &AdminUsageQuery,
+    found: &OperatorUsageReport,
+    group: &HourlyGroup,
+    sum: &HourlySum,
+) -> AdminUsageRow {
     let wanted = &query.wanted;
     let named = |is_in: bool, name: &String| is_in.then(|| name.clone());
     let begin = group.step * wanted.step.unwrap_or(0) * HOUR;

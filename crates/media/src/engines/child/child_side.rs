@@ -13,14 +13,14 @@ use rustix::process::{Resource, Rlimit, getppid, getrlimit, setrlimit};
 
 use super::confinement::{ConfinedFiles, confine};
 use super::{
-    BadPicture, ClipFiles, FileCheck, ChildJob, ChildLimits, ChildOrder, OwnModel, POSTER, PictureFacts, ClipSources,
-    SHEET, STILLS, VIDEO, ChildMessage, cover, cover_large, flac,
+    BadPicture, ChildJob, ChildLimits, ChildMessage, ChildOrder, ClipFiles, ClipSources, FileCheck,
+    OwnModel, POSTER, PictureFacts, SHEET, STILLS, VIDEO, cover, cover_large, flac,
 };
 use crate::engines::clip::{self, ClipError, MadeClip, broken};
+use crate::engines::film_scan::{FilmScan, ScanPurpose};
+use crate::engines::own_models::{InstalledModels, ModelGraphs};
 use crate::engines::recording_scan;
-use crate::engines::film_scan::{ScanPurpose, FilmScan};
-use crate::engines::own_models::{ModelGraphs, InstalledModels};
-use crate::engines::{EngineError, EngineControl, animatic_engine, film_scan, stems_engine};
+use crate::engines::{EngineControl, EngineError, animatic_engine, film_scan, stems_engine};
 use crate::origin::{self, FileExamination, WatermarkKey};
 use stems::DecodeLimits;
 
@@ -193,7 +193,10 @@ impl ChildJob {
             Self::Sign(order, signer) => super::signing::serve(&order, &signer, folder),
             Self::Verify { file, certificates } => {
                 let bytes = std::fs::read(&file).map_err(broken)?;
-                Ok(ChildMessage::Verified(origin::verify(&bytes, &certificates)))
+                Ok(ChildMessage::Verified(origin::verify(
+                    &bytes,
+                    &certificates,
+                )))
             }
         }
     }
@@ -225,7 +228,10 @@ fn picture(file: &Path, decodes: bool) -> Result<ChildMessage, EngineError> {
         Err(error) => return bad(error),
     };
     if decodes {
-        say(&ChildMessage::Needs(info.decoding_bytes + bytes.len() as u64)).map_err(broken)?;
+        say(&ChildMessage::Needs(
+            info.decoding_bytes + bytes.len() as u64,
+        ))
+        .map_err(broken)?;
         let answered = io::stdin().lock().read_line(&mut String::new());
         if answered.map_err(broken)? == 0 {
             return Err(EngineError::Stopped);
@@ -241,7 +247,11 @@ fn picture(file: &Path, decodes: bool) -> Result<ChildMessage, EngineError> {
     }))
 }
 
-fn clip_of(recordings: &ClipSources, folder: &Path, watch: &EngineControl) -> Result<ChildMessage, EngineError> {
+fn clip_of(
+    recordings: &ClipSources,
+    folder: &Path,
+    watch: &EngineControl,
+) -> Result<ChildMessage, EngineError> {
     let limits = DecodeLimits {
         max_seconds: recordings.most_seconds,
         ..DecodeLimits::default()
@@ -281,8 +291,8 @@ fn check(
         },
         _ => FilmScan::default(),
     };
-    let is_seen =
-        looked.asked.video.is_some() || matches!(examined.kind, Some(FileKind::Png | FileKind::Jpeg));
+    let is_seen = looked.asked.video.is_some()
+        || matches!(examined.kind, Some(FileKind::Png | FileKind::Jpeg));
     let heard = if is_seen {
         None
     } else {
@@ -295,7 +305,10 @@ fn check(
     })))
 }
 
-fn leave_video(folder: &Path, made: animatic_engine::MadeVideo) -> Result<ChildMessage, EngineError> {
+fn leave_video(
+    folder: &Path,
+    made: animatic_engine::MadeVideo,
+) -> Result<ChildMessage, EngineError> {
     for (name, bytes) in [
         (VIDEO, made.mp4),
         (POSTER, made.poster),

@@ -7,35 +7,35 @@
 //! are not sent. `media` is the parent's side for what strangers hand in: pictures, recordings, credentials.
 //! A child that looks at films looks at several, as starting costs more than looking.
 
-mod confinement;
 mod child_side;
+mod confinement;
 mod launcher;
-mod untrusted_media;
 mod parent_side;
 #[cfg(feature = "c2pa")]
 mod signing;
 #[cfg(test)]
 mod tests;
+mod untrusted_media;
 
 use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
 use crate::engines::clip::{CoverStyle, UnreadableRecording};
-use crate::engines::recording_scan::RecordingScan;
 use crate::engines::film_scan::FilmScan;
+use crate::engines::recording_scan::RecordingScan;
 use crate::engines::retouch::RetouchOptions;
-use crate::origin::{WatermarkPayload, VerifiedCredentials, WatermarkKey};
+use crate::origin::{VerifiedCredentials, WatermarkKey, WatermarkPayload};
 use mediagate_model::ids::ClipId;
 use mediagate_model::provenance::PerceptualFingerprint;
 use mediagate_model::task::{StemsJob, VideoJob};
 
 pub use child_side::serve;
 pub use launcher::ChildLauncher;
-pub use untrusted_media::{check, clip_of, picture, verify};
 pub use parent_side::{ScannedFilm, glance, make_video, separate};
 #[cfg(feature = "c2pa")]
 pub use signing::{SignOrder, sign};
+pub use untrusted_media::{check, clip_of, picture, verify};
 
 #[derive(Debug, Serialize, Deserialize)]
 struct ChildOrder {

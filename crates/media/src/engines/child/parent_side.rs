@@ -12,14 +12,14 @@ use rustix::process::Signal;
 use tempfile::{NamedTempFile, TempDir};
 
 use super::{
-    ClipFiles, ChildJob, ChildLauncher, ChildLimits, ChildOrder, OwnModel, POSTER, SHEET, STILLS, VIDEO, ChildMessage, cover,
-    cover_large, flac,
+    ChildJob, ChildLauncher, ChildLimits, ChildMessage, ChildOrder, ClipFiles, OwnModel, POSTER,
+    SHEET, STILLS, VIDEO, cover, cover_large, flac,
 };
 use crate::engines::animatic_engine::MadeVideo;
 use crate::engines::clip::{MadeClip, broken};
 use crate::engines::film_scan::{self, FilmScan};
 use crate::engines::retouch::RetouchOptions;
-use crate::engines::{EngineError, EngineControl};
+use crate::engines::{EngineControl, EngineError};
 use crate::origin::WatermarkPayload;
 use mediagate_model::task::{StemsJob, VideoJob};
 
@@ -97,7 +97,8 @@ pub fn glance(
         };
         let (mut heard, mut stills) = (0, None);
         let mut hear = |folder: &Path, word| {
-            let (ChildMessage::Looked(looked, length), Some(number)) = (word, left.get(heard)) else {
+            let (ChildMessage::Looked(looked, length), Some(number)) = (word, left.get(heard))
+            else {
                 return Err(EngineError::Broken("a child looked at too much".into()));
             };
             let poster = length.map(|length| next_of(folder, &mut stills, length));
@@ -191,7 +192,8 @@ pub(super) fn follow(
 }
 
 /// Takes what a child says before its end, and its folder; the answer is a line of its input.
-type MessageHandler<'a> = &'a mut dyn FnMut(&Path, ChildMessage) -> Result<Option<String>, EngineError>;
+type MessageHandler<'a> =
+    &'a mut dyn FnMut(&Path, ChildMessage) -> Result<Option<String>, EngineError>;
 
 /// The same, following what the child says on its way.
 pub(super) fn follow_each(

@@ -5,15 +5,15 @@
 use std::io::{self, BufRead as _};
 use std::path::{Path, PathBuf};
 
-use provenance::credentials::{SignatureAlgorithm, ContentSigner, SignFailure};
+use provenance::credentials::{ContentSigner, SignFailure, SignatureAlgorithm};
 use serde::{Deserialize, Serialize};
 
 use super::child_side::say;
 use super::parent_side::follow_each;
-use super::{ChildJob, ChildLauncher, ChildLimits, SIGNED, ChildMessage};
+use super::{ChildJob, ChildLauncher, ChildLimits, ChildMessage, SIGNED};
 use crate::engines::clip::broken;
-use crate::engines::{EngineError, EngineControl};
-use crate::origin::{self, SignedFormat, CreationMethod, SigningError, ResultStatement};
+use crate::engines::{EngineControl, EngineError};
+use crate::origin::{self, CreationMethod, ResultStatement, SignedFormat, SigningError};
 
 /// A file that is to be signed, and what is stated of it.
 #[derive(Debug, Clone, Serialize, Deserialize)]
@@ -138,7 +138,8 @@ impl ContentSigner for PublicSigner {
     }
 
     fn time_stamp(&self, request: &[u8]) -> Option<Result<Vec<u8>, SignFailure>> {
-        self.stamps.then(|| ask(&ChildMessage::ToStamp(request.to_vec())))
+        self.stamps
+            .then(|| ask(&ChildMessage::ToStamp(request.to_vec())))
     }
 }
 

@@ -6,11 +6,11 @@ use std::path::Path;
 
 use super::parent_side::{follow, follow_each, take};
 use super::{
-    BadPicture, FileCheck, ChildJob, ChildLauncher, ChildLimits, PictureFacts, ClipSources, UnreadableRecording, VerifiedCredentials,
-    ChildMessage,
+    BadPicture, ChildJob, ChildLauncher, ChildLimits, ChildMessage, ClipSources, FileCheck,
+    PictureFacts, UnreadableRecording, VerifiedCredentials,
 };
 use crate::engines::clip::{ClipError, MadeClip};
-use crate::engines::{EngineError, EngineControl};
+use crate::engines::{EngineControl, EngineError};
 use crate::origin::WatermarkKey;
 
 /// What is told of media at which a child died.
@@ -59,7 +59,12 @@ pub fn clip_of(
     recordings: ClipSources,
     watch: &EngineControl,
 ) -> Result<Option<MadeClip>, ClipError> {
-    match follow(launcher, ChildJob::Clip(recordings), ChildLimits::MEDIA, watch) {
+    match follow(
+        launcher,
+        ChildJob::Clip(recordings),
+        ChildLimits::MEDIA,
+        watch,
+    ) {
         Ok((folder, ChildMessage::Clips(clips))) => {
             let clip = clips.into_iter().next();
             let clip = clip.map(|clip| take(launcher, folder.path(), 0, clip));

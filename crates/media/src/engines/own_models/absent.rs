@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use stems::{SeparationEngine, SeparateError, ClipShape, Stem};
+use stems::{ClipShape, SeparateError, SeparationEngine, Stem};
 
 use super::{FolderListing, mark};
 use mediagate_model::catalog::Model;

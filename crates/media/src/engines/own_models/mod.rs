@@ -11,7 +11,7 @@ mod onnx;
 #[cfg(not(feature = "onnx"))]
 pub use absent::{InstalledModels, ModelGraphs};
 #[cfg(feature = "onnx")]
-pub use onnx::{ModelGraphs, InstalledModels};
+pub use onnx::{InstalledModels, ModelGraphs};
 
 use std::path::Path;
 use std::time::SystemTime;

@@ -6,12 +6,12 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use arc_swap::ArcSwap;
 use providers::{ModelLimits, MusicLimits, SongLimits, StemLimits};
-use stems::onnx::{self, ModelFolder, RuntimeOptions, RefusedModel};
-use stems::{SeparationEngine, SeparateError, ClipShape, Stem};
+use stems::onnx::{self, ModelFolder, RefusedModel, RuntimeOptions};
+use stems::{ClipShape, SeparateError, SeparationEngine, Stem};
 
 use super::{FolderListing, mark};
 use crate::engines::stems_engine;
-use mediagate_model::catalog::{EmbeddedEngine, ModelBackend, Model};
+use mediagate_model::catalog::{EmbeddedEngine, Model, ModelBackend};
 use mediagate_model::music::StemGroup;
 
 /// The models folder as of the last scan.

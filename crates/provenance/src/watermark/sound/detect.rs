@@ -9,7 +9,7 @@ use rustfft::{Fft, FftPlanner};
 use super::super::code::{CODED_BITS, decode};
 use super::super::{MarkKey, WatermarkError};
 use super::layout::SoundTileLayout;
-use super::{BANDS, SoundMark, RATES, STEP, STEPS, bands, window_length};
+use super::{BANDS, RATES, STEP, STEPS, SoundMark, bands, window_length};
 
 /// Seconds that are heard at most.
 pub const MAX_SECONDS: usize = 600;

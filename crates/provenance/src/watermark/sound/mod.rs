@@ -20,7 +20,7 @@ mod layout;
 #[cfg(test)]
 mod tests;
 
-pub use detect::{SoundDetector, MAX_SECONDS};
+pub use detect::{MAX_SECONDS, SoundDetector};
 pub use embed::SoundEmbedder;
 
 /// How much louder or softer a cell becomes, as a part of its amplitude: 0.51 and 0.54 dB.

@@ -27,13 +27,15 @@ use std::time::Duration;
 use serde_json::{Map, Value, json};
 
 use crate::adapters::Protocol;
-use crate::response::ProviderResponse;
 use crate::error::{ErrorClass, ErrorDescription, ProviderError};
+use crate::frame_size;
 use crate::limits::{Durations, ModelLimits, SourcePictureLimits, VideoLimits};
 use crate::order::{MediaKind, Order, VideoSpec};
-use crate::port::{Adapter, CallContext, Call, JobOutput, PollPace, RefusalRule, AdapterStep, TELLING};
+use crate::port::{
+    Adapter, AdapterStep, Call, CallContext, JobOutput, PollPace, RefusalRule, TELLING,
+};
+use crate::response::ProviderResponse;
 use crate::settings::{ProviderSettings, SettingsError};
-use crate::frame_size;
 
 use reply::ParsedCompletion;
 
@@ -133,7 +135,12 @@ impl Adapter for ChatVideoAdapter {
         })
     }
 
-    fn submitted(&self, _: &Order, _: &CallContext, answer: &ProviderResponse) -> Result<AdapterStep, ProviderError> {
+    fn submitted(
+        &self,
+        _: &Order,
+        _: &CallContext,
+        answer: &ProviderResponse,
+    ) -> Result<AdapterStep, ProviderError> {
         if !answer.status.is_success() {
             let taken = answer.header("x-task-id").is_some()
                 || answer
@@ -151,7 +158,8 @@ impl Adapter for ChatVideoAdapter {
 
     fn progress_of_part(&self, body_so_far: &[u8]) -> Option<u8> {
         let reply = ParsedCompletion::of_events(body_so_far);
-        let said = reply_text::percent(&reply.text).or_else(|| reply_text::percent(&reply.thoughts));
+        let said =
+            reply_text::percent(&reply.text).or_else(|| reply_text::percent(&reply.thoughts));
         reply.progress.max(said)
     }
 }

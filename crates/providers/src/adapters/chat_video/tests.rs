@@ -1,8 +1,8 @@
 use super::*;
 use crate::adapters::tests::{adapter, picture, stems, video};
 use crate::order::WorkSpec;
-use crate::order::{ConversationMessage, SourcePicture, PictureRole};
-use crate::port::{RequestBody, CallEffect, TimeoutClass, OutputSource};
+use crate::order::{ConversationMessage, PictureRole, SourcePicture};
+use crate::port::{CallEffect, OutputSource, RequestBody, TimeoutClass};
 
 fn chat(options: &Value) -> Arc<dyn Adapter> {
     adapter("chat-video", options)
@@ -155,9 +155,14 @@ fn a_stream_is_put_together() {
 fn words_without_a_link_are_a_failure() {
     let answer = |content: &Value, reason: &str| {
         let body = json!({"choices": [{"message": {"content": content}, "finish_reason": reason}]});
-        submitted(&ProviderResponse::json_of(200, &body)).unwrap_err().class
+        submitted(&ProviderResponse::json_of(200, &body))
+            .unwrap_err()
+            .class
     };
-    assert_eq!(answer(&json!("It failed, sorry."), "stop"), ErrorClass::Failed);
+    assert_eq!(
+        answer(&json!("It failed, sorry."), "stop"),
+        ErrorClass::Failed
+    );
     assert_eq!(answer(&Value::Null, "stop"), ErrorClass::Failed);
     assert_eq!(answer(&Value::Null, "content_filter"), ErrorClass::Refused);
     let nothing = submitted(&ProviderResponse::json_of(200, &json!({}))).unwrap_err();

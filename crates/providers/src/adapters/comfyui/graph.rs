@@ -153,7 +153,8 @@ impl WorkflowSet {
 
     /// What a model's graph may be asked for; `None` when it has no graph.
     pub(super) fn limits(&self, model: &str) -> Option<ModelLimits> {
-        self.of(model).map(|graph| ModelLimits::Video(graph.limits()))
+        self.of(model)
+            .map(|graph| ModelLimits::Video(graph.limits()))
     }
 
     /// The model's graph with an order's values in it. `pictures` are by the

@@ -40,13 +40,14 @@ use serde_json::{Map, Value, json};
 use self::graph::WorkflowSet;
 use self::record::finished;
 use crate::adapters::Protocol;
-use crate::response::{ProviderResponse, required_text, text_at};
 use crate::error::{ErrorClass, ErrorDescription, ProviderError};
 use crate::limits::ModelLimits;
 use crate::order::{MediaKind, Order, SourcePicture};
 use crate::port::{
-    Adapter, CallContext, Authorization, RequestBody, Call, LookupPage, FoundJob, JobHandle, PollPace, FormPart, RefusalRule, AdapterStep,
+    Adapter, AdapterStep, Authorization, Call, CallContext, FormPart, FoundJob, JobHandle,
+    LookupPage, PollPace, RefusalRule, RequestBody,
 };
+use crate::response::{ProviderResponse, required_text, text_at};
 use crate::secret::Secret;
 use crate::settings::{ProviderSettings, SettingsError};
 

@@ -2,9 +2,9 @@
 
 use serde_json::{Map, Value};
 
-use crate::response::text_at;
 use crate::error::{ErrorClass, ProviderError};
-use crate::port::{Call, JobOutput, RESULT, OutputSource, AdapterStep, OutputKind};
+use crate::port::{AdapterStep, Call, JobOutput, OutputKind, OutputSource, RESULT};
+use crate::response::text_at;
 
 /// A record of the history: the job ended.
 pub(super) fn finished(record: &Value) -> Result<AdapterStep, ProviderError> {

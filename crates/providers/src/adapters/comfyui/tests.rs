@@ -74,7 +74,11 @@ fn a_picture_goes_first_and_the_graph_names_it() {
         if name == "image" && *file_name == format!("{ID}-0.png")))
     );
     let stored = json!({"name": "a.png", "subfolder": "in", "type": "input"});
-    let step = adapter.submitted(&order, &upload.asked(), &ProviderResponse::json_of(200, &stored));
+    let step = adapter.submitted(
+        &order,
+        &upload.asked(),
+        &ProviderResponse::json_of(200, &stored),
+    );
     let AdapterStep::Next(submit) = step.unwrap() else {
         panic!("no next call");
     };
@@ -92,7 +96,11 @@ fn a_picture_goes_first_and_the_graph_names_it() {
     assert_eq!(graph["11"]["inputs"]["value"], "5", "text stays text");
     assert_ne!(graph["3"]["inputs"]["seed"], 1, "each order has its own");
     let taken = json!({"prompt_id": ID, "number": 1, "node_errors": {}});
-    let step = adapter.submitted(&order, &submit.asked(), &ProviderResponse::json_of(200, &taken));
+    let step = adapter.submitted(
+        &order,
+        &submit.asked(),
+        &ProviderResponse::json_of(200, &taken),
+    );
     assert!(matches!(step, Ok(AdapterStep::Submitted { handle, .. }) if handle.text("id") == ID));
 }
 
@@ -255,7 +263,10 @@ fn ends_have_their_class() {
         class(&events("execution_error", "content_policy_violation: no")),
         ErrorClass::Refused
     );
-    assert_eq!(class(&events("execution_interrupted", "")), ErrorClass::Lost);
+    assert_eq!(
+        class(&events("execution_interrupted", "")),
+        ErrorClass::Lost
+    );
     assert_eq!(class(&json!([])), ErrorClass::Failed);
     let error = ended(
         "error",
@@ -348,7 +359,10 @@ fn the_jobs_api_is_read() {
         let body = json!({"status": word, "outputs": [], "error": {"code": code, "message": "x"}});
         assert_eq!(polled(200, &body).unwrap_err().class, class, "{word}");
     }
-    assert_eq!(polled(404, &json!({})).unwrap_err().class, ErrorClass::Missing);
+    assert_eq!(
+        polled(404, &json!({})).unwrap_err().class,
+        ErrorClass::Missing
+    );
     for url in ["https://cdn.test/v.mp4?sig=1", "/files/v.mp4"] {
         let body = json!({"status": "succeeded", "outputs": [{"type": "image", "url": "/p.png"}, {"type": "video", "url": url}]});
         let Ok(AdapterStep::Done { outputs }) = polled(200, &body) else {
@@ -360,7 +374,11 @@ fn the_jobs_api_is_read() {
         );
     }
     let reuse = json!({"error": {"code": "idempotency_key_reuse", "message": "used"}});
-    let error = adapter.submitted(&order, &call.asked(), &ProviderResponse::json_of(422, &reuse));
+    let error = adapter.submitted(
+        &order,
+        &call.asked(),
+        &ProviderResponse::json_of(422, &reuse),
+    );
     assert_eq!(error.unwrap_err().class, ErrorClass::Unclear);
 }
 

@@ -23,7 +23,6 @@ use serde_json::{Value, json};
 
 use super::graph::WorkflowSet;
 use super::{class_by_code, pace};
-use crate::response::{percent_at, text_at};
 use crate::error::{ErrorClass, ErrorDescription, ProviderError};
 use crate::limits::ModelLimits;
 use crate::order::{MediaKind, Order};
@@ -31,8 +30,10 @@ use crate::port::jobs::JobApi;
 use crate::port::jobs::errors::FailureTable;
 use crate::port::jobs::status::JobStatus;
 use crate::port::{
-    Adapter, Authorization, Call, JobOutput, PollPace, RESULT, RefusalRule, OutputSource, CallTarget, OutputKind,
+    Adapter, Authorization, Call, CallTarget, JobOutput, OutputKind, OutputSource, PollPace,
+    RESULT, RefusalRule,
 };
+use crate::response::{percent_at, text_at};
 use crate::secret::Secret;
 use crate::settings::SettingsError;
 

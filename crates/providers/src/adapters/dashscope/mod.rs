@@ -30,16 +30,16 @@ use http::Method;
 use serde_json::{Map, Value, json};
 
 use crate::adapters::Protocol;
-use crate::response::{ProviderResponse, text_at};
 use crate::catalogue::ProtocolCatalogue;
 use crate::error::{ErrorClass, ErrorDescription, ProviderError};
+use crate::frame_size;
 use crate::limits::{Durations, ModelLimits, SourcePictureLimits, VideoLimits};
 use crate::order::{MediaKind, Order, PictureRole, VideoSpec};
 use crate::port::jobs::errors::FailureTable;
 use crate::port::jobs::status::JobStatus;
 use crate::port::jobs::{JobApi, ParsedBody, video_at};
 use crate::port::{Adapter, Call, PollPace, RefusalRule};
-use crate::frame_size;
+use crate::response::{ProviderResponse, text_at};
 
 pub(super) const PROTOCOL: Protocol = Protocol {
     name: "dashscope",
@@ -62,7 +62,9 @@ static JOB: JobApi = JobApi {
     told: |answer| {
         opened(answer).map_err(|error| match error.class {
             // A code that is not known ends no job.
-            ErrorClass::Rejected if answer.status.is_success() => error.of_class(ErrorClass::Unclear),
+            ErrorClass::Rejected if answer.status.is_success() => {
+                error.of_class(ErrorClass::Unclear)
+            }
             _ => error,
         })
     },
@@ -78,7 +80,13 @@ static JOB: JobApi = JobApi {
     ],
     progress: |_| None,
     made: |_, body| video_at(body, "/output/video_url"),
-    failed: |body| ENDS.error(ErrorDescription::at(body, "/output/code", "/output/message")),
+    failed: |body| {
+        ENDS.error(ErrorDescription::at(
+            body,
+            "/output/code",
+            "/output/message",
+        ))
+    },
     lost: "the task was called off at the provider",
 };
 
@@ -192,7 +200,9 @@ impl Adapter for DashScopeAdapter {
         }
         let path = match form {
             RequestFormat::Frames => "/services/aigc/image2video/video-synthesis",
-            RequestFormat::Old | RequestFormat::New => "/services/aigc/video-generation/video-synthesis",
+            RequestFormat::Old | RequestFormat::New => {
+                "/services/aigc/video-generation/video-synthesis"
+            }
         };
         let body = json!({"model": order.model, "input": input, "parameters": parameters});
         let call = Call::post("submit", path, body);
@@ -205,7 +215,11 @@ fn insert_pictures(
     video: &VideoSpec,
     input: &mut Map<String, Value>,
 ) -> Result<(), ProviderError> {
-    let url = |role| video.picture(role).map(crate::order::MediaFile::url_or_data);
+    let url = |role| {
+        video
+            .picture(role)
+            .map(crate::order::MediaFile::url_or_data)
+    };
     let first = url(PictureRole::FirstFrame);
     let last = url(PictureRole::LastFrame);
     match form {

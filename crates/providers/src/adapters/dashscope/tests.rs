@@ -4,8 +4,8 @@ use super::*;
 use crate::adapters::tests::{adapter, picture, stems, video};
 use crate::order::SourcePicture;
 use crate::order::WorkSpec;
-use crate::port::{RequestBody, CallEffect, CallTarget};
-use crate::port::{JobHandle, AdapterStep};
+use crate::port::{AdapterStep, JobHandle};
+use crate::port::{CallEffect, CallTarget, RequestBody};
 
 fn dashscope() -> Arc<dyn Adapter> {
     adapter("dashscope", &json!({}))
@@ -86,7 +86,10 @@ fn the_model_decides_the_form() {
         json!({"resolution": "720P", "ratio": "16:9", "duration": 5, "watermark": false})
     );
     let one = with_frames("wan2.2-kf2v-flash", &[FirstFrame]);
-    assert_eq!(dashscope().start(&one).unwrap_err().class, ErrorClass::Rejected);
+    assert_eq!(
+        dashscope().start(&one).unwrap_err().class,
+        ErrorClass::Rejected
+    );
     let music = dashscope().start(&stems("x")).unwrap_err();
     assert_eq!(music.class, ErrorClass::Rejected);
 }
@@ -120,7 +123,10 @@ fn what_a_submission_may_answer() {
         dashscope().submitted(&order, &asked, &answer)
     };
     let taken = json!({"request_id": "r", "output": {"task_id": "t", "task_status": "PENDING"}});
-    assert!(matches!(answered(200, &taken), Ok(AdapterStep::Submitted { .. })));
+    assert!(matches!(
+        answered(200, &taken),
+        Ok(AdapterStep::Submitted { .. })
+    ));
     for (status, code, class) in [
         (400, "InvalidParameter", ErrorClass::Rejected),
         (400, "DataInspectionFailed", ErrorClass::Refused),
@@ -140,7 +146,10 @@ fn what_a_submission_may_answer() {
         let error = answered(status, &body).unwrap_err();
         assert_eq!(error.class, class, "{status} {code}");
     }
-    assert_eq!(answered(200, &json!({})).unwrap_err().class, ErrorClass::Unclear);
+    assert_eq!(
+        answered(200, &json!({})).unwrap_err().class,
+        ErrorClass::Unclear
+    );
 }
 
 #[test]
@@ -172,9 +181,15 @@ fn every_status_word() {
     let done = json!({"task_status": "SUCCEEDED", "video_url": "https://x.example/v"});
     assert!(matches!(said(done), Ok(AdapterStep::Done { outputs }) if outputs.len() == 1));
     let class = |output| said(output).unwrap_err().class;
-    assert_eq!(class(json!({"task_status": "SUCCEEDED"})), ErrorClass::Failed);
+    assert_eq!(
+        class(json!({"task_status": "SUCCEEDED"})),
+        ErrorClass::Failed
+    );
     assert_eq!(class(json!({"task_status": "CANCELED"})), ErrorClass::Lost);
-    assert_eq!(class(json!({"task_status": "UNKNOWN"})), ErrorClass::Missing);
+    assert_eq!(
+        class(json!({"task_status": "UNKNOWN"})),
+        ErrorClass::Missing
+    );
     let failed = |code: &str| json!({"task_status": "FAILED", "code": code, "message": "no"});
     assert_eq!(class(failed("InternalError.Timeout")), ErrorClass::Failed);
     assert_eq!(class(failed("DataInspectionFailed")), ErrorClass::Refused);

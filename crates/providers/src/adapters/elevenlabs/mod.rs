@@ -27,13 +27,14 @@ use serde_json::Value;
 use zip::ZipArchive;
 
 use crate::adapters::{Protocol, stem_names};
-use crate::response::ProviderResponse;
 use crate::error::{ErrorClass, ErrorDescription, ProviderError};
 use crate::limits::{ModelLimits, MusicLimits, StemLimits};
 use crate::order::{MediaKind, Order, StemGroup, StemTarget, WorkSpec};
 use crate::port::{
-    Adapter, CallContext, Authorization, RequestBody, Call, JobOutput, PollPace, FormPart, RefusalRule, OutputSource, AdapterStep, OutputKind,
+    Adapter, AdapterStep, Authorization, Call, CallContext, FormPart, JobOutput, OutputKind,
+    OutputSource, PollPace, RefusalRule, RequestBody,
 };
+use crate::response::ProviderResponse;
 use crate::secret::Secret;
 use crate::settings::{ProviderSettings, SettingsError};
 
@@ -138,7 +139,12 @@ impl Adapter for ElevenLabsAdapter {
         )
     }
 
-    fn submitted(&self, order: &Order, _: &CallContext, answer: &ProviderResponse) -> Result<AdapterStep, ProviderError> {
+    fn submitted(
+        &self,
+        order: &Order,
+        _: &CallContext,
+        answer: &ProviderResponse,
+    ) -> Result<AdapterStep, ProviderError> {
         if !answer.status.is_success() {
             return Err(class_by_code(answer.failure(describe)));
         }
@@ -256,7 +262,9 @@ fn describe(body: &Value) -> ErrorDescription {
     if said == ErrorDescription::default() {
         let list = ErrorDescription::at(body, "/detail/0/type", "/detail/0/msg");
         return ErrorDescription {
-            message: list.message.or(ErrorDescription::at(body, "", "/detail").message),
+            message: list
+                .message
+                .or(ErrorDescription::at(body, "", "/detail").message),
             ..list
         };
     }

@@ -12,11 +12,11 @@
 use http::Method;
 use serde_json::{Map, Value, json};
 
-use crate::response::ProviderResponse;
 use crate::error::ProviderError;
 use crate::limits::MusicLimits;
 use crate::order::{Order, SongSpec};
-use crate::port::{RequestBody, Call, JobOutput, OutputSource, AdapterStep};
+use crate::port::{AdapterStep, Call, JobOutput, OutputSource, RequestBody};
+use crate::response::ProviderResponse;
 
 /// Longest prompt in characters (the API reference).
 const PROMPT: usize = 4_100;
@@ -67,7 +67,11 @@ fn milliseconds(seconds: f64) -> u64 {
 }
 
 /// The recording that an answer is.
-pub(super) fn made(order: &Order, song: &SongSpec, answer: &ProviderResponse) -> Result<AdapterStep, ProviderError> {
+pub(super) fn made(
+    order: &Order,
+    song: &SongSpec,
+    answer: &ProviderResponse,
+) -> Result<AdapterStep, ProviderError> {
     let is_json = answer.body.first() == Some(&b'{');
     if answer.body.is_empty() || is_json {
         return Err(ProviderError::unreadable(

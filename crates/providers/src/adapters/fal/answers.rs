@@ -3,12 +3,12 @@
 use serde_json::Value;
 
 use super::STEMS;
-use crate::response::{ProviderResponse, text_at};
 use crate::error::{ErrorBasis, ErrorClass, ErrorDescription, ProviderError};
 use crate::order::{StemGroup, StemTarget};
 use crate::port::jobs::errors::FailureTable;
 use crate::port::jobs::upload;
-use crate::port::{JobHandle, JobOutput, AdapterStep, OutputKind};
+use crate::port::{AdapterStep, JobHandle, JobOutput, OutputKind};
+use crate::response::{ProviderResponse, text_at};
 
 /// What the response of a completed job means; `told` is what its status said.
 pub(super) fn result(
@@ -37,8 +37,9 @@ pub(super) fn result(
         };
         let mut outputs: Vec<JobOutput> = STEMS.iter().filter_map(stem).collect();
         if !outputs.is_empty() {
-            outputs
-                .extend(url_in(&body, "other").map(|url| JobOutput::stem_at(StemTarget::Other, url)));
+            outputs.extend(
+                url_in(&body, "other").map(|url| JobOutput::stem_at(StemTarget::Other, url)),
+            );
         }
         return AdapterStep::done(outputs);
     }
@@ -107,7 +108,9 @@ pub(super) fn describe(body: &Value) -> ErrorDescription {
 pub(super) fn classed(error: ProviderError) -> ProviderError {
     let class = match error.class {
         // "User is locked. Reason: Exhausted balance."
-        ErrorClass::Credentials if error.message.to_lowercase().contains("balance") => ErrorClass::Account,
+        ErrorClass::Credentials if error.message.to_lowercase().contains("balance") => {
+            ErrorClass::Account
+        }
         class => class,
     };
     match ENDS.class(&ErrorDescription {

@@ -11,9 +11,9 @@ use serde_json::{Map, Value, json};
 
 use super::endpoint::{FalEndpoint, LengthFormat, known};
 use crate::adapters::input_slot::InputSlot;
-use crate::limits::{Durations, SourcePictureLimits, PicturePurpose, VideoLimits};
-use crate::order::{MediaFile, PictureRole, VideoSpec};
 use crate::frame_size;
+use crate::limits::{Durations, PicturePurpose, SourcePictureLimits, VideoLimits};
+use crate::order::{MediaFile, PictureRole, VideoSpec};
 
 /// Most references that every model takes that takes any.
 const REFERENCES: usize = 3;
@@ -187,7 +187,10 @@ impl EndpointFamily {
             (endpoint.last, PictureRole::LastFrame),
         ];
         let frames = frames.into_iter().filter_map(|(member, role)| {
-            Some((InputSlot::Member(member?.into()), video.picture(role)?.clone()))
+            Some((
+                InputSlot::Member(member?.into()),
+                video.picture(role)?.clone(),
+            ))
         });
         let references = endpoint.references.into_iter().flat_map(|member| {
             let files = video.references();

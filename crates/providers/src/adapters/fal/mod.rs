@@ -34,16 +34,17 @@ use url::Url;
 
 use crate::adapters::input_slot::InputSlot;
 use crate::adapters::{Protocol, stable_audio};
-use crate::response::{ProviderResponse, required_text, text_at};
-use crate::cost::{ProviderCost, CostUnit};
+use crate::cost::{CostUnit, ProviderCost};
 use crate::error::{ErrorClass, ProviderError};
 use crate::limits::{ModelLimits, MusicLimits, StemLimits};
 use crate::order::{MediaFile, MediaKind, Order, StemGroup, StemTarget, WorkSpec};
 use crate::port::jobs::upload;
 use crate::port::model_names::in_path;
 use crate::port::{
-    Adapter, CallContext, Authorization, Call, ClipFacts, JobHandle, ModelNames, PollPace, RefusalRule, AdapterStep, CallTarget,
+    Adapter, AdapterStep, Authorization, Call, CallContext, CallTarget, ClipFacts, JobHandle,
+    ModelNames, PollPace, RefusalRule,
 };
+use crate::response::{ProviderResponse, required_text, text_at};
 use crate::secret::Secret;
 use crate::settings::{ProviderSettings, SettingsError};
 
@@ -110,7 +111,9 @@ struct FalAdapter {
 impl Adapter for FalAdapter {
     fn limits(&self, kind: MediaKind, model: &str) -> Option<ModelLimits> {
         match (kind, is_demucs(model)) {
-            (MediaKind::Music, false) if stable_audio::is_meant(model) => Some(stable_audio::limits()),
+            (MediaKind::Music, false) if stable_audio::is_meant(model) => {
+                Some(stable_audio::limits())
+            }
             (MediaKind::Video, false) if !stable_audio::is_meant(model) => {
                 Some(ModelLimits::Video(inputs::of(model).limits()))
             }
@@ -211,7 +214,12 @@ impl Adapter for FalAdapter {
         }
     }
 
-    fn named_job(&self, order: &Order, _: &CallContext, answer: &ProviderResponse) -> Option<JobHandle> {
+    fn named_job(
+        &self,
+        order: &Order,
+        _: &CallContext,
+        answer: &ProviderResponse,
+    ) -> Option<JobHandle> {
         let body = answer.json().ok()?;
         let id = text_at(&body, "/request_id")?;
         // Without addresses they are those that fal's client for JS makes.
@@ -335,7 +343,10 @@ impl FalAdapter {
                 if let Some(names) = names.filter(|_| !stems.full) {
                     input.insert("stems".into(), json!(names));
                 }
-                let files = vec![(InputSlot::Member("audio_url".into()), stems.source.file.clone())];
+                let files = vec![(
+                    InputSlot::Member("audio_url".into()),
+                    stems.source.file.clone(),
+                )];
                 Ok((model.to_owned(), input, files))
             }
             WorkSpec::Song(song) if stable_audio::is_meant(model) => {

@@ -1,6 +1,6 @@
 use super::*;
 use crate::adapters::tests::{adapter, picture, stems, video};
-use crate::order::{SourcePicture, PictureRole};
+use crate::order::{PictureRole, SourcePicture};
 use crate::port::RequestBody;
 use crate::port::{CallEffect, OutputKind};
 
@@ -53,7 +53,11 @@ fn response(
         call.to,
         CallTarget::Address("https://queue.fal.run/a/b/requests/r1".into())
     );
-    fal().polled(handle, &call.asked(), &ProviderResponse::json_of(status, body))
+    fal().polled(
+        handle,
+        &call.asked(),
+        &ProviderResponse::json_of(status, body),
+    )
 }
 
 #[test]
@@ -153,9 +157,11 @@ fn large_files_go_ahead() {
             &json!({"content_type": "image/png", "file_name": "picture.png"})
         );
         let told = json!({"upload_url": "https://up.example/x", "file_url": format!("https://v3.fal.media/{number}.png")});
-        let Ok(AdapterStep::Next(put)) =
-            fal().submitted(&order, &call.asked(), &ProviderResponse::json_of(200, &told))
-        else {
+        let Ok(AdapterStep::Next(put)) = fal().submitted(
+            &order,
+            &call.asked(),
+            &ProviderResponse::json_of(200, &told),
+        ) else {
             panic!("no upload");
         };
         assert!(!put.with_credential && put.effect == CallEffect::Free);
@@ -163,9 +169,11 @@ fn large_files_go_ahead() {
         let refused = ProviderResponse::json_of(403, &json!({}));
         let error = fal().submitted(&order, &put.asked(), &refused).unwrap_err();
         assert_eq!(error.class, ErrorClass::Unavailable);
-        let Ok(AdapterStep::Next(next)) =
-            fal().submitted(&order, &put.asked(), &ProviderResponse::json_of(200, &json!({})))
-        else {
+        let Ok(AdapterStep::Next(next)) = fal().submitted(
+            &order,
+            &put.asked(),
+            &ProviderResponse::json_of(200, &json!({})),
+        ) else {
             panic!("no next call");
         };
         call = *next;
@@ -198,9 +206,18 @@ fn a_status_is_read_by_its_word() {
         status(200, &json!({"status": "PAUSED"})),
         Ok(AdapterStep::Running { unknown_word: Some(word), .. }) if word == "PAUSED"
     ));
-    assert_eq!(status(404, &json!({})).unwrap_err().class, ErrorClass::Missing);
-    assert_eq!(status(200, &json!({})).unwrap_err().class, ErrorClass::Unclear);
-    assert_eq!(status(502, &json!({})).unwrap_err().class, ErrorClass::Unclear);
+    assert_eq!(
+        status(404, &json!({})).unwrap_err().class,
+        ErrorClass::Missing
+    );
+    assert_eq!(
+        status(200, &json!({})).unwrap_err().class,
+        ErrorClass::Unclear
+    );
+    assert_eq!(
+        status(502, &json!({})).unwrap_err().class,
+        ErrorClass::Unclear
+    );
 }
 
 #[test]
@@ -225,7 +242,12 @@ fn a_response_is_the_end_when_fal_says_so() {
             json!({"detail": [{"msg": "too long", "type": "too_long"}]}),
             ErrorClass::Unfit,
         ),
-        (&done, 500, json!({"detail": "Internal"}), ErrorClass::Failed),
+        (
+            &done,
+            500,
+            json!({"detail": "Internal"}),
+            ErrorClass::Failed,
+        ),
         (
             &done,
             504,
@@ -240,14 +262,24 @@ fn a_response_is_the_end_when_fal_says_so() {
             ErrorClass::Lost,
         ),
         (&done, 502, json!({}), ErrorClass::Unclear),
-        (&done, 503, json!({"detail": "busy"}), ErrorClass::Unavailable),
+        (
+            &done,
+            503,
+            json!({"detail": "busy"}),
+            ErrorClass::Unavailable,
+        ),
         (
             &done,
             429,
             json!({"detail": "slow down"}),
             ErrorClass::RateLimited,
         ),
-        (&done, 404, json!({"detail": "unknown"}), ErrorClass::Missing),
+        (
+            &done,
+            404,
+            json!({"detail": "unknown"}),
+            ErrorClass::Missing,
+        ),
     ] {
         let error = response(&handle(), told, code, &body).unwrap_err();
         assert_eq!(error.class, class, "{code} {body}");
@@ -266,7 +298,11 @@ fn submissions_are_classed() {
             json!({"detail": "User is locked. Reason: Exhausted balance."}),
             ErrorClass::Account,
         ),
-        (422, json!({"detail": [{"msg": "bad"}]}), ErrorClass::Rejected),
+        (
+            422,
+            json!({"detail": [{"msg": "bad"}]}),
+            ErrorClass::Rejected,
+        ),
         (
             422,
             json!({"detail": [{"msg": "no", "type": "content_policy_violation"}]}),
@@ -297,14 +333,17 @@ fn stems_are_asked_for_and_labelled() {
     );
     let taken = json!({"request_id": "r1", "status_url": "https://queue.fal.run/a/b/requests/r1/status",
         "response_url": "https://queue.fal.run/a/b/requests/r1", "cancel_url": "https://queue.fal.run/a/b/requests/r1/cancel"});
-    let Ok(AdapterStep::Submitted { handle, .. }) =
-        fal().submitted(&order, &call.asked(), &ProviderResponse::json_of(200, &taken))
-    else {
+    let Ok(AdapterStep::Submitted { handle, .. }) = fal().submitted(
+        &order,
+        &call.asked(),
+        &ProviderResponse::json_of(200, &taken),
+    ) else {
         panic!("not submitted");
     };
     let file = |name: &str| json!({"url": format!("https://v3.fal.media/{name}.mp3")});
     let made = json!({"vocals": file("v"), "drums": null, "piano": file("p"), "other": file("o")});
-    let Ok(AdapterStep::Done { outputs }) = response(&handle, &json!({"status": "COMPLETED"}), 200, &made)
+    let Ok(AdapterStep::Done { outputs }) =
+        response(&handle, &json!({"status": "COMPLETED"}), 200, &made)
     else {
         panic!("not done");
     };

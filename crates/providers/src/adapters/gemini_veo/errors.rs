@@ -4,9 +4,9 @@ use std::time::Duration;
 
 use serde_json::Value;
 
-use crate::response::ProviderResponse;
 use crate::error::{ErrorClass, ErrorDescription, ProviderError};
 use crate::port::jobs::errors::FailureTable;
+use crate::response::ProviderResponse;
 
 /// Codes of gRPC (google.rpc.Code) in the error of an operation, and words of
 /// an interaction's error.
@@ -61,7 +61,9 @@ pub(super) fn classed(mut error: ProviderError, answer: &ProviderResponse) -> Pr
         ErrorClass::Rejected if wrong_key => ErrorClass::Credentials,
         // "You exceeded your current quota, please check your plan and billing
         // details": under 429, and no wait mends it.
-        ErrorClass::Rejected | ErrorClass::Credentials | ErrorClass::RateLimited if billing => ErrorClass::Account,
+        ErrorClass::Rejected | ErrorClass::Credentials | ErrorClass::RateLimited if billing => {
+            ErrorClass::Account
+        }
         ErrorClass::Rejected if is_refusal(&error.message) => ErrorClass::Refused,
         class => class,
     };

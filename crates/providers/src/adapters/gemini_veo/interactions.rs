@@ -17,11 +17,11 @@ use serde_json::{Value, json};
 use super::WITH_MEDIA;
 use super::errors::failed;
 use super::results::source;
-use crate::response::{required_text, text_at};
 use crate::error::{ErrorClass, ErrorDescription, ProviderError};
-use crate::order::{PictureRole, VideoSpec};
-use crate::port::{Call, JobHandle, JobOutput, AdapterStep, OutputKind};
 use crate::frame_size;
+use crate::order::{PictureRole, VideoSpec};
+use crate::port::{AdapterStep, Call, JobHandle, JobOutput, OutputKind};
+use crate::response::{required_text, text_at};
 
 pub(super) fn start(model: &str, video: &VideoSpec) -> Call {
     let mut content = vec![json!({"type": "text", "text": video.prompt})];

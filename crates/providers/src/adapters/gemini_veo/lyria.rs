@@ -15,11 +15,11 @@
 use serde_json::{Value, json};
 
 use super::{WITH_MEDIA, interactions};
-use crate::response::required_text;
 use crate::error::ProviderError;
 use crate::limits::{ModelLimits, MusicLimits};
 use crate::order::{Order, SongSpec};
-use crate::port::{Call, ClipFacts, JobHandle, AdapterStep};
+use crate::port::{AdapterStep, Call, ClipFacts, JobHandle};
+use crate::response::required_text;
 
 pub(super) fn is_meant(model: &str) -> bool {
     model.trim_start_matches("models/").starts_with("lyria-3")
@@ -46,7 +46,11 @@ pub(super) fn start(order: &Order, song: &SongSpec) -> Call {
 }
 
 /// What the answer to an order means: the song, or a job that makes it.
-pub(super) fn submitted(order: &Order, song: &SongSpec, body: &Value) -> Result<AdapterStep, ProviderError> {
+pub(super) fn submitted(
+    order: &Order,
+    song: &SongSpec,
+    body: &Value,
+) -> Result<AdapterStep, ProviderError> {
     let mut handle = JobHandle(json!({"song": ClipFacts::of_song(song, &order.model)}));
     match interactions::polled(&handle, body) {
         Ok(AdapterStep::Running { .. }) => {

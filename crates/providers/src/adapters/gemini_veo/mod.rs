@@ -34,18 +34,19 @@ use std::time::{Duration, SystemTime};
 use serde_json::{Map, Value, json};
 
 use crate::adapters::Protocol;
-use crate::response::{ProviderResponse, required_text};
 use crate::catalogue::ProtocolCatalogue;
 use crate::error::{ErrorClass, ProviderError};
+use crate::frame_size;
 use crate::limits::{Durations, ModelLimits, SourcePictureLimits, VideoLimits};
 use crate::order::{MediaFile, MediaKind, Order, VideoSpec, WorkSpec};
 use crate::port::model_names::in_path;
 use crate::port::{
-    Adapter, CallContext, Authorization, Call, JobHandle, AuthHeader, ModelNames, PollPace, RefusalRule, AdapterStep,
+    Adapter, AdapterStep, AuthHeader, Authorization, Call, CallContext, JobHandle, ModelNames,
+    PollPace, RefusalRule,
 };
+use crate::response::{ProviderResponse, required_text};
 use crate::secret::Secret;
 use crate::settings::{ProviderSettings, SettingsError};
-use crate::frame_size;
 
 use errors::{classed, describe, operation_failed};
 use results::delivered;
@@ -219,7 +220,12 @@ impl Adapter for GeminiVeoAdapter {
         Ok(Call::post("submit", path, body).submits())
     }
 
-    fn submitted(&self, order: &Order, _: &CallContext, answer: &ProviderResponse) -> Result<AdapterStep, ProviderError> {
+    fn submitted(
+        &self,
+        order: &Order,
+        _: &CallContext,
+        answer: &ProviderResponse,
+    ) -> Result<AdapterStep, ProviderError> {
         let body = answer
             .success(describe)
             .map_err(|error| classed(error, answer))?;
@@ -248,7 +254,12 @@ impl Adapter for GeminiVeoAdapter {
         })
     }
 
-    fn polled(&self, handle: &JobHandle, _: &CallContext, answer: &ProviderResponse) -> Result<AdapterStep, ProviderError> {
+    fn polled(
+        &self,
+        handle: &JobHandle,
+        _: &CallContext,
+        answer: &ProviderResponse,
+    ) -> Result<AdapterStep, ProviderError> {
         if answer.status == 404 {
             return Err(answer.failure(describe).of_class(ErrorClass::Missing));
         }

@@ -2,9 +2,9 @@
 
 use serde_json::Value;
 
-use crate::response::text_at;
 use crate::error::{ErrorClass, ProviderError};
-use crate::port::{Call, JobOutput, RESULT, OutputSource, AdapterStep, OutputKind};
+use crate::port::{AdapterStep, Call, JobOutput, OutputKind, OutputSource, RESULT};
+use crate::response::text_at;
 
 /// The videos of an operation that is done, or why there are none.
 pub(super) fn delivered(response: &Value) -> Result<AdapterStep, ProviderError> {

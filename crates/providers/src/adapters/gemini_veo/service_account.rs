@@ -12,9 +12,9 @@ use rustls::pki_types::pem::PemObject as _;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use crate::response::{ProviderResponse, required_text};
 use crate::error::{ErrorClass, ErrorDescription, ProviderError};
-use crate::port::{Authorization, RequestBody, Call, AuthHeader, CallTarget};
+use crate::port::{AuthHeader, Authorization, Call, CallTarget, RequestBody};
+use crate::response::{ProviderResponse, required_text};
 use crate::secret::Secret;
 
 /// What the token shall permit.
@@ -52,7 +52,9 @@ pub(super) fn exchange(secret: &Secret, now: SystemTime) -> Result<Authorization
 }
 
 /// The token in the answer, as a header, and how long it lives.
-pub(super) fn token(answer: &ProviderResponse) -> Result<(Vec<AuthHeader>, Duration), ProviderError> {
+pub(super) fn token(
+    answer: &ProviderResponse,
+) -> Result<(Vec<AuthHeader>, Duration), ProviderError> {
     let body = answer
         .success(|body| ErrorDescription::at(body, "/error", "/error_description"))
         .and_then(|body| Ok((required_text(&body, "/access_token")?, body)));

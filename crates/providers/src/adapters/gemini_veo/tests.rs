@@ -6,10 +6,10 @@ use rustls::pki_types::pem::PemObject as _;
 
 use super::*;
 use crate::adapters::tests::{adapter, picture, stems, video};
-use crate::order::SourcePicture;
 use crate::order::PictureRole;
+use crate::order::SourcePicture;
 use crate::port::OutputSource;
-use crate::port::{RequestBody, CallEffect, CallTarget};
+use crate::port::{CallEffect, CallTarget, RequestBody};
 
 const ACCOUNT: &str = include_str!("../../../tests/data/service-account.json");
 
@@ -45,7 +45,11 @@ fn with_frames(mut order: Order) -> Order {
     order
 }
 
-fn polled(adapter: &Arc<dyn Adapter>, status: u16, body: &Value) -> Result<AdapterStep, ProviderError> {
+fn polled(
+    adapter: &Arc<dyn Adapter>,
+    status: u16,
+    body: &Value,
+) -> Result<AdapterStep, ProviderError> {
     let handle = JobHandle(json!({"name": "models/veo/operations/o1", "model": "veo", "id": "i1"}));
     let asked = adapter.poll(&handle).unwrap().asked();
     adapter.polled(&handle, &asked, &ProviderResponse::json_of(status, body))
@@ -94,14 +98,18 @@ fn the_two_classic_interfaces_differ_in_little() {
     let call = vertex.start(&order).unwrap();
     let path =
         "/v1beta1/projects/p1/locations/us-central1/publishers/google/models/veo-3.1-generate-001";
-    assert_eq!(call.to, CallTarget::Path(format!("{path}:predictLongRunning")));
+    assert_eq!(
+        call.to,
+        CallTarget::Path(format!("{path}:predictLongRunning"))
+    );
     let parameters = &body(&call)["parameters"];
     assert_eq!(
         (&parameters["generateAudio"], &parameters["seed"]),
         (&json!(false), &json!(7))
     );
     let taken = ProviderResponse::json_of(200, &json!({"name": "projects/p1/operations/o1"}));
-    let Ok(AdapterStep::Submitted { handle, .. }) = vertex.submitted(&order, &call.asked(), &taken) else {
+    let Ok(AdapterStep::Submitted { handle, .. }) = vertex.submitted(&order, &call.asked(), &taken)
+    else {
         panic!("not submitted");
     };
     let poll = vertex.poll(&handle).unwrap();
@@ -121,7 +129,8 @@ fn the_two_classic_interfaces_differ_in_little() {
 #[test]
 fn settings_are_checked() {
     let build = |options: Value| {
-        let settings = ProviderSettings::new("test", options.as_object().cloned().unwrap_or_default());
+        let settings =
+            ProviderSettings::new("test", options.as_object().cloned().unwrap_or_default());
         build(&settings).map_err(|error| error.key.unwrap_or_default())
     };
     assert_eq!(build(json!({"api": "vertex"})).unwrap_err(), "project");
@@ -145,7 +154,11 @@ fn an_operation_is_done_when_it_says_so() {
             ));
         }
         for (status, body, class) in [
-            (200, json!({"done": true, "response": {}}), ErrorClass::Failed),
+            (
+                200,
+                json!({"done": true, "response": {}}),
+                ErrorClass::Failed,
+            ),
             (200, json!({"done": true}), ErrorClass::Failed),
             (
                 200,
@@ -172,7 +185,11 @@ fn an_operation_is_done_when_it_says_so() {
                 json!({"done": true, "error": {"code": 1, "message": "cancelled"}}),
                 ErrorClass::Lost,
             ),
-            (404, json!({"error": {"message": "no"}}), ErrorClass::Missing),
+            (
+                404,
+                json!({"error": {"message": "no"}}),
+                ErrorClass::Missing,
+            ),
             (200, Value::Null, ErrorClass::Unclear),
             (500, json!({}), ErrorClass::Unclear),
         ] {
@@ -190,7 +207,10 @@ fn a_video_is_a_file_or_right_here() {
     let OutputSource::Call(call) = source_of(polled(&gemini(), 200, &sample)) else {
         panic!("no call");
     };
-    assert_eq!(call.to, CallTarget::Path("/v1beta/files/abc-1:download".into()));
+    assert_eq!(
+        call.to,
+        CallTarget::Path("/v1beta/files/abc-1:download".into())
+    );
     assert_eq!(call.query, [("alt".to_owned(), "media".to_owned())]);
     assert!(call.with_credential);
     let video = |video: Value| json!({"done": true, "response": {"videos": [video]}});
@@ -232,14 +252,22 @@ fn submissions_are_classed() {
             error("FAILED_PRECONDITION", "Please enable billing"),
             ErrorClass::Account,
         ),
-        (403, error("PERMISSION_DENIED", "no"), ErrorClass::Credentials),
+        (
+            403,
+            error("PERMISSION_DENIED", "no"),
+            ErrorClass::Credentials,
+        ),
         (
             429,
             error("RESOURCE_EXHAUSTED", "slow down"),
             ErrorClass::RateLimited,
         ),
         (500, error("INTERNAL", "oops"), ErrorClass::Unclear),
-        (503, error("UNAVAILABLE", "overloaded"), ErrorClass::Unavailable),
+        (
+            503,
+            error("UNAVAILABLE", "overloaded"),
+            ErrorClass::Unavailable,
+        ),
         (504, error("DEADLINE_EXCEEDED", "slow"), ErrorClass::Unclear),
     ] {
         let told = gemini()
@@ -303,7 +331,10 @@ fn an_interaction_is_read_by_its_word() {
         OutputSource::Bytes(_)
     ));
     for (body, class) in [
-        (json!({"status": "completed", "steps": []}), ErrorClass::Failed),
+        (
+            json!({"status": "completed", "steps": []}),
+            ErrorClass::Failed,
+        ),
         (json!({"status": "failed"}), ErrorClass::Failed),
         (
             json!({"status": "failed", "errors": [{"message": "blocked by the safety filter"}]}),
@@ -356,7 +387,9 @@ fn a_service_account_signs_for_an_hour() {
 #[test]
 fn tokens_are_read() {
     let asked = gemini().start(&video("veo")).unwrap().asked();
-    let told = |status, body: &Value| vertex().authorized(&asked, &ProviderResponse::json_of(status, body));
+    let told = |status, body: &Value| {
+        vertex().authorized(&asked, &ProviderResponse::json_of(status, body))
+    };
     let (headers, lifetime) =
         told(200, &json!({"access_token": "t1", "expires_in": 3599})).unwrap();
     assert_eq!(headers, [("authorization", "Bearer t1".to_owned())]);
@@ -407,7 +440,8 @@ fn the_model_decides_on_the_api() {
         poll(json!({"name": "models/veo/operations/o1"})),
         "/v1beta/models/veo/operations/o1"
     ));
-    let Some(ModelLimits::Video(omni)) = google.limits(MediaKind::Video, "gemini-omni-1.1-flash") else {
+    let Some(ModelLimits::Video(omni)) = google.limits(MediaKind::Video, "gemini-omni-1.1-flash")
+    else {
         panic!("no video");
     };
     assert_eq!(omni.durations, Durations::Range { min: 3, max: 10 });

@@ -34,10 +34,10 @@ use serde_json::{Map, Value, json};
 use sha2::Sha256;
 
 use crate::adapters::Protocol;
-use crate::response::{ProviderResponse, required_text, text_at, time_at};
 use crate::catalogue::ProtocolCatalogue;
-use crate::cost::{ProviderCost, CostUnit};
+use crate::cost::{CostUnit, ProviderCost};
 use crate::error::{ErrorClass, ErrorDescription, ProviderError};
+use crate::frame_size;
 use crate::limits::{Durations, ModelLimits, SourcePictureLimits, VideoLimits};
 use crate::order::{MediaFile, MediaKind, Order, PictureRole, VideoSpec, WorkSpec};
 use crate::port::jobs::errors::FailureTable;
@@ -45,10 +45,11 @@ use crate::port::jobs::list::fits_path;
 use crate::port::jobs::status::JobStatus;
 use crate::port::jobs::{JobApi, ParsedBody, video_at};
 use crate::port::{
-    Adapter, CallContext, Authorization, Call, LookupPage, FoundJob, JobHandle, PollPace, RefusalRule, AdapterStep,
+    Adapter, AdapterStep, Authorization, Call, CallContext, FoundJob, JobHandle, LookupPage,
+    PollPace, RefusalRule,
 };
+use crate::response::{ProviderResponse, required_text, text_at, time_at};
 use crate::secret::Secret;
-use crate::frame_size;
 
 pub(super) const PROTOCOL: Protocol = Protocol {
     name: "kling",
@@ -181,15 +182,27 @@ impl Adapter for KlingAdapter {
         Ok(call.submits().with_memo(json!({"operation": operation})))
     }
 
-    fn submitted(&self, _: &Order, asked: &CallContext, answer: &ProviderResponse) -> Result<AdapterStep, ProviderError> {
+    fn submitted(
+        &self,
+        _: &Order,
+        asked: &CallContext,
+        answer: &ProviderResponse,
+    ) -> Result<AdapterStep, ProviderError> {
         let body = opened(answer)?;
         let id = required_text(&body, "/data/task_id")?;
         let operation = required_text(&asked.memo, "/operation")?;
-        Ok(AdapterStep::submitted(json!({"id": id, "operation": operation})))
+        Ok(AdapterStep::submitted(
+            json!({"id": id, "operation": operation}),
+        ))
     }
 
     /// In the units that its price list is in.
-    fn named_job(&self, _: &Order, asked: &CallContext, answer: &ProviderResponse) -> Option<JobHandle> {
+    fn named_job(
+        &self,
+        _: &Order,
+        asked: &CallContext,
+        answer: &ProviderResponse,
+    ) -> Option<JobHandle> {
         let id = text_at(&answer.json().ok()?, JOB.id)?;
         let operation = text_at(&asked.memo, "/operation")?;
         Some(JobHandle(json!({"id": id, "operation": operation})))

@@ -3,7 +3,7 @@
 use super::*;
 use crate::adapters::tests::{adapter, found, ids, picture, since, stems, video};
 use crate::order::SourcePicture;
-use crate::port::{RequestBody, CallEffect, CallTarget};
+use crate::port::{CallEffect, CallTarget, RequestBody};
 
 fn kling() -> Arc<dyn Adapter> {
     adapter("kling", &json!({}))
@@ -60,7 +60,8 @@ fn a_picture_decides_the_operation() {
     assert_eq!(body(&call).get("aspect_ratio"), None);
     assert_eq!(body(&call)["mode"], "std");
     let answer = ProviderResponse::json_of(200, &json!({"code": 0, "data": {"task_id": "7"}}));
-    let Ok(AdapterStep::Submitted { handle, .. }) = kling().submitted(&order, &call.asked(), &answer)
+    let Ok(AdapterStep::Submitted { handle, .. }) =
+        kling().submitted(&order, &call.asked(), &answer)
     else {
         panic!("not submitted");
     };
@@ -104,7 +105,10 @@ fn the_code_counts_more_than_the_status() {
         let body = json!({"code": code, "message": "no", "request_id": "r"});
         assert_eq!(class(status, body), wanted, "{status} {code}");
     }
-    assert_eq!(class(200, json!({"code": 0, "data": {}})), ErrorClass::Unclear);
+    assert_eq!(
+        class(200, json!({"code": 0, "data": {}})),
+        ErrorClass::Unclear
+    );
     assert_eq!(class(200, json!({})), ErrorClass::Unclear);
     assert_eq!(class(500, json!({"code": 0})), ErrorClass::Unclear);
     assert_eq!(class(429, json!({})), ErrorClass::RateLimited);
@@ -114,8 +118,9 @@ fn the_code_counts_more_than_the_status() {
 fn every_status_word() {
     let handle = JobHandle(json!({"id": "7", "operation": "text2video"}));
     let asked = kling().poll(&handle).unwrap().asked();
-    let polled =
-        |status, body: Value| kling().polled(&handle, &asked, &ProviderResponse::json_of(status, &body));
+    let polled = |status, body: Value| {
+        kling().polled(&handle, &asked, &ProviderResponse::json_of(status, &body))
+    };
     let said = |data: Value| polled(200, json!({"code": 0, "message": "SUCCEED", "data": data}));
     for word in ["submitted", "processing"] {
         let step = said(json!({"task_status": word})).unwrap();

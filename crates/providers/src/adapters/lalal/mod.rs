@@ -31,14 +31,15 @@ use serde_json::{Value, json};
 use sha2::{Digest as _, Sha256};
 
 use crate::adapters::{Protocol, stem_names};
-use crate::response::{ProviderResponse, percent_at, required_text, text_at};
 use crate::error::{ErrorClass, ErrorDescription, ProviderError};
 use crate::limits::{ModelLimits, MusicLimits, StemLimits};
 use crate::order::{MediaKind, Order, StemGroup, StemTarget, WorkSpec};
 use crate::port::jobs::errors::{FailureTable, of_poll};
 use crate::port::{
-    Adapter, CallContext, Authorization, RequestBody, Call, JobHandle, JobOutput, PollPace, RefusalRule, AdapterStep, TELLING,
+    Adapter, AdapterStep, Authorization, Call, CallContext, JobHandle, JobOutput, PollPace,
+    RefusalRule, RequestBody, TELLING,
 };
+use crate::response::{ProviderResponse, percent_at, required_text, text_at};
 use crate::secret::Secret;
 use crate::settings::{ProviderSettings, SettingsError};
 
@@ -151,7 +152,12 @@ impl Adapter for LalalAdapter {
         Ok(check(&[handle]))
     }
 
-    fn polled(&self, handle: &JobHandle, _: &CallContext, answer: &ProviderResponse) -> Result<AdapterStep, ProviderError> {
+    fn polled(
+        &self,
+        handle: &JobHandle,
+        _: &CallContext,
+        answer: &ProviderResponse,
+    ) -> Result<AdapterStep, ProviderError> {
         let opened = answer.success(describe);
         let body = opened.map_err(|error| of_poll(error, false))?;
         let id = handle.text("id");
@@ -246,7 +252,8 @@ const ENDS: FailureTable = FailureTable {
 
 /// How a task stands.
 fn read(task: &Value) -> Result<AdapterStep, ProviderError> {
-    let failed = |[code, message]: [&str; 2]| Err(ENDS.error(ErrorDescription::at(task, code, message)));
+    let failed =
+        |[code, message]: [&str; 2]| Err(ENDS.error(ErrorDescription::at(task, code, message)));
     match text_at(task, "/status").as_deref() {
         Some("progress") => Ok(AdapterStep::running(percent_at(task, "/progress", 100.0))),
         Some("success") => {

@@ -201,7 +201,11 @@ fn many_are_asked_for_at_once() {
     let call = adapter.poll_many(&[&a, &b]).unwrap();
     assert_eq!(*body(&call), json!({"task_ids": ["a", "b"]}));
     let answer = json!({"result": {"b": {"status": "progress", "progress": 0}}});
-    let steps = adapter.polled_many(&[&a, &b], &call.asked(), &ProviderResponse::json_of(200, &answer));
+    let steps = adapter.polled_many(
+        &[&a, &b],
+        &call.asked(),
+        &ProviderResponse::json_of(200, &answer),
+    );
     assert_eq!(steps[0].as_ref().unwrap_err().class, ErrorClass::Unclear);
     assert!(matches!(steps[1], Ok(AdapterStep::Running { .. })));
 }
@@ -211,7 +215,9 @@ fn a_task_is_called_off_when_the_provider_says_so() {
     let adapter = adapter("lalal", &json!({}));
     let handle = JobHandle(json!({"id": "a"}));
     assert!(adapter.cancel(&handle).is_some());
-    let says = |status: &str| ProviderResponse::json_of(200, &json!({"result": {"a": {"status": status}}}));
+    let says = |status: &str| {
+        ProviderResponse::json_of(200, &json!({"result": {"a": {"status": status}}}))
+    };
     assert!(adapter.cancelled(&handle, &says("success")));
     assert!(!adapter.cancelled(&handle, &says("server_error")));
     assert!(!adapter.cancelled(&handle, &ProviderResponse::json_of(500, &json!(null))));

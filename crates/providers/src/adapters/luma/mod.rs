@@ -35,18 +35,20 @@ use http::Method;
 use serde_json::{Map, Value, json};
 
 use crate::adapters::Protocol;
-use crate::response::{ProviderResponse, text_at};
 use crate::catalogue::ProtocolCatalogue;
 use crate::error::{ErrorClass, ErrorDescription, ProviderError};
+use crate::frame_size;
 use crate::limits::{Durations, FileHandover, ModelLimits, SourcePictureLimits, VideoLimits};
 use crate::order::{MediaFile, MediaKind, Order, PictureRole, VideoSpec, WorkSpec};
 use crate::port::jobs::errors::FailureTable;
 use crate::port::jobs::list::{JobList, agrees};
 use crate::port::jobs::status::JobStatus;
 use crate::port::jobs::{JobApi, OutputReader, video_at};
-use crate::port::{Adapter, CallContext, Call, LookupPage, JobHandle, JobOutput, PollPace, RefusalRule};
+use crate::port::{
+    Adapter, Call, CallContext, JobHandle, JobOutput, LookupPage, PollPace, RefusalRule,
+};
+use crate::response::{ProviderResponse, text_at};
 use crate::settings::{ProviderSettings, SettingsError};
-use crate::frame_size;
 
 pub(super) const PROTOCOL: Protocol = Protocol {
     name: "luma",
@@ -107,7 +109,13 @@ const fn job(cancel: Option<(Method, &'static str)>, made: OutputReader) -> JobA
         ],
         progress: |_| None,
         made,
-        failed: |body| ENDS.error(ErrorDescription::at(body, "/failure_code", "/failure_reason")),
+        failed: |body| {
+            ENDS.error(ErrorDescription::at(
+                body,
+                "/failure_code",
+                "/failure_reason",
+            ))
+        },
         lost: "",
     }
 }
@@ -200,7 +208,8 @@ impl Adapter for LumaAdapter {
     }
 
     fn find(&self, order: &Order, _: SystemTime) -> Option<Call> {
-        let is_listed = self.api == LumaApi::DreamMachine && matches!(order.work, WorkSpec::Video(_));
+        let is_listed =
+            self.api == LumaApi::DreamMachine && matches!(order.work, WorkSpec::Video(_));
         is_listed.then(|| page(0))
     }
 

@@ -5,7 +5,7 @@ use crate::adapters::tests::{adapter, found, ids, picture, since, stems, video};
 use crate::adapters::{base_url, protocol};
 use crate::order::SourcePicture;
 use crate::port::AdapterStep;
-use crate::port::{RequestBody, CallEffect, OutputSource, CallTarget};
+use crate::port::{CallEffect, CallTarget, OutputSource, RequestBody};
 
 fn luma(api: &str) -> Arc<dyn Adapter> {
     adapter("luma", &json!({"api": api}))
@@ -179,7 +179,10 @@ fn every_state() {
         class("agents", 200, failed("budget_exhausted")),
         ErrorClass::Failed
     );
-    assert_eq!(class("agents", 200, failed("rate_limited")), ErrorClass::Failed);
+    assert_eq!(
+        class("agents", 200, failed("rate_limited")),
+        ErrorClass::Failed
+    );
     let words = json!({"state": "failed", "failure_reason": "Output was moderated"});
     assert_eq!(class("dream-machine", 200, words), ErrorClass::Refused);
     assert_eq!(class("agents", 404, json!({})), ErrorClass::Missing);
@@ -193,7 +196,10 @@ fn a_deletion_proves_nothing() {
     let older = luma("dream-machine");
     assert!(older.cancel(&handle).is_some());
     assert!(!older.cancelled(&handle, &ProviderResponse::json_of(204, &Value::Null)));
-    assert_eq!(older.start(&stems("x")).unwrap_err().class, ErrorClass::Rejected);
+    assert_eq!(
+        older.start(&stems("x")).unwrap_err().class,
+        ErrorClass::Rejected
+    );
 }
 
 #[test]

@@ -17,13 +17,13 @@ use std::time::Duration;
 use serde_json::Value;
 
 use crate::adapters::Protocol;
-use crate::response::{ProviderResponse, text_at};
 use crate::error::{ErrorBasis, ErrorClass, ErrorDescription, ProviderError};
 use crate::limits::ModelLimits;
 use crate::order::{MediaKind, Order, WorkSpec};
 use crate::port::jobs::ParsedBody;
 use crate::port::jobs::errors::FailureTable;
-use crate::port::{Adapter, CallContext, Call, JobHandle, PollPace, RefusalRule, AdapterStep};
+use crate::port::{Adapter, AdapterStep, Call, CallContext, JobHandle, PollPace, RefusalRule};
+use crate::response::{ProviderResponse, text_at};
 use crate::settings::{ProviderSettings, SettingsError};
 
 pub(super) const PROTOCOL: Protocol = Protocol {
@@ -95,7 +95,12 @@ impl Adapter for MiniMaxAdapter {
         }
     }
 
-    fn named_job(&self, order: &Order, asked: &CallContext, answer: &ProviderResponse) -> Option<JobHandle> {
+    fn named_job(
+        &self,
+        order: &Order,
+        asked: &CallContext,
+        answer: &ProviderResponse,
+    ) -> Option<JobHandle> {
         match &order.work {
             WorkSpec::Song(_) => None,
             _ => self.video.named_job(order, asked, answer),
@@ -321,7 +326,12 @@ mod tests {
                 "rate limit, please retry later (1002)",
                 ErrorClass::RateLimited,
             ),
-            (500, "server_error", "internal error (1000)", ErrorClass::Unclear),
+            (
+                500,
+                "server_error",
+                "internal error (1000)",
+                ErrorClass::Unclear,
+            ),
         ] {
             let body = json!({"type": "error",
                 "error": {"type": kind, "message": message, "http_code": status.to_string()}});

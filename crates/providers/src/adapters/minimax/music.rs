@@ -14,11 +14,11 @@
 use serde_json::{Map, Value, json};
 
 use super::opened;
-use crate::response::{ProviderResponse, required_text};
 use crate::error::{ErrorClass, ProviderError};
 use crate::limits::{ModelLimits, MusicLimits};
 use crate::order::{Order, SongSpec};
-use crate::port::{Call, JobOutput, OutputSource, AdapterStep};
+use crate::port::{AdapterStep, Call, JobOutput, OutputSource};
+use crate::response::{ProviderResponse, required_text};
 
 /// Longest description and lyrics in characters.
 const PROMPT: usize = 2_000;
@@ -62,7 +62,11 @@ pub(super) fn start(order: &Order, song: &SongSpec) -> Call {
         .works(MAX_BYTES)
 }
 
-pub(super) fn made(order: &Order, song: &SongSpec, answer: &ProviderResponse) -> Result<AdapterStep, ProviderError> {
+pub(super) fn made(
+    order: &Order,
+    song: &SongSpec,
+    answer: &ProviderResponse,
+) -> Result<AdapterStep, ProviderError> {
     let body = opened(answer)?;
     let audio = required_text(&body, "/data/audio")?;
     let source = if audio.starts_with("https://") || audio.starts_with("http://") {

@@ -13,13 +13,13 @@
 use serde_json::{Map, Value, json};
 
 use super::{ENDS, PACE, code_of, of_poll, opened, refusals};
-use crate::response::{ProviderResponse, required_text, text_at};
 use crate::catalogue::ProtocolCatalogue;
 use crate::error::{ErrorClass, ErrorDescription, ProviderError};
 use crate::limits::{Durations, ModelLimits, SourcePictureLimits, VideoLimits};
 use crate::order::{MediaKind, Order};
 use crate::port::jobs::video_at;
-use crate::port::{Adapter, CallContext, Call, JobHandle, PollPace, RefusalRule, AdapterStep};
+use crate::port::{Adapter, AdapterStep, Call, CallContext, JobHandle, PollPace, RefusalRule};
+use crate::response::{ProviderResponse, required_text, text_at};
 
 #[derive(Debug)]
 pub(super) struct MiniMaxV1Adapter {
@@ -86,14 +86,24 @@ impl Adapter for MiniMaxV1Adapter {
         Ok(call.submits())
     }
 
-    fn submitted(&self, _: &Order, _: &CallContext, answer: &ProviderResponse) -> Result<AdapterStep, ProviderError> {
+    fn submitted(
+        &self,
+        _: &Order,
+        _: &CallContext,
+        answer: &ProviderResponse,
+    ) -> Result<AdapterStep, ProviderError> {
         let body = opened(answer)?;
         Ok(AdapterStep::submitted(
             json!({"id": required_text(&body, "/task_id")?}),
         ))
     }
 
-    fn named_job(&self, _: &Order, _: &CallContext, answer: &ProviderResponse) -> Option<JobHandle> {
+    fn named_job(
+        &self,
+        _: &Order,
+        _: &CallContext,
+        answer: &ProviderResponse,
+    ) -> Option<JobHandle> {
         let id = text_at(&answer.json().ok()?, "/task_id")?;
         Some(JobHandle(json!({"id": id})))
     }
@@ -103,7 +113,12 @@ impl Adapter for MiniMaxV1Adapter {
         Ok(call.with_query("task_id", handle.text("id")))
     }
 
-    fn polled(&self, _: &JobHandle, asked: &CallContext, answer: &ProviderResponse) -> Result<AdapterStep, ProviderError> {
+    fn polled(
+        &self,
+        _: &JobHandle,
+        asked: &CallContext,
+        answer: &ProviderResponse,
+    ) -> Result<AdapterStep, ProviderError> {
         // A failed task may bring the code of its error, which is then not that
         // of the question.
         let told = answer.json().unwrap_or(Value::Null);
@@ -137,8 +152,8 @@ mod tests {
 
     use super::*;
     use crate::adapters::tests::{adapter, picture, video};
-    use crate::order::{SourcePicture, PictureRole, WorkSpec};
-    use crate::port::{RequestBody, CallEffect, CallTarget};
+    use crate::order::{PictureRole, SourcePicture, WorkSpec};
+    use crate::port::{CallEffect, CallTarget, RequestBody};
 
     fn v1() -> Arc<dyn Adapter> {
         adapter("minimax", &json!({}))
@@ -214,7 +229,8 @@ mod tests {
         let handle = JobHandle(json!({"id": "176843862716480"}));
         let asked = v1().poll(&handle).unwrap().asked();
         let fine = json!({"status_code": 0, "status_msg": "success"});
-        let polled = |body: &Value| v1().polled(&handle, &asked, &ProviderResponse::json_of(200, body));
+        let polled =
+            |body: &Value| v1().polled(&handle, &asked, &ProviderResponse::json_of(200, body));
         for word in ["Preparing", "Queueing", "Processing"] {
             let step = polled(&json!({"status": word, "base_resp": fine})).unwrap();
             assert!(matches!(
@@ -239,7 +255,13 @@ mod tests {
             panic!("no second hop");
         };
         assert_eq!(call.query, [("file_id".to_owned(), "205258".to_owned())]);
-        let file = |body: &Value| v1().polled(&handle, &call.asked(), &ProviderResponse::json_of(200, body));
+        let file = |body: &Value| {
+            v1().polled(
+                &handle,
+                &call.asked(),
+                &ProviderResponse::json_of(200, body),
+            )
+        };
         let found = json!({"file": {"download_url": "https://x.example/v.mp4"}, "base_resp": fine});
         assert!(matches!(file(&found), Ok(AdapterStep::Done { outputs }) if outputs.len() == 1));
         let class = |step: Result<AdapterStep, ProviderError>| step.unwrap_err().class;
@@ -260,6 +282,9 @@ mod tests {
         assert_eq!(class(polled(&unknown)), ErrorClass::Unclear);
         let fast = json!({"base_resp": coded(1002)});
         assert_eq!(class(polled(&fast)), ErrorClass::RateLimited);
-        assert_eq!(class(polled(&json!({"base_resp": fine}))), ErrorClass::Unclear);
+        assert_eq!(
+            class(polled(&json!({"base_resp": fine}))),
+            ErrorClass::Unclear
+        );
     }
 }

@@ -21,14 +21,14 @@ use serde_json::{Map, Value, json};
 
 use super::{ENDS, PACE, of_poll, opened, refusals};
 use crate::adapters::ark_tasks::{WORDS, content};
-use crate::response::{ProviderResponse, required_text, text_at};
 use crate::catalogue::ProtocolCatalogue;
 use crate::error::{ErrorDescription, ProviderError};
+use crate::frame_size;
 use crate::limits::{Durations, ModelLimits, SourcePictureLimits, VideoLimits};
 use crate::order::{MediaKind, Order};
 use crate::port::jobs::{JobApi, video_at};
-use crate::port::{Adapter, CallContext, Call, JobHandle, PollPace, RefusalRule, AdapterStep};
-use crate::frame_size;
+use crate::port::{Adapter, AdapterStep, Call, CallContext, JobHandle, PollPace, RefusalRule};
+use crate::response::{ProviderResponse, required_text, text_at};
 
 static JOB: JobApi = JobApi {
     id: "/task_id",
@@ -108,13 +108,23 @@ impl Adapter for MiniMaxV2Adapter {
         Ok(call.submits())
     }
 
-    fn submitted(&self, _: &Order, _: &CallContext, answer: &ProviderResponse) -> Result<AdapterStep, ProviderError> {
+    fn submitted(
+        &self,
+        _: &Order,
+        _: &CallContext,
+        answer: &ProviderResponse,
+    ) -> Result<AdapterStep, ProviderError> {
         let body = opened(answer)?;
         let id = id_in(&body).map_or_else(|| required_text(&body, JOB.id), Ok)?;
         Ok(AdapterStep::submitted(json!({"id": id})))
     }
 
-    fn named_job(&self, _: &Order, _: &CallContext, answer: &ProviderResponse) -> Option<JobHandle> {
+    fn named_job(
+        &self,
+        _: &Order,
+        _: &CallContext,
+        answer: &ProviderResponse,
+    ) -> Option<JobHandle> {
         Some(JobHandle(json!({"id": id_in(&answer.json().ok()?)?})))
     }
 
@@ -140,7 +150,7 @@ mod tests {
     use super::*;
     use crate::adapters::tests::{adapter, picture, video};
     use crate::error::ErrorClass;
-    use crate::order::{SourcePicture, PictureRole, WorkSpec};
+    use crate::order::{PictureRole, SourcePicture, WorkSpec};
     use crate::port::RequestBody;
 
     fn v2() -> Arc<dyn Adapter> {
@@ -186,7 +196,9 @@ mod tests {
         let handle = JobHandle(json!({"id": "424010985738629"}));
         let call = v2().cancel(&handle).unwrap();
         assert_eq!(call.method, Method::DELETE);
-        let said = |status, body: Value| v2().cancelled(&handle, &ProviderResponse::json_of(status, &body));
+        let said = |status, body: Value| {
+            v2().cancelled(&handle, &ProviderResponse::json_of(status, &body))
+        };
         assert!(said(200, json!({"action": "cancelled"})));
         assert!(said(200, json!({"task_id": "1", "action": "cancel"})));
         assert!(!said(200, json!({"action": "deleted"})));
@@ -265,7 +277,9 @@ mod tests {
             json!({"id": "7"}),
         ] {
             let step = v2().submitted(&order, &asked, &ProviderResponse::json_of(200, &body));
-            assert!(matches!(step, Ok(AdapterStep::Submitted { handle, .. }) if handle.text("id") == "7"));
+            assert!(
+                matches!(step, Ok(AdapterStep::Submitted { handle, .. }) if handle.text("id") == "7")
+            );
         }
     }
 }

@@ -37,17 +37,17 @@ use sha2::{Digest as _, Sha256};
 
 use crate::adapters::Protocol;
 use crate::adapters::ark_tasks::{WORDS, content};
-use crate::response::{ProviderResponse, text_at};
 use crate::catalogue::ProtocolCatalogue;
-use crate::cost::{ProviderCost, CostUnit};
+use crate::cost::{CostUnit, ProviderCost};
 use crate::error::{ErrorClass, ErrorDescription, ProviderError};
+use crate::frame_size;
 use crate::limits::{Durations, ModelLimits, SourcePictureLimits, VideoLimits};
 use crate::order::{MediaKind, Order, WorkSpec};
 use crate::port::jobs::errors::FailureTable;
 use crate::port::jobs::list::JobList;
 use crate::port::jobs::{JobApi, ParsedBody, video_at};
-use crate::port::{Adapter, CallContext, Call, LookupPage, PollPace, RefusalRule, prompt_settings};
-use crate::frame_size;
+use crate::port::{Adapter, Call, CallContext, LookupPage, PollPace, RefusalRule, prompt_settings};
+use crate::response::{ProviderResponse, text_at};
 
 pub(super) const PROTOCOL: Protocol = Protocol {
     name: "modelark",

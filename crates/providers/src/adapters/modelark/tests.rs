@@ -2,10 +2,10 @@
 
 use super::*;
 use crate::adapters::tests::{adapter, found, ids, picture, since, stems, video};
-use crate::order::SourcePicture;
 use crate::order::PictureRole;
-use crate::port::{RequestBody, CallEffect};
-use crate::port::{JobHandle, AdapterStep};
+use crate::order::SourcePicture;
+use crate::port::{AdapterStep, JobHandle};
+use crate::port::{CallEffect, RequestBody};
 
 fn modelark() -> Arc<dyn Adapter> {
     adapter("modelark", &json!({}))
@@ -77,7 +77,11 @@ fn what_a_submission_may_answer() {
     ));
     for (status, code, class) in [
         (400, "InvalidParameter", ErrorClass::Rejected),
-        (400, "InputTextSensitiveContentDetected", ErrorClass::Refused),
+        (
+            400,
+            "InputTextSensitiveContentDetected",
+            ErrorClass::Refused,
+        ),
         (401, "AuthenticationError", ErrorClass::Credentials),
         (403, "AccountOverdueError", ErrorClass::Account),
         (404, "ModelNotOpen", ErrorClass::Credentials),
@@ -103,8 +107,9 @@ fn what_a_submission_may_answer() {
 fn every_status_word() {
     let handle = JobHandle(json!({"id": "cgt-1"}));
     let asked = modelark().poll(&handle).unwrap().asked();
-    let polled =
-        |status, body: Value| modelark().polled(&handle, &asked, &ProviderResponse::json_of(status, &body));
+    let polled = |status, body: Value| {
+        modelark().polled(&handle, &asked, &ProviderResponse::json_of(status, &body))
+    };
     for word in ["queued", "running"] {
         let step = polled(200, json!({"status": word})).unwrap();
         assert!(matches!(
@@ -133,7 +138,10 @@ fn every_status_word() {
     assert_eq!(class(200, json!({"status": "cancelled"})), ErrorClass::Lost);
     assert_eq!(class(200, json!({"status": "expired"})), ErrorClass::Lost);
     let failed = |code: &str| json!({"status": "failed", "error": {"code": code, "message": "no"}});
-    assert_eq!(class(200, failed("InternalServiceError")), ErrorClass::Failed);
+    assert_eq!(
+        class(200, failed("InternalServiceError")),
+        ErrorClass::Failed
+    );
     let refused = failed("OutputVideoSensitiveContentDetected");
     assert_eq!(class(200, refused), ErrorClass::Refused);
     let gone = json!({"error": {"code": "ResourceNotFound", "message": "no"}});
@@ -145,7 +153,8 @@ fn every_status_word() {
 fn a_running_task_is_not_called_off() {
     let handle = JobHandle(json!({"id": "cgt-1"}));
     assert_eq!(modelark().cancel(&handle).unwrap().method, Method::DELETE);
-    let said = |status| modelark().cancelled(&handle, &ProviderResponse::json_of(status, &json!({})));
+    let said =
+        |status| modelark().cancelled(&handle, &ProviderResponse::json_of(status, &json!({})));
     assert!(said(200) && !said(400) && !said(409));
 }
 

@@ -31,7 +31,6 @@ use http::Method;
 use serde_json::{Value, json};
 
 use crate::adapters::{Protocol, stem_names};
-use crate::response::{ProviderResponse, required_text, text_at};
 use crate::error::{ErrorClass, ErrorDescription, ProviderError};
 use crate::limits::{ModelLimits, MusicLimits, StemLimits};
 use crate::order::{MediaKind, Order, StemGroup, StemTarget, WorkSpec};
@@ -40,8 +39,10 @@ use crate::port::jobs::list::JobList;
 use crate::port::jobs::status::JobStatus;
 use crate::port::jobs::{JobApi, upload};
 use crate::port::{
-    Adapter, CallContext, Authorization, Call, LookupPage, JobHandle, JobOutput, PollPace, RefusalRule, AdapterStep, TELLING,
+    Adapter, AdapterStep, Authorization, Call, CallContext, JobHandle, JobOutput, LookupPage,
+    PollPace, RefusalRule, TELLING,
 };
+use crate::response::{ProviderResponse, required_text, text_at};
 use crate::secret::Secret;
 use crate::settings::{ProviderSettings, SettingsError};
 
@@ -175,7 +176,9 @@ impl Adapter for MusicAiAdapter {
                 let body = json!({
                     "name": order.key, "workflow": order.model, "params": {self.input.as_str(): asked.memo},
                 });
-                Ok(AdapterStep::next(Call::post("submit", "/job", body).submits()))
+                Ok(AdapterStep::next(
+                    Call::post("submit", "/job", body).submits(),
+                ))
             }
             _ => JOB.submitted(answer),
         }
@@ -226,7 +229,10 @@ fn stems(body: &Value) -> Vec<JobOutput> {
 /// The codes of music.ai's page of errors that speak of the recording or of the
 /// workflow's parameters.
 const ENDS: FailureTable = FailureTable {
-    codes: &[("BAD_INPUT", ErrorClass::Unfit), ("INVALID_", ErrorClass::Unfit)],
+    codes: &[
+        ("BAD_INPUT", ErrorClass::Unfit),
+        ("INVALID_", ErrorClass::Unfit),
+    ],
     words: &[("invalid input", ErrorClass::Unfit)],
 };
 

@@ -2,8 +2,8 @@
 
 use super::*;
 use crate::adapters::tests::{adapter, found, ids, since, stems, video};
-use crate::port::{RequestBody, CallTarget};
 use crate::port::{CallEffect, OutputKind};
+use crate::port::{CallTarget, RequestBody};
 
 #[test]
 fn the_recording_goes_to_the_bucket_and_then_to_the_workflow() {
@@ -21,7 +21,10 @@ fn the_recording_goes_to_the_bucket_and_then_to_the_workflow() {
         &grant,
         json!({"uploadUrl": "https://bucket.example/up", "downloadUrl": "https://bucket.example/down"}),
     );
-    assert_eq!(put.to, CallTarget::Address("https://bucket.example/up".into()));
+    assert_eq!(
+        put.to,
+        CallTarget::Address("https://bucket.example/up".into())
+    );
     assert!(!put.with_credential);
     assert!(matches!(&put.body, RequestBody::Bytes { bytes, .. } if &bytes[..] == b"fLaC"));
     let submit = next(&put, json!(null));
@@ -34,7 +37,11 @@ fn the_recording_goes_to_the_bucket_and_then_to_the_workflow() {
         json!({"name": "0197-key", "workflow": "my-stems", "params": {"Input 1": "https://bucket.example/down"}})
     );
     let submitted = |status, body: Value| {
-        adapter.submitted(&order, &submit.asked(), &ProviderResponse::json_of(status, &body))
+        adapter.submitted(
+            &order,
+            &submit.asked(),
+            &ProviderResponse::json_of(status, &body),
+        )
     };
     assert!(matches!(
         submitted(200, json!({"id": "j-1"})),
@@ -83,7 +90,9 @@ fn only_known_words_end_a_job() {
         );
     }
     let step = poll(200, &json!({"status": "PAUSED"})).unwrap();
-    assert!(matches!(step, AdapterStep::Running { unknown_word: Some(word), .. } if word == "PAUSED"));
+    assert!(
+        matches!(step, AdapterStep::Running { unknown_word: Some(word), .. } if word == "PAUSED")
+    );
     for error in [
         json!({"code": "E1", "title": "Bad", "message": "no sound"}),
         json!("no sound"),

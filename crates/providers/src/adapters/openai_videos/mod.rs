@@ -28,20 +28,20 @@ use http::Method;
 use serde_json::{Map, Value, json};
 
 use crate::adapters::Protocol;
-use crate::response::{ProviderResponse, percent_at, required_text, text_at};
 use crate::catalogue::ProtocolCatalogue;
 use crate::error::{ErrorBasis, ErrorClass, ErrorDescription, ProviderError};
+use crate::frame_size;
 use crate::limits::{Durations, ModelLimits, SourcePictureLimits, VideoLimits};
 use crate::order::{MediaKind, Order, PictureRole, VideoSpec, WorkSpec};
 use crate::port::jobs::errors::FailureTable;
 use crate::port::jobs::list::{JobList, agrees};
 use crate::port::jobs::status::JobStatus;
 use crate::port::{
-    Adapter, CallContext, RequestBody, Call, LookupPage, JobHandle, JobOutput, PollPace, FormPart, RESULT, RefusalRule, OutputSource, AdapterStep,
-    OutputKind,
+    Adapter, AdapterStep, Call, CallContext, FormPart, JobHandle, JobOutput, LookupPage,
+    OutputKind, OutputSource, PollPace, RESULT, RefusalRule, RequestBody,
 };
+use crate::response::{ProviderResponse, percent_at, required_text, text_at};
 use crate::settings::{ProviderSettings, SettingsError};
-use crate::frame_size;
 
 pub(super) const PROTOCOL: Protocol = Protocol {
     name: "openai-videos",
@@ -135,7 +135,12 @@ impl Adapter for OpenAiVideosAdapter {
         })
     }
 
-    fn submitted(&self, _: &Order, _: &CallContext, answer: &ProviderResponse) -> Result<AdapterStep, ProviderError> {
+    fn submitted(
+        &self,
+        _: &Order,
+        _: &CallContext,
+        answer: &ProviderResponse,
+    ) -> Result<AdapterStep, ProviderError> {
         let body = answer.success(describe).map_err(class_by_code)?;
         Ok(AdapterStep::Submitted {
             handle: JobHandle(json!({"id": required_text(&body, "/id")?})),
@@ -147,7 +152,12 @@ impl Adapter for OpenAiVideosAdapter {
         Ok(Call::get("poll", format!("/videos/{}", handle.text("id"))))
     }
 
-    fn polled(&self, handle: &JobHandle, _: &CallContext, answer: &ProviderResponse) -> Result<AdapterStep, ProviderError> {
+    fn polled(
+        &self,
+        handle: &JobHandle,
+        _: &CallContext,
+        answer: &ProviderResponse,
+    ) -> Result<AdapterStep, ProviderError> {
         // vLLM-omni tells of a failed job with a status that is not 2xx, so the
         // body goes first.
         let body = answer.json().unwrap_or(Value::Null);

@@ -21,7 +21,9 @@ fn a_failed_job_is_read_whatever_the_status() {
     let step = adapter
         .polled(&handle, &asked, &ProviderResponse::json_of(200, &word))
         .unwrap();
-    assert!(matches!(step, AdapterStep::Running { unknown_word: Some(word), .. } if word == "pondering"));
+    assert!(
+        matches!(step, AdapterStep::Running { unknown_word: Some(word), .. } if word == "pondering")
+    );
 }
 
 #[test]
@@ -39,7 +41,11 @@ fn an_answer_without_an_id_proves_nothing() {
         (503, ErrorClass::Unclear),
     ] {
         let error = adapter
-            .submitted(&order, &asked, &ProviderResponse::json_of(status, &json!({})))
+            .submitted(
+                &order,
+                &asked,
+                &ProviderResponse::json_of(status, &json!({})),
+            )
             .unwrap_err();
         assert_eq!(error.class, class, "{status}");
     }
@@ -122,7 +128,10 @@ fn a_lost_video_is_looked_for_by_its_content() {
     assert!(next.query.contains(&("after".into(), "a".into())));
     assert!(page(false, &json!([data[0]])).unwrap().next.is_none());
     assert!(page(true, &json!([])).unwrap().next.is_none());
-    assert_eq!(page(false, &json!(null)).unwrap_err().class, ErrorClass::Unclear);
+    assert_eq!(
+        page(false, &json!(null)).unwrap_err().class,
+        ErrorClass::Unclear
+    );
     // A server without a list.
     let error = found(adapter.as_ref(), &order, 405, &json!({})).unwrap_err();
     assert_eq!(error.class, ErrorClass::Rejected);

@@ -10,11 +10,13 @@ use super::calls::HttpMethod;
 use super::placeholder::{TemplateValue, TemplateValues};
 use super::pointer::PointerList;
 use super::schema::{ErrorClassName, PaceSection, Recipe, ResultSection, StateSection};
-use crate::response::{ProviderResponse, percent_at};
 use crate::error::{ErrorBasis, ErrorClass, ErrorDescription, ProviderError};
-use crate::port::jobs::status::{JobStatus, meaning};
-use crate::port::{Call, JobHandle, JobOutput, RESULT, OutputSource, AdapterStep, CallTarget, OutputKind};
 use crate::frame_size;
+use crate::port::jobs::status::{JobStatus, meaning};
+use crate::port::{
+    AdapterStep, Call, CallTarget, JobHandle, JobOutput, OutputKind, OutputSource, RESULT,
+};
+use crate::response::{ProviderResponse, percent_at};
 
 /// Which answer is read, for what only one of them can prove.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -36,7 +38,11 @@ pub(super) enum JobProgress {
 impl Recipe {
     /// The body of an answer that is no error, neither by its status nor by its
     /// envelope.
-    pub(super) fn accepted(&self, answer: &ProviderResponse, stage: AnswerStage) -> Result<Value, ProviderError> {
+    pub(super) fn accepted(
+        &self,
+        answer: &ProviderResponse,
+        stage: AnswerStage,
+    ) -> Result<Value, ProviderError> {
         if !answer.status.is_success() {
             return Err(self.failure(answer));
         }
@@ -55,7 +61,12 @@ impl Recipe {
     }
 
     /// The error of an envelope.
-    fn turned_down(&self, answer: &ProviderResponse, body: &Value, stage: AnswerStage) -> ProviderError {
+    fn turned_down(
+        &self,
+        answer: &ProviderResponse,
+        body: &Value,
+        stage: AnswerStage,
+    ) -> ProviderError {
         let said = self.describe(body);
         // That of a submission says that it was turned down; one of a poll says
         // nothing about the job.
@@ -106,7 +117,9 @@ impl Recipe {
         match word {
             Some(word) => Ok(JobProgress::Running(AdapterStep::unknown(word))),
             // Without words, what is not done is running.
-            None if state.done_when.is_some() => Ok(JobProgress::Running(self.running(answer, &body))),
+            None if state.done_when.is_some() => {
+                Ok(JobProgress::Running(self.running(answer, &body)))
+            }
             None => Err(ProviderError::unreadable(
                 "the provider's answer has no status",
             )),
@@ -193,7 +206,9 @@ impl Recipe {
         let by_words = words.find(|(words, _)| message.contains(words.as_str()));
         let class = |found: (&String, &ErrorClassName)| ErrorClass::from(*found.1);
         match (by_code.map(class), by_words.map(class)) {
-            (None | Some(ErrorClass::Rejected), Some(ErrorClass::Refused)) => Some(ErrorClass::Refused),
+            (None | Some(ErrorClass::Rejected), Some(ErrorClass::Refused)) => {
+                Some(ErrorClass::Refused)
+            }
             (by_code, by_words) => by_code.or(by_words),
         }
     }

@@ -23,7 +23,7 @@ use super::placeholder::{TemplateValue, TemplateValues};
 use super::schema::ValueMaps;
 use super::template::Template;
 use crate::error::ProviderError;
-use crate::port::{RequestBody, FormPart};
+use crate::port::{FormPart, RequestBody};
 
 /// A part of a body.
 #[derive(Debug, Clone)]
@@ -58,7 +58,11 @@ impl BodyNode {
     }
 
     /// The node as JSON; `None` when nothing of it is there.
-    fn render(&self, values: &TemplateValues<'_>, maps: &ValueMaps) -> Result<Option<Value>, ProviderError> {
+    fn render(
+        &self,
+        values: &TemplateValues<'_>,
+        maps: &ValueMaps,
+    ) -> Result<Option<Value>, ProviderError> {
         match self {
             Self::Template(template) => template.value(values, maps),
             Self::Constant(value) => Ok(Some(value.clone())),
@@ -310,7 +314,11 @@ mod tests {
         ];
         assert_eq!(texts, expected);
         let encoded = body
-            .encode(BodyEncoding::Form, &TemplateValues::new(), &ValueMaps::new())
+            .encode(
+                BodyEncoding::Form,
+                &TemplateValues::new(),
+                &ValueMaps::new(),
+            )
             .unwrap();
         assert!(matches!(encoded, RequestBody::Form(fields) if fields.len() == 3));
     }

@@ -5,11 +5,11 @@ use std::ops::Range;
 use toml::Spanned;
 
 use super::body::{BodyNode, BodyTable};
-use super::calls::{BodyEncoding, Submit, Upload, HttpMethod};
+use super::calls::{BodyEncoding, HttpMethod, Submit, Upload};
 use super::check::check_name;
 use super::fault::{CheckResult, RecipeFault};
 use super::limits;
-use super::placeholder::{ValueNames, Placeholder, ValueKind, TemplateValues};
+use super::placeholder::{Placeholder, TemplateValues, ValueKind, ValueNames};
 use super::schema::{Recipe, TemplateMap};
 use super::template::Template;
 use crate::error::{ErrorClass, ProviderError};
@@ -123,7 +123,11 @@ impl CallTemplate<'_> {
     }
 
     /// A path, or an address that was kept.
-    fn target(&self, recipe: &Recipe, values: &TemplateValues<'_>) -> Result<CallTarget, ProviderError> {
+    fn target(
+        &self,
+        recipe: &Recipe,
+        values: &TemplateValues<'_>,
+    ) -> Result<CallTarget, ProviderError> {
         let template = self.path.get_ref();
         let is_path = template.is_path();
         let text = if is_path {
@@ -132,7 +136,10 @@ impl CallTemplate<'_> {
             template.text(values, &recipe.maps)?
         };
         let text = text.ok_or_else(|| {
-            ProviderError::new(ErrorClass::Rejected, "the recipe's path lacks one of its values")
+            ProviderError::new(
+                ErrorClass::Rejected,
+                "the recipe's path lacks one of its values",
+            )
         })?;
         Ok(match (is_path, text.starts_with('/')) {
             (true, _) => CallTarget::Path(text),
@@ -145,7 +152,11 @@ impl CallTemplate<'_> {
 
 /// What is wrong with one, where these names are known.
 impl Recipe {
-    pub(super) fn check_request(&self, request: &CallTemplate<'_>, names: &ValueNames<'_>) -> CheckResult {
+    pub(super) fn check_request(
+        &self,
+        request: &CallTemplate<'_>,
+        names: &ValueNames<'_>,
+    ) -> CheckResult {
         self.check_path(request.path, names)?;
         self.check_templates(request.query, names)?;
         self.check_templates(request.headers, names)?;
@@ -171,7 +182,11 @@ impl Recipe {
         ))
     }
 
-    pub(super) fn check_path(&self, path: &Spanned<Template>, names: &ValueNames<'_>) -> CheckResult {
+    pub(super) fn check_path(
+        &self,
+        path: &Spanned<Template>,
+        names: &ValueNames<'_>,
+    ) -> CheckResult {
         self.check_template(path, names)?;
         let template = path.get_ref();
         if template.is_path() || template.is_value() {
@@ -181,7 +196,11 @@ impl Recipe {
         Err(RecipeFault::new(&path.span(), message))
     }
 
-    pub(super) fn check_templates(&self, templates: &TemplateMap, names: &ValueNames<'_>) -> CheckResult {
+    pub(super) fn check_templates(
+        &self,
+        templates: &TemplateMap,
+        names: &ValueNames<'_>,
+    ) -> CheckResult {
         let mut all = templates.values();
         all.try_for_each(|template| self.check_template(template, names))
     }
@@ -234,7 +253,12 @@ impl Recipe {
         }
     }
 
-    fn check_table(&self, table: &BodyTable, names: &ValueNames<'_>, is_multipart: bool) -> CheckResult {
+    fn check_table(
+        &self,
+        table: &BodyTable,
+        names: &ValueNames<'_>,
+        is_multipart: bool,
+    ) -> CheckResult {
         for condition in table.only_with.iter().chain(&table.only_without) {
             check_name(condition, names)?;
         }

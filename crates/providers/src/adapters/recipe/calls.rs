@@ -7,9 +7,9 @@ use serde::Deserialize;
 use toml::Spanned;
 
 use super::body::BodyNode;
+use super::call_template::CallTemplate;
 use super::pointer::{AnswerCondition, PointerList};
 use super::refusals::RefusalSection;
-use super::call_template::CallTemplate;
 use super::schema::TemplateMap;
 use super::template::Template;
 

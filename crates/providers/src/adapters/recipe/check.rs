@@ -10,7 +10,7 @@ use toml::Spanned;
 
 use super::calls::VariantCondition;
 use super::fault::{CheckResult, RecipeFault, explained, nearest};
-use super::placeholder::{ValueNames, ValueKind};
+use super::placeholder::{ValueKind, ValueNames};
 use super::schema::{Recipe, TemplateMap};
 use super::{limits, order_values};
 
@@ -77,7 +77,10 @@ impl Recipe {
         if let Some(header) = &self.auth.header {
             let name = http::HeaderName::from_bytes(header.get_ref().as_bytes());
             if name.is_err() {
-                return Err(RecipeFault::new(&header.span(), "this is no name of a header"));
+                return Err(RecipeFault::new(
+                    &header.span(),
+                    "this is no name of a header",
+                ));
             }
         }
         if self.video.is_none() && self.music.is_none() {

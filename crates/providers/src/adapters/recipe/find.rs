@@ -6,17 +6,17 @@ use std::time::SystemTime;
 use serde_json::Value;
 
 use super::answers::{AnswerStage, keep};
+use super::call_template::CallTemplate;
 use super::calls::Find;
 use super::fault::{CheckResult, RecipeFault};
 use super::placeholder::ValueNames;
-use super::call_template::CallTemplate;
 use super::schema::Recipe;
 use super::{RecipeAdapter, order_values};
-use crate::response::ProviderResponse;
 use crate::error::ProviderError;
 use crate::order::{Order, WorkSpec};
 use crate::port::jobs::list::LIST;
-use crate::port::{Call, LookupPage, FoundJob, JobHandle, MatchCertainty, CallTarget};
+use crate::port::{Call, CallTarget, FoundJob, JobHandle, LookupPage, MatchCertainty};
+use crate::response::ProviderResponse;
 use crate::timestamps;
 
 impl Find {

@@ -3,15 +3,17 @@
 use serde_json::json;
 use toml::Spanned;
 
+use super::call_template::CallTemplate;
 use super::fault::{CheckResult, RecipeFault};
 use super::media_sections::VideoSection;
 use super::placeholder::{TemplateValue, TemplateValues};
-use super::call_template::CallTemplate;
 use super::schema::Recipe;
 use super::template::Template;
 use super::{order_values, songs};
-use crate::limits::{Durations, FileHandover, MusicLimits, SourcePictureLimits, PicturePurpose, VideoLimits};
 use crate::frame_size;
+use crate::limits::{
+    Durations, FileHandover, MusicLimits, PicturePurpose, SourcePictureLimits, VideoLimits,
+};
 
 /// More than any model makes; bounds the checks of ranges.
 const LONGEST: u32 = 3_600;
@@ -19,7 +21,10 @@ const LONGEST: u32 = 3_600;
 impl VideoSection {
     /// What this model may be asked for.
     pub(super) fn limits(&self, model: &str) -> VideoLimits {
-        let own = self.model.iter().find(|own| frame_size::fits(&own.name, model));
+        let own = self
+            .model
+            .iter()
+            .find(|own| frame_size::fits(&own.name, model));
         let sizes = own.and_then(|own| own.sizes.as_ref());
         let seconds = own.and_then(|own| own.seconds.as_ref());
         let pictures = own.and_then(|own| own.pictures).unwrap_or(self.pictures);
@@ -145,7 +150,9 @@ fn shapes(pictures: &SourcePictureLimits) -> Vec<&'static [&'static str]> {
         (_, 0) => {}
         (PicturePurpose::References, _) => shapes.push(&["references"]),
         (PicturePurpose::Frames, 1) => shapes.push(&["image"]),
-        (PicturePurpose::Frames, _) => shapes.extend([&["image"] as &[&str], &["image", "last_frame"]]),
+        (PicturePurpose::Frames, _) => {
+            shapes.extend([&["image"] as &[&str], &["image", "last_frame"]])
+        }
     }
     if pictures.references > 0 {
         shapes.push(&["references"]);
@@ -155,8 +162,9 @@ fn shapes(pictures: &SourcePictureLimits) -> Vec<&'static [&'static str]> {
 
 /// The call for a video that has these values beside those that are always there.
 fn request_with<'r>(recipe: &'r Recipe, names: &[&str]) -> CallTemplate<'r> {
-    let is_there =
-        |name: &str| names.contains(&name) || order_values::is_always_there(name, &order_values::VIDEO);
+    let is_there = |name: &str| {
+        names.contains(&name) || order_values::is_always_there(name, &order_values::VIDEO)
+    };
     recipe.submit.request_for(is_there)
 }
 
@@ -181,7 +189,8 @@ pub(super) fn check_values(recipe: &Recipe, template: &Template) -> Result<(), S
     let every = every.unwrap_or_default();
     for placeholder in template.placeholders() {
         let mut takers = every.iter().filter(|limits| limits.pictures.max > 0);
-        let has_addresses = takers.all(|limits| limits.pictures.handover == FileHandover::AddressOnly);
+        let has_addresses =
+            takers.all(|limits| limits.pictures.handover == FileHandover::AddressOnly);
         if placeholder.needs_address() && placeholder.name == "recording" {
             return Err(
                 "{recording:url} cannot be used: a recording may have no address; write {recording} or \
@@ -208,7 +217,8 @@ pub(super) fn check_values(recipe: &Recipe, template: &Template) -> Result<(), S
                 Durations::Range { min, max } => (*min..=(*max).min(LONGEST)).collect(),
             };
             for seconds in seconds {
-                let values = TemplateValues::from([("seconds", TemplateValue::Plain(json!(seconds)))]);
+                let values =
+                    TemplateValues::from([("seconds", TemplateValue::Plain(json!(seconds)))]);
                 said(placeholder.value(&values, &recipe.maps))?;
             }
         }

@@ -30,6 +30,7 @@
 
 mod answers;
 mod body;
+mod call_template;
 mod calls;
 mod check;
 mod fault;
@@ -41,7 +42,6 @@ mod persona;
 mod placeholder;
 mod pointer;
 mod refusals;
-mod call_template;
 mod results;
 mod schema;
 mod shipped;
@@ -62,15 +62,18 @@ use self::answers::{AnswerStage, JobProgress};
 use self::persona::PERSONA;
 use self::schema::Recipe;
 use crate::adapters::Protocol;
-use crate::response::ProviderResponse;
 use crate::cost::ProviderCost;
 use crate::error::ProviderError;
+use crate::frame_size;
 use crate::limits::ModelLimits;
 use crate::order::{MediaKind, Order, WorkSpec};
-use crate::port::{Adapter, CallContext, Authorization, Call, LookupPage, JobHandle, PollPace, RefusalRule, AdapterStep};
+use crate::port::{
+    Adapter, AdapterStep, Authorization, Call, CallContext, JobHandle, LookupPage, PollPace,
+    RefusalRule,
+};
+use crate::response::ProviderResponse;
 use crate::secret::Secret;
 use crate::settings::{ProviderSettings, SettingsError};
-use crate::frame_size;
 
 pub(super) const PROTOCOL: Protocol = Protocol {
     name: "recipe",
@@ -140,7 +143,9 @@ impl Adapter for RecipeAdapter {
     fn limits(&self, kind: MediaKind, model: &str) -> Option<ModelLimits> {
         let video = self.recipe.video.as_ref();
         match kind {
-            MediaKind::Video => video.map(|video| ModelLimits::Video(video.get_ref().limits(model))),
+            MediaKind::Video => {
+                video.map(|video| ModelLimits::Video(video.get_ref().limits(model)))
+            }
             MediaKind::Music => limits::music(&self.recipe).map(ModelLimits::Music),
         }
     }
@@ -231,7 +236,12 @@ impl Adapter for RecipeAdapter {
         })
     }
 
-    fn named_job(&self, order: &Order, asked: &CallContext, answer: &ProviderResponse) -> Option<JobHandle> {
+    fn named_job(
+        &self,
+        order: &Order,
+        asked: &CallContext,
+        answer: &ProviderResponse,
+    ) -> Option<JobHandle> {
         if asked.stage != SUBMIT {
             return None;
         }
@@ -245,7 +255,12 @@ impl Adapter for RecipeAdapter {
         request.call("poll", &self.recipe, &answers::kept(handle))
     }
 
-    fn polled(&self, handle: &JobHandle, _: &CallContext, answer: &ProviderResponse) -> Result<AdapterStep, ProviderError> {
+    fn polled(
+        &self,
+        handle: &JobHandle,
+        _: &CallContext,
+        answer: &ProviderResponse,
+    ) -> Result<AdapterStep, ProviderError> {
         match self.recipe.standing(answer)? {
             JobProgress::Running(step) => Ok(step),
             JobProgress::Done(body) => self.finish(handle, &body),
@@ -301,7 +316,9 @@ impl RecipeAdapter {
         {
             return upload.call(recipe, order, file, ids, self.at_home);
         }
-        let request = recipe.submit.request_for(|name| order_values::has(&values, name));
+        let request = recipe
+            .submit
+            .request_for(|name| order_values::has(&values, name));
         Ok(request.call(SUBMIT, recipe, &values)?.submits())
     }
 }

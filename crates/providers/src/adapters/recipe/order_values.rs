@@ -2,18 +2,21 @@
 
 use serde_json::{Value, json};
 
-use super::placeholder::{TemplateValue, OrderFile, ValueKind, TemplateValues};
+use super::placeholder::{OrderFile, TemplateValue, TemplateValues, ValueKind};
 use super::schema::Recipe;
 use super::songs;
 use crate::error::{ErrorClass, ProviderError};
-use crate::order::{Order, PictureRole, VideoSpec, WorkSpec};
 use crate::frame_size;
+use crate::order::{Order, PictureRole, VideoSpec, WorkSpec};
 
 /// Names, what they stand for, and whether every order of the kind has them.
 pub(super) type ValueSpec = (&'static str, ValueKind, bool);
 
 /// The values of every order.
-pub(super) const ANY: [ValueSpec; 2] = [("key", ValueKind::Text, true), ("model", ValueKind::Text, true)];
+pub(super) const ANY: [ValueSpec; 2] = [
+    ("key", ValueKind::Text, true),
+    ("model", ValueKind::Text, true),
+];
 
 /// The values of videos.
 pub(super) const VIDEO: [ValueSpec; 14] = [
@@ -131,7 +134,10 @@ pub(super) fn size_values<'a>(size: (u32, u32)) -> TemplateValues<'a> {
         ("size", TemplateValue::Size(size)),
         ("width", TemplateValue::Plain(json!(size.0))),
         ("height", TemplateValue::Plain(json!(size.1))),
-        ("ratio", TemplateValue::Plain(json!(frame_size::ratio(size)))),
+        (
+            "ratio",
+            TemplateValue::Plain(json!(frame_size::ratio(size))),
+        ),
         ("tier", TemplateValue::Plain(json!(frame_size::tier(size)))),
     ])
 }

@@ -10,17 +10,17 @@ use toml::Spanned;
 use super::RecipeAdapter;
 use super::answers::AnswerStage;
 use super::body::BodyNode;
+use super::call_template::CallTemplate;
 use super::calls::{BodyEncoding, HttpMethod, call, post};
 use super::fault::{CheckResult, RecipeFault};
-use super::placeholder::{TemplateValue, ValueKind, TemplateValues};
+use super::placeholder::{TemplateValue, TemplateValues, ValueKind};
 use super::pointer::PointerList;
-use super::call_template::CallTemplate;
 use super::schema::{Recipe, TemplateMap};
 use super::template::Template;
-use crate::response::ProviderResponse;
 use crate::error::{ErrorClass, ProviderError};
 use crate::order::{Order, PersonaSpec};
-use crate::port::{Call, JobOutput, OutputSource, AdapterStep, OutputKind};
+use crate::port::{AdapterStep, Call, JobOutput, OutputKind, OutputSource};
+use crate::response::ProviderResponse;
 
 /// The stage of the call.
 pub(super) const PERSONA: &str = "persona";
@@ -49,7 +49,11 @@ pub(super) fn names() -> BTreeMap<&'static str, ValueKind> {
 
 impl RecipeAdapter {
     /// The call that makes a persona.
-    pub(super) fn persona(&self, order: &Order, persona: &PersonaSpec) -> Result<Call, ProviderError> {
+    pub(super) fn persona(
+        &self,
+        order: &Order,
+        persona: &PersonaSpec,
+    ) -> Result<Call, ProviderError> {
         let Some(section) = &self.recipe.persona else {
             let message = "the provider's recipe describes no personas";
             return Err(ProviderError::new(ErrorClass::Rejected, message));
@@ -74,7 +78,10 @@ impl RecipeAdapter {
     }
 
     /// The persona that the answer tells of.
-    pub(super) fn persona_made(&self, answer: &ProviderResponse) -> Result<AdapterStep, ProviderError> {
+    pub(super) fn persona_made(
+        &self,
+        answer: &ProviderResponse,
+    ) -> Result<AdapterStep, ProviderError> {
         let record = self.recipe.accepted(answer, AnswerStage::Submission)?;
         let section = self.recipe.persona.as_ref();
         let id = section.and_then(|section| section.id.text(&record));

@@ -8,8 +8,8 @@ use super::fault::nearest;
 use super::pointer::text_of;
 use super::schema::ValueMaps;
 use crate::error::{ErrorClass, ProviderError};
-use crate::order::MediaFile;
 use crate::frame_size;
+use crate::order::MediaFile;
 
 /// Something to fill in.
 #[derive(Debug, Clone)]
@@ -108,7 +108,12 @@ impl Placeholder {
     }
 
     /// Says what is wrong with it where these names and maps are known.
-    pub(super) fn check(&self, names: &ValueNames<'_>, maps: &ValueMaps, alone: bool) -> Result<(), String> {
+    pub(super) fn check(
+        &self,
+        names: &ValueNames<'_>,
+        maps: &ValueMaps,
+        alone: bool,
+    ) -> Result<(), String> {
         let name = self.name.as_str();
         let Some(sort) = names.get(name) else {
             let all: Vec<&str> = names.keys().copied().collect();
@@ -123,7 +128,10 @@ impl Placeholder {
             ValueFormat::Path => *sort == ValueKind::Text,
             ValueFormat::Text => *sort == ValueKind::Number,
             ValueFormat::Between(_) => *sort == ValueKind::Size,
-            ValueFormat::Url | ValueFormat::DataUrl | ValueFormat::Base64 | ValueFormat::Uploaded => {
+            ValueFormat::Url
+            | ValueFormat::DataUrl
+            | ValueFormat::Base64
+            | ValueFormat::Uploaded => {
                 matches!(sort, ValueKind::File | ValueKind::Files)
             }
             ValueFormat::Mime | ValueFormat::Name => *sort == ValueKind::File,

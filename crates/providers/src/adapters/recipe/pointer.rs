@@ -141,7 +141,9 @@ impl<'de> Visitor<'de> for PointerListVisitor {
     }
 
     fn visit_str<E: Error>(self, text: &str) -> Result<PointerList, E> {
-        Ok(PointerList(vec![JsonPointer::parse(text).map_err(E::custom)?]))
+        Ok(PointerList(vec![
+            JsonPointer::parse(text).map_err(E::custom)?,
+        ]))
     }
 
     fn visit_seq<A: SeqAccess<'de>>(self, mut items: A) -> Result<PointerList, A::Error> {

@@ -5,13 +5,13 @@ use std::collections::BTreeMap;
 use serde_json::{Map, Value, json};
 
 use super::answers;
+use super::call_template::CallTemplate;
 use super::calls::{BodyEncoding, HttpMethod};
 use super::pointer::text_of;
-use super::call_template::CallTemplate;
 use super::{RecipeAdapter, order_values};
 use crate::error::ProviderError;
 use crate::order::{Order, WorkSpec};
-use crate::port::{ClipFacts, JobHandle, JobOutput, AdapterStep, OutputKind};
+use crate::port::{AdapterStep, ClipFacts, JobHandle, JobOutput, OutputKind};
 
 impl RecipeAdapter {
     /// What names a job from now on.
@@ -37,7 +37,11 @@ impl RecipeAdapter {
     }
 
     /// The results, from the answer that tells of them.
-    pub(super) fn finish(&self, handle: &JobHandle, body: &Value) -> Result<AdapterStep, ProviderError> {
+    pub(super) fn finish(
+        &self,
+        handle: &JobHandle,
+        body: &Value,
+    ) -> Result<AdapterStep, ProviderError> {
         let result = &self.recipe.result;
         let what = handle.what();
         if let (OutputKind::Clip(facts), Some(_)) = (&what, &result.address) {

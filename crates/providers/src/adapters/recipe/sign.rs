@@ -13,7 +13,7 @@ use super::calls::{BodyEncoding, Upload};
 use super::fault::{CheckResult, RecipeFault};
 use super::schema::Recipe;
 use crate::error::{ErrorClass, ProviderError};
-use crate::port::{AuthHeader, OutgoingCall, CallSigner};
+use crate::port::{AuthHeader, CallSigner, OutgoingCall};
 use crate::secret::Secret;
 
 /// What is wrong with a credential that is no pair.

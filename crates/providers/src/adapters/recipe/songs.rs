@@ -5,12 +5,12 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 use toml::Spanned;
 
+use super::call_template::CallTemplate;
 use super::fault::{CheckResult, RecipeFault};
 use super::media_sections::MusicSection;
 use super::order_values;
-use super::placeholder::{TemplateValue, OrderFile, TemplateValues};
+use super::placeholder::{OrderFile, TemplateValue, TemplateValues};
 use super::pointer::PointerList;
-use super::call_template::CallTemplate;
 use super::schema::{Recipe, ResultSection};
 use crate::error::{ErrorClass, ProviderError};
 use crate::limits::SongLimits;
@@ -31,7 +31,10 @@ pub(super) struct ClipPointers {
 }
 
 /// The values of an order for a song.
-pub(super) fn values<'a>(recipe: &Recipe, song: &'a SongSpec) -> Result<TemplateValues<'a>, ProviderError> {
+pub(super) fn values<'a>(
+    recipe: &Recipe,
+    song: &'a SongSpec,
+) -> Result<TemplateValues<'a>, ProviderError> {
     let names = |name: &str| {
         let requests = recipe.submit.requests();
         requests.iter().any(|request| request.mentions(name))
@@ -70,7 +73,10 @@ pub(super) fn values<'a>(recipe: &Recipe, song: &'a SongSpec) -> Result<Template
     let mut values = TemplateValues::from([
         ("prompt", TemplateValue::Plain(json!(prompt))),
         ("title", TemplateValue::Plain(json!(title))),
-        ("instrumental", TemplateValue::Plain(json!(song.is_instrumental()))),
+        (
+            "instrumental",
+            TemplateValue::Plain(json!(song.is_instrumental())),
+        ),
     ]);
     let recording = recording.map(|file| ("recording", TemplateValue::File(OrderFile::new(file))));
     values.extend(recording);
@@ -141,8 +147,9 @@ fn beginning(prompt: &str) -> String {
 
 /// The call for a song that has these values beside those that are always there.
 fn request<'r>(recipe: &'r Recipe, names: &[&str]) -> CallTemplate<'r> {
-    let is_there =
-        |name: &str| names.contains(&name) || order_values::is_always_there(name, &order_values::MUSIC);
+    let is_there = |name: &str| {
+        names.contains(&name) || order_values::is_always_there(name, &order_values::MUSIC)
+    };
     recipe.submit.request_for(is_there)
 }
 

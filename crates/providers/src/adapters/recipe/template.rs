@@ -12,7 +12,7 @@ use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 use serde::Deserialize;
 use serde_json::Value;
 
-use super::placeholder::{ValueFormat, ValueNames, Placeholder, TemplateValues};
+use super::placeholder::{Placeholder, TemplateValues, ValueFormat, ValueNames};
 use super::pointer::text_of;
 use super::schema::ValueMaps;
 use crate::error::ProviderError;
@@ -145,7 +145,11 @@ impl Template {
         maps: &ValueMaps,
     ) -> Result<Option<String>, ProviderError> {
         self.write(values, maps, |how, text| {
-            let kept = if how == ValueFormat::Path { SEGMENTS } else { SEGMENT };
+            let kept = if how == ValueFormat::Path {
+                SEGMENTS
+            } else {
+                SEGMENT
+            };
             utf8_percent_encode(&text, kept).to_string()
         })
     }
@@ -180,7 +184,7 @@ impl Template {
 mod tests {
     use serde_json::json;
 
-    use super::super::placeholder::{TemplateValue, OrderFile, ValueKind};
+    use super::super::placeholder::{OrderFile, TemplateValue, ValueKind};
     use super::*;
 
     fn rendered(template: &str) -> Option<Value> {

@@ -6,24 +6,29 @@ use toml::Spanned;
 
 use super::RecipeAdapter;
 use super::answers::AnswerStage;
+use super::call_template::CallTemplate;
 use super::calls::Upload;
 use super::check::check_name;
 use super::fault::{CheckResult, RecipeFault};
-use super::placeholder::{TemplateValue, OrderFile, ValueFormat, ValueNames, Placeholder, ValueKind, TemplateValues};
-use super::call_template::CallTemplate;
+use super::placeholder::{
+    OrderFile, Placeholder, TemplateValue, TemplateValues, ValueFormat, ValueKind, ValueNames,
+};
 use super::schema::Recipe;
-use crate::response::ProviderResponse;
 use crate::error::ProviderError;
 use crate::order::{MediaFile, Order};
 use crate::port::jobs::upload::before_the_order;
-use crate::port::{CallContext, Call, AdapterStep, CallTarget};
+use crate::port::{AdapterStep, Call, CallContext, CallTarget};
+use crate::response::ProviderResponse;
 
 /// The stage of the call that hands a file over.
 const UPLOAD: &str = "upload";
 
 impl Upload {
     /// The files of an order that are handed over so, in the order of their ids.
-    pub(super) fn files<'a>(&self, values: &TemplateValues<'a>) -> impl Iterator<Item = &'a MediaFile> {
+    pub(super) fn files<'a>(
+        &self,
+        values: &TemplateValues<'a>,
+    ) -> impl Iterator<Item = &'a MediaFile> {
         let named = self.files.iter();
         named.flat_map(|name| match values.get(name.get_ref().as_str()) {
             Some(TemplateValue::File(handed)) => vec![handed.file],
@@ -130,7 +135,10 @@ impl Recipe {
             check_name(file, names)?;
             let name = file.get_ref().as_str();
             if !matches!(names.get(name), Some(ValueKind::File | ValueKind::Files)) {
-                return Err(RecipeFault::new(&file.span(), format!("{name:?} is no file")));
+                return Err(RecipeFault::new(
+                    &file.span(),
+                    format!("{name:?} is no file"),
+                ));
             }
             let requests = self.submit.requests();
             let mut all = requests.iter().flat_map(CallTemplate::placeholders);

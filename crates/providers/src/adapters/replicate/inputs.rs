@@ -8,9 +8,9 @@ use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
 use crate::adapters::input_slot::InputSlot;
+use crate::frame_size;
 use crate::limits::{Durations, SourcePictureLimits, VideoLimits};
 use crate::order::{MediaFile, PictureRole, VideoSpec};
-use crate::frame_size;
 
 /// Inputs that are no files, and files with the places that they go to.
 pub(super) type PredictionInput<'a> = (Map<String, Value>, Vec<(InputSlot, &'a MediaFile)>);
@@ -78,7 +78,11 @@ impl ReplicateInputs {
     }
 
     /// The model's input, and the files that belong into it.
-    pub(super) fn fill<'v>(&self, limits: &VideoLimits, video: &'v VideoSpec) -> PredictionInput<'v> {
+    pub(super) fn fill<'v>(
+        &self,
+        limits: &VideoLimits,
+        video: &'v VideoSpec,
+    ) -> PredictionInput<'v> {
         let mut input = Map::new();
         let mut put = |name: &str, value: Value| input.insert(name.to_owned(), value);
         put("prompt", json!(video.prompt));
@@ -118,11 +122,15 @@ impl ReplicateInputs {
             .into_iter()
             .filter(|(member, _)| !member.is_empty())
             .filter_map(|(member, role)| {
-                Some((InputSlot::Member(member.clone().into()), video.picture(role)?))
+                Some((
+                    InputSlot::Member(member.clone().into()),
+                    video.picture(role)?,
+                ))
             });
         let most = limits.pictures.most_references();
         let references = video.references().take(most);
-        let references = references.map(|file| (InputSlot::List(self.references.clone().into()), file));
+        let references =
+            references.map(|file| (InputSlot::List(self.references.clone().into()), file));
         (input, frames.chain(references).collect())
     }
 }

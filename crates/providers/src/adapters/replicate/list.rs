@@ -6,11 +6,11 @@ use serde_json::{Map, Value};
 
 use super::inputs::PredictionInput;
 use super::{handle, version};
-use crate::response::{text_at, time_at};
 use crate::error::ProviderError;
 use crate::order::{Order, WorkSpec};
 use crate::port::jobs::list::{JobList, agrees};
-use crate::port::{Call, LookupPage, FoundJob, JobHandle, CallTarget};
+use crate::port::{Call, CallTarget, FoundJob, JobHandle, LookupPage};
+use crate::response::{text_at, time_at};
 
 /// The first page, for orders whose prediction could be told from others.
 pub(super) fn first(order: &Order, filled: PredictionInput<'_>) -> Option<Call> {

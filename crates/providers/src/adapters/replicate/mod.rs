@@ -41,9 +41,8 @@ use serde_json::{Map, Value, json};
 
 use crate::adapters::input_slot::InputSlot;
 use crate::adapters::{Protocol, stable_audio};
-use crate::response::{ProviderResponse, required_text, text_at};
 use crate::catalogue::ProtocolCatalogue;
-use crate::cost::{ProviderCost, CostUnit};
+use crate::cost::{CostUnit, ProviderCost};
 use crate::error::{ErrorClass, ErrorDescription, ProviderError};
 use crate::limits::{ModelLimits, MusicLimits, StemLimits};
 use crate::order::{MediaFile, MediaKind, Order, StemGroup, WorkSpec};
@@ -52,8 +51,10 @@ use crate::port::jobs::status::JobStatus;
 use crate::port::jobs::{JobApi, ParsedBody, upload};
 use crate::port::model_names::in_path;
 use crate::port::{
-    Adapter, CallContext, RequestBody, Call, ClipFacts, LookupPage, JobHandle, ModelNames, PollPace, FormPart, RefusalRule, AdapterStep,
+    Adapter, AdapterStep, Call, CallContext, ClipFacts, FormPart, JobHandle, LookupPage,
+    ModelNames, PollPace, RefusalRule, RequestBody,
 };
+use crate::response::{ProviderResponse, required_text, text_at};
 
 use inputs::{PredictionInput, ReplicateInputs};
 use outputs::{outputs, progress};
@@ -117,16 +118,20 @@ struct ReplicateAdapter {
 
 /// What is wrong with `inputs` of an entry in the catalogue.
 pub(super) fn fault_of_inputs(inputs: &Map<String, Value>) -> Option<String> {
-    ReplicateInputs::read(inputs).err().map(|error| error.to_string())
+    ReplicateInputs::read(inputs)
+        .err()
+        .map(|error| error.to_string())
 }
 
 impl Adapter for ReplicateAdapter {
     fn limits(&self, kind: MediaKind, model: &str) -> Option<ModelLimits> {
         match (kind, model.contains("demucs")) {
-            (MediaKind::Music, false) if stable_audio::is_meant(model) => Some(stable_audio::limits()),
-            (MediaKind::Video, false) if !stable_audio::is_meant(model) => {
-                Some(ModelLimits::Video(self.known.video(model, inputs::unknown())))
+            (MediaKind::Music, false) if stable_audio::is_meant(model) => {
+                Some(stable_audio::limits())
             }
+            (MediaKind::Video, false) if !stable_audio::is_meant(model) => Some(
+                ModelLimits::Video(self.known.video(model, inputs::unknown())),
+            ),
             (MediaKind::Music, true) => Some(ModelLimits::Music(MusicLimits::stems(StemLimits {
                 groups: STEMS.iter().map(|(group, _)| *group).collect(),
                 two: true,

@@ -26,7 +26,9 @@ pub(super) fn outputs(handle: &JobHandle, output: &Value) -> Vec<JobOutput> {
         what == OutputKind::Video && endings.any(|end| url.contains(end))
     };
     let url = urls.iter().find(is_film).or(urls.first()).copied();
-    url.map(|url| JobOutput::at(what, url)).into_iter().collect()
+    url.map(|url| JobOutput::at(what, url))
+        .into_iter()
+        .collect()
 }
 
 /// With one stem wanted, `other` is everything else.

@@ -1,8 +1,8 @@
 use super::*;
 use crate::adapters::tests::{adapter, found, ids, picture, since, stems, video};
 use crate::order::StemTarget;
-use crate::order::{SourcePicture, PictureRole};
-use crate::port::{CallEffect, OutputSource, CallTarget, OutputKind};
+use crate::order::{PictureRole, SourcePicture};
+use crate::port::{CallEffect, CallTarget, OutputKind, OutputSource};
 
 fn replicate() -> Arc<dyn Adapter> {
     adapter("replicate", &json!({}))
@@ -91,7 +91,10 @@ fn inputs_have_each_models_names() {
 fn a_large_file_is_uploaded_first() {
     let order = with_picture(video("google/veo-3"), INLINE + 1);
     let upload = replicate().start(&order).unwrap();
-    assert_eq!((path(&upload), upload.effect), ("/v1/files", CallEffect::Free));
+    assert_eq!(
+        (path(&upload), upload.effect),
+        ("/v1/files", CallEffect::Free)
+    );
     let asked = upload.asked();
     let answer = ProviderResponse::json_of(
         201,
@@ -111,7 +114,11 @@ fn a_large_file_is_uploaded_first() {
         (401, ErrorClass::Credentials),
     ] {
         let error = replicate()
-            .submitted(&order, &asked, &ProviderResponse::json_of(status, &json!({})))
+            .submitted(
+                &order,
+                &asked,
+                &ProviderResponse::json_of(status, &json!({})),
+            )
             .unwrap_err();
         assert_eq!(error.class, class, "{status}");
     }

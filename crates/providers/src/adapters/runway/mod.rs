@@ -28,17 +28,17 @@ use http::Method;
 use serde_json::{Map, Value, json};
 
 use crate::adapters::Protocol;
-use crate::response::{ProviderResponse, percent_at, required_text, text_at};
 use crate::catalogue::ProtocolCatalogue;
-use crate::cost::{ProviderCost, CostUnit};
+use crate::cost::{CostUnit, ProviderCost};
 use crate::error::{ErrorClass, ErrorDescription, ProviderError};
+use crate::frame_size;
 use crate::limits::{ModelLimits, VideoLimits};
 use crate::order::{MediaFile, MediaKind, Order, VideoSpec};
 use crate::port::jobs::errors::FailureTable;
 use crate::port::jobs::status::JobStatus;
 use crate::port::jobs::{JobApi, upload, video_at};
-use crate::port::{Adapter, CallContext, Call, PollPace, RefusalRule, AdapterStep};
-use crate::frame_size;
+use crate::port::{Adapter, AdapterStep, Call, CallContext, PollPace, RefusalRule};
+use crate::response::{ProviderResponse, percent_at, required_text, text_at};
 
 use models::{RunwayInputs, SizeFormat};
 
@@ -89,7 +89,9 @@ struct RunwayAdapter {
 
 /// What is wrong with `inputs` of an entry in the catalogue.
 pub(super) fn fault_of_inputs(inputs: &Map<String, Value>) -> Option<String> {
-    RunwayInputs::read(inputs).err().map(|error| error.to_string())
+    RunwayInputs::read(inputs)
+        .err()
+        .map(|error| error.to_string())
 }
 
 impl Adapter for RunwayAdapter {

@@ -6,8 +6,8 @@ use std::collections::BTreeMap;
 use serde::Deserialize;
 use serde_json::{Map, Value};
 
-use crate::limits::{Durations, SourcePictureLimits, VideoLimits};
 use crate::frame_size;
+use crate::limits::{Durations, SourcePictureLimits, VideoLimits};
 
 /// How a size is said.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]

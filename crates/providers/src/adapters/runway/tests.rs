@@ -5,7 +5,7 @@ use crate::adapters::tests::{adapter, picture, stems, video};
 use crate::order::SourcePicture;
 use crate::order::{PictureRole, WorkSpec};
 use crate::port::CallEffect;
-use crate::port::{RequestBody, JobHandle, FormPart, CallTarget};
+use crate::port::{CallTarget, FormPart, JobHandle, RequestBody};
 
 fn runway() -> Arc<dyn Adapter> {
     adapter("runway", &json!({}))
@@ -75,11 +75,15 @@ fn large_pictures_are_uploaded_one_by_one() {
     let order = with_picture(PictureRole::LastFrame, 4_000_000, order);
     let mut call = runway().start(&order).unwrap();
     for uri in ["runway://1", "runway://2"] {
-        assert_eq!((call.stage.as_ref(), call.effect), ("slot", CallEffect::Free));
+        assert_eq!(
+            (call.stage.as_ref(), call.effect),
+            ("slot", CallEffect::Free)
+        );
         let slot =
             json!({"uploadUrl": "https://up.example/x", "fields": {"key": "k"}, "runwayUri": uri});
         let answer = ProviderResponse::json_of(200, &slot);
-        let AdapterStep::Next(upload) = runway().submitted(&order, &call.asked(), &answer).unwrap() else {
+        let AdapterStep::Next(upload) = runway().submitted(&order, &call.asked(), &answer).unwrap()
+        else {
             panic!("no upload");
         };
         assert!(!upload.with_credential && upload.headers.is_empty());
@@ -113,8 +117,9 @@ fn large_pictures_are_uploaded_one_by_one() {
 fn what_a_submission_may_answer() {
     let order = video("gen4.5");
     let asked = runway().start(&order).unwrap().asked();
-    let answered =
-        |status, body: &Value| runway().submitted(&order, &asked, &ProviderResponse::json_of(status, body));
+    let answered = |status, body: &Value| {
+        runway().submitted(&order, &asked, &ProviderResponse::json_of(status, body))
+    };
     assert!(matches!(
         answered(200, &json!({"id": "t"})),
         Ok(AdapterStep::Submitted { handle, .. }) if handle.text("id") == "t"
@@ -165,7 +170,10 @@ fn every_status_word() {
         ErrorClass::Failed
     );
     assert_eq!(class(200, json!({"status": "CANCELLED"})), ErrorClass::Lost);
-    assert_eq!(class(404, json!({"error": "no such task"})), ErrorClass::Missing);
+    assert_eq!(
+        class(404, json!({"error": "no such task"})),
+        ErrorClass::Missing
+    );
     assert_eq!(
         class(429, json!({"error": "slow down"})),
         ErrorClass::RateLimited
@@ -194,7 +202,10 @@ fn what_cannot_be_asked_for() {
         // 600 characters, 1200 UTF-16 units.
         video.prompt = "🗼".repeat(600);
     }
-    assert_eq!(runway().start(&order).unwrap_err().class, ErrorClass::Rejected);
+    assert_eq!(
+        runway().start(&order).unwrap_err().class,
+        ErrorClass::Rejected
+    );
 }
 
 #[test]

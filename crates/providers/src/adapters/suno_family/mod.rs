@@ -28,12 +28,15 @@ use std::time::Duration;
 use serde_json::{Map, Value, json};
 
 use crate::adapters::Protocol;
-use crate::response::{ProviderResponse, required_text};
 use crate::error::{ErrorClass, ErrorDescription, ProviderError};
 use crate::limits::{ModelLimits, MusicLimits, SongLimits, StemLimits};
 use crate::order::{MediaKind, Order, SourceRecording, StemGroup, WorkSpec};
 use crate::port::jobs::errors::of_poll;
-use crate::port::{Adapter, CallContext, Call, JobHandle, JobOutput, PollPace, RefusalRule, OutputSource, AdapterStep, OutputKind};
+use crate::port::{
+    Adapter, AdapterStep, Call, CallContext, JobHandle, JobOutput, OutputKind, OutputSource,
+    PollPace, RefusalRule,
+};
+use crate::response::{ProviderResponse, required_text};
 use crate::settings::{ProviderSettings, SettingsError};
 use upload::UploadMode;
 
@@ -141,12 +144,19 @@ impl Adapter for SunoFamilyAdapter {
             "persona" => persona_made(answer),
             _ => match upload::read(order, asked, answer)? {
                 upload::UploadStep::Next(call) => Ok(AdapterStep::Next(call)),
-                upload::UploadStep::Uploaded(known) => Ok(AdapterStep::next(self.next_call(order, known)?)),
+                upload::UploadStep::Uploaded(known) => {
+                    Ok(AdapterStep::next(self.next_call(order, known)?))
+                }
             },
         }
     }
 
-    fn named_job(&self, order: &Order, asked: &CallContext, answer: &ProviderResponse) -> Option<JobHandle> {
+    fn named_job(
+        &self,
+        order: &Order,
+        asked: &CallContext,
+        answer: &ProviderResponse,
+    ) -> Option<JobHandle> {
         let body = answer.json().ok()?;
         let data = body.get("data").unwrap_or(&body);
         let id = match data {
@@ -161,7 +171,12 @@ impl Adapter for SunoFamilyAdapter {
         Ok(Call::get("poll", format!("/fetch/{}", handle.text("id"))))
     }
 
-    fn polled(&self, handle: &JobHandle, _: &CallContext, answer: &ProviderResponse) -> Result<AdapterStep, ProviderError> {
+    fn polled(
+        &self,
+        handle: &JobHandle,
+        _: &CallContext,
+        answer: &ProviderResponse,
+    ) -> Result<AdapterStep, ProviderError> {
         let task = envelope(answer).map_err(|error| {
             let is_gone = is_gone(answer, &error);
             of_poll(error, is_gone)
@@ -193,7 +208,9 @@ impl Adapter for SunoFamilyAdapter {
             }
             Err(error) => {
                 let class = match error.class {
-                    ErrorClass::RateLimited | ErrorClass::Unavailable | ErrorClass::Credentials => error.class,
+                    ErrorClass::RateLimited | ErrorClass::Unavailable | ErrorClass::Credentials => {
+                        error.class
+                    }
                     _ => ErrorClass::Unclear,
                 };
                 return vec![Err(error.of_class(class)); handles.len()];
@@ -231,7 +248,9 @@ impl SunoFamilyAdapter {
             };
         }
         let (stage, path, body) = match &order.work {
-            WorkSpec::Stems(_) | WorkSpec::Song(_) => ("submit", "/submit/music", music(order, known)),
+            WorkSpec::Stems(_) | WorkSpec::Song(_) => {
+                ("submit", "/submit/music", music(order, known))
+            }
             WorkSpec::Persona(persona) => {
                 let body = json!({
                     "root_clip_id": persona.root_clip, "name": persona.name,

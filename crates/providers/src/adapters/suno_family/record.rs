@@ -7,11 +7,11 @@
 use serde_json::Value;
 
 use crate::adapters::stem_names;
-use crate::response::{percent_at, text_at};
 use crate::error::{ErrorClass, ErrorDescription, ProviderError};
 use crate::order::StemTarget;
 use crate::port::jobs::errors::FailureTable;
-use crate::port::{ClipFacts, JobHandle, JobOutput, OutputSource, AdapterStep, OutputKind};
+use crate::port::{AdapterStep, ClipFacts, JobHandle, JobOutput, OutputKind, OutputSource};
+use crate::response::{percent_at, text_at};
 
 /// A task's or a record's own id.
 pub(super) fn id(record: &Value) -> Option<String> {

@@ -4,10 +4,13 @@ use http::Method;
 use serde_json::{Map, Value, json};
 
 use crate::adapters::tests::{adapter, stems};
-use crate::response::ProviderResponse;
 use crate::error::ErrorClass;
 use crate::order::{Order, PersonaSpec, SongSpec, StemGroup, StemTarget, UpstreamClip, WorkSpec};
-use crate::port::{Adapter, RequestBody, Call, CallEffect, JobHandle, FormPart, OutputSource, AdapterStep, CallTarget, OutputKind};
+use crate::port::{
+    Adapter, AdapterStep, Call, CallEffect, CallTarget, FormPart, JobHandle, OutputKind,
+    OutputSource, RequestBody,
+};
+use crate::response::ProviderResponse;
 
 fn song(task: &str, fields: Value) -> Order {
     let Value::Object(fields) = fields else {
@@ -123,7 +126,10 @@ fn a_recording_goes_up_in_five_hops() {
         &grant,
         json!({"id": "up-1", "url": "https://bucket.example/", "fields": {"key": "k", "policy": "p"}}),
     );
-    assert_eq!(put.to, CallTarget::Address("https://bucket.example/".into()));
+    assert_eq!(
+        put.to,
+        CallTarget::Address("https://bucket.example/".into())
+    );
     assert!(!put.with_credential);
     let RequestBody::Multipart(parts) = &put.body else {
         panic!("no form");
@@ -225,27 +231,47 @@ fn a_refused_submission_says_what_follows() {
         (200, enveloped("invalid_request"), ErrorClass::Rejected),
         (200, enveloped("quota_not_enough"), ErrorClass::Account),
         (200, enveloped("429"), ErrorClass::RateLimited),
-        (200, enveloped("sensitive_words_detected"), ErrorClass::Refused),
+        (
+            200,
+            enveloped("sensitive_words_detected"),
+            ErrorClass::Refused,
+        ),
         (
             200,
             json!({"code": "strange", "data": {"task_id": "t"}}),
             ErrorClass::Unclear,
         ),
-        (200, json!({"code": "success", "data": ""}), ErrorClass::Unclear),
+        (
+            200,
+            json!({"code": "success", "data": ""}),
+            ErrorClass::Unclear,
+        ),
         (200, json!({"status": "queued"}), ErrorClass::Unclear),
         (200, json!("nonsense"), ErrorClass::Unclear),
-        (403, enveloped("insufficient_user_quota"), ErrorClass::Account),
+        (
+            403,
+            enveloped("insufficient_user_quota"),
+            ErrorClass::Account,
+        ),
         (400, enveloped("invalid_request"), ErrorClass::Rejected),
         (500, enveloped("do_request_failed"), ErrorClass::Unclear),
         (502, json!(null), ErrorClass::Unclear),
         (503, json!(null), ErrorClass::Unclear),
         (401, mediagate("invalid_api_key"), ErrorClass::Credentials),
         (402, mediagate("budget_exceeded"), ErrorClass::Account),
-        (403, mediagate("insufficient_scope"), ErrorClass::Credentials),
+        (
+            403,
+            mediagate("insufficient_scope"),
+            ErrorClass::Credentials,
+        ),
         (400, mediagate("unsupported_value"), ErrorClass::Rejected),
         (409, mediagate("idempotency_conflict"), ErrorClass::Unclear),
         (422, mediagate("content_policy"), ErrorClass::Refused),
-        (424, mediagate("submission_unconfirmed"), ErrorClass::Unclear),
+        (
+            424,
+            mediagate("submission_unconfirmed"),
+            ErrorClass::Unclear,
+        ),
         (429, mediagate("too_many_tasks"), ErrorClass::RateLimited),
         (503, mediagate("overloaded"), ErrorClass::Unavailable),
     ] {
@@ -263,7 +289,11 @@ fn handle(id: &str) -> JobHandle {
 fn poll(status: u16, body: &Value) -> Result<AdapterStep, crate::ProviderError> {
     let adapter = adapter("suno-family", &json!({}));
     let asked = adapter.poll(&handle("t")).unwrap().asked();
-    adapter.polled(&handle("t"), &asked, &ProviderResponse::json_of(status, body))
+    adapter.polled(
+        &handle("t"),
+        &asked,
+        &ProviderResponse::json_of(status, body),
+    )
 }
 
 fn task(status: &str, clips: &Value) -> Value {
@@ -320,9 +350,15 @@ fn only_known_words_end_a_task() {
         ));
     }
     let bare = json!({"id": "t", "status": "complete", "clips": clip("complete")});
-    assert!(matches!(poll(200, &bare).unwrap(), AdapterStep::Done { .. }));
+    assert!(matches!(
+        poll(200, &bare).unwrap(),
+        AdapterStep::Done { .. }
+    ));
     let early = task("IN_PROGRESS", &clip("complete"));
-    assert!(matches!(poll(200, &early).unwrap(), AdapterStep::Done { .. }));
+    assert!(matches!(
+        poll(200, &early).unwrap(),
+        AdapterStep::Done { .. }
+    ));
 }
 
 #[test]
@@ -395,7 +431,10 @@ fn a_failure_says_why() {
     assert_eq!(empty.class, ErrorClass::Failed);
     let gone = json!({"code": "task_not_exist", "message": "no such task", "data": null});
     assert_eq!(poll(200, &gone).unwrap_err().class, ErrorClass::Missing);
-    assert_eq!(poll(404, &json!(null)).unwrap_err().class, ErrorClass::Missing);
+    assert_eq!(
+        poll(404, &json!(null)).unwrap_err().class,
+        ErrorClass::Missing
+    );
     for status in [400, 402, 500, 502] {
         assert_eq!(
             poll(status, &json!(null)).unwrap_err().class,
@@ -420,7 +459,11 @@ fn a_list_may_be_in_any_order_and_may_miss_some() {
         {"task_id": "c", "status": "FAILURE", "fail_reason": "no", "data": []},
         {"task_id": "a", "status": "QUEUED", "progress": "0%", "data": []},
     ]});
-    let steps = adapter.polled_many(&handles, &call.asked(), &ProviderResponse::json_of(200, &list));
+    let steps = adapter.polled_many(
+        &handles,
+        &call.asked(),
+        &ProviderResponse::json_of(200, &list),
+    );
     assert!(matches!(steps[0], Ok(AdapterStep::Running { .. })));
     assert_eq!(steps[1].as_ref().unwrap_err().class, ErrorClass::Unclear);
     assert_eq!(steps[2].as_ref().unwrap_err().class, ErrorClass::Failed);
@@ -486,11 +529,12 @@ fn a_persona_is_made_at_once() {
 
 #[test]
 fn what_it_does_is_said_beforehand() {
-    let limits =
-        |options: Value| match adapter("suno-family", &options).limits(crate::MediaKind::Music, "m") {
-            Some(crate::ModelLimits::Music(limits)) => limits,
-            other => panic!("{other:?}"),
-        };
+    let limits = |options: Value| match adapter("suno-family", &options)
+        .limits(crate::MediaKind::Music, "m")
+    {
+        Some(crate::ModelLimits::Music(limits)) => limits,
+        other => panic!("{other:?}"),
+    };
     assert!(limits(json!({})).tasks.iter().any(|task| task == "cover"));
     assert_eq!(limits(json!({"tasks": []})).tasks, Vec::<String>::new());
     assert!(limits(json!({})).personas);

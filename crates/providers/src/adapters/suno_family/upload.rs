@@ -20,11 +20,11 @@ use http::Method;
 use serde_json::{Map, Value, json};
 
 use super::{describe, envelope, recordings};
-use crate::response::{ProviderResponse, required_text, text_at};
 use crate::error::{ErrorClass, ProviderError};
 use crate::order::{MediaFile, Order, SourceRecording, WorkSpec};
 use crate::port::jobs::upload;
-use crate::port::{CallContext, RequestBody, Call, FormPart, TELLING};
+use crate::port::{Call, CallContext, FormPart, RequestBody, TELLING};
+use crate::response::{ProviderResponse, required_text, text_at};
 
 /// How the service takes recordings.
 #[derive(Debug, Clone, Copy)]
@@ -99,7 +99,11 @@ fn title(order: &Order, file: &MediaFile) -> String {
 }
 
 /// Reads the answer to a hop.
-pub(super) fn read(order: &Order, asked: &CallContext, answer: &ProviderResponse) -> Result<UploadStep, ProviderError> {
+pub(super) fn read(
+    order: &Order,
+    asked: &CallContext,
+    answer: &ProviderResponse,
+) -> Result<UploadStep, ProviderError> {
     let memo = &asked.memo;
     let field = memo["field"].as_str().unwrap_or_default();
     let id = memo["id"].as_str().unwrap_or_default();

@@ -64,7 +64,10 @@ mod tests {
     #[test]
     fn the_code_goes_before_the_words() {
         let ends = FailureTable {
-            codes: &[("SAFETY", ErrorClass::Refused), ("ASSET", ErrorClass::Unfit)],
+            codes: &[
+                ("SAFETY", ErrorClass::Refused),
+                ("ASSET", ErrorClass::Unfit),
+            ],
             words: &[("moderat", ErrorClass::Refused)],
         };
         let class = |code: &str, message: &str| {

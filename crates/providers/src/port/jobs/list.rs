@@ -5,10 +5,10 @@ use std::time::SystemTime;
 
 use serde_json::{Map, Value, json};
 
-use crate::response::{required_list, text_at, time_at};
 use crate::error::ProviderError;
 use crate::port::find::is_older;
 use crate::port::{Call, FoundJob, JobHandle};
+use crate::response::{required_list, text_at, time_at};
 
 /// Most bytes of a list: each job in it may repeat its prompt.
 pub const LIST: u64 = 32_000_000;

@@ -19,9 +19,9 @@ use http::Method;
 use serde_json::{Value, json};
 
 use self::status::JobStatus;
-use crate::response::{ProviderResponse, required_text, text_at};
 use crate::error::{ErrorBasis, ErrorClass, ProviderError};
-use crate::port::{Call, JobHandle, JobOutput, AdapterStep};
+use crate::port::{AdapterStep, Call, JobHandle, JobOutput};
+use crate::response::{ProviderResponse, required_text, text_at};
 
 /// What an answer holds, or the error that it tells of.
 pub type ParsedBody = Result<Value, ProviderError>;
@@ -85,7 +85,11 @@ impl JobApi {
     }
 
     /// What an answer about a job means.
-    pub fn polled(&self, handle: &JobHandle, answer: &ProviderResponse) -> Result<AdapterStep, ProviderError> {
+    pub fn polled(
+        &self,
+        handle: &JobHandle,
+        answer: &ProviderResponse,
+    ) -> Result<AdapterStep, ProviderError> {
         let body = (self.told)(answer).map_err(|error| match answer.status.as_u16() {
             404 => error.of_class(ErrorClass::Missing),
             // It stands in place of the record.
@@ -163,13 +167,17 @@ mod tests {
         let step = JOB.submitted(&taken).unwrap();
         assert!(matches!(step, AdapterStep::Submitted { handle, .. } if handle.text("id") == "7"));
         let nameless = ProviderResponse::json_of(200, &json!({"data": {}}));
-        assert_eq!(JOB.submitted(&nameless).unwrap_err().class, ErrorClass::Unclear);
+        assert_eq!(
+            JOB.submitted(&nameless).unwrap_err().class,
+            ErrorClass::Unclear
+        );
     }
 
     #[test]
     fn a_word_decides() {
         let handle = JobHandle(json!({"id": "7"}));
-        let polled = |status, body: Value| JOB.polled(&handle, &ProviderResponse::json_of(status, &body));
+        let polled =
+            |status, body: Value| JOB.polled(&handle, &ProviderResponse::json_of(status, &body));
         let running = |word: &str| match polled(200, json!({"status": word, "part": 0.4})) {
             Ok(AdapterStep::Running {
                 progress,
@@ -182,7 +190,9 @@ mod tests {
         assert_eq!(running("works"), (Some(40), None));
         assert_eq!(running("sings"), (None, Some("sings".into())));
         let done = json!({"status": "done", "url": "https://x.example/v.mp4"});
-        assert!(matches!(polled(200, done), Ok(AdapterStep::Done { outputs }) if outputs.len() == 1));
+        assert!(
+            matches!(polled(200, done), Ok(AdapterStep::Done { outputs }) if outputs.len() == 1)
+        );
         for (status, body, class) in [
             (200, json!({"status": "done"}), ErrorClass::Failed),
             (200, json!({"status": "failed"}), ErrorClass::Unfit),

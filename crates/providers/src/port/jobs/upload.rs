@@ -4,10 +4,10 @@
 use http::Method;
 use serde_json::{Map, Value};
 
-use crate::response::ProviderResponse;
 use crate::error::{ErrorClass, ErrorDescription, ProviderError};
 use crate::order::MediaFile;
-use crate::port::{RequestBody, Call, FormPart, CallTarget};
+use crate::port::{Call, CallTarget, FormPart, RequestBody};
+use crate::response::ProviderResponse;
 
 /// The names or addresses that the files before this one got, as a call
 /// remembers them.

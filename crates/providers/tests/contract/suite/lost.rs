@@ -3,7 +3,7 @@
 
 use std::time::{Duration, SystemTime};
 
-use providers::driver::{OrderAcceptance, LookupResult, SubmitError};
+use providers::driver::{LookupResult, OrderAcceptance, SubmitError};
 use providers::{JobHandle, MatchCertainty, WorkSpec};
 use simulator::{Fault, RequestRole};
 
@@ -70,7 +70,10 @@ fn only(lookup: &LookupResult, identity: MatchCertainty) -> JobHandle {
     match lookup.jobs.as_slice() {
         [job] => {
             assert_eq!(job.identity, identity);
-            assert_eq!(lookup.certain().is_some(), identity == MatchCertainty::Certain);
+            assert_eq!(
+                lookup.certain().is_some(),
+                identity == MatchCertainty::Certain
+            );
             job.handle.clone()
         }
         other => panic!("{other:?} is not one job"),
@@ -79,7 +82,9 @@ fn only(lookup: &LookupResult, identity: MatchCertainty) -> JobHandle {
 
 async fn finish(stage: &Stage, handle: JobHandle) {
     let poll_after = None;
-    let outputs = stage.finish(OrderAcceptance::Job { handle, poll_after }).await;
+    let outputs = stage
+        .finish(OrderAcceptance::Job { handle, poll_after })
+        .await;
     stage.check(&outputs.unwrap()).await;
 }
 
@@ -231,7 +236,10 @@ pub(super) async fn a_lost_job_is_found_behind_many_others(mut stage: Stage) {
     }
     let handle = only(&find(&stage, since).await, identity);
     let journal = stage.world().journal();
-    let pages = journal.iter().filter(|one| one.role == RequestRole::Find).count();
+    let pages = journal
+        .iter()
+        .filter(|one| one.role == RequestRole::Find)
+        .count();
     // These two are asked for one job.
     let has_list = !["kling", "comfyui"].contains(&simulates);
     assert_eq!(pages >= 2, has_list, "{pages} pages");

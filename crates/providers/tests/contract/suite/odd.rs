@@ -52,7 +52,10 @@ pub(super) async fn a_job_that_a_refusal_names_is_followed(stage: Stage) {
         stage.fault(Fault::UnderStatus(status), RequestRole::Submit, 1);
         let accepted = stage.submit().await;
         let accepted = accepted.unwrap_or_else(|error| panic!("under {status}: {error:?}"));
-        assert!(matches!(accepted, OrderAcceptance::Job { .. }), "under {status}");
+        assert!(
+            matches!(accepted, OrderAcceptance::Job { .. }),
+            "under {status}"
+        );
         let outputs = stage.finish(accepted).await.unwrap();
         stage.check(&outputs).await;
         stage.paid_once();

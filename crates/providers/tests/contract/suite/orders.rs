@@ -2,7 +2,10 @@
 
 use base64::Engine as _;
 use bytes::Bytes;
-use providers::order::{MediaFile, PersonaSpec, SourcePicture, PictureRole, SourceRecording, SongSpec, SeparationSpec, VideoSpec};
+use providers::order::{
+    MediaFile, PersonaSpec, PictureRole, SeparationSpec, SongSpec, SourcePicture, SourceRecording,
+    VideoSpec,
+};
 use providers::{MediaKind, Order, StemGroup, StemTarget, WorkSpec};
 use serde_json::json;
 

@@ -3,9 +3,9 @@
 
 use std::time::Duration;
 
-use providers::driver::{OrderAcceptance, DownloadError, PollOutcome, SubmitError};
-use providers::{ErrorClass, ModelLimits, JobOutput, ProviderError, OutputSource, WorkSpec};
-use simulator::{PlannedEnd, Fault, JobPhase, JobPlan, RequestRole};
+use providers::driver::{DownloadError, OrderAcceptance, PollOutcome, SubmitError};
+use providers::{ErrorClass, JobOutput, ModelLimits, OutputSource, ProviderError, WorkSpec};
+use simulator::{Fault, JobPhase, JobPlan, PlannedEnd, RequestRole};
 use tokio::net::TcpSocket;
 
 use super::Makes;
@@ -55,7 +55,9 @@ pub(super) async fn the_order_is_within_the_limits(stage: Stage) {
             let wanted = stems.wanted();
             assert!(wanted.is_none_or(|group| limits.groups.contains(&group)));
         }
-        (WorkSpec::Song(song), ModelLimits::Music(limits)) => assert!(limits.tasks.contains(&song.task)),
+        (WorkSpec::Song(song), ModelLimits::Music(limits)) => {
+            assert!(limits.tasks.contains(&song.task))
+        }
         (WorkSpec::Persona(_), ModelLimits::Music(limits)) => assert!(limits.personas),
         (work, limits) => panic!("{work:?} with {limits:?}"),
     }
@@ -240,7 +242,11 @@ pub(super) async fn an_unknown_word(stage: Stage) {
 }
 
 pub(super) async fn slow_answers(stage: Stage) {
-    for role in [RequestRole::Submit, RequestRole::Poll, RequestRole::Download] {
+    for role in [
+        RequestRole::Submit,
+        RequestRole::Poll,
+        RequestRole::Download,
+    ] {
         stage.fault(Fault::Latency(Duration::from_millis(60)), role, 1);
     }
     let outputs = stage.outcome().await.unwrap();

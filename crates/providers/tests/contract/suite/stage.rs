@@ -7,13 +7,14 @@ use std::time::Duration;
 use providers::catalogue::Catalogue;
 use providers::driver::schedule::EndDoubt;
 use providers::driver::{
-    OrderAcceptance, DownloadError, DownloadedFile, Driver, PollOutcome, Provider, ProviderRules, SendDeadline, SubmitError,
-    ProgressWatch,
+    DownloadError, DownloadedFile, Driver, OrderAcceptance, PollOutcome, ProgressWatch, Provider,
+    ProviderRules, SendDeadline, SubmitError,
 };
 use providers::{
-    JobHandle, MediaKind, ModelLimits, JobOutput, ProviderError, Secret, ProviderSettings, OutputSource, OutputKind, WorkSpec,
+    JobHandle, JobOutput, MediaKind, ModelLimits, OutputKind, OutputSource, ProviderError,
+    ProviderSettings, Secret, WorkSpec,
 };
-use simulator::{PlannedEnd, Fault, JobPlan, RequestRole, Simulator, World};
+use simulator::{Fault, JobPlan, PlannedEnd, RequestRole, Simulator, World};
 use tokio::io::{AsyncReadExt as _, AsyncSeekExt as _};
 
 use super::{Case, Makes};
@@ -117,7 +118,10 @@ impl Stage {
 
     /// Polls until the job is done, as a process would that starts anew each
     /// time. Only the end of the job ends it, or a doubt that stays.
-    pub(crate) async fn finish(&self, accepted: OrderAcceptance) -> Result<Vec<JobOutput>, ProviderError> {
+    pub(crate) async fn finish(
+        &self,
+        accepted: OrderAcceptance,
+    ) -> Result<Vec<JobOutput>, ProviderError> {
         let handle = match accepted {
             OrderAcceptance::Done(outputs) => return Ok(outputs),
             OrderAcceptance::Job { handle, .. } => handle,
@@ -179,13 +183,16 @@ impl Stage {
         match &self.case.makes {
             Makes::Video => assert_eq!(whats, [&OutputKind::Video]),
             Makes::Stems(targets) => {
-                let wanted: Vec<OutputKind> = targets.iter().copied().map(OutputKind::Stem).collect();
+                let wanted: Vec<OutputKind> =
+                    targets.iter().copied().map(OutputKind::Stem).collect();
                 let missing = wanted.iter().find(|what| !whats.contains(what));
                 assert!(missing.is_none(), "no {missing:?} among {whats:?}");
                 assert_eq!(wanted.len(), whats.len(), "{whats:?}");
             }
             Makes::Clips(number) => {
-                let clips = whats.iter().filter(|what| matches!(what, OutputKind::Clip(_)));
+                let clips = whats
+                    .iter()
+                    .filter(|what| matches!(what, OutputKind::Clip(_)));
                 assert_eq!((clips.count(), whats.len()), (*number, *number));
             }
             Makes::Persona => {
@@ -229,7 +236,9 @@ pub(super) fn limits(case: &Case, provider: &Provider, kind: MediaKind) -> Optio
 /// The case with a size and a length that the model offers.
 fn fitting(mut case: Case, provider: &Provider) -> Case {
     let limits = limits(&case, provider, MediaKind::Video);
-    if let (WorkSpec::Video(video), Some(ModelLimits::Video(limits))) = (&mut case.order.work, limits) {
+    if let (WorkSpec::Video(video), Some(ModelLimits::Video(limits))) =
+        (&mut case.order.work, limits)
+    {
         if !limits.sizes.contains(&video.size) {
             video.size = limits.sizes[0];
         }

@@ -13,7 +13,7 @@ use tokio::sync::{mpsc, watch};
 use tokio::time::Instant;
 
 use super::network::LONGEST_PATTERN;
-use super::{ConnectionCut, LinkState, ProxyState, ProxyShared, ProxyDirection, CutAction, reset};
+use super::{ConnectionCut, CutAction, LinkState, ProxyDirection, ProxyShared, ProxyState, reset};
 
 /// What is read at once, and thereby a message.
 const MESSAGE: usize = 64 * 1024;
@@ -214,7 +214,10 @@ impl DirectionPump<'_> {
     }
 }
 
-async fn read(mut from: ReadHalf<'_>, messages: mpsc::Sender<ProxyMessage>) -> Result<(), ConnectionEnd> {
+async fn read(
+    mut from: ReadHalf<'_>,
+    messages: mpsc::Sender<ProxyMessage>,
+) -> Result<(), ConnectionEnd> {
     let mut buffer = vec![0; MESSAGE];
     loop {
         let length = from.read(&mut buffer).await?;

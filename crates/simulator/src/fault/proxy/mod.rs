@@ -34,7 +34,9 @@ use tokio::sync::watch;
 use tokio::task::JoinSet;
 
 use network::LONGEST_PATTERN;
-pub use network::{ConnectionCut, LinkState, NetworkState, ProxyDirection, CutAction, ProxyTraffic};
+pub use network::{
+    ConnectionCut, CutAction, LinkState, NetworkState, ProxyDirection, ProxyTraffic,
+};
 
 /// A running proxy; it and its connections end when this is dropped.
 #[derive(Debug)]
@@ -178,7 +180,12 @@ impl ProxyShared {
     }
 
     /// The cut that this message meets, `before` being what came ahead of it.
-    fn strikes(&self, side: ProxyDirection, before: &[u8], message: &[u8]) -> Option<ConnectionCut> {
+    fn strikes(
+        &self,
+        side: ProxyDirection,
+        before: &[u8],
+        message: &[u8],
+    ) -> Option<ConnectionCut> {
         let mut cuts = self.cuts();
         let at = cuts
             .iter()

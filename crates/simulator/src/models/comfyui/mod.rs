@@ -10,7 +10,7 @@ use super::ProviderModel;
 use crate::fault::RequestRole;
 use crate::media;
 use crate::site::{RouteHandler, SimulatedReply, SimulatedRequest};
-use crate::world::{PlannedEnd, Job, JobPhase};
+use crate::world::{Job, JobPhase, PlannedEnd};
 
 const NAME: &str = "comfyui";
 
@@ -33,7 +33,12 @@ pub(super) const MODEL: ProviderModel = ProviderModel {
         }
         site.route("POST", "/api/v2/jobs", RequestRole::Submit, v2::submit)
             .route("GET", "/api/v2/jobs/{id}", RequestRole::Poll, v2::get)
-            .route("POST", "/api/v2/jobs/{id}/cancel", RequestRole::Cancel, v2::cancel)
+            .route(
+                "POST",
+                "/api/v2/jobs/{id}/cancel",
+                RequestRole::Cancel,
+                v2::cancel,
+            )
             .route("GET", "/results/{name}", RequestRole::Download, v2::result)
     },
 };
@@ -111,7 +116,11 @@ fn refusal(request: &SimulatedRequest, graph: &Value) -> Option<SimulatedReply> 
     None
 }
 
-fn wrong_input(request: &SimulatedRequest, class: &str, inputs: &Map<String, Value>) -> Option<String> {
+fn wrong_input(
+    request: &SimulatedRequest,
+    class: &str,
+    inputs: &Map<String, Value>,
+) -> Option<String> {
     if class == "LoadImage" {
         let name = inputs.get("image").and_then(Value::as_str).unwrap_or("");
         if request.world.file(&format!("comfyui/{name}")).is_none() {

@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 
 use super::{NAME, REFUSAL, file_name, film};
 use crate::site::{SimulatedReply, SimulatedRequest};
-use crate::world::{PlannedEnd, Job, JobPhase};
+use crate::world::{Job, JobPhase, PlannedEnd};
 
 pub(super) fn submit(request: &SimulatedRequest) -> SimulatedReply {
     if request.bearer().is_none() {
@@ -84,7 +84,8 @@ fn object(request: &SimulatedRequest, job: &Job) -> Value {
 pub(super) fn result(request: &SimulatedRequest) -> SimulatedReply {
     let name = request.param("name");
     if request.expired || request.headers.contains_key("authorization") {
-        return SimulatedReply::json(403, &json!("AccessDenied")).with_header("content-type", "text/plain");
+        return SimulatedReply::json(403, &json!("AccessDenied"))
+            .with_header("content-type", "text/plain");
     }
     let job = name
         .strip_suffix("_00001_.mp4")

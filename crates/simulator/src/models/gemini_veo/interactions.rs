@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use super::{error, forbidden, has_key, is_picture};
 use crate::media;
 use crate::site::{SimulatedReply, SimulatedRequest};
-use crate::world::{PlannedEnd, Job, JobPhase};
+use crate::world::{Job, JobPhase, PlannedEnd};
 
 pub(super) fn create(request: &SimulatedRequest) -> SimulatedReply {
     if !has_key(request) {

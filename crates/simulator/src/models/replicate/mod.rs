@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use super::{ProviderModel, results};
 use crate::fault::RequestRole;
 use crate::site::{SimulatedReply, SimulatedRequest};
-use crate::world::{PlannedEnd, Job, JobPhase};
+use crate::world::{Job, JobPhase, PlannedEnd};
 
 pub(super) const MODEL: ProviderModel = ProviderModel {
     name: "replicate",
@@ -158,7 +158,9 @@ fn prediction(request: &SimulatedRequest, job: &Job) -> Value {
             String::new(),
             Value::Null,
         ),
-        JobPhase::Ended(PlannedEnd::Empty) => ("succeeded", Value::Null, String::new(), Value::Null),
+        JobPhase::Ended(PlannedEnd::Empty) => {
+            ("succeeded", Value::Null, String::new(), Value::Null)
+        }
         JobPhase::Ended(PlannedEnd::Failure) => (
             "failed",
             Value::Null,

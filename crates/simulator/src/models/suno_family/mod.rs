@@ -13,7 +13,7 @@ use super::ProviderModel;
 use crate::fault::RequestRole;
 use crate::media;
 use crate::site::{SimulatedReply, SimulatedRequest};
-use crate::world::{PlannedEnd, Job, JobPhase};
+use crate::world::{Job, JobPhase, PlannedEnd};
 
 const NAME: &str = "suno-family";
 
@@ -239,7 +239,9 @@ fn clips(request: &SimulatedRequest, job: &Job) -> Vec<Value> {
         JobPhase::Ended(PlannedEnd::Empty) => return Vec::new(),
         JobPhase::Ended(PlannedEnd::Refusal) => ("error", Some("moderation_failure")),
         JobPhase::Ended(PlannedEnd::Unfit) => ("error", Some("invalid_request")),
-        JobPhase::Ended(PlannedEnd::Failure) | JobPhase::Cancelled => ("error", Some("generation_failed")),
+        JobPhase::Ended(PlannedEnd::Failure) | JobPhase::Cancelled => {
+            ("error", Some("generation_failed"))
+        }
     };
     let groups = job.memo["clips"].as_array().cloned().unwrap_or_default();
     let clip = |(number, group): (usize, Value)| {

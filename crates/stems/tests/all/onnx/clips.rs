@@ -3,8 +3,8 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use stems::onnx::{SeparationModel, ModelSeparator};
-use stems::{Audio, SeparationControl, SeparationEngine, SeparateError, ClipShape, Stem};
+use stems::onnx::{ModelSeparator, SeparationModel};
+use stems::{Audio, ClipShape, SeparateError, SeparationControl, SeparationEngine, Stem};
 
 use super::fixtures::{Fixtures, difference, sum};
 
@@ -189,6 +189,8 @@ fn what_a_model_does_not_make_is_named() {
         "there is no guitar here, only vocals, drums, bass, other, instrumental"
     );
     let wide = clip(44_100, 9, 10);
-    let refused = model.separate(&wide, &[], SeparationControl::default()).unwrap_err();
+    let refused = model
+        .separate(&wide, &[], SeparationControl::default())
+        .unwrap_err();
     assert_eq!(refused, SeparateError::Channels(9));
 }

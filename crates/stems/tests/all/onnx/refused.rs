@@ -4,8 +4,8 @@ use std::fs;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use stems::onnx::{ModelManifest, SeparationModel, ModelError};
-use stems::{Audio, SeparationControl, SeparateError, Stem};
+use stems::onnx::{ModelError, ModelManifest, SeparationModel};
+use stems::{Audio, SeparateError, SeparationControl, Stem};
 
 use super::fixtures::Fixtures;
 

@@ -4,8 +4,8 @@
 use std::time::Duration;
 
 use super::{
-    Lookup, IntentOutcome, KNOWN, LOOK, IntentVisit, IntentRequest, caller_of, can_be_joined, draft, load, look_again,
-    take_over, unconfirmed,
+    IntentOutcome, IntentRequest, IntentVisit, KNOWN, LOOK, Lookup, caller_of, can_be_joined,
+    draft, load, look_again, take_over, unconfirmed,
 };
 use crate::app::{App, Ctx};
 use crate::connections::ClientState;

@@ -1,8 +1,8 @@
 //! Requests with an `Idempotency-Key`.
 
 use super::{
-    Lookup, KNOWN, LOOK, IntentVisit, IntentRequest, caller_of, can_be_joined, draft, load, still_working,
-    take_over, unconfirmed,
+    IntentRequest, IntentVisit, KNOWN, LOOK, Lookup, caller_of, can_be_joined, draft, load,
+    still_working, take_over, unconfirmed,
 };
 use crate::app::{App, Ctx};
 use crate::connections::ClientState;

@@ -5,8 +5,8 @@
 
 mod changes;
 
-use mediagate_core::domain::audit::ChangeAuthor;
 use mediagate_core::domain::accounting;
+use mediagate_core::domain::audit::ChangeAuthor;
 use mediagate_core::domain::keys::NewKey;
 use mediagate_core::domain::{accounts, ledger};
 use mediagate_model::account::BudgetPeriod;
@@ -14,7 +14,7 @@ use mediagate_model::money::MicroDollars;
 use mediagate_store::StoreError;
 use mediagate_store::verify::Mismatch;
 use serde_json::{Value, json};
-use simulator::{PlannedEnd, Fault, JobPlan, RequestRole, Simulator};
+use simulator::{Fault, JobPlan, PlannedEnd, RequestRole, Simulator};
 
 use super::{LONG, film, provider, simulator};
 use crate::support::gateway::{Builder, finished};
@@ -105,7 +105,8 @@ async fn scene(builder: Builder) -> TestGateway {
     ends(&gateway, order("told"), "succeeded").await;
     let refund = MicroDollars::new(-40_000);
     let note = "too dark".into();
-    let adjusted = accounting::adjust(app, by().into(), adjusted.parse().unwrap(), refund, note).await;
+    let adjusted =
+        accounting::adjust(app, by().into(), adjusted.parse().unwrap(), refund, note).await;
     adjusted.unwrap();
 
     let plan = |end| JobPlan {

@@ -93,7 +93,11 @@ fn polled(cook: &dyn Adapter, status: u16, body: &Value) -> Result<AdapterStep, 
     let handle = JobHandle(json!({"kept": {"id": "a/b"}}));
     let call = cook.poll(&handle).unwrap();
     assert_eq!(call.to, CallTarget::Path("/jobs/a%2Fb".into()));
-    cook.polled(&handle, &call.asked(), &ProviderResponse::json_of(status, body))
+    cook.polled(
+        &handle,
+        &call.asked(),
+        &ProviderResponse::json_of(status, body),
+    )
 }
 
 #[test]
@@ -222,7 +226,10 @@ fn variants_and_kept_addresses() {
         );
     let cook = cook(&recipe).unwrap();
     let mut order = video("m");
-    assert_eq!(cook.start(&order).unwrap().to, CallTarget::Path("/jobs".into()));
+    assert_eq!(
+        cook.start(&order).unwrap().to,
+        CallTarget::Path("/jobs".into())
+    );
     for (role, method, path) in [
         (PictureRole::FirstFrame, http::Method::PUT, "/jobs"),
         (PictureRole::LastFrame, http::Method::POST, "/frames"),
@@ -231,10 +238,14 @@ fn variants_and_kept_addresses() {
             video.pictures.push(frame(role));
         }
         let call = cook.start(&order).unwrap();
-        assert_eq!((call.method, call.to), (method, CallTarget::Path(path.into())));
+        assert_eq!(
+            (call.method, call.to),
+            (method, CallTarget::Path(path.into()))
+        );
     }
     let body = json!({"id": 1, "url": "https://queue.test/1"});
-    let Ok(AdapterStep::Submitted { handle, .. }) = submitted(cook.as_ref(), &order, 200, &body) else {
+    let Ok(AdapterStep::Submitted { handle, .. }) = submitted(cook.as_ref(), &order, 200, &body)
+    else {
         panic!("not submitted");
     };
     assert_eq!(handle.0["kept"]["kind"], "m");

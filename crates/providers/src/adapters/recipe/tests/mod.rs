@@ -14,8 +14,8 @@ use serde_json::{Value, json};
 use super::*;
 use crate::adapters::tests::{adapter, picture, stems, video};
 use crate::error::ErrorClass;
-use crate::order::{SourcePicture, PictureRole, VideoSpec};
-use crate::port::{RequestBody, CallEffect, FormPart, OutputSource, CallTarget, OutputKind};
+use crate::order::{PictureRole, SourcePicture, VideoSpec};
+use crate::port::{CallEffect, CallTarget, FormPart, OutputKind, OutputSource, RequestBody};
 
 const OPENAI: &str = include_str!("../../../../../../recipes/openai-videos.toml");
 /// Errors in an envelope, and JSON in a text.

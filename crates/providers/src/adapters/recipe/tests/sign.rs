@@ -7,7 +7,7 @@ use serde::Deserialize;
 use url::Url;
 
 use super::super::sign::SignatureMethod;
-use crate::port::{OutgoingCall, CallSigner as _};
+use crate::port::{CallSigner as _, OutgoingCall};
 use crate::secret::Secret;
 
 fn signed(signing: &str, url: &str, body: &str) -> Vec<(&'static str, String)> {

@@ -152,7 +152,10 @@ fn the_way_to_order_is_told_by_all_that_a_song_has() {
         assert!(body.get(has_not).is_none(), "{fields}: {body}");
     }
     let strange = with_recording("continue_clip_id", json!({"prompt": "sun"}));
-    assert_eq!(cook.start(&strange).unwrap_err().class, ErrorClass::Rejected);
+    assert_eq!(
+        cook.start(&strange).unwrap_err().class,
+        ErrorClass::Rejected
+    );
 }
 
 fn with_recording(field: &str, fields: Value) -> Order {
@@ -219,7 +222,8 @@ fn clips_have_the_names_that_the_provider_gives_them() {
     let cook = cook(SUNO).unwrap();
     let order = song(json!({"prompt": "about rain", "title": "Rain"}));
     let taken = json!({"code": 200, "data": {"taskId": "t"}});
-    let Ok(AdapterStep::Submitted { handle, .. }) = submitted(cook.as_ref(), &order, 200, &taken) else {
+    let Ok(AdapterStep::Submitted { handle, .. }) = submitted(cook.as_ref(), &order, 200, &taken)
+    else {
         panic!("not submitted");
     };
     let clips = json!([
