@@ -28,12 +28,12 @@ pub(super) enum AccountsCommand {
 
 #[derive(Debug, Args)]
 pub(super) struct AccountCreateArgs {
-    /// Short unique name: 1 to 40 of a-z, 0-9, - and _
+    /// Short unique name: 1 to 40 characters of a-z, 0-9, - and _
     handle: String,
     /// Display name [default: derived from the handle]
     #[arg(long)]
     name: Option<String>,
-    /// Allow it to spend only its credit
+    /// Make the account prepaid: it can spend only its credit
     #[arg(long)]
     prepaid: bool,
     /// Limit on the total cost of all its tasks, in US dollars
@@ -43,24 +43,24 @@ pub(super) struct AccountCreateArgs {
 
 #[derive(Debug, Args)]
 pub(super) struct AccountCreditArgs {
-    /// The account
+    /// Handle of the account
     handle: String,
-    /// US dollars, for example 25.00; a negative amount withdraws credit
+    /// Amount in US dollars, for example 25.00; a negative amount withdraws credit
     #[arg(value_name = "USD", allow_negative_numbers = true, value_parser = amount::signed)]
     amount: MicroDollars,
-    /// Note in the ledger
+    /// Note for the ledger entry
     #[arg(long, value_name = "TEXT", value_parser = amount::note)]
     note: Option<String>,
 }
 
 #[derive(Debug, Args)]
 pub(super) struct AccountUpdateArgs {
-    /// The account
+    /// Handle of the account
     handle: String,
-    /// Allow it to spend only its credit
+    /// Make the account prepaid: it can spend only its credit
     #[arg(long, conflicts_with = "unlimited")]
     prepaid: bool,
-    /// Allow it to spend without limit
+    /// Make the account unlimited: it can spend without credit
     #[arg(long)]
     unlimited: bool,
     /// Limit on the total cost of all its tasks, in US dollars, or none
@@ -76,7 +76,7 @@ impl AccountUpdateArgs {
         if self.prepaid || self.unlimited || self.budget.is_some() || self.name.is_some() {
             return Ok(());
         }
-        let message = "say what to change: --prepaid, --unlimited, --budget or --name";
+        let message = "nothing to change: use --prepaid, --unlimited, --budget or --name";
         Err(CliError::Usage(message.into()))
     }
 }
@@ -133,7 +133,7 @@ async fn create(app: &App, args: &AccountCreateArgs, json: bool) -> Result<(), C
         budget: args.budget.map(Some),
     };
     if !accounts::is_handle(&args.handle) {
-        let message = "HANDLE: must be 1 to 40 of a-z, 0-9, - and _";
+        let message = "HANDLE: must be 1 to 40 characters of a-z, 0-9, - and _";
         return Err(CliError::Usage(message.into()));
     }
     let by = ChangeAuthor::command("accounts create").into();
@@ -157,7 +157,7 @@ async fn list(app: &App, json: bool) -> Result<(), CliError> {
         return show::json(&accounts);
     }
     if accounts.is_empty() {
-        return say("There are no accounts yet. The server creates one when it first starts.");
+        return say("There are no accounts yet. The server creates one at its first start.");
     }
     let mut table = show::table(&[
         "ACCOUNT", "NAME", "POLICY", "BALANCE", "HELD", "SPENT", "BUDGET", "KEYS",
@@ -205,8 +205,8 @@ async fn credit(app: &App, args: &AccountCreditArgs, json: bool) -> Result<(), C
     }
     if credited.was_unlimited {
         say(&format!(
-            "{} was unlimited and is now prepaid; what it spent before counts. \
-             To undo that: mediagate accounts update {} --unlimited",
+            "{} was unlimited and is now prepaid. Its earlier spending counts against its credit. \
+             To undo this: mediagate accounts update {} --unlimited",
             account.handle, account.handle
         ))?;
     }
@@ -237,7 +237,7 @@ async fn update(app: &App, args: &AccountUpdateArgs, json: bool) -> Result<(), C
 /// An account's money in words.
 fn sentence(money: &AccountMoney) -> String {
     let available = money.available().map_or_else(
-        || "no bound on what can be spent".to_owned(),
+        || "no spending limit".to_owned(),
         |left| format!("{left} USD available"),
     );
     format!(

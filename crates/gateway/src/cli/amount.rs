@@ -25,7 +25,7 @@ pub(super) fn positive_or_none(text: &str) -> Result<OptionalLimit, String> {
 
 /// May be negative.
 pub(super) fn signed(text: &str) -> Result<MicroDollars, String> {
-    MicroDollars::signed(text).map_err(|error| format!("{error}; negative amounts begin with -"))
+    MicroDollars::signed(text).map_err(|error| format!("{error}; a negative amount begins with -"))
 }
 
 /// An instant, or a day's first.
@@ -46,10 +46,10 @@ pub(super) fn note(text: &str) -> Result<String, String> {
 /// Rejects zero, and amounts that are too large to be meant.
 pub(super) fn check_moved(name: &str, amount: MicroDollars) -> Result<(), CliError> {
     if amount == MicroDollars::ZERO {
-        return Err(CliError::Usage(format!("{name}: 0.00 changes nothing")));
+        return Err(CliError::Usage(format!("{name}: must not be 0.00")));
     }
     if amount > MOST || amount < MicroDollars::ZERO.minus(MOST) {
-        let message = format!("{name}: at most {MOST} USD at once");
+        let message = format!("{name}: must be at most {MOST} USD");
         return Err(CliError::Usage(message));
     }
     Ok(())

@@ -13,22 +13,22 @@ use mediagate_store::audit::AuditFilter;
 
 #[derive(Debug, Args)]
 pub(super) struct AuditArgs {
-    /// Only this action, for example key.create
+    /// Only changes with this action, for example key.create
     #[arg(long)]
     action: Option<String>,
-    /// Only changes of what has this id or name
+    /// Only changes to the object with this id or name
     #[arg(long)]
     target: Option<String>,
-    /// Only by the actor with this id, name or kind: key, command or configuration
+    /// Only changes by the actor with this id, name or kind: key, command or configuration
     #[arg(long)]
     actor: Option<String>,
-    /// Only from this time on, for example 2026-01-02 or 2026-01-02T03:04:05Z
+    /// Only changes since this time, for example 2026-01-02 or 2026-01-02T03:04:05Z
     #[arg(long, value_name = "TIME", value_parser = amount::time)]
     since: Option<Timestamp>,
-    /// Only before this time
+    /// Only changes before this time
     #[arg(long, value_name = "TIME", value_parser = amount::time)]
     until: Option<Timestamp>,
-    /// Most entries
+    /// Maximum number of entries
     #[arg(long, value_name = "N", default_value_t = 50, value_parser = clap::value_parser!(u32).range(1..=10_000))]
     limit: u32,
     /// Print CSV
@@ -55,9 +55,9 @@ pub(super) fn run(args: &AuditArgs, settings: &Settings, json: bool) -> Result<(
         return say(&audit_csv(&found));
     }
     if found.is_empty() {
-        return say("Nothing was changed.");
+        return say("No changes found.");
     }
-    let mut table = show::table(&["AT", "BY", "ACTION", "TARGET", "AFTER"]);
+    let mut table = show::table(&["TIME", "ACTOR", "ACTION", "TARGET", "CHANGES"]);
     for entry in &found {
         table.add_row([
             entry.at.get(..19).unwrap_or(&entry.at).replace('T', " "),

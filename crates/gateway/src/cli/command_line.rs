@@ -12,7 +12,7 @@ use crate::cli::Cli;
 const EVERYWHERE: [&str; 3] = ["config", "data", "database"];
 /// Commands to which all settings matter.
 const ALL: [&str; 4] = ["serve", "worker", "demo", "config"];
-const ELSEWHERE: &str = "All settings, as options: mediagate help serve";
+const ELSEWHERE: &str = "For all settings, see: mediagate help serve";
 
 pub(super) fn command() -> Command {
     let command = Cli::command().mut_args(|arg| {
@@ -56,7 +56,7 @@ pub(super) fn one_of<T>(
 where
     T: FromStr + Clone + Send + Sync + 'static,
 {
-    PossibleValuesParser::new(words).try_map(|word| word.parse::<T>().map_err(|_| "is not known"))
+    PossibleValuesParser::new(words).try_map(|word| word.parse::<T>().map_err(|_| "unknown value"))
 }
 
 fn is_rare(arg: &Arg) -> bool {

@@ -18,7 +18,7 @@ pub(super) fn run(settings: &Settings, json: bool) -> Result<(), CliError> {
         let models = &config.models;
         let (providers, named) = (models.providers.len(), models.models.len());
         note(&format!(
-            "{} is good: {providers} {}, {named} {}. The settings in effect:",
+            "{} is valid: {providers} {}, {named} {}. Effective settings:",
             path.display(),
             if providers == 1 {
                 "provider"

@@ -27,7 +27,7 @@ const SONG: &[u8] = include_bytes!("demo/song.flac");
 
 #[derive(Debug, Args)]
 pub(super) struct DemoArgs {
-    /// Exit when everything is made, instead of leaving the console running
+    /// Exit when the demo is done, instead of keeping the gateway running
     #[arg(long)]
     once: bool,
     /// Folder for the results
@@ -74,7 +74,7 @@ fn empty(folder: &Path) -> Result<&Path, CliError> {
         return Ok(folder);
     }
     Err(CliError::Usage(format!(
-        "the folder {} is not empty; the demo needs a new one for its data, or none",
+        "the folder {} is not empty; use a new or empty folder for --data, or omit it",
         folder.display()
     )))
 }
@@ -120,11 +120,11 @@ async fn show(args: &DemoArgs, data: Option<&Path>, app: App) -> Result<(), CliE
         say(table)?;
         if !args.once {
             let data = match data {
-                Some(folder) => format!("{} and {} stay", folder.display(), args.out.display()),
-                None => format!("its data is temporary, {} stays", args.out.display()),
+                Some(folder) => format!("{} and {} are kept", folder.display(), args.out.display()),
+                None => format!("Its data is then deleted; {} is kept", args.out.display()),
             };
             say(&format!(
-                "\nLook around at {base}/console with the key {}\nThe gateway runs until Ctrl-C; {data}.",
+                "\nOpen {base}/console and sign in with the key {}\nPress Ctrl-C to stop the gateway. {data}.",
                 key.expose(),
             ))?;
             tokio::signal::ctrl_c().await.map_err(CliError::failed)?;
@@ -153,7 +153,7 @@ impl DemoClient {
             base: self.base.clone(),
             key: self.key.clone(),
         };
-        let name = "1/3  Making a video from a picture";
+        let name = "1/3  Generating a video from a picture";
         watch.step(name, Some("video"), self.video()).await?;
         let name = "2/3  Separating a song into stems";
         let clip = watch.step(name, Some("music"), self.stems()).await?;
@@ -161,7 +161,7 @@ impl DemoClient {
         watch.step(name, None, self.persona(&clip)).await?;
         let mut table = Table::new();
         table.load_style(presets::UTF8_FULL_CONDENSED);
-        table.set_header(["Made", "File", "Size", "Time"]);
+        table.set_header(["Result", "File", "Size", "Time"]);
         for row in &self.rows {
             table.add_row(row);
         }
@@ -190,7 +190,7 @@ impl DemoClient {
             .download(&answer["choices"][0]["message"]["content"])
             .await?;
         self.save("video", "video.mp4", &video, took)?;
-        self.save_record("its record", "chat-completion.json", &answer)
+        self.save_record("video response", "chat-completion.json", &answer)
     }
 
     /// Separates a song into stems. Returns the song's clip.
@@ -222,7 +222,7 @@ impl DemoClient {
                 took,
             )?;
         }
-        self.save_record("their record", "music-task.json", &record)?;
+        self.save_record("stems record", "music-task.json", &record)?;
         Ok(id)
     }
 
@@ -235,8 +235,8 @@ impl DemoClient {
             .await?;
         let took = started.elapsed();
         let picture = self.download(&persona["image_s3_id"]).await?;
-        self.save("persona's picture", "persona.png", &picture, took)?;
-        self.save_record("persona", "persona.json", &persona)
+        self.save("persona picture", "persona.png", &picture, took)?;
+        self.save_record("persona record", "persona.json", &persona)
     }
 
     async fn await_task(&self, id: &str) -> Result<Value, CliError> {

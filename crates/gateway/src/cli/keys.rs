@@ -27,28 +27,28 @@ use mediagate_model::secret::Secret;
 pub(super) enum KeysCommand {
     /// Create a key and print only the key on standard output
     Create(KeyCreateArgs),
-    /// Print a new key that is good for nothing yet, for `first_key`
+    /// Print a new key for the setting `first_key`, without registering it
     Generate,
     /// List keys
     List,
-    /// Change a key's settings, from its next request on
+    /// Change the settings of a key, from its next request on
     Update(KeyUpdateArgs),
-    /// Exchange a key for another one with the same settings, and print only that on standard output
+    /// Replace a key with a new one that has the same settings, and print only the new key
     Rotate {
         /// The key: its id, its first 12 characters or the key itself
         key: String,
-        /// How long the key before is still accepted, for example 1d [default: not at all]
+        /// How long the old key stays valid, for example 1d [default: it ends at once]
         #[arg(long, value_name = "TIME", value_parser = humantime::parse_duration)]
         grace: Option<Duration>,
-        /// Delete its webhook endpoints, which otherwise go on
+        /// Delete the key's webhook endpoints, which otherwise stay enabled
         #[arg(long)]
         end_webhooks: bool,
     },
-    /// Revoke a key, given its id, its first 12 characters or the key itself
+    /// Revoke a key
     Revoke {
-        /// The key
+        /// The key: its id, its first 12 characters or the key itself
         key: String,
-        /// Delete its webhook endpoints, which otherwise are disabled
+        /// Delete the key's webhook endpoints, which otherwise are disabled
         #[arg(long)]
         end_webhooks: bool,
     },
@@ -68,7 +68,7 @@ pub(super) struct KeyCreateArgs {
     /// Requests per minute [default: 600]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     rpm: Option<u32>,
-    /// Limit of open tasks [default: 100]
+    /// Maximum number of open tasks [default: 100]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     max_running: Option<u32>,
     /// Limit on the total cost of its tasks, in US dollars
@@ -77,16 +77,16 @@ pub(super) struct KeyCreateArgs {
     /// How often the budget renews, in UTC [default: never]
     #[arg(long, value_name = "PERIOD", requires = "budget", value_parser = one_of::<BudgetPeriod>(PERIODS))]
     budget_period: Option<BudgetPeriod>,
-    /// Refuse chats that a chat interface holds on its own, for titles, tags or follow-up questions
+    /// Reject requests that a chat interface sends on its own: titles, tags, follow-up questions
     #[arg(long)]
     refuse_housekeeping: bool,
-    /// Account that it belongs to, created if it does not exist [default: default]
+    /// Account of the key; created if it does not exist [default: default]
     #[arg(long, value_name = "HANDLE")]
     account: Option<String>,
-    /// Model that it may use; repeat for several [default: all]
+    /// Model that the key may use; repeat for several [default: all]
     #[arg(long = "model", value_name = "MODEL")]
     models: Vec<String>,
-    /// Network that it may be used from; repeat for several [default: all]
+    /// Network that the key may be used from; repeat for several [default: all]
     #[arg(long = "network", value_name = "CIDR")]
     networks: Vec<IpNet>,
 }
@@ -107,7 +107,7 @@ pub(super) struct KeyUpdateArgs {
     /// Requests per minute
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     rpm: Option<u32>,
-    /// Limit of open tasks
+    /// Maximum number of open tasks
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     max_running: Option<u32>,
     /// Limit on the cost of its tasks, in US dollars, or none
@@ -116,13 +116,13 @@ pub(super) struct KeyUpdateArgs {
     /// How often the budget renews, in UTC
     #[arg(long, value_name = "PERIOD|none", value_parser = one_of::<OptionalPeriod>(PERIODS.into_iter().chain(["none"])))]
     budget_period: Option<OptionalPeriod>,
-    /// Whether chats that a chat interface holds on its own are refused
+    /// Whether to reject requests that a chat interface sends on its own
     #[arg(long, value_name = "true|false")]
     refuse_housekeeping: Option<bool>,
-    /// Model that it may use; repeat for several, or all
+    /// Model that the key may use; repeat for several, or all
     #[arg(long = "model", value_name = "MODEL|all")]
     models: Vec<String>,
-    /// Network that it may be used from; repeat for several, or any
+    /// Network that the key may be used from; repeat for several, or any
     #[arg(long = "network", value_name = "CIDR|any", value_parser = network)]
     networks: Vec<OptionalNetwork>,
 }
@@ -303,7 +303,7 @@ async fn find(app: &App, which: &str) -> Result<KeyId, CliError> {
 async fn update(app: &App, args: &KeyUpdateArgs, json: bool) -> Result<(), CliError> {
     let change = args.change(app.clock.now())?;
     if change == KeyChanges::default() {
-        let message = "say what to change, for example --rpm 60 or --budget none";
+        let message = "nothing to change: use an option, for example --rpm 60 or --budget none";
         return Err(CliError::Usage(message.into()));
     }
     let id = find(app, &args.key).await?;
@@ -346,10 +346,12 @@ fn ended(issued: &IssuedKey) -> Vec<String> {
         let KeyWebhook { id, url, state, .. } = webhook;
         match state {
             "kept" => format!(
-                "Its webhook endpoint {id} ({url}) goes on: --end-webhooks deletes it, `mediagate webhooks disable {id}` pauses it."
+                "Its webhook endpoint {id} ({url}) stays enabled. \
+                 To disable it: `mediagate webhooks disable {id}`. To delete such endpoints: --end-webhooks."
             ),
             "disabled" => format!(
-                "Its webhook endpoint {id} ({url}) is disabled, what it would be sent is held: `mediagate webhooks enable {id}` takes it over, --end-webhooks deletes it."
+                "Its webhook endpoint {id} ({url}) is disabled, and its deliveries are held. \
+                 To enable it: `mediagate webhooks enable {id}`. To delete such endpoints: --end-webhooks."
             ),
             state => format!("Its webhook endpoint {id} ({url}) is {state}."),
         }

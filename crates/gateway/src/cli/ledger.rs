@@ -30,7 +30,7 @@ pub(super) enum LedgerCommand {
     List(LedgerListArgs),
     /// Write all entries to standard output, oldest first
     Export(ExportArgs),
-    /// Verify the ledger; exit code 1 if something does not add up
+    /// Verify the ledger; exits with code 1 if a total does not match
     Verify,
     /// Correct the cost of a task, once
     Adjust(AdjustArgs),
@@ -38,20 +38,20 @@ pub(super) enum LedgerCommand {
 
 #[derive(Debug, Args)]
 pub(super) struct LedgerListArgs {
-    /// Only this account's
+    /// Only entries of this account
     #[arg(long, value_name = "HANDLE")]
     account: Option<String>,
-    /// Only this task's
+    /// Only entries of this task
     #[arg(long, value_name = "ID")]
     task: Option<TaskId>,
-    /// Most entries
+    /// Maximum number of entries
     #[arg(long, value_name = "N", default_value_t = 50, value_parser = clap::value_parser!(u32).range(1..=10_000))]
     limit: u32,
 }
 
 #[derive(Debug, Args)]
 pub(super) struct ExportArgs {
-    /// Only this account's
+    /// Only entries of this account
     #[arg(long, value_name = "HANDLE")]
     account: Option<String>,
     /// Output format
@@ -61,7 +61,7 @@ pub(super) struct ExportArgs {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum ExportFormat {
-    /// A header line, then a line per entry
+    /// A header line, then one line for each entry
     Csv,
     /// An array of objects
     Json,
@@ -72,10 +72,10 @@ pub(super) struct AdjustArgs {
     /// The task
     #[arg(long, value_name = "ID")]
     task: TaskId,
-    /// US dollars: a positive amount charges, a negative one refunds
+    /// Amount in US dollars: positive to charge, negative to refund
     #[arg(long, value_name = "USD", allow_negative_numbers = true, value_parser = amount::signed)]
     amount: MicroDollars,
-    /// Reason, for the ledger
+    /// Reason, recorded in the ledger
     #[arg(long, value_name = "TEXT", value_parser = amount::note)]
     note: String,
 }
@@ -151,7 +151,7 @@ async fn list(app: &App, args: &LedgerListArgs, json: bool) -> Result<(), CliErr
         return show::json(&entries.collect::<Vec<_>>());
     }
     if entries.is_empty() {
-        return say("There are no entries: nothing has cost anything yet.");
+        return say("No ledger entries found.");
     }
     let names = DisplayNames::read(app).await?;
     let mut table = show::table(&[
@@ -340,7 +340,7 @@ async fn verify(app: &App, json: bool) -> Result<(), CliError> {
     let counts = accounting::counts(app).await?;
     let not_right = || {
         CliError::failed(format!(
-            "{} of the ledger's sums do not add up; nothing was changed",
+            "{} totals of the ledger do not match; nothing was changed",
             wrong.len()
         ))
     };
@@ -371,7 +371,7 @@ async fn verify(app: &App, json: bool) -> Result<(), CliError> {
         ))?;
     }
     Err(CliError::failed(format!(
-        "{} of the ledger's sums do not add up ({looked_at}); nothing was changed",
+        "{} totals of the ledger do not match ({looked_at}); nothing was changed",
         wrong.len()
     )))
 }
@@ -384,7 +384,7 @@ async fn adjust(app: &App, args: &AdjustArgs, json: bool) -> Result<(), CliError
         return show::json(&told);
     }
     say(&format!(
-        "Adjusted the task {} by {} USD; it cost {cost} USD in all.",
+        "Adjusted task {} by {} USD. It now costs {cost} USD in total.",
         args.task, args.amount
     ))
 }

@@ -11,16 +11,16 @@ use mediagate_model::clock::Clock;
 
 #[derive(Debug, Subcommand)]
 pub(super) enum MediaCommand {
-    /// Copy all files to another store; what is there already is left out, so repeat it at will
+    /// Copy all files to another store; skips files that are already there, so it can be repeated
     Copy(CopyArgs),
 }
 
 #[derive(Debug, Args)]
 pub(super) struct CopyArgs {
-    /// Where to: <s3://bucket/prefix>, with endpoint and keys from the [media] settings
+    /// Destination: <s3://bucket/prefix>, with endpoint and keys from the [media] settings
     #[arg(long, value_name = "STORE")]
     to: String,
-    /// Where from: "folder" or <s3://bucket/prefix> [default: `media.store`]
+    /// Source: "folder" or <s3://bucket/prefix> [default: `media.store`]
     #[arg(long, value_name = "STORE")]
     from: Option<String>,
 }
@@ -36,7 +36,7 @@ pub(super) fn run(command: &MediaCommand, settings: &Settings, json: bool) -> Re
     let source = source.unwrap_or_else(|| app.config.media.store.to_string());
     if source == args.to {
         return Err(CliError::Usage(
-            "--to is where the files are already".into(),
+            "--to must differ from the source".into(),
         ));
     }
     let to = open(&app, "to", &args.to)?;
@@ -44,7 +44,7 @@ pub(super) fn run(command: &MediaCommand, settings: &Settings, json: bool) -> Re
     match done.failed {
         0 => Ok(()),
         failed => Err(CliError::Failed(format!(
-            "{failed} files were not copied; repeat the command"
+            "{failed} files were not copied; run the command again"
         ))),
     }
 }
@@ -89,7 +89,7 @@ async fn copy(
             ..
         } = done;
         say(&format!(
-            "{copied} files copied ({}), {present} were there already, {removed} removed.",
+            "{copied} files copied ({}), {present} already there, {removed} removed.",
             size(done.copied_bytes)
         ))?;
     }

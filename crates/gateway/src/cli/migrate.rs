@@ -27,5 +27,5 @@ pub(super) fn run(settings: &Settings, json: bool) -> Result<(), CliError> {
     if json {
         return show::json(&json!({ "schema": newest }));
     }
-    say(&format!("The database has every migration up to {newest}."))
+    say(&format!("The database schema is up to date: migration {newest}."))
 }

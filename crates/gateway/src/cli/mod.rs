@@ -44,31 +44,31 @@ struct Cli {
 
 const EXAMPLES: &str = "\
 Examples:
-  mediagate demo                          make a video, stems and a persona, and look at them
-  mediagate serve                         start on http://127.0.0.1:8080; prints a key the first time
-  mediagate keys create --name laptop     make another key
-  mediagate accounts credit owls 25.00    pay money in for an account
+  mediagate demo                          generate a sample video, stems and a persona
+  mediagate serve                         start on http://127.0.0.1:8080; the first start prints an API key
+  mediagate keys create --name laptop     create another API key
+  mediagate accounts credit owls 25.00    add 25.00 USD of credit to an account
   mediagate models add fal/veo-3.1        print the configuration for a hosted model
-  mediagate config check --config m.toml  see what is wrong with a configuration";
+  mediagate config check --config m.toml  validate a configuration file";
 
 #[derive(Debug, Subcommand)]
 enum CliCommand {
-    /// Serve the API, the console and the workers
+    /// Run the API, the console and the workers
     Serve(serve::StartArgs),
-    /// Run workers only, for a database that servers share
+    /// Run workers only, on a database that they share with servers
     Worker(serve::StartArgs),
-    /// Make a video, stems and a persona from samples, over HTTP, and show them
+    /// Generate a sample video, stems and a persona over HTTP
     Demo(demo::DemoArgs),
     /// Create, list, change and revoke API keys
     #[command(subcommand)]
     Keys(keys::KeysCommand),
-    /// Create accounts, show and credit their money
+    /// Create, list, credit and change accounts
     #[command(subcommand)]
     Accounts(accounts::AccountsCommand),
     /// List, export, verify and adjust the ledger
     #[command(subcommand)]
     Ledger(ledger::LedgerCommand),
-    /// Register webhook endpoints, see what was sent to them and send it again
+    /// Register webhook endpoints, list deliveries and send them again
     #[command(subcommand)]
     Webhooks(webhooks::WebhooksCommand),
     /// Copy media files to another store
@@ -77,20 +77,20 @@ enum CliCommand {
     /// List, show and cancel tasks
     #[command(subcommand)]
     Tasks(tasks::TasksCommand),
-    /// See how providers do, and pause them
+    /// Show the state of provider routes, pause and resume them
     #[command(subcommand)]
     Providers(providers::ProvidersCommand),
-    /// See who changed what
+    /// List administrative changes
     Audit(audit::AuditArgs),
     /// List hosted models, and print the configuration for them
     #[command(subcommand)]
     Models(models::ModelsCommand),
-    /// Check where a file comes from
+    /// Check the provenance of a file
     #[command(subcommand)]
     Provenance(provenance::ProvenanceCommand),
     /// Migrate the database and exit
     Migrate,
-    /// Decide about open tasks of a restored backup
+    /// Resubmit or fail the open tasks of a restored backup
     #[command(subcommand)]
     Restored(restored::RestoredCommand),
     /// Check the configuration
@@ -98,7 +98,7 @@ enum CliCommand {
     Config(ConfigCommand),
     #[command(about = "Print the OpenAPI 3.1 document")]
     Openapi,
-    /// Print a script that completes commands and options in a shell
+    /// Print a shell completion script
     Completions {
         /// The shell
         shell: clap_complete::Shell,

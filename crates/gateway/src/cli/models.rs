@@ -23,17 +23,17 @@ pub(super) enum ModelsCommand {
 
 #[derive(Debug, Args)]
 pub(super) struct ModelListArgs {
-    /// Only this provider's
+    /// Only models of this provider
     #[arg(long, value_name = "NAME")]
     provider: Option<String>,
-    /// Also show the providers' ids, all prices and when they were read
+    /// Also show the providers' model ids, all prices and the date of each entry
     #[arg(long)]
     long: bool,
 }
 
 #[derive(Debug, Args)]
 pub(super) struct ModelAddArgs {
-    /// Provider and model, as listed
+    /// Provider and model, as shown by `mediagate models list`
     #[arg(value_name = "PROVIDER/MODEL")]
     model: String,
     /// Percentage added to the list price
@@ -104,7 +104,7 @@ fn told(model: &KnownModel) -> Value {
 /// A line per model, which fits a terminal unless `long`.
 fn table(models: &[&KnownModel], long: bool) -> show::TextTable {
     let head = [
-        "MODEL", "KIND", "SECONDS", "SIZES", "PICTURES", "SOUND", "USD", "ID", "READ",
+        "MODEL", "KIND", "SECONDS", "SIZES", "PICTURES", "SOUND", "USD", "ID", "DATE",
     ];
     let columns = if long { head.len() } else { SHORT };
     let mut table = show::table(&head[..columns]);
@@ -146,7 +146,7 @@ fn row(model: &KnownModel, long: bool) -> [String; 9] {
         model.pictures.map_or("-".into(), |most| most.to_string()),
         model.audio.map_or("-".into(), |sound| sound.name().into()),
         match &model.retired {
-            Some(day) => format!("gone {day}"),
+            Some(day) => format!("retired {day}"),
             None => or_dash(price),
         },
         model.id.clone(),
@@ -208,7 +208,7 @@ fn or_dash(text: String) -> String {
 fn add(catalogue: &Catalogue, args: &ModelAddArgs, json: bool) -> Result<(), CliError> {
     let Some((provider, name)) = args.model.split_once('/') else {
         return Err(CliError::Usage(
-            "write PROVIDER/MODEL, for example fal/veo-3.1".into(),
+            "must be PROVIDER/MODEL, for example fal/veo-3.1".into(),
         ));
     };
     let model = catalogue.by_name(provider, name).ok_or_else(|| {
@@ -265,7 +265,7 @@ fn lines(model: &KnownModel, margin: u16) -> Result<String, CliError> {
         Some((unit, usd)) => {
             let _ = writeln!(text, "price  = {{ unit = \"{unit}\", usd = \"{usd}\" }}");
         }
-        None => text.push_str("# no list price is known: without a price it is free\n"),
+        None => text.push_str("# no list price is known; without a price, the model is free\n"),
     }
     let _ = writeln!(
         text,
@@ -273,7 +273,7 @@ fn lines(model: &KnownModel, margin: u16) -> Result<String, CliError> {
         model.id
     );
     if model.id.ends_with('*') {
-        text.push_str("# replace the star by the rest of the model's name\n");
+        text.push_str("# replace the star with the rest of the model's name\n");
     }
     Ok(text)
 }
@@ -304,5 +304,5 @@ fn unknown_provider(catalogue: &Catalogue, name: &str) -> CliError {
         .collect();
     names.dedup();
     let meant = mediagate_config::file::meant(name, &names);
-    CliError::Usage(format!("no models of provider {name:?} are known; {meant}"))
+    CliError::Usage(format!("unknown provider {name:?}; {meant}"))
 }

@@ -16,7 +16,7 @@ use mediagate_model::ids::AccountId;
 
 #[derive(Debug, Subcommand)]
 pub(super) enum ProvenanceCommand {
-    /// Tell what a file says of its origin, and whether it was made here
+    /// Show the origin that a file states, and whether this gateway made it
     Check(CheckArgs),
 }
 
@@ -24,7 +24,7 @@ pub(super) enum ProvenanceCommand {
 pub(super) struct CheckArgs {
     /// The file
     file: PathBuf,
-    /// Print what `POST /v1/provenance/check` answers
+    /// Print the response of `POST /v1/provenance/check`
     #[arg(long)]
     json: bool,
 }
@@ -71,11 +71,11 @@ fn lines(checked: &ProvenanceReport) -> Vec<String> {
     // The file's own words: a line each, which must not look like another of ours.
     lines.extend(facts.filter_map(|(name, value)| Some(format!("{name} {}", one_line(&value?)))));
     if checked.examined.is_ours {
-        lines.push("signature    of this deployment".to_owned());
+        lines.push("signature    by this deployment".to_owned());
     }
     lines.extend(checked.matches.iter().map(line));
     if checked.matches.is_empty() {
-        lines.push("made here    not known".to_owned());
+        lines.push("made here    no match found".to_owned());
     }
     lines.extend(
         checked
@@ -90,9 +90,9 @@ fn lines(checked: &ProvenanceReport) -> Vec<String> {
 fn line(found: &RegistryMatch) -> String {
     let print = &found.print;
     let how = match found.how {
-        MatchKind::Exact => "the same file".to_owned(),
-        MatchKind::Watermark => "by its watermark".to_owned(),
-        MatchKind::Near { of, distance } => format!("alike in {of}, {distance:.2} apart"),
+        MatchKind::Exact => "identical file".to_owned(),
+        MatchKind::Watermark => "matched by its watermark".to_owned(),
+        MatchKind::Near { of, distance } => format!("similar {of}, distance {distance:.2}"),
     };
     let id = match (print.clip, print.task) {
         (Some(clip), _) => format!("clip {clip}"),

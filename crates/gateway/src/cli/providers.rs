@@ -15,19 +15,19 @@ use mediagate_model::clock::{Clock, Timestamp};
 
 #[derive(Debug, Subcommand)]
 pub(super) enum ProvidersCommand {
-    /// List routes to providers, with their last errors and how their jobs ended
+    /// List provider routes with their state, job counts and last error
     List,
-    /// Send a route no more orders until it is resumed; jobs that are there go on
+    /// Send no new orders to a route until it is resumed; its open jobs continue
     Pause(RouteArgs),
-    /// Send a paused route orders again
+    /// Send orders to a paused route again
     Resume(RouteArgs),
-    /// Use a route for the next order, whatever it did before
+    /// Send the next order to a route despite its earlier failures
     Try(RouteArgs),
 }
 
 #[derive(Debug, Args)]
 pub(super) struct RouteArgs {
-    /// The provider, as in the configuration
+    /// Name of the provider in the configuration
     provider: String,
     /// The provider's name for the model
     model: String,
@@ -53,9 +53,9 @@ pub(super) fn run(
         }
         let route = format!("{} {}", args.provider, args.model);
         say(&match order {
-            RouteCommand::Pause => format!("{route} is paused; jobs that are there go on."),
-            RouteCommand::Resume => format!("{route} is used again."),
-            RouteCommand::Try => format!("{route} is tried with the next order."),
+            RouteCommand::Pause => format!("Paused {route}. Its open jobs continue."),
+            RouteCommand::Resume => format!("Resumed {route}."),
+            RouteCommand::Try => format!("{route} gets the next order."),
         })
     })
 }
@@ -69,7 +69,7 @@ async fn list(app: &App, json: bool) -> Result<(), CliError> {
         return show::json(&all?);
     }
     if all.is_empty() {
-        return say("There are no providers in the configuration.");
+        return say("No providers are configured.");
     }
     let mut table = show::table(&[
         "PROVIDER",
@@ -110,7 +110,7 @@ fn state(standing: &RouteSummary, servers: usize) -> String {
     let since = |at: Timestamp| at.rfc3339()[..16].replace('T', " ");
     match (standing.note.paused_at, standing.note.refused_at) {
         (Some(at), _) => format!("paused {}", since(at)),
-        (None, Some(at)) => format!("key refused {}", since(at)),
+        (None, Some(at)) => format!("key rejected {}", since(at)),
         (None, None) => breaker(&standing.together, servers),
     }
 }
@@ -119,9 +119,9 @@ fn state(standing: &RouteSummary, servers: usize) -> String {
 fn breaker(together: &CombinedRouteState, servers: usize) -> String {
     let word = match together.worst.state.as_str() {
         "closed" => return "in use".to_owned(),
-        "open" => "resting after failures",
-        "busy" => "asked for a pause",
-        "trial" => "on trial",
+        "open" => "suspended after failures",
+        "busy" => "throttled by the provider",
+        "trial" => "testing",
         other => other,
     };
     let unusual = together.unusual.iter();

@@ -16,9 +16,9 @@ use mediagate_model::ids::TaskId;
 pub(super) enum RestoredCommand {
     /// List held tasks, oldest first
     List,
-    /// Submit them to a provider, even if that pays for them a second time
+    /// Submit held tasks to a provider, even if you pay for them a second time
     Resubmit(TaskSelection),
-    /// End them, uncharged
+    /// Fail held tasks without charging for them
     Fail(TaskSelection),
 }
 

@@ -34,7 +34,7 @@ const FILE_POLL: Duration = Duration::from_millis(500);
 /// Options for starting a process.
 #[derive(Debug, Args)]
 pub(super) struct StartArgs {
-    /// The database was restored from a backup: hold its open tasks for hosted providers
+    /// Hold the open tasks of hosted models, because the database was restored from a backup
     #[arg(long)]
     after_restore: bool,
 }
@@ -60,7 +60,7 @@ pub(super) fn check(config: &Config) -> Result<(), ConfigError> {
     match config.given_key()? {
         Some(key) if !keys::is_well_formed(key.expose()) => Err(ConfigError::Value {
             key: "first_key".into(),
-            message: "must be an API key as `mediagate keys generate` prints one".into(),
+            message: "must be an API key from `mediagate keys generate`".into(),
         }),
         _ => Ok(()),
     }
@@ -220,7 +220,7 @@ fn greet(app: &App, address: SocketAddr, first_key: Option<&Secret>) {
 fn introduce(base: &str, key: &str) -> String {
     let body = r#"{"model":"animatic-1","messages":[{"role":"user","content":"a lake at dawn, slow dolly in"}]}"#;
     format!(
-        "\nYour API key, shown only now:\n\n  {key}\n\nTry it:\n\n  \
+        "\nYour API key, shown only once:\n\n  {key}\n\nTry it:\n\n  \
          curl {base}/v1/chat/completions -H 'Authorization: Bearer {key}' \
          -H 'Content-Type: application/json' -d '{body}'\n\n"
     )

@@ -22,14 +22,14 @@ pub(super) enum TasksCommand {
     List(TaskListArgs),
     /// Show a task as JSON
     Show {
-        /// Its id
+        /// Id of the task
         id: TaskId,
     },
     /// Cancel a task that has not ended
     Cancel {
-        /// Its id
+        /// Id of the task
         id: TaskId,
-        /// Also ask for its job no more: its provider, address or key is gone for good
+        /// Also stop polling its job: its provider, address or key is gone for good
         #[arg(long)]
         abandon: bool,
     },
@@ -37,22 +37,22 @@ pub(super) enum TasksCommand {
 
 #[derive(Debug, Args)]
 pub(super) struct TaskListArgs {
-    /// Only of this account
+    /// Only tasks of this account
     #[arg(long, value_name = "HANDLE")]
     account: Option<String>,
-    /// Only those that this provider took
+    /// Only tasks that this provider accepted
     #[arg(long)]
     provider: Option<String>,
-    /// Only in this state
+    /// Only tasks in this state
     #[arg(long, value_parser = one_of::<TaskState>(["queued", "running", "succeeded", "failed", "cancelled"]))]
     status: Option<TaskState>,
-    /// Only of this kind
+    /// Only tasks of this kind
     #[arg(long, value_parser = one_of::<MediaKind>(["video", "music"]))]
     kind: Option<MediaKind>,
-    /// Only by this model
+    /// Only tasks of this model
     #[arg(long)]
     model: Option<String>,
-    /// Most tasks
+    /// Maximum number of tasks
     #[arg(long, value_name = "N", default_value_t = 50, value_parser = clap::value_parser!(u32).range(1..=10_000))]
     limit: u32,
 }
@@ -117,11 +117,11 @@ async fn list(app: &App, args: &TaskListArgs, json: bool) -> Result<(), CliError
         return show::json(&views);
     }
     if found.is_empty() {
-        return say("There are no such tasks.");
+        return say("No tasks found.");
     }
     let handles = all_accounts::handles(app, found.iter().map(|task| task.account)).await?;
     let mut table = show::table(&[
-        "CREATED", "ACCOUNT", "MODEL", "PROVIDER", "STATE", "COST", "ERROR", "ID", "ASKED",
+        "CREATED", "ACCOUNT", "MODEL", "PROVIDER", "STATE", "COST", "ERROR", "ID", "REQUEST",
     ]);
     for task in &found {
         let failure = task.failure.as_ref();
@@ -152,7 +152,7 @@ async fn cancel(app: &App, id: TaskId, abandon: bool, json: bool) -> Result<(), 
         return show::json(&view(app, &task).await?);
     }
     let given_up = if abandon {
-        ", and its job is given up"
+        " and abandoned its job"
     } else {
         ""
     };

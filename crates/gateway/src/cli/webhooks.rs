@@ -24,14 +24,14 @@ use mediagate_store::webhooks::endpoints;
 pub(super) enum WebhooksCommand {
     /// List the endpoints of all accounts
     List,
-    /// Register an endpoint and print only its secret on standard output, or all of it with --json
+    /// Register an endpoint and print only its secret; with --json, print the whole endpoint
     Create(WebhookCreateArgs),
-    /// Enable an endpoint; what was held for it is sent by `recover`
+    /// Enable an endpoint; use `recover` to send its held deliveries
     Enable {
         /// Id of the endpoint
         id: EndpointId,
     },
-    /// Disable an endpoint; what it would be sent is held
+    /// Disable an endpoint; its deliveries are held
     Disable {
         /// Id of the endpoint
         id: EndpointId,
@@ -40,7 +40,7 @@ pub(super) enum WebhooksCommand {
     Deliveries {
         /// Id of the endpoint
         id: EndpointId,
-        /// Only those in this state
+        /// Only deliveries in this state
         #[arg(long, value_parser = one_of::<DeliveryState>(["waiting", "delivered", "failed", "held"]))]
         state: Option<DeliveryState>,
     },
@@ -49,11 +49,11 @@ pub(super) enum WebhooksCommand {
         /// Id of the delivery
         id: DeliveryId,
     },
-    /// Send an endpoint again what failed or was held
+    /// Send the failed and held deliveries of an endpoint again
     Recover {
         /// Id of the endpoint
         id: EndpointId,
-        /// Of events since this time, for example 2026-01-02 or 2026-01-02T03:04:05Z
+        /// Only events since this time, for example 2026-01-02 or 2026-01-02T03:04:05Z
         #[arg(long, value_name = "TIME", value_parser = amount::time)]
         since: Timestamp,
     },
@@ -61,15 +61,15 @@ pub(super) enum WebhooksCommand {
 
 #[derive(Debug, Args)]
 pub(super) struct WebhookCreateArgs {
-    /// The https address that events are posted to
+    /// The https URL that receives the events
     url: String,
-    /// Account that it belongs to [default: default]
+    /// Account of the endpoint [default: default]
     #[arg(long, value_name = "HANDLE")]
     account: Option<String>,
-    /// Event that it is sent; repeat for several [default: all]
+    /// Event to send; repeat for several [default: all]
     #[arg(long = "event", value_name = "EVENT")]
     events: Vec<EventType>,
-    /// Name for people
+    /// Description
     #[arg(
         long,
         value_name = "TEXT",
@@ -77,7 +77,7 @@ pub(super) struct WebhookCreateArgs {
         hide_default_value = true
     )]
     description: String,
-    /// How its deliveries are signed: hmac or ed25519 [default: hmac]
+    /// Signature scheme: hmac or ed25519 [default: hmac]
     #[arg(long, value_name = "SCHEME")]
     scheme: Option<SignatureScheme>,
 }
@@ -226,7 +226,7 @@ async fn deliveries(
         return show::json(&told.collect::<Vec<_>>());
     }
     if found.is_empty() {
-        return say("There are no such deliveries.");
+        return say("No deliveries found.");
     }
     let mut table = show::table(&[
         "DELIVERY", "EVENT", "TASK", "STATE", "TRIES", "NEXT", "CREATED",
@@ -236,7 +236,7 @@ async fn deliveries(
     }
     say(&table.to_string())?;
     if more {
-        say("Older ones are not shown.")
+        say("Older deliveries are not shown.")
     } else {
         Ok(())
     }
@@ -272,7 +272,7 @@ async fn redeliver(app: &App, id: DeliveryId, json: bool) -> Result<(), CliError
         return show::json(&DeliverySummary::new(&delivery));
     }
     say(&format!(
-        "{id} is sent again by the next worker that looks."
+        "{id} will be sent again by a worker."
     ))
 }
 
@@ -285,5 +285,5 @@ async fn recover(app: &App, id: EndpointId, since: Timestamp, json: bool) -> Res
             recovered,
         });
     }
-    say(&format!("{recovered} deliveries are sent again."))
+    say(&format!("{recovered} deliveries will be sent again."))
 }

@@ -270,7 +270,7 @@ async fn config_check_tells_all_faults_at_once_in_the_order_of_the_file() {
     let good = check("brand = \"acme\"\n").await;
     assert_eq!(good.status.code(), Some(0));
     let said = text(&good.stderr);
-    assert!(said.starts_with(&format!("{path} is good: ")), "{said}");
+    assert!(said.starts_with(&format!("{path} is valid: ")), "{said}");
 }
 
 #[tokio::test]

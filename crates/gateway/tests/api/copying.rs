@@ -158,7 +158,7 @@ async fn a_copy_whose_bucket_goes_away_ends_soon_and_goes_on_when_it_is_repeated
         "{done}"
     );
     assert!(
-        copy.logged().contains("repeat the command"),
+        copy.logged().contains("run the command again"),
         "{}",
         copy.logged()
     );

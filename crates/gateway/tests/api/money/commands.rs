@@ -166,7 +166,7 @@ async fn an_operator_keeps_accounts_and_the_ledger_while_a_server_runs() {
     let one = done(run(data, &["ledger", "list", "--task", &task, "--limit", "1"]).await);
     assert_eq!(one.lines().count(), 2, "{one}");
     let none = done(run(data, &["ledger", "list", "--account", "foxes"]).await);
-    assert!(none.contains("no entries"), "{none}");
+    assert!(none.contains("No ledger entries"), "{none}");
 
     export(data, &task).await;
     let said = done(run(data, &["ledger", "verify"]).await);
@@ -188,7 +188,7 @@ async fn adjust(data: &Path, task: &str, client: &Client) {
     let (code, _, err) = adjust(task, "-0.11").await;
     assert!(code == 1 && err.contains("cost 0.10 USD"), "{err}");
     let said = done(adjust(task, "-0.04").await);
-    assert!(said.contains("0.06 USD in all"), "{said}");
+    assert!(said.contains("0.06 USD in total"), "{said}");
     let (code, _, err) = adjust(task, "0.01").await;
     assert!(code == 1 && err.contains("already"), "{err}");
     let (code, _, err) = adjust("0193a000-0000-7000-8000-000000000020", "1").await;
