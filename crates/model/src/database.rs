@@ -14,10 +14,10 @@
 )]
 #[serde(rename_all = "snake_case")]
 pub enum MigrationMode {
-    /// Every process that finds it outdated migrates it.
+    /// Every process that finds an outdated schema migrates it.
     #[default]
     Auto,
-    /// Only mediagate migrate does.
+    /// Only mediagate migrate migrates the schema.
     Never,
 }
 

@@ -39,23 +39,23 @@ pub enum LogFormat {
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, ValueEnum, Deserialize, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum CancelPolicy {
-    /// The operator, up to the allowance: the hold is released.
+    /// The operator pays, up to the allowance; the hold is released.
     Refund,
     /// The caller pays for what was made.
     #[default]
     Charge,
 }
 
-/// What survives the loss of the database's machine.
+/// How much data survives the loss of the database server.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, ValueEnum, Deserialize, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Durability {
-    /// What is on its own disk.
+    /// Data on the server's own disk; nothing else has a copy.
     #[default]
     Local,
-    /// Everything, because a synchronous standby has it too. Without one the process is not ready.
+    /// All committed data, because a synchronous standby has it. Without one, the process is not ready.
     Replicated,
-    /// Everything, which the operator guarantees: nothing is checked.
+    /// All committed data: the operator guarantees it, and nothing is checked.
     Assumed,
 }
 
@@ -66,7 +66,7 @@ pub enum Durability {
 #[merge(strategy = merge::option::overwrite_none)]
 #[command(next_help_heading = "Settings (also in the configuration file)")]
 pub struct Settings {
-    /// The configuration file (TOML); none by default
+    /// Configuration file (TOML) [default: none]
     #[arg(long, env = "MEDIAGATE_CONFIG", value_name = "FILE", global = true)]
     #[serde(skip)]
     pub config: Option<PathBuf>,
@@ -84,10 +84,10 @@ pub struct Settings {
         global = true
     )]
     pub models_folder: Option<PathBuf>,
-    /// Folder of newer files about hosted models (docs/models/hosted.md) [default: the built-in list]
+    /// Folder with an updated list of hosted models (docs/models/hosted.md) [default: the built-in list]
     #[arg(long, env = "MEDIAGATE_CATALOG", value_name = "FOLDER", global = true)]
     pub catalog: Option<PathBuf>,
-    /// ONNX Runtime library for these models [default: `ORT_DYLIB_PATH`, or the system's]
+    /// ONNX Runtime library for your own models [default: `ORT_DYLIB_PATH`, or the system's]
     #[arg(
         long,
         env = "MEDIAGATE_ONNX_LIBRARY",
@@ -95,7 +95,7 @@ pub struct Settings {
         global = true
     )]
     pub onnx_library: Option<PathBuf>,
-    /// URL under which callers reach this service [default: each request's own host]
+    /// URL at which callers reach this service [default: the host of each request]
     #[arg(long, env = "MEDIAGATE_PUBLIC_URL", value_name = "URL", global = true)]
     pub public_url: Option<Url>,
     /// "sqlite" (in the data folder) or "<postgres://user@host/db>"; also env:NAME or <file:PATH> [default: sqlite]
@@ -107,7 +107,7 @@ pub struct Settings {
         global = true
     )]
     pub database: Option<SecretSource>,
-    /// Postgres connections of this process [default: 8]
+    /// Number of Postgres connections of this process [default: 8]
     #[arg(
         long,
         env = "MEDIAGATE_DATABASE_CONNECTIONS",
@@ -115,7 +115,7 @@ pub struct Settings {
         global = true
     )]
     pub database_connections: Option<usize>,
-    /// What survives the loss of the database's machine [default: local]
+    /// How much data survives the loss of the database server [default: local]
     #[arg(
         long,
         env = "MEDIAGATE_DURABILITY",
@@ -138,7 +138,7 @@ pub struct Settings {
     #[arg(long, env = "MEDIAGATE_MEDIA_TTL", value_name = "TIME", value_parser = humantime::parse_duration, global = true)]
     #[serde(deserialize_with = "duration")]
     pub media_ttl: Option<Duration>,
-    /// Bytes of files that an account may store, for example "20GB" [default: 20GB]
+    /// Maximum size of the files that an account may store, for example "20GB" [default: 20GB]
     #[arg(
         long,
         env = "MEDIAGATE_STORAGE_LIMIT",
@@ -146,7 +146,7 @@ pub struct Settings {
         global = true
     )]
     pub storage_limit: Option<ByteSize>,
-    /// Free disk space below which uploads and pictures are refused [default: 500MB]
+    /// Free disk space below which uploads and pictures are rejected [default: 500MB]
     #[arg(long, env = "MEDIAGATE_DISK_FLOOR", value_name = "SIZE", global = true)]
     pub disk_floor: Option<ByteSize>,
     /// How long finished tasks are kept [default: forever]
@@ -188,7 +188,7 @@ pub struct Settings {
         global = true
     )]
     pub signing_secret: Option<SecretSource>,
-    /// Several of them, to replace one: the first signs, all are accepted
+    /// Several signing secrets, to replace one: the first signs, all are accepted
     #[arg(
         long,
         env = "MEDIAGATE_SIGNING_SECRETS",
@@ -214,7 +214,7 @@ pub struct Settings {
         global = true
     )]
     pub default_music_model: Option<String>,
-    /// Web origins that may call from a page; repeat, or separate by commas [default: none]
+    /// Web origins whose pages may call the API; repeat, or separate with commas [default: none]
     #[arg(
         long,
         env = "MEDIAGATE_CORS_ORIGINS",
@@ -232,7 +232,7 @@ pub struct Settings {
         global = true
     )]
     pub trusted_proxies: Option<Vec<IpNet>>,
-    /// Most connections, reduced if the limit of open files is low [default: 8192]
+    /// Maximum number of connections; lower if the limit of open files is low [default: 8192]
     #[arg(
         long,
         env = "MEDIAGATE_MAX_CONNECTIONS",
@@ -240,7 +240,7 @@ pub struct Settings {
         global = true
     )]
     pub max_connections: Option<usize>,
-    /// Most connections from one address, except trusted proxies [default: 1024]
+    /// Maximum number of connections from one address, except trusted proxies [default: 1024]
     #[arg(
         long,
         env = "MEDIAGATE_MAX_CONNECTIONS_PER_PEER",
@@ -248,7 +248,7 @@ pub struct Settings {
         global = true
     )]
     pub max_connections_per_peer: Option<usize>,
-    /// Most tasks of one hosted model that are being submitted at once [default: 256]
+    /// Maximum number of tasks of one hosted model that are submitted at once [default: 256]
     #[arg(
         long,
         env = "MEDIAGATE_MAX_SUBMITTING",
@@ -256,7 +256,7 @@ pub struct Settings {
         global = true
     )]
     pub max_submitting: Option<usize>,
-    /// Address for probes and metrics without a key, of servers and workers [default: none]
+    /// Address that serves probes and metrics without a key, for servers and workers [default: none]
     #[arg(
         long,
         env = "MEDIAGATE_METRICS_LISTEN",
@@ -264,7 +264,7 @@ pub struct Settings {
         global = true
     )]
     pub metrics_listen: Option<SocketAddr>,
-    /// The first API key, instead of a printed one; also env:NAME or <file:PATH>
+    /// The first API key, instead of a generated one; also env:NAME or <file:PATH>
     #[arg(
         long,
         env = "MEDIAGATE_FIRST_KEY",
@@ -273,7 +273,7 @@ pub struct Settings {
         global = true
     )]
     pub first_key: Option<SecretSource>,
-    /// Show callers which provider made something [default: false]
+    /// Show callers which provider made a result [default: false]
     #[arg(
         long,
         env = "MEDIAGATE_SHOW_PROVIDERS",
@@ -289,7 +289,7 @@ pub struct Settings {
         global = true
     )]
     pub cancel_policy: Option<CancelPolicy>,
-    /// With "refund": the most, in USD, that an account is given back a day for such tasks [default: 1.00]
+    /// With "refund": maximum refund per account and day for such tasks, in USD [default: 1.00]
     #[arg(
         long,
         env = "MEDIAGATE_CANCEL_ALLOWANCE",

@@ -11,14 +11,14 @@ use serde::{Deserialize, Serialize};
 use crate::values::duration;
 use mediagate_model::secret::SecretSource;
 
-/// What a music task's callback is sent.
+/// Body of the callback of a music task.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, ValueEnum, Deserialize, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum NotifyHookBody {
-    /// The event, as every webhook.
+    /// The event, as for every webhook.
     #[default]
     Event,
-    /// The job record of the music dialect, for its clients.
+    /// The job record of the music API, for its clients.
     Job,
 }
 
@@ -29,19 +29,19 @@ pub enum MediaDelivery {
     /// Through the gateway.
     #[default]
     Proxy,
-    /// From the bucket, by a signed URL of minutes.
+    /// Directly from the bucket, with a signed URL that is valid for minutes.
     Redirect,
 }
 
-/// Who encrypts what is in a bucket.
+/// Server-side encryption of the files in a bucket.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum, Deserialize, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum BucketEncryption {
-    /// The store, with its own key.
+    /// Encrypted with the store's own key.
     #[value(alias = "AES256")]
     #[serde(alias = "AES256")]
     S3,
-    /// The store, with a key of the key service.
+    /// Encrypted with a key of the key management service.
     #[value(alias = "aws:kms")]
     #[serde(alias = "aws:kms")]
     Kms,
@@ -52,7 +52,7 @@ pub enum BucketEncryption {
 #[serde(deny_unknown_fields, default)]
 #[merge(strategy = merge::option::overwrite_none)]
 pub struct FetchSettings {
-    /// Networks that callers' URLs may point to although they are not public [default: none]
+    /// Private networks that callers' URLs may point to [default: none]
     #[arg(
         id = "fetch_allow_networks",
         long = "fetch-allow-networks",
@@ -74,12 +74,12 @@ pub struct FetchSettings {
     pub allow_ports: Option<Vec<u16>>,
 }
 
-/// `[webhooks]`: how callers are told what happened.
+/// `[webhooks]`: delivery of events to callers.
 #[derive(Debug, Clone, Default, Args, Deserialize, Merge)]
 #[serde(deny_unknown_fields, default)]
 #[merge(strategy = merge::option::overwrite_none)]
 pub struct WebhooksSettings {
-    /// Let webhooks go to http URLs [default: false]
+    /// Allow webhooks to http URLs [default: false]
     #[arg(
         id = "webhooks_allow_http",
         long = "webhooks-allow-http",
@@ -88,15 +88,15 @@ pub struct WebhooksSettings {
         global = true
     )]
     pub allow_http: Option<bool>,
-    /// How long a webhook's receiver may take to answer [default: 15s]
+    /// How long the receiver of a webhook may take to respond [default: 15s]
     #[arg(id = "webhooks_timeout", long = "webhooks-timeout", env = "MEDIAGATE_WEBHOOKS_TIMEOUT", value_name = "TIME", value_parser = humantime::parse_duration, global = true)]
     #[serde(deserialize_with = "duration")]
     pub timeout: Option<Duration>,
-    /// How long webhooks that failed are kept [default: 30days]
+    /// How long failed and held webhook deliveries are kept [default: 30days]
     #[arg(id = "webhooks_log_ttl", long = "webhooks-log-ttl", env = "MEDIAGATE_WEBHOOKS_LOG_TTL", value_name = "TIME", value_parser = humantime::parse_duration, global = true)]
     #[serde(deserialize_with = "duration")]
     pub log_ttl: Option<Duration>,
-    /// What the callback of a music task is sent [default: event]
+    /// Body of the callback of a music task [default: event]
     #[arg(
         id = "webhooks_notify_hook_body",
         long = "webhooks-notify-hook-body",
@@ -105,7 +105,7 @@ pub struct WebhooksSettings {
         global = true
     )]
     pub notify_hook_body: Option<NotifyHookBody>,
-    /// Egress proxy for webhooks; it must refuse private networks itself; also env:NAME or <file:PATH> [default: none]
+    /// Egress proxy for webhooks; it must reject private networks itself; also env:NAME or <file:PATH> [default: none]
     #[arg(
         id = "webhooks_proxy",
         long = "webhooks-proxy",
@@ -117,13 +117,13 @@ pub struct WebhooksSettings {
     pub proxy: Option<SecretSource>,
 }
 
-/// `[provenance]`: what results say of their origin.
+/// `[provenance]`: signatures and watermarks of results.
 #[derive(Debug, Clone, Default, Args, Deserialize, Merge)]
 #[serde(deny_unknown_fields, default)]
 #[merge(strategy = merge::option::overwrite_none)]
 pub struct ProvenanceSettings {
-    /// Certificates that sign results, PEM, the signer's first: a path, <file:PATH> or env:NAME
-    /// [default: self-made]
+    /// Certificates that sign results, in PEM, the signer's first: a path, <file:PATH> or env:NAME
+    /// [default: generated]
     #[arg(
         id = "provenance_certificate",
         long = "provenance-certificate",
@@ -143,7 +143,7 @@ pub struct ProvenanceSettings {
         global = true
     )]
     pub key: Option<SecretSource>,
-    /// Service that signs with the certificate's key, in place of a key; also env:NAME or <file:PATH>
+    /// Signing service that holds the certificate's key, instead of a key; also env:NAME or <file:PATH>
     #[arg(
         id = "provenance_signer",
         long = "provenance-signer",
@@ -153,7 +153,7 @@ pub struct ProvenanceSettings {
         global = true
     )]
     pub signer: Option<SecretSource>,
-    /// RFC 3161 authority that time-stamps signatures; also env:NAME or <file:PATH>
+    /// RFC 3161 timestamp authority for signatures; also env:NAME or <file:PATH>
     #[arg(
         id = "provenance_timestamp",
         long = "provenance-timestamp",
@@ -172,7 +172,7 @@ pub struct ProvenanceSettings {
         global = true
     )]
     pub watermark: Option<bool>,
-    /// Watermark stems that are separated here: they then sum to the mix with the mark in it
+    /// Watermark stems that are separated here; they then sum to the watermarked mix
     /// [default: false]
     #[arg(
         id = "provenance_watermark_audio",
@@ -182,7 +182,7 @@ pub struct ProvenanceSettings {
         global = true
     )]
     pub watermark_audio: Option<bool>,
-    /// Let anyone check files, without a key [default: false]
+    /// Allow anyone to check files without a key [default: false]
     #[arg(
         id = "provenance_public",
         long = "provenance-public",
@@ -191,7 +191,7 @@ pub struct ProvenanceSettings {
         global = true
     )]
     pub public: Option<bool>,
-    /// State the prompt in the credentials of results [default: false]
+    /// Include the prompt in the Content Credentials of results [default: false]
     #[arg(
         id = "provenance_prompt",
         long = "provenance-prompt",
@@ -218,12 +218,12 @@ pub struct PersonasSettings {
     pub auto_approve: Option<bool>,
 }
 
-/// `[bell]`: how processes tell each other of changes.
+/// `[bell]`: notifications between processes.
 #[derive(Debug, Clone, Default, Args, Deserialize, Merge)]
 #[serde(deny_unknown_fields, default)]
 #[merge(strategy = merge::option::overwrite_none)]
 pub struct BellSettings {
-    /// Direct address of the database when `database` is a pooler's; also env:NAME or <file:PATH>
+    /// Direct address of the database if `database` is the address of a pooler; also env:NAME or <file:PATH>
     #[arg(
         id = "bell_database",
         long = "bell-database",
@@ -235,12 +235,12 @@ pub struct BellSettings {
     pub database: Option<SecretSource>,
 }
 
-/// `[telemetry]`: what a collector is told.
+/// `[telemetry]`: OpenTelemetry export.
 #[derive(Debug, Clone, Default, Args, Deserialize, Merge)]
 #[serde(deny_unknown_fields, default)]
 #[merge(strategy = merge::option::overwrite_none)]
 pub struct TelemetrySettings {
-    /// Collector that gets traces over OTLP (HTTP), for example "<http://127.0.0.1:4318>"; also env:NAME or <file:PATH> [default: none]
+    /// Collector that receives traces over OTLP/HTTP, for example "<http://127.0.0.1:4318>"; also env:NAME or <file:PATH> [default: none]
     #[arg(
         id = "telemetry_otlp",
         long = "telemetry-otlp",
@@ -250,7 +250,7 @@ pub struct TelemetrySettings {
         global = true
     )]
     pub otlp: Option<SecretSource>,
-    /// Share of traces that are kept, from 0 to 1, where the caller has not decided it [default: 1]
+    /// Share of traces that are kept, from 0 to 1, including callers' traces [default: 1]
     #[arg(
         id = "telemetry_sample",
         long = "telemetry-sample",
@@ -275,7 +275,7 @@ pub struct MediaSettings {
         global = true
     )]
     pub store: Option<String>,
-    /// Where the bucket is, if not at AWS; also env:NAME or <file:PATH>
+    /// URL of the S3 service, if it is not AWS; also env:NAME or <file:PATH>
     #[arg(
         id = "media_endpoint",
         long = "media-endpoint",
@@ -294,7 +294,7 @@ pub struct MediaSettings {
         global = true
     )]
     pub region: Option<String>,
-    /// Whether the bucket is in the path, not in the host [default: true with an endpoint]
+    /// Whether the bucket name is in the path instead of the host [default: true with an endpoint]
     #[arg(
         id = "media_path_style",
         long = "media-path-style",
@@ -303,7 +303,7 @@ pub struct MediaSettings {
         global = true
     )]
     pub path_style: Option<bool>,
-    /// Id of the access key; also env:NAME or <file:PATH> [default: as the AWS tools find it]
+    /// Id of the access key; also env:NAME or <file:PATH> [default: AWS's usual sources]
     #[arg(
         id = "media_access_key",
         long = "media-access-key",
@@ -323,7 +323,7 @@ pub struct MediaSettings {
         global = true
     )]
     pub secret_key: Option<SecretSource>,
-    /// Who encrypts files: "s3" or "kms" [default: as the bucket is set]
+    /// Server-side encryption: "s3" or "kms" [default: the bucket's own setting]
     #[arg(
         id = "media_sse",
         long = "media-sse",
@@ -332,7 +332,7 @@ pub struct MediaSettings {
         global = true
     )]
     pub sse: Option<BucketEncryption>,
-    /// Key of the key service for "kms"
+    /// KMS key for "kms"
     #[arg(
         id = "media_kms_key",
         long = "media-kms-key",
@@ -341,7 +341,7 @@ pub struct MediaSettings {
         global = true
     )]
     pub kms_key: Option<String>,
-    /// How callers get files of a bucket [default: proxy]
+    /// How callers get files from a bucket [default: proxy]
     #[arg(
         id = "media_delivery",
         long = "media-delivery",
@@ -350,7 +350,7 @@ pub struct MediaSettings {
         global = true
     )]
     pub delivery: Option<MediaDelivery>,
-    /// Host of media URLs, when a cache stands before the gateway [default: as the request's]
+    /// Host of media URLs, if a cache is in front of the gateway [default: the request's host]
     #[arg(
         id = "media_host",
         long = "media-host",
