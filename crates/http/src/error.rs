@@ -123,11 +123,11 @@ pub(super) fn body(error: &Error, request_id: &RequestId) -> ErrorBody {
 pub(super) fn log(error: &Error) {
     match error.inside() {
         Some(inside) if error.code() == ErrorCode::Overloaded => {
-            tracing::warn!(%inside, "request refused: the database is unavailable");
+            tracing::warn!(%inside, "request rejected: the database is unavailable");
         }
-        Some(inside) => tracing::error!(code = %error.code(), %inside, "request failed inside"),
+        Some(inside) => tracing::error!(code = %error.code(), %inside, "request failed with an internal error"),
         None => {
-            tracing::debug!(code = %error.code(), message = %error.message(), "request refused");
+            tracing::debug!(code = %error.code(), message = %error.message(), "request rejected");
         }
     }
 }

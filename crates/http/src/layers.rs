@@ -128,11 +128,11 @@ fn log(method: &Method, path: &str, status: u16, took: Duration) {
     let took_ms = took.as_millis() as u64;
     // A media path would open the file to whoever reads the log; probes are not worth a line.
     if path.starts_with("/media/") {
-        tracing::debug!(%method, path = "/media/…", status, took_ms, "answered");
+        tracing::debug!(%method, path = "/media/…", status, took_ms, "request completed");
     } else if is_probe(path) {
-        tracing::debug!(%method, path, status, took_ms, "answered");
+        tracing::debug!(%method, path, status, took_ms, "request completed");
     } else {
-        tracing::info!(%method, path, status, took_ms, "answered");
+        tracing::info!(%method, path, status, took_ms, "request completed");
     }
 }
 

@@ -40,7 +40,7 @@ pub(crate) async fn note(State(app): State<App>, request: Request, next: Next) -
         };
         let noted: Result<(), Error> = noted.await;
         if let Err(error) = noted {
-            tracing::warn!(inside = ?error.inside(), "cannot note a refused call of an operator");
+            tracing::warn!(inside = ?error.inside(), "cannot record a rejected admin request");
         }
     }
     answer

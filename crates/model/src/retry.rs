@@ -46,7 +46,7 @@ where
         match done {
             // Other errors would be the same again.
             Err(error) if error.inside().is_some() && Instant::now() + pause < until => {
-                tracing::warn!(inside = ?error.inside(), "cannot read or write; trying again");
+                tracing::warn!(inside = ?error.inside(), "storage operation failed; trying again");
             }
             done => return done,
         }

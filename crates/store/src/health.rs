@@ -31,7 +31,7 @@ impl DatabaseHealth {
             known.is_away = false;
         });
         if before.is_away {
-            tracing::info!("the database answers again");
+            tracing::info!("the database is available again");
         }
     }
 
@@ -39,7 +39,7 @@ impl DatabaseHealth {
     pub(super) fn failed(&self, error: &StoreError) {
         let before = self.change(|known| known.is_away = true);
         if !before.is_away {
-            tracing::error!(%error, "the database does not answer");
+            tracing::error!(%error, "the database is unavailable");
         }
     }
 

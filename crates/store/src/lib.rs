@@ -370,7 +370,7 @@ impl Store {
             StoreBackend::Postgres(_) => match self.read(DatabaseLocation::of_server).await {
                 Ok(place) => place,
                 Err(error) => {
-                    tracing::warn!(%error, "the database does not say which one it is: a copy of it cannot be told from it");
+                    tracing::warn!(%error, "cannot identify the database server; a copy of the database will not be detected");
                     None
                 }
             },

@@ -58,7 +58,7 @@ pub(super) async fn run(app: &App, task: &Task, run: &TaskRun, alone: &Arc<Semap
         },
     };
     let (is_alone, attempt) = (alone.is_some(), task.attempts);
-    tracing::info!(attempt, is_alone, model = %task.model, "task begun");
+    tracing::info!(attempt, is_alone, model = %task.model, "task started");
     let is_own = app.models.shelf.has(&task.model);
     let engine = engines::engine(&task.model).or(is_own.then_some(EmbeddedEngine::Onnx));
     let made = match (engine, &task.payload) {

@@ -253,7 +253,7 @@ async fn end(
         Ok(ended) => ended,
         Err(FinishError::Inside(error)) => return Err(error),
         Err(FinishError::Moved) => {
-            tracing::warn!("the submission has changed; the task is looked at again");
+            tracing::warn!("the submission has changed; checking the task again");
             give_back(app, run, now, None).await?;
             return Ok(false);
         }
@@ -263,7 +263,7 @@ async fn end(
         counters::task_ended(task, state);
         app.bell.ring_for_deliveries();
     } else {
-        tracing::info!("the task ended before this run did");
+        tracing::info!("the task ended before this run");
     }
     Ok(ended)
 }

@@ -168,7 +168,7 @@ pub(super) async fn look_after(crew: Arc<WorkerContext>) {
         match done.await {
             Ok(()) => was_in_row = is_in_row,
             Err(error) => {
-                tracing::warn!(inside = ?error.inside(), "cannot look after tasks");
+                tracing::warn!(inside = ?error.inside(), "cannot check for abandoned tasks");
             }
         }
     }
@@ -191,7 +191,7 @@ async fn stop_ended(crew: &WorkerContext) -> Result<(), Error> {
 /// Frees the tasks of processes of this machine that were certainly killed: nobody waits for their leases.
 pub(super) async fn free_dead(crew: &WorkerContext) {
     if let Err(error) = try_free_dead(crew).await {
-        tracing::warn!(%error, "cannot free what a killed process held; its lease will expire");
+        tracing::warn!(%error, "cannot release the tasks of a killed process; its lease will expire");
     }
 }
 

@@ -125,7 +125,7 @@ impl WorkerPool {
             .await
             .is_err()
         {
-            tracing::warn!("the database does not answer; the lease will expire");
+            tracing::warn!("the database is unavailable; the lease will expire");
         }
     }
 }
@@ -134,10 +134,10 @@ impl WorkerPool {
 async fn leave(crew: &WorkerContext) {
     let app = &crew.app;
     if let Err(error) = idempotency::note_leavers(app).await {
-        tracing::warn!(inside = ?error.inside(), "cannot write down who left");
+        tracing::warn!(inside = ?error.inside(), "cannot record that a process has stopped");
     }
     if let Err(error) = settings_drift::leave(app).await {
-        tracing::warn!(inside = ?error.inside(), "others still compare their settings with this process's");
+        tracing::warn!(inside = ?error.inside(), "cannot withdraw this process's settings; other processes still compare with them");
     }
     let (lease, callers) = (crew.runs.lease(), app.attendance.name().to_owned());
     let left = app.store.write(move |conn| -> Result<(), StoreError> {
@@ -320,7 +320,7 @@ async fn note_leavers(crew: Arc<WorkerContext>) {
         }
         crew.pause(LEAVING).await;
         if let Err(error) = idempotency::note_leavers(&crew.app).await {
-            tracing::warn!(inside = ?error.inside(), "cannot write down who left");
+            tracing::warn!(inside = ?error.inside(), "cannot record that a process has stopped");
             crew.pause(HEARTBEAT).await;
         }
     }

@@ -168,7 +168,7 @@ pub(super) fn start(app: &App, tracker: &TaskTracker, stop: &CancellationToken) 
                 }
                 _ = uses.tick() => {
                     if let Err(error) = keys::note_uses(&app).await {
-                        tracing::warn!(inside = ?error.inside(), "when keys were used is not written");
+                        tracing::warn!(inside = ?error.inside(), "cannot record when keys were last used");
                     }
                 }
                 _ = standby.tick() => {
@@ -193,13 +193,13 @@ pub(super) async fn know_routes(app: &App) {
         return;
     }
     if let Err(error) = routes::refresh(app).await {
-        tracing::warn!(inside = ?error.inside(), "which routes are paused is not read");
+        tracing::warn!(inside = ?error.inside(), "cannot read which routes are paused");
     }
 }
 
 async fn compare_settings(app: &App) {
     if let Err(error) = settings_drift::compare(app).await {
-        tracing::warn!(inside = ?error.inside(), "the settings are not compared with others'");
+        tracing::warn!(inside = ?error.inside(), "cannot compare the settings with other processes");
     }
 }
 
@@ -248,7 +248,7 @@ async fn while_prolonged(
             () = &mut work => return Some(turn),
             () = tokio::time::sleep(lease / 3) => match put_off(app, turn, lease).await {
                 Ok(prolonged) => turn = prolonged?,
-                Err(error) => tracing::warn!(inside = ?error.inside(), "cannot extend a turn at upkeep"),
+                Err(error) => tracing::warn!(inside = ?error.inside(), "cannot extend the upkeep lease"),
             },
         }
     }
@@ -300,7 +300,7 @@ pub async fn remove_expired_media(app: &App) -> Result<(), Error> {
             })
             .await?;
         for asset in expired {
-            tracing::info!(asset_id = %asset.id, "media removed: it expired");
+            tracing::info!(asset_id = %asset.id, "expired media removed");
         }
     }
     delete_removed_media(app, now).await
@@ -321,7 +321,7 @@ async fn restore_early_media(app: &App, now: Timestamp) -> Result<(), Error> {
         .await?;
     tracing::warn!(
         files,
-        "media is back: a clock that was ahead had removed it"
+        "media restored: a clock that was ahead had removed it"
     );
     Ok(())
 }
@@ -359,7 +359,7 @@ async fn keep_time(app: &App) -> Result<(), Error> {
     if !app.clock.is_settled() {
         tracing::error!(
             ahead_seconds = ahead.as_seconds(),
-            "the clock is not where it was: it was set, or the gateway was down; nothing is forgotten or deleted for its age until that is over"
+            "the clock has jumped: it was set, or the gateway was down; nothing is deleted because of its age until the clock is trusted again"
         );
     }
     Ok(app
@@ -407,7 +407,7 @@ pub async fn sweep_orphans(app: &App) -> Result<(), Error> {
             }
             app.blobs.delete_all(&orphans).await?;
             for (id, _) in orphans {
-                tracing::info!(asset_id = %id, "file removed: nothing refers to it");
+                tracing::info!(asset_id = %id, "unreferenced file removed");
             }
         }
     }

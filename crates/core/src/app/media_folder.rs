@@ -33,8 +33,8 @@ pub(super) fn open(config: &Config, store: &Store) -> Result<BlobStore, OpenErro
             tracing::error!(
                 folder = %folder.display(),
                 mark,
-                "the media folder is missing, or another one is in its place: put it back. If its files are lost for \
-                 good, make the folder with a file \"{}\" in it that holds this mark",
+                "the media folder is missing, or it is a different folder: restore it. If its files are lost for \
+                 good, create the folder with a file \"{}\" in it that contains this mark",
                 folder_mark::FILE
             );
             mark

@@ -43,7 +43,7 @@ pub(super) async fn exchange(
             Err(error) => error,
         };
         local.connected(false);
-        tracing::warn!(%error, "no connection for rings; changes of other processes are seen later");
+        tracing::warn!(%error, "no connection for notifications; changes by other processes become visible later");
         tokio::time::sleep(PAUSE).await;
         while outgoing.try_recv().is_ok() {}
     }

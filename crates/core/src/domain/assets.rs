@@ -77,7 +77,7 @@ pub fn check_disk(app: &Ctx) -> Result<(), Error> {
     if disk.f_bavail.saturating_mul(disk.f_frsize) >= app.config.disk_floor.0 {
         return Ok(());
     }
-    tracing::warn!("uploads are refused: the disk is almost full");
+    tracing::warn!("uploads are rejected: the disk is almost full");
     let message = "The disk is almost full. Try again later.";
     Err(Error::later(ErrorCode::Overloaded, message, 60))
 }

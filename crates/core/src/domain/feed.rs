@@ -112,7 +112,7 @@ async fn watch(app: App) {
                 }
             }
             Err(error) => {
-                tracing::warn!(inside = ?error.inside(), "what happened cannot be read");
+                tracing::warn!(inside = ?error.inside(), "cannot read the latest events");
             }
         }
     }

@@ -109,7 +109,7 @@ async fn takes_writes(app: &Ctx) -> bool {
             app.store.takes_writes()
         }
         Ok(Err(error)) => {
-            tracing::warn!(%error, "nothing can be written");
+            tracing::warn!(%error, "cannot write to the database");
             false
         }
     }

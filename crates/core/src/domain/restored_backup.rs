@@ -64,7 +64,7 @@ impl ExternalMarks {
         match app.blobs.note(NOTE).await {
             Ok(text) => marks.extend(text.as_deref().and_then(DatabaseMark::parse)),
             Err(error) => {
-                tracing::warn!(%error, "the bucket's mark of the database cannot be read");
+                tracing::warn!(%error, "cannot read the database's mark in the bucket");
             }
         }
         Self {
@@ -174,7 +174,7 @@ fn tell_held(sign: RestoreEvidence, held: u64) {
     tracing::error!(
         ?sign,
         held,
-        "the database is a copy or a restored backup: its open tasks for hosted providers may have been paid for since, and wait for `mediagate restored`"
+        "the database is a copy or a restored backup: providers may have charged for its open tasks since; they wait for `mediagate restored`"
     );
 }
 
@@ -309,7 +309,7 @@ fn read(path: &Path) -> Option<DatabaseMark> {
 /// Writes the mark into the data folder and the bucket.
 async fn write(app: &App, mark: DatabaseMark) -> Result<(), Error> {
     if let Err(error) = app.blobs.keep_note(NOTE, mark.to_string()).await {
-        tracing::warn!(%error, "the bucket's mark of the database cannot be written");
+        tracing::warn!(%error, "cannot write the database's mark to the bucket");
     }
     // The file atomically. If two processes share a folder, the later mark wins.
     let path = app.config.mark_path();

@@ -253,7 +253,7 @@ pub async fn failed(app: &App, route: &Route, error: &ProviderError) {
         Ok(store::routes::set_error(conn, &key, &kept, refuses_key)?)
     });
     if let Err(error) = written.await {
-        tracing::warn!(inside = ?error.inside(), provider = %route.provider, "the error of a route is not written");
+        tracing::warn!(inside = ?error.inside(), provider = %route.provider, "cannot store the error of a route");
     }
 }
 
@@ -272,7 +272,7 @@ pub async fn took(app: &App, route: &Route) {
         .store
         .write(move |conn| store::routes::set_taken(conn, &key).map_err(Error::from));
     if let Err(error) = written.await {
-        tracing::warn!(inside = ?error.inside(), provider = %route.provider, "that a key is accepted is not written");
+        tracing::warn!(inside = ?error.inside(), provider = %route.provider, "cannot record that a provider accepts the key");
     }
 }
 

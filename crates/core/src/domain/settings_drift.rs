@@ -42,10 +42,10 @@ pub async fn compare(app: &App) -> Result<(), Error> {
         if differs {
             tracing::error!(
                 setting,
-                "another process on this database has it set otherwise"
+                "another process on this database has a different value for this setting"
             );
         } else {
-            tracing::info!(setting, "all processes have it set alike again");
+            tracing::info!(setting, "all processes have the same value for this setting again");
         }
     }
     Ok(())

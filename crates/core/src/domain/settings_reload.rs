@@ -31,12 +31,12 @@ pub async fn reload(app: &App, settings: &Settings) -> Result<(), Error> {
         }
     });
     if let Err(error) = settings_drift::compare(app).await {
-        tracing::warn!(inside = ?error.inside(), "the settings are not compared with others'");
+        tracing::warn!(inside = ?error.inside(), "cannot compare the settings with other processes");
     }
     match &done {
-        Ok(()) => tracing::info!("models, prices and providers were read anew"),
+        Ok(()) => tracing::info!("models, prices and providers reloaded"),
         Err(error) => {
-            tracing::error!(%error, "the changed settings are refused; the old ones stay");
+            tracing::error!(%error, "changed settings rejected; the old settings stay in effect");
         }
     }
     let now = app.clock.now();

@@ -84,7 +84,7 @@ pub async fn remove_past(app: &Ctx) -> Result<(), Error> {
         if past.is_empty() {
             return Ok(());
         }
-        tracing::info!(tasks = past.len(), "records removed: they expired");
+        tracing::info!(tasks = past.len(), "expired records removed");
         app.store
             .write(move |conn| store::record_expiry::remove(conn, &past, now))
             .await?;

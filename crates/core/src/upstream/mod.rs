@@ -320,7 +320,7 @@ impl Upstream {
             tracing::error!(
                 provider = %submission.provider, submission_id = %submission.id, task_id = %submission.task,
                 made_at = submission.endpoint,
-                "the settings no longer have the provider, address, protocol or key of this submission: it waits"
+                "submission is waiting: its provider, address, protocol or key is no longer in the settings"
             );
         }
         found
@@ -339,7 +339,7 @@ impl Upstream {
         let outcome = act(breaker);
         let is_open = breaker.opened_until().is_some();
         if was_open != is_open {
-            tracing::warn!(provider = %route.provider, model = %route.model, open = is_open, "circuit breaker");
+            tracing::warn!(provider = %route.provider, model = %route.model, open = is_open, "circuit breaker changed");
         }
         metrics::gauge!("mediagate_route_open", "provider" => route.provider.clone(), "model" => route.model.clone())
             .set(if is_open { 1.0 } else { 0.0 });
@@ -443,7 +443,7 @@ impl Upstream {
         let probes = sites.iter().map(|(name, site)| async move {
             let reachable = self.driver.reachable(&site.provider).await;
             if site.reachable.swap(reachable, Ordering::Relaxed) != reachable {
-                tracing::warn!(provider = %name, reachable, "provider");
+                tracing::warn!(provider = %name, reachable, "provider reachability changed");
             }
             metrics::gauge!("mediagate_provider_reachable", "provider" => name.clone())
                 .set(if reachable { 1.0 } else { 0.0 });

@@ -86,7 +86,7 @@ pub(super) fn run_workers(start: &StartArgs, settings: &Settings) -> Result<(), 
 
 async fn work(app: &App) {
     let workers = WorkerPool::start(app).await;
-    tracing::info!(slots = app.config.workers, "working");
+    tracing::info!(slots = app.config.workers, "workers started");
     app.process.draining.cancelled().await;
     app.process.closing.cancel();
     workers.stop().await;
@@ -154,7 +154,7 @@ fn connection_limits(config: &Config) -> ConnectionLimits {
         files,
         config.trusted_proxies.clone(),
     );
-    tracing::info!(max_connections = limits.in_all, "taking connections");
+    tracing::info!(max_connections = limits.in_all, "accepting connections");
     limits
 }
 
@@ -167,8 +167,8 @@ fn say_who_signs(app: &App) {
         );
     } else if app.secrets.origin.is_self_made() {
         tracing::info!(
-            "results are signed with a self-made certificate that nobody vouches for; \
-             [provenance] certificate takes another"
+            "results are signed with a generated certificate that no authority vouches for; \
+             set [provenance] certificate to use your own"
         );
     } else {
         tracing::info!("results are signed with the certificate in the settings");
@@ -182,7 +182,7 @@ async fn ensure_key(app: &App) -> Result<Option<Secret>, CliError> {
     if !known.is_empty() {
         let sha256 = given.map(|key| keys::hash(key.expose()));
         if sha256.is_some_and(|hash| !known.iter().any(|(key, _)| key.sha256 == hash)) {
-            tracing::warn!("first_key is ignored: there are other keys");
+            tracing::warn!("first_key is ignored: other keys exist");
         }
         return Ok(None);
     }
@@ -238,7 +238,7 @@ fn watch_signals(draining: CancellationToken) -> Result<(), CliError> {
                 _ = interrupt.recv() => {}
             }
             if round == 0 {
-                tracing::info!("stopping; a second signal ends at once");
+                tracing::info!("stopping; a second signal exits immediately");
                 draining.cancel();
             }
         }
@@ -273,7 +273,7 @@ fn watch_settings(app: App, settings: Settings) -> Result<(), CliError> {
             seen = mark();
             last.clone_from(&seen);
             if let Err(error) = settings_reload::reload(&app, &settings_reload).await {
-                tracing::error!(inside = ?error.inside(), "reading the settings anew broke off");
+                tracing::error!(inside = ?error.inside(), "cannot reload the settings");
             }
         }
     });

@@ -408,7 +408,7 @@ async fn that_the_collector_is_away_is_said_once_and_it_is_found_when_it_comes()
     eventually("it is said", async || {
         server
             .logged()
-            .contains("the trace collector takes no spans")
+            .contains("the trace collector does not accept spans")
             .then_some(())
     })
     .await;
@@ -417,7 +417,7 @@ async fn that_the_collector_is_away_is_said_once_and_it_is_found_when_it_comes()
     collector.span("GET /v1/models").await;
     let logged = server.logged();
     assert_eq!(
-        logged.matches("the trace collector takes no spans").count(),
+        logged.matches("the trace collector does not accept spans").count(),
         1,
         "{logged}"
     );

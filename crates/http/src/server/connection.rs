@@ -75,7 +75,7 @@ impl AcceptedConnection {
                 biased;
                 ended = &mut connection => {
                     if let Err(error) = ended {
-                        tracing::debug!(%error, "a connection ended badly");
+                        tracing::debug!(%error, "connection ended with an error");
                     }
                     return;
                 }

@@ -197,7 +197,7 @@ impl S3Bucket {
     /// Forgets the parts. Where this fails they stay until the bucket's own rules remove them.
     pub(super) async fn give_up(&self, parts: &mut dyn MultipartUpload) {
         if let Err(error) = self.ask_anyway("write", ANSWER, parts.abort()).await {
-            tracing::warn!(%error, "parts of a file are left in the media store");
+            tracing::warn!(%error, "cannot remove the parts of an incomplete upload from the media store");
         }
     }
 

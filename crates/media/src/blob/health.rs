@@ -44,7 +44,7 @@ impl StoreHealth {
         state.answered = Some(Instant::now());
         state.away_since = None;
         if state.failed.take().is_some() {
-            tracing::info!("the media store answers again");
+            tracing::info!("the media store is available again");
         }
         reachable(true);
     }
@@ -61,7 +61,7 @@ impl StoreHealth {
         }
         state.away_since.get_or_insert(asked);
         if state.failed.replace(Instant::now()).is_none() {
-            tracing::warn!(operation, why, "the media store is away");
+            tracing::warn!(operation, why, "the media store is unavailable");
         }
         reachable(false);
     }

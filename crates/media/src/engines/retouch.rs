@@ -33,7 +33,7 @@ impl FrameRetoucher {
                 height as usize,
             );
             // Every offered size can be marked.
-            made.inspect_err(|error| tracing::error!(%error, "no watermark"))
+            made.inspect_err(|error| tracing::error!(%error, "cannot add a watermark to a video"))
                 .ok()
         });
         Self {
@@ -55,7 +55,7 @@ impl FrameRetoucher {
         if let Some(embedder) = &mut self.embedder
             && let Err(error) = embedder.mark(planes.luma, planes.width)
         {
-            tracing::error!(%error, "no watermark");
+            tracing::error!(%error, "cannot add a watermark to a video");
             self.embedder = None;
         }
         if let Some(label) = &self.label {

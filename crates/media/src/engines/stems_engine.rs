@@ -276,7 +276,7 @@ fn markers(mark: WatermarkPayload, shape: &ClipShape, clips: usize) -> Vec<Sound
     let marker = || SoundEmbedder::new(&key, mark.media_id, shape.rate, shape.channels);
     let made: Result<Vec<_>, _> = (0..clips).map(|_| marker()).collect();
     made.unwrap_or_else(|error| {
-        tracing::info!(%error, "the stems have no watermark");
+        tracing::info!(%error, "cannot add a watermark to the stems");
         Vec::new()
     })
 }

@@ -65,7 +65,7 @@ impl FileExamination {
         let (kind, provenance) = match read {
             Ok(marks) => (Some(marks.kind), claims(&marks)),
             Err(error) => {
-                tracing::debug!(%error, "a file's marks cannot be read");
+                tracing::debug!(%error, "cannot read the marks of a file");
                 (None, Provenance::unreadable())
             }
         };

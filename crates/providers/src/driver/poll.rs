@@ -70,7 +70,7 @@ impl Driver {
             } => {
                 let unknown_word = unknown_word.map(|word| redact::short(&word, secret, WORD));
                 if let Some(word) = &unknown_word {
-                    tracing::debug!(provider = provider.name(), word, "an unknown status word");
+                    tracing::debug!(provider = provider.name(), word, "unknown status word");
                     metrics::counter!("mediagate_upstream_unknown_words_total", "provider" => provider.name().to_owned())
                         .increment(1);
                 }

@@ -162,7 +162,7 @@ impl Provider {
             stage,
             outcome,
             took_ms = took.as_millis(),
-            "called a provider"
+            "provider call completed"
         );
         metrics::histogram!("mediagate_upstream_call_seconds", "provider" => provider.clone(), "stage" => stage.clone())
             .record(took);

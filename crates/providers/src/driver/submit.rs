@@ -345,7 +345,7 @@ impl OrderSubmission<'_> {
                 status = answer.status.as_u16(),
                 class = error.class.name(),
                 message = %redact::error(error, self.secret).message,
-                "the provider's answer reads as an error and names a job: it is followed"
+                "the provider's response is an error but names a job; following the job"
             );
             return Ok(AdapterStep::Submitted {
                 handle,

@@ -115,7 +115,7 @@ impl PgSession {
                 if let AsyncMessage::Notice(notice) = message
                     && notice.parsed_severity() == Some(tokio_postgres::error::Severity::Warning)
                 {
-                    tracing::warn!(message = notice.message(), "postgres warns");
+                    tracing::warn!(message = notice.message(), "postgres warning");
                     notices.store(true, Ordering::Release);
                 }
             }
@@ -289,7 +289,7 @@ impl PgSession {
                 CommitOutcome::Yes
             }
             (Err(error), Some(transaction)) if self.is_broken() => {
-                tracing::warn!(%error, transaction = transaction.id, "whether a transaction was committed is in doubt");
+                tracing::warn!(%error, transaction = transaction.id, "unknown whether a transaction was committed");
                 CommitOutcome::InDoubt {
                     transaction,
                     warned,
@@ -395,7 +395,7 @@ impl PgSession {
         if matches!(error, StoreError::Pooler) {
             // None of them can be relied on.
             self.statements.clear();
-            tracing::error!(%error, "a statement was lost");
+            tracing::error!(%error, "a prepared statement was lost behind the pooler");
         }
         error
     }

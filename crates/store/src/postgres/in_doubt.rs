@@ -116,7 +116,7 @@ impl DoubtQueue {
                     Ok(CommitFate::Open) => {}
                     Ok(fate) => self.tell(&transaction, fate),
                     Err(error) => {
-                        tracing::warn!(%error, transaction = transaction.id, "cannot ask for a transaction's outcome");
+                        tracing::warn!(%error, transaction = transaction.id, "cannot query the outcome of a transaction");
                         session = None;
                     }
                 }
@@ -132,7 +132,7 @@ impl DoubtQueue {
         tracing::warn!(
             transaction = transaction.id,
             ?fate,
-            "a transaction in doubt is settled"
+            "outcome of a transaction in doubt determined"
         );
         let mut open = self.open();
         let Some(at) = open

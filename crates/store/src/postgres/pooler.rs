@@ -42,12 +42,12 @@ pub(super) fn check(server: &PostgresServer) -> Result<(), StoreError> {
         match survived {
             None => {}
             Some(Ok(())) => {
-                tracing::info!("a pooler in transaction mode keeps prepared statements");
+                tracing::info!("the pooler is in transaction mode and keeps prepared statements");
                 return Ok(());
             }
             // It has one connection alone.
             Some(Err(StoreError::Late)) => {
-                tracing::warn!("a pooler in transaction mode has a single connection");
+                tracing::warn!("the pooler is in transaction mode and has a single connection");
                 return Ok(());
             }
             Some(Err(error)) => return Err(error),

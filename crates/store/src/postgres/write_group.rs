@@ -122,7 +122,7 @@ pub(super) fn write(
     match session.commit(Instant::now() + COMMIT) {
         CommitOutcome::Yes => tell_all(kept, || Ok(())),
         CommitOutcome::No(error) => {
-            tracing::error!(%error, "postgres refused a commit");
+            tracing::error!(%error, "postgres rejected a commit");
             tell_all(kept, || Err(StoreError::Refused));
         }
         CommitOutcome::InDoubt {

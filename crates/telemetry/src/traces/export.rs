@@ -141,7 +141,7 @@ impl SpanSender {
         };
         tokio::select! {
             () = send_all => {}
-            () = over => tracing::warn!("traces that the collector did not take in time are lost"),
+            () = over => tracing::warn!("trace spans lost: the collector did not accept them in time"),
         }
     }
 
@@ -184,7 +184,7 @@ impl SpanSender {
                     counters::spans("sent", count.saturating_sub(refused));
                     counters::spans("refused", refused);
                     if std::mem::take(&mut self.is_away) {
-                        tracing::info!("the trace collector takes spans again");
+                        tracing::info!("the trace collector accepts spans again");
                     }
                     return;
                 }
@@ -212,7 +212,7 @@ impl SpanSender {
     /// Says once that nothing is taken.
     fn note(&mut self, why: &str) {
         if !std::mem::replace(&mut self.is_away, true) {
-            tracing::warn!(why, "the trace collector takes no spans");
+            tracing::warn!(why, "the trace collector does not accept spans");
         }
     }
 

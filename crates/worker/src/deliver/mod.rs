@@ -283,7 +283,7 @@ async fn write(app: &App, batch: &[(Arc<Lease>, AttemptOutcome)], pauses: &[(Str
             Ok(())
         });
         let Err(error) = written.await else { return };
-        tracing::error!(inside = ?error.inside(), "cannot write down webhooks that were sent; trying again");
+        tracing::error!(inside = ?error.inside(), "cannot record sent webhooks; trying again");
         tokio::select! {
             () = tokio::time::sleep(wait) => {}
             () = all_lost(batch) => return,

@@ -60,7 +60,7 @@ pub(crate) async fn dispatch(crew: Arc<WorkerContext>, tracker: TaskTracker) {
             }
             Err(error) => {
                 desk.places.not_seen();
-                tracing::error!(inside = ?error.inside(), "cannot take tasks for providers");
+                tracing::error!(inside = ?error.inside(), "cannot claim tasks for providers");
                 crew.pause(AGAIN).await;
             }
         }

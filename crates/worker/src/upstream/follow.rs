@@ -142,7 +142,7 @@ impl HostedTask<'_> {
                         tracing::warn!(
                             provider = site.provider.name(),
                             word,
-                            "a status word that nobody knows"
+                            "unknown status word"
                         );
                     }
                     if is_guess {
@@ -186,12 +186,12 @@ impl HostedTask<'_> {
         }
         kept.inspect_err(|error| match error {
             ResultError::Away(why) | ResultError::Again(why) => {
-                tracing::warn!(why, "a result could not be fetched");
+                tracing::warn!(why, "cannot download a result");
             }
-            ResultError::Unreachable(why) => tracing::warn!(why, "a result is where nobody is sent to"),
-            ResultError::Broken(why) | ResultError::Useless(why) => tracing::warn!(why, "a result is broken"),
+            ResultError::Unreachable(why) => tracing::warn!(why, "a result has a forbidden address"),
+            ResultError::Broken(why) | ResultError::Useless(why) => tracing::warn!(why, "a result is damaged or unusable"),
             ResultError::Inside(error) => {
-                tracing::error!(inside = ?error.inside(), "a result cannot be stored");
+                tracing::error!(inside = ?error.inside(), "cannot store a result");
             }
         })
     }

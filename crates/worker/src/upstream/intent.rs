@@ -128,7 +128,7 @@ impl HostedTask<'_> {
         loop {
             match self.crew.app.store.write(work.clone()).await {
                 Err(IntentError::Inside(error @ Error::Away { .. })) => {
-                    tracing::error!(inside = ?error.inside(), "cannot write down what became of an order");
+                    tracing::error!(inside = ?error.inside(), "cannot record the outcome of a submission");
                     tokio::time::sleep(AGAIN).await;
                 }
                 written => return written,
@@ -157,7 +157,7 @@ impl HostedTask<'_> {
     /// This process stood still, and nothing has left. Where nobody else may have
     /// sent it either, the submission is over and the task due again.
     pub(super) async fn held_back(&self, site: &ProviderSite, id: SubmissionId, is_new: bool) -> RunEnding {
-        tracing::warn!(submission_id = %id, "an order was held back: it could not be proved that the task is still held");
+        tracing::warn!(submission_id = %id, "submission not sent: cannot confirm that this process still holds the task");
         if !is_new {
             return (RunOutcome::Stopped, None);
         }
@@ -199,7 +199,7 @@ impl HostedTask<'_> {
             match written.await {
                 Ok(yes) => break yes,
                 Err(error) => {
-                    tracing::error!(provider, submission_id = %id, inside = %error, "cannot write down that a provider took a task");
+                    tracing::error!(provider, submission_id = %id, inside = %error, "cannot record that a provider accepted a task");
                     tokio::time::sleep(AGAIN).await;
                 }
             }
@@ -214,7 +214,7 @@ impl HostedTask<'_> {
         metrics::counter!("mediagate_submissions_found_total").increment(1);
         tracing::error!(
             submission_id = %id, provider, state = state.name(), job = ?brought.handle,
-            "a provider took an order after its task was given up; its caller was not charged"
+            "a provider accepted a submission after its task was given up; the caller was not charged"
         );
         Err((RunOutcome::Stopped, None))
     }
@@ -273,7 +273,7 @@ impl HostedTask<'_> {
             Ok::<_, StoreError>(())
         });
         if let Err(error) = noted.await {
-            tracing::warn!(%error, "cannot note what a provider said");
+            tracing::warn!(%error, "cannot record a provider's response");
         }
     }
 }

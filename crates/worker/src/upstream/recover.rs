@@ -71,7 +71,7 @@ impl HostedTask<'_> {
             // Until the settings match again, or the operator gives it up.
             return Err((RunOutcome::Later(self.pause_of(&submission)), None));
         };
-        tracing::info!(provider = %submission.provider, "job taken up again");
+        tracing::info!(provider = %submission.provider, "job resumed");
         Ok(AcceptedJob {
             accepted_at: submission.accepted_at.unwrap_or(submission.created_at),
             route_model: submission.route_model.clone(),

@@ -71,7 +71,7 @@ impl HostedTask<'_> {
                 Ok(JobLookup::Found(handle)) => {
                     let accepted_at = app.clock.now();
                     if self.accept_found(sent, handle.clone()).await? {
-                        tracing::warn!(submission_id = %id, "the provider had taken it: its job was found");
+                        tracing::warn!(submission_id = %id, "the provider had accepted the submission: its job was found");
                         return Ok(AcceptedJob {
                             submission: sent.submission.clone(),
                             site: sent.site.clone(),
@@ -218,7 +218,7 @@ pub(crate) async fn look_again(app: &App) -> Result<(), Error> {
             metrics::counter!("mediagate_submissions_found_total").increment(1);
             tracing::error!(
                 submission_id = %id, task_id = %submission.task, provider = %submission.provider,
-                "a provider has the job of an unconfirmed submission after all; its caller was not charged"
+                "the provider has a job for an unconfirmed submission; the caller was not charged"
             );
         }
     }

@@ -104,7 +104,7 @@ async fn let_go(crew: &WorkerContext, follower: &Arc<str>, submission: &Submissi
         .write(move |conn| store::submissions::let_go(conn, id, &follower, due))
         .await;
     if let Err(error) = gone {
-        tracing::warn!(%error, "cannot let go of a submission; the heartbeat does");
+        tracing::warn!(%error, "cannot release a submission; the heartbeat will release it");
     }
 }
 
@@ -142,7 +142,7 @@ async fn follow(crew: &Arc<WorkerContext>, submission: &Submission) -> Result<Op
     }
     tracing::info!(
         provider = %submission.provider,
-        "the provider does not say that it called the job off; it is followed to its end"
+        "the provider did not confirm the cancellation; following the job to its end"
     );
     let watch = ProgressWatch::new();
     if let Some(end) = poll(crew, submission, &site, &credential, handle, &watch).await {
@@ -239,7 +239,7 @@ async fn close(
     tracing::info!(
         outcome = end.name(),
         money_closed = closed,
-        "the job of a cancelled task is over"
+        "the job of a cancelled task has ended"
     );
     Ok(())
 }

@@ -223,7 +223,7 @@ impl HostedTask<'_> {
         app.models
             .upstream
             .breaker(route, |breaker| breaker.failed(now, false, None));
-        tracing::error!(provider = %route.provider, class = error.class.name(), message = %error.message, "nobody saw whether the provider took it");
+        tracing::error!(provider = %route.provider, class = error.class.name(), message = %error.message, "unknown whether the provider accepted the submission");
         SendFailure::Unclear(error.message)
     }
 
@@ -300,7 +300,7 @@ impl HostedTask<'_> {
         app.models.upstream.breaker(route, CircuitBreaker::succeeded);
         let noted = self.note_yes(route, sent, &result, watch.cost()).await?;
         routes::took(app, route).await;
-        tracing::info!(provider = %route.provider, submission_id = %id, "the provider took the task");
+        tracing::info!(provider = %route.provider, submission_id = %id, "provider accepted the task");
         Ok(RouteAttempt::Taken(Box::new(AcceptedJob {
             submission: submission.clone(),
             site: site.clone(),
@@ -365,7 +365,7 @@ impl HostedTask<'_> {
 
     /// The provider took nothing: another route may, or the caller is told.
     fn refused(&self, route: &Route, error: ProviderError) -> Result<RouteAttempt, RunEnding> {
-        tracing::warn!(provider = %route.provider, class = error.class.name(), message = %error.message, "the provider took nothing");
+        tracing::warn!(provider = %route.provider, class = error.class.name(), message = %error.message, "provider rejected the submission");
         if error.class.allows_fail_over() || error.class == ErrorClass::Unclear {
             return Ok(RouteAttempt::Passed(DeclineReason::No(error)));
         }

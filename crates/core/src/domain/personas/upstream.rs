@@ -70,7 +70,7 @@ pub(super) async fn create(
                 && let Err(error) = record.sent(app, false).await
             {
                 // For a while the same request is answered that the outcome is unknown.
-                tracing::warn!(inside = ?error.inside(), "cannot record that no persona was made");
+                tracing::warn!(inside = ?error.inside(), "cannot record that a provider created no persona");
             }
             return Err(refused(error));
         }
@@ -114,7 +114,7 @@ fn refused(error: SubmitError<Error>) -> Error {
         | SubmitError::Failed(error)
         | SubmitError::Unclear(error) => error,
     };
-    tracing::warn!(class = error.class.name(), message = %error.message, "a provider made no persona");
+    tracing::warn!(class = error.class.name(), message = %error.message, "provider did not create the persona");
     let ProviderError { class, message, .. } = error;
     match class {
         ErrorClass::Refused => Error::plain(ErrorCode::ContentPolicy, message),

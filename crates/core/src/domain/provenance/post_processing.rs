@@ -159,12 +159,12 @@ async fn missed(app: &App, print: &ResultFingerprint, error: &Error) -> Result<(
     let tries = misses.get(&print.id).map_or(0, |(tries, _)| tries) + 1;
     let inside = error.inside();
     if tries < TRIES {
-        tracing::warn!(asset_id = %print.id, tries, ?inside, "a film cannot be looked at now");
+        tracing::warn!(asset_id = %print.id, tries, ?inside, "video analysis failed; trying again later");
         let pause = PAUSE * 4u32.pow(tries - 1);
         misses.insert(print.id, (tries, app.clock.now().plus(pause)));
         return Ok(());
     }
-    tracing::error!(asset_id = %print.id, tries, ?inside, "a film is not looked at any more");
+    tracing::error!(asset_id = %print.id, tries, ?inside, "video analysis failed; giving up");
     keep(app, print, PerceptualFingerprint::default(), None).await?;
     misses.invalidate(&print.id);
     Ok(())
@@ -178,7 +178,7 @@ async fn note(
 ) -> Result<(), Error> {
     let print = &film.print;
     if let Some(why) = looked.why {
-        tracing::info!(asset_id = %print.id, %why, "a film's frames were not looked at");
+        tracing::info!(asset_id = %print.id, %why, "video frames were not analysed");
     }
     let poster = match (poster, print.task) {
         (Some(poster), Some(id)) => {
@@ -218,7 +218,7 @@ async fn poster_of(
     let poster = match marking::poster(app, facts, poster, film).await {
         Ok(poster) => Bytes::from(poster),
         Err(MarkError::NotSigned(why)) => {
-            tracing::warn!(task_id = %task.id, %why, "a poster cannot be signed and is left out");
+            tracing::warn!(task_id = %task.id, %why, "cannot sign a poster; the result has no poster");
             return Ok(None);
         }
         Err(MarkError::Inside(error)) => return Err(error),

@@ -112,7 +112,7 @@ pub fn glance(
             // A later one is the first of the next child, which has all the time and memory for it.
             Err(EngineError::Died(why)) => {
                 if heard == 0 {
-                    tracing::warn!(%why, "looking at a film crashed its process");
+                    tracing::warn!(%why, "video analysis crashed its process");
                     all[*first] = Some(nothing("its frames cannot be decoded".into()));
                 }
             }

@@ -43,7 +43,7 @@ pub fn picture<Held>(
         Ok((_, ChildMessage::BadPicture(why))) => Ok(Err(why)),
         Ok((_, word)) => Err(odd(&word)),
         Err(EngineError::Died(why)) => {
-            tracing::warn!(%why, "a picture crashed its process");
+            tracing::warn!(%why, "decoding a picture crashed its process");
             Ok(Err(BadPicture {
                 is_too_large: false,
                 message: DIED.to_owned(),
@@ -74,7 +74,7 @@ pub fn clip_of(
         Ok((_, ChildMessage::Unreadable(why))) => Err(why.into()),
         Ok((_, word)) => Err(odd(&word).into()),
         Err(EngineError::Died(why)) => {
-            tracing::warn!(%why, "a recording crashed its process");
+            tracing::warn!(%why, "decoding a recording crashed its process");
             Err(ClipError::Decode(UnreadableRecording {
                 is_too_long: false,
                 message: DIED.to_owned(),
@@ -118,7 +118,7 @@ pub fn verify(
         Ok((_, ChildMessage::Verified(verified))) => verified,
         Ok((_, word)) => Err(odd(&word).to_string()),
         Err(EngineError::Died(why)) => {
-            tracing::warn!(%why, "credentials crashed their process");
+            tracing::warn!(%why, "reading Content Credentials crashed its process");
             Err("its credentials cannot be read".to_owned())
         }
         Err(error) => Err(error.to_string()),

@@ -77,7 +77,7 @@ impl InstalledModels {
             match model {
                 Ok(model) if groups(&model).is_empty() => tracing::warn!(
                     model = model.name(),
-                    "the model separates nothing that callers can ask for"
+                    "the model has no stems that callers can request; it is ignored"
                 ),
                 Ok(model) => usable.push(model),
                 Err(error) => refused.push(error),
