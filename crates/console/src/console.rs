@@ -16,7 +16,7 @@ const PLACES: [(&str, &str); 10] = [
     ("spend", "Spend"),
     ("keys", "Keys"),
     ("webhooks", "Webhooks"),
-    ("now", "Now"),
+    ("now", "Overview"),
     ("providers", "Providers"),
     ("accounts", "Accounts"),
     ("audit", "Audit"),
@@ -68,7 +68,7 @@ fn first_paint(here: &str, title: &str) -> Markup {
             }
             main #main {
                 h1 { (title) }
-                noscript { p.notice.bad { "The console needs JavaScript. Everything it does can be done with the API; see the documentation." } }
+                noscript { p.notice.bad { "The console needs JavaScript. The API offers the same functions; see the documentation." } }
             }
         }
     }

@@ -11,8 +11,8 @@ pub fn home(page: &HomePage) -> String {
             p.eyebrow { (count(page.available_models)) }
             h1 { "A gateway for video and music models. " span.glow { "Nobody pays twice." } }
             p.lead {
-                "Make a video, separate a song into stems, or make a persona: over plain HTTP, with the clients "
-                "you already have. Every accepted task survives a restart and is charged at most once."
+                "Generate a video, separate a song into stems, or create a persona over plain HTTP, with the clients "
+                "that you already use. Every accepted task survives a restart and is charged at most once."
             }
             p.actions {
                 a.button href="/console" { "Open the console" }
@@ -28,12 +28,12 @@ pub fn home(page: &HomePage) -> String {
             div.endpoints { @for card in cards(page) { (card) } }
         }
         section aria-labelledby="more" {
-            h2 #more { "Around them" }
+            h2 #more { "More endpoints" }
             ul.tiles {
-                li { a href="/v1/models" { "GET /v1/models" } span { "the models and prices, with a key" } }
+                li { a href="/v1/models" { "GET /v1/models" } span { "models and prices; needs a key" } }
                 li { a href="/pricing.json" { "GET /pricing.json" } span { "prices and live availability" } }
-                li { a href="/openapi.json" { "GET /openapi.json" } span { "the whole API, machine-readable" } }
-                li { a href="/docs" { "GET /docs" } span { "the whole API, for people" } }
+                li { a href="/openapi.json" { "GET /openapi.json" } span { "the API description for programs" } }
+                li { a href="/docs" { "GET /docs" } span { "the documentation" } }
             }
         }
     };
@@ -60,7 +60,7 @@ fn cards(page: &HomePage) -> [Markup; 3] {
     let brand = &page.site.brand;
     [
         card(&EndpointCard {
-            title: "Make a video",
+            title: "Generate a video",
             path: "/v1/chat/completions",
             what: "A chat completion that returns the URL of an MP4. Add an image part to start from a picture.",
             json: format!(
@@ -87,7 +87,7 @@ fn cards(page: &HomePage) -> [Markup; 3] {
         card(&EndpointCard {
             title: "Create a persona",
             path: &format!("/{brand}/persona/create"),
-            what: "A named voice made of your clips, with a picture of its own.",
+            what: "A named voice based on your clips, with its own picture.",
             json: r#"{"root_clip_id": "CLIP_ID",
  "name": "Night Ferry",
  "description": "Close, warm, a little tired"}"#

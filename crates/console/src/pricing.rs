@@ -12,7 +12,7 @@ pub fn pricing(page: &PricingPage) -> String {
     let body = html! {
         section.hero.low {
             p.eyebrow { "Models and prices" }
-            h1 { "The models, and what they cost" }
+            h1 { "Available models and their prices" }
             p.lead {
                 span #up-count { (up) } " of " (page.models.len()) " models available. "
                 span.muted { "As of " time #as-of datetime=(page.generated_at) { (page.generated_at) } "." }
@@ -26,8 +26,8 @@ pub fn pricing(page: &PricingPage) -> String {
         (group("Video", MediaKind::Video, &page.models))
         (group("Music", MediaKind::Music, &page.models))
         p.muted {
-            "A price is reserved when a task is accepted, and charged for what was made; a task that fails costs "
-            "nothing. The same facts for programs: " a href="/pricing.json" { "/pricing.json" } "."
+            "The price is reserved when a task is accepted. You pay only for what was made. A failed task costs "
+            "nothing. The same data as JSON: " a href="/pricing.json" { "/pricing.json" } "."
         }
     };
     layout(
@@ -73,13 +73,13 @@ fn card(model: &ModelRow) -> Markup {
             }
             p { (model.summary) }
             dl {
-                (row("Takes", &model.takes))
-                (row("Makes", &model.makes))
+                (row("Input", &model.takes))
+                (row("Output", &model.makes))
                 (row("Length", model.durations.as_slice()))
                 (row("Sizes", &model.sizes))
                 (row("Stems", &model.stems))
-                (row("Also named", &model.aliases))
-                (row("Run by", &model.providers))
+                (row("Aliases", &model.aliases))
+                (row("Providers", &model.providers))
                 dt { "Median" }
                 dd data-median { @if let Some(median) = &model.median { (median) " over the last 24 h" } @else { "no runs in the last 24 h" } }
             }

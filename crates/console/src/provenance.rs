@@ -11,15 +11,15 @@ pub fn provenance(page: &ProvenancePage) -> String {
             p.eyebrow { "Provenance" }
             h1 { "Where does this file come from?" }
             p.lead {
-                "Checks a film, recording or picture for signatures, for the watermark of this gateway, and for "
-                "results of this gateway that it is, or is like."
+                "This page checks a video, recording or picture for signatures and for the watermark of this "
+                "gateway. It also finds identical and similar results of this gateway."
             }
         }
         section aria-label="Check a file" {
             form #check.card.drop {
                 label for="file" { "Choose a file, or drop it here" }
                 input #file name="file" type="file" accept="video/*,audio/*,image/png" required;
-                p.muted { "MP4, M4A, WAV, FLAC, MP3 or PNG, up to " (page.most_megabytes) " MB. It is not kept." }
+                p.muted { "MP4, M4A, WAV, FLAC, MP3 or PNG, up to " (page.most_megabytes) " MB. The file is not stored." }
                 div #key-box hidden[page.is_public] {
                     label for="key" { "API key" @if page.is_public { " (optional)" } }
                     input #key type="password" autocomplete="off" spellcheck="false" placeholder="sk-mg-…";
@@ -30,7 +30,7 @@ pub fn provenance(page: &ProvenancePage) -> String {
             div #found aria-live="polite" {}
         }
         p.muted {
-            "That nothing is found proves nothing: marks can be removed. For programs: "
+            "If nothing is found, that proves nothing: marks can be removed. API: "
             code { "POST /v1/provenance/check" } "."
         }
     };

@@ -9,7 +9,7 @@ for (const button of document.querySelectorAll("button[data-copy]")) {
       await navigator.clipboard.writeText(button.dataset.copy);
       button.textContent = "Copied";
     } catch {
-      button.textContent = "Not allowed";
+      button.textContent = "Copy failed";
     }
     setTimeout(() => (button.textContent = "Copy"), 1500);
   });

@@ -2,14 +2,14 @@
 
 /** @type {Record<string, string>} */
 const STATUS = {
-  none: "carries no mark", unverified: "carries marks that were not verified", invalid: "was changed since it was signed",
-  valid: "is as it was signed, by someone whom nobody vouches for", trusted: "is as it was signed",
-  unreadable: "is of a kind whose marks cannot be read",
+  none: "has no marks", unverified: "has marks that were not verified", invalid: "was changed after it was signed",
+  valid: "is unchanged since it was signed, but no authority vouches for the signer", trusted: "is unchanged since it was signed",
+  unreadable: "has a format whose marks cannot be read",
 };
 /** @type {Record<string, string>} */
 const MARKS = {
-  c2pa: "Content Credentials", remote_manifest: "Content Credentials elsewhere", xmp: "XMP", iptc: "IPTC", bext: "broadcast extension",
-  aigc: "AIGC label", watermark: "our watermark", label: "visible label",
+  c2pa: "Content Credentials", remote_manifest: "remote Content Credentials", xmp: "XMP", iptc: "IPTC", bext: "broadcast extension",
+  aigc: "AIGC label", watermark: "watermark of this gateway", label: "visible label",
 };
 
 /**

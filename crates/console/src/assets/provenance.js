@@ -6,7 +6,7 @@ import { provenanceLines } from "./origin.js";
 const KEY = "mediagate.key";
 const at = (id) => document.getElementById(id);
 
-const KINDS = { video: "film", song: "song", stem: "stem" };
+const KINDS = { video: "video", song: "song", stem: "stem" };
 
 const form = document.getElementById("check");
 if (form) {
@@ -31,7 +31,7 @@ function mark(event, over) {
 async function check(file) {
   if (!file) return;
   at("found").replaceChildren();
-  at("said").textContent = `checking ${file.name} …`;
+  at("said").textContent = `Checking ${file.name} …`;
   const body = new FormData();
   body.append("file", file);
   const used = at("key").value.trim();
@@ -40,7 +40,7 @@ async function check(file) {
     const response = await fetch("/v1/provenance/check", { method: "POST", headers, body, cache: "no-store" });
     const answer = await response.json().catch(() => ({}));
     if (!response.ok) {
-      at("said").textContent = (answer.error && answer.error.message) || `The gateway answered ${response.status}.`;
+      at("said").textContent = (answer.error && answer.error.message) || `The gateway returned ${response.status}.`;
       // Whoever may not ask without a key can give one.
       if (response.status === 401) at("key-box").hidden = false;
       return;
@@ -48,25 +48,25 @@ async function check(file) {
     at("said").textContent = verdict(answer);
     at("found").replaceChildren(facts(answer));
   } catch {
-    at("said").textContent = "The gateway does not answer.";
+    at("said").textContent = "The gateway cannot be reached.";
   }
 }
 
 function verdict({ ours, matches }) {
-  if (ours.exact) return "This file was made here.";
-  if (ours.signed) return "This file has this gateway's signature and is as it was signed.";
+  if (ours.exact) return "This gateway made this file.";
+  if (ours.signed) return "This file has this gateway's signature and is unchanged since it was signed.";
   if (ours.watermarked) return "This file has this gateway's watermark.";
-  if (matches.length) return "This file is like something that was made here.";
-  return "Nothing shows that this file was made here.";
+  if (matches.length) return "This file is similar to a result of this gateway.";
+  return "No evidence was found that this gateway made this file.";
 }
 
 function facts(answer) {
   const lines = [
     ...provenanceLines(answer.provenance),
-    ...answer.actions.map((step) => ["Done", [step.action, step.software, step.when].filter(Boolean).join(", ")]),
+    ...answer.actions.map((step) => ["Action", [step.action, step.software, step.when].filter(Boolean).join(", ")]),
     ...(answer.prompt ? [["Prompt", answer.prompt]] : []),
-    ...answer.ingredients.map((title) => ["Made of", title]),
-    ...answer.matches.map((found) => ["Made here", match(found)]),
+    ...answer.ingredients.map((title) => ["Ingredient", title]),
+    ...answer.matches.map((found) => ["Match", match(found)]),
     ...answer.notes.map((note) => ["Note", note]),
     ["SHA-256", answer.sha256],
   ];
@@ -77,7 +77,7 @@ function facts(answer) {
 }
 
 function match(found) {
-  const how = { exact: "the same file", watermark: "by its watermark", near: `alike in ${found.of}` }[found.match];
+  const how = { exact: "identical file", watermark: "matched by its watermark", near: `similar ${found.of}` }[found.match];
   const what = `a ${KINDS[found.kind] || found.kind} of ${found.made_by === "hosted" ? "a hosted" : "an embedded"} model`;
   const own = found.own ? `, yours: ${found.clip_id || found.task_id}` : "";
   return `${what}, ${new Date(found.made_at).toLocaleString()}, ${how}${own}`;

@@ -33,8 +33,8 @@ impl GuideGroup {
     pub(super) const fn title(self) -> &'static str {
         match self {
             Self::Start => "Start here",
-            Self::Using => "Using it",
-            Self::Operating => "Running it",
+            Self::Using => "Using the API",
+            Self::Operating => "Running Mediagate",
             Self::Models => "Models",
             Self::Providers => "Providers",
         }

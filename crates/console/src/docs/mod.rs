@@ -71,10 +71,10 @@ impl ApiReference {
                 article.prose.api {
                     h1 { "API reference" }
                     p {
-                        "The same as " a href="/openapi.json" { "openapi.json" } ", which programs read. Every endpoint "
-                        "but the open ones wants " code { "Authorization: Bearer sk-mg-…" } ". "
-                        a href="/docs/errors" { "Errors" } " have one shape everywhere; 429, 500 and 503 can be retried "
-                        "after " code { "Retry-After" } " seconds, nothing else can."
+                        "This page shows the content of " a href="/openapi.json" { "openapi.json" } ". Every endpoint "
+                        "except the public ones needs " code { "Authorization: Bearer sk-mg-…" } ". "
+                        a href="/docs/errors" { "Errors" } " have the same format everywhere. You can retry 429, 500 and 503 "
+                        "after " code { "Retry-After" } " seconds, but no other errors."
                     }
                     (self.body)
                 }
@@ -150,7 +150,7 @@ fn group_list(group: GuideGroup, here: Option<&str>) -> Markup {
 fn found(hits: &[SearchHit]) -> Markup {
     html! {
         @if hits.is_empty() {
-            p.notice role="status" { "Nothing was found. Try fewer or other words." }
+            p.notice role="status" { "No results. Try fewer or different words." }
         }
         ol.hits {
             @for hit in hits {

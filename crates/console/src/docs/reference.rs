@@ -134,7 +134,7 @@ fn table(title: &str, fields: &[FieldRow]) -> Markup {
             summary { (title) }
             div.wide tabindex="0" role="region" aria-label=(title) {
                 table {
-                    thead { tr { th { "Field" } th { "Type" } th { "What it is" } } }
+                    thead { tr { th { "Field" } th { "Type" } th { "Description" } } }
                     tbody {
                         @for field in fields {
                             tr {

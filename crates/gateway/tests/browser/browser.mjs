@@ -170,5 +170,5 @@ export function wav() {
 /** The key that opens the console, typed as a person does. */
 export async function signIn(page, key = KEY) {
   await page.getByLabel("API key").fill(key);
-  await page.getByRole("button", { name: "Open the console" }).click();
+  await page.getByRole("button", { name: "Sign in" }).click();
 }

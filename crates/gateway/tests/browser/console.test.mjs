@@ -41,18 +41,18 @@ see("a video is made, found again and shown from its address", { ...DESKTOP, key
   await page.getByLabel("Prompt").fill("A harbour at dusk, slow pan left, sound of waves");
   await page.getByLabel("Length").selectOption("1");
   await page.getByLabel("Size").selectOption("854x480");
-  await page.getByRole("button", { name: "Make it · free" }).click();
+  await page.getByRole("button", { name: "Generate · free" }).click();
   const seen = await play(page.locator(".result video"));
   assert.deepEqual([seen.width, seen.height], [854, 480]);
   assert.ok(seen.sounds, "the waves are heard");
   await shoot(page, "console create result");
   await page.getByRole("link", { name: "Open the task" }).click();
-  await page.getByRole("heading", { name: "What happened" }).waitFor();
+  await page.getByRole("heading", { name: "Timeline" }).waitFor();
   await page.getByText("Stored").waitFor();
   assert.match(page.url(), /\/console\/tasks\/[0-9a-f-]{36}$/);
   await page.waitForFunction(() => document.activeElement.tagName === "H1");
   await page.getByRole("tab", { name: "JSON" }).click();
-  assert.match(await page.getByRole("region", { name: "The record" }).innerText(), /"status": "succeeded"/);
+  assert.match(await page.getByRole("region", { name: "Task record" }).innerText(), /"status": "succeeded"/);
   const id = page.url().split("/").pop();
 
   await page.goBack();
@@ -97,7 +97,7 @@ see("the code is what the form holds", { ...DESKTOP, key: KEY }, async (page) =>
   assert.equal(made.seconds, "1");
   const task = made.id.replace("video_", "").replace(/(.{8})(.{4})(.{4})(.{4})(.{12})/, "$1-$2-$3-$4-$5");
   await page.goto(`/console/tasks/${task}`);
-  await page.getByText("What was asked").waitFor();
+  await page.getByText("Task input").waitFor();
   await page.getByRole("definition").filter({ hasText: "Don't blink" }).waitFor();
   assert.equal(await page.getByRole("definition").filter({ hasText: "Don't blink" }).innerText(), prompt);
 
@@ -117,11 +117,11 @@ see("the code is what the form holds", { ...DESKTOP, key: KEY }, async (page) =>
 
 see("a song is separated, mixed and taken home", { ...DESKTOP, key: KEY, acceptDownloads: true }, async (page) => {
   await page.goto("/console/create/stems-dsp-1");
-  await page.getByRole("button", { name: /^Make it/ }).click();
+  await page.getByRole("button", { name: /^Generate/ }).click();
   await page.getByText("Choose a song first.").waitFor();
   await page.getByLabel(/^Song/).setInputFiles(SONG);
-  await page.getByText("Every stem").click();
-  await page.getByRole("button", { name: /^Make it/ }).click();
+  await page.getByText("All stems").click();
+  await page.getByRole("button", { name: /^Generate/ }).click();
   await page.getByRole("link", { name: "Open the mixer" }).click();
   await page.getByRole("heading", { name: "Night ferry", exact: true }).waitFor();
   await page.getByRole("button", { name: "Play" }).waitFor();
@@ -148,11 +148,11 @@ see("a song is separated, mixed and taken home", { ...DESKTOP, key: KEY, acceptD
   const names = execFileSync("python3", ["-c", "import sys, zipfile\nz = zipfile.ZipFile(sys.argv[1])\nassert z.testzip() is None\nprint(*sorted(z.namelist()), sep='\\n')", await all.path()], { encoding: "utf8" });
   assert.deepEqual(names.trim().split("\n"), ["Bass", "Drums", "Other", "Vocals"].map((stem) => `Night ferry – ${stem}.flac`));
 
-  await page.getByRole("button", { name: "Make a persona" }).click();
+  await page.getByRole("button", { name: "Create a persona" }).click();
   await assertAccessible(page);
   await page.getByLabel("Name").fill("Night Ferry");
   await page.getByLabel("Description").fill("Close, warm, a little tired");
-  await page.getByRole("button", { name: "Make the persona" }).click();
+  await page.getByRole("button", { name: "Create persona" }).click();
   await page.waitForURL(/show=personas/);
   await page.getByRole("link", { name: "Night Ferry" }).first().waitFor();
   await assertPictures(page.getByRole("tabpanel"));
@@ -172,7 +172,7 @@ see("every stem starts at the same moment of the audio clock", { ...DESKTOP, key
   });
   await page.goto("/console/create/stems-dsp-1");
   await page.getByLabel(/^Song/).setInputFiles(SONG);
-  await page.getByRole("button", { name: /^Make it/ }).click();
+  await page.getByRole("button", { name: /^Generate/ }).click();
   await page.getByRole("link", { name: "Open the mixer" }).click();
   await page.getByRole("button", { name: "Play" }).click();
   await page.getByLabel("Position").fill("2");
@@ -190,12 +190,12 @@ see("with the keyboard alone", { ...DESKTOP, key: KEY, acceptDownloads: true }, 
   await page.keyboard.type("A kite above the keyboard");
   await tabTo(page, "Length");
   await page.keyboard.press("ArrowDown");
-  await tabTo(page, "Make it");
+  await tabTo(page, "Generate");
   await page.keyboard.press("Enter");
   await page.locator(".result video").waitFor();
   await tabTo(page, "Open the task");
   await page.keyboard.press("Enter");
-  await page.getByRole("heading", { name: "What happened" }).waitFor();
+  await page.getByRole("heading", { name: "Timeline" }).waitFor();
   await page.keyboard.press("?");
   await page.getByRole("dialog").waitFor();
   await assertAccessible(page);
@@ -230,7 +230,7 @@ see("a task is cancelled, and the focus stays on the page", { ...DESKTOP, key: K
   await page.getByLabel("Prompt").fill("A long way down a river");
   await page.getByLabel("Length").selectOption("20");
   await page.getByLabel("Size").selectOption("1920x1080");
-  await page.getByRole("button", { name: /^Make it/ }).click();
+  await page.getByRole("button", { name: /^Generate/ }).click();
   await page.getByRole("link", { name: "Open the task" }).click();
   await page.getByRole("button", { name: "Cancel the task" }).press("Enter");
   await page.locator(".status.off").first().waitFor();
@@ -243,14 +243,14 @@ see("a webhook is added, tried and deleted", { ...DESKTOP, key: KEY }, async (pa
   await page.goto("/console/webhooks");
   await page.getByRole("button", { name: "New endpoint" }).click();
   const dialog = page.getByRole("dialog");
-  await dialog.getByLabel("Address").fill("https://127.0.0.1/hook");
-  await dialog.getByRole("button", { name: "Add it" }).click();
+  await dialog.getByLabel("URL").fill("https://127.0.0.1/hook");
+  await dialog.getByRole("button", { name: "Add endpoint" }).click();
   await page.locator("#hook-url[aria-invalid]").waitFor();
   assert.match(complaints.splice(0).join(), /^[^,]*400[^,]*$/);
   await shoot(page, "console webhook refused");
   // Nobody listens there: the gateway may ask, and the delivery fails.
-  await dialog.getByLabel("Address").fill("https://127.0.0.2/hook");
-  await dialog.getByRole("button", { name: "Add it" }).click();
+  await dialog.getByLabel("URL").fill("https://127.0.0.2/hook");
+  await dialog.getByRole("button", { name: "Add endpoint" }).click();
   assert.match(await dialog.getByRole("region", { name: "The secret" }).innerText(), /^whsec_/);
   await assertAccessible(page);
   await page.keyboard.press("Escape");
@@ -325,7 +325,7 @@ see("a key without scopes is told so", DESKTOP, async (page) => {
   const { key } = await response.json();
   await page.goto("/console/create");
   await signIn(page, key);
-  await page.getByText("This key may not make anything").waitFor();
+  await page.getByText("This key cannot create anything").waitFor();
   const entries = await page.getByRole("navigation", { name: "Console" }).getByRole("link").allInnerTexts();
   assert.ok(entries.includes("Tasks") && !entries.includes("Providers") && !entries.includes("Webhooks"), entries.join());
   await page.getByRole("link", { name: "Keys" }).click();

@@ -50,12 +50,12 @@ function writes(page) {
 test("a first video is made once by a double click", () => visit("first twice", async (page) => {
   const sent = writes(page);
   await page.goto("/console/create");
-  await page.getByRole("button", { name: "Make a first video" }).dblclick();
+  await page.getByRole("button", { name: "Create a sample video" }).dblclick();
   await page.locator(".result video").waitFor();
   assert.equal((await all("/v1/tasks")).length, 1);
   const again = page.getByRole("button", { name: "Again" });
   await again.dblclick();
-  await page.getByText(/Waiting for its turn|Being made/).waitFor();
+  await page.getByText(/Waiting in the queue|In progress/).waitFor();
   await again.waitFor();
   assert.equal((await all("/v1/tasks")).length, 2);
   assert.deepEqual(sent.map(({ step }) => step), ["POST /v1/videos", "POST /v1/videos"]);
@@ -72,7 +72,7 @@ test("a song that is ordered again while it is handed in is one upload and one o
   });
   await page.goto("/console/create/stems-dsp-1");
   await page.getByLabel(/^Song/).setInputFiles(SONG);
-  const make = page.getByRole("button", { name: /^Make it/ });
+  const make = page.getByRole("button", { name: /^Generate/ });
   await make.dblclick();
   await page.getByText("Uploading and decoding the song").waitFor();
   await page.locator("[data-writes][aria-busy=true]").waitFor();
@@ -81,7 +81,7 @@ test("a song that is ordered again while it is handed in is one upload and one o
   await make.dblclick();
   release();
   await make.click();
-  await page.getByText(/Waiting for its turn|Being made/).waitFor();
+  await page.getByText(/Waiting in the queue|In progress/).waitFor();
   await make.click();
   await page.getByRole("link", { name: "Open the mixer" }).waitFor();
   assert.deepEqual(sent.map(({ step }) => step), ["POST /musicgen/uploads/audio", "POST /musicgen/submit/music"]);
@@ -104,7 +104,7 @@ test("an upload whose answer is lost is repeated with its key, and made once", (
   });
   await page.goto("/console/create/stems-dsp-1");
   await page.getByLabel(/^Song/).setInputFiles({ ...SONG, name: "Day ferry.wav" });
-  await page.getByRole("button", { name: /^Make it/ }).click();
+  await page.getByRole("button", { name: /^Generate/ }).click();
   await page.getByRole("link", { name: "Open the mixer" }).waitFor();
   const uploads = sent.filter(({ step }) => step.endsWith("/uploads/audio"));
   assert.equal(uploads.length, 2);
@@ -132,7 +132,7 @@ test("an answer that is cut short is no answer: a list is asked for again, an or
   await page.locator("main table").waitFor();
   await page.goto("/console/create/animatic-1");
   await page.getByLabel(/^Prompt/).fill("A slow river");
-  await page.getByRole("button", { name: /^Make it/ }).click();
+  await page.getByRole("button", { name: /^Generate/ }).click();
   await page.locator(".result video").waitFor();
   assert.deepEqual([...cut].sort(), ["GET /v1/tasks", "POST /v1/videos"]);
   assert.equal(sent.length, 2);
@@ -267,7 +267,7 @@ test("a task that is varied keeps its picture, also after a reload", () => visit
   await page.reload();
   await preview.waitFor();
   assert.equal(await page.getByLabel("Prompt").inputValue(), "A boat on this lake");
-  await page.getByRole("button", { name: /^Make it/ }).click();
+  await page.getByRole("button", { name: /^Generate/ }).click();
   await page.locator(".result video").waitFor();
   const [second] = await all("/v1/tasks?limit=1");
   assert.notEqual(second.id, first);
@@ -291,7 +291,7 @@ test("every kind of medium comes along, or nothing is ordered until it is chosen
     ordered.push(route.request().postDataJSON());
     return route.fulfill({ status: 400, json: { error: { message: "Not now.", code: "invalid_value" } } });
   });
-  const make = page.getByRole("button", { name: /^Make it/ });
+  const make = page.getByRole("button", { name: /^Generate/ });
   await page.goto(`/console/create/animatic-1?from=${source.id}`);
   await until(async () => (await page.locator(".drop img").count()) === 3);
   await make.click();
@@ -303,12 +303,12 @@ test("every kind of medium comes along, or nothing is ordered until it is chosen
   isGone = true;
   await page.reload();
   for (const name of ["first frame", "last frame", "reference 1"]) {
-    await page.getByText(`The ${name} of that task cannot be had any more.`, { exact: true }).waitFor();
+    await page.getByText(`The ${name} of that task is no longer available.`, { exact: true }).waitFor();
     await assertAccessible(page);
     await make.click();
     await page.getByText("Choose another, or remove it.").first().waitFor();
     assert.deepEqual(ordered, [], "nothing is ordered without it");
-    await page.getByRole("button", { name: `Without the ${name}` }).click();
+    await page.getByRole("button", { name: `Remove the ${name}` }).click();
   }
   await make.click();
   await until(() => ordered.length === 1);
@@ -320,7 +320,7 @@ test("every kind of medium comes along, or nothing is ordered until it is chosen
   await page.route(`**/musicgen/clips/${clip.id}`, (route) => route.fulfill({ status: 404, json: { error: { message: "It is gone.", code: "clip_not_found" } } }));
   const sent = writes(page);
   await page.reload();
-  await page.getByText("The song of that task cannot be had any more.", { exact: true }).waitFor();
+  await page.getByText("The song of that task is no longer available.", { exact: true }).waitFor();
   await make.click();
   await page.getByText("Choose another, or remove it.").waitFor();
   assert.deepEqual(sent, []);

@@ -21,13 +21,13 @@ test("a key is made, works, is changed, exchanged and taken back", () => visit("
   await page.getByRole("button", { name: "New key" }).click();
   await dialog.getByLabel("Name").fill("Nightly build");
   await dialog.getByLabel("Budget in USD").fill("five");
-  await dialog.getByRole("button", { name: "Make the key" }).click();
+  await dialog.getByRole("button", { name: "Create key" }).click();
   await page.locator("#key-budget_usd[aria-invalid]").waitFor();
   assert.match(complaints.splice(0).join(), /^[^,]*400[^,]*$/);
   await assertAccessible(page);
   await dialog.getByLabel("Budget in USD").fill("5");
-  await dialog.getByLabel("Renewed").selectOption("month");
-  await dialog.getByRole("button", { name: "Make the key" }).click();
+  await dialog.getByLabel("Budget renews").selectOption("month");
+  await dialog.getByRole("button", { name: "Create key" }).click();
   const key = await dialog.getByRole("region", { name: "The key", exact: true }).innerText();
   const known = async (secret) => (await fetch(`${program.url}/v1/account`, { headers: { Authorization: `Bearer ${secret}` } })).status;
   assert.equal(await known(key), 200);
@@ -38,7 +38,7 @@ test("a key is made, works, is changed, exchanged and taken back", () => visit("
   await row.getByText("5.00 USD a month").waitFor();
 
   await page.getByRole("button", { name: "Edit Nightly build" }).click();
-  await dialog.getByLabel("Requests a minute").fill("30");
+  await dialog.getByLabel("Requests per minute").fill("30");
   await dialog.getByRole("button", { name: "Save" }).click();
   await dialog.waitFor({ state: "detached" });
   await page.getByRole("button", { name: "Rotate Nightly build" }).click();
@@ -68,10 +68,10 @@ test("an account is made and credited, and the books add up", () => visit("accou
   await page.getByRole("button", { name: "New account" }).click();
   await dialog.getByLabel("Handle").fill("studio");
   await dialog.getByLabel("Prepaid").check();
-  await dialog.getByRole("button", { name: "Make the account" }).click();
+  await dialog.getByRole("button", { name: "Create account" }).click();
   await page.getByRole("button", { name: "Credit studio" }).click();
   await dialog.getByLabel("Amount in USD").fill("12.5");
-  await dialog.getByRole("button", { name: "Credit it" }).click();
+  await dialog.getByRole("button", { name: "Add credit" }).click();
   await page.locator("tbody tr", { hasText: "studio" }).getByText("12.50 USD").first().waitFor();
   // One that may spend without limit owes nothing: no balance below zero.
   await page.getByText("not prepaid").waitFor();
@@ -91,9 +91,9 @@ test("a provider that refuses is named, paused and resumed", () => visit("provid
   let record;
   do record = await program.call("GET", `/v1/tasks/${task}?wait=60`); while (["queued", "running"].includes(record.status));
   await page.goto("/console/providers");
-  await page.getByText("key refused").waitFor();
+  await page.getByText("key rejected").waitFor();
   assert.equal(await page.locator(".route-card").first().locator(".parts-of span").count(), 12);
-  await page.getByText("The provider refuses the key").waitFor();
+  await page.getByText("The provider rejects the key").waitFor();
   await assertAccessible(page);
   await shoot(page, "console providers refused");
   await page.getByRole("button", { name: "Pause acme/sora-2" }).click();
@@ -112,13 +112,13 @@ test("what the work brought in and what providers were paid is told for every ac
   const { total } = await program.call("GET", "/v1/admin/usage");
   assert.ok(Number(total.provider_cost_usd) >= 1, JSON.stringify(total));
   await page.goto("/console/spend?by=provider");
-  const sum = page.getByRole("table", { name: "Sums" }).locator("tfoot tr", { hasText: "In all" });
+  const sum = page.getByRole("table", { name: "Totals" }).locator("tfoot tr", { hasText: "Total" });
   await sum.getByText(`${Number(total.margin_usd).toFixed(2)} USD`).waitFor();
   await page.getByLabel("Grouped by").selectOption("account");
   await page.waitForURL(/by=account/);
-  await page.getByRole("table", { name: "Sums" }).locator("tbody tr", { hasText: "default" }).waitFor();
+  await page.getByRole("table", { name: "Totals" }).locator("tbody tr", { hasText: "default" }).waitFor();
   await assertAccessible(page);
-  await page.getByLabel("Of", { exact: true }).selectOption("own");
+  await page.getByLabel("Accounts", { exact: true }).selectOption("own");
   await page.waitForURL(/of=own/);
   await page.getByRole("columnheader", { name: "Margin" }).waitFor({ state: "detached" });
 }));
@@ -159,7 +159,7 @@ test("a tab that nobody touches asks for nothing", () => visit("idle", async (pa
 
 test("what happens is seen as it happens", () => visit("now", async (page) => {
   await page.goto("/console/now");
-  await page.getByText("add up").waitFor();
+  await page.getByText("adds up").waitFor();
   await program.call("POST", "/v1/videos", { model: "animatic-1", prompt: "A live wire", seconds: "1" });
   await page.getByRole("link", { name: "A live wire" }).waitFor();
   await program.call("POST", "/v1/admin/accounts", { handle: "newcomers" });
@@ -191,8 +191,8 @@ test("a session by cookie opens the console in every tab, until it is ended", ()
   const other = await page.context().newPage();
   await other.goto(`${program.url}/console/webhooks`);
   await other.getByRole("button", { name: "New endpoint" }).click();
-  await other.getByRole("dialog").getByLabel("Address").fill("https://hooks.example.com/media");
-  await other.getByRole("dialog").getByRole("button", { name: "Add it" }).click();
+  await other.getByRole("dialog").getByLabel("URL").fill("https://hooks.example.com/media");
+  await other.getByRole("dialog").getByRole("button", { name: "Add endpoint" }).click();
   await other.getByRole("region", { name: "The secret" }).waitFor();
   await other.close();
   await page.getByRole("button", { name: "Sign out" }).click();

@@ -6,7 +6,7 @@ import { after, before, test } from "node:test";
 import { DESKTOP, assertAccessible, assertFits, play, shoot, visiting } from "./browser.mjs";
 import { startProgram } from "./program.mjs";
 
-const LOST = "Connection lost. Your task goes on.";
+const LOST = "Connection lost. Your task continues.";
 let program;
 
 before(async () => {
@@ -22,7 +22,7 @@ test("a gateway that is killed while a video is made is followed, and makes it o
     await page.getByLabel("Prompt").fill("A lake at dawn");
     await page.getByLabel("Length").selectOption("12");
   };
-  const make = page.getByRole("button", { name: /^Make it/ });
+  const make = page.getByRole("button", { name: /^Generate/ });
   await fill();
   await make.waitFor();
   const keys = [];
@@ -41,7 +41,7 @@ test("a gateway that is killed while a video is made is followed, and makes it o
   await program.start();
 
   // Killed once more while it is made: the page goes on following, even after a reload.
-  await page.getByText(/Waiting for its turn|Being made/).waitFor();
+  await page.getByText(/Waiting in the queue|In progress/).waitFor();
   await program.kill();
   await page.getByText(LOST).waitFor();
   await program.start();
@@ -55,11 +55,11 @@ test("a gateway that is killed while a video is made is followed, and makes it o
   // Its result was shown, so the next click is another order.
   await fill();
   await make.click();
-  await page.getByText(/Waiting for its turn|Being made/).waitFor();
+  await page.getByText(/Waiting in the queue|In progress/).waitFor();
   const [second] = await tasks();
   assert.equal((await tasks()).length, 2);
   await program.call("POST", `/v1/tasks/${second.id}/cancel`);
-  await page.getByText("It was cancelled.").waitFor();
+  await page.getByText("The task was cancelled.").waitFor();
   complaints.length = 0; // The browser reports the lost connections itself.
 }));
 
@@ -68,7 +68,7 @@ test("the price is on the button, and the time line tells of a provider that ref
   await page.goto("/console/create/veo");
   await page.getByLabel("Prompt").fill("A kite over a dune");
   await page.getByLabel("Length").selectOption("8");
-  await page.getByRole("button", { name: "Make it · 3.20 USD" }).click();
+  await page.getByRole("button", { name: "Generate · 3.20 USD" }).click();
   await page.getByRole("link", { name: "Open the task" }).click();
   await page.getByText("Settled: 3.20 USD").waitFor();
   const line = await page.locator(".line").innerText();
@@ -92,7 +92,7 @@ test("a progress that nobody told is called a guess", () => visit("guess", async
   await page.goto("/console/tasks");
   await page.locator("tbody tr", { hasText: "A slow river" }).getByText("about 37 %").waitFor();
   await page.goto(`/console/tasks/${task}`);
-  await page.getByText("about 37 %, by the model's usual time").waitFor();
+  await page.getByText("about 37 %, estimated from the model's usual time").waitFor();
   await program.call("POST", `/v1/tasks/${task}/cancel`);
 }));
 
@@ -106,7 +106,7 @@ test("a view whose gateway is gone says so, and comes back by itself", () => vis
   await assertFits(page);
   await shoot(page, "console gone");
   await program.start();
-  await page.getByText("Nobody is told yet").waitFor();
+  await page.getByText("No endpoints yet").waitFor();
   complaints.length = 0; // The browser reports the lost connections itself.
 }));
 

@@ -32,8 +32,8 @@ for (const colorScheme of ["light", "dark"]) {
     }
     await page.goto("/console/create/stems-dsp-1");
     await page.getByLabel(/^Song/).setInputFiles({ name: "Night ferry.wav", mimeType: "audio/wav", buffer: wav() });
-    await page.getByText("Every stem").click();
-    await page.getByRole("button", { name: /^Make it/ }).click();
+    await page.getByText("All stems").click();
+    await page.getByRole("button", { name: /^Generate/ }).click();
     await page.getByRole("link", { name: "Open the mixer" }).click();
     await page.getByRole("button", { name: "Play" }).waitFor();
     await page.getByLabel("Position").fill("1.4");
@@ -43,7 +43,7 @@ for (const colorScheme of ["light", "dark"]) {
     await page.getByLabel("Prompt").fill("A harbour at dusk, slow pan left, sound of waves");
     await page.getByLabel("Length").selectOption("2");
     await page.getByLabel("Size").selectOption("854x480");
-    await page.getByRole("button", { name: /^Make it/ }).click();
+    await page.getByRole("button", { name: /^Generate/ }).click();
     await page.locator(".result video").waitFor();
     await page.locator(".result video").evaluate((video) => new Promise((resolve) => {
       video.addEventListener("seeked", resolve, { once: true });
@@ -59,10 +59,10 @@ for (const colorScheme of ["light", "dark"]) {
     await page.getByText(/^Settled/).waitFor();
     await take("task");
     await page.goto("/console/spend?by=provider");
-    await page.getByRole("table", { name: "Sums" }).waitFor();
+    await page.getByRole("table", { name: "Totals" }).waitFor();
     await take("spend");
     await page.goto("/console/now");
-    await page.getByText("add up").waitFor();
+    await page.getByText("adds up").waitFor();
     await take("now");
   }));
 }

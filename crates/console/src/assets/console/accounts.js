@@ -16,7 +16,7 @@ export function Accounts({ query }) {
     close();
     list.reload();
   };
-  return html`<div><${Head} title="Accounts" small="Who pays. Everything made with a key belongs to its account."><a class="button quiet" href="/console/spend?by=account">Margins</a><button type="button" onClick=${() => setWindow({ edit: {} })}>New account</button><//>
+  return html`<div><${Head} title="Accounts" small="Accounts pay for tasks. Each key belongs to an account."><a class="button quiet" href="/console/spend?by=account">Margins</a><button type="button" onClick=${() => setWindow({ edit: {} })}>New account</button><//>
     <${Load} of=${list}>${(page) => (page.data.length === 0 ? html`<${Empty} title="No accounts" />` : html`<div><${Table} label="Accounts" columns=${["Account", "#Balance", "#Held", "#Spent", "#Budget", "#Keys", ""]} rows=${page.data} row=${(one) => [
       html`<div><a href=${`/console/tasks?of=all&account=${encodeURIComponent(one.handle)}`}><strong>${one.name}</strong></a><br /><span class="fine mono">${one.handle}</span></div>`, one.prepaid ? usd(one.balance_usd) : "not prepaid", usd(one.held_usd), usd(one.spent_usd),
       one.budget_usd ? html`<span>${usd(one.budget_usd)}<br /><span class="fine">${usd(one.available_usd)} left</span></span>` : "none", one.keys,
@@ -41,10 +41,10 @@ function Edit({ of, close, done }) {
   const fault = (name) => faultOf(action.error, name);
   const text = (name, label, more = {}) => html`<${Field} name=${`account-${name}`} label=${label} hint=${more.hint} error=${fault(name)}><input id=${`account-${name}`} required=${more.required} inputmode=${more.mode} placeholder=${more.placeholder} value=${form[name]} onInput=${(event) => setForm({ ...form, [name]: event.target.value })} /><//>`;
   return html`<${Dialog} title=${isNew ? "New account" : `Edit “${of.handle}”`} close=${close}><form class="stack" onSubmit=${save}>
-    ${isNew && text("handle", "Handle", { required: true, hint: "Short and unique; it cannot be changed." })}${text("name", "Name")}
-    <div class="choices"><label><input type="checkbox" checked=${form.prepaid} onChange=${() => setForm({ ...form, prepaid: !form.prepaid })} />Prepaid: it can spend only its credit</label></div>
+    ${isNew && text("handle", "Handle", { required: true, hint: "Short and unique. It cannot be changed later." })}${text("name", "Name")}
+    <div class="choices"><label><input type="checkbox" checked=${form.prepaid} onChange=${() => setForm({ ...form, prepaid: !form.prepaid })} />Prepaid: the account can spend only its credit</label></div>
     ${text("budget_usd", "Budget in USD", { mode: "decimal", placeholder: "none" })}
-    ${action.error && !["handle", "name", "budget_usd"].includes(action.error.param) && html`<${Failed} error=${action.error} />`}<div><${Submit} busy=${action.busy}>${isNew ? "Make the account" : "Save"}<//></div></form><//>`;
+    ${action.error && !["handle", "name", "budget_usd"].includes(action.error.param) && html`<${Failed} error=${action.error} />`}<div><${Submit} busy=${action.busy}>${isNew ? "Create account" : "Save"}<//></div></form><//>`;
 }
 
 function Credit({ of, close, done }) {
@@ -57,8 +57,8 @@ function Credit({ of, close, done }) {
       done();
     });
   };
-  return html`<${Dialog} title=${`Credit for “${of.handle}”`} close=${close}><form class="stack" onSubmit=${save}>
-    <${Field} name="amount" label="Amount in USD" hint="With a minus, it is taken back." error=${faultOf(action.error, "amount_usd")}><input id="amount" inputmode="decimal" required value=${form.amount_usd} onInput=${(event) => setForm({ ...form, amount_usd: event.target.value })} /><//>
-    <${Field} name="note" label="What for"><input id="note" value=${form.note} onInput=${(event) => setForm({ ...form, note: event.target.value })} /><//>
-    ${action.error && action.error.param !== "amount_usd" && html`<${Failed} error=${action.error} />`}<div><${Submit} busy=${action.busy}>Credit it<//></div></form><//>`;
+  return html`<${Dialog} title=${`Add credit to “${of.handle}”`} close=${close}><form class="stack" onSubmit=${save}>
+    <${Field} name="amount" label="Amount in USD" hint="A negative amount withdraws credit." error=${faultOf(action.error, "amount_usd")}><input id="amount" inputmode="decimal" required value=${form.amount_usd} onInput=${(event) => setForm({ ...form, amount_usd: event.target.value })} /><//>
+    <${Field} name="note" label="Note (optional)"><input id="note" value=${form.note} onInput=${(event) => setForm({ ...form, note: event.target.value })} /><//>
+    ${action.error && action.error.param !== "amount_usd" && html`<${Failed} error=${action.error} />`}<div><${Submit} busy=${action.busy}>Add credit<//></div></form><//>`;
 }

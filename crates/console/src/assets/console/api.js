@@ -16,7 +16,7 @@ export class ApiError extends Error {
    * @param {string} [requestId]
    */
   constructor(status, error, requestId) {
-    super(error.message || `The gateway answered ${status}.`);
+    super(error.message || `The gateway returned ${status}.`);
     this.status = status;
     this.code = error.code || "";
     this.param = error.param || "";
@@ -94,7 +94,7 @@ export async function call(method, path, body, options = {}) {
   } catch (error) {
     if (options.signal?.aborted) throw error;
     // The connection ended inside the answer, so what it says is not known: the same as no answer.
-    throw new ApiError(0, { message: "The gateway's answer could not be read to its end." });
+    throw new ApiError(0, { message: "The gateway's response was incomplete." });
   }
 }
 

@@ -26,7 +26,7 @@ const VIEWS = [
   { place: "spend", name: "Spend", icon: "M5 20v-7M10 20V6M15 20v-10M20 20V4", letter: "s", scope: "tasks:read" },
   { place: "keys", name: "Keys", icon: "M8 15a4 4 0 1 1 3.5-6H20v3h-2v3h-3v-3h-3.5A4 4 0 0 1 8 15z", letter: "k" },
   { place: "webhooks", name: "Webhooks", icon: "M4 12h10M10 7l5 5-5 5M18 5v14", letter: "w", scope: "webhooks:manage" },
-  { place: "now", name: "Now", icon: "M3 12h4l3-7 4 14 3-7h4", letter: "n", scope: "admin" },
+  { place: "now", name: "Overview", icon: "M3 12h4l3-7 4 14 3-7h4", letter: "n", scope: "admin" },
   { place: "providers", name: "Providers", icon: "M5 5h14v5H5zM5 14h14v5H5zM8 7.5h.01M8 16.5h.01", letter: "p", scope: "admin" },
   { place: "accounts", name: "Accounts", icon: "M8 11a3 3 0 1 0 0-6 3 3 0 0 0 0 6zM2.5 19a5.5 5.5 0 0 1 11 0M16 11a3 3 0 1 0 0-6M16 14a5.5 5.5 0 0 1 5.5 5", letter: "a", scope: "admin" },
   { place: "audit", name: "Audit", icon: "M6 3h9l4 4v14H6zM9 12h7M9 16h7", letter: "u", scope: "admin" },
@@ -93,11 +93,11 @@ function SignIn({ error, done }) {
     <div class="field"><label for="key">API key</label>
       <input id="key" type="password" required autocomplete="off" spellcheck=${false} placeholder="sk-mg-…" aria-describedby="key-help"
         value=${value} onInput=${(event) => setValue(event.target.value)} /></div>
-    <label class="check"><input type="checkbox" checked=${stays} onChange=${() => setStays(!stays)} /> Stay signed in here for 12 hours, in every tab</label>
+    <label class="check"><input type="checkbox" checked=${stays} onChange=${() => setStays(!stays)} /> Stay signed in for 12 hours, in every tab</label>
     <${Failed} error=${failed} />
-    <${Submit} busy=${action.busy}>${action.busy ? "Looking" : "Open the console"}<//>
-    <p class="fine" id="key-help">${stays ? "The key is exchanged for a cookie that no script can read; signing out ends it everywhere." : "The key stays in this tab and is sent to this gateway only; it is gone when you close the tab."}
-      Make one with <code>mediagate keys create --name me</code>.</p>
+    <${Submit} busy=${action.busy}>${action.busy ? "Signing in" : "Sign in"}<//>
+    <p class="fine" id="key-help">${stays ? "The key is exchanged for a cookie that scripts cannot read. Signing out ends the session in every tab." : "The key stays in this tab and is sent only to this gateway. It is removed when you close the tab."}
+      Create a key with <code>mediagate keys create --name me</code>.</p>
   </form></main>`;
 }
 
@@ -135,7 +135,7 @@ function View({ account, refresh }) {
     if (!place) go("/console/create", { replace: true });
     if (broken) mend();
   }, [parts.join("/")]);
-  if (broken) return html`<${Head} title="This page broke" /><${Failed} error=${broken} again=${mend} />`;
+  if (broken) return html`<${Head} title="This page has failed" /><${Failed} error=${broken} again=${mend} />`;
   const props = { account, query, id: rest[0], may: (/** @type {string} */ scope) => may(account, scope), refresh };
   switch (place) {
     case undefined: return null;
@@ -149,13 +149,13 @@ function View({ account, refresh }) {
     case "providers": return html`<${Providers} ...${props} />`;
     case "accounts": return html`<${Accounts} ...${props} />`;
     case "audit": return html`<${Audit} ...${props} />`;
-    default: return html`<${Head} title="There is no such page" /><p><a href="/console/create">Make something</a> or look at your <a href="/console/tasks">tasks</a>.</p>`;
+    default: return html`<${Head} title="Page not found" /><p><a href="/console/create">Create something</a> or see your <a href="/console/tasks">tasks</a>.</p>`;
   }
 }
 
 function Help({ entries, close }) {
-  const lines = [["/", "Search"], ["?", "This list"], ["Esc", "Close"], ...entries.map((view) => [`g ${view.letter}`, view.name])];
-  return html`<${Dialog} title="Shortcuts" close=${close}><dl class="facts keys-list">${lines.map(
+  const lines = [["/", "Search"], ["?", "Show this list"], ["Esc", "Close"], ...entries.map((view) => [`g ${view.letter}`, view.name])];
+  return html`<${Dialog} title="Keyboard shortcuts" close=${close}><dl class="facts keys-list">${lines.map(
     ([keys, what]) => html`<div key=${keys}><dt>${keys.split(" ").map((one) => html`<kbd>${one}</kbd> `)}</dt><dd>${what}</dd></div>`)}</dl><//>`;
 }
 

@@ -6,7 +6,7 @@ import { call, file, query as asQuery, save } from "./api.js";
 import { go, withQuery } from "./router.js";
 import { Empty, Failed, Field, Head, Load, Pager, Table, When, moment, short, useLoad } from "./ui.js";
 
-const FILTERS = /** @type {[string, string, string][]} */ ([["action", "Action", "key.create"], ["target", "Of", "id or handle"], ["actor", "By", "key name"]]);
+const FILTERS = /** @type {[string, string, string][]} */ ([["action", "Action", "key.create"], ["target", "Target", "id or handle"], ["actor", "Actor", "key name"]]);
 
 export function Audit({ query }) {
   const after = query.get("after") || "";
@@ -15,11 +15,11 @@ export function Audit({ query }) {
   const list = useLoad((signal) => call("GET", `/v1/admin/audit${asked}`, undefined, { signal }), [asked]);
   const saving = useAction();
   const csv = () => saving.run(async () => save(await file(`/v1/admin/audit${asQuery({ ...filters, format: "csv", limit: 10_000 })}`), "audit.csv"));
-  return html`<div><${Head} title="Audit" small="Who changed what, by console, command or configuration."><button type="button" class="quiet small" aria-disabled=${saving.busy} onClick=${csv}>Download CSV</button><//>
+  return html`<div><${Head} title="Audit" small="Changes made with the console, a command or the configuration."><button type="button" class="quiet small" aria-disabled=${saving.busy} onClick=${csv}>Download CSV</button><//>
     <${Failed} error=${saving.error} />
     <div class="filters" role="search">${FILTERS.map(([name, label, example], at) => html`<${Field} key=${name} name=${`audit-${name}`} label=${label}><input id=${`audit-${name}`} type="search" data-search=${at === 0 ? "" : undefined} placeholder=${example} value=${filters[name]} onChange=${(event) => go(withQuery({ [name]: event.target.value.trim(), after: undefined }))} /><//>`)}</div>
-    <${Load} of=${list} rows=${8}>${(page) => (page.data.length === 0 ? html`<${Empty} title=${asked.includes("action=") || asked.includes("target=") || asked.includes("actor=") ? "No change matches" : "Nothing was changed yet"} />`
-      : html`<div><${Table} label="Changes, newest first" columns=${["When", "Who", "What", "Of", "Change", "From"]} rows=${page.data} row=${(entry) => [
+    <${Load} of=${list} rows=${8}>${(page) => (page.data.length === 0 ? html`<${Empty} title=${asked.includes("action=") || asked.includes("target=") || asked.includes("actor=") ? "No change matches" : "No changes yet"} />`
+      : html`<div><${Table} label="Changes, newest first" columns=${["When", "Actor", "Action", "Target", "Change", "Address"]} rows=${page.data} row=${(entry) => [
         html`<${When} at=${entry.at} />`, html`<span>${entry.actor.name}<br /><span class="fine">${entry.actor.kind}</span></span>`, html`<strong>${entry.action}</strong>`, html`<${Target} of=${entry} />`,
         html`<${Change} of=${entry} />`, html`<span class="fine">${entry.address || "–"}</span>`]} />
         <${Pager} list=${page} after=${after} newest=${withQuery({ after: undefined })} older=${withQuery({ after: page.last_id })} /></div>`)}<//></div>`;

@@ -54,12 +54,12 @@ function Shown({ found, may }) {
   const song = (source || clip).title || "Untitled";
   const isSong = stems.length > 0;
   const tracks = (isSong ? stems : [clip]).map((one) => ({ id: one.id, name: group(one) || song, url: address(one.audio_url) || "" })).filter((one) => one.url);
-  return html`<${Head} title=${isSong ? song : clip.title || "Untitled"} small=${isSong ? `${tracks.length} stems on one clock` : "One recording"}>
+  return html`<${Head} title=${isSong ? song : clip.title || "Untitled"} small=${isSong ? `${tracks.length} stems, played in sync` : "1 track"}>
       ${may("music:create") && html`<a class="button quiet small" href=${`/console/create/${encodeURIComponent(document.body.dataset.musicModel || "")}?clip=${(source || clip).id}`}>Separate</a>`}
-      ${may("persona:create") && html`<button type="button" class="quiet small" onClick=${() => setNaming(true)}>Make a persona</button>`}<//>
-    ${tracks.length ? html`<${Desk} key=${tracks.map((one) => one.id).join()} tracks=${tracks} song=${song} isSong=${isSong} />` : html`<${Empty} title="There is no sound"><p>${clip.status === "complete" ? "Its files are no longer kept." : `It is ${clip.status}.`}</p><//>`}
-    <section class="card"><h2>About it</h2><${Facts} of=${[["Title", clip.title], ["Kind", clip.metadata.type === "upload" ? "uploaded" : clip.metadata.task === "gen_stem" ? `stem: ${group(clip)}` : "made here"], ["From", source && source.id !== clip.id && html`<a href=${`/console/library/clips/${source.id}`}>${source.title || "the song"}</a>`],
-      ["Length", lasting(clip.metadata.duration)], ["Model", clip.model_name], ["Made", html`<${When} at=${clip.created_at} />`], ["Id", html`<code>${clip.id}</code>`]]} /></section>
+      ${may("persona:create") && html`<button type="button" class="quiet small" onClick=${() => setNaming(true)}>Create a persona</button>`}<//>
+    ${tracks.length ? html`<${Desk} key=${tracks.map((one) => one.id).join()} tracks=${tracks} song=${song} isSong=${isSong} />` : html`<${Empty} title="No audio"><p>${clip.status === "complete" ? "The files are no longer stored." : `Status: ${clip.status}`}</p><//>`}
+    <section class="card"><h2>Details</h2><${Facts} of=${[["Title", clip.title], ["Kind", clip.metadata.type === "upload" ? "uploaded" : clip.metadata.task === "gen_stem" ? `stem: ${group(clip)}` : "generated"], ["Source", source && source.id !== clip.id && html`<a href=${`/console/library/clips/${source.id}`}>${source.title || "the song"}</a>`],
+      ["Length", lasting(clip.metadata.duration)], ["Model", clip.model_name], ["Created", html`<${When} at=${clip.created_at} />`], ["Id", html`<code>${clip.id}</code>`]]} /></section>
     ${isNaming && html`<${Persona} clip=${clip} close=${() => setNaming(false)} />`}`;
 }
 
@@ -153,9 +153,9 @@ function Persona({ clip, close }) {
       go("/console/library?show=personas");
     });
   };
-  return html`<${Dialog} title="Make a persona" close=${close}><form class="stack" onSubmit=${make}>
-    <p class="muted">A voice made from “${clip.title || "this clip"}”, with a picture of its own.</p>
+  return html`<${Dialog} title="Create a persona" close=${close}><form class="stack" onSubmit=${make}>
+    <p class="muted">A voice based on “${clip.title || "this clip"}”, with its own picture.</p>
     <${Field} name="persona-name" label="Name"><input id="persona-name" maxlength="80" required value=${form.name} onInput=${(event) => setForm({ ...form, name: event.target.value })} /><//>
     <${Field} name="persona-description" label="Description (optional)"><textarea id="persona-description" maxlength="1000" value=${form.description} onInput=${(event) => setForm({ ...form, description: event.target.value })}></textarea><//>
-    <${Failed} error=${action.error} /><div><${Submit} busy=${action.busy}>Make the persona<//></div></form><//>`;
+    <${Failed} error=${action.error} /><div><${Submit} busy=${action.busy}>Create persona<//></div></form><//>`;
 }

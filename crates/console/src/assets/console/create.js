@@ -18,9 +18,9 @@ export function Create({ id, query, may }) {
   const models = useLoad((signal) => call("GET", "/v1/models", undefined, { signal }), []);
   return html`<${Load} of=${models}>${(list) => {
     const usable = list.data.filter((model) => kindOf(model) && may(model.kind === "video" ? "video:create" : "music:create"));
-    if (!usable.length) return html`<${Head} title="Create" /><${Empty} title="This key may not make anything"><p>It needs the scope <code>video:create</code> or <code>music:create</code>.</p><//>`;
+    if (!usable.length) return html`<${Head} title="Create" /><${Empty} title="This key cannot create anything"><p>It needs the scope <code>video:create</code> or <code>music:create</code>.</p><//>`;
     const model = usable.find((one) => one.id === id) || (!id && (usable.find((one) => one.id === settings.videoModel) || usable[0]));
-    if (!model) return html`<${Head} title="Create" /><${Empty} title=${`There is no model "${id}"`}><p><a href="/console/create">Start with another one</a></p><//>`;
+    if (!model) return html`<${Head} title="Create" /><${Empty} title=${`There is no model "${id}"`}><p><a href="/console/create">Choose another model</a></p><//>`;
     return html`<${Bench} key=${model.id} model=${model} models=${usable} query=${query} may=${may} />`;
   }}<//>`;
 }
@@ -153,22 +153,22 @@ function Bench({ model, models, query, may }) {
         })}</select><//><//>
     ${may("tasks:read") && kind === "video" && state.phase === "idle" && html`<${First} model=${model} make=${(prompt) => { set({ prompt }); order({ ...form, prompt }, true); }} />`}
     ${unread && html`<${Failed} error=${unread} />`}
-    ${!model.available && html`<p class="notice bad">No provider of this model is available right now. You can order; it is refused if none comes back.</p>`}
+    ${!model.available && html`<p class="notice bad">No provider of this model is available right now. An order is rejected unless one becomes available.</p>`}
     <div class="workbench">
       <form class="card" onSubmit=${submit} novalidate><div class="form">
         ${kind === "video" && html`<${VideoFields} model=${model} form=${form} set=${set} fault=${fault} />`}
         ${kind === "stems" && html`<${StemFields} model=${model} form=${form} set=${set} fault=${fault} />`}
         ${kind === "song" && html`<${SongFields} form=${form} set=${set} fault=${fault} />`}
         <div class="make wide"><${Submit} busy=${isBusy} joins>${label(quote, wanted, model)}<//>
-          <span class="fine" role="status">${isBusy ? "Under way. Another click joins it." : quote.error ? "" : quote.data && !quote.data.affordable ? "More than the budget has left." : ""}</span></div>
+          <span class="fine" role="status">${isBusy ? "Request sent. Another click does not create a second task." : quote.error ? "" : quote.data && !quote.data.affordable ? "The price exceeds the remaining budget." : ""}</span></div>
       </div></form>
       <div class="card aside"><${Tabs} name="Outcome" chosen=${tab} choose=${setTab} tabs=${[["result", "Result"], ["code", "Code"]]} />
         <div role="tabpanel" id="panel-Outcome" aria-labelledby=${`tab-Outcome-${tab}`}>
           ${tab === "result" ? html`<${Outcome} state=${state} again=${again} kind=${kind} isNamed=${Boolean(fault(wrong?.split(/[.[]/)[0]))} />
-            ${state.isFirst && html`<section><h2>The same from a terminal</h2><${Code} text=${code("curl")} label="The form as curl" /><p class="fine">Set <code>MEDIAGATE_KEY</code> to your key first. The tab “Code” has it in other languages.</p></section>`}`
+            ${state.isFirst && html`<section><h2>The same request with curl</h2><${Code} text=${code("curl")} label="The form as curl" /><p class="fine">Set <code>MEDIAGATE_KEY</code> to your key first. The “Code” tab shows other languages.</p></section>`}`
             : html`<${Tabs} name="Language" tabs=${LANGUAGES} chosen=${language} choose=${setLanguage} />
               <div role="tabpanel" id="panel-Language" aria-labelledby=${`tab-Language-${language}`}><${Code} text=${code(language)} label=${`The form as ${language}`} /></div>
-              <p class="fine">Exactly what the form holds. Set <code>MEDIAGATE_KEY</code> to your key first. However often it runs it makes one order; for another one, change the <code>Idempotency-Key</code>.</p>`}
+              <p class="fine">This code sends the form as it is. Set <code>MEDIAGATE_KEY</code> to your key first. Running it again does not create another task. To create another, change the <code>Idempotency-Key</code>.</p>`}
         </div></div>
     </div>`;
 }
@@ -177,8 +177,8 @@ function Bench({ model, models, query, may }) {
 function First({ model, make }) {
   const tasks = useLoad((signal) => call("GET", "/v1/tasks?limit=1", undefined, { signal }), []);
   if (!tasks.data || tasks.data.data.length) return null;
-  return html`<div class="card first"><div><h2>Nothing made yet</h2><p>One click makes a short video with ${model.id}, and shows the command that does the same.</p></div>
-    <button type="button" data-writes onClick=${() => make("A calm lake at sunrise, slow dolly in")}>Make a first video</button></div>`;
+  return html`<div class="card first"><div><h2>No tasks yet</h2><p>Create a short video with ${model.id}, and see the command that does the same.</p></div>
+    <button type="button" data-writes onClick=${() => make("A calm lake at sunrise, slow dolly in")}>Create a sample video</button></div>`;
 }
 
 function VideoFields({ model, form, set, fault }) {
@@ -195,9 +195,9 @@ function VideoFields({ model, form, set, fault }) {
       <option value="">Default</option>${can.sizes.map((one) => html`<option key=${one} value=${one}>${one.replace("x", " × ")}</option>`)}</select><//>`}
     ${can.audio && html`<${Field} name="audio" label="Sound" error=${fault("audio")}><select id="audio" value=${form.audio} onChange=${(event) => set({ audio: event.target.value })}>
       <option value="">Default</option><option value="true">With</option><option value="false">Without</option></select><//>`}
-    ${(can.negative_prompt || can.seed) && html`<details class="wide" open=${Boolean(form.negative || form.seed)}><summary>More</summary><div class="form">
-      ${can.negative_prompt && html`<div class="wide"><${Field} name="negative" label="What it must not show" error=${fault("negative_prompt")}><input id="negative" value=${form.negative} onInput=${(event) => set({ negative: event.target.value })} /><//></div>`}
-      ${can.seed && html`<${Field} name="seed" label="Seed" hint="The same seed and form make the same video, where the model can." error=${fault("seed")}><input id="seed" inputmode="numeric" pattern="[0-9]*" value=${form.seed} onInput=${(event) => set({ seed: event.target.value.replace(/\D/g, "") })} /><//>`}
+    ${(can.negative_prompt || can.seed) && html`<details class="wide" open=${Boolean(form.negative || form.seed)}><summary>More options</summary><div class="form">
+      ${can.negative_prompt && html`<div class="wide"><${Field} name="negative" label="Negative prompt" error=${fault("negative_prompt")}><input id="negative" value=${form.negative} onInput=${(event) => set({ negative: event.target.value })} /><//></div>`}
+      ${can.seed && html`<${Field} name="seed" label="Seed" hint="The same seed and input give the same video, if the model supports it." error=${fault("seed")}><input id="seed" inputmode="numeric" pattern="[0-9]*" value=${form.seed} onInput=${(event) => set({ seed: event.target.value.replace(/\D/g, "") })} /><//>`}
     </div></details>`}
     <${Extra} form=${form} set=${set} fault=${fault} />`;
 }
@@ -207,8 +207,8 @@ function Extra({ form, set, fault }) {
   const fields = Object.entries(form.extra);
   if (!fields.length) return null;
   const wrong = fields.map(([name]) => fault(name)).find(Boolean);
-  return html`<div class="wide"><p class="legend">As in that task</p><${Facts} of=${fields.map(([name, value]) => [name, html`<code>${typeof value === "object" ? JSON.stringify(value) : String(value)}</code>`])} />
-    ${wrong && html`<p class="fine wrong">${wrong}</p>`}<p><button type="button" class="quiet small" onClick=${() => set({ extra: {} })}>Without these</button></p></div>`;
+  return html`<div class="wide"><p class="legend">More fields from that task</p><${Facts} of=${fields.map(([name, value]) => [name, html`<code>${typeof value === "object" ? JSON.stringify(value) : String(value)}</code>`])} />
+    ${wrong && html`<p class="fine wrong">${wrong}</p>`}<p><button type="button" class="quiet small" onClick=${() => set({ extra: {} })}>Remove these fields</button></p></div>`;
 }
 
 function Seconds({ can, value, set, error }) {
@@ -231,15 +231,15 @@ function StemFields({ model, form, set, fault }) {
       ? html`<div class="wide"><${Missing} medium=${form.clip} error=${fault("continue_clip_id")} drop=${() => set({ clip: undefined })} /></div>`
       : form.clip && !form.song
       ? html`<div class="wide"><p class="legend">Song</p><div class="drop"><img src=${address(form.clip.image_url)} alt="" /><p><strong>${form.clip.title || "Untitled"}</strong></p>
-          <button type="button" class="quiet small" onClick=${() => set({ clip: undefined })}>Another song</button></div></div>`
+          <button type="button" class="quiet small" onClick=${() => set({ clip: undefined })}>Choose another song</button></div></div>`
       : html`<${Drop} name="song" label="Song (WAV, FLAC, MP3, M4A or OGG)" accept="audio/*" limit=${Number(settings.songBytes)} file=${form.song} choose=${(song) => set({ song })} error=${fault("continue_clip_id")} />`}
-    <div class="wide"><${Choices} name="split" label="Split into" value=${form.split} choose=${(split) => set({ split })} options=${[["two", "One stem and the rest"], ["twelve", "Every stem the model knows"]]} /></div>
+    <div class="wide"><${Choices} name="split" label="Split into" value=${form.split} choose=${(split) => set({ split })} options=${[["two", "One stem and the rest"], ["twelve", "All stems of the model"]]} /></div>
     ${form.split === "two" && html`<div class="wide"><${Choices} name="group" label="The stem" value=${form.group} choose=${(group) => set({ group })} options=${groups.map((group) => [group, group.replaceAll("_", " ")])} /></div>`}`;
 }
 
 function SongFields({ form, set, fault }) {
   return html`
-    <div class="wide"><${Field} name="prompt" label="What it is about, or its lyrics" error=${fault("prompt")}><textarea id="prompt" rows="6" required value=${form.prompt} onInput=${(event) => set({ prompt: event.target.value })}></textarea><//></div>
+    <div class="wide"><${Field} name="prompt" label="Topic or lyrics" error=${fault("prompt")}><textarea id="prompt" rows="6" required value=${form.prompt} onInput=${(event) => set({ prompt: event.target.value })}></textarea><//></div>
     <${Field} name="tags" label="Style" hint="For example: slow, piano, female voice" error=${fault("tags")}><input id="tags" value=${form.tags} onInput=${(event) => set({ tags: event.target.value })} /><//>
     <${Field} name="title" label="Title" error=${fault("title")}><input id="title" value=${form.title} onInput=${(event) => set({ title: event.target.value })} /><//>
     <${Choices} name="instrumental" label="Voice" value=${form.instrumental} choose=${(instrumental) => set({ instrumental })} options=${[["", "Sung"], ["true", "Instrumental"]]} />
@@ -248,9 +248,9 @@ function SongFields({ form, set, fault }) {
 
 /** A picture or a song of a task, before it is here or when it never will be. */
 function Missing({ medium, error, drop }) {
-  const words = medium.state === "loading" ? `The ${medium.name} of that task is being fetched.` : `The ${medium.name} of that task cannot be had any more.`;
+  const words = medium.state === "loading" ? `The ${medium.name} of that task is loading.` : `The ${medium.name} of that task is no longer available.`;
   return html`<div class=${medium.state === "gone" ? "notice bad" : "notice"} role=${medium.state === "gone" ? "alert" : "status"}><p><strong>${words}</strong></p>${error && html`<p class="fine wrong">${error}</p>`}
-    <button type="button" class="quiet small" onClick=${drop}>${`Without the ${medium.name}`}</button></div>`;
+    <button type="button" class="quiet small" onClick=${drop}>${`Remove the ${medium.name}`}</button></div>`;
 }
 
 function Choices({ name, label, value, choose, options }) {
@@ -267,7 +267,7 @@ function Drop({ name, label, accept, limit, file, choose, error, half = false })
   const take = (chosen) => {
     if (!chosen) return;
     const fits = chosen.size <= limit;
-    setRefusal(fits ? "" : `“${chosen.name}” has ${size(chosen.size)}; the most is ${size(limit)}.`);
+    setRefusal(fits ? "" : `“${chosen.name}” is ${size(chosen.size)}. The maximum is ${size(limit)}.`);
     if (fits) choose(chosen);
   };
   const drop = (event) => {
@@ -278,7 +278,7 @@ function Drop({ name, label, accept, limit, file, choose, error, half = false })
   return html`<div class=${half ? "half" : "wide"}><${Field} name=${name} label=${label} error=${refusal || error}>
     <div class=${isOver ? "drop over" : "drop"} onDragOver=${(event) => { event.preventDefault(); setOver(true); }} onDragLeave=${() => setOver(false)} onDrop=${drop}>
       ${preview && html`<img src=${preview} alt="" />`}
-      <p>${file && !absent ? html`<strong>${file.name}</strong> <span class="fine">${size(file.size)}</span>` : html`Drop it here, or <strong>choose a file</strong>`}</p>
+      <p>${file && !absent ? html`<strong>${file.name}</strong> <span class="fine">${size(file.size)}</span>` : html`Drop a file here, or <strong>choose one</strong>`}</p>
       <input id=${name} type="file" accept=${accept} onChange=${(event) => { take(event.target.files[0]); event.target.value = ""; }} />
       ${file && !absent && html`<button type="button" class="quiet small" onClick=${() => choose(undefined)}>Remove</button>`}
     </div>${absent && html`<${Missing} medium=${absent} drop=${() => choose(undefined)} />`}<//></div>`;
@@ -286,18 +286,18 @@ function Drop({ name, label, accept, limit, file, choose, error, half = false })
 
 function Outcome({ state, again, kind, isNamed }) {
   const { phase, task, error, isLost } = state;
-  if (phase === "idle") return html`<div class="waiting"><p class="muted">${kind === "stems" ? "The stems appear here, ready to mix." : "What you make appears here."}</p></div>`;
-  if (phase === "refused") return html`${isNamed ? html`<p class="notice bad" role="alert">Something in the form is not right.</p>` : html`<${Failed} error=${error} />`}`;
+  if (phase === "idle") return html`<div class="waiting"><p class="muted">${kind === "stems" ? "The stems will appear here." : "The result will appear here."}</p></div>`;
+  if (phase === "refused") return html`${isNamed ? html`<p class="notice bad" role="alert">A field in the form is invalid.</p>` : html`<${Failed} error=${error} />`}`;
   const open = task && html`<a class="button quiet small" href=${`/console/tasks/${task.id}`}>Open the task</a>`;
   if (phase !== "done" || !ended(task)) {
-    return html`<div class="waiting" aria-live="polite">${isLost ? html`<p class="wrong"><strong>Connection lost. Your task goes on.</strong> This page follows it as soon as the gateway answers.</p>` : html`<p><strong>${phase === "uploading" ? "Uploading and decoding the song" : task ? (task.status === "queued" ? "Waiting for its turn" : "Being made") : "Sending"}</strong></p>`}
+    return html`<div class="waiting" aria-live="polite">${isLost ? html`<p class="wrong"><strong>Connection lost. Your task continues.</strong> This page reconnects automatically.</p>` : html`<p><strong>${phase === "uploading" ? "Uploading and decoding the song" : task ? (task.status === "queued" ? "Waiting in the queue" : "In progress") : "Sending"}</strong></p>`}
       ${task && html`<${Progress} task=${task} />${open}`}</div>`;
   }
   const failed = task.status !== "succeeded";
   return html`<div class="result stack">
-    ${failed ? html`<div class="notice bad" role="alert"><p><strong>${task.status === "cancelled" ? "It was cancelled." : task.error?.message}</strong></p><p class="fine">Nothing was charged.</p></div>` : html`<${Made} task=${task} />`}
+    ${failed ? html`<div class="notice bad" role="alert"><p><strong>${task.status === "cancelled" ? "The task was cancelled." : task.error?.message}</strong></p><p class="fine">Nothing was charged.</p></div>` : html`<${Made} task=${task} />`}
     <div class="between"><p class="fine"><${Status} of=${task.status} /> · ${cost(task.cost_usd)}</p>
-      <div class="row"><button type="button" data-writes class="quiet small" onClick=${(event) => event.detail > 1 || again()}>Again</button>${open}
+      <div class="row"><button type="button" data-writes class="quiet small" onClick=${(event) => event.detail > 1 || again()}>Run again</button>${open}
         ${!failed && html`<a class="button quiet small" href=${`/console/create/${encodeURIComponent(task.model)}?from=${task.id}`}>Vary</a>`}</div></div></div>`;
 }
 
@@ -306,14 +306,14 @@ export function Made({ task }) {
   const { videos = [], clips = [] } = task.output || {};
   return html`${videos.map((video) => {
     const source = address(video.url);
-    if (!source || video.removed) return html`<p key=${video.id} class="muted">The video is no longer kept.</p>`;
+    if (!source || video.removed) return html`<p key=${video.id} class="muted">The video is no longer stored.</p>`;
     return html`<div key=${video.id}><video src=${source} poster=${address(video.poster_url)} controls playsinline preload="metadata" aria-label="The video"></video>
-      <p class="row fine"><a href=${source} download="">Download the MP4</a> ${video.width} × ${video.height} · ${video.seconds} s · ${video.linked ? "kept by its provider" : size(video.bytes)}</p><${Origin} of=${video.provenance} /></div>`;
+      <p class="row fine"><a href=${source} download="">Download the MP4</a> ${video.width} × ${video.height} · ${video.seconds} s · ${video.linked ? "stored at its provider" : size(video.bytes)}</p><${Origin} of=${video.provenance} /></div>`;
   })}${clips.length > 0 && html`<p class="row"><a class="button" href=${`/console/library/clips/${clips[0].id}?task=${task.id}`}>Open the mixer</a></p>`}
   ${clips.map((clip) => {
     const source = address(clip.audio_url);
     const name = clip.title || clip.group || "Clip";
-    return html`<div key=${clip.id}><p><strong>${name}</strong></p>${source && !clip.removed ? html`<audio src=${source} controls preload="metadata" aria-label=${name}></audio>` : html`<p class="muted">It is no longer kept.</p>`}<${Origin} of=${clip.provenance} /></div>`;
+    return html`<div key=${clip.id}><p><strong>${name}</strong></p>${source && !clip.removed ? html`<audio src=${source} controls preload="metadata" aria-label=${name}></audio>` : html`<p class="muted">The file is no longer stored.</p>`}<${Origin} of=${clip.provenance} /></div>`;
   })}`;
 }
 
@@ -350,7 +350,7 @@ function useQuote(wanted) {
 
 /** The words of the button. */
 function label(quote, wanted, model) {
-  if (quote.data) return `Make it · ${cost(quote.data.cost_usd)}`;
-  if (!model.price) return "Make it · free";
-  return wanted.isQuotable ? "Make it" : `Make it · ${usd(model.price.usd)} per ${model.price.unit.replaceAll("_", " ")}`;
+  if (quote.data) return `Generate · ${cost(quote.data.cost_usd)}`;
+  if (!model.price) return "Generate · free";
+  return wanted.isQuotable ? "Generate" : `Generate · ${usd(model.price.usd)} per ${model.price.unit.replaceAll("_", " ")}`;
 }

@@ -101,9 +101,9 @@ export function markOf(form) {
 export function check(kind, form) {
   const media = [["input_reference", form.picture], ["end_image", form.end], ...form.references.map((one) => ["reference_images", one]), ["continue_clip_id", !form.song && form.clip]];
   const [param, absent] = media.find(([, medium]) => isAbsent(medium)) || [];
-  if (absent) return fail(param, absent.state === "loading" ? `The ${absent.name} of that task is not here yet.` : `The ${absent.name} of that task cannot be had any more. Choose another, or remove it.`);
+  if (absent) return fail(param, absent.state === "loading" ? `The ${absent.name} of that task is still loading.` : `The ${absent.name} of that task is no longer available. Choose another, or remove it.`);
   if (kind === "stems") return form.song || form.clip ? undefined : fail("continue_clip_id", "Choose a song first.");
-  return form.prompt.trim() ? undefined : fail("prompt", "Say what it should show.");
+  return form.prompt.trim() ? undefined : fail("prompt", "Enter a prompt.");
 }
 
 const fail = (param, message) => Object.assign(new Error(message), { param });

@@ -15,9 +15,9 @@ export function Keys({ account, query, may, refresh }) {
 
 function Own({ account }) {
   const { key } = account;
-  return html`<${Head} title="Keys" small="The key of this session. A key with the scope admin sees and makes others." />
-    <div class="card"><h2>${key.name}</h2><${Facts} of=${[["Begins with", html`<code>${key.prefix}…</code>`], ["May", key.scopes.join(", ")], ["Spent", usd(key.spent_usd)], ["Budget", key.budget_usd ? `${usd(key.budget_usd)}${key.budget_period ? ` a ${key.budget_period}` : ""}, ${usd(key.available_usd)} left` : "none"],
-      ["Requests a minute", String(key.limits.requests_per_minute)], ["Open tasks", `${key.limits.open_tasks} of ${key.limits.max_running_tasks}`], ["Expires", key.expires_at ? html`<${When} at=${key.expires_at} />` : "never"]]} /></div>`;
+  return html`<${Head} title="Keys" small="The key of this session. A key with the scope admin can manage all keys." />
+    <div class="card"><h2>${key.name}</h2><${Facts} of=${[["Prefix", html`<code>${key.prefix}…</code>`], ["Scopes", key.scopes.join(", ")], ["Spent", usd(key.spent_usd)], ["Budget", key.budget_usd ? `${usd(key.budget_usd)}${key.budget_period ? ` a ${key.budget_period}` : ""}, ${usd(key.available_usd)} left` : "none"],
+      ["Requests per minute", String(key.limits.requests_per_minute)], ["Open tasks", `${key.limits.open_tasks} of ${key.limits.max_running_tasks}`], ["Expires", key.expires_at ? html`<${When} at=${key.expires_at} />` : "never"]]} /></div>`;
 }
 
 function All({ account, query, refresh }) {
@@ -31,7 +31,7 @@ function All({ account, query, refresh }) {
     list.reload();
     refresh();
   };
-  return html`<${Head} title="Keys" small="One for each program and person, so that each can be taken back alone."><button type="button" onClick=${() => setWindow({ edit: {} })}>New key</button><//>
+  return html`<${Head} title="Keys" small="Use one key for each program or person, so that you can revoke each one separately."><button type="button" onClick=${() => setWindow({ edit: {} })}>New key</button><//>
     <${Load} of=${list}>${(page) => (page.data.length === 0 ? html`<${Empty} title="No keys" />` : html`<${Table} label="Keys, newest first" columns=${["Key", "Account", "State", "#Spent", "#Budget", "Last used", ""]} rows=${page.data} row=${(key) => [
       html`<div><strong>${key.name}</strong><br /><span class="fine mono">${key.prefix}…</span></div>`, key.account, html`<${State} of=${key} />`, usd(key.spent_usd),
       key.budget_usd ? html`<span>${usd(key.budget_usd)}${key.budget_period ? ` a ${key.budget_period}` : ""}<br /><span class="fine">${usd(key.available_usd)} left</span></span>` : "none",
@@ -55,14 +55,14 @@ function State({ of }) {
 
 function Issued({ of, close }) {
   const call_ = `export MEDIAGATE_KEY=${of.key}\n\ncurl -sS ${origin}/v1/videos \\\n  -H "Authorization: Bearer $MEDIAGATE_KEY" \\\n  -H "Content-Type: application/json" \\\n  -d '{"prompt": "A calm lake at sunrise, slow dolly in"}'`;
-  return html`<${Dialog} title=${`The key “${of.name}”`} close=${close}><div class="stack"><p class="notice">It is shown only now. Keep it where secrets are kept.</p><${Code} text=${of.key} label="The key" /><h3>A call that works</h3><${Code} text=${call_} label="A call with the key" /><${Ties} of=${of} /></div><//>`;
+  return html`<${Dialog} title=${`The key “${of.name}”`} close=${close}><div class="stack"><p class="notice">It is shown only now. Store it in a safe place.</p><${Code} text=${of.key} label="The key" /><h3>Example request</h3><${Code} text=${call_} label="Example request with the key" /><${Ties} of=${of} /></div><//>`;
 }
 
 // What was begun with a key that was rotated or revoked.
 function Ties({ of }) {
   const webhooks = of.webhooks || [];
-  const said = { kept: "goes on", disabled: "is disabled; what it would be sent is held until another key enables it", deleted: "is deleted" };
-  return html`${of.sessions_ended > 0 && html`<p>${of.sessions_ended === 1 ? "One session" : `${of.sessions_ended} sessions`} of it ended.</p>`}
+  const said = { kept: "stays enabled", disabled: "is disabled; its deliveries are held until another key enables it", deleted: "is deleted" };
+  return html`${of.sessions_ended > 0 && html`<p>${of.sessions_ended === 1 ? "One session" : `${of.sessions_ended} sessions`} of this key ended.</p>`}
     ${webhooks.length > 0 && html`<div><h3>Its webhook endpoints</h3><ul>${webhooks.map((webhook) => html`<li key=${webhook.id}><code>${webhook.url}</code> ${said[webhook.state]}.</li>`)}</ul></div>`}`;
 }
 
@@ -94,15 +94,15 @@ function Edit({ of, close, done }) {
   const text = (name, label, more = {}) => html`<${Field} name=${`key-${name}`} label=${label} hint=${more.hint} error=${fault(name)}><input id=${`key-${name}`} value=${form[name]} onInput=${set(name)} required=${more.required} inputmode=${more.mode} placeholder=${more.placeholder} /><//>`;
   return html`<${Dialog} title=${isNew ? "New key" : `Edit “${of.name}”`} close=${close}><form class="form" onSubmit=${save}>
     <div class="wide">${text("name", "Name", { required: true, placeholder: "The program or person that uses it" })}</div>
-    ${isNew && html`<div class="wide">${text("account", "Account", { placeholder: "default", hint: "A new name makes a new account." })}</div>`}
-    <fieldset class="wide"><legend>May</legend><div class="choices">${SCOPES.map((scope) => html`<label key=${scope}><input type="checkbox" checked=${form.scopes.includes(scope)} onChange=${() => setForm({ ...form, scopes: form.scopes.includes(scope) ? form.scopes.filter((one) => one !== scope) : [...form.scopes, scope] })} />${scope}</label>`)}</div></fieldset>
+    ${isNew && html`<div class="wide">${text("account", "Account", { placeholder: "default", hint: "A new handle creates a new account." })}</div>`}
+    <fieldset class="wide"><legend>Scopes</legend><div class="choices">${SCOPES.map((scope) => html`<label key=${scope}><input type="checkbox" checked=${form.scopes.includes(scope)} onChange=${() => setForm({ ...form, scopes: form.scopes.includes(scope) ? form.scopes.filter((one) => one !== scope) : [...form.scopes, scope] })} />${scope}</label>`)}</div></fieldset>
     ${text("budget_usd", "Budget in USD", { mode: "decimal", placeholder: "none" })}
-    <${Field} name="key-period" label="Renewed" error=${fault("budget_period")}><select id="key-period" value=${form.budget_period} onChange=${set("budget_period")}><option value="">never</option><option value="day">every day</option><option value="week">every week</option><option value="month">every month</option></select><//>
-    ${text("rpm", "Requests a minute", { mode: "numeric", placeholder: "600" })}${text("max_running", "Open tasks at once", { mode: "numeric", placeholder: "100" })}
-    ${text("models", "Only these models", { placeholder: "all" })}${text("networks", "Only from", { placeholder: "anywhere", hint: "As 10.0.0.0/8" })}
+    <${Field} name="key-period" label="Budget renews" error=${fault("budget_period")}><select id="key-period" value=${form.budget_period} onChange=${set("budget_period")}><option value="">never</option><option value="day">every day</option><option value="week">every week</option><option value="month">every month</option></select><//>
+    ${text("rpm", "Requests per minute", { mode: "numeric", placeholder: "600" })}${text("max_running", "Maximum open tasks", { mode: "numeric", placeholder: "100" })}
+    ${text("models", "Allowed models", { placeholder: "all" })}${text("networks", "Allowed networks", { placeholder: "any", hint: "For example 10.0.0.0/8" })}
     <${Field} name="key-expires" label="Valid until" error=${fault("expires_at")}><input id="key-expires" type="date" value=${form.expires} onChange=${set("expires")} /><//>
-    <fieldset class="wide"><legend>Refuses</legend><div class="choices"><label><input type="checkbox" checked=${form.refuse_housekeeping} onChange=${() => setForm({ ...form, refuse_housekeeping: !form.refuse_housekeeping })} />what chat interfaces ask on their own: titles, tags, follow-up questions</label></div></fieldset>
-    <div class="wide">${action.error && !known.some((name) => fault(name)) && html`<${Failed} error=${action.error} />`}<${Submit} busy=${action.busy}>${isNew ? "Make the key" : "Save"}<//></div></form><//>`;
+    <fieldset class="wide"><legend>Chat interfaces</legend><div class="choices"><label><input type="checkbox" checked=${form.refuse_housekeeping} onChange=${() => setForm({ ...form, refuse_housekeeping: !form.refuse_housekeeping })} />Reject requests that chat interfaces send on their own: titles, tags, follow-up questions</label></div></fieldset>
+    <div class="wide">${action.error && !known.some((name) => fault(name)) && html`<${Failed} error=${action.error} />`}<${Submit} busy=${action.busy}>${isNew ? "Create key" : "Save"}<//></div></form><//>`;
 }
 
 function Rotate({ of, close, done }) {
@@ -113,7 +113,7 @@ function Rotate({ of, close, done }) {
     event.preventDefault();
     action.run(async (send) => done(await send("POST", `/v1/admin/keys/${of.id}/rotate`, { ...(grace ? { grace } : {}), ...(ends ? { end_webhooks: true } : {}) })));
   };
-  return html`<${Dialog} title=${`Rotate “${of.name}”`} close=${close}><form class="stack" onSubmit=${run}><p>A new key with the same name and limits takes its place.</p>
+  return html`<${Dialog} title=${`Rotate “${of.name}”`} close=${close}><form class="stack" onSubmit=${run}><p>A new key with the same name and limits replaces it.</p>
     <${Field} name="grace" label="The old key ends"><select id="grace" value=${grace} onChange=${(event) => setGrace(event.target.value)}><option value="">at once</option><option value="1h">in an hour</option><option value="24h">in a day</option><option value="7d">in a week</option></select><//>
     <p class="fine">Sessions end at once.</p><${EndWebhooks} value=${ends} set=${setEnds} />
     <${Failed} error=${action.error} /><div><${Submit} busy=${action.busy}>Rotate<//></div></form><//>`;
@@ -122,6 +122,6 @@ function Rotate({ of, close, done }) {
 function Revoke({ of, isOwn, close, done }) {
   const action = useAction();
   const [ends, setEnds] = useState(false);
-  return html`<${Dialog} title=${`Revoke “${of.name}”`} close=${close}><div class="stack"><p>It ends at once, everywhere, and cannot be brought back.${isOwn ? " It is the key that you are using." : ""} Its sessions end, and its webhook endpoints are told nothing more.</p><${EndWebhooks} value=${ends} set=${setEnds} /><${Failed} error=${action.error} />
+  return html`<${Dialog} title=${`Revoke “${of.name}”`} close=${close}><div class="stack"><p>The key stops working at once, everywhere. This cannot be undone.${isOwn ? " You are using this key." : ""} Its sessions end, and its webhook endpoints get no more events.</p><${EndWebhooks} value=${ends} set=${setEnds} /><${Failed} error=${action.error} />
     <div><${Act} of=${action} kind="danger" does=${async (send) => done(await send("DELETE", `/v1/admin/keys/${of.id}${ends ? "?end_webhooks=true" : ""}`))}>Revoke the key<//></div></div><//>`;
 }

@@ -23,8 +23,8 @@ export function Library({ query }) {
     setTimer(setTimeout(() => go(withQuery({ q: value.trim(), after: undefined }), { replace: true }), SEARCH_AFTER_MS));
   };
   const Show = { videos: Videos, clips: Clips, uploads: Clips, personas: Personas }[show];
-  return html`<${Head} title="Library" small="What was made, and what it was made from." />
-    <div class="filters" role="search"><div class="field grow"><label for="library-q">Search</label><input id="library-q" type="search" data-search value=${text} onInput=${type} placeholder=${show === "videos" ? "Words of the prompt" : "Words of the title"} /></div></div>
+  return html`<${Head} title="Library" small="Results, uploads and personas." />
+    <div class="filters" role="search"><div class="field grow"><label for="library-q">Search</label><input id="library-q" type="search" data-search value=${text} onInput=${type} placeholder=${show === "videos" ? "Words from the prompt" : "Words from the title"} /></div></div>
     <${Tabs} name="Library" tabs=${SHOWS} chosen=${show} choose=${(id) => go(withQuery({ show: id, after: undefined }))} />
     <div role="tabpanel" id="panel-Library" aria-labelledby=${`tab-Library-${show}`}><${Show} key=${show} show=${show} words=${words} after=${query.get("after") || ""} /></div>`;
 }
@@ -36,7 +36,7 @@ function Videos({ words, after }) {
     const video = task.output?.videos?.[0];
     const poster = address(task.poster_url);
     const source = video && !video.removed && address(video.url);
-    return html`<li key=${task.id} class="tile">${poster ? html`<img src=${poster} alt="" loading="lazy" />` : source ? html`<video src=${`${source}#t=0.1`} preload="metadata" muted aria-hidden="true" tabindex="-1"></video>` : html`<span class="thumb">no longer kept</span>`}
+    return html`<li key=${task.id} class="tile">${poster ? html`<img src=${poster} alt="" loading="lazy" />` : source ? html`<video src=${`${source}#t=0.1`} preload="metadata" muted aria-hidden="true" tabindex="-1"></video>` : html`<span class="thumb">no longer stored</span>`}
       <div><a href=${`/console/tasks/${task.id}`}>${named(task)}</a><span class="fine">${task.model} · <${When} at=${task.created_at} /></span></div></li>`;
   })}</ul><${Pager} list=${page} after=${after} newest=${withQuery({ after: undefined })} older=${withQuery({ after: page.last_id })} />`)}<//>`;
 }
@@ -50,7 +50,7 @@ function Clips({ show, words }) {
       const picture = address(clip.image_large_url || clip.image_url);
       return html`<li key=${clip.id} class="tile square">${picture ? html`<img src=${picture} alt="" loading="lazy" />` : html`<span class="thumb">${clip.status}</span>`}
         <div><a href=${`/console/library/clips/${clip.id}`}>${clip.title || "Untitled"}</a><span class="fine">${clip.metadata.duration ? `${timecode(clip.metadata.duration)} · ` : ""}<${When} at=${clip.created_at} /></span></div></li>`;
-    })}</ul>${all.length >= 500 && html`<p class="fine">Among the newest 500 clips.</p>`}`;
+    })}</ul>${all.length >= 500 && html`<p class="fine">Only the newest 500 clips are searched.</p>`}`;
   }}<//>`;
 }
 
@@ -69,7 +69,7 @@ function Personas({ words, after }) {
 
 function None({ words, what }) {
   if (words) return html`<${Empty} title=${`No ${what} matches “${words}”`} />`;
-  const how = { video: ["Videos that you make are kept here.", "/console/create", "Make a video"], clip: ["Songs and stems that you make are kept here.", `/console/create/${document.body.dataset.musicModel}`, "Separate a song"], upload: ["Songs that you hand in are kept here.", `/console/create/${document.body.dataset.musicModel}`, "Hand in a song"], persona: ["A persona is a voice made from a clip: open a clip and choose “Make a persona”.", "/console/library?show=clips", "Look at the clips"] }[what];
+  const how = { video: ["Your videos appear here.", "/console/create", "Create a video"], clip: ["Your songs and stems appear here.", `/console/create/${document.body.dataset.musicModel}`, "Separate a song"], upload: ["The songs that you upload appear here.", `/console/create/${document.body.dataset.musicModel}`, "Upload a song"], persona: ["A persona is a voice based on a clip. Open a clip and choose “Create a persona”.", "/console/library?show=clips", "Open the clips"] }[what];
   return html`<${Empty} title=${`No ${what}s yet`}><p>${how[0]}</p><p class="acts"><a class="button" href=${how[1]}>${how[2]}</a></p><//>`;
 }
 

@@ -19,7 +19,7 @@ export async function loadTracks(wanted, signal) {
   const tracks = [];
   for (const { id, name, url } of wanted) {
     const response = await fetch(url, { signal });
-    if (!response.ok) throw new Error(`“${name}” could not be fetched (${response.status}).`);
+    if (!response.ok) throw new Error(`“${name}” could not be downloaded (${response.status}).`);
     const blob = await response.blob();
     const buffer = await decoder.decodeAudioData(await blob.arrayBuffer());
     tracks.push({ id, name, blob, buffer, peaks: peaks(buffer) });

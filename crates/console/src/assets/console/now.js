@@ -55,8 +55,8 @@ export function Now() {
       clearTimeout(timer);
     };
   }, [isThere]);
-  return html`<div><${Head} title="Now" small="Is everything well? It follows what happens, while you look." />
-    ${isLost && html`<p class="notice" role="status">The connection is lost; it is taken up again.</p>`}
+  return html`<div><${Head} title="Overview" small="The current state of the gateway, updated live." />
+    ${isLost && html`<p class="notice" role="status">Connection lost. Reconnecting.</p>`}
     <${Load} of=${state}>${(found) => html`<${Health} of=${{ ...found, ...newer }} />`}<//></div>`;
 }
 
@@ -76,11 +76,11 @@ function Hours({ of }) {
     label: row ? ENDS.filter(([name]) => row[name]).map(([name]) => `${row[name]} ${name}`).join(", ") : "nothing",
   }));
   const legend = ENDS.filter(([name]) => sum(name)).map(([name, mark]) => ({ mark, name: `${sum(name)} ${name}` }));
-  return html`<section><h2>The last ${HOURS} hours</h2><div class="card"><${Bars} bars=${bars} legend=${legend} label=${`Tasks that ended, by hour: ${legend.map((one) => one.name).join(", ") || "none"}`} say=${String}
+  return html`<section><h2>Last ${HOURS} hours</h2><div class="card"><${Bars} bars=${bars} legend=${legend} label=${`Tasks that ended, by hour: ${legend.map((one) => one.name).join(", ") || "none"}`} say=${String}
     sum=${html`<strong>${ENDS.reduce((all, [name]) => all + sum(name), 0)}</strong> tasks ended`} /></div></section>`;
 }
 
-const trouble = (route) => (route.key_refused_at ? "the provider refuses the key" : route.paused_at ? "paused by an operator" : `${wordOf(route.breaker.state)}${apart(route)}`);
+const trouble = (route) => (route.key_refused_at ? "the provider rejects the key" : route.paused_at ? "paused by an operator" : `${wordOf(route.breaker.state)}${apart(route)}`);
 
 function Health({ of }) {
   const sum = (pick) => of.routes.reduce((all, route) => all + pick(route), 0);
@@ -88,17 +88,17 @@ function Health({ of }) {
   const faults = of.routes.filter((route) => route.key_refused_at || route.paused_at || !isClosed(route));
   return html`<div><dl class="figures">
       <div><dt>Jobs at providers</dt><dd>${sum((route) => route.open_jobs)}</dd></div>
-      <div><dt>Made there in the last hour</dt><dd>${sum((route) => route.last_hour.succeeded)}</dd></div>
-      <div><dt>Failed or refused there</dt><dd>${sum((route) => route.last_hour.failed + route.last_hour.refused)}</dd></div>
-      <div><dt>Not confirmed</dt><dd class=${waiting.length ? "wrong" : ""}>${waiting.length}${of.unconfirmed.has_more ? "+" : ""}</dd></div>
-      <div><dt>The books</dt><dd>${of.books.adds_up ? "add up" : html`<span class="wrong">do not add up</span>`}</dd></div></dl>
-    ${faults.map((route) => html`<p key=${route.id} class=${route.paused_at ? "notice" : "notice bad"}><strong>${route.provider} (${route.model}):</strong> ${trouble(route)}. <a href="/console/providers">See the providers</a></p>`)}
+      <div><dt>Succeeded in the last hour</dt><dd>${sum((route) => route.last_hour.succeeded)}</dd></div>
+      <div><dt>Failed or rejected in the last hour</dt><dd>${sum((route) => route.last_hour.failed + route.last_hour.refused)}</dd></div>
+      <div><dt>Unconfirmed</dt><dd class=${waiting.length ? "wrong" : ""}>${waiting.length}${of.unconfirmed.has_more ? "+" : ""}</dd></div>
+      <div><dt>Ledger</dt><dd>${of.books.adds_up ? "adds up" : html`<span class="wrong">does not add up</span>`}</dd></div></dl>
+    ${faults.map((route) => html`<p key=${route.id} class=${route.paused_at ? "notice" : "notice bad"}><strong>${route.provider} (${route.model}):</strong> ${trouble(route)}. <a href="/console/providers">Open the providers</a></p>`)}
     <${Hours} of=${of.hours} />
-    ${waiting.length > 0 && html`<section><h2>Not confirmed</h2><${Table} label="Orders that nobody could confirm" columns=${["Provider", "State", "Task", "Account", "Sent", "Why"]} rows=${waiting} row=${(one) => [
-      html`<span><strong>${one.provider}</strong> ${one.model}</span>`, html`<${Status} of=${one.state === "found" ? "failed" : "waiting"} label=${one.state === "found" ? "turned up" : "unknown"} />`, html`<a class="mono" href=${`/console/tasks/${one.task_id}`}>${short(one.task_id)}</a>`, one.account, html`<${When} at=${one.sent_at} />`, one.error?.message || ""]} /></section>`}
-    <section><div class="between"><h2>Newest tasks of every account</h2><a class="button quiet small" href="/console/tasks?of=all">All of them</a></div>
-      ${of.tasks.length === 0 ? html`<${Empty} title="Quiet"><p>Tasks appear here as they are ordered.</p><//>` : html`<${Table} dense label="Newest tasks" columns=${["Task", "Account", "Provider", "Status", "#Cost", "#Ordered"]} rows=${of.tasks} row=${(task) => [html`<${Thing} task=${task} />`, task.account, task.provider,
+    ${waiting.length > 0 && html`<section><h2>Unconfirmed submissions</h2><${Table} label="Unconfirmed submissions" columns=${["Provider", "State", "Task", "Account", "Sent", "Error"]} rows=${waiting} row=${(one) => [
+      html`<span><strong>${one.provider}</strong> ${one.model}</span>`, html`<${Status} of=${one.state === "found" ? "failed" : "waiting"} label=${one.state === "found" ? "job found" : "unknown"} />`, html`<a class="mono" href=${`/console/tasks/${one.task_id}`}>${short(one.task_id)}</a>`, one.account, html`<${When} at=${one.sent_at} />`, one.error?.message || ""]} /></section>`}
+    <section><div class="between"><h2>Newest tasks of all accounts</h2><a class="button quiet small" href="/console/tasks?of=all">All tasks</a></div>
+      ${of.tasks.length === 0 ? html`<${Empty} title="No tasks yet"><p>New tasks appear here.</p><//>` : html`<${Table} dense label="Newest tasks" columns=${["Task", "Account", "Provider", "Status", "#Cost", "#Created"]} rows=${of.tasks} row=${(task) => [html`<${Thing} task=${task} />`, task.account, task.provider,
         html`<span><${Status} of=${task.status} />${ended(task) ? task.error && task.status === "failed" ? html`<br /><span class="fine wrong">${task.error.code}</span>` : "" : html` <${Progress} task=${task} />`}</span>`, cost(task.cost_usd), html`<${When} at=${task.created_at} />`]} />`}</section>
-    <section><div class="between"><h2>Newest changes</h2><a class="button quiet small" href="/console/audit">All of them</a></div>
-      ${of.changes.length === 0 ? html`<p class="muted">Nobody has changed anything yet.</p>` : html`<${Table} dense label="Newest changes" columns=${["Change", "Of", "By", "#When"]} rows=${of.changes} row=${(one) => [html`<code>${one.action}</code>`, html`<${Target} of=${one} />`, one.actor.name, html`<${When} at=${one.at} />`]} />`}</section></div>`;
+    <section><div class="between"><h2>Newest changes</h2><a class="button quiet small" href="/console/audit">All changes</a></div>
+      ${of.changes.length === 0 ? html`<p class="muted">No changes yet.</p>` : html`<${Table} dense label="Newest changes" columns=${["Action", "Target", "Actor", "#When"]} rows=${of.changes} row=${(one) => [html`<code>${one.action}</code>`, html`<${Target} of=${one} />`, one.actor.name, html`<${When} at=${one.at} />`]} />`}</section></div>`;
 }

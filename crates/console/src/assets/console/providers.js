@@ -7,8 +7,8 @@ import { Empty, Facts, Failed, Head, Load, Status, When, lasting, useLoad } from
 
 export function Providers() {
   const list = useLoad((signal) => call("GET", "/v1/admin/providers?limit=100", undefined, { signal }), []);
-  return html`<div><${Head} title="Providers" small="Whom to call, and why."><button type="button" class="quiet small" onClick=${list.reload}>Refresh</button><//>
-    <${Load} of=${list}>${(page) => (page.data.length === 0 ? html`<${Empty} title="No provider is configured"><p>The models that run in this gateway need none. Others are added in the configuration, under <code>[providers]</code>.</p><//>`
+  return html`<div><${Head} title="Providers" small="State, recent results and last error of each provider route."><button type="button" class="quiet small" onClick=${list.reload}>Refresh</button><//>
+    <${Load} of=${list}>${(page) => (page.data.length === 0 ? html`<${Empty} title="No provider is configured"><p>Embedded models need no provider. Add providers to the configuration, under <code>[providers]</code>.</p><//>`
       : html`<div class="stack">${page.data.map((route) => html`<${Route} key=${route.id} of=${route} reload=${list.reload} />`)}</div>`)}<//></div>`;
 }
 
@@ -24,17 +24,17 @@ function Route({ of, reload }) {
   const isPaused = Boolean(of.paused_at);
   return html`<section class="card route-card"><div class="between"><div><h2>${of.provider} <span class="fine mono">${of.model}</span></h2><${Standing} of=${of} /></div>
       <div class="row">
-        <${Act} key="try" of=${action} kind="quiet small" label=${`Try ${of.id}`} does=${act("try", "The next order tries it.")}>Try<//>
-        ${isPaused ? html`<${Act} key="resume" of=${action} kind="quiet small" label=${`Resume ${of.id}`} does=${act("resume", "It takes orders again.")}>Resume<//>` : html`<${Act} key="pause" of=${action} kind="quiet small" label=${`Pause ${of.id}`} does=${act("pause", "It gets no new orders until you resume it.")}>Pause<//>`}</div></div>
+        <${Act} key="try" of=${action} kind="quiet small" label=${`Try ${of.id}`} does=${act("try", "The next order will use this route.")}>Try<//>
+        ${isPaused ? html`<${Act} key="resume" of=${action} kind="quiet small" label=${`Resume ${of.id}`} does=${act("resume", "The route accepts orders again.")}>Resume<//>` : html`<${Act} key="pause" of=${action} kind="quiet small" label=${`Pause ${of.id}`} does=${act("pause", "The route gets no new orders until you resume it.")}>Pause<//>`}</div></div>
     <${Failed} error=${action.error} /><p role="status" class=${said ? "fine" : "unseen"}>${said}</p>
-    ${of.key_refused_at && html`<p class="notice bad"><strong>The provider refuses the key</strong>, since <${When} at=${of.key_refused_at} />. It stays said until an order is taken.</p>`}
+    ${of.key_refused_at && html`<p class="notice bad"><strong>The provider rejects the key</strong> since <${When} at=${of.key_refused_at} />. This message stays until the provider accepts an order.</p>`}
     <div class="strips"><div><p class="between fine"><span>Last hour</span><span>${counts(of.last_hour)}</span></p><${Minutes} of=${of.last_hour_by_minutes} /></div>
       <div><p class="between fine"><span>Last day</span><span>${counts(of.last_day)}</span></p><${Strip} of=${of.last_day} /></div></div>
-    <${Facts} of=${[["Serves", of.models.join(", ")], ["Jobs there now", String(of.open_jobs)], ["Takes", of.p50_seconds !== null && `${lasting(of.p50_seconds)}, 19 of 20 within ${lasting(of.p95_seconds)}`],
-      ["Tried next", of.next_try_at && html`<${When} at=${of.next_try_at} />`], ["It said last", of.last_error && html`<span><em>${of.last_error.message}</em> <span class="fine">${of.last_error.class.replaceAll("_", " ")}, <${When} at=${of.last_error.at} /></span></span>`]]} /></section>`;
+    <${Facts} of=${[["Models", of.models.join(", ")], ["Open jobs", String(of.open_jobs)], ["Duration", of.p50_seconds !== null && `median ${lasting(of.p50_seconds)}, 95 % within ${lasting(of.p95_seconds)}`],
+      ["Next attempt", of.next_try_at && html`<${When} at=${of.next_try_at} />`], ["Last error", of.last_error && html`<span><em>${of.last_error.message}</em> <span class="fine">${of.last_error.class.replaceAll("_", " ")}, <${When} at=${of.last_error.at} /></span></span>`]]} /></section>`;
 }
 
-const WORDS = { open: "resting after failures", busy: "asked for a pause", unreachable: "unreachable", trial: "on trial" };
+const WORDS = { open: "suspended after failures", busy: "throttled by the provider", unreachable: "unreachable", trial: "testing" };
 
 /** What a breaker's state means. */
 export const wordOf = (state) => WORDS[state] || state;
@@ -45,18 +45,18 @@ export const isClosed = (route) => route.available && ["closed", "trial"].includ
 /** In which processes it is so, where others use it. */
 export function apart(route) {
   const count = route.breaker.processes.filter((one) => one.state !== "closed").length;
-  return route.available && count ? ` in ${count} ${count === 1 ? "process" : "processes"}; others use it` : "";
+  return route.available && count ? ` in ${count} ${count === 1 ? "process" : "processes"}; others use the route` : "";
 }
 
 function Standing({ of }) {
-  if (of.key_refused_at) return html`<${Status} of="failed" label="key refused" />`;
+  if (of.key_refused_at) return html`<${Status} of="failed" label="key rejected" />`;
   if (of.paused_at) return html`<${Status} of="cancelled" label="paused" />`;
   if (!of.available) return html`<${Status} of="failed" label=${wordOf(of.breaker.state)} />`;
   if (!isClosed(of)) return html`<${Status} of="waiting" label=${wordOf(of.breaker.state) + apart(of)} />`;
-  return html`<${Status} of="succeeded" label=${of.breaker.state === "trial" ? "on trial" : "works"} />`;
+  return html`<${Status} of="succeeded" label=${of.breaker.state === "trial" ? "testing" : "available"} />`;
 }
 
-const KINDS = /** @type {[string, string, string][]} */ ([["succeeded", "ok", "made"], ["failed", "bad", "failed"], ["refused", "bad", "refused"], ["unconfirmed", "open", "not confirmed"]]);
+const KINDS = /** @type {[string, string, string][]} */ ([["succeeded", "ok", "succeeded"], ["failed", "bad", "failed"], ["refused", "bad", "rejected"], ["unconfirmed", "open", "unconfirmed"]]);
 
 /** A bar in the shares of what became of orders. */
 function Strip({ of }) {

@@ -6,7 +6,7 @@
 /** @typedef {{origin: string, intent: string, path: string, body: Record<string, any>, upload?: string, uploadPath?: string}} Wanted */
 
 /** What stands beside the key. */
-const ADVICE = "However often this runs, it makes one order: change the key to make another.";
+const ADVICE = "Running this again does not create another task. To create another, change the key.";
 
 /** @param {Wanted} wanted */
 export function curl({ origin, intent, path, body, upload, uploadPath }) {

@@ -33,15 +33,15 @@ export function Spend({ query, may }) {
   const saving = useAction();
   const csv = () => saving.run(async () => save(await file(ask(`day,${by}`, "csv")), `usage-${from}-${to}.csv`));
   const set = (name) => (event) => go(withQuery({ [name]: event.target.value }));
-  return html`<${Head} title="Spend" small=${isAll ? "What the work of every account brought in and cost, in days of UTC." : "What the work of an account cost, in days of UTC."}><button type="button" class="quiet small" aria-disabled=${saving.busy} onClick=${csv}>Download CSV</button><//>
+  return html`<${Head} title="Spend" small=${isAll ? "Revenue and cost of all accounts, by day (UTC)." : "Cost of this account, by day (UTC)."}><button type="button" class="quiet small" aria-disabled=${saving.busy} onClick=${csv}>Download CSV</button><//>
     <${Failed} error=${saving.error} />
     ${usage.data && html`<${Account} of=${usage.data.account} />`}
-    <div class="filters spend-filters">${may("admin") && html`<${Field} name="of" label="Of"><select id="of" value=${isAll ? "all" : "own"} onChange=${set("of")}><option value="all">all accounts</option><option value="own">my account</option></select><//>`}<${Field} name="from" label="From"><input id="from" type="date" value=${from} max=${to} onChange=${set("from")} /><//><${Field} name="to" label="To"><input id="to" type="date" value=${to} min=${from} onChange=${set("to")} /><//>
+    <div class="filters spend-filters">${may("admin") && html`<${Field} name="of" label="Accounts"><select id="of" value=${isAll ? "all" : "own"} onChange=${set("of")}><option value="all">all accounts</option><option value="own">my account</option></select><//>`}<${Field} name="from" label="From"><input id="from" type="date" value=${from} max=${to} onChange=${set("from")} /><//><${Field} name="to" label="To"><input id="to" type="date" value=${to} min=${from} onChange=${set("to")} /><//>
       <${Field} name="by" label="Grouped by"><select id="by" value=${by} onChange=${set("by")}>${Object.entries(groups).map(([group, name]) => html`<option key=${group} value=${group}>${name}</option>`)}</select><//><nav class="ranges" aria-label="Ranges">${ranges().map(([name, since, until]) => html`<a key=${name} href=${withQuery({ from: since, to: until })} aria-current=${since === from && until === to ? "true" : undefined}>${name}</a>`)}</nav></div>
-    <${Load} of=${usage}>${({ days, sums }) => (days.data.length === 0 ? html`<${Empty} title="Nothing ended in these days"><p>Tasks count on the day on which they ended.</p><//>`
+    <${Load} of=${usage}>${({ days, sums }) => (days.data.length === 0 ? html`<${Empty} title="No tasks ended in this period"><p>A task counts on the day on which it ended.</p><//>`
       : html`<div class="card"><${Days} days=${days.data} sums=${sums} by=${by} from=${from} to=${to} /></div>
-        <section><${Table} label="Sums" columns=${[groups[by], "#Tasks", "#Succeeded", "#Failed", "#Cancelled", "#Charged", ...(isAll ? ["#Providers", "#Margin"] : [])]} keyed=${(row) => name(row, by)} rows=${sums.data} total=${{ ...sums.total, isTotal: true }}
-          row=${(row) => [html`<strong>${row.isTotal ? "In all" : name(row, by)}</strong>`, row.tasks, row.succeeded, row.failed, row.cancelled, usd(row.cost_usd), ...(isAll ? margin(row) : [])]} />${isAll && html`<${Unknown} of=${sums.total} />`}</section>`)}<//>
+        <section><${Table} label="Totals" columns=${[groups[by], "#Tasks", "#Succeeded", "#Failed", "#Cancelled", "#Charged", ...(isAll ? ["#Provider cost", "#Margin"] : [])]} keyed=${(row) => name(row, by)} rows=${sums.data} total=${{ ...sums.total, isTotal: true }}
+          row=${(row) => [html`<strong>${row.isTotal ? "Total" : name(row, by)}</strong>`, row.tasks, row.succeeded, row.failed, row.cancelled, usd(row.cost_usd), ...(isAll ? margin(row) : [])]} />${isAll && html`<${Unknown} of=${sums.total} />`}</section>`)}<//>
     ${may("admin") && html`<${Ledger} after=${query.get("after") || ""} />`}`;
 }
 
@@ -59,7 +59,7 @@ function margin(row) {
 function Unknown({ of }) {
   const count = of.unknown_cost_jobs;
   if (!count) return "";
-  return html`<p class="fine muted">${count} ${count === 1 ? "job" : "jobs"} at providers ${count === 1 ? "is" : "are"} in no margin: nobody knows what ${count === 1 ? "it" : "they"} cost. A route's <code>cost</code> says so for what is made; what failed only its provider can say.</p>`;
+  return html`<p class="fine muted">The margin does not include ${count} ${count === 1 ? "job" : "jobs"} at providers, because the cost is unknown. Declare the <code>cost</code> of a route to include its successful jobs. The cost of failed jobs is known only to the provider.</p>`;
 }
 
 /** Every day of the range, those without work too: in dollars, or in tasks where all of it was free. */
@@ -103,9 +103,9 @@ function Account({ of }) {
   const budgets = of.keys.filter((key) => key.budget_usd && !key.revoked_at);
   return html`<dl class="figures">
     ${isPrepaid && html`<div><dt>Balance</dt><dd>${usd(of.balance_usd)}</dd></div>`}
-    <div><dt>Spent in all</dt><dd>${usd(of.spent_usd)}</dd></div><div><dt>Held for open tasks</dt><dd>${usd(of.held_usd)}</dd></div>
-    <div><dt>Can still be ordered</dt><dd>${of.available_usd === null ? "no limit" : usd(of.available_usd)}</dd></div></dl>
-    ${of.ledger_mismatches > 0 && html`<p class="notice bad" role="alert"><strong>The ledger does not add up in ${of.ledger_mismatches} ${of.ledger_mismatches === 1 ? "place" : "places"}.</strong> <code>mediagate ledger verify</code> says where.</p>`}
+    <div><dt>Total spent</dt><dd>${usd(of.spent_usd)}</dd></div><div><dt>Held for open tasks</dt><dd>${usd(of.held_usd)}</dd></div>
+    <div><dt>Available</dt><dd>${of.available_usd === null ? "no limit" : usd(of.available_usd)}</dd></div></dl>
+    ${of.ledger_mismatches > 0 && html`<p class="notice bad" role="alert"><strong>The ledger has ${of.ledger_mismatches} ${of.ledger_mismatches === 1 ? "mismatch" : "mismatches"}.</strong> Run <code>mediagate ledger verify</code> for details.</p>`}
     ${budgets.length > 0 && html`<section><h2>Budgets</h2><${Table} label="Budgets of keys" columns=${["Key", "Used", "#Left", "#Budget"]} rows=${budgets} row=${(key) => {
       const used = 1 - Number(key.available_usd) / (Number(key.budget_usd) || 1);
       return [html`<strong>${key.name}</strong>`, html`<span class="meter"><meter min="0" max="1" high="0.9" value=${used} aria-label=${`Budget of ${key.name}`}></meter> ${Math.round(100 * used)} %</span>`, usd(key.available_usd), `${usd(key.budget_usd)}${key.budget_period ? ` a ${key.budget_period}` : ""}`];
@@ -121,7 +121,7 @@ function Ledger({ after }) {
   }, [after]);
   return html`<section><div class="between"><h2>Ledger</h2>${list.data && html`<p class=${list.data.check.adds_up ? "status ok" : "status bad"}>${list.data.check.adds_up ? "adds up" : "does not add up"}</p>`}</div>
     ${list.data?.check.mismatches.length > 0 && html`<ul>${list.data.check.mismatches.map((one) => html`<li key=${one.what + one.id}>${one.what} <code>${one.id}</code>: ${one.why}</li>`)}</ul>`}
-    <${Load} of=${list} rows=${3}>${(found) => (found.entries.data.length === 0 ? html`<${Empty} title="No money has moved yet" />`
-      : html`<${Table} label="Ledger, newest first" columns=${["When", "Kind", "Account", "For", "#Held", "#Spent", "#Credited"]} rows=${found.entries.data} row=${(entry) => [html`<${When} at=${entry.created_at} />`, entry.kind, entry.account, entry.task_id ? html`<a class="mono" href=${`/console/tasks/${entry.task_id}`}>${short(entry.task_id)}</a>` : entry.note || "", moved(entry.held_usd), moved(entry.spent_usd), moved(entry.credit_usd)]} />
+    <${Load} of=${list} rows=${3}>${(found) => (found.entries.data.length === 0 ? html`<${Empty} title="No ledger entries yet" />`
+      : html`<${Table} label="Ledger, newest first" columns=${["When", "Kind", "Account", "Task or note", "#Held", "#Spent", "#Credited"]} rows=${found.entries.data} row=${(entry) => [html`<${When} at=${entry.created_at} />`, entry.kind, entry.account, entry.task_id ? html`<a class="mono" href=${`/console/tasks/${entry.task_id}`}>${short(entry.task_id)}</a>` : entry.note || "", moved(entry.held_usd), moved(entry.spent_usd), moved(entry.credit_usd)]} />
         <${Pager} list=${found.entries} after=${after} newest=${withQuery({ after: undefined })} older=${withQuery({ after: found.entries.last_id })} />`)}<//></section>`;
 }

@@ -50,19 +50,19 @@ function Shown({ task, may, isLost, reload, path }) {
       <a class="button quiet small" href=${`/console/create/${encodeURIComponent(task.model)}?from=${task.id}`}>Vary</a><//>
     <${Failed} error=${cancel.error} />
     <p class="row"><${Status} of=${task.status} /> ${isOpen && html`<${Progress} task=${task} />`} <span class="fine mono">${task.id}</span> <${Copy} text=${task.id} label="Copy the id" /></p>
-    ${isLost && html`<p class="notice bad" role="alert"><strong>Connection lost.</strong> The task goes on; this page follows it as soon as the gateway answers.</p>`}
+    ${isLost && html`<p class="notice bad" role="alert"><strong>Connection lost.</strong> The task continues. This page reconnects automatically.</p>`}
     <div class="two"><div>
       <div class="card"><${Tabs} name="Task" chosen=${tab} choose=${setTab} tabs=${[["result", "Result"], ["json", "JSON"], ["curl", "curl"]]} />
         <div role="tabpanel" id="panel-Task" aria-labelledby=${`tab-Task-${tab}`}>
-          ${tab === "json" ? html`<${Code} label="The record" text=${JSON.stringify(task, null, 2)} />`
-            : tab === "curl" ? html`<${Code} label="How to ask for it" text=${`curl ${origin}${path} \\\n  -H "Authorization: Bearer $MEDIAGATE_KEY"`} />`
+          ${tab === "json" ? html`<${Code} label="Task record" text=${JSON.stringify(task, null, 2)} />`
+            : tab === "curl" ? html`<${Code} label="Request with curl" text=${`curl ${origin}${path} \\\n  -H "Authorization: Bearer $MEDIAGATE_KEY"`} />`
               : html`<${Result} task=${task} />`}</div></div>
-      <div class="card"><h2>What was asked</h2><${Asked} task=${task} /></div></div>
+      <div class="card"><h2>Task input</h2><${Asked} task=${task} /></div></div>
     <div>
-      <div class="card"><h2>What happened</h2><ol class="line">${events(task, attempts.data || [], deliveries.data || []).map((event) => html`<li key=${event.key} class=${event.mark}>
+      <div class="card"><h2>Timeline</h2><ol class="line">${events(task, attempts.data || [], deliveries.data || []).map((event) => html`<li key=${event.key} class=${event.mark}>
         <div class="between"><p>${event.what}</p>${event.at && html`<time class="fine" datetime=${event.at} title=${new Date(event.at).toLocaleString()}>${clock(event.at)}</time>`}</div>
         ${event.more && html`<p class="fine">${event.more}</p>`}</li>`)}</ol></div>
-      <div class="card"><h2>Money and origin</h2><${Facts} of=${[...money(task), ["Account", task.account], ["Key", task.key?.name], ["Provider", task.provider], ["Request", html`<code>${task.request_id}</code>`], ["Your user", task.user], ["Called at the end", task.callback_url]]} /></div>
+      <div class="card"><h2>Billing and origin</h2><${Facts} of=${[...money(task), ["Account", task.account], ["Key", task.key?.name], ["Provider", task.provider], ["Request", html`<code>${task.request_id}</code>`], ["User", task.user], ["Callback URL", task.callback_url]]} /></div>
     </div></div>`;
 }
 
@@ -79,25 +79,25 @@ async function optional(list) {
 function Result({ task }) {
   if (task.status === "succeeded") return html`<div class="stage stack"><${Made} task=${task} />${task.billing?.partial && html`<p class="notice">${task.billing.partial}</p>`}</div>`;
   if (task.error) return html`<div class=${task.status === "cancelled" ? "notice" : "notice bad"}><p><strong>${task.error.message}</strong></p><p class="fine"><code>${task.error.code}</code></p></div>`;
-  return html`<div class="waiting"><p class="muted">${task.status === "queued" ? "Waiting for its turn." : "Being made."}</p></div>`;
+  return html`<div class="waiting"><p class="muted">${task.status === "queued" ? "Waiting in the queue." : "In progress."}</p></div>`;
 }
 
 function Asked({ task }) {
   const { input } = task;
-  if (!input) return html`<p class="muted">The record does not say.</p>`;
+  if (!input) return html`<p class="muted">The input is not recorded.</p>`;
   const options = { ...input.provider_options, ...input.options };
   const pictures = [["First frame", input.image], ["Last frame", input.end_image], ...(input.reference_images || []).map((one, at) => [`Reference ${at + 1}`, one])].filter(([, one]) => one);
   return html`<${Facts} of=${[
-    ["Prompt", input.prompt], ["Not to show", input.negative_prompt], ["Model", task.model], ["Title", input.title], ["Length", input.seconds && `${input.seconds} s`], ["Size", input.size],
+    ["Prompt", input.prompt], ["Negative prompt", input.negative_prompt], ["Model", task.model], ["Title", input.title], ["Length", input.seconds && `${input.seconds} s`], ["Size", input.size],
     ["Seed", input.seed === null || input.seed === undefined ? "" : String(input.seed)], ["Sound", input.audio === undefined || input.audio === null ? "" : input.audio ? "with" : "without"],
     ["Song", input.clip && html`<a href=${`/console/library/clips/${input.clip.id}`}>the clip</a>`],
-    ["Split into", input.stem_task && (input.stem_task === "two" ? `${input.stem_type_group_name || "Vocals"} and the rest` : "every stem")],
-    ...pictures.map(([name, one]) => [name, address(one.url) ? html`<a href=${address(one.url)}><img class="thumb" src=${address(one.url)} alt=${name} loading="lazy" /></a>` : "no longer kept"]),
+    ["Split into", input.stem_task && (input.stem_task === "two" ? `${input.stem_type_group_name || "Vocals"} and the rest` : "all stems")],
+    ...pictures.map(([name, one]) => [name, address(one.url) ? html`<a href=${address(one.url)}><img class="thumb" src=${address(one.url)} alt=${name} loading="lazy" /></a>` : "no longer stored"]),
     ...Object.entries(options).map(([name, value]) => [name, typeof value === "object" ? JSON.stringify(value) : String(value)]),
   ]} />`;
 }
 
-const SAID = { sending: "was sent the order", accepted: "took it", refused: "refused", unconfirmed: "may or may not have it", found: "has it after all", succeeded: "made it", failed: "failed", cancelled: "was told to stop" };
+const SAID = { sending: "submission sent", accepted: "accepted", refused: "rejected", unconfirmed: "unconfirmed", found: "job found later", succeeded: "succeeded", failed: "failed", cancelled: "cancelled" };
 
 /** The time line: the record, the attempts and the deliveries, in order. */
 function events(task, attempts, deliveries) {
@@ -107,17 +107,17 @@ function events(task, attempts, deliveries) {
     const mark = ["refused", "failed", "unconfirmed"].includes(attempt.status) ? "bad" : ["succeeded", "cancelled", "found"].includes(attempt.status) ? "ok" : "open";
     const error = attempt.error && `${attempt.error.class.replaceAll("_", " ")}: ${attempt.error.message}`;
     const who = attempt.model ? `${attempt.provider} (${attempt.model})` : attempt.provider;
-    list.push({ key: attempt.id, at: attempt.ended_at || attempt.answered_at || attempt.sent_at, what: `${who} ${SAID[attempt.status] || attempt.status}`, mark, more: [error, attempt.job_id && `job ${attempt.job_id}`].filter(Boolean).join("\n") });
+    list.push({ key: attempt.id, at: attempt.ended_at || attempt.answered_at || attempt.sent_at, what: `${who}: ${SAID[attempt.status] || attempt.status}`, mark, more: [error, attempt.job_id && `job ${attempt.job_id}`].filter(Boolean).join("\n") });
   }
   if (task.finished_at) {
     const what = { succeeded: "Stored", failed: "Failed", cancelled: "Cancelled" }[task.status];
     list.push({ key: "end", at: task.finished_at, what, mark: task.status === "succeeded" ? "ok" : task.status === "failed" ? "bad" : "", more: task.started_at ? `${between(task.started_at, task.finished_at)} of work` : "" });
     const billing = task.billing || {};
-    if (billing.status === "settled") list.push({ key: "money", at: task.finished_at, what: `Settled: ${usd(billing.charged_usd)}`, mark: "ok", more: Number(billing.refunded_usd) ? `${usd(billing.refunded_usd)} given back` : "" });
-    if (billing.status === "released") list.push({ key: "money", at: task.finished_at, what: `Given back: ${usd(billing.reserved_usd)}`, mark: "", more: "Nothing was charged." });
-  } else list.push({ key: "open", at: "", what: task.status === "queued" ? "Waiting for its turn" : "Being made", mark: "open", more: task.progress_estimated ? `about ${task.progress} %, by the model's usual time` : `${task.progress} %` });
+    if (billing.status === "settled") list.push({ key: "money", at: task.finished_at, what: `Settled: ${usd(billing.charged_usd)}`, mark: "ok", more: Number(billing.refunded_usd) ? `${usd(billing.refunded_usd)} refunded` : "" });
+    if (billing.status === "released") list.push({ key: "money", at: task.finished_at, what: `Released: ${usd(billing.reserved_usd)}`, mark: "", more: "Nothing was charged." });
+  } else list.push({ key: "open", at: "", what: task.status === "queued" ? "Waiting in the queue" : "In progress", mark: "open", more: task.progress_estimated ? `about ${task.progress} %, estimated from the model's usual time` : `${task.progress} %` });
   list.sort((a, b) => (a.at && b.at ? a.at.localeCompare(b.at) : a.at ? -1 : b.at ? 1 : 0));
-  for (const one of deliveries) list.push({ key: one.id, at: one.created_at, what: `Told ${one.url}`, mark: one.state === "delivered" ? "ok" : one.state === "failed" ? "bad" : "open", more: `${one.state}, ${one.attempts} ${one.attempts === 1 ? "try" : "tries"}` });
+  for (const one of deliveries) list.push({ key: one.id, at: one.created_at, what: `Webhook to ${one.url}`, mark: one.state === "delivered" ? "ok" : one.state === "failed" ? "bad" : "open", more: `${one.state}, ${one.attempts} ${one.attempts === 1 ? "attempt" : "attempts"}` });
   return list;
 }
 
@@ -128,5 +128,5 @@ function money(task) {
   const billing = task.billing || {};
   if (!billing.status || billing.status === "free") return [["Cost", "free"]];
   const counted = billing.unit && `${billing.quantity} × ${usd(billing.unit_price_usd)} per ${billing.unit.replaceAll("_", " ")}`;
-  return [["Cost", usd(task.cost_usd)], ["Counted", counted], ["Held", usd(billing.reserved_usd)], ["Paid", billing.charged_usd && usd(billing.charged_usd)], ["Given back", Number(billing.refunded_usd) > 0 && usd(billing.refunded_usd)]];
+  return [["Cost", usd(task.cost_usd)], ["Quantity", counted], ["Held", usd(billing.reserved_usd)], ["Charged", billing.charged_usd && usd(billing.charged_usd)], ["Refunded", Number(billing.refunded_usd) > 0 && usd(billing.refunded_usd)]];
 }

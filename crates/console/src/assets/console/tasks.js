@@ -21,13 +21,13 @@ export function Tasks({ query, may }) {
   const list = useLoad((signal) => call("GET", `${path}${asked}`, undefined, { signal }), [path, asked]);
   useLive(list, after, !isWide);
   const isFiltered = names.some((name) => filters[name]);
-  return html`<${Head} title="Tasks" small="What was asked for, and what came of it."><button type="button" class="quiet small" onClick=${list.reload}>Refresh</button><//>
+  return html`<${Head} title="Tasks" small="All tasks with their status and cost."><button type="button" class="quiet small" onClick=${list.reload}>Refresh</button><//>
     <${Filters} filters=${filters} may=${may} isWide=${isWide} />
     <${Load} of=${list} rows=${8}>${(page) => (page.data.length === 0
       ? html`<${Empty} title=${isFiltered || after ? "No task matches" : "No tasks yet"}>${isFiltered || after
         ? html`<p class="acts"><a class="button quiet small" href="/console/tasks">Show all tasks</a></p>`
-        : html`<p>Whatever is ordered with a key of this account is listed here.</p><p class="acts"><a class="button" href="/console/create">Make something</a></p>`}<//>`
-      : html`<${Table} dense label="Tasks, newest first" columns=${["Task", "Model", "Status", "#Cost", isWide ? "Account" : "Key", "#Ordered"]} rows=${page.data} row=${(task) => cells(task, isWide)} />
+        : html`<p>Tasks of this account appear here.</p><p class="acts"><a class="button" href="/console/create">Create something</a></p>`}<//>`
+      : html`<${Table} dense label="Tasks, newest first" columns=${["Task", "Model", "Status", "#Cost", isWide ? "Account" : "Key", "#Created"]} rows=${page.data} row=${(task) => cells(task, isWide)} />
         <${Pager} list=${page} after=${after} newest=${withQuery({ after: undefined })} older=${withQuery({ after: page.last_id })} />`)}<//>`;
 }
 
@@ -51,14 +51,14 @@ function Filters({ filters, may, isWide }) {
   const set = Object.keys(filters).filter((name) => name !== "q" && filters[name]);
   const others = ["error", "key", ...WIDE].filter((name) => filters[name]);
   return html`<form class=${isAll ? "filters all" : "filters"} role="search" onSubmit=${(event) => event.preventDefault()}>
-    <div class="field grow all"><label for="filter-q">Search</label><input id="filter-q" type="search" data-search value=${text} onInput=${type} placeholder=${isWide && !filters.account ? "An id" : "Words of the prompt, or an id"} /></div>
+    <div class="field grow all"><label for="filter-q">Search</label><input id="filter-q" type="search" data-search value=${text} onInput=${type} placeholder=${isWide && !filters.account ? "An id" : "Words from the prompt, or an id"} /></div>
     <button type="button" class="quiet small more-filters" aria-expanded=${String(isAll)} onClick=${() => setAll(!isAll)}>Filters${set.length ? ` (${set.length})` : ""}</button>
     ${select("status", "Status", ["queued", "running", "succeeded", "failed", "cancelled"])}
     ${select("kind", "Kind", ["video", "music"])}
     ${select("model", "Model", names)}
     <${Field} name="filter-since" label="From"><input id="filter-since" type="date" value=${filters.since} onChange=${(event) => choose("since", event.target.value)} /><//>
     <${Field} name="filter-until" label="To"><input id="filter-until" type="date" value=${filters.until} onChange=${(event) => choose("until", event.target.value)} /><//>
-    ${may("admin") && html`<${Field} name="filter-of" label="Of"><select id="filter-of" value=${isWide ? "all" : ""} onChange=${(event) => go(withQuery({ of: event.target.value, after: undefined, account: undefined, provider: undefined }))}><option value="">this account</option><option value="all">every account</option></select><//>`}
+    ${may("admin") && html`<${Field} name="filter-of" label="Accounts"><select id="filter-of" value=${isWide ? "all" : ""} onChange=${(event) => go(withQuery({ of: event.target.value, after: undefined, account: undefined, provider: undefined }))}><option value="">this account</option><option value="all">all accounts</option></select><//>`}
     ${others.map((name) => html`<button key=${name} type="button" class="quiet small" onClick=${() => choose(name, "")}>${name}: ${filters[name]} ×</button>`)}</form>`;
 }
 

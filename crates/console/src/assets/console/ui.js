@@ -61,7 +61,7 @@ export function Failed({ error, again }) {
   if (!error) return null;
   const isGone = error instanceof ApiError && error.passes;
   return html`<div class="notice bad" role="alert">
-    <p><strong>${error.message}</strong>${isGone ? " It is asked again until it answers." : ""}</p>
+    <p><strong>${error.message}</strong>${isGone ? " Retrying automatically." : ""}</p>
     ${error.requestId && html`<p class="fine">Request <code>${error.requestId}</code></p>`}
     ${again && html`<button type="button" class="quiet small" onClick=${again}>Try again</button>`}
   </div>`;
@@ -147,7 +147,7 @@ export function Copy({ text, label = "Copy" }) {
       await navigator.clipboard.writeText(text);
       setSaid("Copied");
     } catch {
-      setSaid("Not allowed");
+      setSaid("Copy failed");
     }
     setTimeout(() => setSaid(""), 1500);
   };
