@@ -239,7 +239,7 @@ impl WriterThread {
                 }
                 Err(error) => {
                     self.pulse.wrote(false);
-                    tracing::error!(%error, "a group of writes was not committed");
+                    tracing::error!(%error, "cannot commit a group of writes");
                     fail_all(answers, &error);
                 }
             }

@@ -63,7 +63,7 @@ pub(super) async fn fail_stranded(crew: Arc<WorkerContext>) {
     while !crew.stop.is_cancelled() {
         crew.pause(LOOK).await;
         if let Err(error) = look(&crew.app, &mut since).await {
-            tracing::warn!(inside = ?error.inside(), "cannot look for tasks that no process can run");
+            tracing::warn!(inside = ?error.inside(), "cannot search for tasks that no process can run");
         }
     }
 }

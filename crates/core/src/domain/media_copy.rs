@@ -115,7 +115,7 @@ pub async fn carry_out(
             // Removed since it was listed.
             Ok(false) => {}
             Err(error) => {
-                tracing::warn!(asset_id = %item.id, %error, "a file was not copied");
+                tracing::warn!(asset_id = %item.id, %error, "cannot copy a file");
                 done.failed += 1;
                 if is_away(&error) {
                     done.failed += left;

@@ -174,7 +174,7 @@ fn tell_held(sign: RestoreEvidence, held: u64) {
     tracing::error!(
         ?sign,
         held,
-        "the database is a copy or a restored backup: providers may have charged for its open tasks since; they wait for `mediagate restored`"
+        "the database is a copy or a restored backup: its open tasks wait for `mediagate restored`, because providers may already have charged for them"
     );
 }
 

@@ -91,7 +91,7 @@ impl HostedTask<'_> {
                 Ok(JobLookup::CannotAsk) => return Err(unconfirmed(sent.submission, why, None)),
                 Ok(JobLookup::Unknown) => {}
                 Err(error) => {
-                    tracing::warn!(submission_id = %id, class = error.class.name(), message = %error.message, "cannot look for a job");
+                    tracing::warn!(submission_id = %id, class = error.class.name(), message = %error.message, "cannot search for a job");
                     if !error.class.is_passing() {
                         return Err(unconfirmed(sent.submission, why, None));
                     }
@@ -259,7 +259,7 @@ async fn look_late(app: &App, submission: &Submission) -> Result<Option<JobHandl
         Ok(JobLookup::Found(handle)) => Ok(Some(handle)),
         Ok(_) => Ok(None),
         Err(error) => {
-            tracing::debug!(class = error.class.name(), message = %error.message, "cannot look for a job");
+            tracing::debug!(class = error.class.name(), message = %error.message, "cannot search for a job");
             Ok(None)
         }
     }

@@ -70,7 +70,7 @@ pub(super) async fn create(
                 && let Err(error) = record.sent(app, false).await
             {
                 // For a while the same request is answered that the outcome is unknown.
-                tracing::warn!(inside = ?error.inside(), "cannot record that a provider created no persona");
+                tracing::warn!(inside = ?error.inside(), "cannot record the failure of a persona");
             }
             return Err(refused(error));
         }

@@ -149,7 +149,7 @@ async fn see(app: &App, turn: AccountId, file: TempPath) -> Result<FileFindings,
         let checked = child::check(&parts.engines, &file, keys, certificates, place.watch());
         let mut notes = Vec::new();
         let checked = checked.unwrap_or_else(|error| {
-            tracing::warn!(%error, "a file could not be checked");
+            tracing::warn!(%error, "cannot check a file");
             let why = "looking at it took too much, or crashed".to_owned();
             FileCheck {
                 verified: examined.can_be_verified().then(|| Err(why.clone())),

@@ -53,7 +53,7 @@ impl From<MarkError> for Error {
         match error {
             MarkError::Inside(error) => error,
             MarkError::NotSigned(why) => {
-                tracing::error!(%why, "a result was not signed");
+                tracing::error!(%why, "cannot sign a result");
                 let message = "The file cannot be signed now. Try again later.";
                 Self::later(ErrorCode::Overloaded, message, 10)
             }

@@ -218,7 +218,7 @@ async fn poster_of(
     let poster = match marking::poster(app, facts, poster, film).await {
         Ok(poster) => Bytes::from(poster),
         Err(MarkError::NotSigned(why)) => {
-            tracing::warn!(task_id = %task.id, %why, "cannot sign a poster; the result has no poster");
+            tracing::warn!(task_id = %task.id, %why, "cannot sign a poster; the result gets no poster");
             return Ok(None);
         }
         Err(MarkError::Inside(error)) => return Err(error),
