@@ -73,10 +73,10 @@ macro_rules! list {
     };
     ($way:expr, $from:literal, $id:literal, $narrowed:literal, $first:expr) => {
         match $way {
-            Way::Up => list!(@ $from, $id, " > ?2 AND CAST(?3 AS TEXT) IS NOT NULL", $narrowed, "", $first),
-            Way::UpTo => list!(@ $from, $id, concat!(" > ?2 AND ", $id, " < ?3"), $narrowed, "", $first),
-            Way::Down => list!(@ $from, $id, " < ?3 AND CAST(?2 AS TEXT) IS NOT NULL", $narrowed, " DESC", $first),
-            Way::DownTo => list!(@ $from, $id, concat!(" < ?3 AND ", $id, " > ?2"), $narrowed, " DESC", $first),
+            ListDirection::Up => list!(@ $from, $id, " > ?2 AND CAST(?3 AS TEXT) IS NOT NULL", $narrowed, "", $first),
+            ListDirection::UpTo => list!(@ $from, $id, concat!(" > ?2 AND ", $id, " < ?3"), $narrowed, "", $first),
+            ListDirection::Down => list!(@ $from, $id, " < ?3 AND CAST(?2 AS TEXT) IS NOT NULL", $narrowed, " DESC", $first),
+            ListDirection::DownTo => list!(@ $from, $id, concat!(" < ?3 AND ", $id, " > ?2"), $narrowed, " DESC", $first),
         }
     };
     (@ $from:literal, $id:literal, $within:expr, $narrowed:literal, $direction:literal, $first:expr) => {
