@@ -201,10 +201,10 @@ impl HostedTask<'_> {
                 tracing::warn!(why, "a result could not be fetched");
             }
             ResultError::Unreachable(why) => {
-                tracing::warn!(why, "a result is where nobody is sent to")
+                tracing::warn!(why, "a result is where nobody is sent to");
             }
             ResultError::Broken(why) | ResultError::Useless(why) => {
-                tracing::warn!(why, "a result is broken")
+                tracing::warn!(why, "a result is broken");
             }
             ResultError::Inside(error) => {
                 tracing::error!(inside = ?error.inside(), "a result cannot be stored");
