@@ -3,7 +3,7 @@
 //!
 //! A worker process holds its tasks by one lease, a row that its heartbeat extends. When it dies
 //! the row expires, and others free its tasks (`heartbeat`). A task is ended by compare-and-set
-//! (`finish`). Begin with [`Workers::start`]; a hosted job's life is in `upstream`.
+//! (`finish`). Begin with [`WorkerPool::start`]; a hosted job's life is in `upstream`.
 //!
 //! This crate must not know HTTP requests or who is calling. What a provider's protocol is, is known by
 //! `providers`.

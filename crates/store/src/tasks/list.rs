@@ -34,7 +34,7 @@ pub struct TaskFilter {
     pub since: Option<Timestamp>,
     /// Only those accepted before.
     pub until: Option<Timestamp>,
-    /// Only those with all of these terms ([`words`]).
+    /// Only those with all of these terms ([`search_terms`]).
     pub terms: Vec<i64>,
     /// Only this one.
     pub id: Option<TaskId>,
