@@ -9,7 +9,7 @@
 //! It owns: decoding of untrusted pictures, the words of direction, the drawn scenes, the camera,
 //! the encoder's settings and the file's layout. It must not know: HTTP, SQL, async, accounts,
 //! where pictures come from or where videos go. Bytes in, bytes out; time and randomness come in
-//! as numbers, so the same [`Request`] gives the same bytes.
+//! as numbers, so the same [`RenderRequest`] gives the same bytes.
 //!
 //! ```no_run
 //! use animatic::{Asked, Control, Direction, Options, PictureLimits, Request};

@@ -30,9 +30,9 @@ pub trait ScopeMarker: Send {
 
 macro_rules! scopes {
     ($($name:ident = $scope:expr;)*) => {
-        $(#[doc = concat!("See [`Needs`]: ", stringify!($scope), ".")]
+        $(#[doc = concat!("See [`ScopeMarker`]: ", stringify!($scope), ".")]
         pub struct $name;
-        impl Needs for $name {
+        impl ScopeMarker for $name {
             const SCOPE: Option<Scope> = $scope;
         })*
     };

@@ -219,7 +219,7 @@ async fn try_free_dead(crew: &WorkerContext) -> Result<(), StoreError> {
 
 fn note_freed(crew: &WorkerContext, tasks: u64) {
     if tasks > 0 {
-        tracing::warn!(tasks, "a worker has stopped responding; its tasks were released");
+        tracing::warn!(tasks, "the tasks of a dead worker were released");
         crew.app.bell.ring_for_work();
         crew.app.bell.ring_for_upstream();
     }

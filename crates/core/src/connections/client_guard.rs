@@ -119,7 +119,7 @@ impl Drop for ClientGuard {
     }
 }
 
-/// See [`Presence::accepting`].
+/// See [`ClientGuard::accepting`].
 pub struct AcceptanceGuard {
     attendance: ClientRegistry,
     id: IntentId,

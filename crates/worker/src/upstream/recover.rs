@@ -2,9 +2,11 @@
 
 use std::time::Duration;
 
-use providers::{JobHandle, Order, JobOutput};
+use providers::{JobHandle, JobOutput, Order};
 
-use super::hosted_task::{RouteAttempt, RunEnding, HostedTask, DeclineReason, SentOrder, AcceptedJob, inside, unconfirmed};
+use super::hosted_task::{
+    AcceptedJob, DeclineReason, HostedTask, RouteAttempt, RunEnding, SentOrder, inside, unconfirmed,
+};
 use super::order;
 use super::resolve::REPETITION;
 use crate::finish::RunOutcome;
@@ -128,7 +130,9 @@ impl HostedTask<'_> {
         match self.send_or_find(&route, sent).await? {
             RouteAttempt::Taken(taken) => Ok(*taken),
             // Nobody was reached: it stays as it is, to be repeated again.
-            RouteAttempt::Passed(DeclineReason::No(error)) if error.class.is_passing() && age < REPETITION => {
+            RouteAttempt::Passed(DeclineReason::No(error))
+                if error.class.is_passing() && age < REPETITION =>
+            {
                 Err((RunOutcome::Later(UNREACHED), None))
             }
             // That it is refused now says nothing about the first time.
