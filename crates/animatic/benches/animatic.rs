@@ -12,7 +12,7 @@
 use std::io;
 use std::time::Instant;
 
-use animatic::{Asked, Control, Direction, Options, Picture, Request};
+use animatic::{Direction, Picture, RenderControl, RenderOptions, RenderRequest, RequestedOptions};
 
 const SHOTS: &[&str] = &["pan right", "push in", "handheld", "orbit left", "static"];
 const SIZES: &[(u32, u32)] = &[(1280, 720), (1920, 1080)];
@@ -28,22 +28,23 @@ fn main() {
     );
     for &size in SIZES {
         for prompt in SHOTS {
-            let asked = Asked {
+            let asked = RequestedOptions {
                 size: Some(size),
                 seconds: Some(SECONDS),
-                ..Asked::default()
+                ..RequestedOptions::default()
             };
-            let options = Options::resolve(&asked, &Direction::parse(prompt)).unwrap();
-            let request = Request {
+            let options = RenderOptions::resolve(&asked, &Direction::parse(prompt)).unwrap();
+            let request = RenderRequest {
                 picture: Some(&picture),
                 prompt,
                 options,
             };
             let render = best(|| {
-                let control = &mut Control::unattended();
+                let control = &mut RenderControl::unattended();
                 animatic::write_y4m(&request, &mut io::sink(), control).unwrap();
             });
-            let make = best(|| drop(animatic::make(&request, &mut Control::unattended()).unwrap()));
+            let make =
+                best(|| drop(animatic::make(&request, &mut RenderControl::unattended()).unwrap()));
             let size = format!("{}x{}", size.0, size.1);
             println!("{size:<11} {prompt:<12} {render:>8.1} {make:>8.1}");
         }

@@ -5,7 +5,7 @@
 use std::error::Error;
 use std::path::Path;
 
-use animatic::{Asked, Direction, Options, Request};
+use animatic::{Direction, RenderOptions, RenderRequest, RequestedOptions};
 
 /// Name of the still, prompt, and the frame to keep.
 const GALLERY: [(&str, &str, u32); 6] = [
@@ -44,13 +44,13 @@ const GALLERY: [(&str, &str, u32); 6] = [
 fn main() -> Result<(), Box<dyn Error>> {
     let folder = std::env::args().nth(1).ok_or("give a folder to write to")?;
     for (name, prompt, frame) in GALLERY {
-        let asked = Asked {
+        let asked = RequestedOptions {
             size: Some((854, 480)),
             seed: Some(7),
-            ..Asked::default()
+            ..RequestedOptions::default()
         };
-        let options = Options::resolve(&asked, &Direction::parse(prompt))?;
-        let request = Request {
+        let options = RenderOptions::resolve(&asked, &Direction::parse(prompt))?;
+        let request = RenderRequest {
             picture: None,
             prompt,
             options,

@@ -1,4 +1,4 @@
-//! The camera: turns direction into one station per frame, and a station into a view of each layer.
+//! The camera: plans one station for each frame, and derives the view of each layer from it.
 //!
 //! A view says which part of the picture fills the frame. A camera that turns or zooms sees all
 //! layers move alike; one that travels sees the near ones move more than the far, by each layer's
@@ -14,35 +14,35 @@ mod moves;
 mod pose;
 pub(crate) mod view;
 
-use crate::direction::{Direction, Leg, MoveKind, Pace};
-use crate::picture::Interest;
+use crate::direction::{Direction, MoveKind, MovePace, ShotLeg};
+use crate::picture::InterestMap;
 use crate::scene::noise;
 use easing::eased;
 use moves::moved;
-use pose::{Pose, Room};
-use view::Plane;
-pub(crate) use view::{Lens, Station};
+use pose::{CameraPose, PlateGeometry};
+use view::ViewPlane;
+pub(crate) use view::{CameraStation, ViewProjection};
 
 /// The geometry of a shot.
 #[derive(Clone, Copy)]
-pub(crate) struct Site<'a> {
+pub(crate) struct ShotGeometry<'a> {
     pub(crate) picture: (u32, u32),
     pub(crate) frame: (u32, u32),
     /// Whether the picture has depth: travel then shows parallax, and goes further. In a flat
     /// picture travel looks like a turn or a zoom.
     pub(crate) deep: bool,
     /// What draws the eye, if the shot shows only part of the picture.
-    pub(crate) interest: Option<&'a Interest>,
+    pub(crate) interest: Option<&'a InterestMap>,
 }
 
 /// Plans a shot: one station for each frame.
 pub(crate) fn plan(
     direction: &Direction,
-    site: Site<'_>,
-    timing: Timing,
+    site: ShotGeometry<'_>,
+    timing: FrameTiming,
     seed: u64,
-) -> Vec<Station> {
-    let room = Room::new(site.picture, site.frame);
+) -> Vec<CameraStation> {
+    let room = PlateGeometry::new(site.picture, site.frame);
     let mut poses = poses(direction, &room, timing, seed);
     if site.deep {
         deepen(&mut poses);
@@ -54,14 +54,14 @@ pub(crate) fn plan(
 
 /// How many frames, and how fast they follow each other.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Timing {
+pub(crate) struct FrameTiming {
     pub(crate) frames: u32,
     pub(crate) fps: u32,
 }
 
 /// Makes travel show depth. It is longer, because only the nearest layer follows all of it, and
 /// centred on the picture's own viewpoint, where the layers line up.
-fn deepen(poses: &mut [Pose]) {
+fn deepen(poses: &mut [CameraPose]) {
     let middle = |values: &mut dyn Iterator<Item = f64>| {
         let (low, high) = range(values);
         f64::midpoint(low, high)
@@ -83,27 +83,32 @@ fn deepen(poses: &mut [Pose]) {
 
 /// Makes an orbit visible in a flat picture, which has no parallax: it turns further, and drifts
 /// across the frame.
-fn swing(poses: &mut [Pose]) {
+fn swing(poses: &mut [CameraPose]) {
     for pose in poses {
         pose.x += DRIFT * pose.yaw;
         pose.yaw *= FURTHER;
     }
 }
 
-fn poses(direction: &Direction, room: &Room, timing: Timing, seed: u64) -> Vec<Pose> {
+fn poses(
+    direction: &Direction,
+    room: &PlateGeometry,
+    timing: FrameTiming,
+    seed: u64,
+) -> Vec<CameraPose> {
     let legs = &direction.legs;
     let total = f64::from(timing.frames) / f64::from(timing.fps);
     #[expect(clippy::cast_precision_loss, reason = "a handful of legs")]
     let leg_share = 1.0 / legs.len() as f64;
     // Where each leg ends; the first starts at rest at the origin.
-    let mut ends = vec![Pose::default()];
+    let mut ends = vec![CameraPose::default()];
     for leg in legs {
         let from = ends.last().copied().unwrap_or_default();
         ends.push(moved(from, leg, total * leg_share, room));
     }
     let shake = shake_strength(legs);
     let last = f64::from(timing.frames.saturating_sub(1).max(1));
-    let mut poses: Vec<Pose> = (0..timing.frames)
+    let mut poses: Vec<CameraPose> = (0..timing.frames)
         .map(|frame| {
             let at = f64::from(frame) / last / leg_share;
             #[expect(
@@ -126,9 +131,9 @@ fn poses(direction: &Direction, room: &Room, timing: Timing, seed: u64) -> Vec<P
     poses
 }
 
-fn between(a: &Pose, b: &Pose, t: f64) -> Pose {
+fn between(a: &CameraPose, b: &CameraPose, t: f64) -> CameraPose {
     let mix = |a: f64, b: f64| a + (b - a) * t;
-    Pose {
+    CameraPose {
         x: mix(a.x, b.x),
         y: mix(a.y, b.y),
         zoom: mix(a.zoom, b.zoom),
@@ -140,21 +145,21 @@ fn between(a: &Pose, b: &Pose, t: f64) -> Pose {
     }
 }
 
-fn shake_strength(legs: &[Leg]) -> f64 {
+fn shake_strength(legs: &[ShotLeg]) -> f64 {
     let held = legs
         .iter()
         .flat_map(|leg| &leg.moves)
         .find(|m| m.kind == MoveKind::Handheld);
     match held.map(|m| m.pace) {
         None => 0.0,
-        Some(Pace::Slow) => 0.6,
-        Some(Pace::Medium) => 1.0,
-        Some(Pace::Fast) => 1.7,
+        Some(MovePace::Slow) => 0.6,
+        Some(MovePace::Medium) => 1.0,
+        Some(MovePace::Fast) => 1.7,
     }
 }
 
 /// Adds the sway of a hand: slow drift with a little tremor on top, in place and in roll.
-fn shaken(pose: Pose, strength: f64, seconds: f64, seed: u64) -> Pose {
+fn shaken(pose: CameraPose, strength: f64, seconds: f64, seed: u64) -> CameraPose {
     if strength == 0.0 {
         return pose;
     }
@@ -165,7 +170,7 @@ fn shaken(pose: Pose, strength: f64, seconds: f64, seed: u64) -> Pose {
     };
     // A hand both turns the camera and carries it.
     let (across, down) = (0.011 * sway(1), 0.009 * sway(2));
-    Pose {
+    CameraPose {
         x: pose.x + 0.5 * across,
         y: pose.y + 0.5 * down,
         travel: (pose.travel.0 + 0.5 * across, pose.travel.1 + 0.5 * down),
@@ -175,7 +180,11 @@ fn shaken(pose: Pose, strength: f64, seconds: f64, seed: u64) -> Pose {
 }
 
 /// Fits the path of poses into the picture as a whole, over what draws the eye.
-fn place(poses: &[Pose], room: &Room, interest: Option<&Interest>) -> Vec<Station> {
+fn place(
+    poses: &[CameraPose],
+    room: &PlateGeometry,
+    interest: Option<&InterestMap>,
+) -> Vec<CameraStation> {
     // The nearest layer moves most and the farthest least; the others lie between.
     let corners = || {
         let both = poses
@@ -183,7 +192,7 @@ fn place(poses: &[Pose], room: &Room, interest: Option<&Interest>) -> Vec<Statio
             .flat_map(|pose| [pose.seen(1.0), pose.seen(0.0)]);
         both.flat_map(|seen| {
             let half = (0.5, 0.5 * room.tall);
-            let plane = Plane::new(seen.roll, seen.yaw);
+            let plane = ViewPlane::new(seen.roll, seen.yaw);
             [(-1.0, -1.0), (1.0, -1.0), (-1.0, 1.0), (1.0, 1.0)].map(move |(sx, sy)| {
                 let (x, y) = plane.meet(sx * half.0, sy * half.1);
                 let scale = (-seen.zoom).exp();
@@ -210,7 +219,7 @@ fn place(poses: &[Pose], room: &Room, interest: Option<&Interest>) -> Vec<Statio
     let origin = (corner.0 - base * left, corner.1 - base * top);
     poses
         .iter()
-        .map(|pose| Station {
+        .map(|pose| CameraStation {
             pose: *pose,
             origin,
             base,

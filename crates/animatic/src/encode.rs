@@ -1,11 +1,11 @@
-//! Writes encoded frames and sound to an MP4 that can play before all of it has arrived.
+//! The MP4 writer: encoded frames and sound, playable before all of it has arrived.
 
 use muxide::api::{AacProfile, AudioCodec, MuxerBuilder, VideoCodec};
 
-use crate::edits::{Edit, edit_sound};
+use crate::edit_list::{SoundEdit, edit_sound};
 use crate::error::MakeError;
-use crate::film::Packet;
-use crate::options::Options;
+use crate::film::VideoPacket;
+use crate::options::RenderOptions;
 use crate::sound::{self, aac};
 
 /// Why there is no file.
@@ -13,7 +13,7 @@ use crate::sound::{self, aac};
 pub(crate) enum EncodeError {
     /// The audio encoder failed; not the caller's fault.
     #[error(transparent)]
-    Sound(#[from] aac::SoundError),
+    Sound(#[from] aac::AacEncodeError),
     /// The MP4 writer failed; not the caller's fault.
     #[error("{0}")]
     File(String),
@@ -21,8 +21,8 @@ pub(crate) enum EncodeError {
 
 /// Writes the file: the packets in order, with the sound's if there is any.
 pub(crate) fn write_file(
-    options: &Options,
-    film: Vec<Packet>,
+    options: &RenderOptions,
+    film: Vec<VideoPacket>,
     sound: &[Vec<u8>],
 ) -> Result<Vec<u8>, EncodeError> {
     let (width, height) = (options.width, options.height);
@@ -65,10 +65,10 @@ pub(crate) fn write_file(
 }
 
 /// The part to play of a sound with so many packets.
-fn heard(packets: usize) -> Edit {
+fn heard(packets: usize) -> SoundEdit {
     let samples = packets as u64 * u64::from(aac::PACKET) - u64::from(aac::PRIMING);
     let millis = samples * 1000 / u64::from(sound::RATE);
-    Edit {
+    SoundEdit {
         rate: sound::RATE,
         first: aac::PRIMING,
         // The writer's timescale is milliseconds.

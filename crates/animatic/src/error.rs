@@ -1,11 +1,11 @@
-//! Why there is no video, or no frame of one.
+//! Errors of making a video and of drawing its frames.
 
 use crate::options::OptionsError;
 
 /// Why there is no video.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 pub enum MakeError {
-    /// [`Control::cancelled`](crate::Control::cancelled) returned true.
+    /// [`Control::cancelled`](crate::RenderControl::cancelled) returned true.
     #[error("cancelled")]
     Cancelled,
     /// An option is out of range.

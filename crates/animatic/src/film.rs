@@ -1,4 +1,4 @@
-//! Draws and encodes frames in parallel.
+//! The render loop: draws and encodes frames in parallel.
 //!
 //! One thread draws; the calling thread encodes, with two threads of the encoder's own. Only a few
 //! frames are in memory, in buffers that are reused. The caller's control functions are called only
@@ -8,17 +8,17 @@ use std::sync::mpsc::{Receiver, Sender, SyncSender, channel, sync_channel};
 use std::thread;
 
 use crate::error::MakeError;
-use crate::options::Options;
+use crate::options::RenderOptions;
 use crate::quality::{Quality, format};
-use crate::request::{Control, Retouch};
+use crate::request::{FrameRetouch, RenderControl};
 use crate::shot::Shot;
-use crate::video::{Keepsakes, STILL_WIDTH};
+use crate::video::{STILL_WIDTH, StillCollector};
 use h264::Encoder;
-use h264::I420;
+use h264::I420Frame;
 
 /// An encoded frame.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Packet {
+pub(crate) struct VideoPacket {
     /// Annex B.
     pub(crate) bytes: Vec<u8>,
     /// Whether playback can start here.
@@ -26,9 +26,9 @@ pub(crate) struct Packet {
 }
 
 /// The result of [`shoot`].
-pub(crate) enum Film {
+pub(crate) enum FilmOutcome {
     /// The packets in order, and what was kept of the frames.
-    Whole(Vec<Packet>, Keepsakes),
+    Whole(Vec<VideoPacket>, StillCollector),
     /// More bytes than allowed; the rest was not encoded.
     TooLarge,
 }
@@ -37,10 +37,10 @@ pub(crate) enum Film {
 pub(crate) fn shoot(
     shot: &mut Shot,
     quality: Quality,
-    options: &Options,
-    control: &mut Control<'_>,
-    retouch: &mut Retouch<'_>,
-) -> Result<Film, MakeError> {
+    options: &RenderOptions,
+    control: &mut RenderControl<'_>,
+    retouch: &mut FrameRetouch<'_>,
+) -> Result<FilmOutcome, MakeError> {
     thread::scope(|scope| {
         // Created here, so that even a panic in the caller's control functions drops the receiver
         // before the scope waits, and the drawing thread ends at its next frame.
@@ -53,9 +53,9 @@ pub(crate) fn shoot(
             .join()
             .unwrap_or_else(|_| Err(MakeError::Render("the drawing thread failed".to_owned())));
         match (encoded?, drawn?) {
-            (None, _) => Ok(Film::TooLarge),
+            (None, _) => Ok(FilmOutcome::TooLarge),
             // If the frames ended early, the drawing thread has returned why.
-            (Some(packets), keepsakes) => Ok(Film::Whole(packets, keepsakes)),
+            (Some(packets), keepsakes) => Ok(FilmOutcome::Whole(packets, keepsakes)),
         }
     })
 }
@@ -63,21 +63,21 @@ pub(crate) fn shoot(
 /// The drawing thread: fills buffers and sends them, until done or until the receiver is gone.
 fn draw(
     shot: &mut Shot,
-    options: &Options,
-    full: &SyncSender<I420>,
-    empty: &Receiver<I420>,
-) -> Result<Keepsakes, MakeError> {
+    options: &RenderOptions,
+    full: &SyncSender<I420Frame>,
+    empty: &Receiver<I420Frame>,
+) -> Result<StillCollector, MakeError> {
     let (width, height) = (options.width, options.height);
     let mut rgba = vec![0; width as usize * height as usize * 4];
-    let mut keepsakes = Keepsakes::new(options.frames());
+    let mut keepsakes = StillCollector::new(options.frames());
     // The previous frame, while the next one is the same.
-    let mut last: Option<I420> = None;
+    let mut last: Option<I420Frame> = None;
     for frame in 0..options.frames() {
         let at = frame as usize;
         let wanted = frame == 0 || keepsakes.wants_still(frame);
         let mut yuv = empty
             .try_recv()
-            .unwrap_or_else(|_| I420::new(width, height));
+            .unwrap_or_else(|_| I420Frame::new(width, height));
         match &last {
             Some(last) if shot.repeats(at) && !wanted => yuv.copy_from(last),
             _ => {
@@ -102,12 +102,12 @@ fn draw(
 /// Encodes every frame that arrives, while the total stays below the ceiling.
 fn encode(
     quality: Quality,
-    options: &Options,
-    filled: &Receiver<I420>,
-    spent: &Sender<I420>,
-    control: &mut Control<'_>,
-    retouch: &mut Retouch<'_>,
-) -> Result<Option<Vec<Packet>>, MakeError> {
+    options: &RenderOptions,
+    filled: &Receiver<I420Frame>,
+    spent: &Sender<I420Frame>,
+    control: &mut RenderControl<'_>,
+    retouch: &mut FrameRetouch<'_>,
+) -> Result<Option<Vec<VideoPacket>>, MakeError> {
     let frames = options.frames();
     let mut encoder = Encoder::new(format(options), quality.quantiser())?;
     let mut packets = Vec::new();
@@ -125,7 +125,7 @@ fn encode(
         if total > options.max_video_bytes() && quality.coarser().is_some() {
             return Ok(None);
         }
-        packets.push(Packet { bytes, key });
+        packets.push(VideoPacket { bytes, key });
         #[expect(clippy::cast_precision_loss, reason = "at most 600 frames")]
         (control.progress)(packets.len() as f32 / frames as f32);
     }

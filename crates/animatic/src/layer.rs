@@ -10,14 +10,14 @@
 /// One sheet of the scene.
 pub(crate) struct Layer {
     /// Its pixels.
-    pub(crate) plate: Plate,
+    pub(crate) plate: LayerPlate,
     /// How much of the camera's travel it follows: near 0 on the horizon, 1 for the nearest.
     pub(crate) parallax: f64,
 }
 
 /// Premultiplied RGBA over the whole picture, at any resolution: rows from the top left.
 #[derive(Debug, Clone, PartialEq)]
-pub(crate) struct Sheet {
+pub(crate) struct LayerSheet {
     pub(crate) width: u32,
     pub(crate) height: u32,
     pub(crate) rgba: Vec<u8>,
@@ -27,7 +27,7 @@ pub(crate) struct Sheet {
 
 /// A sheet cropped to what is on it, ready to be sampled. Beyond its edges the outermost pixels
 /// repeat.
-pub(crate) struct Plate {
+pub(crate) struct LayerPlate {
     width: u32,
     height: u32,
     rgba: Vec<u8>,
@@ -37,20 +37,20 @@ pub(crate) struct Plate {
     first: (f64, f64),
     /// Whether empty rows were cropped above and below: what repeats there is nothing.
     bare: (bool, bool),
-    blocks: Vec<Cover>,
+    blocks: Vec<BlockCover>,
 }
 
 /// How much a part of a plate hides.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Cover {
+pub(crate) enum BlockCover {
     Nothing,
     Part,
     All,
 }
 
-impl Plate {
+impl LayerPlate {
     /// Crops a sheet to its content. `picture` is the size that the sheet represents.
-    pub(crate) fn new(sheet: Sheet, picture: (u32, u32)) -> Self {
+    pub(crate) fn new(sheet: LayerSheet, picture: (u32, u32)) -> Self {
         let scale = (
             f64::from(sheet.width) / f64::from(picture.0.max(1)),
             f64::from(sheet.height) / f64::from(picture.1.max(1)),
@@ -76,7 +76,7 @@ impl Plate {
 
     /// A plate of one solid picture: rows of red, green and blue, `width * height` pixels.
     pub(crate) fn solid(width: u32, height: u32, rgb: &[u8], picture: (u32, u32)) -> Self {
-        Self::new(Sheet::solid(width, height, rgb), picture)
+        Self::new(LayerSheet::solid(width, height, rgb), picture)
     }
 
     pub(crate) fn width(&self) -> u32 {
@@ -106,10 +106,10 @@ impl Plate {
     }
 
     /// What the plate covers between two columns and two rows of its pixels, ends included.
-    pub(crate) fn cover(&self, columns: (i32, i32), rows: (i32, i32)) -> Cover {
+    pub(crate) fn cover(&self, columns: (i32, i32), rows: (i32, i32)) -> BlockCover {
         let below = i32::try_from(self.height).unwrap_or(i32::MAX);
         if (self.bare.0 && rows.1 <= 0) || (self.bare.1 && rows.0 >= below - 1) {
-            return Cover::Nothing;
+            return BlockCover::Nothing;
         }
         let block = |at: i32, side: u32| {
             let last = i32::try_from(side).unwrap_or(i32::MAX).saturating_sub(1);
@@ -118,7 +118,7 @@ impl Plate {
         let across = (self.width as usize).div_ceil(BLOCK);
         let (left, right) = (block(columns.0, self.width), block(columns.1, self.width));
         let (top, bottom) = (block(rows.0, self.height), block(rows.1, self.height));
-        let mut seen: Option<Cover> = None;
+        let mut seen: Option<BlockCover> = None;
         for y in top..=bottom {
             for cover in self
                 .blocks
@@ -128,15 +128,15 @@ impl Plate {
                 match seen {
                     None => seen = Some(*cover),
                     Some(same) if same == *cover => {}
-                    Some(_) => return Cover::Part,
+                    Some(_) => return BlockCover::Part,
                 }
             }
         }
-        seen.unwrap_or(Cover::Part)
+        seen.unwrap_or(BlockCover::Part)
     }
 }
 
-impl Sheet {
+impl LayerSheet {
     /// A sheet without holes: rows of red, green and blue, `width * height` pixels.
     pub(crate) fn solid(width: u32, height: u32, rgb: &[u8]) -> Self {
         let mut rgba = Vec::with_capacity(rgb.len() / 3 * 4);
@@ -154,7 +154,7 @@ impl Sheet {
 
 /// The rows of a sheet with any content, plus one empty row at each cropped end, so that nothing
 /// repeats beyond the edge.
-fn content(sheet: &Sheet) -> (usize, usize) {
+fn content(sheet: &LayerSheet) -> (usize, usize) {
     let row = sheet.width as usize * 4;
     // Light without opacity is content too.
     let bare = |row: &[u8]| row.iter().all(|byte| *byte == 0);
@@ -168,7 +168,7 @@ fn content(sheet: &Sheet) -> (usize, usize) {
     (top.saturating_sub(1), (bottom + 1).min(rows))
 }
 
-fn blocks(rgba: &[u8], width: usize, height: usize) -> Vec<Cover> {
+fn blocks(rgba: &[u8], width: usize, height: usize) -> Vec<BlockCover> {
     let mut blocks = Vec::new();
     for top in (0..height).step_by(BLOCK) {
         for left in (0..width).step_by(BLOCK) {
@@ -182,9 +182,9 @@ fn blocks(rgba: &[u8], width: usize, height: usize) -> Vec<Cover> {
                 }
             }
             blocks.push(match (all, any) {
-                (true, _) => Cover::All,
-                (_, false) => Cover::Nothing,
-                _ => Cover::Part,
+                (true, _) => BlockCover::All,
+                (_, false) => BlockCover::Nothing,
+                _ => BlockCover::Part,
             });
         }
     }
@@ -202,30 +202,30 @@ mod tests {
     fn a_plate_is_cropped_and_knows_what_it_covers() {
         let mut rgba = vec![0; 64 * 64 * 4];
         rgba[64 * 40 * 4..].fill(255);
-        let sheet = Sheet {
+        let sheet = LayerSheet {
             width: 64,
             height: 64,
             rgba,
             parallax: 1.0,
         };
-        let plate = Plate::new(sheet, (128, 128));
+        let plate = LayerPlate::new(sheet, (128, 128));
         assert_eq!((plate.width(), plate.height()), (64, 25));
         assert_eq!(plate.place((10.0, 80.0)), (5.0, 1.0));
-        assert_eq!(plate.cover((0, 20), (0, 3)), Cover::Part);
-        assert_eq!(plate.cover((0, 63), (17, 24)), Cover::All);
-        assert_eq!(plate.cover((-900, 63), (90, 99)), Cover::All);
-        assert_eq!(plate.cover((0, 63), (-90, -2)), Cover::Nothing);
+        assert_eq!(plate.cover((0, 20), (0, 3)), BlockCover::Part);
+        assert_eq!(plate.cover((0, 63), (17, 24)), BlockCover::All);
+        assert_eq!(plate.cover((-900, 63), (90, 99)), BlockCover::All);
+        assert_eq!(plate.cover((0, 63), (-90, -2)), BlockCover::Nothing);
     }
 
     #[test]
     fn an_empty_sheet_covers_nothing() {
-        let sheet = Sheet {
+        let sheet = LayerSheet {
             width: 3,
             height: 7,
             rgba: vec![0; 84],
             parallax: 0.5,
         };
-        let plate = Plate::new(sheet, (3, 7));
-        assert_eq!(plate.cover((0, 2), (0, 6)), Cover::Nothing);
+        let plate = LayerPlate::new(sheet, (3, 7));
+        assert_eq!(plate.cover((0, 2), (0, 6)), BlockCover::Nothing);
     }
 }

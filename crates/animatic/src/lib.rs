@@ -9,18 +9,18 @@
 //! It owns: decoding of untrusted pictures, the words of direction, the drawn scenes, the camera,
 //! the encoder's settings and the file's layout. It must not know: HTTP, SQL, async, accounts,
 //! where pictures come from or where videos go. Bytes in, bytes out; time and randomness come in
-//! as numbers, so the same [`Request`] gives the same bytes.
+//! as numbers, so the same [`RenderRequest`] gives the same bytes.
 //!
 //! ```no_run
-//! use animatic::{Asked, Control, Direction, Options, PictureLimits, Request};
+//! use animatic::{RequestedOptions, RenderControl, Direction, RenderOptions, PictureLimits, RenderRequest};
 //!
 //! # fn main() -> Result<(), Box<dyn std::error::Error>> {
 //! let picture = animatic::picture::decode(&std::fs::read("in.jpg")?, &PictureLimits::default())?;
 //! let prompt = "slow push in, then pan left, 6 seconds";
-//! let asked = Asked { picture: Some(picture.size()), ..Asked::default() };
-//! let options = Options::resolve(&asked, &Direction::parse(prompt))?;
-//! let request = Request { picture: Some(&picture), prompt, options };
-//! let video = animatic::make(&request, &mut Control::unattended())?;
+//! let asked = RequestedOptions { picture: Some(picture.size()), ..RequestedOptions::default() };
+//! let options = RenderOptions::resolve(&asked, &Direction::parse(prompt))?;
+//! let request = RenderRequest { picture: Some(&picture), prompt, options };
+//! let video = animatic::make(&request, &mut RenderControl::unattended())?;
 //! std::fs::write("out.mp4", &video.mp4)?;
 //! # Ok(())
 //! # }
@@ -47,21 +47,21 @@ mod camera;
 
 mod layer;
 
-mod working;
+mod working_size;
 
 mod depth;
 
 mod render;
 
-mod planes;
+mod plane_sampler;
 
-mod quads;
+mod quad_plane;
 
 mod resize;
 
 mod warp;
 
-mod look;
+mod colour_grade;
 
 mod title;
 
@@ -73,7 +73,7 @@ mod sound;
 
 mod encode;
 
-mod edits;
+mod edit_list;
 
 mod film;
 
@@ -93,12 +93,12 @@ mod video;
 
 pub use direction::Direction;
 pub use error::MakeError;
-pub use h264::Planes;
+pub use h264::FramePlanes;
 pub use limits::{MAX_SECONDS, MIN_SECONDS};
 pub use make::{make, make_retouched, make_with, still};
-pub use options::{Asked, FPS, Options, OptionsError, SIZES};
+pub use options::{FPS, OptionsError, RenderOptions, RequestedOptions, SIZES};
 pub use picture::{Picture, PictureError, PictureInfo, PictureLimits};
-pub use request::{Control, Request, Retouch};
+pub use request::{FrameRetouch, RenderControl, RenderRequest};
 pub use sound::Ambience;
 pub use title::FONT;
 pub use video::{SHEET_COLUMNS, STILL_WIDTH, STILLS, Video};

@@ -9,19 +9,20 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
-use animatic::picture::Ground;
+use animatic::picture::BackgroundFill;
 use animatic::{
-    Ambience, Asked, Control, Direction, MakeError, Options, Picture, PictureLimits, Request, Video,
+    Ambience, Direction, MakeError, Picture, PictureLimits, RenderControl, RenderOptions,
+    RenderRequest, RequestedOptions, Video,
 };
 
 fn main() -> ExitCode {
     match run() {
         Ok(()) => ExitCode::SUCCESS,
-        Err(Failure::Usage(message)) => {
+        Err(ProgramError::Usage(message)) => {
             complain(&format!("{message}\nTry `animatic --help`."));
             ExitCode::from(2)
         }
-        Err(Failure::Work(message)) => {
+        Err(ProgramError::Work(message)) => {
             complain(&message);
             ExitCode::FAILURE
         }
@@ -29,7 +30,7 @@ fn main() -> ExitCode {
 }
 
 /// Why there is no video.
-enum Failure {
+enum ProgramError {
     /// Invalid command line: exit code 2.
     Usage(String),
     /// The work failed: exit code 1.
@@ -37,7 +38,7 @@ enum Failure {
 }
 
 #[derive(Debug, Default)]
-struct Command {
+struct CommandLine {
     help: bool,
     positional: Vec<String>,
     size: Option<(u32, u32)>,
@@ -45,12 +46,12 @@ struct Command {
     fps: Option<u32>,
     seed: Option<u64>,
     fit: bool,
-    ground: Ground,
+    ground: BackgroundFill,
     sound: Vec<Ambience>,
 }
 
-fn run() -> Result<(), Failure> {
-    let command = Command::parse(std::env::args().skip(1))?;
+fn run() -> Result<(), ProgramError> {
+    let command = CommandLine::parse(std::env::args().skip(1))?;
     if command.help {
         return say(HELP);
     }
@@ -59,20 +60,20 @@ fn run() -> Result<(), Failure> {
         .as_deref()
         .map(|path| read_picture(path, command.ground))
         .transpose()?;
-    let asked = Asked {
+    let asked = RequestedOptions {
         size: command.size,
         seconds: command.seconds,
         fps: command.fps,
         seed: command.seed,
         picture: picture.as_ref().map(Picture::size),
     };
-    let options = Options::resolve(&asked, &Direction::parse(&prompt))
-        .map_err(|error| Failure::Usage(format!("--{}: {error}", error.field())))?;
+    let options = RenderOptions::resolve(&asked, &Direction::parse(&prompt))
+        .map_err(|error| ProgramError::Usage(format!("--{}: {error}", error.field())))?;
     if command.fit {
         picture = picture.map(|p| p.fitted((options.width, options.height)));
     }
 
-    let request = Request {
+    let request = RenderRequest {
         picture: picture.as_ref(),
         prompt: &prompt,
         options,
@@ -83,13 +84,14 @@ fn run() -> Result<(), Failure> {
     let started = Instant::now();
     let video = make(&request, &command.sound)?;
     let took = started.elapsed();
-    fs::write(&target, &video.mp4)
-        .map_err(|error| Failure::Work(format!("cannot write {}: {error}", target.display())))?;
+    fs::write(&target, &video.mp4).map_err(|error| {
+        ProgramError::Work(format!("cannot write {}: {error}", target.display()))
+    })?;
     say(&summary(&video, &target, took))
 }
 
-impl Command {
-    fn parse(mut args: impl Iterator<Item = String>) -> Result<Self, Failure> {
+impl CommandLine {
+    fn parse(mut args: impl Iterator<Item = String>) -> Result<Self, ProgramError> {
         let mut command = Self::default();
         let mut options_over = false;
         while let Some(arg) = args.next() {
@@ -105,7 +107,7 @@ impl Command {
                 inline
                     .take()
                     .or_else(|| args.next())
-                    .ok_or_else(|| Failure::Usage(format!("{name} needs a value")))
+                    .ok_or_else(|| ProgramError::Usage(format!("{name} needs a value")))
             };
             match name.as_str() {
                 "--" => options_over = true,
@@ -115,20 +117,20 @@ impl Command {
                 "--fps" => command.fps = Some(number(&name, &value()?)?),
                 "--seed" => command.seed = Some(number(&name, &value()?)?),
                 "--fit" => command.fit = true,
-                "--ground" => command.ground = Ground::Colour(colour(&value()?)?),
+                "--ground" => command.ground = BackgroundFill::Colour(colour(&value()?)?),
                 "--sound" => command.sound = sounds(&value()?)?,
-                _ => return Err(Failure::Usage(format!("there is no option {name}"))),
+                _ => return Err(ProgramError::Usage(format!("there is no option {name}"))),
             }
         }
         Ok(command)
     }
 
     /// The picture, the prompt and the output file.
-    fn paths(&self) -> Result<(Option<PathBuf>, String, PathBuf), Failure> {
+    fn paths(&self) -> Result<(Option<PathBuf>, String, PathBuf), ProgramError> {
         match self.positional.as_slice() {
             [prompt, target] => Ok((None, prompt.clone(), target.into())),
             [source, prompt, target] => Ok((Some(source.into()), prompt.clone(), target.into())),
-            _ => Err(Failure::Usage(
+            _ => Err(ProgramError::Usage(
                 "give a prompt and a file to write, with a picture before them if you have one"
                     .to_owned(),
             )),
@@ -136,52 +138,54 @@ impl Command {
     }
 }
 
-fn size(text: &str) -> Result<(u32, u32), Failure> {
+fn size(text: &str) -> Result<(u32, u32), ProgramError> {
     text.split_once(['x', 'X'])
         .and_then(|(width, height)| Some((width.parse().ok()?, height.parse().ok()?)))
-        .ok_or_else(|| Failure::Usage(format!("--size: `{text}` is not like 1280x720")))
+        .ok_or_else(|| ProgramError::Usage(format!("--size: `{text}` is not like 1280x720")))
 }
 
-fn colour(text: &str) -> Result<[u8; 3], Failure> {
+fn colour(text: &str) -> Result<[u8; 3], ProgramError> {
     let parsed = u32::from_str_radix(text, 16)
         .ok()
         .filter(|_| text.len() == 6);
     let [_, red, green, blue] = parsed
-        .ok_or_else(|| Failure::Usage(format!("--ground: `{text}` is not like ff8800")))?
+        .ok_or_else(|| ProgramError::Usage(format!("--ground: `{text}` is not like ff8800")))?
         .to_be_bytes();
     Ok([red, green, blue])
 }
 
-fn sounds(text: &str) -> Result<Vec<Ambience>, Failure> {
+fn sounds(text: &str) -> Result<Vec<Ambience>, ProgramError> {
     let kind = |name: &str| {
         Ambience::from_name(name.trim()).ok_or_else(|| {
             let names: Vec<&str> = Ambience::ALL.iter().map(|kind| kind.name()).collect();
             let names = names.join(", ");
-            Failure::Usage(format!("--sound: there is no `{name}`, only {names}"))
+            ProgramError::Usage(format!("--sound: there is no `{name}`, only {names}"))
         })
     };
     text.split(',').map(kind).collect()
 }
 
-fn number<T: std::str::FromStr>(name: &str, text: &str) -> Result<T, Failure> {
-    text.parse()
-        .map_err(|_| Failure::Usage(format!("{name}: `{text}` is not a number that fits here")))
+fn number<T: std::str::FromStr>(name: &str, text: &str) -> Result<T, ProgramError> {
+    text.parse().map_err(|_| {
+        ProgramError::Usage(format!("{name}: `{text}` is not a number that fits here"))
+    })
 }
 
-fn read_picture(path: &Path, ground: Ground) -> Result<Picture, Failure> {
-    let failed = |reason: String| Failure::Work(format!("{}: {reason}", path.display()));
+fn read_picture(path: &Path, ground: BackgroundFill) -> Result<Picture, ProgramError> {
+    let failed = |reason: String| ProgramError::Work(format!("{}: {reason}", path.display()));
     let bytes = fs::read(path).map_err(|error| failed(format!("cannot read it: {error}")))?;
     animatic::picture::decode_over(&bytes, &PictureLimits::default(), ground)
         .map_err(|error| failed(error.to_string()))
 }
 
-fn make(request: &Request<'_>, sound: &[Ambience]) -> Result<Video, Failure> {
+fn make(request: &RenderRequest<'_>, sound: &[Ambience]) -> Result<Video, ProgramError> {
     watched(|control| animatic::make_with(request, sound, control))
 }
 
-fn write_frames(request: &Request<'_>, target: &Path) -> Result<(), Failure> {
-    let file = fs::File::create(target)
-        .map_err(|error| Failure::Work(format!("cannot write {}: {error}", target.display())))?;
+fn write_frames(request: &RenderRequest<'_>, target: &Path) -> Result<(), ProgramError> {
+    let file = fs::File::create(target).map_err(|error| {
+        ProgramError::Work(format!("cannot write {}: {error}", target.display()))
+    })?;
     watched(|control| animatic::write_y4m(request, &mut BufWriter::new(file), control))?;
     say(&format!(
         "{}\n  frames      {}, uncompressed\n",
@@ -191,7 +195,9 @@ fn write_frames(request: &Request<'_>, target: &Path) -> Result<(), Failure> {
 }
 
 /// Runs `work` with progress on standard error if that is a terminal.
-fn watched<T>(work: impl FnOnce(&mut Control<'_>) -> Result<T, MakeError>) -> Result<T, Failure> {
+fn watched<T>(
+    work: impl FnOnce(&mut RenderControl<'_>) -> Result<T, MakeError>,
+) -> Result<T, ProgramError> {
     let watched = io::stderr().is_terminal();
     let mut shown = -1;
     let mut progress = |share: f32| {
@@ -202,7 +208,7 @@ fn watched<T>(work: impl FnOnce(&mut Control<'_>) -> Result<T, MakeError>) -> Re
             let _ = write!(io::stderr().lock(), "\r{percent:3} %");
         }
     };
-    let mut control = Control {
+    let mut control = RenderControl {
         progress: &mut progress,
         cancelled: &|| false,
     };
@@ -210,7 +216,7 @@ fn watched<T>(work: impl FnOnce(&mut Control<'_>) -> Result<T, MakeError>) -> Re
     if watched {
         let _ = write!(io::stderr().lock(), "\r     \r");
     }
-    result.map_err(|error| Failure::Work(error.to_string()))
+    result.map_err(|error| ProgramError::Work(error.to_string()))
 }
 
 fn summary(video: &Video, target: &Path, took: Duration) -> String {
@@ -231,13 +237,13 @@ fn summary(video: &Video, target: &Path, took: Duration) -> String {
     )
 }
 
-fn say(text: &str) -> Result<(), Failure> {
+fn say(text: &str) -> Result<(), ProgramError> {
     let mut out = io::stdout().lock();
     match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
         // `animatic --help | head -1` is not an error.
-        Err(error) if error.kind() != io::ErrorKind::BrokenPipe => Err(Failure::Work(format!(
-            "cannot write to standard output: {error}"
-        ))),
+        Err(error) if error.kind() != io::ErrorKind::BrokenPipe => Err(ProgramError::Work(
+            format!("cannot write to standard output: {error}"),
+        )),
         _ => Ok(()),
     }
 }

@@ -1,30 +1,33 @@
-//! Makes a video from a request, using all other modules.
+//! The entry point of the engine: makes a video from a request, using all other modules.
 
 use std::thread;
 
 use crate::encode::write_file;
 use crate::error::MakeError;
-use crate::film::{self, Film};
-use crate::options::Options;
+use crate::film::{self, FilmOutcome};
+use crate::options::RenderOptions;
 use crate::picture::Picture;
 use crate::quality::Quality;
 use crate::render::opaque;
-use crate::request::{Control, Request, Retouch};
+use crate::request::{FrameRetouch, RenderControl, RenderRequest};
 use crate::shot::Shot;
 use crate::sound::{Ambience, aac::packets};
 use crate::video::Video;
-use h264::I420;
+use h264::I420Frame;
 
 /// Makes a video, with the sounds in the prompt. The same request gives the same bytes.
-pub fn make(request: &Request<'_>, control: &mut Control<'_>) -> Result<Video, MakeError> {
+pub fn make(
+    request: &RenderRequest<'_>,
+    control: &mut RenderControl<'_>,
+) -> Result<Video, MakeError> {
     make_with(request, &[], control)
 }
 
 /// Like [`make`], with more kinds of ambience besides those in the prompt.
 pub fn make_with(
-    request: &Request<'_>,
+    request: &RenderRequest<'_>,
     ambience: &[Ambience],
-    control: &mut Control<'_>,
+    control: &mut RenderControl<'_>,
 ) -> Result<Video, MakeError> {
     make_retouched(request, ambience, control, &mut |_, _| {})
 }
@@ -32,10 +35,10 @@ pub fn make_with(
 /// Like [`make_with`], with a last change of each frame. The poster and the stills are drawn
 /// before it.
 pub fn make_retouched(
-    request: &Request<'_>,
+    request: &RenderRequest<'_>,
     ambience: &[Ambience],
-    control: &mut Control<'_>,
-    retouch: &mut Retouch<'_>,
+    control: &mut RenderControl<'_>,
+    retouch: &mut FrameRetouch<'_>,
 ) -> Result<Video, MakeError> {
     let mut shot = Shot::prepare(request, control)?;
     let options = request.options;
@@ -45,7 +48,7 @@ pub fn make_retouched(
     kinds.sort_unstable();
     kinds.dedup();
     let mut told = 0.0;
-    let mut control = Control {
+    let mut control = RenderControl {
         // If the film is encoded again, progress must not go back.
         progress: &mut |share: f32| {
             if share > told {
@@ -60,11 +63,11 @@ pub fn make_retouched(
         let mut quality = Quality::BEST;
         let (packets, keepsakes) = loop {
             match film::shoot(&mut shot, quality, &options, &mut control, retouch)? {
-                Film::Whole(packets, keepsakes) => break (packets, keepsakes),
-                Film::TooLarge if quality == Quality::BEST => {
+                FilmOutcome::Whole(packets, keepsakes) => break (packets, keepsakes),
+                FilmOutcome::TooLarge if quality == Quality::BEST => {
                     quality = measure(&mut shot, &options)?;
                 }
-                Film::TooLarge => quality = quality.coarser().unwrap_or(quality),
+                FilmOutcome::TooLarge => quality = quality.coarser().unwrap_or(quality),
             }
         };
         let sound = sound
@@ -91,9 +94,9 @@ pub fn make_retouched(
 
 /// One frame of the video that [`make`] would make, for previews. Frames count from 0; past the
 /// end, the last one is drawn.
-pub fn still(request: &Request<'_>, frame: u32) -> Result<Picture, MakeError> {
+pub fn still(request: &RenderRequest<'_>, frame: u32) -> Result<Picture, MakeError> {
     let options = request.options;
-    let mut shot = Shot::prepare(request, &Control::unattended())?;
+    let mut shot = Shot::prepare(request, &RenderControl::unattended())?;
     let mut rgba = vec![0; options.width as usize * options.height as usize * 4];
     let last = options.frames().saturating_sub(1);
     shot.draw(frame.min(last) as usize, &mut rgba)?;
@@ -102,12 +105,12 @@ pub fn still(request: &Request<'_>, frame: u32) -> Result<Picture, MakeError> {
 
 /// Picks the quality of a film that exceeds its ceiling at the best quality, from frames in its
 /// middle, where every move is under way.
-fn measure(shot: &mut Shot, options: &Options) -> Result<Quality, MakeError> {
+fn measure(shot: &mut Shot, options: &RenderOptions) -> Result<Quality, MakeError> {
     let mut rgba = vec![0; options.width as usize * options.height as usize * 4];
     let middle = options.frames() as usize / 2;
     let mut sample = Vec::new();
     for frame in middle..middle + SAMPLE.min(options.frames() as usize - middle) {
-        let mut yuv = I420::new(options.width, options.height);
+        let mut yuv = I420Frame::new(options.width, options.height);
         shot.draw_yuv(frame, &mut rgba, &mut yuv)?;
         sample.push(yuv);
     }
@@ -115,7 +118,7 @@ fn measure(shot: &mut Shot, options: &Options) -> Result<Quality, MakeError> {
 }
 
 /// The sound of the whole film; no packets without ambience.
-fn sound(ambience: &[Ambience], options: &Options) -> Result<Vec<Vec<u8>>, MakeError> {
+fn sound(ambience: &[Ambience], options: &RenderOptions) -> Result<Vec<Vec<u8>>, MakeError> {
     if ambience.is_empty() {
         return Ok(Vec::new());
     }

@@ -4,7 +4,7 @@
 //! default. An explicit value out of range is refused by name; a length in the prompt is clamped,
 //! because prose is not a contract.
 
-use crate::direction::{Direction, Shape};
+use crate::direction::{Direction, FrameShape};
 use crate::limits::{MAX_SECONDS, MIN_SECONDS};
 
 /// Supported sizes, `(width, height)`, all even, as H.264 with 4:2:0 colour requires.
@@ -42,9 +42,9 @@ pub const SIZES: &[(u32, u32)] = &[
 /// Supported frame rates.
 pub const FPS: &[u32] = &[24, 25, 30];
 
-/// What to make. [`Options::check`] validates it.
+/// What to make. [`RenderOptions::check`] validates it.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Options {
+pub struct RenderOptions {
     /// Width in pixels; with `height` one of [`SIZES`].
     pub width: u32,
     /// Height in pixels.
@@ -60,7 +60,7 @@ pub struct Options {
 
 /// What the caller set explicitly, and the size of the picture.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
-pub struct Asked {
+pub struct RequestedOptions {
     /// Width and height in pixels.
     pub size: Option<(u32, u32)>,
     /// Length in seconds.
@@ -90,13 +90,13 @@ pub enum OptionsError {
     Fps { given: u32 },
 }
 
-impl Options {
+impl RenderOptions {
     /// Decides every option, in the order described above.
-    pub fn resolve(asked: &Asked, direction: &Direction) -> Result<Self, OptionsError> {
+    pub fn resolve(asked: &RequestedOptions, direction: &Direction) -> Result<Self, OptionsError> {
         let shape = direction
             .shape
-            .or_else(|| asked.picture.map(Shape::nearest))
-            .unwrap_or(Shape::Wide);
+            .or_else(|| asked.picture.map(FrameShape::nearest))
+            .unwrap_or(FrameShape::Wide);
         let (width, height) = asked.size.unwrap_or_else(|| usual_size(shape));
         let from_prompt = direction.seconds.map(|s| s.clamp(MIN_SECONDS, MAX_SECONDS));
         let options = Self {
@@ -145,7 +145,7 @@ impl Options {
     }
 }
 
-impl Options {
+impl RenderOptions {
     /// Limit of the video track: 8 Mbit/s at 1280x720 and 30 frames per second, in proportion for
     /// others. Most videos stay far below.
     pub fn max_video_bytes(&self) -> u64 {
@@ -165,14 +165,14 @@ impl OptionsError {
     }
 }
 
-fn usual_size(shape: Shape) -> (u32, u32) {
+fn usual_size(shape: FrameShape) -> (u32, u32) {
     match shape {
-        Shape::Wide => (1280, 720),
-        Shape::Vertical => (720, 1280),
-        Shape::Square => (720, 720),
-        Shape::Classic => (960, 720),
-        Shape::ClassicVertical => (720, 960),
-        Shape::Cinema => (1680, 720),
+        FrameShape::Wide => (1280, 720),
+        FrameShape::Vertical => (720, 1280),
+        FrameShape::Square => (720, 720),
+        FrameShape::Classic => (960, 720),
+        FrameShape::ClassicVertical => (720, 960),
+        FrameShape::Cinema => (1680, 720),
     }
 }
 
@@ -189,22 +189,22 @@ const DEFAULT_FPS: u32 = 30;
 mod tests {
     use super::*;
 
-    fn resolve(asked: Asked, prompt: &str) -> Result<Options, OptionsError> {
-        Options::resolve(&asked, &Direction::parse(prompt))
+    fn resolve(asked: RequestedOptions, prompt: &str) -> Result<RenderOptions, OptionsError> {
+        RenderOptions::resolve(&asked, &Direction::parse(prompt))
     }
 
     #[test]
     fn explicit_beats_prompt_beats_picture_beats_default() {
-        let plain = resolve(Asked::default(), "a cat").unwrap();
+        let plain = resolve(RequestedOptions::default(), "a cat").unwrap();
         assert_eq!(
             (plain.width, plain.height, plain.fps, plain.seed),
             (1280, 720, 30, 0)
         );
         assert!((plain.seconds - 5.0).abs() < 1e-9);
 
-        let tall = Asked {
+        let tall = RequestedOptions {
             picture: Some((3000, 4000)),
-            ..Asked::default()
+            ..RequestedOptions::default()
         };
         let by_picture = resolve(tall, "a cat").unwrap();
         assert_eq!((by_picture.width, by_picture.height), (720, 960));
@@ -213,7 +213,7 @@ mod tests {
         assert_eq!((by_prompt.width, by_prompt.height), (1280, 720));
         assert_eq!(by_prompt.frames(), 240);
 
-        let asked = Asked {
+        let asked = RequestedOptions {
             size: Some((480, 480)),
             seconds: Some(2.0),
             fps: Some(24),
@@ -228,21 +228,21 @@ mod tests {
 
     #[test]
     fn a_long_prompt_length_is_cut_and_a_long_explicit_one_refused() {
-        let cut = resolve(Asked::default(), "90 seconds of fog").unwrap();
+        let cut = resolve(RequestedOptions::default(), "90 seconds of fog").unwrap();
         assert!((cut.seconds - MAX_SECONDS).abs() < 1e-9);
         let refused = resolve(
-            Asked {
+            RequestedOptions {
                 seconds: Some(90.0),
-                ..Asked::default()
+                ..RequestedOptions::default()
             },
             "",
         )
         .unwrap_err();
         assert_eq!(refused.field(), "seconds");
         let nan = resolve(
-            Asked {
+            RequestedOptions {
                 seconds: Some(f64::NAN),
-                ..Asked::default()
+                ..RequestedOptions::default()
             },
             "",
         )
@@ -253,9 +253,9 @@ mod tests {
     #[test]
     fn size_and_rate_outside_the_offer_are_named() {
         let size = resolve(
-            Asked {
+            RequestedOptions {
                 size: Some((1281, 720)),
-                ..Asked::default()
+                ..RequestedOptions::default()
             },
             "",
         )
@@ -263,9 +263,9 @@ mod tests {
         assert_eq!(size.field(), "size");
         assert!(size.to_string().contains("1280x720"));
         let fps = resolve(
-            Asked {
+            RequestedOptions {
                 fps: Some(60),
-                ..Asked::default()
+                ..RequestedOptions::default()
             },
             "",
         )

@@ -1,4 +1,4 @@
-//! Plays a film back: its frames, for whoever searches, compares or shows them.
+//! Film playback: decodes a film's frames for search, comparison and display.
 //!
 //! The file may be anybody's. Its tables are read within limits and checked against its length.
 //! The decoder is C++: run it on strangers' files in a process of its own.
@@ -25,7 +25,7 @@ const MAX_FAILED: u32 = 8;
 
 /// A frame.
 #[derive(Clone, Copy)]
-pub struct Frame<'a> {
+pub struct DecodedFrame<'a> {
     pub luma: &'a [u8],
     /// Bytes a row of luma.
     pub stride: usize,
@@ -38,7 +38,7 @@ pub struct Frame<'a> {
     decoded: &'a DecodedYUV<'a>,
 }
 
-impl Frame<'_> {
+impl DecodedFrame<'_> {
     /// In colour.
     pub fn picture(&self) -> Option<Picture> {
         let mut rgb = vec![0; self.width.checked_mul(self.height)?.checked_mul(3)?];
@@ -69,7 +69,7 @@ pub enum PlaybackError {
 /// Whether this film's frames can be tried: its tables are whole and its video is H.264. Nothing
 /// is decoded.
 pub fn can_be_tried(mut file: impl Read + Seek) -> Result<(), PlaybackError> {
-    Track::find(&mut file).map(drop)
+    VideoTrack::find(&mut file).map(drop)
 }
 
 /// Decodes the first frames, at most `most`, and shows each until `visit` returns false. The number
@@ -77,9 +77,9 @@ pub fn can_be_tried(mut file: impl Read + Seek) -> Result<(), PlaybackError> {
 pub fn play(
     mut file: impl Read + Seek,
     most: u32,
-    visit: &mut dyn FnMut(Frame<'_>) -> bool,
+    visit: &mut dyn FnMut(DecodedFrame<'_>) -> bool,
 ) -> Result<u32, PlaybackError> {
-    let track = Track::find(&mut file)?;
+    let track = VideoTrack::find(&mut file)?;
     let mut decoder = Decoder::new().map_err(|_| PlaybackError::Undecodable)?;
     let (mut shown, mut failed) = (0, 0);
     let mut show = |decoded: &DecodedYUV<'_>| {
@@ -89,7 +89,7 @@ pub fn play(
         }
         let number = shown;
         shown += 1;
-        visit(Frame {
+        visit(DecodedFrame {
             luma: decoded.y(),
             stride: decoded.strides().0,
             width,
@@ -130,7 +130,7 @@ pub fn play(
 }
 
 /// Where a film's video lies.
-struct Track {
+struct VideoTrack {
     /// Its parameter sets, as a stream.
     parameters: Vec<u8>,
     length_bytes: usize,
@@ -139,7 +139,7 @@ struct Track {
     per_second: f64,
 }
 
-impl Track {
+impl VideoTrack {
     fn find(file: &mut (impl Read + Seek)) -> Result<Self, PlaybackError> {
         let size = file.seek(SeekFrom::End(0))?;
         let movie = movie(file, size)?;

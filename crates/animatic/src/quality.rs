@@ -1,13 +1,13 @@
-//! Chooses one quantiser for a whole film, and other settings of its encoder.
+//! Film quality: one quantiser for a whole film, and the other settings of its encoder.
 //!
 //! Quality is constant and the size has a ceiling. The encoder's own rate control is for networks:
 //! it answers a hard passage with coarser frames, which are visible as a pulse, or drops frames. A
 //! file needs neither: every frame has the same quantiser, the finest that is visible or, if that
 //! exceeds the ceiling, the finest that does not.
 
-use crate::options::Options;
-use h264::I420;
-use h264::{Encoder, EncoderError, Format, PYRAMID};
+use crate::options::RenderOptions;
+use h264::I420Frame;
+use h264::{Encoder, EncoderError, PYRAMID, StreamFormat};
 
 /// The quantiser of H.264, fixed for the whole film.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -16,7 +16,10 @@ pub(crate) struct Quality(u8);
 impl Quality {
     /// The best quality below [`Self::BEST`] that seems to keep a film under its ceiling, from a
     /// few consecutive frames in its middle.
-    pub(crate) fn measure(sample: &[I420], options: &Options) -> Result<Self, EncoderError> {
+    pub(crate) fn measure(
+        sample: &[I420Frame],
+        options: &RenderOptions,
+    ) -> Result<Self, EncoderError> {
         let (mut bursts, mut fits) = (Self::BEST.0, Self::WORST.0);
         while fits - bursts > 1 {
             let middle = u8::midpoint(bursts, fits);
@@ -30,7 +33,11 @@ impl Quality {
     }
 
     /// Whether a film of such frames would stay under the ceiling.
-    fn seems_to_fit(self, sample: &[I420], options: &Options) -> Result<bool, EncoderError> {
+    fn seems_to_fit(
+        self,
+        sample: &[I420Frame],
+        options: &RenderOptions,
+    ) -> Result<bool, EncoderError> {
         let mut encoder = Encoder::new(format(options), self.0)?;
         let mut packet = Vec::new();
         let mut key_bytes = 0;
@@ -70,9 +77,9 @@ impl Quality {
 }
 
 /// What the frames of a film have in common.
-pub(crate) fn format(options: &Options) -> Format {
+pub(crate) fn format(options: &RenderOptions) -> StreamFormat {
     let bits = options.max_video_bytes() * 8 * u64::from(options.fps) / u64::from(options.frames());
-    Format {
+    StreamFormat {
         width: options.width,
         height: options.height,
         fps: options.fps,
@@ -85,7 +92,7 @@ pub(crate) fn format(options: &Options) -> Format {
 const CAUTION: f64 = 0.94;
 
 /// Frames from one key frame to the next: whole pyramids, and groups about as long as each other.
-pub(crate) fn group_length(options: &Options) -> u32 {
+pub(crate) fn group_length(options: &RenderOptions) -> u32 {
     let longest = LONGEST_GROUP_SECONDS.0 * options.fps / LONGEST_GROUP_SECONDS.1;
     let groups = options.frames().div_ceil(longest / PYRAMID * PYRAMID);
     options.frames().div_ceil(groups).next_multiple_of(PYRAMID)
@@ -122,7 +129,7 @@ mod tests {
             (20.0, 24, 120),
         ];
         for (seconds, fps, length) in lengths {
-            let options = Options {
+            let options = RenderOptions {
                 width: 480,
                 height: 480,
                 seconds,

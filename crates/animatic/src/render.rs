@@ -10,36 +10,36 @@
 
 use fast_image_resize::Resizer;
 
-use crate::camera::Station;
+use crate::camera::CameraStation;
 use crate::error::RenderError;
-use crate::layer::{Cover, Layer};
+use crate::layer::{BlockCover, Layer};
 use crate::picture::Picture;
-use crate::planes::Planes;
-use crate::resize::{self, FilterType, Part};
-use crate::warp::{Frame, Seen, Tile};
-use crate::weather::Drift;
-use h264::I420;
+use crate::plane_sampler::PlaneSampler;
+use crate::resize::{self, CropRect, FilterType};
+use crate::warp::{FrameTile, PlateSampler, RgbaFrame};
+use crate::weather::CameraDrift;
+use h264::I420Frame;
 
 /// Renders the frames of one shot.
-pub(crate) struct Renderer {
+pub(crate) struct ShotRenderer {
     /// From the farthest to the nearest; the first has no holes.
     layers: Vec<Layer>,
     /// One per frame.
-    stations: Vec<Station>,
+    stations: Vec<CameraStation>,
     width: u32,
     height: u32,
     /// One layer, never rolled or seen at an angle.
     plain: bool,
     /// That layer as the encoder takes pictures; made with the first frame that wants it.
-    planes: Option<Planes>,
+    planes: Option<PlaneSampler>,
     resizer: Resizer,
 }
 
-impl Renderer {
+impl ShotRenderer {
     /// Prepares a shot of layers, from the farthest to the nearest.
     pub(crate) fn new(
         layers: Vec<Layer>,
-        stations: Vec<Station>,
+        stations: Vec<CameraStation>,
         (width, height): (u32, u32),
     ) -> Self {
         let plain = layers.len() == 1 && is_upright(&stations);
@@ -76,13 +76,18 @@ impl Renderer {
     }
 
     /// Draws a frame of a plain shot as the encoder takes it.
-    pub(crate) fn draw_planes(&mut self, frame: usize, yuv: &mut I420) -> Result<(), RenderError> {
+    pub(crate) fn draw_planes(
+        &mut self,
+        frame: usize,
+        yuv: &mut I420Frame,
+    ) -> Result<(), RenderError> {
         let part = self.part(&self.station(frame)?)?;
         if self.planes.is_none() {
-            let parts: Result<Vec<Part>, _> = self.stations.iter().map(|s| self.part(s)).collect();
+            let parts: Result<Vec<CropRect>, _> =
+                self.stations.iter().map(|s| self.part(s)).collect();
             let plate = &only(&self.layers)?.plate;
             let size = (self.width, self.height);
-            let planes = Planes::new(&mut self.resizer, plate, &parts?, size)?;
+            let planes = PlaneSampler::new(&mut self.resizer, plate, &parts?, size)?;
             self.planes = Some(planes);
         }
         match &mut self.planes {
@@ -100,20 +105,20 @@ impl Renderer {
         opaque(width, height, &small)
     }
 
-    fn station(&self, frame: usize) -> Result<Station, RenderError> {
+    fn station(&self, frame: usize) -> Result<CameraStation, RenderError> {
         let station = self.stations.get(frame).copied();
         station.ok_or_else(|| RenderError::new(format!("the shot has no frame {frame}")))
     }
 
     /// How far the nearest layer has moved across the frame since the first one.
-    pub(crate) fn drift(&self, frame: usize) -> Drift {
+    pub(crate) fn drift(&self, frame: usize) -> CameraDrift {
         let (Some(first), Some(now)) = (self.stations.first(), self.stations.get(frame)) else {
-            return Drift::default();
+            return CameraDrift::default();
         };
         let (first, now) = (first.view(1.0), now.view(1.0));
         #[expect(clippy::cast_possible_truncation, reason = "a few frame widths")]
         let widths = |pixels: f64| (pixels / now.width) as f32;
-        Drift {
+        CameraDrift {
             across: widths(now.centre.0 - first.centre.0),
             down: widths(now.centre.1 - first.centre.1),
         }
@@ -133,20 +138,20 @@ impl Renderer {
         opaque(width, height, &small)
     }
 
-    fn draw_layers(&self, station: &Station, rgba: &mut [u8]) {
+    fn draw_layers(&self, station: &CameraStation, rgba: &mut [u8]) {
         let size = (self.width as usize, self.height as usize);
-        let seen: Vec<Seen<'_>> = self
+        let seen: Vec<PlateSampler<'_>> = self
             .layers
             .iter()
-            .map(|layer| Seen::new(&layer.plate, station.view(layer.parallax).lens(), size))
+            .map(|layer| PlateSampler::new(&layer.plate, station.view(layer.parallax).lens(), size))
             .collect();
-        let mut frame = Frame {
+        let mut frame = RgbaFrame {
             rgba,
             width: size.0,
         };
         for top in (0..size.1).step_by(TILE.1) {
             for left in (0..size.0).step_by(TILE.0) {
-                let tile = Tile {
+                let tile = FrameTile {
                     left,
                     top,
                     width: TILE.0.min(size.0 - left),
@@ -159,7 +164,7 @@ impl Renderer {
 
     fn draw_plain(
         &mut self,
-        station: &Station,
+        station: &CameraStation,
         rgba: &mut [u8],
         size: (u32, u32),
     ) -> Result<(), RenderError> {
@@ -175,7 +180,7 @@ impl Renderer {
     }
 
     /// The part of the plain shot's plate that a view shows.
-    fn part(&self, station: &Station) -> Result<Part, RenderError> {
+    fn part(&self, station: &CameraStation) -> Result<CropRect, RenderError> {
         let Layer { plate, parallax } = only(&self.layers)?;
         let view = station.view(*parallax);
         let (plate_width, plate_height) = (f64::from(plate.width()), f64::from(plate.height()));
@@ -183,7 +188,7 @@ impl Renderer {
         let tall = f64::from(self.height) / f64::from(self.width);
         let width = (view.width * scale.0).min(plate_width);
         let height = (view.width * scale.1 * tall).min(plate_height);
-        Ok(Part {
+        Ok(CropRect {
             left: (centre.0 - width / 2.0).clamp(0.0, plate_width - width),
             top: (centre.1 - height / 2.0).clamp(0.0, plate_height - height),
             width,
@@ -205,20 +210,23 @@ fn only(layers: &[Layer]) -> Result<&Layer, RenderError> {
 }
 
 /// Puts a tile together from the nearest layer that hides the others onwards.
-fn draw_tile(seen: &[Seen<'_>], tile: Tile, frame: &mut Frame<'_>) {
-    let covers: Vec<Cover> = seen.iter().map(|layer| layer.cover(tile)).collect();
-    let first = covers.iter().rposition(|c| *c == Cover::All).unwrap_or(0);
+fn draw_tile(seen: &[PlateSampler<'_>], tile: FrameTile, frame: &mut RgbaFrame<'_>) {
+    let covers: Vec<BlockCover> = seen.iter().map(|layer| layer.cover(tile)).collect();
+    let first = covers
+        .iter()
+        .rposition(|c| *c == BlockCover::All)
+        .unwrap_or(0);
     for (i, (layer, cover)) in seen.iter().zip(covers).enumerate().skip(first) {
         if i == first {
             layer.draw(tile, true, frame);
-        } else if cover != Cover::Nothing {
+        } else if cover != BlockCover::Nothing {
             layer.draw(tile, false, frame);
         }
     }
 }
 
 /// Whether no view of the shot is rolled or at an angle.
-pub(crate) fn is_upright(stations: &[Station]) -> bool {
+pub(crate) fn is_upright(stations: &[CameraStation]) -> bool {
     stations.iter().all(|s| s.view(1.0).is_upright())
 }
 

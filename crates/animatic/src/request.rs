@@ -1,23 +1,23 @@
 //! The request, and how to follow and cancel it.
 
-use h264::Planes;
+use h264::FramePlanes;
 
-use crate::options::Options;
+use crate::options::RenderOptions;
 use crate::picture::Picture;
 
 /// What to make a video from.
 #[derive(Debug, Clone, Copy)]
-pub struct Request<'a> {
+pub struct RenderRequest<'a> {
     /// Without one, a scene is drawn from the prompt.
     pub picture: Option<&'a Picture>,
     /// The direction and, without a picture, the scene.
     pub prompt: &'a str,
-    /// Size, length, rate and seed; see [`Options::resolve`].
-    pub options: Options,
+    /// Size, length, rate and seed; see [`RenderOptions::resolve`].
+    pub options: RenderOptions,
 }
 
 /// How the caller follows and cancels the work.
-pub struct Control<'a> {
+pub struct RenderControl<'a> {
     /// Called after each frame with the finished part, 0 to 1, never decreasing.
     pub progress: &'a mut dyn FnMut(f32),
     /// Called before each frame; `true` ends the work with
@@ -28,9 +28,9 @@ pub struct Control<'a> {
 /// Changes frames before they are encoded. Called with each frame and its number, in order, on the
 /// calling thread; from 0 again if the film turns out too large and is encoded anew. The same frame
 /// must always be changed alike: what stands still is encoded as such.
-pub type Retouch<'a> = dyn FnMut(u32, &mut Planes<'_>) + 'a;
+pub type FrameRetouch<'a> = dyn FnMut(u32, &mut FramePlanes<'_>) + 'a;
 
-impl Control<'static> {
+impl RenderControl<'static> {
     /// Reports nothing and never cancels.
     pub fn unattended() -> Self {
         Self {

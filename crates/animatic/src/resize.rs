@@ -13,14 +13,14 @@ use crate::error::RenderError;
 
 /// A part of a picture, in pixels.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Part {
+pub(crate) struct CropRect {
     pub(crate) left: f64,
     pub(crate) top: f64,
     pub(crate) width: f64,
     pub(crate) height: f64,
 }
 
-impl Part {
+impl CropRect {
     /// The same part of a copy of half the width and height.
     pub(crate) fn halved(self) -> Self {
         Self {
@@ -39,7 +39,7 @@ pub(crate) fn rgba(
     (from, size): (&[u8], (u32, u32)),
     (to, new): (&mut [u8], (u32, u32)),
     filter: FilterType,
-    part: Option<Part>,
+    part: Option<CropRect>,
 ) -> Result<(), RenderError> {
     let options = options(filter, part);
     resized::<U8x4>(resizer, (from, size), (to, new), &options)
@@ -50,7 +50,7 @@ pub(crate) fn rgb(
     (from, size): (&[u8], (u32, u32)),
     (to, new): (&mut [u8], (u32, u32)),
     filter: FilterType,
-    part: Option<Part>,
+    part: Option<CropRect>,
 ) -> Result<(), RenderError> {
     let options = options(filter, part);
     resized::<U8x3>(&mut Resizer::new(), (from, size), (to, new), &options)
@@ -62,7 +62,7 @@ pub(crate) fn plane(
     (from, size): (&[u8], (u32, u32)),
     (to, new): (&mut [u8], (u32, u32)),
     filter: FilterType,
-    part: Part,
+    part: CropRect,
 ) -> Result<(), RenderError> {
     let options = options(filter, Some(part));
     resized::<U8>(resizer, (from, size), (to, new), &options)
@@ -83,7 +83,7 @@ fn resized<P: PixelTrait + InnerPixel>(
         .map_err(RenderError::new)
 }
 
-fn options(filter: FilterType, part: Option<Part>) -> ResizeOptions {
+fn options(filter: FilterType, part: Option<CropRect>) -> ResizeOptions {
     let options = ResizeOptions::new()
         .resize_alg(ResizeAlg::Convolution(filter))
         .use_alpha(false);

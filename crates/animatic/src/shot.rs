@@ -4,29 +4,29 @@
 //! scene), plans the camera over it, and draws what the camera sees, with the weather before it,
 //! the look on it and the titles over it.
 
-use crate::camera::{self, Site, Station, Timing};
+use crate::camera::{self, CameraStation, FrameTiming, ShotGeometry};
+use crate::colour_grade::ColourGrade;
 use crate::depth;
 use crate::direction::Direction;
 use crate::error::{MakeError, RenderError};
 use crate::layer::Layer;
-use crate::look::Grade;
-use crate::options::Options;
-use crate::picture::{Interest, Picture};
-use crate::render::{Renderer, is_upright};
-use crate::request::{Control, Request};
+use crate::options::RenderOptions;
+use crate::picture::{InterestMap, Picture};
+use crate::render::{ShotRenderer, is_upright};
+use crate::request::{RenderControl, RenderRequest};
 use crate::scene::Scene;
 use crate::sound::Ambience;
-use crate::title::Titles;
-use crate::weather::Air;
-use crate::working::{self, Working};
-use h264::I420;
+use crate::title::TitleOverlay;
+use crate::weather::WeatherOverlay;
+use crate::working_size::{self, WorkingScale};
+use h264::I420Frame;
 
 /// A shot ready to be drawn.
 pub(crate) struct Shot {
-    renderer: Renderer,
-    air: Air,
-    grade: Grade,
-    titles: Titles,
+    renderer: ShotRenderer,
+    air: WeatherOverlay,
+    grade: ColourGrade,
+    titles: TitleOverlay,
     ambience: Vec<Ambience>,
     understood: Vec<String>,
     width: usize,
@@ -36,7 +36,10 @@ pub(crate) struct Shot {
 
 impl Shot {
     /// Checks a request and prepares its shot.
-    pub(crate) fn prepare(request: &Request<'_>, control: &Control<'_>) -> Result<Self, MakeError> {
+    pub(crate) fn prepare(
+        request: &RenderRequest<'_>,
+        control: &RenderControl<'_>,
+    ) -> Result<Self, MakeError> {
         request.options.check()?;
         if (control.cancelled)() {
             return Err(MakeError::Cancelled);
@@ -44,7 +47,7 @@ impl Shot {
         Ok(Self::of(request)?)
     }
 
-    fn of(request: &Request<'_>) -> Result<Self, RenderError> {
+    fn of(request: &RenderRequest<'_>) -> Result<Self, RenderError> {
         let options = &request.options;
         let direction = Direction::parse(request.prompt);
         let mut understood = direction.understood();
@@ -55,13 +58,13 @@ impl Shot {
             understood.push(scene.understood());
             drawn(&scene, &direction, options)?
         };
-        let titles = Titles::set(&direction.titles, options);
+        let titles = TitleOverlay::set(&direction.titles, options);
         if !titles.missing().is_empty() {
             let missing: String = titles.missing().iter().collect();
             understood.push(format!("not shown, the title font has no {missing}"));
         }
         let size = (options.width, options.height);
-        let mut renderer = Renderer::new(layers, stations, size);
+        let mut renderer = ShotRenderer::new(layers, stations, size);
         let mean = if direction.weather.is_empty() {
             [0.0; 3]
         } else {
@@ -74,8 +77,8 @@ impl Shot {
         Ok(Self {
             bare: untreated && renderer.is_plain(),
             renderer,
-            air: Air::new(&direction.weather, options, mean),
-            grade: Grade::new(&direction, options),
+            air: WeatherOverlay::new(&direction.weather, options, mean),
+            grade: ColourGrade::new(&direction, options),
             titles,
             ambience: direction.ambience,
             understood,
@@ -119,7 +122,7 @@ impl Shot {
         &mut self,
         frame: usize,
         rgba: &mut [u8],
-        yuv: &mut I420,
+        yuv: &mut I420Frame,
     ) -> Result<(), RenderError> {
         if self.bare {
             return self.renderer.draw_planes(frame, yuv);
@@ -145,7 +148,10 @@ impl Shot {
 }
 
 /// The mean colour of the first frame.
-fn mean_colour(renderer: &mut Renderer, options: &Options) -> Result<[f32; 3], RenderError> {
+fn mean_colour(
+    renderer: &mut ShotRenderer,
+    options: &RenderOptions,
+) -> Result<[f32; 3], RenderError> {
     let mut rgba = vec![0; options.width as usize * options.height as usize * 4];
     renderer.draw(0, &mut rgba)?;
     let small = renderer.shrink(&rgba, 32)?;
@@ -163,26 +169,26 @@ fn mean_colour(renderer: &mut Renderer, options: &Options) -> Result<[f32; 3], R
 fn filmed(
     picture: &Picture,
     direction: &Direction,
-    options: &Options,
-) -> Result<(Vec<Layer>, Vec<Station>), RenderError> {
-    let interest = Interest::of(picture);
+    options: &RenderOptions,
+) -> Result<(Vec<Layer>, Vec<CameraStation>), RenderError> {
+    let interest = InterestMap::of(picture);
     let plan = |deep| plan(direction, picture.size(), options, deep, interest.as_ref());
     if direction.travels() {
         let stations = plan(true);
-        let working = Working::tiled(&stations, options.width, picture.size());
-        let small = working::reduced(picture, working.detail)?;
+        let working = WorkingScale::tiled(&stations, options.width, picture.size());
+        let small = working_size::reduced(picture, working.detail)?;
         let sheets = depth::sheets(small.as_ref().unwrap_or(picture))?;
         if sheets.len() > 1 {
-            let layers = working::tiled(sheets, picture.size(), working)?;
+            let layers = working_size::tiled(sheets, picture.size(), working)?;
             return Ok((layers, stations));
         }
     }
     let stations = plan(false);
     let layers = if is_upright(&stations) {
-        working::plain(picture, Working::plain(&stations, options.width))?
+        working_size::plain(picture, WorkingScale::plain(&stations, options.width))?
     } else {
-        let working = Working::tiled(&stations, options.width, picture.size());
-        working::whole(picture, working)?
+        let working = WorkingScale::tiled(&stations, options.width, picture.size());
+        working_size::whole(picture, working)?
     };
     Ok((layers, stations))
 }
@@ -191,34 +197,34 @@ fn filmed(
 fn drawn(
     scene: &Scene,
     direction: &Direction,
-    options: &Options,
-) -> Result<(Vec<Layer>, Vec<Station>), RenderError> {
+    options: &RenderOptions,
+) -> Result<(Vec<Layer>, Vec<CameraStation>), RenderError> {
     let picture = (with_room(options.width), with_room(options.height));
     let stations = plan(direction, picture, options, true, None);
-    let detail = Working::tiled(&stations, options.width, picture).detail;
-    let side = |side| working::scaled(side, detail);
+    let detail = WorkingScale::tiled(&stations, options.width, picture).detail;
+    let side = |side| working_size::scaled(side, detail);
     let sheets = scene.draw(side(picture.0), side(picture.1));
     // Drawn at the size at which it is held.
-    let working = Working {
+    let working = WorkingScale {
         detail,
         held: detail,
     };
-    let layers = working::tiled(sheets, picture, working)?;
+    let layers = working_size::tiled(sheets, picture, working)?;
     Ok((layers, stations))
 }
 
 fn plan(
     direction: &Direction,
     picture: (u32, u32),
-    options: &Options,
+    options: &RenderOptions,
     deep: bool,
-    interest: Option<&Interest>,
-) -> Vec<Station> {
-    let timing = Timing {
+    interest: Option<&InterestMap>,
+) -> Vec<CameraStation> {
+    let timing = FrameTiming {
         frames: options.frames(),
         fps: options.fps,
     };
-    let site = Site {
+    let site = ShotGeometry {
         picture,
         frame: (options.width, options.height),
         deep,

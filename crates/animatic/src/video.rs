@@ -79,14 +79,14 @@ pub const STILL_WIDTH: u32 = 320;
 pub const SHEET_COLUMNS: u32 = 4;
 
 /// Collects the poster and the stills while the frames go by.
-pub(crate) struct Keepsakes {
+pub(crate) struct StillCollector {
     frames: u32,
     poster: Option<Picture>,
     /// With their frames' numbers: frames do not come in order.
     stills: Vec<(u32, Picture)>,
 }
 
-impl Keepsakes {
+impl StillCollector {
     pub(crate) fn new(frames: u32) -> Self {
         Self {
             frames,
@@ -131,7 +131,7 @@ mod tests {
     #[test]
     fn stills_are_spread_from_the_first_frame_to_the_last() {
         for frames in [1, 2, 15, 16, 17, 24, 150, 600] {
-            let keepsakes = Keepsakes::new(frames);
+            let keepsakes = StillCollector::new(frames);
             let kept: Vec<u32> = (0..frames).filter(|f| keepsakes.wants_still(*f)).collect();
             assert_eq!(kept.len(), STILLS.min(frames) as usize, "{frames}");
             assert_eq!((kept[0], kept[kept.len() - 1]), (0, frames - 1), "{frames}");

@@ -5,12 +5,12 @@
 //! Tiles let a layer be skipped where it is empty or hidden. The place on the plate is worked out
 //! at both ends of a tile's row and walked in steps of 1/65536 pixel between them.
 
-use crate::camera::Lens;
-use crate::layer::{Cover, Plate};
+use crate::camera::ViewProjection;
+use crate::layer::{BlockCover, LayerPlate};
 
 /// A stretch of the frame, in pixels.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Tile {
+pub(crate) struct FrameTile {
     pub(crate) left: usize,
     pub(crate) top: usize,
     pub(crate) width: usize,
@@ -18,21 +18,21 @@ pub(crate) struct Tile {
 }
 
 /// A frame being drawn: rows of RGBA, the A unused.
-pub(crate) struct Frame<'a> {
+pub(crate) struct RgbaFrame<'a> {
     pub(crate) rgba: &'a mut [u8],
     pub(crate) width: usize,
 }
 
 /// A plate through a view, ready to be sampled for tiles of one frame.
-pub(crate) struct Seen<'a> {
-    plate: &'a Plate,
-    lens: Lens,
+pub(crate) struct PlateSampler<'a> {
+    plate: &'a LayerPlate,
+    lens: ViewProjection,
     /// Frame size in pixels.
     frame: (f64, f64),
 }
 
-impl<'a> Seen<'a> {
-    pub(crate) fn new(plate: &'a Plate, lens: Lens, frame: (usize, usize)) -> Self {
+impl<'a> PlateSampler<'a> {
+    pub(crate) fn new(plate: &'a LayerPlate, lens: ViewProjection, frame: (usize, usize)) -> Self {
         Self {
             plate,
             lens,
@@ -41,13 +41,13 @@ impl<'a> Seen<'a> {
     }
 
     /// What the plate covers of a tile.
-    pub(crate) fn cover(&self, tile: Tile) -> Cover {
+    pub(crate) fn cover(&self, tile: FrameTile) -> BlockCover {
         let (columns, rows) = self.reach(tile);
         self.plate.cover(columns, rows)
     }
 
     /// Draws the plate's part of a tile: over what is there, or in its place where `replace`.
-    pub(crate) fn draw(&self, tile: Tile, replace: bool, frame: &mut Frame<'_>) {
+    pub(crate) fn draw(&self, tile: FrameTile, replace: bool, frame: &mut RgbaFrame<'_>) {
         let (columns, rows) = self.reach(tile);
         let inside = columns.0 >= 0
             && rows.0 >= 0
@@ -83,7 +83,7 @@ impl<'a> Seen<'a> {
     }
 
     /// The columns and rows of the plate that a tile may touch.
-    fn reach(&self, tile: Tile) -> ((i32, i32), (i32, i32)) {
+    fn reach(&self, tile: FrameTile) -> ((i32, i32), (i32, i32)) {
         let (right, bottom) = (tile.left + tile.width, tile.top + tile.height);
         let corners = [
             self.place(tile.left, tile.top),
@@ -101,11 +101,11 @@ impl<'a> Seen<'a> {
         (range(|c| c.0), range(|c| c.1))
     }
 
-    fn walk(&self, tile: Tile, y: usize) -> Walk {
+    fn walk(&self, tile: FrameTile, y: usize) -> SamplePath {
         let (x0, y0) = self.place(tile.left, y);
         let (x1, y1) = self.place(tile.left + tile.width, y);
         let pixels = whole(tile.width);
-        Walk {
+        SamplePath {
             x: cast(x0 * ONE),
             y: cast(y0 * ONE),
             dx: cast((x1 - x0) / pixels * ONE),
@@ -116,7 +116,7 @@ impl<'a> Seen<'a> {
 
 /// A straight way over the plate, in 1/65536 pixel.
 #[derive(Clone, Copy)]
-struct Walk {
+struct SamplePath {
     x: i32,
     y: i32,
     dx: i32,
@@ -124,18 +124,18 @@ struct Walk {
 }
 
 /// Two rows of two neighbouring pixels.
-type Four = ([u8; 8], [u8; 8]);
+type PixelQuad = ([u8; 8], [u8; 8]);
 
 #[inline]
 fn sample_row(
-    plate: &Plate,
-    walk: Walk,
+    plate: &LayerPlate,
+    walk: SamplePath,
     row: &mut [u8],
     dither: &[f32; 4],
-    four: impl Fn(&Plate, i32, i32) -> Four,
+    four: impl Fn(&LayerPlate, i32, i32) -> PixelQuad,
     put: impl Fn(&mut [u8; 4], [f32; 4], f32),
 ) {
-    let Walk {
+    let SamplePath {
         mut x,
         mut y,
         dx,
@@ -162,8 +162,8 @@ fn sample_row(
 /// neighbours in the mix are left to be mixed for each pixel.
 #[inline]
 fn level_row(
-    plate: &Plate,
-    walk: Walk,
+    plate: &LayerPlate,
+    walk: SamplePath,
     row: &mut [u8],
     dither: &[f32; 4],
     put: impl Fn(&mut [u8; 4], [f32; 4], f32),
@@ -243,7 +243,7 @@ pub(crate) fn rounded(value: f32) -> u8 {
     clippy::cast_sign_loss,
     reason = "the caller has checked that the place is inside"
 )]
-fn near(plate: &Plate, x: i32, y: i32) -> Four {
+fn near(plate: &LayerPlate, x: i32, y: i32) -> PixelQuad {
     let stride = plate.width() as usize * 4;
     let at = y as usize * stride + x as usize * 4;
     let two = |at: usize| {
@@ -257,7 +257,7 @@ fn near(plate: &Plate, x: i32, y: i32) -> Four {
 }
 
 /// The same where some of the four lie beyond the plate.
-fn at_edge(plate: &Plate, x: i32, y: i32) -> Four {
+fn at_edge(plate: &LayerPlate, x: i32, y: i32) -> PixelQuad {
     let (width, height) = (side(plate.width()), side(plate.height()));
     let pixel = |x: i32, y: i32| {
         let (x, y) = (x.clamp(0, width - 1), y.clamp(0, height - 1));
@@ -317,21 +317,21 @@ const DITHER: [[f32; 4]; 4] = [
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::camera::view::View;
+    use crate::camera::view::LayerView;
 
-    fn draw(plate: &Plate, view: &View, width: usize, height: usize) -> Vec<u8> {
+    fn draw(plate: &LayerPlate, view: &LayerView, width: usize, height: usize) -> Vec<u8> {
         let mut rgba = vec![0; width * height * 4];
-        let mut frame = Frame {
+        let mut frame = RgbaFrame {
             rgba: &mut rgba,
             width,
         };
-        let tile = Tile {
+        let tile = FrameTile {
             left: 0,
             top: 0,
             width,
             height,
         };
-        Seen::new(plate, view.lens(), (width, height)).draw(tile, true, &mut frame);
+        PlateSampler::new(plate, view.lens(), (width, height)).draw(tile, true, &mut frame);
         rgba
     }
 
@@ -340,8 +340,8 @@ mod tests {
         let rgb: Vec<u8> = (0..12 * 8 * 3)
             .map(|i| u8::try_from(i * 37 % 256).unwrap())
             .collect();
-        let plate = Plate::solid(12, 8, &rgb, (12, 8));
-        let view = View {
+        let plate = LayerPlate::solid(12, 8, &rgb, (12, 8));
+        let view = LayerView {
             centre: (6.0, 4.0),
             width: 12.0,
             roll: 0.0,
@@ -352,8 +352,8 @@ mod tests {
 
     #[test]
     fn a_view_beyond_the_plate_repeats_its_edge() {
-        let plate = Plate::solid(2, 2, &[9; 12], (2, 2));
-        let view = View {
+        let plate = LayerPlate::solid(2, 2, &[9; 12], (2, 2));
+        let view = LayerView {
             centre: (-50.0, 90.0),
             width: 300.0,
             roll: 1.0,

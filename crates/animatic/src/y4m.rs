@@ -7,18 +7,18 @@
 use std::io::{self, Write};
 
 use crate::error::MakeError;
-use crate::request::{Control, Request};
+use crate::request::{RenderControl, RenderRequest};
 use crate::shot::Shot;
-use h264::I420;
+use h264::I420Frame;
 
 /// Renders a request and writes every frame to `out`, planar 4:2:0 in BT.709's limited range:
 /// just what [`crate::make()`] gives to its encoder.
 ///
 /// An error of `out` ends the work with [`MakeError::Write`].
 pub fn write_y4m(
-    request: &Request<'_>,
+    request: &RenderRequest<'_>,
     out: &mut dyn Write,
-    control: &mut Control<'_>,
+    control: &mut RenderControl<'_>,
 ) -> Result<(), MakeError> {
     let mut shot = Shot::prepare(request, control)?;
     let options = request.options;
@@ -29,7 +29,7 @@ pub fn write_y4m(
             .as_bytes(),
     )?;
     let mut rgba = vec![0; width as usize * height as usize * 4];
-    let mut yuv = I420::new(width, height);
+    let mut yuv = I420Frame::new(width, height);
     let frames = options.frames();
     for frame in 0..frames {
         if (control.cancelled)() {

@@ -7,13 +7,13 @@ use tiny_skia::{Path, PathBuilder};
 
 use super::ArtworkError;
 use super::canvas::{Canvas, circle};
-use super::colour::{Dice, Palette};
+use super::colour::{Palette, SeededRandom};
 
 /// Square avatar, PNG bytes. The seed and the name choose the colours; the outline of the letter comes from the font. If
 /// the font lacks the letter or cannot be read, there is no letter.
 pub fn avatar(font: &[u8], seed: &str, name: &str, side: u32) -> Result<Vec<u8>, ArtworkError> {
     let mut canvas = Canvas::new(side)?;
-    let mut dice = Dice::new("avatar", &[seed, name]);
+    let mut dice = SeededRandom::new("avatar", &[seed, name]);
     let palette = Palette::draw(&mut dice);
     let glow = (dice.range(0.0, 100.0), dice.range(0.0, 40.0));
     canvas.wash_palette(&palette, glow);

@@ -10,7 +10,7 @@ use tiny_skia::{
 };
 
 use super::ArtworkError;
-use super::colour::{Lch, Palette, lab_to_rgb};
+use super::colour::{OklchColour, Palette, lab_to_rgb};
 
 /// The picture being drawn; coordinates run from (0, 0) top left to (100, 100) bottom right.
 pub(crate) struct Canvas {
@@ -35,7 +35,7 @@ impl Canvas {
     }
 
     /// Covers the canvas with a soft gradient between colours that sit at points of it.
-    pub(crate) fn wash(&mut self, points: &[(f32, f32, Lch)]) {
+    pub(crate) fn wash(&mut self, points: &[(f32, f32, OklchColour)]) {
         // Mixing in Oklab costs a cube and a power per point, so it is done on a coarse grid and stretched: the
         // gradient has no detail that the grid could miss.
         let grid: Vec<[f32; 3]> = (0..GRID * GRID)
@@ -69,7 +69,7 @@ impl Canvas {
     }
 
     /// Fills a shape with one colour.
-    pub(crate) fn fill(&mut self, shape: Option<Path>, colour: Lch, alpha: f32) {
+    pub(crate) fn fill(&mut self, shape: Option<Path>, colour: OklchColour, alpha: f32) {
         if let Some(path) = shape {
             let paint = paint(colour, alpha);
             self.pixmap
@@ -78,7 +78,13 @@ impl Canvas {
     }
 
     /// Draws a shape's outline with round ends.
-    pub(crate) fn line(&mut self, shape: Option<Path>, width: f32, colour: Lch, alpha: f32) {
+    pub(crate) fn line(
+        &mut self,
+        shape: Option<Path>,
+        width: f32,
+        colour: OklchColour,
+        alpha: f32,
+    ) {
         if let Some(path) = shape {
             let stroke = Stroke {
                 width,
@@ -152,7 +158,7 @@ pub(crate) fn byte(unit: f32) -> u8 {
     (unit.clamp(0.0, 1.0) * 255.0 + 0.5) as u8
 }
 
-fn paint(colour: Lch, alpha: f32) -> Paint<'static> {
+fn paint(colour: OklchColour, alpha: f32) -> Paint<'static> {
     Paint {
         shader: Shader::SolidColor(colour.ink(alpha)),
         anti_alias: true,
@@ -173,7 +179,7 @@ fn grid_position(pixel: u32, steps: f32) -> (usize, f32) {
 }
 
 /// The colour at a point: every given colour, weighed by nearness.
-fn mixed(points: &[(f32, f32, Lch)], x: f32, y: f32) -> [f32; 3] {
+fn mixed(points: &[(f32, f32, OklchColour)], x: f32, y: f32) -> [f32; 3] {
     let mut sum = [0.0_f32; 3];
     let mut weights = 0.0;
     for (px, py, colour) in points {

@@ -1,4 +1,4 @@
-//! Colours and chance: what turns a seed into a palette.
+//! Colours and seeded randomness: a palette from a seed.
 //!
 //! Colours are chosen in Oklch, where equal steps look equal, so that any hue a seed lands on gives a picture of
 //! the same lightness and the same contrast. Nothing here draws.
@@ -7,7 +7,7 @@ use tiny_skia::Color;
 
 /// A colour by lightness (0–1), chroma (0–about 0.3) and hue (degrees, any number of turns).
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub(crate) struct Lch {
+pub(crate) struct OklchColour {
     /// Perceived lightness, 0 black to 1 white.
     pub(crate) l: f32,
     /// Colourfulness; what the screen cannot show is reduced until it can.
@@ -16,7 +16,7 @@ pub(crate) struct Lch {
     pub(crate) h: f32,
 }
 
-impl Lch {
+impl OklchColour {
     /// The colour of these three numbers.
     pub(crate) const fn new(l: f32, c: f32, h: f32) -> Self {
         Self { l, c, h }
@@ -98,37 +98,37 @@ fn encode_gamma(linear: f32) -> f32 {
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Palette {
     /// The darkest: grounds, shadows.
-    pub(crate) deep: Lch,
+    pub(crate) deep: OklchColour,
     /// Between deep and warm.
-    pub(crate) mid: Lch,
+    pub(crate) mid: OklchColour,
     /// The most colourful.
-    pub(crate) warm: Lch,
+    pub(crate) warm: OklchColour,
     /// Nearly white, tinted with the warm hue: what is drawn on top.
-    pub(crate) light: Lch,
+    pub(crate) light: OklchColour,
     /// Across the colour wheel from the warm hue: one small thing per picture.
-    pub(crate) accent: Lch,
+    pub(crate) accent: OklchColour,
 }
 
 impl Palette {
     /// A palette of neighbouring hues with one opposite accent.
-    pub(crate) fn draw(dice: &mut Dice) -> Self {
+    pub(crate) fn draw(dice: &mut SeededRandom) -> Self {
         let hue = dice.range(0.0, 360.0);
         let step = dice.range(28.0, 52.0) * if dice.chance(0.5) { 1.0 } else { -1.0 };
         Self {
-            deep: Lch::new(0.27, 0.09, hue).clean(),
-            mid: Lch::new(0.46, 0.15, hue + step).clean(),
-            warm: Lch::new(0.66, 0.17, hue + 2.0 * step).clean(),
-            light: Lch::new(0.96, 0.025, hue + 2.0 * step),
-            accent: Lch::new(0.80, 0.15, hue + 2.0 * step + 160.0),
+            deep: OklchColour::new(0.27, 0.09, hue).clean(),
+            mid: OklchColour::new(0.46, 0.15, hue + step).clean(),
+            warm: OklchColour::new(0.66, 0.17, hue + 2.0 * step).clean(),
+            light: OklchColour::new(0.96, 0.025, hue + 2.0 * step),
+            accent: OklchColour::new(0.80, 0.15, hue + 2.0 * step + 160.0),
         }
     }
 }
 
 /// Chance that comes out the same for the same words: every choice in a picture is drawn from it, in order.
 #[derive(Debug, Clone)]
-pub(crate) struct Dice(u64);
+pub(crate) struct SeededRandom(u64);
 
-impl Dice {
+impl SeededRandom {
     /// Dice for these words; the purpose keeps the pictures of one seed independent of each other.
     pub(crate) fn new(purpose: &str, words: &[&str]) -> Self {
         // FNV-1a is enough: the words are not secret and nobody gains by a collision of two pictures. The zero byte

@@ -1,4 +1,4 @@
-//! Draws the pictures that records point at: covers of clips, avatars of personas and accounts.
+//! Artwork of records: covers of clips, avatars of personas and accounts.
 //!
 //! Pure functions from words and samples to PNG bytes: the same inputs give the same bytes, so a picture can be
 //! drawn again at any time. Does no I/O and knows no record.

@@ -8,7 +8,7 @@ use realfft::num_complex::Complex;
 
 use super::ArtworkError;
 use super::canvas::{Canvas, byte};
-use super::colour::{Dice, Lch};
+use super::colour::{OklchColour, SeededRandom};
 use super::waveform::longest;
 
 /// Square cover art of a clip by its frequencies, PNG bytes. `rate` is in samples a second; 0 is read as 44,100.
@@ -27,7 +27,7 @@ pub fn spectrogram_cover(
 pub struct SpectrogramSketch {
     seed: String,
     frames: usize,
-    fft: Analyser,
+    fft: BandAnalyser,
     /// The channels' sum from `start` on, as far as it is needed.
     sound: Vec<f32>,
     start: usize,
@@ -42,7 +42,7 @@ impl SpectrogramSketch {
         Self {
             seed: seed.to_owned(),
             frames,
-            fft: Analyser::new(if rate == 0 { 44_100 } else { rate }),
+            fft: BandAnalyser::new(if rate == 0 { 44_100 } else { rate }),
             sound: Vec::new(),
             start: 0,
             columns: 0,
@@ -85,8 +85,8 @@ impl SpectrogramSketch {
         while self.columns < COLUMNS {
             self.listen();
         }
-        let ramp = colour_ramp(&mut Dice::new("spectrogram", &[&self.seed]));
-        let field = Field::of(&self.cells);
+        let ramp = colour_ramp(&mut SeededRandom::new("spectrogram", &[&self.seed]));
+        let field = LoudnessGrid::of(&self.cells);
         canvas.shade(|x, y| {
             let level = usize::from(byte(field.at(x, 1.0 - y)));
             ramp.get(level).copied().unwrap_or([0; 3])
@@ -114,14 +114,14 @@ impl SpectrogramSketch {
 }
 
 /// 256 colours from dark to light with even steps of lightness.
-fn colour_ramp(dice: &mut Dice) -> Vec<[u8; 3]> {
+fn colour_ramp(dice: &mut SeededRandom) -> Vec<[u8; 3]> {
     let hue = dice.range(0.0, 360.0);
     let turn = dice.range(70.0, 130.0) * if dice.chance(0.5) { 1.0 } else { -1.0 };
     (0..=255_u8)
         .map(|level| {
             let t = f32::from(level) / 255.0;
             let chroma = 0.06 + 0.14 * (t * std::f32::consts::PI).sin().powf(0.8);
-            Lch::new(0.16 + 0.80 * t, chroma, hue + turn * t)
+            OklchColour::new(0.16 + 0.80 * t, chroma, hue + turn * t)
                 .rgb()
                 .map(byte)
         })
@@ -129,12 +129,12 @@ fn colour_ramp(dice: &mut Dice) -> Vec<[u8; 3]> {
 }
 
 /// Loudness over time and frequency, each value 0–1.
-struct Field {
+struct LoudnessGrid {
     /// Row after row from the lowest note, each of `COLUMNS` moments.
     cells: Vec<f32>,
 }
 
-impl Field {
+impl LoudnessGrid {
     /// Strengths as loudness relative to the loudest.
     fn of(strengths: &[f32]) -> Self {
         let top = strengths.iter().copied().fold(0.0, f32::max);
@@ -163,7 +163,7 @@ impl Field {
 }
 
 /// Measures the strength of the notes around one moment.
-struct Analyser {
+struct BandAnalyser {
     transform: std::sync::Arc<dyn realfft::RealToComplex<f32>>,
     input: Vec<f32>,
     output: Vec<Complex<f32>>,
@@ -173,7 +173,7 @@ struct Analyser {
     bands: Vec<(f32, f32)>,
 }
 
-impl Analyser {
+impl BandAnalyser {
     fn new(rate: u32) -> Self {
         let transform = RealFftPlanner::<f32>::new().plan_fft_forward(WINDOW);
         let window = (0..WINDOW_U16)

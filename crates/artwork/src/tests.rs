@@ -1,4 +1,4 @@
-//! What holds for every picture, whatever it shows.
+//! Properties of every picture, whatever it shows.
 
 use super::{ArtworkError, avatar, spectrogram_cover, waveform_cover};
 

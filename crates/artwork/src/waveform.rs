@@ -4,7 +4,7 @@
 
 use super::ArtworkError;
 use super::canvas::{Canvas, circle, segment};
-use super::colour::{Dice, Palette};
+use super::colour::{Palette, SeededRandom};
 
 /// Square cover art of a clip, PNG bytes. `channels` are samples of about -1 to 1; what is not a number counts as
 /// silence, and silence is a row of dots.
@@ -21,7 +21,7 @@ pub fn waveform_cover(
 /// What a cover needs of a clip that is heard piece by piece.
 pub struct WaveformSketch {
     seed: String,
-    bars: Bars,
+    bars: LoudnessBars,
 }
 
 impl WaveformSketch {
@@ -30,7 +30,7 @@ impl WaveformSketch {
         let (_, style) = style(seed);
         Self {
             seed: seed.to_owned(),
-            bars: Bars::new(style.bars(), frames),
+            bars: LoudnessBars::new(style.bars(), frames),
         }
     }
 
@@ -46,22 +46,22 @@ impl WaveformSketch {
         canvas.wash_palette(&palette, glow);
         let bars = self.bars.loudness();
         match style {
-            Style::Mirrored => mirrored(&mut canvas, &palette, &bars),
-            Style::OverWater => over_water(&mut canvas, &palette, &bars),
-            Style::Ring => ring(&mut canvas, &palette, &bars),
+            WaveformStyle::Mirrored => mirrored(&mut canvas, &palette, &bars),
+            WaveformStyle::OverWater => over_water(&mut canvas, &palette, &bars),
+            WaveformStyle::Ring => ring(&mut canvas, &palette, &bars),
         }
         canvas.png()
     }
 }
 
 #[derive(Clone, Copy)]
-enum Style {
+enum WaveformStyle {
     Mirrored,
     OverWater,
     Ring,
 }
 
-impl Style {
+impl WaveformStyle {
     fn bars(self) -> usize {
         match self {
             Self::Mirrored => 45,
@@ -72,17 +72,17 @@ impl Style {
 }
 
 /// Everything about a cover but the sound.
-fn style(seed: &str) -> ((Palette, (f32, f32)), Style) {
-    let mut dice = Dice::new("waveform", &[seed]);
+fn style(seed: &str) -> ((Palette, (f32, f32)), WaveformStyle) {
+    let mut dice = SeededRandom::new("waveform", &[seed]);
     let palette = Palette::draw(&mut dice);
     let glow = (
         dice.range(5.0, 95.0),
         if dice.chance(0.5) { 0.0 } else { 100.0 },
     );
     let style = match dice.pick(3) {
-        0 => Style::Mirrored,
-        1 => Style::OverWater,
-        _ => Style::Ring,
+        0 => WaveformStyle::Mirrored,
+        1 => WaveformStyle::OverWater,
+        _ => WaveformStyle::Ring,
     };
     ((palette, glow), style)
 }
@@ -166,14 +166,14 @@ fn count(bars: usize) -> f32 {
 }
 
 /// How loud each of some equal stretches of a clip is.
-struct Bars {
+struct LoudnessBars {
     frames: usize,
     levels: Vec<f32>,
     /// For each channel how many of its samples were heard, and the bar that is being heard.
-    channels: Vec<(usize, Level)>,
+    channels: Vec<(usize, LevelMeter)>,
 }
 
-impl Bars {
+impl LoudnessBars {
     fn new(bars: usize, frames: usize) -> Self {
         Self {
             frames,
@@ -243,7 +243,7 @@ impl Bars {
 
 /// Between the peak, which alone makes every loud song a solid block, and the mean power, which alone hides hits.
 #[derive(Default)]
-struct Level {
+struct LevelMeter {
     peak: f32,
     power: f32,
     heard: f32,
@@ -252,7 +252,7 @@ struct Level {
     block: (f32, u16),
 }
 
-impl Level {
+impl LevelMeter {
     fn hear(&mut self, samples: &[f32]) {
         for sample in samples {
             if sample.is_finite() {
@@ -291,13 +291,13 @@ const INAUDIBLE: f32 = 3.0e-5;
 
 #[cfg(test)]
 mod tests {
-    use super::{Bars, longest};
+    use super::{LoudnessBars, longest};
 
     /// Heard at once, and in pieces that end anywhere.
     fn loudness(channels: &[Vec<f32>], bars: usize) -> Vec<f32> {
-        let mut whole = Bars::new(bars, longest(channels));
+        let mut whole = LoudnessBars::new(bars, longest(channels));
         whole.push(channels);
-        let mut pieces = Bars::new(bars, longest(channels));
+        let mut pieces = LoudnessBars::new(bars, longest(channels));
         for at in (0..longest(channels)).step_by(77) {
             let piece = |channel: &Vec<f32>| channel[at..channel.len().min(at + 77)].to_vec();
             pieces.push(&channels.iter().map(piece).collect::<Vec<_>>());

@@ -13,9 +13,9 @@ use std::io::{BufRead as _, BufReader};
 use std::net::SocketAddr;
 use std::process::{Child, Command, Stdio};
 
-use benches::{Gateway, Load};
+use benches::{BenchGateway, ClientLoad};
 use hyper_util::rt::{TokioExecutor, TokioIo};
-use mediagate_core::domain::assets::{self, Lifetime};
+use mediagate_core::domain::assets::{self, AssetLifetime};
 use mediagate_http as http;
 use mediagate_model::error::Error;
 use mediagate_model::media::MediaType;
@@ -54,14 +54,20 @@ fn main() {
 
 /// MB a second and milliseconds of CPU time for each film.
 async fn one(store: SocketAddr, delivery: &str) -> (f64, f64) {
-    let gateway = Gateway::with_settings(&format!(
+    let gateway = BenchGateway::with_settings(&format!(
         "[media]\nstore = \"s3://films/bench\"\nendpoint = \"http://{store}\"\n\
          access_key = \"{KEY}\"\nsecret_key = \"{KEY}\"\ndelivery = \"{delivery}\"\n"
     ))
     .await;
     let (app, account) = (&gateway.app, gateway.caller.account.id);
     let film: Vec<u8> = (0..=250).cycle().take(FILM).collect();
-    let kept = assets::keep(app, account, MediaType::Mp4, film.into(), Lifetime::Media);
+    let kept = assets::keep(
+        app,
+        account,
+        MediaType::Mp4,
+        film.into(),
+        AssetLifetime::Media,
+    );
     let asset = kept.await.unwrap();
     let path = app
         .secrets
@@ -93,7 +99,7 @@ async fn one(store: SocketAddr, delivery: &str) -> (f64, f64) {
 }
 
 async fn measured(address: SocketAddr, request: String) -> (f64, f64) {
-    let load = Load {
+    let load = ClientLoad {
         address,
         connections: 8,
         seconds: 5.0,

@@ -7,14 +7,14 @@
     reason = "a benchmark may fail loudly"
 )]
 
-use benches::{Gateway, Load};
+use benches::{BenchGateway, ClientLoad};
 use mediagate_http as http;
 
 fn main() {
     benches::client_or_continue();
     benches::runtime().block_on(async {
-        let gateway = Gateway::open().await;
-        benches::finished::answer_at_once(&gateway).await;
+        let gateway = BenchGateway::open().await;
+        benches::finished_tasks::answer_at_once(&gateway).await;
         let address = benches::listen(http::router(&gateway.app)).await;
         let body = r#"{"model":"animatic-1","messages":[{"role":"user","content":"a lake at dawn, slow dolly in"}]}"#;
         let request = format!(
@@ -24,7 +24,7 @@ fn main() {
             body.len()
         );
         for connections in [1, 16, 64] {
-            let load = Load { address, connections, seconds: 4.0, requests: vec![request.clone()] };
+            let load = ClientLoad { address, connections, seconds: 4.0, requests: vec![request.clone()] };
             let before = benches::cpu_time();
             let rate = benches::throughput(&load).await;
             let cpu = benches::cpu_time().checked_sub(before).unwrap();

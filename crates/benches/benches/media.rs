@@ -11,9 +11,9 @@ use std::net::SocketAddr;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 
-use benches::{Gateway, Load};
+use benches::{BenchGateway, ClientLoad};
 use bytes::Bytes;
-use mediagate_core::domain::assets::{self, Lifetime};
+use mediagate_core::domain::assets::{self, AssetLifetime};
 use mediagate_http as http;
 use mediagate_model::error::Error;
 use mediagate_model::media::MediaType;
@@ -24,7 +24,7 @@ const FILM: usize = 1_000_000;
 fn main() {
     benches::client_or_continue();
     benches::runtime().block_on(async {
-        let gateway = Gateway::open().await;
+        let gateway = BenchGateway::open().await;
         let film: Vec<u8> = (0..=250).cycle().take(FILM).collect();
         let path = keep(&gateway, film.clone().into()).await;
         let ours = benches::listen(http::router(&gateway.app)).await;
@@ -56,9 +56,9 @@ fn main() {
 }
 
 /// A stored film, by its signed path.
-async fn keep(gateway: &Gateway, film: Bytes) -> String {
+async fn keep(gateway: &BenchGateway, film: Bytes) -> String {
     let (app, account) = (&gateway.app, gateway.caller.account.id);
-    let kept = assets::keep(app, account, MediaType::Mp4, film, Lifetime::Media);
+    let kept = assets::keep(app, account, MediaType::Mp4, film, AssetLifetime::Media);
     let asset = kept.await.unwrap();
     let path = app
         .secrets
@@ -99,7 +99,7 @@ fn nginx(folder: &Path) -> Option<(Child, SocketAddr)> {
 /// Microseconds of a process for each answer; the least of three runs.
 async fn cpu(address: SocketAddr, path: &str, range: Option<&str>, process: &str) -> f64 {
     let range = range.map_or_else(String::new, |range| format!("range: {range}\r\n"));
-    let load = Load {
+    let load = ClientLoad {
         address,
         connections: 16,
         seconds: 3.0,

@@ -20,15 +20,15 @@ use axum::extract::State;
 use axum::response::{IntoResponse, Response};
 use axum::routing::post;
 use axum::{Json, Router};
-use benches::{Load, NUMBER};
+use benches::{ClientLoad, NUMBER};
 use mediagate_core::app::App;
-use mediagate_core::domain::submit::{self, Purpose};
+use mediagate_core::domain::task_acceptance::{self, OrderPurpose};
 use mediagate_core::domain::video::{self, VideoOrder};
 use mediagate_core::domain::{self, idempotency};
 use mediagate_http as http;
 use mediagate_http::auth::NewOrder;
 use mediagate_http::body::JsonBody;
-use mediagate_http::orders::Order as _;
+use mediagate_http::orders::ApiOrder as _;
 use mediagate_http::wire::videos::VideoObject;
 use mediagate_model::error::Error;
 use mediagate_model::ids::RequestId;
@@ -152,7 +152,7 @@ async fn submits(database: Option<&str>, way: Way, callers: usize) -> (f64, f64)
         Way::TaskAlone => "",
         Way::Whole | Way::Keyed => PRICED,
     };
-    let gateway = benches::Gateway::on(database, settings).await;
+    let gateway = benches::BenchGateway::on(database, settings).await;
     let keys = gateway.callers(callers).await;
     let router = match way {
         Way::TaskAlone => {
@@ -164,7 +164,7 @@ async fn submits(database: Option<&str>, way: Way, callers: usize) -> (f64, f64)
     let noting = note_leavers(&gateway.app);
     // Its connections to the database end with it.
     let over = CancellationToken::new();
-    let load = Load {
+    let load = ClientLoad {
         address: benches::listen_until(router, over.clone()).await,
         connections: callers,
         seconds: TIME.as_secs_f64(),
@@ -214,14 +214,14 @@ async fn task_alone(
 ) -> Result<Response, mediagate_http::ErrorResponse> {
     let caller = context.caller;
     let (order, _) = body.read(&app, VideoOrder::read).await?;
-    let (new, _) = video::prepare(&app, &caller, &order, Purpose::Order).await?;
+    let (new, _) = video::prepare(&app, &caller, &order, OrderPurpose::Order).await?;
     let request = RequestId::generate();
     let tasks = new.into_iter();
     let tasks: Vec<_> = tasks
-        .map(|new| submit::task(&app, &caller, &request, new))
+        .map(|new| task_acceptance::task(&app, &caller, &request, new))
         .collect();
     let written = app.store.write(move |conn| {
-        submit::write(conn, &caller.key, &tasks, None)?;
+        task_acceptance::write(conn, &caller.key, &tasks, None)?;
         Ok::<_, Error>(tasks)
     });
     let tasks = written.await?;
@@ -239,14 +239,14 @@ async fn task_alone(
 }
 
 async fn with_groups(database: Option<&str>, is_grouped: bool) -> f64 {
-    let gateway = Arc::new(benches::Gateway::on(database, PRICED).await);
+    let gateway = Arc::new(benches::BenchGateway::on(database, PRICED).await);
     let callers = Arc::new(gateway.callers(KEYS).await);
     count(move |number| {
         let (gateway, callers) = (gateway.clone(), callers.clone());
         async move {
             let (_, caller) = &callers[number % KEYS];
             let request = RequestId::generate();
-            let task = submit::task(
+            let task = task_acceptance::task(
                 &gateway.app,
                 caller,
                 &request,
@@ -255,7 +255,7 @@ async fn with_groups(database: Option<&str>, is_grouped: bool) -> f64 {
             let key = caller.key.clone();
             let (account, store) = (caller.account.id, &gateway.app.store);
             let work = move |conn: &mut Conn<'_>| {
-                submit::write(conn, &key, std::slice::from_ref(&task), None)
+                task_acceptance::write(conn, &key, std::slice::from_ref(&task), None)
             };
             if is_grouped {
                 store.write_for(account, work).await.unwrap();
@@ -269,7 +269,7 @@ async fn with_groups(database: Option<&str>, is_grouped: bool) -> f64 {
 
 /// The same work on one connection behind a lock, committed each time.
 async fn one_commit_each() -> f64 {
-    let gateway = Arc::new(benches::Gateway::with_settings(PRICED).await);
+    let gateway = Arc::new(benches::BenchGateway::with_settings(PRICED).await);
     let callers = Arc::new(gateway.callers(KEYS).await);
     let conn = rusqlite::Connection::open(gateway.app.config.sqlite_path()).unwrap();
     conn.pragma_update(None, "synchronous", "FULL").unwrap();
@@ -280,7 +280,7 @@ async fn one_commit_each() -> f64 {
         async move {
             let caller = callers[number % KEYS].1.clone();
             let request = RequestId::generate();
-            let task = submit::task(
+            let task = task_acceptance::task(
                 &gateway.app,
                 &caller,
                 &request,
@@ -290,7 +290,8 @@ async fn one_commit_each() -> f64 {
                 let conn = conn.lock().unwrap();
                 conn.execute_batch("BEGIN IMMEDIATE").unwrap();
                 let mut tx = Conn::Sqlite(&conn);
-                submit::write(&mut tx, &caller.key, std::slice::from_ref(&task), None).unwrap();
+                task_acceptance::write(&mut tx, &caller.key, std::slice::from_ref(&task), None)
+                    .unwrap();
                 conn.execute_batch("COMMIT").unwrap();
             })
             .await

@@ -11,14 +11,14 @@
 use axum::Router;
 use axum::http::header;
 use axum::routing::get;
-use benches::{Gateway, Load};
+use benches::{BenchGateway, ClientLoad};
 use mediagate_http as http;
 
 fn main() {
     benches::client_or_continue();
     benches::runtime().block_on(async {
-        let gateway = Gateway::open().await;
-        let task = benches::finished::video(&gateway).await;
+        let gateway = BenchGateway::open().await;
+        let task = benches::finished_tasks::video(&gateway).await;
         let ours = benches::listen(http::router(&gateway.app)).await;
         let path = format!("/v1/tasks/{task}");
         let request = format!(
@@ -33,7 +33,7 @@ fn main() {
             std::future::ready(([(header::CONTENT_TYPE, "application/json")], body.clone()))
         };
         let bare = benches::listen(Router::new().route("/v1/tasks/{id}", get(answer))).await;
-        let load = |address| Load {
+        let load = |address| ClientLoad {
             address,
             connections: 32,
             seconds: 4.0,

@@ -16,19 +16,20 @@ use std::io::{BufRead as _, BufReader};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-use benches::Gateway;
+use benches::BenchGateway;
 use futures_util::StreamExt as _;
 use mediagate_core::domain::accounts;
-use mediagate_core::domain::audit::By;
+use mediagate_core::domain::audit::ChangeAuthor;
 use mediagate_core::domain::webhooks::{self, NewEndpoint};
 use mediagate_model::ids::{DeliveryId, EventId};
 use mediagate_model::webhook::{
-    Attempt, DeliveryState, Endpoint, Event, EventType, Receiver as To, Scheme,
+    DeliveryAttempt, DeliveryState, DeliveryTarget as To, EventType, SignatureScheme,
+    WebhookEndpoint, WebhookEvent,
 };
-use mediagate_store::webhooks::deliveries::{self, LanesWithRoom, NewDelivery, Room};
+use mediagate_store::webhooks::deliveries::{self, LanesWithRoom, NewDelivery, SendCapacity};
 use mediagate_store::{Conn, StoreError};
-use mediagate_worker::Workers;
-use simulator::{Reaction, Receiver};
+use mediagate_worker::WorkerPool;
+use simulator::{Reaction, WebhookReceiver};
 
 const RECEIVER: &str = "MEDIAGATE_BENCH_RECEIVER";
 const SETTINGS: &str = "[fetch]\nallow_networks = [\"127.0.0.0/8\"]\n";
@@ -82,8 +83,10 @@ fn receive() {
         .build()
         .unwrap();
     runtime.block_on(async {
-        let alive = Receiver::start().await.unwrap();
-        let dead = Receiver::acting(|_, _| Reaction::Hang).await.unwrap();
+        let alive = WebhookReceiver::start().await.unwrap();
+        let dead = WebhookReceiver::acting(|_, _| Reaction::Hang)
+            .await
+            .unwrap();
         println!("{} {}", alive.url("/"), dead.url("/"));
         std::future::pending::<()>().await;
     });
@@ -115,7 +118,7 @@ impl Drop for Receivers {
     }
 }
 
-async fn endpoints(gateway: &Gateway, url: &str, name: &str) -> Vec<Endpoint> {
+async fn endpoints(gateway: &BenchGateway, url: &str, name: &str) -> Vec<WebhookEndpoint> {
     let mut all = Vec::new();
     for number in 0..ENDPOINTS {
         let handle = format!("{name}-{}", number / 5);
@@ -124,12 +127,12 @@ async fn endpoints(gateway: &Gateway, url: &str, name: &str) -> Vec<Endpoint> {
             url: url.to_owned(),
             description: String::new(),
             events: None,
-            scheme: Scheme::Hmac,
+            scheme: SignatureScheme::Hmac,
         };
         let made = webhooks::create_for(
             &gateway.app,
             account.id,
-            By::command("webhooks create"),
+            ChangeAuthor::command("webhooks create"),
             new,
         )
         .await;
@@ -142,9 +145,9 @@ async fn endpoints(gateway: &Gateway, url: &str, name: &str) -> Vec<Endpoint> {
 fn happen(
     conn: &mut Conn<'_>,
     gateway: &mediagate_core::app::App,
-    to: &Endpoint,
+    to: &WebhookEndpoint,
 ) -> Result<(), StoreError> {
-    let event = Event {
+    let event = WebhookEvent {
         id: EventId::new(),
         account: to.account,
         task: None,
@@ -166,7 +169,7 @@ fn happen(
     )
 }
 
-async fn fill(gateway: &Gateway, to: &[Endpoint], count: usize) {
+async fn fill(gateway: &BenchGateway, to: &[WebhookEndpoint], count: usize) {
     let (app, to) = (gateway.app.clone(), to.to_vec());
     let written = gateway.app.store.write(move |conn| {
         for number in 0..count {
@@ -177,7 +180,7 @@ async fn fill(gateway: &Gateway, to: &[Endpoint], count: usize) {
     written.await.unwrap();
 }
 
-async fn count(gateway: &Gateway, state: &'static str) -> i64 {
+async fn count(gateway: &BenchGateway, state: &'static str) -> i64 {
     let count = gateway.app.store.read(move |conn| {
         conn.one(
             "SELECT COUNT(*) FROM webhook_deliveries WHERE state = ?1",
@@ -198,11 +201,14 @@ fn panic_with(error: &StoreError) -> Option<i64> {
 
 /// Deliveries a second, and milliseconds of CPU time for each.
 async fn throughput() -> (f64, f64) {
-    let (gateway, receivers) = (Gateway::with_settings(SETTINGS).await, Receivers::start());
+    let (gateway, receivers) = (
+        BenchGateway::with_settings(SETTINGS).await,
+        Receivers::start(),
+    );
     let to = endpoints(&gateway, &receivers.1, "alive").await;
     fill(&gateway, &to, WAITING).await;
     let (begun, cpu) = (Instant::now(), benches::cpu_time());
-    let workers = Workers::start(&gateway.app).await;
+    let workers = WorkerPool::start(&gateway.app).await;
     while count(&gateway, "waiting").await > 0 {
         tokio::time::sleep(Duration::from_millis(20)).await;
     }
@@ -215,7 +221,10 @@ async fn throughput() -> (f64, f64) {
 /// What one writes first: read what is due, post it, note it; 64 at a time.
 async fn plain_loop() -> (f64, f64) {
     const DUE: usize = 2_000;
-    let (gateway, receivers) = (Gateway::with_settings(SETTINGS).await, Receivers::start());
+    let (gateway, receivers) = (
+        BenchGateway::with_settings(SETTINGS).await,
+        Receivers::start(),
+    );
     let to = endpoints(&gateway, &receivers.1, "alive").await;
     fill(&gateway, &to, DUE).await;
     let app = &gateway.app;
@@ -224,7 +233,7 @@ async fn plain_loop() -> (f64, f64) {
     let all = app
         .store
         .write(move |conn| {
-            let everywhere = Room {
+            let everywhere = SendCapacity {
                 lanes: LanesWithRoom::AllBut(Vec::new()),
                 full_accounts: Vec::new(),
             };
@@ -237,7 +246,9 @@ async fn plain_loop() -> (f64, f64) {
     assert_eq!(all.len(), DUE);
     let sends = all.into_iter().map(|due| async move {
         let owner = webhooks::owner_of(due.account, due.endpoint);
-        let keys = webhooks::keys::Keys::open(app, &owner, due.secrets.as_ref().unwrap()).unwrap();
+        let keys =
+            webhooks::signing_keys::SigningKeys::open(app, &owner, due.secrets.as_ref().unwrap())
+                .unwrap();
         let (id, at) = (due.event.message(), app.clock.now());
         let signature = keys
             .sign(due.scheme, &id, at.seconds(), &due.body, at)
@@ -253,7 +264,7 @@ async fn plain_loop() -> (f64, f64) {
             .post(&due.url, headers, due.body.into(), at)
             .await
             .unwrap();
-        let attempt = Attempt {
+        let attempt = DeliveryAttempt {
             number: 1,
             at,
             took_ms: 1,
@@ -284,13 +295,16 @@ async fn plain_loop() -> (f64, f64) {
 
 /// From an event to its first try, in milliseconds: the middle and the 99th in a hundred.
 async fn delays(beside_dead: bool) -> (i64, i64) {
-    let (gateway, receivers) = (Gateway::with_settings(SETTINGS).await, Receivers::start());
+    let (gateway, receivers) = (
+        BenchGateway::with_settings(SETTINGS).await,
+        Receivers::start(),
+    );
     let to = endpoints(&gateway, &receivers.1, "alive").await;
     if beside_dead {
         let dead = endpoints(&gateway, &receivers.2, "dead").await;
         fill(&gateway, &dead, WAITING).await;
     }
-    let workers = Workers::start(&gateway.app).await;
+    let workers = WorkerPool::start(&gateway.app).await;
     let mut ticks = tokio::time::interval(Duration::from_secs(1) / RATE);
     for number in 0..(RATE * SECONDS) as usize {
         ticks.tick().await;

@@ -1,4 +1,4 @@
-//! What the benchmarks share: a gateway on loopback, and a client light enough
+//! Shared parts of the benchmarks: a gateway on loopback, and a client light enough
 //! not to be what is measured. The client runs in a process of its own (this
 //! program, started again), so that the server's CPU time can be told apart.
 
@@ -9,7 +9,7 @@
     clippy::print_stdout,
     reason = "a benchmark may fail loudly"
 )]
-pub mod finished;
+pub mod finished_tasks;
 
 /// The allocator of the program.
 #[global_allocator]
@@ -23,18 +23,18 @@ use mediagate_config::{Config, Settings};
 use mediagate_core::app::App;
 use mediagate_core::domain::accounts;
 use mediagate_core::domain::keys::{self, NewKey};
-use mediagate_core::domain::submit::NewTask;
+use mediagate_core::domain::task_acceptance::NewTask;
 use mediagate_http::server::{ConnectionLimits, Shutdown, serve};
 use mediagate_model::account::Caller;
 use mediagate_model::clock::Clock;
-use mediagate_model::price::Quantity;
-use mediagate_model::task::{Payload, VideoJob};
+use mediagate_model::price::WorkQuantity;
+use mediagate_model::task::{TaskPayload, VideoJob};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{TcpListener, TcpStream};
 use tokio_util::sync::CancellationToken;
 
 /// A gateway in this process, without workers.
-pub struct Gateway {
+pub struct BenchGateway {
     pub app: App,
     pub caller: Caller,
     pub key: String,
@@ -51,7 +51,7 @@ pub fn folder_on_disk() -> tempfile::TempDir {
         .unwrap()
 }
 
-impl Gateway {
+impl BenchGateway {
     /// Opens a gateway on `SQLite` in a folder on this disk.
     pub async fn open() -> Self {
         Self::with_settings("").await
@@ -92,12 +92,12 @@ impl Gateway {
 }
 
 /// An order of a film of so long.
-pub fn film(gateway: &Gateway, model: &str, milliseconds: u64) -> NewTask {
+pub fn film(gateway: &BenchGateway, model: &str, milliseconds: u64) -> NewTask {
     let catalog = gateway.app.models.catalog.load();
     NewTask {
         model: catalog.named(model).unwrap().clone(),
         asked_model: model.into(),
-        payload: Payload::VideoV1(VideoJob {
+        payload: TaskPayload::VideoV1(VideoJob {
             prompt: "a lake under the mountains at first light, slow dolly in".repeat(5),
             width: 1280,
             height: 720,
@@ -106,7 +106,7 @@ pub fn film(gateway: &Gateway, model: &str, milliseconds: u64) -> NewTask {
             ..VideoJob::default()
         }),
         callback: None,
-        quantity: Quantity {
+        quantity: WorkQuantity {
             milliseconds,
             pixels: 1280 * 720,
             parts: 1,
@@ -167,7 +167,7 @@ pub async fn listen_until(router: axum::Router, draining: CancellationToken) -> 
 
 /// The load that a client process makes, from its arguments.
 #[derive(Debug)]
-pub struct Load {
+pub struct ClientLoad {
     pub address: SocketAddr,
     pub connections: usize,
     pub seconds: f64,
@@ -183,19 +183,19 @@ const CLIENT: &str = "MEDIAGATE_BENCH_CLIENT";
 
 /// What a load came to.
 #[derive(Debug, Clone, Copy)]
-pub struct Answered {
+pub struct LoadResult {
     pub per_second: f64,
     /// The median of what callers waited, in microseconds.
     pub p50: f64,
 }
 
 /// Answers per second under this load, measured in a process of its own.
-pub async fn throughput(load: &Load) -> f64 {
+pub async fn throughput(load: &ClientLoad) -> f64 {
     measured(load).await.per_second
 }
 
 /// What this load comes to, measured in a process of its own.
-pub async fn measured(load: &Load) -> Answered {
+pub async fn measured(load: &ClientLoad) -> LoadResult {
     let program = std::env::current_exe().unwrap();
     let words = [
         load.address.to_string(),
@@ -213,7 +213,7 @@ pub async fn measured(load: &Load) -> Answered {
     let text = String::from_utf8(output.stdout).unwrap();
     let mut words = text.split_whitespace().map(str::parse);
     match (words.next(), words.next()) {
-        (Some(Ok(per_second)), Some(Ok(p50))) => Answered { per_second, p50 },
+        (Some(Ok(per_second)), Some(Ok(p50))) => LoadResult { per_second, p50 },
         _ => panic_with(&text, &output.stderr),
     }
 }
@@ -232,7 +232,7 @@ pub fn beside(program: impl AsRef<std::ffi::OsStr>) -> std::process::Command {
 }
 
 #[expect(clippy::panic, reason = "a benchmark may fail loudly")]
-fn panic_with(text: &str, stderr: &[u8]) -> Answered {
+fn panic_with(text: &str, stderr: &[u8]) -> LoadResult {
     panic!(
         "the client said {text:?} {}",
         String::from_utf8_lossy(stderr)
@@ -255,7 +255,7 @@ pub fn client_or_continue() {
         return;
     };
     let words: Vec<&str> = words.split('\u{1f}').collect();
-    let load = Load {
+    let load = ClientLoad {
         address: words[0].parse().unwrap(),
         connections: words[1].parse().unwrap(),
         seconds: words[2].parse().unwrap(),
@@ -270,7 +270,7 @@ pub fn client_or_continue() {
     std::process::exit(0);
 }
 
-async fn drive(load: Load) -> Answered {
+async fn drive(load: ClientLoad) -> LoadResult {
     let started = Instant::now();
     let until = started + Duration::from_secs_f64(load.seconds);
     let connections = (0..load.connections).map(|connection| {
@@ -282,7 +282,7 @@ async fn drive(load: Load) -> Answered {
     #[expect(clippy::cast_precision_loss, reason = "a count of answers")]
     let answers = waited.len() as f64;
     let p50 = waited.get(waited.len() / 2).copied().unwrap_or_default();
-    Answered {
+    LoadResult {
         per_second: answers / started.elapsed().as_secs_f64(),
         p50: p50.as_secs_f64() * 1e6,
     }

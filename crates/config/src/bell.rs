@@ -1,4 +1,4 @@
-//! `[bell]`: how processes tell each other of changes.
+//! `[bell]`: notification between processes.
 //!
 //! Its secrets are read when a server or worker starts; other commands do not need them.
 

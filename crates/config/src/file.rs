@@ -4,7 +4,7 @@ use std::path::Path;
 
 use toml::de::{DeTable, DeValue};
 
-use crate::source::{Source, line_of};
+use crate::settings_file::{SettingsFile, line_of};
 use crate::{ConfigError, Settings};
 
 /// The dotted key at a position: of the innermost entry whose name or value is there.
@@ -52,7 +52,7 @@ pub fn parse(path: &str, text: &str) -> Result<Settings, ConfigError> {
             message: explain(text, at, error.message()),
         }
     })?;
-    file.source = Some(Source {
+    file.source = Some(SettingsFile {
         path: path.to_owned(),
         text: text.to_owned(),
     });

@@ -6,21 +6,21 @@
 //!
 //! This crate must not know what a setting does: it says what is set, where, and what is wrong with it.
 
-pub mod address;
+mod assembly;
 mod bell;
-mod complete;
-pub mod current;
-pub mod extra;
-pub mod faults;
+pub mod byte_size;
+pub mod effective;
+pub mod extra_fields;
+pub mod fault_report;
 pub mod file;
+pub mod masked_url;
 mod media;
 mod process;
 mod provenance;
 pub mod providers;
 mod settings;
+mod settings_file;
 mod show;
-pub mod size;
-mod source;
 mod telemetry;
 mod values;
 mod webhooks;
@@ -38,19 +38,19 @@ use serde::Serialize;
 pub use bell::BellConfig;
 pub use media::{BucketKey, MediaConfig, MediaStore};
 pub use process::cores;
-pub use provenance::{Identity, KeyHolder, ProvenanceRules};
+pub use provenance::{KeyHolder, ProvenanceRules, SigningIdentity};
 pub use settings::{
-    CancelPolicy, Delivery, Durability, Encryption, LogFormat, MediaSettings, NotifyHookBody,
-    Settings,
+    BucketEncryption, CancelPolicy, Durability, LogFormat, MediaDelivery, MediaSettings,
+    NotifyHookBody, Settings,
 };
 pub use telemetry::TelemetryConfig;
 pub use webhooks::WebhookRules;
 
+use crate::byte_size::ByteSize;
 use crate::providers::{ModelSettings, ProviderConfig};
-use crate::size::ByteSize;
-use crate::source::Source;
-use mediagate_model::database::Migrate;
-use mediagate_model::money::Micros;
+use crate::settings_file::SettingsFile;
+use mediagate_model::database::MigrationMode;
+use mediagate_model::money::MicroDollars;
 use mediagate_model::secret::{Secret, SecretError, SecretSource};
 
 /// What is wrong with the settings.
@@ -110,7 +110,7 @@ impl ConfigError {
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Database {
+pub enum DatabaseTarget {
     /// A file in the data folder.
     Sqlite,
     /// The URL of a server.
@@ -133,13 +133,13 @@ pub struct Config {
     /// URL under which callers reach this service, without a trailing slash.
     pub public_url: Option<String>,
     #[serde(serialize_with = "values::database")]
-    pub database: Database,
+    pub database: DatabaseTarget,
     /// Postgres connections of this process.
     pub database_connections: usize,
     /// What survives the loss of the database's machine.
     pub durability: Durability,
     /// Whether to migrate the schema at startup.
-    pub migrate: Migrate,
+    pub migrate: MigrationMode,
     /// How long a request waits for its task.
     #[serde(serialize_with = "values::time")]
     pub wait_limit: Duration,
@@ -206,7 +206,7 @@ pub struct Config {
     pub cancel_policy: CancelPolicy,
     /// The most that an account is given back a day for cancelled tasks that go on at their provider.
     #[serde(serialize_with = "values::dollars")]
-    pub cancel_allowance: Micros,
+    pub cancel_allowance: MicroDollars,
     pub log_format: LogFormat,
     /// The log filter.
     pub log: String,
@@ -240,7 +240,7 @@ pub struct ModelConfig {
     pub models: BTreeMap<String, ModelSettings>,
     /// The file, for errors with line numbers.
     #[serde(skip)]
-    pub source: Option<Source>,
+    pub source: Option<SettingsFile>,
 }
 
 impl ModelConfig {

@@ -1,13 +1,13 @@
-//! `[media]`: where files are kept, and how callers get them.
+//! `[media]`: storage of files, and their delivery to callers.
 //!
 //! The credentials are read when the store is opened.
 
 use serde::{Serialize, Serializer};
 use url::Url;
 
-use crate::address::Address;
+use crate::masked_url::MaskedUrl;
 use crate::settings::MediaSettings;
-use crate::{ConfigError, Delivery, Encryption, wrong};
+use crate::{BucketEncryption, ConfigError, MediaDelivery, wrong};
 use mediagate_model::secret::{Secret, SecretSource};
 
 /// Where files are kept.
@@ -25,15 +25,15 @@ pub enum MediaStore {
 pub struct MediaConfig {
     pub store: MediaStore,
     /// AWS if `None`.
-    pub endpoint: Option<Address>,
+    pub endpoint: Option<MaskedUrl>,
     pub region: Option<String>,
     /// Whether the bucket is in the path, not in the host.
     pub path_style: bool,
     access_key: Option<SecretSource>,
     secret_key: Option<SecretSource>,
-    pub sse: Option<Encryption>,
+    pub sse: Option<BucketEncryption>,
     pub kms_key: Option<String>,
-    pub delivery: Delivery,
+    pub delivery: MediaDelivery,
     host: Option<String>,
 }
 
@@ -51,7 +51,7 @@ impl MediaConfig {
             store,
             // AWS wants the bucket in the host, others rarely have a name for each bucket.
             path_style: set.path_style.unwrap_or(set.endpoint.is_some()),
-            endpoint: Address::read_if_set("media.endpoint", set.endpoint.as_ref())?,
+            endpoint: MaskedUrl::read_if_set("media.endpoint", set.endpoint.as_ref())?,
             region: set.region,
             access_key: set.access_key,
             secret_key: set.secret_key,
@@ -64,7 +64,7 @@ impl MediaConfig {
 
     pub(super) fn check(&self) -> Result<(), ConfigError> {
         // The rest may be set for the bucket to which the files are copied.
-        if self.store == MediaStore::Folder && self.delivery == Delivery::Redirect {
+        if self.store == MediaStore::Folder && self.delivery == MediaDelivery::Redirect {
             let message = "needs `media.store = \"s3://bucket/prefix\"`";
             return Err(wrong("media.delivery", message));
         }
@@ -94,10 +94,10 @@ impl MediaConfig {
             _ => {}
         }
         match (self.sse, &self.kms_key) {
-            (Some(Encryption::Kms), None) => {
+            (Some(BucketEncryption::Kms), None) => {
                 return Err(wrong("media.sse", "needs `media.kms_key` for \"kms\""));
             }
-            (None | Some(Encryption::S3), Some(_)) => {
+            (None | Some(BucketEncryption::S3), Some(_)) => {
                 return Err(wrong("media.kms_key", "needs `media.sse = \"kms\"`"));
             }
             _ => {}
@@ -272,7 +272,7 @@ mod tests {
         for (set, key) in [
             (
                 MediaSettings {
-                    delivery: Some(Delivery::Redirect),
+                    delivery: Some(MediaDelivery::Redirect),
                     ..MediaSettings::default()
                 },
                 "media.delivery",
@@ -314,7 +314,7 @@ mod tests {
             ),
             (
                 MediaSettings {
-                    sse: Some(Encryption::Kms),
+                    sse: Some(BucketEncryption::Kms),
                     ..bucket()
                 },
                 "media.sse",

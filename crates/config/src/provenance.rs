@@ -1,8 +1,8 @@
-//! `[provenance]`: what results say of their origin, and who may ask.
+//! `[provenance]`: signing, watermarking and checking of results.
 
 use serde::{Serialize, Serializer};
 
-use crate::address::Address;
+use crate::masked_url::MaskedUrl;
 use crate::settings::ProvenanceSettings;
 use crate::{ConfigError, wrong};
 use mediagate_model::secret::{Secret, SecretSource};
@@ -12,9 +12,9 @@ use mediagate_model::secret::{Secret, SecretSource};
 #[expect(clippy::struct_excessive_bools, reason = "each is a setting")]
 pub struct ProvenanceRules {
     /// The operator's certificate, and who has its key; a self-made one if `None`.
-    pub identity: Option<Identity>,
+    pub identity: Option<SigningIdentity>,
     /// RFC 3161 authority.
-    pub timestamp: Option<Address>,
+    pub timestamp: Option<MaskedUrl>,
     /// Whether films that the embedded model draws are watermarked.
     pub watermark: bool,
     /// Whether stems that are separated here are watermarked, which changes their sum.
@@ -27,7 +27,7 @@ pub struct ProvenanceRules {
 
 /// A certificate and who signs with its key.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Identity {
+pub struct SigningIdentity {
     /// PEM, the signer's first.
     pub certificates: String,
     pub holder: KeyHolder,
@@ -41,7 +41,7 @@ pub enum KeyHolder {
     /// This process: PKCS #8 in PEM.
     Here(Secret),
     /// A service, which is asked for each signature.
-    There(Address),
+    There(MaskedUrl),
 }
 
 impl Default for ProvenanceRules {
@@ -61,8 +61,8 @@ impl ProvenanceRules {
     pub(super) fn of(set: ProvenanceSettings) -> Result<Self, ConfigError> {
         let usual = Self::default();
         Ok(Self {
-            identity: Identity::read(set.certificate, set.key, set.signer)?,
-            timestamp: Address::read_if_set("provenance.timestamp", set.timestamp.as_ref())?,
+            identity: SigningIdentity::read(set.certificate, set.key, set.signer)?,
+            timestamp: MaskedUrl::read_if_set("provenance.timestamp", set.timestamp.as_ref())?,
             watermark: set.watermark.unwrap_or(usual.watermark),
             watermark_audio: set.watermark_audio.unwrap_or(usual.watermark_audio),
             public: set.public.unwrap_or(usual.public),
@@ -124,7 +124,7 @@ impl Serialize for ProvenanceRules {
     }
 }
 
-impl Identity {
+impl SigningIdentity {
     fn read(
         certificate: Option<SecretSource>,
         key: Option<SecretSource>,
@@ -141,7 +141,9 @@ impl Identity {
         let certificates = read_pem("provenance.certificate", certificate, "CERTIFICATE")?;
         let holder = match (key, signer) {
             (Some(key), None) => KeyHolder::Here(read_pem("provenance.key", key, "PRIVATE KEY")?),
-            (None, Some(signer)) => KeyHolder::There(Address::read("provenance.signer", &signer)?),
+            (None, Some(signer)) => {
+                KeyHolder::There(MaskedUrl::read("provenance.signer", &signer)?)
+            }
             (Some(_), Some(_)) => {
                 return Err(wrong("provenance.signer", "stands in place of key"));
             }
@@ -183,17 +185,17 @@ impl Identity {
 
     /// How the first certificate's key signs; `None` for any other kind of key.
     #[cfg(feature = "c2pa")]
-    pub fn algorithm(&self) -> Option<provenance::credentials::Algorithm> {
-        use provenance::credentials::Algorithm;
+    pub fn algorithm(&self) -> Option<provenance::credentials::SignatureAlgorithm> {
+        use provenance::credentials::SignatureAlgorithm;
         use rustls::pki_types::{CertificateDer, pem::PemObject as _};
         /// Object identifiers in DER: of the curves, and of Ed25519.
-        const KINDS: [(&[u8], Algorithm); 3] = [
+        const KINDS: [(&[u8], SignatureAlgorithm); 3] = [
             (
                 b"\x06\x08\x2a\x86\x48\xce\x3d\x03\x01\x07",
-                Algorithm::Es256,
+                SignatureAlgorithm::Es256,
             ),
-            (b"\x06\x05\x2b\x81\x04\x00\x22", Algorithm::Es384),
-            (b"\x06\x03\x2b\x65\x70", Algorithm::Ed25519),
+            (b"\x06\x05\x2b\x81\x04\x00\x22", SignatureAlgorithm::Es384),
+            (b"\x06\x03\x2b\x65\x70", SignatureAlgorithm::Ed25519),
         ];
         let leaf = CertificateDer::from_pem_slice(self.certificates.as_bytes()).ok()?;
         // A curve is named only by the key; Ed25519 by the issuer's signature too, and so comes last.
@@ -321,9 +323,13 @@ timestamp = "https://hunter1:hunter2@stamp.example/?hunter3"
     #[test]
     #[cfg(feature = "c2pa")]
     fn a_key_must_be_the_certificates_own() {
-        use provenance::credentials::{Algorithm, self_made};
-        let chains = [Algorithm::Es256, Algorithm::Es384, Algorithm::Ed25519]
-            .map(|algorithm| self_made("a", algorithm, 1_767_225_600).unwrap());
+        use provenance::credentials::{SignatureAlgorithm, self_made};
+        let chains = [
+            SignatureAlgorithm::Es256,
+            SignatureAlgorithm::Es384,
+            SignatureAlgorithm::Ed25519,
+        ]
+        .map(|algorithm| self_made("a", algorithm, 1_767_225_600).unwrap());
         let toml = |certificate: &str, key: &str| {
             format!("certificate = '''{certificate}'''\nkey = '''{key}'''")
         };

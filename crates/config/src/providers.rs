@@ -8,17 +8,17 @@ use std::time::Duration;
 
 use providers::adapters::fault_of_entry;
 use providers::catalogue::Catalogue;
-use providers::{Durations, Kind, Secret};
+use providers::{Durations, MediaKind, Secret};
 use serde::de::{self, MapAccess, SeqAccess, Visitor};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-use crate::address::Address;
-use crate::extra::Extra;
-use crate::source::Source;
+use crate::extra_fields::ExtraFields;
+use crate::masked_url::MaskedUrl;
+use crate::settings_file::SettingsFile;
 use crate::{ConfigError, values};
 use mediagate_model::clock::Timestamp;
-use mediagate_model::money::Micros;
-use mediagate_model::price::{Dated, Price, PriceUnit, Schedule};
+use mediagate_model::money::MicroDollars;
+use mediagate_model::price::{DatedPrice, Price, PriceSchedule, PriceUnit};
 use mediagate_model::secret::SecretSource;
 
 /// `[providers.<name>]` as written. Keys that are not common to all protocols are the protocol's
@@ -51,9 +51,9 @@ pub struct ProviderTable {
     /// Most polls per second.
     pub max_polls: Option<u32>,
     #[serde(default)]
-    pub results: Results,
+    pub results: ResultPolicy,
     #[serde(flatten, serialize_with = "values::options")]
-    pub options: Extra,
+    pub options: ExtraFields,
 }
 
 /// A provider, complete and validated except for its options.
@@ -61,7 +61,7 @@ pub struct ProviderTable {
 pub struct ProviderConfig {
     pub protocol: String,
     /// The protocol's default address if `None`.
-    pub base_url: Option<Address>,
+    pub base_url: Option<MaskedUrl>,
     /// Empty if none are needed.
     pub secrets: Vec<Secret>,
     /// Other hosts that may receive the credential.
@@ -74,14 +74,14 @@ pub struct ProviderConfig {
     pub job_limit: Duration,
     /// Most polls per second that this process sends.
     pub max_polls: u32,
-    pub results: Results,
-    pub options: Extra,
+    pub results: ResultPolicy,
+    pub options: ExtraFields,
 }
 
 /// What becomes of the films that a provider delivers.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "lowercase")]
-pub enum Results {
+pub enum ResultPolicy {
     /// They are fetched, checked and kept.
     #[default]
     Keep,
@@ -115,7 +115,7 @@ impl ProviderTable {
             .map(|source| source.read().map_err(|error| wrong(key, error.to_string())))
             .collect::<Result<Vec<_>, _>>()?;
         let key = format!("providers.{name}.base_url");
-        let base_url = Address::read_if_set(&key, self.base_url.as_ref())?;
+        let base_url = MaskedUrl::read_if_set(&key, self.base_url.as_ref())?;
         if let Some(url) = &base_url
             && (!url.is_http() || url.url().query().is_some())
         {
@@ -156,7 +156,7 @@ impl ProviderTable {
 /// Known hosted models, with those in a folder added.
 pub(super) fn known(
     folder: Option<&Path>,
-    source: Option<&Source>,
+    source: Option<&SettingsFile>,
 ) -> Result<Arc<Catalogue>, ConfigError> {
     let embedded = Catalogue::embedded();
     let Some(folder) = folder else {
@@ -180,7 +180,7 @@ pub(super) fn known(
 #[serde(deny_unknown_fields, default)]
 pub struct ModelSettings {
     /// `video` or `music`; required with routes.
-    pub kind: Option<Kind>,
+    pub kind: Option<MediaKind>,
     /// What its work costs; free when left out.
     pub price: Option<PriceSettings>,
     /// Alternative names, in which `*` matches any characters; the model's default ones if `None`.
@@ -224,8 +224,8 @@ pub struct RouteSettings {
     #[serde(default, skip_serializing_if = "LimitSettings::is_silent")]
     pub limits: LimitSettings,
     /// Merged into the provider's request body.
-    #[serde(default, skip_serializing_if = "Extra::is_empty")]
-    pub extra: Extra,
+    #[serde(default, skip_serializing_if = "ExtraFields::is_empty")]
+    pub extra: ExtraFields,
 }
 
 /// Limits as far as the operator sets them.
@@ -273,14 +273,14 @@ pub struct PriceEntry {
     pub unit: PriceUnit,
     /// Dollars per unit.
     #[serde(deserialize_with = "dollars", serialize_with = "values::dollars")]
-    pub usd: Micros,
+    pub usd: MicroDollars,
     /// Dollars per unit without sound; the same if `None`.
     #[serde(
         default,
         deserialize_with = "some_dollars",
         serialize_with = "values::dollars_if_set"
     )]
-    pub usd_without_audio: Option<Micros>,
+    pub usd_without_audio: Option<MicroDollars>,
     /// Inclusive.
     #[serde(
         default,
@@ -309,9 +309,9 @@ impl Serialize for PriceSettings {
 
 impl<'de> Deserialize<'de> for PriceSettings {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct OneOrMore;
+        struct PriceListVisitor;
 
-        impl<'de> Visitor<'de> for OneOrMore {
+        impl<'de> Visitor<'de> for PriceListVisitor {
             type Value = PriceSettings;
 
             fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -331,13 +331,13 @@ impl<'de> Deserialize<'de> for PriceSettings {
             }
         }
 
-        deserializer.deserialize_any(OneOrMore)
+        deserializer.deserialize_any(PriceListVisitor)
     }
 }
 
 impl PriceSettings {
     /// The prices over time. Gaps and overlaps are refused.
-    pub fn schedule(&self, now: Timestamp) -> Result<Schedule, String> {
+    pub fn schedule(&self, now: Timestamp) -> Result<PriceSchedule, String> {
         let mut entries = self.0.clone();
         entries.sort_by_key(|entry| entry.from);
         for pair in entries.windows(2) {
@@ -360,7 +360,7 @@ impl PriceSettings {
                 end.rfc3339()
             ));
         }
-        let dated = entries.iter().map(|entry| Dated {
+        let dated = entries.iter().map(|entry| DatedPrice {
             from: entry.from,
             price: Price {
                 unit: entry.unit,
@@ -368,7 +368,7 @@ impl PriceSettings {
             },
             without_audio: entry.usd_without_audio,
         });
-        let schedule = Schedule::new(dated.collect()).map_err(|error| error.to_string())?;
+        let schedule = PriceSchedule::new(dated.collect()).map_err(|error| error.to_string())?;
         match schedule.begins() {
             Some(begin) if begin > now => Err(format!(
                 "there would be no price before {}; add one without `from`",
@@ -394,7 +394,7 @@ fn instant<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Timestam
     })
 }
 
-fn dollars<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Micros, D::Error> {
+fn dollars<'de, D: Deserializer<'de>>(deserializer: D) -> Result<MicroDollars, D::Error> {
     String::deserialize(deserializer)?
         .parse()
         .map_err(de::Error::custom)
@@ -402,7 +402,7 @@ fn dollars<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Micros, D::Erro
 
 pub(super) fn some_dollars<'de, D: Deserializer<'de>>(
     deserializer: D,
-) -> Result<Option<Micros>, D::Error> {
+) -> Result<Option<MicroDollars>, D::Error> {
     dollars(deserializer).map(Some)
 }
 

@@ -11,7 +11,7 @@ use crate::providers::{ModelSettings, ProviderTable};
 /// What the file says of providers and models. References in it are shown, not what they refer to.
 #[derive(Default, Deserialize, Serialize)]
 #[serde(default)]
-struct Tables {
+struct FileTables {
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     providers: BTreeMap<String, ProviderTable>,
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
@@ -21,7 +21,7 @@ struct Tables {
 pub(super) fn toml(config: &Config) -> String {
     let mut top = Table::try_from(config).unwrap_or_default();
     if let Some(source) = &config.models.source {
-        let tables: Tables = toml::from_str(&source.text).unwrap_or_default();
+        let tables: FileTables = toml::from_str(&source.text).unwrap_or_default();
         top.extend(Table::try_from(tables).unwrap_or_default());
     }
     toml::to_string(&top).unwrap_or_default()

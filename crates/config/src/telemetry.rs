@@ -1,9 +1,9 @@
-//! `[telemetry]`: what a collector is told.
+//! `[telemetry]`: OpenTelemetry export.
 
 use serde::Serialize;
 use url::Url;
 
-use crate::address::Address;
+use crate::masked_url::MaskedUrl;
 use crate::settings::TelemetrySettings;
 use crate::{ConfigError, wrong};
 
@@ -13,7 +13,7 @@ const TRACES: &str = "v1/traces";
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct TelemetryConfig {
     /// The collector; traces are off if `None`.
-    otlp: Option<Address>,
+    otlp: Option<MaskedUrl>,
     /// Share of the traces begun here that are kept.
     pub sample: f64,
 }
@@ -21,7 +21,7 @@ pub struct TelemetryConfig {
 impl TelemetryConfig {
     pub(super) fn of(set: &TelemetrySettings) -> Result<Self, ConfigError> {
         Ok(Self {
-            otlp: Address::read_if_set("telemetry.otlp", set.otlp.as_ref())?,
+            otlp: MaskedUrl::read_if_set("telemetry.otlp", set.otlp.as_ref())?,
             sample: set.sample.unwrap_or(1.0),
         })
     }
@@ -37,7 +37,7 @@ impl TelemetryConfig {
     }
 
     pub(super) fn check(&self) -> Result<(), ConfigError> {
-        let fits = |address: &Address| {
+        let fits = |address: &MaskedUrl| {
             let url = address.url();
             address.is_http() && url.has_host() && !address.has_user() && url.fragment().is_none()
         };

@@ -1,4 +1,4 @@
-//! How values of settings are read and written, where serde's own way is not what a person writes.
+//! Encodings of setting values, where serde's own is not what a person writes.
 //! Shown is what a type says is harmless; the rest is masked.
 
 use std::time::Duration;
@@ -7,11 +7,11 @@ use ::providers::adapters;
 use serde::{Deserialize as _, Deserializer, Serialize as _, Serializer};
 use serde_json::Value as Json;
 
-use crate::Database;
-use crate::address::without_credentials;
-use crate::extra::{self, Extra};
+use crate::DatabaseTarget;
+use crate::extra_fields::{self, ExtraFields};
+use crate::masked_url::without_credentials;
 use mediagate_model::clock::Timestamp;
-use mediagate_model::money::Micros;
+use mediagate_model::money::MicroDollars;
 use mediagate_model::secret::{Secret, SecretSource};
 
 /// A duration such as `15m`.
@@ -38,7 +38,7 @@ pub(super) fn time_if_set<S: Serializer>(set: &Option<Duration>, to: S) -> Resul
     clippy::trivially_copy_pass_by_ref,
     reason = "serde passes a field as it is"
 )]
-pub(super) fn dollars<S: Serializer>(amount: &Micros, to: S) -> Result<S::Ok, S::Error> {
+pub(super) fn dollars<S: Serializer>(amount: &MicroDollars, to: S) -> Result<S::Ok, S::Error> {
     to.collect_str(amount)
 }
 
@@ -47,10 +47,10 @@ pub(super) fn masked<S: Serializer>(secrets: &[Secret], to: S) -> Result<S::Ok, 
     to.collect_seq(secrets.iter().map(|secret| secret.to_string().repeat(4)))
 }
 
-pub(super) fn database<S: Serializer>(database: &Database, to: S) -> Result<S::Ok, S::Error> {
+pub(super) fn database<S: Serializer>(database: &DatabaseTarget, to: S) -> Result<S::Ok, S::Error> {
     match database {
-        Database::Sqlite => to.serialize_str("sqlite"),
-        Database::Postgres(url) => to.serialize_str(&without_credentials(url.expose())),
+        DatabaseTarget::Sqlite => to.serialize_str("sqlite"),
+        DatabaseTarget::Postgres(url) => to.serialize_str(&without_credentials(url.expose())),
     }
 }
 
@@ -68,21 +68,21 @@ pub(super) fn address_if_set<S: Serializer>(
 }
 
 /// A protocol's options: numbers, and the words that a protocol takes.
-pub(super) fn options<S: Serializer>(options: &Extra, to: S) -> Result<S::Ok, S::Error> {
+pub(super) fn options<S: Serializer>(options: &ExtraFields, to: S) -> Result<S::Ok, S::Error> {
     to.collect_map(options.fields().iter().map(|(name, value)| {
         let is_plain = match value {
             Json::Bool(_) | Json::Number(_) => true,
             Json::String(_) => adapters::WORD_OPTIONS.contains(&name.as_str()),
             Json::Null | Json::Array(_) | Json::Object(_) => false,
         };
-        let shown = || Json::String(extra::shown(value));
+        let shown = || Json::String(extra_fields::shown(value));
         (name, if is_plain { value.clone() } else { shown() })
     }))
 }
 
 #[expect(clippy::ref_option, reason = "serde passes a field as it is")]
 pub(super) fn dollars_if_set<S: Serializer>(
-    amount: &Option<Micros>,
+    amount: &Option<MicroDollars>,
     to: S,
 ) -> Result<S::Ok, S::Error> {
     amount.map(|amount| amount.to_string()).serialize(to)

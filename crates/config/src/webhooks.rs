@@ -1,10 +1,10 @@
-//! `[webhooks]`: how callers are told what happened.
+//! `[webhooks]`: delivery of events to callers.
 
 use std::time::Duration;
 
 use serde::Serialize;
 
-use crate::address::Address;
+use crate::masked_url::MaskedUrl;
 use crate::settings::WebhooksSettings;
 use crate::{ConfigError, NotifyHookBody, values, wrong};
 
@@ -21,7 +21,7 @@ pub struct WebhookRules {
     pub log_ttl: Duration,
     pub notify_hook_body: NotifyHookBody,
     /// Egress proxy that webhooks go through.
-    pub proxy: Option<Address>,
+    pub proxy: Option<MaskedUrl>,
 }
 
 impl Default for WebhookRules {
@@ -44,7 +44,7 @@ impl WebhookRules {
             timeout: set.timeout.unwrap_or(usual.timeout),
             log_ttl: set.log_ttl.unwrap_or(usual.log_ttl),
             notify_hook_body: set.notify_hook_body.unwrap_or(usual.notify_hook_body),
-            proxy: Address::read_if_set("webhooks.proxy", set.proxy.as_ref())?,
+            proxy: MaskedUrl::read_if_set("webhooks.proxy", set.proxy.as_ref())?,
         })
     }
 

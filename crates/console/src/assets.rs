@@ -4,7 +4,7 @@ use std::sync::LazyLock;
 
 /// One file under `/assets/`.
 #[derive(Debug, Clone, Copy)]
-pub struct Asset {
+pub struct StaticAsset {
     /// `style.css`, or `console/app.js`.
     pub name: &'static str,
     /// With the character set.
@@ -14,9 +14,9 @@ pub struct Asset {
 }
 
 /// The file with this name, as served: its imports of other files have their versions.
-pub fn asset(name: &str) -> Option<Asset> {
+pub fn asset(name: &str) -> Option<StaticAsset> {
     /// A script that is cached for long must not import an older version of another.
-    static SERVED: LazyLock<Vec<(Asset, String)>> = LazyLock::new(|| {
+    static SERVED: LazyLock<Vec<(StaticAsset, String)>> = LazyLock::new(|| {
         let versioned = format!(".js?v={}\";", asset_version());
         ASSETS
             .iter()
@@ -24,7 +24,7 @@ pub fn asset(name: &str) -> Option<Asset> {
             .collect()
     });
     let (asset, body) = SERVED.iter().find(|(asset, _)| asset.name == name)?;
-    Some(Asset { body, ..*asset })
+    Some(StaticAsset { body, ..*asset })
 }
 
 /// Changes with any file: the pages add `?v=` this, so that files can be cached for long.
@@ -43,7 +43,7 @@ pub fn asset_version() -> &'static str {
 /// The file of this name below `assets/`.
 macro_rules! file {
     ($name:literal, $content_type:expr) => {
-        Asset {
+        StaticAsset {
             name: $name,
             content_type: $content_type,
             body: include_str!(concat!("assets/", $name)),
@@ -52,7 +52,7 @@ macro_rules! file {
 }
 
 /// Every file, as written.
-pub const ASSETS: [Asset; 34] = [
+pub const ASSETS: [StaticAsset; 34] = [
     file!("style.css", CSS),
     file!("docs.css", CSS),
     file!("copy.js", JS),

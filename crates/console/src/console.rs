@@ -6,7 +6,7 @@
 use maud::{DOCTYPE, Markup, html};
 
 use super::view::ConsolePage;
-use super::{Frame, head};
+use super::{PageFrame, head};
 
 /// The views, by the first part of their address.
 const PLACES: [(&str, &str); 10] = [
@@ -35,7 +35,7 @@ pub fn console(page: &ConsolePage) -> String {
     let first = page.place.split('/').next().unwrap_or_default();
     let title = PLACES.iter().find(|(name, _)| *name == first);
     let title = title.map_or("Console", |(_, title)| *title);
-    let frame = Frame {
+    let frame = PageFrame {
         title,
         here: "/console",
         extra: &["console/console.css", "console/app.js"],

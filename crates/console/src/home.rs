@@ -3,7 +3,7 @@
 use maud::{Markup, html};
 
 use super::view::HomePage;
-use super::{Frame, layout};
+use super::{PageFrame, layout};
 
 pub fn home(page: &HomePage) -> String {
     let body = html! {
@@ -39,7 +39,7 @@ pub fn home(page: &HomePage) -> String {
     };
     layout(
         &page.site,
-        &Frame {
+        &PageFrame {
             title: "Home",
             here: "/",
             extra: &["copy.js"],
@@ -59,7 +59,7 @@ fn count(models: usize) -> String {
 fn cards(page: &HomePage) -> [Markup; 3] {
     let brand = &page.site.brand;
     [
-        card(&Endpoint {
+        card(&EndpointCard {
             title: "Make a video",
             path: "/v1/chat/completions",
             what: "A chat completion that returns the URL of an MP4. Add an image part to start from a picture.",
@@ -71,7 +71,7 @@ fn cards(page: &HomePage) -> [Markup; 3] {
             ),
             base_url: &page.site.base_url,
         }),
-        card(&Endpoint {
+        card(&EndpointCard {
             title: "Separate a song",
             path: &format!("/{brand}/submit/music"),
             what: "Voice and instruments as lossless stems. Upload a song first; its id is the clip to continue.",
@@ -84,7 +84,7 @@ fn cards(page: &HomePage) -> [Markup; 3] {
             ),
             base_url: &page.site.base_url,
         }),
-        card(&Endpoint {
+        card(&EndpointCard {
             title: "Create a persona",
             path: &format!("/{brand}/persona/create"),
             what: "A named voice made of your clips, with a picture of its own.",
@@ -98,7 +98,7 @@ fn cards(page: &HomePage) -> [Markup; 3] {
 }
 
 /// One endpoint's card.
-struct Endpoint<'a> {
+struct EndpointCard<'a> {
     title: &'a str,
     path: &'a str,
     what: &'a str,
@@ -106,7 +106,7 @@ struct Endpoint<'a> {
     base_url: &'a str,
 }
 
-fn card(endpoint: &Endpoint) -> Markup {
+fn card(endpoint: &EndpointCard) -> Markup {
     let call = format!(
         "curl {}{} \\\n -H \"Authorization: Bearer $MEDIAGATE_KEY\" \\\n -H \"Content-Type: application/json\" \\\n -d '{}'",
         endpoint.base_url, endpoint.path, endpoint.json

@@ -17,15 +17,15 @@ mod view;
 
 use maud::{DOCTYPE, Markup, html};
 
-pub use assets::{ASSETS, Asset, asset, asset_version};
+pub use assets::{ASSETS, StaticAsset, asset, asset_version};
 pub use console::{console, is_place};
 pub use home::home;
 pub use pricing::pricing;
 pub use provenance::provenance;
-pub use view::{ConsolePage, HomePage, ModelRow, PricingPage, ProvenancePage, Site};
+pub use view::{ConsolePage, HomePage, ModelRow, PricingPage, ProvenancePage, SiteContext};
 
 /// What differs between pages apart from the body.
-struct Frame<'a> {
+struct PageFrame<'a> {
     title: &'a str,
     /// The page's own path, to mark it in the navigation.
     here: &'a str,
@@ -35,7 +35,7 @@ struct Frame<'a> {
 }
 
 /// Head, navigation and foot around a body.
-fn layout(site: &Site, frame: &Frame) -> String {
+fn layout(site: &SiteContext, frame: &PageFrame) -> String {
     html! {
         (DOCTYPE)
         html lang="en" {
@@ -52,7 +52,7 @@ fn layout(site: &Site, frame: &Frame) -> String {
 }
 
 /// What browsers read before the page.
-fn head(frame: &Frame) -> Markup {
+fn head(frame: &PageFrame) -> Markup {
     html! {
         head {
             meta charset="utf-8";
@@ -101,7 +101,7 @@ fn header(here: &str) -> Markup {
     }
 }
 
-fn footer(site: &Site) -> Markup {
+fn footer(site: &SiteContext) -> Markup {
     html! {
         footer.bottom {
             div.bar {

@@ -2,10 +2,10 @@
 
 use maud::{Markup, html};
 
-use providers::Kind;
+use providers::MediaKind;
 
 use super::view::{ModelRow, PricingPage};
-use super::{Frame, layout};
+use super::{PageFrame, layout};
 
 pub fn pricing(page: &PricingPage) -> String {
     let up = page.models.iter().filter(|model| model.available).count();
@@ -23,8 +23,8 @@ pub fn pricing(page: &PricingPage) -> String {
                 span.muted #filter-count role="status" {}
             }
         }
-        (group("Video", Kind::Video, &page.models))
-        (group("Music", Kind::Music, &page.models))
+        (group("Video", MediaKind::Video, &page.models))
+        (group("Music", MediaKind::Music, &page.models))
         p.muted {
             "A price is reserved when a task is accepted, and charged for what was made; a task that fails costs "
             "nothing. The same facts for programs: " a href="/pricing.json" { "/pricing.json" } "."
@@ -32,7 +32,7 @@ pub fn pricing(page: &PricingPage) -> String {
     };
     layout(
         &page.site,
-        &Frame {
+        &PageFrame {
             title: "Models and prices",
             here: "/pricing",
             extra: &["pricing.js"],
@@ -41,7 +41,7 @@ pub fn pricing(page: &PricingPage) -> String {
     )
 }
 
-fn group(title: &str, kind: Kind, models: &[ModelRow]) -> Markup {
+fn group(title: &str, kind: MediaKind, models: &[ModelRow]) -> Markup {
     let id = title.to_lowercase();
     let members: Vec<&ModelRow> = models.iter().filter(|model| model.kind == kind).collect();
     html! {

@@ -3,7 +3,7 @@
 use maud::html;
 
 use super::view::ProvenancePage;
-use super::{Frame, layout};
+use super::{PageFrame, layout};
 
 pub fn provenance(page: &ProvenancePage) -> String {
     let body = html! {
@@ -36,7 +36,7 @@ pub fn provenance(page: &ProvenancePage) -> String {
     };
     layout(
         &page.site,
-        &Frame {
+        &PageFrame {
             title: "Where does this file come from?",
             here: "/provenance",
             extra: &["provenance.js"],

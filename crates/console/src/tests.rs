@@ -2,24 +2,26 @@
 
 use std::fmt::Write as _;
 
-use providers::Kind;
+use providers::MediaKind;
 use sha2::{Digest as _, Sha256};
 
-use super::{ASSETS, Asset, ConsolePage, HomePage, ModelRow, PricingPage, ProvenancePage, Site};
+use super::{
+    ASSETS, ConsolePage, HomePage, ModelRow, PricingPage, ProvenancePage, SiteContext, StaticAsset,
+};
 use super::{asset, asset_version, console, home, pricing, provenance};
 
 const BASE: &str = "https://media.example.com";
 const HOSTILE: &str = r#"<script>alert(1)</script>"' onclick=x"#;
 
-fn site() -> Site {
-    Site {
+fn site() -> SiteContext {
+    SiteContext {
         base_url: BASE.to_owned(),
         brand: "musicgen".to_owned(),
         version: "0.1.0".to_owned(),
     }
 }
 
-fn model(id: &str, kind: Kind) -> ModelRow {
+fn model(id: &str, kind: MediaKind) -> ModelRow {
     let one = || vec![id.to_owned()];
     ModelRow {
         id: id.to_owned(),
@@ -42,7 +44,7 @@ fn model(id: &str, kind: Kind) -> ModelRow {
 
 fn pages(word: &str) -> Vec<String> {
     let (site, word_owned) = (site(), word.to_owned());
-    let hostile_site = Site {
+    let hostile_site = SiteContext {
         brand: word_owned.clone(),
         version: word_owned.clone(),
         ..site.clone()
@@ -61,7 +63,7 @@ fn pages(word: &str) -> Vec<String> {
         }),
         pricing(&PricingPage {
             site: hostile_site.clone(),
-            models: vec![model(word, Kind::Video), model(word, Kind::Music)],
+            models: vec![model(word, MediaKind::Video), model(word, MediaKind::Music)],
             generated_at: word_owned.clone(),
         }),
         pricing(&PricingPage {
@@ -144,7 +146,7 @@ fn hex(bytes: &[u8]) -> String {
     })
 }
 
-fn is_ours(asset: &Asset) -> bool {
+fn is_ours(asset: &StaticAsset) -> bool {
     !asset.name.starts_with("vendor/") || asset.name == "vendor/preact-htm.js"
 }
 

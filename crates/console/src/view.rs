@@ -1,13 +1,13 @@
-//! What the pages show, as text.
+//! Page views: the text that each page shows.
 //!
 //! No money, time or model types: a view holds ready text, so that a page can be drawn, tested and changed on
 //! its own.
 
-use providers::Kind;
+use providers::MediaKind;
 
 /// What every page needs to know about the installation.
 #[derive(Debug, Clone)]
-pub struct Site {
+pub struct SiteContext {
     /// Callers' URL, without a trailing slash: `http://127.0.0.1:8080`.
     pub base_url: String,
     /// The path segment of the music endpoints: `musicgen`.
@@ -19,7 +19,7 @@ pub struct Site {
 /// The front page.
 #[derive(Debug, Clone)]
 pub struct HomePage {
-    pub site: Site,
+    pub site: SiteContext,
     /// Video model in the examples.
     pub video_model: String,
     /// Music model in the examples.
@@ -31,7 +31,7 @@ pub struct HomePage {
 /// The price list.
 #[derive(Debug, Clone)]
 pub struct PricingPage {
-    pub site: Site,
+    pub site: SiteContext,
     /// In display order within each kind.
     pub models: Vec<ModelRow>,
     /// When this was read, RFC 3339.
@@ -41,7 +41,7 @@ pub struct PricingPage {
 /// The check of a file.
 #[derive(Debug, Clone)]
 pub struct ProvenancePage {
-    pub site: Site,
+    pub site: SiteContext,
     /// Whether anybody may ask without a key.
     pub is_public: bool,
     /// Largest file.
@@ -56,7 +56,7 @@ pub struct ModelRow {
     /// One sentence.
     pub summary: String,
     /// Which group it is listed in.
-    pub kind: Kind,
+    pub kind: MediaKind,
     /// What goes in: `text`, `image`, `audio`.
     pub takes: Vec<String>,
     /// Outputs: `video`, `audio`.
@@ -86,7 +86,7 @@ pub struct ModelRow {
 /// The console.
 #[derive(Debug, Clone)]
 pub struct ConsolePage {
-    pub site: Site,
+    pub site: SiteContext,
     /// Its address below `/console`: `tasks/0197…`.
     pub place: String,
     /// The video model that is shown first.

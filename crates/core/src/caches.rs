@@ -1,20 +1,20 @@
-//! What was looked up in the database a moment ago, worked out before, or is to be written later.
+//! In-memory caches of database look-ups and of computed results, and key usage that is yet to be written.
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use moka::sync::Cache;
-use providers::driver::schedule::Lengths;
+use providers::driver::schedule::DurationQuantiles;
 use tokio::time::Instant;
 
-use crate::uses::Uses;
+use crate::key_usage::KeyUsage;
 use mediagate_media::engines::child::PictureFacts;
 use mediagate_model::account::Caller;
 use mediagate_model::clock::Timestamp;
 use mediagate_model::error::ErrorCode;
 use mediagate_model::ids::{AssetId, KeyId, TaskId};
 use mediagate_model::task::Task;
-use mediagate_store::Stamp;
+use mediagate_store::ChangeStamp;
 
 /// How long a look-up of how long a model's tasks take holds.
 const USUAL_LENGTHS: Duration = Duration::from_secs(5);
@@ -28,13 +28,13 @@ const NOTED_REFUSALS: Duration = Duration::from_mins(1);
 
 pub struct Caches {
     /// Callers, by the hash of their secret.
-    pub callers: Cache<String, KnownCaller>,
+    pub callers: Cache<String, CachedCaller>,
     /// Tasks that have ended, and so never change.
     pub ended: Cache<TaskId, Arc<Task>>,
     /// The names of keys.
     pub key_names: Cache<KeyId, String>,
     /// How long tasks of models usually take, by their ids.
-    pub usual_lengths: Cache<String, Option<Lengths>>,
+    pub usual_lengths: Cache<String, Option<DurationQuantiles>>,
     /// Pictures that can be decoded, by the SHA-256 of their files.
     pub pictures: Cache<String, PictureFacts>,
     /// Films that could not be looked at: how often, and when they are tried again.
@@ -42,7 +42,7 @@ pub struct Caches {
     /// Operators' calls that were refused in the last minute, by key, call and code.
     pub noted_refusals: Cache<(KeyId, String, ErrorCode), ()>,
     /// When keys were last used.
-    pub uses: Uses,
+    pub uses: KeyUsage,
 }
 
 impl Default for Caches {
@@ -67,24 +67,24 @@ impl Default for Caches {
                 .max_capacity(10_000)
                 .time_to_live(NOTED_REFUSALS)
                 .build(),
-            uses: Uses::default(),
+            uses: KeyUsage::default(),
         }
     }
 }
 
 /// A caller as the store had it a moment ago.
 #[derive(Debug, Clone)]
-pub struct KnownCaller {
+pub struct CachedCaller {
     pub caller: Caller,
-    pub stamp: Option<Stamp>,
+    pub stamp: Option<ChangeStamp>,
     pub read_at: Instant,
 }
 
-impl KnownCaller {
+impl CachedCaller {
     /// Whether it still holds: nothing was committed since, by any process, and
     /// in any case it is not old. A revocation counts at the next request where
     /// the store has stamps, and within a second where it has none.
-    pub fn is_fresh(&self, stamp: Option<Stamp>, now: Instant) -> bool {
+    pub fn is_fresh(&self, stamp: Option<ChangeStamp>, now: Instant) -> bool {
         self.stamp == stamp && now.duration_since(self.read_at) < Duration::from_secs(1)
     }
 }

@@ -1,21 +1,21 @@
-//! What the gateway does, whoever asks: tasks and their ends, money, webhooks, personas, routes, limits.
+//! The gateway's domain logic: tasks and their ends, money, webhooks, personas, routes, limits.
 //!
 //! Begin with [`domain`]: each of its modules is one verb or one noun, and each changes the database in
 //! one transaction. [`app`] puts the shared parts of a process together, [`catalog`] and [`upstream`]
 //! turn the settings into models and routes, [`records`] shows tasks as callers see them, and
-//! [`limits`], [`attendance`] and [`bell`] say who may go on, who has gone, and who is to be woken. This
+//! [`limits`], [`connections`] and [`bell`] say who may go on, who has gone, and who is to be woken. This
 //! crate must not know HTTP, nor how a task is run: `mediagate-http` and `mediagate-worker` do.
 
 pub mod app;
-pub mod attendance;
 pub mod bell;
 pub mod caches;
 pub mod catalog;
+pub mod connections;
 pub mod domain;
-pub mod feed;
-pub mod handover;
-pub mod hooks;
+pub mod event_feed;
+mod key_usage;
 pub mod limits;
+pub mod local_dispatch;
 pub mod records;
 pub mod upstream;
-mod uses;
+pub mod webhook_client;

@@ -3,16 +3,17 @@
 use std::sync::{Arc, LazyLock};
 use std::time::{Duration, UNIX_EPOCH};
 
-use providers::order::{File, Recording, Song, Stems, Video};
+use providers::order::{MediaFile, SeparationSpec, SongSpec, SourceRecording, VideoSpec};
 use providers::{
-    Adapter, Answer, Call, Handle, Order, PROTOCOLS, Settings, StemGroup, StemTarget, Step, Work,
+    Adapter, AdapterStep, Call, JobHandle, Order, PROTOCOLS, ProviderResponse, ProviderSettings,
+    StemGroup, StemTarget, WorkSpec,
 };
 use serde_json::{Map, Value, json};
 
-use crate::Target;
+use crate::FuzzTarget;
 use crate::shipped::{SHIPPED, read};
 
-pub(crate) const ANSWER: Target = Target {
+pub(crate) const ANSWER: FuzzTarget = FuzzTarget {
     name: "answer",
     run: answer,
     seeds,
@@ -32,18 +33,20 @@ fn answer(bytes: &[u8]) {
 
 /// Has an adapter read this answer to everything.
 pub(crate) fn exercise(adapter: &dyn Adapter, status: u16, body: &[u8]) {
-    let mut answer = Answer::json_of(status, &Value::Null);
+    let mut answer = ProviderResponse::json_of(status, &Value::Null);
     answer.body = body.to_vec().into();
     let memo = serde_json::from_slice(body).unwrap_or(Value::Null);
     let since = UNIX_EPOCH + Duration::from_hours(500_000);
-    let handles = [memo.clone(), json!({"id": "1"}), json!({})].map(Handle);
+    let handles = [memo.clone(), json!({"id": "1"}), json!({})].map(JobHandle);
     for order in orders() {
         let mut asked: Vec<_> = ["", "submit", "find", "status"]
             .map(|stage| Call::get(stage, "").with_memo(memo.clone()).asked())
             .into();
         asked.extend(adapter.start(&order).map(|call| call.asked()));
         for asked in &asked {
-            if let Ok(Step::Submitted { handle, .. }) = adapter.submitted(&order, asked, &answer) {
+            if let Ok(AdapterStep::Submitted { handle, .. }) =
+                adapter.submitted(&order, asked, &answer)
+            {
                 follow(adapter, &handle, &answer);
             }
             drop(adapter.found(&order, since, asked, &answer));
@@ -56,7 +59,7 @@ pub(crate) fn exercise(adapter: &dyn Adapter, status: u16, body: &[u8]) {
     adapter.progress_of_part(body);
 }
 
-fn follow(adapter: &dyn Adapter, handle: &Handle, answer: &Answer) {
+fn follow(adapter: &dyn Adapter, handle: &JobHandle, answer: &ProviderResponse) {
     let call = adapter.poll(handle);
     let asked = call.map_or_else(|_| Call::get("poll", "").asked(), |call| call.asked());
     drop(adapter.polled(handle, &asked, answer));
@@ -67,9 +70,9 @@ fn follow(adapter: &dyn Adapter, handle: &Handle, answer: &Answer) {
 
 static ADAPTERS: LazyLock<Vec<Arc<dyn Adapter>>> = LazyLock::new(|| {
     let plain = PROTOCOLS.iter().filter_map(|protocol| {
-        let settings = Settings {
+        let settings = ProviderSettings {
             base_url: protocol.base_url.map(|url| url.parse().unwrap()),
-            ..Settings::new("any", Map::new())
+            ..ProviderSettings::new("any", Map::new())
         };
         (protocol.build)(&settings).ok()
     });
@@ -84,13 +87,13 @@ fn orders() -> [Order; 3] {
         work,
         extra: Map::new(),
     };
-    let file = File {
+    let file = MediaFile {
         name: "song.mp3".into(),
         mime: "audio/mpeg",
         bytes: b"ID3\x04".as_slice().into(),
         url: Some("https://example.com/song.mp3".into()),
     };
-    let video = Video {
+    let video = VideoSpec {
         prompt: "a lighthouse in a storm".into(),
         negative_prompt: None,
         pictures: Vec::new(),
@@ -101,8 +104,8 @@ fn orders() -> [Order; 3] {
         user: None,
         conversation: Vec::new(),
     };
-    let stems = Stems {
-        source: Recording {
+    let stems = SeparationSpec {
+        source: SourceRecording {
             file,
             milliseconds: 10_000,
             upstream: None,
@@ -112,12 +115,17 @@ fn orders() -> [Order; 3] {
         title: "Song".into(),
     };
     let song = json!({"prompt": "[Verse] rain", "tags": "blues", "continue_clip_id": "c", "continue_at": 12.5});
-    let song = Song {
+    let song = SongSpec {
         task: "extend".into(),
         fields: song.as_object().cloned().unwrap_or_default(),
         uploads: Vec::new(),
     };
-    [Work::Video(video), Work::Stems(stems), Work::Song(song)].map(order)
+    [
+        WorkSpec::Video(video),
+        WorkSpec::Stems(stems),
+        WorkSpec::Song(song),
+    ]
+    .map(order)
 }
 
 /// Answers that providers give, each to every protocol.

@@ -2,12 +2,14 @@
 
 use std::io::Cursor;
 
-use provenance::credentials::{Format, MAX_TEXT_CHARS, MAX_TOLD, Status, Trust, read};
-use provenance::marks::{self, Kind};
+use provenance::credentials::{
+    CredentialsStatus, MAX_TEXT_CHARS, MAX_TOLD, MediaFormat, TrustAnchors, read,
+};
+use provenance::marks::{self, FileKind};
 
-use super::Target;
+use super::FuzzTarget;
 
-pub(crate) const CREDENTIALS: Target = Target {
+pub(crate) const CREDENTIALS: FuzzTarget = FuzzTarget {
     name: "credentials",
     run,
     seeds,
@@ -21,33 +23,33 @@ fn run(bytes: &[u8]) {
         let length = u32::try_from(bytes.len()).unwrap().to_be_bytes();
         let store = [&length[..], &bytes[4..]].concat();
         for (format, file) in [
-            (Format::Png, png(&store)),
-            (Format::Wav, wav(&store)),
-            (Format::Mp4, mp4(&store)),
+            (MediaFormat::Png, png(&store)),
+            (MediaFormat::Wav, wav(&store)),
+            (MediaFormat::Mp4, mp4(&store)),
         ] {
             let answered = look(&file, format);
             assert!(
-                answered != Some(Status::Valid),
+                answered != Some(CredentialsStatus::Valid),
                 "it was signed for another file"
             );
         }
         return;
     }
     let format = match marks::read(Cursor::new(bytes)).map(|marks| marks.kind) {
-        Ok(Kind::Mp4) => Format::Mp4,
-        Ok(Kind::Wav) => Format::Wav,
-        Ok(Kind::Flac) => Format::Flac,
-        Ok(Kind::Mp3) => Format::Mp3,
-        Ok(Kind::Jpeg) => Format::Jpeg,
-        Ok(Kind::Png) | Err(_) => Format::Png,
+        Ok(FileKind::Mp4) => MediaFormat::Mp4,
+        Ok(FileKind::Wav) => MediaFormat::Wav,
+        Ok(FileKind::Flac) => MediaFormat::Flac,
+        Ok(FileKind::Mp3) => MediaFormat::Mp3,
+        Ok(FileKind::Jpeg) => MediaFormat::Jpeg,
+        Ok(FileKind::Png) | Err(_) => MediaFormat::Png,
     };
     look(bytes, format);
 }
 
 /// Nobody is trusted, and what is told is within the limits.
-fn look(file: &[u8], format: Format) -> Option<Status> {
-    let answer = read(file, format, &Trust::default()).ok()?;
-    assert!(answer.status != Status::Trusted);
+fn look(file: &[u8], format: MediaFormat) -> Option<CredentialsStatus> {
+    let answer = read(file, format, &TrustAnchors::default()).ok()?;
+    assert!(answer.status != CredentialsStatus::Trusted);
     let lists = [&answer.problems, &answer.ingredients];
     assert!(lists.iter().all(|list| list.len() <= MAX_TOLD));
     assert!(answer.actions.len() <= MAX_TOLD);

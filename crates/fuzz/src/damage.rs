@@ -2,9 +2,9 @@
 
 /// Numbers by xorshift.
 #[derive(Debug, Clone)]
-pub struct Dice(u64);
+pub struct DamageRng(u64);
 
-impl Dice {
+impl DamageRng {
     /// Those of a case of a run.
     pub fn new(seed: u64, case: u64) -> Self {
         let mixed = seed ^ case.wrapping_mul(0x9e37_79b9_7f4a_7c15);
@@ -73,7 +73,7 @@ const WORDS: [&str; 24] = [
 ];
 
 /// One of the seeds with some damage.
-pub fn damaged(seeds: &[Vec<u8>], dice: &mut Dice) -> Vec<u8> {
+pub fn damaged(seeds: &[Vec<u8>], dice: &mut DamageRng) -> Vec<u8> {
     let mut bytes = seeds[dice.below(seeds.len())].clone();
     for _ in 0..=dice.below(4) {
         inflict(&mut bytes, seeds, dice);
@@ -82,7 +82,7 @@ pub fn damaged(seeds: &[Vec<u8>], dice: &mut Dice) -> Vec<u8> {
     bytes
 }
 
-fn inflict(bytes: &mut Vec<u8>, seeds: &[Vec<u8>], dice: &mut Dice) {
+fn inflict(bytes: &mut Vec<u8>, seeds: &[Vec<u8>], dice: &mut DamageRng) {
     let at = place(bytes.len(), dice);
     match dice.below(12) {
         0..=2 => put(bytes, at, &[dice.byte()]),
@@ -116,7 +116,7 @@ fn inflict(bytes: &mut Vec<u8>, seeds: &[Vec<u8>], dice: &mut Dice) {
 }
 
 /// Half of the places lie at either end, where heads and tables are.
-fn place(length: usize, dice: &mut Dice) -> usize {
+fn place(length: usize, dice: &mut DamageRng) -> usize {
     let near = (length / 12).max(64);
     match dice.below(4) {
         0 => dice.below(near).min(length),

@@ -20,16 +20,16 @@ use serde_json::{Value, json};
 use tokio::runtime::Runtime;
 use tower::ServiceExt as _;
 
-use crate::Target;
+use crate::FuzzTarget;
 
-pub(crate) const JSON: Target = Target {
+pub(crate) const JSON: FuzzTarget = FuzzTarget {
     name: "json",
     run: json,
     seeds: bodies,
     cases: 600,
 };
 
-pub(crate) const FORM: Target = Target {
+pub(crate) const FORM: FuzzTarget = FuzzTarget {
     name: "form",
     run: form,
     seeds: forms,
@@ -62,14 +62,14 @@ fn form(bytes: &[u8]) {
 }
 
 /// A gateway without workers: what is ordered stays queued.
-struct Gateway {
+struct FuzzGateway {
     runtime: Runtime,
     router: Router,
     key: String,
     _data: tempfile::TempDir,
 }
 
-static GATEWAY: LazyLock<Gateway> = LazyLock::new(|| {
+static GATEWAY: LazyLock<FuzzGateway> = LazyLock::new(|| {
     // Another one may have been chosen already.
     drop(rustls::crypto::ring::default_provider().install_default());
     let data = tempfile::tempdir().unwrap();
@@ -97,7 +97,7 @@ static GATEWAY: LazyLock<Gateway> = LazyLock::new(|| {
         let (_, secret) = keys::create(&app, &account, new).await.unwrap();
         secret.expose().to_owned()
     });
-    Gateway {
+    FuzzGateway {
         router: mediagate_http::router(&app),
         runtime,
         key,
@@ -121,7 +121,7 @@ fn program() -> PathBuf {
     found.unwrap_or_default()
 }
 
-impl Gateway {
+impl FuzzGateway {
     /// Sends a body; the answer is one that the API has.
     fn post(&self, path: &str, kind: &str, body: &[u8]) {
         let request = Request::post(path)

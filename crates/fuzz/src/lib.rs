@@ -1,4 +1,4 @@
-//! What strangers send: each target takes any bytes, and panics where the product
+//! Fuzz targets for input from strangers: each takes any bytes, and panics where the product
 //! would do wrong by them.
 //!
 //! `tests/damaged.rs` runs the targets on damaged samples with every `cargo test`;
@@ -27,11 +27,11 @@ mod media;
 mod recipes;
 mod shipped;
 
-pub use damage::{Dice, damaged};
+pub use damage::{DamageRng, damaged};
 
 /// Something that takes bytes of strangers.
 #[derive(Debug, Clone, Copy)]
-pub struct Target {
+pub struct FuzzTarget {
     /// Its name, here and in `fuzz/fuzz_targets`.
     pub name: &'static str,
     /// Takes them.
@@ -43,7 +43,7 @@ pub struct Target {
 }
 
 /// Every target.
-pub const TARGETS: &[Target] = &[
+pub const TARGETS: &[FuzzTarget] = &[
     gateway::JSON,
     gateway::FORM,
     media::PICTURE,

@@ -4,9 +4,9 @@ use std::io::Cursor;
 
 use provenance::marks;
 
-use super::Target;
+use super::FuzzTarget;
 
-pub(crate) const MARKS: Target = Target {
+pub(crate) const MARKS: FuzzTarget = FuzzTarget {
     name: "marks",
     run,
     seeds,

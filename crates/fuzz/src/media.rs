@@ -5,29 +5,31 @@ use std::path::Path;
 use std::sync::LazyLock;
 
 use animatic::picture::{decode, probe};
-use animatic::{Asked, Control, Direction, Options, PictureLimits, Request};
+use animatic::{
+    Direction, PictureLimits, RenderControl, RenderOptions, RenderRequest, RequestedOptions,
+};
 use image::{DynamicImage, ImageFormat, RgbImage};
-use mediagate_media::engines::film;
+use mediagate_media::engines::mp4_probe;
 use stems::DecodeLimits;
 use stems::decode::{Recording, replay, scan};
 
-use crate::Target;
+use crate::FuzzTarget;
 
-pub(crate) const PICTURE: Target = Target {
+pub(crate) const PICTURE: FuzzTarget = FuzzTarget {
     name: "picture",
     run: picture,
     seeds: pictures,
     cases: 1000,
 };
 
-pub(crate) const RECORDING: Target = Target {
+pub(crate) const RECORDING: FuzzTarget = FuzzTarget {
     name: "recording",
     run: recording,
     seeds: recordings,
     cases: 400,
 };
 
-pub(crate) const FILM: Target = Target {
+pub(crate) const FILM: FuzzTarget = FuzzTarget {
     name: "film",
     run: film,
     seeds: films,
@@ -79,7 +81,7 @@ fn film(bytes: &[u8]) {
     file.write_all(bytes).unwrap();
     // Its tables are read here; its frames are decoded in a process of their own.
     drop(animatic::playback::can_be_tried(Cursor::new(bytes)));
-    if let Ok(film) = film::measure(file.path()) {
+    if let Ok(film) = mp4_probe::measure(file.path()) {
         assert!(film.milliseconds > 0 && film.width < 65_536 && film.height < 65_536);
     }
 }
@@ -120,20 +122,20 @@ fn recordings() -> Vec<Vec<u8>> {
 /// A film with tables, and its head alone.
 fn films() -> Vec<Vec<u8>> {
     static MADE: LazyLock<Vec<u8>> = LazyLock::new(|| {
-        let asked = Asked {
+        let asked = RequestedOptions {
             size: Some((480, 480)),
             seconds: Some(1.0),
             fps: None,
             seed: Some(1),
             picture: None,
         };
-        let options = Options::resolve(&asked, &Direction::parse("still")).unwrap();
-        let request = Request {
+        let options = RenderOptions::resolve(&asked, &Direction::parse("still")).unwrap();
+        let request = RenderRequest {
             picture: None,
             prompt: "still",
             options,
         };
-        let mut control = Control {
+        let mut control = RenderControl {
             progress: &mut |_| {},
             cancelled: &|| false,
         };

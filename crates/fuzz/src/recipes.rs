@@ -1,10 +1,10 @@
 //! Recipes: what an operator writes, or pastes from somewhere.
 
-use crate::Target;
+use crate::FuzzTarget;
 use crate::answers;
 use crate::shipped::{SHIPPED, read};
 
-pub(crate) const RECIPE: Target = Target {
+pub(crate) const RECIPE: FuzzTarget = FuzzTarget {
     name: "recipe",
     run: recipe,
     seeds,

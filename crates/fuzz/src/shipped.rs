@@ -1,6 +1,6 @@
 //! The recipes that are shipped, and the adapter of a recipe.
 
-use providers::{Adapter, Settings, SettingsError};
+use providers::{Adapter, ProviderSettings, SettingsError};
 use serde_json::{Map, json};
 use std::sync::Arc;
 
@@ -8,7 +8,8 @@ use std::sync::Arc;
 pub(crate) fn read(text: &str) -> Result<Arc<dyn Adapter>, SettingsError> {
     // Another file is none of its business here.
     let text = text.trim_start_matches("file:");
-    let settings = Settings::new("any", Map::from_iter([("recipe".to_owned(), json!(text))]));
+    let settings =
+        ProviderSettings::new("any", Map::from_iter([("recipe".to_owned(), json!(text))]));
     (providers::protocol("recipe").unwrap().build)(&settings)
 }
 

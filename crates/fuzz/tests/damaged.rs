@@ -17,7 +17,7 @@ use std::sync::Once;
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
 use std::time::{Duration, Instant, SystemTime};
 
-use fuzz::{Dice, TARGETS, damaged};
+use fuzz::{DamageRng, TARGETS, damaged};
 use rustix::process::{Resource, Rlimit, setrlimit};
 
 /// Address space of the test, in bytes.
@@ -59,7 +59,7 @@ fn look(name: &str) {
     }
     let (began, mut case) = (Instant::now(), 0);
     while time.map_or(case < target.cases.into(), |time| began.elapsed() < time) {
-        let bytes = damaged(&seeds, &mut Dice::new(seed, case));
+        let bytes = damaged(&seeds, &mut DamageRng::new(seed, case));
         // Before it is run: what asks for too much memory ends the process.
         std::fs::write(&file, &bytes).unwrap();
         watched.run(&bytes);

@@ -17,7 +17,7 @@ use openh264_sys2::{
     SM_SINGLE_SLICE,
 };
 
-use crate::frame::I420;
+use crate::frame::I420Frame;
 
 /// Encodes the frames of one film with one quantiser: High profile, CABAC, BT.709, no B frames,
 /// an IDR frame at the head of each group and no reference across it.
@@ -38,13 +38,13 @@ pub struct Encoder {
     millis_per_frame: f64,
     frames: u32,
     /// The frame before, and how many before this one were like it.
-    last: I420,
+    last: I420Frame,
     alike: u32,
 }
 
 /// What a film's frames have in common.
 #[derive(Debug, Clone, Copy)]
-pub struct Format {
+pub struct StreamFormat {
     pub width: u32,
     pub height: u32,
     pub fps: u32,
@@ -62,7 +62,7 @@ pub struct EncoderError(String);
 impl Encoder {
     /// `quantiser` from 0, the finest, to 51: that of the lowest level, which half of the frames
     /// belong to. The highest is nine finer, and key frames thirteen.
-    pub fn new(format: Format, quantiser: u8) -> Result<Self, EncoderError> {
+    pub fn new(format: StreamFormat, quantiser: u8) -> Result<Self, EncoderError> {
         if !skips_are_exact() {
             return Err(EncoderError("built without its change".to_owned()));
         }
@@ -71,7 +71,7 @@ impl Encoder {
             .map_err(|error| EncoderError(error.to_string()))?;
         // The encoder takes settings of its own only once it runs, which a first frame makes it.
         // The change starts it afresh, so that nothing of this frame remains.
-        let blank = I420::new(format.width, format.height);
+        let blank = I420Frame::new(format.width, format.height);
         submit(&mut inner, &blank, 0.0, &mut Vec::new())?;
         let settings = settle(&mut inner)?;
         Ok(Self {
@@ -87,7 +87,11 @@ impl Encoder {
     }
 
     /// Appends the next frame to `packet`, as Annex B; says whether it is a key frame.
-    pub fn encode(&mut self, frame: &I420, packet: &mut Vec<u8>) -> Result<bool, EncoderError> {
+    pub fn encode(
+        &mut self,
+        frame: &I420Frame,
+        packet: &mut Vec<u8>,
+    ) -> Result<bool, EncoderError> {
         let place = self.frames % self.group;
         let level = level(place);
         self.settings.sSpatialLayers[0].iDLayerQp = self.quantiser_of(frame, place);
@@ -110,7 +114,7 @@ impl Encoder {
     }
 
     /// The quantiser of the next frame, as the encoder's option takes it.
-    fn quantiser_of(&mut self, frame: &I420, place: u32) -> i32 {
+    fn quantiser_of(&mut self, frame: &I420Frame, place: u32) -> i32 {
         if self.frames > 0 && *frame == self.last {
             self.alike += 1;
         } else {
@@ -128,7 +132,7 @@ impl Encoder {
     }
 }
 
-fn config(format: Format) -> EncoderConfig {
+fn config(format: StreamFormat) -> EncoderConfig {
     EncoderConfig::new()
         // The only usage type for natural pictures that the encoder accepts.
         .usage_type(UsageType::CameraVideoRealTime)
@@ -210,7 +214,7 @@ fn skips_are_exact() -> bool {
 
 fn submit(
     encoder: &mut openh264::encoder::Encoder,
-    frame: &I420,
+    frame: &I420Frame,
     millis: f64,
     packet: &mut Vec<u8>,
 ) -> Result<bool, EncoderError> {
@@ -261,7 +265,7 @@ const ITS_OWN: [i32; LEVELS as usize] = [5, 2, 1, 0];
 mod tests {
     use super::*;
 
-    const FORMAT: Format = Format {
+    const FORMAT: StreamFormat = StreamFormat {
         width: 64,
         height: 48,
         fps: 24,
@@ -270,7 +274,7 @@ mod tests {
     };
 
     /// A frame of a texture that slides.
-    fn frame(shift: usize) -> I420 {
+    fn frame(shift: usize) -> I420Frame {
         let mut rgba = Vec::new();
         for y in 0..48 {
             for x in 0..64 {
@@ -278,7 +282,7 @@ mod tests {
                 rgba.extend([value, value / 2, 90, 255]);
             }
         }
-        let mut frame = I420::new(64, 48);
+        let mut frame = I420Frame::new(64, 48);
         frame.read_rgba(&rgba);
         frame
     }
@@ -357,14 +361,14 @@ mod tests {
                 .count()
         };
         // Large enough to be cut into slices.
-        let format = Format {
+        let format = StreamFormat {
             width: 640,
             height: 480,
             ..FORMAT
         };
         let mut encoder = Encoder::new(format, 30).unwrap();
         encoder
-            .encode(&I420::new(640, 480), &mut Vec::new())
+            .encode(&I420Frame::new(640, 480), &mut Vec::new())
             .unwrap();
         assert_eq!(named_so(), 1);
     }

@@ -5,7 +5,7 @@
 
 /// One frame: a plane of luma, then two of chroma at half the width and height.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct I420 {
+pub struct I420Frame {
     width: usize,
     height: usize,
     planes: Vec<u8>,
@@ -13,7 +13,7 @@ pub struct I420 {
 
 /// A frame on its way to the encoder: planar 4:2:0, BT.709, limited range, rows without gaps.
 #[derive(Debug)]
-pub struct Planes<'a> {
+pub struct FramePlanes<'a> {
     pub width: usize,
     pub height: usize,
     pub luma: &'a mut [u8],
@@ -23,7 +23,7 @@ pub struct Planes<'a> {
     pub red: &'a mut [u8],
 }
 
-impl I420 {
+impl I420Frame {
     /// A frame of zeros. The sides must be even; offered sizes are.
     pub fn new(width: u32, height: u32) -> Self {
         let (width, height) = (width as usize, height as usize);
@@ -57,10 +57,10 @@ impl I420 {
     }
 
     /// All of it, for a change from outside.
-    pub fn open(&mut self) -> Planes<'_> {
+    pub fn open(&mut self) -> FramePlanes<'_> {
         let (width, height) = self.size();
         let [luma, blue, red] = self.planes_mut();
-        Planes {
+        FramePlanes {
             width,
             height,
             luma,
@@ -150,7 +150,7 @@ mod tests {
     use super::*;
 
     fn convert(rgb: [u8; 3]) -> [u8; 3] {
-        let mut frame = I420::new(2, 2);
+        let mut frame = I420Frame::new(2, 2);
         frame.read_rgba(&[rgb[0], rgb[1], rgb[2], 255].repeat(4));
         [frame.y()[0], frame.u()[0], frame.v()[0]]
     }

@@ -12,5 +12,5 @@
 mod encoder;
 mod frame;
 
-pub use encoder::{Encoder, EncoderError, Format, PYRAMID};
-pub use frame::{I420, Planes};
+pub use encoder::{Encoder, EncoderError, PYRAMID, StreamFormat};
+pub use frame::{FramePlanes, I420Frame};

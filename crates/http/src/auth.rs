@@ -11,10 +11,10 @@ use crate::context::{self, RateSlot, SeesProviders};
 use crate::cookie;
 use crate::error::ErrorResponse;
 use crate::links::RequestLinks;
-use crate::orders::Order;
+use crate::orders::ApiOrder;
 use mediagate_core::app::App;
-use mediagate_core::attendance::Line;
-use mediagate_core::domain::audit::By;
+use mediagate_core::connections::PeerSocket;
+use mediagate_core::domain::audit::ChangeAuthor;
 use mediagate_core::domain::{keys, sessions};
 use mediagate_core::records::Links;
 use mediagate_model::account::{ApiKey, Caller, Scope};
@@ -23,16 +23,16 @@ use mediagate_model::ids::RequestId;
 use mediagate_model::secret::Secret;
 
 /// A scope as a type.
-pub trait Needs: Send {
+pub trait ScopeMarker: Send {
     /// The required scope; `None` for any valid key.
     const SCOPE: Option<Scope>;
 }
 
 macro_rules! scopes {
     ($($name:ident = $scope:expr;)*) => {
-        $(#[doc = concat!("See [`Needs`]: ", stringify!($scope), ".")]
+        $(#[doc = concat!("See [`ScopeMarker`]: ", stringify!($scope), ".")]
         pub struct $name;
-        impl Needs for $name {
+        impl ScopeMarker for $name {
             const SCOPE: Option<Scope> = $scope;
         })*
     };
@@ -47,7 +47,7 @@ scopes! {
 }
 
 /// A caller with a valid key that has the scope.
-pub struct Allowed<N: Needs> {
+pub struct AllowedCaller<N: ScopeMarker> {
     pub caller: Caller,
     needs: PhantomData<N>,
 }
@@ -64,37 +64,37 @@ pub struct RequestContext {
 
 impl RequestContext {
     /// Whoever makes or changes something by this request, for the audit log.
-    pub fn by(&self) -> By {
-        By::key(&self.caller.key, self.request_id.clone(), self.client)
+    pub fn by(&self) -> ChangeAuthor {
+        ChangeAuthor::key(&self.caller.key, self.request_id.clone(), self.client)
     }
 }
 
 /// A request that places this order, by a caller who may.
-pub struct NewOrder<O: Order> {
+pub struct NewOrder<O: ApiOrder> {
     pub context: RequestContext,
     /// How the request arrived.
-    pub arrival: Arrival,
+    pub arrival: RequestArrival,
     order: PhantomData<O>,
 }
 
 /// How a request that makes something arrived.
-pub struct Arrival {
+pub struct RequestArrival {
     /// Set if the key has no requests left this minute. Whoever reads the body refuses the request,
     /// so that its retry can be told from an equal order's.
     pub too_many: Option<Error>,
     /// The connection that the caller waits on.
-    pub line: Line,
+    pub line: PeerSocket,
     /// They say whether the request was sent before.
     pub headers: HeaderMap,
 }
 
 /// Where a request came from, for the audit log.
-pub struct Source {
+pub struct RequestSource {
     request_id: RequestId,
     address: IpAddr,
 }
 
-impl FromRequestParts<App> for Source {
+impl FromRequestParts<App> for RequestSource {
     type Rejection = ErrorResponse;
 
     async fn from_request_parts(parts: &mut Parts, app: &App) -> Result<Self, ErrorResponse> {
@@ -102,7 +102,7 @@ impl FromRequestParts<App> for Source {
     }
 }
 
-impl Source {
+impl RequestSource {
     pub(super) fn of(parts: &mut Parts, app: &App) -> Result<Self, Error> {
         Ok(Self {
             request_id: context::request_id(parts)?,
@@ -111,19 +111,19 @@ impl Source {
     }
 
     /// Whoever changes something with this key.
-    pub fn by(self, caller: &Caller) -> By {
+    pub fn by(self, caller: &Caller) -> ChangeAuthor {
         self.by_key(&caller.key)
     }
 
-    pub(super) fn by_key(self, key: &ApiKey) -> By {
-        By::key(key, self.request_id, self.address)
+    pub(super) fn by_key(self, key: &ApiKey) -> ChangeAuthor {
+        ChangeAuthor::key(key, self.request_id, self.address)
     }
 }
 
 /// Longest body read from a caller who will be refused, in bytes.
 const READ_IN_VAIN: u64 = 1_000_000;
 
-impl<N: Needs> FromRequestParts<App> for Allowed<N> {
+impl<N: ScopeMarker> FromRequestParts<App> for AllowedCaller<N> {
     type Rejection = ErrorResponse;
 
     async fn from_request_parts(parts: &mut Parts, app: &App) -> Result<Self, ErrorResponse> {
@@ -137,7 +137,7 @@ impl<N: Needs> FromRequestParts<App> for Allowed<N> {
     }
 }
 
-impl<O: Order> FromRequestParts<App> for NewOrder<O> {
+impl<O: ApiOrder> FromRequestParts<App> for NewOrder<O> {
     type Rejection = ErrorResponse;
 
     async fn from_request_parts(parts: &mut Parts, app: &App) -> Result<Self, ErrorResponse> {
@@ -155,7 +155,7 @@ pub(super) async fn arrived(
     parts: &mut Parts,
     app: &App,
     scope: Scope,
-) -> Result<(RequestContext, Arrival), Error> {
+) -> Result<(RequestContext, RequestArrival), Error> {
     let (caller, verdict) = check(parts, app).await?;
     let length = parts.headers.get(header::CONTENT_LENGTH);
     let length = length.and_then(|value| value.to_str().ok()?.parse().ok());
@@ -172,7 +172,7 @@ pub(super) async fn arrived(
         links,
         client: client_address(parts, app),
     };
-    let arrival = Arrival {
+    let arrival = RequestArrival {
         too_many,
         line,
         headers: parts.headers.clone(),
@@ -208,7 +208,7 @@ async fn check(parts: &mut Parts, app: &App) -> Result<(Caller, Result<(), Error
 }
 
 /// Whoever asks where no key is needed: with a key its caller, who must have the scope.
-pub(super) async fn caller_if_any<N: Needs>(
+pub(super) async fn caller_if_any<N: ScopeMarker>(
     parts: &mut Parts,
     app: &App,
 ) -> Result<Option<Caller>, Error> {
@@ -241,7 +241,7 @@ async fn session_of(parts: &mut Parts, app: &App) -> Result<Option<Secret>, Erro
     cookie::checked(parts, app).await
 }
 
-fn require_scope<N: Needs>(caller: &Caller) -> Result<(), Error> {
+fn require_scope<N: ScopeMarker>(caller: &Caller) -> Result<(), Error> {
     N::SCOPE.map_or(Ok(()), |scope| require(caller, scope))
 }
 

@@ -1,6 +1,6 @@
 //! `POST /v1/chat/completions`: videos by the chat API.
 
-mod sentence;
+mod text_reply;
 
 use std::convert::Infallible;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -13,9 +13,9 @@ use futures_util::Stream;
 
 use crate::auth::{NewOrder, RequestContext};
 use crate::body::JsonBody;
-use crate::docs::Events;
+use crate::docs::EventSchema;
 use crate::error::ErrorResponse;
-use crate::idempotency::{self, Asked, Fingerprint, Fresh};
+use crate::idempotency::{self, CreationOutcome, Fingerprint, IdempotentRequest};
 use crate::orders::chat::{ChatOrder, ChatRequest};
 use crate::tasks::{about_all, keep_alive};
 use crate::wire::chat::{
@@ -23,19 +23,19 @@ use crate::wire::chat::{
     ChunkTask, CompletionDetails, MissingChoice, PromptDetails,
 };
 use mediagate_core::app::App;
-use mediagate_core::attendance::Presence;
-use mediagate_core::domain::idempotency::{self as intents, Found, Visit};
-use mediagate_core::domain::tasks::{self, Waiter};
-use mediagate_core::domain::{submit, video};
+use mediagate_core::connections::ClientGuard;
+use mediagate_core::domain::idempotency::{self as intents, IntentOutcome, IntentVisit};
+use mediagate_core::domain::tasks::{self, TaskWaiter};
+use mediagate_core::domain::{task_acceptance, video};
 use mediagate_core::records::Links;
 use mediagate_core::records::video::VideoFile;
 use mediagate_model::error::{Error, ErrorCode};
 use mediagate_model::ids::RequestId;
-use mediagate_model::money::Micros;
-use mediagate_model::task::{Payload, Task};
+use mediagate_model::money::MicroDollars;
+use mediagate_model::task::{Task, TaskPayload};
 
 /// The events of a stream, which ends with the text `[DONE]` instead of a chunk.
-type ChunkEvent = Events<ChatChunk>;
+type ChunkEvent = EventSchema<ChatChunk>;
 
 /// Make videos from a prompt and pictures.
 #[utoipa::path(post, path = "/v1/chat/completions", tag = "video", request_body = ChatRequest,
@@ -62,29 +62,32 @@ pub(super) async fn complete(
         include_usage,
         cut_to,
     } = chat;
-    let asked = Asked::new(&app, &context, arrival, fingerprint)?;
+    let asked = IdempotentRequest::new(&app, &context, arrival, fingerprint)?;
     // Of the tasks that this request makes the end is listened for before they can begin.
     let waiters = Mutex::new(Vec::new());
-    let make = async |visit: &Visit| {
+    let make = async |visit: &IntentVisit| {
         if let Some(limit) = cut_to {
             let (model, _) = video::choose(&app, caller, &order)?;
-            let answer = sentence::answer(&app, &model, &order, limit);
+            let answer = text_reply::answer(&app, &model, &order, limit);
             let ends = stream.then_some(include_usage);
-            return Ok(Fresh::Nothing(sentence::write(answer, ends)));
+            return Ok(CreationOutcome::Nothing(text_reply::write(answer, ends)));
         }
         let draft = video::draft(&app, caller, request_id, order).await?;
         drop(held);
         if !stream {
-            let new = draft.tasks.iter().map(|task| Waiter::of_new(&app, task));
+            let new = draft
+                .tasks
+                .iter()
+                .map(|task| TaskWaiter::of_new(&app, task));
             *waiters.lock().unwrap_or_else(PoisonError::into_inner) = new.collect();
         }
-        let tasks = submit::accept(&app, caller, visit, draft.reached_at(links)).await?;
-        Ok(Fresh::Untold(Found::Tasks(tasks)))
+        let tasks = task_acceptance::accept(&app, caller, visit, draft.reached_at(links)).await?;
+        Ok(CreationOutcome::Untold(IntentOutcome::Tasks(tasks)))
     };
-    let tell = async |found: Found, presence: &Arc<Presence>, is_known: bool| {
+    let tell = async |found: IntentOutcome, presence: &Arc<ClientGuard>, is_known: bool| {
         let tasks = found.into_tasks()?;
         let headers = about_all(&tasks);
-        let answer = Answer {
+        let answer = ChatResponse {
             app: app.clone(),
             links: links.clone(),
             request_id: request_id.clone(),
@@ -93,7 +96,7 @@ pub(super) async fn complete(
         if stream {
             let chunks = answer.stream(include_usage, is_known, presence.clone());
             let events = Sse::new(chunks).keep_alive(keep_alive());
-            return Ok(idempotency::Answer::stream((headers, events)));
+            return Ok(idempotency::IntentAnswer::stream((headers, events)));
         }
         let waiters = std::mem::take(&mut *waiters.lock().unwrap_or_else(PoisonError::into_inner));
         answer.wait(waiters).await
@@ -102,16 +105,19 @@ pub(super) async fn complete(
 }
 
 /// The response to an accepted order.
-struct Answer {
+struct ChatResponse {
     app: App,
     links: Links,
     request_id: RequestId,
     tasks: Vec<Task>,
 }
 
-impl Answer {
+impl ChatResponse {
     /// Waits for all videos, at most `wait_limit`; of some somebody waits already.
-    async fn wait(mut self, mut waiters: Vec<Waiter>) -> Result<idempotency::Answer, Error> {
+    async fn wait(
+        mut self,
+        mut waiters: Vec<TaskWaiter>,
+    ) -> Result<idempotency::IntentAnswer, Error> {
         let deadline = tokio::time::Instant::now() + self.app.config.wait_limit;
         for task in &mut self.tasks {
             let left = deadline.saturating_duration_since(tokio::time::Instant::now());
@@ -127,7 +133,7 @@ impl Answer {
         let close = intents::close(&self.tasks);
         if let Some(error) = self.nothing_to_hand_out() {
             let is_charged = error.code() == ErrorCode::LinkExpired;
-            let mut answer = idempotency::Answer::failed(error, &self.request_id, close);
+            let mut answer = idempotency::IntentAnswer::failed(error, &self.request_id, close);
             if is_charged {
                 let headers = about_all(&self.tasks);
                 answer.response.headers_mut().extend(headers);
@@ -136,7 +142,10 @@ impl Answer {
         }
         let headers = about_all(&self.tasks);
         let completion = self.completion()?;
-        Ok(idempotency::Answer::of((headers, Json(completion)), close))
+        Ok(idempotency::IntentAnswer::of(
+            (headers, Json(completion)),
+            close,
+        ))
     }
 
     /// The completion, with a choice for each task that succeeded, at its index.
@@ -183,7 +192,7 @@ impl Answer {
         self,
         include_usage: bool,
         is_known: bool,
-        presence: Arc<Presence>,
+        presence: Arc<ClientGuard>,
     ) -> impl Stream<Item = Result<Event, Infallible>> {
         async_stream::stream! {
             let mut answer = self;
@@ -336,12 +345,12 @@ fn failed_task(task: &Task) -> ChunkTask {
 
 fn usage(tasks: &[Task], videos: &[VideoFile]) -> ChatUsage {
     let prompt = match tasks.first().map(|task| &task.payload) {
-        Some(Payload::VideoV1(job)) => job.prompt.as_str(),
+        Some(TaskPayload::VideoV1(job)) => job.prompt.as_str(),
         _ => "",
     };
     let cost = tasks
         .iter()
-        .fold(Micros::ZERO, |sum, task| sum.plus(task.cost));
+        .fold(MicroDollars::ZERO, |sum, task| sum.plus(task.cost));
     let contents = videos.iter().map(|video| video.url.as_str());
     let mut usage = usage_of_texts(prompt, contents);
     usage.completion_tokens_details.video_seconds = videos.iter().map(|video| video.seconds).sum();
@@ -375,6 +384,6 @@ fn vocabulary() -> Option<&'static tiktoken::CoreBpe> {
 
 /// The only place where money becomes floating-point: the chat API requires it.
 #[expect(clippy::cast_precision_loss, reason = "shown, never counted with")]
-fn dollars(cost: Micros) -> f64 {
+fn dollars(cost: MicroDollars) -> f64 {
     cost.get() as f64 / 1e6
 }

@@ -1,4 +1,4 @@
-//! What the layers around every endpoint and the key check tell each other of a request.
+//! Request extensions that the layers around every endpoint and the key check share.
 
 use std::sync::{Arc, OnceLock};
 

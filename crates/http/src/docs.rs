@@ -27,9 +27,9 @@ pub fn openapi(config: &Config) -> OpenApi {
 
 /// Server-sent events whose `data` is one of these as JSON, or an error, described as in `OpenAPI`
 /// 3.2.
-pub(super) struct Events<T>(PhantomData<T>);
+pub(super) struct EventSchema<T>(PhantomData<T>);
 
-impl<T: ToSchema> PartialSchema for Events<T> {
+impl<T: ToSchema> PartialSchema for EventSchema<T> {
     fn schema() -> RefOr<Schema> {
         let reference =
             |name: &str| serde_json::json!({"$ref": format!("#/components/schemas/{name}")});
@@ -51,7 +51,7 @@ impl<T: ToSchema> PartialSchema for Events<T> {
     }
 }
 
-impl<T: ToSchema> ToSchema for Events<T> {
+impl<T: ToSchema> ToSchema for EventSchema<T> {
     fn name() -> Cow<'static, str> {
         format!("{}Event", T::name()).into()
     }

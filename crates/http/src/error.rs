@@ -1,4 +1,4 @@
-//! Maps an [`Error`] to a response and logs it; nothing else does.
+//! Error responses: maps an [`Error`] to a response and logs it; nothing else does.
 
 use std::sync::Arc;
 
@@ -6,14 +6,14 @@ use axum::Json;
 use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 
-use crate::nearest::Endpoints;
+use crate::endpoint_suggestions::EndpointPaths;
 use crate::wire::error::{ErrorBody, ErrorObject};
 use mediagate_model::error::{Error, ErrorCode};
 use mediagate_model::ids::RequestId;
 
 /// An error on its way out. The outer layer, which knows the request id, writes the body.
 #[derive(Clone)]
-pub(super) struct Outgoing(Arc<Error>);
+pub(super) struct PendingError(Arc<Error>);
 
 /// An [`Error`] as a handler's response.
 pub struct ErrorResponse(Error);
@@ -33,7 +33,9 @@ impl IntoResponse for ErrorResponse {
 /// A response with this error; its body is written once the request id is known.
 pub(super) fn answer(error: &Arc<Error>) -> Response {
     let mut response = status(error).into_response();
-    response.extensions_mut().insert(Outgoing(error.clone()));
+    response
+        .extensions_mut()
+        .insert(PendingError(error.clone()));
     response
 }
 
@@ -43,23 +45,23 @@ fn status(error: &Error) -> StatusCode {
 
 /// Marks a response whose error has been written.
 #[derive(Clone)]
-struct Written;
+struct ErrorWritten;
 
 /// Marks an error response that must not be rewritten.
 pub(super) fn mark_written(response: &mut Response) {
-    response.extensions_mut().insert(Written);
+    response.extensions_mut().insert(ErrorWritten);
 }
 
 /// Writes the body and headers of an error response; leaves other responses alone. Headers that are
 /// already set, for example `Allow`, are kept.
 pub(super) fn write(response: Response, request_id: &RequestId) -> Response {
-    if response.extensions().get::<Written>().is_some() {
+    if response.extensions().get::<ErrorWritten>().is_some() {
         return response;
     }
     let known = response
         .extensions()
-        .get::<Outgoing>()
-        .map(|Outgoing(error)| error.clone());
+        .get::<PendingError>()
+        .map(|PendingError(error)| error.clone());
     let Some(error) = known.or_else(|| foreign(response.status()).map(Arc::new)) else {
         return response;
     };
@@ -78,8 +80,8 @@ pub(super) fn write(response: Response, request_id: &RequestId) -> Response {
 
 /// The code of an error on its way out.
 pub(super) fn code_of(response: &Response) -> Option<ErrorCode> {
-    let outgoing = response.extensions().get::<Outgoing>();
-    outgoing.map(|Outgoing(error)| error.code())
+    let outgoing = response.extensions().get::<PendingError>();
+    outgoing.map(|PendingError(error)| error.code())
 }
 
 /// Our error for one that a library produced, for example for a path that is not UTF-8; its text is
@@ -156,7 +158,7 @@ fn headers(error: &Error) -> HeaderMap {
 }
 
 /// For a path without an endpoint.
-pub(super) fn route_not_found(path: &str, endpoints: &Endpoints) -> ErrorResponse {
+pub(super) fn route_not_found(path: &str, endpoints: &EndpointPaths) -> ErrorResponse {
     let shown: String = path.chars().take(200).collect();
     let message = match endpoints.nearest(path) {
         Some(meant) => {

@@ -27,29 +27,29 @@ pub(super) struct Readiness {
     away: Vec<&'static str>,
     /// With `verbose`.
     #[serde(skip_serializing_if = "Option::is_none")]
-    verbose: Option<Verbose>,
+    verbose: Option<ReadinessDetails>,
 }
 
 /// What the probe tells when it is asked for more.
 #[derive(Serialize, ToSchema)]
-struct Verbose {
+struct ReadinessDetails {
     /// What is away: `database`, `media`, or `bell`, without which changes of other processes are seen a
     /// quarter of a second later.
-    away: Vec<Since>,
+    away: Vec<DegradedSince>,
     /// Settings that another process on the database has otherwise: `signing_secret`, `models` or
     /// `brand`.
-    settings_differ: Vec<Since>,
+    settings_differ: Vec<DegradedSince>,
 }
 
 /// Something that is not as it should be.
 #[derive(Serialize, ToSchema)]
-struct Since {
+struct DegradedSince {
     name: &'static str,
     /// RFC 3339.
     since: String,
 }
 
-impl Since {
+impl DegradedSince {
     fn each(entries: Vec<(&'static str, Timestamp)>) -> Vec<Self> {
         let entries = entries.into_iter();
         let told = entries.map(|(name, since)| Self {
@@ -76,9 +76,9 @@ pub(super) async fn ready(
     RawQuery(query): RawQuery,
 ) -> Result<Json<Readiness>, ErrorResponse> {
     let away = readiness::check(&app).await?;
-    let verbose = asks_for_more(query.as_deref().unwrap_or_default()).then(|| Verbose {
-        away: Since::each(readiness::away(&app, &away)),
-        settings_differ: Since::each(app.models.settings.differing()),
+    let verbose = asks_for_more(query.as_deref().unwrap_or_default()).then(|| ReadinessDetails {
+        away: DegradedSince::each(readiness::away(&app, &away)),
+        settings_differ: DegradedSince::each(app.models.settings.differing()),
     });
     Ok(Json(Readiness {
         status: "ok",

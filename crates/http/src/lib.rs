@@ -15,24 +15,24 @@ mod chat;
 mod context;
 mod cookie;
 mod docs;
+mod endpoint_suggestions;
 mod error;
 pub mod fields;
-mod frame;
 mod health;
 mod idempotency;
+mod layers;
 pub mod links;
 mod media;
 mod metrics;
 mod models;
 mod music;
-mod nearest;
 pub mod orders;
 mod page_params;
 mod personas;
 mod provenance;
 mod query;
 mod quotes;
-mod refused;
+mod refusal_log;
 pub mod server;
 mod session;
 mod tasks;
@@ -52,7 +52,7 @@ use axum::routing::get;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
-use crate::nearest::Endpoints;
+use crate::endpoint_suggestions::EndpointPaths;
 use mediagate_core::app::App;
 
 pub use docs::openapi;
@@ -61,7 +61,7 @@ pub use error::ErrorResponse;
 pub fn router(app: &App) -> Router {
     let (router, document) = api(&app.config.brand).split_for_parts();
     let document = docs::finish(document, &app.config.persona_brand_field);
-    let endpoints = Arc::new(Endpoints::new(document.paths.paths.keys().cloned()));
+    let endpoints = Arc::new(EndpointPaths::new(document.paths.paths.keys().cloned()));
     let router = router
         .merge(web::router(&document))
         .route("/openapi.json", get(docs::json(&document)))
@@ -75,7 +75,7 @@ const PROBES: [&str; 3] = ["/healthz", "/readyz", "/metrics"];
 
 /// Probes and metrics, for a listener of their own: whoever reaches it may read them.
 pub fn probes(app: &App) -> Router {
-    let known = Endpoints::new(PROBES.map(str::to_owned).into_iter());
+    let known = EndpointPaths::new(PROBES.map(str::to_owned).into_iter());
     let known = Arc::new(known);
     let endpoints = Router::new()
         .route("/healthz", get(health::alive))
@@ -88,7 +88,7 @@ pub fn probes(app: &App) -> Router {
 
 /// Adds to `endpoints` what every request and response needs, but no other endpoints.
 pub fn framed(endpoints: Router<App>, app: &App) -> Router {
-    frame::around(endpoints, app).with_state(app.clone())
+    layers::around(endpoints, app).with_state(app.clone())
 }
 
 /// The endpoints in the document.

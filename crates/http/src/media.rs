@@ -11,11 +11,11 @@ use std::time::Duration;
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 
 use crate::error::ErrorResponse;
-use mediagate_config::Delivery;
+use mediagate_config::MediaDelivery;
 use mediagate_core::app::App;
 use mediagate_core::domain::downloads;
 use mediagate_media::blob;
-use mediagate_media::signer::Refused;
+use mediagate_media::url_signer::UrlRejection;
 use mediagate_model::error::{Error, ErrorCode};
 use mediagate_model::ids::AssetId;
 use mediagate_model::media::{Asset, MediaType};
@@ -39,8 +39,8 @@ pub(super) async fn file(
         .signer
         .open(&ticket, &name, app.clock.now())
         .map_err(|refused| match refused {
-            Refused::Forged => not_found(),
-            Refused::Expired => expired(),
+            UrlRejection::Forged => not_found(),
+            UrlRejection::Expired => expired(),
         })?;
     let asset = find(&app, id, media).await?;
     if method == Method::GET
@@ -67,7 +67,7 @@ const POLICY: &str = "default-src 'none'; img-src 'self'; media-src 'self'; styl
 const REUSE: Duration = Duration::from_mins(1);
 
 fn is_redirected(app: &App, asset: &Asset) -> bool {
-    app.config.media.delivery == Delivery::Redirect
+    app.config.media.delivery == MediaDelivery::Redirect
         && asset.size_bytes >= REDIRECTED
         && matches!(asset.media, MediaType::Mp4 | MediaType::Flac)
 }
@@ -140,9 +140,9 @@ async fn answer(app: &App, asset: &Asset, request: &HeaderMap) -> Result<Respons
         return Ok((StatusCode::NOT_MODIFIED, common()?).into_response());
     }
     let wanted = match range(request, &etag, asset.size_bytes) {
-        Wanted::Whole => None,
-        Wanted::Part(range) => Some(range),
-        Wanted::Impossible => return unsatisfiable(asset.size_bytes),
+        RequestedRange::Whole => None,
+        RequestedRange::Part(range) => Some(range),
+        RequestedRange::Impossible => return unsatisfiable(asset.size_bytes),
     };
     let range = wanted.clone().unwrap_or(0..asset.size_bytes);
     let stream = app
@@ -237,36 +237,36 @@ fn matches(request: &HeaderMap, name: header::HeaderName, etag: &str) -> bool {
 }
 
 #[derive(Debug, PartialEq)]
-enum Wanted {
+enum RequestedRange {
     Whole,
     Part(Range<u64>),
     Impossible,
 }
 
 /// The requested range. Several ranges, or an invalid one, get the whole file, as RFC 9110 allows.
-fn range(request: &HeaderMap, etag: &str, size: u64) -> Wanted {
+fn range(request: &HeaderMap, etag: &str, size: u64) -> RequestedRange {
     let Some(text) = request
         .get(header::RANGE)
         .and_then(|value| value.to_str().ok())
     else {
-        return Wanted::Whole;
+        return RequestedRange::Whole;
     };
     // A range of another version is useless.
     if request.contains_key(header::IF_RANGE) && !matches(request, header::IF_RANGE, etag) {
-        return Wanted::Whole;
+        return RequestedRange::Whole;
     }
     let Ok(parsed) = http_range_header::parse_range_header(text) else {
-        return Wanted::Whole;
+        return RequestedRange::Whole;
     };
     if parsed.ranges.len() != 1 {
-        return Wanted::Whole;
+        return RequestedRange::Whole;
     }
     match parsed.validate(size) {
         Ok(ranges) => match ranges.first() {
-            Some(range) => Wanted::Part(*range.start()..*range.end() + 1),
-            None => Wanted::Whole,
+            Some(range) => RequestedRange::Part(*range.start()..*range.end() + 1),
+            None => RequestedRange::Whole,
         },
-        Err(_) => Wanted::Impossible,
+        Err(_) => RequestedRange::Impossible,
     }
 }
 
@@ -286,7 +286,7 @@ mod tests {
 
     use super::*;
 
-    fn wanted(text: &str) -> Wanted {
+    fn wanted(text: &str) -> RequestedRange {
         range(
             &[(header::RANGE, HeaderValue::try_from(text).unwrap())]
                 .into_iter()
@@ -311,14 +311,14 @@ mod tests {
 
     #[test]
     fn ranges_are_read() {
-        assert_eq!(wanted("bytes=0-"), Wanted::Part(0..100));
-        assert_eq!(wanted("bytes=0-0"), Wanted::Part(0..1));
-        assert_eq!(wanted("bytes=10-19"), Wanted::Part(10..20));
-        assert_eq!(wanted("bytes=90-500"), Wanted::Part(90..100));
-        assert_eq!(wanted("bytes=-5"), Wanted::Part(95..100));
-        assert_eq!(wanted("bytes=100-"), Wanted::Impossible);
-        assert_eq!(wanted("bytes=0-1,5-6"), Wanted::Whole);
-        assert_eq!(wanted("nonsense"), Wanted::Whole);
+        assert_eq!(wanted("bytes=0-"), RequestedRange::Part(0..100));
+        assert_eq!(wanted("bytes=0-0"), RequestedRange::Part(0..1));
+        assert_eq!(wanted("bytes=10-19"), RequestedRange::Part(10..20));
+        assert_eq!(wanted("bytes=90-500"), RequestedRange::Part(90..100));
+        assert_eq!(wanted("bytes=-5"), RequestedRange::Part(95..100));
+        assert_eq!(wanted("bytes=100-"), RequestedRange::Impossible);
+        assert_eq!(wanted("bytes=0-1,5-6"), RequestedRange::Whole);
+        assert_eq!(wanted("nonsense"), RequestedRange::Whole);
     }
 
     #[test]
@@ -330,14 +330,14 @@ mod tests {
         ];
         assert_eq!(
             range(&headers.into_iter().collect(), "\"x\"", 100),
-            Wanted::Whole
+            RequestedRange::Whole
         );
     }
 
     proptest! {
         #[test]
         fn no_header_asks_for_what_is_not_there(text in "(bytes=)?[0-9,-]{0,30}") {
-            if let Wanted::Part(part) = wanted(&text) {
+            if let RequestedRange::Part(part) = wanted(&text) {
                 prop_assert!(part.start < part.end && part.end <= 100);
             }
         }

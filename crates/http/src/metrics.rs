@@ -3,13 +3,13 @@
 use axum::http::header;
 use axum::response::IntoResponse;
 
-use crate::auth::{Admin, Allowed};
+use crate::auth::{Admin, AllowedCaller};
 use mediagate_telemetry::counters;
 
 /// The metrics of this process in Prometheus' text format.
 #[utoipa::path(get, path = "/metrics", tag = "health",
     responses((status = 200, description = "The counts", body = String, content_type = "text/plain")))]
-pub(super) async fn metrics(_: Allowed<Admin>) -> impl IntoResponse {
+pub(super) async fn metrics(_: AllowedCaller<Admin>) -> impl IntoResponse {
     for_anyone().await
 }
 

@@ -5,11 +5,11 @@ use axum::extract::{Path, State};
 use axum::http::{HeaderMap, header};
 use axum::response::{IntoResponse, Response};
 
-use crate::auth::{Allowed, AnyKey};
+use crate::auth::{AllowedCaller, AnyKey};
 use crate::error::ErrorResponse;
 use crate::links::RequestLinks;
 use crate::web;
-use crate::wire::models::{ModelList, ModelObject, RouteObject, Standing};
+use crate::wire::models::{ModelList, ModelObject, ModelStatus, RouteObject};
 use mediagate_core::app::App;
 use mediagate_core::catalog::Catalog;
 use mediagate_core::domain::tasks;
@@ -22,7 +22,7 @@ use mediagate_model::error::{Error, ErrorCode};
 #[utoipa::path(get, path = "/v1/models", tag = "models",
     responses((status = 200, description = "The models", body = ModelList)))]
 pub(super) async fn list(
-    allowed: Allowed<AnyKey>,
+    allowed: AllowedCaller<AnyKey>,
     State(app): State<App>,
 ) -> Result<Json<ModelList>, ErrorResponse> {
     let is_operator = allowed.caller.key.may(Scope::Admin);
@@ -33,7 +33,7 @@ pub(super) async fn list(
 #[utoipa::path(get, path = "/v1/models/{id}", tag = "models", params(("id" = String, Path, description = "Its name")),
     responses((status = 200, description = "The model", body = ModelObject)))]
 pub(super) async fn get(
-    allowed: Allowed<AnyKey>,
+    allowed: AllowedCaller<AnyKey>,
     Path(id): Path<String>,
     State(app): State<App>,
 ) -> Result<Json<ModelObject>, ErrorResponse> {
@@ -85,7 +85,7 @@ async fn standing(
     catalog: &Catalog,
     model: &Model,
     is_operator: bool,
-) -> Result<Standing, Error> {
+) -> Result<ModelStatus, Error> {
     let now = app.clock.now();
     let route = |route: &Route| RouteObject {
         provider: route.provider.clone(),
@@ -99,7 +99,7 @@ async fn standing(
     };
     let routes = model.routes();
     let is_shown = (is_operator || catalog.shows_providers()) && !routes.is_empty();
-    Ok(Standing {
+    Ok(ModelStatus {
         available: app.models.upstream.is_offered(model, now),
         routes: is_shown.then(|| routes.iter().map(route).collect()),
         median: tasks::lengths(app, &model.id)

@@ -10,12 +10,12 @@ use axum::response::{IntoResponse, Response};
 use serde_json::Value;
 use utoipa::openapi::{RefOr, Schema};
 
-use crate::auth::{Allowed, NewOrder, RequestContext, TasksCancel, TasksRead};
+use crate::auth::{AllowedCaller, NewOrder, RequestContext, TasksCancel, TasksRead};
 use crate::body::JsonBody;
 use crate::error::ErrorResponse;
-use crate::fields::types::{Required, texts};
-use crate::fields::{self, FieldType, Fields, request};
-use crate::idempotency::{self, Answer, Asked, Fingerprint};
+use crate::fields::types::{RequiredField, texts};
+use crate::fields::{self, BodyFields, FieldType, request};
+use crate::idempotency::{self, Fingerprint, IdempotentRequest, IntentAnswer};
 use crate::links::RequestLinks;
 use crate::media::disposition;
 use crate::orders::music::{MusicOrder, SubmitRequest};
@@ -25,17 +25,17 @@ use crate::tasks::{about, about_all};
 use crate::wire::list::List;
 use crate::zip;
 use mediagate_core::app::App;
-use mediagate_core::attendance::Presence;
-use mediagate_core::domain::idempotency::{self as intents, Found, Visit};
+use mediagate_core::connections::ClientGuard;
+use mediagate_core::domain::idempotency::{self as intents, IntentOutcome, IntentVisit};
 use mediagate_core::domain::{downloads, music, songs, tasks};
 use mediagate_core::records::Links;
 use mediagate_core::records::clip::ClipRecord;
-use mediagate_core::records::music::{Envelope, JobRecord, MadeBy, TaskRecord};
+use mediagate_core::records::music::{ClipOperation, Envelope, JobRecord, TaskRecord};
 use mediagate_model::account::Account;
 use mediagate_model::error::{Error, ErrorCode};
 use mediagate_model::ids::{ClipId, TaskId};
 use mediagate_model::music::Clip;
-use mediagate_model::task::{Payload, Task};
+use mediagate_model::task::{Task, TaskPayload};
 
 /// Most tasks per lookup.
 const MOST_TASKS: usize = 100;
@@ -58,12 +58,12 @@ pub(super) async fn submit(
         ..
     } = &context;
     let (order, fingerprint, _) = Fingerprint::read(&app, body).await?;
-    let asked = Asked::new(&app, &context, arrival, fingerprint)?;
+    let asked = IdempotentRequest::new(&app, &context, arrival, fingerprint)?;
     let told = |tasks: &[Task], clips: &[Clip]| -> Result<Response, Error> {
         let answer = record(&tasks[0], clips, &caller.account, links)?;
         Ok((about_all(tasks), answer).into_response())
     };
-    let make = async |visit: &Visit| {
+    let make = async |visit: &IntentVisit| {
         let draft = match order {
             MusicOrder::Separation(order) => music::draft(&app, caller, request_id, order).await?,
             MusicOrder::Song(order) => songs::draft(&app, caller, request_id, order).await?,
@@ -71,10 +71,13 @@ pub(super) async fn submit(
         let tell = async |tasks: &[Task], clips: &[Clip]| told(tasks, clips);
         idempotency::accept(&app, &context, visit, draft, tell).await
     };
-    let tell = async |found: Found, _: &Arc<Presence>, _: bool| {
+    let tell = async |found: IntentOutcome, _: &Arc<ClientGuard>, _: bool| {
         let tasks = found.into_tasks()?;
         let clips = music::clips_of_task(&app, caller.account.id, tasks[0].id).await?;
-        Ok(Answer::of(told(&tasks, &clips)?, intents::close(&tasks)))
+        Ok(IntentAnswer::of(
+            told(&tasks, &clips)?,
+            intents::close(&tasks),
+        ))
     };
     Ok(asked.answer(make, tell).await?)
 }
@@ -93,7 +96,7 @@ fn record(
 #[utoipa::path(get, path = "/tasks/{id}", tag = "music", params(("id" = String, Path, description = "The task's id")),
     responses((status = 200, description = "The task", body = TaskRecord)))]
 pub(super) async fn task(
-    allowed: Allowed<TasksRead>,
+    allowed: AllowedCaller<TasksRead>,
     Path(id): Path<String>,
     RequestLinks(links): RequestLinks,
     State(app): State<App>,
@@ -107,7 +110,7 @@ pub(super) async fn task(
 #[utoipa::path(get, path = "/fetch/{id}", tag = "music", params(("id" = String, Path, description = "The task's id")),
     responses((status = 200, description = "The job", body = Envelope<JobRecord>)))]
 pub(super) async fn fetch(
-    allowed: Allowed<TasksRead>,
+    allowed: AllowedCaller<TasksRead>,
     Path(id): Path<String>,
     RequestLinks(links): RequestLinks,
     State(app): State<App>,
@@ -122,7 +125,7 @@ request! {
     /// Tasks to look up together.
     pub(super) struct FetchRequest {
         /// Task ids, at most 100.
-        ids: Required<TaskIds>,
+        ids: RequiredField<TaskIds>,
     }
 }
 
@@ -132,7 +135,7 @@ pub(super) struct TaskIds;
 impl FieldType for TaskIds {
     type Value = Vec<TaskId>;
 
-    fn read(body: &Fields<'_>, name: &str) -> Option<Vec<TaskId>> {
+    fn read(body: &BodyFields<'_>, name: &str) -> Option<Vec<TaskId>> {
         let mut known = Vec::new();
         for (index, id) in body.array(name, MOST_TASKS)?.iter().enumerate() {
             if let Value::String(id) = id {
@@ -154,7 +157,7 @@ impl FieldType for TaskIds {
 #[utoipa::path(post, path = "/fetch", tag = "music", request_body = FetchRequest,
     responses((status = 200, description = "The jobs", body = Envelope<Vec<JobRecord>>)))]
 pub(super) async fn fetch_many(
-    allowed: Allowed<TasksRead>,
+    allowed: AllowedCaller<TasksRead>,
     RequestLinks(links): RequestLinks,
     State(app): State<App>,
     body: JsonBody,
@@ -177,7 +180,7 @@ pub(super) async fn fetch_many(
 #[utoipa::path(get, path = "/feed/{ids}", tag = "music", params(("ids" = String, Path, description = "Clip ids, at most 100")),
     responses((status = 200, description = "The clips", body = Vec<ClipRecord>)))]
 pub(super) async fn feed(
-    allowed: Allowed<TasksRead>,
+    allowed: AllowedCaller<TasksRead>,
     Path(ids): Path<String>,
     RequestLinks(links): RequestLinks,
     State(app): State<App>,
@@ -199,7 +202,7 @@ pub(super) async fn feed(
     ("is_trashed" = Option<bool>, Query, description = "The trash instead"),
 ), responses((status = 200, description = "A page of clips", body = List<ClipRecord>)))]
 pub(super) async fn clips(
-    allowed: Allowed<TasksRead>,
+    allowed: AllowedCaller<TasksRead>,
     query: Query,
     RequestLinks(links): RequestLinks,
     State(app): State<App>,
@@ -220,7 +223,7 @@ pub(super) async fn clips(
 #[utoipa::path(get, path = "/clips/{id}", tag = "music", params(("id" = String, Path, description = "The clip's id")),
     responses((status = 200, description = "The clip", body = ClipRecord)))]
 pub(super) async fn clip(
-    allowed: Allowed<TasksRead>,
+    allowed: AllowedCaller<TasksRead>,
     Path(id): Path<String>,
     RequestLinks(links): RequestLinks,
     State(app): State<App>,
@@ -235,7 +238,7 @@ pub(super) async fn clip(
 #[utoipa::path(get, path = "/clips/{id}/stems.zip", tag = "music", params(("id" = String, Path, description = "The clip's id")),
     responses((status = 200, description = "The archive", content_type = "application/zip", body = Vec<u8>)))]
 pub(super) async fn stems(
-    allowed: Allowed<TasksRead>,
+    allowed: AllowedCaller<TasksRead>,
     Path(id): Path<String>,
     State(app): State<App>,
 ) -> Result<Response, ErrorResponse> {
@@ -264,7 +267,7 @@ pub(super) async fn stems(
 #[utoipa::path(delete, path = "/clips/{id}", tag = "music", params(("id" = String, Path, description = "The clip's id")),
     responses((status = 200, description = "The clip, in the trash", body = ClipRecord)))]
 pub(super) async fn trash(
-    allowed: Allowed<TasksCancel>,
+    allowed: AllowedCaller<TasksCancel>,
     Path(id): Path<String>,
     RequestLinks(links): RequestLinks,
     State(app): State<App>,
@@ -278,7 +281,7 @@ pub(super) async fn trash(
 #[utoipa::path(post, path = "/clips/{id}/restore", tag = "music", params(("id" = String, Path, description = "The clip's id")),
     responses((status = 200, description = "The clip", body = ClipRecord)))]
 pub(super) async fn restore(
-    allowed: Allowed<TasksCancel>,
+    allowed: AllowedCaller<TasksCancel>,
     Path(id): Path<String>,
     RequestLinks(links): RequestLinks,
     State(app): State<App>,
@@ -313,9 +316,9 @@ async fn records(
             (None, _) => None,
         };
         let made_by = match &payload {
-            Some(Payload::StemsV1(job)) => MadeBy::separation(job),
-            Some(Payload::SongV1(job)) => MadeBy::song(job),
-            Some(Payload::VideoV1(_)) | None => MadeBy::default(),
+            Some(TaskPayload::StemsV1(job)) => ClipOperation::separation(job),
+            Some(TaskPayload::SongV1(job)) => ClipOperation::song(job),
+            Some(TaskPayload::VideoV1(_)) | None => ClipOperation::default(),
         };
         records.push(ClipRecord::new(clip, made_by, account, links));
     }

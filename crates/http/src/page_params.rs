@@ -4,29 +4,32 @@ use std::str::FromStr;
 
 use axum::http::{HeaderMap, header};
 
-use crate::fields::{FieldType as _, Fields};
-use crate::orders::admin::fields::Instant;
+use crate::fields::{BodyFields, FieldType as _};
+use crate::orders::admin::fields::InstantField;
 use mediagate_model::clock::Timestamp;
 use mediagate_model::error::ErrorCode;
-use mediagate_store::tasks::Page;
+use mediagate_store::tasks::PageQuery;
 
 /// The page for `limit`, `after` and `order`; `id` parses an id of this list.
-pub(super) fn page<Id>(query: &Fields<'_>, id: impl FnOnce(&str) -> Option<Id>) -> Page<Id> {
+pub(super) fn page<Id>(
+    query: &BodyFields<'_>,
+    id: impl FnOnce(&str) -> Option<Id>,
+) -> PageQuery<Id> {
     page_within(query, (20, 100), id)
 }
 
 /// The same of a list that may be asked for as CSV, whose pages are larger.
 pub(super) fn page_of<Id>(
-    query: &Fields<'_>,
+    query: &BodyFields<'_>,
     is_csv: bool,
     id: impl FnOnce(&str) -> Option<Id>,
-) -> Page<Id> {
+) -> PageQuery<Id> {
     let (usual, most) = if is_csv { (1000, 10_000) } else { (20, 100) };
     page_within(query, (usual, most), id)
 }
 
 /// Whether the list is asked for as CSV: by `format`, or else by the `Accept` header.
-pub(super) fn csv_wanted(query: &Fields<'_>, headers: &HeaderMap) -> bool {
+pub(super) fn csv_wanted(query: &BodyFields<'_>, headers: &HeaderMap) -> bool {
     match query.filled_string("format", 10).as_deref() {
         Some("csv") => true,
         Some("json") => false,
@@ -49,16 +52,16 @@ fn wants_csv(headers: &HeaderMap) -> bool {
 }
 
 /// An instant.
-pub(super) fn instant(query: &Fields<'_>, name: &str) -> Option<Timestamp> {
+pub(super) fn instant(query: &BodyFields<'_>, name: &str) -> Option<Timestamp> {
     query.value(name)?;
-    Instant::read(query, name)
+    InstantField::read(query, name)
 }
 
 fn page_within<Id>(
-    query: &Fields<'_>,
+    query: &BodyFields<'_>,
     (usual, most): (u32, i64),
     id: impl FnOnce(&str) -> Option<Id>,
-) -> Page<Id> {
+) -> PageQuery<Id> {
     let limit = query
         .integer("limit", 1..=most)
         .and_then(|limit| u32::try_from(limit).ok())
@@ -86,7 +89,7 @@ fn page_within<Id>(
             false
         }
     };
-    Page {
+    PageQuery {
         after,
         limit,
         ascending,
@@ -94,7 +97,7 @@ fn page_within<Id>(
 }
 
 /// A time, or a date as its first instant.
-pub(super) fn time(query: &Fields<'_>, name: &str) -> Option<Timestamp> {
+pub(super) fn time(query: &BodyFields<'_>, name: &str) -> Option<Timestamp> {
     let text = query.filled_string(name, 64)?;
     let time = Timestamp::parse(&text);
     if time.is_none() {
@@ -105,7 +108,7 @@ pub(super) fn time(query: &Fields<'_>, name: &str) -> Option<Timestamp> {
 }
 
 /// One of a fixed set of words.
-pub(super) fn word<T: FromStr>(query: &Fields<'_>, name: &str, known: &str) -> Option<T> {
+pub(super) fn word<T: FromStr>(query: &BodyFields<'_>, name: &str, known: &str) -> Option<T> {
     let text = query.filled_string(name, 100)?;
     let word = text.parse().ok();
     if word.is_none() {

@@ -7,10 +7,10 @@ use axum::extract::{Path, State};
 use axum::response::Response;
 use serde_json::Value;
 
-use crate::auth::{Allowed, NewOrder, RequestContext, TasksCancel, TasksRead};
+use crate::auth::{AllowedCaller, NewOrder, RequestContext, TasksCancel, TasksRead};
 use crate::body::JsonBody;
 use crate::error::ErrorResponse;
-use crate::idempotency::{Answer, Asked, Fingerprint, Fresh};
+use crate::idempotency::{CreationOutcome, Fingerprint, IdempotentRequest, IntentAnswer};
 use crate::links::RequestLinks;
 use crate::orders::persona::PersonaRequest;
 use crate::page_params::page;
@@ -19,14 +19,14 @@ use crate::tasks::cost;
 use crate::wire::list::List;
 use crate::wire::personas::PersonaRecord;
 use mediagate_core::app::App;
-use mediagate_core::attendance::{Close, Presence};
-use mediagate_core::domain::idempotency::{Found, Visit};
+use mediagate_core::connections::{ClientGuard, IntentCloseTime};
+use mediagate_core::domain::idempotency::{IntentOutcome, IntentVisit};
 use mediagate_core::domain::personas::{self, NewPersona};
 use mediagate_core::records::Links;
 use mediagate_model::account::Account;
 use mediagate_model::error::Error;
 use mediagate_model::ids::PersonaId;
-use mediagate_model::money::Micros;
+use mediagate_model::money::MicroDollars;
 use mediagate_model::music::{Clip, Persona};
 
 /// Create a persona from clips.
@@ -42,20 +42,23 @@ pub(super) async fn create(
     } = new;
     let RequestContext { caller, links, .. } = &context;
     let (new, fingerprint, _) = Fingerprint::read(&app, body).await?;
-    let asked = Asked::new(&app, &context, arrival, fingerprint)?;
+    let asked = IdempotentRequest::new(&app, &context, arrival, fingerprint)?;
     // A provider may be involved, without a task.
     let asked = asked.reserved();
-    let make = async |visit: &Visit| {
+    let make = async |visit: &IntentVisit| {
         let (persona, clips) = personas::create(&app, caller, visit, new).await?;
-        let made = Found::Persona(Box::new(persona), clips);
-        Ok(Fresh::Untold(made))
+        let made = IntentOutcome::Persona(Box::new(persona), clips);
+        Ok(CreationOutcome::Untold(made))
     };
-    let tell = async |found: Found, _: &Arc<Presence>, _: bool| {
-        let Found::Persona(persona, clips) = found else {
+    let tell = async |found: IntentOutcome, _: &Arc<ClientGuard>, _: bool| {
+        let IntentOutcome::Persona(persona, clips) = found else {
             return Err(Error::internal("no persona"));
         };
         let record = record(&app, &persona, &clips, &caller.account, links)?;
-        Ok(Answer::of((cost(Micros::ZERO), Json(record)), Close::Now))
+        Ok(IntentAnswer::of(
+            (cost(MicroDollars::ZERO), Json(record)),
+            IntentCloseTime::Now,
+        ))
     };
     Ok(asked.answer(make, tell).await?)
 }
@@ -66,7 +69,7 @@ pub(super) async fn create(
     ("after" = Option<String>, Query, description = "`last_id` of the page before"),
 ), responses((status = 200, description = "A page of personas", body = List<PersonaRecord>)))]
 pub(super) async fn list(
-    allowed: Allowed<TasksRead>,
+    allowed: AllowedCaller<TasksRead>,
     query: Query,
     RequestLinks(links): RequestLinks,
     State(app): State<App>,
@@ -87,7 +90,7 @@ pub(super) async fn list(
 #[utoipa::path(get, path = "/personas/{id}", tag = "persona", params(("id" = String, Path, description = "The persona's id")),
     responses((status = 200, description = "The persona", body = PersonaRecord)))]
 pub(super) async fn get(
-    allowed: Allowed<TasksRead>,
+    allowed: AllowedCaller<TasksRead>,
     Path(id): Path<String>,
     RequestLinks(links): RequestLinks,
     State(app): State<App>,
@@ -101,7 +104,7 @@ pub(super) async fn get(
 #[utoipa::path(delete, path = "/personas/{id}", tag = "persona", params(("id" = String, Path, description = "The persona's id")),
     responses((status = 200, description = "The persona, deleted", body = PersonaRecord)))]
 pub(super) async fn delete(
-    allowed: Allowed<TasksCancel>,
+    allowed: AllowedCaller<TasksCancel>,
     Path(id): Path<String>,
     RequestLinks(links): RequestLinks,
     State(app): State<App>,

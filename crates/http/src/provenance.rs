@@ -7,7 +7,7 @@ use axum::extract::{FromRequest as _, FromRequestParts, Request, State};
 use axum::http::request::Parts;
 
 use crate::auth::{TasksRead, caller_if_any, client_address, missing_key};
-use crate::body::form::Form;
+use crate::body::form::MultipartForm;
 use crate::body::{JsonBody, is_multipart};
 use crate::error::ErrorResponse;
 use crate::orders::provenance::{CheckForm, CheckRequest, read};
@@ -20,13 +20,13 @@ use mediagate_model::error::{Error, ErrorCode};
 use mediagate_model::ids::AccountId;
 
 /// Who asks: a caller, or anybody where the operator lets anybody.
-pub(super) struct Asker {
+pub(super) struct CheckCaller {
     account: Option<AccountId>,
     /// Whose turn it is: an account's, or one for all who have no key.
     turn: AccountId,
 }
 
-impl FromRequestParts<App> for Asker {
+impl FromRequestParts<App> for CheckCaller {
     type Rejection = ErrorResponse;
 
     async fn from_request_parts(parts: &mut Parts, app: &App) -> Result<Self, ErrorResponse> {
@@ -70,7 +70,7 @@ fn count(app: &App, address: IpAddr) -> Result<(), Error> {
     security((), ("bearer" = [])),
     responses((status = 200, description = "What was found out", body = CheckObject)))]
 pub(super) async fn check(
-    asker: Asker,
+    asker: CheckCaller,
     State(app): State<App>,
     request: Request,
 ) -> Result<Json<CheckObject>, ErrorResponse> {
@@ -91,7 +91,7 @@ pub(super) async fn check(
 }
 
 async fn uploaded(request: Request, app: &App) -> Result<tempfile::TempPath, Error> {
-    let mut form = Form::open(request, app, LIMIT_BYTES).await?;
+    let mut form = MultipartForm::open(request, app, LIMIT_BYTES).await?;
     let mut file = None;
     while let Some(part) = form.next().await? {
         if part.name() == Some("file") && file.is_none() {

@@ -5,7 +5,7 @@ use axum::http::request::Parts;
 use serde_json::{Map, Value};
 
 use crate::error::ErrorResponse;
-use crate::fields::{self, Fields};
+use crate::fields::{self, BodyFields};
 use mediagate_model::error::{Error, ErrorCode};
 
 /// The parameters of a request's query.
@@ -29,7 +29,7 @@ impl Query {
     pub(super) fn read_only<T>(
         &self,
         known: &[&str],
-        parse: impl FnOnce(&Fields<'_>) -> Option<T>,
+        parse: impl FnOnce(&BodyFields<'_>) -> Option<T>,
     ) -> Result<T, Error> {
         self.read(|query| {
             let names = query.members().keys();
@@ -46,7 +46,10 @@ impl Query {
     }
 
     /// Reads the parameters with `parse`.
-    pub(super) fn read<T>(&self, parse: impl FnOnce(&Fields<'_>) -> Option<T>) -> Result<T, Error> {
+    pub(super) fn read<T>(
+        &self,
+        parse: impl FnOnce(&BodyFields<'_>) -> Option<T>,
+    ) -> Result<T, Error> {
         fields::read_form(&self.0, parse)
     }
 }

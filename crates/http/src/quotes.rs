@@ -5,17 +5,17 @@ use axum::Json;
 use axum::extract::State;
 use serde_json::Value;
 
-use crate::auth::{Allowed, AnyKey, require};
+use crate::auth::{AllowedCaller, AnyKey, require};
 use crate::body::JsonBody;
 use crate::error::ErrorResponse;
-use crate::fields::types::{AnyObject, Required, Text};
+use crate::fields::types::{AnyObject, RequiredField, TextField};
 use crate::fields::{self, request};
 use crate::orders;
 use crate::wire::quotes::QuoteObject;
 use mediagate_core::app::App;
-use mediagate_core::domain::quotes::{self, Wish};
+use mediagate_core::domain::quotes::{self, QuotedOrder};
 use mediagate_model::account::{Caller, Scope};
-use mediagate_model::error::{Error, ErrorCode, Fault};
+use mediagate_model::error::{Error, ErrorCode, FieldError};
 use mediagate_model::ids::RequestId;
 
 request! {
@@ -23,9 +23,9 @@ request! {
     #[expect(dead_code, reason = "some fields are only checked")]
     pub(super) struct QuoteRequest {
         /// The path of the endpoint: `/v1/chat/completions`, `/v1/videos`, or the music, persona and upload paths of this gateway.
-        endpoint: Required<Text<200>>,
+        endpoint: RequiredField<TextField<200>>,
         /// The JSON body for that endpoint.
-        body: Required<AnyObject>,
+        body: RequiredField<AnyObject>,
     }
 }
 
@@ -33,7 +33,7 @@ request! {
 #[utoipa::path(post, path = "/v1/quote", tag = "account", request_body = QuoteRequest,
     responses((status = 200, description = "What it would cost", body = QuoteObject)))]
 pub(super) async fn quote(
-    allowed: Allowed<AnyKey>,
+    allowed: AllowedCaller<AnyKey>,
     Extension(request_id): Extension<RequestId>,
     State(app): State<App>,
     body: JsonBody,
@@ -51,7 +51,7 @@ pub(super) async fn quote(
 }
 
 /// The endpoint, and the order in the body.
-fn wish(caller: &Caller, brand: &str, body: &Value) -> Result<(String, Wish), Error> {
+fn wish(caller: &Caller, brand: &str, body: &Value) -> Result<(String, QuotedOrder), Error> {
     let path = fields::read(body, |body| QuoteRequest::read(body).endpoint)?;
     let known = orders::ALL.map(|(endpoint, _, read)| (endpoint.path(brand), endpoint, read));
     let Some((_, endpoint, read)) = known.iter().find(|(known, ..)| *known == path) else {
@@ -77,7 +77,7 @@ fn inside_body(error: Error) -> Error {
         Error::Invalid(faults) => Error::Invalid(
             faults
                 .into_iter()
-                .map(|fault| Fault {
+                .map(|fault| FieldError {
                     param: place(fault.param),
                     ..fault
                 })

@@ -7,13 +7,13 @@ use axum::response::{IntoResponse as _, Response};
 use serde::Serialize;
 use utoipa::ToSchema;
 
-use crate::auth::{Allowed, AnyKey, Source};
+use crate::auth::{AllowedCaller, AnyKey, RequestSource};
 use crate::cookie::CookieName;
 use crate::error::ErrorResponse;
 use crate::links::RequestLinks;
 use mediagate_core::app::App;
 use mediagate_core::domain::sessions;
-use mediagate_model::account::{Caller, Credential, Scope};
+use mediagate_model::account::{Caller, CallerCredential, Scope};
 use mediagate_model::error::{Error, ErrorCode};
 use mediagate_model::secret::Secret;
 
@@ -63,8 +63,8 @@ impl SessionObject {
 #[utoipa::path(post, path = "/v1/session", tag = "session",
     responses((status = 200, description = "The session; its cookie is set", body = SessionObject)))]
 pub(super) async fn begin(
-    allowed: Allowed<AnyKey>,
-    source: Source,
+    allowed: AllowedCaller<AnyKey>,
+    source: RequestSource,
     headers: HeaderMap,
     RequestLinks(links): RequestLinks,
     State(app): State<App>,
@@ -85,13 +85,13 @@ pub(super) async fn begin(
 #[utoipa::path(get, path = "/v1/session", tag = "session",
     responses((status = 200, description = "The session", body = SessionObject)))]
 pub(super) async fn get(
-    allowed: Allowed<AnyKey>,
+    allowed: AllowedCaller<AnyKey>,
     headers: HeaderMap,
     RequestLinks(links): RequestLinks,
 ) -> Result<Json<SessionObject>, ErrorResponse> {
     let caller = &allowed.caller;
     let cookie = CookieName::at(&links).read(&headers);
-    if let (Some(cookie), Credential::Session { until }) = (cookie, caller.credential) {
+    if let (Some(cookie), CallerCredential::Session { until }) = (cookie, caller.credential) {
         Ok(Json(SessionObject::new(caller, &cookie, until.rfc3339())))
     } else {
         let message = "The request has no session cookie.";
@@ -103,8 +103,8 @@ pub(super) async fn get(
 #[utoipa::path(delete, path = "/v1/session", tag = "session",
     responses((status = 200, description = "The session has ended", body = SessionEnded)))]
 pub(super) async fn end(
-    allowed: Allowed<AnyKey>,
-    source: Source,
+    allowed: AllowedCaller<AnyKey>,
+    source: RequestSource,
     headers: HeaderMap,
     RequestLinks(links): RequestLinks,
     State(app): State<App>,

@@ -11,10 +11,10 @@ use axum::response::sse::{Event, KeepAlive, Sse};
 use axum::response::{IntoResponse, Response};
 use futures_util::Stream;
 
-use crate::auth::{Allowed, Source, TasksCancel, TasksRead};
-use crate::docs::Events;
+use crate::auth::{AllowedCaller, RequestSource, TasksCancel, TasksRead};
+use crate::docs::EventSchema;
 use crate::error::ErrorResponse;
-use crate::fields::Fields;
+use crate::fields::BodyFields;
 use crate::links::RequestLinks;
 use crate::page_params::{page, time, word};
 use crate::query::Query;
@@ -27,9 +27,9 @@ use mediagate_core::records::task::TaskView;
 use mediagate_model::account::Scope;
 use mediagate_model::error::{Error, ErrorCode};
 use mediagate_model::ids::{AccountId, KeyId, RequestId, TaskId};
-use mediagate_model::money::Micros;
+use mediagate_model::money::MicroDollars;
 use mediagate_model::task::{Task, TaskEvent};
-use mediagate_store::tasks::Filter;
+use mediagate_store::tasks::TaskFilter;
 
 /// List tasks, newest first.
 #[utoipa::path(get, path = "/v1/tasks", tag = "tasks", params(
@@ -46,7 +46,7 @@ use mediagate_store::tasks::Filter;
     ("order" = Option<String>, Query, description = "`desc`, or `asc` for the oldest first"),
 ), responses((status = 200, description = "A page of tasks", body = List<TaskView>)))]
 pub(super) async fn list(
-    allowed: Allowed<TasksRead>,
+    allowed: AllowedCaller<TasksRead>,
     query: Query,
     RequestLinks(links): RequestLinks,
     State(app): State<App>,
@@ -67,8 +67,8 @@ pub(super) async fn list(
 }
 
 /// Which tasks a query wants.
-pub(super) fn filter(query: &Fields<'_>) -> Filter {
-    Filter {
+pub(super) fn filter(query: &BodyFields<'_>) -> TaskFilter {
+    TaskFilter {
         kind: word(query, "kind", "video, music"),
         state: word(
             query,
@@ -80,7 +80,7 @@ pub(super) fn filter(query: &Fields<'_>) -> Filter {
         error: error_code(query),
         since: time(query, "since"),
         until: time(query, "until"),
-        ..Filter::default()
+        ..TaskFilter::default()
     }
 }
 
@@ -89,7 +89,7 @@ const PARAMETERS: [&str; 11] = [
     "limit", "after", "order", "kind", "status", "model", "key", "error", "since", "until", "q",
 ];
 
-fn key(query: &Fields<'_>) -> Option<KeyId> {
+fn key(query: &BodyFields<'_>) -> Option<KeyId> {
     let key = query.filled_string("key", 100)?.parse().ok();
     if key.is_none() {
         query.fault(
@@ -101,7 +101,7 @@ fn key(query: &Fields<'_>) -> Option<KeyId> {
     key
 }
 
-fn error_code(query: &Fields<'_>) -> Option<ErrorCode> {
+fn error_code(query: &BodyFields<'_>) -> Option<ErrorCode> {
     let code = ErrorCode::from_name(&query.filled_string("error", 100)?);
     if code.is_none() {
         let message = "Must be an error code; docs/errors.md lists them.";
@@ -116,7 +116,7 @@ fn error_code(query: &Fields<'_>) -> Option<ErrorCode> {
     ("wait" = Option<f64>, Query, description = "Seconds to wait for the end, 60 at most"),
 ), responses((status = 200, description = "The task", body = TaskView)))]
 pub(super) async fn get(
-    allowed: Allowed<TasksRead>,
+    allowed: AllowedCaller<TasksRead>,
     Path(id): Path<String>,
     query: Query,
     RequestLinks(links): RequestLinks,
@@ -131,7 +131,7 @@ pub(super) async fn get(
 }
 
 /// The events of a task.
-type ViewEvent = Events<TaskView>;
+type ViewEvent = EventSchema<TaskView>;
 
 /// Follow a task: a `task` event for each change, until it has ended.
 #[utoipa::path(get, path = "/v1/tasks/{id}/events", tag = "tasks", params(
@@ -139,7 +139,7 @@ type ViewEvent = Events<TaskView>;
     ("Last-Event-ID" = Option<u32>, Header, description = "Number of the last event that arrived"),
 ), responses((status = 200, description = "Server-sent events, each a task", body = ViewEvent, content_type = "text/event-stream")))]
 pub(super) async fn events(
-    allowed: Allowed<TasksRead>,
+    allowed: AllowedCaller<TasksRead>,
     Path(id): Path<String>,
     RequestLinks(links): RequestLinks,
     Extension(request_id): Extension<RequestId>,
@@ -219,7 +219,7 @@ pub(super) fn keep_alive() -> KeepAlive {
     params(("id" = String, Path, description = "The task's id")),
     responses((status = 200, description = "The attempts", body = List<AttemptView>)))]
 pub(super) async fn attempts(
-    allowed: Allowed<TasksRead>,
+    allowed: AllowedCaller<TasksRead>,
     Path(id): Path<String>,
     RequestLinks(links): RequestLinks,
     State(app): State<App>,
@@ -240,8 +240,8 @@ pub(super) async fn attempts(
     params(("id" = String, Path, description = "The task's id")),
     responses((status = 200, description = "The cancelled task", body = TaskView)))]
 pub(super) async fn cancel(
-    allowed: Allowed<TasksCancel>,
-    source: Source,
+    allowed: AllowedCaller<TasksCancel>,
+    source: RequestSource,
     Path(id): Path<String>,
     RequestLinks(links): RequestLinks,
     State(app): State<App>,
@@ -272,12 +272,12 @@ pub(super) fn about(id: TaskId) -> HeaderMap {
 pub(super) fn about_all(tasks: &[Task]) -> HeaderMap {
     let mut headers = tasks.first().map(|task| about(task.id)).unwrap_or_default();
     let costs = tasks.iter().map(|task| task.cost);
-    headers.extend(cost(costs.fold(Micros::ZERO, Micros::plus)));
+    headers.extend(cost(costs.fold(MicroDollars::ZERO, MicroDollars::plus)));
     headers
 }
 
 /// The cost header.
-pub(super) fn cost(amount: Micros) -> HeaderMap {
+pub(super) fn cost(amount: MicroDollars) -> HeaderMap {
     let mut headers = HeaderMap::new();
     if let Ok(value) = HeaderValue::try_from(amount.to_string()) {
         headers.insert("x-cost-usd", value);

@@ -11,21 +11,21 @@ use tempfile::TempPath;
 use tokio::io::AsyncWriteExt as _;
 
 use crate::auth::{NewOrder, RequestContext};
-use crate::body::form::{Form, Part};
+use crate::body::form::{FormPart, MultipartForm};
 use crate::body::{JsonBody, is_multipart, too_large};
 use crate::error::ErrorResponse;
-use crate::idempotency::{Answer, Asked, Fingerprint, Fresh};
+use crate::idempotency::{CreationOutcome, Fingerprint, IdempotentRequest, IntentAnswer};
 use crate::orders::upload::{UploadForm, UploadOrder, UploadRequest, read_title};
 use crate::tasks::cost;
 use mediagate_core::app::App;
-use mediagate_core::attendance::{Close, Presence};
+use mediagate_core::connections::{ClientGuard, IntentCloseTime};
 use mediagate_core::domain::assets;
-use mediagate_core::domain::idempotency::{Found, Visit};
+use mediagate_core::domain::idempotency::{IntentOutcome, IntentVisit};
 use mediagate_core::domain::music::{self, AudioSource, LIMIT_BYTES};
 use mediagate_core::records::clip::ClipRecord;
-use mediagate_core::records::music::MadeBy;
+use mediagate_core::records::music::ClipOperation;
 use mediagate_model::error::{Error, ErrorCode};
-use mediagate_model::money::Micros;
+use mediagate_model::money::MicroDollars;
 
 /// Time for an upload to arrive.
 pub(super) const TIME: Duration = Duration::from_mins(10);
@@ -67,17 +67,20 @@ pub(super) async fn audio(
         let source = AudioSource::Address(url);
         (source, title, "url", fingerprint)
     };
-    let asked = Asked::new(&app, &context, arrival, fingerprint)?;
-    let make = async |visit: &Visit| {
+    let asked = IdempotentRequest::new(&app, &context, arrival, fingerprint)?;
+    let make = async |visit: &IntentVisit| {
         let clip = music::upload(&app, caller, visit, source, title, param).await?;
-        Ok(Fresh::Untold(Found::Clip(Box::new(clip))))
+        Ok(CreationOutcome::Untold(IntentOutcome::Clip(Box::new(clip))))
     };
-    let tell = async |found: Found, _: &Arc<Presence>, _: bool| {
-        let Found::Clip(clip) = found else {
+    let tell = async |found: IntentOutcome, _: &Arc<ClientGuard>, _: bool| {
+        let IntentOutcome::Clip(clip) = found else {
             return Err(Error::internal("no clip"));
         };
-        let record = ClipRecord::new(&clip, MadeBy::default(), &caller.account, links);
-        Ok(Answer::of((cost(Micros::ZERO), Json(record)), Close::Now))
+        let record = ClipRecord::new(&clip, ClipOperation::default(), &caller.account, links);
+        Ok(IntentAnswer::of(
+            (cost(MicroDollars::ZERO), Json(record)),
+            IntentCloseTime::Now,
+        ))
     };
     Ok(asked.answer(make, tell).await?)
 }
@@ -87,7 +90,7 @@ async fn read_form(
     request: Request,
     app: &App,
 ) -> Result<(TempPath, Vec<u8>, Option<String>), Error> {
-    let mut form = Form::open(request, app, LIMIT_BYTES).await?;
+    let mut form = MultipartForm::open(request, app, LIMIT_BYTES).await?;
     let mut file = None;
     let mut title = None;
     while let Some(part) = form.next().await? {
@@ -111,7 +114,7 @@ async fn read_form(
 }
 
 /// Writes a form's file to disk as it arrives, so that uploads take no memory.
-pub(super) async fn spool(mut part: Part<'_>, app: &App) -> Result<(TempPath, Vec<u8>), Error> {
+pub(super) async fn spool(mut part: FormPart<'_>, app: &App) -> Result<(TempPath, Vec<u8>), Error> {
     let limit = usize::try_from(LIMIT_BYTES).unwrap_or(usize::MAX);
     let file = tempfile::NamedTempFile::new_in(app.config.spool_path()).map_err(Error::internal)?;
     let (file, path) = file.into_parts();

@@ -6,7 +6,7 @@ use axum::http::{HeaderMap, HeaderValue, header};
 use axum::response::{IntoResponse, Response};
 use serde::Serialize;
 
-use crate::auth::{Allowed, TasksRead};
+use crate::auth::{AllowedCaller, TasksRead};
 use crate::error::ErrorResponse;
 use crate::page_params::csv_wanted;
 use crate::query::Query;
@@ -26,7 +26,7 @@ use mediagate_model::error::Error;
 ), responses((status = 200, description = "The rows and their sum; as CSV the rows alone", content(
     (UsageList = "application/json"), (String = "text/csv")))))]
 pub(super) async fn usage(
-    allowed: Allowed<TasksRead>,
+    allowed: AllowedCaller<TasksRead>,
     query: Query,
     headers: HeaderMap,
     State(app): State<App>,

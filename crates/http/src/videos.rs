@@ -11,26 +11,26 @@ use bytes::Bytes;
 use serde_json::{Map, Value};
 use sha2::{Digest as _, Sha256};
 
-use crate::auth::{Allowed, NewOrder, RequestContext, TasksCancel, TasksRead};
-use crate::body::form::Form;
+use crate::auth::{AllowedCaller, NewOrder, RequestContext, TasksCancel, TasksRead};
+use crate::body::form::MultipartForm;
 use crate::body::{JsonBody, held, is_multipart, no_memory, too_large};
 use crate::error::ErrorResponse;
-use crate::idempotency::{self, Answer, Asked, Fingerprint};
+use crate::idempotency::{self, Fingerprint, IdempotentRequest, IntentAnswer};
 use crate::links::RequestLinks;
 use crate::media;
-use crate::orders::videos::{FILES, Files, VideoRequest, read_form};
+use crate::orders::videos::{FILES, FormFiles, VideoRequest, read_form};
 use crate::page_params::page;
 use crate::query::Query;
 use crate::tasks::{about, about_all};
 use crate::wire::list::List;
 use crate::wire::videos::{VideoDeleted, VideoObject};
 use mediagate_core::app::App;
-use mediagate_core::attendance::Presence;
-use mediagate_core::domain::idempotency::{self as intents, Found, Visit};
+use mediagate_core::connections::ClientGuard;
+use mediagate_core::domain::idempotency::{self as intents, IntentOutcome, IntentVisit};
 use mediagate_core::domain::pictures::LIMIT_BYTES;
 use mediagate_core::domain::tasks;
 use mediagate_core::domain::video::{self, VideoOrder};
-use mediagate_core::limits::Share;
+use mediagate_core::limits::QuotaShare;
 use mediagate_core::records::Links;
 use mediagate_core::records::video::VideoFile;
 use mediagate_model::account::Caller;
@@ -39,8 +39,8 @@ use mediagate_model::error::{Error, ErrorCode};
 use mediagate_model::ids::{AssetId, TaskId};
 use mediagate_model::media::MediaType;
 use mediagate_model::music::Clip;
-use mediagate_model::task::{Kind, LinkOutput, Output, Task};
-use mediagate_store::tasks::Filter;
+use mediagate_model::task::{LinkOutput, MediaKind, Task, TaskResult};
+use mediagate_store::tasks::TaskFilter;
 
 /// Time for a form to arrive.
 const FORM_TIME: Duration = Duration::from_mins(2);
@@ -83,26 +83,33 @@ pub(super) async fn create(
         let body = JsonBody::from_request(request, &app).await?;
         Fingerprint::read(&app, body).await?
     };
-    let asked = Asked::new(&app, &context, arrival, fingerprint)?;
+    let asked = IdempotentRequest::new(&app, &context, arrival, fingerprint)?;
     let told = async |tasks: &[Task]| -> Result<Response, Error> {
         let answer = object(&app, links, &tasks[0]).await?;
         Ok((about_all(tasks), answer).into_response())
     };
-    let make = async |visit: &Visit| {
+    let make = async |visit: &IntentVisit| {
         let draft = video::draft(&app, caller, request_id, order).await?;
         drop(held);
         let tell = async |tasks: &[Task], _: &[Clip]| told(tasks).await;
         idempotency::accept(&app, &context, visit, draft, tell).await
     };
-    let tell = async |found: Found, _: &Arc<Presence>, _: bool| {
+    let tell = async |found: IntentOutcome, _: &Arc<ClientGuard>, _: bool| {
         let tasks = found.into_tasks()?;
-        Ok(Answer::of(told(&tasks).await?, intents::close(&tasks)))
+        Ok(IntentAnswer::of(
+            told(&tasks).await?,
+            intents::close(&tasks),
+        ))
     };
     Ok(asked.answer(make, tell).await?)
 }
 
 /// A form's text fields, nested by their brackets, and its files.
-async fn form(request: Request, app: &App, held: &mut Share) -> Result<(Value, Files), Error> {
+async fn form(
+    request: Request,
+    app: &App,
+    held: &mut QuotaShare,
+) -> Result<(Value, FormFiles), Error> {
     tokio::time::timeout(FORM_TIME, read_fields(request, app, held))
         .await
         .unwrap_or_else(|_| {
@@ -116,11 +123,11 @@ async fn form(request: Request, app: &App, held: &mut Share) -> Result<(Value, F
 async fn read_fields(
     request: Request,
     app: &App,
-    held: &mut Share,
-) -> Result<(Value, Files), Error> {
-    let mut form = Form::open(request, app, FORM_LIMIT as u64).await?;
+    held: &mut QuotaShare,
+) -> Result<(Value, FormFiles), Error> {
+    let mut form = MultipartForm::open(request, app, FORM_LIMIT as u64).await?;
     let mut fields = Map::new();
-    let mut files = Files::new();
+    let mut files = FormFiles::new();
     while let Some(mut part) = form.next().await? {
         let name = part.name().unwrap_or_default().to_owned();
         let field = FILES.into_iter().find(|field| *field == name);
@@ -182,7 +189,7 @@ fn insert_nested(fields: &mut Map<String, Value>, name: &str, text: String) {
 #[utoipa::path(get, path = "/v1/videos/{id}", tag = "video", params(("id" = String, Path, description = "The video's id")),
     responses((status = 200, description = "The video", body = VideoObject)))]
 pub(super) async fn get(
-    allowed: Allowed<TasksRead>,
+    allowed: AllowedCaller<TasksRead>,
     Path(id): Path<String>,
     RequestLinks(links): RequestLinks,
     State(app): State<App>,
@@ -218,16 +225,16 @@ async fn poll_after(app: &App, task: &Task) -> Result<HeaderValue, Error> {
     ("order" = Option<String>, Query, description = "`desc` (default) or `asc`"),
 ), responses((status = 200, description = "A page of videos", body = List<VideoObject>)))]
 pub(super) async fn list(
-    allowed: Allowed<TasksRead>,
+    allowed: AllowedCaller<TasksRead>,
     query: Query,
     RequestLinks(links): RequestLinks,
     State(app): State<App>,
 ) -> Result<Json<List<VideoObject>>, ErrorResponse> {
     let page = query.read(|query| Some(page(query, |text| TaskId::from_video(text).ok())))?;
-    let filter = Filter {
-        kind: Some(Kind::Video),
+    let filter = TaskFilter {
+        kind: Some(MediaKind::Video),
         without_deleted: true,
-        ..Filter::default()
+        ..TaskFilter::default()
     };
     let (found, has_more) = tasks::list(&app, allowed.caller.account.id, filter, page).await?;
     let videos = found
@@ -247,7 +254,7 @@ pub(super) async fn list(
     (status = 302, description = "Where the provider keeps it, if no copy is kept"),
 ))]
 pub(super) async fn content(
-    allowed: Allowed<TasksRead>,
+    allowed: AllowedCaller<TasksRead>,
     Path(id): Path<String>,
     query: Query,
     headers: HeaderMap,
@@ -261,12 +268,12 @@ pub(super) async fn content(
         )
     })?;
     let task = find(&app, &allowed.caller, &id).await?;
-    if let Some(Output::LinkV1(link)) = &task.output {
+    if let Some(TaskResult::LinkV1(link)) = &task.output {
         let found = link_to(&app, &task, link, &variant);
         let found = found.map_err(|error| error.of_task(task.id))?;
         return Ok((about(task.id), found).into_response());
     }
-    let Some(Output::VideoV1(output)) = &task.output else {
+    let Some(TaskResult::VideoV1(output)) = &task.output else {
         let error = match &task.failure {
             Some(failure) => failure.to_error(),
             None => Error::plain(ErrorCode::VideoNotReady, "The video is not finished yet."),
@@ -316,7 +323,7 @@ fn no_variant(variant: &str) -> Error {
 #[utoipa::path(delete, path = "/v1/videos/{id}", tag = "video", params(("id" = String, Path, description = "The video's id")),
     responses((status = 200, description = "The video is gone", body = VideoDeleted)))]
 pub(super) async fn delete(
-    allowed: Allowed<TasksCancel>,
+    allowed: AllowedCaller<TasksCancel>,
     Path(id): Path<String>,
     State(app): State<App>,
 ) -> Result<Response, ErrorResponse> {

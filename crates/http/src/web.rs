@@ -1,4 +1,4 @@
-//! Routes of the web pages; their markup is in `pages/`.
+//! Routes of the web pages; their markup is in the crate `mediagate-console`.
 
 use std::sync::Arc;
 
@@ -13,14 +13,16 @@ use utoipa::openapi::OpenApi;
 use crate::error::ErrorResponse;
 use crate::links::RequestLinks;
 use crate::wire::models::{ModelList, ModelObject, NextPrice, RouteObject};
-use mediagate_console::docs::Reference;
-use mediagate_console::{self, ConsolePage, HomePage, ModelRow, PricingPage, ProvenancePage, Site};
+use mediagate_console::docs::ApiReference;
+use mediagate_console::{
+    self, ConsolePage, HomePage, ModelRow, PricingPage, ProvenancePage, SiteContext,
+};
 use mediagate_core::app::App;
 use mediagate_core::domain::provenance::check::LIMIT_BYTES;
 use mediagate_core::domain::{music, pictures};
 use mediagate_core::records::Links;
 use mediagate_model::error::{Error, ErrorCode};
-use mediagate_model::task::Kind;
+use mediagate_model::task::MediaKind;
 
 /// Everything comes from this host, and no inline scripts run. But films and songs: with `media.host` or
 /// `results = "link"` their addresses are others', by https, which the console has to play and can only
@@ -30,7 +32,7 @@ const POLICY: &str = "default-src 'self'; img-src 'self' data: blob:; media-src 
 
 pub(super) fn router(document: &OpenApi) -> Router<App> {
     let document = serde_json::to_value(document).unwrap_or_default();
-    let reference = Arc::new(Reference::new(&document));
+    let reference = Arc::new(ApiReference::new(&document));
     let api = async move |RequestLinks(links): RequestLinks, State(app): State<App>| {
         page(reference.page(&site(&links, &app)))
     };
@@ -54,8 +56,8 @@ async fn home(RequestLinks(links): RequestLinks, State(app): State<App>) -> Resp
     let catalog = app.models.catalog.load();
     page(mediagate_console::home(&HomePage {
         site: site(&links, &app),
-        video_model: catalog.default_name(Kind::Video).to_owned(),
-        music_model: catalog.default_name(Kind::Music).to_owned(),
+        video_model: catalog.default_name(MediaKind::Video).to_owned(),
+        music_model: catalog.default_name(MediaKind::Music).to_owned(),
         available_models: catalog.models().len(),
     }))
 }
@@ -82,8 +84,8 @@ fn console_page(place: String, links: &Links, app: &App) -> Response {
     page(mediagate_console::console(&ConsolePage {
         site: site(links, app),
         place,
-        video_model: catalog.default_name(Kind::Video).to_owned(),
-        music_model: catalog.default_name(Kind::Music).to_owned(),
+        video_model: catalog.default_name(MediaKind::Video).to_owned(),
+        music_model: catalog.default_name(MediaKind::Music).to_owned(),
         picture_bytes: pictures::LIMIT_BYTES,
         song_bytes: music::LIMIT_BYTES,
     }))
@@ -98,7 +100,7 @@ async fn provenance(RequestLinks(links): RequestLinks, State(app): State<App>) -
 }
 
 #[derive(Deserialize)]
-struct Search {
+struct SearchQuery {
     #[serde(default)]
     q: String,
 }
@@ -106,7 +108,7 @@ struct Search {
 async fn docs(
     RequestLinks(links): RequestLinks,
     State(app): State<App>,
-    Query(search): Query<Search>,
+    Query(search): Query<SearchQuery>,
 ) -> Response {
     let words: String = search.q.chars().take(100).collect();
     page(mediagate_console::docs::index(&site(&links, &app), &words))
@@ -142,10 +144,10 @@ fn row(model: &ModelObject) -> ModelRow {
     ModelRow {
         id: model.id.clone(),
         summary: model.summary.clone(),
-        kind: if model.kind == Kind::Video.name() {
-            Kind::Video
+        kind: if model.kind == MediaKind::Video.name() {
+            MediaKind::Video
         } else {
-            Kind::Music
+            MediaKind::Music
         },
         takes: owned(&capabilities.input),
         makes: owned(&capabilities.output),
@@ -200,8 +202,8 @@ fn route(route: &RouteObject) -> String {
     }
 }
 
-fn site(links: &Links, app: &App) -> Site {
-    Site {
+fn site(links: &Links, app: &App) -> SiteContext {
+    SiteContext {
         base_url: links.origin.clone(),
         brand: app.config.brand.clone(),
         version: env!("CARGO_PKG_VERSION").into(),

@@ -7,13 +7,13 @@ use axum::extract::{Path, State};
 use axum::response::Response;
 use serde_json::Value;
 
-use crate::auth::{Allowed, NewOrder, RequestContext, Source, WebhooksManage};
+use crate::auth::{AllowedCaller, NewOrder, RequestContext, RequestSource, WebhooksManage};
 use crate::body::JsonBody;
 use crate::error::ErrorResponse;
-use crate::fields::types::Required;
+use crate::fields::types::RequiredField;
 use crate::fields::{self, request};
-use crate::idempotency::{Answer, Asked, Fingerprint, Fresh};
-use crate::orders::admin::fields::Instant;
+use crate::idempotency::{CreationOutcome, Fingerprint, IdempotentRequest, IntentAnswer};
+use crate::orders::admin::fields::InstantField;
 use crate::orders::webhook::{WebhookChange, WebhookRequest, read_change};
 use crate::page_params::{page, word};
 use crate::query::Query;
@@ -22,16 +22,16 @@ use crate::wire::webhooks::{
     DeliveryObject, DeliverySummary, WebhookDeleted, WebhookObject, WebhookRecovery, WebhookSecret,
 };
 use mediagate_core::app::App;
-use mediagate_core::attendance::{Close, Presence};
-use mediagate_core::domain::idempotency::{Found, Visit};
+use mediagate_core::connections::{ClientGuard, IntentCloseTime};
+use mediagate_core::domain::idempotency::{IntentOutcome, IntentVisit};
 use mediagate_core::domain::keys::refuse_former_secret;
 use mediagate_core::domain::tasks;
-use mediagate_core::domain::webhooks::keys::Keys;
-use mediagate_core::domain::webhooks::{self, NewEndpoint, log};
+use mediagate_core::domain::webhooks::signing_keys::SigningKeys;
+use mediagate_core::domain::webhooks::{self, NewEndpoint, delivery_log};
 use mediagate_model::error::Error;
 use mediagate_model::ids::{DeliveryId, EndpointId};
 use mediagate_model::secret::Secret;
-use mediagate_model::webhook::{Endpoint, Scheme};
+use mediagate_model::webhook::{SignatureScheme, WebhookEndpoint};
 
 /// Register a webhook endpoint.
 #[utoipa::path(post, path = "/v1/webhooks", tag = "webhooks", request_body = WebhookRequest,
@@ -46,28 +46,34 @@ pub(super) async fn create(
     } = new;
     let RequestContext { caller, .. } = &context;
     let (new, fingerprint, _) = Fingerprint::read(&app, body).await?;
-    let asked = Asked::new(&app, &context, arrival, fingerprint)?;
+    let asked = IdempotentRequest::new(&app, &context, arrival, fingerprint)?;
     // Told once, to whoever makes it; nothing that is kept holds it.
     let secret: Mutex<Option<Secret>> = Mutex::default();
     let by = context.by();
-    let make = async |visit: &Visit| {
+    let make = async |visit: &IntentVisit| {
         let (endpoint, shown) = webhooks::create(&app, caller, by, visit, new).await?;
         *secret.lock().unwrap_or_else(PoisonError::into_inner) = Some(shown);
-        Ok(Fresh::Untold(Found::Endpoint(Box::new(endpoint))))
+        Ok(CreationOutcome::Untold(IntentOutcome::Endpoint(Box::new(
+            endpoint,
+        ))))
     };
-    let tell = async |found: Found, _: &Arc<Presence>, _: bool| {
-        let Found::Endpoint(endpoint) = found else {
+    let tell = async |found: IntentOutcome, _: &Arc<ClientGuard>, _: bool| {
+        let IntentOutcome::Endpoint(endpoint) = found else {
             return Err(Error::internal("no webhook endpoint"));
         };
         let secret = secret.lock().unwrap_or_else(PoisonError::into_inner).take();
         let told = object(&app, &endpoint, secret.as_ref())?;
-        Ok(Answer::told_anew(Json(told), Close::Now))
+        Ok(IntentAnswer::told_anew(Json(told), IntentCloseTime::Now))
     };
     Ok(asked.answer(make, tell).await?)
 }
 
 /// An endpoint, with its secret when that is to be told.
-fn object(app: &App, endpoint: &Endpoint, secret: Option<&Secret>) -> Result<WebhookObject, Error> {
+fn object(
+    app: &App,
+    endpoint: &WebhookEndpoint,
+    secret: Option<&Secret>,
+) -> Result<WebhookObject, Error> {
     let public_key = webhooks::public_key(app, endpoint)?;
     Ok(WebhookObject::new(endpoint, public_key.as_ref(), secret))
 }
@@ -78,7 +84,7 @@ fn object(app: &App, endpoint: &Endpoint, secret: Option<&Secret>) -> Result<Web
     ("after" = Option<String>, Query, description = "`last_id` of the page before"),
 ), responses((status = 200, description = "A page of endpoints", body = List<WebhookObject>)))]
 pub(super) async fn list(
-    allowed: Allowed<WebhooksManage>,
+    allowed: AllowedCaller<WebhooksManage>,
     query: Query,
     State(app): State<App>,
 ) -> Result<Json<List<WebhookObject>>, ErrorResponse> {
@@ -93,7 +99,7 @@ pub(super) async fn list(
 #[utoipa::path(get, path = "/v1/webhooks/{id}", tag = "webhooks", params(("id" = String, Path, description = "The endpoint's id")),
     responses((status = 200, description = "The endpoint", body = WebhookObject)))]
 pub(super) async fn get(
-    allowed: Allowed<WebhooksManage>,
+    allowed: AllowedCaller<WebhooksManage>,
     Path(id): Path<String>,
     State(app): State<App>,
 ) -> Result<Json<WebhookObject>, ErrorResponse> {
@@ -106,8 +112,8 @@ pub(super) async fn get(
     params(("id" = String, Path, description = "The endpoint's id")),
     responses((status = 200, description = "The endpoint", body = WebhookObject)))]
 pub(super) async fn change(
-    allowed: Allowed<WebhooksManage>,
-    source: Source,
+    allowed: AllowedCaller<WebhooksManage>,
+    source: RequestSource,
     Path(id): Path<String>,
     State(app): State<App>,
     body: JsonBody,
@@ -124,8 +130,8 @@ pub(super) async fn change(
 #[utoipa::path(delete, path = "/v1/webhooks/{id}", tag = "webhooks", params(("id" = String, Path, description = "The endpoint's id")),
     responses((status = 200, description = "The endpoint is deleted", body = WebhookDeleted)))]
 pub(super) async fn delete(
-    allowed: Allowed<WebhooksManage>,
-    source: Source,
+    allowed: AllowedCaller<WebhooksManage>,
+    source: RequestSource,
     Path(id): Path<String>,
     State(app): State<App>,
 ) -> Result<Json<WebhookDeleted>, ErrorResponse> {
@@ -142,8 +148,8 @@ pub(super) async fn delete(
 #[utoipa::path(post, path = "/v1/webhooks/{id}/rotate", tag = "webhooks", params(("id" = String, Path, description = "The endpoint's id")),
     responses((status = 200, description = "The endpoint with its new secret", body = WebhookObject)))]
 pub(super) async fn rotate(
-    allowed: Allowed<WebhooksManage>,
-    source: Source,
+    allowed: AllowedCaller<WebhooksManage>,
+    source: RequestSource,
     Path(id): Path<String>,
     State(app): State<App>,
 ) -> Result<Json<WebhookObject>, ErrorResponse> {
@@ -158,11 +164,11 @@ pub(super) async fn rotate(
 #[utoipa::path(post, path = "/v1/webhooks/{id}/test", tag = "webhooks", params(("id" = String, Path, description = "The endpoint's id")),
     responses((status = 200, description = "The delivery, to be looked up until it is over", body = DeliverySummary)))]
 pub(super) async fn test(
-    allowed: Allowed<WebhooksManage>,
+    allowed: AllowedCaller<WebhooksManage>,
     Path(id): Path<String>,
     State(app): State<App>,
 ) -> Result<Json<DeliverySummary>, ErrorResponse> {
-    let delivery = log::test(&app, allowed.caller.account.id, parse(&id)?).await?;
+    let delivery = delivery_log::test(&app, allowed.caller.account.id, parse(&id)?).await?;
     Ok(Json(DeliverySummary::new(&delivery)))
 }
 
@@ -174,7 +180,7 @@ pub(super) async fn test(
     ("after" = Option<String>, Query, description = "`last_id` of the page before"),
 ), responses((status = 200, description = "A page of deliveries", body = List<DeliverySummary>)))]
 pub(super) async fn deliveries(
-    allowed: Allowed<WebhooksManage>,
+    allowed: AllowedCaller<WebhooksManage>,
     Path(id): Path<String>,
     query: Query,
     State(app): State<App>,
@@ -184,7 +190,8 @@ pub(super) async fn deliveries(
         Some((state, page(query, |text| text.parse().ok())))
     })?;
     let account = allowed.caller.account.id;
-    let (found, has_more) = log::of_endpoint(&app, account, parse(&id)?, state, page).await?;
+    let (found, has_more) =
+        delivery_log::of_endpoint(&app, account, parse(&id)?, state, page).await?;
     let found = found.iter().map(DeliverySummary::new).collect();
     Ok(Json(List::new(found, has_more, |it: &DeliverySummary| {
         it.id.clone()
@@ -196,12 +203,12 @@ pub(super) async fn deliveries(
     params(("delivery" = String, Path, description = "The delivery's id")),
     responses((status = 200, description = "The delivery", body = DeliveryObject)))]
 pub(super) async fn delivery(
-    allowed: Allowed<WebhooksManage>,
+    allowed: AllowedCaller<WebhooksManage>,
     Path(id): Path<String>,
     State(app): State<App>,
 ) -> Result<Json<DeliveryObject>, ErrorResponse> {
     let id = parse_delivery(&id)?;
-    let (delivery, attempts) = log::get(&app, allowed.caller.account.id, id).await?;
+    let (delivery, attempts) = delivery_log::get(&app, allowed.caller.account.id, id).await?;
     Ok(Json(DeliveryObject::new(&delivery, &attempts)))
 }
 
@@ -210,12 +217,12 @@ pub(super) async fn delivery(
     params(("delivery" = String, Path, description = "The delivery's id")),
     responses((status = 200, description = "The delivery", body = DeliverySummary)))]
 pub(super) async fn redeliver(
-    allowed: Allowed<WebhooksManage>,
+    allowed: AllowedCaller<WebhooksManage>,
     Path(id): Path<String>,
     State(app): State<App>,
 ) -> Result<Json<DeliverySummary>, ErrorResponse> {
     let id = parse_delivery(&id)?;
-    let delivery = log::redeliver(&app, allowed.caller.account.id, id).await?;
+    let delivery = delivery_log::redeliver(&app, allowed.caller.account.id, id).await?;
     Ok(Json(DeliverySummary::new(&delivery)))
 }
 
@@ -223,7 +230,7 @@ request! {
     /// From when on events are sent again.
     pub(super) struct RecoverRequest {
         /// The time of the earliest event, RFC 3339.
-        since: Required<Instant>,
+        since: RequiredField<InstantField>,
     }
 }
 
@@ -232,7 +239,7 @@ request! {
     params(("id" = String, Path, description = "The endpoint's id")),
     responses((status = 200, description = "How many deliveries are sent again", body = WebhookRecovery)))]
 pub(super) async fn recover(
-    allowed: Allowed<WebhooksManage>,
+    allowed: AllowedCaller<WebhooksManage>,
     Path(id): Path<String>,
     State(app): State<App>,
     body: JsonBody,
@@ -240,7 +247,7 @@ pub(super) async fn recover(
     let id = parse(&id)?;
     let read = |body: &Value| fields::read(body, |body| RecoverRequest::read(body).since);
     let (since, _) = body.read(&app, read).await?;
-    let recovered = log::recover(&app, allowed.caller.account.id, id, since).await?;
+    let recovered = delivery_log::recover(&app, allowed.caller.account.id, id, since).await?;
     Ok(Json(WebhookRecovery {
         object: "webhook.recovery",
         recovered,
@@ -251,12 +258,12 @@ pub(super) async fn recover(
 #[utoipa::path(get, path = "/v1/tasks/{id}/deliveries", tag = "webhooks", params(("id" = String, Path, description = "The task's id")),
     responses((status = 200, description = "The deliveries", body = List<DeliverySummary>)))]
 pub(super) async fn of_task(
-    allowed: Allowed<WebhooksManage>,
+    allowed: AllowedCaller<WebhooksManage>,
     Path(id): Path<String>,
     State(app): State<App>,
 ) -> Result<Json<List<DeliverySummary>>, ErrorResponse> {
     let id = id.parse().map_err(|_| tasks::not_found())?;
-    let found = log::of_task(&app, allowed.caller.account.id, id).await?;
+    let found = delivery_log::of_task(&app, allowed.caller.account.id, id).await?;
     let found = found.iter().map(DeliverySummary::new).collect();
     Ok(Json(List::new(found, false, |it: &DeliverySummary| {
         it.id.clone()
@@ -267,7 +274,7 @@ pub(super) async fn of_task(
 #[utoipa::path(get, path = "/v1/webhooks/secret", tag = "webhooks",
     responses((status = 200, description = "The secret", body = WebhookSecret)))]
 pub(super) async fn secret(
-    allowed: Allowed<WebhooksManage>,
+    allowed: AllowedCaller<WebhooksManage>,
     State(app): State<App>,
 ) -> Result<Json<WebhookSecret>, ErrorResponse> {
     let keys = webhooks::account_keys(&app, allowed.caller.account.id).await?;
@@ -278,8 +285,8 @@ pub(super) async fn secret(
 #[utoipa::path(post, path = "/v1/webhooks/secret/rotate", tag = "webhooks",
     responses((status = 200, description = "The new secret", body = WebhookSecret)))]
 pub(super) async fn rotate_secret(
-    allowed: Allowed<WebhooksManage>,
-    source: Source,
+    allowed: AllowedCaller<WebhooksManage>,
+    source: RequestSource,
     State(app): State<App>,
 ) -> Result<Json<WebhookSecret>, ErrorResponse> {
     refuse_former_secret(&allowed.caller, "rotate a secret")?;
@@ -288,10 +295,10 @@ pub(super) async fn rotate_secret(
     Ok(shown(&keys)?)
 }
 
-fn shown(keys: &Keys) -> Result<Json<WebhookSecret>, Error> {
+fn shown(keys: &SigningKeys) -> Result<Json<WebhookSecret>, Error> {
     Ok(Json(WebhookSecret {
         object: "webhook_secret",
-        secret: keys.shown(Scheme::Hmac)?.expose().to_owned(),
+        secret: keys.shown(SignatureScheme::Hmac)?.expose().to_owned(),
     }))
 }
 
@@ -300,5 +307,5 @@ fn parse(id: &str) -> Result<EndpointId, Error> {
 }
 
 fn parse_delivery(id: &str) -> Result<DeliveryId, Error> {
-    id.parse().map_err(|_| log::not_found())
+    id.parse().map_err(|_| delivery_log::not_found())
 }

@@ -9,7 +9,7 @@ use crc32fast::Hasher;
 use futures_util::{Stream, StreamExt as _};
 
 use mediagate_core::app::App;
-use mediagate_core::domain::downloads::Member;
+use mediagate_core::domain::downloads::ArchiveMember;
 use mediagate_model::clock::Timestamp;
 use mediagate_model::error::Error;
 
@@ -21,7 +21,7 @@ const VERSION: u16 = 20;
 const LENGTHS: [u64; 4] = [30, 16, 46, 22];
 
 /// The archive's length; `None` if it would be too long.
-pub(super) fn length(members: &[Member]) -> Option<u64> {
+pub(super) fn length(members: &[ArchiveMember]) -> Option<u64> {
     let [local, descriptor, entry, end] = LENGTHS;
     let files = members.iter().map(|member| {
         let name = member.name.len() as u64;
@@ -34,7 +34,7 @@ pub(super) fn length(members: &[Member]) -> Option<u64> {
 /// The archive's bytes.
 pub(super) fn stream(
     app: App,
-    members: Vec<Member>,
+    members: Vec<ArchiveMember>,
 ) -> impl Stream<Item = Result<Bytes, Error>> + Send {
     async_stream::try_stream! {
         let mut directory = Vec::new();
@@ -100,7 +100,7 @@ fn head(name: &str, signature: u32, at: Timestamp, [crc, size]: [u32; 2]) -> Vec
 }
 
 /// An entry of the directory.
-fn entry(member: &Member, begin: u32, crc: u32, size: u32) -> Vec<u8> {
+fn entry(member: &ArchiveMember, begin: u32, crc: u32, size: u32) -> Vec<u8> {
     let mut bytes = head(
         &member.name,
         0x0201_4b50,

@@ -6,7 +6,9 @@
 use std::path::Path;
 use std::time::Duration;
 
-use providers::outbound::{Nowhere, Outbound, REDIRECTS, Refused, Rules, next_hop};
+use providers::outbound::{
+    AddressRefusal, BadRedirect, OutboundClient, OutboundRules, REDIRECTS, next_hop,
+};
 use reqwest::{Method, Response};
 use tempfile::{NamedTempFile, TempPath};
 use tokio::io::AsyncWriteExt as _;
@@ -36,32 +38,32 @@ pub enum FetchError {
     Local(#[source] std::io::Error),
 }
 
-impl From<Refused> for FetchError {
-    fn from(why: Refused) -> Self {
+impl From<AddressRefusal> for FetchError {
+    fn from(why: AddressRefusal) -> Self {
         Self::Blocked(why.to_string())
     }
 }
 
-impl From<Nowhere> for FetchError {
-    fn from(why: Nowhere) -> Self {
+impl From<BadRedirect> for FetchError {
+    fn from(why: BadRedirect) -> Self {
         Self::Failed(why.to_string())
     }
 }
 
 /// Fetches for callers, by the operator's rules. Cheap to clone.
 #[derive(Clone)]
-pub struct Fetcher {
-    out: Outbound,
+pub struct UrlFetcher {
+    out: OutboundClient,
 }
 
-impl Fetcher {
+impl UrlFetcher {
     /// Fails with a reason if the rules are invalid.
     pub fn new(rules: &FetchRules) -> Result<Self, String> {
-        let rules = Rules {
+        let rules = OutboundRules {
             allow_networks: rules.allow_networks.clone(),
             allow_ports: Some(rules.allow_ports.clone()),
         };
-        let out = Outbound::new(rules, FIRST_BYTE)?;
+        let out = OutboundClient::new(rules, FIRST_BYTE)?;
         Ok(Self { out })
     }
 
@@ -72,7 +74,7 @@ impl Fetcher {
         limit_bytes: u64,
         folder: &Path,
     ) -> Result<TempPath, FetchError> {
-        let beyond = Beyond::TooLarge;
+        let beyond = OverflowPolicy::TooLarge;
         self.fetch_some(address, limit_bytes, beyond, folder).await
     }
 
@@ -83,7 +85,7 @@ impl Fetcher {
         bytes: u64,
         folder: &Path,
     ) -> Result<TempPath, FetchError> {
-        let beyond = Beyond::LeftThere;
+        let beyond = OverflowPolicy::LeftThere;
         self.fetch_some(address, bytes, beyond, folder).await
     }
 
@@ -91,7 +93,7 @@ impl Fetcher {
         &self,
         address: &str,
         bytes: u64,
-        beyond: Beyond,
+        beyond: OverflowPolicy,
         folder: &Path,
     ) -> Result<TempPath, FetchError> {
         let url = Url::parse(address)
@@ -126,7 +128,7 @@ impl Fetcher {
 
 /// What becomes of a file that is longer than what is wanted of it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Beyond {
+enum OverflowPolicy {
     TooLarge,
     /// The rest is not fetched.
     LeftThere,
@@ -135,7 +137,7 @@ enum Beyond {
 async fn keep(
     mut answer: Response,
     limit_bytes: u64,
-    beyond: Beyond,
+    beyond: OverflowPolicy,
     folder: &Path,
 ) -> Result<TempPath, FetchError> {
     if !answer.status().is_success() {
@@ -145,7 +147,7 @@ async fn keep(
         )));
     }
     let is_longer = |length| length > limit_bytes;
-    if beyond == Beyond::TooLarge && answer.content_length().is_some_and(is_longer) {
+    if beyond == OverflowPolicy::TooLarge && answer.content_length().is_some_and(is_longer) {
         return Err(FetchError::TooLarge { limit_bytes });
     }
     let file = NamedTempFile::new_in(folder).map_err(FetchError::Local)?;
@@ -154,11 +156,11 @@ async fn keep(
     let mut size = 0;
     while let Some(chunk) = answer.chunk().await.map_err(|error| failed(&error))? {
         size += chunk.len() as u64;
-        if size > limit_bytes && beyond == Beyond::TooLarge {
+        if size > limit_bytes && beyond == OverflowPolicy::TooLarge {
             return Err(FetchError::TooLarge { limit_bytes });
         }
         file.write_all(&chunk).await.map_err(FetchError::Local)?;
-        if size >= limit_bytes && beyond == Beyond::LeftThere {
+        if size >= limit_bytes && beyond == OverflowPolicy::LeftThere {
             break;
         }
     }
@@ -168,7 +170,7 @@ async fn keep(
 
 /// What a caller may know about a client error: its kind, no addresses.
 fn failed(error: &reqwest::Error) -> FetchError {
-    if let Some(why) = Refused::cause_of(error) {
+    if let Some(why) = AddressRefusal::cause_of(error) {
         return why.into();
     }
     let what = if error.is_connect() {

@@ -1,4 +1,4 @@
-//! Encrypts what the database keeps and nobody may read in it: AES-256-GCM, its key derived from
+//! Encryption of secrets that the database keeps: AES-256-GCM, its key derived from
 //! the signing secret by HKDF-SHA256 (RFC 5869).
 //!
 //! With several signing secrets the first one encrypts and all of them decrypt, so that the secret
@@ -21,9 +21,9 @@ pub enum SealError {
 }
 
 /// Encrypts and decrypts short secrets.
-pub struct Seal(Vec<LessSafeKey>);
+pub struct SecretSeal(Vec<LessSafeKey>);
 
-impl Seal {
+impl SecretSeal {
     /// The first of these signing secrets encrypts.
     pub fn new(secrets: &[Vec<u8>]) -> Self {
         let salt = Salt::new(HKDF_SHA256, b"mediagate");
@@ -48,7 +48,7 @@ impl Seal {
         Ok(BASE64.encode([&nonce[..], &sealed].concat()))
     }
 
-    /// Decrypts what [`Seal::close`] made.
+    /// Decrypts what [`SecretSeal::close`] made.
     pub fn open(&self, owner: &str, sealed: &str) -> Result<String, SealError> {
         let bytes = BASE64.decode(sealed).map_err(|_| SealError::Unreadable)?;
         let (nonce, sealed) = bytes
@@ -69,8 +69,8 @@ impl Seal {
 mod tests {
     use super::*;
 
-    fn seal(secrets: &[&[u8]]) -> Seal {
-        Seal::new(
+    fn seal(secrets: &[&[u8]]) -> SecretSeal {
+        SecretSeal::new(
             &secrets
                 .iter()
                 .map(|secret| secret.to_vec())

@@ -1,4 +1,4 @@
-//! Accounts, their keys, and what a key may do.
+//! Accounts, their API keys, and the scopes of a key.
 
 use std::fmt;
 use std::net::IpAddr;
@@ -8,7 +8,7 @@ use strum::VariantArray as _;
 
 use crate::clock::Timestamp;
 use crate::ids::{AccountId, AssetId, KeyId};
-use crate::money::Micros;
+use crate::money::MicroDollars;
 
 /// Owns everything that its keys make.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -28,23 +28,23 @@ pub struct AccountMoney {
     /// Whether it can spend only its credit; otherwise it has no limit but the budget.
     pub prepaid: bool,
     /// Limit on the total cost of all its tasks.
-    pub budget: Option<Micros>,
+    pub budget: Option<MicroDollars>,
     /// Reserved for open tasks.
-    pub held: Micros,
+    pub held: MicroDollars,
     /// Settled, adjustments included.
-    pub spent: Micros,
+    pub spent: MicroDollars,
     /// Paid in, less withdrawn.
-    pub credit: Micros,
+    pub credit: MicroDollars,
 }
 
 impl AccountMoney {
     /// `credit - spent`; negative if the account owes.
-    pub const fn balance(&self) -> Micros {
+    pub const fn balance(&self) -> MicroDollars {
         self.credit.minus(self.spent)
     }
 
     /// What can still be reserved; `None` if unlimited.
-    pub fn available(&self) -> Option<Micros> {
+    pub fn available(&self) -> Option<MicroDollars> {
         let prepaid = self.prepaid.then(|| self.balance().minus(self.held));
         let budget = self
             .budget
@@ -57,20 +57,20 @@ impl AccountMoney {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct KeyMoney {
     /// Limit on the cost of its tasks, in all or in each period.
-    pub budget: Option<Micros>,
+    pub budget: Option<MicroDollars>,
     /// How often the budget renews; never if `None`.
     pub period: Option<BudgetPeriod>,
     /// Reserved for open tasks.
-    pub held: Micros,
+    pub held: MicroDollars,
     /// Settled, adjustments included.
-    pub spent: Micros,
+    pub spent: MicroDollars,
     /// The part of `spent` that counts against the budget: of the current period, or all.
-    pub counted: Micros,
+    pub counted: MicroDollars,
 }
 
 impl KeyMoney {
     /// What can still be reserved; `None` if unlimited. What is held counts whenever it was reserved.
-    pub fn available(&self) -> Option<Micros> {
+    pub fn available(&self) -> Option<MicroDollars> {
         self.budget
             .map(|budget| budget.minus(self.counted).minus(self.held))
     }
@@ -194,7 +194,7 @@ pub struct ApiKey {
     /// Limit of open tasks.
     pub max_running: u32,
     /// Limit on the cost of its tasks; none if `None`.
-    pub budget: Option<Micros>,
+    pub budget: Option<MicroDollars>,
     /// How often the budget renews; never if `None`.
     pub budget_period: Option<BudgetPeriod>,
     /// Whether it makes nothing of chats that an interface holds on its own, for titles and tags.
@@ -238,12 +238,12 @@ pub struct Caller {
     /// The key that authenticated the request.
     pub key: ApiKey,
     pub account: Account,
-    pub credential: Credential,
+    pub credential: CallerCredential,
 }
 
 /// What a caller proves with who it is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Credential {
+pub enum CallerCredential {
     /// The key's secret.
     Secret,
     /// The secret that the key had before its latest rotation.
@@ -252,7 +252,7 @@ pub enum Credential {
     Session { until: Timestamp },
 }
 
-impl Credential {
+impl CallerCredential {
     /// When it ends, unless it lasts as long as the key.
     pub const fn ends_at(self) -> Option<Timestamp> {
         match self {

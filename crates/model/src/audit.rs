@@ -1,4 +1,4 @@
-//! The audit log: who changed what.
+//! Entries of the audit log: actor, action, target, before and after.
 
 use serde_json::Value;
 

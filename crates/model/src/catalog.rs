@@ -1,10 +1,10 @@
 //! Models: names, limits, prices and routes.
 
-use providers::{Limits, ModelNames};
+use providers::{ModelLimits, ModelNames};
 
 use crate::clock::Timestamp;
-use crate::price::{HANDED_ON, Quantity, RoutePrice, Schedule, Tariff};
-use crate::task::Kind;
+use crate::price::{HANDED_ON, PriceSchedule, RoutePrice, Tariff, WorkQuantity};
+use crate::task::MediaKind;
 
 /// Provider name of tasks made in this process.
 pub const EMBEDDED: &str = "embedded";
@@ -20,20 +20,20 @@ pub struct Model {
     /// Caveats, shown on the price list.
     pub notes: Vec<String>,
     /// The union of its routes' limits.
-    pub limits: Limits,
+    pub limits: ModelLimits,
     /// Free if `None`.
-    pub price: Option<Schedule>,
+    pub price: Option<PriceSchedule>,
     /// Fields of the provider's request that callers may set; dots separate nested names.
     pub pass: Vec<String>,
-    pub maker: Maker,
+    pub maker: ModelBackend,
 }
 
 /// Who does a model's work.
 #[derive(Debug, Clone, PartialEq)]
-pub enum Maker {
+pub enum ModelBackend {
     /// An engine in this process.
     Embedded {
-        engine: Engine,
+        engine: EmbeddedEngine,
         /// Part of `system_fingerprint`.
         version: String,
     },
@@ -43,7 +43,7 @@ pub enum Maker {
 
 /// The engines that are part of the program.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Engine {
+pub enum EmbeddedEngine {
     /// Films from a prompt, or from a picture.
     Animatic,
     /// Stems by signal processing.
@@ -63,11 +63,11 @@ pub struct Route {
     /// Its share of the work among weighted routes; unweighted ones are tried in order.
     pub weight: Option<u32>,
     /// Overrides the model's price.
-    pub price: Option<Schedule>,
+    pub price: Option<PriceSchedule>,
     /// What the provider is paid.
-    pub cost: Option<Schedule>,
+    pub cost: Option<PriceSchedule>,
     /// What this route can be asked for.
-    pub limits: Limits,
+    pub limits: ModelLimits,
     /// Limit of jobs at once.
     pub max_running: Option<u32>,
     /// Limit of submissions per minute.
@@ -90,24 +90,24 @@ impl Route {
 
 impl Model {
     /// The family of its work.
-    pub const fn kind(&self) -> Kind {
+    pub const fn kind(&self) -> MediaKind {
         match self.limits {
-            Limits::Video(_) => Kind::Video,
-            Limits::Music(_) => Kind::Music,
+            ModelLimits::Video(_) => MediaKind::Video,
+            ModelLimits::Music(_) => MediaKind::Music,
         }
     }
 
     /// Empty if the model is embedded.
     pub fn routes(&self) -> &[Route] {
         match &self.maker {
-            Maker::Embedded { .. } => &[],
-            Maker::Routes(routes) => routes,
+            ModelBackend::Embedded { .. } => &[],
+            ModelBackend::Routes(routes) => routes,
         }
     }
 
     /// The prices of `asked` at `now`, with or without sound.
-    pub fn tariff(&self, asked: Quantity, is_silent: bool, now: Timestamp) -> Tariff {
-        let of_routes = |pick: fn(&Route) -> Option<&Schedule>| {
+    pub fn tariff(&self, asked: WorkQuantity, is_silent: bool, now: Timestamp) -> Tariff {
+        let of_routes = |pick: fn(&Route) -> Option<&PriceSchedule>| {
             let routes = self.routes().iter().filter_map(|route| {
                 Some(RoutePrice {
                     provider: route.provider.clone(),

@@ -91,15 +91,15 @@ fn micros_of(duration: Duration) -> i64 {
 /// A source of the current time.
 #[derive(Debug, Clone, Default)]
 pub struct Clock {
-    source: Source,
+    source: ClockSource,
     /// How far the clock of the database is ahead of this machine's, in microseconds, where machines
     /// share a database.
     shared: Arc<AtomicI64>,
-    steady: Arc<Mutex<Option<Steady>>>,
+    steady: Arc<Mutex<Option<SteadyTime>>>,
 }
 
 #[derive(Debug, Clone, Default)]
-enum Source {
+enum ClockSource {
     #[default]
     System,
     /// What has passed, and how far the clock was set ahead of that.
@@ -109,7 +109,7 @@ enum Source {
 /// A time that never jumps: it follows the clock at ten times the speed of the machine's timer at most, and
 /// waits while the clock is behind it.
 #[derive(Debug, Clone, Copy)]
-struct Steady {
+struct SteadyTime {
     at: i64,
     seen: Instant,
 }
@@ -121,7 +121,7 @@ const SETTLED: i64 = 5 * 60 * 1_000_000;
 /// A smaller difference between this machine's clock and the database's is not worth correcting.
 const NEGLIGIBLE: i64 = 1_000_000;
 
-impl Steady {
+impl SteadyTime {
     fn follow(&mut self, clock: i64, now: Instant) {
         let passed = now.saturating_duration_since(self.seen);
         let most = micros_of(passed).saturating_mul(CATCH_UP);
@@ -139,7 +139,7 @@ impl Clock {
     pub fn manual() -> Self {
         let now = Arc::new(AtomicI64::new(Self::system().now().micros()));
         Self {
-            source: Source::Manual(now, Arc::default()),
+            source: ClockSource::Manual(now, Arc::default()),
             ..Self::default()
         }
     }
@@ -151,13 +151,13 @@ impl Clock {
     )]
     pub fn now(&self) -> Timestamp {
         let micros = match &self.source {
-            Source::System => {
+            ClockSource::System => {
                 let shared = self.shared.load(Ordering::Relaxed);
                 jiff::Timestamp::now()
                     .as_microsecond()
                     .saturating_add(shared)
             }
-            Source::Manual(micros, ahead) => {
+            ClockSource::Manual(micros, ahead) => {
                 micros.load(Ordering::SeqCst) + ahead.load(Ordering::SeqCst)
             }
         };
@@ -168,8 +168,8 @@ impl Clock {
     pub fn passed(&self) -> Duration {
         static START: OnceLock<Instant> = OnceLock::new();
         match &self.source {
-            Source::System => START.get_or_init(Instant::now).elapsed(),
-            Source::Manual(micros, _) => {
+            ClockSource::System => START.get_or_init(Instant::now).elapsed(),
+            ClockSource::Manual(micros, _) => {
                 let micros = micros.load(Ordering::SeqCst);
                 Duration::from_micros(u64::try_from(micros).unwrap_or(0))
             }
@@ -178,14 +178,14 @@ impl Clock {
 
     /// Moves a manual clock forward; does nothing to a system clock.
     pub fn advance(&self, by: Duration) {
-        if let Source::Manual(micros, _) = &self.source {
+        if let ClockSource::Manual(micros, _) = &self.source {
             micros.fetch_add(micros_of(by), Ordering::SeqCst);
         }
     }
 
     /// Sets a manual clock this far ahead of what has passed; does nothing to a system clock.
     pub fn set_ahead(&self, by: Duration) {
-        if let Source::Manual(_, ahead) = &self.source {
+        if let ClockSource::Manual(_, ahead) = &self.source {
             ahead.store(micros_of(by), Ordering::SeqCst);
         }
     }
@@ -202,17 +202,17 @@ impl Clock {
     /// Time had come so far when it was last written down; called once, at the start.
     pub fn continue_from(&self, steady: Timestamp) {
         let seen = Instant::now();
-        *self.steadied() = Some(Steady { at: steady.0, seen });
+        *self.steadied() = Some(SteadyTime { at: steady.0, seen });
     }
 
     /// How far time has come for sure.
     pub fn steady(&self) -> Timestamp {
-        if let Source::Manual(micros, _) = &self.source {
+        if let ClockSource::Manual(micros, _) = &self.source {
             return Timestamp(micros.load(Ordering::SeqCst));
         }
         let (clock, now) = (self.now().0, Instant::now());
         let mut steady = self.steadied();
-        let steady = steady.get_or_insert(Steady {
+        let steady = steady.get_or_insert(SteadyTime {
             at: clock,
             seen: now,
         });
@@ -246,7 +246,7 @@ impl Clock {
         }
     }
 
-    fn steadied(&self) -> MutexGuard<'_, Option<Steady>> {
+    fn steadied(&self) -> MutexGuard<'_, Option<SteadyTime>> {
         self.steady.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -281,7 +281,7 @@ mod tests {
     /// The steady time after the clock has said `ahead` for so long, both from the same start.
     fn steady_after(ahead: Duration, passed: Duration) -> Duration {
         let start = Instant::now();
-        let mut steady = Steady { at: 0, seen: start };
+        let mut steady = SteadyTime { at: 0, seen: start };
         let seconds = passed.as_secs();
         for second in 1..=seconds {
             let now = Duration::from_secs(second);
@@ -303,7 +303,7 @@ mod tests {
     #[test]
     fn a_clock_that_is_set_back_is_waited_for() {
         let start = Instant::now();
-        let mut steady = Steady {
+        let mut steady = SteadyTime {
             at: 60_000_000,
             seen: start,
         };

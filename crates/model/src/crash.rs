@@ -1,4 +1,4 @@
-//! Named points at which test builds can be made to die or to stop, each between two durable
+//! Crash points: named places at which test builds can be made to die or to stop, each between two durable
 //! writes. Compiled out of release builds.
 //!
 //! `MEDIAGATE_CRASH_AT=task-accepted` dies the first time that the point is reached,
@@ -94,17 +94,17 @@ mod armed {
     use std::sync::atomic::{AtomicU32, Ordering};
     use std::time::Duration;
 
-    pub(super) static CRASH: Point = Point::new("MEDIAGATE_CRASH_AT");
-    pub(super) static STOP: Point = Point::new("MEDIAGATE_STOP_AT");
+    pub(super) static CRASH: CrashPoint = CrashPoint::new("MEDIAGATE_CRASH_AT");
+    pub(super) static STOP: CrashPoint = CrashPoint::new("MEDIAGATE_STOP_AT");
 
     /// A point named by a variable, and which visit to it counts.
-    pub(super) struct Point {
+    pub(super) struct CrashPoint {
         variable: &'static str,
         armed: OnceLock<Option<(String, u32)>>,
         reached: AtomicU32,
     }
 
-    impl Point {
+    impl CrashPoint {
         const fn new(variable: &'static str) -> Self {
             Self {
                 variable,

@@ -1,4 +1,4 @@
-//! How a process uses its database.
+//! Database options of a process: connections and migration at startup.
 
 /// Whether to migrate the schema at startup.
 #[derive(
@@ -13,7 +13,7 @@
     serde::Serialize,
 )]
 #[serde(rename_all = "snake_case")]
-pub enum Migrate {
+pub enum MigrationMode {
     /// Every process that finds it outdated migrates it.
     #[default]
     Auto,
@@ -26,14 +26,14 @@ pub enum Migrate {
 pub struct DatabaseOptions {
     /// Connections of this process, at least two; one is reserved for the heartbeat.
     pub connections: usize,
-    pub migrate: Migrate,
+    pub migrate: MigrationMode,
 }
 
 impl Default for DatabaseOptions {
     fn default() -> Self {
         Self {
             connections: 8,
-            migrate: Migrate::Auto,
+            migrate: MigrationMode::Auto,
         }
     }
 }

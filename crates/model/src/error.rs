@@ -222,7 +222,7 @@ impl ErrorKind {
 
 /// One mistake in a request's body.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Fault {
+pub struct FieldError {
     /// One of the five codes of a malformed or impossible request.
     pub code: ErrorCode,
     /// Path of the field: `messages[0].content`.
@@ -235,7 +235,7 @@ pub struct Fault {
 #[derive(Debug)]
 pub enum Error {
     /// Mistakes in the body, at least one.
-    Invalid(Vec<Fault>),
+    Invalid(Vec<FieldError>),
     /// An error that is not about a field, or whose code says it all.
     Plain {
         code: ErrorCode,
@@ -444,7 +444,7 @@ impl Error {
 }
 
 /// The first mistakes, and the number of others.
-fn told(faults: &[Fault]) -> String {
+fn told(faults: &[FieldError]) -> String {
     const TOLD: usize = 20;
     let told = faults.iter().take(TOLD).map(|fault| {
         if fault.param.is_empty() {
@@ -489,7 +489,7 @@ mod tests {
 
     #[test]
     fn all_faults_are_named_and_the_first_is_the_param() {
-        let fault = |param: &str| Fault {
+        let fault = |param: &str| FieldError {
             code: ErrorCode::MissingField,
             param: param.into(),
             message: "is required.".into(),
@@ -504,7 +504,7 @@ mod tests {
 
     #[test]
     fn of_many_faults_twenty_are_named() {
-        let fault = |number| Fault {
+        let fault = |number| FieldError {
             code: ErrorCode::MissingField,
             param: format!("a[{number}]"),
             message: "is required.".into(),

@@ -1,31 +1,31 @@
-//! What operators follow as it happens.
+//! Events of the operator feed.
 
 use crate::audit::AuditEntry;
 use crate::clock::Timestamp;
 use crate::ids::{AccountId, KeyId, SubmissionId, TaskId};
-use crate::money::Micros;
+use crate::money::MicroDollars;
 use crate::route::RouteError;
-use crate::task::{Kind, TaskState};
+use crate::task::{MediaKind, TaskState};
 
 /// A task was accepted.
 #[derive(Debug, Clone)]
-pub struct Accepted {
+pub struct TaskAccepted {
     pub task: TaskId,
     pub account: AccountId,
     pub key: KeyId,
-    pub kind: Kind,
+    pub kind: MediaKind,
     pub model: String,
     pub at: Timestamp,
 }
 
 /// A task was sent to a provider, or was about to be.
 #[derive(Debug, Clone)]
-pub struct Sent {
+pub struct SubmissionSent {
     pub id: SubmissionId,
     pub task: TaskId,
     pub account: AccountId,
     pub key: KeyId,
-    pub kind: Kind,
+    pub kind: MediaKind,
     pub model: String,
     /// Counts from 1; a later one follows a refusal.
     pub attempt: u32,
@@ -38,23 +38,23 @@ pub struct Sent {
 
 /// A task ended.
 #[derive(Debug, Clone)]
-pub struct Ended {
+pub struct TaskEnded {
     pub task: TaskId,
     pub account: AccountId,
     pub key: KeyId,
-    pub kind: Kind,
+    pub kind: MediaKind,
     pub model: String,
     pub provider: String,
     pub state: TaskState,
     /// The code of its error.
     pub error: Option<String>,
-    pub cost: Micros,
+    pub cost: MicroDollars,
     pub at: Timestamp,
 }
 
 /// How a route stands, as far as a change of it is worth telling.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct RouteState {
+pub struct RouteStatus {
     pub provider: String,
     /// The provider's name for the model.
     pub model: String,
@@ -69,15 +69,15 @@ pub struct RouteState {
 
 /// Something that happened.
 #[derive(Debug, Clone)]
-pub enum Happening {
-    Accepted(Accepted),
-    Sent(Sent),
-    Ended(Ended),
-    Route(Box<RouteState>, Timestamp),
+pub enum FeedEvent {
+    Accepted(TaskAccepted),
+    Sent(SubmissionSent),
+    Ended(TaskEnded),
+    Route(Box<RouteStatus>, Timestamp),
     Changed(Box<AuditEntry>),
 }
 
-impl Happening {
+impl FeedEvent {
     pub const fn at(&self) -> Timestamp {
         match self {
             Self::Accepted(one) => one.at,

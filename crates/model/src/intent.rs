@@ -1,4 +1,4 @@
-//! Intents: what a caller wanted made, however often it asked.
+//! Intents: one record for all requests that ask for the same thing, retries included.
 
 use serde::{Deserialize, Serialize};
 
@@ -7,7 +7,7 @@ use crate::ids::{AccountId, ClipId, EndpointId, IntentId, KeyId, PersonaId, Task
 
 /// What a request is known by when it has no key: who sent what to which endpoint.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct Body {
+pub struct RequestFingerprint {
     /// The API key.
     pub key: KeyId,
     /// SHA-256 of endpoint and body, in hexadecimal.
@@ -16,8 +16,8 @@ pub struct Body {
 
 /// Attempts with one body that were refused before anything was made.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Refusal {
-    pub body: Body,
+pub struct RefusedAttempts {
+    pub body: RequestFingerprint,
     /// How many attempts came before, as the SDK counts.
     pub tries: u32,
     /// How many were refused.
@@ -31,7 +31,7 @@ pub struct Refusal {
 /// What an intent led to.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Made {
+pub enum IntentResult {
     /// Tasks, in their order.
     Tasks(Vec<TaskId>),
     /// An uploaded clip.
@@ -50,11 +50,11 @@ pub struct Intent {
     pub id: IntentId,
     pub account: AccountId,
     /// Of the first request.
-    pub body: Body,
+    pub body: RequestFingerprint,
     /// Until another request takes it.
     pub idempotency_key: Option<String>,
     /// `None` while its first request is being worked on.
-    pub made: Option<Made>,
+    pub made: Option<IntentResult>,
     /// The first answer, as [`StoredAnswer`] in JSON, of an intent with a key.
     pub answer: Option<String>,
     /// The process whose caller waits for the answer, or that works on it.

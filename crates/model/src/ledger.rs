@@ -2,7 +2,7 @@
 
 use crate::clock::Timestamp;
 use crate::ids::{AccountId, KeyId, TaskId};
-use crate::money::Micros;
+use crate::money::MicroDollars;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, strum::EnumString, strum::IntoStaticStr)]
 #[strum(const_into_str, serialize_all = "lowercase")]
@@ -27,7 +27,7 @@ impl EntryKind {
 
 /// A change of the held, spent and credited sums.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Entry {
+pub struct MoneyEntry {
     /// Sorts by time.
     pub id: String,
     /// Whose sums change.
@@ -38,11 +38,11 @@ pub struct Entry {
     pub task: Option<TaskId>,
     pub kind: EntryKind,
     /// Change of the held sum.
-    pub held: Micros,
+    pub held: MicroDollars,
     /// Change of the spent sum.
-    pub spent: Micros,
+    pub spent: MicroDollars,
     /// Change of the credit sum.
-    pub credit: Micros,
+    pub credit: MicroDollars,
     /// The operator's note.
     pub note: Option<String>,
     pub created_at: Timestamp,

@@ -1,6 +1,6 @@
-//! Plain data that every layer shares: what a task, a price, an account is, the errors, ids and time.
+//! Plain data types that every layer shares: tasks, prices, accounts, errors, ids and time.
 //!
-//! Begin with [`task`] and [`error`]. No database, no network, no presentation: [`private`] alone touches
+//! Begin with [`task`] and [`error`]. No database, no network, no presentation: [`private_files`] alone touches
 //! files, and [`crash`] ends the process where a test asks for it.
 
 pub mod account;
@@ -18,16 +18,16 @@ pub mod ledger;
 pub mod media;
 pub mod money;
 pub mod music;
-pub mod patience;
 pub mod price;
-pub mod private;
+pub mod private_files;
 pub mod provenance;
+pub mod retry;
 pub mod route;
+pub mod search_terms;
 pub mod secret;
 pub mod submission;
 pub mod task;
 pub mod webhook;
-pub mod words;
 
 #[cfg(test)]
 mod tests {
@@ -37,7 +37,7 @@ mod tests {
     use crate::account::Scope;
     use crate::ledger::EntryKind;
     use crate::media::MediaType;
-    use crate::money::Money;
+    use crate::money::ChargeState;
     use crate::submission::SubmissionState;
     use crate::task::TaskState;
 
@@ -55,7 +55,7 @@ mod tests {
     #[test]
     fn stored_words_stay() {
         reads("queued running succeeded failed cancelled", TaskState::name);
-        reads("free held settled released", Money::name);
+        reads("free held settled released", ChargeState::name);
         reads("reserve settle release adjust credit", EntryKind::name);
         let states = "intended accepted refused unclear found ended";
         reads(states, SubmissionState::name);

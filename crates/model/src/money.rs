@@ -10,17 +10,17 @@ use serde::{Deserialize, Serialize};
     Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize,
 )]
 #[serde(transparent)]
-pub struct Micros(i64);
+pub struct MicroDollars(i64);
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("an amount is written in dollars with at most six decimals, for example \"0.10\"")]
-pub struct NotAnAmount;
+pub struct InvalidAmount;
 
-impl Micros {
+impl MicroDollars {
     pub const ZERO: Self = Self(0);
 
     /// Parses an amount that may be negative: `-5.00`.
-    pub fn signed(text: &str) -> Result<Self, NotAnAmount> {
+    pub fn signed(text: &str) -> Result<Self, InvalidAmount> {
         match text.strip_prefix('-') {
             Some(amount) => amount.parse().map(|amount| Self::ZERO.minus(amount)),
             None => text.parse(),
@@ -52,7 +52,7 @@ impl Micros {
     }
 }
 
-impl fmt::Display for Micros {
+impl fmt::Display for MicroDollars {
     /// Dollars with at least two decimals, and as many more as needed.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let sign = if self.0 < 0 { "-" } else { "" };
@@ -63,29 +63,31 @@ impl fmt::Display for Micros {
     }
 }
 
-impl FromStr for Micros {
-    type Err = NotAnAmount;
+impl FromStr for MicroDollars {
+    type Err = InvalidAmount;
 
-    fn from_str(text: &str) -> Result<Self, NotAnAmount> {
+    fn from_str(text: &str) -> Result<Self, InvalidAmount> {
         let (whole, fraction) = text.split_once('.').unwrap_or((text, "0"));
         let digits = |part: &str| !part.is_empty() && part.bytes().all(|b| b.is_ascii_digit());
         if !digits(whole) || !digits(fraction) || fraction.len() > 6 {
-            return Err(NotAnAmount);
+            return Err(InvalidAmount);
         }
-        let whole: i64 = whole.parse().map_err(|_| NotAnAmount)?;
-        let fraction: i64 = format!("{fraction:0<6}").parse().map_err(|_| NotAnAmount)?;
+        let whole: i64 = whole.parse().map_err(|_| InvalidAmount)?;
+        let fraction: i64 = format!("{fraction:0<6}")
+            .parse()
+            .map_err(|_| InvalidAmount)?;
         whole
             .checked_mul(1_000_000)
             .and_then(|micros| micros.checked_add(fraction))
             .map(Self)
-            .ok_or(NotAnAmount)
+            .ok_or(InvalidAmount)
     }
 }
 
 /// Whether a task's money is held, charged or released.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, strum::EnumString, strum::IntoStaticStr)]
 #[strum(const_into_str, serialize_all = "lowercase")]
-pub enum Money {
+pub enum ChargeState {
     /// The task is free.
     Free,
     /// The reservation is held.
@@ -96,7 +98,7 @@ pub enum Money {
     Released,
 }
 
-impl Money {
+impl ChargeState {
     pub const fn name(self) -> &'static str {
         self.into_str()
     }
@@ -116,7 +118,7 @@ mod tests {
             ("1.234567", 1_234_567, "1.234567"),
             ("0", 0, "0.00"),
         ] {
-            let amount: Micros = text.parse().unwrap();
+            let amount: MicroDollars = text.parse().unwrap();
             assert_eq!((amount.get(), amount.to_string().as_str()), (micros, shown));
         }
         for bad in [
@@ -129,24 +131,27 @@ mod tests {
             "9999999999999999",
             "١",
         ] {
-            assert_eq!(bad.parse::<Micros>(), Err(NotAnAmount), "{bad:?}");
+            assert_eq!(bad.parse::<MicroDollars>(), Err(InvalidAmount), "{bad:?}");
         }
     }
 
     proptest! {
         #[test]
         fn amounts_round_trip(micros in 0..i64::MAX) {
-            let amount = Micros::new(micros);
-            prop_assert_eq!(amount.to_string().parse::<Micros>(), Ok(amount));
+            let amount = MicroDollars::new(micros);
+            prop_assert_eq!(amount.to_string().parse::<MicroDollars>(), Ok(amount));
         }
     }
 
     #[test]
     fn amounts_may_be_negative_where_that_is_meant() {
-        assert_eq!(Micros::signed("-5.00"), Ok(Micros::new(-5_000_000)));
-        assert_eq!(Micros::signed("5"), Ok(Micros::new(5_000_000)));
+        assert_eq!(
+            MicroDollars::signed("-5.00"),
+            Ok(MicroDollars::new(-5_000_000))
+        );
+        assert_eq!(MicroDollars::signed("5"), Ok(MicroDollars::new(5_000_000)));
         for bad in ["--5", "-", "", "- 5", "+5", "five"] {
-            assert_eq!(Micros::signed(bad), Err(NotAnAmount), "{bad:?}");
+            assert_eq!(MicroDollars::signed(bad), Err(InvalidAmount), "{bad:?}");
         }
     }
 }

@@ -6,7 +6,7 @@ use crate::clock::Timestamp;
 use crate::ids::{AccountId, AssetId, ClipId, PersonaId, TaskId};
 use crate::media::MediaType;
 use crate::provenance::Provenance;
-use crate::task::{Payload, StemTarget};
+use crate::task::{StemTarget, TaskPayload};
 
 pub use providers::StemGroup;
 pub use providers::order::plain;
@@ -102,7 +102,7 @@ pub struct Clip {
     pub account: AccountId,
     pub origin: ClipOrigin,
     /// What was ordered, if the task that made it has been deleted.
-    pub past_payload: Option<Payload>,
+    pub past_payload: Option<TaskPayload>,
     pub title: String,
     /// Empty for an upload.
     pub model: String,

@@ -1,12 +1,12 @@
-//! Prices: what a model's work costs, as the settings say it.
+//! Prices of a model's work, as the settings declare them.
 
 use std::fmt;
 
-use providers::Kind;
+use providers::MediaKind;
 use serde::{Deserialize, Serialize};
 
 use crate::clock::Timestamp;
-use crate::money::Micros;
+use crate::money::MicroDollars;
 
 /// As a route's model: pass on the name that the caller used.
 pub const HANDED_ON: &str = "*";
@@ -41,10 +41,10 @@ impl PriceUnit {
     }
 
     /// Whether the unit can be counted for this kind of work.
-    pub const fn fits(self, kind: Kind) -> bool {
+    pub const fn fits(self, kind: MediaKind) -> bool {
         match self {
-            Self::Second | Self::Video | Self::MegapixelSecond => matches!(kind, Kind::Video),
-            Self::AudioMinute | Self::Stem => matches!(kind, Kind::Music),
+            Self::Second | Self::Video | Self::MegapixelSecond => matches!(kind, MediaKind::Video),
+            Self::AudioMinute | Self::Stem => matches!(kind, MediaKind::Music),
             Self::Task => true,
         }
     }
@@ -60,12 +60,12 @@ impl fmt::Display for PriceUnit {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Price {
     pub unit: PriceUnit,
-    pub per_unit: Micros,
+    pub per_unit: MicroDollars,
 }
 
 /// How much was ordered or made, in all terms that prices can count.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Quantity {
+pub struct WorkQuantity {
     /// Length of the video or of the source audio.
     pub milliseconds: u64,
     /// Pixels per frame.
@@ -78,15 +78,15 @@ pub struct Quantity {
 
 impl Price {
     /// The cost of `quantity`, rounded half up to a micro-dollar.
-    pub fn of(self, quantity: Quantity) -> Micros {
+    pub fn of(self, quantity: WorkQuantity) -> MicroDollars {
         let (units, of) = self.count(quantity);
         let product = u128::from(self.per_unit.get().unsigned_abs()).saturating_mul(units);
         let rounded = product.saturating_add(of / 2) / of;
-        Micros::new(i64::try_from(rounded).unwrap_or(i64::MAX))
+        MicroDollars::new(i64::try_from(rounded).unwrap_or(i64::MAX))
     }
 
     /// Number of units, as a fraction.
-    fn count(self, quantity: Quantity) -> (u128, u128) {
+    fn count(self, quantity: WorkQuantity) -> (u128, u128) {
         let time = u128::from(quantity.milliseconds);
         let made = u128::from(quantity.parts.min(quantity.parts_asked));
         let asked = u128::from(quantity.parts_asked.max(1));
@@ -103,7 +103,7 @@ impl Price {
 
     /// Number of units in `tasks` such tasks, in decimal (`4.9`, `5`), rounded half up to a
     /// millionth.
-    pub fn units(self, quantity: Quantity, tasks: u64) -> String {
+    pub fn units(self, quantity: WorkQuantity, tasks: u64) -> String {
         let (units, of) = self.count(quantity);
         let units = units.saturating_mul(tasks.into());
         let millionths = units.saturating_mul(1_000_000).saturating_add(of / 2) / of;
@@ -114,15 +114,15 @@ impl Price {
 
 /// A price and when it is valid.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Dated {
+pub struct DatedPrice {
     /// Inclusive; no lower bound if `None`.
     pub from: Option<Timestamp>,
     pub price: Price,
     /// Price of a unit without sound, if different.
-    pub without_audio: Option<Micros>,
+    pub without_audio: Option<MicroDollars>,
 }
 
-impl Dated {
+impl DatedPrice {
     /// The price without sound if `is_silent`, else the normal one.
     pub fn of(self, is_silent: bool) -> Price {
         let per_unit = self.without_audio.filter(|_| is_silent);
@@ -135,11 +135,11 @@ impl Dated {
 
 /// The prices of a model over time: each is valid until the next, without gaps.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Schedule(Vec<Dated>);
+pub struct PriceSchedule(Vec<DatedPrice>);
 
 /// Why a list of prices is invalid.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum BadSchedule {
+pub enum ScheduleError {
     /// No prices.
     #[error("a list of prices needs at least one")]
     Empty,
@@ -148,21 +148,21 @@ pub enum BadSchedule {
     Twice(Option<Timestamp>),
 }
 
-impl Schedule {
+impl PriceSchedule {
     /// Sorts prices by date.
-    pub fn new(mut prices: Vec<Dated>) -> Result<Self, BadSchedule> {
+    pub fn new(mut prices: Vec<DatedPrice>) -> Result<Self, ScheduleError> {
         prices.sort_by_key(|dated| dated.from);
         if prices.is_empty() {
-            return Err(BadSchedule::Empty);
+            return Err(ScheduleError::Empty);
         }
         match prices.windows(2).find(|pair| pair[0].from == pair[1].from) {
-            Some(pair) => Err(BadSchedule::Twice(pair[0].from)),
+            Some(pair) => Err(ScheduleError::Twice(pair[0].from)),
             None => Ok(Self(prices)),
         }
     }
 
     pub fn always(price: Price) -> Self {
-        Self(vec![Dated {
+        Self(vec![DatedPrice {
             from: None,
             price,
             without_audio: None,
@@ -170,15 +170,15 @@ impl Schedule {
     }
 
     /// The price at `now`, or the first one if it has not begun yet.
-    pub fn at(&self, now: Timestamp) -> Dated {
+    pub fn at(&self, now: Timestamp) -> DatedPrice {
         let begun = self.0.iter().take_while(|dated| dated.from <= Some(now));
         let current = begun.last().or_else(|| self.0.first());
         // INVARIANT: a schedule is never empty.
-        current.copied().unwrap_or(Dated {
+        current.copied().unwrap_or(DatedPrice {
             from: None,
             price: Price {
                 unit: PriceUnit::Task,
-                per_unit: Micros::ZERO,
+                per_unit: MicroDollars::ZERO,
             },
             without_audio: None,
         })
@@ -190,7 +190,7 @@ impl Schedule {
     }
 
     /// The price that follows the one at `now`.
-    pub fn next(&self, now: Timestamp) -> Option<Dated> {
+    pub fn next(&self, now: Timestamp) -> Option<DatedPrice> {
         self.0.iter().copied().find(|dated| dated.from > Some(now))
     }
 
@@ -212,7 +212,7 @@ pub struct Tariff {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub costs: Vec<RoutePrice>,
     /// What was ordered.
-    pub asked: Quantity,
+    pub asked: WorkQuantity,
 }
 
 /// The price of one route.
@@ -227,13 +227,13 @@ pub struct RoutePrice {
 
 impl Tariff {
     /// The most it can cost, whichever route makes it.
-    pub fn reserve(&self) -> Micros {
+    pub fn reserve(&self) -> MicroDollars {
         let routes = self.routes.iter().map(|route| route.price);
         let prices = self.price.into_iter().chain(routes);
         prices
             .map(|price| price.of(self.asked))
             .max()
-            .unwrap_or(Micros::ZERO)
+            .unwrap_or(MicroDollars::ZERO)
     }
 
     /// The price if this provider and model make it.
@@ -261,11 +261,11 @@ pub struct Bill {
     /// Free if `None`.
     pub price: Option<Price>,
     /// The quantity charged.
-    pub quantity: Quantity,
-    pub cost: Micros,
+    pub quantity: WorkQuantity,
+    pub cost: MicroDollars,
     /// What the provider delivered, if that is more; it is its cost, and not charged.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub delivered: Option<Quantity>,
+    pub delivered: Option<WorkQuantity>,
     /// What is missing if not everything was made.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub partial: Option<String>,
@@ -279,9 +279,9 @@ mod tests {
     fn prices_count_what_they_name() {
         let price = |unit| Price {
             unit,
-            per_unit: Micros::new(100_000),
+            per_unit: MicroDollars::new(100_000),
         };
-        let quantity = Quantity {
+        let quantity = WorkQuantity {
             milliseconds: 5_000,
             pixels: 1_000_000,
             parts: 4,
@@ -296,7 +296,7 @@ mod tests {
         );
         assert_eq!(
             price(PriceUnit::AudioMinute)
-                .of(Quantity {
+                .of(WorkQuantity {
                     milliseconds: 90_000,
                     ..quantity
                 })
@@ -310,9 +310,9 @@ mod tests {
     fn a_part_is_paid_for_in_part() {
         let price = |unit| Price {
             unit,
-            per_unit: Micros::new(100_000),
+            per_unit: MicroDollars::new(100_000),
         };
-        let three_of_four = Quantity {
+        let three_of_four = WorkQuantity {
             milliseconds: 60_000,
             pixels: 0,
             parts: 3,
@@ -320,7 +320,7 @@ mod tests {
         };
         assert_eq!(price(PriceUnit::Task).of(three_of_four).get(), 75_000);
         assert_eq!(price(PriceUnit::Stem).of(three_of_four).get(), 300_000);
-        let more = Quantity {
+        let more = WorkQuantity {
             parts: 5,
             ..three_of_four
         };
@@ -331,12 +331,12 @@ mod tests {
     fn halves_are_rounded_up() {
         let price = Price {
             unit: PriceUnit::Second,
-            per_unit: Micros::new(1),
+            per_unit: MicroDollars::new(1),
         };
         let of = |milliseconds| {
-            let quantity = Quantity {
+            let quantity = WorkQuantity {
                 milliseconds,
-                ..Quantity::default()
+                ..WorkQuantity::default()
             };
             price.of(quantity).get()
         };
@@ -347,21 +347,21 @@ mod tests {
     fn prices_change_on_their_day() {
         let price = |micros| Price {
             unit: PriceUnit::Task,
-            per_unit: Micros::new(micros),
+            per_unit: MicroDollars::new(micros),
         };
         let at = Timestamp::from_seconds;
-        let schedule = Schedule::new(vec![
-            Dated {
+        let schedule = PriceSchedule::new(vec![
+            DatedPrice {
                 from: Some(at(200)),
                 price: price(3),
                 without_audio: None,
             },
-            Dated {
+            DatedPrice {
                 from: None,
                 price: price(1),
                 without_audio: None,
             },
-            Dated {
+            DatedPrice {
                 from: Some(at(100)),
                 price: price(2),
                 without_audio: None,
@@ -374,20 +374,20 @@ mod tests {
         assert_eq!(schedule.next(at(100)).unwrap().price, price(3));
         assert_eq!(schedule.next(at(200)), None);
         let twice = vec![
-            Dated {
+            DatedPrice {
                 from: Some(at(1)),
                 price: price(1),
                 without_audio: None,
             };
             2
         ];
-        assert!(Schedule::new(twice).is_err());
-        assert_eq!(Schedule::new(Vec::new()), Err(BadSchedule::Empty));
+        assert!(PriceSchedule::new(twice).is_err());
+        assert_eq!(PriceSchedule::new(Vec::new()), Err(ScheduleError::Empty));
     }
 
     #[test]
     fn units_are_written_so_that_they_multiply_up() {
-        let quantity = Quantity {
+        let quantity = WorkQuantity {
             milliseconds: 4900,
             pixels: 480 * 480,
             parts: 2,
@@ -404,7 +404,7 @@ mod tests {
         ] {
             let price = Price {
                 unit,
-                per_unit: Micros::new(1),
+                per_unit: MicroDollars::new(1),
             };
             assert_eq!(price.units(quantity, tasks), written, "{unit}");
         }

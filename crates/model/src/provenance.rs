@@ -1,4 +1,4 @@
-//! What a file says of its origin, and what is kept of each result to know it again.
+//! Provenance of a file, and the fingerprints by which results are recognised.
 
 use serde::{Deserialize, Serialize};
 
@@ -54,7 +54,7 @@ impl ProvenanceStatus {
 )]
 #[serde(rename_all = "snake_case")]
 #[strum(const_into_str, serialize_all = "snake_case")]
-pub enum Mark {
+pub enum ProvenanceMark {
     /// A C2PA manifest in the file.
     C2pa,
     /// The address of a C2PA manifest elsewhere.
@@ -71,7 +71,7 @@ pub enum Mark {
     Label,
 }
 
-impl Mark {
+impl ProvenanceMark {
     pub const fn name(self) -> &'static str {
         self.into_str()
     }
@@ -88,7 +88,7 @@ pub struct Provenance {
     pub generator: Option<String>,
     /// A URI of IPTC's vocabulary.
     pub digital_source_type: Option<String>,
-    pub marks: Vec<Mark>,
+    pub marks: Vec<ProvenanceMark>,
 }
 
 impl Provenance {
@@ -99,7 +99,7 @@ impl Provenance {
 
     /// With marks beside those that the file states.
     #[must_use]
-    pub fn and(mut self, marks: impl IntoIterator<Item = Mark>) -> Self {
+    pub fn and(mut self, marks: impl IntoIterator<Item = ProvenanceMark>) -> Self {
         let before = self.marks.len();
         self.marks.extend(marks);
         if self.status == ProvenanceStatus::None && self.marks.len() > before {
@@ -122,7 +122,7 @@ impl Provenance {
 /// What kind of work a result is of.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, strum::EnumString, strum::IntoStaticStr)]
 #[strum(const_into_str, serialize_all = "lowercase")]
-pub enum PrintKind {
+pub enum ResultKind {
     Video,
     Song,
     Stem,
@@ -130,11 +130,11 @@ pub enum PrintKind {
 
 /// What is kept of a result, to know it again.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Print {
+pub struct ResultFingerprint {
     /// Of the result's file.
     pub id: AssetId,
     pub account: AccountId,
-    pub kind: PrintKind,
+    pub kind: ResultKind,
     /// Whether a model in this gateway made it.
     pub is_embedded: bool,
     /// The task whose record it is removed with; `None` for clips, which outlive theirs.
@@ -144,13 +144,13 @@ pub struct Print {
     pub sha256: String,
     /// 40 bits, if it is watermarked.
     pub watermark: Option<u64>,
-    pub likeness: Likeness,
+    pub likeness: PerceptualFingerprint,
     pub created_at: Timestamp,
 }
 
 /// Fingerprints of a result, and the keys of the index that lead to them.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Likeness {
+pub struct PerceptualFingerprint {
     /// A stored `VideoPrint`, in base64.
     pub video: Option<String>,
     /// A stored `SoundPrint`, in base64.

@@ -1,4 +1,4 @@
-//! What is known of a route, beyond its settings: whether it may be used, and how it does.
+//! Route health beyond the settings: pauses, errors, outcome counts, circuit breaker state.
 
 use std::time::Duration;
 
@@ -67,7 +67,7 @@ pub struct RouteRecord {
 
 /// How a process stands to a route: what its circuit breaker does with the next order.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-pub struct Stance {
+pub struct BreakerSnapshot {
     pub provider: String,
     /// The provider's name for the model.
     pub model: String,
@@ -81,7 +81,7 @@ pub struct Stance {
     pub next_try: Option<i64>,
 }
 
-impl Stance {
+impl BreakerSnapshot {
     /// The route is used.
     pub fn usual(provider: &str, model: &str) -> Self {
         Self {

@@ -1,11 +1,11 @@
-//! Submissions: what was sent to a provider for a task, and its outcome as far as known.
+//! Submissions: requests to a provider for a task, and their outcome as far as known.
 
-use providers::{Handle, Unit};
+use providers::{CostUnit, JobHandle};
 use serde_json::Value;
 
 use crate::clock::Timestamp;
 use crate::ids::{SubmissionId, TaskId};
-use crate::money::Micros;
+use crate::money::MicroDollars;
 use crate::task::TaskState;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, strum::EnumString, strum::IntoStaticStr)]
@@ -57,7 +57,7 @@ pub struct SubmissionRecord {
 
 /// What a provider reports that a job cost, for the operator's margin.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct ToldCost {
+pub struct ReportedCost {
     /// The operator's name for the provider.
     pub provider: String,
     /// In millionths of the unit.
@@ -68,7 +68,7 @@ pub struct ToldCost {
 
 /// A submission that has just been closed: what its job cost, as far as the provider said by then.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Closed {
+pub struct ClosedSubmission {
     pub task: TaskId,
     pub state: SubmissionState,
     /// The operator's name for the provider.
@@ -83,19 +83,23 @@ pub struct Closed {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum JobCost {
     /// The provider was paid this for what it made.
-    Made(Micros),
+    Made(MicroDollars),
     /// The provider says that it charged this, although it made nothing.
-    Wasted(Micros),
+    Wasted(MicroDollars),
     /// Nobody knows.
     Unknown,
 }
 
 /// What a job cost: what the provider told, in millionths of a unit, or what the operator `declared` for what was made.
-pub fn judge(told: Option<(i64, String)>, declared: Option<Micros>, is_made: bool) -> JobCost {
+pub fn judge(
+    told: Option<(i64, String)>,
+    declared: Option<MicroDollars>,
+    is_made: bool,
+) -> JobCost {
     // Nothing is nothing in every unit.
-    let told = told.filter(|(amount, unit)| unit == Unit::Usd.name() || *amount == 0);
+    let told = told.filter(|(amount, unit)| unit == CostUnit::Usd.name() || *amount == 0);
     // A millionth of a dollar is a micro-dollar.
-    let told = told.map(|(amount, _)| Micros::new(amount));
+    let told = told.map(|(amount, _)| MicroDollars::new(amount));
     match (told, declared) {
         (Some(cost), _) if is_made => JobCost::Made(cost),
         (Some(cost), _) => JobCost::Wasted(cost),
@@ -134,7 +138,7 @@ pub struct Submission {
     pub credential: String,
     pub state: SubmissionState,
     /// Identifies the job at the provider.
-    pub handle: Option<Handle>,
+    pub handle: Option<JobHandle>,
     /// Results named in the provider's answer to the order, if any.
     pub results: Option<Value>,
     pub created_at: Timestamp,
@@ -149,14 +153,19 @@ mod tests {
     fn a_providers_own_dollars_count_before_what_is_declared() {
         let usd = |millionths| Some((millionths, "usd".to_owned()));
         let credits = |millionths| Some((millionths, "credits".to_owned()));
-        let declared = Some(Micros::new(7));
+        let declared = Some(MicroDollars::new(7));
         for (told, declared, is_made, expected) in [
-            (usd(5), declared, true, JobCost::Made(Micros::new(5))),
-            (credits(5), declared, true, JobCost::Made(Micros::new(7))),
-            (None, declared, true, JobCost::Made(Micros::new(7))),
+            (usd(5), declared, true, JobCost::Made(MicroDollars::new(5))),
+            (
+                credits(5),
+                declared,
+                true,
+                JobCost::Made(MicroDollars::new(7)),
+            ),
+            (None, declared, true, JobCost::Made(MicroDollars::new(7))),
             (credits(5), None, true, JobCost::Unknown),
-            (usd(5), None, false, JobCost::Wasted(Micros::new(5))),
-            (credits(0), None, false, JobCost::Wasted(Micros::ZERO)),
+            (usd(5), None, false, JobCost::Wasted(MicroDollars::new(5))),
+            (credits(0), None, false, JobCost::Wasted(MicroDollars::ZERO)),
             (credits(5), None, false, JobCost::Unknown),
             (None, None, false, JobCost::Unknown),
         ] {

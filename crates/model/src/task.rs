@@ -1,19 +1,19 @@
-//! Tasks: what a caller ordered, and how it ended.
+//! Tasks: the order, its life cycle and its result.
 //!
 //! The state machine is here. The worker moves tasks through it, and `http/wire/words.rs` has each
 //! API's words for its states.
 
 use std::fmt;
 
-pub use providers::order::Message;
-pub use providers::{Kind, StemTarget};
+pub use providers::order::ConversationMessage;
+pub use providers::{MediaKind, StemTarget};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use crate::clock::Timestamp;
 use crate::error::{Error, ErrorCode};
 use crate::ids::{AccountId, AssetId, ClipId, KeyId, PersonaId, RequestId, TaskId};
-use crate::money::{Micros, Money};
+use crate::money::{ChargeState, MicroDollars};
 use crate::price::{Bill, Tariff};
 use crate::provenance::Provenance;
 
@@ -54,7 +54,7 @@ impl fmt::Display for TaskState {
 /// variant, so that old rows stay readable.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "type", rename_all = "snake_case")]
-pub enum Payload {
+pub enum TaskPayload {
     /// Make a video.
     VideoV1(VideoJob),
     /// Separate a clip into stems.
@@ -63,12 +63,12 @@ pub enum Payload {
     SongV1(SongJob),
 }
 
-impl Payload {
+impl TaskPayload {
     /// The family of the work.
-    pub const fn kind(&self) -> Kind {
+    pub const fn kind(&self) -> MediaKind {
         match self {
-            Self::VideoV1(_) => Kind::Video,
-            Self::StemsV1(_) | Self::SongV1(_) => Kind::Music,
+            Self::VideoV1(_) => MediaKind::Video,
+            Self::StemsV1(_) | Self::SongV1(_) => MediaKind::Music,
         }
     }
 
@@ -106,7 +106,7 @@ pub struct VideoJob {
     pub more_pictures: Vec<AssetId>,
     /// The messages before the prompt, for providers with a chat API.
     #[serde(default)]
-    pub conversation: Vec<Message>,
+    pub conversation: Vec<ConversationMessage>,
     /// The last frame, if the request named it as such.
     #[serde(default)]
     pub end_picture: Option<AssetId>,
@@ -133,7 +133,7 @@ pub struct StemsJob {
     /// The source's file.
     pub source_audio: AssetId,
     pub milliseconds: u64,
-    pub stem_task: StemTask,
+    pub stem_task: SeparationMode,
     /// The group as the caller wrote it.
     pub group_name: String,
     /// The clips to fill, in order, each with its stem.
@@ -170,14 +170,14 @@ pub struct SongJob {
 /// How many stems a separation makes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum StemTask {
+pub enum SeparationMode {
     /// The requested stem and the rest.
     Two,
     /// Every stem that the model can separate.
     Twelve,
 }
 
-impl StemTask {
+impl SeparationMode {
     pub const fn name(self) -> &'static str {
         match self {
             Self::Two => "two",
@@ -189,7 +189,7 @@ impl StemTask {
 /// The result of a successful task.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "type", rename_all = "snake_case")]
-pub enum Output {
+pub enum TaskResult {
     VideoV1(VideoOutput),
     LinkV1(LinkOutput),
     /// Filled clips, in order.
@@ -276,7 +276,7 @@ pub struct Task {
     /// Of the route's configuration, for `system_fingerprint`.
     pub fingerprint: String,
     /// The work.
-    pub payload: Payload,
+    pub payload: TaskPayload,
     /// Where the task is in its life cycle.
     pub state: TaskState,
     /// 0–100, never decreasing.
@@ -284,11 +284,11 @@ pub struct Task {
     /// Whether the provider told none, and it is guessed.
     pub progress_is_guess: bool,
     /// The reservation while it is held, then the amount charged.
-    pub cost: Micros,
+    pub cost: MicroDollars,
     /// The amount reserved.
-    pub reserved: Micros,
+    pub reserved: MicroDollars,
     /// Whether it is held, charged or released.
-    pub money: Money,
+    pub money: ChargeState,
     /// The prices it was accepted at; `None` if free.
     pub tariff: Option<Tariff>,
     /// What was charged, once settled.
@@ -312,14 +312,14 @@ pub struct Task {
     /// Also set if it was cancelled.
     pub failure: Option<TaskFailure>,
     /// The result, if it succeeded.
-    pub output: Option<Output>,
+    pub output: Option<TaskResult>,
     /// Number of its latest event.
     pub event_seq: u32,
 }
 
 impl Task {
     /// The family of the work.
-    pub const fn kind(&self) -> Kind {
+    pub const fn kind(&self) -> MediaKind {
         self.payload.kind()
     }
 }

@@ -1,4 +1,4 @@
-//! Webhooks: who is told what, and how far that got.
+//! Webhooks: endpoints, events, deliveries and attempts.
 
 use std::time::Duration;
 
@@ -64,14 +64,14 @@ impl EventType {
     Debug, Clone, Copy, PartialEq, Eq, strum::EnumString, strum::IntoStaticStr, strum::VariantArray,
 )]
 #[strum(const_into_str, serialize_all = "lowercase")]
-pub enum Scheme {
+pub enum SignatureScheme {
     /// HMAC-SHA256 with a secret that both sides know: `v1`.
     Hmac,
     /// With a key pair of which the receiver has the public half: `v1a`.
     Ed25519,
 }
 
-impl Scheme {
+impl SignatureScheme {
     pub const fn name(self) -> &'static str {
         self.into_str()
     }
@@ -79,7 +79,7 @@ impl Scheme {
 
 /// An address that an account registered.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Endpoint {
+pub struct WebhookEndpoint {
     pub id: EndpointId,
     pub account: AccountId,
     /// The key whose holder gave it its address: it is told what that key may see. `None`: the
@@ -89,12 +89,12 @@ pub struct Endpoint {
     pub description: String,
     /// Events that it is sent; all if `None`.
     pub events: Option<Vec<EventType>>,
-    pub scheme: Scheme,
+    pub scheme: SignatureScheme,
     /// Its signing keys, encrypted.
     pub secrets: String,
     pub enabled: bool,
     /// Why it was disabled, unless its owner did that.
-    pub disabled_why: Option<DisabledWhy>,
+    pub disabled_why: Option<DisableReason>,
     /// Tries that failed since the latest success.
     pub failures: u32,
     /// When the first of them failed.
@@ -102,7 +102,7 @@ pub struct Endpoint {
     pub created_at: Timestamp,
 }
 
-impl Endpoint {
+impl WebhookEndpoint {
     pub fn listens_to(&self, event: EventType) -> bool {
         self.events
             .as_ref()
@@ -112,13 +112,13 @@ impl Endpoint {
 
 /// Whether an endpoint of this key may be sent an event now.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Clearance {
+pub enum DeliveryClearance {
     Sent,
     /// Not while the key is as it is: what waits is held.
     Withheld,
 }
 
-impl Clearance {
+impl DeliveryClearance {
     /// `key` is the endpoint's, `None` for the operator's own; `of_task` says that a task is told of,
     /// which is for whoever may read tasks.
     pub fn of(key: Option<&ApiKey>, of_task: bool, now: Timestamp) -> Self {
@@ -137,14 +137,14 @@ impl Clearance {
 /// Why the gateway disabled an endpoint.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, strum::EnumString, strum::IntoStaticStr)]
 #[strum(const_into_str, serialize_all = "lowercase")]
-pub enum DisabledWhy {
+pub enum DisableReason {
     /// It answered 410.
     Gone,
     /// Nothing but failures for days.
     Failing,
 }
 
-impl DisabledWhy {
+impl DisableReason {
     pub const fn name(self) -> &'static str {
         self.into_str()
     }
@@ -152,7 +152,7 @@ impl DisabledWhy {
 
 /// Something that happened, with the body that is sent and signed.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Event {
+pub struct WebhookEvent {
     pub id: EventId,
     pub account: AccountId,
     pub task: Option<TaskId>,
@@ -186,7 +186,7 @@ impl DeliveryState {
 
 /// Where a delivery goes.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Receiver {
+pub enum DeliveryTarget {
     Endpoint(EndpointId),
     /// The address that a request named.
     Callback(String),
@@ -214,14 +214,14 @@ pub struct Delivery {
 
 /// A delivery that is to be tried now, with all that takes.
 #[derive(Debug, Clone)]
-pub struct Due {
+pub struct DueDelivery {
     pub id: DeliveryId,
     pub account: AccountId,
     pub endpoint: Option<EndpointId>,
     pub event: EventId,
     pub url: String,
     pub body: String,
-    pub scheme: Scheme,
+    pub scheme: SignatureScheme,
     /// The signing keys, encrypted; `None` for an account that has none yet.
     pub secrets: Option<String>,
     pub lane: String,
@@ -262,7 +262,7 @@ impl AttemptError {
 
 /// One try.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Attempt {
+pub struct DeliveryAttempt {
     /// Counts from 1.
     pub number: u32,
     pub at: Timestamp,

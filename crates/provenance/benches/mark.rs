@@ -9,8 +9,8 @@
 
 use std::time::{Duration, Instant};
 
-use animatic::{Asked, Control, Direction, Options, Request};
-use provenance::watermark::{Embedder, Key};
+use animatic::{Direction, RenderControl, RenderOptions, RenderRequest, RequestedOptions};
+use provenance::watermark::{MarkKey, VideoEmbedder};
 
 const SIZES: [(u32, u32); 3] = [(854, 480), (1280, 720), (1920, 1080)];
 const PROMPTS: [&str; 3] = [
@@ -26,13 +26,13 @@ fn main() {
     println!("| size | prompt | made in | marked in | the mark's part |\n|---|---|---|---|---|");
     for (width, height) in SIZES {
         for prompt in PROMPTS {
-            let asked = Asked {
+            let asked = RequestedOptions {
                 size: Some((width, height)),
                 seconds: Some(SECONDS),
-                ..Asked::default()
+                ..RequestedOptions::default()
             };
-            let options = Options::resolve(&asked, &Direction::parse(prompt)).unwrap();
-            let request = Request {
+            let options = RenderOptions::resolve(&asked, &Direction::parse(prompt)).unwrap();
+            let request = RenderRequest {
                 picture: None,
                 prompt,
                 options,
@@ -53,18 +53,18 @@ fn main() {
 }
 
 /// Time for the film without the mark, and for marking as many frames.
-fn film(request: &Request<'_>, width: u32, height: u32) -> (Duration, Duration) {
+fn film(request: &RenderRequest<'_>, width: u32, height: u32) -> (Duration, Duration) {
     let started = Instant::now();
-    drop(animatic::make(request, &mut Control::unattended()).unwrap());
+    drop(animatic::make(request, &mut RenderControl::unattended()).unwrap());
     let made = started.elapsed();
     let mut y4m = Vec::new();
-    animatic::write_y4m(request, &mut y4m, &mut Control::unattended()).unwrap();
+    animatic::write_y4m(request, &mut y4m, &mut RenderControl::unattended()).unwrap();
     let (width, height) = (width as usize, height as usize);
     let frame = width * height * 3 / 2 + "FRAME\n".len();
     let head = y4m.len() % frame;
-    let key = Key::new(1, 2).unwrap();
+    let key = MarkKey::new(1, 2).unwrap();
     let started = Instant::now();
-    let mut embedder = Embedder::new(&key, 3, width, height).unwrap();
+    let mut embedder = VideoEmbedder::new(&key, 3, width, height).unwrap();
     for frame in y4m[head..].chunks_mut(frame) {
         let luma = &mut frame["FRAME\n".len()..][..width * height];
         embedder.mark(luma, width).unwrap();

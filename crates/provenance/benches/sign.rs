@@ -10,39 +10,44 @@
 use std::time::{Duration, Instant};
 
 use provenance::credentials::{
-    Algorithm, Format, Made, PemSigner, SourceType, Statement, Trust, read, self_made, sign,
+    AssetOrigin, MediaFormat, OriginStatement, PemSigner, SignatureAlgorithm, SourceType,
+    TrustAnchors, read, self_made, sign,
 };
 
-const FILES: [(&str, Format, &[u8]); 7] = [
-    ("MP4", Format::Mp4, include_bytes!("../tests/data/film.mp4")),
+const FILES: [(&str, MediaFormat, &[u8]); 7] = [
+    (
+        "MP4",
+        MediaFormat::Mp4,
+        include_bytes!("../tests/data/film.mp4"),
+    ),
     (
         "M4A",
-        Format::M4a,
+        MediaFormat::M4a,
         include_bytes!("../tests/data/sound.m4a"),
     ),
     (
         "WAV",
-        Format::Wav,
+        MediaFormat::Wav,
         include_bytes!("../tests/data/sound.wav"),
     ),
     (
         "FLAC",
-        Format::Flac,
+        MediaFormat::Flac,
         include_bytes!("../tests/data/sound.flac"),
     ),
     (
         "MP3",
-        Format::Mp3,
+        MediaFormat::Mp3,
         include_bytes!("../tests/data/sound.mp3"),
     ),
     (
         "PNG",
-        Format::Png,
+        MediaFormat::Png,
         include_bytes!("../tests/data/picture.png"),
     ),
     (
         "JPEG",
-        Format::Jpeg,
+        MediaFormat::Jpeg,
         include_bytes!("../tests/data/picture.jpg"),
     ),
 ];
@@ -57,22 +62,27 @@ fn main() {
         measure(name, format, file);
     }
     // What is long is mostly hashed.
-    measure("MP4, 10 MB", Format::Mp4, &longer(FILES[0].2));
-    measure("WAV, 10 MB", Format::Wav, &wav());
+    measure("MP4, 10 MB", MediaFormat::Mp4, &longer(FILES[0].2));
+    measure("WAV, 10 MB", MediaFormat::Wav, &wav());
 }
 
-fn measure(name: &str, format: Format, file: &[u8]) {
+fn measure(name: &str, format: MediaFormat, file: &[u8]) {
     // The beginning of 2026: the certificates hold for ten years.
-    let chain = self_made("An installation", Algorithm::Es256, 1_767_225_600).unwrap();
-    let signer = PemSigner::new(&chain.certificates_pem, &chain.key_pem, Algorithm::Es256).unwrap();
-    let statement = Statement {
+    let chain = self_made("An installation", SignatureAlgorithm::Es256, 1_767_225_600).unwrap();
+    let signer = PemSigner::new(
+        &chain.certificates_pem,
+        &chain.key_pem,
+        SignatureAlgorithm::Es256,
+    )
+    .unwrap();
+    let statement = OriginStatement {
         title: "clip",
         generator: ("Mediagate", env!("CARGO_PKG_VERSION")),
         model: "video-1",
         provider: Some("Example"),
         prompt: None,
         when: "2026-11-23T12:00:00Z",
-        made: Made::Created(SourceType::TrainedAlgorithmicMedia),
+        made: AssetOrigin::Created(SourceType::TrainedAlgorithmicMedia),
     };
     let (mut signing, mut reading, mut more) = (Vec::new(), Vec::new(), 0);
     for _ in 0..ROUNDS {
@@ -80,7 +90,7 @@ fn measure(name: &str, format: Format, file: &[u8]) {
         let signed = sign(file, format, &statement, &signer).unwrap();
         signing.push(started.elapsed());
         let started = Instant::now();
-        read(&signed, format, &Trust::default()).unwrap();
+        read(&signed, format, &TrustAnchors::default()).unwrap();
         reading.push(started.elapsed());
         more = signed.len() - file.len();
     }

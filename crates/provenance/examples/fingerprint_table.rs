@@ -10,7 +10,7 @@ use std::error::Error;
 use std::path::Path;
 use std::process::Command;
 
-use animatic::{Asked, Control, Direction, Options, Request};
+use animatic::{Direction, RenderControl, RenderOptions, RenderRequest, RequestedOptions};
 use provenance::fingerprint::{sound, sound::SoundPrint, video, video::VideoPrint};
 
 type Outcome<T> = Result<T, Box<dyn Error>>;
@@ -67,19 +67,19 @@ fn main() -> Outcome<()> {
 fn films(folder: &Path, count: usize) -> Outcome<()> {
     let mut originals = Vec::new();
     for (number, prompt) in FILMS.iter().cycle().take(count).enumerate() {
-        let asked = Asked {
+        let asked = RequestedOptions {
             size: Some((1280, 720)),
             seconds: Some(6.0),
             seed: Some(number as u64),
-            ..Asked::default()
+            ..RequestedOptions::default()
         };
-        let options = Options::resolve(&asked, &Direction::parse(prompt))?;
-        let request = Request {
+        let options = RenderOptions::resolve(&asked, &Direction::parse(prompt))?;
+        let request = RenderRequest {
             picture: None,
             prompt,
             options,
         };
-        let film = animatic::make(&request, &mut Control::unattended())?.mp4;
+        let film = animatic::make(&request, &mut RenderControl::unattended())?.mp4;
         let path = folder.join(format!("{number}.mp4"));
         std::fs::write(&path, &film)?;
         originals.push((video_print(&path)?, path, film.len() * 8 / 6));

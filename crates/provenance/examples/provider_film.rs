@@ -7,7 +7,8 @@ use std::error::Error;
 use std::path::Path;
 
 use provenance::credentials::{
-    Algorithm, Format, Made, PemSigner, SourceType, Statement, self_made, sign,
+    AssetOrigin, MediaFormat, OriginStatement, PemSigner, SignatureAlgorithm, SourceType,
+    self_made, sign,
 };
 
 /// The `uuid` of XMP.
@@ -25,17 +26,21 @@ fn main() -> Result<(), Box<dyn Error>> {
     film.extend(UUID);
     film.extend(XMP.as_bytes());
     // The beginning of 2026: the certificates hold for ten years.
-    let chain = self_made("A provider", Algorithm::Es256, 1_767_225_600)?;
-    let signer = PemSigner::new(&chain.certificates_pem, &chain.key_pem, Algorithm::Es256)?;
-    let statement = Statement {
+    let chain = self_made("A provider", SignatureAlgorithm::Es256, 1_767_225_600)?;
+    let signer = PemSigner::new(
+        &chain.certificates_pem,
+        &chain.key_pem,
+        SignatureAlgorithm::Es256,
+    )?;
+    let statement = OriginStatement {
         title: "output.mp4",
         generator: ("Provider Studio", "7.1"),
         model: "film-3",
         provider: None,
         prompt: None,
         when: "2026-11-23T12:00:00Z",
-        made: Made::Created(SourceType::TrainedAlgorithmicMedia),
+        made: AssetOrigin::Created(SourceType::TrainedAlgorithmicMedia),
     };
-    std::fs::write(to, sign(&film, Format::Mp4, &statement, &signer)?)?;
+    std::fs::write(to, sign(&film, MediaFormat::Mp4, &statement, &signer)?)?;
     Ok(())
 }

@@ -10,33 +10,38 @@ use std::path::Path;
 use std::time::Instant;
 
 use provenance::credentials::{
-    Algorithm, Format, Made, PemSigner, SourceType, Statement, Trust, read, self_made, sign,
+    AssetOrigin, MediaFormat, OriginStatement, PemSigner, SignatureAlgorithm, SourceType,
+    TrustAnchors, read, self_made, sign,
 };
 
-const FILES: [(&str, Format); 7] = [
-    ("film.mp4", Format::Mp4),
-    ("sound.m4a", Format::M4a),
-    ("sound.wav", Format::Wav),
-    ("sound.flac", Format::Flac),
-    ("sound.mp3", Format::Mp3),
-    ("picture.png", Format::Png),
-    ("picture.jpg", Format::Jpeg),
+const FILES: [(&str, MediaFormat); 7] = [
+    ("film.mp4", MediaFormat::Mp4),
+    ("sound.m4a", MediaFormat::M4a),
+    ("sound.wav", MediaFormat::Wav),
+    ("sound.flac", MediaFormat::Flac),
+    ("sound.mp3", MediaFormat::Mp3),
+    ("picture.png", MediaFormat::Png),
+    ("picture.jpg", MediaFormat::Jpeg),
 ];
 
 fn main() -> Result<(), Box<dyn Error>> {
     let folder = std::env::args().nth(1).ok_or("give a folder to write to")?;
     let from = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data");
     // The beginning of 2026: the certificates hold for ten years.
-    let chain = self_made("An installation", Algorithm::Es256, 1_767_225_600)?;
-    let signer = PemSigner::new(&chain.certificates_pem, &chain.key_pem, Algorithm::Es256)?;
-    let statement = Statement {
+    let chain = self_made("An installation", SignatureAlgorithm::Es256, 1_767_225_600)?;
+    let signer = PemSigner::new(
+        &chain.certificates_pem,
+        &chain.key_pem,
+        SignatureAlgorithm::Es256,
+    )?;
+    let statement = OriginStatement {
         title: "clip",
         generator: ("Mediagate", env!("CARGO_PKG_VERSION")),
         model: "video-1",
         provider: Some("Example"),
         prompt: None,
         when: "2026-11-23T12:00:00Z",
-        made: Made::Created(SourceType::TrainedAlgorithmicMedia),
+        made: AssetOrigin::Created(SourceType::TrainedAlgorithmicMedia),
     };
     for (name, format) in FILES {
         let file = std::fs::read(from.join(name))?;
@@ -44,7 +49,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         let signed = sign(&file, format, &statement, &signer)?;
         let signing = started.elapsed();
         let started = Instant::now();
-        let answer = read(&signed, format, &Trust::default())?;
+        let answer = read(&signed, format, &TrustAnchors::default())?;
         println!(
             "{name}: signed in {:.1} ms, {} bytes more, read in {:.1} ms: {:?}",
             signing.as_secs_f64() * 1000.0,

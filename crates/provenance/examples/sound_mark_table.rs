@@ -18,8 +18,8 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::Instant;
 
-use provenance::watermark::Key;
-use provenance::watermark::sound::{Detector, Embedder, Heard};
+use provenance::watermark::MarkKey;
+use provenance::watermark::sound::{SoundDetector, SoundEmbedder, SoundMark};
 
 #[path = "sound_mark_table/masking.rs"]
 mod masking;
@@ -155,10 +155,10 @@ fn is_silent(samples: &[f32]) -> bool {
 
 impl Table {
     fn add(&mut self, name: &str, number: u64, plain: &[Vec<f32>]) -> Outcome<()> {
-        let key = Key::new(0x00c0_ffee, 77)?;
+        let key = MarkKey::new(0x00c0_ffee, 77)?;
         let media = ((number + 1) * 0x12_3456_789b) & ((1 << 40) - 1);
         let started = Instant::now();
-        let mut embedder = Embedder::new(&key, media, RATE, plain.len())?;
+        let mut embedder = SoundEmbedder::new(&key, media, RATE, plain.len())?;
         let mut marked = embedder.push(plain);
         for (channel, last) in marked.iter_mut().zip(embedder.finish()) {
             channel.extend(last);
@@ -194,10 +194,10 @@ impl Table {
                 }
             }
         }
-        let mut detector = Detector::new(RATE)?;
+        let mut detector = SoundDetector::new(RATE)?;
         detector.hear(plain);
         for secret in 0..WRONG_KEYS {
-            let key = Key::new(0x00c0_ffee, 1000 + u64::from(secret))?;
+            let key = MarkKey::new(0x00c0_ffee, 1000 + u64::from(secret))?;
             self.chance.push(detector.score(&key));
             self.alarms += usize::from(detector.read(&key).is_some());
         }
@@ -258,8 +258,8 @@ impl Table {
     }
 }
 
-fn read(sound: &[Vec<f32>], rate: u32, key: &Key) -> Outcome<(Option<Heard>, f32)> {
-    let mut detector = Detector::new(rate)?;
+fn read(sound: &[Vec<f32>], rate: u32, key: &MarkKey) -> Outcome<(Option<SoundMark>, f32)> {
+    let mut detector = SoundDetector::new(rate)?;
     detector.hear(sound);
     let found = detector.read(key);
     let score = detector.score(key);

@@ -7,7 +7,7 @@
 use std::error::Error;
 use std::time::{Duration, Instant};
 
-use provenance::watermark::{Detector, Embedder, Key};
+use provenance::watermark::{MarkKey, VideoDetector, VideoEmbedder};
 
 const ROUNDS: u32 = 200;
 
@@ -17,9 +17,9 @@ fn main() -> Result<(), Box<dyn Error>> {
             .map(|at| u8::try_from((at % width / 7 + at / width / 5) % 200 + at % 3).unwrap_or(0))
             .collect();
         let mut luma = frame.clone();
-        let key = Key::new(1, 2)?;
-        let mut embedder = Embedder::new(&key, 3, width, height)?;
-        let mut detector = Detector::new(width, height)?;
+        let key = MarkKey::new(1, 2)?;
+        let mut embedder = VideoEmbedder::new(&key, 3, width, height)?;
+        let mut detector = VideoDetector::new(width, height)?;
         let (mut marking, mut adding) = (Duration::MAX, Duration::MAX);
         for _ in 0..ROUNDS {
             luma.copy_from_slice(&frame);

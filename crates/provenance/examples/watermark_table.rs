@@ -15,8 +15,8 @@ use std::error::Error;
 use std::io::{Read, Write};
 use std::process::{Command, Stdio};
 
-use animatic::{Asked, Control, Direction, Options, Request};
-use provenance::watermark::{Detector, Embedder, Found, Key};
+use animatic::{Direction, RenderControl, RenderOptions, RenderRequest, RequestedOptions};
+use provenance::watermark::{MarkKey, VideoDetector, VideoEmbedder, VideoMark};
 
 type Outcome<T> = Result<T, Box<dyn Error>>;
 
@@ -124,11 +124,11 @@ impl Table {
     fn add(&mut self, film: usize, seconds: usize) -> Outcome<()> {
         let prompt = PROMPTS[film % PROMPTS.len()];
         let (y4m, kbits, rendering) = render(prompt, film, seconds)?;
-        let key = Key::new(0x00c0_ffee, 77)?;
+        let key = MarkKey::new(0x00c0_ffee, 77)?;
         let media = ((film as u64 + 1) * 0x12_3456_789b) & ((1 << 40) - 1);
         let (mut marked, count) = frames_of(&y4m);
         let original = marked.clone();
-        let mut embedder = Embedder::new(&key, media, WIDTH, HEIGHT)?;
+        let mut embedder = VideoEmbedder::new(&key, media, WIDTH, HEIGHT)?;
         let started = cpu_seconds()?;
         for frame in marked.chunks_mut(FRAME) {
             embedder.mark(&mut frame[..LUMA], WIDTH)?;
@@ -210,22 +210,22 @@ fn cpu_seconds() -> Outcome<f64> {
 
 /// A film's frames as YUV4MPEG2, the bit rate of its own MP4 in kbit/s, and the seconds that took.
 fn render(prompt: &str, seed: usize, seconds: usize) -> Outcome<(Vec<u8>, usize, f64)> {
-    let asked = Asked {
+    let asked = RequestedOptions {
         size: Some((1280, 720)),
         seconds: Some(seconds as f64),
         seed: Some(seed as u64 + 1),
-        ..Asked::default()
+        ..RequestedOptions::default()
     };
-    let options = Options::resolve(&asked, &Direction::parse(prompt))?;
-    let request = Request {
+    let options = RenderOptions::resolve(&asked, &Direction::parse(prompt))?;
+    let request = RenderRequest {
         picture: None,
         prompt,
         options,
     };
     let mut y4m = Vec::new();
-    animatic::write_y4m(&request, &mut y4m, &mut Control::unattended())?;
+    animatic::write_y4m(&request, &mut y4m, &mut RenderControl::unattended())?;
     let started = cpu_seconds()?;
-    let mp4 = animatic::make(&request, &mut Control::unattended())?.mp4;
+    let mp4 = animatic::make(&request, &mut RenderControl::unattended())?.mp4;
     let rendering = cpu_seconds()? - started;
     Ok((y4m, mp4.len() * 8 / 1000 / seconds, rendering))
 }
@@ -271,14 +271,14 @@ fn encode(input: &[u8], format: &str, filter: &str, kbits: usize) -> Outcome<Vec
     piped(command, input)
 }
 
-fn read(film: &[u8], width: usize, height: usize, key: &Key) -> Outcome<Option<Found>> {
+fn read(film: &[u8], width: usize, height: usize, key: &MarkKey) -> Outcome<Option<VideoMark>> {
     let mut command = Command::new("ffmpeg");
     command.args([
         "-v", "error", "-threads", "1", "-f", "h264", "-i", "-", "-f", "rawvideo", "-pix_fmt",
         "gray", "-",
     ]);
     let lumas = piped(command, film)?;
-    let mut detector = Detector::new(width, height)?;
+    let mut detector = VideoDetector::new(width, height)?;
     for luma in lumas.chunks_exact(width * height) {
         detector.add(luma, width)?;
     }

@@ -1,4 +1,4 @@
-//! What a media file says of its origin, and how to say it.
+//! Provenance of media files: reading and writing statements of their origin.
 //!
 //! It owns: the marks that a file carries when it comes in ([`marks`]), a watermark for films
 //! ([`watermark`]), fingerprints that survive re-encoding ([`fingerprint`]) and, with the feature

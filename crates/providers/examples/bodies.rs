@@ -7,8 +7,11 @@
 
 use anyhow::Context as _;
 use providers::catalogue::{Catalogue, KnownModel};
-use providers::order::{File, Kind, Picture, PictureRole, Video};
-use providers::{Adapter, Body, Limits, Order, Purpose, Settings, Target, VideoLimits, Work};
+use providers::order::{MediaFile, MediaKind, PictureRole, SourcePicture, VideoSpec};
+use providers::{
+    Adapter, CallTarget, ModelLimits, Order, PicturePurpose, ProviderSettings, RequestBody,
+    VideoLimits, WorkSpec,
+};
 use serde_json::{Value, json};
 
 fn main() -> anyhow::Result<()> {
@@ -18,9 +21,9 @@ fn main() -> anyhow::Result<()> {
     let catalogue = Catalogue::embedded();
     let models = catalogue.models();
     for model in models.filter(|model| model.provider == name && model.retired.is_none()) {
-        let settings = Settings::new(&name, model.options.clone());
+        let settings = ProviderSettings::new(&name, model.options.clone());
         let adapter = (protocol.build)(&settings)?;
-        if let Some(Limits::Video(limits)) = adapter.limits(Kind::Video, &model.id) {
+        if let Some(ModelLimits::Video(limits)) = adapter.limits(MediaKind::Video, &model.id) {
             for video in videos(&limits) {
                 bodies.push(body(&*adapter, model, video)?);
             }
@@ -30,29 +33,29 @@ fn main() -> anyhow::Result<()> {
     Ok(())
 }
 
-fn body(adapter: &dyn Adapter, model: &KnownModel, video: Video) -> anyhow::Result<Value> {
+fn body(adapter: &dyn Adapter, model: &KnownModel, video: VideoSpec) -> anyhow::Result<Value> {
     let order = Order {
         key: "key-of-the-order".into(),
         model: model.id.clone(),
         extra: serde_json::Map::new(),
-        work: Work::Video(video),
+        work: WorkSpec::Video(video),
     };
     let call = adapter.start(&order)?;
-    let (Target::Path(path), Body::Json(body)) = (call.to, call.body) else {
+    let (CallTarget::Path(path), RequestBody::Json(body)) = (call.to, call.body) else {
         anyhow::bail!("{}: no JSON to a path", model.id);
     };
     Ok(json!({"path": path, "body": body}))
 }
 
 /// Every kind of order that a model takes.
-fn videos(limits: &VideoLimits) -> Vec<Video> {
+fn videos(limits: &VideoLimits) -> Vec<VideoSpec> {
     use PictureRole::{FirstFrame, LastFrame, Reference};
     let pictures = limits.pictures;
     let mut sources: Vec<Vec<PictureRole>> = Vec::new();
     if !pictures.needed {
         sources.push(Vec::new());
     }
-    if pictures.purpose == Purpose::Frames && pictures.max >= 1 {
+    if pictures.purpose == PicturePurpose::Frames && pictures.max >= 1 {
         sources.push(vec![FirstFrame]);
     }
     if pictures.takes_end() {
@@ -72,7 +75,7 @@ fn videos(limits: &VideoLimits) -> Vec<Video> {
     for roles in &sources {
         for size in &limits.sizes {
             for seconds in lengths {
-                let plain = Video {
+                let plain = VideoSpec {
                     prompt: "a lighthouse in a storm".into(),
                     negative_prompt: None,
                     pictures: roles.iter().map(|role| picture(*role)).collect(),
@@ -94,12 +97,12 @@ fn videos(limits: &VideoLimits) -> Vec<Video> {
     videos
 }
 
-fn picture(role: PictureRole) -> Picture {
-    let file = File {
+fn picture(role: PictureRole) -> SourcePicture {
+    let file = MediaFile {
         name: "picture.png".into(),
         mime: "image/png",
         bytes: b"\x89PNG\r\n\x1a\n".as_slice().into(),
         url: None,
     };
-    Picture { role, file }
+    SourcePicture { role, file }
 }

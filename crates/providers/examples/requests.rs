@@ -12,13 +12,16 @@ use std::process::ExitCode;
 use std::time::{Duration, SystemTime};
 
 use anyhow::{Context as _, ensure};
-use providers::driver::{Accepted, Driver, Polled, Provider, Rules, SendBefore, Watch};
-use providers::order::{
-    File, Picture, PictureRole, Recording, Song, StemGroup, StemTarget, Stems, Video,
+use providers::driver::{
+    Driver, OrderAcceptance, PollOutcome, ProgressWatch, Provider, ProviderRules, SendDeadline,
 };
-use providers::{Order, Output, Secret, Settings, Source, Work};
+use providers::order::{
+    MediaFile, PictureRole, SeparationSpec, SongSpec, SourcePicture, SourceRecording, StemGroup,
+    StemTarget, VideoSpec,
+};
+use providers::{JobOutput, Order, OutputSource, ProviderSettings, Secret, WorkSpec};
 use serde_json::{Map, Value, json};
-use simulator::{Plan, Simulator};
+use simulator::{JobPlan, Simulator};
 
 /// An order to a provider.
 struct Case {
@@ -46,7 +49,7 @@ const KEY: &str = "sk-check";
 /// fal's keys are pairs.
 const FAL_KEY: &str = "id:sk-check";
 
-fn case(name: &'static str, model: &str, work: Work) -> Case {
+fn case(name: &'static str, model: &str, work: WorkSpec) -> Case {
     Case {
         name,
         options: json!({}),
@@ -276,8 +279,8 @@ fn interactions() -> Value {
 const DEMUCS: &str =
     "cjwbw/demucs:25a173108cff36ef9f80f854c162d01df9e6528be175794b81158fa03836d953";
 
-fn video<const N: usize>(seconds: u32, size: (u32, u32), pictures: [Picture; N]) -> Work {
-    Work::Video(Video {
+fn video<const N: usize>(seconds: u32, size: (u32, u32), pictures: [SourcePicture; N]) -> WorkSpec {
+    WorkSpec::Video(VideoSpec {
         prompt: PROMPT.into(),
         negative_prompt: None,
         pictures: pictures.into(),
@@ -292,8 +295,8 @@ fn video<const N: usize>(seconds: u32, size: (u32, u32), pictures: [Picture; N])
 
 const BLUES: &str = "slow blues";
 
-fn song(fields: &Value) -> Work {
-    Work::Song(Song {
+fn song(fields: &Value) -> WorkSpec {
+    WorkSpec::Song(SongSpec {
         task: "generate".into(),
         fields: fields.as_object().cloned().unwrap_or_default(),
         uploads: Vec::new(),
@@ -303,27 +306,27 @@ fn song(fields: &Value) -> Work {
 /// Not a real picture.
 const PICTURE: &[u8] = b"\x89PNG\r\n\x1a\n";
 
-fn small(role: PictureRole) -> Picture {
+fn small(role: PictureRole) -> SourcePicture {
     picture(role, PICTURE.into(), None)
 }
 
 /// Too large for a request itself.
-fn large(role: PictureRole) -> Picture {
+fn large(role: PictureRole) -> SourcePicture {
     let mut bytes = PICTURE.to_vec();
     bytes.resize(5_000_000, 0);
     picture(role, bytes, None)
 }
 
 /// One that the provider can fetch.
-fn linked(role: PictureRole) -> Picture {
+fn linked(role: PictureRole) -> SourcePicture {
     let url = "https://example.com/picture.png";
     picture(role, PICTURE.into(), Some(url.into()))
 }
 
-fn picture(role: PictureRole, bytes: Vec<u8>, url: Option<String>) -> Picture {
-    Picture {
+fn picture(role: PictureRole, bytes: Vec<u8>, url: Option<String>) -> SourcePicture {
+    SourcePicture {
         role,
-        file: File {
+        file: MediaFile {
             name: "picture.png".into(),
             mime: "image/png",
             bytes: bytes.into(),
@@ -333,7 +336,7 @@ fn picture(role: PictureRole, bytes: Vec<u8>, url: Option<String>) -> Picture {
 }
 
 /// A full split of a recording that is none.
-fn stems() -> Work {
+fn stems() -> WorkSpec {
     let groups = [
         StemGroup::Vocals,
         StemGroup::Drums,
@@ -342,9 +345,9 @@ fn stems() -> Work {
         StemGroup::Keyboard,
     ];
     let targets = groups.into_iter().map(StemTarget::Only);
-    Work::Stems(Stems {
-        source: Recording {
-            file: File {
+    WorkSpec::Stems(SeparationSpec {
+        source: SourceRecording {
+            file: MediaFile {
                 name: "song.mp3".into(),
                 mime: "audio/mpeg",
                 bytes: b"ID3\x04".as_slice().into(),
@@ -366,11 +369,11 @@ async fn main() -> anyhow::Result<ExitCode> {
     let mut failed = false;
     for case in cases() {
         simulator.world().reset();
-        simulator.world().set_plan(Plan {
+        simulator.world().set_plan(JobPlan {
             queued: Duration::from_secs(if case.end == End::CalledOff { 60 } else { 0 }),
             running: Duration::ZERO,
             polls: 1,
-            ..Plan::default()
+            ..JobPlan::default()
         });
         match run(&simulator, &case).await {
             Ok(()) => _ = all.insert(case.name.into(), journal(&simulator)),
@@ -391,7 +394,10 @@ async fn main() -> anyhow::Result<ExitCode> {
 /// What was received; where the simulator listens is no part of it.
 fn journal(simulator: &Simulator) -> Value {
     let journal = simulator.world().journal();
-    let journal: Value = journal.iter().map(simulator::Received::to_json).collect();
+    let journal: Value = journal
+        .iter()
+        .map(simulator::ReceivedRequest::to_json)
+        .collect();
     let origin = format!("http://{}", simulator.address());
     let text = journal.to_string().replace(&origin, "SIMULATOR");
     serde_json::from_str(&text).unwrap_or_default()
@@ -403,11 +409,11 @@ const ACCOUNT: &str = include_str!("../tests/data/service-account.json");
 async fn run(simulator: &Simulator, case: &Case) -> anyhow::Result<()> {
     let (name, _) = case.name.split_once(':').context("no protocol")?;
     let protocol = providers::protocol(name).context("no such protocol")?;
-    let settings = Settings {
+    let settings = ProviderSettings {
         base_url: Some(simulator.url(name).parse()?),
-        ..Settings::new(name, case.options.as_object().cloned().unwrap_or_default())
+        ..ProviderSettings::new(name, case.options.as_object().cloned().unwrap_or_default())
     };
-    let provider = Provider::new(protocol, &settings, Rules::default())?;
+    let provider = Provider::new(protocol, &settings, ProviderRules::default())?;
     let driver = Driver::new();
     let secret = Secret::new(match name {
         "fal" => FAL_KEY,
@@ -415,33 +421,37 @@ async fn run(simulator: &Simulator, case: &Case) -> anyhow::Result<()> {
         _ => KEY,
     });
     let accepted = driver
-        .submit(&provider, &secret, &case.order, &Watch::new(), async || {
-            anyhow::Ok(SendBefore::any_time())
-        })
+        .submit(
+            &provider,
+            &secret,
+            &case.order,
+            &ProgressWatch::new(),
+            async || anyhow::Ok(SendDeadline::any_time()),
+        )
         .await;
     let outputs = match accepted.map_err(|error| anyhow::anyhow!("{error}"))? {
-        Accepted::Done(outputs) => outputs,
-        Accepted::Job { handle, .. } if case.end == End::CalledOff => {
+        OrderAcceptance::Done(outputs) => outputs,
+        OrderAcceptance::Job { handle, .. } if case.end == End::CalledOff => {
             driver.cancel(&provider, &secret, &handle).await?;
             return Ok(());
         }
-        Accepted::Job { handle, .. } if case.end == End::LookedFor => {
+        OrderAcceptance::Job { handle, .. } if case.end == End::LookedFor => {
             let since = SystemTime::UNIX_EPOCH;
             let found = driver.find(&provider, &secret, &case.order, since).await?;
             let jobs = found.context("nobody can be asked")?.jobs;
             ensure!(jobs.len() == 1 && jobs[0].handle == handle, "{jobs:?}");
             return Ok(());
         }
-        Accepted::Job { handle, .. } => loop {
+        OrderAcceptance::Job { handle, .. } => loop {
             match driver.poll(&provider, &secret, &handle).await? {
-                Polled::Done(outputs) => break outputs,
-                Polled::Running { .. } => tokio::time::sleep(Duration::from_millis(50)).await,
+                PollOutcome::Done(outputs) => break outputs,
+                PollOutcome::Running { .. } => tokio::time::sleep(Duration::from_millis(50)).await,
             }
         },
     };
     ensure!(!outputs.is_empty(), "nothing was made");
-    for Output { source, .. } in &outputs {
-        if !matches!(source, Source::Bytes(_) | Source::Nothing) {
+    for JobOutput { source, .. } in &outputs {
+        if !matches!(source, OutputSource::Bytes(_) | OutputSource::Nothing) {
             let mut file = tokio::fs::File::from_std(tempfile::tempfile()?);
             driver
                 .download(&provider, &secret, source, &mut file)

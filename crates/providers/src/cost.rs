@@ -1,4 +1,4 @@
-//! What a provider itself says that a job cost, in whatever it counts.
+//! Costs of jobs as their provider reports them, in its own unit.
 
 use serde_json::Value;
 
@@ -10,7 +10,7 @@ const MOST: f64 = 9_007_199_254_740_992.0;
 /// What a provider counts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Unit {
+pub enum CostUnit {
     /// US dollars.
     Usd,
     /// Credits of its own.
@@ -24,7 +24,7 @@ pub enum Unit {
     Tokens,
 }
 
-impl Unit {
+impl CostUnit {
     /// The name that is kept and that people see.
     pub const fn name(self) -> &'static str {
         match self {
@@ -39,22 +39,22 @@ impl Unit {
 
 /// What a job cost. Kept for the operator's margin: no caller pays by it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Cost {
+pub struct ProviderCost {
     /// How much, in millionths of a unit.
     pub millionths: i64,
     /// Of what.
-    pub unit: Unit,
+    pub unit: CostUnit,
 }
 
-impl Cost {
+impl ProviderCost {
     /// The amount at a JSON pointer, a number or a text of one; nothing where it
     /// is none that anyone can owe.
-    pub fn at(body: &Value, pointer: &str, unit: Unit) -> Option<Self> {
+    pub fn at(body: &Value, pointer: &str, unit: CostUnit) -> Option<Self> {
         Self::of(body.pointer(pointer)?, unit, 1.0)
     }
 
     /// The amount that a value tells, of which `parts` make one unit.
-    pub fn of(value: &Value, unit: Unit, parts: f64) -> Option<Self> {
+    pub fn of(value: &Value, unit: CostUnit, parts: f64) -> Option<Self> {
         let amount = match value {
             Value::Number(number) => number.as_f64()?,
             Value::String(text) => text.trim().parse().ok()?,
@@ -79,14 +79,15 @@ mod tests {
     fn an_amount_is_a_number_that_can_be_owed() {
         let body = json!({"a": 0.25, "b": "12", "c": 37_756_000_u64, "d": -1, "e": "x", "f": 1e300, "g": null,
             "h": "NaN", "i": 0});
-        let at = |pointer| Cost::at(&body, pointer, Unit::Usd).map(|cost| cost.millionths);
+        let at =
+            |pointer| ProviderCost::at(&body, pointer, CostUnit::Usd).map(|cost| cost.millionths);
         assert_eq!(at("/a"), Some(250_000));
         assert_eq!(at("/b"), Some(12_000_000));
         assert_eq!(at("/i"), Some(0));
         for nothing in ["/d", "/e", "/f", "/g", "/h", "/z"] {
             assert_eq!(at(nothing), None, "{nothing}");
         }
-        let ticks = Cost::of(&body["c"], Unit::Usd, 1e10);
+        let ticks = ProviderCost::of(&body["c"], CostUnit::Usd, 1e10);
         assert_eq!(ticks.map(|cost| cost.millionths), Some(3_776));
     }
 }

@@ -1,10 +1,10 @@
-//! What went wrong with a provider, in the classes that decide what happens next.
+//! Errors of providers, in the classes that decide what happens next.
 
 use std::time::Duration;
 
 /// What an error body says.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Described {
+pub struct ErrorDescription {
     /// The provider's own code.
     pub code: Option<String>,
     /// Its sentence.
@@ -13,12 +13,12 @@ pub struct Described {
 
 /// What an error means for the order.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Class {
+pub enum ErrorClass {
     /// Too many, too fast. Nothing was taken; the same call can succeed later.
     RateLimited,
     /// The provider is not there, or says that it cannot now. Of an order that
     /// was sent it proves nothing, but where the protocol's table says so
-    /// ([`crate::Refusal`]).
+    /// ([`crate::RefusalRule`]).
     Unavailable,
     /// Nobody can tell whether the provider took the order: the answer was
     /// lost, broke off, or says something that no document explains.
@@ -42,11 +42,11 @@ pub enum Class {
     Lost,
     /// The provider says that it knows no such job. One machine of several may
     /// say so of a job that is there, so only a provider that keeps saying it
-    /// is believed ([`crate::driver::schedule::Doubt`]).
+    /// is believed ([`crate::driver::schedule::EndDoubt`]).
     Missing,
 }
 
-impl Class {
+impl ErrorClass {
     /// The name in logs and metrics.
     pub const fn name(self) -> &'static str {
         match self {
@@ -82,7 +82,7 @@ impl Class {
     }
 
     /// Whether it says of an order that the provider did not take it. Whether
-    /// that is proved, the protocol's table tells ([`crate::Refusal`]).
+    /// that is proved, the protocol's table tells ([`crate::RefusalRule`]).
     pub const fn says_no(self) -> bool {
         matches!(
             self,
@@ -106,13 +106,13 @@ impl Class {
 
 /// What it rests on that a job has ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Basis {
+pub enum ErrorBasis {
     /// The job's own record says so.
     Record,
     /// An answer in place of the record, such as an error by its status. Anything
     /// on the way to the provider may have said it, or the provider for this
     /// moment only, so it is believed when it is said for a while
-    /// ([`crate::driver::schedule::Doubt`]).
+    /// ([`crate::driver::schedule::EndDoubt`]).
     Answer,
 }
 
@@ -122,7 +122,7 @@ pub enum Basis {
 #[error("{}: {message}", class.name())]
 pub struct ProviderError {
     /// What it means.
-    pub class: Class,
+    pub class: ErrorClass,
     /// The provider's own code, where it gives one.
     pub code: Option<String>,
     /// A sentence.
@@ -131,12 +131,12 @@ pub struct ProviderError {
     pub retry_after: Option<Duration>,
     /// For one that ends a job. Where the adapter does not say, the status of the
     /// answer tells: a record comes with a success.
-    pub basis: Option<Basis>,
+    pub basis: Option<ErrorBasis>,
 }
 
 impl ProviderError {
     /// An error with a sentence.
-    pub fn new(class: Class, message: impl Into<String>) -> Self {
+    pub fn new(class: ErrorClass, message: impl Into<String>) -> Self {
         Self {
             class,
             code: None,
@@ -147,7 +147,7 @@ impl ProviderError {
     }
 
     /// The error of a job that ended badly, in the provider's words.
-    pub fn of_job(class: Class, said: Described) -> Self {
+    pub fn of_job(class: ErrorClass, said: ErrorDescription) -> Self {
         Self {
             class,
             code: said.code,
@@ -168,31 +168,31 @@ impl ProviderError {
 
     /// Sets another class, for what a status alone cannot tell.
     #[must_use]
-    pub const fn of_class(mut self, class: Class) -> Self {
+    pub const fn of_class(mut self, class: ErrorClass) -> Self {
         self.class = class;
         self
     }
 
     /// Says what it rests on.
     #[must_use]
-    pub const fn on(mut self, basis: Basis) -> Self {
+    pub const fn on(mut self, basis: ErrorBasis) -> Self {
         self.basis = Some(basis);
         self
     }
 
     /// Whether, as the error of a poll, it is the end of the job.
     pub fn ends_job(&self) -> bool {
-        self.class.ends_job() && self.basis != Some(Basis::Answer)
+        self.class.ends_job() && self.basis != Some(ErrorBasis::Answer)
     }
 
     /// Whether, as the error of a poll, it is the end of the job if it is said
     /// again for a while.
     pub fn may_end_job(&self) -> bool {
-        self.class == Class::Missing || (self.class.ends_job() && !self.ends_job())
+        self.class == ErrorClass::Missing || (self.class.ends_job() && !self.ends_job())
     }
 
     /// The answer is not what the protocol says: nobody can tell what happened.
     pub fn unreadable(what: impl Into<String>) -> Self {
-        Self::new(Class::Unclear, what)
+        Self::new(ErrorClass::Unclear, what)
     }
 }

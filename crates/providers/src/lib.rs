@@ -13,7 +13,7 @@
 //! ```
 //!
 //! An [`Adapter`] turns an [`Order`] into a described [`Call`], and an
-//! [`Answer`] into the next [`Step`]. It never opens a connection, reads a
+//! [`ProviderResponse`] into the next [`AdapterStep`]. It never opens a connection, reads a
 //! clock or draws a random number, so it is tested without a network. The
 //! [`driver`] sends calls: it owns time-outs, size caps, retries, pacing, the
 //! outbound guard and redaction.
@@ -22,33 +22,34 @@
 //! something made again, and who pays, is decided by its user.
 
 pub mod adapters;
-pub mod answer;
 pub mod catalogue;
 pub mod cost;
 pub mod driver;
 pub mod error;
+pub mod frame_size;
 pub mod limits;
 pub mod order;
 pub mod outbound;
 pub mod port;
+pub mod response;
 pub mod secret;
 pub mod settings;
-pub mod shape;
+pub mod timestamps;
 pub mod trace;
-pub mod when;
 
 pub use adapters::{PROTOCOLS, Protocol, SHIPPED, protocol};
-pub use answer::Answer;
-pub use cost::{Cost, Unit};
-pub use error::{Basis, Class, ProviderError};
+pub use cost::{CostUnit, ProviderCost};
+pub use error::{ErrorBasis, ErrorClass, ProviderError};
 pub use limits::{
-    Durations, Handover, Limits, MusicLimits, Pictures, Purpose, SongLimits, StemLimits,
-    VideoLimits,
+    Durations, FileHandover, ModelLimits, MusicLimits, PicturePurpose, SongLimits,
+    SourcePictureLimits, StemLimits, VideoLimits,
 };
-pub use order::{Kind, Order, StemGroup, StemTarget, Work};
+pub use order::{MediaKind, Order, StemGroup, StemTarget, WorkSpec};
 pub use port::{
-    Adapter, Authorization, Body, Call, Effect, Found, FoundJob, Handle, Identity, ModelNames,
-    Output, Pace, Part, Refusal, Source, Step, Target, What, merge,
+    Adapter, AdapterStep, Authorization, Call, CallEffect, CallTarget, FormPart, FoundJob,
+    JobHandle, JobOutput, LookupPage, MatchCertainty, ModelNames, OutputKind, OutputSource,
+    PollPace, RefusalRule, RequestBody, merge,
 };
+pub use response::ProviderResponse;
 pub use secret::Secret;
-pub use settings::{Settings, SettingsError};
+pub use settings::{ProviderSettings, SettingsError};

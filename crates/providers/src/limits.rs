@@ -1,4 +1,4 @@
-//! What a model may be asked for, so that the impossible is refused before
+//! Limits of models, checked so that the impossible is refused before
 //! money moves.
 
 use serde::{Deserialize, Serialize};
@@ -7,7 +7,7 @@ use crate::order::StemGroup;
 
 /// The limits of a model.
 #[derive(Debug, Clone, PartialEq)]
-pub enum Limits {
+pub enum ModelLimits {
     /// It makes videos.
     Video(VideoLimits),
     /// It works on music.
@@ -67,7 +67,7 @@ pub struct VideoLimits {
     /// The length when the request names none.
     pub default_seconds: u32,
     /// Source pictures.
-    pub pictures: Pictures,
+    pub pictures: SourcePictureLimits,
     /// Whether it takes a negative prompt.
     pub negative_prompt: bool,
     /// Whether it takes a seed.
@@ -81,21 +81,21 @@ pub struct VideoLimits {
 
 /// What a video model does with source pictures.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Pictures {
+pub struct SourcePictureLimits {
     /// How many it takes at most.
     pub max: usize,
     /// Whether it makes nothing without one.
     pub needed: bool,
     /// What they are for.
-    pub purpose: Purpose,
+    pub purpose: PicturePurpose,
     /// How many it takes instead that show what the video is about; for
-    /// [`Purpose::References`], `max` says it.
+    /// [`PicturePurpose::References`], `max` says it.
     pub references: usize,
     /// How they reach the provider.
-    pub handover: Handover,
+    pub handover: FileHandover,
 }
 
-impl Pictures {
+impl SourcePictureLimits {
     /// No pictures.
     pub const NONE: Self = Self::frames(0);
 
@@ -104,29 +104,29 @@ impl Pictures {
         Self {
             max,
             needed: false,
-            purpose: Purpose::Frames,
+            purpose: PicturePurpose::Frames,
             references: 0,
-            handover: Handover::Any,
+            handover: FileHandover::Any,
         }
     }
 
     /// Whether it takes a last frame beside the first.
     pub fn takes_end(&self) -> bool {
-        self.purpose == Purpose::Frames && self.max >= 2
+        self.purpose == PicturePurpose::Frames && self.max >= 2
     }
 
     /// How many pictures it takes that show what the video is about.
     pub fn most_references(&self) -> usize {
         match self.purpose {
-            Purpose::References => self.max,
-            Purpose::Frames => self.references,
+            PicturePurpose::References => self.max,
+            PicturePurpose::Frames => self.references,
         }
     }
 }
 
 /// What pictures are for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Purpose {
+pub enum PicturePurpose {
     /// They are the first frame and the last one.
     Frames,
     /// They show what the video is about.
@@ -135,7 +135,7 @@ pub enum Purpose {
 
 /// How a file reaches a provider.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Handover {
+pub enum FileHandover {
     /// The adapter hands it over, in whatever form the provider takes.
     Any,
     /// The provider fetches it from an address, so that the gateway must be

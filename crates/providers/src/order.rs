@@ -1,4 +1,4 @@
-//! What is wanted of a provider: complete, typed, with the media at hand.
+//! Orders to a provider: complete, typed, with the media at hand.
 
 mod song;
 
@@ -10,21 +10,21 @@ use std::str::FromStr;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-use crate::error::{Class, ProviderError};
+use crate::error::{ErrorClass, ProviderError};
 
-pub use song::Song;
+pub use song::SongSpec;
 
 /// The families of work.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
-pub enum Kind {
+pub enum MediaKind {
     /// Makes a video.
     Video,
     /// Works on music.
     Music,
 }
 
-impl Kind {
+impl MediaKind {
     /// `video` or `music`, in settings, records and databases.
     pub const fn name(self) -> &'static str {
         match self {
@@ -34,13 +34,13 @@ impl Kind {
     }
 }
 
-impl fmt::Display for Kind {
+impl fmt::Display for MediaKind {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.name())
     }
 }
 
-impl FromStr for Kind {
+impl FromStr for MediaKind {
     type Err = ();
 
     fn from_str(text: &str) -> Result<Self, ()> {
@@ -59,7 +59,7 @@ pub struct Order {
     /// The model by the provider's own name.
     pub model: String,
     /// What is to be made.
-    pub work: Work,
+    pub work: WorkSpec,
     /// What the operator adds to the body of the call that costs, whatever the
     /// protocol says there.
     pub extra: Map<String, Value>,
@@ -67,58 +67,58 @@ pub struct Order {
 
 impl Order {
     /// The video, for a provider that makes nothing else.
-    pub fn video(&self) -> Result<&Video, ProviderError> {
+    pub fn video(&self) -> Result<&VideoSpec, ProviderError> {
         match &self.work {
-            Work::Video(video) => Ok(video),
+            WorkSpec::Video(video) => Ok(video),
             _ => Err(not_made("this provider makes videos only")),
         }
     }
 
     /// The separation, for a provider that does nothing else.
-    pub fn stems(&self) -> Result<&Stems, ProviderError> {
+    pub fn stems(&self) -> Result<&SeparationSpec, ProviderError> {
         match &self.work {
-            Work::Stems(stems) => Ok(stems),
+            WorkSpec::Stems(stems) => Ok(stems),
             _ => Err(not_made("this provider separates recordings only")),
         }
     }
 }
 
 fn not_made(message: &str) -> ProviderError {
-    ProviderError::new(Class::Rejected, message)
+    ProviderError::new(ErrorClass::Rejected, message)
 }
 
 /// What is to be made.
 #[derive(Debug, Clone)]
-pub enum Work {
+pub enum WorkSpec {
     /// A video.
-    Video(Video),
+    Video(VideoSpec),
     /// The stems of a recording.
-    Stems(Stems),
+    Stems(SeparationSpec),
     /// A song, by the music dialect's own fields.
-    Song(Song),
+    Song(SongSpec),
     /// A persona.
-    Persona(Persona),
+    Persona(PersonaSpec),
 }
 
-impl Work {
+impl WorkSpec {
     /// The family of the work.
-    pub const fn kind(&self) -> Kind {
+    pub const fn kind(&self) -> MediaKind {
         match self {
-            Self::Video(_) => Kind::Video,
-            Self::Stems(_) | Self::Song(_) | Self::Persona(_) => Kind::Music,
+            Self::Video(_) => MediaKind::Video,
+            Self::Stems(_) | Self::Song(_) | Self::Persona(_) => MediaKind::Music,
         }
     }
 }
 
 /// A video. Everything is within the limits of [`crate::VideoLimits`].
 #[derive(Debug, Clone)]
-pub struct Video {
+pub struct VideoSpec {
     /// What it shall show.
     pub prompt: String,
     /// What it shall not show.
     pub negative_prompt: Option<String>,
     /// Source pictures: the first frame, then the last frame or references.
-    pub pictures: Vec<Picture>,
+    pub pictures: Vec<SourcePicture>,
     /// Length in seconds.
     pub seconds: u32,
     /// Width and height in pixels.
@@ -130,25 +130,25 @@ pub struct Video {
     /// The caller's own name for its end user.
     pub user: Option<String>,
     /// The conversation before the prompt, for providers that speak chat.
-    pub conversation: Vec<Message>,
+    pub conversation: Vec<ConversationMessage>,
 }
 
-impl Video {
+impl VideoSpec {
     /// The picture in this role.
-    pub fn picture(&self, role: PictureRole) -> Option<&File> {
+    pub fn picture(&self, role: PictureRole) -> Option<&MediaFile> {
         let found = self.pictures.iter().find(|picture| picture.role == role);
         found.map(|picture| &picture.file)
     }
 
     /// The first frame and the last one by these names, as far as they are there.
-    pub fn frames<N>(&self, names: [N; 2]) -> impl Iterator<Item = (N, &File)> {
+    pub fn frames<N>(&self, names: [N; 2]) -> impl Iterator<Item = (N, &MediaFile)> {
         let roles = [PictureRole::FirstFrame, PictureRole::LastFrame];
         let named = names.into_iter().zip(roles);
         named.filter_map(|(name, role)| Some((name, self.picture(role)?)))
     }
 
     /// The pictures that are neither first nor last frame.
-    pub fn references(&self) -> impl Iterator<Item = &File> {
+    pub fn references(&self) -> impl Iterator<Item = &MediaFile> {
         let all = self.pictures.iter();
         all.filter(|picture| picture.role == PictureRole::Reference)
             .map(|picture| &picture.file)
@@ -157,7 +157,7 @@ impl Video {
 
 /// An earlier message of a conversation.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Message {
+pub struct ConversationMessage {
     /// `system`, `user`, `assistant`, …
     pub role: String,
     /// Its text.
@@ -178,16 +178,16 @@ pub enum PictureRole {
 
 /// A source picture.
 #[derive(Debug, Clone)]
-pub struct Picture {
+pub struct SourcePicture {
     /// What it is for.
     pub role: PictureRole,
     /// The picture.
-    pub file: File,
+    pub file: MediaFile,
 }
 
 /// A file that is handed over.
 #[derive(Clone)]
-pub struct File {
+pub struct MediaFile {
     /// Its name, with an extension that fits.
     pub name: String,
     /// Its media type.
@@ -199,7 +199,7 @@ pub struct File {
     pub url: Option<String>,
 }
 
-impl File {
+impl MediaFile {
     /// The content in base64, without a prefix.
     pub fn base64(&self) -> String {
         use base64::Engine as _;
@@ -217,7 +217,7 @@ impl File {
     }
 }
 
-impl fmt::Debug for File {
+impl fmt::Debug for MediaFile {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(
             f,
@@ -231,9 +231,9 @@ impl fmt::Debug for File {
 
 /// A recording to be taken apart.
 #[derive(Debug, Clone)]
-pub struct Stems {
+pub struct SeparationSpec {
     /// The recording.
-    pub source: Recording,
+    pub source: SourceRecording,
     /// The parts that are wanted, each of which the model can tell apart.
     pub targets: Vec<StemTarget>,
     /// Whether every group is wanted rather than one and the rest.
@@ -242,7 +242,7 @@ pub struct Stems {
     pub title: String,
 }
 
-impl Stems {
+impl SeparationSpec {
     /// The one group that is wanted beside the rest; `None` for a full split.
     pub fn wanted(&self) -> Option<StemGroup> {
         if self.full {
@@ -257,9 +257,9 @@ impl Stems {
 
 /// A recording that the gateway has, and that a provider may have too.
 #[derive(Debug, Clone)]
-pub struct Recording {
+pub struct SourceRecording {
     /// The recording.
-    pub file: File,
+    pub file: MediaFile,
     /// Its length in milliseconds.
     pub milliseconds: u64,
     /// What the provider that made it calls it.
@@ -277,7 +277,7 @@ pub struct UpstreamClip {
 
 /// A persona made of clips that the provider has.
 #[derive(Debug, Clone)]
-pub struct Persona {
+pub struct PersonaSpec {
     /// The clip that it is made from.
     pub root_clip: String,
     /// The provider's job that made this clip.

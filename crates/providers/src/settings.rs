@@ -1,15 +1,15 @@
-//! What an operator says of a provider.
+//! Settings of a provider, as the operator writes them.
 
 use std::sync::Arc;
 
 use serde_json::{Map, Value};
 use url::Url;
 
-use crate::catalogue::{Catalogue, Shelf};
+use crate::catalogue::{Catalogue, ProtocolCatalogue};
 
 /// A provider as the operator describes it, without its credentials.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Settings {
+pub struct ProviderSettings {
     /// The operator's name for it.
     pub name: String,
     /// Where it is; the protocol's own address when left out.
@@ -52,7 +52,7 @@ impl SettingsError {
     }
 }
 
-impl Settings {
+impl ProviderSettings {
     /// Those of a provider at its protocol's own address, with the catalogue that
     /// is part of the program.
     pub fn new(name: &str, options: Map<String, Value>) -> Self {
@@ -65,8 +65,8 @@ impl Settings {
     }
 
     /// What is known of the models of a protocol.
-    pub(crate) fn shelf(&self, protocol: &'static str) -> Shelf {
-        Shelf::new(self.catalogue.clone(), protocol)
+    pub(crate) fn shelf(&self, protocol: &'static str) -> ProtocolCatalogue {
+        ProtocolCatalogue::new(self.catalogue.clone(), protocol)
     }
 
     /// A text option.

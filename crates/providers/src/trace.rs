@@ -1,4 +1,4 @@
-//! What is done, as spans of a trace that others see too (W3C Trace Context). Who installs an exporter
+//! Trace spans that others see too (W3C Trace Context). Who installs an exporter
 //! of OpenTelemetry decides what becomes of them; without one nothing begins.
 //!
 //! Attributes are names from the settings, ids, states and counts, never what a caller or a provider
@@ -20,9 +20,9 @@ const SCOPE: &str = "mediagate";
 
 /// Something that is being done. It is over when this is dropped.
 #[derive(Debug)]
-pub struct Span(Context);
+pub struct TraceSpan(Context);
 
-impl Span {
+impl TraceSpan {
     /// Nothing.
     pub fn none() -> Self {
         Self(Context::new())
@@ -84,7 +84,7 @@ impl Span {
     }
 }
 
-impl Drop for Span {
+impl Drop for TraceSpan {
     fn drop(&mut self) {
         self.0.span().end();
     }
@@ -114,14 +114,14 @@ pub fn carry(headers: &mut HeaderMap) {
     let context = Context::current();
     if context.has_active_span() {
         global::get_text_map_propagator(|propagator| {
-            propagator.inject_context(&context, &mut Headers(headers));
+            propagator.inject_context(&context, &mut HeaderInjector(headers));
         });
     }
 }
 
-struct Headers<'a>(&'a mut HeaderMap);
+struct HeaderInjector<'a>(&'a mut HeaderMap);
 
-impl Injector for Headers<'_> {
+impl Injector for HeaderInjector<'_> {
     fn set(&mut self, key: &str, value: String) {
         // What others wrote into a `tracestate` goes no further.
         if key != "traceparent" {
@@ -172,11 +172,11 @@ mod tests {
         global::set_tracer_provider(provider.build());
         global::set_text_map_propagator(TraceContextPropagator::new());
 
-        let nothing = Span::begin("x", SpanKind::Client);
+        let nothing = TraceSpan::begin("x", SpanKind::Client);
         assert_eq!(nothing.trace_id(), None);
         {
             let _inside = nothing.into_context().attach();
-            assert_eq!(Span::begin_for("x", vec![]).trace_id(), None);
+            assert_eq!(TraceSpan::begin_for("x", vec![]).trace_id(), None);
             note("a", 1);
             let mut headers = HeaderMap::new();
             carry(&mut headers);
@@ -184,7 +184,8 @@ mod tests {
         }
         assert!(ended.0.lock().unwrap().is_empty());
 
-        let root = |name: &'static str| Span::under(&Context::new(), SpanBuilder::from_name(name));
+        let root =
+            |name: &'static str| TraceSpan::under(&Context::new(), SpanBuilder::from_name(name));
         let other = root("other").into_context();
         let (other_id, others) = {
             let _inside = other.attach();
@@ -197,7 +198,7 @@ mod tests {
         let trace = run.trace_id().unwrap();
         {
             let _inside = run.0.clone().attach();
-            let polls = Span::begin_for("polls", others);
+            let polls = TraceSpan::begin_for("polls", others);
             assert_eq!(polls.trace_id(), Some(trace));
             let _inside = polls.into_context().attach();
             note("mediagate.jobs", 2);

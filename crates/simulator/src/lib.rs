@@ -1,4 +1,4 @@
-//! Plays the hosted providers over real HTTP, so that everything above the
+//! Simulated hosted providers over real HTTP, so that everything above the
 //! wire can be tested and measured without them.
 //!
 //! ```text
@@ -27,8 +27,11 @@ mod server;
 mod site;
 mod world;
 
-pub use fault::{Cut, Fault, Link, Network, Order, Proxy, Role, Side, Then, Traffic};
-pub use receiver::{Posted, Reaction, Receiver};
-pub use server::{Simulator, Tls};
-pub use site::{Handler, Reply, Request, Site};
-pub use world::{End, Job, Phase, Plan, Received, World};
+pub use fault::{
+    ConnectionCut, CutAction, Fault, FaultOrder, FaultProxy, LinkState, NetworkState,
+    ProxyDirection, ProxyTraffic, RequestRole,
+};
+pub use receiver::{Reaction, ReceivedPost, WebhookReceiver};
+pub use server::{ServerTls, Simulator};
+pub use site::{RouteHandler, SimulatedReply, SimulatedRequest, SimulatedSite};
+pub use world::{Job, JobPhase, JobPlan, PlannedEnd, ReceivedRequest, World};

@@ -15,7 +15,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use clap::Parser;
-use simulator::{Proxy, Simulator, Tls};
+use simulator::{FaultProxy, ServerTls, Simulator};
 
 /// Plays the hosted providers over HTTP, faults on order.
 #[derive(Parser)]
@@ -33,19 +33,19 @@ struct Arguments {
     /// A TCP proxy that can be spoiled, from the first address (any free port when
     /// left out) to the second; they are numbered from 0.
     #[arg(long, value_name = "[LISTEN=]TO", value_parser = way)]
-    proxy: Vec<Way>,
+    proxy: Vec<ProxyRoute>,
 }
 
 /// From where to where a proxy leads.
 #[derive(Clone, Copy)]
-struct Way {
+struct ProxyRoute {
     listen: SocketAddr,
     to: SocketAddr,
 }
 
-fn way(text: &str) -> Result<Way, AddrParseError> {
+fn way(text: &str) -> Result<ProxyRoute, AddrParseError> {
     let (listen, to) = text.split_once('=').unwrap_or(("127.0.0.1:0", text));
-    Ok(Way {
+    Ok(ProxyRoute {
         listen: listen.parse()?,
         to: to.parse()?,
     })
@@ -55,7 +55,7 @@ fn way(text: &str) -> Result<Way, AddrParseError> {
 async fn main() -> std::io::Result<()> {
     let arguments = Arguments::parse();
     let tls = match arguments.tls.as_deref() {
-        Some([certificate, key]) => Some(Tls::from_files(certificate, key)?),
+        Some([certificate, key]) => Some(ServerTls::from_files(certificate, key)?),
         _ => None,
     };
     let simulator = Simulator::listen_with(arguments.listen, tls, Arc::default()).await?;
@@ -64,7 +64,7 @@ async fn main() -> std::io::Result<()> {
     let address = address.trim_end_matches('/');
     writeln!(std::io::stdout(), "listening on {address}")?;
     for way in arguments.proxy {
-        let proxy = Proxy::listen(way.listen, way.to).await?;
+        let proxy = FaultProxy::listen(way.listen, way.to).await?;
         let address = proxy.address();
         let number = simulator.keep_proxy(proxy);
         writeln!(std::io::stdout(), "proxy {number} on {address}")?;

@@ -1,4 +1,4 @@
-//! What finished jobs deliver: small, but what their media type says. Each file is
+//! Media that finished jobs deliver: small, but true to their media type. Each file is
 //! made once, so that many downloads cost little.
 
 use std::collections::HashMap;
@@ -22,12 +22,14 @@ pub const VIDEO_SIZE: (u32, u32) = (160, 96);
 
 /// An MP4 of this many seconds, one frame a second.
 pub fn video(seconds: u32) -> Bytes {
-    kept(Made::Video(seconds), || film(seconds).unwrap_or_default())
+    kept(MediaKey::Video(seconds), || {
+        film(seconds).unwrap_or_default()
+    })
 }
 
 /// A file by what it was made from.
 #[derive(PartialEq, Eq, Hash)]
-enum Made {
+enum MediaKey {
     Video(u32),
     /// Milliseconds, and the bits of the frequency.
     Audio(u64, u64),
@@ -36,8 +38,8 @@ enum Made {
 /// Files that are kept; the tests need fewer.
 const MOST: usize = 256;
 
-fn kept(what: Made, make: impl FnOnce() -> Vec<u8>) -> Bytes {
-    static FILES: OnceLock<Mutex<HashMap<Made, Bytes>>> = OnceLock::new();
+fn kept(what: MediaKey, make: impl FnOnce() -> Vec<u8>) -> Bytes {
+    static FILES: OnceLock<Mutex<HashMap<MediaKey, Bytes>>> = OnceLock::new();
     let files = FILES.get_or_init(Mutex::default);
     let mut files = files.lock().unwrap_or_else(PoisonError::into_inner);
     if let Some(file) = files.get(&what) {
@@ -69,7 +71,7 @@ pub const RATE: u32 = 44_100;
 
 /// A WAV (16-bit stereo) of this many milliseconds: a sine of `hertz`.
 pub fn audio(milliseconds: u64, hertz: f64) -> Bytes {
-    let what = Made::Audio(milliseconds, hertz.to_bits());
+    let what = MediaKey::Audio(milliseconds, hertz.to_bits());
     kept(what, || sine(milliseconds, hertz))
 }
 

@@ -22,7 +22,7 @@ const LIMIT: usize = 16 * 1024 * 1024;
 
 /// What was posted.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Posted {
+pub struct ReceivedPost {
     /// The path with its query.
     pub path: String,
     /// Names are in lower case.
@@ -31,7 +31,7 @@ pub struct Posted {
     pub body: String,
 }
 
-impl Posted {
+impl ReceivedPost {
     /// A header, empty when it is not there.
     pub fn header(&self, name: &str) -> &str {
         self.headers.get(name).map_or("", String::as_str)
@@ -63,22 +63,22 @@ impl Reaction {
 }
 
 /// Decides by what was posted and how many came before it.
-type Script = dyn Fn(&Posted, usize) -> Reaction + Send + Sync;
+type ReactionScript = dyn Fn(&ReceivedPost, usize) -> Reaction + Send + Sync;
 
 /// A running receiver; it and its connections end when this is dropped.
-pub struct Receiver {
+pub struct WebhookReceiver {
     address: SocketAddr,
-    book: Arc<Book>,
+    book: Arc<ReceiverState>,
     server: tokio::task::JoinHandle<()>,
 }
 
-struct Book {
-    posted: Mutex<Vec<Posted>>,
+struct ReceiverState {
+    posted: Mutex<Vec<ReceivedPost>>,
     count: watch::Sender<usize>,
-    script: Mutex<Arc<Script>>,
+    script: Mutex<Arc<ReactionScript>>,
 }
 
-impl Receiver {
+impl WebhookReceiver {
     /// Starts on a free port of loopback, and answers 204.
     pub async fn start() -> io::Result<Self> {
         Self::acting(|_, _| Reaction::status(204)).await
@@ -86,11 +86,11 @@ impl Receiver {
 
     /// The same, acting by a script.
     pub async fn acting(
-        script: impl Fn(&Posted, usize) -> Reaction + Send + Sync + 'static,
+        script: impl Fn(&ReceivedPost, usize) -> Reaction + Send + Sync + 'static,
     ) -> io::Result<Self> {
         let listener = TcpListener::bind(("127.0.0.1", 0)).await?;
         let address = listener.local_addr()?;
-        let book = Arc::new(Book {
+        let book = Arc::new(ReceiverState {
             posted: Mutex::default(),
             count: watch::Sender::new(0),
             script: Mutex::new(Arc::new(script)),
@@ -104,7 +104,7 @@ impl Receiver {
     }
 
     /// Acts by another script from now on.
-    pub fn act(&self, script: impl Fn(&Posted, usize) -> Reaction + Send + Sync + 'static) {
+    pub fn act(&self, script: impl Fn(&ReceivedPost, usize) -> Reaction + Send + Sync + 'static) {
         *lock(&self.book.script) = Arc::new(script);
     }
 
@@ -114,12 +114,12 @@ impl Receiver {
     }
 
     /// Everything that was posted so far.
-    pub fn posted(&self) -> Vec<Posted> {
+    pub fn posted(&self) -> Vec<ReceivedPost> {
         lock(&self.book.posted).clone()
     }
 
     /// Waits until so much was posted; returns it.
-    pub async fn until(&self, count: usize) -> Vec<Posted> {
+    pub async fn until(&self, count: usize) -> Vec<ReceivedPost> {
         let mut seen = self.book.count.subscribe();
         // The sender lives as long as `self`.
         let _ = seen.wait_for(|now| *now >= count).await;
@@ -127,7 +127,7 @@ impl Receiver {
     }
 }
 
-impl Drop for Receiver {
+impl Drop for WebhookReceiver {
     fn drop(&mut self) {
         self.server.abort();
     }
@@ -137,7 +137,7 @@ fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-async fn accept(listener: TcpListener, book: Arc<Book>) {
+async fn accept(listener: TcpListener, book: Arc<ReceiverState>) {
     let mut connections = JoinSet::new();
     loop {
         let Ok((stream, _)) = listener.accept().await else {
@@ -151,7 +151,7 @@ async fn accept(listener: TcpListener, book: Arc<Book>) {
 }
 
 /// Request after request on one connection.
-async fn while_it_lasts(stream: TcpStream, book: &Book) {
+async fn while_it_lasts(stream: TcpStream, book: &ReceiverState) {
     let mut stream = BufReader::new(stream);
     while let Some(posted) = read(&mut stream).await {
         let script = lock(&book.script).clone();
@@ -169,7 +169,7 @@ async fn while_it_lasts(stream: TcpStream, book: &Book) {
     }
 }
 
-async fn read(stream: &mut BufReader<TcpStream>) -> Option<Posted> {
+async fn read(stream: &mut BufReader<TcpStream>) -> Option<ReceivedPost> {
     let mut line = String::new();
     stream.read_line(&mut line).await.ok()?;
     let path = line.split(' ').nth(1)?.to_owned();
@@ -185,7 +185,7 @@ async fn read(stream: &mut BufReader<TcpStream>) -> Option<Posted> {
     let length: usize = headers.get("content-length")?.parse().ok()?;
     let mut body = vec![0; length.min(LIMIT)];
     stream.read_exact(&mut body).await.ok()?;
-    Some(Posted {
+    Some(ReceivedPost {
         path,
         headers,
         body: String::from_utf8(body).ok()?,

@@ -25,13 +25,13 @@ use tokio_rustls::rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use tokio_rustls::rustls::{self, ServerConfig};
 use tower::ServiceExt as _;
 
-use crate::control::{self, Proxies};
-use crate::fault::Proxy;
+use crate::control::{self, ProxyRegistry};
+use crate::fault::FaultProxy;
 use crate::models::MODELS;
-use crate::site::{Hang, LIMIT, Reset};
+use crate::site::{ConnectionReset, DropConnection, LIMIT};
 use crate::world::World;
 
-use crate::site::Site;
+use crate::site::SimulatedSite;
 
 /// A running simulator; it and its connections end when this is dropped.
 #[derive(Debug)]
@@ -39,15 +39,15 @@ pub struct Simulator {
     address: SocketAddr,
     scheme: &'static str,
     world: Arc<World>,
-    proxies: Arc<Proxies>,
+    proxies: Arc<ProxyRegistry>,
     server: tokio::task::JoinHandle<()>,
 }
 
 /// A certificate and its key, for https.
 #[derive(Clone)]
-pub struct Tls(Arc<ServerConfig>);
+pub struct ServerTls(Arc<ServerConfig>);
 
-impl Tls {
+impl ServerTls {
     /// Reads PEM files.
     pub fn from_files(certificates: &Path, key: &Path) -> io::Result<Self> {
         let wrong = |path: &Path, what: String| {
@@ -90,13 +90,13 @@ impl Simulator {
     /// provider goes down and comes back.
     pub async fn listen_with(
         address: SocketAddr,
-        tls: Option<Tls>,
+        tls: Option<ServerTls>,
         world: Arc<World>,
     ) -> io::Result<Self> {
         let listener = TcpListener::bind(address).await?;
         let address = listener.local_addr()?;
         let scheme = if tls.is_some() { "https" } else { "http" };
-        let proxies = Arc::<Proxies>::default();
+        let proxies = Arc::<ProxyRegistry>::default();
         let app = app(&world, proxies.clone(), scheme);
         let tls = tls.map(|tls| TlsAcceptor::from(tls.0));
         let server = tokio::spawn(accept(listener, tls, app));
@@ -126,7 +126,7 @@ impl Simulator {
 
     /// Keeps a proxy as long as it lives itself, to be steered over HTTP by the
     /// number that this answers.
-    pub fn keep_proxy(&self, proxy: Proxy) -> usize {
+    pub fn keep_proxy(&self, proxy: FaultProxy) -> usize {
         self.proxies.keep(proxy)
     }
 }
@@ -137,10 +137,10 @@ impl Drop for Simulator {
     }
 }
 
-fn app(world: &Arc<World>, proxies: Arc<Proxies>, scheme: &'static str) -> Router {
+fn app(world: &Arc<World>, proxies: Arc<ProxyRegistry>, scheme: &'static str) -> Router {
     let mut app = Router::new().nest("/_", control::router(world, proxies));
     for model in MODELS {
-        let site = Site::new(model.name, scheme, world.clone());
+        let site = SimulatedSite::new(model.name, scheme, world.clone());
         let router = (model.routes)(site).into_router();
         // With its slash, for who has nothing but one address.
         app = app.nest(&format!("/{}/", model.name), router);
@@ -156,8 +156,8 @@ async fn accept(listener: TcpListener, tls: Option<TlsAcceptor>, app: Router) {
         };
         while connections.try_join_next().is_some() {}
         let _ = stream.set_nodelay(true);
-        let reset = Reset::default();
-        let stream = Plug {
+        let reset = ConnectionReset::default();
+        let stream = ResettableStream {
             stream,
             reset: reset.clone(),
         };
@@ -175,7 +175,7 @@ async fn accept(listener: TcpListener, tls: Option<TlsAcceptor>, app: Router) {
     }
 }
 
-async fn serve<S>(stream: S, reset: Reset, app: Router)
+async fn serve<S>(stream: S, reset: ConnectionReset, app: Router)
 where
     S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {
@@ -186,7 +186,7 @@ where
             request.extensions_mut().insert(reset);
             let Ok(answer) = app.oneshot(request.map(Body::new)).await;
             // An error here closes the connection without an answer.
-            if answer.extensions().get::<Hang>().is_some() {
+            if answer.extensions().get::<DropConnection>().is_some() {
                 return Err(io::Error::other("dropped on order"));
             }
             Ok(answer)
@@ -197,12 +197,12 @@ where
 }
 
 /// A connection that ends with a reset when that was ordered.
-struct Plug {
+struct ResettableStream {
     stream: TcpStream,
-    reset: Reset,
+    reset: ConnectionReset,
 }
 
-impl Drop for Plug {
+impl Drop for ResettableStream {
     fn drop(&mut self) {
         if self.reset.is_set() {
             let _ = self.stream.set_zero_linger();
@@ -210,7 +210,7 @@ impl Drop for Plug {
     }
 }
 
-impl AsyncRead for Plug {
+impl AsyncRead for ResettableStream {
     fn poll_read(
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
@@ -220,7 +220,7 @@ impl AsyncRead for Plug {
     }
 }
 
-impl AsyncWrite for Plug {
+impl AsyncWrite for ResettableStream {
     fn poll_write(
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,

@@ -19,8 +19,8 @@ use std::process::Command;
 use std::sync::Arc;
 use std::time::Instant;
 
-use stems::onnx::{Model, Options};
-use stems::{Audio, Control, Stem};
+use stems::onnx::{RuntimeOptions, SeparationModel};
+use stems::{Audio, SeparationControl, Stem};
 
 const RATE: u32 = 44_100;
 const SECONDS: u32 = 30;
@@ -49,18 +49,20 @@ fn main() {
     let manifest = "name = 'unet'\nkind = 'mdx'\nfile = 'unet.onnx'\nstems = ['vocals']\n\
                     [mdx]\nn_fft = 7680\ndim_f = 3072\ndim_t = 256\n";
     std::fs::write(home.path().join("unet.toml"), manifest).unwrap();
-    let options = Options {
+    let options = RuntimeOptions {
         library: Some(library.trim().into()),
         threads: THREADS,
     };
-    let model = Arc::new(Model::open(&home.path().join("unet.toml"), &options).unwrap());
+    let model = Arc::new(SeparationModel::open(&home.path().join("unet.toml"), &options).unwrap());
     let mix = noise();
     let chunks = chunks(mix.frames());
     println!("{SECONDS} s of stereo, {chunks} chunks, {THREADS} thread of the runtime");
     for round in 1..=3 {
         let ours = timed(|| {
             let wanted = [Stem::Vocals, Stem::Instrumental];
-            model.separate(&mix, &wanted, Control::default()).unwrap();
+            model
+                .separate(&mix, &wanted, SeparationControl::default())
+                .unwrap();
         });
         let alone = by_python(&["--time", graph.to_str().unwrap(), &chunks.to_string()]);
         let mut alone = alone.split_whitespace().map(|x| x.parse::<f64>().unwrap());

@@ -24,7 +24,7 @@ use std::io::Write;
 use std::process::Command;
 use std::time::Instant;
 
-use stems::{Control, Separate, Separator, Shape, Stem};
+use stems::{BlockSeparator, ClipShape, SeparationControl, SeparationEngine, Stem};
 
 const RATE: u32 = 44_100;
 /// Length of the clip that both programs get.
@@ -64,7 +64,7 @@ fn measure(seconds: usize) -> f64 {
 
 /// All five stems of a clip that is made while it is separated.
 fn separate(seconds: usize) {
-    let shape = Shape {
+    let shape = ClipShape {
         rate: RATE,
         channels: 2,
         frames: seconds * RATE as usize,
@@ -72,8 +72,8 @@ fn separate(seconds: usize) {
         mean: 0.0,
         deviation: 0.2,
     };
-    let mut separator = Separator::new(shape, &Stem::BUILT_IN).unwrap();
-    let mut control = Control::default();
+    let mut separator = BlockSeparator::new(shape, &Stem::BUILT_IN).unwrap();
+    let mut control = SeparationControl::default();
     let mut written = 0;
     let mut write = |_: usize, piece: &[Vec<f32>]| {
         written += piece[0].len();

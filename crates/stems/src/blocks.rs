@@ -1,4 +1,4 @@
-//! Processes long clips in blocks of 24 seconds, at any rate, so that memory stays constant.
+//! The block separator: long clips in blocks of 24 seconds, at any rate, so that memory stays constant.
 //!
 //! A block is cut out, resampled to the analysis rate, separated, resampled back, and cross-faded
 //! with its neighbours over three seconds. Every block has the full length, even if less of it is
@@ -9,12 +9,12 @@ use std::collections::VecDeque;
 use std::ops::Range;
 
 use crate::audio::finite;
-use crate::engine::{self, ESTIMATED, Estimates, SCALE};
+use crate::engine::{self, ESTIMATED, SCALE, StemEstimates};
 use crate::error::check_offered;
-use crate::parallel::{Stop, Stopped};
+use crate::parallel::{CancelCheck, WorkCancelled};
 use crate::resample::resample;
 use crate::stft::RATE;
-use crate::{Control, Separate, SeparateError, Shape, Stem, Take};
+use crate::{ClipShape, SeparateError, SeparationControl, SeparationEngine, Stem, StemSink};
 
 /// Length of a block and of the overlap with the next, in seconds.
 const BLOCK_SECONDS: usize = 24;
@@ -24,36 +24,36 @@ const OVERLAP_SECONDS: usize = 3;
 /// length.
 ///
 /// ```
-/// use stems::{Audio, Control, Separate as _, Separator, Shape, Stem};
+/// use stems::{Audio, SeparationControl, SeparationEngine as _, BlockSeparator, ClipShape, Stem};
 ///
 /// let mix = Audio::new(44_100, vec![vec![0.1; 4_410]; 2])?;
-/// let mut separator = Separator::new(Shape::of(&mix), &[Stem::Drums])?;
+/// let mut separator = BlockSeparator::new(ClipShape::of(&mix), &[Stem::Drums])?;
 /// let mut drums = 0;
 /// let mut write = |_stem: usize, channels: &[Vec<f32>]| {
 ///     drums += channels[0].len();
 ///     true
 /// };
-/// let mut control = Control::default();
+/// let mut control = SeparationControl::default();
 /// separator.push(mix.channels(), &mut control, &mut write)?;
 /// separator.finish(&mut control, &mut write)?;
 /// assert_eq!(drums, 4_410);
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
-pub struct Separator {
-    shape: Shape,
+pub struct BlockSeparator {
+    shape: ClipShape,
     wanted: Vec<Stem>,
     needed: [bool; ESTIMATED],
-    blocks: VecDeque<Block>,
+    blocks: VecDeque<ClipBlock>,
     count: usize,
     /// The mix from the start of the next block to the last sample received.
     mix: Vec<Vec<f32>>,
     /// What the last block contributes to the next, already weighted.
-    tails: Estimates,
+    tails: StemEstimates,
 }
 
-impl Separator {
+impl BlockSeparator {
     /// Prepares to make the `wanted` stems.
-    pub fn new(shape: Shape, wanted: &[Stem]) -> Result<Self, SeparateError> {
+    pub fn new(shape: ClipShape, wanted: &[Stem]) -> Result<Self, SeparateError> {
         shape.check()?;
         check_offered(wanted, &Stem::BUILT_IN)?;
         let needed = needed(wanted);
@@ -73,10 +73,10 @@ impl Separator {
     #[expect(clippy::cast_precision_loss, reason = "a handful of blocks")]
     fn go_on(
         &mut self,
-        control: &mut Control<'_>,
-        write: &mut Take<'_>,
+        control: &mut SeparationControl<'_>,
+        write: &mut StemSink<'_>,
     ) -> Result<(), SeparateError> {
-        let whole = |block: &Block| self.mix[0].len() >= block.end - block.start;
+        let whole = |block: &ClipBlock| self.mix[0].len() >= block.end - block.start;
         if !self.blocks.front().is_some_and(whole) {
             return Ok(());
         }
@@ -84,7 +84,7 @@ impl Separator {
             return Ok(());
         };
         let number = self.count - self.blocks.len() - 1;
-        let stop = Stop(control.cancelled);
+        let stop = CancelCheck(control.cancelled);
         stop.check()?;
         let mut report = |part: f32| {
             (control.progress)((number as f32 + part.min(0.99)) / self.count as f32);
@@ -123,9 +123,9 @@ impl Separator {
     /// `place`.
     fn write(
         &self,
-        parts: &Estimates,
+        parts: &StemEstimates,
         place: Range<usize>,
-        write: &mut Take<'_>,
+        write: &mut StemSink<'_>,
     ) -> Result<(), SeparateError> {
         let [vocals, drums, bass] = parts;
         let without = |parts: &[&Vec<Vec<f32>>]| -> Vec<Vec<f32>> {
@@ -155,12 +155,12 @@ impl Separator {
     }
 }
 
-impl Separate for Separator {
+impl SeparationEngine for BlockSeparator {
     fn push(
         &mut self,
         samples: &[Vec<f32>],
-        control: &mut Control<'_>,
-        write: &mut Take<'_>,
+        control: &mut SeparationControl<'_>,
+        write: &mut StemSink<'_>,
     ) -> Result<(), SeparateError> {
         let available = samples.first().map_or(0, Vec::len);
         let mut at = 0;
@@ -181,8 +181,8 @@ impl Separate for Separator {
 
     fn finish(
         &mut self,
-        control: &mut Control<'_>,
-        write: &mut Take<'_>,
+        control: &mut SeparationControl<'_>,
+        write: &mut StemSink<'_>,
     ) -> Result<(), SeparateError> {
         while let Some(block) = self.blocks.front() {
             let length = block.end - block.start;
@@ -207,11 +207,11 @@ fn needed(wanted: &[Stem]) -> [bool; ESTIMATED] {
 /// Estimates of one block, at the clip's rate.
 fn estimate(
     mix: &[Vec<f32>],
-    shape: Shape,
+    shape: ClipShape,
     needed: [bool; ESTIMATED],
-    stop: Stop<'_>,
+    stop: CancelCheck<'_>,
     report: &mut dyn FnMut(f32),
-) -> Result<Estimates, Stopped> {
+) -> Result<StemEstimates, WorkCancelled> {
     let (rate, gain) = (shape.rate, SCALE / shape.peak);
     let length = mix.first().map_or(0, Vec::len);
     let scaled = mix.iter().map(|c| c.iter().map(|x| x * gain).collect());
@@ -229,7 +229,7 @@ fn estimate(
         .collect::<Result<Vec<_>, _>>()?;
     drop(scaled);
     let parts = engine::separate(&analysed, needed, stop, report)?;
-    let mut back = Estimates::default();
+    let mut back = StemEstimates::default();
     for (back, part) in back.iter_mut().zip(parts) {
         for channel in &part {
             let mut channel = convert(channel, RATE, rate, length)?;
@@ -244,7 +244,7 @@ fn estimate(
 
 /// A stretch of the clip, in samples.
 #[derive(Debug, PartialEq, Eq)]
-struct Block {
+struct ClipBlock {
     /// Start of what is analysed.
     start: usize,
     end: usize,
@@ -255,7 +255,7 @@ struct Block {
     fade_out: usize,
 }
 
-impl Block {
+impl ClipBlock {
     /// Linear fades at both ends; two neighbours' weights sum to one.
     #[expect(clippy::cast_precision_loss, reason = "a fade of a few seconds")]
     fn fade(&self, part: &mut [f32]) {
@@ -271,10 +271,10 @@ impl Block {
 
 /// Cuts a clip into blocks of equal length, of which equal parts are used; a clip only a little
 /// longer than a block is one block.
-fn cut(frames: usize, rate: usize) -> Vec<Block> {
+fn cut(frames: usize, rate: usize) -> Vec<ClipBlock> {
     let (block, overlap) = (BLOCK_SECONDS * rate, OVERLAP_SECONDS * rate);
     if frames <= block + overlap {
-        return vec![Block {
+        return vec![ClipBlock {
             start: 0,
             end: frames,
             from: 0,
@@ -290,7 +290,7 @@ fn cut(frames: usize, rate: usize) -> Vec<Block> {
             let (from, to) = (i * step, frames.min((i + 1) * step + overlap));
             let around = block - (to - from);
             let start = from.saturating_sub(around / 2).min(frames - block);
-            Block {
+            ClipBlock {
                 start,
                 end: start + block,
                 from,

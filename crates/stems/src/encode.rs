@@ -1,4 +1,4 @@
-//! Writes samples: 24-bit FLAC for listeners, 32-bit float WAV for programs.
+//! Encoders: 24-bit FLAC for listeners, 32-bit float WAV for programs.
 //!
 //! FLAC is lossless and browsers play it, so stems sum to the mix after download too: each value is
 //! rounded once to 2^-23, and `n` stems sum to within `n/2` such steps. Values beyond full scale
@@ -56,7 +56,7 @@ pub struct FlacWriter<W> {
     plain: Verified<Encoder>,
     info: Stream,
     frame: (FrameBuf, Context),
-    block: Block,
+    block: SampleBlock,
     bits: ByteSink,
 }
 
@@ -72,7 +72,7 @@ impl<W: Write + Seek> FlacWriter<W> {
         let mut plain = Encoder::default();
         plain.subframe_coding.use_fixed = false;
         plain.subframe_coding.use_lpc = false;
-        let block = Block {
+        let block = SampleBlock {
             rate,
             channels,
             samples: Vec::with_capacity(BLOCK * channels),
@@ -227,13 +227,13 @@ fn correct_header(flac: &mut [u8], rate: u32) {
 }
 
 /// The samples of one block, interleaved.
-struct Block {
+struct SampleBlock {
     rate: u32,
     channels: usize,
     samples: Vec<i32>,
 }
 
-impl Source for Block {
+impl Source for SampleBlock {
     fn channels(&self) -> usize {
         self.channels
     }

@@ -1,16 +1,16 @@
-//! One block of sound, at the analysis rate, to estimates of vocals, drums and bass.
+//! The separation of one block at the analysis rate: estimates of vocals, drums and bass.
 //!
 //! It wires the stages together: transform, cues, shares, Wiener filter, inverse transform. It
 //! knows nothing of other rates, of long clips, or of the exact sums that come afterwards.
 
 use realfft::num_complex::Complex32;
 
-use crate::parallel::{Stop, Stopped, both, map};
-use crate::passes::Judges;
-use crate::shares::Shares;
+use crate::parallel::{CancelCheck, WorkCancelled, both, map};
+use crate::shares::StemShares;
 use crate::stem::STEMS;
-use crate::stft::{MAIN, Spectra, Stft};
-use crate::wiener::Wiener;
+use crate::stft::{ChannelSpectra, MAIN, Stft};
+use crate::two_pass::PassNets;
+use crate::wiener::WienerFilter;
 
 /// The stems that are estimated; the others follow by subtraction.
 pub(crate) const ESTIMATED: usize = 3;
@@ -23,16 +23,16 @@ pub(crate) const SCALE: f32 = 0.9;
 const ANYWHERE: f32 = 0.01;
 
 /// Channels of each estimated stem; a stem that nobody wants has none.
-pub(crate) type Estimates = [Vec<Vec<f32>>; ESTIMATED];
+pub(crate) type StemEstimates = [Vec<Vec<f32>>; ESTIMATED];
 
 /// Separates `channels` of equal length, scaled to about full scale. One and two channels go
 /// through the Wiener filter; more are split by the shares that their stereo fold-down got.
 pub(crate) fn separate(
     channels: &[Vec<f32>],
     wanted: [bool; ESTIMATED],
-    stop: Stop<'_>,
+    stop: CancelCheck<'_>,
     report: &mut dyn FnMut(f32),
-) -> Result<Estimates, Stopped> {
+) -> Result<StemEstimates, WorkCancelled> {
     let stft = Stft::new(MAIN);
     let sound = fold_down(channels);
     let (left, right) = both(
@@ -41,7 +41,7 @@ pub(crate) fn separate(
     )?;
     let spectra = [left, right];
     report(0.05);
-    let shares = Judges::shipped().judge(&sound, &spectra, stop, &mut |part| {
+    let shares = PassNets::shipped().judge(&sound, &spectra, stop, &mut |part| {
         report(0.05 + 0.75 * part);
     })?;
     let spatial = match channels.len() {
@@ -49,7 +49,7 @@ pub(crate) fn separate(
         _ => None,
     };
     report(0.85);
-    let splitter = Splitter {
+    let splitter = ShareSplitter {
         stft: &stft,
         channels,
         spectra: &spectra,
@@ -64,27 +64,31 @@ pub(crate) fn separate(
 const MAIN_BINS: usize = MAIN.size / 2 + 1;
 
 /// Turns shares into sound, a run of frames at a time.
-struct Splitter<'a> {
+struct ShareSplitter<'a> {
     stft: &'a Stft,
     channels: &'a [Vec<f32>],
-    spectra: &'a [Spectra; 2],
-    shares: &'a Shares,
-    spatial: Option<Wiener>,
+    spectra: &'a [ChannelSpectra; 2],
+    shares: &'a StemShares,
+    spatial: Option<WienerFilter>,
 }
 
 /// Frames in one run. A fixed number, so that sums of overlapping frames are added in the same
 /// order whatever the number of threads.
 const RUN: usize = 64;
 
-impl Splitter<'_> {
-    fn run(&self, wanted: [bool; ESTIMATED], stop: Stop<'_>) -> Result<Estimates, Stopped> {
+impl ShareSplitter<'_> {
+    fn run(
+        &self,
+        wanted: [bool; ESTIMATED],
+        stop: CancelCheck<'_>,
+    ) -> Result<StemEstimates, WorkCancelled> {
         let samples = self.channels.first().map_or(0, Vec::len);
         let frames = MAIN.frames(samples);
         let stems: Vec<usize> = (0..ESTIMATED).filter(|s| wanted[*s]).collect();
         let runs = map(frames.div_ceil(RUN), stop, |run| {
             self.frames(run * RUN..frames.min((run + 1) * RUN), &stems)
         })?;
-        let mut estimates = Estimates::default();
+        let mut estimates = StemEstimates::default();
         for (i, &stem) in stems.iter().enumerate() {
             for channel in 0..self.channels.len() {
                 stop.check()?;
@@ -121,7 +125,7 @@ impl Splitter<'_> {
         sounds
     }
 
-    fn split_spatially(&self, wiener: &Wiener, t: usize, split: &mut [Vec<Complex32>]) {
+    fn split_spatially(&self, wiener: &WienerFilter, t: usize, split: &mut [Vec<Complex32>]) {
         let count = self.channels.len();
         let [left, right] = self.spectra;
         let (left, right) = (left.row(t), right.row(t));

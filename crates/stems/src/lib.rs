@@ -1,4 +1,4 @@
-//! Separates music into stems: bytes of a sound file in, vocals, drums, bass and the rest out.
+//! Music source separation: bytes of a sound file in, vocals, drums, bass and the rest out.
 //!
 //! The crate owns everything between a file's bytes and a stem's samples: [`decode()`] (WAV, FLAC,
 //! MP3, AAC, M4A, Ogg Vorbis), [`separate()`] (the signal processing) and [`encode`] (24-bit FLAC,
@@ -34,10 +34,10 @@
 //! `nets` turns a bin's numbers into four shares that sum to one.
 //!
 //! ```
-//! use stems::{Audio, Control, Stem};
+//! use stems::{Audio, SeparationControl, Stem};
 //!
 //! let mix = Audio::new(44_100, vec![vec![0.1; 4_410]; 2])?;
-//! let made = stems::separate(&mix, &[Stem::Vocals, Stem::Instrumental], Control::default())?;
+//! let made = stems::separate(&mix, &[Stem::Vocals, Stem::Instrumental], SeparationControl::default())?;
 //! assert_eq!(made[0].1.frames(), mix.frames());
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
@@ -63,19 +63,19 @@ mod cues;
 mod median;
 mod nets;
 mod parallel;
-mod passes;
 mod plane;
 mod shares;
 mod stft;
+mod two_pass;
 mod wiener;
 
 pub use audio::{Audio, AudioError};
-pub use blocks::Separator;
-pub use control::Control;
-pub use decode::{AudioFormat, DecodeError, DecodeLimits, Decoded, decode};
+pub use blocks::BlockSeparator;
+pub use control::SeparationControl;
+pub use decode::{AudioFormat, DecodeError, DecodeLimits, DecodedAudio, decode};
 pub use encode::EncodeError;
 pub use error::SeparateError;
 pub use separate::{rest, separate};
-pub use separation::{Separate, Take};
-pub use shape::Shape;
+pub use separation::{SeparationEngine, StemSink};
+pub use shape::ClipShape;
 pub use stem::Stem;

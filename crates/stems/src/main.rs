@@ -8,8 +8,8 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Instant;
 
-use stems::decode::{self, Recording, Scan};
-use stems::{Control, DecodeLimits, Separate, Separator, Shape, Stem};
+use stems::decode::{self, AudioScan, Recording};
+use stems::{BlockSeparator, ClipShape, DecodeLimits, SeparationControl, SeparationEngine, Stem};
 
 // The system's allocator keeps freed planes of numbers between used ones: a third more memory.
 #[global_allocator]
@@ -37,7 +37,7 @@ Exit codes: 0 done, 1 failed, 2 wrong usage.
 ";
 
 fn main() -> ExitCode {
-    let (code, words) = match Order::read(std::env::args_os().skip(1)) {
+    let (code, words) = match CommandLine::read(std::env::args_os().skip(1)) {
         Ok(Some(order)) => match run(&order) {
             Ok(()) => return ExitCode::SUCCESS,
             Err(reason) => (1, format!("stems: {reason}\n")),
@@ -54,7 +54,7 @@ fn main() -> ExitCode {
 }
 
 /// What the command line asks for.
-struct Order {
+struct CommandLine {
     song: PathBuf,
     folder: PathBuf,
     model: Option<PathBuf>,
@@ -62,7 +62,7 @@ struct Order {
     stems: Option<Vec<Stem>>,
 }
 
-impl Order {
+impl CommandLine {
     /// `None` is the wish for help.
     fn read(words: impl Iterator<Item = OsString>) -> Result<Option<Self>, String> {
         let mut words = words.peekable();
@@ -137,7 +137,7 @@ fn list_of_stems(list: &str, known: &[Stem]) -> Result<Vec<Stem>, String> {
     }
 }
 
-fn run(order: &Order) -> Result<(), String> {
+fn run(order: &CommandLine) -> Result<(), String> {
     let started = Instant::now();
     let named =
         |path: &Path, reason: &dyn std::fmt::Display| format!("{}: {reason}", path.display());
@@ -170,36 +170,40 @@ fn run(order: &Order) -> Result<(), String> {
 }
 
 /// The engine that was asked for, and the stems that it makes.
-fn engine(order: &Order, shape: Shape) -> Result<(Box<dyn Separate>, Vec<Stem>), String> {
+fn engine(
+    order: &CommandLine,
+    shape: ClipShape,
+) -> Result<(Box<dyn SeparationEngine>, Vec<Stem>), String> {
     if let Some(manifest) = &order.model {
         return engine_of_model(order, manifest, shape);
     }
     let stems = order.stems.clone().unwrap_or(Stem::BUILT_IN.to_vec());
-    let engine = Separator::new(shape, &stems).map_err(|e| e.to_string())?;
+    let engine = BlockSeparator::new(shape, &stems).map_err(|e| e.to_string())?;
     Ok((Box::new(engine), stems))
 }
 
 #[cfg(feature = "onnx")]
 fn engine_of_model(
-    order: &Order,
+    order: &CommandLine,
     manifest: &Path,
-    shape: Shape,
-) -> Result<(Box<dyn Separate>, Vec<Stem>), String> {
-    use stems::onnx::{self, Model};
+    shape: ClipShape,
+) -> Result<(Box<dyn SeparationEngine>, Vec<Stem>), String> {
+    use stems::onnx::{self, SeparationModel};
 
-    let model = Model::open(manifest, &onnx::Options::default());
+    let model = SeparationModel::open(manifest, &onnx::RuntimeOptions::default());
     let model = model.map_err(|e| format!("{}: {e}", manifest.display()))?;
     let stems = order.stems.clone().unwrap_or(model.offered().to_vec());
-    let engine = onnx::Separator::new(model.into(), shape, &stems).map_err(|e| e.to_string())?;
+    let engine =
+        onnx::ModelSeparator::new(model.into(), shape, &stems).map_err(|e| e.to_string())?;
     Ok((Box::new(engine), stems))
 }
 
 #[cfg(not(feature = "onnx"))]
 fn engine_of_model(
-    _: &Order,
+    _: &CommandLine,
     _: &Path,
-    _: Shape,
-) -> Result<(Box<dyn Separate>, Vec<Stem>), String> {
+    _: ClipShape,
+) -> Result<(Box<dyn SeparationEngine>, Vec<Stem>), String> {
     Err("--model needs a program that was built with the feature `onnx`".to_owned())
 }
 
@@ -208,8 +212,8 @@ fn engine_of_model(
 fn separate(
     recording: &Recording,
     limits: &DecodeLimits,
-    scan: &Scan,
-    engine: &mut dyn Separate,
+    scan: &AudioScan,
+    engine: &mut dyn SeparationEngine,
     files: &mut [StemFile],
 ) -> Result<f64, String> {
     let terminal = std::io::stderr().is_terminal();
@@ -222,7 +226,7 @@ fn separate(
             );
         }
     };
-    let mut control = Control {
+    let mut control = SeparationControl {
         progress: &mut progress,
         cancelled: &|| false,
     };
@@ -271,7 +275,7 @@ struct StemFile {
 }
 
 impl StemFile {
-    fn create(path: PathBuf, shape: Shape) -> Result<Self, String> {
+    fn create(path: PathBuf, shape: ClipShape) -> Result<Self, String> {
         if shape.frames.saturating_mul(4 * shape.channels) > MAX_WAV {
             return Err("the stems would be larger than WAV files can be, 4 GiB".to_owned());
         }
@@ -342,7 +346,7 @@ fn bar(part: f64, cells: u8) -> String {
     "█".repeat(eighths / 8) + EIGHTHS[eighths % 8]
 }
 
-fn heading(song: &Path, scan: &Scan) -> String {
+fn heading(song: &Path, scan: &AudioScan) -> String {
     let name = song.file_name().unwrap_or(song.as_os_str());
     let (name, shape) = (name.display(), scan.shape);
     let (seconds, rate, channels) = (seconds(shape), shape.rate, shape.channels);
@@ -360,13 +364,13 @@ fn heading(song: &Path, scan: &Scan) -> String {
     )
 }
 
-fn summary(shape: Shape, took: f64) -> String {
+fn summary(shape: ClipShape, took: f64) -> String {
     let seconds = seconds(shape);
     let factor = seconds / took.max(1e-9);
     format!("\n{seconds:.1} s of sound in {took:.1} s: {factor:.1} times real time\n")
 }
 
 #[expect(clippy::cast_precision_loss, reason = "lengths are far below 2^52")]
-fn seconds(shape: Shape) -> f64 {
+fn seconds(shape: ClipShape) -> f64 {
     shape.frames as f64 / f64::from(shape.rate)
 }

@@ -4,21 +4,25 @@
 //! by comparisons alone. Sixteen columns go side by side without a branch, so that the compiler
 //! makes vector instructions of it: several times faster than a search in each window.
 
-use crate::parallel::{Stop, Stopped, fill_bands};
-use crate::plane::Plane;
+use crate::parallel::{CancelCheck, WorkCancelled, fill_bands};
+use crate::plane::SpectralPlane;
 
 /// Columns that are filtered side by side.
 const LANES: usize = 16;
 
-type Lanes = [f32; LANES];
+type MedianLanes = [f32; LANES];
 
-impl Plane {
+impl SpectralPlane {
     /// The median of `length` (odd) values around each, down its column; edges are mirrored.
-    pub(crate) fn median_over_time(&self, length: usize, stop: Stop<'_>) -> Result<Self, Stopped> {
+    pub(crate) fn median_over_time(
+        &self,
+        length: usize,
+        stop: CancelCheck<'_>,
+    ) -> Result<Self, WorkCancelled> {
         let mut out = Self::zeros(self.rows(), self.width());
         let width = self.width();
         fill_bands(out.values_mut(), width, |first, band| {
-            let mut window = Window::new(length);
+            let mut window = SortedWindow::new(length);
             for left in (0..width).step_by(LANES) {
                 stop.check()?;
                 let lanes = LANES.min(width - left);
@@ -37,7 +41,11 @@ impl Plane {
     }
 
     /// The median of `length` (odd) values around each, along its row; edges are mirrored.
-    pub(crate) fn median_along(&self, length: usize, stop: Stop<'_>) -> Result<Self, Stopped> {
+    pub(crate) fn median_along(
+        &self,
+        length: usize,
+        stop: CancelCheck<'_>,
+    ) -> Result<Self, WorkCancelled> {
         Ok(self
             .transposed()
             .median_over_time(length, stop)?
@@ -45,7 +53,7 @@ impl Plane {
     }
 
     /// Some neighbouring values of the row `t`, mirrored at the edges; zeros beyond the last one.
-    fn lanes(&self, t: isize, left: usize) -> Lanes {
+    fn lanes(&self, t: isize, left: usize) -> MedianLanes {
         let count = self.rows().cast_signed();
         let mut t = t;
         while t < 0 || t >= count {
@@ -62,11 +70,11 @@ impl Plane {
 }
 
 /// For each lane the values in the window, smallest first.
-struct Window {
-    values: Vec<Lanes>,
+struct SortedWindow {
+    values: Vec<MedianLanes>,
 }
 
-impl Window {
+impl SortedWindow {
     fn new(length: usize) -> Self {
         Self {
             values: vec![[0.0; LANES]; length],
@@ -74,7 +82,7 @@ impl Window {
     }
 
     /// Fills the window around place 0 with `at(-half..=half)`.
-    fn start(&mut self, at: impl Fn(isize) -> Lanes) {
+    fn start(&mut self, at: impl Fn(isize) -> MedianLanes) {
         let half = (self.values.len() / 2).cast_signed();
         self.values.fill([f32::INFINITY; LANES]);
         for i in -half..=half {
@@ -83,7 +91,7 @@ impl Window {
     }
 
     /// Takes one `old` out of each lane, where it must be, and puts `new` in.
-    fn replace(&mut self, old: &Lanes, new: &Lanes) {
+    fn replace(&mut self, old: &MedianLanes, new: &MedianLanes) {
         let mut carried = *new;
         let last = self.values.len() - 1;
         for i in 0..last {
@@ -115,9 +123,9 @@ impl Window {
 mod tests {
     use super::*;
 
-    fn noise(rows: usize, width: usize) -> Plane {
+    fn noise(rows: usize, width: usize) -> SpectralPlane {
         let mut state = 7u32;
-        let mut plane = Plane::zeros(rows, width);
+        let mut plane = SpectralPlane::zeros(rows, width);
         for x in plane.values_mut() {
             state = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
             *x = (state >> 26) as f32;
@@ -130,8 +138,12 @@ mod tests {
         for count in [1, 2, 5, 40, 200] {
             for length in [1, 3, 9, 17] {
                 let plane = noise(count, 19);
-                let fast = plane.median_over_time(length, Stop(&|| false)).unwrap();
-                let along = plane.transposed().median_along(length, Stop(&|| false));
+                let fast = plane
+                    .median_over_time(length, CancelCheck(&|| false))
+                    .unwrap();
+                let along = plane
+                    .transposed()
+                    .median_along(length, CancelCheck(&|| false));
                 assert_eq!(along.unwrap().transposed(), fast);
                 for i in 0..count {
                     let mut window: Vec<f32> = (0..length)

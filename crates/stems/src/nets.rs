@@ -8,7 +8,7 @@
 use fearless_simd::prelude::*;
 use fearless_simd::{Level, dispatch, f32x16};
 
-use crate::cues::{self, Row};
+use crate::cues::{self, CueRow};
 use crate::stem::STEMS;
 
 /// The sizes of each net's layers, from the cues to the shares.
@@ -44,23 +44,23 @@ const LANES: usize = 16;
 /// Outputs of a layer that are computed side by side.
 const GROUP: usize = 4;
 
-type Lanes = [f32; LANES];
+type BinLanes = [f32; LANES];
 
 /// A net, ready to run on the widest vectors that this computer has. Products and sums are rounded
 /// one by one on all of them, so that the shares do not depend on the width.
-pub(crate) struct Net {
-    layers: Vec<Layer>,
+pub(crate) struct ShareNet {
+    layers: Vec<NetLayer>,
     level: Level,
 }
 
-struct Layer {
+struct NetLayer {
     inputs: usize,
     /// For each group of outputs and each input, the group's weights.
     weights: Vec<[f32; GROUP]>,
     biases: Vec<[f32; GROUP]>,
 }
 
-impl Net {
+impl ShareNet {
     /// Takes the numbers as they are in the file. Sizes after the first must be multiples of four.
     pub(crate) fn new(sizes: &[usize], numbers: &[f32]) -> Self {
         let mut rest = numbers;
@@ -72,7 +72,7 @@ impl Net {
             let weight = |group: usize, input: usize| {
                 std::array::from_fn(|i| matrix[(group * GROUP + i) * inputs + input])
             };
-            Layer {
+            NetLayer {
                 inputs,
                 weights: (0..outputs / GROUP)
                     .flat_map(|group| (0..inputs).map(move |input| (group, input)))
@@ -98,17 +98,17 @@ impl Net {
     }
 
     /// The shares of every bin of a frame: `out` is stem by stem, and bin by bin within.
-    pub(crate) fn judge(&self, cues: &Row, out: &mut [f32]) {
+    pub(crate) fn judge(&self, cues: &CueRow, out: &mut [f32]) {
         dispatch!(self.level, simd => self.judge_with(simd, cues, out));
     }
 
     /// Inlined all the way down, because only so the compiler may use the vectors of `S`.
     #[inline(always)]
     #[expect(clippy::inline_always, reason = "what the dispatch asks for")]
-    fn judge_with<S: Simd>(&self, simd: S, cues: &Row, out: &mut [f32]) {
+    fn judge_with<S: Simd>(&self, simd: S, cues: &CueRow, out: &mut [f32]) {
         let bins = cues.bins();
-        let mut here: Vec<Lanes> = Vec::new();
-        let mut next: Vec<Lanes> = Vec::new();
+        let mut here: Vec<BinLanes> = Vec::new();
+        let mut next: Vec<BinLanes> = Vec::new();
         for left in (0..bins).step_by(LANES) {
             let count = LANES.min(bins - left);
             here.resize(cues.count(), [0.0; LANES]);
@@ -129,10 +129,10 @@ impl Net {
     }
 }
 
-impl Layer {
+impl NetLayer {
     #[inline(always)]
     #[expect(clippy::inline_always, reason = "part of `judge_with`")]
-    fn run<S: Simd>(&self, simd: S, from: &[Lanes], to: &mut [Lanes], rectify: bool) {
+    fn run<S: Simd>(&self, simd: S, from: &[BinLanes], to: &mut [BinLanes], rectify: bool) {
         let least = f32x16::splat(simd, if rectify { 0.0 } else { f32::NEG_INFINITY });
         let groups = self.weights.chunks_exact(self.inputs).zip(&self.biases);
         for ((weights, biases), to) in groups.zip(to.as_chunks_mut::<GROUP>().0) {
@@ -153,7 +153,7 @@ impl Layer {
     }
 }
 
-fn softmax(stems: &mut [Lanes]) {
+fn softmax(stems: &mut [BinLanes]) {
     for lane in 0..LANES {
         let top = stems
             .iter()
@@ -180,8 +180,8 @@ mod tests {
         let mut numbers = vec![0.0; count(&[2, 4, 4])];
         (numbers[0], numbers[1], numbers[8]) = (2.0, -1.0, 0.5);
         numbers[12] = 1.0; // share 0 from hidden 0
-        let net = Net::new(&[2, 4, 4], &numbers);
-        let mut row = Row::new(2);
+        let net = ShareNet::new(&[2, 4, 4], &numbers);
+        let mut row = CueRow::new(2);
         row.cue_mut(0)[20] = 1.0;
         row.cue_mut(1)[21] = 3.0;
         let mut out = vec![0.0; STEMS * row.bins()];

@@ -7,21 +7,25 @@ use crate::SeparateError;
 
 /// The work was cancelled. Converted to the public error at the crate's edge.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Stopped;
+pub(crate) struct WorkCancelled;
 
-impl From<Stopped> for SeparateError {
-    fn from(_: Stopped) -> Self {
+impl From<WorkCancelled> for SeparateError {
+    fn from(_: WorkCancelled) -> Self {
         Self::Cancelled
     }
 }
 
 /// Asks whether to stop, once per row of work.
 #[derive(Clone, Copy)]
-pub(crate) struct Stop<'a>(pub(crate) &'a (dyn Fn() -> bool + Sync));
+pub(crate) struct CancelCheck<'a>(pub(crate) &'a (dyn Fn() -> bool + Sync));
 
-impl Stop<'_> {
-    pub(crate) fn check(self) -> Result<(), Stopped> {
-        if (self.0)() { Err(Stopped) } else { Ok(()) }
+impl CancelCheck<'_> {
+    pub(crate) fn check(self) -> Result<(), WorkCancelled> {
+        if (self.0)() {
+            Err(WorkCancelled)
+        } else {
+            Ok(())
+        }
     }
 }
 
@@ -35,9 +39,9 @@ const MIN_ROWS: usize = 32;
 pub(crate) fn fill_rows<T: Send>(
     data: &mut [T],
     width: usize,
-    stop: Stop<'_>,
+    stop: CancelCheck<'_>,
     fill: impl Fn(usize, &mut [T]) + Sync,
-) -> Result<(), Stopped> {
+) -> Result<(), WorkCancelled> {
     let width = width.max(1);
     fill_bands(data, width, |first, band| {
         for (i, row) in band.chunks_exact_mut(width).enumerate() {
@@ -53,8 +57,8 @@ pub(crate) fn fill_rows<T: Send>(
 pub(crate) fn fill_bands<T: Send>(
     data: &mut [T],
     width: usize,
-    fill: impl Fn(usize, &mut [T]) -> Result<(), Stopped> + Sync,
-) -> Result<(), Stopped> {
+    fill: impl Fn(usize, &mut [T]) -> Result<(), WorkCancelled> + Sync,
+) -> Result<(), WorkCancelled> {
     let width = width.max(1);
     let rows = data.len() / width;
     let threads = threads().min(rows / MIN_ROWS).max(1);
@@ -74,9 +78,9 @@ pub(crate) fn fill_bands<T: Send>(
 
 /// Runs two pieces of work in parallel if there is a second core.
 pub(crate) fn both<A: Send, B: Send>(
-    first: impl FnOnce() -> Result<A, Stopped> + Send,
-    second: impl FnOnce() -> Result<B, Stopped> + Send,
-) -> Result<(A, B), Stopped> {
+    first: impl FnOnce() -> Result<A, WorkCancelled> + Send,
+    second: impl FnOnce() -> Result<B, WorkCancelled> + Send,
+) -> Result<(A, B), WorkCancelled> {
     if threads() == 1 {
         return Ok((first()?, second()?));
     }
@@ -90,9 +94,9 @@ pub(crate) fn both<A: Send, B: Send>(
 /// Computes `make(0..count)` on a few threads; results are in order.
 pub(crate) fn map<T: Send>(
     count: usize,
-    stop: Stop<'_>,
+    stop: CancelCheck<'_>,
     make: impl Fn(usize) -> T + Sync,
-) -> Result<Vec<T>, Stopped> {
+) -> Result<Vec<T>, WorkCancelled> {
     let threads = threads().min(count).max(1);
     let share = count.div_ceil(threads).max(1);
     let piece = |first: usize| {
@@ -118,7 +122,9 @@ pub(crate) fn map<T: Send>(
 }
 
 /// The thread's result; if it panicked, panics too, as without threads.
-fn joined<T>(thread: std::thread::ScopedJoinHandle<'_, Result<T, Stopped>>) -> Result<T, Stopped> {
+fn joined<T>(
+    thread: std::thread::ScopedJoinHandle<'_, Result<T, WorkCancelled>>,
+) -> Result<T, WorkCancelled> {
     thread
         .join()
         .unwrap_or_else(|panic| std::panic::resume_unwind(panic))
@@ -147,14 +153,17 @@ mod tests {
     #[test]
     fn every_row_once_and_a_stop_stops() {
         let mut data = vec![0usize; 1_000 * 3];
-        fill_rows(&mut data, 3, Stop(&|| false), |i, row| row.fill(i + 1)).unwrap();
+        fill_rows(&mut data, 3, CancelCheck(&|| false), |i, row| {
+            row.fill(i + 1);
+        })
+        .unwrap();
         assert!(data.chunks(3).enumerate().all(|(i, row)| row == [i + 1; 3]));
         assert_eq!(
-            fill_rows(&mut data, 3, Stop(&|| true), |_, _| ()),
-            Err(Stopped)
+            fill_rows(&mut data, 3, CancelCheck(&|| true), |_, _| ()),
+            Err(WorkCancelled)
         );
         assert_eq!(
-            map(100, Stop(&|| false), |i| i),
+            map(100, CancelCheck(&|| false), |i| i),
             Ok((0..100).collect::<Vec<_>>())
         );
         assert_eq!(both(|| Ok(1), || Ok(2)), Ok((1, 2)));

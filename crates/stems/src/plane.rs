@@ -1,17 +1,17 @@
-//! A picture of a sound: one row of values for each frame, one column for each frequency bin.
+//! The spectral plane: one row of values for each frame, one column for each frequency bin.
 //!
 //! It offers the running means that the cues are made of; `median` adds the running medians.
 
-use crate::parallel::{Stop, Stopped, fill_rows};
+use crate::parallel::{CancelCheck, WorkCancelled, fill_rows};
 
 /// Rows of equal width in one piece of memory.
 #[derive(Debug, Clone, PartialEq)]
-pub(crate) struct Plane {
+pub(crate) struct SpectralPlane {
     width: usize,
     data: Vec<f32>,
 }
 
-impl Plane {
+impl SpectralPlane {
     pub(crate) fn zeros(rows: usize, width: usize) -> Self {
         Self {
             width,
@@ -23,9 +23,9 @@ impl Plane {
     pub(crate) fn build(
         rows: usize,
         width: usize,
-        stop: Stop<'_>,
+        stop: CancelCheck<'_>,
         fill: impl Fn(usize, &mut [f32]) + Sync,
-    ) -> Result<Self, Stopped> {
+    ) -> Result<Self, WorkCancelled> {
         let mut data = vec![0.0; rows * width];
         fill_rows(&mut data, width, stop, fill)?;
         Ok(Self { width, data })
@@ -83,13 +83,21 @@ impl Plane {
     }
 
     /// The mean of `length` (odd) values around each along its row; edges are repeated.
-    pub(crate) fn mean_along(&self, length: usize, stop: Stop<'_>) -> Result<Self, Stopped> {
+    pub(crate) fn mean_along(
+        &self,
+        length: usize,
+        stop: CancelCheck<'_>,
+    ) -> Result<Self, WorkCancelled> {
         Self::build(self.rows(), self.width, stop, |at, out| {
             mean(self.row(at), length, out);
         })
     }
 
-    pub(crate) fn mean_over_time(&self, length: usize, stop: Stop<'_>) -> Result<Self, Stopped> {
+    pub(crate) fn mean_over_time(
+        &self,
+        length: usize,
+        stop: CancelCheck<'_>,
+    ) -> Result<Self, WorkCancelled> {
         Ok(self.transposed().mean_along(length, stop)?.transposed())
     }
 }
@@ -146,7 +154,7 @@ mod tests {
 
     #[test]
     fn turning_twice_changes_nothing() {
-        let plane = Plane {
+        let plane = SpectralPlane {
             width: 37,
             data: noise(37 * 70),
         };

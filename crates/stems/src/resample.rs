@@ -1,4 +1,4 @@
-//! Changes sample rates with a linear-phase windowed sinc in the frequency domain.
+//! Sample rate conversion, with a linear-phase windowed sinc in the frequency domain.
 //!
 //! The filter is transparent: flat within 0.01 dB to 20 kHz between 44.1 kHz and higher rates, with
 //! aliases at least 100 dB down from 23.5 kHz. It keeps no state between calls, so blocks are

@@ -1,9 +1,12 @@
-//! Separates whole clips into stems with exact sums.
+//! Separation of whole clips into stems with exact sums.
 //!
 //! Clips in memory are passed to the [`Separator`] whole; longer ones can be passed in pieces.
 
 use crate::audio::finite;
-use crate::{Audio, Control, Separate as _, SeparateError, Separator, Shape, Stem, Take};
+use crate::{
+    Audio, BlockSeparator, ClipShape, SeparateError, SeparationControl, SeparationEngine as _,
+    Stem, StemSink,
+};
 
 /// Separates `mix` and returns the `wanted` stems in order.
 ///
@@ -14,10 +17,10 @@ use crate::{Audio, Control, Separate as _, SeparateError, Separator, Shape, Stem
 pub fn separate(
     mix: &Audio,
     wanted: &[Stem],
-    control: Control<'_>,
+    control: SeparationControl<'_>,
 ) -> Result<Vec<(Stem, Audio)>, SeparateError> {
     let mut control = control;
-    let mut separator = Separator::new(Shape::of(mix), wanted)?;
+    let mut separator = BlockSeparator::new(ClipShape::of(mix), wanted)?;
     gather(mix, wanted, |write| {
         if wanted.is_empty() || mix.frames() == 0 {
             (control.progress)(1.0);
@@ -32,7 +35,7 @@ pub fn separate(
 pub(crate) fn gather(
     mix: &Audio,
     wanted: &[Stem],
-    run: impl FnOnce(&mut Take<'_>) -> Result<(), SeparateError>,
+    run: impl FnOnce(&mut StemSink<'_>) -> Result<(), SeparateError>,
 ) -> Result<Vec<(Stem, Audio)>, SeparateError> {
     let room = || {
         mix.channels()
@@ -114,7 +117,7 @@ mod tests {
         let mix = Audio::new(48_000, vec![channel(), channel()]).unwrap();
         let made = [1, 2, 3].map(|threads| {
             crate::parallel::FORCED.set(Some(threads));
-            separate(&mix, &Stem::BUILT_IN, Control::default()).unwrap()
+            separate(&mix, &Stem::BUILT_IN, SeparationControl::default()).unwrap()
         });
         assert!(made[0] == made[1] && made[0] == made[2]);
     }
@@ -123,18 +126,18 @@ mod tests {
     fn refuses_odd_shapes() {
         let slow = Audio::new(10, vec![vec![0.0]]).unwrap();
         assert_eq!(
-            separate(&slow, &[], Control::default()),
+            separate(&slow, &[], SeparationControl::default()),
             Err(SeparateError::Rate(10))
         );
         let fine = Audio::new(8_000, vec![vec![0.0]]).unwrap();
-        let refused = separate(&fine, &[Stem::Guitar], Control::default()).unwrap_err();
+        let refused = separate(&fine, &[Stem::Guitar], SeparationControl::default()).unwrap_err();
         assert_eq!(
             refused.to_string(),
             "there is no guitar here, only vocals, drums, bass, other, instrumental"
         );
         let wide = Audio::new(8_000, vec![vec![0.0]; 9]).unwrap();
         assert_eq!(
-            separate(&wide, &[], Control::default()),
+            separate(&wide, &[], SeparationControl::default()),
             Err(SeparateError::Channels(9))
         );
     }

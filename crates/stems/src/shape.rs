@@ -5,7 +5,7 @@ use crate::{Audio, SeparateError};
 
 /// Rate, size and loudness of a clip.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Shape {
+pub struct ClipShape {
     pub rate: u32,
     pub channels: usize,
     /// How many samples each channel has.
@@ -18,11 +18,11 @@ pub struct Shape {
     pub deviation: f32,
 }
 
-impl Shape {
+impl ClipShape {
     /// Measures a clip in memory.
     #[must_use]
     pub fn of(audio: &Audio) -> Self {
-        let mut levels = Levels::default();
+        let mut levels = LevelSums::default();
         levels.add(audio.channels());
         levels.shape(audio.rate(), audio.channels().len(), audio.frames())
     }
@@ -41,13 +41,13 @@ impl Shape {
 
 /// Running sums over a clip. NaN and infinite values count as zero.
 #[derive(Debug, Default)]
-pub(crate) struct Levels {
+pub(crate) struct LevelSums {
     peak: f32,
     sum: f64,
     squares: f64,
 }
 
-impl Levels {
+impl LevelSums {
     /// Adds samples of every channel.
     #[expect(clippy::cast_precision_loss, reason = "a handful of channels")]
     pub(crate) fn add(&mut self, piece: &[Vec<f32>]) {
@@ -69,11 +69,11 @@ impl Levels {
         clippy::cast_possible_truncation,
         reason = "lengths are far below 2^52, and levels are single precision"
     )]
-    pub(crate) fn shape(&self, rate: u32, channels: usize, frames: usize) -> Shape {
+    pub(crate) fn shape(&self, rate: u32, channels: usize, frames: usize) -> ClipShape {
         let count = frames.max(1) as f64;
         let mean = self.sum / count;
         let variance = (self.squares / count - mean * mean).max(0.0);
-        Shape {
+        ClipShape {
             rate,
             channels,
             frames,
@@ -91,7 +91,7 @@ mod tests {
     #[test]
     fn measures_the_mono_mix() {
         let audio = Audio::new(8_000, vec![vec![1.0, 3.0], vec![f32::NAN, -1.0]]).unwrap();
-        let shape = Shape::of(&audio);
+        let shape = ClipShape::of(&audio);
         assert_eq!((shape.peak, shape.mean, shape.deviation), (3.0, 0.75, 0.25));
     }
 }

@@ -1,23 +1,23 @@
-//! How much of each bin belongs to each stem: four shares that sum to one.
+//! Stem shares of each bin: four shares that sum to one.
 
-use crate::parallel::{Stop, Stopped, fill_rows};
+use crate::parallel::{CancelCheck, WorkCancelled, fill_rows};
 use crate::stem::STEMS;
-use crate::stft::{MAIN, Spectra};
-use crate::wiener::Wiener;
+use crate::stft::{ChannelSpectra, MAIN};
+use crate::wiener::WienerFilter;
 
 /// Four shares for each bin: frame by frame, and within a frame stem by stem.
-pub(crate) struct Shares(Vec<f32>);
+pub(crate) struct StemShares(Vec<f32>);
 
 const BINS: usize = MAIN.size / 2 + 1;
 const FRAME: usize = STEMS * BINS;
 
-impl Shares {
+impl StemShares {
     /// Calls `write` with the number and the shares of each of `frames`, on several threads.
     pub(crate) fn build(
         frames: usize,
-        stop: Stop<'_>,
+        stop: CancelCheck<'_>,
         write: impl Fn(usize, &mut [f32]) + Sync,
-    ) -> Result<Self, Stopped> {
+    ) -> Result<Self, WorkCancelled> {
         let mut data = vec![0.0; frames * FRAME];
         fill_rows(&mut data, FRAME, stop, write)?;
         Ok(Self(data))
@@ -41,13 +41,13 @@ impl Shares {
     /// Where each stem stands in the stereo image, at every frequency.
     pub(crate) fn places(
         &self,
-        spectra: &[Spectra; 2],
+        spectra: &[ChannelSpectra; 2],
         anywhere: f32,
-        stop: Stop<'_>,
-    ) -> Result<Wiener, Stopped> {
+        stop: CancelCheck<'_>,
+    ) -> Result<WienerFilter, WorkCancelled> {
         let [left, right] = spectra;
         let rows = |t: usize| [left.row(t), right.row(t)];
-        Wiener::learn(
+        WienerFilter::learn(
             self.frames(),
             BINS,
             rows,

@@ -1,4 +1,4 @@
-//! The stems.
+//! The stems of a mix, and their names.
 
 /// What a mix can be separated into. The built-in engine makes five of them
 /// ([`Stem::BUILT_IN`]); a model of the operator makes those that it was trained on.

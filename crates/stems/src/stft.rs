@@ -9,26 +9,26 @@ use std::sync::Arc;
 use realfft::num_complex::Complex32;
 use realfft::{ComplexToReal, RealFftPlanner, RealToComplex};
 
-use crate::parallel::{Stop, Stopped, fill_rows};
-use crate::plane::Plane;
+use crate::parallel::{CancelCheck, WorkCancelled, fill_rows};
+use crate::plane::SpectralPlane;
 
 /// The rate at which all analysis is done, in Hz: most recordings' own.
 pub(crate) const RATE: u32 = 44_100;
 
 /// Window and step of one resolution, in samples.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Grid {
+pub(crate) struct StftGrid {
     pub(crate) size: usize,
     pub(crate) hop: usize,
 }
 
 /// The resolution in which sound is taken apart.
-pub(crate) const MAIN: Grid = Grid {
+pub(crate) const MAIN: StftGrid = StftGrid {
     size: 4_096,
     hop: 1_024,
 };
 
-impl Grid {
+impl StftGrid {
     pub(crate) fn bins(self) -> usize {
         self.size / 2 + 1
     }
@@ -40,12 +40,12 @@ impl Grid {
 }
 
 /// Spectra of one channel, row by row.
-pub(crate) struct Spectra {
+pub(crate) struct ChannelSpectra {
     bins: usize,
     data: Vec<Complex32>,
 }
 
-impl Spectra {
+impl ChannelSpectra {
     pub(crate) fn row(&self, at: usize) -> &[Complex32] {
         &self.data[at * self.bins..(at + 1) * self.bins]
     }
@@ -53,7 +53,7 @@ impl Spectra {
 
 /// A prepared transform; cheap to share between threads.
 pub(crate) struct Stft {
-    grid: Grid,
+    grid: StftGrid,
     window: Vec<f32>,
     forward: Arc<dyn RealToComplex<f32>>,
     inverse: Arc<dyn ComplexToReal<f32>>,
@@ -65,7 +65,7 @@ impl Stft {
         clippy::cast_precision_loss,
         reason = "a window"
     )]
-    pub(crate) fn new(grid: Grid) -> Self {
+    pub(crate) fn new(grid: StftGrid) -> Self {
         let mut planner = RealFftPlanner::new();
         let turn = std::f64::consts::TAU / grid.size as f64;
         Self {
@@ -79,21 +79,25 @@ impl Stft {
     }
 
     /// All spectra of a channel.
-    pub(crate) fn spectra(&self, sound: &[f32], stop: Stop<'_>) -> Result<Spectra, Stopped> {
+    pub(crate) fn spectra(
+        &self,
+        sound: &[f32],
+        stop: CancelCheck<'_>,
+    ) -> Result<ChannelSpectra, WorkCancelled> {
         let bins = self.grid.bins();
         let mut data = vec![Complex32::default(); self.grid.frames(sound.len()) * bins];
         fill_rows(&mut data, bins, stop, |t, row| self.frame(sound, t, row))?;
-        Ok(Spectra { bins, data })
+        Ok(ChannelSpectra { bins, data })
     }
 
     /// The joint magnitude `sqrt(|L|^2 + |R|^2)` of two channels.
     pub(crate) fn magnitude(
         &self,
         sound: &[Vec<f32>; 2],
-        stop: Stop<'_>,
-    ) -> Result<Plane, Stopped> {
+        stop: CancelCheck<'_>,
+    ) -> Result<SpectralPlane, WorkCancelled> {
         let bins = self.grid.bins();
-        Plane::build(self.grid.frames(sound[0].len()), bins, stop, |t, row| {
+        SpectralPlane::build(self.grid.frames(sound[0].len()), bins, stop, |t, row| {
             let mut spectra = [
                 vec![Complex32::default(); bins],
                 vec![Complex32::default(); bins],
@@ -202,7 +206,7 @@ mod tests {
             let stft = Stft::new(MAIN);
             let frames = MAIN.frames(samples);
             let mut out = vec![0.0; stft.room(frames)];
-            let spectra = stft.spectra(&sound, Stop(&|| false)).unwrap();
+            let spectra = stft.spectra(&sound, CancelCheck(&|| false)).unwrap();
             for t in 0..frames {
                 stft.overlap_add(&mut spectra.row(t).to_vec(), t, &mut out);
             }

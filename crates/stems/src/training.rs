@@ -1,18 +1,18 @@
-//! What training the nets needs from inside: the cues of songs whose stems are known.
+//! Training samples for the nets: the cues of songs whose stems are known.
 //!
 //! The cues come from the very code that separates, so that weights and cues can never disagree.
 //! Nothing in here runs in a separation; `examples/train` is its only user.
 
-use crate::cues::{Cues, Row, Second};
+use crate::cues::{CueRow, EstimateCues, MixCues};
 use crate::engine::SCALE;
-use crate::nets::{self, Net};
-use crate::parallel::{Stop, Stopped, both};
-use crate::passes::first_pass;
+use crate::nets::{self, ShareNet};
+use crate::parallel::{CancelCheck, WorkCancelled, both};
 use crate::stem::STEMS;
-use crate::stft::{MAIN, Spectra, Stft};
+use crate::stft::{ChannelSpectra, MAIN, Stft};
+use crate::two_pass::first_pass;
 
 /// Left and right at 44.1 kHz, of equal length.
-pub type Stereo = [Vec<f32>; 2];
+pub type StereoTrack = [Vec<f32>; 2];
 
 /// The sizes of both nets' layers, from cues to shares.
 pub const SIZES: [&[usize]; 2] = [nets::FIRST, nets::SECOND];
@@ -24,7 +24,7 @@ pub const fn count(sizes: &[usize]) -> usize {
 }
 
 /// Some of a song's bins, and what the song as a whole has of each stem.
-pub struct Draw {
+pub struct BinSample {
     /// The cues, bin by bin, each from -1 to 1 as -32767 to 32767.
     pub cues: Vec<i16>,
     /// The shares that would be right: the stems' part of the mix's power, for each bin.
@@ -40,25 +40,32 @@ pub struct Draw {
 
 /// Draws `count` bins of a song, those with more power more often, with the first pass's cues or
 /// with the second's, when the `first` net is there. `place` in 0..1 shifts the drawing.
-pub fn draw(stems: &[Stereo; STEMS], first: Option<&[f32]>, count: usize, place: f64) -> Draw {
+pub fn draw(
+    stems: &[StereoTrack; STEMS],
+    first: Option<&[f32]>,
+    count: usize,
+    place: f64,
+) -> BinSample {
     let go_on = || false;
     // INVARIANT: only a request to stop ends the work early, and nobody makes one.
-    try_draw(stems, first, count, place, Stop(&go_on)).unwrap_or_else(|Stopped| Draw {
-        cues: Vec::new(),
-        targets: Vec::new(),
-        weights: Vec::new(),
-        energies: [0.0; STEMS],
-        rest: [0.0; STEMS],
+    try_draw(stems, first, count, place, CancelCheck(&go_on)).unwrap_or_else(|WorkCancelled| {
+        BinSample {
+            cues: Vec::new(),
+            targets: Vec::new(),
+            weights: Vec::new(),
+            energies: [0.0; STEMS],
+            rest: [0.0; STEMS],
+        }
     })
 }
 
 fn try_draw(
-    stems: &[Stereo; STEMS],
+    stems: &[StereoTrack; STEMS],
     first: Option<&[f32]>,
     count: usize,
     place: f64,
-    stop: Stop<'_>,
-) -> Result<Draw, Stopped> {
+    stop: CancelCheck<'_>,
+) -> Result<BinSample, WorkCancelled> {
     let mix = sum(stems);
     let peak = mix
         .iter()
@@ -66,7 +73,7 @@ fn try_draw(
         .fold(0.0f32, |peak, x| peak.max(x.abs()));
     let gain = SCALE / peak.max(1e-9);
     let stft = Stft::new(MAIN);
-    let spectra = |sound: &Stereo| {
+    let spectra = |sound: &StereoTrack| {
         let scaled = sound
             .each_ref()
             .map(|c| c.iter().map(|x| x * gain).collect::<Vec<_>>());
@@ -79,19 +86,19 @@ fn try_draw(
     for stem in stems {
         truth.push(spectra(stem)?.1);
     }
-    let cues = Cues::measure(&mix, &mixed, stop, &mut |_| ())?;
-    let mut drawer = Drawer::new(&mixed, &truth, cues.frames(), count, place);
+    let cues = MixCues::measure(&mix, &mixed, stop, &mut |_| ())?;
+    let mut drawer = BinSampler::new(&mixed, &truth, cues.frames(), count, place);
     match first {
         None => {
-            let mut row = Row::new(nets::FIRST[0]);
+            let mut row = CueRow::new(nets::FIRST[0]);
             for t in 0..cues.frames() {
                 drawer.frame(t, &mut row, &mut |row| cues.fill(t, row));
             }
         }
         Some(net) => {
-            let guess = first_pass(&Net::new(nets::FIRST, net), &cues, stop)?;
-            let second = Second::measure(&cues, &guess, &mixed, stop, &mut |_| ())?;
-            let mut row = Row::new(nets::SECOND[0]);
+            let guess = first_pass(&ShareNet::new(nets::FIRST, net), &cues, stop)?;
+            let second = EstimateCues::measure(&cues, &guess, &mixed, stop, &mut |_| ())?;
+            let mut row = CueRow::new(nets::SECOND[0]);
             for t in 0..cues.frames() {
                 drawer.frame(t, &mut row, &mut |row| second.fill(t, row));
             }
@@ -100,7 +107,7 @@ fn try_draw(
     Ok(drawer.made)
 }
 
-fn sum(stems: &[Stereo; STEMS]) -> Stereo {
+fn sum(stems: &[StereoTrack; STEMS]) -> StereoTrack {
     std::array::from_fn(|c| {
         let mut mix = stems[0][c].clone();
         for stem in &stems[1..] {
@@ -113,20 +120,20 @@ fn sum(stems: &[Stereo; STEMS]) -> Stereo {
 /// The exponent of the power by which bins are drawn: between all alike and the loudest only.
 const FAVOUR: f32 = 0.55;
 
-struct Drawer<'a> {
-    mixed: &'a [Spectra; 2],
-    truth: &'a [[Spectra; 2]],
+struct BinSampler<'a> {
+    mixed: &'a [ChannelSpectra; 2],
+    truth: &'a [[ChannelSpectra; 2]],
     /// The favour of one draw, and what is left until the next.
     step: f64,
     until: f64,
-    made: Draw,
+    made: BinSample,
 }
 
-impl<'a> Drawer<'a> {
+impl<'a> BinSampler<'a> {
     #[expect(clippy::cast_precision_loss, reason = "a count of bins")]
     fn new(
-        mixed: &'a [Spectra; 2],
-        truth: &'a [[Spectra; 2]],
+        mixed: &'a [ChannelSpectra; 2],
+        truth: &'a [[ChannelSpectra; 2]],
         frames: usize,
         count: usize,
         place: f64,
@@ -143,7 +150,7 @@ impl<'a> Drawer<'a> {
             truth,
             step,
             until: step * place,
-            made: Draw {
+            made: BinSample {
                 cues: Vec::new(),
                 targets: Vec::with_capacity(count),
                 weights: Vec::with_capacity(count),
@@ -157,7 +164,7 @@ impl<'a> Drawer<'a> {
         clippy::cast_possible_truncation,
         reason = "numbers that a net learns from"
     )]
-    fn frame(&mut self, t: usize, row: &mut Row, fill: &mut dyn FnMut(&mut Row)) {
+    fn frame(&mut self, t: usize, row: &mut CueRow, fill: &mut dyn FnMut(&mut CueRow)) {
         let mut filled = false;
         for k in 0..MAIN.bins() {
             let power = power(self.mixed, t, k);
@@ -208,6 +215,6 @@ fn favour(power: f64) -> f64 {
     f64::from((power as f32).powf(FAVOUR))
 }
 
-fn power(of: &[Spectra; 2], t: usize, k: usize) -> f64 {
+fn power(of: &[ChannelSpectra; 2], t: usize, k: usize) -> f64 {
     f64::from(of[0].row(t)[k].norm_sqr() + of[1].row(t)[k].norm_sqr())
 }

@@ -1,4 +1,4 @@
-//! From shares to spectra that also respect where each source stands between left and right.
+//! The multichannel Wiener filter: spectra that respect where each source stands between left and right.
 //!
 //! The local Gaussian model: each source has a power for each bin and one 2x2 spatial covariance
 //! for each frequency; the multichannel Wiener filter is the best linear estimate under it.
@@ -8,23 +8,23 @@
 
 use realfft::num_complex::Complex32;
 
-use crate::parallel::{Stop, Stopped};
+use crate::parallel::{CancelCheck, WorkCancelled};
 use crate::stem::STEMS;
 
 /// A Hermitian 2x2 matrix: two real numbers on the diagonal, one complex beside it.
 #[derive(Debug, Clone, Copy, Default)]
-pub(crate) struct Covariance {
+pub(crate) struct SpatialCovariance {
     left: f32,
     right: f32,
     cross: Complex32,
 }
 
 /// Where the stems stand, for every frequency.
-pub(crate) struct Wiener {
-    places: Vec<[Covariance; STEMS]>,
+pub(crate) struct WienerFilter {
+    places: Vec<[SpatialCovariance; STEMS]>,
 }
 
-impl Wiener {
+impl WienerFilter {
     /// Learns the places from `shares(frame)[stem][bin]` of the two channels' spectra; see
     /// [`Covariance::normalise`] for `anywhere`.
     pub(crate) fn learn<'a>(
@@ -33,9 +33,9 @@ impl Wiener {
         spectra: impl Fn(usize) -> [&'a [Complex32]; 2],
         shares: impl Fn(usize, usize) -> &'a [f32],
         anywhere: f32,
-        stop: Stop<'_>,
-    ) -> Result<Self, Stopped> {
-        let mut places = vec![[Covariance::default(); STEMS]; bins];
+        stop: CancelCheck<'_>,
+    ) -> Result<Self, WorkCancelled> {
+        let mut places = vec![[SpatialCovariance::default(); STEMS]; bins];
         for t in 0..frames {
             stop.check()?;
             let [left, right] = spectra(t);
@@ -76,7 +76,7 @@ impl Wiener {
         }
         // Powers relative to the mix's keep the inverse well scaled for quiet and loud alike.
         let places = &self.places[bin];
-        let mut sum = Covariance::white(NOISE);
+        let mut sum = SpatialCovariance::white(NOISE);
         for (place, share) in places.iter().zip(shares) {
             sum.mix(place, share);
         }
@@ -102,7 +102,7 @@ const EACH: f32 = 0.25;
 /// Keeps the sum invertible where all stems stand in one place, as in a mono mix.
 const NOISE: f32 = 1e-3;
 
-impl Covariance {
+impl SpatialCovariance {
     /// The same power everywhere.
     pub(crate) fn white(power: f32) -> Self {
         Self {
@@ -167,13 +167,13 @@ mod tests {
         let (l, r) = (Complex32::new(1.0, 0.3), Complex32::new(-0.2, 0.8));
         let (left, right) = ([l, l * 2.0], [Complex32::default(), r]);
         let shares = [[0.9, 0.4], [0.05, 0.3], [0.02, 0.2], [0.03, 0.1]];
-        let wiener = Wiener::learn(
+        let wiener = WienerFilter::learn(
             1,
             2,
             |_| [&left, &right],
             |_, stem| &shares[stem],
             0.05,
-            Stop(&|| false),
+            CancelCheck(&|| false),
         )
         .unwrap();
         for k in 0..2 {

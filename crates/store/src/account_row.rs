@@ -1,4 +1,4 @@
-//! The row of an account, which its own statements read, and those of its keys.
+//! Columns of an account's row, shared by the statements of `accounts` and `keys`.
 
 use crate::columns::record;
 use mediagate_model::account::Account;

@@ -1,11 +1,11 @@
 //! Accounts. Their keys are in `keys`.
 
 use crate::columns::{TableRecord as _, record};
-use crate::page::Page;
+use crate::page::PageQuery;
 use crate::{Conn, StoreError};
 use mediagate_model::account::{Account, AccountRecord};
 use mediagate_model::ids::AccountId;
-use mediagate_model::money::Micros;
+use mediagate_model::money::MicroDollars;
 
 pub use crate::keys::*;
 
@@ -72,7 +72,10 @@ pub fn all(conn: &mut Conn<'_>) -> Result<Vec<AccountRecord>, StoreError> {
 }
 
 /// A page of accounts.
-pub fn page(conn: &mut Conn<'_>, page: Page<AccountId>) -> Result<Vec<AccountRecord>, StoreError> {
+pub fn page(
+    conn: &mut Conn<'_>,
+    page: PageQuery<AccountId>,
+) -> Result<Vec<AccountRecord>, StoreError> {
     let sql = if page.ascending {
         records!("WHERE a.id > COALESCE(?1, '') ORDER BY a.id LIMIT ?2")
     } else {
@@ -105,11 +108,14 @@ pub fn rename(conn: &mut Conn<'_>, id: AccountId, name: &str) -> Result<(), Stor
 pub fn set_budget(
     conn: &mut Conn<'_>,
     id: AccountId,
-    budget: Option<Micros>,
+    budget: Option<MicroDollars>,
 ) -> Result<(), StoreError> {
     conn.execute(
         "UPDATE accounts SET budget_micros = ?2 WHERE id = ?1",
-        &[(&id.to_string()).into(), budget.map(Micros::get).into()],
+        &[
+            (&id.to_string()).into(),
+            budget.map(MicroDollars::get).into(),
+        ],
     )?;
     Ok(())
 }

@@ -1,4 +1,4 @@
-//! The audit log: entries are only added, in the transaction of what they tell of.
+//! The audit log. Entries are only added, in the transaction of the change that they record.
 
 use crate::columns::{TableRecord as _, insert, record};
 use crate::{Conn, StoreError};
@@ -43,7 +43,7 @@ pub fn insert(conn: &mut Conn<'_>, entry: &AuditEntry) -> Result<(), StoreError>
 
 /// Which entries to list.
 #[derive(Debug, Clone, Default)]
-pub struct Filter {
+pub struct AuditFilter {
     pub action: Option<String>,
     pub target: Option<String>,
     /// The actor's id, name or kind.
@@ -68,7 +68,7 @@ macro_rules! entries {
 /// At most `limit` entries before this one, its time and id, newest first.
 pub fn newest(
     conn: &mut Conn<'_>,
-    filter: &Filter,
+    filter: &AuditFilter,
     before: Option<(Timestamp, AuditId)>,
     limit: u32,
 ) -> Result<Vec<AuditEntry>, StoreError> {

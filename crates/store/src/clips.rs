@@ -2,14 +2,14 @@
 
 use crate::columns::{TableRecord as _, insert, record};
 use crate::conn::to_json;
-use crate::tasks::Page;
+use crate::tasks::PageQuery;
 use crate::{Conn, Row, StoreError};
 use mediagate_model::clock::Timestamp;
 use mediagate_model::ids::{AccountId, AssetId, ClipId, TaskId};
 use mediagate_model::media::MediaType;
 use mediagate_model::music::{Clip, ClipMedia, ClipOrigin, ClipState, ClipUpstream};
 use mediagate_model::provenance::Provenance;
-use mediagate_model::task::{Payload, StemTarget, TaskState};
+use mediagate_model::task::{StemTarget, TaskPayload, TaskState};
 
 /// A clip with what is read of its task and of its file.
 struct ClipRow {
@@ -28,7 +28,7 @@ struct ClipRow {
     is_trashed: bool,
     created_at: Timestamp,
     upstream: Option<ClipUpstream>,
-    past_payload: Option<Payload>,
+    past_payload: Option<TaskPayload>,
     provenance: Option<Provenance>,
     task_state: Option<TaskState>,
     error_code: Option<String>,
@@ -189,7 +189,7 @@ pub fn of_task(
 
 /// What a recording is called by.
 #[derive(Debug, Clone)]
-pub struct Named {
+pub struct RecordingName {
     pub title: String,
     /// Of a stem.
     pub target: Option<StemTarget>,
@@ -198,7 +198,7 @@ pub struct Named {
 }
 
 record! {
-    named_columns for Named of "clips" {
+    named_columns for RecordingName of "clips" {
         title: "c.title",
         target: "c.target",
         song: "s.title",
@@ -206,7 +206,7 @@ record! {
 }
 
 /// What the clip with this recording is called.
-pub fn named(conn: &mut Conn<'_>, recording: AssetId) -> Result<Option<Named>, StoreError> {
+pub fn named(conn: &mut Conn<'_>, recording: AssetId) -> Result<Option<RecordingName>, StoreError> {
     conn.one(
         concat!(
             "SELECT ",
@@ -214,7 +214,7 @@ pub fn named(conn: &mut Conn<'_>, recording: AssetId) -> Result<Option<Named>, S
             " FROM clips c LEFT JOIN clips s ON s.id = c.source_id WHERE c.audio = ?1 LIMIT 1"
         ),
         &[(&recording.to_string()).into()],
-        Named::from_row,
+        RecordingName::from_row,
     )
 }
 
@@ -263,7 +263,7 @@ pub fn page(
     conn: &mut Conn<'_>,
     account: AccountId,
     is_trashed: bool,
-    page: Page<ClipId>,
+    page: PageQuery<ClipId>,
 ) -> Result<Vec<Clip>, StoreError> {
     conn.all(
         select!("WHERE c.account_id = ?1 AND c.id < COALESCE(?2, 'g') AND c.is_trashed = ?3 ORDER BY c.id DESC LIMIT ?4"),

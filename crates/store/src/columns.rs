@@ -10,7 +10,7 @@ mod types;
 
 use std::borrow::Cow;
 
-use crate::{Conn, Row, StoreError, Value};
+use crate::{Conn, Row, SqlValue, StoreError};
 
 /// A type that a column is read as.
 pub(crate) trait FromColumn: Sized {
@@ -35,7 +35,7 @@ pub(crate) enum FieldValue<'a> {
     Text(Cow<'a, str>),
 }
 
-impl<'a> From<&'a FieldValue<'_>> for Value<'a> {
+impl<'a> From<&'a FieldValue<'_>> for SqlValue<'a> {
     fn from(field: &'a FieldValue<'_>) -> Self {
         match field {
             FieldValue::Null => Self::Null,
@@ -92,7 +92,7 @@ pub(crate) fn run_insert<const N: usize>(
     fields: [Result<FieldValue<'_>, StoreError>; N],
 ) -> Result<u64, StoreError> {
     let fields = fields.into_iter().collect::<Result<Vec<_>, _>>()?;
-    let values: Vec<Value<'_>> = fields.iter().map(Value::from).collect();
+    let values: Vec<SqlValue<'_>> = fields.iter().map(SqlValue::from).collect();
     Conn::execute(conn, sql, &values)
 }
 

@@ -7,19 +7,23 @@
 use tokio_postgres::types::ToSql as PgToSql;
 
 use crate::StoreError;
-use crate::session::Session;
-use crate::value::Value;
+use crate::pg_session::PgSession;
+use crate::value::SqlValue;
 
 /// A connection to run statements on.
 pub enum Conn<'a> {
     Sqlite(&'a rusqlite::Connection),
-    Postgres(&'a mut Session),
+    Postgres(&'a mut PgSession),
 }
 
 impl Conn<'_> {
     /// Runs a statement and returns the number of rows it changed.
     #[track_caller]
-    pub fn execute(&mut self, sql: &'static str, values: &[Value<'_>]) -> Result<u64, StoreError> {
+    pub fn execute(
+        &mut self,
+        sql: &'static str,
+        values: &[SqlValue<'_>],
+    ) -> Result<u64, StoreError> {
         note(sql, values);
         match self {
             Self::Sqlite(conn) => {
@@ -37,7 +41,7 @@ impl Conn<'_> {
     pub fn all<T>(
         &mut self,
         sql: &'static str,
-        values: &[Value<'_>],
+        values: &[SqlValue<'_>],
         mut read: impl FnMut(&Row<'_>) -> Result<T, StoreError>,
     ) -> Result<Vec<T>, StoreError> {
         note(sql, values);
@@ -63,7 +67,7 @@ impl Conn<'_> {
     pub fn one<T>(
         &mut self,
         sql: &'static str,
-        values: &[Value<'_>],
+        values: &[SqlValue<'_>],
         read: impl FnMut(&Row<'_>) -> Result<T, StoreError>,
     ) -> Result<Option<T>, StoreError> {
         Ok(self.all(sql, values, read)?.into_iter().next())
@@ -89,7 +93,7 @@ impl Conn<'_> {
     /// Picks the text for this database, for the few statements that differ.
     pub fn dialect(&self, sqlite: &'static str, postgres: &'static str) -> &'static str {
         #[cfg(debug_assertions)]
-        super::record::note_dialect(sqlite, postgres);
+        super::statement_log::note_dialect(sqlite, postgres);
         match self {
             Self::Sqlite(_) => sqlite,
             Self::Postgres(_) => postgres,
@@ -99,14 +103,14 @@ impl Conn<'_> {
 
 /// Records the statement for tests that look at query plans.
 #[track_caller]
-fn note(sql: &'static str, values: &[Value<'_>]) {
+fn note(sql: &'static str, values: &[SqlValue<'_>]) {
     #[cfg(debug_assertions)]
-    super::record::note(std::panic::Location::caller(), sql, values);
+    super::statement_log::note(std::panic::Location::caller(), sql, values);
     #[cfg(not(debug_assertions))]
     let _ = (sql, values);
 }
 
-fn params<'a>(values: &'a [Value<'_>]) -> Vec<&'a (dyn PgToSql + Sync)> {
+fn params<'a>(values: &'a [SqlValue<'_>]) -> Vec<&'a (dyn PgToSql + Sync)> {
     values
         .iter()
         .map(|value| value as &(dyn PgToSql + Sync))

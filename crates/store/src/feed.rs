@@ -1,4 +1,4 @@
-//! What happened lately, of all accounts, for those who follow it: read from the records themselves,
+//! Recent events of all accounts for the operator feed, read from the records themselves,
 //! in the order of an index each.
 
 use crate::columns::{TableRecord as _, record, saturated};
@@ -6,10 +6,10 @@ use crate::tasks::first_id;
 use crate::{Conn, StoreError, audit};
 use mediagate_model::audit::AuditEntry;
 use mediagate_model::clock::Timestamp;
-use mediagate_model::feed::{Accepted, Ended, Sent};
+use mediagate_model::feed::{SubmissionSent, TaskAccepted, TaskEnded};
 
 record! {
-    accepted_columns for Accepted of "tasks" {
+    accepted_columns for TaskAccepted of "tasks" {
         task: "id",
         account: "account_id",
         key: "key_id",
@@ -20,7 +20,7 @@ record! {
 }
 
 record! {
-    sent_columns for Sent of "submissions" {
+    sent_columns for SubmissionSent of "submissions" {
         id: "s.id",
         task: "s.task_id",
         account: "t.account_id",
@@ -35,7 +35,7 @@ record! {
 }
 
 record! {
-    ended_columns for Ended of "tasks" {
+    ended_columns for TaskEnded of "tasks" {
         task: "id",
         account: "account_id",
         key: "key_id",
@@ -54,7 +54,7 @@ pub fn accepted(
     conn: &mut Conn<'_>,
     since: Timestamp,
     most: u32,
-) -> Result<Vec<Accepted>, StoreError> {
+) -> Result<Vec<TaskAccepted>, StoreError> {
     conn.all(
         concat!(
             "SELECT ",
@@ -62,12 +62,16 @@ pub fn accepted(
             " FROM tasks WHERE id > ?1 ORDER BY id LIMIT ?2"
         ),
         &[(&first_id(since)).into(), i64::from(most).into()],
-        Accepted::from_row,
+        TaskAccepted::from_row,
     )
 }
 
 /// Orders that were sent to providers at or after `since`, the oldest first.
-pub fn sent(conn: &mut Conn<'_>, since: Timestamp, most: u32) -> Result<Vec<Sent>, StoreError> {
+pub fn sent(
+    conn: &mut Conn<'_>,
+    since: Timestamp,
+    most: u32,
+) -> Result<Vec<SubmissionSent>, StoreError> {
     conn.all(
         concat!(
             "SELECT ",
@@ -75,12 +79,16 @@ pub fn sent(conn: &mut Conn<'_>, since: Timestamp, most: u32) -> Result<Vec<Sent
             " FROM submissions s JOIN tasks t ON t.id = s.task_id WHERE s.id > ?1 ORDER BY s.id LIMIT ?2"
         ),
         &[(&first_id(since)).into(), i64::from(most).into()],
-        Sent::from_row,
+        SubmissionSent::from_row,
     )
 }
 
 /// Tasks that ended at or after `since`, the first to end first.
-pub fn ended(conn: &mut Conn<'_>, since: Timestamp, most: u32) -> Result<Vec<Ended>, StoreError> {
+pub fn ended(
+    conn: &mut Conn<'_>,
+    since: Timestamp,
+    most: u32,
+) -> Result<Vec<TaskEnded>, StoreError> {
     conn.all(
         concat!(
             "SELECT ",
@@ -88,7 +96,7 @@ pub fn ended(conn: &mut Conn<'_>, since: Timestamp, most: u32) -> Result<Vec<End
             " FROM tasks WHERE finished_at IS NOT NULL AND finished_at >= ?1 ORDER BY finished_at, id LIMIT ?2"
         ),
         &[since.micros().into(), i64::from(most).into()],
-        Ended::from_row,
+        TaskEnded::from_row,
     )
 }
 

@@ -1,4 +1,4 @@
-//! Intents: requests that make something, so that one that comes again is known.
+//! Intents: records of requests that create something, so that a repeated request is recognised.
 //!
 //! Whoever attends to an intent does so by its number of visits: a later visit
 //! leaves an earlier one without effect, by compare-and-set.
@@ -12,7 +12,7 @@ use crate::conn::to_json;
 use crate::{Conn, StoreError};
 use mediagate_model::clock::Timestamp;
 use mediagate_model::ids::{AccountId, IntentId, KeyId};
-use mediagate_model::intent::{Body, Intent, Made};
+use mediagate_model::intent::{Intent, IntentResult, RequestFingerprint};
 use mediagate_model::task::Task;
 
 record! {
@@ -32,13 +32,13 @@ record! {
     }
 }
 
-const fn body(key: KeyId, fingerprint: String) -> Body {
-    Body { key, fingerprint }
+const fn body(key: KeyId, fingerprint: String) -> RequestFingerprint {
+    RequestFingerprint { key, fingerprint }
 }
 
 /// 64 bits of a body, for an index. Others may have the same; they are told apart by
 /// the columns themselves.
-pub(super) fn lookup(body: &Body) -> i64 {
+pub(super) fn lookup(body: &RequestFingerprint) -> i64 {
     let mut hash = Sha256::new();
     hash.update(body.key.to_string().as_bytes());
     hash.update(body.fingerprint.as_bytes());
@@ -108,7 +108,7 @@ pub fn by_idempotency_key(
 /// processes than `holder` know; at most 100 begun after `since`, oldest first.
 pub fn open_elsewhere(
     conn: &mut Conn<'_>,
-    body: &Body,
+    body: &RequestFingerprint,
     since: Timestamp,
     holder: &str,
     now: Timestamp,
@@ -147,7 +147,7 @@ pub fn open_elsewhere(
 /// most 100, closed last.
 pub fn all_with(
     conn: &mut Conn<'_>,
-    body: &Body,
+    body: &RequestFingerprint,
     since: Timestamp,
 ) -> Result<Vec<Intent>, StoreError> {
     macro_rules! which {
@@ -182,7 +182,7 @@ pub fn all_with(
 /// which nobody knew anything.
 pub fn any_of_unknown_try(
     conn: &mut Conn<'_>,
-    body: &Body,
+    body: &RequestFingerprint,
     since: Timestamp,
 ) -> Result<bool, StoreError> {
     let found = conn.one(
@@ -205,7 +205,7 @@ pub fn made(
     conn: &mut Conn<'_>,
     id: IntentId,
     visit: u32,
-    made: &Made,
+    made: &IntentResult,
 ) -> Result<bool, StoreError> {
     let changed = conn.execute(
         "UPDATE intents SET state = 'made', made = ?3 WHERE id = ?1 AND visits = ?2 AND state = 'working'",

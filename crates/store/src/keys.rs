@@ -3,14 +3,14 @@
 use crate::columns::{FieldReader, FieldValue, FromColumn, TableRecord as _, ToColumn, record};
 use crate::conn::to_json;
 use crate::money_columns::starts;
-use crate::page::Page;
-use crate::{Conn, Row, StoreError, Value};
+use crate::page::PageQuery;
+use crate::{Conn, Row, SqlValue, StoreError};
 use mediagate_model::account::{
-    Account, ApiKey, BudgetPeriod, Caller, Credential, KeyMoney, KeyRecord, Scope,
+    Account, ApiKey, BudgetPeriod, Caller, CallerCredential, KeyMoney, KeyRecord, Scope,
 };
 use mediagate_model::clock::Timestamp;
 use mediagate_model::ids::{AccountId, KeyId};
-use mediagate_model::money::Micros;
+use mediagate_model::money::MicroDollars;
 
 record! {
     columns for ApiKey of "api_keys" {
@@ -88,7 +88,7 @@ pub fn update_key(conn: &mut Conn<'_>, key: &ApiKey) -> Result<(), StoreError> {
             (&networks).into(),
             i64::from(key.rpm).into(),
             i64::from(key.max_running).into(),
-            key.budget.map(Micros::get).into(),
+            key.budget.map(MicroDollars::get).into(),
             key.budget_period.map(BudgetPeriod::name).into(),
             key.expires_at.map(Timestamp::micros).into(),
             i64::from(key.refuses_housekeeping).into(),
@@ -127,7 +127,7 @@ pub fn caller_by_sha256(conn: &mut Conn<'_>, sha256: &str) -> Result<Option<Call
             " FROM api_keys k WHERE k.sha256 = ?1"
         ),
         &[sha256.into()],
-        |row| Ok((ApiKey::from_row(row)?, Credential::Secret)),
+        |row| Ok((ApiKey::from_row(row)?, CallerCredential::Secret)),
     )?;
     let found = match current {
         Some(current) => Some(current),
@@ -142,7 +142,7 @@ pub fn caller_by_sha256(conn: &mut Conn<'_>, sha256: &str) -> Result<Option<Call
                 let mut fields = FieldReader::new(row);
                 let key = fields.record()?;
                 let until = fields.field("api_keys.former_until")?;
-                Ok((key, Credential::FormerSecret { until }))
+                Ok((key, CallerCredential::FormerSecret { until }))
             },
         )?,
     };
@@ -222,7 +222,7 @@ macro_rules! records {
 pub fn key_page(
     conn: &mut Conn<'_>,
     account: Option<AccountId>,
-    page: Page<KeyId>,
+    page: PageQuery<KeyId>,
     now: Timestamp,
 ) -> Result<Vec<KeyRecord>, StoreError> {
     let sql = match (account, page.ascending) {
@@ -242,7 +242,7 @@ pub fn key_page(
     let mut values = Vec::from(starts(now));
     values.push(after.as_ref().into());
     values.push(i64::from(page.limit).into());
-    values.extend(account.as_ref().map(Value::from));
+    values.extend(account.as_ref().map(SqlValue::from));
     conn.all(sql, &values, KeyRecord::from_row)
 }
 

@@ -6,18 +6,18 @@
 
 use crate::columns::{FieldReader, TableRecord as _, insert, record};
 use crate::money_columns::starts;
-use crate::{Conn, Row, StoreError, Value, keys, usage};
+use crate::{Conn, Row, SqlValue, StoreError, keys, usage};
 
-pub use crate::money_change::{Change, Of};
+pub use crate::ledger_change::{EntrySubject, LedgerChange};
 use mediagate_model::account::{AccountMoney, KeyMoney};
 use mediagate_model::clock::Timestamp;
 use mediagate_model::ids::{AccountId, EntryId, KeyId, TaskId};
-use mediagate_model::ledger::{Entry, EntryKind};
+use mediagate_model::ledger::{EntryKind, MoneyEntry};
 use mediagate_model::task::TaskState;
 
 /// The sums after an entry.
 #[derive(Debug, Clone, Copy)]
-pub struct Sums {
+pub struct LedgerSums {
     /// `None` if the entry has no key.
     pub key: Option<KeyMoney>,
     pub account: AccountMoney,
@@ -27,12 +27,12 @@ pub struct Sums {
 /// cannot deadlock.
 pub fn add(
     conn: &mut Conn<'_>,
-    of: Of<'_>,
+    of: EntrySubject<'_>,
     kind: EntryKind,
-    change: Change,
+    change: LedgerChange,
     note: Option<&str>,
     now: Timestamp,
-) -> Result<Sums, StoreError> {
+) -> Result<LedgerSums, StoreError> {
     let (held, spent, credit) = (change.held, change.spent, change.credit);
     let key_id = of.key.map(|key| key.to_string());
     let account_id = of.account.to_string();
@@ -94,11 +94,11 @@ pub fn add(
     {
         money.counted = usage::spent_since(conn, of.account, key, period.start(now))?;
     }
-    Ok(Sums { key, account })
+    Ok(LedgerSums { key, account })
 }
 
 /// Makes other transactions that move money of this key or account wait until this one ends.
-pub fn lock(conn: &mut Conn<'_>, of: Of<'_>) -> Result<(), StoreError> {
+pub fn lock(conn: &mut Conn<'_>, of: EntrySubject<'_>) -> Result<(), StoreError> {
     if let Some(key) = of.key {
         conn.execute(
             "UPDATE api_keys SET held_micros = held_micros WHERE id = ?1",
@@ -115,16 +115,16 @@ pub fn lock(conn: &mut Conn<'_>, of: Of<'_>) -> Result<(), StoreError> {
 /// Ends a task without an entry now: updates the key's count of open tasks and the day's sums.
 pub fn end_without_entry(
     conn: &mut Conn<'_>,
-    of: Of<'_>,
+    of: EntrySubject<'_>,
     state: TaskState,
     now: Timestamp,
 ) -> Result<(), StoreError> {
     if let Some(key) = of.key {
         keys::give_place_back(conn, key)?;
     }
-    let change = Change {
+    let change = LedgerChange {
         ended: Some(state),
-        ..Change::default()
+        ..LedgerChange::default()
     };
     usage::add(conn, of, change, now)
 }
@@ -163,7 +163,7 @@ pub fn of_key(
 
 /// Which entries to list.
 #[derive(Debug, Clone, Default)]
-pub struct Filter {
+pub struct LedgerFilter {
     /// Only this account's.
     pub account: Option<AccountId>,
     /// Only this task's; the other fields are ignored.
@@ -173,7 +173,7 @@ pub struct Filter {
 }
 
 record! {
-    columns for Entry of "ledger" {
+    columns for MoneyEntry of "ledger" {
         id: "id",
         account: "account_id",
         key: "key_id",
@@ -194,7 +194,11 @@ macro_rules! entries {
 }
 
 /// At most `limit` entries, oldest first.
-pub fn list(conn: &mut Conn<'_>, filter: &Filter, limit: u32) -> Result<Vec<Entry>, StoreError> {
+pub fn list(
+    conn: &mut Conn<'_>,
+    filter: &LedgerFilter,
+    limit: u32,
+) -> Result<Vec<MoneyEntry>, StoreError> {
     let (at, id) = match &filter.after {
         Some((at, id)) => (at.micros(), id.as_str()),
         None => (i64::MIN, ""),
@@ -218,12 +222,16 @@ pub fn list(conn: &mut Conn<'_>, filter: &Filter, limit: u32) -> Result<Vec<Entr
         ),
     };
     let mut values = vec![at.into(), id.into(), i64::from(limit).into()];
-    values.extend(of.as_ref().map(Value::from));
-    conn.all(sql, &values, Entry::from_row)
+    values.extend(of.as_ref().map(SqlValue::from));
+    conn.all(sql, &values, MoneyEntry::from_row)
 }
 
 /// At most `limit` entries, newest first.
-pub fn newest(conn: &mut Conn<'_>, filter: &Filter, limit: u32) -> Result<Vec<Entry>, StoreError> {
+pub fn newest(
+    conn: &mut Conn<'_>,
+    filter: &LedgerFilter,
+    limit: u32,
+) -> Result<Vec<MoneyEntry>, StoreError> {
     let (sql, of) = match (filter.task, filter.account) {
         (Some(task), _) => (
             entries!("WHERE task_id = ?2 ORDER BY created_at DESC, id DESC LIMIT ?1"),
@@ -236,17 +244,17 @@ pub fn newest(conn: &mut Conn<'_>, filter: &Filter, limit: u32) -> Result<Vec<En
         (None, None) => (entries!("ORDER BY created_at DESC, id DESC LIMIT ?1"), None),
     };
     let mut values = vec![i64::from(limit).into()];
-    values.extend(of.as_ref().map(Value::from));
-    conn.all(sql, &values, Entry::from_row)
+    values.extend(of.as_ref().map(SqlValue::from));
+    conn.all(sql, &values, MoneyEntry::from_row)
 }
 
 /// At most `limit` entries before this one, its time and id, newest first; `filter.after` is ignored.
 pub fn newest_before(
     conn: &mut Conn<'_>,
-    filter: &Filter,
+    filter: &LedgerFilter,
     before: Option<(Timestamp, &str)>,
     limit: u32,
-) -> Result<Vec<Entry>, StoreError> {
+) -> Result<Vec<MoneyEntry>, StoreError> {
     let (at, id) = before.map_or((i64::MAX, ""), |(at, id)| (at.micros(), id));
     let (sql, of) = match (filter.task, filter.account) {
         (Some(task), _) => (
@@ -269,8 +277,8 @@ pub fn newest_before(
         ),
     };
     let mut values = vec![at.into(), id.into(), i64::from(limit).into()];
-    values.extend(of.as_ref().map(Value::from));
-    conn.all(sql, &values, Entry::from_row)
+    values.extend(of.as_ref().map(SqlValue::from));
+    conn.all(sql, &values, MoneyEntry::from_row)
 }
 
 /// When an entry was written.

@@ -19,44 +19,44 @@ pub mod audit;
 pub mod clips;
 mod columns;
 mod conn;
+mod database_location;
 pub mod feed;
-pub mod hours;
+pub mod fingerprints;
+mod health;
+pub mod hourly_sums;
 pub mod intents;
 pub mod keys;
 pub mod ledger;
-mod lives;
+mod ledger_change;
 pub mod media_folders;
 pub mod meta;
 pub mod migrations;
-mod money_change;
-pub mod notify;
 mod page;
 pub mod personas;
-mod place;
+pub mod pg_session;
 mod postgres;
-pub mod prints;
-mod pulse;
+mod process_locks;
 pub mod rates;
-#[cfg(debug_assertions)]
-#[doc(hidden)]
-pub mod record;
-pub mod records;
+pub mod record_expiry;
 pub mod refusals;
 pub mod replicas;
 pub mod restored;
 pub mod routes;
-pub mod session;
 pub mod sessions;
 mod sqlite;
+#[cfg(debug_assertions)]
+#[doc(hidden)]
+pub mod statement_log;
 pub mod submissions;
+pub mod task_progress;
 pub mod tasks;
-mod turn;
 pub mod upkeep;
 pub mod usage;
 mod value;
 pub mod verify;
 pub mod webhooks;
 pub mod workers;
+mod writer_lock;
 
 use std::path::Path;
 use std::sync::Arc;
@@ -64,18 +64,18 @@ use std::time::Duration;
 
 use sha2::{Digest as _, Sha256};
 
-use crate::postgres::{Look, Turn};
-use crate::pulse::Pulse;
-use crate::sqlite::Lane;
-use mediagate_model::database::{DatabaseOptions, Migrate};
+use crate::health::DatabaseHealth;
+use crate::postgres::{ReadKind, WriteOrder};
+use crate::sqlite::WritePriority;
+use mediagate_model::database::{DatabaseOptions, MigrationMode};
 use mediagate_model::ids::AccountId;
 
 pub use conn::{Conn, Row};
-pub use lives::Life;
-pub use place::Place;
+pub use database_location::DatabaseLocation;
 #[doc(hidden)]
-pub use session::Session;
-pub use value::Value;
+pub use pg_session::PgSession;
+pub use process_locks::ProcessLock;
+pub use value::SqlValue;
 
 /// Timeout of a heartbeat.
 const BEAT: Duration = Duration::from_secs(2);
@@ -190,33 +190,34 @@ pub async fn soon<T, E: From<StoreError>>(
 
 /// Identifies the database's content at one moment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Stamp(std::time::SystemTime, u64);
+pub struct ChangeStamp(std::time::SystemTime, u64);
 
 /// The database. Cheap to clone.
 #[derive(Clone)]
-pub struct Store(Arc<Inner>);
+pub struct Store(Arc<StoreInner>);
 
-struct Inner {
-    backend: Backend,
-    pulse: Arc<Pulse>,
+struct StoreInner {
+    backend: StoreBackend,
+    pulse: Arc<DatabaseHealth>,
 }
 
-enum Backend {
-    Sqlite(sqlite::Sqlite),
-    Postgres(postgres::Postgres),
+enum StoreBackend {
+    Sqlite(sqlite::SqliteBackend),
+    Postgres(postgres::PostgresBackend),
 }
 
 impl Store {
-    pub fn sqlite(path: &Path, migrate: Migrate) -> Result<Self, StoreError> {
-        let pulse = Arc::new(Pulse::new());
-        let backend = Backend::Sqlite(sqlite::Sqlite::open(path, migrate, &pulse)?);
-        Ok(Self(Arc::new(Inner { backend, pulse })))
+    pub fn sqlite(path: &Path, migrate: MigrationMode) -> Result<Self, StoreError> {
+        let pulse = Arc::new(DatabaseHealth::new());
+        let backend = StoreBackend::Sqlite(sqlite::SqliteBackend::open(path, migrate, &pulse)?);
+        Ok(Self(Arc::new(StoreInner { backend, pulse })))
     }
 
     pub fn postgres(url: &str, options: DatabaseOptions) -> Result<Self, StoreError> {
-        let pulse = Arc::new(Pulse::new());
-        let backend = Backend::Postgres(postgres::Postgres::connect(url, options, &pulse)?);
-        Ok(Self(Arc::new(Inner { backend, pulse })))
+        let pulse = Arc::new(DatabaseHealth::new());
+        let backend =
+            StoreBackend::Postgres(postgres::PostgresBackend::connect(url, options, &pulse)?);
+        Ok(Self(Arc::new(StoreInner { backend, pulse })))
     }
 
     /// Runs `work` in a transaction and returns once it is on disk. If `work` fails it is rolled
@@ -233,8 +234,8 @@ impl Store {
         E: From<StoreError> + Send + 'static,
     {
         match &self.0.backend {
-            Backend::Sqlite(sqlite) => sqlite.write(Lane::Usual, work).await,
-            Backend::Postgres(postgres) => postgres.write(Turn::Any, work).await,
+            StoreBackend::Sqlite(sqlite) => sqlite.write(WritePriority::Usual, work).await,
+            StoreBackend::Postgres(postgres) => postgres.write(WriteOrder::Any, work).await,
         }
     }
 
@@ -250,8 +251,10 @@ impl Store {
         E: From<StoreError> + Send + 'static,
     {
         match &self.0.backend {
-            Backend::Sqlite(sqlite) => sqlite.write(Lane::Usual, work).await,
-            Backend::Postgres(postgres) => postgres.write(Turn::Of(turn(account)), work).await,
+            StoreBackend::Sqlite(sqlite) => sqlite.write(WritePriority::Usual, work).await,
+            StoreBackend::Postgres(postgres) => {
+                postgres.write(WriteOrder::Of(turn(account)), work).await
+            }
         }
     }
 
@@ -267,8 +270,8 @@ impl Store {
     {
         let beat = async {
             match &self.0.backend {
-                Backend::Sqlite(sqlite) => sqlite.write(Lane::Ahead, work).await,
-                Backend::Postgres(postgres) => postgres.write(Turn::Beat, work).await,
+                StoreBackend::Sqlite(sqlite) => sqlite.write(WritePriority::Ahead, work).await,
+                StoreBackend::Postgres(postgres) => postgres.write(WriteOrder::Beat, work).await,
             }
         };
         match tokio::time::timeout(BEAT, beat).await {
@@ -290,8 +293,8 @@ impl Store {
         E: From<StoreError> + Send + 'static,
     {
         match &self.0.backend {
-            Backend::Sqlite(sqlite) => sqlite.read(work),
-            Backend::Postgres(postgres) => postgres.look(Look::Read, work).await,
+            StoreBackend::Sqlite(sqlite) => sqlite.read(work),
+            StoreBackend::Postgres(postgres) => postgres.look(ReadKind::Read, work).await,
         }
     }
 
@@ -305,16 +308,16 @@ impl Store {
         E: From<StoreError> + Send + 'static,
     {
         match &self.0.backend {
-            Backend::Sqlite(_) => {
+            StoreBackend::Sqlite(_) => {
                 let store = self.clone();
                 let read = move || match &store.0.backend {
-                    Backend::Sqlite(sqlite) => sqlite.read(work),
-                    Backend::Postgres(_) => Err(StoreError::Closed.into()),
+                    StoreBackend::Sqlite(sqlite) => sqlite.read(work),
+                    StoreBackend::Postgres(_) => Err(StoreError::Closed.into()),
                 };
                 let done = tokio::task::spawn_blocking(read).await;
                 done.unwrap_or_else(|_| Err(StoreError::Closed.into()))
             }
-            Backend::Postgres(postgres) => postgres.look(Look::Examine, work).await,
+            StoreBackend::Postgres(postgres) => postgres.look(ReadKind::Examine, work).await,
         }
     }
 
@@ -361,10 +364,10 @@ impl Store {
     }
 
     /// Where the database lies; `None` where that cannot be told.
-    pub async fn place(&self) -> Option<Place> {
+    pub async fn place(&self) -> Option<DatabaseLocation> {
         match &self.0.backend {
-            Backend::Sqlite(sqlite) => Place::of_file(&sqlite.path),
-            Backend::Postgres(_) => match self.read(Place::of_server).await {
+            StoreBackend::Sqlite(sqlite) => DatabaseLocation::of_file(&sqlite.path),
+            StoreBackend::Postgres(_) => match self.read(DatabaseLocation::of_server).await {
                 Ok(place) => place,
                 Err(error) => {
                     tracing::warn!(%error, "the database does not say which one it is: a copy of it cannot be told from it");
@@ -379,40 +382,40 @@ impl Store {
     pub async fn link(
         &self,
         direct: Option<&str>,
-    ) -> Result<Option<session::link::Link>, StoreError> {
+    ) -> Result<Option<pg_session::notify_channel::NotifyChannel>, StoreError> {
         match &self.0.backend {
-            Backend::Sqlite(_) => Ok(None),
-            Backend::Postgres(postgres) => postgres.link(direct).await.map(Some),
+            StoreBackend::Sqlite(_) => Ok(None),
+            StoreBackend::Postgres(postgres) => postgres.link(direct).await.map(Some),
         }
     }
 
     /// Changes with every commit of any process; `None` if that cannot be found out cheaply.
-    pub fn stamp(&self) -> Option<Stamp> {
+    pub fn stamp(&self) -> Option<ChangeStamp> {
         match &self.0.backend {
-            Backend::Sqlite(sqlite) => sqlite.stamp(),
-            Backend::Postgres(_) => None,
+            StoreBackend::Sqlite(sqlite) => sqlite.stamp(),
+            StoreBackend::Postgres(_) => None,
         }
     }
 
     /// Whether the processes on this database can tell who of them was killed.
     pub fn has_lives(&self) -> bool {
-        matches!(self.0.backend, Backend::Sqlite(_))
+        matches!(self.0.backend, StoreBackend::Sqlite(_))
     }
 
     /// Lets other processes of this machine see that one with a lease of this name is alive; nothing on
     /// Postgres.
-    pub fn begin_life(&self, name: &str) -> Option<Life> {
+    pub fn begin_life(&self, name: &str) -> Option<ProcessLock> {
         match &self.0.backend {
-            Backend::Sqlite(sqlite) => sqlite.lives.begin(name),
-            Backend::Postgres(_) => None,
+            StoreBackend::Sqlite(sqlite) => sqlite.lives.begin(name),
+            StoreBackend::Postgres(_) => None,
         }
     }
 
     /// Whether it is certain that the process with this lease was killed. Says so once.
     pub fn is_life_over(&self, name: &str) -> bool {
         match &self.0.backend {
-            Backend::Sqlite(sqlite) => sqlite.lives.is_over(name),
-            Backend::Postgres(_) => false,
+            StoreBackend::Sqlite(sqlite) => sqlite.lives.is_over(name),
+            StoreBackend::Postgres(_) => false,
         }
     }
 
@@ -433,8 +436,8 @@ impl Store {
             conn.one(sql, &[], |row| row.int(0)).map(drop)
         };
         match &self.0.backend {
-            Backend::Sqlite(sqlite) => sqlite.read(ask),
-            Backend::Postgres(postgres) => postgres.look(Look::Ping, ask).await,
+            StoreBackend::Sqlite(sqlite) => sqlite.read(ask),
+            StoreBackend::Postgres(postgres) => postgres.look(ReadKind::Ping, ask).await,
         }
     }
 

@@ -7,7 +7,7 @@ const NAME: &str = "media_folder ";
 
 /// What the database knows of media folders.
 #[derive(Debug, Clone, Default)]
-pub struct Known {
+pub struct KnownFolders {
     /// The mark of the folder at the place that was asked for.
     pub here: Option<String>,
     /// The marks of all folders.
@@ -17,7 +17,7 @@ pub struct Known {
 }
 
 /// What is known of the folder at this place, and of others.
-pub fn known(conn: &mut Conn<'_>, place: &str) -> Result<Known, StoreError> {
+pub fn known(conn: &mut Conn<'_>, place: &str) -> Result<KnownFolders, StoreError> {
     let marks = conn.all(
         "SELECT value FROM meta WHERE name LIKE 'media_folder %' ORDER BY name",
         &[],
@@ -28,7 +28,7 @@ pub fn known(conn: &mut Conn<'_>, place: &str) -> Result<Known, StoreError> {
         &[],
         |row| row.int(0),
     )?;
-    Ok(Known {
+    Ok(KnownFolders {
         here: meta::get(conn, &format!("{NAME}{place}"))?,
         marks,
         has_media: kept.is_some(),

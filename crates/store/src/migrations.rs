@@ -7,7 +7,7 @@
 //! two versions can run side by side; a new NOT NULL column needs a DEFAULT.
 
 use crate::{Conn, StoreError, meta};
-use mediagate_model::database::Migrate;
+use mediagate_model::database::MigrationMode;
 
 pub struct Migration {
     /// Counts from 1 without gaps.
@@ -41,15 +41,15 @@ const fn migration(version: i64, sql: &'static str, samples: &'static str) -> Mi
 
 /// Whether no migration is needed: the database has them all, or newer ones that this program can
 /// still use. An error if the schema does not fit and `migrate` forbids changing it.
-pub(super) fn is_done(conn: &mut Conn<'_>, migrate: Migrate) -> Result<bool, StoreError> {
+pub(super) fn is_done(conn: &mut Conn<'_>, migrate: MigrationMode) -> Result<bool, StoreError> {
     let known = newest();
     let found = if has_meta(conn)? { version(conn)? } else { 0 };
     if found > known {
         return suits(conn, found, known).map(|()| true);
     }
     match migrate {
-        Migrate::Never if found < known => Err(StoreError::TooOld { found, known }),
-        Migrate::Never | Migrate::Auto => Ok(found == known),
+        MigrationMode::Never if found < known => Err(StoreError::TooOld { found, known }),
+        MigrationMode::Never | MigrationMode::Auto => Ok(found == known),
     }
 }
 

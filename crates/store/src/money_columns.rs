@@ -1,7 +1,7 @@
 //! The columns that hold the money of an account and a key, and how they are read.
 
 use crate::columns::record;
-use crate::{Value, usage};
+use crate::{SqlValue, usage};
 use mediagate_model::account::{AccountMoney, BudgetPeriod, KeyMoney};
 use mediagate_model::clock::Timestamp;
 
@@ -31,7 +31,7 @@ record! {
 }
 
 /// Days on which the current periods began, for [`key_money_columns!`].
-pub(super) fn starts(now: Timestamp) -> [Value<'static>; 3] {
+pub(super) fn starts(now: Timestamp) -> [SqlValue<'static>; 3] {
     [BudgetPeriod::Day, BudgetPeriod::Week, BudgetPeriod::Month]
         .map(|period| usage::day_of(period.start(now)).into())
 }

@@ -2,7 +2,7 @@
 
 /// A page of a list.
 #[derive(Debug, Clone, Copy)]
-pub struct Page<Id> {
+pub struct PageQuery<Id> {
     pub after: Option<Id>,
     /// Most rows.
     pub limit: u32,
@@ -10,7 +10,7 @@ pub struct Page<Id> {
     pub ascending: bool,
 }
 
-impl<Id> Page<Id> {
+impl<Id> PageQuery<Id> {
     /// The same page plus one row, to see whether another page follows.
     #[must_use]
     pub fn with_one_more(self) -> Self {
@@ -21,7 +21,7 @@ impl<Id> Page<Id> {
     }
 }
 
-/// Removes the extra row of [`Page::with_one_more`] and returns whether it was there.
+/// Removes the extra row of [`PageQuery::with_one_more`] and returns whether it was there.
 pub fn cut_one_more<T>(rows: &mut Vec<T>, limit: u32) -> bool {
     let has_more = rows.len() > limit as usize;
     rows.truncate(limit as usize);

@@ -1,7 +1,7 @@
 //! Personas.
 
 use crate::columns::{TableRecord as _, record};
-use crate::tasks::Page;
+use crate::tasks::PageQuery;
 use crate::{Conn, StoreError};
 use mediagate_model::ids::{AccountId, PersonaId};
 use mediagate_model::music::Persona;
@@ -48,7 +48,7 @@ pub fn by_id(
 pub fn page(
     conn: &mut Conn<'_>,
     account: AccountId,
-    page: Page<PersonaId>,
+    page: PageQuery<PersonaId>,
 ) -> Result<Vec<Persona>, StoreError> {
     conn.all(
         concat!(

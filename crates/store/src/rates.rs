@@ -1,4 +1,4 @@
-//! Requests a minute that keys may make, for all processes on one database together.
+//! Rate limits of API keys in requests a minute, for all processes on one database together.
 //!
 //! A key's state is one number, the theoretical arrival time (`tat`) of the generic cell rate
 //! algorithm. A process takes several requests at once, in one statement.
@@ -13,7 +13,7 @@ const MINUTE: i64 = 60_000_000_000;
 
 /// What a key may do.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Rule {
+pub struct RateRule {
     /// Requests a minute, all of which may come at once. At least 1.
     pub rpm: u32,
     /// Most requests to grant.
@@ -22,7 +22,7 @@ pub struct Rule {
 
 /// What a key was granted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Grant {
+pub struct RateGrant {
     /// Requests, from now on; 0 if there are none left.
     pub granted: u32,
     /// Requests that are left besides.
@@ -60,9 +60,9 @@ macro_rules! grant {
 pub fn grant(
     conn: &mut Conn<'_>,
     key: KeyId,
-    rule: Rule,
+    rule: RateRule,
     now: Option<i64>,
-) -> Result<Grant, StoreError> {
+) -> Result<RateGrant, StoreError> {
     let sql = conn.dialect(
         grant!("COALESCE(?5, CAST(unixepoch('subsec') * 1000000 AS INTEGER) * 1000)", "MAX", "MIN"),
         grant!(
@@ -87,7 +87,7 @@ pub fn grant(
     let (granted, ahead) = found.unwrap_or((0, all));
     let left = (all - ahead).max(0) / each;
     let wait = if left > 0 { 0 } else { ahead + each - all };
-    Ok(Grant {
+    Ok(RateGrant {
         granted: u32::try_from(granted).unwrap_or(0),
         left: u32::try_from(left).unwrap_or(0),
         wait: Duration::from_nanos(u64::try_from(wait).unwrap_or(0)),

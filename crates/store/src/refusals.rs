@@ -1,12 +1,12 @@
-//! Attempts that were refused before anything was made, kept until their retries arrive.
+//! Refused attempts: requests that were refused before anything was made, kept until their retries arrive.
 
 use crate::intents::lookup;
 use crate::{Conn, StoreError};
 use mediagate_model::clock::Timestamp;
-use mediagate_model::intent::{Body, Refusal};
+use mediagate_model::intent::{RefusedAttempts, RequestFingerprint};
 
 /// Records refused attempts.
-pub fn add(conn: &mut Conn<'_>, new: &Refusal, now: Timestamp) -> Result<(), StoreError> {
+pub fn add(conn: &mut Conn<'_>, new: &RefusedAttempts, now: Timestamp) -> Result<(), StoreError> {
     conn.execute(
         "INSERT INTO refusals (body, tries, refused, refused_at, until_at) VALUES (?1, ?2, ?3, ?4, ?5)
          ON CONFLICT (body, tries) DO UPDATE SET
@@ -30,7 +30,7 @@ pub fn add(conn: &mut Conn<'_>, new: &Refusal, now: Timestamp) -> Result<(), Sto
 /// it had, and when it was refused.
 pub fn find(
     conn: &mut Conn<'_>,
-    body: &Body,
+    body: &RequestFingerprint,
     tries: u32,
     now: Timestamp,
 ) -> Result<Option<(i64, Timestamp)>, StoreError> {
@@ -46,7 +46,11 @@ pub fn find(
 }
 
 /// Takes one for its retry. Returns whether it was still there.
-pub fn take(conn: &mut Conn<'_>, body: &Body, tries: i64) -> Result<bool, StoreError> {
+pub fn take(
+    conn: &mut Conn<'_>,
+    body: &RequestFingerprint,
+    tries: i64,
+) -> Result<bool, StoreError> {
     let changed = conn.execute(
         "UPDATE refusals SET refused = refused - 1 WHERE body = ?1 AND tries = ?2 AND refused > 0",
         &[lookup(body).into(), tries.into()],

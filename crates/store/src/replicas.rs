@@ -1,4 +1,6 @@
-//! Which processes are there, what each of them has for the settings that must agree, and how it
+//! Replicas: the live processes on this database.
+//!
+//! Each says what it has for the settings that must agree, and how it
 //! stands to the routes.
 
 use std::collections::BTreeMap;
@@ -11,15 +13,15 @@ use mediagate_model::clock::Timestamp;
 const GONE: Duration = Duration::from_mins(1);
 
 /// What a process says of itself: fingerprints by the settings' names, and `routes`.
-pub type Marks = BTreeMap<String, String>;
+pub type ReplicaMarks = BTreeMap<String, String>;
 
 /// Notes that this process is there. Returns what the others have that are.
 pub fn meet(
     conn: &mut Conn<'_>,
     name: &str,
-    marks: &Marks,
+    marks: &ReplicaMarks,
     now: Timestamp,
-) -> Result<Vec<Marks>, StoreError> {
+) -> Result<Vec<ReplicaMarks>, StoreError> {
     note(conn, name, marks, now)?;
     let gone = now.minus(GONE).micros();
     conn.execute("DELETE FROM replicas WHERE seen_at < ?1", &[gone.into()])?;
@@ -34,7 +36,7 @@ pub fn meet(
 pub fn alone(
     conn: &mut Conn<'_>,
     name: &str,
-    marks: &Marks,
+    marks: &ReplicaMarks,
     now: Timestamp,
 ) -> Result<(), StoreError> {
     conn.execute("DELETE FROM replicas WHERE name <> ?1", &[name.into()])?;
@@ -46,7 +48,7 @@ pub fn others(
     conn: &mut Conn<'_>,
     name: &str,
     now: Timestamp,
-) -> Result<Vec<(String, Marks)>, StoreError> {
+) -> Result<Vec<(String, ReplicaMarks)>, StoreError> {
     conn.all(
         "SELECT name, marks FROM replicas WHERE name <> ?1 AND seen_at >= ?2",
         &[name.into(), now.minus(GONE).micros().into()],
@@ -54,7 +56,12 @@ pub fn others(
     )
 }
 
-fn note(conn: &mut Conn<'_>, name: &str, marks: &Marks, now: Timestamp) -> Result<(), StoreError> {
+fn note(
+    conn: &mut Conn<'_>,
+    name: &str,
+    marks: &ReplicaMarks,
+    now: Timestamp,
+) -> Result<(), StoreError> {
     let text = serde_json::to_string(marks).unwrap_or_default();
     conn.execute(
         "INSERT INTO replicas (name, seen_at, marks) VALUES (?1, ?2, ?3)

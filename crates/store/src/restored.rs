@@ -3,7 +3,7 @@
 //! Held tasks belong to a worker row that never works and never expires, so every query that looks
 //! for unheld tasks skips them.
 
-use crate::{Conn, Place, StoreError, meta, workers};
+use crate::{Conn, DatabaseLocation, StoreError, meta, workers};
 use mediagate_model::clock::Timestamp;
 use mediagate_model::ids::TaskId;
 
@@ -14,32 +14,32 @@ const FOR_EVER: Timestamp = Timestamp::from_seconds(253_370_764_800);
 
 /// Identifies the database, and how often it was marked.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Mark {
+pub struct DatabaseMark {
     /// Changes when a backup of the database is restored.
     pub database: String,
     /// Counts up.
     pub count: u64,
 }
 
-pub fn mark(conn: &mut Conn<'_>) -> Result<Option<Mark>, StoreError> {
+pub fn mark(conn: &mut Conn<'_>) -> Result<Option<DatabaseMark>, StoreError> {
     let text: Option<String> = meta::get(conn, "mark")?;
-    Ok(text.as_deref().and_then(Mark::parse))
+    Ok(text.as_deref().and_then(DatabaseMark::parse))
 }
 
-pub fn set_mark(conn: &mut Conn<'_>, mark: &Mark) -> Result<(), StoreError> {
+pub fn set_mark(conn: &mut Conn<'_>, mark: &DatabaseMark) -> Result<(), StoreError> {
     meta::set(conn, "mark", mark)
 }
 
 /// Where the database lay when a process last started on it.
-pub fn place(conn: &mut Conn<'_>) -> Result<Option<Place>, StoreError> {
+pub fn place(conn: &mut Conn<'_>) -> Result<Option<DatabaseLocation>, StoreError> {
     let Some(id) = meta::get(conn, "place")? else {
         return Ok(None);
     };
     let timeline = meta::get(conn, "timeline")?;
-    Ok(Some(Place { id, timeline }))
+    Ok(Some(DatabaseLocation { id, timeline }))
 }
 
-pub fn set_place(conn: &mut Conn<'_>, place: &Place) -> Result<(), StoreError> {
+pub fn set_place(conn: &mut Conn<'_>, place: &DatabaseLocation) -> Result<(), StoreError> {
     meta::set(conn, "place", &place.id)?;
     match &place.timeline {
         Some(timeline) => meta::set(conn, "timeline", timeline),
@@ -103,7 +103,7 @@ pub fn let_go(conn: &mut Conn<'_>, id: TaskId, now: Timestamp) -> Result<bool, S
     Ok(changed == 1)
 }
 
-impl Mark {
+impl DatabaseMark {
     /// Parses the `Display` form.
     pub fn parse(text: &str) -> Option<Self> {
         let (database, count) = text.trim().split_once(' ')?;
@@ -114,7 +114,7 @@ impl Mark {
     }
 }
 
-impl std::fmt::Display for Mark {
+impl std::fmt::Display for DatabaseMark {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "{} {}", self.database, self.count)
     }

@@ -1,4 +1,4 @@
-//! What is kept of routes to providers, and how their submissions ended.
+//! Stored state of routes to providers, and the outcomes of their submissions.
 
 use std::time::Duration;
 

@@ -1,8 +1,8 @@
-//! Sessions: who is signed in by a cookie, with the rights of which key.
+//! Login sessions: cookies, each with the rights of an API key.
 
 use crate::columns::insert;
 use crate::{Conn, StoreError, keys};
-use mediagate_model::account::{ApiKey, Caller, Credential};
+use mediagate_model::account::{ApiKey, Caller, CallerCredential};
 use mediagate_model::clock::Timestamp;
 use mediagate_model::ids::KeyId;
 
@@ -58,7 +58,7 @@ pub fn caller(conn: &mut Conn<'_>, sha256: &str) -> Result<Option<Caller>, Store
     Ok(account.map(|account| Caller {
         key,
         account,
-        credential: Credential::Session { until },
+        credential: CallerCredential::Session { until },
     }))
 }
 

@@ -14,11 +14,11 @@ use rusqlite::Connection;
 use rusqlite::config::DbConfig;
 use tokio::sync::oneshot;
 
-use crate::lives::Lives;
-use crate::pulse::Pulse;
-use crate::turn::Turn;
-use crate::{Conn, Stamp, StoreError, migrations};
-use mediagate_model::database::Migrate;
+use crate::health::DatabaseHealth;
+use crate::process_locks::ProcessLocks;
+use crate::writer_lock::WriterLock;
+use crate::{ChangeStamp, Conn, StoreError, migrations};
+use mediagate_model::database::MigrationMode;
 
 /// Most writes in one commit, so that the first one does not wait for an endless queue.
 const GROUP: usize = 256;
@@ -35,11 +35,11 @@ const BUSY: Duration = Duration::from_secs(3);
 const CHECKPOINT: u32 = 4000;
 
 /// Called when it is known whether the write is on disk.
-type Answer = Box<dyn FnOnce(Result<(), StoreError>) + Send>;
+type CommitCallback = Box<dyn FnOnce(Result<(), StoreError>) + Send>;
 
 /// Runs in the transaction, if there is one, and returns whether to keep its changes, with the
 /// callback.
-type Write = Box<dyn FnOnce(Option<&mut Conn<'_>>) -> (bool, Answer) + Send>;
+type WriteClosure = Box<dyn FnOnce(Option<&mut Conn<'_>>) -> (bool, CommitCallback) + Send>;
 
 /// Whether the error may pass: the database is locked, or the disk is full or failing.
 pub(super) fn is_away(code: rusqlite::ErrorCode) -> bool {
@@ -55,19 +55,19 @@ pub(super) fn is_away(code: rusqlite::ErrorCode) -> bool {
     )
 }
 
-pub(super) struct Sqlite {
+pub(super) struct SqliteBackend {
     pub(super) path: PathBuf,
     /// The write-ahead log.
     log: PathBuf,
-    writes: crossbeam_channel::Sender<Write>,
+    writes: crossbeam_channel::Sender<WriteClosure>,
     /// Writes with priority.
-    beats: crossbeam_channel::Sender<Write>,
+    beats: crossbeam_channel::Sender<WriteClosure>,
     readers: Mutex<Vec<Connection>>,
-    pub(super) lives: Lives,
-    pulse: Arc<Pulse>,
+    pub(super) lives: ProcessLocks,
+    pulse: Arc<DatabaseHealth>,
 }
 
-pub(super) enum Lane {
+pub(super) enum WritePriority {
     /// Behind all earlier writes.
     Usual,
     /// Before all usual writes.
@@ -75,21 +75,21 @@ pub(super) enum Lane {
 }
 
 /// The writer thread.
-struct Writer {
+struct WriterThread {
     connection: Connection,
-    turn: Turn,
-    writes: crossbeam_channel::Receiver<Write>,
-    beats: crossbeam_channel::Receiver<Write>,
-    pulse: Arc<Pulse>,
+    turn: WriterLock,
+    writes: crossbeam_channel::Receiver<WriteClosure>,
+    beats: crossbeam_channel::Receiver<WriteClosure>,
+    pulse: Arc<DatabaseHealth>,
 }
 
-impl Sqlite {
+impl SqliteBackend {
     pub(super) fn open(
         path: &Path,
-        migrate: Migrate,
-        pulse: &Arc<Pulse>,
+        migrate: MigrationMode,
+        pulse: &Arc<DatabaseHealth>,
     ) -> Result<Self, StoreError> {
-        let turn = Turn::of(path);
+        let turn = WriterLock::of(path);
         let connection = connect(path)?;
         let held = turn.take();
         connection.pragma_update(None, "journal_mode", "WAL")?;
@@ -103,7 +103,7 @@ impl Sqlite {
         drop(held);
         let (writes, waiting) = crossbeam_channel::bounded(WAITING);
         let (beats, ahead) = crossbeam_channel::bounded(WAITING);
-        let writer = Writer {
+        let writer = WriterThread {
             connection,
             turn,
             writes: waiting,
@@ -122,14 +122,14 @@ impl Sqlite {
             writes,
             beats,
             readers: Mutex::default(),
-            lives: Lives::beside(path),
+            lives: ProcessLocks::beside(path),
             pulse: pulse.clone(),
         })
     }
 
     pub(super) async fn write<T, E>(
         &self,
-        lane: Lane,
+        lane: WritePriority,
         work: impl FnOnce(&mut Conn<'_>) -> Result<T, E> + Send + 'static,
     ) -> Result<T, E>
     where
@@ -137,8 +137,8 @@ impl Sqlite {
         E: From<StoreError> + Send + 'static,
     {
         let waiting = match lane {
-            Lane::Usual => &self.writes,
-            Lane::Ahead => &self.beats,
+            WritePriority::Usual => &self.writes,
+            WritePriority::Ahead => &self.beats,
         };
         let (write, answered) = write(work);
         waiting.try_send(write).map_err(|error| refuse(&error))?;
@@ -146,9 +146,9 @@ impl Sqlite {
     }
 
     /// Derived from the write-ahead log, which every commit changes.
-    pub(super) fn stamp(&self) -> Option<Stamp> {
+    pub(super) fn stamp(&self) -> Option<ChangeStamp> {
         let log = std::fs::metadata(&self.log).ok()?;
-        Some(Stamp(log.modified().ok()?, log.len()))
+        Some(ChangeStamp(log.modified().ok()?, log.len()))
     }
 
     pub(super) fn read<T, E: From<StoreError>>(
@@ -189,13 +189,13 @@ fn connect(path: &Path) -> Result<Connection, StoreError> {
 /// Wraps `work` for the writer thread, with a receiver for its result.
 fn write<T, E>(
     work: impl FnOnce(&mut Conn<'_>) -> Result<T, E> + Send + 'static,
-) -> (Write, oneshot::Receiver<Result<T, E>>)
+) -> (WriteClosure, oneshot::Receiver<Result<T, E>>)
 where
     T: Send + 'static,
     E: From<StoreError> + Send + 'static,
 {
     let (answer, answered) = oneshot::channel();
-    let write: Write = Box::new(move |conn| {
+    let write: WriteClosure = Box::new(move |conn| {
         let result = conn.map(work);
         let keep = matches!(result, Some(Ok(_)));
         let tell = move |committed: Result<(), StoreError>| {
@@ -214,14 +214,14 @@ where
 }
 
 /// A full queue means that the disk is far behind.
-fn refuse(refused: &TrySendError<Write>) -> StoreError {
+fn refuse(refused: &TrySendError<WriteClosure>) -> StoreError {
     match refused {
         TrySendError::Full(_) => StoreError::Busy,
         TrySendError::Disconnected(_) => StoreError::Closed,
     }
 }
 
-impl Writer {
+impl WriterThread {
     fn write_in_groups(self) {
         while let Some(first) = self.first() {
             let mut answers = Vec::new();
@@ -247,21 +247,25 @@ impl Writer {
     }
 
     /// Waits for a write; `None` when the store is closed.
-    fn first(&self) -> Option<Write> {
+    fn first(&self) -> Option<WriteClosure> {
         crossbeam_channel::select_biased! {
             recv(self.beats) -> beat => beat.ok(),
             recv(self.writes) -> write => write.ok(),
         }
     }
 
-    fn next(&self) -> Option<Write> {
+    fn next(&self) -> Option<WriteClosure> {
         self.beats
             .try_recv()
             .or_else(|_| self.writes.try_recv())
             .ok()
     }
 
-    fn write_group(&self, first: Write, answers: &mut Vec<Answer>) -> Result<(), StoreError> {
+    fn write_group(
+        &self,
+        first: WriteClosure,
+        answers: &mut Vec<CommitCallback>,
+    ) -> Result<(), StoreError> {
         let writer = &self.connection;
         let run = |sql| -> Result<(), StoreError> {
             writer.prepare_cached(sql)?.execute([])?;
@@ -314,7 +318,7 @@ impl Writer {
 }
 
 /// Tells every caller of a group that its write was rolled back.
-fn fail_all(answers: Vec<Answer>, error: &StoreError) {
+fn fail_all(answers: Vec<CommitCallback>, error: &StoreError) {
     for answer in answers {
         answer(Err(match error {
             StoreError::Sqlite(rusqlite::Error::SqliteFailure(code, message)) => {
@@ -332,14 +336,14 @@ mod tests {
     #[tokio::test]
     async fn a_write_that_fails_undoes_only_itself() {
         let folder = tempfile::tempdir().unwrap();
-        let sqlite = Sqlite::open(
+        let sqlite = SqliteBackend::open(
             &folder.path().join("db"),
-            Migrate::Auto,
-            &Arc::new(Pulse::new()),
+            MigrationMode::Auto,
+            &Arc::new(DatabaseHealth::new()),
         )
         .unwrap();
         let set = |key: &'static str, fail: bool| {
-            sqlite.write(Lane::Usual, move |conn| {
+            sqlite.write(WritePriority::Usual, move |conn| {
                 conn.execute(
                     "INSERT INTO meta (name, value) VALUES (?1, ?1)",
                     &[key.into()],

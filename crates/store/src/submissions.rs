@@ -1,18 +1,18 @@
 //! Submissions to providers. A row is on disk before its request is sent, so a crash cannot hide a
 //! submission.
 
-use providers::{Cost, Handle};
+use providers::{JobHandle, ProviderCost};
 use serde_json::Value;
 
 use crate::columns::{FieldReader, TableRecord as _, insert, record, saturated};
 use crate::conn::to_json;
-use crate::tasks::Page;
+use crate::tasks::PageQuery;
 use crate::{Conn, Row, StoreError};
 use mediagate_model::clock::Timestamp;
 use mediagate_model::ids::{SubmissionId, TaskId};
 use mediagate_model::submission::{
-    Closed, Submission, SubmissionEnd, SubmissionFilter, SubmissionRecord, SubmissionState,
-    ToldCost,
+    ClosedSubmission, ReportedCost, Submission, SubmissionEnd, SubmissionFilter, SubmissionRecord,
+    SubmissionState,
 };
 
 record! {
@@ -33,7 +33,7 @@ record! {
 }
 
 record! {
-    cost_columns for ToldCost of "submissions" {
+    cost_columns for ReportedCost of "submissions" {
         provider: "provider",
         millionths: "cost_millionths",
         unit: "cost_unit",
@@ -80,20 +80,20 @@ pub fn intend(conn: &mut Conn<'_>, new: &Submission, follower: &str) -> Result<(
 
 /// What a provider's acceptance contains.
 #[derive(Debug, Clone, Default)]
-pub struct Brought {
+pub struct JobAcceptance {
     /// Identifies the job.
-    pub handle: Option<Handle>,
+    pub handle: Option<JobHandle>,
     /// The results, if the job is already done.
     pub results: Option<Value>,
     /// What the provider reports that the job cost.
-    pub cost: Option<Cost>,
+    pub cost: Option<ProviderCost>,
 }
 
 /// The provider accepted it. Returns false if another outcome was recorded before.
 pub fn accept(
     conn: &mut Conn<'_>,
     id: SubmissionId,
-    brought: &Brought,
+    brought: &JobAcceptance,
     now: Timestamp,
 ) -> Result<bool, StoreError> {
     let handle = brought.handle.as_ref().map(to_json).transpose()?;
@@ -120,7 +120,7 @@ pub fn close(
     state: SubmissionState,
     error: Option<(&str, &str)>,
     now: Timestamp,
-) -> Result<Option<Closed>, StoreError> {
+) -> Result<Option<ClosedSubmission>, StoreError> {
     conn.one(
         "UPDATE submissions SET state = ?3, error_class = ?4, error_message = ?5, follower = NULL, stray = 0, ended_at = ?6,
                 answered_at = CASE ?3 WHEN 'unclear' THEN answered_at ELSE COALESCE(answered_at, ?6) END
@@ -136,7 +136,7 @@ pub fn close(
         ],
         |row| {
             let mut fields = FieldReader::new(row);
-            Ok(Closed {
+            Ok(ClosedSubmission {
                 state,
                 task: fields.field("submissions.task_id")?,
                 provider: fields.field("submissions.provider")?,
@@ -150,7 +150,11 @@ pub fn close(
 }
 
 /// Records the cost that the provider reports for its job.
-pub fn set_cost(conn: &mut Conn<'_>, id: SubmissionId, cost: Cost) -> Result<(), StoreError> {
+pub fn set_cost(
+    conn: &mut Conn<'_>,
+    id: SubmissionId,
+    cost: ProviderCost,
+) -> Result<(), StoreError> {
     conn.execute(
         "UPDATE submissions SET cost_millionths = ?2, cost_unit = ?3 WHERE id = ?1",
         &[
@@ -168,7 +172,7 @@ pub fn costs_between(
     conn: &mut Conn<'_>,
     first: (Timestamp, &str),
     last: (Timestamp, &str),
-) -> Result<Vec<(TaskId, ToldCost)>, StoreError> {
+) -> Result<Vec<(TaskId, ReportedCost)>, StoreError> {
     let mut found = conn.all(
         concat!(
             "SELECT submissions.id, submissions.task_id, ",
@@ -215,7 +219,7 @@ macro_rules! records {
 pub fn page(
     conn: &mut Conn<'_>,
     filter: Option<SubmissionFilter>,
-    page: Page<SubmissionId>,
+    page: PageQuery<SubmissionId>,
 ) -> Result<Vec<SubmissionRecord>, StoreError> {
     let after = page.after.map(|id| id.to_string());
     // Sorts before, or after, every id.
@@ -457,7 +461,7 @@ pub fn unclear_due(
 pub fn found(
     conn: &mut Conn<'_>,
     id: SubmissionId,
-    brought: &Brought,
+    brought: &JobAcceptance,
     now: Timestamp,
 ) -> Result<bool, StoreError> {
     let handle = brought.handle.as_ref().map(to_json).transpose()?;
@@ -479,7 +483,7 @@ pub fn found(
 pub fn is_known(
     conn: &mut Conn<'_>,
     provider: &str,
-    handle: &Handle,
+    handle: &JobHandle,
     since: Timestamp,
 ) -> Result<bool, StoreError> {
     let found = conn.one(

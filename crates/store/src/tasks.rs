@@ -6,7 +6,7 @@
 
 use std::time::Duration;
 
-use providers::driver::schedule::Sight;
+use providers::driver::schedule::DurationSample;
 
 use crate::columns::{FieldReader, TableRecord as _, insert, record};
 use crate::conn::to_json;
@@ -14,9 +14,9 @@ use crate::{Conn, StoreError};
 use mediagate_model::clock::Timestamp;
 use mediagate_model::error::ErrorCode;
 use mediagate_model::ids::{AccountId, TaskId};
-use mediagate_model::money::{Micros, Money};
+use mediagate_model::money::{ChargeState, MicroDollars};
 use mediagate_model::price::Bill;
-use mediagate_model::task::{Output, Task, TaskEvent, TaskFailure, TaskState};
+use mediagate_model::task::{Task, TaskEvent, TaskFailure, TaskResult, TaskState};
 
 record! {
     columns for Task of "tasks" {
@@ -67,21 +67,21 @@ macro_rules! unsent {
     };
 }
 
-mod all;
+mod all_accounts;
 mod claims;
+mod fair_queue;
 mod list;
-mod turns;
 
-pub use crate::page::{Page, cut_one_more};
-pub use all::{page_of_all, search_of_all};
+pub use crate::page::{PageQuery, cut_one_more};
+pub use all_accounts::{page_of_all, search_of_all};
 pub use claims::{
     any_due, any_due_after, claim_sent, claim_upstream, count_waiting, held_by, lock_held,
     models_due, models_waiting, pull_near, release, set_deaths, waiting,
 };
+pub use fair_queue::{FairQueue, about_to_be_sent, claim, claim_in_turn, enter_queue};
 pub(crate) use list::first_id;
 pub(crate) use list::remove_words;
-pub use list::{Filter, page};
-pub use turns::{Queue, about_to_be_sent, claim, claim_in_turn, enter_queue};
+pub use list::{TaskFilter, page};
 
 /// Inserts a queued task, due now, with its first event, for anyone to claim.
 pub fn insert(conn: &mut Conn<'_>, task: &Task) -> Result<(), StoreError> {
@@ -225,17 +225,17 @@ pub fn raise_progress(
 
 /// How a task ends.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Ending {
+pub struct TaskEnding {
     /// A terminal state.
     pub state: TaskState,
     /// The final cost; the reservation if that is still held.
-    pub cost: Micros,
+    pub cost: MicroDollars,
     /// The state of its money afterwards.
-    pub money: Money,
+    pub money: ChargeState,
     /// What was charged.
     pub bill: Option<Bill>,
     /// The result.
-    pub output: Option<Output>,
+    pub output: Option<TaskResult>,
     /// Why there is no result.
     pub failure: Option<TaskFailure>,
 }
@@ -246,7 +246,7 @@ pub fn finish(
     conn: &mut Conn<'_>,
     id: TaskId,
     owner: Option<&str>,
-    ending: &Ending,
+    ending: &TaskEnding,
     now: Timestamp,
 ) -> Result<Option<Task>, StoreError> {
     let output = ending.output.as_ref().map(to_json).transpose()?;
@@ -286,7 +286,7 @@ pub fn finish(
 pub fn close_money(
     conn: &mut Conn<'_>,
     id: TaskId,
-    money: Money,
+    money: ChargeState,
     bill: Option<&Bill>,
     message: &str,
 ) -> Result<bool, StoreError> {
@@ -346,7 +346,7 @@ pub fn mark_deleted(
 }
 
 /// Replaces a task's output because its files have changed.
-pub fn set_output(conn: &mut Conn<'_>, id: TaskId, output: &Output) -> Result<(), StoreError> {
+pub fn set_output(conn: &mut Conn<'_>, id: TaskId, output: &TaskResult) -> Result<(), StoreError> {
     conn.execute(
         "UPDATE tasks SET output = ?2 WHERE id = ?1",
         &[(&id.to_string()).into(), (&to_json(output)?).into()],
@@ -392,7 +392,7 @@ pub fn sights(
     model: &str,
     since: Timestamp,
     now: Timestamp,
-) -> Result<Vec<Sight>, StoreError> {
+) -> Result<Vec<DurationSample>, StoreError> {
     let ended = conn.all(
         "SELECT started_at, finished_at FROM tasks
          WHERE model = ?1 AND state = 'succeeded' AND finished_at >= ?2 ORDER BY finished_at DESC LIMIT ?3",
@@ -414,7 +414,7 @@ pub fn sights(
     Ok(seen
         .filter_map(|(start, until, has_ended)| {
             let start = start?;
-            Some(Sight {
+            Some(DurationSample {
                 from: between(start, watched_from),
                 until: between(start, until),
                 has_ended,

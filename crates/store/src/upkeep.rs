@@ -1,4 +1,4 @@
-//! Upkeep that one process of a cluster does at a time: when each kind is next due, by the
+//! Leases for upkeep that one process of a cluster does at a time: each kind has a due time by the
 //! database's clock.
 
 use std::time::Duration;
@@ -10,7 +10,7 @@ const ABSURD: i64 = 7 * 86_400_000_000;
 
 /// The right to do some upkeep, until a time of the database's clock.
 #[derive(Debug, Clone, Copy)]
-pub struct Turn {
+pub struct UpkeepLease {
     kind: &'static str,
     until: i64,
 }
@@ -21,7 +21,7 @@ pub fn take(
     conn: &mut Conn<'_>,
     kind: &'static str,
     lease: Duration,
-) -> Result<Option<Turn>, StoreError> {
+) -> Result<Option<UpkeepLease>, StoreError> {
     let now = now(conn)?;
     let until = now.saturating_add(micros(lease));
     let due = conn.one(
@@ -41,23 +41,23 @@ pub fn take(
             &[kind.into(), until.into()],
         )?,
     };
-    Ok((changed == 1).then_some(Turn { kind, until }))
+    Ok((changed == 1).then_some(UpkeepLease { kind, until }))
 }
 
 /// Makes the kind due again after `pause`: to extend the lease, or because the work is done.
 /// Returns the turn unless somebody else has taken it.
 pub fn put_off(
     conn: &mut Conn<'_>,
-    turn: &Turn,
+    turn: &UpkeepLease,
     pause: Duration,
-) -> Result<Option<Turn>, StoreError> {
+) -> Result<Option<UpkeepLease>, StoreError> {
     let until = now(conn)?.saturating_add(micros(pause));
     let changed = conn.execute(
         "UPDATE upkeep SET due_at = ?3 WHERE kind = ?1 AND due_at = ?2",
         &[turn.kind.into(), turn.until.into(), until.into()],
     )?;
     let kind = turn.kind;
-    Ok((changed == 1).then_some(Turn { kind, until }))
+    Ok((changed == 1).then_some(UpkeepLease { kind, until }))
 }
 
 fn now(conn: &mut Conn<'_>) -> Result<i64, StoreError> {

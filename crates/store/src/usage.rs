@@ -1,12 +1,12 @@
-//! Daily sums by account, key and model: charged, credited, made. They change in the transaction
+//! Daily sums by account, key and model: charges, credits and ended tasks. They change in the transaction
 //! that moves the money or ends the task.
 
 use crate::columns::{TableRecord as _, insert, record};
-use crate::money_change::{Change, Of};
-use crate::{Conn, StoreError, hours};
+use crate::ledger_change::{EntrySubject, LedgerChange};
+use crate::{Conn, StoreError, hourly_sums};
 use mediagate_model::clock::Timestamp;
 use mediagate_model::ids::{AccountId, KeyId};
-use mediagate_model::money::Micros;
+use mediagate_model::money::MicroDollars;
 use mediagate_model::task::TaskState;
 
 /// Microseconds per day.
@@ -14,7 +14,7 @@ pub const DAY: i64 = 86_400_000_000;
 
 /// Which usage to list.
 #[derive(Debug, Clone)]
-pub struct Filter {
+pub struct UsageFilter {
     pub account: AccountId,
     pub from: Timestamp,
     /// Exclusive.
@@ -25,20 +25,20 @@ pub struct Filter {
 
 /// One day's work and cost of one key with one model.
 #[derive(Debug, Clone)]
-pub struct Row {
+pub struct DailyUsage {
     /// Days since the epoch.
     pub day: i64,
     /// The model's canonical name.
     pub model: String,
     pub key: KeyId,
     /// Charged, by the day of the ledger's entries.
-    pub paid: Micros,
+    pub paid: MicroDollars,
     /// Tasks that ended on that day, by state.
     pub ended: [(TaskState, u64); 3],
 }
 
 record! {
-    columns for Row of "daily_sums" {
+    columns for DailyUsage of "daily_sums" {
         day: "day",
         model: "model",
         key: "key_id",
@@ -57,7 +57,7 @@ fn ended(succeeded: i64, failed: i64, cancelled: i64) -> [(TaskState, u64); 3] {
 }
 
 /// The rows of an account, by day.
-pub fn rows(conn: &mut Conn<'_>, filter: &Filter) -> Result<Vec<Row>, StoreError> {
+pub fn rows(conn: &mut Conn<'_>, filter: &UsageFilter) -> Result<Vec<DailyUsage>, StoreError> {
     conn.all(
         concat!("SELECT ", columns!(), " FROM daily_sums
          WHERE account_id = ?1 AND day >= ?2 AND day < ?3 AND key_id <> ''
@@ -69,7 +69,7 @@ pub fn rows(conn: &mut Conn<'_>, filter: &Filter) -> Result<Vec<Row>, StoreError
             filter.model.as_ref().into(),
             filter.key.map(|key| key.to_string()).as_ref().into(),
         ],
-        Row::from_row,
+        DailyUsage::from_row,
     )
 }
 
@@ -79,7 +79,7 @@ pub(super) fn spent_since(
     account: AccountId,
     key: KeyId,
     since: Timestamp,
-) -> Result<Micros, StoreError> {
+) -> Result<MicroDollars, StoreError> {
     let spent = conn.one(
         "SELECT CAST(COALESCE(SUM(spent_micros), 0) AS BIGINT) FROM daily_sums
          WHERE account_id = ?1 AND day >= ?3 AND key_id = ?2",
@@ -90,7 +90,7 @@ pub(super) fn spent_since(
         ],
         |row| row.int(0),
     )?;
-    Ok(Micros::new(spent.unwrap_or(0)))
+    Ok(MicroDollars::new(spent.unwrap_or(0)))
 }
 
 /// What was given back to an account on the day of `now` for jobs that were cancelled and not called off.
@@ -98,21 +98,21 @@ pub fn forgiven_on(
     conn: &mut Conn<'_>,
     account: AccountId,
     now: Timestamp,
-) -> Result<Micros, StoreError> {
+) -> Result<MicroDollars, StoreError> {
     let forgiven = conn.one(
         "SELECT CAST(COALESCE(SUM(forgiven_micros), 0) AS BIGINT) FROM daily_sums WHERE account_id = ?1 AND day = ?2",
         &[(&account.to_string()).into(), day_of(now).into()],
         |row| row.int(0),
     )?;
-    Ok(Micros::new(forgiven.unwrap_or(0)))
+    Ok(MicroDollars::new(forgiven.unwrap_or(0)))
 }
 
 /// Adds to what was given back on the day of `at` for such jobs. Never falls below zero: of a
 /// task that was released before any job was known, nothing was counted.
 pub fn forgive(
     conn: &mut Conn<'_>,
-    of: Of<'_>,
-    amount: Micros,
+    of: EntrySubject<'_>,
+    amount: MicroDollars,
     at: Timestamp,
 ) -> Result<(), StoreError> {
     conn.execute(
@@ -134,11 +134,12 @@ pub fn forgive(
 /// Adds a change to its day's sums and, of a task, to its hour's.
 pub(super) fn add(
     conn: &mut Conn<'_>,
-    of: Of<'_>,
-    change: Change,
+    of: EntrySubject<'_>,
+    change: LedgerChange,
     now: Timestamp,
 ) -> Result<(), StoreError> {
-    let is_nothing = [change.spent, change.credit] == [Micros::ZERO; 2] && change.ended.is_none();
+    let is_nothing =
+        [change.spent, change.credit] == [MicroDollars::ZERO; 2] && change.ended.is_none();
     if is_nothing {
         return Ok(());
     }
@@ -159,7 +160,7 @@ pub(super) fn add(
            succeeded = daily_sums.succeeded + excluded.succeeded, failed = daily_sums.failed + excluded.failed,
            cancelled = daily_sums.cancelled + excluded.cancelled")?;
     match of.task {
-        Some(task) => hours::add(conn, task, change, now),
+        Some(task) => hourly_sums::add(conn, task, change, now),
         None => Ok(()),
     }
 }

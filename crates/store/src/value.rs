@@ -9,7 +9,7 @@ use tokio_postgres::types::{
 
 /// A statement's parameter.
 #[derive(Debug, Clone, Copy)]
-pub enum Value<'a> {
+pub enum SqlValue<'a> {
     /// NULL.
     Null,
     /// BIGINT.
@@ -18,37 +18,37 @@ pub enum Value<'a> {
     Text(&'a str),
 }
 
-impl From<i64> for Value<'_> {
+impl From<i64> for SqlValue<'_> {
     fn from(value: i64) -> Self {
         Self::Int(value)
     }
 }
 
-impl From<bool> for Value<'_> {
+impl From<bool> for SqlValue<'_> {
     fn from(value: bool) -> Self {
         Self::Int(i64::from(value))
     }
 }
 
-impl<'a> From<&'a str> for Value<'a> {
+impl<'a> From<&'a str> for SqlValue<'a> {
     fn from(value: &'a str) -> Self {
         Self::Text(value)
     }
 }
 
-impl<'a> From<&'a String> for Value<'a> {
+impl<'a> From<&'a String> for SqlValue<'a> {
     fn from(value: &'a String) -> Self {
         Self::Text(value)
     }
 }
 
-impl<'a, T: Into<Value<'a>>> From<Option<T>> for Value<'a> {
+impl<'a, T: Into<SqlValue<'a>>> From<Option<T>> for SqlValue<'a> {
     fn from(value: Option<T>) -> Self {
         value.map_or(Self::Null, Into::into)
     }
 }
 
-impl rusqlite::ToSql for Value<'_> {
+impl rusqlite::ToSql for SqlValue<'_> {
     fn to_sql(&self) -> rusqlite::Result<ToSqlOutput<'_>> {
         Ok(ToSqlOutput::Borrowed(match self {
             Self::Null => ValueRef::Null,
@@ -58,7 +58,7 @@ impl rusqlite::ToSql for Value<'_> {
     }
 }
 
-impl PgToSql for Value<'_> {
+impl PgToSql for SqlValue<'_> {
     fn to_sql(
         &self,
         ty: &Type,

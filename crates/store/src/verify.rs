@@ -1,4 +1,4 @@
-//! Verifies the books, a page at a time: each statement reads at most a page of rows, an account
+//! The ledger check, a page at a time: each statement reads at most a page of rows, an account
 //! or a day, from one snapshot, whatever is written meanwhile. Nothing is repaired.
 //!
 //! Every row that money depends on is held against another: what keys and accounts hold against their tasks, what they
@@ -15,7 +15,7 @@ mod sums;
 mod tasks;
 
 use crate::usage::{DAY, day_of};
-use crate::{Conn, StoreError, records};
+use crate::{Conn, StoreError, record_expiry};
 use mediagate_model::clock::Timestamp;
 
 /// Rows per page.
@@ -34,15 +34,15 @@ pub struct Mismatch {
 
 /// From when on rows must be there.
 #[derive(Debug, Clone, Copy)]
-struct Bounds {
+struct RetentionBounds {
     /// Tasks that ended before may have been removed.
     removed_until: i64,
 }
 
-impl Bounds {
+impl RetentionBounds {
     fn read(conn: &mut Conn<'_>) -> Result<Self, StoreError> {
         Ok(Self {
-            removed_until: records::removed_until(conn)?,
+            removed_until: record_expiry::removed_until(conn)?,
         })
     }
 
@@ -54,17 +54,17 @@ impl Bounds {
 
 /// A check in progress.
 #[derive(Debug, Clone)]
-pub struct Check {
+pub struct LedgerAudit {
     /// Tasks that ended, entries, and days, before this were checked earlier.
     since: Option<Timestamp>,
-    next: Next,
+    next: CheckStep,
     /// Mismatches so far.
     pub found: Vec<Mismatch>,
 }
 
 /// What to check next.
 #[derive(Debug, Clone)]
-enum Next {
+enum CheckStep {
     AccountsAfter(String),
     DaysAfter(i64),
     EntriesAfter(i64, String),
@@ -74,12 +74,12 @@ enum Next {
     Nothing,
 }
 
-impl Check {
+impl LedgerAudit {
     /// Checks everything.
     pub const fn whole() -> Self {
         Self {
             since: None,
-            next: Next::AccountsAfter(String::new()),
+            next: CheckStep::AccountsAfter(String::new()),
             found: Vec::new(),
         }
     }
@@ -88,27 +88,27 @@ impl Check {
     pub const fn since(since: Timestamp) -> Self {
         Self {
             since: Some(since),
-            next: Next::AccountsAfter(String::new()),
+            next: CheckStep::AccountsAfter(String::new()),
             found: Vec::new(),
         }
     }
 
     /// Checks the next page. Returns whether there is more.
     pub fn step(&mut self, conn: &mut Conn<'_>) -> Result<bool, StoreError> {
-        let bounds = Bounds::read(conn)?;
+        let bounds = RetentionBounds::read(conn)?;
         self.next = match self.next.clone() {
-            Next::AccountsAfter(id) => self.accounts(conn, &id)?,
-            Next::DaysAfter(day) => self.day(conn, day, bounds)?,
-            Next::EntriesAfter(at, id) => self.entries(conn, (at, &id))?,
-            Next::TasksAfter(id) => self.tasks(conn, &id)?,
-            Next::EndedAfter(at, id) => self.ended(conn, (at, &id))?,
-            Next::IntentsAfter(id) => self.intents(conn, &id)?,
-            Next::Nothing => Next::Nothing,
+            CheckStep::AccountsAfter(id) => self.accounts(conn, &id)?,
+            CheckStep::DaysAfter(day) => self.day(conn, day, bounds)?,
+            CheckStep::EntriesAfter(at, id) => self.entries(conn, (at, &id))?,
+            CheckStep::TasksAfter(id) => self.tasks(conn, &id)?,
+            CheckStep::EndedAfter(at, id) => self.ended(conn, (at, &id))?,
+            CheckStep::IntentsAfter(id) => self.intents(conn, &id)?,
+            CheckStep::Nothing => CheckStep::Nothing,
         };
-        Ok(!matches!(self.next, Next::Nothing))
+        Ok(!matches!(self.next, CheckStep::Nothing))
     }
 
-    fn accounts(&mut self, conn: &mut Conn<'_>, after: &str) -> Result<Next, StoreError> {
+    fn accounts(&mut self, conn: &mut Conn<'_>, after: &str) -> Result<CheckStep, StoreError> {
         let ids = conn.all(
             "SELECT id FROM accounts WHERE id > ?1 ORDER BY id LIMIT 100",
             &[after.into()],
@@ -119,12 +119,17 @@ impl Check {
             self.found.extend(sums::of_keys(conn, id)?);
         }
         Ok(match ids.into_iter().last() {
-            Some(last) => Next::AccountsAfter(last),
-            None => Next::DaysAfter(self.since.map_or(i64::MIN, |since| day_of(since) - 1)),
+            Some(last) => CheckStep::AccountsAfter(last),
+            None => CheckStep::DaysAfter(self.since.map_or(i64::MIN, |since| day_of(since) - 1)),
         })
     }
 
-    fn day(&mut self, conn: &mut Conn<'_>, after: i64, bounds: Bounds) -> Result<Next, StoreError> {
+    fn day(
+        &mut self,
+        conn: &mut Conn<'_>,
+        after: i64,
+        bounds: RetentionBounds,
+    ) -> Result<CheckStep, StoreError> {
         let first_instant = after.saturating_add(1).saturating_mul(DAY);
         let first_hour = after.saturating_add(1).saturating_mul(hours::HOURS);
         let next = conn.one(
@@ -143,36 +148,44 @@ impl Check {
             if bounds.is_exact_day(day) {
                 self.found.extend(jobs::of_day(conn, day)?);
             }
-            return Ok(Next::DaysAfter(day));
+            return Ok(CheckStep::DaysAfter(day));
         }
         let since = self.since.map_or(i64::MIN, Timestamp::micros);
-        Ok(Next::EntriesAfter(since, String::new()))
+        Ok(CheckStep::EntriesAfter(since, String::new()))
     }
 
-    fn entries(&mut self, conn: &mut Conn<'_>, after: (i64, &str)) -> Result<Next, StoreError> {
+    fn entries(
+        &mut self,
+        conn: &mut Conn<'_>,
+        after: (i64, &str),
+    ) -> Result<CheckStep, StoreError> {
         let (last, found) = entries::page(conn, after)?;
         self.found.extend(found);
         Ok(match (last, self.since) {
-            (Some((at, id)), _) => Next::EntriesAfter(at, id),
-            (None, Some(since)) => Next::EndedAfter(since.micros(), String::new()),
-            (None, None) => Next::TasksAfter(String::new()),
+            (Some((at, id)), _) => CheckStep::EntriesAfter(at, id),
+            (None, Some(since)) => CheckStep::EndedAfter(since.micros(), String::new()),
+            (None, None) => CheckStep::TasksAfter(String::new()),
         })
     }
 
-    fn tasks(&mut self, conn: &mut Conn<'_>, after: &str) -> Result<Next, StoreError> {
+    fn tasks(&mut self, conn: &mut Conn<'_>, after: &str) -> Result<CheckStep, StoreError> {
         let page = conn.all(
             "SELECT id FROM tasks WHERE id > ?1 ORDER BY id LIMIT ?2",
             &[after.into(), PAGE.into()],
             |row| row.text(0),
         )?;
         let Some(last) = page.into_iter().last() else {
-            return Ok(Next::IntentsAfter(String::new()));
+            return Ok(CheckStep::IntentsAfter(String::new()));
         };
         self.found.extend(tasks::between_ids(conn, after, &last)?);
-        Ok(Next::TasksAfter(last))
+        Ok(CheckStep::TasksAfter(last))
     }
 
-    fn ended(&mut self, conn: &mut Conn<'_>, (at, id): (i64, &str)) -> Result<Next, StoreError> {
+    fn ended(
+        &mut self,
+        conn: &mut Conn<'_>,
+        (at, id): (i64, &str),
+    ) -> Result<CheckStep, StoreError> {
         let page = conn.all(
             "SELECT finished_at, id FROM tasks WHERE finished_at IS NOT NULL AND (finished_at, id) > (?1, ?2)
              ORDER BY finished_at, id LIMIT ?3",
@@ -180,17 +193,17 @@ impl Check {
             |row| Ok((row.int(0)?, row.text(1)?)),
         )?;
         let Some((last_at, last)) = page.into_iter().last() else {
-            return Ok(Next::IntentsAfter(String::new()));
+            return Ok(CheckStep::IntentsAfter(String::new()));
         };
         let range = ((at, id), (last_at, last.as_str()));
         self.found.extend(tasks::between_ends(conn, range)?);
-        Ok(Next::EndedAfter(last_at, last))
+        Ok(CheckStep::EndedAfter(last_at, last))
     }
 
-    fn intents(&mut self, conn: &mut Conn<'_>, after: &str) -> Result<Next, StoreError> {
+    fn intents(&mut self, conn: &mut Conn<'_>, after: &str) -> Result<CheckStep, StoreError> {
         let (last, found) = intents::page(conn, after)?;
         self.found.extend(found);
-        Ok(last.map_or(Next::Nothing, Next::IntentsAfter))
+        Ok(last.map_or(CheckStep::Nothing, CheckStep::IntentsAfter))
     }
 }
 

@@ -1,4 +1,6 @@
-//! Who holds tasks, and webhooks that are being sent: one row per worker process, extended by its heartbeat. The process named in a
+//! Worker leases on tasks and webhooks: one row per worker process, extended by its heartbeat.
+//!
+//! The process named in a
 //! task's `lease_owner` holds it until its row expires and another process has declared it gone;
 //! that name is then never valid again. The row stays for a while, so that tasks which the old
 //! owner still commits are freed too.

@@ -11,7 +11,7 @@ use mediagate_model::clock::TimeDelta;
 use mediagate_model::task::{Task, TaskState};
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Sort {
+pub enum MetricKind {
     /// They are added up.
     Counter,
     Gauge,
@@ -19,44 +19,44 @@ pub enum Sort {
 }
 
 /// A metric: its name, kind, unit and meaning.
-pub type Metric = (&'static str, Sort, Unit, &'static str);
+pub type MetricDefinition = (&'static str, MetricKind, Unit, &'static str);
 
 /// Every metric; `docs/operations.md` has the same list.
 #[rustfmt::skip]
-pub const METRICS: [Metric; 33] = [
-    ("mediagate_tasks_accepted_total", Sort::Counter, Unit::Count, "Tasks accepted, by kind and model"),
-    ("mediagate_tasks_waiting", Sort::Gauge, Unit::Count, "Tasks that are due and that no process has taken up, up to 10,000"),
-    ("mediagate_tasks_ended_total", Sort::Counter, Unit::Count, "Tasks ended, by kind, model and outcome"),
-    ("mediagate_upstream_open_jobs", Sort::Gauge, Unit::Count, "Jobs of this process that a provider works on"),
-    ("mediagate_upstream_calls_total", Sort::Counter, Unit::Count, "Calls to a provider, by stage and outcome"),
-    ("mediagate_upstream_call_seconds", Sort::Histogram, Unit::Seconds, "Time until a call was answered, by stage"),
-    ("mediagate_upstream_poll_lag_seconds", Sort::Histogram, Unit::Seconds, "Time from when a poll was due until it left"),
-    ("mediagate_upstream_settle_seconds", Sort::Histogram, Unit::Seconds, "Time from the poll that showed a job's end until its task had ended"),
-    ("mediagate_upstream_download_bytes_total", Sort::Counter, Unit::Bytes, "Bytes of results fetched whole"),
-    ("mediagate_upstream_unknown_words_total", Sort::Counter, Unit::Count, "Status words that no adapter knows"),
-    ("mediagate_submissions_unconfirmed_total", Sort::Counter, Unit::Count, "Submissions of which nobody can tell whether they were taken"),
-    ("mediagate_submissions_found_total", Sort::Counter, Unit::Count, "Unconfirmed submissions that turned out to have been taken"),
-    ("mediagate_submissions_unmatched_total", Sort::Counter, Unit::Count, "Looks at submissions whose address, protocol or key the settings no longer have"),
-    ("mediagate_delivered_beyond_order_total", Sort::Counter, Unit::Count, "Results that were more than was ordered, by what was more"),
-    ("mediagate_cancelled_jobs_total", Sort::Counter, Unit::Count, "Jobs of cancelled tasks that ended at their provider, by how they ended"),
-    ("mediagate_requests_joined_total", Sort::Counter, Unit::Count, "Requests that were led to what an earlier one made, by way"),
-    ("mediagate_tasks_restored", Sort::Gauge, Unit::Count, "Open tasks of a restored backup that wait for the operator"),
-    ("mediagate_clock_ahead_seconds", Sort::Gauge, Unit::Seconds, "How far the clock is ahead of the time that is certain"),
-    ("mediagate_durability", Sort::Gauge, Unit::Count, "1 while a synchronous standby has what was committed, or the operator says so, else 0"),
-    ("mediagate_ledger_mismatches", Sort::Gauge, Unit::Count, "What did not add up when the ledger was last checked; 0 is right"),
-    ("mediagate_provider_reachable", Sort::Gauge, Unit::Count, "1 when the provider's host took a connection lately, else 0"),
-    ("mediagate_route_open", Sort::Gauge, Unit::Count, "1 while a route's circuit breaker keeps tasks from it, else 0"),
-    ("mediagate_bell_connected", Sort::Gauge, Unit::Count, "1 while changes are told to other processes at once, by NOTIFY, else 0"),
-    ("mediagate_settings_differ", Sort::Gauge, Unit::Count, "1 while another process on the database has the setting otherwise, else 0"),
-    ("mediagate_log_lines_lost_total", Sort::Counter, Unit::Count, "Log lines that nothing took in time"),
-    ("mediagate_trace_spans_total", Sort::Counter, Unit::Count, "Spans that ended, by what became of them"),
-    ("mediagate_webhooks_due", Sort::Gauge, Unit::Count, "Webhooks that are due and that no process is sending"),
-    ("mediagate_webhooks_attempts_total", Sort::Counter, Unit::Count, "Webhooks that were sent, by outcome"),
-    ("mediagate_webhooks_delay_seconds", Sort::Histogram, Unit::Seconds, "Time from when a webhook was due until it left"),
-    ("mediagate_webhooks_disabled_total", Sort::Counter, Unit::Count, "Webhook endpoints that were disabled, by reason"),
-    ("mediagate_media_store_reachable", Sort::Gauge, Unit::Count, "1 while the bucket answers, else 0; absent when media is in a folder"),
-    ("mediagate_media_store_failures_total", Sort::Counter, Unit::Count, "Requests to the bucket that failed or got no answer in time, by operation"),
-    ("mediagate_build_info", Sort::Gauge, Unit::Count, "1; the label says which version runs"),
+pub const METRICS: [MetricDefinition; 33] = [
+    ("mediagate_tasks_accepted_total", MetricKind::Counter, Unit::Count, "Tasks accepted, by kind and model"),
+    ("mediagate_tasks_waiting", MetricKind::Gauge, Unit::Count, "Tasks that are due and that no process has taken up, up to 10,000"),
+    ("mediagate_tasks_ended_total", MetricKind::Counter, Unit::Count, "Tasks ended, by kind, model and outcome"),
+    ("mediagate_upstream_open_jobs", MetricKind::Gauge, Unit::Count, "Jobs of this process that a provider works on"),
+    ("mediagate_upstream_calls_total", MetricKind::Counter, Unit::Count, "Calls to a provider, by stage and outcome"),
+    ("mediagate_upstream_call_seconds", MetricKind::Histogram, Unit::Seconds, "Time until a call was answered, by stage"),
+    ("mediagate_upstream_poll_lag_seconds", MetricKind::Histogram, Unit::Seconds, "Time from when a poll was due until it left"),
+    ("mediagate_upstream_settle_seconds", MetricKind::Histogram, Unit::Seconds, "Time from the poll that showed a job's end until its task had ended"),
+    ("mediagate_upstream_download_bytes_total", MetricKind::Counter, Unit::Bytes, "Bytes of results fetched whole"),
+    ("mediagate_upstream_unknown_words_total", MetricKind::Counter, Unit::Count, "Status words that no adapter knows"),
+    ("mediagate_submissions_unconfirmed_total", MetricKind::Counter, Unit::Count, "Submissions of which nobody can tell whether they were taken"),
+    ("mediagate_submissions_found_total", MetricKind::Counter, Unit::Count, "Unconfirmed submissions that turned out to have been taken"),
+    ("mediagate_submissions_unmatched_total", MetricKind::Counter, Unit::Count, "Looks at submissions whose address, protocol or key the settings no longer have"),
+    ("mediagate_delivered_beyond_order_total", MetricKind::Counter, Unit::Count, "Results that were more than was ordered, by what was more"),
+    ("mediagate_cancelled_jobs_total", MetricKind::Counter, Unit::Count, "Jobs of cancelled tasks that ended at their provider, by how they ended"),
+    ("mediagate_requests_joined_total", MetricKind::Counter, Unit::Count, "Requests that were led to what an earlier one made, by way"),
+    ("mediagate_tasks_restored", MetricKind::Gauge, Unit::Count, "Open tasks of a restored backup that wait for the operator"),
+    ("mediagate_clock_ahead_seconds", MetricKind::Gauge, Unit::Seconds, "How far the clock is ahead of the time that is certain"),
+    ("mediagate_durability", MetricKind::Gauge, Unit::Count, "1 while a synchronous standby has what was committed, or the operator says so, else 0"),
+    ("mediagate_ledger_mismatches", MetricKind::Gauge, Unit::Count, "What did not add up when the ledger was last checked; 0 is right"),
+    ("mediagate_provider_reachable", MetricKind::Gauge, Unit::Count, "1 when the provider's host took a connection lately, else 0"),
+    ("mediagate_route_open", MetricKind::Gauge, Unit::Count, "1 while a route's circuit breaker keeps tasks from it, else 0"),
+    ("mediagate_bell_connected", MetricKind::Gauge, Unit::Count, "1 while changes are told to other processes at once, by NOTIFY, else 0"),
+    ("mediagate_settings_differ", MetricKind::Gauge, Unit::Count, "1 while another process on the database has the setting otherwise, else 0"),
+    ("mediagate_log_lines_lost_total", MetricKind::Counter, Unit::Count, "Log lines that nothing took in time"),
+    ("mediagate_trace_spans_total", MetricKind::Counter, Unit::Count, "Spans that ended, by what became of them"),
+    ("mediagate_webhooks_due", MetricKind::Gauge, Unit::Count, "Webhooks that are due and that no process is sending"),
+    ("mediagate_webhooks_attempts_total", MetricKind::Counter, Unit::Count, "Webhooks that were sent, by outcome"),
+    ("mediagate_webhooks_delay_seconds", MetricKind::Histogram, Unit::Seconds, "Time from when a webhook was due until it left"),
+    ("mediagate_webhooks_disabled_total", MetricKind::Counter, Unit::Count, "Webhook endpoints that were disabled, by reason"),
+    ("mediagate_media_store_reachable", MetricKind::Gauge, Unit::Count, "1 while the bucket answers, else 0; absent when media is in a folder"),
+    ("mediagate_media_store_failures_total", MetricKind::Counter, Unit::Count, "Requests to the bucket that failed or got no answer in time, by operation"),
+    ("mediagate_build_info", MetricKind::Gauge, Unit::Count, "1; the label says which version runs"),
 ];
 
 /// Upper bounds of histogram buckets, in seconds.
@@ -81,9 +81,9 @@ pub fn count() -> &'static PrometheusHandle {
         }
         for (name, kind, unit, meaning) in METRICS {
             match kind {
-                Sort::Counter => metrics::describe_counter!(name, unit, meaning),
-                Sort::Gauge => metrics::describe_gauge!(name, unit, meaning),
-                Sort::Histogram => metrics::describe_histogram!(name, unit, meaning),
+                MetricKind::Counter => metrics::describe_counter!(name, unit, meaning),
+                MetricKind::Gauge => metrics::describe_gauge!(name, unit, meaning),
+                MetricKind::Histogram => metrics::describe_histogram!(name, unit, meaning),
             }
         }
         metrics::gauge!("mediagate_build_info", "version" => env!("CARGO_PKG_VERSION")).set(1.0);

@@ -1,4 +1,4 @@
-//! What a process tells of itself: the log, the metrics and the traces.
+//! Telemetry of a process: the log, the metrics and the traces.
 //!
 //! [`logs`] writes lines to standard error, [`counters`] keeps what `/metrics` shows, and [`traces`]
 //! sends spans to a collector. Only this crate knows how any of them leaves the process. It must not

@@ -17,10 +17,10 @@ static LOST_LINES: OnceLock<ErrorCounter> = OnceLock::new();
 
 /// Writes log lines on a thread of its own until this is dropped, and then what still waits.
 #[must_use]
-pub struct Logging(#[expect(dead_code, reason = "its drop writes the rest")] WorkerGuard);
+pub struct LogGuard(#[expect(dead_code, reason = "its drop writes the rest")] WorkerGuard);
 
 /// Starts logging according to the settings.
-pub fn start(config: &Config) -> Result<Logging, ConfigError> {
+pub fn start(config: &Config) -> Result<LogGuard, ConfigError> {
     let filter = EnvFilter::try_new(&config.log).map_err(|error| ConfigError::Value {
         key: "log".into(),
         message: error.to_string(),
@@ -46,7 +46,7 @@ pub fn start(config: &Config) -> Result<Logging, ConfigError> {
             .with_span_list(false)
             .try_init(),
     };
-    Ok(Logging(guard))
+    Ok(LogGuard(guard))
 }
 
 /// Lines that were lost because nothing took them in time.

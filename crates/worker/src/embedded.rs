@@ -1,4 +1,4 @@
-//! Runs a task in an engine, from its payload to an [`Outcome`].
+//! Embedded runs: a task in an engine, from its payload to a [`RunOutcome`].
 //!
 //! Engines run in children of this process, so that their crashes are theirs alone. Tasks that crashed
 //! one run one at a time, so that they cannot starve each other of memory.
@@ -10,25 +10,29 @@ use bytes::Bytes;
 use tempfile::TempPath;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
-use crate::finish::Outcome;
+use crate::finish::RunOutcome;
 use crate::run_output::RunOutput;
-use crate::runs::Run;
+use crate::runs::TaskRun;
 use mediagate_core::app::App;
-use mediagate_core::domain::assets::{self, Lifetime};
-use mediagate_core::domain::provenance::mark::{self, ClipMade, DrawnFilm, Facts, MarkError};
+use mediagate_core::domain::assets::{self, AssetLifetime};
+use mediagate_core::domain::provenance::marking::{
+    self, ClipSource, MarkError, RenderedFilm, SigningFacts,
+};
 use mediagate_media::engines::child::{self, OwnModel};
 use mediagate_media::engines::clip::MadeClip;
-use mediagate_media::engines::retouch::Touch;
-use mediagate_media::engines::{self, EngineError, Watch, animatic_engine};
-use mediagate_media::origin::Marking;
-use mediagate_model::catalog::Engine;
+use mediagate_media::engines::retouch::RetouchOptions;
+use mediagate_media::engines::{self, EngineControl, EngineError, animatic_engine};
+use mediagate_media::origin::WatermarkPayload;
+use mediagate_model::catalog::EmbeddedEngine;
 use mediagate_model::error::{Error, ErrorCode};
 use mediagate_model::ids::AssetId;
 use mediagate_model::media::MediaType;
-use mediagate_model::patience;
-use mediagate_model::price::Quantity;
-use mediagate_model::provenance::{Mark, PrintKind};
-use mediagate_model::task::{Output, Payload, StemsJob, Task, TaskFailure, VideoJob, VideoOutput};
+use mediagate_model::price::WorkQuantity;
+use mediagate_model::provenance::{ProvenanceMark, ResultKind};
+use mediagate_model::retry;
+use mediagate_model::task::{
+    StemsJob, Task, TaskFailure, TaskPayload, TaskResult, VideoJob, VideoOutput,
+};
 
 /// Children that a task may kill before it fails.
 const DEATHS: u32 = 3;
@@ -42,45 +46,51 @@ const NOT_NOW: Duration = Duration::from_secs(1);
 
 /// Runs a task; one that must run alone takes the only permit of `alone`. Can be interrupted
 /// without losing anything but time.
-pub(super) async fn run(app: &App, task: &Task, run: &Run, alone: &Arc<Semaphore>) -> Outcome {
+pub(super) async fn run(
+    app: &App,
+    task: &Task,
+    run: &TaskRun,
+    alone: &Arc<Semaphore>,
+) -> RunOutcome {
     if task.deaths >= Some(DEATHS) {
         // Retrying would kill more processes, so the failure is not retryable.
         let message = format!(
             "The task crashed its process {DEATHS} times and is not tried again. It costs nothing."
         );
-        return Outcome::failed(ErrorCode::ProviderRejected, message);
+        return RunOutcome::failed(ErrorCode::ProviderRejected, message);
     }
     let alone = match task.deaths {
         None => None,
         Some(_) => match alone.clone().try_acquire_owned() {
             Ok(permit) => Some(permit),
-            Err(_) => return Outcome::Later(NOT_NOW),
+            Err(_) => return RunOutcome::Later(NOT_NOW),
         },
     };
     let (is_alone, attempt) = (alone.is_some(), task.attempts);
     tracing::info!(attempt, is_alone, model = %task.model, "task begun");
     let is_own = app.models.shelf.has(&task.model);
-    let engine = engines::engine(&task.model).or(is_own.then_some(Engine::Onnx));
+    let engine = engines::engine(&task.model).or(is_own.then_some(EmbeddedEngine::Onnx));
     let made = match (engine, &task.payload) {
         (None, _) => Err(RunError::NoModel),
-        (Some(Engine::Animatic), Payload::VideoV1(job)) => {
+        (Some(EmbeddedEngine::Animatic), TaskPayload::VideoV1(job)) => {
             video(app, task, job, &run.watch, alone).await
         }
-        (Some(engine @ (Engine::Stems | Engine::Onnx)), Payload::StemsV1(job)) => {
-            separation(app, task, job, engine, &run.watch, alone).await
-        }
+        (
+            Some(engine @ (EmbeddedEngine::Stems | EmbeddedEngine::Onnx)),
+            TaskPayload::StemsV1(job),
+        ) => separation(app, task, job, engine, &run.watch, alone).await,
         (Some(engine), _) => {
             let why = format!("{engine:?} does no work of this kind");
             Err(RunError::Inside(Error::internal(why)))
         }
     };
     match made {
-        Ok(made) => Outcome::RunOutput(Box::new(made)),
-        Err(RunError::Engine(EngineError::Stopped)) => Outcome::Stopped,
+        Ok(made) => RunOutcome::RunOutput(Box::new(made)),
+        Err(RunError::Engine(EngineError::Stopped)) => RunOutcome::Stopped,
         Err(RunError::Engine(EngineError::Died(why))) => died(task, &why),
         Err(RunError::Engine(EngineError::Source(why))) => {
             let message = format!("The source cannot be used: {why}.");
-            Outcome::Failed(TaskFailure {
+            RunOutcome::Failed(TaskFailure {
                 code: ErrorCode::GenerationFailed,
                 message,
             })
@@ -88,24 +98,24 @@ pub(super) async fn run(app: &App, task: &Task, run: &Run, alone: &Arc<Semaphore
         Err(RunError::Engine(EngineError::Broken(why))) => {
             tracing::error!(%why, "the engine failed");
             let message = "The model failed at this task. It costs nothing.".into();
-            Outcome::Failed(TaskFailure {
+            RunOutcome::Failed(TaskFailure {
                 code: ErrorCode::GenerationFailed,
                 message,
             })
         }
         Err(RunError::Gone) => {
             let message = "The source's media was removed before the task started.".into();
-            Outcome::Failed(TaskFailure {
+            RunOutcome::Failed(TaskFailure {
                 code: ErrorCode::GenerationFailed,
                 message,
             })
         }
         // The model existed when the task was claimed. Another process may have it.
-        Err(RunError::NoModel) => Outcome::Later(NOT_NOW),
+        Err(RunError::NoModel) => RunOutcome::Later(NOT_NOW),
         Err(RunError::Inside(error)) => {
             tracing::error!(inside = ?error.inside(), "the run failed");
             let message = "Something went wrong inside the gateway. The task costs nothing.".into();
-            Outcome::Failed(TaskFailure {
+            RunOutcome::Failed(TaskFailure {
                 code: ErrorCode::InternalError,
                 message,
             })
@@ -146,54 +156,54 @@ impl From<Error> for RunError {
 }
 
 /// Counts a death; the task is run again, or fails.
-fn died(task: &Task, why: &str) -> Outcome {
+fn died(task: &Task, why: &str) -> RunOutcome {
     let deaths = task.deaths.unwrap_or(0) + 1;
     tracing::error!(deaths, %why, "the task crashed its process");
-    Outcome::Died(deaths, AFTER_DEATH)
+    RunOutcome::Died(deaths, AFTER_DEATH)
 }
 
 /// Held by a task that runs alone until its child has exited.
-type Alone = Option<OwnedSemaphorePermit>;
+type ExclusivePermit = Option<OwnedSemaphorePermit>;
 
 async fn video(
     app: &App,
     task: &Task,
     job: &VideoJob,
-    watch: &Arc<Watch>,
-    alone: Alone,
+    watch: &Arc<EngineControl>,
+    alone: ExclusivePermit,
 ) -> Result<RunOutput, RunError> {
-    let touch = Touch {
+    let touch = RetouchOptions {
         mark: app.secrets.origin.watermark(task.id),
         label: job.label,
     };
     let made = make_video(app, job, touch, watch, alone).await?;
     let marked = touch.mark.filter(|_| made.is_marked);
     let more = [
-        (marked.is_some(), Mark::Watermark),
-        (job.label, Mark::Label),
+        (marked.is_some(), ProvenanceMark::Watermark),
+        (job.label, ProvenanceMark::Label),
     ];
-    let more: Vec<Mark> = more
+    let more: Vec<ProvenanceMark> = more
         .iter()
         .filter(|(is, _)| *is)
         .map(|(_, mark)| *mark)
         .collect();
-    let facts = Facts::of(task, &task.id.video(), None, &job.prompt);
-    let film = DrawnFilm {
+    let facts = SigningFacts::of(task, &task.id.video(), None, &job.prompt);
+    let film = RenderedFilm {
         mp4: made.mp4,
         poster: made.poster,
         sheet: made.sheet,
         is_from_words: job.picture.is_none(),
     };
-    let (film, provenance) = mark::film(app, facts, film, &more).await?;
+    let (film, provenance) = marking::film(app, facts, film, &more).await?;
     let keep = async |media, bytes: Vec<u8>| {
         let bytes = Bytes::from(bytes);
         let bytes = || bytes.clone();
-        patience::store(|| assets::keep(app, task.account, media, bytes(), Lifetime::Media)).await
+        retry::store(|| assets::keep(app, task.account, media, bytes(), AssetLifetime::Media)).await
     };
     let video = keep(MediaType::Mp4, film.mp4).await?;
     let poster = keep(MediaType::Jpeg, film.poster).await?;
     let sheet = keep(MediaType::Jpeg, film.sheet).await?;
-    let output = Output::VideoV1(VideoOutput {
+    let output = TaskResult::VideoV1(VideoOutput {
         video: video.id,
         poster: Some(poster.id),
         sheet: Some(sheet.id),
@@ -208,14 +218,14 @@ async fn video(
         direction: made.direction,
         provenance: Some(provenance),
     });
-    let quantity = Quantity {
+    let quantity = WorkQuantity {
         milliseconds: made.milliseconds,
         pixels: u64::from(made.width) * u64::from(made.height),
         parts: 1,
         parts_asked: 1,
     };
     let watermark = marked.map(|marking| marking.media_id);
-    let print = mark::print_of_film(task, &video, true, watermark, made.likeness);
+    let print = marking::print_of_film(task, &video, true, watermark, made.likeness);
     Ok(RunOutput {
         prints: vec![print],
         assets: vec![video, poster, sheet],
@@ -227,13 +237,13 @@ async fn separation(
     app: &App,
     task: &Task,
     job: &StemsJob,
-    engine: Engine,
-    watch: &Arc<Watch>,
-    alone: Alone,
+    engine: EmbeddedEngine,
+    watch: &Arc<EngineControl>,
+    alone: ExclusivePermit,
 ) -> Result<RunOutput, RunError> {
     let source = Arc::new(file(app, job.source_audio).await?);
     let mark = app.secrets.origin.watermark_of_stems(task.id);
-    let own_model = (engine == Engine::Onnx).then(|| OwnModel {
+    let own_model = (engine == EmbeddedEngine::Onnx).then(|| OwnModel {
         folder: app.config.models_folder.clone(),
         library: app.config.onnx_library.clone(),
         name: task.model.clone(),
@@ -243,18 +253,17 @@ async fn separation(
     let mut clips = Vec::new();
     let (mut provenance, mut prints) = (Vec::new(), Vec::new());
     for ((id, _), clip) in job.outputs.iter().zip(made) {
-        let facts = Facts::of(task, &job.title, None, "");
-        let made = ClipMade::Edited(source.clone());
-        let (clip, told) = mark::clip(app, facts, clip, made).await?;
-        let (media, stored) =
-            patience::store(|| assets::keep_clip(app, task.account, &clip)).await?;
+        let facts = SigningFacts::of(task, &job.title, None, "");
+        let made = ClipSource::Edited(source.clone());
+        let (clip, told) = marking::clip(app, facts, clip, made).await?;
+        let (media, stored) = retry::store(|| assets::keep_clip(app, task.account, &clip)).await?;
         let likeness = clip.likeness.clone();
         let watermark = mark.filter(|_| clip.is_marked).map(|mark| mark.media_id);
         let [audio, ..] = &stored;
-        prints.push(mark::print_of_clip(
+        prints.push(marking::print_of_clip(
             *id,
             audio,
-            PrintKind::Stem,
+            ResultKind::Stem,
             true,
             watermark,
             likeness,
@@ -263,13 +272,13 @@ async fn separation(
         clips.push((*id, media));
         assets.extend(stored);
     }
-    let quantity = Quantity {
+    let quantity = WorkQuantity {
         milliseconds: job.milliseconds,
         pixels: 0,
         parts: clips.len() as u64,
         parts_asked: job.outputs.len() as u64,
     };
-    let output = Output::ClipsV1 {
+    let output = TaskResult::ClipsV1 {
         clips: clips.iter().map(|(id, _)| *id).collect(),
     };
     Ok(RunOutput {
@@ -284,10 +293,10 @@ async fn separation(
 async fn make_video(
     app: &App,
     job: &VideoJob,
-    touch: Touch,
-    watch: &Arc<Watch>,
-    alone: Alone,
-) -> Result<animatic_engine::Made, RunError> {
+    touch: RetouchOptions,
+    watch: &Arc<EngineControl>,
+    alone: ExclusivePermit,
+) -> Result<animatic_engine::MadeVideo, RunError> {
     let picture = match job.picture {
         Some(id) => Some(file(app, id).await?),
         None => None,
@@ -305,9 +314,9 @@ async fn separate(
     job: &StemsJob,
     own_model: Option<OwnModel>,
     source: Arc<TempPath>,
-    mark: Option<Marking>,
-    watch: &Arc<Watch>,
-    alone: Alone,
+    mark: Option<WatermarkPayload>,
+    watch: &Arc<EngineControl>,
+    alone: ExclusivePermit,
 ) -> Result<Vec<MadeClip>, RunError> {
     let (engines, job, watching) = (app.engines.clone(), job.clone(), watch.clone());
     let separate = move || {
@@ -319,6 +328,6 @@ async fn separate(
 
 /// A source in a temporary file.
 async fn file(app: &App, id: AssetId) -> Result<TempPath, RunError> {
-    let file = patience::load(|| assets::load_file(app, id)).await?;
+    let file = retry::load(|| assets::load_file(app, id)).await?;
     file.ok_or(RunError::Gone)
 }

@@ -1,9 +1,9 @@
-//! Turns the outcome of a run into a state: task, cost, file records and clips change in one
+//! End of a run: task, cost, file records and clips change in one
 //! transaction, and only for the lease holder.
 
 use std::time::Duration;
 
-use providers::Cost;
+use providers::ProviderCost;
 
 use crate::run_output::RunOutput;
 use crate::surplus::{self, paid_for};
@@ -14,16 +14,16 @@ use mediagate_model::clock::Timestamp;
 use mediagate_model::crash;
 use mediagate_model::error::{Error, ErrorCode};
 use mediagate_model::ids::SubmissionId;
-use mediagate_model::money::{Micros, Money};
+use mediagate_model::money::{ChargeState, MicroDollars};
 use mediagate_model::price::Bill;
-use mediagate_model::submission::{Closed, SubmissionState};
+use mediagate_model::submission::{ClosedSubmission, SubmissionState};
 use mediagate_model::task::{Task, TaskFailure, TaskState};
-use mediagate_store::tasks::Ending;
+use mediagate_store::tasks::TaskEnding;
 use mediagate_store::{self as store, Conn, StoreError};
 use mediagate_telemetry::counters;
 
 /// How a run ended.
-pub(super) enum Outcome {
+pub(super) enum RunOutcome {
     /// It made something.
     RunOutput(Box<RunOutput>),
     /// It failed.
@@ -36,7 +36,7 @@ pub(super) enum Outcome {
     Died(u32, Duration),
 }
 
-impl Outcome {
+impl RunOutcome {
     pub(super) const fn name(&self) -> &'static str {
         match self {
             Self::RunOutput(_) => "made",
@@ -58,7 +58,7 @@ impl Outcome {
 
 /// How to close the submission when its task ends.
 #[derive(Debug, Clone)]
-pub(super) struct Closing {
+pub(super) struct SubmissionClose {
     pub(super) id: SubmissionId,
     /// Its state when this run looked.
     pub(super) from: SubmissionState,
@@ -66,14 +66,18 @@ pub(super) struct Closing {
     /// Class and message.
     pub(super) error: Option<(&'static str, String)>,
     /// The cost that the provider reports. Boxed, because runs return this by value.
-    pub(super) cost: Option<Box<Cost>>,
+    pub(super) cost: Option<Box<ProviderCost>>,
     /// When to look for an unclear submission again.
     pub(super) look_again: Option<Timestamp>,
 }
 
-impl Closing {
+impl SubmissionClose {
     /// Nothing if somebody else has closed it.
-    fn write(&self, conn: &mut Conn<'_>, now: Timestamp) -> Result<Option<Closed>, StoreError> {
+    fn write(
+        &self,
+        conn: &mut Conn<'_>,
+        now: Timestamp,
+    ) -> Result<Option<ClosedSubmission>, StoreError> {
         let error = self.error.as_ref();
         let error = error.map(|(class, message)| (*class, message.as_str()));
         let closed = store::submissions::close(conn, self.id, self.from, self.state, error, now)?;
@@ -91,7 +95,7 @@ impl Closing {
         &self,
         conn: &mut Conn<'_>,
         task: &Task,
-        closed: Closed,
+        closed: ClosedSubmission,
         made: Option<&RunOutput>,
         now: Timestamp,
     ) -> Result<(), Error> {
@@ -119,24 +123,24 @@ pub(super) struct EndedRun<'a> {
 pub(super) async fn finish(
     app: &App,
     run: &EndedRun<'_>,
-    outcome: &Outcome,
-    closing: Option<&Closing>,
+    outcome: &RunOutcome,
+    closing: Option<&SubmissionClose>,
 ) -> Result<bool, Error> {
     let task = run.task;
     match outcome {
-        Outcome::Stopped => {
+        RunOutcome::Stopped => {
             give_back(app, run, task.created_at, None).await?;
             tracing::info!("task stopped");
         }
-        Outcome::Later(pause) => {
+        RunOutcome::Later(pause) => {
             let due = app.clock.now().plus(*pause);
             give_back(app, run, due, None).await?;
         }
-        Outcome::Died(deaths, pause) => {
+        RunOutcome::Died(deaths, pause) => {
             let due = app.clock.now().plus(*pause);
             give_back(app, run, due, Some(*deaths)).await?;
         }
-        Outcome::Failed(failure) => {
+        RunOutcome::Failed(failure) => {
             let ending = endings::failed(task, failure.clone());
             let ended = end(app, run, ending, None, closing).await?;
             if ended {
@@ -144,13 +148,13 @@ pub(super) async fn finish(
             }
             return Ok(ended);
         }
-        Outcome::RunOutput(made) => {
+        RunOutcome::RunOutput(made) => {
             crash::point("results-stored");
             let bill = bill(task, made);
-            let ending = Ending {
+            let ending = TaskEnding {
                 state: TaskState::Succeeded,
-                cost: bill.as_ref().map_or(Micros::ZERO, |bill| bill.cost),
-                money: endings::money_after(task, Money::Settled),
+                cost: bill.as_ref().map_or(MicroDollars::ZERO, |bill| bill.cost),
+                money: endings::money_after(task, ChargeState::Settled),
                 bill,
                 output: Some(made.output.clone()),
                 failure: None,
@@ -195,19 +199,19 @@ async fn give_back(
 }
 
 /// Why a task was not ended.
-enum NotEnded {
+enum FinishError {
     /// Somebody else closed its submission; it may be followed.
     Moved,
     Inside(Error),
 }
 
-impl From<StoreError> for NotEnded {
+impl From<StoreError> for FinishError {
     fn from(error: StoreError) -> Self {
         Self::Inside(error.into())
     }
 }
 
-impl From<Error> for NotEnded {
+impl From<Error> for FinishError {
     fn from(error: Error) -> Self {
         Self::Inside(error)
     }
@@ -217,9 +221,9 @@ impl From<Error> for NotEnded {
 async fn end(
     app: &App,
     run: &EndedRun<'_>,
-    ending: Ending,
+    ending: TaskEnding,
     made: Option<&RunOutput>,
-    closing: Option<&Closing>,
+    closing: Option<&SubmissionClose>,
 ) -> Result<bool, Error> {
     let (task, progress) = (run.task, run.progress);
     let (ended_task, by, parts) = (task.clone(), run.owner.to_owned(), app.clone());
@@ -228,19 +232,19 @@ async fn end(
     let state = ending.state;
     let ended = app
         .store
-        .write_for(task.account, move |conn| -> Result<bool, NotEnded> {
+        .write_for(task.account, move |conn| -> Result<bool, FinishError> {
             let task = &ended_task;
             if ending.state != TaskState::Succeeded {
                 store::tasks::raise_progress(conn, task.id, &by, progress)?;
             }
-            let rest = |conn: &mut Conn<'_>| -> Result<(), NotEnded> {
+            let rest = |conn: &mut Conn<'_>| -> Result<(), FinishError> {
                 if let Some(made) = &made {
                     keep(conn, made)?;
                 }
                 let Some(closing) = &closing else {
                     return Ok(());
                 };
-                let closed = closing.write(conn, now)?.ok_or(NotEnded::Moved)?;
+                let closed = closing.write(conn, now)?.ok_or(FinishError::Moved)?;
                 Ok(closing.note_cost(conn, task, closed, made.as_ref(), now)?)
             };
             if endings::end(conn, &parts, task, Some(&by), &ending, now, rest)? {
@@ -251,8 +255,8 @@ async fn end(
         .await;
     let ended = match ended {
         Ok(ended) => ended,
-        Err(NotEnded::Inside(error)) => return Err(error),
-        Err(NotEnded::Moved) => {
+        Err(FinishError::Inside(error)) => return Err(error),
+        Err(FinishError::Moved) => {
             tracing::warn!("the submission has changed; the task is looked at again");
             give_back(app, run, now, None).await?;
             return Ok(false);
@@ -273,11 +277,11 @@ async fn end(
 fn ended_before(
     conn: &mut Conn<'_>,
     task: &Task,
-    ending: &Ending,
+    ending: &TaskEnding,
     made: Option<&RunOutput>,
-    closing: Option<&Closing>,
+    closing: Option<&SubmissionClose>,
     now: Timestamp,
-) -> Result<bool, NotEnded> {
+) -> Result<bool, FinishError> {
     if let Some(asset) = made.and_then(|made| made.assets.first())
         && store::assets::by_id(conn, asset.id)?.is_some()
     {
@@ -293,9 +297,9 @@ fn ended_before(
     };
     if let Some(closed) = closing.write(conn, now)? {
         let job = match closing.state {
-            _ if made.is_some() => tasks::JobEnd::Made(ending.bill.as_ref()),
-            SubmissionState::Unclear => tasks::JobEnd::Unknown,
-            _ => tasks::JobEnd::NotMade,
+            _ if made.is_some() => tasks::JobOutcome::Made(ending.bill.as_ref()),
+            SubmissionState::Unclear => tasks::JobOutcome::Unknown,
+            _ => tasks::JobOutcome::NotMade,
         };
         tasks::job_is_over(conn, &over, job, now)?;
         closing.note_cost(conn, task, closed, made, now)?;
@@ -320,7 +324,7 @@ fn keep(conn: &mut Conn<'_>, made: &RunOutput) -> Result<(), Error> {
         store::clips::set_provenance(conn, *clip, provenance)?;
     }
     for print in &made.prints {
-        store::prints::insert(conn, print)?;
+        store::fingerprints::insert(conn, print)?;
     }
     for clip in &made.missing_clips {
         store::clips::remove_empty(conn, *clip)?;
@@ -331,7 +335,7 @@ fn keep(conn: &mut Conn<'_>, made: &RunOutput) -> Result<(), Error> {
 /// What was made, at the price of its route when the task was accepted, but never more than the
 /// reservation. `None` if the task is free.
 pub(super) fn bill(task: &Task, made: &RunOutput) -> Option<Bill> {
-    if task.money == Money::Free {
+    if task.money == ChargeState::Free {
         return None;
     }
     let quantity = paid_for(task, made.quantity);
@@ -350,7 +354,7 @@ pub(super) fn bill(task: &Task, made: &RunOutput) -> Option<Bill> {
         Some((provider, name)) => tariff.price_by(provider, name),
         None => tariff.price,
     };
-    let cost = price.map_or(Micros::ZERO, |price| price.of(quantity));
+    let cost = price.map_or(MicroDollars::ZERO, |price| price.of(quantity));
     Some(Bill {
         price,
         quantity,

@@ -13,9 +13,9 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-use crate::runs::{Lease, Standing};
-use crate::{Crew, ability};
-use mediagate_core::domain::time::PROMPT;
+use crate::runs::{Lease, LeaseHoldings};
+use crate::{WorkerContext, model_offers};
+use mediagate_core::domain::clock_sync::PROMPT;
 use mediagate_model::clock::Timestamp;
 use mediagate_model::error::Error;
 use mediagate_store::{self as store, StoreError};
@@ -44,12 +44,12 @@ const FAR_AHEAD: Duration = Duration::from_mins(15);
 
 /// Counts heartbeats that were answered in a row.
 #[derive(Default)]
-pub(super) struct Row {
+pub(super) struct HeartbeatStreak {
     length: AtomicU32,
     last: Mutex<Option<Instant>>,
 }
 
-impl Row {
+impl HeartbeatStreak {
     fn answered(&self) {
         let now = Instant::now();
         let mut last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
@@ -70,14 +70,14 @@ impl Row {
 }
 
 /// Extends the lease until the process stops.
-pub(super) async fn heartbeat(crew: Arc<Crew>) {
+pub(super) async fn heartbeat(crew: Arc<WorkerContext>) {
     while !crew.stop.is_cancelled() {
         crew.pause(HEARTBEAT).await;
         try_beat(&crew).await;
     }
 }
 
-pub(super) async fn try_beat(crew: &Crew) {
+pub(super) async fn try_beat(crew: &WorkerContext) {
     match beat(crew).await {
         Ok(()) => crew.row.answered(),
         Err(error) => {
@@ -87,7 +87,7 @@ pub(super) async fn try_beat(crew: &Crew) {
     }
 }
 
-async fn beat(crew: &Crew) -> Result<(), Error> {
+async fn beat(crew: &WorkerContext) -> Result<(), Error> {
     if crew.runs.has_entered() && !prolong(crew).await? {
         // Others took over our tasks while this process was suspended. It continues under another
         // name, so that it cannot end tasks that are theirs now.
@@ -103,11 +103,11 @@ async fn beat(crew: &Crew) -> Result<(), Error> {
 
 /// Extends, or creates, this process's lease and that of its callers. Returns false if the first
 /// was taken from it.
-async fn prolong(crew: &Crew) -> Result<bool, Error> {
+async fn prolong(crew: &WorkerContext) -> Result<bool, Error> {
     let app = &crew.app;
     let (lease, has_entered) = (crew.runs.lease(), crew.runs.has_entered());
     let (clock, name) = (app.clock.now(), lease.name.clone());
-    let models = ability::offer(app);
+    let models = model_offers::offer(app);
     let callers = app.attendance.name().to_owned();
     if !has_entered {
         lease.begin(&app.store);
@@ -143,7 +143,7 @@ async fn prolong(crew: &Crew) -> Result<bool, Error> {
 }
 
 /// Stops tasks that ended elsewhere, and frees tasks of dead workers.
-pub(super) async fn look_after(crew: Arc<Crew>) {
+pub(super) async fn look_after(crew: Arc<WorkerContext>) {
     let mut round = 0_u32;
     let mut was_in_row = false;
     while !crew.stop.is_cancelled() {
@@ -174,7 +174,7 @@ pub(super) async fn look_after(crew: Arc<Crew>) {
     }
 }
 
-async fn stop_ended(crew: &Crew) -> Result<(), Error> {
+async fn stop_ended(crew: &WorkerContext) -> Result<(), Error> {
     if crew.runs.is_empty() {
         return Ok(());
     }
@@ -189,13 +189,13 @@ async fn stop_ended(crew: &Crew) -> Result<(), Error> {
 }
 
 /// Frees the tasks of processes of this machine that were certainly killed: nobody waits for their leases.
-pub(super) async fn free_dead(crew: &Crew) {
+pub(super) async fn free_dead(crew: &WorkerContext) {
     if let Err(error) = try_free_dead(crew).await {
         tracing::warn!(%error, "cannot free what a killed process held; its lease will expire");
     }
 }
 
-async fn try_free_dead(crew: &Crew) -> Result<(), StoreError> {
+async fn try_free_dead(crew: &WorkerContext) -> Result<(), StoreError> {
     let store = &crew.app.store;
     if !store.has_lives() {
         return Ok(());
@@ -217,7 +217,7 @@ async fn try_free_dead(crew: &Crew) -> Result<(), StoreError> {
     Ok(())
 }
 
-fn note_freed(crew: &Crew, tasks: u64) {
+fn note_freed(crew: &WorkerContext, tasks: u64) {
     if tasks > 0 {
         tracing::warn!(tasks, "a worker is gone; its tasks were released");
         crew.app.bell.ring_for_work();
@@ -226,7 +226,7 @@ fn note_freed(crew: &Crew, tasks: u64) {
 }
 
 /// Frees the tasks of expired workers; with `all`, also tasks of unknown workers.
-async fn free_lapsed(crew: &Crew, all: bool) -> Result<(), Error> {
+async fn free_lapsed(crew: &WorkerContext, all: bool) -> Result<(), Error> {
     let store = &crew.app.store;
     let clock = crew.app.clock.now();
     let (lease, callers) = (crew.runs.lease(), crew.app.attendance.name().to_owned());
@@ -260,7 +260,7 @@ async fn free_lapsed(crew: &Crew, all: bool) -> Result<(), Error> {
 
 /// Releases tasks under our lease that nothing here runs, and stops those that we run but no longer
 /// hold.
-async fn compare(crew: &Crew) -> Result<(), Error> {
+async fn compare(crew: &WorkerContext) -> Result<(), Error> {
     let lease = crew.runs.lease();
     let Some(census) = crew.runs.census() else {
         return Ok(());
@@ -299,20 +299,20 @@ async fn compare(crew: &Crew) -> Result<(), Error> {
     Ok(())
 }
 
-async fn standing(crew: &Crew, lease: &Lease) -> Result<Standing, Error> {
+async fn standing(crew: &WorkerContext, lease: &Lease) -> Result<LeaseHoldings, Error> {
     let name = lease.name.clone();
     crew.app
         .store
         .examine(move |conn| -> Result<_, Error> {
             let tasks: HashSet<_> = store::tasks::held_by(conn, &name)?.into_iter().collect();
             let strays = store::submissions::strays_of(conn, &name)?;
-            Ok(Standing { tasks, strays })
+            Ok(LeaseHoldings { tasks, strays })
         })
         .await
 }
 
 /// The same for webhooks: a receiver may have asked for hours, so their due time alone tells nothing.
-async fn pull_deliveries_near(crew: &Crew) -> Result<(), Error> {
+async fn pull_deliveries_near(crew: &WorkerContext) -> Result<(), Error> {
     let now = crew.app.clock.now();
     let after = now.plus(APART);
     let pulled = crew
@@ -331,7 +331,7 @@ async fn pull_deliveries_near(crew: &Crew) -> Result<(), Error> {
 }
 
 /// Makes tasks that are due absurdly late due now.
-async fn pull_near(crew: &Crew) -> Result<(), Error> {
+async fn pull_near(crew: &WorkerContext) -> Result<(), Error> {
     let now = crew.app.clock.now();
     let far = now.plus(FAR_AHEAD);
     let any = crew.app.store.examine(move |conn| -> Result<bool, Error> {

@@ -3,16 +3,16 @@
 //!
 //! A worker process holds its tasks by one lease, a row that its heartbeat extends. When it dies
 //! the row expires, and others free its tasks (`heartbeat`). A task is ended by compare-and-set
-//! (`finish`). Begin with [`Workers::start`]; a hosted job's life is in `upstream`.
+//! (`finish`). Begin with [`WorkerPool::start`]; a hosted job's life is in `upstream`.
 //!
 //! This crate must not know HTTP requests or who is calling. What a provider's protocol is, is known by
 //! `providers`.
 
-mod ability;
 mod deliver;
 mod embedded;
 mod finish;
 mod heartbeat;
+mod model_offers;
 mod progress;
 mod run_output;
 mod runs;
@@ -26,21 +26,21 @@ use std::time::Duration;
 use opentelemetry::Context;
 use opentelemetry::context::FutureExt as _;
 use opentelemetry::trace::SpanKind;
-use providers::trace::Span;
+use providers::trace::TraceSpan;
 use tokio::sync::Semaphore;
 use tokio::sync::broadcast::{self, error::RecvError};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use tracing::Instrument as _;
 
-use crate::heartbeat::{HEARTBEAT, Row, heartbeat, look_after, try_beat};
-use crate::runs::{Run, Running, Runs};
+use crate::heartbeat::{HEARTBEAT, HeartbeatStreak, heartbeat, look_after, try_beat};
+use crate::runs::{RunGuard, RunRegistry, TaskRun};
 use mediagate_core::app::App;
-use mediagate_core::domain::{agreement, idempotency, restored};
+use mediagate_core::domain::{idempotency, restored_backup, settings_drift};
 use mediagate_model::error::Error;
 use mediagate_model::ids::TaskId;
 use mediagate_model::task::Task;
-use mediagate_store::{self as store, Life, StoreError};
+use mediagate_store::{self as store, ProcessLock, StoreError};
 use mediagate_telemetry::traces;
 
 pub use upkeep::{remove_expired_media, sweep_orphans, sweep_spool};
@@ -57,31 +57,31 @@ const FAREWELL: Duration = Duration::from_secs(5);
 const LONGEST_PAUSE: Duration = Duration::from_secs(2);
 
 /// The workers of one process.
-pub struct Workers {
+pub struct WorkerPool {
     tracker: TaskTracker,
-    crew: Arc<Crew>,
+    crew: Arc<WorkerContext>,
 }
 
 /// State shared by the workers of one process.
-struct Crew {
+struct WorkerContext {
     app: App,
-    runs: Arc<Runs>,
-    row: Row,
+    runs: Arc<RunRegistry>,
+    row: HeartbeatStreak,
     /// One permit, for the task that runs alone.
     alone: Arc<Semaphore>,
     stop: CancellationToken,
     /// Of the callers' lease, see [`store::Store::begin_life`].
-    callers: OnceLock<Option<Life>>,
+    callers: OnceLock<Option<ProcessLock>>,
 }
 
-impl Workers {
+impl WorkerPool {
     /// Starts everything: slots, dispatcher, heartbeat, upkeep. Returns when other processes can
     /// see this one; until then its callers would be taken for those of a dead process.
     pub async fn start(app: &App) -> Self {
-        let crew = Arc::new(Crew {
+        let crew = Arc::new(WorkerContext {
             app: app.clone(),
-            runs: Runs::new(),
-            row: Row::default(),
+            runs: RunRegistry::new(),
+            row: HeartbeatStreak::default(),
             alone: Arc::new(Semaphore::new(1)),
             stop: CancellationToken::new(),
             callers: OnceLock::new(),
@@ -101,10 +101,10 @@ impl Workers {
         tracker.spawn(heartbeat(crew.clone()));
         tracker.spawn(look_after(crew.clone()));
         tracker.spawn(progress::write_regularly(crew.clone()));
-        tracker.spawn(ability::fail_stranded(crew.clone()));
+        tracker.spawn(model_offers::fail_stranded(crew.clone()));
         tracker.spawn(note_leavers(crew.clone()));
         tracker.spawn(probe(crew.clone()));
-        tracker.spawn(restored::keep_mark(app.clone(), crew.stop.clone()));
+        tracker.spawn(restored_backup::keep_mark(app.clone(), crew.stop.clone()));
         upkeep::start(app, &tracker, &crew.stop);
         tracker.close();
         Self { tracker, crew }
@@ -131,12 +131,12 @@ impl Workers {
 }
 
 /// Writes down that this process is gone, so that others need not wait for its lease to expire.
-async fn leave(crew: &Crew) {
+async fn leave(crew: &WorkerContext) {
     let app = &crew.app;
     if let Err(error) = idempotency::note_leavers(app).await {
         tracing::warn!(inside = ?error.inside(), "cannot write down who left");
     }
-    if let Err(error) = agreement::leave(app).await {
+    if let Err(error) = settings_drift::leave(app).await {
         tracing::warn!(inside = ?error.inside(), "others still compare their settings with this process's");
     }
     let (lease, callers) = (crew.runs.lease(), app.attendance.name().to_owned());
@@ -150,7 +150,7 @@ async fn leave(crew: &Crew) {
 }
 
 /// A slot: claims a task for an engine, runs it, and repeats.
-async fn work(crew: Arc<Crew>) {
+async fn work(crew: Arc<WorkerContext>) {
     if crew.until_entered().await.is_none() {
         return;
     }
@@ -192,9 +192,9 @@ fn begin(task: &Task) -> (tracing::Span, Context) {
     (line, traced.into_context())
 }
 
-async fn claim(crew: &Crew) -> Result<Option<(Task, Running)>, Error> {
+async fn claim(crew: &WorkerContext) -> Result<Option<(Task, RunGuard)>, Error> {
     let now = crew.app.clock.now();
-    let models: Arc<str> = ability::engines_json(&crew.app).into();
+    let models: Arc<str> = model_offers::engines_json(&crew.app).into();
     let wanted = models.clone();
     // Read first, so that an idle process does not write.
     let any = crew
@@ -218,35 +218,35 @@ async fn claim(crew: &Crew) -> Result<Option<(Task, Running)>, Error> {
     }))
 }
 
-async fn run_embedded(crew: &Crew, task: Task, run: Running) {
+async fn run_embedded(crew: &WorkerContext, task: Task, run: RunGuard) {
     crew.app.bell.ring_underway(task.id);
     let outcome = tokio::select! {
         outcome = embedded::run(&crew.app, &task, &run, &crew.alone) => outcome,
-        () = run.called_off.cancelled() => finish::Outcome::Stopped,
+        () = run.called_off.cancelled() => finish::RunOutcome::Stopped,
         () = crew.stop.cancelled() => {
             run.stop();
-            finish::Outcome::Stopped
+            finish::RunOutcome::Stopped
         }
     };
     crew.end(&task, &run, outcome, None).await;
 }
 
-impl Crew {
+impl WorkerContext {
     /// Ends the run of a task here. Retries until the outcome is written or the task is another
     /// process's. Returns whether this run ended the task.
     async fn end(
         &self,
         task: &Task,
-        run: &Run,
-        outcome: finish::Outcome,
-        closing: Option<finish::Closing>,
+        run: &TaskRun,
+        outcome: finish::RunOutcome,
+        closing: Option<finish::SubmissionClose>,
     ) -> bool {
         let mut pause = Duration::from_millis(250);
         providers::trace::note("mediagate.outcome", outcome.name());
-        if let finish::Outcome::Failed(failure) = &outcome {
+        if let finish::RunOutcome::Failed(failure) = &outcome {
             providers::trace::failed(failure.code.name());
         }
-        let settling = Span::begin("settle", SpanKind::Internal);
+        let settling = TraceSpan::begin("settle", SpanKind::Internal);
         let ended = finish::EndedRun {
             task,
             owner: run.owner(),
@@ -287,7 +287,7 @@ impl Crew {
 }
 
 /// Stops tasks that are cancelled in this process; the heartbeat finds those missed here.
-async fn hear(crew: Arc<Crew>, mut called_off: broadcast::Receiver<TaskId>) {
+async fn hear(crew: Arc<WorkerContext>, mut called_off: broadcast::Receiver<TaskId>) {
     loop {
         tokio::select! {
             heard = called_off.recv() => match heard {
@@ -301,7 +301,7 @@ async fn hear(crew: Arc<Crew>, mut called_off: broadcast::Receiver<TaskId>) {
 }
 
 /// Tracks which providers accept connections.
-async fn probe(crew: Arc<Crew>) {
+async fn probe(crew: Arc<WorkerContext>) {
     while !crew.stop.is_cancelled() {
         tokio::select! {
             () = crew.app.models.upstream.probe() => {}
@@ -312,7 +312,7 @@ async fn probe(crew: Arc<Crew>) {
 }
 
 /// Records which callers left, after a moment, so that others can join the write.
-async fn note_leavers(crew: Arc<Crew>) {
+async fn note_leavers(crew: Arc<WorkerContext>) {
     while !crew.stop.is_cancelled() {
         tokio::select! {
             () = crew.app.attendance.somebody_left() => {}

@@ -3,8 +3,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::Crew;
-use crate::runs::Risen;
+use crate::WorkerContext;
+use crate::runs::ProgressUpdate;
 use mediagate_core::app::App;
 use mediagate_model::ids::TaskId;
 use mediagate_store::{self as store, StoreError};
@@ -13,7 +13,7 @@ const EVERY: Duration = Duration::from_millis(500);
 /// Tasks of one transaction, which must end within a statement's patience.
 const AT_ONCE: usize = 250;
 
-pub(super) async fn write_regularly(crew: Arc<Crew>) {
+pub(super) async fn write_regularly(crew: Arc<WorkerContext>) {
     while !crew.stop.is_cancelled() {
         crew.pause(EVERY).await;
         for risen in crew.runs.risen().chunks(AT_ONCE) {
@@ -23,7 +23,7 @@ pub(super) async fn write_regularly(crew: Arc<Crew>) {
 }
 
 /// Writes progress and rings for the tasks where it rose.
-async fn write(app: &App, risen: &[Risen]) {
+async fn write(app: &App, risen: &[ProgressUpdate]) {
     let news = risen.iter();
     let news: Vec<_> = news
         .map(|task| (task.id, task.owner(), task.shown))
@@ -42,7 +42,7 @@ async fn write(app: &App, risen: &[Risen]) {
         });
     match write.await {
         Ok(rose) => {
-            risen.iter().for_each(Risen::is_written);
+            risen.iter().for_each(ProgressUpdate::is_written);
             for task in rose {
                 app.bell.ring_underway(task);
             }

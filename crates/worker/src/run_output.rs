@@ -1,16 +1,16 @@
-//! What a run has made, before the transaction that ends its task.
+//! Result of a run, before the transaction that ends its task.
 
 use mediagate_model::ids::ClipId;
 use mediagate_model::media::Asset;
 use mediagate_model::music::{Clip, ClipMedia, ClipUpstream};
-use mediagate_model::price::Quantity;
-use mediagate_model::provenance::{Print, Provenance};
-use mediagate_model::task::Output;
+use mediagate_model::price::WorkQuantity;
+use mediagate_model::provenance::{Provenance, ResultFingerprint};
+use mediagate_model::task::TaskResult;
 
 /// The result of a run; its files are stored, but nothing refers to them yet.
 #[derive(Clone)]
 pub(super) struct RunOutput {
-    pub(super) output: Output,
+    pub(super) output: TaskResult,
     pub(super) assets: Vec<Asset>,
     pub(super) clips: Vec<(ClipId, ClipMedia)>,
     /// Clips beyond those that were ordered.
@@ -20,11 +20,11 @@ pub(super) struct RunOutput {
     /// Per clip: what its recording says of its origin.
     pub(super) provenance: Vec<(ClipId, Provenance)>,
     /// What the results are known by.
-    pub(super) prints: Vec<Print>,
+    pub(super) prints: Vec<ResultFingerprint>,
     /// Ordered clips that were not made.
     pub(super) missing_clips: Vec<ClipId>,
     /// How much was made.
-    pub(super) quantity: Quantity,
+    pub(super) quantity: WorkQuantity,
     /// What is missing, if not everything was made.
     pub(super) partial: Option<String>,
     /// The provider, and its name for the model.
@@ -33,7 +33,7 @@ pub(super) struct RunOutput {
 
 impl RunOutput {
     /// A result without extras.
-    pub(super) fn new(output: Output, quantity: Quantity) -> Self {
+    pub(super) fn new(output: TaskResult, quantity: WorkQuantity) -> Self {
         Self {
             output,
             quantity,

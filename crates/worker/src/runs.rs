@@ -1,4 +1,4 @@
-//! What this process runs: its lease, the tasks it runs and how to stop them, and the jobs of
+//! Registry of this process's work: its lease, the tasks it runs and how to stop them, and the jobs of
 //! cancelled tasks it follows.
 
 use std::collections::{HashMap, HashSet};
@@ -6,15 +6,15 @@ use std::ops::Deref;
 use std::sync::atomic::{AtomicU8, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
-use providers::driver::SendBefore;
+use providers::driver::SendDeadline;
 use tokio::sync::watch;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
-use mediagate_media::engines::Watch;
+use mediagate_media::engines::EngineControl;
 use mediagate_model::ids::{AssetId, SubmissionId, TaskId};
 use mediagate_model::task::Task;
-use mediagate_store::{Life, Store};
+use mediagate_store::{ProcessLock, Store};
 
 /// The right to work on tasks claimed under its name.
 pub(super) struct Lease {
@@ -24,7 +24,7 @@ pub(super) struct Lease {
     /// Cancelled when others take over its tasks.
     lost: CancellationToken,
     /// Tells the processes of this machine when this one has been killed.
-    life: OnceLock<Option<Life>>,
+    life: OnceLock<Option<ProcessLock>>,
 }
 
 impl Lease {
@@ -53,8 +53,8 @@ impl Lease {
     }
 
     /// The deadline for submissions of tasks claimed under it.
-    pub(super) fn send_before(&self) -> SendBefore {
-        SendBefore::until(self.proved.subscribe())
+    pub(super) fn send_before(&self) -> SendDeadline {
+        SendDeadline::until(self.proved.subscribe())
     }
 
     /// Waits until others have taken over its tasks.
@@ -65,18 +65,18 @@ impl Lease {
 
 /// A task that this process runs.
 #[derive(Clone)]
-pub(super) struct Run {
+pub(super) struct TaskRun {
     /// The lease under which it was claimed; only this one may end it.
     pub(super) lease: Arc<Lease>,
     /// Progress and cancellation of its engine.
-    pub(super) watch: Arc<Watch>,
+    pub(super) watch: Arc<EngineControl>,
     /// How far it has come according to the database.
     written: Arc<AtomicU8>,
     /// Cancelled when the task ended elsewhere or is no longer ours.
     pub(super) called_off: CancellationToken,
 }
 
-impl Run {
+impl TaskRun {
     /// The lease's name in the database.
     pub(super) fn owner(&self) -> &str {
         &self.lease.name
@@ -90,14 +90,14 @@ impl Run {
 }
 
 /// How far a task has come, which the database does not know.
-pub(super) struct Risen {
+pub(super) struct ProgressUpdate {
     pub(super) id: TaskId,
     /// Its progress, and whether that is a guess.
     pub(super) shown: (u8, bool),
-    run: Run,
+    run: TaskRun,
 }
 
-impl Risen {
+impl ProgressUpdate {
     fn is_news(&self) -> bool {
         self.run.written.load(Ordering::Relaxed) < self.shown.0
     }
@@ -114,45 +114,45 @@ impl Risen {
 }
 
 /// Exists while a task runs here.
-pub(super) struct Running {
+pub(super) struct RunGuard {
     id: TaskId,
-    run: Run,
-    runs: Arc<Runs>,
+    run: TaskRun,
+    runs: Arc<RunRegistry>,
 }
 
-impl Deref for Running {
-    type Target = Run;
+impl Deref for RunGuard {
+    type Target = TaskRun;
 
-    fn deref(&self) -> &Run {
+    fn deref(&self) -> &TaskRun {
         &self.run
     }
 }
 
-impl Drop for Running {
+impl Drop for RunGuard {
     fn drop(&mut self) {
         lock(&self.runs.tasks).remove(&self.id);
     }
 }
 
 /// Exists while the job of a cancelled task is followed here.
-pub(super) struct Followed {
+pub(super) struct StrayGuard {
     id: SubmissionId,
-    runs: Arc<Runs>,
+    runs: Arc<RunRegistry>,
 }
 
-impl Drop for Followed {
+impl Drop for StrayGuard {
     fn drop(&mut self) {
         lock(&self.runs.strays).remove(&self.id);
     }
 }
 
 /// Exists from before new tasks are accepted under this process's lease until they run here.
-pub(super) struct Expected {
+pub(super) struct ExpectedGuard {
     ids: Vec<TaskId>,
-    runs: Arc<Runs>,
+    runs: Arc<RunRegistry>,
 }
 
-impl Drop for Expected {
+impl Drop for ExpectedGuard {
     fn drop(&mut self) {
         let mut expected = lock(&self.runs.expected);
         for id in &self.ids {
@@ -162,31 +162,31 @@ impl Drop for Expected {
 }
 
 /// Exists from before a claim is written until everything it returned is held.
-pub(super) struct Claiming(Arc<Runs>);
+pub(super) struct ClaimGuard(Arc<RunRegistry>);
 
-impl Drop for Claiming {
+impl Drop for ClaimGuard {
     fn drop(&mut self) {
         lock(&self.0.claims).under_way -= 1;
     }
 }
 
 #[derive(Default)]
-struct Claims {
+struct ClaimCounts {
     begun: u64,
     under_way: u32,
 }
 
 /// What was running here at a moment when nothing was being claimed.
-pub(super) struct Census {
+pub(super) struct RunSnapshot {
     claims: u64,
-    tasks: HashMap<TaskId, Run>,
+    tasks: HashMap<TaskId, TaskRun>,
     strays: HashSet<SubmissionId>,
 }
 
-impl Census {
+impl RunSnapshot {
     /// Tasks under this lease that nothing ran here, before `standing` was read or after. (One that
     /// was accepted in between is expected, or runs, or has ended.)
-    pub(super) fn forgotten(&self, standing: &Standing, runs: &Runs) -> Vec<TaskId> {
+    pub(super) fn forgotten(&self, standing: &LeaseHoldings, runs: &RunRegistry) -> Vec<TaskId> {
         let tasks = standing.tasks.iter().copied();
         let missing = tasks.filter(|id| !self.tasks.contains_key(id));
         missing.filter(|id| !runs.has(*id)).collect()
@@ -195,7 +195,7 @@ impl Census {
     /// Strays under this lease that nothing here follows.
     pub(super) fn forgotten_strays<'a>(
         &'a self,
-        standing: &'a Standing,
+        standing: &'a LeaseHoldings,
     ) -> impl Iterator<Item = SubmissionId> + 'a {
         let strays = standing.strays.iter();
         strays
@@ -204,7 +204,7 @@ impl Census {
     }
 
     /// Stops what runs here under this lease but is not held in the database.
-    pub(super) fn stop_others(&self, lease: &Lease, standing: &Standing) {
+    pub(super) fn stop_others(&self, lease: &Lease, standing: &LeaseHoldings) {
         let held = self.tasks.iter();
         let held = held.filter(|(_, run)| run.lease.name == lease.name);
         for (_, run) in held.filter(|(id, _)| !standing.tasks.contains(id)) {
@@ -214,27 +214,27 @@ impl Census {
 }
 
 /// What the database has under a lease.
-pub(super) struct Standing {
+pub(super) struct LeaseHoldings {
     pub(super) tasks: HashSet<TaskId>,
     /// Submissions of cancelled tasks, and those tasks.
     pub(super) strays: Vec<(SubmissionId, TaskId)>,
 }
 
 /// Everything that this process runs.
-pub(super) struct Runs {
+pub(super) struct RunRegistry {
     lease: Mutex<Arc<Lease>>,
     entered: watch::Sender<bool>,
-    tasks: Mutex<HashMap<TaskId, Run>>,
+    tasks: Mutex<HashMap<TaskId, TaskRun>>,
     expected: Mutex<HashSet<TaskId>>,
     strays: Mutex<HashSet<SubmissionId>>,
-    claims: Mutex<Claims>,
+    claims: Mutex<ClaimCounts>,
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-impl Runs {
+impl RunRegistry {
     /// Empty, under a new lease.
     pub(super) fn new() -> Arc<Self> {
         Arc::new(Self {
@@ -279,18 +279,18 @@ impl Runs {
         old.lost.cancel();
     }
 
-    pub(super) fn claiming(self: &Arc<Self>) -> Claiming {
+    pub(super) fn claiming(self: &Arc<Self>) -> ClaimGuard {
         let mut claims = lock(&self.claims);
         claims.begun += 1;
         claims.under_way += 1;
-        Claiming(self.clone())
+        ClaimGuard(self.clone())
     }
 
     /// These new tasks are about to be accepted under the lease.
-    pub(super) fn expect(self: &Arc<Self>, tasks: &[Task]) -> Expected {
+    pub(super) fn expect(self: &Arc<Self>, tasks: &[Task]) -> ExpectedGuard {
         let ids: Vec<TaskId> = tasks.iter().map(|task| task.id).collect();
         lock(&self.expected).extend(&ids);
-        Expected {
+        ExpectedGuard {
             ids,
             runs: self.clone(),
         }
@@ -302,25 +302,25 @@ impl Runs {
         lock(&self.expected).contains(&id) || lock(&self.tasks).contains_key(&id)
     }
 
-    pub(super) fn take(self: &Arc<Self>, task: &Task, lease: Arc<Lease>) -> Running {
+    pub(super) fn take(self: &Arc<Self>, task: &Task, lease: Arc<Lease>) -> RunGuard {
         let id = task.id;
-        let run = Run {
+        let run = TaskRun {
             lease,
             watch: Arc::default(),
             written: Arc::new(AtomicU8::new(task.progress)),
             called_off: CancellationToken::new(),
         };
         lock(&self.tasks).insert(id, run.clone());
-        Running {
+        RunGuard {
             id,
             run,
             runs: self.clone(),
         }
     }
 
-    pub(super) fn follow(self: &Arc<Self>, id: SubmissionId) -> Followed {
+    pub(super) fn follow(self: &Arc<Self>, id: SubmissionId) -> StrayGuard {
         lock(&self.strays).insert(id);
-        Followed {
+        StrayGuard {
             id,
             runs: self.clone(),
         }
@@ -331,14 +331,14 @@ impl Runs {
     }
 
     /// The tasks whose progress has risen since it was written.
-    pub(super) fn risen(&self) -> Vec<Risen> {
+    pub(super) fn risen(&self) -> Vec<ProgressUpdate> {
         let tasks = lock(&self.tasks);
-        let risen = tasks.iter().map(|(id, run)| Risen {
+        let risen = tasks.iter().map(|(id, run)| ProgressUpdate {
             id: *id,
             shown: run.watch.shown(),
             run: run.clone(),
         });
-        risen.filter(Risen::is_news).collect()
+        risen.filter(ProgressUpdate::is_news).collect()
     }
 
     /// Stops those of these tasks that run here.
@@ -350,9 +350,9 @@ impl Runs {
     }
 
     /// What is running; `None` while something is being claimed.
-    pub(super) fn census(&self) -> Option<Census> {
+    pub(super) fn census(&self) -> Option<RunSnapshot> {
         let claims = lock(&self.claims);
-        (claims.under_way == 0).then(|| Census {
+        (claims.under_way == 0).then(|| RunSnapshot {
             claims: claims.begun,
             tasks: lock(&self.tasks).clone(),
             strays: lock(&self.strays).clone(),
@@ -360,7 +360,7 @@ impl Runs {
     }
 
     /// Whether nothing was claimed since.
-    pub(super) fn still_runs(&self, census: &Census) -> bool {
+    pub(super) fn still_runs(&self, census: &RunSnapshot) -> bool {
         lock(&self.claims).begun == census.claims
     }
 }

@@ -1,17 +1,17 @@
-//! What was made, held against the order: what of it is paid for, and what came beyond it.
+//! Surplus of a delivery over its order: the part that is paid for, and what came beyond it.
 
 use crate::run_output::RunOutput;
-use mediagate_model::price::Quantity;
-use mediagate_model::task::{Payload, Task};
+use mediagate_model::price::WorkQuantity;
+use mediagate_model::task::{Task, TaskPayload};
 
 /// How much shorter than ordered still counts as complete, and how much longer as no more.
 const TOLERANCE_MS: u64 = 250;
 
 /// The ordered quantity if the delivery is close enough, else what was made, with its length
 /// rounded down to a tenth of a second. Larger frames count as those that were ordered.
-pub(super) fn paid_for(task: &Task, made: Quantity) -> Quantity {
+pub(super) fn paid_for(task: &Task, made: WorkQuantity) -> WorkQuantity {
     let mut quantity = made;
-    if let Payload::VideoV1(job) = &task.payload {
+    if let TaskPayload::VideoV1(job) = &task.payload {
         quantity.milliseconds = if made.milliseconds + TOLERANCE_MS >= job.milliseconds {
             job.milliseconds
         } else {
@@ -24,8 +24,8 @@ pub(super) fn paid_for(task: &Task, made: Quantity) -> Quantity {
 
 /// All that a provider delivered, if that is more than was ordered: what it costs, as far as nobody says
 /// otherwise.
-pub(super) fn delivered(task: &Task, made: &RunOutput) -> Option<Quantity> {
-    let Payload::VideoV1(job) = &task.payload else {
+pub(super) fn delivered(task: &Task, made: &RunOutput) -> Option<WorkQuantity> {
+    let TaskPayload::VideoV1(job) = &task.payload else {
         return None;
     };
     let (paid, made) = (paid_for(task, made.quantity), made.quantity);
@@ -49,7 +49,7 @@ pub(super) fn tell(task: &Task, made: &RunOutput) {
             .increment(1);
     };
     match &task.payload {
-        Payload::VideoV1(job) => {
+        TaskPayload::VideoV1(job) => {
             let (ordered, came) = (pixels(job.width, job.height), made.quantity);
             let longer = is_longer(came.milliseconds, job.milliseconds);
             let larger = is_larger(came.pixels, ordered);
@@ -71,7 +71,7 @@ pub(super) fn tell(task: &Task, made: &RunOutput) {
                 count("size");
             }
         }
-        Payload::SongV1(_) if !made.more_clips.is_empty() => {
+        TaskPayload::SongV1(_) if !made.more_clips.is_empty() => {
             let (ordered, came) = (made.quantity.parts_asked, made.quantity.parts);
             tracing::warn!(
                 provider,
@@ -82,7 +82,7 @@ pub(super) fn tell(task: &Task, made: &RunOutput) {
             );
             count("clips");
         }
-        Payload::SongV1(_) | Payload::StemsV1(_) => {}
+        TaskPayload::SongV1(_) | TaskPayload::StemsV1(_) => {}
     }
 }
 

@@ -13,13 +13,13 @@ use tokio_util::task::TaskTracker;
 
 use crate::{deliver, upstream};
 use mediagate_core::app::App;
-use mediagate_core::domain::provenance::glances;
+use mediagate_core::domain::provenance::post_processing;
 use mediagate_core::domain::{
-    agreement, idempotency, keys, ledger, readiness, routes, stances, tasks, webhooks,
+    idempotency, keys, ledger, readiness, route_states, routes, settings_drift, tasks, webhooks,
 };
 use mediagate_model::clock::Timestamp;
 use mediagate_model::error::Error;
-use mediagate_store::upkeep::Turn;
+use mediagate_store::upkeep::UpkeepLease;
 use mediagate_store::{self as store, StoreError};
 use mediagate_telemetry::counters;
 
@@ -47,7 +47,7 @@ const SWEPT_AGE: Duration = Duration::from_hours(6 * 24);
 
 /// Upkeep that is done once for the whole cluster.
 #[derive(Debug, Clone, Copy)]
-enum Chore {
+enum UpkeepJob {
     /// Media whose time is over.
     Media,
     Orphans,
@@ -69,7 +69,7 @@ enum Chore {
     Time,
 }
 
-impl Chore {
+impl UpkeepJob {
     const ALL: [Self; 10] = [
         Self::Media,
         Self::Orphans,
@@ -124,8 +124,8 @@ impl Chore {
             Self::Unclear => upstream::look_again(app).await,
             Self::Intents => idempotency::forget_old(app).await,
             Self::Records => tasks::remove_past(app).await,
-            Self::Webhooks => webhooks::log::forget_old(app).await,
-            Self::Films => glances::look_at_films(app).await,
+            Self::Webhooks => webhooks::delivery_log::forget_old(app).await,
+            Self::Films => post_processing::look_at_films(app).await,
             Self::Time => keep_time(app).await,
         }
     }
@@ -133,7 +133,7 @@ impl Chore {
 
 /// Starts the upkeep; it runs until stopped.
 pub(super) fn start(app: &App, tracker: &TaskTracker, stop: &CancellationToken) {
-    for kind in Chore::ALL {
+    for kind in UpkeepJob::ALL {
         let (app, stop) = (app.clone(), stop.clone());
         tracker.spawn(async move {
             let mut looks = tokio::time::interval(kind.every(&app).min(LOOK));
@@ -149,7 +149,7 @@ pub(super) fn start(app: &App, tracker: &TaskTracker, stop: &CancellationToken) 
     let (app, stop) = (app.clone(), stop.clone());
     tracker.spawn(async move {
         let mut counts = tokio::time::interval(counters::METRICS_UPKEEP);
-        let mut spool = tokio::time::interval(Chore::Orphans.every(&app));
+        let mut spool = tokio::time::interval(UpkeepJob::Orphans.every(&app));
         let mut standby = tokio::time::interval(STANDBY);
         let mut uses = tokio::time::interval(USES);
         let mut told = Vec::new();
@@ -159,7 +159,7 @@ pub(super) fn start(app: &App, tracker: &TaskTracker, stop: &CancellationToken) 
             tokio::select! {
                 _ = notes.tick() => {
                     know_routes(&app).await;
-                    let own = stances::own(&app);
+                    let own = route_states::own(&app);
                     // Others tell it to operators who ask them.
                     if own != told {
                         compare_settings(&app).await;
@@ -180,7 +180,7 @@ pub(super) fn start(app: &App, tracker: &TaskTracker, stop: &CancellationToken) 
                     deliver::count(&app).await;
                     tasks::count_waiting(&app).await;
                 }
-                _ = spool.tick() => note(Chore::Orphans, sweep_spool(&app).await),
+                _ = spool.tick() => note(UpkeepJob::Orphans, sweep_spool(&app).await),
                 () = stop.cancelled() => return,
             }
         }
@@ -198,15 +198,15 @@ pub(super) async fn know_routes(app: &App) {
 }
 
 async fn compare_settings(app: &App) {
-    if let Err(error) = agreement::compare(app).await {
+    if let Err(error) = settings_drift::compare(app).await {
         tracing::warn!(inside = ?error.inside(), "the settings are not compared with others'");
     }
 }
 
 /// Does this kind of upkeep if it is due and nobody else does it.
-async fn look(app: &App, kind: Chore) {
+async fn look(app: &App, kind: UpkeepJob) {
     // It is looked at often: taking a turn is a write, and mostly there is nothing to do.
-    if matches!(kind, Chore::Films) && !glances::is_any_due(app).await {
+    if matches!(kind, UpkeepJob::Films) && !post_processing::is_any_due(app).await {
         return;
     }
     let every = kind.every(app);
@@ -226,22 +226,22 @@ async fn look(app: &App, kind: Chore) {
         Ok(None) => {}
         Err(error) => note(kind, Err(error.into())),
     }
-    if matches!(kind, Chore::Ledger) {
+    if matches!(kind, UpkeepJob::Ledger) {
         note(kind, ledger::tell(app).await);
     }
 }
 
-async fn work(app: &App, kind: Chore) {
+async fn work(app: &App, kind: UpkeepJob) {
     note(kind, kind.work(app).await);
 }
 
 /// Runs the work and keeps extending the turn. `None` if the turn was lost.
 async fn while_prolonged(
     app: &App,
-    mut turn: Turn,
+    mut turn: UpkeepLease,
     lease: Duration,
     work: impl Future<Output = ()>,
-) -> Option<Turn> {
+) -> Option<UpkeepLease> {
     let mut work = std::pin::pin!(work);
     loop {
         tokio::select! {
@@ -254,14 +254,18 @@ async fn while_prolonged(
     }
 }
 
-async fn put_off(app: &App, turn: Turn, pause: Duration) -> Result<Option<Turn>, Error> {
+async fn put_off(
+    app: &App,
+    turn: UpkeepLease,
+    pause: Duration,
+) -> Result<Option<UpkeepLease>, Error> {
     Ok(app
         .store
         .write(move |conn| store::upkeep::put_off(conn, &turn, pause))
         .await?)
 }
 
-fn note(kind: Chore, done: Result<(), Error>) {
+fn note(kind: UpkeepJob, done: Result<(), Error>) {
     if let Err(error) = done {
         tracing::error!(kind = kind.name(), inside = ?error.inside(), "upkeep failed; trying again later");
     }

@@ -1,20 +1,25 @@
 //! Moves: how far each takes the camera, by pace and length.
 
-use super::pose::{Pose, Room};
-use crate::direction::{Axis, Leg, Move, MoveKind, Pace};
+use super::pose::{CameraPose, PlateGeometry};
+use crate::direction::{CameraMove, MoveAxis, MoveKind, MovePace, ShotLeg};
 
 /// Where a leg takes the camera.
-pub(super) fn moved(from: Pose, leg: &Leg, seconds: f64, room: &Room) -> Pose {
+pub(super) fn moved(
+    from: CameraPose,
+    leg: &ShotLeg,
+    seconds: f64,
+    room: &PlateGeometry,
+) -> CameraPose {
     let mut to = from;
     let slack = room.slack();
-    for Move { kind, pace } in &leg.moves {
+    for CameraMove { kind, pace } in &leg.moves {
         let amount = match kind.axis() {
-            Axis::Depth => DEPTH.amount(*pace, seconds),
-            Axis::Side => stretched(SLIDE.amount(*pace, seconds), slack.0),
-            Axis::Height => stretched(SLIDE.amount(*pace, seconds), slack.1) * room.tall,
-            Axis::Roll => ROLL.amount(*pace, seconds).to_radians(),
-            Axis::Orbit => ORBIT.amount(*pace, seconds).to_radians(),
-            Axis::Shake | Axis::Nothing => 0.0,
+            MoveAxis::Depth => DEPTH.amount(*pace, seconds),
+            MoveAxis::Side => stretched(SLIDE.amount(*pace, seconds), slack.0),
+            MoveAxis::Height => stretched(SLIDE.amount(*pace, seconds), slack.1) * room.tall,
+            MoveAxis::Roll => ROLL.amount(*pace, seconds).to_radians(),
+            MoveAxis::Orbit => ORBIT.amount(*pace, seconds).to_radians(),
+            MoveAxis::Shake | MoveAxis::Nothing => 0.0,
         };
         match kind {
             MoveKind::PushIn => to.dolly += amount,
@@ -46,46 +51,46 @@ fn stretched(amount: f64, slack: f64) -> f64 {
 
 /// The size of a move: a speed per second for each pace, within bounds that keep a short shot's
 /// move visible and a long one's from tearing through the picture.
-struct Reach {
+struct MoveExtent {
     speed: [f64; 3],
     least: [f64; 3],
     most: [f64; 3],
 }
 
-impl Reach {
-    fn amount(&self, pace: Pace, seconds: f64) -> f64 {
+impl MoveExtent {
+    fn amount(&self, pace: MovePace, seconds: f64) -> f64 {
         let i = match pace {
-            Pace::Slow => 0,
-            Pace::Medium => 1,
-            Pace::Fast => 2,
+            MovePace::Slow => 0,
+            MovePace::Medium => 1,
+            MovePace::Fast => 2,
         };
         (self.speed[i] * seconds).clamp(self.least[i], self.most[i])
     }
 }
 
 /// Magnification, as its logarithm.
-const DEPTH: Reach = Reach {
+const DEPTH: MoveExtent = MoveExtent {
     speed: [0.024, 0.05, 0.13],
     least: [0.05, 0.12, 0.3],
     most: [0.2, 0.45, 0.8],
 };
 
 /// Sideways and up and down, in frame widths and heights.
-const SLIDE: Reach = Reach {
+const SLIDE: MoveExtent = MoveExtent {
     speed: [0.025, 0.05, 0.13],
     least: [0.05, 0.1, 0.25],
     most: [0.2, 0.4, 0.7],
 };
 
 /// Degrees of roll.
-const ROLL: Reach = Reach {
+const ROLL: MoveExtent = MoveExtent {
     speed: [1.2, 2.5, 6.0],
     least: [3.0, 6.0, 12.0],
     most: [8.0, 15.0, 30.0],
 };
 
 /// Degrees of orbit.
-const ORBIT: Reach = Reach {
+const ORBIT: MoveExtent = MoveExtent {
     speed: [2.2, 4.5, 9.0],
     least: [6.0, 12.0, 20.0],
     most: [14.0, 26.0, 40.0],

@@ -2,7 +2,7 @@
 
 /// The camera's state, relative to the shot's base window: lengths in widths of that window.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
-pub(super) struct Pose {
+pub(super) struct CameraPose {
     /// Turned sideways and up or down.
     pub(super) x: f64,
     pub(super) y: f64,
@@ -19,7 +19,7 @@ pub(super) struct Pose {
 }
 
 /// A pose as seen by one layer.
-pub(super) struct Apparent {
+pub(super) struct LayerPose {
     pub(super) x: f64,
     pub(super) y: f64,
     pub(super) zoom: f64,
@@ -27,9 +27,9 @@ pub(super) struct Apparent {
     pub(super) yaw: f64,
 }
 
-impl Pose {
-    pub(super) fn seen(&self, parallax: f64) -> Apparent {
-        Apparent {
+impl CameraPose {
+    pub(super) fn seen(&self, parallax: f64) -> LayerPose {
+        LayerPose {
             x: self.x + parallax * self.travel.0 + (1.0 - parallax) * self.sweep,
             y: self.y + parallax * self.travel.1,
             zoom: self.zoom + parallax * self.dolly,
@@ -40,7 +40,7 @@ impl Pose {
 }
 
 /// The plate and the frame, measured in widths of the largest window that fits.
-pub(super) struct Room {
+pub(super) struct PlateGeometry {
     /// Plate pixels across the largest window of the frame's shape.
     pub(super) cover: f64,
     pub(super) plate: (f64, f64),
@@ -48,7 +48,7 @@ pub(super) struct Room {
     pub(super) tall: f64,
 }
 
-impl Room {
+impl PlateGeometry {
     pub(super) fn new(plate: (u32, u32), frame: (u32, u32)) -> Self {
         let plate = (f64::from(plate.0), f64::from(plate.1));
         let tall = f64::from(frame.1) / f64::from(frame.0);

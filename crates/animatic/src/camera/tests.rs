@@ -1,21 +1,21 @@
 //! Shots as numbers: inside the plate, smooth, and in the direction named.
 
-use super::view::View;
+use super::view::LayerView;
 use super::*;
 use crate::direction::Easing;
 
-const TIMING: Timing = Timing {
+const TIMING: FrameTiming = FrameTiming {
     frames: 150,
     fps: 30,
 };
 
-fn views(prompt: &str, plate: (u32, u32), frame: (u32, u32)) -> Vec<View> {
+fn views(prompt: &str, plate: (u32, u32), frame: (u32, u32)) -> Vec<LayerView> {
     let stations = plan(&Direction::parse(prompt), flat(plate, frame), TIMING, 7);
     stations.iter().map(|s| s.view(1.0)).collect()
 }
 
-fn flat(picture: (u32, u32), frame: (u32, u32)) -> Site<'static> {
-    Site {
+fn flat(picture: (u32, u32), frame: (u32, u32)) -> ShotGeometry<'static> {
+    ShotGeometry {
         picture,
         frame,
         deep: false,

@@ -1,10 +1,10 @@
 //! Views: which part of the picture fills the frame.
 
-use super::pose::Pose;
+use super::pose::CameraPose;
 
 /// What of a layer fills the frame, in picture pixels.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub(crate) struct View {
+pub(crate) struct LayerView {
     /// The picture's point on the camera's axis.
     pub(crate) centre: (f64, f64),
     /// The picture's pixels across the frame's width, where the layer is met head-on.
@@ -15,30 +15,30 @@ pub(crate) struct View {
     pub(crate) yaw: f64,
 }
 
-impl View {
+impl LayerView {
     /// Whether the view is an upright rectangle of the picture.
     pub(crate) fn is_upright(&self) -> bool {
         self.roll == 0.0 && self.yaw == 0.0
     }
 
     /// Maps points of the frame to points of the picture.
-    pub(crate) fn lens(&self) -> Lens {
-        Lens {
+    pub(crate) fn lens(&self) -> ViewProjection {
+        ViewProjection {
             centre: self.centre,
             width: self.width,
-            plane: Plane::new(self.roll, self.yaw),
+            plane: ViewPlane::new(self.roll, self.yaw),
         }
     }
 }
 
 /// A view prepared for many points.
-pub(crate) struct Lens {
+pub(crate) struct ViewProjection {
     centre: (f64, f64),
     width: f64,
-    plane: Plane,
+    plane: ViewPlane,
 }
 
-impl Lens {
+impl ViewProjection {
     /// The picture's point seen at `(u, v)` of the frame: both in frame widths from its centre.
     #[inline]
     pub(crate) fn project(&self, u: f64, v: f64) -> (f64, f64) {
@@ -52,19 +52,19 @@ impl Lens {
 
 /// Where the camera is at one frame, fitted to the picture.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub(crate) struct Station {
-    pub(super) pose: Pose,
+pub(crate) struct CameraStation {
+    pub(super) pose: CameraPose,
     /// Where the shot's origin lies, in picture pixels.
     pub(super) origin: (f64, f64),
     /// Picture pixels across the shot's base window.
     pub(super) base: f64,
 }
 
-impl Station {
+impl CameraStation {
     /// The view of a layer that follows `parallax` of the camera's travel, 0 to 1.
-    pub(crate) fn view(&self, parallax: f64) -> View {
+    pub(crate) fn view(&self, parallax: f64) -> LayerView {
         let seen = self.pose.seen(parallax);
-        View {
+        LayerView {
             centre: (
                 self.origin.0 + self.base * seen.x,
                 self.origin.1 + self.base * seen.y,
@@ -80,12 +80,12 @@ impl Station {
 ///
 /// The camera stands `DISTANCE` frame widths from the plate, rolled by `roll`, having walked
 /// around the plate's centre by `yaw` while looking at it.
-pub(super) struct Plane {
+pub(super) struct ViewPlane {
     roll: (f64, f64),
     yaw: (f64, f64),
 }
 
-impl Plane {
+impl ViewPlane {
     pub(super) fn new(roll: f64, yaw: f64) -> Self {
         Self {
             roll: roll.sin_cos(),

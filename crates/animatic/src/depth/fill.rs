@@ -1,22 +1,22 @@
-//! Filling: the colours that stand behind what is in front.
+//! Hole filling: the colours behind a subject that was cut out.
 //!
 //! Push and pull over a pyramid: colours with their weights are averaged down until every hole is
 //! covered, and what is missing at each size is taken from the next coarser one. After Gortler,
 //! Grzeszczuk, Szeliski, Cohen: "The Lumigraph" (1996).
 
-use super::plane::Plane;
+use super::plane::FloatPlane;
 
 /// Red, green and blue, 0 to 1.
-pub(super) type Colours = [Plane; 3];
+pub(super) type ColourPlanes = [FloatPlane; 3];
 
 /// Replaces the colours where `hole` is 1 by what surrounds the hole.
-pub(super) fn filled(colours: &Colours, hole: &Plane) -> Colours {
+pub(super) fn filled(colours: &ColourPlanes, hole: &FloatPlane) -> ColourPlanes {
     let weight = hole.map(|h| (1.0 - h).clamp(0.0, 1.0));
     [0, 1, 2].map(|c| fill(&colours[c], &weight))
 }
 
 /// `plane` where `weight` is 1, its surroundings where it is 0.
-fn fill(plane: &Plane, weight: &Plane) -> Plane {
+fn fill(plane: &FloatPlane, weight: &FloatPlane) -> FloatPlane {
     if plane.width <= 1 && plane.height <= 1 {
         return plane.clone();
     }
@@ -26,7 +26,7 @@ fn fill(plane: &Plane, weight: &Plane) -> Plane {
     // A few known pixels are enough to know the coarse one.
     let known = weights.map(|w| (w * 4.0).min(1.0));
     let behind = fill(&coarse, &known);
-    Plane::new(plane.width, plane.height, |x, y| {
+    FloatPlane::new(plane.width, plane.height, |x, y| {
         let at = y * plane.width + x;
         let (own, w) = (plane.values[at], weight.values[at]);
         if w >= 1.0 {
@@ -39,9 +39,9 @@ fn fill(plane: &Plane, weight: &Plane) -> Plane {
 }
 
 /// Half the size, each pixel the mean of two by two.
-fn halved(plane: &Plane) -> Plane {
+fn halved(plane: &FloatPlane) -> FloatPlane {
     let (width, height) = (plane.width.div_ceil(2), plane.height.div_ceil(2));
-    Plane::new(width, height, |x, y| {
+    FloatPlane::new(width, height, |x, y| {
         let column = |x: usize| x.min(plane.width - 1);
         let row = |y: usize| y.min(plane.height - 1) * plane.width;
         let (left, right) = (column(2 * x), column(2 * x + 1));
@@ -63,16 +63,16 @@ mod tests {
     #[test]
     fn a_hole_takes_the_colour_around_it() {
         let inside = |x: usize, y: usize| (10..20).contains(&x) && (6..14).contains(&y);
-        let plane = Plane::new(33, 21, |x, y| if inside(x, y) { 1.0 } else { 0.3 });
-        let hole = Plane::new(33, 21, |x, y| f32::from(u8::from(inside(x, y))));
+        let plane = FloatPlane::new(33, 21, |x, y| if inside(x, y) { 1.0 } else { 0.3 });
+        let hole = FloatPlane::new(33, 21, |x, y| f32::from(u8::from(inside(x, y))));
         let [red, ..] = filled(&[plane.clone(), plane.clone(), plane], &hole);
         assert!(red.values.iter().all(|v| (v - 0.3).abs() < 1e-3), "{red:?}");
     }
 
     #[test]
     fn a_picture_that_is_all_hole_is_no_trouble() {
-        let plane = Plane::new(5, 3, |_, _| 0.7);
-        let hole = Plane::new(5, 3, |_, _| 1.0);
+        let plane = FloatPlane::new(5, 3, |_, _| 0.7);
+        let hole = FloatPlane::new(5, 3, |_, _| 1.0);
         let [_, green, _] = filled(&[plane.clone(), plane.clone(), plane], &hole);
         assert!(green.values.iter().all(|v| v.is_finite()));
     }

@@ -1,4 +1,4 @@
-//! Depth: takes a picture apart into sheets, from the far ground to the near subject.
+//! Depth: splits a picture into sheets, from the far ground to the near subject.
 //!
 //! No model looks at the picture; four cheap cues do. What can be reached from the upper edges
 //! without crossing a strong edge is background (Wei, Wen, Zhu, Sun: "Geodesic Saliency Using
@@ -14,17 +14,17 @@ mod fill;
 mod plane;
 
 use crate::error::RenderError;
-use crate::layer::Sheet;
+use crate::layer::LayerSheet;
 use crate::picture::Picture;
 use crate::scene::noise::smoothstep;
-use crate::working::reduced;
-use fill::{Colours, filled};
-use plane::{Guided, Plane};
+use crate::working_size::reduced;
+use fill::{ColourPlanes, filled};
+use plane::{FloatPlane, GuidedFilter};
 
 /// The picture as sheets, farthest first: just one if no depth was found.
-pub(crate) fn sheets(picture: &Picture) -> Result<Vec<Sheet>, RenderError> {
+pub(crate) fn sheets(picture: &Picture) -> Result<Vec<LayerSheet>, RenderError> {
     let (width, height) = picture.size();
-    let flat = || vec![Sheet::solid(width, height, picture.rgb())];
+    let flat = || vec![LayerSheet::solid(width, height, picture.rgb())];
     if width.min(height) < SMALLEST {
         return Ok(flat());
     }
@@ -38,7 +38,7 @@ pub(crate) fn sheets(picture: &Picture) -> Result<Vec<Sheet>, RenderError> {
     let rough = nearness.map(|n| smoothstep(cut - 0.06, cut + 0.06, n));
     let axis = axis(&colours, &rough);
     let guide = along(&colours, axis);
-    let matte = Guided::new(&rough, &guide, 5, 4e-4);
+    let matte = GuidedFilter::new(&rough, &guide, 5, 4e-4);
     let subject = matte.plane(&guide).map(sharpened);
     if !is_sound(&subject, &colours) {
         return Ok(flat());
@@ -53,10 +53,10 @@ pub(crate) fn sheets(picture: &Picture) -> Result<Vec<Sheet>, RenderError> {
 }
 
 /// The three colours of a picture, 0 to 1.
-fn colours(picture: &Picture) -> Colours {
+fn colours(picture: &Picture) -> ColourPlanes {
     let (width, height) = (picture.width() as usize, picture.height() as usize);
     [0, 1, 2].map(|c| {
-        Plane::new(width, height, |x, y| {
+        FloatPlane::new(width, height, |x, y| {
             f32::from(picture.rgb()[(y * width + x) * 3 + c]) / 255.0
         })
     })
@@ -64,8 +64,8 @@ fn colours(picture: &Picture) -> Colours {
 
 /// The direction between the mean colours of subject and ground: along it the two are easiest to
 /// separate.
-fn axis(colours: &Colours, subject: &Plane) -> [f32; 3] {
-    let share = |plane: &Plane| plane.values.iter().sum::<f32>();
+fn axis(colours: &ColourPlanes, subject: &FloatPlane) -> [f32; 3] {
+    let share = |plane: &FloatPlane| plane.values.iter().sum::<f32>();
     let (inside, all) = (share(subject).max(1e-3), whole(subject.values.len()));
     let apart = colours.each_ref().map(|colour| {
         let within = share(&colour.zip(subject, |c, s| c * s));
@@ -80,13 +80,13 @@ fn axis(colours: &Colours, subject: &Plane) -> [f32; 3] {
     }
 }
 
-fn along([red, green, blue]: &Colours, axis: [f32; 3]) -> Plane {
+fn along([red, green, blue]: &ColourPlanes, axis: [f32; 3]) -> FloatPlane {
     let two = red.zip(green, |r, g| axis[0] * r + axis[1] * g);
     two.zip(blue, |t, b| t + axis[2] * b)
 }
 
 /// How near each pixel seems, 0 to 1.
-fn nearness(colours: &Colours, luma: &Plane) -> Plane {
+fn nearness(colours: &ColourPlanes, luma: &FloatPlane) -> FloatPlane {
     let apart = from_edges(colours).normalised();
     let odd = oddness(colours).normalised();
     let detail = luma.zip(&luma.blurred(1), |a, b| (a - b).abs());
@@ -94,16 +94,18 @@ fn nearness(colours: &Colours, luma: &Plane) -> Plane {
     let cues = apart.zip(&odd, |a, b| 0.40 * a + 0.22 * b);
     let cues = cues.zip(&focus, |c, f| c + 0.14 * f);
     let rows = whole(luma.height);
-    let lower = Plane::new(luma.width, luma.height, |_, y| whole(y) / rows);
+    let lower = FloatPlane::new(luma.width, luma.height, |_, y| whole(y) / rows);
     let all = cues.zip(&lower, |c, l| c + 0.24 * l);
-    Guided::new(&all, luma, 6, 1e-3).plane(luma).normalised()
+    GuidedFilter::new(&all, luma, 6, 1e-3)
+        .plane(luma)
+        .normalised()
 }
 
 /// The least sum of steps in colour on the way from the upper edges, by two sweeps there and back.
-fn from_edges(colours: &Colours) -> Plane {
+fn from_edges(colours: &ColourPlanes) -> FloatPlane {
     let [red, green, blue] = colours;
     let (width, height) = (red.width, red.height);
-    let mut far = Plane::new(width, height, |x, y| {
+    let mut far = FloatPlane::new(width, height, |x, y| {
         let seed = y == 0 || ((x == 0 || x + 1 == width) && y * 3 < height * 2);
         if seed { 0.0 } else { f32::MAX / 4.0 }
     });
@@ -141,7 +143,7 @@ fn from_edges(colours: &Colours) -> Plane {
 
 /// How far each colour is from those along the upper edges: the distance to the nearest of a
 /// handful of their means.
-fn oddness(colours: &Colours) -> Plane {
+fn oddness(colours: &ColourPlanes) -> FloatPlane {
     let [red, green, blue] = colours;
     let (width, height) = (red.width, red.height);
     let colour = |at: usize| [red.values[at], green.values[at], blue.values[at]];
@@ -165,7 +167,7 @@ fn oddness(colours: &Colours) -> Plane {
         mean((0, 0), (rim, height / 2)),
         mean((width - rim.max(1), 0), (width, height / 2)),
     ];
-    Plane::new(width, height, |x, y| {
+    FloatPlane::new(width, height, |x, y| {
         let own = colour(y * width + x);
         let far = means.iter().map(|m| {
             let d = [0, 1, 2].map(|c| (own[c] - m[c]).powi(2));
@@ -177,7 +179,7 @@ fn oddness(colours: &Colours) -> Plane {
 
 /// The threshold where nearness splits into two, if it does so clearly and in reasonable
 /// proportions.
-fn cut(nearness: &Plane) -> Option<f32> {
+fn cut(nearness: &FloatPlane) -> Option<f32> {
     let mut counts = [0.0_f32; BINS];
     for value in &nearness.values {
         counts[bin(*value)] += 1.0;
@@ -206,7 +208,7 @@ fn cut(nearness: &Plane) -> Option<f32> {
 
 /// Whether a subject is cut out along edges that the picture has, and in a simple shape. A cut
 /// through a face, or through fur, has no edge to follow or wriggles.
-fn is_sound(subject: &Plane, colours: &Colours) -> bool {
+fn is_sound(subject: &FloatPlane, colours: &ColourPlanes) -> bool {
     let (width, height) = (subject.width, subject.height);
     let inside = |at: usize| subject.values[at] > 0.5;
     let contrast = |a: usize, b: usize| {
@@ -253,8 +255,8 @@ fn bin(value: f32) -> usize {
 }
 
 /// The picture with the subject's place filled by the ground.
-fn far_sheet(picture: &Picture, ground: &Colours, hole: &Plane) -> Sheet {
-    let mut sheet = Sheet::solid(picture.width(), picture.height(), picture.rgb());
+fn far_sheet(picture: &Picture, ground: &ColourPlanes, hole: &FloatPlane) -> LayerSheet {
+    let mut sheet = LayerSheet::solid(picture.width(), picture.height(), picture.rgb());
     sheet.parallax = FAR;
     each_pixel(&mut sheet, |u, v, pixel| {
         let hidden = hole.at(u, v);
@@ -269,8 +271,8 @@ fn far_sheet(picture: &Picture, ground: &Colours, hole: &Plane) -> Sheet {
 }
 
 /// The subject alone.
-fn near_sheet(picture: &Picture, matte: &Guided, axis: [f32; 3]) -> Sheet {
-    let mut sheet = Sheet::solid(picture.width(), picture.height(), picture.rgb());
+fn near_sheet(picture: &Picture, matte: &GuidedFilter, axis: [f32; 3]) -> LayerSheet {
+    let mut sheet = LayerSheet::solid(picture.width(), picture.height(), picture.rgb());
     each_pixel(&mut sheet, |u, v, pixel| {
         let [r, g, b] = [pixel[0], pixel[1], pixel[2]].map(f32::from);
         let guide = (axis[0] * r + axis[1] * g + axis[2] * b) / 255.0;
@@ -280,7 +282,7 @@ fn near_sheet(picture: &Picture, matte: &Guided, axis: [f32; 3]) -> Sheet {
     sheet
 }
 
-fn each_pixel(sheet: &mut Sheet, mut work: impl FnMut(f32, f32, &mut [u8; 4])) {
+fn each_pixel(sheet: &mut LayerSheet, mut work: impl FnMut(f32, f32, &mut [u8; 4])) {
     let (width, height) = (sheet.width as usize, whole(sheet.height as usize));
     let (pixels, _) = sheet.rgba.as_chunks_mut::<4>();
     for (y, row) in pixels.chunks_exact_mut(width).enumerate() {
@@ -366,7 +368,7 @@ mod tests {
         .unwrap();
         assert_eq!(sheets.len(), 2);
         let pixel =
-            |sheet: &Sheet, x: usize, y: usize| sheet.rgba[(y * 240 + x) * 4..][..4].to_vec();
+            |sheet: &LayerSheet, x: usize, y: usize| sheet.rgba[(y * 240 + x) * 4..][..4].to_vec();
         assert_eq!(
             pixel(&sheets[1], 120, 140)[3],
             255,

@@ -8,13 +8,13 @@
 
 /// One number per pixel, rows from the top left.
 #[derive(Debug, Clone, PartialEq)]
-pub(super) struct Plane {
+pub(super) struct FloatPlane {
     pub(super) width: usize,
     pub(super) height: usize,
     pub(super) values: Vec<f32>,
 }
 
-impl Plane {
+impl FloatPlane {
     /// A plane of `value(x, y)`.
     pub(super) fn new(
         width: usize,
@@ -136,14 +136,19 @@ impl Plane {
 /// asked at a finer size than it was worked out at.
 ///
 /// Kaiming He, Jian Sun: "Guided Image Filtering" (2010) and "Fast Guided Filter" (2015).
-pub(super) struct Guided {
-    pub(super) slope: Plane,
-    pub(super) offset: Plane,
+pub(super) struct GuidedFilter {
+    pub(super) slope: FloatPlane,
+    pub(super) offset: FloatPlane,
 }
 
-impl Guided {
+impl GuidedFilter {
     /// Fits `plane` to the edges of `guide`; `softness` is the variance that counts as flat.
-    pub(super) fn new(plane: &Plane, guide: &Plane, radius: usize, softness: f32) -> Self {
+    pub(super) fn new(
+        plane: &FloatPlane,
+        guide: &FloatPlane,
+        radius: usize,
+        softness: f32,
+    ) -> Self {
         let (mean, middle) = (plane.blurred(radius), guide.blurred(radius));
         let cross = plane.zip(guide, |p, g| p * g).blurred(radius);
         let square = guide.map(|g| g * g).blurred(radius);
@@ -158,7 +163,7 @@ impl Guided {
     }
 
     /// The result at the size at which it was worked out.
-    pub(super) fn plane(&self, guide: &Plane) -> Plane {
+    pub(super) fn plane(&self, guide: &FloatPlane) -> FloatPlane {
         let sloped = self.slope.zip(guide, |s, g| s * g);
         sloped.zip(&self.offset, |s, o| s + o)
     }
@@ -170,14 +175,14 @@ mod tests {
 
     #[test]
     fn a_blur_keeps_a_constant_and_spreads_a_spike() {
-        let flat = Plane::new(9, 5, |_, _| 0.25);
+        let flat = FloatPlane::new(9, 5, |_, _| 0.25);
         assert!(
             flat.blurred(3)
                 .values
                 .iter()
                 .all(|v| (v - 0.25).abs() < 1e-6)
         );
-        let spike = Plane::new(9, 9, |x, y| f32::from(u8::from(x == 4 && y == 4)));
+        let spike = FloatPlane::new(9, 9, |x, y| f32::from(u8::from(x == 4 && y == 4)));
         let blurred = spike.blurred(1);
         assert!((blurred.at(0.5, 0.5) - 1.0 / 9.0).abs() < 1e-6);
         assert!((spike.grown(1).values.iter().sum::<f32>() - 9.0).abs() < 1e-6);
@@ -185,10 +190,10 @@ mod tests {
 
     #[test]
     fn a_guided_filter_follows_the_guides_edge() {
-        let guide = Plane::new(40, 20, |x, _| f32::from(u8::from(x >= 20)));
+        let guide = FloatPlane::new(40, 20, |x, _| f32::from(u8::from(x >= 20)));
         // The map's own edge is three pixels off.
-        let plane = Plane::new(40, 20, |x, _| f32::from(u8::from(x >= 23)));
-        let result = Guided::new(&plane, &guide, 6, 1e-4).plane(&guide);
+        let plane = FloatPlane::new(40, 20, |x, _| f32::from(u8::from(x >= 23)));
+        let result = GuidedFilter::new(&plane, &guide, 6, 1e-4).plane(&guide);
         let step = result.values[21] - result.values[18];
         assert!(step > 0.5, "{step}");
     }

@@ -1,39 +1,39 @@
 //! Effects: what a prompt says about looks, weather, fades, easing and sounds, and what it asks
 //! for that can't be done.
 
-use super::kinds::{Amount, Easing, Fade, Look, Particles, Weather};
-use super::phrases::{Hit, find, is_heavy, is_light};
+use super::kinds::{Easing, FadeColour, FilmLook, ParticleAmount, ParticleKind, WeatherEffect};
+use super::phrases::{PhraseMatch, find, is_heavy, is_light};
 use super::tables::{EASING, FADES, LOOKS, REFUSED, SOUNDS, WEATHER};
 use super::words::Clause;
 use crate::sound::Ambience;
 
 /// The looks named, each once.
-pub(super) fn looks(clauses: &[Clause]) -> Vec<Look> {
+pub(super) fn looks(clauses: &[Clause]) -> Vec<FilmLook> {
     once(find(clauses, LOOKS).iter().map(|hit| hit.means))
 }
 
 /// The weather named, each kind once.
-pub(super) fn weather(clauses: &[Clause]) -> Vec<Weather> {
-    let mut found: Vec<Weather> = Vec::new();
+pub(super) fn weather(clauses: &[Clause]) -> Vec<WeatherEffect> {
+    let mut found: Vec<WeatherEffect> = Vec::new();
     for hit in find(clauses, WEATHER) {
         let (particles, own) = hit.means;
         if found.iter().all(|w| w.particles != particles) {
             let amount = amount_before(&hit).unwrap_or(own);
-            found.push(Weather { particles, amount });
+            found.push(WeatherEffect { particles, amount });
         }
     }
     found
 }
 
-fn amount_before<T>(hit: &Hit<'_, T>) -> Option<Amount> {
+fn amount_before<T>(hit: &PhraseMatch<'_, T>) -> Option<ParticleAmount> {
     hit.clause[hit.at.saturating_sub(2)..hit.at]
         .iter()
         .rev()
         .find_map(|word| {
             if is_light(word) {
-                Some(Amount::Light)
+                Some(ParticleAmount::Light)
             } else if is_heavy(word) {
-                Some(Amount::Heavy)
+                Some(ParticleAmount::Heavy)
             } else {
                 None
             }
@@ -41,14 +41,14 @@ fn amount_before<T>(hit: &Hit<'_, T>) -> Option<Amount> {
 }
 
 /// The fades at the beginning and the end.
-pub(super) fn fades(clauses: &[Clause]) -> (Option<Fade>, Option<Fade>) {
+pub(super) fn fades(clauses: &[Clause]) -> (Option<FadeColour>, Option<FadeColour>) {
     let mut fades = (None, None);
     for hit in find(clauses, FADES) {
         let rest = hit.clause.iter().skip(hit.at).take(6);
         let colour = if rest.clone().any(|word| word == "white") {
-            Fade::White
+            FadeColour::White
         } else {
-            Fade::Black
+            FadeColour::Black
         };
         let (first, last) = hit.means;
         if first {
@@ -86,7 +86,7 @@ fn once<T: PartialEq>(values: impl Iterator<Item = T>) -> Vec<T> {
     found
 }
 
-impl Look {
+impl FilmLook {
     pub(super) fn words(self) -> &'static str {
         match self {
             Self::BlackAndWhite => "black and white",
@@ -102,27 +102,27 @@ impl Look {
     }
 }
 
-impl Weather {
+impl WeatherEffect {
     pub(super) fn words(self) -> String {
         let amount = match self.amount {
-            Amount::Light => "light ",
-            Amount::Usual => "",
-            Amount::Heavy => "heavy ",
+            ParticleAmount::Light => "light ",
+            ParticleAmount::Usual => "",
+            ParticleAmount::Heavy => "heavy ",
         };
         let what = match self.particles {
-            Particles::Rain => "rain",
-            Particles::Snow => "falling snow",
-            Particles::Fog => "fog",
-            Particles::Dust => "dust",
-            Particles::Embers => "embers",
-            Particles::Stars => "twinkling stars",
-            Particles::Confetti => "confetti",
+            ParticleKind::Rain => "rain",
+            ParticleKind::Snow => "falling snow",
+            ParticleKind::Fog => "fog",
+            ParticleKind::Dust => "dust",
+            ParticleKind::Embers => "embers",
+            ParticleKind::Stars => "twinkling stars",
+            ParticleKind::Confetti => "confetti",
         };
         format!("{amount}{what}")
     }
 }
 
-impl Fade {
+impl FadeColour {
     pub(super) fn words(self) -> &'static str {
         match self {
             Self::Black => "black",

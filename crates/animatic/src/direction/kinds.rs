@@ -1,19 +1,19 @@
-//! What a prompt can say about a shot, as values.
+//! Values of a direction: camera moves, shapes, looks, weather, fades, easing.
 
 /// Moves that happen together; at most one per axis, never empty.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Leg {
+pub struct ShotLeg {
     /// The moves, in the order in which the prompt names them.
-    pub moves: Vec<Move>,
+    pub moves: Vec<CameraMove>,
 }
 
 /// One camera move.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Move {
+pub struct CameraMove {
     /// Which move.
     pub kind: MoveKind,
     /// How fast.
-    pub pace: Pace,
+    pub pace: MovePace,
 }
 
 /// The camera moves that are understood.
@@ -57,7 +57,7 @@ pub enum MoveKind {
 
 /// What a move changes. Two moves on one axis can't happen together.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Axis {
+pub(crate) enum MoveAxis {
     Depth,
     Side,
     Height,
@@ -69,7 +69,7 @@ pub(crate) enum Axis {
 
 /// How fast a move is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum Pace {
+pub enum MovePace {
     /// Barely noticed.
     Slow,
     /// Plainly a move.
@@ -80,7 +80,7 @@ pub enum Pace {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Shape {
+pub enum FrameShape {
     /// 16:9.
     Wide,
     /// 9:16.
@@ -97,7 +97,7 @@ pub enum Shape {
 
 /// A treatment of the finished picture.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Look {
+pub enum FilmLook {
     /// Greys only.
     BlackAndWhite,
     /// Browned greys.
@@ -120,7 +120,7 @@ pub enum Look {
 
 /// What falls or floats in front of the scene.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Particles {
+pub enum ParticleKind {
     /// Streaks of rain.
     Rain,
     /// Flakes of snow.
@@ -139,7 +139,7 @@ pub enum Particles {
 
 /// Density of the particles.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum Amount {
+pub enum ParticleAmount {
     Light,
     /// Plainly visible.
     #[default]
@@ -150,16 +150,16 @@ pub enum Amount {
 
 /// Weather in the prompt.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Weather {
+pub struct WeatherEffect {
     /// Kind of particles.
-    pub particles: Particles,
+    pub particles: ParticleKind,
     /// Density.
-    pub amount: Amount,
+    pub amount: ParticleAmount,
 }
 
 /// What a fade comes from or goes to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Fade {
+pub enum FadeColour {
     Black,
     /// White.
     White,
@@ -179,13 +179,13 @@ pub enum Easing {
     Out,
 }
 
-impl Move {
+impl CameraMove {
     pub(super) fn words(self) -> String {
         let pace = match (self.kind, self.pace) {
             // A still camera has no pace.
-            (MoveKind::Static, _) | (_, Pace::Medium) => "",
-            (_, Pace::Slow) => "slow ",
-            (_, Pace::Fast) => "fast ",
+            (MoveKind::Static, _) | (_, MovePace::Medium) => "",
+            (_, MovePace::Slow) => "slow ",
+            (_, MovePace::Fast) => "fast ",
         };
         format!("{pace}{}", self.kind.words())
     }
@@ -215,20 +215,22 @@ impl MoveKind {
         }
     }
 
-    pub(crate) fn axis(self) -> Axis {
+    pub(crate) fn axis(self) -> MoveAxis {
         match self {
-            Self::PushIn | Self::PullOut | Self::ZoomIn | Self::ZoomOut => Axis::Depth,
-            Self::PanLeft | Self::PanRight | Self::TruckLeft | Self::TruckRight => Axis::Side,
-            Self::TiltUp | Self::TiltDown | Self::PedestalUp | Self::PedestalDown => Axis::Height,
-            Self::RollClockwise | Self::RollCounterclockwise => Axis::Roll,
-            Self::OrbitLeft | Self::OrbitRight => Axis::Orbit,
-            Self::Handheld => Axis::Shake,
-            Self::Static => Axis::Nothing,
+            Self::PushIn | Self::PullOut | Self::ZoomIn | Self::ZoomOut => MoveAxis::Depth,
+            Self::PanLeft | Self::PanRight | Self::TruckLeft | Self::TruckRight => MoveAxis::Side,
+            Self::TiltUp | Self::TiltDown | Self::PedestalUp | Self::PedestalDown => {
+                MoveAxis::Height
+            }
+            Self::RollClockwise | Self::RollCounterclockwise => MoveAxis::Roll,
+            Self::OrbitLeft | Self::OrbitRight => MoveAxis::Orbit,
+            Self::Handheld => MoveAxis::Shake,
+            Self::Static => MoveAxis::Nothing,
         }
     }
 }
 
-impl Shape {
+impl FrameShape {
     /// The shape nearest to a picture of this size.
     pub fn nearest((width, height): (u32, u32)) -> Self {
         let wanted = (f64::from(width.max(1)) / f64::from(height.max(1))).ln();

@@ -53,14 +53,17 @@ mod words;
 
 use crate::limits::{MAX_SECONDS, MAX_TITLES, MIN_SECONDS};
 use crate::sound::Ambience;
-pub(crate) use kinds::Axis;
-pub use kinds::{Amount, Easing, Fade, Leg, Look, Move, MoveKind, Pace, Particles, Shape, Weather};
+pub(crate) use kinds::MoveAxis;
+pub use kinds::{
+    CameraMove, Easing, FadeColour, FilmLook, FrameShape, MoveKind, MovePace, ParticleAmount,
+    ParticleKind, ShotLeg, WeatherEffect,
+};
 
 /// What a prompt says about the shot.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Direction {
     /// The legs of the shot, one after the other; never empty.
-    pub legs: Vec<Leg>,
+    pub legs: Vec<ShotLeg>,
     /// Whether `legs` is the default, because the prompt names no move.
     pub assumed: bool,
     /// How the moves start and end, if the prompt says so.
@@ -68,15 +71,15 @@ pub struct Direction {
     /// The length in the prompt, in seconds; may be out of range.
     pub seconds: Option<f64>,
     /// The shape named.
-    pub shape: Option<Shape>,
+    pub shape: Option<FrameShape>,
     /// The looks named, each once, in the order of the prompt.
-    pub looks: Vec<Look>,
+    pub looks: Vec<FilmLook>,
     /// The weather named, each kind once.
-    pub weather: Vec<Weather>,
+    pub weather: Vec<WeatherEffect>,
     /// What the first frames come out of.
-    pub fade_in: Option<Fade>,
+    pub fade_in: Option<FadeColour>,
     /// What the last frames go into.
-    pub fade_out: Option<Fade>,
+    pub fade_out: Option<FadeColour>,
     /// The words in quotes: the title, then smaller lines below it.
     pub titles: Vec<String>,
     /// The sounds named.
@@ -112,7 +115,7 @@ impl Direction {
     pub fn understood(&self) -> Vec<String> {
         let mut words: Vec<String> = Vec::new();
         for (i, leg) in self.legs.iter().enumerate() {
-            let moves: Vec<String> = leg.moves.iter().copied().map(Move::words).collect();
+            let moves: Vec<String> = leg.moves.iter().copied().map(CameraMove::words).collect();
             let then = if i == 0 { "" } else { "then " };
             let note = if self.assumed {
                 " (no camera move named)"
@@ -130,7 +133,7 @@ impl Direction {
         words.extend(self.easing.map(|easing| easing.words().to_owned()));
         words.extend(self.looks.iter().map(|look| look.words().to_owned()));
         words.extend(self.weather.iter().map(|weather| weather.words()));
-        let fade = |fade: &Fade, how: &str| format!("fade {how} {}", fade.words());
+        let fade = |fade: &FadeColour, how: &str| format!("fade {how} {}", fade.words());
         words.extend(self.fade_in.iter().map(|from| fade(from, "in from")));
         words.extend(self.fade_out.iter().map(|to| fade(to, "out to")));
         for (i, title) in self.titles.iter().enumerate() {
@@ -171,4 +174,4 @@ fn length_words(named: f64) -> String {
 mod tests;
 
 #[cfg(test)]
-mod page;
+mod docs_page;

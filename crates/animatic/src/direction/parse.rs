@@ -6,10 +6,10 @@
 //! verb count without one, because most verbs are also everyday words.
 
 use super::words::{
-    self, Clause, Towards, Verb, is_camera_word, is_direction_word, is_filler, is_format_word,
-    is_joiner, is_negation, is_sequencer,
+    self, CameraVerb, Clause, MoveDirection, is_camera_word, is_direction_word, is_filler,
+    is_format_word, is_joiner, is_negation, is_sequencer,
 };
-use super::{Axis, Direction, Leg, Move, MoveKind, Pace, Shape};
+use super::{CameraMove, Direction, FrameShape, MoveAxis, MoveKind, MovePace, ShotLeg};
 use super::{effects, quotes};
 
 impl Direction {
@@ -25,11 +25,11 @@ fn direction(prompt: &str) -> Direction {
     let mut legs = legs(&clauses);
     let assumed = legs.is_empty();
     if assumed {
-        let moves = vec![Move {
+        let moves = vec![CameraMove {
             kind: MoveKind::PushIn,
-            pace: Pace::Slow,
+            pace: MovePace::Slow,
         }];
-        legs.push(Leg { moves });
+        legs.push(ShotLeg { moves });
     }
     let (fade_in, fade_out) = effects::fades(&clauses);
     Direction {
@@ -50,14 +50,14 @@ fn direction(prompt: &str) -> Direction {
 }
 
 /// A move found in a clause, and the words it uses up.
-struct Found {
+struct MoveMatch {
     kind: MoveKind,
     from: usize,
     to: usize,
 }
 
-fn legs(clauses: &[Clause]) -> Vec<Leg> {
-    let mut legs: Vec<Leg> = Vec::new();
+fn legs(clauses: &[Clause]) -> Vec<ShotLeg> {
+    let mut legs: Vec<ShotLeg> = Vec::new();
     let mut next_leg = false;
     for clause in clauses {
         let mut at = 0;
@@ -75,7 +75,7 @@ fn legs(clauses: &[Clause]) -> Vec<Leg> {
             if !is_negated(clause, found.from) {
                 join(
                     &mut legs,
-                    Move {
+                    CameraMove {
                         kind: found.kind,
                         pace,
                     },
@@ -89,7 +89,7 @@ fn legs(clauses: &[Clause]) -> Vec<Leg> {
 }
 
 /// Puts a move into the current leg, or into a new one.
-fn join(legs: &mut Vec<Leg>, the_move: Move, next_leg: bool) {
+fn join(legs: &mut Vec<ShotLeg>, the_move: CameraMove, next_leg: bool) {
     if next_leg && legs.len() >= MAX_LEGS {
         return;
     }
@@ -97,7 +97,7 @@ fn join(legs: &mut Vec<Leg>, the_move: Move, next_leg: bool) {
     match legs.last_mut() {
         Some(leg) if !next_leg => {
             // "Keep the ground static while the camera pans" is a pan.
-            if axis == Axis::Nothing {
+            if axis == MoveAxis::Nothing {
                 return;
             }
             leg.moves.retain(|m| m.kind != MoveKind::Static);
@@ -110,32 +110,32 @@ fn join(legs: &mut Vec<Leg>, the_move: Move, next_leg: bool) {
                 leg.moves.push(the_move);
             }
         }
-        _ => legs.push(Leg {
+        _ => legs.push(ShotLeg {
             moves: vec![the_move],
         }),
     }
 }
 
-fn move_at(clause: &[String], behind: usize, at: usize) -> Option<Found> {
+fn move_at(clause: &[String], behind: usize, at: usize) -> Option<MoveMatch> {
     handheld_at(clause, at)
         .or_else(|| static_at(clause, at))
         .or_else(|| verb_at(clause, behind, at))
 }
 
-fn handheld_at(clause: &[String], at: usize) -> Option<Found> {
+fn handheld_at(clause: &[String], at: usize) -> Option<MoveMatch> {
     let to = match (clause[at].as_str(), word(clause, at + 1)) {
         ("handheld", _) => at + 1,
         ("hand", "held") | ("shaky", "cam" | "camera") => at + 2,
         _ => return None,
     };
-    Some(Found {
+    Some(MoveMatch {
         kind: MoveKind::Handheld,
         from: at,
         to,
     })
 }
 
-fn static_at(clause: &[String], at: usize) -> Option<Found> {
+fn static_at(clause: &[String], at: usize) -> Option<MoveMatch> {
     let next = word(clause, at + 1);
     let to = match (clause[at].as_str(), next) {
         ("locked" | "lock", "off" | "down") | ("no", "movement" | "motion") => at + 2,
@@ -154,7 +154,7 @@ fn static_at(clause: &[String], at: usize) -> Option<Found> {
     };
     let alone = clause.iter().all(|w| is_direction_word(w));
     let near = (at.saturating_sub(3)..at).any(|i| beside(clause.get(i))) || beside(clause.get(to));
-    (alone || near || clause[at] == "no").then_some(Found {
+    (alone || near || clause[at] == "no").then_some(MoveMatch {
         kind: MoveKind::Static,
         from: at,
         to,
@@ -162,9 +162,9 @@ fn static_at(clause: &[String], at: usize) -> Option<Found> {
 }
 
 /// `behind` is the end of the previous move, whose words are used up.
-fn verb_at(clause: &[String], behind: usize, at: usize) -> Option<Found> {
+fn verb_at(clause: &[String], behind: usize, at: usize) -> Option<MoveMatch> {
     if clause[at] == "ken" && word(clause, at + 1) == "burns" {
-        return Some(Found {
+        return Some(MoveMatch {
             kind: MoveKind::PushIn,
             from: at,
             to: at + 2,
@@ -179,17 +179,19 @@ fn verb_at(clause: &[String], behind: usize, at: usize) -> Option<Found> {
         .and_then(|towards| kind(verb, towards));
     let after = towards_after(clause, at, verb);
     match (after, before) {
-        (Some((kind, to)), _) if verb != Verb::Travel || near_camera(clause, at) => {
-            Some(Found { kind, from: at, to })
+        (Some((kind, to)), _) if verb != CameraVerb::Travel || near_camera(clause, at) => {
+            Some(MoveMatch { kind, from: at, to })
         }
-        (None, Some(kind)) if verb != Verb::Travel && verb != Verb::Pull => Some(Found {
-            kind,
-            from: at - 1,
-            to: at + 1,
-        }),
+        (None, Some(kind)) if verb != CameraVerb::Travel && verb != CameraVerb::Pull => {
+            Some(MoveMatch {
+                kind,
+                from: at - 1,
+                to: at + 1,
+            })
+        }
         _ => {
             let kind = unaided(clause, at, verb)?;
-            Some(Found {
+            Some(MoveMatch {
                 kind,
                 from: at,
                 to: at + 1,
@@ -199,13 +201,13 @@ fn verb_at(clause: &[String], behind: usize, at: usize) -> Option<Found> {
 }
 
 /// Looks after a verb for its direction; "from left to right" means right.
-fn towards_after(clause: &[String], at: usize, verb: Verb) -> Option<(MoveKind, usize)> {
+fn towards_after(clause: &[String], at: usize, verb: CameraVerb) -> Option<(MoveKind, usize)> {
     let mut found = None;
     for i in at + 1..(at + 6).min(clause.len()) {
         let w = clause[i].as_str();
         let towards = match w {
             "clockwise" if matches!(clause[i - 1].as_str(), "counter" | "anti") => {
-                Some(Towards::Counterclockwise)
+                Some(MoveDirection::Counterclockwise)
             }
             _ => words::towards(w),
         };
@@ -223,34 +225,39 @@ fn towards_after(clause: &[String], at: usize, verb: Verb) -> Option<(MoveKind, 
 }
 
 /// The move for a verb with a direction; `None` if the two don't go together.
-fn kind(verb: Verb, towards: Towards) -> Option<MoveKind> {
+fn kind(verb: CameraVerb, towards: MoveDirection) -> Option<MoveKind> {
+    use MoveDirection as T;
     use MoveKind as M;
-    use Towards as T;
     Some(match (verb, towards) {
-        (Verb::Zoom, T::In) => M::ZoomIn,
-        (Verb::Zoom, T::Out) => M::ZoomOut,
-        (Verb::Dolly | Verb::Push | Verb::Truck | Verb::Travel, T::In) => M::PushIn,
-        (Verb::Dolly | Verb::Pull | Verb::Truck | Verb::Travel, T::Out) => M::PullOut,
-        (Verb::Pan, T::Left) => M::PanLeft,
-        (Verb::Pan, T::Right) => M::PanRight,
-        (Verb::Pan | Verb::Tilt, T::Up) => M::TiltUp,
-        (Verb::Pan | Verb::Tilt, T::Down) => M::TiltDown,
-        (Verb::Dolly | Verb::Truck | Verb::Travel, T::Left) => M::TruckLeft,
-        (Verb::Dolly | Verb::Truck | Verb::Travel, T::Right) => M::TruckRight,
-        (Verb::Dolly | Verb::Pedestal | Verb::Travel, T::Up) => M::PedestalUp,
-        (Verb::Dolly | Verb::Pedestal | Verb::Travel, T::Down) => M::PedestalDown,
-        (Verb::Tilt | Verb::Roll, T::Right) | (Verb::Roll, T::Clockwise) => M::RollClockwise,
-        (Verb::Tilt | Verb::Roll, T::Left) | (Verb::Roll, T::Counterclockwise) => {
-            M::RollCounterclockwise
+        (CameraVerb::Zoom, T::In) => M::ZoomIn,
+        (CameraVerb::Zoom, T::Out) => M::ZoomOut,
+        (CameraVerb::Dolly | CameraVerb::Push | CameraVerb::Truck | CameraVerb::Travel, T::In) => {
+            M::PushIn
         }
-        (Verb::Orbit, T::Left | T::Clockwise) => M::OrbitLeft,
-        (Verb::Orbit, T::Right | T::Counterclockwise) => M::OrbitRight,
+        (CameraVerb::Dolly | CameraVerb::Pull | CameraVerb::Truck | CameraVerb::Travel, T::Out) => {
+            M::PullOut
+        }
+        (CameraVerb::Pan, T::Left) => M::PanLeft,
+        (CameraVerb::Pan, T::Right) => M::PanRight,
+        (CameraVerb::Pan | CameraVerb::Tilt, T::Up) => M::TiltUp,
+        (CameraVerb::Pan | CameraVerb::Tilt, T::Down) => M::TiltDown,
+        (CameraVerb::Dolly | CameraVerb::Truck | CameraVerb::Travel, T::Left) => M::TruckLeft,
+        (CameraVerb::Dolly | CameraVerb::Truck | CameraVerb::Travel, T::Right) => M::TruckRight,
+        (CameraVerb::Dolly | CameraVerb::Pedestal | CameraVerb::Travel, T::Up) => M::PedestalUp,
+        (CameraVerb::Dolly | CameraVerb::Pedestal | CameraVerb::Travel, T::Down) => M::PedestalDown,
+        (CameraVerb::Tilt | CameraVerb::Roll, T::Right) | (CameraVerb::Roll, T::Clockwise) => {
+            M::RollClockwise
+        }
+        (CameraVerb::Tilt | CameraVerb::Roll, T::Left)
+        | (CameraVerb::Roll, T::Counterclockwise) => M::RollCounterclockwise,
+        (CameraVerb::Orbit, T::Left | T::Clockwise) => M::OrbitLeft,
+        (CameraVerb::Orbit, T::Right | T::Counterclockwise) => M::OrbitRight,
         _ => return None,
     })
 }
 
 /// The move for a verb without a direction, if it is clearly meant for the camera.
-fn unaided(clause: &[String], at: usize, verb: Verb) -> Option<MoveKind> {
+fn unaided(clause: &[String], at: usize, verb: CameraVerb) -> Option<MoveKind> {
     let camera = near_camera(clause, at);
     let paced = (at.saturating_sub(2)..at).any(|i| words::pace(&clause[i]).is_some());
     let opens = clause[..at].iter().all(|w| is_joiner(w) || is_filler(w));
@@ -259,24 +266,24 @@ fn unaided(clause: &[String], at: usize, verb: Verb) -> Option<MoveKind> {
         "around" | "across" | "over" | "along" | "round"
     );
     match verb {
-        Verb::Zoom if camera || paced || opens => Some(MoveKind::ZoomIn),
-        Verb::Dolly if camera || paced || opens => Some(MoveKind::PushIn),
-        Verb::Pan if camera || paced || clause.len() == 1 || (opens && around) => {
+        CameraVerb::Zoom if camera || paced || opens => Some(MoveKind::ZoomIn),
+        CameraVerb::Dolly if camera || paced || opens => Some(MoveKind::PushIn),
+        CameraVerb::Pan if camera || paced || clause.len() == 1 || (opens && around) => {
             Some(MoveKind::PanRight)
         }
-        Verb::Pan if matches!(clause[at].as_str(), "panning") => Some(MoveKind::PanRight),
-        Verb::Truck if word(clause, at + 1) == "shot" => Some(MoveKind::TruckRight),
-        Verb::Pedestal if word(clause, at + 1) == "shot" => Some(MoveKind::PedestalUp),
-        Verb::Travel if camera && clause[at].starts_with("ris") => Some(MoveKind::PedestalUp),
-        Verb::Tilt if camera && around => Some(MoveKind::TiltUp),
+        CameraVerb::Pan if matches!(clause[at].as_str(), "panning") => Some(MoveKind::PanRight),
+        CameraVerb::Truck if word(clause, at + 1) == "shot" => Some(MoveKind::TruckRight),
+        CameraVerb::Pedestal if word(clause, at + 1) == "shot" => Some(MoveKind::PedestalUp),
+        CameraVerb::Travel if camera && clause[at].starts_with("ris") => Some(MoveKind::PedestalUp),
+        CameraVerb::Tilt if camera && around => Some(MoveKind::TiltUp),
         // A sushi roll is food; in a clause of nothing but direction only the camera can roll.
-        Verb::Roll
+        CameraVerb::Roll
             if clause[at].starts_with("roll")
                 && (camera || clause.iter().all(|w| is_direction_word(w))) =>
         {
             Some(MoveKind::RollClockwise)
         }
-        Verb::Orbit if camera || paced || (opens && (around || clause.len() == 1)) => {
+        CameraVerb::Orbit if camera || paced || (opens && (around || clause.len() == 1)) => {
             Some(MoveKind::OrbitRight)
         }
         _ => None,
@@ -289,7 +296,7 @@ fn near_camera(clause: &[String], at: usize) -> bool {
 }
 
 /// The pace nearest to a move, but not across a joining word or inside the previous move.
-fn pace_around(clause: &[String], behind: usize, found: &Found) -> Pace {
+fn pace_around(clause: &[String], behind: usize, found: &MoveMatch) -> MovePace {
     let inside = clause[found.from..found.to].iter();
     let ahead = clause[found.to..]
         .iter()
@@ -355,16 +362,16 @@ fn number(digits: &str) -> Option<f64> {
 }
 
 /// The first shape named in a clause.
-fn shape(clause: &[String]) -> Option<Shape> {
+fn shape(clause: &[String]) -> Option<FrameShape> {
     (0..clause.len()).find_map(|at| {
         let exact = match clause[at].as_str() {
-            "16:9" | "16x9" | "widescreen" => Some(Shape::Wide),
-            "9:16" | "9x16" => Some(Shape::Vertical),
-            "1:1" | "1x1" => Some(Shape::Square),
-            "4:3" | "4x3" => Some(Shape::Classic),
-            "3:4" | "3x4" => Some(Shape::ClassicVertical),
+            "16:9" | "16x9" | "widescreen" => Some(FrameShape::Wide),
+            "9:16" | "9x16" => Some(FrameShape::Vertical),
+            "1:1" | "1x1" => Some(FrameShape::Square),
+            "4:3" | "4x3" => Some(FrameShape::Classic),
+            "3:4" | "3x4" => Some(FrameShape::ClassicVertical),
             "21:9" | "21x9" | "2.35:1" | "2.39:1" | "2.40:1" | "2.4:1" | "ultrawide"
-            | "anamorphic" => Some(Shape::Cinema),
+            | "anamorphic" => Some(FrameShape::Cinema),
             _ => None,
         };
         exact.or_else(|| loose_shape(clause, at))
@@ -372,12 +379,12 @@ fn shape(clause: &[String]) -> Option<Shape> {
 }
 
 /// A shape word that counts only next to certain words.
-fn loose_shape(clause: &[String], at: usize) -> Option<Shape> {
+fn loose_shape(clause: &[String], at: usize) -> Option<FrameShape> {
     let shape = match clause[at].as_str() {
-        "vertical" | "vertically" | "portrait" => Shape::Vertical,
-        "square" => Shape::Square,
-        "landscape" | "horizontal" => Shape::Wide,
-        "cinematic" | "cinema" => Shape::Cinema,
+        "vertical" | "vertically" | "portrait" => FrameShape::Vertical,
+        "square" => FrameShape::Square,
+        "landscape" | "horizontal" => FrameShape::Wide,
+        "cinematic" | "cinema" => FrameShape::Cinema,
         _ => return None,
     };
     let previous = at.checked_sub(1).map_or("", |i| clause[i].as_str());

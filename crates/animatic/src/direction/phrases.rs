@@ -5,15 +5,15 @@
 use super::words::{Clause, is_direction_word, is_negation};
 
 /// A phrase, in lower case with single spaces, and its meaning.
-pub(super) struct Phrase<T: 'static> {
+pub(super) struct TablePhrase<T: 'static> {
     pub(super) words: &'static str,
     pub(super) means: T,
-    pub(super) counts: Counts,
+    pub(super) counts: PhraseContext,
 }
 
 /// When a phrase counts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Counts {
+pub(super) enum PhraseContext {
     /// Wherever it stands.
     Always,
     /// Alone in its clause, or beside one of these words ("warm light", but not "warm bread").
@@ -24,7 +24,7 @@ pub(super) enum Counts {
 
 /// A phrase that was found.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Hit<'a, T> {
+pub(super) struct PhraseMatch<'a, T> {
     pub(super) means: T,
     pub(super) clause: &'a Clause,
     /// Where it begins in the clause.
@@ -33,7 +33,10 @@ pub(super) struct Hit<'a, T> {
 
 /// Finds every phrase of a table, in the order of the prompt. If several start at the same word,
 /// the first in the table wins.
-pub(super) fn find<'a, T: Copy>(clauses: &'a [Clause], table: &[Phrase<T>]) -> Vec<Hit<'a, T>> {
+pub(super) fn find<'a, T: Copy>(
+    clauses: &'a [Clause],
+    table: &[TablePhrase<T>],
+) -> Vec<PhraseMatch<'a, T>> {
     let mut hits = Vec::new();
     for clause in clauses {
         let mut at = 0;
@@ -47,7 +50,7 @@ pub(super) fn find<'a, T: Copy>(clauses: &'a [Clause], table: &[Phrase<T>]) -> V
                 at += 1;
                 continue;
             };
-            hits.push(Hit { means, clause, at });
+            hits.push(PhraseMatch { means, clause, at });
             at += length;
         }
     }
@@ -68,11 +71,11 @@ fn matches_at(clause: &Clause, at: usize, phrase: &str) -> Option<usize> {
     None
 }
 
-fn is_meant(clause: &Clause, at: usize, length: usize, counts: Counts) -> bool {
+fn is_meant(clause: &Clause, at: usize, length: usize, counts: PhraseContext) -> bool {
     let (neighbours, may_stand_alone) = match counts {
-        Counts::Always => return true,
-        Counts::Beside(neighbours) => (neighbours, true),
-        Counts::OnlyBeside(neighbours) => (neighbours, false),
+        PhraseContext::Always => return true,
+        PhraseContext::Beside(neighbours) => (neighbours, true),
+        PhraseContext::OnlyBeside(neighbours) => (neighbours, false),
     };
     let is_one = |word: &String| neighbours.contains(&word.as_str());
     let beside = clause[at.saturating_sub(2)..at].iter().any(is_one)

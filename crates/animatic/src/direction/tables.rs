@@ -2,14 +2,14 @@
 //!
 //! A new phrase is a new row; longer phrases must come before shorter ones with the same start.
 
-use super::kinds::{Amount, Easing, Look, Particles};
-use super::phrases::Counts::{self, Always, Beside, OnlyBeside};
-use super::phrases::Phrase;
+use super::kinds::{Easing, FilmLook, ParticleAmount, ParticleKind};
+use super::phrases::PhraseContext::{self, Always, Beside, OnlyBeside};
+use super::phrases::TablePhrase;
 use crate::sound::Ambience;
 
 /// A row of a table.
-const fn row<T>(words: &'static str, means: T, counts: Counts) -> Phrase<T> {
-    Phrase {
+const fn row<T>(words: &'static str, means: T, counts: PhraseContext) -> TablePhrase<T> {
+    TablePhrase {
         words,
         means,
         counts,
@@ -45,39 +45,39 @@ const GRADE: &[&str] = &[
     "atmosphere",
 ];
 
-pub(super) const LOOKS: &[Phrase<Look>] = &[
-    row("black and white", Look::BlackAndWhite, Always),
-    row("black white", Look::BlackAndWhite, Beside(GRADE)),
-    row("b w", Look::BlackAndWhite, Always),
-    row("bw", Look::BlackAndWhite, Beside(GRADE)),
-    row("monochrome", Look::BlackAndWhite, Always),
-    row("greyscale", Look::BlackAndWhite, Always),
-    row("grayscale", Look::BlackAndWhite, Always),
-    row("noir", Look::BlackAndWhite, Always),
-    row("sepia", Look::Sepia, Always),
-    row("vintage", Look::Vintage, Beside(GRADE)),
-    row("retro", Look::Vintage, Beside(GRADE)),
-    row("faded colours", Look::Vintage, Always),
-    row("faded colors", Look::Vintage, Always),
-    row("old film", Look::Vintage, Always),
-    row("warm", Look::Warm, Beside(GRADE)),
-    row("warmer", Look::Warm, Beside(GRADE)),
-    row("cold", Look::Cold, Beside(GRADE)),
-    row("cool", Look::Cold, Beside(GRADE)),
-    row("colder", Look::Cold, Beside(GRADE)),
-    row("high contrast", Look::HighContrast, Always),
-    row("contrasty", Look::HighContrast, Always),
-    row("strong contrast", Look::HighContrast, Always),
-    row("vignette", Look::Vignette, Always),
-    row("vignetting", Look::Vignette, Always),
-    row("dark corners", Look::Vignette, Always),
-    row("film grain", Look::FilmGrain, Always),
-    row("grainy", Look::FilmGrain, Always),
-    row("grain", Look::FilmGrain, Beside(GRADE)),
-    row("16mm", Look::FilmGrain, Always),
-    row("super 8", Look::FilmGrain, Always),
-    row("day for night", Look::DayForNight, Always),
-    row("american night", Look::DayForNight, Always),
+pub(super) const LOOKS: &[TablePhrase<FilmLook>] = &[
+    row("black and white", FilmLook::BlackAndWhite, Always),
+    row("black white", FilmLook::BlackAndWhite, Beside(GRADE)),
+    row("b w", FilmLook::BlackAndWhite, Always),
+    row("bw", FilmLook::BlackAndWhite, Beside(GRADE)),
+    row("monochrome", FilmLook::BlackAndWhite, Always),
+    row("greyscale", FilmLook::BlackAndWhite, Always),
+    row("grayscale", FilmLook::BlackAndWhite, Always),
+    row("noir", FilmLook::BlackAndWhite, Always),
+    row("sepia", FilmLook::Sepia, Always),
+    row("vintage", FilmLook::Vintage, Beside(GRADE)),
+    row("retro", FilmLook::Vintage, Beside(GRADE)),
+    row("faded colours", FilmLook::Vintage, Always),
+    row("faded colors", FilmLook::Vintage, Always),
+    row("old film", FilmLook::Vintage, Always),
+    row("warm", FilmLook::Warm, Beside(GRADE)),
+    row("warmer", FilmLook::Warm, Beside(GRADE)),
+    row("cold", FilmLook::Cold, Beside(GRADE)),
+    row("cool", FilmLook::Cold, Beside(GRADE)),
+    row("colder", FilmLook::Cold, Beside(GRADE)),
+    row("high contrast", FilmLook::HighContrast, Always),
+    row("contrasty", FilmLook::HighContrast, Always),
+    row("strong contrast", FilmLook::HighContrast, Always),
+    row("vignette", FilmLook::Vignette, Always),
+    row("vignetting", FilmLook::Vignette, Always),
+    row("dark corners", FilmLook::Vignette, Always),
+    row("film grain", FilmLook::FilmGrain, Always),
+    row("grainy", FilmLook::FilmGrain, Always),
+    row("grain", FilmLook::FilmGrain, Beside(GRADE)),
+    row("16mm", FilmLook::FilmGrain, Always),
+    row("super 8", FilmLook::FilmGrain, Always),
+    row("day for night", FilmLook::DayForNight, Always),
+    row("american night", FilmLook::DayForNight, Always),
 ];
 
 const IN_THE_AIR: &[&str] = &[
@@ -104,46 +104,138 @@ const ABOVE: &[&str] = &[
     "above",
 ];
 
-pub(super) const WEATHER: &[Phrase<(Particles, Amount)>] = &[
-    row("rain", (Particles::Rain, Amount::Usual), Always),
-    row("rainy", (Particles::Rain, Amount::Usual), Always),
-    row("raining", (Particles::Rain, Amount::Usual), Always),
-    row("raindrops", (Particles::Rain, Amount::Usual), Always),
+pub(super) const WEATHER: &[TablePhrase<(ParticleKind, ParticleAmount)>] = &[
+    row("rain", (ParticleKind::Rain, ParticleAmount::Usual), Always),
+    row("rainy", (ParticleKind::Rain, ParticleAmount::Usual), Always),
+    row(
+        "raining",
+        (ParticleKind::Rain, ParticleAmount::Usual),
+        Always,
+    ),
+    row(
+        "raindrops",
+        (ParticleKind::Rain, ParticleAmount::Usual),
+        Always,
+    ),
     row(
         "shower",
-        (Particles::Rain, Amount::Usual),
+        (ParticleKind::Rain, ParticleAmount::Usual),
         Beside(&["rain", "summer"]),
     ),
-    row("drizzle", (Particles::Rain, Amount::Light), Always),
-    row("drizzling", (Particles::Rain, Amount::Light), Always),
-    row("downpour", (Particles::Rain, Amount::Heavy), Always),
-    row("rainstorm", (Particles::Rain, Amount::Heavy), Always),
-    row("thunderstorm", (Particles::Rain, Amount::Heavy), Always),
-    row("snow", (Particles::Snow, Amount::Usual), Beside(FALLING)),
-    row("snowing", (Particles::Snow, Amount::Usual), Always),
-    row("snowfall", (Particles::Snow, Amount::Usual), Always),
-    row("snowflakes", (Particles::Snow, Amount::Usual), Always),
-    row("blizzard", (Particles::Snow, Amount::Heavy), Always),
-    row("snowstorm", (Particles::Snow, Amount::Heavy), Always),
-    row("fog", (Particles::Fog, Amount::Usual), Always),
-    row("foggy", (Particles::Fog, Amount::Usual), Always),
-    row("mist", (Particles::Fog, Amount::Light), Always),
-    row("misty", (Particles::Fog, Amount::Light), Always),
-    row("haze", (Particles::Fog, Amount::Light), Always),
-    row("dust in the air", (Particles::Dust, Amount::Usual), Always),
-    row("dust", (Particles::Dust, Amount::Usual), Beside(IN_THE_AIR)),
-    row("dusty air", (Particles::Dust, Amount::Usual), Always),
-    row("sandstorm", (Particles::Dust, Amount::Heavy), Always),
-    row("embers", (Particles::Embers, Amount::Usual), Always),
-    row("sparks", (Particles::Embers, Amount::Usual), Always),
-    row("fireflies", (Particles::Embers, Amount::Light), Always),
-    row("stars", (Particles::Stars, Amount::Usual), Beside(ABOVE)),
-    row("starfield", (Particles::Stars, Amount::Heavy), Always),
-    row("confetti", (Particles::Confetti, Amount::Usual), Always),
+    row(
+        "drizzle",
+        (ParticleKind::Rain, ParticleAmount::Light),
+        Always,
+    ),
+    row(
+        "drizzling",
+        (ParticleKind::Rain, ParticleAmount::Light),
+        Always,
+    ),
+    row(
+        "downpour",
+        (ParticleKind::Rain, ParticleAmount::Heavy),
+        Always,
+    ),
+    row(
+        "rainstorm",
+        (ParticleKind::Rain, ParticleAmount::Heavy),
+        Always,
+    ),
+    row(
+        "thunderstorm",
+        (ParticleKind::Rain, ParticleAmount::Heavy),
+        Always,
+    ),
+    row(
+        "snow",
+        (ParticleKind::Snow, ParticleAmount::Usual),
+        Beside(FALLING),
+    ),
+    row(
+        "snowing",
+        (ParticleKind::Snow, ParticleAmount::Usual),
+        Always,
+    ),
+    row(
+        "snowfall",
+        (ParticleKind::Snow, ParticleAmount::Usual),
+        Always,
+    ),
+    row(
+        "snowflakes",
+        (ParticleKind::Snow, ParticleAmount::Usual),
+        Always,
+    ),
+    row(
+        "blizzard",
+        (ParticleKind::Snow, ParticleAmount::Heavy),
+        Always,
+    ),
+    row(
+        "snowstorm",
+        (ParticleKind::Snow, ParticleAmount::Heavy),
+        Always,
+    ),
+    row("fog", (ParticleKind::Fog, ParticleAmount::Usual), Always),
+    row("foggy", (ParticleKind::Fog, ParticleAmount::Usual), Always),
+    row("mist", (ParticleKind::Fog, ParticleAmount::Light), Always),
+    row("misty", (ParticleKind::Fog, ParticleAmount::Light), Always),
+    row("haze", (ParticleKind::Fog, ParticleAmount::Light), Always),
+    row(
+        "dust in the air",
+        (ParticleKind::Dust, ParticleAmount::Usual),
+        Always,
+    ),
+    row(
+        "dust",
+        (ParticleKind::Dust, ParticleAmount::Usual),
+        Beside(IN_THE_AIR),
+    ),
+    row(
+        "dusty air",
+        (ParticleKind::Dust, ParticleAmount::Usual),
+        Always,
+    ),
+    row(
+        "sandstorm",
+        (ParticleKind::Dust, ParticleAmount::Heavy),
+        Always,
+    ),
+    row(
+        "embers",
+        (ParticleKind::Embers, ParticleAmount::Usual),
+        Always,
+    ),
+    row(
+        "sparks",
+        (ParticleKind::Embers, ParticleAmount::Usual),
+        Always,
+    ),
+    row(
+        "fireflies",
+        (ParticleKind::Embers, ParticleAmount::Light),
+        Always,
+    ),
+    row(
+        "stars",
+        (ParticleKind::Stars, ParticleAmount::Usual),
+        Beside(ABOVE),
+    ),
+    row(
+        "starfield",
+        (ParticleKind::Stars, ParticleAmount::Heavy),
+        Always,
+    ),
+    row(
+        "confetti",
+        (ParticleKind::Confetti, ParticleAmount::Usual),
+        Always,
+    ),
 ];
 
 /// Whether it fades in, and whether it fades out.
-pub(super) const FADES: &[Phrase<(bool, bool)>] = &[
+pub(super) const FADES: &[TablePhrase<(bool, bool)>] = &[
     row("fade in", (true, false), Always),
     row("fades in", (true, false), Always),
     row("fading in", (true, false), Always),
@@ -163,7 +255,7 @@ const MOTION: &[&str] = &[
     "move", "motion", "movement", "speed", "pace", "camera", "easing",
 ];
 
-pub(super) const EASING: &[Phrase<Easing>] = &[
+pub(super) const EASING: &[TablePhrase<Easing>] = &[
     row("ease in out", Easing::Smooth, Always),
     row("ease in and out", Easing::Smooth, Always),
     row("ease in", Easing::In, Always),
@@ -212,7 +304,7 @@ const WINDY: &[&str] = &[
     "soundtrack",
 ];
 
-pub(super) const SOUNDS: &[Phrase<Ambience>] = &[
+pub(super) const SOUNDS: &[TablePhrase<Ambience>] = &[
     row("room tone", Ambience::RoomTone, Always),
     row("birdsong", Ambience::Birds, Always),
     row("chirping birds", Ambience::Birds, Always),
@@ -249,7 +341,7 @@ pub(super) const SOUNDS: &[Phrase<Ambience>] = &[
     row("thunder", Ambience::Thunder, OnlyBeside(HEARD)),
 ];
 
-pub(super) const REFUSED: &[Phrase<&str>] = &[
+pub(super) const REFUSED: &[TablePhrase<&str>] = &[
     row("slow motion", "slow motion", Always),
     row("slowmo", "slow motion", Always),
     row("time lapse", "time-lapse", Always),

@@ -1,4 +1,4 @@
-//! What prompts mean, by example, and that no text is too strange.
+//! Examples of prompts and their meanings, and texts too strange to mean anything.
 
 use proptest::prelude::*;
 
@@ -120,18 +120,22 @@ fn everyday_words_are_not_direction() {
 fn lengths_and_shapes() {
     for (prompt, seconds, shape) in [
         ("static, 6 seconds", Some(6.0), None),
-        ("static 6s vertical", Some(6.0), Some(Shape::Vertical)),
-        ("for six seconds, square", Some(6.0), Some(Shape::Square)),
+        ("static 6s vertical", Some(6.0), Some(FrameShape::Vertical)),
+        (
+            "for six seconds, square",
+            Some(6.0),
+            Some(FrameShape::Square),
+        ),
         (
             "a 10-second clip in portrait",
             Some(10.0),
-            Some(Shape::Vertical),
+            Some(FrameShape::Vertical),
         ),
-        ("2.5 sec, 9:16", Some(2.5), Some(Shape::Vertical)),
+        ("2.5 sec, 9:16", Some(2.5), Some(FrameShape::Vertical)),
         ("one minute of rain", Some(60.0), None),
-        ("16:9 for 8 secs", Some(8.0), Some(Shape::Wide)),
-        ("a fox, cinematic, 4 s", Some(4.0), Some(Shape::Cinema)),
-        ("landscape format", None, Some(Shape::Wide)),
+        ("16:9 for 8 secs", Some(8.0), Some(FrameShape::Wide)),
+        ("a fox, cinematic, 4 s", Some(4.0), Some(FrameShape::Cinema)),
+        ("landscape format", None, Some(FrameShape::Wide)),
         ("after 2 seconds a bird lands", None, None),
         ("0 seconds", None, None),
     ] {

@@ -1,8 +1,8 @@
-//! Splits a prompt into words, and knows the vocabulary.
+//! Tokens of a prompt, and the vocabulary of direction.
 //!
 //! It does not know the grammar, only what a single word may mean.
 
-use super::kinds::Pace;
+use super::kinds::MovePace;
 
 /// The words between two stops, in lower case.
 pub(super) type Clause = Vec<String>;
@@ -69,7 +69,7 @@ fn is_stop(c: char) -> bool {
 
 /// The family of a camera verb.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Verb {
+pub(super) enum CameraVerb {
     Zoom,
     Dolly,
     Push,
@@ -86,7 +86,7 @@ pub(super) enum Verb {
 
 /// The direction of a move.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Towards {
+pub(super) enum MoveDirection {
     In,
     Out,
     Left,
@@ -97,51 +97,53 @@ pub(super) enum Towards {
     Counterclockwise,
 }
 
-pub(super) fn verb(word: &str) -> Option<Verb> {
+pub(super) fn verb(word: &str) -> Option<CameraVerb> {
     Some(match word {
-        "zoom" | "zooms" | "zooming" | "zoomed" => Verb::Zoom,
-        "dolly" | "dollies" | "dollying" | "dollied" => Verb::Dolly,
-        "push" | "pushes" | "pushing" | "creep" | "creeps" | "creeping" => Verb::Push,
-        "pull" | "pulls" | "pulling" | "back" | "backs" | "backing" => Verb::Pull,
-        "pan" | "pans" | "panning" | "panned" => Verb::Pan,
-        "tilt" | "tilts" | "tilting" | "tilted" => Verb::Tilt,
+        "zoom" | "zooms" | "zooming" | "zoomed" => CameraVerb::Zoom,
+        "dolly" | "dollies" | "dollying" | "dollied" => CameraVerb::Dolly,
+        "push" | "pushes" | "pushing" | "creep" | "creeps" | "creeping" => CameraVerb::Push,
+        "pull" | "pulls" | "pulling" | "back" | "backs" | "backing" => CameraVerb::Pull,
+        "pan" | "pans" | "panning" | "panned" => CameraVerb::Pan,
+        "tilt" | "tilts" | "tilting" | "tilted" => CameraVerb::Tilt,
         "truck" | "trucks" | "trucking" | "track" | "tracks" | "tracking" | "slide" | "slides"
-        | "sliding" => Verb::Truck,
+        | "sliding" => CameraVerb::Truck,
         "pedestal" | "pedestals" | "crane" | "cranes" | "craning" | "boom" | "booms"
-        | "booming" | "jib" | "jibs" => Verb::Pedestal,
+        | "booming" | "jib" | "jibs" => CameraVerb::Pedestal,
         "roll" | "rolls" | "rolling" | "rotate" | "rotates" | "rotating" | "spin" | "spins"
-        | "spinning" | "twist" | "twists" => Verb::Roll,
+        | "spinning" | "twist" | "twists" => CameraVerb::Roll,
         "orbit" | "orbits" | "orbiting" | "arc" | "arcs" | "arcing" | "circle" | "circles"
-        | "circling" => Verb::Orbit,
+        | "circling" => CameraVerb::Orbit,
         "move" | "moves" | "moving" | "glide" | "glides" | "gliding" | "drift" | "drifts"
         | "drifting" | "fly" | "flies" | "flying" | "float" | "floats" | "floating" | "travel"
-        | "travels" | "rise" | "rises" | "rising" | "go" | "goes" => Verb::Travel,
+        | "travels" | "rise" | "rises" | "rising" | "go" | "goes" => CameraVerb::Travel,
         _ => return None,
     })
 }
 
-pub(super) fn towards(word: &str) -> Option<Towards> {
+pub(super) fn towards(word: &str) -> Option<MoveDirection> {
     Some(match word {
         "in" | "into" | "inward" | "inwards" | "forward" | "forwards" | "closer" | "toward"
-        | "towards" => Towards::In,
-        "out" | "outward" | "outwards" | "back" | "backward" | "backwards" | "away" => Towards::Out,
-        "left" | "leftward" | "leftwards" => Towards::Left,
-        "right" | "rightward" | "rightwards" => Towards::Right,
-        "up" | "upward" | "upwards" => Towards::Up,
-        "down" | "downward" | "downwards" => Towards::Down,
-        "clockwise" | "cw" => Towards::Clockwise,
-        "counterclockwise" | "anticlockwise" | "ccw" => Towards::Counterclockwise,
+        | "towards" => MoveDirection::In,
+        "out" | "outward" | "outwards" | "back" | "backward" | "backwards" | "away" => {
+            MoveDirection::Out
+        }
+        "left" | "leftward" | "leftwards" => MoveDirection::Left,
+        "right" | "rightward" | "rightwards" => MoveDirection::Right,
+        "up" | "upward" | "upwards" => MoveDirection::Up,
+        "down" | "downward" | "downwards" => MoveDirection::Down,
+        "clockwise" | "cw" => MoveDirection::Clockwise,
+        "counterclockwise" | "anticlockwise" | "ccw" => MoveDirection::Counterclockwise,
         _ => return None,
     })
 }
 
-pub(super) fn pace(word: &str) -> Option<Pace> {
+pub(super) fn pace(word: &str) -> Option<MovePace> {
     Some(match word {
         "slow" | "slowly" | "gentle" | "gently" | "subtle" | "subtly" | "slight" | "slightly"
         | "soft" | "softly" | "gradual" | "gradually" | "calm" | "calmly" | "lazy" | "lazily"
-        | "leisurely" => Pace::Slow,
+        | "leisurely" => MovePace::Slow,
         "fast" | "quick" | "quickly" | "rapid" | "rapidly" | "swift" | "swiftly" | "whip"
-        | "crash" | "sudden" | "suddenly" | "speedy" => Pace::Fast,
+        | "crash" | "sudden" | "suddenly" | "speedy" => MovePace::Fast,
         _ => return None,
     })
 }

@@ -1,4 +1,4 @@
-//! Converts pictures with an embedded ICC profile to sRGB.
+//! Colour management: converts pictures with an embedded ICC profile to sRGB.
 //!
 //! A profile that is damaged, or for other channels than the decoded picture has (a CMYK profile
 //! after its decoder has made RGB), is ignored: the picture itself may be fine, and is then taken
@@ -10,18 +10,18 @@ use moxcms::{ColorProfile, DataColorSpace, Layout, TransformOptions};
 
 /// Bytes per pixel.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Pixels {
+pub(super) enum PixelLayout {
     Rgb = 3,
     Rgba = 4,
 }
 
 /// Converts pixels in place from the space of an ICC profile to sRGB.
-pub(super) fn to_srgb(pixels: &mut [u8], kind: Pixels, icc: &[u8]) {
+pub(super) fn to_srgb(pixels: &mut [u8], kind: PixelLayout, icc: &[u8]) {
     // A profile is as untrusted as its picture.
     let _ = catch_unwind(AssertUnwindSafe(|| convert(pixels, kind, icc)));
 }
 
-fn convert(pixels: &mut [u8], kind: Pixels, icc: &[u8]) -> Result<(), moxcms::CmsError> {
+fn convert(pixels: &mut [u8], kind: PixelLayout, icc: &[u8]) -> Result<(), moxcms::CmsError> {
     let profile = ColorProfile::new_from_slice(icc)?;
     match profile.color_space {
         DataColorSpace::Rgb => convert_rgb(pixels, kind, &profile),
@@ -32,12 +32,12 @@ fn convert(pixels: &mut [u8], kind: Pixels, icc: &[u8]) -> Result<(), moxcms::Cm
 
 fn convert_rgb(
     pixels: &mut [u8],
-    kind: Pixels,
+    kind: PixelLayout,
     profile: &ColorProfile,
 ) -> Result<(), moxcms::CmsError> {
     let layout = match kind {
-        Pixels::Rgb => Layout::Rgb,
-        Pixels::Rgba => Layout::Rgba,
+        PixelLayout::Rgb => Layout::Rgb,
+        PixelLayout::Rgba => Layout::Rgba,
     };
     let transform = profile.create_transform_8bit(
         layout,
@@ -58,7 +58,7 @@ fn convert_rgb(
 /// With a table: there are only 256 greys, and all three channels are equal.
 fn convert_grey(
     pixels: &mut [u8],
-    kind: Pixels,
+    kind: PixelLayout,
     profile: &ColorProfile,
 ) -> Result<(), moxcms::CmsError> {
     let transform = profile.create_transform_8bit(
@@ -85,7 +85,7 @@ mod tests {
 
     fn converted(rgb: [u8; 3], profile: &ColorProfile) -> [u8; 3] {
         let mut pixels = rgb.to_vec();
-        to_srgb(&mut pixels, Pixels::Rgb, &profile.encode().unwrap());
+        to_srgb(&mut pixels, PixelLayout::Rgb, &profile.encode().unwrap());
         [pixels[0], pixels[1], pixels[2]]
     }
 
@@ -113,7 +113,7 @@ mod tests {
     fn transparency_is_left_alone_and_long_pictures_are_converted_to_the_end() {
         let icc = ColorProfile::new_display_p3().encode().unwrap();
         let mut pixels = [200, 80, 60, 77].repeat(50_000);
-        to_srgb(&mut pixels, Pixels::Rgba, &icc);
+        to_srgb(&mut pixels, PixelLayout::Rgba, &icc);
         assert_eq!(pixels[..4], pixels[pixels.len() - 4..]);
         assert_eq!(pixels[3], 77);
         assert_ne!(pixels[0], 200);
@@ -131,11 +131,11 @@ mod tests {
         let icc = ColorProfile::new_display_p3().encode().unwrap();
         for cut in (0..icc.len()).step_by(7) {
             let mut pixels = vec![200, 80, 60];
-            to_srgb(&mut pixels, Pixels::Rgb, &icc[..cut]);
+            to_srgb(&mut pixels, PixelLayout::Rgb, &icc[..cut]);
             assert_eq!(pixels.len(), 3);
         }
         let mut pixels = vec![200, 80, 60];
-        to_srgb(&mut pixels, Pixels::Rgb, b"not a profile");
+        to_srgb(&mut pixels, PixelLayout::Rgb, b"not a profile");
         assert_eq!(pixels, [200, 80, 60]);
     }
 }

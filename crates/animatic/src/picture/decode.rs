@@ -1,4 +1,4 @@
-//! Decodes untrusted bytes.
+//! Decoding of untrusted pictures.
 //!
 //! Every limit is checked on the header, before anything of the picture's size is allocated.
 
@@ -9,11 +9,11 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use image::metadata::Orientation;
 use image::{DynamicImage, ImageDecoder, ImageError, ImageReader};
 
-use super::colour::{self, Pixels};
-use super::demand;
-use super::ground::{self, Ground};
+use super::background_fill::{self, BackgroundFill};
+use super::colour::{self, PixelLayout};
+use super::decode_cost;
 use super::limits::{PictureError, PictureFormat, PictureLimits, check_size, megapixels};
-use super::plain::Picture;
+use super::rgb_picture::Picture;
 
 /// From the picture's header.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -31,16 +31,16 @@ pub struct PictureInfo {
     pub work: u32,
 }
 
-/// Decodes any supported format; a transparent picture over [`Ground::Contrast`]. Never panics.
+/// Decodes any supported format; a transparent picture over [`BackgroundFill::Contrast`]. Never panics.
 pub fn decode(bytes: &[u8], limits: &PictureLimits) -> Result<Picture, PictureError> {
-    decode_over(bytes, limits, Ground::default())
+    decode_over(bytes, limits, BackgroundFill::default())
 }
 
 /// Like [`decode`], but with a chosen background for transparency.
 pub fn decode_over(
     bytes: &[u8],
     limits: &PictureLimits,
-    ground: Ground,
+    ground: BackgroundFill,
 ) -> Result<Picture, PictureError> {
     guarded(|| {
         let (mut decoder, info) = open(bytes, limits)?;
@@ -93,7 +93,7 @@ fn open<'a>(
         .map_err(|error| translate(format, &error, limits))?;
     let (width, height) = decoder.dimensions();
     check_size(width, height, limits)?;
-    let demand = demand::of(format, bytes, (width, height), limits)?;
+    let demand = decode_cost::of(format, bytes, (width, height), limits)?;
     let total_bytes = decoder.total_bytes();
     // A frame that is decoded apart has four bytes a pixel.
     let apart = 4 * demand.frame_pixels;
@@ -138,20 +138,20 @@ fn finish(
     mut image: DynamicImage,
     orientation: Orientation,
     profile: Option<&[u8]>,
-    ground: Ground,
+    ground: BackgroundFill,
 ) -> Picture {
     image.apply_orientation(orientation);
     let (width, height) = (image.width(), image.height());
     let rgb = if image.color().has_alpha() {
         let mut rgba = image.into_rgba8().into_raw();
         if let Some(icc) = profile {
-            colour::to_srgb(&mut rgba, Pixels::Rgba, icc);
+            colour::to_srgb(&mut rgba, PixelLayout::Rgba, icc);
         }
-        ground::lay_over(&rgba, ground)
+        background_fill::lay_over(&rgba, ground)
     } else {
         let mut rgb = image.into_rgb8().into_raw();
         if let Some(icc) = profile {
-            colour::to_srgb(&mut rgb, Pixels::Rgb, icc);
+            colour::to_srgb(&mut rgb, PixelLayout::Rgb, icc);
         }
         rgb
     };

@@ -6,9 +6,9 @@
 //! colour, after the centre-surround idea of L. Itti et al., *A Model of Saliency-Based Visual
 //! Attention* (1998), much simplified.
 
-use crate::resize::{self, FilterType, Part};
+use crate::resize::{self, CropRect, FilterType};
 
-use super::plain::Picture;
+use super::rgb_picture::Picture;
 
 impl Picture {
     /// The whole picture in the shape of `frame` (only its ratio counts), on a soft, dark copy of
@@ -77,7 +77,7 @@ fn backdrop(picture: &Picture, canvas: (u32, u32)) -> Option<Vec<u8>> {
 /// A small copy of the middle of the picture that has the canvas' shape.
 fn crop_centre(picture: &Picture, canvas: (u32, u32)) -> Option<Picture> {
     let (width, height) = window(picture.size(), canvas);
-    let part = Part {
+    let part = CropRect {
         left: f64::from(picture.width() - width) / 2.0,
         top: f64::from(picture.height() - height) / 2.0,
         width: f64::from(width),
@@ -97,13 +97,13 @@ fn resized(size: (u32, u32), rgb: &[u8], to: (u32, u32), filter: FilterType) -> 
 }
 
 /// How much each column and row of a picture draws the eye.
-pub(crate) struct Interest {
+pub(crate) struct InterestMap {
     columns: Vec<f64>,
     rows: Vec<f64>,
     size: (f64, f64),
 }
 
-impl Interest {
+impl InterestMap {
     pub(crate) fn of(picture: &Picture) -> Option<Self> {
         let (columns, rows) = Thumbnail::of(picture)?.interest();
         let size = (f64::from(picture.width()), f64::from(picture.height()));
@@ -261,13 +261,13 @@ mod tests {
     #[test]
     fn a_window_is_laid_over_what_draws_the_eye() {
         for left in [0, 30, 200, 340] {
-            let interest = Interest::of(&patch((400, 200), left, 80)).unwrap();
+            let interest = InterestMap::of(&patch((400, 200), left, 80)).unwrap();
             let (start, _) = interest.best_corner((200.0, 200.0));
             let left = f64::from(left);
             assert!(start <= left && left + 40.0 <= start + 200.0, "{start}");
         }
         for top in [5, 300, 555] {
-            let interest = Interest::of(&patch((300, 600), 100, top)).unwrap();
+            let interest = InterestMap::of(&patch((300, 600), 100, top)).unwrap();
             let (left, start) = interest.best_corner((300.0, 169.0));
             let top = f64::from(top);
             assert!(left.abs() < 1e-9);
@@ -298,7 +298,7 @@ mod tests {
     fn strips_and_specks_are_framed_too() {
         for size in [(1, 1), (1, 900), (900, 1), (7, 3), (20_000, 3)] {
             let picture = patch(size, 0, 0);
-            assert!(Interest::of(&picture).is_some());
+            assert!(InterestMap::of(&picture).is_some());
             for frame in [(1280, 720), (480, 854), (720, 720)] {
                 if let Some(framed) = fit(&picture, frame) {
                     assert!(framed.width() > 0 && framed.width() <= 2 * frame.0.max(size.0));

@@ -1,4 +1,4 @@
-//! What pictures may be, and why one is refused: kinds, limits, errors.
+//! Formats and limits of pictures, and the errors of decoding.
 
 /// Limits of [`decode`](super::decode()).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -7,16 +7,16 @@
 //!
 //! It deliberately does not read files or fetch addresses.
 
+mod background_fill;
 mod colour;
 mod decode;
-mod demand;
+mod decode_cost;
 mod framing;
-mod ground;
 mod limits;
-mod plain;
+mod rgb_picture;
 
+pub use background_fill::BackgroundFill;
 pub use decode::{PictureInfo, decode, decode_over, probe};
-pub(crate) use framing::Interest;
-pub use ground::Ground;
+pub(crate) use framing::InterestMap;
 pub use limits::{PictureError, PictureFormat, PictureLimits};
-pub use plain::{Picture, WriteError};
+pub use rgb_picture::{Picture, WriteError};

@@ -1,12 +1,12 @@
-//! What lies before the horizon: water, dunes, snow, meadows.
+//! The foreground below the horizon: water, dunes, snow, meadows.
 
-use super::light::Light;
+use super::light::SceneLight;
 use super::noise::{fractal, lattice, mix, smoothstep, value};
 use super::paint::{add, blend, scaled, times};
-use super::stage::Stage;
+use super::stage::SceneStage;
 
 /// Water from the horizon to the bottom, mirroring what stands behind it.
-pub(super) fn water(stage: &mut Stage, light: &Light, horizon: f32, seed: u64) {
+pub(super) fn water(stage: &mut SceneStage, light: &SceneLight, horizon: f32, seed: u64) {
     let mirror = stage.mirror();
     let canvas = stage.at(0.4);
     let sun = light.sun_at.0 * canvas.aspect();
@@ -39,15 +39,21 @@ pub(super) fn water(stage: &mut Stage, light: &Light, horizon: f32, seed: u64) {
 }
 
 /// Dunes: long crests with a lit and a shaded side.
-pub(super) fn dunes(stage: &mut Stage, light: &Light, horizon: f32, wet: bool, seed: u64) {
+pub(super) fn dunes(
+    stage: &mut SceneStage,
+    light: &SceneLight,
+    horizon: f32,
+    wet: bool,
+    seed: u64,
+) {
     let side = if light.sun_at.0 < 0.5 { 1.0 } else { -1.0 };
-    let layers = Layers {
+    let layers = GroundLayers {
         first: if wet { 0.62 } else { 0.0 },
         count: if wet { 2 } else { 6 },
         seed,
     };
     for layer in layers.walk(horizon, 500) {
-        let Layer { near, base, seed } = layer;
+        let GroundLayer { near, base, seed } = layer;
         let (wide, tall) = (mix(2.8, 0.95, near), mix(0.06, 0.24, near));
         let line = move |u: f32| {
             let long = value(u * wide + 3.0, 0.5, seed);
@@ -70,15 +76,15 @@ pub(super) fn dunes(stage: &mut Stage, light: &Light, horizon: f32, wet: bool, s
 }
 
 /// Snowfields: soft swells, blue where the light does not reach.
-pub(super) fn snow(stage: &mut Stage, light: &Light, horizon: f32, wet: bool, seed: u64) {
+pub(super) fn snow(stage: &mut SceneStage, light: &SceneLight, horizon: f32, wet: bool, seed: u64) {
     let side = if light.sun_at.0 < 0.5 { 1.0 } else { -1.0 };
-    let layers = Layers {
+    let layers = GroundLayers {
         first: if wet { 0.66 } else { 0.0 },
         count: if wet { 2 } else { 5 },
         seed,
     };
     for layer in layers.walk(horizon, 600) {
-        let Layer { near, base, seed } = layer;
+        let GroundLayer { near, base, seed } = layer;
         let (wide, tall) = (mix(2.4, 0.9, near), mix(0.06, 0.24, near));
         let line = move |u: f32| base - tall * (fractal(u * wide + 11.0, 4.5, 3, seed) - 0.4);
         stage.at(parallax(near)).fill_below(line, |u, v, depth| {
@@ -112,15 +118,21 @@ fn sparkle_at(u: f32, v: f32, seed: u64) -> f32 {
 }
 
 /// Rolling meadows, greener and more detailed the nearer they are.
-pub(super) fn meadow(stage: &mut Stage, light: &Light, horizon: f32, wet: bool, seed: u64) {
-    let layers = Layers {
+pub(super) fn meadow(
+    stage: &mut SceneStage,
+    light: &SceneLight,
+    horizon: f32,
+    wet: bool,
+    seed: u64,
+) {
+    let layers = GroundLayers {
         first: if wet { 0.66 } else { 0.0 },
         count: if wet { 2 } else { 6 },
         seed,
     };
     let dry = lattice(5, 5, seed);
     for layer in layers.walk(horizon, 700) {
-        let Layer { near, base, seed } = layer;
+        let GroundLayer { near, base, seed } = layer;
         let (wide, tall) = (mix(2.4, 1.0, near), mix(0.055, 0.13, near));
         let line = move |u: f32| base - tall * (fractal(u * wide + 2.0, 7.5, 3, seed) - 0.4);
         let fresh = blend([0.40, 0.56, 0.34], [0.20, 0.38, 0.13], near);
@@ -147,14 +159,14 @@ pub(super) fn parallax(near: f32) -> f32 {
 }
 
 /// Layers of ground from the horizon to the bottom edge.
-struct Layers {
+struct GroundLayers {
     /// Where the first one lies: 0 on the horizon, 1 at the bottom.
     first: f32,
     count: u16,
     seed: u64,
 }
 
-struct Layer {
+struct GroundLayer {
     /// 0 far, 1 near.
     near: f32,
     /// Its mean height in the picture.
@@ -162,12 +174,12 @@ struct Layer {
     seed: u64,
 }
 
-impl Layers {
-    fn walk(self, horizon: f32, lane: u64) -> impl Iterator<Item = Layer> {
+impl GroundLayers {
+    fn walk(self, horizon: f32, lane: u64) -> impl Iterator<Item = GroundLayer> {
         (0..self.count).map(move |i| {
             let step = f32::from(i) / f32::from(self.count.max(2) - 1);
             let near = mix(self.first, 1.0, step);
-            Layer {
+            GroundLayer {
                 near,
                 // Perspective crowds the far ones together; the nearest stays in the picture.
                 base: mix(horizon + 0.01, 0.9, near.powf(1.5)),
@@ -183,7 +195,7 @@ mod tests {
 
     #[test]
     fn layers_come_nearer_and_lower() {
-        let layers: Vec<Layer> = Layers {
+        let layers: Vec<GroundLayer> = GroundLayers {
             first: 0.0,
             count: 6,
             seed: 1,

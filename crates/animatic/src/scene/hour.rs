@@ -1,7 +1,7 @@
-//! The hour and the air of a scene.
+//! The time of day and the sky condition of a scene.
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Hour {
+pub(crate) enum TimeOfDay {
     Dawn,
     Day,
     Sunset,
@@ -10,7 +10,7 @@ pub(crate) enum Hour {
 
 /// What hangs in the air.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Weather {
+pub(crate) enum SkyCondition {
     Fair,
     Cloudy,
     Foggy,

@@ -1,17 +1,23 @@
-//! What stands on the horizon: mountains, a city, a forest.
+//! The skyline on the horizon: mountains, a city, a forest.
 #![expect(
     clippy::cast_possible_truncation,
     clippy::cast_precision_loss,
     reason = "trees, houses and windows are counted in small numbers"
 )]
 
-use super::light::Light;
+use super::light::SceneLight;
 use super::noise::{fractal, gullies, lattice, mix, ridged, smoothstep, value};
-use super::paint::{Colour, add, blend, scaled};
-use super::stage::Stage;
+use super::paint::{SceneColour, add, blend, scaled};
+use super::stage::SceneStage;
 
 /// Ranges one behind the other, each nearer, lower and less hazy.
-pub(super) fn mountains(stage: &mut Stage, light: &Light, horizon: f32, snowy: bool, seed: u64) {
+pub(super) fn mountains(
+    stage: &mut SceneStage,
+    light: &SceneLight,
+    horizon: f32,
+    snowy: bool,
+    seed: u64,
+) {
     let side = if light.sun_at.0 < 0.5 { 1.0 } else { -1.0 };
     let snow_line = if snowy { 0.03 } else { 0.13 };
     for range in 0..4_u16 {
@@ -58,7 +64,7 @@ pub(super) fn mountains(stage: &mut Stage, light: &Light, horizon: f32, snowy: b
 }
 
 /// A skyline in rows of buildings; at night their windows are lit.
-pub(super) fn city(stage: &mut Stage, light: &Light, horizon: f32, wet: bool, seed: u64) {
+pub(super) fn city(stage: &mut SceneStage, light: &SceneLight, horizon: f32, wet: bool, seed: u64) {
     if light.dark > 0.5 {
         // The streets' own light in the air above the roofs.
         stage.at(0.15).shine(horizon - 0.28, horizon, |_, v| {
@@ -79,7 +85,7 @@ pub(super) fn city(stage: &mut Stage, light: &Light, horizon: f32, wet: bool, se
         let tall = mix(0.34, 0.26, near);
         let distance = mix(0.84, if wet { 0.4 } else { 0.1 }, near);
         let wall = blend([0.42, 0.44, 0.50], [0.17, 0.18, 0.23], near);
-        let house = House {
+        let house = HouseRow {
             plot,
             tall,
             base,
@@ -106,19 +112,19 @@ pub(super) fn city(stage: &mut Stage, light: &Light, horizon: f32, wet: bool, se
 }
 
 /// A row of houses, all plots of one width.
-struct House {
+struct HouseRow {
     plot: f32,
     tall: f32,
     base: f32,
     seed: u64,
 }
 
-struct Window {
+struct WindowGlass {
     pane: f32,
     lit: f32,
 }
 
-impl House {
+impl HouseRow {
     /// The number of the house at `u`, and where in its plot that is, 0 to 1.
     fn at(&self, u: f32) -> (i32, f32) {
         let place = u / self.plot + 100.0;
@@ -149,7 +155,7 @@ impl House {
         }
     }
 
-    fn window(&self, u: f32, v: f32, depth: f32, number: i32) -> Window {
+    fn window(&self, u: f32, v: f32, depth: f32, number: i32) -> WindowGlass {
         let size = self.plot * 0.11;
         let (x, y) = (u / size, v / (size * 1.35));
         let in_pane = |t: f32| smoothstep(0.14, 0.26, t) * smoothstep(0.86, 0.74, t);
@@ -165,11 +171,11 @@ impl House {
         } else {
             0.0
         };
-        Window { pane, lit }
+        WindowGlass { pane, lit }
     }
 }
 
-fn window_colour(number: i32, seed: u64) -> Colour {
+fn window_colour(number: i32, seed: u64) -> SceneColour {
     let hue = lattice(number, 21, seed);
     if hue < 0.72 {
         [0.95, 0.72, 0.36]
@@ -181,7 +187,13 @@ fn window_colour(number: i32, seed: u64) -> Colour {
 }
 
 /// Conifers in rows, from a hazy line to single trees.
-pub(super) fn forest(stage: &mut Stage, light: &Light, horizon: f32, wet: bool, seed: u64) {
+pub(super) fn forest(
+    stage: &mut SceneStage,
+    light: &SceneLight,
+    horizon: f32,
+    wet: bool,
+    seed: u64,
+) {
     let rows: u16 = if wet { 3 } else { 6 };
     for row in 0..rows {
         let near = f32::from(row) / f32::from(rows - 1);
@@ -191,7 +203,7 @@ pub(super) fn forest(stage: &mut Stage, light: &Light, horizon: f32, wet: bool, 
         } else {
             horizon - 0.02 + 0.36 * near.powf(1.4)
         };
-        let tree = Tree {
+        let tree = TreeRow {
             tall: mix(0.035, if wet { 0.085 } else { 0.26 }, near.powf(1.2)),
             seed,
         };
@@ -213,12 +225,12 @@ pub(super) fn forest(stage: &mut Stage, light: &Light, horizon: f32, wet: bool, 
 }
 
 /// One row of trees.
-struct Tree {
+struct TreeRow {
     tall: f32,
     seed: u64,
 }
 
-impl Tree {
+impl TreeRow {
     /// How high the trees reach above their ground at `u`: the tallest of those that stand there.
     fn top(&self, u: f32) -> f32 {
         let pitch = self.tall * 0.17;

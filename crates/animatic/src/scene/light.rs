@@ -1,38 +1,38 @@
 //! Light: the colours that an hour gives to the sky, the air and the ground.
 
-use super::hour::{Hour, Weather};
+use super::hour::{SkyCondition, TimeOfDay};
 use super::noise::lattice;
-use super::paint::{Colour, blend, scaled, times};
+use super::paint::{SceneColour, blend, scaled, times};
 
 /// The light of a scene.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Light {
+pub(super) struct SceneLight {
     /// Sky overhead.
-    pub(super) zenith: Colour,
+    pub(super) zenith: SceneColour,
     /// Sky half-way down.
-    pub(super) middle: Colour,
+    pub(super) middle: SceneColour,
     /// Sky at the horizon.
-    pub(super) horizon: Colour,
+    pub(super) horizon: SceneColour,
     /// The sun, or the moon.
-    pub(super) sun: Colour,
+    pub(super) sun: SceneColour,
     /// Where it stands: share of the width, and picture heights above the horizon.
     pub(super) sun_at: (f32, f32),
     /// Its radius in picture heights.
     pub(super) sun_radius: f32,
     /// The air between here and the far layers.
-    pub(super) haze: Colour,
+    pub(super) haze: SceneColour,
     /// How much of the haze there is, 0 to 1.
     pub(super) density: f32,
     /// Multiplies the ground's own colours.
-    pub(super) ground: Colour,
+    pub(super) ground: SceneColour,
     /// Cloud cover, 0 to 1.
     pub(super) clouds: f32,
     /// Stars, and lit windows, 0 to 1.
     pub(super) dark: f32,
 }
 
-impl Light {
-    pub(super) fn of(hour: Hour, weather: Weather, seed: u64) -> Self {
+impl SceneLight {
+    pub(super) fn of(hour: TimeOfDay, weather: SkyCondition, seed: u64) -> Self {
         let mut light = clear(hour);
         let chance = |n: i32| lattice(n, 77, seed);
         // No two evenings have quite the same colours.
@@ -50,15 +50,15 @@ impl Light {
         light.sun_at.1 *= 0.75 + 0.5 * chance(21);
         light.clouds *= 0.6 + 0.8 * chance(22);
         match weather {
-            Weather::Fair => {}
-            Weather::Cloudy => {
+            SkyCondition::Fair => {}
+            SkyCondition::Cloudy => {
                 light.clouds = 0.85;
                 let grey = scaled(blend(light.horizon, light.zenith, 0.5), 0.9);
                 light.zenith = blend(light.zenith, grey, 0.5);
                 light.ground = scaled(light.ground, 0.85);
                 light.dark *= 0.5;
             }
-            Weather::Foggy => {
+            SkyCondition::Foggy => {
                 light.density = 0.92;
                 light.zenith = blend(light.zenith, light.haze, 0.55);
                 light.middle = blend(light.middle, light.haze, 0.7);
@@ -72,15 +72,15 @@ impl Light {
     }
 
     /// A ground colour as this light shows it, `distance` away (0 here, 1 at the horizon).
-    pub(super) fn on(&self, colour: Colour, distance: f32) -> Colour {
+    pub(super) fn on(&self, colour: SceneColour, distance: f32) -> SceneColour {
         let lit = times(colour, self.ground);
         blend(lit, self.haze, (distance * self.density).clamp(0.0, 1.0))
     }
 }
 
-fn clear(hour: Hour) -> Light {
+fn clear(hour: TimeOfDay) -> SceneLight {
     match hour {
-        Hour::Dawn => Light {
+        TimeOfDay::Dawn => SceneLight {
             zenith: [0.33, 0.45, 0.68],
             middle: [0.72, 0.67, 0.76],
             horizon: [1.0, 0.83, 0.70],
@@ -93,7 +93,7 @@ fn clear(hour: Hour) -> Light {
             clouds: 0.45,
             dark: 0.0,
         },
-        Hour::Day => Light {
+        TimeOfDay::Day => SceneLight {
             zenith: [0.16, 0.40, 0.76],
             middle: [0.40, 0.64, 0.90],
             horizon: [0.79, 0.89, 0.96],
@@ -106,7 +106,7 @@ fn clear(hour: Hour) -> Light {
             clouds: 0.55,
             dark: 0.0,
         },
-        Hour::Sunset => Light {
+        TimeOfDay::Sunset => SceneLight {
             zenith: [0.17, 0.18, 0.41],
             middle: [0.72, 0.36, 0.43],
             horizon: [1.0, 0.67, 0.33],
@@ -119,7 +119,7 @@ fn clear(hour: Hour) -> Light {
             clouds: 0.6,
             dark: 0.25,
         },
-        Hour::Night => Light {
+        TimeOfDay::Night => SceneLight {
             zenith: [0.015, 0.025, 0.075],
             middle: [0.04, 0.075, 0.17],
             horizon: [0.12, 0.18, 0.31],

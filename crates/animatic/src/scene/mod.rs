@@ -18,24 +18,24 @@ mod sky;
 mod space;
 mod stage;
 
-use crate::layer::Sheet;
-use hour::{Hour, Weather};
-use light::Light;
-use stage::Stage;
+use crate::layer::LayerSheet;
+use hour::{SkyCondition, TimeOfDay};
+use light::SceneLight;
+use stage::SceneStage;
 
 /// What to draw.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Scene {
-    hour: Hour,
-    weather: Weather,
+    hour: TimeOfDay,
+    weather: SkyCondition,
     /// Each at most once, in the order of [`Place`].
-    places: Vec<Place>,
+    places: Vec<ScenePlace>,
     seed: u64,
 }
 
 /// What a scene can contain, back to front.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum Place {
+pub(crate) enum ScenePlace {
     Space,
     Mountains,
     City,
@@ -53,21 +53,21 @@ impl Scene {
         let words = words_of(prompt);
         // "Room tone" is a sound.
         let tone = |i: usize| words[i] == "room" && words.get(i + 1).is_some_and(|w| w == "tone");
-        let mut places: Vec<Place> = (0..words.len())
+        let mut places: Vec<ScenePlace> = (0..words.len())
             .filter(|i| !tone(*i))
             .filter_map(|i| place(&words[i]))
             .collect();
         places.sort_unstable();
         places.dedup();
         if places.is_empty() {
-            places = vec![Place::Mountains, Place::Meadow];
+            places = vec![ScenePlace::Mountains, ScenePlace::Meadow];
         }
         Self {
-            hour: words.iter().find_map(|w| hour(w)).unwrap_or(Hour::Day),
+            hour: words.iter().find_map(|w| hour(w)).unwrap_or(TimeOfDay::Day),
             weather: words
                 .iter()
                 .find_map(|w| weather(w))
-                .unwrap_or(Weather::Fair),
+                .unwrap_or(SkyCondition::Fair),
             places,
             seed: seed_of(&words, seed),
         }
@@ -81,31 +81,31 @@ impl Scene {
             Some((last, others)) => format!("{} and {last}", others.join(", ")),
             None => String::new(),
         };
-        if self.has(Place::Space) {
+        if self.has(ScenePlace::Space) {
             return format!("drawn scene: {list}");
         }
         let hour = match self.hour {
-            Hour::Dawn => "at dawn",
-            Hour::Day => "by day",
-            Hour::Sunset => "at sunset",
-            Hour::Night => "at night",
+            TimeOfDay::Dawn => "at dawn",
+            TimeOfDay::Day => "by day",
+            TimeOfDay::Sunset => "at sunset",
+            TimeOfDay::Night => "at night",
         };
         let weather = match self.weather {
-            Weather::Fair => "",
-            Weather::Cloudy => ", cloudy",
-            Weather::Foggy => ", foggy",
+            SkyCondition::Fair => "",
+            SkyCondition::Cloudy => ", cloudy",
+            SkyCondition::Foggy => ", foggy",
         };
         format!("drawn scene: {list} {hour}{weather}")
     }
 
     /// Draws the scene in sheets, farthest first.
-    pub(crate) fn draw(&self, width: u32, height: u32) -> Vec<Sheet> {
-        let mut stage = Stage::new(width.max(2), height.max(2), self.seed);
-        if self.has(Place::Space) {
+    pub(crate) fn draw(&self, width: u32, height: u32) -> Vec<LayerSheet> {
+        let mut stage = SceneStage::new(width.max(2), height.max(2), self.seed);
+        if self.has(ScenePlace::Space) {
             space::draw(&mut stage, self.seed);
         } else {
-            let light = Light::of(self.hour, self.weather, self.seed);
-            let indoors = self.has(Place::Room);
+            let light = SceneLight::of(self.hour, self.weather, self.seed);
+            let indoors = self.has(ScenePlace::Room);
             let horizon = if indoors {
                 room::HORIZON
             } else {
@@ -122,15 +122,15 @@ impl Scene {
         stage.sheets()
     }
 
-    fn has(&self, place: Place) -> bool {
+    fn has(&self, place: ScenePlace) -> bool {
         self.places.contains(&place)
     }
 
     /// Where the sky ends, as a share of the height from the top.
     fn horizon(&self) -> f32 {
-        let base = if self.has(Place::Sea) {
+        let base = if self.has(ScenePlace::Sea) {
             0.58
-        } else if self.has(Place::City) {
+        } else if self.has(ScenePlace::City) {
             0.7
         } else {
             0.6
@@ -139,43 +139,43 @@ impl Scene {
     }
 
     /// What is outside a room's window: far things only.
-    fn draw_view(&self, stage: &mut Stage, light: &Light, horizon: f32) {
-        let snowy = self.has(Place::Snow);
-        if self.has(Place::City) {
+    fn draw_view(&self, stage: &mut SceneStage, light: &SceneLight, horizon: f32) {
+        let snowy = self.has(ScenePlace::Snow);
+        if self.has(ScenePlace::City) {
             land::city(stage, light, horizon, true, self.seed);
-        } else if self.has(Place::Forest) {
+        } else if self.has(ScenePlace::Forest) {
             land::forest(stage, light, horizon, true, self.seed);
         } else {
             land::mountains(stage, light, horizon, snowy, self.seed);
         }
-        if self.has(Place::Sea) {
+        if self.has(ScenePlace::Sea) {
             ground::water(stage, light, horizon, self.seed);
         }
     }
 
-    fn draw_land(&self, stage: &mut Stage, light: &Light, horizon: f32) {
-        let wet = self.has(Place::Sea);
+    fn draw_land(&self, stage: &mut SceneStage, light: &SceneLight, horizon: f32) {
+        let wet = self.has(ScenePlace::Sea);
         for place in &self.places {
-            let snowy = self.has(Place::Snow);
+            let snowy = self.has(ScenePlace::Snow);
             match place {
-                Place::Mountains => land::mountains(stage, light, horizon, snowy, self.seed),
-                Place::City => land::city(stage, light, horizon, wet, self.seed),
-                Place::Forest => land::forest(stage, light, horizon, wet, self.seed),
-                Place::Sea => ground::water(stage, light, horizon, self.seed),
-                Place::Desert => ground::dunes(stage, light, horizon, wet, self.seed),
-                Place::Snow => ground::snow(stage, light, horizon, wet, self.seed),
-                Place::Meadow => ground::meadow(stage, light, horizon, wet, self.seed),
-                Place::Space | Place::Room => {}
+                ScenePlace::Mountains => land::mountains(stage, light, horizon, snowy, self.seed),
+                ScenePlace::City => land::city(stage, light, horizon, wet, self.seed),
+                ScenePlace::Forest => land::forest(stage, light, horizon, wet, self.seed),
+                ScenePlace::Sea => ground::water(stage, light, horizon, self.seed),
+                ScenePlace::Desert => ground::dunes(stage, light, horizon, wet, self.seed),
+                ScenePlace::Snow => ground::snow(stage, light, horizon, wet, self.seed),
+                ScenePlace::Meadow => ground::meadow(stage, light, horizon, wet, self.seed),
+                ScenePlace::Space | ScenePlace::Room => {}
             }
         }
         // Mountains alone would stand on nothing.
-        if self.places == [Place::Mountains] {
+        if self.places == [ScenePlace::Mountains] {
             ground::meadow(stage, light, horizon, false, self.seed);
         }
     }
 }
 
-impl Place {
+impl ScenePlace {
     fn name(self) -> &'static str {
         match self {
             Self::Space => "space",
@@ -208,50 +208,50 @@ fn seed_of(words: &[String], seed: u64) -> u64 {
     hash
 }
 
-fn hour(word: &str) -> Option<Hour> {
+fn hour(word: &str) -> Option<TimeOfDay> {
     Some(match word {
-        "dawn" | "sunrise" | "morning" | "daybreak" => Hour::Dawn,
-        "day" | "noon" | "midday" | "afternoon" | "sunny" | "daylight" => Hour::Day,
-        "sunset" | "dusk" | "evening" | "twilight" | "golden" => Hour::Sunset,
+        "dawn" | "sunrise" | "morning" | "daybreak" => TimeOfDay::Dawn,
+        "day" | "noon" | "midday" | "afternoon" | "sunny" | "daylight" => TimeOfDay::Day,
+        "sunset" | "dusk" | "evening" | "twilight" | "golden" => TimeOfDay::Sunset,
         "night" | "midnight" | "moonlight" | "moonlit" | "moon" | "starry" | "stars"
-        | "nighttime" | "nocturnal" | "neon" => Hour::Night,
+        | "nighttime" | "nocturnal" | "neon" => TimeOfDay::Night,
         _ => return None,
     })
 }
 
-fn weather(word: &str) -> Option<Weather> {
+fn weather(word: &str) -> Option<SkyCondition> {
     Some(match word {
         "cloudy" | "clouds" | "overcast" | "storm" | "stormy" | "rain" | "rainy" | "thunder" => {
-            Weather::Cloudy
+            SkyCondition::Cloudy
         }
-        "fog" | "foggy" | "mist" | "misty" | "haze" | "hazy" => Weather::Foggy,
+        "fog" | "foggy" | "mist" | "misty" | "haze" | "hazy" => SkyCondition::Foggy,
         _ => return None,
     })
 }
 
-fn place(word: &str) -> Option<Place> {
+fn place(word: &str) -> Option<ScenePlace> {
     Some(match word {
         "space" | "galaxy" | "nebula" | "cosmos" | "cosmic" | "planet" | "planets" | "universe"
-        | "asteroid" | "spaceship" | "starship" | "orbital" | "interstellar" => Place::Space,
+        | "asteroid" | "spaceship" | "starship" | "orbital" | "interstellar" => ScenePlace::Space,
         "mountain" | "mountains" | "peak" | "peaks" | "alps" | "alpine" | "ridge" | "summit"
-        | "cliff" | "cliffs" | "canyon" | "himalaya" | "volcano" => Place::Mountains,
+        | "cliff" | "cliffs" | "canyon" | "himalaya" | "volcano" => ScenePlace::Mountains,
         "city" | "cities" | "skyline" | "town" | "street" | "streets" | "skyscraper"
         | "skyscrapers" | "downtown" | "urban" | "neon" | "building" | "buildings"
-        | "metropolis" | "tokyo" | "manhattan" | "cyberpunk" => Place::City,
+        | "metropolis" | "tokyo" | "manhattan" | "cyberpunk" => ScenePlace::City,
         "forest" | "forests" | "woods" | "woodland" | "tree" | "trees" | "pine" | "pines"
-        | "jungle" | "rainforest" | "taiga" => Place::Forest,
+        | "jungle" | "rainforest" | "taiga" => ScenePlace::Forest,
         "sea" | "ocean" | "beach" | "coast" | "shore" | "waves" | "lake" | "river" | "water"
         | "harbor" | "harbour" | "bay" | "island" | "islands" | "fjord" | "lighthouse" | "boat"
-        | "ship" | "sailing" => Place::Sea,
-        "desert" | "deserts" | "dune" | "dunes" | "sahara" | "sand" | "sands" => Place::Desert,
+        | "ship" | "sailing" => ScenePlace::Sea,
+        "desert" | "deserts" | "dune" | "dunes" | "sahara" | "sand" | "sands" => ScenePlace::Desert,
         "snow" | "snowy" | "winter" | "ice" | "icy" | "arctic" | "antarctic" | "glacier"
-        | "frozen" | "tundra" => Place::Snow,
+        | "frozen" | "tundra" => ScenePlace::Snow,
         "meadow" | "meadows" | "field" | "fields" | "grass" | "prairie" | "hill" | "hills"
         | "valley" | "countryside" | "farm" | "steppe" | "savanna" | "garden" | "park" => {
-            Place::Meadow
+            ScenePlace::Meadow
         }
         "room" | "bedroom" | "livingroom" | "interior" | "indoors" | "kitchen" | "office"
-        | "apartment" | "attic" | "parlour" | "windowsill" => Place::Room,
+        | "apartment" | "attic" | "parlour" | "windowsill" => ScenePlace::Room,
         _ => return None,
     })
 }
@@ -300,7 +300,7 @@ mod tests {
         ] {
             for hour in ["dawn", "day", "sunset", "night"] {
                 let sheets = Scene::imagine(&format!("{place} {hour}"), 3).draw(160, 90);
-                let solid = |sheet: &Sheet| sheet.rgba.chunks_exact(4).all(|p| p[3] == 255);
+                let solid = |sheet: &LayerSheet| sheet.rgba.chunks_exact(4).all(|p| p[3] == 255);
                 assert!(solid(&sheets[0]), "{place} {hour} has a hole");
                 let apart = sheets.windows(2).all(|w| w[0].parallax < w[1].parallax);
                 assert!(apart, "{place} {hour}");
@@ -314,7 +314,7 @@ mod tests {
     }
 
     /// The sheets laid on each other.
-    fn flat(sheets: &[Sheet]) -> Vec<u8> {
+    fn flat(sheets: &[LayerSheet]) -> Vec<u8> {
         let mut below = sheets[0].rgba.clone();
         for sheet in &sheets[1..] {
             for (under, over) in below.chunks_exact_mut(4).zip(sheet.rgba.chunks_exact(4)) {

@@ -10,21 +10,21 @@
 )]
 
 use super::noise::{self, GRAIN_SIDE, mix};
-use crate::layer::Sheet;
+use crate::layer::LayerSheet;
 
 /// Red, green, blue as they are shown, 0 to 1.
-pub(super) type Colour = [f32; 3];
+pub(super) type SceneColour = [f32; 3];
 
 /// A colour multiplied by its opacity, and the opacity.
-type Pixel = [f32; 4];
+type PremultipliedPixel = [f32; 4];
 
-pub(super) struct Canvas {
+pub(super) struct SceneCanvas {
     width: usize,
     height: usize,
-    pixels: Vec<Pixel>,
+    pixels: Vec<PremultipliedPixel>,
 }
 
-impl Canvas {
+impl SceneCanvas {
     /// Empty.
     pub(super) fn new(width: u32, height: u32) -> Self {
         let (width, height) = (width as usize, height as usize);
@@ -55,7 +55,7 @@ impl Canvas {
         &mut self,
         from: f32,
         to: f32,
-        shade: impl Fn(f32, f32, Colour) -> Colour + Sync,
+        shade: impl Fn(f32, f32, SceneColour) -> SceneColour + Sync,
     ) {
         self.rows(self.row_of(from)..self.row_of(to), |u, v, pixel| {
             let [r, g, b] = shade(u, v, [pixel[0], pixel[1], pixel[2]]);
@@ -75,7 +75,12 @@ impl Canvas {
     }
 
     /// Adds light between two heights without hiding what is behind: `shade(u, v)`.
-    pub(super) fn shine(&mut self, from: f32, to: f32, shade: impl Fn(f32, f32) -> Colour + Sync) {
+    pub(super) fn shine(
+        &mut self,
+        from: f32,
+        to: f32,
+        shade: impl Fn(f32, f32) -> SceneColour + Sync,
+    ) {
         self.rows(self.row_of(from)..self.row_of(to), |u, v, pixel| {
             for (channel, light) in pixel.iter_mut().zip(shade(u, v)) {
                 *channel += light;
@@ -88,7 +93,7 @@ impl Canvas {
     pub(super) fn fill_below(
         &mut self,
         edge: impl Fn(f32) -> f32,
-        shade: impl Fn(f32, f32, f32) -> Colour + Sync,
+        shade: impl Fn(f32, f32, f32) -> SceneColour + Sync,
     ) {
         let scale = self.pixel();
         let edges: Vec<f32> = (0..self.width)
@@ -106,7 +111,11 @@ impl Canvas {
 
     /// Works on every pixel of some rows, with its position. The rows are shared out among the
     /// machine's cores; no pixel depends on another, so the sharing does not show.
-    fn rows(&mut self, rows: std::ops::Range<usize>, work: impl Fn(f32, f32, &mut Pixel) + Sync) {
+    fn rows(
+        &mut self,
+        rows: std::ops::Range<usize>,
+        work: impl Fn(f32, f32, &mut PremultipliedPixel) + Sync,
+    ) {
         let (width, scale, top) = (self.width, self.pixel(), rows.start);
         let end = rows.end.max(top);
         let Some(pixels) = self.pixels.get_mut(top * width..end * width) else {
@@ -132,7 +141,7 @@ impl Canvas {
     }
 
     /// Adds light in a round spot that fades to nothing at `radius`.
-    pub(super) fn glow(&mut self, (u, v): (f32, f32), radius: f32, colour: Colour) {
+    pub(super) fn glow(&mut self, (u, v): (f32, f32), radius: f32, colour: SceneColour) {
         let height = self.height as f32;
         let columns = clip((u - radius) * height, (u + radius) * height, self.width);
         let scale = self.pixel();
@@ -150,7 +159,7 @@ impl Canvas {
 
     /// What is on the canvas, as a sheet, with a grain that keeps the long gradients of a sky from
     /// breaking into bands.
-    pub(super) fn sheet(&self, parallax: f64, seed: u64) -> Sheet {
+    pub(super) fn sheet(&self, parallax: f64, seed: u64) -> LayerSheet {
         let grain = noise::grain(seed);
         let mut rgba = Vec::with_capacity(self.pixels.len() * 4);
         for (i, pixel) in self.pixels.iter().enumerate() {
@@ -167,7 +176,7 @@ impl Canvas {
             }
             rgba.push((opacity * 255.0 + 0.5).clamp(0.0, 255.0) as u8);
         }
-        Sheet {
+        LayerSheet {
             width: self.width as u32,
             height: self.height as u32,
             rgba,
@@ -181,18 +190,18 @@ impl Canvas {
 }
 
 /// Lays a colour over a pixel.
-fn cover(pixel: &mut Pixel, colour: Colour, opacity: f32) {
+fn cover(pixel: &mut PremultipliedPixel, colour: SceneColour, opacity: f32) {
     let [r, g, b] = colour;
     for (under, over) in pixel.iter_mut().zip([r, g, b, 1.0]) {
         *under = mix(*under, over, opacity);
     }
 }
 
-pub(super) fn blend(a: Colour, b: Colour, t: f32) -> Colour {
+pub(super) fn blend(a: SceneColour, b: SceneColour, t: f32) -> SceneColour {
     [mix(a[0], b[0], t), mix(a[1], b[1], t), mix(a[2], b[2], t)]
 }
 
-pub(super) fn add(a: Colour, b: Colour, amount: f32) -> Colour {
+pub(super) fn add(a: SceneColour, b: SceneColour, amount: f32) -> SceneColour {
     [
         a[0] + b[0] * amount,
         a[1] + b[1] * amount,
@@ -200,11 +209,11 @@ pub(super) fn add(a: Colour, b: Colour, amount: f32) -> Colour {
     ]
 }
 
-pub(super) fn times(a: Colour, b: Colour) -> Colour {
+pub(super) fn times(a: SceneColour, b: SceneColour) -> SceneColour {
     [a[0] * b[0], a[1] * b[1], a[2] * b[2]]
 }
 
-pub(super) fn scaled(a: Colour, by: f32) -> Colour {
+pub(super) fn scaled(a: SceneColour, by: f32) -> SceneColour {
     [a[0] * by, a[1] * by, a[2] * by]
 }
 

@@ -1,16 +1,16 @@
 //! A room: a wall with a window on the hour outside, curtains, a floor, a lamp.
 
-use super::light::Light;
+use super::light::SceneLight;
 use super::noise::{fractal, lattice, smoothstep};
-use super::paint::{Canvas, Colour, add, blend, scaled, times};
-use super::stage::Stage;
+use super::paint::{SceneCanvas, SceneColour, add, blend, scaled, times};
+use super::stage::SceneStage;
 
 /// Where the land outside the window begins.
 pub(super) const HORIZON: f32 = 0.56;
 
 /// Paints the room in front of what is outside.
-pub(super) fn draw(stage: &mut Stage, light: &Light, seed: u64) {
-    let room = Room::new(stage.at(WALL).aspect(), light, seed);
+pub(super) fn draw(stage: &mut SceneStage, light: &SceneLight, seed: u64) {
+    let room = RoomInterior::new(stage.at(WALL).aspect(), light, seed);
     room.wall(stage.at(WALL));
     room.floor(stage.at(WALL));
     room.curtains(stage.at(0.75));
@@ -18,31 +18,31 @@ pub(super) fn draw(stage: &mut Stage, light: &Light, seed: u64) {
 }
 
 /// Measures in picture heights, and colours as the light shows them.
-struct Room {
+struct RoomInterior {
     /// The window's edges.
     left: f32,
     right: f32,
     /// Where the lamp stands.
     lamp: f32,
     /// The paint of the wall, the wood, the curtains' cloth, the lamp's shade.
-    paint: Colour,
-    wood: Colour,
-    cloth: Colour,
-    linen: Colour,
+    paint: SceneColour,
+    wood: SceneColour,
+    cloth: SceneColour,
+    linen: SceneColour,
     /// What falls in through the window, and where it leans to.
-    sun: Colour,
+    sun: SceneColour,
     lean: f32,
     /// How bright the lamp is, 0 to 1.
     lit: f32,
     seed: u64,
 }
 
-impl Room {
-    fn new(aspect: f32, light: &Light, seed: u64) -> Self {
+impl RoomInterior {
+    fn new(aspect: f32, light: &SceneLight, seed: u64) -> Self {
         let chance = |n: i32| lattice(n, 91, seed);
         let middle = aspect * (0.40 + 0.20 * chance(0));
         let half = (0.24 * aspect).clamp(0.16, 0.42);
-        let pick = |colours: [Colour; 4], n: i32| {
+        let pick = |colours: [SceneColour; 4], n: i32| {
             let [a, b, c, d] = colours;
             blend(
                 blend(a, b, chance(n)),
@@ -87,13 +87,13 @@ impl Room {
     }
 
     /// The lamp's light at a place: on the wall, and less on what is below.
-    fn glow(&self, u: f32, v: f32) -> Colour {
+    fn glow(&self, u: f32, v: f32) -> SceneColour {
         let far = (u - self.lamp).hypot((v - SHADE) * 0.85);
         let near = (-far * 2.4).exp() + 0.5 * (-far * 7.0).exp();
         scaled([1.0, 0.66, 0.34], self.lit * 0.62 * near)
     }
 
-    fn wall(&self, canvas: &mut Canvas) {
+    fn wall(&self, canvas: &mut SceneCanvas) {
         let soft = canvas.pixel();
         canvas.lay(0.0, FLOOR, |u, v| {
             let glass = self.glass(u, v, soft);
@@ -135,7 +135,7 @@ impl Room {
         u > self.left - wide && u < self.right + wide && v > TOP - wide && v < SILL + wide
     }
 
-    fn floor(&self, canvas: &mut Canvas) {
+    fn floor(&self, canvas: &mut SceneCanvas) {
         let middle = canvas.aspect() / 2.0;
         let soft = 4.0 * canvas.pixel();
         canvas.paint(FLOOR, 1.0, |u, v, _| {
@@ -161,7 +161,7 @@ impl Room {
         });
     }
 
-    fn curtains(&self, canvas: &mut Canvas) {
+    fn curtains(&self, canvas: &mut SceneCanvas) {
         let soft = canvas.pixel();
         let wide = 0.11;
         canvas.lay(TOP - 0.07, FLOOR - 0.06, |u, v| {
@@ -192,7 +192,7 @@ impl Room {
         });
     }
 
-    fn lamp(&self, canvas: &mut Canvas) {
+    fn lamp(&self, canvas: &mut SceneCanvas) {
         let soft = canvas.pixel();
         canvas.lay(SHADE - 0.11, 1.0, |u, v| {
             let off = (u - self.lamp).abs();

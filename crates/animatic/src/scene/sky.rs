@@ -5,11 +5,11 @@
     reason = "star cells are counted in small numbers"
 )]
 
-use super::light::Light;
+use super::light::SceneLight;
 use super::noise::{fractal, lattice, smoothstep};
-use super::paint::{Canvas, Colour, add, blend, scaled};
+use super::paint::{SceneCanvas, SceneColour, add, blend, scaled};
 
-pub(super) fn draw(canvas: &mut Canvas, light: &Light, horizon: f32, seed: u64) {
+pub(super) fn draw(canvas: &mut SceneCanvas, light: &SceneLight, horizon: f32, seed: u64) {
     let sun = (light.sun_at.0 * canvas.aspect(), horizon - light.sun_at.1);
     canvas.paint(0.0, 1.0, |u, v, _| {
         let height = (1.0 - v / horizon).clamp(0.0, 1.0);
@@ -27,13 +27,13 @@ pub(super) fn draw(canvas: &mut Canvas, light: &Light, horizon: f32, seed: u64) 
 }
 
 /// The clear sky at a height above the horizon, 0 to 1.
-fn gradient(light: &Light, height: f32) -> Colour {
+fn gradient(light: &SceneLight, height: f32) -> SceneColour {
     let low = blend(light.horizon, light.middle, smoothstep(0.0, 0.42, height));
     blend(low, light.zenith, smoothstep(0.22, 1.0, height))
 }
 
 /// Stars above a height, more and brighter the darker it is.
-pub(super) fn stars(canvas: &mut Canvas, bottom: f32, dark: f32, seed: u64) {
+pub(super) fn stars(canvas: &mut SceneCanvas, bottom: f32, dark: f32, seed: u64) {
     const CELL: f32 = 1.0 / 42.0;
     let (columns, rows) = ((canvas.aspect() / CELL) as i32, (bottom / CELL) as i32);
     for j in 0..=rows {
@@ -53,7 +53,7 @@ pub(super) fn stars(canvas: &mut Canvas, bottom: f32, dark: f32, seed: u64) {
     }
 }
 
-fn disc(canvas: &mut Canvas, light: &Light, sun: (f32, f32)) {
+fn disc(canvas: &mut SceneCanvas, light: &SceneLight, sun: (f32, f32)) {
     let radius = light.sun_radius;
     let soft = canvas.pixel().max(radius * 0.06);
     canvas.paint(sun.1 - radius * 1.2, sun.1 + radius * 1.2, |u, v, under| {
@@ -75,7 +75,7 @@ fn disc(canvas: &mut Canvas, light: &Light, sun: (f32, f32)) {
 }
 
 /// Clouds on a ceiling that recedes to the horizon, lit from the side of the sun.
-fn clouds(canvas: &mut Canvas, light: &Light, horizon: f32, sun: (f32, f32), seed: u64) {
+fn clouds(canvas: &mut SceneCanvas, light: &SceneLight, horizon: f32, sun: (f32, f32), seed: u64) {
     if light.clouds <= 0.02 {
         return;
     }

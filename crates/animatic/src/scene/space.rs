@@ -1,11 +1,11 @@
 //! Space: stars, a nebula and a planet.
 
 use super::noise::{fractal, lattice, smoothstep};
-use super::paint::{Canvas, Colour, add, blend, scaled};
+use super::paint::{SceneCanvas, SceneColour, add, blend, scaled};
 use super::sky;
-use super::stage::Stage;
+use super::stage::SceneStage;
 
-pub(super) fn draw(stage: &mut Stage, seed: u64) {
+pub(super) fn draw(stage: &mut SceneStage, seed: u64) {
     let canvas = stage.at(0.0);
     let chance = |n: i32| lattice(n, 55, seed);
     nebula(canvas, &chance, seed);
@@ -14,8 +14,8 @@ pub(super) fn draw(stage: &mut Stage, seed: u64) {
     planet(stage.at(0.5), &chance, seed);
 }
 
-fn nebula(canvas: &mut Canvas, chance: &impl Fn(i32) -> f32, seed: u64) {
-    const DYES: [Colour; 5] = [
+fn nebula(canvas: &mut SceneCanvas, chance: &impl Fn(i32) -> f32, seed: u64) {
+    const DYES: [SceneColour; 5] = [
         [0.42, 0.14, 0.50],
         [0.10, 0.30, 0.60],
         [0.62, 0.20, 0.28],
@@ -50,7 +50,7 @@ fn nebula(canvas: &mut Canvas, chance: &impl Fn(i32) -> f32, seed: u64) {
 }
 
 /// A banded sphere, lit from one side, with a rim of air.
-fn planet(canvas: &mut Canvas, chance: &impl Fn(i32) -> f32, seed: u64) {
+fn planet(canvas: &mut SceneCanvas, chance: &impl Fn(i32) -> f32, seed: u64) {
     let radius = 0.16 + 0.14 * chance(3);
     let centre = (
         canvas.aspect() * (0.25 + 0.5 * chance(4)),

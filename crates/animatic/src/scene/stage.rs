@@ -1,22 +1,22 @@
 //! The stage: the sheets of a scene as they are painted, from the back to the front.
 
-use super::paint::{Canvas, Colour, blend};
-use crate::layer::Sheet;
+use super::paint::{SceneCanvas, SceneColour, blend};
+use crate::layer::LayerSheet;
 
 /// A scene being painted: finished sheets, and the canvas in front of them.
-pub(super) struct Stage {
-    canvas: Canvas,
+pub(super) struct SceneStage {
+    canvas: SceneCanvas,
     /// The parallax of what is on the canvas.
     parallax: f32,
-    done: Vec<Sheet>,
+    done: Vec<LayerSheet>,
     seed: u64,
 }
 
-impl Stage {
+impl SceneStage {
     /// A stage whose first canvas is the backdrop.
     pub(super) fn new(width: u32, height: u32, seed: u64) -> Self {
         Self {
-            canvas: Canvas::new(width, height),
+            canvas: SceneCanvas::new(width, height),
             parallax: 0.0,
             done: Vec::new(),
             seed,
@@ -25,7 +25,7 @@ impl Stage {
 
     /// The canvas for what follows this share of the camera's travel: a new one, unless what is
     /// on the present one moves almost alike.
-    pub(super) fn at(&mut self, parallax: f32) -> &mut Canvas {
+    pub(super) fn at(&mut self, parallax: f32) -> &mut SceneCanvas {
         if parallax - self.parallax > STEP || (self.done.is_empty() && parallax > 0.0) {
             self.finish();
             self.parallax = parallax;
@@ -34,9 +34,9 @@ impl Stage {
     }
 
     /// The colours behind the stage's front, for water to mirror.
-    pub(super) fn mirror(&mut self) -> Mirror {
+    pub(super) fn mirror(&mut self) -> WaterMirror {
         self.finish();
-        let mut colours: Vec<Colour> = Vec::new();
+        let mut colours: Vec<SceneColour> = Vec::new();
         for sheet in &self.done {
             let pixels = sheet.rgba.chunks_exact(4);
             if colours.is_empty() {
@@ -53,7 +53,7 @@ impl Stage {
             .done
             .first()
             .map_or((0, 0), |s| (s.width as usize, s.height as usize));
-        Mirror {
+        WaterMirror {
             width,
             height,
             colours,
@@ -61,7 +61,7 @@ impl Stage {
     }
 
     /// Every sheet, from the farthest to the nearest.
-    pub(super) fn sheets(mut self) -> Vec<Sheet> {
+    pub(super) fn sheets(mut self) -> Vec<LayerSheet> {
         self.finish();
         self.done
     }
@@ -77,13 +77,13 @@ impl Stage {
 }
 
 /// A picture of what stands behind the water.
-pub(super) struct Mirror {
+pub(super) struct WaterMirror {
     width: usize,
     height: usize,
-    colours: Vec<Colour>,
+    colours: Vec<SceneColour>,
 }
 
-impl Mirror {
+impl WaterMirror {
     /// The colour at a position in picture heights, interpolated; beyond the edges, the edge's.
     #[expect(
         clippy::cast_possible_truncation,
@@ -91,7 +91,7 @@ impl Mirror {
         clippy::cast_precision_loss,
         reason = "clamped to the picture"
     )]
-    pub(super) fn at(&self, u: f32, v: f32) -> Colour {
+    pub(super) fn at(&self, u: f32, v: f32) -> SceneColour {
         let last = (self.width.saturating_sub(1), self.height.saturating_sub(1));
         let x = (u * self.height as f32 - 0.5).clamp(0.0, last.0 as f32);
         let y = (v * self.height as f32 - 0.5).clamp(0.0, last.1 as f32);

@@ -19,7 +19,7 @@ const BITS_PER_SECOND: u32 = 128_000;
 /// The encoder refused; not the caller's fault.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("the sound could not be encoded: {0}")]
-pub(crate) struct SoundError(String);
+pub(crate) struct AacEncodeError(String);
 
 /// Packets (ADTS) that play the kinds together: as many as fit into `seconds`, the first of which is not
 /// heard. So the sound never outlasts the video; it ends at most 43 ms before it, already faded.
@@ -27,7 +27,7 @@ pub(crate) fn packets(
     kinds: &[Ambience],
     seconds: f64,
     seed: u64,
-) -> Result<Vec<Vec<u8>>, SoundError> {
+) -> Result<Vec<Vec<u8>>, AacEncodeError> {
     #[expect(
         clippy::cast_possible_truncation,
         clippy::cast_sign_loss,
@@ -52,14 +52,14 @@ pub(crate) fn packets(
     encoder.feed(&[&left, &right], &mut keep)?;
     let told = encoder.finish(&mut keep)?;
     if (told.priming, told.aac_frames) != (u64::from(PRIMING), count as u64) {
-        return Err(SoundError(
+        return Err(AacEncodeError(
             "the encoder's delay is not the declared one".to_owned(),
         ));
     }
     Ok(packets)
 }
 
-impl From<AacError> for SoundError {
+impl From<AacError> for AacEncodeError {
     fn from(error: AacError) -> Self {
         Self(error.to_string())
     }

@@ -1,17 +1,17 @@
-//! The parts that voices are made of: noise, filters, slow random walks, decaying tones.
+//! The parts of a voice: noise, filters, slow random walks, decaying tones.
 //!
 //! Filters follow R. Bristow-Johnson's *Audio EQ Cookbook*. All state is in the parts; all chance
 //! comes from [`Chance`], a PCG generator (M. O'Neill, 2014, `XSH-RR`).
 
 use std::f32::consts::TAU;
 
-use super::voice::{RATE_HZ, Stereo};
+use super::voice::{RATE_HZ, StereoSample};
 
 /// Pseudo-random numbers.
 #[derive(Debug, Clone)]
-pub(super) struct Chance(u64);
+pub(super) struct PcgRandom(u64);
 
-impl Chance {
+impl PcgRandom {
     /// A stream of its own for every pair of a seed and a part.
     pub(super) fn new(seed: u64, part: u64) -> Self {
         let mut chance = Self(seed ^ part.wrapping_mul(0x9e37_79b9_7f4a_7c15));
@@ -61,12 +61,12 @@ impl Chance {
 
 /// A first-order low-pass.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Smooth {
+pub(super) struct LowPass {
     share: f32,
     state: f32,
 }
 
-impl Smooth {
+impl LowPass {
     pub(super) fn new(hertz: f32) -> Self {
         Self {
             share: 1.0 - (-TAU * hertz / RATE_HZ).exp(),
@@ -82,13 +82,13 @@ impl Smooth {
 
 /// A second-order filter.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Biquad {
+pub(super) struct BiquadFilter {
     b: [f32; 3],
     a: [f32; 2],
     state: [f32; 2],
 }
 
-impl Biquad {
+impl BiquadFilter {
     pub(super) fn low_pass(hertz: f32, q: f32) -> Self {
         let (cos, alpha) = Self::angle(hertz, q);
         let side = (1.0 - cos) / 2.0;
@@ -136,16 +136,16 @@ impl Biquad {
 
 /// A random walk from 0 to 1 that turns at a given rate: gusts, swells, moods.
 #[derive(Debug, Clone)]
-pub(super) struct Drift {
-    chance: Chance,
+pub(super) struct RandomWalk {
+    chance: PcgRandom,
     step: f32,
     phase: f32,
     ends: [f32; 2],
 }
 
-impl Drift {
+impl RandomWalk {
     /// Turns about `hertz` times a second.
-    pub(super) fn new(mut chance: Chance, hertz: f32) -> Self {
+    pub(super) fn new(mut chance: PcgRandom, hertz: f32) -> Self {
         let ends = [chance.unit(), chance.unit()];
         let phase = chance.unit();
         Self {
@@ -170,16 +170,16 @@ impl Drift {
 
 /// A sine that dies away: a drop, a ping, a note. Its pitch may glide.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Ping {
+pub(super) struct DecayingTone {
     phase: f32,
     turn: f32,
     glide: f32,
     level: f32,
     decay: f32,
-    place: Stereo,
+    place: StereoSample,
 }
 
-impl Ping {
+impl DecayingTone {
     /// `seconds` is the time to a thousandth; `glide` the pitch at that time over the first.
     pub(super) fn new(hertz: f32, seconds: f32, glide: f32, level: f32, pan: f32) -> Self {
         let samples = seconds * RATE_HZ;
@@ -193,7 +193,7 @@ impl Ping {
         }
     }
 
-    fn next(&mut self) -> Stereo {
+    fn next(&mut self) -> StereoSample {
         let value = self.phase.sin() * self.level;
         self.phase = (self.phase + self.turn) % TAU;
         self.turn *= self.glide;
@@ -204,17 +204,17 @@ impl Ping {
 
 /// Tones that sound together; the oldest makes room when there are too many.
 #[derive(Debug, Default)]
-pub(super) struct Pings(Vec<Ping>);
+pub(super) struct ToneBank(Vec<DecayingTone>);
 
-impl Pings {
-    pub(super) fn strike(&mut self, ping: Ping) {
+impl ToneBank {
+    pub(super) fn strike(&mut self, ping: DecayingTone) {
         if self.0.len() >= 48 {
             self.0.swap_remove(0);
         }
         self.0.push(ping);
     }
 
-    pub(super) fn next(&mut self) -> Stereo {
+    pub(super) fn next(&mut self) -> StereoSample {
         let mut sum = [0.0; 2];
         for ping in &mut self.0 {
             sum = add(sum, ping.next());
@@ -225,25 +225,28 @@ impl Pings {
 }
 
 /// The shares of left and right at a place from −1 to 1, equal power.
-pub(super) fn place(pan: f32) -> Stereo {
+pub(super) fn place(pan: f32) -> StereoSample {
     let angle = (pan.clamp(-1.0, 1.0) + 1.0) * std::f32::consts::FRAC_PI_4;
     [angle.cos(), angle.sin()]
 }
 
-pub(super) fn add(one: Stereo, other: Stereo) -> Stereo {
+pub(super) fn add(one: StereoSample, other: StereoSample) -> StereoSample {
     [one[0] + other[0], one[1] + other[1]]
 }
 
 /// Two sources of chance for the two ears: what differs between them sounds wide.
-pub(super) fn ears(seed: u64, part: u64) -> [Chance; 2] {
-    [Chance::new(seed, part * 2), Chance::new(seed, part * 2 + 1)]
+pub(super) fn ears(seed: u64, part: u64) -> [PcgRandom; 2] {
+    [
+        PcgRandom::new(seed, part * 2),
+        PcgRandom::new(seed, part * 2 + 1),
+    ]
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn gain(mut filter: Biquad, hertz: f32) -> f32 {
+    fn gain(mut filter: BiquadFilter, hertz: f32) -> f32 {
         let mut peak = 0.0_f32;
         for i in 0_u16..24_000 {
             let out = filter.next((TAU * hertz * f32::from(i) / RATE_HZ).sin());
@@ -256,17 +259,17 @@ mod tests {
 
     #[test]
     fn filters_pass_and_stop_what_they_should() {
-        assert!((gain(Biquad::low_pass(1000.0, 0.707), 50.0) - 1.0).abs() < 0.02);
-        assert!(gain(Biquad::low_pass(1000.0, 0.707), 8000.0) < 0.03);
-        assert!((gain(Biquad::high_pass(1000.0, 0.707), 9000.0) - 1.0).abs() < 0.02);
-        assert!(gain(Biquad::high_pass(1000.0, 0.707), 80.0) < 0.02);
-        assert!((gain(Biquad::band_pass(1000.0, 4.0), 1000.0) - 1.0).abs() < 0.02);
-        assert!(gain(Biquad::band_pass(1000.0, 4.0), 200.0) < 0.1);
+        assert!((gain(BiquadFilter::low_pass(1000.0, 0.707), 50.0) - 1.0).abs() < 0.02);
+        assert!(gain(BiquadFilter::low_pass(1000.0, 0.707), 8000.0) < 0.03);
+        assert!((gain(BiquadFilter::high_pass(1000.0, 0.707), 9000.0) - 1.0).abs() < 0.02);
+        assert!(gain(BiquadFilter::high_pass(1000.0, 0.707), 80.0) < 0.02);
+        assert!((gain(BiquadFilter::band_pass(1000.0, 4.0), 1000.0) - 1.0).abs() < 0.02);
+        assert!(gain(BiquadFilter::band_pass(1000.0, 4.0), 200.0) < 0.1);
     }
 
     #[test]
     fn walks_stay_between_their_ends_and_never_leap() {
-        let mut drift = Drift::new(Chance::new(3, 1), 5.0);
+        let mut drift = RandomWalk::new(PcgRandom::new(3, 1), 5.0);
         let walk: Vec<f32> = (0..96_000).map(|_| drift.next()).collect();
         assert!(walk.iter().all(|x| (0.0..=1.0).contains(x)));
         assert!(walk.windows(2).all(|w| (w[1] - w[0]).abs() < 0.001));
@@ -277,10 +280,10 @@ mod tests {
 
     #[test]
     fn noise_is_even_and_seeds_differ() {
-        let mut chance = Chance::new(1, 1);
+        let mut chance = PcgRandom::new(1, 1);
         let mean = (0..100_000).map(|_| chance.noise()).sum::<f32>() / 100_000.0;
         assert!(mean.abs() < 0.02, "{mean}");
-        assert!((Chance::new(1, 1).unit() - Chance::new(2, 1).unit()).abs() > 1e-6);
-        assert!((Chance::new(1, 1).unit() - Chance::new(1, 2).unit()).abs() > 1e-6);
+        assert!((PcgRandom::new(1, 1).unit() - PcgRandom::new(2, 1).unit()).abs() > 1e-6);
+        assert!((PcgRandom::new(1, 1).unit() - PcgRandom::new(1, 2).unit()).abs() > 1e-6);
     }
 }

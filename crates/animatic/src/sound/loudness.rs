@@ -4,10 +4,10 @@
 //! K-weighting filter, in LUFS. The gate keeps silence between words out of the mean, and an
 //! ambience has none.
 
-use super::voice::Stereo;
+use super::voice::StereoSample;
 
 /// Scales a track to a loudness in LUFS; leaves silence alone.
-pub(super) fn level(track: &mut [Stereo], lufs: f64) {
+pub(super) fn level(track: &mut [StereoSample], lufs: f64) {
     let now = measure(track);
     if now < SILENCE {
         return;
@@ -20,7 +20,7 @@ pub(super) fn level(track: &mut [Stereo], lufs: f64) {
 }
 
 /// Bends peaks that would come near full scale, so that no clap of thunder clips.
-pub(super) fn limit(track: &mut [Stereo]) {
+pub(super) fn limit(track: &mut [StereoSample]) {
     for channel in track.iter_mut().flatten() {
         let over = channel.abs() - KNEE;
         if over > 0.0 {
@@ -31,10 +31,10 @@ pub(super) fn limit(track: &mut [Stereo]) {
 }
 
 /// Loudness in LUFS.
-pub(super) fn measure(track: &[Stereo]) -> f64 {
+pub(super) fn measure(track: &[StereoSample]) -> f64 {
     let mut sum = 0.0;
     for channel in 0..2 {
-        let mut stages = [Stage::new(SHELF), Stage::new(HIGH_PASS)];
+        let mut stages = [FilterStage::new(SHELF), FilterStage::new(HIGH_PASS)];
         for sample in track {
             let weighted = stages
                 .iter_mut()
@@ -48,12 +48,12 @@ pub(super) fn measure(track: &[Stereo]) -> f64 {
 }
 
 /// A second-order stage in double precision: coefficients b0, b1, b2, a1, a2.
-struct Stage {
+struct FilterStage {
     coefficients: [f64; 5],
     state: [f64; 2],
 }
 
-impl Stage {
+impl FilterStage {
     fn new(coefficients: [f64; 5]) -> Self {
         Self {
             coefficients,
@@ -101,7 +101,7 @@ const HEADROOM: f32 = 0.6;
 mod tests {
     use super::*;
 
-    fn sine(hertz: f64, peak: f64) -> Vec<Stereo> {
+    fn sine(hertz: f64, peak: f64) -> Vec<StereoSample> {
         (0..96_000)
             .map(|i| {
                 let value = peak * (std::f64::consts::TAU * hertz * f64::from(i) / 48_000.0).sin();

@@ -18,18 +18,18 @@ mod voices;
 
 pub use kinds::Ambience;
 pub(crate) use voice::RATE;
-use voice::Stereo;
+use voice::StereoSample;
 
 /// Synthesises `samples` stereo samples of the kinds together, −26 LUFS loud, faded at both ends.
 /// Silence when no kind is given.
-pub(crate) fn synthesise(kinds: &[Ambience], samples: usize, seed: u64) -> Vec<Stereo> {
+pub(crate) fn synthesise(kinds: &[Ambience], samples: usize, seed: u64) -> Vec<StereoSample> {
     let mut kinds = kinds.to_vec();
     kinds.sort_unstable();
     kinds.dedup();
     let mut mix = vec![[0.0; 2]; samples];
     for kind in kinds {
         let mut voice = voices::voice(kind, seed);
-        let mut track: Vec<Stereo> = (0..samples).map(|_| voice.next()).collect();
+        let mut track: Vec<StereoSample> = (0..samples).map(|_| voice.next()).collect();
         // Each is heard as loud as the others before they are summed.
         loudness::level(&mut track, LOUDNESS);
         for (sum, sample) in mix.iter_mut().zip(track) {
@@ -43,7 +43,7 @@ pub(crate) fn synthesise(kinds: &[Ambience], samples: usize, seed: u64) -> Vec<S
 }
 
 /// Raises the sound from silence and lets it fall back, so that nothing clicks.
-fn fade(track: &mut [Stereo]) {
+fn fade(track: &mut [StereoSample]) {
     let length = FADE.min(track.len() / 4);
     let ends = track.len() - length;
     for i in 0..length {

@@ -1,15 +1,15 @@
-//! What every ambience keeps to: level, peaks, ends, width, variety.
+//! Properties of every ambience: level, peaks, fades, stereo width, variety.
 #![expect(clippy::float_cmp, reason = "silence and repeats are exact")]
 
 use super::*;
 
 const SECONDS: usize = 6;
 
-fn made(kind: Ambience, seed: u64) -> Vec<Stereo> {
+fn made(kind: Ambience, seed: u64) -> Vec<StereoSample> {
     synthesise(&[kind], SECONDS * RATE as usize, seed)
 }
 
-fn power(track: &[Stereo]) -> f32 {
+fn power(track: &[StereoSample]) -> f32 {
     track.as_flattened().iter().map(|s| s * s).sum()
 }
 

@@ -1,4 +1,4 @@
-//! What a voice is, and the form of sound in which voices meet.
+//! The voice trait, and the stereo sample that voices produce.
 
 /// Samples per second of everything in this module.
 pub(crate) const RATE: u32 = 48_000;
@@ -7,10 +7,10 @@ pub(crate) const RATE: u32 = 48_000;
 pub(super) const RATE_HZ: f32 = 48_000.0;
 
 /// A left and a right sample.
-pub(super) type Stereo = [f32; 2];
+pub(super) type StereoSample = [f32; 2];
 
 /// A voice that can go on for ever.
-pub(super) trait Voice {
+pub(super) trait AmbienceVoice {
     /// The next sample, about −20 dB on average: `loudness` sets the final level.
-    fn next(&mut self) -> Stereo;
+    fn next(&mut self) -> StereoSample;
 }

@@ -1,13 +1,13 @@
 //! Masks: opacities of letters, and their soft copies for shadows.
 
 /// Opacities, rows from the top left.
-pub(super) struct Mask {
+pub(super) struct OpacityMask {
     pub(super) width: usize,
     pub(super) height: usize,
     pub(super) bytes: Vec<u8>,
 }
 
-impl Mask {
+impl OpacityMask {
     pub(super) fn stamp(&mut self, (left, top): (i32, i32), width: usize, glyph: &[u8]) {
         for (y, row) in glyph.chunks_exact(width.max(1)).enumerate() {
             let Some(line) = inside(top, y, self.height) else {

@@ -6,18 +6,18 @@
 //! readable on any picture. Characters that the font has not are left out and reported.
 
 mod mask;
-mod setter;
+mod typesetter;
 
 use swash::FontRef;
 
 use crate::limits::MAX_TITLES;
-use crate::options::Options;
+use crate::options::RenderOptions;
 use crate::scene::noise::smoothstep;
-use mask::{Mask, small};
-use setter::{LEADING, Line, Setter};
+use mask::{OpacityMask, small};
+use typesetter::{LEADING, TitleLine, TitleTypesetter};
 
 /// Titles set for a shot.
-pub(crate) struct Titles {
+pub(crate) struct TitleOverlay {
     /// Opacity of letters and of their shadow, for the rows from `top`; empty without titles.
     letters: Vec<u8>,
     shadow: Vec<u8>,
@@ -30,8 +30,8 @@ pub(crate) struct Titles {
     missing: Vec<char>,
 }
 
-impl Titles {
-    pub(crate) fn set(words: &[String], options: &Options) -> Self {
+impl TitleOverlay {
+    pub(crate) fn set(words: &[String], options: &RenderOptions) -> Self {
         let mut titles = Self {
             letters: Vec::new(),
             shadow: Vec::new(),
@@ -49,7 +49,7 @@ impl Titles {
             .take(MAX_TITLES)
             .map(|text| titles.covered(&font, text))
             .collect();
-        let mut setter = Setter::new(font);
+        let mut setter = TitleTypesetter::new(font);
         let lines = setter.lines(&covered, (options.width, options.height));
         if !lines.is_empty() {
             titles.print(&mut setter, &lines, options.height as usize);
@@ -115,7 +115,7 @@ impl Titles {
         kept.split_whitespace().collect::<Vec<_>>().join(" ")
     }
 
-    fn print(&mut self, setter: &mut Setter<'_>, lines: &[Line], height: usize) {
+    fn print(&mut self, setter: &mut TitleTypesetter<'_>, lines: &[TitleLine], height: usize) {
         let tall: f32 = lines
             .iter()
             .map(|line| line.gap + line.size * LEADING)
@@ -124,7 +124,7 @@ impl Titles {
         let begins = (small(height) - tall) / 2.0;
         self.top = whole((begins - margin).max(0.0));
         let bottom = whole(begins + tall + margin).min(height);
-        let mut mask = Mask {
+        let mut mask = OpacityMask {
             width: self.width,
             height: bottom - self.top,
             bytes: vec![0; self.width * (bottom - self.top)],
@@ -178,20 +178,20 @@ const SHADOW: f32 = 0.62;
 mod tests {
     use super::*;
     use crate::direction::Direction;
-    use crate::options::Asked;
+    use crate::options::RequestedOptions;
 
-    fn titles(words: &[&str], size: (u32, u32)) -> Titles {
-        let asked = Asked {
+    fn titles(words: &[&str], size: (u32, u32)) -> TitleOverlay {
+        let asked = RequestedOptions {
             size: Some(size),
-            ..Asked::default()
+            ..RequestedOptions::default()
         };
-        let options = Options::resolve(&asked, &Direction::parse("")).unwrap();
+        let options = RenderOptions::resolve(&asked, &Direction::parse("")).unwrap();
         let words: Vec<String> = words.iter().map(ToString::to_string).collect();
-        Titles::set(&words, &options)
+        TitleOverlay::set(&words, &options)
     }
 
     /// The columns and rows of the frame that letters touch.
-    fn extent(titles: &Titles) -> ((usize, usize), (usize, usize)) {
+    fn extent(titles: &TitleOverlay) -> ((usize, usize), (usize, usize)) {
         let inked = || titles.letters.iter().enumerate().filter(|(_, b)| **b > 0);
         let columns = inked().map(|(i, _)| i % titles.width);
         let rows = inked().map(|(i, _)| i / titles.width + titles.top);

@@ -1,27 +1,33 @@
 //! Fog: two sheets of noise that drift past each other, thicker towards the ground.
 
-use super::sprite::{Colour, Frame};
-use crate::direction::Amount;
+use super::sprite::{SpriteColour, SpriteFrame};
+use crate::direction::ParticleAmount;
 use crate::scene::noise::{fractal, smoothstep};
 
 /// Fog of one thickness.
-pub(super) struct Fog {
+pub(super) struct FogSheets {
     thickness: f32,
     seed: u64,
 }
 
-impl Fog {
-    pub(super) fn new(amount: Amount, seed: u64) -> Self {
+impl FogSheets {
+    pub(super) fn new(amount: ParticleAmount, seed: u64) -> Self {
         let thickness = match amount {
-            Amount::Light => 0.40,
-            Amount::Usual => 0.62,
-            Amount::Heavy => 0.86,
+            ParticleAmount::Light => 0.40,
+            ParticleAmount::Usual => 0.62,
+            ParticleAmount::Heavy => 0.86,
         };
         Self { thickness, seed }
     }
 
     /// Lays the fog over a frame. It is worked out on a coarse grid: fog has no edges.
-    pub(super) fn draw(&self, seconds: f32, across: f32, light: Colour, frame: &mut Frame<'_>) {
+    pub(super) fn draw(
+        &self,
+        seconds: f32,
+        across: f32,
+        light: SpriteColour,
+        frame: &mut SpriteFrame<'_>,
+    ) {
         let (columns, rows) = frame.cells(CELL);
         let aspect = frame.aspect();
         let mut grid = Vec::with_capacity((columns + 1) * (rows + 1));

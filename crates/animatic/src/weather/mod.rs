@@ -1,4 +1,4 @@
-//! Weather: what falls, rises and drifts between the camera and the scene.
+//! Weather: particles and fog between the camera and the scene.
 //!
 //! Particles are pure functions of time, seed and their number: nothing is carried from frame to
 //! frame, so any frame can be drawn alone. Each has a nearness; near ones are larger, faster and
@@ -7,25 +7,25 @@
 mod fog;
 mod sprite;
 
-use crate::direction::{Amount, Particles, Weather};
-use crate::options::Options;
+use crate::direction::{ParticleAmount, ParticleKind, WeatherEffect};
+use crate::options::RenderOptions;
 use crate::scene::noise::{lattice, mix};
-use fog::Fog;
-use sprite::{Colour, Frame, Streak};
+use fog::FogSheets;
+use sprite::{SoftStreak, SpriteColour, SpriteFrame};
 
 /// The air of a shot.
-pub(crate) struct Air {
-    weather: Vec<Weather>,
-    fog: Option<Fog>,
+pub(crate) struct WeatherOverlay {
+    weather: Vec<WeatherEffect>,
+    fog: Option<FogSheets>,
     seed: u64,
     fps: f32,
     /// What the scene's own light makes of something white.
-    light: Colour,
+    light: SpriteColour,
 }
 
 /// Where the camera is, as the air shows it.
 #[derive(Debug, Clone, Copy, Default)]
-pub(crate) struct Drift {
+pub(crate) struct CameraDrift {
     /// How far the nearest layer has moved across the frame since the first frame, in frame
     /// widths.
     pub(crate) across: f32,
@@ -33,14 +33,14 @@ pub(crate) struct Drift {
     pub(crate) down: f32,
 }
 
-impl Air {
+impl WeatherOverlay {
     /// `mean` is the mean colour of the scene without weather.
-    pub(crate) fn new(weather: &[Weather], options: &Options, mean: [f32; 3]) -> Self {
+    pub(crate) fn new(weather: &[WeatherEffect], options: &RenderOptions, mean: [f32; 3]) -> Self {
         let light = mean.map(|c| (60.0 + 0.75 * c).clamp(0.0, 235.0));
-        let fog = weather.iter().find(|w| w.particles == Particles::Fog);
+        let fog = weather.iter().find(|w| w.particles == ParticleKind::Fog);
         Self {
             weather: weather.to_vec(),
-            fog: fog.map(|w| Fog::new(w.amount, options.seed)),
+            fog: fog.map(|w| FogSheets::new(w.amount, options.seed)),
             seed: options.seed,
             fps: f32::from(u16::try_from(options.fps).unwrap_or(30)),
             light,
@@ -53,11 +53,11 @@ impl Air {
     }
 
     /// Draws the air of a frame over it, rows of `width` pixels.
-    pub(crate) fn draw(&self, frame: usize, drift: Drift, width: usize, rgba: &mut [u8]) {
+    pub(crate) fn draw(&self, frame: usize, drift: CameraDrift, width: usize, rgba: &mut [u8]) {
         let seconds = f32::from(u16::try_from(frame).unwrap_or(u16::MAX)) / self.fps;
-        let mut frame = Frame::new(rgba, width);
+        let mut frame = SpriteFrame::new(rgba, width);
         for weather in &self.weather {
-            let swarm = Swarm {
+            let swarm = ParticleSwarm {
                 seed: self.seed.wrapping_add(weather.particles as u64 * 1_000_003),
                 amount: weather.amount,
                 seconds,
@@ -65,55 +65,55 @@ impl Air {
                 light: self.light,
             };
             match weather.particles {
-                Particles::Rain => swarm.rain(&mut frame),
-                Particles::Snow => swarm.snow(&mut frame),
-                Particles::Fog => {
+                ParticleKind::Rain => swarm.rain(&mut frame),
+                ParticleKind::Snow => swarm.snow(&mut frame),
+                ParticleKind::Fog => {
                     if let Some(fog) = &self.fog {
                         fog.draw(seconds, drift.across, self.light, &mut frame);
                     }
                 }
-                Particles::Dust => swarm.dust(&mut frame),
-                Particles::Embers => swarm.embers(&mut frame),
-                Particles::Stars => swarm.stars(&mut frame),
-                Particles::Confetti => swarm.confetti(&mut frame),
+                ParticleKind::Dust => swarm.dust(&mut frame),
+                ParticleKind::Embers => swarm.embers(&mut frame),
+                ParticleKind::Stars => swarm.stars(&mut frame),
+                ParticleKind::Confetti => swarm.confetti(&mut frame),
             }
         }
     }
 }
 
 /// Particles of one kind at one moment. Lengths are in frame heights.
-struct Swarm {
+struct ParticleSwarm {
     seed: u64,
-    amount: Amount,
+    amount: ParticleAmount,
     seconds: f32,
-    drift: Drift,
-    light: Colour,
+    drift: CameraDrift,
+    light: SpriteColour,
 }
 
 /// One particle: its chances, and its nearness.
-struct Mote {
+struct WeatherParticle {
     number: i32,
     seed: u64,
     /// 0 far, 1 near; many are far and few are near.
     near: f32,
 }
 
-impl Mote {
+impl WeatherParticle {
     /// A number in 0..1 that belongs to this particle.
     fn chance(&self, n: i32) -> f32 {
         lattice(self.number, n, self.seed)
     }
 }
 
-impl Swarm {
-    fn motes(&self, usual: i32) -> impl Iterator<Item = Mote> {
+impl ParticleSwarm {
+    fn motes(&self, usual: i32) -> impl Iterator<Item = WeatherParticle> {
         let count = match self.amount {
-            Amount::Light => usual * 2 / 5,
-            Amount::Usual => usual,
-            Amount::Heavy => usual * 2,
+            ParticleAmount::Light => usual * 2 / 5,
+            ParticleAmount::Usual => usual,
+            ParticleAmount::Heavy => usual * 2,
         };
         let seed = self.seed;
-        (0..count).map(move |number| Mote {
+        (0..count).map(move |number| WeatherParticle {
             number,
             seed,
             near: lattice(number, 0, seed).powf(2.2),
@@ -122,7 +122,7 @@ impl Swarm {
 
     /// Where a particle is that crosses the frame downwards at `speed` frame heights a second:
     /// it starts anew above the frame each time, in another place.
-    fn falling(&self, mote: &Mote, speed: f32, margin: f32, aspect: f32) -> (f32, f32) {
+    fn falling(&self, mote: &WeatherParticle, speed: f32, margin: f32, aspect: f32) -> (f32, f32) {
         let way = 1.0 + 2.0 * margin;
         let down = self.drift.down * aspect * mix(0.3, 1.0, mote.near);
         let gone = mote.chance(1) + (self.seconds * speed - down) / way;
@@ -141,14 +141,14 @@ impl Swarm {
         ((moved - moved.floor()) * 1.2 - 0.1) * aspect
     }
 
-    fn rain(&self, frame: &mut Frame<'_>) {
+    fn rain(&self, frame: &mut SpriteFrame<'_>) {
         // A little wind, the same for every drop.
         let lean = mix(-0.16, 0.16, lattice(3, 7, self.seed));
         for mote in self.motes(620) {
             let speed = mix(1.1, 3.0, mote.near) * mix(0.9, 1.1, mote.chance(2));
             let length = speed * mix(0.022, 0.040, mote.near);
             let (x, y) = self.falling(&mote, speed, 0.15, frame.aspect());
-            frame.streak(Streak {
+            frame.streak(SoftStreak {
                 from: (x + lean * (y - length), y - length),
                 to: (x + lean * y, y),
                 width: mix(0.0012, 0.0042, mote.near),
@@ -158,7 +158,7 @@ impl Swarm {
         }
     }
 
-    fn snow(&self, frame: &mut Frame<'_>) {
+    fn snow(&self, frame: &mut SpriteFrame<'_>) {
         for mote in self.motes(520) {
             let near = mote.near;
             let speed = mix(0.055, 0.30, near) * mix(0.8, 1.2, mote.chance(2));
@@ -175,7 +175,7 @@ impl Swarm {
         }
     }
 
-    fn dust(&self, frame: &mut Frame<'_>) {
+    fn dust(&self, frame: &mut SpriteFrame<'_>) {
         let gold = [255.0, 232.0, 190.0];
         for mote in self.motes(200) {
             let near = mote.near;
@@ -195,7 +195,7 @@ impl Swarm {
         }
     }
 
-    fn embers(&self, frame: &mut Frame<'_>) {
+    fn embers(&self, frame: &mut SpriteFrame<'_>) {
         for mote in self.motes(150) {
             let near = mote.near;
             let speed = mix(0.07, 0.34, near) * mix(0.7, 1.3, mote.chance(2));
@@ -212,7 +212,7 @@ impl Swarm {
             let halo = [255.0, mix(70.0, 120.0, heat), 22.0];
             frame.glow((x, y), radius * 4.5, halo, 0.30 * heat);
             let tail = speed * 0.022;
-            frame.streak(Streak {
+            frame.streak(SoftStreak {
                 from: (x, y + tail),
                 to: (x + 0.3 * tail * t.cos(), y),
                 width: radius * 1.5,
@@ -222,7 +222,7 @@ impl Swarm {
         }
     }
 
-    fn stars(&self, frame: &mut Frame<'_>) {
+    fn stars(&self, frame: &mut SpriteFrame<'_>) {
         for mote in self.motes(170) {
             // The sky is too far to follow the camera's travel, and has most of its stars high up.
             let x = (mote.chance(1) - 0.08 * self.drift.across) * frame.aspect();
@@ -242,7 +242,7 @@ impl Swarm {
                 frame.glow((x, y), radius * 5.0, tint, 0.16 * light);
                 let ray = radius * 5.0 * twinkle;
                 for (dx, dy) in [(ray, 0.0), (0.0, ray)] {
-                    frame.streak(Streak {
+                    frame.streak(SoftStreak {
                         from: (x - dx, y - dy),
                         to: (x + dx, y + dy),
                         width: frame.pixel() * 1.2,
@@ -254,8 +254,8 @@ impl Swarm {
         }
     }
 
-    fn confetti(&self, frame: &mut Frame<'_>) {
-        const PAPER: [Colour; 7] = [
+    fn confetti(&self, frame: &mut SpriteFrame<'_>) {
+        const PAPER: [SpriteColour; 7] = [
             [238.0, 64.0, 82.0],
             [255.0, 186.0, 48.0],
             [58.0, 176.0, 120.0],
@@ -297,14 +297,14 @@ impl Swarm {
 mod tests {
     use super::*;
     use crate::direction::Direction;
-    use crate::options::Asked;
+    use crate::options::RequestedOptions;
 
     fn drawn(prompt: &str, frame: usize) -> Vec<u8> {
         let direction = Direction::parse(prompt);
-        let options = Options::resolve(&Asked::default(), &direction).unwrap();
+        let options = RenderOptions::resolve(&RequestedOptions::default(), &direction).unwrap();
         let mut rgba = [70, 80, 90, 255].repeat(320 * 180);
-        let air = Air::new(&direction.weather, &options, [80.0; 3]);
-        air.draw(frame, Drift::default(), 320, &mut rgba);
+        let air = WeatherOverlay::new(&direction.weather, &options, [80.0; 3]);
+        air.draw(frame, CameraDrift::default(), 320, &mut rgba);
         rgba
     }
 

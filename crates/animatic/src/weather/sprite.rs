@@ -11,10 +11,10 @@
 use crate::warp::rounded;
 
 /// Red, green and blue, 0 to 255.
-pub(super) type Colour = [f32; 3];
+pub(super) type SpriteColour = [f32; 3];
 
 /// A frame to draw on.
-pub(super) struct Frame<'a> {
+pub(super) struct SpriteFrame<'a> {
     rgba: &'a mut [u8],
     width: usize,
     height: usize,
@@ -22,15 +22,15 @@ pub(super) struct Frame<'a> {
 
 /// A line with soft sides, brightest in its middle.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Streak {
+pub(super) struct SoftStreak {
     pub(super) from: (f32, f32),
     pub(super) to: (f32, f32),
     pub(super) width: f32,
-    pub(super) colour: Colour,
+    pub(super) colour: SpriteColour,
     pub(super) opacity: f32,
 }
 
-impl<'a> Frame<'a> {
+impl<'a> SpriteFrame<'a> {
     pub(super) fn new(rgba: &'a mut [u8], width: usize) -> Self {
         let height = rgba.len() / 4 / width.max(1);
         Self {
@@ -56,7 +56,7 @@ impl<'a> Frame<'a> {
     }
 
     /// A soft round spot.
-    pub(super) fn disc(&mut self, at: (f32, f32), radius: f32, colour: Colour, opacity: f32) {
+    pub(super) fn disc(&mut self, at: (f32, f32), radius: f32, colour: SpriteColour, opacity: f32) {
         self.within(at, (radius, radius), |x, y, pixel| {
             let far = (x * x + y * y) / (radius * radius);
             lay(
@@ -68,7 +68,7 @@ impl<'a> Frame<'a> {
     }
 
     /// Light that fades to nothing at `radius`.
-    pub(super) fn glow(&mut self, at: (f32, f32), radius: f32, colour: Colour, light: f32) {
+    pub(super) fn glow(&mut self, at: (f32, f32), radius: f32, colour: SpriteColour, light: f32) {
         self.within(at, (radius, radius), |x, y, pixel| {
             let near = (1.0 - (x * x + y * y) / (radius * radius)).max(0.0);
             shine(pixel, colour, light * near * near);
@@ -76,7 +76,13 @@ impl<'a> Frame<'a> {
     }
 
     /// A turned rectangle of half sides `half`.
-    pub(super) fn paper(&mut self, at: (f32, f32), half: (f32, f32), angle: f32, colour: Colour) {
+    pub(super) fn paper(
+        &mut self,
+        at: (f32, f32),
+        half: (f32, f32),
+        angle: f32,
+        colour: SpriteColour,
+    ) {
         let (sin, cos) = angle.sin_cos();
         let soft = self.pixel();
         let reach = half.0.max(half.1) * 1.42 + soft;
@@ -88,8 +94,8 @@ impl<'a> Frame<'a> {
         });
     }
 
-    pub(super) fn streak(&mut self, streak: Streak) {
-        let Streak {
+    pub(super) fn streak(&mut self, streak: SoftStreak) {
+        let SoftStreak {
             from,
             to,
             width,
@@ -121,7 +127,12 @@ impl<'a> Frame<'a> {
     }
 
     /// One colour over the whole frame, as opaque as a grid of cells says at their corners.
-    pub(super) fn veil(&mut self, grid: &[f32], (columns, rows): (usize, usize), colour: Colour) {
+    pub(super) fn veil(
+        &mut self,
+        grid: &[f32],
+        (columns, rows): (usize, usize),
+        colour: SpriteColour,
+    ) {
         let mut line = vec![0.0_f32; columns + 2];
         for (y, row) in self.rgba.chunks_exact_mut(self.width * 4).enumerate() {
             let place = (y as f32 + 0.5) * rows as f32 / self.height as f32;
@@ -176,7 +187,7 @@ impl<'a> Frame<'a> {
 }
 
 #[inline]
-fn lay(pixel: &mut [u8; 4], colour: Colour, opacity: f32) {
+fn lay(pixel: &mut [u8; 4], colour: SpriteColour, opacity: f32) {
     for (channel, over) in pixel.iter_mut().zip(colour) {
         let under = f32::from(*channel);
         *channel = (under + (over - under) * opacity + 0.5) as u8;
@@ -184,7 +195,7 @@ fn lay(pixel: &mut [u8; 4], colour: Colour, opacity: f32) {
 }
 
 #[inline]
-fn shine(pixel: &mut [u8; 4], colour: Colour, light: f32) {
+fn shine(pixel: &mut [u8; 4], colour: SpriteColour, light: f32) {
     for (channel, over) in pixel.iter_mut().zip(colour) {
         *channel = (f32::from(*channel) + over * light + 0.5) as u8;
     }

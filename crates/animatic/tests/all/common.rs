@@ -3,7 +3,10 @@
 
 use std::io::Cursor;
 
-use animatic::{Asked, Control, Direction, Options, Picture, PictureLimits, Request, Video};
+use animatic::{
+    Direction, Picture, PictureLimits, RenderControl, RenderOptions, RenderRequest,
+    RequestedOptions, Video,
+};
 use image::{DynamicImage, ImageFormat};
 
 /// A picture with detail of every size: a pattern that no still area of a video would hide.
@@ -37,24 +40,24 @@ pub(crate) fn byte(value: f64) -> u8 {
     byte
 }
 
-pub(crate) fn options(size: (u32, u32), seconds: f64, fps: u32, seed: u64) -> Options {
-    let asked = Asked {
+pub(crate) fn options(size: (u32, u32), seconds: f64, fps: u32, seed: u64) -> RenderOptions {
+    let asked = RequestedOptions {
         size: Some(size),
         seconds: Some(seconds),
         fps: Some(fps),
         seed: Some(seed),
         picture: None,
     };
-    Options::resolve(&asked, &Direction::parse("")).unwrap()
+    RenderOptions::resolve(&asked, &Direction::parse("")).unwrap()
 }
 
-pub(crate) fn film(picture: Option<&Picture>, prompt: &str, options: Options) -> Video {
-    let request = Request {
+pub(crate) fn film(picture: Option<&Picture>, prompt: &str, options: RenderOptions) -> Video {
+    let request = RenderRequest {
         picture,
         prompt,
         options,
     };
-    animatic::make(&request, &mut Control::unattended()).unwrap()
+    animatic::make(&request, &mut RenderControl::unattended()).unwrap()
 }
 
 /// The luma of a picture as BT.709 limited range has it.

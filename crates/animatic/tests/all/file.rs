@@ -9,7 +9,7 @@
 use std::process::Command;
 
 use crate::common::{detailed, film, options};
-use animatic::{Ambience, Control, FPS, Options, Picture, Request, Video};
+use animatic::{Ambience, FPS, Picture, RenderControl, RenderOptions, RenderRequest, Video};
 
 /// A video's file on disk while a program reads it.
 struct OnDisk(std::path::PathBuf);
@@ -66,13 +66,13 @@ impl Drop for OnDisk {
     }
 }
 
-fn with_sound(kinds: &[Ambience], options: Options) -> Video {
-    let request = Request {
+fn with_sound(kinds: &[Ambience], options: RenderOptions) -> Video {
+    let request = RenderRequest {
         picture: Some(&detailed(320, 240)),
         prompt: "push in",
         options,
     };
-    animatic::make_with(&request, kinds, &mut Control::unattended()).unwrap()
+    animatic::make_with(&request, kinds, &mut RenderControl::unattended()).unwrap()
 }
 
 #[test]
@@ -236,13 +236,13 @@ fn the_hardest_picture_stays_under_the_ceiling() {
 #[test]
 fn uncompressed_frames_are_as_many_as_the_videos_and_complete() {
     let picture = detailed(480, 480);
-    let request = Request {
+    let request = RenderRequest {
         picture: Some(&picture),
         prompt: "static",
         options: options((480, 480), 1.0, 24, 0),
     };
     let mut out = Vec::new();
-    animatic::write_y4m(&request, &mut out, &mut Control::unattended()).unwrap();
+    animatic::write_y4m(&request, &mut out, &mut RenderControl::unattended()).unwrap();
     let header = b"YUV4MPEG2 W480 H480 F24:1 Ip A1:1 C420mpeg2 XCOLORRANGE=LIMITED\n";
     assert!(out.starts_with(header));
     assert_eq!(out.len(), header.len() + 24 * (6 + 480 * 480 * 3 / 2));

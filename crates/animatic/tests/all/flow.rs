@@ -6,7 +6,7 @@
 )]
 
 use crate::common::{byte, luma_of, options};
-use animatic::{Picture, Request};
+use animatic::{Picture, RenderRequest};
 
 /// A picture with detail everywhere and the same nowhere.
 fn textured(width: u32, height: u32) -> Picture {
@@ -49,7 +49,7 @@ fn the_flow_of_a_pan_is_smooth() {
     let picture = textured(1100, 480);
     for prompt in ["pan right", "slow pan right", "pan right, constant speed"] {
         let options = options((640, 480), 2.0, 24, 0);
-        let request = Request {
+        let request = RenderRequest {
             picture: Some(&picture),
             prompt,
             options,

@@ -8,7 +8,7 @@
 use crate::common::{byte, film, options};
 use crate::reading::decoded;
 use crate::steps::Frames;
-use animatic::{Control, Picture, Request};
+use animatic::{Picture, RenderControl, RenderRequest};
 
 const SIZE: (u32, u32) = (854, 480);
 
@@ -63,13 +63,13 @@ fn painted(side: u32, grains: f64, squares: f64) -> Picture {
 fn largest_error(picture: Option<&Picture>, prompt: &str) -> f32 {
     let options = options(SIZE, 1.0, 24, 3);
     let shown = decoded(&film(picture, prompt, options));
-    let request = Request {
+    let request = RenderRequest {
         picture,
         prompt,
         options,
     };
     let mut given = Vec::new();
-    animatic::write_y4m(&request, &mut given, &mut Control::unattended()).unwrap();
+    animatic::write_y4m(&request, &mut given, &mut RenderControl::unattended()).unwrap();
     let start = given.iter().position(|&byte| byte == b'\n').unwrap() + 1;
     let luma = (SIZE.0 * SIZE.1) as usize;
     let given = given[start..].chunks_exact("FRAME\n".len() + luma * 3 / 2);

@@ -5,22 +5,22 @@
 use std::io::Cursor;
 
 use animatic::playback::{PlaybackError, can_be_tried, play};
-use animatic::{Asked, Control, Direction, Options, Request};
+use animatic::{Direction, RenderControl, RenderOptions, RenderRequest, RequestedOptions};
 
 fn film() -> Vec<u8> {
     let prompt = "a lake at dawn, pan left";
-    let asked = Asked {
+    let asked = RequestedOptions {
         size: Some((640, 480)),
         seconds: Some(1.0),
-        ..Asked::default()
+        ..RequestedOptions::default()
     };
-    let options = Options::resolve(&asked, &Direction::parse(prompt)).unwrap();
-    let request = Request {
+    let options = RenderOptions::resolve(&asked, &Direction::parse(prompt)).unwrap();
+    let request = RenderRequest {
         picture: None,
         prompt,
         options,
     };
-    animatic::make(&request, &mut Control::unattended())
+    animatic::make(&request, &mut RenderControl::unattended())
         .unwrap()
         .mp4
 }

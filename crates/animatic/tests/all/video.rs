@@ -8,7 +8,7 @@ use std::cell::Cell;
 
 use crate::common::{byte, detailed, film, luma_of, options};
 use crate::reading::{boxes, decoded, inside, number, ssim};
-use animatic::{Control, FPS, MakeError, Options, Picture, Request, SIZES};
+use animatic::{FPS, MakeError, Picture, RenderControl, RenderOptions, RenderRequest, SIZES};
 
 #[test]
 fn the_file_is_ready_to_stream_and_as_long_as_it_says() {
@@ -188,7 +188,7 @@ fn stills_and_sheet_come_with_the_video() {
 fn progress_rises_to_one_and_a_cancel_ends_the_work() {
     let picture = detailed(320, 240);
     let options = options((480, 480), 2.0, 24, 0);
-    let request = Request {
+    let request = RenderRequest {
         picture: Some(&picture),
         prompt: "",
         options,
@@ -198,7 +198,7 @@ fn progress_rises_to_one_and_a_cancel_ends_the_work() {
     let mut progress = |share: f32| heard.push(share);
     animatic::make(
         &request,
-        &mut Control {
+        &mut RenderControl {
             progress: &mut progress,
             cancelled: &|| false,
         },
@@ -216,7 +216,7 @@ fn progress_rises_to_one_and_a_cancel_ends_the_work() {
     let mut progress = |_: f32| frames += 1;
     let stopped = animatic::make(
         &request,
-        &mut Control {
+        &mut RenderControl {
             progress: &mut progress,
             cancelled: &cancelled,
         },
@@ -227,19 +227,19 @@ fn progress_rises_to_one_and_a_cancel_ends_the_work() {
 
 #[test]
 fn options_outside_the_offer_are_refused_before_any_work() {
-    let options = Options {
+    let options = RenderOptions {
         width: 100,
         height: 100,
         seconds: 5.0,
         fps: 30,
         seed: 0,
     };
-    let request = Request {
+    let request = RenderRequest {
         picture: None,
         prompt: "",
         options,
     };
-    let refused = animatic::make(&request, &mut Control::unattended());
+    let refused = animatic::make(&request, &mut RenderControl::unattended());
     assert!(matches!(refused.map(|v| v.frames), Err(MakeError::Options(e)) if e.field() == "size"));
 }
 

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
-use simulator::{Plan, Simulator};
+use simulator::{JobPlan, Simulator};
 
 use crate::cluster::Cluster;
 use crate::process::{Process, built_program, eventually, other_program, output};
@@ -43,9 +43,9 @@ impl Deployment {
         cluster.start_again();
         cluster.ask("CREATE EXTENSION pg_stat_statements").await;
         let simulator = Simulator::start().await.unwrap();
-        simulator.world().set_plan(Plan {
+        simulator.world().set_plan(JobPlan {
             running: Duration::from_hours(1),
-            ..Plan::default()
+            ..JobPlan::default()
         });
         simulator.world().set_journal(false);
         let mut deployment = Self {

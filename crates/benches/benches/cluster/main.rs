@@ -27,7 +27,7 @@ mod process;
 
 use std::time::{Duration, Instant};
 
-use benches::{Load, NUMBER};
+use benches::{ClientLoad, NUMBER};
 use futures_util::StreamExt as _;
 use gateway::{Deployment, Gateway, Model, Stream};
 use serde_json::json;
@@ -186,11 +186,11 @@ async fn order(accounts: usize, callers: usize, gateways: usize) -> f64 {
         .iter()
         .map(|key| gateway::request(key, "/v1/videos", &body));
     let requests: Vec<String> = requests.collect();
-    let (mut running, mut loads): (Vec<Gateway>, Vec<Load>) = (Vec::new(), Vec::new());
+    let (mut running, mut loads): (Vec<Gateway>, Vec<ClientLoad>) = (Vec::new(), Vec::new());
     for number in 0..gateways {
         let name = format!("many-{number}");
         let gateway = deployment.gateway(&name, Model::Full, "").await;
-        loads.push(Load {
+        loads.push(ClientLoad {
             address: gateway.address,
             connections: callers / gateways,
             seconds: 8.0,

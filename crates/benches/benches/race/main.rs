@@ -37,10 +37,10 @@ use std::time::Duration;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use benches::{Gateway, Load, NUMBER};
+use benches::{BenchGateway, ClientLoad, NUMBER};
 use mediagate_http as http;
 use mediagate_store as store;
-use mediagate_worker::Workers;
+use mediagate_worker::WorkerPool;
 use serde_json::{Value, json};
 
 /// Its [`NUMBER`] makes each another order.
@@ -105,12 +105,12 @@ impl Runner {
         post(&self.path, &authorization, &body.to_string())
     }
 
-    async fn run(&self, connections: usize) -> (benches::Answered, f64) {
+    async fn run(&self, connections: usize) -> (benches::LoadResult, f64) {
         self.run_with(connections, self.request(false)).await
     }
 
-    async fn run_with(&self, connections: usize, request: String) -> (benches::Answered, f64) {
-        let load = Load {
+    async fn run_with(&self, connections: usize, request: String) -> (benches::LoadResult, f64) {
+        let load = ClientLoad {
             address: self.address,
             connections,
             seconds: SECONDS,
@@ -139,8 +139,8 @@ async fn race() {
     let at_once = upstream::start(Duration::ZERO);
     let in_time = upstream::start(Duration::from_millis(50));
     println!("upstream: http://{}/v1", at_once.address);
-    let gateway = Gateway::with_settings(&settings(at_once.address, in_time.address)).await;
-    let workers = Workers::start(&gateway.app).await;
+    let gateway = BenchGateway::with_settings(&settings(at_once.address, in_time.address)).await;
+    let workers = WorkerPool::start(&gateway.app).await;
     let ours = benches::listen(http::router(&gateway.app)).await;
     println!("memory at rest: {} MiB", resident());
 
@@ -218,11 +218,11 @@ async fn race() {
 }
 
 /// What is left to do of the films that were kept: a poster and a fingerprint of each, in a child.
-async fn pictures(gateway: &Gateway) {
+async fn pictures(gateway: &BenchGateway) {
     const ENOUGH: usize = 400;
     let used = || benches::cpu_times_of("self").iter().sum::<Duration>();
     let unseen = async || {
-        let read = |conn: &mut store::Conn<'_>| store::prints::unseen(conn, None, u32::MAX);
+        let read = |conn: &mut store::Conn<'_>| store::fingerprints::unseen(conn, None, u32::MAX);
         gateway.app.store.read(read).await.unwrap().len()
     };
     let (cpu, films) = (used(), unseen().await);
@@ -237,9 +237,9 @@ async fn pictures(gateway: &Gateway) {
 }
 
 /// Orders that are answered before they are worked on.
-async fn orders(gateway: &Gateway, address: SocketAddr, what: &str) {
+async fn orders(gateway: &BenchGateway, address: SocketAddr, what: &str) {
     let body = format!(r#"{{"model":"kept-in-time","prompt":"a lake, take {NUMBER}"}}"#);
-    let load = Load {
+    let load = ClientLoad {
         address,
         connections: 32,
         seconds: SECONDS,

@@ -8,12 +8,12 @@ use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use mediagate_telemetry::counters;
-use mediagate_worker::Workers;
+use mediagate_worker::WorkerPool;
 
 use crate::figures::Spread;
 use crate::provider::{Jobs, Provider};
 use crate::{orders, settings};
-use benches::{self, Gateway};
+use benches::{self, BenchGateway};
 
 /// Where the one that is to be killed has its data, the provider's address, how many jobs, and polls a second.
 const VICTIM: &str = "MEDIAGATE_BENCH_VICTIM";
@@ -30,7 +30,7 @@ pub(crate) async fn run(provider: &mut Provider, count: usize, most_polls: usize
     let before = provider.polls();
     let killed = Instant::now();
     let app = benches::app_in(data.path(), None, &settings(&provider.url, most_polls));
-    let workers = Workers::start(&app).await;
+    let workers = WorkerPool::start(&app).await;
     let up = killed.elapsed();
     let mut waited: HashMap<String, f64> = HashMap::new();
     let open = provider.polls().len() - ended(provider);
@@ -91,8 +91,8 @@ pub(crate) fn play_or_continue() {
     let (count, most_polls): (usize, usize) =
         (words[2].parse().unwrap(), words[3].parse().unwrap());
     benches::runtime().block_on(async {
-        let gateway = Gateway::of(benches::app_in(&data, None, &settings(url, most_polls))).await;
-        let _workers = Workers::start(&gateway.app).await;
+        let gateway = BenchGateway::of(benches::app_in(&data, None, &settings(url, most_polls))).await;
+        let _workers = WorkerPool::start(&gateway.app).await;
         orders::place(&gateway, "many", count).await;
         let line = "mediagate_upstream_calls_total{provider=\"many-many\",stage=\"submit\",outcome=\"ok\"} ";
         loop {

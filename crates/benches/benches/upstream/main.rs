@@ -27,12 +27,12 @@ use std::collections::HashMap;
 use std::fmt::Write as _;
 use std::time::{Duration, Instant};
 
-use benches::Gateway;
+use benches::BenchGateway;
 use figures::{Histogram, Spread, memory};
 use mediagate_model::clock::Timestamp;
 use mediagate_model::error::Error;
 use mediagate_telemetry::counters;
-use mediagate_worker::Workers;
+use mediagate_worker::WorkerPool;
 use provider::{Jobs, Provider};
 
 fn main() {
@@ -43,8 +43,8 @@ fn main() {
     let (count, most_polls) = (numbers.next(), numbers.next().unwrap_or(1000));
     benches::runtime().block_on(async {
         let mut provider = Provider::start();
-        let gateway = Gateway::with_settings(&settings(&provider.url, most_polls)).await;
-        let workers = Workers::start(&gateway.app).await;
+        let gateway = BenchGateway::with_settings(&settings(&provider.url, most_polls)).await;
+        let workers = WorkerPool::start(&gateway.app).await;
         let many = count.unwrap_or(10_000);
         scale(&gateway, &mut provider, many).await;
         if count.is_none() {
@@ -69,7 +69,7 @@ fn settings(url: &str, most_polls: usize) -> String {
 }
 
 /// Many jobs open at once.
-async fn scale(gateway: &Gateway, provider: &mut Provider, count: usize) {
+async fn scale(gateway: &BenchGateway, provider: &mut Provider, count: usize) {
     // All must have been taken before the first ends.
     let shortest = 40_000.max(count as u64 * 3);
     let jobs = Jobs {
@@ -128,7 +128,7 @@ async fn scale(gateway: &Gateway, provider: &mut Provider, count: usize) {
 }
 
 /// From the end upstream to the end here, against the loop, at the same time.
-async fn against_a_loop(gateway: &Gateway, provider: &mut Provider, count: usize) {
+async fn against_a_loop(gateway: &BenchGateway, provider: &mut Provider, count: usize) {
     let jobs = Jobs {
         lengths: (15_000, 30_000),
         latency_ms: 0,
@@ -197,7 +197,7 @@ fn counts(model: &str) -> [usize; 3] {
 }
 
 /// Orders tasks and waits until all have ended.
-async fn follow(gateway: &Gateway, model: &str, count: usize) -> Run {
+async fn follow(gateway: &BenchGateway, model: &str, count: usize) -> Run {
     let (started, before) = (Instant::now(), counts(model));
     orders::place(gateway, model, count).await;
     let mut run = Run {
@@ -242,7 +242,7 @@ async fn follow(gateway: &Gateway, model: &str, count: usize) -> Run {
 
 /// Seconds from the end of each job at the provider to the end of its task, of those ordered since.
 async fn lateness(
-    gateway: &Gateway,
+    gateway: &BenchGateway,
     model: &str,
     since: Timestamp,
     provider: &mut Provider,

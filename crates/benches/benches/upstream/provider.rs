@@ -14,7 +14,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use mediagate_model::clock::Clock;
-use simulator::{End, Fault, Plan, Simulator, World};
+use simulator::{Fault, JobPlan, PlannedEnd, Simulator, World};
 
 const PROVIDER: &str = "MEDIAGATE_BENCH_PROVIDER";
 const PROTOCOL: &str = "openai-videos";
@@ -157,11 +157,11 @@ fn vary(lengths: &Mutex<(u64, u64)>, world: &World) {
             .wrapping_mul(6_364_136_223_846_793_005)
             .wrapping_add(1);
         STATE.store(next, Ordering::Relaxed);
-        world.set_plan(Plan {
+        world.set_plan(JobPlan {
             queued: Duration::ZERO,
             running: Duration::from_millis(from + (next >> 33) % (to - from)),
-            end: End::Success,
-            ..Plan::default()
+            end: PlannedEnd::Success,
+            ..JobPlan::default()
         });
         std::thread::sleep(Duration::from_millis(1));
     }

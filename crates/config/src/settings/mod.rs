@@ -1,4 +1,4 @@
-//! What can be set: each setting once, with its flag, its environment variable and its key in the
+//! The settings: each one once, with its flag, its environment variable and its key in the
 //! file. Defaults are [`Config`](super::Config)'s.
 
 use std::collections::BTreeMap;
@@ -12,12 +12,12 @@ use merge::Merge;
 use serde::{Deserialize, Serialize};
 use url::Url;
 
+use crate::byte_size::ByteSize;
 use crate::providers::{ModelSettings, ProviderTable, some_dollars};
-use crate::size::ByteSize;
-use crate::source::Source;
+use crate::settings_file::SettingsFile;
 use crate::values::duration;
-use mediagate_model::database::Migrate;
-use mediagate_model::money::Micros;
+use mediagate_model::database::MigrationMode;
+use mediagate_model::money::MicroDollars;
 use mediagate_model::secret::SecretSource;
 
 mod tables;
@@ -125,7 +125,7 @@ pub struct Settings {
     pub durability: Option<Durability>,
     /// Whether to migrate the schema at startup [default: auto]
     #[arg(long, env = "MEDIAGATE_MIGRATE", value_name = "WHEN", global = true)]
-    pub migrate: Option<Migrate>,
+    pub migrate: Option<MigrationMode>,
     /// How long a request waits for its task [default: 15m]
     #[arg(long, env = "MEDIAGATE_WAIT_LIMIT", value_name = "TIME", value_parser = humantime::parse_duration, global = true)]
     #[serde(deserialize_with = "duration")]
@@ -297,7 +297,7 @@ pub struct Settings {
         global = true
     )]
     #[serde(deserialize_with = "some_dollars")]
-    pub cancel_allowance: Option<Micros>,
+    pub cancel_allowance: Option<MicroDollars>,
     /// Log format [default: auto]
     #[arg(
         long,
@@ -339,7 +339,7 @@ pub struct Settings {
     /// The file itself, for errors found later.
     #[arg(skip)]
     #[serde(skip)]
-    pub source: Option<Source>,
+    pub source: Option<SettingsFile>,
 }
 
 /// Only the file has these.

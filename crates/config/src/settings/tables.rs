@@ -25,7 +25,7 @@ pub enum NotifyHookBody {
 /// How callers get files that are in a bucket.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, ValueEnum, Deserialize, Serialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Delivery {
+pub enum MediaDelivery {
     /// Through the gateway.
     #[default]
     Proxy,
@@ -36,7 +36,7 @@ pub enum Delivery {
 /// Who encrypts what is in a bucket.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum, Deserialize, Serialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Encryption {
+pub enum BucketEncryption {
     /// The store, with its own key.
     #[value(alias = "AES256")]
     #[serde(alias = "AES256")]
@@ -331,7 +331,7 @@ pub struct MediaSettings {
         value_name = "WAY",
         global = true
     )]
-    pub sse: Option<Encryption>,
+    pub sse: Option<BucketEncryption>,
     /// Key of the key service for "kms"
     #[arg(
         id = "media_kms_key",
@@ -349,7 +349,7 @@ pub struct MediaSettings {
         value_name = "WAY",
         global = true
     )]
-    pub delivery: Option<Delivery>,
+    pub delivery: Option<MediaDelivery>,
     /// Host of media URLs, when a cache stands before the gateway [default: as the request's]
     #[arg(
         id = "media_host",

@@ -2,18 +2,18 @@
 
 use std::sync::LazyLock;
 
-use super::markdown::{self, Document};
+use super::markdown::{self, MarkdownDocument};
 
 /// A document at `/docs/{slug}`.
 pub(super) struct Guide {
     pub slug: &'static str,
-    pub group: Group,
+    pub group: GuideGroup,
     text: &'static str,
 }
 
 /// How documents are put together in the list.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Group {
+pub(super) enum GuideGroup {
     Start,
     Using,
     Operating,
@@ -21,7 +21,7 @@ pub(super) enum Group {
     Providers,
 }
 
-impl Group {
+impl GuideGroup {
     pub(super) const ALL: [Self; 5] = [
         Self::Start,
         Self::Using,
@@ -46,7 +46,7 @@ macro_rules! guides {
         /// In the order of the list.
         static GUIDES: &[Guide] = &[$($(Guide {
             slug: $slug,
-            group: Group::$group,
+            group: GuideGroup::$group,
             text: include_str!(concat!("../../../../docs/", $slug, ".md")),
         },)+)+];
     };
@@ -67,8 +67,8 @@ guides! {
 }
 
 /// All documents, read once.
-pub(super) fn all() -> &'static [(&'static Guide, Document)] {
-    static READ: LazyLock<Vec<(&Guide, Document)>> = LazyLock::new(|| {
+pub(super) fn all() -> &'static [(&'static Guide, MarkdownDocument)] {
+    static READ: LazyLock<Vec<(&Guide, MarkdownDocument)>> = LazyLock::new(|| {
         let read = |guide: &'static Guide| {
             let link = |target: &str| address(guide.slug, target);
             (guide, markdown::read(guide.text, link))
@@ -78,7 +78,7 @@ pub(super) fn all() -> &'static [(&'static Guide, Document)] {
     &READ
 }
 
-pub(super) fn find(slug: &str) -> Option<&'static (&'static Guide, Document)> {
+pub(super) fn find(slug: &str) -> Option<&'static (&'static Guide, MarkdownDocument)> {
     all().iter().find(|(guide, _)| guide.slug == slug)
 }
 
@@ -109,7 +109,7 @@ fn address(from: &str, target: &str) -> Option<String> {
 }
 
 /// Where words were found.
-pub(super) struct Hit {
+pub(super) struct SearchHit {
     pub address: String,
     pub title: String,
     /// The document, where the hit is one of its parts.
@@ -124,7 +124,7 @@ const MOST: usize = 30;
 const EXCERPT: usize = 180;
 
 /// Sections that contain every word, those that have them in their titles first.
-pub(super) fn search(query: &str) -> Vec<Hit> {
+pub(super) fn search(query: &str) -> Vec<SearchHit> {
     let words: Vec<String> = query.split_whitespace().map(str::to_lowercase).collect();
     let mut hits = Vec::new();
     if words.is_empty() {
@@ -141,7 +141,7 @@ pub(super) fn search(query: &str) -> Vec<Hit> {
                 continue;
             }
             let in_title = words.iter().filter(|word| title.contains(*word)).count();
-            let hit = Hit {
+            let hit = SearchHit {
                 address: format!("/docs/{}#{}", guide.slug, section.id),
                 title: section.title.clone(),
                 within: (section.level > 1).then_some(document.title.as_str()),

@@ -7,14 +7,14 @@ use maud::{Markup, PreEscaped, html};
 use pulldown_cmark::{CowStr, Event, Options, Parser, Tag, TagEnd, html as writer};
 
 /// A document that has been read.
-pub(super) struct Document {
+pub(super) struct MarkdownDocument {
     pub title: String,
     pub body: Markup,
-    pub sections: Vec<Section>,
+    pub sections: Vec<DocumentSection>,
 }
 
 /// What stands under one heading.
-pub(super) struct Section {
+pub(super) struct DocumentSection {
     /// The part of its address behind `#`.
     pub id: String,
     pub title: String,
@@ -26,9 +26,9 @@ pub(super) struct Section {
 
 /// Reads a document. `link` turns the target of a link into an address on this site; a target
 /// without one becomes plain text.
-pub(super) fn read(text: &str, link: impl Fn(&str) -> Option<String>) -> Document {
+pub(super) fn read(text: &str, link: impl Fn(&str) -> Option<String>) -> MarkdownDocument {
     let parser = Parser::new_ext(text, Options::ENABLE_TABLES);
-    let mut reader = Reader {
+    let mut reader = MarkdownReader {
         link,
         out: Vec::new(),
         sections: Vec::new(),
@@ -42,23 +42,23 @@ pub(super) fn read(text: &str, link: impl Fn(&str) -> Option<String>) -> Documen
     let mut body = String::new();
     writer::push_html(&mut body, reader.out.into_iter());
     let title = reader.sections.first().map(|first| first.title.clone());
-    Document {
+    MarkdownDocument {
         title: title.unwrap_or_default(),
         body: PreEscaped(body),
         sections: reader.sections,
     }
 }
 
-struct Reader<'a, L> {
+struct MarkdownReader<'a, L> {
     link: L,
     out: Vec<Event<'a>>,
-    sections: Vec<Section>,
+    sections: Vec<DocumentSection>,
     ids: HashSet<String>,
     /// For each link that is open, whether it became plain text.
     dropped_links: Vec<bool>,
 }
 
-impl<'a, L: Fn(&str) -> Option<String>> Reader<'a, L> {
+impl<'a, L: Fn(&str) -> Option<String>> MarkdownReader<'a, L> {
     fn take(&mut self, event: Event<'a>, rest: &mut impl Iterator<Item = Event<'a>>) {
         match event {
             Event::Start(Tag::Heading { level, .. }) => self.heading(level as u8, rest),
@@ -118,7 +118,7 @@ impl<'a, L: Fn(&str) -> Option<String>> Reader<'a, L> {
             _ => html! { h3 id=(id) { (inner) } },
         };
         self.html(&heading.into_string());
-        self.sections.push(Section {
+        self.sections.push(DocumentSection {
             id,
             title,
             level,

@@ -7,12 +7,12 @@ mod reference;
 use maud::{Markup, html};
 use serde_json::Value;
 
-use self::library::{Group, Hit};
-use super::view::Site;
-use super::{Frame, layout};
+use self::library::{GuideGroup, SearchHit};
+use super::view::SiteContext;
+use super::{PageFrame, layout};
 
 /// The list of all documents, or what a search found.
-pub fn index(site: &Site, query: &str) -> String {
+pub fn index(site: &SiteContext, query: &str) -> String {
     let body = html! {
         section.hero.low {
             h1 { "Documentation" }
@@ -24,7 +24,7 @@ pub fn index(site: &Site, query: &str) -> String {
 }
 
 /// One document; `None` if there is no such.
-pub fn guide(site: &Site, slug: &str) -> Option<String> {
+pub fn guide(site: &SiteContext, slug: &str) -> Option<String> {
     let (_, document) = library::find(slug)?;
     let parts = document
         .sections
@@ -52,19 +52,19 @@ pub fn guide(site: &Site, slug: &str) -> Option<String> {
 }
 
 /// The API reference, whose parts are the same for every request.
-pub struct Reference {
+pub struct ApiReference {
     side: Markup,
     body: Markup,
 }
 
-impl Reference {
+impl ApiReference {
     /// From the `OpenAPI` document.
     pub fn new(document: &Value) -> Self {
         let (side, body) = reference::render(document);
         Self { side, body }
     }
 
-    pub fn page(&self, site: &Site) -> String {
+    pub fn page(&self, site: &SiteContext) -> String {
         let body = html! {
             div.doc {
                 nav.side aria-label="Endpoints" { (self.side) }
@@ -84,10 +84,10 @@ impl Reference {
     }
 }
 
-fn page(site: &Site, title: &str, body: &Markup) -> String {
+fn page(site: &SiteContext, title: &str, body: &Markup) -> String {
     layout(
         site,
-        &Frame {
+        &PageFrame {
             title,
             here: "/docs",
             extra: &["docs.css", "copy.js"],
@@ -110,7 +110,7 @@ fn contents() -> Markup {
     html! {
         p { a.button href="/docs/quickstart" { "Five-minute quickstart" } " " a.button.quiet href="/docs/api" { "API reference" } }
         div.contents {
-            @for group in Group::ALL {
+            @for group in GuideGroup::ALL {
                 section { h2 { (group.title()) } (group_list(group, None)) }
             }
         }
@@ -120,9 +120,9 @@ fn contents() -> Markup {
 fn list(here: Option<&str>) -> Markup {
     html! {
         p { a href="/docs/api" { "API reference" } }
-        @for group in Group::ALL {
+        @for group in GuideGroup::ALL {
             @let holds = library::all().iter().any(|(guide, _)| guide.group == group && Some(guide.slug) == here);
-            details open[holds || group == Group::Start] {
+            details open[holds || group == GuideGroup::Start] {
                 summary { (group.title()) }
                 (group_list(group, here))
             }
@@ -130,7 +130,7 @@ fn list(here: Option<&str>) -> Markup {
     }
 }
 
-fn group_list(group: Group, here: Option<&str>) -> Markup {
+fn group_list(group: GuideGroup, here: Option<&str>) -> Markup {
     let documents = library::all()
         .iter()
         .filter(|(guide, _)| guide.group == group);
@@ -147,7 +147,7 @@ fn group_list(group: Group, here: Option<&str>) -> Markup {
     }
 }
 
-fn found(hits: &[Hit]) -> Markup {
+fn found(hits: &[SearchHit]) -> Markup {
     html! {
         @if hits.is_empty() {
             p.notice role="status" { "Nothing was found. Try fewer or other words." }

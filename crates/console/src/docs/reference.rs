@@ -9,25 +9,25 @@ use serde_json::{Map, Value};
 const DEPTH: usize = 4;
 
 /// The endpoints of one tag.
-struct Family<'a> {
+struct EndpointFamily<'a> {
     name: &'a str,
-    endpoints: Vec<Endpoint<'a>>,
+    endpoints: Vec<EndpointEntry<'a>>,
 }
 
-struct Endpoint<'a> {
+struct EndpointEntry<'a> {
     method: &'a str,
     path: &'a str,
     operation: &'a Map<String, Value>,
 }
 
-impl Endpoint<'_> {
+impl EndpointEntry<'_> {
     fn id(&self) -> &str {
         text(self.operation.get("operationId"))
     }
 }
 
 /// A row of a table of fields.
-struct Field {
+struct FieldRow {
     /// With the names of what it is in: `video.seconds`, `messages[].content`.
     name: String,
     kind: String,
@@ -59,8 +59,8 @@ pub(super) fn render(document: &Value) -> (Markup, Markup) {
     (side, body)
 }
 
-fn families(document: &Value) -> Vec<Family<'_>> {
-    let mut families: Vec<Family> = Vec::new();
+fn families(document: &Value) -> Vec<EndpointFamily<'_>> {
+    let mut families: Vec<EndpointFamily> = Vec::new();
     for (path, item) in document["paths"].as_object().into_iter().flatten() {
         for (method, operation) in item.as_object().into_iter().flatten() {
             let Some(operation) = operation.as_object() else {
@@ -68,14 +68,14 @@ fn families(document: &Value) -> Vec<Family<'_>> {
             };
             let tag = operation.get("tags").and_then(|tags| tags.get(0));
             let name = tag.and_then(Value::as_str).unwrap_or("other");
-            let endpoint = Endpoint {
+            let endpoint = EndpointEntry {
                 method,
                 path,
                 operation,
             };
             match families.iter_mut().find(|family| family.name == name) {
                 Some(family) => family.endpoints.push(endpoint),
-                None => families.push(Family {
+                None => families.push(EndpointFamily {
                     name,
                     endpoints: vec![endpoint],
                 }),
@@ -85,7 +85,7 @@ fn families(document: &Value) -> Vec<Family<'_>> {
     families
 }
 
-fn described(document: &Value, endpoint: &Endpoint) -> Markup {
+fn described(document: &Value, endpoint: &EndpointEntry) -> Markup {
     let operation = endpoint.operation;
     let summary = text(operation.get("summary"));
     let description = text(operation.get("description"));
@@ -125,7 +125,7 @@ fn answered(document: &Value, status: &str, answer: &Value) -> Markup {
     }
 }
 
-fn table(title: &str, fields: &[Field]) -> Markup {
+fn table(title: &str, fields: &[FieldRow]) -> Markup {
     if fields.is_empty() {
         return html! { p { strong { (title) } } };
     }
@@ -159,12 +159,12 @@ fn inline(text: &str) -> Markup {
     }
 }
 
-fn parameters(document: &Value, operation: &Map<String, Value>) -> Vec<Field> {
+fn parameters(document: &Value, operation: &Map<String, Value>) -> Vec<FieldRow> {
     let list = operation.get("parameters").and_then(Value::as_array);
     let field = |parameter: &Value| {
         let schema = parameter.get("schema").unwrap_or(&Value::Null);
         let place = text(parameter.get("in"));
-        Field {
+        FieldRow {
             name: text(parameter.get("name")).to_owned(),
             kind: format!("{} in {place}", kind(document, schema)),
             is_required: parameter["required"] == true,
@@ -183,10 +183,10 @@ fn contents(of: &Value) -> impl Iterator<Item = (&str, &Value)> {
 }
 
 /// The fields of a schema and of what is in it.
-fn fields(document: &Value, schema: &Value) -> Vec<Field> {
+fn fields(document: &Value, schema: &Value) -> Vec<FieldRow> {
     let mut found = BTreeMap::new();
     let mut order = Vec::new();
-    collect(document, schema, "", 0, &mut |field: Field| {
+    collect(document, schema, "", 0, &mut |field: FieldRow| {
         // The variants of a union share fields.
         if !found.contains_key(&field.name) {
             order.push(field.name.clone());
@@ -201,7 +201,7 @@ fn collect(
     schema: &Value,
     prefix: &str,
     depth: usize,
-    add: &mut impl FnMut(Field),
+    add: &mut impl FnMut(FieldRow),
 ) {
     let schema = resolved(document, schema);
     for variant in variants(schema) {
@@ -224,7 +224,7 @@ fn collect(
         };
         let described = |schema: &Value| text(schema.get("description")).to_owned();
         let own = described(inner);
-        add(Field {
+        add(FieldRow {
             name: joined.clone(),
             kind: kind(document, inner),
             is_required: required.is_some_and(|list| list.iter().any(|it| it == name)),

@@ -1,17 +1,17 @@
-//! Which media folder belongs to the database: one that is missing, or another one, is noticed and not replaced.
+//! The media folder of the database: a missing one, or another in its place, is noticed and not replaced.
 
 use std::path::{Path, PathBuf};
 
 use super::open::OpenError;
-use mediagate_config::{Config, Database};
-use mediagate_media::blob::{Blobs, mark};
-use mediagate_model::private;
+use mediagate_config::{Config, DatabaseTarget};
+use mediagate_media::blob::{BlobStore, folder_mark};
+use mediagate_model::private_files;
 use mediagate_store::Store;
-use mediagate_store::media_folders::{self, Known};
+use mediagate_store::media_folders::{self, KnownFolders};
 
 /// The store of media in a folder. While the folder that the database knows is missing, nothing is made in its
 /// place, and the store is away.
-pub(super) fn open(config: &Config, store: &Store) -> Result<Blobs, OpenError> {
+pub(super) fn open(config: &Config, store: &Store) -> Result<BlobStore, OpenError> {
     let folder = config.media_path();
     let place = place(config, &folder);
     let asked = place.clone();
@@ -20,22 +20,22 @@ pub(super) fn open(config: &Config, store: &Store) -> Result<Blobs, OpenError> {
         path: folder.display().to_string(),
         error,
     };
-    let mark = match judge(&known, mark::read(&folder), has_files(&folder)) {
-        Verdict::Ours(mark) => {
-            private::folder(&folder).map_err(in_folder)?;
+    let mark = match judge(&known, folder_mark::read(&folder), has_files(&folder)) {
+        FolderVerdict::Ours(mark) => {
+            private_files::folder(&folder).map_err(in_folder)?;
             mark
         }
-        Verdict::New(mark) => {
-            private::folder(&folder).map_err(in_folder)?;
-            mark::write(&folder, &mark).map_err(in_folder)?
+        FolderVerdict::New(mark) => {
+            private_files::folder(&folder).map_err(in_folder)?;
+            folder_mark::write(&folder, &mark).map_err(in_folder)?
         }
-        Verdict::Missing(mark) => {
+        FolderVerdict::Missing(mark) => {
             tracing::error!(
                 folder = %folder.display(),
                 mark,
                 "the media folder is missing, or another one is in its place: put it back. If its files are lost for \
                  good, make the folder with a file \"{}\" in it that holds this mark",
-                mark::FILE
+                folder_mark::FILE
             );
             mark
         }
@@ -44,12 +44,12 @@ pub(super) fn open(config: &Config, store: &Store) -> Result<Blobs, OpenError> {
         let noted = mark.clone();
         store.write_blocking(move |conn| media_folders::note(conn, &place, &noted))?;
     }
-    Ok(Blobs::marked(&folder, mark))
+    Ok(BlobStore::marked(&folder, mark))
 }
 
 /// What is to be done about a folder.
 #[derive(Debug, PartialEq, Eq)]
-enum Verdict {
+enum FolderVerdict {
     /// It has this mark.
     Ours(String),
     /// It is to be made, where it is missing, and gets this mark.
@@ -59,21 +59,23 @@ enum Verdict {
 }
 
 /// `found` is the mark in the folder.
-fn judge(known: &Known, found: Option<String>, has_files: bool) -> Verdict {
+fn judge(known: &KnownFolders, found: Option<String>, has_files: bool) -> FolderVerdict {
     match (&known.here, found) {
-        (_, Some(found)) if known.marks.contains(&found) => Verdict::Ours(found),
+        (_, Some(found)) if known.marks.contains(&found) => FolderVerdict::Ours(found),
         // The database knows of no folder: it is new, or as old as the folder.
-        (_, Some(found)) if known.marks.is_empty() || !known.has_media => Verdict::Ours(found),
-        (Some(here), _) if known.has_media => Verdict::Missing(here.clone()),
-        (None, Some(_)) => Verdict::Missing(known.marks[0].clone()),
-        (Some(here), None) => Verdict::New(here.clone()),
+        (_, Some(found)) if known.marks.is_empty() || !known.has_media => {
+            FolderVerdict::Ours(found)
+        }
+        (Some(here), _) if known.has_media => FolderVerdict::Missing(here.clone()),
+        (None, Some(_)) => FolderVerdict::Missing(known.marks[0].clone()),
+        (Some(here), None) => FolderVerdict::New(here.clone()),
         // Files are known, no folder was ever marked, and this one is empty: they are still in a bucket, or lost.
         (None, None) if known.has_media && known.marks.is_empty() && !has_files => {
-            Verdict::Missing(mark::fresh())
+            FolderVerdict::Missing(folder_mark::fresh())
         }
         // Another place than those of before, which has nothing yet.
-        (None, None) => Verdict::New(mark::fresh()),
-        (Some(here), Some(_)) => Verdict::Missing(here.clone()),
+        (None, None) => FolderVerdict::New(folder_mark::fresh()),
+        (Some(here), Some(_)) => FolderVerdict::Missing(here.clone()),
     }
 }
 
@@ -85,8 +87,8 @@ fn has_files(folder: &Path) -> bool {
 fn place(config: &Config, folder: &Path) -> String {
     let path = std::path::absolute(folder).unwrap_or_else(|_| PathBuf::from(folder));
     match config.database {
-        Database::Sqlite => path.display().to_string(),
-        Database::Postgres(_) => {
+        DatabaseTarget::Sqlite => path.display().to_string(),
+        DatabaseTarget::Postgres(_) => {
             let host = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
             format!("{}:{}", host.trim(), path.display())
         }
@@ -100,13 +102,13 @@ mod tests {
     #[test]
     fn nothing_takes_the_place_of_a_folder_that_had_files() {
         let text = |text: &str| Some(text.to_owned());
-        let known = |here: Option<&str>, marks: &[&str], has_media| Known {
+        let known = |here: Option<&str>, marks: &[&str], has_media| KnownFolders {
             here: here.map(str::to_owned),
             marks: marks.iter().map(|mark| (*mark).to_owned()).collect(),
             has_media,
         };
-        let ours = |mark: &str| Verdict::Ours(mark.to_owned());
-        let missing = |mark: &str| Verdict::Missing(mark.to_owned());
+        let ours = |mark: &str| FolderVerdict::Ours(mark.to_owned());
+        let missing = |mark: &str| FolderVerdict::Missing(mark.to_owned());
         for (known, found, verdict) in [
             (known(Some("a"), &["a"], true), text("a"), ours("a")),
             (known(Some("a"), &["a"], true), None, missing("a")),
@@ -115,7 +117,7 @@ mod tests {
             (
                 known(Some("a"), &["a"], false),
                 None,
-                Verdict::New("a".to_owned()),
+                FolderVerdict::New("a".to_owned()),
             ),
             // A folder that was moved, or that processes share.
             (known(None, &["a", "b"], true), text("b"), ours("b")),
@@ -131,7 +133,8 @@ mod tests {
                 "{known:?} {found:?}"
             );
         }
-        let is_new = |known, has_files| matches!(judge(&known, None, has_files), Verdict::New(_));
+        let is_new =
+            |known, has_files| matches!(judge(&known, None, has_files), FolderVerdict::New(_));
         assert!(is_new(known(None, &[], false), false), "the first start");
         assert!(is_new(known(None, &["a"], true), false), "another process");
         assert!(

@@ -1,4 +1,4 @@
-//! What every part of a running gateway shares.
+//! The shared parts of a running gateway.
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicU32;
@@ -6,21 +6,21 @@ use std::time::Instant;
 
 use tokio_util::sync::CancellationToken;
 
-use crate::attendance::Attendance;
 use crate::bell::Bell;
 use crate::caches::Caches;
-use crate::feed::Feed;
-use crate::handover::Handover;
-use crate::hooks::Hooks;
-use crate::limits::Limits;
+use crate::connections::ClientRegistry;
+use crate::event_feed::EventFeed;
+use crate::limits::ProcessLimits;
+use crate::local_dispatch::LocalDispatch;
 use crate::records::{LinkRules, Links};
+use crate::webhook_client::WebhookClient;
 use mediagate_config::Config;
-use mediagate_media::blob::Blobs;
-use mediagate_media::engines::child::Launcher;
-use mediagate_media::fetch::Fetcher;
-use mediagate_media::origin::Origin;
-use mediagate_media::seal::Seal;
-use mediagate_media::signer::Signer;
+use mediagate_media::blob::BlobStore;
+use mediagate_media::engines::child::ChildLauncher;
+use mediagate_media::fetch::UrlFetcher;
+use mediagate_media::origin::OriginMarker;
+use mediagate_media::seal::SecretSeal;
+use mediagate_media::url_signer::UrlSigner;
 use mediagate_model::clock::Clock;
 use mediagate_model::error::Error;
 use mediagate_store::Store;
@@ -29,12 +29,12 @@ mod media_folder;
 mod models;
 mod open;
 
-pub use models::Models;
+pub use models::ModelRegistry;
 pub use open::OpenError;
 
 /// The shared parts. Cheap to clone.
 #[derive(Clone)]
-pub struct App(Arc<Parts>);
+pub struct App(Arc<AppParts>);
 
 /// What is enough to read and write records. A verb that needs no more takes this, and its tests do
 /// without the rest.
@@ -66,48 +66,48 @@ impl Ctx {
 }
 
 /// The parts of an [`App`].
-pub struct Parts {
+pub struct AppParts {
     ctx: Ctx,
     /// The files.
-    pub blobs: Blobs,
-    pub secrets: Secrets,
-    pub net: Net,
+    pub blobs: BlobStore,
+    pub secrets: GatewaySecrets,
+    pub net: OutboundClients,
     /// The models on offer; replaced when the settings change.
-    pub models: Models,
+    pub models: ModelRegistry,
     /// Processes in which engines run.
-    pub engines: Launcher,
+    pub engines: ChildLauncher,
     /// What this process allows itself and its callers at once.
-    pub limits: Limits,
+    pub limits: ProcessLimits,
     pub caches: Caches,
     link_rules: Arc<LinkRules>,
     /// Who waits for what.
     pub bell: Bell,
     /// Which callers still wait for an answer.
-    pub attendance: Attendance,
-    pub process: Process,
+    pub attendance: ClientRegistry,
+    pub process: ProcessState,
 }
 
 /// What is done with the gateway's own keys.
-pub struct Secrets {
+pub struct GatewaySecrets {
     /// Media addresses.
-    pub signer: Signer,
+    pub signer: UrlSigner,
     /// Secrets in the database.
-    pub seal: Seal,
+    pub seal: SecretSeal,
     /// Marks of what is made here and of what comes in.
-    pub origin: Origin,
+    pub origin: OriginMarker,
 }
 
 /// Connections to addresses that callers name.
-pub struct Net {
+pub struct OutboundClients {
     /// Their media.
-    pub fetcher: Fetcher,
+    pub fetcher: UrlFetcher,
     /// Their webhooks.
-    pub hooks: Hooks,
+    pub hooks: WebhookClient,
 }
 
 /// How well this process is, and how far on its way down.
 #[derive(Default)]
-pub struct Process {
+pub struct ProcessState {
     /// How much of the ledger did not add up at the last check.
     pub mismatches: AtomicU32,
     /// Whether anything can be written, and since when that is known.
@@ -117,12 +117,12 @@ pub struct Process {
     /// Requests in flight must end.
     pub closing: CancellationToken,
     /// Who follows what happens.
-    pub feed: Feed,
+    pub feed: EventFeed,
     /// Whether its workers take new orders at once.
-    pub handover: Handover,
+    pub handover: LocalDispatch,
 }
 
-impl Parts {
+impl AppParts {
     /// Makes the URLs of a gateway that is reached at `origin`.
     pub fn links(&self, origin: String) -> Links {
         let shows_providers = self.models.catalog.load().shows_providers();
@@ -140,7 +140,7 @@ impl Parts {
     }
 }
 
-impl std::ops::Deref for Parts {
+impl std::ops::Deref for AppParts {
     type Target = Ctx;
 
     fn deref(&self) -> &Ctx {
@@ -149,9 +149,9 @@ impl std::ops::Deref for Parts {
 }
 
 impl std::ops::Deref for App {
-    type Target = Parts;
+    type Target = AppParts;
 
-    fn deref(&self) -> &Parts {
+    fn deref(&self) -> &AppParts {
         &self.0
     }
 }

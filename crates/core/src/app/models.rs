@@ -4,31 +4,31 @@ use std::sync::Arc;
 
 use arc_swap::ArcSwap;
 
-use crate::catalog::{Catalog, slips};
+use crate::catalog::{Catalog, config_lints};
 use crate::upstream::{self, Upstream};
-use mediagate_config::current::Current;
+use mediagate_config::effective::EffectiveSettings;
 use mediagate_config::{Config, ConfigError, ModelConfig, Settings};
-use mediagate_media::engines::own_models::Shelf;
+use mediagate_media::engines::own_models::InstalledModels;
 use mediagate_model::clock::Timestamp;
 
-pub struct Models {
+pub struct ModelRegistry {
     /// The settings that they come from.
-    pub settings: Current,
+    pub settings: EffectiveSettings,
     /// The hosted providers.
     pub upstream: Upstream,
     /// The operator's own models, by their files.
-    pub shelf: Shelf,
+    pub shelf: InstalledModels,
     pub catalog: ArcSwap<Catalog>,
 }
 
-impl Models {
+impl ModelRegistry {
     pub(super) fn open(config: &Config, now: Timestamp) -> Result<Self, ConfigError> {
         let sites = upstream::sites(&config.models, config, None)?;
-        let shelf = Shelf::new(&config.models_folder, config.onnx_library.clone());
+        let shelf = InstalledModels::new(&config.models_folder, config.onnx_library.clone());
         shelf.scan();
         let catalog = Catalog::new(&config.models, shelf.models(), &sites, now)?;
         Ok(Self {
-            settings: Current::new(&config.models),
+            settings: EffectiveSettings::new(&config.models),
             upstream: Upstream::new(sites),
             shelf,
             catalog: ArcSwap::from_pointee(catalog),
@@ -59,7 +59,7 @@ impl Models {
     /// it: the settings can be read, and what is known of a provider may be old.
     pub fn warn_of_slips(&self, models: &ModelConfig, now: Timestamp) {
         let (sites, catalog) = (self.upstream.sites(), self.catalog.load());
-        for slip in slips::find(models, &sites, &catalog, now) {
+        for slip in config_lints::find(models, &sites, &catalog, now) {
             tracing::warn!("{slip}");
         }
     }

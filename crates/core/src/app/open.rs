@@ -1,24 +1,26 @@
-//! Putting a gateway together from its settings.
+//! Construction of a gateway from its settings.
 
 use std::sync::Arc;
 
-use crate::app::{App, Ctx, Models, Net, Parts, Process, Secrets, media_folder};
-use crate::attendance::Attendance;
-use crate::bell::{Bell, Wire};
+use crate::app::{
+    App, AppParts, Ctx, GatewaySecrets, ModelRegistry, OutboundClients, ProcessState, media_folder,
+};
+use crate::bell::{Bell, BellTransport};
 use crate::caches::Caches;
-use crate::hooks::Hooks;
-use crate::limits::Limits;
+use crate::connections::ClientRegistry;
+use crate::limits::ProcessLimits;
 use crate::records::LinkRules;
-use mediagate_config::{Config, ConfigError, Database, MediaStore};
-use mediagate_media::blob::Blobs;
-use mediagate_media::engines::child::{self, Launcher};
-use mediagate_media::fetch::Fetcher;
-use mediagate_media::origin::{NotSigned, Origin};
-use mediagate_media::seal::Seal;
-use mediagate_media::signer::{self, Signer};
+use crate::webhook_client::WebhookClient;
+use mediagate_config::{Config, ConfigError, DatabaseTarget, MediaStore};
+use mediagate_media::blob::BlobStore;
+use mediagate_media::engines::child::{self, ChildLauncher};
+use mediagate_media::fetch::UrlFetcher;
+use mediagate_media::origin::{OriginMarker, SigningError};
+use mediagate_media::seal::SecretSeal;
+use mediagate_media::url_signer::{self, UrlSigner};
 use mediagate_model::clock::Clock;
 use mediagate_model::database::DatabaseOptions;
-use mediagate_model::private;
+use mediagate_model::private_files;
 use mediagate_model::secret::Secret;
 use mediagate_store::Store;
 use mediagate_telemetry::counters;
@@ -45,7 +47,7 @@ pub enum OpenError {
     Blobs(#[from] mediagate_media::blob::BlobError),
     /// Results cannot be signed.
     #[error("provenance: {0}")]
-    Provenance(#[from] NotSigned),
+    Provenance(#[from] SigningError),
     /// There can be no HTTP client.
     #[error("no HTTP client can be made: {0}")]
     Fetcher(String),
@@ -59,21 +61,22 @@ impl App {
     pub fn open(config: Config, clock: Clock) -> Result<Self, OpenError> {
         counters::count();
         let store = data(&config)?;
-        let secrets = Secrets::open(&config, &store)?;
+        let secrets = GatewaySecrets::open(&config, &store)?;
         let bell = Bell::new(store.clone(), wire(&config)?);
-        Ok(Self(Arc::new(Parts {
+        Ok(Self(Arc::new(AppParts {
             blobs: blobs(&config, &store)?,
-            net: Net {
-                fetcher: Fetcher::new(&config.fetch).map_err(OpenError::Fetcher)?,
-                hooks: Hooks::new(&config.webhooks, &config.fetch).map_err(OpenError::Fetcher)?,
+            net: OutboundClients {
+                fetcher: UrlFetcher::new(&config.fetch).map_err(OpenError::Fetcher)?,
+                hooks: WebhookClient::new(&config.webhooks, &config.fetch)
+                    .map_err(OpenError::Fetcher)?,
             },
-            models: Models::open(&config, clock.now())?,
-            engines: Launcher::new(
+            models: ModelRegistry::open(&config, clock.now())?,
+            engines: ChildLauncher::new(
                 config.program.clone(),
                 config.spool_path(),
-                child::Limits::ENGINES,
+                child::ChildLimits::ENGINES,
             ),
-            limits: Limits::new(&config, &store),
+            limits: ProcessLimits::new(&config, &store),
             caches: Caches::default(),
             link_rules: Arc::new(LinkRules {
                 has_public_url: config.public_url.is_some(),
@@ -84,8 +87,8 @@ impl App {
             }),
             bell,
             secrets,
-            attendance: Attendance::new(clock.clone()),
-            process: Process::default(),
+            attendance: ClientRegistry::new(clock.clone()),
+            process: ProcessState::default(),
             ctx: Ctx {
                 config,
                 clock,
@@ -95,10 +98,10 @@ impl App {
     }
 }
 
-fn blobs(config: &Config, store: &Store) -> Result<Blobs, OpenError> {
+fn blobs(config: &Config, store: &Store) -> Result<BlobStore, OpenError> {
     match &config.media.store {
         MediaStore::Folder => media_folder::open(config, store),
-        MediaStore::S3 { .. } => Ok(Blobs::open(&config.media, &config.media_path())?),
+        MediaStore::S3 { .. } => Ok(BlobStore::open(&config.media, &config.media_path())?),
     }
 }
 
@@ -108,11 +111,11 @@ fn data(config: &Config) -> Result<Store, OpenError> {
         path: config.data.display().to_string(),
         error,
     };
-    private::folder(&config.data).map_err(in_data)?;
-    private::folder(&config.spool_path()).map_err(in_data)?;
+    private_files::folder(&config.data).map_err(in_data)?;
+    private_files::folder(&config.spool_path()).map_err(in_data)?;
     let store = match &config.database {
-        Database::Sqlite => Store::sqlite(&config.sqlite_path(), config.migrate)?,
-        Database::Postgres(url) => {
+        DatabaseTarget::Sqlite => Store::sqlite(&config.sqlite_path(), config.migrate)?,
+        DatabaseTarget::Postgres(url) => {
             let options = DatabaseOptions {
                 connections: config.database_connections,
                 migrate: config.migrate,
@@ -128,28 +131,28 @@ fn data(config: &Config) -> Result<Store, OpenError> {
         "signing.key",
         "provenance.pem",
     ] {
-        private::file(&config.data.join(name)).map_err(in_data)?;
+        private_files::file(&config.data.join(name)).map_err(in_data)?;
     }
     Ok(store)
 }
 
-impl Secrets {
+impl GatewaySecrets {
     fn open(config: &Config, store: &Store) -> Result<Self, OpenError> {
         let secrets = signing_secrets(config, store)?;
-        let seal = Seal::new(&secrets);
+        let seal = SecretSeal::new(&secrets);
         Ok(Self {
-            signer: Signer::new(&secrets),
-            origin: Origin::open(config, &secrets, store, &seal)?,
+            signer: UrlSigner::new(&secrets),
+            origin: OriginMarker::open(config, &secrets, store, &seal)?,
             seal,
         })
     }
 }
 
 /// How this process tells others of changes.
-fn wire(config: &Config) -> Result<Wire, ConfigError> {
+fn wire(config: &Config) -> Result<BellTransport, ConfigError> {
     Ok(match &config.database {
-        Database::Sqlite => Wire::None,
-        Database::Postgres(_) => Wire::Notify(config.bell.database()?),
+        DatabaseTarget::Sqlite => BellTransport::None,
+        DatabaseTarget::Postgres(_) => BellTransport::Notify(config.bell.database()?),
     })
 }
 
@@ -161,13 +164,13 @@ fn signing_secrets(config: &Config, store: &Store) -> Result<Vec<Vec<u8>>, OpenE
         return Ok(config.signing_secrets.iter().map(bytes).collect());
     }
     let path = config.signing_key_path();
-    if config.database == Database::Sqlite {
-        let own = signer::from_file(&path).map_err(OpenError::SigningKey)?;
+    if config.database == DatabaseTarget::Sqlite {
+        let own = url_signer::from_file(&path).map_err(OpenError::SigningKey)?;
         return Ok(vec![own]);
     }
     // What this machine signed by itself so far stays good, if nobody was first.
-    let own = signer::secret(&path).map_err(OpenError::SigningKey)?;
-    let kept = store.keep_secret(signer::to_text(&own))?;
-    let kept = signer::from_text(&kept).map_err(OpenError::SigningKey)?;
+    let own = url_signer::secret(&path).map_err(OpenError::SigningKey)?;
+    let kept = store.keep_secret(url_signer::to_text(&own))?;
+    let kept = url_signer::from_text(&kept).map_err(OpenError::SigningKey)?;
     Ok(vec![kept])
 }

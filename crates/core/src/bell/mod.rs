@@ -7,10 +7,10 @@
 //! `local` wakes waiters of this process. `watch` is the floor under all else: one look a
 //! process at the tasks that anybody waits for. Rings of other processes come sooner by `notify`.
 
-mod local;
+mod local_bell;
+mod message;
 mod notify;
-mod ring;
-mod watch;
+mod polling;
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
@@ -19,13 +19,13 @@ use futures_util::future::BoxFuture;
 use tokio::sync::{broadcast, mpsc};
 use tokio_util::sync::CancellationToken;
 
-use crate::bell::local::Local;
-use crate::bell::ring::Ring;
+use crate::bell::local_bell::LocalBell;
+use crate::bell::message::BellMessage;
 use mediagate_model::ids::TaskId;
 use mediagate_model::secret::Secret;
 use mediagate_store::{self as store, Store, StoreError};
 
-pub use local::Listener;
+pub use local_bell::TaskListener;
 
 /// How long a sleeping worker waits before it looks by itself: another process may have made the
 /// change.
@@ -35,7 +35,7 @@ const OUTBOX: usize = 2048;
 
 /// How processes ring each other.
 #[derive(Debug, Clone)]
-pub enum Wire {
+pub enum BellTransport {
     /// They do not: each finds changes by looking.
     None,
     /// By Postgres; at this address if not at the store's.
@@ -44,37 +44,37 @@ pub enum Wire {
 
 /// Reads how far tasks have come: the number of each one's newest event. Those that do not exist
 /// are left out.
-type Look = Arc<
+type ProgressReader = Arc<
     dyn Fn(Vec<TaskId>) -> BoxFuture<'static, Result<Vec<(TaskId, u32)>, StoreError>> + Send + Sync,
 >;
 
 /// The bells of one process. Cheap to clone.
 #[derive(Clone)]
-pub struct Bell(Arc<Inner>);
+pub struct Bell(Arc<BellState>);
 
-struct Inner {
-    local: Arc<Local>,
-    look: Look,
+struct BellState {
+    local: Arc<LocalBell>,
+    look: ProgressReader,
     store: Store,
-    wire: Wire,
-    outbox: mpsc::Sender<Ring>,
+    wire: BellTransport,
+    outbox: mpsc::Sender<BellMessage>,
     /// Taken by whoever sends them.
-    outgoing: Mutex<Option<mpsc::Receiver<Ring>>>,
+    outgoing: Mutex<Option<mpsc::Receiver<BellMessage>>>,
 }
 
 impl Bell {
-    pub fn new(store: Store, wire: Wire) -> Self {
+    pub fn new(store: Store, wire: BellTransport) -> Self {
         let (outbox, outgoing) = mpsc::channel(OUTBOX);
         let reader = store.clone();
-        let look: Look = Arc::new(move |tasks| {
+        let look: ProgressReader = Arc::new(move |tasks| {
             let reader = reader.clone();
             Box::pin(async move {
                 reader
-                    .read(move |conn| store::notify::newest_events(conn, &tasks))
+                    .read(move |conn| store::task_progress::newest_events(conn, &tasks))
                     .await
             })
         });
-        Self(Arc::new(Inner {
+        Self(Arc::new(BellState {
             local: Arc::default(),
             look,
             store,
@@ -92,8 +92,8 @@ impl Bell {
         };
         let local = &self.0.local;
         let exchange: BoxFuture<'_, ()> = match &self.0.wire {
-            Wire::None => return,
-            Wire::Notify(direct) => Box::pin(notify::exchange(
+            BellTransport::None => return,
+            BellTransport::Notify(direct) => Box::pin(notify::exchange(
                 &self.0.store,
                 direct.as_ref(),
                 local,
@@ -106,7 +106,7 @@ impl Bell {
         }
     }
 
-    fn outgoing(&self) -> Option<mpsc::Receiver<Ring>> {
+    fn outgoing(&self) -> Option<mpsc::Receiver<BellMessage>> {
         let outgoing = self.0.outgoing.lock();
         outgoing.unwrap_or_else(PoisonError::into_inner).take()
     }
@@ -119,19 +119,19 @@ impl Bell {
     /// The task has changed, and may have ended.
     pub fn ring(&self, task: TaskId) {
         self.0.local.ring(task);
-        self.send(Ring::Task(task));
+        self.send(BellMessage::Task(task));
     }
 
     /// The task has changed and goes on: who waits for its end here sleeps on.
     pub fn ring_underway(&self, task: TaskId) {
         self.0.local.ring_underway(task);
-        self.send(Ring::Task(task));
+        self.send(BellMessage::Task(task));
     }
 
     /// A task was cancelled: whoever works on it should stop.
     pub fn call_off(&self, task: TaskId) {
         self.0.local.call_off(task);
-        self.send(Ring::CalledOff(task));
+        self.send(BellMessage::CalledOff(task));
     }
 
     /// Cancelled tasks from now on; misses some if there are very many.
@@ -140,29 +140,29 @@ impl Bell {
     }
 
     /// Listens for changes of a task.
-    pub fn listen(&self, task: TaskId) -> Listener {
+    pub fn listen(&self, task: TaskId) -> TaskListener {
         let (listener, is_first) = self.0.local.listen(task);
         if is_first {
-            watch::start(&self.0.local, &self.0.look);
+            polling::start(&self.0.local, &self.0.look);
         }
         listener
     }
 
     pub fn ring_for_work(&self) {
         if !self.0.local.work.ring() {
-            self.send(Ring::Work);
+            self.send(BellMessage::Work);
         }
     }
 
     pub fn ring_for_upstream(&self) {
         if !self.0.local.upstream.ring() {
-            self.send(Ring::Upstream);
+            self.send(BellMessage::Upstream);
         }
     }
 
     pub fn ring_for_deliveries(&self) {
         if !self.0.local.deliveries.ring() {
-            self.send(Ring::Deliveries);
+            self.send(BellMessage::Deliveries);
         }
     }
 
@@ -182,8 +182,8 @@ impl Bell {
         self.0.local.work.wait(POLL).await;
     }
 
-    fn send(&self, ring: Ring) {
-        if !matches!(self.0.wire, Wire::None) {
+    fn send(&self, ring: BellMessage) {
+        if !matches!(self.0.wire, BellTransport::None) {
             // When too many wait, those who miss this one find the change by looking.
             let _ = self.0.outbox.try_send(ring);
         }

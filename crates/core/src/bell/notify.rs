@@ -9,11 +9,11 @@ use std::time::Duration;
 use tokio::sync::mpsc;
 use tokio::time::Instant;
 
-use crate::bell::local::Local;
-use crate::bell::ring::Ring;
+use crate::bell::local_bell::LocalBell;
+use crate::bell::message::BellMessage;
 use mediagate_model::ids::AssetId;
 use mediagate_model::secret::Secret;
-use mediagate_store::session::link::Link;
+use mediagate_store::pg_session::notify_channel::NotifyChannel;
 use mediagate_store::{Store, StoreError};
 
 /// How long rings are gathered.
@@ -27,8 +27,8 @@ const PAUSE: Duration = Duration::from_secs(1);
 pub(super) async fn exchange(
     store: &Store,
     direct: Option<&Secret>,
-    local: &Arc<Local>,
-    mut outgoing: mpsc::Receiver<Ring>,
+    local: &Arc<LocalBell>,
+    mut outgoing: mpsc::Receiver<BellMessage>,
 ) {
     // What this process says comes back to it.
     let name = AssetId::new().simple();
@@ -51,12 +51,12 @@ pub(super) async fn exchange(
 
 /// Returns when the connection is of no more use.
 async fn converse(
-    mut link: Link,
+    mut link: NotifyChannel,
     name: &str,
-    local: &Local,
-    outgoing: &mut mpsc::Receiver<Ring>,
+    local: &LocalBell,
+    outgoing: &mut mpsc::Receiver<BellMessage>,
 ) -> StoreError {
-    let mut gathered: Vec<Ring> = Vec::new();
+    let mut gathered: Vec<BellMessage> = Vec::new();
     let mut due = Instant::now();
     loop {
         let told = tokio::select! {
@@ -89,13 +89,13 @@ async fn converse(
     }
 }
 
-fn text(name: &str, rings: &[Ring]) -> String {
+fn text(name: &str, rings: &[BellMessage]) -> String {
     let rings = rings.iter().map(ToString::to_string);
     let words: Vec<String> = std::iter::once(name.to_owned()).chain(rings).collect();
     words.join(" ")
 }
 
-fn hear(text: &str, name: &str, local: &Local) {
+fn hear(text: &str, name: &str, local: &LocalBell) {
     let mut words = text.split(' ');
     if words.next() == Some(name) {
         return;
@@ -113,9 +113,9 @@ mod tests {
 
     #[test]
     fn others_are_heard_and_nobody_is_his_own_echo() {
-        let (local, task) = (Arc::new(Local::default()), TaskId::new());
+        let (local, task) = (Arc::new(LocalBell::default()), TaskId::new());
         let (mut listener, _) = local.listen(task);
-        let said = text("me", &[Ring::Work, Ring::Task(task)]);
+        let said = text("me", &[BellMessage::Work, BellMessage::Task(task)]);
         hear(&said, "me", &local);
         assert!(!listener.rang());
         hear(&said, "you", &local);

@@ -1,22 +1,22 @@
 //! The models on offer, and how callers' names resolve to them.
 
-mod offers;
-pub mod slips;
+pub mod config_lints;
+mod model_limits;
 
 use std::collections::BTreeMap;
 
 use providers::catalogue::Catalogue;
-use providers::{Kind, Limits};
+use providers::{MediaKind, ModelLimits};
 
-use crate::upstream::Sites;
+use crate::upstream::ProviderSites;
 use mediagate_config::providers::{ModelSettings, PriceSettings, RouteSettings};
 use mediagate_config::{ConfigError, ModelConfig};
 use mediagate_media::engines;
 use mediagate_model::account::ApiKey;
-use mediagate_model::catalog::{Maker, Model, Route};
+use mediagate_model::catalog::{Model, ModelBackend, Route};
 use mediagate_model::clock::Timestamp;
 use mediagate_model::error::{Error, ErrorCode};
-use mediagate_model::price::Schedule;
+use mediagate_model::price::PriceSchedule;
 
 /// The models that the settings leave enabled.
 #[derive(Debug, Clone, PartialEq)]
@@ -33,7 +33,7 @@ impl Catalog {
     pub fn new(
         config: &ModelConfig,
         own: Vec<Model>,
-        sites: &Sites,
+        sites: &ProviderSites,
         now: Timestamp,
     ) -> Result<Self, ConfigError> {
         Self::build(config, own, sites, now).map_err(|error| config.locate(error))
@@ -42,7 +42,7 @@ impl Catalog {
     fn build(
         config: &ModelConfig,
         own: Vec<Model>,
-        sites: &Sites,
+        sites: &ProviderSites,
         now: Timestamp,
     ) -> Result<Self, ConfigError> {
         let mut models = engines::embedded_models();
@@ -54,7 +54,7 @@ impl Catalog {
                 models.push(model);
             }
         }
-        let shelves = Shelves {
+        let shelves = ModelSources {
             sites,
             catalogue: &config.catalogue,
         };
@@ -68,12 +68,16 @@ impl Catalog {
             default_music: config.default_music_model.clone(),
             shows_providers: config.show_providers,
         };
-        catalog.check_default("default_model", &catalog.default_video, Kind::Video)?;
-        catalog.check_default("default_music_model", &catalog.default_music, Kind::Music)?;
+        catalog.check_default("default_model", &catalog.default_video, MediaKind::Video)?;
+        catalog.check_default(
+            "default_music_model",
+            &catalog.default_music,
+            MediaKind::Music,
+        )?;
         Ok(catalog)
     }
 
-    fn check_default(&self, key: &str, name: &str, kind: Kind) -> Result<(), ConfigError> {
+    fn check_default(&self, key: &str, name: &str, kind: MediaKind) -> Result<(), ConfigError> {
         // A default may be left pointing at a model that was switched off, as
         // long as another of its kind is not there to be meant instead.
         let fits = self.named(name).is_some_and(|model| model.kind() == kind);
@@ -108,10 +112,10 @@ impl Catalog {
     }
 
     /// The name that is meant when a request of this kind names no model.
-    pub fn default_name(&self, kind: Kind) -> &str {
+    pub fn default_name(&self, kind: MediaKind) -> &str {
         match kind {
-            Kind::Video => &self.default_video,
-            Kind::Music => &self.default_music,
+            MediaKind::Video => &self.default_video,
+            MediaKind::Music => &self.default_music,
         }
     }
 
@@ -120,7 +124,7 @@ impl Catalog {
     pub fn choose(
         &self,
         key: &ApiKey,
-        kind: Kind,
+        kind: MediaKind,
         name: &str,
         param: &str,
     ) -> Result<Model, Error> {
@@ -152,8 +156,8 @@ impl Catalog {
 }
 
 /// Where the models of routes come from.
-struct Shelves<'a> {
-    sites: &'a Sites,
+struct ModelSources<'a> {
+    sites: &'a ProviderSites,
     catalogue: &'a Catalogue,
 }
 
@@ -170,7 +174,7 @@ fn apply(
     models: &mut Vec<Model>,
     id: &str,
     settings: &ModelSettings,
-    shelves: &Shelves<'_>,
+    shelves: &ModelSources<'_>,
     now: Timestamp,
 ) -> Result<(), ConfigError> {
     let wrong = |key: &str, message: String| ConfigError::Value {
@@ -225,8 +229,8 @@ fn prices_nobody_chooses(model: &Model) -> bool {
     let prices = routes.map(|route| (&route.price, &route.limits));
     let mut prices = prices.chain([(&model.price, &model.limits)]);
     prices.any(|(price, limits)| {
-        let depends = price.as_ref().is_some_and(Schedule::depends_on_audio);
-        depends && !matches!(limits, Limits::Video(video) if video.audio.is_some())
+        let depends = price.as_ref().is_some_and(PriceSchedule::depends_on_audio);
+        depends && !matches!(limits, ModelLimits::Video(video) if video.audio.is_some())
     })
 }
 
@@ -246,9 +250,9 @@ fn fault_of_pass(model: &Model, pass: &[String]) -> Option<&'static str> {
 fn price(
     wrong: &impl Fn(&str, String) -> ConfigError,
     price: Option<&PriceSettings>,
-    kind: Kind,
+    kind: MediaKind,
     now: Timestamp,
-) -> Result<Option<Schedule>, ConfigError> {
+) -> Result<Option<PriceSchedule>, ConfigError> {
     let Some(price) = price else { return Ok(None) };
     if let Some(entry) = price.0.iter().find(|entry| !entry.unit.fits(kind)) {
         let message = format!(
@@ -268,7 +272,7 @@ fn routed(
     id: &str,
     settings: &ModelSettings,
     routes: &[RouteSettings],
-    &Shelves { sites, catalogue }: &Shelves<'_>,
+    &ModelSources { sites, catalogue }: &ModelSources<'_>,
     now: Timestamp,
 ) -> Result<Model, ConfigError> {
     let wrong = |key: &str, message: String| ConfigError::Value {
@@ -307,7 +311,7 @@ fn routed(
             .adapter()
             .limits(kind, &route.model)
             .ok_or_else(|| {
-                let what = if kind == Kind::Video {
+                let what = if kind == MediaKind::Video {
                     "videos"
                 } else {
                     "music"
@@ -315,8 +319,8 @@ fn routed(
                 wrong(".routes", format!("{} makes no {what}", route.provider))
             })?;
         let own = catalogue.limits(&site.config.protocol, &route.model, own);
-        let limits = offers::narrowed(own, &settings.limits)
-            .and_then(|limits| offers::narrowed(limits, &route.limits));
+        let limits = model_limits::narrowed(own, &settings.limits)
+            .and_then(|limits| model_limits::narrowed(limits, &route.limits));
         let limits =
             limits.map_err(|(key, message)| wrong(".limits", format!("{key}: {message}")))?;
         made.push(Route {
@@ -340,11 +344,11 @@ fn routed(
     let limits = made
         .iter()
         .map(|route| route.limits.clone())
-        .reduce(offers::joined)
+        .reduce(model_limits::joined)
         .ok_or_else(|| wrong(".routes", "at least one route is needed".into()))?;
     let summary = match kind {
-        Kind::Video => "Makes videos at a hosted provider.",
-        Kind::Music => "Works on music at a hosted provider.",
+        MediaKind::Video => "Makes videos at a hosted provider.",
+        MediaKind::Music => "Works on music at a hosted provider.",
     };
     Ok(Model {
         id: id.to_owned(),
@@ -354,7 +358,7 @@ fn routed(
         limits,
         price: None,
         pass: Vec::new(),
-        maker: Maker::Routes(made),
+        maker: ModelBackend::Routes(made),
     })
 }
 
@@ -362,7 +366,7 @@ fn routed(
 mod tests {
     use super::*;
     use mediagate_config::providers::PriceEntry;
-    use mediagate_model::money::Micros;
+    use mediagate_model::money::MicroDollars;
     use mediagate_model::price::PriceUnit;
 
     const NOW: Timestamp = Timestamp::from_seconds(1_800_000_000);
@@ -389,7 +393,7 @@ mod tests {
 
     #[test]
     fn names_and_aliases_lead_to_their_model() {
-        let catalog = Catalog::new(&config(&[]), Vec::new(), &Sites::new(), NOW).unwrap();
+        let catalog = Catalog::new(&config(&[]), Vec::new(), &ProviderSites::new(), NOW).unwrap();
         assert_eq!(catalog.named("chirp-auk").unwrap().id, "stems-dsp-1");
         assert_eq!(catalog.named("animatic-1").unwrap().id, "animatic-1");
         assert!(catalog.named("sora-2").is_none());
@@ -399,7 +403,7 @@ mod tests {
     fn settings_change_price_and_availability() {
         let price = PriceSettings(vec![PriceEntry {
             unit: PriceUnit::Second,
-            usd: Micros::new(100_000),
+            usd: MicroDollars::new(100_000),
             from: None,
             until: None,
             usd_without_audio: None,
@@ -411,7 +415,7 @@ mod tests {
         let catalog = Catalog::new(
             &config(&[("animatic-1", priced.clone())]),
             Vec::new(),
-            &Sites::new(),
+            &ProviderSites::new(),
             NOW,
         )
         .unwrap();
@@ -432,7 +436,7 @@ mod tests {
             Catalog::new(
                 &config(&[("stems-dsp-1", priced)]),
                 Vec::new(),
-                &Sites::new(),
+                &ProviderSites::new(),
                 NOW
             )
             .is_err(),
@@ -442,7 +446,7 @@ mod tests {
             Catalog::new(
                 &config(&[("sora-2", unchanged())]),
                 Vec::new(),
-                &Sites::new(),
+                &ProviderSites::new(),
                 NOW
             )
             .is_err(),
@@ -456,7 +460,7 @@ mod tests {
             Catalog::new(
                 &config(&[("animatic-1", off)]),
                 Vec::new(),
-                &Sites::new(),
+                &ProviderSites::new(),
                 NOW
             )
             .unwrap()
@@ -472,7 +476,7 @@ mod tests {
             Catalog::new(
                 &config(&[("animatic-1", settings)]),
                 Vec::new(),
-                &Sites::new(),
+                &ProviderSites::new(),
                 NOW,
             )
             .map(|catalog| catalog.named("animatic-1").unwrap().price.clone().unwrap())

@@ -2,9 +2,9 @@
 
 use std::collections::{HashMap, HashSet};
 
-use crate::app::{Ctx, Parts};
-use crate::domain::assets::{self, Lifetime};
-use crate::domain::audit::By;
+use crate::app::{AppParts, Ctx};
+use crate::domain::assets::{self, AssetLifetime};
+use crate::domain::audit::ChangeAuthor;
 use mediagate_model::account::Account;
 use mediagate_model::error::{Error, ErrorCode};
 use mediagate_model::ids::AccountId;
@@ -15,12 +15,12 @@ use mediagate_store as store;
 pub const DEFAULT_HANDLE: &str = "default";
 
 /// The account with this handle, created by command if it does not exist.
-pub async fn ensure(app: &Parts, handle: &str) -> Result<Account, Error> {
-    ensure_by(app, handle, By::command("accounts create")).await
+pub async fn ensure(app: &AppParts, handle: &str) -> Result<Account, Error> {
+    ensure_by(app, handle, ChangeAuthor::command("accounts create")).await
 }
 
 /// The same by anyone.
-pub async fn ensure_by(app: &Parts, handle: &str, by: By) -> Result<Account, Error> {
+pub async fn ensure_by(app: &AppParts, handle: &str, by: ChangeAuthor) -> Result<Account, Error> {
     check_handle(handle)?;
     if let Some(account) = by_handle(app, handle).await? {
         return Ok(account);
@@ -52,12 +52,19 @@ pub async fn ensure_by(app: &Parts, handle: &str, by: By) -> Result<Account, Err
 }
 
 /// A new account and its picture, neither in the database yet.
-pub(super) async fn draft(app: &Parts, handle: &str) -> Result<(Account, Asset), Error> {
+pub(super) async fn draft(app: &AppParts, handle: &str) -> Result<(Account, Asset), Error> {
     check_handle(handle)?;
     let id = AccountId::new();
     let picture = artwork::avatar(animatic::FONT, &id.to_string(), handle, 256);
     let picture = picture.map_err(Error::internal)?;
-    let avatar = assets::keep(app, id, MediaType::Png, picture.into(), Lifetime::Forever).await?;
+    let avatar = assets::keep(
+        app,
+        id,
+        MediaType::Png,
+        picture.into(),
+        AssetLifetime::Forever,
+    )
+    .await?;
     let account = Account {
         id,
         handle: handle.to_owned(),

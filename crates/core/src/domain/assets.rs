@@ -5,14 +5,14 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use futures_util::StreamExt as _;
-use providers::Handover;
+use providers::FileHandover;
 use sha2::{Digest as _, Sha256};
 use tempfile::{NamedTempFile, TempPath};
 use tokio::io::AsyncWriteExt as _;
 
-use crate::app::{Ctx, Parts};
+use crate::app::{AppParts, Ctx};
 use mediagate_config::MediaStore;
-use mediagate_config::size::ByteSize;
+use mediagate_config::byte_size::ByteSize;
 use mediagate_media::engines::clip::MadeClip;
 use mediagate_model::error::{Error, ErrorCode};
 use mediagate_model::ids::{AccountId, AssetId};
@@ -21,7 +21,7 @@ use mediagate_model::music::ClipMedia;
 use mediagate_store::{self as store, Conn};
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Lifetime {
+pub enum AssetLifetime {
     /// `media_ttl`.
     Media,
     /// No expiry.
@@ -31,11 +31,11 @@ pub enum Lifetime {
 /// Stores a file and returns its record, which the caller inserts in the transaction that first
 /// refers to it. Upkeep removes files that never get a record.
 pub async fn keep(
-    app: &Parts,
+    app: &AppParts,
     account: AccountId,
     media: MediaType,
     bytes: Bytes,
-    lifetime: Lifetime,
+    lifetime: AssetLifetime,
 ) -> Result<Asset, Error> {
     let hashed = app.compute(move || (sha256_hex(&bytes), bytes));
     let (sha256, bytes) = hashed.await?;
@@ -100,7 +100,7 @@ fn storage_full(limit: ByteSize) -> Error {
 
 /// Removes files whose records were refused. After any other error they may be in the database;
 /// upkeep finds out, as it does where they cannot be removed now.
-pub async fn discard(app: &Parts, files: &[(AssetId, MediaType)], error: &Error) {
+pub async fn discard(app: &AppParts, files: &[(AssetId, MediaType)], error: &Error) {
     if matches!(
         error.code(),
         ErrorCode::InternalError | ErrorCode::Overloaded
@@ -118,7 +118,7 @@ fn record(
     media: MediaType,
     size_bytes: u64,
     sha256: String,
-    lifetime: Lifetime,
+    lifetime: AssetLifetime,
 ) -> Asset {
     let now = app.clock.noted();
     Asset {
@@ -128,13 +128,13 @@ fn record(
         size_bytes,
         sha256,
         created_at: now,
-        expires_at: (lifetime == Lifetime::Media).then(|| now.plus(app.config.media_ttl)),
+        expires_at: (lifetime == AssetLifetime::Media).then(|| now.plus(app.config.media_ttl)),
         removed_at: None,
     }
 }
 
 /// A stored file's record and content; `None` if it was removed.
-pub async fn load(app: &Parts, id: AssetId) -> Result<Option<(Asset, Bytes)>, Error> {
+pub async fn load(app: &AppParts, id: AssetId) -> Result<Option<(Asset, Bytes)>, Error> {
     let asset = app
         .store
         .read(move |conn| store::assets::by_id(conn, id))
@@ -148,7 +148,7 @@ pub async fn load(app: &Parts, id: AssetId) -> Result<Option<(Asset, Bytes)>, Er
 
 /// A stored file under a temporary name, only to be read: it may be the stored file itself. `None` if it
 /// was removed.
-pub async fn load_file(app: &Parts, id: AssetId) -> Result<Option<TempPath>, Error> {
+pub async fn load_file(app: &AppParts, id: AssetId) -> Result<Option<TempPath>, Error> {
     let asset = app
         .store
         .read(move |conn| store::assets::by_id(conn, id))
@@ -176,21 +176,28 @@ pub async fn load_file(app: &Parts, id: AssetId) -> Result<Option<TempPath>, Err
 
 /// Like [`keep`], for a temporary file.
 pub async fn keep_file(
-    app: &Parts,
+    app: &AppParts,
     account: AccountId,
     media: MediaType,
     file: &Path,
     size_bytes: u64,
     sha256: String,
 ) -> Result<Asset, Error> {
-    let asset = record(app, account, media, size_bytes, sha256, Lifetime::Media);
+    let asset = record(
+        app,
+        account,
+        media,
+        size_bytes,
+        sha256,
+        AssetLifetime::Media,
+    );
     app.blobs.put_file(asset.id, media, file).await?;
     Ok(asset)
 }
 
 /// The same, for a file that already has an id. `known` are its size and its SHA-256.
 pub async fn keep_file_as(
-    app: &Parts,
+    app: &AppParts,
     id: AssetId,
     account: AccountId,
     media: MediaType,
@@ -200,23 +207,30 @@ pub async fn keep_file_as(
     let (size_bytes, sha256) = known;
     let asset = Asset {
         id,
-        ..record(app, account, media, size_bytes, sha256, Lifetime::Media)
+        ..record(
+            app,
+            account,
+            media,
+            size_bytes,
+            sha256,
+            AssetLifetime::Media,
+        )
     };
     app.blobs.put_file(id, media, file).await?;
     Ok(asset)
 }
 
 /// Whether we can hand files to a provider in this way.
-pub fn can_be_handed(app: &Ctx, way: Handover) -> bool {
+pub fn can_be_handed(app: &Ctx, way: FileHandover) -> bool {
     match way {
-        Handover::Any => true,
-        Handover::AddressOnly => app.config.public_url.is_some(),
+        FileHandover::Any => true,
+        FileHandover::AddressOnly => app.config.public_url.is_some(),
     }
 }
 
 /// A URL at which anyone can fetch a stored file for a few hours; `None` if the gateway has no
 /// `public_url`.
-pub fn lending_address(app: &Parts, asset: &Asset) -> Option<String> {
+pub fn lending_address(app: &AppParts, asset: &Asset) -> Option<String> {
     const TIME: Duration = Duration::from_hours(24);
     let origin = app.config.public_url.as_ref()?;
     let until = app.clock.now().plus(TIME);
@@ -228,13 +242,21 @@ pub fn lending_address(app: &Parts, asset: &Asset) -> Option<String> {
 /// Stores a clip's files; the transaction that completes the clip inserts the records. If one
 /// cannot be stored, none are kept.
 pub async fn keep_clip(
-    app: &Parts,
+    app: &AppParts,
     account: AccountId,
     clip: &MadeClip,
 ) -> Result<(ClipMedia, [Asset; 3]), Error> {
     let (size, sha256) = (clip.size_bytes, clip.sha256.clone());
     let audio = keep_file(app, account, MediaType::Flac, &clip.flac, size, sha256).await?;
-    let keep = |bytes: &Bytes| keep(app, account, MediaType::Png, bytes.clone(), Lifetime::Media);
+    let keep = |bytes: &Bytes| {
+        keep(
+            app,
+            account,
+            MediaType::Png,
+            bytes.clone(),
+            AssetLifetime::Media,
+        )
+    };
     let images = async {
         let image = keep(&clip.cover).await?;
         match keep(&clip.cover_large).await {
@@ -264,7 +286,7 @@ pub async fn keep_clip(
 }
 
 /// Removes a file that nothing refers to; upkeep sweeps what cannot be removed now.
-pub async fn remove(app: &Parts, asset: &Asset) {
+pub async fn remove(app: &AppParts, asset: &Asset) {
     if let Err(error) = app.blobs.delete(asset.id, asset.media).await {
         tracing::warn!(%error, "cannot remove a file");
     }

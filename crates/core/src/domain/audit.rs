@@ -5,24 +5,24 @@ use std::net::IpAddr;
 
 use serde_json::{Value, json};
 
-use crate::app::{Ctx, Parts};
+use crate::app::{AppParts, Ctx};
 use mediagate_model::account::ApiKey;
 use mediagate_model::audit::{Actor, ActorKind, AuditEntry};
 use mediagate_model::clock::Timestamp;
 use mediagate_model::error::{Error, ErrorCode};
 use mediagate_model::ids::{AuditId, KeyId, RequestId};
-use mediagate_store::audit::Filter;
+use mediagate_store::audit::AuditFilter;
 use mediagate_store::{self as store, Conn};
 
 /// Who changes something, and how.
 #[derive(Debug, Clone)]
-pub struct By {
+pub struct ChangeAuthor {
     actor: Actor,
     request_id: Option<RequestId>,
     address: Option<IpAddr>,
 }
 
-impl By {
+impl ChangeAuthor {
     /// Somebody at the machine, with this command.
     pub fn command(name: &str) -> Self {
         Self::own(ActorKind::Command, name)
@@ -92,8 +92,8 @@ impl By {
 
 /// Writes down that an operator's call was refused, for one of them a minute.
 pub async fn note_refused(
-    app: &Parts,
-    by: By,
+    app: &AppParts,
+    by: ChangeAuthor,
     key: KeyId,
     call: String,
     code: ErrorCode,
@@ -118,7 +118,7 @@ pub async fn note_refused(
 /// page before; an unknown one leads nowhere.
 pub async fn page(
     app: &Ctx,
-    filter: Filter,
+    filter: AuditFilter,
     after: Option<AuditId>,
     limit: u32,
 ) -> Result<(Vec<AuditEntry>, bool), Error> {

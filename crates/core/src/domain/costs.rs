@@ -1,16 +1,16 @@
-//! What jobs at providers cost the operator, as far as anybody knows: what the provider itself says in
+//! The operator's costs of jobs at providers, as far as anybody knows: what the provider itself says in
 //! dollars, else what the operator declares for the route.
 //!
 //! Noted in the transaction that closes the submission, so that each job counts once. A job that
 //! made nothing costs what the provider says; one of which it says nothing is counted as unknown,
 //! and never guessed.
 
-use providers::Cost;
+use providers::ProviderCost;
 
 use mediagate_model::clock::Timestamp;
 use mediagate_model::error::Error;
-use mediagate_model::price::Quantity;
-use mediagate_model::submission::{Closed, SubmissionState, judge};
+use mediagate_model::price::WorkQuantity;
+use mediagate_model::submission::{ClosedSubmission, SubmissionState, judge};
 use mediagate_model::task::Task;
 use mediagate_store::{self as store, Conn};
 
@@ -19,9 +19,9 @@ use mediagate_store::{self as store, Conn};
 pub fn job_is_over(
     conn: &mut Conn<'_>,
     task: &Task,
-    closed: Closed,
-    cost: Option<Cost>,
-    made: Option<Quantity>,
+    closed: ClosedSubmission,
+    cost: Option<ProviderCost>,
+    made: Option<WorkQuantity>,
     now: Timestamp,
 ) -> Result<(), Error> {
     if closed.state == SubmissionState::Refused {
@@ -36,6 +36,6 @@ pub fn job_is_over(
         .and_then(|tariff| tariff.cost_by(&closed.provider, &closed.route_model));
     let declared = made.zip(declared).map(|(made, price)| price.of(made));
     let job = judge(told, declared, made.is_some());
-    store::hours::add_job(conn, task, &closed.provider, job, now)?;
+    store::hourly_sums::add_job(conn, task, &closed.provider, job, now)?;
     Ok(())
 }

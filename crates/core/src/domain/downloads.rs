@@ -1,4 +1,4 @@
-//! What files are called when they are taken home: `song – Vocals.flac`; and the stems of a song, to
+//! Download names of files, such as `song – Vocals.flac`; and the archive of a song's stems, to
 //! be taken home together.
 
 use std::collections::HashMap;
@@ -9,7 +9,7 @@ use mediagate_model::ids::{AccountId, AssetId, ClipId};
 use mediagate_model::media::{Asset, MediaType};
 use mediagate_model::music::{Clip, ClipOrigin};
 use mediagate_store as store;
-use mediagate_store::clips::Named;
+use mediagate_store::clips::RecordingName;
 
 /// Longest title in a file's name, in characters; file systems take about 250 bytes.
 const LONGEST: usize = 80;
@@ -23,7 +23,7 @@ pub async fn name_of(app: &Ctx, recording: AssetId) -> Result<Option<String>, Er
 }
 
 /// A name that every file system takes.
-fn name(named: &Named) -> String {
+fn name(named: &RecordingName) -> String {
     let song = named.song.as_deref().unwrap_or(&named.title);
     let song = plain(song);
     match named.target {
@@ -50,7 +50,7 @@ fn plain(text: &str) -> String {
 }
 
 /// A file of an archive.
-pub struct Member {
+pub struct ArchiveMember {
     /// With its extension; unlike all others of the archive.
     pub name: String,
     pub asset: Asset,
@@ -62,7 +62,7 @@ pub async fn stems(
     app: &Ctx,
     account: AccountId,
     id: ClipId,
-) -> Result<(String, Vec<Member>), Error> {
+) -> Result<(String, Vec<ArchiveMember>), Error> {
     let read = app.store.read(move |conn| -> Result<_, Error> {
         let Some(clip) = store::clips::by_id(conn, id, account)? else {
             return Err(super::music::clip_not_found());
@@ -80,7 +80,7 @@ pub async fn stems(
     let is_kept = |asset: &Asset| {
         asset.removed_at.is_none() && asset.expires_at.is_none_or(|expires| expires > now)
     };
-    let found: Vec<(Asset, Named)> = found
+    let found: Vec<(Asset, RecordingName)> = found
         .into_iter()
         .filter(|(asset, _)| is_kept(asset))
         .collect();
@@ -106,7 +106,7 @@ fn of(conn: &mut store::Conn<'_>, clip: &Clip) -> Result<Vec<Clip>, Error> {
     Ok(store::clips::stems_of(conn, source, clip.account, task)?)
 }
 
-fn members(found: Vec<(Asset, Named)>) -> Vec<Member> {
+fn members(found: Vec<(Asset, RecordingName)>) -> Vec<ArchiveMember> {
     let mut used: HashMap<String, u32> = HashMap::new();
     let members = found.into_iter().map(|(asset, named)| {
         let name = name(&named);
@@ -117,7 +117,7 @@ fn members(found: Vec<(Asset, Named)>) -> Vec<Member> {
             count => format!(" ({count})"),
         };
         let extension = MediaType::extension(asset.media);
-        Member {
+        ArchiveMember {
             name: format!("{name}{again}.{extension}"),
             asset,
         }

@@ -9,9 +9,9 @@ use crate::domain::{idempotency, ledger, webhooks};
 use mediagate_model::catalog::EMBEDDED;
 use mediagate_model::clock::Timestamp;
 use mediagate_model::error::{Error, ErrorCode};
-use mediagate_model::money::{Micros, Money};
+use mediagate_model::money::{ChargeState, MicroDollars};
 use mediagate_model::task::{Task, TaskFailure, TaskState};
-use mediagate_store::tasks::Ending;
+use mediagate_store::tasks::TaskEnding;
 use mediagate_store::{self as store, Conn, StoreError};
 
 /// Ends a task, settles its money, runs `keep`, which writes what else belongs to the end, and tells
@@ -22,7 +22,7 @@ pub fn end<E: From<Error> + From<StoreError>>(
     app: &App,
     task: &Task,
     owner: Option<&str>,
-    ending: &Ending,
+    ending: &TaskEnding,
     now: Timestamp,
     keep: impl FnOnce(&mut Conn<'_>) -> Result<(), E>,
 ) -> Result<bool, E> {
@@ -39,7 +39,7 @@ pub fn settle(
     conn: &mut Conn<'_>,
     task: &Task,
     owner: Option<&str>,
-    ending: &Ending,
+    ending: &TaskEnding,
     now: Timestamp,
 ) -> Result<Option<Task>, Error> {
     let Some(ended) = store::tasks::finish(conn, task.id, owner, ending, now)? else {
@@ -59,31 +59,31 @@ pub fn settle(
 }
 
 /// The ending of a task that made nothing: its hold is released.
-pub fn failed(task: &Task, failure: TaskFailure) -> Ending {
-    Ending {
+pub fn failed(task: &Task, failure: TaskFailure) -> TaskEnding {
+    TaskEnding {
         state: TaskState::Failed,
-        cost: Micros::ZERO,
-        money: money_after(task, Money::Released),
+        cost: MicroDollars::ZERO,
+        money: money_after(task, ChargeState::Released),
         bill: None,
         output: None,
         failure: Some(failure),
     }
 }
 
-/// `end`, or [`Money::Free`] if the task is free.
-pub const fn money_after(task: &Task, end: Money) -> Money {
+/// `end`, or [`ChargeState::Free`] if the task is free.
+pub const fn money_after(task: &Task, end: ChargeState) -> ChargeState {
     match task.money {
-        Money::Free => Money::Free,
+        ChargeState::Free => ChargeState::Free,
         _ => end,
     }
 }
 
 /// Whether the money fits the state: charged only for a result, and never kept without one.
-const fn fits(state: TaskState, money: Money) -> bool {
+const fn fits(state: TaskState, money: ChargeState) -> bool {
     match money {
-        Money::Free => true,
-        Money::Settled => matches!(state, TaskState::Succeeded),
-        Money::Released => matches!(state, TaskState::Failed | TaskState::Cancelled),
-        Money::Held => matches!(state, TaskState::Cancelled),
+        ChargeState::Free => true,
+        ChargeState::Settled => matches!(state, TaskState::Succeeded),
+        ChargeState::Released => matches!(state, TaskState::Failed | TaskState::Cancelled),
+        ChargeState::Held => matches!(state, TaskState::Cancelled),
     }
 }

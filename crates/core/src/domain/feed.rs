@@ -1,4 +1,4 @@
-//! What happens in the whole gateway, for operators who follow it.
+//! Events of the whole gateway, for operators who follow it.
 //!
 //! The records in the database say what happened, whichever process did it; nothing is written for
 //! the feed. One look a process serves all who follow, twice a second, and none is made when nobody
@@ -12,12 +12,12 @@ use tokio::sync::broadcast;
 
 use crate::app::{App, Ctx};
 use crate::domain::accounts;
-use crate::domain::stances::{self, Others};
-use crate::feed::{MOST_FOLLOWERS, Told};
+use crate::domain::route_states::{self, PeerRouteStates};
+use crate::event_feed::{FeedEntry, MOST_FOLLOWERS};
 use mediagate_model::catalog::Model;
 use mediagate_model::clock::Timestamp;
 use mediagate_model::error::{Error, ErrorCode};
-use mediagate_model::feed::{Happening, RouteState};
+use mediagate_model::feed::{FeedEvent, RouteStatus};
 use mediagate_model::ids::AccountId;
 use mediagate_store as store;
 
@@ -33,29 +33,29 @@ const MOST_HANDLES: usize = 1000;
 const MEMORY: Duration = Duration::from_mins(5);
 
 /// One who follows, as long as this lives.
-pub struct Follower {
+pub struct FeedFollower {
     app: App,
-    receiver: broadcast::Receiver<Arc<Told>>,
+    receiver: broadcast::Receiver<Arc<FeedEntry>>,
     /// What it missed while it was away, the oldest first.
-    missed: VecDeque<Arc<Told>>,
+    missed: VecDeque<Arc<FeedEntry>>,
 }
 
-impl Drop for Follower {
+impl Drop for FeedFollower {
     fn drop(&mut self) {
         self.app.process.feed.leave();
     }
 }
 
 /// What a follower hears.
-pub enum Heard {
-    Event(Arc<Told>),
+pub enum FeedItem {
+    Event(Arc<FeedEntry>),
     /// It was too slow, and missed this many.
     Missed(u64),
 }
 
 /// Follows what happens from now on, or from `since` on if that is not long ago; the last seconds
 /// before it may be told again.
-pub async fn follow(app: &App, since: Option<Timestamp>) -> Result<Follower, Error> {
+pub async fn follow(app: &App, since: Option<Timestamp>) -> Result<FeedFollower, Error> {
     let Some((receiver, is_first)) = app.process.feed.join() else {
         let message = format!("At most {MOST_FOLLOWERS} streams of events may be open.");
         return Err(Error::later(ErrorCode::Overloaded, message, 5));
@@ -64,29 +64,29 @@ pub async fn follow(app: &App, since: Option<Timestamp>) -> Result<Follower, Err
         #[expect(clippy::disallowed_methods, reason = "it ends with the last follower")]
         tokio::spawn(watch(app.clone()));
     }
-    let mut follower = Follower {
+    let mut follower = FeedFollower {
         app: app.clone(),
         receiver,
         missed: VecDeque::new(),
     };
     if let Some(since) = since {
         let now = app.clock.now();
-        let mut look = Look::from(since.minus(OVERLAP).max(now.minus(MEMORY)));
+        let mut look = FeedCursor::from(since.minus(OVERLAP).max(now.minus(MEMORY)));
         follower.missed = look.at_records(app).await?.into();
     }
     Ok(follower)
 }
 
-impl Follower {
+impl FeedFollower {
     /// The next event; an error when the process stops.
-    pub async fn next(&mut self) -> Result<Heard, Error> {
+    pub async fn next(&mut self) -> Result<FeedItem, Error> {
         if let Some(told) = self.missed.pop_front() {
-            return Ok(Heard::Event(told));
+            return Ok(FeedItem::Event(told));
         }
         tokio::select! {
             heard = self.receiver.recv() => match heard {
-                Ok(told) => Ok(Heard::Event(told)),
-                Err(broadcast::error::RecvError::Lagged(count)) => Ok(Heard::Missed(count)),
+                Ok(told) => Ok(FeedItem::Event(told)),
+                Err(broadcast::error::RecvError::Lagged(count)) => Ok(FeedItem::Missed(count)),
                 Err(broadcast::error::RecvError::Closed) => Err(Error::shutting_down()),
             },
             () = self.app.process.closing.cancelled() => Err(Error::shutting_down()),
@@ -96,8 +96,8 @@ impl Follower {
 
 /// Looks until nobody follows any more.
 async fn watch(app: App) {
-    let mut look = Look::from(app.clock.now());
-    if let Ok(others) = stances::of_others(&app).await {
+    let mut look = FeedCursor::from(app.clock.now());
+    if let Ok(others) = route_states::of_others(&app).await {
         look.at_routes(&app, &others);
     }
     loop {
@@ -119,16 +119,16 @@ async fn watch(app: App) {
 }
 
 /// What was looked at.
-struct Look {
+struct FeedCursor {
     /// From when on each kind of record is read next: accepted, sent, ended, changed.
     since: [Timestamp; 4],
     /// What was told already, and when it happened.
     told: HashMap<(u8, String), Timestamp>,
-    routes: HashMap<(String, String), RouteState>,
+    routes: HashMap<(String, String), RouteStatus>,
     handles: HashMap<AccountId, String>,
 }
 
-impl Look {
+impl FeedCursor {
     fn from(since: Timestamp) -> Self {
         Self {
             since: [since; 4],
@@ -139,28 +139,28 @@ impl Look {
     }
 
     /// What is new of everything.
-    async fn at_all(&mut self, app: &App) -> Result<Vec<Arc<Told>>, Error> {
+    async fn at_all(&mut self, app: &App) -> Result<Vec<Arc<FeedEntry>>, Error> {
         let mut found = self.at_records(app).await?;
-        let others = stances::of_others(app).await?;
+        let others = route_states::of_others(app).await?;
         found.extend(self.at_routes(app, &others));
         Ok(found)
     }
 
     /// What is new since the last look, the oldest first.
-    async fn at_records(&mut self, app: &Ctx) -> Result<Vec<Arc<Told>>, Error> {
+    async fn at_records(&mut self, app: &Ctx) -> Result<Vec<Arc<FeedEntry>>, Error> {
         let since = self.since;
         let read = app.store.examine(move |conn| -> Result<_, Error> {
             let accepted = store::feed::accepted(conn, since[0], MOST_ROWS)?;
             let sent = store::feed::sent(conn, since[1], MOST_ROWS)?;
             let ended = store::feed::ended(conn, since[2], MOST_ROWS)?;
             let changed = store::feed::changed(conn, since[3], MOST_ROWS)?;
-            let kinds: [Vec<Happening>; 4] = [
-                accepted.into_iter().map(Happening::Accepted).collect(),
-                sent.into_iter().map(Happening::Sent).collect(),
-                ended.into_iter().map(Happening::Ended).collect(),
+            let kinds: [Vec<FeedEvent>; 4] = [
+                accepted.into_iter().map(FeedEvent::Accepted).collect(),
+                sent.into_iter().map(FeedEvent::Sent).collect(),
+                ended.into_iter().map(FeedEvent::Ended).collect(),
                 changed
                     .into_iter()
-                    .map(|entry| Happening::Changed(Box::new(entry)))
+                    .map(|entry| FeedEvent::Changed(Box::new(entry)))
                     .collect(),
             ];
             Ok(kinds)
@@ -188,15 +188,19 @@ impl Look {
             let oldest = self.since[usize::from(kind)].minus(OVERLAP);
             self.told.retain(|(of, _), at| *of != kind || *at >= oldest);
         }
-        new.sort_by_key(Happening::at);
+        new.sort_by_key(FeedEvent::at);
         self.named(app, new).await
     }
 
     /// With the handles of their accounts.
-    async fn named(&mut self, app: &Ctx, new: Vec<Happening>) -> Result<Vec<Arc<Told>>, Error> {
+    async fn named(
+        &mut self,
+        app: &Ctx,
+        new: Vec<FeedEvent>,
+    ) -> Result<Vec<Arc<FeedEntry>>, Error> {
         let unknown: HashSet<AccountId> = new
             .iter()
-            .filter_map(Happening::account)
+            .filter_map(FeedEvent::account)
             .filter(|id| !self.handles.contains_key(id))
             .collect();
         if !unknown.is_empty() {
@@ -208,21 +212,21 @@ impl Look {
         }
         let told = new.into_iter().map(|what| {
             let handle = what.account().and_then(|id| self.handles.get(&id).cloned());
-            Arc::new(Told { what, handle })
+            Arc::new(FeedEntry { what, handle })
         });
         Ok(told.collect())
     }
 
     /// The routes that stand differently since the last look.
-    fn at_routes(&mut self, app: &App, others: &Others) -> Vec<Arc<Told>> {
+    fn at_routes(&mut self, app: &App, others: &PeerRouteStates) -> Vec<Arc<FeedEntry>> {
         let now = app.clock.now();
         let catalog = app.models.catalog.load_full();
         let routes = catalog.models().iter().flat_map(Model::routes);
         let mut changed = Vec::new();
         for route in routes {
-            let together = stances::together(app, route, others);
+            let together = route_states::together(app, route, others);
             let note = app.models.upstream.note(route, |note| note.clone());
-            let state = RouteState {
+            let state = RouteStatus {
                 provider: route.provider.clone(),
                 model: route.model.clone(),
                 is_available: together.is_up
@@ -236,20 +240,20 @@ impl Look {
             let key = (state.provider.clone(), state.model.clone());
             let before = self.routes.insert(key, state.clone());
             if before.is_some_and(|before| before != state) {
-                let what = Happening::Route(Box::new(state), now);
-                changed.push(Arc::new(Told { what, handle: None }));
+                let what = FeedEvent::Route(Box::new(state), now);
+                changed.push(Arc::new(FeedEntry { what, handle: None }));
             }
         }
         changed
     }
 }
 
-fn id(what: &Happening) -> String {
+fn id(what: &FeedEvent) -> String {
     match what {
-        Happening::Accepted(one) => one.task.to_string(),
-        Happening::Sent(one) => one.id.to_string(),
-        Happening::Ended(one) => one.task.to_string(),
-        Happening::Route(state, _) => format!("{}/{}", state.provider, state.model),
-        Happening::Changed(entry) => entry.id.to_string(),
+        FeedEvent::Accepted(one) => one.task.to_string(),
+        FeedEvent::Sent(one) => one.id.to_string(),
+        FeedEvent::Ended(one) => one.task.to_string(),
+        FeedEvent::Route(state, _) => format!("{}/{}", state.provider, state.model),
+        FeedEvent::Changed(entry) => entry.id.to_string(),
     }
 }

@@ -6,31 +6,32 @@
 //! slow hash would add nothing. `changes` has what an operator does with keys that exist.
 
 mod changes;
-mod uses;
+mod last_use;
 
 use std::net::IpAddr;
 use std::time::Duration;
 
 use ipnet::IpNet;
 
-use crate::app::{App, Ctx, Parts};
-use crate::caches::KnownCaller;
-use crate::domain::audit::By;
+use crate::app::{App, AppParts, Ctx};
+use crate::caches::CachedCaller;
+use crate::domain::audit::ChangeAuthor;
 use mediagate_model::account::{
-    Account, ApiKey, BudgetPeriod, Caller, Credential, KeyRecord, Scope,
+    Account, ApiKey, BudgetPeriod, Caller, CallerCredential, KeyRecord, Scope,
 };
 use mediagate_model::clock::Timestamp;
 use mediagate_model::error::{Error, ErrorCode};
 use mediagate_model::ids::KeyId;
-use mediagate_model::money::Micros;
+use mediagate_model::money::MicroDollars;
 use mediagate_model::secret::Secret;
-use mediagate_store::tasks::Page;
+use mediagate_store::tasks::PageQuery;
 use mediagate_store::{Conn, StoreError, accounts};
 
 pub use changes::{
-    Change, Issued, KeyTies, change, check_models, get, issue, not_found, page, revoke, rotate,
+    IssuedKey, KeyChanges, KeyDependents, change, check_models, get, issue, not_found, page,
+    revoke, rotate,
 };
-pub use uses::note_uses;
+pub use last_use::note_uses;
 
 const PREFIX: &str = "sk-mg-";
 const RANDOM: usize = 43;
@@ -53,7 +54,7 @@ pub struct NewKey {
     /// Limit of open tasks; 100 if `None`.
     pub max_running: Option<u32>,
     /// Limit on the cost of its tasks.
-    pub budget: Option<Micros>,
+    pub budget: Option<MicroDollars>,
     /// How often the budget renews; never if `None`.
     pub budget_period: Option<BudgetPeriod>,
     /// Whether it makes nothing of chats that an interface holds on its own, for titles and tags.
@@ -64,7 +65,13 @@ pub struct NewKey {
 
 /// Creates a key for this account, by command. The secret is returned once and not stored.
 pub async fn create(app: &App, account: &Account, new: NewKey) -> Result<(ApiKey, Secret), Error> {
-    let issued = issue(app, By::command("keys create").into(), account, new).await?;
+    let issued = issue(
+        app,
+        ChangeAuthor::command("keys create").into(),
+        account,
+        new,
+    )
+    .await?;
     let secret = issued.secret.ok_or_else(|| Error::internal("no secret"))?;
     Ok((issued.record.key, secret))
 }
@@ -115,7 +122,7 @@ pub async fn create_first(app: &Ctx, account: &Account, secret: &Secret) -> Resu
         accounts::exclude_other_first_keys(conn);
         let is_first = accounts::keys(conn)?.is_empty();
         if is_first {
-            changes::insert(conn, &By::command("serve"), &key, now)?;
+            changes::insert(conn, &ChangeAuthor::command("serve"), &key, now)?;
         }
         Ok(is_first)
     });
@@ -130,7 +137,7 @@ pub async fn list(app: &Ctx) -> Result<Vec<(ApiKey, String)>, Error> {
 /// Every key with its money and use, oldest first.
 pub async fn records(app: &Ctx) -> Result<Vec<KeyRecord>, Error> {
     let now = app.clock.now();
-    let all = Page {
+    let all = PageQuery {
         after: None,
         limit: u32::MAX,
         ascending: true,
@@ -143,7 +150,7 @@ pub async fn records(app: &Ctx) -> Result<Vec<KeyRecord>, Error> {
 
 /// Result of looking for a key by what an operator has of it.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Found {
+pub enum KeyMatch {
     One(KeyId),
     /// No key has this id or prefix.
     NoSuchKey,
@@ -153,7 +160,7 @@ pub enum Found {
 
 /// The key with this id, or with this prefix (the 12 characters that lists show, or more), or the
 /// key itself.
-pub async fn find(app: &Ctx, which: &str) -> Result<Found, Error> {
+pub async fn find(app: &Ctx, which: &str) -> Result<KeyMatch, Error> {
     let keys = list(app).await?;
     let by_secret = is_well_formed(which).then(|| hash(which));
     let fits = |key: &ApiKey| {
@@ -165,14 +172,14 @@ pub async fn find(app: &Ctx, which: &str) -> Result<Found, Error> {
     };
     let mut found = keys.iter().map(|(key, _)| key).filter(|key| fits(key));
     Ok(match (found.next(), found.next()) {
-        (None, _) => Found::NoSuchKey,
-        (Some(key), None) => Found::One(key.id),
-        (Some(_), Some(_)) => Found::Ambiguous,
+        (None, _) => KeyMatch::NoSuchKey,
+        (Some(key), None) => KeyMatch::One(key.id),
+        (Some(_), Some(_)) => KeyMatch::Ambiguous,
     })
 }
 
 /// The caller with this secret, if the key is valid now and from this address.
-pub async fn check(app: &Parts, secret: &str, address: IpAddr) -> Result<Caller, Error> {
+pub async fn check(app: &AppParts, secret: &str, address: IpAddr) -> Result<Caller, Error> {
     let invalid = || Error::plain(ErrorCode::InvalidApiKey, "The API key is not valid.");
     if !is_well_formed(secret) {
         return Err(invalid());
@@ -192,7 +199,7 @@ pub async fn check(app: &Parts, secret: &str, address: IpAddr) -> Result<Caller,
 }
 
 /// The key with this secret, valid or not.
-pub async fn holder(app: &Parts, secret: &str) -> Result<Option<ApiKey>, Error> {
+pub async fn holder(app: &AppParts, secret: &str) -> Result<Option<ApiKey>, Error> {
     if !is_well_formed(secret) {
         return Ok(None);
     }
@@ -204,17 +211,17 @@ pub async fn holder(app: &Parts, secret: &str) -> Result<Option<ApiKey>, Error> 
 /// has its present one. `act` is what it may not do.
 pub fn refuse_former_secret(caller: &Caller, act: &str) -> Result<(), Error> {
     match caller.credential {
-        Credential::FormerSecret { .. } => {
+        CallerCredential::FormerSecret { .. } => {
             let message =
                 format!("The API key was exchanged for another one, and only that may {act}.");
             Err(Error::plain(ErrorCode::FormerApiKey, message))
         }
-        Credential::Secret | Credential::Session { .. } => Ok(()),
+        CallerCredential::Secret | CallerCredential::Session { .. } => Ok(()),
     }
 }
 
 /// The caller, if the key is valid now and from this address.
-pub(super) fn admit(app: &Parts, caller: Caller, address: IpAddr) -> Result<Caller, Error> {
+pub(super) fn admit(app: &AppParts, caller: Caller, address: IpAddr) -> Result<Caller, Error> {
     let now = app.clock.now();
     let has_passed = |at: Option<Timestamp>| at.is_some_and(|at| at <= now);
     if has_passed(caller.key.revoked_at) {
@@ -241,7 +248,7 @@ pub(super) fn admit(app: &Parts, caller: Caller, address: IpAddr) -> Result<Call
 
 /// The caller with this hash: as it was read a moment ago, or by `find`.
 pub(super) async fn known(
-    app: &Parts,
+    app: &AppParts,
     sha256: String,
     find: fn(&mut Conn<'_>, &str) -> Result<Option<Caller>, StoreError>,
 ) -> Result<Option<Caller>, Error> {
@@ -261,7 +268,7 @@ pub(super) async fn known(
     let hash = sha256.clone();
     let found = app.store.read(move |conn| find(conn, &hash)).await?;
     if let Some(caller) = &found {
-        let known = KnownCaller {
+        let known = CachedCaller {
             caller: caller.clone(),
             stamp,
             read_at,

@@ -11,22 +11,22 @@ use mediagate_model::clock::Timestamp;
 use mediagate_model::error::{Error, ErrorCode};
 use mediagate_model::ids::{AccountId, KeyId};
 use mediagate_model::ledger::EntryKind;
-use mediagate_model::money::{Micros, Money};
+use mediagate_model::money::{ChargeState, MicroDollars};
 use mediagate_model::price::Bill;
 use mediagate_model::task::{Task, TaskState};
-use mediagate_store::ledger::{Change, Of, Sums};
-use mediagate_store::tasks::Ending;
-use mediagate_store::verify::{Check, Mismatch};
+use mediagate_store::ledger::{EntrySubject, LedgerChange, LedgerSums};
+use mediagate_store::tasks::TaskEnding;
+use mediagate_store::verify::{LedgerAudit, Mismatch};
 use mediagate_store::{self as store, Conn};
 use mediagate_telemetry::counters;
 
 /// Reserves the price of tasks that are being accepted, or refuses them all.
 pub fn reserve(conn: &mut Conn<'_>, tasks: &[Task]) -> Result<(), Error> {
     let mut sums = None;
-    for task in tasks.iter().filter(|task| task.money == Money::Held) {
-        let change = Change {
+    for task in tasks.iter().filter(|task| task.money == ChargeState::Held) {
+        let change = LedgerChange {
             held: task.reserved,
-            ..Change::default()
+            ..LedgerChange::default()
         };
         let written = store::ledger::add(
             conn,
@@ -40,7 +40,7 @@ pub fn reserve(conn: &mut Conn<'_>, tasks: &[Task]) -> Result<(), Error> {
     }
     let cost = tasks
         .iter()
-        .fold(Micros::ZERO, |sum, task| sum.plus(task.reserved));
+        .fold(MicroDollars::ZERO, |sum, task| sum.plus(task.reserved));
     sums.map_or(Ok(()), |sums| check(&sums, cost))
 }
 
@@ -48,10 +48,10 @@ pub fn reserve(conn: &mut Conn<'_>, tasks: &[Task]) -> Result<(), Error> {
 pub fn check_reserve(
     conn: &mut Conn<'_>,
     (account, key): (AccountId, KeyId),
-    cost: Micros,
+    cost: MicroDollars,
     now: Timestamp,
 ) -> Result<(), Error> {
-    if cost == Micros::ZERO {
+    if cost == MicroDollars::ZERO {
         return Ok(());
     }
     let mut key = store::ledger::of_key(conn, key, now)?;
@@ -62,12 +62,13 @@ pub fn check_reserve(
     if let Some(key) = &mut key {
         key.held = key.held.plus(cost);
     }
-    check(&Sums { key, account }, cost)
+    check(&LedgerSums { key, account }, cost)
 }
 
 /// Checks the sums, which include `cost`, against the limits.
-fn check(sums: &Sums, cost: Micros) -> Result<(), Error> {
-    let short = |available: Option<Micros>| available.is_some_and(|left| left < Micros::ZERO);
+fn check(sums: &LedgerSums, cost: MicroDollars) -> Result<(), Error> {
+    let short =
+        |available: Option<MicroDollars>| available.is_some_and(|left| left < MicroDollars::ZERO);
     let refused = |why: String| {
         let message = format!("This could cost {cost} USD; {why}. Nothing was charged.");
         Err(Error::plain(ErrorCode::BudgetExceeded, message))
@@ -90,8 +91,8 @@ fn check(sums: &Sums, cost: Micros) -> Result<(), Error> {
 }
 
 /// The account, key, task and model for a task's ledger entries.
-pub(super) fn of(task: &Task) -> Of<'_> {
-    Of {
+pub(super) fn of(task: &Task) -> EntrySubject<'_> {
+    EntrySubject {
         account: task.account,
         key: Some(task.key),
         task: Some(task.id),
@@ -103,7 +104,7 @@ pub(super) fn of(task: &Task) -> Of<'_> {
 pub(super) fn end(
     conn: &mut Conn<'_>,
     task: &Task,
-    ending: &Ending,
+    ending: &TaskEnding,
     now: Timestamp,
 ) -> Result<(), Error> {
     let (money, cost, ended) = (ending.money, ending.cost, Some(ending.state));
@@ -119,11 +120,11 @@ pub fn close(
     now: Timestamp,
 ) -> Result<bool, Error> {
     let money = if bill.is_some() {
-        Money::Settled
+        ChargeState::Settled
     } else {
-        Money::Released
+        ChargeState::Released
     };
-    let cost = bill.map_or(Micros::ZERO, |bill| bill.cost);
+    let cost = bill.map_or(MicroDollars::ZERO, |bill| bill.cost);
     let message = after_cancellation(task, bill);
     if !store::tasks::close_money(conn, task.id, money, bill, &message)? {
         return Ok(false);
@@ -153,14 +154,14 @@ fn after_cancellation(task: &Task, bill: Option<&Bill>) -> String {
 fn write_end(
     conn: &mut Conn<'_>,
     task: &Task,
-    money: Money,
-    cost: Micros,
+    money: ChargeState,
+    cost: MicroDollars,
     ended: Option<TaskState>,
     now: Timestamp,
 ) -> Result<(), Error> {
     let (kind, spent) = match (money, ended) {
-        (Money::Free | Money::Held, None) => return Ok(()),
-        (Money::Free | Money::Held, Some(state)) => {
+        (ChargeState::Free | ChargeState::Held, None) => return Ok(()),
+        (ChargeState::Free | ChargeState::Held, Some(state)) => {
             return Ok(store::ledger::end_without_entry(
                 conn,
                 of(task),
@@ -168,14 +169,14 @@ fn write_end(
                 now,
             )?);
         }
-        (Money::Settled, _) => (EntryKind::Settle, cost),
-        (Money::Released, _) => (EntryKind::Release, Micros::ZERO),
+        (ChargeState::Settled, _) => (EntryKind::Settle, cost),
+        (ChargeState::Released, _) => (EntryKind::Release, MicroDollars::ZERO),
     };
-    let change = Change {
-        held: Micros::ZERO.minus(task.reserved),
+    let change = LedgerChange {
+        held: MicroDollars::ZERO.minus(task.reserved),
         spent,
         ended,
-        ..Change::default()
+        ..LedgerChange::default()
     };
     store::ledger::add(conn, of(task), kind, change, None, now)?;
     Ok(())
@@ -183,7 +184,7 @@ fn write_end(
 
 /// Checks the whole ledger and returns every mismatch; repairs nothing.
 pub async fn verify(app: &Ctx) -> Result<Vec<Mismatch>, Error> {
-    run(app, Check::whole()).await
+    run(app, LedgerAudit::whole()).await
 }
 
 /// `meta` key: entries before this time were checked and correct.
@@ -202,7 +203,11 @@ pub async fn check_recent(app: &Ctx) -> Result<(), Error> {
         .store
         .examine(|conn| store::meta::get(conn, CHECKED_UNTIL));
     let since = read.await?.map(Timestamp::from_micros);
-    let found = run(app, since.map_or_else(Check::whole, Check::since)).await?;
+    let found = run(
+        app,
+        since.map_or_else(LedgerAudit::whole, LedgerAudit::since),
+    )
+    .await?;
     for mismatch in found.iter().take(MOST_LOGGED) {
         tracing::error!(what = mismatch.what, id = %mismatch.id, why = %mismatch.why, "the ledger does not add up");
     }
@@ -229,7 +234,7 @@ pub async fn tell(app: &App) -> Result<(), Error> {
     Ok(())
 }
 
-async fn run(app: &Ctx, mut check: Check) -> Result<Vec<Mismatch>, Error> {
+async fn run(app: &Ctx, mut check: LedgerAudit) -> Result<Vec<Mismatch>, Error> {
     loop {
         let step = move |conn: &mut Conn<'_>| -> Result<_, Error> {
             let has_more = check.step(conn)?;

@@ -1,12 +1,11 @@
-//! What the gateway does, one verb or family of verbs per module. Uses the store, the files and the
+//! The gateway's operations, one verb or family of verbs per module. They use the store, the files and the
 //! models; no HTTP, no SQL.
 
+pub mod accounting;
 pub mod accounts;
-pub mod agreement;
 pub mod assets;
 pub mod audit;
-pub mod books;
-pub mod copying;
+pub mod clock_sync;
 pub mod costs;
 pub mod downloads;
 pub mod endings;
@@ -14,6 +13,7 @@ pub mod feed;
 pub mod idempotency;
 pub mod keys;
 pub mod ledger;
+pub mod media_copy;
 pub mod music;
 pub mod operator;
 pub mod personas;
@@ -21,16 +21,16 @@ pub mod pictures;
 pub mod provenance;
 pub mod quotes;
 pub mod readiness;
-pub mod restored;
+pub mod restored_backup;
+pub mod route_states;
 pub mod routes;
 pub mod routing;
 pub mod sessions;
-pub mod settings;
+pub mod settings_drift;
+pub mod settings_reload;
 pub mod songs;
-pub mod stances;
-pub mod submit;
+pub mod task_acceptance;
 pub mod tasks;
-pub mod time;
 pub mod usage;
 pub mod video;
 pub mod webhooks;

@@ -2,29 +2,29 @@
 
 use std::sync::Arc;
 
-use providers::{Limits, MusicLimits, StemLimits};
+use providers::{ModelLimits, MusicLimits, StemLimits};
 
 use crate::app::{App, Ctx};
 use crate::domain::assets;
-use crate::domain::idempotency::Visit;
-use crate::domain::provenance::mark::{self, ClipMade, Facts};
-use crate::domain::submit::{self, Draft, NewTask, Purpose};
-use crate::domain::webhooks::Callback;
-use crate::limits::{Work, Workplace};
-use mediagate_media::engines::child::{self, Recordings};
-use mediagate_media::engines::clip::{self, KeepError, Picture};
+use crate::domain::idempotency::IntentVisit;
+use crate::domain::provenance::marking::{self, ClipSource, SigningFacts};
+use crate::domain::task_acceptance::{self, NewTask, OrderPurpose, TaskDraft};
+use crate::domain::webhooks::CallbackUrl;
+use crate::limits::{WorkKind, WorkSlot};
+use mediagate_media::engines::child::{self, ClipSources};
+use mediagate_media::engines::clip::{self, ClipError, CoverStyle};
 use mediagate_media::fetch::FetchError;
 use mediagate_model::account::Caller;
 use mediagate_model::catalog::Model;
 use mediagate_model::crash;
 use mediagate_model::error::{Error, ErrorCode};
 use mediagate_model::ids::{AccountId, ClipId, RequestId, TaskId};
-use mediagate_model::intent::Made;
+use mediagate_model::intent::IntentResult;
 use mediagate_model::music::{Clip, ClipMedia, ClipOrigin, ClipState, StemGroup, plain};
-use mediagate_model::price::Quantity;
-use mediagate_model::task::{Kind, Payload, StemTarget, StemTask, StemsJob, Task};
+use mediagate_model::price::WorkQuantity;
+use mediagate_model::task::{MediaKind, SeparationMode, StemTarget, StemsJob, Task, TaskPayload};
 use mediagate_store as store;
-use mediagate_store::tasks::Page;
+use mediagate_store::tasks::PageQuery;
 
 /// Largest audio file.
 pub const LIMIT_BYTES: u64 = 200_000_000;
@@ -47,7 +47,7 @@ pub enum AudioSource {
 pub async fn upload(
     app: &App,
     caller: &Caller,
-    visit: &Visit,
+    visit: &IntentVisit,
     source: AudioSource,
     title: Option<String>,
     param: &str,
@@ -65,29 +65,31 @@ pub async fn upload(
     let size = tokio::fs::metadata(&file).await.map_err(Error::internal)?;
     let memory = clip::KEEPING_BYTES + size.len();
     let source = Arc::new(file);
-    let recordings = Recordings {
+    let recordings = ClipSources {
         clip: id,
         sources: vec![source.to_path_buf()],
         most_seconds: LONGEST_SECONDS,
-        picture: Picture::Waveform,
+        picture: CoverStyle::Waveform,
     };
     let (file, engines) = (source.clone(), app.engines.clone());
-    let keep = move |place: &Workplace| {
+    let keep = move |place: &WorkSlot| {
         let _file = file;
         child::clip_of(&engines, recordings, place.watch())
     };
     let (account, room) = (caller.account.id, &app.limits.room);
-    let made = room.work(account, Work::Recording, memory, keep).await?;
+    let made = room
+        .work(account, WorkKind::Recording, memory, keep)
+        .await?;
     let made = made.map_err(|error| keep_error(error, param))?;
     let made = made.ok_or_else(|| Error::internal("a recording became nothing"))?;
-    let facts = Facts {
+    let facts = SigningFacts {
         account,
         title: title.clone().unwrap_or_default(),
         model: "upload".to_owned(),
         provider: None,
         prompt: String::new(),
     };
-    let (made, provenance) = mark::clip(app, facts, made, ClipMade::Uploaded(source)).await?;
+    let (made, provenance) = marking::clip(app, facts, made, ClipSource::Uploaded(source)).await?;
     let (media, files) = assets::keep_clip(app, caller.account.id, &made).await?;
     let clip = Clip {
         id,
@@ -111,7 +113,7 @@ pub async fn upload(
     let row = clip.clone();
     let (account, limit) = (caller.account.id, app.config.storage_limit);
     let stored = files.each_ref().map(|file| (file.id, file.media));
-    let made = visit.make(app, Made::Clip(id), move |conn| {
+    let made = visit.make(app, IntentResult::Clip(id), move |conn| {
         for file in &files {
             store::assets::insert(conn, file)?;
         }
@@ -127,9 +129,9 @@ pub async fn upload(
     Ok(clip)
 }
 
-fn keep_error(error: KeepError, param: &str) -> Error {
+fn keep_error(error: ClipError, param: &str) -> Error {
     match error {
-        KeepError::Decode(error) => {
+        ClipError::Decode(error) => {
             let code = if error.is_too_long {
                 ErrorCode::AudioTooLong
             } else {
@@ -138,7 +140,7 @@ fn keep_error(error: KeepError, param: &str) -> Error {
             let message = format!("The recording cannot be used: {error}.");
             Error::at(code, param, message)
         }
-        KeepError::Engine(error) => Error::internal(error),
+        ClipError::Engine(error) => Error::internal(error),
     }
 }
 
@@ -160,14 +162,14 @@ fn fetch_error(error: FetchError, param: &str) -> Error {
 
 /// A separation as ordered.
 #[derive(Debug, Clone)]
-pub struct Separation {
+pub struct SeparationOrder {
     /// `mv`; the default model if `None`.
     pub model: Option<String>,
     /// `continue_clip_id`.
     pub source: ClipId,
     /// `task_id`: the task that must have made the clip.
     pub source_task: Option<TaskId>,
-    pub stem_task: StemTask,
+    pub stem_task: SeparationMode,
     /// `stem_type_group_name` as written.
     pub group_name: Option<String>,
     /// Title of the whole.
@@ -175,7 +177,7 @@ pub struct Separation {
     pub generation_type: String,
     pub make_instrumental: bool,
     /// Who is called when it ends.
-    pub callback: Option<Callback>,
+    pub callback: Option<CallbackUrl>,
 }
 
 /// A separation that can be accepted: one queued task with its clips.
@@ -183,14 +185,14 @@ pub async fn draft(
     app: &App,
     caller: &Caller,
     request_id: &RequestId,
-    order: Separation,
-) -> Result<Draft, Error> {
-    let (new, job) = prepare(app, caller, order, Purpose::Order).await?;
-    let task = submit::task(app, caller, request_id, new);
-    Ok(Draft {
+    order: SeparationOrder,
+) -> Result<TaskDraft, Error> {
+    let (new, job) = prepare(app, caller, order, OrderPurpose::Order).await?;
+    let task = task_acceptance::task(app, caller, request_id, new);
+    Ok(TaskDraft {
         clips: stem_clips(&task, &job.title, &job.outputs),
         tasks: vec![task],
-        ..Draft::default()
+        ..TaskDraft::default()
     })
 }
 
@@ -198,18 +200,18 @@ pub async fn draft(
 pub async fn prepare(
     app: &App,
     caller: &Caller,
-    order: Separation,
-    purpose: Purpose,
+    order: SeparationOrder,
+    purpose: OrderPurpose,
 ) -> Result<(NewTask, StemsJob), Error> {
     let catalog = app.models.catalog.load_full();
     let asked = order
         .model
         .clone()
-        .unwrap_or_else(|| catalog.default_name(Kind::Music).to_owned());
-    let model = catalog.choose(&caller.key, Kind::Music, &asked, "mv")?;
+        .unwrap_or_else(|| catalog.default_name(MediaKind::Music).to_owned());
+    let model = catalog.choose(&caller.key, MediaKind::Music, &asked, "mv")?;
     let targets = targets(&model, &order)?;
-    if purpose == Purpose::Order {
-        submit::check_available(app, &model)?;
+    if purpose == OrderPurpose::Order {
+        task_acceptance::check_available(app, &model)?;
     }
     let source = clip_param(app, caller.account.id, order.source, "continue_clip_id").await?;
     let media = check_source(&source, &order)?;
@@ -238,8 +240,8 @@ pub async fn prepare(
     let new = NewTask {
         model,
         asked_model: asked,
-        payload: Payload::StemsV1(job.clone()),
-        quantity: Quantity {
+        payload: TaskPayload::StemsV1(job.clone()),
+        quantity: WorkQuantity {
             milliseconds: media.milliseconds,
             pixels: 0,
             parts,
@@ -251,7 +253,7 @@ pub async fn prepare(
 }
 
 fn stem_clips(task: &Task, title: &str, outputs: &[(ClipId, StemTarget)]) -> Vec<Clip> {
-    let Payload::StemsV1(job) = &task.payload else {
+    let TaskPayload::StemsV1(job) = &task.payload else {
         return Vec::new();
     };
     let clip = |(id, target): &(ClipId, StemTarget)| Clip {
@@ -279,10 +281,10 @@ fn stem_clips(task: &Task, title: &str, outputs: &[(ClipId, StemTarget)]) -> Vec
 }
 
 /// The stems of a separation's clips.
-fn targets(model: &Model, order: &Separation) -> Result<Vec<StemTarget>, Error> {
+fn targets(model: &Model, order: &SeparationOrder) -> Result<Vec<StemTarget>, Error> {
     let offered = match &model.limits {
-        Limits::Music(music) => music.stems.as_ref(),
-        Limits::Video(_) => None,
+        ModelLimits::Music(music) => music.stems.as_ref(),
+        ModelLimits::Video(_) => None,
     };
     let offered = offered.ok_or_else(|| {
         let message = format!("{} does not separate recordings.", model.id);
@@ -290,7 +292,7 @@ fn targets(model: &Model, order: &Separation) -> Result<Vec<StemTarget>, Error> 
     })?;
     let group = wanted_group(model, offered, order.group_name.as_deref())?;
     match order.stem_task {
-        StemTask::Two => {
+        SeparationMode::Two => {
             let group = group.unwrap_or(StemGroup::Vocals);
             check_offered(model, offered, group)?;
             let rest = StemTarget::Without(group);
@@ -301,13 +303,13 @@ fn targets(model: &Model, order: &Separation) -> Result<Vec<StemTarget>, Error> 
             }
             Ok(vec![StemTarget::Only(group), rest])
         }
-        StemTask::Twelve if offered.full => {
+        SeparationMode::Twelve if offered.full => {
             let groups = offered.groups.iter().map(|group| StemTarget::Only(*group));
             Ok(groups
                 .chain(offered.other.then_some(StemTarget::Other))
                 .collect())
         }
-        StemTask::Twelve => {
+        SeparationMode::Twelve => {
             let message = format!("{} does not support a full split.", model.id);
             Err(Error::at(ErrorCode::UnsupportedValue, "stem_task", message))
         }
@@ -321,8 +323,8 @@ pub fn has_rest(offered: &StemLimits, group: StemGroup) -> bool {
 }
 
 /// Whether a route can do a separation.
-pub fn fits(limits: &Limits, job: &StemsJob) -> bool {
-    let Limits::Music(MusicLimits {
+pub fn fits(limits: &ModelLimits, job: &StemsJob) -> bool {
+    let ModelLimits::Music(MusicLimits {
         stems: Some(offered),
         ..
     }) = limits
@@ -333,7 +335,7 @@ pub fn fits(limits: &Limits, job: &StemsJob) -> bool {
         StemTarget::Only(group) => offered.groups.contains(group),
         StemTarget::Without(group) => has_rest(offered, *group),
         StemTarget::Other => offered.other,
-    }) && (job.stem_task == StemTask::Two || offered.full)
+    }) && (job.stem_task == SeparationMode::Two || offered.full)
 }
 
 /// Refuses a separation that no single route can do completely.
@@ -387,7 +389,7 @@ fn refuse_group(model: &Model, offered: &StemLimits, name: &str) -> Error {
 }
 
 /// Checks that the source can be separated now, and returns its files.
-fn check_source(source: &Clip, order: &Separation) -> Result<ClipMedia, Error> {
+fn check_source(source: &Clip, order: &SeparationOrder) -> Result<ClipMedia, Error> {
     let not_ready = |why: &str| {
         Error::at(
             ErrorCode::ClipNotReady,
@@ -477,7 +479,7 @@ pub async fn list(
     app: &Ctx,
     account: AccountId,
     is_trashed: bool,
-    page: Page<ClipId>,
+    page: PageQuery<ClipId>,
 ) -> Result<(Vec<Clip>, bool), Error> {
     let (limit, one_more) = (page.limit, page.with_one_more());
     let read = app

@@ -4,37 +4,37 @@
 use std::sync::Arc;
 
 use crate::app::App;
-use crate::domain::audit::By;
-use crate::domain::idempotency::Visit;
+use crate::domain::audit::ChangeAuthor;
+use crate::domain::idempotency::IntentVisit;
 use mediagate_model::error::Error;
 use mediagate_model::intent::StoredAnswer;
 use mediagate_store::Conn;
 
 /// What is told to a request that repeats the one that made `T`.
-pub type Tell<T> = Arc<dyn Fn(&T) -> Result<StoredAnswer, Error> + Send + Sync>;
+pub type AnswerBuilder<T> = Arc<dyn Fn(&T) -> Result<StoredAnswer, Error> + Send + Sync>;
 
 /// A change that makes a `T`, before it is made.
-pub struct Operation<'a, T> {
-    by: By,
-    visit: Option<(&'a Visit, Tell<T>)>,
+pub struct OperatorAction<'a, T> {
+    by: ChangeAuthor,
+    visit: Option<(&'a IntentVisit, AnswerBuilder<T>)>,
 }
 
-impl<T> From<By> for Operation<'_, T> {
-    fn from(by: By) -> Self {
+impl<T> From<ChangeAuthor> for OperatorAction<'_, T> {
+    fn from(by: ChangeAuthor) -> Self {
         Self { by, visit: None }
     }
 }
 
-impl<'a, T: Send + 'static> Operation<'a, T> {
+impl<'a, T: Send + 'static> OperatorAction<'a, T> {
     /// That a request asks for.
-    pub fn asked(by: By, visit: &'a Visit, tell: Tell<T>) -> Self {
+    pub fn asked(by: ChangeAuthor, visit: &'a IntentVisit, tell: AnswerBuilder<T>) -> Self {
         Self {
             by,
             visit: Some((visit, tell)),
         }
     }
 
-    pub const fn by(&self) -> &By {
+    pub const fn by(&self) -> &ChangeAuthor {
         &self.by
     }
 
@@ -42,7 +42,7 @@ impl<'a, T: Send + 'static> Operation<'a, T> {
     pub async fn write(
         self,
         app: &App,
-        work: impl FnOnce(&mut Conn<'_>, &By) -> Result<T, Error> + Clone + Send + 'static,
+        work: impl FnOnce(&mut Conn<'_>, &ChangeAuthor) -> Result<T, Error> + Clone + Send + 'static,
     ) -> Result<T, Error> {
         let by = self.by;
         let Some((visit, tell)) = self.visit else {

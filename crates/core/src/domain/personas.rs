@@ -3,20 +3,20 @@
 use tracing::Instrument as _;
 
 use crate::app::{App, Ctx};
-use crate::attendance::Accepting;
-use crate::domain::assets::{self, Lifetime};
-use crate::domain::idempotency::{Record, Visit};
+use crate::connections::AcceptanceGuard;
+use crate::domain::assets::{self, AssetLifetime};
+use crate::domain::idempotency::{IntentRecord, IntentVisit};
 use crate::domain::music;
-use crate::domain::provenance::mark;
+use crate::domain::provenance::marking;
 use mediagate_model::account::Caller;
 use mediagate_model::crash;
 use mediagate_model::error::{Error, ErrorCode};
 use mediagate_model::ids::{AccountId, ClipId, PersonaId};
-use mediagate_model::intent::Made;
+use mediagate_model::intent::IntentResult;
 use mediagate_model::media::{Asset, MediaType};
 use mediagate_model::music::{Clip, ClipState, Persona};
-use mediagate_model::patience;
-use mediagate_store::tasks::Page;
+use mediagate_model::retry;
+use mediagate_store::tasks::PageQuery;
 use mediagate_store::{self as store, Conn};
 
 mod upstream;
@@ -44,7 +44,7 @@ pub struct NewPersona {
 pub async fn create(
     app: &App,
     caller: &Caller,
-    visit: &Visit,
+    visit: &IntentVisit,
     new: NewPersona,
 ) -> Result<(Persona, Vec<Clip>), Error> {
     let clips = prepare(app, caller, &new).await?;
@@ -101,16 +101,16 @@ pub async fn prepare(app: &Ctx, caller: &Caller, new: &NewPersona) -> Result<Vec
 async fn make(
     app: &App,
     account: AccountId,
-    record: &Record,
+    record: &IntentRecord,
     new: NewPersona,
     clips: &[Clip],
 ) -> Result<(Persona, Asset), Error> {
     let id = PersonaId::new();
     let picture = artwork::avatar(animatic::FONT, &id.to_string(), &new.name, 512);
     let picture = picture.map_err(Error::internal)?;
-    let picture = mark::avatar(app, account, &id.to_string(), picture).await?;
+    let picture = marking::avatar(app, account, &id.to_string(), picture).await?;
     let (media, picture) = (MediaType::Png, picture.into());
-    let image = assets::keep(app, account, media, picture, Lifetime::Forever).await?;
+    let image = assets::keep(app, account, media, picture, AssetLifetime::Forever).await?;
     let upstream = match upstream::create(app, record, &new, clips).await {
         Ok(upstream) => upstream,
         Err(error) => {
@@ -138,12 +138,12 @@ async fn make(
 /// would mean that there is none.
 async fn keep(
     app: App,
-    record: Record,
-    accepting: Accepting,
+    record: IntentRecord,
+    accepting: AcceptanceGuard,
     persona: Persona,
     image: Asset,
 ) -> Result<Persona, Error> {
-    let record = record.with(Made::Persona(persona.id));
+    let record = record.with(IntentResult::Persona(persona.id));
     let write = || {
         let (row, image, record) = (persona.clone(), image.clone(), record.clone());
         app.store.write(move |conn| -> Result<(), Error> {
@@ -156,7 +156,7 @@ async fn keep(
         })
     };
     if persona.upstream.is_some() {
-        patience::store(write).await?;
+        retry::store(write).await?;
     } else {
         let written = write().await;
         accepting.done(&written);
@@ -216,7 +216,7 @@ pub fn not_found() -> Error {
 pub async fn list(
     app: &Ctx,
     account: AccountId,
-    page: Page<PersonaId>,
+    page: PageQuery<PersonaId>,
 ) -> Result<(Vec<(Persona, Vec<Clip>)>, bool), Error> {
     let (limit, one_more) = (page.limit, page.with_one_more());
     let read = app

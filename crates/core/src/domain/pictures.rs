@@ -9,9 +9,9 @@ use tempfile::{NamedTempFile, TempPath};
 
 use crate::app::App;
 use crate::domain::assets;
-use crate::domain::submit::Purpose;
-use crate::limits::Work;
-use crate::limits::Workplace;
+use crate::domain::task_acceptance::OrderPurpose;
+use crate::limits::WorkKind;
+use crate::limits::WorkSlot;
 use mediagate_media::engines::child::{self, BadPicture, PictureFacts};
 use mediagate_media::engines::clip;
 use mediagate_media::fetch::FetchError;
@@ -37,7 +37,7 @@ pub enum PictureSource {
 
 /// A picture that has been checked. It lies on the disk.
 #[derive(Debug, Clone)]
-pub struct Picture {
+pub struct SpooledPicture {
     /// The id it will be stored under.
     pub id: AssetId,
     /// Width and height in pixels, with orientation applied.
@@ -49,7 +49,7 @@ pub struct Picture {
     sha256: String,
 }
 
-impl Picture {
+impl SpooledPicture {
     /// Size of its file.
     pub fn size_bytes(&self) -> u64 {
         self.size_bytes
@@ -64,24 +64,24 @@ pub async fn take(
     app: &App,
     account: AccountId,
     source: PictureSource,
-    purpose: Purpose,
+    purpose: OrderPurpose,
     param: &str,
-) -> Result<Picture, Error> {
+) -> Result<SpooledPicture, Error> {
     let file = match source {
         PictureSource::Bytes(bytes) => spool(app, bytes).await?,
         PictureSource::Address(address) if is_data_url(&address) => {
             spool(app, decode_data_url(&address, param)?).await?
         }
-        PictureSource::Address(address) if purpose == Purpose::Quote => {
+        PictureSource::Address(address) if purpose == OrderPurpose::Quote => {
             // Nearly always the header lies in the beginning.
-            let beginning = fetch(app, account, &address, Extent::Beginning, param).await?;
+            let beginning = fetch(app, account, &address, FetchExtent::Beginning, param).await?;
             match look(app, account, beginning, purpose, param).await {
                 Ok(picture) => return Ok(picture),
-                Err(_) => fetch(app, account, &address, Extent::Whole, param).await?,
+                Err(_) => fetch(app, account, &address, FetchExtent::Whole, param).await?,
             }
         }
         PictureSource::Address(address) => {
-            fetch(app, account, &address, Extent::Whole, param).await?
+            fetch(app, account, &address, FetchExtent::Whole, param).await?
         }
     };
     look(app, account, file, purpose, param).await
@@ -92,9 +92,9 @@ async fn look(
     app: &App,
     account: AccountId,
     file: TempPath,
-    purpose: Purpose,
+    purpose: OrderPurpose,
     param: &str,
-) -> Result<Picture, Error> {
+) -> Result<SpooledPicture, Error> {
     let file = Arc::new(file);
     let hashed = file.clone();
     let digest = app.compute(move || clip::digest(&hashed)).await?;
@@ -106,7 +106,7 @@ async fn look(
         Some(facts) => facts,
         None => ask_child(app, account, file.clone(), &sha256, purpose, param).await?,
     };
-    Ok(Picture {
+    Ok(SpooledPicture {
         id: AssetId::new(),
         size: (facts.width, facts.height),
         media: facts.extension.parse().map_err(Error::internal)?,
@@ -121,18 +121,18 @@ async fn ask_child(
     account: AccountId,
     file: Arc<TempPath>,
     sha256: &str,
-    purpose: Purpose,
+    purpose: OrderPurpose,
     param: &str,
 ) -> Result<PictureFacts, Error> {
-    let (engines, is_order) = (app.engines.clone(), purpose == Purpose::Order);
-    let look = move |place: &Workplace| {
+    let (engines, is_order) = (app.engines.clone(), purpose == OrderPurpose::Order);
+    let look = move |place: &WorkSlot| {
         let reserve = |bytes| place.reserve(bytes);
         child::picture(&engines, &file, is_order, reserve, place.watch())
     };
     let looked = app
         .limits
         .room
-        .work(account, Work::Picture, 0, look)
+        .work(account, WorkKind::Picture, 0, look)
         .await?;
     let facts = looked.map_err(Error::internal)?;
     let facts = facts.map_err(|why| picture_error(&why, param))?;
@@ -157,27 +157,27 @@ async fn fetch(
     app: &App,
     account: AccountId,
     address: &str,
-    extent: Extent,
+    extent: FetchExtent,
     param: &str,
 ) -> Result<TempPath, Error> {
     let _turn = app.limits.fetches.wait(account, 1).await;
     let (fetcher, spool) = (&app.net.fetcher, app.config.spool_path());
     let fetched = match extent {
-        Extent::Whole => fetcher.fetch(address, LIMIT_BYTES, &spool).await,
-        Extent::Beginning => fetcher.fetch_beginning(address, HEADER_BYTES, &spool).await,
+        FetchExtent::Whole => fetcher.fetch(address, LIMIT_BYTES, &spool).await,
+        FetchExtent::Beginning => fetcher.fetch_beginning(address, HEADER_BYTES, &spool).await,
     };
     fetched.map_err(|error| fetch_error(error, param))
 }
 
 /// How much of a picture is fetched.
 #[derive(Debug, Clone, Copy)]
-enum Extent {
+enum FetchExtent {
     Whole,
     Beginning,
 }
 
 /// Stores a picture. The caller inserts the record, with the task that uses it.
-pub async fn keep(app: &App, caller: &Caller, picture: &Picture) -> Result<Asset, Error> {
+pub async fn keep(app: &App, caller: &Caller, picture: &SpooledPicture) -> Result<Asset, Error> {
     assets::keep_file_as(
         app,
         picture.id,

@@ -4,28 +4,28 @@
 //! cannot disagree. Nothing is stored, held or sent to a provider.
 
 use crate::app::{App, Ctx};
-use crate::domain::music::{self, Separation};
+use crate::domain::music::{self, SeparationOrder};
 use crate::domain::personas::{self, NewPersona};
 use crate::domain::routing;
 use crate::domain::songs::{self, SongOrder};
-use crate::domain::submit::{self, NewTask, Purpose};
+use crate::domain::task_acceptance::{self, NewTask, OrderPurpose};
 use crate::domain::video::{self, VideoOrder};
-use crate::upstream::route;
+use crate::upstream::route_order;
 use mediagate_model::account::Caller;
 use mediagate_model::catalog::{EMBEDDED, Route};
 use mediagate_model::error::Error;
 use mediagate_model::ids::RequestId;
-use mediagate_model::money::Micros;
-use mediagate_model::price::{Price, Quantity, Tariff};
+use mediagate_model::money::MicroDollars;
+use mediagate_model::price::{Price, Tariff, WorkQuantity};
 use mediagate_store as store;
 
 /// The request to quote.
 #[derive(Debug)]
-pub enum Wish {
+pub enum QuotedOrder {
     Video(Box<VideoOrder>),
     /// A video that is answered with a sentence: the answer may not be long enough for its address.
     Sentence(Box<VideoOrder>),
-    Separation(Separation),
+    Separation(SeparationOrder),
     /// Any other music task.
     Song(Box<SongOrder>),
     Persona(NewPersona),
@@ -40,13 +40,13 @@ pub struct Quote {
     /// Number of tasks.
     pub tasks: u64,
     /// Quantity of one task.
-    pub quantity: Quantity,
+    pub quantity: WorkQuantity,
     /// Price of the first route; free if `None`.
     pub price: Option<Price>,
     /// Total cost by that route.
-    pub cost: Micros,
+    pub cost: MicroDollars,
     /// What would be held: the total at the most expensive route.
-    pub reserve: Micros,
+    pub reserve: MicroDollars,
     /// Routes that can do it, in the order they are tried.
     pub routes: Vec<RouteQuote>,
     /// Whether one of them is up.
@@ -69,7 +69,7 @@ pub struct RouteQuote {
     pub model: String,
     pub price: Option<Price>,
     /// Total cost by this route.
-    pub cost: Micros,
+    pub cost: MicroDollars,
     pub available: bool,
 }
 
@@ -77,11 +77,15 @@ pub async fn quote(
     app: &App,
     caller: &Caller,
     request_id: &RequestId,
-    wish: Wish,
+    wish: QuotedOrder,
 ) -> Result<Quote, Error> {
     let tasks = match wish {
-        Wish::Video(order) => video::prepare(app, caller, &order, Purpose::Quote).await?.0,
-        Wish::Sentence(order) => {
+        QuotedOrder::Video(order) => {
+            video::prepare(app, caller, &order, OrderPurpose::Quote)
+                .await?
+                .0
+        }
+        QuotedOrder::Sentence(order) => {
             let (model, _) = video::choose(app, caller, &order)?;
             return Ok(Quote {
                 model: Some(model.id),
@@ -89,19 +93,19 @@ pub async fn quote(
                 ..free()
             });
         }
-        Wish::Separation(order) => {
-            let prepared = music::prepare(app, caller, order, Purpose::Quote);
+        QuotedOrder::Separation(order) => {
+            let prepared = music::prepare(app, caller, order, OrderPurpose::Quote);
             vec![prepared.await?.0]
         }
-        Wish::Song(order) => {
-            let prepared = songs::prepare(app, caller, *order, Purpose::Quote);
+        QuotedOrder::Song(order) => {
+            let prepared = songs::prepare(app, caller, *order, OrderPurpose::Quote);
             vec![prepared.await?.0]
         }
-        Wish::Persona(new) => {
+        QuotedOrder::Persona(new) => {
             personas::prepare(app, caller, &new).await?;
             Vec::new()
         }
-        Wish::Upload => Vec::new(),
+        QuotedOrder::Upload => Vec::new(),
     };
     match tasks
         .into_iter()
@@ -117,10 +121,10 @@ fn free() -> Quote {
     Quote {
         model: None,
         tasks: 0,
-        quantity: Quantity::default(),
+        quantity: WorkQuantity::default(),
         price: None,
-        cost: Micros::ZERO,
-        reserve: Micros::ZERO,
+        cost: MicroDollars::ZERO,
+        reserve: MicroDollars::ZERO,
         routes: Vec::new(),
         available: true,
         affordable: true,
@@ -143,10 +147,10 @@ async fn of_tasks(
         .tariff(quantity, new.payload.is_silent(), app.clock.now());
     let known_at = routing::known_at(app, caller.account.id, &new.payload).await?;
     // If routes are drawn by weight, the heaviest is the most likely.
-    let in_order = route::in_order(model.routes(), || 0.5);
+    let in_order = route_order::in_order(model.routes(), || 0.5);
     let able = routing::able(app, in_order, &new.payload, known_at.as_deref());
     // The draft of the task says what would be held.
-    let task = submit::task(app, caller, request_id, new);
+    let task = task_acceptance::task(app, caller, request_id, new);
     let reserve = task.reserved.times(count.into());
     let mut routes: Vec<RouteQuote> = able
         .into_iter()
@@ -189,13 +193,15 @@ fn of_route(app: &App, route: &Route, tariff: &Tariff, count: u32) -> RouteQuote
 }
 
 /// The cost of `count` tasks; each is rounded separately, as when it is settled.
-fn cost(price: Option<Price>, quantity: Quantity, count: u32) -> Micros {
-    price.map_or(Micros::ZERO, |price| price.of(quantity).times(count.into()))
+fn cost(price: Option<Price>, quantity: WorkQuantity, count: u32) -> MicroDollars {
+    price.map_or(MicroDollars::ZERO, |price| {
+        price.of(quantity).times(count.into())
+    })
 }
 
 /// Whether an order that holds this much would be accepted now.
-async fn is_affordable(app: &Ctx, caller: &Caller, reserve: Micros) -> Result<bool, Error> {
-    if reserve == Micros::ZERO {
+async fn is_affordable(app: &Ctx, caller: &Caller, reserve: MicroDollars) -> Result<bool, Error> {
+    if reserve == MicroDollars::ZERO {
         return Ok(true);
     }
     let (account, key, now) = (caller.account.id, caller.key.id, app.clock.now());

@@ -1,9 +1,9 @@
-//! Whether this process can serve.
+//! Readiness of this process to serve.
 
 use std::time::{Duration, Instant};
 
 use crate::app::{App, Ctx};
-use mediagate_config::{Database, Durability};
+use mediagate_config::{DatabaseTarget, Durability};
 use mediagate_model::clock::Timestamp;
 use mediagate_model::error::{Error, ErrorCode};
 use mediagate_store::StoreError;
@@ -99,7 +99,7 @@ async fn has_media_folder(app: &App) -> bool {
 
 /// If the server accepted the last write, it is not tested again.
 async fn takes_writes(app: &Ctx) -> bool {
-    if app.config.database != Database::Sqlite && app.store.takes_writes() {
+    if app.config.database != DatabaseTarget::Sqlite && app.store.takes_writes() {
         return true;
     }
     match tokio::time::timeout(ANSWER, app.store.probe()).await {

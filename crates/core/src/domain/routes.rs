@@ -6,12 +6,12 @@
 use std::collections::HashMap;
 use std::time::Duration;
 
-use providers::{Class, ProviderError};
+use providers::{ErrorClass, ProviderError};
 use serde_json::{Value, json};
 
-use crate::app::{App, Ctx, Parts};
-use crate::domain::operator::Operation;
-use crate::domain::stances::{self, Others, Together};
+use crate::app::{App, AppParts, Ctx};
+use crate::domain::operator::OperatorAction;
+use crate::domain::route_states::{self, CombinedRouteState, PeerRouteStates};
 use mediagate_model::catalog::Route;
 use mediagate_model::clock::Timestamp;
 use mediagate_model::error::{Error, ErrorCode};
@@ -20,7 +20,7 @@ use mediagate_model::route::{PART, PARTS, RouteError, RouteNote, RouteRecord};
 use mediagate_model::submission::{SubmissionFilter, SubmissionRecord};
 use mediagate_store as store;
 use mediagate_store::routes::RouteKey;
-use mediagate_store::tasks::Page;
+use mediagate_store::tasks::PageQuery;
 
 const HOUR: Duration = Duration::from_hours(1);
 const DAY: Duration = Duration::from_hours(24);
@@ -28,40 +28,40 @@ const DAY: Duration = Duration::from_hours(24);
 const LONGEST: usize = 1000;
 
 /// A route, the models that it serves, and how it does.
-pub struct Standing {
+pub struct RouteSummary {
     pub route: Route,
     pub models: Vec<String>,
     pub note: RouteNote,
     pub record: RouteRecord,
     /// How the processes stand to it.
-    pub together: Together,
+    pub together: CombinedRouteState,
 }
 
 /// Every route in the settings, by provider and model.
-pub async fn all(app: &App) -> Result<Vec<Standing>, Error> {
-    let others = stances::of_others(app).await?;
-    standings(app, |route| stances::together(app, route, &others)).await
+pub async fn all(app: &App) -> Result<Vec<RouteSummary>, Error> {
+    let others = route_states::of_others(app).await?;
+    standings(app, |route| route_states::together(app, route, &others)).await
 }
 
 /// The same for a command, as the `servers` stand to them.
-pub async fn among(app: &App, servers: &Others) -> Result<Vec<Standing>, Error> {
-    standings(app, |route| stances::among(servers, route)).await
+pub async fn among(app: &App, servers: &PeerRouteStates) -> Result<Vec<RouteSummary>, Error> {
+    standings(app, |route| route_states::among(servers, route)).await
 }
 
 async fn standings(
     app: &App,
-    together: impl Fn(&Route) -> Together,
-) -> Result<Vec<Standing>, Error> {
-    let mut standings: Vec<Standing> = Vec::new();
+    together: impl Fn(&Route) -> CombinedRouteState,
+) -> Result<Vec<RouteSummary>, Error> {
+    let mut standings: Vec<RouteSummary> = Vec::new();
     let catalog = app.models.catalog.load_full();
     for model in catalog.models() {
         for route in model.routes() {
-            let same = |one: &&mut Standing| {
+            let same = |one: &&mut RouteSummary| {
                 (&one.route.provider, &one.route.model) == (&route.provider, &route.model)
             };
             match standings.iter_mut().find(same) {
                 Some(known) => known.models.push(model.id.clone()),
-                None => standings.push(Standing {
+                None => standings.push(RouteSummary {
                     route: route.clone(),
                     models: vec![model.id.clone()],
                     note: RouteNote::default(),
@@ -83,7 +83,7 @@ async fn standings(
 }
 
 /// One of them.
-pub async fn get(app: &App, provider: &str, model: &str) -> Result<Standing, Error> {
+pub async fn get(app: &App, provider: &str, model: &str) -> Result<RouteSummary, Error> {
     let all = all(app).await?;
     let found = all
         .into_iter()
@@ -156,7 +156,7 @@ fn part(sorted: &[i64], per_cent: usize) -> Option<Duration> {
 pub async fn submissions(
     app: &Ctx,
     filter: Option<SubmissionFilter>,
-    page: Page<SubmissionId>,
+    page: PageQuery<SubmissionId>,
 ) -> Result<(Vec<SubmissionRecord>, bool), Error> {
     let (limit, one_more) = (page.limit, page.with_one_more());
     let read = app
@@ -169,7 +169,7 @@ pub async fn submissions(
 
 /// What an operator does to a route.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Order {
+pub enum RouteCommand {
     /// Use it for the next order, whatever it did before.
     Try,
     /// Send it nothing; jobs that are there go on.
@@ -177,7 +177,7 @@ pub enum Order {
     Resume,
 }
 
-impl Order {
+impl RouteCommand {
     const fn action(self) -> &'static str {
         match self {
             Self::Try => "route.try",
@@ -190,10 +190,10 @@ impl Order {
 /// Does it, in every process within seconds.
 pub async fn steer(
     app: &App,
-    operation: Operation<'_, RouteNote>,
+    operation: OperatorAction<'_, RouteNote>,
     provider: &str,
     model: &str,
-    order: Order,
+    order: RouteCommand,
 ) -> Result<RouteNote, Error> {
     let standing = get(app, provider, model).await?;
     let key = key(&standing.route);
@@ -202,12 +202,12 @@ pub async fn steer(
         .write(app, move |conn, by| {
             let before = store::routes::note_of(conn, &key)?;
             match order {
-                Order::Try => store::routes::set_tried(conn, &key, now)?,
-                Order::Pause => {
+                RouteCommand::Try => store::routes::set_tried(conn, &key, now)?,
+                RouteCommand::Pause => {
                     let since = before.paused_at.unwrap_or(now);
                     store::routes::set_paused(conn, &key, Some(since))?;
                 }
-                Order::Resume => store::routes::set_paused(conn, &key, None)?,
+                RouteCommand::Resume => store::routes::set_paused(conn, &key, None)?,
             }
             let after = store::routes::note_of(conn, &key)?;
             let target = format!("{}/{}", key.0, key.1);
@@ -228,7 +228,7 @@ fn told(note: &RouteNote) -> Value {
 }
 
 /// Reads again what holds for every process.
-pub async fn refresh(app: &Parts) -> Result<(), Error> {
+pub async fn refresh(app: &AppParts) -> Result<(), Error> {
     let notes = read_notes(app).await?;
     app.models.upstream.know(notes.into_iter().collect());
     Ok(())
@@ -236,7 +236,7 @@ pub async fn refresh(app: &Parts) -> Result<(), Error> {
 
 /// A provider took nothing by this route. Written at once, and not worth failing anything for.
 pub async fn failed(app: &App, route: &Route, error: &ProviderError) {
-    let refuses_key = matches!(error.class, Class::Credentials | Class::Account);
+    let refuses_key = matches!(error.class, ErrorClass::Credentials | ErrorClass::Account);
     let (key, now) = (key(route), app.clock.now());
     let kept = RouteError {
         class: error.class.name().to_owned(),

@@ -1,28 +1,28 @@
-//! Which of a model's routes can do a piece of work, for the worker and for quotes.
+//! Routes that can do a piece of work, for the worker and for quotes.
 
-use crate::app::{Ctx, Parts};
+use crate::app::{AppParts, Ctx};
 use crate::domain::{music, songs, video};
 use mediagate_model::catalog::Route;
 use mediagate_model::error::Error;
 use mediagate_model::ids::AccountId;
-use mediagate_model::task::Payload;
+use mediagate_model::task::TaskPayload;
 use mediagate_store as store;
 
 /// The routes that can do it, in order, except that a provider which already has the sources comes
 /// first.
 pub fn able<'a>(
-    app: &Parts,
+    app: &AppParts,
     routes: Vec<&'a Route>,
-    payload: &Payload,
+    payload: &TaskPayload,
     known_at: Option<&str>,
 ) -> Vec<&'a Route> {
     let knows = |route: &Route| known_at == Some(route.provider.as_str());
     let mut able = routes;
     able.retain(|route| match payload {
-        Payload::VideoV1(job) => video::fits(app, route, job),
-        Payload::StemsV1(job) => music::fits(&route.limits, job),
+        TaskPayload::VideoV1(job) => video::fits(app, route, job),
+        TaskPayload::StemsV1(job) => music::fits(&route.limits, job),
         // A persona can be used only where it was made.
-        Payload::SongV1(job) => {
+        TaskPayload::SongV1(job) => {
             songs::fits(&route.limits, job) && (job.persona.is_none() || knows(route))
         }
     });
@@ -35,12 +35,12 @@ pub fn able<'a>(
 pub async fn known_at(
     app: &Ctx,
     account: AccountId,
-    payload: &Payload,
+    payload: &TaskPayload,
 ) -> Result<Option<String>, Error> {
     let (persona, clips) = match payload {
-        Payload::VideoV1(_) => return Ok(None),
-        Payload::StemsV1(job) => (None, vec![job.source]),
-        Payload::SongV1(job) => (job.persona, job.clips.iter().map(|(_, id)| *id).collect()),
+        TaskPayload::VideoV1(_) => return Ok(None),
+        TaskPayload::StemsV1(job) => (None, vec![job.source]),
+        TaskPayload::SongV1(job) => (job.persona, job.clips.iter().map(|(_, id)| *id).collect()),
     };
     if let Some(id) = persona {
         let read = move |conn: &mut store::Conn<'_>| -> Result<_, Error> {

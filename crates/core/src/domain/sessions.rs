@@ -8,9 +8,9 @@ use std::time::Duration;
 
 use serde_json::json;
 
-use crate::app::{Ctx, Parts};
+use crate::app::{AppParts, Ctx};
 use crate::domain::assets::sha256_hex;
-use crate::domain::audit::By;
+use crate::domain::audit::ChangeAuthor;
 use crate::domain::keys;
 use mediagate_model::account::{ApiKey, Caller};
 use mediagate_model::clock::Timestamp;
@@ -29,14 +29,14 @@ const NAME: usize = 16;
 const DIGITS: usize = 64;
 
 /// A session that begins.
-pub struct Begun {
+pub struct NewSession {
     pub cookie: Secret,
     pub expires_at: Timestamp,
 }
 
 /// Begins a session with the rights of this caller's key. It ends with the secret that the caller has
 /// now, so a former secret begins none.
-pub async fn begin(app: &Ctx, caller: &Caller, by: By) -> Result<Begun, Error> {
+pub async fn begin(app: &Ctx, caller: &Caller, by: ChangeAuthor) -> Result<NewSession, Error> {
     keys::refuse_former_secret(caller, "begin a session")?;
     let mut bits = [0_u8; DIGITS / 2];
     getrandom::fill(&mut bits).map_err(Error::internal)?;
@@ -56,11 +56,16 @@ pub async fn begin(app: &Ctx, caller: &Caller, by: By) -> Result<Begun, Error> {
         by.note(conn, "session.begin", &key.id, (None, Some(after)), now)
     });
     store::soon(written).await?;
-    Ok(Begun { cookie, expires_at })
+    Ok(NewSession { cookie, expires_at })
 }
 
 /// Ends a session, from its next request on.
-pub async fn end(app: &Ctx, caller: &Caller, cookie: &Secret, by: By) -> Result<(), Error> {
+pub async fn end(
+    app: &Ctx,
+    caller: &Caller,
+    cookie: &Secret,
+    by: ChangeAuthor,
+) -> Result<(), Error> {
     let (sha256, key, now) = (hash(cookie), caller.key.id, app.clock.now());
     let written = app.store.write(move |conn| -> Result<(), Error> {
         if store::sessions::delete(conn, &sha256)? {
@@ -73,7 +78,7 @@ pub async fn end(app: &Ctx, caller: &Caller, cookie: &Secret, by: By) -> Result<
 
 fn note_end(
     conn: &mut Conn<'_>,
-    by: &By,
+    by: &ChangeAuthor,
     key: KeyId,
     sha256: &str,
     reason: &str,
@@ -90,7 +95,7 @@ fn name(sha256: &str) -> &str {
 }
 
 /// The caller with this cookie, if the session and its key are valid now and from this address.
-pub async fn check(app: &Parts, cookie: &Secret, address: IpAddr) -> Result<Caller, Error> {
+pub async fn check(app: &AppParts, cookie: &Secret, address: IpAddr) -> Result<Caller, Error> {
     let ended = || {
         let message = "The session has ended. Sign in again.";
         Error::plain(ErrorCode::ExpiredApiKey, message)
@@ -111,7 +116,7 @@ pub async fn check(app: &Parts, cookie: &Secret, address: IpAddr) -> Result<Call
 }
 
 /// The key of a session, valid or not.
-pub async fn holder(app: &Parts, cookie: &Secret) -> Result<Option<ApiKey>, Error> {
+pub async fn holder(app: &AppParts, cookie: &Secret) -> Result<Option<ApiKey>, Error> {
     let caller = keys::known(app, hash(cookie), store::sessions::caller).await?;
     Ok(caller.map(|caller| caller.key))
 }

@@ -1,20 +1,20 @@
 //! Music tasks for hosted providers: songs made, extended, covered.
 
-use providers::{Limits, SongLimits};
+use providers::{ModelLimits, SongLimits};
 use serde_json::{Map, Value};
 
 use crate::app::App;
 use crate::domain::music;
-use crate::domain::submit::{self, Draft, NewTask, Purpose};
-use crate::domain::webhooks::Callback;
+use crate::domain::task_acceptance::{self, NewTask, OrderPurpose, TaskDraft};
+use crate::domain::webhooks::CallbackUrl;
 use mediagate_media::engines::animatic_engine;
 use mediagate_model::account::Caller;
 use mediagate_model::catalog::Model;
 use mediagate_model::error::{Error, ErrorCode};
 use mediagate_model::ids::{ClipId, PersonaId, RequestId};
 use mediagate_model::music::{Clip, ClipOrigin, ClipState};
-use mediagate_model::price::Quantity;
-use mediagate_model::task::{Kind, Payload, SongJob, Task};
+use mediagate_model::price::WorkQuantity;
+use mediagate_model::task::{MediaKind, SongJob, Task, TaskPayload};
 use mediagate_store as store;
 
 /// Length for which a price per minute is reserved: the longest song that these services make.
@@ -39,7 +39,7 @@ pub struct SongOrder {
     /// The persona, if one is named.
     pub persona: Option<PersonaId>,
     /// Who is called when it ends.
-    pub callback: Option<Callback>,
+    pub callback: Option<CallbackUrl>,
 }
 
 /// An order that can be accepted: one queued task with its clips.
@@ -48,14 +48,14 @@ pub async fn draft(
     caller: &Caller,
     request_id: &RequestId,
     order: SongOrder,
-) -> Result<Draft, Error> {
-    let (new, job) = prepare(app, caller, order, Purpose::Order).await?;
-    let task = submit::task(app, caller, request_id, new);
+) -> Result<TaskDraft, Error> {
+    let (new, job) = prepare(app, caller, order, OrderPurpose::Order).await?;
+    let task = task_acceptance::task(app, caller, request_id, new);
     let clips = job.outputs.iter().map(|id| clip(&task, *id, &job.title));
-    Ok(Draft {
+    Ok(TaskDraft {
         clips: clips.collect(),
         tasks: vec![task],
-        ..Draft::default()
+        ..TaskDraft::default()
     })
 }
 
@@ -64,12 +64,12 @@ pub async fn prepare(
     app: &App,
     caller: &Caller,
     order: SongOrder,
-    purpose: Purpose,
+    purpose: OrderPurpose,
 ) -> Result<(NewTask, SongJob), Error> {
     let (model, asked_model) = choose(app, caller, &order)?;
     check_fields(&model, &order)?;
-    if purpose == Purpose::Order {
-        submit::check_available(app, &model)?;
+    if purpose == OrderPurpose::Order {
+        task_acceptance::check_available(app, &model)?;
     }
     let account = caller.account.id;
     for (param, id) in &order.clips {
@@ -116,8 +116,8 @@ pub async fn prepare(
     let new = NewTask {
         model,
         asked_model,
-        payload: Payload::SongV1(job.clone()),
-        quantity: Quantity {
+        payload: TaskPayload::SongV1(job.clone()),
+        quantity: WorkQuantity {
             milliseconds: parts * seconds.map_or(LONGEST_MS, animatic_engine::milliseconds),
             pixels: 0,
             parts,
@@ -169,7 +169,7 @@ fn choose(app: &App, caller: &Caller, order: &SongOrder) -> Result<(Model, Strin
     }
     if let Some(name) = &order.model {
         // A name that nothing answers to goes before a task that nobody does.
-        catalog.choose(&caller.key, Kind::Music, name, "mv")?;
+        catalog.choose(&caller.key, MediaKind::Music, name, "mv")?;
     }
     let mut tasks: Vec<&str> = usable().flat_map(tasks_of).collect();
     tasks.push("gen_stem");
@@ -188,18 +188,18 @@ const MAKERS: &str = "it takes a model with kind = \"music\" at a provider that 
      recipe:mureka.";
 
 /// Whether a route can make such a song.
-pub fn fits(limits: &Limits, job: &SongJob) -> bool {
+pub fn fits(limits: &ModelLimits, job: &SongJob) -> bool {
     does(limits, &job.task, &job.fields).is_ok()
 }
 
 /// What a route makes songs from; or, if it does the task at all, the field that it does not
 /// support.
 fn does<'a>(
-    limits: &'a Limits,
+    limits: &'a ModelLimits,
     task: &str,
     fields: &Map<String, Value>,
 ) -> Result<&'a SongLimits, Option<(&'static str, String)>> {
-    let Limits::Music(music) = limits else {
+    let ModelLimits::Music(music) = limits else {
         return Err(None);
     };
     if !music.tasks.iter().any(|known| known == task) {
@@ -273,8 +273,8 @@ fn clips_of(model: &Model, order: &SongOrder) -> usize {
 
 fn tasks_of(model: &Model) -> impl Iterator<Item = &str> {
     let tasks = match &model.limits {
-        Limits::Music(music) => music.tasks.as_slice(),
-        Limits::Video(_) => &[],
+        ModelLimits::Music(music) => music.tasks.as_slice(),
+        ModelLimits::Video(_) => &[],
     };
     tasks.iter().map(String::as_str)
 }

@@ -3,30 +3,30 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use providers::driver::schedule::Lengths;
+use providers::driver::schedule::DurationQuantiles;
 
-use crate::app::{Ctx, Parts};
+use crate::app::{AppParts, Ctx};
 use crate::records::input;
-use crate::records::task::Beside;
+use crate::records::task::TaskExtras;
 use mediagate_model::error::{Error, ErrorCode};
 use mediagate_model::ids::{AccountId, TaskId};
-use mediagate_model::money::Money;
+use mediagate_model::money::ChargeState;
+use mediagate_model::search_terms;
 use mediagate_model::submission::{Submission, SubmissionEnd};
-use mediagate_model::task::{Kind, Output, Task};
-use mediagate_model::words;
-use mediagate_store::tasks::{Filter, Page};
+use mediagate_model::task::{MediaKind, Task, TaskResult};
+use mediagate_store::tasks::{PageQuery, TaskFilter};
 use mediagate_store::{self as store, Conn, StoreError};
 use mediagate_telemetry::counters;
 
-mod abandoned;
+mod abandonment;
 mod cancel;
-mod waiting;
+mod task_waiter;
 
-pub use abandoned::abandon;
-pub use cancel::{JobEnd, cancel, job_is_over};
-pub use waiting::{Waiter, next_events, wait};
+pub use abandonment::abandon;
+pub use cancel::{JobOutcome, cancel, job_is_over};
+pub use task_waiter::{TaskWaiter, next_events, wait};
 
-pub async fn get(app: &Parts, account: AccountId, id: TaskId) -> Result<Task, Error> {
+pub async fn get(app: &AppParts, account: AccountId, id: TaskId) -> Result<Task, Error> {
     let known = app.caches.ended.get(&id);
     if let Some(task) = known.filter(|task| task.account == account && !is_past(app, task)) {
         return Ok(Task::clone(&task));
@@ -35,7 +35,8 @@ pub async fn get(app: &Parts, account: AccountId, id: TaskId) -> Result<Task, Er
         .store
         .read(move |conn| store::tasks::by_id(conn, id, account));
     let task = read.await?.ok_or_else(not_found)?;
-    if task.state.is_terminal() && task.money != Money::Held && !may_get_a_poster(app, &task) {
+    if task.state.is_terminal() && task.money != ChargeState::Held && !may_get_a_poster(app, &task)
+    {
         app.caches.ended.insert(id, Arc::new(task.clone()));
     }
     Ok(task)
@@ -45,7 +46,8 @@ pub async fn get(app: &Parts, account: AccountId, id: TaskId) -> Result<Task, Er
 fn may_get_a_poster(app: &Ctx, task: &Task) -> bool {
     /// How long a film waits for that, unless there are very many.
     const SOON: Duration = Duration::from_mins(1);
-    let has_none = matches!(&task.output, Some(Output::VideoV1(video)) if video.poster.is_none());
+    let has_none =
+        matches!(&task.output, Some(TaskResult::VideoV1(video)) if video.poster.is_none());
     let ended = task.finished_at.unwrap_or(task.created_at);
     has_none && app.clock.now().since(ended) < SOON
 }
@@ -77,14 +79,14 @@ pub async fn remove_past(app: &Ctx) -> Result<(), Error> {
         let (now, before) = (app.clock.now(), app.clock.cutoff(ttl));
         let past = app
             .store
-            .examine(move |conn| store::records::past(conn, before, BATCH))
+            .examine(move |conn| store::record_expiry::past(conn, before, BATCH))
             .await?;
         if past.is_empty() {
             return Ok(());
         }
         tracing::info!(tasks = past.len(), "records removed: they expired");
         app.store
-            .write(move |conn| store::records::remove(conn, &past, now))
+            .write(move |conn| store::record_expiry::remove(conn, &past, now))
             .await?;
     }
     Ok(())
@@ -112,10 +114,10 @@ pub async fn attempts(
 }
 
 /// What the task's record shows beside it.
-pub fn beside(conn: &mut Conn<'_>, task: &Task) -> Result<Beside, StoreError> {
-    let mut beside = Beside {
+pub fn beside(conn: &mut Conn<'_>, task: &Task) -> Result<TaskExtras, StoreError> {
+    let mut beside = TaskExtras {
         key_name: store::accounts::key_name(conn, task.key)?.unwrap_or_default(),
-        ..Beside::default()
+        ..TaskExtras::default()
     };
     for id in input::pictures(&task.payload) {
         beside.pictures.extend(store::assets::by_id(conn, id)?);
@@ -124,20 +126,20 @@ pub fn beside(conn: &mut Conn<'_>, task: &Task) -> Result<Beside, StoreError> {
         let source = store::clips::by_id(conn, id, task.account)?;
         beside.sources.extend(source);
     }
-    if task.kind() == Kind::Music {
+    if task.kind() == MediaKind::Music {
         beside.clips = store::clips::of_task(conn, task.id, task.account)?;
     }
     Ok(beside)
 }
 
 /// The same for each of these, in order.
-pub async fn beside_each(app: &Parts, tasks: &[Task]) -> Result<Vec<Beside>, Error> {
+pub async fn beside_each(app: &AppParts, tasks: &[Task]) -> Result<Vec<TaskExtras>, Error> {
     let known = tasks.iter().map(|task| {
-        let is_alone = task.kind() == Kind::Video && input::pictures(&task.payload).is_empty();
+        let is_alone = task.kind() == MediaKind::Video && input::pictures(&task.payload).is_empty();
         let key_name = is_alone.then(|| app.caches.key_names.get(&task.key));
-        key_name.flatten().map(|key_name| Beside {
+        key_name.flatten().map(|key_name| TaskExtras {
             key_name,
-            ..Beside::default()
+            ..TaskExtras::default()
         })
     });
     if let Some(all) = known.collect() {
@@ -160,8 +162,8 @@ pub async fn beside_each(app: &Parts, tasks: &[Task]) -> Result<Vec<Beside>, Err
 pub async fn list(
     app: &Ctx,
     account: AccountId,
-    filter: Filter,
-    page: Page<TaskId>,
+    filter: TaskFilter,
+    page: PageQuery<TaskId>,
 ) -> Result<(Vec<Task>, bool), Error> {
     search(app, account, filter, None, page).await
 }
@@ -171,16 +173,16 @@ pub async fn list(
 pub async fn search(
     app: &Ctx,
     account: AccountId,
-    mut filter: Filter,
+    mut filter: TaskFilter,
     text: Option<String>,
-    page: Page<TaskId>,
+    page: PageQuery<TaskId>,
 ) -> Result<(Vec<Task>, bool), Error> {
     let (limit, one_more) = (page.limit, page.with_one_more());
     let read = app.store.examine(move |conn| {
         if let Some(text) = &text {
             match id_in(conn, account, text.trim())? {
                 Some(id) => filter.id = Some(id),
-                None => filter.terms = words::of_search(account, text),
+                None => filter.terms = search_terms::of_search(account, text),
             }
             if filter.id.is_none() && filter.terms.is_empty() {
                 return Ok(Vec::new());
@@ -220,9 +222,9 @@ fn id_in(
 pub async fn search_all(
     app: &Ctx,
     account: Option<AccountId>,
-    mut filter: Filter,
+    mut filter: TaskFilter,
     text: Option<String>,
-    page: Page<TaskId>,
+    page: PageQuery<TaskId>,
 ) -> Result<(Vec<Task>, bool), Error> {
     if let Some(account) = account {
         return search(app, account, filter, text, page).await;
@@ -236,7 +238,7 @@ pub async fn search_all(
         if filter.id.is_some() {
             return store::tasks::page_of_all(conn, &filter, one_more);
         }
-        let terms = |account| words::of_search(account, text);
+        let terms = |account| search_terms::of_search(account, text);
         store::tasks::search_of_all(conn, &filter, one_more, terms)
     });
     let mut tasks = store::soon(read).await?;
@@ -245,17 +247,20 @@ pub async fn search_all(
 }
 
 /// How long the model's tasks took in the last 24 hours once they had begun.
-pub async fn lengths(app: &Ctx, model: &str) -> Result<Option<Lengths>, Error> {
+pub async fn lengths(app: &Ctx, model: &str) -> Result<Option<DurationQuantiles>, Error> {
     let (model, now) = (model.to_owned(), app.clock.now());
     let since = now.minus(Duration::from_hours(24));
     let read = app
         .store
         .examine(move |conn| store::tasks::sights(conn, &model, since, now));
-    Ok(Lengths::of(store::soon(read).await?))
+    Ok(DurationQuantiles::of(store::soon(read).await?))
 }
 
 /// Cached for a few seconds, because thousands of jobs need it.
-pub async fn usual_lengths(app: &Parts, model: &str) -> Result<Option<Lengths>, Error> {
+pub async fn usual_lengths(
+    app: &AppParts,
+    model: &str,
+) -> Result<Option<DurationQuantiles>, Error> {
     if let Some(known) = app.caches.usual_lengths.get(model) {
         return Ok(known);
     }

@@ -11,20 +11,20 @@ use crate::app::Ctx;
 use mediagate_model::clock::Timestamp;
 use mediagate_model::error::Error;
 use mediagate_model::ids::KeyId;
-use mediagate_model::money::Micros;
+use mediagate_model::money::MicroDollars;
 use mediagate_model::task::TaskState;
 pub use mediagate_store::usage::day_of;
-use mediagate_store::usage::{DAY, Filter};
-use mediagate_store::{self as store, hours};
+use mediagate_store::usage::{DAY, UsageFilter};
+use mediagate_store::{self as store, hourly_sums};
 
 /// Days since the epoch.
-pub type Day = i64;
+pub type EpochDay = i64;
 
 /// A usage query.
 #[derive(Debug, Clone)]
-pub struct Wanted {
+pub struct UsageSelection {
     /// Account, time, model and key.
-    pub filter: Filter,
+    pub filter: UsageFilter,
     /// Whether to group by day.
     pub by_day: bool,
     /// Whether to group by model.
@@ -35,8 +35,8 @@ pub struct Wanted {
 
 /// A group's values; `None` if not grouped by it.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Group {
-    pub day: Option<Day>,
+pub struct UsageGroup {
+    pub day: Option<EpochDay>,
     /// The model's canonical name.
     pub model: Option<String>,
     pub key: Option<KeyId>,
@@ -44,15 +44,15 @@ pub struct Group {
 
 /// Work and cost.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Sum {
+pub struct UsageTotals {
     pub succeeded: u64,
     pub failed: u64,
     pub cancelled: u64,
     /// Charged, including adjustments.
-    pub cost: Micros,
+    pub cost: MicroDollars,
 }
 
-impl Sum {
+impl UsageTotals {
     /// Tasks that ended.
     pub const fn tasks(&self) -> u64 {
         self.succeeded + self.failed + self.cancelled
@@ -76,9 +76,9 @@ impl Sum {
 }
 
 /// Rows ordered by day, model and key, and the names of the keys.
-pub type Usage = (Vec<(Group, Sum)>, BTreeMap<KeyId, String>);
+pub type UsageReport = (Vec<(UsageGroup, UsageTotals)>, BTreeMap<KeyId, String>);
 
-pub async fn usage(app: &Ctx, wanted: Wanted) -> Result<Usage, Error> {
+pub async fn usage(app: &Ctx, wanted: UsageSelection) -> Result<UsageReport, Error> {
     let (filter, now) = (wanted.filter.clone(), app.clock.now());
     let found = app.store.examine(move |conn| -> Result<_, Error> {
         Ok((
@@ -87,12 +87,12 @@ pub async fn usage(app: &Ctx, wanted: Wanted) -> Result<Usage, Error> {
         ))
     });
     let (found, keys) = store::soon(found).await?;
-    let group = |day, model: String, key| Group {
+    let group = |day, model: String, key| UsageGroup {
         day: wanted.by_day.then_some(day),
         model: wanted.by_model.then_some(model),
         key: wanted.by_key.then_some(key),
     };
-    let mut rows: BTreeMap<Group, Sum> = BTreeMap::new();
+    let mut rows: BTreeMap<UsageGroup, UsageTotals> = BTreeMap::new();
     for row in found {
         let sum = rows.entry(group(row.day, row.model, row.key)).or_default();
         sum.cost = sum.cost.plus(row.paid);
@@ -109,19 +109,22 @@ pub const MOST_ROWS: i64 = 10_000;
 
 /// Rows in their order, and the names of their accounts and keys, by id.
 #[derive(Debug, Default)]
-pub struct AllUsage {
-    pub rows: Vec<(hours::Group, hours::Sum)>,
+pub struct OperatorUsageReport {
+    pub rows: Vec<(hourly_sums::HourlyGroup, hourly_sums::HourlySum)>,
     pub handles: HashMap<String, String>,
     pub keys: HashMap<String, String>,
 }
 
 /// The work of all accounts, what was charged for it, and what providers were paid. Nothing if that
 /// would be more than [`MOST_ROWS`].
-pub async fn of_all(app: &Ctx, wanted: hours::Wanted) -> Result<Option<AllUsage>, Error> {
+pub async fn of_all(
+    app: &Ctx,
+    wanted: hourly_sums::HourlyQuery,
+) -> Result<Option<OperatorUsageReport>, Error> {
     let read = app.store.examine(move |conn| -> Result<_, Error> {
-        let mut all = AllUsage {
-            rows: hours::sums(conn, &wanted, MOST_ROWS + 1)?,
-            ..AllUsage::default()
+        let mut all = OperatorUsageReport {
+            rows: hourly_sums::sums(conn, &wanted, MOST_ROWS + 1)?,
+            ..OperatorUsageReport::default()
         };
         if i64::try_from(all.rows.len()).unwrap_or(i64::MAX) > MOST_ROWS {
             return Ok(None);
@@ -144,7 +147,7 @@ pub async fn of_all(app: &Ctx, wanted: hours::Wanted) -> Result<Option<AllUsage>
     });
     let mut found = store::soon(read).await?;
     if let Some(all) = &mut found {
-        let handle = |group: &hours::Group| all.handles.get(&group.account).cloned();
+        let handle = |group: &hourly_sums::HourlyGroup| all.handles.get(&group.account).cloned();
         all.rows
             .sort_by_cached_key(|(group, _)| (group.step, handle(group), group.clone()));
     }
@@ -152,12 +155,12 @@ pub async fn of_all(app: &Ctx, wanted: hours::Wanted) -> Result<Option<AllUsage>
 }
 
 /// The first instant of a day.
-pub const fn start_of(day: Day) -> Timestamp {
+pub const fn start_of(day: EpochDay) -> Timestamp {
     Timestamp::from_micros(day.saturating_mul(DAY))
 }
 
 /// `2026-01-31`.
-pub fn written(day: Day) -> String {
+pub fn written(day: EpochDay) -> String {
     let mut text = start_of(day).rfc3339();
     text.truncate(10);
     text

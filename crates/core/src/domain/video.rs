@@ -1,36 +1,36 @@
 //! Making videos: an order, checked against the model, becomes tasks.
 
-mod fit;
 mod frame;
 mod order;
+mod order_check;
 
 use providers::VideoLimits;
 
 use crate::app::{App, Ctx};
-use crate::domain::pictures::{self, Picture};
-use crate::domain::submit::{self, Draft, NewTask, Purpose};
+use crate::domain::pictures::{self, SpooledPicture};
+use crate::domain::task_acceptance::{self, NewTask, OrderPurpose, TaskDraft};
 use crate::domain::{assets, tasks};
 use mediagate_media::engines::animatic_engine;
 use mediagate_model::account::Caller;
-use mediagate_model::catalog::{Engine, Maker, Model};
+use mediagate_model::catalog::{EmbeddedEngine, Model, ModelBackend};
 use mediagate_model::error::{Error, ErrorCode};
 use mediagate_model::ids::{AccountId, RequestId, TaskId};
-use mediagate_model::money::Micros;
-use mediagate_model::price::Quantity;
-use mediagate_model::task::{Kind, Output, Payload, Task, VideoJob};
+use mediagate_model::money::MicroDollars;
+use mediagate_model::price::WorkQuantity;
+use mediagate_model::task::{MediaKind, Task, TaskPayload, TaskResult, VideoJob};
 use mediagate_store as store;
 
-use fit::{refusals, video_limits};
+use order_check::{refusals, video_limits};
 
-pub use fit::fits;
-pub use frame::Frame;
-pub use order::{AskedPicture, Params, VideoOrder};
+pub use frame::FrameShape;
+pub use order::{ParamNames, RequestedPicture, VideoOrder};
+pub use order_check::fits;
 
 #[derive(Debug, Default)]
-struct Taken {
-    frames: Vec<Picture>,
-    end: Option<Picture>,
-    references: Vec<Picture>,
+struct SourcePictures {
+    frames: Vec<SpooledPicture>,
+    end: Option<SpooledPicture>,
+    references: Vec<SpooledPicture>,
 }
 
 /// An order that can be accepted, with a task per video. Its pictures are stored.
@@ -39,13 +39,13 @@ pub async fn draft(
     caller: &Caller,
     request_id: &RequestId,
     order: VideoOrder,
-) -> Result<Draft, Error> {
+) -> Result<TaskDraft, Error> {
     if order.every_picture().next().is_some() {
         assets::check_room(app, caller.account.id, 0).await?;
     }
-    let (new, pictures) = prepare(app, caller, &order, Purpose::Order).await?;
+    let (new, pictures) = prepare(app, caller, &order, OrderPurpose::Order).await?;
     if !pictures.is_empty() {
-        let size = pictures.iter().map(Picture::size_bytes).sum();
+        let size = pictures.iter().map(SpooledPicture::size_bytes).sum();
         assets::check_room(app, caller.account.id, size).await?;
     }
     let mut stored = Vec::new();
@@ -53,11 +53,11 @@ pub async fn draft(
         stored.push(pictures::keep(app, caller, picture).await?);
     }
     let new = new.into_iter();
-    let tasks = new.map(|new| submit::task(app, caller, request_id, new));
-    Ok(Draft {
+    let tasks = new.map(|new| task_acceptance::task(app, caller, request_id, new));
+    Ok(TaskDraft {
         tasks: tasks.collect(),
         assets: stored,
-        ..Draft::default()
+        ..TaskDraft::default()
     })
 }
 
@@ -66,22 +66,22 @@ pub async fn prepare(
     app: &App,
     caller: &Caller,
     order: &VideoOrder,
-    purpose: Purpose,
-) -> Result<(Vec<NewTask>, Vec<Picture>), Error> {
+    purpose: OrderPurpose,
+) -> Result<(Vec<NewTask>, Vec<SpooledPicture>), Error> {
     let (model, asked) = choose(app, caller, order)?;
-    fit::check(app, &model, order)?;
-    if purpose == Purpose::Order {
-        submit::check_available(app, &model)?;
+    order_check::check(app, &model, order)?;
+    if purpose == OrderPurpose::Order {
+        task_acceptance::check_available(app, &model)?;
     }
     let callback = order.callback.clone();
     let callback = callback.map(|callback| callback.check(app)).transpose()?;
-    if purpose == Purpose::Order && order.every_picture().next().is_some() {
+    if purpose == OrderPurpose::Order && order.every_picture().next().is_some() {
         let least = least_cost(app, &model, order)?;
-        submit::check_limits(app, caller, order.count, least).await?;
+        task_acceptance::check_limits(app, caller, order.count, least).await?;
     }
     let taken = take_pictures(app, caller.account.id, order, purpose).await?;
     let job = plan(app, &model, order, &taken)?;
-    let quantity = Quantity {
+    let quantity = WorkQuantity {
         milliseconds: job.milliseconds,
         pixels: u64::from(job.width) * u64::from(job.height),
         parts: 1,
@@ -91,7 +91,7 @@ pub async fn prepare(
         model: model.clone(),
         asked_model: asked.clone(),
         // Several videos of one order must differ.
-        payload: Payload::VideoV1(VideoJob {
+        payload: TaskPayload::VideoV1(VideoJob {
             seed: job.seed.wrapping_add(number),
             ..job.clone()
         }),
@@ -108,8 +108,8 @@ pub fn choose(app: &App, caller: &Caller, order: &VideoOrder) -> Result<(Model, 
     let asked = order
         .model
         .clone()
-        .unwrap_or_else(|| catalog.default_name(Kind::Video).to_owned());
-    let model = catalog.choose(&caller.key, Kind::Video, &asked, "model")?;
+        .unwrap_or_else(|| catalog.default_name(MediaKind::Video).to_owned());
+    let model = catalog.choose(&caller.key, MediaKind::Video, &asked, "model")?;
     if order.is_housekeeping && caller.key.refuses_housekeeping {
         let message = "This API key makes no films of what chat interfaces ask on their own, such as \
                        titles, tags and follow-up questions. Turn these off in the interface, or \
@@ -121,9 +121,9 @@ pub fn choose(app: &App, caller: &Caller, order: &VideoOrder) -> Result<(Model, 
 }
 
 /// The least that an order reserves, whatever size its pictures have.
-fn least_cost(app: &Ctx, model: &Model, order: &VideoOrder) -> Result<Micros, Error> {
-    let job = plan(app, model, order, &Taken::default())?;
-    let quantity = Quantity {
+fn least_cost(app: &Ctx, model: &Model, order: &VideoOrder) -> Result<MicroDollars, Error> {
+    let job = plan(app, model, order, &SourcePictures::default())?;
+    let quantity = WorkQuantity {
         milliseconds: job.milliseconds,
         // The size may be that of the picture.
         pixels: order
@@ -132,7 +132,7 @@ fn least_cost(app: &Ctx, model: &Model, order: &VideoOrder) -> Result<Micros, Er
         parts: 1,
         parts_asked: 1,
     };
-    let payload = Payload::VideoV1(job);
+    let payload = TaskPayload::VideoV1(job);
     let tariff = model.tariff(quantity, payload.is_silent(), app.clock.now());
     Ok(tariff.reserve().times(order.count.into()))
 }
@@ -141,13 +141,13 @@ async fn take_pictures(
     app: &App,
     account: AccountId,
     order: &VideoOrder,
-    purpose: Purpose,
-) -> Result<Taken, Error> {
-    let take = async |asked: &AskedPicture| {
+    purpose: OrderPurpose,
+) -> Result<SourcePictures, Error> {
+    let take = async |asked: &RequestedPicture| {
         let (source, param) = asked;
         pictures::take(app, account, source.clone(), purpose, param).await
     };
-    let mut taken = Taken::default();
+    let mut taken = SourcePictures::default();
     for asked in &order.pictures {
         taken.frames.push(take(asked).await?);
     }
@@ -161,8 +161,13 @@ async fn take_pictures(
 }
 
 /// Fills in everything that the order leaves open.
-fn plan(app: &Ctx, model: &Model, order: &VideoOrder, taken: &Taken) -> Result<VideoJob, Error> {
-    let ids = |pictures: &[Picture]| pictures.iter().map(|picture| picture.id).collect();
+fn plan(
+    app: &Ctx,
+    model: &Model,
+    order: &VideoOrder,
+    taken: &SourcePictures,
+) -> Result<VideoJob, Error> {
+    let ids = |pictures: &[SpooledPicture]| pictures.iter().map(|picture| picture.id).collect();
     let mut files = taken.frames.iter().map(|picture| picture.id);
     let first_size = taken.frames.first().map(|picture| picture.size);
     let mut job = VideoJob {
@@ -187,13 +192,13 @@ fn plan(app: &Ctx, model: &Model, order: &VideoOrder, taken: &Taken) -> Result<V
     };
     match (&model.maker, &model.limits) {
         (
-            Maker::Embedded {
-                engine: Engine::Animatic,
+            ModelBackend::Embedded {
+                engine: EmbeddedEngine::Animatic,
                 ..
             },
             limits,
         ) => {
-            let asked = animatic_engine::Asked {
+            let asked = animatic_engine::CallerOptions {
                 size: order.size_among(&video_limits(limits)?.sizes, first_size),
                 seconds: order.seconds,
                 seed: order.seed,
@@ -204,10 +209,10 @@ fn plan(app: &Ctx, model: &Model, order: &VideoOrder, taken: &Taken) -> Result<V
             job.milliseconds = animatic_engine::milliseconds(settled.seconds);
             (job.fps, job.seed) = (settled.fps, settled.seed);
         }
-        (Maker::Embedded { engine, .. }, _) => {
+        (ModelBackend::Embedded { engine, .. }, _) => {
             return Err(Error::internal(format!("{engine:?} makes no videos")));
         }
-        (Maker::Routes(routes), _) => {
+        (ModelBackend::Routes(routes), _) => {
             // The most likely route decides the defaults.
             let usual = routes.iter().find_map(|route| {
                 video_limits(&route.limits).ok().filter(|offered| {
@@ -258,7 +263,7 @@ pub async fn get(app: &Ctx, account: AccountId, id: TaskId) -> Result<Task, Erro
         })
         .await?;
     match found {
-        (Some(task), false) if task.kind() == Kind::Video => Ok(task),
+        (Some(task), false) if task.kind() == MediaKind::Video => Ok(task),
         _ => Err(tasks::not_found()),
     }
 }
@@ -268,15 +273,15 @@ pub async fn get(app: &Ctx, account: AccountId, id: TaskId) -> Result<Task, Erro
 pub fn gone(tasks: &[&Task]) -> Error {
     let cost = tasks
         .iter()
-        .fold(Micros::ZERO, |sum, task| sum.plus(task.cost));
+        .fold(MicroDollars::ZERO, |sum, task| sum.plus(task.cost));
     let ids: Vec<String> = tasks.iter().map(|task| task.id.to_string()).collect();
-    let is_linked = |task: &&Task| matches!(task.output, Some(Output::LinkV1(_)));
+    let is_linked = |task: &&Task| matches!(task.output, Some(TaskResult::LinkV1(_)));
     let why = if tasks.iter().any(is_linked) {
         "its address at the provider has expired and no copy was kept, or it was deleted"
     } else {
         "its file is past its time or was deleted"
     };
-    let (charged, again) = if cost == Micros::ZERO {
+    let (charged, again) = if cost == MicroDollars::ZERO {
         ("nothing was charged".to_owned(), "")
     } else {
         let charged = format!("{cost} USD were charged");
@@ -306,18 +311,18 @@ pub async fn delete(app: &App, task: &Task) -> Result<(), Error> {
         store::tasks::mark_deleted(conn, id, account, now)?;
         let task = store::tasks::by_id(conn, id, account)?;
         let output = task.and_then(|task| task.output);
-        if let Some(Output::LinkV1(mut link)) = output {
+        if let Some(TaskResult::LinkV1(mut link)) = output {
             link.expires_at_micros = Some(now.micros());
             link.url.clear();
-            store::tasks::set_output(conn, id, &Output::LinkV1(link))?;
-        } else if let Some(Output::VideoV1(mut output)) = output {
+            store::tasks::set_output(conn, id, &TaskResult::LinkV1(link))?;
+        } else if let Some(TaskResult::VideoV1(mut output)) = output {
             let files = [Some(output.video), output.poster, output.sheet];
             for file in files.into_iter().flatten() {
                 store::assets::expire(conn, file, account, now)?;
             }
             // The task's record must not link to removed files.
             output.expires_at_micros = output.expires_at_micros.min(now.micros());
-            store::tasks::set_output(conn, id, &Output::VideoV1(output))?;
+            store::tasks::set_output(conn, id, &TaskResult::VideoV1(output))?;
         }
         Ok(())
     });

@@ -10,7 +10,7 @@ use tokio::time::Instant;
 
 use crate::limits::RateState;
 use mediagate_model::ids::KeyId;
-use mediagate_store::rates::{self, Grant, Rule};
+use mediagate_store::rates::{self, RateGrant, RateRule};
 use mediagate_store::{Store, StoreError};
 
 /// How long a grant can be used.
@@ -22,17 +22,17 @@ const PATIENCE: Duration = Duration::from_millis(500);
 /// How long it counts by itself before it asks again.
 const AGAIN: Duration = Duration::from_secs(1);
 
-pub(super) struct Grants {
+pub(super) struct RateGrants {
     store: Store,
     /// Keyed by the limit too, so that a changed limit starts afresh.
-    keys: moka::sync::Cache<(KeyId, NonZeroU32), Arc<Mutex<State>>>,
+    keys: moka::sync::Cache<(KeyId, NonZeroU32), Arc<Mutex<GrantState>>>,
     /// Until then the database is not asked again.
     away_before: std::sync::Mutex<Option<Instant>>,
 }
 
 /// What a key has here.
 #[derive(Debug, Default)]
-struct State {
+struct GrantState {
     /// Requests that were granted and not used yet.
     unused: u32,
     /// Requests that the key has besides, anywhere.
@@ -43,7 +43,7 @@ struct State {
     none_before: Option<Instant>,
 }
 
-impl Grants {
+impl RateGrants {
     pub(super) fn new(store: Store) -> Self {
         let keys = moka::sync::Cache::builder()
             .max_capacity(100_000)
@@ -82,7 +82,7 @@ impl Grants {
     }
 
     /// `None` if the database does not answer, or did not a moment ago.
-    async fn ask(&self, key: KeyId, rpm: NonZeroU32) -> Option<Grant> {
+    async fn ask(&self, key: KeyId, rpm: NonZeroU32) -> Option<RateGrant> {
         let away_before = || {
             let lock = self.away_before.lock();
             lock.unwrap_or_else(PoisonError::into_inner)
@@ -90,14 +90,14 @@ impl Grants {
         if away_before().is_some_and(|before| Instant::now() < before) {
             return None;
         }
-        let rule = Rule {
+        let rule = RateRule {
             rpm: rpm.get(),
             most: (rpm.get() / PARTS).max(1),
         };
         let grant = self
             .store
             .write(move |conn| rates::grant(conn, key, rule, None));
-        let granted: Result<Result<Grant, StoreError>, _> =
+        let granted: Result<Result<RateGrant, StoreError>, _> =
             tokio::time::timeout(PATIENCE, grant).await;
         let granted = granted.ok().and_then(Result::ok);
         if granted.is_none() {
@@ -107,7 +107,7 @@ impl Grants {
     }
 }
 
-impl State {
+impl GrantState {
     fn has_one(&self, now: Instant) -> bool {
         self.unused > 0 && self.until.is_some_and(|until| now < until)
     }
@@ -118,7 +118,7 @@ impl State {
         before.map(|before| before - now)
     }
 
-    fn take(&mut self, grant: Grant, now: Instant) {
+    fn take(&mut self, grant: RateGrant, now: Instant) {
         *self = Self {
             unused: grant.granted,
             left: grant.left,
@@ -134,16 +134,16 @@ mod tests {
 
     #[test]
     fn what_is_not_used_soon_is_lost_and_nobody_asks_in_vain() {
-        let (mut state, now) = (State::default(), Instant::now());
+        let (mut state, now) = (GrantState::default(), Instant::now());
         assert!(!state.has_one(now) && state.wait(now).is_none());
-        let some = Grant {
+        let some = RateGrant {
             granted: 10,
             left: 590,
             wait: Duration::ZERO,
         };
         state.take(some, now);
         assert!(state.has_one(now) && !state.has_one(now + LASTS));
-        let none = Grant {
+        let none = RateGrant {
             granted: 0,
             left: 0,
             wait: Duration::from_secs(5),

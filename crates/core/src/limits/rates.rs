@@ -11,20 +11,21 @@ use governor::middleware::StateInformationMiddleware;
 use governor::state::{InMemoryState, NotKeyed};
 use governor::{Quota, RateLimiter};
 
-use crate::limits::grants::Grants;
+use crate::limits::grants::RateGrants;
 use mediagate_model::account::ApiKey;
 use mediagate_model::ids::KeyId;
 use mediagate_store::Store;
 
-type Limiter = RateLimiter<NotKeyed, InMemoryState, DefaultClock, StateInformationMiddleware>;
+type RequestLimiter =
+    RateLimiter<NotKeyed, InMemoryState, DefaultClock, StateInformationMiddleware>;
 
 /// The state of recently used keys.
 pub struct RateLimits {
     /// Keyed by the limit too, so that a changed limit starts afresh.
-    limiters: moka::sync::Cache<(KeyId, NonZeroU32), Arc<Limiter>>,
+    limiters: moka::sync::Cache<(KeyId, NonZeroU32), Arc<RequestLimiter>>,
     clock: DefaultClock,
     /// If processes share the limits.
-    shared: Option<Grants>,
+    shared: Option<RateGrants>,
 }
 
 /// The values of the `x-ratelimit-*` headers.
@@ -49,7 +50,7 @@ impl RateLimits {
         Self {
             limiters,
             clock: DefaultClock::default(),
-            shared: shared.map(Grants::new),
+            shared: shared.map(RateGrants::new),
         }
     }
 
@@ -98,7 +99,7 @@ const STRANGER: NonZeroU32 = match NonZeroU32::new(10) {
 
 /// The state of addresses that asked without a key.
 pub struct AddressLimits {
-    limiters: moka::sync::Cache<IpAddr, Arc<Limiter>>,
+    limiters: moka::sync::Cache<IpAddr, Arc<RequestLimiter>>,
     clock: DefaultClock,
 }
 

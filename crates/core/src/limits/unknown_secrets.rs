@@ -22,12 +22,12 @@ const MOST: usize = 1000;
 /// Secrets, by their hashes, whose existence is asked for.
 #[derive(Default)]
 pub struct UnknownSecrets {
-    waiting: Mutex<Vec<Question>>,
+    waiting: Mutex<Vec<SecretQuery>>,
     /// Held by whoever looks; the time before which it does not look again.
     turn: tokio::sync::Mutex<Option<Instant>>,
 }
 
-struct Question {
+struct SecretQuery {
     sha256: String,
     /// `None`: the look failed.
     answer: oneshot::Sender<Option<bool>>,
@@ -57,7 +57,7 @@ impl UnknownSecrets {
     ) -> Result<bool, E> {
         loop {
             let (answer, mut answered) = oneshot::channel();
-            let question = Question {
+            let question = SecretQuery {
                 sha256: sha256.to_owned(),
                 answer,
             };
@@ -92,7 +92,7 @@ impl UnknownSecrets {
         &self,
         look: impl Fn(Vec<String>) -> F,
     ) -> Result<Option<Instant>, E> {
-        let asked: Vec<Question> = self.with_waiting(|waiting| {
+        let asked: Vec<SecretQuery> = self.with_waiting(|waiting| {
             // Whose caller has left needs no look.
             waiting.retain(|question| !question.answer.is_closed());
             let count = waiting.len().min(MOST);
@@ -101,7 +101,7 @@ impl UnknownSecrets {
         let hashes = asked.iter().map(|question| question.sha256.clone());
         let found = look(hashes.collect()).await;
         let found = found.map(|found| found.into_iter().collect::<HashSet<_>>());
-        let is_known = |question: &Question| {
+        let is_known = |question: &SecretQuery| {
             let found = found.as_ref();
             found.is_ok_and(|found| found.contains(&question.sha256))
         };
@@ -115,7 +115,7 @@ impl UnknownSecrets {
         found.map(|_| (!all_are_known).then(|| Instant::now() + PAUSE))
     }
 
-    fn with_waiting<T>(&self, change: impl FnOnce(&mut Vec<Question>) -> T) -> T {
+    fn with_waiting<T>(&self, change: impl FnOnce(&mut Vec<SecretQuery>) -> T) -> T {
         change(&mut self.waiting.lock().unwrap_or_else(PoisonError::into_inner))
     }
 }

@@ -1,6 +1,6 @@
-//! What was tried for a task, as `GET /v1/tasks/{id}/attempts` shows it.
+//! Attempts at a task, as `GET /v1/tasks/{id}/attempts` shows them.
 
-use providers::Handle;
+use providers::JobHandle;
 use serde::Serialize;
 use serde_json::Value;
 use utoipa::ToSchema;
@@ -97,7 +97,7 @@ impl AttemptView {
 }
 
 /// The name in a handle: what an operator looks for in the provider's own console.
-fn job_id(handle: &Handle) -> Option<String> {
+fn job_id(handle: &JobHandle) -> Option<String> {
     let names = ["id", "request_id", "task_id", "name"];
     // A recipe's handle holds what the recipe keeps.
     let places = [Some(&handle.0), handle.0.get("kept")];

@@ -4,9 +4,9 @@ use serde::Serialize;
 use utoipa::ToSchema;
 
 use crate::records::Links;
-use crate::records::music::{MadeBy, RecordMetadata, VERSION};
+use crate::records::music::{ClipOperation, RecordMetadata, VERSION};
 use crate::records::provenance::ProvenanceView;
-use crate::records::words;
+use crate::records::status_words;
 use mediagate_model::account::Account;
 use mediagate_model::media::MediaType;
 use mediagate_model::music::{Clip, ClipOrigin, ClipUpstream};
@@ -104,7 +104,7 @@ macro_rules! clip_record {
                     flag_count: 0,
                     $($within,)*
                     created_at: clip.created_at.rfc3339(),
-                    status: words::clip(clip.state),
+                    status: status_words::clip(clip.state),
                     title: clip.title.clone(),
                     play_count: 0,
                     upvote_count: 0,
@@ -175,7 +175,7 @@ fn told(clip: &Clip, what: fn(&ClipUpstream) -> &String) -> String {
 }
 
 impl ClipRecord {
-    pub fn new(clip: &Clip, made_by: MadeBy<'_>, account: &Account, links: &Links) -> Self {
+    pub fn new(clip: &Clip, made_by: ClipOperation<'_>, account: &Account, links: &Links) -> Self {
         let more = if clip.media_removed {
             "media removed: it expired"
         } else {

@@ -1,4 +1,4 @@
-//! What a task was asked for, as its record shows it.
+//! The input of a task, as its record shows it.
 
 use serde::Serialize;
 use serde_json::{Map, Value};
@@ -6,10 +6,10 @@ use utoipa::ToSchema;
 
 use crate::records::Links;
 use crate::records::music::GEN_STEM;
-use crate::records::task::Beside;
+use crate::records::task::TaskExtras;
 use mediagate_model::ids::{AssetId, ClipId};
 use mediagate_model::media::Asset;
-use mediagate_model::task::{Payload, SongJob, StemsJob, VideoJob};
+use mediagate_model::task::{SongJob, StemsJob, TaskPayload, VideoJob};
 
 /// What was asked for, with defaults filled in.
 #[derive(Debug, Default, Serialize, ToSchema)]
@@ -78,15 +78,15 @@ pub struct SourceFile {
 }
 
 impl TaskInput {
-    pub(super) fn new(links: &Links, payload: &Payload, beside: &Beside) -> Self {
+    pub(super) fn new(links: &Links, payload: &TaskPayload, beside: &TaskExtras) -> Self {
         match payload {
-            Payload::VideoV1(job) => Self::video(links, job, beside),
-            Payload::StemsV1(job) => Self::stems(links, job, beside),
-            Payload::SongV1(job) => Self::song(links, job, beside),
+            TaskPayload::VideoV1(job) => Self::video(links, job, beside),
+            TaskPayload::StemsV1(job) => Self::stems(links, job, beside),
+            TaskPayload::SongV1(job) => Self::song(links, job, beside),
         }
     }
 
-    fn video(links: &Links, job: &VideoJob, beside: &Beside) -> Self {
+    fn video(links: &Links, job: &VideoJob, beside: &TaskExtras) -> Self {
         let picture = |id: &AssetId| SourceFile::picture(links, *id, &beside.pictures);
         let is_open = |measure: u64| measure > 0;
         let is_own = |id: &&AssetId| Some(**id) != job.end_picture && Some(**id) != job.picture;
@@ -112,7 +112,7 @@ impl TaskInput {
         }
     }
 
-    fn stems(links: &Links, job: &StemsJob, beside: &Beside) -> Self {
+    fn stems(links: &Links, job: &StemsJob, beside: &TaskExtras) -> Self {
         Self {
             seconds: Some(seconds(job.milliseconds)),
             clip: Some(SourceFile::clip(links, job.source, beside)),
@@ -124,7 +124,7 @@ impl TaskInput {
         }
     }
 
-    fn song(links: &Links, job: &SongJob, beside: &Beside) -> Self {
+    fn song(links: &Links, job: &SongJob, beside: &TaskExtras) -> Self {
         let mut options = job.fields.clone();
         let mut text = |name: &str| match options.remove(name) {
             Some(Value::String(text)) => filled(&text),
@@ -164,7 +164,7 @@ impl SourceFile {
         }
     }
 
-    fn clip(links: &Links, id: ClipId, beside: &Beside) -> Self {
+    fn clip(links: &Links, id: ClipId, beside: &TaskExtras) -> Self {
         let found = beside.sources.iter().find(|clip| clip.id == id);
         let url = found.map(|clip| {
             let [audio, _, _] = links.files(clip);
@@ -178,8 +178,8 @@ impl SourceFile {
 }
 
 /// The pictures that a task was given.
-pub fn pictures(payload: &Payload) -> Vec<AssetId> {
-    let Payload::VideoV1(job) = payload else {
+pub fn pictures(payload: &TaskPayload) -> Vec<AssetId> {
+    let TaskPayload::VideoV1(job) = payload else {
         return Vec::new();
     };
     let more = job.more_pictures.iter().chain(&job.references);
@@ -188,11 +188,11 @@ pub fn pictures(payload: &Payload) -> Vec<AssetId> {
 }
 
 /// The clips that a task was given.
-pub fn sources(payload: &Payload) -> Vec<ClipId> {
+pub fn sources(payload: &TaskPayload) -> Vec<ClipId> {
     match payload {
-        Payload::VideoV1(_) => Vec::new(),
-        Payload::StemsV1(job) => vec![job.source],
-        Payload::SongV1(job) => job.clips.first().map(|(_, id)| *id).into_iter().collect(),
+        TaskPayload::VideoV1(_) => Vec::new(),
+        TaskPayload::StemsV1(job) => vec![job.source],
+        TaskPayload::SongV1(job) => job.clips.first().map(|(_, id)| *id).into_iter().collect(),
     }
 }
 

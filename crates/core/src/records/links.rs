@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use mediagate_config::MediaConfig;
-use mediagate_media::signer::Signer;
+use mediagate_media::url_signer::UrlSigner;
 use mediagate_model::account::{ApiKey, Scope};
 use mediagate_model::catalog::EMBEDDED;
 use mediagate_model::clock::{Clock, Timestamp};
@@ -37,7 +37,7 @@ pub struct LinkRules {
     /// The host that serves media, if another one does.
     pub media: MediaConfig,
     pub media_ttl: Duration,
-    pub signer: Signer,
+    pub signer: UrlSigner,
     pub clock: Clock,
 }
 

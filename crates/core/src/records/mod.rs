@@ -1,4 +1,4 @@
-//! What callers see of tasks, clips and files, as JSON.
+//! JSON records of tasks, clips and files, as callers see them.
 //!
 //! Answers show records as they are now; a webhook's body is a record frozen when its task ended,
 //! in the transaction that ends it. Built from model types alone: whoever asks reads the database.
@@ -9,8 +9,8 @@ pub mod input;
 mod links;
 pub mod music;
 pub mod provenance;
+pub mod status_words;
 pub mod task;
 pub mod video;
-pub mod words;
 
 pub use links::{LinkRules, Links};

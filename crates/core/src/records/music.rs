@@ -7,10 +7,10 @@ use utoipa::ToSchema;
 use crate::records::Links;
 use crate::records::clip::ClipRecord;
 use crate::records::provenance::ProvenanceView;
-use crate::records::words;
+use crate::records::status_words;
 use mediagate_model::account::Account;
 use mediagate_model::music::{Clip, ClipOrigin};
-use mediagate_model::task::{Payload, SongJob, StemsJob, Task, TaskState};
+use mediagate_model::task::{SongJob, StemsJob, Task, TaskPayload, TaskState};
 
 /// The only value of `stem_type_id` that these services use.
 pub const STEM_TYPE: i64 = 91;
@@ -186,12 +186,14 @@ impl TaskRecord {
     /// A task with its clips; `None` for a task of another kind.
     pub fn new(task: &Task, clips: &[Clip], account: &Account, links: &Links) -> Option<Self> {
         let (metadata, made_by) = match &task.payload {
-            Payload::StemsV1(job) => {
+            TaskPayload::StemsV1(job) => {
                 let metadata = RecordMetadata::of_separation(task, job);
-                (metadata, MadeBy::separation(job))
+                (metadata, ClipOperation::separation(job))
             }
-            Payload::SongV1(job) => (RecordMetadata::of_song(task, job), MadeBy::song(job)),
-            Payload::VideoV1(_) => return None,
+            TaskPayload::SongV1(job) => {
+                (RecordMetadata::of_song(task, job), ClipOperation::song(job))
+            }
+            TaskPayload::VideoV1(_) => return None,
         };
         let clips: Vec<ClipRecord> = clips
             .iter()
@@ -201,7 +203,7 @@ impl TaskRecord {
             id: task.id.to_string(),
             metadata,
             major_model_version: VERSION.into(),
-            status: words::music(task.state),
+            status: status_words::music(task.state),
             created_at: task.created_at.rfc3339(),
             batch_size: clips.len(),
             clips,
@@ -211,14 +213,14 @@ impl TaskRecord {
 
 /// The part of a clip's record that comes from the task that made it.
 #[derive(Debug, Clone, Copy, Default)]
-pub struct MadeBy<'a> {
+pub struct ClipOperation<'a> {
     /// The operation; empty for an upload.
     pub task: &'a str,
     /// `two` or `twelve` for a separation.
     pub stem_task: &'a str,
 }
 
-impl<'a> MadeBy<'a> {
+impl<'a> ClipOperation<'a> {
     pub fn separation(job: &StemsJob) -> Self {
         Self {
             task: GEN_STEM,
@@ -332,7 +334,7 @@ impl RecordMetadata {
         }
     }
 
-    pub(super) fn of_clip(clip: &Clip, made_by: MadeBy<'_>) -> Self {
+    pub(super) fn of_clip(clip: &Clip, made_by: ClipOperation<'_>) -> Self {
         let is_upload = clip.origin == ClipOrigin::Upload;
         let (source, history) = match &clip.origin {
             ClipOrigin::Upload | ClipOrigin::Song { .. } => (String::new(), Vec::new()),
@@ -392,7 +394,7 @@ impl JobRecord {
             task_id: record.id,
             notify_hook: task.callback.clone().unwrap_or_default(),
             action: "MUSIC",
-            status: words::job(task.state),
+            status: status_words::job(task.state),
             fail_reason: task
                 .failure
                 .as_ref()

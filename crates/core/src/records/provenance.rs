@@ -1,4 +1,4 @@
-//! What a file says of its origin, in answers and webhooks.
+//! Provenance of a file, in answers and webhooks.
 
 use serde::Serialize;
 use utoipa::ToSchema;

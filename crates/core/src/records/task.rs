@@ -9,9 +9,9 @@ use crate::records::music::ClipView;
 use crate::records::video::VideoFile;
 use mediagate_model::clock::Timestamp;
 use mediagate_model::media::Asset;
-use mediagate_model::money::Money;
+use mediagate_model::money::ChargeState;
 use mediagate_model::music::Clip;
-use mediagate_model::task::{Output, Payload, Task, TaskState};
+use mediagate_model::task::{Task, TaskPayload, TaskResult, TaskState};
 
 /// A task as it is now.
 #[derive(Debug, Serialize, ToSchema)]
@@ -81,7 +81,7 @@ pub struct TaskKey {
 
 /// What a task's record shows beside the task itself.
 #[derive(Debug, Default)]
-pub struct Beside {
+pub struct TaskExtras {
     /// Of the key that ordered it.
     pub key_name: String,
     /// The pictures it was given.
@@ -120,10 +120,10 @@ pub struct BillingView {
 }
 
 impl TaskView {
-    pub fn new(links: &Links, task: &Task, beside: &Beside) -> Self {
+    pub fn new(links: &Links, task: &Task, beside: &TaskExtras) -> Self {
         let user = match &task.payload {
-            Payload::VideoV1(job) => job.user.clone(),
-            Payload::StemsV1(_) | Payload::SongV1(_) => None,
+            TaskPayload::VideoV1(job) => job.user.clone(),
+            TaskPayload::StemsV1(_) | TaskPayload::SongV1(_) => None,
         };
         Self {
             id: task.id.to_string(),
@@ -161,8 +161,8 @@ impl TaskView {
 /// The picture that stands for a result.
 fn poster(links: &Links, task: &Task, clips: &[Clip]) -> Option<String> {
     let url = match task.output.as_ref()? {
-        Output::VideoV1(_) | Output::LinkV1(_) => VideoFile::of(links, task)?.poster_url?,
-        Output::ClipsV1 { clips: made } => {
+        TaskResult::VideoV1(_) | TaskResult::LinkV1(_) => VideoFile::of(links, task)?.poster_url?,
+        TaskResult::ClipsV1 { clips: made } => {
             let first = clips.iter().find(|clip| made.first() == Some(&clip.id))?;
             let [_, _, cover] = links.files(first);
             cover
@@ -174,17 +174,17 @@ fn poster(links: &Links, task: &Task, clips: &[Clip]) -> Option<String> {
 impl TaskOutput {
     fn new(links: &Links, task: &Task, clips: &[Clip]) -> Option<Self> {
         Some(match task.output.as_ref()? {
-            Output::VideoV1(video) => Self {
+            TaskResult::VideoV1(video) => Self {
                 videos: VideoFile::of(links, task).into_iter().collect(),
                 clips: Vec::new(),
                 direction: Some(video.direction.clone()),
             },
-            Output::LinkV1(_) => Self {
+            TaskResult::LinkV1(_) => Self {
                 videos: VideoFile::of(links, task).into_iter().collect(),
                 clips: Vec::new(),
                 direction: Some(Vec::new()),
             },
-            Output::ClipsV1 { .. } => Self {
+            TaskResult::ClipsV1 { .. } => Self {
                 videos: Vec::new(),
                 clips: clips
                     .iter()
@@ -200,10 +200,10 @@ impl BillingView {
     pub fn new(task: &Task) -> Self {
         let bill = task.bill.as_ref();
         let tariff = task.tariff.as_ref();
-        let is_over = matches!(task.money, Money::Settled | Money::Released);
+        let is_over = matches!(task.money, ChargeState::Settled | ChargeState::Released);
         let price = match (bill, task.money) {
             (Some(bill), _) => bill.price,
-            (None, Money::Held) => tariff.and_then(|tariff| tariff.price),
+            (None, ChargeState::Held) => tariff.and_then(|tariff| tariff.price),
             (None, _) => None,
         };
         let quantity = bill

@@ -8,7 +8,7 @@ use crate::records::provenance::ProvenanceView;
 use mediagate_media::engines::label;
 use mediagate_model::clock::Timestamp;
 use mediagate_model::media::MediaType;
-use mediagate_model::task::{LinkOutput, Output, Payload, Task, VideoOutput};
+use mediagate_model::task::{LinkOutput, Task, TaskPayload, TaskResult, VideoOutput};
 
 /// A finished video.
 #[derive(Debug, Clone, Serialize, ToSchema)]
@@ -55,14 +55,14 @@ impl VideoFile {
     /// The file of a finished video task; `None` for any other.
     pub fn of(links: &Links, task: &Task) -> Option<Self> {
         match task.output.as_ref()? {
-            Output::VideoV1(video) => Some(Self::kept(links, task, video)),
-            Output::LinkV1(link) => Some(Self::linked(links, task, link)),
-            Output::ClipsV1 { .. } => None,
+            TaskResult::VideoV1(video) => Some(Self::kept(links, task, video)),
+            TaskResult::LinkV1(link) => Some(Self::linked(links, task, link)),
+            TaskResult::ClipsV1 { .. } => None,
         }
     }
 
     fn kept(links: &Links, task: &Task, video: &VideoOutput) -> Self {
-        let is_labelled = matches!(&task.payload, Payload::VideoV1(job) if job.label);
+        let is_labelled = matches!(&task.payload, TaskPayload::VideoV1(job) if job.label);
         let expires_at = Timestamp::from_micros(video.expires_at_micros);
         let removed = links.is_past(expires_at);
         let address = |id, media| {

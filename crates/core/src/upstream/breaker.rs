@@ -15,7 +15,7 @@ const TRIAL: Duration = Duration::from_mins(1);
 
 /// The breaker of one route.
 #[derive(Debug, Clone, Default)]
-pub struct Breaker {
+pub struct CircuitBreaker {
     failures: u32,
     opened: u32,
     open_until: Option<Timestamp>,
@@ -23,7 +23,7 @@ pub struct Breaker {
     busy_until: Option<Timestamp>,
 }
 
-impl Breaker {
+impl CircuitBreaker {
     /// Whether a submission may pass: the breaker is closed, or its pause is over and no trial is
     /// under way.
     pub fn lets_pass(&self, now: Timestamp) -> bool {
@@ -129,7 +129,7 @@ mod tests {
 
     #[test]
     fn it_opens_tries_once_and_closes() {
-        let mut breaker = Breaker::default();
+        let mut breaker = CircuitBreaker::default();
         breaker.failed(at(0), false, None);
         breaker.failed(at(0), false, None);
         assert!(breaker.lets_pass(at(0)));
@@ -150,7 +150,7 @@ mod tests {
 
     #[test]
     fn too_much_work_is_waited_for_and_no_fault() {
-        let mut breaker = Breaker::default();
+        let mut breaker = CircuitBreaker::default();
         for _ in 0..9 {
             breaker.limited(at(0), Some(Duration::from_secs(7)));
         }
@@ -161,7 +161,7 @@ mod tests {
 
     #[test]
     fn what_proves_itself_opens_at_once_for_as_long_as_asked() {
-        let mut breaker = Breaker::default();
+        let mut breaker = CircuitBreaker::default();
         breaker.failed(at(0), true, Some(Duration::from_secs(30)));
         assert!(!breaker.lets_pass(at(29)) && breaker.lets_pass(at(30)));
     }

@@ -1,11 +1,11 @@
 //! The configured hosted providers: addresses, credentials, health, and the driver that talks to
 //! them.
 //!
-//! Knows the `providers` crate and the settings, but no tasks or accounts. [`route`] decides which
+//! Knows the `providers` crate and the settings, but no tasks or accounts. [`route_order`] decides which
 //! provider is asked.
 
 pub mod breaker;
-pub mod route;
+pub mod route_order;
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
@@ -13,29 +13,29 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use arc_swap::ArcSwap;
 use providers::catalogue::Catalogue;
-use providers::driver::{Driver, Provider, Rules};
-use providers::{Secret, Settings};
+use providers::driver::{Driver, Provider, ProviderRules};
+use providers::{ProviderSettings, Secret};
 use sha2::{Digest as _, Sha256};
 use url::Url;
 
-use crate::upstream::breaker::{Breaker, BreakerState};
+use crate::upstream::breaker::{BreakerState, CircuitBreaker};
 use mediagate_config::file::{meant, unknown_key};
 use mediagate_config::providers::ProviderConfig;
 use mediagate_config::{Config, ConfigError, ModelConfig};
 use mediagate_model::catalog::{EMBEDDED, Model, Route};
 use mediagate_model::clock::Timestamp;
-use mediagate_model::route::{RouteNote, Stance};
+use mediagate_model::route::{BreakerSnapshot, RouteNote};
 use mediagate_model::submission::Submission;
 
 /// Former providers that are remembered.
 const FORMER: usize = 64;
 
 /// Providers by the operator's names for them.
-pub type Sites = BTreeMap<String, Arc<Site>>;
+pub type ProviderSites = BTreeMap<String, Arc<ProviderSite>>;
 
 /// A provider and its state.
 #[derive(Debug)]
-pub struct Site {
+pub struct ProviderSite {
     pub config: ProviderConfig,
     /// What its adapter knows of models.
     catalogue: Arc<Catalogue>,
@@ -44,12 +44,12 @@ pub struct Site {
     /// The protocol and the base address: what a submission remembers of where it was made.
     pub endpoint: String,
     /// At least one; an empty one if none is needed.
-    pub credentials: Vec<Arc<Credential>>,
+    pub credentials: Vec<Arc<ProviderCredential>>,
     reachable: AtomicBool,
 }
 
 #[derive(Debug)]
-pub struct Credential {
+pub struct ProviderCredential {
     /// Its position in the settings and a digest of its value: `1:0011aabb`.
     pub id: String,
     /// The API key or token.
@@ -62,7 +62,7 @@ pub struct Credential {
 
 /// Counts a job for a credential until dropped.
 #[derive(Debug)]
-pub struct OpenJob(Arc<Credential>);
+pub struct OpenJob(Arc<ProviderCredential>);
 
 impl Drop for OpenJob {
     fn drop(&mut self) {
@@ -71,7 +71,7 @@ impl Drop for OpenJob {
     }
 }
 
-impl Credential {
+impl ProviderCredential {
     fn new(provider: &str, place: usize, secret: Secret) -> Self {
         let digest = Sha256::digest(secret.expose().as_bytes());
         let [a, b, c, d, ..] = <[u8; 32]>::from(digest);
@@ -95,7 +95,7 @@ impl Credential {
     }
 }
 
-impl Site {
+impl ProviderSite {
     fn new(
         name: &str,
         config: &ProviderConfig,
@@ -144,14 +144,14 @@ impl Site {
             let message = format!("{} needs an api_key", protocol.name);
             return Err(wrong("protocol", message));
         }
-        let settings = Settings {
+        let settings = ProviderSettings {
             name: name.to_owned(),
             base_url: config.base_url.as_ref().map(|base| base.url().clone()),
             options: config.options.fields().clone(),
             catalogue: catalogue.clone(),
         };
-        let usual = Rules::default();
-        let rules = Rules {
+        let usual = ProviderRules::default();
+        let rules = ProviderRules {
             hosts: config.hosts.clone(),
             allow_networks: app.fetch.allow_networks.clone(),
             submissions_at_once: app.max_submitting.max(usual.submissions_at_once),
@@ -173,7 +173,7 @@ impl Site {
         let credentials = secrets
             .into_iter()
             .zip(1..)
-            .map(|(secret, place)| Arc::new(Credential::new(name, place, secret)));
+            .map(|(secret, place)| Arc::new(ProviderCredential::new(name, place, secret)));
         Ok(Self {
             credentials: credentials.collect(),
             endpoint: format!("{} {}", protocol.name, address(provider.base_url())),
@@ -186,15 +186,16 @@ impl Site {
 
     /// The credential with which a submission was made, if it was made at this address, in this
     /// protocol and with a key that the settings still have, wherever it stands among them.
-    pub fn credential_of(&self, submission: &Submission) -> Option<&Arc<Credential>> {
+    pub fn credential_of(&self, submission: &Submission) -> Option<&Arc<ProviderCredential>> {
         let is_here = submission.endpoint == self.endpoint;
-        let same_key = |one: &&Arc<Credential>| mark(&one.id) == mark(&submission.credential);
+        let same_key =
+            |one: &&Arc<ProviderCredential>| mark(&one.id) == mark(&submission.credential);
         self.credentials.iter().filter(|_| is_here).find(same_key)
     }
 
     /// The credential with which something that the provider keeps was made: the one with the same
     /// value or, after a rotation, in the same position.
-    pub fn credential(&self, id: &str) -> Option<&Arc<Credential>> {
+    pub fn credential(&self, id: &str) -> Option<&Arc<ProviderCredential>> {
         let mut all = self.credentials.iter();
         let same_value = all.find(|credential| mark(&credential.id) == mark(id));
         same_value.or_else(|| {
@@ -232,10 +233,10 @@ fn address(url: &Url) -> String {
 /// The providers, their health, and the driver.
 pub struct Upstream {
     pub driver: Driver,
-    sites: ArcSwap<Sites>,
+    sites: ArcSwap<ProviderSites>,
     /// What the settings had before, the latest last: jobs that were made there are still asked for.
-    former: Mutex<Vec<Arc<Site>>>,
-    breakers: Mutex<HashMap<(String, String), Breaker>>,
+    former: Mutex<Vec<Arc<ProviderSite>>>,
+    breakers: Mutex<HashMap<(String, String), CircuitBreaker>>,
     /// What the database says of routes, read a moment ago.
     notes: Mutex<HashMap<(String, String), RouteNote>>,
 }
@@ -244,20 +245,24 @@ pub struct Upstream {
 pub fn sites(
     config: &ModelConfig,
     app: &Config,
-    before: Option<&Sites>,
-) -> Result<Sites, ConfigError> {
+    before: Option<&ProviderSites>,
+) -> Result<ProviderSites, ConfigError> {
     build(config, app, before).map_err(|error| config.locate(error))
 }
 
-fn build(config: &ModelConfig, app: &Config, before: Option<&Sites>) -> Result<Sites, ConfigError> {
-    let mut sites = Sites::new();
+fn build(
+    config: &ModelConfig,
+    app: &Config,
+    before: Option<&ProviderSites>,
+) -> Result<ProviderSites, ConfigError> {
+    let mut sites = ProviderSites::new();
     for (name, settings) in &config.providers {
         let same = before
             .and_then(|before| before.get(name))
             .filter(|site| site.config == *settings && site.catalogue == config.catalogue);
         let site = match same {
             Some(site) => site.clone(),
-            None => Arc::new(Site::new(name, settings, &config.catalogue, app)?),
+            None => Arc::new(ProviderSite::new(name, settings, &config.catalogue, app)?),
         };
         sites.insert(name.clone(), site);
     }
@@ -265,7 +270,7 @@ fn build(config: &ModelConfig, app: &Config, before: Option<&Sites>) -> Result<S
 }
 
 impl Upstream {
-    pub fn new(sites: Sites) -> Self {
+    pub fn new(sites: ProviderSites) -> Self {
         Self {
             driver: Driver::new(),
             sites: ArcSwap::from_pointee(sites),
@@ -275,16 +280,16 @@ impl Upstream {
         }
     }
 
-    pub fn sites(&self) -> Arc<Sites> {
+    pub fn sites(&self) -> Arc<ProviderSites> {
         self.sites.load_full()
     }
 
     /// Replaces the providers. The former ones stay known to this process for the jobs that were made
     /// with them.
-    pub fn replace(&self, sites: Sites) {
+    pub fn replace(&self, sites: ProviderSites) {
         let before = self.sites.swap(Arc::new(sites));
         let now = self.sites();
-        let is_gone = |site: &&Arc<Site>| {
+        let is_gone = |site: &&Arc<ProviderSite>| {
             let same = now.get(site.provider.name());
             !same.is_some_and(|same| Arc::ptr_eq(same, site))
         };
@@ -296,7 +301,10 @@ impl Upstream {
 
     /// Where and with what a submission was made, by the settings or, if this process still knows
     /// it, by former ones. `None`: nobody may be asked for its job, nor be sent it again.
-    pub fn made_by(&self, submission: &Submission) -> Option<(Arc<Site>, Arc<Credential>)> {
+    pub fn made_by(
+        &self,
+        submission: &Submission,
+    ) -> Option<(Arc<ProviderSite>, Arc<ProviderCredential>)> {
         let sites = self.sites();
         let former = self.former.lock().unwrap_or_else(PoisonError::into_inner);
         let former = former
@@ -318,12 +326,12 @@ impl Upstream {
         found
     }
 
-    fn breakers(&self) -> MutexGuard<'_, HashMap<(String, String), Breaker>> {
+    fn breakers(&self) -> MutexGuard<'_, HashMap<(String, String), CircuitBreaker>> {
         self.breakers.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Runs `act` on the breaker of a route.
-    pub fn breaker<T>(&self, route: &Route, act: impl FnOnce(&mut Breaker) -> T) -> T {
+    pub fn breaker<T>(&self, route: &Route, act: impl FnOnce(&mut CircuitBreaker) -> T) -> T {
         let key = (route.provider.clone(), route.model.clone());
         let mut breakers = self.breakers();
         let breaker = breakers.entry(key).or_default();
@@ -339,7 +347,7 @@ impl Upstream {
     }
 
     /// How this process stands to a route now.
-    pub fn stance(&self, route: &Route, now: Timestamp) -> Stance {
+    pub fn stance(&self, route: &Route, now: Timestamp) -> BreakerSnapshot {
         let breaker = self.breaker(route, |breaker| breaker.clone());
         let state = breaker.state(now);
         let is_reachable = self.is_reachable(route);
@@ -353,7 +361,7 @@ impl Upstream {
         } else {
             "unreachable"
         };
-        Stance {
+        BreakerSnapshot {
             provider: route.provider.clone(),
             model: route.model.clone(),
             state: name.to_owned(),

@@ -6,28 +6,28 @@ use clap::{Args, Subcommand};
 use crate::cli::{CliError, amount, runtime, say, show};
 use mediagate_config::{Config, Settings};
 use mediagate_core::app::App;
+use mediagate_core::domain::accounting::{self, AccountChanges};
 use mediagate_core::domain::accounts;
-use mediagate_core::domain::audit::By;
-use mediagate_core::domain::books::{self, Changes};
+use mediagate_core::domain::audit::ChangeAuthor;
 use mediagate_http::wire::admin::money::AdminAccount;
 use mediagate_model::account::{Account, AccountMoney, AccountRecord};
 use mediagate_model::clock::Clock;
-use mediagate_model::money::Micros;
+use mediagate_model::money::MicroDollars;
 
 #[derive(Debug, Subcommand)]
 pub(super) enum AccountsCommand {
     /// Create an account
-    Create(CreateArgs),
+    Create(AccountCreateArgs),
     /// List accounts and their money
     List,
     /// Credit an account; an unlimited account becomes prepaid
-    Credit(CreditArgs),
+    Credit(AccountCreditArgs),
     /// Change an account's name, policy or budget
-    Update(UpdateArgs),
+    Update(AccountUpdateArgs),
 }
 
 #[derive(Debug, Args)]
-pub(super) struct CreateArgs {
+pub(super) struct AccountCreateArgs {
     /// Short unique name: 1 to 40 of a-z, 0-9, - and _
     handle: String,
     /// Display name [default: derived from the handle]
@@ -38,23 +38,23 @@ pub(super) struct CreateArgs {
     prepaid: bool,
     /// Limit on the total cost of all its tasks, in US dollars
     #[arg(long, value_name = "USD", value_parser = amount::positive)]
-    budget: Option<Micros>,
+    budget: Option<MicroDollars>,
 }
 
 #[derive(Debug, Args)]
-pub(super) struct CreditArgs {
+pub(super) struct AccountCreditArgs {
     /// The account
     handle: String,
     /// US dollars, for example 25.00; a negative amount withdraws credit
     #[arg(value_name = "USD", allow_negative_numbers = true, value_parser = amount::signed)]
-    amount: Micros,
+    amount: MicroDollars,
     /// Note in the ledger
     #[arg(long, value_name = "TEXT", value_parser = amount::note)]
     note: Option<String>,
 }
 
 #[derive(Debug, Args)]
-pub(super) struct UpdateArgs {
+pub(super) struct AccountUpdateArgs {
     /// The account
     handle: String,
     /// Allow it to spend only its credit
@@ -65,13 +65,13 @@ pub(super) struct UpdateArgs {
     unlimited: bool,
     /// Limit on the total cost of all its tasks, in US dollars, or none
     #[arg(long, value_name = "USD|none", value_parser = amount::positive_or_none)]
-    budget: Option<amount::Bound>,
+    budget: Option<amount::OptionalLimit>,
     /// Display name
     #[arg(long)]
     name: Option<String>,
 }
 
-impl UpdateArgs {
+impl AccountUpdateArgs {
     fn check_that_something_changes(&self) -> Result<(), CliError> {
         if self.prepaid || self.unlimited || self.budget.is_some() || self.name.is_some() {
             return Ok(());
@@ -126,8 +126,8 @@ pub(super) async fn find(app: &App, handle: &str) -> Result<Account, CliError> {
     })
 }
 
-async fn create(app: &App, args: &CreateArgs, json: bool) -> Result<(), CliError> {
-    let changes = Changes {
+async fn create(app: &App, args: &AccountCreateArgs, json: bool) -> Result<(), CliError> {
+    let changes = AccountChanges {
         name: args.name.clone(),
         prepaid: args.prepaid.then_some(true),
         budget: args.budget.map(Some),
@@ -136,8 +136,8 @@ async fn create(app: &App, args: &CreateArgs, json: bool) -> Result<(), CliError
         let message = "HANDLE: must be 1 to 40 of a-z, 0-9, - and _";
         return Err(CliError::Usage(message.into()));
     }
-    let by = By::command("accounts create").into();
-    let created = books::create(app, by, &args.handle, changes).await?;
+    let by = ChangeAuthor::command("accounts create").into();
+    let created = accounting::create(app, by, &args.handle, changes).await?;
     if json {
         return show::json(&AdminAccount::new(&created));
     }
@@ -151,7 +151,7 @@ async fn create(app: &App, args: &CreateArgs, json: bool) -> Result<(), CliError
 }
 
 async fn list(app: &App, json: bool) -> Result<(), CliError> {
-    let accounts = books::accounts(app).await?;
+    let accounts = accounting::accounts(app).await?;
     if json {
         let accounts: Vec<AdminAccount> = accounts.iter().map(AdminAccount::new).collect();
         return show::json(&accounts);
@@ -195,11 +195,11 @@ const fn policy(money: &AccountMoney) -> &'static str {
     }
 }
 
-async fn credit(app: &App, args: &CreditArgs, json: bool) -> Result<(), CliError> {
+async fn credit(app: &App, args: &AccountCreditArgs, json: bool) -> Result<(), CliError> {
     amount::check_moved("USD", args.amount)?;
     let account = find(app, &args.handle).await?;
-    let by = By::command("accounts credit").into();
-    let credited = books::credit(app, by, account.id, args.amount, args.note.clone()).await?;
+    let by = ChangeAuthor::command("accounts credit").into();
+    let credited = accounting::credit(app, by, account.id, args.amount, args.note.clone()).await?;
     if json {
         return show::json(&AdminAccount::new(&credited.account));
     }
@@ -218,15 +218,15 @@ async fn credit(app: &App, args: &CreditArgs, json: bool) -> Result<(), CliError
     ))
 }
 
-async fn update(app: &App, args: &UpdateArgs, json: bool) -> Result<(), CliError> {
+async fn update(app: &App, args: &AccountUpdateArgs, json: bool) -> Result<(), CliError> {
     let account = find(app, &args.handle).await?;
-    let changes = Changes {
+    let changes = AccountChanges {
         name: args.name.clone(),
         prepaid: (args.prepaid || args.unlimited).then_some(args.prepaid),
         budget: args.budget.map(|bound| bound.0),
     };
-    let by = By::command("accounts update").into();
-    let changed = books::change(app, by, account.id, changes).await?;
+    let by = ChangeAuthor::command("accounts update").into();
+    let changed = accounting::change(app, by, account.id, changes).await?;
     if json {
         return show::json(&AdminAccount::new(&changed));
     }

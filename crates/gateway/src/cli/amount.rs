@@ -1,31 +1,31 @@
 //! Amounts of money, and times, on the command line.
 
 use crate::cli::CliError;
-use mediagate_core::domain::books::MOST;
+use mediagate_core::domain::accounting::MOST;
 use mediagate_model::clock::Timestamp;
-use mediagate_model::money::Micros;
+use mediagate_model::money::MicroDollars;
 
 /// A limit that can be removed.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Bound(pub(super) Option<Micros>);
+pub(super) struct OptionalLimit(pub(super) Option<MicroDollars>);
 
 /// Rejects negative amounts.
-pub(super) fn positive(text: &str) -> Result<Micros, String> {
+pub(super) fn positive(text: &str) -> Result<MicroDollars, String> {
     text.parse().map_err(|error| format!("{error}"))
 }
 
 /// Also accepts `none`.
-pub(super) fn positive_or_none(text: &str) -> Result<Bound, String> {
+pub(super) fn positive_or_none(text: &str) -> Result<OptionalLimit, String> {
     if text == "none" {
-        return Ok(Bound(None));
+        return Ok(OptionalLimit(None));
     }
     let amount = positive(text).map_err(|error| format!("{error}, or none"))?;
-    Ok(Bound(Some(amount)))
+    Ok(OptionalLimit(Some(amount)))
 }
 
 /// May be negative.
-pub(super) fn signed(text: &str) -> Result<Micros, String> {
-    Micros::signed(text).map_err(|error| format!("{error}; negative amounts begin with -"))
+pub(super) fn signed(text: &str) -> Result<MicroDollars, String> {
+    MicroDollars::signed(text).map_err(|error| format!("{error}; negative amounts begin with -"))
 }
 
 /// An instant, or a day's first.
@@ -44,11 +44,11 @@ pub(super) fn note(text: &str) -> Result<String, String> {
 }
 
 /// Rejects zero, and amounts that are too large to be meant.
-pub(super) fn check_moved(name: &str, amount: Micros) -> Result<(), CliError> {
-    if amount == Micros::ZERO {
+pub(super) fn check_moved(name: &str, amount: MicroDollars) -> Result<(), CliError> {
+    if amount == MicroDollars::ZERO {
         return Err(CliError::Usage(format!("{name}: 0.00 changes nothing")));
     }
-    if amount > MOST || amount < Micros::ZERO.minus(MOST) {
+    if amount > MOST || amount < MicroDollars::ZERO.minus(MOST) {
         let message = format!("{name}: at most {MOST} USD at once");
         return Err(CliError::Usage(message));
     }
@@ -56,6 +56,6 @@ pub(super) fn check_moved(name: &str, amount: Micros) -> Result<(), CliError> {
 }
 
 /// A limit for a table.
-pub(super) fn or_none(bound: Option<Micros>) -> String {
+pub(super) fn or_none(bound: Option<MicroDollars>) -> String {
     bound.map_or_else(|| "none".to_owned(), |amount| amount.to_string())
 }

@@ -9,7 +9,7 @@ use mediagate_core::app::App;
 use mediagate_core::domain::audit;
 use mediagate_http::wire::admin::audit::{AuditObject, audit_csv};
 use mediagate_model::clock::{Clock, Timestamp};
-use mediagate_store::audit::Filter;
+use mediagate_store::audit::AuditFilter;
 
 #[derive(Debug, Args)]
 pub(super) struct AuditArgs {
@@ -38,7 +38,7 @@ pub(super) struct AuditArgs {
 
 pub(super) fn run(args: &AuditArgs, settings: &Settings, json: bool) -> Result<(), CliError> {
     let app = App::open(Config::load_for_command(settings)?, Clock::system())?;
-    let filter = Filter {
+    let filter = AuditFilter {
         action: args.action.clone(),
         target: args.target.clone(),
         actor: args.actor.clone(),

@@ -1,7 +1,7 @@
 //! `mediagate demo`: shows everything with one command, through the same HTTP endpoints that
 //! callers use.
 
-mod bar;
+mod step_progress;
 
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
@@ -53,7 +53,7 @@ pub(super) fn run(args: &DemoArgs, given: &Settings) -> Result<(), CliError> {
         config.log_format = LogFormat::Text;
     }
     // The demo never touches existing data.
-    config.database = mediagate_config::Database::Sqlite;
+    config.database = mediagate_config::DatabaseTarget::Sqlite;
     config.media = mediagate_config::MediaConfig::default();
     config.public_url = None;
     let _logging = mediagate_telemetry::logs::start(&config)?;
@@ -107,7 +107,7 @@ async fn show(args: &DemoArgs, data: Option<&Path>, app: App) -> Result<(), CliE
         reason = "it calls this process, as any caller would"
     )]
     let client = reqwest::Client::new();
-    let demo = Demo {
+    let demo = DemoClient {
         client,
         music: format!("{base}/{}", app.config.brand),
         base: base.clone(),
@@ -136,7 +136,7 @@ async fn show(args: &DemoArgs, data: Option<&Path>, app: App) -> Result<(), CliE
 }
 
 /// A client of the gateway that saves the results.
-struct Demo {
+struct DemoClient {
     client: reqwest::Client,
     base: String,
     /// Path of the music endpoints.
@@ -146,9 +146,9 @@ struct Demo {
     rows: Vec<[String; 4]>,
 }
 
-impl Demo {
+impl DemoClient {
     async fn run(mut self) -> Result<String, CliError> {
-        let watch = bar::Watch {
+        let watch = step_progress::StepProgress {
             client: self.client.clone(),
             base: self.base.clone(),
             key: self.key.clone(),

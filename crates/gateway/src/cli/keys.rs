@@ -7,32 +7,32 @@ use std::time::Duration;
 use clap::{Args, Subcommand};
 use ipnet::IpNet;
 
+use crate::cli::command_line::one_of;
 use crate::cli::output::note;
-use crate::cli::usage::one_of;
 use crate::cli::{CliError, amount, runtime, say, show};
 use mediagate_config::{Config, Settings};
 use mediagate_core::app::App;
 use mediagate_core::catalog::Catalog;
 use mediagate_core::domain::accounts;
-use mediagate_core::domain::audit::By;
-use mediagate_core::domain::keys::{self, Change, Found, Issued, NewKey};
+use mediagate_core::domain::audit::ChangeAuthor;
+use mediagate_core::domain::keys::{self, IssuedKey, KeyChanges, KeyMatch, NewKey};
 use mediagate_http::wire::admin::keys::{AdminKey, KeyWebhook};
 use mediagate_model::account::{ApiKey, BudgetPeriod, KeyRecord, Scope};
 use mediagate_model::clock::{Clock, Timestamp};
 use mediagate_model::ids::KeyId;
-use mediagate_model::money::Micros;
+use mediagate_model::money::MicroDollars;
 use mediagate_model::secret::Secret;
 
 #[derive(Debug, Subcommand)]
 pub(super) enum KeysCommand {
     /// Create a key and print only the key on standard output
-    Create(CreateArgs),
+    Create(KeyCreateArgs),
     /// Print a new key that is good for nothing yet, for `first_key`
     Generate,
     /// List keys
     List,
     /// Change a key's settings, from its next request on
-    Update(UpdateArgs),
+    Update(KeyUpdateArgs),
     /// Exchange a key for another one with the same settings, and print only that on standard output
     Rotate {
         /// The key: its id, its first 12 characters or the key itself
@@ -55,7 +55,7 @@ pub(super) enum KeysCommand {
 }
 
 #[derive(Debug, Args)]
-pub(super) struct CreateArgs {
+pub(super) struct KeyCreateArgs {
     /// Display name
     #[arg(long)]
     name: String,
@@ -73,7 +73,7 @@ pub(super) struct CreateArgs {
     max_running: Option<u32>,
     /// Limit on the total cost of its tasks, in US dollars
     #[arg(long, value_name = "USD", value_parser = amount::positive)]
-    budget: Option<Micros>,
+    budget: Option<MicroDollars>,
     /// How often the budget renews, in UTC [default: never]
     #[arg(long, value_name = "PERIOD", requires = "budget", value_parser = one_of::<BudgetPeriod>(PERIODS))]
     budget_period: Option<BudgetPeriod>,
@@ -92,7 +92,7 @@ pub(super) struct CreateArgs {
 }
 
 #[derive(Debug, Args)]
-pub(super) struct UpdateArgs {
+pub(super) struct KeyUpdateArgs {
     /// The key: its id, its first 12 characters or the key itself
     key: String,
     /// Display name
@@ -103,7 +103,7 @@ pub(super) struct UpdateArgs {
     scopes: Vec<Scope>,
     /// Lifetime from now, for example 30d, or none
     #[arg(long, value_name = "TIME|none", value_parser = lifetime)]
-    expires: Option<Lifetime>,
+    expires: Option<OptionalLifetime>,
     /// Requests per minute
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     rpm: Option<u32>,
@@ -112,10 +112,10 @@ pub(super) struct UpdateArgs {
     max_running: Option<u32>,
     /// Limit on the cost of its tasks, in US dollars, or none
     #[arg(long, value_name = "USD|none", value_parser = amount::positive_or_none)]
-    budget: Option<amount::Bound>,
+    budget: Option<amount::OptionalLimit>,
     /// How often the budget renews, in UTC
-    #[arg(long, value_name = "PERIOD|none", value_parser = one_of::<Renewal>(PERIODS.into_iter().chain(["none"])))]
-    budget_period: Option<Renewal>,
+    #[arg(long, value_name = "PERIOD|none", value_parser = one_of::<OptionalPeriod>(PERIODS.into_iter().chain(["none"])))]
+    budget_period: Option<OptionalPeriod>,
     /// Whether chats that a chat interface holds on its own are refused
     #[arg(long, value_name = "true|false")]
     refuse_housekeeping: Option<bool>,
@@ -124,28 +124,28 @@ pub(super) struct UpdateArgs {
     models: Vec<String>,
     /// Network that it may be used from; repeat for several, or any
     #[arg(long = "network", value_name = "CIDR|any", value_parser = network)]
-    networks: Vec<Network>,
+    networks: Vec<OptionalNetwork>,
 }
 
 /// A lifetime that can be removed.
 #[derive(Debug, Clone, Copy)]
-struct Lifetime(Option<Duration>);
+struct OptionalLifetime(Option<Duration>);
 
-fn lifetime(text: &str) -> Result<Lifetime, String> {
+fn lifetime(text: &str) -> Result<OptionalLifetime, String> {
     if text == "none" {
-        return Ok(Lifetime(None));
+        return Ok(OptionalLifetime(None));
     }
     let length = humantime::parse_duration(text);
     length
-        .map(|length| Lifetime(Some(length)))
+        .map(|length| OptionalLifetime(Some(length)))
         .map_err(|error| format!("{error}, or none"))
 }
 
 /// A period that can be removed.
 #[derive(Debug, Clone, Copy)]
-struct Renewal(Option<BudgetPeriod>);
+struct OptionalPeriod(Option<BudgetPeriod>);
 
-impl FromStr for Renewal {
+impl FromStr for OptionalPeriod {
     type Err = strum::ParseError;
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
@@ -164,18 +164,18 @@ fn all_scopes() -> impl Iterator<Item = &'static str> {
 
 /// A network, or `None` for any.
 #[derive(Debug, Clone, Copy)]
-struct Network(Option<IpNet>);
+struct OptionalNetwork(Option<IpNet>);
 
-fn network(text: &str) -> Result<Network, String> {
+fn network(text: &str) -> Result<OptionalNetwork, String> {
     if text == "any" {
-        return Ok(Network(None));
+        return Ok(OptionalNetwork(None));
     }
-    let network = text.parse().map(|network| Network(Some(network)));
+    let network = text.parse().map(|network| OptionalNetwork(Some(network)));
     network.map_err(|error: ipnet::AddrParseError| format!("{error}, or any"))
 }
 
-impl UpdateArgs {
-    fn change(&self, now: Timestamp) -> Result<Change, CliError> {
+impl KeyUpdateArgs {
+    fn change(&self, now: Timestamp) -> Result<KeyChanges, CliError> {
         if let Some(name) = &self.name {
             check_name(name)?;
         }
@@ -186,7 +186,7 @@ impl UpdateArgs {
         });
         let networks = (!self.networks.is_empty())
             .then(|| self.networks.iter().map(|network| network.0).collect());
-        Ok(Change {
+        Ok(KeyChanges {
             name: self.name.clone(),
             scopes: (!self.scopes.is_empty()).then(|| self.scopes.clone()),
             models,
@@ -230,9 +230,9 @@ pub(super) fn run(command: &KeysCommand, settings: &Settings, json: bool) -> Res
     })
 }
 
-fn check_models(args: &CreateArgs, config: &Config) -> Result<(), CliError> {
+fn check_models(args: &KeyCreateArgs, config: &Config) -> Result<(), CliError> {
     let sites = mediagate_core::upstream::sites(&config.models, config, None)?;
-    let shelf = mediagate_media::engines::own_models::Shelf::new(
+    let shelf = mediagate_media::engines::own_models::InstalledModels::new(
         &config.models_folder,
         config.onnx_library.clone(),
     );
@@ -260,10 +260,10 @@ fn check_name(name: &str) -> Result<(), CliError> {
     Ok(())
 }
 
-async fn create(app: &App, args: &CreateArgs, json: bool) -> Result<(), CliError> {
+async fn create(app: &App, args: &KeyCreateArgs, json: bool) -> Result<(), CliError> {
     check_name(&args.name)?;
     let handle = args.account.as_deref().unwrap_or(accounts::DEFAULT_HANDLE);
-    let account = accounts::ensure_by(app, handle, By::command("keys create")).await?;
+    let account = accounts::ensure_by(app, handle, ChangeAuthor::command("keys create")).await?;
     let some = |list: bool| list.then_some(());
     let new = NewKey {
         name: args.name.clone(),
@@ -277,12 +277,12 @@ async fn create(app: &App, args: &CreateArgs, json: bool) -> Result<(), CliError
         refuses_housekeeping: args.refuse_housekeeping,
         expires_in: args.expires,
     };
-    let by = By::command("keys create").into();
+    let by = ChangeAuthor::command("keys create").into();
     tell(&keys::issue(app, by, &account, new).await?, json)
 }
 
 /// Prints a new secret, alone unless all of the key is wanted.
-fn tell(issued: &Issued, json: bool) -> Result<(), CliError> {
+fn tell(issued: &IssuedKey, json: bool) -> Result<(), CliError> {
     if json {
         return show::json(&AdminKey::issued(issued, true));
     }
@@ -292,22 +292,22 @@ fn tell(issued: &Issued, json: bool) -> Result<(), CliError> {
 /// The key with this id or prefix.
 async fn find(app: &App, which: &str) -> Result<KeyId, CliError> {
     match keys::find(app, which).await? {
-        Found::One(id) => Ok(id),
-        Found::NoSuchKey => Err(CliError::failed(
+        KeyMatch::One(id) => Ok(id),
+        KeyMatch::NoSuchKey => Err(CliError::failed(
             "no key has this id or prefix; see: mediagate keys list",
         )),
-        Found::Ambiguous => Err(CliError::failed("several keys have this prefix; use an id")),
+        KeyMatch::Ambiguous => Err(CliError::failed("several keys have this prefix; use an id")),
     }
 }
 
-async fn update(app: &App, args: &UpdateArgs, json: bool) -> Result<(), CliError> {
+async fn update(app: &App, args: &KeyUpdateArgs, json: bool) -> Result<(), CliError> {
     let change = args.change(app.clock.now())?;
-    if change == Change::default() {
+    if change == KeyChanges::default() {
         let message = "say what to change, for example --rpm 60 or --budget none";
         return Err(CliError::Usage(message.into()));
     }
     let id = find(app, &args.key).await?;
-    let by = By::command("keys update").into();
+    let by = ChangeAuthor::command("keys update").into();
     let changed = keys::change(app, by, id, change).await?;
     if json {
         return show::json(&AdminKey::new(&changed.record));
@@ -323,7 +323,7 @@ async fn rotate(
     json: bool,
 ) -> Result<(), CliError> {
     let id = find(app, which).await?;
-    let by = By::command("keys rotate").into();
+    let by = ChangeAuthor::command("keys rotate").into();
     let rotated = keys::rotate(app, by, id, grace.unwrap_or_default(), end_webhooks).await?;
     if !json {
         for line in ended(&rotated) {
@@ -334,7 +334,7 @@ async fn rotate(
 }
 
 /// What was begun with a key, and what became of it.
-fn ended(issued: &Issued) -> Vec<String> {
+fn ended(issued: &IssuedKey) -> Vec<String> {
     let object = AdminKey::ended(issued);
     let sessions = match object.sessions_ended {
         Some(1) => Some("1 session ended.".to_owned()),
@@ -435,7 +435,7 @@ fn scopes(key: &ApiKey) -> String {
 
 async fn revoke(app: &App, which: &str, end_webhooks: bool, json: bool) -> Result<(), CliError> {
     let id = find(app, which).await?;
-    let by = By::command("keys revoke").into();
+    let by = ChangeAuthor::command("keys revoke").into();
     let (revoked, was_valid) = keys::revoke(app, by, id, end_webhooks).await?;
     if json {
         return show::json(&AdminKey::ended(&revoked));

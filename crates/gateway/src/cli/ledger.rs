@@ -6,20 +6,20 @@ use std::collections::HashMap;
 use clap::{Args, Subcommand, ValueEnum};
 use serde::Serialize;
 
-use crate::cli::output::{Stream, escaped_json};
+use crate::cli::output::{StdoutStream, escaped_json};
 use crate::cli::{CliError, accounts, amount, runtime, say, show};
 use mediagate_config::{Config, Settings};
 use mediagate_core::app::App;
-use mediagate_core::domain::audit::By;
-use mediagate_core::domain::{books, keys, ledger};
+use mediagate_core::domain::audit::ChangeAuthor;
+use mediagate_core::domain::{accounting, keys, ledger};
 use mediagate_http::wire::admin::money::{AdjustmentObject, LedgerCheck, LedgerEntry};
 use mediagate_model::clock::Clock;
 use mediagate_model::csv;
 use mediagate_model::ids::TaskId;
-use mediagate_model::ledger::{Entry, EntryKind};
-use mediagate_model::money::Micros;
-use mediagate_model::submission::ToldCost;
-use mediagate_store::ledger::Filter;
+use mediagate_model::ledger::{EntryKind, MoneyEntry};
+use mediagate_model::money::MicroDollars;
+use mediagate_model::submission::ReportedCost;
+use mediagate_store::ledger::LedgerFilter;
 
 /// Entries per page of an export.
 const PAGE: u32 = 1000;
@@ -27,7 +27,7 @@ const PAGE: u32 = 1000;
 #[derive(Debug, Subcommand)]
 pub(super) enum LedgerCommand {
     /// List entries, newest first
-    List(ListArgs),
+    List(LedgerListArgs),
     /// Write all entries to standard output, oldest first
     Export(ExportArgs),
     /// Verify the ledger; exit code 1 if something does not add up
@@ -37,7 +37,7 @@ pub(super) enum LedgerCommand {
 }
 
 #[derive(Debug, Args)]
-pub(super) struct ListArgs {
+pub(super) struct LedgerListArgs {
     /// Only this account's
     #[arg(long, value_name = "HANDLE")]
     account: Option<String>,
@@ -55,12 +55,12 @@ pub(super) struct ExportArgs {
     #[arg(long, value_name = "HANDLE")]
     account: Option<String>,
     /// Output format
-    #[arg(long, value_enum, default_value_t = Format::Csv)]
-    format: Format,
+    #[arg(long, value_enum, default_value_t = ExportFormat::Csv)]
+    format: ExportFormat,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-enum Format {
+enum ExportFormat {
     /// A header line, then a line per entry
     Csv,
     /// An array of objects
@@ -74,7 +74,7 @@ pub(super) struct AdjustArgs {
     task: TaskId,
     /// US dollars: a positive amount charges, a negative one refunds
     #[arg(long, value_name = "USD", allow_negative_numbers = true, value_parser = amount::signed)]
-    amount: Micros,
+    amount: MicroDollars,
     /// Reason, for the ledger
     #[arg(long, value_name = "TEXT", value_parser = amount::note)]
     note: String,
@@ -100,11 +100,11 @@ pub(super) fn run(
 }
 
 /// Names of accounts and keys, by id.
-struct Names(HashMap<String, String>);
+struct DisplayNames(HashMap<String, String>);
 
-impl Names {
+impl DisplayNames {
     async fn read(app: &App) -> Result<Self, CliError> {
-        let accounts = books::accounts(app).await?;
+        let accounts = accounting::accounts(app).await?;
         let accounts = accounts
             .into_iter()
             .map(|one| (one.account.id.to_string(), one.account.handle));
@@ -128,23 +128,23 @@ async fn filter(
     app: &App,
     account: Option<&str>,
     task: Option<TaskId>,
-) -> Result<Filter, CliError> {
+) -> Result<LedgerFilter, CliError> {
     let account = match account {
         Some(handle) => Some(accounts::find(app, handle).await?.id),
         None => None,
     };
-    Ok(Filter {
+    Ok(LedgerFilter {
         account,
         task,
         after: None,
     })
 }
 
-async fn list(app: &App, args: &ListArgs, json: bool) -> Result<(), CliError> {
+async fn list(app: &App, args: &LedgerListArgs, json: bool) -> Result<(), CliError> {
     let filter = filter(app, args.account.as_deref(), args.task).await?;
-    let entries = books::entries(app, filter, args.limit, true).await?;
+    let entries = accounting::entries(app, filter, args.limit, true).await?;
     if json {
-        let handles = books::handles(app, &entries).await?;
+        let handles = accounting::handles(app, &entries).await?;
         let entries = entries
             .iter()
             .map(|entry| LedgerEntry::new(entry, &handles));
@@ -153,7 +153,7 @@ async fn list(app: &App, args: &ListArgs, json: bool) -> Result<(), CliError> {
     if entries.is_empty() {
         return say("There are no entries: nothing has cost anything yet.");
     }
-    let names = Names::read(app).await?;
+    let names = DisplayNames::read(app).await?;
     let mut table = show::table(&[
         "CREATED", "ACCOUNT", "KEY", "KIND", "HELD", "SPENT", "CREDIT", "TASK", "NOTE",
     ]);
@@ -174,8 +174,8 @@ async fn list(app: &App, args: &ListArgs, json: bool) -> Result<(), CliError> {
 }
 
 /// A change for a table: empty if zero.
-fn moved(amount: Micros) -> String {
-    if amount == Micros::ZERO {
+fn moved(amount: MicroDollars) -> String {
+    if amount == MicroDollars::ZERO {
         String::new()
     } else {
         amount.to_string()
@@ -184,7 +184,7 @@ fn moved(amount: Micros) -> String {
 
 /// An entry in an export.
 #[derive(Serialize)]
-struct Exported {
+struct ExportRow {
     id: String,
     created_at: String,
     account: String,
@@ -200,7 +200,7 @@ struct Exported {
     provider_cost_unit: Option<String>,
 }
 
-impl Exported {
+impl ExportRow {
     const NAMES: [&'static str; 13] = [
         "id",
         "created_at",
@@ -217,7 +217,11 @@ impl Exported {
         "provider_cost_unit",
     ];
 
-    fn new(entry: &Entry, names: &Names, costs: &HashMap<TaskId, ToldCost>) -> Self {
+    fn new(
+        entry: &MoneyEntry,
+        names: &DisplayNames,
+        costs: &HashMap<TaskId, ReportedCost>,
+    ) -> Self {
         let ends = matches!(entry.kind, EntryKind::Settle | EntryKind::Release);
         let told = entry
             .task
@@ -236,7 +240,7 @@ impl Exported {
             note: entry.note.clone(),
             provider: told.map(|told| told.provider.clone()),
             // `Micros` formats any millionths.
-            provider_cost: told.map(|told| Micros::new(told.millionths).to_string()),
+            provider_cost: told.map(|told| MicroDollars::new(told.millionths).to_string()),
             provider_cost_unit: told.map(|told| told.unit.clone()),
         }
     }
@@ -263,49 +267,53 @@ impl Exported {
 /// Writes entries while reading them: a ledger may not fit into memory.
 async fn export(app: &App, args: &ExportArgs, json: bool) -> Result<(), CliError> {
     let mut filter = filter(app, args.account.as_deref(), None).await?;
-    let names = Names::read(app).await?;
-    let mut out = Export {
-        to: Stream::new(),
-        format: if json { Format::Json } else { args.format },
+    let names = DisplayNames::read(app).await?;
+    let mut out = ExportWriter {
+        to: StdoutStream::new(),
+        format: if json {
+            ExportFormat::Json
+        } else {
+            args.format
+        },
         count: 0,
     };
     let mut is_read = out.begin()?;
     while is_read {
-        let entries = books::entries(app, filter.clone(), PAGE, false).await?;
+        let entries = accounting::entries(app, filter.clone(), PAGE, false).await?;
         let Some(last) = entries.last() else { break };
         filter.after = Some((last.created_at, last.id.clone()));
-        let costs = books::costs_of(app, &entries).await?;
+        let costs = accounting::costs_of(app, &entries).await?;
         for entry in &entries {
-            is_read = is_read && out.entry(&Exported::new(entry, &names, &costs))?;
+            is_read = is_read && out.entry(&ExportRow::new(entry, &names, &costs))?;
         }
     }
     out.end()
 }
 
 /// The output of an export; each step returns whether anybody is still reading.
-struct Export {
-    to: Stream,
-    format: Format,
+struct ExportWriter {
+    to: StdoutStream,
+    format: ExportFormat,
     count: u64,
 }
 
-impl Export {
+impl ExportWriter {
     fn begin(&mut self) -> Result<bool, CliError> {
         match self.format {
-            Format::Csv => {
+            ExportFormat::Csv => {
                 let mut line = String::new();
-                csv::line(&mut line, Exported::NAMES.map(csv::text));
+                csv::line(&mut line, ExportRow::NAMES.map(csv::text));
                 self.write(&line)
             }
-            Format::Json => self.write("["),
+            ExportFormat::Json => self.write("["),
         }
     }
 
-    fn entry(&mut self, entry: &Exported) -> Result<bool, CliError> {
+    fn entry(&mut self, entry: &ExportRow) -> Result<bool, CliError> {
         let mut text = String::new();
         match self.format {
-            Format::Csv => csv::line(&mut text, entry.csv()),
-            Format::Json => {
+            ExportFormat::Csv => csv::line(&mut text, entry.csv()),
+            ExportFormat::Json => {
                 text.push_str(if self.count == 0 { "\n" } else { ",\n" });
                 let json = serde_json::to_string(entry).map_err(CliError::failed)?;
                 text.push_str(&escaped_json(&json));
@@ -316,7 +324,7 @@ impl Export {
     }
 
     fn end(mut self) -> Result<(), CliError> {
-        if self.format == Format::Json {
+        if self.format == ExportFormat::Json {
             self.write("\n]\n")?;
         }
         self.to.end()
@@ -329,7 +337,7 @@ impl Export {
 
 async fn verify(app: &App, json: bool) -> Result<(), CliError> {
     let wrong = ledger::verify(app).await?;
-    let counts = books::counts(app).await?;
+    let counts = accounting::counts(app).await?;
     let not_right = || {
         CliError::failed(format!(
             "{} of the ledger's sums do not add up; nothing was changed",
@@ -369,8 +377,8 @@ async fn verify(app: &App, json: bool) -> Result<(), CliError> {
 }
 
 async fn adjust(app: &App, args: &AdjustArgs, json: bool) -> Result<(), CliError> {
-    let by = By::command("ledger adjust").into();
-    let cost = books::adjust(app, by, args.task, args.amount, args.note.clone()).await?;
+    let by = ChangeAuthor::command("ledger adjust").into();
+    let cost = accounting::adjust(app, by, args.task, args.amount, args.note.clone()).await?;
     if json {
         let told = AdjustmentObject::new(args.task, args.amount, &args.note, cost);
         return show::json(&told);

@@ -5,8 +5,8 @@ use clap::{Args, Subcommand};
 use crate::cli::{CliError, output, runtime, say, show};
 use mediagate_config::{Config, ConfigError, Settings};
 use mediagate_core::app::App;
-use mediagate_core::domain::copying::{self, Copied};
-use mediagate_media::blob::Blobs;
+use mediagate_core::domain::media_copy::{self, CopyReport};
+use mediagate_media::blob::BlobStore;
 use mediagate_model::clock::Clock;
 
 #[derive(Debug, Subcommand)]
@@ -49,7 +49,7 @@ pub(super) fn run(command: &MediaCommand, settings: &Settings, json: bool) -> Re
     }
 }
 
-fn open(app: &App, flag: &str, store: &str) -> Result<Blobs, CliError> {
+fn open(app: &App, flag: &str, store: &str) -> Result<BlobStore, CliError> {
     let media = app
         .config
         .media
@@ -58,26 +58,31 @@ fn open(app: &App, flag: &str, store: &str) -> Result<Blobs, CliError> {
             ConfigError::Value { message, .. } => CliError::Usage(format!("--{flag}: {message}")),
             error => error.into(),
         })?;
-    Blobs::open(&media, &app.config.media_path()).map_err(CliError::failed)
+    BlobStore::open(&media, &app.config.media_path()).map_err(CliError::failed)
 }
 
-async fn copy(app: &App, from: &Blobs, to: &Blobs, json: bool) -> Result<Copied, CliError> {
-    let plan = copying::plan(app, from, to).await?;
+async fn copy(
+    app: &App,
+    from: &BlobStore,
+    to: &BlobStore,
+    json: bool,
+) -> Result<CopyReport, CliError> {
+    let plan = media_copy::plan(app, from, to).await?;
     let (files, bytes) = (
         plan.missing.len() as u64,
         plan.missing.iter().map(|item| item.size_bytes).sum(),
     );
-    let bar = Bar {
+    let bar = CopyProgress {
         files,
         bytes,
         is_shown: output::can_draw(),
     };
-    let done = copying::carry_out(from, to, plan, |done| bar.draw(done)).await?;
+    let done = media_copy::carry_out(from, to, plan, |done| bar.draw(done)).await?;
     bar.end();
     if json {
         show::json(&done)?;
     } else {
-        let Copied {
+        let CopyReport {
             copied,
             present,
             removed,
@@ -92,14 +97,14 @@ async fn copy(app: &App, from: &Blobs, to: &Blobs, json: bool) -> Result<Copied,
 }
 
 /// A line on the terminal that is drawn over and over.
-struct Bar {
+struct CopyProgress {
     files: u64,
     bytes: u64,
     is_shown: bool,
 }
 
-impl Bar {
-    fn draw(&self, done: &Copied) {
+impl CopyProgress {
+    fn draw(&self, done: &CopyReport) {
         const WIDTH: u64 = 30;
         if !self.is_shown {
             return;

@@ -3,20 +3,20 @@
 use serde_json::json;
 
 use crate::cli::{CliError, say, show};
-use mediagate_config::{Config, Database, Settings};
-use mediagate_model::database::{DatabaseOptions, Migrate};
+use mediagate_config::{Config, DatabaseTarget, Settings};
+use mediagate_model::database::{DatabaseOptions, MigrationMode};
 use mediagate_store::{Store, migrations};
 
 pub(super) fn run(settings: &Settings, json: bool) -> Result<(), CliError> {
     let config = Config::load_for_command(settings)?;
     let migrated = match &config.database {
-        Database::Sqlite => {
+        DatabaseTarget::Sqlite => {
             std::fs::create_dir_all(&config.data).map_err(CliError::failed)?;
-            Store::sqlite(&config.sqlite_path(), Migrate::Auto)
+            Store::sqlite(&config.sqlite_path(), MigrationMode::Auto)
         }
-        Database::Postgres(url) => {
+        DatabaseTarget::Postgres(url) => {
             let options = DatabaseOptions {
-                migrate: Migrate::Auto,
+                migrate: MigrationMode::Auto,
                 ..DatabaseOptions::default()
             };
             Store::postgres(url.expose(), options)

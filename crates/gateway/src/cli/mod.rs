@@ -4,7 +4,8 @@
 mod accounts;
 mod amount;
 mod audit;
-mod check;
+mod command_line;
+mod config_check;
 mod demo;
 mod keys;
 mod ledger;
@@ -19,7 +20,6 @@ mod restored;
 mod serve;
 mod show;
 mod tasks;
-mod usage;
 mod webhooks;
 
 use std::process::ExitCode;
@@ -34,7 +34,7 @@ use mediagate_config::{Config, ConfigError, Settings};
 #[command(name = "mediagate", version, max_term_width = 100)]
 struct Cli {
     #[command(subcommand)]
-    command: Command,
+    command: CliCommand,
     /// Print JSON instead of tables and sentences
     #[arg(long, global = true)]
     json: bool,
@@ -52,11 +52,11 @@ Examples:
   mediagate config check --config m.toml  see what is wrong with a configuration";
 
 #[derive(Debug, Subcommand)]
-enum Command {
+enum CliCommand {
     /// Serve the API, the console and the workers
-    Serve(serve::Start),
+    Serve(serve::StartArgs),
     /// Run workers only, for a database that servers share
-    Worker(serve::Start),
+    Worker(serve::StartArgs),
     /// Make a video, stems and a persona from samples, over HTTP, and show them
     Demo(demo::DemoArgs),
     /// Create, list, change and revoke API keys
@@ -168,9 +168,9 @@ impl From<mediagate_model::error::Error> for CliError {
 pub fn main() -> ExitCode {
     // rustls needs its crypto provider installed before first use.
     drop(rustls::crypto::ring::default_provider().install_default());
-    mediagate_model::private::from_now_on();
-    let parsed = Cli::from_arg_matches(&usage::command().get_matches());
-    let cli = parsed.unwrap_or_else(|error| error.format(&mut usage::command()).exit());
+    mediagate_model::private_files::from_now_on();
+    let parsed = Cli::from_arg_matches(&command_line::command().get_matches());
+    let cli = parsed.unwrap_or_else(|error| error.format(&mut command_line::command()).exit());
     match run(&cli) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
@@ -182,29 +182,29 @@ pub fn main() -> ExitCode {
 
 fn run(cli: &Cli) -> Result<(), CliError> {
     match &cli.command {
-        Command::Serve(start) => serve::run(start, &cli.settings),
-        Command::Worker(start) => serve::run_workers(start, &cli.settings),
-        Command::Demo(args) => demo::run(args, &cli.settings),
-        Command::Keys(command) => keys::run(command, &cli.settings, cli.json),
-        Command::Accounts(command) => accounts::run(command, &cli.settings, cli.json),
-        Command::Ledger(command) => ledger::run(command, &cli.settings, cli.json),
-        Command::Webhooks(command) => webhooks::run(command, &cli.settings, cli.json),
-        Command::Media(command) => media::run(command, &cli.settings, cli.json),
-        Command::Tasks(command) => tasks::run(command, &cli.settings, cli.json),
-        Command::Providers(command) => providers::run(command, &cli.settings, cli.json),
-        Command::Audit(args) => audit::run(args, &cli.settings, cli.json),
-        Command::Models(command) => models::run(command, &cli.settings, cli.json),
-        Command::Provenance(command) => provenance::run(command, &cli.settings),
-        Command::Completions { shell } => complete(*shell),
-        Command::Migrate => migrate::run(&cli.settings, cli.json),
-        Command::Restored(command) => restored::run(command, &cli.settings, cli.json),
-        Command::Engine => mediagate_media::engines::child::serve().map_err(CliError::failed),
+        CliCommand::Serve(start) => serve::run(start, &cli.settings),
+        CliCommand::Worker(start) => serve::run_workers(start, &cli.settings),
+        CliCommand::Demo(args) => demo::run(args, &cli.settings),
+        CliCommand::Keys(command) => keys::run(command, &cli.settings, cli.json),
+        CliCommand::Accounts(command) => accounts::run(command, &cli.settings, cli.json),
+        CliCommand::Ledger(command) => ledger::run(command, &cli.settings, cli.json),
+        CliCommand::Webhooks(command) => webhooks::run(command, &cli.settings, cli.json),
+        CliCommand::Media(command) => media::run(command, &cli.settings, cli.json),
+        CliCommand::Tasks(command) => tasks::run(command, &cli.settings, cli.json),
+        CliCommand::Providers(command) => providers::run(command, &cli.settings, cli.json),
+        CliCommand::Audit(args) => audit::run(args, &cli.settings, cli.json),
+        CliCommand::Models(command) => models::run(command, &cli.settings, cli.json),
+        CliCommand::Provenance(command) => provenance::run(command, &cli.settings),
+        CliCommand::Completions { shell } => complete(*shell),
+        CliCommand::Migrate => migrate::run(&cli.settings, cli.json),
+        CliCommand::Restored(command) => restored::run(command, &cli.settings, cli.json),
+        CliCommand::Engine => mediagate_media::engines::child::serve().map_err(CliError::failed),
         #[cfg(debug_assertions)]
-        Command::CrashPoints => say(&mediagate_model::crash::POINTS
+        CliCommand::CrashPoints => say(&mediagate_model::crash::POINTS
             .map(|point| point.0)
             .join("\n")),
-        Command::Config(ConfigCommand::Check) => check::run(&cli.settings, cli.json),
-        Command::Openapi => {
+        CliCommand::Config(ConfigCommand::Check) => config_check::run(&cli.settings, cli.json),
+        CliCommand::Openapi => {
             let document = mediagate_http::openapi(&Config::load_for_command(&cli.settings)?);
             say(&document.to_pretty_json().map_err(CliError::failed)?)
         }
@@ -213,7 +213,12 @@ fn run(cli: &Cli) -> Result<(), CliError> {
 
 fn complete(shell: clap_complete::Shell) -> Result<(), CliError> {
     let mut script = Vec::new();
-    clap_complete::generate(shell, &mut usage::completed(), "mediagate", &mut script);
+    clap_complete::generate(
+        shell,
+        &mut command_line::completed(),
+        "mediagate",
+        &mut script,
+    );
     say(&String::from_utf8(script).map_err(CliError::failed)?)
 }
 

@@ -5,24 +5,24 @@ use std::fmt::Write as _;
 
 use clap::{Args, Subcommand};
 use providers::adapters::limits_of;
-use providers::catalogue::{Catalogue, KnownModel, ListPrice, Sound};
-use providers::{Durations, Kind};
+use providers::catalogue::{Catalogue, KnownModel, ListPrice, SoundSupport};
+use providers::{Durations, MediaKind};
 use serde_json::{Value, json};
 
 use super::{CliError, say, show};
 use mediagate_config::{Config, Settings};
-use mediagate_model::money::Micros;
+use mediagate_model::money::MicroDollars;
 
 #[derive(Debug, Subcommand)]
 pub(super) enum ModelsCommand {
     /// List hosted models: ids, lengths, sizes, list prices
-    List(ListArgs),
+    List(ModelListArgs),
     /// Print the configuration for a model, for example fal/veo-3.1
-    Add(AddArgs),
+    Add(ModelAddArgs),
 }
 
 #[derive(Debug, Args)]
-pub(super) struct ListArgs {
+pub(super) struct ModelListArgs {
     /// Only this provider's
     #[arg(long, value_name = "NAME")]
     provider: Option<String>,
@@ -32,7 +32,7 @@ pub(super) struct ListArgs {
 }
 
 #[derive(Debug, Args)]
-pub(super) struct AddArgs {
+pub(super) struct ModelAddArgs {
     /// Provider and model, as listed
     #[arg(value_name = "PROVIDER/MODEL")]
     model: String,
@@ -53,7 +53,7 @@ pub(super) fn run(
     }
 }
 
-fn list(catalogue: &Catalogue, args: &ListArgs, json: bool) -> Result<(), CliError> {
+fn list(catalogue: &Catalogue, args: &ModelListArgs, json: bool) -> Result<(), CliError> {
     let wanted = args.provider.as_deref();
     let models = catalogue.models();
     let models: Vec<&KnownModel> = models
@@ -93,7 +93,7 @@ fn told(model: &KnownModel) -> Value {
         "seconds": seconds,
         "sizes": sizes,
         "pictures": model.pictures,
-        "audio": model.audio.map(Sound::name),
+        "audio": model.audio.map(SoundSupport::name),
         "prices": prices.collect::<Vec<_>>(),
         "retired": model.retired,
         "source": model.source,
@@ -102,7 +102,7 @@ fn told(model: &KnownModel) -> Value {
 }
 
 /// A line per model, which fits a terminal unless `long`.
-fn table(models: &[&KnownModel], long: bool) -> show::Table {
+fn table(models: &[&KnownModel], long: bool) -> show::TextTable {
     let head = [
         "MODEL", "KIND", "SECONDS", "SIZES", "PICTURES", "SOUND", "USD", "ID", "READ",
     ];
@@ -138,8 +138,8 @@ fn row(model: &KnownModel, long: bool) -> [String; 9] {
     [
         format!("{}/{}", model.provider, model.name),
         match model.kind {
-            Kind::Video => "video".into(),
-            Kind::Music => "music".into(),
+            MediaKind::Video => "video".into(),
+            MediaKind::Music => "music".into(),
         },
         seconds,
         or_dash(tiers(model, long)),
@@ -172,7 +172,7 @@ fn range_of_prices(prices: &[ListPrice]) -> String {
     units.dedup();
     let ranges = units.into_iter().map(|unit| {
         let of_unit = prices.iter().filter(|price| price.unit == unit);
-        let mut amounts: Vec<(Option<Micros>, &str)> = of_unit
+        let mut amounts: Vec<(Option<MicroDollars>, &str)> = of_unit
             .map(|price| (price.usd.parse().ok(), price.usd.as_str()))
             .collect();
         amounts.sort_unstable();
@@ -205,7 +205,7 @@ fn or_dash(text: String) -> String {
     if text.is_empty() { "-".into() } else { text }
 }
 
-fn add(catalogue: &Catalogue, args: &AddArgs, json: bool) -> Result<(), CliError> {
+fn add(catalogue: &Catalogue, args: &ModelAddArgs, json: bool) -> Result<(), CliError> {
     let Some((provider, name)) = args.model.split_once('/') else {
         return Err(CliError::Usage(
             "write PROVIDER/MODEL, for example fal/veo-3.1".into(),
@@ -241,8 +241,8 @@ fn lines(model: &KnownModel, margin: u16) -> Result<String, CliError> {
         None => format!("recipe:{provider}"),
     };
     let kind = match model.kind {
-        Kind::Video => "video",
-        Kind::Music => "music",
+        MediaKind::Video => "video",
+        MediaKind::Music => "music",
     };
     let mut text = format!(
         "[providers.{provider}]\nprotocol = \"{protocol}\"\napi_key  = \"env:{}\"\n",
@@ -279,10 +279,10 @@ fn lines(model: &KnownModel, margin: u16) -> Result<String, CliError> {
 }
 
 /// A price, with the margin, that covers anything callers may ask for.
-fn dearest(model: &KnownModel, margin: u16) -> Result<Option<(&str, Micros)>, CliError> {
+fn dearest(model: &KnownModel, margin: u16) -> Result<Option<(&str, MicroDollars)>, CliError> {
     let mut dearest: Option<(&str, i64)> = None;
     for price in &model.prices {
-        let list: Micros = price.usd.parse().map_err(CliError::failed)?;
+        let list: MicroDollars = price.usd.parse().map_err(CliError::failed)?;
         if dearest.is_none_or(|(_, most)| list.get() > most) {
             dearest = Some((&price.unit, list.get()));
         }
@@ -292,7 +292,7 @@ fn dearest(model: &KnownModel, margin: u16) -> Result<Option<(&str, Micros)>, Cl
         // Rounded up to a hundredth of a cent.
         (
             unit,
-            Micros::new(charged.saturating_add(9_999) / 10_000 * 100),
+            MicroDollars::new(charged.saturating_add(9_999) / 10_000 * 100),
         )
     }))
 }

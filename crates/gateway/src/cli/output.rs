@@ -1,4 +1,4 @@
-//! The one way out of commands: what they print is for a reader, not for the terminal. Names, prompts
+//! Output of commands, in one place: what they print is for a reader, not for the terminal. Names, prompts
 //! and notes are tenants' words, and files' are anybody's; control characters and marks of writing
 //! direction in them could colour, move, hide or turn around what stands beside them.
 
@@ -87,9 +87,9 @@ pub(super) fn columns() -> Option<usize> {
 }
 
 /// Standard output for more than fits into memory.
-pub(super) struct Stream(BufWriter<std::io::StdoutLock<'static>>);
+pub(super) struct StdoutStream(BufWriter<std::io::StdoutLock<'static>>);
 
-impl Stream {
+impl StdoutStream {
     pub(super) fn new() -> Self {
         Self(BufWriter::new(std::io::stdout().lock()))
     }

@@ -9,7 +9,7 @@ use crate::cli::output::one_line;
 use crate::cli::{CliError, runtime, say, show};
 use mediagate_config::{Config, Settings};
 use mediagate_core::app::App;
-use mediagate_core::domain::provenance::check::{self, Checked, How, Match};
+use mediagate_core::domain::provenance::check::{self, MatchKind, ProvenanceReport, RegistryMatch};
 use mediagate_http::wire::provenance::CheckObject;
 use mediagate_model::clock::Clock;
 use mediagate_model::ids::AccountId;
@@ -53,7 +53,7 @@ pub(super) fn run(command: &ProvenanceCommand, settings: &Settings) -> Result<()
     say(&lines(&checked).join("\n"))
 }
 
-fn lines(checked: &Checked) -> Vec<String> {
+fn lines(checked: &ProvenanceReport) -> Vec<String> {
     let told = &checked.examined.provenance;
     let marks: Vec<&str> = told.marks.iter().map(|mark| mark.name()).collect();
     let mut lines = vec![format!("status       {}", told.status.name())];
@@ -87,12 +87,12 @@ fn lines(checked: &Checked) -> Vec<String> {
 }
 
 /// At the command line the operator may see whose it is.
-fn line(found: &Match) -> String {
+fn line(found: &RegistryMatch) -> String {
     let print = &found.print;
     let how = match found.how {
-        How::Exact => "the same file".to_owned(),
-        How::Watermark => "by its watermark".to_owned(),
-        How::Near { of, distance } => format!("alike in {of}, {distance:.2} apart"),
+        MatchKind::Exact => "the same file".to_owned(),
+        MatchKind::Watermark => "by its watermark".to_owned(),
+        MatchKind::Near { of, distance } => format!("alike in {of}, {distance:.2} apart"),
     };
     let id = match (print.clip, print.task) {
         (Some(clip), _) => format!("clip {clip}"),

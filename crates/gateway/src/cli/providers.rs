@@ -7,9 +7,9 @@ use serde_json::Value;
 use crate::cli::{CliError, runtime, say, show};
 use mediagate_config::{Config, Settings};
 use mediagate_core::app::App;
-use mediagate_core::domain::audit::By;
-use mediagate_core::domain::routes::{self, Order, Standing};
-use mediagate_core::domain::stances::{self, Together};
+use mediagate_core::domain::audit::ChangeAuthor;
+use mediagate_core::domain::route_states::{self, CombinedRouteState};
+use mediagate_core::domain::routes::{self, RouteCommand, RouteSummary};
 use mediagate_http::wire::admin::providers::{RouteChange, RouteStanding};
 use mediagate_model::clock::{Clock, Timestamp};
 
@@ -42,26 +42,26 @@ pub(super) fn run(
     runtime()?.block_on(async {
         let (args, order, name) = match command {
             ProvidersCommand::List => return list(&app, json).await,
-            ProvidersCommand::Pause(args) => (args, Order::Pause, "providers pause"),
-            ProvidersCommand::Resume(args) => (args, Order::Resume, "providers resume"),
-            ProvidersCommand::Try(args) => (args, Order::Try, "providers try"),
+            ProvidersCommand::Pause(args) => (args, RouteCommand::Pause, "providers pause"),
+            ProvidersCommand::Resume(args) => (args, RouteCommand::Resume, "providers resume"),
+            ProvidersCommand::Try(args) => (args, RouteCommand::Try, "providers try"),
         };
-        let by = By::command(name).into();
+        let by = ChangeAuthor::command(name).into();
         let note = routes::steer(&app, by, &args.provider, &args.model, order).await?;
         if json {
             return show::json(&RouteChange::new(&args.provider, &args.model, &note));
         }
         let route = format!("{} {}", args.provider, args.model);
         say(&match order {
-            Order::Pause => format!("{route} is paused; jobs that are there go on."),
-            Order::Resume => format!("{route} is used again."),
-            Order::Try => format!("{route} is tried with the next order."),
+            RouteCommand::Pause => format!("{route} is paused; jobs that are there go on."),
+            RouteCommand::Resume => format!("{route} is used again."),
+            RouteCommand::Try => format!("{route} is tried with the next order."),
         })
     })
 }
 
 async fn list(app: &App, json: bool) -> Result<(), CliError> {
-    let servers = stances::of_servers(app).await?;
+    let servers = route_states::of_servers(app).await?;
     let all = routes::among(app, &servers).await?;
     if json {
         let told = all.iter().map(|one| told(one, !servers.is_empty()));
@@ -106,7 +106,7 @@ async fn list(app: &App, json: bool) -> Result<(), CliError> {
 }
 
 /// In a word or two; `servers` is how many processes there are.
-fn state(standing: &Standing, servers: usize) -> String {
+fn state(standing: &RouteSummary, servers: usize) -> String {
     let since = |at: Timestamp| at.rfc3339()[..16].replace('T', " ");
     match (standing.note.paused_at, standing.note.refused_at) {
         (Some(at), _) => format!("paused {}", since(at)),
@@ -116,7 +116,7 @@ fn state(standing: &Standing, servers: usize) -> String {
 }
 
 /// As the console says it.
-fn breaker(together: &Together, servers: usize) -> String {
+fn breaker(together: &CombinedRouteState, servers: usize) -> String {
     let word = match together.worst.state.as_str() {
         "closed" => return "in use".to_owned(),
         "open" => "resting after failures",
@@ -134,7 +134,7 @@ fn breaker(together: &Together, servers: usize) -> String {
 }
 
 /// A route as the API shows it; breakers are known only where a server runs.
-fn told(standing: &Standing, is_served: bool) -> Result<Value, CliError> {
+fn told(standing: &RouteSummary, is_served: bool) -> Result<Value, CliError> {
     let shown = RouteStanding::new(standing);
     let mut told = serde_json::to_value(shown).map_err(CliError::failed)?;
     if !is_served && let Value::Object(members) = &mut told {

@@ -7,8 +7,8 @@ use serde_json::json;
 use crate::cli::{CliError, runtime, say, show};
 use mediagate_config::{Config, Settings};
 use mediagate_core::app::App;
-use mediagate_core::domain::audit::By;
-use mediagate_core::domain::restored;
+use mediagate_core::domain::audit::ChangeAuthor;
+use mediagate_core::domain::restored_backup;
 use mediagate_model::clock::Clock;
 use mediagate_model::ids::TaskId;
 
@@ -17,14 +17,14 @@ pub(super) enum RestoredCommand {
     /// List held tasks, oldest first
     List,
     /// Submit them to a provider, even if that pays for them a second time
-    Resubmit(Which),
+    Resubmit(TaskSelection),
     /// End them, uncharged
-    Fail(Which),
+    Fail(TaskSelection),
 }
 
 #[derive(Debug, Args)]
 #[group(required = true, multiple = false)]
-pub(super) struct Which {
+pub(super) struct TaskSelection {
     /// Task ids
     #[arg(value_name = "ID")]
     ids: Vec<TaskId>,
@@ -39,24 +39,27 @@ pub(super) fn run(
     json: bool,
 ) -> Result<(), CliError> {
     let app = App::open(Config::load_for_command(settings)?, Clock::system())?;
-    let by = By::command;
+    let by = ChangeAuthor::command;
     runtime()?.block_on(async {
         match command {
             RestoredCommand::List => list(&app, json).await,
             RestoredCommand::Resubmit(which) => {
-                let mut done = Done::new("resubmitted", json);
+                let mut done = DecisionReport::new("resubmitted", json);
                 for id in ids(&app, which).await? {
                     done.one(
                         id,
-                        restored::resubmit(&app, id, by("restored resubmit")).await?,
+                        restored_backup::resubmit(&app, id, by("restored resubmit")).await?,
                     )?;
                 }
                 done.all()
             }
             RestoredCommand::Fail(which) => {
-                let mut done = Done::new("failed", json);
+                let mut done = DecisionReport::new("failed", json);
                 for id in ids(&app, which).await? {
-                    done.one(id, restored::fail(&app, id, by("restored fail")).await?)?;
+                    done.one(
+                        id,
+                        restored_backup::fail(&app, id, by("restored fail")).await?,
+                    )?;
                 }
                 done.all()
             }
@@ -65,7 +68,7 @@ pub(super) fn run(
 }
 
 async fn list(app: &App, json: bool) -> Result<(), CliError> {
-    let held = restored::list(app).await?;
+    let held = restored_backup::list(app).await?;
     if json {
         let told = held
             .iter()
@@ -82,22 +85,22 @@ async fn list(app: &App, json: bool) -> Result<(), CliError> {
     say(&table.to_string())
 }
 
-async fn ids(app: &App, which: &Which) -> Result<Vec<TaskId>, CliError> {
+async fn ids(app: &App, which: &TaskSelection) -> Result<Vec<TaskId>, CliError> {
     if !which.all {
         return Ok(which.ids.clone());
     }
-    let held = restored::list(app).await?;
+    let held = restored_backup::list(app).await?;
     Ok(held.into_iter().map(|(id, ..)| id).collect())
 }
 
 /// What has been decided so far.
-struct Done {
+struct DecisionReport {
     what: &'static str,
     /// As JSON they are told together, at the end.
     told: Option<Vec<TaskId>>,
 }
 
-impl Done {
+impl DecisionReport {
     fn new(what: &'static str, json: bool) -> Self {
         Self {
             what,

@@ -14,40 +14,40 @@ use crate::cli::{CliError, probes, runtime, say};
 use mediagate_config::{Config, ConfigError, Settings, file_mark};
 use mediagate_core::app::App;
 use mediagate_core::domain::accounts;
-use mediagate_core::domain::audit::By;
+use mediagate_core::domain::audit::ChangeAuthor;
+use mediagate_core::domain::clock_sync;
 use mediagate_core::domain::keys;
-use mediagate_core::domain::restored;
-use mediagate_core::domain::settings;
-use mediagate_core::domain::time;
+use mediagate_core::domain::restored_backup;
+use mediagate_core::domain::settings_reload;
 use mediagate_http as http;
 use mediagate_http::server::{ConnectionLimits, Shutdown};
-use mediagate_media::origin::Origin;
+use mediagate_media::origin::OriginMarker;
 use mediagate_model::clock::Clock;
 use mediagate_model::secret::Secret;
 use mediagate_telemetry::logs;
 use mediagate_telemetry::traces;
-use mediagate_worker::Workers;
+use mediagate_worker::WorkerPool;
 
 /// How often the configuration file is checked for changes.
 const FILE_POLL: Duration = Duration::from_millis(500);
 
 /// Options for starting a process.
 #[derive(Debug, Args)]
-pub(super) struct Start {
+pub(super) struct StartArgs {
     /// The database was restored from a backup: hold its open tasks for hosted providers
     #[arg(long)]
     after_restore: bool,
 }
 
-pub(super) fn run(start: &Start, settings: &Settings) -> Result<(), CliError> {
+pub(super) fn run(start: &StartArgs, settings: &Settings) -> Result<(), CliError> {
     let config = Config::load(settings)?;
     check(&config)?;
     let _logging = logs::start(&config)?;
     let _traces = traces::start(&config)?;
     let app = App::open(config, Clock::system())?;
     runtime()?.block_on(async {
-        time::begin(&app).await?;
-        restored::check(&app, start.after_restore).await?;
+        clock_sync::begin(&app).await?;
+        restored_backup::check(&app, start.after_restore).await?;
         let serving = Box::pin(serve(app.clone(), settings.clone()));
         probes::beside(&app, serving).await?
     })
@@ -67,15 +67,15 @@ pub(super) fn check(config: &Config) -> Result<(), ConfigError> {
 }
 
 /// `mediagate worker`: like `serve`, without a listener for requests.
-pub(super) fn run_workers(start: &Start, settings: &Settings) -> Result<(), CliError> {
+pub(super) fn run_workers(start: &StartArgs, settings: &Settings) -> Result<(), CliError> {
     let config = Config::load(settings)?;
     check(&config)?;
     let _logging = logs::start(&config)?;
     let _traces = traces::start(&config)?;
     let app = App::open(config, Clock::system())?;
     runtime()?.block_on(async {
-        time::begin(&app).await?;
-        restored::check(&app, start.after_restore).await?;
+        clock_sync::begin(&app).await?;
+        restored_backup::check(&app, start.after_restore).await?;
         watch_signals(app.process.draining.clone())?;
         watch_settings(app.clone(), settings.clone())?;
         probes::beside(&app, work(&app)).await?;
@@ -85,7 +85,7 @@ pub(super) fn run_workers(start: &Start, settings: &Settings) -> Result<(), CliE
 }
 
 async fn work(app: &App) {
-    let workers = Workers::start(app).await;
+    let workers = WorkerPool::start(app).await;
     tracing::info!(slots = app.config.workers, "working");
     app.process.draining.cancelled().await;
     app.process.closing.cancel();
@@ -114,7 +114,7 @@ async fn serve(app: App, settings: Settings) -> Result<(), CliError> {
 
 /// Serves and works until `app.process.draining` is set and everything has come to its end.
 pub(super) async fn until_drained(app: &App, listener: TcpListener) {
-    let workers = Workers::start(app).await;
+    let workers = WorkerPool::start(app).await;
     let closed = CancellationToken::new();
     let shutdown = Shutdown {
         draining: closed.clone(),
@@ -160,7 +160,7 @@ fn connection_limits(config: &Config) -> ConnectionLimits {
 
 /// Says in one line whether results are signed, and by whom.
 fn say_who_signs(app: &App) {
-    if !Origin::signs() {
+    if !OriginMarker::signs() {
         tracing::warn!(
             "results are not signed with Content Credentials: this program was built without the \
              feature `c2pa` (`cargo run --features c2pa`); packaged builds have it"
@@ -186,7 +186,12 @@ async fn ensure_key(app: &App) -> Result<Option<Secret>, CliError> {
         }
         return Ok(None);
     }
-    let account = accounts::ensure_by(app, accounts::DEFAULT_HANDLE, By::command("serve")).await?;
+    let account = accounts::ensure_by(
+        app,
+        accounts::DEFAULT_HANDLE,
+        ChangeAuthor::command("serve"),
+    )
+    .await?;
     if let Some(given) = given {
         keys::create_first(app, &account, &given).await?;
         return Ok(None);
@@ -267,7 +272,7 @@ fn watch_settings(app: App, settings: Settings) -> Result<(), CliError> {
             }
             seen = mark();
             last.clone_from(&seen);
-            if let Err(error) = settings::reload(&app, &settings).await {
+            if let Err(error) = settings_reload::reload(&app, &settings).await {
                 tracing::error!(inside = ?error.inside(), "reading the settings anew broke off");
             }
         }

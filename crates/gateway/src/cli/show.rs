@@ -1,4 +1,4 @@
-//! What commands print: tables that fit the terminal, or JSON.
+//! Command output: tables that fit the terminal, or JSON.
 
 use std::fmt;
 
@@ -12,7 +12,7 @@ use mediagate_model::clock::Timestamp;
 /// A table. On a terminal where it is too wide its last column is wrapped, or each row becomes a record of
 /// lines: what is cut into slivers cannot be read, and an id that is cut cannot be copied. Into a file
 /// or a pipe it is written as wide as it is.
-pub(super) struct Table {
+pub(super) struct TextTable {
     headings: Vec<&'static str>,
     rows: Vec<Vec<String>>,
 }
@@ -22,14 +22,14 @@ const NARROWEST: usize = 24;
 /// Columns between two cells.
 const GAP: u16 = 2;
 
-pub(super) fn table(headings: &[&'static str]) -> Table {
-    Table {
+pub(super) fn table(headings: &[&'static str]) -> TextTable {
+    TextTable {
         headings: headings.to_vec(),
         rows: Vec::new(),
     }
 }
 
-impl Table {
+impl TextTable {
     pub(super) fn add_row(&mut self, cells: impl IntoIterator<Item = String>) {
         let cells = cells.into_iter().map(|cell| one_line(&cell));
         self.rows.push(cells.collect());
@@ -109,7 +109,7 @@ impl Table {
     }
 }
 
-impl fmt::Display for Table {
+impl fmt::Display for TextTable {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.shown(width()))
     }
@@ -176,7 +176,7 @@ pub(super) fn toml(text: &str, as_json: bool) -> Result<(), CliError> {
 mod tests {
     use super::*;
 
-    fn two_keys() -> Table {
+    fn two_keys() -> TextTable {
         let mut table = table(&["NAME", "STATE", "NOTE", "ID"]);
         for (name, note) in [
             ("laptop", ""),

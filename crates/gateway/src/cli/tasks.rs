@@ -3,23 +3,23 @@
 
 use clap::{Args, Subcommand};
 
-use crate::cli::usage::one_of;
+use crate::cli::command_line::one_of;
 use crate::cli::{CliError, accounts, runtime, say, show};
 use mediagate_config::{Config, Settings};
 use mediagate_core::app::App;
-use mediagate_core::domain::audit::By;
+use mediagate_core::domain::audit::ChangeAuthor;
 use mediagate_core::domain::{accounts as all_accounts, tasks};
 use mediagate_core::records::task::TaskView;
 use mediagate_model::clock::Clock;
 use mediagate_model::ids::TaskId;
-use mediagate_model::task::{Kind, Task, TaskState};
-use mediagate_model::words;
-use mediagate_store::tasks::{Filter, Page};
+use mediagate_model::search_terms;
+use mediagate_model::task::{MediaKind, Task, TaskState};
+use mediagate_store::tasks::{PageQuery, TaskFilter};
 
 #[derive(Debug, Subcommand)]
 pub(super) enum TasksCommand {
     /// List tasks, newest first
-    List(ListArgs),
+    List(TaskListArgs),
     /// Show a task as JSON
     Show {
         /// Its id
@@ -36,7 +36,7 @@ pub(super) enum TasksCommand {
 }
 
 #[derive(Debug, Args)]
-pub(super) struct ListArgs {
+pub(super) struct TaskListArgs {
     /// Only of this account
     #[arg(long, value_name = "HANDLE")]
     account: Option<String>,
@@ -47,8 +47,8 @@ pub(super) struct ListArgs {
     #[arg(long, value_parser = one_of::<TaskState>(["queued", "running", "succeeded", "failed", "cancelled"]))]
     status: Option<TaskState>,
     /// Only of this kind
-    #[arg(long, value_parser = one_of::<Kind>(["video", "music"]))]
-    kind: Option<Kind>,
+    #[arg(long, value_parser = one_of::<MediaKind>(["video", "music"]))]
+    kind: Option<MediaKind>,
     /// Only by this model
     #[arg(long)]
     model: Option<String>,
@@ -91,19 +91,19 @@ async fn view(app: &App, task: &Task) -> Result<TaskView, CliError> {
 /// Characters of what was asked that a table shows.
 const LONGEST: usize = 60;
 
-async fn list(app: &App, args: &ListArgs, json: bool) -> Result<(), CliError> {
+async fn list(app: &App, args: &TaskListArgs, json: bool) -> Result<(), CliError> {
     let account = match &args.account {
         Some(handle) => Some(accounts::find(app, handle).await?.id),
         None => None,
     };
-    let filter = Filter {
+    let filter = TaskFilter {
         kind: args.kind,
         state: args.status,
         model: args.model.clone(),
         provider: args.provider.clone(),
-        ..Filter::default()
+        ..TaskFilter::default()
     };
-    let page = Page {
+    let page = PageQuery {
         after: None,
         limit: args.limit,
         ascending: false,
@@ -134,7 +134,7 @@ async fn list(app: &App, args: &ListArgs, json: bool) -> Result<(), CliError> {
             task.cost.to_string(),
             failure.map_or_else(String::new, |failure| failure.code.to_string()),
             task.id.to_string(),
-            words::begin(&task.payload, LONGEST),
+            search_terms::begin(&task.payload, LONGEST),
         ]);
     }
     say(&table.to_string())
@@ -142,7 +142,7 @@ async fn list(app: &App, args: &ListArgs, json: bool) -> Result<(), CliError> {
 
 async fn cancel(app: &App, id: TaskId, abandon: bool, json: bool) -> Result<(), CliError> {
     let task = find(app, id).await?;
-    let by = By::command("tasks cancel");
+    let by = ChangeAuthor::command("tasks cancel");
     let task = if abandon {
         tasks::abandon(app, id, by).await?
     } else {

@@ -3,19 +3,21 @@
 
 use clap::{Args, Subcommand};
 
-use crate::cli::usage::one_of;
+use crate::cli::command_line::one_of;
 use crate::cli::{CliError, accounts::find, amount, runtime, say, show};
 use mediagate_config::{Config, Settings};
 use mediagate_core::app::App;
 use mediagate_core::domain::accounts::DEFAULT_HANDLE;
-use mediagate_core::domain::audit::By;
-use mediagate_core::domain::webhooks::{self, Change, NewEndpoint, log};
+use mediagate_core::domain::audit::ChangeAuthor;
+use mediagate_core::domain::webhooks::{self, EndpointChanges, NewEndpoint, delivery_log};
 use mediagate_http::wire::webhooks::{DeliverySummary, WebhookObject, WebhookRecovery};
 use mediagate_model::clock::{Clock, Timestamp};
 use mediagate_model::error::Error;
 use mediagate_model::ids::{DeliveryId, EndpointId};
-use mediagate_model::webhook::{Delivery, DeliveryState, DisabledWhy, Endpoint, EventType, Scheme};
-use mediagate_store::tasks::Page;
+use mediagate_model::webhook::{
+    Delivery, DeliveryState, DisableReason, EventType, SignatureScheme, WebhookEndpoint,
+};
+use mediagate_store::tasks::PageQuery;
 use mediagate_store::webhooks::endpoints;
 
 #[derive(Debug, Subcommand)]
@@ -23,7 +25,7 @@ pub(super) enum WebhooksCommand {
     /// List the endpoints of all accounts
     List,
     /// Register an endpoint and print only its secret on standard output, or all of it with --json
-    Create(CreateArgs),
+    Create(WebhookCreateArgs),
     /// Enable an endpoint; what was held for it is sent by `recover`
     Enable {
         /// Id of the endpoint
@@ -58,7 +60,7 @@ pub(super) enum WebhooksCommand {
 }
 
 #[derive(Debug, Args)]
-pub(super) struct CreateArgs {
+pub(super) struct WebhookCreateArgs {
     /// The https address that events are posted to
     url: String,
     /// Account that it belongs to [default: default]
@@ -77,7 +79,7 @@ pub(super) struct CreateArgs {
     description: String,
     /// How its deliveries are signed: hmac or ed25519 [default: hmac]
     #[arg(long, value_name = "SCHEME")]
-    scheme: Option<Scheme>,
+    scheme: Option<SignatureScheme>,
 }
 
 pub(super) fn run(
@@ -99,12 +101,12 @@ pub(super) fn run(
     })
 }
 
-async fn every_endpoint(app: &App) -> Result<Vec<Endpoint>, CliError> {
+async fn every_endpoint(app: &App) -> Result<Vec<WebhookEndpoint>, CliError> {
     let all = app.store.read(endpoints::all);
     all.await.map_err(CliError::failed)
 }
 
-async fn endpoint(app: &App, id: EndpointId) -> Result<Endpoint, CliError> {
+async fn endpoint(app: &App, id: EndpointId) -> Result<WebhookEndpoint, CliError> {
     let mut all = every_endpoint(app).await?.into_iter();
     let found = all.find(|endpoint| endpoint.id == id);
     found.ok_or_else(|| {
@@ -124,7 +126,7 @@ async fn list(app: &App, json: bool) -> Result<(), CliError> {
         );
     }
     let mut table = show::table(&["ENDPOINT", "ACCOUNT", "URL", "EVENTS", "STATE", "FAILURES"]);
-    let accounts = mediagate_core::domain::books::accounts(app).await?;
+    let accounts = mediagate_core::domain::accounting::accounts(app).await?;
     for endpoint in all {
         let account = accounts
             .iter()
@@ -151,24 +153,29 @@ async fn list(app: &App, json: bool) -> Result<(), CliError> {
     say(&table.to_string())
 }
 
-fn state(endpoint: &Endpoint) -> String {
+fn state(endpoint: &WebhookEndpoint) -> String {
     match endpoint.disabled_why {
         _ if endpoint.enabled => "enabled".to_owned(),
-        Some(why) => format!("disabled: {}", DisabledWhy::name(why)),
+        Some(why) => format!("disabled: {}", DisableReason::name(why)),
         None => "disabled".to_owned(),
     }
 }
 
-async fn create(app: &App, args: &CreateArgs, json: bool) -> Result<(), CliError> {
+async fn create(app: &App, args: &WebhookCreateArgs, json: bool) -> Result<(), CliError> {
     let account = find(app, args.account.as_deref().unwrap_or(DEFAULT_HANDLE)).await?;
     let new = NewEndpoint {
         url: args.url.clone(),
         description: args.description.clone(),
         events: (!args.events.is_empty()).then(|| args.events.clone()),
-        scheme: args.scheme.unwrap_or(Scheme::Hmac),
+        scheme: args.scheme.unwrap_or(SignatureScheme::Hmac),
     };
-    let (made, secret) =
-        webhooks::create_for(app, account.id, By::command("webhooks create"), new).await?;
+    let (made, secret) = webhooks::create_for(
+        app,
+        account.id,
+        ChangeAuthor::command("webhooks create"),
+        new,
+    )
+    .await?;
     if json {
         let public_key = webhooks::public_key(app, &made)?;
         let told = WebhookObject::new(&made, public_key.as_ref(), Some(&secret));
@@ -177,23 +184,24 @@ async fn create(app: &App, args: &CreateArgs, json: bool) -> Result<(), CliError
     say(secret.expose())
 }
 
-fn object(app: &App, endpoint: &Endpoint) -> Result<WebhookObject, Error> {
+fn object(app: &App, endpoint: &WebhookEndpoint) -> Result<WebhookObject, Error> {
     let public_key = webhooks::public_key(app, endpoint)?;
     Ok(WebhookObject::new(endpoint, public_key.as_ref(), None))
 }
 
 async fn set_enabled(app: &App, id: EndpointId, enabled: bool, json: bool) -> Result<(), CliError> {
     let account = endpoint(app, id).await?.account;
-    let change = Change {
+    let change = EndpointChanges {
         enabled: Some(enabled),
-        ..Change::default()
+        ..EndpointChanges::default()
     };
     let (done, command) = if enabled {
         ("Enabled", "webhooks enable")
     } else {
         ("Disabled", "webhooks disable")
     };
-    let changed = webhooks::change(app, account, id, By::command(command), change).await?;
+    let changed =
+        webhooks::change(app, account, id, ChangeAuthor::command(command), change).await?;
     if json {
         return show::json(&object(app, &changed)?);
     }
@@ -207,12 +215,12 @@ async fn deliveries(
     json: bool,
 ) -> Result<(), CliError> {
     let account = endpoint(app, id).await?.account;
-    let latest = Page {
+    let latest = PageQuery {
         after: None,
         limit: 100,
         ascending: false,
     };
-    let (found, more) = log::of_endpoint(app, account, id, state, latest).await?;
+    let (found, more) = delivery_log::of_endpoint(app, account, id, state, latest).await?;
     if json {
         let told = found.iter().map(DeliverySummary::new);
         return show::json(&told.collect::<Vec<_>>());
@@ -256,10 +264,10 @@ fn row(delivery: &Delivery) -> [String; 7] {
 async fn redeliver(app: &App, id: DeliveryId, json: bool) -> Result<(), CliError> {
     let owner = app
         .store
-        .read(move |conn| mediagate_store::webhooks::log::account_of(conn, id));
+        .read(move |conn| mediagate_store::webhooks::delivery_log::account_of(conn, id));
     let account = owner.await.map_err(CliError::failed)?;
     let account = account.ok_or_else(|| CliError::failed("no webhook delivery has this id"))?;
-    let delivery = log::redeliver(app, account, id).await?;
+    let delivery = delivery_log::redeliver(app, account, id).await?;
     if json {
         return show::json(&DeliverySummary::new(&delivery));
     }
@@ -270,7 +278,7 @@ async fn redeliver(app: &App, id: DeliveryId, json: bool) -> Result<(), CliError
 
 async fn recover(app: &App, id: EndpointId, since: Timestamp, json: bool) -> Result<(), CliError> {
     let account = endpoint(app, id).await?.account;
-    let recovered = log::recover(app, account, id, since).await?;
+    let recovered = delivery_log::recover(app, account, id, since).await?;
     if json {
         return show::json(&WebhookRecovery {
             object: "webhook.recovery",

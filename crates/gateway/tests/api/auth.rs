@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use mediagate_core::domain::keys::{self, Found, NewKey};
+use mediagate_core::domain::keys::{self, KeyMatch, NewKey};
 use mediagate_model::account::Scope;
 use reqwest::Method;
 use serde_json::json;
@@ -111,7 +111,7 @@ async fn without_a_key_that_works_every_endpoint_refuses_before_anything_else() 
         .refused(401, "revoked_api_key");
     assert!(!gateway.revoke(&secret[..12]).await, "it was before");
     let unknown = keys::find(&gateway.app, "sk-mg-000000").await.unwrap();
-    assert_eq!(unknown, Found::NoSuchKey);
+    assert_eq!(unknown, KeyMatch::NoSuchKey);
     gateway.stop().await;
 }
 

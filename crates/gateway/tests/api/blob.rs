@@ -4,12 +4,12 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use futures_util::TryStreamExt as _;
-use mediagate_config::Encryption;
-use mediagate_media::blob::{BlobError, Blobs};
+use mediagate_config::BucketEncryption;
+use mediagate_media::blob::{BlobError, BlobStore};
 use mediagate_model::clock::{Clock, Timestamp};
 use mediagate_model::ids::AssetId;
 use mediagate_model::media::MediaType;
-use simulator::{Cut, Link, Network};
+use simulator::{ConnectionCut, LinkState, NetworkState};
 
 use crate::support::bucket::TestBucket;
 use crate::support::client::install_tls;
@@ -25,14 +25,14 @@ fn film(length: usize) -> Bytes {
     blocks.collect::<Vec<_>>().into()
 }
 
-async fn part(blobs: &Blobs, id: AssetId, media: MediaType, start: u64, end: u64) -> Vec<u8> {
+async fn part(blobs: &BlobStore, id: AssetId, media: MediaType, start: u64, end: u64) -> Vec<u8> {
     let pieces = blobs.stream(id, media, start..end).await.unwrap();
     let pieces: Vec<Bytes> = pieces.unwrap().try_collect().await.unwrap();
     pieces.concat()
 }
 
 /// All files of the last minutes.
-async fn listed(blobs: &Blobs, from: Timestamp, to: Timestamp) -> Vec<(AssetId, MediaType)> {
+async fn listed(blobs: &BlobStore, from: Timestamp, to: Timestamp) -> Vec<(AssetId, MediaType)> {
     let mut found = Vec::new();
     for folder in 0..=u8::MAX {
         found.extend(blobs.made_between(folder, from, to).await.unwrap());
@@ -41,7 +41,7 @@ async fn listed(blobs: &Blobs, from: Timestamp, to: Timestamp) -> Vec<(AssetId, 
     found
 }
 
-async fn keeps_its_promises(blobs: &Blobs) {
+async fn keeps_its_promises(blobs: &BlobStore) {
     let id = AssetId::new();
     let put = blobs.put(id, MediaType::Png, Bytes::from_static(b"0123456789"));
     put.await.unwrap();
@@ -122,7 +122,7 @@ async fn keeps_its_promises(blobs: &Blobs) {
 #[tokio::test]
 async fn a_folder_keeps_its_promises() {
     let folder = tempfile::tempdir().unwrap();
-    let blobs = Blobs::local(folder.path()).unwrap();
+    let blobs = BlobStore::local(folder.path()).unwrap();
     keeps_its_promises(&blobs).await;
     let link = blobs.link(AssetId::new(), MediaType::Mp4, MINUTE).await;
     assert!(link.unwrap().is_none());
@@ -190,7 +190,7 @@ async fn what_breaks_off_is_tried_again() {
     let bucket = TestBucket::start().await;
     let (blobs, id) = (bucket.blobs(), AssetId::new());
     let long = film(9 * 1024 * 1024);
-    bucket.proxy.cut(Cut::new("partNumber"));
+    bucket.proxy.cut(ConnectionCut::new("partNumber"));
     blobs.put(id, MediaType::Mp4, long.clone()).await.unwrap();
     bucket.proxy.struck(1).await;
     assert_eq!(blobs.get(id, MediaType::Mp4).await.unwrap(), long);
@@ -203,7 +203,7 @@ async fn a_bucket_that_is_away_says_so_and_is_not_asked_by_everybody() {
     let bucket = TestBucket::start().await;
     let blobs = bucket.blobs();
     let id = AssetId::new();
-    bucket.proxy.set(Network::both(Link::held()));
+    bucket.proxy.set(NetworkState::both(LinkState::held()));
     let put = blobs
         .put(id, MediaType::Png, Bytes::from_static(b"x"))
         .await;
@@ -242,8 +242,8 @@ async fn encryption_is_asked_for_with_each_file() {
     install_tls();
     let bucket = TestBucket::start().await;
     for (way, key, header) in [
-        (Encryption::S3, None, "AES256"),
-        (Encryption::Kms, Some("films"), "aws:kms"),
+        (BucketEncryption::S3, None, "AES256"),
+        (BucketEncryption::Kms, Some("films"), "aws:kms"),
     ] {
         let blobs = bucket.blobs_with(|media| {
             media.sse = Some(way);

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use bytes::Bytes;
-use mediagate_config::{Delivery, Settings};
+use mediagate_config::{MediaDelivery, Settings};
 use mediagate_core::domain::assets::sha256_hex;
 use mediagate_model::clock::Clock;
 use mediagate_model::ids::AssetId;
@@ -11,7 +11,7 @@ use mediagate_model::media::MediaType;
 use mediagate_store::{self as store, StoreError};
 use reqwest::Method;
 use serde_json::{Value, json};
-use simulator::{Cut, Link, Network, Side};
+use simulator::{ConnectionCut, LinkState, NetworkState, ProxyDirection};
 
 use crate::support::bucket::{ACCESS_KEY, SECRET_KEY, TestBucket};
 use crate::support::gateway::upload;
@@ -147,7 +147,7 @@ async fn large_files_are_fetched_from_the_bucket_where_the_operator_wants_that()
         .manual_clock()
         .set(|settings| {
             bucket.set(settings);
-            settings.media.delivery = Some(Delivery::Redirect);
+            settings.media.delivery = Some(MediaDelivery::Redirect);
         })
         .start()
         .await;
@@ -250,21 +250,21 @@ enum Way {
 
 impl TestBucket {
     fn take_away(&self, way: Way) {
-        let late = Link::late(Duration::from_secs(20));
+        let late = LinkState::late(Duration::from_secs(20));
         match way {
             Way::Refused => {
                 let refuses = true;
-                self.proxy.set(Network {
+                self.proxy.set(NetworkState {
                     refuses,
-                    ..Network::default()
+                    ..NetworkState::default()
                 });
                 self.proxy.reset();
             }
-            Way::Silent => self.proxy.set(Network::both(Link::held())),
+            Way::Silent => self.proxy.set(NetworkState::both(LinkState::held())),
             Way::Failing => self.fail(""),
-            Way::Slow => self.proxy.set(Network {
+            Way::Slow => self.proxy.set(NetworkState {
                 down: late,
-                ..Network::default()
+                ..NetworkState::default()
             }),
         }
     }
@@ -363,10 +363,10 @@ async fn a_store_that_stalls_in_the_middle_of_a_file_is_got_over() {
     let clip = long_clip(&gateway).await;
     let address = clip["audio_url"].as_str().unwrap();
     let whole = asked(&gateway, Method::GET, address, &[]).await.bytes;
-    bucket.proxy.cut(Cut {
-        side: Side::Down,
+    bucket.proxy.cut(ConnectionCut {
+        side: ProxyDirection::Down,
         after: 4,
-        ..Cut::new("").holding()
+        ..ConnectionCut::new("").holding()
     });
     let reading = async {
         let request = gateway.without_key().request(Method::GET, address);
@@ -459,9 +459,9 @@ async fn more_requests_than_a_store_may_get_at_once_are_told_to_come_back() {
     let clip = upload(&gateway, "Song", sound::wav(1, 1)).await;
     let address = clip["audio_url"].as_str().unwrap();
     let started = Clock::system().now();
-    bucket.proxy.set(Network {
-        down: Link::late(Duration::from_secs(3)),
-        ..Network::default()
+    bucket.proxy.set(NetworkState {
+        down: LinkState::late(Duration::from_secs(3)),
+        ..NetworkState::default()
     });
     let many = (0..100).map(|_| asked(&gateway, Method::GET, address, &[]));
     let answers = futures_util::future::join_all(many).await;

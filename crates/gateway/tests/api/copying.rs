@@ -5,11 +5,11 @@ use std::path::Path;
 use std::process::Command;
 
 use bytes::Bytes;
-use mediagate_media::blob::Blobs;
+use mediagate_media::blob::BlobStore;
 use mediagate_model::ids::AssetId;
 use mediagate_model::media::MediaType;
 use serde_json::Value;
-use simulator::{Link, Network};
+use simulator::{LinkState, NetworkState};
 
 use crate::process::Process;
 use crate::support::bucket::{ACCESS_KEY, SECRET_KEY, TestBucket};
@@ -29,7 +29,7 @@ impl Move {
     async fn of(small: usize) -> Self {
         install_tls();
         let (data, bucket) = (tempfile::tempdir().unwrap(), TestBucket::start().await);
-        let blobs = Blobs::local(&data.path().join("media")).unwrap();
+        let blobs = BlobStore::local(&data.path().join("media")).unwrap();
         let mut files = Vec::new();
         for number in 0..=small {
             let size = if number == small {
@@ -74,13 +74,13 @@ impl Move {
 
     /// From now on it takes a while.
     fn slow_down(&self) {
-        let slow = Link {
+        let slow = LinkState {
             bytes_per_second: NonZeroU32::new(600_000),
-            ..Link::default()
+            ..LinkState::default()
         };
-        self.bucket.proxy.set(Network {
+        self.bucket.proxy.set(NetworkState {
             up: slow,
-            ..Network::default()
+            ..NetworkState::default()
         });
     }
 

@@ -1,6 +1,6 @@
 //! What callers' addresses may lead to.
 
-use mediagate_core::limits::Work;
+use mediagate_core::limits::WorkKind;
 use mediagate_model::ids::AccountId;
 use reqwest::Method;
 use serde_json::{Value, json};
@@ -113,7 +113,7 @@ async fn a_picture_is_decoded_once() {
     let (begin, begun) = tokio::sync::oneshot::channel();
     let room = gateway.app.limits.room.clone();
     let holder = tokio::spawn(async move {
-        let all = room.work(AccountId::nobody(), Work::Result, u64::MAX, move |_| {
+        let all = room.work(AccountId::nobody(), WorkKind::Result, u64::MAX, move |_| {
             begin.send(()).unwrap();
             given_back.recv().unwrap_err();
         });

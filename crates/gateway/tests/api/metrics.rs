@@ -6,7 +6,7 @@ use mediagate_core::domain::keys::NewKey;
 use mediagate_model::account::Scope;
 use reqwest::Method;
 use serde_json::json;
-use simulator::{Receiver, Simulator};
+use simulator::{Simulator, WebhookReceiver};
 
 use crate::process::Process;
 use crate::support::bucket::{ACCESS_KEY, SECRET_KEY, TestBucket};
@@ -145,7 +145,7 @@ fn shown(text: &str) -> BTreeMap<String, BTreeSet<String>> {
 async fn what_the_program_shows_is_what_is_documented() {
     let (folder, receiver) = (
         tempfile::tempdir().unwrap(),
-        Receiver::start().await.unwrap(),
+        WebhookReceiver::start().await.unwrap(),
     );
     let (bucket, provider) = (TestBucket::start().await, Simulator::start().await.unwrap());
     let collector = Collector::start().await;

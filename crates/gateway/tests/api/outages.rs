@@ -5,7 +5,7 @@ use std::time::Duration;
 use mediagate_core::domain::keys::NewKey;
 use mediagate_store::StoreError;
 use serde_json::json;
-use simulator::{Cut, Link, Network};
+use simulator::{ConnectionCut, LinkState, NetworkState};
 
 use crate::support::program::{output, program, text};
 use crate::support::{TestGateway, eventually, videos_order};
@@ -30,7 +30,7 @@ async fn tasks(gateway: &TestGateway) -> i64 {
 async fn a_database_that_stands_still_is_503_and_nothing_is_made() {
     let gateway = gateway().await;
     let listed = gateway.get("/v1/tasks").await.ok();
-    gateway.proxy().set(Network::both(Link::held()));
+    gateway.proxy().set(NetworkState::both(LinkState::held()));
     let order = videos_order();
     let cancel = format!("/v1/tasks/{}/cancel", uuid::Uuid::now_v7());
     let nothing = json!({});
@@ -66,7 +66,7 @@ async fn a_database_that_stands_still_is_503_and_nothing_is_made() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_process_whose_database_is_silent_for_long_is_not_ready() {
     let gateway = gateway().await;
-    gateway.proxy().set(Network::both(Link::held()));
+    gateway.proxy().set(NetworkState::both(LinkState::held()));
     let away = gateway.get("/readyz").await.ok();
     assert_eq!(away["away"], json!(["database"]));
     let given_up = eventually("it is given up", async || {
@@ -85,9 +85,9 @@ async fn a_process_whose_database_is_silent_for_long_is_not_ready() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_database_that_is_gone_is_503() {
     let gateway = gateway().await;
-    gateway.proxy().set(Network {
+    gateway.proxy().set(NetworkState {
         refuses: true,
-        ..Network::default()
+        ..NetworkState::default()
     });
     gateway.proxy().reset();
     gateway.get("/v1/tasks").await.refused(503, "overloaded");
@@ -110,10 +110,10 @@ async fn connections_that_died_unused_are_replaced_unseen() {
 }
 
 /// Of a gateway's first request; one commit before it grants its key some requests.
-fn commit_of_the_order() -> Cut {
-    Cut {
+fn commit_of_the_order() -> ConnectionCut {
+    ConnectionCut {
         after: 1,
-        ..Cut::new("COMMIT")
+        ..ConnectionCut::new("COMMIT")
     }
 }
 
@@ -142,11 +142,13 @@ async fn a_commit_that_never_arrived_made_nothing() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_commit_in_doubt_is_503_and_its_repetition_joins_what_it_made() {
     let gateway = gateway().await;
-    gateway.proxy().cut(Cut::new("COMMIT").passing().holding());
+    gateway
+        .proxy()
+        .cut(ConnectionCut::new("COMMIT").passing().holding());
     let order = videos_order();
     let (lost, ()) = tokio::join!(gateway.post("/v1/videos", &order), async {
         gateway.proxy().struck(1).await;
-        gateway.proxy().set(Network::both(Link::held()));
+        gateway.proxy().set(NetworkState::both(LinkState::held()));
     });
     lost.refused(503, "overloaded");
     gateway.proxy().heal();
@@ -182,9 +184,9 @@ async fn cut_commits(orders: u32) {
     };
     let caller = gateway.caller("default", unlimited).await;
     for number in 0..orders {
-        let cut = Cut {
+        let cut = ConnectionCut {
             after: number / 2 % 3,
-            ..Cut::new("COMMIT")
+            ..ConnectionCut::new("COMMIT")
         };
         let cut = if number.is_multiple_of(2) {
             cut.passing()

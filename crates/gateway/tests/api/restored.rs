@@ -4,12 +4,12 @@
 use std::path::Path;
 use std::time::Duration;
 
-use mediagate_core::domain::restored;
+use mediagate_core::domain::restored_backup;
 use mediagate_model::clock::Clock;
-use mediagate_store::restored::Mark;
-use mediagate_store::{self as store, Place, StoreError};
+use mediagate_store::restored::DatabaseMark;
+use mediagate_store::{self as store, DatabaseLocation, StoreError};
 use serde_json::{Value, json};
-use simulator::{Plan, Simulator};
+use simulator::{JobPlan, Simulator};
 
 use crate::support::gateway::finished;
 use crate::support::postgres::TestDatabase;
@@ -42,9 +42,9 @@ impl Scene {
     /// and two wait, and then the end of all three.
     async fn play(database: Option<TestDatabase>) -> Self {
         let simulator = Simulator::start().await.unwrap();
-        let slow = Plan {
+        let slow = JobPlan {
             running: Duration::from_hours(1),
-            ..Plan::default()
+            ..JobPlan::default()
         };
         simulator.world().set_plan(slow);
         let folder = tempfile::tempdir().unwrap();
@@ -82,7 +82,7 @@ impl Scene {
             }
         }
         // What is at the provider already takes for ever, and the others go by.
-        scene.simulator.world().set_plan(Plan::default());
+        scene.simulator.world().set_plan(JobPlan::default());
         scene.configure(3);
         let server = scene.start(&[]).await;
         let client = scene.client(&server);
@@ -305,17 +305,17 @@ async fn a_start_after_a_promotion_waits_for_who_lived_through_it() {
         let gateway = builder.toml(&settings(&simulator, 1)).start().await;
         let order = json!({"model": "film", "prompt": "a lake"});
         gateway.post("/v1/videos", &order).await.ok();
-        restored::check(&gateway.app, false).await.unwrap();
+        restored_backup::check(&gateway.app, false).await.unwrap();
         let promoted = gateway.app.store.write(|conn| -> Result<_, StoreError> {
             let place = store::restored::place(conn)?.unwrap();
-            let before = Place {
+            let before = DatabaseLocation {
                 timeline: Some("0".into()),
                 ..place
             };
             store::restored::set_place(conn, &before)?;
             // The mark outside is older.
             let mark = store::restored::mark(conn)?.unwrap();
-            let mark = Mark {
+            let mark = DatabaseMark {
                 count: mark.count + 1,
                 ..mark
             };
@@ -335,9 +335,9 @@ async fn a_start_after_a_promotion_waits_for_who_lived_through_it() {
                 assert!(beat.await.unwrap());
             }
         };
-        let (checked, ()) = tokio::join!(restored::check(&gateway.app, false), heartbeat);
+        let (checked, ()) = tokio::join!(restored_backup::check(&gateway.app, false), heartbeat);
         checked.unwrap();
-        let held = restored::list(&gateway.app).await.unwrap();
+        let held = restored_backup::list(&gateway.app).await.unwrap();
         assert_eq!(held.len(), usize::from(!vouches));
         gateway.stop().await;
     }

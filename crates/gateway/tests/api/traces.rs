@@ -7,7 +7,7 @@ use std::time::Duration;
 use opentelemetry_proto::tonic::trace::v1::span::SpanKind;
 use reqwest::Method;
 use serde_json::{Value, json};
-use simulator::{Fault, Network, Proxy, Receiver, Role, Simulator};
+use simulator::{Fault, FaultProxy, NetworkState, RequestRole, Simulator, WebhookReceiver};
 
 use crate::process::Process;
 use crate::support::collector::{Answer, Collector, Seen};
@@ -73,7 +73,10 @@ fn sender<'a>(spans: &'a [Seen], traceparent: &str) -> &'a Seen {
 #[expect(clippy::too_many_lines, reason = "one scene, in its order")]
 async fn one_trace_from_the_request_to_the_webhook_though_the_process_dies() {
     let folder = tempfile::tempdir().unwrap();
-    let (collector, receiver) = (Collector::start().await, Receiver::start().await.unwrap());
+    let (collector, receiver) = (
+        Collector::start().await,
+        WebhookReceiver::start().await.unwrap(),
+    );
     let provider = Simulator::start().await.unwrap();
     // Until the process is dead nobody learns that the job is done.
     let busy = Fault::Status {
@@ -81,7 +84,9 @@ async fn one_trace_from_the_request_to_the_webhook_though_the_process_dies() {
         retry_after: None,
         bare: false,
     };
-    provider.world().order(busy, None, Some(Role::Poll), 1000);
+    provider
+        .world()
+        .order(busy, None, Some(RequestRole::Poll), 1000);
     let file = settings(folder.path(), &provider);
     let (server, client) = traced(folder.path(), &collector.url, &["--config", &file]).await;
     let hook = receiver.url("/hook");
@@ -149,8 +154,8 @@ async fn one_trace_from_the_request_to_the_webhook_though_the_process_dies() {
     // Whoever was called knows who called.
     let journal = provider.world().journal();
     for (role, name) in [
-        (Role::Submit, "provider submit"),
-        (Role::Poll, "provider poll"),
+        (RequestRole::Submit, "provider submit"),
+        (RequestRole::Poll, "provider poll"),
     ] {
         let call = journal.iter().rfind(|call| call.role == role).unwrap();
         let parent = call.headers["traceparent"].to_str().unwrap();
@@ -267,7 +272,7 @@ async fn the_callers_decision_not_to_sample_is_kept_and_told_on() {
     let journal = provider.world().journal();
     let submitted = journal
         .iter()
-        .find(|call| call.role == Role::Submit)
+        .find(|call| call.role == RequestRole::Submit)
         .unwrap();
     let parent = submitted.headers["traceparent"].to_str().unwrap();
     assert!(
@@ -392,10 +397,10 @@ async fn that_the_collector_is_away_is_said_once_and_it_is_found_when_it_comes()
     let folder = tempfile::tempdir().unwrap();
     let collector = Collector::start().await;
     let there = collector.url.strip_prefix("http://").unwrap();
-    let way = Proxy::start(there.parse().unwrap()).await.unwrap();
-    way.set(Network {
+    let way = FaultProxy::start(there.parse().unwrap()).await.unwrap();
+    way.set(NetworkState {
         refuses: true,
-        ..Network::default()
+        ..NetworkState::default()
     });
     let url = format!("http://{}", way.address());
     let (server, client) = traced(folder.path(), &url, &[]).await;

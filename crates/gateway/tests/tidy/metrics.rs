@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 use std::path::PathBuf;
 
-use mediagate_telemetry::counters::{METRICS, Sort};
+use mediagate_telemetry::counters::{METRICS, MetricKind};
 
 /// Labels that Prometheus adds when it scrapes, and that of a histogram's buckets.
 const OF_PROMETHEUS: [&str; 3] = ["instance", "job", "le"];
@@ -105,8 +105,8 @@ fn metric_of(series: &str) -> Option<&'static str> {
     METRICS.iter().find_map(|(name, sort, ..)| {
         let ending = series.strip_prefix(name)?;
         let fits = match sort {
-            Sort::Counter | Sort::Gauge => ending.is_empty(),
-            Sort::Histogram => ["_bucket", "_count", "_sum"].contains(&ending),
+            MetricKind::Counter | MetricKind::Gauge => ending.is_empty(),
+            MetricKind::Histogram => ["_bucket", "_count", "_sum"].contains(&ending),
         };
         fits.then_some(*name)
     })

@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use simulator::Plan;
+use simulator::JobPlan;
 use tokio::task::JoinSet;
 use tokio::time::Instant;
 
@@ -38,10 +38,10 @@ async fn long_deliveries() {
     println!("MEDIAGATE_TORTURE_SEED={}", knobs.seed);
     let stage = Stage::prepare(Kept::Sqlite).await;
     let mut run = Run::new(stage, Dice::new(knobs.seed));
-    run.calm = Plan {
+    run.calm = JobPlan {
         queued: Duration::from_millis(20),
         running: Duration::from_millis(100),
-        ..Plan::default()
+        ..JobPlan::default()
     };
     calm(run.stage.simulator.world(), run.calm);
     let mut callers = JoinSet::new();

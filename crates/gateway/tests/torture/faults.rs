@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use simulator::{End, Fault, Order, Plan, Role, World};
+use simulator::{Fault, FaultOrder, JobPlan, PlannedEnd, RequestRole, World};
 
 use crate::dice::Dice;
 use crate::settings::PROTOCOLS;
@@ -25,40 +25,40 @@ pub(crate) fn spread(world: &World, dice: &mut Dice, counts: &mut Counts) {
         let (name, fault) = fault(dice, protocol);
         *counts.entry(name).or_default() += 1;
         let role = match dice.roll(10) {
-            0..5 => Some(Role::Submit),
-            5..7 => Some(Role::Poll),
-            7 => Some(Role::Download),
-            8 => Some(Role::Upload),
+            0..5 => Some(RequestRole::Submit),
+            5..7 => Some(RequestRole::Poll),
+            7 => Some(RequestRole::Download),
+            8 => Some(RequestRole::Upload),
             _ => None,
         };
-        world.place(Order {
+        world.place(FaultOrder {
             provider: Some(protocol.to_owned()),
             role: role.filter(|role| fault.concerns(*role)),
             after: u32::try_from(dice.roll(3)).unwrap(),
             times: u32::try_from(dice.between(1, 3)).unwrap(),
-            ..Order::new(fault)
+            ..FaultOrder::new(fault)
         });
     }
 }
 
-fn plan(dice: &mut Dice) -> Plan {
+fn plan(dice: &mut Dice) -> JobPlan {
     let end = match dice.roll(20) {
-        0 => End::Failure,
-        1 => End::Refusal,
-        2 => End::Empty,
-        _ => End::Success,
+        0 => PlannedEnd::Failure,
+        1 => PlannedEnd::Refusal,
+        2 => PlannedEnd::Empty,
+        _ => PlannedEnd::Success,
     };
-    Plan {
+    JobPlan {
         queued: dice.millis(10, 300),
         running: dice.millis(50, 3000),
         end,
         incomplete: dice.chance(10),
-        ..Plan::default()
+        ..JobPlan::default()
     }
 }
 
 /// Back to providers that work, and whose jobs go like this.
-pub(crate) fn calm(world: &World, plan: Plan) {
+pub(crate) fn calm(world: &World, plan: JobPlan) {
     world.clear_faults();
     world.set_plan(plan);
 }

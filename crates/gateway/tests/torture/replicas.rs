@@ -8,7 +8,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use serde_json::{Value, json};
-use simulator::{Cut, Link, Network, Plan, Proxy, Simulator};
+use simulator::{ConnectionCut, FaultProxy, JobPlan, LinkState, NetworkState, Simulator};
 use tokio::task::JoinSet;
 use tokio::time::Instant;
 
@@ -33,7 +33,7 @@ const REST: Duration = Duration::from_mins(3);
 
 /// A process, its network and what it was started with.
 struct Replica {
-    proxy: Proxy,
+    proxy: FaultProxy,
     words: Vec<String>,
     server: Option<Server>,
     /// Where it stands still after its next start.
@@ -48,7 +48,7 @@ impl Replica {
             .await
             .unwrap()
             .collect();
-        let proxy = Proxy::start(target[0]).await.unwrap();
+        let proxy = FaultProxy::start(target[0]).await.unwrap();
         url.set_host(Some("127.0.0.1")).unwrap();
         url.set_port(Some(proxy.address().port())).unwrap();
         let file = folder.join(format!("{number}.toml"));
@@ -118,26 +118,29 @@ async fn spoil(replica: &mut Replica, mut dice: Dice) -> &'static str {
     };
     let name = match dice.roll(10) {
         0 => {
-            network(Network::both(Link::late(Duration::from_millis(1)))).await;
+            network(NetworkState::both(LinkState::late(Duration::from_millis(
+                1,
+            ))))
+            .await;
             "late"
         }
         1 => {
-            network(Network::both(Link::held())).await;
+            network(NetworkState::both(LinkState::held())).await;
             "held"
         }
         2 => {
-            let down = Link::held();
-            let silent = Network {
+            let down = LinkState::held();
+            let silent = NetworkState {
                 down,
-                ..Network::default()
+                ..NetworkState::default()
             };
             network(silent).await;
             "silent"
         }
         3 => {
-            let gone = Network {
+            let gone = NetworkState {
                 refuses: true,
-                ..Network::default()
+                ..NetworkState::default()
             };
             replica.proxy.reset();
             network(gone).await;
@@ -145,12 +148,14 @@ async fn spoil(replica: &mut Replica, mut dice: Dice) -> &'static str {
             "gone"
         }
         4 => {
-            replica.proxy.cut(Cut::new("COMMIT").passing());
+            replica.proxy.cut(ConnectionCut::new("COMMIT").passing());
             tokio::time::sleep(while_).await;
             "commit without an answer"
         }
         5 => {
-            replica.proxy.cut(Cut::new("INTO submissions").holding());
+            replica
+                .proxy
+                .cut(ConnectionCut::new("INTO submissions").holding());
             tokio::time::sleep(while_).await;
             "an intent held up"
         }
@@ -235,10 +240,10 @@ async fn torture(usual: Duration) {
     println!("MEDIAGATE_TORTURE_SEED={} for {time:?}", knobs.seed);
     let mut dice = Dice::new(knobs.seed);
     let simulator = Simulator::start().await.unwrap();
-    simulator.world().set_plan(Plan {
+    simulator.world().set_plan(JobPlan {
         queued: Duration::from_millis(100),
         running: Duration::from_millis(400),
-        ..Plan::default()
+        ..JobPlan::default()
     });
     simulator.world().set_journal(false);
     let folder = tempfile::tempdir().unwrap();

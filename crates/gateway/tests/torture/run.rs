@@ -5,7 +5,7 @@ use std::os::unix::process::ExitStatusExt as _;
 use std::process::ExitStatus;
 use std::time::Duration;
 
-use simulator::{Plan, Role};
+use simulator::{JobPlan, RequestRole};
 use tokio::time::Instant;
 
 use crate::callers::{Caller, Seen, Told};
@@ -38,7 +38,7 @@ pub(crate) struct Run {
     pub(crate) http: reqwest::Client,
     pub(crate) found: Violations,
     /// How jobs go when nothing goes wrong.
-    pub(crate) calm: Plan,
+    pub(crate) calm: JobPlan,
     /// How wrong the clock of the next process is.
     pub(crate) clock: Option<&'static str>,
     /// Whether clocks are wrong now and then.
@@ -60,7 +60,7 @@ impl Run {
             totals: Totals::default(),
             http: client(),
             found: Violations::default(),
-            calm: Plan::default(),
+            calm: JobPlan::default(),
             clock: None,
             clocks: false,
             twins: true,
@@ -236,7 +236,7 @@ impl Run {
             let journal = run.stage.simulator.world().journal();
             journal
                 .iter()
-                .filter(|one| one.role == Role::Submit)
+                .filter(|one| one.role == RequestRole::Submit)
                 .count()
         };
         let copy = self.stage.copy_aside().await;

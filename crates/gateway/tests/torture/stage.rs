@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use serde_json::{Value, json};
-use simulator::{Posted, Reaction, Receiver, Simulator};
+use simulator::{Reaction, ReceivedPost, Simulator, WebhookReceiver};
 use tempfile::TempDir;
 use tokio::sync::watch;
 
@@ -73,7 +73,7 @@ pub(crate) struct Stage {
     pub(crate) door: Door,
     pub(crate) recording: Vec<u8>,
     /// Who is told of every task's end.
-    pub(crate) receiver: Arc<Receiver>,
+    pub(crate) receiver: Arc<WebhookReceiver>,
     /// What it checks signatures with.
     pub(crate) secrets: Vec<String>,
     settings: settings::Kept,
@@ -115,7 +115,7 @@ impl Stage {
             keys: Vec::new(),
             door: Door::closed(),
             recording: sound::wav(1, 1),
-            receiver: Arc::new(Receiver::acting(moody()).await.unwrap()),
+            receiver: Arc::new(WebhookReceiver::acting(moody()).await.unwrap()),
             secrets: Vec::new(),
             settings: kept.clone(),
             had_a_wrong_clock: false,
@@ -308,7 +308,7 @@ impl Stage {
 
 /// Mostly takes what it is told; now and then it fails, or hangs up, but never twice at one event:
 /// the pause after a third failure is longer than a run.
-fn moody() -> impl Fn(&Posted, usize) -> Reaction + Send + Sync + 'static {
+fn moody() -> impl Fn(&ReceivedPost, usize) -> Reaction + Send + Sync + 'static {
     let failed = Mutex::<HashSet<String>>::default();
     move |posted, before| {
         let soon = vec![("retry-after", "0".to_owned())];

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
-use simulator::Role;
+use simulator::RequestRole;
 
 use crate::callers::Told;
 use crate::check::Facts;
@@ -69,7 +69,7 @@ impl Totals {
         let world = stage.simulator.world();
         let mut keys: BTreeMap<String, u64> = BTreeMap::new();
         for one in world.journal() {
-            if one.role != Role::Submit {
+            if one.role != RequestRole::Submit {
                 continue;
             }
             self.submissions += 1;

@@ -4,8 +4,8 @@ use axum::Json;
 use axum::extract::{Path, State};
 use axum::response::Response;
 
-use super::write::Write;
-use crate::auth::{Admin, Allowed};
+use super::write::OperatorWrite;
+use crate::auth::{Admin, AllowedCaller};
 use crate::body::JsonBody;
 use crate::error::ErrorResponse;
 use crate::orders::admin::money::{
@@ -16,8 +16,8 @@ use crate::query::Query;
 use crate::wire::admin::money::AdminAccount;
 use crate::wire::list::List;
 use mediagate_core::app::App;
-use mediagate_core::domain::operator::Operation;
-use mediagate_core::domain::{accounts, books};
+use mediagate_core::domain::operator::OperatorAction;
+use mediagate_core::domain::{accounting, accounts};
 use mediagate_model::account::AccountRecord;
 use mediagate_model::error::Error;
 use mediagate_model::ids::AccountId;
@@ -26,13 +26,13 @@ use mediagate_model::ids::AccountId;
 #[utoipa::path(post, path = "/v1/admin/accounts", tag = "admin", request_body = AccountRequest,
     responses((status = 200, description = "The account", body = AdminAccount)))]
 pub(crate) async fn create(
-    write: Write,
+    write: OperatorWrite,
     State(app): State<App>,
     body: JsonBody,
 ) -> Result<Response, ErrorResponse> {
     let ((handle, changes), known) = write.read(&app, body, read_account).await?;
-    let make = async |operation: Operation<'_, AccountRecord>| {
-        books::create(&app, operation, &handle, changes).await
+    let make = async |operation: OperatorAction<'_, AccountRecord>| {
+        accounting::create(&app, operation, &handle, changes).await
     };
     Ok(write.make(&app, known, make, shown).await?)
 }
@@ -43,12 +43,12 @@ pub(crate) async fn create(
     ("after" = Option<String>, Query, description = "`last_id` of the page before"),
 ), responses((status = 200, description = "A page of accounts", body = List<AdminAccount>)))]
 pub(crate) async fn list(
-    _: Allowed<Admin>,
+    _: AllowedCaller<Admin>,
     query: Query,
     State(app): State<App>,
 ) -> Result<Json<List<AdminAccount>>, ErrorResponse> {
     let page = query.read(|query| Some(page(query, |text| text.parse().ok())))?;
-    let (found, has_more) = books::account_page(&app, page).await?;
+    let (found, has_more) = accounting::account_page(&app, page).await?;
     let found = found.iter().map(AdminAccount::new).collect();
     Ok(Json(List::new(found, has_more, |it: &AdminAccount| {
         it.id.clone()
@@ -61,15 +61,15 @@ pub(crate) async fn list(
     params(("handle" = String, Path, description = "The account's handle")),
     responses((status = 200, description = "The account", body = AdminAccount)))]
 pub(crate) async fn change(
-    write: Write,
+    write: OperatorWrite,
     Path(handle): Path<String>,
     State(app): State<App>,
     body: JsonBody,
 ) -> Result<Response, ErrorResponse> {
     let account = find(&app, &handle).await?;
     let (changes, known) = write.read(&app, body, read_change).await?;
-    let change = async |operation: Operation<'_, AccountRecord>| {
-        books::change(&app, operation, account, changes).await
+    let change = async |operation: OperatorAction<'_, AccountRecord>| {
+        accounting::change(&app, operation, account, changes).await
     };
     Ok(write.change(&app, known, change, shown).await?)
 }
@@ -80,17 +80,17 @@ pub(crate) async fn change(
     params(("handle" = String, Path, description = "The account's handle")),
     responses((status = 200, description = "The account", body = AdminAccount)))]
 pub(crate) async fn credit(
-    write: Write,
+    write: OperatorWrite,
     Path(handle): Path<String>,
     State(app): State<App>,
     body: JsonBody,
 ) -> Result<Response, ErrorResponse> {
     let account = find(&app, &handle).await?;
     let ((amount, note), known) = write.read(&app, body, read_credit).await?;
-    let make = async |operation: Operation<'_, books::Credited>| {
-        books::credit(&app, operation, account, amount, note).await
+    let make = async |operation: OperatorAction<'_, accounting::CreditResult>| {
+        accounting::credit(&app, operation, account, amount, note).await
     };
-    let show = |credited: &books::Credited, _| AdminAccount::new(&credited.account);
+    let show = |credited: &accounting::CreditResult, _| AdminAccount::new(&credited.account);
     Ok(write.make(&app, known, make, show).await?)
 }
 

@@ -4,7 +4,7 @@ use axum::extract::State;
 use axum::http::HeaderMap;
 use axum::response::Response;
 
-use crate::auth::{Admin, Allowed};
+use crate::auth::{Admin, AllowedCaller};
 use crate::error::ErrorResponse;
 use crate::page_params::{csv_wanted, instant, page_of};
 use crate::query::Query;
@@ -13,7 +13,7 @@ use crate::wire::admin::audit::{AuditObject, audit_csv};
 use crate::wire::list::List;
 use mediagate_core::app::App;
 use mediagate_core::domain::audit;
-use mediagate_store::audit::Filter;
+use mediagate_store::audit::AuditFilter;
 
 /// List what was changed, newest first: by requests, by commands, and by reading the configuration.
 #[utoipa::path(get, path = "/v1/admin/audit", tag = "admin", params(
@@ -28,13 +28,13 @@ use mediagate_store::audit::Filter;
 ), responses((status = 200, description = "A page of entries", content(
     (List<AuditObject> = "application/json"), (String = "text/csv")))))]
 pub(crate) async fn list(
-    _: Allowed<Admin>,
+    _: AllowedCaller<Admin>,
     query: Query,
     headers: HeaderMap,
     State(app): State<App>,
 ) -> Result<Response, ErrorResponse> {
     let (filter, page, csv) = query.read(|query| {
-        let filter = Filter {
+        let filter = AuditFilter {
             action: query.filled_string("action", 100),
             target: query.filled_string("target", 200),
             actor: query.filled_string("actor", 200),

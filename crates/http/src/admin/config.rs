@@ -3,7 +3,7 @@
 use axum::Json;
 use axum::extract::State;
 
-use crate::auth::{Admin, Allowed};
+use crate::auth::{Admin, AllowedCaller};
 use crate::error::ErrorResponse;
 use crate::wire::admin::config::ConfigObject;
 use mediagate_core::app::App;
@@ -13,7 +13,7 @@ use mediagate_core::app::App;
 #[utoipa::path(get, path = "/v1/admin/config", tag = "admin",
     responses((status = 200, description = "The settings", body = ConfigObject)))]
 pub(crate) async fn get(
-    _: Allowed<Admin>,
+    _: AllowedCaller<Admin>,
     State(app): State<App>,
 ) -> Result<Json<ConfigObject>, ErrorResponse> {
     Ok(Json(ConfigObject::new(&app)))

@@ -10,19 +10,19 @@ use axum::response::Response;
 use axum::response::sse::{Event, Sse};
 use futures_util::Stream;
 
-use crate::auth::{Admin, Allowed};
-use crate::docs::Events;
+use crate::auth::{Admin, AllowedCaller};
+use crate::docs::EventSchema;
 use crate::error;
 use crate::error::ErrorResponse;
 use crate::tasks::keep_alive;
 use crate::wire::admin::events::AdminHappening;
 use mediagate_core::app::App;
-use mediagate_core::domain::feed::{self, Follower, Heard};
+use mediagate_core::domain::feed::{self, FeedFollower, FeedItem};
 use mediagate_model::clock::Timestamp;
 use mediagate_model::ids::RequestId;
 
 /// The events of the gateway.
-type HappeningEvent = Events<AdminHappening>;
+type HappeningEvent = EventSchema<AdminHappening>;
 
 /// Follow what happens in the whole gateway: tasks accepted, sent to providers, sent to the next one,
 /// ended; routes that stand differently; and everything that the audit log has.
@@ -33,7 +33,7 @@ type HappeningEvent = Events<AdminHappening>;
     ("Last-Event-ID" = Option<String>, Header, description = "Id of the last event that arrived"),
 ), responses((status = 200, description = "Server-sent events", body = HappeningEvent, content_type = "text/event-stream")))]
 pub(crate) async fn events(
-    _: Allowed<Admin>,
+    _: AllowedCaller<Admin>,
     Extension(request_id): Extension<RequestId>,
     headers: HeaderMap,
     State(app): State<App>,
@@ -48,19 +48,19 @@ pub(crate) async fn events(
 }
 
 fn told(
-    mut follower: Follower,
+    mut follower: FeedFollower,
     request_id: RequestId,
 ) -> impl Stream<Item = Result<Event, Infallible>> {
     async_stream::stream! {
         loop {
             match follower.next().await {
-                Ok(Heard::Event(told)) => {
+                Ok(FeedItem::Event(told)) => {
                     let id = told.what.at().micros().to_string();
                     let told = AdminHappening::new(&told);
                     let event = Event::default().event(told.subject()).id(id).json_data(told);
                     yield Ok(event.unwrap_or_default());
                 }
-                Ok(Heard::Missed(count)) => {
+                Ok(FeedItem::Missed(count)) => {
                     let told = AdminHappening::missed(count);
                     yield Ok(Event::default().event("missed").json_data(told).unwrap_or_default());
                 }

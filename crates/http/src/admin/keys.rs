@@ -7,8 +7,8 @@ use axum::response::Response;
 use serde_json::json;
 
 use super::named;
-use super::write::Write;
-use crate::auth::{Admin, Allowed};
+use super::write::OperatorWrite;
+use crate::auth::{Admin, AllowedCaller};
 use crate::body::JsonBody;
 use crate::error::ErrorResponse;
 use crate::orders::admin::keys::{
@@ -20,20 +20,20 @@ use crate::wire::admin::keys::AdminKey;
 use crate::wire::list::List;
 use mediagate_core::app::App;
 use mediagate_core::domain::accounts;
-use mediagate_core::domain::keys::{self, Issued};
-use mediagate_core::domain::operator::Operation;
+use mediagate_core::domain::keys::{self, IssuedKey};
+use mediagate_core::domain::operator::OperatorAction;
 use mediagate_model::error::Error;
 use mediagate_model::ids::KeyId;
 
 /// A request that changes keys: not with a former secret, which would take them from their owner or
 /// outlive its grace.
-pub(crate) struct KeyWrite(Write);
+pub(crate) struct KeyWrite(OperatorWrite);
 
 impl FromRequestParts<App> for KeyWrite {
     type Rejection = ErrorResponse;
 
     async fn from_request_parts(parts: &mut Parts, app: &App) -> Result<Self, ErrorResponse> {
-        let write = Write::from_request_parts(parts, app).await?;
+        let write = OperatorWrite::from_request_parts(parts, app).await?;
         keys::refuse_former_secret(write.caller(), "change keys")?;
         Ok(Self(write))
     }
@@ -52,7 +52,7 @@ pub(crate) async fn create(
         .read(&app, body, move |body| read_new(body, now))
         .await?;
     let by = write.by().clone();
-    let make = async |operation: Operation<'_, Issued>| {
+    let make = async |operation: OperatorAction<'_, IssuedKey>| {
         let handle = account.as_deref().unwrap_or(accounts::DEFAULT_HANDLE);
         keys::check_models(&app, new.models.as_deref())?;
         let account = accounts::ensure_by(&app, handle, by).await?;
@@ -68,7 +68,7 @@ pub(crate) async fn create(
     ("after" = Option<String>, Query, description = "`last_id` of the page before"),
 ), responses((status = 200, description = "A page of keys", body = List<AdminKey>)))]
 pub(crate) async fn list(
-    _: Allowed<Admin>,
+    _: AllowedCaller<Admin>,
     query: Query,
     State(app): State<App>,
 ) -> Result<Json<List<AdminKey>>, ErrorResponse> {
@@ -89,7 +89,7 @@ pub(crate) async fn list(
     params(("id" = String, Path, description = "The key's id")),
     responses((status = 200, description = "The key", body = AdminKey)))]
 pub(crate) async fn get(
-    _: Allowed<Admin>,
+    _: AllowedCaller<Admin>,
     Path(id): Path<String>,
     State(app): State<App>,
 ) -> Result<Json<AdminKey>, ErrorResponse> {
@@ -109,9 +109,10 @@ pub(crate) async fn change(
 ) -> Result<Response, ErrorResponse> {
     let id = parse(&id)?;
     let (change, known) = write.read(&app, body, read_change).await?;
-    let change =
-        async |operation: Operation<'_, Issued>| keys::change(&app, operation, id, change).await;
-    let show = |issued: &Issued, _| AdminKey::new(&issued.record);
+    let change = async |operation: OperatorAction<'_, IssuedKey>| {
+        keys::change(&app, operation, id, change).await
+    };
+    let show = |issued: &IssuedKey, _| AdminKey::new(&issued.record);
     Ok(write.change(&app, known, change, show).await?)
 }
 
@@ -135,10 +136,10 @@ pub(crate) async fn revoke(
     } else {
         known
     };
-    let revoke = async |operation: Operation<'_, (Issued, bool)>| {
+    let revoke = async |operation: OperatorAction<'_, (IssuedKey, bool)>| {
         keys::revoke(&app, operation, id, ends_webhooks).await
     };
-    let show = |(issued, _): &(Issued, bool), _| AdminKey::ended(issued);
+    let show = |(issued, _): &(IssuedKey, bool), _| AdminKey::ended(issued);
     Ok(write.change(&app, known, revoke, show).await?)
 }
 
@@ -156,7 +157,7 @@ pub(crate) async fn rotate(
 ) -> Result<Response, ErrorResponse> {
     let id = parse(&id)?;
     let ((grace, ends_webhooks), known) = write.read_any(&app, body, read_rotation).await?;
-    let rotate = async |operation: Operation<'_, Issued>| {
+    let rotate = async |operation: OperatorAction<'_, IssuedKey>| {
         keys::rotate(&app, operation, id, grace, ends_webhooks).await
     };
     Ok(write.change(&app, known, rotate, AdminKey::issued).await?)

@@ -6,8 +6,8 @@ use axum::http::HeaderMap;
 use axum::response::Response;
 
 use super::named;
-use super::write::Write;
-use crate::auth::{Admin, Allowed};
+use super::write::OperatorWrite;
+use crate::auth::{Admin, AllowedCaller};
 use crate::body::JsonBody;
 use crate::error::ErrorResponse;
 use crate::orders::admin::money::{AdjustmentRequest, read_adjustment};
@@ -17,10 +17,10 @@ use crate::usage::table;
 use crate::wire::admin::money::{AdjustmentObject, LedgerCheck, LedgerEntry, entries_csv};
 use crate::wire::list::List;
 use mediagate_core::app::App;
-use mediagate_core::domain::operator::Operation;
-use mediagate_core::domain::{books, ledger};
-use mediagate_model::money::Micros;
-use mediagate_store::ledger::Filter;
+use mediagate_core::domain::operator::OperatorAction;
+use mediagate_core::domain::{accounting, ledger};
+use mediagate_model::money::MicroDollars;
+use mediagate_store::ledger::LedgerFilter;
 
 /// List ledger entries, newest first.
 #[utoipa::path(get, path = "/v1/admin/ledger", tag = "admin", params(
@@ -32,7 +32,7 @@ use mediagate_store::ledger::Filter;
 ), responses((status = 200, description = "A page of entries", content(
     (List<LedgerEntry> = "application/json"), (String = "text/csv")))))]
 pub(crate) async fn list(
-    _: Allowed<Admin>,
+    _: AllowedCaller<Admin>,
     query: Query,
     headers: HeaderMap,
     State(app): State<App>,
@@ -43,13 +43,13 @@ pub(crate) async fn list(
         let account = query.filled_string("account", 100);
         Some((account, query.id("task"), page, csv))
     })?;
-    let filter = Filter {
+    let filter = LedgerFilter {
         account: named(&app, account).await?,
         task,
         after: None,
     };
-    let (found, has_more) = books::page(&app, filter, page.after, page.limit).await?;
-    let handles = books::handles(&app, &found).await?;
+    let (found, has_more) = accounting::page(&app, filter, page.after, page.limit).await?;
+    let handles = accounting::handles(&app, &found).await?;
     let found: Vec<_> = found
         .iter()
         .map(|entry| LedgerEntry::new(entry, &handles))
@@ -63,11 +63,11 @@ pub(crate) async fn list(
 #[utoipa::path(get, path = "/v1/admin/ledger/verify", tag = "admin",
     responses((status = 200, description = "What was checked, and what does not add up", body = LedgerCheck)))]
 pub(crate) async fn verify(
-    _: Allowed<Admin>,
+    _: AllowedCaller<Admin>,
     State(app): State<App>,
 ) -> Result<Json<LedgerCheck>, ErrorResponse> {
     let wrong = ledger::verify(&app).await?;
-    let counts = books::counts(&app).await?;
+    let counts = accounting::counts(&app).await?;
     Ok(Json(LedgerCheck::new(&wrong, counts)))
 }
 
@@ -77,15 +77,15 @@ pub(crate) async fn verify(
     request_body = AdjustmentRequest,
     responses((status = 200, description = "The adjustment", body = AdjustmentObject)))]
 pub(crate) async fn adjust(
-    write: Write,
+    write: OperatorWrite,
     State(app): State<App>,
     body: JsonBody,
 ) -> Result<Response, ErrorResponse> {
     let ((task, amount, note), known) = write.read(&app, body, read_adjustment).await?;
     let words = note.clone();
-    let make = async |operation: Operation<'_, Micros>| {
-        books::adjust(&app, operation, task, amount, words).await
+    let make = async |operation: OperatorAction<'_, MicroDollars>| {
+        accounting::adjust(&app, operation, task, amount, words).await
     };
-    let show = move |cost: &Micros, _| AdjustmentObject::new(task, amount, &note, *cost);
+    let show = move |cost: &MicroDollars, _| AdjustmentObject::new(task, amount, &note, *cost);
     Ok(write.make(&app, known, make, show).await?)
 }

@@ -4,14 +4,14 @@ use axum::Json;
 use axum::extract::{Path, State};
 use axum::response::Response;
 
-use super::write::Write;
-use crate::auth::{Admin, Allowed};
+use super::write::OperatorWrite;
+use crate::auth::{Admin, AllowedCaller};
 use crate::error::ErrorResponse;
 use crate::wire::admin::providers::{RouteChange, RouteStanding};
 use crate::wire::list::List;
 use mediagate_core::app::App;
-use mediagate_core::domain::operator::Operation;
-use mediagate_core::domain::routes::{self, Order};
+use mediagate_core::domain::operator::OperatorAction;
+use mediagate_core::domain::routes::{self, RouteCommand};
 use mediagate_model::error::Error;
 use mediagate_model::route::RouteNote;
 
@@ -19,7 +19,7 @@ use mediagate_model::route::RouteNote;
 #[utoipa::path(get, path = "/v1/admin/providers", tag = "admin",
     responses((status = 200, description = "Every route", body = List<RouteStanding>)))]
 pub(crate) async fn list(
-    _: Allowed<Admin>,
+    _: AllowedCaller<Admin>,
     State(app): State<App>,
 ) -> Result<Json<List<RouteStanding>>, ErrorResponse> {
     let all = routes::all(&app).await?;
@@ -35,11 +35,11 @@ pub(crate) async fn list(
     ("model" = String, Path, description = "The provider's name for the model, percent-encoded"),
 ), responses((status = 200, description = "What holds for the route now", body = RouteChange)))]
 pub(crate) async fn try_again(
-    write: Write,
+    write: OperatorWrite,
     Path(route): Path<(String, String)>,
     State(app): State<App>,
 ) -> Result<Response, ErrorResponse> {
-    Ok(steer(write, &app, route, Order::Try).await?)
+    Ok(steer(write, &app, route, RouteCommand::Try).await?)
 }
 
 /// Send a route no more orders, in every process and until it is resumed; jobs that are there go on.
@@ -48,11 +48,11 @@ pub(crate) async fn try_again(
     ("model" = String, Path, description = "The provider's name for the model, percent-encoded"),
 ), responses((status = 200, description = "What holds for the route now", body = RouteChange)))]
 pub(crate) async fn pause(
-    write: Write,
+    write: OperatorWrite,
     Path(route): Path<(String, String)>,
     State(app): State<App>,
 ) -> Result<Response, ErrorResponse> {
-    Ok(steer(write, &app, route, Order::Pause).await?)
+    Ok(steer(write, &app, route, RouteCommand::Pause).await?)
 }
 
 /// Send a paused route orders again.
@@ -61,21 +61,21 @@ pub(crate) async fn pause(
     ("model" = String, Path, description = "The provider's name for the model, percent-encoded"),
 ), responses((status = 200, description = "What holds for the route now", body = RouteChange)))]
 pub(crate) async fn resume(
-    write: Write,
+    write: OperatorWrite,
     Path(route): Path<(String, String)>,
     State(app): State<App>,
 ) -> Result<Response, ErrorResponse> {
-    Ok(steer(write, &app, route, Order::Resume).await?)
+    Ok(steer(write, &app, route, RouteCommand::Resume).await?)
 }
 
 async fn steer(
-    write: Write,
+    write: OperatorWrite,
     app: &App,
     (provider, model): (String, String),
-    order: Order,
+    order: RouteCommand,
 ) -> Result<Response, Error> {
     let known = write.fingerprint();
-    let change = async |operation: Operation<'_, RouteNote>| {
+    let change = async |operation: OperatorAction<'_, RouteNote>| {
         routes::steer(app, operation, &provider, &model, order).await
     };
     let (of, name) = (provider.clone(), model.clone());

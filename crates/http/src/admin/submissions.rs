@@ -3,7 +3,7 @@
 use axum::Json;
 use axum::extract::State;
 
-use crate::auth::{Admin, Allowed};
+use crate::auth::{Admin, AllowedCaller};
 use crate::error::ErrorResponse;
 use crate::page_params::{page, word};
 use crate::query::Query;
@@ -20,7 +20,7 @@ use mediagate_model::submission::SubmissionFilter;
     ("after" = Option<String>, Query, description = "`last_id` of the page before"),
 ), responses((status = 200, description = "A page of submissions", body = List<SubmissionObject>)))]
 pub(crate) async fn list(
-    _: Allowed<Admin>,
+    _: AllowedCaller<Admin>,
     query: Query,
     State(app): State<App>,
 ) -> Result<Json<List<SubmissionObject>>, ErrorResponse> {

@@ -4,7 +4,7 @@ use axum::Json;
 use axum::extract::State;
 
 use super::named;
-use crate::auth::{Admin, Allowed};
+use crate::auth::{Admin, AllowedCaller};
 use crate::error::ErrorResponse;
 use crate::links::RequestLinks;
 use crate::page_params::page;
@@ -14,7 +14,7 @@ use crate::wire::list::List;
 use mediagate_core::app::App;
 use mediagate_core::domain::{accounts, tasks};
 use mediagate_core::records::task::TaskView;
-use mediagate_store::tasks::Filter;
+use mediagate_store::tasks::TaskFilter;
 
 /// List the tasks of every account, newest first.
 #[utoipa::path(get, path = "/v1/admin/tasks", tag = "admin", params(
@@ -32,14 +32,14 @@ use mediagate_store::tasks::Filter;
     ("q" = Option<String>, Query, description = "Words of the prompt or title, all of them, or an id"),
 ), responses((status = 200, description = "A page of tasks", body = List<TaskView>)))]
 pub(crate) async fn list(
-    _: Allowed<Admin>,
+    _: AllowedCaller<Admin>,
     query: Query,
     RequestLinks(links): RequestLinks,
     State(app): State<App>,
 ) -> Result<Json<List<TaskView>>, ErrorResponse> {
     let (of, filter, text, page) = query.read_only(&PARAMETERS, |query| {
         let account = query.filled_string("account", 100);
-        let filter = Filter {
+        let filter = TaskFilter {
             provider: query.filled_string("provider", 200),
             ..filter(query)
         };

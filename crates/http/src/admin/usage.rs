@@ -6,7 +6,7 @@ use axum::http::HeaderMap;
 use axum::response::Response;
 
 use super::named;
-use crate::auth::{Admin, Allowed};
+use crate::auth::{Admin, AllowedCaller};
 use crate::error::ErrorResponse;
 use crate::page_params::csv_wanted;
 use crate::query::Query;
@@ -30,7 +30,7 @@ use mediagate_model::error::{Error, ErrorCode};
 ), responses((status = 200, description = "The rows, 10000 at most, and their sum; as CSV the rows alone", content(
     (AdminUsageList = "application/json"), (String = "text/csv")))))]
 pub(crate) async fn usage(
-    _: Allowed<Admin>,
+    _: AllowedCaller<Admin>,
     query: Query,
     headers: HeaderMap,
     State(app): State<App>,

@@ -11,29 +11,29 @@ use axum::response::{IntoResponse as _, Response};
 use serde::Serialize;
 use serde_json::Value;
 
-use crate::auth::{Arrival, RequestContext, arrived};
+use crate::auth::{RequestArrival, RequestContext, arrived};
 use crate::body::JsonBody;
 use crate::error::ErrorResponse;
-use crate::idempotency::{Answer, Asked, Fingerprint, Fresh, restore};
+use crate::idempotency::{CreationOutcome, Fingerprint, IdempotentRequest, IntentAnswer, restore};
 use mediagate_core::app::App;
-use mediagate_core::attendance::{Close, Presence};
-use mediagate_core::domain::audit::By;
-use mediagate_core::domain::idempotency::{Found, Visit};
-use mediagate_core::domain::operator::{Operation, Tell};
+use mediagate_core::connections::{ClientGuard, IntentCloseTime};
+use mediagate_core::domain::audit::ChangeAuthor;
+use mediagate_core::domain::idempotency::{IntentOutcome, IntentVisit};
+use mediagate_core::domain::operator::{AnswerBuilder, OperatorAction};
 use mediagate_model::account::{Caller, Scope};
 use mediagate_model::error::Error;
 use mediagate_model::intent::StoredAnswer;
 
 /// A request of an operator that changes something.
-pub(crate) struct Write {
+pub(crate) struct OperatorWrite {
     context: RequestContext,
-    arrival: Arrival,
+    arrival: RequestArrival,
     method: Method,
     path: String,
-    by: By,
+    by: ChangeAuthor,
 }
 
-impl FromRequestParts<App> for Write {
+impl FromRequestParts<App> for OperatorWrite {
     type Rejection = ErrorResponse;
 
     async fn from_request_parts(parts: &mut Parts, app: &App) -> Result<Self, ErrorResponse> {
@@ -50,14 +50,14 @@ impl FromRequestParts<App> for Write {
 }
 
 /// What a request wants, and by what it is known.
-pub(crate) type Known<T> = (T, Fingerprint);
+pub(crate) type FingerprintedInput<T> = (T, Fingerprint);
 
-impl Write {
+impl OperatorWrite {
     pub(crate) const fn caller(&self) -> &Caller {
         &self.context.caller
     }
 
-    pub(crate) const fn by(&self) -> &By {
+    pub(crate) const fn by(&self) -> &ChangeAuthor {
         &self.by
     }
 
@@ -67,7 +67,7 @@ impl Write {
         app: &App,
         body: JsonBody,
         read: impl FnOnce(&Value) -> Result<T, Error> + Send + 'static,
-    ) -> Result<Known<T>, Error> {
+    ) -> Result<FingerprintedInput<T>, Error> {
         let fingerprint = self.fingerprint();
         let both = |value: &Value| Ok((read(value)?, fingerprint.json(value)));
         let (read, _) = body.read(app, both).await?;
@@ -80,7 +80,7 @@ impl Write {
         app: &App,
         body: Option<JsonBody>,
         read: impl FnOnce(&Value) -> Result<T, Error> + Send + 'static,
-    ) -> Result<Known<T>, Error> {
+    ) -> Result<FingerprintedInput<T>, Error> {
         if let Some(body) = body {
             self.read(app, body, read).await
         } else {
@@ -101,32 +101,32 @@ impl Write {
         self,
         app: &App,
         known: Fingerprint,
-        make: impl AsyncFnOnce(Operation<'_, T>) -> Result<T, Error>,
+        make: impl AsyncFnOnce(OperatorAction<'_, T>) -> Result<T, Error>,
         show: impl Fn(&T, bool) -> W + Send + Sync + 'static,
     ) -> Result<Response, Error> {
         let show = Arc::new(show);
         let kept = show.clone();
-        let tell: Tell<T> = Arc::new(move |made| told(&kept(made, false)));
+        let tell: AnswerBuilder<T> = Arc::new(move |made| told(&kept(made, false)));
         let by = self.by;
-        let asked = Asked::new(app, &self.context, self.arrival, known)?;
+        let asked = IdempotentRequest::new(app, &self.context, self.arrival, known)?;
         // Told once, to whoever makes it.
         let first: Mutex<Option<W>> = Mutex::new(None);
-        let make = async |visit: &Visit| {
-            let made = make(Operation::asked(by, visit, tell.clone())).await?;
+        let make = async |visit: &IntentVisit| {
+            let made = make(OperatorAction::asked(by, visit, tell.clone())).await?;
             let shown = show(&made, true);
             *first.lock().unwrap_or_else(PoisonError::into_inner) = Some(shown);
-            Ok(Fresh::Untold(Found::Change(tell(&made)?)))
+            Ok(CreationOutcome::Untold(IntentOutcome::Change(tell(&made)?)))
         };
-        let answer = async |found: Found, _: &Arc<Presence>, _: bool| {
+        let answer = async |found: IntentOutcome, _: &Arc<ClientGuard>, _: bool| {
             let shown = first.lock().unwrap_or_else(PoisonError::into_inner).take();
             let response = match (shown, found) {
                 (Some(shown), _) => Json(shown).into_response(),
-                (None, Found::Change(answer)) => restore(answer)?,
+                (None, IntentOutcome::Change(answer)) => restore(answer)?,
                 (None, _) => {
                     return Err(Error::internal("an operator's change made another thing"));
                 }
             };
-            Ok(Answer::told_anew(response, Close::Now))
+            Ok(IntentAnswer::told_anew(response, IntentCloseTime::Now))
         };
         asked.answer(make, answer).await
     }
@@ -137,7 +137,7 @@ impl Write {
         self,
         app: &App,
         known: Fingerprint,
-        change: impl AsyncFnOnce(Operation<'_, T>) -> Result<T, Error>,
+        change: impl AsyncFnOnce(OperatorAction<'_, T>) -> Result<T, Error>,
         show: impl Fn(&T, bool) -> W + Send + Sync + 'static,
     ) -> Result<Response, Error> {
         let known = if self.arrival.headers.contains_key(crate::idempotency::KEY) {

@@ -26,24 +26,24 @@ const FRAME: u64 = 1_000_000;
 const CONTENT_TYPE: usize = 300;
 
 /// A form being read.
-pub(crate) struct Form {
+pub(crate) struct MultipartForm {
     parts: Multipart,
-    gate: Arc<Gate>,
+    gate: Arc<FormLimits>,
     count: usize,
     /// Bytes that all parts together may have.
     limit: u64,
 }
 
 /// A part of a form.
-pub(crate) struct Part<'a> {
+pub(crate) struct FormPart<'a> {
     field: Field<'a>,
-    gate: Arc<Gate>,
+    gate: Arc<FormLimits>,
     limit: u64,
 }
 
 /// Bytes passed on so far, and why reading stopped.
 #[derive(Default)]
-struct Gate {
+struct FormLimits {
     is_in_head: AtomicBool,
     head: AtomicU64,
     refusal: AtomicU8,
@@ -52,17 +52,17 @@ struct Gate {
 const TOO_LARGE: u8 = 1;
 const LONG_HEAD: u8 = 2;
 
-impl Form {
+impl MultipartForm {
     /// Starts to read a form whose contents have at most `limit` bytes.
     pub(crate) async fn open(request: Request, app: &App, limit: u64) -> Result<Self, Error> {
         let kind = request.headers().get(header::CONTENT_TYPE);
         if kind.is_some_and(|kind| kind.len() > CONTENT_TYPE) {
             return Err(malformed("its boundary is too long"));
         }
-        let gate = Arc::<Gate>::default();
+        let gate = Arc::<FormLimits>::default();
         let gated = gate.clone();
         let request = request.map(|body| {
-            Body::new(Gated {
+            Body::new(LimitedBody {
                 body,
                 gate: gated,
                 left: limit + FRAME,
@@ -81,7 +81,7 @@ impl Form {
     }
 
     /// The next part; the previous one must have been read to its end.
-    pub(crate) async fn next(&mut self) -> Result<Option<Part<'_>>, Error> {
+    pub(crate) async fn next(&mut self) -> Result<Option<FormPart<'_>>, Error> {
         self.gate.head.store(0, Ordering::Relaxed);
         self.gate.is_in_head.store(true, Ordering::Relaxed);
         let field = self.parts.next_field().await;
@@ -91,7 +91,7 @@ impl Form {
         if field.is_some() && self.count > PARTS {
             return Err(malformed(&format!("it has more than {PARTS} parts")));
         }
-        Ok(field.map(|field| Part {
+        Ok(field.map(|field| FormPart {
             field,
             gate: self.gate.clone(),
             limit: self.limit,
@@ -99,7 +99,7 @@ impl Form {
     }
 }
 
-impl Part<'_> {
+impl FormPart<'_> {
     pub(crate) fn name(&self) -> Option<&str> {
         self.field.name()
     }
@@ -135,7 +135,7 @@ impl Part<'_> {
     }
 }
 
-impl Gate {
+impl FormLimits {
     /// The error to report for a reader's error.
     fn error(&self, error: &MultipartError, limit: u64) -> Error {
         match self.refusal.load(Ordering::Relaxed) {
@@ -153,16 +153,16 @@ fn malformed(why: &str) -> Error {
 }
 
 /// The form's body, which ends with an error at a limit.
-struct Gated {
+struct LimitedBody {
     body: Body,
-    gate: Arc<Gate>,
+    gate: Arc<FormLimits>,
     left: u64,
     /// Whether to hand out the pieces one by one; otherwise the parser would buffer all that has
     /// arrived.
     is_pausing: bool,
 }
 
-impl Gated {
+impl LimitedBody {
     fn refuse<T>(&self, why: u8) -> Poll<Option<Result<T, axum::Error>>> {
         self.gate.refusal.store(why, Ordering::Relaxed);
         let error = std::io::Error::from(std::io::ErrorKind::InvalidData);
@@ -170,7 +170,7 @@ impl Gated {
     }
 }
 
-impl HttpBody for Gated {
+impl HttpBody for LimitedBody {
     type Data = Bytes;
     type Error = axum::Error;
 

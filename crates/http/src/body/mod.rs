@@ -4,7 +4,7 @@
 //! Nothing of a body is kept but what was read from it.
 
 pub(super) mod form;
-mod judge;
+mod json_scanner;
 
 use std::time::Duration;
 
@@ -16,11 +16,11 @@ use futures_util::{StreamExt as _, stream};
 use http_body_util::BodyExt as _;
 use serde_json::Value;
 
-use self::judge::Judge;
+use self::json_scanner::JsonScanner;
 use crate::error::ErrorResponse;
 use crate::fields::BODY_LIMIT;
 use mediagate_core::app::App;
-use mediagate_core::limits::{Exhausted, Share};
+use mediagate_core::limits::{QuotaExhausted, QuotaShare};
 use mediagate_model::error::{Error, ErrorCode};
 use mediagate_model::ids::AccountId;
 
@@ -34,7 +34,7 @@ const LARGE: usize = 65_536;
 /// A JSON body that has arrived.
 pub struct JsonBody {
     bytes: Bytes,
-    held: Share,
+    held: QuotaShare,
 }
 
 impl FromRequest<App> for JsonBody {
@@ -108,7 +108,7 @@ impl JsonBody {
         self,
         app: &App,
         read: impl FnOnce(&Value) -> Result<T, Error> + Send + 'static,
-    ) -> Result<(T, Share), Error> {
+    ) -> Result<(T, QuotaShare), Error> {
         let Self { bytes, held } = self;
         if bytes.len() < LARGE {
             return Ok((read(&parse(&bytes)?)?, held));
@@ -128,26 +128,26 @@ impl JsonBody {
 }
 
 /// The caller's share of the memory for bodies, still empty.
-pub(super) fn held(request: &Request, app: &App) -> Result<Share, Error> {
+pub(super) fn held(request: &Request, app: &App) -> Result<QuotaShare, Error> {
     let account = request.extensions().get::<AccountId>().copied();
     let account = account.ok_or_else(|| Error::internal("a body before the key check"))?;
     Ok(app.limits.bodies.open(account))
 }
 
 /// For a body that there is no memory for.
-pub(super) fn no_memory(why: Exhausted) -> Error {
+pub(super) fn no_memory(why: QuotaExhausted) -> Error {
     let message = match why {
-        Exhausted::Account => {
+        QuotaExhausted::Account => {
             "Too many large requests of this account at once. Try again in a moment."
         }
-        Exhausted::All => "Too many large requests at once. Try again in a moment.",
+        QuotaExhausted::All => "Too many large requests at once. Try again in a moment.",
     };
     Error::later(ErrorCode::Overloaded, message, 2)
 }
 
-async fn receive(body: &mut Body, held: &mut Share) -> Result<Bytes, Error> {
+async fn receive(body: &mut Body, held: &mut QuotaShare) -> Result<Bytes, Error> {
     let mut bytes = BytesMut::new();
-    let mut judge = Judge::default();
+    let mut judge = JsonScanner::default();
     while let Some(frame) = body.frame().await {
         let Ok(piece) = frame.map_err(broken)?.into_data() else {
             continue;

@@ -1,4 +1,4 @@
-//! Reads the fields of a JSON object, collecting everything that is wrong.
+//! Field reader of a JSON object, which collects everything that is wrong.
 //!
 //! Each getter returns `None` for a field that is absent, null, or at fault; a
 //! fault is remembered, and [`read`] fails with all of them at once. Unknown
@@ -15,7 +15,7 @@ use std::ops::RangeInclusive;
 
 use serde_json::{Map, Value};
 
-use mediagate_model::error::{Error, ErrorCode, Fault};
+use mediagate_model::error::{Error, ErrorCode, FieldError};
 
 pub use request::FieldType;
 pub(crate) use request::request;
@@ -24,23 +24,23 @@ pub(crate) use request::request;
 pub(crate) const BODY_LIMIT: usize = 32_000_000;
 
 /// An object of a body, at its path.
-pub struct Fields<'a> {
+pub struct BodyFields<'a> {
     map: &'a Map<String, Value>,
     path: String,
     /// Whether numbers and flags may come as text, as in forms.
     lenient: bool,
-    faults: &'a RefCell<Vec<Fault>>,
+    faults: &'a RefCell<Vec<FieldError>>,
 }
 
 /// Reads a body by `parse`. `None` from `parse` without a fault is a bug here.
-pub fn read<T>(body: &Value, parse: impl FnOnce(&Fields<'_>) -> Option<T>) -> Result<T, Error> {
+pub fn read<T>(body: &Value, parse: impl FnOnce(&BodyFields<'_>) -> Option<T>) -> Result<T, Error> {
     read_as(body, false, parse)
 }
 
 /// Reads a form that was turned into JSON: numbers and flags are text there.
 pub fn read_form<T>(
     body: &Value,
-    parse: impl FnOnce(&Fields<'_>) -> Option<T>,
+    parse: impl FnOnce(&BodyFields<'_>) -> Option<T>,
 ) -> Result<T, Error> {
     read_as(body, true, parse)
 }
@@ -48,10 +48,10 @@ pub fn read_form<T>(
 fn read_as<T>(
     body: &Value,
     lenient: bool,
-    parse: impl FnOnce(&Fields<'_>) -> Option<T>,
+    parse: impl FnOnce(&BodyFields<'_>) -> Option<T>,
 ) -> Result<T, Error> {
     let Value::Object(map) = body else {
-        let fault = Fault {
+        let fault = FieldError {
             code: ErrorCode::InvalidType,
             param: String::new(),
             message: "The body must be a JSON object.".into(),
@@ -59,7 +59,7 @@ fn read_as<T>(
         return Err(Error::Invalid(vec![fault]));
     };
     let faults = RefCell::default();
-    let parsed = parse(&Fields {
+    let parsed = parse(&BodyFields {
         map,
         path: String::new(),
         lenient,
@@ -72,7 +72,7 @@ fn read_as<T>(
     parsed.ok_or_else(|| Error::internal("a body was refused without a fault"))
 }
 
-impl<'a> Fields<'a> {
+impl<'a> BodyFields<'a> {
     /// Whether it came as a form.
     pub const fn is_form(&self) -> bool {
         self.lenient
@@ -99,7 +99,7 @@ impl<'a> Fields<'a> {
 
     /// Remembers a fault at a full path.
     pub fn fault_at(&self, param: String, code: ErrorCode, message: impl Into<String>) {
-        self.faults.borrow_mut().push(Fault {
+        self.faults.borrow_mut().push(FieldError {
             code,
             param,
             message: message.into(),
@@ -215,7 +215,7 @@ impl<'a> Fields<'a> {
     }
 
     /// An object.
-    pub fn object(&self, name: &str) -> Option<Fields<'a>> {
+    pub fn object(&self, name: &str) -> Option<BodyFields<'a>> {
         let value = self.value(name)?;
         let fields = self.nested(value, self.path(name));
         if fields.is_none() {
@@ -225,7 +225,7 @@ impl<'a> Fields<'a> {
     }
 
     /// An item of a list as an object; a fault when it is none.
-    pub fn item(&self, name: &str, index: usize, item: &'a Value) -> Option<Fields<'a>> {
+    pub fn item(&self, name: &str, index: usize, item: &'a Value) -> Option<BodyFields<'a>> {
         let path = format!("{}[{index}]", self.path(name));
         let fields = self.nested(item, path.clone());
         if fields.is_none() {
@@ -234,11 +234,11 @@ impl<'a> Fields<'a> {
         fields
     }
 
-    fn nested(&self, value: &'a Value, path: String) -> Option<Fields<'a>> {
+    fn nested(&self, value: &'a Value, path: String) -> Option<BodyFields<'a>> {
         let Value::Object(map) = value else {
             return None;
         };
-        Some(Fields {
+        Some(BodyFields {
             map,
             path,
             lenient: self.lenient,

@@ -6,10 +6,10 @@ use utoipa::openapi::schema::{
 };
 use utoipa::openapi::{Ref, RefOr, Schema};
 
-use super::Fields;
+use super::BodyFields;
 
 /// Schemas that a request refers to, by name.
-pub type Schemas = Vec<(String, RefOr<Schema>)>;
+pub type SchemaList = Vec<(String, RefOr<Schema>)>;
 
 /// A type of field: how it is read, and what the document says of it.
 pub trait FieldType {
@@ -18,15 +18,15 @@ pub trait FieldType {
     /// Whether it is a fault that the field is absent or null.
     const IS_REQUIRED: bool = false;
     /// Reads a field; `None` when it is absent, null or at fault.
-    fn read(body: &Fields<'_>, name: &str) -> Option<Self::Value>;
+    fn read(body: &BodyFields<'_>, name: &str) -> Option<Self::Value>;
     /// The schema of a value that is there.
     fn schema() -> RefOr<Schema>;
     /// Adds the schemas that it refers to.
-    fn components(_: &mut Schemas) {}
+    fn components(_: &mut SchemaList) {}
 }
 
 /// Reads a declared field.
-pub fn read<F: FieldType>(body: &Fields<'_>, name: &str) -> Option<F::Value> {
+pub fn read<F: FieldType>(body: &BodyFields<'_>, name: &str) -> Option<F::Value> {
     if F::IS_REQUIRED {
         body.require(name);
     }
@@ -145,7 +145,7 @@ macro_rules! request {
 
         impl $name {
             /// Reads the fields; what is wrong with them is remembered in `body`.
-            $vis fn read(body: &$crate::fields::Fields<'_>) -> Self {
+            $vis fn read(body: &$crate::fields::BodyFields<'_>) -> Self {
                 Self {
                     $($field: $crate::fields::request::read::<$type>(body, stringify!($field)),)*
                     $($shared: $fields::read(body),)*
@@ -174,7 +174,7 @@ macro_rules! request {
             }
 
             /// Adds the schemas that it refers to.
-            $vis fn components(schemas: &mut $crate::fields::request::Schemas) {
+            $vis fn components(schemas: &mut $crate::fields::request::SchemaList) {
                 $(<$type as $crate::fields::FieldType>::components(schemas);)*
                 $($fields::components(schemas);)*
                 let _ = schemas;
@@ -188,7 +188,7 @@ macro_rules! request {
         }
 
         impl utoipa::ToSchema for $name {
-            fn schemas(schemas: &mut $crate::fields::request::Schemas) {
+            fn schemas(schemas: &mut $crate::fields::request::SchemaList) {
                 Self::components(schemas);
             }
         }
@@ -196,7 +196,7 @@ macro_rules! request {
         impl $crate::fields::FieldType for $name {
             type Value = Self;
 
-            fn read(body: &$crate::fields::Fields<'_>, name: &str) -> Option<Self> {
+            fn read(body: &$crate::fields::BodyFields<'_>, name: &str) -> Option<Self> {
                 body.object(name).map(|body| Self::read(&body))
             }
 
@@ -204,7 +204,7 @@ macro_rules! request {
                 $crate::fields::request::reference(stringify!($name))
             }
 
-            fn components(schemas: &mut $crate::fields::request::Schemas) {
+            fn components(schemas: &mut $crate::fields::request::SchemaList) {
                 schemas.push((stringify!($name).to_owned(), Self::object().into()));
                 Self::components(schemas);
             }

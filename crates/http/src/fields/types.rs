@@ -6,18 +6,18 @@ use std::str::FromStr;
 use utoipa::openapi::schema::{ArrayBuilder, ObjectBuilder, Type};
 use utoipa::openapi::{RefOr, Schema};
 
-use super::Fields;
-use super::request::{FieldType, Schemas};
+use super::BodyFields;
+use super::request::{FieldType, SchemaList};
 use mediagate_model::error::ErrorCode;
 
 /// A field that has to be there.
-pub struct Required<F>(PhantomData<F>);
+pub struct RequiredField<F>(PhantomData<F>);
 
-impl<F: FieldType> FieldType for Required<F> {
+impl<F: FieldType> FieldType for RequiredField<F> {
     type Value = F::Value;
     const IS_REQUIRED: bool = true;
 
-    fn read(body: &Fields<'_>, name: &str) -> Option<F::Value> {
+    fn read(body: &BodyFields<'_>, name: &str) -> Option<F::Value> {
         F::read(body, name)
     }
 
@@ -25,7 +25,7 @@ impl<F: FieldType> FieldType for Required<F> {
         F::schema()
     }
 
-    fn components(schemas: &mut Schemas) {
+    fn components(schemas: &mut SchemaList) {
         F::components(schemas);
     }
 }
@@ -37,12 +37,12 @@ pub fn text(most: usize) -> ObjectBuilder {
 }
 
 /// A text of at most so many characters.
-pub struct Text<const MOST: usize>;
+pub struct TextField<const MOST: usize>;
 
-impl<const MOST: usize> FieldType for Text<MOST> {
+impl<const MOST: usize> FieldType for TextField<MOST> {
     type Value = String;
 
-    fn read(body: &Fields<'_>, name: &str) -> Option<String> {
+    fn read(body: &BodyFields<'_>, name: &str) -> Option<String> {
         body.string(name, MOST)
     }
 
@@ -52,12 +52,12 @@ impl<const MOST: usize> FieldType for Text<MOST> {
 }
 
 /// A text; an empty one counts as absent.
-pub struct Filled<const MOST: usize>;
+pub struct OptionalText<const MOST: usize>;
 
-impl<const MOST: usize> FieldType for Filled<MOST> {
+impl<const MOST: usize> FieldType for OptionalText<MOST> {
     type Value = String;
 
-    fn read(body: &Fields<'_>, name: &str) -> Option<String> {
+    fn read(body: &BodyFields<'_>, name: &str) -> Option<String> {
         body.filled_string(name, MOST)
     }
 
@@ -67,12 +67,12 @@ impl<const MOST: usize> FieldType for Filled<MOST> {
 }
 
 /// A text; an empty one is a fault.
-pub struct NotEmpty<const MOST: usize>;
+pub struct NonEmptyText<const MOST: usize>;
 
-impl<const MOST: usize> FieldType for NotEmpty<MOST> {
+impl<const MOST: usize> FieldType for NonEmptyText<MOST> {
     type Value = String;
 
-    fn read(body: &Fields<'_>, name: &str) -> Option<String> {
+    fn read(body: &BodyFields<'_>, name: &str) -> Option<String> {
         let text = body.string(name, MOST)?;
         if text.is_empty() {
             body.fault(name, ErrorCode::InvalidValue, "Must not be empty.");
@@ -86,12 +86,12 @@ impl<const MOST: usize> FieldType for NotEmpty<MOST> {
 }
 
 /// A text; one without anything but spaces is a fault.
-pub struct NotBlank<const MOST: usize>;
+pub struct NonBlankText<const MOST: usize>;
 
-impl<const MOST: usize> FieldType for NotBlank<MOST> {
+impl<const MOST: usize> FieldType for NonBlankText<MOST> {
     type Value = String;
 
-    fn read(body: &Fields<'_>, name: &str) -> Option<String> {
+    fn read(body: &BodyFields<'_>, name: &str) -> Option<String> {
         let text = body.string(name, MOST)?;
         if text.trim().is_empty() {
             body.fault(name, ErrorCode::InvalidValue, "Must not be empty.");
@@ -105,12 +105,12 @@ impl<const MOST: usize> FieldType for NotBlank<MOST> {
 }
 
 /// A whole number in a range.
-pub struct Integer<const LEAST: i64, const MOST: i64>;
+pub struct IntegerField<const LEAST: i64, const MOST: i64>;
 
-impl<const LEAST: i64, const MOST: i64> FieldType for Integer<LEAST, MOST> {
+impl<const LEAST: i64, const MOST: i64> FieldType for IntegerField<LEAST, MOST> {
     type Value = i64;
 
-    fn read(body: &Fields<'_>, name: &str) -> Option<i64> {
+    fn read(body: &BodyFields<'_>, name: &str) -> Option<i64> {
         body.integer(name, LEAST..=MOST)
     }
 
@@ -125,12 +125,12 @@ impl<const LEAST: i64, const MOST: i64> FieldType for Integer<LEAST, MOST> {
 }
 
 /// Any number in a range.
-pub struct Number<const LEAST: i32, const MOST: i32>;
+pub struct NumberField<const LEAST: i32, const MOST: i32>;
 
-impl<const LEAST: i32, const MOST: i32> FieldType for Number<LEAST, MOST> {
+impl<const LEAST: i32, const MOST: i32> FieldType for NumberField<LEAST, MOST> {
     type Value = f64;
 
-    fn read(body: &Fields<'_>, name: &str) -> Option<f64> {
+    fn read(body: &BodyFields<'_>, name: &str) -> Option<f64> {
         body.number(name, f64::from(LEAST)..=f64::from(MOST))
     }
 
@@ -144,12 +144,12 @@ impl<const LEAST: i32, const MOST: i32> FieldType for Number<LEAST, MOST> {
 }
 
 /// `true` or `false`.
-pub struct Flag;
+pub struct BooleanField;
 
-impl FieldType for Flag {
+impl FieldType for BooleanField {
     type Value = bool;
 
-    fn read(body: &Fields<'_>, name: &str) -> Option<bool> {
+    fn read(body: &BodyFields<'_>, name: &str) -> Option<bool> {
         body.boolean(name)
     }
 
@@ -164,7 +164,7 @@ pub struct AnyObject;
 impl FieldType for AnyObject {
     type Value = ();
 
-    fn read(body: &Fields<'_>, name: &str) -> Option<()> {
+    fn read(body: &BodyFields<'_>, name: &str) -> Option<()> {
         body.object(name).map(drop)
     }
 
@@ -174,12 +174,12 @@ impl FieldType for AnyObject {
 }
 
 /// An id; an empty text counts as absent.
-pub struct Id<T>(PhantomData<T>);
+pub struct IdField<T>(PhantomData<T>);
 
-impl<T: FromStr> FieldType for Id<T> {
+impl<T: FromStr> FieldType for IdField<T> {
     type Value = T;
 
-    fn read(body: &Fields<'_>, name: &str) -> Option<T> {
+    fn read(body: &BodyFields<'_>, name: &str) -> Option<T> {
         body.id(name)
     }
 
@@ -195,13 +195,13 @@ pub fn texts(most: usize) -> ArrayBuilder {
 }
 
 /// A file of a form.
-pub struct File;
+pub struct FileField;
 
-impl FieldType for File {
+impl FieldType for FileField {
     type Value = ();
 
     /// Forms are read as they arrive.
-    fn read(_: &Fields<'_>, _: &str) -> Option<()> {
+    fn read(_: &BodyFields<'_>, _: &str) -> Option<()> {
         None
     }
 

@@ -1,13 +1,13 @@
-//! What two requests have in common that want the same.
+//! Request fingerprints: equal for two requests that ask for the same.
 
 use serde_json::Value;
 use sha2::{Digest as _, Sha256};
 
 use crate::body::JsonBody;
-use crate::orders::Order;
+use crate::orders::ApiOrder;
 use mediagate_core::app::App;
 use mediagate_core::domain::assets;
-use mediagate_core::limits::Share;
+use mediagate_core::limits::QuotaShare;
 use mediagate_model::error::Error;
 use mediagate_model::ids::IntentId;
 
@@ -16,7 +16,7 @@ pub(crate) struct Fingerprint(Sha256);
 
 impl Fingerprint {
     /// Of such an order. Its endpoint's brand makes no difference.
-    pub(crate) fn of<O: Order>() -> Self {
+    pub(crate) fn of<O: ApiOrder>() -> Self {
         let mut hash = Sha256::new();
         hash.update(b"POST ");
         hash.update(O::ENDPOINT.path.as_bytes());
@@ -44,10 +44,10 @@ impl Fingerprint {
 
     /// An order in JSON, and its fingerprint; the share of memory is for whoever
     /// keeps what was read.
-    pub(crate) async fn read<O: Order>(
+    pub(crate) async fn read<O: ApiOrder>(
         app: &App,
         body: JsonBody,
-    ) -> Result<(O, Self, Share), Error> {
+    ) -> Result<(O, Self, QuotaShare), Error> {
         let both = |body: &Value| Ok((O::read(body)?, Self::of::<O>().json(body)));
         let ((order, fingerprint), held) = body.read(app, both).await?;
         Ok((order, fingerprint, held))

@@ -2,36 +2,42 @@
 //! and watched until they have arrived. `domain/idempotency` has the rules.
 
 mod fingerprint;
-mod kept;
-mod watched;
+mod stored_answer;
+mod watched_body;
 
 use std::sync::Arc;
 
 use axum::http::HeaderMap;
 use axum::response::{IntoResponse, Response};
 
-use crate::auth::{Arrival, RequestContext};
+use crate::auth::{RequestArrival, RequestContext};
 pub(super) use fingerprint::Fingerprint;
-pub(super) use kept::{REPLAYED, restore};
-use kept::{mark_replayed, replay, stored};
 use mediagate_core::app::App;
-use mediagate_core::attendance::{Close, Line, Presence};
-use mediagate_core::domain::idempotency::{self, Begun, Found, Visit, Wanted};
-use mediagate_core::domain::submit::{self, Draft};
+use mediagate_core::connections::{ClientGuard, IntentCloseTime, PeerSocket};
+use mediagate_core::domain::idempotency::{
+    self, IntentOutcome, IntentRequest, IntentVisit, Lookup,
+};
+use mediagate_core::domain::task_acceptance::{self, TaskDraft};
 use mediagate_model::crash;
 use mediagate_model::error::{Error, ErrorCode};
 use mediagate_model::ids::RequestId;
-use mediagate_model::intent::{Body, StoredAnswer};
+use mediagate_model::intent::{RequestFingerprint, StoredAnswer};
 use mediagate_model::music::Clip;
 use mediagate_model::task::Task;
-use watched::watch;
+pub(super) use stored_answer::{REPLAYED, restore};
+use stored_answer::{mark_replayed, replay, stored};
+use watched_body::watch;
 
 pub(super) const KEY: &str = "idempotency-key";
 /// The official SDKs count their tries in it.
 const RETRY_COUNT: &str = "x-stainless-retry-count";
 
 /// What a request wants, by its headers and its body's fingerprint.
-fn wanted(headers: &HeaderMap, body: Body, line: Line) -> Result<Wanted, Error> {
+fn wanted(
+    headers: &HeaderMap,
+    body: RequestFingerprint,
+    line: PeerSocket,
+) -> Result<IntentRequest, Error> {
     let malformed = || {
         let message = "The Idempotency-Key header must be 1 to 255 visible ASCII characters.";
         Error::plain(ErrorCode::InvalidValue, message)
@@ -49,7 +55,7 @@ fn wanted(headers: &HeaderMap, body: Body, line: Line) -> Result<Wanted, Error> 
     let retries = headers
         .get(RETRY_COUNT)
         .and_then(|value| value.to_str().ok()?.parse::<u32>().ok());
-    Ok(Wanted {
+    Ok(IntentRequest {
         body,
         idempotency_key: key.transpose()?,
         tries: retries.unwrap_or(0),
@@ -59,10 +65,10 @@ fn wanted(headers: &HeaderMap, body: Body, line: Line) -> Result<Wanted, Error> 
 }
 
 /// A caller and what it wants.
-pub(super) struct Asked<'a> {
+pub(super) struct IdempotentRequest<'a> {
     app: &'a App,
     context: &'a RequestContext,
-    wanted: Wanted,
+    wanted: IntentRequest,
     /// Whether the intent must be on disk before anything is done for it.
     reserve: bool,
     /// Why nothing is done for it at all.
@@ -70,11 +76,11 @@ pub(super) struct Asked<'a> {
 }
 
 /// An answer, and whether it is the last word on its intent.
-pub(super) struct Answer {
+pub(super) struct IntentAnswer {
     pub(super) response: Response,
     /// When it closes its intent, once it has arrived; `None` when it does not,
     /// or when its body says so itself.
-    pub(super) close: Option<Close>,
+    pub(super) close: Option<IntentCloseTime>,
     /// Whether it is given again, byte for byte, to the next request with the
     /// same key; a stream is told anew.
     pub(super) is_kept: bool,
@@ -83,9 +89,9 @@ pub(super) struct Answer {
 }
 
 /// What was made for a request, and how far.
-pub(super) enum Fresh {
+pub(super) enum CreationOutcome {
     /// Its answer is still to come.
-    Untold(Found),
+    Untold(IntentOutcome),
     /// This is its answer, and kept together with it.
     Told(StoredAnswer),
     /// Nothing was made, and this says so: the request, sent again, is a new one.
@@ -97,29 +103,32 @@ pub(super) enum Fresh {
 pub(super) async fn accept(
     app: &App,
     context: &RequestContext,
-    visit: &Visit,
-    draft: Draft,
+    visit: &IntentVisit,
+    draft: TaskDraft,
     tell: impl AsyncFnOnce(&[Task], &[Clip]) -> Result<Response, Error>,
-) -> Result<Fresh, Error> {
+) -> Result<CreationOutcome, Error> {
     let mut draft = draft.reached_at(&context.links);
     if visit.keeps_answer() {
         let response = tell(&draft.tasks, &draft.clips).await?;
         draft.answer = Some(stored(response).await?);
     }
     let answer = draft.answer.clone();
-    let tasks = submit::accept(app, &context.caller, visit, draft).await?;
-    Ok(answer.map_or(Fresh::Untold(Found::Tasks(tasks)), Fresh::Told))
+    let tasks = task_acceptance::accept(app, &context.caller, visit, draft).await?;
+    Ok(answer.map_or(
+        CreationOutcome::Untold(IntentOutcome::Tasks(tasks)),
+        CreationOutcome::Told,
+    ))
 }
 
-impl<'a> Asked<'a> {
+impl<'a> IdempotentRequest<'a> {
     /// A request with this body.
     pub(super) fn new(
         app: &'a App,
         context: &'a RequestContext,
-        arrival: Arrival,
+        arrival: RequestArrival,
         body: Fingerprint,
     ) -> Result<Self, Error> {
-        let body = Body {
+        let body = RequestFingerprint {
             key: context.caller.key.id,
             fingerprint: body.finish(),
         };
@@ -145,22 +154,24 @@ impl<'a> Asked<'a> {
     /// presence, and whether others asked before.
     pub(super) async fn answer(
         mut self,
-        make: impl AsyncFnOnce(&Visit) -> Result<Fresh, Error>,
-        answer: impl AsyncFnOnce(Found, &Arc<Presence>, bool) -> Result<Answer, Error>,
+        make: impl AsyncFnOnce(&IntentVisit) -> Result<CreationOutcome, Error>,
+        answer: impl AsyncFnOnce(IntentOutcome, &Arc<ClientGuard>, bool) -> Result<IntentAnswer, Error>,
     ) -> Result<Response, Error> {
         if let Some(refused) = self.refused.take() {
             return Err(self.came_to_nothing(refused).await);
         }
         let begun = match self.begin().await {
-            Ok(Begun::New(visit)) => match make(&visit).await {
-                Ok(Fresh::Untold(found)) => return self.tell(visit, found, false, answer).await,
-                Ok(Fresh::Told(stored)) => {
+            Ok(Lookup::New(visit)) => match make(&visit).await {
+                Ok(CreationOutcome::Untold(found)) => {
+                    return self.tell(visit, found, false, answer).await;
+                }
+                Ok(CreationOutcome::Told(stored)) => {
                     crash::point("answer-kept");
                     let presence = visit.presence();
-                    presence.complete(Close::Now);
+                    presence.complete(IntentCloseTime::Now);
                     return Ok(watch(restore(stored)?, presence));
                 }
-                Ok(Fresh::Nothing(response)) => return Ok(response),
+                Ok(CreationOutcome::Nothing(response)) => return Ok(response),
                 Err(Error::Overtaken) => {
                     drop(visit);
                     self.begin().await?
@@ -175,28 +186,29 @@ impl<'a> Asked<'a> {
             Err(error) => return Err(self.came_to_nothing(error).await),
         };
         match begun {
-            Begun::Known(visit, found) => self.tell(visit, *found, true, answer).await,
-            Begun::Answered(stored) => replay(stored),
+            Lookup::Known(visit, found) => self.tell(visit, *found, true, answer).await,
+            Lookup::Answered(stored) => replay(stored),
             // What was ahead has failed by now.
-            Begun::New(_) => Err(Error::Overtaken),
+            Lookup::New(_) => Err(Error::Overtaken),
         }
     }
 
     /// Tells of what an intent made; `is_known` says that others asked before.
     async fn tell(
         &self,
-        visit: Visit,
-        found: Found,
+        visit: IntentVisit,
+        found: IntentOutcome,
         is_known: bool,
-        answer: impl AsyncFnOnce(Found, &Arc<Presence>, bool) -> Result<Answer, Error>,
+        answer: impl AsyncFnOnce(IntentOutcome, &Arc<ClientGuard>, bool) -> Result<IntentAnswer, Error>,
     ) -> Result<Response, Error> {
         let presence = visit.presence();
         let answered = match found {
-            Found::PastTasks(tasks) => Err(idempotency::removed(&tasks)),
+            IntentOutcome::PastTasks(tasks) => Err(idempotency::removed(&tasks)),
             found => answer(found, &presence, is_known).await,
         };
-        let mut answer = answered
-            .unwrap_or_else(|error| Answer::failed(error, &self.context.request_id, Close::Now));
+        let mut answer = answered.unwrap_or_else(|error| {
+            IntentAnswer::failed(error, &self.context.request_id, IntentCloseTime::Now)
+        });
         if let Some(failed) = &answer.failed {
             idempotency::failed(self.app, &self.wanted, failed);
         }
@@ -219,13 +231,13 @@ impl<'a> Asked<'a> {
         error
     }
 
-    async fn begin(&self) -> Result<Begun, Error> {
+    async fn begin(&self) -> Result<Lookup, Error> {
         idempotency::begin(self.app, &self.context.caller, &self.wanted, self.reserve).await
     }
 
     /// Keeps an answer for the next request with the same key, or gives the one
     /// that was kept before.
-    async fn keep(&self, visit: &Visit, response: Response) -> Result<Response, Error> {
+    async fn keep(&self, visit: &IntentVisit, response: Response) -> Result<Response, Error> {
         let answer = stored(response).await?;
         let first = idempotency::keep_answer(self.app, visit.id(), answer).await?;
         crash::point("answer-kept");
@@ -233,9 +245,9 @@ impl<'a> Asked<'a> {
     }
 }
 
-impl Answer {
+impl IntentAnswer {
     /// An answer about something that exists.
-    pub(super) fn of(response: impl IntoResponse, close: Close) -> Self {
+    pub(super) fn of(response: impl IntoResponse, close: IntentCloseTime) -> Self {
         Self {
             response: response.into_response(),
             close: Some(close),
@@ -245,7 +257,7 @@ impl Answer {
     }
 
     /// The same, but told anew to who comes by its key.
-    pub(super) fn told_anew(response: impl IntoResponse, close: Close) -> Self {
+    pub(super) fn told_anew(response: impl IntoResponse, close: IntentCloseTime) -> Self {
         Self {
             is_kept: false,
             ..Self::of(response, close)
@@ -265,7 +277,7 @@ impl Answer {
     /// An error about something that was made, which closes its intent at
     /// `close`. One that a retry can mend is not kept; one after which the task
     /// goes on leaves its intent open.
-    pub(super) fn failed(error: Error, request_id: &RequestId, close: Close) -> Self {
+    pub(super) fn failed(error: Error, request_id: &RequestId, close: IntentCloseTime) -> Self {
         let code = error.code();
         let goes_on = matches!(
             code,
@@ -296,11 +308,11 @@ mod tests {
         let wanted = |key: &[u8]| {
             let mut headers = HeaderMap::new();
             headers.insert(KEY, HeaderValue::from_bytes(key).unwrap());
-            let body = Body {
+            let body = RequestFingerprint {
                 key: KeyId::new(),
                 fingerprint: "00".repeat(32),
             };
-            let wanted = wanted(&headers, body, Line::default());
+            let wanted = wanted(&headers, body, PeerSocket::default());
             wanted.map(|wanted| wanted.idempotency_key)
         };
         assert_eq!(wanted(b"a-1_/!~").unwrap().as_deref(), Some("a-1_/!~"));

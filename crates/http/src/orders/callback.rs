@@ -1,28 +1,28 @@
-//! Where a request wants to be called when its task ends: one field by three names.
+//! Callback address of a task: one field by three names.
 
 use utoipa::openapi::{RefOr, Schema};
 
 use crate::fields::types::text;
-use crate::fields::{FieldType, Fields, request};
-use mediagate_core::domain::webhooks::Callback;
-use mediagate_core::hooks::LONGEST_URL;
+use crate::fields::{BodyFields, FieldType, request};
+use mediagate_core::domain::webhooks::CallbackUrl;
+use mediagate_core::webhook_client::LONGEST_URL;
 use mediagate_model::error::ErrorCode;
 
 request! {
     /// Where to call when the task has ended; one of these.
     pub struct CallbackFields {
         /// An https address that is posted the task when it has ended.
-        callback_url: Called,
+        callback_url: CallbackUrlField,
         /// The same, as the music dialect names it.
-        notify_hook: Called,
+        notify_hook: CallbackUrlField,
         /// The same.
-        webhook_url: Called,
+        webhook_url: CallbackUrlField,
     }
 }
 
 impl CallbackFields {
     /// The one that is there; more than one is a fault.
-    pub fn callback(self, body: &Fields<'_>) -> Option<Callback> {
+    pub fn callback(self, body: &BodyFields<'_>) -> Option<CallbackUrl> {
         let named = [
             ("callback_url", self.callback_url),
             ("notify_hook", self.notify_hook),
@@ -30,7 +30,7 @@ impl CallbackFields {
         ];
         let mut named = named
             .into_iter()
-            .filter_map(|(param, url)| Some(Callback { url: url?, param }));
+            .filter_map(|(param, url)| Some(CallbackUrl { url: url?, param }));
         let first = named.next();
         for second in named {
             let message = "Say one of callback_url, notify_hook and webhook_url.";
@@ -41,12 +41,12 @@ impl CallbackFields {
 }
 
 /// The address to call; an empty one counts as absent.
-pub struct Called;
+pub struct CallbackUrlField;
 
-impl FieldType for Called {
+impl FieldType for CallbackUrlField {
     type Value = String;
 
-    fn read(body: &Fields<'_>, name: &str) -> Option<String> {
+    fn read(body: &BodyFields<'_>, name: &str) -> Option<String> {
         body.filled_string(name, LONGEST_URL)
     }
 

@@ -1,25 +1,28 @@
 //! The requests of the chat-completions dialect.
 
-pub mod answers;
+pub mod answer_format;
 pub mod housekeeping;
 pub mod messages;
 
 use serde_json::{Map, Value};
 
-use super::callback::{CallbackFields, Called};
-use super::neighbours::{self, NeighbourFields};
+use super::callback::{CallbackFields, CallbackUrlField};
+use super::field_aliases::{self, AliasFields};
 use super::video_fields::{
-    AspectRatio, Label, PROMPT, Picture, Pictures, ProviderOptions, Resolution, Seconds, Seed, Size,
+    AspectRatio, LabelField, PROMPT, PictureField, PictureList, ProviderOptions, ResolutionField,
+    SecondsField, SeedField, SizeField,
 };
-use super::{Endpoint, Order, Quoted};
-use crate::fields::types::{AnyObject, Filled, Flag, Integer, NotEmpty, Number, Required};
-use crate::fields::{self, Fields, request};
-use answers::{Modalities, ResponseFormat, Stop, ToolChoice};
-use mediagate_core::domain::quotes::Wish;
-use mediagate_core::domain::video::{Frame, Params, VideoOrder};
+use super::{ApiOrder, OrderEndpoint, QuotableOrder};
+use crate::fields::types::{
+    AnyObject, BooleanField, IntegerField, NonEmptyText, NumberField, OptionalText, RequiredField,
+};
+use crate::fields::{self, BodyFields, request};
+use answer_format::{AnswerModalities, ResponseFormat, StopSequences, ToolChoice};
+use mediagate_core::domain::quotes::QuotedOrder;
+use mediagate_core::domain::video::{FrameShape, ParamNames, VideoOrder};
 use mediagate_model::account::Scope;
 use mediagate_model::error::{Error, ErrorCode};
-use messages::{Asked, Messages};
+use messages::{ChatPrompt, MessageList};
 
 /// Fewer tokens than this hold no address of a video.
 const ADDRESS_TOKENS: i64 = 16;
@@ -28,25 +31,25 @@ request! {
     /// A request for videos in the dialect of chat.
     pub struct ChatRequest {
         /// A video model from the live list.
-        model: Required<NotEmpty<200>>,
+        model: RequiredField<NonEmptyText<200>>,
         /// The prompt is the text of the last user message; its pictures are the source images.
-        messages: Required<Messages>,
+        messages: RequiredField<MessageList>,
         /// Checked (0–2), without effect on a video.
-        temperature: Number<0, 2>,
+        temperature: NumberField<0, 2>,
         /// Checked (0–1), without effect on a video.
-        top_p: Number<0, 1>,
+        top_p: NumberField<0, 1>,
         /// Checked (-2–2), without effect on a video.
-        presence_penalty: Number<-2, 2>,
+        presence_penalty: NumberField<-2, 2>,
         /// Checked (-2–2), without effect on a video.
-        frequency_penalty: Number<-2, 2>,
+        frequency_penalty: NumberField<-2, 2>,
         /// At least 1. Below 16 the answer is a sentence cut to fit, and nothing is made or charged: so few tokens cannot hold an address.
-        max_tokens: Integer<1, { i64::MAX }>,
+        max_tokens: IntegerField<1, { i64::MAX }>,
         /// The same; the smaller one counts.
-        max_completion_tokens: Integer<1, { i64::MAX }>,
+        max_completion_tokens: IntegerField<1, { i64::MAX }>,
         /// Null or an object; without effect on a video.
         logit_bias: AnyObject,
         /// A string or up to four; without effect on a video.
-        stop: Stop,
+        stop: StopSequences,
         /// `none` or `auto`: tools may be offered, and a video calls none.
         tool_choice: ToolChoice,
         /// The same, in its former form.
@@ -54,28 +57,28 @@ request! {
         /// Of the type `text`, which an address is.
         response_format: ResponseFormat,
         /// The kinds of answer that are wanted; `text` or `video` must be among them.
-        modalities: Modalities,
+        modalities: AnswerModalities,
         /// The same as `video.seconds`.
-        seconds: Seconds,
+        seconds: SecondsField,
         /// What the chat dialect has no fields for.
         video: VideoOptions,
         /// Fields for the provider itself, where the operator lets them through; taken in `video` too.
         provider_options: ProviderOptions,
         /// An https address that is posted the task when it has ended.
-        callback_url: Called,
+        callback_url: CallbackUrlField,
         /// The same, as the music dialect names it.
-        notify_hook: Called,
+        notify_hook: CallbackUrlField,
         /// The same.
-        webhook_url: Called,
+        webhook_url: CallbackUrlField,
         /// How many videos, 1–4.
-        n: Integer<1, 4>,
+        n: IntegerField<1, 4>,
         /// Your own name for your end user.
-        user: Filled<512>,
+        user: OptionalText<512>,
         /// Whether the answer comes as server-sent events.
-        stream: Flag,
+        stream: BooleanField,
         /// How the stream ends.
         stream_options: StreamOptions,
-        + neighbours: NeighbourFields,
+        + neighbours: AliasFields,
     }
 }
 
@@ -83,28 +86,28 @@ request! {
     /// What the chat dialect has no fields for.
     pub struct VideoOptions {
         /// The last frame: an https, http or data: address.
-        end_image: Picture,
+        end_image: PictureField,
         /// Pictures of what the video is about: https, http or data: addresses.
-        reference_images: Pictures,
+        reference_images: PictureList,
         /// Length in seconds.
-        seconds: Seconds,
+        seconds: SecondsField,
         /// Width and height, as in `1280x720`.
-        size: Size,
+        size: SizeField,
         /// In place of the size: its fineness, as in `1080p`.
-        resolution: Resolution,
+        resolution: ResolutionField,
         /// In place of the size: its shape, as in `16:9`.
         aspect_ratio: AspectRatio,
         /// With sound or without, where the model can choose.
-        audio: Flag,
+        audio: BooleanField,
         /// `ai`: a label in a corner that people see, where this gateway draws the film.
-        label: Label,
+        label: LabelField,
         /// Decides everything that the prompt leaves to chance.
-        seed: Seed,
+        seed: SeedField,
         /// What the video shall not show.
-        negative_prompt: Filled<PROMPT>,
+        negative_prompt: OptionalText<PROMPT>,
         /// Fields for the provider itself, where the operator lets them through.
         provider_options: ProviderOptions,
-        + neighbours: NeighbourFields,
+        + neighbours: AliasFields,
     }
 }
 
@@ -112,7 +115,7 @@ request! {
     /// How a stream ends.
     pub struct StreamOptions {
         /// Whether a chunk with the usage comes before the end.
-        include_usage: Flag,
+        include_usage: BooleanField,
     }
 }
 
@@ -129,7 +132,7 @@ pub struct ChatOrder {
     pub cut_to: Option<usize>,
 }
 
-const PARAMS: Params = Params {
+const PARAMS: ParamNames = ParamNames {
     seconds: "video.seconds",
     size: "video.size",
     resolution: "video.resolution",
@@ -144,31 +147,31 @@ const PARAMS: Params = Params {
     references: "video.reference_images",
 };
 
-impl Order for ChatOrder {
-    const ENDPOINT: Endpoint = Endpoint {
+impl ApiOrder for ChatOrder {
+    const ENDPOINT: OrderEndpoint = OrderEndpoint {
         path: "/v1/chat/completions",
         is_branded: false,
         scope: Scope::VideoCreate,
     };
-    type Request = ChatRequest;
+    type RequestBody = ChatRequest;
 
     fn read(body: &Value) -> Result<Self, Error> {
         fields::read(body, |body| order(body, ChatRequest::read(body)))
     }
 }
 
-impl Quoted for ChatOrder {
-    fn wish(self) -> Wish {
+impl QuotableOrder for ChatOrder {
+    fn wish(self) -> QuotedOrder {
         let order = Box::new(self.order);
         if self.cut_to.is_some() {
-            Wish::Sentence(order)
+            QuotedOrder::Sentence(order)
         } else {
-            Wish::Video(order)
+            QuotedOrder::Video(order)
         }
     }
 }
 
-fn order(body: &Fields<'_>, mut request: ChatRequest) -> Option<ChatOrder> {
+fn order(body: &BodyFields<'_>, mut request: ChatRequest) -> Option<ChatOrder> {
     // Everything is read before anything is missed, so that all faults are found.
     let cut_to = cut_to(&request);
     let provider_options = provider_options(body, &mut request);
@@ -190,14 +193,14 @@ fn order(body: &Fields<'_>, mut request: ChatRequest) -> Option<ChatOrder> {
     let first = first.into_iter().chain(also_first.collect::<Vec<_>>());
     let mut asked = request.messages;
     let pictures = asked.as_mut().map(|asked| &mut asked.pictures);
-    neighbours::add_first_frame(body, &PARAMS, pictures.unwrap_or(&mut Vec::new()), first);
+    field_aliases::add_first_frame(body, &PARAMS, pictures.unwrap_or(&mut Vec::new()), first);
     let last = neighbours.last_frames().into_iter();
-    let also_last = inside.and_then(NeighbourFields::last_frames);
+    let also_last = inside.and_then(AliasFields::last_frames);
     let also_last = also_last.map(|(name, pictures)| (format!("video.{name}"), pictures));
     let end_image = video.as_mut().and_then(|video| video.end_image.take());
-    let end_picture = neighbours::last_frame(body, &PARAMS, end_image, last.chain(also_last));
+    let end_picture = field_aliases::last_frame(body, &PARAMS, end_image, last.chain(also_last));
 
-    let Asked {
+    let ChatPrompt {
         prompt,
         pictures,
         conversation,
@@ -211,7 +214,7 @@ fn order(body: &Fields<'_>, mut request: ChatRequest) -> Option<ChatOrder> {
         references: Vec::new(),
         seconds,
         size: None,
-        frame: Frame::default(),
+        frame: FrameShape::default(),
         audio: None,
         label: false,
         seed: None,
@@ -221,7 +224,7 @@ fn order(body: &Fields<'_>, mut request: ChatRequest) -> Option<ChatOrder> {
         conversation,
         user: request.user,
         callback,
-        params: Params {
+        params: ParamNames {
             seconds: asked_seconds.unwrap_or(PARAMS.seconds),
             ..PARAMS
         },
@@ -230,7 +233,7 @@ fn order(body: &Fields<'_>, mut request: ChatRequest) -> Option<ChatOrder> {
         order = VideoOrder {
             references: video.reference_images.unwrap_or_default(),
             size: video.size,
-            frame: Frame {
+            frame: FrameShape {
                 resolution: video.resolution,
                 aspect_ratio: video.aspect_ratio,
             },
@@ -259,7 +262,7 @@ fn cut_to(request: &ChatRequest) -> Option<usize> {
 }
 
 /// The length, and the field that says it.
-fn seconds(body: &Fields<'_>, request: &ChatRequest) -> Option<(&'static str, f64)> {
+fn seconds(body: &BodyFields<'_>, request: &ChatRequest) -> Option<(&'static str, f64)> {
     let video = request.video.as_ref();
     let inside = video.map(|video| video.neighbours.lengths(true));
     let ours = [
@@ -268,10 +271,10 @@ fn seconds(body: &Fields<'_>, request: &ChatRequest) -> Option<(&'static str, f6
     ];
     let others = request.neighbours.lengths(false);
     let said = ours.into_iter().chain(inside.into_iter().flatten());
-    neighbours::length(body, &PARAMS, said.chain(others))
+    field_aliases::length(body, &PARAMS, said.chain(others))
 }
 
-fn provider_options(body: &Fields<'_>, request: &mut ChatRequest) -> Map<String, Value> {
+fn provider_options(body: &BodyFields<'_>, request: &mut ChatRequest) -> Map<String, Value> {
     let video = request.video.as_mut();
     let inside = video.and_then(|video| video.provider_options.take());
     let (inside, mut options) = (

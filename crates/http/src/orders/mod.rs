@@ -1,15 +1,15 @@
 //! The requests that make something, each as it is declared, read and turned into
 //! what the domain knows.
 //!
-//! An [`Order`] says at which endpoint it is placed and by what scope: the key check,
+//! An [`ApiOrder`] says at which endpoint it is placed and by what scope: the key check,
 //! the fingerprint by which a request is known when it comes again, quotes and the
 //! document's test have it from here.
 
 pub mod admin;
 pub mod callback;
 pub mod chat;
+pub mod field_aliases;
 pub mod music;
-pub mod neighbours;
 pub mod persona;
 pub mod provenance;
 mod separation;
@@ -23,14 +23,14 @@ use serde_json::Value;
 use utoipa::ToSchema;
 
 use mediagate_core::domain::personas::NewPersona;
-use mediagate_core::domain::quotes::Wish;
+use mediagate_core::domain::quotes::QuotedOrder;
 use mediagate_core::domain::video::VideoOrder;
 use mediagate_model::account::Scope;
 use mediagate_model::error::Error;
 
 /// Where something is ordered.
 #[derive(Debug, Clone, Copy)]
-pub struct Endpoint {
+pub struct OrderEndpoint {
     /// Its path, below the brand's where it is branded.
     pub path: &'static str,
     /// Whether the path begins with the gateway's brand.
@@ -39,7 +39,7 @@ pub struct Endpoint {
     pub scope: Scope,
 }
 
-impl Endpoint {
+impl OrderEndpoint {
     /// The whole path.
     pub fn path(&self, brand: &str) -> String {
         if self.is_branded {
@@ -51,26 +51,30 @@ impl Endpoint {
 }
 
 /// Something that callers have made for them.
-pub trait Order: Sized + Send + 'static {
+pub trait ApiOrder: Sized + Send + 'static {
     /// Where it is ordered.
-    const ENDPOINT: Endpoint;
+    const ENDPOINT: OrderEndpoint;
     /// The body as it is declared.
-    type Request: ToSchema;
+    type RequestBody: ToSchema;
     /// Reads a JSON body.
     fn read(body: &Value) -> Result<Self, Error>;
 }
 
 /// An order that may cost something.
-pub trait Quoted: Order {
+pub trait QuotableOrder: ApiOrder {
     /// What is asked for, to find out what it would cost.
-    fn wish(self) -> Wish;
+    fn wish(self) -> QuotedOrder;
 }
 
 /// An endpoint, the name of its request's schema, and how a body becomes a wish.
-pub type Entry = (Endpoint, fn() -> String, fn(&Value) -> Result<Wish, Error>);
+pub type QuoteEntry = (
+    OrderEndpoint,
+    fn() -> String,
+    fn(&Value) -> Result<QuotedOrder, Error>,
+);
 
 /// Every endpoint that makes something of which a quote can be had.
-pub const ALL: [Entry; 5] = [
+pub const ALL: [QuoteEntry; 5] = [
     entry::<chat::ChatOrder>(),
     entry::<VideoOrder>(),
     entry::<music::MusicOrder>(),
@@ -78,10 +82,10 @@ pub const ALL: [Entry; 5] = [
     entry::<upload::UploadOrder>(),
 ];
 
-const fn entry<O: Quoted>() -> Entry {
+const fn entry<O: QuotableOrder>() -> QuoteEntry {
     (
         O::ENDPOINT,
-        || O::Request::name().into_owned(),
+        || O::RequestBody::name().into_owned(),
         |body| O::read(body).map(O::wish),
     )
 }

@@ -8,12 +8,12 @@ use utoipa::{PartialSchema, ToSchema};
 use super::callback::CallbackFields;
 use super::separation::SeparationFields;
 use super::song::{SongFields, SongWords};
-use super::{Endpoint, Order, Quoted, separation, song};
-use crate::fields::request::{Schemas, merged, reference};
-use crate::fields::types::Filled;
-use crate::fields::{self, Fields, request};
-use mediagate_core::domain::music::Separation;
-use mediagate_core::domain::quotes::Wish;
+use super::{ApiOrder, OrderEndpoint, QuotableOrder, separation, song};
+use crate::fields::request::{SchemaList, merged, reference};
+use crate::fields::types::OptionalText;
+use crate::fields::{self, BodyFields, request};
+use mediagate_core::domain::music::SeparationOrder;
+use mediagate_core::domain::quotes::QuotedOrder;
 use mediagate_core::domain::songs::SongOrder;
 use mediagate_core::records::music::GEN_STEM;
 use mediagate_model::account::Scope;
@@ -28,7 +28,7 @@ request! {
     /// What is to be done.
     pub struct SubmitTask {
         /// `gen_stem` separates a clip; other tasks are those that a configured provider does. Left out, it is `generate`, a song, where a field says what to make.
-        task: Filled<64>,
+        task: OptionalText<64>,
     }
 }
 
@@ -66,7 +66,7 @@ impl PartialSchema for SubmitRequest {
 }
 
 impl ToSchema for SubmitRequest {
-    fn schemas(schemas: &mut Schemas) {
+    fn schemas(schemas: &mut SchemaList) {
         schemas.push(("SubmitSeparation".into(), Self::separation().into()));
         schemas.push(("SubmitSong".into(), Self::song().into()));
     }
@@ -76,18 +76,18 @@ impl ToSchema for SubmitRequest {
 #[derive(Debug)]
 pub enum MusicOrder {
     /// Separate a clip.
-    Separation(Separation),
+    Separation(SeparationOrder),
     /// Another task of the dialect.
     Song(SongOrder),
 }
 
-impl Order for MusicOrder {
-    const ENDPOINT: Endpoint = Endpoint {
+impl ApiOrder for MusicOrder {
+    const ENDPOINT: OrderEndpoint = OrderEndpoint {
         path: "/submit/music",
         is_branded: true,
         scope: Scope::MusicCreate,
     };
-    type Request = SubmitRequest;
+    type RequestBody = SubmitRequest;
 
     fn read(body: &Value) -> Result<Self, Error> {
         fields::read(body, |body| match task_of(body) {
@@ -105,17 +105,17 @@ impl Order for MusicOrder {
     }
 }
 
-impl Quoted for MusicOrder {
-    fn wish(self) -> Wish {
+impl QuotableOrder for MusicOrder {
+    fn wish(self) -> QuotedOrder {
         match self {
-            Self::Separation(order) => Wish::Separation(order),
-            Self::Song(order) => Wish::Song(Box::new(order)),
+            Self::Separation(order) => QuotedOrder::Separation(order),
+            Self::Song(order) => QuotedOrder::Song(Box::new(order)),
         }
     }
 }
 
 /// The task that is meant.
-fn task_of(body: &Fields<'_>) -> Option<String> {
+fn task_of(body: &BodyFields<'_>) -> Option<String> {
     let said = if is_absent(body, "task") {
         if !song::says_what(body.members()) {
             let message = "This field is required.";
@@ -131,7 +131,7 @@ fn task_of(body: &Fields<'_>) -> Option<String> {
 }
 
 /// An empty text in an optional field means absent, as this family's clients send it.
-pub(super) fn is_absent(body: &Fields<'_>, name: &str) -> bool {
+pub(super) fn is_absent(body: &BodyFields<'_>, name: &str) -> bool {
     is_nothing(body.members().get(name))
 }
 
@@ -141,14 +141,14 @@ pub(super) fn is_nothing(value: Option<&Value>) -> bool {
 }
 
 /// Members of a submission, by name.
-pub(super) type Members = Map<String, Value>;
+pub(super) type SubmissionMembers = Map<String, Value>;
 
 #[cfg(test)]
 mod tests {
     use serde_json::json;
 
     use super::*;
-    use mediagate_model::task::StemTask;
+    use mediagate_model::task::SeparationMode;
 
     const ID: &str = "0193a000-0000-7000-8000-000000000020";
 
@@ -160,7 +160,7 @@ mod tests {
         let MusicOrder::Separation(order) = MusicOrder::read(&body).unwrap() else {
             panic!("not a separation");
         };
-        assert_eq!(order.stem_task, StemTask::Twelve);
+        assert_eq!(order.stem_task, SeparationMode::Twelve);
         assert_eq!((order.title, order.source_task), (None, None));
         assert_eq!(order.group_name.as_deref(), Some("Twelve"));
     }

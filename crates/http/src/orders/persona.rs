@@ -3,11 +3,11 @@
 use serde_json::Value;
 use utoipa::openapi::{RefOr, Schema};
 
-use super::{Endpoint, Order, Quoted};
-use crate::fields::types::{Flag, Required, Text, text, texts};
-use crate::fields::{self, FieldType, Fields, request};
+use super::{ApiOrder, OrderEndpoint, QuotableOrder};
+use crate::fields::types::{BooleanField, RequiredField, TextField, text, texts};
+use crate::fields::{self, BodyFields, FieldType, request};
 use mediagate_core::domain::personas::{MAX_CLIPS, NewPersona};
-use mediagate_core::domain::quotes::Wish;
+use mediagate_core::domain::quotes::QuotedOrder;
 use mediagate_model::account::Scope;
 use mediagate_model::error::{Error, ErrorCode};
 use mediagate_model::ids::ClipId;
@@ -16,25 +16,25 @@ request! {
     /// A persona to create.
     pub struct PersonaRequest {
         /// The clip that it is made from.
-        root_clip_id: Required<RootClip>,
+        root_clip_id: RequiredField<RootClip>,
         /// Name for people, 1–80 characters.
-        name: Required<Name>,
+        name: RequiredField<PersonaName>,
         /// What it is like, up to 1,000 characters.
-        description: Text<1000>,
+        description: TextField<1000>,
         /// 1–20 clips; just the root clip by default.
-        clips: Clips,
+        clips: PersonaClips,
         /// Whether it shall be public; false by default.
-        is_public: Flag,
+        is_public: BooleanField,
     }
 }
 
-impl Order for NewPersona {
-    const ENDPOINT: Endpoint = Endpoint {
+impl ApiOrder for NewPersona {
+    const ENDPOINT: OrderEndpoint = OrderEndpoint {
         path: "/persona/create",
         is_branded: true,
         scope: Scope::PersonaCreate,
     };
-    type Request = PersonaRequest;
+    type RequestBody = PersonaRequest;
 
     fn read(body: &Value) -> Result<Self, Error> {
         fields::read(body, |body| {
@@ -50,9 +50,9 @@ impl Order for NewPersona {
     }
 }
 
-impl Quoted for NewPersona {
-    fn wish(self) -> Wish {
-        Wish::Persona(self)
+impl QuotableOrder for NewPersona {
+    fn wish(self) -> QuotedOrder {
+        QuotedOrder::Persona(self)
     }
 }
 
@@ -62,7 +62,7 @@ pub struct RootClip;
 impl FieldType for RootClip {
     type Value = ClipId;
 
-    fn read(body: &Fields<'_>, name: &str) -> Option<ClipId> {
+    fn read(body: &BodyFields<'_>, name: &str) -> Option<ClipId> {
         if body.value(name).and_then(Value::as_str) == Some("") {
             let message = "This field is required.";
             body.fault(name, ErrorCode::MissingField, message);
@@ -76,12 +76,12 @@ impl FieldType for RootClip {
 }
 
 /// A persona's name.
-pub struct Name;
+pub struct PersonaName;
 
-impl FieldType for Name {
+impl FieldType for PersonaName {
     type Value = String;
 
-    fn read(body: &Fields<'_>, name: &str) -> Option<String> {
+    fn read(body: &BodyFields<'_>, name: &str) -> Option<String> {
         let text = body.string(name, 80)?;
         if text.trim().is_empty() {
             let message = "Must have 1 to 80 characters.";
@@ -96,12 +96,12 @@ impl FieldType for Name {
 }
 
 /// The clips of a persona, at least one.
-pub struct Clips;
+pub struct PersonaClips;
 
-impl FieldType for Clips {
+impl FieldType for PersonaClips {
     type Value = Vec<ClipId>;
 
-    fn read(body: &Fields<'_>, name: &str) -> Option<Vec<ClipId>> {
+    fn read(body: &BodyFields<'_>, name: &str) -> Option<Vec<ClipId>> {
         let items = body.array(name, MAX_CLIPS)?;
         if items.is_empty() {
             let message = format!("Must have 1 to {MAX_CLIPS} clips, or be left out.");

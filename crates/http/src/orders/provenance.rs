@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use crate::fields::types::{File, NotEmpty, Required};
+use crate::fields::types::{FileField, NonEmptyText, RequiredField};
 use crate::fields::{self, request};
 use mediagate_model::error::Error;
 
@@ -10,7 +10,7 @@ request! {
     /// A file by its address.
     pub struct CheckRequest {
         /// An http or https address.
-        url: Required<NotEmpty<8000>>,
+        url: RequiredField<NonEmptyText<8000>>,
     }
 }
 
@@ -18,7 +18,7 @@ request! {
     /// A file in a form.
     pub struct CheckForm {
         /// The file.
-        file: Required<File>,
+        file: RequiredField<FileField>,
     }
 }
 

@@ -5,46 +5,46 @@ use utoipa::openapi::{RefOr, Schema};
 
 use super::callback::CallbackFields;
 use super::music::TITLE;
-use crate::fields::types::{Filled, Flag, Id, Text, text};
-use crate::fields::{FieldType, Fields, request};
-use mediagate_core::domain::music::Separation;
+use crate::fields::types::{BooleanField, IdField, OptionalText, TextField, text};
+use crate::fields::{BodyFields, FieldType, request};
+use mediagate_core::domain::music::SeparationOrder;
 use mediagate_core::records::music::STEM_TYPE;
 use mediagate_model::error::ErrorCode;
 use mediagate_model::ids::{ClipId, TaskId};
-use mediagate_model::task::StemTask;
+use mediagate_model::task::SeparationMode;
 
 request! {
     /// A separation, beside its task.
     #[expect(dead_code, reason = "some fields are only checked")]
     pub(super) struct SeparationFields {
         /// The clip to separate.
-        continue_clip_id: Source,
+        continue_clip_id: SourceClip,
         /// `two` (default) makes the wanted track and the rest, `twelve` every group the model can tell apart.
-        stem_task: Split,
+        stem_task: StemSplit,
         /// 91 when given.
         stem_type_id: StemType,
         /// The music model; `chirp-*` names are taken too.
-        mv: Filled<200>,
+        mv: OptionalText<200>,
         /// The task that the clip came from; checked when given.
-        task_id: Id<TaskId>,
+        task_id: IdField<TaskId>,
         /// The wanted track, `Vocals` by default; `Two` and `Twelve` name no single track.
-        stem_type_group_name: Filled<64>,
+        stem_type_group_name: OptionalText<64>,
         /// Name for people; the clip's by default.
-        title: Filled<TITLE>,
+        title: OptionalText<TITLE>,
         /// Kept; `TEXT` is what clients send.
-        generation_type: Text<64>,
+        generation_type: TextField<64>,
         /// Kept, without effect on a separation.
-        make_instrumental: Flag,
+        make_instrumental: BooleanField,
     }
 }
 
-pub(super) fn order(body: &Fields<'_>, request: SeparationFields) -> Option<Separation> {
+pub(super) fn order(body: &BodyFields<'_>, request: SeparationFields) -> Option<SeparationOrder> {
     let callback = CallbackFields::read(body).callback(body);
-    Some(Separation {
+    Some(SeparationOrder {
         model: request.mv,
         source: request.continue_clip_id?,
         source_task: request.task_id,
-        stem_task: request.stem_task.unwrap_or(StemTask::Two),
+        stem_task: request.stem_task.unwrap_or(SeparationMode::Two),
         group_name: request.stem_type_group_name,
         title: request.title,
         generation_type: request.generation_type.unwrap_or_default(),
@@ -54,12 +54,12 @@ pub(super) fn order(body: &Fields<'_>, request: SeparationFields) -> Option<Sepa
 }
 
 /// The clip to separate, which has to be there.
-pub(super) struct Source;
+pub(super) struct SourceClip;
 
-impl FieldType for Source {
+impl FieldType for SourceClip {
     type Value = ClipId;
 
-    fn read(body: &Fields<'_>, name: &str) -> Option<ClipId> {
+    fn read(body: &BodyFields<'_>, name: &str) -> Option<ClipId> {
         if super::music::is_absent(body, name) {
             let message = "This field is required for gen_stem.";
             body.fault(name, ErrorCode::MissingField, message);
@@ -73,15 +73,15 @@ impl FieldType for Source {
 }
 
 /// How many tracks a clip is taken apart into.
-pub(super) struct Split;
+pub(super) struct StemSplit;
 
-impl FieldType for Split {
-    type Value = StemTask;
+impl FieldType for StemSplit {
+    type Value = SeparationMode;
 
-    fn read(body: &Fields<'_>, name: &str) -> Option<StemTask> {
+    fn read(body: &BodyFields<'_>, name: &str) -> Option<SeparationMode> {
         match body.filled_string(name, 64)?.as_str() {
-            "two" => Some(StemTask::Two),
-            "twelve" => Some(StemTask::Twelve),
+            "two" => Some(SeparationMode::Two),
+            "twelve" => Some(SeparationMode::Twelve),
             _ => {
                 let message = "Must be \"two\" or \"twelve\".";
                 body.fault(name, ErrorCode::InvalidValue, message);
@@ -102,7 +102,7 @@ pub(super) struct StemType;
 impl FieldType for StemType {
     type Value = ();
 
-    fn read(body: &Fields<'_>, name: &str) -> Option<()> {
+    fn read(body: &BodyFields<'_>, name: &str) -> Option<()> {
         if body.integer(name, i64::MIN..=i64::MAX)? != STEM_TYPE {
             let message = format!(
                 "Must be {STEM_TYPE} or left out; the track is named by stem_type_group_name."

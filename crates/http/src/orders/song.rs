@@ -3,9 +3,9 @@
 use utoipa::openapi::{RefOr, Schema};
 
 use super::callback::CallbackFields;
-use super::music::{Members, TITLE, is_absent, is_nothing};
-use crate::fields::types::{Filled, Flag, Id, Number, Text, texts};
-use crate::fields::{FieldType, Fields, request};
+use super::music::{SubmissionMembers, TITLE, is_absent, is_nothing};
+use crate::fields::types::{BooleanField, IdField, NumberField, OptionalText, TextField, texts};
+use crate::fields::{BodyFields, FieldType, request};
 use mediagate_core::domain::songs::SongOrder;
 use mediagate_model::error::ErrorCode;
 use mediagate_model::ids::{ClipId, PersonaId};
@@ -31,25 +31,25 @@ request! {
     /// A task for a provider, beside its name.
     pub(super) struct SongFields {
         /// The clip to extend, which makes `generate` an `extend`, or to work on.
-        continue_clip_id: Id<ClipId>,
+        continue_clip_id: IdField<ClipId>,
         /// The clip to sing anew.
-        cover_clip_id: Id<ClipId>,
+        cover_clip_id: IdField<ClipId>,
         /// The clip whose artist sings.
-        artist_clip_id: Id<ClipId>,
+        artist_clip_id: IdField<ClipId>,
         /// Clips whose style is taken up.
         playlist_clip_ids: ClipIds,
         /// Clips to make one of.
         mashup_clip_ids: ClipIds,
         /// Who sings.
-        persona_id: Id<PersonaId>,
+        persona_id: IdField<PersonaId>,
         /// The music model; `chirp-*` names are taken too.
-        mv: Filled<200>,
+        mv: OptionalText<200>,
         /// Name for people.
-        title: Filled<TITLE>,
+        title: OptionalText<TITLE>,
         /// Kept; `TEXT` is what clients send.
-        generation_type: Text<64>,
+        generation_type: TextField<64>,
         /// Whether a song has no words.
-        make_instrumental: Flag,
+        make_instrumental: BooleanField,
         .. members
     }
 }
@@ -59,29 +59,29 @@ request! {
     #[expect(dead_code, reason = "some fields are only checked")]
     pub(super) struct SongWords {
         /// A song's words, where something else says what it is like; else a description.
-        prompt: Text<WORDS>,
+        prompt: TextField<WORDS>,
         /// What a song is about.
-        gpt_description_prompt: Text<WORDS>,
+        gpt_description_prompt: TextField<WORDS>,
         /// A song's words.
-        lyrics: Text<WORDS>,
+        lyrics: TextField<WORDS>,
         /// A song's style.
-        tags: Text<WORDS>,
+        tags: TextField<WORDS>,
         /// What a song shall not sound like.
-        negative_tags: Text<WORDS>,
+        negative_tags: TextField<WORDS>,
         /// A song's length, where the model lets it be chosen.
-        seconds: Number<1, 3600>,
+        seconds: NumberField<1, 3600>,
         /// Where the clip that is extended goes on, in seconds.
-        continue_at: Number<0, 36_000>,
+        continue_at: NumberField<0, 36_000>,
     }
 }
 
 /// Whether something says what a song is to be.
-pub(super) fn says_what(members: &Members) -> bool {
+pub(super) fn says_what(members: &SubmissionMembers) -> bool {
     let words = ["prompt", "gpt_description_prompt", "lyrics", "tags"];
     words.iter().any(|name| !is_nothing(members.get(*name)))
 }
 
-pub(super) fn order(body: &Fields<'_>, task: String, words: Option<&SongWords>) -> SongOrder {
+pub(super) fn order(body: &BodyFields<'_>, task: String, words: Option<&SongWords>) -> SongOrder {
     let goes_on_at = words.and_then(|words| words.continue_at);
     if goes_on_at.is_some() && is_absent(body, "continue_clip_id") {
         let message = "Goes with continue_clip_id, the clip that is extended.";
@@ -124,7 +124,7 @@ pub(super) struct ClipIds;
 impl FieldType for ClipIds {
     type Value = Vec<(String, ClipId)>;
 
-    fn read(body: &Fields<'_>, name: &str) -> Option<Vec<(String, ClipId)>> {
+    fn read(body: &BodyFields<'_>, name: &str) -> Option<Vec<(String, ClipId)>> {
         let mut clips = Vec::new();
         for (index, id) in body.array(name, CLIPS)?.iter().enumerate() {
             let param = format!("{name}[{index}]");

@@ -3,10 +3,10 @@
 use serde_json::Value;
 
 use super::music::TITLE;
-use super::{Endpoint, Order, Quoted};
-use crate::fields::types::{File, Filled, NotEmpty, Required};
+use super::{ApiOrder, OrderEndpoint, QuotableOrder};
+use crate::fields::types::{FileField, NonEmptyText, OptionalText, RequiredField};
 use crate::fields::{self, request};
-use mediagate_core::domain::quotes::Wish;
+use mediagate_core::domain::quotes::QuotedOrder;
 use mediagate_model::account::Scope;
 use mediagate_model::error::{Error, ErrorCode};
 
@@ -14,9 +14,9 @@ request! {
     /// A recording by its address.
     pub struct UploadRequest {
         /// An http or https address of WAV, FLAC, MP3, AAC/M4A or OGG/Vorbis.
-        url: Required<NotEmpty<8000>>,
+        url: RequiredField<NonEmptyText<8000>>,
         /// Name for people.
-        title: Filled<TITLE>,
+        title: OptionalText<TITLE>,
     }
 }
 
@@ -24,9 +24,9 @@ request! {
     /// A recording in a form.
     pub struct UploadForm {
         /// The recording.
-        file: Required<File>,
+        file: RequiredField<FileField>,
         /// Name for people; the file's name by default.
-        title: Filled<TITLE>,
+        title: OptionalText<TITLE>,
     }
 }
 
@@ -39,13 +39,13 @@ pub struct UploadOrder {
     pub title: Option<String>,
 }
 
-impl Order for UploadOrder {
-    const ENDPOINT: Endpoint = Endpoint {
+impl ApiOrder for UploadOrder {
+    const ENDPOINT: OrderEndpoint = OrderEndpoint {
         path: "/uploads/audio",
         is_branded: true,
         scope: Scope::MediaUpload,
     };
-    type Request = UploadRequest;
+    type RequestBody = UploadRequest;
 
     fn read(body: &Value) -> Result<Self, Error> {
         fields::read(body, |body| {
@@ -55,9 +55,9 @@ impl Order for UploadOrder {
     }
 }
 
-impl Quoted for UploadOrder {
-    fn wish(self) -> Wish {
-        Wish::Upload
+impl QuotableOrder for UploadOrder {
+    fn wish(self) -> QuotedOrder {
+        QuotedOrder::Upload
     }
 }
 

@@ -4,10 +4,10 @@ use serde_json::{Map, Value};
 use utoipa::openapi::schema::{AnyOfBuilder, ArrayBuilder, ObjectBuilder, Type};
 use utoipa::openapi::{RefOr, Schema};
 
-use crate::fields::types::{Integer, text};
-use crate::fields::{FieldType, Fields, check_text};
+use crate::fields::types::{IntegerField, text};
+use crate::fields::{BodyFields, FieldType, check_text};
 use mediagate_core::domain::pictures::PictureSource;
-use mediagate_core::domain::video::AskedPicture;
+use mediagate_core::domain::video::RequestedPicture;
 use mediagate_model::error::ErrorCode;
 
 /// Longest prompt in characters.
@@ -20,12 +20,12 @@ pub(super) const REFERENCES: usize = 16;
 const OPTIONS: usize = 32_000;
 
 /// A length: a number or, as the SDKs send it, its text.
-pub struct Seconds;
+pub struct SecondsField;
 
-impl FieldType for Seconds {
+impl FieldType for SecondsField {
     type Value = f64;
 
-    fn read(body: &Fields<'_>, name: &str) -> Option<f64> {
+    fn read(body: &BodyFields<'_>, name: &str) -> Option<f64> {
         const RANGE: std::ops::RangeInclusive<f64> = 0.1..=3600.0;
         let Some(Value::String(text)) = body.value(name) else {
             return body.number(name, RANGE);
@@ -48,28 +48,28 @@ impl FieldType for Seconds {
 }
 
 /// A number that decides what a prompt leaves to chance.
-pub struct Seed;
+pub struct SeedField;
 
-impl FieldType for Seed {
+impl FieldType for SeedField {
     type Value = u64;
 
-    fn read(body: &Fields<'_>, name: &str) -> Option<u64> {
+    fn read(body: &BodyFields<'_>, name: &str) -> Option<u64> {
         let seed = body.integer(name, 0..=i64::MAX)?;
         u64::try_from(seed).ok()
     }
 
     fn schema() -> RefOr<Schema> {
-        Integer::<0, { i64::MAX }>::schema()
+        IntegerField::<0, { i64::MAX }>::schema()
     }
 }
 
 /// A label that people see; `ai` is the only one.
-pub struct Label;
+pub struct LabelField;
 
-impl FieldType for Label {
+impl FieldType for LabelField {
     type Value = bool;
 
-    fn read(body: &Fields<'_>, name: &str) -> Option<bool> {
+    fn read(body: &BodyFields<'_>, name: &str) -> Option<bool> {
         let label = body.filled_string(name, 32)?;
         if label != "ai" {
             body.fault(name, ErrorCode::UnsupportedValue, "Must be \"ai\".");
@@ -86,12 +86,12 @@ impl FieldType for Label {
 }
 
 /// Width and height, as in `1280x720`.
-pub struct Size;
+pub struct SizeField;
 
-impl FieldType for Size {
+impl FieldType for SizeField {
     type Value = (u32, u32);
 
-    fn read(body: &Fields<'_>, name: &str) -> Option<(u32, u32)> {
+    fn read(body: &BodyFields<'_>, name: &str) -> Option<(u32, u32)> {
         let text = body.filled_string(name, 32)?;
         let size = pair(&text, &['x', 'X', '*'], 100_000);
         if size.is_none() {
@@ -107,12 +107,12 @@ impl FieldType for Size {
 }
 
 /// How fine, as in `1080p`: the shorter side. Stands in place of `size`.
-pub struct Resolution;
+pub struct ResolutionField;
 
-impl FieldType for Resolution {
+impl FieldType for ResolutionField {
     type Value = u32;
 
-    fn read(body: &Fields<'_>, name: &str) -> Option<u32> {
+    fn read(body: &BodyFields<'_>, name: &str) -> Option<u32> {
         in_place_of_size(
             body,
             name,
@@ -132,7 +132,7 @@ pub struct AspectRatio;
 impl FieldType for AspectRatio {
     type Value = (u32, u32);
 
-    fn read(body: &Fields<'_>, name: &str) -> Option<(u32, u32)> {
+    fn read(body: &BodyFields<'_>, name: &str) -> Option<(u32, u32)> {
         in_place_of_size(body, name, "Must be such as \"16:9\".", |text| {
             pair(text, &[':', '/'], 1_000)
         })
@@ -144,7 +144,7 @@ impl FieldType for AspectRatio {
 }
 
 fn in_place_of_size<T>(
-    body: &Fields<'_>,
+    body: &BodyFields<'_>,
     name: &str,
     wanted: &str,
     parse: impl FnOnce(&str) -> Option<T>,
@@ -189,12 +189,12 @@ fn pair(text: &str, between: &[char], most: u32) -> Option<(u32, u32)> {
 }
 
 /// The address of a picture, with its path in the body.
-pub struct Address;
+pub struct PictureAddress;
 
-impl FieldType for Address {
-    type Value = AskedPicture;
+impl FieldType for PictureAddress {
+    type Value = RequestedPicture;
 
-    fn read(body: &Fields<'_>, name: &str) -> Option<AskedPicture> {
+    fn read(body: &BodyFields<'_>, name: &str) -> Option<RequestedPicture> {
         let address = body.string(name, ADDRESS)?;
         if address.is_empty() {
             body.fault(name, ErrorCode::InvalidValue, "Must not be empty.");
@@ -213,12 +213,12 @@ impl FieldType for Address {
 
 /// A picture: its address, or an object that holds it in `url` or `image_url`, as an address or
 /// once more as such an object. An empty one counts as absent.
-pub struct Picture;
+pub struct PictureField;
 
-impl FieldType for Picture {
-    type Value = AskedPicture;
+impl FieldType for PictureField {
+    type Value = RequestedPicture;
 
-    fn read(body: &Fields<'_>, name: &str) -> Option<AskedPicture> {
+    fn read(body: &BodyFields<'_>, name: &str) -> Option<RequestedPicture> {
         picture(body, body.value(name)?, body.path(name))
     }
 
@@ -237,7 +237,11 @@ impl FieldType for Picture {
 }
 
 /// A picture at a path of the body.
-pub(super) fn picture(body: &Fields<'_>, value: &Value, path: String) -> Option<AskedPicture> {
+pub(super) fn picture(
+    body: &BodyFields<'_>,
+    value: &Value,
+    path: String,
+) -> Option<RequestedPicture> {
     let (address, path) = held(value, path);
     // As the parts of a message hold it: `{"image_url": {"url": …}}`.
     let (address, path) = held(address, path);
@@ -265,12 +269,12 @@ fn held(value: &Value, path: String) -> (&Value, String) {
 }
 
 /// Pictures: a list, or the only one by itself.
-pub struct Pictures;
+pub struct PictureList;
 
-impl FieldType for Pictures {
-    type Value = Vec<AskedPicture>;
+impl FieldType for PictureList {
+    type Value = Vec<RequestedPicture>;
 
-    fn read(body: &Fields<'_>, name: &str) -> Option<Vec<AskedPicture>> {
+    fn read(body: &BodyFields<'_>, name: &str) -> Option<Vec<RequestedPicture>> {
         let value = body.value(name)?;
         if matches!(value, Value::String(_) | Value::Object(_)) {
             let only = picture(body, value, body.path(name));
@@ -284,11 +288,11 @@ impl FieldType for Pictures {
     }
 
     fn schema() -> RefOr<Schema> {
-        let list = ArrayBuilder::new().items(Picture::schema());
+        let list = ArrayBuilder::new().items(PictureField::schema());
         let list = list.max_items(Some(REFERENCES));
         AnyOfBuilder::new()
             .item(list)
-            .item(Picture::schema())
+            .item(PictureField::schema())
             .into()
     }
 }
@@ -299,7 +303,7 @@ pub struct ProviderOptions;
 impl FieldType for ProviderOptions {
     type Value = Map<String, Value>;
 
-    fn read(body: &Fields<'_>, name: &str) -> Option<Map<String, Value>> {
+    fn read(body: &BodyFields<'_>, name: &str) -> Option<Map<String, Value>> {
         let options = match body.value(name)? {
             Value::Object(options) => Some(options.clone()),
             Value::String(text) if body.is_form() => serde_json::from_str(text).ok(),
@@ -341,7 +345,7 @@ mod tests {
             (json!({"aspect_ratio": ""}), None, None),
         ] {
             let read = read(&body, |body| {
-                let resolution = field::<Resolution>(body, "resolution");
+                let resolution = field::<ResolutionField>(body, "resolution");
                 Some((resolution, field::<AspectRatio>(body, "aspect_ratio")))
             });
             assert_eq!(read.unwrap(), (resolution, aspect_ratio));
@@ -375,10 +379,10 @@ mod tests {
             ),
         ] {
             let read = read(&body, |body| {
-                field::<Resolution>(body, "resolution");
+                field::<ResolutionField>(body, "resolution");
                 field::<AspectRatio>(body, "aspect_ratio");
-                field::<Picture>(body, "end_image");
-                field::<Pictures>(body, "reference_images");
+                field::<PictureField>(body, "end_image");
+                field::<PictureList>(body, "reference_images");
                 field::<ProviderOptions>(body, "provider_options");
                 Some(())
             });

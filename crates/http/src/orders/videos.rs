@@ -5,18 +5,18 @@ use serde_json::Value;
 use utoipa::openapi::schema::{AnyOfBuilder, ObjectBuilder, Type};
 use utoipa::openapi::{RefOr, Schema};
 
-use super::callback::{CallbackFields, Called};
-use super::neighbours::{self, NeighbourFields, SaidPictures};
+use super::callback::{CallbackFields, CallbackUrlField};
+use super::field_aliases::{self, AliasFields, NamedPictures};
 use super::video_fields::{
-    ADDRESS, AspectRatio, Label, PROMPT, Picture, Pictures, ProviderOptions, REFERENCES,
-    Resolution, Seconds, Seed, Size,
+    ADDRESS, AspectRatio, LabelField, PROMPT, PictureField, PictureList, ProviderOptions,
+    REFERENCES, ResolutionField, SecondsField, SeedField, SizeField,
 };
-use super::{Endpoint, Order, Quoted};
-use crate::fields::types::{Filled, Flag, NotBlank, Required};
-use crate::fields::{self, FieldType, Fields, request};
+use super::{ApiOrder, OrderEndpoint, QuotableOrder};
+use crate::fields::types::{BooleanField, NonBlankText, OptionalText, RequiredField};
+use crate::fields::{self, BodyFields, FieldType, request};
 use mediagate_core::domain::pictures::PictureSource;
-use mediagate_core::domain::quotes::Wish;
-use mediagate_core::domain::video::{AskedPicture, Frame, Params, VideoOrder};
+use mediagate_core::domain::quotes::QuotedOrder;
+use mediagate_core::domain::video::{FrameShape, ParamNames, RequestedPicture, VideoOrder};
 use mediagate_model::account::Scope;
 use mediagate_model::error::{Error, ErrorCode};
 
@@ -24,42 +24,42 @@ request! {
     /// A request for a video.
     pub struct VideoRequest {
         /// What the video shall show.
-        prompt: Required<NotBlank<PROMPT>>,
+        prompt: RequiredField<NonBlankText<PROMPT>>,
         /// The model; the default video model when left out.
-        model: Filled<200>,
+        model: OptionalText<200>,
         /// The first frame: an address (http, https or data:), by itself or as `image_url` of an object; in a multipart form a file.
         input_reference: FirstFrame,
         /// The last frame: an address (http, https or data:), or in a multipart form a file.
-        end_image: Picture,
+        end_image: PictureField,
         /// Pictures of what the video is about: addresses, or in a multipart form files.
-        reference_images: Pictures,
+        reference_images: PictureList,
         /// Length in seconds, as a number or its text.
-        seconds: Seconds,
+        seconds: SecondsField,
         /// Width and height, as in `1280x720`.
-        size: Size,
+        size: SizeField,
         /// In place of the size: its fineness, as in `1080p`.
-        resolution: Resolution,
+        resolution: ResolutionField,
         /// In place of the size: its shape, as in `16:9`.
         aspect_ratio: AspectRatio,
         /// With sound or without, where the model can choose.
-        audio: Flag,
+        audio: BooleanField,
         /// `ai`: a label in a corner that people see, where this gateway draws the film.
-        label: Label,
+        label: LabelField,
         /// Decides everything that the prompt leaves to chance.
-        seed: Seed,
+        seed: SeedField,
         /// What the video shall not show.
-        negative_prompt: Filled<PROMPT>,
+        negative_prompt: OptionalText<PROMPT>,
         /// Fields for the provider itself, where the operator lets them through.
         provider_options: ProviderOptions,
         /// An https address that is posted the task when it has ended.
-        callback_url: Called,
+        callback_url: CallbackUrlField,
         /// The same, as the music dialect names it.
-        notify_hook: Called,
+        notify_hook: CallbackUrlField,
         /// The same.
-        webhook_url: Called,
+        webhook_url: CallbackUrlField,
         /// Your own name for your end user.
-        user: Filled<512>,
-        + neighbours: NeighbourFields,
+        user: OptionalText<512>,
+        + neighbours: AliasFields,
     }
 }
 
@@ -67,12 +67,12 @@ request! {
     /// A picture by its address.
     pub struct PictureReference {
         /// An https, http or data: address.
-        image_url: Required<Filled<ADDRESS>>,
+        image_url: RequiredField<OptionalText<ADDRESS>>,
     }
 }
 
 /// The names of this dialect's fields.
-const PARAMS: Params = Params {
+const PARAMS: ParamNames = ParamNames {
     seconds: "seconds",
     size: "size",
     resolution: "resolution",
@@ -101,16 +101,16 @@ pub const FILES: [&str; 13] = [
     "images[]",
     "frame_images",
     "frame_images[]",
-    neighbours::LAST_FRAME,
+    field_aliases::LAST_FRAME,
 ];
 
-impl Order for VideoOrder {
-    const ENDPOINT: Endpoint = Endpoint {
+impl ApiOrder for VideoOrder {
+    const ENDPOINT: OrderEndpoint = OrderEndpoint {
         path: "/v1/videos",
         is_branded: false,
         scope: Scope::VideoCreate,
     };
-    type Request = VideoRequest;
+    type RequestBody = VideoRequest;
 
     fn read(body: &Value) -> Result<Self, Error> {
         fields::read(body, |body| {
@@ -119,21 +119,21 @@ impl Order for VideoOrder {
     }
 }
 
-impl Quoted for VideoOrder {
-    fn wish(self) -> Wish {
-        Wish::Video(Box::new(self))
+impl QuotableOrder for VideoOrder {
+    fn wish(self) -> QuotedOrder {
+        QuotedOrder::Video(Box::new(self))
     }
 }
 
 /// The files of a form, with their field names of [`FILES`].
-pub type Files = Vec<(&'static str, Bytes)>;
+pub type FormFiles = Vec<(&'static str, Bytes)>;
 
 /// Reads a form's text fields, nested as their brackets say; `files` are those uploaded.
-pub fn read_form(form: &Value, files: Files) -> Result<VideoOrder, Error> {
+pub fn read_form(form: &Value, files: FormFiles) -> Result<VideoOrder, Error> {
     fields::read_form(form, |body| order(body, VideoRequest::read(body), files))
 }
 
-fn order(body: &Fields<'_>, mut request: VideoRequest, files: Files) -> Option<VideoOrder> {
+fn order(body: &BodyFields<'_>, mut request: VideoRequest, files: FormFiles) -> Option<VideoOrder> {
     let callback = CallbackFields {
         callback_url: request.callback_url,
         notify_hook: request.notify_hook,
@@ -142,14 +142,14 @@ fn order(body: &Fields<'_>, mut request: VideoRequest, files: Files) -> Option<V
     let callback = callback.callback(body);
     let ours = [(PARAMS.seconds, request.seconds)].into_iter();
     let others = request.neighbours.lengths(false);
-    let length = neighbours::length(body, &PARAMS, ours.chain(others));
+    let length = field_aliases::length(body, &PARAMS, ours.chain(others));
     let (asked_seconds, seconds) = length.unzip();
 
-    let mut pictures: Vec<AskedPicture> = request.input_reference.into_iter().collect();
+    let mut pictures: Vec<RequestedPicture> = request.input_reference.into_iter().collect();
     let mut end_picture = request.end_image;
     let mut references = request.reference_images.unwrap_or_default();
-    let mut first: Vec<SaidPictures> = request.neighbours.first_frames().collect();
-    let mut last: Vec<SaidPictures> = request.neighbours.last_frames().into_iter().collect();
+    let mut first: Vec<NamedPictures> = request.neighbours.first_frames().collect();
+    let mut last: Vec<NamedPictures> = request.neighbours.last_frames().into_iter().collect();
     for (name, bytes) in files {
         let picture = (PictureSource::Bytes(bytes), name.to_owned());
         let name = name.trim_end_matches("[]");
@@ -159,7 +159,7 @@ fn order(body: &Fields<'_>, mut request: VideoRequest, files: Files) -> Option<V
             end_picture = Some(picture);
         } else if name == PARAMS.references {
             references.push(picture);
-        } else if name == neighbours::LAST_FRAME {
+        } else if name == field_aliases::LAST_FRAME {
             add(&mut last, name, picture);
         } else {
             add(&mut first, name, picture);
@@ -169,8 +169,8 @@ fn order(body: &Fields<'_>, mut request: VideoRequest, files: Files) -> Option<V
         let message = format!("Must have at most {REFERENCES} items.");
         body.fault(PARAMS.references, ErrorCode::InvalidValue, message);
     }
-    neighbours::add_first_frame(body, &PARAMS, &mut pictures, first);
-    let end_picture = neighbours::last_frame(body, &PARAMS, end_picture, last);
+    field_aliases::add_first_frame(body, &PARAMS, &mut pictures, first);
+    let end_picture = field_aliases::last_frame(body, &PARAMS, end_picture, last);
     Some(VideoOrder {
         is_housekeeping: false,
         model: request.model,
@@ -180,7 +180,7 @@ fn order(body: &Fields<'_>, mut request: VideoRequest, files: Files) -> Option<V
         references,
         seconds,
         size: request.size,
-        frame: Frame {
+        frame: FrameShape {
             resolution: request.resolution,
             aspect_ratio: request.aspect_ratio,
         },
@@ -193,7 +193,7 @@ fn order(body: &Fields<'_>, mut request: VideoRequest, files: Files) -> Option<V
         conversation: Vec::new(),
         user: request.user,
         callback,
-        params: Params {
+        params: ParamNames {
             seconds: asked_seconds.unwrap_or(PARAMS.seconds),
             ..PARAMS
         },
@@ -201,7 +201,7 @@ fn order(body: &Fields<'_>, mut request: VideoRequest, files: Files) -> Option<V
 }
 
 /// Adds a picture to those under its name.
-fn add(said: &mut Vec<SaidPictures>, name: &str, picture: AskedPicture) {
+fn add(said: &mut Vec<NamedPictures>, name: &str, picture: RequestedPicture) {
     match said.iter_mut().find(|(known, _)| known == name) {
         Some((_, pictures)) => pictures.push(picture),
         None => said.push((name.to_owned(), vec![picture])),
@@ -212,9 +212,9 @@ fn add(said: &mut Vec<SaidPictures>, name: &str, picture: AskedPicture) {
 pub struct FirstFrame;
 
 impl FieldType for FirstFrame {
-    type Value = AskedPicture;
+    type Value = RequestedPicture;
 
-    fn read(body: &Fields<'_>, name: &str) -> Option<AskedPicture> {
+    fn read(body: &BodyFields<'_>, name: &str) -> Option<RequestedPicture> {
         if body.value(name)?.is_string() {
             let address = body.filled_string(name, ADDRESS)?;
             return Some((PictureSource::Address(address), body.path(name)));

@@ -5,14 +5,14 @@ use strum::VariantArray as _;
 use utoipa::openapi::schema::{ArrayBuilder, ObjectBuilder, Type};
 use utoipa::openapi::{RefOr, Schema};
 
-use super::callback::Called;
-use super::{Endpoint, Order};
-use crate::fields::types::{Flag, Required, Text};
-use crate::fields::{self, FieldType, Fields, request};
-use mediagate_core::domain::webhooks::{Change, NewEndpoint};
+use super::callback::CallbackUrlField;
+use super::{ApiOrder, OrderEndpoint};
+use crate::fields::types::{BooleanField, RequiredField, TextField};
+use crate::fields::{self, BodyFields, FieldType, request};
+use mediagate_core::domain::webhooks::{EndpointChanges, NewEndpoint};
 use mediagate_model::account::Scope;
 use mediagate_model::error::{Error, ErrorCode};
-use mediagate_model::webhook::{EventType, Scheme};
+use mediagate_model::webhook::{EventType, SignatureScheme};
 
 /// Longest description in characters.
 const DESCRIPTION: usize = 1000;
@@ -21,11 +21,11 @@ request! {
     /// An endpoint to register.
     pub struct WebhookRequest {
         /// The https address that events are posted to.
-        url: Required<Called>,
+        url: RequiredField<CallbackUrlField>,
         /// The events that it is sent; all when left out.
-        events: Events,
+        events: EventTypes,
         /// Name for people, up to 1,000 characters.
-        description: Text<DESCRIPTION>,
+        description: TextField<DESCRIPTION>,
         /// How its deliveries are signed: `hmac` (default) or `ed25519`.
         scheme: SchemeName,
     }
@@ -35,23 +35,23 @@ request! {
     /// What to change of an endpoint; what is left out stays.
     pub struct WebhookChange {
         /// The https address that events are posted to.
-        url: Called,
+        url: CallbackUrlField,
         /// The events that it is sent; null: all.
-        events: Events,
+        events: EventTypes,
         /// Name for people, up to 1,000 characters.
-        description: Text<DESCRIPTION>,
+        description: TextField<DESCRIPTION>,
         /// Whether it is sent anything.
-        enabled: Flag,
+        enabled: BooleanField,
     }
 }
 
-impl Order for NewEndpoint {
-    const ENDPOINT: Endpoint = Endpoint {
+impl ApiOrder for NewEndpoint {
+    const ENDPOINT: OrderEndpoint = OrderEndpoint {
         path: "/v1/webhooks",
         is_branded: false,
         scope: Scope::WebhooksManage,
     };
-    type Request = WebhookRequest;
+    type RequestBody = WebhookRequest;
 
     fn read(body: &Value) -> Result<Self, Error> {
         fields::read(body, |body| {
@@ -63,18 +63,18 @@ impl Order for NewEndpoint {
                 url: request.url?,
                 description: request.description.unwrap_or_default(),
                 events: request.events,
-                scheme: request.scheme.unwrap_or(Scheme::Hmac),
+                scheme: request.scheme.unwrap_or(SignatureScheme::Hmac),
             })
         })
     }
 }
 
 /// Reads a change.
-pub fn read_change(body: &Value) -> Result<Change, Error> {
+pub fn read_change(body: &Value) -> Result<EndpointChanges, Error> {
     fields::read(body, |body| {
         let request = WebhookChange::read(body);
         let is_all = body.members().get("events").is_some_and(Value::is_null);
-        Some(Change {
+        Some(EndpointChanges {
             url: request.url,
             description: request.description,
             events: is_all.then_some(None).or(request.events.map(Some)),
@@ -84,12 +84,12 @@ pub fn read_change(body: &Value) -> Result<Change, Error> {
 }
 
 /// Event types, at least one.
-pub struct Events;
+pub struct EventTypes;
 
-impl FieldType for Events {
+impl FieldType for EventTypes {
     type Value = Vec<EventType>;
 
-    fn read(body: &Fields<'_>, name: &str) -> Option<Vec<EventType>> {
+    fn read(body: &BodyFields<'_>, name: &str) -> Option<Vec<EventType>> {
         let items = body.array(name, EventType::VARIANTS.len())?;
         if items.is_empty() {
             let message = "Must name at least one event, or be left out for all.";
@@ -129,9 +129,9 @@ fn names() -> Vec<&'static str> {
 pub struct SchemeName;
 
 impl FieldType for SchemeName {
-    type Value = Scheme;
+    type Value = SignatureScheme;
 
-    fn read(body: &Fields<'_>, name: &str) -> Option<Scheme> {
+    fn read(body: &BodyFields<'_>, name: &str) -> Option<SignatureScheme> {
         let scheme = body.filled_string(name, 32)?.parse().ok();
         if scheme.is_none() {
             let message = "Must be \"hmac\" or \"ed25519\".";
@@ -141,7 +141,7 @@ impl FieldType for SchemeName {
     }
 
     fn schema() -> RefOr<Schema> {
-        let names = Scheme::VARIANTS.iter().map(|scheme| scheme.name());
+        let names = SignatureScheme::VARIANTS.iter().map(|scheme| scheme.name());
         let scheme = ObjectBuilder::new().schema_type(Type::String);
         scheme.enum_values(Some(names)).into()
     }

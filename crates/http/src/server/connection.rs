@@ -21,10 +21,10 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use tower::ServiceExt as _;
 
-use super::crowd::{Busy, Guest};
-use super::pace::Paced;
-use super::{ConnectionLimits, Crowded, LAST_WORDS};
-use mediagate_core::attendance::Line;
+use super::connection_table::{ActiveRequest, Connection};
+use super::stall_timeout::StallTimeoutStream;
+use super::{ConnectionLimits, LAST_WORDS, OverflowConnection};
+use mediagate_core::connections::PeerSocket;
 
 /// Read and write buffer of a connection, in bytes; a request head must fit.
 const BUFFER: usize = 128 * 1024;
@@ -32,22 +32,22 @@ const BUFFER: usize = 128 * 1024;
 const PING: Duration = Duration::from_secs(30);
 
 /// An accepted connection.
-pub(super) struct Connection {
+pub(super) struct AcceptedConnection {
     pub(super) stream: TcpStream,
     pub(super) peer: SocketAddr,
-    pub(super) guest: Arc<Guest>,
+    pub(super) guest: Arc<Connection>,
     pub(super) limits: Arc<ConnectionLimits>,
     /// Set when it must end after its current requests.
     pub(super) draining: CancellationToken,
 }
 
-impl Connection {
+impl AcceptedConnection {
     /// Serves until either side closes, it is idle for too long, or its place is needed.
     pub(super) async fn serve(self, router: Router) {
         // Responses are small and complete; delaying them to fill packets gains nothing.
         drop(self.stream.set_nodelay(true));
         let stream = Arc::new(self.stream);
-        let (peer, line, guest) = (self.peer, Line::of(&stream), self.guest.clone());
+        let (peer, line, guest) = (self.peer, PeerSocket::of(&stream), self.guest.clone());
         let service = service_fn(move |mut request: hyper::Request<Incoming>| {
             request.extensions_mut().insert(line.clone());
             answer(router.clone(), request, peer, guest.begin())
@@ -64,7 +64,7 @@ impl Connection {
             .http2()
             .timer(TokioTimer::new())
             .keep_alive_interval(PING);
-        let io = TokioIo::new(Paced::new(stream));
+        let io = TokioIo::new(StallTimeoutStream::new(stream));
         let mut connection = pin!(builder.serve_connection(io, service));
         let mut silence = pin!(silence(self.guest.is_busy(), self.limits));
         let mut is_ending = false;
@@ -98,23 +98,23 @@ async fn answer(
     router: Router,
     mut request: hyper::Request<Incoming>,
     peer: SocketAddr,
-    busy: Busy,
-) -> Result<hyper::Response<Answered>, Infallible> {
+    busy: ActiveRequest,
+) -> Result<hyper::Response<TrackedBody>, Infallible> {
     request.extensions_mut().insert(ConnectInfo(peer));
     if busy.is_standing() {
-        request.extensions_mut().insert(Crowded);
+        request.extensions_mut().insert(OverflowConnection);
     }
     let response = router.oneshot(request.map(Body::new)).await?;
-    Ok(response.map(|body| Answered { body, _busy: busy }))
+    Ok(response.map(|body| TrackedBody { body, _busy: busy }))
 }
 
 /// A response body; the request ends with it.
-struct Answered {
+struct TrackedBody {
     body: Body,
-    _busy: Busy,
+    _busy: ActiveRequest,
 }
 
-impl HttpBody for Answered {
+impl HttpBody for TrackedBody {
     type Data = Bytes;
     type Error = axum::Error;
 

@@ -1,12 +1,12 @@
-//! Accepts connections and serves them until told to stop.
+//! HTTP server: accepts connections and serves them until told to stop.
 //!
 //! Like `axum::serve`, plus what a public server needs: caps on connections, timeouts for idle
 //! ones, and a bounded shutdown. `crowd` decides who may connect, `connection` serves one, `pace`
 //! ends those that stop reading.
 
 mod connection;
-mod crowd;
-mod pace;
+mod connection_table;
+mod stall_timeout;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -17,11 +17,11 @@ use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-use self::crowd::Crowd;
+use self::connection_table::ConnectionTable;
 
 /// Marks a request on a connection beyond the caps: only probes are answered.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Crowded;
+pub(super) struct OverflowConnection;
 
 /// How long open responses may take to end after `closing`.
 const LAST_WORDS: Duration = Duration::from_secs(2);
@@ -78,7 +78,7 @@ pub async fn serve(
     shutdown: Shutdown,
 ) {
     let limits = Arc::new(limits);
-    let crowd = Arc::new(Crowd::new(limits.clone()));
+    let crowd = Arc::new(ConnectionTable::new(limits.clone()));
     let connections = TaskTracker::new();
     loop {
         tokio::select! {
@@ -86,7 +86,7 @@ pub async fn serve(
                 Ok((stream, peer)) => {
                     // Without any room the connection is just closed.
                     if let Some(guest) = crowd.admit(peer.ip()) {
-                        let served = connection::Connection {
+                        let served = connection::AcceptedConnection {
                             stream,
                             peer,
                             guest,

@@ -6,11 +6,11 @@ use serde::Serialize;
 use utoipa::ToSchema;
 
 use crate::wire::money::{AccountAmounts, text};
-use mediagate_core::app::Parts;
-use mediagate_core::domain::books::Standing;
+use mediagate_core::app::AppParts;
+use mediagate_core::domain::accounting::AccountSummary;
 use mediagate_model::account::{Account, ApiKey, BudgetPeriod, Caller, KeyMoney, Scope};
 use mediagate_model::clock::Timestamp;
-use mediagate_model::money::Micros;
+use mediagate_model::money::MicroDollars;
 
 /// An account's money and storage. All amounts are dollars.
 #[derive(Debug, Serialize, ToSchema)]
@@ -87,7 +87,7 @@ pub struct KeyLimits {
 
 impl AccountObject {
     /// Limited to what the caller may see.
-    pub fn new(app: &Parts, caller: &Caller, standing: &Standing) -> Self {
+    pub fn new(app: &AppParts, caller: &Caller, standing: &AccountSummary) -> Self {
         let is_operator = caller.key.may(Scope::Admin);
         let money = &standing.money;
         let Account {
@@ -131,9 +131,9 @@ const fn unused(key: &ApiKey) -> KeyMoney {
     KeyMoney {
         budget: key.budget,
         period: key.budget_period,
-        held: Micros::ZERO,
-        spent: Micros::ZERO,
-        counted: Micros::ZERO,
+        held: MicroDollars::ZERO,
+        spent: MicroDollars::ZERO,
+        counted: MicroDollars::ZERO,
     }
 }
 

@@ -5,12 +5,12 @@ use std::time::Duration;
 use serde::Serialize;
 use utoipa::ToSchema;
 
-use providers::{Durations, Limits};
+use providers::{Durations, ModelLimits};
 
 use mediagate_core::records::music::GEN_STEM;
 use mediagate_model::catalog::Model;
 use mediagate_model::clock::Timestamp;
-use mediagate_model::price::{Dated, Schedule};
+use mediagate_model::price::{DatedPrice, PriceSchedule};
 
 /// The list of models, in the form that `OpenAI` SDKs expect.
 #[derive(Debug, Serialize, ToSchema)]
@@ -71,7 +71,7 @@ pub struct RouteObject {
 
 /// The state of a model that changes while the settings stay.
 #[derive(Debug, Clone)]
-pub struct Standing {
+pub struct ModelStatus {
     /// Whether it is available now.
     pub available: bool,
     /// Its routes, if callers may see them.
@@ -113,10 +113,10 @@ pub struct NextPrice {
 
 impl PriceObject {
     /// The price at `now`.
-    fn new(schedule: &Schedule, now: Timestamp) -> Self {
+    fn new(schedule: &PriceSchedule, now: Timestamp) -> Self {
         let now_at = schedule.at(now);
         let price = now_at.price;
-        let silent = |dated: Dated| dated.without_audio.map(|usd| usd.to_string());
+        let silent = |dated: DatedPrice| dated.without_audio.map(|usd| usd.to_string());
         let next = schedule.next(now).and_then(|next| {
             Some(NextPrice {
                 unit: next.price.unit.name(),
@@ -190,7 +190,7 @@ pub struct CapabilitiesObject {
 
 impl ModelObject {
     /// A model in its current state.
-    pub fn new(model: &Model, standing: Standing) -> Self {
+    pub fn new(model: &Model, standing: ModelStatus) -> Self {
         Self {
             id: model.id.clone(),
             object: "model",
@@ -215,9 +215,9 @@ impl ModelObject {
 }
 
 impl CapabilitiesObject {
-    fn new(limits: &Limits) -> Self {
+    fn new(limits: &ModelLimits) -> Self {
         match limits {
-            Limits::Video(video) => Self {
+            ModelLimits::Video(video) => Self {
                 input: match (video.pictures.max, video.pictures.needed) {
                     (0, _) => vec!["text"],
                     _ => vec!["text", "image"],
@@ -246,7 +246,7 @@ impl CapabilitiesObject {
                 max_reference_images: Some(video.pictures.most_references()),
                 ..Self::default()
             },
-            Limits::Music(music) => Self {
+            ModelLimits::Music(music) => Self {
                 input: if music.tasks.is_empty() {
                     vec!["audio"]
                 } else {

@@ -4,7 +4,7 @@ use serde::Serialize;
 use utoipa::ToSchema;
 
 use mediagate_model::account::AccountMoney;
-use mediagate_model::money::Micros;
+use mediagate_model::money::MicroDollars;
 
 /// An account's money, in dollars.
 #[derive(Debug, Serialize, ToSchema)]
@@ -39,6 +39,6 @@ impl From<&AccountMoney> for AccountAmounts {
 }
 
 /// An amount that may be absent.
-pub(crate) fn text(amount: Option<Micros>) -> Option<String> {
+pub(crate) fn text(amount: Option<MicroDollars>) -> Option<String> {
     amount.map(|amount| amount.to_string())
 }

@@ -1,10 +1,10 @@
-//! What a check of a file found.
+//! Result of a provenance check.
 
-use provenance::marks::Kind;
+use provenance::marks::FileKind;
 use serde::Serialize;
 use utoipa::ToSchema;
 
-use mediagate_core::domain::provenance::check::{Checked, How, Match};
+use mediagate_core::domain::provenance::check::{MatchKind, ProvenanceReport, RegistryMatch};
 use mediagate_core::records::provenance::ProvenanceView;
 
 /// What was found out about a file.
@@ -92,7 +92,7 @@ pub struct MatchObject {
 }
 
 impl CheckObject {
-    pub fn new(checked: &Checked) -> Self {
+    pub fn new(checked: &ProvenanceReport) -> Self {
         let examined = &checked.examined;
         let deeds = examined.deeds.iter();
         Self {
@@ -100,12 +100,12 @@ impl CheckObject {
             sha256: checked.sha256.clone(),
             bytes: checked.size_bytes,
             mime_type: examined.kind.map(|kind| match kind {
-                Kind::Mp4 => "video/mp4",
-                Kind::Png => "image/png",
-                Kind::Jpeg => "image/jpeg",
-                Kind::Wav => "audio/wav",
-                Kind::Flac => "audio/flac",
-                Kind::Mp3 => "audio/mpeg",
+                FileKind::Mp4 => "video/mp4",
+                FileKind::Png => "image/png",
+                FileKind::Jpeg => "image/jpeg",
+                FileKind::Wav => "audio/wav",
+                FileKind::Flac => "audio/flac",
+                FileKind::Mp3 => "audio/mpeg",
             }),
             provenance: ProvenanceView::new(&examined.provenance),
             actions: deeds
@@ -121,7 +121,10 @@ impl CheckObject {
             ours: OursObject {
                 signed: examined.is_ours,
                 watermarked: checked.is_marked,
-                exact: checked.matches.iter().any(|found| found.how == How::Exact),
+                exact: checked
+                    .matches
+                    .iter()
+                    .any(|found| found.how == MatchKind::Exact),
             },
             matches: checked.matches.iter().map(MatchObject::new).collect(),
             notes: checked.notes.clone(),
@@ -130,12 +133,12 @@ impl CheckObject {
 }
 
 impl MatchObject {
-    fn new(found: &Match) -> Self {
+    fn new(found: &RegistryMatch) -> Self {
         let print = &found.print;
         let (how, of, distance) = match found.how {
-            How::Exact => ("exact", None, None),
-            How::Watermark => ("watermark", None, None),
-            How::Near { of, distance } => {
+            MatchKind::Exact => ("exact", None, None),
+            MatchKind::Watermark => ("watermark", None, None),
+            MatchKind::Near { of, distance } => {
                 // A thousandth is finer than the measure.
                 let distance = (f64::from(distance) * 1000.0).round() / 1000.0;
                 ("near", Some(of), Some(distance))

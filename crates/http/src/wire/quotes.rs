@@ -5,7 +5,7 @@ use utoipa::ToSchema;
 
 use mediagate_core::domain::quotes::{Quote, RouteQuote};
 use mediagate_model::catalog::EMBEDDED;
-use mediagate_model::price::{Price, Quantity};
+use mediagate_model::price::{Price, WorkQuantity};
 
 /// What a request would cost, reserve and route to.
 #[derive(Debug, Serialize, ToSchema)]
@@ -122,6 +122,6 @@ fn unit_price(price: Option<Price>) -> Option<String> {
     price.map(|price| price.per_unit.to_string())
 }
 
-fn quantity(price: Option<Price>, quantity: Quantity, tasks: u64) -> Option<String> {
+fn quantity(price: Option<Price>, quantity: WorkQuantity, tasks: u64) -> Option<String> {
     price.map(|price| price.units(quantity, tasks))
 }

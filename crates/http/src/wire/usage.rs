@@ -5,13 +5,15 @@ use std::collections::BTreeMap;
 use serde::Serialize;
 use utoipa::ToSchema;
 
-use crate::fields::Fields;
-use mediagate_core::domain::usage::{Day, Group, Sum, Usage, Wanted, day_of, start_of, written};
+use crate::fields::BodyFields;
+use mediagate_core::domain::usage::{
+    EpochDay, UsageGroup, UsageReport, UsageSelection, UsageTotals, day_of, start_of, written,
+};
 use mediagate_model::clock::Timestamp;
 use mediagate_model::csv;
 use mediagate_model::error::ErrorCode;
 use mediagate_model::ids::{AccountId, KeyId};
-use mediagate_store::usage::Filter;
+use mediagate_store::usage::UsageFilter;
 
 /// Most days per query.
 const MOST_DAYS: i64 = 400;
@@ -21,15 +23,15 @@ const USUAL_DAYS: i64 = 30;
 /// The days and groups of a query.
 pub struct UsageQuery {
     /// What to sum up.
-    pub wanted: Wanted,
+    pub wanted: UsageSelection,
     /// The first day.
-    pub from: Day,
+    pub from: EpochDay,
     /// The last day.
-    pub to: Day,
+    pub to: EpochDay,
 }
 
 /// The first and the last day; `now` is today.
-pub fn days(query: &Fields<'_>, now: Timestamp) -> (Day, Day) {
+pub fn days(query: &BodyFields<'_>, now: Timestamp) -> (EpochDay, EpochDay) {
     let today = day_of(now);
     let to = date(query, "to");
     let from = date(query, "from");
@@ -45,13 +47,13 @@ pub fn days(query: &Fields<'_>, now: Timestamp) -> (Day, Day) {
 }
 
 /// `now` is today.
-pub fn read(query: &Fields<'_>, account: AccountId, now: Timestamp) -> UsageQuery {
+pub fn read(query: &BodyFields<'_>, account: AccountId, now: Timestamp) -> UsageQuery {
     let (first, last) = days(query, now);
     let groups = groups(query, &["day", "model", "key"], &["day", "model", "key"]);
     let is_in = |name: &str| groups.iter().any(|group| group == name);
     UsageQuery {
-        wanted: Wanted {
-            filter: Filter {
+        wanted: UsageSelection {
+            filter: UsageFilter {
                 account,
                 from: start_of(first),
                 before: start_of(last + 1),
@@ -67,7 +69,7 @@ pub fn read(query: &Fields<'_>, account: AccountId, now: Timestamp) -> UsageQuer
     }
 }
 
-fn date(query: &Fields<'_>, name: &str) -> Option<Day> {
+fn date(query: &BodyFields<'_>, name: &str) -> Option<EpochDay> {
     let text = query.filled_string(name, 40)?;
     let day = Some(&text).filter(|text| text.len() == 10);
     let day = day.and_then(|text| Timestamp::parse(text)).map(day_of);
@@ -79,7 +81,7 @@ fn date(query: &Fields<'_>, name: &str) -> Option<Day> {
 }
 
 /// What to group by: any of `known`, or `usual`.
-pub fn groups(query: &Fields<'_>, known: &[&str], usual: &[&str]) -> Vec<String> {
+pub fn groups(query: &BodyFields<'_>, known: &[&str], usual: &[&str]) -> Vec<String> {
     let Some(text) = query.filled_string("group_by", 100) else {
         return usual.iter().map(|word| (*word).to_owned()).collect();
     };
@@ -140,8 +142,8 @@ pub struct UsageSum {
     pub cost_usd: String,
 }
 
-impl From<&Sum> for UsageSum {
-    fn from(sum: &Sum) -> Self {
+impl From<&UsageTotals> for UsageSum {
+    fn from(sum: &UsageTotals) -> Self {
         Self {
             tasks: sum.tasks(),
             succeeded: sum.succeeded,
@@ -153,8 +155,8 @@ impl From<&Sum> for UsageSum {
 }
 
 impl UsageList {
-    pub fn new(query: &UsageQuery, (rows, names): &Usage) -> Self {
-        let mut total = Sum::default();
+    pub fn new(query: &UsageQuery, (rows, names): &UsageReport) -> Self {
+        let mut total = UsageTotals::default();
         for (_, sum) in rows {
             total.add(sum);
         }
@@ -171,7 +173,7 @@ impl UsageList {
     }
 
     /// The rows as CSV, with a header and without the total.
-    pub fn csv(&self, wanted: &Wanted) -> String {
+    pub fn csv(&self, wanted: &UsageSelection) -> String {
         let mut text = String::new();
         let mut names = Vec::new();
         names.extend(wanted.by_day.then_some("day"));
@@ -198,7 +200,7 @@ impl UsageList {
     }
 }
 
-fn row(group: &Group, sum: &Sum, names: &BTreeMap<KeyId, String>) -> UsageRow {
+fn row(group: &UsageGroup, sum: &UsageTotals, names: &BTreeMap<KeyId, String>) -> UsageRow {
     UsageRow {
         day: group.day.map(written),
         model: group.model.clone(),

@@ -3,9 +3,9 @@
 use serde::Serialize;
 use utoipa::ToSchema;
 
+use mediagate_core::records::status_words;
 use mediagate_core::records::video::VideoFile;
-use mediagate_core::records::words;
-use mediagate_model::task::{Payload, Task, TaskState};
+use mediagate_model::task::{Task, TaskPayload, TaskState};
 
 /// A video job, in the form that `OpenAI` SDKs expect.
 #[derive(Debug, Serialize, ToSchema)]
@@ -69,14 +69,14 @@ pub struct VideoDeleted {
 impl VideoObject {
     /// `None` for a task of another kind.
     pub fn new(task: &Task, file: Option<VideoFile>) -> Option<Self> {
-        let Payload::VideoV1(job) = &task.payload else {
+        let TaskPayload::VideoV1(job) = &task.payload else {
             return None;
         };
         let expires_at = match &task.output {
-            Some(mediagate_model::task::Output::VideoV1(output)) => {
+            Some(mediagate_model::task::TaskResult::VideoV1(output)) => {
                 Some(output.expires_at_micros.div_euclid(1_000_000))
             }
-            Some(mediagate_model::task::Output::LinkV1(output)) => {
+            Some(mediagate_model::task::TaskResult::LinkV1(output)) => {
                 let micros = output.expires_at_micros;
                 micros.map(|micros| micros.div_euclid(1_000_000))
             }
@@ -86,7 +86,7 @@ impl VideoObject {
             id: task.id.video(),
             object: "video",
             model: task.model.clone(),
-            status: words::video(task.state),
+            status: status_words::video(task.state),
             progress: task.progress,
             created_at: task.created_at.seconds(),
             completed_at: task

@@ -6,7 +6,8 @@ use utoipa::ToSchema;
 use mediagate_model::clock::Timestamp;
 use mediagate_model::secret::Secret;
 use mediagate_model::webhook::{
-    Attempt, AttemptError, Delivery, DeliveryState, DisabledWhy, Endpoint, EventType,
+    AttemptError, Delivery, DeliveryAttempt, DeliveryState, DisableReason, EventType,
+    WebhookEndpoint,
 };
 
 /// An endpoint.
@@ -51,7 +52,11 @@ pub struct WebhookObject {
 }
 
 impl WebhookObject {
-    pub fn new(endpoint: &Endpoint, public_key: Option<&Secret>, secret: Option<&Secret>) -> Self {
+    pub fn new(
+        endpoint: &WebhookEndpoint,
+        public_key: Option<&Secret>,
+        secret: Option<&Secret>,
+    ) -> Self {
         let told = |key: &Secret| key.expose().to_owned();
         let events = endpoint.events.as_ref();
         Self {
@@ -65,7 +70,7 @@ impl WebhookObject {
             public_key: public_key.map(told),
             key_id: endpoint.key.map(|key| key.to_string()),
             enabled: endpoint.enabled,
-            disabled_reason: endpoint.disabled_why.map(DisabledWhy::name),
+            disabled_reason: endpoint.disabled_why.map(DisableReason::name),
             failures: endpoint.failures,
             failing_since: endpoint.failing_since.map(Timestamp::rfc3339),
             created_at: endpoint.created_at.rfc3339(),
@@ -187,7 +192,7 @@ impl DeliverySummary {
 }
 
 impl DeliveryObject {
-    pub fn new(delivery: &Delivery, attempts: &[Attempt]) -> Self {
+    pub fn new(delivery: &Delivery, attempts: &[DeliveryAttempt]) -> Self {
         let attempts = attempts.iter().map(|attempt| AttemptObject {
             number: attempt.number,
             at: attempt.at.rfc3339(),

@@ -1,4 +1,4 @@
-//! Whether a bucket answers, from what became of the requests to it.
+//! Availability of the media store, judged by the outcomes of the requests to it.
 
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
@@ -7,10 +7,10 @@ use std::time::{Duration, Instant};
 const PAUSE: Duration = Duration::from_secs(1);
 
 #[derive(Default)]
-pub(super) struct Health(Mutex<State>);
+pub(super) struct StoreHealth(Mutex<HealthState>);
 
 #[derive(Default)]
-struct State {
+struct HealthState {
     answered: Option<Instant>,
     /// The latest failure, if nothing was answered after it was asked.
     failed: Option<Instant>,
@@ -18,7 +18,7 @@ struct State {
     away_since: Option<Instant>,
 }
 
-impl Health {
+impl StoreHealth {
     /// Whether it failed when it was last asked.
     pub(super) fn is_away(&self) -> bool {
         self.state().failed.is_some()
@@ -66,7 +66,7 @@ impl Health {
         reachable(false);
     }
 
-    fn state(&self) -> std::sync::MutexGuard<'_, State> {
+    fn state(&self) -> std::sync::MutexGuard<'_, HealthState> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

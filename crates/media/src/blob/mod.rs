@@ -1,14 +1,14 @@
 //! Media files by id, in a folder or in a bucket, through `object_store`.
 //!
-//! Ownership and lifetime are in `store/assets.rs`. When [`Blobs::put`] returns, the file is
+//! Ownership and lifetime are in `store/assets.rs`. When [`BlobStore::put`] returns, the file is
 //! complete and durable. Each file has the same name everywhere: `{xx}/{id}.{extension}`, where
 //! `xx` are the last digits of the id. They are random, so there are 256 folders of equal size; ids
 //! begin with a time, so each folder is sorted by it.
 
-mod folder;
+mod bucket;
+pub mod folder_mark;
 mod health;
-pub mod mark;
-mod s3;
+mod local_folder;
 mod upload;
 
 use std::ops::Range;
@@ -20,8 +20,8 @@ use futures_util::stream::BoxStream;
 use tempfile::TempPath;
 use url::Url;
 
-use crate::blob::folder::Folder;
-use crate::blob::s3::Bucket;
+use crate::blob::bucket::S3Bucket;
+use crate::blob::local_folder::LocalFolder;
 use mediagate_config::{ConfigError, MediaConfig, MediaStore};
 use mediagate_model::clock::Timestamp;
 use mediagate_model::error::Error;
@@ -72,26 +72,26 @@ impl From<BlobError> for Error {
 }
 
 /// A file's bytes, as they come.
-pub type Pieces = BoxStream<'static, Result<Bytes, BlobError>>;
+pub type ByteStream = BoxStream<'static, Result<Bytes, BlobError>>;
 
 /// The file store. Cheap to clone.
 #[derive(Clone)]
-pub struct Blobs(Place);
+pub struct BlobStore(BlobBackend);
 
 #[derive(Clone)]
-enum Place {
-    Folder(Folder),
-    Bucket(Bucket),
+enum BlobBackend {
+    Folder(LocalFolder),
+    Bucket(S3Bucket),
 }
 
 /// A file's name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Name {
+struct BlobName {
     id: AssetId,
     media: MediaType,
 }
 
-impl Name {
+impl BlobName {
     fn folder(self) -> String {
         let id = self.id.to_string();
         id[id.len() - 2..].to_owned()
@@ -123,22 +123,22 @@ pub fn disposition(id: AssetId, media: MediaType) -> String {
 /// How long a file may be kept by whoever fetched it.
 pub const CACHE_CONTROL: &str = "private, max-age=3600, immutable";
 
-impl Blobs {
+impl BlobStore {
     /// Opens what the settings name. A bucket is not asked yet: it may be away.
     pub fn open(media: &MediaConfig, folder: &FsPath) -> Result<Self, BlobError> {
         match &media.store {
             MediaStore::Folder => Self::local(folder),
-            MediaStore::S3 { bucket, prefix } => {
-                Ok(Self(Place::Bucket(Bucket::open(media, bucket, prefix)?)))
-            }
+            MediaStore::S3 { bucket, prefix } => Ok(Self(BlobBackend::Bucket(S3Bucket::open(
+                media, bucket, prefix,
+            )?))),
         }
     }
 
     /// A small text that is kept in the bucket beside the files; `None` if there is none, or no bucket.
     pub async fn note(&self, name: &str) -> Result<Option<String>, BlobError> {
         match &self.0 {
-            Place::Folder(_) => Ok(None),
-            Place::Bucket(bucket) => match bucket.note(name).await {
+            BlobBackend::Folder(_) => Ok(None),
+            BlobBackend::Bucket(bucket) => match bucket.note(name).await {
                 Ok(text) => Ok(Some(text)),
                 Err(BlobError::Missing) => Ok(None),
                 Err(error) => Err(error),
@@ -149,28 +149,28 @@ impl Blobs {
     /// Keeps such a text, if there is a bucket.
     pub async fn keep_note(&self, name: &str, text: String) -> Result<(), BlobError> {
         match &self.0 {
-            Place::Folder(_) => Ok(()),
-            Place::Bucket(bucket) => bucket.keep_note(name, text).await,
+            BlobBackend::Folder(_) => Ok(()),
+            BlobBackend::Bucket(bucket) => bucket.keep_note(name, text).await,
         }
     }
 
     /// Files in a local folder, created if missing.
     pub fn local(folder: &FsPath) -> Result<Self, BlobError> {
         std::fs::create_dir_all(folder)?;
-        Ok(Self(Place::Folder(Folder::open(folder, None))))
+        Ok(Self(BlobBackend::Folder(LocalFolder::open(folder, None))))
     }
 
     /// Files in the local folder that has this mark. While there is no such folder, the store is away.
     pub fn marked(folder: &FsPath, mark: String) -> Self {
-        Self(Place::Folder(Folder::open(folder, Some(mark))))
+        Self(BlobBackend::Folder(LocalFolder::open(folder, Some(mark))))
     }
 
     /// Stores a file, atomically replacing one with the same name.
     pub async fn put(&self, id: AssetId, media: MediaType, bytes: Bytes) -> Result<(), BlobError> {
-        let name = Name { id, media };
+        let name = BlobName { id, media };
         match &self.0 {
-            Place::Folder(folder) => folder.put(name, bytes).await,
-            Place::Bucket(bucket) => bucket.put(name, bytes).await,
+            BlobBackend::Folder(folder) => folder.put(name, bytes).await,
+            BlobBackend::Bucket(bucket) => bucket.put(name, bytes).await,
         }
     }
 
@@ -183,10 +183,10 @@ impl Blobs {
         media: MediaType,
         file: &FsPath,
     ) -> Result<(), BlobError> {
-        let name = Name { id, media };
+        let name = BlobName { id, media };
         match &self.0 {
-            Place::Folder(folder) => folder.put_file(name, file).await,
-            Place::Bucket(bucket) => bucket.put_file(name, file).await,
+            BlobBackend::Folder(folder) => folder.put_file(name, file).await,
+            BlobBackend::Bucket(bucket) => bucket.put_file(name, file).await,
         }
     }
 
@@ -199,8 +199,8 @@ impl Blobs {
         folder: &FsPath,
     ) -> Option<TempPath> {
         match &self.0 {
-            Place::Folder(files) => files.name_again(Name { id, media }, folder).await,
-            Place::Bucket(_) => None,
+            BlobBackend::Folder(files) => files.name_again(BlobName { id, media }, folder).await,
+            BlobBackend::Bucket(_) => None,
         }
     }
 
@@ -209,21 +209,21 @@ impl Blobs {
         &self,
         id: AssetId,
         media: MediaType,
-        pieces: Pieces,
+        pieces: ByteStream,
     ) -> Result<(), BlobError> {
-        let name = Name { id, media };
+        let name = BlobName { id, media };
         match &self.0 {
-            Place::Folder(folder) => folder.put_stream(name, pieces).await,
-            Place::Bucket(bucket) => bucket.put_stream(name, pieces).await,
+            BlobBackend::Folder(folder) => folder.put_stream(name, pieces).await,
+            BlobBackend::Bucket(bucket) => bucket.put_stream(name, pieces).await,
         }
     }
 
     /// A whole file.
     pub async fn get(&self, id: AssetId, media: MediaType) -> Result<Bytes, BlobError> {
-        let name = Name { id, media };
+        let name = BlobName { id, media };
         match &self.0 {
-            Place::Folder(folder) => folder.get(name).await,
-            Place::Bucket(bucket) => bucket.get(name).await,
+            BlobBackend::Folder(folder) => folder.get(name).await,
+            BlobBackend::Bucket(bucket) => bucket.get(name).await,
         }
     }
 
@@ -233,11 +233,11 @@ impl Blobs {
         id: AssetId,
         media: MediaType,
         range: Range<u64>,
-    ) -> Result<Option<Pieces>, BlobError> {
-        let name = Name { id, media };
+    ) -> Result<Option<ByteStream>, BlobError> {
+        let name = BlobName { id, media };
         match &self.0 {
-            Place::Folder(folder) => folder.stream(name, range),
-            Place::Bucket(bucket) => bucket.stream(name, range).await,
+            BlobBackend::Folder(folder) => folder.stream(name, range),
+            BlobBackend::Bucket(bucket) => bucket.stream(name, range).await,
         }
     }
 
@@ -250,8 +250,10 @@ impl Blobs {
         time: Duration,
     ) -> Result<Option<Url>, BlobError> {
         match &self.0 {
-            Place::Folder(_) => Ok(None),
-            Place::Bucket(bucket) => bucket.link(Name { id, media }, time).await.map(Some),
+            BlobBackend::Folder(_) => Ok(None),
+            BlobBackend::Bucket(bucket) => {
+                bucket.link(BlobName { id, media }, time).await.map(Some)
+            }
         }
     }
 
@@ -262,10 +264,10 @@ impl Blobs {
 
     /// Removes files, at most 1000; those that do not exist do not matter.
     pub async fn delete_all(&self, files: &[(AssetId, MediaType)]) -> Result<(), BlobError> {
-        let names = files.iter().map(|&(id, media)| Name { id, media });
+        let names = files.iter().map(|&(id, media)| BlobName { id, media });
         match &self.0 {
-            Place::Folder(folder) => folder.delete_all(names).await,
-            Place::Bucket(bucket) => bucket.delete_all(names).await,
+            BlobBackend::Folder(folder) => folder.delete_all(names).await,
+            BlobBackend::Bucket(bucket) => bucket.delete_all(names).await,
         }
     }
 
@@ -279,8 +281,8 @@ impl Blobs {
     ) -> Result<Vec<(AssetId, MediaType)>, BlobError> {
         let (from, to) = (AssetId::first_of(from), AssetId::first_of(to));
         let found = match &self.0 {
-            Place::Folder(place) => place.list(folder, from, to).await?,
-            Place::Bucket(bucket) => bucket.list(folder, from, to).await?,
+            BlobBackend::Folder(place) => place.list(folder, from, to).await?,
+            BlobBackend::Bucket(bucket) => bucket.list(folder, from, to).await?,
         };
         Ok(found
             .into_iter()
@@ -294,32 +296,32 @@ impl Blobs {
         folder: u8,
     ) -> BoxStream<'static, Result<(AssetId, MediaType, u64), BlobError>> {
         match &self.0 {
-            Place::Folder(place) => place.all_of(folder),
-            Place::Bucket(bucket) => bucket.all_of(folder),
+            BlobBackend::Folder(place) => place.all_of(folder),
+            BlobBackend::Bucket(bucket) => bucket.all_of(folder),
         }
     }
 
     /// Whether the bucket failed when it was last asked, or the folder was missing.
     pub fn is_away(&self) -> bool {
         match &self.0 {
-            Place::Folder(folder) => folder.away_since().is_some(),
-            Place::Bucket(bucket) => bucket.is_away(),
+            BlobBackend::Folder(folder) => folder.away_since().is_some(),
+            BlobBackend::Bucket(bucket) => bucket.is_away(),
         }
     }
 
     /// Since when the bucket has failed, or the folder was missing, if it was so when it was last asked.
     pub fn away_since(&self) -> Option<Instant> {
         match &self.0 {
-            Place::Folder(folder) => folder.away_since(),
-            Place::Bucket(bucket) => bucket.away_since(),
+            BlobBackend::Folder(folder) => folder.away_since(),
+            BlobBackend::Bucket(bucket) => bucket.away_since(),
         }
     }
 
     /// Asks for nothing in particular, so that it is known whether the bucket answers or the folder is there.
     pub async fn look(&self) {
         match &self.0 {
-            Place::Folder(folder) => drop(folder.look().await),
-            Place::Bucket(bucket) => bucket.look().await,
+            BlobBackend::Folder(folder) => drop(folder.look().await),
+            BlobBackend::Bucket(bucket) => bucket.look().await,
         }
     }
 
@@ -327,8 +329,8 @@ impl Blobs {
     /// is an operator's.
     pub async fn has_folder(&self) -> bool {
         match &self.0 {
-            Place::Folder(folder) => folder.look().await.is_ok(),
-            Place::Bucket(_) => true,
+            BlobBackend::Folder(folder) => folder.look().await.is_ok(),
+            BlobBackend::Bucket(_) => true,
         }
     }
 }

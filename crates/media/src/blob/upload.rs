@@ -1,28 +1,28 @@
-//! A file that is stored in a bucket while its bytes arrive: small ones by one request, others in
+//! Upload of a file to a bucket while its bytes arrive: small ones by one request, others in
 //! parts.
 
 use bytes::{Bytes, BytesMut};
 use object_store::MultipartUpload;
 use tokio::task::JoinSet;
 
-use crate::blob::s3::{Bucket, PART};
-use crate::blob::{BlobError, Name};
+use crate::blob::bucket::{PART, S3Bucket};
+use crate::blob::{BlobError, BlobName};
 
 /// Parts that are on their way at once; each is in memory.
 const PARTS: usize = 2;
 
 /// An upload. Nothing is stored before [`Upload::finish`] returns; one that is dropped leaves parts
 /// behind, which only the bucket's own rules remove.
-pub(super) struct Upload {
-    bucket: Bucket,
-    name: Name,
+pub(super) struct BucketUpload {
+    bucket: S3Bucket,
+    name: BlobName,
     waiting: BytesMut,
     parts: Option<Box<dyn MultipartUpload>>,
     under_way: JoinSet<Result<(), BlobError>>,
 }
 
-impl Upload {
-    pub(super) fn new(bucket: Bucket, name: Name) -> Self {
+impl BucketUpload {
+    pub(super) fn new(bucket: S3Bucket, name: BlobName) -> Self {
         Self {
             bucket,
             name,

@@ -1,16 +1,17 @@
 //! `animatic-1`: the embedded video model, on the `animatic` crate.
 
 use animatic::{
-    Control, Direction, MakeError, Options, OptionsError, Picture, PictureLimits, Planes, Request,
+    Direction, FramePlanes, MakeError, OptionsError, Picture, PictureLimits, RenderControl,
+    RenderOptions, RenderRequest,
 };
 
-use providers::{Durations, Limits, Pictures, VideoLimits};
+use providers::{Durations, ModelLimits, SourcePictureLimits, VideoLimits};
 
-use crate::engines::label::Label;
-use crate::engines::retouch::{Retoucher, Touch};
-use crate::engines::{EngineError, Watch, likeness};
-use mediagate_model::catalog::{Engine, Maker, Model};
-use mediagate_model::provenance::Likeness;
+use crate::engines::label::AiLabel;
+use crate::engines::retouch::{FrameRetoucher, RetouchOptions};
+use crate::engines::{EngineControl, EngineError, fingerprints};
+use mediagate_model::catalog::{EmbeddedEngine, Model, ModelBackend};
+use mediagate_model::provenance::PerceptualFingerprint;
 use mediagate_model::task::VideoJob;
 
 /// The model's description and limits.
@@ -23,14 +24,14 @@ pub fn model() -> Model {
             "Runs in this gateway: nothing leaves the machine.".into(),
             "Uses no pretrained weights: it moves a camera, it does not generate new content.".into(),
         ],
-        limits: Limits::Video(VideoLimits {
+        limits: ModelLimits::Video(VideoLimits {
             sizes: sizes(),
             durations: Durations::Range {
                 min: whole(animatic::MIN_SECONDS),
                 max: whole(animatic::MAX_SECONDS),
             },
             default_seconds: 5,
-            pictures: Pictures::frames(1),
+            pictures: SourcePictureLimits::frames(1),
             negative_prompt: false,
             seed: true,
             audio: None,
@@ -38,8 +39,8 @@ pub fn model() -> Model {
         }),
         price: None,
         pass: Vec::new(),
-        maker: Maker::Embedded {
-            engine: Engine::Animatic,
+        maker: ModelBackend::Embedded {
+            engine: EmbeddedEngine::Animatic,
             version: env!("CARGO_PKG_VERSION").into(),
         },
     }
@@ -63,7 +64,7 @@ fn whole(seconds: f64) -> u32 {
 
 /// What a caller set explicitly.
 #[derive(Debug, Clone, Copy)]
-pub struct Asked {
+pub struct CallerOptions {
     pub size: Option<(u32, u32)>,
     pub seconds: Option<f64>,
     pub seed: Option<u64>,
@@ -71,15 +72,15 @@ pub struct Asked {
 }
 
 /// Decides every option from the order, the prompt's words and the picture.
-pub fn settle(prompt: &str, asked: Asked) -> Result<Options, OptionsError> {
-    let asked = animatic::Asked {
+pub fn settle(prompt: &str, asked: CallerOptions) -> Result<RenderOptions, OptionsError> {
+    let asked = animatic::RequestedOptions {
         size: asked.size,
         seconds: asked.seconds,
         fps: None,
         seed: asked.seed,
         picture: asked.picture_size,
     };
-    Options::resolve(&asked, &Direction::parse(prompt))
+    RenderOptions::resolve(&asked, &Direction::parse(prompt))
 }
 
 /// Seconds as whole milliseconds.
@@ -96,7 +97,7 @@ pub fn milliseconds(seconds: f64) -> u64 {
 const JPEG_QUALITY: u8 = 88;
 
 /// A finished video.
-pub struct Made {
+pub struct MadeVideo {
     pub mp4: Vec<u8>,
     /// Its first frame, JPEG.
     pub poster: Vec<u8>,
@@ -108,7 +109,7 @@ pub struct Made {
     /// What was understood of the prompt.
     pub direction: Vec<String>,
     /// What it is known by.
-    pub likeness: Likeness,
+    pub likeness: PerceptualFingerprint,
     /// Whether it has the watermark that was asked for.
     pub is_marked: bool,
 }
@@ -123,28 +124,28 @@ pub fn decode(bytes: &[u8]) -> Result<Picture, EngineError> {
 pub fn make(
     job: &VideoJob,
     picture: Option<&Picture>,
-    touch: Touch,
-    watch: &Watch,
-) -> Result<Made, EngineError> {
+    touch: RetouchOptions,
+    watch: &EngineControl,
+) -> Result<MadeVideo, EngineError> {
     #[expect(clippy::cast_precision_loss, reason = "a video's length is small")]
-    let options = Options {
+    let options = RenderOptions {
         width: job.width,
         height: job.height,
         seconds: job.milliseconds as f64 / 1000.0,
         fps: job.fps,
         seed: job.seed,
     };
-    let request = Request {
+    let request = RenderRequest {
         picture,
         prompt: &job.prompt,
         options,
     };
-    let mut control = Control {
+    let mut control = RenderControl {
         progress: &mut |share| watch.report(share),
         cancelled: &|| watch.is_stopped(),
     };
-    let mut retoucher = Retoucher::new(touch, job.width, job.height, job.fps);
-    let mut retouch = |frame: u32, planes: &mut Planes<'_>| retoucher.touch(frame, planes);
+    let mut retoucher = FrameRetoucher::new(touch, job.width, job.height, job.fps);
+    let mut retouch = |frame: u32, planes: &mut FramePlanes<'_>| retoucher.touch(frame, planes);
     let video = animatic::make_retouched(&request, &[], &mut control, &mut retouch);
     let video = video.map_err(|error| match error {
         MakeError::Cancelled => EngineError::Stopped,
@@ -154,12 +155,12 @@ pub fn make(
     // The poster is often what people see first.
     let jpeg = |picture: &Picture| {
         if touch.label {
-            Label::draw_on(picture).to_jpeg(JPEG_QUALITY)
+            AiLabel::draw_on(picture).to_jpeg(JPEG_QUALITY)
         } else {
             picture.to_jpeg(JPEG_QUALITY)
         }
     };
-    Ok(Made {
+    Ok(MadeVideo {
         poster: jpeg(video.poster()).map_err(broken)?,
         sheet: jpeg(&video.sheet()).map_err(broken)?,
         width: video.width,
@@ -167,7 +168,7 @@ pub fn make(
         milliseconds: milliseconds(video.seconds),
         direction: video.understood.clone(),
         mp4: video.mp4,
-        likeness: likeness::of_video(&retoucher.print),
+        likeness: fingerprints::of_video(&retoucher.print),
         is_marked: retoucher.is_marked(),
     })
 }

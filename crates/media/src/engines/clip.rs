@@ -1,4 +1,4 @@
-//! Converts recordings to clips: 24-bit FLAC in a file, and two covers.
+//! Conversion of recordings to clips: 24-bit FLAC in a file, and two covers.
 //!
 //! Works piece by piece, so that memory does not grow with the recording's length.
 
@@ -10,14 +10,14 @@ use artwork::{SpectrogramSketch, WaveformSketch};
 use bytes::Bytes;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
-use stems::decode::{Recording, Scan, replay, scan_while};
+use stems::decode::{AudioScan, Recording, replay, scan_while};
 use stems::encode::FlacWriter;
-use stems::{DecodeError, DecodeLimits, Shape};
+use stems::{ClipShape, DecodeError, DecodeLimits};
 use tempfile::{NamedTempFile, TempPath};
 
 use crate::engines::EngineError;
-use crate::engines::likeness::Ear;
-use mediagate_model::provenance::Likeness;
+use crate::engines::fingerprints::FingerprintRecorder;
+use mediagate_model::provenance::PerceptualFingerprint;
 
 /// Cover sizes in pixels: `image_url` and `image_large_url`.
 pub const COVER_SIDES: (u32, u32) = (512, 1024);
@@ -41,14 +41,14 @@ pub struct MadeClip {
     /// Measured length.
     pub milliseconds: u64,
     /// What it is known by.
-    pub likeness: Likeness,
+    pub likeness: PerceptualFingerprint,
     /// Whether it has the watermark that was asked for.
     pub is_marked: bool,
 }
 
 /// What a clip's cover shows.
 #[derive(Debug, Clone, Copy, Serialize, Deserialize)]
-pub enum Picture {
+pub enum CoverStyle {
     /// Loudness, for songs.
     Waveform,
     /// Frequencies, for stems.
@@ -58,13 +58,13 @@ pub enum Picture {
 /// Why a recording cannot be read.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, thiserror::Error)]
 #[error("{message}")]
-pub struct Unreadable {
+pub struct UnreadableRecording {
     pub is_too_long: bool,
     /// For its owner.
     pub message: String,
 }
 
-impl From<DecodeError> for Unreadable {
+impl From<DecodeError> for UnreadableRecording {
     fn from(error: DecodeError) -> Self {
         Self {
             is_too_long: matches!(error, DecodeError::TooLong { .. }),
@@ -73,7 +73,7 @@ impl From<DecodeError> for Unreadable {
     }
 }
 
-impl From<DecodeError> for KeepError {
+impl From<DecodeError> for ClipError {
     fn from(error: DecodeError) -> Self {
         Self::Decode(error.into())
     }
@@ -81,10 +81,10 @@ impl From<DecodeError> for KeepError {
 
 /// Why a recording cannot be kept.
 #[derive(Debug, thiserror::Error)]
-pub enum KeepError {
+pub enum ClipError {
     /// It cannot be read.
     #[error(transparent)]
-    Decode(#[from] Unreadable),
+    Decode(#[from] UnreadableRecording),
     /// It cannot be written.
     #[error(transparent)]
     Engine(#[from] EngineError),
@@ -96,10 +96,10 @@ pub fn keep(
     id: &str,
     file: &Path,
     limits: &DecodeLimits,
-    picture: Picture,
+    picture: CoverStyle,
     folder: &Path,
     go_on: &dyn Fn() -> bool,
-) -> Result<MadeClip, KeepError> {
+) -> Result<MadeClip, ClipError> {
     let (recording, scan) = open(file, limits, go_on)?;
     let mut writer = ClipWriter::new(folder, id, &scan.shape, picture)?;
     let mut written = Ok(());
@@ -120,11 +120,11 @@ pub fn sum(
     id: &str,
     files: &[PathBuf],
     limits: &DecodeLimits,
-    picture: Picture,
+    picture: CoverStyle,
     folder: &Path,
     go_on: &dyn Fn() -> bool,
-) -> Result<Option<MadeClip>, KeepError> {
-    let mut whole: Option<(Shape, Vec<Vec<f32>>)> = None;
+) -> Result<Option<MadeClip>, ClipError> {
+    let mut whole: Option<(ClipShape, Vec<Vec<f32>>)> = None;
     for file in files {
         let (recording, scan) = open(file, limits, go_on)?;
         let shape = scan.shape;
@@ -155,7 +155,7 @@ pub fn sum(
         *sample = sample.clamp(-1.0, 1.0);
     }
     let frames = sum[0].len();
-    let mut writer = ClipWriter::new(folder, id, &Shape { frames, ..shape }, picture)?;
+    let mut writer = ClipWriter::new(folder, id, &ClipShape { frames, ..shape }, picture)?;
     writer.push(&sum)?;
     Ok(Some(writer.finish()?))
 }
@@ -165,7 +165,7 @@ pub fn open(
     file: &Path,
     limits: &DecodeLimits,
     go_on: &dyn Fn() -> bool,
-) -> Result<(Recording, Scan), KeepError> {
+) -> Result<(Recording, AudioScan), ClipError> {
     let recording = Recording::open(file).map_err(broken)?;
     let scan = scan_while(&recording, limits, go_on)?;
     let scan = scan.ok_or(EngineError::Stopped)?;
@@ -176,12 +176,12 @@ pub fn open(
 pub struct ClipWriter {
     flac: FlacWriter<BufWriter<File>>,
     path: TempPath,
-    sketch: Sketch,
-    ear: Ear,
+    sketch: CoverSketch,
+    ear: FingerprintRecorder,
     milliseconds: u64,
 }
 
-enum Sketch {
+enum CoverSketch {
     Waveform(WaveformSketch),
     Spectrogram(Box<SpectrogramSketch>),
 }
@@ -191,8 +191,8 @@ impl ClipWriter {
     pub fn new(
         folder: &Path,
         id: &str,
-        shape: &Shape,
-        picture: Picture,
+        shape: &ClipShape,
+        picture: CoverStyle,
     ) -> Result<Self, EngineError> {
         let (file, path) = NamedTempFile::new_in(folder).map_err(broken)?.into_parts();
         let file = BufWriter::with_capacity(256 * 1024, file);
@@ -200,13 +200,15 @@ impl ClipWriter {
             flac: FlacWriter::new(file, shape.rate, shape.channels).map_err(broken)?,
             path,
             sketch: match picture {
-                Picture::Waveform => Sketch::Waveform(WaveformSketch::new(id, shape.frames)),
-                Picture::Spectrogram => {
+                CoverStyle::Waveform => {
+                    CoverSketch::Waveform(WaveformSketch::new(id, shape.frames))
+                }
+                CoverStyle::Spectrogram => {
                     let sketch = SpectrogramSketch::new(id, shape.frames, shape.rate);
-                    Sketch::Spectrogram(Box::new(sketch))
+                    CoverSketch::Spectrogram(Box::new(sketch))
                 }
             },
-            ear: Ear::new(shape.rate),
+            ear: FingerprintRecorder::new(shape.rate),
             milliseconds: milliseconds(shape),
         })
     }
@@ -215,8 +217,8 @@ impl ClipWriter {
     pub fn push(&mut self, piece: &[Vec<f32>]) -> Result<(), EngineError> {
         self.ear.hear(piece);
         match &mut self.sketch {
-            Sketch::Waveform(sketch) => sketch.push(piece),
-            Sketch::Spectrogram(sketch) => sketch.push(piece),
+            CoverSketch::Waveform(sketch) => sketch.push(piece),
+            CoverSketch::Spectrogram(sketch) => sketch.push(piece),
         }
         self.flac.push(piece).map_err(broken)
     }
@@ -225,8 +227,8 @@ impl ClipWriter {
     pub fn finish(mut self) -> Result<MadeClip, EngineError> {
         self.flac.finish().map_err(broken)?;
         let mut draw = |side| match &mut self.sketch {
-            Sketch::Waveform(sketch) => sketch.cover(side),
-            Sketch::Spectrogram(sketch) => sketch.cover(side),
+            CoverSketch::Waveform(sketch) => sketch.cover(side),
+            CoverSketch::Spectrogram(sketch) => sketch.cover(side),
         };
         let (cover, cover_large) = (draw(COVER_SIDES.0), draw(COVER_SIDES.1));
         let (size_bytes, sha256) = digest(&self.path).map_err(broken)?;
@@ -243,7 +245,7 @@ impl ClipWriter {
     }
 }
 
-fn milliseconds(shape: &Shape) -> u64 {
+fn milliseconds(shape: &ClipShape) -> u64 {
     let (frames, rate) = (shape.frames as u64, u64::from(shape.rate.max(1)));
     (frames * 1000 + rate / 2) / rate
 }

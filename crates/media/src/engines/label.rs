@@ -3,7 +3,7 @@
 //! It is drawn after the basic one of the icons that the European Commission published with its Code
 //! of Practice: a disk with the letters in it. The upper right corner is where the Code suggests it.
 
-use animatic::{Picture, Planes};
+use animatic::{FramePlanes, Picture};
 
 /// What a screen reader says in its place.
 pub const TEXT: &str = "Label in the upper right corner: AI. This video was made with AI.";
@@ -35,7 +35,7 @@ const LIGHT: u8 = 235;
 const GREY: u8 = 128;
 
 /// The icon at the size for a frame.
-pub(super) struct Label {
+pub(super) struct AiLabel {
     /// Pixels from the left and from above.
     left: usize,
     top: usize,
@@ -44,7 +44,7 @@ pub(super) struct Label {
     cover: Vec<(u8, u8)>,
 }
 
-impl Label {
+impl AiLabel {
     /// `None` if there is no room for it.
     pub(super) fn new(width: usize, height: usize) -> Option<Self> {
         // Even, so that chroma, at half the size, ends where luma does.
@@ -61,7 +61,7 @@ impl Label {
     }
 
     /// Draws it into a frame of the size it was made for.
-    pub(super) fn draw(&self, planes: &mut Planes<'_>) {
+    pub(super) fn draw(&self, planes: &mut FramePlanes<'_>) {
         let width = planes.width;
         let lines = planes.luma.chunks_mut(width).skip(self.top);
         for (line, cover) in lines.zip(self.cover.chunks(self.side)) {
@@ -143,11 +143,11 @@ mod tests {
         for (width, height) in [(1280, 720), (720, 1280), (320, 240), (16, 16)] {
             let mut luma = vec![100; width * height];
             let (mut blue, mut red) = (vec![90; width * height / 4], vec![90; width * height / 4]);
-            let Some(label) = Label::new(width, height) else {
+            let Some(label) = AiLabel::new(width, height) else {
                 assert_eq!(width, 16, "there is no room for it");
                 continue;
             };
-            label.draw(&mut Planes {
+            label.draw(&mut FramePlanes {
                 width,
                 height,
                 luma: &mut luma,
@@ -167,8 +167,8 @@ mod tests {
     #[test]
     fn the_letters_are_light_in_a_dark_disk() {
         let grey = Picture::from_rgb(900, 900, vec![100; 900 * 900 * 3]).unwrap();
-        let label = Label::new(900, 900).unwrap();
-        let drawn = Label::draw_on(&grey);
+        let label = AiLabel::new(900, 900).unwrap();
+        let drawn = AiLabel::draw_on(&grey);
         let at = |x: f32, y: f32| {
             #[expect(
                 clippy::cast_possible_truncation,

@@ -1,25 +1,25 @@
 //! The engines, in this process or a child: two built-in ones, and the operator's own models.
 //!
 //! An engine is a blocking function from a job to files, with progress and cancellation through
-//! [`Watch`]. Engines know the model types and the engine crates, but no tasks, accounts or
+//! [`EngineControl`]. Engines know the model types and the engine crates, but no tasks, accounts or
 //! storage.
 
 pub mod animatic_engine;
 pub mod child;
 pub mod clip;
-pub mod film;
-pub mod hear;
+pub mod film_scan;
+pub mod fingerprints;
 pub mod label;
-pub mod likeness;
-pub mod look;
+pub mod mp4_probe;
 pub mod own_models;
+pub mod recording_scan;
 pub mod retouch;
 pub mod stems_engine;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
 
-use mediagate_model::catalog::{Engine, Maker, Model};
+use mediagate_model::catalog::{EmbeddedEngine, Model, ModelBackend};
 
 /// The built-in models.
 pub fn embedded_models() -> Vec<Model> {
@@ -27,25 +27,25 @@ pub fn embedded_models() -> Vec<Model> {
 }
 
 /// The engine of a model that is always there.
-pub fn engine(model: &str) -> Option<Engine> {
+pub fn engine(model: &str) -> Option<EmbeddedEngine> {
     let models = embedded_models().into_iter();
     let mut named = models.filter(|known| known.id == model);
     named.find_map(|model| match model.maker {
-        Maker::Embedded { engine, .. } => Some(engine),
-        Maker::Routes(_) => None,
+        ModelBackend::Embedded { engine, .. } => Some(engine),
+        ModelBackend::Routes(_) => None,
     })
 }
 
 /// How an engine that runs on another thread is watched and stopped.
 #[derive(Debug, Default)]
-pub struct Watch {
+pub struct EngineControl {
     progress: AtomicU8,
     /// Whether that is a guess.
     is_guess: AtomicBool,
     stop: AtomicBool,
 }
 
-impl Watch {
+impl EngineControl {
     /// 0–99: only a task that has ended is at 100.
     pub fn progress(&self) -> u8 {
         self.progress.load(Ordering::Relaxed)
@@ -75,13 +75,13 @@ impl Watch {
 
     /// Stops the engine when nobody waits for it any more.
     pub fn stop_on_drop(self: &Arc<Self>) -> impl Drop + use<> {
-        struct Stopping(Arc<Watch>);
-        impl Drop for Stopping {
+        struct StopOnDrop(Arc<EngineControl>);
+        impl Drop for StopOnDrop {
             fn drop(&mut self) {
                 self.0.stop();
             }
         }
-        Stopping(self.clone())
+        StopOnDrop(self.clone())
     }
 
     pub fn stop(&self) {
@@ -106,7 +106,7 @@ impl Watch {
 /// Why an engine made nothing.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum EngineError {
-    /// [`Watch::stop`] was called.
+    /// [`EngineControl::stop`] was called.
     #[error("stopped")]
     Stopped,
     /// The source cannot be used after all.

@@ -1,32 +1,32 @@
-//! The last change of a film's frames before they are encoded: the watermark and the label. Takes
+//! Retouching of frames before they are encoded: the watermark and the label. Takes
 //! the film's fingerprint on the way, from the frames as they are encoded.
 
-use animatic::Planes;
+use animatic::FramePlanes;
 use provenance::fingerprint::video::VideoPrint;
-use provenance::watermark::Embedder;
+use provenance::watermark::VideoEmbedder;
 use serde::{Deserialize, Serialize};
 
-use crate::engines::label::Label;
-use crate::origin::Marking;
+use crate::engines::label::AiLabel;
+use crate::origin::WatermarkPayload;
 
 /// What is done to a film.
 #[derive(Debug, Clone, Copy, Default, Serialize, Deserialize)]
-pub struct Touch {
-    pub mark: Option<Marking>,
+pub struct RetouchOptions {
+    pub mark: Option<WatermarkPayload>,
     pub label: bool,
 }
 
-pub(super) struct Retoucher {
-    embedder: Option<Embedder>,
-    label: Option<Label>,
+pub(super) struct FrameRetoucher {
+    embedder: Option<VideoEmbedder>,
+    label: Option<AiLabel>,
     fps: u32,
     pub(super) print: VideoPrint,
 }
 
-impl Retoucher {
-    pub(super) fn new(touch: Touch, width: u32, height: u32, fps: u32) -> Self {
+impl FrameRetoucher {
+    pub(super) fn new(touch: RetouchOptions, width: u32, height: u32, fps: u32) -> Self {
         let embedder = touch.mark.and_then(|mark| {
-            let made = Embedder::new(
+            let made = VideoEmbedder::new(
                 &mark.key.key()?,
                 mark.media_id,
                 width as usize,
@@ -40,14 +40,14 @@ impl Retoucher {
             embedder,
             label: touch
                 .label
-                .then(|| Label::new(width as usize, height as usize))
+                .then(|| AiLabel::new(width as usize, height as usize))
                 .flatten(),
             fps: fps.max(1),
             print: VideoPrint::default(),
         }
     }
 
-    pub(super) fn touch(&mut self, frame: u32, planes: &mut Planes<'_>) {
+    pub(super) fn touch(&mut self, frame: u32, planes: &mut FramePlanes<'_>) {
         if frame == 0 {
             // It may be encoded a second time.
             self.print = VideoPrint::default();

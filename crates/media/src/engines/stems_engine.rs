@@ -2,16 +2,19 @@
 
 use std::path::Path;
 
-use provenance::watermark::sound::Embedder;
-use providers::{Limits, MusicLimits, SongLimits, StemLimits};
+use provenance::watermark::sound::SoundEmbedder;
+use providers::{ModelLimits, MusicLimits, SongLimits, StemLimits};
 use stems::decode::replay;
-use stems::{Control, DecodeLimits, Separate, SeparateError, Separator, Shape, Stem};
+use stems::{
+    BlockSeparator, ClipShape, DecodeLimits, SeparateError, SeparationControl, SeparationEngine,
+    Stem,
+};
 
-use crate::engines::clip::{self, ClipWriter, KeepError, MadeClip, Picture};
-use crate::engines::own_models::Graphs;
-use crate::engines::{EngineError, Watch};
-use crate::origin::Marking;
-use mediagate_model::catalog::{self, Maker, Model};
+use crate::engines::clip::{self, ClipError, ClipWriter, CoverStyle, MadeClip};
+use crate::engines::own_models::ModelGraphs;
+use crate::engines::{EngineControl, EngineError};
+use crate::origin::WatermarkPayload;
+use mediagate_model::catalog::{self, Model, ModelBackend};
 use mediagate_model::music::StemGroup;
 use mediagate_model::task::{StemTarget, StemsJob};
 
@@ -27,7 +30,7 @@ pub fn model() -> Model {
             "Uses no pretrained weights: expect audible bleed between stems.".into(),
             "The stems sum exactly to the mix, which has the watermark where the operator wants one.".into(),
         ],
-        limits: Limits::Music(MusicLimits {
+        limits: ModelLimits::Music(MusicLimits {
             stems: Some(StemLimits {
                 groups: vec![StemGroup::Vocals, StemGroup::Drums, StemGroup::Bass],
                 rests: vec![StemGroup::Vocals, StemGroup::Drums, StemGroup::Bass],
@@ -41,8 +44,8 @@ pub fn model() -> Model {
         }),
         price: None,
         pass: Vec::new(),
-        maker: Maker::Embedded {
-            engine: catalog::Engine::Stems,
+        maker: ModelBackend::Embedded {
+            engine: catalog::EmbeddedEngine::Stems,
             version: env!("CARGO_PKG_VERSION").into(),
         },
     }
@@ -75,11 +78,11 @@ pub(super) const fn stem(group: StemGroup) -> Stem {
 /// channels.
 pub fn separate(
     job: &StemsJob,
-    graphs: Option<&Graphs>,
+    graphs: Option<&ModelGraphs>,
     source: &Path,
-    mark: Option<Marking>,
+    mark: Option<WatermarkPayload>,
     folder: &Path,
-    watch: &Watch,
+    watch: &EngineControl,
 ) -> Result<Vec<MadeClip>, EngineError> {
     // The source was within the limits when it was uploaded.
     let limits = DecodeLimits {
@@ -89,19 +92,19 @@ pub fn separate(
         ..DecodeLimits::default()
     };
     let go_on = || !watch.is_stopped();
-    let source_error = |error: KeepError| match error {
-        KeepError::Engine(error) => error,
-        KeepError::Decode(error) => EngineError::Source(error.to_string()),
+    let source_error = |error: ClipError| match error {
+        ClipError::Engine(error) => error,
+        ClipError::Decode(error) => EngineError::Source(error.to_string()),
     };
     let (recording, scan) = clip::open(source, &limits, &go_on).map_err(source_error)?;
     let wanted = wanted(job);
     let engine = match graphs {
         Some(graphs) => graphs.separator(scan.shape, &wanted),
-        None => Separator::new(scan.shape, &wanted).map(|engine| Box::new(engine) as Box<_>),
+        None => BlockSeparator::new(scan.shape, &wanted).map(|engine| Box::new(engine) as Box<_>),
     };
-    let mut engine: Box<dyn Separate> = engine.map_err(engine_error)?;
-    let mut desk = Desk::new(job, wanted, &scan.shape, mark, folder)?;
-    let mut control = Control {
+    let mut engine: Box<dyn SeparationEngine> = engine.map_err(engine_error)?;
+    let mut desk = StemClipWriter::new(job, wanted, &scan.shape, mark, folder)?;
+    let mut control = SeparationControl {
         progress: &mut |share| watch.report(share * SEPARATION),
         cancelled: &|| watch.is_stopped(),
     };
@@ -157,7 +160,7 @@ const fn made_of(target: StemTarget) -> Stem {
 }
 
 /// Buffers stems until all of them and the mix have arrived, and writes the job's clips.
-struct Desk {
+struct StemClipWriter {
     wanted: Vec<Stem>,
     targets: Vec<StemTarget>,
     /// Per wanted stem: its channels from the first unwritten sample on.
@@ -166,22 +169,21 @@ struct Desk {
     mix: Vec<Vec<f32>>,
     clips: Vec<ClipWriter>,
     /// One for each clip, or none at all.
-    markers: Vec<Embedder>,
+    markers: Vec<SoundEmbedder>,
     failed: Option<EngineError>,
 }
 
-impl Desk {
+impl StemClipWriter {
     fn new(
         job: &StemsJob,
         wanted: Vec<Stem>,
-        shape: &Shape,
-        mark: Option<Marking>,
+        shape: &ClipShape,
+        mark: Option<WatermarkPayload>,
         folder: &Path,
     ) -> Result<Self, EngineError> {
-        let clips = job
-            .outputs
-            .iter()
-            .map(|(id, _)| ClipWriter::new(folder, &id.to_string(), shape, Picture::Spectrogram));
+        let clips = job.outputs.iter().map(|(id, _)| {
+            ClipWriter::new(folder, &id.to_string(), shape, CoverStyle::Spectrogram)
+        });
         Ok(Self {
             targets: job.outputs.iter().map(|(_, target)| *target).collect(),
             stems: vec![vec![Vec::new(); shape.channels]; wanted.len()],
@@ -246,8 +248,8 @@ impl Desk {
         Ok(())
     }
 
-    fn finish(mut self, watch: &Watch) -> Result<Vec<MadeClip>, EngineError> {
-        let last = self.markers.iter_mut().map(Embedder::finish).collect();
+    fn finish(mut self, watch: &EngineControl) -> Result<Vec<MadeClip>, EngineError> {
+        let last = self.markers.iter_mut().map(SoundEmbedder::finish).collect();
         self.keep(last)?;
         let is_marked = !self.markers.is_empty();
         let total = self.clips.len();
@@ -267,11 +269,11 @@ impl Desk {
 }
 
 /// What marks each clip; nothing if sound of this rate holds no mark.
-fn markers(mark: Marking, shape: &Shape, clips: usize) -> Vec<Embedder> {
+fn markers(mark: WatermarkPayload, shape: &ClipShape, clips: usize) -> Vec<SoundEmbedder> {
     let Some(key) = mark.key.key() else {
         return Vec::new();
     };
-    let marker = || Embedder::new(&key, mark.media_id, shape.rate, shape.channels);
+    let marker = || SoundEmbedder::new(&key, mark.media_id, shape.rate, shape.channels);
     let made: Result<Vec<_>, _> = (0..clips).map(|_| marker()).collect();
     made.unwrap_or_else(|error| {
         tracing::info!(%error, "the stems have no watermark");

@@ -1,22 +1,22 @@
-//! What files say of their origin: signs what is made here, reads what comes in, and has the keys
+//! Provenance of files: signs what is made here, reads what comes in, and has the keys
 //! of the watermark.
 //!
 //! Signing and verifying need the feature `c2pa`; without it files are kept as they are made, and
 //! marks that come in are told but not verified. It knows files and bytes, no tasks.
 
+mod examination;
 #[cfg(feature = "c2pa")]
-mod asked;
-#[cfg(feature = "c2pa")]
-mod chain;
+mod self_signed;
 #[cfg(feature = "c2pa")]
 mod signing;
-mod tell;
+#[cfg(feature = "c2pa")]
+mod signing_services;
 
-use provenance::watermark::Key;
+use provenance::watermark::MarkKey;
 use ring::hmac;
 use serde::{Deserialize, Serialize};
 
-use crate::seal::Seal;
+use crate::seal::SecretSeal;
 use mediagate_config::{Config, ProvenanceRules};
 use mediagate_model::ids::TaskId;
 use mediagate_model::provenance::Provenance;
@@ -25,11 +25,11 @@ use mediagate_store::Store;
 /// Why a result was not signed, or why nothing can be.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
-pub struct NotSigned(pub String);
+pub struct SigningError(pub String);
 
 /// What kind of file is signed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub enum Format {
+pub enum SignedFormat {
     Mp4,
     Flac,
     Png,
@@ -38,7 +38,7 @@ pub enum Format {
 
 /// How something was made.
 #[derive(Debug, Clone, Copy)]
-pub enum Made<'a> {
+pub enum CreationMethod<'a> {
     /// By an algorithm that was trained on nothing.
     Drawn,
     /// By such an algorithm, from a picture of the caller's.
@@ -51,7 +51,7 @@ pub enum Made<'a> {
 
 /// What is stated of a file.
 #[derive(Debug, Clone, Copy)]
-pub struct Statement<'a> {
+pub struct ResultStatement<'a> {
     pub title: &'a str,
     /// What made it, as the operator shows it.
     pub model: &'a str,
@@ -60,7 +60,7 @@ pub struct Statement<'a> {
     pub prompt: &'a str,
     /// RFC 3339.
     pub when: &'a str,
-    pub made: Made<'a>,
+    pub made: CreationMethod<'a>,
 }
 
 /// A key of the watermark; also told to children, which decode in our place.
@@ -78,8 +78,8 @@ impl std::fmt::Debug for WatermarkKey {
 }
 
 impl WatermarkKey {
-    pub fn key(&self) -> Option<Key> {
-        Key::new(self.id, self.secret).ok()
+    pub fn key(&self) -> Option<MarkKey> {
+        MarkKey::new(self.id, self.secret).ok()
     }
 
     /// The key that belongs to a signing secret.
@@ -96,32 +96,32 @@ impl WatermarkKey {
 
 /// The mark of one film, or of the stems of one recording.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Marking {
+pub struct WatermarkPayload {
     pub key: WatermarkKey,
     /// 40 bits.
     pub media_id: u64,
 }
 
 /// How this deployment marks what it makes.
-pub struct Origin {
+pub struct OriginMarker {
     /// Of each signing secret, the newest first.
     keys: Vec<(WatermarkKey, hmac::Key)>,
     rules: ProvenanceRules,
     /// Its own, PEM; empty if this program does not sign.
     certificates: String,
     #[cfg(feature = "c2pa")]
-    signing: signing::Signing,
+    signing: signing::DeploymentSigner,
 }
 
-impl Origin {
+impl OriginMarker {
     /// Reads the certificate in the settings, or the self-made one that is kept with the data.
     /// Blocks.
     pub fn open(
         config: &Config,
         secrets: &[Vec<u8>],
         store: &Store,
-        seal: &Seal,
-    ) -> Result<Self, NotSigned> {
+        seal: &SecretSeal,
+    ) -> Result<Self, SigningError> {
         #[cfg(not(feature = "c2pa"))]
         let _ = (store, seal);
         let keys = secrets.iter().filter_map(|secret| {
@@ -129,7 +129,7 @@ impl Origin {
             Some((WatermarkKey::of(&secret)?, secret))
         });
         #[cfg(feature = "c2pa")]
-        let (signing, certificates) = signing::Signing::open(config, store, seal)?;
+        let (signing, certificates) = signing::DeploymentSigner::open(config, store, seal)?;
         Ok(Self {
             keys: keys.collect(),
             rules: config.provenance.clone(),
@@ -153,22 +153,22 @@ impl Origin {
     }
 
     /// The mark for a task's film; `None` if films are not watermarked.
-    pub fn watermark(&self, task: TaskId) -> Option<Marking> {
+    pub fn watermark(&self, task: TaskId) -> Option<WatermarkPayload> {
         self.rules.watermark.then(|| self.marking(task)).flatten()
     }
 
     /// The mark for all stems of a task: with the same one in each, so has their sum. `None` if
     /// stems are not watermarked.
-    pub fn watermark_of_stems(&self, task: TaskId) -> Option<Marking> {
+    pub fn watermark_of_stems(&self, task: TaskId) -> Option<WatermarkPayload> {
         let is_wanted = self.rules.watermark_audio;
         is_wanted.then(|| self.marking(task)).flatten()
     }
 
-    fn marking(&self, task: TaskId) -> Option<Marking> {
+    fn marking(&self, task: TaskId) -> Option<WatermarkPayload> {
         let (key, secret) = self.keys.first()?;
         let tag = hmac::sign(secret, format!("media {task}").as_bytes());
         let id = tag.as_ref().first_chunk::<5>()?;
-        Some(Marking {
+        Some(WatermarkPayload {
             key: *key,
             media_id: id.iter().fold(0, |id, byte| id << 8 | u64::from(*byte)),
         })
@@ -184,9 +184,9 @@ impl Origin {
     pub fn sign(
         &self,
         file: Vec<u8>,
-        format: Format,
-        statement: &Statement<'_>,
-    ) -> Result<Vec<u8>, NotSigned> {
+        format: SignedFormat,
+        statement: &ResultStatement<'_>,
+    ) -> Result<Vec<u8>, SigningError> {
         #[cfg(feature = "c2pa")]
         {
             let prompt = self.rules.prompt;
@@ -204,7 +204,7 @@ impl Origin {
 
     /// Who signs, and whether an authority stamps it.
     #[cfg(feature = "c2pa")]
-    pub fn signer(&self) -> (&dyn provenance::credentials::Sign, bool) {
+    pub fn signer(&self) -> (&dyn provenance::credentials::ContentSigner, bool) {
         (self.signing.signer(), self.signing.stamps())
     }
 
@@ -216,7 +216,7 @@ impl Origin {
 
     /// What a file says that was made and signed here. Blocks.
     pub fn tell_of_own(&self, file: &[u8]) -> Provenance {
-        tell::of_own(file, self.certificates()).provenance
+        examination::of_own(file, self.certificates()).provenance
     }
 
     /// This deployment's own certificates, PEM; empty if this program does not sign.
@@ -225,9 +225,9 @@ impl Origin {
     }
 }
 
+pub use examination::{FileExamination, SignedAction, VerifiedCredentials, verify};
 #[cfg(feature = "c2pa")]
 pub use signing::sign;
-pub use tell::{Deed, Examined, Verified, verify};
 
 #[cfg(test)]
 mod tests {

@@ -1,47 +1,53 @@
-//! Signs with the operator's certificate or the self-made one, and verifies.
+//! Signing with the operator's certificate or the self-signed one.
 
-use provenance::credentials::{self, Ingredient, MAX_TEXT_CHARS, PemSigner, Sign, SourceType};
+use provenance::credentials::{
+    self, ContentSigner, Ingredient, MAX_TEXT_CHARS, PemSigner, SourceType,
+};
 
-use super::asked::{Asker, Asking, Signer};
-use super::{Format, Made, NotSigned, Statement, chain};
-use crate::seal::Seal;
+use super::signing_services::{CertificateSigner, KeySigner, ServiceClient};
+use super::{CreationMethod, ResultStatement, SignedFormat, SigningError, self_signed};
+use crate::seal::SecretSeal;
 use mediagate_config::Config;
 use mediagate_store::Store;
 
 /// This deployment's signature.
-pub(super) struct Signing {
-    signer: Asking,
+pub(super) struct DeploymentSigner {
+    signer: CertificateSigner,
 }
 
-impl Signing {
+impl DeploymentSigner {
     /// With its certificates, PEM.
     pub(super) fn open(
         config: &Config,
         store: &Store,
-        seal: &Seal,
-    ) -> Result<(Self, String), NotSigned> {
+        seal: &SecretSeal,
+    ) -> Result<(Self, String), SigningError> {
         let rules = &config.provenance;
         let (signer, certificates) = if let Some(identity) = &rules.identity {
-            let signer = Signer::of(identity).map_err(NotSigned)?;
+            let signer = KeySigner::of(identity).map_err(SigningError)?;
             (signer, identity.certificates.clone())
         } else {
-            let kept = chain::kept(config, store, seal)?;
-            let made = PemSigner::new(&kept.certificates_pem, &kept.key_pem, chain::ALGORITHM);
-            let made = made.map_err(|error| NotSigned(error.to_string()))?;
-            (Signer::Here(made), kept.certificates_pem)
+            let kept = self_signed::kept(config, store, seal)?;
+            let made = PemSigner::new(
+                &kept.certificates_pem,
+                &kept.key_pem,
+                self_signed::ALGORITHM,
+            );
+            let made = made.map_err(|error| SigningError(error.to_string()))?;
+            (KeySigner::Here(made), kept.certificates_pem)
         };
-        let signer = Asking {
+        let signer = CertificateSigner {
             signer,
             timestamp: rules
                 .timestamp
                 .as_ref()
                 .map(|address| address.url().clone()),
-            asker: Asker::new().map_err(NotSigned)?,
+            asker: ServiceClient::new().map_err(SigningError)?,
         };
         Ok((Self { signer }, certificates))
     }
 
-    pub(super) fn signer(&self) -> &dyn Sign {
+    pub(super) fn signer(&self) -> &dyn ContentSigner {
         &self.signer
     }
 
@@ -55,20 +61,23 @@ impl Signing {
 /// stranger's file is signed with in a child process only.
 pub fn sign(
     file: &[u8],
-    format: Format,
-    statement: &Statement<'_>,
+    format: SignedFormat,
+    statement: &ResultStatement<'_>,
     tells_prompt: bool,
-    signer: &dyn Sign,
-) -> Result<Vec<u8>, NotSigned> {
-    let failed = |error: &dyn std::fmt::Display| NotSigned(error.to_string());
+    signer: &dyn ContentSigner,
+) -> Result<Vec<u8>, SigningError> {
+    let failed = |error: &dyn std::fmt::Display| SigningError(error.to_string());
     let made = match statement.made {
-        Made::Drawn => credentials::Made::Created(SourceType::AlgorithmicMedia),
-        Made::DrawnFrom => credentials::Made::Created(SourceType::Composite),
-        Made::Generated => credentials::Made::Created(SourceType::TrainedAlgorithmicMedia),
-        Made::Edited { title, source } => {
-            let kind = kind_of(source)
-                .ok_or_else(|| NotSigned("what it was made of is of an unknown kind".to_owned()))?;
-            credentials::Made::Edited(Ingredient {
+        CreationMethod::Drawn => credentials::AssetOrigin::Created(SourceType::AlgorithmicMedia),
+        CreationMethod::DrawnFrom => credentials::AssetOrigin::Created(SourceType::Composite),
+        CreationMethod::Generated => {
+            credentials::AssetOrigin::Created(SourceType::TrainedAlgorithmicMedia)
+        }
+        CreationMethod::Edited { title, source } => {
+            let kind = kind_of(source).ok_or_else(|| {
+                SigningError("what it was made of is of an unknown kind".to_owned())
+            })?;
+            credentials::AssetOrigin::Edited(Ingredient {
                 title,
                 format: kind,
                 bytes: source,
@@ -77,7 +86,7 @@ pub fn sign(
     };
     let prompt: String = statement.prompt.chars().take(MAX_TEXT_CHARS).collect();
     let title: String = statement.title.chars().take(MAX_TEXT_CHARS).collect();
-    let stated = credentials::Statement {
+    let stated = credentials::OriginStatement {
         title: &title,
         generator: ("Mediagate", env!("CARGO_PKG_VERSION")),
         model: statement.model,
@@ -87,25 +96,25 @@ pub fn sign(
         made,
     };
     let format = match format {
-        Format::Mp4 => credentials::Format::Mp4,
-        Format::Flac => credentials::Format::Flac,
-        Format::Png => credentials::Format::Png,
-        Format::Jpeg => credentials::Format::Jpeg,
+        SignedFormat::Mp4 => credentials::MediaFormat::Mp4,
+        SignedFormat::Flac => credentials::MediaFormat::Flac,
+        SignedFormat::Png => credentials::MediaFormat::Png,
+        SignedFormat::Jpeg => credentials::MediaFormat::Jpeg,
     };
     credentials::sign(file, format, &stated, signer).map_err(|error| failed(&error))
 }
 
 /// `None` if it is of a kind that cannot be an ingredient.
-fn kind_of(file: &[u8]) -> Option<credentials::Format> {
-    use credentials::Format;
-    use provenance::marks::{Kind, read};
+fn kind_of(file: &[u8]) -> Option<credentials::MediaFormat> {
+    use credentials::MediaFormat;
+    use provenance::marks::{FileKind, read};
     let marks = read(std::io::Cursor::new(file)).ok()?;
     Some(match marks.kind {
-        Kind::Mp4 => Format::M4a,
-        Kind::Png => Format::Png,
-        Kind::Jpeg => Format::Jpeg,
-        Kind::Wav => Format::Wav,
-        Kind::Flac => Format::Flac,
-        Kind::Mp3 => Format::Mp3,
+        FileKind::Mp4 => MediaFormat::M4a,
+        FileKind::Png => MediaFormat::Png,
+        FileKind::Jpeg => MediaFormat::Jpeg,
+        FileKind::Wav => MediaFormat::Wav,
+        FileKind::Flac => MediaFormat::Flac,
+        FileKind::Mp3 => MediaFormat::Mp3,
     })
 }

@@ -1,4 +1,4 @@
-//! Content Credentials: signs what was made, and tells what a file's credentials say and whether
+//! Content Credentials: signs files, and reports what a file's credentials say and whether
 //! they hold. It needs the feature `c2pa`.
 //!
 //! It owns how the crate `c2pa` is asked, and the limits for what comes in. It must not know where
@@ -12,20 +12,22 @@ use serde_json::json;
 
 use crate::marks::MarksError;
 
-mod chain;
-mod check;
-mod container;
-mod depth;
+mod cbor_depth;
+mod certificate_chain;
+mod container_limits;
 mod read;
 mod sign;
 mod signer;
+mod signer_check;
 
-pub use chain::{SELF_MADE, SelfMade, self_made};
-pub use check::try_out;
-pub use depth::MAX_CBOR_DEPTH;
-pub use read::{Action, Answer, Signer, Status, Trust, read};
-pub use sign::{Ingredient, Made, SourceType, Statement, sign};
-pub use signer::{Algorithm, PemSigner, Sign, SignFailure};
+pub use cbor_depth::MAX_CBOR_DEPTH;
+pub use certificate_chain::{SELF_MADE, SelfMadeChain, self_made};
+pub use read::{
+    CredentialsReport, CredentialsStatus, ManifestAction, SignerIdentity, TrustAnchors, read,
+};
+pub use sign::{AssetOrigin, Ingredient, OriginStatement, SourceType, sign};
+pub use signer::{ContentSigner, PemSigner, SignFailure, SignatureAlgorithm};
+pub use signer_check::try_out;
 
 /// Bytes of a file that is signed or read.
 pub const MAX_FILE_BYTES: usize = 1 << 30;
@@ -38,7 +40,7 @@ pub const MAX_TEXT_CHARS: usize = 512;
 
 /// What kind of file is signed or read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Format {
+pub enum MediaFormat {
     Mp4,
     M4a,
     Wav,
@@ -48,7 +50,7 @@ pub enum Format {
     Jpeg,
 }
 
-impl Format {
+impl MediaFormat {
     pub fn mime(self) -> &'static str {
         match self {
             Self::Mp4 => "video/mp4",
@@ -128,14 +130,14 @@ fn context(anchors: Option<&str>) -> Result<Context, CredentialsError> {
     }
     Context::new()
         .with_settings(settings.to_string().as_str())
-        .map(|context| context.with_resolver(Nowhere))
+        .map(|context| context.with_resolver(NoHttpResolver))
         .map_err(|error| CredentialsError::Settings(error.to_string()))
 }
 
 /// Refuses every request, whatever features of `c2pa` another crate switches on.
-struct Nowhere;
+struct NoHttpResolver;
 
-impl SyncHttpResolver for Nowhere {
+impl SyncHttpResolver for NoHttpResolver {
     fn http_resolve(
         &self,
         _: Request<Vec<u8>>,

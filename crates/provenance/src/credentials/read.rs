@@ -1,4 +1,4 @@
-//! Tells what a file's credentials say, and whether they hold. It knows nothing of signing.
+//! Reading and verification of a file's credentials. It knows nothing of signing.
 
 use std::io::Cursor;
 
@@ -7,14 +7,14 @@ use c2pa::{Manifest, Reader, ValidationState};
 use serde_json::Value;
 
 use super::{
-    CredentialsError, Format, IPTC, MAX_MANIFEST_BYTES, MAX_TEXT_CHARS, MAX_TOLD, METADATA, PROMPT,
-    SELF_MADE, check_length, context, depth,
+    CredentialsError, IPTC, MAX_MANIFEST_BYTES, MAX_TEXT_CHARS, MAX_TOLD, METADATA, MediaFormat,
+    PROMPT, SELF_MADE, cbor_depth, check_length, context,
 };
 use crate::marks::{self, MarksError};
 
 /// Whom the asker believes.
 #[derive(Debug, Clone, Copy, Default)]
-pub struct Trust<'a> {
+pub struct TrustAnchors<'a> {
     /// Certificates of issuers, in PEM: C2PA's trust list, the operator's own.
     pub anchors_pem: Option<&'a str>,
     /// The operator's own certificate, in PEM as it signs.
@@ -23,7 +23,7 @@ pub struct Trust<'a> {
 
 /// Whether credentials are there and hold.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Status {
+pub enum CredentialsStatus {
     /// There are none in the file.
     None,
     /// They are damaged, or the file was changed after it was signed.
@@ -36,7 +36,7 @@ pub enum Status {
 
 /// Who signed, by the certificate.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct Signer {
+pub struct SignerIdentity {
     pub name: Option<String>,
     pub issuer: Option<String>,
     /// The certificate says of itself that nobody verified it.
@@ -49,7 +49,7 @@ pub struct Signer {
 
 /// Something that was done.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Action {
+pub struct ManifestAction {
     pub action: String,
     pub when: Option<String>,
     pub software: Option<String>,
@@ -58,14 +58,14 @@ pub struct Action {
 
 /// What the active manifest says; of an invalid one it is worth nothing.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Answer {
-    pub status: Status,
-    pub signer: Option<Signer>,
+pub struct CredentialsReport {
+    pub status: CredentialsStatus,
+    pub signer: Option<SignerIdentity>,
     /// The program that made the claim.
     pub generator: Option<String>,
     /// Of the first action that has one.
     pub digital_source_type: Option<String>,
-    pub actions: Vec<Action>,
+    pub actions: Vec<ManifestAction>,
     /// Titles of what it was made of.
     pub ingredients: Vec<String>,
     /// What was asked for, by CAWG's metadata.
@@ -75,8 +75,8 @@ pub struct Answer {
     pub problems: Vec<String>,
 }
 
-impl Answer {
-    fn of(status: Status) -> Self {
+impl CredentialsReport {
+    fn of(status: CredentialsStatus) -> Self {
         Self {
             status,
             signer: None,
@@ -92,34 +92,40 @@ impl Answer {
     fn invalid(problem: &str) -> Self {
         Self {
             problems: vec![short(problem)],
-            ..Self::of(Status::Invalid)
+            ..Self::of(CredentialsStatus::Invalid)
         }
     }
 }
 
 /// Reads and verifies a file's credentials.
-pub fn read(file: &[u8], format: Format, trust: &Trust<'_>) -> Result<Answer, CredentialsError> {
+pub fn read(
+    file: &[u8],
+    format: MediaFormat,
+    trust: &TrustAnchors<'_>,
+) -> Result<CredentialsReport, CredentialsError> {
     check_length(file)?;
     let marks = match marks::read(Cursor::new(file)) {
         Ok(marks) => marks,
         Err(MarksError::Io(error)) => return Err(MarksError::Io(error).into()),
-        Err(error) => return Ok(Answer::invalid(&error.to_string())),
+        Err(error) => return Ok(CredentialsReport::invalid(&error.to_string())),
     };
     let Some(range) = marks.manifest else {
-        return Ok(Answer::of(Status::None));
+        return Ok(CredentialsReport::of(CredentialsStatus::None));
     };
     let length = range.end - range.start;
     if length > MAX_MANIFEST_BYTES {
         return Err(CredentialsError::ManifestTooLong(length));
     }
     if marks.manifests > 1 {
-        return Ok(Answer::invalid("manifest.multiple"));
+        return Ok(CredentialsReport::invalid("manifest.multiple"));
     }
-    match depth::check(file, format) {
+    match cbor_depth::check(file, format) {
         Ok(()) => {}
-        Err(CredentialsError::ManifestTooDeep) => return Ok(Answer::invalid("manifest.tooDeep")),
+        Err(CredentialsError::ManifestTooDeep) => {
+            return Ok(CredentialsReport::invalid("manifest.tooDeep"));
+        }
         Err(CredentialsError::ManifestMalformed) => {
-            return Ok(Answer::invalid("manifest.malformed"));
+            return Ok(CredentialsReport::invalid("manifest.malformed"));
         }
         Err(error) => return Err(error),
     }
@@ -127,16 +133,16 @@ pub fn read(file: &[u8], format: Format, trust: &Trust<'_>) -> Result<Answer, Cr
         .with_stream(format.mime(), Cursor::new(file));
     Ok(match reader {
         Ok(reader) => told(&reader, trust),
-        Err(c2pa::Error::JumbfNotFound) => Answer::of(Status::None),
-        Err(error) => Answer::invalid(&error.to_string()),
+        Err(c2pa::Error::JumbfNotFound) => CredentialsReport::of(CredentialsStatus::None),
+        Err(error) => CredentialsReport::invalid(&error.to_string()),
     })
 }
 
-fn told(reader: &Reader, trust: &Trust<'_>) -> Answer {
-    let mut answer = Answer::of(match reader.validation_state() {
-        ValidationState::Trusted => Status::Trusted,
-        ValidationState::Valid => Status::Valid,
-        ValidationState::Invalid => Status::Invalid,
+fn told(reader: &Reader, trust: &TrustAnchors<'_>) -> CredentialsReport {
+    let mut answer = CredentialsReport::of(match reader.validation_state() {
+        ValidationState::Trusted => CredentialsStatus::Trusted,
+        ValidationState::Valid => CredentialsStatus::Valid,
+        ValidationState::Invalid => CredentialsStatus::Invalid,
     });
     let problems = reader.validation_status().unwrap_or_default().iter();
     answer.problems = problems
@@ -168,10 +174,10 @@ fn prompt(manifest: &Manifest) -> Option<String> {
     told.as_str().map(short)
 }
 
-fn signer(manifest: &Manifest, trust: &Trust<'_>) -> Option<Signer> {
+fn signer(manifest: &Manifest, trust: &TrustAnchors<'_>) -> Option<SignerIdentity> {
     let info = manifest.signature_info()?;
     let signed_with = leaf(info.cert_chain());
-    Some(Signer {
+    Some(SignerIdentity {
         name: info.common_name.as_deref().map(short),
         issuer: info.issuer.as_deref().map(short),
         self_made: info.issuer.as_deref() == Some(SELF_MADE),
@@ -199,7 +205,7 @@ fn generator(manifest: &Manifest) -> Option<String> {
     }
 }
 
-fn actions(manifest: &Manifest) -> Vec<Action> {
+fn actions(manifest: &Manifest) -> Vec<ManifestAction> {
     let found: Result<Actions, _> = manifest.find_assertion(Actions::LABEL);
     let found = found
         .map(|found| found.actions().to_vec())
@@ -212,7 +218,7 @@ fn actions(manifest: &Manifest) -> Vec<Action> {
         let source = value
             .get("digitalSourceType")
             .and_then(|source| source.as_str());
-        Action {
+        ManifestAction {
             action: short(action.action()),
             when: action.when().map(short),
             software: software.map(short),

@@ -1,14 +1,14 @@
-//! Signs a file: what made it, from what, and when. It knows nothing of what is read back.
+//! Signing of a file: what made it, from what, and when. It knows nothing of what is read back.
 
 use std::io::Cursor;
 
 use c2pa::{Builder, BuilderIntent, ClaimGeneratorInfo, DigitalSourceType};
 use serde_json::{Value, json};
 
-use super::signer::{Adapter, Sign};
+use super::signer::{C2paSigner, ContentSigner};
 use super::{
-    CredentialsError, Format, IPTC, MAX_MANIFEST_BYTES, MAX_TEXT_CHARS, METADATA, PROMPT,
-    check_length, container, context, depth,
+    CredentialsError, IPTC, MAX_MANIFEST_BYTES, MAX_TEXT_CHARS, METADATA, MediaFormat, PROMPT,
+    cbor_depth, check_length, container_limits, context,
 };
 use crate::marks;
 
@@ -45,14 +45,14 @@ impl SourceType {
 #[derive(Debug, Clone, Copy)]
 pub struct Ingredient<'a> {
     pub title: &'a str,
-    pub format: Format,
+    pub format: MediaFormat,
     /// The whole file; its own manifest is taken over.
     pub bytes: &'a [u8],
 }
 
 /// How it was made.
 #[derive(Debug, Clone, Copy)]
-pub enum Made<'a> {
+pub enum AssetOrigin<'a> {
     /// `c2pa.created`.
     Created(SourceType),
     /// `c2pa.opened` and `c2pa.edited`: nothing is said to be generated.
@@ -61,7 +61,7 @@ pub enum Made<'a> {
 
 /// What is stated. No field is for a person.
 #[derive(Debug, Clone, Copy)]
-pub struct Statement<'a> {
+pub struct OriginStatement<'a> {
     pub title: &'a str,
     /// The program that signs, and its version.
     pub generator: (&'a str, &'a str),
@@ -72,19 +72,19 @@ pub struct Statement<'a> {
     pub prompt: Option<&'a str>,
     /// When, in RFC 3339.
     pub when: &'a str,
-    pub made: Made<'a>,
+    pub made: AssetOrigin<'a>,
 }
 
 /// The file with credentials in it. A manifest that it has stays in it, as its parent's.
 pub fn sign(
     file: &[u8],
-    format: Format,
-    statement: &Statement<'_>,
-    signer: &dyn Sign,
+    format: MediaFormat,
+    statement: &OriginStatement<'_>,
+    signer: &dyn ContentSigner,
 ) -> Result<Vec<u8>, CredentialsError> {
     check_length(file)?;
     check_texts(statement)?;
-    container::check(file)?;
+    container_limits::check(file)?;
     let failed = |error: c2pa::Error| CredentialsError::Sign(error.to_string());
     let mut builder = Builder::from_context(context(None)?)
         .with_definition(json!({ "title": statement.title, "format": format.mime() }))
@@ -94,7 +94,7 @@ pub fn sign(
     generator.set_version(version);
     builder.set_claim_generator_info(generator);
     match statement.made {
-        Made::Created(source) => {
+        AssetOrigin::Created(source) => {
             builder.set_intent(BuilderIntent::Create(source.of_c2pa()));
             let mut created = action("c2pa.created", statement);
             if let Some(created) = created.as_object_mut() {
@@ -102,7 +102,7 @@ pub fn sign(
             }
             builder.add_action(created).map_err(failed)?;
         }
-        Made::Edited(ingredient) => {
+        AssetOrigin::Edited(ingredient) => {
             check_length(ingredient.bytes)?;
             check_manifest(&ingredient)?;
             builder.set_intent(BuilderIntent::Edit);
@@ -124,7 +124,7 @@ pub fn sign(
     let mut signed = Cursor::new(Vec::with_capacity(file.len() + (64 << 10)));
     builder
         .sign(
-            &Adapter(signer),
+            &C2paSigner(signer),
             format.mime(),
             &mut Cursor::new(file),
             &mut signed,
@@ -133,7 +133,7 @@ pub fn sign(
     Ok(signed.into_inner())
 }
 
-fn action(name: &str, statement: &Statement<'_>) -> Value {
+fn action(name: &str, statement: &OriginStatement<'_>) -> Value {
     let mut agent = json!({ "name": statement.model });
     if let (Some(provider), Some(agent)) = (statement.provider, agent.as_object_mut()) {
         agent.insert("org.mediagate.provider".to_owned(), json!(provider));
@@ -146,7 +146,7 @@ fn metadata(prompt: &str) -> Value {
     json!({ "@context": { prefix: schema }, format!("{prefix}:{PROMPT}"): prompt })
 }
 
-fn check_texts(statement: &Statement<'_>) -> Result<(), CredentialsError> {
+fn check_texts(statement: &OriginStatement<'_>) -> Result<(), CredentialsError> {
     let (generator, version) = statement.generator;
     for (name, text) in [
         ("the title", statement.title),
@@ -171,5 +171,5 @@ fn check_manifest(ingredient: &Ingredient<'_>) -> Result<(), CredentialsError> {
     if length > MAX_MANIFEST_BYTES {
         return Err(CredentialsError::ManifestTooLong(length));
     }
-    depth::check(ingredient.bytes, ingredient.format)
+    cbor_depth::check(ingredient.bytes, ingredient.format)
 }

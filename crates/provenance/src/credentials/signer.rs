@@ -1,4 +1,4 @@
-//! Who signs: a key in PEM, or something outside that the caller asks.
+//! Signers: a key in PEM, or an outside service that the caller asks.
 
 use c2pa::{BoxedSigner, SigningAlg};
 
@@ -9,13 +9,13 @@ const ROOM: usize = 10_240;
 
 /// How is signed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Algorithm {
+pub enum SignatureAlgorithm {
     Es256,
     Es384,
     Ed25519,
 }
 
-impl Algorithm {
+impl SignatureAlgorithm {
     fn of_c2pa(self) -> SigningAlg {
         match self {
             Self::Es256 => SigningAlg::Es256,
@@ -31,8 +31,8 @@ impl Algorithm {
 pub struct SignFailure(pub String);
 
 /// Signs, in this process or by asking another: an HSM, a service.
-pub trait Sign: Send + Sync {
-    fn algorithm(&self) -> Algorithm;
+pub trait ContentSigner: Send + Sync {
+    fn algorithm(&self) -> SignatureAlgorithm;
 
     /// Certificates in DER, the signer's first, up to but without a root that verifiers know.
     fn certificates(&self) -> Result<Vec<Vec<u8>>, SignFailure>;
@@ -52,7 +52,7 @@ pub trait Sign: Send + Sync {
 /// A key and its certificates in this process.
 pub struct PemSigner {
     inner: BoxedSigner,
-    algorithm: Algorithm,
+    algorithm: SignatureAlgorithm,
 }
 
 impl PemSigner {
@@ -61,7 +61,7 @@ impl PemSigner {
     pub fn new(
         certificates_pem: &str,
         key_pem: &str,
-        algorithm: Algorithm,
+        algorithm: SignatureAlgorithm,
     ) -> Result<Self, CredentialsError> {
         let inner = c2pa::create_signer::from_keys(
             certificates_pem.as_bytes(),
@@ -74,8 +74,8 @@ impl PemSigner {
     }
 }
 
-impl Sign for PemSigner {
-    fn algorithm(&self) -> Algorithm {
+impl ContentSigner for PemSigner {
+    fn algorithm(&self) -> SignatureAlgorithm {
         self.algorithm
     }
 
@@ -93,13 +93,13 @@ impl Sign for PemSigner {
 }
 
 /// Any signer, as the library wants it.
-pub(super) struct Adapter<'a>(pub(super) &'a dyn Sign);
+pub(super) struct C2paSigner<'a>(pub(super) &'a dyn ContentSigner);
 
 fn failed(failure: SignFailure) -> c2pa::Error {
     c2pa::Error::OtherError(Box::new(failure))
 }
 
-impl c2pa::Signer for Adapter<'_> {
+impl c2pa::Signer for C2paSigner<'_> {
     fn sign(&self, data: &[u8]) -> c2pa::Result<Vec<u8>> {
         self.0.sign(data).map_err(failed)
     }

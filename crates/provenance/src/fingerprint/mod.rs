@@ -10,7 +10,7 @@ pub mod video;
 
 /// How well one print lies on another.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Match {
+pub struct PrintMatch {
     /// Part of the bits that differ, 0 to 1; unrelated ones are at about a half.
     pub distance: f32,
     /// Seconds in the first print at which the second begins; negative if it begins earlier.

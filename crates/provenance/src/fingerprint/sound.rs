@@ -7,7 +7,7 @@ use std::collections::HashMap;
 use rustfft::FftPlanner;
 use rustfft::num_complex::Complex32;
 
-use super::Match;
+use super::PrintMatch;
 
 /// Seconds of sound in one print.
 pub const MAX_SECONDS: usize = 3600;
@@ -116,7 +116,7 @@ impl SoundPrint {
 
     /// Where `other` lies best on this one, among the offsets at which sub-fingerprints are the
     /// same; nothing if there is none, or less than three seconds overlap.
-    pub fn compare(&self, other: &Self) -> Option<Match> {
+    pub fn compare(&self, other: &Self) -> Option<PrintMatch> {
         let mut places: HashMap<u32, Vec<usize>> = HashMap::new();
         for (at, word) in self
             .words
@@ -151,12 +151,12 @@ impl SoundPrint {
     }
 
     /// Whether the other recording is told to be alike.
-    pub fn alike(&self, other: &Self) -> Option<Match> {
+    pub fn alike(&self, other: &Self) -> Option<PrintMatch> {
         self.compare(other)
             .filter(|found| found.distance < THRESHOLD)
     }
 
-    fn at(&self, other: &Self, offset: isize) -> Option<Match> {
+    fn at(&self, other: &Self, offset: isize) -> Option<PrintMatch> {
         let a = self.words.get(offset.max(0).cast_unsigned()..)?;
         let b = other.words.get(offset.min(0).unsigned_abs()..)?;
         let (mut bits, mut count) = (0u32, 0usize);
@@ -171,7 +171,7 @@ impl SoundPrint {
         )]
         (count >= BLOCK).then(|| {
             let seconds = STEP as f32 / RATE as f32;
-            Match {
+            PrintMatch {
                 distance: bits as f32 / (count * 32) as f32,
                 offset_seconds: offset as f32 * seconds,
                 overlap_seconds: count as f32 * seconds,

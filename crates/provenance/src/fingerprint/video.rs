@@ -2,7 +2,7 @@
 //! C. Zauner's "Implementation and Benchmarking of Perceptual Image Hash Functions" (2010), there
 //! `pHash`'s DCT hash. It knows nothing of files and codecs.
 
-use super::Match;
+use super::PrintMatch;
 
 /// Frames in one print: three hours.
 pub const MAX_FRAMES: usize = 10_800;
@@ -130,7 +130,7 @@ impl VideoPrint {
     }
 
     /// Where `other` lies best on this one; nothing if too few frames can be compared.
-    pub fn compare(&self, other: &Self) -> Option<Match> {
+    pub fn compare(&self, other: &Self) -> Option<PrintMatch> {
         let (a, b) = (&self.hashes, &other.hashes);
         let shorter = a.len().min(b.len());
         if shorter == 0 {
@@ -145,7 +145,7 @@ impl VideoPrint {
             .filter_map(|(skip_a, skip_b)| {
                 let (distance, count) = distance(a.get(skip_a..)?, b.get(skip_b..)?);
                 #[expect(clippy::cast_precision_loss, reason = "at most 10,800")]
-                (count >= MIN_OVERLAP.min(shorter)).then_some(Match {
+                (count >= MIN_OVERLAP.min(shorter)).then_some(PrintMatch {
                     distance,
                     offset_seconds: skip_a as f32 - skip_b as f32,
                     overlap_seconds: count as f32,
@@ -155,7 +155,7 @@ impl VideoPrint {
     }
 
     /// Whether the other film is told to be alike.
-    pub fn alike(&self, other: &Self) -> Option<Match> {
+    pub fn alike(&self, other: &Self) -> Option<PrintMatch> {
         self.compare(other)
             .filter(|found| found.distance < THRESHOLD)
     }

@@ -5,14 +5,17 @@
 
 use std::io::{Read, Seek};
 
-use super::source::Source;
-use super::{Kind, MAX_TEXT_BYTES, Marks, MarksError, stated};
+use super::source::LimitedSource;
+use super::{FileKind, FileMarks, MAX_TEXT_BYTES, MarksError, origin_text};
 
 const APPLICATION: u8 = 2;
 const COMMENTS: u8 = 4;
 
-pub(super) fn read(source: &mut Source<impl Read + Seek>, start: u64) -> Result<Marks, MarksError> {
-    let mut marks = Marks::of(Kind::Flac);
+pub(super) fn read(
+    source: &mut LimitedSource<impl Read + Seek>,
+    start: u64,
+) -> Result<FileMarks, MarksError> {
+    let mut marks = FileMarks::of(FileKind::Flac);
     let mut at = start + 4;
     loop {
         source.part()?;
@@ -38,7 +41,7 @@ pub(super) fn read(source: &mut Source<impl Read + Seek>, start: u64) -> Result<
 }
 
 /// Vorbis comments: the vendor, then `KEY=value` each with its length before it.
-fn comments(bytes: &[u8], marks: &mut Marks) {
+fn comments(bytes: &[u8], marks: &mut FileMarks) {
     let Some((vendor, rest)) = counted(bytes) else {
         return;
     };
@@ -46,11 +49,11 @@ fn comments(bytes: &[u8], marks: &mut Marks) {
     while let Some((comment, after)) = counted(rest) {
         let mut halves = comment.splitn(2, |byte| *byte == b'=');
         if let (Some(key), Some(value)) = (halves.next(), halves.next()) {
-            stated::tag(&String::from_utf8_lossy(key), value, marks);
+            origin_text::tag(&String::from_utf8_lossy(key), value, marks);
         }
         rest = after;
     }
-    stated::tag("encoder", vendor, marks);
+    origin_text::tag("encoder", vendor, marks);
 }
 
 fn counted(bytes: &[u8]) -> Option<(&[u8], &[u8])> {

@@ -3,8 +3,8 @@
 
 use std::io::{Read, Seek};
 
-use super::source::{Source, until_nul};
-use super::{MAX_TEXT_BYTES, Marks, MarksError, stated};
+use super::source::{LimitedSource, until_nul};
+use super::{FileMarks, MAX_TEXT_BYTES, MarksError, origin_text};
 
 /// Bytes of a GEOB frame's head that are looked at: its type, file name and description.
 const HEAD: u64 = 1024;
@@ -18,9 +18,9 @@ const C2PA_TYPES: [&[u8]; 3] = [
 
 /// Reads a tag, and says where it ends.
 pub(super) fn read(
-    source: &mut Source<impl Read + Seek>,
+    source: &mut LimitedSource<impl Read + Seek>,
     start: u64,
-    marks: &mut Marks,
+    marks: &mut FileMarks,
 ) -> Result<u64, MarksError> {
     let [_, _, _, version, _, flags, s0, s1, s2, s3] = source.array::<10>(start)?;
     let end = source.end(start + 10, syncsafe([s0, s1, s2, s3]), source.size())?;
@@ -59,10 +59,10 @@ pub(super) fn read(
 }
 
 fn frame(
-    source: &mut Source<impl Read + Seek>,
+    source: &mut LimitedSource<impl Read + Seek>,
     kind: [u8; 4],
     body: std::ops::Range<u64>,
-    marks: &mut Marks,
+    marks: &mut FileMarks,
 ) -> Result<(), MarksError> {
     let length = body.end - body.start;
     match &kind {
@@ -75,7 +75,7 @@ fn frame(
         b"PRIV" => {
             let bytes = source.up_to(body.start, length.min(MAX_TEXT_BYTES))?;
             if let Some((b"XMP", packet)) = until_nul(&bytes) {
-                stated::xmp(packet, marks);
+                origin_text::xmp(packet, marks);
             }
         }
         b"TXXX" | b"TSSE" => {
@@ -83,9 +83,9 @@ fn frame(
             let text = text(&bytes);
             match (text.split_once('\0'), &kind) {
                 (Some((key, value)), b"TXXX") => {
-                    stated::tag(key, value.trim_end_matches('\0').as_bytes(), marks);
+                    origin_text::tag(key, value.trim_end_matches('\0').as_bytes(), marks);
                 }
-                (_, b"TSSE") => stated::tag("tsse", text.as_bytes(), marks),
+                (_, b"TSSE") => origin_text::tag("tsse", text.as_bytes(), marks),
                 _ => {}
             }
         }

@@ -2,8 +2,8 @@
 
 use std::io::{Read, Seek};
 
-use super::source::{Source, be32};
-use super::{Kind, Marks, MarksError, stated};
+use super::source::{LimitedSource, be32};
+use super::{FileKind, FileMarks, MarksError, origin_text};
 
 const XMP: &[u8] = b"http://ns.adobe.com/xap/1.0/\0";
 const PHOTOSHOP: &[u8] = b"Photoshop 3.0\0";
@@ -12,8 +12,8 @@ const IIM: &[u8] = b"8BIM\x04\x04";
 /// Before a part of a box: its identifier, the box's number and the part's.
 const PART: u64 = 8;
 
-pub(super) fn read(source: &mut Source<impl Read + Seek>) -> Result<Marks, MarksError> {
-    let mut marks = Marks::of(Kind::Jpeg);
+pub(super) fn read(source: &mut LimitedSource<impl Read + Seek>) -> Result<FileMarks, MarksError> {
+    let mut marks = FileMarks::of(FileKind::Jpeg);
     let mut at = 2;
     while at + 4 <= source.size() {
         source.part()?;
@@ -56,9 +56,9 @@ pub(super) fn read(source: &mut Source<impl Read + Seek>) -> Result<Marks, Marks
     Ok(marks)
 }
 
-fn application(bytes: &[u8], marks: &mut Marks) {
+fn application(bytes: &[u8], marks: &mut FileMarks) {
     if let Some(packet) = bytes.strip_prefix(XMP) {
-        stated::xmp(packet, marks);
+        origin_text::xmp(packet, marks);
     }
     if let Some(blocks) = bytes.strip_prefix(PHOTOSHOP) {
         marks.iptc |= blocks.windows(IIM.len()).any(|window| window == IIM);
@@ -67,10 +67,10 @@ fn application(bytes: &[u8], marks: &mut Marks) {
 
 /// A box lies in as many segments as it takes, each with the box's own head.
 fn part_of_box(
-    source: &mut Source<impl Read + Seek>,
+    source: &mut LimitedSource<impl Read + Seek>,
     body: u64,
     end: u64,
-    marks: &mut Marks,
+    marks: &mut FileMarks,
 ) -> Result<(), MarksError> {
     // Identifier, number, place, and the head of the box.
     if end - body < PART + 8 {

@@ -13,12 +13,12 @@ mod flac;
 mod id3;
 mod jpeg;
 mod mp4;
+mod origin_text;
 mod png;
 mod source;
-mod stated;
 mod wav;
 
-use source::Source;
+use source::LimitedSource;
 
 /// Containers, boxes, chunks or frames that are looked at in one file.
 pub const MAX_PARTS: u32 = 20_000;
@@ -33,7 +33,7 @@ pub const MAX_DEPTH: u32 = 6;
 
 /// What kind of file it is, by its first bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Kind {
+pub enum FileKind {
     /// MP4, M4A and the rest of their family.
     Mp4,
     Png,
@@ -46,8 +46,8 @@ pub enum Kind {
 /// What a file carries. All of it is a claim of whoever wrote it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
-pub struct Marks {
-    pub kind: Kind,
+pub struct FileMarks {
+    pub kind: FileKind,
     /// Bytes of the file that are its first C2PA manifest store (JUMBF, without the container's
     /// own header). In a JPEG that has it in several segments, with the heads between them.
     pub manifest: Option<Range<u64>>,
@@ -70,8 +70,8 @@ pub struct Marks {
     pub software: Option<String>,
 }
 
-impl Marks {
-    fn of(kind: Kind) -> Self {
+impl FileMarks {
+    fn of(kind: FileKind) -> Self {
         Self {
             kind,
             manifest: None,
@@ -122,8 +122,8 @@ pub enum MarksError {
 }
 
 /// Reads the marks of a file.
-pub fn read(file: impl Read + Seek) -> Result<Marks, MarksError> {
-    let mut source = Source::new(file)?;
+pub fn read(file: impl Read + Seek) -> Result<FileMarks, MarksError> {
+    let mut source = LimitedSource::new(file)?;
     let start = source.up_to(0, 12)?;
     let mut marks = match start.as_slice() {
         [b'f', b'L', b'a', b'C', ..] => flac::read(&mut source, 0)?,
@@ -145,26 +145,26 @@ pub fn read(file: impl Read + Seek) -> Result<Marks, MarksError> {
         ] => wav::read(&mut source)?,
         [_, _, _, _, b'f', b't', b'y', b'p', ..] => mp4::read(&mut source)?,
         [0xff, 0xd8, 0xff, ..] => jpeg::read(&mut source)?,
-        [0xff, second, ..] if second & 0xe0 == 0xe0 => Marks::of(Kind::Mp3),
+        [0xff, second, ..] if second & 0xe0 == 0xe0 => FileMarks::of(FileKind::Mp3),
         _ => return Err(MarksError::UnknownKind),
     };
     if marks.digital_source_type.is_none()
         && let Some(range) = marks.manifest.clone()
     {
-        marks.digital_source_type = stated::in_manifest(&mut source, range)?;
+        marks.digital_source_type = origin_text::in_manifest(&mut source, range)?;
     }
     Ok(marks)
 }
 
 /// An ID3 tag comes first: it is MP3, or FLAC, whose manifest C2PA puts into such a tag.
-fn tagged(source: &mut Source<impl Read + Seek>) -> Result<Marks, MarksError> {
-    let mut marks = Marks::of(Kind::Mp3);
+fn tagged(source: &mut LimitedSource<impl Read + Seek>) -> Result<FileMarks, MarksError> {
+    let mut marks = FileMarks::of(FileKind::Mp3);
     let end = id3::read(source, 0, &mut marks)?;
     if source.up_to(end, 4)? != b"fLaC" {
         return Ok(marks);
     }
     let inner = flac::read(source, end)?;
-    marks.kind = Kind::Flac;
+    marks.kind = FileKind::Flac;
     marks.manifests = marks.manifests.saturating_add(inner.manifests);
     marks.manifest = marks.manifest.or(inner.manifest);
     marks.remote_manifest = marks.remote_manifest.or(inner.remote_manifest);

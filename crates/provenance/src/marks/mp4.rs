@@ -4,8 +4,8 @@
 use std::io::{Read, Seek};
 use std::ops::Range;
 
-use super::source::{Source, be32};
-use super::{Kind, MAX_DEPTH, MAX_TEXT_BYTES, Marks, MarksError, stated};
+use super::source::{LimitedSource, be32};
+use super::{FileKind, FileMarks, MAX_DEPTH, MAX_TEXT_BYTES, MarksError, origin_text};
 
 /// D8FEC3D6-1B0E-483C-9297-5828877EC481, of the C2PA specification (A.5).
 const C2PA: [u8; 16] = [
@@ -18,13 +18,13 @@ const XMP: [u8; 16] = [
 /// Keys of `mdta` that are kept to name the items of `ilst`.
 const MAX_KEYS: usize = 256;
 
-struct Part {
+struct Mp4Box {
     kind: [u8; 4],
     body: Range<u64>,
 }
 
-pub(super) fn read(source: &mut Source<impl Read + Seek>) -> Result<Marks, MarksError> {
-    let mut marks = Marks::of(Kind::Mp4);
+pub(super) fn read(source: &mut LimitedSource<impl Read + Seek>) -> Result<FileMarks, MarksError> {
+    let mut marks = FileMarks::of(FileKind::Mp4);
     let mut at = 0;
     let size = source.size();
     while let Some(part) = next(source, &mut at, size)? {
@@ -39,10 +39,10 @@ pub(super) fn read(source: &mut Source<impl Read + Seek>) -> Result<Marks, Marks
 
 /// The box at `at`, which moves behind it; nothing at the end of its parent.
 fn next(
-    source: &mut Source<impl Read + Seek>,
+    source: &mut LimitedSource<impl Read + Seek>,
     at: &mut u64,
     end: u64,
-) -> Result<Option<Part>, MarksError> {
+) -> Result<Option<Mp4Box>, MarksError> {
     // Fewer bytes than a head: QuickTime ends some lists with four zero bytes.
     if at.saturating_add(8) > end {
         return Ok(None);
@@ -63,19 +63,19 @@ fn next(
     let behind = source.end(*at, size, end)?;
     let body = *at + head..behind;
     *at = behind;
-    Ok(Some(Part { kind, body }))
+    Ok(Some(Mp4Box { kind, body }))
 }
 
 fn uuid(
-    source: &mut Source<impl Read + Seek>,
+    source: &mut LimitedSource<impl Read + Seek>,
     body: Range<u64>,
-    marks: &mut Marks,
+    marks: &mut FileMarks,
 ) -> Result<(), MarksError> {
     let id = source.up_to(body.start, 16.min(body.end - body.start))?;
     let inner = body.start + id.len() as u64;
     if id == XMP {
         let length = (body.end - inner).min(MAX_TEXT_BYTES);
-        stated::xmp(&source.up_to(inner, length)?, marks);
+        origin_text::xmp(&source.up_to(inner, length)?, marks);
     } else if id == C2PA {
         // Version and flags, a purpose that a NUL ends, for a manifest an offset, the manifest.
         let head = source.up_to(inner, 64.min(body.end - inner))?;
@@ -96,10 +96,10 @@ fn uuid(
 
 /// The boxes of a box that holds others.
 fn inside(
-    source: &mut Source<impl Read + Seek>,
-    parent: &Part,
+    source: &mut LimitedSource<impl Read + Seek>,
+    parent: &Mp4Box,
     depth: u32,
-    marks: &mut Marks,
+    marks: &mut FileMarks,
 ) -> Result<(), MarksError> {
     if depth > MAX_DEPTH {
         return Err(MarksError::TooManyParts);
@@ -114,7 +114,7 @@ fn inside(
         match &part.kind {
             b"uuid" => uuid(source, part.body, marks)?,
             b"udta" | b"meta" => inside(source, &part, depth + 1, marks)?,
-            b"XMP_" => stated::xmp(&source.up_to(part.body.start, length)?, marks),
+            b"XMP_" => origin_text::xmp(&source.up_to(part.body.start, length)?, marks),
             b"keys" => keys = names(&source.up_to(part.body.start, length)?),
             b"ilst" => items(source, part.body, &keys, marks)?,
             _ => {}
@@ -124,7 +124,11 @@ fn inside(
 }
 
 /// `meta` has version and flags in MP4, and none in `QuickTime`.
-fn full(source: &mut Source<impl Read + Seek>, at: u64, end: u64) -> Result<bool, MarksError> {
+fn full(
+    source: &mut LimitedSource<impl Read + Seek>,
+    at: u64,
+    end: u64,
+) -> Result<bool, MarksError> {
     let head = source.up_to(at, 8.min(end - at))?;
     Ok(head.get(4..8) != Some(b"hdlr"))
 }
@@ -148,10 +152,10 @@ fn names(bytes: &[u8]) -> Vec<String> {
 }
 
 fn items(
-    source: &mut Source<impl Read + Seek>,
+    source: &mut LimitedSource<impl Read + Seek>,
     list: Range<u64>,
     keys: &[String],
-    marks: &mut Marks,
+    marks: &mut FileMarks,
 ) -> Result<(), MarksError> {
     let mut at = list.start;
     while let Some(item) = next(source, &mut at, list.end)? {
@@ -171,7 +175,7 @@ fn items(
                 }
                 b"data" => {
                     let bytes = source.up_to(part.body.start, length)?;
-                    stated::tag(&name, bytes.get(8..).unwrap_or_default(), marks);
+                    origin_text::tag(&name, bytes.get(8..).unwrap_or_default(), marks);
                 }
                 _ => {}
             }

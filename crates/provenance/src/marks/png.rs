@@ -2,11 +2,11 @@
 
 use std::io::{Read, Seek};
 
-use super::source::{Source, be32, until_nul};
-use super::{Kind, MAX_TEXT_BYTES, Marks, MarksError, stated};
+use super::source::{LimitedSource, be32, until_nul};
+use super::{FileKind, FileMarks, MAX_TEXT_BYTES, MarksError, origin_text};
 
-pub(super) fn read(source: &mut Source<impl Read + Seek>) -> Result<Marks, MarksError> {
-    let mut marks = Marks::of(Kind::Png);
+pub(super) fn read(source: &mut LimitedSource<impl Read + Seek>) -> Result<FileMarks, MarksError> {
+    let mut marks = FileMarks::of(FileKind::Png);
     let mut at = 8;
     while at < source.size() {
         source.part()?;
@@ -23,7 +23,7 @@ pub(super) fn read(source: &mut Source<impl Read + Seek>) -> Result<Marks, Marks
             b"tEXt" => {
                 let bytes = source.up_to(body, length.min(MAX_TEXT_BYTES))?;
                 if let Some((key, value)) = until_nul(&bytes) {
-                    stated::tag(&String::from_utf8_lossy(key), value, &mut marks);
+                    origin_text::tag(&String::from_utf8_lossy(key), value, &mut marks);
                 }
             }
             b"zTXt" => {
@@ -40,13 +40,13 @@ pub(super) fn read(source: &mut Source<impl Read + Seek>) -> Result<Marks, Marks
 }
 
 /// Keyword, whether and how it is compressed, language, keyword in that language, text.
-fn international(bytes: &[u8], marks: &mut Marks) {
+fn international(bytes: &[u8], marks: &mut FileMarks) {
     let Some((key, [compressed, _, rest @ ..])) = until_nul(bytes) else {
         return;
     };
     let text = until_nul(rest).and_then(|(_, rest)| until_nul(rest));
     match (text, compressed) {
-        (Some((_, text)), 0) => stated::tag(&String::from_utf8_lossy(key), text, marks),
+        (Some((_, text)), 0) => origin_text::tag(&String::from_utf8_lossy(key), text, marks),
         // XMP's standard wants it uncompressed; that it is there is told all the same.
         _ => marks.xmp |= key == b"XML:com.adobe.xmp",
     }

@@ -1,17 +1,17 @@
-//! A file that is read in small pieces within limits. It knows nothing of formats.
+//! A limited source: a file that is read in small pieces. It knows nothing of formats.
 
 use std::io::{Read, Seek, SeekFrom};
 
 use super::{MAX_PARTS, MAX_READ_BYTES, MarksError};
 
-pub(super) struct Source<R> {
+pub(super) struct LimitedSource<R> {
     file: R,
     size: u64,
     bytes_left: u64,
     parts_left: u32,
 }
 
-impl<R: Read + Seek> Source<R> {
+impl<R: Read + Seek> LimitedSource<R> {
     pub(super) fn new(mut file: R) -> Result<Self, MarksError> {
         let size = file.seek(SeekFrom::End(0))?;
         Ok(Self {

@@ -9,7 +9,7 @@ use super::*;
 const PACKET: &str = r#"<x:xmpmeta xmlns:x="adobe:ns:meta/"><rdf:RDF><rdf:Description xmlns:Iptc4xmpExt="http://iptc.org/std/Iptc4xmpExt/2008-02-29/" Iptc4xmpExt:DigitalSourceType="http://cv.iptc.org/newscodes/digitalsourcetype/trainedAlgorithmicMedia"/></rdf:RDF></x:xmpmeta>"#;
 const TRAINED: &str = "http://cv.iptc.org/newscodes/digitalsourcetype/trainedAlgorithmicMedia";
 
-fn marks(bytes: &[u8]) -> Result<Marks, MarksError> {
+fn marks(bytes: &[u8]) -> Result<FileMarks, MarksError> {
     read(Cursor::new(bytes))
 }
 
@@ -227,13 +227,13 @@ fn tells_the_kinds_apart() {
     assert_eq!(
         kinds,
         [
-            Kind::Mp4,
-            Kind::Mp4,
-            Kind::Png,
-            Kind::Wav,
-            Kind::Flac,
-            Kind::Mp3,
-            Kind::Jpeg
+            FileKind::Mp4,
+            FileKind::Mp4,
+            FileKind::Png,
+            FileKind::Wav,
+            FileKind::Flac,
+            FileKind::Mp3,
+            FileKind::Jpeg
         ]
     );
 }
@@ -256,8 +256,8 @@ fn a_property_is_read_in_every_serialisation() {
         "<e:DigitalSourceType><rdf:Bag><rdf:li>x:y</rdf:li></rdf:Bag></e:DigitalSourceType>",
         "<e:DigitalSourceTypeOther>no</e:DigitalSourceTypeOther><e:DigitalSourceType>x:y</e:DigitalSourceType>",
     ] {
-        let mut marks = Marks::of(Kind::Png);
-        stated::xmp(packet.as_bytes(), &mut marks);
+        let mut marks = FileMarks::of(FileKind::Png);
+        origin_text::xmp(packet.as_bytes(), &mut marks);
         assert_eq!(
             marks.digital_source_type.as_deref(),
             Some("x:y"),
@@ -268,8 +268,8 @@ fn a_property_is_read_in_every_serialisation() {
 
 #[test]
 fn a_manifest_elsewhere_is_told_and_not_fetched() {
-    let mut marks = Marks::of(Kind::Png);
-    stated::xmp(
+    let mut marks = FileMarks::of(FileKind::Png);
+    origin_text::xmp(
         b"<r dcterms:provenance=\"https://example.org/m.c2pa\"/>",
         &mut marks,
     );

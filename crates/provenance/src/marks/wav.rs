@@ -2,11 +2,11 @@
 
 use std::io::{Read, Seek};
 
-use super::source::Source;
-use super::{Kind, MAX_TEXT_BYTES, Marks, MarksError, id3, stated};
+use super::source::LimitedSource;
+use super::{FileKind, FileMarks, MAX_TEXT_BYTES, MarksError, id3, origin_text};
 
-pub(super) fn read(source: &mut Source<impl Read + Seek>) -> Result<Marks, MarksError> {
-    let mut marks = Marks::of(Kind::Wav);
+pub(super) fn read(source: &mut LimitedSource<impl Read + Seek>) -> Result<FileMarks, MarksError> {
+    let mut marks = FileMarks::of(FileKind::Wav);
     let mut at = 12;
     let mut long = None;
     while at + 8 <= source.size() {
@@ -27,7 +27,9 @@ pub(super) fn read(source: &mut Source<impl Read + Seek>) -> Result<Marks, Marks
         };
         match &kind {
             b"C2PA" => marks.found_manifest(body..end),
-            b"_PMX" => stated::xmp(&source.up_to(body, length.min(MAX_TEXT_BYTES))?, &mut marks),
+            b"_PMX" => {
+                origin_text::xmp(&source.up_to(body, length.min(MAX_TEXT_BYTES))?, &mut marks);
+            }
             b"bext" => marks.bext = true,
             b"ds64" if length >= 16 => {
                 long = Some(u64::from_le_bytes(source.array::<8>(body + 8)?));
@@ -43,7 +45,7 @@ pub(super) fn read(source: &mut Source<impl Read + Seek>) -> Result<Marks, Marks
     Ok(marks)
 }
 
-fn info(bytes: &[u8], marks: &mut Marks) {
+fn info(bytes: &[u8], marks: &mut FileMarks) {
     let Some(mut rest) = bytes.strip_prefix(b"INFO") else {
         return;
     };
@@ -55,7 +57,7 @@ fn info(bytes: &[u8], marks: &mut Marks) {
         let Some((value, after)) = body.split_at_checked(length) else {
             return;
         };
-        stated::tag(&String::from_utf8_lossy(key), value, marks);
+        origin_text::tag(&String::from_utf8_lossy(key), value, marks);
         rest = after.get(length % 2..).unwrap_or_default();
     }
 }

@@ -1,7 +1,7 @@
 //! The mark's bits: key id, media id and a check, as a convolutional code of rate 1/3 with 256
 //! states, read back by Viterbi's algorithm from soft values. It knows nothing of pictures.
 
-use super::{Key, WatermarkError};
+use super::{MarkKey, WatermarkError};
 
 const CHECK_BITS: u32 = 16;
 const ID_BITS: usize = 24;
@@ -18,7 +18,7 @@ const GENERATORS: [u16; 3] = [0o557, 0o663, 0o711];
 const STATES: usize = 256;
 
 /// The bits of a mark, coded: `true` is -1.
-pub(super) fn encode(key: &Key, media_id: u64) -> Result<[bool; CODED_BITS], WatermarkError> {
+pub(super) fn encode(key: &MarkKey, media_id: u64) -> Result<[bool; CODED_BITS], WatermarkError> {
     if media_id >> 40 != 0 {
         return Err(WatermarkError::MediaId(media_id));
     }
@@ -27,7 +27,7 @@ pub(super) fn encode(key: &Key, media_id: u64) -> Result<[bool; CODED_BITS], Wat
 }
 
 /// The bits that all marks of a key have, in the first [`KNOWN_BITS`].
-pub(super) fn known_bits(key: &Key) -> [bool; CODED_BITS] {
+pub(super) fn known_bits(key: &MarkKey) -> [bool; CODED_BITS] {
     coded(u64::from(key.id) << 40)
 }
 
@@ -46,7 +46,7 @@ fn coded(payload: u64) -> [bool; CODED_BITS] {
 }
 
 /// What was decoded, its check passed.
-pub(super) struct Decoded {
+pub(super) struct DecodedMark {
     pub(super) key_id: u32,
     pub(super) media_id: u64,
     /// Part of the coded bits whose sign was wrong.
@@ -56,7 +56,7 @@ pub(super) struct Decoded {
 
 /// The likeliest mark for these values, positive for `false`; nothing if its check fails. Of the
 /// marks of `key` alone, where one is given.
-pub(super) fn decode(soft: &[f32; CODED_BITS], key: Option<&Key>) -> Option<Decoded> {
+pub(super) fn decode(soft: &[f32; CODED_BITS], key: Option<&MarkKey>) -> Option<DecodedMark> {
     let data = viterbi(soft, key);
     let payload = u64::try_from(data >> CHECK_BITS).ok()?;
     let told = u16::try_from(data & u128::from(u16::MAX)).ok()?;
@@ -75,7 +75,7 @@ pub(super) fn decode(soft: &[f32; CODED_BITS], key: Option<&Key>) -> Option<Deco
         .count();
     #[expect(clippy::cast_precision_loss, reason = "at most 264")]
     let corrected = wrong as f32 / CODED_BITS as f32;
-    Some(Decoded {
+    Some(DecodedMark {
         key_id,
         media_id,
         corrected,
@@ -83,7 +83,7 @@ pub(super) fn decode(soft: &[f32; CODED_BITS], key: Option<&Key>) -> Option<Deco
     })
 }
 
-fn viterbi(soft: &[f32; CODED_BITS], key: Option<&Key>) -> u128 {
+fn viterbi(soft: &[f32; CODED_BITS], key: Option<&MarkKey>) -> u128 {
     // What each state's step emits, for the register that leads into it.
     let emitted: [[f32; 3]; 2 * STATES] = std::array::from_fn(|register| {
         GENERATORS.map(|generator| {
@@ -167,7 +167,7 @@ mod tests {
             media in 0u64..1 << 40,
             wrong in 0..7usize,
         ) {
-            let key = Key::new(id, 1).unwrap();
+            let key = MarkKey::new(id, 1).unwrap();
             let mut values = soft(&encode(&key, media).unwrap());
             for value in values.iter_mut().step_by(6) {
                 *value = 0.0;
@@ -182,14 +182,14 @@ mod tests {
 
     #[test]
     fn what_is_known_need_not_be_read_and_another_key_is_not() {
-        let key = Key::new(0x00ab_cdef, 1).unwrap();
+        let key = MarkKey::new(0x00ab_cdef, 1).unwrap();
         let written = soft(&encode(&key, 12345).unwrap());
         let mut values = written;
         values[..KNOWN_BITS].fill(0.0);
         assert_ne!(decode(&values, None).map(|read| read.key_id), Some(key.id));
         let read = decode(&values, Some(&key)).unwrap();
         assert_eq!((read.key_id, read.media_id), (key.id, 12345));
-        let other = Key::new(0x0012_3456, 1).unwrap();
+        let other = MarkKey::new(0x0012_3456, 1).unwrap();
         assert!(decode(&written, Some(&other)).is_none());
     }
 
@@ -208,8 +208,11 @@ mod tests {
 
     #[test]
     fn ids_that_are_too_long_are_refused() {
-        assert_eq!(Key::new(1 << 24, 0), Err(WatermarkError::KeyId(1 << 24)));
-        let key = Key::new(1, 0).unwrap();
+        assert_eq!(
+            MarkKey::new(1 << 24, 0),
+            Err(WatermarkError::KeyId(1 << 24))
+        );
+        let key = MarkKey::new(1, 0).unwrap();
         assert_eq!(encode(&key, 1 << 40), Err(WatermarkError::MediaId(1 << 40)));
     }
 }

@@ -1,9 +1,9 @@
-//! Adds the mark to frames: stronger where there is texture, within [`MIN_PSNR`]. It knows
+//! The video embedder: marks frames, stronger where there is texture, within [`MIN_PSNR`]. It knows
 //! nothing of how the mark is read.
 
 use super::code::encode;
-use super::pattern::{CELLS_SHORT, Layout, SIDE};
-use super::{Key, MIN_PSNR, WatermarkError, check_plane, check_size};
+use super::pattern::{CELLS_SHORT, SIDE, VideoTileLayout};
+use super::{MIN_PSNR, MarkKey, WatermarkError, check_plane, check_size};
 
 /// Side of the squares for which one strength holds.
 const BLOCK: usize = 16;
@@ -22,7 +22,7 @@ const COUNTED: f32 = 64.0;
 const SOFT: f32 = 0.6;
 
 /// Marks the frames of one film.
-pub struct Embedder {
+pub struct VideoEmbedder {
     width: usize,
     height: usize,
     pattern: Vec<i8>,
@@ -35,16 +35,16 @@ pub struct Embedder {
     differences: Vec<u8>,
 }
 
-impl Embedder {
+impl VideoEmbedder {
     /// Prepares the pattern for frames of this size. `media_id` has 40 bits.
     pub fn new(
-        key: &Key,
+        key: &MarkKey,
         media_id: u64,
         width: usize,
         height: usize,
     ) -> Result<Self, WatermarkError> {
         check_size(width, height)?;
-        let tile = Layout::of(key).tile(&encode(key, media_id)?);
+        let tile = VideoTileLayout::of(key).tile(&encode(key, media_id)?);
         #[expect(clippy::cast_precision_loss, reason = "a side has at most 8192")]
         let cells = CELLS_SHORT as f32 / width.min(height) as f32;
         let columns = blends(width, cells);
@@ -130,13 +130,13 @@ impl Embedder {
 }
 
 /// Between which cells a row or column lies.
-struct Blend {
+struct CellBlend {
     cell: usize,
     next: usize,
     part: f32,
 }
 
-fn blends(pixels: usize, cells: f32) -> Vec<Blend> {
+fn blends(pixels: usize, cells: f32) -> Vec<CellBlend> {
     (0..pixels)
         .map(|pixel| {
             #[expect(clippy::cast_precision_loss, reason = "a side has at most 8192")]
@@ -150,7 +150,7 @@ fn blends(pixels: usize, cells: f32) -> Vec<Blend> {
                 reason = "not negative, and at most 8192"
             )]
             let cell = at as usize % SIDE;
-            Blend {
+            CellBlend {
                 cell,
                 next: (cell + 1) % SIDE,
                 part,

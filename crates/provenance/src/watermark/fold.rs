@@ -1,12 +1,12 @@
-//! Folds the picture into one tile, finds where the tile begins, and reads its cells. It knows
+//! Tile folding: folds the picture into one tile, finds where the tile begins, and reads its cells. It knows
 //! nothing of frames.
 
 use rustfft::num_complex::Complex32;
 
-use super::Found;
-use super::fourier::Spectrum;
-use super::pattern::{CELLS, Layout, SIDE};
-use super::period::Period;
+use super::VideoMark;
+use super::fourier::PlaneSpectrum;
+use super::pattern::{CELLS, SIDE, VideoTileLayout};
+use super::period::TilePeriod;
 
 /// Samples of the folded tile along a cell.
 const FINE: usize = 3;
@@ -23,9 +23,14 @@ const STANDS_OUT: f32 = 5.0;
 const ALIKE: f32 = 0.46;
 
 /// Reads the tile at about this period.
-pub(super) fn read(plane: &[f32], width: usize, period: Period, layout: &Layout) -> Option<Found> {
+pub(super) fn read(
+    plane: &[f32],
+    width: usize,
+    period: TilePeriod,
+    layout: &VideoTileLayout,
+) -> Option<VideoMark> {
     let pilot = pilot(layout);
-    let mut best: Option<(f32, usize, Vec<f32>, Period)> = None;
+    let mut best: Option<(f32, usize, Vec<f32>, TilePeriod)> = None;
     for across in -TRIES..=TRIES {
         for down in -TRIES..=TRIES {
             let period = (
@@ -48,7 +53,7 @@ pub(super) fn read(plane: &[f32], width: usize, period: Period, layout: &Layout)
     if alike(&cells, &layout.tile(&decoded.coded)) < ALIKE {
         return None;
     }
-    Some(Found {
+    Some(VideoMark {
         key_id: decoded.key_id,
         media_id: decoded.media_id,
         score,
@@ -67,7 +72,7 @@ fn alike(cells: &[f32; CELLS], tile: &[f32; CELLS]) -> f32 {
 }
 
 /// The mean of all tiles.
-fn fold(plane: &[f32], width: usize, period: Period) -> Vec<f32> {
+fn fold(plane: &[f32], width: usize, period: TilePeriod) -> Vec<f32> {
     #[expect(
         clippy::cast_precision_loss,
         reason = "72, and a small picture's sides"
@@ -104,7 +109,7 @@ fn fold(plane: &[f32], width: usize, period: Period) -> Vec<f32> {
 }
 
 /// The pilot at the folded tile's size.
-fn pilot(layout: &Layout) -> Spectrum {
+fn pilot(layout: &VideoTileLayout) -> PlaneSpectrum {
     let cells = layout.pilot();
     let mut plane = Vec::with_capacity(FOLDED * FOLDED);
     for y in 0..FOLDED {
@@ -117,13 +122,13 @@ fn pilot(layout: &Layout) -> Spectrum {
             );
         }
     }
-    Spectrum::of(&plane, FOLDED, FOLDED, FOLDED)
+    PlaneSpectrum::of(&plane, FOLDED, FOLDED, FOLDED)
 }
 
 /// Where the pilot fits best, and how far that stands out. The folded tile's spectrum is
 /// flattened by half: what repeats in the picture itself has few frequencies.
-fn position(folded: &[f32], pilot: &Spectrum) -> (f32, usize) {
-    let matched = Spectrum::of(folded, FOLDED, FOLDED, FOLDED)
+fn position(folded: &[f32], pilot: &PlaneSpectrum) -> (f32, usize) {
+    let matched = PlaneSpectrum::of(folded, FOLDED, FOLDED, FOLDED)
         .join(pilot, |value, pilot| {
             let norm = value.norm().sqrt();
             if norm > 0.0 {

@@ -4,13 +4,13 @@ use rustfft::FftPlanner;
 use rustfft::num_complex::Complex32;
 
 /// A plane of complex values, row after row.
-pub(super) struct Spectrum {
+pub(super) struct PlaneSpectrum {
     width: usize,
     height: usize,
     values: Vec<Complex32>,
 }
 
-impl Spectrum {
+impl PlaneSpectrum {
     /// Transforms a plane, with zeros where it is smaller.
     pub(super) fn of(plane: &[f32], plane_width: usize, width: usize, height: usize) -> Self {
         let mut values = vec![Complex32::default(); width * height];

@@ -13,16 +13,16 @@
 //! estimate its pattern, and then remove or forge it.
 
 mod code;
-mod collect;
 mod embed;
 mod fold;
 mod fourier;
 mod pattern;
 mod period;
 pub mod sound;
+mod video_detector;
 
-pub use collect::Detector;
-pub use embed::Embedder;
+pub use embed::VideoEmbedder;
+pub use video_detector::VideoDetector;
 
 /// Shortest side of a frame that can hold the mark.
 pub const MIN_SIDE: usize = 160;
@@ -35,12 +35,12 @@ pub const MIN_PSNR: f32 = 42.0;
 
 /// Who marks: the secret makes the pattern, the id is part of what is read.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub struct Key {
+pub struct MarkKey {
     id: u32,
     secret: u64,
 }
 
-impl std::fmt::Debug for Key {
+impl std::fmt::Debug for MarkKey {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Key")
             .field("id", &self.id)
@@ -48,7 +48,7 @@ impl std::fmt::Debug for Key {
     }
 }
 
-impl Key {
+impl MarkKey {
     /// `id` has 24 bits.
     pub fn new(id: u32, secret: u64) -> Result<Self, WatermarkError> {
         if id >> 24 != 0 {
@@ -64,7 +64,7 @@ impl Key {
 
 /// A mark that was read.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Found {
+pub struct VideoMark {
     /// The id of the key that was asked for; another is no mark of it.
     pub key_id: u32,
     /// 40 bits.

@@ -1,8 +1,8 @@
 //! The tile: which of its cells are the pilot and which carry bits, from the key's secret. It
 //! knows nothing of pixels.
 
-use super::Key;
-use super::code::{CODED_BITS, Decoded, KNOWN_BITS, decode, known_bits};
+use super::MarkKey;
+use super::code::{CODED_BITS, DecodedMark, KNOWN_BITS, decode, known_bits};
 
 /// Cells along a side of the tile.
 pub(super) const SIDE: usize = 24;
@@ -15,16 +15,16 @@ pub(super) const CELLS_SHORT: usize = 90;
 const COPIES: usize = 2;
 
 /// Each cell's sign for the pilot, and its coded bit otherwise.
-pub(super) struct Layout {
-    key: Key,
+pub(super) struct VideoTileLayout {
+    key: MarkKey,
     signs: [f32; CELLS],
     /// The place of each cell in a shuffled order: the first carry the bits.
     order: [usize; CELLS],
 }
 
-impl Layout {
-    pub(super) fn of(key: &Key) -> Self {
-        let mut random = Random(key.secret);
+impl VideoTileLayout {
+    pub(super) fn of(key: &MarkKey) -> Self {
+        let mut random = SplitMix64(key.secret);
         let signs = std::array::from_fn(|_| if random.next() >> 63 == 0 { 1.0 } else { -1.0 });
         let mut order: [usize; CELLS] = std::array::from_fn(|cell| cell);
         for last in (1..CELLS).rev() {
@@ -78,7 +78,7 @@ impl Layout {
     }
 
     /// The likeliest mark of the key.
-    pub(super) fn decode(&self, cells: &[f32; CELLS]) -> Option<Decoded> {
+    pub(super) fn decode(&self, cells: &[f32; CELLS]) -> Option<DecodedMark> {
         decode(&self.bits(cells), Some(&self.key))
     }
 
@@ -88,9 +88,9 @@ impl Layout {
 }
 
 /// `SplitMix64` (Steele, Lea and Flood, 2014).
-pub(super) struct Random(pub(super) u64);
+pub(super) struct SplitMix64(pub(super) u64);
 
-impl Random {
+impl SplitMix64 {
     pub(super) fn next(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mut mixed = self.0;

@@ -1,9 +1,9 @@
-//! Finds how wide and high the tile is: where it repeats, the picture resembles itself. It knows
+//! The tile's period, by autocorrelation: where the tile repeats, the picture resembles itself. It knows
 //! nothing of what is in the tile.
 
-use super::collect::SHORT;
-use super::fourier::Spectrum;
+use super::fourier::PlaneSpectrum;
 use super::pattern::{CELLS_SHORT, SIDE};
+use super::video_detector::SHORT;
 
 /// Periods that are tried further.
 const CANDIDATES: usize = 6;
@@ -17,14 +17,14 @@ const STEP: f32 = 1.003;
 const STRETCH: [f32; 7] = [1.0, 0.99, 1.01, 0.98, 1.02, 0.97, 1.03];
 
 /// Width and height of the tile in pixels.
-pub(super) type Period = (f32, f32);
+pub(super) type TilePeriod = (f32, f32);
 
 /// The likeliest periods, the best first.
-pub(super) fn periods(plane: &[f32], width: usize, height: usize) -> Vec<Period> {
-    let itself = Autocorrelation::of(plane, width, height);
+pub(super) fn periods(plane: &[f32], width: usize, height: usize) -> Vec<TilePeriod> {
+    let itself = PlaneAutocorrelation::of(plane, width, height);
     #[expect(clippy::cast_precision_loss, reason = "small constants")]
     let nominal = (SHORT * SIDE) as f32 / CELLS_SHORT as f32;
-    let mut found: Vec<(f32, Period)> = Vec::new();
+    let mut found: Vec<(f32, TilePeriod)> = Vec::new();
     let mut period = nominal * SMALLEST;
     while period < nominal * LARGEST {
         for stretch in STRETCH {
@@ -34,9 +34,9 @@ pub(super) fn periods(plane: &[f32], width: usize, height: usize) -> Vec<Period>
         period *= STEP;
     }
     found.sort_by(|a, b| b.0.total_cmp(&a.0));
-    let mut best: Vec<(f32, Period)> = Vec::new();
+    let mut best: Vec<(f32, TilePeriod)> = Vec::new();
     for (_, period) in found {
-        let near = |other: &(f32, Period)| {
+        let near = |other: &(f32, TilePeriod)| {
             (other.1.0 / period.0 - 1.0).abs() < 0.012 && (other.1.1 / period.1 - 1.0).abs() < 0.012
         };
         if best.len() < CANDIDATES && !best.iter().any(near) {
@@ -46,7 +46,7 @@ pub(super) fn periods(plane: &[f32], width: usize, height: usize) -> Vec<Period>
     best.into_iter().map(|(_, period)| period).collect()
 }
 
-struct Autocorrelation {
+struct PlaneAutocorrelation {
     width: usize,
     height: usize,
     /// Lags beyond these are not told apart from negative ones, or rest on too few pixels.
@@ -54,11 +54,11 @@ struct Autocorrelation {
     values: Vec<f32>,
 }
 
-impl Autocorrelation {
+impl PlaneAutocorrelation {
     fn of(plane: &[f32], plane_width: usize, plane_height: usize) -> Self {
         let padded = |side: usize| (side * 2).next_power_of_two();
         let (width, height) = (padded(plane_width), padded(plane_height));
-        let values = Spectrum::of(plane, plane_width, width, height)
+        let values = PlaneSpectrum::of(plane, plane_width, width, height)
             .map(|value| value.norm_sqr().into())
             .plane();
         #[expect(clippy::cast_precision_loss, reason = "a small picture's sides")]
@@ -73,7 +73,7 @@ impl Autocorrelation {
 
     /// How much the plane resembles itself at this period's multiples, in standard deviations if
     /// it were noise.
-    fn score(&self, (x, y): Period) -> f32 {
+    fn score(&self, (x, y): TilePeriod) -> f32 {
         let (mut sum, mut count) = (0.0, 0.0f32);
         for down in 0..=8u8 {
             for across in -8..=8i8 {
@@ -105,7 +105,7 @@ impl Autocorrelation {
     }
 
     /// Climbs to the best period around this one, in ever smaller steps.
-    fn refine(&self, period: Period) -> (f32, Period) {
+    fn refine(&self, period: TilePeriod) -> (f32, TilePeriod) {
         let mut best = (self.score(period), period);
         let mut step = 0.002f32;
         while step > 0.000_1 {

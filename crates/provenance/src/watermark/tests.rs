@@ -12,8 +12,8 @@ use super::*;
 const WIDTH: usize = 640;
 const HEIGHT: usize = 360;
 
-fn key() -> Key {
-    Key::new(0x00be_efed, 0x1234_5678_9abc_def0).unwrap()
+fn key() -> MarkKey {
+    MarkKey::new(0x00be_efed, 0x1234_5678_9abc_def0).unwrap()
 }
 
 /// Waves of several lengths that move, and a ramp: neither flat nor noise.
@@ -30,15 +30,15 @@ fn frame(number: usize, width: usize, height: usize) -> Vec<u8> {
         .collect()
 }
 
-fn marked(frames: usize, change: impl Fn(&[u8]) -> (Vec<u8>, usize, usize)) -> Option<Found> {
-    let mut embedder = Embedder::new(&key(), 0x12_3456_789a, WIDTH, HEIGHT).unwrap();
-    let mut detector: Option<Detector> = None;
+fn marked(frames: usize, change: impl Fn(&[u8]) -> (Vec<u8>, usize, usize)) -> Option<VideoMark> {
+    let mut embedder = VideoEmbedder::new(&key(), 0x12_3456_789a, WIDTH, HEIGHT).unwrap();
+    let mut detector: Option<VideoDetector> = None;
     for number in 0..frames {
         let mut luma = frame(number, WIDTH, HEIGHT);
         embedder.mark(&mut luma, WIDTH).unwrap();
         let (luma, width, height) = change(&luma);
         detector
-            .get_or_insert_with(|| Detector::new(width, height).unwrap())
+            .get_or_insert_with(|| VideoDetector::new(width, height).unwrap())
             .add(&luma, width)
             .unwrap();
     }
@@ -92,9 +92,9 @@ fn a_mark_is_read_back() {
 
 #[test]
 fn another_key_reads_nothing_and_neither_is_there_a_mark_without_one() {
-    let mut embedder = Embedder::new(&key(), 7, WIDTH, HEIGHT).unwrap();
-    let mut with = Detector::new(WIDTH, HEIGHT).unwrap();
-    let mut without = Detector::new(WIDTH, HEIGHT).unwrap();
+    let mut embedder = VideoEmbedder::new(&key(), 7, WIDTH, HEIGHT).unwrap();
+    let mut with = VideoDetector::new(WIDTH, HEIGHT).unwrap();
+    let mut without = VideoDetector::new(WIDTH, HEIGHT).unwrap();
     for number in 0..12 {
         let mut luma = frame(number, WIDTH, HEIGHT);
         without.add(&luma, WIDTH).unwrap();
@@ -102,10 +102,10 @@ fn another_key_reads_nothing_and_neither_is_there_a_mark_without_one() {
         with.add(&luma, WIDTH).unwrap();
     }
     assert_eq!(without.read(&key()), None);
-    assert_eq!(with.read(&Key::new(9, 99).unwrap()), None);
+    assert_eq!(with.read(&MarkKey::new(9, 99).unwrap()), None);
     // The pattern of the right secret with another id is another's mark.
     assert_eq!(
-        with.read(&Key::new(9, 0x1234_5678_9abc_def0).unwrap()),
+        with.read(&MarkKey::new(9, 0x1234_5678_9abc_def0).unwrap()),
         None
     );
 }
@@ -115,19 +115,25 @@ const DRAWN: (usize, usize) = (854, 480);
 
 /// A frame as the service draws it.
 fn drawn(prompt: &str) -> Vec<u8> {
-    let asked = animatic::Asked {
+    let asked = animatic::RequestedOptions {
         size: Some((DRAWN.0 as u32, DRAWN.1 as u32)),
         seconds: Some(1.0),
-        ..animatic::Asked::default()
+        ..animatic::RequestedOptions::default()
     };
-    let options = animatic::Options::resolve(&asked, &animatic::Direction::parse(prompt)).unwrap();
-    let request = animatic::Request {
+    let options =
+        animatic::RenderOptions::resolve(&asked, &animatic::Direction::parse(prompt)).unwrap();
+    let request = animatic::RenderRequest {
         picture: None,
         prompt,
         options,
     };
     let mut film = Vec::new();
-    animatic::write_y4m(&request, &mut film, &mut animatic::Control::unattended()).unwrap();
+    animatic::write_y4m(
+        &request,
+        &mut film,
+        &mut animatic::RenderControl::unattended(),
+    )
+    .unwrap();
     let head = film.iter().position(|byte| *byte == b'\n').unwrap() + "\nFRAME\n".len();
     film[head..head + DRAWN.0 * DRAWN.1].to_vec()
 }
@@ -153,7 +159,7 @@ fn the_mark_stays_within_its_limit() {
         (city, DRAWN),
     ] {
         let mut luma = original.clone();
-        Embedder::new(&key(), 1, width, height)
+        VideoEmbedder::new(&key(), 1, width, height)
             .unwrap()
             .mark(&mut luma, width)
             .unwrap();
@@ -176,7 +182,7 @@ fn a_stride_is_kept_and_what_lies_beyond_the_row_is_untouched() {
     for (row, line) in padded.chunks_mut(stride).zip(plain.chunks(WIDTH)) {
         row[..WIDTH].copy_from_slice(line);
     }
-    let mut embedder = Embedder::new(&key(), 1, WIDTH, HEIGHT).unwrap();
+    let mut embedder = VideoEmbedder::new(&key(), 1, WIDTH, HEIGHT).unwrap();
     embedder.mark(&mut padded, stride).unwrap();
     embedder.mark(&mut plain, WIDTH).unwrap();
     for (row, line) in padded.chunks(stride).zip(plain.chunks(WIDTH)) {
@@ -188,10 +194,10 @@ fn a_stride_is_kept_and_what_lies_beyond_the_row_is_untouched() {
 #[test]
 fn sizes_that_hold_no_mark_are_refused() {
     for (width, height) in [(0, 0), (100, 100), (8000, 200), (9000, 5000)] {
-        assert!(Detector::new(width, height).is_err());
-        assert!(Embedder::new(&key(), 1, width, height).is_err());
+        assert!(VideoDetector::new(width, height).is_err());
+        assert!(VideoEmbedder::new(&key(), 1, width, height).is_err());
     }
-    let mut embedder = Embedder::new(&key(), 1, WIDTH, HEIGHT).unwrap();
+    let mut embedder = VideoEmbedder::new(&key(), 1, WIDTH, HEIGHT).unwrap();
     assert!(embedder.mark(&mut [0; 100], WIDTH).is_err());
     assert!(
         embedder

@@ -7,32 +7,33 @@ use std::sync::Mutex;
 
 use proptest::prelude::*;
 use provenance::credentials::{
-    Algorithm, CredentialsError, Format, Ingredient, Made, PemSigner, SELF_MADE, SelfMade, Sign,
-    SignFailure, SourceType, Statement, Status, Trust, read, self_made, sign, try_out,
+    AssetOrigin, ContentSigner, CredentialsError, CredentialsStatus, Ingredient, MediaFormat,
+    OriginStatement, PemSigner, SELF_MADE, SelfMadeChain, SignFailure, SignatureAlgorithm,
+    SourceType, TrustAnchors, read, self_made, sign, try_out,
 };
 use provenance::marks;
 
 /// When the certificates begin, ten years long: the library holds them against the clock.
 const NOW: i64 = 1_767_225_600;
 const TRAINED: &str = "http://cv.iptc.org/newscodes/digitalsourcetype/trainedAlgorithmicMedia";
-const FILES: [(Format, &[u8]); 7] = [
-    (Format::Mp4, include_bytes!("../data/film.mp4")),
-    (Format::M4a, include_bytes!("../data/sound.m4a")),
-    (Format::Wav, include_bytes!("../data/sound.wav")),
-    (Format::Flac, include_bytes!("../data/sound.flac")),
-    (Format::Mp3, include_bytes!("../data/sound.mp3")),
-    (Format::Png, include_bytes!("../data/picture.png")),
-    (Format::Jpeg, include_bytes!("../data/picture.jpg")),
+const FILES: [(MediaFormat, &[u8]); 7] = [
+    (MediaFormat::Mp4, include_bytes!("../data/film.mp4")),
+    (MediaFormat::M4a, include_bytes!("../data/sound.m4a")),
+    (MediaFormat::Wav, include_bytes!("../data/sound.wav")),
+    (MediaFormat::Flac, include_bytes!("../data/sound.flac")),
+    (MediaFormat::Mp3, include_bytes!("../data/sound.mp3")),
+    (MediaFormat::Png, include_bytes!("../data/picture.png")),
+    (MediaFormat::Jpeg, include_bytes!("../data/picture.jpg")),
 ];
 
-fn chain(algorithm: Algorithm) -> (SelfMade, PemSigner) {
+fn chain(algorithm: SignatureAlgorithm) -> (SelfMadeChain, PemSigner) {
     let chain = self_made("An installation", algorithm, NOW).unwrap();
     let signer = PemSigner::new(&chain.certificates_pem, &chain.key_pem, algorithm).unwrap();
     (chain, signer)
 }
 
-fn statement(made: Made<'_>) -> Statement<'_> {
-    Statement {
+fn statement(made: AssetOrigin<'_>) -> OriginStatement<'_> {
+    OriginStatement {
         title: "clip",
         generator: ("Mediagate", "0.1.0"),
         model: "video-1",
@@ -43,26 +44,30 @@ fn statement(made: Made<'_>) -> Statement<'_> {
     }
 }
 
-fn created() -> Statement<'static> {
-    statement(Made::Created(SourceType::TrainedAlgorithmicMedia))
+fn created() -> OriginStatement<'static> {
+    statement(AssetOrigin::Created(SourceType::TrainedAlgorithmicMedia))
 }
 
 #[test]
 fn every_format_is_signed_and_says_what_made_it() {
-    let (chain, signer) = chain(Algorithm::Es256);
-    let trust = Trust {
+    let (chain, signer) = chain(SignatureAlgorithm::Es256);
+    let trust = TrustAnchors {
         own_pem: Some(&chain.certificates_pem),
-        ..Trust::default()
+        ..TrustAnchors::default()
     };
     for (format, file) in FILES {
         assert_eq!(
             read(file, format, &trust).unwrap().status,
-            Status::None,
+            CredentialsStatus::None,
             "{format:?}"
         );
         let signed = sign(file, format, &created(), &signer).unwrap();
         let answer = read(&signed, format, &trust).unwrap();
-        assert_eq!(answer.status, Status::Valid, "{format:?} {answer:?}");
+        assert_eq!(
+            answer.status,
+            CredentialsStatus::Valid,
+            "{format:?} {answer:?}"
+        );
         assert_eq!(answer.generator.as_deref(), Some("Mediagate 0.1.0"));
         assert_eq!(answer.digital_source_type.as_deref(), Some(TRAINED));
         assert_eq!(answer.actions.len(), 1, "{answer:?}");
@@ -83,14 +88,18 @@ fn every_format_is_signed_and_says_what_made_it() {
 
 #[test]
 fn a_prompt_is_stated_as_metadata_where_it_is_given() {
-    let (_, signer) = chain(Algorithm::Es256);
+    let (_, signer) = chain(SignatureAlgorithm::Es256);
     for (format, file) in FILES {
         let mut asked = created();
         for prompt in [None, Some("a lake \"at dawn\", säuselnder Wind")] {
             asked.prompt = prompt;
             let signed = sign(file, format, &asked, &signer).unwrap();
-            let answer = read(&signed, format, &Trust::default()).unwrap();
-            assert_eq!(answer.status, Status::Valid, "{format:?} {answer:?}");
+            let answer = read(&signed, format, &TrustAnchors::default()).unwrap();
+            assert_eq!(
+                answer.status,
+                CredentialsStatus::Valid,
+                "{format:?} {answer:?}"
+            );
             assert_eq!(answer.prompt.as_deref(), prompt, "{format:?}");
         }
     }
@@ -98,33 +107,41 @@ fn a_prompt_is_stated_as_metadata_where_it_is_given() {
 
 #[test]
 fn every_algorithm_signs_and_an_anchor_is_trusted() {
-    for algorithm in [Algorithm::Es256, Algorithm::Es384, Algorithm::Ed25519] {
+    for algorithm in [
+        SignatureAlgorithm::Es256,
+        SignatureAlgorithm::Es384,
+        SignatureAlgorithm::Ed25519,
+    ] {
         let (chain, signer) = chain(algorithm);
-        let signed = sign(FILES[5].1, Format::Png, &created(), &signer).unwrap();
-        let trust = Trust {
+        let signed = sign(FILES[5].1, MediaFormat::Png, &created(), &signer).unwrap();
+        let trust = TrustAnchors {
             anchors_pem: Some(&chain.certificates_pem),
             own_pem: None,
         };
-        let answer = read(&signed, Format::Png, &trust).unwrap();
-        assert_eq!(answer.status, Status::Trusted, "{algorithm:?} {answer:?}");
+        let answer = read(&signed, MediaFormat::Png, &trust).unwrap();
+        assert_eq!(
+            answer.status,
+            CredentialsStatus::Trusted,
+            "{algorithm:?} {answer:?}"
+        );
         assert!(!answer.signer.unwrap().own);
     }
 }
 
 #[test]
 fn an_edit_names_its_source_and_keeps_what_that_said() {
-    let (_, signer) = chain(Algorithm::Es256);
+    let (_, signer) = chain(SignatureAlgorithm::Es256);
     let (_, wav) = FILES[2];
-    let source = sign(wav, Format::Wav, &created(), &signer).unwrap();
+    let source = sign(wav, MediaFormat::Wav, &created(), &signer).unwrap();
     let ingredient = Ingredient {
         title: "the mix",
-        format: Format::Wav,
+        format: MediaFormat::Wav,
         bytes: &source,
     };
-    let edited = statement(Made::Edited(ingredient));
-    let signed = sign(FILES[3].1, Format::Flac, &edited, &signer).unwrap();
-    let answer = read(&signed, Format::Flac, &Trust::default()).unwrap();
-    assert_eq!(answer.status, Status::Valid, "{answer:?}");
+    let edited = statement(AssetOrigin::Edited(ingredient));
+    let signed = sign(FILES[3].1, MediaFormat::Flac, &edited, &signer).unwrap();
+    let answer = read(&signed, MediaFormat::Flac, &TrustAnchors::default()).unwrap();
+    assert_eq!(answer.status, CredentialsStatus::Valid, "{answer:?}");
     let actions: Vec<&str> = answer
         .actions
         .iter()
@@ -137,20 +154,20 @@ fn an_edit_names_its_source_and_keeps_what_that_said() {
 
 #[test]
 fn a_picture_of_a_film_names_the_film() {
-    let (_, signer) = chain(Algorithm::Es256);
-    let film = sign(FILES[0].1, Format::Mp4, &created(), &signer).unwrap();
+    let (_, signer) = chain(SignatureAlgorithm::Es256);
+    let film = sign(FILES[0].1, MediaFormat::Mp4, &created(), &signer).unwrap();
     let ingredient = Ingredient {
         title: "the film",
-        format: Format::Mp4,
+        format: MediaFormat::Mp4,
         bytes: &film,
     };
     let (format, picture) = FILES[6];
-    let edited = statement(Made::Edited(ingredient));
+    let edited = statement(AssetOrigin::Edited(ingredient));
     let signed = sign(picture, format, &edited, &signer).unwrap();
-    let answer = read(&signed, format, &Trust::default()).unwrap();
+    let answer = read(&signed, format, &TrustAnchors::default()).unwrap();
     assert_eq!(
         (answer.status, answer.ingredients),
-        (Status::Valid, vec!["the film".to_owned()])
+        (CredentialsStatus::Valid, vec!["the film".to_owned()])
     );
     let marks = marks::read(std::io::Cursor::new(&signed)).unwrap();
     // What the film said of its source goes with it.
@@ -162,20 +179,20 @@ fn a_picture_of_a_film_names_the_film() {
 
 #[test]
 fn a_changed_file_does_not_hold() {
-    let (_, signer) = chain(Algorithm::Ed25519);
+    let (_, signer) = chain(SignatureAlgorithm::Ed25519);
     for (format, file) in FILES {
         let mut signed = sign(file, format, &created(), &signer).unwrap();
         // What lies before the end is picture or sound in all of them but MP4, whose film is
         // found by its first bytes.
         let at = match format {
-            Format::Mp4 | Format::M4a => {
+            MediaFormat::Mp4 | MediaFormat::M4a => {
                 signed.windows(4).position(|word| word == b"mdat").unwrap() + 40
             }
             _ => signed.len() - 40,
         };
         signed[at] ^= 1;
-        let answer = read(&signed, format, &Trust::default()).unwrap();
-        assert_eq!(answer.status, Status::Invalid, "{format:?}");
+        let answer = read(&signed, format, &TrustAnchors::default()).unwrap();
+        assert_eq!(answer.status, CredentialsStatus::Invalid, "{format:?}");
         assert!(!answer.problems.is_empty());
     }
 }
@@ -187,8 +204,8 @@ struct Outside {
     requests: Mutex<Vec<Vec<u8>>>,
 }
 
-impl Sign for Outside {
-    fn algorithm(&self) -> Algorithm {
+impl ContentSigner for Outside {
+    fn algorithm(&self) -> SignatureAlgorithm {
         self.inner.algorithm()
     }
 
@@ -208,15 +225,15 @@ impl Sign for Outside {
 
 #[test]
 fn an_outside_signer_signs_and_its_missing_time_stamp_fails_the_signing() {
-    let (_, inner) = chain(Algorithm::Es384);
+    let (_, inner) = chain(SignatureAlgorithm::Es384);
     let mut outside = Outside {
         inner,
         stamp: None,
         requests: Mutex::default(),
     };
-    let signed = sign(FILES[5].1, Format::Png, &created(), &outside).unwrap();
-    let answer = read(&signed, Format::Png, &Trust::default()).unwrap();
-    assert_eq!(answer.status, Status::Valid);
+    let signed = sign(FILES[5].1, MediaFormat::Png, &created(), &outside).unwrap();
+    let answer = read(&signed, MediaFormat::Png, &TrustAnchors::default()).unwrap();
+    assert_eq!(answer.status, CredentialsStatus::Valid);
     assert_eq!(answer.signer.unwrap().time, None);
     // An RFC 3161 request: a sequence that begins with version 1.
     let requests = std::mem::take(&mut *outside.requests.lock().unwrap());
@@ -227,7 +244,7 @@ fn an_outside_signer_signs_and_its_missing_time_stamp_fails_the_signing() {
             .all(|request| request[0] == 0x30 && request[2..5] == [2, 1, 1])
     );
     outside.stamp = Some(SignFailure("no answer".to_owned()));
-    let failed = sign(FILES[5].1, Format::Png, &created(), &outside);
+    let failed = sign(FILES[5].1, MediaFormat::Png, &created(), &outside);
     assert!(
         matches!(failed, Err(CredentialsError::Sign(_))),
         "{failed:?}"
@@ -236,18 +253,18 @@ fn an_outside_signer_signs_and_its_missing_time_stamp_fails_the_signing() {
 
 #[test]
 fn keys_that_do_not_fit_are_refused() {
-    let (first, signer) = chain(Algorithm::Es256);
+    let (first, signer) = chain(SignatureAlgorithm::Es256);
     try_out(&signer).unwrap();
-    let refused = PemSigner::new(&first.certificates_pem, "no key", Algorithm::Es256);
+    let refused = PemSigner::new(&first.certificates_pem, "no key", SignatureAlgorithm::Es256);
     assert!(matches!(refused.err(), Some(CredentialsError::Key(_))));
     // A key of the right kind that belongs to another certificate, and a chain that has expired.
-    let (second, _) = chain(Algorithm::Es256);
-    let old = self_made("old", Algorithm::Es256, 0).unwrap();
+    let (second, _) = chain(SignatureAlgorithm::Es256);
+    let old = self_made("old", SignatureAlgorithm::Es256, 0).unwrap();
     for (certificates, key) in [
         (&first.certificates_pem, &second.key_pem),
         (&old.certificates_pem, &old.key_pem),
     ] {
-        let signer = PemSigner::new(certificates, key, Algorithm::Es256);
+        let signer = PemSigner::new(certificates, key, SignatureAlgorithm::Es256);
         let refused = signer.and_then(|signer| try_out(&signer));
         assert!(refused.is_err());
     }
@@ -255,13 +272,13 @@ fn keys_that_do_not_fit_are_refused() {
 
 #[test]
 fn what_is_too_long_is_refused() {
-    let (_, signer) = chain(Algorithm::Es256);
+    let (_, signer) = chain(SignatureAlgorithm::Es256);
     let long = "x".repeat(513);
-    let statement = Statement {
+    let statement = OriginStatement {
         title: &long,
         ..created()
     };
-    let refused = sign(FILES[5].1, Format::Png, &statement, &signer);
+    let refused = sign(FILES[5].1, MediaFormat::Png, &statement, &signer);
     assert!(matches!(
         refused,
         Err(CredentialsError::TextTooLong("the title"))
@@ -270,14 +287,14 @@ fn what_is_too_long_is_refused() {
 
 #[test]
 fn two_manifests_are_no_credentials() {
-    let (_, signer) = chain(Algorithm::Es256);
-    let signed = sign(FILES[5].1, Format::Png, &created(), &signer).unwrap();
+    let (_, signer) = chain(SignatureAlgorithm::Es256);
+    let signed = sign(FILES[5].1, MediaFormat::Png, &created(), &signer).unwrap();
     let at = signed.windows(4).position(|word| word == b"caBX").unwrap() - 4;
     let length = u32::from_be_bytes(signed[at..at + 4].try_into().unwrap()) as usize;
     let chunk = signed[at..at + length + 12].to_vec();
     let twice = [&signed[..at], &chunk, &signed[at..]].concat();
-    let answer = read(&twice, Format::Png, &Trust::default()).unwrap();
-    assert_eq!(answer.status, Status::Invalid);
+    let answer = read(&twice, MediaFormat::Png, &TrustAnchors::default()).unwrap();
+    assert_eq!(answer.status, CredentialsStatus::Invalid);
     assert_eq!(answer.problems, ["manifest.multiple"]);
 }
 
@@ -290,7 +307,7 @@ proptest! {
         changes in proptest::collection::vec((any::<prop::sample::Index>(), 1u8..), 1..6),
     ) {
         let (format, file) = FILES[which];
-        let (_, signer) = chain(Algorithm::Ed25519);
+        let (_, signer) = chain(SignatureAlgorithm::Ed25519);
         let mut signed = sign(file, format, &created(), &signer).unwrap();
         let range = marks::read(std::io::Cursor::new(&signed)).unwrap().manifest.unwrap();
         let start = usize::try_from(range.start).unwrap();
@@ -298,8 +315,8 @@ proptest! {
         for (at, change) in changes {
             signed[start + at.index(600)] ^= change;
         }
-        if let Ok(answer) = read(&signed, format, &Trust::default()) {
-            prop_assert!(answer.status != Status::Trusted);
+        if let Ok(answer) = read(&signed, format, &TrustAnchors::default()) {
+            prop_assert!(answer.status != CredentialsStatus::Trusted);
         }
     }
 }

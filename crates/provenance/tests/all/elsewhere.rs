@@ -5,21 +5,21 @@
 
 use std::io::Cursor;
 
-use provenance::marks::{self, Kind, Marks};
+use provenance::marks::{self, FileKind, FileMarks};
 
 const SIGNED: &[u8] = include_bytes!("../data/signed_elsewhere.mp4");
 const TAGGED: &[u8] = include_bytes!("../data/tagged_elsewhere.mp4");
 const PICTURE: &[u8] = include_bytes!("../data/tagged_elsewhere.jpg");
 const TRAINED: &str = "http://cv.iptc.org/newscodes/digitalsourcetype/trainedAlgorithmicMedia";
 
-fn read(file: &[u8]) -> Marks {
+fn read(file: &[u8]) -> FileMarks {
     marks::read(Cursor::new(file)).unwrap()
 }
 
 #[test]
 fn a_manifest_of_another_signer_is_found_and_its_source_told() {
     let marks = read(SIGNED);
-    assert_eq!((marks.kind, marks.manifests), (Kind::Mp4, 1));
+    assert_eq!((marks.kind, marks.manifests), (FileKind::Mp4, 1));
     assert_eq!(marks.digital_source_type.as_deref(), Some(TRAINED));
     assert!(!marks.xmp && !marks.iptc && !marks.bext, "{marks:?}");
     // A JUMBF superbox, which begins with its length and kind.
@@ -30,7 +30,7 @@ fn a_manifest_of_another_signer_is_found_and_its_source_told() {
 
 #[test]
 fn tags_of_another_program_are_found_in_films_and_pictures() {
-    for (file, kind) in [(TAGGED, Kind::Mp4), (PICTURE, Kind::Jpeg)] {
+    for (file, kind) in [(TAGGED, FileKind::Mp4), (PICTURE, FileKind::Jpeg)] {
         let marks = read(file);
         assert_eq!((marks.kind, marks.manifests), (kind, 0));
         assert!(marks.xmp && marks.iptc, "{marks:?}");
@@ -42,8 +42,8 @@ fn tags_of_another_program_are_found_in_films_and_pictures() {
 #[cfg(feature = "c2pa")]
 mod credentials {
     use provenance::credentials::{
-        Algorithm, Format, Ingredient, Made, PemSigner, SourceType, Statement, Status, Trust, read,
-        self_made, sign,
+        AssetOrigin, CredentialsStatus, Ingredient, MediaFormat, OriginStatement, PemSigner,
+        SignatureAlgorithm, SourceType, TrustAnchors, read, self_made, sign,
     };
 
     use super::{PICTURE, SIGNED, TAGGED, TRAINED};
@@ -53,8 +53,8 @@ mod credentials {
 
     #[test]
     fn another_signers_film_is_valid_and_trusted_only_by_who_trusts_its_authority() {
-        let answer = read(SIGNED, Format::Mp4, &Trust::default()).unwrap();
-        assert_eq!(answer.status, Status::Valid, "{answer:?}");
+        let answer = read(SIGNED, MediaFormat::Mp4, &TrustAnchors::default()).unwrap();
+        assert_eq!(answer.status, CredentialsStatus::Valid, "{answer:?}");
         assert_eq!(answer.problems, ["signingCredential.untrusted"]);
         let signer = answer.signer.unwrap();
         assert_eq!(signer.name.as_deref(), Some("Elsewhere Signing"));
@@ -71,12 +71,12 @@ mod credentials {
             Some("elsewhere-film-3")
         );
 
-        let trust = Trust {
+        let trust = TrustAnchors {
             anchors_pem: Some(ROOT),
             own_pem: None,
         };
-        let answer = read(SIGNED, Format::Mp4, &trust).unwrap();
-        assert_eq!(answer.status, Status::Trusted, "{answer:?}");
+        let answer = read(SIGNED, MediaFormat::Mp4, &trust).unwrap();
+        assert_eq!(answer.status, CredentialsStatus::Trusted, "{answer:?}");
     }
 
     #[test]
@@ -84,8 +84,8 @@ mod credentials {
         let mut changed = SIGNED.to_vec();
         let last = changed.len() - 40;
         changed[last] ^= 1;
-        let answer = read(&changed, Format::Mp4, &Trust::default()).unwrap();
-        assert_eq!(answer.status, Status::Invalid);
+        let answer = read(&changed, MediaFormat::Mp4, &TrustAnchors::default()).unwrap();
+        assert_eq!(answer.status, CredentialsStatus::Invalid);
         assert!(
             answer
                 .problems
@@ -95,34 +95,38 @@ mod credentials {
 
     #[test]
     fn what_is_made_of_another_signers_film_carries_its_manifest_on() {
-        let chain = self_made("An installation", Algorithm::Es256, 1_767_225_600).unwrap();
-        let signer =
-            PemSigner::new(&chain.certificates_pem, &chain.key_pem, Algorithm::Es256).unwrap();
+        let chain = self_made("An installation", SignatureAlgorithm::Es256, 1_767_225_600).unwrap();
+        let signer = PemSigner::new(
+            &chain.certificates_pem,
+            &chain.key_pem,
+            SignatureAlgorithm::Es256,
+        )
+        .unwrap();
         let source = Ingredient {
             title: "the film",
-            format: Format::Mp4,
+            format: MediaFormat::Mp4,
             bytes: SIGNED,
         };
-        let statement = Statement {
+        let statement = OriginStatement {
             title: "poster",
             generator: ("Mediagate", "0.1.0"),
             model: "poster",
             provider: None,
             prompt: None,
             when: "2026-11-24T12:00:00Z",
-            made: Made::Edited(source),
+            made: AssetOrigin::Edited(source),
         };
         let poster = sign(
             include_bytes!("../data/picture.jpg"),
-            Format::Jpeg,
+            MediaFormat::Jpeg,
             &statement,
             &signer,
         );
         let poster = poster.unwrap();
-        let answer = read(&poster, Format::Jpeg, &Trust::default()).unwrap();
+        let answer = read(&poster, MediaFormat::Jpeg, &TrustAnchors::default()).unwrap();
         assert_eq!(
             (answer.status, answer.ingredients),
-            (Status::Valid, vec!["the film".to_owned()])
+            (CredentialsStatus::Valid, vec!["the film".to_owned()])
         );
         assert_eq!(
             super::read(&poster).digital_source_type.as_deref(),
@@ -134,20 +138,24 @@ mod credentials {
 
     #[test]
     fn tagged_files_have_no_credentials_and_keep_their_tags_when_signed() {
-        let chain = self_made("An installation", Algorithm::Es256, 1_767_225_600).unwrap();
-        let signer =
-            PemSigner::new(&chain.certificates_pem, &chain.key_pem, Algorithm::Es256).unwrap();
-        for (file, format) in [(TAGGED, Format::Mp4), (PICTURE, Format::Jpeg)] {
-            let answer = read(file, format, &Trust::default()).unwrap();
-            assert_eq!(answer.status, Status::None);
-            let statement = Statement {
+        let chain = self_made("An installation", SignatureAlgorithm::Es256, 1_767_225_600).unwrap();
+        let signer = PemSigner::new(
+            &chain.certificates_pem,
+            &chain.key_pem,
+            SignatureAlgorithm::Es256,
+        )
+        .unwrap();
+        for (file, format) in [(TAGGED, MediaFormat::Mp4), (PICTURE, MediaFormat::Jpeg)] {
+            let answer = read(file, format, &TrustAnchors::default()).unwrap();
+            assert_eq!(answer.status, CredentialsStatus::None);
+            let statement = OriginStatement {
                 title: "output",
                 generator: ("Mediagate", "0.1.0"),
                 model: "film-1",
                 provider: None,
                 prompt: None,
                 when: "2026-11-24T12:00:00Z",
-                made: Made::Created(SourceType::TrainedAlgorithmicMedia),
+                made: AssetOrigin::Created(SourceType::TrainedAlgorithmicMedia),
             };
             let signed = sign(file, format, &statement, &signer).unwrap();
             let marks = super::read(&signed);

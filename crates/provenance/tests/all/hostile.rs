@@ -3,7 +3,9 @@
 
 #![cfg(feature = "c2pa")]
 
-use provenance::credentials::{CredentialsError, Format, MAX_MANIFEST_BYTES, Status, Trust, read};
+use provenance::credentials::{
+    CredentialsError, CredentialsStatus, MAX_MANIFEST_BYTES, MediaFormat, TrustAnchors, read,
+};
 
 use crate::stores::{part, png, wav};
 
@@ -28,11 +30,17 @@ fn store(claim: &[u8]) -> Vec<u8> {
 
 /// That it is answered, and how: never that it holds.
 fn refused(store: &[u8], what: &str) {
-    for (file, format) in [(png(store), Format::Png), (wav(store), Format::Wav)] {
-        let Ok(answer) = read(&file, format, &Trust::default()) else {
+    for (file, format) in [
+        (png(store), MediaFormat::Png),
+        (wav(store), MediaFormat::Wav),
+    ] {
+        let Ok(answer) = read(&file, format, &TrustAnchors::default()) else {
             continue;
         };
-        let holds = !matches!(answer.status, Status::Invalid | Status::None);
+        let holds = !matches!(
+            answer.status,
+            CredentialsStatus::Invalid | CredentialsStatus::None
+        );
         assert!(!holds, "{what}, {format:?}: {answer:?}");
     }
 }
@@ -114,9 +122,12 @@ fn lengths_of_boxes_that_lie_are_refused() {
 fn a_manifest_that_is_too_long_is_not_looked_at() {
     let most = usize::try_from(MAX_MANIFEST_BYTES).unwrap();
     let long = store(&vec![0x81; most]);
-    let files = [(png(&long), Format::Png), (wav(&long), Format::Wav)];
+    let files = [
+        (png(&long), MediaFormat::Png),
+        (wav(&long), MediaFormat::Wav),
+    ];
     for (file, format) in files {
-        let refused = read(&file, format, &Trust::default());
+        let refused = read(&file, format, &TrustAnchors::default());
         let is_too_long = |length: u64| length == long.len() as u64;
         assert!(
             matches!(refused, Err(CredentialsError::ManifestTooLong(length)) if is_too_long(length)),

@@ -7,8 +7,9 @@
 use std::io::Cursor;
 
 use provenance::credentials::{
-    Algorithm, CredentialsError, Format, Ingredient, MAX_CBOR_DEPTH, Made, PemSigner, SourceType,
-    Statement, Status, Trust, read, self_made, sign,
+    AssetOrigin, CredentialsError, CredentialsStatus, Ingredient, MAX_CBOR_DEPTH, MediaFormat,
+    OriginStatement, PemSigner, SignatureAlgorithm, SourceType, TrustAnchors, read, self_made,
+    sign,
 };
 use provenance::marks;
 
@@ -102,28 +103,42 @@ fn mp4(store: &[u8]) -> Vec<u8> {
     [FILM, &uuid(b"manifest", &[&[0; 8], store].concat())].concat()
 }
 
-fn files(store: &[u8]) -> [(Format, Vec<u8>); 4] {
+fn files(store: &[u8]) -> [(MediaFormat, Vec<u8>); 4] {
     [
-        (Format::Png, png(store)),
-        (Format::Wav, wav(store)),
-        (Format::Jpeg, jpeg(store)),
-        (Format::Mp4, mp4(store)),
+        (MediaFormat::Png, png(store)),
+        (MediaFormat::Wav, wav(store)),
+        (MediaFormat::Jpeg, jpeg(store)),
+        (MediaFormat::Mp4, mp4(store)),
     ]
 }
 
-fn problems(file: &[u8], format: Format) -> Vec<String> {
-    let answer = read(file, format, &Trust::default()).unwrap();
-    assert_eq!(answer.status, Status::Invalid, "{format:?} {answer:?}");
+fn problems(file: &[u8], format: MediaFormat) -> Vec<String> {
+    let answer = read(file, format, &TrustAnchors::default()).unwrap();
+    assert_eq!(
+        answer.status,
+        CredentialsStatus::Invalid,
+        "{format:?} {answer:?}"
+    );
     answer.problems
 }
 
 fn signer() -> PemSigner {
-    let chain = self_made("An installation", Algorithm::Ed25519, 1_767_225_600).unwrap();
-    PemSigner::new(&chain.certificates_pem, &chain.key_pem, Algorithm::Ed25519).unwrap()
+    let chain = self_made(
+        "An installation",
+        SignatureAlgorithm::Ed25519,
+        1_767_225_600,
+    )
+    .unwrap();
+    PemSigner::new(
+        &chain.certificates_pem,
+        &chain.key_pem,
+        SignatureAlgorithm::Ed25519,
+    )
+    .unwrap()
 }
 
-fn statement(made: Made<'_>) -> Statement<'_> {
-    Statement {
+fn statement(made: AssetOrigin<'_>) -> OriginStatement<'_> {
+    OriginStatement {
         title: "clip",
         generator: ("Mediagate", "0.1.0"),
         model: "video-1",
@@ -134,8 +149,8 @@ fn statement(made: Made<'_>) -> Statement<'_> {
     }
 }
 
-fn created() -> Statement<'static> {
-    statement(Made::Created(SourceType::AlgorithmicMedia))
+fn created() -> OriginStatement<'static> {
+    statement(AssetOrigin::Created(SourceType::AlgorithmicMedia))
 }
 
 /// 8,000 tags around a number.
@@ -156,12 +171,12 @@ fn tags_in_an_assertion_the_claim_or_the_signature_are_refused() {
                 let problems = problems(&file, format);
                 assert_eq!(problems, ["manifest.tooDeep"], "{place} {format:?}");
                 // Whatever the caller takes it for.
-                let taken_for = if format == Format::Png {
-                    Format::Mp4
+                let taken_for = if format == MediaFormat::Png {
+                    MediaFormat::Mp4
                 } else {
-                    Format::Png
+                    MediaFormat::Png
                 };
-                drop(read(&file, taken_for, &Trust::default()));
+                drop(read(&file, taken_for, &TrustAnchors::default()));
             }
         }
     }
@@ -185,7 +200,7 @@ fn a_compressed_manifest_is_looked_into() {
     let bomb = part(b"jumb", &[about, &much].concat());
     let bomb = compressed(&part(b"jumb", &[about, &bomb].concat()));
     assert!(bomb.len() < 1000);
-    let refused = read(&png(&bomb), Format::Png, &Trust::default());
+    let refused = read(&png(&bomb), MediaFormat::Png, &TrustAnchors::default());
     assert!(
         matches!(refused, Err(CredentialsError::ManifestTooLong(_))),
         "{refused:?}"
@@ -197,8 +212,8 @@ fn a_merkle_box_is_looked_at_before_a_film_is_read_or_signed() {
     let huge = [&[0xa1, 0x00, 0x5b][..], &(1u64 << 40).to_be_bytes()].concat();
     for (content, problem) in [(tags(), "manifest.tooDeep"), (huge, "manifest.malformed")] {
         let film = [mp4(&store()), uuid(b"merkle", &content)].concat();
-        assert_eq!(problems(&film, Format::Mp4), [problem]);
-        let refused = sign(&film, Format::Mp4, &created(), &signer());
+        assert_eq!(problems(&film, MediaFormat::Mp4), [problem]);
+        let refused = sign(&film, MediaFormat::Mp4, &created(), &signer());
         assert!(
             matches!(
                 refused,
@@ -268,7 +283,7 @@ fn chapters_in_chapters_and_packed_frames_of_a_tag_are_not_read() {
             ([flat, in_flat].concat(), true),
         ] {
             let file = tagged(version, &[title(version), frames].concat());
-            let signed = sign(&file, Format::Mp3, &created(), &signer);
+            let signed = sign(&file, MediaFormat::Mp3, &created(), &signer);
             assert_eq!(signed.is_ok(), is_fine, "{version} {:?}", signed.err());
         }
     }
@@ -284,19 +299,23 @@ fn nothing_is_made_of_a_file_with_such_a_manifest() {
             format,
             bytes: &file,
         };
-        let edited = statement(Made::Edited(ingredient));
-        let refused = sign(PNG, Format::Png, &edited, &signer);
+        let edited = statement(AssetOrigin::Edited(ingredient));
+        let refused = sign(PNG, MediaFormat::Png, &edited, &signer);
         assert!(
             matches!(refused, Err(CredentialsError::ManifestTooDeep)),
             "{format:?} {refused:?}"
         );
-        if format == Format::Mp4 {
+        if format == MediaFormat::Mp4 {
             continue; // the library cannot replace a manifest behind a film
         }
         // Where the manifest is replaced, nobody parses it.
         let signed = sign(&file, format, &created(), &signer).unwrap();
-        let answer = read(&signed, format, &Trust::default()).unwrap();
-        assert_eq!(answer.status, Status::Valid, "{format:?} {answer:?}");
+        let answer = read(&signed, format, &TrustAnchors::default()).unwrap();
+        assert_eq!(
+            answer.status,
+            CredentialsStatus::Valid,
+            "{format:?} {answer:?}"
+        );
     }
 }
 

@@ -12,8 +12,8 @@ use std::process::Command;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use provenance::credentials::{
-    Algorithm, Format, Made, PemSigner, Sign, SignFailure, SourceType, Statement, Status, Trust,
-    read, self_made, sign,
+    AssetOrigin, ContentSigner, CredentialsStatus, MediaFormat, OriginStatement, PemSigner,
+    SignFailure, SignatureAlgorithm, SourceType, TrustAnchors, read, self_made, sign,
 };
 
 const FILM: &[u8] = include_bytes!("../data/film.mp4");
@@ -57,8 +57,8 @@ fn authority() -> tempfile::TempDir {
 /// Has its signatures stamped.
 struct Stamped<'a>(PemSigner, &'a Path);
 
-impl Sign for Stamped<'_> {
-    fn algorithm(&self) -> Algorithm {
+impl ContentSigner for Stamped<'_> {
+    fn algorithm(&self) -> SignatureAlgorithm {
         self.0.algorithm()
     }
 
@@ -94,22 +94,27 @@ fn a_signature_is_stamped_by_an_authority_and_its_time_is_told() {
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap();
     let now = i64::try_from(now.as_secs()).unwrap();
     let folder = authority();
-    let chain = self_made("An installation", Algorithm::Es256, now - DAY_S).unwrap();
-    let signer = PemSigner::new(&chain.certificates_pem, &chain.key_pem, Algorithm::Es256).unwrap();
-    let statement = Statement {
+    let chain = self_made("An installation", SignatureAlgorithm::Es256, now - DAY_S).unwrap();
+    let signer = PemSigner::new(
+        &chain.certificates_pem,
+        &chain.key_pem,
+        SignatureAlgorithm::Es256,
+    )
+    .unwrap();
+    let statement = OriginStatement {
         title: "film",
         generator: ("Mediagate", "0.1.0"),
         model: "video-1",
         provider: None,
         prompt: None,
         when: "2026-11-24T12:00:00Z",
-        made: Made::Created(SourceType::TrainedAlgorithmicMedia),
+        made: AssetOrigin::Created(SourceType::TrainedAlgorithmicMedia),
     };
     let before = today();
     let signer = Stamped(signer, folder.path());
-    let signed = sign(FILM, Format::Mp4, &statement, &signer).unwrap();
-    let answer = read(&signed, Format::Mp4, &Trust::default()).unwrap();
-    assert_eq!(answer.status, Status::Valid, "{answer:?}");
+    let signed = sign(FILM, MediaFormat::Mp4, &statement, &signer).unwrap();
+    let answer = read(&signed, MediaFormat::Mp4, &TrustAnchors::default()).unwrap();
+    assert_eq!(answer.status, CredentialsStatus::Valid, "{answer:?}");
     let told = answer.signer.unwrap().time.unwrap();
     let day = told.get(..10).unwrap();
     assert!(before.as_str() <= day && day <= today().as_str(), "{told}");

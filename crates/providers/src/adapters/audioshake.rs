@@ -27,14 +27,15 @@ use http::Method;
 use serde_json::{Value, json};
 
 use crate::adapters::{Protocol, stem_names};
-use crate::answer::{Answer, required_text, text_at};
-use crate::error::{Class, Described, ProviderError};
-use crate::limits::{Limits, MusicLimits, StemLimits};
-use crate::order::{Kind, Order, StemGroup, StemTarget, Work};
-use crate::port::jobs::errors::{Ends, of_poll};
+use crate::error::{ErrorClass, ErrorDescription, ProviderError};
+use crate::limits::{ModelLimits, MusicLimits, StemLimits};
+use crate::order::{MediaKind, Order, StemGroup, StemTarget, WorkSpec};
+use crate::port::jobs::errors::{FailureTable, of_poll};
 use crate::port::{
-    Adapter, Asked, Authorization, Body, Call, Handle, Output, Pace, Part, Refusal, Step, TELLING,
+    Adapter, AdapterStep, Authorization, Call, CallContext, FormPart, JobHandle, JobOutput,
+    PollPace, RefusalRule, RequestBody, TELLING,
 };
+use crate::response::{ProviderResponse, required_text, text_at};
 use crate::secret::Secret;
 
 pub(super) const PROTOCOL: Protocol = Protocol {
@@ -42,7 +43,7 @@ pub(super) const PROTOCOL: Protocol = Protocol {
     base_url: Some("https://api.audioshake.ai"),
     options: &[],
     anonymous: false,
-    build: |_| Ok(Arc::new(AudioShake)),
+    build: |_| Ok(Arc::new(AudioShakeAdapter)),
 };
 
 const GROUPS: [StemGroup; 5] = [
@@ -54,12 +55,12 @@ const GROUPS: [StemGroup; 5] = [
 ];
 
 #[derive(Debug)]
-struct AudioShake;
+struct AudioShakeAdapter;
 
-impl Adapter for AudioShake {
-    fn limits(&self, kind: Kind, _: &str) -> Option<Limits> {
-        (kind == Kind::Music).then(|| {
-            Limits::Music(MusicLimits::stems(StemLimits {
+impl Adapter for AudioShakeAdapter {
+    fn limits(&self, kind: MediaKind, _: &str) -> Option<ModelLimits> {
+        (kind == MediaKind::Music).then(|| {
+            ModelLimits::Music(MusicLimits::stems(StemLimits {
                 groups: GROUPS.to_vec(),
                 two: true,
                 rests: vec![StemGroup::Vocals],
@@ -69,40 +70,40 @@ impl Adapter for AudioShake {
         })
     }
 
-    fn pace(&self) -> Pace {
-        Pace::new(Duration::from_secs(3), Duration::from_secs(30))
+    fn pace(&self) -> PollPace {
+        PollPace::new(Duration::from_secs(3), Duration::from_secs(30))
     }
 
     fn authorize(&self, secret: &Secret, _: SystemTime) -> Result<Authorization, ProviderError> {
         Ok(Authorization::header("x-api-key", secret))
     }
 
-    fn refusals(&self) -> Vec<Refusal<'_>> {
-        vec![Refusal::of_http()]
+    fn refusals(&self) -> Vec<RefusalRule<'_>> {
+        vec![RefusalRule::of_http()]
     }
 
     fn start(&self, order: &Order) -> Result<Call, ProviderError> {
         let stems = order.stems()?;
         if models(&order.work).is_empty() {
             let message = "the provider has no model for what is wanted";
-            return Err(ProviderError::new(Class::Rejected, message));
+            return Err(ProviderError::new(ErrorClass::Rejected, message));
         }
-        let parts = vec![Part::file("file", &stems.source.file)];
+        let parts = vec![FormPart::file("file", &stems.source.file)];
         Ok(Call::new("upload", Method::POST, "/assets")
-            .with_body(Body::Multipart(parts))
+            .with_body(RequestBody::Multipart(parts))
             .works(TELLING))
     }
 
     fn submitted(
         &self,
         order: &Order,
-        asked: &Asked,
-        answer: &Answer,
-    ) -> Result<Step, ProviderError> {
+        asked: &CallContext,
+        answer: &ProviderResponse,
+    ) -> Result<AdapterStep, ProviderError> {
         let body = answer.success(describe)?;
         let id = required_text(&body, "/id")?;
         if asked.stage != "upload" {
-            return Ok(Step::submitted(json!({"id": id})));
+            return Ok(AdapterStep::submitted(json!({"id": id})));
         }
         let targets: Vec<Value> = models(&order.work)
             .into_iter()
@@ -110,14 +111,21 @@ impl Adapter for AudioShake {
             .collect();
         // The metadata is how an unclear submission is found in the dashboard.
         let body = json!({"assetId": id, "targets": targets, "metadata": order.key});
-        Ok(Step::next(Call::post("submit", "/tasks", body).submits()))
+        Ok(AdapterStep::next(
+            Call::post("submit", "/tasks", body).submits(),
+        ))
     }
 
-    fn poll(&self, handle: &Handle) -> Result<Call, ProviderError> {
+    fn poll(&self, handle: &JobHandle) -> Result<Call, ProviderError> {
         Ok(Call::get("poll", format!("/tasks/{}", handle.text("id"))))
     }
 
-    fn polled(&self, _: &Handle, _: &Asked, answer: &Answer) -> Result<Step, ProviderError> {
+    fn polled(
+        &self,
+        _: &JobHandle,
+        _: &CallContext,
+        answer: &ProviderResponse,
+    ) -> Result<AdapterStep, ProviderError> {
         let opened = answer.success(describe);
         let body = opened.map_err(|error| of_poll(error, answer.status == 404))?;
         let Some(targets) = body["targets"]
@@ -135,24 +143,24 @@ impl Adapter for AudioShake {
                 Some("processing") => going += 1,
                 Some("completed") => outputs.extend(output(target)),
                 Some("error") => error = error.or_else(|| Some(failure(target))),
-                Some(word) => return Ok(Step::unknown(word)),
+                Some(word) => return Ok(AdapterStep::unknown(word)),
                 None => return Err(ProviderError::unreadable("a target has no status")),
             }
         }
         match error {
             _ if going > 0 => {
                 let share = (targets.len() - going) * 100 / targets.len();
-                Ok(Step::running(u8::try_from(share).ok()))
+                Ok(AdapterStep::running(u8::try_from(share).ok()))
             }
             Some(error) if outputs.is_empty() => Err(error),
-            _ => Step::done(outputs),
+            _ => AdapterStep::done(outputs),
         }
     }
 }
 
 /// The models that make what is wanted, each once.
-fn models(work: &Work) -> Vec<&'static str> {
-    let Work::Stems(stems) = work else {
+fn models(work: &WorkSpec) -> Vec<&'static str> {
+    let WorkSpec::Stems(stems) = work else {
         return Vec::new();
     };
     let mut models = Vec::new();
@@ -180,32 +188,36 @@ const fn model(group: StemGroup) -> Option<&'static str> {
 }
 
 /// What a completed target made.
-fn output(target: &Value) -> Option<Output> {
+fn output(target: &Value) -> Option<JobOutput> {
     let what = stem_names::target(target["model"].as_str()?)?;
     let files = target["output"].as_array()?;
     let link = files.iter().find_map(|file| text_at(file, "/link"))?;
-    Some(Output::stem_at(what, link))
+    Some(JobOutput::stem_at(what, link))
 }
 
 /// Words of a target's error; the documents list no codes.
-const ENDS: Ends = Ends {
-    codes: &[("invalid_", Class::Unfit)],
+const ENDS: FailureTable = FailureTable {
+    codes: &[("invalid_", ErrorClass::Unfit)],
     words: &[
-        ("unsupported", Class::Unfit),
-        ("corrupt", Class::Unfit),
-        ("too short", Class::Unfit),
+        ("unsupported", ErrorClass::Unfit),
+        ("corrupt", ErrorClass::Unfit),
+        ("too short", ErrorClass::Unfit),
     ],
 };
 
 fn failure(target: &Value) -> ProviderError {
-    ENDS.error(Described::at(target, "/error/code", "/error/message"))
+    ENDS.error(ErrorDescription::at(
+        target,
+        "/error/code",
+        "/error/message",
+    ))
 }
 
 /// `{"error": {"code", "message"}}`, or the two by themselves.
-fn describe(body: &Value) -> Described {
-    let said = Described::at(body, "/error/code", "/error/message");
-    if said == Described::default() {
-        return Described::at(body, "/code", "/message");
+fn describe(body: &Value) -> ErrorDescription {
+    let said = ErrorDescription::at(body, "/error/code", "/error/message");
+    if said == ErrorDescription::default() {
+        return ErrorDescription::at(body, "/code", "/message");
     }
     said
 }
@@ -214,25 +226,25 @@ fn describe(body: &Value) -> Described {
 mod tests {
     use super::*;
     use crate::adapters::tests::{adapter, stems, video};
-    use crate::port::{Effect, What};
+    use crate::port::{CallEffect, OutputKind};
 
     fn submit(order: &Order) -> Call {
         let adapter = adapter("audioshake", &json!({}));
         let upload = adapter.start(order).unwrap();
-        assert_eq!(upload.effect, Effect::Free);
-        let answer = Answer::json_of(200, &json!({"id": "asset-1"}));
+        assert_eq!(upload.effect, CallEffect::Free);
+        let answer = ProviderResponse::json_of(200, &json!({"id": "asset-1"}));
         match adapter.submitted(order, &upload.asked(), &answer).unwrap() {
-            Step::Next(call) => *call,
+            AdapterStep::Next(call) => *call,
             other => panic!("{other:?}"),
         }
     }
 
     fn asked_for(targets: Vec<StemTarget>, full: bool) -> Vec<String> {
         let mut order = stems("audioshake");
-        if let Work::Stems(stems) = &mut order.work {
+        if let WorkSpec::Stems(stems) = &mut order.work {
             (stems.targets, stems.full) = (targets, full);
         }
-        let Body::Json(body) = submit(&order).body else {
+        let RequestBody::Json(body) = submit(&order).body else {
             panic!("no JSON");
         };
         let targets = body["targets"].as_array().unwrap().iter();
@@ -244,8 +256,8 @@ mod tests {
     #[test]
     fn each_part_is_a_target() {
         let call = submit(&stems("audioshake"));
-        assert_eq!(call.effect, Effect::Submission);
-        let Body::Json(body) = &call.body else {
+        assert_eq!(call.effect, CallEffect::Submission);
+        let RequestBody::Json(body) = &call.body else {
             panic!("no JSON");
         };
         assert_eq!(
@@ -270,13 +282,16 @@ mod tests {
     fn what_no_model_makes_is_not_ordered() {
         let adapter = adapter("audioshake", &json!({}));
         let mut order = stems("audioshake");
-        if let Work::Stems(stems) = &mut order.work {
+        if let WorkSpec::Stems(stems) = &mut order.work {
             stems.targets = vec![StemTarget::Only(StemGroup::Brass)];
         }
-        assert_eq!(adapter.start(&order).unwrap_err().class, Class::Rejected);
+        assert_eq!(
+            adapter.start(&order).unwrap_err().class,
+            ErrorClass::Rejected
+        );
         assert_eq!(
             adapter.start(&video("x")).unwrap_err().class,
-            Class::Rejected
+            ErrorClass::Rejected
         );
     }
 
@@ -286,28 +301,28 @@ mod tests {
         let order = stems("audioshake");
         let asked = submit(&order).asked();
         for (status, class) in [
-            (200, Class::Unclear),
-            (400, Class::Rejected),
-            (401, Class::Credentials),
-            (402, Class::Account),
-            (429, Class::RateLimited),
-            (500, Class::Unclear),
-            (503, Class::Unclear),
+            (200, ErrorClass::Unclear),
+            (400, ErrorClass::Rejected),
+            (401, ErrorClass::Credentials),
+            (402, ErrorClass::Account),
+            (429, ErrorClass::RateLimited),
+            (500, ErrorClass::Unclear),
+            (503, ErrorClass::Unclear),
         ] {
-            let answer = Answer::json_of(status, &json!({}));
+            let answer = ProviderResponse::json_of(status, &json!({}));
             let error = adapter.submitted(&order, &asked, &answer).unwrap_err();
             assert_eq!(error.class, class, "{status}");
         }
     }
 
-    fn polled(status: u16, body: &Value) -> Result<Step, ProviderError> {
+    fn polled(status: u16, body: &Value) -> Result<AdapterStep, ProviderError> {
         let adapter = adapter("audioshake", &json!({}));
-        let handle = Handle(json!({"id": "t-1"}));
+        let handle = JobHandle(json!({"id": "t-1"}));
         let asked = adapter.poll(&handle).unwrap().asked();
-        adapter.polled(&handle, &asked, &Answer::json_of(status, body))
+        adapter.polled(&handle, &asked, &ProviderResponse::json_of(status, body))
     }
 
-    fn targets(words: &[(&str, &str)]) -> Result<Step, ProviderError> {
+    fn targets(words: &[(&str, &str)]) -> Result<AdapterStep, ProviderError> {
         let target = |(model, word): &(&str, &str)| {
             json!({"model": model, "status": word,
                 "output": if *word == "completed" { json!([{"name": model, "format": "wav", "link": "https://cdn.example/x"}]) } else { json!([]) },
@@ -325,7 +340,7 @@ mod tests {
         let step = targets(&[("vocals", "completed"), ("instrumental", "processing")]).unwrap();
         assert!(matches!(
             step,
-            Step::Running {
+            AdapterStep::Running {
                 progress: Some(50),
                 ..
             }
@@ -333,16 +348,16 @@ mod tests {
         let step = targets(&[("vocals", "completed"), ("instrumental", "resting")]).unwrap();
         assert!(matches!(
             step,
-            Step::Running {
+            AdapterStep::Running {
                 unknown_word: Some(_),
                 ..
             }
         ));
-        let names = |step: Step| match step {
-            Step::Done { outputs } => outputs
+        let names = |step: AdapterStep| match step {
+            AdapterStep::Done { outputs } => outputs
                 .iter()
                 .map(|output| match output.what {
-                    What::Stem(target) => target.name(),
+                    OutputKind::Stem(target) => target.name(),
                     _ => panic!("no stem"),
                 })
                 .collect::<Vec<_>>(),
@@ -355,17 +370,17 @@ mod tests {
         let error = targets(&[("piano", "error"), ("bass", "error")]).unwrap_err();
         assert_eq!(
             (error.class, error.code.as_deref(), error.message.as_str()),
-            (Class::Failed, Some("7"), "no sound")
+            (ErrorClass::Failed, Some("7"), "no sound")
         );
     }
 
     #[test]
     fn a_poll_that_fails_ends_nothing_but_what_is_gone() {
         for (status, class) in [
-            (404, Class::Missing),
-            (400, Class::Unclear),
-            (429, Class::RateLimited),
-            (502, Class::Unclear),
+            (404, ErrorClass::Missing),
+            (400, ErrorClass::Unclear),
+            (429, ErrorClass::RateLimited),
+            (502, ErrorClass::Unclear),
         ] {
             assert_eq!(
                 polled(status, &json!({})).unwrap_err().class,
@@ -375,9 +390,9 @@ mod tests {
         }
         assert_eq!(
             polled(200, &json!({"targets": []})).unwrap_err().class,
-            Class::Unclear
+            ErrorClass::Unclear
         );
         let empty = json!({"targets": [{"model": "vocals", "status": "completed", "output": []}]});
-        assert_eq!(polled(200, &empty).unwrap_err().class, Class::Failed);
+        assert_eq!(polled(200, &empty).unwrap_err().class, ErrorClass::Failed);
     }
 }

@@ -4,7 +4,7 @@
 //! `crates/simulator`, a case in `tests/contract` and a page in
 //! `docs/providers`.
 
-mod ark;
+mod ark_tasks;
 mod audioshake;
 mod chat_video;
 mod comfyui;
@@ -12,6 +12,7 @@ mod dashscope;
 mod elevenlabs;
 mod fal;
 mod gemini_veo;
+mod input_slot;
 mod kling;
 mod lalal;
 mod luma;
@@ -19,7 +20,6 @@ mod minimax;
 mod modelark;
 mod musicai;
 mod openai_videos;
-mod place;
 pub mod recipe;
 mod replicate;
 mod runway;
@@ -33,10 +33,10 @@ use std::sync::Arc;
 use url::Url;
 
 use crate::catalogue::KnownModel;
-use crate::limits::Limits;
+use crate::limits::ModelLimits;
 use crate::port::Adapter;
 use crate::secret::Secret;
-use crate::settings::{Settings, SettingsError};
+use crate::settings::{ProviderSettings, SettingsError};
 
 /// What is to be known of a protocol before it is used.
 #[derive(Debug, Clone, Copy)]
@@ -51,7 +51,7 @@ pub struct Protocol {
     /// Whether it works without a credential.
     pub anonymous: bool,
     /// Makes an adapter with these settings.
-    pub build: fn(&Settings) -> Result<Arc<dyn Adapter>, SettingsError>,
+    pub build: fn(&ProviderSettings) -> Result<Arc<dyn Adapter>, SettingsError>,
 }
 
 /// Options that are one of the words that their protocol takes: they may be shown.
@@ -109,8 +109,8 @@ fn protocol_of(entry: &KnownModel) -> Option<&'static Protocol> {
 }
 
 /// What a protocol itself says of a model that is in the catalogue.
-pub fn limits_of(entry: &KnownModel) -> Option<Limits> {
-    let mut settings = Settings::new(&entry.name, entry.options.clone());
+pub fn limits_of(entry: &KnownModel) -> Option<ModelLimits> {
+    let mut settings = ProviderSettings::new(&entry.name, entry.options.clone());
     settings.catalogue = Arc::default();
     let adapter = (protocol_of(entry)?.build)(&settings).ok()?;
     adapter.limits(entry.kind, &entry.id)
@@ -133,7 +133,7 @@ pub fn fault_of_entry(entry: &KnownModel) -> Option<String> {
 }
 
 /// The address under which a provider's paths are.
-pub fn base_url(protocol: &Protocol, settings: &Settings) -> Result<Url, SettingsError> {
+pub fn base_url(protocol: &Protocol, settings: &ProviderSettings) -> Result<Url, SettingsError> {
     if let Some(url) = &settings.base_url {
         return Ok(url.clone());
     }
@@ -261,14 +261,18 @@ pub(crate) mod tests {
     use serde_json::Value;
 
     use super::*;
-    use crate::answer::Answer;
     use crate::error::ProviderError;
-    use crate::order::{File, Order, Recording, StemGroup, StemTarget, Stems, Video, Work};
-    use crate::port::Found;
+    use crate::order::{
+        MediaFile, Order, SeparationSpec, SourceRecording, StemGroup, StemTarget, VideoSpec,
+        WorkSpec,
+    };
+    use crate::port::LookupPage;
+    use crate::response::ProviderResponse;
 
     /// The adapter of a protocol with these options.
     pub(crate) fn adapter(name: &str, options: &Value) -> Arc<dyn Adapter> {
-        let settings = Settings::new("test", options.as_object().cloned().unwrap_or_default());
+        let settings =
+            ProviderSettings::new("test", options.as_object().cloned().unwrap_or_default());
         (protocol(name).unwrap().build)(&settings).unwrap()
     }
 
@@ -278,7 +282,7 @@ pub(crate) mod tests {
             key: "0197-key".into(),
             model: model.into(),
             extra: serde_json::Map::new(),
-            work: Work::Video(Video {
+            work: WorkSpec::Video(VideoSpec {
                 prompt: "a lighthouse in a storm".into(),
                 negative_prompt: None,
                 pictures: Vec::new(),
@@ -303,20 +307,25 @@ pub(crate) mod tests {
         order: &Order,
         status: u16,
         body: &Value,
-    ) -> Result<Found, ProviderError> {
+    ) -> Result<LookupPage, ProviderError> {
         let asked = adapter.find(order, since()).unwrap().asked();
-        adapter.found(order, since(), &asked, &Answer::json_of(status, body))
+        adapter.found(
+            order,
+            since(),
+            &asked,
+            &ProviderResponse::json_of(status, body),
+        )
     }
 
     /// The ids of the jobs that were found.
-    pub(crate) fn ids(found: &Found) -> Vec<&str> {
+    pub(crate) fn ids(found: &LookupPage) -> Vec<&str> {
         let jobs = found.jobs.iter();
         jobs.map(|job| job.handle.text("id")).collect()
     }
 
     /// A small picture; not a real one.
-    pub(crate) fn picture() -> File {
-        File {
+    pub(crate) fn picture() -> MediaFile {
+        MediaFile {
             name: "picture.png".into(),
             mime: "image/png",
             bytes: bytes::Bytes::from_static(b"\x89PNG\r\n\x1a\n"),
@@ -330,9 +339,9 @@ pub(crate) mod tests {
             key: "0197-key".into(),
             model: model.into(),
             extra: serde_json::Map::new(),
-            work: Work::Stems(Stems {
-                source: Recording {
-                    file: File {
+            work: WorkSpec::Stems(SeparationSpec {
+                source: SourceRecording {
+                    file: MediaFile {
                         name: "song.flac".into(),
                         mime: "audio/flac",
                         bytes: bytes::Bytes::from_static(b"fLaC"),

@@ -7,8 +7,8 @@
 
 use serde_json::{Map, Value, json};
 
-use crate::limits::{Limits, MusicLimits};
-use crate::order::Song;
+use crate::limits::{ModelLimits, MusicLimits};
+use crate::order::SongSpec;
 
 /// Whether a provider's name for a model is one of this: `stable-audio-25` at
 /// fal, `stable-audio-2.5` at Replicate.
@@ -17,13 +17,13 @@ pub(super) fn is_meant(model: &str) -> bool {
 }
 
 /// Nobody sings, whether that is asked for or not.
-pub(super) fn limits() -> Limits {
+pub(super) fn limits() -> ModelLimits {
     let fields = vec!["make_instrumental", "seconds"];
-    Limits::Music(MusicLimits::songs(fields, Some((1, 190))))
+    ModelLimits::Music(MusicLimits::songs(fields, Some((1, 190))))
 }
 
 /// The model's input; `length` names the member for the whole seconds.
-pub(super) fn input(song: &Song, length: &str) -> Map<String, Value> {
+pub(super) fn input(song: &SongSpec, length: &str) -> Map<String, Value> {
     // Without words that are sung all texts say what it is like.
     let said = ["gpt_description_prompt", "prompt", "tags"].map(|field| song.text(field));
     let said: Vec<&str> = said.into_iter().flatten().collect();
@@ -56,7 +56,7 @@ mod tests {
                 json!({"prompt": "rain", "length": 60}),
             ),
         ] {
-            let song = Song {
+            let song = SongSpec {
                 task: "generate".into(),
                 fields: fields.as_object().cloned().unwrap(),
                 uploads: Vec::new(),

@@ -1,4 +1,4 @@
-//! What providers call the parts of a recording.
+//! Providers' names for the parts of a recording.
 //!
 //! One table for all of them: a spelling means the same wherever it was seen.
 //! A name that is not in it means nothing; nobody guesses what a file holds.

@@ -1,13 +1,13 @@
-//! What a caller may wish for beside a prompt, a size and a length: said to the
+//! Tests of wishes beside a prompt, a size and a length: each is said to the
 //! providers that take it, in the words of their SDKs and pages, and offered
 //! nowhere else.
 
 use serde_json::{Value, json};
 
 use super::tests::{adapter, picture, video};
-use crate::limits::Limits;
-use crate::order::{Kind, Order, Picture, PictureRole, Video, Work};
-use crate::port::{Adapter, Body};
+use crate::limits::ModelLimits;
+use crate::order::{MediaKind, Order, PictureRole, SourcePicture, VideoSpec, WorkSpec};
+use crate::port::{Adapter, RequestBody};
 
 /// Models that leave a choice of sound: what comes when nobody chooses, and
 /// where "without" and "with" stand in the request.
@@ -151,15 +151,15 @@ fn of(protocol: &str, model: &str) -> std::sync::Arc<dyn Adapter> {
 }
 
 fn limits(adapter: &dyn Adapter, model: &str) -> crate::limits::VideoLimits {
-    match adapter.limits(Kind::Video, model) {
-        Some(Limits::Video(limits)) => limits,
+    match adapter.limits(MediaKind::Video, model) {
+        Some(ModelLimits::Video(limits)) => limits,
         other => panic!("{model}: {other:?}"),
     }
 }
 
-fn wished(model: &str, wish: impl FnOnce(&mut Video)) -> Order {
+fn wished(model: &str, wish: impl FnOnce(&mut VideoSpec)) -> Order {
     let mut order = video(model);
-    if let Work::Video(video) = &mut order.work {
+    if let WorkSpec::Video(video) = &mut order.work {
         wish(video);
     }
     order
@@ -168,7 +168,7 @@ fn wished(model: &str, wish: impl FnOnce(&mut Video)) -> Order {
 /// The body of the first call.
 fn body(adapter: &dyn Adapter, order: &Order) -> Value {
     match adapter.start(order).unwrap().body {
-        Body::Json(body) => body,
+        RequestBody::Json(body) => body,
         other => panic!("{other:?}"),
     }
 }
@@ -215,7 +215,7 @@ fn references_go_where_they_are_taken() {
         let taken = limits(&*adapter, model).pictures.most_references();
         assert_eq!(taken, most, "{protocol} {model}");
         let order = wished(model, |video| {
-            let reference = Picture {
+            let reference = SourcePicture {
                 role: PictureRole::Reference,
                 file: picture(),
             };
@@ -233,7 +233,7 @@ fn references_go_where_they_are_taken() {
 
 #[test]
 fn references_change_the_endpoint_where_it_is_another() {
-    let reference = Picture {
+    let reference = SourcePicture {
         role: PictureRole::Reference,
         file: picture(),
     };

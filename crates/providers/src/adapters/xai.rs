@@ -23,15 +23,17 @@ use std::time::Duration;
 use serde_json::{Map, Value, json};
 
 use crate::adapters::Protocol;
-use crate::answer::{Answer, percent_at, required_text, text_at};
-use crate::catalogue::Shelf;
-use crate::cost::{Cost, Unit};
-use crate::error::{Class, Described, ProviderError};
-use crate::limits::{Durations, Limits, Pictures, VideoLimits};
-use crate::order::{Kind, Order, PictureRole};
-use crate::port::jobs::errors::Ends;
-use crate::port::{Adapter, Asked, Call, Handle, Output, Pace, Refusal, Step};
-use crate::shape;
+use crate::catalogue::ProtocolCatalogue;
+use crate::cost::{CostUnit, ProviderCost};
+use crate::error::{ErrorClass, ErrorDescription, ProviderError};
+use crate::frame_size;
+use crate::limits::{Durations, ModelLimits, SourcePictureLimits, VideoLimits};
+use crate::order::{MediaKind, Order, PictureRole};
+use crate::port::jobs::errors::FailureTable;
+use crate::port::{
+    Adapter, AdapterStep, Call, CallContext, JobHandle, JobOutput, PollPace, RefusalRule,
+};
+use crate::response::{ProviderResponse, percent_at, required_text, text_at};
 
 pub(super) const PROTOCOL: Protocol = Protocol {
     name: "xai",
@@ -39,42 +41,42 @@ pub(super) const PROTOCOL: Protocol = Protocol {
     options: &[],
     anonymous: false,
     build: |settings| {
-        Ok(Arc::new(Xai {
+        Ok(Arc::new(XaiAdapter {
             known: settings.shelf("xai"),
         }))
     },
 };
 
 #[derive(Debug)]
-struct Xai {
-    known: Shelf,
+struct XaiAdapter {
+    known: ProtocolCatalogue,
 }
 
-impl Adapter for Xai {
-    fn limits(&self, kind: Kind, model: &str) -> Option<Limits> {
+impl Adapter for XaiAdapter {
+    fn limits(&self, kind: MediaKind, model: &str) -> Option<ModelLimits> {
         let unknown = VideoLimits {
             sizes: vec![(1280, 720), (720, 1280)],
             durations: Durations::Range { min: 1, max: 15 },
             default_seconds: 6,
-            pictures: Pictures::frames(1),
+            pictures: SourcePictureLimits::frames(1),
             negative_prompt: false,
             seed: false,
             audio: None,
             max_prompt: 4_000,
         };
-        (kind == Kind::Video).then(|| Limits::Video(self.known.video(model, unknown)))
+        (kind == MediaKind::Video).then(|| ModelLimits::Video(self.known.video(model, unknown)))
     }
 
     fn can_say(&self, _: &str, size: (u32, u32)) -> bool {
-        matches!(size.0.min(size.1), 480 | 720 | 1080) && shape::has_usual_ratio(size)
+        matches!(size.0.min(size.1), 480 | 720 | 1080) && frame_size::has_usual_ratio(size)
     }
 
-    fn pace(&self) -> Pace {
-        Pace::new(Duration::from_secs(3), Duration::from_secs(15))
+    fn pace(&self) -> PollPace {
+        PollPace::new(Duration::from_secs(3), Duration::from_secs(15))
     }
 
-    fn refusals(&self) -> Vec<Refusal<'_>> {
-        vec![Refusal::of_http()]
+    fn refusals(&self) -> Vec<RefusalRule<'_>> {
+        vec![RefusalRule::of_http()]
     }
 
     fn start(&self, order: &Order) -> Result<Call, ProviderError> {
@@ -83,7 +85,7 @@ impl Adapter for Xai {
         body.insert("model".into(), json!(order.model));
         body.insert("prompt".into(), json!(video.prompt));
         body.insert("duration".into(), json!(video.seconds));
-        body.insert("resolution".into(), json!(shape::tier(video.size)));
+        body.insert("resolution".into(), json!(frame_size::tier(video.size)));
         if let Some(file) = video.picture(PictureRole::FirstFrame) {
             // The video takes the picture's shape; another one would stretch it.
             body.insert("image".into(), json!({"url": file.url_or_data()}));
@@ -91,7 +93,7 @@ impl Adapter for Xai {
                 body.insert("last_frame".into(), json!({"url": last.url_or_data()}));
             }
         } else {
-            body.insert("aspect_ratio".into(), json!(shape::ratio(video.size)));
+            body.insert("aspect_ratio".into(), json!(frame_size::ratio(video.size)));
         }
         let references = video.references();
         let references: Vec<Value> = references
@@ -106,25 +108,35 @@ impl Adapter for Xai {
         Ok(Call::post("submit", "/videos/generations", Value::Object(body)).submits())
     }
 
-    fn submitted(&self, _: &Order, _: &Asked, answer: &Answer) -> Result<Step, ProviderError> {
+    fn submitted(
+        &self,
+        _: &Order,
+        _: &CallContext,
+        answer: &ProviderResponse,
+    ) -> Result<AdapterStep, ProviderError> {
         let body = answer.success(describe).map_err(classed)?;
-        Ok(Step::submitted(
+        Ok(AdapterStep::submitted(
             json!({"id": required_text(&body, "/request_id")?}),
         ))
     }
 
-    fn poll(&self, handle: &Handle) -> Result<Call, ProviderError> {
+    fn poll(&self, handle: &JobHandle) -> Result<Call, ProviderError> {
         Ok(Call::get("poll", format!("/videos/{}", handle.text("id"))))
     }
 
-    fn polled(&self, _: &Handle, _: &Asked, answer: &Answer) -> Result<Step, ProviderError> {
+    fn polled(
+        &self,
+        _: &JobHandle,
+        _: &CallContext,
+        answer: &ProviderResponse,
+    ) -> Result<AdapterStep, ProviderError> {
         if answer.status == 202 {
             let body = answer.json().unwrap_or(Value::Null);
-            return Ok(Step::running(percent_at(&body, "/progress", 100.0)));
+            return Ok(AdapterStep::running(percent_at(&body, "/progress", 100.0)));
         }
         let body = answer.success(describe).map_err(|error| {
             let class = if answer.status == 404 {
-                Class::Missing
+                ErrorClass::Missing
             } else {
                 classed(error.clone()).class
             };
@@ -135,35 +147,39 @@ impl Adapter for Xai {
         let withheld = body.pointer("/video/respect_moderation") == Some(&Value::Bool(false));
         match (status.as_deref(), url) {
             (Some("done") | None, _) if withheld => Err(ProviderError::new(
-                Class::Refused,
+                ErrorClass::Refused,
                 "the provider's moderation withholds the video",
             )),
             (Some("done"), url) | (None, url @ Some(_)) => {
-                Step::done(url.map(Output::video_at).into_iter().collect())
+                AdapterStep::done(url.map(JobOutput::video_at).into_iter().collect())
             }
-            (Some("pending"), _) => Ok(Step::running(percent_at(&body, "/progress", 100.0))),
+            (Some("pending"), _) => Ok(AdapterStep::running(percent_at(&body, "/progress", 100.0))),
             (Some("failed"), _) => {
                 let error = ENDS.error(describe(&body));
                 Err(if is_moderation(&error) {
-                    error.of_class(Class::Refused)
+                    error.of_class(ErrorClass::Refused)
                 } else {
                     error
                 })
             }
             (Some("expired"), _) => Err(ProviderError::new(
-                Class::Lost,
+                ErrorClass::Lost,
                 "the provider let the job expire",
             )),
-            (Some(word), _) => Ok(Step::unknown(word)),
+            (Some(word), _) => Ok(AdapterStep::unknown(word)),
             (None, None) => Err(ProviderError::unreadable(
                 "the provider's answer has neither a status nor a video",
             )),
         }
     }
 
-    fn cost(&self, answer: &Answer) -> Option<Cost> {
+    fn cost(&self, answer: &ProviderResponse) -> Option<ProviderCost> {
         let body = answer.json().ok()?;
-        Cost::of(body.pointer("/usage/cost_in_usd_ticks")?, Unit::Usd, TICKS)
+        ProviderCost::of(
+            body.pointer("/usage/cost_in_usd_ticks")?,
+            CostUnit::Usd,
+            TICKS,
+        )
     }
 }
 
@@ -171,13 +187,13 @@ impl Adapter for Xai {
 const TICKS: f64 = 1e10;
 
 /// `{"error": {"message", "code"}}`, or `{"code", "error": "a sentence"}`.
-fn describe(body: &Value) -> Described {
+fn describe(body: &Value) -> ErrorDescription {
     if body.get("error").is_some_and(Value::is_string) {
-        return Described::at(body, "/code", "/error");
+        return ErrorDescription::at(body, "/code", "/error");
     }
-    let said = Described::at(body, "/error/code", "/error/message");
+    let said = ErrorDescription::at(body, "/error/code", "/error/message");
     if said.code.is_none() && said.message.is_some() {
-        return Described::at(body, "/error/type", "/error/message");
+        return ErrorDescription::at(body, "/error/type", "/error/message");
     }
     said
 }
@@ -187,13 +203,13 @@ fn classed(error: ProviderError) -> ProviderError {
     let class = match error.class {
         // An empty account is told of by the same statuses as a wrong key and
         // as too many requests.
-        Class::Credentials | Class::RateLimited
+        ErrorClass::Credentials | ErrorClass::RateLimited
             if message.contains("credits") || message.contains("spending limit") =>
         {
-            Class::Account
+            ErrorClass::Account
         }
-        Class::Rejected if is_moderation(&error) => Class::Refused,
-        Class::Rejected if message.contains("api key") => Class::Credentials,
+        ErrorClass::Rejected if is_moderation(&error) => ErrorClass::Refused,
+        ErrorClass::Rejected if message.contains("api key") => ErrorClass::Credentials,
         class => class,
     };
     error.of_class(class)
@@ -201,12 +217,12 @@ fn classed(error: ProviderError) -> ProviderError {
 
 /// The codes of docs.x.ai for a deferred video; `service_unavailable` and
 /// `internal_error` may go away.
-const ENDS: Ends = Ends {
+const ENDS: FailureTable = FailureTable {
     codes: &[
-        ("invalid_argument", Class::Unfit),
-        ("failed_precondition", Class::Unfit),
+        ("invalid_argument", ErrorClass::Unfit),
+        ("failed_precondition", ErrorClass::Unfit),
     ],
-    words: &[("content policy", Class::Refused)],
+    words: &[("content policy", ErrorClass::Refused)],
 };
 
 fn is_moderation(error: &ProviderError) -> bool {
@@ -218,23 +234,23 @@ fn is_moderation(error: &ProviderError) -> bool {
 mod tests {
     use super::*;
     use crate::adapters::tests::{adapter, picture, stems, video};
-    use crate::order::{Picture, Work};
-    use crate::port::{Body, Effect};
+    use crate::order::{SourcePicture, WorkSpec};
+    use crate::port::{CallEffect, RequestBody};
 
     fn body(order: &Order) -> Value {
         let call = adapter("xai", &json!({})).start(order).unwrap();
-        assert_eq!(call.effect, Effect::Submission);
-        let Body::Json(body) = call.body else {
+        assert_eq!(call.effect, CallEffect::Submission);
+        let RequestBody::Json(body) = call.body else {
             panic!("not JSON");
         };
         body
     }
 
-    fn polled(status: u16, body: &Value) -> Result<Step, ProviderError> {
+    fn polled(status: u16, body: &Value) -> Result<AdapterStep, ProviderError> {
         let adapter = adapter("xai", &json!({}));
-        let handle = Handle(json!({"id": "r1"}));
+        let handle = JobHandle(json!({"id": "r1"}));
         let asked = adapter.poll(&handle).unwrap().asked();
-        adapter.polled(&handle, &asked, &Answer::json_of(status, body))
+        adapter.polled(&handle, &asked, &ProviderResponse::json_of(status, body))
     }
 
     #[test]
@@ -245,8 +261,8 @@ mod tests {
             json!({"model": "grok-imagine-video", "prompt": "a lighthouse in a storm", "duration": 5,
                 "resolution": "720p", "aspect_ratio": "16:9"})
         );
-        if let Work::Video(video) = &mut order.work {
-            video.pictures.push(Picture {
+        if let WorkSpec::Video(video) = &mut order.work {
+            video.pictures.push(SourcePicture {
                 role: PictureRole::FirstFrame,
                 file: picture(),
             });
@@ -256,15 +272,15 @@ mod tests {
         let url = body["image"]["url"].as_str().unwrap();
         assert!(url.starts_with("data:image/png;base64,iVBOR"));
         order.model = "grok-imagine-video-1.5".into();
-        if let Work::Video(video) = &mut order.work {
-            video.pictures.push(Picture {
+        if let WorkSpec::Video(video) = &mut order.work {
+            video.pictures.push(SourcePicture {
                 role: PictureRole::LastFrame,
                 file: picture(),
             });
         }
         assert_eq!(self::body(&order)["last_frame"]["url"], url);
         let error = adapter("xai", &json!({})).start(&stems("x")).unwrap_err();
-        assert_eq!(error.class, Class::Rejected);
+        assert_eq!(error.class, ErrorClass::Rejected);
     }
 
     #[test]
@@ -278,7 +294,7 @@ mod tests {
             assert!(
                 matches!(
                     step,
-                    Step::Running {
+                    AdapterStep::Running {
                         unknown_word: None,
                         ..
                     }
@@ -286,50 +302,56 @@ mod tests {
                 "{body}"
             );
         }
-        let mut empty = Answer::json_of(202, &Value::Null);
+        let mut empty = ProviderResponse::json_of(202, &Value::Null);
         empty.body = "".into();
-        let handle = Handle(json!({"id": "r1"}));
+        let handle = JobHandle(json!({"id": "r1"}));
         let xai = adapter("xai", &json!({}));
         let asked = xai.poll(&handle).unwrap().asked();
         assert!(matches!(
             xai.polled(&handle, &asked, &empty),
-            Ok(Step::Running { .. })
+            Ok(AdapterStep::Running { .. })
         ));
         let step = polled(200, &json!({"status": "warming_up"})).unwrap();
         assert!(
-            matches!(step, Step::Running { unknown_word: Some(word), .. } if word == "warming_up")
+            matches!(step, AdapterStep::Running { unknown_word: Some(word), .. } if word == "warming_up")
         );
     }
 
     #[test]
     fn an_address_is_the_end_unless_it_is_withheld() {
         let video = json!({"video": {"url": "https://v.x.ai/1.mp4", "respect_moderation": true}});
-        assert!(matches!(polled(200, &video), Ok(Step::Done { .. })));
+        assert!(matches!(polled(200, &video), Ok(AdapterStep::Done { .. })));
         for (body, class) in [
             (
                 json!({"status": "done", "video": {"url": "https://v.x.ai/1.mp4", "respect_moderation": false}}),
-                Class::Refused,
+                ErrorClass::Refused,
             ),
             (
                 json!({"video": {"url": "", "respect_moderation": false}}),
-                Class::Refused,
+                ErrorClass::Refused,
             ),
-            (json!({"status": "done"}), Class::Failed),
+            (json!({"status": "done"}), ErrorClass::Failed),
             (
                 json!({"status": "failed", "error": {"message": "broken"}}),
-                Class::Failed,
+                ErrorClass::Failed,
             ),
             (
                 json!({"status": "failed", "error": {"message": "Rejected by content moderation"}}),
-                Class::Refused,
+                ErrorClass::Refused,
             ),
-            (json!({"status": "expired"}), Class::Lost),
-            (json!({}), Class::Unclear),
+            (json!({"status": "expired"}), ErrorClass::Lost),
+            (json!({}), ErrorClass::Unclear),
         ] {
             assert_eq!(polled(200, &body).unwrap_err().class, class, "{body}");
         }
-        assert_eq!(polled(404, &json!({})).unwrap_err().class, Class::Missing);
-        assert_eq!(polled(500, &json!({})).unwrap_err().class, Class::Unclear);
+        assert_eq!(
+            polled(404, &json!({})).unwrap_err().class,
+            ErrorClass::Missing
+        );
+        assert_eq!(
+            polled(500, &json!({})).unwrap_err().class,
+            ErrorClass::Unclear
+        );
     }
 
     #[test]
@@ -338,43 +360,43 @@ mod tests {
         let order = video("grok-imagine-video");
         let asked = xai.start(&order).unwrap().asked();
         for (status, body, class) in [
-            (200, json!({}), Class::Unclear),
+            (200, json!({}), ErrorClass::Unclear),
             (
                 400,
                 json!({"code": "bad", "error": "no such model"}),
-                Class::Rejected,
+                ErrorClass::Rejected,
             ),
             (
                 400,
                 json!({"error": {"message": "blocked by moderation"}}),
-                Class::Refused,
+                ErrorClass::Refused,
             ),
             (
                 400,
                 json!({"error": "Incorrect API key provided"}),
-                Class::Credentials,
+                ErrorClass::Credentials,
             ),
             (
                 403,
                 json!({"error": "your team has no credits"}),
-                Class::Account,
+                ErrorClass::Account,
             ),
             (
                 429,
                 json!({"error": "too many requests"}),
-                Class::RateLimited,
+                ErrorClass::RateLimited,
             ),
-            (502, json!({}), Class::Unclear),
+            (502, json!({}), ErrorClass::Unclear),
         ] {
             let error = xai
-                .submitted(&order, &asked, &Answer::json_of(status, &body))
+                .submitted(&order, &asked, &ProviderResponse::json_of(status, &body))
                 .unwrap_err();
             assert_eq!(error.class, class, "{body}");
         }
-        let answer = Answer::json_of(200, &json!({"request_id": "r1"}));
+        let answer = ProviderResponse::json_of(200, &json!({"request_id": "r1"}));
         assert!(matches!(
             xai.submitted(&order, &asked, &answer),
-            Ok(Step::Submitted { handle, .. }) if handle.text("id") == "r1"
+            Ok(AdapterStep::Submitted { handle, .. }) if handle.text("id") == "r1"
         ));
     }
 }

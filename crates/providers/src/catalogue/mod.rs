@@ -1,4 +1,4 @@
-//! What providers sell, as data: ids, lengths, sizes, list prices, and until
+//! Catalogue of the models that providers sell: ids, lengths, sizes, list prices, and until
 //! when.
 //!
 //! `models/` has a TOML file for each protocol, or shipped recipe, and they are
@@ -13,7 +13,7 @@
 //! A list price is what the provider asks; what a caller pays is the operator's
 //! to say, and nothing here is charged.
 
-mod read;
+mod files;
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -21,11 +21,11 @@ use std::sync::{Arc, LazyLock};
 
 use serde_json::{Map, Value};
 
-use crate::limits::{Durations, Limits, Pictures, Purpose, VideoLimits};
-use crate::order::Kind;
-use crate::shape;
+use crate::frame_size;
+use crate::limits::{Durations, ModelLimits, PicturePurpose, SourcePictureLimits, VideoLimits};
+use crate::order::MediaKind;
 
-pub use read::{CatalogueError, Fault};
+pub use files::{CatalogueError, EntryCheck};
 
 /// Everything that is known, by protocol.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -47,7 +47,7 @@ pub struct KnownModel {
     /// A short name for people and for a gateway's callers.
     pub name: String,
     /// The family of its work.
-    pub kind: Kind,
+    pub kind: MediaKind,
     /// Options that the provider's table needs for it.
     pub options: Map<String, Value>,
     /// Frame sizes, the default first.
@@ -67,7 +67,7 @@ pub struct KnownModel {
     /// Whether it takes a seed.
     pub seed: Option<bool>,
     /// Whether its videos have sound.
-    pub audio: Option<Sound>,
+    pub audio: Option<SoundSupport>,
     /// Longest prompt, in the units in which the provider counts.
     pub max_prompt: Option<usize>,
     /// How it is asked, where models of one protocol differ in that; the protocol
@@ -88,7 +88,7 @@ pub struct KnownModel {
 /// Whether a model's videos have sound.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Deserialize)]
 #[serde(rename_all = "lowercase")]
-pub enum Sound {
+pub enum SoundSupport {
     /// They have none.
     None,
     /// They always have.
@@ -100,7 +100,7 @@ pub enum Sound {
     IfAsked,
 }
 
-impl Sound {
+impl SoundSupport {
     /// The name in files and lists.
     pub const fn name(self) -> &'static str {
         match self {
@@ -127,9 +127,9 @@ impl Catalogue {
     /// What this version of the program knows.
     pub fn embedded() -> Arc<Self> {
         static EMBEDDED: LazyLock<Arc<Catalogue>> = LazyLock::new(|| {
-            let files = read::EMBEDDED.iter();
+            let files = files::EMBEDDED.iter();
             // A test reads each of them, and holds them against the protocols.
-            let read = files.filter_map(|(name, text)| read::file(name, text, |_| None).ok());
+            let read = files.filter_map(|(name, text)| files::file(name, text, |_| None).ok());
             let mut catalogue = Catalogue::default();
             read.for_each(|models| catalogue.lay_over(models));
             Arc::new(catalogue)
@@ -139,9 +139,9 @@ impl Catalogue {
 
     /// The same with the files of a folder laid over it, held against the protocols by
     /// [`fault_of_entry`](crate::adapters::fault_of_entry).
-    pub fn with_folder(&self, folder: &Path, fault: Fault) -> Result<Self, CatalogueError> {
+    pub fn with_folder(&self, folder: &Path, fault: EntryCheck) -> Result<Self, CatalogueError> {
         let mut all = self.clone();
-        for models in read::folder(folder, fault)? {
+        for models in files::folder(folder, fault)? {
             all.lay_over(models);
         }
         Ok(all)
@@ -168,7 +168,7 @@ impl Catalogue {
         let names = shelf
             .iter()
             .flat_map(|known| known.names().map(move |name| (name, known)));
-        let fitting = names.filter(|(name, _)| shape::fits(name, model));
+        let fitting = names.filter(|(name, _)| frame_size::fits(name, model));
         // The name that leaves least open.
         let best = fitting.max_by_key(|(name, _)| (!name.contains('*'), name.len()));
         best.map(|(_, known)| known)
@@ -181,9 +181,9 @@ impl Catalogue {
     }
 
     /// A model's limits where the protocol's own table says `own`.
-    pub fn limits(&self, protocol: &str, model: &str, own: Limits) -> Limits {
+    pub fn limits(&self, protocol: &str, model: &str, own: ModelLimits) -> ModelLimits {
         match (own, self.find(protocol, model)) {
-            (Limits::Video(own), Some(known)) => Limits::Video(known.limits(own)),
+            (ModelLimits::Video(own), Some(known)) => ModelLimits::Video(known.limits(own)),
             (own, _) => own,
         }
     }
@@ -217,14 +217,14 @@ impl KnownModel {
     /// The same with what its file leaves to the protocol: to the table of its endpoints, or to a
     /// recipe. `own` are its limits [there](crate::adapters::limits_of).
     #[must_use]
-    pub fn filled(&self, own: Option<Limits>) -> Self {
+    pub fn filled(&self, own: Option<ModelLimits>) -> Self {
         let mut filled = self.clone();
         match own.filter(|_| self.retired.is_none()) {
-            Some(Limits::Video(own)) => {
+            Some(ModelLimits::Video(own)) => {
                 let limits = self.limits(own);
                 filled.audio = self.audio.or(match limits.audio {
-                    Some(true) => Some(Sound::Choice),
-                    Some(false) => Some(Sound::IfAsked),
+                    Some(true) => Some(SoundSupport::Choice),
+                    Some(false) => Some(SoundSupport::IfAsked),
                     None => None,
                 });
                 filled.sizes = Some(limits.sizes);
@@ -235,7 +235,7 @@ impl KnownModel {
                 filled.negative_prompt = Some(limits.negative_prompt);
                 filled.seed = Some(limits.seed);
             }
-            Some(Limits::Music(own)) => {
+            Some(ModelLimits::Music(own)) => {
                 let seconds = own.songs.seconds;
                 let seconds = seconds.map(|(min, max)| Durations::Range { min, max });
                 filled.seconds = filled.seconds.or(seconds);
@@ -268,9 +268,9 @@ impl KnownModel {
         match (self.pictures, self.references) {
             // It takes nothing else.
             (Some(0), Some(most @ 1..)) => {
-                *pictures = Pictures {
+                *pictures = SourcePictureLimits {
                     max: most,
-                    purpose: Purpose::References,
+                    purpose: PicturePurpose::References,
                     references: 0,
                     ..*pictures
                 };
@@ -281,9 +281,9 @@ impl KnownModel {
         limits.seed = self.seed.unwrap_or(limits.seed);
         limits.audio = match self.audio {
             None => limits.audio,
-            Some(Sound::None | Sound::Always) => None,
-            Some(Sound::Choice) => Some(true),
-            Some(Sound::IfAsked) => Some(false),
+            Some(SoundSupport::None | SoundSupport::Always) => None,
+            Some(SoundSupport::Choice) => Some(true),
+            Some(SoundSupport::IfAsked) => Some(false),
         };
         limits.max_prompt = self.max_prompt.unwrap_or(limits.max_prompt);
         limits
@@ -292,12 +292,12 @@ impl KnownModel {
 
 /// The models of one protocol, for its adapter.
 #[derive(Debug, Clone)]
-pub(crate) struct Shelf {
+pub(crate) struct ProtocolCatalogue {
     catalogue: Arc<Catalogue>,
     protocol: &'static str,
 }
 
-impl Shelf {
+impl ProtocolCatalogue {
     pub(crate) const fn new(catalogue: Arc<Catalogue>, protocol: &'static str) -> Self {
         Self {
             catalogue,

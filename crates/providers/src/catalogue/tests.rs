@@ -2,28 +2,28 @@
 
 use super::*;
 use crate::adapters::{fault_of_entry, limits_of};
-use crate::order::{Picture, PictureRole, StemGroup, Video, Work};
-use crate::settings::Settings;
-use crate::{Handover, MusicLimits, SongLimits, StemLimits};
+use crate::order::{PictureRole, SourcePicture, StemGroup, VideoSpec, WorkSpec};
+use crate::settings::ProviderSettings;
+use crate::{FileHandover, MusicLimits, SongLimits, StemLimits};
 
 fn adapter(model: &KnownModel) -> std::sync::Arc<dyn crate::Adapter> {
     let name = &model.provider;
     let shipped = || crate::protocol(&format!("recipe:{name}"));
     let protocol = crate::protocol(name).or_else(shipped).unwrap();
-    let settings = Settings::new("known", model.options.clone());
+    let settings = ProviderSettings::new("known", model.options.clone());
     (protocol.build)(&settings).unwrap()
 }
 
 #[test]
 fn every_file_is_read() {
-    for (name, text) in read::EMBEDDED {
+    for (name, text) in files::EMBEDDED {
         let models =
-            read::file(name, text, fault_of_entry).unwrap_or_else(|error| panic!("{error}"));
+            files::file(name, text, fault_of_entry).unwrap_or_else(|error| panic!("{error}"));
         assert!(!models.is_empty(), "{name}");
     }
     let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/models");
-    let files = read::folder(Path::new(folder), fault_of_entry).unwrap();
-    assert_eq!(files.len(), read::EMBEDDED.len(), "a file is not embedded");
+    let files = files::folder(Path::new(folder), fault_of_entry).unwrap();
+    assert_eq!(files.len(), files::EMBEDDED.len(), "a file is not embedded");
     let again = Catalogue::embedded()
         .with_folder(Path::new(folder), fault_of_entry)
         .unwrap();
@@ -46,30 +46,34 @@ fn what_is_in_the_files_can_be_asked_for() {
                 "{id} cannot be asked for {size:?}"
             );
         }
-        let of_video = model.prices.iter().filter(|_| model.kind == Kind::Video);
+        let of_video = model
+            .prices
+            .iter()
+            .filter(|_| model.kind == MediaKind::Video);
         for price in of_video {
             assert!(["second", "video"].contains(&price.unit.as_str()), "{id}");
         }
     }
 }
 
-type Wish<'a> = &'a dyn Fn(&mut Video);
+type Wish<'a> = &'a dyn Fn(&mut VideoSpec);
 
 /// What an entry promises must be said to the provider: an order that asks for it
 /// is another one than an order that does not.
 #[test]
 fn what_the_files_promise_is_said() {
-    let picture = |role| Picture {
+    let picture = |role| SourcePicture {
         role,
         file: crate::adapters::tests::picture(),
     };
     for model in Catalogue::embedded().models() {
         let (id, adapter) = (model.id.replace('*', "x"), adapter(model));
         let own = adapter.limits(model.kind, &id).unwrap();
-        let Limits::Video(limits) = Catalogue::embedded().limits(&model.provider, &id, own) else {
+        let ModelLimits::Video(limits) = Catalogue::embedded().limits(&model.provider, &id, own)
+        else {
             continue;
         };
-        if model.retired.is_some() || limits.pictures.handover == Handover::AddressOnly {
+        if model.retired.is_some() || limits.pictures.handover == FileHandover::AddressOnly {
             continue;
         }
         let mut order = crate::adapters::tests::video(&id);
@@ -80,10 +84,10 @@ fn what_the_files_promise_is_said() {
             short((*width, *height)) != short(first) && width * height > first.0 * first.1 * 3 / 2
         };
         let finer = limits.sizes.iter().copied().find(is_finer);
-        let needed = |video: &mut Video| {
+        let needed = |video: &mut VideoSpec| {
             let role = match limits.pictures.purpose {
-                Purpose::Frames => PictureRole::FirstFrame,
-                Purpose::References => PictureRole::Reference,
+                PicturePurpose::Frames => PictureRole::FirstFrame,
+                PicturePurpose::References => PictureRole::Reference,
             };
             video.size = limits.sizes[0];
             video.seconds = limits.default_seconds;
@@ -96,7 +100,7 @@ fn what_the_files_promise_is_said() {
             }
         };
         let mut said = |wish: Wish<'_>| {
-            let Work::Video(video) = &mut order.work else {
+            let WorkSpec::Video(video) = &mut order.work else {
                 panic!("{id}");
             };
             (video.seed, video.negative_prompt, video.audio) = (None, None, None);
@@ -142,7 +146,7 @@ fn what_the_files_promise_is_said() {
 fn of(toml: &str) -> Catalogue {
     let head = "source = \"a page\"\ndate = 2026-11-22\nkey = \"FAL_KEY\"\n";
     let mut catalogue = Catalogue::default();
-    catalogue.lay_over(read::file("fal", &format!("{head}{toml}"), fault_of_entry).unwrap());
+    catalogue.lay_over(files::file("fal", &format!("{head}{toml}"), fault_of_entry).unwrap());
     catalogue
 }
 
@@ -152,7 +156,7 @@ fn a_newer_entry_takes_the_place_of_the_one_of_its_id() {
                             [[model]]\nid = \"a/*\"\nname = \"any\"\nkind = \"video\"\n");
     let newer = "source = \"x\"\ndate = 2027-01-01\nkey = \"K\"\n[[model]]\nid = \"a/b\"\n\
                  kind = \"video\"\nseconds = { min = 3, max = 30 }\nsizes = [\"640x360\"]\n";
-    catalogue.lay_over(read::file("fal", newer, fault_of_entry).unwrap());
+    catalogue.lay_over(files::file("fal", newer, fault_of_entry).unwrap());
     let model = catalogue.find("fal", "a/b").unwrap();
     assert_eq!(
         (model.date.as_str(), model.name.as_str()),
@@ -161,17 +165,17 @@ fn a_newer_entry_takes_the_place_of_the_one_of_its_id() {
     assert_eq!(catalogue.find("fal", "a/c").unwrap().name, "any");
     assert_eq!(catalogue.models().count(), 2);
     let own = crate::protocol("fal").unwrap();
-    let settings = Settings::new("x", Map::new());
+    let settings = ProviderSettings::new("x", Map::new());
     let own = (own.build)(&settings)
         .unwrap()
-        .limits(Kind::Video, "a/b")
+        .limits(MediaKind::Video, "a/b")
         .unwrap();
-    let Limits::Video(limits) = catalogue.limits("fal", "a/b", own) else {
+    let ModelLimits::Video(limits) = catalogue.limits("fal", "a/b", own) else {
         panic!("no video");
     };
     assert_eq!(limits.sizes, [(640, 360)]);
     assert_eq!((limits.durations.max(), limits.default_seconds), (30, 5));
-    let stems = Limits::Music(MusicLimits {
+    let stems = ModelLimits::Music(MusicLimits {
         stems: Some(StemLimits {
             groups: vec![StemGroup::Vocals],
             two: true,
@@ -205,12 +209,12 @@ fn a_newer_file_says_how_a_new_model_is_asked() {
                  kind = \"video\"\nsizes = [\"2560x1440\"]\nmax_prompt = 20\n\
                  inputs = { text = \"shape\", resolutions = { 1440 = \"2K\" } }\n";
     let mut catalogue = (*Catalogue::embedded()).clone();
-    catalogue.lay_over(read::file("runway", newer, fault_of_entry).unwrap());
-    let mut settings = Settings::new("x", Map::new());
-    let started = |settings: &Settings| {
+    catalogue.lay_over(files::file("runway", newer, fault_of_entry).unwrap());
+    let mut settings = ProviderSettings::new("x", Map::new());
+    let started = |settings: &ProviderSettings| {
         let runway = (crate::protocol("runway").unwrap().build)(settings).unwrap();
         let mut order = crate::adapters::tests::video("gen9");
-        if let Work::Video(video) = &mut order.work {
+        if let WorkSpec::Video(video) = &mut order.work {
             (video.size, video.prompt) = ((2560, 1440), "rain".into());
         }
         let call = runway.start(&order).unwrap();
@@ -274,7 +278,7 @@ fn a_wrong_file_is_explained_by_line() {
             "twice",
         ),
     ] {
-        let error = read::file("fal", &format!("{head}{toml}"), fault_of_entry).unwrap_err();
+        let error = files::file("fal", &format!("{head}{toml}"), fault_of_entry).unwrap_err();
         assert_eq!(error.line, Some(line), "{toml}{error}");
         assert!(error.message.contains(words), "{toml}{error}");
     }
@@ -284,11 +288,11 @@ fn a_wrong_file_is_explained_by_line() {
         ("kling", "{ first = \"image\" }", "leave this out"),
     ] {
         let toml = format!("{head}[[model]]\nid = \"a\"\nkind = \"video\"\ninputs = {inputs}\n");
-        let error = read::file(provider, &toml, fault_of_entry).unwrap_err();
+        let error = files::file(provider, &toml, fault_of_entry).unwrap_err();
         assert_eq!(error.line, Some(4), "{error}");
         assert!(error.message.contains(words), "{error}");
     }
-    let error = read::file(
+    let error = files::file(
         "acme",
         &format!("{head}[[model]]\nid = \"a\"\nkind = \"video\"\n"),
         fault_of_entry,
@@ -329,7 +333,7 @@ fn table() -> String {
             model.provider,
             model.name,
             model.id,
-            model.audio.map_or("", Sound::name),
+            model.audio.map_or("", SoundSupport::name),
         )
         .unwrap();
     }

@@ -12,7 +12,7 @@ use tokio::time::Instant;
 use super::provider::Provider;
 use super::step::FREE;
 use crate::error::ProviderError;
-use crate::port::{Authorization, Call, Header, Leaving, Sign};
+use crate::port::{AuthHeader, Authorization, Call, CallSigner, OutgoingCall};
 use crate::secret::Secret;
 
 /// A credential is not used in its last minute.
@@ -20,36 +20,36 @@ const MARGIN: Duration = Duration::from_mins(1);
 
 /// What was exchanged, by the secret that it was exchanged for.
 #[derive(Default)]
-pub(super) struct Tokens(Mutex<HashMap<Secret, Arc<Slot>>>);
+pub(super) struct TokenCache(Mutex<HashMap<Secret, Arc<TokenSlot>>>);
 
 #[derive(Default)]
-struct Slot {
+struct TokenSlot {
     /// Held during an exchange, so that there is one at a time.
     exchange: tokio::sync::Mutex<()>,
-    token: Mutex<Option<Token>>,
+    token: Mutex<Option<CachedToken>>,
 }
 
 #[derive(Clone)]
-struct Token {
-    headers: Vec<Header>,
+struct CachedToken {
+    headers: Vec<AuthHeader>,
     until: Instant,
 }
 
-impl Slot {
-    fn token(&self) -> Option<Vec<Header>> {
+impl TokenSlot {
+    fn token(&self) -> Option<Vec<AuthHeader>> {
         let token = self.token.lock().unwrap_or_else(PoisonError::into_inner);
         let usable = token.as_ref().filter(|token| Instant::now() < token.until);
         usable.map(|token| token.headers.clone())
     }
 
-    fn set(&self, token: Option<Token>) -> Option<Token> {
+    fn set(&self, token: Option<CachedToken>) -> Option<CachedToken> {
         let mut slot = self.token.lock().unwrap_or_else(PoisonError::into_inner);
         std::mem::replace(&mut *slot, token)
     }
 }
 
-impl Tokens {
-    fn slot(&self, secret: &Secret) -> Arc<Slot> {
+impl TokenCache {
+    fn slot(&self, secret: &Secret) -> Arc<TokenSlot> {
         let mut slots = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         slots.entry(secret.clone()).or_default().clone()
     }
@@ -63,16 +63,16 @@ impl Tokens {
 }
 
 /// What proves who calls.
-pub(super) enum Proof {
+pub(super) enum CallCredential {
     /// These headers, with any call.
-    Headers(Vec<Header>),
+    Headers(Vec<AuthHeader>),
     /// A signature of each call.
-    Sign(Box<dyn Sign>),
+    Sign(Box<dyn CallSigner>),
 }
 
-impl Proof {
+impl CallCredential {
     /// The headers for a call.
-    pub(super) fn of(&self, call: Leaving<'_>) -> Result<Vec<Header>, ProviderError> {
+    pub(super) fn of(&self, call: OutgoingCall<'_>) -> Result<Vec<AuthHeader>, ProviderError> {
         match self {
             Self::Headers(headers) => Ok(headers.clone()),
             Self::Sign(sign) => sign.sign(&call),
@@ -95,16 +95,16 @@ impl Provider {
         &self,
         secret: &Secret,
         wanted: bool,
-    ) -> Result<Proof, ProviderError> {
+    ) -> Result<CallCredential, ProviderError> {
         if !wanted {
-            return Ok(Proof::Headers(Vec::new()));
+            return Ok(CallCredential::Headers(Vec::new()));
         }
         match self.adapter().authorize(secret, now())? {
-            Authorization::Headers(headers) => Ok(Proof::Headers(headers)),
-            Authorization::Sign(sign) => Ok(Proof::Sign(sign)),
+            Authorization::Headers(headers) => Ok(CallCredential::Headers(headers)),
+            Authorization::Sign(sign) => Ok(CallCredential::Sign(sign)),
             Authorization::Exchange(call) => {
                 let headers = self.exchange(secret, *call).await?;
-                Ok(Proof::Headers(headers))
+                Ok(CallCredential::Headers(headers))
             }
         }
     }
@@ -114,7 +114,7 @@ impl Provider {
         &'a self,
         secret: &'a Secret,
         call: Call,
-    ) -> Pin<Box<dyn Future<Output = Result<Vec<Header>, ProviderError>> + Send + 'a>> {
+    ) -> Pin<Box<dyn Future<Output = Result<Vec<AuthHeader>, ProviderError>> + Send + 'a>> {
         Box::pin(async move {
             let slot = self.tokens().slot(secret);
             if let Some(headers) = slot.token() {
@@ -130,7 +130,7 @@ impl Provider {
                     self.adapter().authorized(asked, answer)
                 })
                 .await?;
-            slot.set(Some(Token {
+            slot.set(Some(CachedToken {
                 headers: headers.clone(),
                 until: Instant::now() + lifetime.saturating_sub(MARGIN),
             }));

@@ -15,42 +15,42 @@ use opentelemetry::trace::SpanContext;
 use tokio::time::Instant;
 
 use super::provider::Provider;
-use super::step::{POLL, Tries, on_its_basis};
-use crate::error::{Class, ProviderError};
-use crate::port::{Handle, Step};
+use super::step::{POLL, RetryPolicy, on_its_basis};
+use crate::error::{ErrorClass, ProviderError};
+use crate::port::{AdapterStep, JobHandle};
 use crate::secret::Secret;
-use crate::trace::{self, Span};
+use crate::trace::{self, TraceSpan};
 
 /// How long a batch waits for others.
 const WINDOW: Duration = Duration::from_millis(200);
 
-type Told = Option<Arc<Vec<Result<Step, ProviderError>>>>;
+type BatchResults = Option<Arc<Vec<Result<AdapterStep, ProviderError>>>>;
 
 /// The open batch of each credential.
 #[derive(Default)]
-pub(super) struct Batches(Mutex<HashMap<Secret, Arc<Queue>>>);
+pub(super) struct BatchQueues(Mutex<HashMap<Secret, Arc<BatchQueue>>>);
 
 #[derive(Default)]
-struct Queue {
-    open: Mutex<Option<Open>>,
+struct BatchQueue {
+    open: Mutex<Option<OpenBatch>>,
     /// When the next call may leave.
     next_at: Mutex<Option<Instant>>,
 }
 
-type Batch = BoxFuture<'static, Told>;
+type BatchFuture = BoxFuture<'static, BatchResults>;
 
 /// Jobs, each with what the poll is a part of.
-type Places = Arc<Mutex<Vec<(Handle, SpanContext)>>>;
+type BatchJobs = Arc<Mutex<Vec<(JobHandle, SpanContext)>>>;
 
-struct Open {
+struct OpenBatch {
     /// Empty as soon as the call has left.
-    places: Places,
+    places: BatchJobs,
     /// Gone when nobody waits for it any more.
-    call: WeakShared<Batch>,
+    call: WeakShared<BatchFuture>,
 }
 
-impl Batches {
-    fn queue(&self, secret: &Secret) -> Arc<Queue> {
+impl BatchQueues {
+    fn queue(&self, secret: &Secret) -> Arc<BatchQueue> {
         lock(&self.0).entry(secret.clone()).or_default().clone()
     }
 }
@@ -61,9 +61,9 @@ impl Provider {
     pub(super) async fn poll_with_others(
         &self,
         secret: &Secret,
-        handle: &Handle,
+        handle: &JobHandle,
         due: Instant,
-    ) -> Option<Result<Step, ProviderError>> {
+    ) -> Option<Result<AdapterStep, ProviderError>> {
         let queue = self.batches().queue(secret);
         let (place, call) = self.join(&queue, secret, handle, due);
         let told = call.await?;
@@ -77,11 +77,11 @@ impl Provider {
     /// A place in the open batch, or in a new one.
     fn join(
         &self,
-        queue: &Arc<Queue>,
+        queue: &Arc<BatchQueue>,
         secret: &Secret,
-        handle: &Handle,
+        handle: &JobHandle,
         due: Instant,
-    ) -> (usize, Shared<Batch>) {
+    ) -> (usize, Shared<BatchFuture>) {
         let most = self.adapter().pace().batch;
         let mut open = lock(&queue.open);
         if let Some((batch, call)) = open
@@ -95,36 +95,36 @@ impl Provider {
             }
         }
         let first = (handle.clone(), SpanContext::empty_context());
-        let places: Places = Arc::new(Mutex::new(vec![first]));
+        let places: BatchJobs = Arc::new(Mutex::new(vec![first]));
         let (provider, secret) = (self.clone(), secret.clone());
         let (theirs, own_queue) = (places.clone(), queue.clone());
         let call = async move { provider.leave(&own_queue, &secret, &theirs, due).await };
         // Whoever drives it, it is a part of what opened it.
         let call = call.with_current_context().boxed().shared();
-        *open = call.downgrade().map(|call| Open { places, call });
+        *open = call.downgrade().map(|call| OpenBatch { places, call });
         (0, call)
     }
 
     /// `due` is when the first of them should have been asked for.
     async fn leave(
         &self,
-        queue: &Queue,
+        queue: &BatchQueue,
         secret: &Secret,
-        places: &Mutex<Vec<(Handle, SpanContext)>>,
+        places: &Mutex<Vec<(JobHandle, SpanContext)>>,
         due: Instant,
-    ) -> Told {
+    ) -> BatchResults {
         tokio::time::sleep(WINDOW).await;
         let gap = self.adapter().pace().gap;
         while let Some(at) = reserve(&queue.next_at, gap) {
             tokio::time::sleep_until(at).await;
         }
         let places = std::mem::take(&mut *lock(places));
-        let (handles, others): (Vec<Handle>, Vec<SpanContext>) = places.into_iter().unzip();
-        let handles: Vec<&Handle> = handles.iter().collect();
+        let (handles, others): (Vec<JobHandle>, Vec<SpanContext>) = places.into_iter().unzip();
+        let handles: Vec<&JobHandle> = handles.iter().collect();
         let adapter = self.adapter();
         let call = adapter.poll_many(&handles)?;
         // A second try would come before the gap is over.
-        let tries = Tries {
+        let tries = RetryPolicy {
             most: if gap.is_zero() { POLL.most } else { 1 },
             ..POLL.due(due)
         };
@@ -133,7 +133,7 @@ impl Provider {
             let told = told.map(|one| one.map_err(|error| on_its_basis(answer, error)));
             in_common(told.collect())
         });
-        let together = Span::begin_for("polls", others);
+        let together = TraceSpan::begin_for("polls", others);
         let told = together.around(told).await;
         let told = told.unwrap_or_else(|error| vec![Err(error); handles.len()]);
         Some(Arc::new(told))
@@ -142,11 +142,11 @@ impl Provider {
 
 /// The error of the call itself, which every job got and another try may mend.
 fn in_common(
-    told: Vec<Result<Step, ProviderError>>,
-) -> Result<Vec<Result<Step, ProviderError>>, ProviderError> {
-    let of_the_call = |told: &Result<Step, ProviderError>| {
+    told: Vec<Result<AdapterStep, ProviderError>>,
+) -> Result<Vec<Result<AdapterStep, ProviderError>>, ProviderError> {
+    let of_the_call = |told: &Result<AdapterStep, ProviderError>| {
         let class = told.as_ref().err().map(|error| error.class);
-        class.is_some_and(|class| class.is_passing() || class == Class::Credentials)
+        class.is_some_and(|class| class.is_passing() || class == ErrorClass::Credentials)
     };
     match told.first() {
         Some(Err(error)) if told.iter().all(of_the_call) => Err(error.clone()),

@@ -3,13 +3,13 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::provider::Rules;
-use crate::outbound::{Resolver, client};
+use super::provider::ProviderRules;
+use crate::outbound::{CheckedResolver, client};
 
 /// A client for each kind of connection. None follows redirects by itself or
 /// takes a proxy from the environment: the connection goes where it was checked
 /// to go.
-pub(super) struct Clients {
+pub(super) struct ProviderClients {
     /// To trusted hosts; connections are kept and used again.
     pub(super) calls: reqwest::Client,
     /// To trusted hosts, a new HTTP/1.1 connection for each submission, unless the provider makes one
@@ -24,9 +24,9 @@ pub(super) struct Clients {
     pub(super) elsewhere: reqwest::Client,
 }
 
-impl Clients {
+impl ProviderClients {
     /// Clients that keep these rules; says why there can be none.
-    pub(super) fn new(rules: &Rules) -> Result<Self, String> {
+    pub(super) fn new(rules: &ProviderRules) -> Result<Self, String> {
         let usual = |protocols: &[&[u8]]| client(protocols, rules.connect_timeout);
         let once = || {
             let client = usual(&[b"http/1.1"])?.http1_only();
@@ -38,7 +38,7 @@ impl Clients {
             .http2_keep_alive_timeout(Duration::from_secs(10))
             .pool_idle_timeout(Duration::from_secs(20))
             .pool_max_idle_per_host(rules.calls_at_once);
-        let resolver = Resolver::new(Arc::new(rules.outbound()), true);
+        let resolver = CheckedResolver::new(Arc::new(rules.outbound()), true);
         let made = |client: reqwest::ClientBuilder| client.build().map_err(|why| why.to_string());
         Ok(Self {
             calls: made(calls)?,

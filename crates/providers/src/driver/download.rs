@@ -1,4 +1,4 @@
-//! A result into a file: within limits, whole, and gone on with where the
+//! Download of a result into a file: within limits, whole, and resumed where the
 //! connection broke when the server can.
 
 use std::time::Duration;
@@ -8,13 +8,13 @@ use http::{Method, StatusCode};
 use tokio::fs::File;
 
 use super::provider::{Provider, blocked};
-use super::sink::Sink;
+use super::sink::DownloadSink;
 use super::step::{backoff, is_blocked};
 use super::{Driver, redact};
-use crate::answer::Answer;
-use crate::error::{Class, Described, ProviderError};
-use crate::outbound::{REDIRECTS, Refused, next_hop};
-use crate::port::{Call, Source, Target};
+use crate::error::{ErrorClass, ErrorDescription, ProviderError};
+use crate::outbound::{AddressRefusal, REDIRECTS, next_hop};
+use crate::port::{Call, CallTarget, OutputSource};
+use crate::response::ProviderResponse;
 use crate::secret::Secret;
 
 /// Tries that bring nothing new.
@@ -30,7 +30,7 @@ const LONGEST_WAIT: Duration = Duration::from_mins(1);
 
 /// A result that is here.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Downloaded {
+pub struct DownloadedFile {
     /// Its size.
     pub size_bytes: u64,
     /// SHA-256 of it, in hexadecimal.
@@ -69,25 +69,25 @@ impl Driver {
         &self,
         provider: &Provider,
         secret: &Secret,
-        source: &Source,
+        source: &OutputSource,
         file: &mut File,
-    ) -> Result<Downloaded, DownloadError> {
-        let nothing = || ProviderError::new(Class::Failed, "there is nothing to fetch");
+    ) -> Result<DownloadedFile, DownloadError> {
+        let nothing = || ProviderError::new(ErrorClass::Failed, "there is nothing to fetch");
         let call = match source {
-            Source::Address(url) => Call::get("download", "")
-                .to(Target::Address(url.clone()))
+            OutputSource::Address(url) => Call::get("download", "")
+                .to(CallTarget::Address(url.clone()))
                 .without_credential(),
-            Source::Call(call) => (**call).clone(),
-            Source::Bytes(bytes) => {
-                let mut sink = Sink::new(file, provider.rules().max_result_bytes);
+            OutputSource::Call(call) => (**call).clone(),
+            OutputSource::Bytes(bytes) => {
+                let mut sink = DownloadSink::new(file, provider.rules().max_result_bytes);
                 sink.restart(None).await?;
                 sink.write(bytes).await?;
                 return sink.finish().await;
             }
-            Source::Nothing => return Err(DownloadError::Failed(nothing())),
+            OutputSource::Nothing => return Err(DownloadError::Failed(nothing())),
         };
         let _permit = self.downloads.acquire().await;
-        let mut sink = Sink::new(file, provider.rules().max_result_bytes);
+        let mut sink = DownloadSink::new(file, provider.rules().max_result_bytes);
         let whole = fetch(provider, secret, &call, &mut sink);
         let whole = tokio::time::timeout(IN_ALL, whole).await;
         let slow = || broken("the result did not arrive within an hour");
@@ -111,7 +111,7 @@ async fn fetch(
     provider: &Provider,
     secret: &Secret,
     call: &Call,
-    sink: &mut Sink<'_>,
+    sink: &mut DownloadSink<'_>,
 ) -> Result<(), DownloadError> {
     let mut in_vain = 0;
     for _ in 0..PIECES {
@@ -123,7 +123,7 @@ async fn fetch(
             .await;
         let failed = match &tried {
             Err(DownloadError::Failed(error)) => Some(error.clone()),
-            Err(DownloadError::Expired) => Some(ProviderError::new(Class::Lost, "")),
+            Err(DownloadError::Expired) => Some(ProviderError::new(ErrorClass::Lost, "")),
             Err(DownloadError::Refused(why)) => Some(blocked(why.as_str())),
             Ok(()) | Err(_) => None,
         };
@@ -149,7 +149,7 @@ async fn attempt(
     provider: &Provider,
     secret: &Secret,
     call: &Call,
-    sink: &mut Sink<'_>,
+    sink: &mut DownloadSink<'_>,
 ) -> Result<(), DownloadError> {
     let mut answer = open(provider, secret, call, sink.resumption()).await?;
     let status = answer.status();
@@ -162,13 +162,13 @@ async fn attempt(
             return Err(broken("the result changed while it was fetched"));
         }
         _ => {
-            let answer = Answer {
+            let answer = ProviderResponse {
                 status,
                 headers: answer.headers().clone(),
                 body: bytes::Bytes::new(),
             };
             return Err(DownloadError::Failed(
-                answer.failure(|_| Described::default()),
+                answer.failure(|_| ErrorDescription::default()),
             ));
         }
     }
@@ -237,7 +237,7 @@ async fn open(
 }
 
 fn unreached(error: &reqwest::Error) -> DownloadError {
-    if let Some(why) = Refused::cause_of(error) {
+    if let Some(why) = AddressRefusal::cause_of(error) {
         return DownloadError::Failed(blocked(why.to_string()));
     }
     let what = if error.is_connect() {
@@ -249,5 +249,5 @@ fn unreached(error: &reqwest::Error) -> DownloadError {
 }
 
 pub(super) fn broken(what: &str) -> DownloadError {
-    DownloadError::Failed(ProviderError::new(Class::Unavailable, what))
+    DownloadError::Failed(ProviderError::new(ErrorClass::Unavailable, what))
 }

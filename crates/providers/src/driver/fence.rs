@@ -1,4 +1,4 @@
-//! Holds back an order whose sender can no longer prove that it is the one to
+//! The send fence: holds back an order whose sender can no longer prove that it is the one to
 //! send it.
 //!
 //! A process may stand still between the moment at which it was told to send an
@@ -17,14 +17,14 @@ use http_body::{Body, Frame, SizeHint};
 use tokio::sync::watch;
 use tokio::time::Instant;
 
-use crate::error::{Class, ProviderError};
+use crate::error::{ErrorClass, ProviderError};
 
 /// Until when an order may leave. The one who proves it may move that on while
 /// the order waits for its connection.
 #[derive(Debug, Clone)]
-pub struct SendBefore(Option<watch::Receiver<Instant>>);
+pub struct SendDeadline(Option<watch::Receiver<Instant>>);
 
-impl SendBefore {
+impl SendDeadline {
     /// As long as the instant behind `until` has not come.
     pub const fn until(until: watch::Receiver<Instant>) -> Self {
         Self(Some(until))
@@ -45,13 +45,13 @@ impl SendBefore {
 /// The request was held back.
 #[derive(Debug, Clone, Copy, thiserror::Error)]
 #[error("the sender can no longer prove that it may send this")]
-pub(super) struct TooLate;
+pub(super) struct DeadlinePassed;
 
 const TOO_LATE: &str = "too_late";
 
-impl From<TooLate> for ProviderError {
-    fn from(late: TooLate) -> Self {
-        Self::new(Class::Unavailable, late.to_string()).with_code(TOO_LATE)
+impl From<DeadlinePassed> for ProviderError {
+    fn from(late: DeadlinePassed) -> Self {
+        Self::new(ErrorClass::Unavailable, late.to_string()).with_code(TOO_LATE)
     }
 }
 
@@ -64,7 +64,7 @@ pub(super) fn is_too_late(error: &ProviderError) -> bool {
 pub(super) fn held_back(error: &(dyn StdError + 'static)) -> bool {
     let mut cause = Some(error);
     while let Some(error) = cause {
-        if error.is::<TooLate>() {
+        if error.is::<DeadlinePassed>() {
             return true;
         }
         cause = error.source();
@@ -73,14 +73,14 @@ pub(super) fn held_back(error: &(dyn StdError + 'static)) -> bool {
 }
 
 /// A body that gives nothing away once it is too late.
-pub(super) struct Fenced {
+pub(super) struct FencedBody {
     body: reqwest::Body,
     /// Until the first piece has left.
-    fence: Option<SendBefore>,
+    fence: Option<SendDeadline>,
 }
 
-impl Fenced {
-    pub(super) fn new(body: reqwest::Body, fence: &SendBefore) -> Self {
+impl FencedBody {
+    pub(super) fn new(body: reqwest::Body, fence: &SendDeadline) -> Self {
         Self {
             body,
             fence: Some(fence.clone()),
@@ -88,7 +88,7 @@ impl Fenced {
     }
 }
 
-impl Body for Fenced {
+impl Body for FencedBody {
     type Data = Bytes;
     type Error = Box<dyn StdError + Send + Sync>;
 
@@ -96,8 +96,8 @@ impl Body for Fenced {
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, Self::Error>>> {
-        if self.fence.as_ref().is_some_and(SendBefore::is_over) {
-            return Poll::Ready(Some(Err(TooLate.into())));
+        if self.fence.as_ref().is_some_and(SendDeadline::is_over) {
+            return Poll::Ready(Some(Err(DeadlinePassed.into())));
         }
         let frame = Pin::new(&mut self.body).poll_frame(context);
         if frame.is_ready() {

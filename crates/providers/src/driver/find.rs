@@ -1,4 +1,4 @@
-//! The job of a submission whose answer was lost.
+//! Look-up of the job of a submission whose answer was lost.
 
 use std::time::SystemTime;
 
@@ -7,7 +7,7 @@ use super::step::POLL;
 use super::{Driver, redact};
 use crate::error::ProviderError;
 use crate::order::Order;
-use crate::port::{Effect, FoundJob, Identity};
+use crate::port::{CallEffect, FoundJob, MatchCertainty};
 use crate::secret::Secret;
 
 /// Most calls of one look-up: pages of a list.
@@ -15,19 +15,19 @@ const PAGES: usize = 5;
 
 /// What a look-up found.
 #[derive(Debug, Clone, Default, PartialEq)]
-pub struct Lookup {
+pub struct LookupResult {
     /// The jobs that may be the order's, oldest first, those of unknown age
-    /// last, each once. Where one carries the order's key ([`Identity::Certain`])
+    /// last, each once. Where one carries the order's key ([`MatchCertainty::Certain`])
     /// there are only such. Of likely ones the caller has to leave out those
     /// that it knows as the jobs of other submissions.
     pub jobs: Vec<FoundJob>,
 }
 
-impl Lookup {
+impl LookupResult {
     /// The job that is the order's beyond doubt.
     pub fn certain(&self) -> Option<&FoundJob> {
         let first = self.jobs.first();
-        first.filter(|job| job.identity == Identity::Certain)
+        first.filter(|job| job.identity == MatchCertainty::Certain)
     }
 
     /// Takes the jobs of a page in; whether no further page is needed.
@@ -38,7 +38,7 @@ impl Lookup {
                 self.jobs.push(job);
             }
         }
-        let is_certain = |job: &FoundJob| job.identity == Identity::Certain;
+        let is_certain = |job: &FoundJob| job.identity == MatchCertainty::Certain;
         let has_certain = self.jobs.iter().any(is_certain);
         if has_certain {
             self.jobs.retain(is_certain);
@@ -54,14 +54,14 @@ impl Driver {
     /// five pages are read.
     ///
     /// After an error nobody knows more than before: ask again when its class
-    /// is passing ([`crate::Class::is_passing`]).
+    /// is passing ([`crate::ErrorClass::is_passing`]).
     pub async fn find(
         &self,
         provider: &Provider,
         secret: &Secret,
         order: &Order,
         since: SystemTime,
-    ) -> Result<Option<Lookup>, ProviderError> {
+    ) -> Result<Option<LookupResult>, ProviderError> {
         let found = look(provider, secret, order, since).await;
         found.map_err(|error| redact::error(error, secret))
     }
@@ -72,14 +72,14 @@ async fn look(
     secret: &Secret,
     order: &Order,
     since: SystemTime,
-) -> Result<Option<Lookup>, ProviderError> {
+) -> Result<Option<LookupResult>, ProviderError> {
     let adapter = provider.adapter();
     let Some(mut call) = adapter.find(order, since) else {
         return Ok(None);
     };
-    let mut lookup = Lookup::default();
+    let mut lookup = LookupResult::default();
     for _ in 0..PAGES {
-        if call.effect != Effect::Free {
+        if call.effect != CallEffect::Free {
             return Err(ProviderError::unreadable("a look-up orders nothing"));
         }
         let read = |asked: &_, answer: &_| adapter.found(order, since, asked, answer);

@@ -1,4 +1,4 @@
-//! Which hosts are a provider's own: those that are shown its credential.
+//! Host patterns: a provider's own hosts, those that are shown its credential.
 
 use url::Url;
 

@@ -18,7 +18,7 @@
 //! What it never does: send a paid submission a second time (but where the
 //! provider itself makes one job of two), show a credential to a host that is
 //! not the provider's, or connect to a private address that an answer named.
-//! It keeps nothing of a job between two calls: that is the [`Handle`]'s part.
+//! It keeps nothing of a job between two calls: that is the [`JobHandle`]'s part.
 
 mod auth;
 mod batch;
@@ -41,15 +41,15 @@ use std::time::Duration;
 
 use tokio::sync::Semaphore;
 
-pub use download::{DownloadError, Downloaded, may_come_back};
-pub use fence::SendBefore;
-pub use find::Lookup;
-pub use poll::Polled;
-pub use provider::{Provider, Rules};
-pub use submit::{Accepted, SubmitError, Watch};
+pub use download::{DownloadError, DownloadedFile, may_come_back};
+pub use fence::SendDeadline;
+pub use find::LookupResult;
+pub use poll::PollOutcome;
+pub use provider::{Provider, ProviderRules};
+pub use submit::{OrderAcceptance, ProgressWatch, SubmitError};
 
 use crate::error::ProviderError;
-use crate::port::Handle;
+use crate::port::JobHandle;
 use crate::secret::Secret;
 
 /// Downloads that run at once in this process.
@@ -81,7 +81,7 @@ impl Driver {
         &self,
         provider: &Provider,
         secret: &Secret,
-        handle: &Handle,
+        handle: &JobHandle,
     ) -> Result<bool, ProviderError> {
         let Some(call) = provider.adapter().cancel(handle) else {
             return Ok(false);
@@ -93,7 +93,7 @@ impl Driver {
                 // adapter's to judge.
                 let status = answer.status.as_u16();
                 if status == 429 || status >= 500 {
-                    return Err(answer.failure(|_| crate::error::Described::default()));
+                    return Err(answer.failure(|_| crate::error::ErrorDescription::default()));
                 }
                 Ok(adapter.cancelled(handle, answer))
             })

@@ -1,4 +1,4 @@
-//! How a job stands.
+//! Polling of a job.
 
 use std::time::Duration;
 
@@ -6,9 +6,9 @@ use tokio::time::Instant;
 
 use super::provider::Provider;
 use super::step::{POLL, on_its_basis};
-use super::{Driver, Watch, redact};
+use super::{Driver, ProgressWatch, redact};
 use crate::error::ProviderError;
-use crate::port::{Handle, Output, Step};
+use crate::port::{AdapterStep, JobHandle, JobOutput};
 use crate::secret::Secret;
 
 /// Longest status word that is shown.
@@ -16,7 +16,7 @@ const WORD: usize = 60;
 
 /// How a job stands.
 #[derive(Debug)]
-pub enum Polled {
+pub enum PollOutcome {
     /// It is not done.
     Running {
         /// How far it is, 0–100, where the provider says.
@@ -27,7 +27,7 @@ pub enum Polled {
         unknown_word: Option<String>,
     },
     /// It is done.
-    Done(Vec<Output>),
+    Done(Vec<JobOutput>),
 }
 
 impl Driver {
@@ -40,9 +40,9 @@ impl Driver {
         &self,
         provider: &Provider,
         secret: &Secret,
-        handle: &Handle,
-    ) -> Result<Polled, ProviderError> {
-        let watch = Watch::new();
+        handle: &JobHandle,
+    ) -> Result<PollOutcome, ProviderError> {
+        let watch = ProgressWatch::new();
         self.poll_due(provider, secret, handle, Instant::now(), &watch)
             .await
     }
@@ -53,17 +53,17 @@ impl Driver {
         &self,
         provider: &Provider,
         secret: &Secret,
-        handle: &Handle,
+        handle: &JobHandle,
         due: Instant,
-        watch: &Watch,
-    ) -> Result<Polled, ProviderError> {
+        watch: &ProgressWatch,
+    ) -> Result<PollOutcome, ProviderError> {
         let clean = |error| redact::error(error, secret);
         match stand(provider, secret, handle, due, watch)
             .await
             .map_err(clean)?
         {
-            Step::Done { outputs } => Ok(Polled::Done(outputs)),
-            Step::Running {
+            AdapterStep::Done { outputs } => Ok(PollOutcome::Done(outputs)),
+            AdapterStep::Running {
                 progress,
                 poll_after,
                 unknown_word,
@@ -74,13 +74,13 @@ impl Driver {
                     metrics::counter!("mediagate_upstream_unknown_words_total", "provider" => provider.name().to_owned())
                         .increment(1);
                 }
-                Ok(Polled::Running {
+                Ok(PollOutcome::Running {
                     progress,
                     poll_after,
                     unknown_word,
                 })
             }
-            Step::Submitted { .. } | Step::Next(_) => Err(ProviderError::unreadable(
+            AdapterStep::Submitted { .. } | AdapterStep::Next(_) => Err(ProviderError::unreadable(
                 "the answer to a poll cannot be another submission",
             )),
         }
@@ -90,10 +90,10 @@ impl Driver {
 async fn stand(
     provider: &Provider,
     secret: &Secret,
-    handle: &Handle,
+    handle: &JobHandle,
     due: Instant,
-    watch: &Watch,
-) -> Result<Step, ProviderError> {
+    watch: &ProgressWatch,
+) -> Result<AdapterStep, ProviderError> {
     let adapter = provider.adapter();
     let batched = if adapter.pace().batch > 1 {
         provider.poll_with_others(secret, handle, due).await
@@ -101,7 +101,7 @@ async fn stand(
         None
     };
     let first = match batched {
-        Some(Ok(Step::Next(next))) => *next,
+        Some(Ok(AdapterStep::Next(next))) => *next,
         Some(told) => return told,
         None => adapter.poll(handle)?,
     };

@@ -10,16 +10,16 @@ use ipnet::IpNet;
 use tokio::sync::Semaphore;
 use url::Url;
 
-use super::auth::Tokens;
-use super::batch::Batches;
-use super::clients::Clients;
+use super::auth::TokenCache;
+use super::batch::BatchQueues;
+use super::clients::ProviderClients;
 use super::hosts::HostPattern;
 use crate::adapters::{Protocol, base_url};
-use crate::error::{Class, ProviderError};
-use crate::outbound::{self, Guard, Refused};
-use crate::port::names::is_straight;
-use crate::port::{Adapter, Call, Target};
-use crate::settings::{Settings, SettingsError};
+use crate::error::{ErrorClass, ProviderError};
+use crate::outbound::{self, AddressGuard, AddressRefusal};
+use crate::port::model_names::is_straight;
+use crate::port::{Adapter, Call, CallTarget};
+use crate::settings::{ProviderSettings, SettingsError};
 
 /// Longest address of a result that is handed on, in characters.
 const LONGEST_LINK: usize = 2_000;
@@ -28,7 +28,7 @@ const LONGEST_ADDRESS: usize = 8_000;
 
 /// What the operator allows beyond what is allowed anyway.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Rules {
+pub struct ProviderRules {
     /// Hosts beside the provider's own that may be sent the credential and may
     /// be in private networks: `host`, `*.host` or `host:port`. Without a port
     /// it is the scheme's usual one.
@@ -52,7 +52,7 @@ pub struct Rules {
     pub calls_at_once: usize,
 }
 
-impl Default for Rules {
+impl Default for ProviderRules {
     fn default() -> Self {
         Self {
             hosts: Vec::new(),
@@ -68,10 +68,10 @@ impl Default for Rules {
     }
 }
 
-impl Rules {
+impl ProviderRules {
     /// The rules for addresses that answers name.
-    pub(super) fn outbound(&self) -> outbound::Rules {
-        outbound::Rules {
+    pub(super) fn outbound(&self) -> outbound::OutboundRules {
+        outbound::OutboundRules {
             allow_networks: self.allow_networks.clone(),
             allow_ports: None,
         }
@@ -80,25 +80,25 @@ impl Rules {
 
 /// A provider as configured. Cheap to clone.
 #[derive(Clone)]
-pub struct Provider(Arc<Inner>);
+pub struct Provider(Arc<ProviderInner>);
 
-struct Inner {
+struct ProviderInner {
     name: String,
     adapter: Arc<dyn Adapter>,
     base_url: Url,
     trusted: Vec<HostPattern>,
-    rules: Rules,
-    outbound: outbound::Rules,
-    clients: Clients,
+    rules: ProviderRules,
+    outbound: outbound::OutboundRules,
+    clients: ProviderClients,
     submissions: Semaphore,
     calls: Semaphore,
-    tokens: Tokens,
-    batches: Batches,
+    tokens: TokenCache,
+    batches: BatchQueues,
 }
 
 /// Where a call goes, checked.
 #[derive(Debug)]
-pub(super) struct Destination {
+pub(super) struct CallDestination {
     pub(super) url: Url,
     /// Whether the host is the provider's own, or listed.
     pub(super) trusted: bool,
@@ -114,8 +114,8 @@ impl Provider {
     /// A provider of this protocol with these settings.
     pub fn new(
         protocol: &Protocol,
-        settings: &Settings,
-        rules: Rules,
+        settings: &ProviderSettings,
+        rules: ProviderRules,
     ) -> Result<Self, SettingsError> {
         let adapter = (protocol.build)(settings)?;
         let base_url = checked_base(base_url(protocol, settings)?)?;
@@ -124,12 +124,12 @@ impl Provider {
             .map(|text| HostPattern::parse(&text))
             .collect::<Result<_, _>>()
             .map_err(|message| SettingsError::at("hosts", message))?;
-        let clients = Clients::new(&rules).map_err(|error| SettingsError {
+        let clients = ProviderClients::new(&rules).map_err(|error| SettingsError {
             key: None,
             line: None,
             message: format!("no HTTP client can be made: {error}"),
         })?;
-        Ok(Self(Arc::new(Inner {
+        Ok(Self(Arc::new(ProviderInner {
             name: settings.name.clone(),
             adapter,
             base_url,
@@ -139,8 +139,8 @@ impl Provider {
             calls: Semaphore::new(rules.calls_at_once),
             rules,
             clients,
-            tokens: Tokens::default(),
-            batches: Batches::default(),
+            tokens: TokenCache::default(),
+            batches: BatchQueues::default(),
         })))
     }
 
@@ -159,7 +159,7 @@ impl Provider {
         &self.0.base_url
     }
 
-    pub(super) fn rules(&self) -> &Rules {
+    pub(super) fn rules(&self) -> &ProviderRules {
         &self.0.rules
     }
 
@@ -173,11 +173,11 @@ impl Provider {
         &self.0.calls
     }
 
-    pub(super) fn tokens(&self) -> &Tokens {
+    pub(super) fn tokens(&self) -> &TokenCache {
         &self.0.tokens
     }
 
-    pub(super) fn batches(&self) -> &Batches {
+    pub(super) fn batches(&self) -> &BatchQueues {
         &self.0.batches
     }
 
@@ -203,7 +203,7 @@ impl Provider {
     }
 
     /// The address of a call, with its query.
-    pub(super) fn destination(&self, call: &Call) -> Result<Destination, ProviderError> {
+    pub(super) fn destination(&self, call: &Call) -> Result<CallDestination, ProviderError> {
         let mut url = self.address(&call.to)?;
         if !call.query.is_empty() {
             url.query_pairs_mut().extend_pairs(&call.query);
@@ -212,7 +212,7 @@ impl Provider {
     }
 
     /// An address that is trusted, or at least may be public.
-    pub(super) fn check(&self, url: Url) -> Result<Destination, ProviderError> {
+    pub(super) fn check(&self, url: Url) -> Result<CallDestination, ProviderError> {
         let own = url.origin() == self.0.base_url.origin();
         // The credential is not shown in clear where the provider itself is
         // reached in secret.
@@ -220,18 +220,18 @@ impl Provider {
         let listed = as_secret && self.0.trusted.iter().any(|pattern| pattern.matches(&url));
         let trusted = own || listed;
         if !trusted {
-            Guard::new(&self.0.outbound)
+            AddressGuard::new(&self.0.outbound)
                 .check_url(&literal(&url))
                 .map_err(|why| blocked(why.to_string()))?;
         }
-        Ok(Destination { url, trusted })
+        Ok(CallDestination { url, trusted })
     }
 
     /// The address of a result as it may be handed to a caller: absolute, and one that would be fetched
     /// here. Says why it may not.
     pub fn link(&self, address: &str) -> Result<Url, String> {
         let address = address.trim();
-        let call = Call::get("link", "").to(Target::Address(address.to_owned()));
+        let call = Call::get("link", "").to(CallTarget::Address(address.to_owned()));
         let to = self.destination(&call).map_err(|error| error.message)?;
         if to.url.as_str().chars().count() > LONGEST_LINK {
             return Err(format!(
@@ -239,12 +239,12 @@ impl Provider {
             ));
         }
         if !to.url.username().is_empty() || to.url.password().is_some() {
-            return Err(Refused::Credential.to_string());
+            return Err(AddressRefusal::Credential.to_string());
         }
         // `//host/path` and what is read like it.
         let leads_away = to.url.origin() != self.0.base_url.origin();
         if leads_away && Url::parse(address).is_err() {
-            return Err(Refused::Scheme.to_string());
+            return Err(AddressRefusal::Scheme.to_string());
         }
         Ok(to.url)
     }
@@ -254,38 +254,38 @@ impl Provider {
         let url = self.link(address)?;
         let is_trusted = self.check(url.clone()).is_ok_and(|to| to.trusted);
         if !is_trusted {
-            let guard = Guard::new(&self.0.outbound);
+            let guard = AddressGuard::new(&self.0.outbound);
             let checked = guard.check_host(&url).await;
             checked.map_err(|why| why.to_string())?;
         }
         Ok(url)
     }
 
-    fn address(&self, target: &Target) -> Result<Url, ProviderError> {
+    fn address(&self, target: &CallTarget) -> Result<Url, ProviderError> {
         let base = &self.0.base_url;
         let root = base.origin().ascii_serialization();
-        if let Target::Path(path) | Target::Root(path) = target
+        if let CallTarget::Path(path) | CallTarget::Root(path) = target
             && !is_straight(path)
         {
             let what = "a name in the request leads to another path";
-            return Err(ProviderError::new(Class::Rejected, what));
+            return Err(ProviderError::new(ErrorClass::Rejected, what));
         }
-        if let Target::Address(address) = target
+        if let CallTarget::Address(address) = target
             && (address.len() > LONGEST_ADDRESS || address.trim().contains(char::is_control))
         {
             return Err(blocked("the provider names an address that is none"));
         }
         let parsed = match target {
-            Target::Path(path) => {
+            CallTarget::Path(path) => {
                 let base = base.as_str().trim_end_matches('/');
                 Url::parse(&format!("{base}{}", slashed(path)))
             }
-            Target::Root(path) => Url::parse(&format!("{root}{}", slashed(path))),
+            CallTarget::Root(path) => Url::parse(&format!("{root}{}", slashed(path))),
             // A relative one counts from the root.
-            Target::Address(address) => Url::parse(&root).and_then(|root| root.join(address)),
+            CallTarget::Address(address) => Url::parse(&root).and_then(|root| root.join(address)),
         };
         let url = parsed.map_err(|_| blocked("the provider names an address that is none"))?;
-        let within = !matches!(target, Target::Address(_));
+        let within = !matches!(target, CallTarget::Address(_));
         if within && url.origin() != base.origin() {
             return Err(blocked("a path leads away from the provider"));
         }
@@ -307,7 +307,7 @@ fn literal(url: &Url) -> Cow<'_, Url> {
 /// Nothing is sent to this address. It may be the operator's to allow, so that
 /// a job that is paid for is not given up for it.
 pub(super) fn blocked(why: impl Into<String>) -> ProviderError {
-    ProviderError::new(Class::Unavailable, why).with_code("blocked_address")
+    ProviderError::new(ErrorClass::Unavailable, why).with_code("blocked_address")
 }
 
 fn slashed(path: &str) -> String {

@@ -1,4 +1,4 @@
-//! Cuts what nobody may read out of text that a provider wrote: the credential
+//! Redaction of text that a provider wrote: cuts out the credential
 //! and its parts, what looks like a key, addresses, paths of files.
 //!
 //! Providers quote requests in their errors, and their errors reach callers,

@@ -1,4 +1,4 @@
-//! When to ask again how a job stands.
+//! Poll schedule: the time at which a job is asked for again.
 //!
 //! What a model's jobs took, with those that are still open, says when one is
 //! likely to end: between the time that a tenth of them were quicker than and the
@@ -29,7 +29,7 @@
 use std::time::Duration;
 
 use crate::error::ProviderError;
-use crate::port::Pace;
+use crate::port::PollPace;
 
 /// A provider whose answers say that a job is not there or has come to nothing,
 /// and are not the job's record, is asked this often, over this long at least,
@@ -40,12 +40,12 @@ const DOUBTED_FOR: Duration = Duration::from_mins(1);
 /// How often, and since when, answers that are not a job's record have said that
 /// there is no such job or that it came to nothing.
 #[derive(Debug, Default)]
-pub struct Doubt {
+pub struct EndDoubt {
     since: Option<Duration>,
     times: u32,
 }
 
-impl Doubt {
+impl EndDoubt {
     /// Notes what the polls of a job bring, `elapsed` after the provider took
     /// it. Whether they are believed by now.
     pub fn note(&mut self, elapsed: Duration, error: Option<&ProviderError>) -> bool {
@@ -65,7 +65,7 @@ impl Doubt {
 
 /// How long the jobs of a model take.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Lengths {
+pub struct DurationQuantiles {
     /// A tenth of them were quicker.
     pub early: Duration,
     pub median: Duration,
@@ -75,7 +75,7 @@ pub struct Lengths {
 
 /// What was seen of a job during a time in which jobs were watched.
 #[derive(Debug, Clone, Copy)]
-pub struct Sight {
+pub struct DurationSample {
     /// How long it had taken when the watch began, or nothing.
     pub from: Duration,
     /// How long it had taken when it ended or was last seen.
@@ -83,14 +83,14 @@ pub struct Sight {
     pub has_ended: bool,
 }
 
-impl Lengths {
+impl DurationQuantiles {
     /// From jobs in no order; none where none has ended.
     ///
     /// Jobs that are still open count for as long as they have been. Else, of jobs that began
     /// together the short ones, which end first, would make all look short. This is the estimator
     /// of Nelson (1969) and Aalen (1978): of those that were seen at an age, the share that ended
     /// at it. An age that nothing reached yet is taken for the longest seen.
-    pub fn of(mut jobs: Vec<Sight>) -> Option<Self> {
+    pub fn of(mut jobs: Vec<DurationSample>) -> Option<Self> {
         let mut begun: Vec<Duration> = jobs.iter().map(|job| job.from).collect();
         begun.sort_unstable();
         // Who ends at an age was there at that age.
@@ -141,9 +141,9 @@ impl Lengths {
 /// * `failures`: polls in a row that brought no answer.
 /// * `jitter`: something random from 0 to 1.
 pub fn next_poll(
-    pace: &Pace,
+    pace: &PollPace,
     elapsed: Duration,
-    lengths: Option<Lengths>,
+    lengths: Option<DurationQuantiles>,
     asked: Option<Duration>,
     failures: u32,
     jitter: f64,
@@ -178,16 +178,16 @@ mod tests {
 
     use super::*;
 
-    fn pace(floor_ms: u64, times: u64) -> Pace {
-        Pace::new(
+    fn pace(floor_ms: u64, times: u64) -> PollPace {
+        PollPace::new(
             Duration::from_millis(floor_ms),
             Duration::from_millis(floor_ms * times),
         )
     }
 
     /// All jobs took so long.
-    fn all(length: Duration) -> Lengths {
-        Lengths {
+    fn all(length: Duration) -> DurationQuantiles {
+        DurationQuantiles {
             early: length,
             median: length,
             late: length,
@@ -195,7 +195,12 @@ mod tests {
     }
 
     /// Asks until the job has ended; how often, and how late the end was seen.
-    fn watch(pace: &Pace, lengths: Lengths, length: Duration, jitter: f64) -> (u32, Duration) {
+    fn watch(
+        pace: &PollPace,
+        lengths: DurationQuantiles,
+        length: Duration,
+        jitter: f64,
+    ) -> (u32, Duration) {
         let (mut now, mut polls) = (Duration::ZERO, 0);
         loop {
             now += next_poll(pace, now, Some(lengths), None, 0, jitter);
@@ -277,7 +282,7 @@ mod tests {
             let pace = pace(1000, 60);
             let (early, span) = (Duration::from_secs(early), Duration::from_secs(span));
             let (median, late) = (early + span / 2, early + span);
-            let lengths = Lengths { early, median, late };
+            let lengths = DurationQuantiles { early, median, late };
             let (polls, late) = watch(&pace, lengths, early + span.mul_f64(at), jitter);
             // A wait that began before the span was a quarter of a distance at most, and ended in it
             // with no more than its jitter.
@@ -288,23 +293,23 @@ mod tests {
         }
     }
 
-    fn ended(seconds: u64) -> Sight {
-        Sight {
+    fn ended(seconds: u64) -> DurationSample {
+        DurationSample {
             from: Duration::ZERO,
             until: Duration::from_secs(seconds),
             has_ended: true,
         }
     }
 
-    fn open(seconds: u64) -> Sight {
-        Sight {
+    fn open(seconds: u64) -> DurationSample {
+        DurationSample {
             has_ended: false,
             ..ended(seconds)
         }
     }
 
-    fn lengths(jobs: impl IntoIterator<Item = Sight>) -> Option<[u64; 3]> {
-        let lengths = Lengths::of(jobs.into_iter().collect())?;
+    fn lengths(jobs: impl IntoIterator<Item = DurationSample>) -> Option<[u64; 3]> {
+        let lengths = DurationQuantiles::of(jobs.into_iter().collect())?;
         Some([lengths.early, lengths.median, lengths.late].map(|age| age.as_secs()))
     }
 
@@ -324,7 +329,7 @@ mod tests {
         let known = (40..80).map(ended);
         let ends = (0..1000_u64).map(|number| 40 + number * 40 / 1000);
         let together = ends.map(|end| if end <= 50 { ended(end) } else { open(50) });
-        let all: Vec<Sight> = known.chain(together).collect();
+        let all: Vec<DurationSample> = known.chain(together).collect();
         let [early, median, late] = lengths(all).unwrap();
         assert!((43..=45).contains(&early), "{early}");
         assert!((58..=62).contains(&median), "{median}");
@@ -350,13 +355,13 @@ mod tests {
             let jobs = seed.iter().enumerate().filter_map(|(number, length)| {
                 let start = number as u64 * 100;
                 let end = start + length;
-                (end >= began).then(|| Sight {
+                (end >= began).then(|| DurationSample {
                     from: Duration::from_millis(began.saturating_sub(start)),
                     until: Duration::from_millis(end.min(now) - start),
                     has_ended: end <= now,
                 })
             });
-            let lengths = Lengths::of(jobs.collect()).unwrap();
+            let lengths = DurationQuantiles::of(jobs.collect()).unwrap();
             for (found, right) in [(lengths.early, 44), (lengths.median, 60), (lengths.late, 76)] {
                 prop_assert!(found.abs_diff(Duration::from_secs(right)) < Duration::from_secs(9), "{lengths:?}");
             }

@@ -7,13 +7,13 @@ use http::header::{CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue};
 use reqwest::multipart;
 use tokio::time::Instant;
 
-use super::auth::{Proof, now};
-use super::fence::{Fenced, SendBefore, TooLate, held_back};
-use super::provider::{Destination, Provider, blocked};
-use crate::answer::Answer;
-use crate::error::{Class, ProviderError};
-use crate::outbound::Refused;
-use crate::port::{Body, Call, Effect, Leaving, Part, Patience};
+use super::auth::{CallCredential, now};
+use super::fence::{DeadlinePassed, FencedBody, SendDeadline, held_back};
+use super::provider::{CallDestination, Provider, blocked};
+use crate::error::{ErrorClass, ProviderError};
+use crate::outbound::AddressRefusal;
+use crate::port::{Call, CallEffect, FormPart, OutgoingCall, RequestBody, TimeoutClass};
+use crate::response::ProviderResponse;
 use crate::trace;
 
 /// A slow line gets this much longer for a body: 500 kB a second.
@@ -21,14 +21,14 @@ const BODY_BYTES_PER_SECOND: u64 = 500_000;
 
 /// A call without an answer.
 #[derive(Debug)]
-pub(super) struct Trouble {
+pub(super) struct SendError {
     pub(super) error: ProviderError,
     /// Whether the provider may have received it. `false` is proof that it did
     /// not: there was no connection, or none was tried.
     pub(super) reached: bool,
 }
 
-impl Trouble {
+impl SendError {
     pub(super) const fn unsent(error: ProviderError) -> Self {
         Self {
             error,
@@ -38,52 +38,52 @@ impl Trouble {
 
     fn lost(message: &str) -> Self {
         Self {
-            error: ProviderError::new(Class::Unclear, message),
+            error: ProviderError::new(ErrorClass::Unclear, message),
             reached: true,
         }
     }
 
     fn of(error: &reqwest::Error) -> Self {
-        if let Some(why) = Refused::cause_of(error) {
+        if let Some(why) = AddressRefusal::cause_of(error) {
             return Self::unsent(blocked(why.to_string()));
         }
         if held_back(error) {
-            return Self::unsent(TooLate.into());
+            return Self::unsent(DeadlinePassed.into());
         }
         if error.is_connect() {
             // Name lookup, TCP or TLS: no byte of the request has left.
             let what = "the provider cannot be reached";
-            return Self::unsent(ProviderError::new(Class::Unavailable, what));
+            return Self::unsent(ProviderError::new(ErrorClass::Unavailable, what));
         }
         if error.is_builder() {
             let what = "the request cannot be put into words";
-            return Self::unsent(ProviderError::new(Class::Rejected, what));
+            return Self::unsent(ProviderError::new(ErrorClass::Rejected, what));
         }
         Self::lost("the connection to the provider broke before its answer was here")
     }
 }
 
 /// Told of the part of the answer that has come.
-pub(super) type Progress<'a> = &'a (dyn Fn(&[u8]) + Send + Sync);
+pub(super) type ProgressCallback<'a> = &'a (dyn Fn(&[u8]) + Send + Sync);
 
 /// A request that is ready to leave.
-pub(super) struct Prepared {
+pub(super) struct PreparedRequest {
     request: reqwest::RequestBuilder,
     in_all: Duration,
     /// Whether it tells which trace it belongs to: the provider itself is told, and nobody else.
     carries: bool,
 }
 
-impl Prepared {
+impl PreparedRequest {
     /// The same, but it does not leave once it is too late.
-    pub(super) fn fenced(self, fence: &SendBefore) -> Result<Self, Trouble> {
+    pub(super) fn fenced(self, fence: &SendDeadline) -> Result<Self, SendError> {
         if fence.is_over() {
-            return Err(Trouble::unsent(TooLate.into()));
+            return Err(SendError::unsent(DeadlinePassed.into()));
         }
         let (client, request) = self.request.build_split();
-        let mut request = request.map_err(|error| Trouble::of(&error))?;
+        let mut request = request.map_err(|error| SendError::of(&error))?;
         if let Some(body) = request.body_mut().take() {
-            let fenced = reqwest::Body::wrap(Fenced::new(body, fence));
+            let fenced = reqwest::Body::wrap(FencedBody::new(body, fence));
             *request.body_mut() = Some(fenced);
         }
         Ok(Self {
@@ -104,13 +104,13 @@ impl Provider {
     pub(super) fn prepare(
         &self,
         call: &Call,
-        to: Destination,
-        credential: &Proof,
-    ) -> Result<Prepared, ProviderError> {
+        to: CallDestination,
+        credential: &CallCredential,
+    ) -> Result<PreparedRequest, ProviderError> {
         let carries = to.trusted;
         let client = match call.effect {
-            Effect::Submission => self.submission_client(to.trusted),
-            Effect::Free => self.client(to.trusted),
+            CallEffect::Submission => self.submission_client(to.trusted),
+            CallEffect::Free => self.client(to.trusted),
         };
         let (body, size) = body(&call.body)?;
         let mut headers = HeaderMap::new();
@@ -121,7 +121,7 @@ impl Provider {
             headers.insert(header_name(name)?, value(text)?);
         }
         if call.with_credential && to.trusted {
-            let leaving = Leaving {
+            let leaving = OutgoingCall {
                 method: &call.method,
                 url: &to.url,
                 mime: mime(&call.body),
@@ -137,15 +137,15 @@ impl Provider {
         let request = client.request(call.method.clone(), to.url).headers(headers);
         let rules = self.rules();
         let patience = match call.patience {
-            Patience::Short => rules.short_timeout,
-            Patience::Work => rules.work_timeout,
+            TimeoutClass::Short => rules.short_timeout,
+            TimeoutClass::Work => rules.work_timeout,
         };
-        Ok(Prepared {
+        Ok(PreparedRequest {
             carries,
             request: match body {
-                Content::Nothing => request,
-                Content::Bytes(bytes) => request.body(bytes),
-                Content::Form(form) => request.multipart(form),
+                RequestContent::Nothing => request,
+                RequestContent::Bytes(bytes) => request.body(bytes),
+                RequestContent::Form(form) => request.multipart(form),
             },
             in_all: patience + Duration::from_secs(size / BODY_BYTES_PER_SECOND),
         })
@@ -154,11 +154,11 @@ impl Provider {
     /// Sends it, once, and reads the whole answer.
     pub(super) async fn send(
         &self,
-        prepared: Prepared,
+        prepared: PreparedRequest,
         limit_bytes: u64,
-        progress: Option<Progress<'_>>,
-    ) -> Result<Answer, Trouble> {
-        let Prepared {
+        progress: Option<ProgressCallback<'_>>,
+    ) -> Result<ProviderResponse, SendError> {
+        let PreparedRequest {
             mut request,
             in_all,
             carries,
@@ -169,23 +169,29 @@ impl Provider {
             request = request.headers(headers);
         }
         let exchange = async {
-            let answer = request.send().await.map_err(|error| Trouble::of(&error))?;
+            let answer = request
+                .send()
+                .await
+                .map_err(|error| SendError::of(&error))?;
             self.read(answer, limit_bytes, progress).await
         };
         let answered = tokio::time::timeout(in_all, exchange).await;
-        answered
-            .unwrap_or_else(|_| Err(Trouble::lost("the provider did not answer within its time")))
+        answered.unwrap_or_else(|_| {
+            Err(SendError::lost(
+                "the provider did not answer within its time",
+            ))
+        })
     }
 
     async fn read(
         &self,
         mut answer: reqwest::Response,
         limit_bytes: u64,
-        progress: Option<Progress<'_>>,
-    ) -> Result<Answer, Trouble> {
+        progress: Option<ProgressCallback<'_>>,
+    ) -> Result<ProviderResponse, SendError> {
         let (status, headers) = (answer.status(), answer.headers().clone());
         trace::note("http.response.status_code", i64::from(status.as_u16()));
-        let too_long = || Trouble::lost("the provider's answer is longer than any should be");
+        let too_long = || SendError::lost("the provider's answer is longer than any should be");
         let length = answer.content_length();
         if length.is_some_and(|length| length > limit_bytes) {
             return Err(too_long());
@@ -196,8 +202,8 @@ impl Provider {
         loop {
             let chunk = tokio::time::timeout(idle, answer.chunk()).await;
             let chunk =
-                chunk.map_err(|_| Trouble::lost("the provider's answer stopped halfway"))?;
-            let Some(chunk) = chunk.map_err(|error| Trouble::of(&error))? else {
+                chunk.map_err(|_| SendError::lost("the provider's answer stopped halfway"))?;
+            let Some(chunk) = chunk.map_err(|error| SendError::of(&error))? else {
                 break;
             };
             if (body.len() + chunk.len()) as u64 > limit_bytes {
@@ -208,7 +214,7 @@ impl Provider {
                 progress(&body);
             }
         }
-        Ok(Answer {
+        Ok(ProviderResponse {
             status,
             headers,
             body: body.freeze(),
@@ -228,13 +234,13 @@ fn worth_telling(size: usize, told: &mut Option<Instant>) -> bool {
     due
 }
 
-enum Content {
+enum RequestContent {
     Nothing,
     Bytes(Bytes),
     Form(multipart::Form),
 }
 
-impl Content {
+impl RequestContent {
     /// What is signed; a form that is still to be written has none.
     fn as_bytes(&self) -> &[u8] {
         match self {
@@ -245,36 +251,36 @@ impl Content {
 }
 
 /// The content and about how many bytes it has.
-fn body(body: &Body) -> Result<(Content, u64), ProviderError> {
+fn body(body: &RequestBody) -> Result<(RequestContent, u64), ProviderError> {
     let bytes = match body {
-        Body::Empty => return Ok((Content::Nothing, 0)),
-        Body::Json(value) => Bytes::from(value.to_string()),
-        Body::Form(fields) => {
+        RequestBody::Empty => return Ok((RequestContent::Nothing, 0)),
+        RequestBody::Json(value) => Bytes::from(value.to_string()),
+        RequestBody::Form(fields) => {
             let mut form = url::form_urlencoded::Serializer::new(String::new());
             Bytes::from(form.extend_pairs(fields).finish())
         }
-        Body::Multipart(parts) => {
+        RequestBody::Multipart(parts) => {
             // Names as they are: servers do not read reqwest's encoded ones.
             let mut form = multipart::Form::new().percent_encode_noop();
             let mut size = 0;
             for part in parts {
                 size += add(&mut form, part)?;
             }
-            return Ok((Content::Form(form), size));
+            return Ok((RequestContent::Form(form), size));
         }
-        Body::Bytes { bytes, .. } => bytes.clone(),
+        RequestBody::Bytes { bytes, .. } => bytes.clone(),
     };
     let size = bytes.len() as u64;
-    Ok((Content::Bytes(bytes), size))
+    Ok((RequestContent::Bytes(bytes), size))
 }
 
-fn add(form: &mut multipart::Form, part: &Part) -> Result<u64, ProviderError> {
+fn add(form: &mut multipart::Form, part: &FormPart) -> Result<u64, ProviderError> {
     let (name, part, size) = match part {
-        Part::Text { name, value } => {
+        FormPart::Text { name, value } => {
             let part = multipart::Part::text(value.clone());
             (name, part, value.len() as u64)
         }
-        Part::File {
+        FormPart::File {
             name,
             file_name,
             mime,
@@ -296,13 +302,13 @@ fn add(form: &mut multipart::Form, part: &Part) -> Result<u64, ProviderError> {
     Ok(size)
 }
 
-fn mime(body: &Body) -> Option<&str> {
+fn mime(body: &RequestBody) -> Option<&str> {
     match body {
         // Multipart brings its own, with the boundary.
-        Body::Empty | Body::Multipart(_) => None,
-        Body::Json(_) => Some("application/json"),
-        Body::Form(_) => Some("application/x-www-form-urlencoded"),
-        Body::Bytes { mime, .. } => Some(mime),
+        RequestBody::Empty | RequestBody::Multipart(_) => None,
+        RequestBody::Json(_) => Some("application/json"),
+        RequestBody::Form(_) => Some("application/x-www-form-urlencoded"),
+        RequestBody::Bytes { mime, .. } => Some(mime),
     }
 }
 
@@ -316,5 +322,5 @@ fn value(text: &str) -> Result<HeaderValue, ProviderError> {
 
 fn unspeakable() -> ProviderError {
     let what = "the request holds a character that cannot be sent";
-    ProviderError::new(Class::Rejected, what)
+    ProviderError::new(ErrorClass::Rejected, what)
 }

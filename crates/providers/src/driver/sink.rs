@@ -10,10 +10,10 @@ use sha2::{Digest as _, Sha256};
 use tokio::fs::File;
 use tokio::io::{AsyncSeekExt as _, AsyncWriteExt as _, BufWriter};
 
-use super::download::{DownloadError, Downloaded, broken};
+use super::download::{DownloadError, DownloadedFile, broken};
 
 /// The file, and what is known of what is in it.
-pub(super) struct Sink<'a> {
+pub(super) struct DownloadSink<'a> {
     file: BufWriter<&'a mut File>,
     limit_bytes: u64,
     size: u64,
@@ -27,7 +27,7 @@ pub(super) struct Sink<'a> {
     resumed: bool,
 }
 
-impl<'a> Sink<'a> {
+impl<'a> DownloadSink<'a> {
     pub(super) fn new(file: &'a mut File, limit_bytes: u64) -> Self {
         Self {
             file: BufWriter::with_capacity(64 * 1024, file),
@@ -139,7 +139,7 @@ impl<'a> Sink<'a> {
         }
     }
 
-    pub(super) async fn finish(mut self) -> Result<Downloaded, DownloadError> {
+    pub(super) async fn finish(mut self) -> Result<DownloadedFile, DownloadError> {
         self.file.flush().await.map_err(DownloadError::Local)?;
         let digest = self.hash.finalize();
         let mut sha256 = String::with_capacity(64);
@@ -147,7 +147,7 @@ impl<'a> Sink<'a> {
             // Writing to a string cannot fail.
             let _ = write!(sha256, "{byte:02x}");
         }
-        Ok(Downloaded {
+        Ok(DownloadedFile {
             size_bytes: self.size,
             sha256,
             mime: self.mime,

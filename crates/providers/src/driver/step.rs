@@ -7,16 +7,16 @@ use opentelemetry::trace::SpanKind;
 use tokio::time::Instant;
 
 use super::provider::Provider;
-use super::send::Trouble;
-use crate::answer::Answer;
-use crate::error::{Basis, Class, ProviderError};
-use crate::port::{Asked, Call, Step};
+use super::send::SendError;
+use crate::error::{ErrorBasis, ErrorClass, ProviderError};
+use crate::port::{AdapterStep, Call, CallContext};
+use crate::response::ProviderResponse;
 use crate::secret::Secret;
-use crate::trace::Span;
+use crate::trace::TraceSpan;
 
 /// How often a call is sent, and how long it is waited for in between.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Tries {
+pub(super) struct RetryPolicy {
     pub(super) most: u32,
     /// A provider that asks for a longer wait gets none: its answer stands.
     pub(super) longest_wait: Duration,
@@ -24,7 +24,7 @@ pub(super) struct Tries {
     pub(super) due: Option<Instant>,
 }
 
-impl Tries {
+impl RetryPolicy {
     /// The same, with a time at which to leave.
     pub(super) const fn due(self, at: Instant) -> Self {
         Self {
@@ -35,14 +35,14 @@ impl Tries {
 }
 
 /// For calls of which somebody waits for the outcome.
-pub(super) const FREE: Tries = Tries {
+pub(super) const FREE: RetryPolicy = RetryPolicy {
     most: 3,
     longest_wait: Duration::from_mins(1),
     due: None,
 };
 
 /// For polls: the next one comes anyway.
-pub(super) const POLL: Tries = Tries {
+pub(super) const POLL: RetryPolicy = RetryPolicy {
     most: 2,
     longest_wait: Duration::from_secs(2),
     due: None,
@@ -60,8 +60,8 @@ impl Provider {
         &self,
         secret: &Secret,
         call: &Call,
-        tries: Tries,
-        read: impl Fn(&Asked, &Answer) -> Result<T, ProviderError>,
+        tries: RetryPolicy,
+        read: impl Fn(&CallContext, &ProviderResponse) -> Result<T, ProviderError>,
     ) -> Result<T, ProviderError> {
         delay(call).await;
         let asked = call.asked();
@@ -80,7 +80,7 @@ impl Provider {
                 return result;
             };
             // A credential that was exchanged may have been called back.
-            if error.class == Class::Credentials && !fresh && self.tokens().forget(secret) {
+            if error.class == ErrorClass::Credentials && !fresh && self.tokens().forget(secret) {
                 fresh = true;
                 tried -= 1;
                 continue;
@@ -99,15 +99,15 @@ impl Provider {
         secret: &Secret,
         call: &Call,
         due: Option<Instant>,
-    ) -> Result<Answer, Trouble> {
-        let to = self.destination(call).map_err(Trouble::unsent)?;
+    ) -> Result<ProviderResponse, SendError> {
+        let to = self.destination(call).map_err(SendError::unsent)?;
         let credential = self
             .credential(secret, call.with_credential && to.trusted)
             .await
-            .map_err(Trouble::unsent)?;
+            .map_err(SendError::unsent)?;
         let prepared = self
             .prepare(call, to, &credential)
-            .map_err(Trouble::unsent)?;
+            .map_err(SendError::unsent)?;
         let _permit = self.calls().acquire().await;
         if let Some(due) = due {
             metrics::histogram!("mediagate_upstream_poll_lag_seconds", "provider" => self.name().to_owned())
@@ -121,13 +121,13 @@ impl Provider {
         &self,
         secret: &Secret,
         mut call: Call,
-        mut tries: Tries,
-        read: impl Fn(&Asked, &Answer) -> Result<Step, ProviderError>,
-    ) -> Result<Step, ProviderError> {
-        let mut chain = Chain::default();
+        mut tries: RetryPolicy,
+        read: impl Fn(&CallContext, &ProviderResponse) -> Result<AdapterStep, ProviderError>,
+    ) -> Result<AdapterStep, ProviderError> {
+        let mut chain = CallChain::default();
         loop {
             match self.step(secret, &call, tries, &read).await? {
-                Step::Next(next) => {
+                AdapterStep::Next(next) => {
                     chain.add(self, &call, &next).await?;
                     call = *next;
                     tries.due = None;
@@ -138,10 +138,10 @@ impl Provider {
     }
 
     /// A call begins.
-    pub(super) fn begin(&self, stage: &str) -> Called {
-        let span = Span::begin(format!("provider {stage}"), SpanKind::Client);
+    pub(super) fn begin(&self, stage: &str) -> OngoingCall {
+        let span = TraceSpan::begin(format!("provider {stage}"), SpanKind::Client);
         span.set("mediagate.provider", self.name().to_owned());
-        Called {
+        OngoingCall {
             stage: stage.to_owned(),
             started: Instant::now(),
             span,
@@ -149,7 +149,7 @@ impl Provider {
     }
 
     /// Counts a call that is over.
-    pub(super) fn count(&self, called: &Called, error: Option<&ProviderError>) {
+    pub(super) fn count(&self, called: &OngoingCall, error: Option<&ProviderError>) {
         let outcome = error.map_or("ok", |error| error.class.name());
         called.span.set("mediagate.outcome", outcome);
         if error.is_some() {
@@ -172,20 +172,20 @@ impl Provider {
 }
 
 /// A call that is under way.
-pub(super) struct Called {
+pub(super) struct OngoingCall {
     stage: String,
     started: Instant,
-    pub(super) span: Span,
+    pub(super) span: TraceSpan,
 }
 
 /// The calls that led here, so that they end.
 #[derive(Debug)]
-pub(super) struct Chain {
+pub(super) struct CallChain {
     length: usize,
     since: Instant,
 }
 
-impl Default for Chain {
+impl Default for CallChain {
     fn default() -> Self {
         Self {
             length: 0,
@@ -194,7 +194,7 @@ impl Default for Chain {
     }
 }
 
-impl Chain {
+impl CallChain {
     /// Goes on from a call to the next. The same call again is a wait for the
     /// provider, so it is made after a while, even if it names none.
     pub(super) async fn add(
@@ -206,7 +206,7 @@ impl Chain {
         self.length += 1;
         if self.length > CHAIN || self.since.elapsed() > CHAIN_TIME {
             let what = "the provider leads from call to call without an end";
-            return Err(ProviderError::new(Class::Unclear, what));
+            return Err(ProviderError::new(ErrorClass::Unclear, what));
         }
         let same = (&before.stage, &before.to, &before.memo) == (&next.stage, &next.to, &next.memo);
         if same && next.delay.is_none() {
@@ -218,11 +218,11 @@ impl Chain {
 
 /// An error with what it rests on, where the adapter does not say: a record comes
 /// with a success.
-pub(super) fn on_its_basis(answer: &Answer, error: ProviderError) -> ProviderError {
+pub(super) fn on_its_basis(answer: &ProviderResponse, error: ProviderError) -> ProviderError {
     let by_status = if answer.status.is_success() {
-        Basis::Record
+        ErrorBasis::Record
     } else {
-        Basis::Answer
+        ErrorBasis::Answer
     };
     let basis = error.basis.unwrap_or(by_status);
     error.on(basis)

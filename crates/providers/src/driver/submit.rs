@@ -1,4 +1,4 @@
-//! An order: the calls before the one that costs, that one, once, and the
+//! Submission of an order: the calls before the one that costs, that one, once, and the
 //! calls after it.
 
 use std::future::poll_fn;
@@ -7,17 +7,17 @@ use std::sync::atomic::{AtomicU8, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
-use super::auth::Proof;
-use super::fence::{SendBefore, is_too_late};
+use super::auth::CallCredential;
+use super::fence::{SendDeadline, is_too_late};
 use super::provider::Provider;
-use super::send::{Prepared, Trouble};
-use super::step::{Chain, FREE, backoff, delay, on_its_basis};
+use super::send::{PreparedRequest, SendError};
+use super::step::{CallChain, FREE, backoff, delay, on_its_basis};
 use super::{Driver, redact};
-use crate::answer::Answer;
-use crate::cost::Cost;
-use crate::error::{Basis, Class, ProviderError};
+use crate::cost::ProviderCost;
+use crate::error::{ErrorBasis, ErrorClass, ProviderError};
 use crate::order::Order;
-use crate::port::{Adapter, Asked, Call, Effect, Handle, Output, Step};
+use crate::port::{Adapter, AdapterStep, Call, CallContext, CallEffect, JobHandle, JobOutput};
+use crate::response::ProviderResponse;
 use crate::secret::Secret;
 
 /// How often a submission is repeated where the provider makes one job of all.
@@ -27,16 +27,16 @@ const LONGEST_WAIT: Duration = Duration::from_mins(1);
 
 /// The provider took the order.
 #[derive(Debug)]
-pub enum Accepted {
+pub enum OrderAcceptance {
     /// It works on it.
     Job {
         /// Names the job.
-        handle: Handle,
+        handle: JobHandle,
         /// When the provider wants to be asked first.
         poll_after: Option<Duration>,
     },
     /// It is done already.
-    Done(Vec<Output>),
+    Done(Vec<JobOutput>),
 }
 
 /// Why an order was not taken, or nobody can tell.
@@ -68,15 +68,15 @@ pub enum SubmitError<E> {
 /// is streamed, and what the job cost. Shared: one end is given to the driver, the
 /// other reads.
 #[derive(Debug, Clone, Default)]
-pub struct Watch(Arc<Told>);
+pub struct ProgressWatch(Arc<WatchState>);
 
 #[derive(Debug, Default)]
-struct Told {
+struct WatchState {
     progress: AtomicU8,
-    cost: OnceLock<Cost>,
+    cost: OnceLock<ProviderCost>,
 }
 
-impl Watch {
+impl ProgressWatch {
     /// Nothing is known yet.
     pub fn new() -> Self {
         Self::default()
@@ -108,7 +108,7 @@ impl Watch {
     }
 
     /// What the provider says that the job cost, once it has ended.
-    pub fn cost(&self) -> Option<Cost> {
+    pub fn cost(&self) -> Option<ProviderCost> {
         self.0.cost.get().copied()
     }
 
@@ -116,11 +116,11 @@ impl Watch {
     pub(super) fn look(
         &self,
         adapter: &dyn Adapter,
-        answer: &Answer,
-        read: &Result<Step, ProviderError>,
+        answer: &ProviderResponse,
+        read: &Result<AdapterStep, ProviderError>,
     ) {
         let has_ended = match read {
-            Ok(step) => matches!(step, Step::Done { .. }),
+            Ok(step) => matches!(step, AdapterStep::Done { .. }),
             Err(error) => error.ends_job(),
         };
         if let Some(cost) = has_ended.then(|| adapter.cost(answer)).flatten() {
@@ -131,7 +131,7 @@ impl Watch {
 }
 
 impl Driver {
-    /// Sends the order's calls. Before the one marked [`Effect::Submission`]
+    /// Sends the order's calls. Before the one marked [`CallEffect::Submission`]
     /// leaves, `intent` is awaited; when it errs, nothing is sent, and later than
     /// it says neither. That call is sent once. Only where the provider itself makes one job of two, an
     /// unclear outcome is asked for again, with the order's key.
@@ -140,10 +140,10 @@ impl Driver {
         provider: &Provider,
         secret: &Secret,
         order: &Order,
-        watch: &Watch,
-        intent: impl AsyncFnOnce() -> Result<SendBefore, E>,
-    ) -> Result<Accepted, SubmitError<E>> {
-        let work = Submission {
+        watch: &ProgressWatch,
+        intent: impl AsyncFnOnce() -> Result<SendDeadline, E>,
+    ) -> Result<OrderAcceptance, SubmitError<E>> {
+        let work = OrderSubmission {
             provider,
             secret,
             order,
@@ -161,22 +161,22 @@ impl Driver {
     }
 }
 
-struct Submission<'a> {
+struct OrderSubmission<'a> {
     provider: &'a Provider,
     secret: &'a Secret,
     order: &'a Order,
-    watch: &'a Watch,
+    watch: &'a ProgressWatch,
 }
 
-impl Submission<'_> {
+impl OrderSubmission<'_> {
     fn adapter(&self) -> &dyn Adapter {
         self.provider.adapter()
     }
 
     async fn run<E>(
         &self,
-        intent: impl AsyncFnOnce() -> Result<SendBefore, E>,
-    ) -> Result<Accepted, SubmitError<E>> {
+        intent: impl AsyncFnOnce() -> Result<SendDeadline, E>,
+    ) -> Result<OrderAcceptance, SubmitError<E>> {
         let first = self.adapter().start(self.order);
         let call = self.before(first.map_err(SubmitError::Before)?).await;
         let call = call.map_err(SubmitError::Before)?;
@@ -191,13 +191,13 @@ impl Submission<'_> {
 
     /// The free calls up to the one that costs.
     async fn before(&self, mut call: Call) -> Result<Call, ProviderError> {
-        let mut chain = Chain::default();
-        while call.effect == Effect::Free {
+        let mut chain = CallChain::default();
+        while call.effect == CallEffect::Free {
             let step = self.free(&call).await?;
             let next = match step {
-                Step::Next(next) => *next,
-                Step::Running { .. } => call.clone(),
-                Step::Submitted { .. } | Step::Done { .. } => {
+                AdapterStep::Next(next) => *next,
+                AdapterStep::Running { .. } => call.clone(),
+                AdapterStep::Submitted { .. } | AdapterStep::Done { .. } => {
                     let what = "a call that costs nothing cannot be an order";
                     return Err(ProviderError::unreadable(what));
                 }
@@ -208,7 +208,7 @@ impl Submission<'_> {
         Ok(call)
     }
 
-    async fn free(&self, call: &Call) -> Result<Step, ProviderError> {
+    async fn free(&self, call: &Call) -> Result<AdapterStep, ProviderError> {
         self.provider
             .step(self.secret, call, FREE, |asked, answer| {
                 self.read(asked, answer)
@@ -216,7 +216,11 @@ impl Submission<'_> {
             .await
     }
 
-    fn read(&self, asked: &Asked, answer: &Answer) -> Result<Step, ProviderError> {
+    fn read(
+        &self,
+        asked: &CallContext,
+        answer: &ProviderResponse,
+    ) -> Result<AdapterStep, ProviderError> {
         let read = self.adapter().submitted(self.order, asked, answer);
         let read = read.map_err(|error| on_its_basis(answer, error));
         self.watch.look(self.adapter(), answer, &read);
@@ -224,13 +228,13 @@ impl Submission<'_> {
     }
 
     /// The submission, ready to leave, with its place among those in flight.
-    async fn ready(&self, call: &Call) -> Result<Ready<'_>, ProviderError> {
+    async fn ready(&self, call: &Call) -> Result<ReadySubmission<'_>, ProviderError> {
         delay(call).await;
         let to = self.provider.destination(call)?;
         let wanted = call.with_credential && to.trusted;
         let credential = self.provider.credential(self.secret, wanted).await?;
         let prepared = self.provider.prepare(call, to, &credential)?;
-        Ok(Ready {
+        Ok(ReadySubmission {
             prepared,
             credential,
             _permit: self.provider.submissions().acquire().await.ok(),
@@ -241,10 +245,10 @@ impl Submission<'_> {
     async fn once<E>(
         &self,
         call: &Call,
-        ready: Ready<'_>,
-        fence: &SendBefore,
-    ) -> Result<Step, SubmitError<E>> {
-        let Ready {
+        ready: ReadySubmission<'_>,
+        fence: &SendDeadline,
+    ) -> Result<AdapterStep, SubmitError<E>> {
+        let ReadySubmission {
             prepared,
             credential,
             _permit,
@@ -264,7 +268,7 @@ impl Submission<'_> {
             match self.send(call, again, fence).await {
                 Err(SubmitError::TooLate) => break,
                 Err(SubmitError::Unclear(error) | SubmitError::Refused(error)) => {
-                    doubt = error.of_class(Class::Unclear);
+                    doubt = error.of_class(ErrorClass::Unclear);
                 }
                 told => return told,
             }
@@ -275,9 +279,9 @@ impl Submission<'_> {
     async fn send<E>(
         &self,
         call: &Call,
-        prepared: Prepared,
-        fence: &SendBefore,
-    ) -> Result<Step, SubmitError<E>> {
+        prepared: PreparedRequest,
+        fence: &SendDeadline,
+    ) -> Result<AdapterStep, SubmitError<E>> {
         let progress = |part: &[u8]| {
             if let Some(progress) = self.adapter().progress_of_part(part) {
                 self.watch.tell(progress);
@@ -295,19 +299,23 @@ impl Submission<'_> {
         };
         let (reached, result) = match answer {
             Ok(answer) => (true, self.outcome(&call.asked(), &answer)),
-            Err(Trouble { error, reached }) => (reached, Err(error)),
+            Err(SendError { error, reached }) => (reached, Err(error)),
         };
         self.provider.count(&called, result.as_ref().err());
         result.map_err(|error| {
-            if error.class == Class::Credentials {
+            if error.class == ErrorClass::Credentials {
                 self.provider.tokens().forget(self.secret);
             }
             match error.class {
                 _ if is_too_late(&error) => SubmitError::TooLate,
                 _ if !reached => SubmitError::Refused(error),
-                Class::Refused if error.basis == Some(Basis::Record) => SubmitError::Failed(error),
+                ErrorClass::Refused if error.basis == Some(ErrorBasis::Record) => {
+                    SubmitError::Failed(error)
+                }
                 class if class.says_no() => SubmitError::Refused(error),
-                Class::Failed | Class::Unfit | Class::Lost => SubmitError::Failed(error),
+                ErrorClass::Failed | ErrorClass::Unfit | ErrorClass::Lost => {
+                    SubmitError::Failed(error)
+                }
                 _ => SubmitError::Unclear(error),
             }
         })
@@ -316,14 +324,21 @@ impl Submission<'_> {
     /// What the answer to the submission means. An error that says no counts as
     /// a "no" only where the protocol's table has it, and never where the answer
     /// names a job.
-    fn outcome(&self, asked: &Asked, answer: &Answer) -> Result<Step, ProviderError> {
+    fn outcome(
+        &self,
+        asked: &CallContext,
+        answer: &ProviderResponse,
+    ) -> Result<AdapterStep, ProviderError> {
         let error = match self.read(asked, answer) {
             Err(error) => error,
             taken => return taken,
         };
         let adapter = self.adapter();
-        let is_end = error.basis == Some(Basis::Record)
-            && matches!(error.class, Class::Failed | Class::Unfit | Class::Lost);
+        let is_end = error.basis == Some(ErrorBasis::Record)
+            && matches!(
+                error.class,
+                ErrorClass::Failed | ErrorClass::Unfit | ErrorClass::Lost
+            );
         if !is_end && let Some(handle) = adapter.named_job(self.order, asked, answer) {
             tracing::warn!(
                 provider = self.provider.name(),
@@ -332,39 +347,43 @@ impl Submission<'_> {
                 message = %redact::error(error, self.secret).message,
                 "the provider's answer reads as an error and names a job: it is followed"
             );
-            return Ok(Step::Submitted {
+            return Ok(AdapterStep::Submitted {
                 handle,
                 poll_after: None,
             });
         }
         let mut table = adapter.refusals().into_iter();
         if table.any(|row| row.is_proved_by(answer, &error)) {
-            return Err(error.on(Basis::Answer));
+            return Err(error.on(ErrorBasis::Answer));
         }
         Err(match error.class {
             // It answered with what it made of the order, which is nothing.
-            Class::Refused if answer.status.is_success() => error.on(Basis::Record),
-            class if class.says_no() => error.of_class(Class::Unclear),
+            ErrorClass::Refused if answer.status.is_success() => error.on(ErrorBasis::Record),
+            class if class.says_no() => error.of_class(ErrorClass::Unclear),
             _ => error,
         })
     }
 
     /// What came of the submission, followed to its end.
-    async fn after<E>(&self, call: &Call, mut step: Step) -> Result<Accepted, SubmitError<E>> {
-        let mut chain = Chain::default();
+    async fn after<E>(
+        &self,
+        call: &Call,
+        mut step: AdapterStep,
+    ) -> Result<OrderAcceptance, SubmitError<E>> {
+        let mut chain = CallChain::default();
         let mut call = call.clone();
         loop {
             let next = match step {
-                Step::Submitted { handle, poll_after } => {
-                    return Ok(Accepted::Job { handle, poll_after });
+                AdapterStep::Submitted { handle, poll_after } => {
+                    return Ok(OrderAcceptance::Job { handle, poll_after });
                 }
-                Step::Done { outputs } => return Ok(Accepted::Done(outputs)),
-                Step::Next(next) if next.effect == Effect::Free => *next,
-                Step::Next(_) => {
+                AdapterStep::Done { outputs } => return Ok(OrderAcceptance::Done(outputs)),
+                AdapterStep::Next(next) if next.effect == CallEffect::Free => *next,
+                AdapterStep::Next(_) => {
                     return Err(unclear("an order is not submitted twice"));
                 }
-                Step::Running { .. } if call.effect == Effect::Free => call.clone(),
-                Step::Running { .. } => {
+                AdapterStep::Running { .. } if call.effect == CallEffect::Free => call.clone(),
+                AdapterStep::Running { .. } => {
                     return Err(unclear("the provider works on it, and names no job"));
                 }
             };
@@ -375,7 +394,7 @@ impl Submission<'_> {
                 if error.ends_job() {
                     SubmitError::Failed(error)
                 } else {
-                    SubmitError::Unclear(error.of_class(Class::Unclear))
+                    SubmitError::Unclear(error.of_class(ErrorClass::Unclear))
                 }
             })?;
         }
@@ -386,9 +405,9 @@ fn unclear<E>(what: &str) -> SubmitError<E> {
     SubmitError::Unclear(ProviderError::unreadable(what))
 }
 
-struct Ready<'a> {
-    prepared: Prepared,
-    credential: Proof,
+struct ReadySubmission<'a> {
+    prepared: PreparedRequest,
+    credential: CallCredential,
     _permit: Option<tokio::sync::SemaphorePermit<'a>>,
 }
 
@@ -402,7 +421,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn progress_is_shown_when_it_is_told_and_nothing_is_polled_between() {
-        let (watch, shown, polls) = (Watch::new(), Cell::new(0), Cell::new(0));
+        let (watch, shown, polls) = (ProgressWatch::new(), Cell::new(0), Cell::new(0));
         let (tell, mut told) = mpsc::unbounded_channel();
         let mut read = pin!(async {
             while let Some(progress) = told.recv().await {

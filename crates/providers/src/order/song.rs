@@ -3,11 +3,11 @@
 
 use serde_json::{Map, Value};
 
-use super::Recording;
+use super::SourceRecording;
 
 /// A song by the fields of the music dialect. Ids in it are the provider's own.
 #[derive(Debug, Clone)]
-pub struct Song {
+pub struct SongSpec {
     /// The operation, such as `generate`, `extend` or `cover`.
     pub task: String,
     /// The other fields as the caller sent them.
@@ -15,10 +15,10 @@ pub struct Song {
     /// The recordings of the clips that fields name, by field. One that the
     /// provider has goes by its id there; any other has to be given first, and
     /// the field holds the id that it then gets.
-    pub uploads: Vec<(String, Recording)>,
+    pub uploads: Vec<(String, SourceRecording)>,
 }
 
-impl Song {
+impl SongSpec {
     /// A field of text that is not empty.
     pub fn text(&self, field: &str) -> Option<&str> {
         let text = self.fields.get(field).and_then(Value::as_str);
@@ -93,7 +93,7 @@ mod tests {
                 None,
             ),
         ] {
-            let song = Song {
+            let song = SongSpec {
                 task: "generate".into(),
                 fields: fields.as_object().cloned().unwrap(),
                 uploads: Vec::new(),

@@ -1,4 +1,4 @@
-//! Which addresses belong to the public internet.
+//! Public and special IP addresses.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 

@@ -10,24 +10,24 @@ use rustls::ClientConfig;
 use rustls_platform_verifier::BuilderVerifierExt;
 use url::Url;
 
-use super::{Guard, Refused, Rules};
+use super::{AddressGuard, AddressRefusal, OutboundRules};
 
 /// The way out by rules. Cheap to clone; its connections are used again.
 #[derive(Debug, Clone)]
-pub struct Outbound {
-    rules: Arc<Rules>,
+pub struct OutboundClient {
+    rules: Arc<OutboundRules>,
     /// For ports that any public host may be asked at.
     usual: reqwest::Client,
     /// For all others: only the allowed networks.
     unusual: reqwest::Client,
 }
 
-impl Outbound {
+impl OutboundClient {
     /// Keeps these rules; says why it cannot.
-    pub fn new(rules: Rules, connect_timeout: Duration) -> Result<Self, String> {
+    pub fn new(rules: OutboundRules, connect_timeout: Duration) -> Result<Self, String> {
         let rules = Arc::new(rules);
         let made = |usual_port| {
-            let resolver = Resolver::new(rules.clone(), usual_port);
+            let resolver = CheckedResolver::new(rules.clone(), usual_port);
             client(&[b"h2", b"http/1.1"], connect_timeout)?
                 .pool_idle_timeout(Duration::from_secs(20))
                 .dns_resolver(resolver)
@@ -43,7 +43,11 @@ impl Outbound {
 
     /// The way out by a proxy that looks names up itself, and must keep the same rules for
     /// them; addresses that are literal are checked here all the same.
-    pub fn through(proxy: &Url, rules: Rules, connect_timeout: Duration) -> Result<Self, String> {
+    pub fn through(
+        proxy: &Url,
+        rules: OutboundRules,
+        connect_timeout: Duration,
+    ) -> Result<Self, String> {
         let proxy =
             reqwest::Proxy::all(proxy.as_str()).map_err(|error| error.without_url().to_string())?;
         let client = client(&[b"h2", b"http/1.1"], connect_timeout)?
@@ -59,8 +63,8 @@ impl Outbound {
     }
 
     /// What can be told of an address before its name is looked up.
-    pub fn check(&self, url: &Url) -> Result<(), Refused> {
-        Guard::new(&self.rules).check_url(url)
+    pub fn check(&self, url: &Url) -> Result<(), AddressRefusal> {
+        AddressGuard::new(&self.rules).check_url(url)
     }
 
     /// A request to an address that may be asked, as far as can be told before
@@ -69,8 +73,8 @@ impl Outbound {
         &self,
         method: reqwest::Method,
         url: &Url,
-    ) -> Result<reqwest::RequestBuilder, Refused> {
-        let guard = Guard::new(&self.rules);
+    ) -> Result<reqwest::RequestBuilder, AddressRefusal> {
+        let guard = AddressGuard::new(&self.rules);
         guard.check_url(url)?;
         let client = if guard.is_usual_port(url) {
             &self.usual
@@ -102,22 +106,22 @@ pub fn client(
 
 /// Looks names up and gives an address only when all of the name's are allowed.
 #[derive(Debug, Clone)]
-pub struct Resolver {
-    rules: Arc<Rules>,
+pub struct CheckedResolver {
+    rules: Arc<OutboundRules>,
     usual_port: bool,
 }
 
-impl Resolver {
+impl CheckedResolver {
     /// Keeps these rules, for ports that they allow or for all others.
-    pub fn new(rules: Arc<Rules>, usual_port: bool) -> Self {
+    pub fn new(rules: Arc<OutboundRules>, usual_port: bool) -> Self {
         Self { rules, usual_port }
     }
 
     pub(super) fn check(
         &self,
         found: impl IntoIterator<Item = SocketAddr>,
-    ) -> Result<Vec<SocketAddr>, Refused> {
-        let guard = Guard::new(&self.rules);
+    ) -> Result<Vec<SocketAddr>, AddressRefusal> {
+        let guard = AddressGuard::new(&self.rules);
         let checked = found.into_iter().map(|address| {
             guard.check_address(address.ip(), self.usual_port)?;
             Ok(address)
@@ -126,7 +130,7 @@ impl Resolver {
     }
 }
 
-impl Resolve for Resolver {
+impl Resolve for CheckedResolver {
     fn resolve(&self, name: Name) -> Resolving {
         let resolver = self.clone();
         Box::pin(async move {

@@ -3,8 +3,8 @@
 //! operator's network.
 //!
 //! The connection goes to exactly the addresses that were checked: literal ones
-//! before it is opened ([`Guard::check_url`]), names in the client's own look-up
-//! ([`Resolver`]), so that a name that means something else a moment later
+//! before it is opened ([`AddressGuard::check_url`]), names in the client's own look-up
+//! ([`CheckedResolver`]), so that a name that means something else a moment later
 //! leads nowhere else. Nobody follows redirects but [`next_hop`]'s callers, each
 //! of whom checks again.
 //!
@@ -22,7 +22,7 @@ use url::{Host, Url};
 
 use address::{embedded_v4, is_public};
 
-pub use client::{Outbound, Resolver, client};
+pub use client::{CheckedResolver, OutboundClient, client};
 
 /// Redirects followed at most.
 pub const REDIRECTS: usize = 3;
@@ -31,7 +31,7 @@ const LOOK_UP: Duration = Duration::from_secs(3);
 
 /// What the operator allows.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Rules {
+pub struct OutboundRules {
     /// Networks that are allowed although they are not public, any port.
     pub allow_networks: Vec<IpNet>,
     /// Ports that public addresses may name; any when `None`.
@@ -40,7 +40,7 @@ pub struct Rules {
 
 /// Why nothing is sent to an address. The texts are for whoever named it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-pub enum Refused {
+pub enum AddressRefusal {
     /// It is no http or https.
     #[error("only http and https addresses are followed")]
     Scheme,
@@ -60,26 +60,26 @@ pub enum Refused {
 
 /// The rules for addresses.
 #[derive(Debug, Clone, Copy)]
-pub struct Guard<'a> {
-    rules: &'a Rules,
+pub struct AddressGuard<'a> {
+    rules: &'a OutboundRules,
 }
 
-impl<'a> Guard<'a> {
+impl<'a> AddressGuard<'a> {
     /// Keeps these rules.
-    pub const fn new(rules: &'a Rules) -> Self {
+    pub const fn new(rules: &'a OutboundRules) -> Self {
         Self { rules }
     }
 
     /// What can be told without a look-up.
-    pub fn check_url(&self, url: &Url) -> Result<(), Refused> {
+    pub fn check_url(&self, url: &Url) -> Result<(), AddressRefusal> {
         if !matches!(url.scheme(), "http" | "https") {
-            return Err(Refused::Scheme);
+            return Err(AddressRefusal::Scheme);
         }
         if !url.username().is_empty() || url.password().is_some() {
-            return Err(Refused::Credential);
+            return Err(AddressRefusal::Credential);
         }
         let address = match url.host() {
-            None => return Err(Refused::NoHost),
+            None => return Err(AddressRefusal::NoHost),
             // The resolver asks about each of its addresses.
             Some(Host::Domain(_)) => return Ok(()),
             Some(Host::Ipv4(ip)) => IpAddr::V4(ip),
@@ -90,7 +90,7 @@ impl<'a> Guard<'a> {
 
     /// The same, with what its name means now. A name that nobody knows here leads nowhere from here,
     /// and passes.
-    pub async fn check_host(self, url: &Url) -> Result<(), Refused> {
+    pub async fn check_host(self, url: &Url) -> Result<(), AddressRefusal> {
         self.check_url(url)?;
         let Some(Host::Domain(name)) = url.host() else {
             return Ok(());
@@ -109,22 +109,22 @@ impl<'a> Guard<'a> {
     }
 
     /// Whether a connection may go there, to a port that is usual or not.
-    fn check_address(self, address: IpAddr, usual_port: bool) -> Result<(), Refused> {
+    fn check_address(self, address: IpAddr, usual_port: bool) -> Result<(), AddressRefusal> {
         let address = embedded_v4(address);
         let mut networks = self.rules.allow_networks.iter();
         if networks.any(|network| network.contains(&address)) {
             Ok(())
         } else if !is_public(address) {
-            Err(Refused::NotPublic)
+            Err(AddressRefusal::NotPublic)
         } else if !usual_port {
-            Err(Refused::Port)
+            Err(AddressRefusal::Port)
         } else {
             Ok(())
         }
     }
 }
 
-impl Refused {
+impl AddressRefusal {
     /// The refusal at the bottom of a client's error, where there is one.
     pub fn cause_of(error: &(dyn std::error::Error + 'static)) -> Option<Self> {
         let mut causes = std::iter::successors(Some(error), |error| error.source());
@@ -135,17 +135,17 @@ impl Refused {
 /// Said of an answer that redirects to nothing that is an address.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("the server redirects to nowhere")]
-pub struct Nowhere;
+pub struct BadRedirect;
 
 /// Where an answer from `here` redirects to, not checked yet; `None` when it is
 /// an answer.
-pub fn next_hop(here: &Url, answer: &reqwest::Response) -> Result<Option<Url>, Nowhere> {
+pub fn next_hop(here: &Url, answer: &reqwest::Response) -> Result<Option<Url>, BadRedirect> {
     if !answer.status().is_redirection() {
         return Ok(None);
     }
-    let location = answer.headers().get(LOCATION).ok_or(Nowhere)?;
-    let location = location.to_str().map_err(|_| Nowhere)?;
-    here.join(location).map(Some).map_err(|_| Nowhere)
+    let location = answer.headers().get(LOCATION).ok_or(BadRedirect)?;
+    let location = location.to_str().map_err(|_| BadRedirect)?;
+    here.join(location).map(Some).map_err(|_| BadRedirect)
 }
 
 #[cfg(test)]

@@ -5,22 +5,22 @@ use reqwest::dns::Resolve as _;
 
 use super::*;
 
-fn usual() -> Rules {
-    Rules {
+fn usual() -> OutboundRules {
+    OutboundRules {
         allow_ports: Some(vec![80, 443]),
-        ..Rules::default()
+        ..OutboundRules::default()
     }
 }
 
-fn with_loopback() -> Rules {
-    Rules {
+fn with_loopback() -> OutboundRules {
+    OutboundRules {
         allow_networks: vec!["127.0.0.0/8".parse().unwrap(), "::1/128".parse().unwrap()],
         ..usual()
     }
 }
 
-fn verdict(rules: &Rules, address: &str) -> Result<(), Refused> {
-    Guard::new(rules).check_url(&Url::parse(address).unwrap())
+fn verdict(rules: &OutboundRules, address: &str) -> Result<(), AddressRefusal> {
+    AddressGuard::new(rules).check_url(&Url::parse(address).unwrap())
 }
 
 #[test]
@@ -60,21 +60,21 @@ fn only_public_hosts_and_usual_ports() {
     ] {
         assert_eq!(
             verdict(&usual(), private),
-            Err(Refused::NotPublic),
+            Err(AddressRefusal::NotPublic),
             "{private}"
         );
     }
     for (bad, why) in [
-        ("http://8.8.8.8:22/", Refused::Port),
-        ("https://8.8.8.8:8443/", Refused::Port),
-        ("ftp://8.8.8.8/", Refused::Scheme),
-        ("file:///etc/passwd", Refused::Scheme),
-        ("http://user@8.8.8.8/", Refused::Credential),
-        ("http://user:pw@8.8.8.8/", Refused::Credential),
+        ("http://8.8.8.8:22/", AddressRefusal::Port),
+        ("https://8.8.8.8:8443/", AddressRefusal::Port),
+        ("ftp://8.8.8.8/", AddressRefusal::Scheme),
+        ("file:///etc/passwd", AddressRefusal::Scheme),
+        ("http://user@8.8.8.8/", AddressRefusal::Credential),
+        ("http://user:pw@8.8.8.8/", AddressRefusal::Credential),
     ] {
         assert_eq!(verdict(&usual(), bad), Err(why), "{bad}");
     }
-    let any_port = Rules::default();
+    let any_port = OutboundRules::default();
     assert_eq!(verdict(&any_port, "https://8.8.8.8:8443/"), Ok(()));
 }
 
@@ -83,22 +83,29 @@ fn an_allowed_network_lifts_address_and_port() {
     let rules = with_loopback();
     assert_eq!(verdict(&rules, "http://127.0.0.1:9999/"), Ok(()));
     assert_eq!(verdict(&rules, "http://[::ffff:127.0.0.1]:9999/"), Ok(()));
-    assert_eq!(verdict(&rules, "http://10.0.0.1/"), Err(Refused::NotPublic));
+    assert_eq!(
+        verdict(&rules, "http://10.0.0.1/"),
+        Err(AddressRefusal::NotPublic)
+    );
 }
 
 #[tokio::test]
 async fn a_name_is_as_good_as_the_worst_of_its_addresses() {
-    let looked_up =
-        |rules: Rules| Resolver::new(Arc::new(rules), true).resolve("localhost".parse().unwrap());
+    let looked_up = |rules: OutboundRules| {
+        CheckedResolver::new(Arc::new(rules), true).resolve("localhost".parse().unwrap())
+    };
     let error = looked_up(usual()).await.err().unwrap();
-    assert_eq!(Refused::cause_of(error.as_ref()), Some(Refused::NotPublic));
+    assert_eq!(
+        AddressRefusal::cause_of(error.as_ref()),
+        Some(AddressRefusal::NotPublic)
+    );
     assert!(looked_up(with_loopback()).await.is_ok());
     let mixed = ["8.8.8.8:0", "127.0.0.1:0"].map(|address| address.parse().unwrap());
-    let resolver = Resolver::new(Arc::new(usual()), true);
-    assert_eq!(resolver.check(mixed), Err(Refused::NotPublic));
+    let resolver = CheckedResolver::new(Arc::new(usual()), true);
+    assert_eq!(resolver.check(mixed), Err(AddressRefusal::NotPublic));
     assert_eq!(resolver.check([mixed[0]]).map(|found| found.len()), Ok(1));
-    let unusual_port = Resolver::new(Arc::new(usual()), false);
-    assert_eq!(unusual_port.check([mixed[0]]), Err(Refused::Port));
+    let unusual_port = CheckedResolver::new(Arc::new(usual()), false);
+    assert_eq!(unusual_port.check([mixed[0]]), Err(AddressRefusal::Port));
 }
 
 /// What a name means is asked for once for each connection, in the look-up that
@@ -108,13 +115,16 @@ async fn a_name_that_changes_its_meaning_leads_nowhere_else() {
     let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     listener.set_nonblocking(true).unwrap();
     let port = listener.local_addr().unwrap().port();
-    for rules in [usual(), Rules::default()] {
-        let out = Outbound::new(rules, Duration::from_secs(5)).unwrap();
+    for rules in [usual(), OutboundRules::default()] {
+        let out = OutboundClient::new(rules, Duration::from_secs(5)).unwrap();
         let url = Url::parse(&format!("http://localhost:{port}/")).unwrap();
         // The name passes as far as can be told of a name.
         let request = out.request(reqwest::Method::GET, &url).unwrap();
         let error = request.send().await.unwrap_err();
-        assert_eq!(Refused::cause_of(&error), Some(Refused::NotPublic));
+        assert_eq!(
+            AddressRefusal::cause_of(&error),
+            Some(AddressRefusal::NotPublic)
+        );
     }
     let reached = listener.accept().map(|_| ());
     assert_eq!(

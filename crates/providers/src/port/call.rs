@@ -11,7 +11,7 @@ use serde_json::{Map, Value};
 /// What sending a call does at the provider.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Effect {
+pub enum CallEffect {
     /// Nothing that costs: it may be sent again.
     Free,
     /// The provider may take the order: sent once.
@@ -21,7 +21,7 @@ pub enum Effect {
 /// How long a call may take.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Patience {
+pub enum TimeoutClass {
     /// An answer at once: 30 s.
     Short,
     /// The work is done while the connection is open: 15 min.
@@ -31,7 +31,7 @@ pub enum Patience {
 /// Where a call goes.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Target {
+pub enum CallTarget {
     /// A path under the provider's base address, with a slash in front.
     Path(String),
     /// A path from the root of the provider's host.
@@ -44,28 +44,28 @@ pub enum Target {
 /// A described HTTP request.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Call {
-    /// Which step this is; comes back in [`Asked`].
+    /// Which step this is; comes back in [`CallContext`].
     pub stage: Cow<'static, str>,
-    /// What the next step needs beside the order; comes back in [`Asked`].
+    /// What the next step needs beside the order; comes back in [`CallContext`].
     pub memo: Value,
     /// The method.
     #[serde(with = "method")]
     pub method: Method,
     /// Where to.
-    pub to: Target,
+    pub to: CallTarget,
     /// Query members.
     pub query: Vec<(String, String)>,
     /// Headers beside the credential and the content type.
     pub headers: Vec<(String, String)>,
     /// The body.
-    pub body: Body,
+    pub body: RequestBody,
     /// What it does at the provider.
-    pub effect: Effect,
+    pub effect: CallEffect,
     /// Whether the credential goes along.
     pub with_credential: bool,
     /// How long it may take.
-    pub patience: Patience,
-    /// Most bytes of the answer. For a [`Source::Call`](super::Source::Call) the operator's limit
+    pub patience: TimeoutClass,
+    /// Most bytes of the answer. For a [`Source::Call`](super::OutputSource::Call) the operator's limit
     /// for results holds instead.
     pub limit_bytes: u64,
     /// How long to wait before it is sent, for hops that ask again until
@@ -91,13 +91,13 @@ impl Call {
             stage: stage.into(),
             memo: Value::Null,
             method,
-            to: Target::Path(path.into()),
+            to: CallTarget::Path(path.into()),
             query: Vec::new(),
             headers: Vec::new(),
-            body: Body::Empty,
-            effect: Effect::Free,
+            body: RequestBody::Empty,
+            effect: CallEffect::Free,
             with_credential: true,
-            patience: Patience::Short,
+            patience: TimeoutClass::Short,
             limit_bytes: TELLING,
             delay: None,
         }
@@ -110,12 +110,12 @@ impl Call {
 
     /// `POST` of JSON to a path.
     pub fn post(stage: impl Into<Cow<'static, str>>, path: impl Into<String>, body: Value) -> Self {
-        Self::new(stage, Method::POST, path).with_body(Body::Json(body))
+        Self::new(stage, Method::POST, path).with_body(RequestBody::Json(body))
     }
 
     /// Goes elsewhere than to a path under the base address.
     #[must_use]
-    pub fn to(mut self, target: Target) -> Self {
+    pub fn to(mut self, target: CallTarget) -> Self {
         self.to = target;
         self
     }
@@ -123,13 +123,13 @@ impl Call {
     /// Marks the call by which the provider takes the order.
     #[must_use]
     pub const fn submits(mut self) -> Self {
-        self.effect = Effect::Submission;
+        self.effect = CallEffect::Submission;
         self
     }
 
     /// Sends this body.
     #[must_use]
-    pub fn with_body(mut self, body: Body) -> Self {
+    pub fn with_body(mut self, body: RequestBody) -> Self {
         self.body = body;
         self
     }
@@ -143,8 +143,8 @@ impl Call {
             other => other.to_string(),
         };
         match &mut self.body {
-            Body::Json(Value::Object(body)) => merge(body, extra),
-            Body::Form(fields) => {
+            RequestBody::Json(Value::Object(body)) => merge(body, extra),
+            RequestBody::Form(fields) => {
                 fields.retain(|(name, _)| !extra.contains_key(name));
                 fields.extend(
                     extra
@@ -152,17 +152,17 @@ impl Call {
                         .map(|(name, value)| (name.clone(), text(value))),
                 );
             }
-            Body::Multipart(parts) => {
+            RequestBody::Multipart(parts) => {
                 parts.retain(
-                    |part| !matches!(part, Part::Text { name, .. } if extra.contains_key(name)),
+                    |part| !matches!(part, FormPart::Text { name, .. } if extra.contains_key(name)),
                 );
                 parts.extend(
                     extra
                         .iter()
-                        .map(|(name, value)| Part::text(name, text(value))),
+                        .map(|(name, value)| FormPart::text(name, text(value))),
                 );
             }
-            Body::Json(_) | Body::Empty | Body::Bytes { .. } => {}
+            RequestBody::Json(_) | RequestBody::Empty | RequestBody::Bytes { .. } => {}
         }
         self
     }
@@ -199,7 +199,7 @@ impl Call {
     /// answer of up to `limit_bytes`.
     #[must_use]
     pub const fn works(mut self, limit_bytes: u64) -> Self {
-        self.patience = Patience::Work;
+        self.patience = TimeoutClass::Work;
         self.limit_bytes = limit_bytes;
         self
     }
@@ -212,8 +212,8 @@ impl Call {
     }
 
     /// What the adapter is told of this call beside its answer.
-    pub fn asked(&self) -> Asked {
-        Asked {
+    pub fn asked(&self) -> CallContext {
+        CallContext {
             stage: self.stage.clone(),
             memo: self.memo.clone(),
         }
@@ -234,7 +234,7 @@ pub fn merge(into: &mut Map<String, Value>, extra: &Map<String, Value>) {
 
 /// The call that an answer belongs to.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Asked {
+pub struct CallContext {
     /// [`Call::stage`].
     pub stage: Cow<'static, str>,
     /// [`Call::memo`].
@@ -259,7 +259,7 @@ mod method {
 /// A request's body. Only one without files can be written down.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Body {
+pub enum RequestBody {
     /// None.
     Empty,
     /// JSON.
@@ -268,7 +268,7 @@ pub enum Body {
     Form(Vec<(String, String)>),
     /// `multipart/form-data`.
     #[serde(skip)]
-    Multipart(Vec<Part>),
+    Multipart(Vec<FormPart>),
     /// Bytes of a media type.
     #[serde(skip)]
     Bytes {
@@ -281,7 +281,7 @@ pub enum Body {
 
 /// A part of a multipart body.
 #[derive(Debug, Clone)]
-pub enum Part {
+pub enum FormPart {
     /// A field.
     Text {
         /// Its name.
@@ -302,7 +302,7 @@ pub enum Part {
     },
 }
 
-impl Part {
+impl FormPart {
     /// A field.
     pub fn text(name: impl Into<String>, value: impl Into<String>) -> Self {
         Self::Text {
@@ -312,7 +312,7 @@ impl Part {
     }
 
     /// A file under a field's name.
-    pub fn file(name: impl Into<String>, file: &crate::order::File) -> Self {
+    pub fn file(name: impl Into<String>, file: &crate::order::MediaFile) -> Self {
         Self::File {
             name: name.into(),
             file_name: file.name.clone(),
@@ -334,18 +334,23 @@ mod tests {
         let extra = extra.as_object().unwrap();
         let call = |body| Call::new("submit", Method::POST, "/x").with_body(body);
         let body = json!({"model": "m", "audio": true, "input": {"prompt": "p"}});
-        let Body::Json(body) = call(Body::Json(body)).with_extra(extra).body else {
+        let RequestBody::Json(body) = call(RequestBody::Json(body)).with_extra(extra).body else {
             panic!("not JSON");
         };
         let merged = json!({"model": "m", "audio": false, "input": {"prompt": "p", "steps": 40}});
         assert_eq!(body, merged);
-        let parts = vec![Part::text("audio", "true"), Part::text("model", "m")];
-        let Body::Multipart(parts) = call(Body::Multipart(parts)).with_extra(extra).body else {
+        let parts = vec![
+            FormPart::text("audio", "true"),
+            FormPart::text("model", "m"),
+        ];
+        let RequestBody::Multipart(parts) =
+            call(RequestBody::Multipart(parts)).with_extra(extra).body
+        else {
             panic!("not multipart");
         };
         let text = |wanted: &str| {
             let all = parts.iter().filter_map(|part| match part {
-                Part::Text { name, value } if name == wanted => Some(value.as_str()),
+                FormPart::Text { name, value } if name == wanted => Some(value.as_str()),
                 _ => None,
             });
             all.collect::<Vec<_>>()

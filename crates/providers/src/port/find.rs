@@ -1,21 +1,21 @@
 //! Looking for the job of a submission whose answer was lost.
 //!
 //! The question is which of the provider's jobs is ours: others may have
-//! ordered the same, on the same account too. [`Identity`] says how a match was
+//! ordered the same, on the same account too. [`MatchCertainty`] says how a match was
 //! told. That there is none proves nothing: lists may lag behind, end early or
 //! leave things out, and the job may be found later.
 
 use std::time::{Duration, SystemTime};
 
 use super::call::Call;
-use super::step::Handle;
+use super::step::JobHandle;
 
 /// How far the provider's clock may be behind.
 pub const SKEW: Duration = Duration::from_mins(1);
 
 /// How a job was told from others.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Identity {
+pub enum MatchCertainty {
     /// The provider gives back [`Order::key`](crate::Order::key), which nobody
     /// else has.
     Certain,
@@ -30,16 +30,16 @@ pub enum Identity {
 #[derive(Debug, Clone, PartialEq)]
 pub struct FoundJob {
     /// As the submission's answer would have named it.
-    pub handle: Handle,
+    pub handle: JobHandle,
     /// When the provider took it, by its own clock, where it says.
     pub created_at: Option<SystemTime>,
     /// How it was told from others.
-    pub identity: Identity,
+    pub identity: MatchCertainty,
 }
 
 /// What the answer to a look-up says.
 #[derive(Debug, Clone, Default)]
-pub struct Found {
+pub struct LookupPage {
     /// The jobs in this answer that may be the order's, in any order.
     pub jobs: Vec<FoundJob>,
     /// The call for the next page; `None` when this was the last, or when no
@@ -47,7 +47,7 @@ pub struct Found {
     pub next: Option<Box<Call>>,
 }
 
-impl Found {
+impl LookupPage {
     /// These, and no further page.
     pub fn jobs(jobs: impl IntoIterator<Item = FoundJob>) -> Self {
         Self {
@@ -66,24 +66,24 @@ impl Found {
 
 impl FoundJob {
     /// A job that carries the order's key; how old it is plays no part.
-    pub const fn certain(handle: Handle, created_at: Option<SystemTime>) -> Self {
+    pub const fn certain(handle: JobHandle, created_at: Option<SystemTime>) -> Self {
         Self {
             handle,
             created_at,
-            identity: Identity::Certain,
+            identity: MatchCertainty::Certain,
         }
     }
 
     /// A job of the same content, unless it is older than the submission.
     pub fn likely(
-        handle: Handle,
+        handle: JobHandle,
         created_at: Option<SystemTime>,
         since: SystemTime,
     ) -> Option<Self> {
         (!is_older(created_at, since)).then_some(Self {
             handle,
             created_at,
-            identity: Identity::Likely,
+            identity: MatchCertainty::Likely,
         })
     }
 }
@@ -108,11 +108,11 @@ mod tests {
     fn what_is_older_than_the_submission_is_not_its_job() {
         let at = |seconds| UNIX_EPOCH + Duration::from_secs(seconds);
         let since = at(1_000);
-        let likely = |created| FoundJob::likely(Handle(json!(1)), created, since).is_some();
+        let likely = |created| FoundJob::likely(JobHandle(json!(1)), created, since).is_some();
         assert!(likely(Some(at(1_001))) && likely(Some(at(940))) && likely(None));
         assert!(!likely(Some(at(939))));
-        let certain = FoundJob::certain(Handle(json!(1)), Some(at(1)));
-        assert_eq!(certain.identity, Identity::Certain);
+        let certain = FoundJob::certain(JobHandle(json!(1)), Some(at(1)));
+        assert_eq!(certain.identity, MatchCertainty::Certain);
         assert!(!is_older(Some(UNIX_EPOCH), UNIX_EPOCH));
     }
 }

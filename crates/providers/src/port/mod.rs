@@ -13,15 +13,15 @@
 //! find(order, since) ─► Call ─► found(order, since, asked, answer) ─► Found{jobs, next page}
 //! ```
 //!
-//! Calls before the one marked [`Effect::Submission`] (uploads) may be repeated
+//! Calls before the one marked [`CallEffect::Submission`] (uploads) may be repeated
 //! freely and are, after a crash, from the start. What must survive a crash
-//! once the provider took the order is in the [`Handle`].
+//! once the provider took the order is in the [`JobHandle`].
 
 mod call;
 pub mod find;
 pub mod jobs;
-pub mod names;
-pub mod prompt;
+pub mod model_names;
+pub mod prompt_settings;
 pub mod refusal;
 mod sign;
 mod step;
@@ -31,20 +31,23 @@ use std::time::{Duration, SystemTime};
 
 use http::StatusCode;
 
-use crate::answer::Answer;
-use crate::cost::Cost;
-use crate::error::{Class, ProviderError};
-use crate::limits::Limits;
-use crate::order::{Kind, Order};
-use crate::port::jobs::Job;
+use crate::cost::ProviderCost;
+use crate::error::{ErrorClass, ProviderError};
+use crate::limits::ModelLimits;
+use crate::order::{MediaKind, Order};
+use crate::port::jobs::JobApi;
+use crate::response::ProviderResponse;
 use crate::secret::Secret;
 
-pub use call::{Asked, Body, Call, Effect, Part, Patience, RESULT, TELLING, Target, merge};
-pub use find::{Found, FoundJob, Identity};
-pub use names::ModelNames;
-pub use refusal::Refusal;
-pub use sign::{Leaving, Sign};
-pub use step::{ClipFacts, Handle, Output, Source, Step, What};
+pub use call::{
+    Call, CallContext, CallEffect, CallTarget, FormPart, RESULT, RequestBody, TELLING,
+    TimeoutClass, merge,
+};
+pub use find::{FoundJob, LookupPage, MatchCertainty};
+pub use model_names::ModelNames;
+pub use refusal::RefusalRule;
+pub use sign::{CallSigner, OutgoingCall};
+pub use step::{AdapterStep, ClipFacts, JobHandle, JobOutput, OutputKind, OutputSource};
 
 /// A provider's protocol. No function here does I/O, reads a clock or draws a
 /// random number.
@@ -52,7 +55,7 @@ pub trait Adapter: fmt::Debug + Send + Sync {
     /// What a model may be asked for; `None` when the protocol does no work of
     /// this kind. A model that the adapter does not know by name gets what most
     /// of the provider's models offer; the operator can say otherwise.
-    fn limits(&self, kind: Kind, model: &str) -> Option<Limits>;
+    fn limits(&self, kind: MediaKind, model: &str) -> Option<ModelLimits>;
 
     /// Which names a caller may have sent as a model's, where a route hands on
     /// what its caller wrote.
@@ -64,7 +67,7 @@ pub trait Adapter: fmt::Debug + Send + Sync {
     fn prompt_settings(&self, model: &str) -> &'static [&'static str] {
         // Whoever offers it hands the prompt on.
         if model.to_ascii_lowercase().contains("seedance") {
-            prompt::SEEDANCE
+            prompt_settings::SEEDANCE
         } else {
             &[]
         }
@@ -72,7 +75,7 @@ pub trait Adapter: fmt::Debug + Send + Sync {
 
     /// What is wrong with a route to this model, and what to write instead, as
     /// far as that shows without asking the provider.
-    fn fault_of_model(&self, kind: Kind, model: &str) -> Option<String> {
+    fn fault_of_model(&self, kind: MediaKind, model: &str) -> Option<String> {
         let _ = (kind, model);
         None
     }
@@ -91,7 +94,7 @@ pub trait Adapter: fmt::Debug + Send + Sync {
     }
 
     /// How the provider wants to be polled.
-    fn pace(&self) -> Pace;
+    fn pace(&self) -> PollPace;
 
     /// Where the provider is, when the options decide it and the operator does
     /// not say; else [`crate::Protocol::base_url`] holds.
@@ -109,16 +112,16 @@ pub trait Adapter: fmt::Debug + Send + Sync {
     /// [`Authorization::Exchange`] brings.
     fn authorized(
         &self,
-        asked: &Asked,
-        answer: &Answer,
-    ) -> Result<(Vec<Header>, Duration), ProviderError> {
+        asked: &CallContext,
+        answer: &ProviderResponse,
+    ) -> Result<(Vec<AuthHeader>, Duration), ProviderError> {
         let _ = (asked, answer);
         Err(ProviderError::unreadable("nothing was exchanged"))
     }
 
     /// The shape of the provider's jobs; the functions about submissions and
     /// jobs go by it where an adapter has none of its own.
-    fn job(&self) -> Option<&Job> {
+    fn job(&self) -> Option<&JobApi> {
         None
     }
 
@@ -130,9 +133,9 @@ pub trait Adapter: fmt::Debug + Send + Sync {
     fn submitted(
         &self,
         order: &Order,
-        asked: &Asked,
-        answer: &Answer,
-    ) -> Result<Step, ProviderError> {
+        asked: &CallContext,
+        answer: &ProviderResponse,
+    ) -> Result<AdapterStep, ProviderError> {
         let _ = (order, asked);
         match self.job() {
             Some(job) => job.submitted(answer),
@@ -142,35 +145,40 @@ pub trait Adapter: fmt::Debug + Send + Sync {
 
     /// What proves that a submission was not taken; whatever is in no row of it
     /// proves nothing.
-    fn refusals(&self) -> Vec<Refusal<'_>>;
+    fn refusals(&self) -> Vec<RefusalRule<'_>>;
 
     /// The job that the answer to a submission names, whatever else it says: an
     /// order that has a job was taken, even if the status says otherwise.
-    fn named_job(&self, order: &Order, asked: &Asked, answer: &Answer) -> Option<Handle> {
+    fn named_job(
+        &self,
+        order: &Order,
+        asked: &CallContext,
+        answer: &ProviderResponse,
+    ) -> Option<JobHandle> {
         let mut good = answer.clone();
         good.status = StatusCode::OK;
         match self.submitted(order, asked, &good) {
-            Ok(Step::Submitted { handle, .. }) => Some(handle),
+            Ok(AdapterStep::Submitted { handle, .. }) => Some(handle),
             _ => None,
         }
     }
 
     /// The call that asks how a job stands. Protocols that answer a submission
     /// with the result have none.
-    fn poll(&self, handle: &Handle) -> Result<Call, ProviderError> {
+    fn poll(&self, handle: &JobHandle) -> Result<Call, ProviderError> {
         let job = self.job().ok_or_else(no_jobs)?;
         Ok(job.poll(handle))
     }
 
     /// What the answer to a poll, or to a call that followed from it, means.
     /// Every status comes here: some providers tell of a failed job by one. An
-    /// unknown status word is [`Step::Running`] with `unknown_word` set.
+    /// unknown status word is [`AdapterStep::Running`] with `unknown_word` set.
     fn polled(
         &self,
-        handle: &Handle,
-        asked: &Asked,
-        answer: &Answer,
-    ) -> Result<Step, ProviderError> {
+        handle: &JobHandle,
+        asked: &CallContext,
+        answer: &ProviderResponse,
+    ) -> Result<AdapterStep, ProviderError> {
         let _ = asked;
         let job = self.job().ok_or_else(no_jobs)?;
         job.polled(handle, answer)
@@ -178,14 +186,14 @@ pub trait Adapter: fmt::Debug + Send + Sync {
 
     /// What the provider says that a job cost, in the answer that told its end,
     /// good or bad. An estimate is none.
-    fn cost(&self, answer: &Answer) -> Option<Cost> {
+    fn cost(&self, answer: &ProviderResponse) -> Option<ProviderCost> {
         let _ = answer;
         None
     }
 
     /// One call for several jobs, for providers that answer for many at once;
-    /// [`Pace::batch`] says how many.
-    fn poll_many(&self, handles: &[&Handle]) -> Option<Call> {
+    /// [`PollPace::batch`] says how many.
+    fn poll_many(&self, handles: &[&JobHandle]) -> Option<Call> {
         let _ = handles;
         None
     }
@@ -194,10 +202,10 @@ pub trait Adapter: fmt::Debug + Send + Sync {
     /// order.
     fn polled_many(
         &self,
-        handles: &[&Handle],
-        asked: &Asked,
-        answer: &Answer,
-    ) -> Vec<Result<Step, ProviderError>> {
+        handles: &[&JobHandle],
+        asked: &CallContext,
+        answer: &ProviderResponse,
+    ) -> Vec<Result<AdapterStep, ProviderError>> {
         handles
             .iter()
             .map(|handle| self.polled(handle, asked, answer))
@@ -205,12 +213,12 @@ pub trait Adapter: fmt::Debug + Send + Sync {
     }
 
     /// The call that calls a job off; `None` where the provider has no such thing.
-    fn cancel(&self, handle: &Handle) -> Option<Call> {
+    fn cancel(&self, handle: &JobHandle) -> Option<Call> {
         self.job()?.cancel(handle)
     }
 
     /// What the answer to a cancellation means: whether the job is called off.
-    fn cancelled(&self, handle: &Handle, answer: &Answer) -> bool {
+    fn cancelled(&self, handle: &JobHandle, answer: &ProviderResponse) -> bool {
         let _ = handle;
         answer.status.is_success()
     }
@@ -243,9 +251,9 @@ pub trait Adapter: fmt::Debug + Send + Sync {
         &self,
         order: &Order,
         since: SystemTime,
-        asked: &Asked,
-        answer: &Answer,
-    ) -> Result<Found, ProviderError> {
+        asked: &CallContext,
+        answer: &ProviderResponse,
+    ) -> Result<LookupPage, ProviderError> {
         let _ = (order, since, asked, answer);
         Err(ProviderError::unreadable("nothing was looked for"))
     }
@@ -261,12 +269,12 @@ pub trait Adapter: fmt::Debug + Send + Sync {
 
 /// The error of asking for a job where there are none.
 fn no_jobs() -> ProviderError {
-    ProviderError::new(Class::Lost, "this provider keeps no jobs")
+    ProviderError::new(ErrorClass::Lost, "this provider keeps no jobs")
 }
 
 /// How a provider wants to be polled.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Pace {
+pub struct PollPace {
     /// Never more often for one job.
     pub floor: Duration,
     /// Never more rarely.
@@ -279,7 +287,7 @@ pub struct Pace {
     pub gap: Duration,
 }
 
-impl Pace {
+impl PollPace {
     /// One job at a time, within these bounds.
     pub const fn new(floor: Duration, ceiling: Duration) -> Self {
         Self {
@@ -306,14 +314,14 @@ impl Pace {
 }
 
 /// A header's name and value.
-pub type Header = (&'static str, String);
+pub type AuthHeader = (&'static str, String);
 
 /// What proves who calls.
 pub enum Authorization {
     /// Send these headers.
-    Headers(Vec<Header>),
+    Headers(Vec<AuthHeader>),
     /// Sign each call as it leaves.
-    Sign(Box<dyn Sign>),
+    Sign(Box<dyn CallSigner>),
     /// Send this call first (without authorization) and give its answer to
     /// [`Adapter::authorized`]; what it brings is kept for its lifetime.
     Exchange(Box<Call>),

@@ -1,4 +1,4 @@
-//! What proves that a provider did not take an order: a table for each protocol.
+//! Proofs that a provider did not take an order: a table for each protocol.
 //!
 //! An order whose submission was refused goes to another route, or to the same
 //! one once more. So an answer is a refusal only where a document names its
@@ -6,13 +6,13 @@
 //! come from a proxy that lost the answer of a request that was taken, and a 408,
 //! 425 or 499 from one that gave up waiting for it.
 
-use crate::answer::Answer;
 use crate::error::ProviderError;
-use crate::shape;
+use crate::frame_size;
+use crate::response::ProviderResponse;
 
 /// A row of the table: answers that prove that nothing was taken.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Refusal<'a> {
+pub struct RefusalRule<'a> {
     /// Any of these statuses.
     pub statuses: Vec<u16>,
     /// Any of these codes ([`ProviderError::code`]), which may have `*` at either
@@ -26,7 +26,7 @@ pub struct Refusal<'a> {
 pub const UNPROCESSED: [u16; 10] = [400, 401, 402, 403, 404, 405, 413, 415, 422, 429];
 const HTTP: &str = "RFC 9110, 15.5, and RFC 6585, 4: the request is not processed";
 
-impl<'a> Refusal<'a> {
+impl<'a> RefusalRule<'a> {
     /// The statuses of HTTP itself.
     pub fn of_http() -> Self {
         Self {
@@ -46,10 +46,10 @@ impl<'a> Refusal<'a> {
     }
 
     /// Whether this answer, which reads as this error, is such a one.
-    pub fn is_proved_by(&self, answer: &Answer, error: &ProviderError) -> bool {
+    pub fn is_proved_by(&self, answer: &ProviderResponse, error: &ProviderError) -> bool {
         let code = error.code.as_deref();
         let is_named =
-            || code.is_some_and(|code| self.codes.iter().any(|one| shape::fits(one, code)));
+            || code.is_some_and(|code| self.codes.iter().any(|one| frame_size::fits(one, code)));
         self.statuses.contains(&answer.status.as_u16()) && (self.codes.is_empty() || is_named())
     }
 }
@@ -59,26 +59,26 @@ mod tests {
     use serde_json::Value;
 
     use super::*;
-    use crate::error::Class;
+    use crate::error::ErrorClass;
 
     #[test]
     fn a_status_or_a_code_under_its_status_proves_it() {
-        let proved = |row: &Refusal<'_>, status, code: Option<&str>| {
-            let error = ProviderError::new(Class::Rejected, "no");
+        let proved = |row: &RefusalRule<'_>, status, code: Option<&str>| {
+            let error = ProviderError::new(ErrorClass::Rejected, "no");
             let error = match code {
                 Some(code) => error.with_code(code),
                 None => error,
             };
-            row.is_proved_by(&Answer::json_of(status, &Value::Null), &error)
+            row.is_proved_by(&ProviderResponse::json_of(status, &Value::Null), &error)
         };
-        let http = Refusal::of_http();
+        let http = RefusalRule::of_http();
         for status in UNPROCESSED {
             assert!(proved(&http, status, None), "{status}");
         }
         for status in [200, 408, 409, 410, 425, 499, 500, 502, 503, 504] {
             assert!(!proved(&http, status, Some("any")), "{status}");
         }
-        let codes = Refusal::of_codes(["1002", "limit*"], "a page");
+        let codes = RefusalRule::of_codes(["1002", "limit*"], "a page");
         assert!(proved(&codes, 200, Some("1002")) && proved(&codes, 201, Some("limit_reached")));
         for (status, code) in [(200, Some("1003")), (200, None), (503, Some("1002"))] {
             assert!(!proved(&codes, status, code), "{status} {code:?}");

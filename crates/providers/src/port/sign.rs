@@ -6,12 +6,12 @@ use std::time::SystemTime;
 use http::Method;
 use url::Url;
 
-use super::Header;
+use super::AuthHeader;
 use crate::error::ProviderError;
 
 /// A call as it leaves.
 #[derive(Debug, Clone, Copy)]
-pub struct Leaving<'a> {
+pub struct OutgoingCall<'a> {
     /// Its method.
     pub method: &'a Method,
     /// Where it goes, with its query.
@@ -25,7 +25,7 @@ pub struct Leaving<'a> {
 }
 
 /// Signs calls.
-pub trait Sign: fmt::Debug + Send + Sync {
+pub trait CallSigner: fmt::Debug + Send + Sync {
     /// The headers that prove who sends it.
-    fn sign(&self, call: &Leaving<'_>) -> Result<Vec<Header>, ProviderError>;
+    fn sign(&self, call: &OutgoingCall<'_>) -> Result<Vec<AuthHeader>, ProviderError>;
 }

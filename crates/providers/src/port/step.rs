@@ -1,4 +1,4 @@
-//! What an answer leads to, and what was made.
+//! Steps that an answer leads to, and outputs of jobs.
 
 use std::time::Duration;
 
@@ -7,16 +7,16 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::call::Call;
-use crate::error::{Basis, Class, ProviderError};
-use crate::order::{Song, StemTarget};
+use crate::error::{ErrorBasis, ErrorClass, ProviderError};
+use crate::order::{SongSpec, StemTarget};
 
 /// What names a job at its provider; kept with the task, so that a restart
 /// goes on where the process ended.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(transparent)]
-pub struct Handle(pub Value);
+pub struct JobHandle(pub Value);
 
-impl Handle {
+impl JobHandle {
     /// Text under a member of the handle; empty when there is none.
     pub fn text(&self, member: &str) -> &str {
         self.0
@@ -27,23 +27,23 @@ impl Handle {
 
     /// What the job makes, where that is one thing: the song whose facts are in
     /// the member `song`, else a video.
-    pub fn what(&self) -> What {
+    pub fn what(&self) -> OutputKind {
         let facts = self.0.get("song").cloned();
         let facts = facts.and_then(|facts| serde_json::from_value(facts).ok());
-        facts.map_or(What::Video, What::Clip)
+        facts.map_or(OutputKind::Video, OutputKind::Clip)
     }
 }
 
 /// What comes next.
 #[derive(Debug, Clone)]
-pub enum Step {
+pub enum AdapterStep {
     /// Another call, after its [`Call::delay`]. The same call again (stage,
-    /// target and memo) without a delay is sent after [`Pace::floor`](super::Pace::floor).
+    /// target and memo) without a delay is sent after [`Pace::floor`](super::PollPace::floor).
     Next(Box<Call>),
     /// The provider took the order.
     Submitted {
         /// Names the job from now on.
-        handle: Handle,
+        handle: JobHandle,
         /// When the provider wants to be asked first.
         poll_after: Option<Duration>,
     },
@@ -60,11 +60,11 @@ pub enum Step {
     /// The job is done.
     Done {
         /// What it made, at least one thing.
-        outputs: Vec<Output>,
+        outputs: Vec<JobOutput>,
     },
 }
 
-impl Step {
+impl AdapterStep {
     /// Another call.
     pub fn next(call: Call) -> Self {
         Self::Next(Box::new(call))
@@ -73,7 +73,7 @@ impl Step {
     /// The provider took the order.
     pub const fn submitted(handle: Value) -> Self {
         Self::Submitted {
-            handle: Handle(handle),
+            handle: JobHandle(handle),
             poll_after: None,
         }
     }
@@ -99,10 +99,10 @@ impl Step {
 
     /// Done, with what was made. Nothing made is a failure, if it stays so: the
     /// result may come later than the word.
-    pub fn done(outputs: Vec<Output>) -> Result<Self, ProviderError> {
+    pub fn done(outputs: Vec<JobOutput>) -> Result<Self, ProviderError> {
         if outputs.is_empty() {
             let message = "the provider says that it is done, and delivers nothing";
-            return Err(ProviderError::new(Class::Failed, message).on(Basis::Answer));
+            return Err(ProviderError::new(ErrorClass::Failed, message).on(ErrorBasis::Answer));
         }
         Ok(Self::Done { outputs })
     }
@@ -111,33 +111,33 @@ impl Step {
 /// Something that was made. What names a result can be written down and read
 /// again; what is the result itself cannot.
 #[derive(Debug, Clone, Serialize, Deserialize)]
-pub struct Output {
+pub struct JobOutput {
     /// What it is.
-    pub what: What,
+    pub what: OutputKind,
     /// Where it is to be had.
-    pub source: Source,
+    pub source: OutputSource,
 }
 
-impl Output {
+impl JobOutput {
     /// What is at an address.
-    pub fn at(what: What, url: impl Into<String>) -> Self {
-        let source = Source::Address(url.into());
+    pub fn at(what: OutputKind, url: impl Into<String>) -> Self {
+        let source = OutputSource::Address(url.into());
         Self { what, source }
     }
 
     /// The video at an address.
     pub fn video_at(url: impl Into<String>) -> Self {
-        Self::at(What::Video, url)
+        Self::at(OutputKind::Video, url)
     }
 
     /// A stem at an address.
     pub fn stem_at(target: StemTarget, url: impl Into<String>) -> Self {
-        Self::at(What::Stem(target), url)
+        Self::at(OutputKind::Stem(target), url)
     }
 
     /// A song whose provider keeps no record of it.
-    pub fn song(song: &Song, model: &str, source: Source) -> Self {
-        let what = What::Clip(Box::new(ClipFacts::of_song(song, model)));
+    pub fn song(song: &SongSpec, model: &str, source: OutputSource) -> Self {
+        let what = OutputKind::Clip(Box::new(ClipFacts::of_song(song, model)));
         Self { what, source }
     }
 }
@@ -145,7 +145,7 @@ impl Output {
 /// What was made.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum What {
+pub enum OutputKind {
     /// The video.
     Video,
     /// A part of the recording.
@@ -184,7 +184,7 @@ pub struct ClipFacts {
 
 impl ClipFacts {
     /// Those of a song whose provider keeps no record of it.
-    pub fn of_song(song: &Song, model: &str) -> Self {
+    pub fn of_song(song: &SongSpec, model: &str) -> Self {
         let text = |field| song.text(field).unwrap_or_default().to_owned();
         Self {
             title: text("title"),
@@ -201,7 +201,7 @@ impl ClipFacts {
 /// Where a result is to be had.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Source {
+pub enum OutputSource {
     /// At an address that needs no credential. When it has expired, polling
     /// again gives a fresh one.
     Address(String),
@@ -224,26 +224,26 @@ mod tests {
     fn what_names_a_result_survives_a_restart() {
         let call = Call::get("content", "/videos/1/content").with_query("a", "b");
         let outputs = vec![
-            Output::video_at("https://x.test/1.mp4"),
-            Output {
-                what: What::Clip(Box::new(ClipFacts {
+            JobOutput::video_at("https://x.test/1.mp4"),
+            JobOutput {
+                what: OutputKind::Clip(Box::new(ClipFacts {
                     id: "c-1".into(),
                     ..ClipFacts::default()
                 })),
-                source: Source::Call(Box::new(call)),
+                source: OutputSource::Call(Box::new(call)),
             },
         ];
         let kept = serde_json::to_value(&outputs).unwrap();
-        let read: Vec<Output> = serde_json::from_value(kept.clone()).unwrap();
+        let read: Vec<JobOutput> = serde_json::from_value(kept.clone()).unwrap();
         assert_eq!(json!(read), kept);
         assert_eq!(format!("{read:?}"), format!("{outputs:?}"));
     }
 
     #[test]
     fn a_result_itself_is_not_written_down() {
-        let here = Output {
-            what: What::Video,
-            source: Source::Bytes(Bytes::from_static(b"film")),
+        let here = JobOutput {
+            what: OutputKind::Video,
+            source: OutputSource::Bytes(Bytes::from_static(b"film")),
         };
         assert!(serde_json::to_value(vec![here]).is_err());
     }

@@ -4,7 +4,7 @@ use std::sync::{Arc, LazyLock};
 use std::time::{Duration, UNIX_EPOCH};
 
 use proptest::prelude::*;
-use providers::{Adapter, Answer, Call, Settings};
+use providers::{Adapter, Call, ProviderResponse, ProviderSettings};
 use serde_json::{Map, Value};
 
 use crate::suite::Case;
@@ -73,7 +73,8 @@ fn any_json() -> impl Strategy<Value = Value> {
 /// Every case with its adapter.
 static ADAPTERS: LazyLock<Vec<(Case, Arc<dyn Adapter>)>> = LazyLock::new(|| {
     let with_adapter = |case: Case| {
-        let settings = Settings::new("any", case.options.as_object().cloned().unwrap_or_default());
+        let settings =
+            ProviderSettings::new("any", case.options.as_object().cloned().unwrap_or_default());
         let protocol = providers::protocol(case.protocol).unwrap();
         let adapter = (protocol.build)(&settings).unwrap();
         (case, adapter)
@@ -90,7 +91,7 @@ proptest! {
         since in any::<u32>(),
     ) {
         let since = UNIX_EPOCH + Duration::from_secs(since.into());
-        let answer = Answer::json_of(status, &body);
+        let answer = ProviderResponse::json_of(status, &body);
         for (case, adapter) in ADAPTERS.iter() {
             let offers = adapter.find(&case.order, since).is_some();
             for stage in ["find", "find in queue", "find again"] {

@@ -1,6 +1,6 @@
 //! `chat-video`.
 
-use providers::order::{Message, PictureRole};
+use providers::order::{ConversationMessage, PictureRole};
 use serde_json::{Value, json};
 
 use crate::suite::{Case, Makes, orders};
@@ -19,7 +19,7 @@ fn case(name: &'static str, model: &'static str, options: Value) -> Case {
 }
 
 pub(crate) fn cases() -> Vec<Case> {
-    let earlier = |role: &str, text: &str| Message {
+    let earlier = |role: &str, text: &str| ConversationMessage {
         role: role.into(),
         text: text.into(),
     };

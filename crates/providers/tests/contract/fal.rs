@@ -1,7 +1,7 @@
 //! `fal`.
 
 use providers::order::PictureRole;
-use providers::{Order, StemGroup, StemTarget, Work};
+use providers::{Order, StemGroup, StemTarget, WorkSpec};
 use serde_json::json;
 
 use crate::suite::{Case, Makes, orders};
@@ -23,7 +23,7 @@ fn case(name: &'static str, model: &'static str) -> Case {
 
 /// The same order with pictures that do not fit into a request.
 fn with_large_pictures(mut order: Order) -> Order {
-    if let Work::Video(video) = &mut order.work {
+    if let WorkSpec::Video(video) = &mut order.work {
         for picture in &mut video.pictures {
             picture.file.bytes = vec![0; 1_200_000].into();
         }

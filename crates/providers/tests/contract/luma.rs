@@ -25,10 +25,10 @@ pub(crate) fn cases() -> Vec<Case> {
     };
     let mut long = frames("ray-3.2");
     let mut fetched = frames("ray-2");
-    if let providers::Work::Video(video) = &mut long.work {
+    if let providers::WorkSpec::Video(video) = &mut long.work {
         video.seconds = 10;
     }
-    if let providers::Work::Video(video) = &mut fetched.work {
+    if let providers::WorkSpec::Video(video) = &mut fetched.work {
         for picture in &mut video.pictures {
             picture.file.url = Some("https://gateway.example/media/picture.png".into());
         }

@@ -35,13 +35,13 @@ fn shipped_cases() -> Vec<Case> {
     let first = |model| orders::with_picture(orders::video(model));
     let frames = |model| orders::with_picture_as(first(model), PictureRole::LastFrame);
     let eight = |mut order: providers::Order| {
-        if let providers::Work::Video(video) = &mut order.work {
+        if let providers::WorkSpec::Video(video) = &mut order.work {
             (video.seconds, video.seed) = (8, Some(7));
         }
         order
     };
     let addressed = |mut order: providers::Order| {
-        if let providers::Work::Video(video) = &mut order.work {
+        if let providers::WorkSpec::Video(video) = &mut order.work {
             for picture in &mut video.pictures {
                 picture.file.url = Some("https://media.example.com/p.png".into());
             }
@@ -54,7 +54,7 @@ fn shipped_cases() -> Vec<Case> {
     );
     let seedance = "bytedance/seedance-2-5";
     let with = |mut order: providers::Order, seconds: u32, size: (u32, u32)| {
-        if let providers::Work::Video(video) = &mut order.work {
+        if let providers::WorkSpec::Video(video) = &mut order.work {
             (video.seconds, video.size) = (seconds, size);
         }
         order
@@ -125,7 +125,7 @@ fn song_cases() -> Vec<Case> {
     let (mureka, suno) = ("recipe:mureka", "recipe:kie-suno");
     let song = |name, protocol, model, fields: serde_json::Value| {
         let mut order = orders::song(model, "generate");
-        if let providers::Work::Song(song) = &mut order.work {
+        if let providers::WorkSpec::Song(song) = &mut order.work {
             song.fields = fields.as_object().cloned().unwrap();
         }
         Case {
@@ -136,7 +136,7 @@ fn song_cases() -> Vec<Case> {
     };
     let cover = |name, fields| {
         let mut case = song(name, suno, "V5", fields);
-        if let providers::Work::Song(song) = &mut case.order.work {
+        if let providers::WorkSpec::Song(song) = &mut case.order.work {
             "cover".clone_into(&mut song.task);
             let recording = orders::recording();
             song.uploads = vec![("cover_clip_id".into(), recording)];

@@ -1,6 +1,6 @@
 //! `replicate`.
 
-use providers::{Order, StemGroup, StemTarget, Work};
+use providers::{Order, StemGroup, StemTarget, WorkSpec};
 use serde_json::json;
 
 use crate::suite::{Case, Makes, orders};
@@ -26,12 +26,12 @@ fn case(name: &'static str, model: &'static str) -> Case {
 /// The same order with files that do not fit into a request.
 fn with_large_files(mut order: Order) -> Order {
     match &mut order.work {
-        Work::Video(video) => {
+        WorkSpec::Video(video) => {
             for picture in &mut video.pictures {
                 picture.file.bytes = vec![0; 300_000].into();
             }
         }
-        Work::Stems(stems) => {
+        WorkSpec::Stems(stems) => {
             stems.source.file.bytes = simulator::media::audio(3_000, 440.0);
         }
         _ => {}

@@ -25,13 +25,13 @@ pub(crate) fn cases() -> Vec<Case> {
     };
     let seeded = orders::video_with("gen4.5", |video| video.seed = Some(u64::MAX));
     // Too large for the body, so each is uploaded first.
-    let large = |video: &mut providers::order::Video| {
+    let large = |video: &mut providers::order::VideoSpec| {
         for role in [PictureRole::FirstFrame, PictureRole::LastFrame] {
             let mut file = orders::picture();
             file.bytes = vec![0; 4_000_000].into();
             video
                 .pictures
-                .push(providers::order::Picture { role, file });
+                .push(providers::order::SourcePicture { role, file });
         }
     };
     vec![

@@ -1,6 +1,6 @@
 //! `suno-family`.
 
-use providers::{Order, StemGroup, StemTarget, Work};
+use providers::{Order, StemGroup, StemTarget, WorkSpec};
 use serde_json::{Value, json};
 
 use crate::suite::{Case, Makes, orders};
@@ -27,7 +27,7 @@ fn case(name: &'static str, options: Value, order: Order, makes: Makes) -> Case 
 /// A song made of a recording that the provider does not have.
 fn cover(model: &str) -> Order {
     let mut order = orders::song(model, "cover");
-    if let Work::Song(song) = &mut order.work {
+    if let WorkSpec::Song(song) = &mut order.work {
         song.uploads = vec![("cover_clip_id".into(), orders::recording())];
     }
     order

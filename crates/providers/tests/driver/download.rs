@@ -3,8 +3,8 @@
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use bytes::Bytes;
-use providers::driver::{DownloadError, Downloaded, Rules};
-use providers::{Call, Class, Source};
+use providers::driver::{DownloadError, DownloadedFile, ProviderRules};
+use providers::{Call, ErrorClass, OutputSource};
 use serde_json::json;
 use sha2::{Digest as _, Sha256};
 use tokio::io::{AsyncReadExt as _, AsyncSeekExt as _};
@@ -20,10 +20,13 @@ fn content() -> Vec<u8> {
         .collect()
 }
 
-async fn fetch(server: &Server, source: Source) -> Result<(Downloaded, Vec<u8>), DownloadError> {
-    let rules = Rules {
+async fn fetch(
+    server: &Server,
+    source: OutputSource,
+) -> Result<(DownloadedFile, Vec<u8>), DownloadError> {
+    let rules = ProviderRules {
         max_result_bytes: SIZE as u64,
-        ..Rules::default()
+        ..ProviderRules::default()
     };
     let provider = provider(&server.url(), &json!({}), rules);
     let mut file = tokio::fs::File::from_std(tempfile::tempfile().unwrap());
@@ -37,12 +40,12 @@ async fn fetch(server: &Server, source: Source) -> Result<(Downloaded, Vec<u8>),
     Ok((done, bytes))
 }
 
-async fn fetch_address(server: &Server) -> Result<(Downloaded, Vec<u8>), DownloadError> {
+async fn fetch_address(server: &Server) -> Result<(DownloadedFile, Vec<u8>), DownloadError> {
     let url = format!("{}/result.mp4?signature=1", server.url());
-    fetch(server, Source::Address(url)).await
+    fetch(server, OutputSource::Address(url)).await
 }
 
-fn check((done, bytes): &(Downloaded, Vec<u8>)) {
+fn check((done, bytes): &(DownloadedFile, Vec<u8>)) {
     assert!(*bytes == content(), "the content, once");
     assert_eq!(done.size_bytes, SIZE as u64);
     let digest = Sha256::digest(content());
@@ -96,7 +99,9 @@ async fn a_download_begins_anew_where_it_cannot_go_on() {
 async fn a_short_body_is_no_success() {
     let server = Server::start(|seen| pieces(seen, SIZE - 1, false)).await;
     let error = fetch_address(&server).await.unwrap_err();
-    assert!(matches!(error, DownloadError::Failed(error) if error.class == Class::Unavailable));
+    assert!(
+        matches!(error, DownloadError::Failed(error) if error.class == ErrorClass::Unavailable)
+    );
     assert_eq!(server.seen().len(), 3);
 }
 
@@ -165,7 +170,7 @@ async fn the_credential_goes_along_only_with_a_call() {
     let server = Server::start(|seen| pieces(seen, SIZE, true)).await;
     check(&fetch_address(&server).await.unwrap());
     let call = Call::get("content", "/content");
-    let source = Source::Call(Box::new(call));
+    let source = OutputSource::Call(Box::new(call));
     check(&fetch(&server, source).await.unwrap());
     let seen = server.seen();
     assert_eq!(seen[0].header("authorization"), None);
@@ -178,9 +183,9 @@ async fn the_credential_goes_along_only_with_a_call() {
 #[tokio::test]
 async fn bytes_at_hand_are_written_too() {
     let server = Server::start(|_| CLOSE).await;
-    let source = Source::Bytes(Bytes::from(content()));
+    let source = OutputSource::Bytes(Bytes::from(content()));
     check(&fetch(&server, source).await.unwrap());
-    let error = fetch(&server, Source::Nothing).await.unwrap_err();
+    let error = fetch(&server, OutputSource::Nothing).await.unwrap_err();
     assert!(matches!(error, DownloadError::Failed(_)));
     assert!(server.seen().is_empty());
 }

@@ -3,8 +3,8 @@
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, UNIX_EPOCH};
 
-use providers::driver::Lookup;
-use providers::{Class, Identity};
+use providers::driver::LookupResult;
+use providers::{ErrorClass, MatchCertainty};
 use serde_json::{Value, json};
 
 use super::plain::{order, usual};
@@ -24,14 +24,14 @@ fn number(seen: &Seen) -> usize {
     seen.line.rsplit_once("page=").unwrap().1.parse().unwrap()
 }
 
-async fn find(server: &Server) -> Lookup {
+async fn find(server: &Server) -> LookupResult {
     let (driver, provider, secret) = usual(&server.url());
     let since = UNIX_EPOCH + Duration::from_secs(1_000);
     let found = driver.find(&provider, &secret, &order("film"), since).await;
     found.unwrap().unwrap()
 }
 
-fn ids(lookup: &Lookup) -> Vec<&str> {
+fn ids(lookup: &LookupResult) -> Vec<&str> {
     let jobs = lookup.jobs.iter();
     jobs.map(|job| job.handle.text("id")).collect()
 }
@@ -47,7 +47,7 @@ async fn jobs_of_all_pages_come_oldest_first_and_once() {
     assert_eq!(ids(&lookup), ["a", "b", "c", "x"]);
     assert_eq!(lookup.certain(), None);
     let first = &lookup.jobs[0];
-    assert_eq!(first.identity, Identity::Likely);
+    assert_eq!(first.identity, MatchCertainty::Likely);
     assert_eq!(
         first.created_at,
         Some(UNIX_EPOCH + Duration::from_secs(961))
@@ -99,6 +99,6 @@ async fn nothing_is_ordered_and_who_cannot_be_asked_is_not() {
         driver.find(&provider, &secret, &order, UNIX_EPOCH).await
     };
     assert_eq!(find("unasked").await.unwrap(), None);
-    assert_eq!(find("paid").await.unwrap_err().class, Class::Unclear);
+    assert_eq!(find("paid").await.unwrap_err().class, ErrorClass::Unclear);
     assert_eq!(server.seen().len(), 0);
 }

@@ -13,14 +13,15 @@
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
-use providers::answer::{required_list, required_text, text_at, time_at};
-use providers::driver::{Driver, Provider, Rules};
-use providers::error::Described;
-use providers::order::{Kind, Order, Video, Work};
-use providers::port::{Asked, Authorization, Header};
+use providers::driver::{Driver, Provider, ProviderRules};
+use providers::error::ErrorDescription;
+use providers::order::{MediaKind, Order, VideoSpec, WorkSpec};
+use providers::port::{AuthHeader, Authorization, CallContext};
+use providers::response::{required_list, required_text, text_at, time_at};
 use providers::{
-    Adapter, Answer, Call, Class, Found, FoundJob, Handle, Limits, Output, Pace, Protocol,
-    ProviderError, Refusal, Secret, Settings, SettingsError, Source, Step, Target, What,
+    Adapter, AdapterStep, Call, CallTarget, ErrorClass, FoundJob, JobHandle, JobOutput, LookupPage,
+    ModelLimits, OutputKind, OutputSource, PollPace, Protocol, ProviderError, ProviderResponse,
+    ProviderSettings, RefusalRule, Secret, SettingsError,
 };
 use serde_json::{Value, json};
 
@@ -40,7 +41,7 @@ struct Plain {
     hosts: Vec<String>,
 }
 
-fn build(settings: &Settings) -> Result<Arc<dyn Adapter>, SettingsError> {
+fn build(settings: &ProviderSettings) -> Result<Arc<dyn Adapter>, SettingsError> {
     Ok(Arc::new(Plain {
         exchange: settings.flag("exchange")?,
         deduplicates: settings.flag("deduplicates")?,
@@ -52,17 +53,17 @@ fn build(settings: &Settings) -> Result<Arc<dyn Adapter>, SettingsError> {
 /// Time between two batches.
 pub(crate) const GAP: Duration = Duration::from_millis(300);
 
-pub(crate) fn provider(base_url: &str, options: &Value, rules: Rules) -> Provider {
-    let settings = Settings {
+pub(crate) fn provider(base_url: &str, options: &Value, rules: ProviderRules) -> Provider {
+    let settings = ProviderSettings {
         base_url: Some(base_url.parse().unwrap()),
-        ..Settings::new("plain", options.as_object().cloned().unwrap_or_default())
+        ..ProviderSettings::new("plain", options.as_object().cloned().unwrap_or_default())
     };
     Provider::new(&PLAIN, &settings, rules).unwrap()
 }
 
 /// A driver, a provider without options, and a secret.
 pub(crate) fn usual(base_url: &str) -> (Driver, Provider, Secret) {
-    let provider = provider(base_url, &json!({}), Rules::default());
+    let provider = provider(base_url, &json!({}), ProviderRules::default());
     (Driver::new(), provider, secret())
 }
 
@@ -75,7 +76,7 @@ pub(crate) fn order(model: &str) -> Order {
         key: "key-1".into(),
         model: model.into(),
         extra: serde_json::Map::new(),
-        work: Work::Video(Video {
+        work: WorkSpec::Video(VideoSpec {
             prompt: "rain".into(),
             negative_prompt: None,
             pictures: Vec::new(),
@@ -89,8 +90,8 @@ pub(crate) fn order(model: &str) -> Order {
     }
 }
 
-pub(crate) fn handle(id: &str) -> Handle {
-    Handle(json!({"id": id}))
+pub(crate) fn handle(id: &str) -> JobHandle {
+    JobHandle(json!({"id": id}))
 }
 
 impl Plain {
@@ -101,13 +102,13 @@ impl Plain {
 }
 
 impl Adapter for Plain {
-    fn limits(&self, _: Kind, _: &str) -> Option<Limits> {
+    fn limits(&self, _: MediaKind, _: &str) -> Option<ModelLimits> {
         None
     }
 
-    fn pace(&self) -> Pace {
-        let pace = Pace::new(Duration::from_millis(20), Duration::from_secs(1));
-        Pace {
+    fn pace(&self) -> PollPace {
+        let pace = PollPace::new(Duration::from_millis(20), Duration::from_secs(1));
+        PollPace {
             batch: if self.batch { 50 } else { 1 },
             gap: if self.batch { GAP } else { Duration::ZERO },
             ..pace
@@ -125,22 +126,22 @@ impl Adapter for Plain {
 
     fn authorized(
         &self,
-        _: &Asked,
-        answer: &Answer,
-    ) -> Result<(Vec<Header>, Duration), ProviderError> {
+        _: &CallContext,
+        answer: &ProviderResponse,
+    ) -> Result<(Vec<AuthHeader>, Duration), ProviderError> {
         let token = required_text(&answer.success(describe)?, "/token")?;
         let header = ("authorization", format!("Bearer {token}"));
         Ok((vec![header], Duration::from_hours(1)))
     }
 
-    fn refusals(&self) -> Vec<Refusal<'_>> {
-        vec![Refusal::of_http()]
+    fn refusals(&self) -> Vec<RefusalRule<'_>> {
+        vec![RefusalRule::of_http()]
     }
 
     fn start(&self, order: &Order) -> Result<Call, ProviderError> {
         Ok(match order.model.as_str() {
             "upload" => Call::post("upload", "/upload", json!({})),
-            "never" => return Err(ProviderError::new(Class::Rejected, "never")),
+            "never" => return Err(ProviderError::new(ErrorClass::Rejected, "never")),
             _ => Self::submission(order),
         })
     }
@@ -148,44 +149,51 @@ impl Adapter for Plain {
     fn submitted(
         &self,
         order: &Order,
-        asked: &Asked,
-        answer: &Answer,
-    ) -> Result<Step, ProviderError> {
+        asked: &CallContext,
+        answer: &ProviderResponse,
+    ) -> Result<AdapterStep, ProviderError> {
         let body = answer.success(describe)?;
         if asked.stage == "upload" {
             return Ok(match body["ready"] {
-                Value::Bool(false) => Step::running(None),
-                _ => Step::next(Self::submission(order)),
+                Value::Bool(false) => AdapterStep::running(None),
+                _ => AdapterStep::next(Self::submission(order)),
             });
         }
         if let Some(address) = text_at(&body, "/see") {
-            let call = Call::get("see", "").to(Target::Address(address));
-            return Ok(Step::next(call));
+            let call = Call::get("see", "").to(CallTarget::Address(address));
+            return Ok(AdapterStep::next(call));
         }
-        Ok(Step::submitted(json!({"id": required_text(&body, "/id")?})))
+        Ok(AdapterStep::submitted(
+            json!({"id": required_text(&body, "/id")?}),
+        ))
     }
 
-    fn poll(&self, handle: &Handle) -> Result<Call, ProviderError> {
+    fn poll(&self, handle: &JobHandle) -> Result<Call, ProviderError> {
         Ok(Call::get("poll", format!("/jobs/{}", handle.text("id"))))
     }
 
-    fn polled(&self, _: &Handle, _: &Asked, answer: &Answer) -> Result<Step, ProviderError> {
+    fn polled(
+        &self,
+        _: &JobHandle,
+        _: &CallContext,
+        answer: &ProviderResponse,
+    ) -> Result<AdapterStep, ProviderError> {
         stand(&answer.success(describe)?)
     }
 
-    fn poll_many(&self, handles: &[&Handle]) -> Option<Call> {
+    fn poll_many(&self, handles: &[&JobHandle]) -> Option<Call> {
         let ids: Vec<&str> = handles.iter().map(|handle| handle.text("id")).collect();
         Some(Call::get("poll", "/jobs").with_query("ids", ids.join(",")))
     }
 
     fn polled_many(
         &self,
-        handles: &[&Handle],
-        _: &Asked,
-        answer: &Answer,
-    ) -> Vec<Result<Step, ProviderError>> {
+        handles: &[&JobHandle],
+        _: &CallContext,
+        answer: &ProviderResponse,
+    ) -> Vec<Result<AdapterStep, ProviderError>> {
         let all = answer.success(describe);
-        let one = |handle: &&Handle| stand(&all.clone()?[handle.text("id")]);
+        let one = |handle: &&JobHandle| stand(&all.clone()?[handle.text("id")]);
         handles.iter().map(one).collect()
     }
 
@@ -210,9 +218,9 @@ impl Adapter for Plain {
         &self,
         order: &Order,
         since: SystemTime,
-        asked: &Asked,
-        answer: &Answer,
-    ) -> Result<Found, ProviderError> {
+        asked: &CallContext,
+        answer: &ProviderResponse,
+    ) -> Result<LookupPage, ProviderError> {
         let body = answer.success(describe)?;
         let jobs = required_list(&body, "/jobs")?.iter().filter_map(|job| {
             let (id, at) = (handle(&text_at(job, "/id")?), time_at(job, "/at"));
@@ -223,7 +231,7 @@ impl Adapter for Plain {
         });
         let number = asked.memo.as_u64().unwrap();
         let next = (body["more"] == true).then(|| list(number + 1));
-        Ok(Found::jobs(jobs).and_then(next))
+        Ok(LookupPage::jobs(jobs).and_then(next))
     }
 
     fn hosts(&self) -> Vec<String> {
@@ -237,22 +245,22 @@ fn list(number: u64) -> Call {
         .with_memo(json!(number))
 }
 
-fn stand(body: &Value) -> Result<Step, ProviderError> {
+fn stand(body: &Value) -> Result<AdapterStep, ProviderError> {
     if let Some(address) = text_at(body, "/see") {
-        return Ok(Step::next(
-            Call::get("see", "").to(Target::Address(address)),
+        return Ok(AdapterStep::next(
+            Call::get("see", "").to(CallTarget::Address(address)),
         ));
     }
     match required_text(body, "/status")?.as_str() {
-        "running" => Ok(Step::running(None)),
-        "done" => Step::done(vec![Output {
-            what: What::Video,
-            source: Source::Address(required_text(body, "/url")?),
+        "running" => Ok(AdapterStep::running(None)),
+        "done" => AdapterStep::done(vec![JobOutput {
+            what: OutputKind::Video,
+            source: OutputSource::Address(required_text(body, "/url")?),
         }]),
-        word => Ok(Step::unknown(word)),
+        word => Ok(AdapterStep::unknown(word)),
     }
 }
 
-fn describe(body: &Value) -> Described {
-    Described::at(body, "/code", "/message")
+fn describe(body: &Value) -> ErrorDescription {
+    ErrorDescription::at(body, "/code", "/message")
 }

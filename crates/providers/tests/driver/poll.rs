@@ -5,8 +5,8 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use futures_util::future::join_all;
-use providers::Class;
-use providers::driver::{Driver, Polled, Rules};
+use providers::ErrorClass;
+use providers::driver::{Driver, PollOutcome, ProviderRules};
 use serde_json::{Map, Value, json};
 use tokio::time::Instant;
 
@@ -27,7 +27,7 @@ async fn a_poll_is_tried_twice() {
     .await;
     let (driver, provider, secret) = usual(&server.url());
     let polled = driver.poll(&provider, &secret, &handle("1")).await.unwrap();
-    assert!(matches!(polled, Polled::Running { .. }));
+    assert!(matches!(polled, PollOutcome::Running { .. }));
     let error = driver
         .poll(&provider, &secret, &handle("1"))
         .await
@@ -66,7 +66,7 @@ async fn a_poll_that_leads_in_circles_ends() {
         .poll(&provider, &secret, &handle("1"))
         .await
         .unwrap_err();
-    assert_eq!(error.class, Class::Unclear);
+    assert_eq!(error.class, ErrorClass::Unclear);
     assert!(server.seen().len() <= 101);
 }
 
@@ -87,7 +87,11 @@ async fn a_token_is_exchanged_once_and_again_when_it_is_called_back() {
         }
     })
     .await;
-    let provider = provider(&server.url(), &json!({"exchange": true}), Rules::default());
+    let provider = provider(
+        &server.url(),
+        &json!({"exchange": true}),
+        ProviderRules::default(),
+    );
     let (driver, secret) = (Driver::new(), secret());
     let ids: Vec<_> = (0..40).map(|id| handle(&id.to_string())).collect();
     let polls = ids
@@ -116,7 +120,11 @@ fn many(seen: &Seen) -> Value {
 #[tokio::test]
 async fn polls_share_calls_and_keep_their_distance() {
     let server = Server::start(|seen| json(200, &many(seen))).await;
-    let provider = provider(&server.url(), &json!({"batch": true}), Rules::default());
+    let provider = provider(
+        &server.url(),
+        &json!({"batch": true}),
+        ProviderRules::default(),
+    );
     let (driver, secret) = (Driver::new(), secret());
     let mut ids: Vec<_> = (0..117).map(|id| handle(&format!("j{id}"))).collect();
     ids.extend([handle("done"), handle("odd"), handle("missing")]);
@@ -130,12 +138,12 @@ async fn polls_share_calls_and_keep_their_distance() {
     assert!(started.elapsed() >= GAP * 2);
     assert!(told.pop().unwrap().is_err());
     assert!(
-        matches!(told.pop(), Some(Ok(Polled::Running { unknown_word: Some(word), .. })) if word == "pondering")
+        matches!(told.pop(), Some(Ok(PollOutcome::Running { unknown_word: Some(word), .. })) if word == "pondering")
     );
-    assert!(matches!(told.pop(), Some(Ok(Polled::Done(outputs))) if outputs.len() == 1));
+    assert!(matches!(told.pop(), Some(Ok(PollOutcome::Done(outputs))) if outputs.len() == 1));
     assert!(told.iter().all(|told| matches!(
         told,
-        Ok(Polled::Running {
+        Ok(PollOutcome::Running {
             unknown_word: None,
             ..
         })
@@ -145,7 +153,11 @@ async fn polls_share_calls_and_keep_their_distance() {
 #[tokio::test]
 async fn a_batch_goes_on_without_the_one_that_began_it() {
     let server = Server::start(|seen| json(200, &many(seen))).await;
-    let provider = provider(&server.url(), &json!({"batch": true}), Rules::default());
+    let provider = provider(
+        &server.url(),
+        &json!({"batch": true}),
+        ProviderRules::default(),
+    );
     let (driver, secret) = (Driver::new(), secret());
     let (first, second, third) = (handle("a"), handle("b"), handle("c"));
     let mut given_up = Box::pin(driver.poll(&provider, &secret, &first));
@@ -177,7 +189,11 @@ async fn a_batch_goes_on_without_the_one_that_began_it() {
 #[tokio::test]
 async fn a_batch_that_fails_fails_for_each() {
     let server = Server::start(|_| CLOSE).await;
-    let provider = provider(&server.url(), &json!({"batch": true}), Rules::default());
+    let provider = provider(
+        &server.url(),
+        &json!({"batch": true}),
+        ProviderRules::default(),
+    );
     let (driver, secret) = (Driver::new(), secret());
     let ids = [handle("a"), handle("b")];
     let polls = ids

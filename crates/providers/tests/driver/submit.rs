@@ -6,8 +6,10 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use futures_util::future::join_all;
-use providers::Class;
-use providers::driver::{Accepted, Driver, Provider, Rules, SendBefore, SubmitError, Watch};
+use providers::ErrorClass;
+use providers::driver::{
+    Driver, OrderAcceptance, ProgressWatch, Provider, ProviderRules, SendDeadline, SubmitError,
+};
 use serde_json::json;
 use tokio::io::AsyncReadExt as _;
 use tokio::time::Instant;
@@ -15,10 +17,19 @@ use tokio::time::Instant;
 use super::plain::{handle, order, provider, secret, usual};
 use super::server::{CLOSE, Reply, Server, answer, head, json};
 
-async fn submit(provider: &Provider, model: &str) -> Result<Accepted, SubmitError<Infallible>> {
-    let intent = async || Ok(SendBefore::any_time());
+async fn submit(
+    provider: &Provider,
+    model: &str,
+) -> Result<OrderAcceptance, SubmitError<Infallible>> {
+    let intent = async || Ok(SendDeadline::any_time());
     Driver::new()
-        .submit(provider, &secret(), &order(model), &Watch::new(), intent)
+        .submit(
+            provider,
+            &secret(),
+            &order(model),
+            &ProgressWatch::new(),
+            intent,
+        )
         .await
 }
 
@@ -58,10 +69,10 @@ async fn a_submission_never_travels_on_a_used_connection() {
 #[tokio::test]
 async fn a_silent_server_leaves_it_unclear() {
     let server = Server::start(|_| Reply::Silence).await;
-    let rules = Rules {
+    let rules = ProviderRules {
         short_timeout: Duration::from_millis(100),
         work_timeout: Duration::from_millis(100),
-        ..Rules::default()
+        ..ProviderRules::default()
     };
     let provider = provider(&server.url(), &json!({}), rules);
     let error = submit(&provider, "m").await.unwrap_err();
@@ -77,9 +88,9 @@ async fn an_answer_that_stops_or_never_ends_leaves_it_unclear() {
     };
     for bytes in [stops, endless] {
         let server = Server::start(move |_| Reply::Bytes(bytes.clone())).await;
-        let rules = Rules {
+        let rules = ProviderRules {
             idle_timeout: Duration::from_millis(100),
-            ..Rules::default()
+            ..ProviderRules::default()
         };
         let provider = provider(&server.url(), &json!({}), rules);
         let error = submit(&provider, "m").await.unwrap_err();
@@ -92,7 +103,7 @@ async fn an_answer_that_stops_or_never_ends_leaves_it_unclear() {
 async fn nothing_leaves_before_the_intent_is_kept() {
     let server = Server::start(|_| json(200, &json!({"id": "1"}))).await;
     let (driver, provider, secret) = usual(&server.url());
-    let watch = Watch::new();
+    let watch = ProgressWatch::new();
     for (model, calls) in [("m", 0), ("upload", 1)] {
         let before = server.seen().len();
         let intent = async || Err("disk full");
@@ -124,10 +135,16 @@ async fn not_a_byte_leaves_once_it_is_too_late() {
                 std::thread::yield_now();
             }
         });
-        Ok::<_, Infallible>(SendBefore::until(proved))
+        Ok::<_, Infallible>(SendDeadline::until(proved))
     };
     let error = driver
-        .submit(&provider, &secret, &order("m"), &Watch::new(), intent)
+        .submit(
+            &provider,
+            &secret,
+            &order("m"),
+            &ProgressWatch::new(),
+            intent,
+        )
         .await
         .unwrap_err();
     assert!(matches!(error, SubmitError::TooLate), "{error:?}");
@@ -142,8 +159,8 @@ async fn what_is_proved_anew_may_leave() {
     let server = Server::start(|_| json(200, &json!({"id": "1"}))).await;
     let (driver, provider, secret) = usual(&server.url());
     let (prove, proved) = tokio::sync::watch::channel(Instant::now());
-    let (watch, order) = (Watch::new(), order("m"));
-    let intent = async || Ok::<_, Infallible>(SendBefore::until(proved.clone()));
+    let (watch, order) = (ProgressWatch::new(), order("m"));
+    let intent = async || Ok::<_, Infallible>(SendDeadline::until(proved.clone()));
     let error = driver.submit(&provider, &secret, &order, &watch, intent);
     assert!(matches!(error.await, Err(SubmitError::TooLate)));
     assert_eq!(server.seen().len(), 0);
@@ -161,13 +178,22 @@ async fn what_fails_before_the_submission_is_no_submission() {
     let kept = asked.clone();
     let server = Server::start(|_| json(500, &json!({"message": "broken"}))).await;
     let (driver, provider, secret) = usual(&server.url());
-    for (model, class, calls) in [("never", Class::Rejected, 0), ("upload", Class::Unclear, 3)] {
+    for (model, class, calls) in [
+        ("never", ErrorClass::Rejected, 0),
+        ("upload", ErrorClass::Unclear, 3),
+    ] {
         let intent = async || {
             kept.fetch_add(1, Ordering::Relaxed);
-            Ok::<_, Infallible>(SendBefore::any_time())
+            Ok::<_, Infallible>(SendDeadline::any_time())
         };
         let error = driver
-            .submit(&provider, &secret, &order(model), &Watch::new(), intent)
+            .submit(
+                &provider,
+                &secret,
+                &order(model),
+                &ProgressWatch::new(),
+                intent,
+            )
             .await
             .unwrap_err();
         let SubmitError::Before(error) = error else {
@@ -199,7 +225,7 @@ async fn an_upload_is_waited_for_and_tried_again() {
     .await;
     let (_, provider, _) = usual(&server.url());
     let accepted = submit(&provider, "upload").await.unwrap();
-    assert!(matches!(accepted, Accepted::Job { handle, .. } if handle.text("id") == "1"));
+    assert!(matches!(accepted, OrderAcceptance::Job { handle, .. } if handle.text("id") == "1"));
     assert_eq!(
         (server.count("POST /upload"), server.count("POST /jobs")),
         (5, 1)
@@ -217,7 +243,7 @@ async fn what_follows_a_submission_is_free_and_its_loss_unclear() {
     .await;
     let (_, provider, _) = usual(&server.url());
     let accepted = submit(&provider, "m").await.unwrap();
-    assert!(matches!(accepted, Accepted::Job { handle, .. } if handle.text("id") == "7"));
+    assert!(matches!(accepted, OrderAcceptance::Job { handle, .. } if handle.text("id") == "7"));
     let error = submit(&provider, "m").await.unwrap_err();
     assert!(matches!(error, SubmitError::Unclear(_)), "{error:?}");
     assert_eq!(
@@ -233,7 +259,7 @@ async fn where_the_provider_deduplicates_submissions_share_a_connection() {
     let provider = provider(
         &server.url(),
         &json!({"deduplicates": true}),
-        Rules::default(),
+        ProviderRules::default(),
     );
     for _ in 0..3 {
         submit(&provider, "m").await.unwrap();
@@ -254,7 +280,7 @@ async fn where_the_provider_deduplicates_an_unclear_submission_is_repeated() {
     let provider = provider(
         &server.url(),
         &json!({"deduplicates": true}),
-        Rules::default(),
+        ProviderRules::default(),
     );
     submit(&provider, "m").await.unwrap();
     let seen = server.seen();
@@ -275,13 +301,13 @@ async fn a_no_to_a_repetition_does_not_prove_that_nothing_was_taken() {
         let provider = provider(
             &server.url(),
             &json!({"deduplicates": true}),
-            Rules::default(),
+            ProviderRules::default(),
         );
         let error = submit(&provider, "m").await.unwrap_err();
         let SubmitError::Unclear(error) = error else {
             panic!("{status}: {error:?}");
         };
-        assert_eq!(error.class, Class::Unclear);
+        assert_eq!(error.class, ErrorClass::Unclear);
         assert_eq!(server.seen().len(), 4);
     }))
     .await;
@@ -314,7 +340,9 @@ async fn what_no_row_names_proves_nothing() {
         let error = submit(&provider, "m").await.unwrap_err();
         match error {
             SubmitError::Refused(_) if is_proof => {}
-            SubmitError::Unclear(error) if !is_proof => assert_eq!(error.class, Class::Unclear),
+            SubmitError::Unclear(error) if !is_proof => {
+                assert_eq!(error.class, ErrorClass::Unclear);
+            }
             other => panic!("{status}: {other:?}"),
         }
         assert_eq!(server.count("POST /jobs"), 1);
@@ -330,7 +358,9 @@ async fn a_job_that_an_error_names_was_taken() {
         .await;
         let (_, provider, _) = usual(&server.url());
         let accepted = submit(&provider, "m").await.unwrap();
-        assert!(matches!(accepted, Accepted::Job { handle, .. } if handle.text("id") == "7"));
+        assert!(
+            matches!(accepted, OrderAcceptance::Job { handle, .. } if handle.text("id") == "7")
+        );
         assert_eq!(server.count("POST /jobs"), 1);
     }
 }
@@ -339,19 +369,19 @@ async fn a_job_that_an_error_names_was_taken() {
 async fn a_server_without_tls_was_provably_not_reached() {
     let server = Server::start(|_| CLOSE).await;
     let base = server.url().replace("http:", "https:");
-    let rules = Rules {
+    let rules = ProviderRules {
         connect_timeout: Duration::from_millis(200),
-        ..Rules::default()
+        ..ProviderRules::default()
     };
     let provider = provider(&base, &json!({}), rules);
     let error = submit(&provider, "m").await.unwrap_err();
     let SubmitError::Refused(error) = error else {
         panic!("{error:?}");
     };
-    assert_eq!(error.class, Class::Unavailable);
+    assert_eq!(error.class, ErrorClass::Unavailable);
     let (_, nowhere, _) = usual("http://nowhere.invalid");
     let error = submit(&nowhere, "m").await.unwrap_err();
-    assert!(matches!(error, SubmitError::Refused(error) if error.class == Class::Unavailable));
+    assert!(matches!(error, SubmitError::Refused(error) if error.class == ErrorClass::Unavailable));
 }
 
 #[tokio::test]
@@ -362,11 +392,11 @@ async fn progress_is_read_while_the_answer_comes() {
     })
     .await;
     let (driver, provider, secret) = usual(&server.url());
-    let watch = Watch::new();
+    let watch = ProgressWatch::new();
     assert_eq!(watch.progress(), None);
     let order = order("m");
     let submitted = driver.submit(&provider, &secret, &order, &watch, async || {
-        Ok::<_, Infallible>(SendBefore::any_time())
+        Ok::<_, Infallible>(SendDeadline::any_time())
     });
     let seen = async {
         while watch.progress().is_none() {
@@ -388,11 +418,11 @@ async fn a_submission_can_be_spawned() {
     let kept = Arc::new(AtomicUsize::new(0));
     let by = kept.clone();
     tasks.spawn(async move {
-        let (order, watch) = (order("m"), Watch::new());
+        let (order, watch) = (order("m"), ProgressWatch::new());
         let intent = async || {
             tokio::task::yield_now().await;
             by.fetch_add(1, Ordering::Relaxed);
-            Ok::<_, std::io::Error>(SendBefore::any_time())
+            Ok::<_, std::io::Error>(SendDeadline::any_time())
         };
         let submitted = driver.submit(&provider, &secret, &order, &watch, intent);
         submitted.await.unwrap();
@@ -441,10 +471,10 @@ async fn submissions_and_polls_do_not_wait_for_each_other() {
         _ => json(200, &json!({"id": "1"})),
     })
     .await;
-    let rules = Rules {
+    let rules = ProviderRules {
         submissions_at_once: 1,
         calls_at_once: 1,
-        ..Rules::default()
+        ..ProviderRules::default()
     };
     let provider = provider(&server.url(), &json!({}), rules);
     let (driver, secret) = (Driver::new(), secret());

@@ -1,16 +1,16 @@
 //! Who is shown the credential, and where connections go.
 
-use providers::driver::{DownloadError, Driver, Rules};
-use providers::{Call, Class, Settings, Source};
+use providers::driver::{DownloadError, Driver, ProviderRules};
+use providers::{Call, ErrorClass, OutputSource, ProviderSettings};
 use serde_json::json;
 
 use super::plain::{PLAIN, handle, provider, secret};
 use super::server::{Server, answer, json};
 
-fn loopback() -> Rules {
-    Rules {
+fn loopback() -> ProviderRules {
+    ProviderRules {
         allow_networks: vec!["127.0.0.0/8".parse().unwrap()],
-        ..Rules::default()
+        ..ProviderRules::default()
     }
 }
 
@@ -37,7 +37,7 @@ async fn a_private_address_that_an_answer_names_is_not_connected_to() {
         "gopher://8.8.8.8/".into(),
     ] {
         let server = leading_to(address.clone()).await;
-        let provider = provider(&server.url(), &json!({}), Rules::default());
+        let provider = provider(&server.url(), &json!({}), ProviderRules::default());
         let driver = Driver::new();
         let error = driver
             .poll(&provider, &secret(), &handle("1"))
@@ -48,9 +48,9 @@ async fn a_private_address_that_an_answer_names_is_not_connected_to() {
             Some("blocked_address"),
             "{address}: {error}"
         );
-        assert_eq!(error.class, Class::Unavailable);
+        assert_eq!(error.class, ErrorClass::Unavailable);
         let mut file = tokio::fs::File::from_std(tempfile::tempfile().unwrap());
-        let source = Source::Address(address.clone());
+        let source = OutputSource::Address(address.clone());
         let downloaded = driver
             .download(&provider, &secret(), &source, &mut file)
             .await;
@@ -95,9 +95,9 @@ async fn a_listed_host_is_trusted_on_its_port() {
             } else {
                 (Vec::new(), json!({"hosts": [host]}))
             };
-            let rules = Rules {
+            let rules = ProviderRules {
                 hosts,
-                ..Rules::default()
+                ..ProviderRules::default()
             };
             let provider = provider(&server.url(), &options, rules);
             let polled = Driver::new().poll(&provider, &secret(), &handle("1")).await;
@@ -138,7 +138,7 @@ async fn a_redirect_of_a_download_leaves_credential_and_headers_behind() {
     })
     .await;
     let call = Call::get("content", "/here").with_header("x-own", "1");
-    let source = Source::Call(Box::new(call));
+    let source = OutputSource::Call(Box::new(call));
     let driver = Driver::new();
     let mut file = tokio::fs::File::from_std(tempfile::tempfile().unwrap());
     let far = provider(&server.url(), &json!({}), loopback());
@@ -157,7 +157,7 @@ async fn a_redirect_of_a_download_leaves_credential_and_headers_behind() {
         (None, None)
     );
     // Each hop is checked.
-    let near = provider(&server.url(), &json!({}), Rules::default());
+    let near = provider(&server.url(), &json!({}), ProviderRules::default());
     let error = driver
         .download(&near, &secret(), &source, &mut file)
         .await
@@ -169,9 +169,9 @@ async fn a_redirect_of_a_download_leaves_credential_and_headers_behind() {
 #[tokio::test]
 async fn redirects_end() {
     let server = Server::start(|_| answer(302, &[("location", "/again")], b"")).await;
-    let provider = provider(&server.url(), &json!({}), Rules::default());
+    let provider = provider(&server.url(), &json!({}), ProviderRules::default());
     let mut file = tokio::fs::File::from_std(tempfile::tempfile().unwrap());
-    let source = Source::Address(format!("{}/a", server.url()));
+    let source = OutputSource::Address(format!("{}/a", server.url()));
     let driver = Driver::new();
     driver
         .download(&provider, &secret(), &source, &mut file)
@@ -190,11 +190,11 @@ fn a_base_address_is_an_address_of_a_host() {
         ("https://example.com/?a=b", false),
         ("data:text/plain,x", false),
     ] {
-        let settings = Settings {
+        let settings = ProviderSettings {
             base_url: Some(url.parse().unwrap()),
-            ..Settings::new("plain", serde_json::Map::new())
+            ..ProviderSettings::new("plain", serde_json::Map::new())
         };
-        let made = providers::driver::Provider::new(&PLAIN, &settings, Rules::default());
+        let made = providers::driver::Provider::new(&PLAIN, &settings, ProviderRules::default());
         assert_eq!(made.is_ok(), fine, "{url}");
     }
 }

@@ -36,23 +36,23 @@ use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
-use crate::fault::Order;
-use crate::world::{Plan, World};
+use crate::fault::FaultOrder;
+use crate::world::{JobPlan, World};
 
 mod proxies;
 
-pub(crate) use proxies::Proxies;
+pub(crate) use proxies::ProxyRegistry;
 
 /// Whom a call is about.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct About {
+struct ProviderQuery {
     provider: Option<String>,
 }
 
-type Shared = State<Arc<World>>;
+type WorldState = State<Arc<World>>;
 
-pub(crate) fn router(world: &Arc<World>, proxies: Arc<Proxies>) -> Router {
+pub(crate) fn router(world: &Arc<World>, proxies: Arc<ProxyRegistry>) -> Router {
     Router::new()
         .route("/health", get(async || axum::Json(json!({"ok": true}))))
         .route("/reset", axum::routing::post(reset))
@@ -64,50 +64,60 @@ pub(crate) fn router(world: &Arc<World>, proxies: Arc<Proxies>) -> Router {
         .nest("/proxies", proxies::router(proxies))
 }
 
-async fn reset(State(world): Shared) -> StatusCode {
+async fn reset(State(world): WorldState) -> StatusCode {
     world.reset();
     StatusCode::NO_CONTENT
 }
 
-async fn faults(State(world): Shared) -> axum::Json<Vec<Order>> {
+async fn faults(State(world): WorldState) -> axum::Json<Vec<FaultOrder>> {
     axum::Json(world.orders())
 }
 
-async fn place(State(world): Shared, body: Bytes) -> Response {
+async fn place(State(world): WorldState, body: Bytes) -> Response {
     take(&body, |order| world.place(order))
 }
 
-async fn clear_faults(State(world): Shared) -> StatusCode {
+async fn clear_faults(State(world): WorldState) -> StatusCode {
     world.clear_faults();
     StatusCode::NO_CONTENT
 }
 
-async fn plan(State(world): Shared, Query(about): Query<About>, body: Bytes) -> Response {
-    take(&body, |plan: Plan| match about.provider {
+async fn plan(
+    State(world): WorldState,
+    Query(about): Query<ProviderQuery>,
+    body: Bytes,
+) -> Response {
+    take(&body, |plan: JobPlan| match about.provider {
         Some(provider) => world.set_plan_of(&provider, plan),
         None => world.set_plan(plan),
     })
 }
 
-async fn journal(State(world): Shared, Query(about): Query<About>) -> axum::Json<Vec<Value>> {
+async fn journal(
+    State(world): WorldState,
+    Query(about): Query<ProviderQuery>,
+) -> axum::Json<Vec<Value>> {
     let all = world.journal();
     let wanted = all.iter().filter(|one| {
         let provider = about.provider.as_deref();
         provider.is_none_or(|name| name == one.provider)
     });
-    axum::Json(wanted.map(crate::Received::to_json).collect())
+    axum::Json(wanted.map(crate::ReceivedRequest::to_json).collect())
 }
 
-async fn keep(State(world): Shared, body: Bytes) -> Response {
+async fn keep(State(world): WorldState, body: Bytes) -> Response {
     take(&body, |on| world.set_journal(on))
 }
 
-async fn clear_journal(State(world): Shared) -> StatusCode {
+async fn clear_journal(State(world): WorldState) -> StatusCode {
     world.clear_journal();
     StatusCode::NO_CONTENT
 }
 
-async fn jobs(State(world): Shared, Query(about): Query<About>) -> axum::Json<Vec<Value>> {
+async fn jobs(
+    State(world): WorldState,
+    Query(about): Query<ProviderQuery>,
+) -> axum::Json<Vec<Value>> {
     let jobs = match about.provider {
         Some(provider) => world.jobs(&provider),
         None => world.all_jobs(),

@@ -13,21 +13,21 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::{read, take};
-use crate::fault::{Cut, Network, Proxy};
+use crate::fault::{ConnectionCut, FaultProxy, NetworkState};
 
 /// The proxies of a simulator, by their numbers from 0.
 #[derive(Debug, Default)]
-pub(crate) struct Proxies(Mutex<Vec<Option<Arc<Proxy>>>>);
+pub(crate) struct ProxyRegistry(Mutex<Vec<Option<Arc<FaultProxy>>>>);
 
-impl Proxies {
+impl ProxyRegistry {
     /// Keeps a proxy until it is taken away; its number.
-    pub(crate) fn keep(&self, proxy: Proxy) -> usize {
+    pub(crate) fn keep(&self, proxy: FaultProxy) -> usize {
         let mut all = self.lock();
         all.push(Some(Arc::new(proxy)));
         all.len() - 1
     }
 
-    fn find(&self, number: usize) -> Option<Arc<Proxy>> {
+    fn find(&self, number: usize) -> Option<Arc<FaultProxy>> {
         self.lock().get(number).cloned().flatten()
     }
 
@@ -36,7 +36,7 @@ impl Proxies {
         all.get_mut(number).is_some_and(|one| one.take().is_some())
     }
 
-    fn lock(&self) -> MutexGuard<'_, Vec<Option<Arc<Proxy>>>> {
+    fn lock(&self) -> MutexGuard<'_, Vec<Option<Arc<FaultProxy>>>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -44,14 +44,14 @@ impl Proxies {
 /// What a new proxy is to be.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Wanted {
+struct ProxyRequest {
     to: SocketAddr,
     listen: Option<SocketAddr>,
 }
 
-type Shared = State<Arc<Proxies>>;
+type ProxiesState = State<Arc<ProxyRegistry>>;
 
-pub(crate) fn router(proxies: Arc<Proxies>) -> Router {
+pub(crate) fn router(proxies: Arc<ProxyRegistry>) -> Router {
     Router::new()
         .route("/", get(list).post(add))
         .route("/{number}", get(one).put(set).delete(remove))
@@ -62,20 +62,20 @@ pub(crate) fn router(proxies: Arc<Proxies>) -> Router {
         .with_state(proxies)
 }
 
-async fn list(State(proxies): Shared) -> axum::Json<Vec<Value>> {
+async fn list(State(proxies): ProxiesState) -> axum::Json<Vec<Value>> {
     let all = proxies.lock();
     let shown = all.iter().enumerate();
     let shown = shown.filter_map(|(number, proxy)| Some(show(number, proxy.as_deref()?)));
     axum::Json(shown.collect())
 }
 
-async fn add(State(proxies): Shared, body: Bytes) -> Response {
-    let wanted: Wanted = match read(&body) {
+async fn add(State(proxies): ProxiesState, body: Bytes) -> Response {
+    let wanted: ProxyRequest = match read(&body) {
         Ok(wanted) => wanted,
         Err(refused) => return refused,
     };
     let free = SocketAddr::from(([127, 0, 0, 1], 0));
-    match Proxy::listen(wanted.listen.unwrap_or(free), wanted.to).await {
+    match FaultProxy::listen(wanted.listen.unwrap_or(free), wanted.to).await {
         Ok(proxy) => {
             let address = proxy.address();
             let number = proxies.keep(proxy);
@@ -88,42 +88,42 @@ async fn add(State(proxies): Shared, body: Bytes) -> Response {
     }
 }
 
-async fn one(State(proxies): Shared, Path(number): Path<usize>) -> Response {
+async fn one(State(proxies): ProxiesState, Path(number): Path<usize>) -> Response {
     match proxies.find(number) {
         Some(proxy) => axum::Json(show(number, &proxy)).into_response(),
         None => StatusCode::NOT_FOUND.into_response(),
     }
 }
 
-async fn set(State(proxies): Shared, Path(number): Path<usize>, body: Bytes) -> Response {
+async fn set(State(proxies): ProxiesState, Path(number): Path<usize>, body: Bytes) -> Response {
     with(&proxies, number, |proxy| {
-        take(&body, |network: Network| proxy.set(network))
+        take(&body, |network: NetworkState| proxy.set(network))
     })
 }
 
-async fn cut(State(proxies): Shared, Path(number): Path<usize>, body: Bytes) -> Response {
+async fn cut(State(proxies): ProxiesState, Path(number): Path<usize>, body: Bytes) -> Response {
     with(&proxies, number, |proxy| {
-        take(&body, |cut: Cut| proxy.cut(cut))
+        take(&body, |cut: ConnectionCut| proxy.cut(cut))
     })
 }
 
-async fn clear_cuts(State(proxies): Shared, Path(number): Path<usize>) -> Response {
-    order(&proxies, number, Proxy::clear_cuts)
+async fn clear_cuts(State(proxies): ProxiesState, Path(number): Path<usize>) -> Response {
+    order(&proxies, number, FaultProxy::clear_cuts)
 }
 
-async fn reset(State(proxies): Shared, Path(number): Path<usize>) -> Response {
-    order(&proxies, number, Proxy::reset)
+async fn reset(State(proxies): ProxiesState, Path(number): Path<usize>) -> Response {
+    order(&proxies, number, FaultProxy::reset)
 }
 
-async fn release(State(proxies): Shared, Path(number): Path<usize>) -> Response {
-    order(&proxies, number, Proxy::release)
+async fn release(State(proxies): ProxiesState, Path(number): Path<usize>) -> Response {
+    order(&proxies, number, FaultProxy::release)
 }
 
-async fn heal(State(proxies): Shared, Path(number): Path<usize>) -> Response {
-    order(&proxies, number, Proxy::heal)
+async fn heal(State(proxies): ProxiesState, Path(number): Path<usize>) -> Response {
+    order(&proxies, number, FaultProxy::heal)
 }
 
-async fn remove(State(proxies): Shared, Path(number): Path<usize>) -> StatusCode {
+async fn remove(State(proxies): ProxiesState, Path(number): Path<usize>) -> StatusCode {
     if proxies.take_away(number) {
         StatusCode::NO_CONTENT
     } else {
@@ -131,21 +131,25 @@ async fn remove(State(proxies): Shared, Path(number): Path<usize>) -> StatusCode
     }
 }
 
-fn with(proxies: &Proxies, number: usize, then: impl FnOnce(&Proxy) -> Response) -> Response {
+fn with(
+    proxies: &ProxyRegistry,
+    number: usize,
+    then: impl FnOnce(&FaultProxy) -> Response,
+) -> Response {
     match proxies.find(number) {
         Some(proxy) => then(&proxy),
         None => StatusCode::NOT_FOUND.into_response(),
     }
 }
 
-fn order(proxies: &Proxies, number: usize, what: impl FnOnce(&Proxy)) -> Response {
+fn order(proxies: &ProxyRegistry, number: usize, what: impl FnOnce(&FaultProxy)) -> Response {
     with(proxies, number, |proxy| {
         what(proxy);
         StatusCode::NO_CONTENT.into_response()
     })
 }
 
-fn show(number: usize, proxy: &Proxy) -> Value {
+fn show(number: usize, proxy: &FaultProxy) -> Value {
     json!({
         "number": number, "address": proxy.address(), "to": proxy.target(),
         "network": proxy.network(), "cuts": proxy.cuts(), "traffic": proxy.traffic(),

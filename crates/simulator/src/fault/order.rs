@@ -1,4 +1,4 @@
-//! What goes wrong on order.
+//! Faults of a simulated provider, and the orders for them.
 
 use std::time::Duration;
 
@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 /// What a request is for, as its model declares it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Role {
+pub enum RequestRole {
     /// It orders something that is paid for.
     Submit,
     /// It asks how a job stands.
@@ -86,11 +86,11 @@ pub enum Fault {
 impl Fault {
     /// Whether it means anything for a request of this kind. One that does not
     /// waits for the next that it does mean something for.
-    pub const fn concerns(&self, role: Role) -> bool {
+    pub const fn concerns(&self, role: RequestRole) -> bool {
         match self {
-            Self::Duplicate => matches!(role, Role::Submit),
-            Self::UnknownWord => matches!(role, Role::Poll),
-            Self::Expired | Self::Lying | Self::Another(_) => matches!(role, Role::Download),
+            Self::Duplicate => matches!(role, RequestRole::Submit),
+            Self::UnknownWord => matches!(role, RequestRole::Poll),
+            Self::Expired | Self::Lying | Self::Another(_) => matches!(role, RequestRole::Download),
             _ => true,
         }
     }
@@ -99,7 +99,7 @@ impl Fault {
 /// A fault, and the requests that it strikes.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Order {
+pub struct FaultOrder {
     /// What goes wrong.
     pub fault: Fault,
     /// The provider, by its protocol's name; any when left out.
@@ -107,7 +107,7 @@ pub struct Order {
     pub provider: Option<String>,
     /// What the request is for; anything when left out.
     #[serde(default)]
-    pub role: Option<Role>,
+    pub role: Option<RequestRole>,
     /// How many such requests pass unharmed before.
     #[serde(default)]
     pub after: u32,
@@ -120,7 +120,7 @@ const fn once() -> u32 {
     1
 }
 
-impl Order {
+impl FaultOrder {
     /// Strikes the next request, whatever it is.
     pub const fn new(fault: Fault) -> Self {
         Self {
@@ -132,7 +132,7 @@ impl Order {
         }
     }
 
-    pub(crate) fn concerns(&self, provider: &str, role: Role) -> bool {
+    pub(crate) fn concerns(&self, provider: &str, role: RequestRole) -> bool {
         self.provider.as_deref().is_none_or(|name| name == provider)
             && self.role.is_none_or(|wanted| wanted == role)
             && self.fault.concerns(role)

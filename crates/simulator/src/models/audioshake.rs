@@ -2,22 +2,27 @@
 
 use serde_json::{Value, json};
 
-use super::Model;
-use crate::fault::Role;
+use super::ProviderModel;
+use crate::fault::RequestRole;
 use crate::media;
-use crate::site::{Reply, Request};
-use crate::world::{End, Job, Phase};
+use crate::site::{SimulatedReply, SimulatedRequest};
+use crate::world::{Job, JobPhase, PlannedEnd};
 
 const NAME: &str = "audioshake";
 
-pub(super) const MODEL: Model = Model {
+pub(super) const MODEL: ProviderModel = ProviderModel {
     name: NAME,
     routes: |site| {
         site.error(|status| json!({"error": {"code": status, "message": "simulated"}}))
-            .route("POST", "/assets", Role::Upload, upload)
-            .route("POST", "/tasks", Role::Submit, submit)
-            .route("GET", "/tasks/{id}", Role::Poll, get)
-            .route("GET", "/output/{id}/{name}", Role::Download, download)
+            .route("POST", "/assets", RequestRole::Upload, upload)
+            .route("POST", "/tasks", RequestRole::Submit, submit)
+            .route("GET", "/tasks/{id}", RequestRole::Poll, get)
+            .route(
+                "GET",
+                "/output/{id}/{name}",
+                RequestRole::Download,
+                download,
+            )
     },
 };
 
@@ -31,14 +36,14 @@ const MODELS: [&str; 7] = [
     "other",
 ];
 
-fn denied(request: &Request) -> Option<Reply> {
+fn denied(request: &SimulatedRequest) -> Option<SimulatedReply> {
     request
         .header("x-api-key")
         .is_empty()
         .then(|| error(401, "The API key is not valid"))
 }
 
-fn upload(request: &Request) -> Reply {
+fn upload(request: &SimulatedRequest) -> SimulatedReply {
     if let Some(reply) = denied(request) {
         return reply;
     }
@@ -48,13 +53,13 @@ fn upload(request: &Request) -> Reply {
     }
     let id = request.world.uuid();
     request.world.keep_file(&id, file.clone());
-    Reply::json(
+    SimulatedReply::json(
         200,
         &json!({"id": id, "format": "flac", "name": file["file_name"], "link": ""}),
     )
 }
 
-fn submit(request: &Request) -> Reply {
+fn submit(request: &SimulatedRequest) -> SimulatedReply {
     if let Some(reply) = denied(request) {
         return reply;
     }
@@ -80,31 +85,35 @@ fn submit(request: &Request) -> Reply {
     }
     let id = request.world.uuid();
     let job = request.world.accept(NAME, id, body.clone(), Value::Null);
-    Reply::json(200, &task(request, &job))
+    SimulatedReply::json(200, &task(request, &job))
 }
 
-fn get(request: &Request) -> Reply {
+fn get(request: &SimulatedRequest) -> SimulatedReply {
     if let Some(reply) = denied(request) {
         return reply;
     }
     match request.world.ask(request.param("id")) {
-        Some(job) => Reply::json(200, &task(request, &job)),
+        Some(job) => SimulatedReply::json(200, &task(request, &job)),
         None => error(404, "There is no such task"),
     }
 }
 
 /// The first target is done halfway through the work, the others at its end.
-fn task(request: &Request, job: &Job) -> Value {
+fn task(request: &SimulatedRequest, job: &Job) -> Value {
     let targets = job.input["targets"].as_array().cloned().unwrap_or_default();
-    let ended = matches!(job.phase(), Phase::Ended(_));
+    let ended = matches!(job.phase(), JobPhase::Ended(_));
     let target = |(number, target): (usize, Value)| {
         let status = match job.phase() {
             _ if request.unknown_word => "resting",
-            Phase::Running(share) if share > 0.5 && number == 0 && job.plan.end == End::Success => {
+            JobPhase::Running(share)
+                if share > 0.5 && number == 0 && job.plan.end == PlannedEnd::Success =>
+            {
                 "completed"
             }
-            Phase::Ended(End::Success | End::Empty) => "completed",
-            Phase::Ended(End::Failure | End::Unfit | End::Refusal) => "error",
+            JobPhase::Ended(PlannedEnd::Success | PlannedEnd::Empty) => "completed",
+            JobPhase::Ended(PlannedEnd::Failure | PlannedEnd::Unfit | PlannedEnd::Refusal) => {
+                "error"
+            }
             _ => "processing",
         };
         let model = target["model"].as_str().unwrap_or_default();
@@ -114,7 +123,7 @@ fn task(request: &Request, job: &Job) -> Value {
             job.id,
             request.world.number()
         );
-        let output = if status == "completed" && job.plan.end == End::Success {
+        let output = if status == "completed" && job.plan.end == PlannedEnd::Success {
             json!([{"name": model, "format": "wav", "link": link}])
         } else {
             json!([])
@@ -135,17 +144,17 @@ fn task(request: &Request, job: &Job) -> Value {
     })
 }
 
-fn download(request: &Request) -> Reply {
+fn download(request: &SimulatedRequest) -> SimulatedReply {
     if request.expired || !request.header("x-api-key").is_empty() {
-        return Reply::json(403, &json!("AccessDenied: Request has expired"))
+        return SimulatedReply::json(403, &json!("AccessDenied: Request has expired"))
             .with_header("content-type", "text/plain");
     }
     let first = request.param("name").bytes().next().unwrap_or(b'v');
-    Reply::file("audio/wav", media::audio(2_000, 4.0 * f64::from(first)))
+    SimulatedReply::file("audio/wav", media::audio(2_000, 4.0 * f64::from(first)))
 }
 
-fn error(status: u16, message: &str) -> Reply {
-    Reply::json(
+fn error(status: u16, message: &str) -> SimulatedReply {
+    SimulatedReply::json(
         status,
         &json!({"error": {"code": status, "message": message}}),
     )

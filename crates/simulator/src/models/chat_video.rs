@@ -5,24 +5,24 @@ use std::time::Duration;
 
 use serde_json::{Map, Value, json};
 
-use super::Model;
-use crate::fault::Role;
+use super::ProviderModel;
+use crate::fault::RequestRole;
 use crate::media;
-use crate::site::{Reply, Request};
-use crate::world::{End, Job, Phase};
+use crate::site::{SimulatedReply, SimulatedRequest};
+use crate::world::{Job, JobPhase, PlannedEnd};
 
-pub(super) const MODEL: Model = Model {
+pub(super) const MODEL: ProviderModel = ProviderModel {
     name: "chat-video",
     routes: |site| {
         site.error(|status| {
             json!({"error": {"message": "simulated", "type": "server_error", "param": null, "code": null, "status": status}})
         })
-        .route("POST", "/chat/completions", Role::Submit, complete)
-        .route("GET", "/out/{file}", Role::Download, file)
+        .route("POST", "/chat/completions", RequestRole::Submit, complete)
+        .route("GET", "/out/{file}", RequestRole::Download, file)
     },
 };
 
-fn complete(request: &Request) -> Reply {
+fn complete(request: &SimulatedRequest) -> SimulatedReply {
     if request.bearer().is_none() {
         return error(401, "invalid_api_key", "Incorrect API key provided.");
     }
@@ -55,13 +55,17 @@ fn complete(request: &Request) -> Reply {
         request.world.keep_file(name, json!(job.id));
     }
     let reply = match (body["stream"] == true, mediagate) {
-        (true, true) => Reply::pieces("text/event-stream", own_events(request, &job)),
-        (true, false) => Reply::pieces("text/event-stream", reseller_events(request, &job)),
+        (true, true) => SimulatedReply::pieces("text/event-stream", own_events(request, &job)),
+        (true, false) => {
+            SimulatedReply::pieces("text/event-stream", reseller_events(request, &job))
+        }
         (false, true) => match failure(&job) {
-            Some(body) => Reply::json(503, &body).after(whole(&job)),
-            None => Reply::json(200, &completion(request, &job, true)).after(whole(&job)),
+            Some(body) => SimulatedReply::json(503, &body).after(whole(&job)),
+            None => SimulatedReply::json(200, &completion(request, &job, true)).after(whole(&job)),
         },
-        (false, false) => Reply::json(200, &completion(request, &job, false)).after(whole(&job)),
+        (false, false) => {
+            SimulatedReply::json(200, &completion(request, &job, false)).after(whole(&job))
+        }
     };
     if mediagate {
         reply.with_header("x-task-id", &job.id)
@@ -135,7 +139,7 @@ fn whole(job: &Job) -> Duration {
     needed.saturating_sub(job.accepted_at.elapsed()) + Duration::from_millis(2)
 }
 
-fn url(request: &Request, job: &Job) -> String {
+fn url(request: &SimulatedRequest, job: &Job) -> String {
     format!("{}/out/{}.mp4?sig={}", request.base, job.id, job.id.len())
 }
 
@@ -146,14 +150,14 @@ fn seconds(job: &Job) -> u32 {
         .unwrap_or(8)
 }
 
-fn video(request: &Request, job: &Job) -> Value {
+fn video(request: &SimulatedRequest, job: &Job) -> Value {
     json!({"id": format!("video_{}", job.id), "url": url(request, job), "mime_type": "video/mp4",
         "seconds": seconds(job)})
 }
 
-fn completion(request: &Request, job: &Job, own: bool) -> Value {
+fn completion(request: &SimulatedRequest, job: &Job, own: bool) -> Value {
     let mut message = json!({"role": "assistant", "content": words(request, job)});
-    if own && job.plan.end == End::Success {
+    if own && job.plan.end == PlannedEnd::Success {
         message["content"] = json!(url(request, job));
         message["video"] = video(request, job);
     }
@@ -164,35 +168,35 @@ fn completion(request: &Request, job: &Job, own: bool) -> Value {
 
 fn finish_reason(job: &Job) -> &'static str {
     match job.plan.end {
-        End::Refusal => "content_filter",
+        PlannedEnd::Refusal => "content_filter",
         _ => "stop",
     }
 }
 
 /// The end of a reseller's words.
-fn words(request: &Request, job: &Job) -> String {
+fn words(request: &SimulatedRequest, job: &Job) -> String {
     match job.plan.end {
-        End::Success => {
+        PlannedEnd::Success => {
             let url = url(request, job);
             format!(
                 "> Task created: `veo3:{}`\n> 100%\n\n[▶ watch]({url}) | [⏬ download]({url})",
                 job.id
             )
         }
-        End::Failure | End::Unfit => {
+        PlannedEnd::Failure | PlannedEnd::Unfit => {
             "The generation failed, your balance was not charged.".to_owned()
         }
-        End::Refusal | End::Empty => String::new(),
+        PlannedEnd::Refusal | PlannedEnd::Empty => String::new(),
     }
 }
 
 /// Mediagate's error of a job that did not end well.
 fn failure(job: &Job) -> Option<Value> {
     let code = match job.plan.end {
-        End::Success | End::Empty => return None,
-        End::Failure => "generation_failed",
-        End::Unfit => "provider_rejected",
-        End::Refusal => "content_policy",
+        PlannedEnd::Success | PlannedEnd::Empty => return None,
+        PlannedEnd::Failure => "generation_failed",
+        PlannedEnd::Unfit => "provider_rejected",
+        PlannedEnd::Refusal => "content_policy",
     };
     Some(
         json!({"error": {"message": "It did not end well.", "type": "provider_error", "param": null,
@@ -210,7 +214,7 @@ fn event(data: &Value) -> String {
     format!("data: {data}\n\n")
 }
 
-fn reseller_events(request: &Request, job: &Job) -> Vec<(Duration, String)> {
+fn reseller_events(request: &SimulatedRequest, job: &Job) -> Vec<(Duration, String)> {
     let said = |text: &str| event(&chunk(job, &json!({"content": text}), &Value::Null));
     let step = whole(job) / 4;
     let role = event(&chunk(
@@ -240,7 +244,7 @@ fn reseller_events(request: &Request, job: &Job) -> Vec<(Duration, String)> {
     events
 }
 
-fn own_events(request: &Request, job: &Job) -> Vec<(Duration, String)> {
+fn own_events(request: &SimulatedRequest, job: &Job) -> Vec<(Duration, String)> {
     let shown = |status: &str, progress: u8| {
         let mut told = chunk(job, &json!({}), &Value::Null);
         told["task"] = json!({"id": job.id, "status": status, "progress": progress});
@@ -259,7 +263,7 @@ fn own_events(request: &Request, job: &Job) -> Vec<(Duration, String)> {
         return events;
     }
     events.push((step, shown("succeeded", 100)));
-    if job.plan.end == End::Success {
+    if job.plan.end == PlannedEnd::Success {
         let delta = json!({"content": url(request, job), "video": video(request, job)});
         events.push((Duration::ZERO, event(&chunk(job, &delta, &Value::Null))));
     }
@@ -269,21 +273,21 @@ fn own_events(request: &Request, job: &Job) -> Vec<(Duration, String)> {
     events
 }
 
-fn file(request: &Request) -> Reply {
+fn file(request: &SimulatedRequest) -> SimulatedReply {
     if request.expired {
-        return Reply::json(403, &json!("the signature is past its time"));
+        return SimulatedReply::json(403, &json!("the signature is past its time"));
     }
     let id = request.param("file").trim_end_matches(".mp4");
     match request.world.job(id) {
-        Some(job) if job.phase() == Phase::Ended(End::Success) => {
-            Reply::file("video/mp4", media::video(seconds(&job)))
+        Some(job) if job.phase() == JobPhase::Ended(PlannedEnd::Success) => {
+            SimulatedReply::file("video/mp4", media::video(seconds(&job)))
         }
-        _ => Reply::empty(404),
+        _ => SimulatedReply::empty(404),
     }
 }
 
-fn error(status: u16, code: &str, message: &str) -> Reply {
-    Reply::json(
+fn error(status: u16, code: &str, message: &str) -> SimulatedReply {
+    SimulatedReply::json(
         status,
         &json!({"error": {"message": message, "type": "invalid_request_error", "param": null, "code": code}}),
     )

@@ -2,13 +2,13 @@
 
 use serde_json::{Value, json};
 
-use super::Model;
-use crate::fault::Role;
+use super::ProviderModel;
+use crate::fault::RequestRole;
 use crate::media;
-use crate::site::{Reply, Request};
-use crate::world::{End, Phase};
+use crate::site::{SimulatedReply, SimulatedRequest};
+use crate::world::{JobPhase, PlannedEnd};
 
-pub(super) const MODEL: Model = Model {
+pub(super) const MODEL: ProviderModel = ProviderModel {
     name: "dashscope",
     routes: |site| {
         site.error(|status| {
@@ -24,18 +24,23 @@ pub(super) const MODEL: Model = Model {
         .route(
             "POST",
             "/services/aigc/video-generation/video-synthesis",
-            Role::Submit,
+            RequestRole::Submit,
             generate,
         )
         .route(
             "POST",
             "/services/aigc/image2video/video-synthesis",
-            Role::Submit,
+            RequestRole::Submit,
             between_frames,
         )
-        .route("GET", "/tasks/{id}", Role::Poll, get)
-        .route("POST", "/tasks/{id}/cancel", Role::Cancel, cancel)
-        .route("GET", "/oss/{id}/video.mp4", Role::Download, download)
+        .route("GET", "/tasks/{id}", RequestRole::Poll, get)
+        .route("POST", "/tasks/{id}/cancel", RequestRole::Cancel, cancel)
+        .route(
+            "GET",
+            "/oss/{id}/video.mp4",
+            RequestRole::Download,
+            download,
+        )
     },
 };
 
@@ -62,7 +67,7 @@ fn is_new(model: &str) -> bool {
         .any(|start| model.starts_with(start))
 }
 
-fn generate(request: &Request) -> Reply {
+fn generate(request: &SimulatedRequest) -> SimulatedReply {
     let (input, parameters) = (&request.body["input"], &request.body["parameters"]);
     let model = request.body["model"].as_str().unwrap_or_default();
     let media = input["media"].as_array().cloned().unwrap_or_default();
@@ -96,7 +101,7 @@ fn generate(request: &Request) -> Reply {
     submit(request, fits)
 }
 
-fn between_frames(request: &Request) -> Reply {
+fn between_frames(request: &SimulatedRequest) -> SimulatedReply {
     let (input, parameters) = (&request.body["input"], &request.body["parameters"]);
     let model = request.body["model"].as_str().unwrap_or_default();
     let members = [
@@ -128,7 +133,7 @@ fn has_only(body: &Value, members: &[&str]) -> bool {
     fields.is_some_and(|fields| fields.keys().all(|key| members.contains(&key.as_str())))
 }
 
-fn submit(request: &Request, fits: bool) -> Reply {
+fn submit(request: &SimulatedRequest, fits: bool) -> SimulatedReply {
     if request.bearer().is_none() {
         return error(401, "InvalidApiKey", "Invalid API-key provided.");
     }
@@ -167,7 +172,7 @@ fn submit(request: &Request, fits: bool) -> Reply {
     answer(&json!({"task_id": id, "task_status": "PENDING"}))
 }
 
-fn get(request: &Request) -> Reply {
+fn get(request: &SimulatedRequest) -> SimulatedReply {
     if request.bearer().is_none() {
         return error(401, "InvalidApiKey", "Invalid API-key provided.");
     }
@@ -177,9 +182,9 @@ fn get(request: &Request) -> Reply {
     };
     let mut output = json!({"task_id": id, "submit_time": "2026-11-21 20:00:00.000"});
     let status = match job.phase() {
-        Phase::Queued => "PENDING",
-        Phase::Running(_) => "RUNNING",
-        Phase::Ended(End::Success) => {
+        JobPhase::Queued => "PENDING",
+        JobPhase::Running(_) => "RUNNING",
+        JobPhase::Ended(PlannedEnd::Success) => {
             let signature = request.world.number();
             let url = format!(
                 "{}/oss/{id}/video.mp4?Expires=1795000000&Signature={signature}",
@@ -188,23 +193,23 @@ fn get(request: &Request) -> Reply {
             output["video_url"] = json!(url);
             "SUCCEEDED"
         }
-        Phase::Ended(End::Empty) => "SUCCEEDED",
-        Phase::Ended(End::Failure) => {
+        JobPhase::Ended(PlannedEnd::Empty) => "SUCCEEDED",
+        JobPhase::Ended(PlannedEnd::Failure) => {
             output["code"] = json!("InternalError.Timeout");
             output["message"] = json!("An internal timeout error has occurred.");
             "FAILED"
         }
-        Phase::Ended(End::Unfit) => {
+        JobPhase::Ended(PlannedEnd::Unfit) => {
             output["code"] = json!("InvalidParameter");
             output["message"] = json!("The size is not supported.");
             "FAILED"
         }
-        Phase::Ended(End::Refusal) => {
+        JobPhase::Ended(PlannedEnd::Refusal) => {
             output["code"] = json!("DataInspectionFailed");
             output["message"] = json!("Output data may contain inappropriate content.");
             "FAILED"
         }
-        Phase::Cancelled => "CANCELED",
+        JobPhase::Cancelled => "CANCELED",
     };
     output["task_status"] = json!(if request.unknown_word {
         "POLISHING"
@@ -214,15 +219,15 @@ fn get(request: &Request) -> Reply {
     answer(&output)
 }
 
-fn cancel(request: &Request) -> Reply {
+fn cancel(request: &SimulatedRequest) -> SimulatedReply {
     if request.bearer().is_none() {
         return error(401, "InvalidApiKey", "Invalid API-key provided.");
     }
     let id = request.param("id");
     match request.world.job(id).map(|job| job.phase()) {
-        Some(Phase::Queued) => {
+        Some(JobPhase::Queued) => {
             request.world.cancel(id);
-            Reply::json(200, &json!({"request_id": "r"}))
+            SimulatedReply::json(200, &json!({"request_id": "r"}))
         }
         Some(_) => {
             let message =
@@ -233,25 +238,25 @@ fn cancel(request: &Request) -> Reply {
     }
 }
 
-fn download(request: &Request) -> Reply {
+fn download(request: &SimulatedRequest) -> SimulatedReply {
     let job = request.world.job(request.param("id"));
     let signed = request.query.contains_key("Signature");
     let Some(job) = job.filter(|_| signed && !request.expired) else {
-        return Reply::json(403, &json!("Request has expired"));
+        return SimulatedReply::json(403, &json!("Request has expired"));
     };
     let seconds = job.input["parameters"]["duration"].as_u64().unwrap_or(5);
-    Reply::file(
+    SimulatedReply::file(
         "video/mp4",
         media::video(u32::try_from(seconds).unwrap_or(5)),
     )
 }
 
-fn answer(output: &Value) -> Reply {
-    Reply::json(200, &json!({"request_id": "r", "output": output}))
+fn answer(output: &Value) -> SimulatedReply {
+    SimulatedReply::json(200, &json!({"request_id": "r", "output": output}))
 }
 
-fn error(status: u16, code: &str, message: &str) -> Reply {
-    Reply::json(
+fn error(status: u16, code: &str, message: &str) -> SimulatedReply {
+    SimulatedReply::json(
         status,
         &json!({"code": code, "message": message, "request_id": "r"}),
     )

@@ -4,22 +4,22 @@
 use bytes::Bytes;
 use serde_json::{Value, json};
 
-use super::Model;
-use crate::fault::Role;
+use super::ProviderModel;
+use crate::fault::RequestRole;
 use crate::media;
-use crate::site::{Reply, Request};
-use crate::world::End;
+use crate::site::{SimulatedReply, SimulatedRequest};
+use crate::world::PlannedEnd;
 
-pub(super) const MODEL: Model = Model {
+pub(super) const MODEL: ProviderModel = ProviderModel {
     name: "elevenlabs",
     routes: |site| {
         site.error(|status| json!({"detail": {"status": format!("simulated_{status}"), "message": "simulated"}}))
-            .route("POST", "/v1/music/stem-separation", Role::Submit, separate)
-            .route("POST", "/v1/music", Role::Submit, compose)
+            .route("POST", "/v1/music/stem-separation", RequestRole::Submit, separate)
+            .route("POST", "/v1/music", RequestRole::Submit, compose)
     },
 };
 
-fn separate(request: &Request) -> Reply {
+fn separate(request: &SimulatedRequest) -> SimulatedReply {
     if request.header("xi-api-key").is_empty() {
         return error(401, "missing_api_key", "xi-api-key is required");
     }
@@ -40,15 +40,15 @@ fn separate(request: &Request) -> Reply {
         .world
         .accept("elevenlabs", id, request.body.clone(), Value::Null);
     let reply = match job.plan.end {
-        End::Success => {
+        PlannedEnd::Success => {
             let files = names.iter().zip(1_u8..).map(|(name, number)| {
                 let sound = media::audio(2_000, 110.0 * f64::from(number));
                 (format!("{name}.mp3"), sound)
             });
-            Reply::file("application/zip", archive(&files.collect::<Vec<_>>()))
+            SimulatedReply::file("application/zip", archive(&files.collect::<Vec<_>>()))
         }
-        End::Empty => Reply::file("application/zip", archive(&[])),
-        End::Failure | End::Unfit | End::Refusal => error(
+        PlannedEnd::Empty => SimulatedReply::file("application/zip", archive(&[])),
+        PlannedEnd::Failure | PlannedEnd::Unfit | PlannedEnd::Refusal => error(
             500,
             "separation_failed",
             "The recording could not be separated",
@@ -57,7 +57,7 @@ fn separate(request: &Request) -> Reply {
     reply.after(job.plan.queued + job.plan.running)
 }
 
-fn compose(request: &Request) -> Reply {
+fn compose(request: &SimulatedRequest) -> SimulatedReply {
     if request.header("xi-api-key").is_empty() {
         return error(401, "missing_api_key", "xi-api-key is required");
     }
@@ -97,9 +97,11 @@ fn compose(request: &Request) -> Reply {
         .world
         .accept("elevenlabs", id, body.clone(), Value::Null);
     let reply = match job.plan.end {
-        End::Success => Reply::file("audio/mpeg", media::audio(milliseconds.min(4_000), 220.0)),
-        End::Empty => Reply::file("audio/mpeg", Bytes::new()),
-        End::Failure | End::Unfit | End::Refusal => {
+        PlannedEnd::Success => {
+            SimulatedReply::file("audio/mpeg", media::audio(milliseconds.min(4_000), 220.0))
+        }
+        PlannedEnd::Empty => SimulatedReply::file("audio/mpeg", Bytes::new()),
+        PlannedEnd::Failure | PlannedEnd::Unfit | PlannedEnd::Refusal => {
             error(500, "composition_failed", "The song could not be made")
         }
     };
@@ -150,13 +152,13 @@ fn checksum(bytes: &[u8]) -> u32 {
     })
 }
 
-fn invalid(field: &str, message: &str) -> Reply {
+fn invalid(field: &str, message: &str) -> SimulatedReply {
     let fault = json!({"type": "value_error", "loc": ["body", field], "msg": message});
-    Reply::json(422, &json!({"detail": [fault]}))
+    SimulatedReply::json(422, &json!({"detail": [fault]}))
 }
 
-fn error(status: u16, code: &str, message: &str) -> Reply {
-    Reply::json(
+fn error(status: u16, code: &str, message: &str) -> SimulatedReply {
+    SimulatedReply::json(
         status,
         &json!({"detail": {"status": code, "message": message}}),
     )

@@ -2,47 +2,52 @@
 
 use serde_json::{Map, Value, json};
 
-use super::{Model, results};
-use crate::fault::Role;
-use crate::site::{Reply, Request};
-use crate::world::{End, Job, Phase};
+use super::{ProviderModel, results};
+use crate::fault::RequestRole;
+use crate::site::{SimulatedReply, SimulatedRequest};
+use crate::world::{Job, JobPhase, PlannedEnd};
 
-pub(super) const MODEL: Model = Model {
+pub(super) const MODEL: ProviderModel = ProviderModel {
     name: "fal",
     routes: |site| {
         let site = site
             .error(|_| json!({"detail": "simulated"}))
-            .route("POST", "/storage/upload/initiate", Role::Upload, initiate)
-            .route("PUT", "/storage/put/{id}", Role::Upload, put)
+            .route(
+                "POST",
+                "/storage/upload/initiate",
+                RequestRole::Upload,
+                initiate,
+            )
+            .route("PUT", "/storage/put/{id}", RequestRole::Upload, put)
             .route(
                 "GET",
                 "/{owner}/{alias}/requests/{id}/status",
-                Role::Poll,
+                RequestRole::Poll,
                 status,
             )
             .route(
                 "GET",
                 "/{owner}/{alias}/requests/{id}",
-                Role::Poll,
+                RequestRole::Poll,
                 response,
             )
             .route(
                 "PUT",
                 "/{owner}/{alias}/requests/{id}/cancel",
-                Role::Cancel,
+                RequestRole::Cancel,
                 cancel,
             )
-            .route("GET", "/files/{id}/{name}", Role::Download, file);
+            .route("GET", "/files/{id}/{name}", RequestRole::Download, file);
         ENDPOINTS.iter().fold(site, |site, (path, _)| {
-            site.route("POST", path, Role::Submit, submit)
+            site.route("POST", path, RequestRole::Submit, submit)
         })
     },
 };
 
 /// Checks an input and says what is wrong with it.
-type Check = fn(&Map<String, Value>) -> Option<String>;
+type InputCheck = fn(&Map<String, Value>) -> Option<String>;
 
-const ENDPOINTS: [(&str, Check); 8] = [
+const ENDPOINTS: [(&str, InputCheck); 8] = [
     ("/fal-ai/veo3.1", veo_text),
     ("/fal-ai/veo3.1/image-to-video", veo_image),
     ("/fal-ai/veo3.1/first-last-frame-to-video", veo_frames),
@@ -171,13 +176,13 @@ fn one_of(input: &Map<String, Value>, name: &str, allowed: &[&str]) -> Option<St
 }
 
 /// `Authorization: Key {id}:{secret}`.
-fn has_key(request: &Request) -> bool {
+fn has_key(request: &SimulatedRequest) -> bool {
     let key = request.header("authorization").strip_prefix("Key ");
     key.and_then(|key| key.split_once(':'))
         .is_some_and(|(id, secret)| !id.is_empty() && !secret.is_empty())
 }
 
-fn initiate(request: &Request) -> Reply {
+fn initiate(request: &SimulatedRequest) -> SimulatedReply {
     if !has_key(request) {
         return detail(401, "Authentication is required to access this resource");
     }
@@ -187,25 +192,25 @@ fn initiate(request: &Request) -> Reply {
     }
     let id = format!("up-{}", request.world.number());
     request.world.keep_file(&id, mime.clone());
-    Reply::json(
+    SimulatedReply::json(
         200,
         &json!({"upload_url": format!("{}/storage/put/{id}?signature=1", request.base),
             "file_url": format!("{}/stored/{id}", request.base)}),
     )
 }
 
-fn put(request: &Request) -> Reply {
+fn put(request: &SimulatedRequest) -> SimulatedReply {
     let mime = request.world.file(request.param("id"));
     let signed = request.query.contains_key("signature");
     if !signed || mime != Some(json!(request.header("content-type"))) {
-        return Reply::empty(403);
+        return SimulatedReply::empty(403);
     }
     let url = format!("{}/stored/{}", request.base, request.param("id"));
     request.world.keep_file(url, json!(request.bytes.len()));
-    Reply::empty(200)
+    SimulatedReply::empty(200)
 }
 
-fn submit(request: &Request) -> Reply {
+fn submit(request: &SimulatedRequest) -> SimulatedReply {
     if !has_key(request) {
         return detail(401, "Authentication is required to access this resource");
     }
@@ -224,7 +229,7 @@ fn submit(request: &Request) -> Reply {
     let memo = json!({"path": path, "fault": fault});
     let job = request.world.accept("fal", id, request.body.clone(), memo);
     let own = format!("{}/{app}/requests/{}", request.base, job.id);
-    Reply::json(
+    SimulatedReply::json(
         200,
         &json!({"request_id": job.id, "gateway_request_id": job.id, "status": "IN_QUEUE", "queue_position": 1,
             "response_url": own, "status_url": format!("{own}/status"), "cancel_url": format!("{own}/cancel")}),
@@ -233,7 +238,7 @@ fn submit(request: &Request) -> Reply {
 
 /// Files are addresses, data URLs of up to a megabyte or so, or what was
 /// uploaded before.
-fn files(request: &Request, input: &Map<String, Value>) -> Option<String> {
+fn files(request: &SimulatedRequest, input: &Map<String, Value>) -> Option<String> {
     let own = format!("{}/stored/", request.base);
     let mut urls = input.iter().filter(|(name, _)| name.ends_with("_url"));
     let (name, _) = urls.find(|(_, url)| {
@@ -250,7 +255,7 @@ fn files(request: &Request, input: &Map<String, Value>) -> Option<String> {
     Some(format!("{name}: cannot be fetched"))
 }
 
-fn status(request: &Request) -> Reply {
+fn status(request: &SimulatedRequest) -> SimulatedReply {
     if !has_key(request) {
         return detail(401, "Authentication is required to access this resource");
     }
@@ -258,35 +263,39 @@ fn status(request: &Request) -> Reply {
         return detail(404, "Request not found");
     };
     if request.unknown_word {
-        return Reply::json(202, &json!({"status": "THAWING", "request_id": job.id}));
+        return SimulatedReply::json(202, &json!({"status": "THAWING", "request_id": job.id}));
     }
     match job.phase() {
-        Phase::Queued => Reply::json(202, &json!({"status": "IN_QUEUE", "queue_position": 1})),
-        Phase::Running(_) => Reply::json(202, &json!({"status": "IN_PROGRESS", "logs": []})),
-        Phase::Cancelled => Reply::json(
+        JobPhase::Queued => {
+            SimulatedReply::json(202, &json!({"status": "IN_QUEUE", "queue_position": 1}))
+        }
+        JobPhase::Running(_) => {
+            SimulatedReply::json(202, &json!({"status": "IN_PROGRESS", "logs": []}))
+        }
+        JobPhase::Cancelled => SimulatedReply::json(
             200,
             &json!({"status": "COMPLETED", "error": "Request was cancelled", "error_type": "client_cancelled"}),
         ),
-        Phase::Ended(end) => {
+        JobPhase::Ended(end) => {
             let mut body =
                 json!({"status": "COMPLETED", "logs": [], "metrics": {"inference_time": 0.1}});
             if let Some((error, kind)) = error_of(&job, end) {
                 body["error"] = json!(error);
                 body["error_type"] = json!(kind);
             }
-            Reply::json(200, &body)
+            SimulatedReply::json(200, &body)
         }
     }
 }
 
 /// What the status of a job that came to nothing tells, with its kind.
-fn error_of(job: &Job, end: End) -> Option<(&'static str, &'static str)> {
+fn error_of(job: &Job, end: PlannedEnd) -> Option<(&'static str, &'static str)> {
     match end {
         _ if job.memo["fault"].is_string() => Some(("Validation failed", "value_error")),
         _ if is_forbidden(job) => Some(("Content flagged", "content_policy_violation")),
-        End::Refusal => Some(("Content flagged", "content_policy_violation")),
-        End::Unfit => Some(("Validation failed", "missing")),
-        End::Failure => Some(("The runner went away", "runner_disconnected")),
+        PlannedEnd::Refusal => Some(("Content flagged", "content_policy_violation")),
+        PlannedEnd::Unfit => Some(("Validation failed", "missing")),
+        PlannedEnd::Failure => Some(("The runner went away", "runner_disconnected")),
         _ => None,
     }
 }
@@ -296,7 +305,7 @@ fn is_forbidden(job: &Job) -> bool {
     prompt.is_some_and(|prompt| prompt.contains("forbidden"))
 }
 
-fn response(request: &Request) -> Reply {
+fn response(request: &SimulatedRequest) -> SimulatedReply {
     if !has_key(request) {
         return detail(401, "Authentication is required to access this resource");
     }
@@ -306,37 +315,37 @@ fn response(request: &Request) -> Reply {
     let policy = is_forbidden(&job);
     if let Some(fault) = job.memo["fault"].as_str() {
         let item = json!({"loc": ["body"], "msg": fault, "type": "value_error"});
-        return Reply::json(422, &json!({"detail": [item]}));
+        return SimulatedReply::json(422, &json!({"detail": [item]}));
     }
     match job.phase() {
-        Phase::Queued | Phase::Running(_) => detail(400, "Request is still in progress"),
-        Phase::Cancelled => Reply::json(
+        JobPhase::Queued | JobPhase::Running(_) => detail(400, "Request is still in progress"),
+        JobPhase::Cancelled => SimulatedReply::json(
             499,
             &json!({"detail": "Request was cancelled", "error_type": "client_cancelled"}),
         ),
-        Phase::Ended(end) if policy || end == End::Refusal => {
+        JobPhase::Ended(end) if policy || end == PlannedEnd::Refusal => {
             let item = json!({"loc": ["body", "prompt"], "msg": "The content could not be processed because it was flagged by a content checker.",
                 "type": "content_policy_violation"});
-            Reply::json(422, &json!({"detail": [item]}))
+            SimulatedReply::json(422, &json!({"detail": [item]}))
         }
-        Phase::Ended(End::Unfit) => {
+        JobPhase::Ended(PlannedEnd::Unfit) => {
             let item = json!({"loc": ["body", "start_image_url"], "msg": "Field required", "type": "missing"});
-            Reply::json(422, &json!({"detail": [item]})).with_header("x-fal-retryable", "false")
+            SimulatedReply::json(422, &json!({"detail": [item]}))
+                .with_header("x-fal-retryable", "false")
         }
-        Phase::Ended(End::Failure) => {
+        JobPhase::Ended(PlannedEnd::Failure) => {
             let body =
                 json!({"detail": "The runner went away", "error_type": "runner_disconnected"});
-            Reply::json(503, &body).with_header("x-fal-error-type", "runner_disconnected")
+            SimulatedReply::json(503, &body).with_header("x-fal-error-type", "runner_disconnected")
         }
-        Phase::Ended(End::Empty) => Reply::json(200, &json!({})),
-        Phase::Ended(_) => {
-            Reply::json(200, &output(request, &job)).with_header("x-fal-billable-units", "8.0")
-        }
+        JobPhase::Ended(PlannedEnd::Empty) => SimulatedReply::json(200, &json!({})),
+        JobPhase::Ended(_) => SimulatedReply::json(200, &output(request, &job))
+            .with_header("x-fal-billable-units", "8.0"),
     }
 }
 
 /// The job, if it is the application's.
-fn known(request: &Request, counts: bool) -> Option<Job> {
+fn known(request: &SimulatedRequest, counts: bool) -> Option<Job> {
     let id = request.param("id");
     let job = if counts {
         request.world.ask(id)
@@ -348,7 +357,7 @@ fn known(request: &Request, counts: bool) -> Option<Job> {
     path.starts_with(&app).then_some(job)
 }
 
-fn output(request: &Request, job: &Job) -> Value {
+fn output(request: &SimulatedRequest, job: &Job) -> Value {
     let object = |name: &str, mime: &str| {
         let url = format!("{}/files/{}/{name}?v={}", request.base, job.id, job.polls);
         json!({"url": url, "content_type": mime, "file_name": name, "file_size": null})
@@ -373,7 +382,7 @@ fn output(request: &Request, job: &Job) -> Value {
     json!({"video": object("output.mp4", "video/mp4")})
 }
 
-fn cancel(request: &Request) -> Reply {
+fn cancel(request: &SimulatedRequest) -> SimulatedReply {
     if !has_key(request) {
         return detail(401, "Authentication is required to access this resource");
     }
@@ -381,12 +390,12 @@ fn cancel(request: &Request) -> Reply {
         return detail(404, "Request not found");
     };
     if request.world.cancel(&job.id) {
-        return Reply::json(202, &json!({"status": "CANCELLATION_REQUESTED"}));
+        return SimulatedReply::json(202, &json!({"status": "CANCELLATION_REQUESTED"}));
     }
-    Reply::json(400, &json!({"status": "ALREADY_COMPLETED"}))
+    SimulatedReply::json(400, &json!({"status": "ALREADY_COMPLETED"}))
 }
 
-fn file(request: &Request) -> Reply {
+fn file(request: &SimulatedRequest) -> SimulatedReply {
     results::named(request, "expired", |job| {
         let text = job.input["duration"].as_str();
         let text = text.and_then(|text| text.trim_end_matches('s').parse().ok());
@@ -394,6 +403,6 @@ fn file(request: &Request) -> Reply {
     })
 }
 
-fn detail(status: u16, message: &str) -> Reply {
-    Reply::json(status, &json!({"detail": message}))
+fn detail(status: u16, message: &str) -> SimulatedReply {
+    SimulatedReply::json(status, &json!({"detail": message}))
 }

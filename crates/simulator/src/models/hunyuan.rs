@@ -5,20 +5,21 @@ use hmac::{Hmac, KeyInit as _, Mac as _};
 use serde_json::{Value, json};
 use sha2::{Digest as _, Sha256};
 
-use super::Model;
-use crate::fault::Role;
+use super::ProviderModel;
+use crate::fault::RequestRole;
 use crate::media;
-use crate::site::{Reply, Request};
-use crate::world::{End, Phase};
+use crate::site::{SimulatedReply, SimulatedRequest};
+use crate::world::{JobPhase, PlannedEnd};
 
 /// The pair that is known here.
 const ID: &str = "simulated-id";
 const KEY: &str = "simulated-key";
 
-pub(super) const MODEL: Model = Model {
-    name: "hunyuan",
-    routes: |site| {
-        site.error(|status| {
+pub(super) const MODEL: ProviderModel =
+    ProviderModel {
+        name: "hunyuan",
+        routes: |site| {
+            site.error(|status| {
             let code = match status {
                 401 => "AuthFailure.SignatureFailure",
                 429 => "RequestLimitExceeded",
@@ -31,13 +32,13 @@ pub(super) const MODEL: Model = Model {
             "/",
             "x-tc-action",
             [
-                ("SubmitHunyuanToVideoJob", Role::Submit, submit),
-                ("DescribeHunyuanToVideoJob", Role::Poll, describe),
+                ("SubmitHunyuanToVideoJob", RequestRole::Submit, submit),
+                ("DescribeHunyuanToVideoJob", RequestRole::Poll, describe),
             ],
         )
-        .route("GET", "/cos/{id}/output.mp4", Role::Download, download)
-    },
-};
+        .route("GET", "/cos/{id}/output.mp4", RequestRole::Download, download)
+        },
+    };
 
 fn hex(bytes: &[u8]) -> String {
     use std::fmt::Write as _;
@@ -56,7 +57,7 @@ fn mac(key: &[u8], text: &str) -> Vec<u8> {
 }
 
 /// Whether the call is signed as it should be.
-fn is_signed(request: &Request) -> bool {
+fn is_signed(request: &SimulatedRequest) -> bool {
     let proof = request.header("authorization");
     let date = proof
         .strip_prefix(&format!("TC3-HMAC-SHA256 Credential={ID}/"))
@@ -85,7 +86,7 @@ fn is_signed(request: &Request) -> bool {
     ))
 }
 
-fn stranger(request: &Request) -> Option<Reply> {
+fn stranger(request: &SimulatedRequest) -> Option<SimulatedReply> {
     if !is_signed(request) {
         return Some(error(
             "AuthFailure.SignatureFailure",
@@ -97,7 +98,7 @@ fn stranger(request: &Request) -> Option<Reply> {
     (!versioned).then(|| error("InvalidParameter", "The version or region is missing"))
 }
 
-fn submit(request: &Request) -> Reply {
+fn submit(request: &SimulatedRequest) -> SimulatedReply {
     if let Some(reply) = stranger(request) {
         return reply;
     }
@@ -125,7 +126,7 @@ fn submit(request: &Request) -> Reply {
     told(json!({"JobId": id}))
 }
 
-fn describe(request: &Request) -> Reply {
+fn describe(request: &SimulatedRequest) -> SimulatedReply {
     if let Some(reply) = stranger(request) {
         return reply;
     }
@@ -137,33 +138,35 @@ fn describe(request: &Request) -> Reply {
         |code: &str| json!({"Status": "FAIL", "ErrorCode": code, "ErrorMessage": "It failed"});
     told(match job.phase() {
         _ if request.unknown_word => json!({"Status": "POLISH"}),
-        Phase::Queued => json!({"Status": "WAIT"}),
-        Phase::Running(_) => json!({"Status": "RUN"}),
-        Phase::Ended(End::Success) => {
+        JobPhase::Queued => json!({"Status": "WAIT"}),
+        JobPhase::Running(_) => json!({"Status": "RUN"}),
+        JobPhase::Ended(PlannedEnd::Success) => {
             let signature = request.world.number();
             let url = format!("{}/cos/{id}/output.mp4?sign={signature}", request.base);
             json!({"Status": "DONE", "ErrorCode": "", "ErrorMessage": "", "ResultVideoUrl": url})
         }
-        Phase::Ended(End::Empty) => json!({"Status": "DONE", "ResultVideoUrl": ""}),
-        Phase::Ended(End::Failure) | Phase::Cancelled => failed("FailedOperation.DriverFailed"),
-        Phase::Ended(End::Unfit) => failed("FailedOperation.ImageDecodeFailed"),
-        Phase::Ended(End::Refusal) => failed("FailedOperation.ModerationFailed"),
+        JobPhase::Ended(PlannedEnd::Empty) => json!({"Status": "DONE", "ResultVideoUrl": ""}),
+        JobPhase::Ended(PlannedEnd::Failure) | JobPhase::Cancelled => {
+            failed("FailedOperation.DriverFailed")
+        }
+        JobPhase::Ended(PlannedEnd::Unfit) => failed("FailedOperation.ImageDecodeFailed"),
+        JobPhase::Ended(PlannedEnd::Refusal) => failed("FailedOperation.ModerationFailed"),
     })
 }
 
-fn download(request: &Request) -> Reply {
+fn download(request: &SimulatedRequest) -> SimulatedReply {
     let signed = request.query.contains_key("sign");
     match request.world.job(request.param("id")) {
-        Some(_) if signed && !request.expired => Reply::file("video/mp4", media::video(5)),
-        _ => Reply::json(403, &json!("Request has expired")),
+        Some(_) if signed && !request.expired => SimulatedReply::file("video/mp4", media::video(5)),
+        _ => SimulatedReply::json(403, &json!("Request has expired")),
     }
 }
 
-fn told(mut response: Value) -> Reply {
+fn told(mut response: Value) -> SimulatedReply {
     response["RequestId"] = json!("00000000-0000-4000-8000-000000000000");
-    Reply::json(200, &json!({"Response": response}))
+    SimulatedReply::json(200, &json!({"Response": response}))
 }
 
-fn error(code: &str, message: &str) -> Reply {
+fn error(code: &str, message: &str) -> SimulatedReply {
     told(json!({"Error": {"Code": code, "Message": message}}))
 }

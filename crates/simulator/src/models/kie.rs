@@ -2,19 +2,24 @@
 
 use serde_json::{Value, json};
 
-use super::Model;
-use crate::fault::Role;
+use super::ProviderModel;
+use crate::fault::RequestRole;
 use crate::media;
-use crate::site::{Reply, Request};
-use crate::world::{End, Phase};
+use crate::site::{SimulatedReply, SimulatedRequest};
+use crate::world::{JobPhase, PlannedEnd};
 
-pub(super) const MODEL: Model = Model {
+pub(super) const MODEL: ProviderModel = ProviderModel {
     name: "kie",
     routes: |site| {
         site.error(|status| json!({"code": status, "msg": "simulated"}))
-            .route("POST", "/jobs/createTask", Role::Submit, submit)
-            .route("GET", "/jobs/recordInfo", Role::Poll, record)
-            .route("GET", "/cdn/{id}/output.mp4", Role::Download, download)
+            .route("POST", "/jobs/createTask", RequestRole::Submit, submit)
+            .route("GET", "/jobs/recordInfo", RequestRole::Poll, record)
+            .route(
+                "GET",
+                "/cdn/{id}/output.mp4",
+                RequestRole::Download,
+                download,
+            )
     },
 };
 
@@ -29,7 +34,7 @@ const MEMBERS: [&str; 8] = [
     "generate_audio",
 ];
 
-fn submit(request: &Request) -> Reply {
+fn submit(request: &SimulatedRequest) -> SimulatedReply {
     if request.bearer().is_none() {
         return said(401, "You do not have access permissions", &Value::Null);
     }
@@ -71,7 +76,7 @@ fn submit(request: &Request) -> Reply {
     said(200, "success", &json!({"taskId": id}))
 }
 
-fn record(request: &Request) -> Reply {
+fn record(request: &SimulatedRequest) -> SimulatedReply {
     if request.bearer().is_none() {
         return said(401, "You do not have access permissions", &Value::Null);
     }
@@ -86,19 +91,21 @@ fn record(request: &Request) -> Reply {
         "fail"
     };
     let state = match job.phase() {
-        Phase::Queued if job.polls == 1 => "waiting",
-        Phase::Queued => "queuing",
-        Phase::Running(_) => "generating",
-        Phase::Ended(End::Success) => {
+        JobPhase::Queued if job.polls == 1 => "waiting",
+        JobPhase::Queued => "queuing",
+        JobPhase::Running(_) => "generating",
+        JobPhase::Ended(PlannedEnd::Success) => {
             let signature = request.world.number();
             let url = format!("{}/cdn/{id}/output.mp4?signature={signature}", request.base);
             data["resultJson"] = json!(json!({"resultUrls": [url]}).to_string());
             "success"
         }
-        Phase::Ended(End::Empty) => "success",
-        Phase::Ended(End::Failure) | Phase::Cancelled => failed("500", "Internal error"),
-        Phase::Ended(End::Unfit) => failed("422", "The image is too small"),
-        Phase::Ended(End::Refusal) => failed("", "The content was flagged as sensitive"),
+        JobPhase::Ended(PlannedEnd::Empty) => "success",
+        JobPhase::Ended(PlannedEnd::Failure) | JobPhase::Cancelled => {
+            failed("500", "Internal error")
+        }
+        JobPhase::Ended(PlannedEnd::Unfit) => failed("422", "The image is too small"),
+        JobPhase::Ended(PlannedEnd::Refusal) => failed("", "The content was flagged as sensitive"),
     };
     data["state"] = json!(if request.unknown_word {
         "polishing"
@@ -108,20 +115,20 @@ fn record(request: &Request) -> Reply {
     said(200, "success", &data)
 }
 
-fn download(request: &Request) -> Reply {
+fn download(request: &SimulatedRequest) -> SimulatedReply {
     let job = request.world.job(request.param("id"));
     let signed = request.query.contains_key("signature");
     let Some(job) = job.filter(|_| signed && !request.expired) else {
-        return Reply::json(403, &json!("Request has expired"));
+        return SimulatedReply::json(403, &json!("Request has expired"));
     };
     let seconds = job.input["input"]["duration"].as_u64().unwrap_or(5);
-    Reply::file(
+    SimulatedReply::file(
         "video/mp4",
         media::video(u32::try_from(seconds).unwrap_or(5)),
     )
 }
 
 /// Every answer comes under status 200.
-fn said(code: u16, message: &str, data: &Value) -> Reply {
-    Reply::json(200, &json!({"code": code, "msg": message, "data": data}))
+fn said(code: u16, message: &str, data: &Value) -> SimulatedReply {
+    SimulatedReply::json(200, &json!({"code": code, "msg": message, "data": data}))
 }

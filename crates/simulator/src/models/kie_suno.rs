@@ -3,23 +3,33 @@
 
 use serde_json::{Value, json};
 
-use super::Model;
-use crate::fault::Role;
+use super::ProviderModel;
+use crate::fault::RequestRole;
 use crate::media;
-use crate::site::{Reply, Request};
-use crate::world::{End, Job, Phase};
+use crate::site::{SimulatedReply, SimulatedRequest};
+use crate::world::{Job, JobPhase, PlannedEnd};
 
-pub(super) const MODEL: Model = Model {
+pub(super) const MODEL: ProviderModel = ProviderModel {
     name: "kie-suno",
     routes: |site| {
         site.error(|status| json!({"code": status, "msg": "simulated"}))
-            .route("POST", "/generate", Role::Submit, generate)
-            .route("POST", "/generate/extend", Role::Submit, extend)
-            .route("POST", "/api/file-stream-upload", Role::Other, upload)
-            .route("POST", "/generate/upload-cover", Role::Submit, cover)
-            .route("POST", "/generate/generate-persona", Role::Submit, persona)
-            .route("GET", "/generate/record-info", Role::Poll, record)
-            .route("GET", "/cdn/{id}/{name}", Role::Download, download)
+            .route("POST", "/generate", RequestRole::Submit, generate)
+            .route("POST", "/generate/extend", RequestRole::Submit, extend)
+            .route(
+                "POST",
+                "/api/file-stream-upload",
+                RequestRole::Other,
+                upload,
+            )
+            .route("POST", "/generate/upload-cover", RequestRole::Submit, cover)
+            .route(
+                "POST",
+                "/generate/generate-persona",
+                RequestRole::Submit,
+                persona,
+            )
+            .route("GET", "/generate/record-info", RequestRole::Poll, record)
+            .route("GET", "/cdn/{id}/{name}", RequestRole::Download, download)
     },
 };
 
@@ -40,7 +50,7 @@ const CUSTOM: [&str; 11] = [
 ];
 
 /// Takes a file, of whose name there is one.
-fn upload(request: &Request) -> Reply {
+fn upload(request: &SimulatedRequest) -> SimulatedReply {
     if request.bearer().is_none() {
         return said(401, "You do not have access permissions", &Value::Null);
     }
@@ -60,7 +70,7 @@ fn upload(request: &Request) -> Reply {
 }
 
 /// A song like an uploaded one.
-fn cover(request: &Request) -> Reply {
+fn cover(request: &SimulatedRequest) -> SimulatedReply {
     let address = request.body["uploadUrl"].as_str().unwrap_or_default();
     if request.world.file(address).is_none() {
         return said(413, "File fetch failed", &Value::Null);
@@ -68,11 +78,11 @@ fn cover(request: &Request) -> Reply {
     made_by(request, &["uploadUrl"])
 }
 
-fn generate(request: &Request) -> Reply {
+fn generate(request: &SimulatedRequest) -> SimulatedReply {
     made_by(request, &[])
 }
 
-fn made_by(request: &Request, own: &[&'static str]) -> Reply {
+fn made_by(request: &SimulatedRequest, own: &[&'static str]) -> SimulatedReply {
     let body = &request.body;
     let custom = body["customMode"] == true;
     let sung = body["instrumental"] == false;
@@ -94,7 +104,7 @@ fn made_by(request: &Request, own: &[&'static str]) -> Reply {
     take(request, needed, &[known, &flags, own].concat(), longest)
 }
 
-fn extend(request: &Request) -> Reply {
+fn extend(request: &SimulatedRequest) -> SimulatedReply {
     let body = &request.body;
     if body["defaultParamFlag"] != true || !body["continueAt"].is_number() {
         return said(422, "continueAt is required", &Value::Null);
@@ -108,7 +118,12 @@ fn extend(request: &Request) -> Reply {
     )
 }
 
-fn take(request: &Request, needed: &[&str], known: &[&str], longest: usize) -> Reply {
+fn take(
+    request: &SimulatedRequest,
+    needed: &[&str],
+    known: &[&str],
+    longest: usize,
+) -> SimulatedReply {
     if request.bearer().is_none() {
         return said(401, "You do not have access permissions", &Value::Null);
     }
@@ -135,7 +150,7 @@ fn take(request: &Request, needed: &[&str], known: &[&str], longest: usize) -> R
     said(200, "success", &json!({"taskId": id}))
 }
 
-fn persona(request: &Request) -> Reply {
+fn persona(request: &SimulatedRequest) -> SimulatedReply {
     if request.bearer().is_none() {
         return said(401, "You do not have access permissions", &Value::Null);
     }
@@ -153,16 +168,18 @@ fn persona(request: &Request) -> Reply {
         .world
         .accept("kie-suno", id, body.clone(), Value::Null);
     match job.plan.end {
-        End::Success => {
+        PlannedEnd::Success => {
             let made = json!({"personaId": job.id, "name": text("name"), "description": text("description")});
             said(200, "success", &made)
         }
-        End::Empty => said(200, "success", &json!({})),
-        End::Failure | End::Unfit | End::Refusal => said(500, "Server error", &Value::Null),
+        PlannedEnd::Empty => said(200, "success", &json!({})),
+        PlannedEnd::Failure | PlannedEnd::Unfit | PlannedEnd::Refusal => {
+            said(500, "Server error", &Value::Null)
+        }
     }
 }
 
-fn record(request: &Request) -> Reply {
+fn record(request: &SimulatedRequest) -> SimulatedReply {
     if request.bearer().is_none() {
         return said(401, "You do not have access permissions", &Value::Null);
     }
@@ -172,7 +189,7 @@ fn record(request: &Request) -> Reply {
     };
     let mut data = json!({"taskId": id, "type": "GENERATE", "response": null, "errorCode": null, "errorMessage": null});
     let phase = match job.phase() {
-        Phase::Ended(_) if is_forbidden(&job) => Phase::Ended(End::Refusal),
+        JobPhase::Ended(_) if is_forbidden(&job) => JobPhase::Ended(PlannedEnd::Refusal),
         phase => phase,
     };
     let mut failed = |code: u16, message: &str, status: &'static str| {
@@ -180,20 +197,22 @@ fn record(request: &Request) -> Reply {
         status
     };
     let status = match phase {
-        Phase::Queued => "PENDING",
-        Phase::Running(share) if share < 0.5 => "TEXT_SUCCESS",
-        Phase::Running(_) => "FIRST_SUCCESS",
-        Phase::Ended(End::Success) => {
+        JobPhase::Queued => "PENDING",
+        JobPhase::Running(share) if share < 0.5 => "TEXT_SUCCESS",
+        JobPhase::Running(_) => "FIRST_SUCCESS",
+        JobPhase::Ended(PlannedEnd::Success) => {
             let clips: Vec<Value> = (1..=2).map(|number| clip(request, &job, number)).collect();
             data["response"] = json!({"taskId": id, "sunoData": clips});
             "SUCCESS"
         }
-        Phase::Ended(End::Empty) => "SUCCESS",
-        Phase::Ended(End::Failure) | Phase::Cancelled => {
+        JobPhase::Ended(PlannedEnd::Empty) => "SUCCESS",
+        JobPhase::Ended(PlannedEnd::Failure) | JobPhase::Cancelled => {
             failed(501, "Generation failed", "GENERATE_AUDIO_FAILED")
         }
-        Phase::Ended(End::Unfit) => failed(400, "The style is too long", "CREATE_TASK_FAILED"),
-        Phase::Ended(End::Refusal) => {
+        JobPhase::Ended(PlannedEnd::Unfit) => {
+            failed(400, "The style is too long", "CREATE_TASK_FAILED")
+        }
+        JobPhase::Ended(PlannedEnd::Refusal) => {
             failed(400, "The words are sensitive", "SENSITIVE_WORD_ERROR")
         }
     };
@@ -210,7 +229,7 @@ fn is_forbidden(job: &Job) -> bool {
     (text("prompt") + &text("style")).contains("forbidden")
 }
 
-fn clip(request: &Request, job: &Job, number: u32) -> Value {
+fn clip(request: &SimulatedRequest, job: &Job, number: u32) -> Value {
     let signature = request.world.number();
     json!({"id": format!("{}-{number}", job.id), "duration": 2.0,
         "audioUrl": format!("{}/cdn/{}/{number}.mp3?signature={signature}", request.base, job.id),
@@ -218,16 +237,16 @@ fn clip(request: &Request, job: &Job, number: u32) -> Value {
         "tags": job.input["style"], "prompt": job.input["prompt"]})
 }
 
-fn download(request: &Request) -> Reply {
+fn download(request: &SimulatedRequest) -> SimulatedReply {
     let job = request.world.job(request.param("id"));
     let signed = request.query.contains_key("signature");
     let Some(_) = job.filter(|_| signed && !request.expired) else {
-        return Reply::json(403, &json!("Request has expired"));
+        return SimulatedReply::json(403, &json!("Request has expired"));
     };
-    Reply::file("audio/mpeg", media::audio(2_000, 294.0))
+    SimulatedReply::file("audio/mpeg", media::audio(2_000, 294.0))
 }
 
 /// Every answer comes under status 200.
-fn said(code: u16, message: &str, data: &Value) -> Reply {
-    Reply::json(200, &json!({"code": code, "msg": message, "data": data}))
+fn said(code: u16, message: &str, data: &Value) -> SimulatedReply {
+    SimulatedReply::json(200, &json!({"code": code, "msg": message, "data": data}))
 }

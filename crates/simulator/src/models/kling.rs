@@ -8,13 +8,13 @@ use hmac::{Hmac, KeyInit as _, Mac as _};
 use serde_json::{Value, json};
 use sha2::Sha256;
 
-use super::Model;
-use crate::fault::Role;
+use super::ProviderModel;
+use crate::fault::RequestRole;
 use crate::media;
-use crate::site::{Reply, Request};
-use crate::world::{End, Job, Phase};
+use crate::site::{SimulatedReply, SimulatedRequest};
+use crate::world::{Job, JobPhase, PlannedEnd};
 
-pub(super) const MODEL: Model = Model {
+pub(super) const MODEL: ProviderModel = ProviderModel {
     name: "kling",
     routes: |site| {
         site.error(|status| {
@@ -26,10 +26,25 @@ pub(super) const MODEL: Model = Model {
             };
             json!({"code": code, "message": "simulated", "request_id": "r"})
         })
-        .route("POST", "/v1/videos/text2video", Role::Submit, from_text)
-        .route("POST", "/v1/videos/image2video", Role::Submit, from_image)
-        .route("GET", "/v1/videos/{operation}/{id}", Role::Poll, get)
-        .route("GET", "/cdn/{id}/video.mp4", Role::Download, download)
+        .route(
+            "POST",
+            "/v1/videos/text2video",
+            RequestRole::Submit,
+            from_text,
+        )
+        .route(
+            "POST",
+            "/v1/videos/image2video",
+            RequestRole::Submit,
+            from_image,
+        )
+        .route("GET", "/v1/videos/{operation}/{id}", RequestRole::Poll, get)
+        .route(
+            "GET",
+            "/cdn/{id}/video.mp4",
+            RequestRole::Download,
+            download,
+        )
     },
 };
 
@@ -39,7 +54,7 @@ pub const ACCESS_KEY: &str = "simulated-access";
 pub const SECRET_KEY: &str = "simulated-secret";
 
 /// Whether the bearer is a JWT of the account that holds now.
-fn is_known(request: &Request) -> bool {
+fn is_known(request: &SimulatedRequest) -> bool {
     let is_signed = || {
         let (signed, signature) = request.bearer()?.rsplit_once('.')?;
         let (header, claims) = signed.split_once('.')?;
@@ -61,7 +76,7 @@ fn is_known(request: &Request) -> bool {
     is_signed() == Some(true)
 }
 
-fn from_text(request: &Request) -> Reply {
+fn from_text(request: &SimulatedRequest) -> SimulatedReply {
     let fits = matches!(
         request.body["aspect_ratio"].as_str(),
         Some("16:9" | "9:16" | "1:1")
@@ -69,7 +84,7 @@ fn from_text(request: &Request) -> Reply {
     submit(request, "text2video", fits, &["aspect_ratio"])
 }
 
-fn from_image(request: &Request) -> Reply {
+fn from_image(request: &SimulatedRequest) -> SimulatedReply {
     let body = &request.body;
     let is_picture = |value: &Value| {
         let text = value.as_str().unwrap_or_default();
@@ -82,7 +97,12 @@ fn from_image(request: &Request) -> Reply {
     submit(request, "image2video", fits, &["image", "image_tail"])
 }
 
-fn submit(request: &Request, operation: &str, fits: bool, own_members: &[&str]) -> Reply {
+fn submit(
+    request: &SimulatedRequest,
+    operation: &str,
+    fits: bool,
+    own_members: &[&str],
+) -> SimulatedReply {
     if !is_known(request) {
         return error(401, 1002, "Authorization is invalid");
     }
@@ -144,7 +164,7 @@ fn submit(request: &Request, operation: &str, fits: bool, own_members: &[&str]) 
     }))
 }
 
-fn get(request: &Request) -> Reply {
+fn get(request: &SimulatedRequest) -> SimulatedReply {
     if !is_known(request) {
         return error(401, 1002, "Authorization is invalid");
     }
@@ -161,9 +181,9 @@ fn get(request: &Request) -> Reply {
         "created_at": created, "updated_at": created,
     });
     let status = match job.phase() {
-        Phase::Queued => "submitted",
-        Phase::Running(_) => "processing",
-        Phase::Ended(End::Success) => {
+        JobPhase::Queued => "submitted",
+        JobPhase::Running(_) => "processing",
+        JobPhase::Ended(PlannedEnd::Success) => {
             let url = format!(
                 "{}/cdn/{}/video.mp4?auth={}",
                 request.base,
@@ -175,19 +195,19 @@ fn get(request: &Request) -> Reply {
             data["final_unit_deduction"] = json!("2.5");
             "succeed"
         }
-        Phase::Ended(End::Empty) => {
+        JobPhase::Ended(PlannedEnd::Empty) => {
             data["task_result"] = json!({"videos": []});
             "succeed"
         }
-        Phase::Ended(End::Failure) | Phase::Cancelled => {
+        JobPhase::Ended(PlannedEnd::Failure) | JobPhase::Cancelled => {
             data["task_status_msg"] = json!("Service busy");
             "failed"
         }
-        Phase::Ended(End::Unfit) => {
+        JobPhase::Ended(PlannedEnd::Unfit) => {
             data["task_status_msg"] = json!("Image pixel is invalid");
             "failed"
         }
-        Phase::Ended(End::Refusal) => {
+        JobPhase::Ended(PlannedEnd::Refusal) => {
             data["task_status_msg"] = json!("Failure to pass the risk control system");
             "failed"
         }
@@ -201,7 +221,7 @@ fn get(request: &Request) -> Reply {
 }
 
 /// The task that its caller gave this name.
-fn named(request: &Request, name: &str) -> Option<Job> {
+fn named(request: &SimulatedRequest, name: &str) -> Option<Job> {
     let jobs = request.world.jobs("kling");
     let found = jobs
         .iter()
@@ -214,24 +234,24 @@ fn seconds(job: &Job) -> u32 {
     text.parse().unwrap_or(5)
 }
 
-fn download(request: &Request) -> Reply {
+fn download(request: &SimulatedRequest) -> SimulatedReply {
     let job = request.world.job(request.param("id"));
     let signed = request.query.contains_key("auth");
     match job.filter(|_| signed && !request.expired) {
-        Some(job) => Reply::file("video/mp4", media::video(seconds(&job))),
-        None => Reply::json(403, &json!("Request has expired")),
+        Some(job) => SimulatedReply::file("video/mp4", media::video(seconds(&job))),
+        None => SimulatedReply::json(403, &json!("Request has expired")),
     }
 }
 
-fn envelope(data: &Value) -> Reply {
-    Reply::json(
+fn envelope(data: &Value) -> SimulatedReply {
+    SimulatedReply::json(
         200,
         &json!({"code": 0, "message": "SUCCEED", "request_id": "r", "data": data}),
     )
 }
 
-fn error(status: u16, code: u32, message: &str) -> Reply {
-    Reply::json(
+fn error(status: u16, code: u32, message: &str) -> SimulatedReply {
+    SimulatedReply::json(
         status,
         &json!({"code": code, "message": message, "request_id": "r"}),
     )

@@ -3,24 +3,29 @@
 
 use serde_json::{Map, Value, json};
 
-use super::Model;
-use crate::fault::Role;
+use super::ProviderModel;
+use crate::fault::RequestRole;
 use crate::media;
-use crate::site::{Reply, Request};
-use crate::world::{End, Job, Phase};
+use crate::site::{SimulatedReply, SimulatedRequest};
+use crate::world::{Job, JobPhase, PlannedEnd};
 
 const NAME: &str = "lalal";
 
-pub(super) const MODEL: Model = Model {
+pub(super) const MODEL: ProviderModel = ProviderModel {
     name: NAME,
     routes: |site| {
         site.error(|status| json!({"detail": "simulated", "code": format!("simulated_{status}")}))
-            .route("POST", "/upload/", Role::Upload, upload)
-            .route("POST", "/split/stem_separator/", Role::Submit, separate)
-            .route("POST", "/split/multistem/", Role::Submit, multistem)
-            .route("POST", "/check/", Role::Poll, check)
-            .route("POST", "/cancel/", Role::Cancel, cancel)
-            .route("GET", "/d/{id}/{label}", Role::Download, download)
+            .route("POST", "/upload/", RequestRole::Upload, upload)
+            .route(
+                "POST",
+                "/split/stem_separator/",
+                RequestRole::Submit,
+                separate,
+            )
+            .route("POST", "/split/multistem/", RequestRole::Submit, multistem)
+            .route("POST", "/check/", RequestRole::Poll, check)
+            .route("POST", "/cancel/", RequestRole::Cancel, cancel)
+            .route("GET", "/d/{id}/{label}", RequestRole::Download, download)
     },
 };
 
@@ -36,14 +41,14 @@ const STEMS: [&str; 6] = [
 /// What `phoenix` knows beside them.
 const PHOENIX: [&str; 3] = ["synthesizer", "strings", "wind"];
 
-fn denied(request: &Request) -> Option<Reply> {
+fn denied(request: &SimulatedRequest) -> Option<SimulatedReply> {
     request
         .header("x-license-key")
         .is_empty()
-        .then(|| Reply::json(403, &json!({"detail": "Not authenticated"})))
+        .then(|| SimulatedReply::json(403, &json!({"detail": "Not authenticated"})))
 }
 
-fn upload(request: &Request) -> Reply {
+fn upload(request: &SimulatedRequest) -> SimulatedReply {
     if let Some(reply) = denied(request) {
         return reply;
     }
@@ -59,13 +64,13 @@ fn upload(request: &Request) -> Reply {
     }
     let id = request.world.uuid();
     request.world.keep_file(&id, json!({"name": name}));
-    Reply::json(
+    SimulatedReply::json(
         200,
         &json!({"id": id, "name": name, "size": request.bytes.len(), "duration": 10, "expires": 4_102_444_800_u64}),
     )
 }
 
-fn separate(request: &Request) -> Reply {
+fn separate(request: &SimulatedRequest) -> SimulatedReply {
     let presets = &request.body["presets"];
     let stem = presets["stem"].as_str().unwrap_or_default();
     let splitter = presets["splitter"].as_str().unwrap_or("auto");
@@ -76,7 +81,7 @@ fn separate(request: &Request) -> Reply {
     split(request, json!({"labels": [stem, format!("no_{stem}")]}))
 }
 
-fn multistem(request: &Request) -> Reply {
+fn multistem(request: &SimulatedRequest) -> SimulatedReply {
     let list = request.body["presets"]["stem_list"].as_array();
     let list: Vec<&str> = list
         .into_iter()
@@ -92,7 +97,7 @@ fn multistem(request: &Request) -> Reply {
 }
 
 /// Takes an order once for each key.
-fn split(request: &Request, memo: Value) -> Reply {
+fn split(request: &SimulatedRequest, memo: Value) -> SimulatedReply {
     if let Some(reply) = denied(request) {
         return reply;
     }
@@ -117,8 +122,8 @@ fn split(request: &Request, memo: Value) -> Reply {
         // however short the plan is.
         let fresh = job.polls == 0;
         return match job.phase() {
-            Phase::Queued => Reply::json(200, &json!({"task_id": job.id})),
-            _ if fresh => Reply::json(200, &json!({"task_id": job.id})),
+            JobPhase::Queued => SimulatedReply::json(200, &json!({"task_id": job.id})),
+            _ if fresh => SimulatedReply::json(200, &json!({"task_id": job.id})),
             _ => error(
                 400,
                 "idempotency_key_used",
@@ -135,7 +140,7 @@ fn split(request: &Request, memo: Value) -> Reply {
     if !key.is_empty() {
         request.world.keep_file(memory, json!(job.id));
     }
-    Reply::json(200, &json!({"task_id": job.id}))
+    SimulatedReply::json(200, &json!({"task_id": job.id}))
 }
 
 fn is_uuid4(text: &str) -> bool {
@@ -148,14 +153,14 @@ fn is_uuid4(text: &str) -> bool {
             .all(|sign| sign == b'-' || sign.is_ascii_hexdigit())
 }
 
-fn ids(request: &Request) -> Option<Vec<String>> {
+fn ids(request: &SimulatedRequest) -> Option<Vec<String>> {
     let ids = request.body["task_ids"].as_array()?;
     let ids = ids.iter().map(|id| id.as_str().map(str::to_owned));
     ids.collect::<Option<Vec<_>>>()
         .filter(|ids| ids.len() <= 200)
 }
 
-fn check(request: &Request) -> Reply {
+fn check(request: &SimulatedRequest) -> SimulatedReply {
     if let Some(reply) = denied(request) {
         return reply;
     }
@@ -172,36 +177,36 @@ fn check(request: &Request) -> Reply {
         };
         result.insert(id, task);
     }
-    Reply::json(200, &json!({"result": result}))
+    SimulatedReply::json(200, &json!({"result": result}))
 }
 
-fn task(request: &Request, job: &Job) -> Value {
+fn task(request: &SimulatedRequest, job: &Job) -> Value {
     let mut task = match job.phase() {
         _ if request.unknown_word => json!({"status": "resting"}),
-        Phase::Queued => json!({"status": "progress", "progress": 0}),
-        Phase::Running(share) => {
+        JobPhase::Queued => json!({"status": "progress", "progress": 0}),
+        JobPhase::Running(share) => {
             json!({"status": "progress", "progress": (share * 98.0).ceil() + 1.0})
         }
-        Phase::Ended(End::Success) => {
+        JobPhase::Ended(PlannedEnd::Success) => {
             json!({"status": "success", "result": {"duration": 2, "tracks": tracks(request, job)}})
         }
-        Phase::Ended(End::Empty) => {
+        JobPhase::Ended(PlannedEnd::Empty) => {
             json!({"status": "success", "result": {"duration": 2, "tracks": []}})
         }
-        Phase::Ended(End::Failure | End::Unfit) => {
+        JobPhase::Ended(PlannedEnd::Failure | PlannedEnd::Unfit) => {
             json!({"status": "error", "error": {"code": "inference_error", "detail": "Unable to detect the stem", "id": "1"}})
         }
-        Phase::Ended(End::Refusal) => {
+        JobPhase::Ended(PlannedEnd::Refusal) => {
             json!({"status": "server_error", "error": "The file has already been deleted."})
         }
-        Phase::Cancelled => json!({"status": "cancelled"}),
+        JobPhase::Cancelled => json!({"status": "cancelled"}),
     };
     task["source_id"] = job.input["source_id"].clone();
     task["presets"] = job.input["presets"].clone();
     task
 }
 
-fn tracks(request: &Request, job: &Job) -> Vec<Value> {
+fn tracks(request: &SimulatedRequest, job: &Job) -> Vec<Value> {
     let labels = job.memo["labels"].as_array().cloned().unwrap_or_default();
     let track = |label: Value| {
         let label = label.as_str().unwrap_or_default();
@@ -221,7 +226,7 @@ fn tracks(request: &Request, job: &Job) -> Vec<Value> {
     labels.into_iter().map(track).collect()
 }
 
-fn cancel(request: &Request) -> Reply {
+fn cancel(request: &SimulatedRequest) -> SimulatedReply {
     if let Some(reply) = denied(request) {
         return reply;
     }
@@ -237,24 +242,24 @@ fn cancel(request: &Request) -> Reply {
         };
         result.insert(id, outcome);
     }
-    Reply::json(200, &json!({"result": result}))
+    SimulatedReply::json(200, &json!({"result": result}))
 }
 
-fn download(request: &Request) -> Reply {
+fn download(request: &SimulatedRequest) -> SimulatedReply {
     if request.expired || !request.header("x-license-key").is_empty() {
-        return Reply::json(403, &json!("the link is past its time"))
+        return SimulatedReply::json(403, &json!("the link is past its time"))
             .with_header("content-type", "text/plain");
     }
     let last = request.param("label").bytes().last().unwrap_or(b's');
-    Reply::file("audio/wav", media::audio(2_000, 4.0 * f64::from(last)))
+    SimulatedReply::file("audio/wav", media::audio(2_000, 4.0 * f64::from(last)))
 }
 
-fn invalid(field: &str, message: &str) -> Reply {
+fn invalid(field: &str, message: &str) -> SimulatedReply {
     let fault =
         json!({"loc": ["body", "split_input", field], "msg": message, "type": "value_error"});
-    Reply::json(422, &json!({"detail": [fault]}))
+    SimulatedReply::json(422, &json!({"detail": [fault]}))
 }
 
-fn error(status: u16, code: &str, message: &str) -> Reply {
-    Reply::json(status, &json!({"detail": message, "code": code}))
+fn error(status: u16, code: &str, message: &str) -> SimulatedReply {
+    SimulatedReply::json(status, &json!({"detail": message, "code": code}))
 }

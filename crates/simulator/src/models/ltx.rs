@@ -2,26 +2,27 @@
 
 use serde_json::json;
 
-use super::Model;
-use crate::fault::Role;
-use crate::site::{Reply, Request};
-use crate::world::{End, Phase};
+use super::ProviderModel;
+use crate::fault::RequestRole;
+use crate::site::{SimulatedReply, SimulatedRequest};
+use crate::world::{JobPhase, PlannedEnd};
 
-pub(super) const MODEL: Model = Model {
-    name: "ltx",
-    routes: |site| {
-        site.error(
+pub(super) const MODEL: ProviderModel =
+    ProviderModel {
+        name: "ltx",
+        routes: |site| {
+            site.error(
             |status| json!({"type": "error", "error": {"message": format!("simulated {status}")}}),
         )
-        .route("POST", "/v2/{way}", Role::Submit, submit)
-        .route("GET", "/v2/{way}/{id}", Role::Poll, poll)
-        .route("GET", "/cdn/{id}/output.mp4", Role::Download, |request| {
+        .route("POST", "/v2/{way}", RequestRole::Submit, submit)
+        .route("GET", "/v2/{way}/{id}", RequestRole::Poll, poll)
+        .route("GET", "/cdn/{id}/output.mp4", RequestRole::Download, |request| {
             request.signed_video("sign")
         })
-    },
-};
+        },
+    };
 
-fn submit(request: &Request) -> Reply {
+fn submit(request: &SimulatedRequest) -> SimulatedReply {
     const EVERY: [&str; 6] = [
         "model",
         "prompt",
@@ -64,10 +65,10 @@ fn submit(request: &Request) -> Reply {
     request
         .world
         .accept("ltx", id.clone(), body.clone(), json!(way));
-    Reply::json(202, &json!({"id": id, "status": "pending"}))
+    SimulatedReply::json(202, &json!({"id": id, "status": "pending"}))
 }
 
-fn poll(request: &Request) -> Reply {
+fn poll(request: &SimulatedRequest) -> SimulatedReply {
     if request.bearer().is_none() {
         return error(401, "authentication_error", "The key is missing");
     }
@@ -78,17 +79,21 @@ fn poll(request: &Request) -> Reply {
     };
     let failed = |kind: &str, message: &str| json!({"status": "failed", "error": {"type": kind, "message": message}});
     let mut told = match job.phase() {
-        Phase::Queued => json!({"status": "pending"}),
-        Phase::Running(_) => json!({"status": "processing"}),
-        Phase::Ended(End::Success) => {
+        JobPhase::Queued => json!({"status": "pending"}),
+        JobPhase::Running(_) => json!({"status": "processing"}),
+        JobPhase::Ended(PlannedEnd::Success) => {
             let signature = request.world.number();
             let url = format!("{}/cdn/{id}/output.mp4?sign={signature}", request.base);
             json!({"status": "completed", "result": {"video_url": url}})
         }
-        Phase::Ended(End::Empty) => json!({"status": "completed", "result": {}}),
-        Phase::Ended(End::Failure) | Phase::Cancelled => failed("api_error", "It failed"),
-        Phase::Ended(End::Unfit) => failed("invalid_request_error", "The image is too small"),
-        Phase::Ended(End::Refusal) => {
+        JobPhase::Ended(PlannedEnd::Empty) => json!({"status": "completed", "result": {}}),
+        JobPhase::Ended(PlannedEnd::Failure) | JobPhase::Cancelled => {
+            failed("api_error", "It failed")
+        }
+        JobPhase::Ended(PlannedEnd::Unfit) => {
+            failed("invalid_request_error", "The image is too small")
+        }
+        JobPhase::Ended(PlannedEnd::Refusal) => {
             failed("content_filtered_error", "Rejected by safety filters")
         }
     };
@@ -96,11 +101,11 @@ fn poll(request: &Request) -> Reply {
     if request.unknown_word {
         told["status"] = json!("polishing");
     }
-    Reply::json(200, &told)
+    SimulatedReply::json(200, &told)
 }
 
-fn error(status: u16, kind: &str, message: &str) -> Reply {
-    Reply::json(
+fn error(status: u16, kind: &str, message: &str) -> SimulatedReply {
+    SimulatedReply::json(
         status,
         &json!({"type": "error", "error": {"type": kind, "message": message}}),
     )

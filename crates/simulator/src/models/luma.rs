@@ -3,22 +3,32 @@
 
 use serde_json::{Value, json};
 
-use super::Model;
-use crate::fault::Role;
+use super::ProviderModel;
+use crate::fault::RequestRole;
 use crate::media;
-use crate::site::{Reply, Request};
-use crate::world::{End, Job, Phase};
+use crate::site::{SimulatedReply, SimulatedRequest};
+use crate::world::{Job, JobPhase, PlannedEnd};
 
-pub(super) const MODEL: Model = Model {
+pub(super) const MODEL: ProviderModel = ProviderModel {
     name: "luma",
     routes: |site| {
         site.error(|_| json!({"detail": "simulated"}))
-            .route("POST", "/generations", Role::Submit, agents)
-            .route("POST", "/generations/video", Role::Submit, dream_machine)
-            .route("GET", "/generations", Role::Find, list)
-            .route("GET", "/generations/{id}", Role::Poll, get)
-            .route("DELETE", "/generations/{id}", Role::Cancel, delete)
-            .route("GET", "/storage/{id}/video.mp4", Role::Download, download)
+            .route("POST", "/generations", RequestRole::Submit, agents)
+            .route(
+                "POST",
+                "/generations/video",
+                RequestRole::Submit,
+                dream_machine,
+            )
+            .route("GET", "/generations", RequestRole::Find, list)
+            .route("GET", "/generations/{id}", RequestRole::Poll, get)
+            .route("DELETE", "/generations/{id}", RequestRole::Cancel, delete)
+            .route(
+                "GET",
+                "/storage/{id}/video.mp4",
+                RequestRole::Download,
+                download,
+            )
     },
 };
 
@@ -29,7 +39,7 @@ fn is_one_of(value: &Value, words: &[&str]) -> bool {
 }
 
 /// A member that the API does not have.
-fn strange(body: &Value, members: &[&str]) -> Option<Reply> {
+fn strange(body: &Value, members: &[&str]) -> Option<SimulatedReply> {
     let Some(fields) = body.as_object() else {
         return Some(error(422, "The body is no JSON object"));
     };
@@ -37,7 +47,7 @@ fn strange(body: &Value, members: &[&str]) -> Option<Reply> {
     strange.map(|key| error(422, &format!("{key}: extra inputs are not permitted")))
 }
 
-fn agents(request: &Request) -> Reply {
+fn agents(request: &SimulatedRequest) -> SimulatedReply {
     if request.bearer().is_none() {
         return error(401, "Invalid API key");
     }
@@ -115,7 +125,7 @@ fn is_reference(frame: &Value) -> bool {
     }
 }
 
-fn dream_machine(request: &Request) -> Reply {
+fn dream_machine(request: &SimulatedRequest) -> SimulatedReply {
     if request.bearer().is_none() {
         return error(401, "Invalid API key");
     }
@@ -161,29 +171,29 @@ fn is_forbidden(body: &Value) -> bool {
     prompt.contains("forbidden")
 }
 
-fn accept(request: &Request, api: &str) -> Reply {
+fn accept(request: &SimulatedRequest, api: &str) -> SimulatedReply {
     let (id, input) = (request.world.uuid(), request.body.clone());
     let job = request.world.accept("luma", id, input, json!(api));
-    Reply::json(201, &object(request, &job))
+    SimulatedReply::json(201, &object(request, &job))
 }
 
-fn get(request: &Request) -> Reply {
+fn get(request: &SimulatedRequest) -> SimulatedReply {
     if request.bearer().is_none() {
         return error(401, "Invalid API key");
     }
     let job = request.world.ask(request.param("id"));
-    let Some(job) = job.filter(|job| job.phase() != Phase::Cancelled) else {
+    let Some(job) = job.filter(|job| job.phase() != JobPhase::Cancelled) else {
         return error(404, "Generation not found");
     };
     let mut body = object(request, &job);
     if request.unknown_word {
         body["state"] = json!("imagining");
     }
-    Reply::json(200, &body)
+    SimulatedReply::json(200, &body)
 }
 
 /// Dream Machine's list; Agents has none.
-fn list(request: &Request) -> Reply {
+fn list(request: &SimulatedRequest) -> SimulatedReply {
     if request.bearer().is_none() {
         return error(401, "Invalid API key");
     }
@@ -193,42 +203,44 @@ fn list(request: &Request) -> Reply {
     }
     let (jobs, more) = request.page("luma", |job| job.memo != AGENTS, offset, limit);
     let generations: Vec<Value> = jobs.iter().map(|job| object(request, job)).collect();
-    Reply::json(
+    SimulatedReply::json(
         200,
         &json!({"generations": generations, "count": jobs.len(), "has_more": more,
             "limit": limit, "offset": offset}),
     )
 }
 
-fn object(request: &Request, job: &Job) -> Value {
+fn object(request: &SimulatedRequest, job: &Job) -> Value {
     let agents = job.memo == AGENTS;
     let phase = match job.phase() {
-        Phase::Ended(_) if agents && is_forbidden(&job.input) => Phase::Ended(End::Refusal),
+        JobPhase::Ended(_) if agents && is_forbidden(&job.input) => {
+            JobPhase::Ended(PlannedEnd::Refusal)
+        }
         phase => phase,
     };
     let (state, code, reason) = match phase {
-        Phase::Queued => ("queued", None, None),
-        Phase::Running(_) if agents => ("processing", None, None),
-        Phase::Running(_) => ("dreaming", None, None),
-        Phase::Ended(End::Success | End::Empty) => ("completed", None, None),
-        Phase::Ended(End::Failure) | Phase::Cancelled => (
+        JobPhase::Queued => ("queued", None, None),
+        JobPhase::Running(_) if agents => ("processing", None, None),
+        JobPhase::Running(_) => ("dreaming", None, None),
+        JobPhase::Ended(PlannedEnd::Success | PlannedEnd::Empty) => ("completed", None, None),
+        JobPhase::Ended(PlannedEnd::Failure) | JobPhase::Cancelled => (
             "failed",
             Some("generation_failed"),
             Some("Generation failed"),
         ),
-        Phase::Ended(End::Unfit) => (
+        JobPhase::Ended(PlannedEnd::Unfit) => (
             "failed",
             Some("corrupt_input"),
             Some("The picture cannot be read"),
         ),
-        Phase::Ended(End::Refusal) => (
+        JobPhase::Ended(PlannedEnd::Refusal) => (
             "failed",
             Some("content_moderated"),
             Some("The output was moderated"),
         ),
     };
     // Each look signs the address anew.
-    let url = (phase == Phase::Ended(End::Success)).then(|| {
+    let url = (phase == JobPhase::Ended(PlannedEnd::Success)).then(|| {
         let signature = request.world.number();
         format!(
             "{}/storage/{}/video.mp4?X-Amz-Signature={signature}",
@@ -253,25 +265,25 @@ fn object(request: &Request, job: &Job) -> Value {
     body
 }
 
-fn delete(request: &Request) -> Reply {
+fn delete(request: &SimulatedRequest) -> SimulatedReply {
     if request.bearer().is_none() {
         return error(401, "Invalid API key");
     }
     match request.world.job(request.param("id")) {
         Some(job) if job.memo != AGENTS => {
             request.world.cancel(&job.id);
-            Reply::empty(204)
+            SimulatedReply::empty(204)
         }
         Some(_) => error(405, "Method Not Allowed"),
         None => error(404, "Generation not found"),
     }
 }
 
-fn download(request: &Request) -> Reply {
+fn download(request: &SimulatedRequest) -> SimulatedReply {
     let job = request.world.job(request.param("id"));
     let signed = request.query.contains_key("X-Amz-Signature");
     let Some(job) = job.filter(|_| signed && !request.expired) else {
-        return Reply::json(403, &json!("Request has expired"));
+        return SimulatedReply::json(403, &json!("Request has expired"));
     };
     let duration = if job.memo == AGENTS {
         &job.input["video"]["duration"]
@@ -279,9 +291,9 @@ fn download(request: &Request) -> Reply {
         &job.input["duration"]
     };
     let seconds = duration.as_str().unwrap_or_default().trim_end_matches('s');
-    Reply::file("video/mp4", media::video(seconds.parse().unwrap_or(5)))
+    SimulatedReply::file("video/mp4", media::video(seconds.parse().unwrap_or(5)))
 }
 
-fn error(status: u16, message: &str) -> Reply {
-    Reply::json(status, &json!({"detail": message}))
+fn error(status: u16, message: &str) -> SimulatedReply {
+    SimulatedReply::json(status, &json!({"detail": message}))
 }

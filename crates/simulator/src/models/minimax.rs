@@ -2,13 +2,13 @@
 
 use serde_json::{Value, json};
 
-use super::Model;
-use crate::fault::Role;
+use super::ProviderModel;
+use crate::fault::RequestRole;
 use crate::media;
-use crate::site::{Reply, Request};
-use crate::world::{End, Job, Phase};
+use crate::site::{SimulatedReply, SimulatedRequest};
+use crate::world::{Job, JobPhase, PlannedEnd};
 
-pub(super) const MODEL: Model = Model {
+pub(super) const MODEL: ProviderModel = ProviderModel {
     name: "minimax",
     routes: |site| {
         site.error(|status| {
@@ -21,20 +21,50 @@ pub(super) const MODEL: Model = Model {
             };
             json!({"base_resp": {"status_code": code, "status_msg": "simulated"}})
         })
-        .route("POST", "/v1/video_generation", Role::Submit, submit_v1)
-        .route("GET", "/v1/query/video_generation", Role::Poll, get_v1)
-        .route("GET", "/v1/files/retrieve", Role::Poll, file)
-        .route("POST", "/v2/video_generation", Role::Submit, submit_v2)
-        .route("GET", "/v2/query/video_generation/{id}", Role::Poll, get_v2)
+        .route(
+            "POST",
+            "/v1/video_generation",
+            RequestRole::Submit,
+            submit_v1,
+        )
+        .route(
+            "GET",
+            "/v1/query/video_generation",
+            RequestRole::Poll,
+            get_v1,
+        )
+        .route("GET", "/v1/files/retrieve", RequestRole::Poll, file)
+        .route(
+            "POST",
+            "/v2/video_generation",
+            RequestRole::Submit,
+            submit_v2,
+        )
+        .route(
+            "GET",
+            "/v2/query/video_generation/{id}",
+            RequestRole::Poll,
+            get_v2,
+        )
         .route(
             "DELETE",
             "/v2/video_generation/{id}",
-            Role::Cancel,
+            RequestRole::Cancel,
             delete_v2,
         )
-        .route("GET", "/cdn/{id}/output.mp4", Role::Download, download)
-        .route("POST", "/v1/music_generation", Role::Submit, compose)
-        .route("GET", "/cdn/{id}/song.mp3", Role::Download, recording)
+        .route(
+            "GET",
+            "/cdn/{id}/output.mp4",
+            RequestRole::Download,
+            download,
+        )
+        .route("POST", "/v1/music_generation", RequestRole::Submit, compose)
+        .route(
+            "GET",
+            "/cdn/{id}/song.mp3",
+            RequestRole::Download,
+            recording,
+        )
     },
 };
 
@@ -52,7 +82,7 @@ fn prompt(body: &Value) -> &str {
     body["prompt"].as_str().unwrap_or_default()
 }
 
-fn submit_v1(request: &Request) -> Reply {
+fn submit_v1(request: &SimulatedRequest) -> SimulatedReply {
     if request.bearer().is_none() {
         return coded(1004, "login fail: please carry the API key");
     }
@@ -100,7 +130,7 @@ fn submit_v1(request: &Request) -> Reply {
     base(json!({"task_id": id}))
 }
 
-fn compose(request: &Request) -> Reply {
+fn compose(request: &SimulatedRequest) -> SimulatedReply {
     if request.bearer().is_none() {
         return coded(1004, "login fail: please carry the API key");
     }
@@ -135,22 +165,22 @@ fn compose(request: &Request) -> Reply {
         .accept("minimax", id.clone(), body.clone(), json!("music"));
     let url = format!("{}/cdn/{id}/song.mp3", request.base);
     let reply = match job.plan.end {
-        End::Success => base(json!({"data": {"status": 2, "audio": url}, "trace_id": id})),
-        End::Empty => base(json!({"data": {"status": 2}, "trace_id": id})),
-        End::Refusal => coded(1027, "output new_sensitive"),
-        End::Failure | End::Unfit => coded(1000, "unknown error"),
+        PlannedEnd::Success => base(json!({"data": {"status": 2, "audio": url}, "trace_id": id})),
+        PlannedEnd::Empty => base(json!({"data": {"status": 2}, "trace_id": id})),
+        PlannedEnd::Refusal => coded(1027, "output new_sensitive"),
+        PlannedEnd::Failure | PlannedEnd::Unfit => coded(1000, "unknown error"),
     };
     reply.after(job.plan.queued + job.plan.running)
 }
 
-fn recording(request: &Request) -> Reply {
+fn recording(request: &SimulatedRequest) -> SimulatedReply {
     match request.world.job(request.param("id")) {
-        Some(_) => Reply::file("audio/mpeg", media::audio(2_000, 220.0)),
-        None => Reply::json(404, &json!("not found")),
+        Some(_) => SimulatedReply::file("audio/mpeg", media::audio(2_000, 220.0)),
+        None => SimulatedReply::json(404, &json!("not found")),
     }
 }
 
-fn get_v1(request: &Request) -> Reply {
+fn get_v1(request: &SimulatedRequest) -> SimulatedReply {
     if request.bearer().is_none() {
         return coded(1004, "login fail: please carry the API key");
     }
@@ -162,29 +192,29 @@ fn get_v1(request: &Request) -> Reply {
         return base(json!({"task_id": id, "status": "Polishing"}));
     }
     let status = match job.phase() {
-        Phase::Queued if job.polls == 1 => "Preparing",
-        Phase::Queued => "Queueing",
-        Phase::Running(_) => "Processing",
-        Phase::Ended(End::Success) => {
+        JobPhase::Queued if job.polls == 1 => "Preparing",
+        JobPhase::Queued => "Queueing",
+        JobPhase::Running(_) => "Processing",
+        JobPhase::Ended(PlannedEnd::Success) => {
             let body = json!({"task_id": id, "status": "Success", "file_id": format!("file{id}"),
                               "video_width": 1366, "video_height": 768});
             return base(body);
         }
-        Phase::Ended(End::Empty) => "Success",
-        Phase::Ended(End::Failure) | Phase::Cancelled => "Fail",
-        Phase::Ended(end @ (End::Refusal | End::Unfit)) => {
+        JobPhase::Ended(PlannedEnd::Empty) => "Success",
+        JobPhase::Ended(PlannedEnd::Failure) | JobPhase::Cancelled => "Fail",
+        JobPhase::Ended(end @ (PlannedEnd::Refusal | PlannedEnd::Unfit)) => {
             let told = match end {
-                End::Unfit => json!({"status_code": 2013, "status_msg": "invalid params"}),
+                PlannedEnd::Unfit => json!({"status_code": 2013, "status_msg": "invalid params"}),
                 _ => json!({"status_code": 1027, "status_msg": "output new_sensitive"}),
             };
             let body = json!({"task_id": id, "status": "Fail", "file_id": "", "base_resp": told});
-            return Reply::json(200, &body);
+            return SimulatedReply::json(200, &body);
         }
     };
     base(json!({"task_id": id, "status": status, "file_id": ""}))
 }
 
-fn file(request: &Request) -> Reply {
+fn file(request: &SimulatedRequest) -> SimulatedReply {
     if request.bearer().is_none() {
         return coded(1004, "login fail: please carry the API key");
     }
@@ -201,7 +231,7 @@ fn file(request: &Request) -> Reply {
     }
 }
 
-fn submit_v2(request: &Request) -> Reply {
+fn submit_v2(request: &SimulatedRequest) -> SimulatedReply {
     if request.bearer().is_none() {
         return coded(1004, "login fail: please carry the API key");
     }
@@ -244,7 +274,7 @@ fn submit_v2(request: &Request) -> Reply {
     }
     if text.contains("forbidden") {
         let said = json!({"error": {"code": "1026", "message": "input new_sensitive"}});
-        return Reply::json(400, &said);
+        return SimulatedReply::json(400, &said);
     }
     let id = format!("4240109857{:05}", request.world.number());
     request
@@ -253,7 +283,7 @@ fn submit_v2(request: &Request) -> Reply {
     base(json!({"task_id": id}))
 }
 
-fn get_v2(request: &Request) -> Reply {
+fn get_v2(request: &SimulatedRequest) -> SimulatedReply {
     if request.bearer().is_none() {
         return coded(1004, "login fail: please carry the API key");
     }
@@ -264,36 +294,36 @@ fn get_v2(request: &Request) -> Reply {
     let mut task = json!({"id": job.id, "model": job.input["model"]});
     let failure = |code: &str, message: &str| json!({"code": code, "message": message});
     let status = match job.phase() {
-        Phase::Queued => "queued",
-        Phase::Running(_) => "running",
-        Phase::Ended(End::Success) => {
+        JobPhase::Queued => "queued",
+        JobPhase::Running(_) => "running",
+        JobPhase::Ended(PlannedEnd::Success) => {
             task["content"] = json!({"url": address(request, &job)});
             "succeeded"
         }
-        Phase::Ended(End::Empty) => "succeeded",
-        Phase::Ended(End::Failure) => {
+        JobPhase::Ended(PlannedEnd::Empty) => "succeeded",
+        JobPhase::Ended(PlannedEnd::Failure) => {
             task["error"] = failure("1000", "unknown error");
             "failed"
         }
-        Phase::Ended(End::Unfit) => {
+        JobPhase::Ended(PlannedEnd::Unfit) => {
             task["error"] = failure("2013", "invalid params");
             "failed"
         }
-        Phase::Ended(End::Refusal) => {
+        JobPhase::Ended(PlannedEnd::Refusal) => {
             task["error"] = failure("1027", "output new_sensitive");
             "failed"
         }
-        Phase::Cancelled => "cancelled",
+        JobPhase::Cancelled => "cancelled",
     };
     task["status"] = json!(if request.unknown_word {
         "polishing"
     } else {
         status
     });
-    Reply::json(200, &json!({"task": task}))
+    SimulatedReply::json(200, &json!({"task": task}))
 }
 
-fn delete_v2(request: &Request) -> Reply {
+fn delete_v2(request: &SimulatedRequest) -> SimulatedReply {
     if request.bearer().is_none() {
         return coded(1004, "login fail: please carry the API key");
     }
@@ -302,29 +332,29 @@ fn delete_v2(request: &Request) -> Reply {
         return told(500, "server_error", "task not found");
     };
     let action = match job.phase() {
-        Phase::Queued => {
+        JobPhase::Queued => {
             request.world.cancel(id);
             "cancelled"
         }
-        Phase::Running(_) | Phase::Cancelled => {
+        JobPhase::Running(_) | JobPhase::Cancelled => {
             let message = "invalid params, the task cannot be deleted (2013)";
             return told(400, "bad_request_error", message);
         }
-        Phase::Ended(_) => {
+        JobPhase::Ended(_) => {
             request.world.forget(id);
             "deleted"
         }
     };
-    Reply::json(200, &json!({"task_id": id, "action": action}))
+    SimulatedReply::json(200, &json!({"task_id": id, "action": action}))
 }
 
 /// An error of version 2.
-fn told(status: u16, kind: &str, message: &str) -> Reply {
+fn told(status: u16, kind: &str, message: &str) -> SimulatedReply {
     let error = json!({"type": kind, "message": message, "http_code": status.to_string()});
-    Reply::json(status, &json!({"type": "error", "error": error}))
+    SimulatedReply::json(status, &json!({"type": "error", "error": error}))
 }
 
-fn address(request: &Request, job: &Job) -> String {
+fn address(request: &SimulatedRequest, job: &Job) -> String {
     let signature = request.world.number();
     format!(
         "{}/cdn/{}/output.mp4?Signature={signature}",
@@ -332,27 +362,27 @@ fn address(request: &Request, job: &Job) -> String {
     )
 }
 
-fn download(request: &Request) -> Reply {
+fn download(request: &SimulatedRequest) -> SimulatedReply {
     let job = request.world.job(request.param("id"));
     let signed = request.query.contains_key("Signature");
     let Some(job) = job.filter(|_| signed && !request.expired) else {
-        return Reply::json(403, &json!("Request has expired"));
+        return SimulatedReply::json(403, &json!("Request has expired"));
     };
     let seconds = job.input["duration"].as_u64().unwrap_or(6);
-    Reply::file(
+    SimulatedReply::file(
         "video/mp4",
         media::video(u32::try_from(seconds).unwrap_or(6)),
     )
 }
 
 /// An answer that says success.
-fn base(mut body: Value) -> Reply {
+fn base(mut body: Value) -> SimulatedReply {
     body["base_resp"] = json!({"status_code": 0, "status_msg": "success"});
-    Reply::json(200, &body).with_header("trace-id", "0f3a")
+    SimulatedReply::json(200, &body).with_header("trace-id", "0f3a")
 }
 
 /// An error, which comes under status 200.
-fn coded(code: u32, message: &str) -> Reply {
+fn coded(code: u32, message: &str) -> SimulatedReply {
     let body = json!({"task_id": "", "base_resp": {"status_code": code, "status_msg": message}});
-    Reply::json(200, &body).with_header("trace-id", "0f3a")
+    SimulatedReply::json(200, &body).with_header("trace-id", "0f3a")
 }

@@ -1,8 +1,8 @@
 //! The providers, one file each; this file is their table.
 //!
-//! A model is a [`Model`]: a name and a router whose paths are those of the
+//! A model is a [`ProviderModel`]: a name and a router whose paths are those of the
 //! provider, below its base address. Each route says what it is for by
-//! [`Site::route`], which also writes the request down and lets faults strike.
+//! [`SimulatedSite::route`], which also writes the request down and lets faults strike.
 
 pub mod audioshake;
 pub mod chat_video;
@@ -33,19 +33,19 @@ pub mod vidu;
 pub mod wavespeed;
 pub mod xai;
 
-use crate::site::Site;
+use crate::site::SimulatedSite;
 
 /// A simulated provider.
 #[derive(Clone, Copy)]
-pub struct Model {
+pub struct ProviderModel {
     /// The protocol's name; also the first segment of its paths.
     pub name: &'static str,
     /// Adds its routes.
-    pub routes: fn(Site) -> Site,
+    pub routes: fn(SimulatedSite) -> SimulatedSite,
 }
 
 /// Every provider.
-pub const MODELS: [Model; 27] = [
+pub const MODELS: [ProviderModel; 27] = [
     openai_videos::MODEL,
     chat_video::MODEL,
     gemini_veo::MODEL,

@@ -2,12 +2,12 @@
 
 use serde_json::{Value, json};
 
-use super::Model;
-use crate::fault::Role;
-use crate::site::{Reply, Request};
-use crate::world::{End, Job, Phase};
+use super::ProviderModel;
+use crate::fault::RequestRole;
+use crate::site::{SimulatedReply, SimulatedRequest};
+use crate::world::{Job, JobPhase, PlannedEnd};
 
-pub(super) const MODEL: Model = Model {
+pub(super) const MODEL: ProviderModel = ProviderModel {
     name: "modelark",
     routes: |site| {
         site.error(|status| {
@@ -20,22 +20,40 @@ pub(super) const MODEL: Model = Model {
             };
             json!({"error": {"code": code, "message": "simulated", "param": "", "type": ""}})
         })
-        .route("POST", "/contents/generations/tasks", Role::Submit, submit)
-        .route("GET", "/contents/generations/tasks", Role::Find, list)
-        .route("GET", "/contents/generations/tasks/{id}", Role::Poll, get)
+        .route(
+            "POST",
+            "/contents/generations/tasks",
+            RequestRole::Submit,
+            submit,
+        )
+        .route(
+            "GET",
+            "/contents/generations/tasks",
+            RequestRole::Find,
+            list,
+        )
+        .route(
+            "GET",
+            "/contents/generations/tasks/{id}",
+            RequestRole::Poll,
+            get,
+        )
         .route(
             "DELETE",
             "/contents/generations/tasks/{id}",
-            Role::Cancel,
+            RequestRole::Cancel,
             delete,
         )
-        .route("GET", "/tos/{id}/video.mp4", Role::Download, |request| {
-            request.signed_video("X-Tos-Signature")
-        })
+        .route(
+            "GET",
+            "/tos/{id}/video.mp4",
+            RequestRole::Download,
+            |request| request.signed_video("X-Tos-Signature"),
+        )
     },
 };
 
-fn submit(request: &Request) -> Reply {
+fn submit(request: &SimulatedRequest) -> SimulatedReply {
     if request.bearer().is_none() {
         return error(
             401,
@@ -101,7 +119,7 @@ fn submit(request: &Request) -> Reply {
     request
         .world
         .accept("modelark", id.clone(), body.clone(), Value::Null);
-    Reply::json(200, &json!({"id": id}))
+    SimulatedReply::json(200, &json!({"id": id}))
 }
 
 /// At most 64 characters that the caller chooses.
@@ -120,7 +138,7 @@ fn is_part(part: &Value) -> bool {
         && (url.starts_with("https://") || url.starts_with("data:image/"))
 }
 
-fn get(request: &Request) -> Reply {
+fn get(request: &SimulatedRequest) -> SimulatedReply {
     if request.bearer().is_none() {
         return error(
             401,
@@ -135,10 +153,10 @@ fn get(request: &Request) -> Reply {
     if request.unknown_word {
         body["status"] = json!("polishing");
     }
-    Reply::json(200, &body)
+    SimulatedReply::json(200, &body)
 }
 
-fn list(request: &Request) -> Reply {
+fn list(request: &SimulatedRequest) -> SimulatedReply {
     if request.bearer().is_none() {
         return error(
             401,
@@ -156,11 +174,11 @@ fn list(request: &Request) -> Reply {
     let (jobs, _) = request.page("modelark", |_| true, (number - 1) * size, size);
     let items: Vec<Value> = jobs.iter().map(|job| task(request, job)).collect();
     let total = request.world.jobs("modelark").len();
-    Reply::json(200, &json!({"items": items, "total": total}))
+    SimulatedReply::json(200, &json!({"items": items, "total": total}))
 }
 
 /// What is shown of a task; its prompt is not.
-fn task(request: &Request, job: &Job) -> Value {
+fn task(request: &SimulatedRequest, job: &Job) -> Value {
     let created = request.unix_seconds(job.accepted_at);
     let mut body = json!({
         "id": job.id, "model": job.input["model"], "created_at": created, "updated_at": created,
@@ -175,9 +193,9 @@ fn task(request: &Request, job: &Job) -> Value {
     }
     let failure = |code: &str| json!({"code": code, "message": "The generation failed."});
     let status = match job.phase() {
-        Phase::Queued => "queued",
-        Phase::Running(_) => "running",
-        Phase::Ended(End::Success) => {
+        JobPhase::Queued => "queued",
+        JobPhase::Running(_) => "running",
+        JobPhase::Ended(PlannedEnd::Success) => {
             let signature = request.world.number();
             let url = format!(
                 "{}/tos/{}/video.mp4?X-Tos-Signature={signature}",
@@ -187,29 +205,29 @@ fn task(request: &Request, job: &Job) -> Value {
             body["usage"] = json!({"completion_tokens": 246_840, "total_tokens": 246_840});
             "succeeded"
         }
-        Phase::Ended(End::Empty) => {
+        JobPhase::Ended(PlannedEnd::Empty) => {
             body["content"] = json!({});
             "succeeded"
         }
-        Phase::Ended(End::Failure) => {
+        JobPhase::Ended(PlannedEnd::Failure) => {
             body["error"] = failure("InternalServiceError");
             "failed"
         }
-        Phase::Ended(End::Unfit) => {
+        JobPhase::Ended(PlannedEnd::Unfit) => {
             body["error"] = failure("InvalidParameter");
             "failed"
         }
-        Phase::Ended(End::Refusal) => {
+        JobPhase::Ended(PlannedEnd::Refusal) => {
             body["error"] = failure("OutputVideoSensitiveContentDetected");
             "failed"
         }
-        Phase::Cancelled => "cancelled",
+        JobPhase::Cancelled => "cancelled",
     };
     body["status"] = json!(status);
     body
 }
 
-fn delete(request: &Request) -> Reply {
+fn delete(request: &SimulatedRequest) -> SimulatedReply {
     if request.bearer().is_none() {
         return error(
             401,
@@ -222,20 +240,20 @@ fn delete(request: &Request) -> Reply {
         return error(404, "ResourceNotFound", "The task does not exist.");
     };
     match job.phase() {
-        Phase::Queued => {
+        JobPhase::Queued => {
             request.world.cancel(id);
         }
-        Phase::Running(_) => {
+        JobPhase::Running(_) => {
             let code = "InvalidAction.RunningTaskDeletion";
             return error(409, code, "A running task cannot be deleted.");
         }
-        Phase::Ended(_) | Phase::Cancelled => request.world.forget(id),
+        JobPhase::Ended(_) | JobPhase::Cancelled => request.world.forget(id),
     }
-    Reply::json(200, &json!({}))
+    SimulatedReply::json(200, &json!({}))
 }
 
-fn error(status: u16, code: &str, message: &str) -> Reply {
-    Reply::json(
+fn error(status: u16, code: &str, message: &str) -> SimulatedReply {
+    SimulatedReply::json(
         status,
         &json!({"error": {"code": code, "message": message, "param": "", "type": "BadRequest"}}),
     )

@@ -3,22 +3,22 @@
 
 use serde_json::{Map, Value, json};
 
-use super::Model;
-use crate::fault::Role;
+use super::ProviderModel;
+use crate::fault::RequestRole;
 use crate::media;
-use crate::site::{Reply, Request};
-use crate::world::{End, Job, Phase};
+use crate::site::{SimulatedReply, SimulatedRequest};
+use crate::world::{Job, JobPhase, PlannedEnd};
 
-pub(super) const MODEL: Model = Model {
+pub(super) const MODEL: ProviderModel = ProviderModel {
     name: "mureka",
     routes: |site| {
         let site = site
             .error(|status| json!({"error": {"message": "simulated", "code": status}, "trace_id": "t"}))
-            .route("GET", "/v1/song/query/{id}", Role::Poll, song)
-            .route("GET", "/v1/instrumental/query/{id}", Role::Poll, instrumental)
-            .route("GET", "/cdn/{id}/{name}", Role::Download, download);
+            .route("GET", "/v1/song/query/{id}", RequestRole::Poll, song)
+            .route("GET", "/v1/instrumental/query/{id}", RequestRole::Poll, instrumental)
+            .route("GET", "/cdn/{id}/{name}", RequestRole::Download, download);
         ORDERS.iter().fold(site, |site, (path, ..)| {
-            site.route("POST", path, Role::Submit, submit)
+            site.route("POST", path, RequestRole::Submit, submit)
         })
     },
 };
@@ -41,7 +41,7 @@ const MODELS: [&str; 8] = [
     "mureka-o2",
 ];
 
-fn submit(request: &Request) -> Reply {
+fn submit(request: &SimulatedRequest) -> SimulatedReply {
     if request.bearer().is_none() {
         return error(401, "Invalid Authentication");
     }
@@ -63,7 +63,7 @@ fn submit(request: &Request) -> Reply {
     let job = request
         .world
         .accept("mureka", id, request.body.clone(), memo);
-    Reply::json(200, &shown(request, &job, "preparing"))
+    SimulatedReply::json(200, &shown(request, &job, "preparing"))
 }
 
 /// What is wrong with an order.
@@ -104,15 +104,15 @@ fn fault(path: &str, body: &Map<String, Value>) -> Option<String> {
         .then(|| "extend_at is out of range".into())
 }
 
-fn song(request: &Request) -> Reply {
+fn song(request: &SimulatedRequest) -> SimulatedReply {
     query(request, "song")
 }
 
-fn instrumental(request: &Request) -> Reply {
+fn instrumental(request: &SimulatedRequest) -> SimulatedReply {
     query(request, "instrumental")
 }
 
-fn query(request: &Request, sort: &str) -> Reply {
+fn query(request: &SimulatedRequest, sort: &str) -> SimulatedReply {
     if request.bearer().is_none() {
         return error(401, "Invalid Authentication");
     }
@@ -122,20 +122,20 @@ fn query(request: &Request, sort: &str) -> Reply {
     };
     let status = match job.phase() {
         _ if request.unknown_word => "tuning",
-        Phase::Queued => "queued",
-        Phase::Running(_) => "running",
-        Phase::Ended(End::Success | End::Empty) => "succeeded",
-        Phase::Ended(_) => "failed",
-        Phase::Cancelled => "cancelled",
+        JobPhase::Queued => "queued",
+        JobPhase::Running(_) => "running",
+        JobPhase::Ended(PlannedEnd::Success | PlannedEnd::Empty) => "succeeded",
+        JobPhase::Ended(_) => "failed",
+        JobPhase::Cancelled => "cancelled",
     };
-    Reply::json(200, &shown(request, &job, status))
+    SimulatedReply::json(200, &shown(request, &job, status))
 }
 
-fn shown(request: &Request, job: &Job, status: &str) -> Value {
+fn shown(request: &SimulatedRequest, job: &Job, status: &str) -> Value {
     let mut task = json!({"id": job.id, "created_at": 1_800_000_000, "model": job.input["model"],
         "status": status, "trace_id": "t"});
     match job.phase() {
-        Phase::Ended(End::Success) if status == "succeeded" => {
+        JobPhase::Ended(PlannedEnd::Success) if status == "succeeded" => {
             let signature = request.world.number();
             let url = |name: &str| {
                 format!(
@@ -146,25 +146,29 @@ fn shown(request: &Request, job: &Job, status: &str) -> Value {
             task["choices"] = json!([{"index": 0, "id": format!("song-{}", job.id), "url": url("song.mp3"),
                 "flac_url": url("song.flac"), "duration": 2_000}]);
         }
-        Phase::Ended(End::Failure) => task["failed_reason"] = json!("internal error"),
-        Phase::Ended(End::Unfit) => task["failed_reason"] = json!("invalid lyrics format"),
-        Phase::Ended(End::Refusal) => task["failed_reason"] = json!("the content was moderated"),
+        JobPhase::Ended(PlannedEnd::Failure) => task["failed_reason"] = json!("internal error"),
+        JobPhase::Ended(PlannedEnd::Unfit) => {
+            task["failed_reason"] = json!("invalid lyrics format");
+        }
+        JobPhase::Ended(PlannedEnd::Refusal) => {
+            task["failed_reason"] = json!("the content was moderated");
+        }
         _ => {}
     }
     task
 }
 
-fn download(request: &Request) -> Reply {
+fn download(request: &SimulatedRequest) -> SimulatedReply {
     let job = request.world.job(request.param("id"));
     let signed = request.query.contains_key("auth_key");
     let Some(_) = job.filter(|_| signed && !request.expired) else {
-        return Reply::json(403, &json!("Request has expired"));
+        return SimulatedReply::json(403, &json!("Request has expired"));
     };
-    Reply::file("audio/flac", media::audio(2_000, 262.0))
+    SimulatedReply::file("audio/flac", media::audio(2_000, 262.0))
 }
 
-fn error(status: u16, message: &str) -> Reply {
-    Reply::json(
+fn error(status: u16, message: &str) -> SimulatedReply {
+    SimulatedReply::json(
         status,
         &json!({"error": {"message": message}, "trace_id": "t"}),
     )

@@ -3,37 +3,42 @@
 
 use serde_json::{Map, Value, json};
 
-use super::Model;
-use crate::fault::Role;
+use super::ProviderModel;
+use crate::fault::RequestRole;
 use crate::media;
-use crate::site::{Reply, Request};
-use crate::world::{End, Job, Phase};
+use crate::site::{SimulatedReply, SimulatedRequest};
+use crate::world::{Job, JobPhase, PlannedEnd};
 
 const NAME: &str = "musicai";
 
-pub(super) const MODEL: Model = Model {
+pub(super) const MODEL: ProviderModel = ProviderModel {
     name: NAME,
     routes: |site| {
         site.error(|status| json!({"code": status, "title": "Simulated", "message": "simulated"}))
-            .route("GET", "/upload", Role::Upload, grant)
-            .route("PUT", "/bucket/{id}", Role::Upload, put)
-            .route("POST", "/job", Role::Submit, submit)
-            .route("GET", "/job", Role::Find, list)
-            .route("GET", "/job/{id}", Role::Poll, get)
-            .route("GET", "/job/{id}/status", Role::Poll, get)
-            .route("DELETE", "/job/{id}", Role::Cancel, delete)
-            .route("GET", "/result/{id}/{name}", Role::Download, download)
+            .route("GET", "/upload", RequestRole::Upload, grant)
+            .route("PUT", "/bucket/{id}", RequestRole::Upload, put)
+            .route("POST", "/job", RequestRole::Submit, submit)
+            .route("GET", "/job", RequestRole::Find, list)
+            .route("GET", "/job/{id}", RequestRole::Poll, get)
+            .route("GET", "/job/{id}/status", RequestRole::Poll, get)
+            .route("DELETE", "/job/{id}", RequestRole::Cancel, delete)
+            .route(
+                "GET",
+                "/result/{id}/{name}",
+                RequestRole::Download,
+                download,
+            )
     },
 };
 
 /// The key stands in the header as it is, without a scheme.
-fn denied(request: &Request) -> Option<Reply> {
+fn denied(request: &SimulatedRequest) -> Option<SimulatedReply> {
     let key = request.header("authorization");
     (key.is_empty() || key.contains(' '))
         .then(|| error(401, "UNAUTHORIZED", "The API key is not valid"))
 }
 
-fn grant(request: &Request) -> Reply {
+fn grant(request: &SimulatedRequest) -> SimulatedReply {
     if let Some(reply) = denied(request) {
         return reply;
     }
@@ -42,23 +47,24 @@ fn grant(request: &Request) -> Reply {
     request
         .world
         .keep_file(format!("{url}?download"), json!(false));
-    Reply::json(
+    SimulatedReply::json(
         200,
         &json!({"uploadUrl": format!("{url}?upload"), "downloadUrl": format!("{url}?download")}),
     )
 }
 
-fn put(request: &Request) -> Reply {
+fn put(request: &SimulatedRequest) -> SimulatedReply {
     let url = format!("{}/bucket/{}?download", request.base, request.param("id"));
     let known = request.world.file(&url).is_some();
     if !known || !request.header("authorization").is_empty() || request.bytes.is_empty() {
-        return Reply::json(403, &json!("AccessDenied")).with_header("content-type", "text/plain");
+        return SimulatedReply::json(403, &json!("AccessDenied"))
+            .with_header("content-type", "text/plain");
     }
     request.world.keep_file(url, json!(true));
-    Reply::empty(200)
+    SimulatedReply::empty(200)
 }
 
-fn submit(request: &Request) -> Reply {
+fn submit(request: &SimulatedRequest) -> SimulatedReply {
     if let Some(reply) = denied(request) {
         return reply;
     }
@@ -74,26 +80,26 @@ fn submit(request: &Request) -> Reply {
     }
     let id = request.world.uuid();
     let job = request.world.accept(NAME, id, body.clone(), Value::Null);
-    Reply::json(200, &json!({"id": job.id}))
+    SimulatedReply::json(200, &json!({"id": job.id}))
 }
 
-fn get(request: &Request) -> Reply {
+fn get(request: &SimulatedRequest) -> SimulatedReply {
     if let Some(reply) = denied(request) {
         return reply;
     }
     let job = request.world.ask(request.param("id"));
-    let Some(job) = job.filter(|job| job.phase() != Phase::Cancelled) else {
+    let Some(job) = job.filter(|job| job.phase() != JobPhase::Cancelled) else {
         return error(404, "NOT_FOUND", "There is no such job");
     };
     let mut body = record(request, &job);
     if request.unknown_word {
         body["status"] = json!("PAUSED");
     }
-    Reply::json(200, &body)
+    SimulatedReply::json(200, &body)
 }
 
 /// The newest first, pages counted from 0; which it is, no document says.
-fn list(request: &Request) -> Reply {
+fn list(request: &SimulatedRequest) -> SimulatedReply {
     if let Some(reply) = denied(request) {
         return reply;
     }
@@ -101,20 +107,22 @@ fn list(request: &Request) -> Reply {
     let workflow = request.query.get("workflow");
     let wanted = |job: &Job| {
         let own = job.input["workflow"].as_str();
-        job.phase() != Phase::Cancelled
+        job.phase() != JobPhase::Cancelled
             && (workflow.is_none() || own == workflow.map(String::as_str))
     };
     let (jobs, _) = request.page(NAME, wanted, request.number("page", 0) * size, size);
-    Reply::json(200, &jobs.iter().map(|job| record(request, job)).collect())
+    SimulatedReply::json(200, &jobs.iter().map(|job| record(request, job)).collect())
 }
 
-fn record(request: &Request, job: &Job) -> Value {
+fn record(request: &SimulatedRequest, job: &Job) -> Value {
     let (status, result) = match job.phase() {
-        Phase::Queued | Phase::Cancelled => ("QUEUED", json!(null)),
-        Phase::Running(_) => ("STARTED", json!(null)),
-        Phase::Ended(End::Success) => ("SUCCEEDED", result(request, job)),
-        Phase::Ended(End::Empty) => ("SUCCEEDED", json!({})),
-        Phase::Ended(End::Failure | End::Unfit | End::Refusal) => ("FAILED", json!(null)),
+        JobPhase::Queued | JobPhase::Cancelled => ("QUEUED", json!(null)),
+        JobPhase::Running(_) => ("STARTED", json!(null)),
+        JobPhase::Ended(PlannedEnd::Success) => ("SUCCEEDED", result(request, job)),
+        JobPhase::Ended(PlannedEnd::Empty) => ("SUCCEEDED", json!({})),
+        JobPhase::Ended(PlannedEnd::Failure | PlannedEnd::Unfit | PlannedEnd::Refusal) => {
+            ("FAILED", json!(null))
+        }
     };
     let fault = json!({"code": "GENERIC", "title": "Failed", "message": "The workflow failed."});
     json!({
@@ -125,7 +133,7 @@ fn record(request: &Request, job: &Job) -> Value {
     })
 }
 
-fn result(request: &Request, job: &Job) -> Value {
+fn result(request: &SimulatedRequest, job: &Job) -> Value {
     let workflow = job.input["workflow"].as_str().unwrap_or_default();
     let names: &[&str] = match workflow {
         slug if slug.contains("two") => &["vocals", "instrumental"],
@@ -147,7 +155,7 @@ fn result(request: &Request, job: &Job) -> Value {
     Value::Object(result)
 }
 
-fn delete(request: &Request) -> Reply {
+fn delete(request: &SimulatedRequest) -> SimulatedReply {
     if let Some(reply) = denied(request) {
         return reply;
     }
@@ -155,19 +163,19 @@ fn delete(request: &Request) -> Reply {
         return error(404, "NOT_FOUND", "There is no such job");
     }
     request.world.cancel(request.param("id"));
-    Reply::json(200, &json!({"id": request.param("id")}))
+    SimulatedReply::json(200, &json!({"id": request.param("id")}))
 }
 
-fn download(request: &Request) -> Reply {
+fn download(request: &SimulatedRequest) -> SimulatedReply {
     if request.expired || !request.header("authorization").is_empty() {
-        return Reply::json(403, &json!("AccessDenied: Request has expired"))
+        return SimulatedReply::json(403, &json!("AccessDenied: Request has expired"))
             .with_header("content-type", "text/plain");
     }
     let first = request.param("name").bytes().next().unwrap_or(b'v');
-    Reply::file("audio/wav", media::audio(2_000, 4.0 * f64::from(first)))
+    SimulatedReply::file("audio/wav", media::audio(2_000, 4.0 * f64::from(first)))
 }
 
-fn error(status: u16, code: &str, message: &str) -> Reply {
+fn error(status: u16, code: &str, message: &str) -> SimulatedReply {
     let body = json!({"code": code, "title": "Error", "message": message});
-    Reply::json(status, &body)
+    SimulatedReply::json(status, &body)
 }

@@ -3,25 +3,25 @@
 use http::StatusCode;
 use serde_json::{Value, json};
 
-use super::Model;
-use crate::fault::Role;
+use super::ProviderModel;
+use crate::fault::RequestRole;
 use crate::media;
-use crate::site::{Reply, Request};
-use crate::world::{End, Job, Phase};
+use crate::site::{SimulatedReply, SimulatedRequest};
+use crate::world::{Job, JobPhase, PlannedEnd};
 
-pub(super) const MODEL: Model = Model {
+pub(super) const MODEL: ProviderModel = ProviderModel {
     name: "openai-videos",
     routes: |site| {
         site.error(|status| json!({"error": {"message": "simulated", "type": "server_error", "param": null, "code": status.to_string()}}))
-            .route("POST", "/videos", Role::Submit, submit)
-            .route("GET", "/videos", Role::Find, list)
-            .route("GET", "/videos/{id}", Role::Poll, get)
-            .route("GET", "/videos/{id}/content", Role::Download, content)
-            .route("DELETE", "/videos/{id}", Role::Cancel, delete)
+            .route("POST", "/videos", RequestRole::Submit, submit)
+            .route("GET", "/videos", RequestRole::Find, list)
+            .route("GET", "/videos/{id}", RequestRole::Poll, get)
+            .route("GET", "/videos/{id}/content", RequestRole::Download, content)
+            .route("DELETE", "/videos/{id}", RequestRole::Cancel, delete)
     },
 };
 
-fn submit(request: &Request) -> Reply {
+fn submit(request: &SimulatedRequest) -> SimulatedReply {
     if request.bearer().is_none() {
         return error(401, "invalid_api_key", "Incorrect API key provided");
     }
@@ -43,23 +43,23 @@ fn submit(request: &Request) -> Reply {
         );
     }
     if let Some(job) = earlier(request) {
-        return Reply::json(200, &object(request, &job));
+        return SimulatedReply::json(200, &object(request, &job));
     }
     let id = format!("video_{:032x}", request.world.number());
     request.world.keep_file(key(request), json!(id));
     let job = request
         .world
         .accept("openai-videos", id, request.body.clone(), Value::Null);
-    Reply::json(200, &object(request, &job))
+    SimulatedReply::json(200, &object(request, &job))
 }
 
-fn key(request: &Request) -> String {
+fn key(request: &SimulatedRequest) -> String {
     format!("openai-videos key {}", request.header("idempotency-key"))
 }
 
 /// The job of an earlier request with the same `Idempotency-Key`. `OpenAI`
 /// ignores the header; servers that speak its protocol may not.
-fn earlier(request: &Request) -> Option<Job> {
+fn earlier(request: &SimulatedRequest) -> Option<Job> {
     if request.header("idempotency-key").is_empty() {
         return None;
     }
@@ -67,7 +67,7 @@ fn earlier(request: &Request) -> Option<Job> {
     request.world.job(id.as_str()?)
 }
 
-fn get(request: &Request) -> Reply {
+fn get(request: &SimulatedRequest) -> SimulatedReply {
     let Some(job) = request.world.ask(request.param("id")) else {
         return error(404, "not_found", "Video not found");
     };
@@ -75,10 +75,10 @@ fn get(request: &Request) -> Reply {
     if request.unknown_word {
         body["status"] = json!("rendering_preview");
     }
-    Reply::json(200, &body)
+    SimulatedReply::json(200, &body)
 }
 
-fn list(request: &Request) -> Reply {
+fn list(request: &SimulatedRequest) -> SimulatedReply {
     let limit = request.number("limit", 20);
     if limit > 100 {
         return error(400, "invalid_value", "limit must be at most 100");
@@ -99,30 +99,32 @@ fn list(request: &Request) -> Reply {
     jobs.truncate(limit);
     let id = |job: Option<&Job>| json!(job.map(|job| &job.id));
     let data: Vec<Value> = jobs.iter().map(|job| object(request, job)).collect();
-    Reply::json(
+    SimulatedReply::json(
         200,
         &json!({"object": "list", "data": data, "has_more": has_more,
             "first_id": id(jobs.first()), "last_id": id(jobs.last())}),
     )
 }
 
-fn content(request: &Request) -> Reply {
+fn content(request: &SimulatedRequest) -> SimulatedReply {
     let Some(job) = request.world.job(request.param("id")) else {
         return error(404, "not_found", "Video not found");
     };
     match job.phase() {
-        Phase::Ended(End::Success) => Reply::file("video/mp4", media::video(seconds(&job))),
+        JobPhase::Ended(PlannedEnd::Success) => {
+            SimulatedReply::file("video/mp4", media::video(seconds(&job)))
+        }
         _ => error(404, "not_ready", "The video is not ready"),
     }
 }
 
-fn delete(request: &Request) -> Reply {
+fn delete(request: &SimulatedRequest) -> SimulatedReply {
     let id = request.param("id");
     if request.world.job(id).is_none() {
         return error(404, "not_found", "Video not found");
     }
     request.world.cancel(id);
-    Reply::json(
+    SimulatedReply::json(
         200,
         &json!({"id": id, "object": "video.deleted", "deleted": true}),
     )
@@ -134,27 +136,29 @@ fn seconds(job: &Job) -> u32 {
     number.or_else(|| asked.as_str()?.parse().ok()).unwrap_or(4)
 }
 
-fn object(request: &Request, job: &Job) -> Value {
+fn object(request: &SimulatedRequest, job: &Job) -> Value {
     let (status, progress, failure) = match job.phase() {
-        Phase::Queued => ("queued", 0.0, Value::Null),
-        Phase::Running(share) => ("in_progress", share * 100.0, Value::Null),
-        Phase::Ended(End::Success | End::Empty) => ("completed", 100.0, Value::Null),
-        Phase::Ended(End::Failure) => (
+        JobPhase::Queued => ("queued", 0.0, Value::Null),
+        JobPhase::Running(share) => ("in_progress", share * 100.0, Value::Null),
+        JobPhase::Ended(PlannedEnd::Success | PlannedEnd::Empty) => {
+            ("completed", 100.0, Value::Null)
+        }
+        JobPhase::Ended(PlannedEnd::Failure) => (
             "failed",
             50.0,
             json!({"code": "server_error", "message": "The generation failed."}),
         ),
-        Phase::Ended(End::Unfit) => (
+        JobPhase::Ended(PlannedEnd::Unfit) => (
             "failed",
             50.0,
             json!({"code": "invalid_image", "message": "The picture cannot be read."}),
         ),
-        Phase::Ended(End::Refusal) => (
+        JobPhase::Ended(PlannedEnd::Refusal) => (
             "failed",
             50.0,
             json!({"code": "moderation_blocked", "message": "The output was blocked."}),
         ),
-        Phase::Cancelled => (
+        JobPhase::Cancelled => (
             "failed",
             50.0,
             json!({"code": "cancelled", "message": "Deleted."}),
@@ -169,13 +173,13 @@ fn object(request: &Request, job: &Job) -> Value {
     })
 }
 
-fn error(status: u16, code: &str, message: &str) -> Reply {
+fn error(status: u16, code: &str, message: &str) -> SimulatedReply {
     let kind = if status == StatusCode::UNAUTHORIZED {
         "authentication_error"
     } else {
         "invalid_request_error"
     };
-    Reply::json(
+    SimulatedReply::json(
         status,
         &json!({"error": {"message": message, "type": kind, "param": null, "code": code}}),
     )

@@ -2,19 +2,24 @@
 
 use serde_json::{Value, json};
 
-use super::Model;
-use crate::fault::Role;
+use super::ProviderModel;
+use crate::fault::RequestRole;
 use crate::media;
-use crate::site::{Reply, Request};
-use crate::world::{End, Phase};
+use crate::site::{SimulatedReply, SimulatedRequest};
+use crate::world::{JobPhase, PlannedEnd};
 
-pub(super) const MODEL: Model = Model {
+pub(super) const MODEL: ProviderModel = ProviderModel {
     name: "openrouter",
     routes: |site| {
         site.error(|status| json!({"error": {"code": status, "message": "simulated"}}))
-            .route("POST", "/videos", Role::Submit, submit)
-            .route("GET", "/videos/{id}", Role::Poll, get)
-            .route("GET", "/videos/{id}/content", Role::Download, content)
+            .route("POST", "/videos", RequestRole::Submit, submit)
+            .route("GET", "/videos/{id}", RequestRole::Poll, get)
+            .route(
+                "GET",
+                "/videos/{id}/content",
+                RequestRole::Download,
+                content,
+            )
     },
 };
 
@@ -31,7 +36,7 @@ const MEMBERS: [&str; 10] = [
     "input_references",
 ];
 
-fn submit(request: &Request) -> Reply {
+fn submit(request: &SimulatedRequest) -> SimulatedReply {
     if request.bearer().is_none() {
         return error(401, "No auth credentials found");
     }
@@ -79,13 +84,13 @@ fn submit(request: &Request) -> Reply {
     request
         .world
         .accept("openrouter", id.clone(), body.clone(), Value::Null);
-    Reply::json(
+    SimulatedReply::json(
         202,
         &json!({"id": id, "polling_url": format!("/api/v1/videos/{id}"), "status": "pending"}),
     )
 }
 
-fn get(request: &Request) -> Reply {
+fn get(request: &SimulatedRequest) -> SimulatedReply {
     if request.bearer().is_none() {
         return error(401, "No auth credentials found");
     }
@@ -95,55 +100,56 @@ fn get(request: &Request) -> Reply {
     };
     let mut body = json!({"id": id, "polling_url": format!("/api/v1/videos/{id}")});
     let status = match job.phase() {
-        Phase::Queued => "pending",
-        Phase::Running(_) => "in_progress",
-        Phase::Ended(End::Success) => {
+        JobPhase::Queued => "pending",
+        JobPhase::Running(_) => "in_progress",
+        JobPhase::Ended(PlannedEnd::Success) => {
             let url = format!("{}/videos/{id}/content?index=0", request.base);
             body["unsigned_urls"] = json!([url]);
             body["usage"] = json!({"cost": 0.5, "is_byok": false});
             "completed"
         }
-        Phase::Ended(End::Empty) => "completed",
-        Phase::Ended(End::Failure) => {
+        JobPhase::Ended(PlannedEnd::Empty) => "completed",
+        JobPhase::Ended(PlannedEnd::Failure) => {
             body["error"] = json!("The provider failed");
             "failed"
         }
-        Phase::Ended(End::Unfit) => {
+        JobPhase::Ended(PlannedEnd::Unfit) => {
             body["error"] = json!("Invalid image: the picture is too small");
             "failed"
         }
-        Phase::Ended(End::Refusal) => {
+        JobPhase::Ended(PlannedEnd::Refusal) => {
             body["error"] = json!("The output was blocked by content moderation");
             "failed"
         }
-        Phase::Cancelled => "cancelled",
+        JobPhase::Cancelled => "cancelled",
     };
     body["status"] = json!(if request.unknown_word {
         "upscaling"
     } else {
         status
     });
-    Reply::json(200, &body)
+    SimulatedReply::json(200, &body)
 }
 
-fn content(request: &Request) -> Reply {
+fn content(request: &SimulatedRequest) -> SimulatedReply {
     if request.bearer().is_none() {
         return error(401, "No auth credentials found");
     }
     let job = request.world.job(request.param("id"));
-    let made = |job: &crate::world::Job| matches!(job.phase(), Phase::Ended(End::Success));
+    let made =
+        |job: &crate::world::Job| matches!(job.phase(), JobPhase::Ended(PlannedEnd::Success));
     let Some(job) = job.filter(made).filter(|_| !request.expired) else {
         return error(404, "No content");
     };
     let seconds = job.input["duration"].as_u64().unwrap_or(5);
-    Reply::file(
+    SimulatedReply::file(
         "video/mp4",
         media::video(u32::try_from(seconds).unwrap_or(5)),
     )
 }
 
-fn error(status: u16, message: &str) -> Reply {
-    Reply::json(
+fn error(status: u16, message: &str) -> SimulatedReply {
+    SimulatedReply::json(
         status,
         &json!({"error": {"code": status, "message": message}}),
     )

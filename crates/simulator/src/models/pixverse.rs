@@ -3,28 +3,46 @@
 
 use serde_json::{Value, json};
 
-use super::Model;
-use crate::fault::Role;
-use crate::site::{Reply, Request};
-use crate::world::{End, Phase};
+use super::ProviderModel;
+use crate::fault::RequestRole;
+use crate::site::{SimulatedReply, SimulatedRequest};
+use crate::world::{JobPhase, PlannedEnd};
 
-pub(super) const MODEL: Model = Model {
+pub(super) const MODEL: ProviderModel = ProviderModel {
     name: "pixverse",
     routes: |site| {
         site.error(|status| json!({"ErrCode": i32::from(status), "ErrMsg": "simulated"}))
-            .route("POST", "/image/upload", Role::Upload, upload)
-            .route("POST", "/video/text/generate", Role::Submit, from_text)
-            .route("POST", "/video/img/generate", Role::Submit, from_picture)
-            .route("POST", "/video/transition/generate", Role::Submit, from_two)
-            .route("GET", "/video/result/{id}", Role::Poll, result)
-            .route("GET", "/cdn/{id}/output.mp4", Role::Download, |request| {
-                request.signed_video("signature")
-            })
+            .route("POST", "/image/upload", RequestRole::Upload, upload)
+            .route(
+                "POST",
+                "/video/text/generate",
+                RequestRole::Submit,
+                from_text,
+            )
+            .route(
+                "POST",
+                "/video/img/generate",
+                RequestRole::Submit,
+                from_picture,
+            )
+            .route(
+                "POST",
+                "/video/transition/generate",
+                RequestRole::Submit,
+                from_two,
+            )
+            .route("GET", "/video/result/{id}", RequestRole::Poll, result)
+            .route(
+                "GET",
+                "/cdn/{id}/output.mp4",
+                RequestRole::Download,
+                |request| request.signed_video("signature"),
+            )
     },
 };
 
 /// What is wrong with the headers.
-fn stranger(request: &Request) -> Option<Reply> {
+fn stranger(request: &SimulatedRequest) -> Option<SimulatedReply> {
     if request.header("api-key").is_empty() {
         return Some(said(10_001, "API-KEY is missing", &Value::Null));
     }
@@ -32,7 +50,7 @@ fn stranger(request: &Request) -> Option<Reply> {
     unmarked.then(|| said(400_011, "Empty parameter", &Value::Null))
 }
 
-fn upload(request: &Request) -> Reply {
+fn upload(request: &SimulatedRequest) -> SimulatedReply {
     if let Some(reply) = stranger(request) {
         return reply;
     }
@@ -57,15 +75,15 @@ fn upload(request: &Request) -> Reply {
     )
 }
 
-fn from_text(request: &Request) -> Reply {
+fn from_text(request: &SimulatedRequest) -> SimulatedReply {
     submit(request, &["aspect_ratio"], &[])
 }
 
-fn from_picture(request: &Request) -> Reply {
+fn from_picture(request: &SimulatedRequest) -> SimulatedReply {
     submit(request, &[], &["img_id"])
 }
 
-fn from_two(request: &Request) -> Reply {
+fn from_two(request: &SimulatedRequest) -> SimulatedReply {
     submit(request, &[], &["first_frame_img", "last_frame_img"])
 }
 
@@ -80,7 +98,7 @@ const EVERY: [&str; 7] = [
     "generate_audio_switch",
 ];
 
-fn submit(request: &Request, own: &[&str], pictures: &[&str]) -> Reply {
+fn submit(request: &SimulatedRequest, own: &[&str], pictures: &[&str]) -> SimulatedReply {
     if let Some(reply) = stranger(request) {
         return reply;
     }
@@ -119,7 +137,7 @@ fn submit(request: &Request, own: &[&str], pictures: &[&str]) -> Reply {
     said(0, "Success", &json!({"video_id": id}))
 }
 
-fn result(request: &Request) -> Reply {
+fn result(request: &SimulatedRequest) -> SimulatedReply {
     if let Some(reply) = stranger(request) {
         return reply;
     }
@@ -130,25 +148,25 @@ fn result(request: &Request) -> Reply {
     let mut told = json!({"id": id, "url": ""});
     let status = match job.phase() {
         _ if request.unknown_word => 3,
-        Phase::Queued | Phase::Running(_) => 5,
-        Phase::Ended(End::Success) => {
+        JobPhase::Queued | JobPhase::Running(_) => 5,
+        JobPhase::Ended(PlannedEnd::Success) => {
             let signature = request.world.number();
             let url = format!("{}/cdn/{id}/output.mp4?signature={signature}", request.base);
             (told["url"], told["credits"]) = (json!(url), json!(45));
             1
         }
-        Phase::Ended(End::Empty) => 1,
-        Phase::Ended(End::Refusal) => 7,
-        Phase::Ended(End::Failure | End::Unfit) => 8,
-        Phase::Cancelled => 6,
+        JobPhase::Ended(PlannedEnd::Empty) => 1,
+        JobPhase::Ended(PlannedEnd::Refusal) => 7,
+        JobPhase::Ended(PlannedEnd::Failure | PlannedEnd::Unfit) => 8,
+        JobPhase::Cancelled => 6,
     };
     told["status"] = json!(status);
     said(0, "Success", &told)
 }
 
 /// Every answer comes under status 200.
-fn said(code: i64, message: &str, told: &Value) -> Reply {
-    Reply::json(
+fn said(code: i64, message: &str, told: &Value) -> SimulatedReply {
+    SimulatedReply::json(
         200,
         &json!({"ErrCode": code, "ErrMsg": message, "Resp": told}),
     )

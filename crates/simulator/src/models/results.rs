@@ -1,37 +1,41 @@
-//! What jobs made, as more than one provider hands it out.
+//! Results of jobs, as more than one provider hands them out.
 
 use serde_json::json;
 
 use crate::media;
-use crate::site::{Reply, Request};
-use crate::world::{End, Job, Phase};
+use crate::site::{SimulatedReply, SimulatedRequest};
+use crate::world::{Job, JobPhase, PlannedEnd};
 
 /// A file of the job `{id}` that succeeded: a tone of its own for each `.wav`, else
 /// a film of so many seconds.
-pub(super) fn named(request: &Request, refusal: &str, seconds: fn(&Job) -> Option<u32>) -> Reply {
+pub(super) fn named(
+    request: &SimulatedRequest,
+    refusal: &str,
+    seconds: fn(&Job) -> Option<u32>,
+) -> SimulatedReply {
     if request.expired {
-        return Reply::json(403, &json!(refusal));
+        return SimulatedReply::json(403, &json!(refusal));
     }
     let job = request.world.job(request.param("id"));
-    let Some(job) = job.filter(|job| job.phase() == Phase::Ended(End::Success)) else {
-        return Reply::empty(404);
+    let Some(job) = job.filter(|job| job.phase() == JobPhase::Ended(PlannedEnd::Success)) else {
+        return SimulatedReply::empty(404);
     };
     let name = request.param("name");
     if name.strip_suffix(".wav").is_some() {
         let letters: u32 = name.bytes().map(u32::from).sum();
-        return Reply::file("audio/wav", media::audio(1_000, f64::from(letters)));
+        return SimulatedReply::file("audio/wav", media::audio(1_000, f64::from(letters)));
     }
-    Reply::file("video/mp4", media::video(seconds(&job).unwrap_or(5)))
+    SimulatedReply::file("video/mp4", media::video(seconds(&job).unwrap_or(5)))
 }
 
 /// The film of the job `{id}`, at an address that is signed by this member of its
 /// query.
-pub(super) fn signed_film(request: &Request, signature: &str) -> Reply {
+pub(super) fn signed_film(request: &SimulatedRequest, signature: &str) -> SimulatedReply {
     let job = request.world.job(request.param("id"));
     let signed = request.query.contains_key(signature);
     match job.filter(|_| signed && !request.expired) {
-        Some(job) => Reply::file("video/mp4", media::video(duration(&job).unwrap_or(5))),
-        None => Reply::json(403, &json!("Request has expired")),
+        Some(job) => SimulatedReply::file("video/mp4", media::video(duration(&job).unwrap_or(5))),
+        None => SimulatedReply::json(403, &json!("Request has expired")),
     }
 }
 

@@ -2,23 +2,33 @@
 
 use serde_json::{Value, json};
 
-use super::Model;
-use crate::fault::Role;
+use super::ProviderModel;
+use crate::fault::RequestRole;
 use crate::media;
-use crate::site::{Reply, Request};
-use crate::world::{End, Job, Phase};
+use crate::site::{SimulatedReply, SimulatedRequest};
+use crate::world::{Job, JobPhase, PlannedEnd};
 
-pub(super) const MODEL: Model = Model {
+pub(super) const MODEL: ProviderModel = ProviderModel {
     name: "runway",
     routes: |site| {
         site.error(|_| json!({"error": "simulated"}))
-            .route("POST", "/v1/text_to_video", Role::Submit, from_text)
-            .route("POST", "/v1/image_to_video", Role::Submit, from_image)
-            .route("GET", "/v1/tasks/{id}", Role::Poll, get)
-            .route("DELETE", "/v1/tasks/{id}", Role::Cancel, delete)
-            .route("POST", "/v1/uploads", Role::Upload, room)
-            .route("POST", "/storage/{id}", Role::Upload, store)
-            .route("GET", "/outputs/{id}/video.mp4", Role::Download, download)
+            .route("POST", "/v1/text_to_video", RequestRole::Submit, from_text)
+            .route(
+                "POST",
+                "/v1/image_to_video",
+                RequestRole::Submit,
+                from_image,
+            )
+            .route("GET", "/v1/tasks/{id}", RequestRole::Poll, get)
+            .route("DELETE", "/v1/tasks/{id}", RequestRole::Cancel, delete)
+            .route("POST", "/v1/uploads", RequestRole::Upload, room)
+            .route("POST", "/storage/{id}", RequestRole::Upload, store)
+            .route(
+                "GET",
+                "/outputs/{id}/video.mp4",
+                RequestRole::Download,
+                download,
+            )
     },
 };
 
@@ -49,7 +59,7 @@ const MEMBERS: [&str; 7] = [
     "negativePrompt",
 ];
 
-fn refuse_caller(request: &Request) -> Option<Reply> {
+fn refuse_caller(request: &SimulatedRequest) -> Option<SimulatedReply> {
     if request.bearer().is_none() {
         return Some(error(401, "The API key is missing or wrong."));
     }
@@ -57,7 +67,7 @@ fn refuse_caller(request: &Request) -> Option<Reply> {
         .then(|| error(400, "The X-Runway-Version header is missing or unknown."))
 }
 
-fn from_text(request: &Request) -> Reply {
+fn from_text(request: &SimulatedRequest) -> SimulatedReply {
     if request.body["model"] == "gen4_turbo" {
         return error(400, "This model needs promptImage.");
     }
@@ -67,7 +77,7 @@ fn from_text(request: &Request) -> Reply {
     submit(request)
 }
 
-fn from_image(request: &Request) -> Reply {
+fn from_image(request: &SimulatedRequest) -> SimulatedReply {
     let Some(pictures) = request.body["promptImage"].as_array() else {
         return error(400, "promptImage is required.");
     };
@@ -93,7 +103,7 @@ fn from_image(request: &Request) -> Reply {
     }
 }
 
-fn submit(request: &Request) -> Reply {
+fn submit(request: &SimulatedRequest) -> SimulatedReply {
     if let Some(reply) = refuse_caller(request) {
         return reply;
     }
@@ -142,13 +152,13 @@ fn submit(request: &Request) -> Reply {
     request
         .world
         .accept("runway", id.clone(), body.clone(), Value::Null);
-    Reply::json(
+    SimulatedReply::json(
         200,
         &json!({"id": id, "estimatedCost": {"credits": seconds * 5}}),
     )
 }
 
-fn get(request: &Request) -> Reply {
+fn get(request: &SimulatedRequest) -> SimulatedReply {
     if let Some(reply) = refuse_caller(request) {
         return reply;
     }
@@ -158,57 +168,61 @@ fn get(request: &Request) -> Reply {
     let mut body = json!({"id": job.id, "createdAt": "2026-11-21T12:00:00.000Z"});
     if request.unknown_word {
         body["status"] = json!("REFINING");
-        return Reply::json(200, &body);
+        return SimulatedReply::json(200, &body);
     }
     let credits = job.input["duration"].as_u64().unwrap_or(5) * 5;
     let phase = phase(&job);
     // What failed is given back.
     match phase {
-        Phase::Ended(End::Success | End::Empty) => body["cost"] = json!({"credits": credits}),
-        Phase::Ended(_) | Phase::Cancelled => body["cost"] = json!({"credits": 0}),
-        Phase::Queued | Phase::Running(_) => body["estimatedCost"] = json!({"credits": credits}),
+        JobPhase::Ended(PlannedEnd::Success | PlannedEnd::Empty) => {
+            body["cost"] = json!({"credits": credits});
+        }
+        JobPhase::Ended(_) | JobPhase::Cancelled => body["cost"] = json!({"credits": 0}),
+        JobPhase::Queued | JobPhase::Running(_) => {
+            body["estimatedCost"] = json!({"credits": credits});
+        }
     }
     let (status, more) = match phase {
-        Phase::Queued if job.polls % 2 == 0 => ("THROTTLED", json!({})),
-        Phase::Queued => ("PENDING", json!({})),
-        Phase::Running(share) => ("RUNNING", json!({"progress": share})),
-        Phase::Ended(End::Success) => {
+        JobPhase::Queued if job.polls % 2 == 0 => ("THROTTLED", json!({})),
+        JobPhase::Queued => ("PENDING", json!({})),
+        JobPhase::Running(share) => ("RUNNING", json!({"progress": share})),
+        JobPhase::Ended(PlannedEnd::Success) => {
             let token = request.world.number();
             let url = format!("{}/outputs/{}/video.mp4?_jwt={token}", request.base, job.id);
             ("SUCCEEDED", json!({"output": [url]}))
         }
-        Phase::Ended(End::Empty) => ("SUCCEEDED", json!({"output": []})),
-        Phase::Ended(End::Failure) => (
+        JobPhase::Ended(PlannedEnd::Empty) => ("SUCCEEDED", json!({"output": []})),
+        JobPhase::Ended(PlannedEnd::Failure) => (
             "FAILED",
             json!({"failure": "An unexpected error occurred.", "failureCode": "INTERNAL.BAD_OUTPUT.CODE01"}),
         ),
-        Phase::Ended(End::Unfit) => (
+        JobPhase::Ended(PlannedEnd::Unfit) => (
             "FAILED",
             json!({"failure": "The asset could not be read.", "failureCode": "ASSET.INVALID"}),
         ),
-        Phase::Ended(End::Refusal) => (
+        JobPhase::Ended(PlannedEnd::Refusal) => (
             "FAILED",
             json!({"failure": "The input was rejected by moderation.", "failureCode": "SAFETY.INPUT.TEXT"}),
         ),
-        Phase::Cancelled => ("CANCELLED", json!({})),
+        JobPhase::Cancelled => ("CANCELLED", json!({})),
     };
     body["status"] = json!(status);
     for (name, value) in more.as_object().into_iter().flatten() {
         body[name] = value.clone();
     }
-    Reply::json(200, &body)
+    SimulatedReply::json(200, &body)
 }
 
 /// Content is looked at while the task runs.
-fn phase(job: &Job) -> Phase {
+fn phase(job: &Job) -> JobPhase {
     let prompt = job.input["promptText"].as_str().unwrap_or_default();
     match job.phase() {
-        Phase::Ended(_) if prompt.contains("forbidden") => Phase::Ended(End::Refusal),
+        JobPhase::Ended(_) if prompt.contains("forbidden") => JobPhase::Ended(PlannedEnd::Refusal),
         phase => phase,
     }
 }
 
-fn delete(request: &Request) -> Reply {
+fn delete(request: &SimulatedRequest) -> SimulatedReply {
     if let Some(reply) = refuse_caller(request) {
         return reply;
     }
@@ -216,15 +230,15 @@ fn delete(request: &Request) -> Reply {
     let Some(job) = request.world.job(id) else {
         return error(404, "There is no such task.");
     };
-    if matches!(job.phase(), Phase::Ended(_)) {
+    if matches!(job.phase(), JobPhase::Ended(_)) {
         request.world.forget(id);
     } else {
         request.world.cancel(id);
     }
-    Reply::empty(204)
+    SimulatedReply::empty(204)
 }
 
-fn room(request: &Request) -> Reply {
+fn room(request: &SimulatedRequest) -> SimulatedReply {
     if let Some(reply) = refuse_caller(request) {
         return reply;
     }
@@ -240,13 +254,13 @@ fn room(request: &Request) -> Reply {
     let url = format!("{}/storage/{id}", request.base);
     let fields =
         json!({"key": format!("ephemeral/{id}"), "policy": "cG9saWN5", "x-amz-signature": "0a1b"});
-    Reply::json(
+    SimulatedReply::json(
         200,
         &json!({"uploadUrl": url, "fields": fields, "runwayUri": uri}),
     )
 }
 
-fn store(request: &Request) -> Reply {
+fn store(request: &SimulatedRequest) -> SimulatedReply {
     let id = request.param("id");
     let uri = format!("runway://upload/{id}");
     let form = &request.body;
@@ -260,10 +274,10 @@ fn store(request: &Request) -> Reply {
         return denied();
     }
     request.world.keep_file(uri, json!({"stored": true}));
-    Reply::empty(204)
+    SimulatedReply::empty(204)
 }
 
-fn download(request: &Request) -> Reply {
+fn download(request: &SimulatedRequest) -> SimulatedReply {
     let Some(job) = request.world.job(request.param("id")) else {
         return denied();
     };
@@ -271,16 +285,16 @@ fn download(request: &Request) -> Reply {
         return denied();
     }
     let seconds = job.input["duration"].as_u64().unwrap_or(5);
-    Reply::file(
+    SimulatedReply::file(
         "video/mp4",
         media::video(u32::try_from(seconds).unwrap_or(5)),
     )
 }
 
-fn denied() -> Reply {
-    Reply::json(403, &json!("Request has expired"))
+fn denied() -> SimulatedReply {
+    SimulatedReply::json(403, &json!("Request has expired"))
 }
 
-fn error(status: u16, message: &str) -> Reply {
-    Reply::json(status, &json!({"error": message}))
+fn error(status: u16, message: &str) -> SimulatedReply {
+    SimulatedReply::json(status, &json!({"error": message}))
 }

@@ -2,46 +2,60 @@
 
 use serde_json::{Value, json};
 
-use super::{Model, results};
-use crate::fault::Role;
-use crate::site::{Reply, Request};
-use crate::world::{End, Phase};
+use super::{ProviderModel, results};
+use crate::fault::RequestRole;
+use crate::site::{SimulatedReply, SimulatedRequest};
+use crate::world::{JobPhase, PlannedEnd};
 
-pub(super) const MODEL: Model = Model {
+pub(super) const MODEL: ProviderModel = ProviderModel {
     name: "vidu",
     routes: |site| {
         site.error(|status| json!({"code": status, "reason": "simulated", "message": "simulated"}))
-            .route("POST", "/text2video", Role::Submit, from_text)
-            .route("POST", "/img2video", Role::Submit, from_picture)
-            .route("POST", "/start-end2video", Role::Submit, from_two)
-            .route("POST", "/reference2video", Role::Submit, from_references)
-            .route("GET", "/tasks/{id}/creations", Role::Poll, creations)
-            .route("POST", "/tasks/{id}/cancel", Role::Cancel, cancel)
-            .route("GET", "/cdn/{id}/output.mp4", Role::Download, download)
+            .route("POST", "/text2video", RequestRole::Submit, from_text)
+            .route("POST", "/img2video", RequestRole::Submit, from_picture)
+            .route("POST", "/start-end2video", RequestRole::Submit, from_two)
+            .route(
+                "POST",
+                "/reference2video",
+                RequestRole::Submit,
+                from_references,
+            )
+            .route("GET", "/tasks/{id}/creations", RequestRole::Poll, creations)
+            .route("POST", "/tasks/{id}/cancel", RequestRole::Cancel, cancel)
+            .route(
+                "GET",
+                "/cdn/{id}/output.mp4",
+                RequestRole::Download,
+                download,
+            )
     },
 };
 
-fn from_text(request: &Request) -> Reply {
+fn from_text(request: &SimulatedRequest) -> SimulatedReply {
     submit(request, 0..=0, true)
 }
 
-fn from_picture(request: &Request) -> Reply {
+fn from_picture(request: &SimulatedRequest) -> SimulatedReply {
     submit(request, 1..=1, false)
 }
 
-fn from_two(request: &Request) -> Reply {
+fn from_two(request: &SimulatedRequest) -> SimulatedReply {
     submit(request, 2..=2, false)
 }
 
-fn from_references(request: &Request) -> Reply {
+fn from_references(request: &SimulatedRequest) -> SimulatedReply {
     submit(request, 1..=7, true)
 }
 
-fn is_stranger(request: &Request) -> bool {
+fn is_stranger(request: &SimulatedRequest) -> bool {
     !request.header("authorization").starts_with("Token ")
 }
 
-fn submit(request: &Request, pictures: std::ops::RangeInclusive<usize>, shaped: bool) -> Reply {
+fn submit(
+    request: &SimulatedRequest,
+    pictures: std::ops::RangeInclusive<usize>,
+    shaped: bool,
+) -> SimulatedReply {
     const EVERY: [&str; 8] = [
         "model",
         "prompt",
@@ -82,13 +96,13 @@ fn submit(request: &Request, pictures: std::ops::RangeInclusive<usize>, shaped: 
     request
         .world
         .accept("vidu", id.clone(), body.clone(), Value::Null);
-    Reply::json(
+    SimulatedReply::json(
         200,
         &json!({"task_id": id, "state": "created", "credits": 20}),
     )
 }
 
-fn creations(request: &Request) -> Reply {
+fn creations(request: &SimulatedRequest) -> SimulatedReply {
     if is_stranger(request) {
         return error(401, "Unauthorized");
     }
@@ -99,42 +113,42 @@ fn creations(request: &Request) -> Reply {
     let failed =
         |code: &str| json!({"state": "failed", "err_code": code, "credits": 0, "creations": []});
     let mut told = match job.phase() {
-        Phase::Queued if job.polls == 1 => json!({"state": "created", "creations": []}),
-        Phase::Queued => json!({"state": "queueing", "creations": []}),
-        Phase::Running(_) => json!({"state": "processing", "creations": []}),
-        Phase::Ended(End::Success) => {
+        JobPhase::Queued if job.polls == 1 => json!({"state": "created", "creations": []}),
+        JobPhase::Queued => json!({"state": "queueing", "creations": []}),
+        JobPhase::Running(_) => json!({"state": "processing", "creations": []}),
+        JobPhase::Ended(PlannedEnd::Success) => {
             let signature = request.world.number();
             let url = format!("{}/cdn/{id}/output.mp4?sign={signature}", request.base);
             json!({"state": "success", "credits": 20, "creations": [{"id": "c", "url": url, "cover_url": ""}]})
         }
-        Phase::Ended(End::Empty) => json!({"state": "success", "creations": []}),
-        Phase::Ended(End::Failure) => failed("InternalServiceFailure"),
-        Phase::Ended(End::Unfit) => failed("ImageFormatInvalid"),
-        Phase::Ended(End::Refusal) => failed("CreationPolicyViolation"),
-        Phase::Cancelled => failed("UserCancelled"),
+        JobPhase::Ended(PlannedEnd::Empty) => json!({"state": "success", "creations": []}),
+        JobPhase::Ended(PlannedEnd::Failure) => failed("InternalServiceFailure"),
+        JobPhase::Ended(PlannedEnd::Unfit) => failed("ImageFormatInvalid"),
+        JobPhase::Ended(PlannedEnd::Refusal) => failed("CreationPolicyViolation"),
+        JobPhase::Cancelled => failed("UserCancelled"),
     };
     told["id"] = json!(id);
     if request.unknown_word {
         told["state"] = json!("polishing");
     }
-    Reply::json(200, &told)
+    SimulatedReply::json(200, &told)
 }
 
-fn cancel(request: &Request) -> Reply {
+fn cancel(request: &SimulatedRequest) -> SimulatedReply {
     let id = request.param("id");
     if request.body["id"] != id {
         return error(400, "FieldLacking");
     }
     request.world.cancel(id);
-    Reply::json(200, &json!({}))
+    SimulatedReply::json(200, &json!({}))
 }
 
-fn download(request: &Request) -> Reply {
+fn download(request: &SimulatedRequest) -> SimulatedReply {
     results::signed_film(request, "sign")
 }
 
-fn error(status: u16, reason: &str) -> Reply {
-    Reply::json(
+fn error(status: u16, reason: &str) -> SimulatedReply {
+    SimulatedReply::json(
         status,
         &json!({"code": status, "reason": reason, "message": reason, "metadata": {}}),
     )

@@ -2,18 +2,28 @@
 
 use serde_json::{Value, json};
 
-use super::{Model, results};
-use crate::fault::Role;
-use crate::site::{Reply, Request};
-use crate::world::{End, Phase};
+use super::{ProviderModel, results};
+use crate::fault::RequestRole;
+use crate::site::{SimulatedReply, SimulatedRequest};
+use crate::world::{JobPhase, PlannedEnd};
 
-pub(super) const MODEL: Model = Model {
+pub(super) const MODEL: ProviderModel = ProviderModel {
     name: "wavespeed",
     routes: |site| {
         site.error(|status| json!({"code": status, "message": "simulated"}))
-            .route("POST", "/{owner}/{model}/{task}", Role::Submit, submit)
-            .route("GET", "/predictions/{id}/result", Role::Poll, result)
-            .route("GET", "/cdn/{id}/output.mp4", Role::Download, download)
+            .route(
+                "POST",
+                "/{owner}/{model}/{task}",
+                RequestRole::Submit,
+                submit,
+            )
+            .route("GET", "/predictions/{id}/result", RequestRole::Poll, result)
+            .route(
+                "GET",
+                "/cdn/{id}/output.mp4",
+                RequestRole::Download,
+                download,
+            )
     },
 };
 
@@ -28,7 +38,7 @@ const MEMBERS: [&str; 8] = [
     "negative_prompt",
 ];
 
-fn submit(request: &Request) -> Reply {
+fn submit(request: &SimulatedRequest) -> SimulatedReply {
     if request.bearer().is_none() {
         return error(401, "Unauthorized");
     }
@@ -63,7 +73,7 @@ fn submit(request: &Request) -> Reply {
     answer(&json!({"id": id, "status": "created", "outputs": [], "urls": {"get": get}}))
 }
 
-fn result(request: &Request) -> Reply {
+fn result(request: &SimulatedRequest) -> SimulatedReply {
     if request.bearer().is_none() {
         return error(401, "Unauthorized");
     }
@@ -73,28 +83,28 @@ fn result(request: &Request) -> Reply {
     };
     let mut data = json!({"id": id, "outputs": [], "error": ""});
     let status = match job.phase() {
-        Phase::Queued => "created",
-        Phase::Running(_) => "processing",
-        Phase::Ended(End::Success) => {
+        JobPhase::Queued => "created",
+        JobPhase::Running(_) => "processing",
+        JobPhase::Ended(PlannedEnd::Success) => {
             let signature = request.world.number();
             let url = format!("{}/cdn/{id}/output.mp4?signature={signature}", request.base);
             data["outputs"] = json!([url]);
             "completed"
         }
-        Phase::Ended(End::Empty) => "completed",
-        Phase::Ended(End::Failure) => {
+        JobPhase::Ended(PlannedEnd::Empty) => "completed",
+        JobPhase::Ended(PlannedEnd::Failure) => {
             data["error"] = json!("the model failed");
             "failed"
         }
-        Phase::Ended(End::Unfit) => {
+        JobPhase::Ended(PlannedEnd::Unfit) => {
             data["error"] = json!("invalid image");
             "failed"
         }
-        Phase::Ended(End::Refusal) => {
+        JobPhase::Ended(PlannedEnd::Refusal) => {
             data["error"] = json!("content flagged as potentially sensitive");
             "failed"
         }
-        Phase::Cancelled => "cancelled",
+        JobPhase::Cancelled => "cancelled",
     };
     data["status"] = json!(if request.unknown_word {
         "polishing"
@@ -104,17 +114,17 @@ fn result(request: &Request) -> Reply {
     answer(&data)
 }
 
-fn download(request: &Request) -> Reply {
+fn download(request: &SimulatedRequest) -> SimulatedReply {
     results::signed_film(request, "signature")
 }
 
-fn answer(data: &Value) -> Reply {
-    Reply::json(
+fn answer(data: &Value) -> SimulatedReply {
+    SimulatedReply::json(
         200,
         &json!({"code": 200, "message": "success", "data": data}),
     )
 }
 
-fn error(status: u16, message: &str) -> Reply {
-    Reply::json(status, &json!({"code": status, "message": message}))
+fn error(status: u16, message: &str) -> SimulatedReply {
+    SimulatedReply::json(status, &json!({"code": status, "message": message}))
 }

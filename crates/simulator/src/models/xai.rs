@@ -2,19 +2,19 @@
 
 use serde_json::{Value, json};
 
-use super::Model;
-use crate::fault::Role;
+use super::ProviderModel;
+use crate::fault::RequestRole;
 use crate::media;
-use crate::site::{Reply, Request};
-use crate::world::{End, Job, Phase};
+use crate::site::{SimulatedReply, SimulatedRequest};
+use crate::world::{Job, JobPhase, PlannedEnd};
 
-pub(super) const MODEL: Model = Model {
+pub(super) const MODEL: ProviderModel = ProviderModel {
     name: "xai",
     routes: |site| {
         site.error(|status| json!({"code": format!("simulated {status}"), "error": "simulated"}))
-            .route("POST", "/videos/generations", Role::Submit, submit)
-            .route("GET", "/videos/{id}", Role::Poll, get)
-            .route("GET", "/files/{id}", Role::Download, file)
+            .route("POST", "/videos/generations", RequestRole::Submit, submit)
+            .route("GET", "/videos/{id}", RequestRole::Poll, get)
+            .route("GET", "/files/{id}", RequestRole::Download, file)
     },
 };
 
@@ -30,7 +30,7 @@ const MEMBERS: [&str; 9] = [
     "user",
 ];
 
-fn submit(request: &Request) -> Reply {
+fn submit(request: &SimulatedRequest) -> SimulatedReply {
     if request.bearer().is_none() {
         return error(401, "unauthenticated:bad-credentials", "No credentials");
     }
@@ -50,7 +50,7 @@ fn submit(request: &Request) -> Reply {
     }
     let id = request.world.uuid();
     let job = request.world.accept("xai", id, body.clone(), Value::Null);
-    Reply::json(200, &json!({"request_id": job.id}))
+    SimulatedReply::json(200, &json!({"request_id": job.id}))
 }
 
 /// What is wrong with an order.
@@ -100,7 +100,7 @@ fn fault(body: &Value) -> Option<String> {
     })
 }
 
-fn get(request: &Request) -> Reply {
+fn get(request: &SimulatedRequest) -> SimulatedReply {
     if request.bearer().is_none() {
         return error(401, "unauthenticated:bad-credentials", "No credentials");
     }
@@ -112,33 +112,39 @@ fn get(request: &Request) -> Reply {
         );
     };
     if request.unknown_word {
-        return Reply::json(200, &json!({"status": "upscaling"}));
+        return SimulatedReply::json(200, &json!({"status": "upscaling"}));
     }
     let model = &job.input["model"];
     match job.phase() {
         // The first polls have no body at all.
-        Phase::Queued | Phase::Cancelled => Reply::empty(202),
-        Phase::Running(share) => Reply::json(
+        JobPhase::Queued | JobPhase::Cancelled => SimulatedReply::empty(202),
+        JobPhase::Running(share) => SimulatedReply::json(
             202,
             &json!({"status": "pending", "progress": (share * 100.0).floor()}),
         ),
-        Phase::Ended(End::Success) => Reply::json(200, &finished(request, &job, true)),
-        Phase::Ended(End::Refusal) => Reply::json(200, &finished(request, &job, false)),
-        Phase::Ended(End::Unfit) => Reply::json(
+        JobPhase::Ended(PlannedEnd::Success) => {
+            SimulatedReply::json(200, &finished(request, &job, true))
+        }
+        JobPhase::Ended(PlannedEnd::Refusal) => {
+            SimulatedReply::json(200, &finished(request, &job, false))
+        }
+        JobPhase::Ended(PlannedEnd::Unfit) => SimulatedReply::json(
             200,
             &json!({"status": "failed", "model": model,
                 "error": {"code": "invalid_argument", "message": "The image is too small."}}),
         ),
-        Phase::Ended(End::Failure) => Reply::json(
+        JobPhase::Ended(PlannedEnd::Failure) => SimulatedReply::json(
             200,
             &json!({"status": "failed", "model": model,
                 "error": {"code": "internal_error", "message": "The generation failed."}}),
         ),
-        Phase::Ended(End::Empty) => Reply::json(200, &json!({"status": "done", "model": model})),
+        JobPhase::Ended(PlannedEnd::Empty) => {
+            SimulatedReply::json(200, &json!({"status": "done", "model": model}))
+        }
     }
 }
 
-fn finished(request: &Request, job: &Job, respects: bool) -> Value {
+fn finished(request: &SimulatedRequest, job: &Job, respects: bool) -> Value {
     let url = format!("{}/files/{}?signature={}", request.base, job.id, job.polls);
     let video = json!({"url": url, "duration": seconds(job), "respect_moderation": respects});
     let mut body = json!({"video": video, "model": job.input["model"], "progress": 100,
@@ -153,15 +159,15 @@ fn finished(request: &Request, job: &Job, respects: bool) -> Value {
 /// Five cents; a dollar has 10,000,000,000 ticks.
 const TICKS_A_SECOND: u64 = 500_000_000;
 
-fn file(request: &Request) -> Reply {
+fn file(request: &SimulatedRequest) -> SimulatedReply {
     if request.expired {
-        return Reply::json(403, &json!("the signature is past its time"));
+        return SimulatedReply::json(403, &json!("the signature is past its time"));
     }
     match request.world.job(request.param("id")) {
-        Some(job) if job.phase() == Phase::Ended(End::Success) => {
-            Reply::file("video/mp4", media::video(seconds(&job)))
+        Some(job) if job.phase() == JobPhase::Ended(PlannedEnd::Success) => {
+            SimulatedReply::file("video/mp4", media::video(seconds(&job)))
         }
-        _ => Reply::empty(404),
+        _ => SimulatedReply::empty(404),
     }
 }
 
@@ -172,6 +178,6 @@ fn seconds(job: &Job) -> u32 {
         .unwrap_or(6)
 }
 
-fn error(status: u16, code: &str, message: &str) -> Reply {
-    Reply::json(status, &json!({"code": code, "error": message}))
+fn error(status: u16, code: &str, message: &str) -> SimulatedReply {
+    SimulatedReply::json(status, &json!({"code": code, "error": message}))
 }

@@ -1,4 +1,4 @@
-//! What a model sees of a request, and what it answers.
+//! Requests as a model sees them, and its replies.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -8,12 +8,12 @@ use bytes::Bytes;
 use http::{HeaderMap, HeaderValue, Method, StatusCode};
 use serde_json::{Value, json};
 
-use crate::fault::Role;
+use crate::fault::RequestRole;
 use crate::media;
 use crate::world::{Job, World};
 
 /// Answers a request; the simulator itself never waits.
-pub type Handler = fn(&Request) -> Reply;
+pub type RouteHandler = fn(&SimulatedRequest) -> SimulatedReply;
 
 /// A route, as a request that takes it finds it.
 #[derive(Clone)]
@@ -21,27 +21,27 @@ pub(crate) struct Route {
     pub(crate) provider: &'static str,
     pub(crate) scheme: &'static str,
     pub(crate) world: Arc<World>,
-    pub(crate) role: Role,
-    pub(crate) handler: Handler,
+    pub(crate) role: RequestRole,
+    pub(crate) handler: RouteHandler,
     pub(crate) error: fn(u16) -> Value,
     pub(super) last_submission: LastSubmission,
 }
 
 /// The base address that the last submission reached, and the answer.
-pub(super) type LastSubmission = Arc<Mutex<Option<(Arc<str>, Reply)>>>;
+pub(super) type LastSubmission = Arc<Mutex<Option<(Arc<str>, SimulatedReply)>>>;
 
 impl Route {
     /// The answer to the last submission, if it reached the same base address: an answer may name a
     /// job's own addresses, and a provider is not reached at one host with those of another.
-    pub(crate) fn last_submission(&self, base: &str) -> Option<Reply> {
+    pub(crate) fn last_submission(&self, base: &str) -> Option<SimulatedReply> {
         let last = self.last_submission.lock();
         let last = last.unwrap_or_else(PoisonError::into_inner);
         let (reached, reply) = last.as_ref()?;
         (**reached == *base).then(|| reply.clone())
     }
 
-    pub(crate) fn keep_submission(&self, base: &Arc<str>, reply: &Reply) {
-        if self.role == Role::Submit && reply.status.is_success() {
+    pub(crate) fn keep_submission(&self, base: &Arc<str>, reply: &SimulatedReply) {
+        if self.role == RequestRole::Submit && reply.status.is_success() {
             let mut last = self.last_submission.lock();
             let last = last.as_deref_mut().map_err(|_| ());
             if let Ok(last) = last {
@@ -52,7 +52,7 @@ impl Route {
 }
 
 /// A request, whole and parsed.
-pub struct Request {
+pub struct SimulatedRequest {
     /// The method.
     pub method: Method,
     /// The path below the provider's base, and the query.
@@ -61,7 +61,7 @@ pub struct Request {
     pub query: HashMap<String, String>,
     /// The headers.
     pub headers: HeaderMap,
-    /// The parsed body, as in [`crate::Received::body`].
+    /// The parsed body, as in [`crate::ReceivedRequest::body`].
     pub body: Value,
     /// The body as it came, but empty for multipart.
     pub bytes: Bytes,
@@ -77,7 +77,7 @@ pub struct Request {
     pub(crate) params: HashMap<String, String>,
 }
 
-impl Request {
+impl SimulatedRequest {
     /// A part of the path; empty when there is none of this name.
     pub fn param(&self, name: &str) -> &str {
         self.params.get(name).map_or("", String::as_str)
@@ -100,15 +100,15 @@ impl Request {
 
     /// The video of the job that the path names as `id`, at an address that this
     /// member of the query signs and that expires.
-    pub fn signed_video(&self, by: &str) -> Reply {
+    pub fn signed_video(&self, by: &str) -> SimulatedReply {
         let job = self.world.job(self.param("id"));
         let is_signed = self.query.contains_key(by);
         let Some(job) = job.filter(|_| is_signed && !self.expired) else {
-            return Reply::json(403, &json!("Request has expired"));
+            return SimulatedReply::json(403, &json!("Request has expired"));
         };
         let seconds = job.input["duration"].as_u64().unwrap_or(5);
         let seconds = u32::try_from(seconds).unwrap_or(5);
-        Reply::file("video/mp4", media::video(seconds))
+        SimulatedReply::file("video/mp4", media::video(seconds))
     }
 
     /// A number of the query; `usual` when there is none.
@@ -182,7 +182,7 @@ impl Request {
 
 /// What a model answers.
 #[derive(Debug, Clone)]
-pub struct Reply {
+pub struct SimulatedReply {
     pub(crate) status: StatusCode,
     pub(crate) headers: HeaderMap,
     pub(crate) body: ReplyBody,
@@ -196,7 +196,7 @@ pub(crate) enum ReplyBody {
     Pieces(Vec<(Duration, Bytes)>),
 }
 
-impl Reply {
+impl SimulatedReply {
     /// An answer without a body.
     pub fn empty(status: u16) -> Self {
         Self {

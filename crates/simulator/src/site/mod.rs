@@ -9,18 +9,18 @@ use axum::routing::{MethodFilter, on};
 use http::Method;
 use serde_json::{Value, json};
 
-use crate::fault::Role;
+use crate::fault::RequestRole;
 use crate::world::World;
 
 mod message;
 mod wire;
 
 pub(crate) use message::Route;
-pub use message::{Handler, Reply, Request};
-pub(crate) use wire::{Hang, LIMIT, Reset};
+pub use message::{RouteHandler, SimulatedReply, SimulatedRequest};
+pub(crate) use wire::{ConnectionReset, DropConnection, LIMIT};
 
 /// A provider's routes in the making.
-pub struct Site {
+pub struct SimulatedSite {
     name: &'static str,
     scheme: &'static str,
     world: Arc<World>,
@@ -29,7 +29,7 @@ pub struct Site {
     router: Router,
 }
 
-impl Site {
+impl SimulatedSite {
     pub(crate) fn new(name: &'static str, scheme: &'static str, world: Arc<World>) -> Self {
         Self {
             name,
@@ -52,7 +52,13 @@ impl Site {
     /// Adds a route below the provider's base: `{name}` is one segment,
     /// `{*name}` all that follow.
     #[must_use]
-    pub fn route(mut self, method: &str, path: &str, role: Role, handler: Handler) -> Self {
+    pub fn route(
+        mut self,
+        method: &str,
+        path: &str,
+        role: RequestRole,
+        handler: RouteHandler,
+    ) -> Self {
         let method = Method::from_bytes(method.as_bytes()).unwrap_or_default();
         let filter = MethodFilter::try_from(method).unwrap_or(MethodFilter::GET);
         let route = self.to(role, handler);
@@ -74,11 +80,11 @@ impl Site {
         method: &str,
         path: &str,
         header: &'static str,
-        ways: [(&'static str, Role, Handler); 2],
+        ways: [(&'static str, RequestRole, RouteHandler); 2],
     ) -> Self {
         let method = Method::from_bytes(method.as_bytes()).unwrap_or_default();
         let filter = MethodFilter::try_from(method).unwrap_or(MethodFilter::GET);
-        let other = self.to(Role::Other, |_| Reply::empty(404));
+        let other = self.to(RequestRole::Other, |_| SimulatedReply::empty(404));
         let ways = ways.map(|(value, role, handler)| (value, self.to(role, handler)));
         let service = move |request: axum::extract::Request| {
             let said = request.headers().get(header);
@@ -92,7 +98,7 @@ impl Site {
         self
     }
 
-    fn to(&self, role: Role, handler: Handler) -> Route {
+    fn to(&self, role: RequestRole, handler: RouteHandler) -> Route {
         Route {
             provider: self.name,
             scheme: self.scheme,
@@ -110,11 +116,19 @@ impl Site {
         let error = self.error;
         let service = move |route: Route, status: u16| {
             move |request: axum::extract::Request| async move {
-                wire::refuse(&route, request, Reply::json(status, &error(status))).await
+                wire::refuse(
+                    &route,
+                    request,
+                    SimulatedReply::json(status, &error(status)),
+                )
+                .await
             }
         };
-        let nothing: Handler = |_| Reply::empty(404);
-        let (lost, wrong) = (self.to(Role::Other, nothing), self.to(Role::Other, nothing));
+        let nothing: RouteHandler = |_| SimulatedReply::empty(404);
+        let (lost, wrong) = (
+            self.to(RequestRole::Other, nothing),
+            self.to(RequestRole::Other, nothing),
+        );
         self.router
             .fallback(service(lost, 404))
             .method_not_allowed_fallback(service(wrong, 405))

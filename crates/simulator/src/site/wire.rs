@@ -1,4 +1,4 @@
-//! Between HTTP and the models: reads requests, writes the journal, lets faults
+//! HTTP transport of the models: reads requests, writes the journal, lets faults
 //! strike, sends replies.
 
 #![expect(
@@ -18,22 +18,22 @@ use bytes::Bytes;
 use http::{HeaderValue, StatusCode, header};
 use serde_json::{Map, Value, json};
 
-use super::message::{Reply, ReplyBody, Request, Route};
+use super::message::{ReplyBody, Route, SimulatedReply, SimulatedRequest};
 use crate::fault::Fault;
-use crate::world::Received;
+use crate::world::ReceivedRequest;
 
 /// Most bytes of a request.
 pub(crate) const LIMIT: usize = 300_000_000;
 
 /// Marks an answer that is never sent: the connection is closed.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Hang;
+pub(crate) struct DropConnection;
 
 /// Goes along with each request: once set, its connection ends with a reset.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Reset(Arc<AtomicBool>);
+pub(crate) struct ConnectionReset(Arc<AtomicBool>);
 
-impl Reset {
+impl ConnectionReset {
     fn set(&self) {
         self.0.store(true, Ordering::Release);
     }
@@ -49,7 +49,7 @@ pub(crate) async fn serve(
     params: HashMap<String, String>,
     request: axum::extract::Request,
 ) -> Response {
-    let reset = request.extensions().get::<Reset>().cloned();
+    let reset = request.extensions().get::<ConnectionReset>().cloned();
     let reset = reset.unwrap_or_default();
     let Some(mut request) = read(&route, params, request).await else {
         return unreadable();
@@ -67,9 +67,9 @@ pub(crate) async fn serve(
             bare,
         }) => {
             let mut reply = if bare {
-                Reply::empty(status)
+                SimulatedReply::empty(status)
             } else {
-                Reply::json(status, &(route.error)(status))
+                SimulatedReply::json(status, &(route.error)(status))
             };
             if let Some(seconds) = retry_after {
                 reply = reply.with_header("retry-after", &seconds.to_string());
@@ -86,7 +86,7 @@ pub(crate) async fn serve(
             } else {
                 "application/json"
             };
-            let mut reply = Reply::file(mime, body).under(status);
+            let mut reply = SimulatedReply::file(mime, body).under(status);
             if let Some(seconds) = retry_after {
                 reply = reply.with_header("retry-after", &seconds.to_string());
             }
@@ -95,7 +95,7 @@ pub(crate) async fn serve(
         Some(Fault::UnderStatus(status)) => whole(answer(&route, &request).under(status)).await,
         Some(Fault::StatusAfter(status)) => {
             answer(&route, &request);
-            whole(Reply::empty(status)).await
+            whole(SimulatedReply::empty(status)).await
         }
         Some(Fault::DropAfter) => {
             answer(&route, &request);
@@ -104,11 +104,11 @@ pub(crate) async fn serve(
         Some(Fault::Lying) => {
             answer(&route, &request);
             let page = "<html><body>Not what you asked for</body></html>";
-            whole(Reply::file("video/mp4", page)).await
+            whole(SimulatedReply::file("video/mp4", page)).await
         }
         Some(Fault::Another(film)) => {
             answer(&route, &request);
-            whole(Reply::file("video/mp4", film)).await
+            whole(SimulatedReply::file("video/mp4", film)).await
         }
         Some(Fault::Duplicate) => {
             let reply = route.last_submission(&request.base);
@@ -120,8 +120,8 @@ pub(crate) async fn serve(
             whole(reply).await
         }
         Some(Fault::Slow(pause)) => slow(answer(&route, &request), pause).await,
-        Some(Fault::Truncated) => cut(answer(&route, &request), Ending::Closed).await,
-        Some(Fault::DropInBody) => cut(answer(&route, &request), Ending::Reset(reset)).await,
+        Some(Fault::Truncated) => cut(answer(&route, &request), BodyEnding::Closed).await,
+        Some(Fault::DropInBody) => cut(answer(&route, &request), BodyEnding::Reset(reset)).await,
         Some(Fault::UnknownWord | Fault::Expired) | None => whole(answer(&route, &request)).await,
     }
 }
@@ -130,7 +130,7 @@ pub(crate) async fn serve(
 pub(crate) async fn refuse(
     route: &Route,
     request: axum::extract::Request,
-    reply: Reply,
+    reply: SimulatedReply,
 ) -> Response {
     match read(route, HashMap::new(), request).await {
         Some(request) => {
@@ -141,14 +141,14 @@ pub(crate) async fn refuse(
     }
 }
 
-fn answer(route: &Route, request: &Request) -> Reply {
+fn answer(route: &Route, request: &SimulatedRequest) -> SimulatedReply {
     let reply = (route.handler)(request);
     route.keep_submission(&request.base, &reply);
     reply
 }
 
-fn record(route: &Route, request: &Request) {
-    route.world.record(|| Received {
+fn record(route: &Route, request: &SimulatedRequest) {
+    route.world.record(|| ReceivedRequest {
         provider: route.provider,
         role: route.role,
         method: request.method.clone(),
@@ -164,7 +164,7 @@ async fn read(
     route: &Route,
     params: HashMap<String, String>,
     request: axum::extract::Request,
-) -> Option<Request> {
+) -> Option<SimulatedRequest> {
     let (method, uri, headers) = (
         request.method().clone(),
         request.uri().clone(),
@@ -191,7 +191,7 @@ async fn read(
         (parse(&mime, &bytes), bytes)
     };
     let path = uri.path_and_query().map_or("/", |path| path.as_str());
-    Some(Request {
+    Some(SimulatedRequest {
         method,
         path: path.to_owned(),
         query: decode(uri.query().unwrap_or_default()),
@@ -251,34 +251,34 @@ fn decode(query: &str) -> HashMap<String, String> {
 
 // --- Replies ------------------------------------------------------------------
 
-type Pieces = Vec<(Duration, Bytes)>;
+type BodyPieces = Vec<(Duration, Bytes)>;
 
 /// The reply as its model meant it.
-async fn whole(mut reply: Reply) -> Response {
+async fn whole(mut reply: SimulatedReply) -> Response {
     match std::mem::replace(&mut reply.body, ReplyBody::Pieces(Vec::new())) {
         ReplyBody::Whole(bytes) => send(reply, Body::from(bytes)).await,
-        ReplyBody::Pieces(pieces) => send(reply, stream(pieces, Ending::Whole)).await,
+        ReplyBody::Pieces(pieces) => send(reply, stream(pieces, BodyEnding::Whole)).await,
     }
 }
 
-async fn slow(reply: Reply, pause: Duration) -> Response {
+async fn slow(reply: SimulatedReply, pause: Duration) -> Response {
     let (reply, pieces) = in_pieces(reply);
     let pieces = pieces
         .into_iter()
         .map(|(own, piece)| (own + pause, piece))
         .collect();
-    send(reply, stream(pieces, Ending::Whole)).await
+    send(reply, stream(pieces, BodyEnding::Whole)).await
 }
 
 /// Half of the reply.
-async fn cut(reply: Reply, ending: Ending) -> Response {
+async fn cut(reply: SimulatedReply, ending: BodyEnding) -> Response {
     let (reply, mut pieces) = in_pieces(reply);
     pieces.truncate(pieces.len() / 2);
     send(reply, stream(pieces, ending)).await
 }
 
 /// Pieces, of a length that is announced where the model's reply announces it.
-fn in_pieces(mut reply: Reply) -> (Reply, Pieces) {
+fn in_pieces(mut reply: SimulatedReply) -> (SimulatedReply, BodyPieces) {
     let pieces = match std::mem::replace(&mut reply.body, ReplyBody::Pieces(Vec::new())) {
         ReplyBody::Pieces(pieces) => pieces,
         ReplyBody::Whole(bytes) => {
@@ -295,7 +295,7 @@ fn in_pieces(mut reply: Reply) -> (Reply, Pieces) {
     (reply, pieces)
 }
 
-async fn send(reply: Reply, body: Body) -> Response {
+async fn send(reply: SimulatedReply, body: Body) -> Response {
     if !reply.after.is_zero() {
         tokio::time::sleep(reply.after).await;
     }
@@ -309,16 +309,16 @@ async fn send(reply: Reply, body: Body) -> Response {
 const PARTING: Duration = Duration::from_millis(20);
 
 /// How a body ends.
-enum Ending {
+enum BodyEnding {
     /// As it should.
     Whole,
     /// The connection is closed before it is whole.
     Closed,
     /// The connection is reset before it is whole.
-    Reset(Reset),
+    Reset(ConnectionReset),
 }
 
-fn stream(pieces: Pieces, ending: Ending) -> Body {
+fn stream(pieces: BodyPieces, ending: BodyEnding) -> Body {
     let (sender, receiver) = tokio::sync::mpsc::channel(1);
     tokio::spawn(async move {
         for (pause, piece) in pieces {
@@ -327,23 +327,23 @@ fn stream(pieces: Pieces, ending: Ending) -> Body {
                 return;
             }
         }
-        if matches!(ending, Ending::Whole) {
+        if matches!(ending, BodyEnding::Whole) {
             return;
         }
         tokio::time::sleep(PARTING).await;
-        if let Ending::Reset(reset) = ending {
+        if let BodyEnding::Reset(reset) = ending {
             reset.set();
         }
         let end = std::io::Error::other("cut off on order");
         let _ = sender.send(Err(end)).await;
     });
-    Body::from_stream(Channel(receiver))
+    Body::from_stream(ChannelStream(receiver))
 }
 
 /// The receiving end of a channel as a stream.
-struct Channel(tokio::sync::mpsc::Receiver<Result<Bytes, std::io::Error>>);
+struct ChannelStream(tokio::sync::mpsc::Receiver<Result<Bytes, std::io::Error>>);
 
-impl futures_core::Stream for Channel {
+impl futures_core::Stream for ChannelStream {
     type Item = Result<Bytes, std::io::Error>;
 
     fn poll_next(
@@ -356,7 +356,7 @@ impl futures_core::Stream for Channel {
 
 fn hang() -> Response {
     let mut answer = Response::new(Body::empty());
-    answer.extensions_mut().insert(Hang);
+    answer.extensions_mut().insert(DropConnection);
     answer
 }
 

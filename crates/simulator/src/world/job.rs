@@ -12,7 +12,7 @@ use crate::fault::milliseconds;
 /// by default: `{"running": 2000, "end": "failure"}`.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
-pub struct Plan {
+pub struct JobPlan {
     /// Time in the queue.
     #[serde(with = "milliseconds")]
     pub queued: Duration,
@@ -23,18 +23,18 @@ pub struct Plan {
     /// it at work however slow the machine is.
     pub polls: u32,
     /// How it ends.
-    pub end: End,
+    pub end: PlannedEnd,
     /// Whether a result of several pieces comes without its drums (`fal` alone).
     pub incomplete: bool,
 }
 
-impl Default for Plan {
+impl Default for JobPlan {
     fn default() -> Self {
         Self {
             queued: Duration::from_millis(30),
             running: Duration::from_millis(60),
             polls: 0,
-            end: End::Success,
+            end: PlannedEnd::Success,
             incomplete: false,
         }
     }
@@ -43,7 +43,7 @@ impl Default for Plan {
 /// How a job ends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum End {
+pub enum PlannedEnd {
     /// With what was ordered.
     Success,
     /// It could not be made.
@@ -58,13 +58,13 @@ pub enum End {
 
 /// Where a job stands.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub enum Phase {
+pub enum JobPhase {
     /// It waits.
     Queued,
     /// It is at work; the share that is done, 0–1.
     Running(f64),
     /// It ended.
-    Ended(End),
+    Ended(PlannedEnd),
     /// It was called off.
     Cancelled,
 }
@@ -82,7 +82,7 @@ pub struct Job {
     /// What else the model wants to remember: the operation, the path, ….
     pub memo: Value,
     /// How it goes.
-    pub plan: Plan,
+    pub plan: JobPlan,
     /// When it was taken.
     pub accepted_at: Instant,
     /// When it was called off.
@@ -93,30 +93,30 @@ pub struct Job {
 
 impl Job {
     /// Where it stands now.
-    pub fn phase(&self) -> Phase {
+    pub fn phase(&self) -> JobPhase {
         if self.cancelled_at.is_some() {
-            return Phase::Cancelled;
+            return JobPhase::Cancelled;
         }
         let age = self.accepted_at.elapsed();
         match age.checked_sub(self.plan.queued) {
-            None => Phase::Queued,
+            None => JobPhase::Queued,
             Some(at_work) if at_work < self.plan.running => {
-                Phase::Running(at_work.as_secs_f64() / self.plan.running.as_secs_f64())
+                JobPhase::Running(at_work.as_secs_f64() / self.plan.running.as_secs_f64())
             }
             Some(_) if self.polls <= self.plan.polls && self.plan.polls > 0 => {
-                Phase::Running(f64::from(self.polls) / f64::from(self.plan.polls + 1))
+                JobPhase::Running(f64::from(self.polls) / f64::from(self.plan.polls + 1))
             }
-            Some(_) => Phase::Ended(self.plan.end),
+            Some(_) => JobPhase::Ended(self.plan.end),
         }
     }
 
     /// As JSON.
     pub fn to_json(&self) -> Value {
         let phase = match self.phase() {
-            Phase::Queued => json!("queued"),
-            Phase::Running(share) => json!({"running": share}),
-            Phase::Ended(end) => json!({"ended": end}),
-            Phase::Cancelled => json!("cancelled"),
+            JobPhase::Queued => json!("queued"),
+            JobPhase::Running(share) => json!({"running": share}),
+            JobPhase::Ended(end) => json!({"ended": end}),
+            JobPhase::Cancelled => json!("cancelled"),
         };
         json!({
             "id": self.id, "provider": self.provider, "input": self.input, "memo": self.memo,

@@ -1,4 +1,4 @@
-//! What the simulated providers share: jobs, the journal and the faults.
+//! State that the simulated providers share: jobs, the journal and the faults.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -8,19 +8,19 @@ use std::time::Instant;
 use http::{HeaderMap, Method};
 use serde_json::{Value, json};
 
-use crate::fault::{Fault, Order, Role};
+use crate::fault::{Fault, FaultOrder, RequestRole};
 
 mod job;
 
-pub use job::{End, Job, Phase, Plan};
+pub use job::{Job, JobPhase, JobPlan, PlannedEnd};
 
 /// A request as it arrived.
 #[derive(Debug, Clone)]
-pub struct Received {
+pub struct ReceivedRequest {
     /// The provider, by its protocol's name.
     pub provider: &'static str,
     /// What it was for.
-    pub role: Role,
+    pub role: RequestRole,
     /// The method.
     pub method: Method,
     /// The path below the provider's base, and the query.
@@ -34,7 +34,7 @@ pub struct Received {
     pub body: Value,
 }
 
-impl Received {
+impl ReceivedRequest {
     /// As JSON, headers as an object with names in lower case.
     pub fn to_json(&self) -> Value {
         let mut headers = BTreeMap::<&str, String>::new();
@@ -59,12 +59,12 @@ pub struct World {
     jobs: [Mutex<HashMap<String, Job>>; SHARDS],
     taken: Mutex<BTreeMap<&'static str, usize>>,
     files: Mutex<HashMap<String, Value>>,
-    journal: Mutex<Vec<Received>>,
+    journal: Mutex<Vec<ReceivedRequest>>,
     keeps_journal: AtomicBool,
-    faults: Mutex<Vec<Order>>,
+    faults: Mutex<Vec<FaultOrder>>,
     /// Lets a request see without a lock that nothing goes wrong.
     has_faults: AtomicBool,
-    plans: Mutex<Plans>,
+    plans: Mutex<JobPlans>,
     next: AtomicU64,
 }
 
@@ -72,9 +72,9 @@ pub struct World {
 const SHARDS: usize = 16;
 
 #[derive(Debug, Default)]
-struct Plans {
-    common: Plan,
-    own: BTreeMap<String, Plan>,
+struct JobPlans {
+    common: JobPlan,
+    own: BTreeMap<String, JobPlan>,
 }
 
 impl Default for World {
@@ -116,20 +116,20 @@ impl World {
     }
 
     /// How jobs go from now on, at every provider.
-    pub fn set_plan(&self, plan: Plan) {
-        *lock(&self.plans) = Plans {
+    pub fn set_plan(&self, plan: JobPlan) {
+        *lock(&self.plans) = JobPlans {
             common: plan,
             own: BTreeMap::new(),
         };
     }
 
     /// How jobs go from now on at one provider.
-    pub fn set_plan_of(&self, provider: &str, plan: Plan) {
+    pub fn set_plan_of(&self, provider: &str, plan: JobPlan) {
         lock(&self.plans).own.insert(provider.to_owned(), plan);
     }
 
     /// How jobs go at a provider.
-    pub fn plan(&self, provider: &str) -> Plan {
+    pub fn plan(&self, provider: &str) -> JobPlan {
         let plans = lock(&self.plans);
         plans.own.get(provider).copied().unwrap_or(plans.common)
     }
@@ -198,7 +198,7 @@ impl World {
     /// Calls a job off that has not ended; whether it was.
     pub fn cancel(&self, id: &str) -> bool {
         match self.shard(id).get_mut(id) {
-            Some(job) if !matches!(job.phase(), Phase::Ended(_) | Phase::Cancelled) => {
+            Some(job) if !matches!(job.phase(), JobPhase::Ended(_) | JobPhase::Cancelled) => {
                 job.cancelled_at = Some(Instant::now());
                 true
             }
@@ -222,7 +222,7 @@ impl World {
     }
 
     /// Everything that was received, in order.
-    pub fn journal(&self) -> Vec<Received> {
+    pub fn journal(&self) -> Vec<ReceivedRequest> {
         lock(&self.journal).clone()
     }
 
@@ -238,7 +238,7 @@ impl World {
     }
 
     /// Writes a request down, if requests are.
-    pub fn record(&self, received: impl FnOnce() -> Received) {
+    pub fn record(&self, received: impl FnOnce() -> ReceivedRequest) {
         if self.keeps_journal.load(Ordering::Relaxed) {
             let received = received();
             lock(&self.journal).push(received);
@@ -246,24 +246,30 @@ impl World {
     }
 
     /// Orders a fault for the next `times` requests that it concerns.
-    pub fn order(&self, fault: Fault, provider: Option<&str>, role: Option<Role>, times: u32) {
-        self.place(Order {
+    pub fn order(
+        &self,
+        fault: Fault,
+        provider: Option<&str>,
+        role: Option<RequestRole>,
+        times: u32,
+    ) {
+        self.place(FaultOrder {
             provider: provider.map(str::to_owned),
             role,
             times,
-            ..Order::new(fault)
+            ..FaultOrder::new(fault)
         });
     }
 
     /// Orders a fault.
-    pub fn place(&self, order: Order) {
+    pub fn place(&self, order: FaultOrder) {
         let mut faults = lock(&self.faults);
         faults.push(order);
         self.has_faults.store(true, Ordering::Release);
     }
 
     /// What is ordered and has not struck as often as it should.
-    pub fn orders(&self) -> Vec<Order> {
+    pub fn orders(&self) -> Vec<FaultOrder> {
         lock(&self.faults).clone()
     }
 
@@ -274,7 +280,7 @@ impl World {
 
     /// The first ordered fault that strikes this request, used up once. Those
     /// that wait for their request to come by count this one.
-    pub fn fault(&self, provider: &str, role: Role) -> Option<Fault> {
+    pub fn fault(&self, provider: &str, role: RequestRole) -> Option<Fault> {
         if !self.has_faults.load(Ordering::Acquire) {
             return None;
         }
@@ -306,7 +312,7 @@ impl World {
         lock(&self.files).clear();
         self.clear_journal();
         self.clear_faults();
-        *lock(&self.plans) = Plans::default();
+        *lock(&self.plans) = JobPlans::default();
         self.next.store(0, Ordering::Relaxed);
     }
 }

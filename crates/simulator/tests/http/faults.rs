@@ -5,16 +5,16 @@ use std::time::{Duration, Instant};
 
 use crate::client::{Came, Ended, send, send_with};
 use serde_json::json;
-use simulator::{Fault, Order, Plan, Role, Simulator};
+use simulator::{Fault, FaultOrder, JobPlan, RequestRole, Simulator};
 
 const OPENAI: &str = "openai-videos";
 
 async fn simulator() -> Simulator {
     let simulator = Simulator::start().await.unwrap();
-    simulator.world().set_plan(Plan {
+    simulator.world().set_plan(JobPlan {
         queued: Duration::ZERO,
         running: Duration::ZERO,
-        ..Plan::default()
+        ..JobPlan::default()
     });
     simulator
 }
@@ -36,7 +36,7 @@ async fn a_connection_dropped_before_has_done_nothing_and_after_has_done_all() {
     let simulator = simulator().await;
     let world = simulator.world();
     for (fault, taken) in [(Fault::DropBefore, 0), (Fault::DropAfter, 1)] {
-        world.order(fault, Some(OPENAI), Some(Role::Submit), 1);
+        world.order(fault, Some(OPENAI), Some(RequestRole::Submit), 1);
         let came = submit(simulator.address()).await;
         assert_eq!((came.status, came.body.len()), (0, 0));
         assert_eq!(world.accepted(OPENAI), taken);
@@ -59,7 +59,7 @@ async fn an_answer_breaks_off_in_two_ways() {
         (Fault::DropInBody, Ended::Reset),
     ] {
         let world = simulator.world();
-        world.order(fault, None, Some(Role::Download), 1);
+        world.order(fault, None, Some(RequestRole::Download), 1);
         let came = send(simulator.address(), "GET", &content, "").await;
         assert_eq!((came.status, came.ended), (200, ended));
         assert_eq!(came.length(), whole.body.len());
@@ -131,17 +131,20 @@ async fn a_fault_waits_for_a_request_that_it_concerns() {
     assert_eq!(came.json()["status"], "completed");
 
     world.order(Fault::Expired, Some("fal"), None, 1);
-    assert_eq!(world.fault("fal", Role::Poll), None);
-    assert_eq!(world.fault(OPENAI, Role::Download), None);
-    assert_eq!(world.fault("fal", Role::Download), Some(Fault::Expired));
-    assert_eq!(world.fault("fal", Role::Download), None);
+    assert_eq!(world.fault("fal", RequestRole::Poll), None);
+    assert_eq!(world.fault(OPENAI, RequestRole::Download), None);
+    assert_eq!(
+        world.fault("fal", RequestRole::Download),
+        Some(Fault::Expired)
+    );
+    assert_eq!(world.fault("fal", RequestRole::Download), None);
 }
 
 #[tokio::test]
 async fn some_requests_pass_before_a_fault_strikes() {
     let simulator = simulator().await;
-    let mut order = Order::new(Fault::StatusAfter(500));
-    (order.role, order.after, order.times) = (Some(Role::Poll), 2, 2);
+    let mut order = FaultOrder::new(Fault::StatusAfter(500));
+    (order.role, order.after, order.times) = (Some(RequestRole::Poll), 2, 2);
     simulator.world().place(order);
     let job = job(&simulator).await;
     let mut statuses = Vec::new();

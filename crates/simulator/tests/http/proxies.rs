@@ -11,7 +11,7 @@ use std::num::NonZeroU32;
 use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
-use simulator::{Cut, Link, Network, Proxy, Side, Simulator};
+use simulator::{ConnectionCut, FaultProxy, LinkState, NetworkState, ProxyDirection, Simulator};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::mpsc;
@@ -26,7 +26,7 @@ const A_WHILE: Duration = Duration::from_millis(60);
 /// A server that answers each message with its echo, and tells what it heard:
 /// messages, and `None` for an end.
 struct Echo {
-    proxy: Proxy,
+    proxy: FaultProxy,
     heard: mpsc::UnboundedReceiver<Option<Vec<u8>>>,
 }
 
@@ -52,7 +52,7 @@ impl Echo {
                 });
             }
         });
-        let proxy = Proxy::start(target).await.unwrap();
+        let proxy = FaultProxy::start(target).await.unwrap();
         Self { proxy, heard }
     }
 
@@ -117,15 +117,15 @@ async fn a_message_is_late_by_the_delay_and_a_slow_one_by_its_length() {
     let end = Echo::start().await;
     let mut stream = end.connect().await;
     let delay = Duration::from_millis(80);
-    let slow = Link {
+    let slow = LinkState {
         bytes_per_second: NonZeroU32::new(100),
-        ..Link::default()
+        ..LinkState::default()
     };
-    let slow_down = Network {
+    let slow_down = NetworkState {
         down: slow,
-        ..Network::default()
+        ..NetworkState::default()
     };
-    for network in [Network::both(Link::late(delay)), slow_down] {
+    for network in [NetworkState::both(LinkState::late(delay)), slow_down] {
         end.proxy.set(network);
         let begun = Instant::now();
         say(&mut stream, "a message of 20 byte").await;
@@ -139,7 +139,7 @@ async fn a_message_is_late_by_the_delay_and_a_slow_one_by_its_length() {
 async fn what_is_held_arrives_in_order_when_the_network_heals() {
     let mut end = Echo::start().await;
     let mut stream = end.connect().await;
-    end.proxy.set(Network::both(Link::held()));
+    end.proxy.set(NetworkState::both(LinkState::held()));
     say(&mut stream, "one").await;
     end.hears_nothing().await;
     say(&mut stream, "two").await;
@@ -154,9 +154,9 @@ async fn what_is_held_arrives_in_order_when_the_network_heals() {
 async fn one_side_is_silent_and_hears_everything() {
     let mut end = Echo::start().await;
     let mut stream = end.connect().await;
-    end.proxy.set(Network {
-        down: Link::held(),
-        ..Network::default()
+    end.proxy.set(NetworkState {
+        down: LinkState::held(),
+        ..NetworkState::default()
     });
     say(&mut stream, "hello").await;
     end.hears(b"hello").await;
@@ -172,9 +172,9 @@ async fn connections_are_reset_on_order_and_new_ones_refused() {
     say(&mut stream, "hello").await;
     echo(&mut stream, "hello").await;
     end.hears(b"hello").await;
-    end.proxy.set(Network {
+    end.proxy.set(NetworkState {
         refuses: true,
-        ..Network::default()
+        ..NetworkState::default()
     });
     end.proxy.reset();
     is_reset(&mut stream).await;
@@ -190,7 +190,7 @@ async fn connections_are_reset_on_order_and_new_ones_refused() {
 async fn a_cut_keeps_the_message_or_only_its_answer() {
     for passes in [false, true] {
         let mut end = Echo::start().await;
-        let cut = Cut::new("COMMIT");
+        let cut = ConnectionCut::new("COMMIT");
         end.proxy.cut(if passes { cut.passing() } else { cut });
         let mut stream = end.connect().await;
         say(&mut stream, "BEGIN").await;
@@ -215,9 +215,9 @@ async fn a_cut_holds_a_connection_until_it_is_released_and_no_other() {
     let mut end = Echo::start().await;
     let mut stream = end.connect().await;
     let mut other = end.connect().await;
-    end.proxy.cut(Cut {
+    end.proxy.cut(ConnectionCut {
         after: 1,
-        ..Cut::new("INSERT").holding()
+        ..ConnectionCut::new("INSERT").holding()
     });
     say(&mut stream, "INSERT 1").await;
     end.hears(b"INSERT 1").await;
@@ -236,9 +236,9 @@ async fn a_cut_holds_a_connection_until_it_is_released_and_no_other() {
 #[tokio::test]
 async fn bytes_are_found_across_messages_and_in_answers() {
     let mut end = Echo::start().await;
-    end.proxy.cut(Cut {
-        side: Side::Down,
-        ..Cut::new("ready")
+    end.proxy.cut(ConnectionCut {
+        side: ProxyDirection::Down,
+        ..ConnectionCut::new("ready")
     });
     let mut stream = end.connect().await;
     say(&mut stream, "rea").await;

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use crate::client::{send, send_with};
 use serde_json::json;
-use simulator::{End, Phase, Plan, Role, Simulator, World};
+use simulator::{JobPhase, JobPlan, PlannedEnd, RequestRole, Simulator, World};
 use tokio::io::AsyncReadExt as _;
 use tokio::net::TcpStream;
 
@@ -22,35 +22,38 @@ async fn submit(address: SocketAddr) -> String {
 #[test]
 fn a_job_goes_as_planned() {
     let world = World::default();
-    let plan = |queued, running, end| Plan {
+    let plan = |queued, running, end| JobPlan {
         incomplete: false,
         queued: Duration::from_secs(queued),
         running: Duration::from_secs(running),
         polls: 0,
         end,
     };
-    world.set_plan(plan(60, 60, End::Success));
-    world.set_plan_of("b", plan(0, 0, End::Refusal));
+    world.set_plan(plan(60, 60, PlannedEnd::Success));
+    world.set_plan_of("b", plan(0, 0, PlannedEnd::Refusal));
     let waiting = world.accept("a", "1", json!({}), json!(null));
-    assert_eq!(waiting.phase(), Phase::Queued);
+    assert_eq!(waiting.phase(), JobPhase::Queued);
     assert!(world.cancel("1") && !world.cancel("1"));
-    assert_eq!(world.job("1").unwrap().phase(), Phase::Cancelled);
+    assert_eq!(world.job("1").unwrap().phase(), JobPhase::Cancelled);
     world.accept("b", "2", json!({}), json!(null));
-    assert_eq!(world.job("2").unwrap().phase(), Phase::Ended(End::Refusal));
+    assert_eq!(
+        world.job("2").unwrap().phase(),
+        JobPhase::Ended(PlannedEnd::Refusal)
+    );
     assert!(!world.cancel("2"));
-    world.set_plan(plan(0, 60, End::Success));
+    world.set_plan(plan(0, 60, PlannedEnd::Success));
     let working = world.accept("b", "3", json!({}), json!(null));
-    assert!(matches!(working.phase(), Phase::Running(share) if share < 0.5));
+    assert!(matches!(working.phase(), JobPhase::Running(share) if share < 0.5));
 
-    world.set_plan(Plan {
+    world.set_plan(JobPlan {
         polls: 2,
-        ..plan(0, 0, End::Success)
+        ..plan(0, 0, PlannedEnd::Success)
     });
     world.accept("a", "4", json!({}), json!(null));
     let mut ended = Vec::new();
     for _ in 0..4 {
         let phase = world.ask("4").unwrap().phase();
-        ended.push(matches!(phase, Phase::Ended(_)));
+        ended.push(matches!(phase, JobPhase::Ended(_)));
     }
     assert_eq!(ended, [false, false, true, true]);
 
@@ -83,9 +86,9 @@ async fn the_journal_has_every_request() {
     assert_eq!(
         roles,
         [
-            (Role::Submit, "/videos"),
-            (Role::Other, "/videos?x=1"),
-            (Role::Other, "/video"),
+            (RequestRole::Submit, "/videos"),
+            (RequestRole::Other, "/videos?x=1"),
+            (RequestRole::Other, "/video"),
         ]
     );
     assert_eq!(journal[0].body["prompt"], "a lake");

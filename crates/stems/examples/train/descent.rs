@@ -4,7 +4,7 @@
 //! what the signal-to-distortion ratio measures; each is weighted by the inverse of its current
 //! value, so that the mean of decibels is what improves.
 
-use stems::training::{Draw, count};
+use stems::training::{BinSample, count};
 
 use crate::heard::Random;
 
@@ -23,7 +23,7 @@ const LOOK: usize = 300;
 type Row = [[f32; PIECE]; PIECES];
 
 /// Learns a net of these sizes and returns its numbers as the crate stores them.
-pub(crate) fn train(sizes: &[usize], draws: &[Draw], steps: usize) -> Vec<f32> {
+pub(crate) fn train(sizes: &[usize], draws: &[BinSample], steps: usize) -> Vec<f32> {
     let mut random = Random(20_260);
     let mut weights = start(sizes, &mut random);
     let (mut first, mut second) = (vec![0.0f32; weights.len()], vec![0.0f32; weights.len()]);
@@ -86,9 +86,9 @@ fn start(sizes: &[usize], random: &mut Random) -> Vec<f32> {
 }
 
 /// The ratio of error to stem for each clip and stem, from a part of its bins.
-fn look(sizes: &[usize], weights: &[f32], draws: &[Draw]) -> Vec<[f64; STEMS]> {
+fn look(sizes: &[usize], weights: &[f32], draws: &[BinSample]) -> Vec<[f64; STEMS]> {
     let half = draws.len().div_ceil(2);
-    let ratios = |draws: &[Draw]| {
+    let ratios = |draws: &[BinSample]| {
         let mut worker = Worker::new(sizes);
         draws
             .iter()
@@ -142,7 +142,7 @@ impl<'a> Worker<'a> {
         }
     }
 
-    fn load(&mut self, draws: &[Draw], picks: impl Iterator<Item = (usize, usize)>) {
+    fn load(&mut self, draws: &[BinSample], picks: impl Iterator<Item = (usize, usize)>) {
         let cues = self.sizes[0];
         for (lane, (draw, bin)) in picks.enumerate() {
             let source = &draws[draw].cues[bin * cues..(bin + 1) * cues];
@@ -170,7 +170,7 @@ impl<'a> Worker<'a> {
     fn learn(
         &mut self,
         weights: &[f32],
-        draws: &[Draw],
+        draws: &[BinSample],
         picks: &[(usize, usize)],
         importance: &[[f32; STEMS]],
     ) {
@@ -209,7 +209,7 @@ impl<'a> Worker<'a> {
         }
     }
 
-    fn ratios(&mut self, weights: &[f32], draw: &Draw) -> [f64; STEMS] {
+    fn ratios(&mut self, weights: &[f32], draw: &BinSample) -> [f64; STEMS] {
         let draws = std::slice::from_ref(draw);
         let bins: Vec<usize> = (0..draw.weights.len()).step_by(7).collect();
         let mut error = [0.0f64; STEMS];

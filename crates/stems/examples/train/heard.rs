@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 
-use stems::training::{Draw, Stereo, draw};
+use stems::training::{BinSample, StereoTrack, draw};
 
 /// Bins drawn from each clip.
 const BINS: usize = 40_000;
@@ -21,8 +21,8 @@ pub(crate) fn songs(roots: &[PathBuf]) -> Vec<PathBuf> {
 }
 
 /// Draws bins from `each` clips of each song, on two threads, in the songs' order.
-pub(crate) fn draws(songs: &[PathBuf], each: usize, first: Option<&[f32]>) -> Vec<Draw> {
-    let made: Vec<Mutex<Option<Draw>>> =
+pub(crate) fn draws(songs: &[PathBuf], each: usize, first: Option<&[f32]>) -> Vec<BinSample> {
+    let made: Vec<Mutex<Option<BinSample>>> =
         (0..songs.len() * each).map(|_| Mutex::new(None)).collect();
     let next = std::sync::atomic::AtomicUsize::new(0);
     std::thread::scope(|scope| {
@@ -49,7 +49,7 @@ pub(crate) fn draws(songs: &[PathBuf], each: usize, first: Option<&[f32]>) -> Ve
         .collect()
 }
 
-fn load(folder: &Path) -> [Stereo; 4] {
+fn load(folder: &Path) -> [StereoTrack; 4] {
     ["vocals", "drums", "bass", "other"].map(|stem| {
         let path = folder.join(format!("{stem}.wav"));
         let samples: Vec<f32> = hound::WavReader::open(path)
@@ -63,7 +63,7 @@ fn load(folder: &Path) -> [Stereo; 4] {
 
 /// The song as it is or, `altered`, with other levels; both may have their sides swapped or be
 /// mono, the altered one more often.
-fn arranged(stems: &[Stereo; 4], altered: bool, random: &mut Random) -> [Stereo; 4] {
+fn arranged(stems: &[StereoTrack; 4], altered: bool, random: &mut Random) -> [StereoTrack; 4] {
     let swap = random.unit() < if altered { 0.5 } else { 0.2 };
     let mono = random.unit() < if altered { 0.35 } else { 0.05 };
     stems.each_ref().map(|stem| {

@@ -1,26 +1,26 @@
-//! How bins and whole frames come and go: attacks, decays, peaks, brightness.
+//! Temporal cues of bins and frames: attacks, decays, peaks, brightness.
 //!
 //! The measures are those of onset detection (Bello et al., "A tutorial on onset detection in
 //! music signals", 2005), squashed by `tanh` so that no single one can run away.
 
-use super::row::{Row, at};
-use crate::parallel::{Stop, Stopped};
-use crate::plane::{Plane, mean};
+use super::row::{CueRow, at};
+use crate::parallel::{CancelCheck, WorkCancelled};
+use crate::plane::{SpectralPlane, mean};
 use crate::stft::MAIN;
 
-pub(super) struct Change {
+pub(super) struct ChangeCues {
     /// Logarithm of the magnitude.
-    pub(super) log: Plane,
+    pub(super) log: SpectralPlane,
     /// The same, smoothed over five bins.
-    smooth: Plane,
+    smooth: SpectralPlane,
     /// The same as `log`, smoothed over a second.
-    slow: Plane,
-    frames: Vec<Frame>,
+    slow: SpectralPlane,
+    frames: Vec<FrameChange>,
 }
 
 /// What is said of a frame as a whole.
 #[derive(Clone, Copy, Default)]
-struct Frame {
+struct FrameChange {
     loudness: f32,
     level: f32,
     onset: f32,
@@ -30,8 +30,11 @@ struct Frame {
 /// How many frames back and forth a change is looked for: 70 ms.
 const REACH: isize = 3;
 
-impl Change {
-    pub(super) fn measure(amplitude: &Plane, stop: Stop<'_>) -> Result<Self, Stopped> {
+impl ChangeCues {
+    pub(super) fn measure(
+        amplitude: &SpectralPlane,
+        stop: CancelCheck<'_>,
+    ) -> Result<Self, WorkCancelled> {
         let log = amplitude.clone().map(|a| (a + 1e-4).ln());
         let smooth = log.mean_along(5, stop)?;
         let slow = log.mean_over_time(43, stop)?;
@@ -44,7 +47,7 @@ impl Change {
         })
     }
 
-    pub(super) fn fill(&self, t: usize, row: &mut Row) {
+    pub(super) fn fill(&self, t: usize, row: &mut CueRow) {
         let near = t.cast_signed();
         let (now, before, after) = (
             self.smooth.row(t),
@@ -69,7 +72,7 @@ impl Change {
 }
 
 #[expect(clippy::cast_precision_loss, reason = "counts of bins and frames")]
-fn frames(amplitude: &Plane, smooth: &Plane) -> Vec<Frame> {
+fn frames(amplitude: &SpectralPlane, smooth: &SpectralPlane) -> Vec<FrameChange> {
     let count = amplitude.rows();
     let energy = |row: &[f32]| row.iter().map(|a| a * a).sum::<f32>();
     let loudness: Vec<f32> = (0..count)
@@ -85,7 +88,7 @@ fn frames(amplitude: &Plane, smooth: &Plane) -> Vec<Frame> {
     let (usual_level, usual_tilt) = (middle(&loudness), middle(&tilt));
     let usual_onset = onset.iter().sum::<f32>() / count.max(1) as f32 + 1e-9;
     (0..count)
-        .map(|t| Frame {
+        .map(|t| FrameChange {
             loudness: loudness[t],
             level: ((loudness[t] - usual_level) * 0.5).tanh(),
             onset: (2.0 * (onset[t] / usual_onset - 1.0)).tanh(),
@@ -95,7 +98,7 @@ fn frames(amplitude: &Plane, smooth: &Plane) -> Vec<Frame> {
 }
 
 /// The mean rise of the frame's bins, weighted by their loudness.
-fn onset(amplitude: &Plane, smooth: &Plane, t: usize) -> f32 {
+fn onset(amplitude: &SpectralPlane, smooth: &SpectralPlane, t: usize) -> f32 {
     let before = smooth.row_near(t.cast_signed() - REACH);
     let (mut sum, mut weight) = (0.0, 1e-9);
     for ((a, now), before) in amplitude.row(t).iter().zip(smooth.row(t)).zip(before) {

@@ -1,34 +1,34 @@
-//! Whether a bin belongs to a line in time (a tone) or in frequency (a hit).
+//! Harmonic share of a bin: a line in time (a tone) against a line in frequency (a hit).
 //!
 //! D. `FitzGerald`, "Harmonic/percussive separation using median filtering", 2010, at three window
 //! lengths: singing wavers, so that it is a tone to a short window and none to a long one, which
 //! is how it differs from steady instruments (`FitzGerald` & Gainza 2010; Driedger et al. 2014).
 
-use crate::parallel::{Stop, Stopped, both};
-use crate::plane::{Plane, mean};
-use crate::stft::{Grid, MAIN, Stft};
+use crate::parallel::{CancelCheck, WorkCancelled, both};
+use crate::plane::{SpectralPlane, mean};
+use crate::stft::{MAIN, Stft, StftGrid};
 
-const SHORT: Grid = Grid {
+const SHORT: StftGrid = StftGrid {
     size: 1_024,
     hop: 256,
 };
-const LONG: Grid = Grid {
+const LONG: StftGrid = StftGrid {
     size: 16_384,
     hop: 2_048,
 };
 
-pub(super) struct Shares {
-    pub(super) mid: Plane,
-    pub(super) short: Plane,
-    pub(super) long: Plane,
+pub(super) struct HarmonicShares {
+    pub(super) mid: SpectralPlane,
+    pub(super) short: SpectralPlane,
+    pub(super) long: SpectralPlane,
 }
 
-impl Shares {
+impl HarmonicShares {
     pub(super) fn measure(
         sound: &[Vec<f32>; 2],
-        amplitude: &Plane,
-        stop: Stop<'_>,
-    ) -> Result<Self, Stopped> {
+        amplitude: &SpectralPlane,
+        stop: CancelCheck<'_>,
+    ) -> Result<Self, WorkCancelled> {
         let frames = amplitude.rows();
         let (mid, (short, long)) = both(
             || share(amplitude, 17, 31, stop),
@@ -45,14 +45,14 @@ impl Shares {
 
 /// The harmonic share of the power, 0..1. Lengths are in frames and in bins.
 pub(super) fn share(
-    amplitude: &Plane,
+    amplitude: &SpectralPlane,
     time: usize,
     pitch: usize,
-    stop: Stop<'_>,
-) -> Result<Plane, Stopped> {
+    stop: CancelCheck<'_>,
+) -> Result<SpectralPlane, WorkCancelled> {
     let harmonic = amplitude.median_over_time(time, stop)?;
     let percussive = amplitude.median_along(pitch, stop)?;
-    Plane::build(amplitude.rows(), amplitude.width(), stop, |t, row| {
+    SpectralPlane::build(amplitude.rows(), amplitude.width(), stop, |t, row| {
         for ((out, h), q) in row.iter_mut().zip(harmonic.row(t)).zip(percussive.row(t)) {
             *out = h * h / (h * h + q * q + EPS);
         }
@@ -62,10 +62,14 @@ pub(super) fn share(
 const EPS: f32 = 1e-10;
 
 /// Onto the main grid: the nearest bin, and the mean of the five frames around.
-fn from_short(short: &Plane, frames: usize, stop: Stop<'_>) -> Result<Plane, Stopped> {
+fn from_short(
+    short: &SpectralPlane,
+    frames: usize,
+    stop: CancelCheck<'_>,
+) -> Result<SpectralPlane, WorkCancelled> {
     const STEP: usize = MAIN.hop / SHORT.hop;
     const RATIO: usize = MAIN.size / SHORT.size;
-    Plane::build(frames, MAIN.bins(), stop, |t, row| {
+    SpectralPlane::build(frames, MAIN.bins(), stop, |t, row| {
         let middle = (t * STEP).cast_signed();
         for k in middle - 2..=middle + 2 {
             let source = short.row_near(k);
@@ -78,17 +82,21 @@ fn from_short(short: &Plane, frames: usize, stop: Stop<'_>) -> Result<Plane, Sto
 
 /// Onto the main grid: the mean of the five bins around, and the line between two frames.
 #[expect(clippy::cast_precision_loss, reason = "a small ratio")]
-fn from_long(long: &Plane, frames: usize, stop: Stop<'_>) -> Result<Plane, Stopped> {
+fn from_long(
+    long: &SpectralPlane,
+    frames: usize,
+    stop: CancelCheck<'_>,
+) -> Result<SpectralPlane, WorkCancelled> {
     const RATIO: usize = LONG.size / MAIN.size;
     const STEP: usize = LONG.hop / MAIN.hop;
-    let smooth = Plane::build(long.rows(), MAIN.bins(), stop, |t, row| {
+    let smooth = SpectralPlane::build(long.rows(), MAIN.bins(), stop, |t, row| {
         let mut wide = vec![0.0; long.width()];
         mean(long.row(t), 5, &mut wide);
         row.iter_mut()
             .enumerate()
             .for_each(|(k, out)| *out = wide[k * RATIO]);
     })?;
-    Plane::build(frames, MAIN.bins(), stop, |t, row| {
+    SpectralPlane::build(frames, MAIN.bins(), stop, |t, row| {
         let before = (t / STEP).cast_signed();
         let part = (t % STEP) as f32 / STEP as f32;
         let (before, after) = (smooth.row_near(before), smooth.row_near(before + 1));

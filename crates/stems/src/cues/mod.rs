@@ -1,4 +1,4 @@
-//! What can be measured about each time-frequency bin that hints at the source that made it.
+//! Cues: measurements of each time-frequency bin that hint at the source that made it.
 //!
 //! Thirty-one numbers a bin, all from classical work on separation, all scaled to about -1..1:
 //! where it lies in frequency, where it sits in the stereo image (`stereo`), whether it is a line
@@ -6,11 +6,11 @@
 //! (`repeat`), and whether it belongs to the sung melody or the bass line (`pitch`). This module
 //! measures and never judges: what the numbers mean for the stems is up to the nets.
 
-mod first;
+mod estimate_cues;
+mod mix_cues;
 #[cfg(test)]
-mod fixed;
+mod pinned_means;
 mod row;
-mod second;
 
 mod change;
 mod harmonic;
@@ -18,6 +18,6 @@ mod pitch;
 mod repeat;
 mod stereo;
 
-pub(crate) use first::Cues;
-pub(crate) use row::{COUNT, Row};
-pub(crate) use second::{COUNT as SECOND_COUNT, Second};
+pub(crate) use estimate_cues::{COUNT as SECOND_COUNT, EstimateCues};
+pub(crate) use mix_cues::MixCues;
+pub(crate) use row::{COUNT, CueRow};

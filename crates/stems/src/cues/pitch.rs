@@ -13,13 +13,13 @@
 )]
 
 use super::row::hertz;
-use crate::parallel::{Stop, Stopped};
-use crate::plane::{Plane, mean};
+use crate::parallel::{CancelCheck, WorkCancelled};
+use crate::plane::{SpectralPlane, mean};
 use crate::stft::MAIN;
 
 /// What a line may do and how it looks in the spectrum.
 #[derive(Clone, Copy)]
-struct Kind {
+struct LineModel {
     low_hz: f32,
     high_hz: f32,
     cents: f32,
@@ -37,7 +37,7 @@ struct Kind {
     top_hz: f32,
 }
 
-const MELODY: Kind = Kind {
+const MELODY: LineModel = LineModel {
     low_hz: 85.0,
     high_hz: 900.0,
     cents: 20.0,
@@ -50,7 +50,7 @@ const MELODY: Kind = Kind {
     top_hz: 10_000.0,
 };
 
-const BASS: Kind = Kind {
+const BASS: LineModel = LineModel {
     low_hz: 30.0,
     high_hz: 200.0,
     cents: 25.0,
@@ -64,14 +64,14 @@ const BASS: Kind = Kind {
 };
 
 /// In an estimate of the voice alone, a pitch is surer and silence more likely.
-const VOICE_AGAIN: Kind = Kind {
+const VOICE_AGAIN: LineModel = LineModel {
     per_semitone: 0.35,
     silence: 0.35,
     switch: 1.0,
     ..MELODY
 };
 
-const BASS_AGAIN: Kind = Kind {
+const BASS_AGAIN: LineModel = LineModel {
     high_hz: 220.0,
     harmonics: 6,
     per_semitone: 0.25,
@@ -87,13 +87,13 @@ const REACH_SEMITONES: f32 = 3.0;
 const JUMP: f32 = 0.8;
 
 /// A pitch, or none, for each frame.
-pub(super) struct Line {
-    kind: Kind,
+pub(super) struct PitchLine {
+    kind: LineModel,
     /// Pitch in Hz and strength 0..1.
     pitches: Vec<Option<(f32, f32)>>,
 }
 
-impl Line {
+impl PitchLine {
     /// How strongly the line sounds in frame `t`, 0..1.
     pub(super) fn strength(&self, t: usize) -> f32 {
         self.pitches[t].map_or(0.0, |(_, strength)| strength)
@@ -125,13 +125,13 @@ impl Line {
 
 /// The leading and the second melody in a first guess at the voice.
 pub(super) fn melodies(
-    amplitude: &Plane,
-    centre: &Plane,
-    short: &Plane,
-    repeat: &Plane,
-    stop: Stop<'_>,
-) -> Result<(Line, Line), Stopped> {
-    let voice = Plane::build(amplitude.rows(), MAIN.bins(), stop, |t, row| {
+    amplitude: &SpectralPlane,
+    centre: &SpectralPlane,
+    short: &SpectralPlane,
+    repeat: &SpectralPlane,
+    stop: CancelCheck<'_>,
+) -> Result<(PitchLine, PitchLine), WorkCancelled> {
+    let voice = SpectralPlane::build(amplitude.rows(), MAIN.bins(), stop, |t, row| {
         let (a, c, s, r) = (amplitude.row(t), centre.row(t), short.row(t), repeat.row(t));
         for (k, out) in row.iter_mut().enumerate() {
             let central = (0.25 + 0.75 * c[k]).clamp(0.0, 1.0);
@@ -140,7 +140,7 @@ pub(super) fn melodies(
         }
     })?;
     let first = track(&voice, MELODY, stop)?;
-    let remainder = Plane::build(voice.rows(), MAIN.bins(), stop, |t, row| {
+    let remainder = SpectralPlane::build(voice.rows(), MAIN.bins(), stop, |t, row| {
         first.lobes(t, row);
         row.iter_mut()
             .zip(voice.row(t))
@@ -152,12 +152,12 @@ pub(super) fn melodies(
 
 /// The bass line in the low, steady, central part.
 pub(super) fn bass(
-    amplitude: &Plane,
-    centre: &Plane,
-    long: &Plane,
-    stop: Stop<'_>,
-) -> Result<Line, Stopped> {
-    let low = Plane::build(amplitude.rows(), MAIN.bins(), stop, |t, row| {
+    amplitude: &SpectralPlane,
+    centre: &SpectralPlane,
+    long: &SpectralPlane,
+    stop: CancelCheck<'_>,
+) -> Result<PitchLine, WorkCancelled> {
+    let low = SpectralPlane::build(amplitude.rows(), MAIN.bins(), stop, |t, row| {
         let (a, c, l) = (amplitude.row(t), centre.row(t), long.row(t));
         for (k, out) in row.iter_mut().enumerate() {
             let below = (1.4 - hertz(k) / 500.0).clamp(0.0, 1.0);
@@ -168,12 +168,18 @@ pub(super) fn bass(
 }
 
 /// The pitch of the voice in an estimate of the voice.
-pub(super) fn voice_again(voice: &Plane, stop: Stop<'_>) -> Result<Line, Stopped> {
+pub(super) fn voice_again(
+    voice: &SpectralPlane,
+    stop: CancelCheck<'_>,
+) -> Result<PitchLine, WorkCancelled> {
     track(voice, VOICE_AGAIN, stop)
 }
 
 /// The pitch of the bass in an estimate of the bass.
-pub(super) fn bass_again(bass: &Plane, stop: Stop<'_>) -> Result<Line, Stopped> {
+pub(super) fn bass_again(
+    bass: &SpectralPlane,
+    stop: CancelCheck<'_>,
+) -> Result<PitchLine, WorkCancelled> {
     track(bass, BASS_AGAIN, stop)
 }
 
@@ -182,7 +188,11 @@ pub(super) fn above_bass(bin: usize) -> f32 {
     ((hertz(bin) - 90.0) / 120.0).clamp(0.0, 1.0)
 }
 
-fn track(source: &Plane, kind: Kind, stop: Stop<'_>) -> Result<Line, Stopped> {
+fn track(
+    source: &SpectralPlane,
+    kind: LineModel,
+    stop: CancelCheck<'_>,
+) -> Result<PitchLine, WorkCancelled> {
     let salience = salience(source, kind, stop)?;
     let path = best_path(&salience, kind, stop)?;
     let pitches = path
@@ -190,16 +200,20 @@ fn track(source: &Plane, kind: Kind, stop: Stop<'_>) -> Result<Line, Stopped> {
         .enumerate()
         .map(|(t, state)| state.map(|s| refined(salience.row(t), s, kind)))
         .collect();
-    Ok(Line { kind, pitches })
+    Ok(PitchLine { kind, pitches })
 }
 
 /// How well each pitch explains each frame: its harmonics, less what lies between them.
-fn salience(source: &Plane, kind: Kind, stop: Stop<'_>) -> Result<Plane, Stopped> {
+fn salience(
+    source: &SpectralPlane,
+    kind: LineModel,
+    stop: CancelCheck<'_>,
+) -> Result<SpectralPlane, WorkCancelled> {
     let floor = 1e-5 * source.max() + 1e-10;
     let weights: Vec<f32> = (0..kind.harmonics)
         .map(|h| kind.decay.powi(i32::from(h)))
         .collect();
-    let raw = Plane::build(source.rows(), states(kind), stop, |t, row| {
+    let raw = SpectralPlane::build(source.rows(), states(kind), stop, |t, row| {
         let mut around = vec![0.0; source.width()];
         mean(source.row(t), 61, &mut around);
         let white: Vec<f32> = source
@@ -230,7 +244,7 @@ fn salience(source: &Plane, kind: Kind, stop: Stop<'_>) -> Result<Plane, Stopped
         .copied()
         .unwrap_or(0.0)
         .max(1e-9);
-    Plane::build(raw.rows(), raw.width(), stop, |t, row| {
+    SpectralPlane::build(raw.rows(), raw.width(), stop, |t, row| {
         let source = raw.row(t);
         let mean = source.iter().sum::<f32>() / row.len().max(1) as f32;
         for (out, s) in row.iter_mut().zip(source) {
@@ -240,7 +254,11 @@ fn salience(source: &Plane, kind: Kind, stop: Stop<'_>) -> Result<Plane, Stopped
 }
 
 /// Viterbi's best path through the pitches and silence: `None` where no pitch leads.
-fn best_path(salience: &Plane, kind: Kind, stop: Stop<'_>) -> Result<Vec<Option<usize>>, Stopped> {
+fn best_path(
+    salience: &SpectralPlane,
+    kind: LineModel,
+    stop: CancelCheck<'_>,
+) -> Result<Vec<Option<usize>>, WorkCancelled> {
     let (frames, count) = (salience.rows(), salience.width());
     let per_state = kind.per_semitone * kind.cents / 100.0;
     let reach = (REACH_SEMITONES * 100.0 / kind.cents) as usize;
@@ -290,7 +308,7 @@ fn arg_max(values: &[f32]) -> usize {
 }
 
 /// Pitch and strength at a state, moved to the top of the parabola through its neighbours.
-fn refined(salience: &[f32], state: usize, kind: Kind) -> (f32, f32) {
+fn refined(salience: &[f32], state: usize, kind: LineModel) -> (f32, f32) {
     let at = |i: usize| salience.get(i).copied().unwrap_or(0.0);
     let (left, top, right) = (at(state.wrapping_sub(1)), at(state), at(state + 1));
     let bend = left - 2.0 * top + right;
@@ -303,11 +321,11 @@ fn refined(salience: &[f32], state: usize, kind: Kind) -> (f32, f32) {
     (pitch, top.clamp(0.0, 1.0))
 }
 
-fn states(kind: Kind) -> usize {
+fn states(kind: LineModel) -> usize {
     (1_200.0 * (kind.high_hz / kind.low_hz).log2() / kind.cents) as usize + 1
 }
 
-fn pitch_of(state: usize, kind: Kind) -> f32 {
+fn pitch_of(state: usize, kind: LineModel) -> f32 {
     kind.low_hz * (state as f32 * kind.cents / 1_200.0).exp2()
 }
 
@@ -327,7 +345,7 @@ mod tests {
     #[test]
     fn follows_a_gliding_voice() {
         let pitch = |t: usize| 220.0 * (t as f32 / 100.0).exp2().sqrt();
-        let plane = Plane::build(100, MAIN.bins(), Stop(&|| false), |t, row| {
+        let plane = SpectralPlane::build(100, MAIN.bins(), CancelCheck(&|| false), |t, row| {
             row.fill(0.001);
             for h in 1..20u16 {
                 let at = f32::from(h) * pitch(t) / hertz(1);
@@ -336,7 +354,7 @@ mod tests {
                 }
             }
         });
-        let line = track(&plane.unwrap(), MELODY, Stop(&|| false)).unwrap();
+        let line = track(&plane.unwrap(), MELODY, CancelCheck(&|| false)).unwrap();
         let close = (5..95)
             .filter(|&t| line.pitches[t].is_some_and(|(p, _)| (p / pitch(t)).log2().abs() < 0.03));
         assert!(close.count() > 85);
@@ -347,8 +365,11 @@ mod tests {
 
     #[test]
     fn silence_has_no_pitch() {
-        let plane = Plane::build(40, MAIN.bins(), Stop(&|| false), |_, row| row.fill(0.0)).unwrap();
-        let line = track(&plane, MELODY, Stop(&|| false)).unwrap();
+        let plane = SpectralPlane::build(40, MAIN.bins(), CancelCheck(&|| false), |_, row| {
+            row.fill(0.0);
+        })
+        .unwrap();
+        let line = track(&plane, MELODY, CancelCheck(&|| false)).unwrap();
         assert!(line.pitches.iter().all(Option::is_none) && line.strength(7) == 0.0);
     }
 }

@@ -1,27 +1,27 @@
-//! How much of a bin comes back at similar moments: accompaniment repeats, singing varies.
+//! Repetition cues: accompaniment returns at similar moments, singing varies.
 //!
 //! Z. Rafii & B. Pardo, "Music/voice separation using the similarity matrix" (REPET-SIM), 2012:
 //! each frame is compared with the median of the frames most similar to it.
 
-use crate::parallel::{Stop, Stopped};
-use crate::plane::Plane;
+use crate::parallel::{CancelCheck, WorkCancelled};
+use crate::plane::SpectralPlane;
 use crate::stft::MAIN;
 
-pub(super) struct Repetition {
+pub(super) struct RepetitionCues {
     /// The repeating part of the magnitude, 0..1.
-    pub(super) all: Plane,
+    pub(super) all: SpectralPlane,
     /// The same, where only hits are looked at.
-    pub(super) percussive: Plane,
+    pub(super) percussive: SpectralPlane,
 }
 
-impl Repetition {
+impl RepetitionCues {
     pub(super) fn measure(
-        amplitude: &Plane,
-        harmonic: &Plane,
-        stop: Stop<'_>,
-    ) -> Result<Self, Stopped> {
+        amplitude: &SpectralPlane,
+        harmonic: &SpectralPlane,
+        stop: CancelCheck<'_>,
+    ) -> Result<Self, WorkCancelled> {
         let all = repeating(amplitude, 15, 43, 0.0, stop)?;
-        let hits = Plane::build(amplitude.rows(), amplitude.width(), stop, |t, row| {
+        let hits = SpectralPlane::build(amplitude.rows(), amplitude.width(), stop, |t, row| {
             for ((out, a), h) in row.iter_mut().zip(amplitude.row(t)).zip(harmonic.row(t)) {
                 *out = a * (1.0 - h).max(0.0).sqrt();
             }
@@ -37,14 +37,14 @@ impl Repetition {
 /// the frame is not much above `floor`. Frames nearer than half of `gap` are not asked: every
 /// sound resembles itself a moment ago.
 pub(super) fn repeating(
-    amplitude: &Plane,
+    amplitude: &SpectralPlane,
     count: usize,
     gap: usize,
     floor: f32,
-    stop: Stop<'_>,
-) -> Result<Plane, Stopped> {
+    stop: CancelCheck<'_>,
+) -> Result<SpectralPlane, WorkCancelled> {
     let features = features(amplitude, stop)?;
-    Plane::build(amplitude.rows(), amplitude.width(), stop, |t, row| {
+    SpectralPlane::build(amplitude.rows(), amplitude.width(), stop, |t, row| {
         let mut picks: Vec<Vec<f32>> = similar(&features, t, count, gap)
             .into_iter()
             .map(|pick| amplitude.row(pick).to_vec())
@@ -66,9 +66,12 @@ pub(super) fn repeating(
 
 /// The shape of each frame's spectrum in [`BANDS`] numbers of unit length.
 #[expect(clippy::cast_precision_loss, reason = "widths of bands")]
-fn features(amplitude: &Plane, stop: Stop<'_>) -> Result<Plane, Stopped> {
+fn features(
+    amplitude: &SpectralPlane,
+    stop: CancelCheck<'_>,
+) -> Result<SpectralPlane, WorkCancelled> {
     let edges = band_edges();
-    Plane::build(amplitude.rows(), BANDS, stop, |t, row| {
+    SpectralPlane::build(amplitude.rows(), BANDS, stop, |t, row| {
         let source = amplitude.row(t);
         for (out, edge) in row.iter_mut().zip(edges.windows(2)) {
             let band = &source[edge[0]..edge[1].max(edge[0] + 1)];
@@ -98,7 +101,7 @@ fn band_edges() -> Vec<usize> {
 }
 
 /// The frames most like `t`: best first, none near `t` and no two next to each other.
-fn similar(features: &Plane, t: usize, count: usize, gap: usize) -> Vec<usize> {
+fn similar(features: &SpectralPlane, t: usize, count: usize, gap: usize) -> Vec<usize> {
     let own = features.row(t);
     let mut likeness: Vec<f32> = (0..features.rows())
         .map(|other| {
@@ -168,7 +171,7 @@ mod tests {
     #[test]
     fn a_loop_repeats_and_a_surprise_does_not() {
         let loud = |t: usize, k: usize| if k / 40 == t % 10 { 1.0 } else { 0.01 };
-        let plane = Plane::build(300, MAIN.bins(), Stop(&|| false), |t, row| {
+        let plane = SpectralPlane::build(300, MAIN.bins(), CancelCheck(&|| false), |t, row| {
             row.iter_mut()
                 .enumerate()
                 .for_each(|(k, x)| *x = loud(t, k));
@@ -176,7 +179,7 @@ mod tests {
                 row[1_000] = 5.0;
             }
         });
-        let repeat = repeating(&plane.unwrap(), 15, 43, 0.0, Stop(&|| false)).unwrap();
+        let repeat = repeating(&plane.unwrap(), 15, 43, 0.0, CancelCheck(&|| false)).unwrap();
         assert!(repeat.row(100)[20] > 0.99 && repeat.row(150)[1_000] < 0.1);
     }
 }

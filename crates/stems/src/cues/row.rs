@@ -1,4 +1,4 @@
-//! A frame's cues, by their places in a row.
+//! The cue row: one frame's cues, by their indices.
 
 use crate::stft::{MAIN, RATE};
 
@@ -55,11 +55,11 @@ pub(crate) mod at {
 }
 
 /// The cues of one frame, cue by cue and bin by bin within.
-pub(crate) struct Row {
+pub(crate) struct CueRow {
     values: Vec<f32>,
 }
 
-impl Row {
+impl CueRow {
     /// Zeros for one frame with `cues` cues.
     pub(crate) fn new(cues: usize) -> Self {
         Self {

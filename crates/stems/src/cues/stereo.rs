@@ -1,23 +1,23 @@
-//! Where a bin sits between left and right.
+//! Stereo position of a bin, between left and right.
 //!
 //! C. Avendano, "Frequency-domain source identification and manipulation in stereo mixes", 2003:
 //! voices are mixed to the centre nearly always, so what both channels share alike is a candidate.
 
-use crate::parallel::{Stop, Stopped};
-use crate::plane::{Plane, mean};
-use crate::stft::{MAIN, Spectra};
+use crate::parallel::{CancelCheck, WorkCancelled};
+use crate::plane::{SpectralPlane, mean};
+use crate::stft::{ChannelSpectra, MAIN};
 
-pub(super) struct Image {
+pub(super) struct StereoImage {
     /// Twice the smoothed cross power over the smoothed power, -1..1.
-    pub(super) centre: Plane,
+    pub(super) centre: SpectralPlane,
 }
 
-impl Image {
+impl StereoImage {
     pub(super) fn measure(
-        spectra: &[Spectra; 2],
-        amplitude: &Plane,
-        stop: Stop<'_>,
-    ) -> Result<Self, Stopped> {
+        spectra: &[ChannelSpectra; 2],
+        amplitude: &SpectralPlane,
+        stop: CancelCheck<'_>,
+    ) -> Result<Self, WorkCancelled> {
         let [left, right] = spectra;
         let frames = amplitude.rows();
         let last = frames.cast_signed() - 1;
@@ -38,7 +38,7 @@ impl Image {
             2.0 * (l.re * r.re + l.im * r.im)
         };
         let power = |t: usize, k: usize| amplitude.row(t)[k].powi(2);
-        let centre = Plane::build(frames, MAIN.bins(), stop, |t, row| {
+        let centre = SpectralPlane::build(frames, MAIN.bins(), stop, |t, row| {
             let mut powers = vec![0.0; MAIN.bins()];
             smoothed(t, row, &cross);
             smoothed(t, &mut powers, &power);

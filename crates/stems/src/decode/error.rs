@@ -1,4 +1,4 @@
-//! Limits of decoding, and why it failed.
+//! Limits and errors of decoding.
 
 use super::format::AudioFormat;
 

@@ -1,16 +1,16 @@
-//! Decodes sound files within limits, without trusting a byte.
+//! Decoding of sound files within limits, without trusting a byte.
 //!
 //! The kind is detected from the bytes (`kind`), container and codec are read by `symphonia`, and
 //! every limit is checked on what was actually decoded, never on what a header claims. Names, URLs
 //! and media types are deliberately not used.
 
-mod bare;
 mod error;
 mod format;
-mod kind;
+mod format_detection;
 mod mp4;
 mod recording;
 mod stream;
+mod stripped_media;
 
 use std::ops::Range;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -19,12 +19,12 @@ pub use error::{DecodeError, DecodeLimits};
 pub use format::AudioFormat;
 pub use recording::Recording;
 
-use crate::shape::Levels;
-use crate::{Audio, Shape};
+use crate::shape::LevelSums;
+use crate::{Audio, ClipShape};
 
 /// A decoded file.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Decoded {
+pub struct DecodedAudio {
     /// Never empty; all samples are finite.
     pub audio: Audio,
     /// Detected from the bytes.
@@ -32,7 +32,7 @@ pub struct Decoded {
 }
 
 /// Decodes a whole file in memory.
-pub fn decode(bytes: &[u8], limits: &DecodeLimits) -> Result<Decoded, DecodeError> {
+pub fn decode(bytes: &[u8], limits: &DecodeLimits) -> Result<DecodedAudio, DecodeError> {
     let mut channels: Vec<Vec<f32>> = Vec::new();
     let mut keep = |packet: &[Vec<f32>]| {
         channels.resize_with(packet.len(), Vec::new);
@@ -47,14 +47,14 @@ pub fn decode(bytes: &[u8], limits: &DecodeLimits) -> Result<Decoded, DecodeErro
         channel.drain(..totals.span.start);
     }
     let audio = Audio::new(totals.rate, channels).map_err(|_| DecodeError::NoAudio)?;
-    Ok(Decoded { audio, format })
+    Ok(DecodedAudio { audio, format })
 }
 
 /// A file's properties, found by decoding all of it without keeping the samples.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Scan {
+pub struct AudioScan {
     /// Rate, channels, length and levels.
-    pub shape: Shape,
+    pub shape: ClipShape,
     /// Detected from the bytes.
     pub format: AudioFormat,
     span: Range<usize>,
@@ -62,7 +62,7 @@ pub struct Scan {
 
 /// Reads a file once for its shape, so that [`replay`] can then return its samples in pieces: long
 /// files take twice the time, but hardly any memory.
-pub fn scan(recording: &Recording, limits: &DecodeLimits) -> Result<Scan, DecodeError> {
+pub fn scan(recording: &Recording, limits: &DecodeLimits) -> Result<AudioScan, DecodeError> {
     let scan = scan_while(recording, limits, &|| true)?;
     scan.ok_or(DecodeError::NoAudio)
 }
@@ -72,8 +72,8 @@ pub fn scan_while(
     recording: &Recording,
     limits: &DecodeLimits,
     go_on: &dyn Fn() -> bool,
-) -> Result<Option<Scan>, DecodeError> {
-    let (mut channels, mut levels) = (0, Levels::default());
+) -> Result<Option<AudioScan>, DecodeError> {
+    let (mut channels, mut levels) = (0, LevelSums::default());
     let mut look = |packet: &[Vec<f32>]| {
         channels = packet.len();
         levels.add(packet);
@@ -85,7 +85,7 @@ pub fn scan_while(
     }
     let (format, totals) = found?;
     let shape = levels.shape(totals.rate, channels, totals.span.len());
-    Ok(Some(Scan {
+    Ok(Some(AudioScan {
         shape,
         format,
         span: totals.span,
@@ -97,7 +97,7 @@ pub fn scan_while(
 pub fn replay(
     recording: &Recording,
     limits: &DecodeLimits,
-    scan: &Scan,
+    scan: &AudioScan,
     take: &mut dyn FnMut(&[Vec<f32>]) -> bool,
 ) -> Result<(), DecodeError> {
     let mut at = 0;
@@ -121,10 +121,10 @@ pub fn replay(
 }
 
 fn read(
-    opened: stream::Opened<'_>,
+    opened: stream::OpenAudio<'_>,
     limits: &DecodeLimits,
-    sink: &mut stream::Sink<'_>,
-) -> Result<(AudioFormat, stream::Totals), DecodeError> {
+    sink: &mut stream::SampleSink<'_>,
+) -> Result<(AudioFormat, stream::StreamTotals), DecodeError> {
     let format = opened.format;
     // The decoders are safe code, but compute with numbers from an untrusted file, so missed cases
     // become panics by overflow or index checks. A bad upload must not kill a worker, so a panic

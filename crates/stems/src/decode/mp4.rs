@@ -1,4 +1,4 @@
-//! Where the sound in an MPEG-4 file starts and ends.
+//! Start and end of the sound in an MPEG-4 file.
 //!
 //! AAC encoders put silence in front and behind. The file says how much, in an edit list or in
 //! the comment that iTunes writes, but the demultiplexer does not apply either. This reads just
@@ -7,7 +7,7 @@
 
 /// The part of the decoded samples that belongs to the recording.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Span {
+pub(super) struct SampleSpan {
     /// Samples to drop at the start.
     pub(super) start: u64,
     /// Samples to keep after that, when the file says.
@@ -15,7 +15,7 @@ pub(super) struct Span {
 }
 
 /// Reads the span in samples at `rate` for the first sound track.
-pub(super) fn span(file: &[u8], rate: u32) -> Option<Span> {
+pub(super) fn span(file: &[u8], rate: u32) -> Option<SampleSpan> {
     let moov = find(file, *b"moov")?;
     let movie_scale = scale_and_duration(find(moov, *b"mvhd")?)?.0;
     let track = boxes(moov)
@@ -45,7 +45,7 @@ pub(super) fn span(file: &[u8], rate: u32) -> Option<Span> {
         0 => None,
         _ => Some(edit),
     };
-    Some(Span { start, length })
+    Some(SampleSpan { start, length })
 }
 
 /// Whether the first sound track is locked: bought in a store and tied to an account.
@@ -80,7 +80,7 @@ fn first_edit(elst: &[u8]) -> Option<(u64, u64)> {
 }
 
 /// iTunes' comment: hexadecimal words, of which the second is the delay and the fourth the length.
-fn itunes_span(moov: &[u8]) -> Option<Span> {
+fn itunes_span(moov: &[u8]) -> Option<SampleSpan> {
     let name = b"iTunSMPB";
     let at = moov.windows(name.len()).position(|w| w == name)?;
     let value = &moov[at + name.len()..];
@@ -92,7 +92,7 @@ fn itunes_span(moov: &[u8]) -> Option<Span> {
         .map(|w| u64::from_str_radix(w, 16).ok());
     let start = words.nth(1)??;
     let length = words.nth(1)??;
-    (length > 0).then_some(Span {
+    (length > 0).then_some(SampleSpan {
         start,
         length: Some(length),
     })
@@ -158,7 +158,7 @@ mod tests {
         moov.extend(b" 00000000 00000840 000001CA 0000000000001000 00000000");
         assert_eq!(
             itunes_span(&moov),
-            Some(Span {
+            Some(SampleSpan {
                 start: 2_112,
                 length: Some(4_096)
             })

@@ -7,14 +7,14 @@ use std::path::Path;
 
 use super::error::DecodeError;
 use super::format::AudioFormat;
-use super::kind;
-use super::stream::{Opened, in_memory};
+use super::format_detection;
+use super::stream::{OpenAudio, in_memory};
 
 /// A sound file for [`super::scan`] and [`super::replay`]. Files of large formats stay on disk, so
 /// that their length costs no memory.
-pub struct Recording(Held);
+pub struct Recording(RecordingSource);
 
-enum Held {
+enum RecordingSource {
     Memory(Vec<u8>),
     Disk(File, AudioFormat),
 }
@@ -29,9 +29,10 @@ impl Recording {
         let mut tail = Vec::new();
         file.seek(SeekFrom::Start(length.saturating_sub(TAG)))?;
         file.by_ref().take(TAG).read_to_end(&mut tail)?;
-        let bare =
-            |found: &kind::Found<'_>| found.body.len() == bytes.len() && !tail.starts_with(b"TAG");
-        let format = kind::detect(&bytes)
+        let bare = |found: &format_detection::DetectedFormat<'_>| {
+            found.body.len() == bytes.len() && !tail.starts_with(b"TAG")
+        };
+        let format = format_detection::detect(&bytes)
             .ok()
             .filter(bare)
             .map(|found| found.format);
@@ -39,18 +40,18 @@ impl Recording {
         if let Some(format @ (AudioFormat::Wav | AudioFormat::Flac | AudioFormat::OggVorbis)) =
             format
         {
-            return Ok(Self(Held::Disk(file, format)));
+            return Ok(Self(RecordingSource::Disk(file, format)));
         }
         file.seek(SeekFrom::Start(bytes.len() as u64))?;
         file.read_to_end(&mut bytes)?;
-        Ok(Self(Held::Memory(bytes)))
+        Ok(Self(RecordingSource::Memory(bytes)))
     }
 
     /// Opened at its first byte.
-    pub(super) fn opened(&self) -> Result<Opened<'_>, DecodeError> {
+    pub(super) fn opened(&self) -> Result<OpenAudio<'_>, DecodeError> {
         match &self.0 {
-            Held::Memory(bytes) => in_memory(bytes),
-            Held::Disk(file, format) => {
+            RecordingSource::Memory(bytes) => in_memory(bytes),
+            RecordingSource::Disk(file, format) => {
                 let again = file.try_clone().and_then(|mut file| {
                     file.rewind()?;
                     Ok(file)
@@ -59,7 +60,7 @@ impl Recording {
                     format: *format,
                     reason: error.to_string(),
                 })?;
-                Ok(Opened {
+                Ok(OpenAudio {
                     format: *format,
                     media: Box::new(media),
                     mp4: None,
@@ -71,7 +72,7 @@ impl Recording {
 
 impl From<Vec<u8>> for Recording {
     fn from(bytes: Vec<u8>) -> Self {
-        Self(Held::Memory(bytes))
+        Self(RecordingSource::Memory(bytes))
     }
 }
 

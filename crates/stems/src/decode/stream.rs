@@ -1,4 +1,4 @@
-//! Converts packets of one sound track to planar samples, checking every limit as samples arrive.
+//! The stream decoder: packets of one sound track to planar samples, every limit checked as samples arrive.
 
 use symphonia::core::audio::GenericAudioBufferRef;
 use symphonia::core::codecs::CodecParameters;
@@ -11,22 +11,22 @@ use symphonia::default::{formats, get_codecs};
 
 use super::error::{DecodeError, DecodeLimits};
 use super::format::AudioFormat;
-use super::{bare, kind, mp4};
+use super::{format_detection, mp4, stripped_media};
 use crate::engine::to_stereo;
 
 /// Receives a packet's samples, by channel; `false` ends the decoding.
-pub(super) type Sink<'a> = dyn FnMut(&[Vec<f32>]) -> bool + 'a;
+pub(super) type SampleSink<'a> = dyn FnMut(&[Vec<f32>]) -> bool + 'a;
 
 /// Totals of a decoded file.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Totals {
+pub(super) struct StreamTotals {
     pub(super) rate: u32,
     /// The recording's part of the decoded samples; the rest is encoder padding.
     pub(super) span: std::ops::Range<usize>,
 }
 
 /// A sound file whose kind is known.
-pub(super) struct Opened<'a> {
+pub(super) struct OpenAudio<'a> {
     pub(super) format: AudioFormat,
     /// Its bytes without tags.
     pub(super) media: Box<dyn MediaSource + 'a>,
@@ -35,9 +35,9 @@ pub(super) struct Opened<'a> {
 }
 
 /// A file held in memory, opened.
-pub(super) fn in_memory(bytes: &[u8]) -> Result<Opened<'_>, DecodeError> {
-    let found = kind::detect(bytes)?;
-    Ok(Opened {
+pub(super) fn in_memory(bytes: &[u8]) -> Result<OpenAudio<'_>, DecodeError> {
+    let found = format_detection::detect(bytes)?;
+    Ok(OpenAudio {
         format: found.format,
         media: Box::new(std::io::Cursor::new(found.body)),
         mp4: (found.format == AudioFormat::M4a).then_some(found.body),
@@ -46,26 +46,26 @@ pub(super) fn in_memory(bytes: &[u8]) -> Result<Opened<'_>, DecodeError> {
 
 /// Decodes the first sound track of a file.
 pub(super) fn read(
-    opened: Opened<'_>,
+    opened: OpenAudio<'_>,
     limits: &DecodeLimits,
-    sink: &mut Sink<'_>,
-) -> Result<Totals, DecodeError> {
-    let Opened { format, media, mp4 } = opened;
+    sink: &mut SampleSink<'_>,
+) -> Result<StreamTotals, DecodeError> {
+    let OpenAudio { format, media, mp4 } = opened;
     if mp4.is_some_and(mp4::is_encrypted) {
         return Err(DecodeError::Unsupported {
             what: "encrypted audio".to_owned(),
         });
     }
-    let media = bare::strip(format, media, mp4)?;
+    let media = stripped_media::strip(format, media, mp4)?;
     let source = MediaSourceStream::new(media, MediaSourceStreamOptions::default());
     let mut reader = open(format, source).map_err(|e| failed(format, &e))?;
     let track = reader
         .default_track(TrackType::Audio)
         .ok_or(DecodeError::NoAudio)?;
     let (id, mut decoder) = (track.id, decoder(format, track)?);
-    let announced = (format == AudioFormat::Mp3).then(|| Announced::by(track));
-    let mut sound = Sound::new(limits, sink);
-    let mut packets = Packets::default();
+    let announced = (format == AudioFormat::Mp3).then(|| AnnouncedLength::by(track));
+    let mut sound = SampleCollector::new(limits, sink);
+    let mut packets = PacketCounts::default();
     loop {
         let mut next = reader.next_packet();
         if let (Some(_), Ok(Some(packet))) = (&announced, &mut next) {
@@ -106,7 +106,7 @@ pub(super) fn read(
         (None, Some(announced)) => announced.span(sound.frames as u64),
         (None, None) => None,
     };
-    Ok(Totals {
+    Ok(StreamTotals {
         rate: sound.rate,
         span: within(sound.frames, span),
     })
@@ -116,12 +116,12 @@ pub(super) fn read(
 /// or, without it, at a guess from the first bit rates, which is wrong for variable rates and for
 /// concatenated files. So it is told to read on, and the end is cut off only if what follows is no
 /// more than encoder padding.
-struct Announced {
+struct AnnouncedLength {
     length: Option<u64>,
     padding: u64,
 }
 
-impl Announced {
+impl AnnouncedLength {
     fn by(track: &Track) -> Self {
         Self {
             length: track.num_frames,
@@ -130,21 +130,21 @@ impl Announced {
     }
 
     /// The part that is the recording of `frames` samples behind the encoder's delay.
-    fn span(&self, frames: u64) -> Option<mp4::Span> {
+    fn span(&self, frames: u64) -> Option<mp4::SampleSpan> {
         let length = self.length?;
         let behind = frames.saturating_sub(length);
-        (behind <= self.padding).then_some(mp4::Span {
+        (behind <= self.padding).then_some(mp4::SampleSpan {
             start: 0,
             length: Some(length),
         })
     }
 }
 
-type Reader<'a> = Box<dyn FormatReader + 'a>;
+type ContainerReader<'a> = Box<dyn FormatReader + 'a>;
 
 /// The reader is chosen by kind instead of probed for, so that junk is never searched for a format
 /// that happens to match somewhere inside.
-fn open(format: AudioFormat, source: MediaSourceStream<'_>) -> Result<Reader<'_>, Error> {
+fn open(format: AudioFormat, source: MediaSourceStream<'_>) -> Result<ContainerReader<'_>, Error> {
     let options = FormatOptions::default();
     Ok(match format {
         AudioFormat::Wav => Box::new(formats::WavReader::try_new(source, options)?),
@@ -186,7 +186,7 @@ fn damaged(format: AudioFormat, reason: &str) -> DecodeError {
 /// How decoding the packets went. A stream cut from a longer one has a bad packet or two at either
 /// end and is still usable; one that fails everywhere is not.
 #[derive(Default)]
-struct Packets {
+struct PacketCounts {
     good: usize,
     bad: usize,
     bad_run: usize,
@@ -195,7 +195,7 @@ struct Packets {
     fault: Option<Error>,
 }
 
-impl Packets {
+impl PacketCounts {
     fn failed(&mut self, error: Error) {
         self.bad += 1;
         self.bad_run += 1;
@@ -245,9 +245,9 @@ const MAX_OTHER_PACKETS: usize = 1_000_000;
 const MIN_RATE: u32 = 1_000;
 
 /// The samples so far: counted, checked and passed on.
-struct Sound<'a, 'b> {
+struct SampleCollector<'a, 'b> {
     limits: &'a DecodeLimits,
-    sink: &'a mut Sink<'b>,
+    sink: &'a mut SampleSink<'b>,
     rate: u32,
     channels: usize,
     frames: usize,
@@ -255,8 +255,8 @@ struct Sound<'a, 'b> {
     refused: bool,
 }
 
-impl<'a, 'b> Sound<'a, 'b> {
-    fn new(limits: &'a DecodeLimits, sink: &'a mut Sink<'b>) -> Self {
+impl<'a, 'b> SampleCollector<'a, 'b> {
+    fn new(limits: &'a DecodeLimits, sink: &'a mut SampleSink<'b>) -> Self {
         Self {
             limits,
             sink,
@@ -326,7 +326,7 @@ impl<'a, 'b> Sound<'a, 'b> {
 
 /// The part of `frames` that is the recording according to the file. A span outside the sound is an
 /// error of the file and is ignored.
-fn within(frames: usize, span: Option<mp4::Span>) -> std::ops::Range<usize> {
+fn within(frames: usize, span: Option<mp4::SampleSpan>) -> std::ops::Range<usize> {
     let size = |n: u64| usize::try_from(n).unwrap_or(usize::MAX);
     let Some(span) = span else {
         return 0..frames;

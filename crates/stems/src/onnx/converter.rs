@@ -1,4 +1,4 @@
-//! Changes the sample rate of a channel that arrives in pieces.
+//! The streaming rate converter, for a channel that arrives in pieces.
 
 use rubato::audioadapter_buffers::direct::InterleavedSlice;
 use rubato::{Fft, Resampler};
@@ -7,7 +7,7 @@ use crate::resample::resampler;
 
 /// Resamples one channel that arrives in pieces; equals [`resample`](crate::resample::resample) of the
 /// whole.
-pub(super) struct Converter {
+pub(super) struct RateConverter {
     /// `None` if the rates are equal.
     inner: Option<Fft<f32>>,
     pending: Vec<f32>,
@@ -17,7 +17,7 @@ pub(super) struct Converter {
     left: usize,
 }
 
-impl Converter {
+impl RateConverter {
     /// Prepares to return `frames` samples in total.
     pub(super) fn new(from: u32, to: u32, frames: usize) -> Self {
         let inner = (from != to).then(|| resampler(from as usize, to as usize).ok());
@@ -90,7 +90,7 @@ mod tests {
         ] {
             let sound: Vec<f32> = (0..30_011).map(|i| (i as f32 * 0.1).sin()).collect();
             let frames = sound.len() * to as usize / from as usize + 1;
-            let mut converter = Converter::new(from, to, frames);
+            let mut converter = RateConverter::new(from, to, frames);
             let mut made = Vec::new();
             for piece in sound.chunks(777) {
                 converter.push(piece, &mut made);

@@ -1,4 +1,4 @@
-//! Why a model cannot be used.
+//! Errors of loading a model.
 
 use crate::Stem;
 

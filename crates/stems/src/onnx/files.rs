@@ -5,10 +5,10 @@ use std::io::Read;
 use std::path::Path;
 
 use super::error::ModelError;
-use super::manifest::{self, Manifest};
+use super::manifest::{self, ModelManifest};
 
-pub(super) fn read_manifest(folder: &Path, file: &str) -> Result<Manifest, ModelError> {
-    Manifest::parse(&read_text(folder, file, manifest::MAX_BYTES)?)
+pub(super) fn read_manifest(folder: &Path, file: &str) -> Result<ModelManifest, ModelError> {
+    ModelManifest::parse(&read_text(folder, file, manifest::MAX_BYTES)?)
 }
 
 /// Reads a graph.

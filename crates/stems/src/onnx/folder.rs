@@ -11,31 +11,31 @@ use std::time::SystemTime;
 
 use super::error::ModelError;
 use super::files::{read, read_manifest, read_text};
-use super::manifest::Manifest;
-use super::model::Model;
-use super::runtime::Options;
-use super::uvr::{self, Table};
+use super::manifest::ModelManifest;
+use super::model::SeparationModel;
+use super::runtime::RuntimeOptions;
+use super::uvr::{self, UvrTable};
 
 /// A folder that is looked through again and again.
 #[derive(Debug)]
-pub struct Folder {
+pub struct ModelFolder {
     path: PathBuf,
-    options: Options,
+    options: RuntimeOptions,
     /// The only model to load, if not all.
     only: Option<String>,
     /// What became of each model's files, by the name of its manifest or lone graph.
-    known: BTreeMap<String, Known>,
+    known: BTreeMap<String, CachedModel>,
 }
 
 #[derive(Debug)]
-struct Known {
-    files: Vec<Stamp>,
-    outcome: Result<Arc<Model>, ModelError>,
+struct CachedModel {
+    files: Vec<FileStamp>,
+    outcome: Result<Arc<SeparationModel>, ModelError>,
 }
 
 /// What tells an old file from a new one of the same name.
 #[derive(Debug, Clone, PartialEq, Eq)]
-struct Stamp {
+struct FileStamp {
     file: String,
     length: u64,
     modified: Option<SystemTime>,
@@ -44,7 +44,7 @@ struct Stamp {
 /// A model that cannot be used, and why.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{file}: {error}")]
-pub struct Refused {
+pub struct RefusedModel {
     /// The name of its manifest or lone graph; `.` is the folder itself.
     pub file: String,
     /// Why.
@@ -54,9 +54,9 @@ pub struct Refused {
 /// The most manifests and graphs that are looked at.
 const MAX_FILES: usize = 256;
 
-impl Folder {
+impl ModelFolder {
     /// Remembers the folder; nothing is read yet.
-    pub fn new(path: impl Into<PathBuf>, options: Options) -> Self {
+    pub fn new(path: impl Into<PathBuf>, options: RuntimeOptions) -> Self {
         Self {
             path: path.into(),
             options,
@@ -67,7 +67,7 @@ impl Folder {
 
     /// The same, for a process that runs one model: the graphs of others are not loaded, which may
     /// take seconds each.
-    pub fn of_one(path: impl Into<PathBuf>, options: Options, model: &str) -> Self {
+    pub fn of_one(path: impl Into<PathBuf>, options: RuntimeOptions, model: &str) -> Self {
         Self {
             only: Some(model.to_owned()),
             ..Self::new(path, options)
@@ -76,14 +76,14 @@ impl Folder {
 
     /// Loads what is new or has changed, forgets what is gone, and returns all models in the order
     /// of their files' names. Files that are as they were cost no more than a look at their dates.
-    pub fn scan(&mut self) -> Vec<Result<Arc<Model>, Refused>> {
+    pub fn scan(&mut self) -> Vec<Result<Arc<SeparationModel>, RefusedModel>> {
         let files = match self.files() {
             Ok(files) => files,
             Err(error) => return vec![Err(refused(".", error))],
         };
         let table = self.table(&files);
         let manifests = files.iter().filter(|file| ends(file, "toml"));
-        let manifests: BTreeMap<&str, Result<Manifest, ModelError>> = manifests
+        let manifests: BTreeMap<&str, Result<ModelManifest, ModelError>> = manifests
             .map(|file| (&file[..], read_manifest(&self.path, file)))
             .collect();
         let claimed = claimed(&manifests);
@@ -107,7 +107,7 @@ impl Folder {
     }
 
     /// The outcomes in order; of two models of one name the second cannot be used.
-    fn answer(&self) -> Vec<Result<Arc<Model>, Refused>> {
+    fn answer(&self) -> Vec<Result<Arc<SeparationModel>, RefusedModel>> {
         let mut names: BTreeMap<&str, &str> = BTreeMap::new();
         let mut answers = Vec::new();
         for (file, known) in &self.known {
@@ -148,14 +148,14 @@ impl Folder {
         Ok(files)
     }
 
-    fn table(&self, files: &BTreeSet<String>) -> Option<Result<Table, ModelError>> {
+    fn table(&self, files: &BTreeSet<String>) -> Option<Result<UvrTable, ModelError>> {
         files.contains(uvr::TABLE_FILE).then(|| {
             let text = read_text(&self.path, uvr::TABLE_FILE, uvr::MAX_BYTES)?;
-            Table::parse(&text)
+            UvrTable::parse(&text)
         })
     }
 
-    fn load_lone(&self, file: &str, table: Option<&Result<Table, ModelError>>) -> Known {
+    fn load_lone(&self, file: &str, table: Option<&Result<UvrTable, ModelError>>) -> CachedModel {
         if let Some(old) = self.unchanged(file, &[file, uvr::TABLE_FILE]) {
             return old;
         }
@@ -173,7 +173,12 @@ impl Folder {
     }
 
     /// The model of a manifest, loaded unless all its files are as they were.
-    fn load(&self, file: &str, manifest: Result<Manifest, ModelError>, more: &[&str]) -> Known {
+    fn load(
+        &self,
+        file: &str,
+        manifest: Result<ModelManifest, ModelError>,
+        more: &[&str],
+    ) -> CachedModel {
         let mut files: Vec<&str> = vec![file];
         if let Ok(manifest) = &manifest {
             files.extend(manifest.files().iter().map(|graph| &graph.file[..]));
@@ -183,7 +188,7 @@ impl Folder {
         if let Some(old) = self.unchanged(file, &files) {
             return old;
         }
-        let load = |manifest: Manifest| {
+        let load = |manifest: ModelManifest| {
             if self
                 .only
                 .as_ref()
@@ -191,28 +196,28 @@ impl Folder {
             {
                 return Err(ModelError::field("name", "is another model's"));
             }
-            Model::load(&self.path, manifest, &self.options).map(Arc::new)
+            SeparationModel::load(&self.path, manifest, &self.options).map(Arc::new)
         };
-        Known {
+        CachedModel {
             files: self.stamps(&files),
             outcome: manifest.and_then(load),
         }
     }
 
-    fn unchanged(&self, name: &str, files: &[&str]) -> Option<Known> {
+    fn unchanged(&self, name: &str, files: &[&str]) -> Option<CachedModel> {
         let old = self.known.get(name)?;
         // The runtime may have been installed since.
         let retry = matches!(old.outcome, Err(ModelError::NoRuntime(_)));
-        (!retry && old.files == self.stamps(files)).then(|| Known {
+        (!retry && old.files == self.stamps(files)).then(|| CachedModel {
             files: old.files.clone(),
             outcome: old.outcome.clone(),
         })
     }
 
-    fn stamps(&self, files: &[&str]) -> Vec<Stamp> {
+    fn stamps(&self, files: &[&str]) -> Vec<FileStamp> {
         let stamp = |file: &&str| {
             let found = fs::metadata(self.path.join(file)).ok();
-            Stamp {
+            FileStamp {
                 file: (*file).to_owned(),
                 length: found.as_ref().map_or(u64::MAX, fs::Metadata::len),
                 modified: found.and_then(|found| found.modified().ok()),
@@ -223,7 +228,7 @@ impl Folder {
 }
 
 /// The graphs that some manifest names.
-fn claimed(manifests: &BTreeMap<&str, Result<Manifest, ModelError>>) -> BTreeSet<String> {
+fn claimed(manifests: &BTreeMap<&str, Result<ModelManifest, ModelError>>) -> BTreeSet<String> {
     let fine = manifests
         .values()
         .filter_map(|manifest| manifest.as_ref().ok());
@@ -238,8 +243,8 @@ fn ends(file: &str, ending: &str) -> bool {
         .is_some_and(|found| found == ending)
 }
 
-fn refused(file: &str, error: ModelError) -> Refused {
-    Refused {
+fn refused(file: &str, error: ModelError) -> RefusedModel {
+    RefusedModel {
         file: file.to_owned(),
         error,
     }

@@ -1,10 +1,10 @@
-//! Formulas: what of a model's estimates each stem is made of.
+//! Stem formulas: how each stem is computed from a model's estimates.
 
 use crate::Stem;
 
 /// How each stem follows from a model's estimates.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Formulas {
+pub(super) struct StemFormulas {
     pub(super) estimates: Vec<Stem>,
     pub(super) told_apart: Vec<Stem>,
     pub(super) offered: Vec<Stem>,
@@ -12,12 +12,12 @@ pub(super) struct Formulas {
 
 /// A stem: one of the estimates, or the mix without some of them.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Formula {
+pub(super) enum StemFormula {
     Estimate(usize),
     Without(Vec<usize>),
 }
 
-impl Formulas {
+impl StemFormulas {
     /// For a model that makes these estimates, in this order.
     pub(super) fn new(estimates: Vec<Stem>) -> Self {
         let remainder = |stem: &Stem| matches!(stem, Stem::Other | Stem::Instrumental);
@@ -47,25 +47,25 @@ impl Formulas {
         formulas
     }
 
-    pub(super) fn formula(&self, stem: Stem) -> Option<Formula> {
+    pub(super) fn formula(&self, stem: Stem) -> Option<StemFormula> {
         let place = |stem| self.estimates.iter().position(|s| *s == stem);
         let is_rest = |stem: Stem| matches!(stem, Stem::Other | Stem::Instrumental);
         let only_rests = self.estimates.iter().all(|s| is_rest(*s));
         match stem {
             Stem::Vocals if only_rests => {
-                place(Stem::Instrumental).map(|i| Formula::Without(vec![i]))
+                place(Stem::Instrumental).map(|i| StemFormula::Without(vec![i]))
             }
-            Stem::Instrumental if only_rests => place(stem).map(Formula::Estimate),
-            Stem::Instrumental => place(Stem::Vocals).map(|i| Formula::Without(vec![i])),
+            Stem::Instrumental if only_rests => place(stem).map(StemFormula::Estimate),
+            Stem::Instrumental => place(Stem::Vocals).map(|i| StemFormula::Without(vec![i])),
             Stem::Other if !only_rests => {
                 let all = (0..self.estimates.len()).filter(|i| !is_rest(self.estimates[*i]));
-                Some(Formula::Without(all.collect()))
+                Some(StemFormula::Without(all.collect()))
             }
             // Whatever is not vocals.
             Stem::Other => place(Stem::Instrumental)
                 .or(place(stem))
-                .map(Formula::Estimate),
-            _ => place(stem).map(Formula::Estimate),
+                .map(StemFormula::Estimate),
+            _ => place(stem).map(StemFormula::Estimate),
         }
     }
 }
@@ -77,7 +77,7 @@ mod tests {
     #[test]
     fn remainders_follow_from_estimates() {
         use Stem::{Bass, Drums, Guitar, Instrumental, Other, Vocals};
-        let of = |stems: &[Stem]| Formulas::new(stems.to_vec());
+        let of = |stems: &[Stem]| StemFormulas::new(stems.to_vec());
         let one = of(&[Vocals]);
         assert_eq!(
             (&one.told_apart[..], &one.offered[..]),
@@ -86,12 +86,18 @@ mod tests {
         let rest = of(&[Instrumental]);
         assert_eq!(rest.told_apart, [Vocals]);
         assert_eq!(rest.offered, one.offered);
-        assert_eq!(rest.formula(Vocals), Some(Formula::Without(vec![0])));
-        assert_eq!(rest.formula(Other), Some(Formula::Estimate(0)));
+        assert_eq!(rest.formula(Vocals), Some(StemFormula::Without(vec![0])));
+        assert_eq!(rest.formula(Other), Some(StemFormula::Estimate(0)));
         let four = of(&[Drums, Bass, Other, Vocals]);
         assert_eq!(four.told_apart, [Drums, Bass, Vocals]);
-        assert_eq!(four.formula(Other), Some(Formula::Without(vec![0, 1, 3])));
-        assert_eq!(four.formula(Instrumental), Some(Formula::Without(vec![3])));
+        assert_eq!(
+            four.formula(Other),
+            Some(StemFormula::Without(vec![0, 1, 3]))
+        );
+        assert_eq!(
+            four.formula(Instrumental),
+            Some(StemFormula::Without(vec![3]))
+        );
         assert_eq!(four.formula(Guitar), None);
         assert_eq!(of(&[Drums]).offered, [Drums, Other]);
         assert_eq!(of(&[Other]).offered, [Other]);

@@ -6,13 +6,13 @@
 //! give spectra beside waveforms.
 
 use super::error::ModelError;
-use super::manifest::{HtDemucsSettings, Ports, Stft};
-use super::runtime::{Net, Port};
-use super::spectrum::{Transform, from_tensor, reflect, to_tensor};
-use super::stereo::{Stereo, pairs};
-use super::stitch::{Fade, Plan};
+use super::manifest::{HtDemucsSettings, PortNames, StftPlacement};
+use super::runtime::{GraphPort, GraphSession};
+use super::spectrum::{CentredStft, from_tensor, reflect, to_tensor};
+use super::stereo::{StereoSound, pairs};
+use super::stitch::{SegmentFade, SegmentPlan};
 use crate::SeparateError;
-use crate::parallel::{Stop, map};
+use crate::parallel::{CancelCheck, map};
 
 const N_FFT: usize = 4_096;
 const HOP: usize = 1_024;
@@ -25,20 +25,20 @@ const EDGE: usize = 2;
 
 #[derive(Debug)]
 pub(super) struct HtDemucs {
-    net: Net,
+    net: GraphSession,
     stems: usize,
     segment: usize,
     overlap: f64,
     /// The waveform's ports.
     input: usize,
     output: usize,
-    outside: Option<Outside>,
+    outside: Option<ExternalStft>,
 }
 
 /// What is needed where the transform is ours.
 #[derive(Debug)]
-struct Outside {
-    transform: Transform,
+struct ExternalStft {
+    transform: CentredStft,
     /// Frames that the net sees.
     frames: usize,
     /// The spectrum's ports.
@@ -47,17 +47,17 @@ struct Outside {
 }
 
 impl HtDemucs {
-    pub(super) fn new(net: Net, settings: &HtDemucsSettings) -> Result<Self, ModelError> {
+    pub(super) fn new(net: GraphSession, settings: &HtDemucsSettings) -> Result<Self, ModelError> {
         let (stems, segment) = (settings.stems.len(), settings.segment);
-        let Ports {
+        let PortNames {
             waveform_input,
             spectrum_input,
             waveform_output,
             spectrum_output,
         } = &settings.ports;
         let stft = match (settings.stft, net.inputs.len()) {
-            (None | Some(Stft::Inside), 1) => Stft::Inside,
-            (None | Some(Stft::Outside), 2) => Stft::Outside,
+            (None | Some(StftPlacement::Inside), 1) => StftPlacement::Inside,
+            (None | Some(StftPlacement::Outside), 2) => StftPlacement::Outside,
             (_, inputs) => {
                 let reason =
                     format!("the graph has {inputs} inputs: one for inside, two for outside");
@@ -81,8 +81,8 @@ impl HtDemucs {
         let fields = ["file", "stems", "file", "htdemucs.segment"];
         net.outputs[output].check(&[1, stems, 2, segment], &fields)?;
         let outside = match stft {
-            Stft::Inside => None,
-            Stft::Outside => {
+            StftPlacement::Inside => None,
+            StftPlacement::Outside => {
                 let frames = segment.div_ceil(HOP);
                 let input = find(
                     &net.inputs,
@@ -100,8 +100,8 @@ impl HtDemucs {
                 net.inputs[input].check(&[1, 4, BINS, frames], &fields)?;
                 let fields = ["file", "stems", "file", "file", "htdemucs.segment"];
                 net.outputs[output].check(&[1, stems, 4, BINS, frames], &fields)?;
-                let transform = Transform::new(N_FFT, HOP, frames * HOP + 2 * MARGIN);
-                Some(Outside {
+                let transform = CentredStft::new(N_FFT, HOP, frames * HOP + 2 * MARGIN);
+                Some(ExternalStft {
                     transform,
                     frames,
                     input,
@@ -120,22 +120,22 @@ impl HtDemucs {
         })
     }
 
-    pub(super) fn plan(&self, frames: usize) -> Plan {
-        Plan {
+    pub(super) fn plan(&self, frames: usize) -> SegmentPlan {
+        SegmentPlan {
             segment: self.segment,
             step: super::stitch::step(self.segment, self.overlap),
             lead: 0,
             total: frames,
             frames,
-            fade: Fade::Triangle,
+            fade: SegmentFade::Triangle,
         }
     }
 
     pub(super) fn segment(
         &self,
-        sound: &Stereo,
-        stop: Stop<'_>,
-    ) -> Result<Vec<Stereo>, SeparateError> {
+        sound: &StereoSound,
+        stop: CancelCheck<'_>,
+    ) -> Result<Vec<StereoSound>, SeparateError> {
         let (stems, segment) = (self.stems, self.segment);
         let waveform = sound.concat();
         let (given, wanted) = ([1, 2, segment], [1, stems, 2, segment]);
@@ -171,8 +171,12 @@ impl HtDemucs {
     }
 }
 
-impl Outside {
-    fn spectrum(&self, sound: &Stereo, stop: Stop<'_>) -> Result<Vec<f32>, SeparateError> {
+impl ExternalStft {
+    fn spectrum(
+        &self,
+        sound: &StereoSound,
+        stop: CancelCheck<'_>,
+    ) -> Result<Vec<f32>, SeparateError> {
         let beyond = self.frames * HOP - sound[0].len();
         let spectra = |channel: &[f32]| {
             let padded = reflect(channel, MARGIN, MARGIN + beyond);
@@ -208,12 +212,12 @@ const NORM: f32 = 1.0 / 64.0;
 
 /// The port of that name, or without one the only port of that rank.
 fn find(
-    ports: &[Port],
+    ports: &[GraphPort],
     name: Option<&String>,
     rank: usize,
     field: &str,
 ) -> Result<usize, ModelError> {
-    let fits = |port: &Port| match name {
+    let fits = |port: &GraphPort| match name {
         Some(name) => port.name == *name,
         None => port.dims.len() == rank,
     };

@@ -13,18 +13,18 @@ use crate::stft::RATE;
 
 /// A validated manifest.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Manifest {
+pub struct ModelManifest {
     /// The name that callers use.
     pub name: String,
     /// Free text of the operator; may be empty.
     pub license: String,
     /// The graph's family and its settings.
-    pub kind: Kind,
+    pub kind: FamilySettings,
 }
 
 /// The three families of graphs.
 #[derive(Debug, Clone, PartialEq)]
-pub enum Kind {
+pub enum FamilySettings {
     /// MDX-Net.
     Mdx(MdxSettings),
     /// Hybrid Transformer Demucs.
@@ -79,15 +79,15 @@ pub struct HtDemucsSettings {
     /// The part of a segment that overlaps the next.
     pub overlap: f64,
     /// Where the Fourier transform is done; `None` to tell from the graph's inputs.
-    pub stft: Option<Stft>,
+    pub stft: Option<StftPlacement>,
     /// Names of the graph's ports, if their ranks are ambiguous.
-    pub ports: Ports,
+    pub ports: PortNames,
 }
 
 /// Where a graph's Fourier transform is done.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
-pub enum Stft {
+pub enum StftPlacement {
     /// By the graph: waveforms in and out.
     Inside,
     /// By us: a waveform and a spectrum in and out.
@@ -97,7 +97,7 @@ pub enum Stft {
 /// Names of a graph's inputs and outputs.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Ports {
+pub struct PortNames {
     /// The input that takes the waveform.
     pub waveform_input: Option<String>,
     /// The input that takes the spectrum.
@@ -128,11 +128,11 @@ pub struct OpenUnmixSettings {
 /// The longest manifest, in bytes.
 pub(super) const MAX_BYTES: u64 = 64 * 1024;
 
-impl Manifest {
+impl ModelManifest {
     pub fn parse(text: &str) -> Result<Self, ModelError> {
         let table = toml::Deserializer::parse(text)
             .map_err(|e| ModelError::field("manifest", e.to_string().trim_end()))?;
-        let raw: Raw = serde_path_to_error::deserialize(table).map_err(|error| {
+        let raw: RawManifest = serde_path_to_error::deserialize(table).map_err(|error| {
             let path = error.path().to_string();
             let field = if path == "." { "manifest" } else { &path };
             ModelError::field(field, error.inner().message())
@@ -143,16 +143,16 @@ impl Manifest {
     /// The graphs' files.
     pub fn files(&self) -> Vec<&GraphFile> {
         match &self.kind {
-            Kind::Mdx(mdx) => vec![&mdx.graph],
-            Kind::HtDemucs(htdemucs) => vec![&htdemucs.graph],
-            Kind::OpenUnmix(openunmix) => openunmix.graphs.values().collect(),
+            FamilySettings::Mdx(mdx) => vec![&mdx.graph],
+            FamilySettings::HtDemucs(htdemucs) => vec![&htdemucs.graph],
+            FamilySettings::OpenUnmix(openunmix) => openunmix.graphs.values().collect(),
         }
     }
 }
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Raw {
+struct RawManifest {
     name: String,
     kind: RawKind,
     file: Option<String>,
@@ -200,9 +200,9 @@ struct RawHtDemucs {
     segment: usize,
     #[serde(default = "quarter")]
     overlap: f64,
-    stft: Option<Stft>,
+    stft: Option<StftPlacement>,
     #[serde(default)]
-    ports: Ports,
+    ports: PortNames,
 }
 
 impl Default for RawHtDemucs {
@@ -211,7 +211,7 @@ impl Default for RawHtDemucs {
             segment: segment(),
             overlap: quarter(),
             stft: None,
-            ports: Ports::default(),
+            ports: PortNames::default(),
         }
     }
 }
@@ -255,8 +255,8 @@ fn yes() -> bool {
     true
 }
 
-impl Raw {
-    fn check(self) -> Result<Manifest, ModelError> {
+impl RawManifest {
+    fn check(self) -> Result<ModelManifest, ModelError> {
         check_name(&self.name)?;
         within("license", self.license.len(), 0, 2_000)?;
         if self.sample_rate != RATE {
@@ -275,11 +275,11 @@ impl Raw {
         }
         let (name, license) = (self.name.clone(), self.license.clone());
         let kind = match self.kind {
-            RawKind::Mdx => Kind::Mdx(self.mdx()?),
-            RawKind::HtDemucs => Kind::HtDemucs(self.htdemucs()?),
-            RawKind::OpenUnmix => Kind::OpenUnmix(self.openunmix()?),
+            RawKind::Mdx => FamilySettings::Mdx(self.mdx()?),
+            RawKind::HtDemucs => FamilySettings::HtDemucs(self.htdemucs()?),
+            RawKind::OpenUnmix => FamilySettings::OpenUnmix(self.openunmix()?),
         };
-        Ok(Manifest {
+        Ok(ModelManifest {
             name,
             license,
             kind,

@@ -6,12 +6,12 @@
 
 use super::error::ModelError;
 use super::manifest::MdxSettings;
-use super::runtime::Net;
-use super::spectrum::{Transform, from_tensor, to_tensor};
-use super::stereo::{Stereo, pairs};
-use super::stitch::{Fade, Plan};
+use super::runtime::GraphSession;
+use super::spectrum::{CentredStft, from_tensor, to_tensor};
+use super::stereo::{StereoSound, pairs};
+use super::stitch::{SegmentFade, SegmentPlan};
 use crate::SeparateError;
-use crate::parallel::{Stop, map};
+use crate::parallel::{CancelCheck, map};
 
 /// The peak to which a clip is scaled, so that quiet ones fare no worse than loud ones.
 pub(super) const PEAK: f32 = 0.9;
@@ -20,14 +20,14 @@ pub(super) const PEAK: f32 = 0.9;
 const SILENT_BINS: usize = 3;
 
 #[derive(Debug)]
-pub(super) struct Mdx {
-    net: Net,
+pub(super) struct MdxNet {
+    net: GraphSession,
     settings: MdxSettings,
-    transform: Transform,
+    transform: CentredStft,
 }
 
-impl Mdx {
-    pub(super) fn new(net: Net, settings: MdxSettings) -> Result<Self, ModelError> {
+impl MdxNet {
+    pub(super) fn new(net: GraphSession, settings: MdxSettings) -> Result<Self, ModelError> {
         let shape = [1, 4, settings.dim_f, settings.dim_t];
         let fields = ["file", "file", "mdx.dim_f", "mdx.dim_t"];
         let ([input], [output, ..]) = (&net.inputs[..], &net.outputs[..]) else {
@@ -37,7 +37,7 @@ impl Mdx {
         input.check(&shape, &fields)?;
         output.check(&shape, &fields)?;
         let chunk = settings.hop * (settings.dim_t - 1);
-        let transform = Transform::new(settings.n_fft, settings.hop, chunk);
+        let transform = CentredStft::new(settings.n_fft, settings.hop, chunk);
         Ok(Self {
             net,
             settings,
@@ -45,7 +45,7 @@ impl Mdx {
         })
     }
 
-    pub(super) fn plan(&self, frames: usize) -> Plan {
+    pub(super) fn plan(&self, frames: usize) -> SegmentPlan {
         let MdxSettings {
             n_fft,
             hop,
@@ -56,21 +56,25 @@ impl Mdx {
         let (segment, trim) = (hop * (dim_t - 1), n_fft / 2);
         // What a chunk gives that its reflected edges did not touch.
         let kept = segment - 2 * trim;
-        Plan {
+        SegmentPlan {
             segment,
             step: super::stitch::step(segment, overlap),
             lead: trim,
             total: trim + frames + (kept + trim - frames % kept),
             frames,
             fade: if overlap > 0.0 {
-                Fade::Hann
+                SegmentFade::Hann
             } else {
-                Fade::None
+                SegmentFade::None
             },
         }
     }
 
-    pub(super) fn segment(&self, sound: &Stereo, stop: Stop<'_>) -> Result<Stereo, SeparateError> {
+    pub(super) fn segment(
+        &self,
+        sound: &StereoSound,
+        stop: CancelCheck<'_>,
+    ) -> Result<StereoSound, SeparateError> {
         let MdxSettings {
             dim_f,
             dim_t,
@@ -110,7 +114,7 @@ impl Mdx {
         Ok(pairs(channels).pop().unwrap_or_default())
     }
 
-    fn run(&self, tensor: &[f32], stop: Stop<'_>) -> Result<Vec<f32>, SeparateError> {
+    fn run(&self, tensor: &[f32], stop: CancelCheck<'_>) -> Result<Vec<f32>, SeparateError> {
         let shape = [1, 4, self.settings.dim_f, self.settings.dim_t];
         let made = self.net.run(&[(0, &shape, tensor)], &[(0, &shape)], stop)?;
         Ok(made.into_iter().next().unwrap_or_default())

@@ -18,7 +18,6 @@ mod error;
 mod files;
 mod folder;
 mod formulas;
-mod gaussian;
 mod htdemucs;
 mod manifest;
 mod mdx;
@@ -30,12 +29,14 @@ mod spectrum;
 mod stereo;
 mod stitch;
 pub mod uvr;
+mod wiener_refine;
 
 pub use error::ModelError;
-pub use folder::{Folder, Refused};
+pub use folder::{ModelFolder, RefusedModel};
 pub use manifest::{
-    GraphFile, HtDemucsSettings, Kind, Manifest, MdxSettings, OpenUnmixSettings, Ports, Stft,
+    FamilySettings, GraphFile, HtDemucsSettings, MdxSettings, ModelManifest, OpenUnmixSettings,
+    PortNames, StftPlacement,
 };
-pub use model::Model;
-pub use runtime::Options;
-pub use separator::Separator;
+pub use model::SeparationModel;
+pub use runtime::RuntimeOptions;
+pub use separator::ModelSeparator;

@@ -5,49 +5,53 @@ use std::path::Path;
 use sha2::{Digest, Sha256};
 
 use super::error::{ModelError, in_table};
-use super::formulas::Formulas;
-use super::manifest::{GraphFile, Kind, Manifest};
-use super::runtime::{self, Net, Options};
-use super::stereo::Stereo;
-use super::stitch::Plan;
+use super::formulas::StemFormulas;
+use super::manifest::{FamilySettings, GraphFile, ModelManifest};
+use super::runtime::{self, GraphSession, RuntimeOptions};
+use super::stereo::StereoSound;
+use super::stitch::SegmentPlan;
 use super::{files, htdemucs, mdx, openunmix, uvr};
-use crate::parallel::Stop;
-use crate::{SeparateError, Shape, Stem};
+use crate::parallel::CancelCheck;
+use crate::{ClipShape, SeparateError, Stem};
 
 /// A model that is loaded and checked.
 #[derive(Debug)]
-pub struct Model {
-    manifest: Manifest,
-    family: Family,
-    pub(super) formulas: Formulas,
+pub struct SeparationModel {
+    manifest: ModelManifest,
+    family: LoadedFamily,
+    pub(super) formulas: StemFormulas,
 }
 
 #[derive(Debug)]
-enum Family {
-    Mdx(mdx::Mdx),
+enum LoadedFamily {
+    Mdx(mdx::MdxNet),
     HtDemucs(htdemucs::HtDemucs),
     OpenUnmix(openunmix::OpenUnmix),
 }
 
-impl Model {
+impl SeparationModel {
     /// Loads the graphs that `manifest` names from `folder`, checks them against it, and runs
     /// them on silence once.
-    pub fn load(folder: &Path, manifest: Manifest, options: &Options) -> Result<Self, ModelError> {
+    pub fn load(
+        folder: &Path,
+        manifest: ModelManifest,
+        options: &RuntimeOptions,
+    ) -> Result<Self, ModelError> {
         // Before files are read, which may be large.
         runtime::environment(options)?;
         let open = |graph: &GraphFile| open(folder, graph, options);
         let (family, estimates) = match &manifest.kind {
-            Kind::Mdx(settings) => {
+            FamilySettings::Mdx(settings) => {
                 let net = open(&settings.graph)?;
-                let mdx = mdx::Mdx::new(net, settings.clone())?;
-                (Family::Mdx(mdx), vec![settings.stem])
+                let mdx = mdx::MdxNet::new(net, settings.clone())?;
+                (LoadedFamily::Mdx(mdx), vec![settings.stem])
             }
-            Kind::HtDemucs(settings) => {
+            FamilySettings::HtDemucs(settings) => {
                 let net = open(&settings.graph)?;
                 let htdemucs = htdemucs::HtDemucs::new(net, settings)?;
-                (Family::HtDemucs(htdemucs), settings.stems.clone())
+                (LoadedFamily::HtDemucs(htdemucs), settings.stems.clone())
             }
-            Kind::OpenUnmix(settings) => {
+            FamilySettings::OpenUnmix(settings) => {
                 let nets = settings.graphs.iter().map(|(stem, graph)| {
                     let named = |e| in_table(e, "openunmix.files", *stem);
                     open(graph).map_err(named)
@@ -55,7 +59,7 @@ impl Model {
                 let nets = nets.collect::<Result<Vec<_>, _>>()?;
                 let openunmix = openunmix::OpenUnmix::new(nets, settings)?;
                 (
-                    Family::OpenUnmix(openunmix),
+                    LoadedFamily::OpenUnmix(openunmix),
                     settings.graphs.keys().copied().collect(),
                 )
             }
@@ -63,14 +67,14 @@ impl Model {
         let model = Self {
             manifest,
             family,
-            formulas: Formulas::new(estimates),
+            formulas: StemFormulas::new(estimates),
         };
         model.run_on_silence()?;
         Ok(model)
     }
 
     /// Loads the model of one manifest file; its graphs lie in the same folder.
-    pub fn open(manifest: &Path, options: &Options) -> Result<Self, ModelError> {
+    pub fn open(manifest: &Path, options: &RuntimeOptions) -> Result<Self, ModelError> {
         let name = manifest.file_name().and_then(|name| name.to_str());
         let (Some(name), Some(folder)) = (name, manifest.parent()) else {
             let reason = "is no file's name";
@@ -90,7 +94,7 @@ impl Model {
     }
 
     /// What was read of it, or made up from UVR's table.
-    pub fn manifest(&self) -> &Manifest {
+    pub fn manifest(&self) -> &ModelManifest {
         &self.manifest
     }
 
@@ -106,40 +110,40 @@ impl Model {
     }
 
     /// How a clip of so many samples at 44.1 kHz is cut into segments.
-    pub(super) fn plan(&self, frames: usize) -> Plan {
+    pub(super) fn plan(&self, frames: usize) -> SegmentPlan {
         match &self.family {
-            Family::Mdx(mdx) => mdx.plan(frames),
-            Family::HtDemucs(htdemucs) => htdemucs.plan(frames),
-            Family::OpenUnmix(openunmix) => openunmix.plan(frames),
+            LoadedFamily::Mdx(mdx) => mdx.plan(frames),
+            LoadedFamily::HtDemucs(htdemucs) => htdemucs.plan(frames),
+            LoadedFamily::OpenUnmix(openunmix) => openunmix.plan(frames),
         }
     }
 
     /// What the clip's samples have to be brought to: this is subtracted, then multiplied.
-    pub(super) fn scale(&self, shape: Shape) -> (f32, f32) {
+    pub(super) fn scale(&self, shape: ClipShape) -> (f32, f32) {
         match &self.family {
-            Family::Mdx(_) => (0.0, mdx::PEAK / shape.peak),
-            Family::HtDemucs(_) => (shape.mean, 1.0 / shape.deviation.max(1e-8)),
-            Family::OpenUnmix(_) => (0.0, 1.0),
+            LoadedFamily::Mdx(_) => (0.0, mdx::PEAK / shape.peak),
+            LoadedFamily::HtDemucs(_) => (shape.mean, 1.0 / shape.deviation.max(1e-8)),
+            LoadedFamily::OpenUnmix(_) => (0.0, 1.0),
         }
     }
 
     /// Estimates of one segment, in the order of [`Formulas::new`].
     pub(super) fn segment(
         &self,
-        sound: &Stereo,
-        stop: Stop<'_>,
-    ) -> Result<Vec<Stereo>, SeparateError> {
+        sound: &StereoSound,
+        stop: CancelCheck<'_>,
+    ) -> Result<Vec<StereoSound>, SeparateError> {
         match &self.family {
-            Family::Mdx(mdx) => Ok(vec![mdx.segment(sound, stop)?]),
-            Family::HtDemucs(htdemucs) => htdemucs.segment(sound, stop),
-            Family::OpenUnmix(openunmix) => openunmix.segment(sound, stop),
+            LoadedFamily::Mdx(mdx) => Ok(vec![mdx.segment(sound, stop)?]),
+            LoadedFamily::HtDemucs(htdemucs) => htdemucs.segment(sound, stop),
+            LoadedFamily::OpenUnmix(openunmix) => openunmix.segment(sound, stop),
         }
     }
 
     /// The graph's word on its outputs is not enough: sizes may be open, values may be anything.
     fn run_on_silence(&self) -> Result<(), ModelError> {
         let silence = vec![0.0; self.plan(usize::MAX / 4).segment];
-        let made = self.segment(&[silence.clone(), silence], Stop(&|| false));
+        let made = self.segment(&[silence.clone(), silence], CancelCheck(&|| false));
         made.map_err(|error| match error {
             SeparateError::Model(reason) => {
                 ModelError::field("file", format!("run on silence, {reason}"))
@@ -151,7 +155,11 @@ impl Model {
 }
 
 /// Reads a graph and hands it to the runtime, if it is the file that the manifest means.
-fn open(folder: &Path, graph: &GraphFile, options: &Options) -> Result<Net, ModelError> {
+fn open(
+    folder: &Path,
+    graph: &GraphFile,
+    options: &RuntimeOptions,
+) -> Result<GraphSession, ModelError> {
     let bytes = files::read(folder, &graph.file)?;
     if let Some(expected) = &graph.sha256 {
         let found = uvr::hexadecimal(&Sha256::digest(&bytes));
@@ -160,5 +168,5 @@ fn open(folder: &Path, graph: &GraphFile, options: &Options) -> Result<Net, Mode
             return Err(ModelError::field("sha256", reason));
         }
     }
-    Net::open(&bytes, options)
+    GraphSession::open(&bytes, options)
 }

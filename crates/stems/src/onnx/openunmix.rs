@@ -6,13 +6,13 @@
 use realfft::num_complex::Complex32;
 
 use super::error::{ModelError, in_table};
-use super::gaussian;
 use super::manifest::OpenUnmixSettings;
-use super::runtime::Net;
-use super::spectrum::Transform;
-use super::stereo::{Stereo, pairs};
-use super::stitch::{Fade, Plan};
-use crate::parallel::{Stop, fill_rows, map};
+use super::runtime::GraphSession;
+use super::spectrum::CentredStft;
+use super::stereo::{StereoSound, pairs};
+use super::stitch::{SegmentFade, SegmentPlan};
+use super::wiener_refine;
+use crate::parallel::{CancelCheck, fill_rows, map};
 use crate::{SeparateError, Stem};
 
 /// Frames in a segment where neither graph nor manifest says: 30 seconds.
@@ -20,7 +20,7 @@ const FRAMES: usize = 1_292;
 
 #[derive(Debug)]
 pub(super) struct OpenUnmix {
-    nets: Vec<Net>,
+    nets: Vec<GraphSession>,
     settings: OpenUnmixSettings,
     frames: usize,
     /// All graphs take any number of frames.
@@ -29,7 +29,10 @@ pub(super) struct OpenUnmix {
 
 impl OpenUnmix {
     /// Takes the graphs in the order of the settings' stems.
-    pub(super) fn new(nets: Vec<Net>, settings: &OpenUnmixSettings) -> Result<Self, ModelError> {
+    pub(super) fn new(
+        nets: Vec<GraphSession>,
+        settings: &OpenUnmixSettings,
+    ) -> Result<Self, ModelError> {
         let mut fixed = None;
         for (net, stem) in nets.iter().zip(settings.graphs.keys()) {
             let ([input], [output, ..]) = (&net.inputs[..], &net.outputs[..]) else {
@@ -61,7 +64,7 @@ impl OpenUnmix {
         })
     }
 
-    pub(super) fn plan(&self, frames: usize) -> Plan {
+    pub(super) fn plan(&self, frames: usize) -> SegmentPlan {
         let OpenUnmixSettings {
             n_fft,
             hop,
@@ -73,25 +76,25 @@ impl OpenUnmix {
             // A short clip need not be filled up with silence.
             segment = frames.max(2 * n_fft);
         }
-        Plan {
+        SegmentPlan {
             segment,
             step: super::stitch::step(segment, overlap),
             lead: 0,
             total: frames,
             frames,
-            fade: Fade::Triangle,
+            fade: SegmentFade::Triangle,
         }
     }
 
     pub(super) fn segment(
         &self,
-        sound: &Stereo,
-        stop: Stop<'_>,
-    ) -> Result<Vec<Stereo>, SeparateError> {
+        sound: &StereoSound,
+        stop: CancelCheck<'_>,
+    ) -> Result<Vec<StereoSound>, SeparateError> {
         let OpenUnmixSettings {
             n_fft, hop, wiener, ..
         } = self.settings;
-        let transform = Transform::new(n_fft, hop, sound[0].len());
+        let transform = CentredStft::new(n_fft, hop, sound[0].len());
         let (bins, frames) = (transform.bins(), transform.frames());
         let mix = [
             transform.spectra(&sound[0], stop)?,
@@ -116,7 +119,7 @@ impl OpenUnmix {
         drop(magnitudes);
         if wiener {
             let complete = self.settings.graphs.contains_key(&Stem::Other);
-            gaussian::refine(&mix, &mut stems, bins, complete, stop)?;
+            wiener_refine::refine(&mix, &mut stems, bins, complete, stop)?;
         }
         let channels = map(2 * stems.len(), stop, |number| {
             let spectra = &stems[number / 2][number % 2];

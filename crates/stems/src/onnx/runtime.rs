@@ -14,11 +14,11 @@ use ort::value::{Outlet, TensorElementType, TensorRef};
 
 use super::error::ModelError;
 use crate::SeparateError;
-use crate::parallel::{Stop, Stopped};
+use crate::parallel::{CancelCheck, WorkCancelled};
 
 /// How graphs are run.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Options {
+pub struct RuntimeOptions {
     /// The runtime's library. If `None`, `ORT_DYLIB_PATH`, else the system's `libonnxruntime.so`.
     /// The first one loaded serves the whole process.
     pub library: Option<PathBuf>,
@@ -29,7 +29,7 @@ pub struct Options {
 static ENVIRONMENT: Mutex<Option<Environment>> = Mutex::new(None);
 
 /// Loads the library once, or says why it cannot be loaded.
-pub(super) fn environment(options: &Options) -> Result<Environment, ModelError> {
+pub(super) fn environment(options: &RuntimeOptions) -> Result<Environment, ModelError> {
     let mut slot = locked(&ENVIRONMENT);
     if let Some(environment) = &*slot {
         return Ok(environment.clone());
@@ -68,7 +68,7 @@ fn guarded<T>(work: impl FnOnce() -> Result<T, String>) -> Result<T, String> {
 
 /// An input or an output of a graph.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Port {
+pub(super) struct GraphPort {
     pub(super) name: String,
     /// Size of each dimension; -1 if dynamic.
     pub(super) dims: Vec<i64>,
@@ -76,7 +76,7 @@ pub(super) struct Port {
     pub(super) float: bool,
 }
 
-impl Port {
+impl GraphPort {
     fn of(outlet: &Outlet) -> Self {
         Self {
             name: outlet.name().to_owned(),
@@ -114,20 +114,20 @@ impl Port {
 
 /// A loaded graph. Runs are serialised.
 #[derive(Debug)]
-pub(super) struct Net {
+pub(super) struct GraphSession {
     session: Mutex<Session>,
-    pub(super) inputs: Vec<Port>,
-    pub(super) outputs: Vec<Port>,
+    pub(super) inputs: Vec<GraphPort>,
+    pub(super) outputs: Vec<GraphPort>,
 }
 
 /// An input tensor: port number, shape, values.
-pub(super) type Given<'a> = (usize, &'a [usize], &'a [f32]);
+pub(super) type InputTensor<'a> = (usize, &'a [usize], &'a [f32]);
 
 /// An output tensor: port number and required shape.
-pub(super) type Wanted<'a> = (usize, &'a [usize]);
+pub(super) type OutputTensor<'a> = (usize, &'a [usize]);
 
-impl Net {
-    pub(super) fn open(file: &[u8], options: &Options) -> Result<Self, ModelError> {
+impl GraphSession {
+    pub(super) fn open(file: &[u8], options: &RuntimeOptions) -> Result<Self, ModelError> {
         let environment = environment(options)?;
         let session = guarded(|| {
             let text = |e: &dyn std::fmt::Display| e.to_string();
@@ -140,8 +140,8 @@ impl Net {
         });
         let session = session.map_err(|e| ModelError::field("file", e))?;
         Ok(Self {
-            inputs: session.inputs().iter().map(Port::of).collect(),
-            outputs: session.outputs().iter().map(Port::of).collect(),
+            inputs: session.inputs().iter().map(GraphPort::of).collect(),
+            outputs: session.outputs().iter().map(GraphPort::of).collect(),
             session: Mutex::new(session),
         })
     }
@@ -149,9 +149,9 @@ impl Net {
     /// Runs the graph and returns the wanted outputs in order. All values are finite.
     pub(super) fn run(
         &self,
-        given: &[Given<'_>],
-        wanted: &[Wanted<'_>],
-        stop: Stop<'_>,
+        given: &[InputTensor<'_>],
+        wanted: &[OutputTensor<'_>],
+        stop: CancelCheck<'_>,
     ) -> Result<Vec<Vec<f32>>, SeparateError> {
         stop.check()?;
         let made = guarded(|| self.run_watched(given, wanted, stop));
@@ -161,9 +161,9 @@ impl Net {
 
     fn run_watched(
         &self,
-        given: &[Given<'_>],
-        wanted: &[Wanted<'_>],
-        stop: Stop<'_>,
+        given: &[InputTensor<'_>],
+        wanted: &[OutputTensor<'_>],
+        stop: CancelCheck<'_>,
     ) -> Result<Vec<Vec<f32>>, String> {
         let mut inputs: Vec<(&str, SessionInputValue<'_>)> = Vec::new();
         for &(port, shape, values) in given {
@@ -178,7 +178,7 @@ impl Net {
             let options = &options;
             scope.spawn(move || {
                 while ended.recv_timeout(WATCH) == Err(RecvTimeoutError::Timeout) {
-                    if stop.check() == Err(Stopped) && options.terminate().is_ok() {
+                    if stop.check() == Err(WorkCancelled) && options.terminate().is_ok() {
                         break;
                     }
                 }
@@ -187,7 +187,7 @@ impl Net {
             drop(running);
             outputs.map_err(|e| e.to_string())
         })?;
-        let take = |&(port, shape): &Wanted<'_>| {
+        let take = |&(port, shape): &OutputTensor<'_>| {
             let name = &self.outputs[port].name;
             let value = outputs
                 .get(name)

@@ -1,4 +1,4 @@
-//! A clip through a model, piece by piece: rates, channels, levels, and the exact sums.
+//! The model separator, piece by piece: rates, channels, levels, and the exact sums.
 //!
 //! The model's estimates need not sum to anything: a remainder is subtracted from the mix, sample by
 //! sample, as the last step.
@@ -6,24 +6,24 @@
 use std::ops::Range;
 use std::sync::Arc;
 
-use super::converter::Converter;
-use super::formulas::Formula;
-use super::model::Model;
-use super::stitch::Stitch;
+use super::converter::RateConverter;
+use super::formulas::StemFormula;
+use super::model::SeparationModel;
+use super::stitch::SegmentStitcher;
 use crate::audio::finite;
 use crate::error::check_offered;
-use crate::parallel::Stop;
+use crate::parallel::CancelCheck;
 use crate::separate::gather;
 use crate::stft::RATE;
-use crate::{Audio, Control, Separate, SeparateError, Shape, Stem, Take};
+use crate::{Audio, ClipShape, SeparateError, SeparationControl, SeparationEngine, Stem, StemSink};
 
 /// Separates a clip that arrives and leaves piece by piece, by a model; like
 /// [`Separator`](crate::Separator) for the built-in engine. Memory does not grow with the clip.
-pub struct Separator {
-    model: Arc<Model>,
-    shape: Shape,
-    formulas: Vec<Formula>,
-    lanes: Vec<Lane>,
+pub struct ModelSeparator {
+    model: Arc<SeparationModel>,
+    shape: ClipShape,
+    formulas: Vec<StemFormula>,
+    lanes: Vec<ChannelLane>,
     /// Segments of all lanes, and how many are done.
     count: usize,
     done: usize,
@@ -37,22 +37,26 @@ pub struct Separator {
 /// How much of what [`Separator::push`] gets is taken at a time, in seconds.
 const PIECE_SECONDS: usize = 4;
 
-impl Separator {
+impl ModelSeparator {
     /// Prepares to make the `wanted` stems, which must be among those that the model offers.
-    pub fn new(model: Arc<Model>, shape: Shape, wanted: &[Stem]) -> Result<Self, SeparateError> {
+    pub fn new(
+        model: Arc<SeparationModel>,
+        shape: ClipShape,
+        wanted: &[Stem],
+    ) -> Result<Self, SeparateError> {
         shape.check()?;
         check_offered(wanted, model.offered())?;
         let formulas = wanted
             .iter()
             .filter_map(|stem| model.formulas.formula(*stem));
-        let formulas: Vec<Formula> = formulas.collect();
+        let formulas: Vec<StemFormula> = formulas.collect();
         let estimates = model.formulas.estimates.len();
         // Nothing in this clip, or nothing that single precision could scale; or nothing asked.
         let idle = shape.peak < 1e-25 || shape.frames == 0 || wanted.is_empty();
         let pairs = (0..shape.channels).step_by(2);
         let pairs = pairs.map(|first| first..shape.channels.min(first + 2));
-        let lane = |channels| Lane::new(&model, shape, channels);
-        let lanes: Vec<Lane> = if idle {
+        let lane = |channels| ChannelLane::new(&model, shape, channels);
+        let lanes: Vec<ChannelLane> = if idle {
             Vec::new()
         } else {
             pairs.map(lane).collect()
@@ -73,10 +77,10 @@ impl Separator {
     fn take(
         &mut self,
         piece: &[Vec<f32>],
-        control: &mut Control<'_>,
-        write: &mut Take<'_>,
+        control: &mut SeparationControl<'_>,
+        write: &mut StemSink<'_>,
     ) -> Result<(), SeparateError> {
-        let stop = Stop(control.cancelled);
+        let stop = CancelCheck(control.cancelled);
         stop.check()?;
         let length = piece.first().map_or(0, Vec::len);
         self.received += length;
@@ -101,7 +105,7 @@ impl Separator {
     }
 
     /// Writes of every wanted stem what all its estimates are finished for.
-    fn write(&mut self, write: &mut Take<'_>) -> Result<(), SeparateError> {
+    fn write(&mut self, write: &mut StemSink<'_>) -> Result<(), SeparateError> {
         let finished = self.estimates.iter().flatten().map(Vec::len).min();
         let finished = finished.unwrap_or(0).min(self.mix[0].len());
         if finished == 0 {
@@ -110,8 +114,8 @@ impl Separator {
         for (number, formula) in self.formulas.iter().enumerate() {
             let channels: Vec<Vec<f32>> = (0..self.shape.channels)
                 .map(|c| match formula {
-                    Formula::Estimate(i) => self.estimates[*i][c][..finished].to_vec(),
-                    Formula::Without(all) => {
+                    StemFormula::Estimate(i) => self.estimates[*i][c][..finished].to_vec(),
+                    StemFormula::Without(all) => {
                         let mut left = self.mix[c][..finished].to_vec();
                         for i in all {
                             let part = left.iter_mut().zip(&self.estimates[*i][c]);
@@ -136,12 +140,12 @@ impl Separator {
     }
 }
 
-impl Separate for Separator {
+impl SeparationEngine for ModelSeparator {
     fn push(
         &mut self,
         samples: &[Vec<f32>],
-        control: &mut Control<'_>,
-        write: &mut Take<'_>,
+        control: &mut SeparationControl<'_>,
+        write: &mut StemSink<'_>,
     ) -> Result<(), SeparateError> {
         let available = samples.first().map_or(0, Vec::len);
         let available = available.min(self.shape.frames - self.received);
@@ -158,8 +162,8 @@ impl Separate for Separator {
 
     fn finish(
         &mut self,
-        control: &mut Control<'_>,
-        write: &mut Take<'_>,
+        control: &mut SeparationControl<'_>,
+        write: &mut StemSink<'_>,
     ) -> Result<(), SeparateError> {
         while self.received < self.shape.frames {
             let missing = self.shape.frames - self.received;
@@ -173,21 +177,21 @@ impl Separate for Separator {
 }
 
 /// One channel or two on their way through the model, which wants two.
-struct Lane {
+struct ChannelLane {
     channels: Range<usize>,
     /// Subtracted, then multiplied.
     scale: (f32, f32),
-    to_model: Vec<Converter>,
-    stitch: Stitch,
+    to_model: Vec<RateConverter>,
+    stitch: SegmentStitcher,
     /// How many segments there are.
     count: usize,
     done: usize,
     /// By estimate and channel.
-    from_model: Vec<Vec<Converter>>,
+    from_model: Vec<Vec<RateConverter>>,
 }
 
-impl Lane {
-    fn new(model: &Model, shape: Shape, channels: Range<usize>) -> Self {
+impl ChannelLane {
+    fn new(model: &SeparationModel, shape: ClipShape, channels: Range<usize>) -> Self {
         let frames = shape.frames as u64 * u64::from(RATE);
         let frames = frames.div_ceil(u64::from(shape.rate));
         let frames = usize::try_from(frames).unwrap_or(usize::MAX);
@@ -195,13 +199,13 @@ impl Lane {
         let stems = model.formulas.estimates.len();
         let converters = |from, to, frames| {
             let each = channels.clone();
-            each.map(|_| Converter::new(from, to, frames))
+            each.map(|_| RateConverter::new(from, to, frames))
                 .collect::<Vec<_>>()
         };
         Self {
             scale: model.scale(shape),
             to_model: converters(shape.rate, RATE, frames),
-            stitch: Stitch::new(plan, stems),
+            stitch: SegmentStitcher::new(plan, stems),
             count: plan.count(),
             done: 0,
             from_model: (0..stems)
@@ -238,9 +242,9 @@ impl Lane {
     /// Does one segment, if all of it is there.
     fn work(
         &mut self,
-        model: &Model,
+        model: &SeparationModel,
         estimates: &mut [Vec<Vec<f32>>],
-        stop: Stop<'_>,
+        stop: CancelCheck<'_>,
     ) -> Result<bool, SeparateError> {
         let Some(segment) = self.stitch.segment() else {
             return Ok(false);
@@ -273,17 +277,17 @@ impl Lane {
     }
 }
 
-impl Model {
+impl SeparationModel {
     /// Separates `mix` and returns the `wanted` stems in the order asked for, like
     /// [`separate`](crate::separate()). Channels beyond two are separated pair by pair.
     pub fn separate(
         self: &Arc<Self>,
         mix: &Audio,
         wanted: &[Stem],
-        control: Control<'_>,
+        control: SeparationControl<'_>,
     ) -> Result<Vec<(Stem, Audio)>, SeparateError> {
         let mut control = control;
-        let mut separator = Separator::new(Arc::clone(self), Shape::of(mix), wanted)?;
+        let mut separator = ModelSeparator::new(Arc::clone(self), ClipShape::of(mix), wanted)?;
         gather(mix, wanted, |write| {
             separator.push(mix.channels(), &mut control, write)?;
             separator.finish(&mut control, write)

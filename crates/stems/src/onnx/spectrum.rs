@@ -9,9 +9,9 @@ use std::sync::Arc;
 use realfft::num_complex::Complex32;
 use realfft::{ComplexToReal, RealFftPlanner, RealToComplex};
 
-use crate::parallel::{Stop, Stopped, fill_rows};
+use crate::parallel::{CancelCheck, WorkCancelled, fill_rows};
 
-pub(super) struct Transform {
+pub(super) struct CentredStft {
     n_fft: usize,
     hop: usize,
     length: usize,
@@ -22,7 +22,7 @@ pub(super) struct Transform {
     inverse: Arc<dyn ComplexToReal<f32>>,
 }
 
-impl std::fmt::Debug for Transform {
+impl std::fmt::Debug for CentredStft {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let Self {
             n_fft, hop, length, ..
@@ -31,7 +31,7 @@ impl std::fmt::Debug for Transform {
     }
 }
 
-impl Transform {
+impl CentredStft {
     /// For sounds of `length` samples, which is more than half of `n_fft`.
     #[expect(
         clippy::cast_possible_truncation,
@@ -70,7 +70,11 @@ impl Transform {
     }
 
     /// All spectra, frame by frame.
-    pub(super) fn spectra(&self, sound: &[f32], stop: Stop<'_>) -> Result<Vec<Complex32>, Stopped> {
+    pub(super) fn spectra(
+        &self,
+        sound: &[f32],
+        stop: CancelCheck<'_>,
+    ) -> Result<Vec<Complex32>, WorkCancelled> {
         let padded = reflect(sound, self.n_fft / 2, self.n_fft / 2);
         let mut spectra = vec![Complex32::default(); self.frames() * self.bins()];
         fill_rows(&mut spectra, self.bins(), stop, |t, row| {
@@ -133,8 +137,8 @@ pub(super) fn to_tensor(
     bins: usize,
     first: usize,
     size: (usize, usize),
-    stop: Stop<'_>,
-) -> Result<Vec<f32>, Stopped> {
+    stop: CancelCheck<'_>,
+) -> Result<Vec<f32>, WorkCancelled> {
     let (dim_f, dim_t) = size;
     let mut tensor = vec![0.0; 4 * dim_f * dim_t];
     fill_rows(&mut tensor, dim_t, stop, |number, row| {
@@ -179,9 +183,9 @@ mod tests {
             let sound: Vec<f32> = (0..length)
                 .map(|i| ((i * i) as f32 * 0.001).sin())
                 .collect();
-            let transform = Transform::new(n_fft, hop, length);
+            let transform = CentredStft::new(n_fft, hop, length);
             let bins = transform.bins();
-            let spectra = transform.spectra(&sound, Stop(&|| false)).unwrap();
+            let spectra = transform.spectra(&sound, CancelCheck(&|| false)).unwrap();
             let back = transform.sound(|t, row| row.copy_from_slice(&spectra[t * bins..][..bins]));
             let inside = length / hop * hop;
             let worst = (0..inside)
@@ -196,7 +200,7 @@ mod tests {
         let value = |side: u8, i: u8| Complex32::new(f32::from(i), f32::from(side * 50 + i));
         let spectra = [0, 1].map(|side| (0..15).map(|i| value(side, i)).collect::<Vec<_>>());
         // Five frames of three bins, of which the middle three and the lowest two.
-        let tensor = to_tensor(&spectra, 3, 1, (2, 3), Stop(&|| false)).unwrap();
+        let tensor = to_tensor(&spectra, 3, 1, (2, 3), CancelCheck(&|| false)).unwrap();
         assert_eq!(tensor.len(), 4 * 2 * 3);
         let mut row = [Complex32::default(); 3];
         from_tensor(&tensor, 1, 2, (2, 3), &mut row);

@@ -1,6 +1,6 @@
-//! Left and right.
+//! Stereo sound: a left and a right channel.
 
-pub(super) type Stereo = [Vec<f32>; 2];
+pub(super) type StereoSound = [Vec<f32>; 2];
 
 /// What is left and right, two and two.
 pub(super) fn pairs<T>(channels: Vec<T>) -> Vec<[T; 2]> {

@@ -1,13 +1,13 @@
-//! Cuts a stereo sound into overlapping segments and puts what was made of them together again.
+//! The segment stitcher: cuts a stereo sound into overlapping segments and joins the results.
 //!
 //! Segments are weighted by a window, added, and divided by the sum of the windows. The sound
 //! comes and goes in pieces; only what a segment may still need is kept.
 
-use super::stereo::Stereo;
+use super::stereo::StereoSound;
 
 /// How a sound of known length is cut.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Plan {
+pub(super) struct SegmentPlan {
     /// Samples in a segment.
     pub(super) segment: usize,
     /// Samples from the start of one segment to the start of the next.
@@ -18,12 +18,12 @@ pub(super) struct Plan {
     pub(super) total: usize,
     /// The sound.
     pub(super) frames: usize,
-    pub(super) fade: Fade,
+    pub(super) fade: SegmentFade,
 }
 
 /// How segments are weighted, and where a last one that is too short stands in its segment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Fade {
+pub(super) enum SegmentFade {
     /// Not at all; at the start.
     None,
     /// A symmetric Hann window of the short one's own length; at the start.
@@ -32,7 +32,7 @@ pub(super) enum Fade {
     Triangle,
 }
 
-impl Plan {
+impl SegmentPlan {
     /// How many segments there are.
     pub(super) fn count(&self) -> usize {
         self.total.div_ceil(self.step)
@@ -51,8 +51,8 @@ impl Plan {
     /// How many of its samples lie before those.
     fn before(&self, number: usize) -> usize {
         match self.fade {
-            Fade::None | Fade::Hann => 0,
-            Fade::Triangle => (self.segment - self.covered(number)) / 2,
+            SegmentFade::None | SegmentFade::Hann => 0,
+            SegmentFade::Triangle => (self.segment - self.covered(number)) / 2,
         }
     }
 
@@ -71,14 +71,14 @@ impl Plan {
     fn weight(&self, number: usize) -> Vec<f32> {
         let covered = self.covered(number);
         match self.fade {
-            Fade::None => vec![1.0; covered],
-            Fade::Hann if covered == 1 => vec![1.0],
-            Fade::Hann => {
+            SegmentFade::None => vec![1.0; covered],
+            SegmentFade::Hann if covered == 1 => vec![1.0],
+            SegmentFade::Hann => {
                 let turn = std::f64::consts::TAU / (covered - 1) as f64;
                 let hann = |i: usize| (0.5 - 0.5 * (turn * i as f64).cos()) as f32;
                 (0..covered).map(hann).collect()
             }
-            Fade::Triangle => {
+            SegmentFade::Triangle => {
                 let half = (self.segment - self.segment / 2) as f32;
                 let height = |i: usize| (i + 1).min(self.segment - i) as f32 / half;
                 (0..covered).map(height).collect()
@@ -99,37 +99,37 @@ pub(super) fn step(segment: usize, overlap: f64) -> usize {
 }
 
 /// The work on one sound.
-pub(super) struct Stitch {
-    plan: Plan,
+pub(super) struct SegmentStitcher {
+    plan: SegmentPlan,
     /// The next segment's number.
     next: usize,
     /// The sound from sample `kept` on.
-    sound: Stereo,
+    sound: StereoSound,
     kept: usize,
     /// Weighted sums of each stem's channels from the next segment's start on.
-    sums: Vec<Stereo>,
+    sums: Vec<StereoSound>,
     weights: Vec<f32>,
 }
 
-impl Stitch {
-    pub(super) fn new(plan: Plan, stems: usize) -> Self {
+impl SegmentStitcher {
+    pub(super) fn new(plan: SegmentPlan, stems: usize) -> Self {
         Self {
             plan,
             next: 0,
-            sound: Stereo::default(),
+            sound: StereoSound::default(),
             kept: 0,
-            sums: vec![Stereo::default(); stems],
+            sums: vec![StereoSound::default(); stems],
             weights: Vec::new(),
         }
     }
 
     /// The samples of the sound that are next; it must not get more than it was made for.
-    pub(super) fn inlet(&mut self) -> &mut Stereo {
+    pub(super) fn inlet(&mut self) -> &mut StereoSound {
         &mut self.sound
     }
 
     /// The next segment, if all of it has arrived.
-    pub(super) fn segment(&self) -> Option<Stereo> {
+    pub(super) fn segment(&self) -> Option<StereoSound> {
         if self.next == self.plan.count() {
             return None;
         }
@@ -152,7 +152,7 @@ impl Stitch {
     }
 
     /// Takes what was made of that segment, and gives what no later segment changes.
-    pub(super) fn add(&mut self, stems: &[Stereo]) -> Vec<Stereo> {
+    pub(super) fn add(&mut self, stems: &[StereoSound]) -> Vec<StereoSound> {
         let plan = self.plan;
         let (covered, before) = (plan.covered(self.next), plan.before(self.next));
         let weight = plan.weight(self.next);
@@ -221,9 +221,15 @@ fn add(sum: &mut Vec<f32>, weight: &[f32], values: &[f32]) {
 mod tests {
     use super::*;
 
-    fn plan(fade: Fade, segment: usize, step: usize, lead: usize, frames: usize) -> Plan {
+    fn plan(
+        fade: SegmentFade,
+        segment: usize,
+        step: usize,
+        lead: usize,
+        frames: usize,
+    ) -> SegmentPlan {
         let total = if lead == 0 { frames } else { frames + 3 * lead };
-        Plan {
+        SegmentPlan {
             segment,
             step,
             lead,
@@ -237,13 +243,13 @@ mod tests {
     fn untouched_segments_give_the_sound_back() {
         for frames in [1, 2, 5, 99, 100, 101, 175, 1_000] {
             for plan in [
-                plan(Fade::None, 100, 100, 0, frames),
-                plan(Fade::Hann, 100, 75, 20, frames),
-                plan(Fade::Triangle, 100, 75, 0, frames),
-                plan(Fade::Triangle, 101, 30, 0, frames),
+                plan(SegmentFade::None, 100, 100, 0, frames),
+                plan(SegmentFade::Hann, 100, 75, 20, frames),
+                plan(SegmentFade::Triangle, 100, 75, 0, frames),
+                plan(SegmentFade::Triangle, 101, 30, 0, frames),
             ] {
                 let sound: Vec<f32> = (0..frames).map(|i| (i as f32).sin()).collect();
-                let mut stitch = Stitch::new(plan, 1);
+                let mut stitch = SegmentStitcher::new(plan, 1);
                 let mut made = Vec::new();
                 for piece in sound.chunks(7) {
                     stitch
@@ -267,12 +273,12 @@ mod tests {
 
     #[test]
     fn windows_are_the_published_ones() {
-        let plan = plan(Fade::Triangle, 5, 3, 0, 7);
+        let plan = plan(SegmentFade::Triangle, 5, 3, 0, 7);
         assert_eq!(plan.weight(0), [1.0, 2.0, 3.0, 2.0, 1.0].map(|x| x / 3.0));
         assert_eq!((plan.count(), plan.covered(2), plan.before(2)), (3, 1, 2));
         assert_eq!(plan.input(2), 4);
-        let plan = Plan {
-            fade: Fade::Hann,
+        let plan = SegmentPlan {
+            fade: SegmentFade::Hann,
             ..plan
         };
         assert_eq!(plan.weight(0), [0.0, 0.5, 1.0, 0.5, 0.0]);

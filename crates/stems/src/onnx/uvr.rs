@@ -1,4 +1,4 @@
-//! Recognises an MDX-Net graph by its hash, as Ultimate Vocal Remover (UVR) does.
+//! Model recognition by hash, as in Ultimate Vocal Remover (UVR): finds a graph's settings.
 //!
 //! UVR ships no manifests but one table, `model_data.json`, which an operator may copy into the
 //! models folder. Its keys are MD5 sums of each file's last 10,240,000 bytes.
@@ -9,7 +9,9 @@ use md5::{Digest, Md5};
 use serde::Deserialize;
 
 use super::error::ModelError;
-use super::manifest::{GraphFile, Kind, Manifest, MdxSettings, check_name, parse_stem};
+use super::manifest::{
+    FamilySettings, GraphFile, MdxSettings, ModelManifest, check_name, parse_stem,
+};
 
 /// The table's name in the models folder.
 pub const TABLE_FILE: &str = "model_data.json";
@@ -29,10 +31,10 @@ pub fn hash(file: &[u8]) -> String {
 
 /// A copy of UVR's `model_data.json`.
 #[derive(Debug, Clone)]
-pub struct Table(HashMap<String, serde_json::Value>);
+pub struct UvrTable(HashMap<String, serde_json::Value>);
 
 #[derive(Deserialize)]
-struct Entry {
+struct UvrEntry {
     compensate: f32,
     mdx_dim_f_set: usize,
     mdx_dim_t_set: u32,
@@ -42,7 +44,7 @@ struct Entry {
     is_karaoke: bool,
 }
 
-impl Table {
+impl UvrTable {
     /// Reads the table's text. One entry that is not understood spoils no other.
     pub fn parse(text: &str) -> Result<Self, ModelError> {
         serde_json::from_str(text)
@@ -51,7 +53,7 @@ impl Table {
     }
 
     /// What a manifest would say of `file`, which has this [`hash`].
-    pub fn manifest(&self, file: &str, hash: &str) -> Result<Manifest, ModelError> {
+    pub fn manifest(&self, file: &str, hash: &str) -> Result<ModelManifest, ModelError> {
         let field = |name: &str| format!("{TABLE_FILE}.{hash}{name}");
         let Some(entry) = self.0.get(hash) else {
             let reason = "no entry, and no manifest stands beside the file";
@@ -63,7 +65,7 @@ impl Table {
             );
             return Err(ModelError::field(&field(".config_yaml"), reason));
         }
-        let entry: Entry = serde_path_to_error::deserialize(entry).map_err(|error| {
+        let entry: UvrEntry = serde_path_to_error::deserialize(entry).map_err(|error| {
             let path = match error.path().to_string() {
                 whole if whole == "." => String::new(),
                 path => format!(".{path}"),
@@ -95,10 +97,10 @@ impl Table {
             denoise: false,
             karaoke: entry.is_karaoke,
         };
-        Ok(Manifest {
+        Ok(ModelManifest {
             name,
             license: String::new(),
-            kind: Kind::Mdx(settings.check()?),
+            kind: FamilySettings::Mdx(settings.check()?),
         })
     }
 }
@@ -150,12 +152,12 @@ mod tests {
 
     #[test]
     fn an_entry_is_a_manifest() {
-        let made = Table::parse(TABLE)
+        let made = UvrTable::parse(TABLE)
             .unwrap()
             .manifest("UVR MDX_1.onnx", "aa")
             .unwrap();
         assert_eq!(made.name, "UVR-MDX_1");
-        let Kind::Mdx(mdx) = made.kind else {
+        let FamilySettings::Mdx(mdx) = made.kind else {
             unreachable!()
         };
         assert_eq!((mdx.n_fft, mdx.dim_f, mdx.dim_t), (5_120, 2_048, 256));
@@ -167,7 +169,7 @@ mod tests {
 
     #[test]
     fn says_which_entry_is_of_no_use_and_why() {
-        let table = Table::parse(TABLE).unwrap();
+        let table = UvrTable::parse(TABLE).unwrap();
         for (hash, words) in [
             ("ff", "model_data.json.ff: no entry"),
             (
@@ -184,6 +186,6 @@ mod tests {
             let said = table.manifest("a.onnx", hash).unwrap_err().to_string();
             assert!(said.starts_with(words), "{said}");
         }
-        assert!(Table::parse("[]").is_err());
+        assert!(UvrTable::parse("[]").is_err());
     }
 }

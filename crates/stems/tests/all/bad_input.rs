@@ -8,7 +8,7 @@
 use std::io::Cursor;
 
 use stems::decode::{Recording, replay, scan};
-use stems::{AudioFormat, Control, DecodeError, DecodeLimits, Stem, decode, separate};
+use stems::{AudioFormat, DecodeError, DecodeLimits, SeparationControl, Stem, decode, separate};
 
 fn wav(rate: u32, channels: u16, bits: u16, frames: usize) -> Vec<u8> {
     let spec = hound::WavSpec {
@@ -42,7 +42,7 @@ fn odd_but_right_files_are_separated() {
             (audio.rate(), audio.channels().len()),
             (rate, usize::from(channels))
         );
-        let made = separate(&audio, &Stem::BUILT_IN, Control::default()).unwrap();
+        let made = separate(&audio, &Stem::BUILT_IN, SeparationControl::default()).unwrap();
         assert!(
             made.iter()
                 .all(|(_, stem)| stem.frames() == 9_000 && stem.rate() == rate)

@@ -2,7 +2,7 @@
 
 use proptest::prelude::*;
 use stems::Stem;
-use stems::onnx::{Kind, Manifest, ModelError};
+use stems::onnx::{FamilySettings, ModelError, ModelManifest};
 
 const MDX: &str = "name = 'kim-vocals'\nkind = 'mdx'\nfile = 'Kim_Vocal_2.onnx'\nstems = ['vocals']\n\
     sample_rate = 44100\nlicense = 'ask'\n\
@@ -16,9 +16,9 @@ const OPENUNMIX: &str = "name = 'umx'\nkind = 'openunmix'\n\
 
 #[test]
 fn the_three_kinds_are_read() {
-    let mdx = Manifest::parse(MDX).unwrap();
+    let mdx = ModelManifest::parse(MDX).unwrap();
     assert_eq!((&mdx.name[..], &mdx.license[..]), ("kim-vocals", "ask"));
-    let Kind::Mdx(mdx) = mdx.kind else {
+    let FamilySettings::Mdx(mdx) = mdx.kind else {
         unreachable!()
     };
     assert_eq!(
@@ -27,15 +27,15 @@ fn the_three_kinds_are_read() {
     );
     assert!(!mdx.denoise && !mdx.karaoke);
 
-    let Kind::HtDemucs(six) = Manifest::parse(HTDEMUCS).unwrap().kind else {
+    let FamilySettings::HtDemucs(six) = ModelManifest::parse(HTDEMUCS).unwrap().kind else {
         unreachable!()
     };
     assert_eq!((six.segment, six.overlap, six.stft), (343_980, 0.25, None));
     assert_eq!(six.stems[5], Stem::Keyboard);
 
-    let umx = Manifest::parse(OPENUNMIX).unwrap();
+    let umx = ModelManifest::parse(OPENUNMIX).unwrap();
     assert_eq!(umx.files().len(), 2);
-    let Kind::OpenUnmix(umx) = umx.kind else {
+    let FamilySettings::OpenUnmix(umx) = umx.kind else {
         unreachable!()
     };
     assert_eq!(
@@ -174,24 +174,24 @@ fn what_is_wrong_is_named() {
     ] {
         let changed = text.replacen(from, to, 1);
         assert_ne!(text, changed);
-        let said = Manifest::parse(&changed).unwrap_err().to_string();
+        let said = ModelManifest::parse(&changed).unwrap_err().to_string();
         assert!(said.starts_with(words), "{said}");
     }
 }
 
 /// What a manifest that was taken promises to the code that uses its numbers.
-fn holds(manifest: &Manifest) -> bool {
+fn holds(manifest: &ModelManifest) -> bool {
     let inside = |file: &str| {
         !file.is_empty() && !file.starts_with('/') && file.split('/').all(|part| part != "..")
     };
     let files = manifest.files().iter().all(|graph| inside(&graph.file));
     let sizes = match &manifest.kind {
-        Kind::Mdx(m) => {
+        FamilySettings::Mdx(m) => {
             let chunk = m.hop * (m.dim_t - 1);
             m.n_fft % 2 == 0 && chunk > m.n_fft && m.dim_f <= m.n_fft / 2 + 1 && m.overlap < 1.0
         }
-        Kind::HtDemucs(h) => h.segment > 4_096 && (0.0..1.0).contains(&h.overlap),
-        Kind::OpenUnmix(u) => u.frames.is_none_or(|t| (t - 1) * u.hop > u.n_fft),
+        FamilySettings::HtDemucs(h) => h.segment > 4_096 && (0.0..1.0).contains(&h.overlap),
+        FamilySettings::OpenUnmix(u) => u.frames.is_none_or(|t| (t - 1) * u.hop > u.n_fft),
     };
     files && sizes
 }
@@ -199,7 +199,7 @@ fn holds(manifest: &Manifest) -> bool {
 proptest! {
     #[test]
     fn any_text_is_answered(text in "\\PC{0,400}") {
-        if let Ok(manifest) = Manifest::parse(&text) {
+        if let Ok(manifest) = ModelManifest::parse(&text) {
             prop_assert!(holds(&manifest));
         }
     }
@@ -214,7 +214,7 @@ proptest! {
         let start = at.min(text.len());
         let end = (start + length).min(text.len());
         let text = [&text[..start], &by, &text[end..]].concat();
-        match Manifest::parse(&text) {
+        match ModelManifest::parse(&text) {
             Ok(manifest) => prop_assert!(holds(&manifest)),
             Err(ModelError::Field { field, reason }) => prop_assert!(!field.is_empty() && !reason.is_empty()),
             Err(other) => prop_assert!(false, "{}", other),
@@ -231,7 +231,7 @@ proptest! {
             "name = 'm'\nkind = 'mdx'\nfile = 'm.onnx'\nstems = ['bass']\n\
              [mdx]\nn_fft = {n_fft}\nhop = {hop}\ndim_f = {dim_f}\ndim_t = {dim_t}\noverlap = {overlap:?}"
         );
-        if let Ok(manifest) = Manifest::parse(&text) {
+        if let Ok(manifest) = ModelManifest::parse(&text) {
             prop_assert!(holds(&manifest));
         }
     }

@@ -10,7 +10,10 @@
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use stems::{Audio, Control, Separate, SeparateError, Separator, Shape, Stem, rest, separate};
+use stems::{
+    Audio, BlockSeparator, ClipShape, SeparateError, SeparationControl, SeparationEngine, Stem,
+    rest, separate,
+};
 
 fn noise(seed: u32) -> impl FnMut() -> f32 {
     let mut state = seed;
@@ -35,7 +38,7 @@ fn sound(rate: u32, channels: usize, frames: usize) -> Audio {
 }
 
 fn all(mix: &Audio) -> Vec<(Stem, Audio)> {
-    separate(mix, &Stem::BUILT_IN, Control::default()).unwrap()
+    separate(mix, &Stem::BUILT_IN, SeparationControl::default()).unwrap()
 }
 
 /// The largest difference between the mix and the sum of some stems.
@@ -139,7 +142,7 @@ fn odd_signals_are_fine() {
 fn only_what_is_wanted_comes_in_the_order_asked() {
     let mix = sound(44_100, 2, 30_000);
     let wanted = [Stem::Instrumental, Stem::Bass, Stem::Instrumental];
-    let made = separate(&mix, &wanted, Control::default()).unwrap();
+    let made = separate(&mix, &wanted, SeparationControl::default()).unwrap();
     assert_eq!(made.iter().map(|(s, _)| *s).collect::<Vec<_>>(), wanted);
     let full = all(&mix);
     assert_eq!(
@@ -162,15 +165,15 @@ fn the_same_in_gives_the_same_out() {
 fn pieces_of_any_size_give_the_same_stems() {
     let mix = sound(8_000, 2, 8_000 * 70);
     let wanted = [Stem::Drums, Stem::Instrumental];
-    let whole = separate(&mix, &wanted, Control::default()).unwrap();
-    let mut separator = Separator::new(Shape::of(&mix), &wanted).unwrap();
+    let whole = separate(&mix, &wanted, SeparationControl::default()).unwrap();
+    let mut separator = BlockSeparator::new(ClipShape::of(&mix), &wanted).unwrap();
     let mut made = vec![vec![Vec::new(); 2]; 2];
     let mut write = |stem: usize, piece: &[Vec<f32>]| {
         let channels = made[stem].iter_mut().zip(piece);
         channels.for_each(|(all, new)| all.extend_from_slice(new));
         true
     };
-    let mut control = Control::default();
+    let mut control = SeparationControl::default();
     let mut at = 0;
     for size in [1, 7_000, 100, 300_000].into_iter().cycle() {
         let end = mix.frames().min(at + size);
@@ -192,7 +195,7 @@ fn progress_only_grows_and_ends_at_one() {
     let mix = sound(8_000, 1, 8_000 * 70);
     let mut heard = Vec::new();
     let mut progress = |part| heard.push(part);
-    let control = Control {
+    let control = SeparationControl {
         progress: &mut progress,
         cancelled: &|| false,
     };
@@ -209,7 +212,7 @@ fn cancelling_stops_at_any_point() {
     let mix = sound(44_100, 2, 60_000);
     let asked = AtomicUsize::new(0);
     let count = || asked.fetch_add(1, Ordering::Relaxed);
-    let control = Control {
+    let control = SeparationControl {
         progress: &mut |_| (),
         cancelled: &|| {
             count();
@@ -221,7 +224,7 @@ fn cancelling_stops_at_any_point() {
     assert!(questions > 500, "asked only {questions} times");
     for after in [0, 1, questions / 3, questions / 2, questions * 9 / 10] {
         asked.store(0, Ordering::Relaxed);
-        let control = Control {
+        let control = SeparationControl {
             progress: &mut |_| (),
             cancelled: &|| count() >= after,
         };

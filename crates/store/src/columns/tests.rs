@@ -188,14 +188,14 @@ fn integers_too_great_for_a_column_are_the_greatest() {
 fn a_statement_is_run_where_its_insert_is() {
     let database = database();
     let conn = &mut Conn::Sqlite(&database);
-    crate::record::begin();
+    crate::statement_log::begin();
     let line = line!() + 1;
     insert!(conn, "parcels" {
         "name": "a",
         "state": "queued",
     })
     .unwrap();
-    let record = crate::record::end();
+    let record = crate::statement_log::end();
     let places: Vec<_> = record.places.iter().collect();
     assert!(places.contains(&&(file!(), line)), "{places:?}");
     let sql = "INSERT INTO parcels (name, state) VALUES (?1, ?2)";

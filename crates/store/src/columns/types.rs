@@ -1,4 +1,4 @@
-//! How types are kept in columns: as integers, as text by a name, or as JSON.
+//! Column encodings of the model's types: integers, names as text, or JSON.
 
 use std::borrow::Cow;
 
@@ -12,16 +12,18 @@ use mediagate_model::ids::{
     AccountId, AssetId, AuditId, ClipId, DeliveryId, EndpointId, EventId, IntentId, KeyId,
     PersonaId, RequestId, SubmissionId, TaskId,
 };
-use mediagate_model::intent::Made;
+use mediagate_model::intent::IntentResult;
 use mediagate_model::ledger::EntryKind;
 use mediagate_model::media::MediaType;
-use mediagate_model::money::{Micros, Money};
+use mediagate_model::money::{ChargeState, MicroDollars};
 use mediagate_model::music::{ClipUpstream, PersonaUpstream};
 use mediagate_model::price::{Bill, Tariff};
-use mediagate_model::provenance::{PrintKind, Provenance};
+use mediagate_model::provenance::{Provenance, ResultKind};
 use mediagate_model::submission::SubmissionState;
-use mediagate_model::task::{Kind, Output, Payload, StemTarget, TaskState};
-use mediagate_model::webhook::{AttemptError, DeliveryState, DisabledWhy, EventType, Scheme};
+use mediagate_model::task::{MediaKind, StemTarget, TaskPayload, TaskResult, TaskState};
+use mediagate_model::webhook::{
+    AttemptError, DeliveryState, DisableReason, EventType, SignatureScheme,
+};
 
 impl<T: FromColumn> FromColumn for Option<T> {
     fn from_column(
@@ -117,7 +119,7 @@ integers! {
     u64: |stored| Self::try_from(stored).ok(), |value| i64::try_from(value).unwrap_or(i64::MAX);
     bool: |stored| Some(stored != 0), i64::from;
     Timestamp: |stored| Some(Self::from_micros(stored)), Self::micros;
-    Micros: |stored| Some(Self::new(stored)), Self::get;
+    MicroDollars: |stored| Some(Self::new(stored)), Self::get;
 }
 
 macro_rules! ids {
@@ -158,8 +160,8 @@ macro_rules! names {
 }
 
 names! {
-    ActorKind::name, AttemptError::name, BudgetPeriod::name, DeliveryState::name, DisabledWhy::name, EntryKind::name,
-    EventType::name, Kind::name, MediaType::extension, Money::name, PrintKind::into_str, Scheme::name,
+    ActorKind::name, AttemptError::name, BudgetPeriod::name, DeliveryState::name, DisableReason::name, EntryKind::name,
+    EventType::name, MediaKind::name, MediaType::extension, ChargeState::name, ResultKind::into_str, SignatureScheme::name,
     SubmissionState::name, TaskState::name,
 }
 
@@ -180,6 +182,6 @@ macro_rules! jsons {
 }
 
 jsons! {
-    Bill, ClipUpstream, Made, Output, Payload, PersonaUpstream, Provenance, StemTarget, Tariff, Vec<ClipId>, Vec<String>,
-    Vec<ipnet::IpNet>, providers::Handle, serde_json::Value,
+    Bill, ClipUpstream, IntentResult, TaskResult, TaskPayload, PersonaUpstream, Provenance, StemTarget, Tariff, Vec<ClipId>, Vec<String>,
+    Vec<ipnet::IpNet>, providers::JobHandle, serde_json::Value,
 }

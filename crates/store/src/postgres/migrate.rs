@@ -1,11 +1,11 @@
-//! Migrating while other processes work.
+//! Migration of a Postgres database while other processes work.
 
 use std::time::{Duration, Instant};
 
-use crate::session::server::Server;
-use crate::session::{Committed, Session, Trouble};
+use crate::pg_session::server::PostgresServer;
+use crate::pg_session::{CommitOutcome, PgSession, SessionTrouble};
 use crate::{Conn, StoreError, migrations};
-use mediagate_model::database::Migrate;
+use mediagate_model::database::MigrationMode;
 
 /// Timeout of the whole migration.
 const LIMIT: Duration = Duration::from_hours(1);
@@ -18,7 +18,7 @@ const TRIES: u32 = 20;
 const PAUSE: Duration = Duration::from_secs(1);
 
 /// Runs missing migrations; replicas that start together take turns.
-pub(super) fn run(server: &Server, migrate: Migrate) -> Result<(), StoreError> {
+pub(super) fn run(server: &PostgresServer, migrate: MigrationMode) -> Result<(), StoreError> {
     let mut session = server.connect()?;
     session.until(Instant::now() + LIMIT);
     if migrations::is_done(&mut Conn::Postgres(&mut session), migrate)? {
@@ -26,7 +26,7 @@ pub(super) fn run(server: &Server, migrate: Migrate) -> Result<(), StoreError> {
     }
     for left in (0..TRIES).rev() {
         match once(&mut session) {
-            Err(error) if left == 0 || session.trouble() != Some(Trouble::InTheWay) => {
+            Err(error) if left == 0 || session.trouble() != Some(SessionTrouble::InTheWay) => {
                 return Err(error);
             }
             Err(error) => tracing::warn!(%error, "a migration is waiting"),
@@ -39,12 +39,12 @@ pub(super) fn run(server: &Server, migrate: Migrate) -> Result<(), StoreError> {
     Ok(())
 }
 
-fn once(session: &mut Session) -> Result<(), StoreError> {
+fn once(session: &mut PgSession) -> Result<(), StoreError> {
     session.script(BEGIN)?;
     migrations::run(&mut Conn::Postgres(session))?;
     match session.commit(Instant::now() + LIMIT) {
-        Committed::Yes => Ok(()),
-        Committed::No(error) => Err(error),
-        Committed::InDoubt { .. } => Err(StoreError::Lost),
+        CommitOutcome::Yes => Ok(()),
+        CommitOutcome::No(error) => Err(error),
+        CommitOutcome::InDoubt { .. } => Err(StoreError::Lost),
     }
 }

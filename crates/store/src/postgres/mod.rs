@@ -7,12 +7,12 @@
 //! [`pooler`] finds out whether the server can be used at all, [`server`] opens connections, [`session`] is one, [`queue`] assigns work to threads, [`group`]
 //! runs writes that share a commit, [`work`] is a piece of work.
 
-mod doubt;
-mod group;
+mod in_doubt;
 mod migrate;
+mod pending_work;
 mod pooler;
 mod queue;
-mod work;
+mod write_group;
 
 use std::iter;
 use std::sync::Arc;
@@ -20,14 +20,14 @@ use std::time::{Duration, Instant};
 
 use tokio_postgres::error::SqlState;
 
-use crate::postgres::doubt::Doubts;
-use crate::postgres::group::{GROUP, Piece};
-use crate::postgres::queue::{Job, Queue};
-use crate::postgres::work::{Work, asked};
-use crate::pulse::Pulse;
-use crate::session::link::Link;
-use crate::session::server::Server;
-use crate::session::{Session, Trouble};
+use crate::health::DatabaseHealth;
+use crate::pg_session::notify_channel::NotifyChannel;
+use crate::pg_session::server::PostgresServer;
+use crate::pg_session::{PgSession, SessionTrouble};
+use crate::postgres::in_doubt::DoubtQueue;
+use crate::postgres::pending_work::{PendingWork, asked};
+use crate::postgres::queue::{QueuedJob, WorkQueue};
+use crate::postgres::write_group::{GROUP, QueuedWrite};
 use crate::{BEAT, Conn, StoreError};
 use mediagate_model::database::DatabaseOptions;
 
@@ -63,15 +63,15 @@ pub(super) fn is_poolers(code: &SqlState) -> bool {
     .contains(code)
 }
 
-pub(super) struct Postgres {
-    server: Server,
-    queue: Arc<Queue>,
+pub(super) struct PostgresBackend {
+    server: PostgresServer,
+    queue: Arc<WorkQueue>,
     /// Only for the heartbeat's connection.
-    beats: Arc<Queue>,
-    doubts: Doubts,
+    beats: Arc<WorkQueue>,
+    doubts: DoubtQueue,
 }
 
-impl Drop for Postgres {
+impl Drop for PostgresBackend {
     fn drop(&mut self) {
         self.queue.close();
         self.beats.close();
@@ -79,13 +79,13 @@ impl Drop for Postgres {
     }
 }
 
-impl Postgres {
+impl PostgresBackend {
     pub(super) fn connect(
         url: &str,
         options: DatabaseOptions,
-        pulse: &Arc<Pulse>,
+        pulse: &Arc<DatabaseHealth>,
     ) -> Result<Self, StoreError> {
-        let server = Server::new(url)?;
+        let server = PostgresServer::new(url)?;
         // A session runs its own runtime, which cannot start on a thread of ours.
         let first = server.clone();
         let begin =
@@ -93,9 +93,9 @@ impl Postgres {
         std::thread::spawn(begin)
             .join()
             .map_err(|_| StoreError::Closed)??;
-        let doubts = Doubts::start(server.clone())?;
-        let lane = |queue: &Arc<Queue>, name: String, work: Duration| {
-            let lane = Lane {
+        let doubts = DoubtQueue::start(server.clone())?;
+        let lane = |queue: &Arc<WorkQueue>, name: String, work: Duration| {
+            let lane = ConnectionThread {
                 server: server.clone(),
                 queue: queue.clone(),
                 doubts: doubts.clone(),
@@ -108,8 +108,8 @@ impl Postgres {
             started.map(drop).map_err(|_| StoreError::Closed)
         };
         let (queue, beats) = (
-            Arc::new(Queue::new(doubts.clone())),
-            Arc::new(Queue::new(doubts.clone())),
+            Arc::new(WorkQueue::new(doubts.clone())),
+            Arc::new(WorkQueue::new(doubts.clone())),
         );
         lane(&beats, "postgres-beat".into(), BEAT)?;
         for number in 1..options.connections {
@@ -127,7 +127,7 @@ impl Postgres {
     /// when it is known whether it was committed.
     pub(super) async fn write<T, E>(
         &self,
-        turn: Turn,
+        turn: WriteOrder,
         work: impl FnOnce(&mut Conn<'_>) -> Result<T, E> + Clone + Send + 'static,
     ) -> Result<T, E>
     where
@@ -135,19 +135,19 @@ impl Postgres {
         E: From<StoreError> + Send + 'static,
     {
         let (queue, turn) = match turn {
-            Turn::Any => (&self.queue, None),
-            Turn::Of(turn) => (&self.queue, Some(turn)),
-            Turn::Beat => (&self.beats, None),
+            WriteOrder::Any => (&self.queue, None),
+            WriteOrder::Of(turn) => (&self.queue, Some(turn)),
+            WriteOrder::Beat => (&self.beats, None),
         };
-        let (piece, answered) = Piece::new(turn, work);
+        let (piece, answered) = QueuedWrite::new(turn, work);
         queue.write(piece)?;
         answered.await.map_err(|_| StoreError::Closed)?
     }
 
     /// A connection of its own, see [`Link`].
-    pub(super) async fn link(&self, direct: Option<&str>) -> Result<Link, StoreError> {
+    pub(super) async fn link(&self, direct: Option<&str>) -> Result<NotifyChannel, StoreError> {
         match direct {
-            Some(url) => Server::new(url)?.link().await,
+            Some(url) => PostgresServer::new(url)?.link().await,
             None => self.server.link().await,
         }
     }
@@ -155,7 +155,7 @@ impl Postgres {
     /// Runs `work`, which only reads.
     pub(super) async fn look<T, E>(
         &self,
-        kind: Look,
+        kind: ReadKind,
         work: impl FnOnce(&mut Conn<'_>) -> Result<T, E> + Clone + Send + 'static,
     ) -> Result<T, E>
     where
@@ -164,16 +164,16 @@ impl Postgres {
     {
         let (look, answered) = asked(work);
         match kind {
-            Look::Read => self.queue.look(look, false)?,
-            Look::Examine => self.queue.look(look, true)?,
-            Look::Ping => self.beats.look(look, false)?,
+            ReadKind::Read => self.queue.look(look, false)?,
+            ReadKind::Examine => self.queue.look(look, true)?,
+            ReadKind::Ping => self.beats.look(look, false)?,
         }
         answered.await.map_err(|_| StoreError::Closed)?
     }
 }
 
 /// The queue for a write.
-pub(super) enum Turn {
+pub(super) enum WriteOrder {
     /// On any free connection.
     Any,
     /// After, and together with, writes of the same number in any process.
@@ -183,7 +183,7 @@ pub(super) enum Turn {
 }
 
 /// The queue for a read.
-pub(super) enum Look {
+pub(super) enum ReadKind {
     /// On any free connection.
     Read,
     /// Like `Read`, but may take up to a minute.
@@ -193,26 +193,26 @@ pub(super) enum Look {
 }
 
 /// A thread and its connection.
-struct Lane {
-    server: Server,
-    queue: Arc<Queue>,
-    doubts: Doubts,
-    pulse: Arc<Pulse>,
+struct ConnectionThread {
+    server: PostgresServer,
+    queue: Arc<WorkQueue>,
+    doubts: DoubtQueue,
+    pulse: Arc<DatabaseHealth>,
     /// Timeout of reads and groups.
     work: Duration,
-    session: Option<Session>,
+    session: Option<PgSession>,
 }
 
-impl Lane {
+impl ConnectionThread {
     fn serve(mut self) {
         while let Some(job) = self.queue.next() {
             match job {
-                Job::Read(look) => self.look(look, false),
-                Job::Examine(look) => {
+                QueuedJob::Read(look) => self.look(look, false),
+                QueuedJob::Examine(look) => {
                     self.look(look, true);
                     self.queue.examined();
                 }
-                Job::Write(first) => {
+                QueuedJob::Write(first) => {
                     let turn = first.turn;
                     self.write(first);
                     if let Some(turn) = turn {
@@ -223,7 +223,7 @@ impl Lane {
         }
     }
 
-    fn look(&mut self, mut look: Box<dyn Work>, is_long: bool) {
+    fn look(&mut self, mut look: Box<dyn PendingWork>, is_long: bool) {
         // A connection may have died while unused: one more try.
         for is_last in [false, true] {
             let limit = if is_long { EXAMINE } else { self.work };
@@ -234,7 +234,7 @@ impl Lane {
                 session.begin_reading(limit);
             }
             let has_panicked = look.run(session).is_err();
-            let is_lost = session.trouble() == Some(Trouble::Lost);
+            let is_lost = session.trouble() == Some(SessionTrouble::Lost);
             if is_long && session.is_usable() {
                 session.roll_back();
                 drop(session.flush());
@@ -246,7 +246,7 @@ impl Lane {
         }
     }
 
-    fn write(&mut self, first: Piece) {
+    fn write(&mut self, first: QueuedWrite) {
         let (queue, turn) = (self.queue.clone(), first.turn);
         let again = self.write_group(first, || turn.and_then(|turn| queue.more(turn)));
         for piece in again {
@@ -261,7 +261,11 @@ impl Lane {
     }
 
     /// Writes these in one transaction; returns those to be written again, each on its own.
-    fn write_group(&mut self, first: Piece, more: impl Fn() -> Option<Piece>) -> Vec<Piece> {
+    fn write_group(
+        &mut self,
+        first: QueuedWrite,
+        more: impl Fn() -> Option<QueuedWrite>,
+    ) -> Vec<QueuedWrite> {
         let started = Instant::now();
         let doubts = self.doubts.clone();
         let Ok(session) = self.session(started + self.work) else {
@@ -270,7 +274,7 @@ impl Lane {
             }
             return Vec::new();
         };
-        let again = group::write(session, first, more, &doubts);
+        let again = write_group::write(session, first, more, &doubts);
         if let Some(is_taken) = session.wrote() {
             self.pulse.wrote(is_taken);
         }
@@ -279,8 +283,8 @@ impl Lane {
     }
 
     /// The connection, opened or tested if necessary.
-    fn session(&mut self, deadline: Instant) -> Result<&mut Session, StoreError> {
-        let mut kept = self.session.take().filter(Session::is_usable);
+    fn session(&mut self, deadline: Instant) -> Result<&mut PgSession, StoreError> {
+        let mut kept = self.session.take().filter(PgSession::is_usable);
         if let Some(session) = &mut kept {
             session.until(deadline);
             if session.rested() > RESTED && !session.answers() {

@@ -1,4 +1,4 @@
-//! Whether a pooler in transaction mode is between here and Postgres.
+//! Detection of a connection pooler in transaction mode between this process and Postgres.
 //!
 //! It gives each transaction any of its connections, and so loses the statements that were prepared on another one,
 //! or, worse, runs what another process prepared under the same name. `PgBouncer` from 1.21 on can keep them.
@@ -6,8 +6,8 @@
 use std::time::{Duration, Instant};
 
 use crate::StoreError;
-use crate::session::Session;
-use crate::session::server::Server;
+use crate::pg_session::PgSession;
+use crate::pg_session::server::PostgresServer;
 
 /// Timeout of the check.
 const LIMIT: Duration = Duration::from_secs(5);
@@ -17,7 +17,7 @@ const WAIT: Duration = Duration::from_millis(1500);
 const TRIES: usize = 2;
 
 /// Fails if prepared statements do not survive.
-pub(super) fn check(server: &Server) -> Result<(), StoreError> {
+pub(super) fn check(server: &PostgresServer) -> Result<(), StoreError> {
     let mut one = server.connect()?;
     one.until(Instant::now() + LIMIT);
     let mut other = match server.connect() {
@@ -57,7 +57,7 @@ pub(super) fn check(server: &Server) -> Result<(), StoreError> {
 }
 
 /// The server's name of the connection, by a prepared statement.
-fn backend(session: &mut Session) -> Result<i32, StoreError> {
+fn backend(session: &mut PgSession) -> Result<i32, StoreError> {
     let rows = session.query("SELECT pg_backend_pid()", &[])?;
     let row = rows.first().ok_or(StoreError::Lost)?;
     row.try_get(0).map_err(StoreError::from)

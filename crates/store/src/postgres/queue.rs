@@ -1,4 +1,4 @@
-//! Work that waits for a connection, and who gets the next one.
+//! The queue of work that waits for a Postgres connection, and its scheduling.
 
 use std::collections::{HashSet, VecDeque};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
@@ -6,26 +6,26 @@ use std::time::Instant;
 
 use crate::StoreError;
 use crate::postgres::QUEUED;
-use crate::postgres::doubt::Doubts;
-use crate::postgres::group::Piece;
-use crate::postgres::work::Work;
+use crate::postgres::in_doubt::DoubtQueue;
+use crate::postgres::pending_work::PendingWork;
+use crate::postgres::write_group::QueuedWrite;
 
 /// Most pieces of work that may wait; more are refused at once.
 const WAITING: usize = 1000;
 /// Long reads at once: they must leave connections for others.
 const EXAMINED: usize = 4;
 
-pub(super) struct Queue {
-    state: Mutex<State>,
+pub(super) struct WorkQueue {
+    state: Mutex<QueueState>,
     wake: Condvar,
-    doubts: Doubts,
+    doubts: DoubtQueue,
 }
 
 #[derive(Default)]
-struct State {
-    reads: VecDeque<(Instant, Box<dyn Work>)>,
-    examines: VecDeque<(Instant, Box<dyn Work>)>,
-    writes: VecDeque<Piece>,
+struct QueueState {
+    reads: VecDeque<(Instant, Box<dyn PendingWork>)>,
+    examines: VecDeque<(Instant, Box<dyn PendingWork>)>,
+    writes: VecDeque<QueuedWrite>,
     /// Turns with a group being written.
     turns: HashSet<i32>,
     examining: usize,
@@ -33,15 +33,15 @@ struct State {
 }
 
 /// What a thread does next.
-pub(super) enum Job {
-    Read(Box<dyn Work>),
-    Examine(Box<dyn Work>),
+pub(super) enum QueuedJob {
+    Read(Box<dyn PendingWork>),
+    Examine(Box<dyn PendingWork>),
     /// The first of a group.
-    Write(Piece),
+    Write(QueuedWrite),
 }
 
-impl Queue {
-    pub(super) fn new(doubts: Doubts) -> Self {
+impl WorkQueue {
+    pub(super) fn new(doubts: DoubtQueue) -> Self {
         Self {
             state: Mutex::default(),
             wake: Condvar::new(),
@@ -50,7 +50,7 @@ impl Queue {
     }
 
     /// Queues a read.
-    pub(super) fn look(&self, look: Box<dyn Work>, is_long: bool) -> Result<(), StoreError> {
+    pub(super) fn look(&self, look: Box<dyn PendingWork>, is_long: bool) -> Result<(), StoreError> {
         let mut state = self.state();
         let waiting = if is_long {
             &mut state.examines
@@ -66,7 +66,7 @@ impl Queue {
         Ok(())
     }
 
-    pub(super) fn write(&self, piece: Piece) -> Result<(), StoreError> {
+    pub(super) fn write(&self, piece: QueuedWrite) -> Result<(), StoreError> {
         let mut state = self.state();
         if state.writes.len() >= WAITING || self.doubts.are_too_many() {
             return Err(StoreError::Busy);
@@ -78,7 +78,7 @@ impl Queue {
     }
 
     /// Waits for a job; `None` once the queue is closed. Refuses work that has waited too long.
-    pub(super) fn next(&self) -> Option<Job> {
+    pub(super) fn next(&self) -> Option<QueuedJob> {
         let mut state = self.state();
         loop {
             if let Some(job) = state.take() {
@@ -95,7 +95,7 @@ impl Queue {
     }
 
     /// The next write of a turn whose group is being written.
-    pub(super) fn more(&self, turn: i32) -> Option<Piece> {
+    pub(super) fn more(&self, turn: i32) -> Option<QueuedWrite> {
         let mut state = self.state();
         let mut waiting = state.writes.iter();
         let at = waiting.position(|piece| piece.turn == Some(turn))?;
@@ -120,14 +120,14 @@ impl Queue {
         self.wake.notify_all();
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
+    fn state(&self) -> MutexGuard<'_, QueueState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl State {
+impl QueueState {
     /// The oldest job that can be done now.
-    fn take(&mut self) -> Option<Job> {
+    fn take(&mut self) -> Option<QueuedJob> {
         self.refuse_late();
         let write = self
             .writes
@@ -140,16 +140,16 @@ impl State {
         if let (Some(at), true) = (write, is_first(write_since, read_since)) {
             let first = self.writes.remove(at)?;
             self.turns.extend(first.turn);
-            return Some(Job::Write(first));
+            return Some(QueuedJob::Write(first));
         }
         if let Some((_, look)) = self.reads.pop_front() {
-            return Some(Job::Read(look));
+            return Some(QueuedJob::Read(look));
         }
         if self.examining < EXAMINED
             && let Some((_, look)) = self.examines.pop_front()
         {
             self.examining += 1;
-            return Some(Job::Examine(look));
+            return Some(QueuedJob::Examine(look));
         }
         None
     }

@@ -1,4 +1,4 @@
-//! Who works on a task: claiming, holding and postponing.
+//! Claims: how a worker takes, holds, postpones and releases a task.
 
 use crate::columns::TableRecord as _;
 use crate::{Conn, StoreError};

@@ -8,19 +8,19 @@ use std::time::Duration;
 
 use crate::columns::TableRecord as _;
 use crate::conn::to_json;
-use crate::page::Page;
-use crate::{Conn, StoreError, Value};
+use crate::page::PageQuery;
+use crate::{Conn, SqlValue, StoreError};
 use mediagate_model::clock::Timestamp;
 use mediagate_model::error::ErrorCode;
 use mediagate_model::ids::{AccountId, KeyId, TaskId};
-use mediagate_model::task::{Kind, Payload, Task, TaskState};
-use mediagate_model::words;
+use mediagate_model::search_terms;
+use mediagate_model::task::{MediaKind, Task, TaskPayload, TaskState};
 
 /// Which tasks to list.
 #[derive(Debug, Clone, Default)]
-pub struct Filter {
+pub struct TaskFilter {
     /// Only this kind.
-    pub kind: Option<Kind>,
+    pub kind: Option<MediaKind>,
     /// Only in this state.
     pub state: Option<TaskState>,
     pub model: Option<String>,
@@ -34,7 +34,7 @@ pub struct Filter {
     pub since: Option<Timestamp>,
     /// Only those accepted before.
     pub until: Option<Timestamp>,
-    /// Only those with all of these terms ([`words`]).
+    /// Only those with all of these terms ([`search_terms`]).
     pub terms: Vec<i64>,
     /// Only this one.
     pub id: Option<TaskId>,
@@ -73,10 +73,10 @@ macro_rules! list {
     };
     ($way:expr, $from:literal, $id:literal, $narrowed:literal, $first:expr) => {
         match $way {
-            Way::Up => list!(@ $from, $id, " > ?2 AND CAST(?3 AS TEXT) IS NOT NULL", $narrowed, "", $first),
-            Way::UpTo => list!(@ $from, $id, concat!(" > ?2 AND ", $id, " < ?3"), $narrowed, "", $first),
-            Way::Down => list!(@ $from, $id, " < ?3 AND CAST(?2 AS TEXT) IS NOT NULL", $narrowed, " DESC", $first),
-            Way::DownTo => list!(@ $from, $id, concat!(" < ?3 AND ", $id, " > ?2"), $narrowed, " DESC", $first),
+            ListDirection::Up => list!(@ $from, $id, " > ?2 AND CAST(?3 AS TEXT) IS NOT NULL", $narrowed, "", $first),
+            ListDirection::UpTo => list!(@ $from, $id, concat!(" > ?2 AND ", $id, " < ?3"), $narrowed, "", $first),
+            ListDirection::Down => list!(@ $from, $id, " < ?3 AND CAST(?2 AS TEXT) IS NOT NULL", $narrowed, " DESC", $first),
+            ListDirection::DownTo => list!(@ $from, $id, concat!(" < ?3 AND ", $id, " > ?2"), $narrowed, " DESC", $first),
         }
     };
     (@ $from:literal, $id:literal, $within:expr, $narrowed:literal, $direction:literal, $first:expr) => {
@@ -95,7 +95,7 @@ macro_rules! list {
 
 /// The direction of a list, and whether it has a far end.
 #[derive(Debug, Clone, Copy)]
-enum Way {
+enum ListDirection {
     Up,
     UpTo,
     Down,
@@ -106,10 +106,10 @@ enum Way {
 pub fn page(
     conn: &mut Conn<'_>,
     account: AccountId,
-    filter: &Filter,
-    page: Page<TaskId>,
+    filter: &TaskFilter,
+    page: PageQuery<TaskId>,
 ) -> Result<Vec<Task>, StoreError> {
-    let bounds = Bounds::new(filter, page);
+    let bounds = IdBounds::new(filter, page);
     if bounds.from >= bounds.to {
         return Ok(Vec::new());
     }
@@ -117,22 +117,22 @@ pub fn page(
     let (by, rarest) = found_by(conn, &account, filter, &bounds)?;
     let way = bounds.way(page.ascending);
     let sql = match by {
-        FoundBy::Words => list!(way, words),
-        FoundBy::Nothing => list!(way, ""),
-        FoundBy::Error => list!(way, " AND error_code = ?9"),
-        FoundBy::Key => list!(way, " AND key_id = ?8"),
-        FoundBy::State => list!(way, " AND state = ?6"),
-        FoundBy::Model => list!(way, " AND model = ?7"),
-        FoundBy::Kind => list!(way, " AND kind = ?5"),
-        FoundBy::KindAndShown => list!(way, " AND kind = ?5 AND deleted_at IS NULL"),
+        IndexChoice::Words => list!(way, words),
+        IndexChoice::Nothing => list!(way, ""),
+        IndexChoice::Error => list!(way, " AND error_code = ?9"),
+        IndexChoice::Key => list!(way, " AND key_id = ?8"),
+        IndexChoice::State => list!(way, " AND state = ?6"),
+        IndexChoice::Model => list!(way, " AND model = ?7"),
+        IndexChoice::Kind => list!(way, " AND kind = ?5"),
+        IndexChoice::KindAndShown => list!(way, " AND kind = ?5 AND deleted_at IS NULL"),
     };
     let key = filter.key.map(|key| key.to_string());
-    let mut values: Vec<Value<'_>> = vec![
+    let mut values: Vec<SqlValue<'_>> = vec![
         (&account).into(),
         (&bounds.from).into(),
         (&bounds.to).into(),
         i64::from(page.limit).into(),
-        filter.kind.map(Kind::name).into(),
+        filter.kind.map(MediaKind::name).into(),
         filter.state.map(TaskState::name).into(),
         filter.model.as_ref().into(),
         key.as_ref().into(),
@@ -142,10 +142,12 @@ pub fn page(
         filter.without_deleted.into(),
     ];
     let terms = filter.terms.iter().copied().map(Some);
-    let terms = terms.chain(std::iter::repeat(None)).take(words::ASKED);
+    let terms = terms
+        .chain(std::iter::repeat(None))
+        .take(search_terms::ASKED);
     let mut terms: Vec<Option<i64>> = terms.collect();
     terms.swap(0, rarest);
-    values.extend(terms.into_iter().map(Value::from));
+    values.extend(terms.into_iter().map(SqlValue::from));
     values.push(filter.provider.as_ref().into());
     conn.all(sql, &values, Task::from_row)
 }
@@ -154,13 +156,13 @@ pub fn page(
 const ENDS: (&str, &str) = ("", "g");
 
 /// Between which ids a page lies, both exclusive.
-pub(super) struct Bounds {
+pub(super) struct IdBounds {
     pub(super) from: String,
     pub(super) to: String,
 }
 
-impl Bounds {
-    pub(super) fn new(filter: &Filter, page: Page<TaskId>) -> Self {
+impl IdBounds {
+    pub(super) fn new(filter: &TaskFilter, page: PageQuery<TaskId>) -> Self {
         /// How far the clocks of the processes that make ids may be apart.
         const APART: Duration = Duration::from_hours(2);
         let after = page.after.map(|id| id.to_string());
@@ -184,12 +186,12 @@ impl Bounds {
         Self { from, to }
     }
 
-    fn way(&self, ascending: bool) -> Way {
+    fn way(&self, ascending: bool) -> ListDirection {
         match (ascending, self.from == ENDS.0, self.to == ENDS.1) {
-            (true, _, true) => Way::Up,
-            (true, _, false) => Way::UpTo,
-            (false, true, _) => Way::Down,
-            (false, false, _) => Way::DownTo,
+            (true, _, true) => ListDirection::Up,
+            (true, _, false) => ListDirection::UpTo,
+            (false, true, _) => ListDirection::Down,
+            (false, false, _) => ListDirection::DownTo,
         }
     }
 }
@@ -204,7 +206,7 @@ pub(crate) fn first_id(time: Timestamp) -> String {
 
 /// The part of a filter that an index serves; the rest is checked per row. In order of preference.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-enum FoundBy {
+enum IndexChoice {
     Words,
     Error,
     Key,
@@ -240,31 +242,31 @@ const WITH_TERM: [&str; 2] = count!(
 fn found_by(
     conn: &mut Conn<'_>,
     account: &str,
-    filter: &Filter,
-    bounds: &Bounds,
-) -> Result<(FoundBy, usize), StoreError> {
+    filter: &TaskFilter,
+    bounds: &IdBounds,
+) -> Result<(IndexChoice, usize), StoreError> {
     if filter.id.is_some() {
-        return Ok((FoundBy::Nothing, 0));
+        return Ok((IndexChoice::Nothing, 0));
     }
     let key = filter.key.map(|key| key.to_string());
     let state = filter.state.map(TaskState::name);
     let error = filter.error.map(ErrorCode::name);
-    let kind = filter.kind.map(Kind::name);
+    let kind = filter.kind.map(MediaKind::name);
     let is_shown = filter.without_deleted;
     let kinds = if is_shown {
-        FoundBy::KindAndShown
+        IndexChoice::KindAndShown
     } else {
-        FoundBy::Kind
+        IndexChoice::Kind
     };
-    let given: Vec<(FoundBy, [&'static str; 2], &str)> = [
-        (FoundBy::Error, count!("error_code = ?2"), error),
-        (FoundBy::Key, count!("key_id = ?2"), key.as_deref()),
+    let given: Vec<(IndexChoice, [&'static str; 2], &str)> = [
+        (IndexChoice::Error, count!("error_code = ?2"), error),
+        (IndexChoice::Key, count!("key_id = ?2"), key.as_deref()),
         (
-            FoundBy::Model,
+            IndexChoice::Model,
             count!("model = ?2"),
             filter.model.as_deref(),
         ),
-        (FoundBy::State, count!("state = ?2"), state),
+        (IndexChoice::State, count!("state = ?2"), state),
         (kinds, count!("kind = ?2"), kind),
     ]
     .into_iter()
@@ -272,17 +274,17 @@ fn found_by(
     .collect();
     if given.len() + filter.terms.len() < 2 {
         let only = given.first().map(|(by, _, _)| *by);
-        let words = filter.terms.first().map(|_| FoundBy::Words);
-        return Ok((only.or(words).unwrap_or(FoundBy::Nothing), 0));
+        let words = filter.terms.first().map(|_| IndexChoice::Words);
+        return Ok((only.or(words).unwrap_or(IndexChoice::Nothing), 0));
     }
-    let mut found = (FoundBy::Nothing, 0);
+    let mut found = (IndexChoice::Nothing, 0);
     for (further, most) in COUNTED.into_iter().enumerate() {
         let mut counts = Vec::new();
         for (position, term) in filter.terms.iter().enumerate() {
             let sql = WITH_TERM[further];
             let values = [(*term).into(), (&bounds.from).into(), (&bounds.to).into()];
             let count = conn.one(sql, &values, |row| row.int(0))?;
-            counts.push((count.unwrap_or(0), FoundBy::Words, position));
+            counts.push((count.unwrap_or(0), IndexChoice::Words, position));
         }
         for (by, sql, value) in &given {
             let values = [account.into(), (*value).into(), (&bounds.from).into()];
@@ -304,9 +306,9 @@ pub(super) fn keep_words(
     conn: &mut Conn<'_>,
     id: TaskId,
     account: AccountId,
-    payload: &Payload,
+    payload: &TaskPayload,
 ) -> Result<(), StoreError> {
-    let terms = words::of_task(account, payload);
+    let terms = search_terms::of_task(account, payload);
     if terms.is_empty() {
         return Ok(());
     }
@@ -330,13 +332,13 @@ pub(crate) fn remove_words(conn: &mut Conn<'_>, tasks: &[TaskId]) -> Result<(), 
             &[(&id.to_string()).into()],
             |row| {
                 let account = row.parse(0, "tasks.account_id")?;
-                Ok((account, row.json::<Payload>(1, "tasks.payload")?))
+                Ok((account, row.json::<TaskPayload>(1, "tasks.payload")?))
             },
         )?;
         let Some((account, payload)) = found else {
             continue;
         };
-        let terms = words::of_task(account, &payload);
+        let terms = search_terms::of_task(account, &payload);
         let sql = conn.dialect(
             "DELETE FROM task_words WHERE task_id = ?1 AND term IN (SELECT value FROM json_each(?2))",
             "DELETE FROM task_words WHERE task_id = ?1 AND term = ANY (ARRAY(

@@ -1,4 +1,4 @@
-//! Each entry of the ledger against the task, key and account that it names.
+//! Check of each ledger entry against the task, key and account that it names.
 
 use std::str::FromStr as _;
 
@@ -7,10 +7,10 @@ use crate::columns::{TableRecord as _, record};
 use crate::{Conn, StoreError};
 use mediagate_model::clock::Timestamp;
 use mediagate_model::ledger::EntryKind;
-use mediagate_model::money::Micros;
+use mediagate_model::money::MicroDollars;
 
 record! {
-    columns for Line of "ledger" {
+    columns for EntryRecord of "ledger" {
         id: "l.id",
         account: "l.account_id",
         key: "l.key_id",
@@ -39,11 +39,11 @@ fn ordered(
     account: Option<String>,
     key: Option<String>,
     state: Option<String>,
-    reserved: Option<Micros>,
+    reserved: Option<MicroDollars>,
     created_at: Option<i64>,
     finished_at: Option<i64>,
-) -> Option<Ordered> {
-    Some(Ordered {
+) -> Option<EntryTask> {
+    Some(EntryTask {
         account: account?,
         key: key?,
         state: state?,
@@ -69,7 +69,7 @@ pub(super) fn page(
                FROM ledger WHERE (created_at, id) > (?1, ?2) ORDER BY created_at, id LIMIT ?3) AS l"),
         &[at.into(), id.into(), PAGE.into()],
         |row| {
-            let line = Line::from_row(row)?;
+            let line = EntryRecord::from_row(row)?;
             let faults = line.faults();
             found.extend(faults.into_iter().map(|why| Mismatch {
                 what: "entry",
@@ -83,15 +83,15 @@ pub(super) fn page(
 }
 
 /// An entry with what it names.
-struct Line {
+struct EntryRecord {
     id: String,
     account: String,
     key: Option<String>,
     task: Option<String>,
     kind: String,
-    held: Micros,
-    spent: Micros,
-    credit: Micros,
+    held: MicroDollars,
+    spent: MicroDollars,
+    credit: MicroDollars,
     created_at: i64,
     counted_at: Option<i64>,
     /// Its account, if there is one.
@@ -99,22 +99,22 @@ struct Line {
     /// The account of its key.
     keys_account: Option<String>,
     /// `None` where there is no such task.
-    of: Option<Ordered>,
+    of: Option<EntryTask>,
     /// When the entry was written that ended its task's hold.
     settled_at: Option<i64>,
 }
 
 /// The task of an entry.
-struct Ordered {
+struct EntryTask {
     account: String,
     key: String,
     state: String,
-    reserved: Micros,
+    reserved: MicroDollars,
     created_at: i64,
     finished_at: Option<i64>,
 }
 
-impl Line {
+impl EntryRecord {
     fn faults(&self) -> Vec<String> {
         let mut faults = Vec::new();
         if self.known_account.is_none() {
@@ -127,7 +127,8 @@ impl Line {
         let amounts = self.amounts();
         if kind == EntryKind::Credit {
             let is_plain = (&self.key, &self.task) == (&None, &None) && self.counted_at.is_none();
-            let moves = [self.held, self.spent] == [Micros::ZERO; 2] && self.credit != Micros::ZERO;
+            let moves = [self.held, self.spent] == [MicroDollars::ZERO; 2]
+                && self.credit != MicroDollars::ZERO;
             if !(is_plain && moves) {
                 faults.push(format!(
                     "a credit has no key and no task and moves credit alone; this one has key {:?}, task {:?} and {amounts}",
@@ -163,7 +164,7 @@ impl Line {
     }
 
     /// Whose it is must be whose its task is.
-    fn misplaced(&self, task: &str, of: &Ordered) -> Vec<String> {
+    fn misplaced(&self, task: &str, of: &EntryTask) -> Vec<String> {
         let mut faults = Vec::new();
         if self.account != of.account {
             faults.push(format!(
@@ -189,9 +190,9 @@ impl Line {
     }
 
     /// What it moves, and when, must fit its kind and its task.
-    fn misstated(&self, kind: EntryKind, of: &Ordered) -> Vec<String> {
+    fn misstated(&self, kind: EntryKind, of: &EntryTask) -> Vec<String> {
         let mut faults = Vec::new();
-        let none = Micros::ZERO;
+        let none = MicroDollars::ZERO;
         let back = none.minus(of.reserved);
         let fits = self.credit == none
             && match kind {

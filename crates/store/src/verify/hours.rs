@@ -1,17 +1,17 @@
-//! The sums of hours against those of their day, which are checked against the entries themselves.
+//! Check of the hourly sums against the daily sums, which are checked against the entries themselves.
 //!
 //! Sums of hours began with a later version than those of days, and counted what was there: of work
 //! whose records had been removed by then they know nothing. They must therefore lie between what
 //! there still is and the day's sum, which is one figure as long as nothing was removed.
 
 use super::sums::counted_entries;
-use super::{Bounds, Mismatch, day_name};
+use super::{Mismatch, RetentionBounds, day_name};
 use crate::columns::FieldReader;
-use crate::hours::HOUR;
+use crate::hourly_sums::HOUR;
 use crate::usage::DAY;
 use crate::{Conn, StoreError};
 use mediagate_model::clock::Timestamp;
-use mediagate_model::money::Micros;
+use mediagate_model::money::MicroDollars;
 
 /// Hours per day.
 pub(super) const HOURS: i64 = 24;
@@ -20,7 +20,7 @@ pub(super) const HOURS: i64 = 24;
 pub(super) fn of_day(
     conn: &mut Conn<'_>,
     day: i64,
-    bounds: Bounds,
+    bounds: RetentionBounds,
 ) -> Result<Vec<Mismatch>, StoreError> {
     let mut found = spent(conn, day)?;
     found.extend(ended(conn, day)?);
@@ -70,8 +70,8 @@ fn by_outcome(conn: &mut Conn<'_>, day: i64) -> Result<Vec<Mismatch>, StoreError
             let outcome: String = fields.field("outcome")?;
             let tasks: i64 = fields.field("tasks")?;
             let there: i64 = fields.field("there")?;
-            let spent: Micros = fields.field("spent")?;
-            let entries_spent: Micros = fields.field("entries_spent")?;
+            let spent: MicroDollars = fields.field("spent")?;
+            let entries_spent: MicroDollars = fields.field("entries_spent")?;
             Ok(Mismatch {
                 what: "hours",
                 id: hour_name(hour),
@@ -103,8 +103,8 @@ fn spent(conn: &mut Conn<'_>, day: i64) -> Result<Vec<Mismatch>, StoreError> {
             let account: String = fields.field("account_id")?;
             let key: String = fields.field("key_id")?;
             let model: String = fields.field("model")?;
-            let of_hours: Micros = fields.field("of_hours")?;
-            let of_day: Micros = fields.field("of_day")?;
+            let of_hours: MicroDollars = fields.field("of_hours")?;
+            let of_day: MicroDollars = fields.field("of_day")?;
             Ok(Mismatch {
                 what: "hours",
                 id: day_name(day),

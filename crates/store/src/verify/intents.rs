@@ -1,19 +1,19 @@
-//! Kept intents against the tasks that they lead a repeated request to.
+//! Check of kept intents against the tasks that they lead a repeated request to.
 
 use std::collections::HashMap;
 
 use super::Mismatch;
 use crate::columns::{TableRecord as _, record};
 use crate::conn::to_json;
-use crate::records;
+use crate::record_expiry;
 use crate::{Conn, StoreError};
-use mediagate_model::intent::Made;
+use mediagate_model::intent::IntentResult;
 
 /// Intents per page.
 const PAGE: i64 = 500;
 
 /// An intent as its row says it.
-struct Kept {
+struct IntentRow {
     id: String,
     account: String,
     key: String,
@@ -23,7 +23,7 @@ struct Kept {
 }
 
 record! {
-    columns for Kept of "intents" {
+    columns for IntentRow of "intents" {
         id: "id",
         account: "account_id",
         key: "key_id",
@@ -44,14 +44,18 @@ pub(super) fn page(
             " FROM intents WHERE id > ?1 ORDER BY id LIMIT ?2"
         ),
         &[after.into(), PAGE.into()],
-        Kept::from_row,
+        IntentRow::from_row,
     )?;
     let last = page.last().map(|kept| kept.id.clone());
     let mut found = Vec::new();
-    let mut led: Vec<(Kept, Vec<String>)> = Vec::new();
+    let mut led: Vec<(IntentRow, Vec<String>)> = Vec::new();
     for kept in page {
-        match kept.made.as_deref().map(serde_json::from_str::<Made>) {
-            Some(Ok(Made::Tasks(tasks))) => {
+        match kept
+            .made
+            .as_deref()
+            .map(serde_json::from_str::<IntentResult>)
+        {
+            Some(Ok(IntentResult::Tasks(tasks))) => {
                 led.push((kept, tasks.iter().map(ToString::to_string).collect()));
             }
             Some(Err(_)) => found.push(kept.fault("what it made cannot be read".to_owned())),
@@ -97,12 +101,12 @@ fn owners(conn: &mut Conn<'_>, ids: &str) -> Result<HashMap<String, (String, Str
 /// Whether a task is known to have been removed.
 fn is_past(conn: &mut Conn<'_>, id: &str) -> Result<bool, StoreError> {
     match id.parse() {
-        Ok(id) => Ok(records::past_task(conn, id)?.is_some()),
+        Ok(id) => Ok(record_expiry::past_task(conn, id)?.is_some()),
         Err(_) => Ok(false),
     }
 }
 
-impl Kept {
+impl IntentRow {
     fn is_of(&self, account: &str, key: &str) -> bool {
         self.account == account && (self.key == key || self.name.is_some())
     }

@@ -1,27 +1,27 @@
-//! What providers were paid, as the hours sum it up, against the jobs themselves.
+//! Check of payments to providers, as the hourly sums have them, against the jobs themselves.
 
 use std::collections::BTreeMap;
 
 use super::Mismatch;
 use super::hours::{HOURS, hour_name};
 use crate::columns::{FieldReader, TableRecord as _, record};
-use crate::hours::HOUR;
+use crate::hourly_sums::HOUR;
 use crate::usage::DAY;
 use crate::{Conn, StoreError};
-use mediagate_model::money::Micros;
+use mediagate_model::money::MicroDollars;
 use mediagate_model::price::{Bill, Tariff};
 use mediagate_model::submission::{JobCost, judge};
 
 /// What jobs cost together.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
-struct Costs {
+struct JobCosts {
     made: i64,
     wasted: i64,
     unknown: i64,
 }
 
 record! {
-    costs_columns for Costs of "hourly_sums" {
+    costs_columns for JobCosts of "hourly_sums" {
         made: "made_micros",
         wasted: "wasted_micros",
         unknown: "unknown_jobs",
@@ -30,16 +30,16 @@ record! {
 
 /// What the jobs of an hour cost that the rows themselves tell.
 #[derive(Debug, Default)]
-struct Told {
-    summed: Costs,
-    jobs: Costs,
+struct HourCosts {
+    summed: JobCosts,
+    jobs: JobCosts,
     /// How much one of them made is written nowhere.
     is_vague: bool,
 }
 
 /// What a sum is of.
 #[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
-struct Group {
+struct JobGroup {
     hour: i64,
     account: String,
     key: String,
@@ -49,7 +49,7 @@ struct Group {
 }
 
 record! {
-    group_columns for Group of "hourly_sums" {
+    group_columns for JobGroup of "hourly_sums" {
         hour: "hour",
         account: "account_id",
         key: "key_id",
@@ -60,7 +60,7 @@ record! {
 }
 
 /// A submission that is over, with what its task says of its price.
-struct Job {
+struct EndedJob {
     ended_at: i64,
     account: String,
     key: String,
@@ -79,7 +79,7 @@ struct Job {
 }
 
 record! {
-    job_columns for Job of "submissions" {
+    job_columns for EndedJob of "submissions" {
         ended_at: "s.ended_at",
         account: "t.account_id",
         key: "t.key_id",
@@ -98,7 +98,7 @@ record! {
 
 /// The sums of the hours of a day that are not those of the jobs that ended in them.
 pub(super) fn of_day(conn: &mut Conn<'_>, day: i64) -> Result<Vec<Mismatch>, StoreError> {
-    let mut groups: BTreeMap<Group, Told> = BTreeMap::new();
+    let mut groups: BTreeMap<JobGroup, HourCosts> = BTreeMap::new();
     conn.all(
         concat!(
             "SELECT ",
@@ -131,7 +131,7 @@ pub(super) fn of_day(conn: &mut Conn<'_>, day: i64) -> Result<Vec<Mismatch>, Sto
             first_instant.saturating_add(DAY).into(),
         ],
         |row| {
-            let job = Job::from_row(row)?;
+            let job = EndedJob::from_row(row)?;
             let told = groups.entry(job.group()).or_default();
             told.add(&job);
             Ok(())
@@ -158,10 +158,10 @@ pub(super) fn of_day(conn: &mut Conn<'_>, day: i64) -> Result<Vec<Mismatch>, Sto
         .collect())
 }
 
-impl Job {
+impl EndedJob {
     /// The sum that it counts in.
-    fn group(&self) -> Group {
-        Group {
+    fn group(&self) -> JobGroup {
+        JobGroup {
             hour: self.ended_at.div_euclid(HOUR),
             account: self.account.clone(),
             key: self.key.clone(),
@@ -172,19 +172,19 @@ impl Job {
     }
 }
 
-impl Costs {
+impl JobCosts {
     fn in_words(self) -> String {
         format!(
             "jobs that were made cost {}, others {}, and of {} nobody knows",
-            Micros::new(self.made),
-            Micros::new(self.wasted),
+            MicroDollars::new(self.made),
+            MicroDollars::new(self.wasted),
             self.unknown
         )
     }
 }
 
-impl Told {
-    fn add(&mut self, job: &Job) {
+impl HourCosts {
+    fn add(&mut self, job: &EndedJob) {
         let why = (job.error_class.as_deref(), job.error_message.as_deref());
         // Of a cancelled task's job nobody fetched the result: it is what was ordered.
         let is_late = why == (Some("cancelled"), Some("made"));

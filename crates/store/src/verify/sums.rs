@@ -1,10 +1,10 @@
-//! The sums of accounts, keys and days against the tasks and entries that they sum up.
+//! Check of the sums of accounts, keys and days against the tasks and entries behind them.
 
-use super::{Bounds, Mismatch, day_name};
+use super::{Mismatch, RetentionBounds, day_name};
 use crate::columns::FieldReader;
 use crate::usage::DAY;
 use crate::{Conn, StoreError};
-use mediagate_model::money::Micros;
+use mediagate_model::money::MicroDollars;
 
 /// The open tasks of an account, which are few, and those that were cancelled while their provider went
 /// on: money of any other that is held is a mismatch of its own.
@@ -91,7 +91,7 @@ fn differ(
     id: &str,
     name: &'static str,
 ) -> Result<Option<Mismatch>, StoreError> {
-    let (kept, summed): (Micros, Micros) = (fields.field(name)?, fields.field(name)?);
+    let (kept, summed): (MicroDollars, MicroDollars) = (fields.field(name)?, fields.field(name)?);
     Ok((kept != summed).then(|| Mismatch {
         what,
         id: id.to_owned(),
@@ -103,7 +103,7 @@ fn differ(
 pub(super) fn of_day(
     conn: &mut Conn<'_>,
     day: i64,
-    bounds: Bounds,
+    bounds: RetentionBounds,
 ) -> Result<Vec<Mismatch>, StoreError> {
     let mut found = money_of_day(conn, day)?;
     found.extend(ends_of_day(conn, day, bounds.is_exact_day(day))?);
@@ -136,10 +136,10 @@ fn money_of_day(conn: &mut Conn<'_>, day: i64) -> Result<Vec<Mismatch>, StoreErr
             let mut fields = FieldReader::new(row);
             let account: String = fields.field("daily_sums.account_id")?;
             let key: String = fields.field("daily_sums.key_id")?;
-            let spent: Micros = fields.field("spent")?;
-            let entries_spent: Micros = fields.field("entries_spent")?;
-            let credit: Micros = fields.field("credit")?;
-            let entries_credit: Micros = fields.field("entries_credit")?;
+            let spent: MicroDollars = fields.field("spent")?;
+            let entries_spent: MicroDollars = fields.field("entries_spent")?;
+            let credit: MicroDollars = fields.field("credit")?;
+            let entries_credit: MicroDollars = fields.field("entries_credit")?;
             Ok(Mismatch {
                 what: "day",
                 id: day_name(day),

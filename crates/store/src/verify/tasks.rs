@@ -1,26 +1,26 @@
-//! Each task's money against its entries, its bill and its prices.
+//! Check of each task's money against its entries, its bill and its prices.
 
 use std::collections::HashMap;
 use std::str::FromStr as _;
 
 use super::Mismatch;
 use crate::columns::{FieldReader, TableRecord as _, record};
-use crate::{Conn, StoreError, Value};
+use crate::{Conn, SqlValue, StoreError};
 use mediagate_model::catalog::EMBEDDED;
-use mediagate_model::money::{Micros, Money};
+use mediagate_model::money::{ChargeState, MicroDollars};
 use mediagate_model::price::{Bill, Tariff};
 use mediagate_model::task::TaskState;
 
 #[macro_use]
 mod submissions;
 
-use submissions::Sent;
+use submissions::SubmissionRow;
 
 /// An entry of the ledger as its row says it.
 struct EntryRow {
     kind: String,
-    held: Micros,
-    spent: Micros,
+    held: MicroDollars,
+    spent: MicroDollars,
 }
 
 record! {
@@ -37,8 +37,8 @@ struct TaskRow {
     provider: String,
     state: String,
     money: String,
-    reserved: Micros,
-    cost: Micros,
+    reserved: MicroDollars,
+    cost: MicroDollars,
     /// As JSON.
     tariff: Option<String>,
     /// As JSON.
@@ -81,7 +81,7 @@ macro_rules! of_tasks {
 /// The three statements about the tasks that `$which` selects.
 macro_rules! statements {
     ($which:literal) => {
-        Statements {
+        TaskStatements {
             tasks: of_tasks!(task_columns!(), "", $which),
             entries: of_tasks!(
                 concat!("l.task_id, ", entry_columns!()),
@@ -97,7 +97,7 @@ macro_rules! statements {
     };
 }
 
-struct Statements {
+struct TaskStatements {
     tasks: &'static str,
     entries: &'static str,
     submissions: &'static str,
@@ -127,17 +127,17 @@ pub(super) fn between_ends(
 
 fn check(
     conn: &mut Conn<'_>,
-    statements: &Statements,
-    values: &[Value<'_>],
+    statements: &TaskStatements,
+    values: &[SqlValue<'_>],
 ) -> Result<Vec<Mismatch>, StoreError> {
-    let mut entries: HashMap<String, Entries> = HashMap::new();
+    let mut entries: HashMap<String, EntrySums> = HashMap::new();
     conn.all(statements.entries, values, |row| {
         let mut fields = FieldReader::new(row);
         let of_task = entries.entry(fields.field("ledger.task_id")?);
         of_task.or_default().add(&fields.record()?);
         Ok(())
     })?;
-    let mut sent: HashMap<String, Vec<Sent>> = HashMap::new();
+    let mut sent: HashMap<String, Vec<SubmissionRow>> = HashMap::new();
     conn.all(statements.submissions, values, |row| {
         let mut fields = FieldReader::new(row);
         let of_task = sent.entry(fields.field("submissions.task_id")?);
@@ -156,7 +156,7 @@ fn check(
     Ok(found)
 }
 
-fn mismatches(task: &TaskRow, entries: &Entries, sent: &[Sent]) -> Vec<Mismatch> {
+fn mismatches(task: &TaskRow, entries: &EntrySums, sent: &[SubmissionRow]) -> Vec<Mismatch> {
     let faults = task.faults(entries, sent);
     let of_task = faults.into_iter().map(|why| Mismatch {
         what: "task",
@@ -170,19 +170,19 @@ fn mismatches(task: &TaskRow, entries: &Entries, sent: &[Sent]) -> Vec<Mismatch>
 
 /// The sums of a task's entries.
 #[derive(Default)]
-struct Entries {
+struct EntrySums {
     count: u32,
     reserves: u32,
-    reserved: Micros,
-    still_holds: Micros,
+    reserved: MicroDollars,
+    still_holds: MicroDollars,
     settles: u32,
-    settled: Micros,
+    settled: MicroDollars,
     releases: u32,
     adjusts: u32,
-    adjusted: Micros,
+    adjusted: MicroDollars,
 }
 
-impl Entries {
+impl EntrySums {
     fn add(&mut self, entry: &EntryRow) {
         let EntryRow { kind, held, spent } = entry;
         self.count += 1;
@@ -211,10 +211,10 @@ impl TaskRow {
         self.provider != EMBEDDED
     }
 
-    fn faults(&self, entries: &Entries, sent: &[Sent]) -> Vec<String> {
+    fn faults(&self, entries: &EntrySums, sent: &[SubmissionRow]) -> Vec<String> {
         let known = (
             TaskState::from_str(&self.state),
-            Money::from_str(&self.money),
+            ChargeState::from_str(&self.money),
         );
         let (Ok(state), Ok(money)) = known else {
             return vec![format!(
@@ -255,22 +255,24 @@ impl TaskRow {
 
     /// Whether the entries are those that the task's state requires; adjustments are the operator's
     /// own, and never give back more than was paid.
-    fn adds_up(&self, state: TaskState, money: Money, entries: &Entries) -> bool {
+    fn adds_up(&self, state: TaskState, money: ChargeState, entries: &EntrySums) -> bool {
         use TaskState::{Cancelled, Failed, Queued, Running, Succeeded};
         let ends = (entries.settles, entries.releases);
-        let is_over = entries.still_holds == Micros::ZERO;
+        let is_over = entries.still_holds == MicroDollars::ZERO;
         let is_reserved = (entries.reserves, entries.reserved) == (1, self.reserved);
-        let is_adjusted = entries.settled.plus(entries.adjusted) >= Micros::ZERO;
+        let is_adjusted = entries.settled.plus(entries.adjusted) >= MicroDollars::ZERO;
         match money {
-            Money::Free => entries.count == 0 && [self.cost, self.reserved] == [Micros::ZERO; 2],
-            Money::Held => {
+            ChargeState::Free => {
+                entries.count == 0 && [self.cost, self.reserved] == [MicroDollars::ZERO; 2]
+            }
+            ChargeState::Held => {
                 matches!(state, Queued | Running | Cancelled)
                     && is_reserved
                     && entries.still_holds == self.reserved
                     && self.cost == self.reserved
                     && (ends, entries.adjusts) == ((0, 0), 0)
             }
-            Money::Settled => {
+            ChargeState::Settled => {
                 matches!(state, Succeeded | Cancelled)
                     && is_reserved
                     && is_over
@@ -278,19 +280,19 @@ impl TaskRow {
                     && entries.settled == self.cost
                     && ends == (1, 0)
             }
-            Money::Released => {
+            ChargeState::Released => {
                 matches!(state, Failed | Cancelled)
                     && is_reserved
                     && is_over
                     && is_adjusted
-                    && self.cost == Micros::ZERO
+                    && self.cost == MicroDollars::ZERO
                     && ends == (0, 1)
             }
         }
     }
 
     /// The bill must say what was charged, and the prices from when the task was accepted lead to both.
-    fn mispriced(&self, money: Money, sent: &[Sent]) -> Vec<String> {
+    fn mispriced(&self, money: ChargeState, sent: &[SubmissionRow]) -> Vec<String> {
         let mut faults = Vec::new();
         let tariff = self.tariff.as_deref().map(serde_json::from_str::<Tariff>);
         let bill = self.bill.as_deref().map(serde_json::from_str::<Bill>);
@@ -298,7 +300,7 @@ impl TaskRow {
             faults.push("its prices or its bill cannot be read".to_owned());
             return faults;
         };
-        if let Some(tariff) = tariff.as_ref().filter(|_| money != Money::Free)
+        if let Some(tariff) = tariff.as_ref().filter(|_| money != ChargeState::Free)
             && tariff.reserve() != self.reserved
         {
             faults.push(format!(
@@ -308,12 +310,12 @@ impl TaskRow {
             ));
         }
         let Some(bill) = bill else {
-            if money == Money::Settled {
+            if money == ChargeState::Settled {
                 faults.push(format!("it cost {} and has no bill", self.cost));
             }
             return faults;
         };
-        if money != Money::Settled {
+        if money != ChargeState::Settled {
             faults.push(format!(
                 "it has a bill of {}, and its money is {}",
                 bill.cost,

@@ -5,12 +5,14 @@ use crate::columns::insert;
 use crate::{Conn, StoreError};
 use mediagate_model::clock::Timestamp;
 use mediagate_model::ids::{DeliveryId, EndpointId};
-use mediagate_model::webhook::{Attempt, DeliveryState, Event, Receiver};
+use mediagate_model::webhook::{DeliveryAttempt, DeliveryState, DeliveryTarget, WebhookEvent};
 
-pub use super::claiming::{Candidate, LanesWithRoom, Room, candidates, claim, free_others};
+pub use super::claims::{
+    DeliveryCandidate, LanesWithRoom, SendCapacity, candidates, claim, free_others,
+};
 
 /// Writes an event down. Returns false if its task has one already.
-pub fn insert_event(conn: &mut Conn<'_>, event: &Event) -> Result<bool, StoreError> {
+pub fn insert_event(conn: &mut Conn<'_>, event: &WebhookEvent) -> Result<bool, StoreError> {
     let inserted = insert!(conn, "webhook_events" {
         "id": event.id,
         "account_id": event.account,
@@ -25,8 +27,8 @@ pub fn insert_event(conn: &mut Conn<'_>, event: &Event) -> Result<bool, StoreErr
 /// A delivery to write down, due at once unless it is held.
 pub struct NewDelivery<'a> {
     pub id: DeliveryId,
-    pub event: &'a Event,
-    pub to: &'a Receiver,
+    pub event: &'a WebhookEvent,
+    pub to: &'a DeliveryTarget,
     /// What shares its limit of requests in flight.
     pub lane: &'a str,
     /// Instead of the event's.
@@ -37,8 +39,8 @@ pub struct NewDelivery<'a> {
 pub fn insert(conn: &mut Conn<'_>, new: &NewDelivery<'_>) -> Result<(), StoreError> {
     let event = new.event;
     let (endpoint, url) = match new.to {
-        Receiver::Endpoint(id) => (Some(id), None),
-        Receiver::Callback(url) => (None, Some(url)),
+        DeliveryTarget::Endpoint(id) => (Some(id), None),
+        DeliveryTarget::Callback(url) => (None, Some(url)),
     };
     let is_over = new.state != DeliveryState::Waiting;
     insert!(conn, "webhook_deliveries" {
@@ -63,7 +65,7 @@ pub fn tried(
     conn: &mut Conn<'_>,
     id: DeliveryId,
     owner: &str,
-    attempt: &Attempt,
+    attempt: &DeliveryAttempt,
     state: DeliveryState,
     due_at: Timestamp,
 ) -> Result<bool, StoreError> {

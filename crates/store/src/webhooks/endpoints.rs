@@ -4,14 +4,14 @@ use crate::columns::{
     FieldValue, FromColumn, TableRecord as _, ToColumn, insert, record, saturated,
 };
 use crate::conn::to_json;
-use crate::tasks::Page;
+use crate::tasks::PageQuery;
 use crate::{Conn, Row, StoreError};
 use mediagate_model::clock::Timestamp;
 use mediagate_model::ids::{AccountId, EndpointId};
-use mediagate_model::webhook::{DisabledWhy, Endpoint, EventType};
+use mediagate_model::webhook::{DisableReason, EventType, WebhookEndpoint};
 
 record! {
-    columns for Endpoint of "webhook_endpoints" {
+    columns for WebhookEndpoint of "webhook_endpoints" {
         id: "id",
         account: "account_id",
         key: "key_id",
@@ -49,7 +49,7 @@ impl ToColumn for Vec<EventType> {
     }
 }
 
-pub fn insert(conn: &mut Conn<'_>, new: &Endpoint) -> Result<(), StoreError> {
+pub fn insert(conn: &mut Conn<'_>, new: &WebhookEndpoint) -> Result<(), StoreError> {
     insert!(conn, "webhook_endpoints" {
         "id": new.id,
         "account_id": new.account,
@@ -79,7 +79,7 @@ pub fn by_id(
     conn: &mut Conn<'_>,
     id: EndpointId,
     account: AccountId,
-) -> Result<Option<Endpoint>, StoreError> {
+) -> Result<Option<WebhookEndpoint>, StoreError> {
     conn.one(
         concat!(
             "SELECT ",
@@ -87,7 +87,7 @@ pub fn by_id(
             " FROM webhook_endpoints WHERE id = ?1 AND account_id = ?2"
         ),
         &[(&id.to_string()).into(), (&account.to_string()).into()],
-        Endpoint::from_row,
+        WebhookEndpoint::from_row,
     )
 }
 
@@ -95,8 +95,8 @@ pub fn by_id(
 pub fn page(
     conn: &mut Conn<'_>,
     account: AccountId,
-    page: Page<EndpointId>,
-) -> Result<Vec<Endpoint>, StoreError> {
+    page: PageQuery<EndpointId>,
+) -> Result<Vec<WebhookEndpoint>, StoreError> {
     let sql = if page.ascending {
         concat!(
             "SELECT ",
@@ -118,12 +118,15 @@ pub fn page(
             after.as_ref().into(),
             i64::from(page.limit).into(),
         ],
-        Endpoint::from_row,
+        WebhookEndpoint::from_row,
     )
 }
 
 /// All endpoints of an account.
-pub fn of_account(conn: &mut Conn<'_>, account: AccountId) -> Result<Vec<Endpoint>, StoreError> {
+pub fn of_account(
+    conn: &mut Conn<'_>,
+    account: AccountId,
+) -> Result<Vec<WebhookEndpoint>, StoreError> {
     conn.all(
         concat!(
             "SELECT ",
@@ -131,21 +134,21 @@ pub fn of_account(conn: &mut Conn<'_>, account: AccountId) -> Result<Vec<Endpoin
             " FROM webhook_endpoints WHERE account_id = ?1 ORDER BY id"
         ),
         &[(&account.to_string()).into()],
-        Endpoint::from_row,
+        WebhookEndpoint::from_row,
     )
 }
 
 /// All endpoints, for the operator.
-pub fn all(conn: &mut Conn<'_>) -> Result<Vec<Endpoint>, StoreError> {
+pub fn all(conn: &mut Conn<'_>) -> Result<Vec<WebhookEndpoint>, StoreError> {
     conn.all(
         concat!("SELECT ", columns!(), " FROM webhook_endpoints ORDER BY id"),
         &[],
-        Endpoint::from_row,
+        WebhookEndpoint::from_row,
     )
 }
 
 /// Changes what its owner may change. One that is enabled begins anew, without a history of failures.
-pub fn update(conn: &mut Conn<'_>, changed: &Endpoint) -> Result<(), StoreError> {
+pub fn update(conn: &mut Conn<'_>, changed: &WebhookEndpoint) -> Result<(), StoreError> {
     let (events, key) = (changed.events.to_column()?, changed.key.to_column()?);
     conn.execute(
         "UPDATE webhook_endpoints SET url = ?2, description = ?3, events = ?4, enabled = ?5, disabled_why = ?6, key_id = ?7,
@@ -158,7 +161,7 @@ pub fn update(conn: &mut Conn<'_>, changed: &Endpoint) -> Result<(), StoreError>
             (&changed.description).into(),
             (&events).into(),
             changed.enabled.into(),
-            changed.disabled_why.map(DisabledWhy::name).into(),
+            changed.disabled_why.map(DisableReason::name).into(),
             (&key).into(),
         ],
     )?;
@@ -195,7 +198,7 @@ pub fn failed(
     conn: &mut Conn<'_>,
     id: EndpointId,
     at: Timestamp,
-) -> Result<Option<Endpoint>, StoreError> {
+) -> Result<Option<WebhookEndpoint>, StoreError> {
     conn.one(
         concat!(
             "UPDATE webhook_endpoints SET failures = failures + 1, failing_since = COALESCE(failing_since, ?2)
@@ -203,12 +206,16 @@ pub fn failed(
             columns!()
         ),
         &[(&id.to_string()).into(), at.micros().into()],
-        Endpoint::from_row,
+        WebhookEndpoint::from_row,
     )
 }
 
 /// Disables an endpoint. Returns false if it was disabled before.
-pub fn disable(conn: &mut Conn<'_>, id: EndpointId, why: DisabledWhy) -> Result<bool, StoreError> {
+pub fn disable(
+    conn: &mut Conn<'_>,
+    id: EndpointId,
+    why: DisableReason,
+) -> Result<bool, StoreError> {
     let changed = conn.execute(
         "UPDATE webhook_endpoints SET enabled = 0, disabled_why = ?2 WHERE id = ?1 AND enabled = 1",
         &[(&id.to_string()).into(), why.name().into()],

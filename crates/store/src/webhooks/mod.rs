@@ -1,7 +1,7 @@
-//! Webhooks: who is told (`endpoints`), what is on its way to them (`deliveries`), and what was
+//! Webhooks: `endpoints`, `deliveries` on their way to them, and the log of past deliveries
 //! (`log`).
 
-mod claiming;
+mod claims;
 pub mod deliveries;
+pub mod delivery_log;
 pub mod endpoints;
-pub mod log;

@@ -1,4 +1,4 @@
-//! Which trace something belongs to (W3C Trace Context), as callers send it and as tasks keep it.
+//! Trace context (W3C Trace Context), as callers send it and as tasks keep it.
 //!
 //! Of a caller's context only the ids are taken, so that its trace goes on here. Whether it is kept
 //! is the operator's share to decide, for whoever sends it may be anybody: the caller can only ask
@@ -12,11 +12,11 @@ use opentelemetry_sdk::propagation::TraceContextPropagator;
 use reqwest::header::HeaderMap;
 
 /// The header that names a trace.
-struct Carrier<'a> {
+struct TraceparentCarrier<'a> {
     parent: &'a str,
 }
 
-impl Extractor for Carrier<'_> {
+impl Extractor for TraceparentCarrier<'_> {
     fn get(&self, key: &str) -> Option<&str> {
         (key == "traceparent").then_some(self.parent)
     }
@@ -26,7 +26,7 @@ impl Extractor for Carrier<'_> {
     }
 }
 
-impl Carrier<'_> {
+impl TraceparentCarrier<'_> {
     /// Empty if the header is not what it must be.
     fn context(&self) -> Context {
         if !is_well_formed(self.parent) {
@@ -44,7 +44,7 @@ pub(super) fn of_headers(headers: &HeaderMap, is_kept: impl FnOnce() -> bool) ->
         return Context::new();
     };
     let parent = parent.to_str().unwrap_or_default().trim();
-    let context = Carrier { parent }.context();
+    let context = TraceparentCarrier { parent }.context();
     if !context.has_active_span() {
         return context;
     }
@@ -62,7 +62,7 @@ pub(super) fn of_headers(headers: &HeaderMap, is_kept: impl FnOnce() -> bool) ->
 /// The trace that is stored with a task; empty if there is none.
 pub(super) fn of_stored(text: Option<&str>) -> Context {
     let parent = text.unwrap_or_default();
-    Carrier { parent }.context()
+    TraceparentCarrier { parent }.context()
 }
 
 /// The trace of what is done now, to be stored with a task.

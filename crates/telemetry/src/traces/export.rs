@@ -1,4 +1,4 @@
-//! Sends spans to the collector, from a thread of its own: whoever ends a span puts it into a queue
+//! Export of spans to the collector, from a thread of its own: whoever ends a span puts it into a queue
 //! or, if that is full, loses it, and never waits.
 //!
 //! As OTLP over HTTP has it, a batch is sent again while the collector is away or busy, and given up
@@ -43,9 +43,9 @@ const LAST: Duration = Duration::from_secs(5);
 
 /// Where ended spans go.
 #[derive(Debug)]
-pub(super) struct Queue(mpsc::Sender<SpanData>);
+pub(super) struct SpanQueue(mpsc::Sender<SpanData>);
 
-impl SpanProcessor for Queue {
+impl SpanProcessor for SpanQueue {
     fn on_start(&self, _: &mut Span, _: &Context) {}
 
     fn on_end(&self, span: SpanData) {
@@ -64,12 +64,12 @@ impl SpanProcessor for Queue {
 }
 
 /// The thread that sends; dropped, it sends the rest and ends.
-pub(super) struct Exporter {
+pub(super) struct ExporterThread {
     closing: CancellationToken,
     thread: Option<JoinHandle<()>>,
 }
 
-impl Drop for Exporter {
+impl Drop for ExporterThread {
     fn drop(&mut self) {
         self.closing.cancel();
         if let Some(thread) = self.thread.take() {
@@ -80,7 +80,7 @@ impl Drop for Exporter {
 }
 
 /// Starts the thread; says why it cannot.
-pub(super) fn start(url: Url, resource: &Resource) -> Result<(Queue, Exporter), String> {
+pub(super) fn start(url: Url, resource: &Resource) -> Result<(SpanQueue, ExporterThread), String> {
     let client = providers::outbound::client(&[b"h2", b"http/1.1"], TIMEOUT)?
         .timeout(TIMEOUT)
         .build()
@@ -91,7 +91,7 @@ pub(super) fn start(url: Url, resource: &Resource) -> Result<(Queue, Exporter), 
         .map_err(|error| error.to_string())?;
     let (to, from) = mpsc::channel(QUEUE);
     let closing = CancellationToken::new();
-    let mut sender = Sender {
+    let mut sender = SpanSender {
         from,
         closing: closing.clone(),
         client,
@@ -104,11 +104,11 @@ pub(super) fn start(url: Url, resource: &Resource) -> Result<(Queue, Exporter), 
         .spawn(move || runtime.block_on(sender.run()))
         .map_err(|error| error.to_string())?;
     let thread = Some(thread);
-    Ok((Queue(to), Exporter { closing, thread }))
+    Ok((SpanQueue(to), ExporterThread { closing, thread }))
 }
 
 /// What became of a try.
-enum Tried {
+enum ExportOutcome {
     /// The collector has it, but for so many spans.
     Taken { refused: usize },
     /// It says no, and would again.
@@ -117,7 +117,7 @@ enum Tried {
     Away(String, Option<Duration>),
 }
 
-struct Sender {
+struct SpanSender {
     from: mpsc::Receiver<SpanData>,
     closing: CancellationToken,
     client: reqwest::Client,
@@ -127,7 +127,7 @@ struct Sender {
     is_away: bool,
 }
 
-impl Sender {
+impl SpanSender {
     async fn run(&mut self) {
         let closing = self.closing.clone();
         let over = async {
@@ -180,7 +180,7 @@ impl Sender {
         let mut pause = PAUSES.0;
         loop {
             let (why, asked) = match self.send(body.clone()).await {
-                Tried::Taken { refused } => {
+                ExportOutcome::Taken { refused } => {
                     counters::spans("sent", count.saturating_sub(refused));
                     counters::spans("refused", refused);
                     if std::mem::take(&mut self.is_away) {
@@ -188,11 +188,11 @@ impl Sender {
                     }
                     return;
                 }
-                Tried::Refused(why) => {
+                ExportOutcome::Refused(why) => {
                     counters::spans("refused", count);
                     return self.note(&why);
                 }
-                Tried::Away(why, asked) => (why, asked),
+                ExportOutcome::Away(why, asked) => (why, asked),
             };
             self.note(&why);
             let wait = pause.max(asked.unwrap_or_default());
@@ -216,27 +216,27 @@ impl Sender {
         }
     }
 
-    async fn send(&self, body: Bytes) -> Tried {
+    async fn send(&self, body: Bytes) -> ExportOutcome {
         let request = self.client.post(self.url.clone()).body(body);
         let request = request.header(CONTENT_TYPE, "application/x-protobuf");
         let answer = match request.send().await {
             Ok(answer) => answer,
             // Its address stays out of the log.
-            Err(error) => return Tried::Away(error.without_url().to_string(), None),
+            Err(error) => return ExportOutcome::Away(error.without_url().to_string(), None),
         };
         let status = answer.status();
         match status.as_u16() {
             200..=299 => {
                 let body = answer.bytes().await.unwrap_or_default();
-                Tried::Taken {
+                ExportOutcome::Taken {
                     refused: rejected(&body),
                 }
             }
             429 | 502 | 503 | 504 => {
-                let asked = providers::answer::retry_after(answer.headers(), None);
-                Tried::Away(status.to_string(), asked)
+                let asked = providers::response::retry_after(answer.headers(), None);
+                ExportOutcome::Away(status.to_string(), asked)
             }
-            _ => Tried::Refused(status.to_string()),
+            _ => ExportOutcome::Refused(status.to_string()),
         }
     }
 }

@@ -1,4 +1,4 @@
-//! Traces: what a request causes, from its arrival to its webhook, as spans that a collector gets over
+//! Traces: spans of a request from its arrival to its webhook, which a collector gets over
 //! OTLP. Off unless `[telemetry] otlp` names one; nothing is read, stored or sent on then.
 //!
 //! A trace goes on in other processes and after a restart: the caller's context comes with its
@@ -16,13 +16,13 @@ use opentelemetry::{KeyValue, global};
 use opentelemetry_sdk::Resource;
 use opentelemetry_sdk::propagation::TraceContextPropagator;
 use opentelemetry_sdk::trace::{Sampler, SdkTracerProvider};
-use providers::trace::Span;
+use providers::trace::TraceSpan;
 use reqwest::header::HeaderMap;
 
 use mediagate_config::{Config, ConfigError};
 use mediagate_model::ids::{AssetId, RequestId};
 use mediagate_model::task::Task;
-use mediagate_model::webhook::Due;
+use mediagate_model::webhook::DueDelivery;
 
 pub use context::carried;
 
@@ -33,14 +33,14 @@ static SHARE: OnceLock<f64> = OnceLock::new();
 
 /// Exports until it is dropped, and then what still waits, within a few seconds.
 #[must_use]
-pub struct Traces(
-    #[expect(dead_code, reason = "its drop sends the rest")] Option<export::Exporter>,
+pub struct TraceGuard(
+    #[expect(dead_code, reason = "its drop sends the rest")] Option<export::ExporterThread>,
 );
 
 /// Starts exporting if the settings name a collector.
-pub fn start(config: &Config) -> Result<Traces, ConfigError> {
+pub fn start(config: &Config) -> Result<TraceGuard, ConfigError> {
     let Some(url) = config.telemetry.traces() else {
-        return Ok(Traces(None));
+        return Ok(TraceGuard(None));
     };
     let resource = resource();
     let started = export::start(url, &resource);
@@ -58,7 +58,7 @@ pub fn start(config: &Config) -> Result<Traces, ConfigError> {
     global::set_text_map_propagator(TraceContextPropagator::new());
     global::set_tracer_provider(provider);
     IS_ON.store(true, Ordering::Relaxed);
-    Ok(Traces(Some(exporter)))
+    Ok(TraceGuard(Some(exporter)))
 }
 
 /// What every span says of this process; `OTEL_SERVICE_NAME` and `OTEL_RESOURCE_ATTRIBUTES` add to it.
@@ -89,9 +89,14 @@ fn is_in_share() -> bool {
 }
 
 /// A request, until its answer begins. `route` is the path as the API declares it.
-pub fn request(headers: &HeaderMap, method: &str, route: Option<&str>, id: &RequestId) -> Span {
+pub fn request(
+    headers: &HeaderMap,
+    method: &str,
+    route: Option<&str>,
+    id: &RequestId,
+) -> TraceSpan {
     if !is_on() {
-        return Span::none();
+        return TraceSpan::none();
     }
     // A method is any word: callers must not name spans.
     let known = ["GET", "POST", "PUT", "PATCH", "DELETE", "HEAD", "OPTIONS"];
@@ -102,7 +107,7 @@ pub fn request(headers: &HeaderMap, method: &str, route: Option<&str>, id: &Requ
         None => known.unwrap_or("HTTP").to_owned(),
     };
     let builder = SpanBuilder::from_name(name).with_kind(SpanKind::Server);
-    let span = Span::under(&context::of_headers(headers, is_in_share), builder);
+    let span = TraceSpan::under(&context::of_headers(headers, is_in_share), builder);
     span.set("http.request.method", method);
     if let Some(route) = route {
         span.set("http.route", route.to_owned());
@@ -112,7 +117,7 @@ pub fn request(headers: &HeaderMap, method: &str, route: Option<&str>, id: &Requ
 }
 
 /// The request was answered.
-pub fn answered(request: &Span, status: u16) {
+pub fn answered(request: &TraceSpan, status: u16) {
     request.set("http.response.status_code", i64::from(status));
     if status >= 500 {
         request.fail("server_error");
@@ -120,12 +125,12 @@ pub fn answered(request: &Span, status: u16) {
 }
 
 /// A task while a process has it, from its claim on.
-pub fn run(task: &Task) -> Span {
+pub fn run(task: &Task) -> TraceSpan {
     if !is_on() {
-        return Span::none();
+        return TraceSpan::none();
     }
     let builder = SpanBuilder::from_name("run").with_kind(SpanKind::Consumer);
-    let span = Span::under(&context::of_stored(task.trace.as_deref()), builder);
+    let span = TraceSpan::under(&context::of_stored(task.trace.as_deref()), builder);
     span.set("mediagate.task_id", task.id.to_string());
     span.set("mediagate.kind", task.kind().name());
     span.set("mediagate.model", task.model.clone());
@@ -134,19 +139,19 @@ pub fn run(task: &Task) -> Span {
 }
 
 /// A try to deliver a webhook.
-pub fn webhook(due: &Due) -> Span {
+pub fn webhook(due: &DueDelivery) -> TraceSpan {
     if !is_on() {
-        return Span::none();
+        return TraceSpan::none();
     }
     let builder = SpanBuilder::from_name("webhook").with_kind(SpanKind::Client);
-    let span = Span::under(&context::of_stored(due.trace.as_deref()), builder);
+    let span = TraceSpan::under(&context::of_stored(due.trace.as_deref()), builder);
     span.set("mediagate.delivery_id", due.id.to_string());
     span.set("mediagate.attempt", i64::from(due.attempts) + 1);
     span
 }
 
 /// Names the trace in log lines about what it is of.
-pub fn name_in_log(line: &tracing::Span, of: &Span) {
+pub fn name_in_log(line: &tracing::Span, of: &TraceSpan) {
     if let Some(id) = of.trace_id() {
         line.record("trace_id", tracing::field::display(id));
     }

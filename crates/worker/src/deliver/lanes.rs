@@ -1,4 +1,4 @@
-//! How much is sent at once: to a receiver, for an account, by this process; and the pauses of
+//! Concurrency limits of webhook delivery, by receiver, account and process; and the pauses of
 //! receivers that answer nothing.
 //!
 //! A lane is one receiver: an endpoint, or the callbacks of an account to one host. Five failures
@@ -9,10 +9,10 @@
 use std::collections::HashMap;
 use std::time::Duration;
 
-use mediagate_core::domain::webhooks::outcome::Tried;
+use mediagate_core::domain::webhooks::outcome::AttemptOutcome;
 use mediagate_model::clock::Timestamp;
 use mediagate_model::ids::{AccountId, DeliveryId};
-use mediagate_store::webhooks::deliveries::{Candidate, LanesWithRoom, Room};
+use mediagate_store::webhooks::deliveries::{DeliveryCandidate, LanesWithRoom, SendCapacity};
 
 /// At once, by this process.
 pub(super) const MOST: usize = 500;
@@ -34,22 +34,22 @@ const PAUSES: (Duration, Duration) = (Duration::from_secs(30), Duration::from_mi
 const REMEMBERED: usize = 20_000;
 
 #[derive(Default)]
-pub(super) struct Lanes {
-    known: HashMap<String, Lane>,
+pub(super) struct ReceiverLanes {
+    known: HashMap<String, ReceiverLane>,
     accounts: HashMap<AccountId, usize>,
-    places: HashMap<DeliveryId, Place>,
+    places: HashMap<DeliveryId, LanePlace>,
     /// Places of lanes that were not known to answer.
     unknown: usize,
 }
 
-struct Place {
+struct LanePlace {
     lane: String,
     account: AccountId,
     /// Whether the lane was known to answer.
     is_known: bool,
 }
 
-struct Lane {
+struct ReceiverLane {
     in_flight: usize,
     /// It took something.
     answers: bool,
@@ -62,7 +62,7 @@ struct Lane {
     paused_until: Option<Timestamp>,
 }
 
-impl Lane {
+impl ReceiverLane {
     fn new(now: Timestamp) -> Self {
         Self {
             in_flight: 0,
@@ -85,13 +85,13 @@ impl Lane {
     }
 }
 
-impl Lanes {
+impl ReceiverLanes {
     /// Where there is room; `None` if there is none.
-    pub(super) fn room(&self, now: Timestamp) -> Option<Room> {
+    pub(super) fn room(&self, now: Timestamp) -> Option<SendCapacity> {
         if self.places.len() >= MOST {
             return None;
         }
-        let lanes = |wanted: fn(&Lane, Timestamp) -> bool| {
+        let lanes = |wanted: fn(&ReceiverLane, Timestamp) -> bool| {
             let lanes = self.known.iter().filter(|(_, lane)| wanted(lane, now));
             lanes.map(|(name, _)| name.clone()).collect()
         };
@@ -102,7 +102,7 @@ impl Lanes {
         } else {
             LanesWithRoom::Only(lanes(|lane, now| lane.answers && lane.has_room(now)))
         };
-        Some(Room {
+        Some(SendCapacity {
             lanes,
             full_accounts: accounts,
         })
@@ -114,7 +114,7 @@ impl Lanes {
     }
 
     /// Takes a place, if there is one and the delivery has none.
-    pub(super) fn take(&mut self, candidate: &Candidate, now: Timestamp) -> bool {
+    pub(super) fn take(&mut self, candidate: &DeliveryCandidate, now: Timestamp) -> bool {
         let account = self.accounts.get(&candidate.account);
         let lane = self.known.get(&candidate.lane);
         let is_known = lane.is_some_and(|lane| lane.answers);
@@ -128,13 +128,13 @@ impl Lanes {
         }
         *self.accounts.entry(candidate.account).or_default() += 1;
         let lane = self.known.entry(candidate.lane.clone());
-        let lane = lane.or_insert_with(|| Lane::new(now));
+        let lane = lane.or_insert_with(|| ReceiverLane::new(now));
         if lane.in_flight == 0 {
             lane.heard_at = now;
         }
         lane.in_flight += 1;
         self.unknown += usize::from(!is_known);
-        let place = Place {
+        let place = LanePlace {
             lane: candidate.lane.clone(),
             account: candidate.account,
             is_known,
@@ -145,7 +145,7 @@ impl Lanes {
 
     /// A try is over; its place is given back once that is written. Returns how long its lane pauses,
     /// if it does from now on.
-    pub(super) fn over(&mut self, tried: &Tried, now: Timestamp) -> Option<Duration> {
+    pub(super) fn over(&mut self, tried: &AttemptOutcome, now: Timestamp) -> Option<Duration> {
         let lane = self.known.get_mut(&tried.due.lane)?;
         lane.heard_at = now;
         if tried.attempt.error.is_none() {
@@ -191,27 +191,27 @@ impl Lanes {
 mod tests {
     use super::*;
     use mediagate_model::ids::EventId;
-    use mediagate_model::webhook::{Attempt, AttemptError, Due, Scheme};
+    use mediagate_model::webhook::{AttemptError, DeliveryAttempt, DueDelivery, SignatureScheme};
 
-    fn candidate(account: AccountId, lane: &str) -> Candidate {
-        Candidate {
+    fn candidate(account: AccountId, lane: &str) -> DeliveryCandidate {
+        DeliveryCandidate {
             id: DeliveryId::new(),
             account,
             lane: lane.to_owned(),
         }
     }
 
-    fn tried(lane: &str, error: Option<AttemptError>) -> Tried {
+    fn tried(lane: &str, error: Option<AttemptError>) -> AttemptOutcome {
         let now = Timestamp::from_seconds(1);
-        Tried {
-            due: Due {
+        AttemptOutcome {
+            due: DueDelivery {
                 id: DeliveryId::new(),
                 account: AccountId::new(),
                 endpoint: None,
                 event: EventId::new(),
                 url: String::new(),
                 body: String::new(),
-                scheme: Scheme::Hmac,
+                scheme: SignatureScheme::Hmac,
                 secrets: None,
                 lane: lane.to_owned(),
                 attempts: 0,
@@ -219,7 +219,7 @@ mod tests {
                 due_at: now,
                 trace: None,
             },
-            attempt: Attempt {
+            attempt: DeliveryAttempt {
                 number: 1,
                 at: now,
                 took_ms: 1,
@@ -233,13 +233,13 @@ mod tests {
     }
 
     /// Takes places in a lane; how many there were.
-    fn taken(lanes: &mut Lanes, account: AccountId, lane: &str, now: Timestamp) -> usize {
+    fn taken(lanes: &mut ReceiverLanes, account: AccountId, lane: &str, now: Timestamp) -> usize {
         (0..20)
             .filter(|_| lanes.take(&candidate(account, lane), now))
             .count()
     }
 
-    fn answer(lanes: &mut Lanes, account: AccountId, lane: &str, now: Timestamp) {
+    fn answer(lanes: &mut ReceiverLanes, account: AccountId, lane: &str, now: Timestamp) {
         let one = candidate(account, lane);
         assert!(lanes.take(&one, now));
         lanes.over(&tried(lane, None), now);
@@ -248,7 +248,7 @@ mod tests {
 
     #[test]
     fn a_receiver_an_account_and_the_process_have_their_limits() {
-        let (mut lanes, now) = (Lanes::default(), Timestamp::from_seconds(1_000));
+        let (mut lanes, now) = (ReceiverLanes::default(), Timestamp::from_seconds(1_000));
         let account = AccountId::new();
         assert_eq!(taken(&mut lanes, account, "new", now), UNKNOWN);
         for lane in ["a", "b", "c", "d", "e"] {
@@ -283,7 +283,7 @@ mod tests {
 
     #[test]
     fn receivers_that_answer_nothing_leave_room_for_those_that_do() {
-        let (mut lanes, now) = (Lanes::default(), Timestamp::from_seconds(1_000));
+        let (mut lanes, now) = (ReceiverLanes::default(), Timestamp::from_seconds(1_000));
         let alive = AccountId::new();
         answer(&mut lanes, alive, "alive", now);
         let dead: usize = (0..1000)
@@ -295,7 +295,7 @@ mod tests {
         assert_eq!(taken(&mut lanes, alive, "alive", now), LANE);
         // One that falls silent is sent no more than one that nobody knows.
         let (other, later) = (AccountId::new(), now.plus(SILENT * 2));
-        let mut lanes = Lanes::default();
+        let mut lanes = ReceiverLanes::default();
         answer(&mut lanes, other, "silent", now);
         for _ in 0..3 {
             assert!(lanes.take(&candidate(other, "silent"), now));
@@ -306,7 +306,7 @@ mod tests {
     #[test]
     fn a_dead_receiver_costs_a_try_for_each_pause() {
         let (mut lanes, now, account) = (
-            Lanes::default(),
+            ReceiverLanes::default(),
             Timestamp::from_seconds(1_000),
             AccountId::new(),
         );

@@ -1,4 +1,4 @@
-//! Sends what webhooks are owed: claims deliveries that are due under this process's lease, posts
+//! Webhook delivery: claims deliveries that are due under this process's lease, posts
 //! them, and writes the outcomes in batches.
 //!
 //! At least once: a process that dies between the answer and the write has the delivery sent again
@@ -15,17 +15,17 @@ use tokio::time::Instant;
 use tokio_util::task::TaskTracker;
 
 use crate::runs::Lease;
-use crate::{Crew, random};
-use lanes::{Lanes, MOST};
+use crate::{WorkerContext, random};
+use lanes::{MOST, ReceiverLanes};
 use mediagate_core::app::App;
-use mediagate_core::domain::webhooks::keys::Keys;
-use mediagate_core::domain::webhooks::outcome::{self, Tried};
+use mediagate_core::domain::webhooks::outcome::{self, AttemptOutcome};
+use mediagate_core::domain::webhooks::signing_keys::SigningKeys;
 use mediagate_core::domain::webhooks::{account_keys, owner_of};
-use mediagate_core::hooks::Answer;
+use mediagate_core::webhook_client::WebhookResponse;
 use mediagate_model::crash;
 use mediagate_model::error::Error;
 use mediagate_model::ids::DeliveryId;
-use mediagate_model::webhook::{Attempt, AttemptError, Due};
+use mediagate_model::webhook::{AttemptError, DeliveryAttempt, DueDelivery};
 use mediagate_store::StoreError;
 use mediagate_store::webhooks::deliveries;
 use mediagate_telemetry::traces;
@@ -36,19 +36,19 @@ const LOOKED_AT: u32 = 1000;
 const BATCH: usize = 200;
 
 /// What is being sent by this process.
-struct Post {
-    crew: Arc<Crew>,
-    lanes: Mutex<Lanes>,
-    outcomes: mpsc::Sender<(Arc<Lease>, Tried)>,
+struct WebhookSender {
+    crew: Arc<WorkerContext>,
+    lanes: Mutex<ReceiverLanes>,
+    outcomes: mpsc::Sender<(Arc<Lease>, AttemptOutcome)>,
 }
 
 /// Delivers for as long as the process runs.
-pub(super) async fn deliver(crew: Arc<Crew>, tracker: TaskTracker) {
+pub(super) async fn deliver(crew: Arc<WorkerContext>, tracker: TaskTracker) {
     if crew.until_entered().await.is_none() {
         return;
     }
     let (outcomes, written) = mpsc::channel(MOST);
-    let post = Arc::new(Post {
+    let post = Arc::new(WebhookSender {
         crew: crew.clone(),
         lanes: Mutex::default(),
         outcomes,
@@ -79,7 +79,10 @@ pub(super) async fn deliver(crew: Arc<Crew>, tracker: TaskTracker) {
 }
 
 /// Claims what is due and has room.
-async fn claim(post: &Post, in_doubt: &mut bool) -> Result<(Arc<Lease>, Vec<Due>), Error> {
+async fn claim(
+    post: &WebhookSender,
+    in_doubt: &mut bool,
+) -> Result<(Arc<Lease>, Vec<DueDelivery>), Error> {
     let app = &post.crew.app;
     let lease = post.crew.runs.lease();
     if *in_doubt {
@@ -111,7 +114,7 @@ async fn claim(post: &Post, in_doubt: &mut bool) -> Result<(Arc<Lease>, Vec<Due>
 }
 
 /// Takes places for deliveries that are due.
-async fn choose(post: &Post) -> Result<Vec<DeliveryId>, Error> {
+async fn choose(post: &WebhookSender) -> Result<Vec<DeliveryId>, Error> {
     let app = &post.crew.app;
     let mut chosen = Vec::new();
     loop {
@@ -141,12 +144,12 @@ async fn choose(post: &Post) -> Result<Vec<DeliveryId>, Error> {
     }
 }
 
-impl Post {
-    fn with_lanes<T>(&self, change: impl FnOnce(&mut Lanes) -> T) -> T {
+impl WebhookSender {
+    fn with_lanes<T>(&self, change: impl FnOnce(&mut ReceiverLanes) -> T) -> T {
         change(&mut self.lanes.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
-    async fn send(&self, lease: Arc<Lease>, due: Due) {
+    async fn send(&self, lease: Arc<Lease>, due: DueDelivery) {
         let tried = attempt(&self.crew.app, due).await;
         crash::point("delivery-sent");
         let outcome = if tried.attempt.error.is_none() {
@@ -161,7 +164,7 @@ impl Post {
 }
 
 /// Tries a delivery once.
-async fn attempt(app: &App, due: Due) -> Tried {
+async fn attempt(app: &App, due: DueDelivery) -> AttemptOutcome {
     let (at, start) = (app.clock.now(), Instant::now());
     let delay = at.since(due.due_at);
     metrics::histogram!("mediagate_webhooks_delay_seconds").record(delay.as_secs_f64());
@@ -181,7 +184,7 @@ async fn attempt(app: &App, due: Due) -> Tried {
     if let Some(error) = error {
         traced.fail(error.name());
     }
-    let attempt = Attempt {
+    let attempt = DeliveryAttempt {
         number: due.attempts + 1,
         at,
         took_ms,
@@ -189,7 +192,7 @@ async fn attempt(app: &App, due: Due) -> Tried {
         error,
         response: answer.as_ref().map(|answer| answer.text.clone()),
     };
-    Tried {
+    AttemptOutcome {
         due,
         attempt,
         asked: answer.and_then(|answer| answer.asked),
@@ -198,7 +201,7 @@ async fn attempt(app: &App, due: Due) -> Tried {
 }
 
 /// Signs a delivery and posts it.
-async fn post(app: &App, due: &Due) -> Result<Answer, AttemptError> {
+async fn post(app: &App, due: &DueDelivery) -> Result<WebhookResponse, AttemptError> {
     let headers = sign(app, due).await.map_err(|error| {
         tracing::error!(delivery_id = %due.id, inside = ?error.inside(), "cannot sign a webhook");
         AttemptError::Unsigned
@@ -209,9 +212,11 @@ async fn post(app: &App, due: &Due) -> Result<Answer, AttemptError> {
         .await
 }
 
-async fn sign(app: &App, due: &Due) -> Result<[(&'static str, String); 3], Error> {
+async fn sign(app: &App, due: &DueDelivery) -> Result<[(&'static str, String); 3], Error> {
     let keys = match (&due.secrets, due.endpoint) {
-        (Some(sealed), endpoint) => Keys::open(app, &owner_of(due.account, endpoint), sealed)?,
+        (Some(sealed), endpoint) => {
+            SigningKeys::open(app, &owner_of(due.account, endpoint), sealed)?
+        }
         (None, None) => account_keys(app, due.account).await?,
         (None, Some(_)) => return Err(Error::internal("the endpoint has been deleted")),
     };
@@ -225,7 +230,10 @@ async fn sign(app: &App, due: &Due) -> Result<[(&'static str, String); 3], Error
 }
 
 /// Writes outcomes, as many at once as have come.
-async fn write_down(post: Arc<Post>, mut outcomes: mpsc::Receiver<(Arc<Lease>, Tried)>) {
+async fn write_down(
+    post: Arc<WebhookSender>,
+    mut outcomes: mpsc::Receiver<(Arc<Lease>, AttemptOutcome)>,
+) {
     let mut batch = Vec::with_capacity(BATCH);
     loop {
         tokio::select! {
@@ -252,7 +260,7 @@ async fn write_down(post: Arc<Post>, mut outcomes: mpsc::Receiver<(Arc<Lease>, T
 }
 
 /// The process stops and everything that was being sent has been written down.
-async fn nothing_left(post: &Post) {
+async fn nothing_left(post: &WebhookSender) {
     post.crew.stop.cancelled().await;
     while !post.with_lanes(|lanes| lanes.in_flight().is_empty()) {
         tokio::time::sleep(Duration::from_millis(20)).await;
@@ -260,9 +268,9 @@ async fn nothing_left(post: &Post) {
 }
 
 /// Retries until it is written, or until others hold these deliveries.
-async fn write(app: &App, batch: &[(Arc<Lease>, Tried)], pauses: &[(String, Duration)]) {
+async fn write(app: &App, batch: &[(Arc<Lease>, AttemptOutcome)], pauses: &[(String, Duration)]) {
     let mut wait = Duration::from_millis(250);
-    let shared: Arc<[(Arc<str>, Tried)]> = batch
+    let shared: Arc<[(Arc<str>, AttemptOutcome)]> = batch
         .iter()
         .map(|(lease, tried)| (lease.name.clone(), tried.clone()))
         .collect();
@@ -293,7 +301,7 @@ async fn write(app: &App, batch: &[(Arc<Lease>, Tried)], pauses: &[(String, Dura
 }
 
 /// Every lease that these were claimed under has been lost.
-async fn all_lost(batch: &[(Arc<Lease>, Tried)]) {
+async fn all_lost(batch: &[(Arc<Lease>, AttemptOutcome)]) {
     for (lease, _) in batch {
         lease.lost().await;
     }

@@ -1,4 +1,4 @@
-//! Which tasks for hosted providers this process takes: those that wait, as many as there is room
+//! Dispatcher of tasks for hosted providers: takes those that wait, as many as there is room
 //! for, and new ones in the transaction that accepts them.
 
 use std::collections::{BTreeMap, HashMap};
@@ -11,18 +11,18 @@ use tokio::time::Instant;
 use tokio_util::task::TaskTracker;
 use tracing::Instrument as _;
 
-use super::job::Job;
-use super::places::Places;
-use super::room::{Demand, RoutesHere};
-use super::{room, stray};
-use crate::Crew;
+use super::capacity::{LocalRoutes, ModelDemand};
+use super::hosted_task::HostedTask;
+use super::submit_slots::SubmitSlots;
+use super::{capacity, stray};
+use crate::WorkerContext;
 use crate::runs::Lease;
-use mediagate_core::handover::Claim;
+use mediagate_core::local_dispatch::TaskClaim;
 use mediagate_model::clock::Timestamp;
 use mediagate_model::error::Error;
 use mediagate_model::task::{Task, TaskState};
 use mediagate_store as store;
-use mediagate_store::tasks::Queue;
+use mediagate_store::tasks::FairQueue;
 
 /// Most tasks of one model that are taken up again at once.
 const BATCH: u32 = 200;
@@ -33,12 +33,12 @@ const SPACING: Duration = Duration::from_millis(20);
 const AGAIN: Duration = Duration::from_secs(1);
 
 /// Takes tasks for as long as the process runs.
-pub(crate) async fn dispatch(crew: Arc<Crew>, tracker: TaskTracker) {
+pub(crate) async fn dispatch(crew: Arc<WorkerContext>, tracker: TaskTracker) {
     if crew.until_entered().await.is_none() {
         return;
     }
-    let places = Places::new(crew.app.config.max_submitting);
-    let desk = Arc::new(Desk {
+    let places = SubmitSlots::new(crew.app.config.max_submitting);
+    let desk = Arc::new(Dispatcher {
         crew: crew.clone(),
         tracker,
         places,
@@ -69,21 +69,21 @@ pub(crate) async fn dispatch(crew: Arc<Crew>, tracker: TaskTracker) {
 }
 
 /// A model with tasks that are due.
-struct Due {
+struct DueModel {
     model: String,
-    routes: RoutesHere,
+    routes: LocalRoutes,
     /// Whether any of them has begun.
     has_begun: bool,
 }
 
-struct Desk {
-    crew: Arc<Crew>,
+struct Dispatcher {
+    crew: Arc<WorkerContext>,
     tracker: TaskTracker,
-    places: Places,
+    places: SubmitSlots,
 }
 
 /// How a task comes to be run here.
-struct Start {
+struct RunStart {
     lease: Arc<Lease>,
     /// Until a provider has taken it; those that one has need none.
     place: Option<OwnedSemaphorePermit>,
@@ -91,11 +91,11 @@ struct Start {
     is_new: bool,
 }
 
-impl Desk {
+impl Dispatcher {
     /// Claims tasks that are about to be accepted, if they would be started at once: where only a
     /// look at the database tells whether there is room, they wait for that.
-    fn claim(self: Arc<Self>, tasks: &[Task]) -> Option<Claim> {
-        let Crew {
+    fn claim(self: Arc<Self>, tasks: &[Task]) -> Option<TaskClaim> {
+        let WorkerContext {
             app, runs, stop, ..
         } = &*self.crew;
         let model = &tasks.first()?.model;
@@ -104,16 +104,16 @@ impl Desk {
             return None;
         }
         let places = self.places.of(model);
-        if !room::is_boundless(app, model) {
+        if !capacity::is_boundless(app, model) {
             places.queue();
             return None;
         }
         let mut reserved = places.reserve(tasks.len())?;
         let expected = runs.expect(tasks);
         let owner = lease.name.clone();
-        Some(Claim::new(owner, move |tasks| {
+        Some(TaskClaim::new(owner, move |tasks| {
             for task in tasks {
-                let start = Start {
+                let start = RunStart {
                     lease: lease.clone(),
                     place: reserved.split(1),
                     is_new: true,
@@ -135,18 +135,18 @@ impl Desk {
             .examine(move |conn| store::tasks::models_due(conn, now))
             .await?;
         let mut more = stray::take_all(crew, &self.tracker).await?;
-        let mut queues: BTreeMap<String, (Queue, Vec<Due>)> = BTreeMap::new();
+        let mut queues: BTreeMap<String, (FairQueue, Vec<DueModel>)> = BTreeMap::new();
         for (model, has_begun) in models {
-            let routes = RoutesHere::of(&crew.app, &model);
+            let routes = LocalRoutes::of(&crew.app, &model);
             if !routes.is_any() && !has_begun {
                 // Another process may have it; what none has is failed in the end.
                 continue;
             }
-            let queue = room::queue_of(&crew.app, &model);
+            let queue = capacity::queue_of(&crew.app, &model);
             let (_, due) = queues
                 .entry(queue.name.clone())
                 .or_insert_with(|| (queue, Vec::new()));
-            due.push(Due {
+            due.push(DueModel {
                 model,
                 routes,
                 has_begun,
@@ -160,12 +160,17 @@ impl Desk {
 
     /// Takes tasks of a queue: what a provider has, whatever room is left, and what there is room for of the rest. Whether
     /// there may be more of the former.
-    async fn take(&self, queue: Queue, due: Vec<Due>, now: Timestamp) -> Result<bool, Error> {
+    async fn take(
+        &self,
+        queue: FairQueue,
+        due: Vec<DueModel>,
+        now: Timestamp,
+    ) -> Result<bool, Error> {
         let crew = &self.crew;
         let mut held = HashMap::new();
         let mut begun = Vec::new();
         let mut wanted = Vec::new();
-        for Due {
+        for DueModel {
             model,
             routes,
             has_begun,
@@ -180,7 +185,7 @@ impl Desk {
                 let most = places.as_ref().map_or(0, OwnedSemaphorePermit::num_permits);
                 let most = u32::try_from(most).unwrap_or(u32::MAX);
                 held.insert(model.clone(), places);
-                wanted.push(Demand {
+                wanted.push(ModelDemand {
                     model,
                     routes,
                     most,
@@ -206,12 +211,12 @@ impl Desk {
                         store::tasks::claim_upstream(conn, &by, model, state, BATCH, now)?
                     });
                 }
-                let new = room::claim(conn, &by, &queue, &claims, now)?;
+                let new = capacity::claim(conn, &by, &queue, &claims, now)?;
                 Ok((sent, new))
             })
             .await?;
         let more = sent.len() >= BATCH as usize;
-        for Demand { model, most, .. } in wanted.iter() {
+        for ModelDemand { model, most, .. } in wanted.iter() {
             let of_model = new.iter().filter(|task| task.model == *model).count();
             if u32::try_from(of_model).is_ok_and(|count| count >= *most) {
                 self.places.of(model).queue();
@@ -228,7 +233,7 @@ impl Desk {
             .chain(places)
             .collect();
         for (task, place) in started {
-            let start = Start {
+            let start = RunStart {
                 lease: lease.clone(),
                 place,
                 is_new: false,
@@ -238,9 +243,9 @@ impl Desk {
         Ok(more)
     }
 
-    fn start(&self, task: Task, start: Start) {
+    fn start(&self, task: Task, start: RunStart) {
         let (line, traced) = crate::begin(&task);
-        let Start {
+        let RunStart {
             lease,
             place,
             is_new,
@@ -248,7 +253,7 @@ impl Desk {
         let run = self.crew.runs.take(&task, lease);
         let crew = self.crew.clone();
         let run = async move {
-            let job = Job {
+            let job = HostedTask {
                 crew: &crew,
                 task: &task,
                 run: &run,

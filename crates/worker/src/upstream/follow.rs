@@ -1,18 +1,18 @@
-//! Polls a job until it ends, as often as its provider wants and its model's
+//! Polling of a job until it ends, as often as its provider wants and its model's
 //! usual time suggests.
 
 use std::time::Duration;
 
 use opentelemetry::trace::SpanKind;
-use providers::driver::schedule::{Doubt, next_poll};
-use providers::driver::{Polled, Watch};
-use providers::trace::Span;
-use providers::{Class, Handle, Output, ProviderError};
+use providers::driver::schedule::{EndDoubt, next_poll};
+use providers::driver::{PollOutcome, ProgressWatch};
+use providers::trace::TraceSpan;
+use providers::{ErrorClass, JobHandle, JobOutput, ProviderError};
 use tokio::time::Instant;
 
-use super::job::{Ended, Job, Taken, failure, unconfirmed};
-use super::results::{self, Bad};
-use crate::finish::{Closing, Outcome};
+use super::hosted_task::{AcceptedJob, HostedTask, RunEnding, failure, unconfirmed};
+use super::results::{self, ResultError};
+use crate::finish::{RunOutcome, SubmissionClose};
 use crate::random;
 use crate::run_output::RunOutput;
 use mediagate_core::domain::tasks;
@@ -45,17 +45,17 @@ const BROKEN: usize = 8;
 /// Pause before results are stored again that could not be written here.
 const STORE_AGAIN: Duration = Duration::from_secs(2);
 
-impl Job<'_> {
+impl HostedTask<'_> {
     /// Follows a job to its end and stores what it made.
-    pub(super) async fn follow(&self, mut taken: Taken) -> Ended {
+    pub(super) async fn follow(&self, mut taken: AcceptedJob) -> RunEnding {
         let ended = match taken.result.clone() {
             // Nothing of it is on disk: it is not left before it is.
             Err(outputs) if !taken.is_kept => Box::pin(self.fetch(&taken, &outputs)).await,
             Err(outputs) => {
                 tokio::select! {
                     ended = Box::pin(self.fetch(&taken, &outputs)) => ended,
-                    () = self.run.called_off.cancelled() => return (Outcome::Stopped, None),
-                    () = self.crew.stop.cancelled() => return (Outcome::Stopped, None),
+                    () = self.run.called_off.cancelled() => return (RunOutcome::Stopped, None),
+                    () = self.crew.stop.cancelled() => return (RunOutcome::Stopped, None),
                 }
             }
             Ok(handle) => {
@@ -63,25 +63,29 @@ impl Job<'_> {
                     ended = self.poll(&mut taken, &handle) => ended,
                     // Cancelled, the job is a stray one from now on; taken over by
                     // another process, it is that one's.
-                    () = self.run.called_off.cancelled() => return (Outcome::Stopped, None),
-                    () = self.crew.stop.cancelled() => return (Outcome::Stopped, None),
+                    () = self.run.called_off.cancelled() => return (RunOutcome::Stopped, None),
+                    () = self.crew.stop.cancelled() => return (RunOutcome::Stopped, None),
                 }
             }
         };
         match ended {
             Ok(made) => (
-                Outcome::RunOutput(Box::new(made)),
+                RunOutcome::RunOutput(Box::new(made)),
                 Some(closed(&taken, None)),
             ),
-            Err(Failed::Known(outcome, error)) => (outcome, Some(closed(&taken, Some(error)))),
-            Err(Failed::OutOfTime) => out_of_time(&taken),
+            Err(FollowError::Known(outcome, error)) => (outcome, Some(closed(&taken, Some(error)))),
+            Err(FollowError::OutOfTime) => out_of_time(&taken),
         }
     }
 
     /// Fetches results that have no job to be asked for: from where they are, as
     /// long as there is hope.
-    async fn fetch(&self, taken: &Taken, outputs: &[Output]) -> Result<RunOutput, Failed> {
-        let mut tries = Tries::of(FETCHES.len());
+    async fn fetch(
+        &self,
+        taken: &AcceptedJob,
+        outputs: &[JobOutput],
+    ) -> Result<RunOutput, FollowError> {
+        let mut tries = FetchRetries::of(FETCHES.len());
         loop {
             let error = match self.store_results(taken, outputs.to_vec()).await {
                 Ok(made) => return Ok(made),
@@ -94,12 +98,16 @@ impl Job<'_> {
         }
     }
 
-    async fn poll(&self, taken: &mut Taken, handle: &Handle) -> Result<RunOutput, Failed> {
+    async fn poll(
+        &self,
+        taken: &mut AcceptedJob,
+        handle: &JobHandle,
+    ) -> Result<RunOutput, FollowError> {
         let app = &self.crew.app;
         let pace = taken.site.provider.adapter().pace();
-        let (mut failures, mut tries) = (0, Tries::of(OF_A_JOB));
+        let (mut failures, mut tries) = (0, FetchRetries::of(OF_A_JOB));
         let mut asked = taken.poll_after;
-        let mut doubt = Doubt::default();
+        let mut doubt = EndDoubt::default();
         // What this process has watched, by a clock that nobody sets: the wall clock may be wrong, and
         // while the gateway was down the job may have ended well.
         let watched = Instant::now();
@@ -107,7 +115,7 @@ impl Job<'_> {
         loop {
             let elapsed = app.clock.now().since(taken.accepted_at);
             if is_asked && watched.elapsed() > taken.site.config.job_limit {
-                return Err(Failed::OutOfTime);
+                return Err(FollowError::OutOfTime);
             }
             let lengths = tasks::usual_lengths(app, &self.task.model).await;
             let lengths = lengths.ok().flatten();
@@ -122,7 +130,7 @@ impl Job<'_> {
             tokio::time::sleep_until(due).await;
             taken.refresh(&app.models.upstream);
             let (site, secret) = (&taken.site, &taken.credential.secret);
-            let (driver, watch) = (&app.models.upstream.driver, Watch::new());
+            let (driver, watch) = (&app.models.upstream.driver, ProgressWatch::new());
             // In boxes, as what follows: thousands of jobs sleep, few do this.
             let polled =
                 Box::pin(driver.poll_due(&site.provider, secret, handle, due, &watch)).await;
@@ -131,7 +139,7 @@ impl Job<'_> {
             let is_believed = doubt.note(watched.elapsed(), polled.as_ref().err());
             let usual = lengths.map_or(pace.usual, |lengths| lengths.median);
             match next(polled, is_believed, elapsed, usual) {
-                Next::Wait {
+                PollStep::Wait {
                     progress,
                     is_guess,
                     poll_after,
@@ -151,7 +159,7 @@ impl Job<'_> {
                         self.run.watch.reached(progress);
                     }
                 }
-                Next::Store(outputs) => {
+                PollStep::Store(outputs) => {
                     self.shown.get_or_init(Instant::now);
                     let error = match Box::pin(self.store_results(taken, outputs)).await {
                         Ok(made) => return Ok(made),
@@ -164,11 +172,11 @@ impl Job<'_> {
                     };
                     asked = Some(pause);
                 }
-                Next::Fail(error) => {
+                PollStep::Fail(error) => {
                     self.shown.get_or_init(Instant::now);
-                    return Err(Failed::Known(failure(&error), error));
+                    return Err(FollowError::Known(failure(&error), error));
                 }
-                Next::Again(error) => {
+                PollStep::Again(error) => {
                     failures += 1;
                     asked = error.retry_after;
                     tracing::warn!(provider = site.provider.name(), class = error.class.name(), message = %error.message, failures, "poll failed");
@@ -177,20 +185,28 @@ impl Job<'_> {
         }
     }
 
-    async fn store_results(&self, taken: &Taken, outputs: Vec<Output>) -> Result<RunOutput, Bad> {
-        let traced = Span::begin("results", SpanKind::Internal);
+    async fn store_results(
+        &self,
+        taken: &AcceptedJob,
+        outputs: Vec<JobOutput>,
+    ) -> Result<RunOutput, ResultError> {
+        let traced = TraceSpan::begin("results", SpanKind::Internal);
         let kept = results::keep(&self.crew.app, self.task, taken, outputs);
         let kept = traced.around(kept).await;
         if kept.is_err() {
             traced.fail("not_stored");
         }
         kept.inspect_err(|error| match error {
-            Bad::Away(why) | Bad::Again(why) => {
+            ResultError::Away(why) | ResultError::Again(why) => {
                 tracing::warn!(why, "a result could not be fetched");
             }
-            Bad::Unreachable(why) => tracing::warn!(why, "a result is where nobody is sent to"),
-            Bad::Broken(why) | Bad::Useless(why) => tracing::warn!(why, "a result is broken"),
-            Bad::Inside(error) => {
+            ResultError::Unreachable(why) => {
+                tracing::warn!(why, "a result is where nobody is sent to");
+            }
+            ResultError::Broken(why) | ResultError::Useless(why) => {
+                tracing::warn!(why, "a result is broken");
+            }
+            ResultError::Inside(error) => {
                 tracing::error!(inside = ?error.inside(), "a result cannot be stored");
             }
         })
@@ -199,7 +215,7 @@ impl Job<'_> {
 
 /// What a poll leads to.
 #[derive(Debug)]
-enum Next {
+enum PollStep {
     /// The job goes on.
     Wait {
         /// In percent, at most 99; guessed where the provider tells none.
@@ -210,7 +226,7 @@ enum Next {
         unknown_word: Option<String>,
     },
     /// It made this.
-    Store(Vec<Output>),
+    Store(Vec<JobOutput>),
     /// It made nothing.
     Fail(ProviderError),
     /// The provider could not be asked.
@@ -220,45 +236,45 @@ enum Next {
 /// `is_believed` says that the provider has for long said nothing but that there is no such
 /// job, or that it came to nothing; `usual` is what jobs of the model take.
 fn next(
-    polled: Result<Polled, ProviderError>,
+    polled: Result<PollOutcome, ProviderError>,
     is_believed: bool,
     elapsed: Duration,
     usual: Duration,
-) -> Next {
+) -> PollStep {
     match polled {
-        Ok(Polled::Running {
+        Ok(PollOutcome::Running {
             progress,
             poll_after,
             unknown_word,
-        }) => Next::Wait {
+        }) => PollStep::Wait {
             is_guess: progress.is_none(),
             progress: progress.unwrap_or_else(|| guess(elapsed, usual)).min(99),
             poll_after,
             unknown_word,
         },
-        Ok(Polled::Done(outputs)) => Next::Store(outputs),
-        Err(error) if is_believed || error.ends_job() => Next::Fail(error),
-        Err(error) => Next::Again(error),
+        Ok(PollOutcome::Done(outputs)) => PollStep::Store(outputs),
+        Err(error) if is_believed || error.ends_job() => PollStep::Fail(error),
+        Err(error) => PollStep::Again(error),
     }
 }
 
 /// Why a job brought nothing.
-enum Failed {
+enum FollowError {
     /// It failed for this reason.
-    Known(Outcome, ProviderError),
+    Known(RunOutcome, ProviderError),
     /// It did not end within `job_limit`.
     OutOfTime,
 }
 
 /// How often results were fetched in vain.
-struct Tries {
+struct FetchRetries {
     most: usize,
     in_vain: usize,
     away: usize,
     broken: usize,
 }
 
-impl Tries {
+impl FetchRetries {
     const fn of(most: usize) -> Self {
         Self {
             most,
@@ -269,18 +285,18 @@ impl Tries {
     }
 
     /// When to try again; `None` when there is no hope.
-    fn after(&mut self, error: &Bad) -> Option<Duration> {
+    fn after(&mut self, error: &ResultError) -> Option<Duration> {
         match error {
             // This gateway's own trouble: what was made is not thrown away for it.
-            Bad::Inside(_) => return Some(STORE_AGAIN),
-            Bad::Useless(_) | Bad::Unreachable(_) => return None,
-            Bad::Away(_) => {
+            ResultError::Inside(_) => return Some(STORE_AGAIN),
+            ResultError::Useless(_) | ResultError::Unreachable(_) => return None,
+            ResultError::Away(_) => {
                 let pause = FETCHES[self.away.min(FETCHES.len() - 1)];
                 self.away += 1;
                 return (self.away < AWAY).then_some(pause);
             }
-            Bad::Broken(_) => self.broken += 1,
-            Bad::Again(_) => {}
+            ResultError::Broken(_) => self.broken += 1,
+            ResultError::Again(_) => {}
         }
         let pause = FETCHES.get(self.in_vain).copied();
         self.in_vain += 1;
@@ -290,43 +306,43 @@ impl Tries {
 
 /// The job was watched for as long as the operator allows. It may end well yet, and is paid for then:
 /// ordering it again would pay for two, so no client is told to.
-fn out_of_time(taken: &Taken) -> Ended {
+fn out_of_time(taken: &AcceptedJob) -> RunEnding {
     let message = "The provider did not end the job within the time that the operator allows. Nothing was charged.";
     let mut submission = taken.submission.clone();
     submission.state = taken.state;
     let (_, closing) = unconfirmed(&submission, "the job did not end within job_limit", None);
-    let outcome = Outcome::failed(ErrorCode::SubmissionUnconfirmed, message);
+    let outcome = RunOutcome::failed(ErrorCode::SubmissionUnconfirmed, message);
     (outcome, closing)
 }
 
 /// The results cannot be had.
-fn failed(error: Bad) -> Failed {
+fn failed(error: ResultError) -> FollowError {
     let (code, message, why) = match error {
         // Ordered again it would be there again, and be paid for twice.
-        Bad::Unreachable(why) => (
+        ResultError::Unreachable(why) => (
             ErrorCode::ProviderRejected,
             format!(
                 "The provider's result is where nobody is sent to: {why}. Nothing was charged."
             ),
             why,
         ),
-        Bad::Broken(why) | Bad::Useless(why) => (
+        ResultError::Broken(why) | ResultError::Useless(why) => (
             ErrorCode::GenerationFailed,
             format!("What the provider delivered cannot be used: {why}. Nothing was charged."),
             why,
         ),
-        Bad::Away(_) | Bad::Again(_) | Bad::Inside(_) => (
+        ResultError::Away(_) | ResultError::Again(_) | ResultError::Inside(_) => (
             ErrorCode::GenerationFailed,
             "The provider's result could not be fetched whole. Nothing was charged.".to_owned(),
             "the result cannot be fetched".to_owned(),
         ),
     };
-    let error = ProviderError::new(Class::Failed, why);
-    Failed::Known(Outcome::failed(code, message), error)
+    let error = ProviderError::new(ErrorClass::Failed, why);
+    FollowError::Known(RunOutcome::failed(code, message), error)
 }
 
-fn closed(taken: &Taken, error: Option<ProviderError>) -> Closing {
-    Closing {
+fn closed(taken: &AcceptedJob, error: Option<ProviderError>) -> SubmissionClose {
+    SubmissionClose {
         id: taken.submission.id,
         from: taken.state,
         state: SubmissionState::Ended,
@@ -352,8 +368,8 @@ fn guess(elapsed: Duration, usual: Duration) -> u8 {
 mod tests {
     use super::*;
 
-    fn pauses(of: usize, error: impl Fn() -> Bad) -> Vec<Duration> {
-        let mut tries = Tries::of(of);
+    fn pauses(of: usize, error: impl Fn() -> ResultError) -> Vec<Duration> {
+        let mut tries = FetchRetries::of(of);
         std::iter::from_fn(|| tries.after(&error()))
             .take(1000)
             .collect()
@@ -361,13 +377,16 @@ mod tests {
 
     #[test]
     fn a_host_that_is_away_is_waited_for_longer_than_an_address_that_leads_nowhere() {
-        let away = pauses(OF_A_JOB, || Bad::Away("502".into()));
+        let away = pauses(OF_A_JOB, || ResultError::Away("502".into()));
         let total: Duration = away.iter().sum();
         assert!(total > Duration::from_hours(1), "{total:?}");
         assert!(away.len() < 1000);
-        let gone = pauses(OF_A_JOB, || Bad::Again("404".into()));
+        let gone = pauses(OF_A_JOB, || ResultError::Again("404".into()));
         assert_eq!(gone.len(), OF_A_JOB);
-        assert_eq!(pauses(9, || Bad::Broken("torn".into())).len(), BROKEN - 1);
+        assert_eq!(
+            pauses(9, || ResultError::Broken("torn".into())).len(),
+            BROKEN - 1
+        );
     }
 
     #[test]
@@ -375,13 +394,13 @@ mod tests {
         let minute = Duration::from_mins(1);
         let next = |polled, is_believed| next(polled, is_believed, minute, 2 * minute);
         let running = |progress| {
-            let polled = Polled::Running {
+            let polled = PollOutcome::Running {
                 progress,
                 poll_after: None,
                 unknown_word: None,
             };
             match next(Ok(polled), true) {
-                Next::Wait { progress, .. } => progress,
+                PollStep::Wait { progress, .. } => progress,
                 other => panic!("{other:?}"),
             }
         };
@@ -389,14 +408,20 @@ mod tests {
         assert_eq!(running(None), 45, "half of the usual time");
         let failed = |class| Err(ProviderError::new(class, "so"));
         assert!(matches!(
-            next(Ok(Polled::Done(vec![])), false),
-            Next::Store(_)
+            next(Ok(PollOutcome::Done(vec![])), false),
+            PollStep::Store(_)
         ));
-        assert!(matches!(next(failed(Class::Failed), false), Next::Fail(_)));
         assert!(matches!(
-            next(failed(Class::Missing), false),
-            Next::Again(_)
+            next(failed(ErrorClass::Failed), false),
+            PollStep::Fail(_)
         ));
-        assert!(matches!(next(failed(Class::Missing), true), Next::Fail(_)));
+        assert!(matches!(
+            next(failed(ErrorClass::Missing), false),
+            PollStep::Again(_)
+        ));
+        assert!(matches!(
+            next(failed(ErrorClass::Missing), true),
+            PollStep::Fail(_)
+        ));
     }
 }

@@ -1,4 +1,4 @@
-//! What is written before and after the one request that costs.
+//! Submission records: written before and after the one request that costs.
 //!
 //! An order is sent only by the process that holds its task at the instant of the
 //! intent, which a lock on the task's row makes sure of, and only while that
@@ -12,27 +12,27 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use providers::ProviderError;
-use providers::driver::SendBefore;
+use providers::driver::SendDeadline;
 
-use super::job::{Attempt, Ended, Job, Passed, inside};
-use super::room;
-use crate::finish::Outcome;
-use mediagate_core::domain::submit;
-use mediagate_core::upstream::{Credential, Site};
+use super::capacity;
+use super::hosted_task::{DeclineReason, HostedTask, RouteAttempt, RunEnding, inside};
+use crate::finish::RunOutcome;
+use mediagate_core::domain::task_acceptance;
+use mediagate_core::upstream::{ProviderCredential, ProviderSite};
 use mediagate_model::catalog::Route;
 use mediagate_model::clock::Timestamp;
 use mediagate_model::crash;
 use mediagate_model::error::Error;
 use mediagate_model::ids::SubmissionId;
 use mediagate_model::submission::{Submission, SubmissionState};
-use mediagate_store::submissions::Brought;
+use mediagate_store::submissions::JobAcceptance;
 use mediagate_store::{self as store, Conn, StoreError};
 
 /// Pause before something is written once more.
 const AGAIN: Duration = Duration::from_millis(500);
 
 /// Why nothing was sent.
-pub(super) enum Halt {
+pub(super) enum IntentError {
     /// The task ended, is somebody else's, or has been sent already.
     Gone,
     /// The route has no room after all.
@@ -41,24 +41,24 @@ pub(super) enum Halt {
     Inside(Error),
 }
 
-impl From<StoreError> for Halt {
+impl From<StoreError> for IntentError {
     fn from(error: StoreError) -> Self {
         Self::Inside(error.into())
     }
 }
 
-impl Halt {
-    pub(super) fn into_attempt(self) -> Result<Attempt, Ended> {
+impl IntentError {
+    pub(super) fn into_attempt(self) -> Result<RouteAttempt, RunEnding> {
         match self {
-            Self::Gone => Err((Outcome::Stopped, None)),
-            Self::Full => Ok(Attempt::Passed(Passed::Full)),
+            Self::Gone => Err((RunOutcome::Stopped, None)),
+            Self::Full => Ok(RouteAttempt::Passed(DeclineReason::Full)),
             Self::Inside(error) => Err(inside(&error)),
         }
     }
 }
 
 /// What became of a provider's "yes".
-enum Yes {
+enum AcceptanceOutcome {
     /// It is written down, and its job is this run's to follow.
     Written,
     /// It came too late: the task has ended as unconfirmed.
@@ -67,25 +67,25 @@ enum Yes {
     Surplus(SubmissionState),
 }
 
-impl Job<'_> {
+impl HostedTask<'_> {
     /// Makes it durable that a request is about to leave, if there is room, the
     /// task is still this process's, and nothing else was sent for it that is not
     /// provably refused. Answers with until when it may leave.
     pub(super) async fn intend(
         &self,
         route: &Route,
-        site: &Arc<Site>,
-        credential: &Arc<Credential>,
+        site: &Arc<ProviderSite>,
+        credential: &Arc<ProviderCredential>,
         mut submission: Submission,
-    ) -> Result<SendBefore, Halt> {
+    ) -> Result<SendDeadline, IntentError> {
         let app = &self.crew.app;
         let (route, site, credential) = (route.clone(), site.clone(), credential.clone());
         let (task, owner) = (self.task.id, self.run.lease.name.clone());
         let model = app.models.catalog.load().with_id(&self.task.model).cloned();
         let now = app.clock.now();
-        let intend = move |conn: &mut Conn<'_>| -> Result<(), Halt> {
+        let intend = move |conn: &mut Conn<'_>| -> Result<(), IntentError> {
             if !store::tasks::lock_held(conn, task, &owner)? {
-                return Err(Halt::Gone);
+                return Err(IntentError::Gone);
             }
             let before = store::submissions::latest(conn, task)?;
             if before
@@ -97,22 +97,22 @@ impl Job<'_> {
             }
             let is_refused = |before: &Submission| before.state == SubmissionState::Refused;
             if !before.as_ref().is_none_or(is_refused) {
-                return Err(Halt::Gone);
+                return Err(IntentError::Gone);
             }
-            if !room::fits(conn, &route, &site, &credential, now)? {
-                return Err(Halt::Full);
+            if !capacity::fits(conn, &route, &site, &credential, now)? {
+                return Err(IntentError::Full);
             }
             submission.attempt = before.map_or(0, |before| before.attempt) + 1;
             store::submissions::intend(conn, &submission, &owner)?;
-            let fingerprint = model.map(|model| submit::fingerprint(&model, Some(&route)));
+            let fingerprint = model.map(|model| task_acceptance::fingerprint(&model, Some(&route)));
             let fingerprint = fingerprint.unwrap_or_default();
             if !store::tasks::begin(conn, task, &owner, &route.provider, &fingerprint, now)? {
-                return Err(Halt::Gone);
+                return Err(IntentError::Gone);
             }
             Ok(())
         };
         match app.store.write(intend.clone()).await {
-            Err(Halt::Inside(error)) if error.leaves_open() => self.insist(intend).await?,
+            Err(IntentError::Inside(error)) if error.leaves_open() => self.insist(intend).await?,
             intended => intended?,
         }
         crash::point("submission-intended");
@@ -123,11 +123,11 @@ impl Job<'_> {
     /// Tries until the database is back and it is certain what was written.
     async fn insist<T: Send + 'static>(
         &self,
-        work: impl FnOnce(&mut Conn<'_>) -> Result<T, Halt> + Clone + Send + 'static,
-    ) -> Result<T, Halt> {
+        work: impl FnOnce(&mut Conn<'_>) -> Result<T, IntentError> + Clone + Send + 'static,
+    ) -> Result<T, IntentError> {
         loop {
             match self.crew.app.store.write(work.clone()).await {
-                Err(Halt::Inside(error @ Error::Away { .. })) => {
+                Err(IntentError::Inside(error @ Error::Away { .. })) => {
                     tracing::error!(inside = ?error.inside(), "cannot write down what became of an order");
                     tokio::time::sleep(AGAIN).await;
                 }
@@ -138,28 +138,33 @@ impl Job<'_> {
 
     /// Nothing is repeated for a task that is somebody else's by now: that one
     /// may be about to learn that the first time was refused.
-    pub(super) async fn still_held(&self) -> Result<SendBefore, Halt> {
+    pub(super) async fn still_held(&self) -> Result<SendDeadline, IntentError> {
         let (task, owner) = (self.task.id, self.run.lease.name.clone());
         let held = self
             .crew
             .app
             .store
-            .write(move |conn| -> Result<bool, Halt> {
+            .write(move |conn| -> Result<bool, IntentError> {
                 Ok(store::tasks::lock_held(conn, task, &owner)?)
             });
         if held.await? {
             Ok(self.run.lease.send_before())
         } else {
-            Err(Halt::Gone)
+            Err(IntentError::Gone)
         }
     }
 
     /// This process stood still, and nothing has left. Where nobody else may have
     /// sent it either, the submission is over and the task due again.
-    pub(super) async fn held_back(&self, site: &Site, id: SubmissionId, is_new: bool) -> Ended {
+    pub(super) async fn held_back(
+        &self,
+        site: &ProviderSite,
+        id: SubmissionId,
+        is_new: bool,
+    ) -> RunEnding {
         tracing::warn!(submission_id = %id, "an order was held back: it could not be proved that the task is still held");
         if !is_new {
-            return (Outcome::Stopped, None);
+            return (RunOutcome::Stopped, None);
         }
         let (task, owner) = (self.task.id, self.run.lease.name.clone());
         let repeats = site.provider.adapter().deduplicates();
@@ -174,8 +179,8 @@ impl Job<'_> {
             Ok(())
         });
         match written.await {
-            Err(Halt::Inside(error)) => inside(&error),
-            Ok(()) | Err(Halt::Gone | Halt::Full) => (Outcome::Stopped, None),
+            Err(IntentError::Inside(error)) => inside(&error),
+            Ok(()) | Err(IntentError::Gone | IntentError::Full) => (RunOutcome::Stopped, None),
         }
     }
 
@@ -186,8 +191,8 @@ impl Job<'_> {
         &self,
         id: SubmissionId,
         provider: &str,
-        brought: Brought,
-    ) -> Result<Timestamp, Ended> {
+        brought: JobAcceptance,
+    ) -> Result<Timestamp, RunEnding> {
         let now = self.crew.app.clock.now();
         let yes = loop {
             let brought = brought.clone();
@@ -205,18 +210,20 @@ impl Job<'_> {
             }
         };
         let state = match yes {
-            Yes::Written => return Ok(now),
+            AcceptanceOutcome::Written => return Ok(now),
             // This run did, in a commit whose answer was lost, or with a task that was cancelled.
-            Yes::Surplus(SubmissionState::Ended) if self.untold.get().is_some() => return Ok(now),
-            Yes::Found => SubmissionState::Found,
-            Yes::Surplus(state) => state,
+            AcceptanceOutcome::Surplus(SubmissionState::Ended) if self.untold.get().is_some() => {
+                return Ok(now);
+            }
+            AcceptanceOutcome::Found => SubmissionState::Found,
+            AcceptanceOutcome::Surplus(state) => state,
         };
         metrics::counter!("mediagate_submissions_found_total").increment(1);
         tracing::error!(
             submission_id = %id, provider, state = state.name(), job = ?brought.handle,
             "a provider took an order after its task was given up; its caller was not charged"
         );
-        Err((Outcome::Stopped, None))
+        Err((RunOutcome::Stopped, None))
     }
 
     /// The task was not ended by this run: what a provider made for it is written down all the same.
@@ -234,7 +241,7 @@ impl Job<'_> {
         &self,
         id: SubmissionId,
         error: &ProviderError,
-    ) -> Result<bool, Halt> {
+    ) -> Result<bool, IntentError> {
         let (class, message) = (error.class.name(), error.message.clone());
         let (task, owner) = (self.task.id, self.run.lease.name.clone());
         let at = self.crew.app.clock.now();
@@ -258,7 +265,7 @@ impl Job<'_> {
     }
 }
 
-impl Job<'_> {
+impl HostedTask<'_> {
     /// Notes that the provider took nothing before anything was submitted. Only for whoever asks
     /// what was tried: nothing depends on it.
     pub(super) async fn note_refused(&self, refused: &Submission, error: &ProviderError) {
@@ -281,17 +288,17 @@ impl Job<'_> {
 fn write_yes(
     conn: &mut Conn<'_>,
     id: SubmissionId,
-    brought: &Brought,
+    brought: &JobAcceptance,
     now: Timestamp,
-) -> Result<Yes, StoreError> {
+) -> Result<AcceptanceOutcome, StoreError> {
     if store::submissions::accept(conn, id, brought, now)? {
         if let Some(cost) = brought.cost {
             store::submissions::set_cost(conn, id, cost)?;
         }
-        return Ok(Yes::Written);
+        return Ok(AcceptanceOutcome::Written);
     }
     if store::submissions::found(conn, id, brought, now)? {
-        return Ok(Yes::Found);
+        return Ok(AcceptanceOutcome::Found);
     }
     let is = store::submissions::by_id(conn, id)?;
     let state = is.as_ref().map_or(SubmissionState::Unclear, |is| is.state);
@@ -299,7 +306,7 @@ fn write_yes(
     // whom the provider named the same job.
     let is_known = is.is_some_and(|is| is.handle == brought.handle);
     Ok(match state {
-        SubmissionState::Accepted if is_known => Yes::Written,
-        state => Yes::Surplus(state),
+        SubmissionState::Accepted if is_known => AcceptanceOutcome::Written,
+        state => AcceptanceOutcome::Surplus(state),
     })
 }

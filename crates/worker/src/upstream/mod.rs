@@ -19,19 +19,19 @@
 //! What a crash may interrupt is on disk before it happens: a submission's row
 //! before its request leaves, the job's handle before it is polled.
 
+mod capacity;
 mod dispatch;
 mod follow;
+mod hosted_task;
 mod intent;
-mod job;
-mod links;
 mod order;
-mod places;
 mod recover;
 mod resolve;
 mod results;
-mod room;
+mod signed_urls;
 mod stray;
 mod submit;
+mod submit_slots;
 
 pub(super) use dispatch::dispatch;
 pub(super) use resolve::look_again;
@@ -39,10 +39,10 @@ pub(super) use stray::release_left_over;
 
 use tokio::sync::OwnedSemaphorePermit;
 
-use job::{Ended, Job};
+use hosted_task::{HostedTask, RunEnding};
 
-impl Job<'_> {
-    async fn run(&self, place: Option<OwnedSemaphorePermit>) -> Ended {
+impl HostedTask<'_> {
+    async fn run(&self, place: Option<OwnedSemaphorePermit>) -> RunEnding {
         // In a box, for most of a job's life comes after it.
         let taken = Box::pin(self.take()).await;
         drop(place);

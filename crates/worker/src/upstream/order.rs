@@ -5,30 +5,31 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use providers::order::{
-    File, Picture, PictureRole, Recording, Song, Stems, UpstreamClip, Video, Work,
+    MediaFile, PictureRole, SeparationSpec, SongSpec, SourcePicture, SourceRecording, UpstreamClip,
+    VideoSpec, WorkSpec,
 };
-use providers::{Limits, Order, Purpose, StemGroup, StemTarget, VideoLimits};
+use providers::{ModelLimits, Order, PicturePurpose, StemGroup, StemTarget, VideoLimits};
 use serde_json::{Map, Value};
 
 use mediagate_core::app::App;
 use mediagate_core::domain::assets;
-use mediagate_core::upstream::{Credential, Site};
+use mediagate_core::upstream::{ProviderCredential, ProviderSite};
 use mediagate_model::catalog::Route;
 use mediagate_model::error::Error;
 use mediagate_model::ids::{AssetId, ClipId};
 use mediagate_model::music::{Clip, ClipUpstream};
-use mediagate_model::patience;
-use mediagate_model::task::{Payload, SongJob, StemTask, StemsJob, Task, VideoJob};
+use mediagate_model::retry;
+use mediagate_model::task::{SeparationMode, SongJob, StemsJob, Task, TaskPayload, VideoJob};
 use mediagate_store as store;
 
 /// An order, and the credential that it must be sent with.
-pub(super) struct Prepared {
+pub(super) struct PreparedOrder {
     pub(super) order: Order,
-    pub(super) credential: Option<Arc<Credential>>,
+    pub(super) credential: Option<Arc<ProviderCredential>>,
 }
 
 /// Why a task cannot become an order.
-pub(super) enum Unusable {
+pub(super) enum OrderError {
     /// A source was removed.
     Gone(&'static str),
     /// The route cannot hand on the name that the caller used.
@@ -37,7 +38,7 @@ pub(super) enum Unusable {
     Inside(Error),
 }
 
-impl From<Error> for Unusable {
+impl From<Error> for OrderError {
     fn from(error: Error) -> Self {
         Self::Inside(error)
     }
@@ -48,21 +49,21 @@ pub(super) async fn build(
     app: &App,
     task: &Task,
     route: &Route,
-    site: &Site,
-) -> Result<Prepared, Unusable> {
+    site: &ProviderSite,
+) -> Result<PreparedOrder, OrderError> {
     let (work, credential) = match &task.payload {
-        Payload::VideoV1(job) => (Work::Video(video(app, job, route).await?), None),
-        Payload::StemsV1(job) => {
+        TaskPayload::VideoV1(job) => (WorkSpec::Video(video(app, job, route).await?), None),
+        TaskPayload::StemsV1(job) => {
             let (stems, known) = stems(app, task, job, route).await?;
-            (Work::Stems(stems), known)
+            (WorkSpec::Stems(stems), known)
         }
-        Payload::SongV1(job) => {
+        TaskPayload::SongV1(job) => {
             let (song, known) = song(app, task, job, route).await?;
-            (Work::Song(song), known)
+            (WorkSpec::Song(song), known)
         }
     };
-    let model = route.sent_name(&task.asked_model).ok_or(Unusable::Name)?;
-    Ok(Prepared {
+    let model = route.sent_name(&task.asked_model).ok_or(OrderError::Name)?;
+    Ok(PreparedOrder {
         order: Order {
             key: String::new(),
             model: model.to_owned(),
@@ -76,15 +77,15 @@ pub(super) async fn build(
 /// What goes into the provider's request besides: the operator's word last.
 fn extra(task: &Task, route: &Route) -> Map<String, Value> {
     let mut extra = match &task.payload {
-        Payload::VideoV1(job) => job.provider_options.clone(),
-        Payload::StemsV1(_) | Payload::SongV1(_) => Map::new(),
+        TaskPayload::VideoV1(job) => job.provider_options.clone(),
+        TaskPayload::StemsV1(_) | TaskPayload::SongV1(_) => Map::new(),
     };
     providers::merge(&mut extra, &route.extra);
     extra
 }
 
-async fn video(app: &App, job: &VideoJob, route: &Route) -> Result<Video, Unusable> {
-    let references = matches!(&route.limits, Limits::Video(video) if video.pictures.purpose == Purpose::References);
+async fn video(app: &App, job: &VideoJob, route: &Route) -> Result<VideoSpec, OrderError> {
+    let references = matches!(&route.limits, ModelLimits::Video(video) if video.pictures.purpose == PicturePurpose::References);
     let sources = job.picture.iter().chain(&job.more_pictures);
     let by_place = sources.enumerate().map(|(place, id)| match place {
         _ if references => (PictureRole::Reference, id),
@@ -101,10 +102,10 @@ async fn video(app: &App, job: &VideoJob, route: &Route) -> Result<Video, Unusab
     for (role, id) in by_place.chain(last).chain(about) {
         let file = file(app, *id, "picture")
             .await?
-            .ok_or(Unusable::Gone("A picture"))?;
-        pictures.push(Picture { role, file });
+            .ok_or(OrderError::Gone("A picture"))?;
+        pictures.push(SourcePicture { role, file });
     }
-    Ok(Video {
+    Ok(VideoSpec {
         prompt: job.prompt.clone(),
         negative_prompt: job.negative_prompt.clone(),
         pictures,
@@ -120,7 +121,7 @@ async fn video(app: &App, job: &VideoJob, route: &Route) -> Result<Video, Unusab
 /// What is said of the sound: what the caller chose, and what was priced where
 /// this route would do otherwise by itself.
 fn audio(job: &VideoJob, route: &Route) -> Option<bool> {
-    let Limits::Video(VideoLimits {
+    let ModelLimits::Video(VideoLimits {
         audio: Some(usual), ..
     }) = route.limits
     else {
@@ -134,10 +135,10 @@ async fn stems(
     task: &Task,
     job: &StemsJob,
     route: &Route,
-) -> Result<(Stems, Option<String>), Unusable> {
+) -> Result<(SeparationSpec, Option<String>), OrderError> {
     let source = clip(app, task, job.source).await?;
     let (recording, credential) = recording(app, &source, job.source_audio, route).await?;
-    let Limits::Music(limits) = &route.limits else {
+    let ModelLimits::Music(limits) = &route.limits else {
         return Err(Error::internal("a music route without music limits").into());
     };
     let (groups, other): (&[StemGroup], bool) = limits
@@ -151,9 +152,9 @@ async fn stems(
             .is_some_and(|stems| stems.two && stems.rests.contains(group))
     };
     let full = match job.stem_task {
-        StemTask::Twelve => true,
+        SeparationMode::Twelve => true,
         // The rest is then the sum of all other parts.
-        StemTask::Two => !job.outputs.iter().all(|(_, target)| match target {
+        SeparationMode::Two => !job.outputs.iter().all(|(_, target)| match target {
             StemTarget::Only(group) | StemTarget::Without(group) => rest_is_given(group),
             StemTarget::Other => false,
         }),
@@ -164,7 +165,7 @@ async fn stems(
     } else {
         job.outputs.iter().map(|(_, target)| *target).collect()
     };
-    let stems = Stems {
+    let stems = SeparationSpec {
         source: recording,
         targets,
         full,
@@ -178,8 +179,8 @@ async fn song(
     task: &Task,
     job: &SongJob,
     route: &Route,
-) -> Result<(Song, Option<String>), Unusable> {
-    let mut song = Song {
+) -> Result<(SongSpec, Option<String>), OrderError> {
+    let mut song = SongSpec {
         task: job.task.clone(),
         fields: job.fields.clone(),
         uploads: Vec::new(),
@@ -187,7 +188,7 @@ async fn song(
     let mut credential = None;
     for (number, (field, id)) in job.clips.iter().enumerate() {
         let clip = clip(app, task, *id).await?;
-        let media = clip.media.ok_or(Unusable::Gone("A clip"))?;
+        let media = clip.media.ok_or(OrderError::Gone("A clip"))?;
         let (recording, with) = recording(app, &clip, media.audio, route).await?;
         credential = credential.or(with);
         if let Some(known) = &recording.upstream {
@@ -206,7 +207,7 @@ async fn song(
                 song.fields.insert("persona_id".into(), Value::from(id));
                 credential = Some(with);
             }
-            _ => return Err(Unusable::Gone("The persona")),
+            _ => return Err(OrderError::Gone("The persona")),
         }
     }
     Ok((song, credential))
@@ -237,7 +238,7 @@ async fn recording(
     clip: &Clip,
     audio: AssetId,
     route: &Route,
-) -> Result<(Recording, Option<String>), Unusable> {
+) -> Result<(SourceRecording, Option<String>), OrderError> {
     let known: Option<&ClipUpstream> = clip
         .upstream
         .as_ref()
@@ -246,15 +247,15 @@ async fn recording(
     let file = match file(app, audio, "recording").await? {
         Some(file) => file,
         // The provider has it, whatever became of this gateway's copy.
-        None if known.is_some() => File {
+        None if known.is_some() => MediaFile {
             name: "recording.flac".into(),
             mime: "audio/flac",
             bytes: Bytes::new(),
             url: None,
         },
-        None => return Err(Unusable::Gone("The source's audio")),
+        None => return Err(OrderError::Gone("The source's audio")),
     };
-    let recording = Recording {
+    let recording = SourceRecording {
         file,
         milliseconds: clip.media.map_or(0, |media| media.milliseconds),
         upstream: known.map(|known| UpstreamClip {
@@ -280,21 +281,21 @@ async fn persona_upstream(
     Some((upstream.provider, upstream.persona_id, upstream.credential))
 }
 
-async fn clip(app: &App, task: &Task, id: ClipId) -> Result<Clip, Unusable> {
+async fn clip(app: &App, task: &Task, id: ClipId) -> Result<Clip, OrderError> {
     let account = task.account;
     let found = app
         .store
         .read(move |conn| store::clips::by_id(conn, id, account))
         .await
         .map_err(Error::from)?;
-    found.ok_or(Unusable::Gone("A clip"))
+    found.ok_or(OrderError::Gone("A clip"))
 }
 
-async fn file(app: &App, id: AssetId, name: &str) -> Result<Option<File>, Unusable> {
-    let Some((asset, bytes)) = patience::load(|| assets::load(app, id)).await? else {
+async fn file(app: &App, id: AssetId, name: &str) -> Result<Option<MediaFile>, OrderError> {
+    let Some((asset, bytes)) = retry::load(|| assets::load(app, id)).await? else {
         return Ok(None);
     };
-    Ok(Some(File {
+    Ok(Some(MediaFile {
         name: format!("{name}.{}", asset.media.extension()),
         mime: asset.media.mime(),
         url: assets::lending_address(app, &asset),

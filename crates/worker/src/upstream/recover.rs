@@ -1,13 +1,15 @@
-//! Goes on where another process, or an earlier run, left off.
+//! Recovery of submissions: goes on where another process, or an earlier run, left off.
 
 use std::time::Duration;
 
-use providers::{Handle, Order, Output};
+use providers::{JobHandle, JobOutput, Order};
 
-use super::job::{Attempt, Ended, Job, Passed, Sent, Taken, inside, unconfirmed};
+use super::hosted_task::{
+    AcceptedJob, DeclineReason, HostedTask, RouteAttempt, RunEnding, SentOrder, inside, unconfirmed,
+};
 use super::order;
 use super::resolve::REPETITION;
-use crate::finish::Outcome;
+use crate::finish::RunOutcome;
 use mediagate_model::catalog::Route;
 use mediagate_model::error::Error;
 use mediagate_model::submission::{Submission, SubmissionState};
@@ -21,9 +23,9 @@ const LATE: Duration = Duration::from_mins(1);
 /// Pause before a provider is tried again that nobody reached.
 const UNREACHED: Duration = Duration::from_secs(1);
 
-impl Job<'_> {
+impl HostedTask<'_> {
     /// Has a provider take the task, or finds that one did.
-    pub(super) async fn take(&self) -> Result<Taken, Ended> {
+    pub(super) async fn take(&self) -> Result<AcceptedJob, RunEnding> {
         if self.is_new {
             return self.submit().await;
         }
@@ -43,7 +45,7 @@ impl Job<'_> {
     }
 
     /// Goes on where another process, or an earlier run, left off.
-    async fn resume(&self, submission: Submission) -> Result<Taken, Ended> {
+    async fn resume(&self, submission: Submission) -> Result<AcceptedJob, RunEnding> {
         match submission.state {
             SubmissionState::Refused => self.submit().await,
             SubmissionState::Accepted => match result_of(&submission) {
@@ -65,14 +67,14 @@ impl Job<'_> {
     fn take_up(
         &self,
         submission: Submission,
-        result: Result<Handle, Vec<Output>>,
-    ) -> Result<Taken, Ended> {
+        result: Result<JobHandle, Vec<JobOutput>>,
+    ) -> Result<AcceptedJob, RunEnding> {
         let Some((site, credential)) = self.crew.app.models.upstream.made_by(&submission) else {
             // Until the settings match again, or the operator gives it up.
-            return Err((Outcome::Later(self.pause_of(&submission)), None));
+            return Err((RunOutcome::Later(self.pause_of(&submission)), None));
         };
         tracing::info!(provider = %submission.provider, "job taken up again");
-        Ok(Taken {
+        Ok(AcceptedJob {
             accepted_at: submission.accepted_at.unwrap_or(submission.created_at),
             route_model: submission.route_model.clone(),
             _open: credential.open(),
@@ -90,13 +92,13 @@ impl Job<'_> {
 
     /// Goes on with a submission whose outcome nobody saw, because the process
     /// died.
-    async fn recover(&self, submission: Submission) -> Result<Taken, Ended> {
+    async fn recover(&self, submission: Submission) -> Result<AcceptedJob, RunEnding> {
         const WHY: &str = "the process ended while it was sent";
         let made_by = self.crew.app.models.upstream.made_by(&submission);
         let route = self.route(&submission.provider, &submission.route_model);
         let (Some((site, credential)), Some(route)) = (made_by, route) else {
             // It may have been taken there, and is sent nowhere else.
-            return Err((Outcome::Later(self.pause_of(&submission)), None));
+            return Err((RunOutcome::Later(self.pause_of(&submission)), None));
         };
         let age = self.crew.app.clock.now().since(submission.created_at);
         let prepared = order::build(&self.crew.app, self.task, &route, &site).await;
@@ -107,7 +109,7 @@ impl Job<'_> {
             key: submission.id.to_string(),
             ..prepared.order
         };
-        let sent = Sent {
+        let sent = SentOrder {
             site: &site,
             credential: &credential,
             order: &order,
@@ -126,13 +128,15 @@ impl Job<'_> {
         }
         // The provider makes one job of both.
         match self.send_or_find(&route, sent).await? {
-            Attempt::Taken(taken) => Ok(*taken),
+            RouteAttempt::Taken(taken) => Ok(*taken),
             // Nobody was reached: it stays as it is, to be repeated again.
-            Attempt::Passed(Passed::No(error)) if error.class.is_passing() && age < REPETITION => {
-                Err((Outcome::Later(UNREACHED), None))
+            RouteAttempt::Passed(DeclineReason::No(error))
+                if error.class.is_passing() && age < REPETITION =>
+            {
+                Err((RunOutcome::Later(UNREACHED), None))
             }
             // That it is refused now says nothing about the first time.
-            Attempt::Passed(_) => Err(unconfirmed(
+            RouteAttempt::Passed(_) => Err(unconfirmed(
                 &submission,
                 "the provider refuses the repetition",
                 None,
@@ -162,7 +166,7 @@ fn pause(age: Duration) -> Duration {
 
 /// Where the result of an accepted submission is to be had: from a job, or at
 /// once. `None` when nothing of it was written down.
-fn result_of(submission: &Submission) -> Option<Result<Handle, Vec<Output>>> {
+fn result_of(submission: &Submission) -> Option<Result<JobHandle, Vec<JobOutput>>> {
     if let Some(handle) = &submission.handle {
         return Some(Ok(handle.clone()));
     }

@@ -8,17 +8,17 @@
 
 use std::time::{Duration, SystemTime};
 
-use providers::{Handle, Order, ProviderError};
+use providers::{JobHandle, Order, ProviderError};
 
-use super::job::{Ended, Job, Sent, Taken, inside, unconfirmed};
+use super::hosted_task::{AcceptedJob, HostedTask, RunEnding, SentOrder, inside, unconfirmed};
 use super::order;
-use crate::finish::Outcome;
+use crate::finish::RunOutcome;
 use mediagate_core::app::App;
 use mediagate_model::clock::Timestamp;
 use mediagate_model::error::Error;
 use mediagate_model::submission::{Submission, SubmissionState};
 use mediagate_store as store;
-use mediagate_store::submissions::Brought;
+use mediagate_store::submissions::JobAcceptance;
 
 /// How long a submission may be repeated where the provider makes one job of
 /// both: well within the day for which keys are kept.
@@ -38,23 +38,27 @@ const NEAR: Duration = Duration::from_mins(10);
 const LATER: Duration = Duration::from_mins(1);
 
 /// What a look at the provider shows.
-pub(super) enum Looked {
+pub(super) enum JobLookup {
     /// This job is the submission's.
-    Found(Handle),
+    Found(JobHandle),
     /// Nothing that can be told from others, yet.
     Unknown,
     /// The provider cannot be asked.
     CannotAsk,
 }
 
-impl Job<'_> {
+impl HostedTask<'_> {
     /// Finds out what became of a submission: its job, or nothing that could be told.
-    pub(super) async fn resolve(&self, sent: Sent<'_>, why: &str) -> Result<Taken, Ended> {
+    pub(super) async fn resolve(
+        &self,
+        sent: SentOrder<'_>,
+        why: &str,
+    ) -> Result<AcceptedJob, RunEnding> {
         let app = &self.crew.app;
         let (id, created_at) = (sent.submission.id, sent.submission.created_at);
         if sent.site.provider.adapter().deduplicates() {
             return Err(if app.clock.now().since(created_at) < REPETITION {
-                (Outcome::Later(AGAIN), None)
+                (RunOutcome::Later(AGAIN), None)
             } else {
                 unconfirmed(sent.submission, why, None)
             });
@@ -65,14 +69,14 @@ impl Job<'_> {
                 () = self.run.called_off.cancelled() => {}
             }
             if self.crew.stop.is_cancelled() || self.run.called_off.is_cancelled() {
-                return Err((Outcome::Stopped, None));
+                return Err((RunOutcome::Stopped, None));
             }
             match look(app, sent).await {
-                Ok(Looked::Found(handle)) => {
+                Ok(JobLookup::Found(handle)) => {
                     let accepted_at = app.clock.now();
                     if self.accept_found(sent, handle.clone()).await? {
                         tracing::warn!(submission_id = %id, "the provider had taken it: its job was found");
-                        return Ok(Taken {
+                        return Ok(AcceptedJob {
                             submission: sent.submission.clone(),
                             site: sent.site.clone(),
                             credential: sent.credential.clone(),
@@ -88,8 +92,8 @@ impl Job<'_> {
                         });
                     }
                 }
-                Ok(Looked::CannotAsk) => return Err(unconfirmed(sent.submission, why, None)),
-                Ok(Looked::Unknown) => {}
+                Ok(JobLookup::CannotAsk) => return Err(unconfirmed(sent.submission, why, None)),
+                Ok(JobLookup::Unknown) => {}
                 Err(error) => {
                     tracing::warn!(submission_id = %id, class = error.class.name(), message = %error.message, "cannot look for a job");
                     if !error.class.is_passing() {
@@ -106,12 +110,16 @@ impl Job<'_> {
     }
 
     /// The submission has this job. Returns false when another one was first.
-    async fn accept_found(&self, sent: Sent<'_>, handle: Handle) -> Result<bool, Ended> {
+    async fn accept_found(
+        &self,
+        sent: SentOrder<'_>,
+        handle: JobHandle,
+    ) -> Result<bool, RunEnding> {
         let app = &self.crew.app;
         let (id, now) = (sent.submission.id, app.clock.now());
         let provider = sent.submission.provider.clone();
         let since = sent.submission.created_at.minus(NEAR);
-        let brought = Brought {
+        let brought = JobAcceptance {
             handle: Some(handle.clone()),
             results: None,
             cost: None,
@@ -131,18 +139,18 @@ impl Job<'_> {
 }
 
 /// Looks for a submission's job at its provider.
-pub(super) async fn look(app: &App, sent: Sent<'_>) -> Result<Looked, ProviderError> {
+pub(super) async fn look(app: &App, sent: SentOrder<'_>) -> Result<JobLookup, ProviderError> {
     let submission = sent.submission;
     let driver = &app.models.upstream.driver;
     let since = system_time(submission.created_at);
     let (provider, secret) = (&sent.site.provider, &sent.credential.secret);
     let Some(lookup) = driver.find(provider, secret, sent.order, since).await? else {
-        return Ok(Looked::CannotAsk);
+        return Ok(JobLookup::CannotAsk);
     };
     if let Some(job) = lookup.certain() {
-        return Ok(Looked::Found(job.handle.clone()));
+        return Ok(JobLookup::Found(job.handle.clone()));
     }
-    let jobs: Vec<Handle> = lookup.jobs.into_iter().map(|job| job.handle).collect();
+    let jobs: Vec<JobHandle> = lookup.jobs.into_iter().map(|job| job.handle).collect();
     let (name, model) = (submission.provider.clone(), submission.route_model.clone());
     let near = submission.created_at.minus(NEAR);
     let compared = app.store.read(move |conn| -> Result<_, Error> {
@@ -156,14 +164,14 @@ pub(super) async fn look(app: &App, sent: Sent<'_>) -> Result<Looked, ProviderEr
         Ok((free, unknown))
     });
     let Ok((free, unknown)) = compared.await else {
-        return Ok(Looked::Unknown);
+        return Ok(JobLookup::Unknown);
     };
     // Jobs with the same content: as long as there are no more of them than
     // submissions of ours that look for theirs, any may have any.
     let is_ours = free.len() <= usize::try_from(unknown).unwrap_or(usize::MAX);
     Ok(match free.into_iter().next() {
-        Some(handle) if is_ours => Looked::Found(handle),
-        _ => Looked::Unknown,
+        Some(handle) if is_ours => JobLookup::Found(handle),
+        _ => JobLookup::Unknown,
     })
 }
 
@@ -201,7 +209,7 @@ pub(crate) async fn look_again(app: &App) -> Result<(), Error> {
                 if let Some(handle) = found {
                     store::submissions::lock_provider(conn, &provider)?;
                     let known = store::submissions::is_known(conn, &provider, &handle, near)?;
-                    let brought = Brought {
+                    let brought = JobAcceptance {
                         handle: Some(handle),
                         results: None,
                         cost: None,
@@ -226,7 +234,7 @@ pub(crate) async fn look_again(app: &App) -> Result<(), Error> {
 }
 
 /// The job of an unclear submission, if the provider shows it by now.
-async fn look_late(app: &App, submission: &Submission) -> Result<Option<Handle>, Error> {
+async fn look_late(app: &App, submission: &Submission) -> Result<Option<JobHandle>, Error> {
     let id = submission.task;
     let task = app
         .store
@@ -248,7 +256,7 @@ async fn look_late(app: &App, submission: &Submission) -> Result<Option<Handle>,
         key: submission.id.to_string(),
         ..prepared.order
     };
-    let sent = Sent {
+    let sent = SentOrder {
         site: &site,
         credential: &credential,
         order: &order,
@@ -256,7 +264,7 @@ async fn look_late(app: &App, submission: &Submission) -> Result<Option<Handle>,
         is_own: false,
     };
     match look(app, sent).await {
-        Ok(Looked::Found(handle)) => Ok(Some(handle)),
+        Ok(JobLookup::Found(handle)) => Ok(Some(handle)),
         Ok(_) => Ok(None),
         Err(error) => {
             tracing::debug!(class = error.class.name(), message = %error.message, "cannot look for a job");

@@ -1,40 +1,41 @@
-//! What a provider made: fetched whole, checked by its bytes, and stored,
+//! Provider results: fetched whole, checked by their bytes, and stored,
 //! before the task succeeds.
 
 use std::sync::Arc;
 
-use providers::driver::{DownloadError, Downloaded, may_come_back};
-use providers::{Output as Piece, Source, StemTarget, What};
+use providers::driver::{DownloadError, DownloadedFile, may_come_back};
+use providers::{JobOutput as Piece, OutputKind, OutputSource, StemTarget};
 use stems::DecodeLimits;
 use tempfile::TempPath;
 
-use super::job::Taken;
-use super::links;
+use super::hosted_task::AcceptedJob;
+use super::signed_urls;
 use crate::run_output::RunOutput;
-use mediagate_config::providers::Results;
+use mediagate_config::providers::ResultPolicy;
 use mediagate_core::app::App;
 use mediagate_core::domain::assets::{self};
-use mediagate_core::domain::provenance::mark::{self, ClipMade, Facts, MarkError};
+use mediagate_core::domain::provenance::marking::{self, ClipSource, MarkError, SigningFacts};
 use mediagate_core::domain::songs;
-use mediagate_core::limits::{Work, Workplace};
-use mediagate_core::upstream::Site;
-use mediagate_media::engines::child::{self, Recordings};
-use mediagate_media::engines::clip::{self, KeepError, MadeClip, Picture};
-use mediagate_media::engines::film;
+use mediagate_core::limits::{WorkKind, WorkSlot};
+use mediagate_core::upstream::ProviderSite;
+use mediagate_media::engines::child::{self, ClipSources};
+use mediagate_media::engines::clip::{self, ClipError, CoverStyle, MadeClip};
+use mediagate_media::engines::mp4_probe;
 use mediagate_model::clock::Timestamp;
 use mediagate_model::error::Error;
 use mediagate_model::ids::{AccountId, ClipId};
 use mediagate_model::media::MediaType;
 use mediagate_model::music::ClipUpstream;
-use mediagate_model::patience;
-use mediagate_model::price::Quantity;
-use mediagate_model::provenance::{Likeness, PrintKind};
+use mediagate_model::price::WorkQuantity;
+use mediagate_model::provenance::{PerceptualFingerprint, ResultKind};
+use mediagate_model::retry;
 use mediagate_model::task::{
-    LinkOutput, Output, Payload, SongJob, StemTask, StemsJob, Task, VideoJob, VideoOutput,
+    LinkOutput, SeparationMode, SongJob, StemsJob, Task, TaskPayload, TaskResult, VideoJob,
+    VideoOutput,
 };
 
 /// Why a result is not in the store.
-pub(super) enum Bad {
+pub(super) enum ResultError {
     /// Its host did not answer, or cannot serve it now.
     Away(String),
     /// It was not fetched whole; polling again may give a fresh address.
@@ -49,7 +50,7 @@ pub(super) enum Bad {
     Inside(Error),
 }
 
-impl From<MarkError> for Bad {
+impl From<MarkError> for ResultError {
     fn from(error: MarkError) -> Self {
         match error {
             MarkError::Inside(error) => Self::Inside(error),
@@ -59,7 +60,7 @@ impl From<MarkError> for Bad {
     }
 }
 
-impl From<Error> for Bad {
+impl From<Error> for ResultError {
     fn from(error: Error) -> Self {
         Self::Inside(error)
     }
@@ -69,13 +70,13 @@ impl From<Error> for Bad {
 pub(super) async fn keep(
     app: &App,
     task: &Task,
-    taken: &Taken,
+    taken: &AcceptedJob,
     pieces: Vec<Piece>,
-) -> Result<RunOutput, Bad> {
+) -> Result<RunOutput, ResultError> {
     let made = match &task.payload {
-        Payload::VideoV1(_) => video(app, task, taken, pieces).await?,
-        Payload::StemsV1(job) => stems(app, task, taken, job, pieces).await?,
-        Payload::SongV1(job) => songs(app, task, taken, job, pieces).await?,
+        TaskPayload::VideoV1(_) => video(app, task, taken, pieces).await?,
+        TaskPayload::StemsV1(job) => stems(app, task, taken, job, pieces).await?,
+        TaskPayload::SongV1(job) => songs(app, task, taken, job, pieces).await?,
     };
     Ok(RunOutput {
         by: Some((
@@ -87,12 +88,16 @@ pub(super) async fn keep(
 }
 
 /// A file on its way into the store.
-struct Fetched {
+struct FetchedFile {
     path: Arc<tempfile::TempPath>,
-    facts: Downloaded,
+    facts: DownloadedFile,
 }
 
-async fn fetch(app: &App, taken: &Taken, source: &Source) -> Result<Fetched, Bad> {
+async fn fetch(
+    app: &App,
+    taken: &AcceptedJob,
+    source: &OutputSource,
+) -> Result<FetchedFile, ResultError> {
     let spool = app.config.spool_path();
     let file = tempfile::NamedTempFile::new_in(spool).map_err(Error::internal)?;
     let (file, path) = file.into_parts();
@@ -109,55 +114,62 @@ async fn fetch(app: &App, taken: &Taken, source: &Source) -> Result<Fetched, Bad
             let provider = site.provider.name().to_owned();
             metrics::counter!("mediagate_upstream_download_bytes_total", "provider" => provider)
                 .increment(facts.size_bytes);
-            Ok(Fetched {
+            Ok(FetchedFile {
                 path: Arc::new(path),
                 facts,
             })
         }
-        Err(DownloadError::TooLarge { .. }) => Err(Bad::Useless("the file is too large".into())),
-        Err(DownloadError::Refused(why)) => Err(Bad::Unreachable(why)),
-        Err(DownloadError::Expired) => Err(Bad::Again("the address has expired".into())),
-        Err(DownloadError::Failed(error)) if may_come_back(&error) => Err(Bad::Away(error.message)),
-        Err(DownloadError::Failed(error)) => Err(Bad::Again(error.message)),
-        Err(DownloadError::Local(error)) => Err(Bad::Inside(Error::internal(error))),
+        Err(DownloadError::TooLarge { .. }) => {
+            Err(ResultError::Useless("the file is too large".into()))
+        }
+        Err(DownloadError::Refused(why)) => Err(ResultError::Unreachable(why)),
+        Err(DownloadError::Expired) => Err(ResultError::Again("the address has expired".into())),
+        Err(DownloadError::Failed(error)) if may_come_back(&error) => {
+            Err(ResultError::Away(error.message))
+        }
+        Err(DownloadError::Failed(error)) => Err(ResultError::Again(error.message)),
+        Err(DownloadError::Local(error)) => Err(ResultError::Inside(Error::internal(error))),
     }
 }
 
 async fn video(
     app: &App,
     task: &Task,
-    taken: &Taken,
+    taken: &AcceptedJob,
     pieces: Vec<Piece>,
-) -> Result<RunOutput, Bad> {
+) -> Result<RunOutput, ResultError> {
     if let Some((job, url)) = link_of(&taken.site, task, &pieces) {
         let url = taken.site.provider.known_link(url).await;
-        return Ok(linked(job, url.map_err(Bad::Unreachable)?.into()));
+        return Ok(linked(job, url.map_err(ResultError::Unreachable)?.into()));
     }
     let piece = pieces
         .into_iter()
-        .find(|piece| piece.what == What::Video)
-        .ok_or_else(|| Bad::Useless("there is no video in it".into()))?;
+        .find(|piece| piece.what == OutputKind::Video)
+        .ok_or_else(|| ResultError::Useless("there is no video in it".into()))?;
     let fetched = fetch(app, taken, &piece.source).await?;
     let (parts, path) = (app.clone(), fetched.path.clone());
-    let read = move |place: &Workplace| {
-        let film = film::measure(&path)?;
-        Ok::<_, &str>((film, mark::told(&parts, &path, place.watch())))
+    let read = move |place: &WorkSlot| {
+        let film = mp4_probe::measure(&path)?;
+        Ok::<_, &str>((film, marking::told(&parts, &path, place.watch())))
     };
-    let read = app.limits.room.work(task.account, Work::Result, 0, read);
-    let (film, provenance) = read.await?.map_err(|why| Bad::Broken(why.into()))?;
+    let read = app
+        .limits
+        .room
+        .work(task.account, WorkKind::Result, 0, read);
+    let (film, provenance) = read.await?.map_err(|why| ResultError::Broken(why.into()))?;
     let (size, sha256) = (fetched.facts.size_bytes, fetched.facts.sha256.clone());
-    let video = patience::store(|| {
+    let video = retry::store(|| {
         let (media, sha256) = (MediaType::Mp4, sha256.clone());
         assets::keep_file(app, task.account, media, &fetched.path, size, sha256)
     })
     .await?;
-    let quantity = Quantity {
+    let quantity = WorkQuantity {
         milliseconds: film.milliseconds,
         pixels: u64::from(film.width) * u64::from(film.height),
         parts: 1,
         parts_asked: 1,
     };
-    let output = Output::VideoV1(VideoOutput {
+    let output = TaskResult::VideoV1(VideoOutput {
         video: video.id,
         // Drawn later, when nobody waits.
         poster: None,
@@ -171,7 +183,7 @@ async fn video(
         direction: Vec::new(),
         provenance: Some(provenance),
     });
-    let print = mark::print_of_film(task, &video, false, None, Likeness::default());
+    let print = marking::print_of_film(task, &video, false, None, PerceptualFingerprint::default());
     Ok(RunOutput {
         prints: vec![print],
         assets: vec![video],
@@ -181,13 +193,17 @@ async fn video(
 
 /// The film's address, if it is to stay there, with the job that it was made for.
 pub(super) fn link_of<'a>(
-    site: &Site,
+    site: &ProviderSite,
     task: &'a Task,
     pieces: &'a [Piece],
 ) -> Option<(&'a VideoJob, &'a str)> {
-    let film = pieces.iter().find(|piece| piece.what == What::Video)?;
+    let film = pieces
+        .iter()
+        .find(|piece| piece.what == OutputKind::Video)?;
     match (&task.payload, &film.source) {
-        (Payload::VideoV1(job), Source::Address(url)) if site.config.results == Results::Link => {
+        (TaskPayload::VideoV1(job), OutputSource::Address(url))
+            if site.config.results == ResultPolicy::Link =>
+        {
             Some((job, url))
         }
         _ => None,
@@ -196,14 +212,14 @@ pub(super) fn link_of<'a>(
 
 /// A film that stays where it is. Nothing of it is measured: what was ordered is charged.
 fn linked(job: &VideoJob, url: String) -> RunOutput {
-    let output = Output::LinkV1(LinkOutput {
-        expires_at_micros: links::expiry(&url).map(Timestamp::micros),
+    let output = TaskResult::LinkV1(LinkOutput {
+        expires_at_micros: signed_urls::expiry(&url).map(Timestamp::micros),
         url,
         width: job.width,
         height: job.height,
         milliseconds: job.milliseconds,
     });
-    let quantity = Quantity {
+    let quantity = WorkQuantity {
         milliseconds: job.milliseconds,
         pixels: u64::from(job.width) * u64::from(job.height),
         parts: 1,
@@ -220,12 +236,12 @@ async fn clip(
     app: &App,
     account: AccountId,
     id: ClipId,
-    fetched: &Fetched,
-    picture: Picture,
-) -> Result<MadeClip, Bad> {
+    fetched: &FetchedFile,
+    picture: CoverStyle,
+) -> Result<MadeClip, ResultError> {
     let sources = vec![fetched.path.clone()];
     let made = clip_of(app, account, id, sources, picture, memory(fetched)).await?;
-    made.ok_or_else(|| Bad::Inside(Error::internal("a recording became nothing")))
+    made.ok_or_else(|| ResultError::Inside(Error::internal("a recording became nothing")))
 }
 
 async fn clip_of(
@@ -233,63 +249,70 @@ async fn clip_of(
     account: AccountId,
     id: ClipId,
     sources: Vec<Arc<TempPath>>,
-    picture: Picture,
+    picture: CoverStyle,
     memory: u64,
-) -> Result<Option<MadeClip>, Bad> {
-    let recordings = Recordings {
+) -> Result<Option<MadeClip>, ResultError> {
+    let recordings = ClipSources {
         clip: id,
         sources: sources.iter().map(|source| source.to_path_buf()).collect(),
         most_seconds: LONGEST_SECONDS,
         picture,
     };
     let engines = app.engines.clone();
-    let keep = move |place: &Workplace| {
+    let keep = move |place: &WorkSlot| {
         let _sources = sources;
         child::clip_of(&engines, recordings, place.watch())
     };
     let room = &app.limits.room;
-    let made = room.work(account, Work::Recording, memory, keep).await?;
+    let made = room
+        .work(account, WorkKind::Recording, memory, keep)
+        .await?;
     made.map_err(unreadable)
 }
 
-const fn memory(fetched: &Fetched) -> u64 {
+const fn memory(fetched: &FetchedFile) -> u64 {
     clip::KEEPING_BYTES + fetched.facts.size_bytes
 }
 
-fn unreadable(error: KeepError) -> Bad {
+fn unreadable(error: ClipError) -> ResultError {
     match error {
-        KeepError::Decode(why) => Bad::Broken(format!("the recording cannot be read: {why}")),
-        KeepError::Engine(error) => Bad::Useless(error.to_string()),
+        ClipError::Decode(why) => {
+            ResultError::Broken(format!("the recording cannot be read: {why}"))
+        }
+        ClipError::Engine(error) => ResultError::Useless(error.to_string()),
     }
 }
 
 async fn stems(
     app: &App,
     task: &Task,
-    taken: &Taken,
+    taken: &AcceptedJob,
     job: &StemsJob,
     pieces: Vec<Piece>,
-) -> Result<RunOutput, Bad> {
-    let mut parts: Vec<Part> = Vec::new();
+) -> Result<RunOutput, ResultError> {
+    let mut parts: Vec<FetchedStem> = Vec::new();
     for piece in pieces {
         let (target, upstream) = match &piece.what {
-            What::Stem(target) => (*target, None),
-            What::Clip(facts) => match facts.stem {
+            OutputKind::Stem(target) => (*target, None),
+            OutputKind::Clip(facts) => match facts.stem {
                 Some(target) => (target, Some(upstream_of(taken, facts))),
                 None => continue,
             },
-            What::Video | What::Persona { .. } => continue,
+            OutputKind::Video | OutputKind::Persona { .. } => continue,
         };
         let fetched = fetch(app, taken, &piece.source).await?;
         parts.push((target, fetched, upstream));
     }
-    let mut made = RunOutput::new(Output::ClipsV1 { clips: Vec::new() }, Quantity::default());
+    let mut made = RunOutput::new(
+        TaskResult::ClipsV1 { clips: Vec::new() },
+        WorkQuantity::default(),
+    );
     let (mut ids, mut missing) = (Vec::new(), Vec::new());
     for (id, target) in &job.outputs {
         let given = parts.iter().find(|part| part.0 == *target);
         let clip = match given {
             Some((_, fetched, _)) => {
-                Some(clip(app, task.account, *id, fetched, Picture::Spectrogram).await?)
+                Some(clip(app, task.account, *id, fetched, CoverStyle::Spectrogram).await?)
             }
             None => rest(app, task.account, *id, *target, &parts).await?,
         };
@@ -302,15 +325,15 @@ async fn stems(
         let source = given.or(parts.first()).map(|part| part.1.path.clone());
         let source = source.ok_or_else(|| Error::internal("a stem of nothing"))?;
         let facts = facts(app, task, taken, &job.title);
-        let (clip, told) = mark::clip(app, facts, clip, ClipMade::Edited(source)).await?;
+        let (clip, told) = marking::clip(app, facts, clip, ClipSource::Edited(source)).await?;
         made.provenance.push((*id, told));
-        let (media, stored) =
-            patience::store(|| assets::keep_clip(app, task.account, &clip)).await?;
+        let (media, stored) = retry::store(|| assets::keep_clip(app, task.account, &clip)).await?;
         made.clips.push((*id, media));
         let [audio, ..] = &stored;
-        let (likeness, kind) = (clip.likeness.clone(), PrintKind::Stem);
-        made.prints
-            .push(mark::print_of_clip(*id, audio, kind, false, None, likeness));
+        let (likeness, kind) = (clip.likeness.clone(), ResultKind::Stem);
+        made.prints.push(marking::print_of_clip(
+            *id, audio, kind, false, None, likeness,
+        ));
         made.assets.extend(stored);
         if let Some((_, _, Some(upstream))) = given {
             made.clip_facts.push((*id, String::new(), upstream.clone()));
@@ -321,15 +344,15 @@ async fn stems(
     let wanted = job
         .outputs
         .first()
-        .filter(|_| job.stem_task == StemTask::Two);
+        .filter(|_| job.stem_task == SeparationMode::Two);
     if ids.is_empty() || wanted.is_some_and(|(id, _)| !ids.contains(id)) {
-        return Err(Bad::Useless(format!(
+        return Err(ResultError::Useless(format!(
             "there is no {} in it",
             missing.join(", ")
         )));
     }
     let (parts, parts_asked) = (ids.len() as u64, job.outputs.len() as u64);
-    made.quantity = Quantity {
+    made.quantity = WorkQuantity {
         // Of a recording that was separated in part, a part of its time is paid for.
         milliseconds: job.milliseconds * parts / parts_asked,
         pixels: 0,
@@ -342,12 +365,12 @@ async fn stems(
             missing.join(", ")
         )
     });
-    made.output = Output::ClipsV1 { clips: ids };
+    made.output = TaskResult::ClipsV1 { clips: ids };
     Ok(made)
 }
 
 /// A stem that was fetched.
-type Part = (StemTarget, Fetched, Option<ClipUpstream>);
+type FetchedStem = (StemTarget, FetchedFile, Option<ClipUpstream>);
 
 /// Everything but one group, as the sum of all other parts.
 async fn rest(
@@ -355,8 +378,8 @@ async fn rest(
     account: AccountId,
     id: ClipId,
     target: StemTarget,
-    parts: &[Part],
-) -> Result<Option<MadeClip>, Bad> {
+    parts: &[FetchedStem],
+) -> Result<Option<MadeClip>, ResultError> {
     let StemTarget::Without(group) = target else {
         return Ok(None);
     };
@@ -375,21 +398,24 @@ async fn rest(
         memory += fetched.facts.size_bytes;
         sources.push(fetched.path.clone());
     }
-    clip_of(app, account, id, sources, Picture::Spectrogram, memory).await
+    clip_of(app, account, id, sources, CoverStyle::Spectrogram, memory).await
 }
 
 async fn songs(
     app: &App,
     task: &Task,
-    taken: &Taken,
+    taken: &AcceptedJob,
     job: &SongJob,
     pieces: Vec<Piece>,
-) -> Result<RunOutput, Bad> {
+) -> Result<RunOutput, ResultError> {
     let mut promised = job.outputs.iter().copied();
-    let mut made = RunOutput::new(Output::ClipsV1 { clips: Vec::new() }, Quantity::default());
+    let mut made = RunOutput::new(
+        TaskResult::ClipsV1 { clips: Vec::new() },
+        WorkQuantity::default(),
+    );
     let mut ids = Vec::new();
     for piece in pieces {
-        let What::Clip(facts) = &piece.what else {
+        let OutputKind::Clip(facts) = &piece.what else {
             continue;
         };
         let fetched = fetch(app, taken, &piece.source).await?;
@@ -398,27 +424,27 @@ async fn songs(
             made.more_clips.push(songs::clip(task, id, &job.title));
             id
         });
-        let clip = clip(app, task.account, id, &fetched, Picture::Waveform).await?;
-        let source = ClipMade::Generated(fetched.path.clone());
+        let clip = clip(app, task.account, id, &fetched, CoverStyle::Waveform).await?;
+        let source = ClipSource::Generated(fetched.path.clone());
         let facts_of = self::facts(app, task, taken, &job.title);
-        let (clip, told) = mark::clip(app, facts_of, clip, source).await?;
+        let (clip, told) = marking::clip(app, facts_of, clip, source).await?;
         made.provenance.push((id, told));
-        let (media, stored) =
-            patience::store(|| assets::keep_clip(app, task.account, &clip)).await?;
+        let (media, stored) = retry::store(|| assets::keep_clip(app, task.account, &clip)).await?;
         made.quantity.milliseconds += media.milliseconds;
         made.quantity.parts += 1;
         made.clips.push((id, media));
         let [audio, ..] = &stored;
-        let (likeness, kind) = (clip.likeness.clone(), PrintKind::Song);
-        made.prints
-            .push(mark::print_of_clip(id, audio, kind, false, None, likeness));
+        let (likeness, kind) = (clip.likeness.clone(), ResultKind::Song);
+        made.prints.push(marking::print_of_clip(
+            id, audio, kind, false, None, likeness,
+        ));
         made.assets.extend(stored);
         made.clip_facts
             .push((id, facts.title.clone(), upstream_of(taken, facts)));
         ids.push(id);
     }
     if ids.is_empty() {
-        return Err(Bad::Useless("there is no recording in it".into()));
+        return Err(ResultError::Useless("there is no recording in it".into()));
     }
     made.missing_clips = promised.collect();
     made.quantity.parts_asked = job.outputs.len() as u64;
@@ -426,18 +452,18 @@ async fn songs(
         let (made, asked) = (ids.len(), job.outputs.len());
         format!("{made} of {asked} clips were made.")
     });
-    made.output = Output::ClipsV1 { clips: ids };
+    made.output = TaskResult::ClipsV1 { clips: ids };
     Ok(made)
 }
 
 /// What a recording is signed with.
-fn facts(app: &App, task: &Task, taken: &Taken, title: &str) -> Facts {
+fn facts(app: &App, task: &Task, taken: &AcceptedJob, title: &str) -> SigningFacts {
     let shows = app.models.catalog.load().shows_providers();
     let provider = shows.then(|| taken.site.provider.name().to_owned());
-    Facts::of(task, title, provider, "")
+    SigningFacts::of(task, title, provider, "")
 }
 
-fn upstream_of(taken: &Taken, facts: &providers::port::ClipFacts) -> ClipUpstream {
+fn upstream_of(taken: &AcceptedJob, facts: &providers::port::ClipFacts) -> ClipUpstream {
     // Callers are handed it as it is.
     let video_url = taken.site.provider.link(&facts.video_url);
     ClipUpstream {

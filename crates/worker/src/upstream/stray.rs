@@ -6,20 +6,20 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use providers::driver::schedule::{Doubt, next_poll};
-use providers::driver::{Polled, Watch};
-use providers::{Cost, Handle};
+use providers::driver::schedule::{EndDoubt, next_poll};
+use providers::driver::{PollOutcome, ProgressWatch};
+use providers::{JobHandle, ProviderCost};
 use tokio::time::Instant;
 use tokio_util::task::TaskTracker;
 use tracing::Instrument as _;
 
-use crate::{Crew, random};
+use crate::{WorkerContext, random};
 use mediagate_core::app::App;
 use mediagate_core::domain::{costs, ledger, tasks};
-use mediagate_core::upstream::{Credential, Site};
+use mediagate_core::upstream::{ProviderCredential, ProviderSite};
 use mediagate_model::crash;
 use mediagate_model::error::Error;
-use mediagate_model::money::{Micros, Money};
+use mediagate_model::money::{ChargeState, MicroDollars};
 use mediagate_model::price::Bill;
 use mediagate_model::submission::{Submission, SubmissionState};
 use mediagate_model::task::Task;
@@ -32,7 +32,7 @@ const WITHOUT: Duration = Duration::from_secs(30);
 
 /// How the job of a cancelled task ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum End {
+enum StrayOutcome {
     /// The provider called it off.
     CalledOff,
     /// The provider made it all the same.
@@ -43,7 +43,7 @@ enum End {
     Unknown,
 }
 
-impl End {
+impl StrayOutcome {
     const fn name(self) -> &'static str {
         match self {
             Self::CalledOff => "called_off",
@@ -55,7 +55,10 @@ impl End {
 }
 
 /// Takes the strays that nobody follows; whether there may be more at once.
-pub(super) async fn take_all(crew: &Arc<Crew>, tracker: &TaskTracker) -> Result<bool, Error> {
+pub(super) async fn take_all(
+    crew: &Arc<WorkerContext>,
+    tracker: &TaskTracker,
+) -> Result<bool, Error> {
     let now = crew.app.clock.now();
     let any = crew
         .app
@@ -95,7 +98,12 @@ pub(super) async fn take_all(crew: &Arc<Crew>, tracker: &TaskTracker) -> Result<
     Ok(more)
 }
 
-async fn let_go(crew: &Crew, follower: &Arc<str>, submission: &Submission, pause: Duration) {
+async fn let_go(
+    crew: &WorkerContext,
+    follower: &Arc<str>,
+    submission: &Submission,
+    pause: Duration,
+) {
     let (id, due) = (submission.id, crew.app.clock.now().plus(pause));
     let follower = follower.clone();
     let gone = crew
@@ -110,7 +118,10 @@ async fn let_go(crew: &Crew, follower: &Arc<str>, submission: &Submission, pause
 
 /// Follows a stray to its end; when it is to be looked at again, where that is
 /// not reached.
-async fn follow(crew: &Arc<Crew>, submission: &Submission) -> Result<Option<Duration>, Error> {
+async fn follow(
+    crew: &Arc<WorkerContext>,
+    submission: &Submission,
+) -> Result<Option<Duration>, Error> {
     let app = &crew.app;
     let id = submission.task;
     let task = app
@@ -120,11 +131,11 @@ async fn follow(crew: &Arc<Crew>, submission: &Submission) -> Result<Option<Dura
         .ok_or_else(|| Error::internal("a submission without a task"))?;
     let Some(handle) = &submission.handle else {
         if submission.results.is_some() {
-            close(crew, submission, &task, End::Made, None).await?;
+            close(crew, submission, &task, StrayOutcome::Made, None).await?;
             return Ok(None);
         }
         // The answer was lost, or was the result itself: there is no job to ask for.
-        close(crew, submission, &task, End::Unknown, None).await?;
+        close(crew, submission, &task, StrayOutcome::Unknown, None).await?;
         return Ok(None);
     };
     let Some((site, credential)) = app.models.upstream.made_by(submission) else {
@@ -137,14 +148,14 @@ async fn follow(crew: &Arc<Crew>, submission: &Submission) -> Result<Option<Dura
         .await;
     if matches!(off, Ok(true)) {
         crash::point("job-called-off");
-        close(crew, submission, &task, End::CalledOff, None).await?;
+        close(crew, submission, &task, StrayOutcome::CalledOff, None).await?;
         return Ok(None);
     }
     tracing::info!(
         provider = %submission.provider,
         "the provider does not say that it called the job off; it is followed to its end"
     );
-    let watch = Watch::new();
+    let watch = ProgressWatch::new();
     if let Some(end) = poll(crew, submission, &site, &credential, handle, &watch).await {
         close(crew, submission, &task, end, watch.cost()).await?;
         return Ok(None);
@@ -154,23 +165,23 @@ async fn follow(crew: &Arc<Crew>, submission: &Submission) -> Result<Option<Dura
 
 /// Polls until the job ends; `None` when this process ends before.
 async fn poll(
-    crew: &Crew,
+    crew: &WorkerContext,
     submission: &Submission,
-    site: &Site,
-    credential: &Credential,
-    handle: &Handle,
-    watch: &Watch,
-) -> Option<End> {
+    site: &ProviderSite,
+    credential: &ProviderCredential,
+    handle: &JobHandle,
+    watch: &ProgressWatch,
+) -> Option<StrayOutcome> {
     let app = &crew.app;
     let pace = site.provider.adapter().pace();
     let since = submission.accepted_at.unwrap_or(submission.created_at);
-    let (mut failures, mut asked, mut doubt) = (0, None, Doubt::default());
+    let (mut failures, mut asked, mut doubt) = (0, None, EndDoubt::default());
     // As for a job that somebody waits for: what this process has watched, by a clock that nobody sets.
     let (watched, mut is_asked) = (Instant::now(), false);
     loop {
         let elapsed = app.clock.now().since(since);
         if is_asked && watched.elapsed() > site.config.job_limit {
-            return Some(End::Unknown);
+            return Some(StrayOutcome::Unknown);
         }
         let pause = next_poll(&pace, elapsed, None, asked.take(), failures, random());
         let due = Instant::now() + pause;
@@ -185,9 +196,9 @@ async fn poll(
         // Some providers forget a job that was called off.
         let is_believed = doubt.note(watched.elapsed(), polled.as_ref().err());
         match polled {
-            Ok(Polled::Running { poll_after, .. }) => (failures, asked) = (0, poll_after),
-            Ok(Polled::Done(_)) => return Some(End::Made),
-            Err(error) if is_believed || error.ends_job() => return Some(End::Failed),
+            Ok(PollOutcome::Running { poll_after, .. }) => (failures, asked) = (0, poll_after),
+            Ok(PollOutcome::Done(_)) => return Some(StrayOutcome::Made),
+            Err(error) if is_believed || error.ends_job() => return Some(StrayOutcome::Failed),
             Err(error) => {
                 failures += 1;
                 asked = error.retry_after;
@@ -198,18 +209,18 @@ async fn poll(
 
 /// The job is over: so is its submission, and the money of its task.
 async fn close(
-    crew: &Crew,
+    crew: &WorkerContext,
     submission: &Submission,
     task: &Task,
-    end: End,
-    cost: Option<Cost>,
+    end: StrayOutcome,
+    cost: Option<ProviderCost>,
 ) -> Result<(), Error> {
     let app = &crew.app;
-    let bill = (task.money != Money::Free).then(|| bill(task, submission));
+    let bill = (task.money != ChargeState::Free).then(|| bill(task, submission));
     let (id, task, now) = (submission.id, task.clone(), app.clock.now());
     let from = submission.state;
     let state = match end {
-        End::Unknown => SubmissionState::Unclear,
+        StrayOutcome::Unknown => SubmissionState::Unclear,
         _ => SubmissionState::Ended,
     };
     let closed = app
@@ -223,14 +234,14 @@ async fn close(
                 store::submissions::set_cost(conn, id, cost)?;
             }
             let job = match end {
-                End::Made => tasks::JobEnd::Made(bill.as_ref()),
-                End::CalledOff | End::Failed => tasks::JobEnd::NotMade,
-                End::Unknown => tasks::JobEnd::Unknown,
+                StrayOutcome::Made => tasks::JobOutcome::Made(bill.as_ref()),
+                StrayOutcome::CalledOff | StrayOutcome::Failed => tasks::JobOutcome::NotMade,
+                StrayOutcome::Unknown => tasks::JobOutcome::Unknown,
             };
             let is_closed = tasks::job_is_over(conn, &task, job, now)?;
             // Nobody fetched it: it is what was ordered.
             let asked = task.tariff.as_ref().map(|tariff| tariff.asked);
-            let made = (end == End::Made).then(|| asked.unwrap_or_default());
+            let made = (end == StrayOutcome::Made).then(|| asked.unwrap_or_default());
             costs::job_is_over(conn, &task, closed, cost, made, now)?;
             Ok(is_closed)
         })
@@ -252,7 +263,7 @@ fn bill(task: &Task, submission: &Submission) -> Bill {
         tariff.and_then(|tariff| tariff.price_by(&submission.provider, &submission.route_model));
     let quantity = tariff.map(|tariff| tariff.asked).unwrap_or_default();
     // A route without a price works for nothing; without any prices it costs what was reserved, as in `finish`.
-    let by_price = |_| price.map_or(Micros::ZERO, |price| price.of(quantity));
+    let by_price = |_| price.map_or(MicroDollars::ZERO, |price| price.of(quantity));
     let cost = tariff.map_or(task.reserved, by_price);
     Bill {
         price,

@@ -4,22 +4,25 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use providers::driver::{Accepted, SubmitError, Watch};
-use providers::{Class, Cost, Handle, Order, Output, ProviderError};
+use providers::driver::{OrderAcceptance, ProgressWatch, SubmitError};
+use providers::{ErrorClass, JobHandle, JobOutput, Order, ProviderCost, ProviderError};
 
-use super::job::{Attempt, Ended, Job, Passed, Sent, Stuck, Taken, Untold, failure, inside};
+use super::hosted_task::{
+    AcceptedJob, DeclineReason, HostedTask, PendingAcceptance, RouteAttempt, RunEnding,
+    SendFailure, SentOrder, failure, inside,
+};
 use super::{order, results};
-use crate::finish::{Closing, Outcome};
+use crate::finish::{RunOutcome, SubmissionClose};
 use mediagate_core::domain::{routes, routing};
-use mediagate_core::upstream::breaker::Breaker;
-use mediagate_core::upstream::{Site, route};
+use mediagate_core::upstream::breaker::CircuitBreaker;
+use mediagate_core::upstream::{ProviderSite, route_order};
 use mediagate_model::catalog::Route;
 use mediagate_model::clock::Timestamp;
 use mediagate_model::crash;
 use mediagate_model::error::ErrorCode;
 use mediagate_model::ids::SubmissionId;
 use mediagate_model::submission::{Submission, SubmissionState};
-use mediagate_store::submissions::Brought;
+use mediagate_store::submissions::JobAcceptance;
 
 /// Pauses between rounds over all routes, while none takes the task.
 const ROUNDS: [Duration; 4] = [
@@ -34,7 +37,7 @@ const PATIENCE: Duration = Duration::from_mins(10);
 const FULL: Duration = Duration::from_secs(1);
 
 /// What is in the database of a provider's "yes".
-struct Noted {
+struct PersistedAcceptance {
     at: Timestamp,
     /// Whether what it brought is.
     is_kept: bool,
@@ -42,9 +45,9 @@ struct Noted {
     state: SubmissionState,
 }
 
-impl Job<'_> {
+impl HostedTask<'_> {
     /// Finds a route that takes the task.
-    pub(super) async fn submit(&self) -> Result<Taken, Ended> {
+    pub(super) async fn submit(&self) -> Result<AcceptedJob, RunEnding> {
         let upstream = &self.crew.app.models.upstream;
         let (app, account) = (&self.crew.app, self.task.account);
         // Without it the routes are tried as they stand.
@@ -55,13 +58,13 @@ impl Job<'_> {
             let mut full = false;
             for (route, site) in &routes {
                 match self.try_route(route, site).await? {
-                    Attempt::Taken(taken) => return Ok(*taken),
-                    Attempt::Passed(Passed::Full) => full = true,
-                    Attempt::Passed(Passed::Closed | Passed::No(_)) => {}
+                    RouteAttempt::Taken(taken) => return Ok(*taken),
+                    RouteAttempt::Passed(DeclineReason::Full) => full = true,
+                    RouteAttempt::Passed(DeclineReason::Closed | DeclineReason::No(_)) => {}
                 }
             }
             if full {
-                return Err((Outcome::Later(FULL), None));
+                return Err((RunOutcome::Later(FULL), None));
             }
             let now = self.crew.app.clock.now();
             let busy = routes.iter().filter_map(|(route, _)| {
@@ -71,7 +74,7 @@ impl Job<'_> {
             if let Some(until) = busy.min()
                 && now.since(began) < PATIENCE
             {
-                return Err((Outcome::Later(until.since(now)), None));
+                return Err((RunOutcome::Later(until.since(now)), None));
             }
             let Some(pause) = ROUNDS.get(round) else {
                 break;
@@ -81,18 +84,18 @@ impl Job<'_> {
                 () = self.run.called_off.cancelled() => {}
             }
             if self.crew.stop.is_cancelled() || self.run.called_off.is_cancelled() {
-                return Err((Outcome::Stopped, None));
+                return Err((RunOutcome::Stopped, None));
             }
         }
         let message = "No provider of this model took the task. Nothing was charged.";
         Err((
-            Outcome::failed(ErrorCode::ProviderUnavailable, message),
+            RunOutcome::failed(ErrorCode::ProviderUnavailable, message),
             None,
         ))
     }
 
     /// The routes that can do the task, in the order in which it tries them.
-    fn routes(&self, known_at: Option<&str>) -> Result<Vec<(Route, Arc<Site>)>, Ended> {
+    fn routes(&self, known_at: Option<&str>) -> Result<Vec<(Route, Arc<ProviderSite>)>, RunEnding> {
         let app = &self.crew.app;
         let catalog = app.models.catalog.load();
         let sites = app.models.upstream.sites();
@@ -100,7 +103,7 @@ impl Job<'_> {
         let routes = model
             .map(mediagate_model::catalog::Model::routes)
             .unwrap_or_default();
-        let in_order = route::in_order(routes, crate::random);
+        let in_order = route_order::in_order(routes, crate::random);
         let able: Vec<_> = routing::able(app, in_order, &self.task.payload, known_at)
             .into_iter()
             .filter_map(|route| Some((route.clone(), sites.get(&route.provider)?.clone())))
@@ -108,7 +111,7 @@ impl Job<'_> {
         if able.is_empty() {
             let message = "The model's providers no longer do what was asked. Nothing was charged.";
             return Err((
-                Outcome::failed(ErrorCode::ProviderUnavailable, message),
+                RunOutcome::failed(ErrorCode::ProviderUnavailable, message),
                 None,
             ));
         }
@@ -116,34 +119,41 @@ impl Job<'_> {
     }
 
     /// Tries one route, with the credential that has the least to do first.
-    async fn try_route(&self, route: &Route, site: &Arc<Site>) -> Result<Attempt, Ended> {
+    async fn try_route(
+        &self,
+        route: &Route,
+        site: &Arc<ProviderSite>,
+    ) -> Result<RouteAttempt, RunEnding> {
         let upstream = &self.crew.app.models.upstream;
         if !upstream.enter(route, self.crew.app.clock.now()) {
-            return Ok(Attempt::Passed(Passed::Closed));
+            return Ok(RouteAttempt::Passed(DeclineReason::Closed));
         }
-        let mut passed = Passed::Full;
+        let mut passed = DeclineReason::Full;
         let order = order::build(&self.crew.app, self.task, route, site).await;
         let prepared = match order {
             Ok(prepared) => prepared,
-            Err(order::Unusable::Gone(what)) => {
-                upstream.breaker(route, Breaker::undecided);
+            Err(order::OrderError::Gone(what)) => {
+                upstream.breaker(route, CircuitBreaker::undecided);
                 let message =
                     format!("{what} was removed before the task began. Nothing was charged.");
-                return Err((Outcome::failed(ErrorCode::GenerationFailed, message), None));
+                return Err((
+                    RunOutcome::failed(ErrorCode::GenerationFailed, message),
+                    None,
+                ));
             }
-            Err(order::Unusable::Name) => {
-                upstream.breaker(route, Breaker::undecided);
+            Err(order::OrderError::Name) => {
+                upstream.breaker(route, CircuitBreaker::undecided);
                 let message = "There is no model of this name. Nothing was charged.";
-                return Err((Outcome::failed(ErrorCode::ModelNotFound, message), None));
+                return Err((RunOutcome::failed(ErrorCode::ModelNotFound, message), None));
             }
-            Err(order::Unusable::Inside(error)) => {
-                upstream.breaker(route, Breaker::undecided);
+            Err(order::OrderError::Inside(error)) => {
+                upstream.breaker(route, CircuitBreaker::undecided);
                 return Err(inside(&error));
             }
         };
         let credentials = match &prepared.credential {
             Some(pinned) => vec![pinned.clone()],
-            None => route::by_load(site),
+            None => route_order::by_load(site),
         };
         for credential in credentials {
             let submission = Submission {
@@ -164,7 +174,7 @@ impl Job<'_> {
                 key: submission.id.to_string(),
                 ..prepared.order.clone()
             };
-            let sent = Sent {
+            let sent = SentOrder {
                 site,
                 credential: &credential,
                 order: &order,
@@ -172,66 +182,66 @@ impl Job<'_> {
                 is_own: true,
             };
             match self.send_or_find(route, sent).await? {
-                taken @ Attempt::Taken(_) => return Ok(taken),
-                Attempt::Passed(Passed::Full | Passed::Closed) => {}
-                Attempt::Passed(Passed::No(error)) => {
+                taken @ RouteAttempt::Taken(_) => return Ok(taken),
+                RouteAttempt::Passed(DeclineReason::Full | DeclineReason::Closed) => {}
+                RouteAttempt::Passed(DeclineReason::No(error)) => {
                     // What is wrong with one credential may be right with the next.
                     let is_its_own = matches!(
                         error.class,
-                        Class::Credentials | Class::Account | Class::RateLimited
+                        ErrorClass::Credentials | ErrorClass::Account | ErrorClass::RateLimited
                     );
-                    passed = Passed::No(error);
+                    passed = DeclineReason::No(error);
                     if !is_its_own {
                         break;
                     }
                 }
             }
         }
-        if let Passed::No(error) = &passed {
+        if let DeclineReason::No(error) = &passed {
             let now = self.crew.app.clock.now();
-            let at_once = matches!(error.class, Class::Credentials | Class::Account);
+            let at_once = matches!(error.class, ErrorClass::Credentials | ErrorClass::Account);
             let pause = error.retry_after;
             upstream.breaker(route, |breaker| match error.class {
-                Class::RateLimited => breaker.limited(now, pause),
+                ErrorClass::RateLimited => breaker.limited(now, pause),
                 _ => breaker.failed(now, at_once, pause),
             });
             routes::failed(&self.crew.app, route, error).await;
         }
-        Ok(Attempt::Passed(passed))
+        Ok(RouteAttempt::Passed(passed))
     }
 
     /// Sends the order, and finds out what became of it when nobody saw that.
     pub(super) async fn send_or_find(
         &self,
         route: &Route,
-        sent: Sent<'_>,
-    ) -> Result<Attempt, Ended> {
+        sent: SentOrder<'_>,
+    ) -> Result<RouteAttempt, RunEnding> {
         match self.send(route, sent).await {
             Ok(attempt) => Ok(attempt),
-            Err(Stuck::Unclear(why)) => {
+            Err(SendFailure::Unclear(why)) => {
                 let taken = self.resolve(sent, &why).await?;
-                Ok(Attempt::Taken(Box::new(taken)))
+                Ok(RouteAttempt::Taken(Box::new(taken)))
             }
-            Err(Stuck::Ended(ended)) => Err(ended),
+            Err(SendFailure::Ended(ended)) => Err(ended),
         }
     }
 
     /// Nobody saw whether the provider took the order.
-    fn unclear(&self, route: &Route, error: ProviderError) -> Stuck {
+    fn unclear(&self, route: &Route, error: ProviderError) -> SendFailure {
         let app = &self.crew.app;
         let now = app.clock.now();
         app.models
             .upstream
             .breaker(route, |breaker| breaker.failed(now, false, None));
         tracing::error!(provider = %route.provider, class = error.class.name(), message = %error.message, "nobody saw whether the provider took it");
-        Stuck::Unclear(error.message)
+        SendFailure::Unclear(error.message)
     }
 
     /// Sends the order; one that is not this run's own is repeated with its key. Once
     /// the request has left, nothing interrupts this.
-    async fn send(&self, route: &Route, sent: Sent<'_>) -> Result<Attempt, Stuck> {
+    async fn send(&self, route: &Route, sent: SentOrder<'_>) -> Result<RouteAttempt, SendFailure> {
         let app = &self.crew.app;
-        let Sent {
+        let SentOrder {
             site,
             credential,
             order,
@@ -247,20 +257,24 @@ impl Job<'_> {
                 self.still_held().await
             }
         };
-        let watch = Watch::default();
+        let watch = ProgressWatch::default();
         let driver = &app.models.upstream.driver;
         let answer = driver.submit(&site.provider, &credential.secret, order, &watch, intent);
         let show = |progress| self.run.watch.reached(progress);
         let answer = watch.during(answer, show).await;
         let (result, poll_after) = match answer {
-            Ok(Accepted::Job { handle, poll_after }) => (Ok(handle), poll_after),
-            Ok(Accepted::Done(outputs)) => (Err(outputs), None),
+            Ok(OrderAcceptance::Job { handle, poll_after }) => (Ok(handle), poll_after),
+            Ok(OrderAcceptance::Done(outputs)) => (Err(outputs), None),
             Err(SubmitError::Intent(halt)) => {
-                app.models.upstream.breaker(route, Breaker::undecided);
+                app.models
+                    .upstream
+                    .breaker(route, CircuitBreaker::undecided);
                 return Ok(halt.into_attempt()?);
             }
             Err(SubmitError::TooLate) => {
-                app.models.upstream.breaker(route, Breaker::undecided);
+                app.models
+                    .upstream
+                    .breaker(route, CircuitBreaker::undecided);
                 return Err(self.held_back(site, id, is_new).await.into());
             }
             Err(SubmitError::Before(error)) => {
@@ -271,18 +285,20 @@ impl Job<'_> {
             }
             // Of a repetition this is proof of nothing, and not written down.
             Err(SubmitError::Refused(error)) if !is_new => {
-                return Ok(Attempt::Passed(Passed::No(error)));
+                return Ok(RouteAttempt::Passed(DeclineReason::No(error)));
             }
             Err(SubmitError::Refused(error)) => {
                 return match self.write_refused(id, &error).await {
                     Ok(true) => Ok(self.refused(route, error)?),
-                    Ok(false) => Err((Outcome::Stopped, None).into()),
+                    Ok(false) => Err((RunOutcome::Stopped, None).into()),
                     Err(halt) => Ok(halt.into_attempt()?),
                 };
             }
             Err(SubmitError::Failed(error)) => {
-                app.models.upstream.breaker(route, Breaker::succeeded);
-                let closing = Closing {
+                app.models
+                    .upstream
+                    .breaker(route, CircuitBreaker::succeeded);
+                let closing = SubmissionClose {
                     id,
                     from: SubmissionState::Intended,
                     state: SubmissionState::Ended,
@@ -297,11 +313,13 @@ impl Job<'_> {
             }
         };
         crash::point("submission-sent");
-        app.models.upstream.breaker(route, Breaker::succeeded);
+        app.models
+            .upstream
+            .breaker(route, CircuitBreaker::succeeded);
         let noted = self.note_yes(route, sent, &result, watch.cost()).await?;
         routes::took(app, route).await;
         tracing::info!(provider = %route.provider, submission_id = %id, "the provider took the task");
-        Ok(Attempt::Taken(Box::new(Taken {
+        Ok(RouteAttempt::Taken(Box::new(AcceptedJob {
             submission: submission.clone(),
             site: site.clone(),
             credential: credential.clone(),
@@ -322,12 +340,12 @@ impl Job<'_> {
     async fn note_yes(
         &self,
         route: &Route,
-        sent: Sent<'_>,
-        result: &Result<Handle, Vec<Output>>,
-        cost: Option<Cost>,
-    ) -> Result<Noted, Ended> {
+        sent: SentOrder<'_>,
+        result: &Result<JobHandle, Vec<JobOutput>>,
+        cost: Option<ProviderCost>,
+    ) -> Result<PersistedAcceptance, RunEnding> {
         let made = result.as_ref().err();
-        let brought = Brought {
+        let brought = JobAcceptance {
             handle: result.as_ref().ok().cloned(),
             // Of bytes that came with the answer itself nothing can be written down.
             results: made.and_then(|outputs| serde_json::to_value(outputs).ok()),
@@ -335,19 +353,19 @@ impl Job<'_> {
         };
         let (submission, provider) = (sent.submission.id, route.provider.clone());
         // One that is not handed on ends the task as a job's result does.
-        let is_link = |made: &Vec<Output>| {
+        let is_link = |made: &Vec<JobOutput>| {
             let link = results::link_of(sent.site, self.task, made);
             link.is_some_and(|(_, url)| sent.site.provider.link(url).is_ok())
         };
         if made.is_some_and(is_link) {
-            let untold = Untold {
+            let untold = PendingAcceptance {
                 submission,
                 provider,
                 brought,
             };
             // Of a job that has been taken there is no second one.
             let _ = self.untold.set(untold);
-            return Ok(Noted {
+            return Ok(PersistedAcceptance {
                 at: self.crew.app.clock.now(),
                 is_kept: false,
                 state: SubmissionState::Intended,
@@ -356,7 +374,7 @@ impl Job<'_> {
         let is_kept = brought.handle.is_some() || brought.results.is_some();
         let at = self.write_accepted(submission, &provider, brought).await?;
         crash::point("submission-accepted");
-        Ok(Noted {
+        Ok(PersistedAcceptance {
             at,
             is_kept,
             state: SubmissionState::Accepted,
@@ -364,17 +382,17 @@ impl Job<'_> {
     }
 
     /// The provider took nothing: another route may, or the caller is told.
-    fn refused(&self, route: &Route, error: ProviderError) -> Result<Attempt, Ended> {
+    fn refused(&self, route: &Route, error: ProviderError) -> Result<RouteAttempt, RunEnding> {
         tracing::warn!(provider = %route.provider, class = error.class.name(), message = %error.message, "the provider took nothing");
-        if error.class.allows_fail_over() || error.class == Class::Unclear {
-            return Ok(Attempt::Passed(Passed::No(error)));
+        if error.class.allows_fail_over() || error.class == ErrorClass::Unclear {
+            return Ok(RouteAttempt::Passed(DeclineReason::No(error)));
         }
         // The provider works; it is the request that it does not like.
         self.crew
             .app
             .models
             .upstream
-            .breaker(route, Breaker::succeeded);
+            .breaker(route, CircuitBreaker::succeeded);
         Err((failure(&error), None))
     }
 }

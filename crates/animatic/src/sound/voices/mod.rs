@@ -8,20 +8,20 @@ mod water;
 mod weather;
 
 use super::kinds::Ambience;
-use super::voice::Voice;
+use super::voice::AmbienceVoice;
 
 /// The voice of a kind.
-pub(super) fn voice(kind: Ambience, seed: u64) -> Box<dyn Voice> {
+pub(super) fn voice(kind: Ambience, seed: u64) -> Box<dyn AmbienceVoice> {
     match kind {
-        Ambience::Wind => Box::new(weather::Wind::new(seed)),
-        Ambience::Rain => Box::new(weather::Rain::new(seed)),
-        Ambience::Thunder => Box::new(weather::Thunder::new(seed)),
-        Ambience::Sea => Box::new(water::Sea::new(seed)),
-        Ambience::Stream => Box::new(water::Stream::new(seed)),
-        Ambience::Birds => Box::new(place::Birds::new(seed)),
-        Ambience::Crickets => Box::new(place::Crickets::new(seed)),
-        Ambience::Fire => Box::new(place::Fire::new(seed)),
-        Ambience::City => Box::new(place::City::new(seed)),
-        Ambience::RoomTone => Box::new(place::RoomTone::new(seed)),
+        Ambience::Wind => Box::new(weather::WindVoice::new(seed)),
+        Ambience::Rain => Box::new(weather::RainVoice::new(seed)),
+        Ambience::Thunder => Box::new(weather::ThunderVoice::new(seed)),
+        Ambience::Sea => Box::new(water::SeaVoice::new(seed)),
+        Ambience::Stream => Box::new(water::StreamVoice::new(seed)),
+        Ambience::Birds => Box::new(place::BirdsVoice::new(seed)),
+        Ambience::Crickets => Box::new(place::CricketsVoice::new(seed)),
+        Ambience::Fire => Box::new(place::FireVoice::new(seed)),
+        Ambience::City => Box::new(place::CityVoice::new(seed)),
+        Ambience::RoomTone => Box::new(place::RoomToneVoice::new(seed)),
     }
 }

@@ -1,20 +1,22 @@
 //! Places: birds, crickets, a fire, a city, a quiet room.
 
-use crate::sound::dsp::{Biquad, Chance, Drift, Ping, Pings, Smooth, ears, place};
-use crate::sound::voice::{RATE_HZ, Stereo, Voice};
+use crate::sound::dsp::{
+    BiquadFilter, DecayingTone, LowPass, PcgRandom, RandomWalk, ToneBank, ears, place,
+};
+use crate::sound::voice::{AmbienceVoice, RATE_HZ, StereoSample};
 
 /// Songs of a few notes from here and there, over leaves.
-pub(super) struct Birds {
-    noise: [Chance; 2],
-    chance: Chance,
-    breeze: Drift,
-    leaves: [Biquad; 2],
-    singers: Vec<Singer>,
-    notes: Pings,
+pub(super) struct BirdsVoice {
+    noise: [PcgRandom; 2],
+    chance: PcgRandom,
+    breeze: RandomWalk,
+    leaves: [BiquadFilter; 2],
+    singers: Vec<BirdSinger>,
+    notes: ToneBank,
 }
 
 /// A bird: sings a phrase of its own kind of notes, then listens.
-struct Singer {
+struct BirdSinger {
     hertz: f32,
     pan: f32,
     level: f32,
@@ -24,11 +26,11 @@ struct Singer {
     wait: f32,
 }
 
-impl Birds {
+impl BirdsVoice {
     pub(super) fn new(seed: u64) -> Self {
-        let mut chance = Chance::new(seed, 1050);
+        let mut chance = PcgRandom::new(seed, 1050);
         let singers = (0..4_u8)
-            .map(|i| Singer {
+            .map(|i| BirdSinger {
                 hertz: chance.octaves(2300.0, 5200.0),
                 pan: chance.noise(),
                 level: chance.between(0.05, 0.2),
@@ -39,17 +41,17 @@ impl Birds {
             .collect();
         Self {
             noise: ears(seed, 60),
-            breeze: Drift::new(Chance::new(seed, 1051), 0.5),
-            leaves: [Biquad::band_pass(3200.0, 0.5); 2],
+            breeze: RandomWalk::new(PcgRandom::new(seed, 1051), 0.5),
+            leaves: [BiquadFilter::band_pass(3200.0, 0.5); 2],
             singers,
-            notes: Pings::default(),
+            notes: ToneBank::default(),
             chance,
         }
     }
 }
 
-impl Voice for Birds {
-    fn next(&mut self) -> Stereo {
+impl AmbienceVoice for BirdsVoice {
+    fn next(&mut self) -> StereoSample {
         let chance = &mut self.chance;
         for bird in &mut self.singers {
             bird.wait -= 1.0;
@@ -64,7 +66,7 @@ impl Voice for Birds {
             let glide = chance.octaves(0.6, 1.6);
             let seconds = chance.between(0.09, 0.22);
             // The note, and what the trees give back of it.
-            let note = |level, pan| Ping::new(hertz, seconds, glide, level, pan);
+            let note = |level, pan| DecayingTone::new(hertz, seconds, glide, level, pan);
             self.notes.strike(note(bird.level, bird.pan));
             self.notes.strike(note(bird.level * 0.2, -bird.pan));
             bird.wait = RATE_HZ
@@ -84,29 +86,29 @@ impl Voice for Birds {
 }
 
 /// Chirps of three or four pulses, each cricket at its own pitch and pace.
-pub(super) struct Crickets {
-    noise: [Chance; 2],
-    night: [Smooth; 2],
-    choir: Vec<Cricket>,
+pub(super) struct CricketsVoice {
+    noise: [PcgRandom; 2],
+    night: [LowPass; 2],
+    choir: Vec<SingleCricket>,
 }
 
-struct Cricket {
+struct SingleCricket {
     turn: f32,
     phase: f32,
     /// Samples into the present chirp and its rest, and how long both are.
     at: f32,
     period: f32,
     level: f32,
-    place: Stereo,
-    chance: Chance,
+    place: StereoSample,
+    chance: PcgRandom,
 }
 
-impl Crickets {
+impl CricketsVoice {
     pub(super) fn new(seed: u64) -> Self {
         let choir = (0..5)
             .map(|i| {
-                let mut chance = Chance::new(seed, 1060 + i);
-                Cricket {
+                let mut chance = PcgRandom::new(seed, 1060 + i);
+                SingleCricket {
                     turn: std::f32::consts::TAU * chance.between(3900.0, 5200.0) / RATE_HZ,
                     phase: 0.0,
                     at: chance.unit() * 0.5 * RATE_HZ,
@@ -119,14 +121,14 @@ impl Crickets {
             .collect();
         Self {
             noise: ears(seed, 70),
-            night: [Smooth::new(700.0); 2],
+            night: [LowPass::new(700.0); 2],
             choir,
         }
     }
 }
 
-impl Cricket {
-    fn next(&mut self) -> Stereo {
+impl SingleCricket {
+    fn next(&mut self) -> StereoSample {
         // A pulse lasts 15 ms and the next begins after 30; a chirp has four.
         const PULSE: f32 = 0.03 * RATE_HZ;
         self.at += 1.0;
@@ -145,8 +147,8 @@ impl Cricket {
     }
 }
 
-impl Voice for Crickets {
-    fn next(&mut self) -> Stereo {
+impl AmbienceVoice for CricketsVoice {
+    fn next(&mut self) -> StereoSample {
         let mut out = [0.0; 2];
         for cricket in &mut self.choir {
             let chirp = cricket.next();
@@ -160,35 +162,35 @@ impl Voice for Crickets {
 }
 
 /// A low roar that flickers, a hiss, and crackles.
-pub(super) struct Fire {
-    noise: [Chance; 2],
-    chance: Chance,
-    flicker: [Drift; 2],
-    roar: [[Smooth; 2]; 2],
-    hiss: [Biquad; 2],
-    snaps: [Biquad; 2],
+pub(super) struct FireVoice {
+    noise: [PcgRandom; 2],
+    chance: PcgRandom,
+    flicker: [RandomWalk; 2],
+    roar: [[LowPass; 2]; 2],
+    hiss: [BiquadFilter; 2],
+    snaps: [BiquadFilter; 2],
     /// What is left of the present crackle, at each ear.
-    crackle: Stereo,
+    crackle: StereoSample,
     fading: f32,
 }
 
-impl Fire {
+impl FireVoice {
     pub(super) fn new(seed: u64) -> Self {
         Self {
             noise: ears(seed, 80),
-            chance: Chance::new(seed, 1070),
-            flicker: [1071, 1072].map(|part| Drift::new(Chance::new(seed, part), 7.0)),
-            roar: [[Smooth::new(120.0), Smooth::new(260.0)]; 2],
-            hiss: [Biquad::high_pass(5000.0, 0.6); 2],
-            snaps: [Biquad::band_pass(2300.0, 0.7); 2],
+            chance: PcgRandom::new(seed, 1070),
+            flicker: [1071, 1072].map(|part| RandomWalk::new(PcgRandom::new(seed, part), 7.0)),
+            roar: [[LowPass::new(120.0), LowPass::new(260.0)]; 2],
+            hiss: [BiquadFilter::high_pass(5000.0, 0.6); 2],
+            snaps: [BiquadFilter::band_pass(2300.0, 0.7); 2],
             crackle: [0.0; 2],
             fading: 0.99,
         }
     }
 }
 
-impl Voice for Fire {
-    fn next(&mut self) -> Stereo {
+impl AmbienceVoice for FireVoice {
+    fn next(&mut self) -> StereoSample {
         // Crackles come in flurries: each makes another soon after likelier.
         let rate = if self.crackle[0] + self.crackle[1] > 0.01 {
             60.0
@@ -215,43 +217,43 @@ impl Voice for Fire {
 }
 
 /// The hum of far streets, and now and then a car that passes.
-pub(super) struct City {
-    noise: [Chance; 2],
-    chance: Chance,
-    mood: Drift,
-    hum: [[Smooth; 2]; 2],
-    tyres: [Biquad; 2],
-    cars: [Car; 2],
+pub(super) struct CityVoice {
+    noise: [PcgRandom; 2],
+    chance: PcgRandom,
+    mood: RandomWalk,
+    hum: [[LowPass; 2]; 2],
+    tyres: [BiquadFilter; 2],
+    cars: [PassingCar; 2],
 }
 
 /// A car from one side to the other.
-struct Car {
+struct PassingCar {
     /// From −1 to 1; beyond, it has gone.
     at: f32,
     step: f32,
     level: f32,
 }
 
-impl City {
+impl CityVoice {
     pub(super) fn new(seed: u64) -> Self {
-        let car = |at| Car {
+        let car = |at| PassingCar {
             at,
             step: 0.5 / RATE_HZ,
             level: 0.5,
         };
         Self {
             noise: ears(seed, 90),
-            chance: Chance::new(seed, 1080),
-            mood: Drift::new(Chance::new(seed, 1081), 0.4),
-            hum: [[Smooth::new(110.0), Smooth::new(300.0)]; 2],
-            tyres: [Biquad::band_pass(750.0, 0.5); 2],
+            chance: PcgRandom::new(seed, 1080),
+            mood: RandomWalk::new(PcgRandom::new(seed, 1081), 0.4),
+            hum: [[LowPass::new(110.0), LowPass::new(300.0)]; 2],
+            tyres: [BiquadFilter::band_pass(750.0, 0.5); 2],
             cars: [car(-0.8), car(1.1)],
         }
     }
 }
 
-impl Voice for City {
-    fn next(&mut self) -> Stereo {
+impl AmbienceVoice for CityVoice {
+    fn next(&mut self) -> StereoSample {
         let mut tyres = [0.0; 2];
         for car in &mut self.cars {
             car.at += car.step;
@@ -278,26 +280,26 @@ impl Voice for City {
 }
 
 /// Air that stands still, and a trace of mains hum through the wall.
-pub(super) struct RoomTone {
-    noise: [Chance; 2],
-    air: [[Smooth; 2]; 2],
-    hush: [Smooth; 2],
+pub(super) struct RoomToneVoice {
+    noise: [PcgRandom; 2],
+    air: [[LowPass; 2]; 2],
+    hush: [LowPass; 2],
     hum: f32,
 }
 
-impl RoomTone {
+impl RoomToneVoice {
     pub(super) fn new(seed: u64) -> Self {
         Self {
             noise: ears(seed, 100),
-            air: [[Smooth::new(140.0), Smooth::new(600.0)]; 2],
-            hush: [Smooth::new(3000.0); 2],
+            air: [[LowPass::new(140.0), LowPass::new(600.0)]; 2],
+            hush: [LowPass::new(3000.0); 2],
             hum: 0.0,
         }
     }
 }
 
-impl Voice for RoomTone {
-    fn next(&mut self) -> Stereo {
+impl AmbienceVoice for RoomToneVoice {
+    fn next(&mut self) -> StereoSample {
         self.hum = (self.hum + std::f32::consts::TAU * 100.0 / RATE_HZ) % std::f32::consts::TAU;
         let mut out = [self.hum.sin() * 0.004; 2];
         for (ear, sample) in out.iter_mut().enumerate() {

@@ -1,29 +1,31 @@
 //! Water: the sea and a brook.
 
-use crate::sound::dsp::{Biquad, Chance, Drift, Ping, Pings, Smooth, ears, place};
-use crate::sound::voice::{RATE_HZ, Stereo, Voice};
+use crate::sound::dsp::{
+    BiquadFilter, DecayingTone, LowPass, PcgRandom, RandomWalk, ToneBank, ears, place,
+};
+use crate::sound::voice::{AmbienceVoice, RATE_HZ, StereoSample};
 
 /// Three trains of waves: each swells, breaks and runs back with a hiss.
-pub(super) struct Sea {
-    noise: [Chance; 2],
-    waves: Vec<Wave>,
-    deep: [Smooth; 2],
-    surf: [Biquad; 2],
-    foam: [Biquad; 2],
+pub(super) struct SeaVoice {
+    noise: [PcgRandom; 2],
+    waves: Vec<WaveTrain>,
+    deep: [LowPass; 2],
+    surf: [BiquadFilter; 2],
+    foam: [BiquadFilter; 2],
 }
 
 /// One train of waves.
-struct Wave {
-    chance: Chance,
+struct WaveTrain {
+    chance: PcgRandom,
     /// From 0, where it begins to rise, to 1, where the next does.
     phase: f32,
     step: f32,
     size: f32,
-    place: Stereo,
+    place: StereoSample,
 }
 
-impl Wave {
-    fn new(mut chance: Chance, phase: f32) -> Self {
+impl WaveTrain {
+    fn new(mut chance: PcgRandom, phase: f32) -> Self {
         let mut wave = Self {
             phase,
             step: 0.0,
@@ -55,21 +57,21 @@ impl Wave {
     }
 }
 
-impl Sea {
+impl SeaVoice {
     pub(super) fn new(seed: u64) -> Self {
-        let train = |part, phase| Wave::new(Chance::new(seed, part), phase);
+        let train = |part, phase| WaveTrain::new(PcgRandom::new(seed, part), phase);
         Self {
             noise: ears(seed, 40),
             waves: vec![train(1030, 0.1), train(1031, 0.45), train(1032, 0.75)],
-            deep: [Smooth::new(160.0); 2],
-            surf: [Biquad::low_pass(1100.0, 0.6); 2],
-            foam: [Biquad::high_pass(2200.0, 0.5); 2],
+            deep: [LowPass::new(160.0); 2],
+            surf: [BiquadFilter::low_pass(1100.0, 0.6); 2],
+            foam: [BiquadFilter::high_pass(2200.0, 0.5); 2],
         }
     }
 }
 
-impl Voice for Sea {
-    fn next(&mut self) -> Stereo {
+impl AmbienceVoice for SeaVoice {
+    fn next(&mut self) -> StereoSample {
         let (mut surf, mut foam) = ([0.04; 2], [0.02; 2]);
         for wave in &mut self.waves {
             let (breaking, left) = wave.next();
@@ -90,30 +92,30 @@ impl Voice for Sea {
 }
 
 /// Bubbles: a bubble in water rings, and its pitch rises as it shrinks.
-pub(super) struct Stream {
-    noise: [Chance; 2],
-    chance: Chance,
-    flow: Drift,
-    bubbles: Pings,
-    rush: [Biquad; 2],
-    bed: [Biquad; 2],
+pub(super) struct StreamVoice {
+    noise: [PcgRandom; 2],
+    chance: PcgRandom,
+    flow: RandomWalk,
+    bubbles: ToneBank,
+    rush: [BiquadFilter; 2],
+    bed: [BiquadFilter; 2],
 }
 
-impl Stream {
+impl StreamVoice {
     pub(super) fn new(seed: u64) -> Self {
         Self {
             noise: ears(seed, 50),
-            chance: Chance::new(seed, 1040),
-            flow: Drift::new(Chance::new(seed, 1041), 0.8),
-            bubbles: Pings::default(),
-            rush: [Biquad::band_pass(1500.0, 0.4); 2],
-            bed: [Biquad::low_pass(350.0, 0.6); 2],
+            chance: PcgRandom::new(seed, 1040),
+            flow: RandomWalk::new(PcgRandom::new(seed, 1041), 0.8),
+            bubbles: ToneBank::default(),
+            rush: [BiquadFilter::band_pass(1500.0, 0.4); 2],
+            bed: [BiquadFilter::low_pass(350.0, 0.6); 2],
         }
     }
 }
 
-impl Voice for Stream {
-    fn next(&mut self) -> Stereo {
+impl AmbienceVoice for StreamVoice {
+    fn next(&mut self) -> StereoSample {
         let flow = 0.5 + 0.5 * self.flow.next();
         if self.chance.happens(55.0 * flow) {
             let hertz = self.chance.octaves(380.0, 2400.0);
@@ -122,7 +124,7 @@ impl Voice for Stream {
             let level = 0.02 + 0.09 * self.chance.unit().powi(2);
             let pan = self.chance.noise();
             self.bubbles
-                .strike(Ping::new(hertz, seconds, glide, level, pan));
+                .strike(DecayingTone::new(hertz, seconds, glide, level, pan));
         }
         let mut out = self.bubbles.next();
         for (ear, sample) in out.iter_mut().enumerate() {

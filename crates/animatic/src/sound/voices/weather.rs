@@ -1,43 +1,45 @@
 //! Air: wind, rain, thunder.
 
-use crate::sound::dsp::{Biquad, Chance, Drift, Ping, Pings, Smooth, ears};
-use crate::sound::voice::{Stereo, Voice};
+use crate::sound::dsp::{
+    BiquadFilter, DecayingTone, LowPass, PcgRandom, RandomWalk, ToneBank, ears,
+};
+use crate::sound::voice::{AmbienceVoice, StereoSample};
 
 /// Noise through a band whose pitch and strength follow the gusts, over a low rumble.
-pub(super) struct Wind {
-    noise: [Chance; 2],
-    gust: Drift,
-    flutter: [Drift; 2],
-    band: [Biquad; 2],
-    whistle: [Biquad; 2],
-    rumble: [Smooth; 2],
+pub(super) struct WindVoice {
+    noise: [PcgRandom; 2],
+    gust: RandomWalk,
+    flutter: [RandomWalk; 2],
+    band: [BiquadFilter; 2],
+    whistle: [BiquadFilter; 2],
+    rumble: [LowPass; 2],
     tick: u32,
 }
 
-impl Wind {
+impl WindVoice {
     pub(super) fn new(seed: u64) -> Self {
         Self {
             noise: ears(seed, 10),
-            gust: Drift::new(Chance::new(seed, 1000), 0.45),
-            flutter: [1001, 1002].map(|part| Drift::new(Chance::new(seed, part), 2.3)),
-            band: [Biquad::band_pass(400.0, 0.8); 2],
-            whistle: [Biquad::band_pass(900.0, 14.0); 2],
-            rumble: [Smooth::new(90.0); 2],
+            gust: RandomWalk::new(PcgRandom::new(seed, 1000), 0.45),
+            flutter: [1001, 1002].map(|part| RandomWalk::new(PcgRandom::new(seed, part), 2.3)),
+            band: [BiquadFilter::band_pass(400.0, 0.8); 2],
+            whistle: [BiquadFilter::band_pass(900.0, 14.0); 2],
+            rumble: [LowPass::new(90.0); 2],
             tick: 0,
         }
     }
 }
 
-impl Voice for Wind {
-    fn next(&mut self) -> Stereo {
+impl AmbienceVoice for WindVoice {
+    fn next(&mut self) -> StereoSample {
         let gust = self.gust.next();
         let mut out = [0.0; 2];
         for (ear, sample) in out.iter_mut().enumerate() {
             let force = gust * (0.7 + 0.3 * self.flutter[ear].next());
             // Filters follow the gust a thousand times a second, which is smooth to the ear.
             if self.tick == 0 {
-                self.band[ear].reshape(Biquad::band_pass(220.0 + 650.0 * force, 0.8));
-                self.whistle[ear].reshape(Biquad::band_pass(500.0 + 900.0 * force, 14.0));
+                self.band[ear].reshape(BiquadFilter::band_pass(220.0 + 650.0 * force, 0.8));
+                self.whistle[ear].reshape(BiquadFilter::band_pass(500.0 + 900.0 * force, 14.0));
             }
             let noise = self.noise[ear].noise();
             *sample = self.band[ear].next(noise) * (0.08 + 0.6 * force * force)
@@ -50,38 +52,43 @@ impl Voice for Wind {
 }
 
 /// A hiss of far drops and a patter of near ones.
-pub(super) struct Rain {
-    noise: [Chance; 2],
-    drops: Chance,
-    density: Drift,
-    hiss: [Biquad; 2],
-    body: [Biquad; 2],
-    near: Pings,
+pub(super) struct RainVoice {
+    noise: [PcgRandom; 2],
+    drops: PcgRandom,
+    density: RandomWalk,
+    hiss: [BiquadFilter; 2],
+    body: [BiquadFilter; 2],
+    near: ToneBank,
 }
 
-impl Rain {
+impl RainVoice {
     pub(super) fn new(seed: u64) -> Self {
         Self {
             noise: ears(seed, 20),
-            drops: Chance::new(seed, 1010),
-            density: Drift::new(Chance::new(seed, 1011), 0.3),
-            hiss: [Biquad::high_pass(2600.0, 0.6); 2],
-            body: [Biquad::band_pass(900.0, 0.6); 2],
-            near: Pings::default(),
+            drops: PcgRandom::new(seed, 1010),
+            density: RandomWalk::new(PcgRandom::new(seed, 1011), 0.3),
+            hiss: [BiquadFilter::high_pass(2600.0, 0.6); 2],
+            body: [BiquadFilter::band_pass(900.0, 0.6); 2],
+            near: ToneBank::default(),
         }
     }
 }
 
-impl Voice for Rain {
-    fn next(&mut self) -> Stereo {
+impl AmbienceVoice for RainVoice {
+    fn next(&mut self) -> StereoSample {
         let density = 0.7 + 0.3 * self.density.next();
         if self.drops.happens(160.0 * density) {
             let size = self.drops.unit().powi(3);
             let hertz = self.drops.octaves(1800.0, 7000.0) / (1.0 + size);
             let seconds = self.drops.between(0.006, 0.02) + 0.03 * size;
             let pan = self.drops.noise();
-            self.near
-                .strike(Ping::new(hertz, seconds, 1.15, 0.03 + 0.16 * size, pan));
+            self.near.strike(DecayingTone::new(
+                hertz,
+                seconds,
+                1.15,
+                0.03 + 0.16 * size,
+                pan,
+            ));
         }
         let mut out = self.near.next();
         for (ear, sample) in out.iter_mut().enumerate() {
@@ -94,12 +101,12 @@ impl Voice for Rain {
 }
 
 /// A crack, then a rumble of many echoes that die away; then quiet until the next.
-pub(super) struct Thunder {
-    noise: [Chance; 2],
-    chance: Chance,
-    deep: [[Smooth; 2]; 2],
-    crack: [Biquad; 2],
-    air: [Smooth; 2],
+pub(super) struct ThunderVoice {
+    noise: [PcgRandom; 2],
+    chance: PcgRandom,
+    deep: [[LowPass; 2]; 2],
+    crack: [BiquadFilter; 2],
+    air: [LowPass; 2],
     /// Loudness of the rumble now, and where it is heading.
     roll: f32,
     target: f32,
@@ -108,14 +115,14 @@ pub(super) struct Thunder {
     wait: f32,
 }
 
-impl Thunder {
+impl ThunderVoice {
     pub(super) fn new(seed: u64) -> Self {
         Self {
             noise: ears(seed, 30),
-            chance: Chance::new(seed, 1020),
-            deep: [[Smooth::new(130.0), Smooth::new(220.0)]; 2],
-            crack: [Biquad::band_pass(1100.0, 0.5); 2],
-            air: [Smooth::new(500.0); 2],
+            chance: PcgRandom::new(seed, 1020),
+            deep: [[LowPass::new(130.0), LowPass::new(220.0)]; 2],
+            crack: [BiquadFilter::band_pass(1100.0, 0.5); 2],
+            air: [LowPass::new(500.0); 2],
             roll: 0.0,
             target: 0.0,
             snap: 0.0,
@@ -125,8 +132,8 @@ impl Thunder {
     }
 }
 
-impl Voice for Thunder {
-    fn next(&mut self) -> Stereo {
+impl AmbienceVoice for ThunderVoice {
+    fn next(&mut self) -> StereoSample {
         self.wait -= 1.0;
         if self.wait < 0.0 {
             self.wait = self.chance.between(5.0, 9.0) * 48_000.0;

@@ -1,20 +1,20 @@
-//! Finds out whether a request came before, and what became of it.
+//! The look-up of a request: whether it came before, and what became of it.
 
 mod by_body;
 mod by_key;
 
 use std::time::Duration;
 
-use super::waiting::{LOOK, caller_of};
-use super::{Begun, Found, KNOWN, Visit, Wanted, failure};
+use super::client_tracking::{LOOK, caller_of};
+use super::{IntentOutcome, IntentRequest, IntentVisit, KNOWN, Lookup, failure};
 use crate::app::{App, Ctx};
 use crate::domain::{music, personas, webhooks};
 use mediagate_model::account::Caller;
 use mediagate_model::error::{Error, ErrorCode};
 use mediagate_model::ids::{AccountId, IntentId, TaskId};
-use mediagate_model::intent::{Intent, Made};
+use mediagate_model::intent::{Intent, IntentResult};
 use mediagate_model::task::Task;
-use mediagate_store::records::PastTask;
+use mediagate_store::record_expiry::PastTask;
 use mediagate_store::{self as store, Conn};
 
 /// How long a connection that its caller has closed may seem open to whoever serves
@@ -26,9 +26,9 @@ const NOTICED: Duration = Duration::from_secs(2);
 pub async fn begin(
     app: &App,
     caller: &Caller,
-    wanted: &Wanted,
+    wanted: &IntentRequest,
     is_reserved: bool,
-) -> Result<Begun, Error> {
+) -> Result<Lookup, Error> {
     let noticed = app.attendance.noticed(&wanted.body);
     drop(tokio::time::timeout(NOTICED, noticed).await);
     store::soon(async {
@@ -42,7 +42,7 @@ pub async fn begin(
     }
 }
 
-fn draft(app: &App, caller: &Caller, wanted: &Wanted) -> Intent {
+fn draft(app: &App, caller: &Caller, wanted: &IntentRequest) -> Intent {
     Intent {
         id: IntentId::new(),
         account: caller.account.id,
@@ -81,7 +81,11 @@ fn unconfirmed() -> Error {
 ///
 /// The caller is entered in the transaction itself: an intent that others can
 /// read while nobody is known to be there for it would be taken over.
-async fn take_over(app: &App, wanted: &Wanted, intent: Intent) -> Result<Option<Visit>, Error> {
+async fn take_over(
+    app: &App,
+    wanted: &IntentRequest,
+    intent: Intent,
+) -> Result<Option<IntentVisit>, Error> {
     let (attendance, line) = (app.attendance.clone(), wanted.line.clone());
     let came = app.store.write(move |conn| -> Result<_, Error> {
         if !store::intents::visit(conn, &intent, attendance.name())? {
@@ -89,7 +93,10 @@ async fn take_over(app: &App, wanted: &Wanted, intent: Intent) -> Result<Option<
         }
         let visits = intent.visits + 1;
         let presence = attendance.enter(intent.id, visits, intent.body.clone(), line);
-        Ok(Some(Visit::later(presence, Intent { visits, ..intent })))
+        Ok(Some(IntentVisit::later(
+            presence,
+            Intent { visits, ..intent },
+        )))
     });
     store::soon(came).await
 }
@@ -103,40 +110,44 @@ async fn load(
     app: &Ctx,
     account: AccountId,
     intent: &Intent,
-    made: &Made,
-) -> Result<Option<Found>, Error> {
+    made: &IntentResult,
+) -> Result<Option<IntentOutcome>, Error> {
     Ok(match made {
-        Made::Tasks(ids) => {
+        IntentResult::Tasks(ids) => {
             let ids = ids.clone();
             let read = app.store.read(move |conn| tasks(conn, account, &ids));
             Some(read.await?)
         }
-        Made::Clip(id) => {
+        IntentResult::Clip(id) => {
             let clips = music::clips(app, account, vec![*id]).await?;
-            clips.into_iter().next().map(Box::new).map(Found::Clip)
+            clips
+                .into_iter()
+                .next()
+                .map(Box::new)
+                .map(IntentOutcome::Clip)
         }
-        Made::Persona(id) => match personas::get(app, account, *id).await {
-            Ok((persona, clips)) => Some(Found::Persona(Box::new(persona), clips)),
+        IntentResult::Persona(id) => match personas::get(app, account, *id).await {
+            Ok((persona, clips)) => Some(IntentOutcome::Persona(Box::new(persona), clips)),
             Err(error) if error.code() == ErrorCode::PersonaNotFound => None,
             Err(error) => return Err(error),
         },
-        Made::Endpoint(id) => match webhooks::get(app, account, *id).await {
-            Ok(endpoint) => Some(Found::Endpoint(Box::new(endpoint))),
+        IntentResult::Endpoint(id) => match webhooks::get(app, account, *id).await {
+            Ok(endpoint) => Some(IntentOutcome::Endpoint(Box::new(endpoint))),
             Err(error) if error.code() == ErrorCode::WebhookNotFound => None,
             Err(error) => return Err(error),
         },
-        Made::Change => {
+        IntentResult::Change => {
             let told = intent.answer.as_deref().map(serde_json::from_str);
             told.transpose()
                 .map_err(Error::internal)?
-                .map(Found::Change)
+                .map(IntentOutcome::Change)
         }
     })
 }
 
 /// The tasks, or, where one's record is gone, what they cost: who does not know that they were made would pay for them
 /// once more.
-fn tasks(conn: &mut Conn<'_>, account: AccountId, ids: &[TaskId]) -> Result<Found, Error> {
+fn tasks(conn: &mut Conn<'_>, account: AccountId, ids: &[TaskId]) -> Result<IntentOutcome, Error> {
     let mut tasks: Vec<Task> = Vec::new();
     let mut past: Vec<PastTask> = Vec::new();
     for id in ids {
@@ -149,25 +160,30 @@ fn tasks(conn: &mut Conn<'_>, account: AccountId, ids: &[TaskId]) -> Result<Foun
             });
             tasks.push(task);
         } else {
-            past.push(store::records::past_task(conn, *id)?.ok_or_else(no_longer_kept)?);
+            past.push(store::record_expiry::past_task(conn, *id)?.ok_or_else(no_longer_kept)?);
         }
     }
     let is_whole = tasks.len() == ids.len();
     Ok(if is_whole {
-        Found::Tasks(tasks)
+        IntentOutcome::Tasks(tasks)
     } else {
-        Found::PastTasks(past)
+        IntentOutcome::PastTasks(past)
     })
 }
 
 /// A retry of what failed in a way that a retry can mend makes something new;
 /// otherwise it could never succeed.
-fn can_be_joined(found: &Found) -> bool {
+fn can_be_joined(found: &IntentOutcome) -> bool {
     match found {
-        Found::Tasks(tasks) => failure(tasks).is_none_or(|failure| !failure.code.retryable()),
-        Found::PastTasks(tasks) => tasks
+        IntentOutcome::Tasks(tasks) => {
+            failure(tasks).is_none_or(|failure| !failure.code.retryable())
+        }
+        IntentOutcome::PastTasks(tasks) => tasks
             .iter()
             .any(|task| !task.failure.is_some_and(ErrorCode::retryable)),
-        Found::Clip(_) | Found::Persona(..) | Found::Endpoint(_) | Found::Change(_) => true,
+        IntentOutcome::Clip(_)
+        | IntentOutcome::Persona(..)
+        | IntentOutcome::Endpoint(_)
+        | IntentOutcome::Change(_) => true,
     }
 }

@@ -18,29 +18,29 @@
 //! provider, the intent is reserved before anything is done for it. Nothing here knows
 //! HTTP, or what is made.
 
+mod client_tracking;
 mod lookup;
 mod record;
-mod refused;
+mod refusals;
 mod request;
-mod waiting;
 
 use std::time::Duration;
 
 use crate::app::Ctx;
-use crate::attendance::Close;
+use crate::connections::IntentCloseTime;
 use mediagate_model::clock::Timestamp;
 use mediagate_model::error::{Error, ErrorCode};
 use mediagate_model::ids::IntentId;
 use mediagate_model::intent::{Intent, StoredAnswer};
 use mediagate_model::task::{Task, TaskFailure, TaskState};
-use mediagate_store::records::PastTask;
+use mediagate_store::record_expiry::PastTask;
 use mediagate_store::{self as store, Conn};
 
+pub use client_tracking::note_leavers;
 pub use lookup::begin;
-pub use record::{Record, Visit};
-pub use refused::{came_to_nothing, failed};
-pub use request::{Begun, Found, Wanted};
-pub use waiting::note_leavers;
+pub use record::{IntentRecord, IntentVisit};
+pub use refusals::{came_to_nothing, failed};
+pub use request::{IntentOutcome, IntentRequest, Lookup};
 
 /// How long intents are known.
 pub const KNOWN: Duration = Duration::from_hours(24);
@@ -87,14 +87,14 @@ const fn in_past(state: TaskState) -> &'static str {
 }
 
 /// When an answer about these tasks, written to the end, closes their intent.
-pub fn close(tasks: &[Task]) -> Close {
+pub fn close(tasks: &[Task]) -> IntentCloseTime {
     let unconfirmed = tasks.iter().find(|task| {
         let failure = task.failure.as_ref();
         failure.is_some_and(|failure| failure.code == ErrorCode::SubmissionUnconfirmed)
     });
     match unconfirmed.and_then(|task| task.finished_at) {
-        Some(at) => Close::At(at.plus(UNCONFIRMED)),
-        None => Close::Now,
+        Some(at) => IntentCloseTime::At(at.plus(UNCONFIRMED)),
+        None => IntentCloseTime::Now,
     }
 }
 
@@ -134,12 +134,12 @@ pub async fn keep_answer(
 /// Forgets intents whose time is over.
 pub async fn forget_old(app: &Ctx) -> Result<(), Error> {
     const MOST: u32 = 1000;
-    refused::forget_old(app).await?;
+    refusals::forget_old(app).await?;
     loop {
         let before = app.clock.cutoff(KNOWN);
         let forgotten = app
             .store
-            .write(move |conn| store::records::forget_past_tasks(conn, before, MOST));
+            .write(move |conn| store::record_expiry::forget_past_tasks(conn, before, MOST));
         if forgotten.await? < u64::from(MOST) {
             break;
         }

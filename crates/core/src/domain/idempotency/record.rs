@@ -1,4 +1,4 @@
-//! How an intent is written down with what was made for it: in one transaction, and
+//! The record of an intent, written down with what was made for it: in one transaction, and
 //! not behind another request with the same intent.
 //!
 //! Two tries of one request may reach two processes while the first is being
@@ -10,76 +10,76 @@
 use std::sync::Arc;
 
 use super::KNOWN;
-use super::waiting::caller_of;
+use super::client_tracking::caller_of;
 use crate::app::{App, Ctx};
-use crate::attendance::{Accepting, CallerIs, Line, Presence};
+use crate::connections::{AcceptanceGuard, ClientGuard, ClientState, PeerSocket};
 use mediagate_model::clock::Timestamp;
 use mediagate_model::crash;
 use mediagate_model::error::Error;
 use mediagate_model::ids::IntentId;
-use mediagate_model::intent::{Intent, Made, StoredAnswer};
+use mediagate_model::intent::{Intent, IntentResult, StoredAnswer};
 use mediagate_store::{self as store, Conn, StoreError};
 
-/// A request's visit to its intent. It ends when this and its [`Presence`] are
+/// A request's visit to its intent. It ends when this and its [`ClientGuard`] are
 /// dropped.
-pub struct Visit {
-    presence: Arc<Presence>,
-    record: Record,
+pub struct IntentVisit {
+    presence: Arc<ClientGuard>,
+    record: IntentRecord,
 }
 
-/// What a [`Visit`] writes down when something was made for it.
+/// What a [`IntentVisit`] writes down when something was made for it.
 #[derive(Clone)]
-pub struct Record {
+pub struct IntentRecord {
     intent: Intent,
     /// Whether the intent is in the database already.
     reserved: bool,
     /// Of a request without a key, which the database keeps unique.
-    unkeyed: Option<Unkeyed>,
+    unkeyed: Option<UnkeyedIntent>,
 }
 
 /// What the second look at a request goes by.
 #[derive(Clone)]
-pub(super) struct Unkeyed {
+pub(super) struct UnkeyedIntent {
     /// The intents with its body that were there when it was looked up.
     pub(super) known: Vec<IntentId>,
     pub(super) is_retry: bool,
     /// When the try that it repeats was refused.
     pub(super) refused_at: Option<Timestamp>,
     /// Where its caller waits.
-    pub(super) line: Line,
+    pub(super) line: PeerSocket,
 }
 
 /// Why nothing was written.
-enum NotWritten {
+enum WriteRefusal {
     /// These intents with the same body came first.
     Behind(Vec<Intent>),
     Error(Error),
 }
 
-impl From<Error> for NotWritten {
+impl From<Error> for WriteRefusal {
     fn from(error: Error) -> Self {
         Self::Error(error)
     }
 }
 
-impl From<StoreError> for NotWritten {
+impl From<StoreError> for WriteRefusal {
     fn from(error: StoreError) -> Self {
         Self::Error(error.into())
     }
 }
 
-impl Visit {
+impl IntentVisit {
     /// The first visit to an intent, which is written down before anything is made
     /// for it if it `is_reserved`. [`Error::Overtaken`] when another request was first
     /// with its key or body.
     pub(super) async fn first(
         app: &App,
-        presence: Arc<Presence>,
+        presence: Arc<ClientGuard>,
         intent: Intent,
-        unkeyed: Option<Unkeyed>,
+        unkeyed: Option<UnkeyedIntent>,
         is_reserved: bool,
     ) -> Result<Self, Error> {
-        let record = Record {
+        let record = IntentRecord {
             intent,
             reserved: false,
             unkeyed,
@@ -93,8 +93,8 @@ impl Visit {
     }
 
     /// A later visit to an intent.
-    pub(super) const fn later(presence: Arc<Presence>, intent: Intent) -> Self {
-        let record = Record {
+    pub(super) const fn later(presence: Arc<ClientGuard>, intent: Intent) -> Self {
+        let record = IntentRecord {
             intent,
             reserved: true,
             unkeyed: None,
@@ -124,7 +124,7 @@ impl Visit {
     pub async fn make(
         &self,
         app: &App,
-        made: Made,
+        made: IntentResult,
         work: impl FnOnce(&mut Conn<'_>) -> Result<(), Error> + Clone + Send + 'static,
     ) -> Result<(), Error> {
         let (app, record, accepting) = (app.clone(), self.record(), self.accepting());
@@ -147,7 +147,7 @@ impl Visit {
         let (app, record, accepting) = (app.clone(), self.record(), self.accepting());
         #[expect(clippy::disallowed_methods, reason = "it ends with its one write")]
         let written = tokio::spawn(async move {
-            let written = record.with(Made::Change).write(&app, move |conn| {
+            let written = record.with(IntentResult::Change).write(&app, move |conn| {
                 let (made, told) = work(conn)?;
                 Ok((made, Some(told)))
             });
@@ -159,7 +159,7 @@ impl Visit {
     }
 
     /// What is written down when something is made.
-    pub fn record(&self) -> Record {
+    pub fn record(&self) -> IntentRecord {
         self.record.clone()
     }
 
@@ -169,7 +169,7 @@ impl Visit {
     }
 
     /// Nobody may conclude that nothing was made until the guard is dropped.
-    pub fn accepting(&self) -> Accepting {
+    pub fn accepting(&self) -> AcceptanceGuard {
         self.presence.accepting()
     }
 
@@ -179,7 +179,7 @@ impl Visit {
     }
 
     /// Lives as long as the caller waits.
-    pub fn presence(&self) -> Arc<Presence> {
+    pub fn presence(&self) -> Arc<ClientGuard> {
         self.presence.clone()
     }
 
@@ -189,7 +189,7 @@ impl Visit {
     }
 }
 
-impl Record {
+impl IntentRecord {
     /// Runs `work` and writes down, in the same transaction, that it made this, and the
     /// answer where that is known already and to be kept. [`Error::Overtaken`] when
     /// another request was first, [`Error::CallerLeft`] when nobody is there any more
@@ -197,7 +197,7 @@ impl Record {
     pub async fn make(
         mut self,
         app: &App,
-        made: Made,
+        made: IntentResult,
         answer: Option<&StoredAnswer>,
         work: impl FnOnce(&mut Conn<'_>) -> Result<(), Error> + Clone + Send + 'static,
     ) -> Result<(), Error> {
@@ -221,7 +221,7 @@ impl Record {
         crash::point("about-to-accept");
         loop {
             let (mut record, work) = (self.clone(), work.clone());
-            let write = move |conn: &mut Conn<'_>| -> Result<T, NotWritten> {
+            let write = move |conn: &mut Conn<'_>| -> Result<T, WriteRefusal> {
                 record.look(conn)?;
                 let (made, answer) = work(conn)?;
                 if let Some(answer) = answer {
@@ -233,8 +233,8 @@ impl Record {
             };
             let first = match app.store.write_for(self.intent.account, write).await {
                 Ok(made) => return Ok(made),
-                Err(NotWritten::Error(error)) => return Err(error),
-                Err(NotWritten::Behind(first)) => first,
+                Err(WriteRefusal::Error(error)) => return Err(error),
+                Err(WriteRefusal::Behind(first)) => first,
             };
             if !self.are_others(app, &first).await {
                 return Err(Error::Overtaken);
@@ -246,7 +246,7 @@ impl Record {
     }
 
     /// The second look, in the transaction that accepts.
-    fn look(&self, conn: &mut Conn<'_>) -> Result<(), NotWritten> {
+    fn look(&self, conn: &mut Conn<'_>) -> Result<(), WriteRefusal> {
         let Some(unkeyed) = self.unkeyed.as_ref().filter(|_| !self.reserved) else {
             return Ok(());
         };
@@ -275,7 +275,7 @@ impl Record {
         if first.is_empty() {
             Ok(())
         } else {
-            Err(NotWritten::Behind(first))
+            Err(WriteRefusal::Behind(first))
         }
     }
 
@@ -289,7 +289,7 @@ impl Record {
             others = others
                 && matches!(
                     caller_of(app, intent).await,
-                    Ok(CallerIs::Waiting | CallerIs::Answered(_))
+                    Ok(ClientState::Waiting | ClientState::Answered(_))
                 );
         }
         others
@@ -317,7 +317,7 @@ impl Record {
 
     /// The same, having made this.
     #[must_use]
-    pub fn with(mut self, made: Made) -> Self {
+    pub fn with(mut self, made: IntentResult) -> Self {
         self.intent.made = Some(made);
         self
     }

@@ -1,4 +1,4 @@
-//! What an operator does with keys: issue, change, rotate, revoke. Each leaves an entry in the audit
+//! An operator's changes of keys: issue, change, rotate, revoke. Each leaves an entry in the audit
 //! log.
 
 use std::time::Duration;
@@ -7,18 +7,18 @@ use ipnet::IpNet;
 use serde_json::{Value, json};
 
 use super::{NewKey, draft, generate, hash};
-use crate::app::{App, Ctx, Parts};
-use crate::domain::audit::By;
-use crate::domain::operator::Operation;
-use crate::domain::webhooks::{self, KeyEnd};
+use crate::app::{App, AppParts, Ctx};
+use crate::domain::audit::ChangeAuthor;
+use crate::domain::operator::OperatorAction;
+use crate::domain::webhooks::{self, KeyEndAction};
 use mediagate_model::account::{Account, ApiKey, BudgetPeriod, KeyRecord, Scope};
 use mediagate_model::clock::Timestamp;
 use mediagate_model::error::{Error, ErrorCode};
 use mediagate_model::ids::{AccountId, KeyId};
-use mediagate_model::money::Micros;
+use mediagate_model::money::MicroDollars;
 use mediagate_model::secret::Secret;
-use mediagate_model::webhook::Endpoint;
-use mediagate_store::tasks::Page;
+use mediagate_model::webhook::WebhookEndpoint;
+use mediagate_store::tasks::PageQuery;
 use mediagate_store::{self as store, Conn, accounts};
 
 /// Longest time for which the secret before a rotation can be accepted.
@@ -26,30 +26,30 @@ const LONGEST_GRACE: Duration = Duration::from_hours(30 * 24);
 
 /// A key after a change, with its secret if that is new.
 #[derive(Debug)]
-pub struct Issued {
+pub struct IssuedKey {
     pub record: KeyRecord,
     /// Told once; nothing that is kept holds it.
     pub secret: Option<Secret>,
     /// What was begun with it, after a rotation or a revocation.
-    pub ties: Option<KeyTies>,
+    pub ties: Option<KeyDependents>,
 }
 
 /// What outlives a request with a key: what ends with it, and what an operator may want to end.
 #[derive(Debug)]
-pub struct KeyTies {
+pub struct KeyDependents {
     /// Sessions, all of which ended.
     pub sessions_ended: i64,
     /// Webhook endpoints that are told what the key may see, as they were.
-    pub webhooks: Vec<Endpoint>,
-    pub webhooks_end: KeyEnd,
+    pub webhooks: Vec<WebhookEndpoint>,
+    pub webhooks_end: KeyEndAction,
 }
 
-impl KeyTies {
+impl KeyDependents {
     fn cut(
         conn: &mut Conn<'_>,
         (account, key): (AccountId, KeyId),
-        webhooks_end: KeyEnd,
-        by: &By,
+        webhooks_end: KeyEndAction,
+        by: &ChangeAuthor,
         now: Timestamp,
     ) -> Result<Self, Error> {
         let sessions_ended = store::sessions::count(conn, key, now)?;
@@ -76,10 +76,10 @@ pub fn not_found() -> Error {
 /// Creates a key for this account.
 pub async fn issue(
     app: &App,
-    operation: Operation<'_, Issued>,
+    operation: OperatorAction<'_, IssuedKey>,
     account: &Account,
     new: NewKey,
-) -> Result<Issued, Error> {
+) -> Result<IssuedKey, Error> {
     check_models(app, new.models.as_deref())?;
     let (key, secret) = draft(app, account, new)?;
     let now = app.clock.now();
@@ -94,7 +94,7 @@ pub async fn issue(
 /// Adds a key and says so.
 pub(super) fn insert(
     conn: &mut Conn<'_>,
-    by: &By,
+    by: &ChangeAuthor,
     key: &ApiKey,
     now: Timestamp,
 ) -> Result<(), Error> {
@@ -115,9 +115,9 @@ fn issued(
     id: KeyId,
     secret: Option<Secret>,
     now: Timestamp,
-) -> Result<Issued, Error> {
+) -> Result<IssuedKey, Error> {
     let record = accounts::key_record(conn, id, now)?.ok_or_else(not_found)?;
-    Ok(Issued {
+    Ok(IssuedKey {
         record,
         secret,
         ties: None,
@@ -126,20 +126,20 @@ fn issued(
 
 /// What to change of a key; `None` leaves it, `Some(None)` removes the limit.
 #[derive(Debug, Clone, Default, PartialEq)]
-pub struct Change {
+pub struct KeyChanges {
     pub name: Option<String>,
     pub scopes: Option<Vec<Scope>>,
     pub models: Option<Option<Vec<String>>>,
     pub networks: Option<Option<Vec<IpNet>>>,
     pub rpm: Option<u32>,
     pub max_running: Option<u32>,
-    pub budget: Option<Option<Micros>>,
+    pub budget: Option<Option<MicroDollars>>,
     pub budget_period: Option<Option<BudgetPeriod>>,
     pub refuses_housekeeping: Option<bool>,
     pub expires_at: Option<Option<Timestamp>>,
 }
 
-impl Change {
+impl KeyChanges {
     fn apply(self, key: &mut ApiKey) {
         fn set<T>(to: &mut T, from: Option<T>) {
             if let Some(value) = from {
@@ -162,10 +162,10 @@ impl Change {
 /// Changes a key's settings, from its next request on.
 pub async fn change(
     app: &App,
-    operation: Operation<'_, Issued>,
+    operation: OperatorAction<'_, IssuedKey>,
     id: KeyId,
-    change: Change,
-) -> Result<Issued, Error> {
+    change: KeyChanges,
+) -> Result<IssuedKey, Error> {
     check_models(app, change.models.as_ref().and_then(Option::as_deref))?;
     let now = app.clock.now();
     operation
@@ -190,11 +190,11 @@ pub async fn change(
 /// longer. Sessions end at once; the key's webhook endpoints go on unless `ends_webhooks`.
 pub async fn rotate(
     app: &App,
-    operation: Operation<'_, Issued>,
+    operation: OperatorAction<'_, IssuedKey>,
     id: KeyId,
     grace: Duration,
     ends_webhooks: bool,
-) -> Result<Issued, Error> {
+) -> Result<IssuedKey, Error> {
     if grace > LONGEST_GRACE {
         let message = "Must be at most 30 days.";
         return Err(Error::at(ErrorCode::InvalidValue, "grace", message));
@@ -209,18 +209,18 @@ pub async fn rotate(
             let until = now.plus(grace);
             accounts::exchange_secret(conn, id, (new.0, &new.1), until)?;
             let end = if ends_webhooks {
-                KeyEnd::Delete
+                KeyEndAction::Delete
             } else {
-                KeyEnd::Keep
+                KeyEndAction::Keep
             };
-            let ties = KeyTies::cut(conn, (key.account, id), end, by, now)?;
+            let ties = KeyDependents::cut(conn, (key.account, id), end, by, now)?;
             // Whoever signed in did so with the key before.
             store::sessions::delete_of_key(conn, id)?;
             let after =
                 json!({"prefix": prefix, "former_until": until.rfc3339(), "ties": ties.told()});
             let changed = (Some(json!({"prefix": key.prefix})), Some(after));
             by.note(conn, "key.rotate", &id, changed, now)?;
-            Ok(Issued {
+            Ok(IssuedKey {
                 ties: Some(ties),
                 ..issued(conn, id, Some(secret), now)?
             })
@@ -233,22 +233,22 @@ pub async fn rotate(
 /// `ends_webhooks`. Returns it, and whether it was valid.
 pub async fn revoke(
     app: &App,
-    operation: Operation<'_, (Issued, bool)>,
+    operation: OperatorAction<'_, (IssuedKey, bool)>,
     id: KeyId,
     ends_webhooks: bool,
-) -> Result<(Issued, bool), Error> {
+) -> Result<(IssuedKey, bool), Error> {
     let now = app.clock.now();
     operation
         .write(app, move |conn, by| {
             let was_valid = accounts::revoke_key(conn, id, now)?;
             let mut issued = issued(conn, id, None, now)?;
             let end = if ends_webhooks {
-                KeyEnd::Delete
+                KeyEndAction::Delete
             } else {
-                KeyEnd::Disable
+                KeyEndAction::Disable
             };
             let account = issued.record.key.account;
-            let mut ties = KeyTies::cut(conn, (account, id), end, by, now)?;
+            let mut ties = KeyDependents::cut(conn, (account, id), end, by, now)?;
             if was_valid {
                 let after = json!({"revoked_at": now.rfc3339(), "ties": ties.told()});
                 by.note(conn, "key.revoke", &id, (None, Some(after)), now)?;
@@ -275,7 +275,7 @@ pub async fn get(app: &Ctx, id: KeyId) -> Result<KeyRecord, Error> {
 pub async fn page(
     app: &Ctx,
     account: Option<AccountId>,
-    page: Page<KeyId>,
+    page: PageQuery<KeyId>,
 ) -> Result<(Vec<KeyRecord>, bool), Error> {
     let (limit, one_more, now) = (page.limit, page.with_one_more(), app.clock.now());
     let read = app
@@ -297,7 +297,7 @@ fn valid(conn: &mut Conn<'_>, id: KeyId, now: Timestamp) -> Result<KeyRecord, Er
 }
 
 /// Refuses names that no model has.
-pub fn check_models(app: &Parts, models: Option<&[String]>) -> Result<(), Error> {
+pub fn check_models(app: &AppParts, models: Option<&[String]>) -> Result<(), Error> {
     let catalog = app.models.catalog.load();
     let is_known = |name: &String| catalog.models().iter().any(|model| model.id == *name);
     let unknown = models

@@ -1,11 +1,11 @@
 //! Creating a persona at the provider that made its clips, so that it can be used there.
 
-use providers::driver::{Accepted, SubmitError, Watch};
-use providers::order::{Persona, Work};
-use providers::{Class, Limits, Order, ProviderError, What};
+use providers::driver::{OrderAcceptance, ProgressWatch, SubmitError};
+use providers::order::{PersonaSpec, WorkSpec};
+use providers::{ErrorClass, ModelLimits, Order, OutputKind, ProviderError};
 
 use crate::app::App;
-use crate::domain::idempotency::Record;
+use crate::domain::idempotency::IntentRecord;
 use crate::domain::personas::NewPersona;
 use mediagate_model::crash;
 use mediagate_model::error::{Error, ErrorCode};
@@ -18,7 +18,7 @@ use mediagate_model::music::{Clip, ClipUpstream, PersonaUpstream};
 /// The order is on disk before it is sent; after a crash it is not sent again.
 pub(super) async fn create(
     app: &App,
-    record: &Record,
+    record: &IntentRecord,
     new: &NewPersona,
     clips: &[Clip],
 ) -> Result<Option<PersonaUpstream>, Error> {
@@ -32,8 +32,8 @@ pub(super) async fn create(
     let limits = site
         .provider
         .adapter()
-        .limits(providers::Kind::Music, &root.model_name);
-    if !matches!(limits, Some(Limits::Music(music)) if music.personas) {
+        .limits(providers::MediaKind::Music, &root.model_name);
+    if !matches!(limits, Some(ModelLimits::Music(music)) if music.personas) {
         return Ok(None);
     }
     let Some(credential) = site.credential(&root.credential) else {
@@ -42,7 +42,7 @@ pub(super) async fn create(
     let order = Order {
         key: SubmissionId::new().to_string(),
         model: root.model_name.clone(),
-        work: Work::Persona(persona(new, root, clips)),
+        work: WorkSpec::Persona(persona(new, root, clips)),
         extra: serde_json::Map::new(),
     };
     let made = app
@@ -53,7 +53,7 @@ pub(super) async fn create(
             &site.provider,
             &credential.secret,
             &order,
-            &Watch::default(),
+            &ProgressWatch::default(),
             async || {
                 record.sent(app, true).await?;
                 crash::point("persona-intended");
@@ -63,8 +63,8 @@ pub(super) async fn create(
         .await;
     crash::point("persona-sent");
     let outputs = match made {
-        Ok(Accepted::Done(outputs)) => outputs,
-        Ok(Accepted::Job { .. }) => return Err(Error::internal("a persona that is a job")),
+        Ok(OrderAcceptance::Done(outputs)) => outputs,
+        Ok(OrderAcceptance::Job { .. }) => return Err(Error::internal("a persona that is a job")),
         Err(error) => {
             if !matches!(error, SubmitError::Unclear(_))
                 && let Err(error) = record.sent(app, false).await
@@ -76,7 +76,7 @@ pub(super) async fn create(
         }
     };
     let id = outputs.into_iter().find_map(|output| match output.what {
-        What::Persona { id, .. } => Some(id),
+        OutputKind::Persona { id, .. } => Some(id),
         _ => None,
     });
     let persona_id = id.ok_or_else(|| Error::internal("the provider names no persona"))?;
@@ -88,11 +88,11 @@ pub(super) async fn create(
 }
 
 /// Only clips made by this provider with this credential are known there.
-fn persona(new: &NewPersona, root: &ClipUpstream, clips: &[Clip]) -> Persona {
+fn persona(new: &NewPersona, root: &ClipUpstream, clips: &[Clip]) -> PersonaSpec {
     let known = clips.iter().filter_map(|clip| clip.upstream.as_ref());
     let known =
         known.filter(|clip| clip.provider == root.provider && clip.credential == root.credential);
-    Persona {
+    PersonaSpec {
         root_clip: root.clip_id.clone(),
         root_job: root.task_id.clone(),
         clips: known.map(|clip| clip.clip_id.clone()).collect(),
@@ -117,9 +117,11 @@ fn refused(error: SubmitError<Error>) -> Error {
     tracing::warn!(class = error.class.name(), message = %error.message, "a provider made no persona");
     let ProviderError { class, message, .. } = error;
     match class {
-        Class::Refused => Error::plain(ErrorCode::ContentPolicy, message),
-        Class::Rejected | Class::Unfit => Error::plain(ErrorCode::ProviderRejected, message),
-        Class::Unclear => Error::plain(
+        ErrorClass::Refused => Error::plain(ErrorCode::ContentPolicy, message),
+        ErrorClass::Rejected | ErrorClass::Unfit => {
+            Error::plain(ErrorCode::ProviderRejected, message)
+        }
+        ErrorClass::Unclear => Error::plain(
             ErrorCode::SubmissionUnconfirmed,
             "It is not known whether the provider made the persona. Nothing was charged.",
         ),

@@ -3,20 +3,20 @@
 
 use std::collections::HashMap;
 
-use provenance::marks::Kind;
+use provenance::marks::FileKind;
 use tempfile::TempPath;
 
-use crate::app::{App, Parts};
-use crate::limits::{Work, Workplace};
+use crate::app::{App, AppParts};
+use crate::limits::{WorkKind, WorkSlot};
 use mediagate_media::engines::child::{self, FileCheck};
-use mediagate_media::engines::hear::Heard;
-use mediagate_media::engines::look::Looked;
-use mediagate_media::engines::{clip, likeness};
+use mediagate_media::engines::film_scan::FilmScan;
+use mediagate_media::engines::recording_scan::RecordingScan;
+use mediagate_media::engines::{clip, fingerprints};
 use mediagate_media::fetch::FetchError;
-use mediagate_media::origin::{Examined, Origin};
+use mediagate_media::origin::{FileExamination, OriginMarker};
 use mediagate_model::error::{Error, ErrorCode};
 use mediagate_model::ids::AccountId;
-use mediagate_model::provenance::{Likeness, Mark, Print};
+use mediagate_model::provenance::{PerceptualFingerprint, ProvenanceMark, ResultFingerprint};
 use mediagate_store as store;
 
 /// Largest file that is checked.
@@ -29,30 +29,30 @@ const MOST_TOLD: usize = 8;
 
 /// What was found out about a file.
 #[derive(Debug)]
-pub struct Checked {
+pub struct ProvenanceReport {
     pub sha256: String,
     pub size_bytes: u64,
-    pub examined: Examined,
+    pub examined: FileExamination,
     /// Whether a watermark of this deployment was read.
     pub is_marked: bool,
     /// What the registry knows, the surest first.
-    pub matches: Vec<Match>,
+    pub matches: Vec<RegistryMatch>,
     /// What could not be looked at; for people.
     pub notes: Vec<String>,
 }
 
 /// An entry of the registry that fits.
 #[derive(Debug)]
-pub struct Match {
-    pub how: How,
-    pub print: Print,
+pub struct RegistryMatch {
+    pub how: MatchKind,
+    pub print: ResultFingerprint,
     /// Whether the asker's own account made it.
     pub is_own: bool,
 }
 
 /// How an entry fits.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub enum How {
+pub enum MatchKind {
     /// The file is the result, byte for byte.
     Exact,
     /// It has the result's watermark.
@@ -67,7 +67,7 @@ pub enum How {
 }
 
 /// Fetches a file to be checked, by the rules for callers' addresses.
-pub async fn fetch(app: &Parts, turn: AccountId, address: &str) -> Result<TempPath, Error> {
+pub async fn fetch(app: &AppParts, turn: AccountId, address: &str) -> Result<TempPath, Error> {
     let _turn = app.limits.fetches.wait(turn, 1).await;
     let spool = app.config.spool_path();
     let fetched = app.net.fetcher.fetch(address, LIMIT_BYTES, &spool).await;
@@ -92,7 +92,7 @@ pub async fn check(
     asker: Option<AccountId>,
     turn: AccountId,
     file: TempPath,
-) -> Result<Checked, Error> {
+) -> Result<ProvenanceReport, Error> {
     let seen = see(app, turn, file).await?;
     let (key, mut mark) = (app.secrets.origin.keys(), seen.looked.mark);
     let mut asked = seen.looked.asked;
@@ -107,14 +107,16 @@ pub async fn check(
     let found = app.store.read(find).await?;
     let told = found.into_iter().take(MOST_TOLD);
     let mut examined = seen.examined;
-    examined.provenance = examined.provenance.and(mark.map(|_| Mark::Watermark));
-    Ok(Checked {
+    examined.provenance = examined
+        .provenance
+        .and(mark.map(|_| ProvenanceMark::Watermark));
+    Ok(ProvenanceReport {
         sha256: seen.sha256,
         size_bytes: seen.size_bytes,
         examined,
         is_marked: mark.is_some(),
         matches: told
-            .map(|(how, print)| Match {
+            .map(|(how, print)| RegistryMatch {
                 how,
                 is_own: asker == Some(print.account),
                 print,
@@ -125,23 +127,23 @@ pub async fn check(
 }
 
 /// What a file itself shows.
-struct Seen {
+struct FileFindings {
     sha256: String,
     size_bytes: u64,
-    examined: Examined,
-    looked: Looked,
-    heard: Option<Heard>,
+    examined: FileExamination,
+    looked: FilmScan,
+    heard: Option<RecordingScan>,
     notes: Vec<String>,
 }
 
-async fn see(app: &App, turn: AccountId, file: TempPath) -> Result<Seen, Error> {
+async fn see(app: &App, turn: AccountId, file: TempPath) -> Result<FileFindings, Error> {
     let size = tokio::fs::metadata(&file).await.map_err(Error::internal)?;
     // Signed files are read whole, and so are recordings whose tables are searched.
     let memory = clip::KEEPING_BYTES + size.len() * 2;
     let parts = app.clone();
-    let work = move |place: &Workplace| -> Result<Seen, Error> {
+    let work = move |place: &WorkSlot| -> Result<FileFindings, Error> {
         let (size_bytes, sha256) = clip::digest(&file).map_err(Error::internal)?;
-        let examined = Examined::claims(&file);
+        let examined = FileExamination::claims(&file);
         let origin = &parts.secrets.origin;
         let (keys, certificates) = (origin.keys(), origin.certificates());
         let checked = child::check(&parts.engines, &file, keys, certificates, place.watch());
@@ -151,7 +153,7 @@ async fn see(app: &App, turn: AccountId, file: TempPath) -> Result<Seen, Error> 
             let why = "looking at it took too much, or crashed".to_owned();
             FileCheck {
                 verified: examined.can_be_verified().then(|| Err(why.clone())),
-                looked: Looked::nothing(why),
+                looked: FilmScan::nothing(why),
                 heard: None,
             }
         });
@@ -169,19 +171,19 @@ async fn see(app: &App, turn: AccountId, file: TempPath) -> Result<Seen, Error> 
                 "It is no MP4, PNG, JPEG, WAV, FLAC or MP3: its marks were not read.".to_owned(),
             );
         }
-        let is_signed = examined.provenance.marks.contains(&Mark::C2pa);
-        if is_signed && !Origin::signs() {
+        let is_signed = examined.provenance.marks.contains(&ProvenanceMark::C2pa);
+        if is_signed && !OriginMarker::signs() {
             notes.push(
                 "It has Content Credentials, which this program cannot verify: it was built without the feature `c2pa`."
                     .to_owned(),
             );
         }
         let is_film = looked.asked.video.is_some();
-        if !is_film && heard.is_none() && examined.kind == Some(Kind::Mp4) {
+        if !is_film && heard.is_none() && examined.kind == Some(FileKind::Mp4) {
             let why = looked.why.as_deref().unwrap_or("nothing was found in them");
             notes.push(format!("Its frames were not looked at: {why}."));
         }
-        Ok(Seen {
+        Ok(FileFindings {
             sha256,
             size_bytes,
             examined,
@@ -191,7 +193,7 @@ async fn see(app: &App, turn: AccountId, file: TempPath) -> Result<Seen, Error> 
         })
     };
     let room = &app.limits.room;
-    room.work(turn, Work::Check, memory, work).await?
+    room.work(turn, WorkKind::Check, memory, work).await?
 }
 
 /// What fits, the surest first.
@@ -199,26 +201,31 @@ fn find(
     conn: &mut store::Conn<'_>,
     sha256: &str,
     mark: Option<u64>,
-    asked: &Likeness,
-) -> Result<Vec<(How, Print)>, Error> {
+    asked: &PerceptualFingerprint,
+) -> Result<Vec<(MatchKind, ResultFingerprint)>, Error> {
     let most = u32::try_from(MOST_TOLD).unwrap_or(u32::MAX);
-    let exact = store::prints::by_digest(conn, sha256, most)?;
-    let mut found: Vec<(How, Print)> = exact.into_iter().map(|print| (How::Exact, print)).collect();
+    let exact = store::fingerprints::by_digest(conn, sha256, most)?;
+    let mut found: Vec<(MatchKind, ResultFingerprint)> = exact
+        .into_iter()
+        .map(|print| (MatchKind::Exact, print))
+        .collect();
     if let Some(mark) = mark {
-        let marked = store::prints::by_watermark(conn, mark, most)?;
+        let marked = store::fingerprints::by_watermark(conn, mark, most)?;
         add(
             &mut found,
-            marked.into_iter().map(|print| (How::Watermark, print)),
+            marked
+                .into_iter()
+                .map(|print| (MatchKind::Watermark, print)),
         );
     }
     let mut near = Vec::new();
     for id in candidates(conn, asked)? {
-        let Some(print) = store::prints::by_id(conn, &id)? else {
+        let Some(print) = store::fingerprints::by_id(conn, &id)? else {
             continue;
         };
-        if let Some((of, like)) = likeness::compare(&print.likeness, asked) {
+        if let Some((of, like)) = fingerprints::compare(&print.likeness, asked) {
             let distance = like.distance;
-            near.push((distance, (How::Near { of, distance }, print)));
+            near.push((distance, (MatchKind::Near { of, distance }, print)));
         }
     }
     near.sort_by(|a, b| a.0.total_cmp(&b.0));
@@ -227,7 +234,10 @@ fn find(
 }
 
 /// Adds those that are not there yet.
-fn add(found: &mut Vec<(How, Print)>, more: impl Iterator<Item = (How, Print)>) {
+fn add(
+    found: &mut Vec<(MatchKind, ResultFingerprint)>,
+    more: impl Iterator<Item = (MatchKind, ResultFingerprint)>,
+) {
     for (how, print) in more {
         if !found.iter().any(|(_, there)| there.id == print.id) {
             found.push((how, print));
@@ -236,10 +246,13 @@ fn add(found: &mut Vec<(How, Print)>, more: impl Iterator<Item = (How, Print)>) 
 }
 
 /// Ids of the entries that share most parts with what is asked for.
-fn candidates(conn: &mut store::Conn<'_>, asked: &Likeness) -> Result<Vec<String>, Error> {
+fn candidates(
+    conn: &mut store::Conn<'_>,
+    asked: &PerceptualFingerprint,
+) -> Result<Vec<String>, Error> {
     let mut shared: HashMap<String, u32> = HashMap::new();
     for part in &asked.keys {
-        for id in store::prints::with_part(conn, *part, MOST_WITH_PART)? {
+        for id in store::fingerprints::with_part(conn, *part, MOST_WITH_PART)? {
             *shared.entry(id).or_default() += 1;
         }
     }

@@ -12,31 +12,31 @@ use serde_json::json;
 
 use super::not_found;
 use crate::app::App;
-use crate::domain::audit::By;
+use crate::domain::audit::ChangeAuthor;
 use crate::domain::{endings, ledger};
 use mediagate_config::CancelPolicy;
 use mediagate_model::clock::Timestamp;
 use mediagate_model::crash;
 use mediagate_model::error::{Error, ErrorCode};
 use mediagate_model::ids::{AccountId, TaskId};
-use mediagate_model::money::{Micros, Money};
+use mediagate_model::money::{ChargeState, MicroDollars};
 use mediagate_model::price::Bill;
 use mediagate_model::task::{Task, TaskFailure, TaskState};
-use mediagate_store::tasks::Ending;
+use mediagate_store::tasks::TaskEnding;
 use mediagate_store::{self as store, Conn};
 use mediagate_telemetry::counters;
 
 /// The operator's rules for a task that its provider may go on with.
 #[derive(Debug, Clone, Copy)]
-struct Rules {
+struct CancelRules {
     policy: CancelPolicy,
     /// The most that may be given back to an account a day for jobs that go on.
-    allowance: Micros,
+    allowance: MicroDollars,
 }
 
 /// What becomes of a cancelled task's hold.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Hold {
+enum HoldDecision {
     /// It ends: nothing was sent.
     Released,
     /// It ends, and counts against the allowance.
@@ -53,10 +53,10 @@ pub async fn cancel(
     app: &App,
     account: AccountId,
     id: TaskId,
-    by: Option<By>,
+    by: Option<ChangeAuthor>,
 ) -> Result<Task, Error> {
     let now = app.clock.now();
-    let rules = Rules {
+    let rules = CancelRules {
         policy: app.config.cancel_policy,
         allowance: app.config.cancel_allowance,
     };
@@ -91,34 +91,39 @@ pub async fn cancel(
 }
 
 /// Decides about the hold of a task that is being cancelled, and counts it where it is given back.
-fn decide(conn: &mut Conn<'_>, task: &Task, rules: Rules, now: Timestamp) -> Result<Hold, Error> {
+fn decide(
+    conn: &mut Conn<'_>,
+    task: &Task,
+    rules: CancelRules,
+    now: Timestamp,
+) -> Result<HoldDecision, Error> {
     let last = store::submissions::latest(conn, task.id)?;
     let is_at_work = last.is_some_and(|last| last.state.is_open());
-    if !is_at_work || task.money != Money::Held || task.state.is_terminal() {
-        return Ok(Hold::Released);
+    if !is_at_work || task.money != ChargeState::Held || task.state.is_terminal() {
+        return Ok(HoldDecision::Released);
     }
     match rules.policy {
-        CancelPolicy::Charge => Ok(Hold::Kept),
+        CancelPolicy::Charge => Ok(HoldDecision::Kept),
         CancelPolicy::Refund => {
             let of = ledger::of(task);
             store::ledger::lock(conn, of)?;
             let forgiven = store::usage::forgiven_on(conn, task.account, now)?;
             if forgiven.plus(task.reserved) > rules.allowance {
-                return Ok(Hold::KeptBeyondAllowance);
+                return Ok(HoldDecision::KeptBeyondAllowance);
             }
             store::usage::forgive(conn, of, task.reserved, now)?;
-            Ok(Hold::Forgiven)
+            Ok(HoldDecision::Forgiven)
         }
     }
 }
 
 /// The ending of a cancelled task, with a message about its money.
-fn ending(task: &Task, hold: Hold) -> Ending {
+fn ending(task: &Task, hold: HoldDecision) -> TaskEnding {
     let reserved = task.reserved;
     let (money, cost, message) = match (task.money, hold) {
-        (Money::Held, Hold::Kept | Hold::KeptBeyondAllowance) => {
+        (ChargeState::Held, HoldDecision::Kept | HoldDecision::KeptBeyondAllowance) => {
             let why = match hold {
-                Hold::KeptBeyondAllowance => {
+                HoldDecision::KeptBeyondAllowance => {
                     " The account's allowance of today for such cancellations is used up."
                 }
                 _ => "",
@@ -126,16 +131,20 @@ fn ending(task: &Task, hold: Hold) -> Ending {
             let message = format!(
                 "The task was cancelled while its provider was working on it. What the provider makes anyway is charged, at most {reserved} USD; the rest is released when its job has ended.{why}"
             );
-            (Money::Held, reserved, message)
+            (ChargeState::Held, reserved, message)
         }
-        (Money::Held, Hold::Released | Hold::Forgiven) => {
+        (ChargeState::Held, HoldDecision::Released | HoldDecision::Forgiven) => {
             let message =
                 format!("The task was cancelled. The {reserved} USD held for it were released.");
-            (Money::Released, Micros::ZERO, message)
+            (ChargeState::Released, MicroDollars::ZERO, message)
         }
-        (money, _) => (money, Micros::ZERO, "The task was cancelled.".to_owned()),
+        (money, _) => (
+            money,
+            MicroDollars::ZERO,
+            "The task was cancelled.".to_owned(),
+        ),
     };
-    Ending {
+    TaskEnding {
         state: TaskState::Cancelled,
         cost,
         money,
@@ -150,7 +159,7 @@ fn ending(task: &Task, hold: Hold) -> Ending {
 
 /// How the job of a cancelled task ended.
 #[derive(Debug, Clone, Copy)]
-pub enum JobEnd<'a> {
+pub enum JobOutcome<'a> {
     /// It was made all the same; this is what it costs by our price, `None` for a free task.
     Made(Option<&'a Bill>),
     /// The provider called it off, or failed at it.
@@ -164,19 +173,19 @@ pub enum JobEnd<'a> {
 pub fn job_is_over(
     conn: &mut Conn<'_>,
     task: &Task,
-    end: JobEnd<'_>,
+    end: JobOutcome<'_>,
     now: Timestamp,
 ) -> Result<bool, Error> {
     let bill = match end {
-        JobEnd::Made(bill) => bill,
-        JobEnd::NotMade | JobEnd::Unknown => None,
+        JobOutcome::Made(bill) => bill,
+        JobOutcome::NotMade | JobOutcome::Unknown => None,
     };
-    if task.money == Money::Held {
+    if task.money == ChargeState::Held {
         return ledger::close(conn, task, bill, now);
     }
-    let is_forgiven = task.state == TaskState::Cancelled && task.money == Money::Released;
-    if is_forgiven && !matches!(end, JobEnd::Unknown) {
-        let cost = bill.map_or(Micros::ZERO, |bill| bill.cost);
+    let is_forgiven = task.state == TaskState::Cancelled && task.money == ChargeState::Released;
+    if is_forgiven && !matches!(end, JobOutcome::Unknown) {
+        let cost = bill.map_or(MicroDollars::ZERO, |bill| bill.cost);
         let cancelled_at = task.finished_at.unwrap_or(now);
         let less = cost.minus(task.reserved);
         store::usage::forgive(conn, ledger::of(task), less, cancelled_at)?;

@@ -2,14 +2,14 @@
 
 /// A frame without pixels: `1080p`, `16:9`.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Frame {
+pub struct FrameShape {
     /// The shorter side of the usual wide frame, as in `720p`.
     pub resolution: Option<u32>,
     /// Width to height.
     pub aspect_ratio: Option<(u32, u32)>,
 }
 
-impl Frame {
+impl FrameShape {
     /// Whether nothing was specified.
     pub const fn is_open(self) -> bool {
         self.resolution.is_none() && self.aspect_ratio.is_none()
@@ -91,7 +91,7 @@ mod tests {
             (Some(480), None, None, None),
             (None, Some((4, 3)), None, None),
         ] {
-            let frame = Frame {
+            let frame = FrameShape {
                 resolution,
                 aspect_ratio,
             };

@@ -3,12 +3,12 @@
 use serde_json::{Map, Value};
 
 use crate::domain::pictures::PictureSource;
-use crate::domain::video::Frame;
-use crate::domain::webhooks::Callback;
-use mediagate_model::task::Message;
+use crate::domain::video::FrameShape;
+use crate::domain::webhooks::CallbackUrl;
+use mediagate_model::task::ConversationMessage;
 
 /// A picture, and the field that named it.
-pub type AskedPicture = (PictureSource, String);
+pub type RequestedPicture = (PictureSource, String);
 
 /// A video order. `params` has the API's field names, for errors.
 #[derive(Debug, Clone)]
@@ -18,15 +18,15 @@ pub struct VideoOrder {
     /// What the video must show.
     pub prompt: String,
     /// Source pictures, the first frame first.
-    pub pictures: Vec<AskedPicture>,
+    pub pictures: Vec<RequestedPicture>,
     /// The last frame.
-    pub end_picture: Option<AskedPicture>,
+    pub end_picture: Option<RequestedPicture>,
     /// Reference pictures.
-    pub references: Vec<AskedPicture>,
+    pub references: Vec<RequestedPicture>,
     pub seconds: Option<f64>,
     pub size: Option<(u32, u32)>,
     /// Resolution and shape instead of a size.
-    pub frame: Frame,
+    pub frame: FrameShape,
     /// With or without sound.
     pub audio: Option<bool>,
     /// With a label that people see.
@@ -38,7 +38,7 @@ pub struct VideoOrder {
     /// Fields for the provider's request body.
     pub provider_options: Map<String, Value>,
     /// The messages before the prompt.
-    pub conversation: Vec<Message>,
+    pub conversation: Vec<ConversationMessage>,
     /// Number of videos, 1–4.
     pub count: u32,
     /// The caller's id for its end user.
@@ -46,14 +46,14 @@ pub struct VideoOrder {
     /// Whether it is a chat that an interface holds on its own, for a title, tags or the like.
     pub is_housekeeping: bool,
     /// Who is called when it ends.
-    pub callback: Option<Callback>,
+    pub callback: Option<CallbackUrl>,
     /// The API's field names.
-    pub params: Params,
+    pub params: ParamNames,
 }
 
 /// Field names of an API, for errors.
 #[derive(Debug, Clone, Copy)]
-pub struct Params {
+pub struct ParamNames {
     pub seconds: &'static str,
     pub size: &'static str,
     pub resolution: &'static str,
@@ -69,7 +69,7 @@ pub struct Params {
 }
 
 impl VideoOrder {
-    pub fn every_picture(&self) -> impl Iterator<Item = &AskedPicture> {
+    pub fn every_picture(&self) -> impl Iterator<Item = &RequestedPicture> {
         let frames = self.pictures.iter().chain(&self.end_picture);
         frames.chain(&self.references)
     }

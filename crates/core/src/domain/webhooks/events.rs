@@ -1,4 +1,4 @@
-//! What happened, written down for whoever listens, in the transaction that makes it happen.
+//! Webhook events, written in the transaction that makes them happen.
 
 use serde::Serialize;
 use url::Url;
@@ -14,14 +14,16 @@ use mediagate_model::error::Error;
 use mediagate_model::ids::{AccountId, DeliveryId, EventId, TaskId};
 use mediagate_model::music::Clip;
 use mediagate_model::task::Task;
-use mediagate_model::webhook::{Clearance, DeliveryState, Endpoint, Event, EventType, Receiver};
+use mediagate_model::webhook::{
+    DeliveryClearance, DeliveryState, DeliveryTarget, EventType, WebhookEndpoint, WebhookEvent,
+};
 use mediagate_store::webhooks::deliveries::{self, NewDelivery};
 use mediagate_store::webhooks::endpoints;
 use mediagate_store::{Conn, accounts};
 
 /// The body that is sent.
 #[derive(Serialize)]
-struct Body<T> {
+struct EventBody<T> {
     #[serde(rename = "type")]
     kind: &'static str,
     timestamp: String,
@@ -86,8 +88,8 @@ fn job_record(
 }
 
 /// An endpoint that is told of an event.
-struct Listener {
-    endpoint: Endpoint,
+struct ListeningEndpoint {
+    endpoint: WebhookEndpoint,
     /// Where its delivery begins.
     state: DeliveryState,
 }
@@ -99,7 +101,7 @@ fn listening(
     account: AccountId,
     kind: EventType,
     now: Timestamp,
-) -> Result<Vec<Listener>, Error> {
+) -> Result<Vec<ListeningEndpoint>, Error> {
     let of_task = kind.is_of_task();
     let mut listeners = Vec::new();
     for endpoint in endpoints::of_account(conn, account)? {
@@ -110,18 +112,19 @@ fn listening(
             None => None,
             Some(id) => accounts::key_by_id(conn, id)?,
         };
-        let clearance = Clearance::of(key.as_ref(), of_task, now);
+        let clearance = DeliveryClearance::of(key.as_ref(), of_task, now);
         // A key that is valid and may not see it is told nothing, also later.
-        if clearance == Clearance::Withheld && key.as_ref().is_some_and(|key| key.is_valid_at(now))
+        if clearance == DeliveryClearance::Withheld
+            && key.as_ref().is_some_and(|key| key.is_valid_at(now))
         {
             continue;
         }
-        let state = if endpoint.enabled && clearance == Clearance::Sent {
+        let state = if endpoint.enabled && clearance == DeliveryClearance::Sent {
             DeliveryState::Waiting
         } else {
             DeliveryState::Held
         };
-        listeners.push(Listener { endpoint, state });
+        listeners.push(ListeningEndpoint { endpoint, state });
     }
     Ok(listeners)
 }
@@ -129,7 +132,7 @@ fn listening(
 /// An endpoint was disabled by the gateway: the account's other endpoints are told.
 pub fn endpoint_disabled(
     conn: &mut Conn<'_>,
-    disabled: &Endpoint,
+    disabled: &WebhookEndpoint,
     now: Timestamp,
 ) -> Result<(), Error> {
     let kind = EventType::EndpointDisabled;
@@ -141,7 +144,7 @@ pub fn endpoint_disabled(
     let data = serde_json::json!({
         "endpoint_id": disabled.id.to_string(),
         "url": disabled.url,
-        "reason": disabled.disabled_why.map(mediagate_model::webhook::DisabledWhy::name),
+        "reason": disabled.disabled_why.map(mediagate_model::webhook::DisableReason::name),
     });
     let event = event(disabled.account, None, kind, data, now)?;
     deliveries::insert_event(conn, &event)?;
@@ -149,14 +152,18 @@ pub fn endpoint_disabled(
 }
 
 /// An event that only this endpoint is sent, on request. Returns its delivery.
-pub fn test(conn: &mut Conn<'_>, endpoint: &Endpoint, now: Timestamp) -> Result<DeliveryId, Error> {
+pub fn test(
+    conn: &mut Conn<'_>,
+    endpoint: &WebhookEndpoint,
+    now: Timestamp,
+) -> Result<DeliveryId, Error> {
     let data = serde_json::json!({
         "endpoint_id": endpoint.id.to_string(),
         "message": "This is a test. Nothing happened.",
     });
     let event = event(endpoint.account, None, EventType::Test, data, now)?;
     deliveries::insert_event(conn, &event)?;
-    let (id, receiver) = (DeliveryId::new(), Receiver::Endpoint(endpoint.id));
+    let (id, receiver) = (DeliveryId::new(), DeliveryTarget::Endpoint(endpoint.id));
     let delivery = NewDelivery {
         id,
         event: &event,
@@ -175,13 +182,13 @@ fn event(
     kind: EventType,
     data: impl Serialize,
     now: Timestamp,
-) -> Result<Event, Error> {
-    let body = Body {
+) -> Result<WebhookEvent, Error> {
+    let body = EventBody {
         kind: kind.name(),
         timestamp: now.rfc3339(),
         data,
     };
-    Ok(Event {
+    Ok(WebhookEvent {
         id: EventId::new(),
         account,
         task,
@@ -192,12 +199,16 @@ fn event(
 }
 
 /// One delivery for each listener.
-fn tell(conn: &mut Conn<'_>, event: &Event, listening: &[Listener]) -> Result<(), Error> {
-    for Listener { endpoint, state } in listening {
+fn tell(
+    conn: &mut Conn<'_>,
+    event: &WebhookEvent,
+    listening: &[ListeningEndpoint],
+) -> Result<(), Error> {
+    for ListeningEndpoint { endpoint, state } in listening {
         let delivery = NewDelivery {
             id: DeliveryId::new(),
             event,
-            to: &Receiver::Endpoint(endpoint.id),
+            to: &DeliveryTarget::Endpoint(endpoint.id),
             lane: &endpoint.id.to_string(),
             body: None,
             state: *state,
@@ -209,7 +220,7 @@ fn tell(conn: &mut Conn<'_>, event: &Event, listening: &[Listener]) -> Result<()
 
 fn call_back(
     conn: &mut Conn<'_>,
-    event: &Event,
+    event: &WebhookEvent,
     url: &str,
     body: Option<&str>,
 ) -> Result<(), Error> {
@@ -219,7 +230,7 @@ fn call_back(
     let delivery = NewDelivery {
         id: DeliveryId::new(),
         event,
-        to: &Receiver::Callback(url.to_owned()),
+        to: &DeliveryTarget::Callback(url.to_owned()),
         lane: &format!("{} {host}", event.account),
         body,
         state: DeliveryState::Waiting,

@@ -5,28 +5,28 @@
 //! a try means; `log` is what was sent, and sends it again; `keys` signs. The worker's `deliver`
 //! does the sending.
 
+pub mod delivery_log;
 pub mod events;
-pub mod keys;
-pub mod log;
 pub mod outcome;
+pub mod signing_keys;
 
 use serde_json::{Value, json};
 
-use crate::app::{App, Ctx, Parts};
-use crate::domain::audit::By;
-use crate::domain::idempotency::Visit;
+use crate::app::{App, AppParts, Ctx};
+use crate::domain::audit::ChangeAuthor;
+use crate::domain::idempotency::IntentVisit;
 use crate::domain::keys as api_keys;
-use keys::Keys;
 use mediagate_model::account::Caller;
 use mediagate_model::clock::Timestamp;
 use mediagate_model::error::{Error, ErrorCode};
 use mediagate_model::ids::{AccountId, EndpointId, KeyId};
-use mediagate_model::intent::Made;
+use mediagate_model::intent::IntentResult;
 use mediagate_model::secret::Secret;
-use mediagate_model::webhook::{Endpoint, EventType, Scheme};
-use mediagate_store::tasks::Page;
+use mediagate_model::webhook::{EventType, SignatureScheme, WebhookEndpoint};
+use mediagate_store::tasks::PageQuery;
 use mediagate_store::webhooks::{deliveries, endpoints};
 use mediagate_store::{self as store, Conn, accounts};
+use signing_keys::SigningKeys;
 
 /// Most endpoints of an account.
 pub const MOST: i64 = 20;
@@ -38,23 +38,24 @@ pub fn owner_of(account: AccountId, endpoint: Option<EndpointId>) -> String {
 
 /// An address that a request wants called, and the field that names it.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Callback {
+pub struct CallbackUrl {
     pub url: String,
     pub param: &'static str,
 }
 
-impl Callback {
+impl CallbackUrl {
     /// The address, if it may be called.
-    pub fn check(self, app: &Parts) -> Result<String, Error> {
+    pub fn check(self, app: &AppParts) -> Result<String, Error> {
         check_url(app, &self.url, self.param)?;
         Ok(self.url)
     }
 }
 
-fn check_url(app: &Parts, url: &str, param: &str) -> Result<(), Error> {
+fn check_url(app: &AppParts, url: &str, param: &str) -> Result<(), Error> {
     let checked = app.net.hooks.check(url);
-    let refused =
-        |why: crate::hooks::UrlRefused| Error::at(ErrorCode::InvalidValue, param, why.to_string());
+    let refused = |why: crate::webhook_client::UrlRefusal| {
+        Error::at(ErrorCode::InvalidValue, param, why.to_string())
+    };
     checked.map(drop).map_err(refused)
 }
 
@@ -65,21 +66,21 @@ pub struct NewEndpoint {
     pub description: String,
     /// All if `None`.
     pub events: Option<Vec<EventType>>,
-    pub scheme: Scheme,
+    pub scheme: SignatureScheme,
 }
 
 /// Registers an endpoint. Returns it with what its receiver checks signatures with.
 pub async fn create(
     app: &App,
     caller: &Caller,
-    by: By,
-    visit: &Visit,
+    by: ChangeAuthor,
+    visit: &IntentVisit,
     new: NewEndpoint,
-) -> Result<(Endpoint, Secret), Error> {
+) -> Result<(WebhookEndpoint, Secret), Error> {
     api_keys::refuse_former_secret(caller, "register a webhook endpoint")?;
     let (endpoint, shown) = prepare(app, caller.account.id, by.key_id(), new)?;
     let row = endpoint.clone();
-    let made = visit.make(app, Made::Endpoint(endpoint.id), move |conn| {
+    let made = visit.make(app, IntentResult::Endpoint(endpoint.id), move |conn| {
         insert(conn, &row, &by)
     });
     made.await?;
@@ -89,11 +90,11 @@ pub async fn create(
 
 /// The same for the operator.
 pub async fn create_for(
-    app: &Parts,
+    app: &AppParts,
     account: AccountId,
-    by: By,
+    by: ChangeAuthor,
     new: NewEndpoint,
-) -> Result<(Endpoint, Secret), Error> {
+) -> Result<(WebhookEndpoint, Secret), Error> {
     let (endpoint, shown) = prepare(app, account, by.key_id(), new)?;
     let row = endpoint.clone();
     let written = app
@@ -104,14 +105,14 @@ pub async fn create_for(
 }
 
 fn prepare(
-    app: &Parts,
+    app: &AppParts,
     account: AccountId,
     key: Option<KeyId>,
     new: NewEndpoint,
-) -> Result<(Endpoint, Secret), Error> {
+) -> Result<(WebhookEndpoint, Secret), Error> {
     check_url(app, &new.url, "url")?;
-    let (id, keys) = (EndpointId::new(), Keys::fresh()?);
-    let endpoint = Endpoint {
+    let (id, keys) = (EndpointId::new(), SigningKeys::fresh()?);
+    let endpoint = WebhookEndpoint {
         id,
         account,
         key,
@@ -129,7 +130,7 @@ fn prepare(
     Ok((endpoint, keys.shown(new.scheme)?))
 }
 
-fn insert(conn: &mut Conn<'_>, endpoint: &Endpoint, by: &By) -> Result<(), Error> {
+fn insert(conn: &mut Conn<'_>, endpoint: &WebhookEndpoint, by: &ChangeAuthor) -> Result<(), Error> {
     if endpoints::count(conn, endpoint.account)? >= MOST {
         let message = format!("An account has at most {MOST} webhook endpoints.");
         return Err(Error::plain(ErrorCode::LimitReached, message));
@@ -146,7 +147,7 @@ fn insert(conn: &mut Conn<'_>, endpoint: &Endpoint, by: &By) -> Result<(), Error
 }
 
 /// An endpoint as the audit log has it. Its address is told without a query, which may hold a secret.
-fn told(endpoint: &Endpoint) -> Value {
+fn told(endpoint: &WebhookEndpoint) -> Value {
     let events = endpoint.events.as_ref();
     json!({
         "url": endpoint.url.split(['?', '#']).next(),
@@ -164,7 +165,7 @@ pub fn not_found() -> Error {
     Error::plain(ErrorCode::WebhookNotFound, message)
 }
 
-pub async fn get(app: &Ctx, account: AccountId, id: EndpointId) -> Result<Endpoint, Error> {
+pub async fn get(app: &Ctx, account: AccountId, id: EndpointId) -> Result<WebhookEndpoint, Error> {
     let read = app
         .store
         .read(move |conn| endpoints::by_id(conn, id, account));
@@ -175,8 +176,8 @@ pub async fn get(app: &Ctx, account: AccountId, id: EndpointId) -> Result<Endpoi
 pub async fn list(
     app: &Ctx,
     account: AccountId,
-    page: Page<EndpointId>,
-) -> Result<(Vec<Endpoint>, bool), Error> {
+    page: PageQuery<EndpointId>,
+) -> Result<(Vec<WebhookEndpoint>, bool), Error> {
     let (limit, one_more) = (page.limit, page.with_one_more());
     let read = app
         .store
@@ -188,7 +189,7 @@ pub async fn list(
 
 /// What to change of an endpoint; `None` leaves it.
 #[derive(Debug, Clone, Default)]
-pub struct Change {
+pub struct EndpointChanges {
     pub url: Option<String>,
     pub description: Option<String>,
     /// `Some(None)`: all.
@@ -199,19 +200,19 @@ pub struct Change {
 /// Changes an endpoint. Whoever gives it another address, or enables one whose key is no longer valid,
 /// is who it is told for from then on.
 pub async fn change(
-    app: &Parts,
+    app: &AppParts,
     account: AccountId,
     id: EndpointId,
-    by: By,
-    change: Change,
-) -> Result<Endpoint, Error> {
+    by: ChangeAuthor,
+    change: EndpointChanges,
+) -> Result<WebhookEndpoint, Error> {
     if let Some(url) = &change.url {
         check_url(app, url, "url")?;
     }
     let now = app.clock.now();
     let written = app
         .store
-        .write_for(account, move |conn| -> Result<Endpoint, Error> {
+        .write_for(account, move |conn| -> Result<WebhookEndpoint, Error> {
             let mut endpoint = endpoints::by_id(conn, id, account)?.ok_or_else(not_found)?;
             let (was_enabled, before) = (endpoint.enabled, told(&endpoint));
             let is_elsewhere = change.url.as_ref().is_some_and(|url| *url != endpoint.url);
@@ -237,7 +238,11 @@ pub async fn change(
     store::soon(written).await
 }
 
-fn has_valid_key(conn: &mut Conn<'_>, endpoint: &Endpoint, now: Timestamp) -> Result<bool, Error> {
+fn has_valid_key(
+    conn: &mut Conn<'_>,
+    endpoint: &WebhookEndpoint,
+    now: Timestamp,
+) -> Result<bool, Error> {
     let Some(key) = endpoint.key else {
         return Ok(true);
     };
@@ -250,12 +255,12 @@ pub async fn delete(
     app: &Ctx,
     account: AccountId,
     id: EndpointId,
-    by: By,
-) -> Result<Endpoint, Error> {
+    by: ChangeAuthor,
+) -> Result<WebhookEndpoint, Error> {
     let now = app.clock.now();
     let written = app
         .store
-        .write_for(account, move |conn| -> Result<Endpoint, Error> {
+        .write_for(account, move |conn| -> Result<WebhookEndpoint, Error> {
             let endpoint = endpoints::by_id(conn, id, account)?.ok_or_else(not_found)?;
             remove(conn, &endpoint, &by, now)?;
             Ok(endpoint)
@@ -263,7 +268,12 @@ pub async fn delete(
     store::soon(written).await
 }
 
-fn remove(conn: &mut Conn<'_>, endpoint: &Endpoint, by: &By, now: Timestamp) -> Result<(), Error> {
+fn remove(
+    conn: &mut Conn<'_>,
+    endpoint: &WebhookEndpoint,
+    by: &ChangeAuthor,
+    now: Timestamp,
+) -> Result<(), Error> {
     deliveries::give_up(conn, endpoint.id, &endpoint.url, now)?;
     endpoints::delete(conn, endpoint.id)?;
     let changed = (Some(told(endpoint)), None);
@@ -272,7 +282,7 @@ fn remove(conn: &mut Conn<'_>, endpoint: &Endpoint, by: &By, now: Timestamp) -> 
 
 /// What becomes of a key's endpoints when it is revoked or rotated.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum KeyEnd {
+pub enum KeyEndAction {
     /// They are deleted.
     Delete,
     /// They are disabled, for another key to take over: what they would be sent is held.
@@ -285,16 +295,16 @@ pub enum KeyEnd {
 pub fn end_of_key(
     conn: &mut Conn<'_>,
     (account, key): (AccountId, KeyId),
-    end: KeyEnd,
-    by: &By,
+    end: KeyEndAction,
+    by: &ChangeAuthor,
     now: Timestamp,
-) -> Result<Vec<Endpoint>, Error> {
+) -> Result<Vec<WebhookEndpoint>, Error> {
     let mut found = endpoints::of_account(conn, account)?;
     found.retain(|endpoint| endpoint.key == Some(key));
     for endpoint in &found {
         match end {
-            KeyEnd::Delete => remove(conn, endpoint, by, now)?,
-            KeyEnd::Disable if endpoint.enabled => {
+            KeyEndAction::Delete => remove(conn, endpoint, by, now)?,
+            KeyEndAction::Disable if endpoint.enabled => {
                 let mut disabled = endpoint.clone();
                 disabled.enabled = false;
                 endpoints::update(conn, &disabled)?;
@@ -302,7 +312,7 @@ pub fn end_of_key(
                 let changed = (Some(told(endpoint)), Some(told(&disabled)));
                 by.note(conn, "webhook.update", &endpoint.id, changed, now)?;
             }
-            KeyEnd::Disable | KeyEnd::Keep => {}
+            KeyEndAction::Disable | KeyEndAction::Keep => {}
         }
     }
     Ok(found)
@@ -313,15 +323,15 @@ pub async fn rotate(
     app: &App,
     account: AccountId,
     id: EndpointId,
-    by: By,
-) -> Result<(Endpoint, Secret), Error> {
+    by: ChangeAuthor,
+) -> Result<(WebhookEndpoint, Secret), Error> {
     let (now, parts) = (app.clock.now(), app.clone());
     let written = app
         .store
         .write_for(account, move |conn| -> Result<_, Error> {
             let endpoint = endpoints::by_id(conn, id, account)?.ok_or_else(not_found)?;
             let owner = owner_of(account, Some(id));
-            let keys = Keys::open(&parts, &owner, &endpoint.secrets)?.rotated(now)?;
+            let keys = SigningKeys::open(&parts, &owner, &endpoint.secrets)?.rotated(now)?;
             endpoints::set_secrets(conn, id, &keys.close(&parts, &owner)?)?;
             by.note(conn, "webhook.rotate", &id, (None, None), now)?;
             let shown = keys.shown(endpoint.scheme)?;
@@ -331,35 +341,39 @@ pub async fn rotate(
 }
 
 /// What an endpoint's receiver checks signatures with, where that is no secret.
-pub fn public_key(app: &Parts, endpoint: &Endpoint) -> Result<Option<Secret>, Error> {
-    if endpoint.scheme != Scheme::Ed25519 {
+pub fn public_key(app: &AppParts, endpoint: &WebhookEndpoint) -> Result<Option<Secret>, Error> {
+    if endpoint.scheme != SignatureScheme::Ed25519 {
         return Ok(None);
     }
     let owner = owner_of(endpoint.account, Some(endpoint.id));
-    let keys = Keys::open(app, &owner, &endpoint.secrets)?;
+    let keys = SigningKeys::open(app, &owner, &endpoint.secrets)?;
     keys.shown(endpoint.scheme).map(Some)
 }
 
 /// The keys of an account's callbacks, made at their first use.
-pub async fn account_keys(app: &App, account: AccountId) -> Result<Keys, Error> {
+pub async fn account_keys(app: &App, account: AccountId) -> Result<SigningKeys, Error> {
     let read = app
         .store
         .read(move |conn| endpoints::account_secrets(conn, account));
     let owner = owner_of(account, None);
     if let Some(sealed) = read.await? {
-        return Keys::open(app, &owner, &sealed);
+        return SigningKeys::open(app, &owner, &sealed);
     }
-    let fresh = Keys::fresh()?.close(app, &owner)?;
+    let fresh = SigningKeys::fresh()?.close(app, &owner)?;
     let written = app
         .store
         .write(move |conn| endpoints::first_account_secrets(conn, account, &fresh));
     let sealed = store::soon(written).await?;
     let sealed = sealed.ok_or_else(|| Error::internal("no secret for callbacks"))?;
-    Keys::open(app, &owner, &sealed)
+    SigningKeys::open(app, &owner, &sealed)
 }
 
 /// Gives an account's callbacks a new secret.
-pub async fn rotate_account(app: &App, account: AccountId, by: By) -> Result<Keys, Error> {
+pub async fn rotate_account(
+    app: &App,
+    account: AccountId,
+    by: ChangeAuthor,
+) -> Result<SigningKeys, Error> {
     let (now, owner) = (app.clock.now(), owner_of(account, None));
     let keys = account_keys(app, account).await?.rotated(now)?;
     let sealed = keys.close(app, &owner)?;

@@ -1,11 +1,13 @@
-//! What a try means: for its delivery, and for the endpoint that it went to.
+//! The outcome of a delivery attempt: for its delivery, and for the endpoint that it went to.
 
 use std::time::Duration;
 
 use crate::domain::webhooks::events;
 use mediagate_model::clock::Timestamp;
 use mediagate_model::error::Error;
-use mediagate_model::webhook::{Attempt, DeliveryState, DisabledWhy, Due, Endpoint, pause_after};
+use mediagate_model::webhook::{
+    DeliveryAttempt, DeliveryState, DisableReason, DueDelivery, WebhookEndpoint, pause_after,
+};
 use mediagate_store::Conn;
 use mediagate_store::webhooks::{deliveries, endpoints};
 
@@ -17,9 +19,9 @@ const GONE: u16 = 410;
 
 /// A try of a delivery.
 #[derive(Debug, Clone)]
-pub struct Tried {
-    pub due: Due,
-    pub attempt: Attempt,
+pub struct AttemptOutcome {
+    pub due: DueDelivery,
+    pub attempt: DeliveryAttempt,
     /// How long the receiver asked to wait.
     pub asked: Option<Duration>,
     /// From 0 to 1, for the next pause.
@@ -27,7 +29,7 @@ pub struct Tried {
 }
 
 /// Writes a try down. Does nothing for a delivery that `owner` no longer holds.
-pub fn write(conn: &mut Conn<'_>, owner: &str, tried: &Tried) -> Result<(), Error> {
+pub fn write(conn: &mut Conn<'_>, owner: &str, tried: &AttemptOutcome) -> Result<(), Error> {
     let (due, attempt) = (&tried.due, &tried.attempt);
     let (state, due_at) = next(tried);
     if !deliveries::tried(conn, due.id, owner, attempt, state, due_at)? {
@@ -57,7 +59,7 @@ pub fn write(conn: &mut Conn<'_>, owner: &str, tried: &Tried) -> Result<(), Erro
 }
 
 /// The delivery's state after the try, and when it is due if it waits.
-fn next(tried: &Tried) -> (DeliveryState, Timestamp) {
+fn next(tried: &AttemptOutcome) -> (DeliveryState, Timestamp) {
     let (due, attempt) = (&tried.due, &tried.attempt);
     if attempt.error.is_none() {
         return (DeliveryState::Delivered, attempt.at);
@@ -75,11 +77,14 @@ fn next(tried: &Tried) -> (DeliveryState, Timestamp) {
     }
 }
 
-fn reason_to_disable(endpoint: &Endpoint, attempt: &Attempt) -> Option<DisabledWhy> {
+fn reason_to_disable(
+    endpoint: &WebhookEndpoint,
+    attempt: &DeliveryAttempt,
+) -> Option<DisableReason> {
     if attempt.status == Some(GONE) {
-        return Some(DisabledWhy::Gone);
+        return Some(DisableReason::Gone);
     }
     let since = endpoint.failing_since?;
     let is_failing = endpoint.failures >= FAILURES && attempt.at.since(since) >= FAILING;
-    is_failing.then_some(DisabledWhy::Failing)
+    is_failing.then_some(DisableReason::Failing)
 }

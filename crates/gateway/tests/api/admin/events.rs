@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use super::start;
 use crate::support::sse::{Event, Events};
 use crate::support::{Client, eventually, videos_order};
-use mediagate_core::feed::MOST_FOLLOWERS;
+use mediagate_core::event_feed::MOST_FOLLOWERS;
 
 async fn follow(operator: &Client, last: Option<&str>) -> Events {
     let request = operator.request(Method::GET, "/v1/admin/events");

@@ -13,10 +13,10 @@ use mediagate_core::domain::endings;
 use mediagate_core::domain::keys::NewKey;
 use mediagate_model::account::Scope;
 use mediagate_model::error::Error;
-use mediagate_model::money::Money;
+use mediagate_model::money::ChargeState;
 use mediagate_model::price::Bill;
 use mediagate_model::task::TaskState;
-use mediagate_store::tasks::Ending;
+use mediagate_store::tasks::TaskEnding;
 use reqwest::Method;
 use serde_json::{Value, json};
 
@@ -86,10 +86,10 @@ async fn settle_one(gateway: &TestGateway) {
         delivered: None,
         partial: None,
     };
-    let ending = Ending {
+    let ending = TaskEnding {
         state: TaskState::Succeeded,
         cost: task.reserved,
-        money: Money::Settled,
+        money: ChargeState::Settled,
         bill: Some(bill),
         output: None,
         failure: None,

@@ -1,7 +1,7 @@
 //! The settings in effect, and reading them anew.
 
 use mediagate_config::Settings;
-use mediagate_core::domain::settings;
+use mediagate_core::domain::settings_reload;
 use serde_json::{Value, json};
 
 use super::{audited, operator};
@@ -32,7 +32,7 @@ async fn the_settings_are_shown_masked_and_every_reload_is_noted() {
     };
     let priced = "[models.animatic-1]\nprice = { unit = \"second\", usd = \"0.25\" }\n";
     std::fs::write(&file, priced).unwrap();
-    settings::reload(&gateway.app, &other).await.unwrap();
+    settings_reload::reload(&gateway.app, &other).await.unwrap();
     let now = operator.get("/v1/admin/config").await.ok();
     let shown = now["toml"].as_str().unwrap();
     assert!(shown.contains("0.25") && !shown.contains("acme"), "{shown}");
@@ -43,7 +43,7 @@ async fn the_settings_are_shown_masked_and_every_reload_is_noted() {
         "[models.animatic-1]\nprice = { unit = \"egg\", usd = \"1\" }\n",
     )
     .unwrap();
-    settings::reload(&gateway.app, &other).await.unwrap();
+    settings_reload::reload(&gateway.app, &other).await.unwrap();
     let refused = operator.get("/v1/admin/config").await.ok();
     assert_eq!(refused["toml"], now["toml"], "the old ones stay");
     let why = refused["last_reload"]["error"].as_str().unwrap();

@@ -6,27 +6,27 @@ use std::process::Command;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use mediagate_media::engines::child::{self, Launcher, Limits};
-use mediagate_media::engines::retouch::Touch;
-use mediagate_media::engines::{EngineError, Watch, animatic_engine, stems_engine};
+use mediagate_media::engines::child::{self, ChildLauncher, ChildLimits};
+use mediagate_media::engines::retouch::RetouchOptions;
+use mediagate_media::engines::{EngineControl, EngineError, animatic_engine, stems_engine};
 use mediagate_model::ids::{AssetId, ClipId};
 use mediagate_model::music::StemGroup;
-use mediagate_model::task::{StemTarget, StemTask, StemsJob, VideoJob};
+use mediagate_model::task::{SeparationMode, StemTarget, StemsJob, VideoJob};
 use serde_json::{Value, json};
-use simulator::Cut;
+use simulator::ConnectionCut;
 
 use crate::support::gateway::finished;
 use crate::support::postgres::{TestDatabase, proxy_to};
 use crate::support::program::{Server, output, program, text};
 use crate::support::{Client, eventually, sound};
 
-fn launcher(spool: &Path) -> Launcher {
-    limited(spool, Limits::ENGINES)
+fn launcher(spool: &Path) -> ChildLauncher {
+    limited(spool, ChildLimits::ENGINES)
 }
 
-fn limited(spool: &Path, limits: Limits) -> Launcher {
+fn limited(spool: &Path, limits: ChildLimits) -> ChildLauncher {
     let program = env!("CARGO_BIN_EXE_mediagate").into();
-    Launcher::new(program, spool.to_owned(), limits)
+    ChildLauncher::new(program, spool.to_owned(), limits)
 }
 
 fn video_job(milliseconds: u64) -> VideoJob {
@@ -52,19 +52,24 @@ fn a_child_makes_the_same_video() {
     let file = spool.path().join("picture");
     std::fs::write(&file, &picture).unwrap();
     let decoded = animatic_engine::decode(&picture).unwrap();
-    let (job, watch) = (video_job(1000), Watch::default());
-    let here =
-        animatic_engine::make(&job, Some(&decoded), Touch::default(), &Watch::default()).unwrap();
+    let (job, watch) = (video_job(1000), EngineControl::default());
+    let here = animatic_engine::make(
+        &job,
+        Some(&decoded),
+        RetouchOptions::default(),
+        &EngineControl::default(),
+    )
+    .unwrap();
     let there = child::make_video(
         &launcher(spool.path()),
         &job,
         Some(&file),
-        Touch::default(),
+        RetouchOptions::default(),
         &watch,
     )
     .unwrap();
     assert!(here.mp4 == there.mp4 && here.poster == there.poster && here.sheet == there.sheet);
-    let facts = |made: &animatic_engine::Made| {
+    let facts = |made: &animatic_engine::MadeVideo| {
         (
             made.width,
             made.height,
@@ -90,7 +95,7 @@ fn a_child_makes_the_same_stems() {
         source: ClipId::new(),
         source_audio: AssetId::new(),
         milliseconds: 2000,
-        stem_task: StemTask::Two,
+        stem_task: SeparationMode::Two,
         group_name: "Vocals".into(),
         outputs: outputs.map(|target| (ClipId::new(), target)).into(),
         generation_type: String::new(),
@@ -98,7 +103,7 @@ fn a_child_makes_the_same_stems() {
         title: String::new(),
     };
     let folder = tempfile::tempdir().unwrap();
-    let (from, watch) = (source.path(), Watch::default());
+    let (from, watch) = (source.path(), EngineControl::default());
     let here = stems_engine::separate(&job, None, from, None, folder.path(), &watch).unwrap();
     let there = child::separate(&launcher(spool.path()), &job, None, from, None, &watch).unwrap();
     assert_eq!((here.len(), there.len()), (2, 2));
@@ -119,13 +124,13 @@ fn a_child_makes_the_same_stems() {
 fn a_limit_ends_the_child_alone() {
     let spool = tempfile::tempdir().unwrap();
     for limits in [
-        Limits {
+        ChildLimits {
             memory: Some(160 << 20),
-            ..Limits::ENGINES
+            ..ChildLimits::ENGINES
         },
-        Limits {
+        ChildLimits {
             cpu: Some(1),
-            ..Limits::ENGINES
+            ..ChildLimits::ENGINES
         },
     ] {
         let job = VideoJob {
@@ -137,8 +142,8 @@ fn a_limit_ends_the_child_alone() {
             &limited(spool.path(), limits),
             &job,
             None,
-            Touch::default(),
-            &Watch::default(),
+            RetouchOptions::default(),
+            &EngineControl::default(),
         );
         assert!(
             matches!(made, Err(EngineError::Died(_))),
@@ -155,12 +160,12 @@ fn what_a_child_refuses_is_no_death() {
     let file = tempfile::NamedTempFile::new().unwrap();
     std::fs::write(file.path(), "no picture").unwrap();
     let job = video_job(1000);
-    let watch = Watch::default();
+    let watch = EngineControl::default();
     let made = child::make_video(
         &launcher(spool.path()),
         &job,
         Some(file.path()),
-        Touch::default(),
+        RetouchOptions::default(),
         &watch,
     );
     assert!(
@@ -173,14 +178,14 @@ fn what_a_child_refuses_is_no_death() {
 #[test]
 fn a_job_that_is_called_off_ends_its_child() {
     let spool = tempfile::tempdir().unwrap();
-    let (launcher, watch) = (launcher(spool.path()), Arc::new(Watch::default()));
+    let (launcher, watch) = (launcher(spool.path()), Arc::new(EngineControl::default()));
     let watching = watch.clone();
     let made = std::thread::spawn(move || {
         child::make_video(
             &launcher,
             &video_job(10_000),
             None,
-            Touch::default(),
+            RetouchOptions::default(),
             &watching,
         )
         .err()
@@ -356,7 +361,7 @@ async fn a_death_counts_although_the_database_breaks() {
     let victim = Victim::start_with(&format!("database = \"{url}\"")).await;
     let task = victim.begin(20).await;
     let first = victim.child(None).await;
-    let mut cut = Cut::new("UPDATE tasks SET deaths");
+    let mut cut = ConnectionCut::new("UPDATE tasks SET deaths");
     cut.times = 3;
     proxy.cut(cut);
     kill(first, "-KILL");

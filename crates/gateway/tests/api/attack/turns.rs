@@ -1,7 +1,7 @@
 //! Scarce things are shared: accounts take turns before what fetches, decodes and looks.
 
 use mediagate_core::domain::keys::NewKey;
-use mediagate_core::limits::Work;
+use mediagate_core::limits::WorkKind;
 use mediagate_model::ids::AccountId;
 use serde_json::json;
 use tokio::io::AsyncWriteExt as _;
@@ -102,7 +102,7 @@ async fn a_check_of_a_file_takes_no_place_of_anything_else() {
     let (begin, begun) = tokio::sync::oneshot::channel();
     let (end, ends) = std::sync::mpsc::channel::<()>();
     let held = tokio::spawn(async move {
-        let work = room.work(account, Work::Check, 1, move |_| {
+        let work = room.work(account, WorkKind::Check, 1, move |_| {
             begin.send(()).unwrap();
             ends.recv().unwrap_err();
         });

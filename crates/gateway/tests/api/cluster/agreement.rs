@@ -1,6 +1,6 @@
 //! Settings that must be the same in all processes on one database.
 
-use mediagate_core::domain::agreement::{compare, leave};
+use mediagate_core::domain::settings_drift::{compare, leave};
 use serde_json::{Value, json};
 
 use crate::support::TestGateway;

@@ -6,7 +6,7 @@ use std::time::Duration;
 use mediagate_model::ids::TaskId;
 use reqwest::Method;
 use serde_json::json;
-use simulator::{Network, Proxy};
+use simulator::{FaultProxy, NetworkState};
 use tokio_util::sync::CancellationToken;
 
 use crate::support::postgres::proxy_to;
@@ -110,7 +110,7 @@ async fn heard<T>(what: &str, act: impl AsyncFn(), hears: impl Future<Output = T
 }
 
 /// Rings in spite of what happens to the way between the gateways.
-async fn contract(pair: &Pair, way: &Proxy) {
+async fn contract(pair: &Pair, way: &FaultProxy) {
     pair.is_seen().await;
     let task = pair.task().await;
     pair.is_heard(task).await;
@@ -118,21 +118,21 @@ async fn contract(pair: &Pair, way: &Proxy) {
     pair.here.post(&cancel, &json!({})).await.ok();
 
     // Nothing gets through: what is rung is lost.
-    let refuses = Network {
+    let refuses = NetworkState {
         refuses: true,
-        ..Network::default()
+        ..NetworkState::default()
     };
     way.set(refuses);
     way.reset();
     pair.is_seen().await;
     // Half open: nobody answers.
     way.heal();
-    let held = Network::both(simulator::Link::held());
+    let held = NetworkState::both(simulator::LinkState::held());
     way.set(held);
     pair.is_seen().await;
     // Late: it comes after the look.
     way.heal();
-    way.set(Network::both(simulator::Link::late(
+    way.set(NetworkState::both(simulator::LinkState::late(
         std::time::Duration::from_millis(300),
     )));
     pair.is_seen().await;

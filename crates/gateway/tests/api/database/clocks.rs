@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use simulator::Plan;
+use simulator::JobPlan;
 
 use crate::process::faketime;
 use crate::support::postgres::TestDatabase;
@@ -24,9 +24,9 @@ async fn count(url: &str, sql: &'static str) -> i64 {
 async fn replicas_an_hour_apart_finish_each_others_tasks() {
     let database = TestDatabase::create().await;
     let (simulator, toml) = provider().await;
-    simulator.world().set_plan(Plan {
+    simulator.world().set_plan(JobPlan {
         running: Duration::from_secs(5),
-        ..Plan::default()
+        ..JobPlan::default()
     });
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("m.toml");

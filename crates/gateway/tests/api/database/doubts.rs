@@ -3,7 +3,7 @@
 
 use std::sync::mpsc;
 
-use simulator::{Cut, Fault, Network, Proxy, Role, Simulator};
+use simulator::{ConnectionCut, Fault, FaultProxy, NetworkState, RequestRole, Simulator};
 
 use super::{jobs, provider};
 use crate::support::cluster::Cluster;
@@ -13,7 +13,7 @@ use crate::support::{TestGateway, eventually};
 /// A gateway whose database stops at each change of one kind to a submission.
 struct Trial {
     cluster: Cluster,
-    proxy: Proxy,
+    proxy: FaultProxy,
     simulator: Simulator,
     gateway: TestGateway,
     /// Lets changes pass.
@@ -64,9 +64,9 @@ impl Trial {
     async fn lose_the_answer(&self, state: &str) {
         let reset = "SELECT pg_stat_reset_shared('bgwriter')";
         self.cluster.ask(reset).await;
-        let cut = Cut {
+        let cut = ConnectionCut {
             times: 1000,
-            ..Cut::new("COMMIT")
+            ..ConnectionCut::new("COMMIT")
         };
         self.proxy.cut(cut.passing());
         self.release.send(()).unwrap();
@@ -113,7 +113,7 @@ fn refuse_once(simulator: &Simulator) {
         bare: false,
     };
     let world = simulator.world();
-    world.order(refused, None, Some(Role::Submit), 1);
+    world.order(refused, None, Some(RequestRole::Submit), 1);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -138,9 +138,9 @@ async fn a_refusal_that_the_database_does_not_take_is_written_when_it_is_back() 
     let trial = Trial::stopping_at("UPDATE").await;
     refuse_once(&trial.simulator);
     let task = trial.order().await;
-    trial.proxy.set(Network {
+    trial.proxy.set(NetworkState {
         refuses: true,
-        ..Network::default()
+        ..NetworkState::default()
     });
     trial.proxy.reset();
     trial.release.send(()).unwrap();

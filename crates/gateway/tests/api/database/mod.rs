@@ -12,7 +12,7 @@ mod stops;
 use std::time::Duration;
 
 use serde_json::{Value, json};
-use simulator::{Plan, Role, Simulator};
+use simulator::{JobPlan, RequestRole, Simulator};
 
 use crate::support::program::{output, program};
 use crate::support::{Client, eventually};
@@ -20,9 +20,9 @@ use crate::support::{Client, eventually};
 /// A provider whose jobs take a second, and the settings of a gateway before it.
 pub(crate) async fn provider() -> (Simulator, String) {
     let simulator = Simulator::start().await.unwrap();
-    simulator.world().set_plan(Plan {
+    simulator.world().set_plan(JobPlan {
         running: Duration::from_secs(1),
-        ..Plan::default()
+        ..JobPlan::default()
     });
     let url = simulator.url("openai-videos");
     let toml = format!(
@@ -65,7 +65,7 @@ fn jobs(simulator: &Simulator) -> usize {
     let journal = simulator.world().journal();
     journal
         .iter()
-        .filter(|one| one.role == Role::Submit)
+        .filter(|one| one.role == RequestRole::Submit)
         .count()
 }
 

@@ -5,7 +5,7 @@ use std::time::Duration;
 use mediagate_store::StoreError;
 use reqwest::RequestBuilder;
 use serde_json::Value;
-use simulator::Cut;
+use simulator::ConnectionCut;
 
 use super::{chat, hang_up, keyed, prompt, retried, task_of, tasks};
 use crate::support::files::Files;
@@ -179,7 +179,8 @@ async fn while_one_is_accepted(
 ) -> (TestGateway, TestGateway) {
     let one = TestGateway::builder().behind_proxy().start().await;
     let two = one.replica().await;
-    one.proxy().cut(Cut::new("INSERT INTO intents").holding());
+    one.proxy()
+        .cut(ConnectionCut::new("INSERT INTO intents").holding());
     let first = one.request(reqwest::Method::POST, "/v1/videos").json(order);
     let first = tokio::spawn(first.send());
     one.proxy().struck(1).await;

@@ -8,7 +8,7 @@ use mediagate_core::domain::keys::NewKey;
 use mediagate_model::error::ErrorCode;
 use reqwest::Method;
 use serde_json::Value;
-use simulator::{Link, Network};
+use simulator::{LinkState, NetworkState};
 
 use super::{NOTICED, chat, claim_soon, keyed, prompt, retried, task_of, tasks};
 use crate::support::postgres::TestDatabase;
@@ -141,8 +141,8 @@ async fn two_retries_at_once_of_a_refused_try_make_one_task() {
         ..NewKey::default()
     };
     let client = gateway.caller("default", new).await;
-    let late = Link::late(Duration::from_millis(10));
-    gateway.proxy().set(Network::both(late));
+    let late = LinkState::late(Duration::from_millis(10));
+    gateway.proxy().set(NetworkState::both(late));
     for round in 0..4 {
         let mut full = Vec::new();
         for place in 0..2 {

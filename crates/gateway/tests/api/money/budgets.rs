@@ -2,16 +2,16 @@
 
 use std::time::Duration;
 
-use mediagate_core::domain::audit::By;
-use mediagate_core::domain::books;
+use mediagate_core::domain::accounting;
+use mediagate_core::domain::audit::ChangeAuthor;
 use mediagate_core::domain::keys::NewKey;
 use mediagate_core::domain::{accounts, endings, ledger};
 use mediagate_model::account::BudgetPeriod;
 use mediagate_model::error::Error;
-use mediagate_model::money::{Micros, Money};
+use mediagate_model::money::{ChargeState, MicroDollars};
 use mediagate_model::price::Bill;
 use mediagate_model::task::{Task, TaskState};
-use mediagate_store::tasks::Ending;
+use mediagate_store::tasks::TaskEnding;
 use serde_json::json;
 
 use super::{PRICED, end, rows, videos};
@@ -35,9 +35,9 @@ fn budget(usd: &str) -> NewKey {
 
 async fn credit(gateway: &TestGateway, handle: &str, usd: &str) {
     let account = accounts::ensure(&gateway.app, handle).await.unwrap();
-    let credited = books::credit(
+    let credited = accounting::credit(
         &gateway.app,
-        By::command("a test").into(),
+        ChangeAuthor::command("a test").into(),
         account.id,
         usd.parse().unwrap(),
         None,
@@ -130,10 +130,10 @@ async fn make(gateway: &TestGateway) -> Task {
         delivered: None,
         partial: None,
     };
-    let ending = Ending {
+    let ending = TaskEnding {
         state: TaskState::Succeeded,
         cost: bill.cost,
-        money: Money::Settled,
+        money: ChargeState::Settled,
         bill: Some(bill),
         output: None,
         failure: None,
@@ -150,10 +150,10 @@ async fn make(gateway: &TestGateway) -> Task {
 
 /// Gives a dime back.
 async fn refund(gateway: &TestGateway, task: &Task) {
-    let amount = Micros::signed("-0.10").unwrap();
+    let amount = MicroDollars::signed("-0.10").unwrap();
     let note = "too dark".to_owned();
-    let by = By::command("a test").into();
-    let refunded = books::adjust(&gateway.app, by, task.id, amount, note);
+    let by = ChangeAuthor::command("a test").into();
+    let refunded = accounting::adjust(&gateway.app, by, task.id, amount, note);
     refunded.await.unwrap();
 }
 

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use mediagate_model::database::Migrate;
+use mediagate_model::database::MigrationMode;
 use mediagate_model::error::Error;
 use mediagate_store::Store;
 use serde_json::{Value, json};
@@ -311,7 +311,7 @@ async fn what_does_not_add_up_is_named() {
     let data = folder.path();
     done(run(data, &["accounts", "create", "owls"]).await);
     done(run(data, &["accounts", "credit", "owls", "5"]).await);
-    let store = Store::sqlite(&data.join("mediagate.db"), Migrate::Auto).unwrap();
+    let store = Store::sqlite(&data.join("mediagate.db"), MigrationMode::Auto).unwrap();
     let tampered = store.write(|conn| -> Result<_, Error> {
         Ok(conn.execute("UPDATE accounts SET credit_micros = credit_micros + 1", &[])?)
     });

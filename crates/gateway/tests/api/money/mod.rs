@@ -10,7 +10,7 @@ mod usage;
 
 use mediagate_core::domain::ledger;
 use mediagate_model::error::Error;
-use mediagate_store::ledger::Filter;
+use mediagate_store::ledger::LedgerFilter;
 use serde_json::{Value, json};
 
 use crate::support::TestGateway;
@@ -48,7 +48,7 @@ async fn rows(gateway: &TestGateway) -> [i64; 3] {
 /// What all entries of the ledger spend, in micro-dollars.
 async fn spent(gateway: &TestGateway) -> i64 {
     let read = gateway.app.store.read(|conn| -> Result<_, Error> {
-        let entries = mediagate_store::ledger::list(conn, &Filter::default(), 10_000)?;
+        let entries = mediagate_store::ledger::list(conn, &LedgerFilter::default(), 10_000)?;
         Ok(entries.iter().map(|entry| entry.spent.get()).sum())
     });
     read.await.unwrap()

@@ -2,13 +2,13 @@
 
 use std::time::Duration;
 
-use mediagate_core::domain::audit::By;
-use mediagate_core::domain::books::{self, Changes};
+use mediagate_core::domain::accounting::{self, AccountChanges};
+use mediagate_core::domain::audit::ChangeAuthor;
 use mediagate_core::domain::keys::NewKey;
 use mediagate_model::account::Scope;
 use mediagate_model::error::ErrorCode;
 use mediagate_model::ids::TaskId;
-use mediagate_store::ledger::Filter;
+use mediagate_store::ledger::LedgerFilter;
 use reqwest::Method;
 use serde_json::{Value, json};
 
@@ -26,7 +26,7 @@ fn cells(text: &str) -> Vec<Vec<String>> {
 }
 
 fn micros(usd: &Value) -> i64 {
-    mediagate_model::money::Micros::signed(usd.as_str().unwrap())
+    mediagate_model::money::MicroDollars::signed(usd.as_str().unwrap())
         .unwrap()
         .get()
 }
@@ -70,10 +70,10 @@ async fn sums_up(builder: Builder) {
         made.push(id);
     }
     let adjusted: TaskId = made[1].parse().unwrap();
-    let amount = mediagate_model::money::Micros::new(-40_000);
-    books::adjust(
+    let amount = mediagate_model::money::MicroDollars::new(-40_000);
+    accounting::adjust(
         &gateway.app,
-        By::command("a test").into(),
+        ChangeAuthor::command("a test").into(),
         adjusted,
         amount,
         "It was late.".into(),
@@ -165,22 +165,26 @@ async fn sums_up(builder: Builder) {
 /// What the commands read, on either database.
 async fn operators_see_the_same(gateway: &TestGateway) {
     let app = &gateway.app;
-    let filter = Filter::default();
-    let oldest = books::entries(app, filter.clone(), 100, false)
+    let filter = LedgerFilter::default();
+    let oldest = accounting::entries(app, filter.clone(), 100, false)
         .await
         .unwrap();
-    let mut newest = books::entries(app, filter.clone(), 100, true)
+    let mut newest = accounting::entries(app, filter.clone(), 100, true)
         .await
         .unwrap();
     assert_eq!(
         newest.len(),
-        books::entries(app, filter, 5, true).await.unwrap().len() + 8
+        accounting::entries(app, filter, 5, true)
+            .await
+            .unwrap()
+            .len()
+            + 8
     );
     newest.reverse();
     assert_eq!(oldest, newest);
-    let [entries, tasks, keys, accounts] = books::counts(app).await.unwrap();
+    let [entries, tasks, keys, accounts] = accounting::counts(app).await.unwrap();
     assert_eq!([entries, tasks, keys, accounts], [13, 6, 4, 2]);
-    let accounts = books::accounts(app).await.unwrap();
+    let accounts = accounting::accounts(app).await.unwrap();
     let sums = accounts.iter().map(|one| {
         (
             one.account.handle.as_str(),
@@ -194,17 +198,17 @@ async fn operators_see_the_same(gateway: &TestGateway) {
     ];
     assert!(sums.eq(expected), "{accounts:?}");
     let id = accounts[1].account.id;
-    let changes = Changes {
+    let changes = AccountChanges {
         name: Some("The Foxes".into()),
         budget: Some(Some("1".parse().unwrap())),
-        ..Changes::default()
+        ..AccountChanges::default()
     };
-    books::change(app, By::command("a test").into(), id, changes)
+    accounting::change(app, ChangeAuthor::command("a test").into(), id, changes)
         .await
         .unwrap();
-    let credited = books::credit(
+    let credited = accounting::credit(
         app,
-        By::command("a test").into(),
+        ChangeAuthor::command("a test").into(),
         id,
         "2".parse().unwrap(),
         None,

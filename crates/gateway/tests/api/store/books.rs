@@ -1,15 +1,15 @@
 //! The counts and sums that spare looking at every task, and the check that finds
 //! where they are wrong.
 
-use mediagate_core::domain::{ledger, submit};
+use mediagate_core::domain::{ledger, task_acceptance};
 use mediagate_model::clock::Timestamp;
 use mediagate_model::error::ErrorCode;
 use mediagate_model::ids::SubmissionId;
-use mediagate_model::money::{Micros, Money};
+use mediagate_model::money::{ChargeState, MicroDollars};
 use mediagate_model::submission::{Submission, SubmissionState};
 use mediagate_model::task::{Task, TaskState};
 use mediagate_store::usage::{self, DAY};
-use mediagate_store::verify::{Check, Mismatch};
+use mediagate_store::verify::{LedgerAudit, Mismatch};
 use mediagate_store::{Conn, StoreError, accounts, submissions};
 
 use crate::support::mismatches;
@@ -43,15 +43,20 @@ async fn a_keys_places_are_taken_and_given_back(db: Fixture) {
     end(
         &db,
         &made[0],
-        ending(TaskState::Succeeded, Money::Settled, DIME),
+        ending(TaskState::Succeeded, ChargeState::Settled, DIME),
     )
     .await;
-    end(&db, &made[0], ending(TaskState::Failed, Money::Released, 0)).await;
+    end(
+        &db,
+        &made[0],
+        ending(TaskState::Failed, ChargeState::Released, 0),
+    )
+    .await;
     assert_eq!(open(&db, key.id).await, 2, "a task ends once");
     end(
         &db,
         &made[1],
-        ending(TaskState::Cancelled, Money::Held, DIME),
+        ending(TaskState::Cancelled, ChargeState::Held, DIME),
     )
     .await;
     assert_eq!(open(&db, key.id).await, 1, "whatever its money does");
@@ -77,35 +82,35 @@ async fn the_sums_of_days_are_those_of_tasks_and_entries(db: Fixture) {
     let key = keyed(&db, None).await;
     let mut made = accept(&db, &key, 4).await.unwrap();
     let free = Task {
-        money: Money::Free,
-        reserved: Micros::ZERO,
-        cost: Micros::ZERO,
+        money: ChargeState::Free,
+        reserved: MicroDollars::ZERO,
+        cost: MicroDollars::ZERO,
         ..task((key.account, key.id), at(0))
     };
     let (order, by) = (free.clone(), key.clone());
     let written = db
         .store
-        .write(move |conn| submit::write(conn, &by, &[order], None));
+        .write(move |conn| task_acceptance::write(conn, &by, &[order], None));
     written.await.unwrap();
     made.push(free);
     let ends = [
-        ending(TaskState::Succeeded, Money::Settled, 70_000),
-        ending(TaskState::Failed, Money::Released, 0),
-        ending(TaskState::Cancelled, Money::Held, DIME),
-        ending(TaskState::Cancelled, Money::Released, 0),
-        ending(TaskState::Succeeded, Money::Free, 0),
+        ending(TaskState::Succeeded, ChargeState::Settled, 70_000),
+        ending(TaskState::Failed, ChargeState::Released, 0),
+        ending(TaskState::Cancelled, ChargeState::Held, DIME),
+        ending(TaskState::Cancelled, ChargeState::Released, 0),
+        ending(TaskState::Succeeded, ChargeState::Free, 0),
     ];
     for (task, ending) in made.iter().zip(ends) {
         assert!(end(&db, task, ending).await);
     }
     let tomorrow = Timestamp::from_micros(at(1).micros() + DAY);
     let late = made[2].clone();
-    let bill = super::money::bill(Micros::new(40_000));
+    let bill = super::money::bill(MicroDollars::new(40_000));
     let closed = db
         .store
         .write(move |conn| ledger::close(conn, &late, Some(&bill), tomorrow));
     assert!(closed.await.unwrap());
-    let filter = usage::Filter {
+    let filter = usage::UsageFilter {
         account: key.account,
         from: at(0),
         before: Timestamp::from_micros(at(1).micros() + 2 * DAY),
@@ -135,8 +140,8 @@ async fn the_sums_of_hours_are_those_of_their_day(db: Fixture) {
     let key = keyed(&db, None).await;
     let made = accept(&db, &key, 2).await.unwrap();
     let ends = [
-        ending(TaskState::Succeeded, Money::Settled, 70_000),
-        ending(TaskState::Failed, Money::Released, 0),
+        ending(TaskState::Succeeded, ChargeState::Settled, 70_000),
+        ending(TaskState::Failed, ChargeState::Released, 0),
     ];
     for (task, ending) in made.iter().zip(ends) {
         assert!(end(&db, task, ending).await);
@@ -242,7 +247,12 @@ async fn a_task_that_ends_takes_no_place_at_its_provider(db: Fixture) {
         .await;
     let places = async || db.read(|conn| submissions::open_of(conn, "acme")).await;
     assert_eq!(places().await, [("m".into(), "1:aa".into(), 1)]);
-    end(&db, &hosted, ending(TaskState::Failed, Money::Released, 0)).await;
+    end(
+        &db,
+        &hosted,
+        ending(TaskState::Failed, ChargeState::Released, 0),
+    )
+    .await;
     assert_eq!(places().await, []);
     let stray = db.read(|conn| submissions::any_stray(conn, at(9))).await;
     assert!(stray, "somebody looks what became of it");
@@ -250,7 +260,7 @@ async fn a_task_that_ends_takes_no_place_at_its_provider(db: Fixture) {
 
 /// What a check from `since` on finds.
 fn found_since(conn: &mut Conn<'_>, since: Timestamp) -> Result<Vec<Mismatch>, StoreError> {
-    let mut check = Check::since(since);
+    let mut check = LedgerAudit::since(since);
     while check.step(conn)? {}
     Ok(check.found)
 }
@@ -261,7 +271,7 @@ async fn a_check_begins_where_the_last_one_ended(db: Fixture) {
     end(
         &db,
         &made[0],
-        ending(TaskState::Succeeded, Money::Settled, DIME),
+        ending(TaskState::Succeeded, ChargeState::Settled, DIME),
     )
     .await;
     db.write(|conn| conn.execute("UPDATE tasks SET cost_micros = 1", &[]))

@@ -2,17 +2,17 @@
 
 use mediagate_model::error::ErrorCode;
 use mediagate_model::ids::{AccountId, AssetId, ClipId, KeyId, PersonaId, SubmissionId, TaskId};
-use mediagate_model::money::{Micros, Money};
+use mediagate_model::money::{ChargeState, MicroDollars};
 use mediagate_model::music::{Clip, ClipMedia, ClipOrigin, ClipState, Persona, StemGroup};
 use mediagate_model::submission::{Submission, SubmissionState};
-use mediagate_model::task::{Kind, Output, StemTarget, TaskFailure, TaskState};
-use mediagate_store::submissions::Brought;
-use mediagate_store::tasks::{Ending, Filter, Page};
+use mediagate_model::task::{MediaKind, StemTarget, TaskFailure, TaskResult, TaskState};
+use mediagate_store::submissions::JobAcceptance;
+use mediagate_store::tasks::{PageQuery, TaskEnding, TaskFilter};
 use mediagate_store::{
     Conn, StoreError, accounts, assets, clips, media_folders, personas, submissions, tasks, workers,
 };
-use providers::Handle;
-use providers::driver::schedule::Sight;
+use providers::JobHandle;
+use providers::driver::schedule::DurationSample;
 
 use super::{Fixture, MODELS, account, asset, at, key, owner, postgres, sqlite, task};
 
@@ -36,18 +36,18 @@ on_both! {
     what_fails_leaves_nothing_behind
 }
 
-pub(super) fn ending(state: TaskState) -> Ending {
+pub(super) fn ending(state: TaskState) -> TaskEnding {
     let failed = state != TaskState::Succeeded;
-    Ending {
+    TaskEnding {
         state,
-        cost: Micros::new(if failed { 0 } else { 90_000 }),
+        cost: MicroDollars::new(if failed { 0 } else { 90_000 }),
         money: if failed {
-            Money::Released
+            ChargeState::Released
         } else {
-            Money::Settled
+            ChargeState::Settled
         },
         bill: None,
-        output: (!failed).then(|| Output::ClipsV1 { clips: Vec::new() }),
+        output: (!failed).then(|| TaskResult::ClipsV1 { clips: Vec::new() }),
         failure: failed.then(|| TaskFailure {
             code: ErrorCode::GenerationFailed,
             message: "It broke.".into(),
@@ -420,8 +420,8 @@ async fn submissions_are_counted_until_they_are_over(db: Fixture) {
         !close(intended, SubmissionState::Unclear).await,
         "it is known"
     );
-    let (id, handle) = (second.id, Handle(serde_json::json!({"id": "video_1"})));
-    let brought = Brought {
+    let (id, handle) = (second.id, JobHandle(serde_json::json!({"id": "video_1"})));
+    let brought = JobAcceptance {
         handle: Some(handle.clone()),
         results: Some(serde_json::json!([])),
         cost: None,
@@ -575,8 +575,8 @@ async fn lists_page_in_both_directions_and_filter(db: Fixture) {
             Ok((owner, made))
         })
         .await;
-    let page = async |filter: Filter, after, limit, ascending| {
-        let page = Page {
+    let page = async |filter: TaskFilter, after, limit, ascending| {
+        let page = PageQuery {
             after,
             limit,
             ascending,
@@ -586,27 +586,27 @@ async fn lists_page_in_both_directions_and_filter(db: Fixture) {
             .await;
         found.iter().map(|task| task.id).collect::<Vec<_>>()
     };
-    let all = Filter::default;
+    let all = TaskFilter::default;
     assert_eq!(page(all(), None, 10, true).await, made);
     assert_eq!(page(all(), Some(made[1]), 2, true).await, made[2..4]);
-    let deleted = Filter {
+    let deleted = TaskFilter {
         without_deleted: true,
         ..all()
     };
     assert_eq!(page(deleted, None, 2, true).await, [made[0], made[2]]);
-    let cancelled = Filter {
+    let cancelled = TaskFilter {
         state: Some(TaskState::Cancelled),
         ..all()
     };
     assert_eq!(page(cancelled, None, 10, false).await, [made[2]]);
-    let music = Filter {
-        kind: Some(Kind::Music),
+    let music = TaskFilter {
+        kind: Some(MediaKind::Music),
         ..all()
     };
     assert!(page(music, None, 10, false).await.is_empty());
-    let model = Filter {
+    let model = TaskFilter {
         model: Some("animatic-1".into()),
-        kind: Some(Kind::Video),
+        kind: Some(MediaKind::Video),
         ..all()
     };
     made.reverse();
@@ -628,7 +628,7 @@ async fn sights_are_of_what_succeeded_lately_and_of_what_runs(db: Fixture) {
             .read(move |conn| tasks::sights(conn, model, at(1000), at(2000)))
             .await;
         let seconds =
-            |sight: &Sight| (sight.from.as_secs(), sight.until.as_secs(), sight.has_ended);
+            |sight: &DurationSample| (sight.from.as_secs(), sight.until.as_secs(), sight.has_ended);
         sights.iter().map(seconds).collect::<Vec<_>>()
     };
     assert!(seen("animatic-1").await.is_empty());
@@ -872,7 +872,7 @@ async fn clips_show_the_state_of_their_task_and_files(db: Fixture) {
     assert_eq!((made.state, made.media), (ClipState::Complete, Some(media)));
 
     let page = async |trashed, after, limit| {
-        let page = Page {
+        let page = PageQuery {
             after,
             limit,
             ascending: false,
@@ -929,7 +929,7 @@ async fn personas_are_kept_until_deleted(db: Fixture) {
         })
         .await;
     made.reverse();
-    let page = Page {
+    let page = PageQuery {
         after: None,
         limit: 10,
         ascending: false,
@@ -939,7 +939,7 @@ async fn personas_are_kept_until_deleted(db: Fixture) {
             .await,
         made
     );
-    let after = Page {
+    let after = PageQuery {
         after: Some(made[0].id),
         limit: 1,
         ascending: false,

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use mediagate_model::ids::{AccountId, IntentId, KeyId, TaskId};
-use mediagate_model::intent::{Body, Intent, Made, Refusal};
+use mediagate_model::intent::{Intent, IntentResult, RefusedAttempts, RequestFingerprint};
 use mediagate_store::intents;
 use mediagate_store::refusals;
 
@@ -24,7 +24,7 @@ fn intent(key: Option<&str>) -> Intent {
     Intent {
         id: IntentId::new(),
         account: AccountId::new(),
-        body: Body {
+        body: RequestFingerprint {
             key: KeyId::new(),
             fingerprint: "ff".repeat(32),
         },
@@ -40,8 +40,8 @@ fn intent(key: Option<&str>) -> Intent {
     }
 }
 
-fn made() -> Made {
-    Made::Tasks(vec![TaskId::new(), TaskId::new()])
+fn made() -> IntentResult {
+    IntentResult::Tasks(vec![TaskId::new(), TaskId::new()])
 }
 
 async fn a_key_leads_to_one_intent(db: Fixture) {
@@ -103,7 +103,7 @@ async fn a_visit_leaves_the_one_before_without_effect(db: Fixture) {
     assert!(left);
     let found = db.read(move |conn| intents::by_id(conn, id)).await.unwrap();
     assert_eq!((found.holder, found.joinable_until), (None, Some(at(1))));
-    assert!(matches!(found.made, Some(Made::Tasks(tasks)) if tasks.len() == 2));
+    assert!(matches!(found.made, Some(IntentResult::Tasks(tasks)) if tasks.len() == 2));
 }
 
 /// Nobody pays twice: whoever takes an intent over makes it anew.
@@ -227,13 +227,13 @@ async fn what_nobody_knew_the_try_of_is_found_by_its_age(db: Fixture) {
 
 async fn a_refused_try_is_good_for_one_retry(db: Fixture) {
     let key = KeyId::new();
-    let body = move |text: &str| Body {
+    let body = move |text: &str| RequestFingerprint {
         key,
         fingerprint: text.to_owned(),
     };
     db.write(move |conn| {
         let add = |conn: &mut _, text, tries, count, now| {
-            let new = Refusal {
+            let new = RefusedAttempts {
                 body: body(text),
                 tries,
                 count,

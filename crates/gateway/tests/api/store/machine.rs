@@ -2,10 +2,10 @@
 //! workers, callers and time do.
 
 use mediagate_model::ids::{AccountId, KeyId, TaskId};
-use mediagate_model::money::{Micros, Money};
+use mediagate_model::money::{ChargeState, MicroDollars};
 use mediagate_model::task::TaskState;
-use mediagate_store::tasks::{self, Ending};
-use mediagate_store::{Conn, Session, migrations, workers};
+use mediagate_store::tasks::{self, TaskEnding};
+use mediagate_store::{Conn, PgSession, migrations, workers};
 use proptest::prelude::*;
 use proptest::test_runner::{Config, TestRunner};
 
@@ -231,11 +231,11 @@ fn run(conn: &mut Conn<'_>, steps: &[Step]) {
     }
 }
 
-fn ending(state: TaskState) -> Ending {
-    Ending {
+fn ending(state: TaskState) -> TaskEnding {
+    TaskEnding {
         state,
-        cost: Micros::ZERO,
-        money: Money::Released,
+        cost: MicroDollars::ZERO,
+        money: ChargeState::Released,
         bill: None,
         output: None,
         failure: None,
@@ -272,7 +272,7 @@ async fn tasks_live_as_the_model_says_on_postgres() {
     let database = crate::support::postgres::TestDatabase::create().await;
     let url = database.url.clone();
     let checked = std::thread::spawn(move || {
-        let mut session = Session::open(&url).unwrap();
+        let mut session = PgSession::open(&url).unwrap();
         let mut conn = Conn::Postgres(&mut session);
         migrations::run(&mut conn).unwrap();
         check(&mut conn, 30);

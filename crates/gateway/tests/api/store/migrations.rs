@@ -1,10 +1,12 @@
 //! Migrations, replayed over rows as each version wrote them.
 
-use mediagate_model::database::Migrate;
+use mediagate_model::database::MigrationMode;
 use mediagate_model::ids::AccountId;
 use mediagate_store::migrations::{ALL, run, sample, version};
-use mediagate_store::tasks::{Filter, Page};
-use mediagate_store::{Conn, Session, Store, StoreError, accounts, assets, clips, personas, tasks};
+use mediagate_store::tasks::{PageQuery, TaskFilter};
+use mediagate_store::{
+    Conn, PgSession, Store, StoreError, accounts, assets, clips, personas, tasks,
+};
 
 use crate::support::mismatches;
 
@@ -18,12 +20,12 @@ fn replay(from: i64, conn: &mut Conn<'_>) {
     let keys = accounts::keys(conn).unwrap();
     assert!(!keys.is_empty());
     let account: AccountId = keys[0].0.account;
-    let page = |limit| Page {
+    let page = |limit| PageQuery {
         after: None,
         limit,
         ascending: false,
     };
-    let found = tasks::page(conn, account, &Filter::default(), page(100)).unwrap();
+    let found = tasks::page(conn, account, &TaskFilter::default(), page(100)).unwrap();
     assert!(!found.is_empty());
     for task in &found {
         tasks::events_after(conn, task.id, 0).unwrap();
@@ -37,7 +39,7 @@ fn replay(from: i64, conn: &mut Conn<'_>) {
         conn,
         account,
         false,
-        Page {
+        PageQuery {
             after: None,
             limit: 100,
             ascending: false,
@@ -48,7 +50,7 @@ fn replay(from: i64, conn: &mut Conn<'_>) {
         conn,
         account,
         true,
-        Page {
+        PageQuery {
             after: None,
             limit: 100,
             ascending: false,
@@ -63,7 +65,7 @@ fn replay(from: i64, conn: &mut Conn<'_>) {
     let found = personas::page(
         conn,
         account,
-        Page {
+        PageQuery {
             after: None,
             limit: 100,
             ascending: false,
@@ -87,7 +89,7 @@ async fn old_rows_survive_every_later_step_on_postgres() {
         let database = crate::support::postgres::TestDatabase::create().await;
         let url = database.url.clone();
         let replayed = std::thread::spawn(move || {
-            let mut session = Session::open(&url).unwrap();
+            let mut session = PgSession::open(&url).unwrap();
             replay(from, &mut Conn::Postgres(&mut session));
         });
         assert!(replayed.join().is_ok());
@@ -118,7 +120,7 @@ async fn tables_that_a_crash_may_empty_are_so_on_postgres() {
     let database = crate::support::postgres::TestDatabase::create().await;
     let url = database.url.clone();
     let read = std::thread::spawn(move || {
-        let mut session = Session::open(&url).unwrap();
+        let mut session = PgSession::open(&url).unwrap();
         let mut conn = Conn::Postgres(&mut session);
         run(&mut conn).unwrap();
         conn.all(
@@ -135,7 +137,7 @@ async fn tables_that_a_crash_may_empty_are_so_on_postgres() {
 fn a_database_of_a_newer_version_is_left_alone() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("db");
-    drop(Store::sqlite(&path, Migrate::Auto).unwrap());
+    drop(Store::sqlite(&path, MigrationMode::Auto).unwrap());
     let connection = rusqlite::Connection::open(&path).unwrap();
     connection
         .execute(
@@ -144,7 +146,7 @@ fn a_database_of_a_newer_version_is_left_alone() {
         )
         .unwrap();
     assert!(matches!(
-        Store::sqlite(&path, Migrate::Auto),
+        Store::sqlite(&path, MigrationMode::Auto),
         Err(StoreError::TooNew { found: 9999, .. })
     ));
 }
@@ -153,12 +155,12 @@ fn a_database_of_a_newer_version_is_left_alone() {
 fn a_database_with_more_in_it_is_used_by_a_program_that_it_says_it_suits() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("db");
-    drop(Store::sqlite(&path, Migrate::Auto).unwrap());
+    drop(Store::sqlite(&path, MigrationMode::Auto).unwrap());
     let connection = rusqlite::Connection::open(&path).unwrap();
     connection
         .execute("UPDATE meta SET value = '9999' WHERE name = 'schema'", [])
         .unwrap();
-    for migrate in [Migrate::Auto, Migrate::Never] {
+    for migrate in [MigrationMode::Auto, MigrationMode::Never] {
         drop(Store::sqlite(&path, migrate).unwrap());
     }
     let schema = connection.query_row("SELECT value FROM meta WHERE name = 'schema'", [], |row| {
@@ -171,8 +173,8 @@ fn a_database_with_more_in_it_is_used_by_a_program_that_it_says_it_suits() {
 fn a_process_that_may_not_migrate_says_who_does() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("db");
-    let error = Store::sqlite(&path, Migrate::Never).err().unwrap();
+    let error = Store::sqlite(&path, MigrationMode::Never).err().unwrap();
     assert!(error.to_string().contains("mediagate migrate"), "{error}");
-    drop(Store::sqlite(&path, Migrate::Auto).unwrap());
-    drop(Store::sqlite(&path, Migrate::Never).unwrap());
+    drop(Store::sqlite(&path, MigrationMode::Auto).unwrap());
+    drop(Store::sqlite(&path, MigrationMode::Never).unwrap());
 }

@@ -43,12 +43,12 @@ mod webhooks;
 use ipnet::IpNet;
 use mediagate_model::account::{Account, ApiKey, Scope};
 use mediagate_model::clock::Timestamp;
-use mediagate_model::database::{DatabaseOptions, Migrate};
+use mediagate_model::database::{DatabaseOptions, MigrationMode};
 use mediagate_model::ids::{AccountId, AssetId, KeyId, RequestId, TaskId};
 use mediagate_model::media::{Asset, MediaType};
-use mediagate_model::money::{Micros, Money};
-use mediagate_model::price::{Price, PriceUnit, Quantity, Tariff};
-use mediagate_model::task::{Payload, Task, TaskState, VideoJob};
+use mediagate_model::money::{ChargeState, MicroDollars};
+use mediagate_model::price::{Price, PriceUnit, Tariff, WorkQuantity};
+use mediagate_model::task::{Task, TaskPayload, TaskState, VideoJob};
 use mediagate_store::{Conn, Store, StoreError, accounts};
 
 /// Some second of the year 2027.
@@ -82,7 +82,7 @@ fn key(account: AccountId) -> ApiKey {
         ]),
         rpm: 7,
         max_running: 3,
-        budget: Some(Micros::new(25_000_000)),
+        budget: Some(MicroDollars::new(25_000_000)),
         budget_period: None,
         refuses_housekeeping: true,
         created_at: at(0),
@@ -112,7 +112,7 @@ fn task(owner: (AccountId, KeyId), created_at: Timestamp) -> Task {
         asked_model: "animatic-1".into(),
         provider: "embedded".into(),
         fingerprint: "fp_0123456789".into(),
-        payload: Payload::VideoV1(VideoJob {
+        payload: TaskPayload::VideoV1(VideoJob {
             prompt: "a lake, \u{1f30a} and \"quotes\"".into(),
             picture: None,
             width: 480,
@@ -126,17 +126,17 @@ fn task(owner: (AccountId, KeyId), created_at: Timestamp) -> Task {
         state: TaskState::Queued,
         progress: 0,
         progress_is_guess: false,
-        cost: Micros::new(100_000),
-        reserved: Micros::new(100_000),
-        money: Money::Held,
+        cost: MicroDollars::new(100_000),
+        reserved: MicroDollars::new(100_000),
+        money: ChargeState::Held,
         tariff: Some(Tariff {
             price: Some(Price {
                 unit: PriceUnit::Second,
-                per_unit: Micros::new(100_000),
+                per_unit: MicroDollars::new(100_000),
             }),
             routes: Vec::new(),
             costs: Vec::new(),
-            asked: Quantity {
+            asked: WorkQuantity {
                 milliseconds: 1000,
                 pixels: 480 * 480,
                 parts: 1,
@@ -183,7 +183,7 @@ pub(crate) struct Fixture {
 fn sqlite() -> Fixture {
     let folder = tempfile::tempdir().unwrap();
     Fixture {
-        store: Store::sqlite(&folder.path().join("db"), Migrate::Auto).unwrap(),
+        store: Store::sqlite(&folder.path().join("db"), MigrationMode::Auto).unwrap(),
         url: None,
         _kept: Box::new(folder),
     }

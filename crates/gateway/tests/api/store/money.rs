@@ -1,16 +1,18 @@
 //! Money in the store: the ledger against the sums, and what no statement may
 //! write twice.
 
-use mediagate_core::domain::{endings, ledger, submit};
+use mediagate_core::domain::{endings, ledger, task_acceptance};
 use mediagate_model::account::ApiKey;
 use mediagate_model::error::{Error, ErrorCode};
 use mediagate_model::ids::{AccountId, KeyId};
 use mediagate_model::ledger::EntryKind;
-use mediagate_model::money::{Micros, Money};
-use mediagate_model::price::{Bill, Price, PriceUnit, Quantity};
+use mediagate_model::money::{ChargeState, MicroDollars};
+use mediagate_model::price::{Bill, Price, PriceUnit, WorkQuantity};
 use mediagate_model::task::{Task, TaskFailure, TaskState};
-use mediagate_store::ledger::{Change, Filter, Of, add, list, lock, of_account, of_key};
-use mediagate_store::tasks::{self, Ending};
+use mediagate_store::ledger::{
+    EntrySubject, LedgerChange, LedgerFilter, add, list, lock, of_account, of_key,
+};
+use mediagate_store::tasks::{self, TaskEnding};
 use mediagate_store::{Conn, StoreError, accounts, usage};
 
 use crate::support::mismatches;
@@ -33,7 +35,7 @@ pub(super) async fn keyed(db: &Fixture, budget: Option<i64>) -> ApiKey {
     db.write(move |conn| {
         let account = account(&format!("a{}", AccountId::new()));
         let key = ApiKey {
-            budget: budget.map(Micros::new),
+            budget: budget.map(MicroDollars::new),
             max_running: 100,
             ..key(account.id)
         };
@@ -52,19 +54,19 @@ pub(super) async fn accept(db: &Fixture, key: &ApiKey, count: usize) -> Result<V
     let key = key.clone();
     db.store
         .write(move |conn| {
-            submit::write(conn, &key, &tasks, None)?;
+            task_acceptance::write(conn, &key, &tasks, None)?;
             Ok(tasks)
         })
         .await
 }
 
-pub(super) fn ending(state: TaskState, money: Money, cost: i64) -> Ending {
-    let cost = Micros::new(cost);
-    Ending {
+pub(super) fn ending(state: TaskState, money: ChargeState, cost: i64) -> TaskEnding {
+    let cost = MicroDollars::new(cost);
+    TaskEnding {
         state,
         cost,
         money,
-        bill: (money == Money::Settled).then(|| bill(cost)),
+        bill: (money == ChargeState::Settled).then(|| bill(cost)),
         output: None,
         failure: (state != TaskState::Succeeded).then(|| TaskFailure {
             code: ErrorCode::GenerationFailed,
@@ -74,15 +76,15 @@ pub(super) fn ending(state: TaskState, money: Money, cost: i64) -> Ending {
 }
 
 /// A bill at the price of these tests' tasks, a dime a second.
-pub(super) fn bill(cost: Micros) -> Bill {
+pub(super) fn bill(cost: MicroDollars) -> Bill {
     Bill {
         price: Some(Price {
             unit: PriceUnit::Second,
-            per_unit: Micros::new(DIME),
+            per_unit: MicroDollars::new(DIME),
         }),
-        quantity: Quantity {
+        quantity: WorkQuantity {
             milliseconds: u64::try_from(cost.get() * 1000 / DIME).unwrap(),
-            ..Quantity::default()
+            ..WorkQuantity::default()
         },
         cost,
         delivered: None,
@@ -90,7 +92,7 @@ pub(super) fn bill(cost: Micros) -> Bill {
     }
 }
 
-pub(super) async fn end(db: &Fixture, task: &Task, ending: Ending) -> bool {
+pub(super) async fn end(db: &Fixture, task: &Task, ending: TaskEnding) -> bool {
     let task = task.clone();
     let ended = db
         .store
@@ -124,16 +126,23 @@ async fn a_tasks_money_is_held_and_then_settled_or_given_back(db: Fixture) {
         end(
             &db,
             &made[0],
-            ending(TaskState::Succeeded, Money::Settled, 70_000)
+            ending(TaskState::Succeeded, ChargeState::Settled, 70_000)
         )
         .await
     );
-    assert!(end(&db, &made[1], ending(TaskState::Failed, Money::Released, 0)).await);
+    assert!(
+        end(
+            &db,
+            &made[1],
+            ending(TaskState::Failed, ChargeState::Released, 0)
+        )
+        .await
+    );
     assert_eq!(sums(&db, key.account, key.id).await, [(DIME, 70_000); 2]);
     adds_up(&db).await;
-    let filter = Filter {
+    let filter = LedgerFilter {
         account: Some(key.account),
-        ..Filter::default()
+        ..LedgerFilter::default()
     };
     let entries = db.read(move |conn| list(conn, &filter, 100)).await;
     let kinds: Vec<_> = entries
@@ -170,15 +179,15 @@ async fn a_budget_holds_for_many_at_once(db: Fixture) {
 
 async fn an_account_that_is_prepaid_spends_what_it_has(db: Fixture) {
     let key = keyed(&db, None).await;
-    let of = Of {
+    let of = EntrySubject {
         account: key.account,
         key: None,
         task: None,
         model: None,
     };
-    let change = Change {
-        credit: Micros::new(2 * DIME),
-        ..Change::default()
+    let change = LedgerChange {
+        credit: MicroDollars::new(2 * DIME),
+        ..LedgerChange::default()
     };
     let account = key.account;
     db.write(move |conn| {
@@ -193,7 +202,7 @@ async fn an_account_that_is_prepaid_spends_what_it_has(db: Fixture) {
     end(
         &db,
         &first[0],
-        ending(TaskState::Failed, Money::Released, 0),
+        ending(TaskState::Failed, ChargeState::Released, 0),
     )
     .await;
     assert!(
@@ -211,21 +220,28 @@ async fn money_ends_once(db: Fixture) {
         end(
             &db,
             task,
-            ending(TaskState::Succeeded, Money::Settled, DIME)
+            ending(TaskState::Succeeded, ChargeState::Settled, DIME)
         )
         .await
     );
-    assert!(!end(&db, task, ending(TaskState::Cancelled, Money::Released, 0)).await);
+    assert!(
+        !end(
+            &db,
+            task,
+            ending(TaskState::Cancelled, ChargeState::Released, 0)
+        )
+        .await
+    );
     // Not even a statement that forgets to look can do it.
     for kind in [EntryKind::Settle, EntryKind::Release, EntryKind::Reserve] {
-        let of = Of {
+        let of = EntrySubject {
             account: task.account,
             key: Some(task.key),
             task: Some(task.id),
             model: None,
         };
         let again = db.store.write(move |conn| -> Result<(), StoreError> {
-            add(conn, of, kind, Change::default(), None, at(2)).map(|_| ())
+            add(conn, of, kind, LedgerChange::default(), None, at(2)).map(|_| ())
         });
         assert!(again.await.is_err(), "{kind:?}");
     }
@@ -237,9 +253,16 @@ async fn a_cancelled_task_may_be_charged_later(db: Fixture) {
     let key = keyed(&db, None).await;
     let made = accept(&db, &key, 2).await.unwrap();
     for task in &made {
-        assert!(end(&db, task, ending(TaskState::Cancelled, Money::Held, DIME)).await);
+        assert!(
+            end(
+                &db,
+                task,
+                ending(TaskState::Cancelled, ChargeState::Held, DIME)
+            )
+            .await
+        );
     }
-    let of = Of {
+    let of = EntrySubject {
         account: key.account,
         key: Some(key.id),
         task: None,
@@ -248,7 +271,7 @@ async fn a_cancelled_task_may_be_charged_later(db: Fixture) {
     for (amount, sum) in [(DIME, DIME), (-40_000, 60_000), (-DIME, 0)] {
         let forgiven = db.write(move |conn| {
             lock(conn, of)?;
-            usage::forgive(conn, of, Micros::new(amount), at(1))?;
+            usage::forgive(conn, of, MicroDollars::new(amount), at(1))?;
             usage::forgiven_on(conn, of.account, at(2))
         });
         assert_eq!(forgiven.await.get(), sum);
@@ -262,7 +285,7 @@ async fn a_cancelled_task_may_be_charged_later(db: Fixture) {
             .write(move |conn| ledger::close(conn, &task, bill.as_ref(), at(2)));
         closed.await.unwrap()
     };
-    assert!(close(&made[0], Some(bill(Micros::new(40_000)))).await);
+    assert!(close(&made[0], Some(bill(MicroDollars::new(40_000)))).await);
     assert!(close(&made[1], None).await);
     assert!(!close(&made[0], None).await, "once");
     assert_eq!(sums(&db, key.account, key.id).await, [(0, 40_000); 2]);

@@ -6,23 +6,23 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use mediagate_model::account::{ApiKey, BudgetPeriod, Credential};
+use mediagate_model::account::{ApiKey, BudgetPeriod, CallerCredential};
 use mediagate_model::audit::{Actor, ActorKind, AuditEntry};
 use mediagate_model::clock::Timestamp;
-use mediagate_model::database::{DatabaseOptions, Migrate};
+use mediagate_model::database::{DatabaseOptions, MigrationMode};
 use mediagate_model::error::ErrorCode;
 use mediagate_model::ids::{AccountId, AssetId, AuditId, ClipId, IntentId, KeyId};
-use mediagate_model::money::Micros;
+use mediagate_model::money::MicroDollars;
 use mediagate_model::route::{RouteError, RouteNote};
 use mediagate_model::submission::{JobCost, SubmissionFilter};
-use mediagate_model::task::{Kind, Task, TaskState};
-use mediagate_store::record::{self, Given, Record};
-use mediagate_store::tasks::Page;
+use mediagate_model::task::{MediaKind, Task, TaskState};
+use mediagate_store::statement_log::{self, StatementLog, StatementParameter};
+use mediagate_store::tasks::PageQuery;
 use mediagate_store::{
-    Conn, Place, Store, StoreError, accounts, assets, audit, clips, feed, hours, intents, ledger,
-    meta, restored, routes, sessions, submissions, tasks, workers,
+    Conn, DatabaseLocation, Store, StoreError, accounts, assets, audit, clips, feed, hourly_sums,
+    intents, ledger, meta, restored, routes, sessions, submissions, tasks, workers,
 };
-use providers::Handle;
+use providers::JobHandle;
 use serde_json::Value;
 
 use super::at;
@@ -111,7 +111,7 @@ const SORTED: u64 = 2000;
 async fn every_statement_finds_what_it_wants_by_an_index() {
     let record = recorded().await;
     let mut wrong = on_sqlite(&record).await;
-    let texts: Vec<(String, Vec<Given>)> = record
+    let texts: Vec<(String, Vec<StatementParameter>)> = record
         .statements
         .iter()
         .map(|(sql, values)| {
@@ -131,8 +131,8 @@ async fn every_statement_finds_what_it_wants_by_an_index() {
 }
 
 /// Runs the store's tests, and says what they made the store ask for.
-async fn recorded() -> Record {
-    record::begin();
+async fn recorded() -> StatementLog {
+    statement_log::begin();
     super::contract::all_on_sqlite().await;
     super::intents::all_on_sqlite().await;
     super::money::all_on_sqlite().await;
@@ -144,7 +144,7 @@ async fn recorded() -> Record {
     super::turns::all_on_sqlite().await;
     super::webhooks::all_on_sqlite().await;
     super::sqlite().write(the_rest).await;
-    let record = record::end();
+    let record = statement_log::end();
     let ran: BTreeSet<(String, u32)> = record
         .places
         .iter()
@@ -174,7 +174,7 @@ fn the_operators(conn: &mut Conn<'_>, account: AccountId, key: KeyId) -> Result<
     accounts::record_of(conn, account)?;
     for ascending in [true, false] {
         let limit = 20;
-        let page = Page {
+        let page = PageQuery {
             after: None,
             limit,
             ascending,
@@ -182,7 +182,7 @@ fn the_operators(conn: &mut Conn<'_>, account: AccountId, key: KeyId) -> Result<
         accounts::page(conn, page)?;
         for account in [None, Some(account)] {
             let after = None;
-            let page = Page {
+            let page = PageQuery {
                 after,
                 limit,
                 ascending,
@@ -195,12 +195,12 @@ fn the_operators(conn: &mut Conn<'_>, account: AccountId, key: KeyId) -> Result<
                 (Some("acme"), Some(TaskState::Failed)),
                 (None, Some(TaskState::Running)),
             ] {
-                let filter = tasks::Filter {
+                let filter = tasks::TaskFilter {
                     state,
                     provider: provider.map(str::to_owned),
-                    ..tasks::Filter::default()
+                    ..tasks::TaskFilter::default()
                 };
-                let page = Page {
+                let page = PageQuery {
                     after: None,
                     limit,
                     ascending,
@@ -227,9 +227,9 @@ fn the_operators(conn: &mut Conn<'_>, account: AccountId, key: KeyId) -> Result<
     };
     audit::insert(conn, &entry)?;
     for target in [None, Some(key.to_string())] {
-        let filter = audit::Filter {
+        let filter = audit::AuditFilter {
             target,
-            ..audit::Filter::default()
+            ..audit::AuditFilter::default()
         };
         let found = audit::newest(conn, &filter, None, 20)?;
         assert_eq!(found, std::slice::from_ref(&entry));
@@ -261,7 +261,10 @@ fn the_operators(conn: &mut Conn<'_>, account: AccountId, key: KeyId) -> Result<
     assert_eq!(sessions::count(conn, key, at(8))?, 1);
     assert_eq!(sessions::count(conn, key, at(9))?, 0);
     let session = sessions::caller(conn, "s")?.unwrap();
-    assert_eq!(session.credential, Credential::Session { until: at(9) });
+    assert_eq!(
+        session.credential,
+        CallerCredential::Session { until: at(9) }
+    );
     let asked = [holder.sha256.clone(), "s".into(), "nobody's".into()];
     let mut known = accounts::known_hashes(conn, &asked)?;
     known.sort();
@@ -283,7 +286,7 @@ fn the_operators(conn: &mut Conn<'_>, account: AccountId, key: KeyId) -> Result<
     assert_eq!(sessions::caller(conn, "s")?, None);
     for ascending in [true, false] {
         for filter in [None, Some(SubmissionFilter::Unconfirmed)] {
-            let page = Page {
+            let page = PageQuery {
                 after: None,
                 limit: 20,
                 ascending,
@@ -296,10 +299,11 @@ fn the_operators(conn: &mut Conn<'_>, account: AccountId, key: KeyId) -> Result<
 
 /// What an operator sums up and follows.
 fn of_all(conn: &mut Conn<'_>, account: AccountId, task: &Task) -> Result<(), StoreError> {
-    let at_hour = |hours: i64| Timestamp::from_micros(1_700_000_000_000_000 + hours * hours::HOUR);
+    let at_hour =
+        |hours: i64| Timestamp::from_micros(1_700_000_000_000_000 + hours * hourly_sums::HOUR);
     for step in [None, Some(1), Some(24)] {
         for account in [None, Some(account)] {
-            let wanted = hours::Wanted {
+            let wanted = hourly_sums::HourlyQuery {
                 from: at_hour(0),
                 before: at_hour(1),
                 account,
@@ -314,20 +318,20 @@ fn of_all(conn: &mut Conn<'_>, account: AccountId, task: &Task) -> Result<(), St
                 by_key: false,
                 by_outcome: true,
             };
-            hours::sums(conn, &wanted, 10_000)?;
+            hourly_sums::sums(conn, &wanted, 10_000)?;
         }
     }
     for cost in [
-        JobCost::Made(Micros::new(3)),
-        JobCost::Wasted(Micros::new(2)),
+        JobCost::Made(MicroDollars::new(3)),
+        JobCost::Wasted(MicroDollars::new(2)),
         JobCost::Unknown,
-        JobCost::Made(Micros::ZERO),
+        JobCost::Made(MicroDollars::ZERO),
     ] {
-        hours::add_job(conn, task, "acme", cost, at(1))?;
+        hourly_sums::add_job(conn, task, "acme", cost, at(1))?;
     }
     let sums = conn.one(
         "SELECT made_micros, wasted_micros, unknown_jobs FROM hourly_sums WHERE hour = ?1 AND provider = 'acme'",
-        &[(at(1).micros() / hours::HOUR).into()],
+        &[(at(1).micros() / hourly_sums::HOUR).into()],
         |row| Ok([row.int(0)?, row.int(1)?, row.int(2)?]),
     )?;
     assert_eq!(sums, Some([3, 2, 1]));
@@ -350,7 +354,7 @@ fn the_rest(conn: &mut Conn<'_>) -> Result<(), StoreError> {
     let task = super::task((account, key), at(0));
     tasks::insert(conn, &task)?;
     let sent = super::books::submission(&task, 1);
-    let handle = Handle(serde_json::json!({"id": "1"}));
+    let handle = JobHandle(serde_json::json!({"id": "1"}));
     accounts::all(conn)?;
     accounts::rename(conn, account, "name")?;
     accounts::set_budget(conn, account, None)?;
@@ -364,7 +368,7 @@ fn the_rest(conn: &mut Conn<'_>) -> Result<(), StoreError> {
     ledger::time_of(conn, "x")?;
     for (account, task) in [(None, None), (Some(account), None), (None, Some(task.id))] {
         let after = None;
-        let filter = ledger::Filter {
+        let filter = ledger::LedgerFilter {
             account,
             task,
             after,
@@ -374,17 +378,17 @@ fn the_rest(conn: &mut Conn<'_>) -> Result<(), StoreError> {
         ledger::list(conn, &filter, 50)?;
     }
     for state in [None, Some(TaskState::Queued), Some(TaskState::Failed)] {
-        for kind in [None, Some(Kind::Video)] {
+        for kind in [None, Some(MediaKind::Video)] {
             for (model, without_deleted) in [(None, false), (None, true), (Some("m"), false)] {
                 for ascending in [true, false] {
-                    let filter = tasks::Filter {
+                    let filter = tasks::TaskFilter {
                         kind,
                         state,
                         model: model.map(Into::into),
                         without_deleted,
-                        ..tasks::Filter::default()
+                        ..tasks::TaskFilter::default()
                     };
-                    let page = tasks::Page {
+                    let page = tasks::PageQuery {
                         after: None,
                         limit: 21,
                         ascending,
@@ -402,14 +406,14 @@ fn the_rest(conn: &mut Conn<'_>) -> Result<(), StoreError> {
             (Some(key), Some(ErrorCode::ContentPolicy)),
         ] {
             for ascending in [true, false] {
-                let filter = tasks::Filter {
+                let filter = tasks::TaskFilter {
                     terms: terms.clone(),
                     key,
                     error,
                     since: Some(at(0)),
-                    ..tasks::Filter::default()
+                    ..tasks::TaskFilter::default()
                 };
-                let page = tasks::Page {
+                let page = tasks::PageQuery {
                     after: None,
                     limit: 21,
                     ascending,
@@ -429,27 +433,27 @@ fn the_rest(conn: &mut Conn<'_>) -> Result<(), StoreError> {
     submissions::claim_strays(conn, "w", 100, at(1))?;
     submissions::look_again(conn, sent.id, None)?;
     submissions::unclear_due(conn, 20, at(1))?;
-    let brought = submissions::Brought {
+    let brought = submissions::JobAcceptance {
         handle: Some(handle.clone()),
         results: None,
         cost: None,
     };
     submissions::found(conn, sent.id, &brought, at(1))?;
-    let cost = providers::Cost {
+    let cost = providers::ProviderCost {
         millionths: 1,
-        unit: providers::Unit::Credits,
+        unit: providers::CostUnit::Credits,
     };
     submissions::set_cost(conn, sent.id, cost)?;
     submissions::costs_between(conn, (at(0), ""), (at(9), "z"))?;
     submissions::is_known(conn, "acme", &handle, at(1))?;
     submissions::unknown_since(conn, "acme", "m", at(1))?;
-    let mark = restored::Mark {
+    let mark = restored::DatabaseMark {
         database: "d".into(),
         count: 1,
     };
     restored::set_mark(conn, &mark)?;
     restored::mark(conn)?;
-    let place = Place {
+    let place = DatabaseLocation {
         id: "file 1".into(),
         timeline: Some("1".into()),
     };
@@ -526,10 +530,10 @@ fn is_allowed(sql: &str) -> bool {
 /// As many tasks as make an index worth its while.
 const TASKS: usize = 20_000;
 
-async fn on_sqlite(record: &Record) -> Vec<String> {
+async fn on_sqlite(record: &StatementLog) -> Vec<String> {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("db");
-    let store = Store::sqlite(&path, Migrate::Auto).unwrap();
+    let store = Store::sqlite(&path, MigrationMode::Auto).unwrap();
     store.write(|conn| fill(conn, TASKS)).await.unwrap();
     let connection = rusqlite::Connection::open(&path).unwrap();
     let elsewhere: BTreeSet<_> = record.on_postgres.values().collect();
@@ -614,7 +618,7 @@ fn aliases(sql: &str) -> BTreeMap<String, String> {
     tables
 }
 
-fn on_postgres(url: &str, texts: &[(String, Vec<Given>)]) -> Vec<String> {
+fn on_postgres(url: &str, texts: &[(String, Vec<StatementParameter>)]) -> Vec<String> {
     let mut client = postgres::Client::connect(url, postgres::NoTls).unwrap();
     client.batch_execute("ANALYZE").unwrap();
     let mut wrong = Vec::new();
@@ -644,13 +648,15 @@ fn on_postgres(url: &str, texts: &[(String, Vec<Given>)]) -> Vec<String> {
 }
 
 /// A statement with its parameters in their places.
-fn filled_in(sql: &str, values: &[Given]) -> String {
+fn filled_in(sql: &str, values: &[StatementParameter]) -> String {
     let mut text = sql.to_owned();
     for (number, value) in values.iter().enumerate().rev() {
         let literal = match value {
-            Given::Null => "NULL".to_owned(),
-            Given::Int(value) => format!("CAST('{value}' AS BIGINT)"),
-            Given::Text(value) => format!("CAST('{}' AS TEXT)", value.replace('\'', "''")),
+            StatementParameter::Null => "NULL".to_owned(),
+            StatementParameter::Int(value) => format!("CAST('{value}' AS BIGINT)"),
+            StatementParameter::Text(value) => {
+                format!("CAST('{}' AS TEXT)", value.replace('\'', "''"))
+            }
         };
         text = text.replace(&format!("?{}", number + 1), &literal);
     }

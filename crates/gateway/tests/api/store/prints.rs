@@ -1,10 +1,12 @@
 //! The registry: what results are known by is found, and leaves with their records.
 
 use mediagate_model::ids::{AccountId, AssetId, ClipId, TaskId};
-use mediagate_model::money::Money;
-use mediagate_model::provenance::{Likeness, Print, PrintKind, Provenance, ProvenanceStatus};
+use mediagate_model::money::ChargeState;
+use mediagate_model::provenance::{
+    PerceptualFingerprint, Provenance, ProvenanceStatus, ResultFingerprint, ResultKind,
+};
 use mediagate_model::task::TaskState;
-use mediagate_store::{clips, prints, records};
+use mediagate_store::{clips, fingerprints, record_expiry};
 
 use super::money::{DIME, accept, end, ending, keyed};
 use super::{Fixture, at, postgres, sqlite};
@@ -14,17 +16,17 @@ on_both! {
     a_clip_keeps_what_its_file_says
 }
 
-fn print(account: AccountId, task: Option<TaskId>, clip: Option<ClipId>) -> Print {
-    Print {
+fn print(account: AccountId, task: Option<TaskId>, clip: Option<ClipId>) -> ResultFingerprint {
+    ResultFingerprint {
         id: AssetId::new(),
         account,
-        kind: PrintKind::Video,
+        kind: ResultKind::Video,
         is_embedded: true,
         task,
         clip,
         sha256: "ab".into(),
         watermark: Some((1 << 40) - 1),
-        likeness: Likeness {
+        likeness: PerceptualFingerprint {
             video: Some("AAAA".into()),
             sound: None,
             keys: vec![7, 1 << 40],
@@ -41,25 +43,25 @@ async fn a_result_is_found_by_all_that_it_is_known_by(db: Fixture) {
     let both = [of_task.clone(), of_clip.clone()];
     db.write(move |conn| {
         both.iter()
-            .try_for_each(|print| prints::insert(conn, print))
+            .try_for_each(|print| fingerprints::insert(conn, print))
     })
     .await;
     let found = async || {
         db.read(|conn| {
-            let latest = prints::with_part(conn, 7, 9)?;
+            let latest = fingerprints::with_part(conn, 7, 9)?;
             Ok((
-                prints::by_digest(conn, "ab", 9)?,
-                prints::by_watermark(conn, (1 << 40) - 1, 9)?,
+                fingerprints::by_digest(conn, "ab", 9)?,
+                fingerprints::by_watermark(conn, (1 << 40) - 1, 9)?,
                 latest
                     .iter()
-                    .map(|id| prints::by_id(conn, id).map(Option::unwrap))
+                    .map(|id| fingerprints::by_id(conn, id).map(Option::unwrap))
                     .collect::<Result<Vec<_>, _>>()?,
             ))
         })
         .await
     };
     // The keys of the index are not read back.
-    let shown = |mut print: Print| {
+    let shown = |mut print: ResultFingerprint| {
         print.likeness.keys.clear();
         print
     };
@@ -68,9 +70,9 @@ async fn a_result_is_found_by_all_that_it_is_known_by(db: Fixture) {
     let none = db
         .read(|conn| {
             Ok((
-                prints::by_digest(conn, "cd", 9)?.len(),
-                prints::by_watermark(conn, 5, 9)?.len(),
-                prints::with_part(conn, 8, 9)?.len(),
+                fingerprints::by_digest(conn, "cd", 9)?.len(),
+                fingerprints::by_watermark(conn, 5, 9)?.len(),
+                fingerprints::with_part(conn, 8, 9)?.len(),
             ))
         })
         .await;
@@ -78,12 +80,12 @@ async fn a_result_is_found_by_all_that_it_is_known_by(db: Fixture) {
     end(
         &db,
         &made[0],
-        ending(TaskState::Succeeded, Money::Settled, DIME),
+        ending(TaskState::Succeeded, ChargeState::Settled, DIME),
     )
     .await;
     db.write(|conn| {
-        let past = records::past(conn, at(9), 9)?;
-        records::remove(conn, &past, at(9))
+        let past = record_expiry::past(conn, at(9), 9)?;
+        record_expiry::remove(conn, &past, at(9))
     })
     .await;
     let left = vec![shown(of_clip)];

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use mediagate_model::ids::KeyId;
-use mediagate_store::rates::{Grant, Rule, grant};
+use mediagate_store::rates::{RateGrant, RateRule, grant};
 
 use super::{Fixture, postgres, sqlite};
 
@@ -17,7 +17,7 @@ on_both! {
 const SECOND: i64 = 1_000_000_000;
 const START: i64 = 1_767_322_245 * SECOND;
 
-async fn granted(db: &Fixture, key: KeyId, rule: Rule, now: i64) -> Grant {
+async fn granted(db: &Fixture, key: KeyId, rule: RateRule, now: i64) -> RateGrant {
     db.write(move |conn| grant(conn, key, rule, Some(now)))
         .await
 }
@@ -25,7 +25,7 @@ async fn granted(db: &Fixture, key: KeyId, rule: Rule, now: i64) -> Grant {
 async fn a_minutes_requests_may_come_at_once_and_as_many_a_minute_follow(db: Fixture) {
     // A number that does not divide a minute.
     for rpm in [1, 7, 60, 91] {
-        let (key, rule) = (KeyId::new(), Rule { rpm, most: 1 });
+        let (key, rule) = (KeyId::new(), RateRule { rpm, most: 1 });
         for left in (0..rpm).rev() {
             let one = granted(&db, key, rule, START).await;
             assert_eq!((one.granted, one.left), (1, left), "{rpm}");
@@ -56,7 +56,7 @@ async fn a_minutes_requests_may_come_at_once_and_as_many_a_minute_follow(db: Fix
 }
 
 async fn grants_get_smaller_near_the_end(db: Fixture) {
-    let (key, rule) = (KeyId::new(), Rule { rpm: 600, most: 10 });
+    let (key, rule) = (KeyId::new(), RateRule { rpm: 600, most: 10 });
     let mut grants = Vec::new();
     loop {
         let next = granted(&db, key, rule, START).await;
@@ -71,7 +71,7 @@ async fn grants_get_smaller_near_the_end(db: Fixture) {
 }
 
 async fn nobody_is_granted_what_another_was(db: Fixture) {
-    let (key, rule) = (KeyId::new(), Rule { rpm: 100, most: 3 });
+    let (key, rule) = (KeyId::new(), RateRule { rpm: 100, most: 3 });
     let many = (0..200).map(|_| granted(&db, key, rule, START));
     let grants = futures_util::future::join_all(many).await;
     assert_eq!(grants.iter().map(|grant| grant.granted).sum::<u32>(), 100);
@@ -82,7 +82,7 @@ async fn nobody_is_granted_what_another_was(db: Fixture) {
 }
 
 async fn a_clock_that_is_set_back_grants_nothing_more(db: Fixture) {
-    let (key, rule) = (KeyId::new(), Rule { rpm: 2, most: 1 });
+    let (key, rule) = (KeyId::new(), RateRule { rpm: 2, most: 1 });
     assert_eq!(granted(&db, key, rule, START).await.granted, 1);
     assert_eq!(granted(&db, key, rule, START).await.granted, 1);
     let none = granted(&db, key, rule, START - 600 * SECOND).await;

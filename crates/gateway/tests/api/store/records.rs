@@ -1,13 +1,13 @@
 //! Finished tasks that leave the database, and what stays of them.
 
 use mediagate_model::ids::ClipId;
-use mediagate_model::money::Money;
+use mediagate_model::money::ChargeState;
 use mediagate_model::music::{Clip, ClipMedia, ClipOrigin, ClipState};
 use mediagate_model::submission::SubmissionState;
 use mediagate_model::task::{StemTarget, TaskState};
 use mediagate_model::{music::StemGroup, task::Task};
-use mediagate_store::usage::Filter;
-use mediagate_store::{assets, clips, ledger, records, submissions, tasks, usage};
+use mediagate_store::usage::UsageFilter;
+use mediagate_store::{assets, clips, ledger, record_expiry, submissions, tasks, usage};
 
 use super::money::{DIME, accept, adds_up, end, ending, keyed};
 use super::{Fixture, asset, at, postgres, sqlite};
@@ -21,8 +21,8 @@ on_both! {
 /// Removes what ended before `second`. Returns how many tasks that were.
 async fn remove_before(db: &Fixture, second: i64) -> usize {
     db.write(move |conn| {
-        let past = records::past(conn, at(second), 100)?;
-        records::remove(conn, &past, at(second))?;
+        let past = record_expiry::past(conn, at(second), 100)?;
+        record_expiry::remove(conn, &past, at(second))?;
         Ok(past.len())
     })
     .await
@@ -40,11 +40,16 @@ async fn finished_tasks_leave_and_their_sums_stay(db: Fixture) {
     end(
         &db,
         &made[0],
-        ending(TaskState::Succeeded, Money::Settled, DIME),
+        ending(TaskState::Succeeded, ChargeState::Settled, DIME),
     )
     .await;
-    end(&db, &made[1], ending(TaskState::Failed, Money::Released, 0)).await;
-    let filter = Filter {
+    end(
+        &db,
+        &made[1],
+        ending(TaskState::Failed, ChargeState::Released, 0),
+    )
+    .await;
+    let filter = UsageFilter {
         account: key.account,
         from: at(0),
         before: at(200_000),
@@ -65,19 +70,22 @@ async fn finished_tasks_leave_and_their_sums_stay(db: Fixture) {
     assert_eq!((kept, is_kept(&db, &made[2]).await), ([false; 2], true));
     assert_eq!(usage_of().await, before);
     let (id, late) = (made[0].id, at(3));
-    let past = async || db.read(move |conn| records::past_task(conn, id)).await;
+    let past = async || {
+        db.read(move |conn| record_expiry::past_task(conn, id))
+            .await
+    };
     let known = past().await.unwrap();
     assert_eq!(
         (known.state, known.cost.get()),
         (TaskState::Succeeded, DIME)
     );
     let forgotten = db
-        .write(move |conn| records::forget_past_tasks(conn, late, 9))
+        .write(move |conn| record_expiry::forget_past_tasks(conn, late, 9))
         .await;
     assert_eq!((forgotten, past().await), (2, None));
-    let of = ledger::Filter {
+    let of = ledger::LedgerFilter {
         account: Some(key.account),
-        ..ledger::Filter::default()
+        ..ledger::LedgerFilter::default()
     };
     let entries = db.read(move |conn| ledger::list(conn, &of, 100)).await;
     let tasks: Vec<_> = entries.iter().map(|entry| entry.task).collect();
@@ -90,7 +98,7 @@ async fn finished_tasks_leave_and_their_sums_stay(db: Fixture) {
     end(
         &db,
         &made[2],
-        ending(TaskState::Succeeded, Money::Settled, DIME),
+        ending(TaskState::Succeeded, ChargeState::Settled, DIME),
     )
     .await;
     adds_up(&db).await;
@@ -104,7 +112,7 @@ async fn what_is_not_over_stays(db: Fixture) {
     end(
         &db,
         &made[0],
-        ending(TaskState::Cancelled, Money::Held, DIME),
+        ending(TaskState::Cancelled, ChargeState::Held, DIME),
     )
     .await;
     let hosted = Task {
@@ -115,7 +123,12 @@ async fn what_is_not_over_stays(db: Fixture) {
     let id = sent.id;
     db.write(move |conn| submissions::intend(conn, &sent, "w"))
         .await;
-    end(&db, &hosted, ending(TaskState::Failed, Money::Released, 0)).await;
+    end(
+        &db,
+        &hosted,
+        ending(TaskState::Failed, ChargeState::Released, 0),
+    )
+    .await;
     assert_eq!(
         remove_before(&db, 9).await,
         0,
@@ -144,7 +157,7 @@ async fn a_clip_outlives_its_task(db: Fixture) {
     end(
         &db,
         &task,
-        ending(TaskState::Succeeded, Money::Settled, DIME),
+        ending(TaskState::Succeeded, ChargeState::Settled, DIME),
     )
     .await;
     let (account, job) = (key.account, task.id);

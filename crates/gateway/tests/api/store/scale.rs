@@ -8,10 +8,10 @@ use std::time::{Duration, Instant};
 use mediagate_model::clock::Timestamp;
 use mediagate_model::error::ErrorCode;
 use mediagate_model::ids::{AccountId, TaskId};
-use mediagate_model::task::{Kind, Task, TaskState};
-use mediagate_store::tasks::{Filter, Page};
+use mediagate_model::task::{MediaKind, Task, TaskState};
+use mediagate_store::tasks::{PageQuery, TaskFilter};
 use mediagate_store::usage::DAY;
-use mediagate_store::{Conn, Session, StoreError, accounts, ledger, submissions, tasks, usage};
+use mediagate_store::{Conn, PgSession, StoreError, accounts, ledger, submissions, tasks, usage};
 
 use crate::support::mismatches;
 
@@ -31,7 +31,7 @@ const MEASURED: [(&str, Duration, Work); 9] = [
         listed(conn, account, None, Some("none"))
     }),
     ("usage of a month", SHORT, |conn, account| {
-        let filter = usage::Filter {
+        let filter = usage::UsageFilter {
             account,
             from: Timestamp::from_micros(START),
             before: Timestamp::from_micros(START + 31 * DAY),
@@ -44,16 +44,16 @@ const MEASURED: [(&str, Duration, Work); 9] = [
         accounts::keys_of(conn, account, super::at(0)).map(|keys| keys.len())
     }),
     ("ledger list of an account", SHORT, |conn, account| {
-        let filter = ledger::Filter {
+        let filter = ledger::LedgerFilter {
             account: Some(account),
-            ..ledger::Filter::default()
+            ..ledger::LedgerFilter::default()
         };
         ledger::newest(conn, &filter, 50).map(|entries| entries.len())
     }),
     ("a page of the export", SHORT, |conn, _| {
-        let filter = ledger::Filter {
+        let filter = ledger::LedgerFilter {
             after: Some((Timestamp::from_micros(START + DAY), String::new())),
-            ..ledger::Filter::default()
+            ..ledger::LedgerFilter::default()
         };
         ledger::list(conn, &filter, 1000).map(|entries| entries.len())
     }),
@@ -80,13 +80,13 @@ fn listed(
     state: Option<TaskState>,
     model: Option<&str>,
 ) -> Result<usize, StoreError> {
-    let filter = Filter {
-        kind: model.is_none().then_some(Kind::Video),
+    let filter = TaskFilter {
+        kind: model.is_none().then_some(MediaKind::Video),
         state,
         model: model.map(Into::into),
-        ..Filter::default()
+        ..TaskFilter::default()
     };
-    let page = Page {
+    let page = PageQuery {
         after: None,
         limit: 21,
         ascending: false,
@@ -142,7 +142,7 @@ async fn nothing_costs_more_because_there_is_much() {
 /// twenty. Returns those that take too long.
 #[expect(clippy::too_many_lines, reason = "a list of filters")]
 async fn of_filters(db: &Fixture, account: AccountId) -> Vec<&'static str> {
-    let plain = Filter::default;
+    let plain = TaskFilter::default;
     let key = "b0000000-0000-7000-8000-000000000000".parse().ok();
     // Words that every task of the account has, one in a thousand, and one in twenty.
     let (common, rare, some) = (vec![1], vec![1, 1007], vec![1, 100_007]);
@@ -150,64 +150,64 @@ async fn of_filters(db: &Fixture, account: AccountId) -> Vec<&'static str> {
         ("list", plain()),
         (
             "kind",
-            Filter {
-                kind: Some(Kind::Music),
+            TaskFilter {
+                kind: Some(MediaKind::Music),
                 ..plain()
             },
         ),
         (
             "status",
-            Filter {
+            TaskFilter {
                 state: Some(TaskState::Failed),
                 ..plain()
             },
         ),
         (
             "model",
-            Filter {
+            TaskFilter {
                 model: Some("m3".into()),
                 ..plain()
             },
         ),
-        ("key", Filter { key, ..plain() }),
+        ("key", TaskFilter { key, ..plain() }),
         (
             "error",
-            Filter {
+            TaskFilter {
                 error: Some(ErrorCode::ContentPolicy),
                 ..plain()
             },
         ),
         (
             "q, in every task",
-            Filter {
+            TaskFilter {
                 terms: common.clone(),
                 ..plain()
             },
         ),
         (
             "q, two words, one rare",
-            Filter {
+            TaskFilter {
                 terms: rare.clone(),
                 ..plain()
             },
         ),
         (
             "q, two words, one in twenty",
-            Filter {
+            TaskFilter {
                 terms: some.clone(),
                 ..plain()
             },
         ),
         (
             "q, in none",
-            Filter {
+            TaskFilter {
                 terms: vec![1, 5000],
                 ..plain()
             },
         ),
         (
             "q status",
-            Filter {
+            TaskFilter {
                 terms: common.clone(),
                 state: Some(TaskState::Failed),
                 ..plain()
@@ -215,7 +215,7 @@ async fn of_filters(db: &Fixture, account: AccountId) -> Vec<&'static str> {
         ),
         (
             "q key model",
-            Filter {
+            TaskFilter {
                 terms: rare,
                 key,
                 model: Some("m3".into()),
@@ -224,7 +224,7 @@ async fn of_filters(db: &Fixture, account: AccountId) -> Vec<&'static str> {
         ),
         (
             "q, one in twenty, key model",
-            Filter {
+            TaskFilter {
                 terms: some,
                 key,
                 model: Some("m3".into()),
@@ -233,8 +233,8 @@ async fn of_filters(db: &Fixture, account: AccountId) -> Vec<&'static str> {
         ),
         (
             "kind status model key error q",
-            Filter {
-                kind: Some(Kind::Video),
+            TaskFilter {
+                kind: Some(MediaKind::Video),
                 state: Some(TaskState::Failed),
                 model: Some("m3".into()),
                 key,
@@ -258,7 +258,7 @@ async fn of_filters(db: &Fixture, account: AccountId) -> Vec<&'static str> {
         ("provider model", "acme", Some("m3")),
         ("model, none's", "", Some("nothing")),
     ] {
-        let filter = Filter {
+        let filter = TaskFilter {
             provider: (!provider.is_empty()).then(|| provider.to_owned()),
             model: model.map(str::to_owned),
             ..plain()
@@ -272,7 +272,7 @@ async fn of_filters(db: &Fixture, account: AccountId) -> Vec<&'static str> {
 /// A search of all accounts for a word: of the thousand, ten have the tasks.
 async fn timed_search(db: &Fixture) -> Option<&'static str> {
     let took = measured(db, |conn| {
-        tasks::search_of_all(conn, &Filter::default(), PAGE, |account| {
+        tasks::search_of_all(conn, &TaskFilter::default(), PAGE, |account| {
             let number = account.to_string()[24..].parse::<i64>();
             number.map_or_else(|_| Vec::new(), |number| vec![number, 1000 * number + 7])
         })
@@ -280,7 +280,7 @@ async fn timed_search(db: &Fixture) -> Option<&'static str> {
     say("admin/tasks", "q, two words, one rare", took.await)
 }
 
-const PAGE: Page<TaskId> = Page {
+const PAGE: PageQuery<TaskId> = PageQuery {
     after: None,
     limit: 21,
     ascending: false,
@@ -291,7 +291,7 @@ async fn timed(
     db: &Fixture,
     list: &str,
     name: &'static str,
-    filter: Filter,
+    filter: TaskFilter,
     account: Option<AccountId>,
 ) -> Option<&'static str> {
     let took = measured(db, move |conn| match account {
@@ -336,7 +336,7 @@ fn say(
 pub(super) async fn fill_postgres(url: &str, tasks: usize) {
     let url = url.to_owned();
     let filled = tokio::task::spawn_blocking(move || {
-        let mut session = Session::open(&url).unwrap();
+        let mut session = PgSession::open(&url).unwrap();
         let mut conn = Conn::Postgres(&mut session);
         fill(&mut conn, tasks).unwrap();
         // As a server does by itself.

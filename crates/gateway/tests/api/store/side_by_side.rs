@@ -4,9 +4,9 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex};
 use std::time::Duration;
 
-use mediagate_model::database::{DatabaseOptions, Migrate};
+use mediagate_model::database::{DatabaseOptions, MigrationMode};
 use mediagate_model::ids::AccountId;
-use mediagate_store::{Conn, Session, Store, StoreError};
+use mediagate_store::{Conn, PgSession, Store, StoreError};
 
 fn set(conn: &mut Conn<'_>, name: &str, value: &str) -> Result<(), StoreError> {
     let sql = "INSERT INTO meta (name, value) VALUES (?1, ?2) ON CONFLICT (name) DO UPDATE SET value = excluded.value";
@@ -23,7 +23,7 @@ async fn names(store: &Store, like: &'static str) -> Vec<String> {
 async fn a_busy_sqlite_lets_another_process_write_in_its_turn() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("db");
-    let busy = Store::sqlite(&path, Migrate::Auto).unwrap();
+    let busy = Store::sqlite(&path, MigrationMode::Auto).unwrap();
     let written = Arc::new(AtomicUsize::new(0));
     let (store, count) = (busy.clone(), written.clone());
     let work = tokio::spawn(async move {
@@ -34,7 +34,7 @@ async fn a_busy_sqlite_lets_another_process_write_in_its_turn() {
         }
     });
     // Opened while the other is at work, as a command is.
-    let other = Store::sqlite(&path, Migrate::Auto).unwrap();
+    let other = Store::sqlite(&path, MigrationMode::Auto).unwrap();
     let before = written.load(Ordering::SeqCst);
     for _ in 0..20 {
         other.write(|conn| set(conn, "other", "1")).await.unwrap();
@@ -131,7 +131,7 @@ async fn deadlock(store: &Store) -> Result<(), StoreError> {
 async fn find_deadlocks_soon(url: &str) {
     let url = url.to_owned();
     let set = tokio::task::spawn_blocking(move || {
-        let mut session = Session::open(&url)?;
+        let mut session = PgSession::open(&url)?;
         let sql = "DO $$ BEGIN EXECUTE format('ALTER DATABASE %I SET deadlock_timeout = 50', current_database()); END $$";
         Conn::Postgres(&mut session).execute(sql, &[]).map(drop)
     });

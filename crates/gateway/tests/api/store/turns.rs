@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, HashMap};
 use mediagate_model::ids::{AccountId, KeyId, SubmissionId};
 use mediagate_model::submission::{Submission, SubmissionState};
 use mediagate_model::task::{Task, TaskState};
-use mediagate_store::tasks::Queue;
+use mediagate_store::tasks::FairQueue;
 use mediagate_store::{Conn, StoreError, restored, submissions, tasks, workers};
 
 use super::{Fixture, MODELS, at, owner, postgres, sqlite, task};
@@ -180,8 +180,8 @@ async fn no_account_is_passed_by_one_that_holds_more(db: Fixture) {
     }
 }
 
-fn queue(models: &[&str]) -> Queue {
-    Queue {
+fn queue(models: &[&str]) -> FairQueue {
+    FairQueue {
         name: "provider acme".into(),
         models: models.iter().map(|model| (*model).to_owned()).collect(),
     }

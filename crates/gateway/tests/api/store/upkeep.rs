@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use mediagate_store::replicas::{self, Marks};
+use mediagate_store::replicas::{self, ReplicaMarks};
 use mediagate_store::upkeep::{put_off, take};
 use mediagate_store::{StoreError, meta, tasks, workers};
 
@@ -20,13 +20,16 @@ const LONG: Duration = Duration::from_hours(1);
 
 async fn processes_know_of_each_other_until_they_leave(db: Fixture) {
     let meet = async |name: &'static str, brand: &str, seconds| {
-        let marks = Marks::from([("brand".to_owned(), brand.to_owned())]);
+        let marks = ReplicaMarks::from([("brand".to_owned(), brand.to_owned())]);
         db.write(move |conn| replicas::meet(conn, name, &marks, at(seconds)))
             .await
     };
     assert!(meet("one", "a", 0).await.is_empty());
     let seen = meet("two", "b", 10).await;
-    assert_eq!(seen, [Marks::from([("brand".to_owned(), "a".to_owned())])]);
+    assert_eq!(
+        seen,
+        [ReplicaMarks::from([("brand".to_owned(), "a".to_owned())])]
+    );
     assert_eq!(meet("one", "c", 20).await[0]["brand"], "b");
     assert_eq!(meet("two", "b", 30).await[0]["brand"], "c");
     db.write(|conn| replicas::leave(conn, "two")).await;

@@ -4,12 +4,12 @@ use std::time::Duration;
 
 use mediagate_model::ids::{AccountId, DeliveryId, EndpointId, EventId};
 use mediagate_model::webhook::{
-    Attempt, AttemptError, DeliveryState, DisabledWhy, Due, Endpoint, Event, EventType, Receiver,
-    Scheme,
+    AttemptError, DeliveryAttempt, DeliveryState, DeliveryTarget, DisableReason, DueDelivery,
+    EventType, SignatureScheme, WebhookEndpoint, WebhookEvent,
 };
-use mediagate_store::tasks::Page;
-use mediagate_store::webhooks::deliveries::{self, LanesWithRoom, NewDelivery, Room};
-use mediagate_store::webhooks::{endpoints, log};
+use mediagate_store::tasks::PageQuery;
+use mediagate_store::webhooks::deliveries::{self, LanesWithRoom, NewDelivery, SendCapacity};
+use mediagate_store::webhooks::{delivery_log, endpoints};
 use mediagate_store::{Conn, StoreError, workers};
 
 use super::{Fixture, at, owner, postgres, sqlite};
@@ -23,15 +23,15 @@ on_both! {
     what_waits_by_a_clock_that_was_wrong_is_due_now
 }
 
-fn endpoint(account: AccountId) -> Endpoint {
-    Endpoint {
+fn endpoint(account: AccountId) -> WebhookEndpoint {
+    WebhookEndpoint {
         id: EndpointId::new(),
         account,
         key: None,
         url: "https://example.com/hook".into(),
         description: String::new(),
         events: None,
-        scheme: Scheme::Hmac,
+        scheme: SignatureScheme::Hmac,
         secrets: "sealed".into(),
         enabled: true,
         disabled_why: None,
@@ -42,13 +42,13 @@ fn endpoint(account: AccountId) -> Endpoint {
 }
 
 /// An endpoint with deliveries that are due at 1, 2, ….
-fn due(conn: &mut Conn<'_>, count: i64) -> Result<(Endpoint, Vec<DeliveryId>), StoreError> {
+fn due(conn: &mut Conn<'_>, count: i64) -> Result<(WebhookEndpoint, Vec<DeliveryId>), StoreError> {
     let (account, _) = owner(conn)?;
     let endpoint = endpoint(account);
     endpoints::insert(conn, &endpoint)?;
     let mut ids = Vec::new();
     for number in 1..=count {
-        let event = Event {
+        let event = WebhookEvent {
             id: EventId::new(),
             account,
             task: None,
@@ -61,7 +61,7 @@ fn due(conn: &mut Conn<'_>, count: i64) -> Result<(Endpoint, Vec<DeliveryId>), S
         let new = NewDelivery {
             id,
             event: &event,
-            to: &Receiver::Endpoint(endpoint.id),
+            to: &DeliveryTarget::Endpoint(endpoint.id),
             lane: &endpoint.id.to_string(),
             body: None,
             state: DeliveryState::Waiting,
@@ -72,8 +72,8 @@ fn due(conn: &mut Conn<'_>, count: i64) -> Result<(Endpoint, Vec<DeliveryId>), S
     Ok((endpoint, ids))
 }
 
-fn attempt(number: u32, error: Option<AttemptError>) -> Attempt {
-    Attempt {
+fn attempt(number: u32, error: Option<AttemptError>) -> DeliveryAttempt {
+    DeliveryAttempt {
         number,
         at: at(10),
         took_ms: 5,
@@ -83,8 +83,8 @@ fn attempt(number: u32, error: Option<AttemptError>) -> Attempt {
     }
 }
 
-fn page<Id>(limit: u32, ascending: bool) -> Page<Id> {
-    Page {
+fn page<Id>(limit: u32, ascending: bool) -> PageQuery<Id> {
+    PageQuery {
         after: None,
         limit,
         ascending,
@@ -118,12 +118,12 @@ async fn an_endpoint_keeps_what_its_owner_says(db: Fixture) {
                 (number, Some(at(1)))
             );
         }
-        assert!(endpoints::disable(conn, one.id, DisabledWhy::Gone)?);
-        assert!(!endpoints::disable(conn, one.id, DisabledWhy::Failing)?);
+        assert!(endpoints::disable(conn, one.id, DisableReason::Gone)?);
+        assert!(!endpoints::disable(conn, one.id, DisableReason::Failing)?);
         let disabled = endpoints::by_id(conn, one.id, account)?.unwrap();
         assert_eq!(
             (disabled.enabled, disabled.disabled_why),
-            (false, Some(DisabledWhy::Gone))
+            (false, Some(DisableReason::Gone))
         );
         // Enabled again, it begins anew.
         endpoints::update(conn, &one)?;
@@ -153,7 +153,7 @@ async fn a_delivery_is_claimed_by_one_and_tried(db: Fixture) {
         let lane = endpoint.id.to_string();
         let found = |conn: &mut Conn<'_>, lanes: LanesWithRoom, full_accounts: &[AccountId]| {
             let full_accounts = full_accounts.to_vec();
-            let room = Room {
+            let room = SendCapacity {
                 lanes,
                 full_accounts,
             };
@@ -172,7 +172,7 @@ async fn a_delivery_is_claimed_by_one_and_tried(db: Fixture) {
         );
         assert!(found(conn, LanesWithRoom::Only(Vec::new()), &[])?.is_empty());
         assert!(deliveries::due(conn, at(2))? >= 2);
-        let claimed: Vec<Due> = deliveries::claim(conn, "w1", &ids[..2], at(0))?;
+        let claimed: Vec<DueDelivery> = deliveries::claim(conn, "w1", &ids[..2], at(0))?;
         assert_eq!(
             claimed.iter().map(|due| due.id).collect::<Vec<_>>(),
             ids[..2]
@@ -213,13 +213,16 @@ async fn a_delivery_is_claimed_by_one_and_tried(db: Fixture) {
             DeliveryState::Delivered,
             at(10)
         )?);
-        let shown = log::by_id(conn, ids[0], endpoint.account)?.unwrap();
+        let shown = delivery_log::by_id(conn, ids[0], endpoint.account)?.unwrap();
         assert_eq!((shown.state, shown.attempts), (DeliveryState::Delivered, 2));
-        assert_eq!(log::attempts(conn, ids[0])?, [failed, right]);
-        assert_eq!(log::account_of(conn, ids[0])?, Some(endpoint.account));
+        assert_eq!(delivery_log::attempts(conn, ids[0])?, [failed, right]);
+        assert_eq!(
+            delivery_log::account_of(conn, ids[0])?,
+            Some(endpoint.account)
+        );
         for state in [None, Some(DeliveryState::Delivered)] {
             for ascending in [true, false] {
-                let list = log::of_endpoint(conn, endpoint.id, state, page(9, ascending))?;
+                let list = delivery_log::of_endpoint(conn, endpoint.id, state, page(9, ascending))?;
                 assert_eq!(list.len(), if state.is_some() { 1 } else { 3 });
             }
         }
@@ -228,7 +231,7 @@ async fn a_delivery_is_claimed_by_one_and_tried(db: Fixture) {
         assert_eq!((again[0].attempts, again[0].before), (2, 2));
         assert!(!deliveries::redeliver(conn, ids[0], at(31))?);
         deliveries::pause(conn, &lane, at(99))?;
-        let paused = log::by_id(conn, ids[2], endpoint.account)?.unwrap();
+        let paused = delivery_log::by_id(conn, ids[2], endpoint.account)?.unwrap();
         assert_eq!(paused.due_at, at(99));
         Ok::<_, StoreError>(())
     })
@@ -261,7 +264,7 @@ async fn what_is_disabled_held_and_deleted(db: Fixture) {
         deliveries::claim(conn, "w1", &ids[..1], at(0))?;
         deliveries::hold(conn, endpoint.id, at(10))?;
         let state = |conn: &mut Conn<'_>, id| {
-            let found = log::by_id(conn, id, endpoint.account);
+            let found = delivery_log::by_id(conn, id, endpoint.account);
             found.map(|found| found.unwrap().state)
         };
         // What is under way is told by its outcome.
@@ -272,7 +275,7 @@ async fn what_is_disabled_held_and_deleted(db: Fixture) {
         deliveries::give_up(conn, endpoint.id, &endpoint.url, at(9))?;
         endpoints::delete(conn, endpoint.id)?;
         for id in ids {
-            let shown = log::by_id(conn, id, endpoint.account)?.unwrap();
+            let shown = delivery_log::by_id(conn, id, endpoint.account)?.unwrap();
             assert_eq!(
                 (shown.state, &shown.url),
                 (DeliveryState::Failed, &endpoint.url)
@@ -289,7 +292,7 @@ async fn what_waits_by_a_clock_that_was_wrong_is_due_now(db: Fixture) {
         // The second was tried while the clock was ahead; the third was made then; the first waits rightly.
         for (id, tried_at) in [(ids[0], at(1)), (ids[1], at(2000))] {
             deliveries::claim(conn, "w1", &[id], at(0))?;
-            let failed = Attempt {
+            let failed = DeliveryAttempt {
                 at: tried_at,
                 ..attempt(1, Some(AttemptError::Timeout))
             };
@@ -322,15 +325,18 @@ async fn what_is_over_is_forgotten(db: Fixture) {
         deliveries::tried(conn, ids[1], "w1", &failed, DeliveryState::Failed, at(10))?;
         deliveries::hold(conn, endpoint.id, at(10))?;
         let left = |conn: &mut Conn<'_>| {
-            let list = log::of_endpoint(conn, endpoint.id, None, page(9, true));
+            let list = delivery_log::of_endpoint(conn, endpoint.id, None, page(9, true));
             list.map(|list| list.len())
         };
         let day = Duration::from_hours(24);
-        log::forget(conn, at(10), at(3), 1000)?;
+        delivery_log::forget(conn, at(10), at(3), 1000)?;
         assert_eq!(left(conn)?, 3);
-        log::forget(conn, at(11), at(3), 1000)?;
+        delivery_log::forget(conn, at(11), at(3), 1000)?;
         assert_eq!(left(conn)?, 2);
-        assert_eq!(log::forget(conn, at(11), at(10).plus(day), 1000)?, 2);
+        assert_eq!(
+            delivery_log::forget(conn, at(11), at(10).plus(day), 1000)?,
+            2
+        );
         assert_eq!(left(conn)?, 0);
         Ok::<_, StoreError>(())
     })

@@ -11,10 +11,10 @@ use hyper::{Request, Response, StatusCode};
 use hyper_util::rt::{TokioExecutor, TokioIo};
 use hyper_util::server::conn::auto::Builder;
 use mediagate_config::{Config, MediaSettings, Settings};
-use mediagate_media::blob::Blobs;
+use mediagate_media::blob::BlobStore;
 use s3s::auth::SimpleAuth;
 use s3s::service::{S3Service, S3ServiceBuilder};
-use simulator::Proxy;
+use simulator::FaultProxy;
 use tokio::net::TcpListener;
 
 const BUCKET: &str = "films";
@@ -22,7 +22,7 @@ pub(crate) const ACCESS_KEY: &str = "AKIDTEST";
 pub(crate) const SECRET_KEY: &str = "hunter2hunter2";
 
 pub(crate) struct TestBucket {
-    pub(crate) proxy: Proxy,
+    pub(crate) proxy: FaultProxy,
     pub(crate) folder: tempfile::TempDir,
     says: Arc<Says>,
 }
@@ -65,7 +65,7 @@ impl TestBucket {
             }
         });
         Self {
-            proxy: Proxy::start(address).await.unwrap(),
+            proxy: FaultProxy::start(address).await.unwrap(),
             folder,
             says,
         }
@@ -91,22 +91,22 @@ impl TestBucket {
     }
 
     /// The store without a gateway.
-    pub(crate) fn blobs(&self) -> Blobs {
+    pub(crate) fn blobs(&self) -> BlobStore {
         self.blobs_of(SECRET_KEY)
     }
 
     /// The same, with this secret.
-    pub(crate) fn blobs_of(&self, secret: &str) -> Blobs {
+    pub(crate) fn blobs_of(&self, secret: &str) -> BlobStore {
         self.blobs_with(|media| media.secret_key = Some(secret.parse().unwrap()))
     }
 
     /// The same, with these settings.
-    pub(crate) fn blobs_with(&self, change: impl FnOnce(&mut MediaSettings)) -> Blobs {
+    pub(crate) fn blobs_with(&self, change: impl FnOnce(&mut MediaSettings)) -> BlobStore {
         let mut settings = Settings::default();
         self.set(&mut settings);
         change(&mut settings.media);
         let config = Config::load(&settings).unwrap();
-        Blobs::open(&config.media, Path::new("/nowhere")).unwrap()
+        BlobStore::open(&config.media, Path::new("/nowhere")).unwrap()
     }
 
     /// The answer to requests like this is a 500 from now on; to all of them, if it is empty.

@@ -7,22 +7,22 @@ use std::time::Duration;
 use futures_util::FutureExt as _;
 use mediagate_config::{Config, Settings};
 use mediagate_core::app::App;
-use mediagate_core::domain::audit::By;
+use mediagate_core::domain::audit::ChangeAuthor;
 use mediagate_core::domain::endings;
-use mediagate_core::domain::keys::{Found, NewKey};
+use mediagate_core::domain::keys::{KeyMatch, NewKey};
 use mediagate_core::domain::{accounts, keys};
 use mediagate_http::server::{ConnectionLimits, Shutdown, serve};
 use mediagate_model::clock::Clock;
 use mediagate_model::error::{Error, ErrorCode};
 use mediagate_model::ids::TaskId;
-use mediagate_model::money::{Micros, Money};
+use mediagate_model::money::{ChargeState, MicroDollars};
 use mediagate_model::task::{Task, TaskFailure, TaskState};
-use mediagate_store::tasks::Ending;
+use mediagate_store::tasks::TaskEnding;
 use mediagate_store::{self as store, StoreError};
-use mediagate_worker::Workers;
+use mediagate_worker::WorkerPool;
 use reqwest::multipart::{Form, Part};
 use serde_json::{Value, json};
-use simulator::Proxy;
+use simulator::FaultProxy;
 
 use crate::support::client::{Client, install_tls};
 use crate::support::postgres::{TestDatabase, proxy_to};
@@ -48,7 +48,7 @@ pub(crate) struct Builder {
 pub(crate) struct TestGateway {
     pub(crate) app: App,
     pub(crate) client: Client,
-    workers: Option<Workers>,
+    workers: Option<WorkerPool>,
     server: Option<tokio::task::JoinHandle<()>>,
     /// What it was started with.
     overrides: Settings,
@@ -58,7 +58,7 @@ pub(crate) struct TestGateway {
 
 /// What a gateway keeps, and what outlives its restarts.
 struct Home {
-    proxy: Option<Proxy>,
+    proxy: Option<FaultProxy>,
     database: Option<TestDatabase>,
     data: tempfile::TempDir,
 }
@@ -222,7 +222,7 @@ impl TestGateway {
     }
 
     pub(crate) async fn start_workers(&mut self) {
-        self.workers = Some(Workers::start(&self.app).await);
+        self.workers = Some(WorkerPool::start(&self.app).await);
     }
 
     /// Another replica on its Postgres, which has a network and a folder of its own
@@ -266,7 +266,7 @@ impl TestGateway {
     }
 
     /// The network to its database.
-    pub(crate) fn proxy(&self) -> &Proxy {
+    pub(crate) fn proxy(&self) -> &FaultProxy {
         self.home.proxy.as_ref().expect("it is behind a proxy")
     }
 
@@ -340,10 +340,10 @@ impl TestGateway {
 
     /// Revokes the key with this beginning; whether it was valid.
     pub(crate) async fn revoke(&self, key: &str) -> bool {
-        let Found::One(id) = keys::find(&self.app, key).await.unwrap() else {
+        let KeyMatch::One(id) = keys::find(&self.app, key).await.unwrap() else {
             panic!("no key, or several");
         };
-        let by = By::command("keys revoke").into();
+        let by = ChangeAuthor::command("keys revoke").into();
         keys::revoke(&self.app, by, id, false).await.unwrap().1
     }
 
@@ -387,10 +387,10 @@ impl TestGateway {
     /// Fails a claimed task.
     pub(crate) async fn fail(&self, task: TaskId, code: ErrorCode) {
         let now = self.app.clock.now();
-        let ending = Ending {
+        let ending = TaskEnding {
             state: TaskState::Failed,
-            cost: Micros::ZERO,
-            money: Money::Released,
+            cost: MicroDollars::ZERO,
+            money: ChargeState::Released,
             bill: None,
             output: None,
             failure: Some(TaskFailure {
@@ -402,10 +402,10 @@ impl TestGateway {
         let ended = self.app.store.write(move |conn| -> Result<bool, Error> {
             let task = store::tasks::of_anyone(conn, task)?.unwrap();
             let money = match task.money {
-                Money::Free => Money::Free,
-                _ => Money::Released,
+                ChargeState::Free => ChargeState::Free,
+                _ => ChargeState::Released,
             };
-            let ending = Ending { money, ..ending };
+            let ending = TaskEnding { money, ..ending };
             endings::end(conn, &app, &task, Some(SCRIPT), &ending, now, |_| Ok(()))
         });
         assert!(ended.await.unwrap());

@@ -21,7 +21,7 @@ pub(crate) use gateway::TestGateway;
 
 pub(crate) use crate::process::eventually;
 
-use mediagate_store::verify::{Check, Mismatch};
+use mediagate_store::verify::{LedgerAudit, Mismatch};
 use mediagate_store::{Conn, StoreError};
 use serde_json::{Value, json};
 
@@ -47,7 +47,7 @@ pub(crate) fn path_of(address: &str) -> String {
 
 /// Everything about the money that does not add up.
 pub(crate) fn mismatches(conn: &mut Conn<'_>) -> Result<Vec<Mismatch>, StoreError> {
-    let mut check = Check::whole();
+    let mut check = LedgerAudit::whole();
     while check.step(conn)? {}
     Ok(check.found)
 }

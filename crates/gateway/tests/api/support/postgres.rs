@@ -1,6 +1,6 @@
 //! Databases of their own for tests that want Postgres.
 
-use simulator::Proxy;
+use simulator::FaultProxy;
 use tokio::sync::{Semaphore, SemaphorePermit};
 
 /// A database that goes away with this value.
@@ -90,7 +90,7 @@ fn run(server: &str, sql: String) {
 }
 
 /// A way to a database that a test can spoil, and its address.
-pub(crate) async fn proxy_to(database: &str) -> (Proxy, String) {
+pub(crate) async fn proxy_to(database: &str) -> (FaultProxy, String) {
     let mut url = url::Url::parse(database).unwrap();
     let server = (url.host_str().unwrap(), url.port().unwrap_or(5432));
     let server = tokio::net::lookup_host(server)
@@ -98,7 +98,7 @@ pub(crate) async fn proxy_to(database: &str) -> (Proxy, String) {
         .unwrap()
         .next()
         .unwrap();
-    let proxy = Proxy::start(server).await.unwrap();
+    let proxy = FaultProxy::start(server).await.unwrap();
     url.set_host(Some("127.0.0.1")).unwrap();
     url.set_port(Some(proxy.address().port())).unwrap();
     (proxy, url.into())

@@ -3,7 +3,7 @@
 use mediagate_core::domain::keys::NewKey;
 use mediagate_model::account::Scope;
 use serde_json::{Value, json};
-use simulator::{End, Role};
+use simulator::{PlannedEnd, RequestRole};
 
 use super::{
     LONG, arrives, assert_failed, at_submission, film, gateway, one_provider, ordered, plan,
@@ -90,7 +90,7 @@ async fn a_failover_says_who_refused_and_who_took_it() {
 #[tokio::test]
 async fn a_failure_says_why_in_the_providers_words() {
     let simulator = simulator().await;
-    plan(&simulator, std::time::Duration::ZERO, End::Failure);
+    plan(&simulator, std::time::Duration::ZERO, PlannedEnd::Failure);
     let gateway = gateway(&one_provider(&simulator)).await;
     let task = ordered(&gateway, "a boat").await;
     let ended = gateway.finished(&task).await;
@@ -112,7 +112,7 @@ async fn a_failure_says_why_in_the_providers_words() {
 #[tokio::test]
 async fn an_open_order_and_a_cancelled_one_are_told() {
     let simulator = simulator().await;
-    plan(&simulator, LONG, End::Success);
+    plan(&simulator, LONG, PlannedEnd::Success);
     let gateway = gateway(&one_provider(&simulator)).await;
     let task = ordered(&gateway, "a boat").await;
     let open = eventually("the provider takes it", async || {
@@ -139,7 +139,7 @@ async fn an_open_order_and_a_cancelled_one_are_told() {
 #[tokio::test]
 async fn a_progress_that_nobody_told_is_said_to_be_a_guess() {
     let simulator = simulator().await;
-    plan(&simulator, LONG, End::Success);
+    plan(&simulator, LONG, PlannedEnd::Success);
     let settings = provider(
         "acme",
         "fal",
@@ -148,7 +148,7 @@ async fn a_progress_that_nobody_told_is_said_to_be_a_guess() {
     ) + &film(r#"{ provider = "acme", model = "fal-ai/veo3.1" }"#);
     let gateway = gateway(&settings).await;
     let task = ordered(&gateway, "a boat").await;
-    arrives(&simulator, Role::Submit, 1).await;
+    arrives(&simulator, RequestRole::Submit, 1).await;
     let path = format!("/v1/tasks/{task}");
     let guessed = eventually("a progress is shown", async || {
         let shown = gateway.get(&path).await.ok();
@@ -156,7 +156,7 @@ async fn a_progress_that_nobody_told_is_said_to_be_a_guess() {
     })
     .await;
     assert_eq!(guessed["progress_estimated"], true);
-    plan(&simulator, std::time::Duration::ZERO, End::Success);
+    plan(&simulator, std::time::Duration::ZERO, PlannedEnd::Success);
     gateway
         .post(&format!("{path}/cancel"), &json!({}))
         .await

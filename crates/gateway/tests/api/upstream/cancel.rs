@@ -3,11 +3,11 @@
 
 use std::time::Duration;
 
-use mediagate_core::domain::audit::By;
+use mediagate_core::domain::audit::ChangeAuthor;
 use mediagate_core::domain::keys::NewKey;
-use mediagate_core::domain::{accounts, books};
+use mediagate_core::domain::{accounting, accounts};
 use serde_json::{Value, json};
-use simulator::{End, Fault, Plan, Role, Simulator};
+use simulator::{Fault, JobPlan, PlannedEnd, RequestRole, Simulator};
 
 use super::{
     LONG, arrives, film, gateway, one_provider, ordered, plan, provider, simulator, submissions,
@@ -31,11 +31,11 @@ fn obedient(simulator: &Simulator, policy: &str) -> String {
 
 /// Jobs that end once they were asked for a few times more than tests wait for,
 /// however slow the machine is.
-fn at_work(simulator: &Simulator, end: End) {
-    simulator.world().set_plan(Plan {
+fn at_work(simulator: &Simulator, end: PlannedEnd) {
+    simulator.world().set_plan(JobPlan {
         polls: 4,
         end,
-        ..Plan::default()
+        ..JobPlan::default()
     });
 }
 
@@ -79,10 +79,10 @@ async fn billing(gateway: &TestGateway, task: &str) -> (String, Value) {
 #[tokio::test]
 async fn the_money_comes_back_at_once_and_the_job_is_followed_all_the_same() {
     let simulator = simulator().await;
-    at_work(&simulator, End::Success);
+    at_work(&simulator, PlannedEnd::Success);
     let gateway = gateway(&endless(&simulator, "refund")).await;
     let task = ordered(&gateway, "a lake").await;
-    arrives(&simulator, Role::Poll, 1).await;
+    arrives(&simulator, RequestRole::Poll, 1).await;
     let off = cancel(&gateway, &task).await;
     assert_eq!(
         (&off["cost_usd"], &off["billing"]["status"]),
@@ -95,10 +95,10 @@ async fn the_money_comes_back_at_once_and_the_job_is_followed_all_the_same() {
             .contains("were released"),
         "{off}"
     );
-    let polls = super::arrived(&simulator, Role::Poll);
+    let polls = super::arrived(&simulator, RequestRole::Poll);
     assert_eq!(over(&gateway).await, ["ended"]);
     assert!(
-        super::arrived(&simulator, Role::Poll) > polls,
+        super::arrived(&simulator, RequestRole::Poll) > polls,
         "it was asked until it ended"
     );
     gateway.stop().await;
@@ -107,10 +107,10 @@ async fn the_money_comes_back_at_once_and_the_job_is_followed_all_the_same() {
 #[tokio::test]
 async fn what_is_made_all_the_same_is_charged_where_the_operator_says_so() {
     let simulator = simulator().await;
-    at_work(&simulator, End::Success);
+    at_work(&simulator, PlannedEnd::Success);
     let gateway = gateway(&endless(&simulator, "charge")).await;
     let task = ordered(&gateway, "a lake").await;
-    arrives(&simulator, Role::Poll, 1).await;
+    arrives(&simulator, RequestRole::Poll, 1).await;
     let off = cancel(&gateway, &task).await;
     let reserved = off["cost_usd"].clone();
     assert_eq!(off["billing"]["status"], "held", "{off}");
@@ -151,8 +151,8 @@ async fn prepaid(gateway: &TestGateway, handle: &str, usd: &str) -> Client {
     };
     let caller = gateway.caller(handle, new).await;
     let account = accounts::ensure(&gateway.app, handle).await.unwrap();
-    let by = By::command("a test").into();
-    let credited = books::credit(&gateway.app, by, account.id, usd.parse().unwrap(), None);
+    let by = ChangeAuthor::command("a test").into();
+    let credited = accounting::credit(&gateway.app, by, account.id, usd.parse().unwrap(), None);
     credited.await.unwrap();
     caller
 }
@@ -165,11 +165,11 @@ async fn order(caller: &Client) -> Answer {
 
 /// Places that order, has the provider begin and cancels it.
 async fn cancelled_at_work(simulator: &Simulator, caller: &Client) -> String {
-    let polls = super::arrived(simulator, Role::Poll);
+    let polls = super::arrived(simulator, RequestRole::Poll);
     let answer = order(caller).await;
     let task = answer.header("x-task-id").unwrap().to_owned();
     answer.ok();
-    arrives(simulator, Role::Poll, polls + 1).await;
+    arrives(simulator, RequestRole::Poll, polls + 1).await;
     let path = format!("/v1/tasks/{task}/cancel");
     caller.post(&path, &json!({})).await.ok();
     task
@@ -187,7 +187,7 @@ async fn settled(caller: &Client, task: &str) -> Value {
 #[tokio::test]
 async fn an_account_cannot_spend_again_what_a_cancelled_job_may_cost() {
     let simulator = simulator().await;
-    at_work(&simulator, End::Success);
+    at_work(&simulator, PlannedEnd::Success);
     let settings = provider("acme", "xai", &simulator, "")
         + &film(r#"{ provider = "acme", model = "grok-imagine-video" }"#);
     let gateway = gateway(&settings).await;
@@ -212,7 +212,7 @@ async fn an_account_cannot_spend_again_what_a_cancelled_job_may_cost() {
 #[tokio::test]
 async fn what_is_given_back_for_jobs_that_go_on_has_a_bound() {
     let simulator = simulator().await;
-    at_work(&simulator, End::Success);
+    at_work(&simulator, PlannedEnd::Success);
     let settings = format!(
         "cancel_allowance = \"0.90\"\n{}",
         endless(&simulator, "refund")
@@ -237,7 +237,7 @@ async fn what_is_given_back_for_jobs_that_go_on_has_a_bound() {
 #[tokio::test]
 async fn many_cancelled_at_once_are_given_back_no_more_than_that() {
     let simulator = simulator().await;
-    plan(&simulator, LONG, End::Success);
+    plan(&simulator, LONG, PlannedEnd::Success);
     let settings = format!(
         "cancel_allowance = \"0.90\"\n{}",
         endless(&simulator, "refund")
@@ -249,7 +249,7 @@ async fn many_cancelled_at_once_are_given_back_no_more_than_that() {
         let answer = order(&caller).await;
         tasks.push(answer.header("x-task-id").unwrap().to_owned());
         answer.ok();
-        arrives(&simulator, Role::Poll, number).await;
+        arrives(&simulator, RequestRole::Poll, number).await;
     }
     let cancels = tasks.iter().map(|task| {
         let path = format!("/v1/tasks/{task}/cancel");
@@ -265,7 +265,7 @@ async fn many_cancelled_at_once_are_given_back_no_more_than_that() {
 #[tokio::test]
 async fn what_the_provider_calls_off_counts_against_no_bound() {
     let simulator = simulator().await;
-    plan(&simulator, LONG, End::Success);
+    plan(&simulator, LONG, PlannedEnd::Success);
     let settings = format!(
         "cancel_allowance = \"0.50\"\n{}",
         obedient(&simulator, "refund")
@@ -283,10 +283,10 @@ async fn what_the_provider_calls_off_counts_against_no_bound() {
 #[tokio::test]
 async fn what_is_not_made_is_not_charged() {
     let simulator = simulator().await;
-    at_work(&simulator, End::Failure);
+    at_work(&simulator, PlannedEnd::Failure);
     let gateway = gateway(&endless(&simulator, "charge")).await;
     let task = ordered(&gateway, "a lake").await;
-    arrives(&simulator, Role::Poll, 1).await;
+    arrives(&simulator, RequestRole::Poll, 1).await;
     cancel(&gateway, &task).await;
     over(&gateway).await;
     let (cost, billing) = billing(&gateway, &task).await;
@@ -300,13 +300,13 @@ async fn what_is_not_made_is_not_charged() {
 #[tokio::test]
 async fn what_the_provider_calls_off_is_not_charged() {
     let simulator = simulator().await;
-    plan(&simulator, LONG, End::Success);
+    plan(&simulator, LONG, PlannedEnd::Success);
     let gateway = gateway(&obedient(&simulator, "charge")).await;
     let task = ordered(&gateway, "a lake").await;
-    arrives(&simulator, Role::Poll, 1).await;
+    arrives(&simulator, RequestRole::Poll, 1).await;
     cancel(&gateway, &task).await;
     assert_eq!(over(&gateway).await, ["ended"]);
-    assert_eq!(super::arrived(&simulator, Role::Cancel), 1);
+    assert_eq!(super::arrived(&simulator, RequestRole::Cancel), 1);
     assert_eq!(billing(&gateway, &task).await.0, "0.00");
     gateway.stop().await;
 }
@@ -314,26 +314,26 @@ async fn what_the_provider_calls_off_is_not_charged() {
 #[tokio::test]
 async fn a_task_that_nobody_holds_is_called_off_too() {
     let simulator = simulator().await;
-    plan(&simulator, LONG, End::Success);
+    plan(&simulator, LONG, PlannedEnd::Success);
     let first = gateway(&obedient(&simulator, "refund")).await;
     let task = ordered(&first, "a lake").await;
-    arrives(&simulator, Role::Poll, 1).await;
+    arrives(&simulator, RequestRole::Poll, 1).await;
     let mut gateway = first.restart_idle().await;
     cancel(&gateway, &task).await;
-    assert_eq!(super::arrived(&simulator, Role::Cancel), 0);
+    assert_eq!(super::arrived(&simulator, RequestRole::Cancel), 0);
     gateway.start_workers().await;
     assert_eq!(over(&gateway).await, ["ended"]);
-    assert_eq!(super::arrived(&simulator, Role::Cancel), 1);
+    assert_eq!(super::arrived(&simulator, RequestRole::Cancel), 1);
     gateway.stop().await;
 }
 
 #[tokio::test]
 async fn a_restart_goes_on_to_follow_what_was_cancelled() {
     let simulator = simulator().await;
-    at_work(&simulator, End::Success);
+    at_work(&simulator, PlannedEnd::Success);
     let first = gateway(&endless(&simulator, "charge")).await;
     let task = ordered(&first, "a lake").await;
-    arrives(&simulator, Role::Poll, 1).await;
+    arrives(&simulator, RequestRole::Poll, 1).await;
     cancel(&first, &task).await;
     let gateway = first.restart(None).await;
     assert_eq!(over(&gateway).await, ["ended"]);
@@ -360,10 +360,10 @@ async fn what_is_cancelled_before_it_is_sent_is_never_sent_nor_charged() {
 #[tokio::test]
 async fn a_job_that_turns_up_late_is_told_and_not_charged() {
     let simulator = simulator().await;
-    plan(&simulator, LONG, End::Success);
+    plan(&simulator, LONG, PlannedEnd::Success);
     let world = simulator.world();
-    world.order(Fault::DropAfter, None, Some(Role::Submit), 1);
-    world.order(super::status(500), None, Some(Role::Find), 1000);
+    world.order(Fault::DropAfter, None, Some(RequestRole::Submit), 1);
+    world.order(super::status(500), None, Some(RequestRole::Find), 1000);
     let gateway = gateway(&one_provider(&simulator)).await;
     let task = ordered(&gateway, "a lake").await;
     let done = gateway.finished(&task).await;

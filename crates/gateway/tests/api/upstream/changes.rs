@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use mediagate_model::ids::SubmissionId;
 use serde_json::json;
-use simulator::{End, Role, Simulator};
+use simulator::{PlannedEnd, RequestRole, Simulator};
 
 use super::lives::die_while_sending;
 use super::{
@@ -24,10 +24,10 @@ fn acme(protocol: &str, simulator: &Simulator, more: &str) -> String {
 
 /// A gateway whose job has run for a while.
 async fn with_a_job(toml: &str, simulator: &Simulator) -> (TestGateway, String) {
-    plan(simulator, SOME, End::Success);
+    plan(simulator, SOME, PlannedEnd::Success);
     let gateway = gateway(toml).await;
     let task = ordered(&gateway, "a lake").await;
-    arrives(simulator, Role::Submit, 1).await;
+    arrives(simulator, RequestRole::Submit, 1).await;
     eventually("it is written down", async || {
         let attempts = gateway
             .get(&format!("/v1/tasks/{task}/attempts"))
@@ -106,7 +106,7 @@ async fn a_job_waits_while_its_key_is_gone_whatever_stands_in_its_place() {
     let with = |keys: &str| acme("openai-videos", &first, &format!("api_keys = [{keys}]"));
     let (before, meanwhile) = (with(&format!("\"{KEY}\", \"other\"")), with("\"other\""));
     Box::pin(survives(&before, &meanwhile, &first, &[])).await;
-    let asked = keys(&first, Role::Poll);
+    let asked = keys(&first, RequestRole::Poll);
     assert!(asked.iter().all(|key| key == KEY), "{asked:?}");
 }
 
@@ -142,17 +142,17 @@ async fn an_order_in_doubt_is_repeated_only_where_it_may_have_been_taken() {
 #[tokio::test]
 async fn a_clock_that_is_ahead_ends_no_job() {
     let first = simulator().await;
-    plan(&first, SOME, End::Success);
+    plan(&first, SOME, PlannedEnd::Success);
     let gateway = TestGateway::builder()
         .manual_clock()
         .toml(&acme("openai-videos", &first, ""))
         .start()
         .await;
     let task = ordered(&gateway, "a lake").await;
-    arrives(&first, Role::Submit, 1).await;
+    arrives(&first, RequestRole::Submit, 1).await;
     gateway.app.clock.set_ahead(7 * HOUR);
-    let polls = arrived(&first, Role::Poll);
-    arrives(&first, Role::Poll, polls + 1).await;
+    let polls = arrived(&first, RequestRole::Poll);
+    arrives(&first, RequestRole::Poll, polls + 1).await;
     gateway.app.clock.set_ahead(Duration::ZERO);
     let ended = gateway.finished(&task).await;
     assert_eq!(ended["status"], "succeeded", "{ended}");

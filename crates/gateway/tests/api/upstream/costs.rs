@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use serde_json::{Value, json};
-use simulator::{End, Simulator};
+use simulator::{PlannedEnd, Simulator};
 
 use super::{plan, provider, simulator};
 use crate::support::Client;
@@ -127,7 +127,7 @@ async fn what_a_provider_says_that_a_job_cost_is_kept_and_told() {
         .map(|(protocol, ..)| order(&client, protocol.trim_start_matches("recipe:")));
     let tasks = futures_util::future::join_all(orders).await;
     let silent = order(&client, "luma").await;
-    plan(&simulator, std::time::Duration::ZERO, End::Failure);
+    plan(&simulator, std::time::Duration::ZERO, PlannedEnd::Failure);
     let failed = order(&client, "runway").await;
 
     let ends = ends(folder.path(), "json").await;

@@ -6,7 +6,7 @@ use std::time::Duration;
 use mediagate_model::task::TaskState;
 use mediagate_store::{self as store, Conn, StoreError};
 use serde_json::json;
-use simulator::{Cut, End, Link, Network, Proxy, Role};
+use simulator::{ConnectionCut, FaultProxy, LinkState, NetworkState, PlannedEnd, RequestRole};
 
 use super::{
     arrives, assert_failed, change, film, one_provider, ordered, plan, provider, simulator,
@@ -40,13 +40,13 @@ async fn an_intent_that_is_held_up_is_no_second_order() {
     let database = TestDatabase::create().await;
     let (proxy, url) = proxy_to(&database.url).await;
     let slow = replica(&url, &toml).await;
-    proxy.cut(Cut::new("pg_advisory_xact_lock(hashtextextended").holding());
+    proxy.cut(ConnectionCut::new("pg_advisory_xact_lock(hashtextextended").holding());
     let task = ordered(&slow, "a lake").await;
     proxy.struck(1).await;
-    proxy.set(Network::both(Link::held()));
+    proxy.set(NetworkState::both(LinkState::held()));
     let other = replica(&database.url, &toml).await;
     // Time enough for the other one to take it over and order it.
-    let taken_over = arrives(&simulator, Role::Submit, 1);
+    let taken_over = arrives(&simulator, RequestRole::Submit, 1);
     drop(tokio::time::timeout(Duration::from_secs(8), taken_over).await);
     proxy.heal();
     let caller = other.with_key(slow.client.key.as_ref().unwrap());
@@ -119,10 +119,10 @@ async fn claims(gateway: &TestGateway, task: &str) -> i64 {
 }
 
 /// A way to the database that is gone: connections break, new ones are refused.
-fn take_away(proxy: &Proxy) {
-    proxy.set(Network {
+fn take_away(proxy: &FaultProxy) {
+    proxy.set(NetworkState {
         refuses: true,
-        ..Network::default()
+        ..NetworkState::default()
     });
     proxy.reset();
 }
@@ -132,14 +132,14 @@ fn take_away(proxy: &Proxy) {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn after_an_outage_everybody_keeps_its_tasks() {
     let simulator = simulator().await;
-    plan(&simulator, Duration::from_secs(9), End::Success);
+    plan(&simulator, Duration::from_secs(9), PlannedEnd::Success);
     let toml = one_provider(&simulator);
     let database = TestDatabase::create().await;
     let (proxy, url) = proxy_to(&database.url).await;
     let (way, other_url) = proxy_to(&database.url).await;
     let holder = replica(&url, &toml).await;
     let task = ordered(&holder, "a lake").await;
-    arrives(&simulator, Role::Poll, 1).await;
+    arrives(&simulator, RequestRole::Poll, 1).await;
     let other = replica(&other_url, &toml).await;
     take_away(&proxy);
     take_away(&way);
@@ -235,7 +235,7 @@ async fn what_nobody_follows_is_given_back() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_end_that_falls_into_an_outage_is_written_after_it() {
     let simulator = simulator().await;
-    plan(&simulator, Duration::from_secs(1), End::Success);
+    plan(&simulator, Duration::from_secs(1), PlannedEnd::Success);
     let toml = one_provider(&simulator);
     let database = TestDatabase::create().await;
     let (proxy, url) = proxy_to(&database.url).await;
@@ -244,9 +244,9 @@ async fn an_end_that_falls_into_an_outage_is_written_after_it() {
     for _ in 0..6 {
         tasks.push(ordered(&gateway, "a lake").await);
     }
-    arrives(&simulator, Role::Poll, tasks.len()).await;
+    arrives(&simulator, RequestRole::Poll, tasks.len()).await;
     take_away(&proxy);
-    arrives(&simulator, Role::Download, tasks.len()).await;
+    arrives(&simulator, RequestRole::Download, tasks.len()).await;
     proxy.heal();
     for task in &tasks {
         let status = eventually("it ends", async || {

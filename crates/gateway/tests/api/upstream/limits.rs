@@ -135,7 +135,7 @@ async fn a_provider_that_fetches_files_itself_needs_an_address_of_this_gateway()
     let journal = simulator.world().journal();
     let order = journal
         .iter()
-        .rfind(|one| one.role == simulator::Role::Submit)
+        .rfind(|one| one.role == simulator::RequestRole::Submit)
         .unwrap();
     let lent = order.body["keyframes"]["frame0"]["url"].as_str().unwrap();
     assert!(

@@ -9,7 +9,7 @@ use mediagate_model::submission::{Submission, SubmissionState};
 use mediagate_model::task::{Task, TaskState};
 use mediagate_store as store;
 use serde_json::json;
-use simulator::{End, Fault, Phase, Role, Simulator};
+use simulator::{Fault, JobPhase, PlannedEnd, RequestRole, Simulator};
 
 use super::{
     LONG, SOME, arrives, assert_failed, at_submission, chat_order, film, gateway, one_provider,
@@ -27,14 +27,14 @@ async fn cancel(client: &Client, task: &str) {
 #[tokio::test]
 async fn what_is_called_off_here_is_called_off_there() {
     let simulator = simulator().await;
-    plan(&simulator, LONG, End::Success);
+    plan(&simulator, LONG, PlannedEnd::Success);
     let gateway = gateway(&one_provider(&simulator)).await;
     let task = ordered(&gateway, "a lake").await;
-    arrives(&simulator, Role::Poll, 1).await;
+    arrives(&simulator, RequestRole::Poll, 1).await;
     cancel(&gateway, &task).await;
     eventually("the job is called off", async || {
         let jobs = simulator.world().jobs("openai-videos");
-        (jobs[0].phase() == Phase::Cancelled).then_some(())
+        (jobs[0].phase() == JobPhase::Cancelled).then_some(())
     })
     .await;
     gateway.stop().await;
@@ -43,15 +43,15 @@ async fn what_is_called_off_here_is_called_off_there() {
 #[tokio::test]
 async fn what_is_called_off_while_it_is_sent_is_called_off_there() {
     let simulator = simulator().await;
-    plan(&simulator, LONG, End::Success);
+    plan(&simulator, LONG, PlannedEnd::Success);
     at_submission(&simulator, Fault::Latency(Duration::from_secs(1)), 1);
     let gateway = gateway(&one_provider(&simulator)).await;
     let task = ordered(&gateway, "a lake").await;
-    arrives(&simulator, Role::Submit, 1).await;
+    arrives(&simulator, RequestRole::Submit, 1).await;
     cancel(&gateway, &task).await;
     eventually("the job is called off", async || {
         let jobs = simulator.world().jobs("openai-videos");
-        (jobs.first()?.phase() == Phase::Cancelled).then_some(())
+        (jobs.first()?.phase() == JobPhase::Cancelled).then_some(())
     })
     .await;
     gateway.stop().await;
@@ -69,7 +69,7 @@ async fn a_restart_goes_on_with_the_job_that_was_made_on_postgres() {
 
 async fn goes_on(postgres: bool) {
     let simulator = simulator().await;
-    plan(&simulator, SOME, End::Success);
+    plan(&simulator, SOME, PlannedEnd::Success);
     // With room for one, which it has already.
     let toml = one_provider(&simulator).replace("api_key", "max_running = 1\napi_key");
     let mut builder = TestGateway::builder().toml(&toml);
@@ -78,7 +78,7 @@ async fn goes_on(postgres: bool) {
     }
     let gateway = builder.start().await;
     let task = ordered(&gateway, "a lake").await;
-    arrives(&simulator, Role::Poll, 1).await;
+    arrives(&simulator, RequestRole::Poll, 1).await;
     let gateway = gateway.restart(None).await;
     let done = gateway.finished(&task).await;
     assert_eq!(
@@ -96,7 +96,7 @@ async fn a_restart_waits_for_an_answer_that_is_under_way() {
     at_submission(&simulator, Fault::Latency(Duration::from_secs(2)), 1);
     let gateway = gateway(&one_provider(&simulator)).await;
     let task = ordered(&gateway, "a lake").await;
-    arrives(&simulator, Role::Submit, 1).await;
+    arrives(&simulator, RequestRole::Submit, 1).await;
     let gateway = gateway.restart(None).await;
     assert_eq!(gateway.finished(&task).await["status"], "succeeded");
     assert_eq!(submissions(&simulator), 1);
@@ -182,7 +182,7 @@ async fn where_the_provider_makes_one_job_of_both_it_is_sent_again() {
     let done = gateway.finished(&task).await;
     assert_eq!(done["status"], "succeeded", "{done}");
     let journal = simulator.world().journal();
-    let sent = journal.iter().filter(|one| one.role == Role::Submit);
+    let sent = journal.iter().filter(|one| one.role == RequestRole::Submit);
     let keys: Vec<&str> = sent
         .map(|one| one.headers["idempotency-key"].to_str().unwrap())
         .collect();
@@ -221,7 +221,7 @@ async fn submissions_of_tasks_that_have_ended_take_no_room() {
 #[tokio::test]
 async fn a_crash_between_acceptance_and_end_loses_nothing_and_repeats_nothing() {
     let simulator = simulator().await;
-    plan(&simulator, SOME, End::Success);
+    plan(&simulator, SOME, PlannedEnd::Success);
     let home = Home::with_settings(&one_provider(&simulator));
     let (server, client) = home.start().await;
     let mut tasks = Vec::new();
@@ -260,7 +260,7 @@ async fn a_crash_while_an_order_is_sent_leads_to_the_job_that_was_made() {
     let body = json!({"model": "film", "prompt": "a lake"});
     let answer = client.post("/v1/videos", &body).await;
     let task = answer.header("x-task-id").unwrap().to_owned();
-    arrives(&simulator, Role::Submit, 1).await;
+    arrives(&simulator, RequestRole::Submit, 1).await;
     server.crash();
     let (server, client) = home.start_again(client).await;
     let done = crate::support::gateway::finished(&client, &task).await;

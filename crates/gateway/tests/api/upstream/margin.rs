@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use serde_json::{Value, json};
-use simulator::{End, Simulator};
+use simulator::{PlannedEnd, Simulator};
 
 use super::{gateway, ordered, plan, provider, simulator};
 use crate::admin::operator;
@@ -59,7 +59,7 @@ async fn margin(builder: Builder) {
         let made = order(&gateway, model).await;
         assert_eq!(made["status"], "succeeded", "{made}");
     }
-    plan(&simulator, Duration::ZERO, End::Failure);
+    plan(&simulator, Duration::ZERO, PlannedEnd::Failure);
     let failed = order(&gateway, "film").await;
     assert_eq!(failed["status"], "failed", "{failed}");
 

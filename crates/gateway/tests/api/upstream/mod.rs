@@ -37,7 +37,7 @@ use std::time::Duration;
 
 use mediagate_store::StoreError;
 use serde_json::{Value, json};
-use simulator::{End, Fault, Plan, Role, Simulator};
+use simulator::{Fault, JobPlan, PlannedEnd, RequestRole, Simulator};
 
 use crate::support::{TestGateway, eventually, sound};
 
@@ -111,17 +111,17 @@ async fn without_workers(toml: &str) -> TestGateway {
 
 /// Orders that arrived, taken or not.
 fn submissions(simulator: &Simulator) -> usize {
-    arrived(simulator, Role::Submit)
+    arrived(simulator, RequestRole::Submit)
 }
 
 /// Requests for something that arrived.
-fn arrived(simulator: &Simulator, role: Role) -> usize {
+fn arrived(simulator: &Simulator, role: RequestRole) -> usize {
     let journal = simulator.world().journal();
     journal.iter().filter(|one| one.role == role).count()
 }
 
 /// The keys by which requests for something arrived, in order.
-fn keys(simulator: &Simulator, role: Role) -> Vec<String> {
+fn keys(simulator: &Simulator, role: RequestRole) -> Vec<String> {
     let journal = simulator.world().journal();
     let asked = journal.iter().filter(|one| one.role == role);
     asked
@@ -133,11 +133,11 @@ fn keys(simulator: &Simulator, role: Role) -> Vec<String> {
 }
 
 /// How jobs go from now on.
-fn plan(simulator: &Simulator, running: Duration, end: End) {
-    simulator.world().set_plan(Plan {
+fn plan(simulator: &Simulator, running: Duration, end: PlannedEnd) {
+    simulator.world().set_plan(JobPlan {
         running,
         end,
-        ..Plan::default()
+        ..JobPlan::default()
     });
 }
 
@@ -154,7 +154,7 @@ fn status(status: u16) -> Fault {
 fn at_submission(simulator: &Simulator, fault: Fault, times: u32) {
     simulator
         .world()
-        .order(fault, None, Some(Role::Submit), times);
+        .order(fault, None, Some(RequestRole::Submit), times);
 }
 
 /// An order of `film` by chat.
@@ -192,7 +192,7 @@ async fn change(gateway: &TestGateway, sql: &'static str, value: &str) {
 }
 
 /// Waits until orders have arrived.
-async fn arrives(simulator: &Simulator, role: Role, count: usize) {
+async fn arrives(simulator: &Simulator, role: RequestRole, count: usize) {
     eventually("requests arrive at the provider", async || {
         (arrived(simulator, role) >= count).then_some(())
     })

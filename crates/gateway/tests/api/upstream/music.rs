@@ -1,7 +1,7 @@
 //! Stems by each protocol that makes them; songs by the family's.
 
 use serde_json::{Value, json};
-use simulator::{Role, Simulator};
+use simulator::{RequestRole, Simulator};
 
 use super::{arrived, gateway, provider, simulator, submissions};
 use crate::support::gateway::finished;
@@ -140,7 +140,9 @@ pub(super) async fn done(gateway: &Client, body: &Value) -> Vec<Value> {
 /// The last order that arrived.
 fn last_order(simulator: &Simulator) -> Value {
     let journal = simulator.world().journal();
-    let mut orders = journal.into_iter().filter(|one| one.role == Role::Submit);
+    let mut orders = journal
+        .into_iter()
+        .filter(|one| one.role == RequestRole::Submit);
     orders.next_back().unwrap().body
 }
 
@@ -186,7 +188,7 @@ async fn a_song_is_made_taken_apart_covered_and_sung_by_a_persona() {
     let extended = done(&gateway, &json!({"task": "extend", "mv": "band", "continue_clip_id": song[0]["id"], "continue_at": 1})).await;
     assert_eq!(extended.len(), 2);
     assert_eq!(last_order(&simulator)["continue_clip_id"], json!(names[0]));
-    assert_eq!(arrived(&simulator, Role::Upload), 0);
+    assert_eq!(arrived(&simulator, RequestRole::Upload), 0);
     // Some tasks make one clip, and none is left without sound.
     let whole = done(
         &gateway,
@@ -201,7 +203,7 @@ async fn a_song_is_made_taken_apart_covered_and_sung_by_a_persona() {
         &json!({"task": "cover", "mv": "band", "cover_clip_id": upload["id"]}),
     )
     .await;
-    assert_eq!(arrived(&simulator, Role::Upload), 1);
+    assert_eq!(arrived(&simulator, RequestRole::Upload), 1);
 
     let persona = gateway
         .post(
@@ -268,9 +270,9 @@ async fn what_nobody_sings_is_refused_before_anything_is_sent() {
 #[tokio::test]
 async fn what_is_made_in_part_is_paid_for_in_part() {
     let simulator = simulator().await;
-    simulator.world().set_plan(simulator::Plan {
+    simulator.world().set_plan(simulator::JobPlan {
         incomplete: true,
-        ..simulator::Plan::default()
+        ..simulator::JobPlan::default()
     });
     let toml = provider(
         "acme",

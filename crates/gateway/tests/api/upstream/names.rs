@@ -2,7 +2,7 @@
 //! the provider would read as another path.
 
 use serde_json::json;
-use simulator::Role;
+use simulator::RequestRole;
 
 use super::{arrives, gateway, provider, simulator};
 
@@ -44,11 +44,11 @@ async fn a_caller_cannot_write_the_providers_paths() {
     assert_eq!(simulator.world().journal().len(), 0, "nothing has left");
     let fine = json!({"model": "veo-3.1-generate-preview", "prompt": "a lake"});
     gateway.post("/v1/videos", &fine).await.ok();
-    arrives(&simulator, Role::Submit, 1).await;
+    arrives(&simulator, RequestRole::Submit, 1).await;
     let sent = simulator.world().journal();
     let path = &sent
         .iter()
-        .find(|one| one.role == Role::Submit)
+        .find(|one| one.role == RequestRole::Submit)
         .unwrap()
         .path;
     assert!(

@@ -3,7 +3,7 @@
 
 use futures_util::future::join_all;
 use serde_json::{Value, json};
-use simulator::{End, Fault, Order, Role, Simulator};
+use simulator::{Fault, FaultOrder, PlannedEnd, RequestRole, Simulator};
 
 use super::every_provider::{CASES, Case};
 use super::{
@@ -71,7 +71,7 @@ async fn a_503_is_no_proof(body: &str) {
         body: body.to_owned(),
     };
     let world = simulator.world();
-    world.order(fault, None, Some(Role::Submit), 10_000);
+    world.order(fault, None, Some(RequestRole::Submit), 10_000);
     let gateway = behind_one(&simulator, any).await;
     for (case, view) in each(&gateway, any).await {
         let code = &view["error"]["code"];
@@ -106,7 +106,12 @@ async fn a_503_without_words_is_no_proof() {
 async fn is_followed_under(status: u16) {
     let simulator = simulator().await;
     let world = simulator.world();
-    world.order(Fault::UnderStatus(status), None, Some(Role::Submit), 10_000);
+    world.order(
+        Fault::UnderStatus(status),
+        None,
+        Some(RequestRole::Submit),
+        10_000,
+    );
     let gateway = behind_one(&simulator, names_a_job).await;
     let made = each(&gateway, names_a_job).await;
     for (case, view) in &made {
@@ -149,7 +154,7 @@ async fn one_odd_answer_to_a_poll_ends_nothing() {
         let provider = simulated(case.protocol);
         simulator
             .world()
-            .order(fault, Some(provider), Some(Role::Poll), 1);
+            .order(fault, Some(provider), Some(RequestRole::Poll), 1);
     }
     let gateway = behind_one(&simulator, any).await;
     for (case, view) in each(&gateway, any).await {
@@ -166,11 +171,11 @@ async fn one_odd_answer_in_the_place_of_a_result_ends_nothing() {
     let case = *CASES.iter().find(|case| case.protocol == "fal").unwrap();
     let simulators = join_all(odd().map(async |fault| {
         let simulator = simulator().await;
-        plan(&simulator, std::time::Duration::ZERO, End::Success);
-        simulator.world().place(Order {
-            role: Some(Role::Poll),
+        plan(&simulator, std::time::Duration::ZERO, PlannedEnd::Success);
+        simulator.world().place(FaultOrder {
+            role: Some(RequestRole::Poll),
             after: 1,
-            ..Order::new(fault)
+            ..FaultOrder::new(fault)
         });
         simulator
     }))

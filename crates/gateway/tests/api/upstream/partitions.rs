@@ -3,14 +3,14 @@
 
 use std::time::Duration;
 
-use simulator::{End, Link, Network, Role};
+use simulator::{LinkState, NetworkState, PlannedEnd, RequestRole};
 
 use super::{arrives, one_provider, ordered, plan, simulator, submissions};
 use crate::support::postgres::{TestDatabase, proxy_to};
 use crate::support::{TestGateway, eventually, videos_order};
 
-const HELD: Link = Link::held();
-const OPEN: Link = Link::late(Duration::ZERO);
+const HELD: LinkState = LinkState::held();
+const OPEN: LinkState = LinkState::late(Duration::ZERO);
 
 async fn replica(url: &str, toml: &str) -> TestGateway {
     let url = url.parse().unwrap();
@@ -21,17 +21,17 @@ async fn replica(url: &str, toml: &str) -> TestGateway {
         .await
 }
 
-async fn is_done_elsewhere(up: Link, down: Link, refuses: bool) {
+async fn is_done_elsewhere(up: LinkState, down: LinkState, refuses: bool) {
     let simulator = simulator().await;
-    plan(&simulator, Duration::from_secs(3), End::Success);
+    plan(&simulator, Duration::from_secs(3), PlannedEnd::Success);
     let toml = one_provider(&simulator);
     let database = TestDatabase::create().await;
     let (way, url) = proxy_to(&database.url).await;
     let cut_off = replica(&url, &toml).await;
     let task = ordered(&cut_off, "a lake").await;
-    arrives(&simulator, Role::Poll, 1).await;
+    arrives(&simulator, RequestRole::Poll, 1).await;
     let other = replica(&database.url, &toml).await;
-    way.set(Network { up, down, refuses });
+    way.set(NetworkState { up, down, refuses });
     if refuses {
         way.reset();
     }

@@ -1,7 +1,7 @@
 //! Personas at the provider that made their clips.
 
 use serde_json::{Value, json};
-use simulator::{Cut, Link, Network, Simulator};
+use simulator::{ConnectionCut, LinkState, NetworkState, Simulator};
 
 use super::music::{SUBMIT, done, family, singer};
 use super::{gateway, provider, simulator, submissions};
@@ -40,7 +40,7 @@ async fn a_persona_that_was_made_is_written_down_when_the_database_breaks() {
     let simulator = simulator().await;
     let (gateway, body) = singing_behind_proxy(&simulator).await;
     let before = submissions(&simulator);
-    let mut cut = Cut::new("INSERT INTO personas");
+    let mut cut = ConnectionCut::new("INSERT INTO personas");
     cut.times = 4;
     gateway.proxy().cut(cut);
     let first = gateway.post(CREATE, &body).await;
@@ -66,10 +66,10 @@ async fn a_persona_that_was_made_is_found_after_the_database_stood_still() {
     let before = submissions(&simulator);
     gateway
         .proxy()
-        .cut(Cut::new("INSERT INTO personas").holding());
+        .cut(ConnectionCut::new("INSERT INTO personas").holding());
     let (first, ()) = tokio::join!(gateway.post(CREATE, &body), async {
         gateway.proxy().struck(1).await;
-        gateway.proxy().set(Network::both(Link::held()));
+        gateway.proxy().set(NetworkState::both(LinkState::held()));
     });
     first.refused(503, "overloaded");
     gateway.proxy().heal();

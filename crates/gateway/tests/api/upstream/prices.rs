@@ -2,7 +2,7 @@
 //! are shorter than the order.
 
 use serde_json::{Value, json};
-use simulator::{Fault, Role};
+use simulator::{Fault, RequestRole};
 
 use super::{arrived, chat_order, film, gateway, one_provider, provider, simulator, submissions};
 use crate::support::TestGateway;
@@ -47,7 +47,7 @@ async fn a_route_has_a_price_of_its_own_and_the_dearest_is_held() {
     ]);
     assert_eq!(quoted["routes"], routes);
     assert_eq!(
-        submissions(&dear) + arrived(&dear, Role::Poll),
+        submissions(&dear) + arrived(&dear, RequestRole::Poll),
         0,
         "nobody was asked"
     );
@@ -60,7 +60,7 @@ async fn a_route_has_a_price_of_its_own_and_the_dearest_is_held() {
             bare: false,
         },
         None,
-        Some(Role::Submit),
+        Some(RequestRole::Submit),
         1,
     );
     let made = gateway

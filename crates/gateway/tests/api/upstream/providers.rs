@@ -2,7 +2,7 @@
 
 use reqwest::Method;
 use serde_json::{Value, json};
-use simulator::{End, Fault};
+use simulator::{Fault, PlannedEnd};
 
 use super::{
     LONG, at_submission, chat_order, film, gateway, one_provider, plan, provider, simulator,
@@ -300,7 +300,7 @@ async fn what_nobody_could_confirm_is_listed() {
 #[tokio::test]
 async fn a_job_that_outlives_its_limit_is_unconfirmed() {
     let acme = simulator().await;
-    plan(&acme, LONG, End::Success);
+    plan(&acme, LONG, PlannedEnd::Success);
     let more = "job_limit = \"1s\"\n";
     let toml = provider("acme", "openai-videos", &acme, more)
         + &film(r#"{ provider = "acme", model = "sora-2" }"#);

@@ -2,7 +2,7 @@
 
 use mediagate_store::StoreError;
 use serde_json::json;
-use simulator::{End, Role};
+use simulator::{PlannedEnd, RequestRole};
 
 use super::{
     SOME, arrives, film, gateway, one_provider, ordered, plan, provider, simulator, submissions,
@@ -12,10 +12,10 @@ use crate::support::eventually;
 #[tokio::test]
 async fn jobs_go_on_while_the_settings_change() {
     let (old, new) = (simulator().await, simulator().await);
-    plan(&old, SOME, End::Success);
+    plan(&old, SOME, PlannedEnd::Success);
     let gateway = gateway(&one_provider(&old)).await;
     let task = ordered(&gateway, "a lake").await;
-    arrives(&old, Role::Poll, 1).await;
+    arrives(&old, RequestRole::Poll, 1).await;
     // Another provider makes the model from now on, the old one is still there.
     let toml = provider("acme", "openai-videos", &old, "")
         + &provider("better", "openai-videos", &new, "")
@@ -32,7 +32,7 @@ async fn jobs_go_on_while_the_settings_change() {
 #[tokio::test]
 async fn a_job_of_a_model_that_was_taken_away_comes_to_its_end() {
     let simulator = simulator().await;
-    plan(&simulator, SOME, End::Success);
+    plan(&simulator, SOME, PlannedEnd::Success);
     // Another model answers to the name of this one once it is gone.
     let table = provider("acme", "openai-videos", &simulator, "");
     let toml = |aliases: &str| {
@@ -47,7 +47,7 @@ async fn a_job_of_a_model_that_was_taken_away_comes_to_its_end() {
     };
     let gateway = gateway(&toml("")).await;
     let task = ordered(&gateway, "a lake").await;
-    arrives(&simulator, Role::Poll, 1).await;
+    arrives(&simulator, RequestRole::Poll, 1).await;
     let without = format!("{table}[models.animatic-1]\naliases = [\"film\"]\n");
     gateway.reconfigure(&without);
     let refused = gateway
@@ -66,11 +66,11 @@ async fn a_job_of_a_model_that_was_taken_away_comes_to_its_end() {
 #[tokio::test]
 async fn a_job_waits_for_a_provider_that_was_taken_away_and_comes_back() {
     let simulator = simulator().await;
-    plan(&simulator, SOME, End::Success);
+    plan(&simulator, SOME, PlannedEnd::Success);
     let toml = one_provider(&simulator);
     let gateway = gateway(&toml).await;
     let task = ordered(&gateway, "a lake").await;
-    arrives(&simulator, Role::Poll, 1).await;
+    arrives(&simulator, RequestRole::Poll, 1).await;
     let gateway = gateway.restart(Some("")).await;
     eventually("the job is looked for in vain", async || {
         let due = gateway.app.store.read(|conn| {

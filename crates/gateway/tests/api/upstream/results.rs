@@ -5,7 +5,7 @@ use std::time::Duration;
 use mediagate_store::StoreError;
 use reqwest::Method;
 use serde_json::{Value, json};
-use simulator::{End, Fault, Role, Simulator};
+use simulator::{Fault, PlannedEnd, RequestRole, Simulator};
 
 use super::{
     assert_failed, change, film, gateway, one_provider, ordered, plan, provider, simulator,
@@ -17,7 +17,7 @@ use crate::support::{TestGateway, eventually, sound};
 
 /// A gateway whose provider does this to the next requests for something; the
 /// end of one order.
-async fn made(fault: Fault, role: Role, times: u32) -> (Simulator, TestGateway, Value) {
+async fn made(fault: Fault, role: RequestRole, times: u32) -> (Simulator, TestGateway, Value) {
     let simulator = simulator().await;
     simulator.world().order(fault, None, Some(role), times);
     let gateway = gateway(&one_provider(&simulator)).await;
@@ -41,7 +41,7 @@ fn assert_whole(view: &Value) {
 
 #[tokio::test]
 async fn a_page_that_calls_itself_a_video_is_no_video() {
-    let (_simulator, gateway, view) = made(Fault::Lying, Role::Download, 100).await;
+    let (_simulator, gateway, view) = made(Fault::Lying, RequestRole::Download, 100).await;
     assert_failed(&view, "generation_failed");
     let message = view["error"]["message"].as_str().unwrap();
     assert!(message.contains("no MP4"), "{message}");
@@ -55,7 +55,7 @@ async fn what_ends_early_is_fetched_again() {
         (Fault::DropInBody, 1),
         (Fault::DropBefore, 2),
     ] {
-        let (_simulator, gateway, view) = made(fault, Role::Download, times).await;
+        let (_simulator, gateway, view) = made(fault, RequestRole::Download, times).await;
         assert_whole(&view);
         gateway.stop().await;
     }
@@ -63,26 +63,30 @@ async fn what_ends_early_is_fetched_again() {
 
 #[tokio::test]
 async fn slow_results_and_polls_that_fail_are_waited_for() {
-    let (_simulator, gateway, view) =
-        made(Fault::Slow(Duration::from_millis(30)), Role::Download, 1).await;
+    let (_simulator, gateway, view) = made(
+        Fault::Slow(Duration::from_millis(30)),
+        RequestRole::Download,
+        1,
+    )
+    .await;
     assert_whole(&view);
     gateway.stop().await;
-    let (_simulator, gateway, view) = made(super::status(500), Role::Poll, 2).await;
+    let (_simulator, gateway, view) = made(super::status(500), RequestRole::Poll, 2).await;
     assert_whole(&view);
     gateway.stop().await;
 }
 
 #[tokio::test]
 async fn a_word_that_nobody_knows_ends_nothing() {
-    let (simulator, gateway, view) = made(Fault::UnknownWord, Role::Poll, 2).await;
+    let (simulator, gateway, view) = made(Fault::UnknownWord, RequestRole::Poll, 2).await;
     assert_whole(&view);
-    assert!(super::arrived(&simulator, Role::Poll) >= 3);
+    assert!(super::arrived(&simulator, RequestRole::Poll) >= 3);
     gateway.stop().await;
 }
 
 #[tokio::test]
 async fn a_provider_that_knows_no_such_job_for_a_moment_has_it_all_the_same() {
-    let (_simulator, gateway, view) = made(super::status(404), Role::Poll, 5).await;
+    let (_simulator, gateway, view) = made(super::status(404), RequestRole::Poll, 5).await;
     assert_whole(&view);
     gateway.stop().await;
 }
@@ -92,7 +96,7 @@ async fn an_address_that_has_expired_is_asked_for_again() {
     let simulator = simulator().await;
     simulator
         .world()
-        .order(Fault::Expired, None, Some(Role::Download), 1);
+        .order(Fault::Expired, None, Some(RequestRole::Download), 1);
     let toml = provider("acme", "xai", &simulator, "")
         + &film(r#"{ provider = "acme", model = "grok-imagine-video" }"#);
     let gateway = gateway(&toml).await;
@@ -100,13 +104,13 @@ async fn an_address_that_has_expired_is_asked_for_again() {
     let view = gateway.finished(&task).await;
     assert_eq!(view["status"], "succeeded", "{view}");
     assert!(
-        super::arrived(&simulator, Role::Poll) >= 2,
+        super::arrived(&simulator, RequestRole::Poll) >= 2,
         "the poll gives a fresh one"
     );
     assert_eq!(
         (
             submissions(&simulator),
-            super::arrived(&simulator, Role::Download)
+            super::arrived(&simulator, RequestRole::Download)
         ),
         (1, 2)
     );
@@ -114,7 +118,7 @@ async fn an_address_that_has_expired_is_asked_for_again() {
 }
 
 /// How a task ends whose job ends so.
-async fn ends(end: End) -> Value {
+async fn ends(end: PlannedEnd) -> Value {
     let simulator = simulator().await;
     plan(&simulator, Duration::from_millis(20), end);
     let gateway = gateway(&one_provider(&simulator)).await;
@@ -131,11 +135,11 @@ async fn ends(end: End) -> Value {
 
 #[tokio::test]
 async fn a_job_that_ends_badly_costs_nothing() {
-    assert_failed(&ends(End::Failure).await, "generation_failed");
-    assert_failed(&ends(End::Empty).await, "generation_failed");
-    assert_failed(&ends(End::Refusal).await, "content_policy");
+    assert_failed(&ends(PlannedEnd::Failure).await, "generation_failed");
+    assert_failed(&ends(PlannedEnd::Empty).await, "generation_failed");
+    assert_failed(&ends(PlannedEnd::Refusal).await, "content_policy");
     // Said under 503 it would be ordered again, and fail again.
-    assert_failed(&ends(End::Unfit).await, "provider_rejected");
+    assert_failed(&ends(PlannedEnd::Unfit).await, "provider_rejected");
 }
 
 #[tokio::test]
@@ -158,7 +162,7 @@ async fn a_stem_that_is_no_recording_fails_the_task_and_its_clips() {
     let simulator = simulator().await;
     simulator
         .world()
-        .order(Fault::Lying, None, Some(Role::Download), 100);
+        .order(Fault::Lying, None, Some(RequestRole::Download), 100);
     let toml = provider("acme", "replicate", &simulator, "")
         + "[models.band]\nkind = \"music\"\nprice = { unit = \"stem\", usd = \"0.05\" }\nroutes = [{ provider = \"acme\", model = \"cjwbw/demucs:25a173108cff36ef9f80f854c162d01df9e6528be175794b81158fa03836d953\" }]\n";
     let gateway = gateway(&toml).await;
@@ -188,7 +192,7 @@ async fn a_link_that_leads_nowhere_yet_is_followed_again() {
     let simulator = simulator().await;
     simulator
         .world()
-        .order(Fault::Expired, None, Some(Role::Download), 2);
+        .order(Fault::Expired, None, Some(RequestRole::Download), 2);
     let gateway = gateway(&answers_with_a_link(&simulator)).await;
     let task = ordered(&gateway, "a lake").await;
     let view = gateway.finished(&task).await;
@@ -199,9 +203,9 @@ async fn a_link_that_leads_nowhere_yet_is_followed_again() {
 
 #[tokio::test]
 async fn a_broken_file_is_fetched_again() {
-    let (simulator, gateway, view) = made(Fault::Lying, Role::Download, 1).await;
+    let (simulator, gateway, view) = made(Fault::Lying, RequestRole::Download, 1).await;
     assert_whole(&view);
-    assert_eq!(super::arrived(&simulator, Role::Download), 2);
+    assert_eq!(super::arrived(&simulator, RequestRole::Download), 2);
     gateway.stop().await;
 }
 
@@ -210,13 +214,15 @@ async fn a_broken_file_is_fetched_again() {
 async fn a_link_outlives_the_process() {
     let simulator = simulator().await;
     let slow = Fault::Latency(Duration::from_secs(30));
-    simulator.world().order(slow, None, Some(Role::Download), 1);
+    simulator
+        .world()
+        .order(slow, None, Some(RequestRole::Download), 1);
     let home = Home::with_settings(&answers_with_a_link(&simulator));
     let (server, client) = home.start().await;
     let order = json!({"model": "film", "prompt": "a lake"});
     let answer = client.post("/v1/videos", &order).await;
     let task = answer.header("x-task-id").unwrap().to_owned();
-    super::arrives(&simulator, Role::Download, 1).await;
+    super::arrives(&simulator, RequestRole::Download, 1).await;
     server.crash();
     let (server, client) = home.start_again(client).await;
     let done = crate::support::gateway::finished(&client, &task).await;
@@ -249,7 +255,7 @@ async fn what_cannot_be_stored_for_a_moment_is_stored_later() {
         eventually("both are made", async || {
             let path = format!("/v1/tasks/{embedded}?wait=1");
             let view = gateway.get(&path).await.ok();
-            let is_fetched = super::arrived(&simulator, Role::Download) > 0;
+            let is_fetched = super::arrived(&simulator, RequestRole::Download) > 0;
             (view["progress"].as_u64()? > 98 && is_fetched).then_some(())
         })
         .await;
@@ -262,7 +268,7 @@ async fn what_cannot_be_stored_for_a_moment_is_stored_later() {
         let view = gateway.finished(&task).await;
         assert_eq!(view["status"], "succeeded", "{view}");
     }
-    assert_eq!(super::arrived(&simulator, Role::Download), 1);
+    assert_eq!(super::arrived(&simulator, RequestRole::Download), 1);
     gateway.stop().await;
 }
 
@@ -283,7 +289,7 @@ async fn a_film_may_stay_with_its_provider() {
     for unknown in ["bytes", "sha256", "expires_at", "provenance"] {
         assert_eq!(video[unknown], Value::Null, "{unknown}");
     }
-    assert_eq!(super::arrived(&simulator, Role::Download), 0);
+    assert_eq!(super::arrived(&simulator, RequestRole::Download), 0);
     // What was ordered is charged.
     let seconds = video["seconds"].as_f64().unwrap();
     let cost: f64 = view["cost_usd"].as_str().unwrap().parse().unwrap();
@@ -340,7 +346,9 @@ async fn told_to_be_at(addresses: &[String], options: &str) {
             retry_after: None,
             body: body.to_string(),
         };
-        simulator.world().order(said, None, Some(Role::Poll), 1);
+        simulator
+            .world()
+            .order(said, None, Some(RequestRole::Poll), 1);
     }
     // At once: each is asked for only after seconds.
     let orders = (0..addresses.len()).map(|number| {
@@ -359,11 +367,11 @@ async fn told_to_be_at(addresses: &[String], options: &str) {
         assert!(told.is_none() && !text.contains("hunter2"), "{text}");
     }
     assert_eq!(
-        super::arrived(&simulator, Role::Poll),
+        super::arrived(&simulator, RequestRole::Poll),
         addresses.len(),
         "none is asked for again"
     );
-    assert_eq!(super::arrived(&simulator, Role::Download), 0);
+    assert_eq!(super::arrived(&simulator, RequestRole::Download), 0);
     gateway.stop().await;
 }
 
@@ -452,12 +460,14 @@ async fn of_two_films_the_one_whose_link_has_ended_is_named() {
 async fn links_late() -> (Simulator, TestGateway, String) {
     let simulator = simulator().await;
     let slow = Fault::Latency(Duration::from_secs(1));
-    simulator.world().order(slow, None, Some(Role::Submit), 1);
+    simulator
+        .world()
+        .order(slow, None, Some(RequestRole::Submit), 1);
     let table = provider("acme", "chat-video", &simulator, "results = \"link\"\n")
         + &film(r#"{ provider = "acme", model = "veo3" }"#);
     let gateway = gateway(&table).await;
     let task = ordered(&gateway, "a lake").await;
-    super::arrives(&simulator, Role::Submit, 1).await;
+    super::arrives(&simulator, RequestRole::Submit, 1).await;
     (simulator, gateway, task)
 }
 
@@ -547,7 +557,7 @@ async fn a_bucket_that_is_away_costs_time_and_nothing_else() {
     .await;
     assert_eq!(submissions(&simulator), 0);
     bucket.heal();
-    super::arrives(&simulator, Role::Submit, 1).await;
+    super::arrives(&simulator, RequestRole::Submit, 1).await;
     bucket.fail("PUT");
     let stored = bucket.asked("PUT");
     eventually("the film is here and cannot be stored", async || {

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use reqwest::Method;
 use serde_json::{Value, json};
-use simulator::{End, Fault, Role, Simulator};
+use simulator::{Fault, PlannedEnd, RequestRole, Simulator};
 
 use super::{
     arrives, assert_failed, at_submission, chat_order, film, gateway, one_provider, ordered, plan,
@@ -21,7 +21,7 @@ async fn the_first_route_goes_first_and_weights_share() {
     for _ in 0..3 {
         ordered(&gateway, "a lake").await;
     }
-    arrives(&first, Role::Submit, 3).await;
+    arrives(&first, RequestRole::Submit, 3).await;
     assert_eq!(submissions(&second), 0);
 
     let toml = two_providers(&first, &second);
@@ -271,7 +271,7 @@ async fn a_breaker_opens_shows_itself_and_lets_one_trial_through() {
     // The trial takes its time, and nobody else is sent meanwhile.
     at_submission(&simulator, Fault::Latency(Duration::from_secs(2)), 1);
     let trial = ordered(&gateway, "a trial").await;
-    arrives(&simulator, Role::Submit, 2).await;
+    arrives(&simulator, RequestRole::Submit, 2).await;
     let refused = gateway.post(CHAT, &chat_order("another")).await;
     refused.refused(503, "provider_unavailable");
     assert_eq!(submissions(&simulator), 2);
@@ -326,10 +326,10 @@ async fn a_provider_with_too_much_to_do_is_waited_for() {
         bare: false,
     };
     at_submission(&simulator, limited, 5);
-    plan(&simulator, Duration::from_millis(20), End::Success);
+    plan(&simulator, Duration::from_millis(20), PlannedEnd::Success);
     let gateway = gateway(&one_provider(&simulator)).await;
     let task = ordered(&gateway, "a lake").await;
-    arrives(&simulator, Role::Submit, 4).await;
+    arrives(&simulator, RequestRole::Submit, 4).await;
     assert!(is_available(&gateway).await, "it works");
     let done = gateway.finished(&task).await;
     assert_eq!(done["status"], "succeeded", "{done}");

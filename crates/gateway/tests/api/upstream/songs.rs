@@ -2,7 +2,7 @@
 //! becomes of it at providers that speak another language.
 
 use serde_json::{Value, json};
-use simulator::{Role, Simulator};
+use simulator::{RequestRole, Simulator};
 
 use super::{gateway, provider, simulator, submissions};
 use crate::support::TestGateway;
@@ -44,7 +44,7 @@ async fn sung(gateway: &TestGateway, body: &Value) -> (Value, Vec<Value>) {
 
 fn submitted(simulator: &Simulator) -> Value {
     let journal = simulator.world().journal();
-    let mut all = journal.iter().filter(|one| one.role == Role::Submit);
+    let mut all = journal.iter().filter(|one| one.role == RequestRole::Submit);
     let body = all.next().unwrap().body.clone();
     assert!(all.next().is_none());
     body
@@ -136,7 +136,7 @@ async fn a_song_by_lyria() {
 /// The bodies of the submissions, in their order.
 fn all_submitted(simulator: &Simulator) -> Vec<Value> {
     let journal = simulator.world().journal();
-    let submissions = journal.iter().filter(|one| one.role == Role::Submit);
+    let submissions = journal.iter().filter(|one| one.role == RequestRole::Submit);
     submissions.map(|one| one.body.clone()).collect()
 }
 
@@ -274,7 +274,7 @@ async fn a_song_by_a_relay_of_the_dialect() {
     let journal = simulator.world().journal();
     let last = journal
         .iter()
-        .rfind(|one| one.role == Role::Submit)
+        .rfind(|one| one.role == RequestRole::Submit)
         .unwrap();
     assert_eq!(last.body["task"], "extend");
     gateway.stop().await;

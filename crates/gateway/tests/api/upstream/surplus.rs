@@ -2,7 +2,7 @@
 //! order is its cost, logged and counted, and not the caller's.
 
 use serde_json::{Value, json};
-use simulator::{Fault, Role};
+use simulator::{Fault, RequestRole};
 
 use super::{film, gateway, ordered, provider, simulator, submissions};
 use crate::admin::operator;
@@ -66,7 +66,10 @@ async fn a_prompt_with_settings_goes_where_they_are_only_words() {
     let view = gateway.finished(&task).await;
     assert_eq!(view["status"], "succeeded", "{view}");
     let journal = simulator.world().journal();
-    let sent = journal.iter().find(|one| one.role == Role::Submit).unwrap();
+    let sent = journal
+        .iter()
+        .find(|one| one.role == RequestRole::Submit)
+        .unwrap();
     assert_eq!(sent.provider, "openai-videos");
     assert_eq!(sent.body["prompt"], SETTINGS[0]);
     gateway.stop().await;
@@ -105,7 +108,7 @@ async fn what_is_more_than_ordered_costs_the_operator_and_is_counted() {
         (larger, "0.298598"),
     ] {
         let world = simulator.world();
-        world.order(fault, None, Some(Role::Download), 1);
+        world.order(fault, None, Some(RequestRole::Download), 1);
         let task = ordered(&gateway, "a lake").await;
         let view = gateway.finished(&task).await;
         assert_eq!(view["status"], "succeeded", "{view}");

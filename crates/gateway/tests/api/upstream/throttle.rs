@@ -4,8 +4,8 @@
 use std::time::Duration;
 
 use mediagate_store::StoreError;
-use mediagate_worker::Workers;
-use simulator::{End, Phase, Role, Simulator};
+use mediagate_worker::WorkerPool;
+use simulator::{JobPhase, PlannedEnd, RequestRole, Simulator};
 
 use super::{
     arrived, film, gateway, keys, one_provider, ordered, plan, provider, simulator, submissions,
@@ -21,7 +21,7 @@ fn running(simulator: &Simulator) -> usize {
 
 fn running_by(simulator: &Simulator, protocol: &str) -> usize {
     let jobs = simulator.world().jobs(protocol);
-    let open = |phase| matches!(phase, Phase::Queued | Phase::Running(_));
+    let open = |phase| matches!(phase, JobPhase::Queued | JobPhase::Running(_));
     jobs.iter().filter(|job| open(job.phase())).count()
 }
 
@@ -46,7 +46,7 @@ async fn no_more_run_at_once_than_the_route_takes_on_postgres() {
 /// Two processes share a route with room for two.
 async fn two_at_once(postgres: bool) {
     let simulator = simulator().await;
-    plan(&simulator, Duration::from_millis(300), End::Success);
+    plan(&simulator, Duration::from_millis(300), PlannedEnd::Success);
     let route = r#"{ provider = "acme", model = "sora-2", max_running = 2 }"#;
     let toml = provider("acme", "openai-videos", &simulator, "") + &film(route);
     let mut builder = TestGateway::builder().toml(&toml);
@@ -54,7 +54,7 @@ async fn two_at_once(postgres: bool) {
         builder = builder.on_postgres();
     }
     let gateway = builder.start().await;
-    let others = Workers::start(&gateway.app).await;
+    let others = WorkerPool::start(&gateway.app).await;
     let mut tasks = Vec::new();
     for _ in 0..6 {
         tasks.push(ordered(&gateway, "a lake").await);
@@ -77,7 +77,7 @@ async fn two_at_once(postgres: bool) {
 async fn no_more_are_submitted_at_once_than_the_settings_say() {
     let simulator = simulator().await;
     // Longer than it takes to order the next one on a busy machine: else none would meet another.
-    plan(&simulator, Duration::from_secs(1), End::Success);
+    plan(&simulator, Duration::from_secs(1), PlannedEnd::Success);
     let route = r#"{ provider = "acme", model = "veo3" }"#;
     let toml = "max_submitting = 2\n".to_owned()
         + &provider("acme", "chat-video", &simulator, "")
@@ -125,7 +125,7 @@ async fn what_is_accepted_is_claimed_with_it_unless_there_is_no_room() {
     // The first of a model waits for a look at what others left.
     let first = ordered(&gateway, "a lake").await;
     assert_eq!(gateway.finished(&first).await["status"], "succeeded");
-    plan(&simulator, Duration::from_secs(2), End::Success);
+    plan(&simulator, Duration::from_secs(2), PlannedEnd::Success);
     let mut tasks = vec![
         eventually("an order is claimed with its acceptance", async || {
             let task = ordered(&gateway, "a lake").await;
@@ -153,11 +153,11 @@ async fn what_is_accepted_is_claimed_with_it_unless_there_is_no_room() {
 #[tokio::test]
 async fn what_waits_for_room_is_queued_and_can_be_called_off() {
     let simulator = simulator().await;
-    plan(&simulator, LONG, End::Success);
+    plan(&simulator, LONG, PlannedEnd::Success);
     let toml = one_provider(&simulator).replace("api_key", "max_running = 1\napi_key");
     let gateway = gateway(&toml).await;
     let first = ordered(&gateway, "a lake").await;
-    super::arrives(&simulator, Role::Submit, 1).await;
+    super::arrives(&simulator, RequestRole::Submit, 1).await;
     let second = ordered(&gateway, "a lake").await;
     let third = ordered(&gateway, "a lake").await;
     let off = async |task: &str| {
@@ -170,7 +170,7 @@ async fn what_waits_for_room_is_queued_and_can_be_called_off() {
     off(&second).await;
     // The place of one that is called off is free for the next.
     off(&first).await;
-    super::arrives(&simulator, Role::Submit, 2).await;
+    super::arrives(&simulator, RequestRole::Submit, 2).await;
     let view = gateway.get(&format!("/v1/tasks/{third}")).await.ok();
     assert_eq!(view["status"], "running", "{view}");
     off(&third).await;
@@ -193,7 +193,7 @@ async fn no_more_are_sent_in_a_minute_than_the_route_takes() {
         tasks.push(ordered(&gateway, "a lake").await);
     }
     for sent in [2, 4, 5] {
-        super::arrives(&simulator, Role::Submit, sent).await;
+        super::arrives(&simulator, RequestRole::Submit, sent).await;
         eventually("those that were sent end", async || {
             let list = gateway.get("/v1/tasks?status=succeeded").await.ok();
             (list["data"].as_array().unwrap().len() == sent).then_some(())
@@ -216,13 +216,13 @@ fn two_keys(simulator: &Simulator, keys: &str) -> String {
 #[tokio::test]
 async fn credentials_share_the_work() {
     let simulator = simulator().await;
-    plan(&simulator, LONG, End::Success);
+    plan(&simulator, LONG, PlannedEnd::Success);
     let gateway = gateway(&two_keys(&simulator, r#""one", "two""#)).await;
     for sent in 1..=6 {
         ordered(&gateway, "a lake").await;
-        super::arrives(&simulator, Role::Submit, sent).await;
+        super::arrives(&simulator, RequestRole::Submit, sent).await;
     }
-    let with = keys(&simulator, Role::Submit);
+    let with = keys(&simulator, RequestRole::Submit);
     let count = |key: &str| with.iter().filter(|one| *one == key).count();
     assert_eq!((count("one"), count("two")), (3, 3), "{with:?}");
     gateway.stop().await;
@@ -231,20 +231,20 @@ async fn credentials_share_the_work() {
 #[tokio::test]
 async fn each_credential_has_its_own_room() {
     let simulator = simulator().await;
-    plan(&simulator, LONG, End::Success);
+    plan(&simulator, LONG, PlannedEnd::Success);
     let toml =
         two_keys(&simulator, r#""one", "two""#).replace("api_keys", "max_running = 1\napi_keys");
     let gateway = gateway(&toml).await;
     for _ in 0..4 {
         ordered(&gateway, "a lake").await;
     }
-    super::arrives(&simulator, Role::Submit, 2).await;
-    let mut with = keys(&simulator, Role::Submit);
+    super::arrives(&simulator, RequestRole::Submit, 2).await;
+    let mut with = keys(&simulator, RequestRole::Submit);
     with.sort();
     assert_eq!(with, ["one", "two"]);
     // The jobs are polled meanwhile, and nothing else is sent.
-    let polls = arrived(&simulator, Role::Poll);
-    super::arrives(&simulator, Role::Poll, polls + 4).await;
+    let polls = arrived(&simulator, RequestRole::Poll);
+    super::arrives(&simulator, RequestRole::Poll, polls + 4).await;
     assert_eq!(submissions(&simulator), 2);
     gateway.stop().await;
 }
@@ -256,8 +256,12 @@ async fn a_credential_that_is_refused_is_passed_over() {
     let gateway = gateway(&two_keys(&simulator, r#""one", "two""#)).await;
     let task = ordered(&gateway, "a lake").await;
     all_succeed(&gateway, &[task]).await;
-    assert_eq!(keys(&simulator, Role::Submit), ["one", "two"]);
-    assert!(keys(&simulator, Role::Poll).iter().all(|key| key == "two"));
+    assert_eq!(keys(&simulator, RequestRole::Submit), ["one", "two"]);
+    assert!(
+        keys(&simulator, RequestRole::Poll)
+            .iter()
+            .all(|key| key == "two")
+    );
     gateway.stop().await;
 }
 
@@ -265,7 +269,7 @@ async fn a_credential_that_is_refused_is_passed_over() {
 async fn polled_with(simulator: &Simulator, key: &str) {
     simulator.world().clear_journal();
     eventually("a poll with the key", async || {
-        let polls = keys(simulator, Role::Poll);
+        let polls = keys(simulator, RequestRole::Poll);
         polls.iter().any(|one| one == key).then_some(())
     })
     .await;
@@ -274,13 +278,13 @@ async fn polled_with(simulator: &Simulator, key: &str) {
 #[tokio::test]
 async fn a_task_stays_with_the_credential_that_made_it() {
     let simulator = simulator().await;
-    plan(&simulator, LONG, End::Success);
+    plan(&simulator, LONG, PlannedEnd::Success);
     let gateway = gateway(&two_keys(&simulator, r#""one", "two""#)).await;
     ordered(&gateway, "a lake").await;
-    super::arrives(&simulator, Role::Submit, 1).await;
+    super::arrives(&simulator, RequestRole::Submit, 1).await;
     let task = ordered(&gateway, "another").await;
-    super::arrives(&simulator, Role::Submit, 2).await;
-    assert_eq!(keys(&simulator, Role::Submit), ["one", "two"]);
+    super::arrives(&simulator, RequestRole::Submit, 2).await;
+    assert_eq!(keys(&simulator, RequestRole::Submit), ["one", "two"]);
     // Only the second job is looked at from here on.
     let list = gateway.get("/v1/tasks").await.ok();
     for other in list["data"].as_array().unwrap() {
@@ -302,7 +306,7 @@ async fn a_task_stays_with_the_credential_that_made_it() {
         .restart(Some(&two_keys(&simulator, r#""one", "new", "two""#)))
         .await;
     polled_with(&simulator, "two").await;
-    let asked = keys(&simulator, Role::Poll);
+    let asked = keys(&simulator, RequestRole::Poll);
     assert!(asked.iter().all(|key| key == "two"), "{asked:?}");
     assert_eq!(submissions(&simulator), 0, "nothing is sent again");
     let path = format!("/v1/tasks/{task}/cancel");

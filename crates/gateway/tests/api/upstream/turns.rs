@@ -1,9 +1,9 @@
 //! Accounts take turns at a provider's places.
 
 use mediagate_core::domain::keys::NewKey;
-use mediagate_worker::Workers;
+use mediagate_worker::WorkerPool;
 use serde_json::{Value, json};
-use simulator::{End, Role, Simulator};
+use simulator::{PlannedEnd, RequestRole, Simulator};
 
 use super::{LONG, arrives, film, plan, provider, simulator};
 use crate::support::{Client, TestGateway};
@@ -11,7 +11,7 @@ use crate::support::{Client, TestGateway};
 /// The prompts of the orders that arrived at the provider, in order.
 fn prompts(simulator: &Simulator) -> Vec<String> {
     let journal = simulator.world().journal();
-    let orders = journal.iter().filter(|one| one.role == Role::Submit);
+    let orders = journal.iter().filter(|one| one.role == RequestRole::Submit);
     orders
         .map(|one| one.body["prompt"].as_str().unwrap().to_owned())
         .collect()
@@ -43,7 +43,7 @@ async fn the_next_place_is_another_accounts_on_postgres() {
 /// Two processes share a route with room for two.
 async fn another_is_next(postgres: bool) {
     let simulator = simulator().await;
-    plan(&simulator, LONG, End::Success);
+    plan(&simulator, LONG, PlannedEnd::Success);
     let route = r#"{ provider = "acme", model = "sora-2", max_running = 2 }"#;
     let toml = provider("acme", "openai-videos", &simulator, "") + &film(route);
     let mut builder = TestGateway::builder().toml(&toml);
@@ -51,11 +51,11 @@ async fn another_is_next(postgres: bool) {
         builder = builder.on_postgres();
     }
     let gateway = builder.start().await;
-    let others = Workers::start(&gateway.app).await;
+    let others = WorkerPool::start(&gateway.app).await;
     for _ in 0..12 {
         order(&gateway, "film", "many").await;
     }
-    arrives(&simulator, Role::Submit, 2).await;
+    arrives(&simulator, RequestRole::Submit, 2).await;
     let other = gateway.caller("other", NewKey::default()).await;
     for _ in 0..2 {
         order(&other, "film", "few").await;
@@ -63,7 +63,7 @@ async fn another_is_next(postgres: bool) {
     // Who holds the fewest places is next, however many tasks of others are older.
     for (who, sent) in [(&gateway.client, 3), (&other, 4), (&other, 5)] {
         free_a_place(who).await;
-        arrives(&simulator, Role::Submit, sent).await;
+        arrives(&simulator, RequestRole::Submit, sent).await;
     }
     assert_eq!(prompts(&simulator), ["many", "many", "few", "few", "many"]);
     others.stop().await;
@@ -73,7 +73,7 @@ async fn another_is_next(postgres: bool) {
 #[tokio::test]
 async fn a_single_account_has_all_places() {
     let simulator = simulator().await;
-    plan(&simulator, LONG, End::Success);
+    plan(&simulator, LONG, PlannedEnd::Success);
     let route = r#"{ provider = "acme", model = "sora-2", max_running = 3 }"#;
     let toml = provider("acme", "openai-videos", &simulator, "") + &film(route);
     let gateway = TestGateway::builder().toml(&toml).start().await;
@@ -81,9 +81,9 @@ async fn a_single_account_has_all_places() {
     for _ in 0..5 {
         order(&gateway, "film", "many").await;
     }
-    arrives(&simulator, Role::Submit, 3).await;
+    arrives(&simulator, RequestRole::Submit, 3).await;
     free_a_place(&gateway).await;
-    arrives(&simulator, Role::Submit, 4).await;
+    arrives(&simulator, RequestRole::Submit, 4).await;
     gateway.stop().await;
 }
 
@@ -91,7 +91,7 @@ async fn a_single_account_has_all_places() {
 #[tokio::test]
 async fn models_that_share_a_providers_places_are_one_queue() {
     let simulator = simulator().await;
-    plan(&simulator, LONG, End::Success);
+    plan(&simulator, LONG, PlannedEnd::Success);
     let route = r#"{ provider = "acme", model = "sora-2" }"#;
     let toml = provider("acme", "openai-videos", &simulator, "max_running = 2")
         + &film(route).replace("film", "alpha")
@@ -100,11 +100,11 @@ async fn models_that_share_a_providers_places_are_one_queue() {
     for _ in 0..6 {
         order(&gateway, "alpha", "many").await;
     }
-    arrives(&simulator, Role::Submit, 2).await;
+    arrives(&simulator, RequestRole::Submit, 2).await;
     let other = gateway.caller("other", NewKey::default()).await;
     order(&other, "zulu", "few").await;
     free_a_place(&gateway).await;
-    arrives(&simulator, Role::Submit, 3).await;
+    arrives(&simulator, RequestRole::Submit, 3).await;
     assert_eq!(prompts(&simulator), ["many", "many", "few"]);
     gateway.stop().await;
 }

@@ -4,7 +4,7 @@
 
 use reqwest::Method;
 use serde_json::{Value, json};
-use simulator::{Role, Simulator};
+use simulator::{RequestRole, Simulator};
 
 use super::{film, gateway, ordered, provider, simulator, submissions};
 use crate::support::{TestGateway, sound};
@@ -15,7 +15,7 @@ const VIDEOS: &str = "/v1/videos";
 /// The body of the only submission that arrived.
 fn submitted(simulator: &Simulator) -> Value {
     let journal = simulator.world().journal();
-    let mut all = journal.iter().filter(|one| one.role == Role::Submit);
+    let mut all = journal.iter().filter(|one| one.role == RequestRole::Submit);
     let body = all.next().unwrap().body.clone();
     assert!(all.next().is_none());
     body

@@ -195,7 +195,7 @@ async fn pictures_come_by_address_and_inside_the_request() {
         let order = json!({"model": "animatic-1", "max_tokens": 1000, "messages": [{"role": "user", "content": content}]});
         accepted(&gateway, &gateway.post(PATH, &order).await).await;
         let task = gateway.claim().await;
-        let mediagate_model::task::Payload::VideoV1(job) = task.payload else {
+        let mediagate_model::task::TaskPayload::VideoV1(job) = task.payload else {
             panic!("no video");
         };
         assert_eq!(job.prompt, "slow\ndolly in");
@@ -244,7 +244,7 @@ async fn the_prompt_is_the_last_user_message_and_extras_of_other_dialects_are_ig
     });
     let view = accepted(&gateway, &gateway.post(PATH, &order).await).await;
     assert_eq!(view["user"], "someone");
-    let mediagate_model::task::Payload::VideoV1(job) = gateway.claim().await.payload else {
+    let mediagate_model::task::TaskPayload::VideoV1(job) = gateway.claim().await.payload else {
         panic!("no video");
     };
     assert_eq!(job.prompt, "second");

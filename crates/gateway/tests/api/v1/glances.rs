@@ -6,12 +6,12 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use mediagate_core::domain::accounts;
-use mediagate_core::domain::assets::{self, Lifetime};
-use mediagate_core::domain::provenance::glances;
+use mediagate_core::domain::assets::{self, AssetLifetime};
+use mediagate_core::domain::provenance::post_processing;
 use mediagate_model::ids::AssetId;
 use mediagate_model::media::MediaType;
-use mediagate_model::provenance::{Likeness, Print, PrintKind};
-use mediagate_store::{self as store, StoreError, prints};
+use mediagate_model::provenance::{PerceptualFingerprint, ResultFingerprint, ResultKind};
+use mediagate_store::{self as store, StoreError, fingerprints};
 
 use crate::support::TestGateway;
 
@@ -20,31 +20,31 @@ async fn kept(gateway: &TestGateway) -> AssetId {
     let app = &gateway.app;
     let account = accounts::ensure(app, "default").await.unwrap();
     let bytes = Bytes::from_static(b"no film");
-    let asset = assets::keep(app, account.id, MediaType::Mp4, bytes, Lifetime::Media).await;
+    let asset = assets::keep(app, account.id, MediaType::Mp4, bytes, AssetLifetime::Media).await;
     let asset = asset.unwrap();
-    let print = Print {
+    let print = ResultFingerprint {
         id: asset.id,
         account: account.id,
-        kind: PrintKind::Video,
+        kind: ResultKind::Video,
         is_embedded: false,
         task: None,
         clip: None,
         sha256: asset.sha256.clone(),
         watermark: None,
-        likeness: Likeness::default(),
+        likeness: PerceptualFingerprint::default(),
         created_at: asset.created_at,
     };
     let id = asset.id;
     let write = move |conn: &mut store::Conn<'_>| -> Result<(), StoreError> {
         store::assets::insert(conn, &asset)?;
-        prints::insert(conn, &print)
+        fingerprints::insert(conn, &print)
     };
     app.store.write(write).await.unwrap();
     id
 }
 
 async fn unseen(gateway: &TestGateway) -> Vec<AssetId> {
-    let read = |conn: &mut store::Conn<'_>| prints::unseen(conn, None, 99);
+    let read = |conn: &mut store::Conn<'_>| fingerprints::unseen(conn, None, 99);
     let unseen = gateway.app.store.read(read).await.unwrap();
     unseen.iter().map(|print| print.id).collect()
 }
@@ -75,16 +75,16 @@ async fn a_film_that_always_fails_keeps_no_other_waiting_and_is_given_up() {
         std::fs::remove_file(&path).unwrap();
         symlink(&path, &path).unwrap();
     }
-    glances::look_at_films(app).await.unwrap();
+    post_processing::look_at_films(app).await.unwrap();
     assert_eq!(unseen(&gateway).await, broken, "the others had their turn");
-    assert!(!glances::is_any_due(app).await);
+    assert!(!post_processing::is_any_due(app).await);
     // They are tried again, after longer and longer pauses, but not for ever.
     let mut tries = 1;
     for _ in 0..12 * 60 {
         app.clock.advance(Duration::from_mins(1));
-        if glances::is_any_due(app).await {
+        if post_processing::is_any_due(app).await {
             tries += 1;
-            glances::look_at_films(app).await.unwrap();
+            post_processing::look_at_films(app).await.unwrap();
         }
         if unseen(&gateway).await.is_empty() {
             break;
@@ -97,11 +97,11 @@ async fn a_film_that_always_fails_keeps_no_other_waiting_and_is_given_up() {
     let away = path.with_extension("away");
     std::fs::rename(&path, &away).unwrap();
     symlink(&path, &path).unwrap();
-    glances::look_at_films(app).await.unwrap();
+    post_processing::look_at_films(app).await.unwrap();
     std::fs::remove_file(&path).unwrap();
     std::fs::rename(&away, &path).unwrap();
     app.clock.advance(Duration::from_mins(1));
-    glances::look_at_films(app).await.unwrap();
+    post_processing::look_at_films(app).await.unwrap();
     assert!(unseen(&gateway).await.is_empty());
     gateway.stop().await;
 }

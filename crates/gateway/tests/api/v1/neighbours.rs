@@ -1,6 +1,6 @@
 //! Lengths and pictures under the names that other services have for them.
 
-use mediagate_model::task::{Payload, VideoJob};
+use mediagate_model::task::{TaskPayload, VideoJob};
 use reqwest::Method;
 use reqwest::multipart::{Form, Part};
 use serde_json::{Value, json};
@@ -41,7 +41,7 @@ async fn job(gateway: &TestGateway, answer: Answer) -> (VideoJob, Value) {
         .header("x-task-id")
         .unwrap_or_else(|| panic!("{}", answer.text()));
     let view = gateway.get(&format!("/v1/tasks/{task}")).await.ok();
-    let Payload::VideoV1(job) = gateway.claim().await.payload else {
+    let TaskPayload::VideoV1(job) = gateway.claim().await.payload else {
         panic!("no video");
     };
     (job, view["billing"]["reserved_usd"].clone())

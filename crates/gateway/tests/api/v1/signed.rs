@@ -152,9 +152,9 @@ async fn a_prompt_is_stated_where_the_operator_wants_it() {
 
 #[tokio::test]
 async fn a_signer_that_does_not_answer_fails_the_task_and_a_certificate_is_used() {
-    use provenance::credentials::{Algorithm, self_made};
+    use provenance::credentials::{SignatureAlgorithm, self_made};
     let now = mediagate_model::clock::Clock::system().now().seconds();
-    let chain = self_made("Acme Media", Algorithm::Ed25519, now).unwrap();
+    let chain = self_made("Acme Media", SignatureAlgorithm::Ed25519, now).unwrap();
     let folder = tempfile::tempdir().unwrap();
     let (certificate, key) = (folder.path().join("c.pem"), folder.path().join("k.pem"));
     std::fs::write(&certificate, &chain.certificates_pem).unwrap();

@@ -1,13 +1,13 @@
 //! What is posted, to whom and when: events of tasks to endpoints and callbacks.
 
 use serde_json::{Value, json};
-use simulator::Receiver;
+use simulator::WebhookReceiver;
 
 use super::{body, builder, delivery_in, id, is_signed, order, register, start};
 use crate::support::{TestGateway, sound, video_order};
 
 async fn whoever_listens_is_told(gateway: TestGateway) {
-    let receiver = Receiver::start().await.unwrap();
+    let receiver = WebhookReceiver::start().await.unwrap();
     let endpoint = register(&gateway, &receiver, json!({})).await;
     let called = receiver.url("/called?token=1");
     let task = order(&gateway, json!({"callback_url": called})).await;
@@ -105,7 +105,7 @@ async fn a_music_callback_may_have_the_job_record() {
         })
         .start()
         .await;
-    let receiver = Receiver::start().await.unwrap();
+    let receiver = WebhookReceiver::start().await.unwrap();
     register(&gateway, &receiver, json!({})).await;
     let clip = gateway.upload("Song").await;
     let separation = json!({"task": "gen_stem", "continue_clip_id": id(&clip), "notify_hook": receiver.url("/job")});
@@ -131,7 +131,7 @@ async fn a_music_callback_may_have_the_job_record() {
 #[tokio::test]
 async fn every_end_is_told_once_and_only_to_who_listens() {
     let gateway = builder().without_workers().start().await;
-    let receiver = Receiver::start().await.unwrap();
+    let receiver = WebhookReceiver::start().await.unwrap();
     let failures = register(&gateway, &receiver, json!({"events": ["task.failed"]})).await;
     let all = register(&gateway, &receiver, json!({"description": "all"})).await;
     let other = gateway
@@ -192,7 +192,7 @@ async fn each_video_of_an_order_calls() {
 #[tokio::test]
 async fn what_waits_is_sent_after_a_restart() {
     let gateway = builder().without_workers().start().await;
-    let receiver = Receiver::start().await.unwrap();
+    let receiver = WebhookReceiver::start().await.unwrap();
     let task = order(&gateway, json!({"callback_url": receiver.url("/late")})).await;
     let path = format!("/v1/tasks/{task}/cancel");
     gateway.post(&path, &Value::Null).await.ok();

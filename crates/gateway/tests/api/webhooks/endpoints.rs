@@ -1,7 +1,7 @@
 //! Registering, changing and deleting endpoints.
 
 use serde_json::{Value, json};
-use simulator::Receiver;
+use simulator::WebhookReceiver;
 
 use super::{builder, id, order, register, start};
 use crate::support::Client;
@@ -166,7 +166,7 @@ async fn a_repeated_registration_makes_one_and_does_not_tell_the_secret_again() 
 #[tokio::test]
 async fn a_deleted_endpoint_is_sent_nothing_more() {
     let gateway = builder().without_workers().start().await;
-    let receiver = Receiver::start().await.unwrap();
+    let receiver = WebhookReceiver::start().await.unwrap();
     let made = register(&gateway, &receiver, json!({})).await;
     let task = order(&gateway, json!({})).await;
     gateway

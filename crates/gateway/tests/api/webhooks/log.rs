@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use serde_json::{Value, json};
-use simulator::{Reaction, Receiver};
+use simulator::{Reaction, WebhookReceiver};
 
 use super::{body, builder, delivery_in, id, order, register, start, whole};
 use crate::support::{TestGateway, eventually};
@@ -67,10 +67,10 @@ async fn the_log_has_every_delivery_and_every_try() {
 }
 
 async fn what_says_gone_is_disabled_and_its_events_are_held(gateway: TestGateway) {
-    let receiver = Receiver::acting(|_, _| Reaction::status(410))
+    let receiver = WebhookReceiver::acting(|_, _| Reaction::status(410))
         .await
         .unwrap();
-    let watcher = Receiver::start().await.unwrap();
+    let watcher = WebhookReceiver::start().await.unwrap();
     let endpoint = register(&gateway, &receiver, json!({})).await;
     let watching = register(&gateway, &watcher, json!({"events": ["endpoint.disabled"]})).await;
     let first = order(&gateway, json!({})).await;
@@ -137,7 +137,7 @@ async fn gone_on_postgres() {
 #[tokio::test]
 async fn an_endpoint_that_its_owner_disables_is_held_for() {
     let gateway = builder().without_workers().start().await;
-    let receiver = Receiver::start().await.unwrap();
+    let receiver = WebhookReceiver::start().await.unwrap();
     let endpoint = register(&gateway, &receiver, json!({})).await;
     let task = order(&gateway, json!({})).await;
     gateway
@@ -159,7 +159,7 @@ async fn an_endpoint_that_its_owner_disables_is_held_for() {
 #[tokio::test]
 async fn old_deliveries_are_forgotten() {
     let gateway = builder().manual_clock().start().await;
-    let receiver = Receiver::start().await.unwrap();
+    let receiver = WebhookReceiver::start().await.unwrap();
     let endpoint = register(&gateway, &receiver, json!({})).await;
     let task = order(&gateway, json!({"callback_url": "https://nobody.invalid/"})).await;
     eventually("the endpoint has it", async || {
@@ -176,12 +176,12 @@ async fn old_deliveries_are_forgotten() {
         list["data"].as_array().unwrap().len()
     };
     gateway.app.clock.advance(Duration::from_hours(6 * 24));
-    mediagate_core::domain::webhooks::log::forget_old(&gateway.app)
+    mediagate_core::domain::webhooks::delivery_log::forget_old(&gateway.app)
         .await
         .unwrap();
     assert_eq!(count().await, 2);
     gateway.app.clock.advance(Duration::from_hours(2 * 24));
-    mediagate_core::domain::webhooks::log::forget_old(&gateway.app)
+    mediagate_core::domain::webhooks::delivery_log::forget_old(&gateway.app)
         .await
         .unwrap();
     // The callback still waits for its next try.

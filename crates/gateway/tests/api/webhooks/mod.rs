@@ -12,7 +12,7 @@ use base64::engine::general_purpose::STANDARD as BASE64;
 use hmac::{Hmac, KeyInit as _, Mac as _};
 use serde_json::{Value, json};
 use sha2::Sha256;
-use simulator::{Posted, Receiver};
+use simulator::{ReceivedPost, WebhookReceiver};
 
 use crate::support::gateway::Builder;
 use crate::support::{Client, TestGateway, eventually, videos_order};
@@ -22,12 +22,15 @@ fn builder() -> Builder {
     TestGateway::builder().allow_loopback()
 }
 
-async fn start() -> (TestGateway, Receiver) {
-    (builder().start().await, Receiver::start().await.unwrap())
+async fn start() -> (TestGateway, WebhookReceiver) {
+    (
+        builder().start().await,
+        WebhookReceiver::start().await.unwrap(),
+    )
 }
 
 /// Registers an endpoint; the answer holds its secret.
-async fn register(client: &Client, receiver: &Receiver, more: Value) -> Value {
+async fn register(client: &Client, receiver: &WebhookReceiver, more: Value) -> Value {
     let mut body = json!({"url": receiver.url("/hook")});
     for (name, value) in more.as_object().unwrap() {
         body[name] = value.clone();
@@ -67,7 +70,7 @@ async fn whole(client: &Client, delivery: &Value) -> Value {
 }
 
 /// Whether one of the signatures is right by this secret.
-fn is_signed(posted: &Posted, secret: &str) -> bool {
+fn is_signed(posted: &ReceivedPost, secret: &str) -> bool {
     let key = BASE64
         .decode(secret.strip_prefix("whsec_").unwrap())
         .unwrap();
@@ -82,6 +85,6 @@ fn is_signed(posted: &Posted, secret: &str) -> bool {
     all.any(|signature| signature == right)
 }
 
-fn body(posted: &Posted) -> Value {
+fn body(posted: &ReceivedPost) -> Value {
     serde_json::from_str(&posted.body).unwrap()
 }

@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use super::{builder, id, is_signed, order, register, start};
 use crate::support::{TestGateway, path_of};
-use simulator::Receiver;
+use simulator::WebhookReceiver;
 
 async fn send_test(gateway: &TestGateway, endpoint: &Value) {
     let path = format!("/v1/webhooks/{}/test", id(endpoint));
@@ -44,7 +44,7 @@ async fn both_secrets_are_good_for_a_day_after_a_rotation() {
 #[tokio::test]
 async fn an_old_secret_is_worthless_after_a_day() {
     let gateway = builder().manual_clock().start().await;
-    let receiver = Receiver::start().await.unwrap();
+    let receiver = WebhookReceiver::start().await.unwrap();
     let made = register(&gateway, &receiver, json!({})).await;
     let rotated = gateway
         .post(&format!("/v1/webhooks/{}/rotate", id(&made)), &Value::Null)
@@ -99,7 +99,7 @@ async fn a_replaced_signing_secret_opens_what_the_old_one_closed() {
         .toml(&format!("signing_secret = \"{OLD}\""))
         .start()
         .await;
-    let receiver = Receiver::start().await.unwrap();
+    let receiver = WebhookReceiver::start().await.unwrap();
     let made = register(&gateway, &receiver, json!({})).await;
     let task = order(&gateway, json!({})).await;
     let film = gateway.finished(&task).await["output"]["videos"][0]["url"].clone();

@@ -4,7 +4,7 @@ use mediagate_core::domain::keys::NewKey;
 use mediagate_model::account::Scope;
 use reqwest::Method;
 use serde_json::{Value, json};
-use simulator::Receiver;
+use simulator::WebhookReceiver;
 
 use super::{body, builder, delivery_in, id, order, register};
 use crate::admin::operator;
@@ -29,8 +29,8 @@ async fn manager(gateway: &TestGateway, more: &[Scope]) -> Client {
     gateway.caller("default", new).await
 }
 
-async fn receiver() -> Receiver {
-    Receiver::start().await.unwrap()
+async fn receiver() -> WebhookReceiver {
+    WebhookReceiver::start().await.unwrap()
 }
 
 fn prompt() -> Value {
@@ -38,7 +38,12 @@ fn prompt() -> Value {
 }
 
 /// Orders a film, and waits until somebody who may see it was told.
-async fn made(gateway: &TestGateway, by: &Client, count: usize, strong: &Receiver) -> String {
+async fn made(
+    gateway: &TestGateway,
+    by: &Client,
+    count: usize,
+    strong: &WebhookReceiver,
+) -> String {
     let task = order(by, prompt()).await;
     let posted = strong.until(count).await;
     assert_eq!(body(&posted[count - 1])["data"]["id"], task);

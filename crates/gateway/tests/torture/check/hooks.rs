@@ -7,7 +7,7 @@ use base64::engine::general_purpose::STANDARD as BASE64;
 use hmac::{Hmac, KeyInit as _, Mac as _};
 use serde_json::Value;
 use sha2::Sha256;
-use simulator::Posted;
+use simulator::ReceivedPost;
 
 use super::{Facts, Violations};
 use crate::stage::Stage;
@@ -86,7 +86,7 @@ fn told(stage: &Stage, found: &mut Violations) -> HashMap<String, Told> {
     all
 }
 
-fn is_signed(posted: &Posted, secret: &str) -> bool {
+fn is_signed(posted: &ReceivedPost, secret: &str) -> bool {
     let key = secret.strip_prefix("whsec_").map(|key| BASE64.decode(key));
     let mut mac = Hmac::<Sha256>::new_from_slice(&key.unwrap().unwrap()).unwrap();
     let (id, time) = (

@@ -13,7 +13,7 @@ use std::collections::{BTreeMap, HashMap};
 
 use mediagate_model::error::ErrorCode;
 use sha2::{Digest as _, Sha256};
-use simulator::End;
+use simulator::PlannedEnd;
 
 use crate::callers::Told;
 use crate::db::{Database, Row};
@@ -171,7 +171,7 @@ impl Facts {
         for job in stage.simulator.world().all_jobs() {
             let made = Made {
                 id: job.id.clone(),
-                ended_well: job.plan.end == End::Success,
+                ended_well: job.plan.end == PlannedEnd::Success,
                 was_called_off: job.cancelled_at.is_some(),
             };
             let key = job.input["idempotency_key"].as_str();

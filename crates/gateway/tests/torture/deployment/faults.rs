@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use simulator::{Cut, Link, Network};
+use simulator::{ConnectionCut, LinkState, NetworkState};
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
@@ -14,9 +14,9 @@ use crate::dice::Dice;
 use crate::pair::Pair;
 use crate::program::{At, CLOCKS};
 
-const REFUSES: Network = Network {
-    up: Link::late(Duration::ZERO),
-    down: Link::late(Duration::ZERO),
+const REFUSES: NetworkState = NetworkState {
+    up: LinkState::late(Duration::ZERO),
+    down: LinkState::late(Duration::ZERO),
     refuses: true,
 };
 
@@ -71,15 +71,18 @@ impl Deployment {
 /// A thing that goes wrong with a process or its ways to the database.
 async fn spoil(replica: &mut Replica, dice: &mut Dice, over: &CancellationToken) -> &'static str {
     let while_ = dice.millis(100, 7000);
-    let one_way = |up, down| Network {
+    let one_way = |up, down| NetworkState {
         up,
         down,
         refuses: false,
     };
-    let (held, open) = (Link::held(), Link::default());
+    let (held, open) = (LinkState::held(), LinkState::default());
     let network = match dice.roll(14) {
-        0 => ("late", Network::both(Link::late(Duration::from_millis(2)))),
-        1 => ("cut off both ways", Network::both(held)),
+        0 => (
+            "late",
+            NetworkState::both(LinkState::late(Duration::from_millis(2))),
+        ),
+        1 => ("cut off both ways", NetworkState::both(held)),
         2 => ("hears nothing", one_way(open, held)),
         3 => ("is not heard", one_way(held, open)),
         4 => {
@@ -88,19 +91,22 @@ async fn spoil(replica: &mut Replica, dice: &mut Dice, over: &CancellationToken)
         }
         5 | 6 => {
             let (name, cut) = if dice.chance(70) {
-                ("commit without an answer", Cut::new("COMMIT").passing())
+                (
+                    "commit without an answer",
+                    ConnectionCut::new("COMMIT").passing(),
+                )
             } else {
-                let cut = Cut::new("INTO submissions").holding();
+                let cut = ConnectionCut::new("INTO submissions").holding();
                 ("an intent held up", cut)
             };
             replica.ways.iter().for_each(|way| way.cut(cut.clone()));
-            (name, Network::default())
+            (name, NetworkState::default())
         }
         7 => {
             if let Some(server) = &replica.server {
                 server.signal("-STOP");
             }
-            ("stopped", Network::default())
+            ("stopped", NetworkState::default())
         }
         8 => {
             replica.drain().await;
@@ -192,7 +198,7 @@ async fn bucket(
                 "the bucket is gone"
             }
             _ => {
-                bucket.proxy.set(Network::both(Link::held()));
+                bucket.proxy.set(NetworkState::both(LinkState::held()));
                 "the bucket stalls"
             }
         };

@@ -12,7 +12,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
-use simulator::Plan;
+use simulator::JobPlan;
 use tokio::task::JoinSet;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
@@ -128,7 +128,7 @@ impl Scene {
     /// Lets everything come to its end, and checks it all.
     async fn settle(&mut self, deployment: &mut Deployment) {
         let mut run = self.run.lock().await;
-        calm(run.stage.simulator.world(), Plan::default());
+        calm(run.stage.simulator.world(), JobPlan::default());
         // A job is asked for only by those whose settings it was ordered with, and whoever else takes it up
         // puts it off by a tenth of its age. While they change over, one that still has the first settings may
         // order with them: hence twice.

@@ -7,7 +7,7 @@ use std::path::Path;
 use std::process::ExitStatus;
 use std::time::Duration;
 
-use simulator::{Network, Proxy};
+use simulator::{FaultProxy, NetworkState};
 use tokio::time::Instant;
 
 use super::wait;
@@ -43,7 +43,7 @@ pub(super) struct Deployment {
 
 /// A process, its ways and what it was started with.
 pub(super) struct Replica {
-    pub(super) ways: Vec<Proxy>,
+    pub(super) ways: Vec<FaultProxy>,
     words: Vec<String>,
     is_worker: bool,
     pub(super) server: Option<Server>,
@@ -150,17 +150,17 @@ impl Deployment {
 }
 
 /// A way to each of the two.
-async fn ways(postgres: &Pair) -> Vec<Proxy> {
+async fn ways(postgres: &Pair) -> Vec<FaultProxy> {
     let mut ways = Vec::new();
     for server in &postgres.servers {
         let address = SocketAddr::from(([127, 0, 0, 1], server.port()));
-        ways.push(Proxy::start(address).await.unwrap());
+        ways.push(FaultProxy::start(address).await.unwrap());
     }
     ways
 }
 
 impl Replica {
-    fn new(folder: &Path, number: usize, settings: [String; 2], ways: Vec<Proxy>) -> Self {
+    fn new(folder: &Path, number: usize, settings: [String; 2], ways: Vec<FaultProxy>) -> Self {
         let file = folder.join(format!("{number}.toml"));
         std::fs::write(&file, &settings[0]).unwrap();
         let data = folder.join(format!("data-{number}"));
@@ -231,7 +231,7 @@ impl Replica {
         std::fs::write(file, &self.settings[usize::from(is_moved)]).unwrap();
     }
 
-    pub(super) fn set(&self, network: Network) {
+    pub(super) fn set(&self, network: NetworkState) {
         for way in &self.ways {
             way.set(network);
         }

@@ -9,25 +9,25 @@ use utoipa::openapi::schema::{ObjectBuilder, Type};
 use utoipa::openapi::{RefOr, Schema};
 
 use crate::fields::types::{text, texts};
-use crate::fields::{FieldType, Fields};
+use crate::fields::{BodyFields, FieldType};
 use mediagate_model::account::{BudgetPeriod, Scope};
 use mediagate_model::clock::Timestamp;
 use mediagate_model::error::ErrorCode;
-use mediagate_model::money::Micros;
+use mediagate_model::money::MicroDollars;
 
 /// Most items of a list.
 const MOST: usize = 100;
 
 /// US dollars, as text: `25.00`. `SIGNED`: it may be negative.
-pub struct Amount<const SIGNED: bool>;
+pub struct AmountField<const SIGNED: bool>;
 
-impl<const SIGNED: bool> FieldType for Amount<SIGNED> {
-    type Value = Micros;
+impl<const SIGNED: bool> FieldType for AmountField<SIGNED> {
+    type Value = MicroDollars;
 
-    fn read(body: &Fields<'_>, name: &str) -> Option<Micros> {
+    fn read(body: &BodyFields<'_>, name: &str) -> Option<MicroDollars> {
         let text = body.string(name, 40)?;
         let amount = if SIGNED {
-            Micros::signed(&text)
+            MicroDollars::signed(&text)
         } else {
             text.parse()
         };
@@ -42,12 +42,12 @@ impl<const SIGNED: bool> FieldType for Amount<SIGNED> {
 }
 
 /// An instant, RFC 3339.
-pub struct Instant;
+pub struct InstantField;
 
-impl FieldType for Instant {
+impl FieldType for InstantField {
     type Value = Timestamp;
 
-    fn read(body: &Fields<'_>, name: &str) -> Option<Timestamp> {
+    fn read(body: &BodyFields<'_>, name: &str) -> Option<Timestamp> {
         let time = Timestamp::parse(&body.string(name, 64)?);
         if time.is_none() {
             let message = "Must be a time such as \"2026-01-02T03:04:05Z\".";
@@ -62,12 +62,12 @@ impl FieldType for Instant {
 }
 
 /// A length of time, as text: `30d`.
-pub struct Length;
+pub struct DurationField;
 
-impl FieldType for Length {
+impl FieldType for DurationField {
     type Value = std::time::Duration;
 
-    fn read(body: &Fields<'_>, name: &str) -> Option<std::time::Duration> {
+    fn read(body: &BodyFields<'_>, name: &str) -> Option<std::time::Duration> {
         let text = body.string(name, 64)?;
         let length = humantime::parse_duration(&text).ok();
         if length.is_none() {
@@ -83,12 +83,12 @@ impl FieldType for Length {
 }
 
 /// `day`, `week` or `month`.
-pub struct Period;
+pub struct PeriodField;
 
-impl FieldType for Period {
+impl FieldType for PeriodField {
     type Value = BudgetPeriod;
 
-    fn read(body: &Fields<'_>, name: &str) -> Option<BudgetPeriod> {
+    fn read(body: &BodyFields<'_>, name: &str) -> Option<BudgetPeriod> {
         let period = body.string(name, 32)?.parse().ok();
         if period.is_none() {
             let message = "Must be \"day\", \"week\" or \"month\".";
@@ -105,24 +105,24 @@ impl FieldType for Period {
 }
 
 /// An item of a list, as text.
-pub trait Item: FromStr {
+pub trait ListItem: FromStr {
     /// What an item must be.
     const MUST_BE: &str;
 }
 
-impl Item for Scope {
+impl ListItem for Scope {
     const MUST_BE: &str = "a scope";
 }
 
-impl Item for IpNet {
+impl ListItem for IpNet {
     const MUST_BE: &str = "a network such as \"10.0.0.0/8\"";
 }
 
 /// The name of a model; whether it exists is seen later.
 #[derive(Debug)]
-pub struct Name(pub String);
+pub struct ModelName(pub String);
 
-impl FromStr for Name {
+impl FromStr for ModelName {
     type Err = ();
 
     fn from_str(text: &str) -> Result<Self, ()> {
@@ -131,17 +131,17 @@ impl FromStr for Name {
     }
 }
 
-impl Item for Name {
+impl ListItem for ModelName {
     const MUST_BE: &str = "a model's name";
 }
 
 /// A list of such items, at least one.
-pub struct ListOf<T>(PhantomData<T>);
+pub struct ListField<T>(PhantomData<T>);
 
-impl<T: Item> FieldType for ListOf<T> {
+impl<T: ListItem> FieldType for ListField<T> {
     type Value = Vec<T>;
 
-    fn read(body: &Fields<'_>, name: &str) -> Option<Vec<T>> {
+    fn read(body: &BodyFields<'_>, name: &str) -> Option<Vec<T>> {
         let items = body.array(name, MOST)?;
         if items.is_empty() {
             let message = "Must have at least one item, or be left out.";
@@ -169,7 +169,7 @@ impl<T: Item> FieldType for ListOf<T> {
 }
 
 /// Of a change: `Some(None)` if the field is null, which removes what is there.
-pub fn or_removed<T>(body: &Fields<'_>, name: &str, read: Option<T>) -> Option<Option<T>> {
+pub fn or_removed<T>(body: &BodyFields<'_>, name: &str, read: Option<T>) -> Option<Option<T>> {
     let is_null = body.members().get(name).is_some_and(Value::is_null);
     is_null.then_some(None).or(read.map(Some))
 }

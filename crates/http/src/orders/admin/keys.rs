@@ -5,10 +5,12 @@ use std::time::Duration;
 use ipnet::IpNet;
 use serde_json::Value;
 
-use super::fields::{Amount, Instant, Length, ListOf, Name, Period, or_removed};
-use crate::fields::types::{Filled, Flag, Integer, NotBlank, Required};
-use crate::fields::{self, Fields, request};
-use mediagate_core::domain::keys::{Change, NewKey};
+use super::fields::{
+    AmountField, DurationField, InstantField, ListField, ModelName, PeriodField, or_removed,
+};
+use crate::fields::types::{BooleanField, IntegerField, NonBlankText, OptionalText, RequiredField};
+use crate::fields::{self, BodyFields, request};
+use mediagate_core::domain::keys::{KeyChanges, NewKey};
 use mediagate_model::account::Scope;
 use mediagate_model::clock::Timestamp;
 use mediagate_model::error::{Error, ErrorCode};
@@ -19,27 +21,27 @@ request! {
     /// An API key to create.
     pub struct KeyRequest {
         /// Name for people, up to 100 characters.
-        name: Required<NotBlank<100>>,
+        name: RequiredField<NonBlankText<100>>,
         /// The handle of its account, which is made if there is none; `default` by default.
-        account: Filled<40>,
+        account: OptionalText<40>,
         /// What it may do; all but `admin` by default.
-        scopes: ListOf<Scope>,
+        scopes: ListField<Scope>,
         /// Limit on the cost of its tasks in US dollars, as text.
-        budget_usd: Amount<false>,
+        budget_usd: AmountField<false>,
         /// How often the budget renews, in UTC: `day`, `week` or `month`; never by default.
-        budget_period: Period,
+        budget_period: PeriodField,
         /// Requests per minute, 600 by default.
-        rpm: Integer<1, MOST>,
+        rpm: IntegerField<1, MOST>,
         /// Limit of open tasks, 100 by default.
-        max_running: Integer<1, MOST>,
+        max_running: IntegerField<1, MOST>,
         /// Models that it may use; all by default.
-        models: ListOf<Name>,
+        models: ListField<ModelName>,
         /// Networks that it may be used from, as CIDR; any by default.
-        networks: ListOf<IpNet>,
+        networks: ListField<IpNet>,
         /// Whether chats that an interface holds on its own, for titles, tags or follow-up questions, are refused.
-        refuse_housekeeping: Flag,
+        refuse_housekeeping: BooleanField,
         /// When it expires, RFC 3339; never by default.
-        expires_at: Instant,
+        expires_at: InstantField,
     }
 }
 
@@ -47,25 +49,25 @@ request! {
     /// What to change of an API key: what is left out stays, and null removes a limit.
     pub struct KeyChange {
         /// Name for people, up to 100 characters.
-        name: NotBlank<100>,
+        name: NonBlankText<100>,
         /// What it may do.
-        scopes: ListOf<Scope>,
+        scopes: ListField<Scope>,
         /// Limit on the cost of its tasks in US dollars, as text.
-        budget_usd: Amount<false>,
+        budget_usd: AmountField<false>,
         /// How often the budget renews, in UTC: `day`, `week` or `month`.
-        budget_period: Period,
+        budget_period: PeriodField,
         /// Requests per minute.
-        rpm: Integer<1, MOST>,
+        rpm: IntegerField<1, MOST>,
         /// Limit of open tasks.
-        max_running: Integer<1, MOST>,
+        max_running: IntegerField<1, MOST>,
         /// Models that it may use.
-        models: ListOf<Name>,
+        models: ListField<ModelName>,
         /// Networks that it may be used from, as CIDR.
-        networks: ListOf<IpNet>,
+        networks: ListField<IpNet>,
         /// Whether chats that an interface holds on its own, for titles, tags or follow-up questions, are refused.
-        refuse_housekeeping: Flag,
+        refuse_housekeeping: BooleanField,
         /// When it expires, RFC 3339.
-        expires_at: Instant,
+        expires_at: InstantField,
     }
 }
 
@@ -74,9 +76,9 @@ request! {
     pub struct KeyRotation {
         /// How long the key before is still accepted, as `15m` or `1d`, 30 days at most; not at all by
         /// default.
-        grace: Length,
+        grace: DurationField,
         /// Whether its webhook endpoints are deleted; by default they go on, and the answer names them.
-        end_webhooks: Flag,
+        end_webhooks: BooleanField,
     }
 }
 
@@ -106,10 +108,10 @@ pub fn read_new(body: &Value, now: Timestamp) -> Result<(Option<String>, NewKey)
 }
 
 /// Reads a change.
-pub fn read_change(body: &Value) -> Result<Change, Error> {
+pub fn read_change(body: &Value) -> Result<KeyChanges, Error> {
     fields::read(body, |body| {
         let request = KeyChange::read(body);
-        Some(Change {
+        Some(KeyChanges {
             name: request.name,
             scopes: request.scopes,
             models: or_removed(body, "models", request.models.map(names)),
@@ -133,7 +135,7 @@ pub fn read_rotation(body: &Value) -> Result<(Duration, bool), Error> {
     })
 }
 
-fn lifetime(body: &Fields<'_>, at: Timestamp, now: Timestamp) -> Duration {
+fn lifetime(body: &BodyFields<'_>, at: Timestamp, now: Timestamp) -> Duration {
     if at <= now {
         body.fault(
             "expires_at",
@@ -144,7 +146,7 @@ fn lifetime(body: &Fields<'_>, at: Timestamp, now: Timestamp) -> Duration {
     at.since(now)
 }
 
-fn names(names: Vec<Name>) -> Vec<String> {
+fn names(names: Vec<ModelName>) -> Vec<String> {
     names.into_iter().map(|name| name.0).collect()
 }
 

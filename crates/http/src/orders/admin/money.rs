@@ -2,13 +2,13 @@
 
 use serde_json::Value;
 
-use super::fields::{Amount, or_removed};
-use crate::fields::types::{Flag, Id, NotBlank, Required};
+use super::fields::{AmountField, or_removed};
+use crate::fields::types::{BooleanField, IdField, NonBlankText, RequiredField};
 use crate::fields::{self, request};
-use mediagate_core::domain::books::Changes;
+use mediagate_core::domain::accounting::AccountChanges;
 use mediagate_model::error::{Error, ErrorCode};
 use mediagate_model::ids::TaskId;
-use mediagate_model::money::Micros;
+use mediagate_model::money::MicroDollars;
 
 /// Longest note in characters.
 const NOTE: usize = 500;
@@ -17,13 +17,13 @@ request! {
     /// An account to create.
     pub struct AccountRequest {
         /// Short unique name: 1 to 40 of a-z, 0-9, - and _.
-        handle: Required<NotBlank<40>>,
+        handle: RequiredField<NonBlankText<40>>,
         /// Name for people, up to 100 characters; made of the handle by default.
-        name: NotBlank<100>,
+        name: NonBlankText<100>,
         /// Whether it can spend only its credit.
-        prepaid: Flag,
+        prepaid: BooleanField,
         /// Limit on the total cost of all its tasks in US dollars, as text.
-        budget_usd: Amount<false>,
+        budget_usd: AmountField<false>,
     }
 }
 
@@ -31,11 +31,11 @@ request! {
     /// What to change of an account: what is left out stays.
     pub struct AccountChange {
         /// Name for people, up to 100 characters.
-        name: NotBlank<100>,
+        name: NonBlankText<100>,
         /// Whether it can spend only its credit.
-        prepaid: Flag,
+        prepaid: BooleanField,
         /// Limit on the total cost of all its tasks in US dollars, as text; null removes it.
-        budget_usd: Amount<false>,
+        budget_usd: AmountField<false>,
     }
 }
 
@@ -43,9 +43,9 @@ request! {
     /// Money to pay in.
     pub struct CreditRequest {
         /// US dollars, as text; a negative amount withdraws.
-        amount_usd: Required<Amount<true>>,
+        amount_usd: RequiredField<AmountField<true>>,
         /// For the ledger, up to 500 characters.
-        note: NotBlank<NOTE>,
+        note: NonBlankText<NOTE>,
     }
 }
 
@@ -53,19 +53,19 @@ request! {
     /// A correction of a task's cost.
     pub struct AdjustmentRequest {
         /// The task.
-        task_id: Required<Id<TaskId>>,
+        task_id: RequiredField<IdField<TaskId>>,
         /// US dollars, as text: a positive amount charges, a negative one refunds.
-        amount_usd: Required<Amount<true>>,
+        amount_usd: RequiredField<AmountField<true>>,
         /// The reason, for the ledger, up to 500 characters.
-        note: Required<NotBlank<NOTE>>,
+        note: RequiredField<NonBlankText<NOTE>>,
     }
 }
 
 /// Reads a new account.
-pub fn read_account(body: &Value) -> Result<(String, Changes), Error> {
+pub fn read_account(body: &Value) -> Result<(String, AccountChanges), Error> {
     fields::read(body, |body| {
         let request = AccountRequest::read(body);
-        let changes = Changes {
+        let changes = AccountChanges {
             name: request.name,
             prepaid: request.prepaid,
             budget: request.budget_usd.map(Some),
@@ -75,10 +75,10 @@ pub fn read_account(body: &Value) -> Result<(String, Changes), Error> {
 }
 
 /// Reads a change of an account.
-pub fn read_change(body: &Value) -> Result<Changes, Error> {
+pub fn read_change(body: &Value) -> Result<AccountChanges, Error> {
     fields::read(body, |body| {
         let request = AccountChange::read(body);
-        Some(Changes {
+        Some(AccountChanges {
             name: request.name,
             prepaid: request.prepaid,
             budget: or_removed(body, "budget_usd", request.budget_usd),
@@ -87,7 +87,7 @@ pub fn read_change(body: &Value) -> Result<Changes, Error> {
 }
 
 /// Reads a credit and its note.
-pub fn read_credit(body: &Value) -> Result<(Micros, Option<String>), Error> {
+pub fn read_credit(body: &Value) -> Result<(MicroDollars, Option<String>), Error> {
     fields::read(body, |body| {
         let request = CreditRequest::read(body);
         Some((request.amount_usd?, request.note))
@@ -95,7 +95,7 @@ pub fn read_credit(body: &Value) -> Result<(Micros, Option<String>), Error> {
 }
 
 /// Reads an adjustment.
-pub fn read_adjustment(body: &Value) -> Result<(TaskId, Micros, String), Error> {
+pub fn read_adjustment(body: &Value) -> Result<(TaskId, MicroDollars, String), Error> {
     fields::read(body, |body| {
         let request = AdjustmentRequest::read(body);
         if body.value("task_id").and_then(Value::as_str) == Some("") {

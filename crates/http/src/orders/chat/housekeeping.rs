@@ -1,10 +1,10 @@
-//! Chats that an interface holds on its own: it asks for a title, for tags, for what might be asked
+//! Housekeeping chats that an interface holds on its own: it asks for a title, for tags, for what comes
 //! next.
 //!
 //! They are known by the wording that these interfaces send unless somebody wrote another one
 //! (`docs/chat-interfaces.md` lists them), and by nothing less: a director may write anything.
 
-use mediagate_model::task::Message;
+use mediagate_model::task::ConversationMessage;
 
 /// How Open `WebUI` begins all of these, and some real questions besides.
 const TASK: &str = "### task:";
@@ -58,12 +58,12 @@ const OF_SYSTEM: [&str; 4] = [
 ];
 
 /// Whether a chat is one of these. The conversation is what was said before the prompt.
-pub fn is_housekeeping(prompt: &str, conversation: &[Message]) -> bool {
+pub fn is_housekeeping(prompt: &str, conversation: &[ConversationMessage]) -> bool {
     let asks = |text: &str| {
         let start = start(text);
         OF_USER.iter().any(|wording| start.starts_with(wording)) || is_task(text, &start)
     };
-    let tells = |message: &Message| {
+    let tells = |message: &ConversationMessage| {
         let is_system = matches!(message.role.as_str(), "system" | "developer");
         let start = start(&message.text);
         is_system
@@ -94,8 +94,8 @@ fn start(text: &str) -> String {
 mod tests {
     use super::*;
 
-    fn said(role: &str, text: &str) -> Message {
-        Message {
+    fn said(role: &str, text: &str) -> ConversationMessage {
+        ConversationMessage {
             role: role.into(),
             text: text.into(),
         }

@@ -6,13 +6,13 @@ use utoipa::openapi::schema::{
 };
 use utoipa::openapi::{RefOr, Schema};
 
-use crate::fields::request::{Schemas, reference};
-use crate::fields::types::{Required, Text, text};
-use crate::fields::{FieldType, Fields, request};
-use crate::orders::video_fields::{Address, PROMPT};
-use mediagate_core::domain::video::AskedPicture;
+use crate::fields::request::{SchemaList, reference};
+use crate::fields::types::{RequiredField, TextField, text};
+use crate::fields::{BodyFields, FieldType, request};
+use crate::orders::video_fields::{PROMPT, PictureAddress};
+use mediagate_core::domain::video::RequestedPicture;
 use mediagate_model::error::ErrorCode;
-use mediagate_model::task::Message;
+use mediagate_model::task::ConversationMessage;
 
 /// Most messages of a request, and parts of a message.
 const MESSAGES: usize = 256;
@@ -30,9 +30,9 @@ request! {
     /// A message.
     pub struct ChatMessage {
         /// Who says it.
-        role: Required<Role>,
+        role: RequiredField<MessageRole>,
         /// Text, or parts of type `text` and `image_url`. An assistant's message may have none.
-        content: Content,
+        content: MessageContent,
     }
 }
 
@@ -40,7 +40,7 @@ request! {
     /// A part of the prompt.
     pub struct TextPart {
         /// The text.
-        text: Required<Text<PROMPT>>,
+        text: RequiredField<TextField<PROMPT>>,
     }
 }
 
@@ -48,7 +48,7 @@ request! {
     /// A source image.
     pub struct ImagePart {
         /// Where it is.
-        image_url: Required<ImageUrl>,
+        image_url: RequiredField<ImageUrl>,
     }
 }
 
@@ -56,17 +56,17 @@ request! {
     /// Where an image is.
     pub struct ImageUrl {
         /// An https, http or data: address.
-        url: Required<Address>,
+        url: RequiredField<PictureAddress>,
     }
 }
 
 /// Who says a message.
-pub struct Role;
+pub struct MessageRole;
 
-impl FieldType for Role {
+impl FieldType for MessageRole {
     type Value = String;
 
-    fn read(body: &Fields<'_>, name: &str) -> Option<String> {
+    fn read(body: &BodyFields<'_>, name: &str) -> Option<String> {
         let role = body.string(name, 32)?;
         if !ROLES.contains(&role.as_str()) {
             let message = format!("Must be one of {}.", ROLES.join(", "));
@@ -83,20 +83,20 @@ impl FieldType for Role {
 
 /// What the messages ask for.
 #[derive(Debug)]
-pub struct Asked {
+pub struct ChatPrompt {
     pub prompt: String,
-    pub pictures: Vec<AskedPicture>,
-    pub conversation: Vec<Message>,
+    pub pictures: Vec<RequestedPicture>,
+    pub conversation: Vec<ConversationMessage>,
 }
 
 /// All messages are checked; the last user message is the order, those before it are
 /// the conversation.
-pub struct Messages;
+pub struct MessageList;
 
-impl FieldType for Messages {
-    type Value = Asked;
+impl FieldType for MessageList {
+    type Value = ChatPrompt;
 
-    fn read(body: &Fields<'_>, name: &str) -> Option<Asked> {
+    fn read(body: &BodyFields<'_>, name: &str) -> Option<ChatPrompt> {
         let items = body.array(name, MESSAGES)?;
         if items.is_empty() {
             let message = "Must have at least one message.";
@@ -117,7 +117,7 @@ impl FieldType for Messages {
             let text = content.as_ref().map(|said| said.text.clone());
             let is_order = role.as_deref() == Some("user");
             if let (Some(role), Some(text)) = (role, text) {
-                said.push((index, Message { role, text }));
+                said.push((index, ConversationMessage { role, text }));
             }
             if is_order {
                 last = Some((index, content));
@@ -128,14 +128,14 @@ impl FieldType for Messages {
             body.fault(name, ErrorCode::InvalidValue, message);
             return None;
         };
-        let Said { text, pictures } = content?;
+        let MessageBody { text, pictures } = content?;
         if text.trim().is_empty() && pictures.is_empty() {
             let param = format!("{}[{index}].content", body.path(name));
             let message = "Must hold a prompt or an image.";
             body.fault_at(param, ErrorCode::InvalidValue, message);
         }
         said.retain(|(at, _)| *at < index);
-        Some(Asked {
+        Some(ChatPrompt {
             prompt: text,
             pictures,
             conversation: said.into_iter().map(|(_, message)| message).collect(),
@@ -147,27 +147,27 @@ impl FieldType for Messages {
         list.min_items(Some(1)).max_items(Some(MESSAGES)).into()
     }
 
-    fn components(schemas: &mut Schemas) {
+    fn components(schemas: &mut SchemaList) {
         <ChatMessage as FieldType>::components(schemas);
     }
 }
 
 /// What a message says and shows.
 #[derive(Debug)]
-pub struct Said {
+pub struct MessageBody {
     text: String,
-    pictures: Vec<AskedPicture>,
+    pictures: Vec<RequestedPicture>,
 }
 
 /// A message's text, or its parts.
-pub struct Content;
+pub struct MessageContent;
 
-impl FieldType for Content {
-    type Value = Said;
+impl FieldType for MessageContent {
+    type Value = MessageBody;
 
-    fn read(body: &Fields<'_>, name: &str) -> Option<Said> {
+    fn read(body: &BodyFields<'_>, name: &str) -> Option<MessageBody> {
         match body.value(name)? {
-            Value::String(_) => Some(Said {
+            Value::String(_) => Some(MessageBody {
                 text: body.string(name, PROMPT)?,
                 pictures: Vec::new(),
             }),
@@ -188,7 +188,7 @@ impl FieldType for Content {
         AnyOfBuilder::new().item(text(PROMPT)).item(parts).into()
     }
 
-    fn components(schemas: &mut Schemas) {
+    fn components(schemas: &mut SchemaList) {
         ImagePart::components(schemas);
     }
 }
@@ -202,7 +202,7 @@ fn tagged(name: &str, mut part: Object) -> Object {
     part
 }
 
-fn parts(message: &Fields<'_>, name: &str, items: &[Value]) -> Said {
+fn parts(message: &BodyFields<'_>, name: &str, items: &[Value]) -> MessageBody {
     let mut texts = Vec::new();
     let mut pictures = Vec::new();
     for (index, item) in items.iter().enumerate() {
@@ -228,5 +228,5 @@ fn parts(message: &Fields<'_>, name: &str, items: &[Value]) -> Said {
         let why = format!("Must have at most {PROMPT} characters of text.");
         message.fault(name, ErrorCode::InvalidValue, why);
     }
-    Said { text, pictures }
+    MessageBody { text, pictures }
 }

@@ -3,7 +3,7 @@
 use serde::Serialize;
 use utoipa::ToSchema;
 
-use mediagate_core::app::Parts;
+use mediagate_core::app::AppParts;
 
 /// The settings in effect, and how the last reload went.
 #[derive(Debug, Serialize, ToSchema)]
@@ -30,7 +30,7 @@ pub struct ReloadObject {
 }
 
 impl ConfigObject {
-    pub fn new(app: &Parts) -> Self {
+    pub fn new(app: &AppParts) -> Self {
         let reload = app.models.settings.last_reload();
         Self {
             object: "config",

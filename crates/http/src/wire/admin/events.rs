@@ -1,13 +1,13 @@
-//! What happens in the gateway.
+//! Events of the gateway.
 
 use serde::Serialize;
 use utoipa::ToSchema;
 
 use crate::wire::admin::audit::AuditObject;
 use crate::wire::admin::providers::RouteErrorObject;
-use mediagate_core::feed::Told;
+use mediagate_core::event_feed::FeedEntry;
 use mediagate_model::clock::Timestamp;
-use mediagate_model::feed::{Accepted, Ended, Happening, RouteState, Sent};
+use mediagate_model::feed::{FeedEvent, RouteStatus, SubmissionSent, TaskAccepted, TaskEnded};
 
 /// Something that happened. What it is not about is absent.
 #[derive(Debug, Default, Serialize, ToSchema)]
@@ -88,7 +88,7 @@ pub struct RouteHappening {
 }
 
 impl AdminHappening {
-    pub fn new(told: &Told) -> Self {
+    pub fn new(told: &FeedEntry) -> Self {
         let at = Some(told.what.at().rfc3339());
         let handle = told.handle.clone().unwrap_or_default();
         let of_task = |r#type, task: TaskHappening| Self {
@@ -100,16 +100,16 @@ impl AdminHappening {
             ..Self::default()
         };
         let what = match &told.what {
-            Happening::Accepted(one) => of_task("task.accepted", accepted(one)),
-            Happening::Sent(one) if one.attempt > 1 => of_task("task.failed_over", sent(one)),
-            Happening::Sent(one) => of_task("task.submitted", sent(one)),
-            Happening::Ended(one) => of_task("task.ended", ended(one)),
-            Happening::Route(state, _) => Self {
+            FeedEvent::Accepted(one) => of_task("task.accepted", accepted(one)),
+            FeedEvent::Sent(one) if one.attempt > 1 => of_task("task.failed_over", sent(one)),
+            FeedEvent::Sent(one) => of_task("task.submitted", sent(one)),
+            FeedEvent::Ended(one) => of_task("task.ended", ended(one)),
+            FeedEvent::Route(state, _) => Self {
                 r#type: "route.changed",
                 route: Some(route(state)),
                 ..Self::default()
             },
-            Happening::Changed(entry) => Self {
+            FeedEvent::Changed(entry) => Self {
                 r#type: "change",
                 change: Some(AuditObject::new(entry.as_ref().clone())),
                 ..Self::default()
@@ -133,7 +133,7 @@ impl AdminHappening {
     }
 }
 
-fn accepted(one: &Accepted) -> TaskHappening {
+fn accepted(one: &TaskAccepted) -> TaskHappening {
     TaskHappening {
         id: one.task.to_string(),
         key_id: one.key.to_string(),
@@ -143,7 +143,7 @@ fn accepted(one: &Accepted) -> TaskHappening {
     }
 }
 
-fn sent(one: &Sent) -> TaskHappening {
+fn sent(one: &SubmissionSent) -> TaskHappening {
     TaskHappening {
         id: one.task.to_string(),
         key_id: one.key.to_string(),
@@ -156,7 +156,7 @@ fn sent(one: &Sent) -> TaskHappening {
     }
 }
 
-fn ended(one: &Ended) -> TaskHappening {
+fn ended(one: &TaskEnded) -> TaskHappening {
     TaskHappening {
         id: one.task.to_string(),
         key_id: one.key.to_string(),
@@ -170,7 +170,7 @@ fn ended(one: &Ended) -> TaskHappening {
     }
 }
 
-fn route(state: &RouteState) -> RouteHappening {
+fn route(state: &RouteStatus) -> RouteHappening {
     RouteHappening {
         provider: state.provider.clone(),
         model: state.model.clone(),

@@ -4,12 +4,12 @@ use serde::Serialize;
 use serde_json::Value;
 use utoipa::ToSchema;
 
-use mediagate_core::domain::keys::{Issued, KeyTies};
-use mediagate_core::domain::webhooks::KeyEnd;
+use mediagate_core::domain::keys::{IssuedKey, KeyDependents};
+use mediagate_core::domain::webhooks::KeyEndAction;
 use mediagate_model::account::{BudgetPeriod, KeyRecord, Scope};
 use mediagate_model::clock::Timestamp;
-use mediagate_model::money::Micros;
-use mediagate_model::webhook::Endpoint;
+use mediagate_model::money::MicroDollars;
+use mediagate_model::webhook::WebhookEndpoint;
 
 /// An API key. All amounts are dollars.
 #[derive(Debug, Serialize, ToSchema)]
@@ -94,16 +94,16 @@ pub struct KeyWebhook {
 }
 
 impl KeyWebhook {
-    fn new(endpoint: &Endpoint, end: KeyEnd) -> Self {
+    fn new(endpoint: &WebhookEndpoint, end: KeyEndAction) -> Self {
         let url = endpoint.url.split(['?', '#']).next();
         Self {
             id: endpoint.id.to_string(),
             url: url.unwrap_or_default().to_owned(),
             description: endpoint.description.clone(),
             state: match end {
-                KeyEnd::Delete => "deleted",
-                KeyEnd::Disable => "disabled",
-                KeyEnd::Keep => "kept",
+                KeyEndAction::Delete => "deleted",
+                KeyEndAction::Disable => "disabled",
+                KeyEndAction::Keep => "kept",
             },
         }
     }
@@ -112,7 +112,7 @@ impl KeyWebhook {
 impl AdminKey {
     pub fn new(record: &KeyRecord) -> Self {
         let (key, money) = (&record.key, &record.money);
-        let text = |amount: Option<Micros>| amount.map(|amount| amount.to_string());
+        let text = |amount: Option<MicroDollars>| amount.map(|amount| amount.to_string());
         let networks = key.networks.as_ref();
         Self {
             id: key.id.to_string(),
@@ -144,7 +144,7 @@ impl AdminKey {
     }
 
     /// A key with a new secret, which only the first answer tells.
-    pub fn issued(issued: &Issued, is_first: bool) -> Self {
+    pub fn issued(issued: &IssuedKey, is_first: bool) -> Self {
         let secret = issued.secret.as_ref().filter(|_| is_first);
         let secret = secret.map(|secret| secret.expose().into());
         Self {
@@ -154,9 +154,9 @@ impl AdminKey {
     }
 
     /// A key with what was begun with it, if it ended now.
-    pub fn ended(issued: &Issued) -> Self {
+    pub fn ended(issued: &IssuedKey) -> Self {
         let ties = issued.ties.as_ref();
-        let webhooks = |ties: &KeyTies| {
+        let webhooks = |ties: &KeyDependents| {
             let all = ties.webhooks.iter();
             all.map(|webhook| KeyWebhook::new(webhook, ties.webhooks_end))
                 .collect()

@@ -1,4 +1,4 @@
-//! What an operator is told.
+//! Responses to operators.
 
 pub mod audit;
 pub mod config;

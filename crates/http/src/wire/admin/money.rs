@@ -9,8 +9,8 @@ use crate::wire::money::AccountAmounts;
 use mediagate_model::account::AccountRecord;
 use mediagate_model::csv;
 use mediagate_model::ids::{AccountId, TaskId};
-use mediagate_model::ledger::Entry;
-use mediagate_model::money::Micros;
+use mediagate_model::ledger::MoneyEntry;
+use mediagate_model::money::MicroDollars;
 use mediagate_store::verify::Mismatch;
 
 /// An account. All amounts are dollars.
@@ -81,7 +81,7 @@ pub struct LedgerEntry {
 }
 
 impl LedgerEntry {
-    pub fn new(entry: &Entry, handles: &HashMap<AccountId, String>) -> Self {
+    pub fn new(entry: &MoneyEntry, handles: &HashMap<AccountId, String>) -> Self {
         let account = handles.get(&entry.account).cloned();
         Self {
             id: entry.id.clone(),
@@ -199,7 +199,7 @@ pub struct AdjustmentObject {
 }
 
 impl AdjustmentObject {
-    pub fn new(task: TaskId, amount: Micros, note: &str, cost: Micros) -> Self {
+    pub fn new(task: TaskId, amount: MicroDollars, note: &str, cost: MicroDollars) -> Self {
         Self {
             object: "adjustment",
             task_id: task.to_string(),

@@ -5,9 +5,9 @@ use std::time::Duration;
 use serde::Serialize;
 use utoipa::ToSchema;
 
-use mediagate_core::domain::routes::Standing;
+use mediagate_core::domain::routes::RouteSummary;
 use mediagate_model::clock::Timestamp;
-use mediagate_model::route::{RouteCounts, RouteError, RouteNote, Stance};
+use mediagate_model::route::{BreakerSnapshot, RouteCounts, RouteError, RouteNote};
 
 /// A route to a provider.
 #[derive(Debug, Serialize, ToSchema)]
@@ -82,7 +82,7 @@ pub struct ProcessBreaker {
 }
 
 impl ProcessBreaker {
-    fn new((process, stance): &(String, Stance)) -> Self {
+    fn new((process, stance): &(String, BreakerSnapshot)) -> Self {
         Self {
             process: process.clone(),
             state: stance.state.clone(),
@@ -92,7 +92,7 @@ impl ProcessBreaker {
     }
 }
 
-fn next_try(stance: &Stance) -> Option<String> {
+fn next_try(stance: &BreakerSnapshot) -> Option<String> {
     let next = stance.next_try.map(Timestamp::from_micros);
     next.map(Timestamp::rfc3339)
 }
@@ -143,7 +143,7 @@ impl RouteOutcomes {
 }
 
 impl RouteStanding {
-    pub fn new(standing: &Standing) -> Self {
+    pub fn new(standing: &RouteSummary) -> Self {
         let (route, note, record) = (&standing.route, &standing.note, &standing.record);
         let together = &standing.together;
         let mut last_hour = RouteCounts::default();

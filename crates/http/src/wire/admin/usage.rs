@@ -3,16 +3,16 @@
 use serde::Serialize;
 use utoipa::ToSchema;
 
-use crate::fields::Fields;
+use crate::fields::BodyFields;
 use crate::page_params::word;
 use crate::wire::usage::{days, groups};
-use mediagate_core::domain::usage::{AllUsage, Day, start_of, written};
+use mediagate_core::domain::usage::{EpochDay, OperatorUsageReport, start_of, written};
 use mediagate_model::clock::Timestamp;
 use mediagate_model::csv;
 use mediagate_model::error::ErrorCode;
-use mediagate_model::money::Micros;
+use mediagate_model::money::MicroDollars;
 use mediagate_model::task::TaskState;
-use mediagate_store::hours::{Group, HOUR, Sum, Wanted};
+use mediagate_store::hourly_sums::{HOUR, HourlyGroup, HourlyQuery, HourlySum};
 
 /// The query's parameters.
 pub const KNOWN: &[&str] = &[
@@ -26,19 +26,19 @@ const USUAL: &[&str] = &["day", "account", "provider", "model"];
 /// What is asked for.
 pub struct AdminUsageQuery {
     /// All but the account.
-    pub wanted: Wanted,
+    pub wanted: HourlyQuery,
     /// The handle of the account.
     pub account: Option<String>,
     /// The first day.
-    pub from: Day,
+    pub from: EpochDay,
     /// The last day.
-    pub to: Day,
+    pub to: EpochDay,
     by_day: bool,
     by_hour: bool,
 }
 
 /// `now` is today.
-pub fn read(query: &Fields<'_>, now: Timestamp) -> AdminUsageQuery {
+pub fn read(query: &BodyFields<'_>, now: Timestamp) -> AdminUsageQuery {
     let (from, to) = days(query, now);
     let groups = groups(query, GROUPS, USUAL);
     let is_in = |name: &str| groups.iter().any(|group| group == name);
@@ -49,7 +49,7 @@ pub fn read(query: &Fields<'_>, now: Timestamp) -> AdminUsageQuery {
         query.fault("outcome", ErrorCode::InvalidValue, message);
     }
     AdminUsageQuery {
-        wanted: Wanted {
+        wanted: HourlyQuery {
             from: start_of(from),
             before: start_of(to + 1),
             account: None,
@@ -146,8 +146,8 @@ pub struct AdminUsageSum {
     pub margin_usd: String,
 }
 
-impl From<&Sum> for AdminUsageSum {
-    fn from(sum: &Sum) -> Self {
+impl From<&HourlySum> for AdminUsageSum {
+    fn from(sum: &HourlySum) -> Self {
         Self {
             tasks: sum.succeeded + sum.failed + sum.cancelled,
             succeeded: sum.succeeded,
@@ -163,8 +163,8 @@ impl From<&Sum> for AdminUsageSum {
 }
 
 impl AdminUsageList {
-    pub fn new(query: &AdminUsageQuery, found: &AllUsage) -> Self {
-        let mut total = Sum::default();
+    pub fn new(query: &AdminUsageQuery, found: &OperatorUsageReport) -> Self {
+        let mut total = HourlySum::default();
         for (_, sum) in &found.rows {
             add(&mut total, sum);
         }
@@ -235,8 +235,8 @@ impl AdminUsageList {
     }
 }
 
-fn add(total: &mut Sum, more: &Sum) {
-    let plus = |one: &mut Micros, other: Micros| *one = one.plus(other);
+fn add(total: &mut HourlySum, more: &HourlySum) {
+    let plus = |one: &mut MicroDollars, other: MicroDollars| *one = one.plus(other);
     total.succeeded += more.succeeded;
     total.failed += more.failed;
     total.cancelled += more.cancelled;
@@ -246,7 +246,12 @@ fn add(total: &mut Sum, more: &Sum) {
     plus(&mut total.wasted, more.wasted);
 }
 
-fn row(query: &AdminUsageQuery, found: &AllUsage, group: &Group, sum: &Sum) -> AdminUsageRow {
+fn row(
+    query: &AdminUsageQuery,
+    found: &OperatorUsageReport,
+    group: &HourlyGroup,
+    sum: &HourlySum,
+) -> AdminUsageRow {
     let wanted = &query.wanted;
     let named = |is_in: bool, name: &String| is_in.then(|| name.clone());
     let begin = group.step * wanted.step.unwrap_or(0) * HOUR;

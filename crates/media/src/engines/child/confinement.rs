@@ -1,4 +1,4 @@
-//! What a child may still do once it has its order: read the files that the order names, write in its own
+//! Confinement of a child by Landlock and seccomp: it can read the files that its order names, write in its own
 //! folder, and compute. No network, no other process, no other file.
 //!
 //! Landlock guards files (Linux 5.13) and TCP (6.7), seccomp the rest. Where the kernel has neither, a
@@ -10,13 +10,13 @@ pub(super) use linux::confine;
 
 /// What an order needs to touch.
 #[derive(Debug, Default)]
-pub(super) struct Files<'a> {
+pub(super) struct ConfinedFiles<'a> {
     pub(super) read: Vec<&'a std::path::Path>,
     pub(super) write: Vec<&'a std::path::Path>,
 }
 
 #[cfg(not(target_os = "linux"))]
-pub(super) fn confine(_: &Files<'_>) -> std::io::Result<()> {
+pub(super) fn confine(_: &ConfinedFiles<'_>) -> std::io::Result<()> {
     Ok(())
 }
 
@@ -34,7 +34,7 @@ mod linux {
         SeccompRule, TargetArch,
     };
 
-    use super::Files;
+    use super::ConfinedFiles;
 
     /// What is refused by name; an older kernel refuses less of it.
     const RIGHTS: ABI = ABI::V6;
@@ -82,12 +82,12 @@ mod linux {
 
     /// Takes from the calling thread what its order does not need. Fails only where the kernel could do it
     /// and did not.
-    pub(in crate::engines::child) fn confine(files: &Files<'_>) -> io::Result<()> {
+    pub(in crate::engines::child) fn confine(files: &ConfinedFiles<'_>) -> io::Result<()> {
         guard_files(files).map_err(io::Error::other)?;
         guard_calls()
     }
 
-    fn guard_files(files: &Files<'_>) -> Result<(), RulesetError> {
+    fn guard_files(files: &ConfinedFiles<'_>) -> Result<(), RulesetError> {
         // Best effort is the library's default: an older kernel guards what it can.
         Ruleset::default()
             .handle_access(AccessFs::from_all(RIGHTS))?
@@ -173,7 +173,7 @@ mod tests {
         let address = listener.local_addr().unwrap();
         let folder = own.path().to_owned();
         inside(move || {
-            let files = Files {
+            let files = ConfinedFiles {
                 read: vec![&source],
                 write: vec![&folder],
             };

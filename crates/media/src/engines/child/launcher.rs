@@ -1,4 +1,4 @@
-//! The start of children, and the one that is kept ready.
+//! The launcher of child processes, which keeps one ready.
 //!
 //! A child takes one order. After each start another child is started ahead, so that an order finds
 //! a process that has been linked and waits for its input. It ends when nothing was ordered for a
@@ -17,7 +17,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 use std::time::Duration;
 
-use super::Limits;
+use super::ChildLimits;
 
 /// Environment variables passed to a child: library paths.
 const VARIABLES: [&str; 2] = ["LD_LIBRARY_PATH", "ORT_DYLIB_PATH"];
@@ -27,29 +27,29 @@ const KEPT_READY: Duration = Duration::from_mins(1);
 
 /// Starts children of this program. Cheap to clone.
 #[derive(Debug, Clone)]
-pub struct Launcher(Arc<Inner>);
+pub struct ChildLauncher(Arc<LauncherInner>);
 
 #[derive(Debug)]
-struct Inner {
+struct LauncherInner {
     program: PathBuf,
     spool: PathBuf,
-    limits: Limits,
+    limits: ChildLimits,
     /// Of the thread that starts children, once there is one.
-    requests: Mutex<Option<Sender<Reply>>>,
+    requests: Mutex<Option<Sender<LaunchReply>>>,
 }
 
 /// Where a started child is sent.
-type Reply = SyncSender<io::Result<Started>>;
+type LaunchReply = SyncSender<io::Result<LaunchedChild>>;
 
 /// A child, killed on drop.
 #[derive(Debug)]
-pub(super) struct Started {
+pub(super) struct LaunchedChild {
     pub(super) process: Child,
     /// Its standard error.
     pub(super) complaints: File,
 }
 
-impl Drop for Started {
+impl Drop for LaunchedChild {
     fn drop(&mut self) {
         // It may have exited by itself.
         let _ = self.process.kill();
@@ -57,11 +57,11 @@ impl Drop for Started {
     }
 }
 
-impl Launcher {
+impl ChildLauncher {
     /// For `program`, whose children's folders are made in `spool`. The limits are those of the
     /// built-in engines.
-    pub fn new(program: PathBuf, spool: PathBuf, limits: Limits) -> Self {
-        Self(Arc::new(Inner {
+    pub fn new(program: PathBuf, spool: PathBuf, limits: ChildLimits) -> Self {
+        Self(Arc::new(LauncherInner {
             program,
             spool,
             limits,
@@ -74,12 +74,12 @@ impl Launcher {
         &self.0.spool
     }
 
-    pub(super) fn limits(&self) -> Limits {
+    pub(super) fn limits(&self) -> ChildLimits {
         self.0.limits
     }
 
     /// A child that waits for its order: the one that is ready, or a new one. Blocks.
-    pub(super) fn take(&self) -> io::Result<Started> {
+    pub(super) fn take(&self) -> io::Result<LaunchedChild> {
         let (reply, started) = sync_channel(1);
         let mut requests = self
             .0
@@ -96,8 +96,8 @@ impl Launcher {
     }
 }
 
-impl Inner {
-    fn begin(&self) -> io::Result<Sender<Reply>> {
+impl LauncherInner {
+    fn begin(&self) -> io::Result<Sender<LaunchReply>> {
         let (requests, incoming) = channel();
         let (program, spool) = (self.program.clone(), self.spool.clone());
         thread::Builder::new()
@@ -108,8 +108,8 @@ impl Inner {
 }
 
 /// Hands out children until nobody has the launcher any more.
-fn serve(program: &Path, spool: &Path, requests: &Receiver<Reply>) {
-    let mut ready: Option<Started> = None;
+fn serve(program: &Path, spool: &Path, requests: &Receiver<LaunchReply>) {
+    let mut ready: Option<LaunchedChild> = None;
     loop {
         let reply = match requests.recv_timeout(KEPT_READY) {
             Ok(reply) => reply,
@@ -119,7 +119,7 @@ fn serve(program: &Path, spool: &Path, requests: &Receiver<Reply>) {
             }
             Err(RecvTimeoutError::Disconnected) => return,
         };
-        let is_alive = |child: &mut Started| matches!(child.process.try_wait(), Ok(None));
+        let is_alive = |child: &mut LaunchedChild| matches!(child.process.try_wait(), Ok(None));
         let child = ready.take_if(is_alive);
         let child = child.map_or_else(|| start(program, spool), Ok);
         // Whoever asked may have gone; the child ends with the answer.
@@ -129,7 +129,7 @@ fn serve(program: &Path, spool: &Path, requests: &Receiver<Reply>) {
     }
 }
 
-fn start(program: &Path, spool: &Path) -> io::Result<Started> {
+fn start(program: &Path, spool: &Path) -> io::Result<LaunchedChild> {
     let complaints = tempfile::tempfile_in(spool)?;
     let mut command = Command::new(program);
     command
@@ -146,7 +146,7 @@ fn start(program: &Path, spool: &Path) -> io::Result<Started> {
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
         .stderr(complaints.try_clone()?);
-    Ok(Started {
+    Ok(LaunchedChild {
         process: command.spawn()?,
         complaints,
     })

@@ -7,52 +7,52 @@
 //! are not sent. `media` is the parent's side for what strangers hand in: pictures, recordings, credentials.
 //! A child that looks at films looks at several, as starting costs more than looking.
 
+mod child_side;
 mod confinement;
-mod inside;
 mod launcher;
-mod media;
-mod outside;
+mod parent_side;
 #[cfg(feature = "c2pa")]
 mod signing;
 #[cfg(test)]
 mod tests;
+mod untrusted_media;
 
 use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
-use crate::engines::clip::{Picture, Unreadable};
-use crate::engines::hear::Heard;
-use crate::engines::look::Looked;
-use crate::engines::retouch::Touch;
-use crate::origin::{Marking, Verified, WatermarkKey};
+use crate::engines::clip::{CoverStyle, UnreadableRecording};
+use crate::engines::film_scan::FilmScan;
+use crate::engines::recording_scan::RecordingScan;
+use crate::engines::retouch::RetouchOptions;
+use crate::origin::{VerifiedCredentials, WatermarkKey, WatermarkPayload};
 use mediagate_model::ids::ClipId;
-use mediagate_model::provenance::Likeness;
+use mediagate_model::provenance::PerceptualFingerprint;
 use mediagate_model::task::{StemsJob, VideoJob};
 
-pub use inside::serve;
-pub use launcher::Launcher;
-pub use media::{check, clip_of, picture, verify};
-pub use outside::{Seen, glance, make_video, separate};
+pub use child_side::serve;
+pub use launcher::ChildLauncher;
+pub use parent_side::{ScannedFilm, glance, make_video, separate};
 #[cfg(feature = "c2pa")]
 pub use signing::{SignOrder, sign};
+pub use untrusted_media::{check, clip_of, picture, verify};
 
 #[derive(Debug, Serialize, Deserialize)]
-struct Order {
-    job: Job,
+struct ChildOrder {
+    job: ChildJob,
     /// Where the child writes its files.
     folder: PathBuf,
-    limits: Limits,
+    limits: ChildLimits,
     /// Process id of the parent.
     parent: u32,
 }
 
 #[derive(Debug, Serialize, Deserialize)]
-enum Job {
+enum ChildJob {
     Video {
         job: VideoJob,
         picture: Option<PathBuf>,
-        touch: Touch,
+        touch: RetouchOptions,
     },
     /// Films that are kept.
     Look { films: Vec<PathBuf> },
@@ -60,12 +60,12 @@ enum Job {
         job: StemsJob,
         source: PathBuf,
         model: Option<OwnModel>,
-        mark: Option<Marking>,
+        mark: Option<WatermarkPayload>,
     },
     /// A picture is told what it is, and decoded whole if that is asked for.
     Picture { file: PathBuf, decodes: bool },
     /// A recording becomes a clip; of several their sum does.
-    Clip(Recordings),
+    Clip(ClipSources),
     /// A file that somebody asks about.
     Check {
         file: PathBuf,
@@ -80,12 +80,12 @@ enum Job {
 
 /// Recordings that become one clip.
 #[derive(Debug, Clone, Serialize, Deserialize)]
-pub struct Recordings {
+pub struct ClipSources {
     /// For the cover.
     pub clip: ClipId,
     pub sources: Vec<PathBuf>,
     pub most_seconds: u32,
-    pub picture: Picture,
+    pub picture: CoverStyle,
 }
 
 /// What a picture is.
@@ -110,9 +110,9 @@ pub struct BadPicture {
 #[derive(Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FileCheck {
     /// Of its credentials, if it has any that this program can verify.
-    pub verified: Option<Result<Verified, String>>,
-    pub looked: Looked,
-    pub heard: Option<Heard>,
+    pub verified: Option<Result<VerifiedCredentials, String>>,
+    pub looked: FilmScan,
+    pub heard: Option<RecordingScan>,
 }
 
 /// An operator's model, and where to find it.
@@ -127,7 +127,7 @@ pub struct OwnModel {
 
 /// Resource limits of a child; `None` is unlimited.
 #[derive(Debug, Clone, Copy, Serialize, Deserialize)]
-pub struct Limits {
+pub struct ChildLimits {
     /// Address space in bytes.
     pub memory: Option<u64>,
     /// CPU seconds of all threads together.
@@ -136,7 +136,7 @@ pub struct Limits {
     pub file: Option<u64>,
 }
 
-impl Limits {
+impl ChildLimits {
     /// For built-in engines: more than twice what any job needs.
     pub const ENGINES: Self = Self {
         memory: Some(4 << 30),
@@ -168,7 +168,7 @@ impl Limits {
 
 /// A message from the child.
 #[derive(Debug, PartialEq, Serialize, Deserialize)]
-enum Word {
+enum ChildMessage {
     /// Percent. Sent several times a second.
     Progress(u8),
     /// The video is in [`VIDEO`], [`POSTER`] and [`SHEET`].
@@ -177,23 +177,23 @@ enum Word {
         height: u32,
         milliseconds: u64,
         direction: Vec<String>,
-        likeness: Likeness,
+        likeness: PerceptualFingerprint,
         is_marked: bool,
     },
     /// What was seen of the next film; how many bytes its poster has, which come next in [`STILLS`].
-    Looked(Looked, Option<u64>),
+    Looked(FilmScan, Option<u64>),
     /// All films were looked at.
     Seen,
     /// The clips, in the job's order, are in [`flac`] and [`cover`] files.
-    Clips(Vec<Clip>),
+    Clips(Vec<ClipFiles>),
     /// It is about to need so many bytes, and waits for a line of its input.
     Needs(u64),
     Picture(PictureFacts),
     BadPicture(BadPicture),
     /// A recording cannot be read.
-    Unreadable(Unreadable),
+    Unreadable(UnreadableRecording),
     Checked(Box<FileCheck>),
-    Verified(Result<Verified, String>),
+    Verified(Result<VerifiedCredentials, String>),
     /// Bytes that are to be signed; it waits for a line of its input.
     #[cfg(feature = "c2pa")]
     ToSign(Vec<u8>),
@@ -210,15 +210,15 @@ enum Word {
 }
 
 #[derive(Debug, PartialEq, Serialize, Deserialize)]
-struct Clip {
+struct ClipFiles {
     size_bytes: u64,
     sha256: String,
     milliseconds: u64,
-    likeness: Likeness,
+    likeness: PerceptualFingerprint,
     is_marked: bool,
 }
 
-impl Word {
+impl ChildMessage {
     /// Whether there is more to come.
     const fn is_on_the_way(&self) -> bool {
         match self {

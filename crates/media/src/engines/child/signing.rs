@@ -1,25 +1,25 @@
-//! Signs, in a child, what was made of a stranger's file: that one becomes a part of what is stated, for
+//! Signing, in a child, of results made from a caller's file: that file becomes a part of what is stated, for
 //! which a library with recursive parsers reads it. The key stays with the parent: the child says what is to
 //! be signed, or stamped, and is told the signature.
 
 use std::io::{self, BufRead as _};
 use std::path::{Path, PathBuf};
 
-use provenance::credentials::{Algorithm, Sign, SignFailure};
+use provenance::credentials::{ContentSigner, SignFailure, SignatureAlgorithm};
 use serde::{Deserialize, Serialize};
 
-use super::inside::say;
-use super::outside::follow_each;
-use super::{Job, Launcher, Limits, SIGNED, Word};
+use super::child_side::say;
+use super::parent_side::follow_each;
+use super::{ChildJob, ChildLauncher, ChildLimits, ChildMessage, SIGNED};
 use crate::engines::clip::broken;
-use crate::engines::{EngineError, Watch};
-use crate::origin::{self, Format, Made, NotSigned, Statement};
+use crate::engines::{EngineControl, EngineError};
+use crate::origin::{self, CreationMethod, ResultStatement, SignedFormat, SigningError};
 
 /// A file that is to be signed, and what is stated of it.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct SignOrder {
     pub file: PathBuf,
-    pub format: Format,
+    pub format: SignedFormat,
     /// What it was made of.
     pub source: PathBuf,
     pub title: String,
@@ -48,29 +48,29 @@ enum AlgorithmName {
 }
 
 /// What the parent answers: the signature or stamp, or why there is none.
-type Answer = Result<Vec<u8>, String>;
+type SignAnswer = Result<Vec<u8>, String>;
 
 /// Signs the file; what it is then.
 pub fn sign(
-    launcher: &Launcher,
+    launcher: &ChildLauncher,
     order: SignOrder,
-    (signer, stamps): (&dyn Sign, bool),
-    watch: &Watch,
-) -> Result<Vec<u8>, NotSigned> {
-    let failed = |error: &dyn std::fmt::Display| NotSigned(error.to_string());
+    (signer, stamps): (&dyn ContentSigner, bool),
+    watch: &EngineControl,
+) -> Result<Vec<u8>, SigningError> {
+    let failed = |error: &dyn std::fmt::Display| SigningError(error.to_string());
     let public = PublicSigner {
         algorithm: match signer.algorithm() {
-            Algorithm::Es256 => AlgorithmName::Es256,
-            Algorithm::Es384 => AlgorithmName::Es384,
-            Algorithm::Ed25519 => AlgorithmName::Ed25519,
+            SignatureAlgorithm::Es256 => AlgorithmName::Es256,
+            SignatureAlgorithm::Es384 => AlgorithmName::Es384,
+            SignatureAlgorithm::Ed25519 => AlgorithmName::Ed25519,
         },
         certificates: signer.certificates().map_err(|error| failed(&error))?,
         stamps,
     };
     let mut hear = |_: &Path, word| {
-        let answer: Answer = match word {
-            Word::ToSign(bytes) => signer.sign(&bytes).map_err(|error| error.0),
-            Word::ToStamp(request) => match signer.time_stamp(&request) {
+        let answer: SignAnswer = match word {
+            ChildMessage::ToSign(bytes) => signer.sign(&bytes).map_err(|error| error.0),
+            ChildMessage::ToStamp(request) => match signer.time_stamp(&request) {
                 Some(stamp) => stamp.map_err(|error| error.0),
                 None => Err("nobody stamps".to_owned()),
             },
@@ -78,15 +78,15 @@ pub fn sign(
         };
         serde_json::to_string(&answer).map(Some).map_err(broken)
     };
-    let job = Job::Sign(order, public);
-    let ended = follow_each(launcher, job, Limits::MEDIA, watch, &mut hear);
+    let job = ChildJob::Sign(order, public);
+    let ended = follow_each(launcher, job, ChildLimits::MEDIA, watch, &mut hear);
     let (folder, word) = ended.map_err(|error| failed(&error))?;
     match word {
-        Word::Signed(Ok(())) => {
+        ChildMessage::Signed(Ok(())) => {
             std::fs::read(folder.path().join(SIGNED)).map_err(|error| failed(&error))
         }
-        Word::Signed(Err(why)) => Err(NotSigned(why)),
-        word => Err(NotSigned(format!("a child said {word:?}"))),
+        ChildMessage::Signed(Err(why)) => Err(SigningError(why)),
+        word => Err(SigningError(format!("a child said {word:?}"))),
     }
 }
 
@@ -95,16 +95,16 @@ pub(super) fn serve(
     order: &SignOrder,
     signer: &PublicSigner,
     folder: &Path,
-) -> Result<Word, EngineError> {
+) -> Result<ChildMessage, EngineError> {
     let file = std::fs::read(&order.file).map_err(broken)?;
     let source = std::fs::read(&order.source).map_err(broken)?;
-    let statement = Statement {
+    let statement = ResultStatement {
         title: &order.title,
         model: &order.model,
         provider: order.provider.as_deref(),
         prompt: &order.prompt,
         when: &order.when,
-        made: Made::Edited {
+        made: CreationMethod::Edited {
             title: &order.title,
             source: &source,
         },
@@ -115,17 +115,17 @@ pub(super) fn serve(
             std::fs::write(folder.join(SIGNED), signed).map_err(broken)?;
             Ok(())
         }
-        Err(NotSigned(why)) => Err(why),
+        Err(SigningError(why)) => Err(why),
     };
-    Ok(Word::Signed(signed))
+    Ok(ChildMessage::Signed(signed))
 }
 
-impl Sign for PublicSigner {
-    fn algorithm(&self) -> Algorithm {
+impl ContentSigner for PublicSigner {
+    fn algorithm(&self) -> SignatureAlgorithm {
         match self.algorithm {
-            AlgorithmName::Es256 => Algorithm::Es256,
-            AlgorithmName::Es384 => Algorithm::Es384,
-            AlgorithmName::Ed25519 => Algorithm::Ed25519,
+            AlgorithmName::Es256 => SignatureAlgorithm::Es256,
+            AlgorithmName::Es384 => SignatureAlgorithm::Es384,
+            AlgorithmName::Ed25519 => SignatureAlgorithm::Ed25519,
         }
     }
 
@@ -134,21 +134,22 @@ impl Sign for PublicSigner {
     }
 
     fn sign(&self, bytes: &[u8]) -> Result<Vec<u8>, SignFailure> {
-        ask(&Word::ToSign(bytes.to_vec()))
+        ask(&ChildMessage::ToSign(bytes.to_vec()))
     }
 
     fn time_stamp(&self, request: &[u8]) -> Option<Result<Vec<u8>, SignFailure>> {
-        self.stamps.then(|| ask(&Word::ToStamp(request.to_vec())))
+        self.stamps
+            .then(|| ask(&ChildMessage::ToStamp(request.to_vec())))
     }
 }
 
 /// Asks the parent.
-fn ask(word: &Word) -> Result<Vec<u8>, SignFailure> {
+fn ask(word: &ChildMessage) -> Result<Vec<u8>, SignFailure> {
     let failed = |error: &dyn std::fmt::Display| SignFailure(error.to_string());
     say(word).map_err(|error| failed(&error))?;
     let mut line = String::new();
     let read = io::stdin().lock().read_line(&mut line);
     read.map_err(|error| failed(&error))?;
-    let answer: Answer = serde_json::from_str(&line).map_err(|error| failed(&error))?;
+    let answer: SignAnswer = serde_json::from_str(&line).map_err(|error| failed(&error))?;
     answer.map_err(SignFailure)
 }

@@ -1,15 +1,15 @@
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 
-use super::{Launcher, Limits, glance};
-use crate::engines::Watch;
-use crate::engines::look::Looked;
+use super::{ChildLauncher, ChildLimits, glance};
+use crate::engines::EngineControl;
+use crate::engines::film_scan::FilmScan;
 
 /// A child that sees each film with its name, and dies at those that are called bad. One that is given no order
 /// leaves no trace.
-fn child(folder: &Path) -> Launcher {
+fn child(folder: &Path) -> ChildLauncher {
     let program = folder.join("child");
-    let looked = serde_json::to_string(&Looked::nothing("NAME")).unwrap();
+    let looked = serde_json::to_string(&FilmScan::nothing("NAME")).unwrap();
     let (before, after) = looked.split_once("NAME").unwrap();
     let script = format!(
         "#!/bin/sh\nfilms=$(grep -o '[^\"/]*\\.mp4')\n[ -n \"$films\" ] || exit\n\
@@ -20,7 +20,7 @@ fn child(folder: &Path) -> Launcher {
     );
     std::fs::write(&program, script).unwrap();
     std::fs::set_permissions(&program, std::fs::Permissions::from_mode(0o755)).unwrap();
-    Launcher::new(program, folder.to_owned(), Limits::ENGINES)
+    ChildLauncher::new(program, folder.to_owned(), ChildLimits::ENGINES)
 }
 
 #[test]
@@ -34,7 +34,7 @@ fn a_film_that_kills_the_child_keeps_no_other_from_being_seen() {
     }
     std::fs::write(&files[1], "no film").unwrap();
     let films: Vec<&Path> = files.iter().map(PathBuf::as_path).collect();
-    let seen = glance(&launcher, &films, &Watch::default()).unwrap();
+    let seen = glance(&launcher, &films, &EngineControl::default()).unwrap();
     let why: Vec<String> = seen
         .into_iter()
         .filter_map(|(looked, _)| looked.why)

@@ -1,23 +1,23 @@
-//! A models folder in a build that cannot run what is in it.
+//! The models folder in a build without ONNX Runtime: nothing in it can be run.
 
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use stems::{Separate, SeparateError, Shape, Stem};
+use stems::{ClipShape, SeparateError, SeparationEngine, Stem};
 
-use super::{Mark, mark};
+use super::{FolderListing, mark};
 use mediagate_model::catalog::Model;
 
 /// The models folder, of which nothing can be used.
-pub struct Shelf {
+pub struct InstalledModels {
     path: PathBuf,
     is_reported: AtomicBool,
 }
 
 /// The graphs of a model: there are none.
-pub enum Graphs {}
+pub enum ModelGraphs {}
 
-impl Shelf {
+impl InstalledModels {
     /// The folder need not exist; nothing is read yet.
     pub fn new(path: &Path, _library: Option<PathBuf>) -> Self {
         Self {
@@ -27,7 +27,7 @@ impl Shelf {
     }
 
     /// The graphs of one model: there are none.
-    pub fn load_one(_path: &Path, _library: Option<PathBuf>, _name: &str) -> Option<Graphs> {
+    pub fn load_one(_path: &Path, _library: Option<PathBuf>, _name: &str) -> Option<ModelGraphs> {
         None
     }
 
@@ -46,7 +46,7 @@ impl Shelf {
     }
 
     /// The folder's current mark.
-    pub fn mark(&self) -> Mark {
+    pub fn mark(&self) -> FolderListing {
         mark(&self.path)
     }
 
@@ -61,13 +61,13 @@ impl Shelf {
     }
 }
 
-impl Graphs {
+impl ModelGraphs {
     /// Separates a recording of this shape.
     pub fn separator(
         &self,
-        _shape: Shape,
+        _shape: ClipShape,
         _stems: &[Stem],
-    ) -> Result<Box<dyn Separate>, SeparateError> {
+    ) -> Result<Box<dyn SeparationEngine>, SeparateError> {
         match *self {}
     }
 }

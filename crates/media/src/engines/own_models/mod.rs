@@ -9,26 +9,26 @@ mod absent;
 mod onnx;
 
 #[cfg(not(feature = "onnx"))]
-pub use absent::{Graphs, Shelf};
+pub use absent::{InstalledModels, ModelGraphs};
 #[cfg(feature = "onnx")]
-pub use onnx::{Graphs, Shelf};
+pub use onnx::{InstalledModels, ModelGraphs};
 
 use std::path::Path;
 use std::time::SystemTime;
 
 /// Names, sizes and dates of the folder's files: changes when they do.
-pub type Mark = Vec<(std::ffi::OsString, u64, Option<SystemTime>)>;
+pub type FolderListing = Vec<(std::ffi::OsString, u64, Option<SystemTime>)>;
 
 /// The folder's current mark.
-fn mark(folder: &Path) -> Mark {
+fn mark(folder: &Path) -> FolderListing {
     let Ok(entries) = std::fs::read_dir(folder) else {
-        return Mark::new();
+        return FolderListing::new();
     };
     let look = |entry: std::fs::DirEntry| {
         let about = std::fs::metadata(entry.path()).ok()?;
         Some((entry.file_name(), about.len(), about.modified().ok()))
     };
-    let mut mark: Mark = entries.filter_map(|entry| look(entry.ok()?)).collect();
+    let mut mark: FolderListing = entries.filter_map(|entry| look(entry.ok()?)).collect();
     mark.sort();
     mark
 }

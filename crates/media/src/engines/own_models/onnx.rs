@@ -1,51 +1,51 @@
-//! Which models of the folder can be used now, and what they offer; the `stems` crate reads, checks and
+//! The operator's ONNX models that can be used now, and what they offer; the `stems` crate reads, checks and
 //! runs them.
 
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use arc_swap::ArcSwap;
-use providers::{Limits, MusicLimits, SongLimits, StemLimits};
-use stems::onnx::{self, Folder, Options, Refused};
-use stems::{Separate, SeparateError, Shape, Stem};
+use providers::{ModelLimits, MusicLimits, SongLimits, StemLimits};
+use stems::onnx::{self, ModelFolder, RefusedModel, RuntimeOptions};
+use stems::{ClipShape, SeparateError, SeparationEngine, Stem};
 
-use super::{Mark, mark};
+use super::{FolderListing, mark};
 use crate::engines::stems_engine;
-use mediagate_model::catalog::{Engine, Maker, Model};
+use mediagate_model::catalog::{EmbeddedEngine, Model, ModelBackend};
 use mediagate_model::music::StemGroup;
 
 /// The models folder as of the last scan.
-pub struct Shelf {
+pub struct InstalledModels {
     path: PathBuf,
-    folder: Mutex<Folder>,
-    usable: ArcSwap<Vec<Arc<onnx::Model>>>,
-    refused: Mutex<Vec<Refused>>,
+    folder: Mutex<ModelFolder>,
+    usable: ArcSwap<Vec<Arc<onnx::SeparationModel>>>,
+    refused: Mutex<Vec<RefusedModel>>,
 }
 
 /// The graphs of a model.
-pub struct Graphs(Arc<onnx::Model>);
+pub struct ModelGraphs(Arc<onnx::SeparationModel>);
 
-impl Graphs {
+impl ModelGraphs {
     /// Separates a recording of this shape.
     pub fn separator(
         &self,
-        shape: Shape,
+        shape: ClipShape,
         stems: &[Stem],
-    ) -> Result<Box<dyn Separate>, SeparateError> {
-        let separator = onnx::Separator::new(self.0.clone(), shape, stems)?;
+    ) -> Result<Box<dyn SeparationEngine>, SeparateError> {
+        let separator = onnx::ModelSeparator::new(self.0.clone(), shape, stems)?;
         Ok(Box::new(separator))
     }
 }
 
-impl Shelf {
+impl InstalledModels {
     /// The folder need not exist; nothing is read yet.
     pub fn new(path: &Path, library: Option<PathBuf>) -> Self {
-        let options = Options {
+        let options = RuntimeOptions {
             library,
-            ..Options::default()
+            ..RuntimeOptions::default()
         };
         Self {
-            folder: Mutex::new(Folder::new(path, options)),
+            folder: Mutex::new(ModelFolder::new(path, options)),
             path: path.to_owned(),
             usable: ArcSwap::default(),
             refused: Mutex::default(),
@@ -53,14 +53,14 @@ impl Shelf {
     }
 
     /// The graphs of one model, read anew; `None` if it cannot be loaded.
-    pub fn load_one(path: &Path, library: Option<PathBuf>, name: &str) -> Option<Graphs> {
-        let options = Options {
+    pub fn load_one(path: &Path, library: Option<PathBuf>, name: &str) -> Option<ModelGraphs> {
+        let options = RuntimeOptions {
             library,
-            ..Options::default()
+            ..RuntimeOptions::default()
         };
-        let mut models = Folder::of_one(path, options, name).scan().into_iter();
+        let mut models = ModelFolder::of_one(path, options, name).scan().into_iter();
         let model = models.find_map(|model| model.ok().filter(|model| model.name() == name));
-        model.map(Graphs)
+        model.map(ModelGraphs)
     }
 
     /// Loads new and changed models, which can take seconds for a large graph, and drops removed
@@ -92,7 +92,7 @@ impl Shelf {
     }
 
     /// The folder's current mark.
-    pub fn mark(&self) -> Mark {
+    pub fn mark(&self) -> FolderListing {
         mark(&self.path)
     }
 
@@ -113,12 +113,12 @@ impl Shelf {
 }
 
 /// The groups that it can separate, in the order of a full split.
-fn groups(graphs: &onnx::Model) -> Vec<StemGroup> {
+fn groups(graphs: &onnx::SeparationModel) -> Vec<StemGroup> {
     let told_apart = |group: &StemGroup| graphs.told_apart().contains(&stems_engine::stem(*group));
     StemGroup::ALL.into_iter().filter(told_apart).collect()
 }
 
-fn model(graphs: &onnx::Model) -> Model {
+fn model(graphs: &onnx::SeparationModel) -> Model {
     let groups = groups(graphs);
     let names: Vec<String> = groups.iter().map(ToString::to_string).collect();
     let mut notes = vec![
@@ -136,7 +136,7 @@ fn model(graphs: &onnx::Model) -> Model {
         aliases: Vec::new(),
         summary: format!("Separates a song into: {}.", names.join(", ")),
         notes,
-        limits: Limits::Music(MusicLimits {
+        limits: ModelLimits::Music(MusicLimits {
             stems: Some(StemLimits {
                 rests: groups.clone(),
                 two: true,
@@ -150,8 +150,8 @@ fn model(graphs: &onnx::Model) -> Model {
         }),
         price: None,
         pass: Vec::new(),
-        maker: Maker::Embedded {
-            engine: Engine::Onnx,
+        maker: ModelBackend::Embedded {
+            engine: EmbeddedEngine::Onnx,
             version: format!("{:?}", manifest.kind),
         },
     }

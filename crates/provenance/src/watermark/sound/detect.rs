@@ -1,4 +1,4 @@
-//! Hears sound, and reads the mark in it: what is left of each band's loudness after its
+//! The sound detector: reads the mark in what is left of each band's loudness after its
 //! surroundings are taken off, folded into one tile.
 
 use std::sync::Arc;
@@ -7,9 +7,9 @@ use rustfft::num_complex::Complex32;
 use rustfft::{Fft, FftPlanner};
 
 use super::super::code::{CODED_BITS, decode};
-use super::super::{Key, WatermarkError};
-use super::layout::Layout;
-use super::{BANDS, Heard, RATES, STEP, STEPS, bands, window_length};
+use super::super::{MarkKey, WatermarkError};
+use super::layout::SoundTileLayout;
+use super::{BANDS, RATES, STEP, STEPS, SoundMark, bands, window_length};
 
 /// Seconds that are heard at most.
 pub const MAX_SECONDS: usize = 600;
@@ -31,7 +31,7 @@ const CALM: f32 = 0.3;
 const SILENCE: f32 = 1e-7;
 
 /// Collects sound and reads the mark in it.
-pub struct Detector {
+pub struct SoundDetector {
     rate: u32,
     bands: Vec<Option<usize>>,
     window: Vec<f32>,
@@ -42,7 +42,7 @@ pub struct Detector {
     energies: Vec<[f32; BANDS]>,
 }
 
-impl Detector {
+impl SoundDetector {
     pub fn new(rate: u32) -> Result<Self, WatermarkError> {
         if !RATES.contains(&rate) {
             return Err(WatermarkError::Rate(rate));
@@ -103,9 +103,9 @@ impl Detector {
     }
 
     /// Reads the mark of a key, if the sound has one.
-    pub fn read(&self, key: &Key) -> Option<Heard> {
+    pub fn read(&self, key: &MarkKey) -> Option<SoundMark> {
         let folded = self.folded();
-        let layout = Layout::of(key);
+        let layout = SoundTileLayout::of(key);
         let mut scores = scores(&folded, &layout);
         let deviation = {
             let squares: f32 = scores.iter().map(|score| score * score).sum();
@@ -118,7 +118,7 @@ impl Detector {
             let (at, score) = best.map(|(at, score)| (at, *score))?;
             let soft = layout.bits(|cell| value(&folded, at, cell));
             if let Some(found) = decoded(&soft).filter(|found| found.key_id == key.id) {
-                return Some(Heard {
+                return Some(SoundMark {
                     score: score / deviation,
                     ..found
                 });
@@ -136,8 +136,8 @@ impl Detector {
 
     /// How far the likeliest position stands out, in standard deviations: what chance alone gives
     /// can be seen in sound that is not marked.
-    pub fn score(&self, key: &Key) -> f32 {
-        let scores = scores(&self.folded(), &Layout::of(key));
+    pub fn score(&self, key: &MarkKey) -> f32 {
+        let scores = scores(&self.folded(), &SoundTileLayout::of(key));
         let squares: f32 = scores.iter().map(|score| score * score).sum();
         #[expect(clippy::cast_precision_loss, reason = "440 positions")]
         let deviation = (squares / scores.len() as f32).sqrt();
@@ -230,7 +230,7 @@ impl Detector {
 }
 
 /// How well the pilot fits at each position.
-fn scores(folded: &[[f32; BANDS]], layout: &Layout) -> Vec<f32> {
+fn scores(folded: &[[f32; BANDS]], layout: &SoundTileLayout) -> Vec<f32> {
     let pilot: Vec<(usize, f32)> = layout.pilot().collect();
     let fit = |at: usize| -> f32 {
         let values = pilot
@@ -250,9 +250,9 @@ fn value(folded: &[[f32; BANDS]], at: usize, cell: usize) -> f32 {
         .unwrap_or(0.0)
 }
 
-fn decoded(soft: &[f32; CODED_BITS]) -> Option<Heard> {
+fn decoded(soft: &[f32; CODED_BITS]) -> Option<SoundMark> {
     let found = decode(soft, None)?;
-    Some(Heard {
+    Some(SoundMark {
         key_id: found.key_id,
         media_id: found.media_id,
         score: 0.0,

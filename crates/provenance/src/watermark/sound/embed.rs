@@ -1,4 +1,4 @@
-//! Marks sound as it comes, piece by piece.
+//! The sound embedder: marks sound piece by piece.
 //!
 //! Windows that overlap by half, each filtered in its spectrum and added up again. The filter has
 //! no phase, so two channels pass as the real and the imaginary part of one signal.
@@ -9,12 +9,12 @@ use rustfft::num_complex::Complex32;
 use rustfft::{Fft, FftPlanner};
 
 use super::super::code::encode;
-use super::super::{Key, WatermarkError};
-use super::layout::Layout;
+use super::super::{MarkKey, WatermarkError};
+use super::layout::SoundTileLayout;
 use super::{BANDS, DEPTH, RATES, STEP, STEPS, bands, window_length};
 
 /// Marks one recording.
-pub struct Embedder {
+pub struct SoundEmbedder {
     rate: u32,
     channels: usize,
     tile: Vec<f32>,
@@ -25,14 +25,14 @@ pub struct Embedder {
     back: Arc<dyn Fft<f32>>,
     scratch: Vec<Complex32>,
     /// Of each pair of channels.
-    pairs: Vec<Pair>,
+    pairs: Vec<ChannelPair>,
     /// Windows that were filtered, and samples of a channel that came in and went out.
     windows: u64,
     came: u64,
     went: u64,
 }
 
-struct Pair {
+struct ChannelPair {
     /// What came in and was not in the second half of a window yet.
     waiting: Vec<Complex32>,
     /// The half that came before that, which went through one window.
@@ -41,10 +41,10 @@ struct Pair {
     tail: Vec<Complex32>,
 }
 
-impl Embedder {
+impl SoundEmbedder {
     /// `media_id` has 40 bits.
     pub fn new(
-        key: &Key,
+        key: &MarkKey,
         media_id: u64,
         rate: u32,
         channels: usize,
@@ -52,7 +52,7 @@ impl Embedder {
         if !RATES.contains(&rate) {
             return Err(WatermarkError::Rate(rate));
         }
-        let tile = Layout::of(key).tile(&encode(key, media_id)?);
+        let tile = SoundTileLayout::of(key).tile(&encode(key, media_id)?);
         let length = window_length(rate);
         let half = vec![Complex32::default(); length / 2];
         let mut planner = FftPlanner::new();
@@ -66,7 +66,7 @@ impl Embedder {
         #[expect(clippy::cast_precision_loss, reason = "at most 8192")]
         let window =
             (0..length).map(|at| (std::f32::consts::PI * (at as f32 + 0.5) / length as f32).sin());
-        let pair = || Pair {
+        let pair = || ChannelPair {
             waiting: Vec::new(),
             before: half.clone(),
             tail: half.clone(),

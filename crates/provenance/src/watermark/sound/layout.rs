@@ -1,8 +1,8 @@
 //! The tile: which cells are the pilot and which carry bits, from the key's secret.
 
-use super::super::Key;
+use super::super::MarkKey;
 use super::super::code::CODED_BITS;
-use super::super::pattern::Random;
+use super::super::pattern::SplitMix64;
 use super::CELLS;
 
 /// Cells that carry one coded bit; what is left is the pilot, a fifth of the tile.
@@ -10,16 +10,16 @@ const REPEATED: usize = 8;
 /// Makes the tile another one than that of films marked with the same secret.
 const SOUND: u64 = 0x736f_756e_6400_0001;
 
-pub(super) struct Layout {
+pub(super) struct SoundTileLayout {
     /// A sign for each cell, step by step.
     signs: Vec<f32>,
     /// The cells in a shuffled order: the first carry the bits, one after the other, then again.
     order: Vec<usize>,
 }
 
-impl Layout {
-    pub(super) fn of(key: &Key) -> Self {
-        let mut random = Random(key.secret ^ SOUND);
+impl SoundTileLayout {
+    pub(super) fn of(key: &MarkKey) -> Self {
+        let mut random = SplitMix64(key.secret ^ SOUND);
         let signs = (0..CELLS).map(|_| if random.next() >> 63 == 0 { 1.0 } else { -1.0 });
         let signs = signs.collect();
         let mut order: Vec<usize> = (0..CELLS).collect();

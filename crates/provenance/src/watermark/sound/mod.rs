@@ -20,8 +20,8 @@ mod layout;
 #[cfg(test)]
 mod tests;
 
-pub use detect::{Detector, MAX_SECONDS};
-pub use embed::Embedder;
+pub use detect::{MAX_SECONDS, SoundDetector};
+pub use embed::SoundEmbedder;
 
 /// How much louder or softer a cell becomes, as a part of its amplitude: 0.51 and 0.54 dB.
 const DEPTH: f32 = 0.06;
@@ -40,7 +40,7 @@ const RATES: std::ops::RangeInclusive<u32> = 16_000..=192_000;
 
 /// A mark that was read from sound.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Heard {
+pub struct SoundMark {
     pub key_id: u32,
     /// 40 bits.
     pub media_id: u64,

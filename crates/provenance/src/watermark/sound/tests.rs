@@ -8,13 +8,13 @@
 )]
 
 use super::*;
-use crate::watermark::{Key, WatermarkError};
+use crate::watermark::{MarkKey, WatermarkError};
 
 const RATE: u32 = 44_100;
 const MEDIA: u64 = 0x12_3456_789a;
 
-fn key() -> Key {
-    Key::new(0x00be_efed, 0x1234_5678_9abc_def0).unwrap()
+fn key() -> MarkKey {
+    MarkKey::new(0x00be_efed, 0x1234_5678_9abc_def0).unwrap()
 }
 
 /// Voices with a little breath at the even seeds, a beat of noise at the odd ones.
@@ -49,7 +49,7 @@ fn tune(seed: u32, seconds: u32) -> Vec<f32> {
 }
 
 fn marked(piece: &[Vec<f32>], rate: u32) -> Vec<Vec<f32>> {
-    let mut embedder = Embedder::new(&key(), MEDIA, rate, piece.len()).unwrap();
+    let mut embedder = SoundEmbedder::new(&key(), MEDIA, rate, piece.len()).unwrap();
     let mut out = embedder.push(piece);
     for (out, last) in out.iter_mut().zip(embedder.finish()) {
         out.extend(last);
@@ -57,8 +57,8 @@ fn marked(piece: &[Vec<f32>], rate: u32) -> Vec<Vec<f32>> {
     out
 }
 
-fn read(piece: &[Vec<f32>], rate: u32) -> Option<Heard> {
-    let mut detector = Detector::new(rate).unwrap();
+fn read(piece: &[Vec<f32>], rate: u32) -> Option<SoundMark> {
+    let mut detector = SoundDetector::new(rate).unwrap();
     for at in (0..piece[0].len()).step_by(10_007) {
         let part = |channel: &Vec<f32>| channel[at..(at + 10_007).min(channel.len())].to_vec();
         detector.hear(&piece.iter().map(part).collect::<Vec<_>>());
@@ -110,14 +110,14 @@ fn a_mark_is_read_back_after_a_cut_a_change_of_loudness_and_another_rate() {
 fn another_key_reads_nothing_and_neither_is_there_a_mark_without_one() {
     let plain = vec![tune(2, 60)];
     assert_eq!(read(&plain, RATE), None);
-    let mut detector = Detector::new(RATE).unwrap();
+    let mut detector = SoundDetector::new(RATE).unwrap();
     detector.hear(&marked(&plain, RATE));
     assert!(detector.read(&key()).is_some());
-    assert_eq!(detector.read(&Key::new(9, 99).unwrap()), None);
+    assert_eq!(detector.read(&MarkKey::new(9, 99).unwrap()), None);
     // The tile of the right secret with another id is another's mark.
-    let same_tile = Key::new(9, 0x1234_5678_9abc_def0).unwrap();
+    let same_tile = MarkKey::new(9, 0x1234_5678_9abc_def0).unwrap();
     assert_eq!(detector.read(&same_tile), None);
-    assert!(detector.score(&key()) > 1.5 * detector.score(&Key::new(9, 99).unwrap()));
+    assert!(detector.score(&key()) > 1.5 * detector.score(&MarkKey::new(9, 99).unwrap()));
 }
 
 #[test]
@@ -155,7 +155,7 @@ fn what_is_added_is_little_and_nothing_where_nothing_is() {
 fn pieces_make_no_difference_and_channels_do_not_touch() {
     let stereo = vec![tune(1, 1), vec![0.0; RATE as usize], tune(2, 1)];
     let whole = marked(&stereo, RATE);
-    let mut embedder = Embedder::new(&key(), MEDIA, RATE, 3).unwrap();
+    let mut embedder = SoundEmbedder::new(&key(), MEDIA, RATE, 3).unwrap();
     let mut out = vec![Vec::new(); 3];
     let mut add = |piece: Vec<Vec<f32>>| {
         for (out, piece) in out.iter_mut().zip(piece) {
@@ -176,12 +176,12 @@ fn pieces_make_no_difference_and_channels_do_not_touch() {
 fn sound_that_holds_no_mark_is_refused_or_has_none() {
     for rate in [0, 8_000, 384_000] {
         let refused = WatermarkError::Rate(rate);
-        assert_eq!(Detector::new(rate).err(), Some(refused));
-        assert_eq!(Embedder::new(&key(), 1, rate, 2).err(), Some(refused));
+        assert_eq!(SoundDetector::new(rate).err(), Some(refused));
+        assert_eq!(SoundEmbedder::new(&key(), 1, rate, 2).err(), Some(refused));
     }
-    let refused = Embedder::new(&key(), 1 << 40, RATE, 1).err();
+    let refused = SoundEmbedder::new(&key(), 1 << 40, RATE, 1).err();
     assert_eq!(refused, Some(WatermarkError::MediaId(1 << 40)));
-    assert_eq!(Detector::new(RATE).unwrap().read(&key()), None);
+    assert_eq!(SoundDetector::new(RATE).unwrap().read(&key()), None);
     // Shorter than a window, and nothing at all.
     for length in [0, 1, 100, 2048, 3000] {
         let short = vec![vec![0.25; length]; 2];

@@ -19,7 +19,7 @@
 //! in it. Words without a link are a failure, as resellers mean them.
 
 mod reply;
-mod text;
+mod reply_text;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -27,15 +27,17 @@ use std::time::Duration;
 use serde_json::{Map, Value, json};
 
 use crate::adapters::Protocol;
-use crate::answer::Answer;
-use crate::error::{Class, Described, ProviderError};
-use crate::limits::{Durations, Limits, Pictures, VideoLimits};
-use crate::order::{Kind, Order, Video};
-use crate::port::{Adapter, Asked, Call, Output, Pace, Refusal, Step, TELLING};
-use crate::settings::{Settings, SettingsError};
-use crate::shape;
+use crate::error::{ErrorClass, ErrorDescription, ProviderError};
+use crate::frame_size;
+use crate::limits::{Durations, ModelLimits, SourcePictureLimits, VideoLimits};
+use crate::order::{MediaKind, Order, VideoSpec};
+use crate::port::{
+    Adapter, AdapterStep, Call, CallContext, JobOutput, PollPace, RefusalRule, TELLING,
+};
+use crate::response::ProviderResponse;
+use crate::settings::{ProviderSettings, SettingsError};
 
-use reply::Reply;
+use reply::ParsedCompletion;
 
 pub(super) const PROTOCOL: Protocol = Protocol {
     name: "chat-video",
@@ -45,12 +47,12 @@ pub(super) const PROTOCOL: Protocol = Protocol {
     build,
 };
 
-fn build(settings: &Settings) -> Result<Arc<dyn Adapter>, SettingsError> {
+fn build(settings: &ProviderSettings) -> Result<Arc<dyn Adapter>, SettingsError> {
     let stream = match settings.options.get("stream") {
         Some(Value::Bool(stream)) => *stream,
         _ => settings.word("stream", &["true", "false"])? == "true",
     };
-    Ok(Arc::new(ChatVideo {
+    Ok(Arc::new(ChatVideoAdapter {
         stream,
         deduplicates: settings.flag("idempotency")?,
         extension: settings.flag("extension")?,
@@ -58,7 +60,7 @@ fn build(settings: &Settings) -> Result<Arc<dyn Adapter>, SettingsError> {
 }
 
 #[derive(Debug)]
-struct ChatVideo {
+struct ChatVideoAdapter {
     /// Some resellers answer in no other way, and only so is there progress.
     stream: bool,
     /// Whether the server keeps `Idempotency-Key`s.
@@ -67,8 +69,8 @@ struct ChatVideo {
     extension: bool,
 }
 
-impl Adapter for ChatVideo {
-    fn limits(&self, kind: Kind, model: &str) -> Option<Limits> {
+impl Adapter for ChatVideoAdapter {
+    fn limits(&self, kind: MediaKind, model: &str) -> Option<ModelLimits> {
         // Two pictures are the first frame and the last on models named so.
         let pictures = if model.ends_with("-fl") || model.contains("-fl-") {
             2
@@ -88,12 +90,12 @@ impl Adapter for ChatVideo {
             // Chat has no field for either: what comes is the model's choice.
             (vec![(1280, 720)], Durations::Only(vec![8]))
         };
-        (kind == Kind::Video).then(|| {
-            Limits::Video(VideoLimits {
+        (kind == MediaKind::Video).then(|| {
+            ModelLimits::Video(VideoLimits {
                 sizes,
                 durations,
                 default_seconds: 8,
-                pictures: Pictures::frames(pictures),
+                pictures: SourcePictureLimits::frames(pictures),
                 negative_prompt: self.extension,
                 seed: self.extension,
                 audio: None,
@@ -102,16 +104,16 @@ impl Adapter for ChatVideo {
         })
     }
 
-    fn pace(&self) -> Pace {
-        Pace::new(Duration::from_secs(5), Duration::from_secs(15))
+    fn pace(&self) -> PollPace {
+        PollPace::new(Duration::from_secs(5), Duration::from_secs(15))
     }
 
     fn deduplicates(&self) -> bool {
         self.deduplicates
     }
 
-    fn refusals(&self) -> Vec<Refusal<'_>> {
-        vec![Refusal::of_http()]
+    fn refusals(&self) -> Vec<RefusalRule<'_>> {
+        vec![RefusalRule::of_http()]
     }
 
     fn start(&self, order: &Order) -> Result<Call, ProviderError> {
@@ -133,7 +135,12 @@ impl Adapter for ChatVideo {
         })
     }
 
-    fn submitted(&self, _: &Order, _: &Asked, answer: &Answer) -> Result<Step, ProviderError> {
+    fn submitted(
+        &self,
+        _: &Order,
+        _: &CallContext,
+        answer: &ProviderResponse,
+    ) -> Result<AdapterStep, ProviderError> {
         if !answer.status.is_success() {
             let taken = answer.header("x-task-id").is_some()
                 || answer
@@ -142,21 +149,22 @@ impl Adapter for ChatVideo {
             return Err(classed(answer.failure(describe), taken));
         }
         let reply = if is_events(answer) {
-            Reply::of_events(&answer.body)
+            ParsedCompletion::of_events(&answer.body)
         } else {
-            Reply::of_json(&answer.json()?)
+            ParsedCompletion::of_json(&answer.json()?)
         };
         read(reply)
     }
 
     fn progress_of_part(&self, body_so_far: &[u8]) -> Option<u8> {
-        let reply = Reply::of_events(body_so_far);
-        let said = text::percent(&reply.text).or_else(|| text::percent(&reply.thoughts));
+        let reply = ParsedCompletion::of_events(body_so_far);
+        let said =
+            reply_text::percent(&reply.text).or_else(|| reply_text::percent(&reply.thoughts));
         reply.progress.max(said)
     }
 }
 
-fn messages(video: &Video) -> Value {
+fn messages(video: &VideoSpec) -> Value {
     let earlier = video.conversation.iter();
     let mut messages: Vec<Value> = earlier
         .map(|message| json!({"role": message.role, "content": message.text}))
@@ -175,10 +183,10 @@ fn messages(video: &Video) -> Value {
 }
 
 /// Mediagate's extension of the dialect.
-fn options(video: &Video) -> Value {
+fn options(video: &VideoSpec) -> Value {
     let mut options = json!({
         "seconds": video.seconds,
-        "size": shape::size_text(video.size, 'x'),
+        "size": frame_size::size_text(video.size, 'x'),
     });
     if let Some(seed) = video.seed {
         options["seed"] = json!(seed);
@@ -191,7 +199,7 @@ fn options(video: &Video) -> Value {
 
 /// Servers that stream without having been asked to, or the other way round,
 /// are read all the same.
-fn is_events(answer: &Answer) -> bool {
+fn is_events(answer: &ProviderResponse) -> bool {
     let mime = answer.header("content-type").unwrap_or_default();
     let body = answer.body.trim_ascii_start();
     mime.starts_with("text/event-stream")
@@ -200,14 +208,14 @@ fn is_events(answer: &Answer) -> bool {
             .any(|start| body.starts_with(start))
 }
 
-fn read(reply: Reply) -> Result<Step, ProviderError> {
+fn read(reply: ParsedCompletion) -> Result<AdapterStep, ProviderError> {
     if let Some(error) = &reply.error {
         let said = match error {
-            Value::String(message) => Described {
+            Value::String(message) => ErrorDescription {
                 code: None,
                 message: Some(message.clone()),
             },
-            error => Described::at(error, "/code", "/message"),
+            error => ErrorDescription::at(error, "/code", "/message"),
         };
         let message = said.message.unwrap_or("the provider broke off".into());
         let mut error = ProviderError::unreadable(message);
@@ -216,7 +224,7 @@ fn read(reply: Reply) -> Result<Step, ProviderError> {
     }
     // A chunk with the address as a value of its own came whole.
     if let Some(url) = reply.video {
-        return Step::done(vec![Output::video_at(url)]);
+        return AdapterStep::done(vec![JobOutput::video_at(url)]);
     }
     if !reply.ended || !reply.seen {
         return Err(ProviderError::unreadable(
@@ -225,25 +233,25 @@ fn read(reply: Reply) -> Result<Step, ProviderError> {
     }
     if reply.finish_reason.as_deref() == Some("content_filter") {
         let message = "the provider's filter holds the answer back";
-        return Err(ProviderError::new(Class::Refused, message));
+        return Err(ProviderError::new(ErrorClass::Refused, message));
     }
-    match text::link(&reply.text) {
-        Some(url) => Step::done(vec![Output::video_at(url)]),
-        None if reply.text.trim().is_empty() => Step::done(Vec::new()),
+    match reply_text::link(&reply.text) {
+        Some(url) => AdapterStep::done(vec![JobOutput::video_at(url)]),
+        None if reply.text.trim().is_empty() => AdapterStep::done(Vec::new()),
         None => {
             let words: String = reply.text.trim().chars().take(300).collect();
             let message = format!("the provider answered without a link: {words}");
-            Err(ProviderError::new(Class::Failed, message))
+            Err(ProviderError::new(ErrorClass::Failed, message))
         }
     }
 }
 
 /// `{"error": {"code", "message"}}`; some put the kind into `type` alone.
-fn describe(body: &Value) -> Described {
-    let said = Described::at(body, "/error/code", "/error/message");
+fn describe(body: &Value) -> ErrorDescription {
+    let said = ErrorDescription::at(body, "/error/code", "/error/message");
     match said.code {
         Some(_) => said,
-        None => Described::at(body, "/error/type", "/error/message"),
+        None => ErrorDescription::at(body, "/error/type", "/error/message"),
     }
 }
 
@@ -252,24 +260,24 @@ fn classed(error: ProviderError, taken: bool) -> ProviderError {
     let class = match error.code.as_deref() {
         Some(
             "content_policy" | "content_policy_violation" | "content_filter" | "moderation_blocked",
-        ) => Class::Refused,
-        Some("generation_failed") => Class::Failed,
+        ) => ErrorClass::Refused,
+        Some("generation_failed") => ErrorClass::Failed,
         Some("provider_rejected" | "invalid_request" | "unsupported_value") if taken => {
-            Class::Unfit
+            ErrorClass::Unfit
         }
-        Some("cancelled") => Class::Lost,
+        Some("cancelled") => ErrorClass::Lost,
         // Another Mediagate: the job goes on there.
-        Some("still_running" | "submission_unconfirmed") => Class::Unclear,
+        Some("still_running" | "submission_unconfirmed") => ErrorClass::Unclear,
         Some("insufficient_quota" | "insufficient_user_quota" | "budget_exceeded") => {
-            Class::Account
+            ErrorClass::Account
         }
-        Some("provider_unavailable" | "overloaded" | "shutting_down") => Class::Unavailable,
-        Some("rate_limit_exceeded" | "too_many_tasks") => Class::RateLimited,
+        Some("provider_unavailable" | "overloaded" | "shutting_down") => ErrorClass::Unavailable,
+        Some("rate_limit_exceeded" | "too_many_tasks") => ErrorClass::RateLimited,
         _ => error.class,
     };
     // Whoever took it cannot take it back by these words.
     error.of_class(if taken && !class.ends_job() {
-        Class::Unclear
+        ErrorClass::Unclear
     } else {
         class
     })

@@ -2,11 +2,11 @@
 
 use serde_json::Value;
 
-use crate::answer::{percent_at, text_at};
+use crate::response::{percent_at, text_at};
 
 /// What a completion says.
 #[derive(Debug, Default)]
-pub(super) struct Reply {
+pub(super) struct ParsedCompletion {
     /// The assistant's words.
     pub(super) text: String,
     /// Thoughts, in which some gateways report progress.
@@ -27,7 +27,7 @@ pub(super) struct Reply {
     pub(super) seen: bool,
 }
 
-impl Reply {
+impl ParsedCompletion {
     /// Reads events as far as they have come.
     pub(super) fn of_events(body: &[u8]) -> Self {
         let body = String::from_utf8_lossy(body);

@@ -1,39 +1,39 @@
 use super::*;
 use crate::adapters::tests::{adapter, picture, stems, video};
-use crate::order::Work;
-use crate::order::{Message, Picture, PictureRole};
-use crate::port::{Body, Effect, Patience, Source};
+use crate::order::WorkSpec;
+use crate::order::{ConversationMessage, PictureRole, SourcePicture};
+use crate::port::{CallEffect, OutputSource, RequestBody, TimeoutClass};
 
 fn chat(options: &Value) -> Arc<dyn Adapter> {
     adapter("chat-video", options)
 }
 
 fn body(call: &Call) -> &Value {
-    let Body::Json(body) = &call.body else {
+    let RequestBody::Json(body) = &call.body else {
         panic!("not JSON");
     };
     body
 }
 
-fn submitted(answer: &Answer) -> Result<Step, ProviderError> {
+fn submitted(answer: &ProviderResponse) -> Result<AdapterStep, ProviderError> {
     let adapter = chat(&json!({}));
     let order = video("veo3");
     let asked = adapter.start(&order).unwrap().asked();
     adapter.submitted(&order, &asked, answer)
 }
 
-fn url(step: Result<Step, ProviderError>) -> String {
-    let Step::Done { mut outputs } = step.unwrap() else {
+fn url(step: Result<AdapterStep, ProviderError>) -> String {
+    let AdapterStep::Done { mut outputs } = step.unwrap() else {
         panic!("not done");
     };
-    let Source::Address(url) = outputs.remove(0).source else {
+    let OutputSource::Address(url) = outputs.remove(0).source else {
         panic!("no address");
     };
     url
 }
 
-fn streamed(events: &[&str]) -> Answer {
-    let mut answer = Answer::json_of(200, &Value::Null);
+fn streamed(events: &[&str]) -> ProviderResponse {
+    let mut answer = ProviderResponse::json_of(200, &Value::Null);
     answer.body = events.concat().into();
     answer
 }
@@ -50,13 +50,13 @@ fn words(text: &str) -> String {
 #[test]
 fn the_prompt_comes_last_with_its_pictures() {
     let mut order = video("veo3-fl");
-    if let Work::Video(video) = &mut order.work {
-        video.conversation.push(Message {
+    if let WorkSpec::Video(video) = &mut order.work {
+        video.conversation.push(ConversationMessage {
             role: "system".into(),
             text: "be brief".into(),
         });
         for role in [PictureRole::FirstFrame, PictureRole::LastFrame] {
-            video.pictures.push(Picture {
+            video.pictures.push(SourcePicture {
                 role,
                 file: picture(),
             });
@@ -65,7 +65,7 @@ fn the_prompt_comes_last_with_its_pictures() {
     let call = chat(&json!({})).start(&order).unwrap();
     assert_eq!(
         (call.effect, call.patience),
-        (Effect::Submission, Patience::Work)
+        (CallEffect::Submission, TimeoutClass::Work)
     );
     assert!(call.headers.is_empty());
     let body = body(&call);
@@ -89,7 +89,7 @@ fn another_mediagate_is_told_more() {
     let options = json!({"stream": false, "idempotency": true, "extension": true});
     let mediagate = chat(&options);
     let mut order = video("animatic-1");
-    if let Work::Video(video) = &mut order.work {
+    if let WorkSpec::Video(video) = &mut order.work {
         video.seed = Some(7);
     }
     let call = mediagate.start(&order).unwrap();
@@ -111,7 +111,7 @@ fn another_mediagate_is_told_more() {
     let answer = json!({"choices": [{"finish_reason": "stop", "message": {"role": "assistant",
         "content": "https://m.example/a.mp4", "video": {"id": "v", "url": "https://m.example/b.mp4"}}}]});
     assert_eq!(
-        url(submitted(&Answer::json_of(200, &answer))),
+        url(submitted(&ProviderResponse::json_of(200, &answer))),
         "https://m.example/b.mp4"
     );
 }
@@ -138,7 +138,7 @@ fn a_stream_is_put_together() {
     let broken = submitted(&streamed(&parts)).unwrap_err();
     assert_eq!(
         broken.class,
-        Class::Unclear,
+        ErrorClass::Unclear,
         "it may go on behind the break"
     );
     let adapter = chat(&json!({}));
@@ -155,18 +155,23 @@ fn a_stream_is_put_together() {
 fn words_without_a_link_are_a_failure() {
     let answer = |content: &Value, reason: &str| {
         let body = json!({"choices": [{"message": {"content": content}, "finish_reason": reason}]});
-        submitted(&Answer::json_of(200, &body)).unwrap_err().class
+        submitted(&ProviderResponse::json_of(200, &body))
+            .unwrap_err()
+            .class
     };
-    assert_eq!(answer(&json!("It failed, sorry."), "stop"), Class::Failed);
-    assert_eq!(answer(&Value::Null, "stop"), Class::Failed);
-    assert_eq!(answer(&Value::Null, "content_filter"), Class::Refused);
-    let nothing = submitted(&Answer::json_of(200, &json!({}))).unwrap_err();
-    assert_eq!(nothing.class, Class::Unclear);
+    assert_eq!(
+        answer(&json!("It failed, sorry."), "stop"),
+        ErrorClass::Failed
+    );
+    assert_eq!(answer(&Value::Null, "stop"), ErrorClass::Failed);
+    assert_eq!(answer(&Value::Null, "content_filter"), ErrorClass::Refused);
+    let nothing = submitted(&ProviderResponse::json_of(200, &json!({}))).unwrap_err();
+    assert_eq!(nothing.class, ErrorClass::Unclear);
     assert_eq!(
         submitted(&streamed(&["data: [DONE]\n\n"]))
             .unwrap_err()
             .class,
-        Class::Unclear
+        ErrorClass::Unclear
     );
 }
 
@@ -174,30 +179,30 @@ fn words_without_a_link_are_a_failure() {
 fn errors_are_classed_by_what_they_prove() {
     let error = |code: &str| json!({"error": {"code": code, "message": "no"}});
     for (status, body, class) in [
-        (400, error("content_policy"), Class::Refused),
-        (400, error("invalid_value"), Class::Rejected),
-        (401, error("invalid_api_key"), Class::Credentials),
-        (402, error("budget_exceeded"), Class::Account),
-        (403, error("insufficient_user_quota"), Class::Account),
-        (429, error("insufficient_quota"), Class::Account),
-        (429, error("too_many_tasks"), Class::RateLimited),
-        (409, error("cancelled"), Class::Lost),
-        (500, error("internal_error"), Class::Unclear),
-        (503, error("generation_failed"), Class::Failed),
-        (503, error("still_running"), Class::Unclear),
-        (503, error("submission_unconfirmed"), Class::Unclear),
-        (503, error("provider_unavailable"), Class::Unavailable),
-        (503, error("overloaded"), Class::Unavailable),
-        (503, error("shutting_down"), Class::Unavailable),
+        (400, error("content_policy"), ErrorClass::Refused),
+        (400, error("invalid_value"), ErrorClass::Rejected),
+        (401, error("invalid_api_key"), ErrorClass::Credentials),
+        (402, error("budget_exceeded"), ErrorClass::Account),
+        (403, error("insufficient_user_quota"), ErrorClass::Account),
+        (429, error("insufficient_quota"), ErrorClass::Account),
+        (429, error("too_many_tasks"), ErrorClass::RateLimited),
+        (409, error("cancelled"), ErrorClass::Lost),
+        (500, error("internal_error"), ErrorClass::Unclear),
+        (503, error("generation_failed"), ErrorClass::Failed),
+        (503, error("still_running"), ErrorClass::Unclear),
+        (503, error("submission_unconfirmed"), ErrorClass::Unclear),
+        (503, error("provider_unavailable"), ErrorClass::Unavailable),
+        (503, error("overloaded"), ErrorClass::Unavailable),
+        (503, error("shutting_down"), ErrorClass::Unavailable),
         (
             503,
             json!({"error": {"code": "shutting_down", "message": "", "task_id": "t"}}),
-            Class::Unclear,
+            ErrorClass::Unclear,
         ),
-        (503, json!({}), Class::Unclear),
-        (502, json!({}), Class::Unclear),
+        (503, json!({}), ErrorClass::Unclear),
+        (502, json!({}), ErrorClass::Unclear),
     ] {
-        let told = submitted(&Answer::json_of(status, &body)).unwrap_err();
+        let told = submitted(&ProviderResponse::json_of(status, &body)).unwrap_err();
         assert_eq!(told.class, class, "{body}");
     }
 }
@@ -213,13 +218,13 @@ fn an_error_in_a_stream_is_no_way_back() {
     let role = chunk(&json!({"role": "assistant"}), &Value::Null);
     let task = "data: {\"choices\": [], \"task\": {\"id\": \"t\", \"progress\": 0}}\n\n";
     for (before, code, class) in [
-        (role.as_str(), "content_policy", Class::Refused),
-        (task, "content_policy", Class::Refused),
-        (task, "generation_failed", Class::Failed),
-        (role.as_str(), "insufficient_quota", Class::Account),
-        (task, "insufficient_quota", Class::Unclear),
-        (task, "shutting_down", Class::Unclear),
-        (role.as_str(), "upstream_error", Class::Unclear),
+        (role.as_str(), "content_policy", ErrorClass::Refused),
+        (task, "content_policy", ErrorClass::Refused),
+        (task, "generation_failed", ErrorClass::Failed),
+        (role.as_str(), "insufficient_quota", ErrorClass::Account),
+        (task, "insufficient_quota", ErrorClass::Unclear),
+        (task, "shutting_down", ErrorClass::Unclear),
+        (role.as_str(), "upstream_error", ErrorClass::Unclear),
     ] {
         let told = submitted(&streamed(&[before, &event(code)])).unwrap_err();
         assert_eq!(told.class, class, "{code}");
@@ -229,5 +234,5 @@ fn an_error_in_a_stream_is_no_way_back() {
 #[test]
 fn music_is_not_taken() {
     let error = chat(&json!({})).start(&stems("x")).unwrap_err();
-    assert_eq!(error.class, Class::Rejected);
+    assert_eq!(error.class, ErrorClass::Rejected);
 }

@@ -9,10 +9,10 @@ use serde::Deserialize;
 use serde_json::{Map, Value, json};
 use sha2::{Digest as _, Sha256};
 
-use crate::error::{Class, ProviderError};
-use crate::limits::{Durations, Limits, Pictures, VideoLimits};
-use crate::order::{Order, PictureRole, Video};
-use crate::settings::{Settings, SettingsError};
+use crate::error::{ErrorClass, ProviderError};
+use crate::limits::{Durations, ModelLimits, SourcePictureLimits, VideoLimits};
+use crate::order::{Order, PictureRole, VideoSpec};
+use crate::settings::{ProviderSettings, SettingsError};
 
 /// Sizes that graphs with free width and height may be asked for.
 const USUAL_SIZES: [(u32, u32); 7] = [
@@ -27,39 +27,39 @@ const USUAL_SIZES: [(u32, u32); 7] = [
 
 /// The graphs of a provider.
 #[derive(Debug)]
-pub(super) struct Graphs {
-    by_model: BTreeMap<String, Graph>,
+pub(super) struct WorkflowSet {
+    by_model: BTreeMap<String, WorkflowGraph>,
     /// For every model that has none of its own.
-    general: Option<Graph>,
+    general: Option<WorkflowGraph>,
 }
 
 #[derive(Debug)]
-struct Graph {
+struct WorkflowGraph {
     nodes: Value,
-    places: Places,
+    places: PatchPoints,
     fps: Option<u32>,
 }
 
 /// The options' `patch`: for each value one place, or several.
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
-struct Places {
-    prompt: Place,
-    negative_prompt: Place,
-    image: Place,
-    last_image: Place,
-    seed: Place,
-    width: Place,
-    height: Place,
-    seconds: Place,
-    frames: Place,
-    fps: Place,
+struct PatchPoints {
+    prompt: PatchPoint,
+    negative_prompt: PatchPoint,
+    image: PatchPoint,
+    last_image: PatchPoint,
+    seed: PatchPoint,
+    width: PatchPoint,
+    height: PatchPoint,
+    seconds: PatchPoint,
+    frames: PatchPoint,
+    fps: PatchPoint,
 }
 
 /// JSON pointers.
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(from = "OneOrMany")]
-struct Place(Vec<String>);
+struct PatchPoint(Vec<String>);
 
 #[derive(Deserialize)]
 #[serde(untagged)]
@@ -68,7 +68,7 @@ enum OneOrMany {
     Many(Vec<String>),
 }
 
-impl From<OneOrMany> for Place {
+impl From<OneOrMany> for PatchPoint {
     fn from(places: OneOrMany) -> Self {
         let places = match places {
             OneOrMany::One(place) => vec![place],
@@ -82,14 +82,14 @@ impl From<OneOrMany> for Place {
     }
 }
 
-impl Place {
+impl PatchPoint {
     fn is_set(&self) -> bool {
         !self.0.is_empty()
     }
 }
 
-impl Places {
-    fn all(&self) -> [(&'static str, &Place); 10] {
+impl PatchPoints {
+    fn all(&self) -> [(&'static str, &PatchPoint); 10] {
         [
             ("prompt", &self.prompt),
             ("negative_prompt", &self.negative_prompt),
@@ -105,15 +105,15 @@ impl Places {
     }
 }
 
-impl Graphs {
+impl WorkflowSet {
     /// Reads `graph`, `graphs`, `patch` and `fps`, and the files that they name.
-    pub(super) fn read(settings: &Settings) -> Result<Self, SettingsError> {
+    pub(super) fn read(settings: &ProviderSettings) -> Result<Self, SettingsError> {
         let options = &settings.options;
         let patch = options.get("patch");
         let fps = read_fps("fps", options.get("fps"))?;
         let general = options
             .get("graph")
-            .map(|graph| Graph::read("graph", graph, patch, fps))
+            .map(|graph| WorkflowGraph::read("graph", graph, patch, fps))
             .transpose()?;
         let mut by_model = BTreeMap::new();
         match options.get("graphs") {
@@ -124,8 +124,8 @@ impl Graphs {
                     // `{ graph = …, patch = …, fps = … }` where the places differ.
                     let own = graph.as_object().filter(|own| own.contains_key("graph"));
                     let graph = match own {
-                        Some(own) => Graph::read_own(&key, own, patch, fps)?,
-                        None => Graph::read(&key, graph, patch, fps)?,
+                        Some(own) => WorkflowGraph::read_own(&key, own, patch, fps)?,
+                        None => WorkflowGraph::read(&key, graph, patch, fps)?,
                     };
                     by_model.insert(model.clone(), graph);
                 }
@@ -141,7 +141,7 @@ impl Graphs {
         Ok(Self { by_model, general })
     }
 
-    fn of(&self, model: &str) -> Option<&Graph> {
+    fn of(&self, model: &str) -> Option<&WorkflowGraph> {
         self.by_model.get(model).or(self.general.as_ref())
     }
 
@@ -152,8 +152,9 @@ impl Graphs {
     }
 
     /// What a model's graph may be asked for; `None` when it has no graph.
-    pub(super) fn limits(&self, model: &str) -> Option<Limits> {
-        self.of(model).map(|graph| Limits::Video(graph.limits()))
+    pub(super) fn limits(&self, model: &str) -> Option<ModelLimits> {
+        self.of(model)
+            .map(|graph| ModelLimits::Video(graph.limits()))
     }
 
     /// The model's graph with an order's values in it. `pictures` are by the
@@ -161,12 +162,12 @@ impl Graphs {
     pub(super) fn fill(
         &self,
         order: &Order,
-        video: &Video,
+        video: &VideoSpec,
         pictures: &[(PictureRole, &str)],
     ) -> Result<Value, ProviderError> {
         let graph = self.of(&order.model).ok_or_else(|| {
             let message = format!("there is no graph for the model {}", order.model);
-            ProviderError::new(Class::Rejected, message)
+            ProviderError::new(ErrorClass::Rejected, message)
         })?;
         Ok(graph.fill(&order.key, video, pictures))
     }
@@ -181,7 +182,7 @@ fn read_fps(key: &str, value: Option<&Value>) -> Result<Option<u32>, SettingsErr
     }
 }
 
-impl Graph {
+impl WorkflowGraph {
     fn read_own(
         key: &str,
         own: &Map<String, Value>,
@@ -234,9 +235,9 @@ impl Graph {
         }
         let patch = patch.cloned().unwrap_or(Value::Null);
         let places = if patch.is_null() {
-            Places::default()
+            PatchPoints::default()
         } else {
-            Places::deserialize(patch)
+            PatchPoints::deserialize(patch)
                 .map_err(|error| SettingsError::at("patch", error.to_string()))?
         };
         let read = Self {
@@ -306,10 +307,10 @@ impl Graph {
                 Durations::Only(vec![5])
             },
             default_seconds: 5,
-            pictures: Pictures {
+            pictures: SourcePictureLimits {
                 // The picture that is stored in the graph is nobody's wish.
                 needed: places.image.is_set(),
-                ..Pictures::frames(pictures)
+                ..SourcePictureLimits::frames(pictures)
             },
             negative_prompt: places.negative_prompt.is_set(),
             seed: places.seed.is_set(),
@@ -322,7 +323,7 @@ impl Graph {
     /// first node that has both.
     fn own_size(&self) -> Option<(u32, u32)> {
         let number = |value: &Value| value.as_u64().and_then(|number| u32::try_from(number).ok());
-        let patched = |place: &Place| number(self.nodes.pointer(place.0.first()?)?);
+        let patched = |place: &PatchPoint| number(self.nodes.pointer(place.0.first()?)?);
         let places = &self.places;
         if let (Some(width), Some(height)) = (patched(&places.width), patched(&places.height)) {
             return Some((width, height));
@@ -333,7 +334,7 @@ impl Graph {
         })
     }
 
-    fn fill(&self, key: &str, video: &Video, pictures: &[(PictureRole, &str)]) -> Value {
+    fn fill(&self, key: &str, video: &VideoSpec, pictures: &[(PictureRole, &str)]) -> Value {
         let mut graph = self.nodes.clone();
         let named = |role: PictureRole| {
             let found = pictures.iter().find(|(one, _)| *one == role);

@@ -37,18 +37,19 @@ use std::time::{Duration, SystemTime};
 use http::Method;
 use serde_json::{Map, Value, json};
 
-use self::graph::Graphs;
+use self::graph::WorkflowSet;
 use self::record::finished;
 use crate::adapters::Protocol;
-use crate::answer::{Answer, required_text, text_at};
-use crate::error::{Class, Described, ProviderError};
-use crate::limits::Limits;
-use crate::order::{Kind, Order, Picture};
+use crate::error::{ErrorClass, ErrorDescription, ProviderError};
+use crate::limits::ModelLimits;
+use crate::order::{MediaKind, Order, SourcePicture};
 use crate::port::{
-    Adapter, Asked, Authorization, Body, Call, Found, FoundJob, Handle, Pace, Part, Refusal, Step,
+    Adapter, AdapterStep, Authorization, Call, CallContext, FormPart, FoundJob, JobHandle,
+    LookupPage, PollPace, RefusalRule, RequestBody,
 };
+use crate::response::{ProviderResponse, required_text, text_at};
 use crate::secret::Secret;
-use crate::settings::{Settings, SettingsError};
+use crate::settings::{ProviderSettings, SettingsError};
 
 pub(super) const PROTOCOL: Protocol = Protocol {
     name: "comfyui",
@@ -60,33 +61,33 @@ pub(super) const PROTOCOL: Protocol = Protocol {
 
 /// Reads the graphs, which may be files: the one place of this adapter that
 /// does, when the settings are read.
-fn build(settings: &Settings) -> Result<Arc<dyn Adapter>, SettingsError> {
-    let graphs = Graphs::read(settings)?;
+fn build(settings: &ProviderSettings) -> Result<Arc<dyn Adapter>, SettingsError> {
+    let graphs = WorkflowSet::read(settings)?;
     let cancels_by_queue = settings.word("cancel", &["jobs", "queue"])? == "queue";
     if settings.word("api", &["v1", "v2"])? == "v2" {
-        return Ok(Arc::new(v2::ComfyJobs::new(graphs)?));
+        return Ok(Arc::new(v2::ComfyJobsAdapter::new(graphs)?));
     }
-    Ok(Arc::new(ComfyUi {
+    Ok(Arc::new(ComfyUiAdapter {
         graphs,
         cancels_by_queue,
     }))
 }
 
 #[derive(Debug)]
-struct ComfyUi {
-    graphs: Graphs,
+struct ComfyUiAdapter {
+    graphs: WorkflowSet,
     /// Older servers have no `/api/jobs`.
     cancels_by_queue: bool,
 }
 
-impl Adapter for ComfyUi {
-    fn limits(&self, kind: Kind, model: &str) -> Option<Limits> {
-        (kind == Kind::Video)
+impl Adapter for ComfyUiAdapter {
+    fn limits(&self, kind: MediaKind, model: &str) -> Option<ModelLimits> {
+        (kind == MediaKind::Video)
             .then(|| self.graphs.limits(model))
             .flatten()
     }
 
-    fn pace(&self) -> Pace {
+    fn pace(&self) -> PollPace {
         pace()
     }
 
@@ -94,8 +95,8 @@ impl Adapter for ComfyUi {
         Ok(Authorization::header("x-api-key", secret))
     }
 
-    fn refusals(&self) -> Vec<Refusal<'_>> {
-        vec![Refusal::of_http()]
+    fn refusals(&self) -> Vec<RefusalRule<'_>> {
+        vec![RefusalRule::of_http()]
     }
 
     fn start(&self, order: &Order) -> Result<Call, ProviderError> {
@@ -105,46 +106,46 @@ impl Adapter for ComfyUi {
     fn submitted(
         &self,
         order: &Order,
-        asked: &Asked,
-        answer: &Answer,
-    ) -> Result<Step, ProviderError> {
+        asked: &CallContext,
+        answer: &ProviderResponse,
+    ) -> Result<AdapterStep, ProviderError> {
         let body = answer.success(describe).map_err(class_by_code)?;
         if asked.stage == "upload" {
             let mut names: Vec<Value> = asked.memo.as_array().cloned().unwrap_or_default();
             names.push(json!(stored_name(&body)?));
-            return Ok(Step::next(self.after_uploads(order, names)?));
+            return Ok(AdapterStep::next(self.after_uploads(order, names)?));
         }
         // A graph of which only some outputs are wrong is taken, and then
         // answered with an id beside the errors.
         if text_at(&body, "/prompt_id").is_none() {
             let said = describe(&body);
             if let Some(message) = said.message {
-                return Err(ProviderError::new(Class::Rejected, message));
+                return Err(ProviderError::new(ErrorClass::Rejected, message));
             }
         }
-        Ok(Step::submitted(
+        Ok(AdapterStep::submitted(
             json!({"id": required_text(&body, "/prompt_id")?}),
         ))
     }
 
-    fn poll(&self, handle: &Handle) -> Result<Call, ProviderError> {
+    fn poll(&self, handle: &JobHandle) -> Result<Call, ProviderError> {
         Ok(history("history", handle))
     }
 
     fn polled(
         &self,
-        handle: &Handle,
-        asked: &Asked,
-        answer: &Answer,
-    ) -> Result<Step, ProviderError> {
+        handle: &JobHandle,
+        asked: &CallContext,
+        answer: &ProviderResponse,
+    ) -> Result<AdapterStep, ProviderError> {
         let body = answer.success(describe)?;
         let id = handle.text("id");
         if asked.stage == "queue" {
             return Ok(if is_queued(&body, id)? {
-                Step::running(None)
+                AdapterStep::running(None)
             } else {
                 // It may have ended between the two calls.
-                Step::next(history("history again", handle))
+                AdapterStep::next(history("history again", handle))
             });
         }
         match body.get(id) {
@@ -153,14 +154,14 @@ impl Adapter for ComfyUi {
                 "the server's history is no history",
             )),
             None if asked.stage == "history again" => Err(ProviderError::new(
-                Class::Lost,
+                ErrorClass::Lost,
                 "the server has it neither in its queue nor in its history",
             )),
-            None => Ok(Step::next(queue("queue"))),
+            None => Ok(AdapterStep::next(queue("queue"))),
         }
     }
 
-    fn cancel(&self, handle: &Handle) -> Option<Call> {
+    fn cancel(&self, handle: &JobHandle) -> Option<Call> {
         let id = handle.text("id");
         Some(if self.cancels_by_queue {
             Call::post("cancel", "/api/queue", json!({"delete": [id]}))
@@ -169,7 +170,7 @@ impl Adapter for ComfyUi {
         })
     }
 
-    fn cancelled(&self, _: &Handle, answer: &Answer) -> bool {
+    fn cancelled(&self, _: &JobHandle, answer: &ProviderResponse) -> bool {
         // The queue says 200 whether the job was there or not.
         answer.status.is_success() && !self.cancels_by_queue
     }
@@ -182,9 +183,9 @@ impl Adapter for ComfyUi {
         &self,
         order: &Order,
         _: SystemTime,
-        asked: &Asked,
-        answer: &Answer,
-    ) -> Result<Found, ProviderError> {
+        asked: &CallContext,
+        answer: &ProviderResponse,
+    ) -> Result<LookupPage, ProviderError> {
         let body = answer.success(describe)?;
         let handle = named(order);
         let (is_there, next) = match asked.stage.as_ref() {
@@ -203,15 +204,15 @@ impl Adapter for ComfyUi {
             }
         };
         if is_there {
-            return Ok(Found::jobs([FoundJob::certain(handle, None)]));
+            return Ok(LookupPage::jobs([FoundJob::certain(handle, None)]));
         }
-        Ok(Found::default().and_then(next))
+        Ok(LookupPage::default().and_then(next))
     }
 }
 
 /// The job of an order whose key is its id.
-fn named(order: &Order) -> Handle {
-    Handle(json!({"id": order.key}))
+fn named(order: &Order) -> JobHandle {
+    JobHandle(json!({"id": order.key}))
 }
 
 fn queue(stage: &'static str) -> Call {
@@ -234,7 +235,7 @@ fn is_queued(body: &Value, id: &str) -> Result<bool, ProviderError> {
     Ok(false)
 }
 
-impl ComfyUi {
+impl ComfyUiAdapter {
     /// The upload of the first picture that has no name at the server yet, or
     /// the submission.
     fn after_uploads(&self, order: &Order, names: Vec<Value>) -> Result<Call, ProviderError> {
@@ -260,23 +261,23 @@ impl ComfyUi {
 }
 
 /// `ComfyUI`s are near and cheap to ask.
-fn pace() -> Pace {
-    Pace::new(Duration::from_secs(1), Duration::from_secs(10))
+fn pace() -> PollPace {
+    PollPace::new(Duration::from_secs(1), Duration::from_secs(10))
 }
 
-fn upload(order: &Order, picture: &Picture, names: Vec<Value>) -> Call {
+fn upload(order: &Order, picture: &SourcePicture, names: Vec<Value>) -> Call {
     let mut file = picture.file.clone();
     let extension = file.name.rsplit('.').next().unwrap_or("png");
     // The same name for the same submission, so that a repeated upload writes
     // over the first.
     file.name = format!("{}-{}.{extension}", plain_name(&order.key), names.len());
     let parts = vec![
-        Part::file("image", &file),
-        Part::text("type", "input"),
-        Part::text("overwrite", "true"),
+        FormPart::file("image", &file),
+        FormPart::text("type", "input"),
+        FormPart::text("overwrite", "true"),
     ];
     Call::new("upload", Method::POST, "/api/upload/image")
-        .with_body(Body::Multipart(parts))
+        .with_body(RequestBody::Multipart(parts))
         .with_memo(Value::Array(names))
 }
 
@@ -294,7 +295,7 @@ fn stored_name(body: &Value) -> Result<String, ProviderError> {
     Ok(folder.map_or_else(|| name.clone(), |folder| format!("{folder}/{name}")))
 }
 
-fn history(stage: &'static str, handle: &Handle) -> Call {
+fn history(stage: &'static str, handle: &JobHandle) -> Call {
     let mut call = Call::get(stage, format!("/api/history/{}", handle.text("id")));
     // The graph is in it, and whatever its nodes have to say.
     call.limit_bytes = 100_000_000;
@@ -303,12 +304,12 @@ fn history(stage: &'static str, handle: &Handle) -> Call {
 
 /// `{"error": {"type", "message", "details"}, "node_errors"}`; what is wrong with
 /// which node says more than the error above it.
-fn describe(body: &Value) -> Described {
-    let said = Described::at(body, "/error/type", "/error/message");
+fn describe(body: &Value) -> ErrorDescription {
+    let said = ErrorDescription::at(body, "/error/type", "/error/message");
     let nodes = body.get("node_errors").and_then(Value::as_object);
     let first = nodes.and_then(|nodes| nodes.iter().next());
     let Some((node, errors)) = first else {
-        return Described {
+        return ErrorDescription {
             message: said.message.or_else(|| text_at(body, "/error")),
             ..said
         };
@@ -318,7 +319,7 @@ fn describe(body: &Value) -> Described {
         .iter()
         .filter_map(|place| text_at(errors, place))
         .collect();
-    Described {
+    ErrorDescription {
         message: Some(format!("node {node}: {}", parts.join(": "))),
         ..said
     }
@@ -326,10 +327,10 @@ fn describe(body: &Value) -> Described {
 
 fn class_by_code(error: ProviderError) -> ProviderError {
     let class = match error.code.as_deref() {
-        Some("content_policy_violation") => Class::Refused,
-        Some("insufficient_credits") => Class::Account,
+        Some("content_policy_violation") => ErrorClass::Refused,
+        Some("insufficient_credits") => ErrorClass::Account,
         // It has the job; which one, it does not say.
-        Some("idempotency_key_reuse") => Class::Unclear,
+        Some("idempotency_key_reuse") => ErrorClass::Unclear,
         _ => error.class,
     };
     error.of_class(class)

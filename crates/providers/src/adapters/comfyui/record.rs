@@ -2,16 +2,16 @@
 
 use serde_json::{Map, Value};
 
-use crate::answer::text_at;
-use crate::error::{Class, ProviderError};
-use crate::port::{Call, Output, RESULT, Source, Step, What};
+use crate::error::{ErrorClass, ProviderError};
+use crate::port::{AdapterStep, Call, JobOutput, OutputKind, OutputSource, RESULT};
+use crate::response::text_at;
 
 /// A record of the history: the job ended.
-pub(super) fn finished(record: &Value) -> Result<Step, ProviderError> {
+pub(super) fn finished(record: &Value) -> Result<AdapterStep, ProviderError> {
     match text_at(record, "/status/status_str").as_deref() {
-        Some("success") | None => Step::done(video_of(record).into_iter().collect()),
+        Some("success") | None => AdapterStep::done(video_of(record).into_iter().collect()),
         Some("error") => Err(failure(record)),
-        Some(word) => Ok(Step::unknown(word)),
+        Some(word) => Ok(AdapterStep::unknown(word)),
     }
 }
 
@@ -24,17 +24,17 @@ fn failure(record: &Value) -> ProviderError {
         found.map(|message| &message[1])
     };
     if find("execution_interrupted").is_some() {
-        return ProviderError::new(Class::Lost, "the job was called off at the server");
+        return ProviderError::new(ErrorClass::Lost, "the job was called off at the server");
     }
     let Some(error) = find("execution_error") else {
-        return ProviderError::new(Class::Failed, "the graph failed");
+        return ProviderError::new(ErrorClass::Failed, "the graph failed");
     };
     let said = text_at(error, "/exception_message");
     let said = said.map_or_else(|| "the graph failed".into(), |text| text.trim().to_owned());
     let class = if said.contains("content_policy_violation") {
-        Class::Refused
+        ErrorClass::Refused
     } else {
-        Class::Failed
+        ErrorClass::Failed
     };
     let message = match text_at(error, "/node_type") {
         Some(node) => format!("{node}: {said}"),
@@ -48,7 +48,7 @@ fn failure(record: &Value) -> ProviderError {
 
 /// The video among a record's outputs, whatever key its node puts it under:
 /// a film before an animated picture, kept files before previews.
-fn video_of(record: &Value) -> Option<Output> {
+fn video_of(record: &Value) -> Option<JobOutput> {
     let nodes = record.get("outputs")?.as_object()?.values();
     let files = nodes
         .filter_map(Value::as_object)
@@ -73,8 +73,8 @@ fn video_of(record: &Value) -> Option<Output> {
         call = call.with_query(member, value);
     }
     call.limit_bytes = RESULT;
-    Some(Output {
-        what: What::Video,
-        source: Source::Call(Box::new(call)),
+    Some(JobOutput {
+        what: OutputKind::Video,
+        source: OutputSource::Call(Box::new(call)),
     })
 }

@@ -2,8 +2,8 @@ use super::*;
 use crate::adapters::tests::{adapter, found, ids, picture, since, stems, video};
 use crate::limits::Durations;
 use crate::order::PictureRole;
-use crate::order::Work;
-use crate::port::Source;
+use crate::order::WorkSpec;
+use crate::port::OutputSource;
 
 const ID: &str = "0197aaaa-0000-7000-8000-000000000001";
 
@@ -35,15 +35,15 @@ fn without(options: &Value, path: &str) -> Value {
 }
 
 fn refused(options: &Value) -> SettingsError {
-    let settings = Settings::new("test", options.as_object().cloned().unwrap());
+    let settings = ProviderSettings::new("test", options.as_object().cloned().unwrap());
     build(&settings).unwrap_err()
 }
 
 fn order() -> Order {
     let mut order = video("wan");
     order.key = ID.into();
-    if let Work::Video(video) = &mut order.work {
-        video.pictures.push(Picture {
+    if let WorkSpec::Video(video) = &mut order.work {
+        video.pictures.push(SourcePicture {
             role: PictureRole::FirstFrame,
             file: picture(),
         });
@@ -53,7 +53,7 @@ fn order() -> Order {
 
 fn json_of(call: &Call) -> &Value {
     match &call.body {
-        Body::Json(body) => body,
+        RequestBody::Json(body) => body,
         other => panic!("not JSON: {other:?}"),
     }
 }
@@ -64,21 +64,25 @@ fn a_picture_goes_first_and_the_graph_names_it() {
     let order = order();
     let upload = adapter.start(&order).unwrap();
     assert_eq!(upload.stage, "upload");
-    let Body::Multipart(parts) = &upload.body else {
+    let RequestBody::Multipart(parts) = &upload.body else {
         panic!("not multipart");
     };
     assert!(
         parts
             .iter()
-            .any(|part| matches!(part, Part::File { name, file_name, .. }
+            .any(|part| matches!(part, FormPart::File { name, file_name, .. }
         if name == "image" && *file_name == format!("{ID}-0.png")))
     );
     let stored = json!({"name": "a.png", "subfolder": "in", "type": "input"});
-    let step = adapter.submitted(&order, &upload.asked(), &Answer::json_of(200, &stored));
-    let Step::Next(submit) = step.unwrap() else {
+    let step = adapter.submitted(
+        &order,
+        &upload.asked(),
+        &ProviderResponse::json_of(200, &stored),
+    );
+    let AdapterStep::Next(submit) = step.unwrap() else {
         panic!("no next call");
     };
-    assert_eq!(submit.effect, crate::port::Effect::Submission);
+    assert_eq!(submit.effect, crate::port::CallEffect::Submission);
     let body = json_of(&submit);
     assert_eq!(body["prompt_id"], ID);
     let graph = &body["prompt"];
@@ -92,15 +96,19 @@ fn a_picture_goes_first_and_the_graph_names_it() {
     assert_eq!(graph["11"]["inputs"]["value"], "5", "text stays text");
     assert_ne!(graph["3"]["inputs"]["seed"], 1, "each order has its own");
     let taken = json!({"prompt_id": ID, "number": 1, "node_errors": {}});
-    let step = adapter.submitted(&order, &submit.asked(), &Answer::json_of(200, &taken));
-    assert!(matches!(step, Ok(Step::Submitted { handle, .. }) if handle.text("id") == ID));
+    let step = adapter.submitted(
+        &order,
+        &submit.asked(),
+        &ProviderResponse::json_of(200, &taken),
+    );
+    assert!(matches!(step, Ok(AdapterStep::Submitted { handle, .. }) if handle.text("id") == ID));
 }
 
 #[test]
 fn a_key_of_another_form_is_no_prompt_id() {
     let mut order = order();
     order.key = "0197-key".into();
-    if let Work::Video(video) = &mut order.work {
+    if let WorkSpec::Video(video) = &mut order.work {
         video.pictures.clear();
     }
     let call = adapter("comfyui", &options()).start(&order).unwrap();
@@ -110,17 +118,17 @@ fn a_key_of_another_form_is_no_prompt_id() {
 #[test]
 fn limits_follow_the_places() {
     let adapter = adapter("comfyui", &options());
-    let Some(Limits::Video(limits)) = adapter.limits(Kind::Video, "wan") else {
+    let Some(ModelLimits::Video(limits)) = adapter.limits(MediaKind::Video, "wan") else {
         panic!("no limits");
     };
     assert_eq!(limits.sizes[0], (832, 480));
     assert_eq!(limits.durations, Durations::Range { min: 1, max: 10 });
     assert!(limits.pictures.needed && limits.pictures.max == 1);
     assert!(limits.seed && limits.negative_prompt);
-    assert_eq!(adapter.limits(Kind::Music, "wan"), None);
+    assert_eq!(adapter.limits(MediaKind::Music, "wan"), None);
     assert_eq!(
         adapter.start(&stems("wan")).unwrap_err().class,
-        Class::Rejected
+        ErrorClass::Rejected
     );
 }
 
@@ -176,41 +184,41 @@ fn models_may_have_graphs_and_places_of_their_own() {
         let graph = &json_of(&call)["prompt"];
         assert_eq!(graph[node]["inputs"]["text"], "a lighthouse in a storm");
     }
-    assert_eq!(adapter.limits(Kind::Video, "c"), None);
+    assert_eq!(adapter.limits(MediaKind::Video, "c"), None);
     assert_eq!(
         adapter.start(&video("c")).unwrap_err().class,
-        Class::Rejected
+        ErrorClass::Rejected
     );
 }
 
-fn polled(stage: &'static str, body: &Value) -> Result<Step, ProviderError> {
+fn polled(stage: &'static str, body: &Value) -> Result<AdapterStep, ProviderError> {
     let asked = Call::get(stage, "").asked();
-    let handle = Handle(json!({"id": ID}));
-    adapter("comfyui", &options()).polled(&handle, &asked, &Answer::json_of(200, body))
+    let handle = JobHandle(json!({"id": ID}));
+    adapter("comfyui", &options()).polled(&handle, &asked, &ProviderResponse::json_of(200, body))
 }
 
 #[test]
 fn lost_is_told_from_waiting() {
     let step = polled("history", &json!({})).unwrap();
-    assert!(matches!(step, Step::Next(call) if call.stage == "queue"));
+    assert!(matches!(step, AdapterStep::Next(call) if call.stage == "queue"));
     let waiting = json!({"queue_running": [], "queue_pending": [[4, ID, {}, {}, []]]});
     assert!(matches!(
         polled("queue", &waiting),
-        Ok(Step::Running { .. })
+        Ok(AdapterStep::Running { .. })
     ));
     let gone = json!({"queue_running": [[3, "other", {}, {}, []]], "queue_pending": []});
     let step = polled("queue", &gone).unwrap();
-    assert!(matches!(step, Step::Next(call) if call.stage == "history again"));
+    assert!(matches!(step, AdapterStep::Next(call) if call.stage == "history again"));
     assert_eq!(
         polled("history again", &json!({})).unwrap_err().class,
-        Class::Lost
+        ErrorClass::Lost
     );
     for (stage, body) in [("history", json!([])), ("queue", json!({}))] {
-        assert_eq!(polled(stage, &body).unwrap_err().class, Class::Unclear);
+        assert_eq!(polled(stage, &body).unwrap_err().class, ErrorClass::Unclear);
     }
 }
 
-fn ended(word: &str, outputs: &Value, messages: &Value) -> Result<Step, ProviderError> {
+fn ended(word: &str, outputs: &Value, messages: &Value) -> Result<AdapterStep, ProviderError> {
     let status = json!({"status_str": word, "completed": word == "success", "messages": messages});
     polled(
         "history",
@@ -226,10 +234,10 @@ fn the_video_is_found_under_any_key() {
     for key in ["images", "gifs", "video", "videos"] {
         let outputs =
             json!({"9": {"images": [preview, picture]}, "12": {key: [film], "animated": [true]}});
-        let Ok(Step::Done { outputs }) = ended("success", &outputs, &json!([])) else {
+        let Ok(AdapterStep::Done { outputs }) = ended("success", &outputs, &json!([])) else {
             panic!("not done");
         };
-        let Source::Call(call) = &outputs[0].source else {
+        let OutputSource::Call(call) = &outputs[0].source else {
             panic!("no call");
         };
         assert_eq!(call.query[0], ("filename".into(), "v.mp4".into()));
@@ -240,7 +248,7 @@ fn the_video_is_found_under_any_key() {
         &json!({"9": {"images": [picture], "text": ["x"]}}),
         &json!([]),
     );
-    assert_eq!(nothing.unwrap_err().class, Class::Failed);
+    assert_eq!(nothing.unwrap_err().class, ErrorClass::Failed);
 }
 
 #[test]
@@ -249,14 +257,17 @@ fn ends_have_their_class() {
     let class = |messages: &Value| ended("error", &json!({}), messages).unwrap_err().class;
     assert_eq!(
         class(&events("execution_error", "out of memory")),
-        Class::Failed
+        ErrorClass::Failed
     );
     assert_eq!(
         class(&events("execution_error", "content_policy_violation: no")),
-        Class::Refused
+        ErrorClass::Refused
     );
-    assert_eq!(class(&events("execution_interrupted", "")), Class::Lost);
-    assert_eq!(class(&json!([])), Class::Failed);
+    assert_eq!(
+        class(&events("execution_interrupted", "")),
+        ErrorClass::Lost
+    );
+    assert_eq!(class(&json!([])), ErrorClass::Failed);
     let error = ended(
         "error",
         &json!({}),
@@ -266,7 +277,7 @@ fn ends_have_their_class() {
     assert_eq!(error.message, "KSampler: out of memory");
     assert!(matches!(
         ended("pondering", &json!({}), &json!([])),
-        Ok(Step::Running { unknown_word: Some(word), .. }) if word == "pondering"
+        Ok(AdapterStep::Running { unknown_word: Some(word), .. }) if word == "pondering"
     ));
 }
 
@@ -275,7 +286,7 @@ fn a_submission_that_is_not_taken_says_why() {
     let adapter = adapter("comfyui", &options());
     let (order, asked) = (order(), Call::get("submit", "").asked());
     let class = |status: u16, body: &Value| {
-        let answer = Answer::json_of(status, body);
+        let answer = ProviderResponse::json_of(status, body);
         adapter.submitted(&order, &asked, &answer).unwrap_err()
     };
     let wrong = json!({
@@ -283,22 +294,22 @@ fn a_submission_that_is_not_taken_says_why() {
         "node_errors": {"10": {"class_type": "LoadImage", "errors": [{"type": "custom_validation_failed", "message": "Custom validation failed for node", "details": "image - Invalid image file: a.png"}]}},
     });
     let error = class(400, &wrong);
-    assert_eq!(error.class, Class::Rejected);
+    assert_eq!(error.class, ErrorClass::Rejected);
     assert!(error.message.contains("Invalid image file"), "{error}");
     assert_eq!(
         class(200, &json!({"node_errors": wrong["node_errors"]})).class,
-        Class::Rejected
+        ErrorClass::Rejected
     );
-    assert_eq!(class(200, &json!({})).class, Class::Unclear);
-    assert_eq!(class(500, &json!({})).class, Class::Unclear);
+    assert_eq!(class(200, &json!({})).class, ErrorClass::Unclear);
+    assert_eq!(class(500, &json!({})).class, ErrorClass::Unclear);
     let refused = json!({"error": {"type": "content_policy_violation", "message": "no"}});
-    assert_eq!(class(400, &refused).class, Class::Refused);
+    assert_eq!(class(400, &refused).class, ErrorClass::Refused);
 }
 
 #[test]
 fn only_the_newer_cancellation_proves_anything() {
-    let handle = Handle(json!({"id": ID}));
-    let yes = Answer::json_of(200, &json!({}));
+    let handle = JobHandle(json!({"id": ID}));
+    let yes = ProviderResponse::json_of(200, &json!({}));
     let newer = adapter("comfyui", &options());
     assert!(newer.cancelled(&handle, &yes));
     let mut options = options();
@@ -323,45 +334,52 @@ fn the_jobs_api_is_read() {
         call.headers,
         [("idempotency-key".into(), order.key.clone())]
     );
-    let handle = Handle(json!({"id": "job_1"}));
+    let handle = JobHandle(json!({"id": "job_1"}));
     let polled = |status: u16, body: &Value| {
         let asked = adapter.poll(&handle).unwrap().asked();
-        adapter.polled(&handle, &asked, &Answer::json_of(status, body))
+        adapter.polled(&handle, &asked, &ProviderResponse::json_of(status, body))
     };
     for word in ["queued", "running", "canceling"] {
         let step = polled(200, &json!({"status": word, "progress": {"value": 0.5}}));
         assert!(matches!(
             step,
-            Ok(Step::Running {
+            Ok(AdapterStep::Running {
                 progress: Some(50),
                 ..
             })
         ));
     }
     for (word, code, class) in [
-        ("failed", "execution_error", Class::Failed),
-        ("failed", "content_policy_violation", Class::Refused),
-        ("canceled", "", Class::Lost),
-        ("expired", "", Class::Lost),
-        ("succeeded", "", Class::Failed),
+        ("failed", "execution_error", ErrorClass::Failed),
+        ("failed", "content_policy_violation", ErrorClass::Refused),
+        ("canceled", "", ErrorClass::Lost),
+        ("expired", "", ErrorClass::Lost),
+        ("succeeded", "", ErrorClass::Failed),
     ] {
         let body = json!({"status": word, "outputs": [], "error": {"code": code, "message": "x"}});
         assert_eq!(polled(200, &body).unwrap_err().class, class, "{word}");
     }
-    assert_eq!(polled(404, &json!({})).unwrap_err().class, Class::Missing);
+    assert_eq!(
+        polled(404, &json!({})).unwrap_err().class,
+        ErrorClass::Missing
+    );
     for url in ["https://cdn.test/v.mp4?sig=1", "/files/v.mp4"] {
         let body = json!({"status": "succeeded", "outputs": [{"type": "image", "url": "/p.png"}, {"type": "video", "url": url}]});
-        let Ok(Step::Done { outputs }) = polled(200, &body) else {
+        let Ok(AdapterStep::Done { outputs }) = polled(200, &body) else {
             panic!("not done");
         };
         assert_eq!(
-            matches!(outputs[0].source, Source::Call(_)),
+            matches!(outputs[0].source, OutputSource::Call(_)),
             url.starts_with('/')
         );
     }
     let reuse = json!({"error": {"code": "idempotency_key_reuse", "message": "used"}});
-    let error = adapter.submitted(&order, &call.asked(), &Answer::json_of(422, &reuse));
-    assert_eq!(error.unwrap_err().class, Class::Unclear);
+    let error = adapter.submitted(
+        &order,
+        &call.asked(),
+        &ProviderResponse::json_of(422, &reuse),
+    );
+    assert_eq!(error.unwrap_err().class, ErrorClass::Unclear);
 }
 
 #[test]
@@ -375,7 +393,7 @@ fn a_lost_job_is_found_by_the_id_that_it_was_given() {
     assert_eq!(ids(&told), [ID]);
     let queue = found(comfy.as_ref(), &order, 200, &json!({})).unwrap();
     let asked = queue.next.unwrap().asked();
-    let answer = |body: Value| Answer::json_of(200, &body);
+    let answer = |body: Value| ProviderResponse::json_of(200, &body);
     let waiting = json!({"queue_running": [], "queue_pending": [[1, ID, {}]]});
     let told = comfy.found(&order, since(), &asked, &answer(waiting));
     assert_eq!(ids(&told.unwrap()), [ID]);

@@ -21,22 +21,23 @@ use std::time::{Duration, SystemTime};
 use http::Method;
 use serde_json::{Value, json};
 
-use super::graph::Graphs;
+use super::graph::WorkflowSet;
 use super::{class_by_code, pace};
-use crate::answer::{percent_at, text_at};
-use crate::error::{Class, Described, ProviderError};
-use crate::limits::Limits;
-use crate::order::{Kind, Order};
-use crate::port::jobs::Job;
-use crate::port::jobs::errors::Ends;
-use crate::port::jobs::status::Status;
+use crate::error::{ErrorClass, ErrorDescription, ProviderError};
+use crate::limits::ModelLimits;
+use crate::order::{MediaKind, Order};
+use crate::port::jobs::JobApi;
+use crate::port::jobs::errors::FailureTable;
+use crate::port::jobs::status::JobStatus;
 use crate::port::{
-    Adapter, Authorization, Call, Output, Pace, RESULT, Refusal, Source, Target, What,
+    Adapter, Authorization, Call, CallTarget, JobOutput, OutputKind, OutputSource, PollPace,
+    RESULT, RefusalRule,
 };
+use crate::response::{percent_at, text_at};
 use crate::secret::Secret;
 use crate::settings::SettingsError;
 
-static JOB: Job = Job {
+static JOB: JobApi = JobApi {
     id: "/id",
     path: "/api/v2/jobs/{id}",
     cancel: Some((Method::POST, "/api/v2/jobs/{id}/cancel")),
@@ -45,13 +46,13 @@ static JOB: Job = Job {
     told: |answer| answer.success(describe),
     status: "/status",
     words: &[
-        ("queued", Status::Running),
-        ("running", Status::Running),
-        ("canceling", Status::Running),
-        ("succeeded", Status::Done),
-        ("failed", Status::FAILED),
-        ("canceled", Status::LOST),
-        ("expired", Status::LOST),
+        ("queued", JobStatus::Running),
+        ("running", JobStatus::Running),
+        ("canceling", JobStatus::Running),
+        ("succeeded", JobStatus::Done),
+        ("failed", JobStatus::FAILED),
+        ("canceled", JobStatus::LOST),
+        ("expired", JobStatus::LOST),
     ],
     progress: |body| percent_at(body, "/progress/value", 1.0),
     made: |_, body| Ok(video_of(body).into_iter().collect()),
@@ -60,12 +61,12 @@ static JOB: Job = Job {
 };
 
 #[derive(Debug)]
-pub(super) struct ComfyJobs {
-    graphs: Graphs,
+pub(super) struct ComfyJobsAdapter {
+    graphs: WorkflowSet,
 }
 
-impl ComfyJobs {
-    pub(super) fn new(graphs: Graphs) -> Result<Self, SettingsError> {
+impl ComfyJobsAdapter {
+    pub(super) fn new(graphs: WorkflowSet) -> Result<Self, SettingsError> {
         if graphs.take_pictures() {
             return Err(SettingsError::at(
                 "patch.image",
@@ -76,15 +77,15 @@ impl ComfyJobs {
     }
 }
 
-impl Adapter for ComfyJobs {
-    fn limits(&self, kind: Kind, model: &str) -> Option<Limits> {
-        (kind == Kind::Video)
+impl Adapter for ComfyJobsAdapter {
+    fn limits(&self, kind: MediaKind, model: &str) -> Option<ModelLimits> {
+        (kind == MediaKind::Video)
             .then(|| self.graphs.limits(model))
             .flatten()
     }
 
-    fn pace(&self) -> Pace {
-        Pace {
+    fn pace(&self) -> PollPace {
+        PollPace {
             floor: Duration::from_secs(2),
             ..pace()
         }
@@ -94,12 +95,12 @@ impl Adapter for ComfyJobs {
         Ok(Authorization::bearer(secret))
     }
 
-    fn job(&self) -> Option<&Job> {
+    fn job(&self) -> Option<&JobApi> {
         Some(&JOB)
     }
 
-    fn refusals(&self) -> Vec<Refusal<'_>> {
-        vec![Refusal::of_http()]
+    fn refusals(&self) -> Vec<RefusalRule<'_>> {
+        vec![RefusalRule::of_http()]
     }
 
     fn start(&self, order: &Order) -> Result<Call, ProviderError> {
@@ -111,23 +112,23 @@ impl Adapter for ComfyJobs {
     }
 }
 
-fn describe(body: &Value) -> Described {
-    Described::at(body, "/error/code", "/error/message")
+fn describe(body: &Value) -> ErrorDescription {
+    ErrorDescription::at(body, "/error/code", "/error/message")
 }
 
 /// The error types of Comfy's router, which its jobs use too.
-const ENDS: Ends = Ends {
+const ENDS: FailureTable = FailureTable {
     codes: &[
-        ("content_policy_violation", Class::Refused),
-        ("invalid_input", Class::Unfit),
-        ("model_not_found", Class::Unfit),
-        ("cancelled", Class::Lost),
+        ("content_policy_violation", ErrorClass::Refused),
+        ("invalid_input", ErrorClass::Unfit),
+        ("model_not_found", ErrorClass::Unfit),
+        ("cancelled", ErrorClass::Lost),
     ],
     words: &[],
 };
 
 /// The first output that is a video.
-fn video_of(body: &Value) -> Option<Output> {
+fn video_of(body: &Value) -> Option<JobOutput> {
     let outputs = body.get("outputs")?.as_array()?;
     let is_video = |output: &&Value| {
         let mime = text_at(output, "/content_type").unwrap_or_default();
@@ -139,14 +140,14 @@ fn video_of(body: &Value) -> Option<Output> {
     let url = text_at(outputs.iter().find(is_video)?, "/url")?;
     let source = if url.starts_with('/') {
         // Relative to the host, and then the provider's own.
-        let mut call = Call::get("content", "").to(Target::Root(url));
+        let mut call = Call::get("content", "").to(CallTarget::Root(url));
         call.limit_bytes = RESULT;
-        Source::Call(Box::new(call))
+        OutputSource::Call(Box::new(call))
     } else {
-        Source::Address(url)
+        OutputSource::Address(url)
     };
-    Some(Output {
-        what: What::Video,
+    Some(JobOutput {
+        what: OutputKind::Video,
         source,
     })
 }

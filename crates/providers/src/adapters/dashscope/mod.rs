@@ -30,16 +30,16 @@ use http::Method;
 use serde_json::{Map, Value, json};
 
 use crate::adapters::Protocol;
-use crate::answer::{Answer, text_at};
-use crate::catalogue::Shelf;
-use crate::error::{Class, Described, ProviderError};
-use crate::limits::{Durations, Limits, Pictures, VideoLimits};
-use crate::order::{Kind, Order, PictureRole, Video};
-use crate::port::jobs::errors::Ends;
-use crate::port::jobs::status::Status;
-use crate::port::jobs::{Job, Opened, video_at};
-use crate::port::{Adapter, Call, Pace, Refusal};
-use crate::shape;
+use crate::catalogue::ProtocolCatalogue;
+use crate::error::{ErrorClass, ErrorDescription, ProviderError};
+use crate::frame_size;
+use crate::limits::{Durations, ModelLimits, SourcePictureLimits, VideoLimits};
+use crate::order::{MediaKind, Order, PictureRole, VideoSpec};
+use crate::port::jobs::errors::FailureTable;
+use crate::port::jobs::status::JobStatus;
+use crate::port::jobs::{JobApi, ParsedBody, video_at};
+use crate::port::{Adapter, Call, PollPace, RefusalRule};
+use crate::response::{ProviderResponse, text_at};
 
 pub(super) const PROTOCOL: Protocol = Protocol {
     name: "dashscope",
@@ -47,13 +47,13 @@ pub(super) const PROTOCOL: Protocol = Protocol {
     options: &[],
     anonymous: false,
     build: |settings| {
-        Ok(Arc::new(DashScope {
+        Ok(Arc::new(DashScopeAdapter {
             known: settings.shelf("dashscope"),
         }))
     },
 };
 
-static JOB: Job = Job {
+static JOB: JobApi = JobApi {
     id: "/output/task_id",
     path: "/tasks/{id}",
     cancel: Some((Method::POST, "/tasks/{id}/cancel")),
@@ -62,34 +62,42 @@ static JOB: Job = Job {
     told: |answer| {
         opened(answer).map_err(|error| match error.class {
             // A code that is not known ends no job.
-            Class::Rejected if answer.status.is_success() => error.of_class(Class::Unclear),
+            ErrorClass::Rejected if answer.status.is_success() => {
+                error.of_class(ErrorClass::Unclear)
+            }
             _ => error,
         })
     },
     status: "/output/task_status",
     words: &[
-        ("PENDING", Status::Queued),
-        ("RUNNING", Status::Running),
-        ("SUSPENDED", Status::Running),
-        ("SUCCEEDED", Status::Done),
-        ("FAILED", Status::FAILED),
-        ("CANCELED", Status::LOST),
-        ("UNKNOWN", Status::Ended(Class::Missing)),
+        ("PENDING", JobStatus::Queued),
+        ("RUNNING", JobStatus::Running),
+        ("SUSPENDED", JobStatus::Running),
+        ("SUCCEEDED", JobStatus::Done),
+        ("FAILED", JobStatus::FAILED),
+        ("CANCELED", JobStatus::LOST),
+        ("UNKNOWN", JobStatus::Ended(ErrorClass::Missing)),
     ],
     progress: |_| None,
     made: |_, body| video_at(body, "/output/video_url"),
-    failed: |body| ENDS.error(Described::at(body, "/output/code", "/output/message")),
+    failed: |body| {
+        ENDS.error(ErrorDescription::at(
+            body,
+            "/output/code",
+            "/output/message",
+        ))
+    },
     lost: "the task was called off at the provider",
 };
 
 #[derive(Debug)]
-struct DashScope {
-    known: Shelf,
+struct DashScopeAdapter {
+    known: ProtocolCatalogue,
 }
 
 /// How a model is asked.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Form {
+enum RequestFormat {
     /// `first_frame_url` and `last_frame_url`, at a path of their own.
     Frames,
     /// `size` for text, `img_url` and `resolution` for a picture.
@@ -111,20 +119,20 @@ fn version(model: &str) -> Option<u32> {
     Some(major.parse::<u32>().ok()? * 10 + minor.parse::<u32>().ok()?)
 }
 
-fn form(model: &str) -> Form {
+fn form(model: &str) -> RequestFormat {
     if model.contains("kf2v") {
-        Form::Frames
+        RequestFormat::Frames
     } else if is_happyhorse(model) || version(model).is_some_and(|version| version >= 27) {
-        Form::New
+        RequestFormat::New
     } else {
-        Form::Old
+        RequestFormat::Old
     }
 }
 
-impl Adapter for DashScope {
-    fn limits(&self, kind: Kind, model: &str) -> Option<Limits> {
+impl Adapter for DashScopeAdapter {
+    fn limits(&self, kind: MediaKind, model: &str) -> Option<ModelLimits> {
         // These work on references and on videos, by members of their own.
-        if kind != Kind::Video || model.contains("r2v") || model.contains("edit") {
+        if kind != MediaKind::Video || model.contains("r2v") || model.contains("edit") {
             return None;
         }
         // The name says what it makes videos of.
@@ -133,32 +141,32 @@ impl Adapter for DashScope {
             sizes: vec![(1280, 720), (720, 1280), (960, 960)],
             durations: Durations::Only(vec![5]),
             default_seconds: 5,
-            pictures: Pictures {
+            pictures: SourcePictureLimits {
                 needed: model.contains("i2v") || model.contains("kf2v"),
-                ..Pictures::frames(frames)
+                ..SourcePictureLimits::frames(frames)
             },
             negative_prompt: !is_happyhorse(model),
             seed: true,
             audio: None,
             max_prompt: 800,
         };
-        Some(Limits::Video(self.known.video(model, unknown)))
+        Some(ModelLimits::Video(self.known.video(model, unknown)))
     }
 
     fn can_say(&self, _: &str, (width, height): (u32, u32)) -> bool {
         u64::from(width) * u64::from(height) < 3_000_000
     }
 
-    fn pace(&self) -> Pace {
-        Pace::new(Duration::from_secs(5), Duration::from_secs(20))
+    fn pace(&self) -> PollPace {
+        PollPace::new(Duration::from_secs(5), Duration::from_secs(20))
     }
 
-    fn job(&self) -> Option<&Job> {
+    fn job(&self) -> Option<&JobApi> {
         Some(&JOB)
     }
 
-    fn refusals(&self) -> Vec<Refusal<'_>> {
-        vec![Refusal::of_http()]
+    fn refusals(&self) -> Vec<RefusalRule<'_>> {
+        vec![RefusalRule::of_http()]
     }
 
     fn start(&self, order: &Order) -> Result<Call, ProviderError> {
@@ -175,14 +183,14 @@ impl Adapter for DashScope {
         }
         let form = form(&order.model);
         insert_pictures(form, video, &mut input)?;
-        if form == Form::Old && video.pictures.is_empty() {
-            let size = shape::size_text(video.size, '*');
+        if form == RequestFormat::Old && video.pictures.is_empty() {
+            let size = frame_size::size_text(video.size, '*');
             parameters.insert("size".into(), json!(size));
         } else {
             parameters.insert("resolution".into(), json!(resolution(video.size)));
         }
-        if form == Form::New && video.pictures.is_empty() {
-            parameters.insert("ratio".into(), json!(shape::ratio(video.size)));
+        if form == RequestFormat::New && video.pictures.is_empty() {
+            parameters.insert("ratio".into(), json!(frame_size::ratio(video.size)));
         }
         if let Some(on) = video.audio {
             parameters.insert("audio".into(), json!(on));
@@ -191,8 +199,10 @@ impl Adapter for DashScope {
             parameters.insert("watermark".into(), json!(false));
         }
         let path = match form {
-            Form::Frames => "/services/aigc/image2video/video-synthesis",
-            Form::Old | Form::New => "/services/aigc/video-generation/video-synthesis",
+            RequestFormat::Frames => "/services/aigc/image2video/video-synthesis",
+            RequestFormat::Old | RequestFormat::New => {
+                "/services/aigc/video-generation/video-synthesis"
+            }
         };
         let body = json!({"model": order.model, "input": input, "parameters": parameters});
         let call = Call::post("submit", path, body);
@@ -201,26 +211,30 @@ impl Adapter for DashScope {
 }
 
 fn insert_pictures(
-    form: Form,
-    video: &Video,
+    form: RequestFormat,
+    video: &VideoSpec,
     input: &mut Map<String, Value>,
 ) -> Result<(), ProviderError> {
-    let url = |role| video.picture(role).map(crate::order::File::url_or_data);
+    let url = |role| {
+        video
+            .picture(role)
+            .map(crate::order::MediaFile::url_or_data)
+    };
     let first = url(PictureRole::FirstFrame);
     let last = url(PictureRole::LastFrame);
     match form {
-        Form::Frames => {
+        RequestFormat::Frames => {
             let (Some(first), Some(last)) = (first, last) else {
                 let message = "this model needs a first and a last frame";
-                return Err(ProviderError::new(Class::Rejected, message));
+                return Err(ProviderError::new(ErrorClass::Rejected, message));
             };
             input.insert("first_frame_url".into(), json!(first));
             input.insert("last_frame_url".into(), json!(last));
         }
-        Form::Old => {
+        RequestFormat::Old => {
             input.extend(first.map(|url| ("img_url".into(), json!(url))));
         }
-        Form::New => {
+        RequestFormat::New => {
             let media = [("first_frame", first), ("last_frame", last)];
             let media = media
                 .into_iter()
@@ -249,18 +263,18 @@ fn resolution((width, height): (u32, u32)) -> &'static str {
 }
 
 /// The body, unless it or the status tells of an error.
-fn opened(answer: &Answer) -> Opened {
+fn opened(answer: &ProviderResponse) -> ParsedBody {
     let body = answer.success(describe).map_err(class_by_code)?;
     let no_output = body.get("output").is_none_or(Value::is_null);
     if no_output && text_at(&body, "/code").is_some() {
-        let error = answer.failure(describe).of_class(Class::Rejected);
+        let error = answer.failure(describe).of_class(ErrorClass::Rejected);
         return Err(class_by_code(error));
     }
     Ok(body)
 }
 
-fn describe(body: &Value) -> Described {
-    Described::at(body, "/code", "/message")
+fn describe(body: &Value) -> ErrorDescription {
+    ErrorDescription::at(body, "/code", "/message")
 }
 
 fn is_refusal(code: &str) -> bool {
@@ -270,30 +284,30 @@ fn is_refusal(code: &str) -> bool {
 /// What the code of a refused call says beside its status.
 fn class_by_code(error: ProviderError) -> ProviderError {
     // Only a 4xx proves that nothing was taken.
-    if error.class == Class::Unclear {
+    if error.class == ErrorClass::Unclear {
         return error;
     }
     let class = match error.code.as_deref().unwrap_or_default() {
-        code if is_refusal(code) => Class::Refused,
-        code if code.starts_with("Throttling") => Class::RateLimited,
-        "Arrearage" | "AllocationQuota.FreeTierOnly" => Class::Account,
-        "InvalidApiKey" => Class::Credentials,
+        code if is_refusal(code) => ErrorClass::Refused,
+        code if code.starts_with("Throttling") => ErrorClass::RateLimited,
+        "Arrearage" | "AllocationQuota.FreeTierOnly" => ErrorClass::Account,
+        "InvalidApiKey" => ErrorClass::Credentials,
         _ => error.class,
     };
     error.of_class(class)
 }
 
 /// The provider's error codes that speak of the order.
-const ENDS: Ends = Ends {
+const ENDS: FailureTable = FailureTable {
     codes: &[
-        ("DataInspectionFailed", Class::Refused),
-        ("IPInfringementSuspect", Class::Refused),
-        ("InvalidParameter", Class::Unfit),
-        ("InvalidURL", Class::Unfit),
-        ("InvalidFile", Class::Unfit),
-        ("InvalidImage", Class::Unfit),
-        ("BadRequest", Class::Unfit),
-        ("UnsupportedOperation", Class::Unfit),
+        ("DataInspectionFailed", ErrorClass::Refused),
+        ("IPInfringementSuspect", ErrorClass::Refused),
+        ("InvalidParameter", ErrorClass::Unfit),
+        ("InvalidURL", ErrorClass::Unfit),
+        ("InvalidFile", ErrorClass::Unfit),
+        ("InvalidImage", ErrorClass::Unfit),
+        ("BadRequest", ErrorClass::Unfit),
+        ("UnsupportedOperation", ErrorClass::Unfit),
     ],
     words: &[],
 };

@@ -2,10 +2,10 @@
 
 use super::*;
 use crate::adapters::tests::{adapter, picture, stems, video};
-use crate::order::Picture;
-use crate::order::Work;
-use crate::port::{Body, Effect, Target};
-use crate::port::{Handle, Step};
+use crate::order::SourcePicture;
+use crate::order::WorkSpec;
+use crate::port::{AdapterStep, JobHandle};
+use crate::port::{CallEffect, CallTarget, RequestBody};
 
 fn dashscope() -> Arc<dyn Adapter> {
     adapter("dashscope", &json!({}))
@@ -13,10 +13,10 @@ fn dashscope() -> Arc<dyn Adapter> {
 
 fn with_frames(model: &str, roles: &[PictureRole]) -> Order {
     let mut order = video(model);
-    if let Work::Video(video) = &mut order.work {
+    if let WorkSpec::Video(video) = &mut order.work {
         for role in roles {
             let (role, file) = (*role, picture());
-            video.pictures.push(Picture { role, file });
+            video.pictures.push(SourcePicture { role, file });
         }
     }
     order
@@ -24,11 +24,11 @@ fn with_frames(model: &str, roles: &[PictureRole]) -> Order {
 
 fn sent(order: &Order) -> (String, Value) {
     let call = dashscope().start(order).unwrap();
-    assert_eq!(call.effect, Effect::Submission);
+    assert_eq!(call.effect, CallEffect::Submission);
     let header = ("X-DashScope-Async".to_owned(), "enable".to_owned());
     assert_eq!(call.headers, [header]);
     match (call.to, call.body) {
-        (Target::Path(path), Body::Json(body)) => (path, body),
+        (CallTarget::Path(path), RequestBody::Json(body)) => (path, body),
         other => panic!("{other:?}"),
     }
 }
@@ -40,7 +40,7 @@ fn the_model_decides_the_form() {
     let data = picture().data_url();
     let prompt = "a lighthouse in a storm";
     let mut order = with_frames("wan2.6-t2v", &[]);
-    if let Work::Video(video) = &mut order.work {
+    if let WorkSpec::Video(video) = &mut order.work {
         (video.seed, video.negative_prompt) = (Some((1 << 31) + 3), Some("rain".into()));
     }
     let (path, body) = sent(&order);
@@ -86,9 +86,12 @@ fn the_model_decides_the_form() {
         json!({"resolution": "720P", "ratio": "16:9", "duration": 5, "watermark": false})
     );
     let one = with_frames("wan2.2-kf2v-flash", &[FirstFrame]);
-    assert_eq!(dashscope().start(&one).unwrap_err().class, Class::Rejected);
+    assert_eq!(
+        dashscope().start(&one).unwrap_err().class,
+        ErrorClass::Rejected
+    );
     let music = dashscope().start(&stems("x")).unwrap_err();
-    assert_eq!(music.class, Class::Rejected);
+    assert_eq!(music.class, ErrorClass::Rejected);
 }
 
 #[test]
@@ -116,46 +119,52 @@ fn what_a_submission_may_answer() {
     let order = video("wan2.6-t2v");
     let asked = dashscope().start(&order).unwrap().asked();
     let answered = |status, body: &Value| {
-        let answer = Answer::json_of(status, body);
+        let answer = ProviderResponse::json_of(status, body);
         dashscope().submitted(&order, &asked, &answer)
     };
     let taken = json!({"request_id": "r", "output": {"task_id": "t", "task_status": "PENDING"}});
-    assert!(matches!(answered(200, &taken), Ok(Step::Submitted { .. })));
+    assert!(matches!(
+        answered(200, &taken),
+        Ok(AdapterStep::Submitted { .. })
+    ));
     for (status, code, class) in [
-        (400, "InvalidParameter", Class::Rejected),
-        (400, "DataInspectionFailed", Class::Refused),
-        (400, "Arrearage", Class::Account),
-        (401, "InvalidApiKey", Class::Credentials),
-        (403, "AccessDenied", Class::Credentials),
-        (403, "AllocationQuota.FreeTierOnly", Class::Account),
-        (429, "Throttling.RateQuota", Class::RateLimited),
-        (400, "Throttling", Class::RateLimited),
-        (500, "InternalError", Class::Unclear),
-        (500, "DataInspectionFailed", Class::Unclear),
-        (503, "ModelUnavailable", Class::Unavailable),
-        (200, "InvalidParameter", Class::Rejected),
-        (200, "Throttling", Class::RateLimited),
+        (400, "InvalidParameter", ErrorClass::Rejected),
+        (400, "DataInspectionFailed", ErrorClass::Refused),
+        (400, "Arrearage", ErrorClass::Account),
+        (401, "InvalidApiKey", ErrorClass::Credentials),
+        (403, "AccessDenied", ErrorClass::Credentials),
+        (403, "AllocationQuota.FreeTierOnly", ErrorClass::Account),
+        (429, "Throttling.RateQuota", ErrorClass::RateLimited),
+        (400, "Throttling", ErrorClass::RateLimited),
+        (500, "InternalError", ErrorClass::Unclear),
+        (500, "DataInspectionFailed", ErrorClass::Unclear),
+        (503, "ModelUnavailable", ErrorClass::Unavailable),
+        (200, "InvalidParameter", ErrorClass::Rejected),
+        (200, "Throttling", ErrorClass::RateLimited),
     ] {
         let body = json!({"code": code, "message": "no", "request_id": "r"});
         let error = answered(status, &body).unwrap_err();
         assert_eq!(error.class, class, "{status} {code}");
     }
-    assert_eq!(answered(200, &json!({})).unwrap_err().class, Class::Unclear);
+    assert_eq!(
+        answered(200, &json!({})).unwrap_err().class,
+        ErrorClass::Unclear
+    );
 }
 
 #[test]
 fn every_status_word() {
-    let handle = Handle(json!({"id": "t"}));
+    let handle = JobHandle(json!({"id": "t"}));
     let asked = dashscope().poll(&handle).unwrap().asked();
     let said = |output: Value| {
         let body = json!({"request_id": "r", "output": output});
-        dashscope().polled(&handle, &asked, &Answer::json_of(200, &body))
+        dashscope().polled(&handle, &asked, &ProviderResponse::json_of(200, &body))
     };
     for word in ["PENDING", "RUNNING", "SUSPENDED"] {
         let step = said(json!({"task_status": word})).unwrap();
         assert!(matches!(
             step,
-            Step::Running {
+            AdapterStep::Running {
                 unknown_word: None,
                 ..
             }
@@ -164,21 +173,27 @@ fn every_status_word() {
     let step = said(json!({"task_status": "PONDERING"})).unwrap();
     assert!(matches!(
         step,
-        Step::Running {
+        AdapterStep::Running {
             unknown_word: Some(_),
             ..
         }
     ));
     let done = json!({"task_status": "SUCCEEDED", "video_url": "https://x.example/v"});
-    assert!(matches!(said(done), Ok(Step::Done { outputs }) if outputs.len() == 1));
+    assert!(matches!(said(done), Ok(AdapterStep::Done { outputs }) if outputs.len() == 1));
     let class = |output| said(output).unwrap_err().class;
-    assert_eq!(class(json!({"task_status": "SUCCEEDED"})), Class::Failed);
-    assert_eq!(class(json!({"task_status": "CANCELED"})), Class::Lost);
-    assert_eq!(class(json!({"task_status": "UNKNOWN"})), Class::Missing);
+    assert_eq!(
+        class(json!({"task_status": "SUCCEEDED"})),
+        ErrorClass::Failed
+    );
+    assert_eq!(class(json!({"task_status": "CANCELED"})), ErrorClass::Lost);
+    assert_eq!(
+        class(json!({"task_status": "UNKNOWN"})),
+        ErrorClass::Missing
+    );
     let failed = |code: &str| json!({"task_status": "FAILED", "code": code, "message": "no"});
-    assert_eq!(class(failed("InternalError.Timeout")), Class::Failed);
-    assert_eq!(class(failed("DataInspectionFailed")), Class::Refused);
-    let odd = Answer::json_of(200, &json!({"code": "Odd", "message": "no"}));
+    assert_eq!(class(failed("InternalError.Timeout")), ErrorClass::Failed);
+    assert_eq!(class(failed("DataInspectionFailed")), ErrorClass::Refused);
+    let odd = ProviderResponse::json_of(200, &json!({"code": "Odd", "message": "no"}));
     let error = dashscope().polled(&handle, &asked, &odd).unwrap_err();
-    assert_eq!(error.class, Class::Unclear);
+    assert_eq!(error.class, ErrorClass::Unclear);
 }

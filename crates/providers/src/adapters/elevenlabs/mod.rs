@@ -27,15 +27,16 @@ use serde_json::Value;
 use zip::ZipArchive;
 
 use crate::adapters::{Protocol, stem_names};
-use crate::answer::Answer;
-use crate::error::{Class, Described, ProviderError};
-use crate::limits::{Limits, MusicLimits, StemLimits};
-use crate::order::{Kind, Order, StemGroup, StemTarget, Work};
+use crate::error::{ErrorClass, ErrorDescription, ProviderError};
+use crate::limits::{ModelLimits, MusicLimits, StemLimits};
+use crate::order::{MediaKind, Order, StemGroup, StemTarget, WorkSpec};
 use crate::port::{
-    Adapter, Asked, Authorization, Body, Call, Output, Pace, Part, Refusal, Source, Step, What,
+    Adapter, AdapterStep, Authorization, Call, CallContext, FormPart, JobOutput, OutputKind,
+    OutputSource, PollPace, RefusalRule, RequestBody,
 };
+use crate::response::ProviderResponse;
 use crate::secret::Secret;
-use crate::settings::{Settings, SettingsError};
+use crate::settings::{ProviderSettings, SettingsError};
 
 pub(super) const PROTOCOL: Protocol = Protocol {
     name: "elevenlabs",
@@ -60,27 +61,27 @@ const MAX_FILES: usize = 16;
 /// Most bytes of all files in an archive, whatever it says of itself.
 const MAX_BYTES: u64 = 400_000_000;
 
-fn build(settings: &Settings) -> Result<Arc<dyn Adapter>, SettingsError> {
+fn build(settings: &ProviderSettings) -> Result<Arc<dyn Adapter>, SettingsError> {
     // 192 kbit/s needs a dearer plan; formats other than MP3 come without a
     // header that says what they are.
     let formats = ["mp3_44100_128", "mp3_44100_192"];
     let output_format = settings.word("output_format", &formats)?;
-    Ok(Arc::new(ElevenLabs { output_format }))
+    Ok(Arc::new(ElevenLabsAdapter { output_format }))
 }
 
 #[derive(Debug)]
-struct ElevenLabs {
+struct ElevenLabsAdapter {
     output_format: &'static str,
 }
 
-impl Adapter for ElevenLabs {
-    fn limits(&self, kind: Kind, model: &str) -> Option<Limits> {
-        if kind == Kind::Music && music::is_song_model(model) {
-            return Some(Limits::Music(music::limits()));
+impl Adapter for ElevenLabsAdapter {
+    fn limits(&self, kind: MediaKind, model: &str) -> Option<ModelLimits> {
+        if kind == MediaKind::Music && music::is_song_model(model) {
+            return Some(ModelLimits::Music(music::limits()));
         }
         let two = model == TWO;
-        (kind == Kind::Music).then(|| {
-            Limits::Music(MusicLimits::stems(StemLimits {
+        (kind == MediaKind::Music).then(|| {
+            ModelLimits::Music(MusicLimits::stems(StemLimits {
                 groups: if two {
                     vec![StemGroup::Vocals]
                 } else {
@@ -98,25 +99,25 @@ impl Adapter for ElevenLabs {
         })
     }
 
-    fn pace(&self) -> Pace {
-        Pace::new(Duration::from_secs(1), Duration::from_secs(1))
+    fn pace(&self) -> PollPace {
+        PollPace::new(Duration::from_secs(1), Duration::from_secs(1))
     }
 
     fn authorize(&self, secret: &Secret, _: SystemTime) -> Result<Authorization, ProviderError> {
         Ok(Authorization::header("xi-api-key", secret))
     }
 
-    fn refusals(&self) -> Vec<Refusal<'_>> {
-        vec![Refusal::of_http()]
+    fn refusals(&self) -> Vec<RefusalRule<'_>> {
+        vec![RefusalRule::of_http()]
     }
 
     fn start(&self, order: &Order) -> Result<Call, ProviderError> {
         let stems = match &order.work {
-            Work::Stems(stems) => stems,
-            Work::Song(song) => return Ok(music::start(order, song, self.output_format)),
-            Work::Video(_) | Work::Persona(_) => {
+            WorkSpec::Stems(stems) => stems,
+            WorkSpec::Song(song) => return Ok(music::start(order, song, self.output_format)),
+            WorkSpec::Video(_) | WorkSpec::Persona(_) => {
                 let message = "this provider works on music only";
-                return Err(ProviderError::new(Class::Rejected, message));
+                return Err(ProviderError::new(ErrorClass::Rejected, message));
             }
         };
         let variation = match order.model.as_str() {
@@ -126,23 +127,28 @@ impl Adapter for ElevenLabs {
             _ => SIX,
         };
         let parts = vec![
-            Part::text("stem_variation_id", variation),
-            Part::file("file", &stems.source.file),
+            FormPart::text("stem_variation_id", variation),
+            FormPart::file("file", &stems.source.file),
         ];
         Ok(
             Call::new("submit", Method::POST, "/v1/music/stem-separation")
                 .with_query("output_format", self.output_format)
-                .with_body(Body::Multipart(parts))
+                .with_body(RequestBody::Multipart(parts))
                 .submits()
                 .works(MAX_BYTES),
         )
     }
 
-    fn submitted(&self, order: &Order, _: &Asked, answer: &Answer) -> Result<Step, ProviderError> {
+    fn submitted(
+        &self,
+        order: &Order,
+        _: &CallContext,
+        answer: &ProviderResponse,
+    ) -> Result<AdapterStep, ProviderError> {
         if !answer.status.is_success() {
             return Err(class_by_code(answer.failure(describe)));
         }
-        if let Work::Song(song) = &order.work {
+        if let WorkSpec::Song(song) = &order.work {
             return music::made(order, song, answer);
         }
         if !answer.body.starts_with(b"PK") {
@@ -152,11 +158,11 @@ impl Adapter for ElevenLabs {
         }
         let outputs = name(unpack(&answer.body)?)?
             .into_iter()
-            .map(|(target, bytes)| Output {
-                what: What::Stem(target),
-                source: Source::Bytes(bytes),
+            .map(|(target, bytes)| JobOutput {
+                what: OutputKind::Stem(target),
+                source: OutputSource::Bytes(bytes),
             });
-        Step::done(outputs.collect())
+        AdapterStep::done(outputs.collect())
     }
 }
 
@@ -164,7 +170,7 @@ impl Adapter for ElevenLabs {
 fn unpack(archive: &Bytes) -> Result<Vec<(String, Bytes)>, ProviderError> {
     let broken = |why: String| {
         ProviderError::new(
-            Class::Failed,
+            ErrorClass::Failed,
             format!("the provider's archive is broken: {why}"),
         )
     };
@@ -226,7 +232,7 @@ fn name(files: Vec<(String, Bytes)>) -> Result<Vec<(StemTarget, Bytes)>, Provide
             "the provider's files do not say what they hold: {}",
             names.join(", ")
         );
-        return Err(ProviderError::new(Class::Failed, message));
+        return Err(ProviderError::new(ErrorClass::Failed, message));
     }
     let named = targets.into_iter().zip(files);
     Ok(named
@@ -251,12 +257,14 @@ fn target(path: &str) -> Option<StemTarget> {
 }
 
 /// `{"detail": {"status", "message"}}`, or a list of what is wrong with the form.
-fn describe(body: &Value) -> Described {
-    let said = Described::at(body, "/detail/status", "/detail/message");
-    if said == Described::default() {
-        let list = Described::at(body, "/detail/0/type", "/detail/0/msg");
-        return Described {
-            message: list.message.or(Described::at(body, "", "/detail").message),
+fn describe(body: &Value) -> ErrorDescription {
+    let said = ErrorDescription::at(body, "/detail/status", "/detail/message");
+    if said == ErrorDescription::default() {
+        let list = ErrorDescription::at(body, "/detail/0/type", "/detail/0/msg");
+        return ErrorDescription {
+            message: list
+                .message
+                .or(ErrorDescription::at(body, "", "/detail").message),
             ..list
         };
     }
@@ -266,9 +274,9 @@ fn describe(body: &Value) -> Described {
 fn class_by_code(error: ProviderError) -> ProviderError {
     let class = match error.code.as_deref() {
         // Comes with status 401.
-        Some("quota_exceeded") => Class::Account,
+        Some("quota_exceeded") => ErrorClass::Account,
         // A song that names a musician or quotes another's words.
-        Some("bad_prompt") => Class::Refused,
+        Some("bad_prompt") => ErrorClass::Refused,
         _ => error.class,
     };
     error.of_class(class)

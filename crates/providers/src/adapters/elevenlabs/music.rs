@@ -12,11 +12,11 @@
 use http::Method;
 use serde_json::{Map, Value, json};
 
-use crate::answer::Answer;
 use crate::error::ProviderError;
 use crate::limits::MusicLimits;
-use crate::order::{Order, Song};
-use crate::port::{Body, Call, Output, Source, Step};
+use crate::order::{Order, SongSpec};
+use crate::port::{AdapterStep, Call, JobOutput, OutputSource, RequestBody};
+use crate::response::ProviderResponse;
 
 /// Longest prompt in characters (the API reference).
 const PROMPT: usize = 4_100;
@@ -34,7 +34,7 @@ pub(super) fn limits() -> MusicLimits {
     )
 }
 
-pub(super) fn start(order: &Order, song: &Song, output_format: &str) -> Call {
+pub(super) fn start(order: &Order, song: &SongSpec, output_format: &str) -> Call {
     let mut prompt = song.description();
     if let Some(lyrics) = song.lyrics() {
         prompt = format!("{prompt}\n\nLyrics:\n{lyrics}");
@@ -52,7 +52,7 @@ pub(super) fn start(order: &Order, song: &Song, output_format: &str) -> Call {
     }
     Call::new("song", Method::POST, "/v1/music")
         .with_query("output_format", output_format)
-        .with_body(Body::Json(Value::Object(body)))
+        .with_body(RequestBody::Json(Value::Object(body)))
         .submits()
         .works(MAX_BYTES)
 }
@@ -67,13 +67,17 @@ fn milliseconds(seconds: f64) -> u64 {
 }
 
 /// The recording that an answer is.
-pub(super) fn made(order: &Order, song: &Song, answer: &Answer) -> Result<Step, ProviderError> {
+pub(super) fn made(
+    order: &Order,
+    song: &SongSpec,
+    answer: &ProviderResponse,
+) -> Result<AdapterStep, ProviderError> {
     let is_json = answer.body.first() == Some(&b'{');
     if answer.body.is_empty() || is_json {
         return Err(ProviderError::unreadable(
             "the provider's answer is no recording",
         ));
     }
-    let source = Source::Bytes(answer.body.clone());
-    Step::done(vec![Output::song(song, &order.model, source)])
+    let source = OutputSource::Bytes(answer.body.clone());
+    AdapterStep::done(vec![JobOutput::song(song, &order.model, source)])
 }

@@ -6,7 +6,7 @@ use zip::write::{SimpleFileOptions, ZipWriter};
 use super::*;
 use crate::adapters::tests::{adapter, stems, video};
 
-fn archive(names: &[&str]) -> Answer {
+fn archive(names: &[&str]) -> ProviderResponse {
     let mut writer = ZipWriter::new(Cursor::new(Vec::new()));
     for name in names {
         writer
@@ -14,20 +14,20 @@ fn archive(names: &[&str]) -> Answer {
             .unwrap();
         writer.write_all(name.as_bytes()).unwrap();
     }
-    let mut answer = Answer::json_of(200, &json!(null));
+    let mut answer = ProviderResponse::json_of(200, &json!(null));
     answer.body = writer.finish().unwrap().into_inner().into();
     answer
 }
 
-fn read(answer: &Answer) -> Result<Vec<(String, Bytes)>, ProviderError> {
+fn read(answer: &ProviderResponse) -> Result<Vec<(String, Bytes)>, ProviderError> {
     let adapter = adapter("elevenlabs", &json!({}));
     let order = stems("music");
     let asked = adapter.start(&order).unwrap().asked();
     match adapter.submitted(&order, &asked, answer)? {
-        Step::Done { outputs } => Ok(outputs
+        AdapterStep::Done { outputs } => Ok(outputs
             .into_iter()
             .map(|output| match (output.what, output.source) {
-                (What::Stem(target), Source::Bytes(bytes)) => (target.name(), bytes),
+                (OutputKind::Stem(target), OutputSource::Bytes(bytes)) => (target.name(), bytes),
                 other => panic!("{other:?}"),
             })
             .collect()),
@@ -84,7 +84,7 @@ fn no_file_is_given_a_name_by_guessing() {
         &["vocals.mp3", "lead_vocals.mp3"],
     ] {
         let error = names(files).unwrap_err();
-        assert_eq!(error.class, Class::Failed);
+        assert_eq!(error.class, ErrorClass::Failed);
         assert!(error.message.ends_with(&files.join(", ")), "{error}");
     }
 }
@@ -92,14 +92,14 @@ fn no_file_is_given_a_name_by_guessing() {
 #[test]
 fn an_archive_that_is_none_does_no_harm() {
     let with = |body: &'static [u8]| {
-        let mut answer = Answer::json_of(200, &json!(null));
+        let mut answer = ProviderResponse::json_of(200, &json!(null));
         answer.body = Bytes::from_static(body);
         read(&answer).unwrap_err().class
     };
-    assert_eq!(with(b""), Class::Unclear);
-    assert_eq!(with(b"<html>"), Class::Unclear);
-    assert_eq!(with(b"PK\x03\x04 and no more"), Class::Failed);
-    assert_eq!(read(&archive(&[])).unwrap_err().class, Class::Failed);
+    assert_eq!(with(b""), ErrorClass::Unclear);
+    assert_eq!(with(b"<html>"), ErrorClass::Unclear);
+    assert_eq!(with(b"PK\x03\x04 and no more"), ErrorClass::Failed);
+    assert_eq!(read(&archive(&[])).unwrap_err().class, ErrorClass::Failed);
     let many: Vec<String> = (0..17).map(|number| format!("{number}.mp3")).collect();
     let many: Vec<&str> = many.iter().map(String::as_str).collect();
     assert!(names(&many).unwrap_err().message.contains("17 files"));
@@ -114,29 +114,29 @@ fn the_variation_fits_what_is_wanted() {
             call.query,
             [("output_format".into(), "mp3_44100_192".into())]
         );
-        assert_eq!(call.patience, crate::port::Patience::Work);
+        assert_eq!(call.patience, crate::port::TimeoutClass::Work);
         match call.body {
-            Body::Multipart(parts) => match &parts[0] {
-                Part::Text { value, .. } => value.clone(),
-                Part::File { .. } => panic!("a file"),
+            RequestBody::Multipart(parts) => match &parts[0] {
+                FormPart::Text { value, .. } => value.clone(),
+                FormPart::File { .. } => panic!("a file"),
             },
             _ => panic!("no form"),
         }
     };
     let mut order = stems("music");
     assert_eq!(variation(&order), TWO);
-    if let Work::Stems(stems) = &mut order.work {
+    if let WorkSpec::Stems(stems) = &mut order.work {
         stems.targets = vec![StemTarget::Only(StemGroup::Drums)];
     }
     assert_eq!(variation(&order), SIX);
-    if let Work::Stems(stems) = &mut order.work {
+    if let WorkSpec::Stems(stems) = &mut order.work {
         stems.full = true;
     }
     assert_eq!(variation(&order), SIX);
     assert_eq!(variation(&stems(SIX)), SIX);
     assert_eq!(
         adapter.start(&video("x")).unwrap_err().class,
-        Class::Rejected
+        ErrorClass::Rejected
     );
 }
 
@@ -144,23 +144,23 @@ fn the_variation_fits_what_is_wanted() {
 fn errors_are_read() {
     let detail = |code: &str| json!({"detail": {"status": code, "message": "so it is"}});
     for (status, body, class) in [
-        (401, detail("invalid_api_key"), Class::Credentials),
-        (401, detail("quota_exceeded"), Class::Account),
+        (401, detail("invalid_api_key"), ErrorClass::Credentials),
+        (401, detail("quota_exceeded"), ErrorClass::Account),
         (
             422,
             json!({"detail": [{"type": "missing", "msg": "Field required"}]}),
-            Class::Rejected,
+            ErrorClass::Rejected,
         ),
         (
             429,
             detail("too_many_concurrent_requests"),
-            Class::RateLimited,
+            ErrorClass::RateLimited,
         ),
-        (500, detail("internal"), Class::Unclear),
-        (503, detail("system_busy"), Class::Unavailable),
-        (504, json!(null), Class::Unclear),
+        (500, detail("internal"), ErrorClass::Unclear),
+        (503, detail("system_busy"), ErrorClass::Unavailable),
+        (504, json!(null), ErrorClass::Unclear),
     ] {
-        let error = read(&Answer::json_of(status, &body)).unwrap_err();
+        let error = read(&ProviderResponse::json_of(status, &body)).unwrap_err();
         assert_eq!(error.class, class, "{status}");
     }
 }

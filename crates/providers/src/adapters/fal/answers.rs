@@ -1,31 +1,31 @@
-//! What fal's answers mean: responses of completed jobs, and errors.
+//! Reading fal's answers: responses of completed jobs, and errors.
 
 use serde_json::Value;
 
 use super::STEMS;
-use crate::answer::{Answer, text_at};
-use crate::error::{Basis, Class, Described, ProviderError};
+use crate::error::{ErrorBasis, ErrorClass, ErrorDescription, ProviderError};
 use crate::order::{StemGroup, StemTarget};
-use crate::port::jobs::errors::Ends;
+use crate::port::jobs::errors::FailureTable;
 use crate::port::jobs::upload;
-use crate::port::{Handle, Output, Step, What};
+use crate::port::{AdapterStep, JobHandle, JobOutput, OutputKind};
+use crate::response::{ProviderResponse, text_at};
 
 /// What the response of a completed job means; `told` is what its status said.
 pub(super) fn result(
-    handle: &Handle,
+    handle: &JobHandle,
     told: &Value,
-    answer: &Answer,
-) -> Result<Step, ProviderError> {
+    answer: &ProviderResponse,
+) -> Result<AdapterStep, ProviderError> {
     if !answer.status.is_success() {
         let error = failed(told, answer);
         // Of its own the response's status is no more than an answer.
         return Err(match told["error"].as_str() {
-            Some(_) => error.on(Basis::Record),
+            Some(_) => error.on(ErrorBasis::Record),
             None => error,
         });
     }
     if let Some(message) = text_at(told, "/error") {
-        return Err(ENDS.error(Described {
+        return Err(ENDS.error(ErrorDescription {
             code: text_at(told, "/error_type"),
             message: Some(message),
         }));
@@ -33,23 +33,24 @@ pub(super) fn result(
     let body = answer.json()?;
     if handle.0["stems"] == true {
         let stem = |(group, name): &(StemGroup, &str)| {
-            url_in(&body, name).map(|url| Output::stem_at(StemTarget::Only(*group), url))
+            url_in(&body, name).map(|url| JobOutput::stem_at(StemTarget::Only(*group), url))
         };
-        let mut outputs: Vec<Output> = STEMS.iter().filter_map(stem).collect();
+        let mut outputs: Vec<JobOutput> = STEMS.iter().filter_map(stem).collect();
         if !outputs.is_empty() {
-            outputs
-                .extend(url_in(&body, "other").map(|url| Output::stem_at(StemTarget::Other, url)));
+            outputs.extend(
+                url_in(&body, "other").map(|url| JobOutput::stem_at(StemTarget::Other, url)),
+            );
         }
-        return Step::done(outputs);
+        return AdapterStep::done(outputs);
     }
     let first = || text_at(&body, "/videos/0/url");
     let what = handle.what();
     let url = match &what {
-        What::Video => url_in(&body, "video").or_else(first),
+        OutputKind::Video => url_in(&body, "video").or_else(first),
         _ => url_in(&body, "audio"),
     };
-    let output = url.map(|url| Output::at(what, url));
-    Step::done(output.into_iter().collect())
+    let output = url.map(|url| JobOutput::at(what, url));
+    AdapterStep::done(output.into_iter().collect())
 }
 
 /// A file object's address, or an address by itself.
@@ -61,9 +62,9 @@ fn url_in(body: &Value, member: &str) -> Option<String> {
 /// and, if it stays so for a while, when fal names the kind of failure or where
 /// only a model answers so (500 with words). Anything else failed on the way
 /// there, and is asked again.
-fn failed(told: &Value, answer: &Answer) -> ProviderError {
+fn failed(told: &Value, answer: &ProviderResponse) -> ProviderError {
     let error = answer.failure(describe);
-    let said = Described {
+    let said = ErrorDescription {
         code: error.code.clone().or_else(|| text_at(told, "/error_type")),
         message: Some(error.message.clone()),
     };
@@ -75,63 +76,65 @@ fn failed(told: &Value, answer: &Answer) -> ProviderError {
     let ended = match status {
         500 => named || answer.json().is_ok_and(|body| body["detail"].is_string()),
         502..=504 => named,
-        _ => error.class == Class::Rejected,
+        _ => error.class == ErrorClass::Rejected,
     };
     // Of the job's own id, which fal gave.
     if status == 404 && !told["error"].is_string() {
-        return error.of_class(Class::Missing);
+        return error.of_class(ErrorClass::Missing);
     }
     if !ended && !told["error"].is_string() {
         return classed(error);
     }
     let may_pass = match answer.header("x-fal-retryable") {
         Some(word) => word.eq_ignore_ascii_case("true"),
-        None => error.class != Class::Rejected,
+        None => error.class != ErrorClass::Rejected,
     };
     error.of_class(if may_pass {
-        Class::Failed
+        ErrorClass::Failed
     } else {
-        Class::Unfit
+        ErrorClass::Unfit
     })
 }
 
 /// `{"detail": "…", "error_type"}`, or `{"detail": [{"msg", "type"}]}`.
-pub(super) fn describe(body: &Value) -> Described {
-    let said = Described::at(body, "/error_type", "/detail");
+pub(super) fn describe(body: &Value) -> ErrorDescription {
+    let said = ErrorDescription::at(body, "/error_type", "/detail");
     if said.message.is_some() {
         return said;
     }
-    Described::at(body, "/detail/0/type", "/detail/0/msg")
+    ErrorDescription::at(body, "/detail/0/type", "/detail/0/msg")
 }
 
 pub(super) fn classed(error: ProviderError) -> ProviderError {
     let class = match error.class {
         // "User is locked. Reason: Exhausted balance."
-        Class::Credentials if error.message.to_lowercase().contains("balance") => Class::Account,
+        ErrorClass::Credentials if error.message.to_lowercase().contains("balance") => {
+            ErrorClass::Account
+        }
         class => class,
     };
-    match ENDS.class(&Described {
+    match ENDS.class(&ErrorDescription {
         code: error.code.clone(),
         message: None,
     }) {
-        Some(by_code @ (Class::Refused | Class::Lost)) => error.of_class(by_code),
+        Some(by_code @ (ErrorClass::Refused | ErrorClass::Lost)) => error.of_class(by_code),
         _ => error.of_class(class),
     }
 }
 
 /// fal's own list of error types (fal.ai/docs, Model Errors and Request
 /// Errors). All that are not here speak of the input, under status 422.
-const ENDS: Ends = Ends {
+const ENDS: FailureTable = FailureTable {
     codes: &[
-        ("content_policy_violation", Class::Refused),
-        ("client_cancelled", Class::Lost),
-        ("internal_server_error", Class::Failed),
-        ("generation_timeout", Class::Failed),
-        ("downstream_service_", Class::Failed),
-        ("no_media_generated", Class::Failed),
-        ("request_timeout", Class::Failed),
-        ("startup_timeout", Class::Failed),
-        ("runner_", Class::Failed),
+        ("content_policy_violation", ErrorClass::Refused),
+        ("client_cancelled", ErrorClass::Lost),
+        ("internal_server_error", ErrorClass::Failed),
+        ("generation_timeout", ErrorClass::Failed),
+        ("downstream_service_", ErrorClass::Failed),
+        ("no_media_generated", ErrorClass::Failed),
+        ("request_timeout", ErrorClass::Failed),
+        ("startup_timeout", ErrorClass::Failed),
+        ("runner_", ErrorClass::Failed),
     ],
     words: &[],
 };

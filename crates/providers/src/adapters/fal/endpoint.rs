@@ -2,11 +2,11 @@
 
 use std::sync::LazyLock;
 
-use crate::shape;
+use crate::frame_size;
 
 /// How a length is written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Length {
+pub(super) enum LengthFormat {
     /// `5`
     Number,
     /// `"5"`
@@ -17,7 +17,7 @@ pub(super) enum Length {
 
 /// A line of `endpoints.tsv`.
 #[derive(Debug, Clone)]
-pub(super) struct Endpoint {
+pub(super) struct FalEndpoint {
     pub(super) path: String,
     /// The member for the picture or the first frame.
     pub(super) picture: Option<&'static str>,
@@ -28,7 +28,7 @@ pub(super) struct Endpoint {
     pub(super) seconds: Vec<u32>,
     pub(super) default_seconds: u32,
     /// How the length is written; without it there is no member for it.
-    pub(super) length: Option<Length>,
+    pub(super) length: Option<LengthFormat>,
     /// Finenesses by the shorter side and the word for each, the default first.
     pub(super) tiers: Vec<(u32, &'static str)>,
     /// Whether `resolution` is a member.
@@ -49,10 +49,10 @@ const AUDIO: [(char, &str, bool); 4] = [
     ('v', "audio", true),
 ];
 
-static KNOWN: LazyLock<Vec<Endpoint>> =
-    LazyLock::new(|| lines().filter_map(Endpoint::read).collect());
+static KNOWN: LazyLock<Vec<FalEndpoint>> =
+    LazyLock::new(|| lines().filter_map(FalEndpoint::read).collect());
 
-impl Endpoint {
+impl FalEndpoint {
     /// Reads a line; `None` when it is not one.
     pub(super) fn read(line: &'static str) -> Option<Self> {
         let mut columns = line.split('\t');
@@ -67,9 +67,9 @@ impl Endpoint {
         };
         let bare = lengths.trim_end_matches(|sign: char| sign.is_ascii_alphabetic());
         let length = match lengths.get(bare.len()..)? {
-            "n" => Some(Length::Number),
-            "t" => Some(Length::Text),
-            "s" => Some(Length::Seconds),
+            "n" => Some(LengthFormat::Number),
+            "t" => Some(LengthFormat::Text),
+            "s" => Some(LengthFormat::Seconds),
             _ => None,
         };
         let seconds = seconds(bare)?;
@@ -110,7 +110,7 @@ impl Endpoint {
             needs_picture: of_picture,
             seconds: vec![5],
             default_seconds: 5,
-            length: Some(Length::Number),
+            length: Some(LengthFormat::Number),
             tiers: vec![(720, "720p")],
             has_resolution: true,
             // A picture brings its own shape.
@@ -154,7 +154,7 @@ impl Endpoint {
     pub(super) fn tier(&self, size: (u32, u32)) -> String {
         let short = size.0.min(size.1);
         let found = self.tiers.iter().find(|(tier, _)| *tier == short);
-        found.map_or_else(|| shape::tier(size), |(_, word)| (*word).to_owned())
+        found.map_or_else(|| frame_size::tier(size), |(_, word)| (*word).to_owned())
     }
 }
 
@@ -163,7 +163,7 @@ pub(super) fn lines() -> impl Iterator<Item = &'static str> {
     all.filter(|line| !line.starts_with('#') && !line.is_empty())
 }
 
-pub(super) fn known(path: &str) -> Option<Endpoint> {
+pub(super) fn known(path: &str) -> Option<FalEndpoint> {
     KNOWN.iter().find(|one| one.path == path).cloned()
 }
 

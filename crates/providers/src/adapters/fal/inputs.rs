@@ -9,37 +9,37 @@
 
 use serde_json::{Map, Value, json};
 
-use super::endpoint::{Endpoint, Length, known};
-use crate::adapters::place::Place;
-use crate::limits::{Durations, Pictures, Purpose, VideoLimits};
-use crate::order::{File, PictureRole, Video};
-use crate::shape;
+use super::endpoint::{FalEndpoint, LengthFormat, known};
+use crate::adapters::input_slot::InputSlot;
+use crate::frame_size;
+use crate::limits::{Durations, PicturePurpose, SourcePictureLimits, VideoLimits};
+use crate::order::{MediaFile, PictureRole, VideoSpec};
 
 /// Most references that every model takes that takes any.
 const REFERENCES: usize = 3;
 
 /// A model: the endpoint that was named, and those beside it.
 #[derive(Debug, Clone)]
-pub(super) struct Inputs {
-    named: Endpoint,
-    picture: Option<Endpoint>,
-    frames: Option<Endpoint>,
-    references: Option<Endpoint>,
+pub(super) struct EndpointFamily {
+    named: FalEndpoint,
+    picture: Option<FalEndpoint>,
+    frames: Option<FalEndpoint>,
+    references: Option<FalEndpoint>,
 }
 
 /// How a model is asked.
-pub(super) fn of(model: &str) -> Inputs {
+pub(super) fn of(model: &str) -> EndpointFamily {
     let beside = |path: String| known(&path);
     let Some(named) = known(model) else {
-        return Inputs {
-            named: Endpoint::unknown(model),
-            picture: swapped(model).map(|path| Endpoint::unknown(&path)),
+        return EndpointFamily {
+            named: FalEndpoint::unknown(model),
+            picture: swapped(model).map(|path| FalEndpoint::unknown(&path)),
             frames: None,
             references: None,
         };
     };
     if named.picture.is_some() || named.references.is_some() {
-        return Inputs {
+        return EndpointFamily {
             named,
             picture: None,
             frames: None,
@@ -52,7 +52,7 @@ pub(super) fn of(model: &str) -> Inputs {
         format!("{model}/reference-to-video")
     };
     // One that makes less than the others do would be another model.
-    let covers = |one: &Endpoint| {
+    let covers = |one: &FalEndpoint| {
         let sizes = one.sizes();
         one.references.is_some()
             && named
@@ -62,7 +62,7 @@ pub(super) fn of(model: &str) -> Inputs {
             && named.sizes().iter().all(|size| sizes.contains(size))
     };
     let of_picture = swapped(model).unwrap_or_else(|| format!("{model}/image-to-video"));
-    Inputs {
+    EndpointFamily {
         picture: beside(of_picture),
         frames: beside(format!("{model}/first-last-frame-to-video")),
         references: beside(of_references).filter(covers),
@@ -70,7 +70,7 @@ pub(super) fn of(model: &str) -> Inputs {
     }
 }
 
-impl Inputs {
+impl EndpointFamily {
     pub(super) fn limits(&self) -> VideoLimits {
         let named = &self.named;
         let takes = self.picture.as_ref().unwrap_or(named);
@@ -95,12 +95,12 @@ impl Inputs {
             sizes: sizes.into_iter().filter(offered).collect(),
             durations: Durations::Only(seconds),
             default_seconds: named.default_seconds,
-            pictures: Pictures {
+            pictures: SourcePictureLimits {
                 needed: named.needs_picture,
                 purpose: if of_references {
-                    Purpose::References
+                    PicturePurpose::References
                 } else {
-                    Purpose::Frames
+                    PicturePurpose::Frames
                 },
                 references: if self.references.is_some()
                     || (!of_references && named.references.is_some())
@@ -109,7 +109,7 @@ impl Inputs {
                 } else {
                     0
                 },
-                ..Pictures::frames(most)
+                ..SourcePictureLimits::frames(most)
             },
             negative_prompt: named.takes.contains('n') && takes.takes.contains('n'),
             seed: named.takes.contains('s') && takes.takes.contains('s'),
@@ -127,14 +127,14 @@ impl Inputs {
         // What is not known may take any.
         known(&self.named.path).is_none_or(|one| {
             let has_shape =
-                one.shapes.contains(&shape::ratio(size)) && shape::has_usual_ratio(size);
+                one.shapes.contains(&frame_size::ratio(size)) && frame_size::has_usual_ratio(size);
             let is_fine = one.tiers.iter().any(|(tier, _)| *tier == short);
             is_fine && (one.shapes.is_empty() || has_shape)
         })
     }
 
     /// The endpoint that makes a video of these pictures.
-    fn endpoint(&self, video: &Video) -> &Endpoint {
+    fn endpoint(&self, video: &VideoSpec) -> &FalEndpoint {
         let first = video.picture(PictureRole::FirstFrame).is_some();
         let last = video.picture(PictureRole::LastFrame).is_some();
         let frames = self.frames.as_ref().filter(|_| last);
@@ -147,22 +147,22 @@ impl Inputs {
     /// The path, the input, and the files that belong into it.
     pub(super) fn fill(
         &self,
-        video: &Video,
-        length: Option<Length>,
-    ) -> (String, Map<String, Value>, Vec<(Place, File)>) {
+        video: &VideoSpec,
+        length: Option<LengthFormat>,
+    ) -> (String, Map<String, Value>, Vec<(InputSlot, MediaFile)>) {
         let endpoint = self.endpoint(video);
         let mut input = Map::new();
         let mut put = |name: &str, value: Value| input.insert(name.to_owned(), value);
         put("prompt", json!(video.prompt));
         let seconds = video.seconds;
         match length.or(endpoint.length) {
-            Some(Length::Number) => put("duration", json!(seconds)),
-            Some(Length::Text) => put("duration", json!(seconds.to_string())),
-            Some(Length::Seconds) => put("duration", json!(format!("{seconds}s"))),
+            Some(LengthFormat::Number) => put("duration", json!(seconds)),
+            Some(LengthFormat::Text) => put("duration", json!(seconds.to_string())),
+            Some(LengthFormat::Seconds) => put("duration", json!(format!("{seconds}s"))),
             None => None,
         };
         if !endpoint.shapes.is_empty() {
-            put("aspect_ratio", json!(shape::ratio(video.size)));
+            put("aspect_ratio", json!(frame_size::ratio(video.size)));
         }
         if endpoint.has_resolution {
             put("resolution", json!(endpoint.tier(video.size)));
@@ -187,11 +187,14 @@ impl Inputs {
             (endpoint.last, PictureRole::LastFrame),
         ];
         let frames = frames.into_iter().filter_map(|(member, role)| {
-            Some((Place::Member(member?.into()), video.picture(role)?.clone()))
+            Some((
+                InputSlot::Member(member?.into()),
+                video.picture(role)?.clone(),
+            ))
         });
         let references = endpoint.references.into_iter().flat_map(|member| {
             let files = video.references();
-            files.map(move |file| (Place::List(member.into()), file.clone()))
+            files.map(move |file| (InputSlot::List(member.into()), file.clone()))
         });
         (
             endpoint.path.clone(),
@@ -216,7 +219,7 @@ mod tests {
     fn every_line_is_read() {
         assert!(lines().count() > 100);
         for line in lines() {
-            let endpoint = Endpoint::read(line).unwrap_or_else(|| panic!("{line}"));
+            let endpoint = FalEndpoint::read(line).unwrap_or_else(|| panic!("{line}"));
             let limits = of(&endpoint.path).limits();
             assert!(!limits.sizes.is_empty(), "{line}");
             let default = f64::from(limits.default_seconds);
@@ -241,7 +244,7 @@ mod tests {
     fn a_fineness_has_the_endpoints_own_word() {
         let word = |model: &str, size| {
             let mut order = crate::adapters::tests::video(model);
-            if let crate::order::Work::Video(video) = &mut order.work {
+            if let crate::order::WorkSpec::Video(video) = &mut order.work {
                 video.size = size;
                 return of(model).fill(video, None).1["resolution"].clone();
             }

@@ -32,23 +32,24 @@ use http::Method;
 use serde_json::{Map, Value, json};
 use url::Url;
 
-use crate::adapters::place::Place;
+use crate::adapters::input_slot::InputSlot;
 use crate::adapters::{Protocol, stable_audio};
-use crate::answer::{Answer, required_text, text_at};
-use crate::cost::{Cost, Unit};
-use crate::error::{Class, ProviderError};
-use crate::limits::{Limits, MusicLimits, StemLimits};
-use crate::order::{File, Kind, Order, StemGroup, StemTarget, Work};
+use crate::cost::{CostUnit, ProviderCost};
+use crate::error::{ErrorClass, ProviderError};
+use crate::limits::{ModelLimits, MusicLimits, StemLimits};
+use crate::order::{MediaFile, MediaKind, Order, StemGroup, StemTarget, WorkSpec};
 use crate::port::jobs::upload;
-use crate::port::names::in_path;
+use crate::port::model_names::in_path;
 use crate::port::{
-    Adapter, Asked, Authorization, Call, ClipFacts, Handle, ModelNames, Pace, Refusal, Step, Target,
+    Adapter, AdapterStep, Authorization, Call, CallContext, CallTarget, ClipFacts, JobHandle,
+    ModelNames, PollPace, RefusalRule,
 };
+use crate::response::{ProviderResponse, required_text, text_at};
 use crate::secret::Secret;
-use crate::settings::{Settings, SettingsError};
+use crate::settings::{ProviderSettings, SettingsError};
 
 use answers::{before_submission, classed, describe, result};
-use endpoint::Length;
+use endpoint::LengthFormat;
 
 pub(super) const PROTOCOL: Protocol = Protocol {
     name: "fal",
@@ -58,7 +59,7 @@ pub(super) const PROTOCOL: Protocol = Protocol {
     build,
 };
 
-fn build(settings: &Settings) -> Result<Arc<dyn Adapter>, SettingsError> {
+fn build(settings: &ProviderSettings) -> Result<Arc<dyn Adapter>, SettingsError> {
     // Whoever goes by another way than fal's own does not want the key and the
     // files to go past it.
     let own = settings.base_url.as_ref().map(Url::as_str);
@@ -75,12 +76,12 @@ fn build(settings: &Settings) -> Result<Arc<dyn Adapter>, SettingsError> {
         .ok_or_else(wrong)?;
     let words = ["by model", "number", "text", "seconds"];
     let length = match settings.word("duration", &words)? {
-        "number" => Some(Length::Number),
-        "text" => Some(Length::Text),
-        "seconds" => Some(Length::Seconds),
+        "number" => Some(LengthFormat::Number),
+        "text" => Some(LengthFormat::Text),
+        "seconds" => Some(LengthFormat::Seconds),
         _ => None,
     };
-    Ok(Arc::new(Fal {
+    Ok(Arc::new(FalAdapter {
         upload_url,
         upload_host,
         length,
@@ -100,21 +101,23 @@ const STEMS: [(StemGroup, &str); 5] = [
 ];
 
 #[derive(Debug)]
-struct Fal {
+struct FalAdapter {
     upload_url: String,
     upload_host: String,
     /// How lengths are written, for models that this adapter does not know.
-    length: Option<Length>,
+    length: Option<LengthFormat>,
 }
 
-impl Adapter for Fal {
-    fn limits(&self, kind: Kind, model: &str) -> Option<Limits> {
+impl Adapter for FalAdapter {
+    fn limits(&self, kind: MediaKind, model: &str) -> Option<ModelLimits> {
         match (kind, is_demucs(model)) {
-            (Kind::Music, false) if stable_audio::is_meant(model) => Some(stable_audio::limits()),
-            (Kind::Video, false) if !stable_audio::is_meant(model) => {
-                Some(Limits::Video(inputs::of(model).limits()))
+            (MediaKind::Music, false) if stable_audio::is_meant(model) => {
+                Some(stable_audio::limits())
             }
-            (Kind::Music, true) => Some(Limits::Music(MusicLimits::stems(StemLimits {
+            (MediaKind::Video, false) if !stable_audio::is_meant(model) => {
+                Some(ModelLimits::Video(inputs::of(model).limits()))
+            }
+            (MediaKind::Music, true) => Some(ModelLimits::Music(MusicLimits::stems(StemLimits {
                 groups: STEMS.iter().map(|(group, _)| *group).collect(),
                 // What is not asked for is not in any other file, so the
                 // rest is the sum of a full split.
@@ -136,7 +139,7 @@ impl Adapter for Fal {
         }
     }
 
-    fn fault_of_model(&self, _: Kind, model: &str) -> Option<String> {
+    fn fault_of_model(&self, _: MediaKind, model: &str) -> Option<String> {
         let is_named = model.trim_matches('/').contains('/');
         (!is_named)
             .then(|| format!("{model:?} is no model: write \"fal-ai/{model}\", or another owner's"))
@@ -146,8 +149,8 @@ impl Adapter for Fal {
         is_demucs(model) || inputs::of(model.trim_matches('/')).can_say(size)
     }
 
-    fn pace(&self) -> Pace {
-        Pace::new(Duration::from_secs(1), Duration::from_secs(15))
+    fn pace(&self) -> PollPace {
+        PollPace::new(Duration::from_secs(1), Duration::from_secs(15))
     }
 
     fn authorize(
@@ -163,8 +166,8 @@ impl Adapter for Fal {
         vec!["queue.fal.run".into(), self.upload_host.clone()]
     }
 
-    fn refusals(&self) -> Vec<Refusal<'_>> {
-        vec![Refusal::of_http()]
+    fn refusals(&self) -> Vec<RefusalRule<'_>> {
+        vec![RefusalRule::of_http()]
     }
 
     fn start(&self, order: &Order) -> Result<Call, ProviderError> {
@@ -174,9 +177,9 @@ impl Adapter for Fal {
     fn submitted(
         &self,
         order: &Order,
-        asked: &Asked,
-        answer: &Answer,
-    ) -> Result<Step, ProviderError> {
+        asked: &CallContext,
+        answer: &ProviderResponse,
+    ) -> Result<AdapterStep, ProviderError> {
         match &*asked.stage {
             "initiate" => {
                 let body = answer.success(describe).map_err(before_submission)?;
@@ -184,26 +187,26 @@ impl Adapter for Fal {
                 let url = required_text(&body, "/file_url").map_err(before_submission)?;
                 let mut done = upload::ready(&asked.memo);
                 let Some(file) = self.large(order, done.len())? else {
-                    return self.next(order, &done).map(Step::next);
+                    return self.next(order, &done).map(AdapterStep::next);
                 };
                 done.push(url);
                 let put = upload::put("put", to, &file).with_memo(json!(done));
-                Ok(Step::next(put))
+                Ok(AdapterStep::next(put))
             }
             "put" => {
                 upload::stored(answer)?;
                 let done = upload::ready(&asked.memo);
-                self.next(order, &done).map(Step::next)
+                self.next(order, &done).map(AdapterStep::next)
             }
             _ => {
                 let body = answer.success(describe).map_err(classed)?;
                 let text = |pointer| required_text(&body, pointer);
-                let addresses = Addresses {
+                let addresses = JobAddresses {
                     status: text("/status_url")?,
                     response: text("/response_url")?,
                     cancel: text_at(&body, "/cancel_url"),
                 };
-                Ok(Step::Submitted {
+                Ok(AdapterStep::Submitted {
                     handle: handle_of(order, &text("/request_id")?, &addresses),
                     poll_after: None,
                 })
@@ -211,14 +214,19 @@ impl Adapter for Fal {
         }
     }
 
-    fn named_job(&self, order: &Order, _: &Asked, answer: &Answer) -> Option<Handle> {
+    fn named_job(
+        &self,
+        order: &Order,
+        _: &CallContext,
+        answer: &ProviderResponse,
+    ) -> Option<JobHandle> {
         let body = answer.json().ok()?;
         let id = text_at(&body, "/request_id")?;
         // Without addresses they are those that fal's client for JS makes.
         let model: Vec<&str> = order.model.trim_matches('/').split('/').take(2).collect();
         let own = format!("/{}/requests/{}", in_path(&model.join("/")), in_path(&id));
         let told = |place, otherwise: String| text_at(&body, place).unwrap_or(otherwise);
-        let addresses = Addresses {
+        let addresses = JobAddresses {
             status: told("/status_url", format!("{own}/status")),
             cancel: Some(told("/cancel_url", format!("{own}/cancel"))),
             response: told("/response_url", own),
@@ -226,54 +234,54 @@ impl Adapter for Fal {
         Some(handle_of(order, &id, &addresses))
     }
 
-    fn poll(&self, handle: &Handle) -> Result<Call, ProviderError> {
+    fn poll(&self, handle: &JobHandle) -> Result<Call, ProviderError> {
         Ok(follow("poll", Method::GET, handle.text("status")))
     }
 
     fn polled(
         &self,
-        handle: &Handle,
-        asked: &Asked,
-        answer: &Answer,
-    ) -> Result<Step, ProviderError> {
+        handle: &JobHandle,
+        asked: &CallContext,
+        answer: &ProviderResponse,
+    ) -> Result<AdapterStep, ProviderError> {
         if answer.status == 404 {
-            return Err(answer.failure(describe).of_class(Class::Missing));
+            return Err(answer.failure(describe).of_class(ErrorClass::Missing));
         }
         if asked.stage == "result" {
             return result(handle, &asked.memo, answer);
         }
         let body = answer.success(describe).map_err(classed)?;
         match required_text(&body, "/status")?.as_str() {
-            "IN_QUEUE" | "IN_PROGRESS" => Ok(Step::running(None)),
+            "IN_QUEUE" | "IN_PROGRESS" => Ok(AdapterStep::running(None)),
             // The response tells a failure in more words than the status.
-            "COMPLETED" => Ok(Step::next(
+            "COMPLETED" => Ok(AdapterStep::next(
                 follow("result", Method::GET, handle.text("response")).with_memo(json!({
                     "error": text_at(&body, "/error"),
                     "error_type": text_at(&body, "/error_type"),
                 })),
             )),
-            word => Ok(Step::unknown(word)),
+            word => Ok(AdapterStep::unknown(word)),
         }
     }
 
     /// In what the model's price is for; the unit is on the model's page alone.
-    fn cost(&self, answer: &Answer) -> Option<Cost> {
+    fn cost(&self, answer: &ProviderResponse) -> Option<ProviderCost> {
         let units = answer.header("x-fal-billable-units")?;
-        Cost::of(&json!(units), Unit::Units, 1.0)
+        ProviderCost::of(&json!(units), CostUnit::Units, 1.0)
     }
 
-    fn cancel(&self, handle: &Handle) -> Option<Call> {
+    fn cancel(&self, handle: &JobHandle) -> Option<Call> {
         let url = handle.text("cancel");
         (!url.is_empty()).then(|| follow("cancel", Method::PUT, url))
     }
 
-    fn cancelled(&self, _: &Handle, _: &Answer) -> bool {
+    fn cancelled(&self, _: &JobHandle, _: &ProviderResponse) -> bool {
         // "Cancellation requested": a job at work may end all the same.
         false
     }
 }
 
-impl Fal {
+impl FalAdapter {
     /// The upload of the next large file, or the submission when all are there.
     fn next(&self, order: &Order, uploaded: &[String]) -> Result<Call, ProviderError> {
         let (path, mut input, files) = self.input(order)?;
@@ -284,7 +292,7 @@ impl Fal {
                     let asked = json!({"content_type": file.mime, "file_name": file.name});
                     let to = format!("{}/storage/upload/initiate", self.upload_url);
                     return Ok(Call::post("initiate", "", asked)
-                        .to(Target::Address(to))
+                        .to(CallTarget::Address(to))
                         .with_memo(json!(uploaded)));
                 };
                 url.clone()
@@ -302,28 +310,28 @@ impl Fal {
     }
 
     /// The large file of this number, counting from 0.
-    fn large(&self, order: &Order, number: usize) -> Result<Option<File>, ProviderError> {
+    fn large(&self, order: &Order, number: usize) -> Result<Option<MediaFile>, ProviderError> {
         let (_, _, files) = self.input(order)?;
         let mut large = files.into_iter().map(|(_, file)| file).filter(is_large);
         Ok(large.nth(number))
     }
 
     /// The endpoint, its input, and the files that belong into it.
-    fn input(&self, order: &Order) -> Result<Input, ProviderError> {
+    fn input(&self, order: &Order) -> Result<EndpointInput, ProviderError> {
         let model = order.model.trim_matches('/');
         match &order.work {
-            Work::Video(video) => {
+            WorkSpec::Video(video) => {
                 let inputs = inputs::of(model);
                 let taken = inputs.limits().pictures;
                 let references = video.references().count();
                 let frames = video.pictures.len() - references;
                 if references > taken.most_references() || frames > taken.max {
                     let message = format!("{model} takes {} picture(s)", taken.max);
-                    return Err(ProviderError::new(Class::Rejected, message));
+                    return Err(ProviderError::new(ErrorClass::Rejected, message));
                 }
                 Ok(inputs.fill(video, self.length))
             }
-            Work::Stems(stems) => {
+            WorkSpec::Stems(stems) => {
                 let mut input = Map::new();
                 input.insert("model".into(), json!("htdemucs_6s"));
                 let name = |target: &StemTarget| {
@@ -335,39 +343,42 @@ impl Fal {
                 if let Some(names) = names.filter(|_| !stems.full) {
                     input.insert("stems".into(), json!(names));
                 }
-                let files = vec![(Place::Member("audio_url".into()), stems.source.file.clone())];
+                let files = vec![(
+                    InputSlot::Member("audio_url".into()),
+                    stems.source.file.clone(),
+                )];
                 Ok((model.to_owned(), input, files))
             }
-            Work::Song(song) if stable_audio::is_meant(model) => {
+            WorkSpec::Song(song) if stable_audio::is_meant(model) => {
                 let input = stable_audio::input(song, "seconds_total");
                 Ok((model.to_owned(), input, Vec::new()))
             }
             _ => Err(ProviderError::new(
-                Class::Rejected,
+                ErrorClass::Rejected,
                 "this provider makes videos, stems and music of this model only",
             )),
         }
     }
 }
 
-type Input = (String, Map<String, Value>, Vec<(Place, File)>);
+type EndpointInput = (String, Map<String, Value>, Vec<(InputSlot, MediaFile)>);
 
 fn is_demucs(model: &str) -> bool {
     model.contains("demucs")
 }
 
-fn is_large(file: &File) -> bool {
+fn is_large(file: &MediaFile) -> bool {
     file.url.is_none() && file.bytes.len() > INLINE
 }
 
 /// Where a job is asked for; whole, or paths under the provider's address.
-struct Addresses {
+struct JobAddresses {
     status: String,
     response: String,
     cancel: Option<String>,
 }
 
-fn handle_of(order: &Order, id: &str, addresses: &Addresses) -> Handle {
+fn handle_of(order: &Order, id: &str, addresses: &JobAddresses) -> JobHandle {
     let mut handle = json!({
         "id": id,
         "status": addresses.status,
@@ -375,18 +386,18 @@ fn handle_of(order: &Order, id: &str, addresses: &Addresses) -> Handle {
         "cancel": addresses.cancel,
     });
     match &order.work {
-        Work::Stems(_) => handle["stems"] = json!(true),
-        Work::Song(song) => handle["song"] = json!(ClipFacts::of_song(song, &order.model)),
+        WorkSpec::Stems(_) => handle["stems"] = json!(true),
+        WorkSpec::Song(song) => handle["song"] = json!(ClipFacts::of_song(song, &order.model)),
         _ => {}
     }
-    Handle(handle)
+    JobHandle(handle)
 }
 
 fn follow(stage: &'static str, method: Method, url: &str) -> Call {
     let to = if url.starts_with('/') {
-        Target::Path(url.to_owned())
+        CallTarget::Path(url.to_owned())
     } else {
-        Target::Address(url.to_owned())
+        CallTarget::Address(url.to_owned())
     };
     Call::new(stage, method, "").to(to)
 }

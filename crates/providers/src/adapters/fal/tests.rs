@@ -1,59 +1,63 @@
 use super::*;
 use crate::adapters::tests::{adapter, picture, stems, video};
-use crate::order::{Picture, PictureRole};
-use crate::port::Body;
-use crate::port::{Effect, What};
+use crate::order::{PictureRole, SourcePicture};
+use crate::port::RequestBody;
+use crate::port::{CallEffect, OutputKind};
 
 fn fal() -> Arc<dyn Adapter> {
     adapter("fal", &json!({}))
 }
 
 fn body(call: &Call) -> &Value {
-    let Body::Json(body) = &call.body else {
+    let RequestBody::Json(body) = &call.body else {
         panic!("not JSON");
     };
     body
 }
 
 fn with_pictures(mut order: Order, bytes: usize, roles: &[PictureRole]) -> Order {
-    if let Work::Video(video) = &mut order.work {
+    if let WorkSpec::Video(video) = &mut order.work {
         for role in roles {
             let mut file = picture();
             file.bytes = vec![0; bytes].into();
-            video.pictures.push(Picture { role: *role, file });
+            video.pictures.push(SourcePicture { role: *role, file });
         }
     }
     order
 }
 
-fn handle() -> Handle {
-    Handle(
+fn handle() -> JobHandle {
+    JobHandle(
         json!({"id": "r1", "status": "https://queue.fal.run/a/b/requests/r1/status",
         "response": "https://queue.fal.run/a/b/requests/r1", "cancel": "https://queue.fal.run/a/b/requests/r1/cancel"}),
     )
 }
 
-fn status(status: u16, body: &Value) -> Result<Step, ProviderError> {
+fn status(status: u16, body: &Value) -> Result<AdapterStep, ProviderError> {
     let asked = fal().poll(&handle()).unwrap().asked();
-    fal().polled(&handle(), &asked, &Answer::json_of(status, body))
+    fal().polled(&handle(), &asked, &ProviderResponse::json_of(status, body))
 }
 
 fn response(
-    handle: &Handle,
+    handle: &JobHandle,
     told: &Value,
     status: u16,
     body: &Value,
-) -> Result<Step, ProviderError> {
-    let completed = Answer::json_of(200, told);
+) -> Result<AdapterStep, ProviderError> {
+    let completed = ProviderResponse::json_of(200, told);
     let asked = fal().poll(handle).unwrap().asked();
-    let Ok(Step::Next(call)) = fal().polled(handle, &asked, &completed) else {
+    let Ok(AdapterStep::Next(call)) = fal().polled(handle, &asked, &completed) else {
         panic!("no second hop");
     };
     assert_eq!(
         call.to,
-        Target::Address("https://queue.fal.run/a/b/requests/r1".into())
+        CallTarget::Address("https://queue.fal.run/a/b/requests/r1".into())
     );
-    fal().polled(handle, &call.asked(), &Answer::json_of(status, body))
+    fal().polled(
+        handle,
+        &call.asked(),
+        &ProviderResponse::json_of(status, body),
+    )
 }
 
 #[test]
@@ -107,8 +111,8 @@ fn lengths_and_endpoints_are_the_models() {
     ] {
         let order = with_pictures(video(model), 9, roles);
         let call = fal().start(&order).unwrap();
-        assert_eq!(call.to, Target::Path(path.into()));
-        assert_eq!(call.effect, Effect::Submission);
+        assert_eq!(call.to, CallTarget::Path(path.into()));
+        assert_eq!(call.effect, CallEffect::Submission);
         let body = body(&call);
         assert_eq!(body["duration"], duration, "{model}");
         let member = if roles.len() == 2 {
@@ -146,31 +150,35 @@ fn large_files_go_ahead() {
     for number in 1..=2 {
         assert_eq!(
             call.to,
-            Target::Address("https://rest.fal.ai/storage/upload/initiate".into())
+            CallTarget::Address("https://rest.fal.ai/storage/upload/initiate".into())
         );
         assert_eq!(
             body(&call),
             &json!({"content_type": "image/png", "file_name": "picture.png"})
         );
         let told = json!({"upload_url": "https://up.example/x", "file_url": format!("https://v3.fal.media/{number}.png")});
-        let Ok(Step::Next(put)) =
-            fal().submitted(&order, &call.asked(), &Answer::json_of(200, &told))
-        else {
+        let Ok(AdapterStep::Next(put)) = fal().submitted(
+            &order,
+            &call.asked(),
+            &ProviderResponse::json_of(200, &told),
+        ) else {
             panic!("no upload");
         };
-        assert!(!put.with_credential && put.effect == Effect::Free);
-        assert!(matches!(&put.body, Body::Bytes { bytes, .. } if bytes.len() == INLINE + 1));
-        let refused = Answer::json_of(403, &json!({}));
+        assert!(!put.with_credential && put.effect == CallEffect::Free);
+        assert!(matches!(&put.body, RequestBody::Bytes { bytes, .. } if bytes.len() == INLINE + 1));
+        let refused = ProviderResponse::json_of(403, &json!({}));
         let error = fal().submitted(&order, &put.asked(), &refused).unwrap_err();
-        assert_eq!(error.class, Class::Unavailable);
-        let Ok(Step::Next(next)) =
-            fal().submitted(&order, &put.asked(), &Answer::json_of(200, &json!({})))
-        else {
+        assert_eq!(error.class, ErrorClass::Unavailable);
+        let Ok(AdapterStep::Next(next)) = fal().submitted(
+            &order,
+            &put.asked(),
+            &ProviderResponse::json_of(200, &json!({})),
+        ) else {
             panic!("no next call");
         };
         call = *next;
     }
-    assert_eq!(call.effect, Effect::Submission);
+    assert_eq!(call.effect, CallEffect::Submission);
     let body = body(&call);
     assert_eq!(
         (&body["first_frame_url"], &body["last_frame_url"]),
@@ -187,7 +195,7 @@ fn a_status_is_read_by_its_word() {
         let step = status(202, &json!({"status": word, "queue_position": 3}));
         assert!(matches!(
             step,
-            Ok(Step::Running {
+            Ok(AdapterStep::Running {
                 progress: None,
                 unknown_word: None,
                 ..
@@ -196,11 +204,20 @@ fn a_status_is_read_by_its_word() {
     }
     assert!(matches!(
         status(200, &json!({"status": "PAUSED"})),
-        Ok(Step::Running { unknown_word: Some(word), .. }) if word == "PAUSED"
+        Ok(AdapterStep::Running { unknown_word: Some(word), .. }) if word == "PAUSED"
     ));
-    assert_eq!(status(404, &json!({})).unwrap_err().class, Class::Missing);
-    assert_eq!(status(200, &json!({})).unwrap_err().class, Class::Unclear);
-    assert_eq!(status(502, &json!({})).unwrap_err().class, Class::Unclear);
+    assert_eq!(
+        status(404, &json!({})).unwrap_err().class,
+        ErrorClass::Missing
+    );
+    assert_eq!(
+        status(200, &json!({})).unwrap_err().class,
+        ErrorClass::Unclear
+    );
+    assert_eq!(
+        status(502, &json!({})).unwrap_err().class,
+        ErrorClass::Unclear
+    );
 }
 
 #[test]
@@ -212,42 +229,57 @@ fn a_response_is_the_end_when_fal_says_so() {
         200,
         &json!({"video": {"url": "https://v3.fal.media/1.mp4"}}),
     );
-    assert!(matches!(ok, Ok(Step::Done { .. })));
+    assert!(matches!(ok, Ok(AdapterStep::Done { .. })));
     let told = json!({"status": "COMPLETED", "error": "boom", "error_type": "runner_disconnected"});
     let policy = json!({"detail": [{"loc": ["body", "prompt"], "msg": "no", "type": "content_policy_violation"}]});
     for (told, code, body, class) in [
-        (&done, 200, json!({}), Class::Failed),
-        (&told, 200, json!({}), Class::Failed),
-        (&done, 422, policy, Class::Refused),
+        (&done, 200, json!({}), ErrorClass::Failed),
+        (&told, 200, json!({}), ErrorClass::Failed),
+        (&done, 422, policy, ErrorClass::Refused),
         (
             &done,
             422,
             json!({"detail": [{"msg": "too long", "type": "too_long"}]}),
-            Class::Unfit,
+            ErrorClass::Unfit,
         ),
-        (&done, 500, json!({"detail": "Internal"}), Class::Failed),
+        (
+            &done,
+            500,
+            json!({"detail": "Internal"}),
+            ErrorClass::Failed,
+        ),
         (
             &done,
             504,
             json!({"detail": "too slow", "error_type": "request_timeout"}),
-            Class::Failed,
+            ErrorClass::Failed,
         ),
-        (&told, 502, json!({}), Class::Failed),
+        (&told, 502, json!({}), ErrorClass::Failed),
         (
             &done,
             499,
             json!({"detail": "Cancelled", "error_type": "client_cancelled"}),
-            Class::Lost,
+            ErrorClass::Lost,
         ),
-        (&done, 502, json!({}), Class::Unclear),
-        (&done, 503, json!({"detail": "busy"}), Class::Unavailable),
+        (&done, 502, json!({}), ErrorClass::Unclear),
+        (
+            &done,
+            503,
+            json!({"detail": "busy"}),
+            ErrorClass::Unavailable,
+        ),
         (
             &done,
             429,
             json!({"detail": "slow down"}),
-            Class::RateLimited,
+            ErrorClass::RateLimited,
         ),
-        (&done, 404, json!({"detail": "unknown"}), Class::Missing),
+        (
+            &done,
+            404,
+            json!({"detail": "unknown"}),
+            ErrorClass::Missing,
+        ),
     ] {
         let error = response(&handle(), told, code, &body).unwrap_err();
         assert_eq!(error.class, class, "{code} {body}");
@@ -259,26 +291,30 @@ fn submissions_are_classed() {
     let order = video("fal-ai/veo3.1");
     let asked = fal().start(&order).unwrap().asked();
     for (status, body, class) in [
-        (200, json!({}), Class::Unclear),
-        (401, json!({"detail": "no key"}), Class::Credentials),
+        (200, json!({}), ErrorClass::Unclear),
+        (401, json!({"detail": "no key"}), ErrorClass::Credentials),
         (
             403,
             json!({"detail": "User is locked. Reason: Exhausted balance."}),
-            Class::Account,
+            ErrorClass::Account,
         ),
-        (422, json!({"detail": [{"msg": "bad"}]}), Class::Rejected),
+        (
+            422,
+            json!({"detail": [{"msg": "bad"}]}),
+            ErrorClass::Rejected,
+        ),
         (
             422,
             json!({"detail": [{"msg": "no", "type": "content_policy_violation"}]}),
-            Class::Refused,
+            ErrorClass::Refused,
         ),
-        (429, json!({"detail": "slow"}), Class::RateLimited),
-        (500, json!({"detail": "x"}), Class::Unclear),
-        (503, json!({"detail": "x"}), Class::Unavailable),
-        (504, json!({}), Class::Unclear),
+        (429, json!({"detail": "slow"}), ErrorClass::RateLimited),
+        (500, json!({"detail": "x"}), ErrorClass::Unclear),
+        (503, json!({"detail": "x"}), ErrorClass::Unavailable),
+        (504, json!({}), ErrorClass::Unclear),
     ] {
         let error = fal()
-            .submitted(&order, &asked, &Answer::json_of(status, &body))
+            .submitted(&order, &asked, &ProviderResponse::json_of(status, &body))
             .unwrap_err();
         assert_eq!(error.class, class, "{body}");
     }
@@ -297,27 +333,30 @@ fn stems_are_asked_for_and_labelled() {
     );
     let taken = json!({"request_id": "r1", "status_url": "https://queue.fal.run/a/b/requests/r1/status",
         "response_url": "https://queue.fal.run/a/b/requests/r1", "cancel_url": "https://queue.fal.run/a/b/requests/r1/cancel"});
-    let Ok(Step::Submitted { handle, .. }) =
-        fal().submitted(&order, &call.asked(), &Answer::json_of(200, &taken))
-    else {
+    let Ok(AdapterStep::Submitted { handle, .. }) = fal().submitted(
+        &order,
+        &call.asked(),
+        &ProviderResponse::json_of(200, &taken),
+    ) else {
         panic!("not submitted");
     };
     let file = |name: &str| json!({"url": format!("https://v3.fal.media/{name}.mp3")});
     let made = json!({"vocals": file("v"), "drums": null, "piano": file("p"), "other": file("o")});
-    let Ok(Step::Done { outputs }) = response(&handle, &json!({"status": "COMPLETED"}), 200, &made)
+    let Ok(AdapterStep::Done { outputs }) =
+        response(&handle, &json!({"status": "COMPLETED"}), 200, &made)
     else {
         panic!("not done");
     };
-    let made: Vec<What> = outputs.into_iter().map(|output| output.what).collect();
+    let made: Vec<OutputKind> = outputs.into_iter().map(|output| output.what).collect();
     assert_eq!(
         made,
         [
-            What::Stem(StemTarget::Only(StemGroup::Vocals)),
-            What::Stem(StemTarget::Only(StemGroup::Keyboard)),
-            What::Stem(StemTarget::Other)
+            OutputKind::Stem(StemTarget::Only(StemGroup::Vocals)),
+            OutputKind::Stem(StemTarget::Only(StemGroup::Keyboard)),
+            OutputKind::Stem(StemTarget::Other)
         ]
     );
-    if let Work::Stems(stems) = &mut order.work {
+    if let WorkSpec::Stems(stems) = &mut order.work {
         stems.targets.pop();
     }
     let call = fal().start(&order).unwrap();
@@ -365,5 +404,5 @@ fn each_model_has_its_own_name_for_a_picture() {
 fn a_picture_that_no_endpoint_takes_is_refused() {
     let first = [PictureRole::FirstFrame];
     let order = with_pictures(video("fal-ai/vidu/q2/text-to-video"), 9, &first);
-    assert_eq!(fal().start(&order).unwrap_err().class, Class::Rejected);
+    assert_eq!(fal().start(&order).unwrap_err().class, ErrorClass::Rejected);
 }

@@ -4,50 +4,50 @@ use std::time::Duration;
 
 use serde_json::Value;
 
-use crate::answer::Answer;
-use crate::error::{Class, Described, ProviderError};
-use crate::port::jobs::errors::Ends;
+use crate::error::{ErrorClass, ErrorDescription, ProviderError};
+use crate::port::jobs::errors::FailureTable;
+use crate::response::ProviderResponse;
 
 /// Codes of gRPC (google.rpc.Code) in the error of an operation, and words of
 /// an interaction's error.
-pub(super) const ENDS: Ends = Ends {
+pub(super) const ENDS: FailureTable = FailureTable {
     codes: &[
         // CANCELLED
-        ("1", Class::Lost),
+        ("1", ErrorClass::Lost),
         // INVALID_ARGUMENT, FAILED_PRECONDITION, OUT_OF_RANGE, UNIMPLEMENTED
-        ("3", Class::Unfit),
-        ("9", Class::Unfit),
-        ("11", Class::Unfit),
-        ("12", Class::Unfit),
-        ("PROHIBITED_CONTENT", Class::Refused),
-        ("SAFETY", Class::Refused),
-        ("BLOCKLIST", Class::Refused),
-        ("INVALID_ARGUMENT", Class::Unfit),
-        ("invalid_", Class::Unfit),
+        ("3", ErrorClass::Unfit),
+        ("9", ErrorClass::Unfit),
+        ("11", ErrorClass::Unfit),
+        ("12", ErrorClass::Unfit),
+        ("PROHIBITED_CONTENT", ErrorClass::Refused),
+        ("SAFETY", ErrorClass::Refused),
+        ("BLOCKLIST", ErrorClass::Refused),
+        ("INVALID_ARGUMENT", ErrorClass::Unfit),
+        ("invalid_", ErrorClass::Unfit),
     ],
     words: &[],
 };
 
 /// The error of an operation: `{code, message}` with a code of gRPC.
 pub(super) fn operation_failed(error: &Value) -> ProviderError {
-    failed(Described::at(error, "/code", "/message"))
+    failed(ErrorDescription::at(error, "/code", "/message"))
 }
 
 /// The error of a job that failed; what it says of its content goes first.
-pub(super) fn failed(said: Described) -> ProviderError {
+pub(super) fn failed(said: ErrorDescription) -> ProviderError {
     let refused = said.message.as_deref().is_some_and(is_refusal);
     let error = ENDS.error(said);
     if refused {
-        return error.of_class(Class::Refused);
+        return error.of_class(ErrorClass::Refused);
     }
     error
 }
 
-pub(super) fn describe(body: &Value) -> Described {
-    Described::at(body, "/error/status", "/error/message")
+pub(super) fn describe(body: &Value) -> ErrorDescription {
+    ErrorDescription::at(body, "/error/status", "/error/message")
 }
 
-pub(super) fn classed(mut error: ProviderError, answer: &Answer) -> ProviderError {
+pub(super) fn classed(mut error: ProviderError, answer: &ProviderResponse) -> ProviderError {
     let body = answer.json().unwrap_or(Value::Null);
     let details = body.pointer("/error/details").and_then(Value::as_array);
     let details: Vec<&Value> = details.into_iter().flatten().collect();
@@ -58,11 +58,13 @@ pub(super) fn classed(mut error: ProviderError, answer: &Answer) -> ProviderErro
     let wrong_key = details.iter().any(|one| one["reason"] == "API_KEY_INVALID");
     let billing = error.message.to_lowercase().contains("billing");
     let class = match error.class {
-        Class::Rejected if wrong_key => Class::Credentials,
+        ErrorClass::Rejected if wrong_key => ErrorClass::Credentials,
         // "You exceeded your current quota, please check your plan and billing
         // details": under 429, and no wait mends it.
-        Class::Rejected | Class::Credentials | Class::RateLimited if billing => Class::Account,
-        Class::Rejected if is_refusal(&error.message) => Class::Refused,
+        ErrorClass::Rejected | ErrorClass::Credentials | ErrorClass::RateLimited if billing => {
+            ErrorClass::Account
+        }
+        ErrorClass::Rejected if is_refusal(&error.message) => ErrorClass::Refused,
         class => class,
     };
     error.of_class(class)

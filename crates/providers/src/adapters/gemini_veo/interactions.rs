@@ -17,13 +17,13 @@ use serde_json::{Value, json};
 use super::WITH_MEDIA;
 use super::errors::failed;
 use super::results::source;
-use crate::answer::{required_text, text_at};
-use crate::error::{Class, Described, ProviderError};
-use crate::order::{PictureRole, Video};
-use crate::port::{Call, Handle, Output, Step, What};
-use crate::shape;
+use crate::error::{ErrorClass, ErrorDescription, ProviderError};
+use crate::frame_size;
+use crate::order::{PictureRole, VideoSpec};
+use crate::port::{AdapterStep, Call, JobHandle, JobOutput, OutputKind};
+use crate::response::{required_text, text_at};
 
-pub(super) fn start(model: &str, video: &Video) -> Call {
+pub(super) fn start(model: &str, video: &VideoSpec) -> Call {
     let mut content = vec![json!({"type": "text", "text": video.prompt})];
     let picture = video.picture(PictureRole::FirstFrame);
     let mut references = video.references().peekable();
@@ -47,7 +47,7 @@ pub(super) fn start(model: &str, video: &Video) -> Call {
         "response_modalities": ["video"],
         "response_format": {
             "type": "video",
-            "aspect_ratio": shape::ratio(video.size),
+            "aspect_ratio": frame_size::ratio(video.size),
             "resolution": super::resolution(video.size),
             "duration": format!("{}s", video.seconds),
             "delivery": "uri",
@@ -58,7 +58,7 @@ pub(super) fn start(model: &str, video: &Video) -> Call {
     Call::post("submit", "/v1/interactions", body).submits()
 }
 
-pub(super) fn poll(handle: &Handle) -> Call {
+pub(super) fn poll(handle: &JobHandle) -> Call {
     let path = format!("/v1/interactions/{}", handle.text("id"));
     // The video may be in the answer all the same.
     Call::get("poll", path)
@@ -66,44 +66,44 @@ pub(super) fn poll(handle: &Handle) -> Call {
         .works(WITH_MEDIA)
 }
 
-pub(super) fn cancel(handle: &Handle) -> Call {
+pub(super) fn cancel(handle: &JobHandle) -> Call {
     let path = format!("/v1/interactions/{}/cancel", handle.text("id"));
     Call::new("cancel", Method::POST, path)
 }
 
 /// How an interaction stands; `job` is what its handle says.
-pub(super) fn polled(job: &Handle, body: &Value) -> Result<Step, ProviderError> {
+pub(super) fn polled(job: &JobHandle, body: &Value) -> Result<AdapterStep, ProviderError> {
     match required_text(body, "/status")?.as_str() {
-        "queued" | "in_progress" => Ok(Step::running(None)),
+        "queued" | "in_progress" => Ok(AdapterStep::running(None)),
         "completed" => {
             let steps = body["steps"].as_array().into_iter().flatten();
             let parts = steps.flat_map(|step| step["content"].as_array().into_iter().flatten());
             let what = job.what();
             let sort = match what {
-                What::Video => "video",
+                OutputKind::Video => "video",
                 _ => "audio",
             };
             let mut media = parts.filter(|part| part["type"] == sort);
             let output = media.next().map(|part| {
                 let source = source(part, "v1")?;
-                Ok::<_, ProviderError>(Output { what, source })
+                Ok::<_, ProviderError>(JobOutput { what, source })
             });
-            Step::done(output.transpose()?.into_iter().collect())
+            AdapterStep::done(output.transpose()?.into_iter().collect())
         }
         word @ ("failed" | "incomplete" | "budget_exceeded") => {
             let first = |places: [&str; 2]| places.iter().find_map(|place| text_at(body, place));
             let message = first(["/errors/0/message", "/error/message"])
                 .unwrap_or_else(|| format!("the interaction ended as {word}"));
             let code = first(["/errors/0/code", "/error/code"]).unwrap_or_else(|| word.to_owned());
-            Err(failed(Described {
+            Err(failed(ErrorDescription {
                 code: Some(code),
                 message: Some(message),
             }))
         }
         "cancelled" => Err(ProviderError::new(
-            Class::Lost,
+            ErrorClass::Lost,
             "the interaction was called off",
         )),
-        word => Ok(Step::unknown(word)),
+        word => Ok(AdapterStep::unknown(word)),
     }
 }

@@ -15,24 +15,24 @@
 use serde_json::{Value, json};
 
 use super::{WITH_MEDIA, interactions};
-use crate::answer::required_text;
 use crate::error::ProviderError;
-use crate::limits::{Limits, MusicLimits};
-use crate::order::{Order, Song};
-use crate::port::{Call, ClipFacts, Handle, Step};
+use crate::limits::{ModelLimits, MusicLimits};
+use crate::order::{Order, SongSpec};
+use crate::port::{AdapterStep, Call, ClipFacts, JobHandle};
+use crate::response::required_text;
 
 pub(super) fn is_meant(model: &str) -> bool {
     model.trim_start_matches("models/").starts_with("lyria-3")
 }
 
-pub(super) fn limits() -> Limits {
-    Limits::Music(MusicLimits::songs(
+pub(super) fn limits() -> ModelLimits {
+    ModelLimits::Music(MusicLimits::songs(
         vec!["lyrics", "make_instrumental"],
         None,
     ))
 }
 
-pub(super) fn start(order: &Order, song: &Song) -> Call {
+pub(super) fn start(order: &Order, song: &SongSpec) -> Call {
     let mut told = vec![song.description()];
     if song.is_instrumental() {
         told.push("Instrumental only, no vocals.".into());
@@ -46,12 +46,16 @@ pub(super) fn start(order: &Order, song: &Song) -> Call {
 }
 
 /// What the answer to an order means: the song, or a job that makes it.
-pub(super) fn submitted(order: &Order, song: &Song, body: &Value) -> Result<Step, ProviderError> {
-    let mut handle = Handle(json!({"song": ClipFacts::of_song(song, &order.model)}));
+pub(super) fn submitted(
+    order: &Order,
+    song: &SongSpec,
+    body: &Value,
+) -> Result<AdapterStep, ProviderError> {
+    let mut handle = JobHandle(json!({"song": ClipFacts::of_song(song, &order.model)}));
     match interactions::polled(&handle, body) {
-        Ok(Step::Running { .. }) => {
+        Ok(AdapterStep::Running { .. }) => {
             handle.0["id"] = json!(required_text(body, "/id")?);
-            Ok(Step::submitted(handle.0))
+            Ok(AdapterStep::submitted(handle.0))
         }
         step => step,
     }

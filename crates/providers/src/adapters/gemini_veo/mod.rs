@@ -34,18 +34,19 @@ use std::time::{Duration, SystemTime};
 use serde_json::{Map, Value, json};
 
 use crate::adapters::Protocol;
-use crate::answer::{Answer, required_text};
-use crate::catalogue::Shelf;
-use crate::error::{Class, ProviderError};
-use crate::limits::{Durations, Limits, Pictures, VideoLimits};
-use crate::order::{File, Kind, Order, Video, Work};
-use crate::port::names::in_path;
+use crate::catalogue::ProtocolCatalogue;
+use crate::error::{ErrorClass, ProviderError};
+use crate::frame_size;
+use crate::limits::{Durations, ModelLimits, SourcePictureLimits, VideoLimits};
+use crate::order::{MediaFile, MediaKind, Order, VideoSpec, WorkSpec};
+use crate::port::model_names::in_path;
 use crate::port::{
-    Adapter, Asked, Authorization, Call, Handle, Header, ModelNames, Pace, Refusal, Step,
+    Adapter, AdapterStep, AuthHeader, Authorization, Call, CallContext, JobHandle, ModelNames,
+    PollPace, RefusalRule,
 };
+use crate::response::{ProviderResponse, required_text};
 use crate::secret::Secret;
-use crate::settings::{Settings, SettingsError};
-use crate::shape;
+use crate::settings::{ProviderSettings, SettingsError};
 
 use errors::{classed, describe, operation_failed};
 use results::delivered;
@@ -62,16 +63,16 @@ pub(super) const PROTOCOL: Protocol = Protocol {
 const WITH_MEDIA: u64 = 300_000_000;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Api {
+enum GoogleApi {
     Gemini,
     Vertex,
     Interactions,
 }
 
 #[derive(Debug)]
-struct GeminiVeo {
+struct GeminiVeoAdapter {
     /// The one that the operator names; else the model decides.
-    api: Option<Api>,
+    api: Option<GoogleApi>,
     /// Where Vertex is.
     base_url: Option<String>,
     /// The path to Vertex's models.
@@ -79,20 +80,20 @@ struct GeminiVeo {
     /// Whether Vertex makes sound; the Gemini API always does.
     audio: bool,
     person_generation: Option<String>,
-    known: Shelf,
+    known: ProtocolCatalogue,
 }
 
-fn build(settings: &Settings) -> Result<Arc<dyn Adapter>, SettingsError> {
+fn build(settings: &ProviderSettings) -> Result<Arc<dyn Adapter>, SettingsError> {
     let apis = ["by model", "interactions", "gemini", "vertex"];
     let api = match settings.word("api", &apis)? {
-        "vertex" => Some(Api::Vertex),
-        "gemini" => Some(Api::Gemini),
-        "interactions" => Some(Api::Interactions),
+        "vertex" => Some(GoogleApi::Vertex),
+        "gemini" => Some(GoogleApi::Gemini),
+        "interactions" => Some(GoogleApi::Interactions),
         _ => None,
     };
     let project = settings.text("project")?;
     let location = settings.text("location")?;
-    if api == Some(Api::Vertex) && project.is_none() {
+    if api == Some(GoogleApi::Vertex) && project.is_none() {
         return Err(SettingsError::at("project", "vertex needs one"));
     }
     for (key, value) in [("project", project), ("location", location)] {
@@ -110,9 +111,9 @@ fn build(settings: &Settings) -> Result<Arc<dyn Adapter>, SettingsError> {
         "/v1beta1/projects/{}/locations/{location}/publishers/google/models",
         project.unwrap_or_default()
     );
-    Ok(Arc::new(GeminiVeo {
+    Ok(Arc::new(GeminiVeoAdapter {
         api,
-        base_url: (api == Some(Api::Vertex)).then(|| format!("https://{host}")),
+        base_url: (api == Some(GoogleApi::Vertex)).then(|| format!("https://{host}")),
         models,
         audio: settings.word("audio", &["on", "off"])? == "on",
         known: settings.shelf("gemini-veo"),
@@ -120,39 +121,39 @@ fn build(settings: &Settings) -> Result<Arc<dyn Adapter>, SettingsError> {
     }))
 }
 
-impl Adapter for GeminiVeo {
-    fn limits(&self, kind: Kind, model: &str) -> Option<Limits> {
+impl Adapter for GeminiVeoAdapter {
+    fn limits(&self, kind: MediaKind, model: &str) -> Option<ModelLimits> {
         if lyria::is_meant(model) {
-            return (kind == Kind::Music).then(lyria::limits);
+            return (kind == MediaKind::Music).then(lyria::limits);
         }
         let api = self.api_of(model);
-        let by_interactions = api == Api::Interactions;
+        let by_interactions = api == GoogleApi::Interactions;
         let unknown = VideoLimits {
             sizes: vec![(1280, 720), (720, 1280)],
             durations: Durations::Only(vec![8]),
             default_seconds: 8,
-            pictures: Pictures::frames(1),
+            pictures: SourcePictureLimits::frames(1),
             negative_prompt: !by_interactions,
-            seed: api == Api::Vertex,
-            audio: (api == Api::Vertex).then_some(self.audio),
+            seed: api == GoogleApi::Vertex,
+            audio: (api == GoogleApi::Vertex).then_some(self.audio),
             max_prompt: 4_000,
         };
         let name = model.trim_start_matches("models/");
-        (kind == Kind::Video).then(|| Limits::Video(self.known.video(name, unknown)))
+        (kind == MediaKind::Video).then(|| ModelLimits::Video(self.known.video(name, unknown)))
     }
 
     fn model_names(&self) -> ModelNames {
         ModelNames::SEGMENT
     }
 
-    fn fault_of_model(&self, _: Kind, model: &str) -> Option<String> {
+    fn fault_of_model(&self, _: MediaKind, model: &str) -> Option<String> {
         let name = model.trim_start_matches("models/");
         let by_interactions = name.contains("omni") || lyria::is_meant(name);
         match self.api {
-            Some(Api::Gemini | Api::Vertex) if by_interactions => Some(format!(
+            Some(GoogleApi::Gemini | GoogleApi::Vertex) if by_interactions => Some(format!(
                 "{name} is served by another API: write api = \"interactions\""
             )),
-            Some(Api::Interactions) if name.contains("veo") => Some(format!(
+            Some(GoogleApi::Interactions) if name.contains("veo") => Some(format!(
                 "{name} is served by another API: write api = \"vertex\", or \"gemini\""
             )),
             _ => None,
@@ -162,10 +163,10 @@ impl Adapter for GeminiVeo {
     fn fault_of_secret(&self, secret: &Secret) -> Option<&'static str> {
         let is_account = secret.expose().trim_start().starts_with('{');
         match self.api {
-            Some(Api::Vertex) if !is_account => Some(
+            Some(GoogleApi::Vertex) if !is_account => Some(
                 "vertex takes the JSON of a service account: write \"file:service-account.json\"",
             ),
-            Some(Api::Gemini | Api::Interactions) | None if is_account => {
+            Some(GoogleApi::Gemini | GoogleApi::Interactions) | None if is_account => {
                 Some("a service account is for api = \"vertex\"; write an API key here")
             }
             _ => None,
@@ -173,11 +174,11 @@ impl Adapter for GeminiVeo {
     }
 
     fn can_say(&self, _: &str, size: (u32, u32)) -> bool {
-        matches!(size.0.min(size.1), 360 | 720 | 1080 | 2160) && shape::has_usual_ratio(size)
+        matches!(size.0.min(size.1), 360 | 720 | 1080 | 2160) && frame_size::has_usual_ratio(size)
     }
 
-    fn pace(&self) -> Pace {
-        Pace::new(Duration::from_secs(5), Duration::from_secs(20))
+    fn pace(&self) -> PollPace {
+        PollPace::new(Duration::from_secs(5), Duration::from_secs(20))
     }
 
     fn base_url(&self) -> Option<&str> {
@@ -186,31 +187,31 @@ impl Adapter for GeminiVeo {
 
     fn authorize(&self, secret: &Secret, now: SystemTime) -> Result<Authorization, ProviderError> {
         match self.api {
-            Some(Api::Vertex) => service_account::exchange(secret, now),
+            Some(GoogleApi::Vertex) => service_account::exchange(secret, now),
             _ => Ok(Authorization::header("x-goog-api-key", secret)),
         }
     }
 
     fn authorized(
         &self,
-        _: &Asked,
-        answer: &Answer,
-    ) -> Result<(Vec<Header>, Duration), ProviderError> {
+        _: &CallContext,
+        answer: &ProviderResponse,
+    ) -> Result<(Vec<AuthHeader>, Duration), ProviderError> {
         service_account::token(answer)
     }
 
-    fn refusals(&self) -> Vec<Refusal<'_>> {
-        vec![Refusal::of_http()]
+    fn refusals(&self) -> Vec<RefusalRule<'_>> {
+        vec![RefusalRule::of_http()]
     }
 
     fn start(&self, order: &Order) -> Result<Call, ProviderError> {
         let video = match &order.work {
-            Work::Song(song) if lyria::is_meant(&order.model) => {
+            WorkSpec::Song(song) if lyria::is_meant(&order.model) => {
                 return Ok(lyria::start(order, song));
             }
             _ => order.video()?,
         };
-        if self.api_of(&order.model) == Api::Interactions {
+        if self.api_of(&order.model) == GoogleApi::Interactions {
             return Ok(interactions::start(&order.model, video));
         }
         let body =
@@ -219,28 +220,33 @@ impl Adapter for GeminiVeo {
         Ok(Call::post("submit", path, body).submits())
     }
 
-    fn submitted(&self, order: &Order, _: &Asked, answer: &Answer) -> Result<Step, ProviderError> {
+    fn submitted(
+        &self,
+        order: &Order,
+        _: &CallContext,
+        answer: &ProviderResponse,
+    ) -> Result<AdapterStep, ProviderError> {
         let body = answer
             .success(describe)
             .map_err(|error| classed(error, answer))?;
-        if let Work::Song(song) = &order.work {
+        if let WorkSpec::Song(song) = &order.work {
             return lyria::submitted(order, song, &body);
         }
-        Ok(Step::submitted(match self.api_of(&order.model) {
-            Api::Interactions => json!({"id": required_text(&body, "/id")?}),
-            Api::Gemini => json!({"name": required_text(&body, "/name")?}),
+        Ok(AdapterStep::submitted(match self.api_of(&order.model) {
+            GoogleApi::Interactions => json!({"id": required_text(&body, "/id")?}),
+            GoogleApi::Gemini => json!({"name": required_text(&body, "/name")?}),
             // The poll goes to the model.
-            Api::Vertex => {
+            GoogleApi::Vertex => {
                 json!({"name": required_text(&body, "/name")?, "model": order.model})
             }
         }))
     }
 
-    fn poll(&self, handle: &Handle) -> Result<Call, ProviderError> {
+    fn poll(&self, handle: &JobHandle) -> Result<Call, ProviderError> {
         Ok(match self.api_of_job(handle) {
-            Api::Interactions => interactions::poll(handle),
-            Api::Gemini => Call::get("poll", format!("/v1beta/{}", handle.text("name"))),
-            Api::Vertex => {
+            GoogleApi::Interactions => interactions::poll(handle),
+            GoogleApi::Gemini => Call::get("poll", format!("/v1beta/{}", handle.text("name"))),
+            GoogleApi::Vertex => {
                 let path = format!("{}:fetchPredictOperation", self.path(handle.text("model")));
                 let asked = json!({"operationName": handle.text("name")});
                 Call::post("poll", path, asked).works(WITH_MEDIA)
@@ -248,14 +254,19 @@ impl Adapter for GeminiVeo {
         })
     }
 
-    fn polled(&self, handle: &Handle, _: &Asked, answer: &Answer) -> Result<Step, ProviderError> {
+    fn polled(
+        &self,
+        handle: &JobHandle,
+        _: &CallContext,
+        answer: &ProviderResponse,
+    ) -> Result<AdapterStep, ProviderError> {
         if answer.status == 404 {
-            return Err(answer.failure(describe).of_class(Class::Missing));
+            return Err(answer.failure(describe).of_class(ErrorClass::Missing));
         }
         let body = answer
             .success(describe)
             .map_err(|error| classed(error, answer))?;
-        if self.api_of_job(handle) == Api::Interactions {
+        if self.api_of_job(handle) == GoogleApi::Interactions {
             return interactions::polled(handle, &body);
         }
         if !body.is_object() {
@@ -263,7 +274,7 @@ impl Adapter for GeminiVeo {
             return Err(ProviderError::unreadable(what));
         }
         if body["done"] != true {
-            return Ok(Step::running(None));
+            return Ok(AdapterStep::running(None));
         }
         if let Some(error) = body.get("error") {
             return Err(operation_failed(error));
@@ -272,11 +283,11 @@ impl Adapter for GeminiVeo {
         delivered(response.get("generateVideoResponse").unwrap_or(response))
     }
 
-    fn cancel(&self, handle: &Handle) -> Option<Call> {
-        (self.api_of_job(handle) == Api::Interactions).then(|| interactions::cancel(handle))
+    fn cancel(&self, handle: &JobHandle) -> Option<Call> {
+        (self.api_of_job(handle) == GoogleApi::Interactions).then(|| interactions::cancel(handle))
     }
 
-    fn cancelled(&self, _: &Handle, answer: &Answer) -> bool {
+    fn cancelled(&self, _: &JobHandle, answer: &ProviderResponse) -> bool {
         answer.status.is_success()
             && answer
                 .json()
@@ -284,21 +295,21 @@ impl Adapter for GeminiVeo {
     }
 }
 
-impl GeminiVeo {
+impl GeminiVeoAdapter {
     /// Veo is asked for by the classic way, all newer models by interactions.
-    fn api_of(&self, model: &str) -> Api {
+    fn api_of(&self, model: &str) -> GoogleApi {
         self.api.unwrap_or(if model.contains("veo") {
-            Api::Gemini
+            GoogleApi::Gemini
         } else {
-            Api::Interactions
+            GoogleApi::Interactions
         })
     }
 
-    fn api_of_job(&self, handle: &Handle) -> Api {
+    fn api_of_job(&self, handle: &JobHandle) -> GoogleApi {
         let by_name = if handle.text("name").is_empty() {
-            Api::Interactions
+            GoogleApi::Interactions
         } else {
-            Api::Gemini
+            GoogleApi::Gemini
         };
         self.api.unwrap_or(by_name)
     }
@@ -307,17 +318,17 @@ impl GeminiVeo {
     fn path(&self, model: &str) -> String {
         let model = in_path(model.trim_start_matches("models/"));
         match self.api {
-            Some(Api::Vertex) => format!("{}/{model}", self.models),
+            Some(GoogleApi::Vertex) => format!("{}/{model}", self.models),
             _ => format!("/v1beta/models/{model}"),
         }
     }
 
-    fn parameters(&self, order: &Order, video: &Video) -> Value {
+    fn parameters(&self, order: &Order, video: &VideoSpec) -> Value {
         let mut parameters = Map::new();
         let mut put = |name: &str, value: Value| parameters.insert(name.to_owned(), value);
         put("sampleCount", json!(1));
         put("durationSeconds", json!(video.seconds));
-        put("aspectRatio", json!(shape::ratio(video.size)));
+        put("aspectRatio", json!(frame_size::ratio(video.size)));
         // Veo 2 has one resolution and no sound.
         let second = order.model.contains("veo-2");
         if !second {
@@ -329,7 +340,7 @@ impl GeminiVeo {
         if let Some(people) = &self.person_generation {
             put("personGeneration", json!(people));
         }
-        if self.api == Some(Api::Vertex) {
+        if self.api == Some(GoogleApi::Vertex) {
             if !second {
                 put("generateAudio", json!(video.audio.unwrap_or(self.audio)));
             }
@@ -345,11 +356,11 @@ impl GeminiVeo {
 fn resolution(size: (u32, u32)) -> String {
     match size.0.min(size.1) {
         2160 => "4k".to_owned(),
-        _ => shape::tier(size),
+        _ => frame_size::tier(size),
     }
 }
 
-fn instance(video: &Video) -> Value {
+fn instance(video: &VideoSpec) -> Value {
     let mut instance = json!({"prompt": video.prompt});
     for (member, file) in video.frames(["image", "lastFrame"]) {
         instance[member] = inline(file);
@@ -364,7 +375,7 @@ fn instance(video: &Video) -> Value {
     instance
 }
 
-fn inline(file: &File) -> Value {
+fn inline(file: &MediaFile) -> Value {
     json!({"bytesBase64Encoded": file.base64(), "mimeType": file.mime})
 }
 

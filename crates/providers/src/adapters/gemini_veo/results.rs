@@ -1,18 +1,18 @@
-//! Where Google's videos and songs are, and why there are none.
+//! Results of Google's operations: videos and songs, or why there are none.
 
 use serde_json::Value;
 
-use crate::answer::text_at;
-use crate::error::{Class, ProviderError};
-use crate::port::{Call, Output, RESULT, Source, Step, What};
+use crate::error::{ErrorClass, ProviderError};
+use crate::port::{AdapterStep, Call, JobOutput, OutputKind, OutputSource, RESULT};
+use crate::response::text_at;
 
 /// The videos of an operation that is done, or why there are none.
-pub(super) fn delivered(response: &Value) -> Result<Step, ProviderError> {
+pub(super) fn delivered(response: &Value) -> Result<AdapterStep, ProviderError> {
     let list = |member: &str| response[member].as_array().and_then(|all| all.first());
     let sample = list("generatedSamples").map(|sample| &sample["video"]);
     if let Some(video) = sample.or(list("videos")) {
-        return Step::done(vec![Output {
-            what: What::Video,
+        return AdapterStep::done(vec![JobOutput {
+            what: OutputKind::Video,
             source: source(video, "v1beta")?,
         }]);
     }
@@ -20,20 +20,20 @@ pub(super) fn delivered(response: &Value) -> Result<Step, ProviderError> {
     let filtered = response["raiMediaFilteredCount"].as_u64().unwrap_or(0) > 0;
     if filtered || reason.is_some() {
         let message = reason.unwrap_or("a filter holds the video back".into());
-        return Err(ProviderError::new(Class::Refused, message));
+        return Err(ProviderError::new(ErrorClass::Refused, message));
     }
-    Step::done(Vec::new())
+    AdapterStep::done(Vec::new())
 }
 
 /// Where a video is to be had: a file of this version of the Gemini API, or
 /// right here.
-pub(super) fn source(video: &Value, version: &str) -> Result<Source, ProviderError> {
+pub(super) fn source(video: &Value, version: &str) -> Result<OutputSource, ProviderError> {
     for member in ["/bytesBase64Encoded", "/encodedVideo", "/data"] {
         if let Some(text) = text_at(video, member) {
             use base64::Engine as _;
             let bytes = base64::engine::general_purpose::STANDARD.decode(text);
             let wrong = |_| ProviderError::unreadable("the video in the answer is not base64");
-            return Ok(Source::Bytes(bytes.map_err(wrong)?.into()));
+            return Ok(OutputSource::Bytes(bytes.map_err(wrong)?.into()));
         }
     }
     let uri = ["/uri", "/gcsUri"]
@@ -41,22 +41,22 @@ pub(super) fn source(video: &Value, version: &str) -> Result<Source, ProviderErr
         .find_map(|member| text_at(video, member));
     let uri = uri.ok_or_else(|| {
         ProviderError::new(
-            Class::Failed,
+            ErrorClass::Failed,
             "the provider names a video and no place of it",
         )
     })?;
     if uri.starts_with("gs://") {
         let message = "the video is in a Cloud Storage bucket, which Mediagate does not read: \
                        have the project deliver inline";
-        return Err(ProviderError::new(Class::Failed, message));
+        return Err(ProviderError::new(ErrorClass::Failed, message));
     }
     let Some(id) = file_id(&uri) else {
-        return Ok(Source::Address(uri));
+        return Ok(OutputSource::Address(uri));
     };
     let mut content =
         Call::get("content", format!("/{version}/files/{id}:download")).with_query("alt", "media");
     content.limit_bytes = RESULT;
-    Ok(Source::Call(Box::new(content)))
+    Ok(OutputSource::Call(Box::new(content)))
 }
 
 /// The id in `…/files/{id}:download?alt=media`.

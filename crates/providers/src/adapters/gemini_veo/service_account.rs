@@ -12,9 +12,9 @@ use rustls::pki_types::pem::PemObject as _;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use crate::answer::{Answer, required_text};
-use crate::error::{Class, Described, ProviderError};
-use crate::port::{Authorization, Body, Call, Header, Target};
+use crate::error::{ErrorClass, ErrorDescription, ProviderError};
+use crate::port::{AuthHeader, Authorization, Call, CallTarget, RequestBody};
+use crate::response::{ProviderResponse, required_text};
 use crate::secret::Secret;
 
 /// What the token shall permit.
@@ -24,7 +24,7 @@ const LIFETIME: Duration = Duration::from_hours(1);
 
 /// The file that Google gives out for a service account.
 #[derive(Deserialize)]
-struct Account {
+struct ServiceAccount {
     client_email: String,
     private_key: String,
     private_key_id: Option<String>,
@@ -34,7 +34,7 @@ struct Account {
 /// The call that asks for a token.
 pub(super) fn exchange(secret: &Secret, now: SystemTime) -> Result<Authorization, ProviderError> {
     // The parser's own words would quote the key.
-    let account: Account = serde_json::from_str(secret.expose()).map_err(|_| {
+    let account: ServiceAccount = serde_json::from_str(secret.expose()).map_err(|_| {
         wrong("the credential is not the JSON file of a service account with a client_email, a private_key and a token_uri")
     })?;
     let form = vec![
@@ -45,22 +45,24 @@ pub(super) fn exchange(secret: &Secret, now: SystemTime) -> Result<Authorization
         ("assertion".to_owned(), assertion(&account, now)?),
     ];
     let call = Call::new("token", http::Method::POST, "")
-        .to(Target::Address(account.token_uri))
+        .to(CallTarget::Address(account.token_uri))
         .without_credential()
-        .with_body(Body::Form(form));
+        .with_body(RequestBody::Form(form));
     Ok(Authorization::Exchange(Box::new(call)))
 }
 
 /// The token in the answer, as a header, and how long it lives.
-pub(super) fn token(answer: &Answer) -> Result<(Vec<Header>, Duration), ProviderError> {
+pub(super) fn token(
+    answer: &ProviderResponse,
+) -> Result<(Vec<AuthHeader>, Duration), ProviderError> {
     let body = answer
-        .success(|body| Described::at(body, "/error", "/error_description"))
+        .success(|body| ErrorDescription::at(body, "/error", "/error_description"))
         .and_then(|body| Ok((required_text(&body, "/access_token")?, body)));
     let (token, body) = body.map_err(|error| match error.class {
         // "invalid_grant": the account or its key is no more.
-        Class::Rejected => error.of_class(Class::Credentials),
+        ErrorClass::Rejected => error.of_class(ErrorClass::Credentials),
         // Nothing but a token was asked for, so nothing is unclear.
-        Class::Unclear => error.of_class(Class::Unavailable),
+        ErrorClass::Unclear => error.of_class(ErrorClass::Unavailable),
         _ => error,
     })?;
     let lifetime = body["expires_in"].as_u64().unwrap_or(300);
@@ -69,7 +71,7 @@ pub(super) fn token(answer: &Answer) -> Result<(Vec<Header>, Duration), Provider
 }
 
 /// The signed statement: a JWT with RS256.
-fn assertion(account: &Account, now: SystemTime) -> Result<String, ProviderError> {
+fn assertion(account: &ServiceAccount, now: SystemTime) -> Result<String, ProviderError> {
     let now = now.duration_since(SystemTime::UNIX_EPOCH);
     let now = now.map_err(|_| wrong("the clock is before 1970"))?;
     let mut header = json!({"alg": "RS256", "typ": "JWT"});
@@ -103,5 +105,5 @@ fn assertion(account: &Account, now: SystemTime) -> Result<String, ProviderError
 }
 
 fn wrong(what: &str) -> ProviderError {
-    ProviderError::new(Class::Credentials, what)
+    ProviderError::new(ErrorClass::Credentials, what)
 }

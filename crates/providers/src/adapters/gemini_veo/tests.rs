@@ -6,10 +6,10 @@ use rustls::pki_types::pem::PemObject as _;
 
 use super::*;
 use crate::adapters::tests::{adapter, picture, stems, video};
-use crate::order::Picture;
 use crate::order::PictureRole;
-use crate::port::Source;
-use crate::port::{Body, Effect, Target};
+use crate::order::SourcePicture;
+use crate::port::OutputSource;
+use crate::port::{CallEffect, CallTarget, RequestBody};
 
 const ACCOUNT: &str = include_str!("../../../tests/data/service-account.json");
 
@@ -26,16 +26,16 @@ fn interactions() -> Arc<dyn Adapter> {
 }
 
 fn body(call: &Call) -> &Value {
-    let Body::Json(body) = &call.body else {
+    let RequestBody::Json(body) = &call.body else {
         panic!("not JSON");
     };
     body
 }
 
 fn with_frames(mut order: Order) -> Order {
-    if let Work::Video(video) = &mut order.work {
+    if let WorkSpec::Video(video) = &mut order.work {
         for role in [PictureRole::FirstFrame, PictureRole::LastFrame] {
-            video.pictures.push(Picture {
+            video.pictures.push(SourcePicture {
                 role,
                 file: picture(),
             });
@@ -45,14 +45,18 @@ fn with_frames(mut order: Order) -> Order {
     order
 }
 
-fn polled(adapter: &Arc<dyn Adapter>, status: u16, body: &Value) -> Result<Step, ProviderError> {
-    let handle = Handle(json!({"name": "models/veo/operations/o1", "model": "veo", "id": "i1"}));
+fn polled(
+    adapter: &Arc<dyn Adapter>,
+    status: u16,
+    body: &Value,
+) -> Result<AdapterStep, ProviderError> {
+    let handle = JobHandle(json!({"name": "models/veo/operations/o1", "model": "veo", "id": "i1"}));
     let asked = adapter.poll(&handle).unwrap().asked();
-    adapter.polled(&handle, &asked, &Answer::json_of(status, body))
+    adapter.polled(&handle, &asked, &ProviderResponse::json_of(status, body))
 }
 
-fn source_of(step: Result<Step, ProviderError>) -> Source {
-    let Step::Done { mut outputs } = step.unwrap() else {
+fn source_of(step: Result<AdapterStep, ProviderError>) -> OutputSource {
+    let AdapterStep::Done { mut outputs } = step.unwrap() else {
         panic!("not done");
     };
     outputs.remove(0).source
@@ -64,9 +68,9 @@ fn the_two_classic_interfaces_differ_in_little() {
     let call = gemini().start(&order).unwrap();
     assert_eq!(
         call.to,
-        Target::Path("/v1beta/models/veo-3.1-generate-preview:predictLongRunning".into())
+        CallTarget::Path("/v1beta/models/veo-3.1-generate-preview:predictLongRunning".into())
     );
-    assert_eq!(call.effect, Effect::Submission);
+    assert_eq!(call.effect, CallEffect::Submission);
     let sent = body(&call);
     assert_eq!(
         sent["parameters"],
@@ -80,7 +84,7 @@ fn the_two_classic_interfaces_differ_in_little() {
         );
     }
     let mut order = video("veo-3.1-generate-001");
-    if let Work::Video(video) = &mut order.work {
+    if let WorkSpec::Video(video) = &mut order.work {
         video.seed = Some(7);
     }
     let vertex = adapter(
@@ -94,26 +98,30 @@ fn the_two_classic_interfaces_differ_in_little() {
     let call = vertex.start(&order).unwrap();
     let path =
         "/v1beta1/projects/p1/locations/us-central1/publishers/google/models/veo-3.1-generate-001";
-    assert_eq!(call.to, Target::Path(format!("{path}:predictLongRunning")));
+    assert_eq!(
+        call.to,
+        CallTarget::Path(format!("{path}:predictLongRunning"))
+    );
     let parameters = &body(&call)["parameters"];
     assert_eq!(
         (&parameters["generateAudio"], &parameters["seed"]),
         (&json!(false), &json!(7))
     );
-    let taken = Answer::json_of(200, &json!({"name": "projects/p1/operations/o1"}));
-    let Ok(Step::Submitted { handle, .. }) = vertex.submitted(&order, &call.asked(), &taken) else {
+    let taken = ProviderResponse::json_of(200, &json!({"name": "projects/p1/operations/o1"}));
+    let Ok(AdapterStep::Submitted { handle, .. }) = vertex.submitted(&order, &call.asked(), &taken)
+    else {
         panic!("not submitted");
     };
     let poll = vertex.poll(&handle).unwrap();
     assert_eq!(
         poll.to,
-        Target::Path(format!("{path}:fetchPredictOperation"))
+        CallTarget::Path(format!("{path}:fetchPredictOperation"))
     );
     assert_eq!(
         (body(&poll), poll.effect),
         (
             &json!({"operationName": "projects/p1/operations/o1"}),
-            Effect::Free
+            CallEffect::Free
         )
     );
 }
@@ -121,7 +129,8 @@ fn the_two_classic_interfaces_differ_in_little() {
 #[test]
 fn settings_are_checked() {
     let build = |options: Value| {
-        let settings = Settings::new("test", options.as_object().cloned().unwrap_or_default());
+        let settings =
+            ProviderSettings::new("test", options.as_object().cloned().unwrap_or_default());
         build(&settings).map_err(|error| error.key.unwrap_or_default())
     };
     assert_eq!(build(json!({"api": "vertex"})).unwrap_err(), "project");
@@ -138,43 +147,51 @@ fn an_operation_is_done_when_it_says_so() {
         for body in [json!({"name": "o"}), json!({"name": "o", "done": false})] {
             assert!(matches!(
                 polled(&adapter, 200, &body),
-                Ok(Step::Running {
+                Ok(AdapterStep::Running {
                     unknown_word: None,
                     ..
                 })
             ));
         }
         for (status, body, class) in [
-            (200, json!({"done": true, "response": {}}), Class::Failed),
-            (200, json!({"done": true}), Class::Failed),
+            (
+                200,
+                json!({"done": true, "response": {}}),
+                ErrorClass::Failed,
+            ),
+            (200, json!({"done": true}), ErrorClass::Failed),
             (
                 200,
                 json!({"done": true, "response": {"raiMediaFilteredCount": 1, "raiMediaFilteredReasons": ["faces"]}}),
-                Class::Refused,
+                ErrorClass::Refused,
             ),
             (
                 200,
                 json!({"done": true, "response": {"generateVideoResponse": {"raiMediaFilteredCount": 1}}}),
-                Class::Refused,
+                ErrorClass::Refused,
             ),
             (
                 200,
                 json!({"done": true, "error": {"code": 13, "message": "internal"}}),
-                Class::Failed,
+                ErrorClass::Failed,
             ),
             (
                 200,
                 json!({"done": true, "error": {"code": 3, "message": "This violates Google's Responsible AI practices."}}),
-                Class::Refused,
+                ErrorClass::Refused,
             ),
             (
                 200,
                 json!({"done": true, "error": {"code": 1, "message": "cancelled"}}),
-                Class::Lost,
+                ErrorClass::Lost,
             ),
-            (404, json!({"error": {"message": "no"}}), Class::Missing),
-            (200, Value::Null, Class::Unclear),
-            (500, json!({}), Class::Unclear),
+            (
+                404,
+                json!({"error": {"message": "no"}}),
+                ErrorClass::Missing,
+            ),
+            (200, Value::Null, ErrorClass::Unclear),
+            (500, json!({}), ErrorClass::Unclear),
         ] {
             let error = polled(&adapter, status, &body).unwrap_err();
             assert_eq!(error.class, class, "{body}");
@@ -187,21 +204,24 @@ fn a_video_is_a_file_or_right_here() {
     let uri = "https://generativelanguage.googleapis.com/v1beta/files/abc-1:download?alt=media";
     let sample = json!({"done": true, "response": {"generateVideoResponse":
         {"generatedSamples": [{"video": {"uri": uri}}]}}});
-    let Source::Call(call) = source_of(polled(&gemini(), 200, &sample)) else {
+    let OutputSource::Call(call) = source_of(polled(&gemini(), 200, &sample)) else {
         panic!("no call");
     };
-    assert_eq!(call.to, Target::Path("/v1beta/files/abc-1:download".into()));
+    assert_eq!(
+        call.to,
+        CallTarget::Path("/v1beta/files/abc-1:download".into())
+    );
     assert_eq!(call.query, [("alt".to_owned(), "media".to_owned())]);
     assert!(call.with_credential);
     let video = |video: Value| json!({"done": true, "response": {"videos": [video]}});
     let here = video(json!({"bytesBase64Encoded": "AAAA", "mimeType": "video/mp4"}));
     assert!(matches!(
         source_of(polled(&vertex(), 200, &here)),
-        Source::Bytes(bytes) if bytes == [0_u8; 3][..]
+        OutputSource::Bytes(bytes) if bytes == [0_u8; 3][..]
     ));
     let bucket = video(json!({"gcsUri": "gs://bucket/1.mp4"}));
     let error = polled(&vertex(), 200, &bucket).unwrap_err();
-    assert!(error.class == Class::Failed && error.message.contains("Cloud Storage"));
+    assert!(error.class == ErrorClass::Failed && error.message.contains("Cloud Storage"));
 }
 
 #[test]
@@ -211,49 +231,57 @@ fn submissions_are_classed() {
     let error =
         |status: &str, message: &str| json!({"error": {"status": status, "message": message}});
     for (status, body, class) in [
-        (200, json!({}), Class::Unclear),
+        (200, json!({}), ErrorClass::Unclear),
         (
             400,
             json!({"error": {"status": "INVALID_ARGUMENT", "message": "API key not valid.", "details": [{"reason": "API_KEY_INVALID"}]}}),
-            Class::Credentials,
+            ErrorClass::Credentials,
         ),
         (
             400,
             error("INVALID_ARGUMENT", "durationSeconds is out of bound"),
-            Class::Rejected,
+            ErrorClass::Rejected,
         ),
         (
             400,
             error("INVALID_ARGUMENT", "violates our usage guidelines"),
-            Class::Refused,
+            ErrorClass::Refused,
         ),
         (
             400,
             error("FAILED_PRECONDITION", "Please enable billing"),
-            Class::Account,
+            ErrorClass::Account,
         ),
-        (403, error("PERMISSION_DENIED", "no"), Class::Credentials),
+        (
+            403,
+            error("PERMISSION_DENIED", "no"),
+            ErrorClass::Credentials,
+        ),
         (
             429,
             error("RESOURCE_EXHAUSTED", "slow down"),
-            Class::RateLimited,
+            ErrorClass::RateLimited,
         ),
-        (500, error("INTERNAL", "oops"), Class::Unclear),
-        (503, error("UNAVAILABLE", "overloaded"), Class::Unavailable),
-        (504, error("DEADLINE_EXCEEDED", "slow"), Class::Unclear),
+        (500, error("INTERNAL", "oops"), ErrorClass::Unclear),
+        (
+            503,
+            error("UNAVAILABLE", "overloaded"),
+            ErrorClass::Unavailable,
+        ),
+        (504, error("DEADLINE_EXCEEDED", "slow"), ErrorClass::Unclear),
     ] {
         let told = gemini()
-            .submitted(&order, &asked, &Answer::json_of(status, &body))
+            .submitted(&order, &asked, &ProviderResponse::json_of(status, &body))
             .unwrap_err();
         assert_eq!(told.class, class, "{body}");
     }
     let slow = json!({"error": {"status": "RESOURCE_EXHAUSTED", "message": "", "details": [{"retryDelay": "32s"}]}});
     let told = gemini()
-        .submitted(&order, &asked, &Answer::json_of(429, &slow))
+        .submitted(&order, &asked, &ProviderResponse::json_of(429, &slow))
         .unwrap_err();
     assert_eq!(told.retry_after, Some(Duration::from_secs(32)));
     let error = gemini().start(&stems("x")).unwrap_err();
-    assert_eq!(error.class, Class::Rejected);
+    assert_eq!(error.class, ErrorClass::Rejected);
 }
 
 #[test]
@@ -274,7 +302,7 @@ fn an_interaction_is_read_by_its_word() {
         let step = polled(&interactions(), 200, &json!({"status": word}));
         assert!(matches!(
             step,
-            Ok(Step::Running {
+            Ok(AdapterStep::Running {
                 unknown_word: None,
                 ..
             })
@@ -283,7 +311,7 @@ fn an_interaction_is_read_by_its_word() {
     let step = polled(&interactions(), 200, &json!({"status": "requires_action"}));
     assert!(matches!(
         step,
-        Ok(Step::Running {
+        Ok(AdapterStep::Running {
             unknown_word: Some(_),
             ..
         })
@@ -295,24 +323,27 @@ fn an_interaction_is_read_by_its_word() {
     let file = made(json!({"type": "video", "uri": "https://g.example/v1/files/f1"}));
     assert!(matches!(
         source_of(polled(&interactions(), 200, &file)),
-        Source::Call(call) if call.to == Target::Path("/v1/files/f1:download".into())
+        OutputSource::Call(call) if call.to == CallTarget::Path("/v1/files/f1:download".into())
     ));
     let here = made(json!({"type": "video", "data": "AAAA"}));
     assert!(matches!(
         source_of(polled(&interactions(), 200, &here)),
-        Source::Bytes(_)
+        OutputSource::Bytes(_)
     ));
     for (body, class) in [
-        (json!({"status": "completed", "steps": []}), Class::Failed),
-        (json!({"status": "failed"}), Class::Failed),
+        (
+            json!({"status": "completed", "steps": []}),
+            ErrorClass::Failed,
+        ),
+        (json!({"status": "failed"}), ErrorClass::Failed),
         (
             json!({"status": "failed", "errors": [{"message": "blocked by the safety filter"}]}),
-            Class::Refused,
+            ErrorClass::Refused,
         ),
-        (json!({"status": "incomplete"}), Class::Failed),
-        (json!({"status": "budget_exceeded"}), Class::Failed),
-        (json!({"status": "cancelled"}), Class::Lost),
-        (json!({}), Class::Unclear),
+        (json!({"status": "incomplete"}), ErrorClass::Failed),
+        (json!({"status": "budget_exceeded"}), ErrorClass::Failed),
+        (json!({"status": "cancelled"}), ErrorClass::Lost),
+        (json!({}), ErrorClass::Unclear),
     ] {
         let error = polled(&interactions(), 200, &body).unwrap_err();
         assert_eq!(error.class, class, "{body}");
@@ -326,8 +357,8 @@ fn a_service_account_signs_for_an_hour() {
         panic!("no exchange");
     };
     assert!(!call.with_credential);
-    assert_eq!(call.to, Target::Address("/gemini-veo/token".into()));
-    let Body::Form(form) = &call.body else {
+    assert_eq!(call.to, CallTarget::Address("/gemini-veo/token".into()));
+    let RequestBody::Form(form) = &call.body else {
         panic!("no form");
     };
     assert_eq!(form[0].1, "urn:ietf:params:oauth:grant-type:jwt-bearer");
@@ -356,17 +387,19 @@ fn a_service_account_signs_for_an_hour() {
 #[test]
 fn tokens_are_read() {
     let asked = gemini().start(&video("veo")).unwrap().asked();
-    let told = |status, body: &Value| vertex().authorized(&asked, &Answer::json_of(status, body));
+    let told = |status, body: &Value| {
+        vertex().authorized(&asked, &ProviderResponse::json_of(status, body))
+    };
     let (headers, lifetime) =
         told(200, &json!({"access_token": "t1", "expires_in": 3599})).unwrap();
     assert_eq!(headers, [("authorization", "Bearer t1".to_owned())]);
     assert_eq!(lifetime, Duration::from_secs(3599));
     for (status, class) in [
-        (200, Class::Unavailable),
-        (400, Class::Credentials),
-        (401, Class::Credentials),
-        (429, Class::RateLimited),
-        (500, Class::Unavailable),
+        (200, ErrorClass::Unavailable),
+        (400, ErrorClass::Credentials),
+        (401, ErrorClass::Credentials),
+        (429, ErrorClass::RateLimited),
+        (500, ErrorClass::Unavailable),
     ] {
         let error = told(status, &json!({"error": "invalid_grant"})).unwrap_err();
         assert_eq!(error.class, class, "{status}");
@@ -383,7 +416,7 @@ fn a_wrong_credential_is_not_quoted() {
         let Err(error) = vertex().authorize(&Secret::new(text), now) else {
             panic!("taken");
         };
-        assert_eq!(error.class, Class::Credentials);
+        assert_eq!(error.class, ErrorClass::Credentials);
         assert!(!error.message.contains("hush") && !error.message.contains("AIza"));
     }
 }
@@ -394,20 +427,21 @@ fn the_model_decides_on_the_api() {
     let path = |model: &str| google.start(&video(model)).unwrap().to;
     assert_eq!(
         path("gemini-omni-1.1-flash"),
-        Target::Path("/v1/interactions".into())
+        CallTarget::Path("/v1/interactions".into())
     );
     assert_eq!(
         path("veo-3.1-generate-001"),
-        Target::Path("/v1beta/models/veo-3.1-generate-001:predictLongRunning".into())
+        CallTarget::Path("/v1beta/models/veo-3.1-generate-001:predictLongRunning".into())
     );
-    let poll = |handle: Value| google.poll(&Handle(handle)).unwrap().to;
-    let is = |to: Target, start: &str| matches!(to, Target::Path(path) if path.starts_with(start));
+    let poll = |handle: Value| google.poll(&JobHandle(handle)).unwrap().to;
+    let is = |to: CallTarget, start: &str| matches!(to, CallTarget::Path(path) if path.starts_with(start));
     assert!(is(poll(json!({"id": "i1"})), "/v1/interactions/i1"));
     assert!(is(
         poll(json!({"name": "models/veo/operations/o1"})),
         "/v1beta/models/veo/operations/o1"
     ));
-    let Some(Limits::Video(omni)) = google.limits(Kind::Video, "gemini-omni-1.1-flash") else {
+    let Some(ModelLimits::Video(omni)) = google.limits(MediaKind::Video, "gemini-omni-1.1-flash")
+    else {
         panic!("no video");
     };
     assert_eq!(omni.durations, Durations::Range { min: 3, max: 10 });
@@ -421,7 +455,7 @@ fn an_empty_account_is_no_haste() {
     let body = json!({"error": {"code": 429, "status": "RESOURCE_EXHAUSTED",
         "message": "You exceeded your current quota, please check your plan and billing details."}});
     let error = google
-        .submitted(&order, &asked, &Answer::json_of(429, &body))
+        .submitted(&order, &asked, &ProviderResponse::json_of(429, &body))
         .unwrap_err();
-    assert_eq!(error.class, Class::Account);
+    assert_eq!(error.class, ErrorClass::Account);
 }

@@ -34,21 +34,22 @@ use serde_json::{Map, Value, json};
 use sha2::Sha256;
 
 use crate::adapters::Protocol;
-use crate::answer::{Answer, required_text, text_at, time_at};
-use crate::catalogue::Shelf;
-use crate::cost::{Cost, Unit};
-use crate::error::{Class, Described, ProviderError};
-use crate::limits::{Durations, Limits, Pictures, VideoLimits};
-use crate::order::{File, Kind, Order, PictureRole, Video, Work};
-use crate::port::jobs::errors::Ends;
+use crate::catalogue::ProtocolCatalogue;
+use crate::cost::{CostUnit, ProviderCost};
+use crate::error::{ErrorClass, ErrorDescription, ProviderError};
+use crate::frame_size;
+use crate::limits::{Durations, ModelLimits, SourcePictureLimits, VideoLimits};
+use crate::order::{MediaFile, MediaKind, Order, PictureRole, VideoSpec, WorkSpec};
+use crate::port::jobs::errors::FailureTable;
 use crate::port::jobs::list::fits_path;
-use crate::port::jobs::status::Status;
-use crate::port::jobs::{Job, Opened, video_at};
+use crate::port::jobs::status::JobStatus;
+use crate::port::jobs::{JobApi, ParsedBody, video_at};
 use crate::port::{
-    Adapter, Asked, Authorization, Call, Found, FoundJob, Handle, Pace, Refusal, Step,
+    Adapter, AdapterStep, Authorization, Call, CallContext, FoundJob, JobHandle, LookupPage,
+    PollPace, RefusalRule,
 };
+use crate::response::{ProviderResponse, required_text, text_at, time_at};
 use crate::secret::Secret;
-use crate::shape;
 
 pub(super) const PROTOCOL: Protocol = Protocol {
     name: "kling",
@@ -56,13 +57,13 @@ pub(super) const PROTOCOL: Protocol = Protocol {
     options: &[],
     anonymous: false,
     build: |settings| {
-        Ok(Arc::new(Kling {
+        Ok(Arc::new(KlingAdapter {
             known: settings.shelf("kling"),
         }))
     },
 };
 
-static JOB: Job = Job {
+static JOB: JobApi = JobApi {
     id: "/data/task_id",
     path: "/v1/videos/{operation}/{id}",
     cancel: None,
@@ -71,9 +72,9 @@ static JOB: Job = Job {
     told: |answer| {
         opened(answer).map_err(|error| {
             let class = match error.class {
-                _ if is_gone(answer, &error) => Class::Missing,
+                _ if is_gone(answer, &error) => ErrorClass::Missing,
                 // A code that is not known ends no job.
-                Class::Rejected if answer.status.is_success() => Class::Unclear,
+                ErrorClass::Rejected if answer.status.is_success() => ErrorClass::Unclear,
                 class => class,
             };
             error.of_class(class)
@@ -81,40 +82,40 @@ static JOB: Job = Job {
     },
     status: "/data/task_status",
     words: &[
-        ("submitted", Status::Queued),
-        ("processing", Status::Running),
-        ("succeed", Status::Done),
-        ("failed", Status::FAILED),
+        ("submitted", JobStatus::Queued),
+        ("processing", JobStatus::Running),
+        ("succeed", JobStatus::Done),
+        ("failed", JobStatus::FAILED),
     ],
     progress: |_| None,
     made: |_, body| video_at(body, "/data/task_result/videos/0/url"),
-    failed: |body| ENDS.error(Described::at(body, "", "/data/task_status_msg")),
+    failed: |body| ENDS.error(ErrorDescription::at(body, "", "/data/task_status_msg")),
     lost: "",
 };
 
 #[derive(Debug)]
-struct Kling {
-    known: Shelf,
+struct KlingAdapter {
+    known: ProtocolCatalogue,
 }
 
-impl Adapter for Kling {
-    fn limits(&self, kind: Kind, model: &str) -> Option<Limits> {
+impl Adapter for KlingAdapter {
+    fn limits(&self, kind: MediaKind, model: &str) -> Option<ModelLimits> {
         // These have a path and a body of their own.
         let other_operation = model.contains("omni") || model.contains("video-o1");
-        if kind != Kind::Video || other_operation {
+        if kind != MediaKind::Video || other_operation {
             return None;
         }
         let unknown = VideoLimits {
             sizes: vec![(1280, 720), (720, 1280), (960, 960)],
             durations: Durations::Only(vec![5, 10]),
             default_seconds: 5,
-            pictures: Pictures::frames(1),
+            pictures: SourcePictureLimits::frames(1),
             negative_prompt: true,
             seed: false,
             audio: None,
             max_prompt: 2500,
         };
-        Some(Limits::Video(self.known.video(model, unknown)))
+        Some(ModelLimits::Video(self.known.video(model, unknown)))
     }
 
     fn fault_of_secret(&self, secret: &Secret) -> Option<&'static str> {
@@ -124,11 +125,11 @@ impl Adapter for Kling {
 
     fn can_say(&self, _: &str, size: (u32, u32)) -> bool {
         let is_fine = matches!(size.0.min(size.1), 720 | 960 | 1080 | 1440);
-        is_fine && size.0.max(size.1) <= 1920 && shape::has_usual_ratio(size)
+        is_fine && size.0.max(size.1) <= 1920 && frame_size::has_usual_ratio(size)
     }
 
-    fn pace(&self) -> Pace {
-        Pace::new(Duration::from_secs(5), Duration::from_secs(20))
+    fn pace(&self) -> PollPace {
+        PollPace::new(Duration::from_secs(5), Duration::from_secs(20))
     }
 
     fn authorize(&self, secret: &Secret, now: SystemTime) -> Result<Authorization, ProviderError> {
@@ -136,14 +137,14 @@ impl Adapter for Kling {
         Ok(Authorization::bearer(&Secret::new(token)))
     }
 
-    fn job(&self) -> Option<&Job> {
+    fn job(&self) -> Option<&JobApi> {
         Some(&JOB)
     }
 
-    fn refusals(&self) -> Vec<Refusal<'_>> {
+    fn refusals(&self) -> Vec<RefusalRule<'_>> {
         vec![
-            Refusal::of_http(),
-            Refusal::of_codes(REFUSALS, "Kling's API reference, Error Code"),
+            RefusalRule::of_http(),
+            RefusalRule::of_codes(REFUSALS, "Kling's API reference, Error Code"),
         ]
     }
 
@@ -173,7 +174,7 @@ impl Adapter for Kling {
             fields.insert("image".into(), json!(handed_over(file)));
             fields.extend(last.map(|file| ("image_tail".into(), json!(handed_over(file)))));
         } else {
-            fields.insert("aspect_ratio".into(), json!(shape::ratio(video.size)));
+            fields.insert("aspect_ratio".into(), json!(frame_size::ratio(video.size)));
         }
         let operation = operation(video);
         let path = format!("/v1/videos/{operation}");
@@ -181,30 +182,42 @@ impl Adapter for Kling {
         Ok(call.submits().with_memo(json!({"operation": operation})))
     }
 
-    fn submitted(&self, _: &Order, asked: &Asked, answer: &Answer) -> Result<Step, ProviderError> {
+    fn submitted(
+        &self,
+        _: &Order,
+        asked: &CallContext,
+        answer: &ProviderResponse,
+    ) -> Result<AdapterStep, ProviderError> {
         let body = opened(answer)?;
         let id = required_text(&body, "/data/task_id")?;
         let operation = required_text(&asked.memo, "/operation")?;
-        Ok(Step::submitted(json!({"id": id, "operation": operation})))
+        Ok(AdapterStep::submitted(
+            json!({"id": id, "operation": operation}),
+        ))
     }
 
     /// In the units that its price list is in.
-    fn named_job(&self, _: &Order, asked: &Asked, answer: &Answer) -> Option<Handle> {
+    fn named_job(
+        &self,
+        _: &Order,
+        asked: &CallContext,
+        answer: &ProviderResponse,
+    ) -> Option<JobHandle> {
         let id = text_at(&answer.json().ok()?, JOB.id)?;
         let operation = text_at(&asked.memo, "/operation")?;
-        Some(Handle(json!({"id": id, "operation": operation})))
+        Some(JobHandle(json!({"id": id, "operation": operation})))
     }
 
-    fn cost(&self, answer: &Answer) -> Option<Cost> {
-        Cost::at(
+    fn cost(&self, answer: &ProviderResponse) -> Option<ProviderCost> {
+        ProviderCost::at(
             &answer.json().ok()?,
             "/data/final_unit_deduction",
-            Unit::Units,
+            CostUnit::Units,
         )
     }
 
     fn find(&self, order: &Order, _: SystemTime) -> Option<Call> {
-        let Work::Video(video) = &order.work else {
+        let WorkSpec::Video(video) = &order.work else {
             return None;
         };
         let path = format!("/v1/videos/{}/{}", operation(video), order.key);
@@ -215,14 +228,14 @@ impl Adapter for Kling {
         &self,
         order: &Order,
         _: SystemTime,
-        _: &Asked,
-        answer: &Answer,
-    ) -> Result<Found, ProviderError> {
-        let Work::Video(video) = &order.work else {
+        _: &CallContext,
+        answer: &ProviderResponse,
+    ) -> Result<LookupPage, ProviderError> {
+        let WorkSpec::Video(video) = &order.work else {
             return Err(ProviderError::unreadable("nothing of this kind was sent"));
         };
         let body = match opened(answer) {
-            Err(error) if is_gone(answer, &error) => return Ok(Found::default()),
+            Err(error) if is_gone(answer, &error) => return Ok(LookupPage::default()),
             opened => opened?,
         };
         let key = text_at(&body, "/data/task_info/external_task_id");
@@ -231,25 +244,25 @@ impl Adapter for Kling {
             return Err(ProviderError::unreadable(what));
         }
         let id = required_text(&body, "/data/task_id")?;
-        let handle = Handle(json!({"id": id, "operation": operation(video)}));
+        let handle = JobHandle(json!({"id": id, "operation": operation(video)}));
         let created = time_at(&body, "/data/created_at");
-        Ok(Found::jobs([FoundJob::certain(handle, created)]))
+        Ok(LookupPage::jobs([FoundJob::certain(handle, created)]))
     }
 }
 
 /// A failed task has a sentence and no code.
-const ENDS: Ends = Ends {
+const ENDS: FailureTable = FailureTable {
     codes: &[],
     words: &[
-        ("risk control", Class::Refused),
-        ("sensitive", Class::Refused),
-        ("invalid", Class::Unfit),
-        ("not supported", Class::Unfit),
+        ("risk control", ErrorClass::Refused),
+        ("sensitive", ErrorClass::Refused),
+        ("invalid", ErrorClass::Unfit),
+        ("not supported", ErrorClass::Unfit),
     ],
 };
 
 /// The call that makes a video.
-fn operation(video: &Video) -> &'static str {
+fn operation(video: &VideoSpec) -> &'static str {
     match video.picture(PictureRole::FirstFrame) {
         Some(_) => "image2video",
         None => "text2video",
@@ -257,7 +270,7 @@ fn operation(video: &Video) -> &'static str {
 }
 
 /// "The resource does not exist": of a call that asks for a task, the task.
-fn is_gone(answer: &Answer, error: &ProviderError) -> bool {
+fn is_gone(answer: &ProviderResponse, error: &ProviderError) -> bool {
     answer.status == 404 || error.code.as_deref() == Some("1203")
 }
 
@@ -267,13 +280,13 @@ fn has_modes(model: &str) -> bool {
 }
 
 /// The picture's address, else its content without the prefix of a `data:` address.
-fn handed_over(file: &File) -> String {
+fn handed_over(file: &MediaFile) -> String {
     file.url.clone().unwrap_or_else(|| file.base64())
 }
 
 /// The envelope when it says success, else its error.
-fn opened(answer: &Answer) -> Opened {
-    let describe = |body: &Value| Described::at(body, "/code", "/message");
+fn opened(answer: &ProviderResponse) -> ParsedBody {
+    let describe = |body: &Value| ErrorDescription::at(body, "/code", "/message");
     let Ok(body) = answer.json() else {
         return Err(answer.failure(describe));
     };
@@ -299,18 +312,18 @@ const REFUSALS: [&str; 18] = [
     "1203", "1300", "1301", "1302", "1303", "1304",
 ];
 
-fn class_of(code: i64, server_error: bool) -> Class {
+fn class_of(code: i64, server_error: bool) -> ErrorClass {
     match code {
         // 1304: the caller's address is not on the account's list.
-        1000..=1004 | 1304 => Class::Credentials,
+        1000..=1004 | 1304 => ErrorClass::Credentials,
         // Under status 429, but no wait mends them.
-        1100..=1103 => Class::Account,
-        1301 => Class::Refused,
-        1302 | 1303 => Class::RateLimited,
-        5000..=5999 => Class::Unclear,
-        _ if server_error => Class::Unclear,
+        1100..=1103 => ErrorClass::Account,
+        1301 => ErrorClass::Refused,
+        1302 | 1303 => ErrorClass::RateLimited,
+        5000..=5999 => ErrorClass::Unclear,
+        _ if server_error => ErrorClass::Unclear,
         // 1200–1203 and 1300 are refusals, and what is not known is one too.
-        _ => Class::Rejected,
+        _ => ErrorClass::Rejected,
     }
 }
 
@@ -318,7 +331,7 @@ fn class_of(code: i64, server_error: bool) -> Class {
 fn token(credential: &str, now: SystemTime) -> Result<String, ProviderError> {
     let wrong = || {
         let message = "the credential must be ACCESSKEY:SECRETKEY";
-        ProviderError::new(Class::Credentials, message)
+        ProviderError::new(ErrorClass::Credentials, message)
     };
     let (access, secret) = credential.split_once([':', '|']).ok_or_else(wrong)?;
     let (access, secret) = (access.trim(), secret.trim());

@@ -2,8 +2,8 @@
 
 use super::*;
 use crate::adapters::tests::{adapter, found, ids, picture, since, stems, video};
-use crate::order::Picture;
-use crate::port::{Body, Effect, Target};
+use crate::order::SourcePicture;
+use crate::port::{CallEffect, CallTarget, RequestBody};
 
 fn kling() -> Arc<dyn Adapter> {
     adapter("kling", &json!({}))
@@ -11,15 +11,15 @@ fn kling() -> Arc<dyn Adapter> {
 
 fn body(call: &Call) -> &Value {
     match &call.body {
-        Body::Json(body) => body,
+        RequestBody::Json(body) => body,
         other => panic!("not JSON: {other:?}"),
     }
 }
 
 fn with_picture(mut order: Order, role: PictureRole) -> Order {
-    if let Work::Video(video) = &mut order.work {
+    if let WorkSpec::Video(video) = &mut order.work {
         let file = picture();
-        video.pictures.push(Picture { role, file });
+        video.pictures.push(SourcePicture { role, file });
     }
     order
 }
@@ -38,7 +38,7 @@ fn the_token_is_a_jwt() {
     }
     for credential in ["aksk", ":sk", "ak:"] {
         let class = made(credential).err().map(|error| error.class);
-        assert_eq!(class, Some(Class::Credentials), "{credential}");
+        assert_eq!(class, Some(ErrorClass::Credentials), "{credential}");
     }
 }
 
@@ -46,8 +46,8 @@ fn the_token_is_a_jwt() {
 fn a_picture_decides_the_operation() {
     let order = video("kling-v2-6");
     let call = kling().start(&order).unwrap();
-    assert_eq!(call.to, Target::Path("/v1/videos/text2video".into()));
-    assert_eq!(call.effect, Effect::Submission);
+    assert_eq!(call.to, CallTarget::Path("/v1/videos/text2video".into()));
+    assert_eq!(call.effect, CallEffect::Submission);
     assert_eq!(
         body(&call),
         &json!({"model_name": "kling-v2-6", "prompt": "a lighthouse in a storm", "mode": "std",
@@ -55,17 +55,18 @@ fn a_picture_decides_the_operation() {
     );
     let order = with_picture(order, PictureRole::FirstFrame);
     let call = kling().start(&order).unwrap();
-    assert_eq!(call.to, Target::Path("/v1/videos/image2video".into()));
+    assert_eq!(call.to, CallTarget::Path("/v1/videos/image2video".into()));
     assert_eq!(body(&call)["image"], "iVBORw0KGgo=");
     assert_eq!(body(&call).get("aspect_ratio"), None);
     assert_eq!(body(&call)["mode"], "std");
-    let answer = Answer::json_of(200, &json!({"code": 0, "data": {"task_id": "7"}}));
-    let Ok(Step::Submitted { handle, .. }) = kling().submitted(&order, &call.asked(), &answer)
+    let answer = ProviderResponse::json_of(200, &json!({"code": 0, "data": {"task_id": "7"}}));
+    let Ok(AdapterStep::Submitted { handle, .. }) =
+        kling().submitted(&order, &call.asked(), &answer)
     else {
         panic!("not submitted");
     };
     let poll = kling().poll(&handle).unwrap();
-    assert_eq!(poll.to, Target::Path("/v1/videos/image2video/7".into()));
+    assert_eq!(poll.to, CallTarget::Path("/v1/videos/image2video/7".into()));
     let order = with_picture(order, PictureRole::LastFrame);
     let call = kling().start(&order).unwrap();
     assert_eq!(body(&call)["image_tail"], "iVBORw0KGgo=");
@@ -79,49 +80,53 @@ fn the_code_counts_more_than_the_status() {
     let order = video("kling-v2-6");
     let asked = kling().start(&order).unwrap().asked();
     let class = |status, body: Value| {
-        let answer = Answer::json_of(status, &body);
+        let answer = ProviderResponse::json_of(status, &body);
         kling()
             .submitted(&order, &asked, &answer)
             .unwrap_err()
             .class
     };
     for (status, code, wanted) in [
-        (401, 1002, Class::Credentials),
-        (429, 1101, Class::Account),
-        (400, 1201, Class::Rejected),
-        (200, 1201, Class::Rejected),
-        (400, 1300, Class::Rejected),
-        (400, 1301, Class::Refused),
-        (429, 1302, Class::RateLimited),
-        (429, 1303, Class::RateLimited),
-        (429, 1304, Class::Credentials),
-        (500, 5000, Class::Unclear),
-        (503, 5001, Class::Unclear),
-        (200, 5002, Class::Unclear),
-        (400, 9999, Class::Rejected),
-        (502, 9999, Class::Unclear),
+        (401, 1002, ErrorClass::Credentials),
+        (429, 1101, ErrorClass::Account),
+        (400, 1201, ErrorClass::Rejected),
+        (200, 1201, ErrorClass::Rejected),
+        (400, 1300, ErrorClass::Rejected),
+        (400, 1301, ErrorClass::Refused),
+        (429, 1302, ErrorClass::RateLimited),
+        (429, 1303, ErrorClass::RateLimited),
+        (429, 1304, ErrorClass::Credentials),
+        (500, 5000, ErrorClass::Unclear),
+        (503, 5001, ErrorClass::Unclear),
+        (200, 5002, ErrorClass::Unclear),
+        (400, 9999, ErrorClass::Rejected),
+        (502, 9999, ErrorClass::Unclear),
     ] {
         let body = json!({"code": code, "message": "no", "request_id": "r"});
         assert_eq!(class(status, body), wanted, "{status} {code}");
     }
-    assert_eq!(class(200, json!({"code": 0, "data": {}})), Class::Unclear);
-    assert_eq!(class(200, json!({})), Class::Unclear);
-    assert_eq!(class(500, json!({"code": 0})), Class::Unclear);
-    assert_eq!(class(429, json!({})), Class::RateLimited);
+    assert_eq!(
+        class(200, json!({"code": 0, "data": {}})),
+        ErrorClass::Unclear
+    );
+    assert_eq!(class(200, json!({})), ErrorClass::Unclear);
+    assert_eq!(class(500, json!({"code": 0})), ErrorClass::Unclear);
+    assert_eq!(class(429, json!({})), ErrorClass::RateLimited);
 }
 
 #[test]
 fn every_status_word() {
-    let handle = Handle(json!({"id": "7", "operation": "text2video"}));
+    let handle = JobHandle(json!({"id": "7", "operation": "text2video"}));
     let asked = kling().poll(&handle).unwrap().asked();
-    let polled =
-        |status, body: Value| kling().polled(&handle, &asked, &Answer::json_of(status, &body));
+    let polled = |status, body: Value| {
+        kling().polled(&handle, &asked, &ProviderResponse::json_of(status, &body))
+    };
     let said = |data: Value| polled(200, json!({"code": 0, "message": "SUCCEED", "data": data}));
     for word in ["submitted", "processing"] {
         let step = said(json!({"task_status": word})).unwrap();
         assert!(matches!(
             step,
-            Step::Running {
+            AdapterStep::Running {
                 unknown_word: None,
                 ..
             }
@@ -130,35 +135,35 @@ fn every_status_word() {
     let step = said(json!({"task_status": "succeeded"})).unwrap();
     assert!(matches!(
         step,
-        Step::Running {
+        AdapterStep::Running {
             unknown_word: Some(_),
             ..
         }
     ));
     let videos = json!([{"id": "v", "url": "https://x.example/v.mp4", "duration": "5"}]);
     let done = json!({"task_status": "succeed", "task_result": {"videos": videos}});
-    assert!(matches!(said(done), Ok(Step::Done { outputs }) if outputs.len() == 1));
+    assert!(matches!(said(done), Ok(AdapterStep::Done { outputs }) if outputs.len() == 1));
     let class = |data| said(data).unwrap_err().class;
     let empty = json!({"task_status": "succeed", "task_result": {"videos": []}});
-    assert_eq!(class(empty), Class::Failed);
+    assert_eq!(class(empty), ErrorClass::Failed);
     let failed = |message: &str| json!({"task_status": "failed", "task_status_msg": message});
-    assert_eq!(class(failed("Image pixel is invalid")), Class::Unfit);
+    assert_eq!(class(failed("Image pixel is invalid")), ErrorClass::Unfit);
     let risk = "Failure to pass the risk control system";
-    assert_eq!(class(failed(risk)), Class::Refused);
+    assert_eq!(class(failed(risk)), ErrorClass::Refused);
     let gone = polled(404, json!({"code": 1203, "message": "no such task"}));
-    assert_eq!(gone.unwrap_err().class, Class::Missing);
+    assert_eq!(gone.unwrap_err().class, ErrorClass::Missing);
     let fast = polled(429, json!({"code": 1302, "message": "slow down"}));
-    assert_eq!(fast.unwrap_err().class, Class::RateLimited);
+    assert_eq!(fast.unwrap_err().class, ErrorClass::RateLimited);
     let unknown = polled(200, json!({"code": 9999, "message": "no"}));
-    assert_eq!(unknown.unwrap_err().class, Class::Unclear);
+    assert_eq!(unknown.unwrap_err().class, ErrorClass::Unclear);
 }
 
 #[test]
 fn what_it_does_not_do() {
-    assert!(kling().limits(Kind::Video, "kling-v3-omni").is_none());
+    assert!(kling().limits(MediaKind::Video, "kling-v3-omni").is_none());
     assert_eq!(
         kling().start(&stems("x")).unwrap_err().class,
-        Class::Rejected
+        ErrorClass::Rejected
     );
     assert!(!kling().deduplicates());
 }
@@ -169,7 +174,7 @@ fn a_lost_task_is_found_by_the_name_that_it_was_given() {
     let call = kling().find(&order, since()).unwrap();
     assert_eq!(
         call.to,
-        Target::Path("/v1/videos/text2video/0197-key".into())
+        CallTarget::Path("/v1/videos/text2video/0197-key".into())
     );
     let told = |status, body: Value| found(kling().as_ref(), &order, status, &body);
     let task = |info: Value| {
@@ -179,10 +184,10 @@ fn a_lost_task_is_found_by_the_name_that_it_was_given() {
     let named = told(200, task(json!({"external_task_id": "0197-key"}))).unwrap();
     assert_eq!(ids(&named), ["8"]);
     assert_eq!(named.jobs[0].handle.text("operation"), "text2video");
-    assert_eq!(named.jobs[0].identity, crate::Identity::Certain);
+    assert_eq!(named.jobs[0].identity, crate::MatchCertainty::Certain);
     assert_eq!(ids(&told(200, task(json!({}))).unwrap()), ["8"]);
     let other = told(200, task(json!({"external_task_id": "another"})));
-    assert_eq!(other.unwrap_err().class, Class::Unclear);
+    assert_eq!(other.unwrap_err().class, ErrorClass::Unclear);
     for (status, code) in [(404, 1203), (200, 1203), (404, 0)] {
         let gone = told(status, json!({"code": code})).unwrap();
         assert_eq!(gone.jobs, []);

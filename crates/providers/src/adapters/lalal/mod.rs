@@ -31,16 +31,17 @@ use serde_json::{Value, json};
 use sha2::{Digest as _, Sha256};
 
 use crate::adapters::{Protocol, stem_names};
-use crate::answer::{Answer, percent_at, required_text, text_at};
-use crate::error::{Class, Described, ProviderError};
-use crate::limits::{Limits, MusicLimits, StemLimits};
-use crate::order::{Kind, Order, StemGroup, StemTarget, Work};
-use crate::port::jobs::errors::{Ends, of_poll};
+use crate::error::{ErrorClass, ErrorDescription, ProviderError};
+use crate::limits::{ModelLimits, MusicLimits, StemLimits};
+use crate::order::{MediaKind, Order, StemGroup, StemTarget, WorkSpec};
+use crate::port::jobs::errors::{FailureTable, of_poll};
 use crate::port::{
-    Adapter, Asked, Authorization, Body, Call, Handle, Output, Pace, Refusal, Step, TELLING,
+    Adapter, AdapterStep, Authorization, Call, CallContext, JobHandle, JobOutput, PollPace,
+    RefusalRule, RequestBody, TELLING,
 };
+use crate::response::{ProviderResponse, percent_at, required_text, text_at};
 use crate::secret::Secret;
-use crate::settings::{Settings, SettingsError};
+use crate::settings::{ProviderSettings, SettingsError};
 
 pub(super) const PROTOCOL: Protocol = Protocol {
     name: "lalal",
@@ -61,9 +62,9 @@ const GROUPS: [StemGroup; 5] = [
 /// What `phoenix` tells apart beside them.
 const PHOENIX: [StemGroup; 3] = [StemGroup::Strings, StemGroup::Synth, StemGroup::Woodwinds];
 
-fn build(settings: &Settings) -> Result<Arc<dyn Adapter>, SettingsError> {
+fn build(settings: &ProviderSettings) -> Result<Arc<dyn Adapter>, SettingsError> {
     let guitar = settings.word("guitar", &["electric", "acoustic"])?;
-    Ok(Arc::new(Lalal {
+    Ok(Arc::new(LalalAdapter {
         extraction: settings.word("extraction", &["deep_extraction", "clear_cut"])?,
         guitar: if guitar == "electric" {
             "electric_guitar"
@@ -74,22 +75,22 @@ fn build(settings: &Settings) -> Result<Arc<dyn Adapter>, SettingsError> {
 }
 
 #[derive(Debug)]
-struct Lalal {
+struct LalalAdapter {
     /// More detail, or less of the other stems.
     extraction: &'static str,
     /// Which of the two guitars `Guitar` stands for: there is no stem for both.
     guitar: &'static str,
 }
 
-impl Adapter for Lalal {
-    fn limits(&self, kind: Kind, model: &str) -> Option<Limits> {
+impl Adapter for LalalAdapter {
+    fn limits(&self, kind: MediaKind, model: &str) -> Option<ModelLimits> {
         let mut groups = GROUPS.to_vec();
         let phoenix = model == "phoenix";
         if phoenix {
             groups.extend(PHOENIX);
         }
-        (kind == Kind::Music).then(|| {
-            Limits::Music(MusicLimits::stems(StemLimits {
+        (kind == MediaKind::Music).then(|| {
+            ModelLimits::Music(MusicLimits::stems(StemLimits {
                 two: true,
                 rests: groups.clone(),
                 groups,
@@ -99,11 +100,11 @@ impl Adapter for Lalal {
         })
     }
 
-    fn pace(&self) -> Pace {
-        Pace {
+    fn pace(&self) -> PollPace {
+        PollPace {
             batch: 200,
             gap: Duration::from_secs(2),
-            ..Pace::new(Duration::from_secs(5), Duration::from_secs(30))
+            ..PollPace::new(Duration::from_secs(5), Duration::from_secs(30))
         }
     }
 
@@ -115,8 +116,8 @@ impl Adapter for Lalal {
         Ok(Authorization::header("x-license-key", secret))
     }
 
-    fn refusals(&self) -> Vec<Refusal<'_>> {
-        vec![Refusal::of_http()]
+    fn refusals(&self) -> Vec<RefusalRule<'_>> {
+        vec![RefusalRule::of_http()]
     }
 
     fn start(&self, order: &Order) -> Result<Call, ProviderError> {
@@ -124,7 +125,7 @@ impl Adapter for Lalal {
         let file = &stems.source.file;
         Ok(Call::new("upload", Method::POST, "/upload/")
             .with_header("content-disposition", disposition(&file.name))
-            .with_body(Body::Bytes {
+            .with_body(RequestBody::Bytes {
                 bytes: file.bytes.clone(),
                 mime: "application/octet-stream".into(),
             })
@@ -134,24 +135,29 @@ impl Adapter for Lalal {
     fn submitted(
         &self,
         order: &Order,
-        asked: &Asked,
-        answer: &Answer,
-    ) -> Result<Step, ProviderError> {
+        asked: &CallContext,
+        answer: &ProviderResponse,
+    ) -> Result<AdapterStep, ProviderError> {
         let body = answer.success(describe).map_err(class_by_code)?;
         if asked.stage == "upload" {
             let call = self.split(order, &required_text(&body, "/id")?)?;
-            return Ok(Step::next(call));
+            return Ok(AdapterStep::next(call));
         }
-        Ok(Step::submitted(
+        Ok(AdapterStep::submitted(
             json!({"id": required_text(&body, "/task_id")?}),
         ))
     }
 
-    fn poll(&self, handle: &Handle) -> Result<Call, ProviderError> {
+    fn poll(&self, handle: &JobHandle) -> Result<Call, ProviderError> {
         Ok(check(&[handle]))
     }
 
-    fn polled(&self, handle: &Handle, _: &Asked, answer: &Answer) -> Result<Step, ProviderError> {
+    fn polled(
+        &self,
+        handle: &JobHandle,
+        _: &CallContext,
+        answer: &ProviderResponse,
+    ) -> Result<AdapterStep, ProviderError> {
         let opened = answer.success(describe);
         let body = opened.map_err(|error| of_poll(error, false))?;
         let id = handle.text("id");
@@ -163,29 +169,29 @@ impl Adapter for Lalal {
         }
     }
 
-    fn poll_many(&self, handles: &[&Handle]) -> Option<Call> {
+    fn poll_many(&self, handles: &[&JobHandle]) -> Option<Call> {
         Some(check(handles))
     }
 
-    fn cancel(&self, handle: &Handle) -> Option<Call> {
+    fn cancel(&self, handle: &JobHandle) -> Option<Call> {
         let body = json!({"task_ids": [handle.text("id")]});
         Some(Call::post("cancel", "/cancel/", body))
     }
 
-    fn cancelled(&self, handle: &Handle, answer: &Answer) -> bool {
+    fn cancelled(&self, handle: &JobHandle, answer: &ProviderResponse) -> bool {
         let body = answer.success(describe).unwrap_or_default();
         body["result"][handle.text("id")]["status"] == "success"
     }
 }
 
-impl Lalal {
+impl LalalAdapter {
     /// The paid call for an uploaded recording.
     fn split(&self, order: &Order, source: &str) -> Result<Call, ProviderError> {
         let unknown = || {
             let message = "the provider has no stem for what is wanted";
-            ProviderError::new(Class::Rejected, message)
+            ProviderError::new(ErrorClass::Rejected, message)
         };
-        let Work::Stems(stems) = &order.work else {
+        let WorkSpec::Stems(stems) = &order.work else {
             return Err(unknown());
         };
         let (path, mut presets) = if stems.full {
@@ -228,43 +234,44 @@ impl Lalal {
     }
 }
 
-fn check(handles: &[&Handle]) -> Call {
+fn check(handles: &[&JobHandle]) -> Call {
     let ids: Vec<&str> = handles.iter().map(|handle| handle.text("id")).collect();
     Call::post("check", "/check/", json!({"task_ids": ids}))
 }
 
 /// Words of the errors of tasks; the API's document lists no codes.
-const ENDS: Ends = Ends {
-    codes: &[("invalid_", Class::Unfit)],
+const ENDS: FailureTable = FailureTable {
+    codes: &[("invalid_", ErrorClass::Unfit)],
     words: &[
-        ("unsupported", Class::Unfit),
-        ("too short", Class::Unfit),
-        ("too long", Class::Unfit),
-        ("corrupt", Class::Unfit),
+        ("unsupported", ErrorClass::Unfit),
+        ("too short", ErrorClass::Unfit),
+        ("too long", ErrorClass::Unfit),
+        ("corrupt", ErrorClass::Unfit),
     ],
 };
 
 /// How a task stands.
-fn read(task: &Value) -> Result<Step, ProviderError> {
-    let failed = |[code, message]: [&str; 2]| Err(ENDS.error(Described::at(task, code, message)));
+fn read(task: &Value) -> Result<AdapterStep, ProviderError> {
+    let failed =
+        |[code, message]: [&str; 2]| Err(ENDS.error(ErrorDescription::at(task, code, message)));
     match text_at(task, "/status").as_deref() {
-        Some("progress") => Ok(Step::running(percent_at(task, "/progress", 100.0))),
+        Some("progress") => Ok(AdapterStep::running(percent_at(task, "/progress", 100.0))),
         Some("success") => {
             let tracks = task.pointer("/result/tracks").and_then(Value::as_array);
             let outputs = tracks.into_iter().flatten().filter_map(|track| {
                 let target = target(&text_at(track, "/label")?)?;
-                Some(Output::stem_at(target, text_at(track, "/url")?))
+                Some(JobOutput::stem_at(target, text_at(track, "/url")?))
             });
-            Step::done(outputs.collect())
+            AdapterStep::done(outputs.collect())
         }
         Some("error") => failed(["/error/code", "/error/detail"]),
         // Also when the recording is gone.
         Some("server_error") => failed(["/code", "/error"]),
         Some("cancelled") => {
             let message = "the task was called off at the provider";
-            Err(ProviderError::new(Class::Lost, message))
+            Err(ProviderError::new(ErrorClass::Lost, message))
         }
-        Some(word) => Ok(Step::unknown(word)),
+        Some(word) => Ok(AdapterStep::unknown(word)),
         None => Err(ProviderError::unreadable(
             "the provider's answer has no status",
         )),
@@ -304,9 +311,9 @@ fn uuid4(key: &str) -> String {
 }
 
 /// `{"detail", "code"}`; `detail` may be a list of what is wrong with the body.
-fn describe(body: &Value) -> Described {
-    let said = Described::at(body, "/code", "/detail");
-    Described {
+fn describe(body: &Value) -> ErrorDescription {
+    let said = ErrorDescription::at(body, "/code", "/detail");
+    ErrorDescription {
         message: said.message.or_else(|| text_at(body, "/detail/0/msg")),
         ..said
     }
@@ -316,11 +323,11 @@ fn class_by_code(error: ProviderError) -> ProviderError {
     let message = error.message.to_lowercase();
     let class = match (error.class, error.code.as_deref()) {
         // The submission before this one was taken.
-        (_, Some("idempotency_key_used")) => Class::Unclear,
-        (Class::Rejected, _)
+        (_, Some("idempotency_key_used")) => ErrorClass::Unclear,
+        (ErrorClass::Rejected, _)
             if message.contains("premium license") || message.contains("not enough minutes") =>
         {
-            Class::Account
+            ErrorClass::Account
         }
         (class, _) => class,
     };

@@ -1,20 +1,20 @@
 use super::*;
 use crate::adapters::tests::{adapter, stems, video};
-use crate::port::{Effect, What};
+use crate::port::{CallEffect, OutputKind};
 
 fn split(options: &Value, order: &Order) -> Call {
     let adapter = adapter("lalal", options);
     let asked = adapter.start(order).unwrap().asked();
-    let uploaded = Answer::json_of(200, &json!({"id": "source-1", "duration": 10}));
+    let uploaded = ProviderResponse::json_of(200, &json!({"id": "source-1", "duration": 10}));
     match adapter.submitted(order, &asked, &uploaded).unwrap() {
-        Step::Next(call) => *call,
+        AdapterStep::Next(call) => *call,
         other => panic!("{other:?}"),
     }
 }
 
 fn body(call: &Call) -> &Value {
     match &call.body {
-        Body::Json(body) => body,
+        RequestBody::Json(body) => body,
         _ => panic!("no JSON"),
     }
 }
@@ -24,10 +24,10 @@ fn the_bytes_go_up_under_their_name() {
     let adapter = adapter("lalal", &json!({}));
     let mut order = stems("auto");
     let call = adapter.start(&order).unwrap();
-    assert_eq!(call.effect, Effect::Free);
+    assert_eq!(call.effect, CallEffect::Free);
     let sent = |call: &Call| call.headers[0].1.clone();
     assert_eq!(sent(&call), "attachment; filename=\"song.flac\"");
-    if let Work::Stems(stems) = &mut order.work {
+    if let WorkSpec::Stems(stems) = &mut order.work {
         stems.source.file.name = "sóng \"x\".flac".into();
     }
     let call = adapter.start(&order).unwrap();
@@ -37,7 +37,7 @@ fn the_bytes_go_up_under_their_name() {
     );
     assert_eq!(
         adapter.start(&video("x")).unwrap_err().class,
-        Class::Rejected
+        ErrorClass::Rejected
     );
 }
 
@@ -45,7 +45,7 @@ fn the_bytes_go_up_under_their_name() {
 fn one_stem_or_all_of_them() {
     let mut order = stems("auto");
     let call = split(&json!({}), &order);
-    assert_eq!(call.effect, Effect::Submission);
+    assert_eq!(call.effect, CallEffect::Submission);
     let key = body(&call)["idempotency_key"].as_str().unwrap();
     assert_eq!((key.len(), &key[14..15]), (36, "4"));
     assert!(matches!(&key[19..20], "8" | "9" | "a" | "b"));
@@ -54,7 +54,7 @@ fn one_stem_or_all_of_them() {
         json!({"stem": "vocals", "extraction_level": "deep_extraction", "encoder_format": "flac"})
     );
     order.model = "phoenix".into();
-    if let Work::Stems(stems) = &mut order.work {
+    if let WorkSpec::Stems(stems) = &mut order.work {
         stems.targets = vec![StemTarget::Only(StemGroup::Guitar)];
     }
     let call = split(
@@ -65,7 +65,7 @@ fn one_stem_or_all_of_them() {
         body(&call)["presets"],
         json!({"stem": "acoustic_guitar", "extraction_level": "clear_cut", "encoder_format": "flac", "splitter": "phoenix"})
     );
-    if let Work::Stems(stems) = &mut order.work {
+    if let WorkSpec::Stems(stems) = &mut order.work {
         stems.full = true;
     }
     let call = split(&json!({}), &order);
@@ -88,41 +88,41 @@ fn a_used_key_means_that_the_order_was_taken() {
                 "idempotency_key_used",
                 "Idempotency key has already been used.",
             ),
-            Class::Unclear,
+            ErrorClass::Unclear,
         ),
         (
             400,
             error("bad", "Premium license required"),
-            Class::Account,
+            ErrorClass::Account,
         ),
-        (400, error("bad", "Unknown source"), Class::Rejected),
+        (400, error("bad", "Unknown source"), ErrorClass::Rejected),
         (
             403,
             json!({"detail": "Not authenticated"}),
-            Class::Credentials,
+            ErrorClass::Credentials,
         ),
         (
             422,
             json!({"detail": [{"msg": "Field required", "type": "missing"}]}),
-            Class::Rejected,
+            ErrorClass::Rejected,
         ),
-        (429, json!({"detail": "Too many"}), Class::RateLimited),
-        (200, json!({}), Class::Unclear),
-        (502, json!(null), Class::Unclear),
+        (429, json!({"detail": "Too many"}), ErrorClass::RateLimited),
+        (200, json!({}), ErrorClass::Unclear),
+        (502, json!(null), ErrorClass::Unclear),
     ] {
         let error = adapter
-            .submitted(&order, &asked, &Answer::json_of(status, &body))
+            .submitted(&order, &asked, &ProviderResponse::json_of(status, &body))
             .unwrap_err();
         assert_eq!(error.class, class, "{status} {body}");
     }
 }
 
-fn polled(task: &Value) -> Result<Step, ProviderError> {
+fn polled(task: &Value) -> Result<AdapterStep, ProviderError> {
     let adapter = adapter("lalal", &json!({}));
-    let handle = Handle(json!({"id": "t-1"}));
+    let handle = JobHandle(json!({"id": "t-1"}));
     let asked = adapter.poll(&handle).unwrap().asked();
     let body = json!({"result": {"t-1": task}});
-    adapter.polled(&handle, &asked, &Answer::json_of(200, &body))
+    adapter.polled(&handle, &asked, &ProviderResponse::json_of(200, &body))
 }
 
 #[test]
@@ -130,7 +130,7 @@ fn only_known_words_end_a_task() {
     let step = polled(&json!({"status": "progress", "progress": 42})).unwrap();
     assert!(matches!(
         step,
-        Step::Running {
+        AdapterStep::Running {
             progress: Some(42),
             unknown_word: None,
             ..
@@ -139,7 +139,7 @@ fn only_known_words_end_a_task() {
     let step = polled(&json!({"status": "resting"})).unwrap();
     assert!(matches!(
         step,
-        Step::Running {
+        AdapterStep::Running {
             unknown_word: Some(_),
             ..
         }
@@ -147,22 +147,22 @@ fn only_known_words_end_a_task() {
     for (task, class, message) in [
         (
             json!({"status": "error", "error": {"code": "inference_error", "detail": "no voice", "id": "x"}}),
-            Class::Failed,
+            ErrorClass::Failed,
             "no voice",
         ),
         (
             json!({"status": "server_error", "error": "it is gone"}),
-            Class::Failed,
+            ErrorClass::Failed,
             "it is gone",
         ),
         (
             json!({"status": "cancelled"}),
-            Class::Lost,
+            ErrorClass::Lost,
             "the task was called off at the provider",
         ),
         (
             json!({"status": "success", "result": {"tracks": []}}),
-            Class::Failed,
+            ErrorClass::Failed,
             "the provider says that it is done, and delivers nothing",
         ),
     ] {
@@ -181,13 +181,13 @@ fn tracks_are_labelled_by_the_provider() {
         {"type": "stem", "label": "vocals@1", "url": "http://d.example/5"},
     ]});
     let step = polled(&json!({"status": "success", "result": tracks})).unwrap();
-    let Step::Done { outputs } = step else {
+    let AdapterStep::Done { outputs } = step else {
         panic!("not done");
     };
     let names: Vec<String> = outputs
         .iter()
         .map(|output| match output.what {
-            What::Stem(target) => target.name(),
+            OutputKind::Stem(target) => target.name(),
             _ => panic!("no stem"),
         })
         .collect();
@@ -197,22 +197,28 @@ fn tracks_are_labelled_by_the_provider() {
 #[test]
 fn many_are_asked_for_at_once() {
     let adapter = adapter("lalal", &json!({}));
-    let (a, b) = (Handle(json!({"id": "a"})), Handle(json!({"id": "b"})));
+    let (a, b) = (JobHandle(json!({"id": "a"})), JobHandle(json!({"id": "b"})));
     let call = adapter.poll_many(&[&a, &b]).unwrap();
     assert_eq!(*body(&call), json!({"task_ids": ["a", "b"]}));
     let answer = json!({"result": {"b": {"status": "progress", "progress": 0}}});
-    let steps = adapter.polled_many(&[&a, &b], &call.asked(), &Answer::json_of(200, &answer));
-    assert_eq!(steps[0].as_ref().unwrap_err().class, Class::Unclear);
-    assert!(matches!(steps[1], Ok(Step::Running { .. })));
+    let steps = adapter.polled_many(
+        &[&a, &b],
+        &call.asked(),
+        &ProviderResponse::json_of(200, &answer),
+    );
+    assert_eq!(steps[0].as_ref().unwrap_err().class, ErrorClass::Unclear);
+    assert!(matches!(steps[1], Ok(AdapterStep::Running { .. })));
 }
 
 #[test]
 fn a_task_is_called_off_when_the_provider_says_so() {
     let adapter = adapter("lalal", &json!({}));
-    let handle = Handle(json!({"id": "a"}));
+    let handle = JobHandle(json!({"id": "a"}));
     assert!(adapter.cancel(&handle).is_some());
-    let says = |status: &str| Answer::json_of(200, &json!({"result": {"a": {"status": status}}}));
+    let says = |status: &str| {
+        ProviderResponse::json_of(200, &json!({"result": {"a": {"status": status}}}))
+    };
     assert!(adapter.cancelled(&handle, &says("success")));
     assert!(!adapter.cancelled(&handle, &says("server_error")));
-    assert!(!adapter.cancelled(&handle, &Answer::json_of(500, &json!(null))));
+    assert!(!adapter.cancelled(&handle, &ProviderResponse::json_of(500, &json!(null))));
 }

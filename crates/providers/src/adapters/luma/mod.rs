@@ -35,18 +35,20 @@ use http::Method;
 use serde_json::{Map, Value, json};
 
 use crate::adapters::Protocol;
-use crate::answer::{Answer, text_at};
-use crate::catalogue::Shelf;
-use crate::error::{Class, Described, ProviderError};
-use crate::limits::{Durations, Handover, Limits, Pictures, VideoLimits};
-use crate::order::{File, Kind, Order, PictureRole, Video, Work};
-use crate::port::jobs::errors::Ends;
-use crate::port::jobs::list::{List, agrees};
-use crate::port::jobs::status::Status;
-use crate::port::jobs::{Job, Made, video_at};
-use crate::port::{Adapter, Asked, Call, Found, Handle, Output, Pace, Refusal};
-use crate::settings::{Settings, SettingsError};
-use crate::shape;
+use crate::catalogue::ProtocolCatalogue;
+use crate::error::{ErrorClass, ErrorDescription, ProviderError};
+use crate::frame_size;
+use crate::limits::{Durations, FileHandover, ModelLimits, SourcePictureLimits, VideoLimits};
+use crate::order::{MediaFile, MediaKind, Order, PictureRole, VideoSpec, WorkSpec};
+use crate::port::jobs::errors::FailureTable;
+use crate::port::jobs::list::{JobList, agrees};
+use crate::port::jobs::status::JobStatus;
+use crate::port::jobs::{JobApi, OutputReader, video_at};
+use crate::port::{
+    Adapter, Call, CallContext, JobHandle, JobOutput, LookupPage, PollPace, RefusalRule,
+};
+use crate::response::{ProviderResponse, text_at};
+use crate::settings::{ProviderSettings, SettingsError};
 
 pub(super) const PROTOCOL: Protocol = Protocol {
     name: "luma",
@@ -56,41 +58,41 @@ pub(super) const PROTOCOL: Protocol = Protocol {
     build,
 };
 
-fn build(settings: &Settings) -> Result<Arc<dyn Adapter>, SettingsError> {
+fn build(settings: &ProviderSettings) -> Result<Arc<dyn Adapter>, SettingsError> {
     let api = match settings.word("api", &["agents", "dream-machine"])? {
-        "dream-machine" => Api::DreamMachine,
-        _ => Api::Agents,
+        "dream-machine" => LumaApi::DreamMachine,
+        _ => LumaApi::Agents,
     };
-    Ok(Arc::new(Luma {
+    Ok(Arc::new(LumaAdapter {
         api,
         known: settings.shelf("luma"),
     }))
 }
 
 #[derive(Debug)]
-struct Luma {
-    api: Api,
-    known: Shelf,
+struct LumaAdapter {
+    api: LumaApi,
+    known: ProtocolCatalogue,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Api {
+enum LumaApi {
     Agents,
     DreamMachine,
 }
 
-static DREAM_MACHINE: Job = job(Some((Method::DELETE, "/generations/{id}")), |_, body| {
+static DREAM_MACHINE: JobApi = job(Some((Method::DELETE, "/generations/{id}")), |_, body| {
     video_at(body, "/assets/video")
 });
-static AGENTS: Job = job(None, |_, body| {
+static AGENTS: JobApi = job(None, |_, body| {
     Ok(made_by_agents(body)
-        .map(Output::video_at)
+        .map(JobOutput::video_at)
         .into_iter()
         .collect())
 });
 
-const fn job(cancel: Option<(Method, &'static str)>, made: Made) -> Job {
-    Job {
+const fn job(cancel: Option<(Method, &'static str)>, made: OutputReader) -> JobApi {
+    JobApi {
         id: "/id",
         path: "/generations/{id}",
         cancel,
@@ -99,20 +101,26 @@ const fn job(cancel: Option<(Method, &'static str)>, made: Made) -> Job {
         told: |answer| answer.success(describe),
         status: "/state",
         words: &[
-            ("queued", Status::Queued),
-            ("processing", Status::Running),
-            ("dreaming", Status::Running),
-            ("completed", Status::Done),
-            ("failed", Status::FAILED),
+            ("queued", JobStatus::Queued),
+            ("processing", JobStatus::Running),
+            ("dreaming", JobStatus::Running),
+            ("completed", JobStatus::Done),
+            ("failed", JobStatus::FAILED),
         ],
         progress: |_| None,
         made,
-        failed: |body| ENDS.error(Described::at(body, "/failure_code", "/failure_reason")),
+        failed: |body| {
+            ENDS.error(ErrorDescription::at(
+                body,
+                "/failure_code",
+                "/failure_reason",
+            ))
+        },
         lost: "",
     }
 }
 
-const LIST: List = List {
+const LIST: JobList = JobList {
     path: "/generations",
     query: &[("limit", "100")],
     items: "/generations",
@@ -123,33 +131,33 @@ const LIST: List = List {
 /// Output frames a second, by which Agents names the place of a key frame.
 const RATE: u32 = 24;
 
-impl Adapter for Luma {
-    fn limits(&self, kind: Kind, model: &str) -> Option<Limits> {
+impl Adapter for LumaAdapter {
+    fn limits(&self, kind: MediaKind, model: &str) -> Option<ModelLimits> {
         let handover = match self.api {
-            Api::Agents => Handover::Any,
-            Api::DreamMachine => Handover::AddressOnly,
+            LumaApi::Agents => FileHandover::Any,
+            LumaApi::DreamMachine => FileHandover::AddressOnly,
         };
         let unknown = VideoLimits {
             sizes: vec![(1280, 720), (720, 1280)],
             durations: Durations::Only(vec![5]),
             default_seconds: 5,
-            pictures: Pictures {
+            pictures: SourcePictureLimits {
                 handover,
-                ..Pictures::frames(2)
+                ..SourcePictureLimits::frames(2)
             },
             negative_prompt: false,
             seed: false,
             audio: None,
             max_prompt: 5000,
         };
-        (kind == Kind::Video).then(|| Limits::Video(self.known.video(model, unknown)))
+        (kind == MediaKind::Video).then(|| ModelLimits::Video(self.known.video(model, unknown)))
     }
 
-    fn fault_of_model(&self, _: Kind, model: &str) -> Option<String> {
+    fn fault_of_model(&self, _: MediaKind, model: &str) -> Option<String> {
         let older = model.starts_with("ray-2") || model.starts_with("ray-flash-2");
         let api = match (self.api, older) {
-            (Api::Agents, true) => "dream-machine",
-            (Api::DreamMachine, false) => "agents",
+            (LumaApi::Agents, true) => "dream-machine",
+            (LumaApi::DreamMachine, false) => "agents",
             _ => return None,
         };
         Some(format!(
@@ -158,36 +166,36 @@ impl Adapter for Luma {
     }
 
     fn can_say(&self, _: &str, size: (u32, u32)) -> bool {
-        matches!(size.0.min(size.1), 360 | 540 | 720 | 1080) && shape::has_usual_ratio(size)
+        matches!(size.0.min(size.1), 360 | 540 | 720 | 1080) && frame_size::has_usual_ratio(size)
     }
 
-    fn pace(&self) -> Pace {
-        Pace::new(Duration::from_secs(3), Duration::from_secs(15))
+    fn pace(&self) -> PollPace {
+        PollPace::new(Duration::from_secs(3), Duration::from_secs(15))
     }
 
     fn base_url(&self) -> Option<&str> {
         Some(match self.api {
-            Api::Agents => "https://agents.lumalabs.ai/v1",
-            Api::DreamMachine => "https://api.lumalabs.ai/dream-machine/v1",
+            LumaApi::Agents => "https://agents.lumalabs.ai/v1",
+            LumaApi::DreamMachine => "https://api.lumalabs.ai/dream-machine/v1",
         })
     }
 
-    fn job(&self) -> Option<&Job> {
+    fn job(&self) -> Option<&JobApi> {
         Some(match self.api {
-            Api::Agents => &AGENTS,
-            Api::DreamMachine => &DREAM_MACHINE,
+            LumaApi::Agents => &AGENTS,
+            LumaApi::DreamMachine => &DREAM_MACHINE,
         })
     }
 
-    fn refusals(&self) -> Vec<Refusal<'_>> {
-        vec![Refusal::of_http()]
+    fn refusals(&self) -> Vec<RefusalRule<'_>> {
+        vec![RefusalRule::of_http()]
     }
 
     fn start(&self, order: &Order) -> Result<Call, ProviderError> {
         let video = order.video()?;
         let call = match self.api {
-            Api::Agents => Call::post("submit", "/generations", for_agents(order, video)),
-            Api::DreamMachine => {
+            LumaApi::Agents => Call::post("submit", "/generations", for_agents(order, video)),
+            LumaApi::DreamMachine => {
                 let body = for_dream_machine(order, video)?;
                 Call::post("submit", "/generations/video", body)
             }
@@ -195,12 +203,13 @@ impl Adapter for Luma {
         Ok(call.submits())
     }
 
-    fn cancelled(&self, _: &Handle, _: &Answer) -> bool {
+    fn cancelled(&self, _: &JobHandle, _: &ProviderResponse) -> bool {
         false
     }
 
     fn find(&self, order: &Order, _: SystemTime) -> Option<Call> {
-        let is_listed = self.api == Api::DreamMachine && matches!(order.work, Work::Video(_));
+        let is_listed =
+            self.api == LumaApi::DreamMachine && matches!(order.work, WorkSpec::Video(_));
         is_listed.then(|| page(0))
     }
 
@@ -208,13 +217,13 @@ impl Adapter for Luma {
         &self,
         order: &Order,
         since: SystemTime,
-        asked: &Asked,
-        answer: &Answer,
-    ) -> Result<Found, ProviderError> {
-        let Work::Video(video) = &order.work else {
+        asked: &CallContext,
+        answer: &ProviderResponse,
+    ) -> Result<LookupPage, ProviderError> {
+        let WorkSpec::Video(video) = &order.work else {
             return Err(ProviderError::unreadable("nothing of this kind was sent"));
         };
-        if self.api == Api::Agents {
+        if self.api == LumaApi::Agents {
             return Err(ProviderError::unreadable("this provider has no list"));
         }
         let body = answer.success(describe)?;
@@ -233,7 +242,7 @@ impl Adapter for Luma {
         let offset = asked.memo.as_u64().unwrap_or_default();
         let read = u64::try_from(generations.len()).unwrap_or_default();
         let next = goes_on.then(|| page(offset.saturating_add(read)));
-        Ok(Found::jobs(jobs).and_then(next))
+        Ok(LookupPage::jobs(jobs).and_then(next))
     }
 }
 
@@ -244,8 +253,8 @@ fn page(offset: u64) -> Call {
         .with_memo(json!(offset))
 }
 
-fn for_agents(order: &Order, video: &Video) -> Value {
-    let reference = |file: &File| match &file.url {
+fn for_agents(order: &Order, video: &VideoSpec) -> Value {
+    let reference = |file: &MediaFile| match &file.url {
         Some(url) => json!({"url": url}),
         None => json!({"data": file.base64(), "media_type": file.mime}),
     };
@@ -253,7 +262,7 @@ fn for_agents(order: &Order, video: &Video) -> Value {
     let last = video.picture(PictureRole::LastFrame).map(reference);
     let mut options = Map::new();
     options.insert("duration".into(), json!(format!("{}s", video.seconds)));
-    options.insert("resolution".into(), json!(shape::tier(video.size)));
+    options.insert("resolution".into(), json!(frame_size::tier(video.size)));
     if video.seconds == 5 {
         options.extend(first.map(|first| ("start_frame".into(), first)));
         options.extend(last.map(|last| ("end_frame".into(), last)));
@@ -274,7 +283,7 @@ fn for_agents(order: &Order, video: &Video) -> Value {
     fields.insert("type".into(), json!("video"));
     fields.insert("model".into(), json!(order.model));
     fields.insert("prompt".into(), json!(video.prompt));
-    fields.insert("aspect_ratio".into(), json!(shape::ratio(video.size)));
+    fields.insert("aspect_ratio".into(), json!(frame_size::ratio(video.size)));
     fields.insert("video".into(), Value::Object(options));
     if let Some(user) = &video.user {
         fields.insert("user_id".into(), json!(user));
@@ -282,20 +291,20 @@ fn for_agents(order: &Order, video: &Video) -> Value {
     Value::Object(fields)
 }
 
-fn for_dream_machine(order: &Order, video: &Video) -> Result<Value, ProviderError> {
+fn for_dream_machine(order: &Order, video: &VideoSpec) -> Result<Value, ProviderError> {
     let mut frames = Map::new();
     for (name, file) in video.frames(["frame0", "frame1"]) {
         let Some(url) = &file.url else {
             let message = "this provider fetches pictures from an address: this gateway must be reachable from outside for that";
-            return Err(ProviderError::new(Class::Rejected, message));
+            return Err(ProviderError::new(ErrorClass::Rejected, message));
         };
         frames.insert(name.into(), json!({"type": "image", "url": url}));
     }
     let mut fields = Map::new();
     fields.insert("model".into(), json!(order.model));
     fields.insert("prompt".into(), json!(video.prompt));
-    fields.insert("aspect_ratio".into(), json!(shape::ratio(video.size)));
-    fields.insert("resolution".into(), json!(shape::tier(video.size)));
+    fields.insert("aspect_ratio".into(), json!(frame_size::ratio(video.size)));
+    fields.insert("resolution".into(), json!(frame_size::tier(video.size)));
     fields.insert("duration".into(), json!(format!("{}s", video.seconds)));
     if !frames.is_empty() {
         fields.insert("keyframes".into(), Value::Object(frames));
@@ -309,9 +318,9 @@ fn made_by_agents(body: &Value) -> Option<String> {
     text_at(outputs.iter().find(is_video)?, "/url")
 }
 
-fn describe(body: &Value) -> Described {
+fn describe(body: &Value) -> ErrorDescription {
     let first = |places: &[&str]| places.iter().find_map(|place| text_at(body, place));
-    Described {
+    ErrorDescription {
         code: first(&["/failure_code", "/error/code", "/code"]),
         message: first(&[
             "/detail",
@@ -325,36 +334,36 @@ fn describe(body: &Value) -> Described {
 
 /// What a refused submission says beside its status.
 fn class_of_refusal(error: ProviderError) -> ProviderError {
-    if error.class != Class::Rejected {
+    if error.class != ErrorClass::Rejected {
         return error;
     }
     let words = error.message.to_lowercase();
     let class = match error.code.as_deref() {
-        Some("content_moderated") => Class::Refused,
-        Some("budget_exhausted") => Class::Account,
-        Some("rate_limited") => Class::RateLimited,
-        None if words.contains("moderat") => Class::Refused,
-        None if words.contains("credits") => Class::Account,
-        _ => Class::Rejected,
+        Some("content_moderated") => ErrorClass::Refused,
+        Some("budget_exhausted") => ErrorClass::Account,
+        Some("rate_limited") => ErrorClass::RateLimited,
+        None if words.contains("moderat") => ErrorClass::Refused,
+        None if words.contains("credits") => ErrorClass::Account,
+        _ => ErrorClass::Rejected,
     };
     error.of_class(class)
 }
 
 /// The codes of Agents, from its SDK's types; Dream Machine has words alone.
-const ENDS: Ends = Ends {
+const ENDS: FailureTable = FailureTable {
     codes: &[
-        ("content_moderated", Class::Refused),
-        ("image_too_large", Class::Unfit),
-        ("unsupported_format", Class::Unfit),
-        ("corrupt_input", Class::Unfit),
-        ("invalid_request", Class::Unfit),
+        ("content_moderated", ErrorClass::Refused),
+        ("image_too_large", ErrorClass::Unfit),
+        ("unsupported_format", ErrorClass::Unfit),
+        ("corrupt_input", ErrorClass::Unfit),
+        ("invalid_request", ErrorClass::Unfit),
         // Whatever its code, the generation has ended.
-        ("budget_exhausted", Class::Failed),
-        ("rate_limited", Class::Failed),
-        ("generation_failed", Class::Failed),
-        ("output_not_found", Class::Failed),
+        ("budget_exhausted", ErrorClass::Failed),
+        ("rate_limited", ErrorClass::Failed),
+        ("generation_failed", ErrorClass::Failed),
+        ("output_not_found", ErrorClass::Failed),
     ],
-    words: &[("moderat", Class::Refused)],
+    words: &[("moderat", ErrorClass::Refused)],
 };
 
 #[cfg(test)]

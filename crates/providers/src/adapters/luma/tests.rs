@@ -3,21 +3,21 @@
 use super::*;
 use crate::adapters::tests::{adapter, found, ids, picture, since, stems, video};
 use crate::adapters::{base_url, protocol};
-use crate::order::Picture;
-use crate::port::Step;
-use crate::port::{Body, Effect, Source, Target};
+use crate::order::SourcePicture;
+use crate::port::AdapterStep;
+use crate::port::{CallEffect, CallTarget, OutputSource, RequestBody};
 
 fn luma(api: &str) -> Arc<dyn Adapter> {
     adapter("luma", &json!({"api": api}))
 }
 
 fn with_frames(mut order: Order, seconds: u32, url: Option<&str>) -> Order {
-    if let Work::Video(video) = &mut order.work {
+    if let WorkSpec::Video(video) = &mut order.work {
         video.seconds = seconds;
         for role in [PictureRole::FirstFrame, PictureRole::LastFrame] {
             let mut file = picture();
             file.url = url.map(str::to_owned);
-            video.pictures.push(Picture { role, file });
+            video.pictures.push(SourcePicture { role, file });
         }
     }
     order
@@ -25,7 +25,7 @@ fn with_frames(mut order: Order, seconds: u32, url: Option<&str>) -> Order {
 
 fn body(call: &Call) -> &Value {
     match &call.body {
-        Body::Json(body) => body,
+        RequestBody::Json(body) => body,
         other => panic!("not JSON: {other:?}"),
     }
 }
@@ -34,9 +34,9 @@ fn body(call: &Call) -> &Value {
 fn each_api_has_its_own_address() {
     let of = |api: Option<&str>, url: Option<&str>| {
         let options = api.map(|api| ("api".to_owned(), json!(api)));
-        let settings = Settings {
+        let settings = ProviderSettings {
             base_url: url.map(|url| url.parse().unwrap()),
-            ..Settings::new("test", options.into_iter().collect())
+            ..ProviderSettings::new("test", options.into_iter().collect())
         };
         base_url(protocol("luma").unwrap(), &settings)
             .unwrap()
@@ -53,8 +53,8 @@ fn each_api_has_its_own_address() {
 fn agents_take_frames_inline() {
     let order = video("ray-3.2");
     let call = luma("agents").start(&order).unwrap();
-    assert_eq!(call.to, Target::Path("/generations".into()));
-    assert_eq!(call.effect, Effect::Submission);
+    assert_eq!(call.to, CallTarget::Path("/generations".into()));
+    assert_eq!(call.effect, CallEffect::Submission);
     assert_eq!(
         body(&call),
         &json!({"type": "video", "model": "ray-3.2", "prompt": "a lighthouse in a storm",
@@ -77,7 +77,7 @@ fn agents_take_frames_inline() {
 fn dream_machine_takes_addresses_only() {
     let order = with_frames(video("ray-2"), 9, Some("https://g.example/a.png"));
     let call = luma("dream-machine").start(&order).unwrap();
-    assert_eq!(call.to, Target::Path("/generations/video".into()));
+    assert_eq!(call.to, CallTarget::Path("/generations/video".into()));
     let frame = json!({"type": "image", "url": "https://g.example/a.png"});
     assert_eq!(
         body(&call),
@@ -86,7 +86,7 @@ fn dream_machine_takes_addresses_only() {
     );
     let order = with_frames(video("ray-2"), 5, None);
     let error = luma("dream-machine").start(&order).unwrap_err();
-    assert_eq!(error.class, Class::Rejected);
+    assert_eq!(error.class, ErrorClass::Rejected);
     assert!(error.message.contains("reachable"));
 }
 
@@ -95,35 +95,35 @@ fn what_a_submission_may_answer() {
     let order = video("ray-3.2");
     let asked = luma("agents").start(&order).unwrap().asked();
     let answered = |status, body: &Value| {
-        luma("agents").submitted(&order, &asked, &Answer::json_of(status, body))
+        luma("agents").submitted(&order, &asked, &ProviderResponse::json_of(status, body))
     };
     assert!(matches!(
         answered(201, &json!({"id": "g"})),
-        Ok(Step::Submitted { .. })
+        Ok(AdapterStep::Submitted { .. })
     ));
     for (status, body, class) in [
-        (201, json!({}), Class::Unclear),
-        (400, json!({"detail": "bad"}), Class::Rejected),
+        (201, json!({}), ErrorClass::Unclear),
+        (400, json!({"detail": "bad"}), ErrorClass::Rejected),
         (
             400,
             json!({"detail": "Insufficient credits"}),
-            Class::Account,
+            ErrorClass::Account,
         ),
         (
             400,
             json!({"detail": "advanced moderation failed"}),
-            Class::Refused,
+            ErrorClass::Refused,
         ),
         (
             422,
             json!({"error": {"code": "content_moderated"}}),
-            Class::Refused,
+            ErrorClass::Refused,
         ),
-        (401, json!({"detail": "no"}), Class::Credentials),
-        (402, json!({}), Class::Account),
-        (429, json!({}), Class::RateLimited),
-        (500, json!({"detail": "credits"}), Class::Unclear),
-        (503, json!({}), Class::Unclear),
+        (401, json!({"detail": "no"}), ErrorClass::Credentials),
+        (402, json!({}), ErrorClass::Account),
+        (429, json!({}), ErrorClass::RateLimited),
+        (500, json!({"detail": "credits"}), ErrorClass::Unclear),
+        (503, json!({}), ErrorClass::Unclear),
     ] {
         let error = answered(status, &body).unwrap_err();
         assert_eq!(error.class, class, "{status} {body}");
@@ -132,17 +132,17 @@ fn what_a_submission_may_answer() {
 
 #[test]
 fn every_state() {
-    let handle = Handle(json!({"id": "g"}));
+    let handle = JobHandle(json!({"id": "g"}));
     let polled = |api: &str, status, body: Value| {
         let luma = luma(api);
         let asked = luma.poll(&handle).unwrap().asked();
-        luma.polled(&handle, &asked, &Answer::json_of(status, &body))
+        luma.polled(&handle, &asked, &ProviderResponse::json_of(status, &body))
     };
     for word in ["queued", "processing", "dreaming"] {
         let step = polled("agents", 200, json!({"state": word})).unwrap();
         assert!(matches!(
             step,
-            Step::Running {
+            AdapterStep::Running {
                 unknown_word: None,
                 ..
             }
@@ -151,14 +151,14 @@ fn every_state() {
     let step = polled("agents", 200, json!({"state": "pondering"})).unwrap();
     assert!(matches!(
         step,
-        Step::Running {
+        AdapterStep::Running {
             unknown_word: Some(_),
             ..
         }
     ));
     let address = |step| match step {
-        Ok(Step::Done { outputs }) => match outputs.into_iter().next().unwrap().source {
-            Source::Address(url) => url,
+        Ok(AdapterStep::Done { outputs }) => match outputs.into_iter().next().unwrap().source {
+            OutputSource::Address(url) => url,
             other => panic!("{other:?}"),
         },
         other => panic!("{other:?}"),
@@ -169,31 +169,37 @@ fn every_state() {
     let older = json!({"state": "completed", "assets": {"video": "w"}});
     assert_eq!(address(polled("dream-machine", 200, older)), "w");
     let class = |api, status, body| polled(api, status, body).unwrap_err().class;
-    assert_eq!(class("dream-machine", 200, done), Class::Failed);
+    assert_eq!(class("dream-machine", 200, done), ErrorClass::Failed);
     let failed = |code: &str| json!({"state": "failed", "failure_code": code});
     assert_eq!(
         class("agents", 200, failed("content_moderated")),
-        Class::Refused
+        ErrorClass::Refused
     );
     assert_eq!(
         class("agents", 200, failed("budget_exhausted")),
-        Class::Failed
+        ErrorClass::Failed
     );
-    assert_eq!(class("agents", 200, failed("rate_limited")), Class::Failed);
+    assert_eq!(
+        class("agents", 200, failed("rate_limited")),
+        ErrorClass::Failed
+    );
     let words = json!({"state": "failed", "failure_reason": "Output was moderated"});
-    assert_eq!(class("dream-machine", 200, words), Class::Refused);
-    assert_eq!(class("agents", 404, json!({})), Class::Missing);
-    assert_eq!(class("agents", 500, json!({})), Class::Unclear);
+    assert_eq!(class("dream-machine", 200, words), ErrorClass::Refused);
+    assert_eq!(class("agents", 404, json!({})), ErrorClass::Missing);
+    assert_eq!(class("agents", 500, json!({})), ErrorClass::Unclear);
 }
 
 #[test]
 fn a_deletion_proves_nothing() {
-    let handle = Handle(json!({"id": "g"}));
+    let handle = JobHandle(json!({"id": "g"}));
     assert!(luma("agents").cancel(&handle).is_none());
     let older = luma("dream-machine");
     assert!(older.cancel(&handle).is_some());
-    assert!(!older.cancelled(&handle, &Answer::json_of(204, &Value::Null)));
-    assert_eq!(older.start(&stems("x")).unwrap_err().class, Class::Rejected);
+    assert!(!older.cancelled(&handle, &ProviderResponse::json_of(204, &Value::Null)));
+    assert_eq!(
+        older.start(&stems("x")).unwrap_err().class,
+        ErrorClass::Rejected
+    );
 }
 
 #[test]

@@ -17,14 +17,14 @@ use std::time::Duration;
 use serde_json::Value;
 
 use crate::adapters::Protocol;
-use crate::answer::{Answer, text_at};
-use crate::error::{Basis, Class, Described, ProviderError};
-use crate::limits::Limits;
-use crate::order::{Kind, Order, Work};
-use crate::port::jobs::Opened;
-use crate::port::jobs::errors::Ends;
-use crate::port::{Adapter, Asked, Call, Handle, Pace, Refusal, Step};
-use crate::settings::{Settings, SettingsError};
+use crate::error::{ErrorBasis, ErrorClass, ErrorDescription, ProviderError};
+use crate::limits::ModelLimits;
+use crate::order::{MediaKind, Order, WorkSpec};
+use crate::port::jobs::ParsedBody;
+use crate::port::jobs::errors::FailureTable;
+use crate::port::{Adapter, AdapterStep, Call, CallContext, JobHandle, PollPace, RefusalRule};
+use crate::response::{ProviderResponse, text_at};
+use crate::settings::{ProviderSettings, SettingsError};
 
 pub(super) const PROTOCOL: Protocol = Protocol {
     name: "minimax",
@@ -34,33 +34,33 @@ pub(super) const PROTOCOL: Protocol = Protocol {
     build,
 };
 
-fn build(settings: &Settings) -> Result<Arc<dyn Adapter>, SettingsError> {
+fn build(settings: &ProviderSettings) -> Result<Arc<dyn Adapter>, SettingsError> {
     let known = settings.shelf("minimax");
     let video: Box<dyn Adapter> = match settings.word("api", &["v1", "v2"])? {
-        "v2" => Box::new(v2::V2 { known }),
-        _ => Box::new(v1::V1 { known }),
+        "v2" => Box::new(v2::MiniMaxV2Adapter { known }),
+        _ => Box::new(v1::MiniMaxV1Adapter { known }),
     };
-    Ok(Arc::new(MiniMax { video }))
+    Ok(Arc::new(MiniMaxAdapter { video }))
 }
 
 /// Songs are the same beside either of the APIs for video.
 #[derive(Debug)]
-struct MiniMax {
+struct MiniMaxAdapter {
     video: Box<dyn Adapter>,
 }
 
-impl Adapter for MiniMax {
-    fn limits(&self, kind: Kind, model: &str) -> Option<Limits> {
+impl Adapter for MiniMaxAdapter {
+    fn limits(&self, kind: MediaKind, model: &str) -> Option<ModelLimits> {
         match kind {
-            Kind::Video => self.video.limits(kind, model),
-            Kind::Music => music::limits(model),
+            MediaKind::Video => self.video.limits(kind, model),
+            MediaKind::Music => music::limits(model),
         }
     }
 
-    fn fault_of_model(&self, kind: Kind, model: &str) -> Option<String> {
+    fn fault_of_model(&self, kind: MediaKind, model: &str) -> Option<String> {
         match kind {
-            Kind::Video => self.video.fault_of_model(kind, model),
-            Kind::Music => None,
+            MediaKind::Video => self.video.fault_of_model(kind, model),
+            MediaKind::Music => None,
         }
     }
 
@@ -68,17 +68,17 @@ impl Adapter for MiniMax {
         self.video.can_say(model, size)
     }
 
-    fn pace(&self) -> Pace {
+    fn pace(&self) -> PollPace {
         self.video.pace()
     }
 
-    fn refusals(&self) -> Vec<Refusal<'_>> {
+    fn refusals(&self) -> Vec<RefusalRule<'_>> {
         self.video.refusals()
     }
 
     fn start(&self, order: &Order) -> Result<Call, ProviderError> {
         match &order.work {
-            Work::Song(song) => Ok(music::start(order, song)),
+            WorkSpec::Song(song) => Ok(music::start(order, song)),
             _ => self.video.start(order),
         }
     }
@@ -86,48 +86,53 @@ impl Adapter for MiniMax {
     fn submitted(
         &self,
         order: &Order,
-        asked: &Asked,
-        answer: &Answer,
-    ) -> Result<Step, ProviderError> {
+        asked: &CallContext,
+        answer: &ProviderResponse,
+    ) -> Result<AdapterStep, ProviderError> {
         match &order.work {
-            Work::Song(song) => music::made(order, song, answer),
+            WorkSpec::Song(song) => music::made(order, song, answer),
             _ => self.video.submitted(order, asked, answer),
         }
     }
 
-    fn named_job(&self, order: &Order, asked: &Asked, answer: &Answer) -> Option<Handle> {
+    fn named_job(
+        &self,
+        order: &Order,
+        asked: &CallContext,
+        answer: &ProviderResponse,
+    ) -> Option<JobHandle> {
         match &order.work {
-            Work::Song(_) => None,
+            WorkSpec::Song(_) => None,
             _ => self.video.named_job(order, asked, answer),
         }
     }
 
-    fn poll(&self, handle: &Handle) -> Result<Call, ProviderError> {
+    fn poll(&self, handle: &JobHandle) -> Result<Call, ProviderError> {
         self.video.poll(handle)
     }
 
     fn polled(
         &self,
-        handle: &Handle,
-        asked: &Asked,
-        answer: &Answer,
-    ) -> Result<Step, ProviderError> {
+        handle: &JobHandle,
+        asked: &CallContext,
+        answer: &ProviderResponse,
+    ) -> Result<AdapterStep, ProviderError> {
         self.video.polled(handle, asked, answer)
     }
 
-    fn cancel(&self, handle: &Handle) -> Option<Call> {
+    fn cancel(&self, handle: &JobHandle) -> Option<Call> {
         self.video.cancel(handle)
     }
 
-    fn cancelled(&self, handle: &Handle, answer: &Answer) -> bool {
+    fn cancelled(&self, handle: &JobHandle, answer: &ProviderResponse) -> bool {
         self.video.cancelled(handle, answer)
     }
 }
 
-const PACE: Pace = Pace::new(Duration::from_secs(5), Duration::from_secs(20));
+const PACE: PollPace = PollPace::new(Duration::from_secs(5), Duration::from_secs(20));
 
 /// The body, unless it or the status tells of an error.
-fn opened(answer: &Answer) -> Opened {
+fn opened(answer: &ProviderResponse) -> ParsedBody {
     let body = answer.json();
     let code = body.as_ref().ok().and_then(code_of);
     if code.is_none() && answer.status.is_success() {
@@ -136,7 +141,7 @@ fn opened(answer: &Answer) -> Opened {
     let mut error = answer.failure(describe);
     // Under a success the status says nothing, so the code alone decides.
     let known = code.as_deref().and_then(class_of);
-    let unknown = || answer.status.is_success().then_some(Class::Rejected);
+    let unknown = || answer.status.is_success().then_some(ErrorClass::Rejected);
     if let Some(class) = known.or_else(unknown) {
         error.class = class;
     }
@@ -163,9 +168,9 @@ fn code_in(message: &str) -> Option<String> {
     is_code.then(|| code.to_owned())
 }
 
-fn describe(body: &Value) -> Described {
+fn describe(body: &Value) -> ErrorDescription {
     let first = |places: [&str; 3]| places.iter().find_map(|place| text_at(body, place));
-    Described {
+    ErrorDescription {
         code: code_of(body),
         message: first(["/error/message", "/base_resp/status_msg", "/error"]),
     }
@@ -176,29 +181,29 @@ const REFUSALS: [&str; 11] = [
     "1002", "1004", "1008", "1026", "1027", "1039", "1041", "2013", "2038", "2049", "2056",
 ];
 
-fn refusals() -> Vec<Refusal<'static>> {
+fn refusals() -> Vec<RefusalRule<'static>> {
     vec![
-        Refusal::of_http(),
-        Refusal::of_codes(REFUSALS, "platform.minimax.io, Error Codes"),
+        RefusalRule::of_http(),
+        RefusalRule::of_codes(REFUSALS, "platform.minimax.io, Error Codes"),
     ]
 }
 
 /// 1002, 1004, 1008, 1026, 1027, 2013 and 2038 are used here as they are
 /// documented for video; the others come from the list for all of the
 /// provider's APIs. Version 2 has types, as the provider's other APIs, and no codes.
-fn class_of(code: &str) -> Option<Class> {
+fn class_of(code: &str) -> Option<ErrorClass> {
     Some(match code {
-        "1002" | "1039" | "1041" | "rate_limit_error" => Class::RateLimited,
+        "1002" | "1039" | "1041" | "rate_limit_error" => ErrorClass::RateLimited,
         "1004"
         | "2038"
         | "2049"
         | "authentication_error"
         | "permission_error"
-        | "authorized_error" => Class::Credentials,
-        "1008" | "2056" | "insufficient_balance_error" | "billing_error" => Class::Account,
-        "1026" | "1027" => Class::Refused,
-        "2013" | "invalid_request_error" | "bad_request_error" => Class::Rejected,
-        "1000" | "1001" | "1013" | "1024" | "1033" => Class::Unclear,
+        | "authorized_error" => ErrorClass::Credentials,
+        "1008" | "2056" | "insufficient_balance_error" | "billing_error" => ErrorClass::Account,
+        "1026" | "1027" => ErrorClass::Refused,
+        "2013" | "invalid_request_error" | "bad_request_error" => ErrorClass::Rejected,
+        "1000" | "1001" | "1013" | "1024" | "1033" => ErrorClass::Unclear,
         _ => return None,
     })
 }
@@ -206,7 +211,7 @@ fn class_of(code: &str) -> Option<Class> {
 /// What an error of a poll means: a parameter that is wrong can only be the
 /// job's id, which the provider no longer knows; a code that is not known ends
 /// no job.
-fn of_poll(answer: &Answer) -> Opened {
+fn of_poll(answer: &ProviderResponse) -> ParsedBody {
     opened(answer).map_err(|error| {
         // Version 2 answers 500 for an id that it does not know. A server in
         // trouble says that too, but does not speak of the task.
@@ -216,24 +221,24 @@ fn of_poll(answer: &Answer) -> Opened {
         let unknown = answer.status == 500 && speaks_of_it;
         let gone = unknown || answer.status == 404 || error.code.as_deref() == Some("2013");
         let class = match error.class {
-            _ if gone => Class::Missing,
-            Class::Rejected if answer.status.is_success() => Class::Unclear,
+            _ if gone => ErrorClass::Missing,
+            ErrorClass::Rejected if answer.status.is_success() => ErrorClass::Unclear,
             class => class,
         };
-        error.of_class(class).on(Basis::Answer)
+        error.of_class(class).on(ErrorBasis::Answer)
     })
 }
 
 /// What the code of a failed job means, beside those that mean nothing here.
-const ENDS: Ends = Ends {
+const ENDS: FailureTable = FailureTable {
     codes: &[
-        ("1026", Class::Refused),
-        ("1027", Class::Refused),
-        ("2013", Class::Unfit),
-        ("invalid_", Class::Unfit),
-        ("bad_request", Class::Unfit),
+        ("1026", ErrorClass::Refused),
+        ("1027", ErrorClass::Refused),
+        ("2013", ErrorClass::Unfit),
+        ("invalid_", ErrorClass::Unfit),
+        ("bad_request", ErrorClass::Unfit),
     ],
-    words: &[("sensitive", Class::Refused)],
+    words: &[("sensitive", ErrorClass::Refused)],
 };
 
 #[cfg(test)]
@@ -250,21 +255,21 @@ mod tests {
             let order = video(model);
             let asked = adapter.start(&order).unwrap().asked();
             let error = |status, body: &Value| {
-                let answer = Answer::json_of(status, body);
+                let answer = ProviderResponse::json_of(status, body);
                 adapter.submitted(&order, &asked, &answer).unwrap_err()
             };
             for (status, code, wanted) in [
-                (200, 1002, Class::RateLimited),
-                (200, 1004, Class::Credentials),
-                (200, 2038, Class::Credentials),
-                (200, 1008, Class::Account),
-                (200, 1026, Class::Refused),
-                (200, 1027, Class::Refused),
-                (200, 2013, Class::Rejected),
-                (200, 1000, Class::Unclear),
-                (200, 7777, Class::Rejected),
-                (429, 7777, Class::RateLimited),
-                (500, 7777, Class::Unclear),
+                (200, 1002, ErrorClass::RateLimited),
+                (200, 1004, ErrorClass::Credentials),
+                (200, 2038, ErrorClass::Credentials),
+                (200, 1008, ErrorClass::Account),
+                (200, 1026, ErrorClass::Refused),
+                (200, 1027, ErrorClass::Refused),
+                (200, 2013, ErrorClass::Rejected),
+                (200, 1000, ErrorClass::Unclear),
+                (200, 7777, ErrorClass::Rejected),
+                (429, 7777, ErrorClass::RateLimited),
+                (500, 7777, ErrorClass::Unclear),
             ] {
                 let one =
                     json!({"task_id": "", "base_resp": {"status_code": code, "status_msg": "no"}});
@@ -276,11 +281,11 @@ mod tests {
                 }
             }
             let nothing = json!({"base_resp": {"status_code": 0, "status_msg": "success"}});
-            assert_eq!(error(200, &nothing).class, Class::Unclear);
-            assert_eq!(error(502, &Value::Null).class, Class::Unclear);
-            assert_eq!(error(401, &Value::Null).class, Class::Credentials);
+            assert_eq!(error(200, &nothing).class, ErrorClass::Unclear);
+            assert_eq!(error(502, &Value::Null).class, ErrorClass::Unclear);
+            assert_eq!(error(401, &Value::Null).class, ErrorClass::Credentials);
             let error = adapter.start(&stems("x")).unwrap_err();
-            assert_eq!(error.class, Class::Rejected);
+            assert_eq!(error.class, ErrorClass::Rejected);
         }
     }
 
@@ -291,9 +296,9 @@ mod tests {
         let asked = adapter.start(&order).unwrap().asked();
         let body = json!({"type": "error", "error": {"type": "insufficient_balance_error",
             "message": "insufficient balance", "http_code": "429"}});
-        let answer = Answer::json_of(429, &body);
+        let answer = ProviderResponse::json_of(429, &body);
         let error = adapter.submitted(&order, &asked, &answer).unwrap_err();
-        assert_eq!(error.class, Class::Account);
+        assert_eq!(error.class, ErrorClass::Account);
         assert_eq!(error.message, "insufficient balance");
         // The words that the provider's page gives as examples.
         for (status, kind, message, class) in [
@@ -301,31 +306,36 @@ mod tests {
                 400,
                 "bad_request_error",
                 "invalid params, no prompt (2013)",
-                Class::Rejected,
+                ErrorClass::Rejected,
             ),
             (
                 402,
                 "insufficient_balance_error",
                 "insufficient balance (1008)",
-                Class::Account,
+                ErrorClass::Account,
             ),
             (
                 422,
                 "unprocessable_entity_error",
                 "video description contains sensitive content (1026)",
-                Class::Refused,
+                ErrorClass::Refused,
             ),
             (
                 429,
                 "rate_limit_error",
                 "rate limit, please retry later (1002)",
-                Class::RateLimited,
+                ErrorClass::RateLimited,
             ),
-            (500, "server_error", "internal error (1000)", Class::Unclear),
+            (
+                500,
+                "server_error",
+                "internal error (1000)",
+                ErrorClass::Unclear,
+            ),
         ] {
             let body = json!({"type": "error",
                 "error": {"type": kind, "message": message, "http_code": status.to_string()}});
-            let answer = Answer::json_of(status, &body);
+            let answer = ProviderResponse::json_of(status, &body);
             let error = adapter.submitted(&order, &asked, &answer).unwrap_err();
             assert_eq!(error.class, class, "{message}");
         }
@@ -334,7 +344,7 @@ mod tests {
     #[test]
     fn the_trace_is_told() {
         let body = json!({"base_resp": {"status_code": 2013, "status_msg": "invalid params"}});
-        let mut answer = Answer::json_of(200, &body);
+        let mut answer = ProviderResponse::json_of(200, &body);
         answer.headers.insert("trace-id", "0f3a".parse().unwrap());
         let error = opened(&answer).unwrap_err();
         assert_eq!(error.message, "invalid params (trace 0f3a)");

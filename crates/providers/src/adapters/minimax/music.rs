@@ -14,11 +14,11 @@
 use serde_json::{Map, Value, json};
 
 use super::opened;
-use crate::answer::{Answer, required_text};
-use crate::error::{Class, ProviderError};
-use crate::limits::{Limits, MusicLimits};
-use crate::order::{Order, Song};
-use crate::port::{Call, Output, Source, Step};
+use crate::error::{ErrorClass, ProviderError};
+use crate::limits::{ModelLimits, MusicLimits};
+use crate::order::{Order, SongSpec};
+use crate::port::{AdapterStep, Call, JobOutput, OutputSource};
+use crate::response::{ProviderResponse, required_text};
 
 /// Longest description and lyrics in characters.
 const PROMPT: usize = 2_000;
@@ -26,12 +26,12 @@ const LYRICS: usize = 3_500;
 /// Most bytes of an answer, should the recording be in it all the same.
 const MAX_BYTES: u64 = 80_000_000;
 
-pub(super) fn limits(model: &str) -> Option<Limits> {
+pub(super) fn limits(model: &str) -> Option<ModelLimits> {
     let mut fields = vec!["lyrics"];
     fields.extend(writes_lyrics(model).then_some("make_instrumental"));
     model
         .starts_with("music-")
-        .then(|| Limits::Music(MusicLimits::songs(fields, None)))
+        .then(|| ModelLimits::Music(MusicLimits::songs(fields, None)))
 }
 
 /// Whether the model can do without lyrics: from version 2.5 on.
@@ -41,7 +41,7 @@ fn writes_lyrics(model: &str) -> bool {
     digits.parse::<f32>().is_ok_and(|version| version >= 2.45)
 }
 
-pub(super) fn start(order: &Order, song: &Song) -> Call {
+pub(super) fn start(order: &Order, song: &SongSpec) -> Call {
     let cut = |text: &str, most: usize| text.chars().take(most).collect::<String>();
     let description = song.description();
     let mut body = Map::new();
@@ -62,19 +62,23 @@ pub(super) fn start(order: &Order, song: &Song) -> Call {
         .works(MAX_BYTES)
 }
 
-pub(super) fn made(order: &Order, song: &Song, answer: &Answer) -> Result<Step, ProviderError> {
+pub(super) fn made(
+    order: &Order,
+    song: &SongSpec,
+    answer: &ProviderResponse,
+) -> Result<AdapterStep, ProviderError> {
     let body = opened(answer)?;
     let audio = required_text(&body, "/data/audio")?;
     let source = if audio.starts_with("https://") || audio.starts_with("http://") {
-        Source::Address(audio)
+        OutputSource::Address(audio)
     } else {
-        Source::Bytes(from_hex(&audio)?.into())
+        OutputSource::Bytes(from_hex(&audio)?.into())
     };
-    Step::done(vec![Output::song(song, &order.model, source)])
+    AdapterStep::done(vec![JobOutput::song(song, &order.model, source)])
 }
 
 fn from_hex(text: &str) -> Result<Vec<u8>, ProviderError> {
-    let wrong = || ProviderError::new(Class::Failed, "the recording in the answer is no hex");
+    let wrong = || ProviderError::new(ErrorClass::Failed, "the recording in the answer is no hex");
     let digit = |byte: u8| {
         let digit = char::from(byte).to_digit(16).ok_or_else(wrong)?;
         u8::try_from(digit).map_err(|_| wrong())

@@ -13,35 +13,35 @@
 use serde_json::{Map, Value, json};
 
 use super::{ENDS, PACE, code_of, of_poll, opened, refusals};
-use crate::answer::{Answer, required_text, text_at};
-use crate::catalogue::Shelf;
-use crate::error::{Class, Described, ProviderError};
-use crate::limits::{Durations, Limits, Pictures, VideoLimits};
-use crate::order::{Kind, Order};
+use crate::catalogue::ProtocolCatalogue;
+use crate::error::{ErrorClass, ErrorDescription, ProviderError};
+use crate::limits::{Durations, ModelLimits, SourcePictureLimits, VideoLimits};
+use crate::order::{MediaKind, Order};
 use crate::port::jobs::video_at;
-use crate::port::{Adapter, Asked, Call, Handle, Pace, Refusal, Step};
+use crate::port::{Adapter, AdapterStep, Call, CallContext, JobHandle, PollPace, RefusalRule};
+use crate::response::{ProviderResponse, required_text, text_at};
 
 #[derive(Debug)]
-pub(super) struct V1 {
-    pub(super) known: Shelf,
+pub(super) struct MiniMaxV1Adapter {
+    pub(super) known: ProtocolCatalogue,
 }
 
-impl Adapter for V1 {
-    fn limits(&self, kind: Kind, model: &str) -> Option<Limits> {
+impl Adapter for MiniMaxV1Adapter {
+    fn limits(&self, kind: MediaKind, model: &str) -> Option<ModelLimits> {
         let unknown = VideoLimits {
             sizes: vec![(1366, 768)],
             durations: Durations::Only(vec![6]),
             default_seconds: 6,
-            pictures: Pictures::frames(1),
+            pictures: SourcePictureLimits::frames(1),
             negative_prompt: false,
             seed: false,
             audio: None,
             max_prompt: 2000,
         };
-        (kind == Kind::Video).then(|| Limits::Video(self.known.video(model, unknown)))
+        (kind == MediaKind::Video).then(|| ModelLimits::Video(self.known.video(model, unknown)))
     }
 
-    fn fault_of_model(&self, _: Kind, model: &str) -> Option<String> {
+    fn fault_of_model(&self, _: MediaKind, model: &str) -> Option<String> {
         let newer = model.starts_with("MiniMax-H3");
         newer.then(|| format!("{model} is served by version 2: write api = \"v2\""))
     }
@@ -50,11 +50,11 @@ impl Adapter for V1 {
         matches!(size.0.min(size.1), 512 | 720 | 768 | 1080)
     }
 
-    fn pace(&self) -> Pace {
+    fn pace(&self) -> PollPace {
         PACE
     }
 
-    fn refusals(&self) -> Vec<Refusal<'_>> {
+    fn refusals(&self) -> Vec<RefusalRule<'_>> {
         refusals()
     }
 
@@ -68,7 +68,7 @@ impl Adapter for V1 {
         };
         if resolution == "1080P" && video.seconds > 6 {
             let message = "this model makes 1080P for six seconds only";
-            return Err(ProviderError::new(Class::Rejected, message));
+            return Err(ProviderError::new(ErrorClass::Rejected, message));
         }
         let mut fields = Map::new();
         fields.insert("model".into(), json!(order.model));
@@ -86,24 +86,39 @@ impl Adapter for V1 {
         Ok(call.submits())
     }
 
-    fn submitted(&self, _: &Order, _: &Asked, answer: &Answer) -> Result<Step, ProviderError> {
+    fn submitted(
+        &self,
+        _: &Order,
+        _: &CallContext,
+        answer: &ProviderResponse,
+    ) -> Result<AdapterStep, ProviderError> {
         let body = opened(answer)?;
-        Ok(Step::submitted(
+        Ok(AdapterStep::submitted(
             json!({"id": required_text(&body, "/task_id")?}),
         ))
     }
 
-    fn named_job(&self, _: &Order, _: &Asked, answer: &Answer) -> Option<Handle> {
+    fn named_job(
+        &self,
+        _: &Order,
+        _: &CallContext,
+        answer: &ProviderResponse,
+    ) -> Option<JobHandle> {
         let id = text_at(&answer.json().ok()?, "/task_id")?;
-        Some(Handle(json!({"id": id})))
+        Some(JobHandle(json!({"id": id})))
     }
 
-    fn poll(&self, handle: &Handle) -> Result<Call, ProviderError> {
+    fn poll(&self, handle: &JobHandle) -> Result<Call, ProviderError> {
         let call = Call::get("poll", "/v1/query/video_generation");
         Ok(call.with_query("task_id", handle.text("id")))
     }
 
-    fn polled(&self, _: &Handle, asked: &Asked, answer: &Answer) -> Result<Step, ProviderError> {
+    fn polled(
+        &self,
+        _: &JobHandle,
+        asked: &CallContext,
+        answer: &ProviderResponse,
+    ) -> Result<AdapterStep, ProviderError> {
         // A failed task may bring the code of its error, which is then not that
         // of the question.
         let told = answer.json().unwrap_or(Value::Null);
@@ -111,22 +126,22 @@ impl Adapter for V1 {
             let message = text_at(&told, "/base_resp/status_msg");
             let code = code_of(&told);
             let message = message.filter(|_| code.is_some());
-            return Err(ENDS.error(Described { code, message }));
+            return Err(ENDS.error(ErrorDescription { code, message }));
         }
         let body = of_poll(answer)?;
         if asked.stage == "file" {
-            return Step::done(video_at(&body, "/file/download_url")?);
+            return AdapterStep::done(video_at(&body, "/file/download_url")?);
         }
         match required_text(&body, "/status")?.as_str() {
-            "Preparing" | "Queueing" | "Processing" => Ok(Step::running(None)),
+            "Preparing" | "Queueing" | "Processing" => Ok(AdapterStep::running(None)),
             "Success" => match text_at(&body, "/file_id") {
                 Some(file) => {
                     let call = Call::get("file", "/v1/files/retrieve");
-                    Ok(Step::next(call.with_query("file_id", file)))
+                    Ok(AdapterStep::next(call.with_query("file_id", file)))
                 }
-                None => Step::done(Vec::new()),
+                None => AdapterStep::done(Vec::new()),
             },
-            word => Ok(Step::unknown(word)),
+            word => Ok(AdapterStep::unknown(word)),
         }
     }
 }
@@ -137,8 +152,8 @@ mod tests {
 
     use super::*;
     use crate::adapters::tests::{adapter, picture, video};
-    use crate::order::{Picture, PictureRole, Work};
-    use crate::port::{Body, Effect, Target};
+    use crate::order::{PictureRole, SourcePicture, WorkSpec};
+    use crate::port::{CallEffect, CallTarget, RequestBody};
 
     fn v1() -> Arc<dyn Adapter> {
         adapter("minimax", &json!({}))
@@ -146,21 +161,21 @@ mod tests {
 
     fn sent(order: &Order) -> Value {
         let call = v1().start(order).unwrap();
-        assert_eq!(call.to, Target::Path("/v1/video_generation".into()));
-        assert_eq!(call.effect, Effect::Submission);
+        assert_eq!(call.to, CallTarget::Path("/v1/video_generation".into()));
+        assert_eq!(call.effect, CallEffect::Submission);
         match call.body {
-            Body::Json(body) => body,
+            RequestBody::Json(body) => body,
             other => panic!("not JSON: {other:?}"),
         }
     }
 
     fn ordered(model: &str, size: (u32, u32), roles: &[PictureRole]) -> Order {
         let mut order = video(model);
-        if let Work::Video(video) = &mut order.work {
+        if let WorkSpec::Video(video) = &mut order.work {
             (video.size, video.seconds) = (size, 6);
             for role in roles {
                 let (role, file) = (*role, picture());
-                video.pictures.push(Picture { role, file });
+                video.pictures.push(SourcePicture { role, file });
             }
         }
         order
@@ -185,16 +200,16 @@ mod tests {
         let subject = json!([{"type": "character", "image": [data]}]);
         assert_eq!(body["subject_reference"], subject);
         let mut order = ordered("MiniMax-Hailuo-02", (1920, 1080), &[]);
-        if let Work::Video(video) = &mut order.work {
+        if let WorkSpec::Video(video) = &mut order.work {
             video.seconds = 10;
         }
-        assert_eq!(v1().start(&order).unwrap_err().class, Class::Rejected);
+        assert_eq!(v1().start(&order).unwrap_err().class, ErrorClass::Rejected);
     }
 
     #[test]
     fn limits_by_model() {
-        let limits = |model: &str| match v1().limits(Kind::Video, model) {
-            Some(Limits::Video(limits)) => limits,
+        let limits = |model: &str| match v1().limits(MediaKind::Video, model) {
+            Some(ModelLimits::Video(limits)) => limits,
             other => panic!("{other:?}"),
         };
         assert_eq!(limits("MiniMax-Hailuo-02").pictures.max, 2);
@@ -203,23 +218,24 @@ mod tests {
         assert!(limits("I2V-01-live").pictures.needed);
         assert_eq!(
             limits("S2V-01").pictures.purpose,
-            crate::Purpose::References
+            crate::PicturePurpose::References
         );
         assert_eq!(limits("S2V-01").durations, Durations::Only(vec![6]));
-        assert!(v1().limits(Kind::Music, "x").is_none());
+        assert!(v1().limits(MediaKind::Music, "x").is_none());
     }
 
     #[test]
     fn every_status_word() {
-        let handle = Handle(json!({"id": "176843862716480"}));
+        let handle = JobHandle(json!({"id": "176843862716480"}));
         let asked = v1().poll(&handle).unwrap().asked();
         let fine = json!({"status_code": 0, "status_msg": "success"});
-        let polled = |body: &Value| v1().polled(&handle, &asked, &Answer::json_of(200, body));
+        let polled =
+            |body: &Value| v1().polled(&handle, &asked, &ProviderResponse::json_of(200, body));
         for word in ["Preparing", "Queueing", "Processing"] {
             let step = polled(&json!({"status": word, "base_resp": fine})).unwrap();
             assert!(matches!(
                 step,
-                Step::Running {
+                AdapterStep::Running {
                     unknown_word: None,
                     ..
                 }
@@ -229,37 +245,46 @@ mod tests {
         let step = polled(&json!({"status": "success", "base_resp": fine})).unwrap();
         assert!(matches!(
             step,
-            Step::Running {
+            AdapterStep::Running {
                 unknown_word: Some(_),
                 ..
             }
         ));
         let done = json!({"status": "Success", "file_id": 205_258, "base_resp": fine});
-        let Ok(Step::Next(call)) = polled(&done) else {
+        let Ok(AdapterStep::Next(call)) = polled(&done) else {
             panic!("no second hop");
         };
         assert_eq!(call.query, [("file_id".to_owned(), "205258".to_owned())]);
-        let file = |body: &Value| v1().polled(&handle, &call.asked(), &Answer::json_of(200, body));
+        let file = |body: &Value| {
+            v1().polled(
+                &handle,
+                &call.asked(),
+                &ProviderResponse::json_of(200, body),
+            )
+        };
         let found = json!({"file": {"download_url": "https://x.example/v.mp4"}, "base_resp": fine});
-        assert!(matches!(file(&found), Ok(Step::Done { outputs }) if outputs.len() == 1));
-        let class = |step: Result<Step, ProviderError>| step.unwrap_err().class;
+        assert!(matches!(file(&found), Ok(AdapterStep::Done { outputs }) if outputs.len() == 1));
+        let class = |step: Result<AdapterStep, ProviderError>| step.unwrap_err().class;
         let no_address = json!({"file": {}, "base_resp": fine});
-        assert_eq!(class(file(&no_address)), Class::Failed);
+        assert_eq!(class(file(&no_address)), ErrorClass::Failed);
         let no_file = json!({"status": "Success", "file_id": "", "base_resp": fine});
-        assert_eq!(class(polled(&no_file)), Class::Failed);
+        assert_eq!(class(polled(&no_file)), ErrorClass::Failed);
         assert_eq!(
             class(polled(&json!({"status": "Fail", "base_resp": fine}))),
-            Class::Failed
+            ErrorClass::Failed
         );
         let coded = |code: u32| json!({"status_code": code, "status_msg": "no"});
         let refused = json!({"status": "Fail", "base_resp": coded(1027)});
-        assert_eq!(class(polled(&refused)), Class::Refused);
+        assert_eq!(class(polled(&refused)), ErrorClass::Refused);
         let gone = json!({"task_id": "", "status": "", "base_resp": coded(2013)});
-        assert_eq!(class(polled(&gone)), Class::Missing);
+        assert_eq!(class(polled(&gone)), ErrorClass::Missing);
         let unknown = json!({"base_resp": coded(7777)});
-        assert_eq!(class(polled(&unknown)), Class::Unclear);
+        assert_eq!(class(polled(&unknown)), ErrorClass::Unclear);
         let fast = json!({"base_resp": coded(1002)});
-        assert_eq!(class(polled(&fast)), Class::RateLimited);
-        assert_eq!(class(polled(&json!({"base_resp": fine}))), Class::Unclear);
+        assert_eq!(class(polled(&fast)), ErrorClass::RateLimited);
+        assert_eq!(
+            class(polled(&json!({"base_resp": fine}))),
+            ErrorClass::Unclear
+        );
     }
 }

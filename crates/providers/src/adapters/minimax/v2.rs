@@ -20,17 +20,17 @@ use http::Method;
 use serde_json::{Map, Value, json};
 
 use super::{ENDS, PACE, of_poll, opened, refusals};
-use crate::adapters::ark::{WORDS, content};
-use crate::answer::{Answer, required_text, text_at};
-use crate::catalogue::Shelf;
-use crate::error::{Described, ProviderError};
-use crate::limits::{Durations, Limits, Pictures, VideoLimits};
-use crate::order::{Kind, Order};
-use crate::port::jobs::{Job, video_at};
-use crate::port::{Adapter, Asked, Call, Handle, Pace, Refusal, Step};
-use crate::shape;
+use crate::adapters::ark_tasks::{WORDS, content};
+use crate::catalogue::ProtocolCatalogue;
+use crate::error::{ErrorDescription, ProviderError};
+use crate::frame_size;
+use crate::limits::{Durations, ModelLimits, SourcePictureLimits, VideoLimits};
+use crate::order::{MediaKind, Order};
+use crate::port::jobs::{JobApi, video_at};
+use crate::port::{Adapter, AdapterStep, Call, CallContext, JobHandle, PollPace, RefusalRule};
+use crate::response::{ProviderResponse, required_text, text_at};
 
-static JOB: Job = Job {
+static JOB: JobApi = JobApi {
     id: "/task_id",
     path: "/v2/query/video_generation/{id}",
     cancel: Some((Method::DELETE, "/v2/video_generation/{id}")),
@@ -42,7 +42,7 @@ static JOB: Job = Job {
     progress: |_| None,
     made: |_, body| video_at(body, "/task/content/url"),
     failed: |body| {
-        ENDS.error(Described::at(
+        ENDS.error(ErrorDescription::at(
             body,
             "/task/error/code",
             "/task/error/message",
@@ -52,26 +52,26 @@ static JOB: Job = Job {
 };
 
 #[derive(Debug)]
-pub(super) struct V2 {
-    pub(super) known: Shelf,
+pub(super) struct MiniMaxV2Adapter {
+    pub(super) known: ProtocolCatalogue,
 }
 
-impl Adapter for V2 {
-    fn limits(&self, kind: Kind, model: &str) -> Option<Limits> {
+impl Adapter for MiniMaxV2Adapter {
+    fn limits(&self, kind: MediaKind, model: &str) -> Option<ModelLimits> {
         let unknown = VideoLimits {
             sizes: vec![(1366, 768), (768, 1366), (768, 768)],
             durations: Durations::Range { min: 5, max: 15 },
             default_seconds: 5,
-            pictures: Pictures::frames(2),
+            pictures: SourcePictureLimits::frames(2),
             negative_prompt: false,
             seed: false,
             audio: None,
             max_prompt: 2000,
         };
-        (kind == Kind::Video).then(|| Limits::Video(self.known.video(model, unknown)))
+        (kind == MediaKind::Video).then(|| ModelLimits::Video(self.known.video(model, unknown)))
     }
 
-    fn fault_of_model(&self, _: Kind, model: &str) -> Option<String> {
+    fn fault_of_model(&self, _: MediaKind, model: &str) -> Option<String> {
         let older = model.contains("Hailuo") || model.contains("2V-01");
         older.then(|| format!("{model} is served by version 1: write api = \"v1\""))
     }
@@ -80,15 +80,15 @@ impl Adapter for V2 {
         matches!(size.0.min(size.1), 768 | 1440)
     }
 
-    fn pace(&self) -> Pace {
+    fn pace(&self) -> PollPace {
         PACE
     }
 
-    fn job(&self) -> Option<&Job> {
+    fn job(&self) -> Option<&JobApi> {
         Some(&JOB)
     }
 
-    fn refusals(&self) -> Vec<Refusal<'_>> {
+    fn refusals(&self) -> Vec<RefusalRule<'_>> {
         refusals()
     }
 
@@ -101,24 +101,34 @@ impl Adapter for V2 {
         fields.insert("duration".into(), json!(video.seconds));
         // A video from frames has their shape.
         if video.frames([(), ()]).next().is_none() {
-            fields.insert("ratio".into(), json!(shape::ratio(video.size)));
+            fields.insert("ratio".into(), json!(frame_size::ratio(video.size)));
         }
         fields.insert("content".into(), Value::Array(content(video)));
         let call = Call::post("submit", "/v2/video_generation", Value::Object(fields));
         Ok(call.submits())
     }
 
-    fn submitted(&self, _: &Order, _: &Asked, answer: &Answer) -> Result<Step, ProviderError> {
+    fn submitted(
+        &self,
+        _: &Order,
+        _: &CallContext,
+        answer: &ProviderResponse,
+    ) -> Result<AdapterStep, ProviderError> {
         let body = opened(answer)?;
         let id = id_in(&body).map_or_else(|| required_text(&body, JOB.id), Ok)?;
-        Ok(Step::submitted(json!({"id": id})))
+        Ok(AdapterStep::submitted(json!({"id": id})))
     }
 
-    fn named_job(&self, _: &Order, _: &Asked, answer: &Answer) -> Option<Handle> {
-        Some(Handle(json!({"id": id_in(&answer.json().ok()?)?})))
+    fn named_job(
+        &self,
+        _: &Order,
+        _: &CallContext,
+        answer: &ProviderResponse,
+    ) -> Option<JobHandle> {
+        Some(JobHandle(json!({"id": id_in(&answer.json().ok()?)?})))
     }
 
-    fn cancelled(&self, _: &Handle, answer: &Answer) -> bool {
+    fn cancelled(&self, _: &JobHandle, answer: &ProviderResponse) -> bool {
         let action = opened(answer).ok().and_then(|body| {
             let places = ["/action", "/task/action"];
             places.iter().find_map(|place| text_at(&body, place))
@@ -139,9 +149,9 @@ mod tests {
 
     use super::*;
     use crate::adapters::tests::{adapter, picture, video};
-    use crate::error::Class;
-    use crate::order::{Picture, PictureRole, Work};
-    use crate::port::Body;
+    use crate::error::ErrorClass;
+    use crate::order::{PictureRole, SourcePicture, WorkSpec};
+    use crate::port::RequestBody;
 
     fn v2() -> Arc<dyn Adapter> {
         adapter("minimax", &json!({"api": "v2"}))
@@ -149,7 +159,7 @@ mod tests {
 
     fn sent(order: &Order) -> Value {
         match v2().start(order).unwrap().body {
-            Body::Json(body) => body,
+            RequestBody::Json(body) => body,
             other => panic!("not JSON: {other:?}"),
         }
     }
@@ -163,11 +173,11 @@ mod tests {
             json!({"model": "MiniMax-H3", "content": [text], "resolution": "768P",
                    "duration": 5, "ratio": "16:9"})
         );
-        if let Work::Video(video) = &mut order.work {
+        if let WorkSpec::Video(video) = &mut order.work {
             video.size = (2560, 1440);
             for role in [PictureRole::FirstFrame, PictureRole::LastFrame] {
                 let file = picture();
-                video.pictures.push(Picture { role, file });
+                video.pictures.push(SourcePicture { role, file });
             }
         }
         let body = sent(&order);
@@ -183,10 +193,12 @@ mod tests {
 
     #[test]
     fn only_a_queued_task_is_called_off() {
-        let handle = Handle(json!({"id": "424010985738629"}));
+        let handle = JobHandle(json!({"id": "424010985738629"}));
         let call = v2().cancel(&handle).unwrap();
         assert_eq!(call.method, Method::DELETE);
-        let said = |status, body: Value| v2().cancelled(&handle, &Answer::json_of(status, &body));
+        let said = |status, body: Value| {
+            v2().cancelled(&handle, &ProviderResponse::json_of(status, &body))
+        };
         assert!(said(200, json!({"action": "cancelled"})));
         assert!(said(200, json!({"task_id": "1", "action": "cancel"})));
         assert!(!said(200, json!({"action": "deleted"})));
@@ -199,31 +211,31 @@ mod tests {
 
     #[test]
     fn an_unknown_task_is_told_by_status_500() {
-        let handle = Handle(json!({"id": "424010985738629"}));
+        let handle = JobHandle(json!({"id": "424010985738629"}));
         let asked = v2().poll(&handle).unwrap().asked();
         let class = |message: &str| {
             let body = json!({"type": "error", "error": {"type": "server_error",
                 "message": message, "http_code": "500"}});
-            let answer = Answer::json_of(500, &body);
+            let answer = ProviderResponse::json_of(500, &body);
             v2().polled(&handle, &asked, &answer).unwrap_err().class
         };
-        assert_eq!(class("task not found"), Class::Missing);
-        assert_eq!(class("internal error (1000)"), Class::Unclear);
+        assert_eq!(class("task not found"), ErrorClass::Missing);
+        assert_eq!(class("internal error (1000)"), ErrorClass::Unclear);
     }
 
     #[test]
     fn every_status_word() {
-        let handle = Handle(json!({"id": "424010985738629"}));
+        let handle = JobHandle(json!({"id": "424010985738629"}));
         let asked = v2().poll(&handle).unwrap().asked();
         let said = |task: Value| {
-            let answer = Answer::json_of(200, &json!({"task": task}));
+            let answer = ProviderResponse::json_of(200, &json!({"task": task}));
             v2().polled(&handle, &asked, &answer)
         };
         for word in ["queued", "running"] {
             let step = said(json!({"status": word})).unwrap();
             assert!(matches!(
                 step,
-                Step::Running {
+                AdapterStep::Running {
                     unknown_word: None,
                     ..
                 }
@@ -232,27 +244,27 @@ mod tests {
         let step = said(json!({"status": "pondering"})).unwrap();
         assert!(matches!(
             step,
-            Step::Running {
+            AdapterStep::Running {
                 unknown_word: Some(_),
                 ..
             }
         ));
         let done = json!({"status": "succeeded", "content": {"url": "https://x.example/v.mp4"}});
-        assert!(matches!(said(done), Ok(Step::Done { outputs }) if outputs.len() == 1));
+        assert!(matches!(said(done), Ok(AdapterStep::Done { outputs }) if outputs.len() == 1));
         let class = |task| said(task).unwrap_err().class;
         assert_eq!(
             class(json!({"status": "succeeded", "content": {}})),
-            Class::Failed
+            ErrorClass::Failed
         );
-        assert_eq!(class(json!({"status": "cancelled"})), Class::Lost);
-        assert_eq!(class(json!({"status": "expired"})), Class::Lost);
+        assert_eq!(class(json!({"status": "cancelled"})), ErrorClass::Lost);
+        assert_eq!(class(json!({"status": "expired"})), ErrorClass::Lost);
         let failed =
             |code: &str| json!({"status": "failed", "error": {"code": code, "message": "no"}});
-        assert_eq!(class(failed("1027")), Class::Refused);
-        assert_eq!(class(failed("1000")), Class::Failed);
+        assert_eq!(class(failed("1027")), ErrorClass::Refused);
+        assert_eq!(class(failed("1000")), ErrorClass::Failed);
         let gone = json!({"base_resp": {"status_code": 2013, "status_msg": "invalid task_id"}});
-        let error = v2().polled(&handle, &asked, &Answer::json_of(200, &gone));
-        assert_eq!(error.unwrap_err().class, Class::Missing);
+        let error = v2().polled(&handle, &asked, &ProviderResponse::json_of(200, &gone));
+        assert_eq!(error.unwrap_err().class, ErrorClass::Missing);
     }
 
     #[test]
@@ -264,8 +276,10 @@ mod tests {
             json!({"task": {"id": "7"}}),
             json!({"id": "7"}),
         ] {
-            let step = v2().submitted(&order, &asked, &Answer::json_of(200, &body));
-            assert!(matches!(step, Ok(Step::Submitted { handle, .. }) if handle.text("id") == "7"));
+            let step = v2().submitted(&order, &asked, &ProviderResponse::json_of(200, &body));
+            assert!(
+                matches!(step, Ok(AdapterStep::Submitted { handle, .. }) if handle.text("id") == "7")
+            );
         }
     }
 }

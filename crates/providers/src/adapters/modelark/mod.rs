@@ -36,18 +36,18 @@ use serde_json::{Map, Value, json};
 use sha2::{Digest as _, Sha256};
 
 use crate::adapters::Protocol;
-use crate::adapters::ark::{WORDS, content};
-use crate::answer::{Answer, text_at};
-use crate::catalogue::Shelf;
-use crate::cost::{Cost, Unit};
-use crate::error::{Class, Described, ProviderError};
-use crate::limits::{Durations, Limits, Pictures, VideoLimits};
-use crate::order::{Kind, Order, Work};
-use crate::port::jobs::errors::Ends;
-use crate::port::jobs::list::List;
-use crate::port::jobs::{Job, Opened, video_at};
-use crate::port::{Adapter, Asked, Call, Found, Pace, Refusal, prompt};
-use crate::shape;
+use crate::adapters::ark_tasks::{WORDS, content};
+use crate::catalogue::ProtocolCatalogue;
+use crate::cost::{CostUnit, ProviderCost};
+use crate::error::{ErrorClass, ErrorDescription, ProviderError};
+use crate::frame_size;
+use crate::limits::{Durations, ModelLimits, SourcePictureLimits, VideoLimits};
+use crate::order::{MediaKind, Order, WorkSpec};
+use crate::port::jobs::errors::FailureTable;
+use crate::port::jobs::list::JobList;
+use crate::port::jobs::{JobApi, ParsedBody, video_at};
+use crate::port::{Adapter, Call, CallContext, LookupPage, PollPace, RefusalRule, prompt_settings};
+use crate::response::{ProviderResponse, text_at};
 
 pub(super) const PROTOCOL: Protocol = Protocol {
     name: "modelark",
@@ -55,7 +55,7 @@ pub(super) const PROTOCOL: Protocol = Protocol {
     options: &[],
     anonymous: false,
     build: |settings| {
-        Ok(Arc::new(ModelArk {
+        Ok(Arc::new(ModelArkAdapter {
             known: settings.shelf("modelark"),
         }))
     },
@@ -63,7 +63,7 @@ pub(super) const PROTOCOL: Protocol = Protocol {
 
 const TASKS: &str = "/contents/generations/tasks";
 
-static JOB: Job = Job {
+static JOB: JobApi = JobApi {
     id: "/id",
     path: "/contents/generations/tasks/{id}",
     cancel: Some((Method::DELETE, "/contents/generations/tasks/{id}")),
@@ -78,7 +78,7 @@ static JOB: Job = Job {
     lost: "the provider no longer works on it",
 };
 
-const LIST: List = List {
+const LIST: JobList = JobList {
     path: TASKS,
     query: &[("page_size", "100")],
     items: "/items",
@@ -87,46 +87,46 @@ const LIST: List = List {
 };
 
 #[derive(Debug)]
-struct ModelArk {
-    known: Shelf,
+struct ModelArkAdapter {
+    known: ProtocolCatalogue,
 }
 
-impl Adapter for ModelArk {
-    fn limits(&self, kind: Kind, model: &str) -> Option<Limits> {
+impl Adapter for ModelArkAdapter {
+    fn limits(&self, kind: MediaKind, model: &str) -> Option<ModelLimits> {
         // Endpoints have ids of the operator's own instead of a model's name:
         // they get what all models have.
         let unknown = VideoLimits {
             sizes: vec![(1280, 720), (720, 1280), (960, 960)],
             durations: Durations::Range { min: 4, max: 12 },
             default_seconds: 5,
-            pictures: Pictures::frames(2),
+            pictures: SourcePictureLimits::frames(2),
             negative_prompt: false,
             seed: true,
             audio: None,
             max_prompt: 2000,
         };
-        (kind == Kind::Video).then(|| Limits::Video(self.known.video(model, unknown)))
+        (kind == MediaKind::Video).then(|| ModelLimits::Video(self.known.video(model, unknown)))
     }
 
     /// Of every model: endpoints have ids of the operator's own.
     fn prompt_settings(&self, _: &str) -> &'static [&'static str] {
-        prompt::SEEDANCE
+        prompt_settings::SEEDANCE
     }
 
     fn can_say(&self, _: &str, size: (u32, u32)) -> bool {
-        u64::from(size.0) * u64::from(size.1) < 3_000_000 && shape::has_usual_ratio(size)
+        u64::from(size.0) * u64::from(size.1) < 3_000_000 && frame_size::has_usual_ratio(size)
     }
 
-    fn pace(&self) -> Pace {
-        Pace::new(Duration::from_secs(5), Duration::from_secs(20))
+    fn pace(&self) -> PollPace {
+        PollPace::new(Duration::from_secs(5), Duration::from_secs(20))
     }
 
-    fn job(&self) -> Option<&Job> {
+    fn job(&self) -> Option<&JobApi> {
         Some(&JOB)
     }
 
-    fn refusals(&self) -> Vec<Refusal<'_>> {
-        vec![Refusal::of_http()]
+    fn refusals(&self) -> Vec<RefusalRule<'_>> {
+        vec![RefusalRule::of_http()]
     }
 
     fn start(&self, order: &Order) -> Result<Call, ProviderError> {
@@ -135,7 +135,7 @@ impl Adapter for ModelArk {
         fields.insert("model".into(), json!(order.model));
         fields.insert("content".into(), Value::Array(content(video)));
         fields.insert("resolution".into(), json!(resolution(video.size)));
-        fields.insert("ratio".into(), json!(shape::ratio(video.size)));
+        fields.insert("ratio".into(), json!(frame_size::ratio(video.size)));
         fields.insert("duration".into(), json!(video.seconds));
         if let Some(on) = video.audio {
             fields.insert("generate_audio".into(), json!(on));
@@ -149,11 +149,11 @@ impl Adapter for ModelArk {
         Ok(Call::post("submit", TASKS, Value::Object(fields)).submits())
     }
 
-    fn cost(&self, answer: &Answer) -> Option<Cost> {
-        Cost::at(
+    fn cost(&self, answer: &ProviderResponse) -> Option<ProviderCost> {
+        ProviderCost::at(
             &answer.json().ok()?,
             "/usage/completion_tokens",
-            Unit::Tokens,
+            CostUnit::Tokens,
         )
     }
 
@@ -165,9 +165,9 @@ impl Adapter for ModelArk {
         &self,
         order: &Order,
         _: SystemTime,
-        asked: &Asked,
-        answer: &Answer,
-    ) -> Result<Found, ProviderError> {
+        asked: &CallContext,
+        answer: &ProviderResponse,
+    ) -> Result<LookupPage, ProviderError> {
         if !is_left_to_chance(order) {
             return Err(ProviderError::unreadable("nothing was looked for"));
         }
@@ -183,7 +183,7 @@ impl Adapter for ModelArk {
         let number = asked.memo.as_u64().unwrap_or(1);
         let total = body["total"].as_u64().unwrap_or_default();
         let goes_on = !tasks.is_empty() && number.saturating_mul(PAGE) < total;
-        Ok(Found::jobs(jobs).and_then(goes_on.then(|| page(number.saturating_add(1)))))
+        Ok(LookupPage::jobs(jobs).and_then(goes_on.then(|| page(number.saturating_add(1)))))
     }
 }
 
@@ -198,7 +198,7 @@ fn page(number: u64) -> Call {
 
 /// Whether the seed is ours to choose.
 fn is_left_to_chance(order: &Order) -> bool {
-    matches!(&order.work, Work::Video(video) if video.seed.is_none())
+    matches!(&order.work, WorkSpec::Video(video) if video.seed.is_none())
 }
 
 /// A seed that no other order has but by a chance of one in four thousand million.
@@ -222,12 +222,12 @@ fn resolution((width, height): (u32, u32)) -> &'static str {
     }
 }
 
-fn opened(answer: &Answer) -> Opened {
+fn opened(answer: &ProviderResponse) -> ParsedBody {
     answer.success(describe).map_err(class_by_code)
 }
 
-fn describe(body: &Value) -> Described {
-    Described::at(body, "/error/code", "/error/message")
+fn describe(body: &Value) -> ErrorDescription {
+    ErrorDescription::at(body, "/error/code", "/error/message")
 }
 
 fn is_refusal(code: &str) -> bool {
@@ -237,33 +237,33 @@ fn is_refusal(code: &str) -> bool {
 /// What the code of a refused call says beside its status.
 fn class_by_code(error: ProviderError) -> ProviderError {
     // Only a 4xx proves that nothing was taken.
-    if error.class == Class::Unclear {
+    if error.class == ErrorClass::Unclear {
         return error;
     }
     let class = match error.code.as_deref().unwrap_or_default() {
-        code if is_refusal(code) => Class::Refused,
-        "AccountOverdueError" | "QuotaExceeded" | "SetLimitExceeded" => Class::Account,
-        "ModelNotOpen" => Class::Credentials,
+        code if is_refusal(code) => ErrorClass::Refused,
+        "AccountOverdueError" | "QuotaExceeded" | "SetLimitExceeded" => ErrorClass::Account,
+        "ModelNotOpen" => ErrorClass::Credentials,
         _ => error.class,
     };
     error.of_class(class)
 }
 
 /// The provider's error codes that speak of the order.
-const ENDS: Ends = Ends {
+const ENDS: FailureTable = FailureTable {
     codes: &[
-        ("InputTextSensitiveContent", Class::Refused),
-        ("InputImageSensitiveContent", Class::Refused),
-        ("InputVideoSensitiveContent", Class::Refused),
-        ("InputAudioSensitiveContent", Class::Refused),
-        ("OutputVideoSensitiveContent", Class::Refused),
-        ("OutputImageSensitiveContent", Class::Refused),
-        ("OutputAudioSensitiveContent", Class::Refused),
-        ("SensitiveContent", Class::Refused),
-        ("InvalidParameter", Class::Unfit),
-        ("MissingParameter", Class::Unfit),
-        ("InvalidImageURL", Class::Unfit),
-        ("InvalidEndpoint", Class::Unfit),
+        ("InputTextSensitiveContent", ErrorClass::Refused),
+        ("InputImageSensitiveContent", ErrorClass::Refused),
+        ("InputVideoSensitiveContent", ErrorClass::Refused),
+        ("InputAudioSensitiveContent", ErrorClass::Refused),
+        ("OutputVideoSensitiveContent", ErrorClass::Refused),
+        ("OutputImageSensitiveContent", ErrorClass::Refused),
+        ("OutputAudioSensitiveContent", ErrorClass::Refused),
+        ("SensitiveContent", ErrorClass::Refused),
+        ("InvalidParameter", ErrorClass::Unfit),
+        ("MissingParameter", ErrorClass::Unfit),
+        ("InvalidImageURL", ErrorClass::Unfit),
+        ("InvalidEndpoint", ErrorClass::Unfit),
     ],
     words: &[],
 };

@@ -2,10 +2,10 @@
 
 use super::*;
 use crate::adapters::tests::{adapter, found, ids, picture, since, stems, video};
-use crate::order::Picture;
 use crate::order::PictureRole;
-use crate::port::{Body, Effect};
-use crate::port::{Handle, Step};
+use crate::order::SourcePicture;
+use crate::port::{AdapterStep, JobHandle};
+use crate::port::{CallEffect, RequestBody};
 
 fn modelark() -> Arc<dyn Adapter> {
     adapter("modelark", &json!({}))
@@ -13,9 +13,9 @@ fn modelark() -> Arc<dyn Adapter> {
 
 fn sent(order: &Order) -> Value {
     let call = modelark().start(order).unwrap();
-    assert_eq!(call.effect, Effect::Submission);
+    assert_eq!(call.effect, CallEffect::Submission);
     match call.body {
-        Body::Json(body) => body,
+        RequestBody::Json(body) => body,
         other => panic!("not JSON: {other:?}"),
     }
 }
@@ -29,12 +29,12 @@ fn parts_with_roles_and_nothing_null() {
         json!({"model": "seedance-1-5-pro-251215", "content": [text], "resolution": "720p",
                "ratio": "16:9", "duration": 5, "seed": seed_of("0197-key")})
     );
-    if let Work::Video(video) = &mut order.work {
+    if let WorkSpec::Video(video) = &mut order.work {
         (video.seed, video.size) = (Some(1 << 32), (1080, 1920));
         video.user = Some("ada@example.com".into());
         for role in [PictureRole::FirstFrame, PictureRole::LastFrame] {
             let file = picture();
-            video.pictures.push(Picture { role, file });
+            video.pictures.push(SourcePicture { role, file });
         }
     }
     let body = sent(&order);
@@ -52,8 +52,8 @@ fn parts_with_roles_and_nothing_null() {
 
 #[test]
 fn every_size_has_its_fineness() {
-    let limits = modelark().limits(Kind::Video, "seedance-2-0-260128");
-    let Some(Limits::Video(limits)) = limits else {
+    let limits = modelark().limits(MediaKind::Video, "seedance-2-0-260128");
+    let Some(ModelLimits::Video(limits)) = limits else {
         panic!("no videos");
     };
     let of = |wanted: &str| {
@@ -68,48 +68,53 @@ fn what_a_submission_may_answer() {
     let order = video("seedance-1-5-pro-251215");
     let asked = modelark().start(&order).unwrap().asked();
     let answered = |status, body: &Value| {
-        let answer = Answer::json_of(status, body);
+        let answer = ProviderResponse::json_of(status, body);
         modelark().submitted(&order, &asked, &answer)
     };
     assert!(matches!(
         answered(200, &json!({"id": "cgt-1"})),
-        Ok(Step::Submitted { .. })
+        Ok(AdapterStep::Submitted { .. })
     ));
     for (status, code, class) in [
-        (400, "InvalidParameter", Class::Rejected),
-        (400, "InputTextSensitiveContentDetected", Class::Refused),
-        (401, "AuthenticationError", Class::Credentials),
-        (403, "AccountOverdueError", Class::Account),
-        (404, "ModelNotOpen", Class::Credentials),
+        (400, "InvalidParameter", ErrorClass::Rejected),
+        (
+            400,
+            "InputTextSensitiveContentDetected",
+            ErrorClass::Refused,
+        ),
+        (401, "AuthenticationError", ErrorClass::Credentials),
+        (403, "AccountOverdueError", ErrorClass::Account),
+        (404, "ModelNotOpen", ErrorClass::Credentials),
         (
             429,
             "RateLimitExceeded.EndpointRPMExceeded",
-            Class::RateLimited,
+            ErrorClass::RateLimited,
         ),
-        (429, "QuotaExceeded", Class::Account),
-        (429, "ServerOverloaded", Class::RateLimited),
-        (500, "InternalServiceError", Class::Unclear),
-        (503, "ServiceUnavailable", Class::Unavailable),
-        (200, "InvalidParameter", Class::Unclear),
+        (429, "QuotaExceeded", ErrorClass::Account),
+        (429, "ServerOverloaded", ErrorClass::RateLimited),
+        (500, "InternalServiceError", ErrorClass::Unclear),
+        (503, "ServiceUnavailable", ErrorClass::Unavailable),
+        (200, "InvalidParameter", ErrorClass::Unclear),
     ] {
         let body = json!({"error": {"code": code, "message": "no"}});
         assert_eq!(answered(status, &body).unwrap_err().class, class, "{code}");
     }
     let error = modelark().start(&stems("x")).unwrap_err();
-    assert_eq!(error.class, Class::Rejected);
+    assert_eq!(error.class, ErrorClass::Rejected);
 }
 
 #[test]
 fn every_status_word() {
-    let handle = Handle(json!({"id": "cgt-1"}));
+    let handle = JobHandle(json!({"id": "cgt-1"}));
     let asked = modelark().poll(&handle).unwrap().asked();
-    let polled =
-        |status, body: Value| modelark().polled(&handle, &asked, &Answer::json_of(status, &body));
+    let polled = |status, body: Value| {
+        modelark().polled(&handle, &asked, &ProviderResponse::json_of(status, &body))
+    };
     for word in ["queued", "running"] {
         let step = polled(200, json!({"status": word})).unwrap();
         assert!(matches!(
             step,
-            Step::Running {
+            AdapterStep::Running {
                 unknown_word: None,
                 ..
             }
@@ -118,34 +123,38 @@ fn every_status_word() {
     let step = polled(200, json!({"status": "pondering"})).unwrap();
     assert!(matches!(
         step,
-        Step::Running {
+        AdapterStep::Running {
             unknown_word: Some(_),
             ..
         }
     ));
     let done = json!({"status": "succeeded", "content": {"video_url": "https://x.example/v"}});
-    assert!(matches!(polled(200, done), Ok(Step::Done { outputs }) if outputs.len() == 1));
+    assert!(matches!(polled(200, done), Ok(AdapterStep::Done { outputs }) if outputs.len() == 1));
     let class = |status, body| polled(status, body).unwrap_err().class;
     assert_eq!(
         class(200, json!({"status": "succeeded", "content": {}})),
-        Class::Failed
+        ErrorClass::Failed
     );
-    assert_eq!(class(200, json!({"status": "cancelled"})), Class::Lost);
-    assert_eq!(class(200, json!({"status": "expired"})), Class::Lost);
+    assert_eq!(class(200, json!({"status": "cancelled"})), ErrorClass::Lost);
+    assert_eq!(class(200, json!({"status": "expired"})), ErrorClass::Lost);
     let failed = |code: &str| json!({"status": "failed", "error": {"code": code, "message": "no"}});
-    assert_eq!(class(200, failed("InternalServiceError")), Class::Failed);
+    assert_eq!(
+        class(200, failed("InternalServiceError")),
+        ErrorClass::Failed
+    );
     let refused = failed("OutputVideoSensitiveContentDetected");
-    assert_eq!(class(200, refused), Class::Refused);
+    assert_eq!(class(200, refused), ErrorClass::Refused);
     let gone = json!({"error": {"code": "ResourceNotFound", "message": "no"}});
-    assert_eq!(class(404, gone), Class::Missing);
-    assert_eq!(class(500, json!({})), Class::Unclear);
+    assert_eq!(class(404, gone), ErrorClass::Missing);
+    assert_eq!(class(500, json!({})), ErrorClass::Unclear);
 }
 
 #[test]
 fn a_running_task_is_not_called_off() {
-    let handle = Handle(json!({"id": "cgt-1"}));
+    let handle = JobHandle(json!({"id": "cgt-1"}));
     assert_eq!(modelark().cancel(&handle).unwrap().method, Method::DELETE);
-    let said = |status| modelark().cancelled(&handle, &Answer::json_of(status, &json!({})));
+    let said =
+        |status| modelark().cancelled(&handle, &ProviderResponse::json_of(status, &json!({})));
     assert!(said(200) && !said(400) && !said(409));
 }
 
@@ -169,7 +178,7 @@ fn a_lost_task_is_found_by_the_seed_that_it_gives_back() {
     let empty = found(modelark().as_ref(), &order, 200, &empty).unwrap();
     assert!(empty.next.is_none());
     // Others may have ordered with this seed too.
-    if let Work::Video(video) = &mut order.work {
+    if let WorkSpec::Video(video) = &mut order.work {
         video.seed = Some(u64::from(seed));
     }
     assert!(modelark().find(&order, since()).is_none());

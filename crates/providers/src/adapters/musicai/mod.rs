@@ -31,19 +31,20 @@ use http::Method;
 use serde_json::{Value, json};
 
 use crate::adapters::{Protocol, stem_names};
-use crate::answer::{Answer, required_text, text_at};
-use crate::error::{Class, Described, ProviderError};
-use crate::limits::{Limits, MusicLimits, StemLimits};
-use crate::order::{Kind, Order, StemGroup, StemTarget, Work};
-use crate::port::jobs::errors::{Ends, of_poll};
-use crate::port::jobs::list::List;
-use crate::port::jobs::status::Status;
-use crate::port::jobs::{Job, upload};
+use crate::error::{ErrorClass, ErrorDescription, ProviderError};
+use crate::limits::{ModelLimits, MusicLimits, StemLimits};
+use crate::order::{MediaKind, Order, StemGroup, StemTarget, WorkSpec};
+use crate::port::jobs::errors::{FailureTable, of_poll};
+use crate::port::jobs::list::JobList;
+use crate::port::jobs::status::JobStatus;
+use crate::port::jobs::{JobApi, upload};
 use crate::port::{
-    Adapter, Asked, Authorization, Call, Found, Handle, Output, Pace, Refusal, Step, TELLING,
+    Adapter, AdapterStep, Authorization, Call, CallContext, JobHandle, JobOutput, LookupPage,
+    PollPace, RefusalRule, TELLING,
 };
+use crate::response::{ProviderResponse, required_text, text_at};
 use crate::secret::Secret;
-use crate::settings::{Settings, SettingsError};
+use crate::settings::{ProviderSettings, SettingsError};
 
 pub(super) const PROTOCOL: Protocol = Protocol {
     name: "musicai",
@@ -53,7 +54,7 @@ pub(super) const PROTOCOL: Protocol = Protocol {
     build,
 };
 
-fn build(settings: &Settings) -> Result<Arc<dyn Adapter>, SettingsError> {
+fn build(settings: &ProviderSettings) -> Result<Arc<dyn Adapter>, SettingsError> {
     let mut names = settings.list("stems")?;
     if names.is_empty() {
         names = ["vocals", "drums", "bass", "other"]
@@ -64,13 +65,13 @@ fn build(settings: &Settings) -> Result<Arc<dyn Adapter>, SettingsError> {
         stem_names::target(name)
             .ok_or_else(|| SettingsError::at("stems", format!("{name:?} is no stem's name")))
     };
-    Ok(Arc::new(MusicAi {
+    Ok(Arc::new(MusicAiAdapter {
         stems: names.iter().map(read).collect::<Result<_, _>>()?,
         input: settings.text("input")?.unwrap_or("inputUrl").to_owned(),
     }))
 }
 
-static JOB: Job = Job {
+static JOB: JobApi = JobApi {
     id: "/id",
     path: "/job/{id}",
     cancel: Some((Method::DELETE, "/job/{id}")),
@@ -82,10 +83,10 @@ static JOB: Job = Job {
     },
     status: "/status",
     words: &[
-        ("QUEUED", Status::Queued),
-        ("STARTED", Status::Running),
-        ("SUCCEEDED", Status::Done),
-        ("FAILED", Status::FAILED),
+        ("QUEUED", JobStatus::Queued),
+        ("STARTED", JobStatus::Running),
+        ("SUCCEEDED", JobStatus::Done),
+        ("FAILED", JobStatus::FAILED),
     ],
     progress: |_| None,
     made: |_, body| Ok(stems(body)),
@@ -93,7 +94,7 @@ static JOB: Job = Job {
     lost: "",
 };
 
-const LIST: List = List {
+const LIST: JobList = JobList {
     path: "/job",
     query: &[("size", "100")],
     items: "",
@@ -102,15 +103,15 @@ const LIST: List = List {
 };
 
 #[derive(Debug)]
-struct MusicAi {
+struct MusicAiAdapter {
     /// What the workflows deliver.
     stems: Vec<StemTarget>,
     /// The parameter that holds the recording's address.
     input: String,
 }
 
-impl Adapter for MusicAi {
-    fn limits(&self, kind: Kind, _: &str) -> Option<Limits> {
+impl Adapter for MusicAiAdapter {
+    fn limits(&self, kind: MediaKind, _: &str) -> Option<ModelLimits> {
         let mut groups: Vec<StemGroup> = Vec::new();
         let mut rests = Vec::new();
         for stem in &self.stems {
@@ -121,8 +122,8 @@ impl Adapter for MusicAi {
             }
         }
         rests.retain(|group| groups.contains(group));
-        (kind == Kind::Music).then(|| {
-            Limits::Music(MusicLimits::stems(StemLimits {
+        (kind == MediaKind::Music).then(|| {
+            ModelLimits::Music(MusicLimits::stems(StemLimits {
                 two: true,
                 full: groups.len() > 1,
                 groups,
@@ -132,20 +133,20 @@ impl Adapter for MusicAi {
         })
     }
 
-    fn pace(&self) -> Pace {
-        Pace::new(Duration::from_secs(3), Duration::from_secs(30))
+    fn pace(&self) -> PollPace {
+        PollPace::new(Duration::from_secs(3), Duration::from_secs(30))
     }
 
     fn authorize(&self, secret: &Secret, _: SystemTime) -> Result<Authorization, ProviderError> {
         Ok(Authorization::header("authorization", secret))
     }
 
-    fn job(&self) -> Option<&Job> {
+    fn job(&self) -> Option<&JobApi> {
         Some(&JOB)
     }
 
-    fn refusals(&self) -> Vec<Refusal<'_>> {
-        vec![Refusal::of_http()]
+    fn refusals(&self) -> Vec<RefusalRule<'_>> {
+        vec![RefusalRule::of_http()]
     }
 
     fn start(&self, order: &Order) -> Result<Call, ProviderError> {
@@ -156,9 +157,9 @@ impl Adapter for MusicAi {
     fn submitted(
         &self,
         order: &Order,
-        asked: &Asked,
-        answer: &Answer,
-    ) -> Result<Step, ProviderError> {
+        asked: &CallContext,
+        answer: &ProviderResponse,
+    ) -> Result<AdapterStep, ProviderError> {
         let stems = order.stems()?;
         match asked.stage.as_ref() {
             "grant" => {
@@ -167,7 +168,7 @@ impl Adapter for MusicAi {
                 let put = upload::put("put", to, &stems.source.file)
                     .with_memo(json!(required_text(&grant, "/downloadUrl")?))
                     .works(TELLING);
-                Ok(Step::next(put))
+                Ok(AdapterStep::next(put))
             }
             "put" if !answer.status.is_success() => Err(answer.failure(describe)),
             "put" => {
@@ -175,27 +176,29 @@ impl Adapter for MusicAi {
                 let body = json!({
                     "name": order.key, "workflow": order.model, "params": {self.input.as_str(): asked.memo},
                 });
-                Ok(Step::next(Call::post("submit", "/job", body).submits()))
+                Ok(AdapterStep::next(
+                    Call::post("submit", "/job", body).submits(),
+                ))
             }
             _ => JOB.submitted(answer),
         }
     }
 
-    fn cancelled(&self, _: &Handle, _: &Answer) -> bool {
+    fn cancelled(&self, _: &JobHandle, _: &ProviderResponse) -> bool {
         false
     }
 
     fn find(&self, order: &Order, _: SystemTime) -> Option<Call> {
-        matches!(order.work, Work::Stems(_)).then(|| page(order, 0))
+        matches!(order.work, WorkSpec::Stems(_)).then(|| page(order, 0))
     }
 
     fn found(
         &self,
         order: &Order,
         _: SystemTime,
-        asked: &Asked,
-        answer: &Answer,
-    ) -> Result<Found, ProviderError> {
+        asked: &CallContext,
+        answer: &ProviderResponse,
+    ) -> Result<LookupPage, ProviderError> {
         let body = answer.success(describe)?;
         let all = LIST.items(&body)?;
         let ours = all
@@ -206,28 +209,31 @@ impl Adapter for MusicAi {
         // empty one is the last.
         let number = asked.memo.as_u64().unwrap_or_default().saturating_add(1);
         let next = (!all.is_empty()).then(|| page(order, number));
-        Ok(Found::jobs(jobs).and_then(next))
+        Ok(LookupPage::jobs(jobs).and_then(next))
     }
 }
 
 /// The stems whose names say what they are, of what stands at an address; in the order of their names, as a
 /// build with `c2pa` keeps the members of an object in the order in which they were sent.
-fn stems(body: &Value) -> Vec<Output> {
+fn stems(body: &Value) -> Vec<JobOutput> {
     let result = body["result"].as_object().into_iter().flatten();
     let result: BTreeMap<&String, &Value> = result.collect();
     let outputs = result.into_iter().filter_map(|(name, value)| {
         let is_address = |url: &&str| url.starts_with("https://") || url.starts_with("http://");
         let url = value.as_str().filter(is_address)?;
-        Some(Output::stem_at(stem_names::target(name)?, url))
+        Some(JobOutput::stem_at(stem_names::target(name)?, url))
     });
     outputs.collect()
 }
 
 /// The codes of music.ai's page of errors that speak of the recording or of the
 /// workflow's parameters.
-const ENDS: Ends = Ends {
-    codes: &[("BAD_INPUT", Class::Unfit), ("INVALID_", Class::Unfit)],
-    words: &[("invalid input", Class::Unfit)],
+const ENDS: FailureTable = FailureTable {
+    codes: &[
+        ("BAD_INPUT", ErrorClass::Unfit),
+        ("INVALID_", ErrorClass::Unfit),
+    ],
+    words: &[("invalid input", ErrorClass::Unfit)],
 };
 
 /// A page of the list. The first is asked for without a number; page 1 may be
@@ -242,12 +248,12 @@ fn page(order: &Order, number: u64) -> Call {
 }
 
 /// `{"code", "title", "message"}`, by itself or as `error`, which may be text.
-fn describe(body: &Value) -> Described {
+fn describe(body: &Value) -> ErrorDescription {
     let inner = body.get("error").unwrap_or(body);
     let message = ["/message", "/title", ""]
         .iter()
         .find_map(|at| text_at(inner, at));
-    Described {
+    ErrorDescription {
         code: text_at(inner, "/code"),
         message,
     }

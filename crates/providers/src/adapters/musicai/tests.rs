@@ -2,17 +2,17 @@
 
 use super::*;
 use crate::adapters::tests::{adapter, found, ids, since, stems, video};
-use crate::port::{Body, Target};
-use crate::port::{Effect, What};
+use crate::port::{CallEffect, OutputKind};
+use crate::port::{CallTarget, RequestBody};
 
 #[test]
 fn the_recording_goes_to_the_bucket_and_then_to_the_workflow() {
     let adapter = adapter("musicai", &json!({"input": "Input 1"}));
     let order = stems("my-stems");
     let next = |call: &Call, body: Value| {
-        let answer = Answer::json_of(200, &body);
+        let answer = ProviderResponse::json_of(200, &body);
         match adapter.submitted(&order, &call.asked(), &answer).unwrap() {
-            Step::Next(call) => *call,
+            AdapterStep::Next(call) => *call,
             other => panic!("{other:?}"),
         }
     };
@@ -21,12 +21,15 @@ fn the_recording_goes_to_the_bucket_and_then_to_the_workflow() {
         &grant,
         json!({"uploadUrl": "https://bucket.example/up", "downloadUrl": "https://bucket.example/down"}),
     );
-    assert_eq!(put.to, Target::Address("https://bucket.example/up".into()));
+    assert_eq!(
+        put.to,
+        CallTarget::Address("https://bucket.example/up".into())
+    );
     assert!(!put.with_credential);
-    assert!(matches!(&put.body, Body::Bytes { bytes, .. } if &bytes[..] == b"fLaC"));
+    assert!(matches!(&put.body, RequestBody::Bytes { bytes, .. } if &bytes[..] == b"fLaC"));
     let submit = next(&put, json!(null));
-    assert_eq!(submit.effect, Effect::Submission);
-    let Body::Json(body) = &submit.body else {
+    assert_eq!(submit.effect, CallEffect::Submission);
+    let RequestBody::Json(body) = &submit.body else {
         panic!("no JSON");
     };
     assert_eq!(
@@ -34,19 +37,23 @@ fn the_recording_goes_to_the_bucket_and_then_to_the_workflow() {
         json!({"name": "0197-key", "workflow": "my-stems", "params": {"Input 1": "https://bucket.example/down"}})
     );
     let submitted = |status, body: Value| {
-        adapter.submitted(&order, &submit.asked(), &Answer::json_of(status, &body))
+        adapter.submitted(
+            &order,
+            &submit.asked(),
+            &ProviderResponse::json_of(status, &body),
+        )
     };
     assert!(matches!(
         submitted(200, json!({"id": "j-1"})),
-        Ok(Step::Submitted { handle, .. }) if handle.text("id") == "j-1"
+        Ok(AdapterStep::Submitted { handle, .. }) if handle.text("id") == "j-1"
     ));
     for (status, class) in [
-        (200, Class::Unclear),
-        (400, Class::Rejected),
-        (401, Class::Credentials),
-        (402, Class::Account),
-        (429, Class::RateLimited),
-        (500, Class::Unclear),
+        (200, ErrorClass::Unclear),
+        (400, ErrorClass::Rejected),
+        (401, ErrorClass::Credentials),
+        (402, ErrorClass::Account),
+        (429, ErrorClass::RateLimited),
+        (500, ErrorClass::Unclear),
     ] {
         assert_eq!(
             submitted(status, json!({})).unwrap_err().class,
@@ -56,15 +63,15 @@ fn the_recording_goes_to_the_bucket_and_then_to_the_workflow() {
     }
     assert_eq!(
         adapter.start(&video("x")).unwrap_err().class,
-        Class::Rejected
+        ErrorClass::Rejected
     );
 }
 
-fn poll(status: u16, body: &Value) -> Result<Step, ProviderError> {
+fn poll(status: u16, body: &Value) -> Result<AdapterStep, ProviderError> {
     let adapter = adapter("musicai", &json!({}));
-    let handle = Handle(json!({"id": "j-1"}));
+    let handle = JobHandle(json!({"id": "j-1"}));
     let asked = adapter.poll(&handle).unwrap().asked();
-    adapter.polled(&handle, &asked, &Answer::json_of(status, body))
+    adapter.polled(&handle, &asked, &ProviderResponse::json_of(status, body))
 }
 
 #[test]
@@ -74,7 +81,7 @@ fn only_known_words_end_a_job() {
         assert!(
             matches!(
                 step,
-                Step::Running {
+                AdapterStep::Running {
                     unknown_word: None,
                     ..
                 }
@@ -83,7 +90,9 @@ fn only_known_words_end_a_job() {
         );
     }
     let step = poll(200, &json!({"status": "PAUSED"})).unwrap();
-    assert!(matches!(step, Step::Running { unknown_word: Some(word), .. } if word == "PAUSED"));
+    assert!(
+        matches!(step, AdapterStep::Running { unknown_word: Some(word), .. } if word == "PAUSED")
+    );
     for error in [
         json!({"code": "E1", "title": "Bad", "message": "no sound"}),
         json!("no sound"),
@@ -91,14 +100,14 @@ fn only_known_words_end_a_job() {
         let failed = poll(200, &json!({"status": "FAILED", "error": error})).unwrap_err();
         assert_eq!(
             (failed.class, failed.message.as_str()),
-            (Class::Failed, "no sound")
+            (ErrorClass::Failed, "no sound")
         );
     }
     for (status, class) in [
-        (404, Class::Missing),
-        (400, Class::Unclear),
-        (429, Class::RateLimited),
-        (500, Class::Unclear),
+        (404, ErrorClass::Missing),
+        (400, ErrorClass::Unclear),
+        (429, ErrorClass::RateLimited),
+        (500, ErrorClass::Unclear),
     ] {
         assert_eq!(
             poll(status, &json!({})).unwrap_err().class,
@@ -113,13 +122,13 @@ fn the_workflows_names_say_what_it_made() {
     let result = json!({"vocals": "https://cdn.example/v.wav", "Instrumental": "https://cdn.example/i.wav",
         "keys": "https://cdn.example/k.wav", "chords": "https://cdn.example/c.json", "tempo": "120", "other": 3});
     let body = json!({"status": "SUCCEEDED", "result": result});
-    let Step::Done { outputs } = poll(200, &body).unwrap() else {
+    let AdapterStep::Done { outputs } = poll(200, &body).unwrap() else {
         panic!("not done");
     };
     let mut names: Vec<String> = outputs
         .iter()
         .map(|output| match &output.what {
-            What::Stem(target) => target.name(),
+            OutputKind::Stem(target) => target.name(),
             other => panic!("{other:?}"),
         })
         .collect();
@@ -129,13 +138,13 @@ fn the_workflows_names_say_what_it_made() {
         200,
         &json!({"status": "SUCCEEDED", "result": {"tempo": "120"}}),
     );
-    assert_eq!(empty.unwrap_err().class, Class::Failed);
+    assert_eq!(empty.unwrap_err().class, ErrorClass::Failed);
 }
 
 #[test]
 fn the_settings_say_what_a_workflow_makes() {
-    let limits = |options: Value| match adapter("musicai", &options).limits(Kind::Music, "m") {
-        Some(Limits::Music(MusicLimits {
+    let limits = |options: Value| match adapter("musicai", &options).limits(MediaKind::Music, "m") {
+        Some(ModelLimits::Music(MusicLimits {
             stems: Some(stems), ..
         })) => stems,
         other => panic!("{other:?}"),
@@ -150,16 +159,16 @@ fn the_settings_say_what_a_workflow_makes() {
     assert!(!two.full && !two.other);
     assert_eq!(two.rests, [StemGroup::Vocals]);
     let options = json!({"stems": ["kazoo"]});
-    let settings = Settings::new("test", options.as_object().cloned().unwrap());
+    let settings = ProviderSettings::new("test", options.as_object().cloned().unwrap());
     assert_eq!(build(&settings).unwrap_err().key.as_deref(), Some("stems"));
 }
 
 #[test]
 fn removing_a_job_proves_nothing() {
     let adapter = adapter("musicai", &json!({}));
-    let handle = Handle(json!({"id": "j-1"}));
+    let handle = JobHandle(json!({"id": "j-1"}));
     assert_eq!(adapter.cancel(&handle).unwrap().method, Method::DELETE);
-    assert!(!adapter.cancelled(&handle, &Answer::json_of(200, &json!({}))));
+    assert!(!adapter.cancelled(&handle, &ProviderResponse::json_of(200, &json!({}))));
 }
 
 #[test]

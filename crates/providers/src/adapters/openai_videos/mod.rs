@@ -28,20 +28,20 @@ use http::Method;
 use serde_json::{Map, Value, json};
 
 use crate::adapters::Protocol;
-use crate::answer::{Answer, percent_at, required_text, text_at};
-use crate::catalogue::Shelf;
-use crate::error::{Basis, Class, Described, ProviderError};
-use crate::limits::{Durations, Limits, Pictures, VideoLimits};
-use crate::order::{Kind, Order, PictureRole, Video, Work};
-use crate::port::jobs::errors::Ends;
-use crate::port::jobs::list::{List, agrees};
-use crate::port::jobs::status::Status;
+use crate::catalogue::ProtocolCatalogue;
+use crate::error::{ErrorBasis, ErrorClass, ErrorDescription, ProviderError};
+use crate::frame_size;
+use crate::limits::{Durations, ModelLimits, SourcePictureLimits, VideoLimits};
+use crate::order::{MediaKind, Order, PictureRole, VideoSpec, WorkSpec};
+use crate::port::jobs::errors::FailureTable;
+use crate::port::jobs::list::{JobList, agrees};
+use crate::port::jobs::status::JobStatus;
 use crate::port::{
-    Adapter, Asked, Body, Call, Found, Handle, Output, Pace, Part, RESULT, Refusal, Source, Step,
-    What,
+    Adapter, AdapterStep, Call, CallContext, FormPart, JobHandle, JobOutput, LookupPage,
+    OutputKind, OutputSource, PollPace, RESULT, RefusalRule, RequestBody,
 };
-use crate::settings::{Settings, SettingsError};
-use crate::shape;
+use crate::response::{ProviderResponse, percent_at, required_text, text_at};
+use crate::settings::{ProviderSettings, SettingsError};
 
 pub(super) const PROTOCOL: Protocol = Protocol {
     name: "openai-videos",
@@ -51,8 +51,8 @@ pub(super) const PROTOCOL: Protocol = Protocol {
     build,
 };
 
-fn build(settings: &Settings) -> Result<Arc<dyn Adapter>, SettingsError> {
-    Ok(Arc::new(OpenAiVideos {
+fn build(settings: &ProviderSettings) -> Result<Arc<dyn Adapter>, SettingsError> {
+    Ok(Arc::new(OpenAiVideosAdapter {
         known: settings.shelf("openai-videos"),
         multipart: settings.word("encoding", &["multipart", "json"])? == "multipart",
         whole_seconds: settings.word("seconds", &["text", "integer"])? == "integer",
@@ -61,8 +61,8 @@ fn build(settings: &Settings) -> Result<Arc<dyn Adapter>, SettingsError> {
 }
 
 #[derive(Debug)]
-struct OpenAiVideos {
-    known: Shelf,
+struct OpenAiVideosAdapter {
+    known: ProtocolCatalogue,
     /// Multipart is what the SDKs send and the only form that vLLM-omni takes.
     multipart: bool,
     /// `SGLang` wants `seconds` as a number in JSON.
@@ -71,31 +71,31 @@ struct OpenAiVideos {
     deduplicates: bool,
 }
 
-impl Adapter for OpenAiVideos {
-    fn limits(&self, kind: Kind, model: &str) -> Option<Limits> {
+impl Adapter for OpenAiVideosAdapter {
+    fn limits(&self, kind: MediaKind, model: &str) -> Option<ModelLimits> {
         let unknown = VideoLimits {
             sizes: vec![(1280, 720), (720, 1280)],
             durations: Durations::Range { min: 1, max: 20 },
             default_seconds: 4,
-            pictures: Pictures::frames(1),
+            pictures: SourcePictureLimits::frames(1),
             negative_prompt: true,
             seed: true,
             audio: None,
             max_prompt: 32_000,
         };
-        (kind == Kind::Video).then(|| Limits::Video(self.known.video(model, unknown)))
+        (kind == MediaKind::Video).then(|| ModelLimits::Video(self.known.video(model, unknown)))
     }
 
-    fn pace(&self) -> Pace {
-        Pace::new(Duration::from_secs(1), Duration::from_secs(15))
+    fn pace(&self) -> PollPace {
+        PollPace::new(Duration::from_secs(1), Duration::from_secs(15))
     }
 
     fn deduplicates(&self) -> bool {
         self.deduplicates
     }
 
-    fn refusals(&self) -> Vec<Refusal<'_>> {
-        vec![Refusal::of_http()]
+    fn refusals(&self) -> Vec<RefusalRule<'_>> {
+        vec![RefusalRule::of_http()]
     }
 
     fn start(&self, order: &Order) -> Result<Call, ProviderError> {
@@ -103,10 +103,10 @@ impl Adapter for OpenAiVideos {
         let mut fields = self.fields(order, video);
         let picture = video.picture(PictureRole::FirstFrame);
         let body = if self.multipart {
-            let mut parts: Vec<Part> = fields
+            let mut parts: Vec<FormPart> = fields
                 .iter()
                 .map(|(name, value)| {
-                    Part::text(
+                    FormPart::text(
                         name,
                         value
                             .as_str()
@@ -114,8 +114,8 @@ impl Adapter for OpenAiVideos {
                     )
                 })
                 .collect();
-            parts.extend(picture.map(|file| Part::file("input_reference", file)));
-            Body::Multipart(parts)
+            parts.extend(picture.map(|file| FormPart::file("input_reference", file)));
+            RequestBody::Multipart(parts)
         } else {
             if let Some(file) = picture {
                 fields.insert(
@@ -123,7 +123,7 @@ impl Adapter for OpenAiVideos {
                     json!({"image_url": file.url_or_data()}),
                 );
             }
-            Body::Json(Value::Object(fields))
+            RequestBody::Json(Value::Object(fields))
         };
         let call = Call::new("submit", Method::POST, "/videos")
             .with_body(body)
@@ -135,32 +135,42 @@ impl Adapter for OpenAiVideos {
         })
     }
 
-    fn submitted(&self, _: &Order, _: &Asked, answer: &Answer) -> Result<Step, ProviderError> {
+    fn submitted(
+        &self,
+        _: &Order,
+        _: &CallContext,
+        answer: &ProviderResponse,
+    ) -> Result<AdapterStep, ProviderError> {
         let body = answer.success(describe).map_err(class_by_code)?;
-        Ok(Step::Submitted {
-            handle: Handle(json!({"id": required_text(&body, "/id")?})),
+        Ok(AdapterStep::Submitted {
+            handle: JobHandle(json!({"id": required_text(&body, "/id")?})),
             poll_after: poll_after(answer),
         })
     }
 
-    fn poll(&self, handle: &Handle) -> Result<Call, ProviderError> {
+    fn poll(&self, handle: &JobHandle) -> Result<Call, ProviderError> {
         Ok(Call::get("poll", format!("/videos/{}", handle.text("id"))))
     }
 
-    fn polled(&self, handle: &Handle, _: &Asked, answer: &Answer) -> Result<Step, ProviderError> {
+    fn polled(
+        &self,
+        handle: &JobHandle,
+        _: &CallContext,
+        answer: &ProviderResponse,
+    ) -> Result<AdapterStep, ProviderError> {
         // vLLM-omni tells of a failed job with a status that is not 2xx, so the
         // body goes first.
         let body = answer.json().unwrap_or(Value::Null);
         let word = text_at(&body, "/status");
-        if let Some(Status::Ended(class)) = word.as_deref().and_then(meaning) {
+        if let Some(JobStatus::Ended(class)) = word.as_deref().and_then(meaning) {
             let message = "the provider no longer works on it";
             let error = match class {
-                Class::Failed => failure(&body),
+                ErrorClass::Failed => failure(&body),
                 class => ProviderError::new(class, message),
             };
             let is_record = text_at(&body, "/id").as_deref() == Some(handle.text("id"));
             return Err(if is_record {
-                error.on(Basis::Record)
+                error.on(ErrorBasis::Record)
             } else {
                 error
             });
@@ -168,7 +178,7 @@ impl Adapter for OpenAiVideos {
         if !answer.status.is_success() {
             let error = answer.failure(describe);
             let class = if answer.status == 404 {
-                Class::Missing
+                ErrorClass::Missing
             } else {
                 error.class
             };
@@ -179,39 +189,39 @@ impl Adapter for OpenAiVideos {
             return Err(ProviderError::unreadable(what));
         };
         match meaning(&word) {
-            Some(status) if status.goes_on() => Ok(Step::Running {
+            Some(status) if status.goes_on() => Ok(AdapterStep::Running {
                 progress: percent_at(&body, "/progress", 100.0),
                 poll_after: poll_after(answer),
                 unknown_word: None,
             }),
             None if address(&body).is_some() => delivered(handle, &word, &body),
             None if body["error"].is_object() => Err(failure(&body)),
-            None => Ok(Step::unknown(word)),
+            None => Ok(AdapterStep::unknown(word)),
             Some(_) => delivered(handle, &word, &body),
         }
     }
 
-    fn cancel(&self, handle: &Handle) -> Option<Call> {
+    fn cancel(&self, handle: &JobHandle) -> Option<Call> {
         let path = format!("/videos/{}", handle.text("id"));
         Some(Call::new("cancel", Method::DELETE, path))
     }
 
-    fn cancelled(&self, _: &Handle, _: &Answer) -> bool {
+    fn cancelled(&self, _: &JobHandle, _: &ProviderResponse) -> bool {
         false
     }
 
     fn find(&self, order: &Order, _: SystemTime) -> Option<Call> {
-        matches!(order.work, Work::Video(_)).then(|| page(None))
+        matches!(order.work, WorkSpec::Video(_)).then(|| page(None))
     }
 
     fn found(
         &self,
         order: &Order,
         since: SystemTime,
-        _: &Asked,
-        answer: &Answer,
-    ) -> Result<Found, ProviderError> {
-        let Work::Video(video) = &order.work else {
+        _: &CallContext,
+        answer: &ProviderResponse,
+    ) -> Result<LookupPage, ProviderError> {
+        let WorkSpec::Video(video) = &order.work else {
             return Err(ProviderError::unreadable("nothing of this kind was sent"));
         };
         let body = answer.success(describe).map_err(class_by_code)?;
@@ -226,17 +236,17 @@ impl Adapter for OpenAiVideos {
         let goes_on = body["has_more"] == true && LIST.goes_on(videos, since);
         let last = videos.last().filter(|_| goes_on);
         let next = last.and_then(|last| text_at(last, "/id"));
-        Ok(Found::jobs(jobs).and_then(next.map(|id| page(Some(&id)))))
+        Ok(LookupPage::jobs(jobs).and_then(next.map(|id| page(Some(&id)))))
     }
 }
 
-impl OpenAiVideos {
+impl OpenAiVideosAdapter {
     /// What is asked for, but the picture.
-    fn fields(&self, order: &Order, video: &Video) -> Map<String, Value> {
+    fn fields(&self, order: &Order, video: &VideoSpec) -> Map<String, Value> {
         let mut fields = Map::new();
         fields.insert("model".into(), json!(order.model));
         fields.insert("prompt".into(), json!(video.prompt));
-        fields.insert("size".into(), json!(shape::size_text(video.size, 'x')));
+        fields.insert("size".into(), json!(frame_size::size_text(video.size, 'x')));
         fields.insert(
             "seconds".into(),
             if self.whole_seconds {
@@ -257,33 +267,33 @@ impl OpenAiVideos {
 
 /// `OpenAI` has four words. Gateways that speak its protocol have more, in
 /// small letters and in capitals.
-fn meaning(word: &str) -> Option<Status> {
+fn meaning(word: &str) -> Option<JobStatus> {
     Some(match word.to_lowercase().as_str() {
         "queued" | "in_progress" | "submitted" | "pending" | "processing" | "running"
-        | "generating" | "not_start" | "not_started" => Status::Running,
+        | "generating" | "not_start" | "not_started" => JobStatus::Running,
         "completed" | "complete" | "succeeded" | "succeed" | "success" | "done" | "finished" => {
-            Status::Done
+            JobStatus::Done
         }
-        "failed" | "fail" | "failure" | "error" => Status::FAILED,
-        "cancelled" | "canceled" | "deleted" | "expired" => Status::LOST,
+        "failed" | "fail" | "failure" | "error" => JobStatus::FAILED,
+        "cancelled" | "canceled" | "deleted" | "expired" => JobStatus::LOST,
         _ => return None,
     })
 }
 
 /// The video of a finished job: behind its own endpoint, which `completed`
 /// promises; with a gateway's word at the address beside it, where there is one.
-fn delivered(handle: &Handle, word: &str, body: &Value) -> Result<Step, ProviderError> {
+fn delivered(handle: &JobHandle, word: &str, body: &Value) -> Result<AdapterStep, ProviderError> {
     if word != "completed"
         && let Some(url) = address(body)
     {
-        return Step::done(vec![Output::video_at(url)]);
+        return AdapterStep::done(vec![JobOutput::video_at(url)]);
     }
     let path = format!("/videos/{}/content", handle.text("id"));
     let mut content = Call::get("content", path);
     content.limit_bytes = RESULT;
-    Step::done(vec![Output {
-        what: What::Video,
-        source: Source::Call(Box::new(content)),
+    AdapterStep::done(vec![JobOutput {
+        what: OutputKind::Video,
+        source: OutputSource::Call(Box::new(content)),
     }])
 }
 
@@ -302,27 +312,27 @@ fn address(body: &Value) -> Option<String> {
 
 /// The codes of `OpenAI`'s errors that an order is at fault for, those of the
 /// servers and gateways that speak its protocol, and Mediagate's own.
-const ENDS: Ends = Ends {
+const ENDS: FailureTable = FailureTable {
     codes: &[
-        ("moderation_blocked", Class::Refused),
-        ("content_policy", Class::Refused),
-        ("sentinel_block", Class::Refused),
-        ("invalid_", Class::Unfit),
-        ("unsupported_", Class::Unfit),
-        ("missing_", Class::Unfit),
-        ("provider_rejected", Class::Unfit),
-        ("image_", Class::Unfit),
-        ("cancelled", Class::Lost),
+        ("moderation_blocked", ErrorClass::Refused),
+        ("content_policy", ErrorClass::Refused),
+        ("sentinel_block", ErrorClass::Refused),
+        ("invalid_", ErrorClass::Unfit),
+        ("unsupported_", ErrorClass::Unfit),
+        ("missing_", ErrorClass::Unfit),
+        ("provider_rejected", ErrorClass::Unfit),
+        ("image_", ErrorClass::Unfit),
+        ("cancelled", ErrorClass::Lost),
     ],
     words: &[
-        ("moderation", Class::Refused),
-        ("content policy", Class::Refused),
+        ("moderation", ErrorClass::Refused),
+        ("content policy", ErrorClass::Refused),
     ],
 };
 
 /// The error of a job that failed; `error` may be mere text.
 fn failure(body: &Value) -> ProviderError {
-    let mut said = Described::at(body, "/error/code", "/error/message");
+    let mut said = ErrorDescription::at(body, "/error/code", "/error/message");
     let other = ["/error", "/fail_reason", "/message"];
     said.message = said
         .message
@@ -330,14 +340,14 @@ fn failure(body: &Value) -> ProviderError {
     // One that goes on elsewhere has not ended here.
     match said.code.as_deref() {
         Some("still_running" | "submission_unconfirmed") => ProviderError {
-            class: Class::Unclear,
+            class: ErrorClass::Unclear,
             ..ENDS.error(said)
         },
         _ => ENDS.error(said),
     }
 }
 
-const LIST: List = List {
+const LIST: JobList = JobList {
     path: "/videos",
     query: &[("limit", "100"), ("order", "desc")],
     items: "/data",
@@ -354,28 +364,28 @@ fn page(after: Option<&str>) -> Call {
 }
 
 /// `{"error": {"code", "message"}}`, or `FastAPI`'s `{"detail"}`.
-fn describe(body: &Value) -> Described {
-    let said = Described::at(body, "/error/code", "/error/message");
-    if said == Described::default() {
-        return Described::at(body, "/code", "/detail");
+fn describe(body: &Value) -> ErrorDescription {
+    let said = ErrorDescription::at(body, "/error/code", "/error/message");
+    if said == ErrorDescription::default() {
+        return ErrorDescription::at(body, "/code", "/detail");
     }
     said
 }
 
 fn class_by_code(error: ProviderError) -> ProviderError {
     let class = match error.code.as_deref() {
-        Some("insufficient_quota" | "budget_exceeded") => Class::Account,
+        Some("insufficient_quota" | "budget_exceeded") => ErrorClass::Account,
         Some("moderation_blocked" | "content_policy" | "content_policy_violation") => {
-            Class::Refused
+            ErrorClass::Refused
         }
         // Of another Mediagate: the job goes on there.
-        Some("still_running" | "submission_unconfirmed") => Class::Unclear,
+        Some("still_running" | "submission_unconfirmed") => ErrorClass::Unclear,
         _ => error.class,
     };
     error.of_class(class)
 }
 
-fn poll_after(answer: &Answer) -> Option<Duration> {
+fn poll_after(answer: &ProviderResponse) -> Option<Duration> {
     answer
         .header("openai-poll-after-ms")?
         .parse()

@@ -2,26 +2,28 @@
 
 use super::*;
 use crate::adapters::tests::{adapter, found, ids, picture, since, stems, video};
-use crate::order::Picture;
+use crate::order::SourcePicture;
 
 #[test]
 fn a_failed_job_is_read_whatever_the_status() {
     let adapter = adapter("openai-videos", &json!({}));
-    let handle = Handle(json!({"id": "video_1"}));
+    let handle = JobHandle(json!({"id": "video_1"}));
     let asked = adapter.poll(&handle).unwrap().asked();
     let body = json!({"id": "video_1", "status": "failed", "error": {"code": 500, "message": "out of memory"}});
     let error = adapter
-        .polled(&handle, &asked, &Answer::json_of(500, &body))
+        .polled(&handle, &asked, &ProviderResponse::json_of(500, &body))
         .unwrap_err();
     assert_eq!(
         (error.class, error.message.as_str()),
-        (Class::Failed, "out of memory")
+        (ErrorClass::Failed, "out of memory")
     );
     let word = json!({"id": "video_1", "status": "pondering"});
     let step = adapter
-        .polled(&handle, &asked, &Answer::json_of(200, &word))
+        .polled(&handle, &asked, &ProviderResponse::json_of(200, &word))
         .unwrap();
-    assert!(matches!(step, Step::Running { unknown_word: Some(word), .. } if word == "pondering"));
+    assert!(
+        matches!(step, AdapterStep::Running { unknown_word: Some(word), .. } if word == "pondering")
+    );
 }
 
 #[test]
@@ -30,48 +32,52 @@ fn an_answer_without_an_id_proves_nothing() {
     let order = video("sora-2");
     let asked = adapter.start(&order).unwrap().asked();
     for (status, class) in [
-        (200, Class::Unclear),
-        (429, Class::RateLimited),
-        (400, Class::Rejected),
-        (401, Class::Credentials),
-        (500, Class::Unclear),
-        (502, Class::Unclear),
-        (503, Class::Unclear),
+        (200, ErrorClass::Unclear),
+        (429, ErrorClass::RateLimited),
+        (400, ErrorClass::Rejected),
+        (401, ErrorClass::Credentials),
+        (500, ErrorClass::Unclear),
+        (502, ErrorClass::Unclear),
+        (503, ErrorClass::Unclear),
     ] {
         let error = adapter
-            .submitted(&order, &asked, &Answer::json_of(status, &json!({})))
+            .submitted(
+                &order,
+                &asked,
+                &ProviderResponse::json_of(status, &json!({})),
+            )
             .unwrap_err();
         assert_eq!(error.class, class, "{status}");
     }
     let busy = json!({"error": {"code": "overloaded", "message": "busy"}});
     let error = adapter
-        .submitted(&order, &asked, &Answer::json_of(503, &busy))
+        .submitted(&order, &asked, &ProviderResponse::json_of(503, &busy))
         .unwrap_err();
-    assert_eq!(error.class, Class::Unavailable);
+    assert_eq!(error.class, ErrorClass::Unavailable);
 }
 
 #[test]
 fn a_picture_is_the_input_reference() {
     let mut order = video("sora-2");
-    if let Work::Video(video) = &mut order.work {
-        video.pictures.push(Picture {
+    if let WorkSpec::Video(video) = &mut order.work {
+        video.pictures.push(SourcePicture {
             role: PictureRole::FirstFrame,
             file: picture(),
         });
     }
     let call = adapter("openai-videos", &json!({})).start(&order).unwrap();
-    let Body::Multipart(parts) = call.body else {
+    let RequestBody::Multipart(parts) = call.body else {
         panic!("not multipart");
     };
     assert!(
         parts
             .iter()
-            .any(|part| matches!(part, Part::File { name, .. } if name == "input_reference"))
+            .any(|part| matches!(part, FormPart::File { name, .. } if name == "input_reference"))
     );
     let call = adapter("openai-videos", &json!({"encoding": "json"}))
         .start(&order)
         .unwrap();
-    let Body::Json(body) = call.body else {
+    let RequestBody::Json(body) = call.body else {
         panic!("not JSON");
     };
     let url = body["input_reference"]["image_url"].as_str().unwrap();
@@ -83,7 +89,7 @@ fn music_is_not_taken() {
     let error = adapter("openai-videos", &json!({}))
         .start(&stems("x"))
         .unwrap_err();
-    assert_eq!(error.class, Class::Rejected);
+    assert_eq!(error.class, ErrorClass::Rejected);
 }
 
 #[test]
@@ -122,67 +128,70 @@ fn a_lost_video_is_looked_for_by_its_content() {
     assert!(next.query.contains(&("after".into(), "a".into())));
     assert!(page(false, &json!([data[0]])).unwrap().next.is_none());
     assert!(page(true, &json!([])).unwrap().next.is_none());
-    assert_eq!(page(false, &json!(null)).unwrap_err().class, Class::Unclear);
+    assert_eq!(
+        page(false, &json!(null)).unwrap_err().class,
+        ErrorClass::Unclear
+    );
     // A server without a list.
     let error = found(adapter.as_ref(), &order, 405, &json!({})).unwrap_err();
-    assert_eq!(error.class, Class::Rejected);
+    assert_eq!(error.class, ErrorClass::Rejected);
     assert!(adapter.find(&stems("x"), since()).is_none());
 }
 
 /// What a poll that says this means.
-fn said(body: &Value) -> Result<Step, ProviderError> {
+fn said(body: &Value) -> Result<AdapterStep, ProviderError> {
     let adapter = adapter("openai-videos", &json!({}));
-    let handle = Handle(json!({"id": "video_1"}));
+    let handle = JobHandle(json!({"id": "video_1"}));
     let asked = adapter.poll(&handle).unwrap().asked();
-    adapter.polled(&handle, &asked, &Answer::json_of(200, body))
+    adapter.polled(&handle, &asked, &ProviderResponse::json_of(200, body))
 }
 
 #[test]
 fn gateways_have_words_of_their_own_for_an_end() {
     let made = |body: &Value| match said(body) {
-        Ok(Step::Done { outputs }) => outputs[0].source.clone(),
+        Ok(AdapterStep::Done { outputs }) => outputs[0].source.clone(),
         other => panic!("{body}: {other:?}"),
     };
     for word in ["completed", "succeeded", "success", "SUCCESS", "Done"] {
         let source = made(&json!({"id": "video_1", "status": word}));
-        assert!(matches!(source, Source::Call(call) if call.stage == "content"));
+        assert!(matches!(source, OutputSource::Call(call) if call.stage == "content"));
     }
     let url = "https://cdn.example.com/1.mp4";
     let elsewhere = json!({"id": "video_1", "status": "SUCCESS", "metadata": {"url": url}});
-    assert!(matches!(made(&elsewhere), Source::Address(at) if at == url));
+    assert!(matches!(made(&elsewhere), OutputSource::Address(at) if at == url));
     // A word that nobody knows is judged by what comes with it.
     let unknown = json!({"id": "video_1", "status": "rendered", "video_url": url});
-    assert!(matches!(made(&unknown), Source::Address(at) if at == url));
+    assert!(matches!(made(&unknown), OutputSource::Address(at) if at == url));
     for (body, class) in [
-        (json!({"status": "fail"}), Class::Failed),
+        (json!({"status": "fail"}), ErrorClass::Failed),
         (
             json!({"status": "FAILURE", "fail_reason": "no"}),
-            Class::Failed,
+            ErrorClass::Failed,
         ),
         (
             json!({"status": "error", "error": "content policy"}),
-            Class::Refused,
+            ErrorClass::Refused,
         ),
         (
             json!({"status": "broken", "error": {"message": "no"}}),
-            Class::Failed,
+            ErrorClass::Failed,
         ),
         (
             json!({"status": "failed", "error": {"code": "invalid_image"}}),
-            Class::Unfit,
+            ErrorClass::Unfit,
         ),
         (
             json!({"status": "failed", "error": {"code": 422, "message": "no"}}),
-            Class::Unfit,
+            ErrorClass::Unfit,
         ),
-        (json!({"status": "Canceled"}), Class::Lost),
+        (json!({"status": "Canceled"}), ErrorClass::Lost),
     ] {
         assert_eq!(said(&body).unwrap_err().class, class, "{body}");
     }
     for word in ["NOT_START", "pending", "Processing"] {
         assert!(matches!(
             said(&json!({"status": word, "error": null})),
-            Ok(Step::Running {
+            Ok(AdapterStep::Running {
                 unknown_word: None,
                 ..
             })

@@ -17,33 +17,33 @@ use serde::{Deserialize, Deserializer};
 use serde_json::{Map, Value, json};
 use toml::Spanned;
 
-use super::calls::Encoding;
-use super::order::has;
-use super::placeholder::{Datum, Values};
-use super::schema::Maps;
+use super::calls::BodyEncoding;
+use super::order_values::has;
+use super::placeholder::{TemplateValue, TemplateValues};
+use super::schema::ValueMaps;
 use super::template::Template;
 use crate::error::ProviderError;
-use crate::port::{Body, Part};
+use crate::port::{FormPart, RequestBody};
 
 /// A part of a body.
 #[derive(Debug, Clone)]
-pub(super) enum Node {
+pub(super) enum BodyNode {
     Template(Template),
     Constant(Value),
-    List(Vec<Spanned<Node>>),
-    Table(Table),
+    List(Vec<Spanned<BodyNode>>),
+    Table(BodyTable),
 }
 
 /// A table.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Table {
+pub(super) struct BodyTable {
     pub(super) only_with: Option<Spanned<String>>,
     pub(super) only_without: Option<Spanned<String>>,
     pub(super) for_each: Option<Spanned<String>>,
-    pub(super) members: Vec<(String, Spanned<Node>)>,
+    pub(super) members: Vec<(String, Spanned<BodyNode>)>,
 }
 
-impl Node {
+impl BodyNode {
     /// Adds its templates to these.
     pub(super) fn templates<'n>(&'n self, all: &mut Vec<&'n Template>) {
         match self {
@@ -58,7 +58,11 @@ impl Node {
     }
 
     /// The node as JSON; `None` when nothing of it is there.
-    fn render(&self, values: &Values<'_>, maps: &Maps) -> Result<Option<Value>, ProviderError> {
+    fn render(
+        &self,
+        values: &TemplateValues<'_>,
+        maps: &ValueMaps,
+    ) -> Result<Option<Value>, ProviderError> {
         match self {
             Self::Template(template) => template.value(values, maps),
             Self::Constant(value) => Ok(Some(value.clone())),
@@ -88,8 +92,8 @@ impl Node {
     fn push_to(
         &self,
         list: &mut Vec<Value>,
-        values: &Values<'_>,
-        maps: &Maps,
+        values: &TemplateValues<'_>,
+        maps: &ValueMaps,
     ) -> Result<(), ProviderError> {
         let repeats = match self {
             Self::Table(table) => table.for_each.is_some(),
@@ -99,10 +103,10 @@ impl Node {
             list.extend(self.render(values, maps)?);
             return Ok(());
         }
-        if let Some(Datum::Files(files)) = values.get("references") {
+        if let Some(TemplateValue::Files(files)) = values.get("references") {
             for file in files {
                 let mut with_one = values.clone();
-                with_one.insert("reference", Datum::File(*file));
+                with_one.insert("reference", TemplateValue::File(*file));
                 list.extend(self.render(&with_one, maps)?);
             }
         }
@@ -112,16 +116,16 @@ impl Node {
     /// The node as a request's body.
     pub(super) fn encode(
         &self,
-        encoding: Encoding,
-        values: &Values<'_>,
-        maps: &Maps,
-    ) -> Result<Body, ProviderError> {
-        if encoding == Encoding::Json {
+        encoding: BodyEncoding,
+        values: &TemplateValues<'_>,
+        maps: &ValueMaps,
+    ) -> Result<RequestBody, ProviderError> {
+        if encoding == BodyEncoding::Json {
             let body = self.render(values, maps)?;
-            return Ok(Body::Json(body.unwrap_or_else(|| json!({}))));
+            return Ok(RequestBody::Json(body.unwrap_or_else(|| json!({}))));
         }
         let Self::Table(table) = self else {
-            return Ok(Body::Empty);
+            return Ok(RequestBody::Empty);
         };
         let (mut fields, mut files) = (Vec::new(), Vec::new());
         for (name, node) in &table.members {
@@ -130,8 +134,8 @@ impl Node {
                 _ => None,
             };
             if let Some(file) = file {
-                if let Some(Datum::File(handed)) = values.get(file) {
-                    files.push(Part::file(name, handed.file));
+                if let Some(TemplateValue::File(handed)) = values.get(file) {
+                    files.push(FormPart::file(name, handed.file));
                 }
             } else if let Some(value) = node.get_ref().render(values, maps)? {
                 // What is no text is written as JSON: 5, true, {"a": 1}.
@@ -142,25 +146,25 @@ impl Node {
                 fields.push((name.clone(), text));
             }
         }
-        if encoding == Encoding::Form {
-            return Ok(Body::Form(fields));
+        if encoding == BodyEncoding::Form {
+            return Ok(RequestBody::Form(fields));
         }
         // Some servers read no field after a file.
         let fields = fields
             .into_iter()
-            .map(|(name, text)| Part::text(name, text));
-        Ok(Body::Multipart(fields.chain(files).collect()))
+            .map(|(name, text)| FormPart::text(name, text));
+        Ok(RequestBody::Multipart(fields.chain(files).collect()))
     }
 }
 
-impl Table {
-    fn is_wanted(&self, values: &Values<'_>) -> bool {
+impl BodyTable {
+    fn is_wanted(&self, values: &TemplateValues<'_>) -> bool {
         let has = |name: &Spanned<String>| has(values, name.get_ref().as_str());
         self.only_with.as_ref().is_none_or(has) && !self.only_without.as_ref().is_some_and(has)
     }
 }
 
-impl<'de> Deserialize<'de> for Node {
+impl<'de> Deserialize<'de> for BodyNode {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         deserializer.deserialize_any(NodeVisitor)
     }
@@ -169,46 +173,46 @@ impl<'de> Deserialize<'de> for Node {
 struct NodeVisitor;
 
 impl<'de> Visitor<'de> for NodeVisitor {
-    type Value = Node;
+    type Value = BodyNode;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("a text, number, true, false, list or table")
     }
 
-    fn visit_str<E: Error>(self, text: &str) -> Result<Node, E> {
+    fn visit_str<E: Error>(self, text: &str) -> Result<BodyNode, E> {
         let template = Template::try_from(text.to_owned()).map_err(E::custom)?;
-        Ok(Node::Template(template))
+        Ok(BodyNode::Template(template))
     }
 
-    fn visit_bool<E: Error>(self, value: bool) -> Result<Node, E> {
-        Ok(Node::Constant(json!(value)))
+    fn visit_bool<E: Error>(self, value: bool) -> Result<BodyNode, E> {
+        Ok(BodyNode::Constant(json!(value)))
     }
 
-    fn visit_i64<E: Error>(self, value: i64) -> Result<Node, E> {
-        Ok(Node::Constant(json!(value)))
+    fn visit_i64<E: Error>(self, value: i64) -> Result<BodyNode, E> {
+        Ok(BodyNode::Constant(json!(value)))
     }
 
-    fn visit_u64<E: Error>(self, value: u64) -> Result<Node, E> {
-        Ok(Node::Constant(json!(value)))
+    fn visit_u64<E: Error>(self, value: u64) -> Result<BodyNode, E> {
+        Ok(BodyNode::Constant(json!(value)))
     }
 
-    fn visit_f64<E: Error>(self, value: f64) -> Result<Node, E> {
+    fn visit_f64<E: Error>(self, value: f64) -> Result<BodyNode, E> {
         if value.is_finite() {
-            return Ok(Node::Constant(json!(value)));
+            return Ok(BodyNode::Constant(json!(value)));
         }
         Err(E::custom("JSON has no such number"))
     }
 
-    fn visit_seq<A: SeqAccess<'de>>(self, mut items: A) -> Result<Node, A::Error> {
+    fn visit_seq<A: SeqAccess<'de>>(self, mut items: A) -> Result<BodyNode, A::Error> {
         let mut list = Vec::new();
         while let Some(item) = items.next_element()? {
             list.push(item);
         }
-        Ok(Node::List(list))
+        Ok(BodyNode::List(list))
     }
 
-    fn visit_map<A: MapAccess<'de>>(self, mut members: A) -> Result<Node, A::Error> {
-        let mut table = Table::default();
+    fn visit_map<A: MapAccess<'de>>(self, mut members: A) -> Result<BodyNode, A::Error> {
+        let mut table = BodyTable::default();
         while let Some(name) = members.next_key::<String>()? {
             match name.as_str() {
                 "only_with" => table.only_with = Some(members.next_value()?),
@@ -221,19 +225,19 @@ impl<'de> Visitor<'de> for NodeVisitor {
                 _ => table.members.push((name, members.next_value()?)),
             }
         }
-        Ok(Node::Table(table))
+        Ok(BodyNode::Table(table))
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::super::placeholder::Handed;
+    use super::super::placeholder::OrderFile;
     use super::*;
 
-    fn node(text: &str) -> Node {
+    fn node(text: &str) -> BodyNode {
         #[derive(Deserialize)]
         struct File {
-            body: Node,
+            body: BodyNode,
         }
         toml::from_str::<File>(text).unwrap().body
     }
@@ -258,8 +262,8 @@ mod tests {
             type = "none"
             "#,
         );
-        let values = Values::from([("prompt", Datum::Plain(json!("p")))]);
-        let rendered = body.render(&values, &Maps::new()).unwrap().unwrap();
+        let values = TemplateValues::from([("prompt", TemplateValue::Plain(json!("p")))]);
+        let rendered = body.render(&values, &ValueMaps::new()).unwrap().unwrap();
         let expected = json!({
             "model": "m", "empty": {}, "keep": {"always": true},
             "content": [{"text": "p"}, {"type": "none"}],
@@ -273,11 +277,11 @@ mod tests {
             r#"body = ["{prompt}", { for_each = "references", url = "{reference:mime}", n = 1 }]"#,
         );
         let file = crate::adapters::tests::picture();
-        let values = Values::from([(
+        let values = TemplateValues::from([(
             "references",
-            Datum::Files(vec![Handed::new(&file), Handed::new(&file)]),
+            TemplateValue::Files(vec![OrderFile::new(&file), OrderFile::new(&file)]),
         )]);
-        let rendered = body.render(&values, &Maps::new()).unwrap().unwrap();
+        let rendered = body.render(&values, &ValueMaps::new()).unwrap().unwrap();
         let one = json!({"url": "image/png", "n": 1});
         assert_eq!(rendered, json!([one, one]));
     }
@@ -288,18 +292,18 @@ mod tests {
             r#"body = { a = "{image:file}", b = 5, c = "x", d = { e = true }, f = "{seed}" }"#,
         );
         let file = crate::adapters::tests::picture();
-        let values = Values::from([("image", Datum::File(Handed::new(&file)))]);
+        let values = TemplateValues::from([("image", TemplateValue::File(OrderFile::new(&file)))]);
         let encoded = body
-            .encode(Encoding::Multipart, &values, &Maps::new())
+            .encode(BodyEncoding::Multipart, &values, &ValueMaps::new())
             .unwrap();
-        let Body::Multipart(parts) = encoded else {
+        let RequestBody::Multipart(parts) = encoded else {
             panic!("not multipart");
         };
         let texts: Vec<(&str, &str)> = parts
             .iter()
             .map(|part| match part {
-                Part::Text { name, value } => (name.as_str(), value.as_str()),
-                Part::File { name, mime, .. } => (name.as_str(), mime.as_ref()),
+                FormPart::Text { name, value } => (name.as_str(), value.as_str()),
+                FormPart::File { name, mime, .. } => (name.as_str(), mime.as_ref()),
             })
             .collect();
         let expected = [
@@ -310,8 +314,12 @@ mod tests {
         ];
         assert_eq!(texts, expected);
         let encoded = body
-            .encode(Encoding::Form, &Values::new(), &Maps::new())
+            .encode(
+                BodyEncoding::Form,
+                &TemplateValues::new(),
+                &ValueMaps::new(),
+            )
             .unwrap();
-        assert!(matches!(encoded, Body::Form(fields) if fields.len() == 3));
+        assert!(matches!(encoded, RequestBody::Form(fields) if fields.len() == 3));
     }
 }

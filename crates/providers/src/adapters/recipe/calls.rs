@@ -6,11 +6,11 @@ use std::collections::BTreeMap;
 use serde::Deserialize;
 use toml::Spanned;
 
-use super::body::Node;
-use super::pointer::{Condition, Places};
+use super::body::BodyNode;
+use super::call_template::CallTemplate;
+use super::pointer::{AnswerCondition, PointerList};
 use super::refusals::RefusalSection;
-use super::request::Request;
-use super::schema::Templates;
+use super::schema::TemplateMap;
 use super::template::Template;
 
 /// A section that describes a call by the same five lines as all, and has some
@@ -22,25 +22,25 @@ macro_rules! call {
         #[serde(deny_unknown_fields)]
         pub(super) struct $name {
             #[serde(default = $method)]
-            pub(super) method: Verb,
+            pub(super) method: HttpMethod,
             pub(super) path: Spanned<Template>,
             #[serde(default)]
-            pub(super) query: Templates,
+            pub(super) query: TemplateMap,
             #[serde(default)]
-            pub(super) headers: Templates,
-            pub(super) body: Option<Spanned<Node>>,
+            pub(super) headers: TemplateMap,
+            pub(super) body: Option<Spanned<BodyNode>>,
             $($own)*
         }
 
         impl $name {
             /// The call, its body in JSON.
-            pub(super) fn request(&self) -> Request<'_> {
-                Request {
+            pub(super) fn request(&self) -> CallTemplate<'_> {
+                CallTemplate {
                     method: self.method,
                     path: &self.path,
                     query: &self.query,
                     headers: &self.headers,
-                    encoding: Encoding::Json,
+                    encoding: BodyEncoding::Json,
                     body: self.body.as_ref(),
                 }
             }
@@ -58,9 +58,9 @@ call! {
         /// The values of the order that are handed over so.
         pub(super) files: Vec<Spanned<String>>,
         #[serde(default)]
-        pub(super) encoding: Encoding,
+        pub(super) encoding: BodyEncoding,
         /// What the answer calls the file.
-        pub(super) id: Places,
+        pub(super) id: PointerList,
     }
 }
 
@@ -68,15 +68,15 @@ call! {
     /// `[submit]`: the call that orders.
     Submit, "post" {
         #[serde(default)]
-        pub(super) encoding: Encoding,
+        pub(super) encoding: BodyEncoding,
         /// What to keep of the answer, by name.
-        pub(super) keep: Spanned<BTreeMap<String, Places>>,
+        pub(super) keep: Spanned<BTreeMap<String, PointerList>>,
         /// What to keep of the order, by name.
         #[serde(default)]
-        pub(super) remember: Templates,
+        pub(super) remember: TemplateMap,
         /// Orders that are submitted in another way; the first that fits.
         #[serde(default)]
-        pub(super) variant: Vec<Variant>,
+        pub(super) variant: Vec<SubmitVariant>,
         /// Answers that prove that the order was not taken.
         #[serde(default)]
         pub(super) refusal: Vec<RefusalSection>,
@@ -86,27 +86,27 @@ call! {
 /// `[[submit.variant]]`: replaces lines of `[submit]`.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct Variant {
+pub(super) struct SubmitVariant {
     /// The values that the order must have.
-    pub(super) when: Spanned<When>,
-    pub(super) method: Option<Verb>,
+    pub(super) when: Spanned<VariantCondition>,
+    pub(super) method: Option<HttpMethod>,
     pub(super) path: Option<Spanned<Template>>,
-    pub(super) query: Option<Templates>,
-    pub(super) headers: Option<Templates>,
-    pub(super) encoding: Option<Encoding>,
-    pub(super) body: Option<Spanned<Node>>,
-    pub(super) remember: Option<Templates>,
+    pub(super) query: Option<TemplateMap>,
+    pub(super) headers: Option<TemplateMap>,
+    pub(super) encoding: Option<BodyEncoding>,
+    pub(super) body: Option<Spanned<BodyNode>>,
+    pub(super) remember: Option<TemplateMap>,
 }
 
 /// A value of an order, or several.
 #[derive(Debug, Deserialize)]
 #[serde(untagged)]
-pub(super) enum When {
+pub(super) enum VariantCondition {
     One(String),
     All(Vec<String>),
 }
 
-impl When {
+impl VariantCondition {
     pub(super) fn names(&self) -> &[String] {
         match self {
             Self::One(name) => std::slice::from_ref(name),
@@ -115,7 +115,7 @@ impl When {
     }
 }
 
-impl Variant {
+impl SubmitVariant {
     /// Whether it is for orders that have this value.
     pub(super) fn is_for(&self, name: &str) -> bool {
         self.when.get_ref().names().iter().any(|one| one == name)
@@ -130,7 +130,7 @@ impl Variant {
 /// How a body is written.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
-pub(super) enum Encoding {
+pub(super) enum BodyEncoding {
     #[default]
     Json,
     Multipart,
@@ -140,7 +140,7 @@ pub(super) enum Encoding {
 /// A method.
 #[derive(Debug, Clone, Copy, Deserialize)]
 #[serde(rename_all = "UPPERCASE")]
-pub(super) enum Verb {
+pub(super) enum HttpMethod {
     Get,
     Post,
     Put,
@@ -148,12 +148,12 @@ pub(super) enum Verb {
     Delete,
 }
 
-const fn get() -> Verb {
-    Verb::Get
+const fn get() -> HttpMethod {
+    HttpMethod::Get
 }
 
-pub(super) const fn post() -> Verb {
-    Verb::Post
+pub(super) const fn post() -> HttpMethod {
+    HttpMethod::Post
 }
 
 call! {
@@ -178,19 +178,19 @@ call! {
     /// `[find]`: the call that looks for the job of a submission whose answer was lost.
     Find, "get" {
         /// The list of jobs; without it the answer is the job.
-        pub(super) items: Option<Places>,
+        pub(super) items: Option<PointerList>,
         /// Where a job repeats `{key}`.
-        pub(super) reference: Option<Places>,
+        pub(super) reference: Option<PointerList>,
         /// Where it repeats the prompt and the model.
-        pub(super) prompt: Option<Places>,
-        pub(super) model: Option<Places>,
-        pub(super) created_at: Option<Places>,
+        pub(super) prompt: Option<PointerList>,
+        pub(super) model: Option<PointerList>,
+        pub(super) created_at: Option<PointerList>,
         /// What to keep of a job; as of the submission's answer when left out.
-        pub(super) keep: Option<Spanned<BTreeMap<String, Places>>>,
+        pub(super) keep: Option<Spanned<BTreeMap<String, PointerList>>>,
         /// The next page's address, or its mark when there is `next_query`.
-        pub(super) next: Option<Places>,
+        pub(super) next: Option<PointerList>,
         pub(super) next_query: Option<String>,
         /// What is true when there is a next page.
-        pub(super) more: Option<Condition>,
+        pub(super) more: Option<AnswerCondition>,
     }
 }

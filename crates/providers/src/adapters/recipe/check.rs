@@ -1,4 +1,4 @@
-//! Reads a recipe and says what is wrong with one, by line.
+//! Checks of a recipe: reads it and says what is wrong with one, by line.
 //!
 //! The syntax and the names of lines are checked by reading; here is what only
 //! the whole recipe shows: templates that name what is not there, words with two
@@ -8,29 +8,29 @@ use std::collections::BTreeMap;
 
 use toml::Spanned;
 
-use super::calls::When;
-use super::fault::{Checked, Fault, explained, nearest};
-use super::placeholder::{Names, Sort};
-use super::schema::{Recipe, Templates};
-use super::{limits, order};
+use super::calls::VariantCondition;
+use super::fault::{CheckResult, RecipeFault, explained, nearest};
+use super::placeholder::{ValueKind, ValueNames};
+use super::schema::{Recipe, TemplateMap};
+use super::{limits, order_values};
 
 /// Reads and checks a recipe.
-pub(super) fn read(text: &str) -> Result<Recipe, Fault> {
+pub(super) fn read(text: &str) -> Result<Recipe, RecipeFault> {
     let recipe: Recipe = toml::from_str(text).map_err(|error| {
         let span = error.span().unwrap_or_default();
-        Fault::new(&span, explained(error.message()))
+        RecipeFault::new(&span, explained(error.message()))
     })?;
     recipe.check()?;
     Ok(recipe)
 }
 
 impl Recipe {
-    fn check(&self) -> Checked {
+    fn check(&self) -> CheckResult {
         self.check_head()?;
-        let video = self.video.iter().flat_map(|_| order::VIDEO);
-        let music = self.music.iter().flat_map(|_| order::MUSIC);
-        let known = order::ANY.into_iter().chain(video).chain(music);
-        let names: Names<'_> = known.map(|(name, sort, _)| (name, sort)).collect();
+        let video = self.video.iter().flat_map(|_| order_values::VIDEO);
+        let music = self.music.iter().flat_map(|_| order_values::MUSIC);
+        let known = order_values::ANY.into_iter().chain(video).chain(music);
+        let names: ValueNames<'_> = known.map(|(name, sort, _)| (name, sort)).collect();
         let submit = &self.submit;
         for variant in &submit.variant {
             check_when(&variant.when, &names)?;
@@ -42,13 +42,13 @@ impl Recipe {
         for variant in &submit.variant {
             if let Some(own) = &variant.remember {
                 self.check_templates(own, &names)?;
-                let same = |one: &Templates, other: &Templates| {
+                let same = |one: &TemplateMap, other: &TemplateMap| {
                     one.keys().all(|name| other.contains_key(name))
                 };
                 if !same(own, &submit.remember) || !same(&submit.remember, own) {
                     let message =
                         "remember must have the same names in each variant as in [submit]";
-                    return Err(Fault::new(&variant.when.span(), message));
+                    return Err(RecipeFault::new(&variant.when.span(), message));
                 }
             }
         }
@@ -63,12 +63,12 @@ impl Recipe {
         limits::check(self)
     }
 
-    fn check_head(&self) -> Checked {
+    fn check_head(&self) -> CheckResult {
         if let Some(url) = &self.base_url {
             let is_good = url::Url::parse(url.get_ref())
                 .is_ok_and(|url| matches!(url.scheme(), "http" | "https") && url.has_host());
             if !is_good {
-                return Err(Fault::new(
+                return Err(RecipeFault::new(
                     &url.span(),
                     "base_url is no http or https address",
                 ));
@@ -77,25 +77,28 @@ impl Recipe {
         if let Some(header) = &self.auth.header {
             let name = http::HeaderName::from_bytes(header.get_ref().as_bytes());
             if name.is_err() {
-                return Err(Fault::new(&header.span(), "this is no name of a header"));
+                return Err(RecipeFault::new(
+                    &header.span(),
+                    "this is no name of a header",
+                ));
             }
         }
         if self.video.is_none() && self.music.is_none() {
             let message = "the recipe needs [video] or [music]";
-            return Err(Fault::new(&self.submit.path.span(), message));
+            return Err(RecipeFault::new(&self.submit.path.span(), message));
         }
         Ok(())
     }
 
     /// The calls after the submission.
-    fn check_later(&self) -> Checked {
+    fn check_later(&self) -> CheckResult {
         let keep = self.submit.keep.get_ref();
         if keep.is_empty() {
             let message = "[submit.keep] is empty: how is the job to be found again?";
-            return Err(Fault::new(&self.submit.keep.span(), message));
+            return Err(RecipeFault::new(&self.submit.keep.span(), message));
         }
         let kept = keep.keys().chain(self.submit.remember.keys());
-        let names: Names<'_> = kept.map(|name| (name.as_str(), Sort::Text)).collect();
+        let names: ValueNames<'_> = kept.map(|name| (name.as_str(), ValueKind::Text)).collect();
         self.check_request(&self.poll.request(), &names)?;
         if let Some(cancel) = &self.cancel {
             self.check_request(&cancel.request(), &names)?;
@@ -106,7 +109,7 @@ impl Recipe {
         self.check_templates(&self.result.content_query, &names)
     }
 
-    fn check_words(&self) -> Checked {
+    fn check_words(&self) -> CheckResult {
         let state = &self.state;
         let lists = [
             ("queued", &state.queued),
@@ -124,53 +127,53 @@ impl Recipe {
                         "{:?} is in {first} and in {list}: what does it mean?",
                         word.get_ref()
                     );
-                    return Err(Fault::new(&word.span(), message));
+                    return Err(RecipeFault::new(&word.span(), message));
                 }
             }
         }
         match &state.word {
             Some(at) if state.done.is_empty() && state.done_when.is_none() => {
                 let message = "no word of [state] means done; name some in done = [ … ]";
-                Err(Fault::new(&at.span(), message))
+                Err(RecipeFault::new(&at.span(), message))
             }
             None if state.done_when.is_none() || !seen.is_empty() => {
                 let message = "[state] must say where the status word is (word = \"/status\"), or what is true of a job that is done (done_when)";
-                Err(Fault::new(&self.poll.path.span(), message))
+                Err(RecipeFault::new(&self.poll.path.span(), message))
             }
             _ => Ok(()),
         }
     }
 
-    fn check_result(&self) -> Checked {
+    fn check_result(&self) -> CheckResult {
         let result = &self.result;
         let at = self.poll.path.span();
         if result.address.is_some() == result.content.is_some() {
             let message = "[result] must say one of address and content";
-            return Err(Fault::new(&at, message));
+            return Err(RecipeFault::new(&at, message));
         }
         if result.items.is_some() && (self.music.is_none() || result.address.is_none()) {
             let message = "items is for the clips of [music], with the address of each";
-            return Err(Fault::new(&at, message));
+            return Err(RecipeFault::new(&at, message));
         }
         Ok(())
     }
 }
 
-fn check_when(when: &Spanned<When>, names: &Names<'_>) -> Checked {
+fn check_when(when: &Spanned<VariantCondition>, names: &ValueNames<'_>) -> CheckResult {
     let of_order = when.get_ref().names();
     if of_order.is_empty() {
-        return Err(Fault::new(&when.span(), "when names no value"));
+        return Err(RecipeFault::new(&when.span(), "when names no value"));
     }
     let mut all = of_order.iter();
     all.try_for_each(|name| check_name(&Spanned::new(when.span(), name.clone()), names))
 }
 
-pub(super) fn check_name(name: &Spanned<String>, names: &Names<'_>) -> Checked {
+pub(super) fn check_name(name: &Spanned<String>, names: &ValueNames<'_>) -> CheckResult {
     let text = name.get_ref().as_str();
     if names.contains_key(text) {
         return Ok(());
     }
     let meant = nearest(text, names.keys().copied());
     let message = format!("{text:?} is no value of an order{meant}");
-    Err(Fault::new(&name.span(), message))
+    Err(RecipeFault::new(&name.span(), message))
 }

@@ -1,15 +1,15 @@
-//! What is wrong with a recipe, where, and what was probably meant.
+//! Faults in recipes: the line, the message, and what was probably meant.
 
 use std::ops::Range;
 
 /// What is wrong, and where.
 #[derive(Debug)]
-pub(super) struct Fault {
+pub(super) struct RecipeFault {
     at: usize,
     pub(super) message: String,
 }
 
-impl Fault {
+impl RecipeFault {
     pub(super) fn new(span: &Range<usize>, message: impl Into<String>) -> Self {
         Self {
             at: span.start,
@@ -25,7 +25,7 @@ impl Fault {
 }
 
 /// Nothing is wrong, or this.
-pub(super) type Checked = Result<(), Fault>;
+pub(super) type CheckResult = Result<(), RecipeFault>;
 
 /// Adds what was probably meant to "unknown field `x`, expected one of `a`, `b`".
 pub(super) fn explained(message: &str) -> String {

@@ -5,19 +5,19 @@ use std::time::SystemTime;
 
 use serde_json::Value;
 
-use super::answers::{Stage, keep};
+use super::answers::{AnswerStage, keep};
+use super::call_template::CallTemplate;
 use super::calls::Find;
-use super::fault::{Checked, Fault};
-use super::placeholder::Names;
-use super::request::Request;
+use super::fault::{CheckResult, RecipeFault};
+use super::placeholder::ValueNames;
 use super::schema::Recipe;
-use super::{Cook, order};
-use crate::answer::Answer;
+use super::{RecipeAdapter, order_values};
 use crate::error::ProviderError;
-use crate::order::{Order, Work};
+use crate::order::{Order, WorkSpec};
 use crate::port::jobs::list::LIST;
-use crate::port::{Call, Found, FoundJob, Handle, Identity, Target};
-use crate::when;
+use crate::port::{Call, CallTarget, FoundJob, JobHandle, LookupPage, MatchCertainty};
+use crate::response::ProviderResponse;
+use crate::timestamps;
 
 impl Find {
     /// Whether the call itself asks for one job by the order's key.
@@ -26,19 +26,19 @@ impl Find {
     }
 
     /// How a job was told to be the order's; `None` when it is not.
-    fn identity(&self, order: &Order, job: &Value) -> Option<Identity> {
+    fn identity(&self, order: &Order, job: &Value) -> Option<MatchCertainty> {
         if let Some(places) = &self.reference {
-            return (places.text(job)? == order.key).then_some(Identity::Certain);
+            return (places.text(job)? == order.key).then_some(MatchCertainty::Certain);
         }
         if self.is_by_key() {
-            return Some(Identity::Certain);
+            return Some(MatchCertainty::Certain);
         }
-        let Work::Video(video) = &order.work else {
+        let WorkSpec::Video(video) = &order.work else {
             return None;
         };
         let is_alike = self.prompt.as_ref()?.text(job)? == video.prompt
             && self.model.as_ref()?.text(job)? == order.model;
-        is_alike.then_some(Identity::Likely)
+        is_alike.then_some(MatchCertainty::Likely)
     }
 
     /// Where the next page is: its address or mark.
@@ -51,7 +51,7 @@ impl Find {
     }
 }
 
-impl Cook {
+impl RecipeAdapter {
     /// The call that looks for an order's job.
     pub(super) fn look_for(&self, order: &Order) -> Option<Call> {
         let find = self.recipe.find.as_ref()?;
@@ -65,7 +65,7 @@ impl Cook {
         order: &Order,
         next: Option<String>,
     ) -> Result<Call, ProviderError> {
-        let values = order::values(&self.recipe, order, &[])?;
+        let values = order_values::values(&self.recipe, order, &[])?;
         let mut call = find.request().call("find", &self.recipe, &values)?;
         call.limit_bytes = LIST;
         Ok(match (next, &find.next_query) {
@@ -74,7 +74,7 @@ impl Cook {
             (Some(address), None) => {
                 // It has its query in it.
                 call.query.clear();
-                call.to(Target::Address(address))
+                call.to(CallTarget::Address(address))
             }
         })
     }
@@ -84,16 +84,16 @@ impl Cook {
         &self,
         order: &Order,
         since: SystemTime,
-        answer: &Answer,
-    ) -> Result<Found, ProviderError> {
+        answer: &ProviderResponse,
+    ) -> Result<LookupPage, ProviderError> {
         let Some(find) = &self.recipe.find else {
             return Err(ProviderError::unreadable("nothing was looked for"));
         };
-        let mut found = Found::default();
+        let mut found = LookupPage::default();
         if find.items.is_none() && matches!(answer.status.as_u16(), 404 | 410) {
             return Ok(found);
         }
-        let body = self.recipe.accepted(answer, Stage::Later)?;
+        let body = self.recipe.accepted(answer, AnswerStage::Later)?;
         let items = match &find.items {
             None => std::slice::from_ref(&body),
             Some(places) => places.list(&body).ok_or_else(|| {
@@ -124,31 +124,31 @@ impl Cook {
 impl Find {
     fn job(
         &self,
-        handle: Handle,
+        handle: JobHandle,
         job: &Value,
-        identity: Identity,
+        identity: MatchCertainty,
         since: SystemTime,
     ) -> Option<FoundJob> {
         let created_at = self.created_at.as_ref();
-        let created_at = created_at.and_then(|places| when::read(places.first(job)?));
+        let created_at = created_at.and_then(|places| timestamps::read(places.first(job)?));
         match identity {
-            Identity::Certain => Some(FoundJob::certain(handle, created_at)),
-            Identity::Likely => FoundJob::likely(handle, created_at, since),
+            MatchCertainty::Certain => Some(FoundJob::certain(handle, created_at)),
+            MatchCertainty::Likely => FoundJob::likely(handle, created_at, since),
         }
     }
 }
 
 impl Recipe {
     /// What is wrong with `[find]`, where an order has these values.
-    pub(super) fn check_find(&self, names: &Names<'_>) -> Checked {
+    pub(super) fn check_find(&self, names: &ValueNames<'_>) -> CheckResult {
         let Some(find) = &self.find else {
             return Ok(());
         };
         self.check_request(&find.request(), names)?;
         let at = find.path.span();
-        let wrong = |message: &str| Err(Fault::new(&at, message));
+        let wrong = |message: &str| Err(RecipeFault::new(&at, message));
         let is_sure = find.reference.is_some() || find.is_by_key();
-        let hands_over = |request: Request<'_>| request.mentions("key");
+        let hands_over = |request: CallTemplate<'_>| request.mentions("key");
         if is_sure && !self.submit.requests().into_iter().all(hands_over) {
             return wrong("[find] goes by {key}, but the submission does not hand it over");
         }
@@ -166,7 +166,7 @@ impl Recipe {
         match all.find(|name| !kept.get_ref().contains_key(*name)) {
             Some(name) => {
                 let message = format!("{name} is kept of a submission, and must be kept here too");
-                Err(Fault::new(&kept.span(), message))
+                Err(RecipeFault::new(&kept.span(), message))
             }
             None => Ok(()),
         }
@@ -174,7 +174,7 @@ impl Recipe {
 }
 
 impl Find {
-    fn check_pages(&self) -> Checked {
+    fn check_pages(&self) -> CheckResult {
         let at = self.path.span();
         let has_pages = self.next.is_some() || self.more.is_some();
         let message = if self.items.is_none() && has_pages {
@@ -184,6 +184,6 @@ impl Find {
         } else {
             return Ok(());
         };
-        Err(Fault::new(&at, message))
+        Err(RecipeFault::new(&at, message))
     }
 }

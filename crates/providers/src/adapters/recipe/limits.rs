@@ -1,17 +1,19 @@
-//! What a recipe's models may be asked for, and whether its calls ask for it.
+//! Limits of a recipe's models, and a check that its calls hand over what they allow.
 
 use serde_json::json;
 use toml::Spanned;
 
-use super::fault::{Checked, Fault};
-use super::offers::VideoSection;
-use super::placeholder::{Datum, Values};
-use super::request::Request;
+use super::call_template::CallTemplate;
+use super::fault::{CheckResult, RecipeFault};
+use super::media_sections::VideoSection;
+use super::placeholder::{TemplateValue, TemplateValues};
 use super::schema::Recipe;
 use super::template::Template;
-use super::{order, songs};
-use crate::limits::{Durations, Handover, MusicLimits, Pictures, Purpose, VideoLimits};
-use crate::shape;
+use super::{order_values, songs};
+use crate::frame_size;
+use crate::limits::{
+    Durations, FileHandover, MusicLimits, PicturePurpose, SourcePictureLimits, VideoLimits,
+};
 
 /// More than any model makes; bounds the checks of ranges.
 const LONGEST: u32 = 3_600;
@@ -19,7 +21,10 @@ const LONGEST: u32 = 3_600;
 impl VideoSection {
     /// What this model may be asked for.
     pub(super) fn limits(&self, model: &str) -> VideoLimits {
-        let own = self.model.iter().find(|own| shape::fits(&own.name, model));
+        let own = self
+            .model
+            .iter()
+            .find(|own| frame_size::fits(&own.name, model));
         let sizes = own.and_then(|own| own.sizes.as_ref());
         let seconds = own.and_then(|own| own.seconds.as_ref());
         let pictures = own.and_then(|own| own.pictures).unwrap_or(self.pictures);
@@ -36,19 +41,19 @@ impl VideoSection {
                 .collect(),
             default_seconds: default.unwrap_or_else(|| durations.min()),
             durations,
-            pictures: Pictures {
+            pictures: SourcePictureLimits {
                 max: pictures.max,
                 needed: pictures.needed,
                 purpose: if pictures.references {
-                    Purpose::References
+                    PicturePurpose::References
                 } else {
-                    Purpose::Frames
+                    PicturePurpose::Frames
                 },
                 references: pictures.or_references,
                 handover: if pictures.address_only {
-                    Handover::AddressOnly
+                    FileHandover::AddressOnly
                 } else {
-                    Handover::Any
+                    FileHandover::Any
                 },
             },
             negative_prompt: own
@@ -72,7 +77,7 @@ impl VideoSection {
 
 /// Whether the calls hand over all that the limits allow to ask for: what is
 /// asked, paid and left out helps nobody.
-pub(super) fn check(recipe: &Recipe) -> Checked {
+pub(super) fn check(recipe: &Recipe) -> CheckResult {
     if let Some(video) = &recipe.video {
         check_video(recipe, video)?;
     }
@@ -93,7 +98,7 @@ pub(super) fn music(recipe: &Recipe) -> Option<MusicLimits> {
     })
 }
 
-fn check_video(recipe: &Recipe, section: &Spanned<VideoSection>) -> Checked {
+fn check_video(recipe: &Recipe, section: &Spanned<VideoSection>) -> CheckResult {
     let video = section.get_ref();
     let own = video.model.iter().filter_map(|own| own.seconds.as_ref());
     for seconds in own.chain([&video.seconds]) {
@@ -101,12 +106,12 @@ fn check_video(recipe: &Recipe, section: &Spanned<VideoSection>) -> Checked {
         let (min, max) = (durations.min(), durations.max());
         if min == 0 || max > LONGEST || min > max {
             let message = "seconds must be from 1 to 3600, the shortest first";
-            return Err(Fault::new(&seconds.span(), message));
+            return Err(RecipeFault::new(&seconds.span(), message));
         }
     }
     for limits in video.every() {
         if limits.sizes.is_empty() {
-            return Err(Fault::new(&section.span(), "there are no sizes"));
+            return Err(RecipeFault::new(&section.span(), "there are no sizes"));
         }
         for pictures in shapes(&limits.pictures) {
             let request = request_with(recipe, pictures);
@@ -136,16 +141,18 @@ fn check_video(recipe: &Recipe, section: &Spanned<VideoSection>) -> Checked {
 }
 
 /// The sets of pictures that an order may have.
-fn shapes(pictures: &Pictures) -> Vec<&'static [&'static str]> {
+fn shapes(pictures: &SourcePictureLimits) -> Vec<&'static [&'static str]> {
     let mut shapes: Vec<&[&str]> = Vec::new();
     if !pictures.needed || pictures.max == 0 {
         shapes.push(&[]);
     }
     match (pictures.purpose, pictures.max) {
         (_, 0) => {}
-        (Purpose::References, _) => shapes.push(&["references"]),
-        (Purpose::Frames, 1) => shapes.push(&["image"]),
-        (Purpose::Frames, _) => shapes.extend([&["image"] as &[&str], &["image", "last_frame"]]),
+        (PicturePurpose::References, _) => shapes.push(&["references"]),
+        (PicturePurpose::Frames, 1) => shapes.push(&["image"]),
+        (PicturePurpose::Frames, _) => {
+            shapes.extend([&["image"] as &[&str], &["image", "last_frame"]]);
+        }
     }
     if pictures.references > 0 {
         shapes.push(&["references"]);
@@ -154,21 +161,22 @@ fn shapes(pictures: &Pictures) -> Vec<&'static [&'static str]> {
 }
 
 /// The call for a video that has these values beside those that are always there.
-fn request_with<'r>(recipe: &'r Recipe, names: &[&str]) -> Request<'r> {
-    let is_there =
-        |name: &str| names.contains(&name) || order::is_always_there(name, &order::VIDEO);
+fn request_with<'r>(recipe: &'r Recipe, names: &[&str]) -> CallTemplate<'r> {
+    let is_there = |name: &str| {
+        names.contains(&name) || order_values::is_always_there(name, &order_values::VIDEO)
+    };
     recipe.submit.request_for(is_there)
 }
 
 /// Of each of these sets, one name at least must be handed over.
-pub(super) fn all_mentioned(request: &Request<'_>, wanted: &[&[&str]]) -> Checked {
+pub(super) fn all_mentioned(request: &CallTemplate<'_>, wanted: &[&[&str]]) -> CheckResult {
     for names in wanted {
         if !names.iter().any(|name| request.mentions(name)) {
             let span = request.body.map_or(request.path.span(), Spanned::span);
             let names = names.join("}, {");
             let message =
                 format!("the limits allow to ask for {{{names}}}, and this call leaves it out");
-            return Err(Fault::new(&span, message));
+            return Err(RecipeFault::new(&span, message));
         }
     }
     Ok(())
@@ -181,7 +189,8 @@ pub(super) fn check_values(recipe: &Recipe, template: &Template) -> Result<(), S
     let every = every.unwrap_or_default();
     for placeholder in template.placeholders() {
         let mut takers = every.iter().filter(|limits| limits.pictures.max > 0);
-        let has_addresses = takers.all(|limits| limits.pictures.handover == Handover::AddressOnly);
+        let has_addresses =
+            takers.all(|limits| limits.pictures.handover == FileHandover::AddressOnly);
         if placeholder.needs_address() && placeholder.name == "recording" {
             return Err(
                 "{recording:url} cannot be used: a recording may have no address; write {recording} or \
@@ -200,7 +209,7 @@ pub(super) fn check_values(recipe: &Recipe, template: &Template) -> Result<(), S
         }
         for limits in &every {
             for size in &limits.sizes {
-                let values = order::size_values(*size);
+                let values = order_values::size_values(*size);
                 said(placeholder.value(&values, &recipe.maps))?;
             }
             let seconds: Vec<u32> = match &limits.durations {
@@ -208,7 +217,8 @@ pub(super) fn check_values(recipe: &Recipe, template: &Template) -> Result<(), S
                 Durations::Range { min, max } => (*min..=(*max).min(LONGEST)).collect(),
             };
             for seconds in seconds {
-                let values = Values::from([("seconds", Datum::Plain(json!(seconds)))]);
+                let values =
+                    TemplateValues::from([("seconds", TemplateValue::Plain(json!(seconds)))]);
                 said(placeholder.value(&values, &recipe.maps))?;
             }
         }

@@ -19,7 +19,7 @@
 //! answer without an id is unclear, a status word of no list is no end, and a
 //! status of 5xx never proves that nothing was taken.
 //!
-//! A recipe gives no [`Job`](crate::port::jobs::Job): its places are lists with `*` in them, its
+//! A recipe gives no [`Job`](crate::port::jobs::JobApi): its places are lists with `*` in them, its
 //! handle has what the recipe keeps, its results are several kinds, and all of that is owned.
 //! A `Job` that could say this would be longer than both. Words, lists, uploads and the
 //! meaning of errors are the ones of [`jobs`](crate::port::jobs).
@@ -30,18 +30,18 @@
 
 mod answers;
 mod body;
+mod call_template;
 mod calls;
 mod check;
 mod fault;
 mod find;
 mod limits;
-mod offers;
-mod order;
+mod media_sections;
+mod order_values;
 mod persona;
 mod placeholder;
 mod pointer;
 mod refusals;
-mod request;
 mod results;
 mod schema;
 mod shipped;
@@ -58,19 +58,22 @@ use std::time::{Duration, SystemTime};
 
 use serde_json::Value;
 
-use self::answers::{Stage, Standing};
+use self::answers::{AnswerStage, JobProgress};
 use self::persona::PERSONA;
 use self::schema::Recipe;
 use crate::adapters::Protocol;
-use crate::answer::Answer;
-use crate::cost::Cost;
+use crate::cost::ProviderCost;
 use crate::error::ProviderError;
-use crate::limits::Limits;
-use crate::order::{Kind, Order, Work};
-use crate::port::{Adapter, Asked, Authorization, Call, Found, Handle, Pace, Refusal, Step};
+use crate::frame_size;
+use crate::limits::ModelLimits;
+use crate::order::{MediaKind, Order, WorkSpec};
+use crate::port::{
+    Adapter, AdapterStep, Authorization, Call, CallContext, JobHandle, LookupPage, PollPace,
+    RefusalRule,
+};
+use crate::response::ProviderResponse;
 use crate::secret::Secret;
-use crate::settings::{Settings, SettingsError};
-use crate::shape;
+use crate::settings::{ProviderSettings, SettingsError};
 
 pub(super) const PROTOCOL: Protocol = Protocol {
     name: "recipe",
@@ -82,7 +85,7 @@ pub(super) const PROTOCOL: Protocol = Protocol {
 
 /// Reads the recipe, which may be a file: the one place of this adapter that
 /// does, when the settings are read.
-fn build(settings: &Settings) -> Result<Arc<dyn Adapter>, SettingsError> {
+fn build(settings: &ProviderSettings) -> Result<Arc<dyn Adapter>, SettingsError> {
     let text = settings.text("recipe")?.ok_or_else(|| {
         SettingsError::at(
             "recipe",
@@ -98,7 +101,7 @@ fn build(settings: &Settings) -> Result<Arc<dyn Adapter>, SettingsError> {
 }
 
 /// What works by this recipe.
-fn cook(text: &str, settings: &Settings) -> Result<Arc<dyn Adapter>, SettingsError> {
+fn cook(text: &str, settings: &ProviderSettings) -> Result<Arc<dyn Adapter>, SettingsError> {
     let recipe = check::read(text).map_err(|fault| SettingsError {
         key: Some("recipe".into()),
         line: Some(fault.line(text)),
@@ -106,7 +109,7 @@ fn cook(text: &str, settings: &Settings) -> Result<Arc<dyn Adapter>, SettingsErr
     })?;
     let header = recipe.auth.header.as_ref();
     let auth_header = header.map_or("authorization", |name| lasting(name.get_ref()));
-    Ok(Arc::new(Cook {
+    Ok(Arc::new(RecipeAdapter {
         recipe,
         auth_header,
         at_home: settings.base_url.is_none(),
@@ -129,28 +132,30 @@ fn lasting(name: &str) -> &'static str {
 
 /// Works by a recipe.
 #[derive(Debug)]
-struct Cook {
+struct RecipeAdapter {
     recipe: Recipe,
     auth_header: &'static str,
     /// Whether the provider is at the recipe's own address.
     at_home: bool,
 }
 
-impl Adapter for Cook {
-    fn limits(&self, kind: Kind, model: &str) -> Option<Limits> {
+impl Adapter for RecipeAdapter {
+    fn limits(&self, kind: MediaKind, model: &str) -> Option<ModelLimits> {
         let video = self.recipe.video.as_ref();
         match kind {
-            Kind::Video => video.map(|video| Limits::Video(video.get_ref().limits(model))),
-            Kind::Music => limits::music(&self.recipe).map(Limits::Music),
+            MediaKind::Video => {
+                video.map(|video| ModelLimits::Video(video.get_ref().limits(model)))
+            }
+            MediaKind::Music => limits::music(&self.recipe).map(ModelLimits::Music),
         }
     }
 
-    fn pace(&self) -> Pace {
+    fn pace(&self) -> PollPace {
         let pace = &self.recipe.pace;
         let seconds = |number: u16| Duration::from_secs(number.into());
-        Pace {
+        PollPace {
             usual: seconds(pace.usual_seconds),
-            ..Pace::new(seconds(pace.floor_seconds), seconds(pace.ceiling_seconds))
+            ..PollPace::new(seconds(pace.floor_seconds), seconds(pace.ceiling_seconds))
         }
     }
 
@@ -185,7 +190,7 @@ impl Adapter for Cook {
         Some(sign::PAIR)
     }
 
-    fn fault_of_model(&self, _: Kind, model: &str) -> Option<String> {
+    fn fault_of_model(&self, _: MediaKind, model: &str) -> Option<String> {
         let like = self.recipe.model_like.as_ref()?;
         let lacks_owner = like.contains('/') && !model.contains('/');
         lacks_owner.then(|| format!("{model:?} is no model: write it like \"{like}\""))
@@ -195,15 +200,15 @@ impl Adapter for Cook {
         let requests = self.recipe.submit.requests();
         let says = |name: &str| requests.iter().any(|request| request.mentions(name));
         let is_plain = ["size", "width", "height"].into_iter().any(says);
-        is_plain || !says("ratio") || shape::has_usual_ratio(size)
+        is_plain || !says("ratio") || frame_size::has_usual_ratio(size)
     }
 
-    fn refusals(&self) -> Vec<Refusal<'_>> {
+    fn refusals(&self) -> Vec<RefusalRule<'_>> {
         self.recipe.refusals()
     }
 
     fn start(&self, order: &Order) -> Result<Call, ProviderError> {
-        if let Work::Persona(persona) = &order.work {
+        if let WorkSpec::Persona(persona) = &order.work {
             return self.persona(order, persona);
         }
         self.next(order, &[])
@@ -212,9 +217,9 @@ impl Adapter for Cook {
     fn submitted(
         &self,
         order: &Order,
-        asked: &Asked,
-        answer: &Answer,
-    ) -> Result<Step, ProviderError> {
+        asked: &CallContext,
+        answer: &ProviderResponse,
+    ) -> Result<AdapterStep, ProviderError> {
         if asked.stage == PERSONA {
             return self.persona_made(answer);
         }
@@ -223,15 +228,20 @@ impl Adapter for Cook {
         {
             return self.uploaded(upload, order, asked, answer);
         }
-        let body = self.recipe.accepted(answer, Stage::Submission)?;
+        let body = self.recipe.accepted(answer, AnswerStage::Submission)?;
         let kept = answers::keep(self.recipe.submit.keep.get_ref(), &body)?;
-        Ok(Step::Submitted {
+        Ok(AdapterStep::Submitted {
             handle: self.handle(order, kept)?,
             poll_after: self.recipe.pace.after(answer),
         })
     }
 
-    fn named_job(&self, order: &Order, asked: &Asked, answer: &Answer) -> Option<Handle> {
+    fn named_job(
+        &self,
+        order: &Order,
+        asked: &CallContext,
+        answer: &ProviderResponse,
+    ) -> Option<JobHandle> {
         if asked.stage != SUBMIT {
             return None;
         }
@@ -240,37 +250,42 @@ impl Adapter for Cook {
         self.handle(order, kept).ok()
     }
 
-    fn poll(&self, handle: &Handle) -> Result<Call, ProviderError> {
+    fn poll(&self, handle: &JobHandle) -> Result<Call, ProviderError> {
         let request = self.recipe.poll.request();
         request.call("poll", &self.recipe, &answers::kept(handle))
     }
 
-    fn polled(&self, handle: &Handle, _: &Asked, answer: &Answer) -> Result<Step, ProviderError> {
+    fn polled(
+        &self,
+        handle: &JobHandle,
+        _: &CallContext,
+        answer: &ProviderResponse,
+    ) -> Result<AdapterStep, ProviderError> {
         match self.recipe.standing(answer)? {
-            Standing::Running(step) => Ok(step),
-            Standing::Done(body) => self.finish(handle, &body),
+            JobProgress::Running(step) => Ok(step),
+            JobProgress::Done(body) => self.finish(handle, &body),
         }
     }
 
-    fn cost(&self, answer: &Answer) -> Option<Cost> {
+    fn cost(&self, answer: &ProviderResponse) -> Option<ProviderCost> {
         let cost = self.recipe.cost.as_ref()?;
         let body = self.recipe.opened(answer.json().ok()?);
-        Cost::of(cost.at.first(&body)?, cost.unit, 1.0)
+        ProviderCost::of(cost.at.first(&body)?, cost.unit, 1.0)
     }
 
-    fn cancel(&self, handle: &Handle) -> Option<Call> {
+    fn cancel(&self, handle: &JobHandle) -> Option<Call> {
         let request = self.recipe.cancel.as_ref()?.request();
         let call = request.call("cancel", &self.recipe, &answers::kept(handle));
         call.ok()
     }
 
-    fn cancelled(&self, _: &Handle, answer: &Answer) -> bool {
+    fn cancelled(&self, _: &JobHandle, answer: &ProviderResponse) -> bool {
         let certain = self
             .recipe
             .cancel
             .as_ref()
             .is_some_and(|cancel| cancel.certain);
-        certain && self.recipe.accepted(answer, Stage::Later).is_ok()
+        certain && self.recipe.accepted(answer, AnswerStage::Later).is_ok()
     }
 
     fn find(&self, order: &Order, _: SystemTime) -> Option<Call> {
@@ -281,9 +296,9 @@ impl Adapter for Cook {
         &self,
         order: &Order,
         since: SystemTime,
-        _: &Asked,
-        answer: &Answer,
-    ) -> Result<Found, ProviderError> {
+        _: &CallContext,
+        answer: &ProviderResponse,
+    ) -> Result<LookupPage, ProviderError> {
         self.seen(order, since, answer)
     }
 }
@@ -291,17 +306,19 @@ impl Adapter for Cook {
 /// The stage of the call that orders.
 const SUBMIT: &str = "submit";
 
-impl Cook {
+impl RecipeAdapter {
     /// The upload of the next file, or the order when all have an id.
     fn next(&self, order: &Order, ids: &[Value]) -> Result<Call, ProviderError> {
         let recipe = &self.recipe;
-        let values = order::values(recipe, order, ids)?;
+        let values = order_values::values(recipe, order, ids)?;
         if let Some(upload) = &recipe.upload
             && let Some(file) = upload.files(&values).nth(ids.len())
         {
             return upload.call(recipe, order, file, ids, self.at_home);
         }
-        let request = recipe.submit.request_for(|name| order::has(&values, name));
+        let request = recipe
+            .submit
+            .request_for(|name| order_values::has(&values, name));
         Ok(request.call(SUBMIT, recipe, &values)?.submits())
     }
 }

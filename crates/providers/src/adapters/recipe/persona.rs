@@ -7,20 +7,20 @@ use serde::Deserialize;
 use serde_json::json;
 use toml::Spanned;
 
-use super::Cook;
-use super::answers::Stage;
-use super::body::Node;
-use super::calls::{Encoding, Verb, call, post};
-use super::fault::{Checked, Fault};
-use super::placeholder::{Datum, Sort, Values};
-use super::pointer::Places;
-use super::request::Request;
-use super::schema::{Recipe, Templates};
+use super::RecipeAdapter;
+use super::answers::AnswerStage;
+use super::body::BodyNode;
+use super::call_template::CallTemplate;
+use super::calls::{BodyEncoding, HttpMethod, call, post};
+use super::fault::{CheckResult, RecipeFault};
+use super::placeholder::{TemplateValue, TemplateValues, ValueKind};
+use super::pointer::PointerList;
+use super::schema::{Recipe, TemplateMap};
 use super::template::Template;
-use crate::answer::Answer;
-use crate::error::{Class, ProviderError};
-use crate::order::{Order, Persona};
-use crate::port::{Call, Output, Source, Step, What};
+use crate::error::{ErrorClass, ProviderError};
+use crate::order::{Order, PersonaSpec};
+use crate::port::{AdapterStep, Call, JobOutput, OutputKind, OutputSource};
+use crate::response::ProviderResponse;
 
 /// The stage of the call.
 pub(super) const PERSONA: &str = "persona";
@@ -29,12 +29,12 @@ call! {
     /// `[persona]`.
     PersonaSection, "post" {
         /// What the answer calls the persona.
-        pub(super) id: Places,
+        pub(super) id: PointerList,
     }
 }
 
 /// What the call may name.
-pub(super) fn names() -> BTreeMap<&'static str, Sort> {
+pub(super) fn names() -> BTreeMap<&'static str, ValueKind> {
     let texts = [
         "clip",
         "job",
@@ -44,51 +44,58 @@ pub(super) fn names() -> BTreeMap<&'static str, Sort> {
         "key",
         "model",
     ];
-    texts.map(|name| (name, Sort::Text)).into()
+    texts.map(|name| (name, ValueKind::Text)).into()
 }
 
-impl Cook {
+impl RecipeAdapter {
     /// The call that makes a persona.
-    pub(super) fn persona(&self, order: &Order, persona: &Persona) -> Result<Call, ProviderError> {
+    pub(super) fn persona(
+        &self,
+        order: &Order,
+        persona: &PersonaSpec,
+    ) -> Result<Call, ProviderError> {
         let Some(section) = &self.recipe.persona else {
             let message = "the provider's recipe describes no personas";
-            return Err(ProviderError::new(Class::Rejected, message));
+            return Err(ProviderError::new(ErrorClass::Rejected, message));
         };
         let described = match persona.description.trim() {
             "" => &persona.name,
             text => text,
         };
-        let mut values = Values::from([
-            ("clip", Datum::Plain(json!(persona.root_clip))),
-            ("name", Datum::Plain(json!(persona.name))),
-            ("description", Datum::Plain(json!(described))),
-            ("public", Datum::Plain(json!(persona.is_public))),
-            ("key", Datum::Plain(json!(order.key))),
-            ("model", Datum::Plain(json!(order.model))),
+        let mut values = TemplateValues::from([
+            ("clip", TemplateValue::Plain(json!(persona.root_clip))),
+            ("name", TemplateValue::Plain(json!(persona.name))),
+            ("description", TemplateValue::Plain(json!(described))),
+            ("public", TemplateValue::Plain(json!(persona.is_public))),
+            ("key", TemplateValue::Plain(json!(order.key))),
+            ("model", TemplateValue::Plain(json!(order.model))),
         ]);
         if let Some(job) = &persona.root_job {
-            values.insert("job", Datum::Plain(json!(job)));
+            values.insert("job", TemplateValue::Plain(json!(job)));
         }
         let call = section.request().call(PERSONA, &self.recipe, &values)?;
         Ok(call.submits())
     }
 
     /// The persona that the answer tells of.
-    pub(super) fn persona_made(&self, answer: &Answer) -> Result<Step, ProviderError> {
-        let record = self.recipe.accepted(answer, Stage::Submission)?;
+    pub(super) fn persona_made(
+        &self,
+        answer: &ProviderResponse,
+    ) -> Result<AdapterStep, ProviderError> {
+        let record = self.recipe.accepted(answer, AnswerStage::Submission)?;
         let section = self.recipe.persona.as_ref();
         let id = section.and_then(|section| section.id.text(&record));
         let id =
             id.ok_or_else(|| ProviderError::unreadable("the provider's answer names no persona"))?;
-        Step::done(vec![Output {
-            what: What::Persona { id, record },
-            source: Source::Nothing,
+        AdapterStep::done(vec![JobOutput {
+            what: OutputKind::Persona { id, record },
+            source: OutputSource::Nothing,
         }])
     }
 }
 
 impl Recipe {
-    pub(super) fn check_persona(&self) -> Checked {
+    pub(super) fn check_persona(&self) -> CheckResult {
         let Some(persona) = &self.persona else {
             return Ok(());
         };
@@ -96,7 +103,7 @@ impl Recipe {
         let requests = self.submit.requests();
         if !requests.iter().any(|request| request.mentions("persona")) {
             let message = "no song names the {persona} that [persona] makes";
-            return Err(Fault::new(&persona.path.span(), message));
+            return Err(RecipeFault::new(&persona.path.span(), message));
         }
         Ok(())
     }

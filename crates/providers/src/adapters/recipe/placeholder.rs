@@ -6,44 +6,44 @@ use serde_json::{Value, json};
 
 use super::fault::nearest;
 use super::pointer::text_of;
-use super::schema::Maps;
-use crate::error::{Class, ProviderError};
-use crate::order::File;
-use crate::shape;
+use super::schema::ValueMaps;
+use crate::error::{ErrorClass, ProviderError};
+use crate::frame_size;
+use crate::order::MediaFile;
 
 /// Something to fill in.
 #[derive(Debug, Clone)]
-pub(super) enum Datum<'a> {
+pub(super) enum TemplateValue<'a> {
     /// Text or a number.
     Plain(Value),
     /// A frame size.
     Size((u32, u32)),
     /// A picture or recording.
-    File(Handed<'a>),
+    File(OrderFile<'a>),
     /// Pictures.
-    Files(Vec<Handed<'a>>),
+    Files(Vec<OrderFile<'a>>),
 }
 
 /// A file, and what the provider calls it once it has it.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Handed<'a> {
-    pub(super) file: &'a File,
+pub(super) struct OrderFile<'a> {
+    pub(super) file: &'a MediaFile,
     pub(super) id: Option<&'a Value>,
 }
 
-impl<'a> Handed<'a> {
+impl<'a> OrderFile<'a> {
     /// A file that the provider does not have.
-    pub(super) const fn new(file: &'a File) -> Self {
+    pub(super) const fn new(file: &'a MediaFile) -> Self {
         Self { file, id: None }
     }
 }
 
 /// The values at hand, by name.
-pub(super) type Values<'a> = BTreeMap<&'a str, Datum<'a>>;
+pub(super) type TemplateValues<'a> = BTreeMap<&'a str, TemplateValue<'a>>;
 
 /// The kinds of values, which decide how they may be written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Sort {
+pub(super) enum ValueKind {
     Text,
     Number,
     Size,
@@ -52,19 +52,19 @@ pub(super) enum Sort {
 }
 
 /// The names that may be used, and what they stand for.
-pub(super) type Names<'a> = BTreeMap<&'a str, Sort>;
+pub(super) type ValueNames<'a> = BTreeMap<&'a str, ValueKind>;
 
 /// `{name:how|map}`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Placeholder {
     pub(super) name: String,
-    pub(super) how: How,
+    pub(super) how: ValueFormat,
     pub(super) map: Option<String>,
 }
 
 /// How a value is written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum How {
+pub(super) enum ValueFormat {
     /// As it is.
     Plain,
     /// A number as text.
@@ -97,7 +97,7 @@ impl Placeholder {
             None => (inner, None),
         };
         let (name, how) = match value.split_once(':') {
-            None => (value, How::Plain),
+            None => (value, ValueFormat::Plain),
             Some((name, how)) => (name, way(how).ok_or_else(|| unknown_way(inner, how))?),
         };
         Ok(Self {
@@ -108,7 +108,12 @@ impl Placeholder {
     }
 
     /// Says what is wrong with it where these names and maps are known.
-    pub(super) fn check(&self, names: &Names<'_>, maps: &Maps, alone: bool) -> Result<(), String> {
+    pub(super) fn check(
+        &self,
+        names: &ValueNames<'_>,
+        maps: &ValueMaps,
+        alone: bool,
+    ) -> Result<(), String> {
         let name = self.name.as_str();
         let Some(sort) = names.get(name) else {
             let all: Vec<&str> = names.keys().copied().collect();
@@ -119,15 +124,18 @@ impl Placeholder {
             ));
         };
         let fits = match self.how {
-            How::Plain => true,
-            How::Path => *sort == Sort::Text,
-            How::Text => *sort == Sort::Number,
-            How::Between(_) => *sort == Sort::Size,
-            How::Url | How::DataUrl | How::Base64 | How::Uploaded => {
-                matches!(sort, Sort::File | Sort::Files)
+            ValueFormat::Plain => true,
+            ValueFormat::Path => *sort == ValueKind::Text,
+            ValueFormat::Text => *sort == ValueKind::Number,
+            ValueFormat::Between(_) => *sort == ValueKind::Size,
+            ValueFormat::Url
+            | ValueFormat::DataUrl
+            | ValueFormat::Base64
+            | ValueFormat::Uploaded => {
+                matches!(sort, ValueKind::File | ValueKind::Files)
             }
-            How::Mime | How::Name => *sort == Sort::File,
-            How::File => *sort == Sort::File && alone && self.map.is_none(),
+            ValueFormat::Mime | ValueFormat::Name => *sort == ValueKind::File,
+            ValueFormat::File => *sort == ValueKind::File && alone && self.map.is_none(),
         };
         if !fits {
             return Err(format!("{{{name}}} cannot be written in this way here"));
@@ -137,7 +145,7 @@ impl Placeholder {
                 let all = maps.keys().map(String::as_str);
                 return Err(format!("there is no [maps.{map}]{}", nearest(map, all)));
             }
-            if matches!(sort, Sort::File | Sort::Files) {
+            if matches!(sort, ValueKind::File | ValueKind::Files) {
                 return Err(format!("{{{name}}} is a file and cannot be mapped"));
             }
         }
@@ -146,32 +154,32 @@ impl Placeholder {
 
     /// Whether it asks for an address, which only some files have.
     pub(super) fn needs_address(&self) -> bool {
-        self.how == How::Url
+        self.how == ValueFormat::Url
     }
 
     /// The value; `None` when the order has none.
     pub(super) fn value(
         &self,
-        values: &Values<'_>,
-        maps: &Maps,
+        values: &TemplateValues<'_>,
+        maps: &ValueMaps,
     ) -> Result<Option<Value>, ProviderError> {
         let Some(datum) = values.get(self.name.as_str()) else {
             return Ok(None);
         };
         let value = match datum {
-            Datum::Plain(Value::Number(number)) if self.how == How::Text => {
+            TemplateValue::Plain(Value::Number(number)) if self.how == ValueFormat::Text => {
                 json!(number.to_string())
             }
-            Datum::Plain(value) => value.clone(),
-            Datum::Size(size) => {
+            TemplateValue::Plain(value) => value.clone(),
+            TemplateValue::Size(size) => {
                 let between = match self.how {
-                    How::Between(one) => one,
+                    ValueFormat::Between(one) => one,
                     _ => 'x',
                 };
-                json!(shape::size_text(*size, between))
+                json!(frame_size::size_text(*size, between))
             }
-            Datum::File(handed) => self.file(*handed)?,
-            Datum::Files(files) => {
+            TemplateValue::File(handed) => self.file(*handed)?,
+            TemplateValue::Files(files) => {
                 let files = files.iter().map(|handed| self.file(*handed));
                 Value::Array(files.collect::<Result<_, _>>()?)
             }
@@ -187,43 +195,43 @@ impl Placeholder {
         let line = lines.and_then(|lines| lines.get(&key).or_else(|| lines.get("*")));
         line.cloned().map(Some).ok_or_else(|| {
             let message = format!("the recipe's [maps.{name}] has no line for {key:?}");
-            ProviderError::new(Class::Rejected, message)
+            ProviderError::new(ErrorClass::Rejected, message)
         })
     }
 
-    fn file(&self, Handed { file, id }: Handed<'_>) -> Result<Value, ProviderError> {
+    fn file(&self, OrderFile { file, id }: OrderFile<'_>) -> Result<Value, ProviderError> {
         Ok(match self.how {
-            How::Uploaded => id.cloned().unwrap_or_default(),
-            How::DataUrl => json!(file.data_url()),
-            How::Base64 => json!(file.base64()),
-            How::Mime => json!(file.mime),
-            How::Name => json!(file.name),
+            ValueFormat::Uploaded => id.cloned().unwrap_or_default(),
+            ValueFormat::DataUrl => json!(file.data_url()),
+            ValueFormat::Base64 => json!(file.base64()),
+            ValueFormat::Mime => json!(file.mime),
+            ValueFormat::Name => json!(file.name),
             // Without it the provider would make something else than was asked.
-            How::Url => json!(file.url.as_ref().ok_or_else(|| {
+            ValueFormat::Url => json!(file.url.as_ref().ok_or_else(|| {
                 let message = "this provider fetches files by address, and this gateway has none";
-                ProviderError::new(Class::Rejected, message)
+                ProviderError::new(ErrorClass::Rejected, message)
             })?),
             _ => json!(file.url_or_data()),
         })
     }
 }
 
-const WAYS: [(&str, How); 9] = [
-    ("text", How::Text),
-    ("path", How::Path),
-    ("url", How::Url),
-    ("data_url", How::DataUrl),
-    ("base64", How::Base64),
-    ("mime", How::Mime),
-    ("name", How::Name),
-    ("file", How::File),
-    ("uploaded", How::Uploaded),
+const WAYS: [(&str, ValueFormat); 9] = [
+    ("text", ValueFormat::Text),
+    ("path", ValueFormat::Path),
+    ("url", ValueFormat::Url),
+    ("data_url", ValueFormat::DataUrl),
+    ("base64", ValueFormat::Base64),
+    ("mime", ValueFormat::Mime),
+    ("name", ValueFormat::Name),
+    ("file", ValueFormat::File),
+    ("uploaded", ValueFormat::Uploaded),
 ];
 
-fn way(word: &str) -> Option<How> {
+fn way(word: &str) -> Option<ValueFormat> {
     let mut chars = word.chars();
     if let (Some(one), None) = (chars.next(), chars.next()) {
-        return Some(How::Between(one));
+        return Some(ValueFormat::Between(one));
     }
     let found = WAYS.iter().find(|(name, _)| *name == word);
     found.map(|(_, how)| *how)

@@ -11,9 +11,9 @@ use serde_json::Value;
 /// A JSON pointer in which `*` stands for every item of a list or table; empty
 /// for the whole.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Pointer(Vec<String>);
+pub(super) struct JsonPointer(Vec<String>);
 
-impl Pointer {
+impl JsonPointer {
     fn parse(text: &str) -> Result<Self, String> {
         if text.is_empty() {
             return Ok(Self(Vec::new()));
@@ -62,13 +62,13 @@ fn step<'v>(value: &'v Value, segment: &str) -> Vec<&'v Value> {
 
 /// One place, or several of which the first that holds something counts.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(super) struct Places(Vec<Pointer>);
+pub(super) struct PointerList(Vec<JsonPointer>);
 
-impl Places {
+impl PointerList {
     /// Puts the JSON that texts at these places hold in the place of the texts.
     /// A list is not gone into.
     pub(super) fn read_texts(&self, body: &mut Value) {
-        for Pointer(segments) in &self.0 {
+        for JsonPointer(segments) in &self.0 {
             let start = Some(&mut *body);
             let place = segments.iter().fold(start, |place, segment| {
                 place.and_then(|value| value.as_object_mut()?.get_mut(segment))
@@ -125,46 +125,48 @@ pub(super) fn text_of(value: &Value) -> Option<String> {
     }
 }
 
-impl<'de> Deserialize<'de> for Places {
+impl<'de> Deserialize<'de> for PointerList {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        deserializer.deserialize_any(PlacesVisitor)
+        deserializer.deserialize_any(PointerListVisitor)
     }
 }
 
-struct PlacesVisitor;
+struct PointerListVisitor;
 
-impl<'de> Visitor<'de> for PlacesVisitor {
-    type Value = Places;
+impl<'de> Visitor<'de> for PointerListVisitor {
+    type Value = PointerList;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("a place like \"/data/task_id\", or a list of places")
     }
 
-    fn visit_str<E: Error>(self, text: &str) -> Result<Places, E> {
-        Ok(Places(vec![Pointer::parse(text).map_err(E::custom)?]))
+    fn visit_str<E: Error>(self, text: &str) -> Result<PointerList, E> {
+        Ok(PointerList(vec![
+            JsonPointer::parse(text).map_err(E::custom)?,
+        ]))
     }
 
-    fn visit_seq<A: SeqAccess<'de>>(self, mut items: A) -> Result<Places, A::Error> {
+    fn visit_seq<A: SeqAccess<'de>>(self, mut items: A) -> Result<PointerList, A::Error> {
         let mut places = Vec::new();
-        while let Some(Places(mut one)) = items.next_element::<Places>()? {
+        while let Some(PointerList(mut one)) = items.next_element::<PointerList>()? {
             places.append(&mut one);
         }
         if places.is_empty() {
             return Err(A::Error::custom("the list of places is empty"));
         }
-        Ok(Places(places))
+        Ok(PointerList(places))
     }
 }
 
 /// Something that is true of an answer or not: that there is something at a
 /// place (not null, false, 0 or empty), or that it equals something.
 #[derive(Debug, Clone, PartialEq)]
-pub(super) struct Condition {
-    at: Places,
+pub(super) struct AnswerCondition {
+    at: PointerList,
     equals: Vec<Value>,
 }
 
-impl Condition {
+impl AnswerCondition {
     /// Whether it is true of this answer.
     pub(super) fn holds(&self, body: &Value) -> bool {
         let value = self.at.first(body);
@@ -202,11 +204,11 @@ fn same(a: &Value, b: &Value) -> bool {
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct ConditionTable {
-    at: Places,
+    at: PointerList,
     equals: Value,
 }
 
-impl<'de> Deserialize<'de> for Condition {
+impl<'de> Deserialize<'de> for AnswerCondition {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         deserializer.deserialize_any(ConditionVisitor)
     }
@@ -215,26 +217,26 @@ impl<'de> Deserialize<'de> for Condition {
 struct ConditionVisitor;
 
 impl<'de> Visitor<'de> for ConditionVisitor {
-    type Value = Condition;
+    type Value = AnswerCondition;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("a place like \"/done\", or { at = \"/code\", equals = 0 }")
     }
 
-    fn visit_str<E: Error>(self, text: &str) -> Result<Condition, E> {
-        let at = PlacesVisitor.visit_str(text)?;
+    fn visit_str<E: Error>(self, text: &str) -> Result<AnswerCondition, E> {
+        let at = PointerListVisitor.visit_str(text)?;
         let equals = Vec::new();
-        Ok(Condition { at, equals })
+        Ok(AnswerCondition { at, equals })
     }
 
-    fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<Condition, A::Error> {
+    fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<AnswerCondition, A::Error> {
         let table = ConditionTable::deserialize(MapAccessDeserializer::new(map))?;
         let equals = match table.equals {
             Value::Array(items) if !items.is_empty() => items,
             Value::Array(_) => return Err(A::Error::custom("equals is an empty list")),
             one => vec![one],
         };
-        Ok(Condition {
+        Ok(AnswerCondition {
             at: table.at,
             equals,
         })
@@ -247,7 +249,7 @@ mod tests {
 
     use super::*;
 
-    fn places(value: Value) -> Places {
+    fn places(value: Value) -> PointerList {
         serde_json::from_value(value).unwrap()
     }
 
@@ -271,14 +273,14 @@ mod tests {
         let body = json!({"a/b": {"~": 1}});
         assert_eq!(places(json!("/a~1b/~0")).text(&body), Some("1".into()));
         for wrong in [json!("a/b"), json!("/a~2"), json!([]), json!(3)] {
-            assert!(serde_json::from_value::<Places>(wrong).is_err());
+            assert!(serde_json::from_value::<PointerList>(wrong).is_err());
         }
     }
 
     #[test]
     fn conditions_hold_or_not() {
         let holds = |condition: Value, body: Value| {
-            serde_json::from_value::<Condition>(condition)
+            serde_json::from_value::<AnswerCondition>(condition)
                 .unwrap()
                 .holds(&body)
         };

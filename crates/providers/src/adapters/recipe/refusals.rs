@@ -1,13 +1,13 @@
-//! What proves, by a recipe, that an order was not taken: `[[submit.refusal]]`,
+//! Proofs of refusal in a recipe: `[[submit.refusal]]`,
 //! and the codes of `[errors.codes]` under a status of success.
 
 use serde::Deserialize;
 use toml::Spanned;
 
-use super::fault::{Checked, Fault};
+use super::fault::{CheckResult, RecipeFault};
 use super::schema::Recipe;
-use crate::error::Class;
-use crate::port::Refusal;
+use crate::error::ErrorClass;
+use crate::port::RefusalRule;
 
 /// `[[submit.refusal]]`: answers that the provider's documentation names.
 #[derive(Debug, Deserialize)]
@@ -25,38 +25,38 @@ pub(super) struct RefusalSection {
 const BY_CODES: &str = "the recipe's [errors.codes]";
 
 impl Recipe {
-    pub(super) fn refusals(&self) -> Vec<Refusal<'_>> {
-        let says_no = |class| Class::from(class).says_no();
+    pub(super) fn refusals(&self) -> Vec<RefusalRule<'_>> {
+        let says_no = |class| ErrorClass::from(class).says_no();
         let codes = self.errors.codes.iter();
         let codes = codes.filter(|(_, class)| says_no(**class));
-        let by_codes = Refusal::of_codes(codes.map(|(code, _)| code.as_str()), BY_CODES);
-        let own = self.submit.refusal.iter().map(|section| Refusal {
+        let by_codes = RefusalRule::of_codes(codes.map(|(code, _)| code.as_str()), BY_CODES);
+        let own = self.submit.refusal.iter().map(|section| RefusalRule {
             statuses: section.statuses.get_ref().clone(),
             codes: section.codes.iter().map(String::as_str).collect(),
             source: section.source.get_ref(),
         });
-        let mut all = vec![Refusal::of_http()];
+        let mut all = vec![RefusalRule::of_http()];
         all.extend(Some(by_codes).filter(|row| !row.codes.is_empty()));
         all.extend(own);
         all
     }
 
-    pub(super) fn check_refusals(&self) -> Checked {
+    pub(super) fn check_refusals(&self) -> CheckResult {
         for section in &self.submit.refusal {
             if section.source.get_ref().trim().is_empty() {
                 let message =
                     "source is empty: which page of the provider says that nothing was taken?";
-                return Err(Fault::new(&section.source.span(), message));
+                return Err(RecipeFault::new(&section.source.span(), message));
             }
             let statuses = section.statuses.get_ref();
             if statuses.is_empty() || !statuses.iter().all(|status| (200..=599).contains(status)) {
                 let message = "statuses must name some from 200 to 599";
-                return Err(Fault::new(&section.statuses.span(), message));
+                return Err(RecipeFault::new(&section.statuses.span(), message));
             }
             let says_nothing = |status: &u16| matches!(status, 0..=399 | 408 | 425 | 499..);
             if section.codes.is_empty() && statuses.iter().any(says_nothing) {
                 let message = "such a status alone may come from a proxy that lost the provider's answer: name the codes too";
-                return Err(Fault::new(&section.statuses.span(), message));
+                return Err(RecipeFault::new(&section.statuses.span(), message));
             }
         }
         Ok(())

@@ -1,67 +1,71 @@
-//! What names a job, and what it made.
+//! Handles of jobs, and their results.
 
 use std::collections::BTreeMap;
 
 use serde_json::{Map, Value, json};
 
 use super::answers;
-use super::calls::{Encoding, Verb};
+use super::call_template::CallTemplate;
+use super::calls::{BodyEncoding, HttpMethod};
 use super::pointer::text_of;
-use super::request::Request;
-use super::{Cook, order};
+use super::{RecipeAdapter, order_values};
 use crate::error::ProviderError;
-use crate::order::{Order, Work};
-use crate::port::{ClipFacts, Handle, Output, Step, What};
+use crate::order::{Order, WorkSpec};
+use crate::port::{AdapterStep, ClipFacts, JobHandle, JobOutput, OutputKind};
 
-impl Cook {
+impl RecipeAdapter {
     /// What names a job from now on.
     pub(super) fn handle(
         &self,
         order: &Order,
         mut kept: Map<String, Value>,
-    ) -> Result<Handle, ProviderError> {
-        let values = order::values(&self.recipe, order, &[])?;
+    ) -> Result<JobHandle, ProviderError> {
+        let values = order_values::values(&self.recipe, order, &[])?;
         let remembered = self
             .recipe
             .submit
-            .remembered(|name| order::has(&values, name));
+            .remembered(|name| order_values::has(&values, name));
         for (name, template) in remembered {
             let value = template.get_ref().text(&values, &self.recipe.maps)?;
             kept.insert(name.clone(), json!(value.unwrap_or_default()));
         }
         let mut handle = json!({"kept": kept});
-        if let Work::Song(song) = &order.work {
+        if let WorkSpec::Song(song) = &order.work {
             handle["song"] = json!(ClipFacts::of_song(song, &order.model));
         }
-        Ok(Handle(handle))
+        Ok(JobHandle(handle))
     }
 
     /// The results, from the answer that tells of them.
-    pub(super) fn finish(&self, handle: &Handle, body: &Value) -> Result<Step, ProviderError> {
+    pub(super) fn finish(
+        &self,
+        handle: &JobHandle,
+        body: &Value,
+    ) -> Result<AdapterStep, ProviderError> {
         let result = &self.recipe.result;
         let what = handle.what();
-        if let (What::Clip(facts), Some(_)) = (&what, &result.address) {
+        if let (OutputKind::Clip(facts), Some(_)) = (&what, &result.address) {
             let music = self.recipe.music.as_ref();
             let most = music.map_or(1, |music| music.get_ref().clips);
             let job = handle.0.pointer("/kept/id").and_then(text_of);
             let mut clips = result.clips_in(body, facts, job.as_deref());
             clips.truncate(most);
-            return Step::done(clips);
+            return AdapterStep::done(clips);
         }
         if let Some(path) = &result.content {
-            let request = Request {
-                method: Verb::Get,
+            let request = CallTemplate {
+                method: HttpMethod::Get,
                 path,
                 query: &result.content_query,
                 headers: &BTreeMap::new(),
-                encoding: Encoding::Json,
+                encoding: BodyEncoding::Json,
                 body: None,
             };
             let call = request.call("content", &self.recipe, &answers::kept(handle))?;
-            return Step::done(vec![answers::result_by(call, what)]);
+            return AdapterStep::done(vec![answers::result_by(call, what)]);
         }
         let source = result.addresses_in(body).into_iter().next();
-        let output = source.map(|source| Output { what, source });
-        Step::done(output.into_iter().collect())
+        let output = source.map(|source| JobOutput { what, source });
+        AdapterStep::done(output.into_iter().collect())
     }
 }

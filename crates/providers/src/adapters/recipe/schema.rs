@@ -8,17 +8,17 @@ use serde_json::Value;
 use toml::Spanned;
 
 use super::calls::{Cancel, Find, Poll, Submit, Upload};
-use super::offers::{MusicSection, VideoSection};
+use super::media_sections::{MusicSection, VideoSection};
 use super::persona::PersonaSection;
-use super::pointer::{Condition, Places};
+use super::pointer::{AnswerCondition, PointerList};
 use super::sign::SignatureMethod;
-use super::songs::ClipPlaces;
+use super::songs::ClipPointers;
 use super::template::Template;
-use crate::cost::Unit;
-use crate::error::Class;
+use crate::cost::CostUnit;
+use crate::error::ErrorClass;
 
 /// A set of named templates.
-pub(super) type Templates = BTreeMap<String, Spanned<Template>>;
+pub(super) type TemplateMap = BTreeMap<String, Spanned<Template>>;
 
 /// A recipe.
 #[derive(Debug, Deserialize)]
@@ -32,48 +32,48 @@ pub(super) struct Recipe {
     /// A name of a model, by which others are held: whether it has an owner.
     pub(super) model_like: Option<String>,
     #[serde(default)]
-    pub(super) auth: Auth,
+    pub(super) auth: AuthSection,
     #[serde(default)]
-    pub(super) pace: Pacing,
+    pub(super) pace: PaceSection,
     pub(super) video: Option<Spanned<VideoSection>>,
     pub(super) music: Option<Spanned<MusicSection>>,
     pub(super) persona: Option<PersonaSection>,
     #[serde(default)]
-    pub(super) maps: Maps,
+    pub(super) maps: ValueMaps,
     pub(super) submit: Submit,
     /// Places whose text is JSON, and is read as that.
     #[serde(default)]
-    pub(super) json_texts: Vec<Places>,
+    pub(super) json_texts: Vec<PointerList>,
     /// What is true of every answer that is none but an error's envelope.
-    pub(super) ok: Option<Condition>,
+    pub(super) ok: Option<AnswerCondition>,
     /// Files that are handed over before the order.
     pub(super) upload: Option<Upload>,
     pub(super) poll: Poll,
     #[serde(default)]
-    pub(super) state: State,
+    pub(super) state: StateSection,
     pub(super) result: ResultSection,
     pub(super) cancel: Option<Cancel>,
     pub(super) find: Option<Find>,
     pub(super) cost: Option<CostSection>,
     #[serde(default)]
-    pub(super) errors: Errors,
+    pub(super) errors: ErrorsSection,
 }
 
 /// `[cost]`: what the answer that tells the end says that the job cost.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct CostSection {
-    pub(super) at: Places,
-    pub(super) unit: Unit,
+    pub(super) at: PointerList,
+    pub(super) unit: CostUnit,
 }
 
 /// `[maps.NAME]`: what a value becomes; `*` is for any that is not listed.
-pub(super) type Maps = BTreeMap<String, BTreeMap<String, Value>>;
+pub(super) type ValueMaps = BTreeMap<String, BTreeMap<String, Value>>;
 
 /// `[auth]`: `Authorization: Bearer KEY` when left out.
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
-pub(super) struct Auth {
+pub(super) struct AuthSection {
     /// The header that holds the key, without a word before it.
     pub(super) header: Option<Spanned<String>>,
     /// The word before the key.
@@ -87,7 +87,7 @@ pub(super) struct Auth {
 /// `[pace]`.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields, default)]
-pub(super) struct Pacing {
+pub(super) struct PaceSection {
     pub(super) floor_seconds: u16,
     pub(super) ceiling_seconds: u16,
     pub(super) usual_seconds: u16,
@@ -95,7 +95,7 @@ pub(super) struct Pacing {
     pub(super) after_ms_header: Option<String>,
 }
 
-impl Default for Pacing {
+impl Default for PaceSection {
     fn default() -> Self {
         Self {
             floor_seconds: 5,
@@ -110,19 +110,19 @@ impl Default for Pacing {
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 #[derive(Default)]
-pub(super) struct State {
+pub(super) struct StateSection {
     /// Where the status word is.
-    pub(super) word: Option<Spanned<Places>>,
+    pub(super) word: Option<Spanned<PointerList>>,
     pub(super) queued: Vec<Spanned<String>>,
     pub(super) running: Vec<Spanned<String>>,
     pub(super) done: Vec<Spanned<String>>,
     pub(super) failed: Vec<Spanned<String>>,
     pub(super) refused: Vec<Spanned<String>>,
     pub(super) lost: Vec<Spanned<String>>,
-    pub(super) refused_when: Option<Condition>,
-    pub(super) failed_when: Option<Condition>,
-    pub(super) done_when: Option<Condition>,
-    pub(super) progress: Option<Places>,
+    pub(super) refused_when: Option<AnswerCondition>,
+    pub(super) failed_when: Option<AnswerCondition>,
+    pub(super) done_when: Option<AnswerCondition>,
+    pub(super) progress: Option<PointerList>,
     /// What the progress counts when all is done.
     pub(super) progress_full: Option<f64>,
 }
@@ -133,38 +133,38 @@ pub(super) struct State {
 pub(super) struct ResultSection {
     /// The list of clips; places of an address and of a clip are then within an
     /// item of it.
-    pub(super) items: Option<Places>,
+    pub(super) items: Option<PointerList>,
     #[serde(default)]
-    pub(super) clip: ClipPlaces,
+    pub(super) clip: ClipPointers,
     /// Places of the address.
-    pub(super) address: Option<Places>,
+    pub(super) address: Option<PointerList>,
     /// Whether the provider's own addresses are fetched with the credential.
     #[serde(default)]
     pub(super) with_credential: bool,
     /// A path whose answer is the result itself.
     pub(super) content: Option<Spanned<Template>>,
     #[serde(default)]
-    pub(super) content_query: Templates,
+    pub(super) content_query: TemplateMap,
 }
 
 /// `[errors]`: how errors are read.
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
-pub(super) struct Errors {
+pub(super) struct ErrorsSection {
     /// What is true of an answer that is an error, whatever its status.
-    pub(super) when: Option<Condition>,
-    pub(super) code: Places,
-    pub(super) message: Places,
+    pub(super) when: Option<AnswerCondition>,
+    pub(super) code: PointerList,
+    pub(super) message: PointerList,
     /// Classes of the provider's codes; `*` at the end for any rest.
-    pub(super) codes: BTreeMap<String, ClassName>,
+    pub(super) codes: BTreeMap<String, ErrorClassName>,
     /// Classes of words in messages, in lower case, where no code tells.
-    pub(super) words: BTreeMap<String, ClassName>,
+    pub(super) words: BTreeMap<String, ErrorClassName>,
 }
 
 /// A class by its name.
 #[derive(Debug, Clone, Copy, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub(super) enum ClassName {
+pub(super) enum ErrorClassName {
     RateLimited,
     Unavailable,
     Unclear,
@@ -178,20 +178,20 @@ pub(super) enum ClassName {
     Missing,
 }
 
-impl From<ClassName> for Class {
-    fn from(name: ClassName) -> Self {
+impl From<ErrorClassName> for ErrorClass {
+    fn from(name: ErrorClassName) -> Self {
         match name {
-            ClassName::RateLimited => Self::RateLimited,
-            ClassName::Unavailable => Self::Unavailable,
-            ClassName::Unclear => Self::Unclear,
-            ClassName::Credentials => Self::Credentials,
-            ClassName::Account => Self::Account,
-            ClassName::Rejected => Self::Rejected,
-            ClassName::Refused => Self::Refused,
-            ClassName::Failed => Self::Failed,
-            ClassName::Unfit => Self::Unfit,
-            ClassName::Lost => Self::Lost,
-            ClassName::Missing => Self::Missing,
+            ErrorClassName::RateLimited => Self::RateLimited,
+            ErrorClassName::Unavailable => Self::Unavailable,
+            ErrorClassName::Unclear => Self::Unclear,
+            ErrorClassName::Credentials => Self::Credentials,
+            ErrorClassName::Account => Self::Account,
+            ErrorClassName::Rejected => Self::Rejected,
+            ErrorClassName::Refused => Self::Refused,
+            ErrorClassName::Failed => Self::Failed,
+            ErrorClassName::Unfit => Self::Unfit,
+            ErrorClassName::Lost => Self::Lost,
+            ErrorClassName::Missing => Self::Missing,
         }
     }
 }

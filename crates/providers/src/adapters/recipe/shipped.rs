@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use crate::adapters::Protocol;
 use crate::port::Adapter;
-use crate::settings::{Settings, SettingsError};
+use crate::settings::{ProviderSettings, SettingsError};
 
 macro_rules! shipped {
     ($($name:literal)*) => {
@@ -26,6 +26,6 @@ pub(crate) const SHIPPED: [Protocol; 9] = shipped!(
     "openrouter" "wavespeed" "kie" "pixverse" "hunyuan" "vidu" "ltx" "mureka" "kie-suno"
 );
 
-fn build(settings: &Settings, text: &str) -> Result<Arc<dyn Adapter>, SettingsError> {
+fn build(settings: &ProviderSettings, text: &str) -> Result<Arc<dyn Adapter>, SettingsError> {
     super::cook(text, settings)
 }

@@ -9,11 +9,11 @@ use jiff::Timestamp;
 use serde::Deserialize;
 use sha2::{Digest as _, Sha256};
 
-use super::calls::{Encoding, Upload};
-use super::fault::{Checked, Fault};
+use super::calls::{BodyEncoding, Upload};
+use super::fault::{CheckResult, RecipeFault};
 use super::schema::Recipe;
-use crate::error::{Class, ProviderError};
-use crate::port::{Header, Leaving, Sign};
+use crate::error::{ErrorClass, ProviderError};
+use crate::port::{AuthHeader, CallSigner, OutgoingCall};
 use crate::secret::Secret;
 
 /// What is wrong with a credential that is no pair.
@@ -28,14 +28,14 @@ pub(super) enum SignatureMethod {
 
 impl SignatureMethod {
     /// Signs with this pair.
-    pub(super) fn with(&self, secret: &Secret) -> Result<Signer, ProviderError> {
+    pub(super) fn with(&self, secret: &Secret) -> Result<Tc3Signer, ProviderError> {
         let Self::Tc3 { service } = self;
         let pair = secret.expose().split_once(':');
         let (id, key) = pair
             .map(|(id, key)| (id.trim(), key.trim()))
             .filter(|(id, key)| !id.is_empty() && !key.is_empty())
-            .ok_or_else(|| ProviderError::new(Class::Credentials, PAIR))?;
-        Ok(Signer {
+            .ok_or_else(|| ProviderError::new(ErrorClass::Credentials, PAIR))?;
+        Ok(Tc3Signer {
             service: service.clone(),
             id: Secret::new(id),
             key: Secret::new(key),
@@ -45,19 +45,19 @@ impl SignatureMethod {
 
 /// Signs calls.
 #[derive(Debug)]
-pub(super) struct Signer {
+pub(super) struct Tc3Signer {
     service: String,
     id: Secret,
     key: Secret,
 }
 
-impl Sign for Signer {
-    fn sign(&self, call: &Leaving<'_>) -> Result<Vec<Header>, ProviderError> {
+impl CallSigner for Tc3Signer {
+    fn sign(&self, call: &OutgoingCall<'_>) -> Result<Vec<AuthHeader>, ProviderError> {
         let now = Timestamp::try_from(call.now).unwrap_or_default();
         let hash = hex(&Sha256::digest(call.body));
         let mime = call.mime.map(|mime| ("content-type", mime.to_owned()));
         let host = Some(("host", host(call.url)?));
-        let signed: Vec<Header> = mime.into_iter().chain(host).collect();
+        let signed: Vec<AuthHeader> = mime.into_iter().chain(host).collect();
         let names = signed.iter().map(|(name, _)| *name);
         let names = names.collect::<Vec<_>>().join(";");
         let lines = signed.iter().fold(String::new(), |lines, (name, value)| {
@@ -100,7 +100,7 @@ fn hex(bytes: &[u8]) -> String {
 
 fn mac(key: &[u8], text: &str) -> Result<Vec<u8>, ProviderError> {
     let mut mac = Hmac::<Sha256>::new_from_slice(key)
-        .map_err(|_| ProviderError::new(Class::Credentials, PAIR))?;
+        .map_err(|_| ProviderError::new(ErrorClass::Credentials, PAIR))?;
     mac.update(text.as_bytes());
     Ok(mac.finalize().into_bytes().to_vec())
 }
@@ -109,7 +109,7 @@ fn mac(key: &[u8], text: &str) -> Result<Vec<u8>, ProviderError> {
 fn host(url: &url::Url) -> Result<String, ProviderError> {
     let name = url
         .host_str()
-        .ok_or_else(|| ProviderError::new(Class::Rejected, "the call names no host"))?;
+        .ok_or_else(|| ProviderError::new(ErrorClass::Rejected, "the call names no host"))?;
     Ok(match url.port() {
         Some(port) => format!("{name}:{port}"),
         None => name.to_owned(),
@@ -134,21 +134,21 @@ fn query(url: &url::Url) -> String {
 }
 
 impl Recipe {
-    pub(super) fn check_sign(&self) -> Checked {
+    pub(super) fn check_sign(&self) -> CheckResult {
         let auth = &self.auth;
         if auth.sign.is_none() {
             return Ok(());
         }
         let upload = self.upload.iter().map(Upload::encoded);
         for request in self.submit.requests().into_iter().chain(upload) {
-            if request.encoding == Encoding::Multipart {
+            if request.encoding == BodyEncoding::Multipart {
                 let message = "a form with files cannot be signed; write encoding = \"json\"";
-                return Err(Fault::new(&request.path.span(), message));
+                return Err(RecipeFault::new(&request.path.span(), message));
             }
         }
         if auth.header.is_some() || auth.scheme.is_some() || auth.none {
             let message = "[auth] says sign, and how a key is sent besides: leave one out";
-            return Err(Fault::new(&self.submit.path.span(), message));
+            return Err(RecipeFault::new(&self.submit.path.span(), message));
         }
         Ok(())
     }

@@ -5,17 +5,17 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 use toml::Spanned;
 
-use super::fault::{Checked, Fault};
-use super::offers::MusicSection;
-use super::order;
-use super::placeholder::{Datum, Handed, Values};
-use super::pointer::Places;
-use super::request::Request;
+use super::call_template::CallTemplate;
+use super::fault::{CheckResult, RecipeFault};
+use super::media_sections::MusicSection;
+use super::order_values;
+use super::placeholder::{OrderFile, TemplateValue, TemplateValues};
+use super::pointer::PointerList;
 use super::schema::{Recipe, ResultSection};
-use crate::error::{Class, ProviderError};
+use crate::error::{ErrorClass, ProviderError};
 use crate::limits::SongLimits;
-use crate::order::{File, Song};
-use crate::port::{ClipFacts, Output, What};
+use crate::order::{MediaFile, SongSpec};
+use crate::port::{ClipFacts, JobOutput, OutputKind};
 
 /// Most clips of an order.
 const MOST_CLIPS: usize = 10;
@@ -23,15 +23,18 @@ const MOST_CLIPS: usize = 10;
 /// `[result.clip]`: what an answer says of a clip, by places within it.
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
-pub(super) struct ClipPlaces {
-    id: Places,
-    title: Places,
-    tags: Places,
-    lyrics: Places,
+pub(super) struct ClipPointers {
+    id: PointerList,
+    title: PointerList,
+    tags: PointerList,
+    lyrics: PointerList,
 }
 
 /// The values of an order for a song.
-pub(super) fn values<'a>(recipe: &Recipe, song: &'a Song) -> Result<Values<'a>, ProviderError> {
+pub(super) fn values<'a>(
+    recipe: &Recipe,
+    song: &'a SongSpec,
+) -> Result<TemplateValues<'a>, ProviderError> {
     let names = |name: &str| {
         let requests = recipe.submit.requests();
         requests.iter().any(|request| request.mentions(name))
@@ -41,11 +44,11 @@ pub(super) fn values<'a>(recipe: &Recipe, song: &'a Song) -> Result<Values<'a>, 
     if others.any(|(field, one)| one.upstream.is_none() && (field != COVER || recording.is_none()))
     {
         let message = "the provider goes on from clips of its own only, and did not make this one";
-        return Err(ProviderError::new(Class::Rejected, message));
+        return Err(ProviderError::new(ErrorClass::Rejected, message));
     }
     if recording.is_some_and(|file| file.bytes.is_empty()) {
         let message = "the provider is given the recording itself, of which no copy is left here";
-        return Err(ProviderError::new(Class::Rejected, message));
+        return Err(ProviderError::new(ErrorClass::Rejected, message));
     }
     // What has no place of its own is part of the prompt.
     let lyrics = song.lyrics();
@@ -67,12 +70,15 @@ pub(super) fn values<'a>(recipe: &Recipe, song: &'a Song) -> Result<Values<'a>, 
     let title = song
         .text("title")
         .map_or_else(|| beginning(&prompt), str::to_owned);
-    let mut values = Values::from([
-        ("prompt", Datum::Plain(json!(prompt))),
-        ("title", Datum::Plain(json!(title))),
-        ("instrumental", Datum::Plain(json!(song.is_instrumental()))),
+    let mut values = TemplateValues::from([
+        ("prompt", TemplateValue::Plain(json!(prompt))),
+        ("title", TemplateValue::Plain(json!(title))),
+        (
+            "instrumental",
+            TemplateValue::Plain(json!(song.is_instrumental())),
+        ),
     ]);
-    let recording = recording.map(|file| ("recording", Datum::File(Handed::new(file))));
+    let recording = recording.map(|file| ("recording", TemplateValue::File(OrderFile::new(file))));
     values.extend(recording);
     let text = |text: Option<&str>| text.map(|text| json!(text));
     let number = |name: &str| {
@@ -102,7 +108,7 @@ pub(super) fn values<'a>(recipe: &Recipe, song: &'a Song) -> Result<Values<'a>, 
     ];
     for (name, value) in optional {
         if let Some(value) = value {
-            values.insert(name, Datum::Plain(whole(value)));
+            values.insert(name, TemplateValue::Plain(whole(value)));
         }
     }
     Ok(values)
@@ -112,7 +118,7 @@ pub(super) fn values<'a>(recipe: &Recipe, song: &'a Song) -> Result<Values<'a>, 
 const COVER: &str = "cover_clip_id";
 
 /// The recording of that clip.
-fn covered(song: &Song) -> Option<&File> {
+fn covered(song: &SongSpec) -> Option<&MediaFile> {
     let mut uploads = song.uploads.iter();
     let found = uploads.find(|(field, _)| field == COVER);
     found.map(|(_, recording)| &recording.file)
@@ -140,9 +146,10 @@ fn beginning(prompt: &str) -> String {
 }
 
 /// The call for a song that has these values beside those that are always there.
-fn request<'r>(recipe: &'r Recipe, names: &[&str]) -> Request<'r> {
-    let is_there =
-        |name: &str| names.contains(&name) || order::is_always_there(name, &order::MUSIC);
+fn request<'r>(recipe: &'r Recipe, names: &[&str]) -> CallTemplate<'r> {
+    let is_there = |name: &str| {
+        names.contains(&name) || order_values::is_always_there(name, &order_values::MUSIC)
+    };
     recipe.submit.request_for(is_there)
 }
 
@@ -193,17 +200,17 @@ impl MusicSection {
     }
 }
 
-pub(super) fn check(recipe: &Recipe, section: &Spanned<MusicSection>) -> Checked {
+pub(super) fn check(recipe: &Recipe, section: &Spanned<MusicSection>) -> CheckResult {
     let music = section.get_ref();
     if music.tasks.is_empty() || !(1..=MOST_CLIPS).contains(&music.clips) {
         let message = "[music] needs a task, and makes from 1 to 10 clips";
-        return Err(Fault::new(&section.span(), message));
+        return Err(RecipeFault::new(&section.span(), message));
     }
     if let Some(seconds) = &music.seconds {
         let durations = seconds.get_ref();
         if durations.min() == 0 || durations.min() > durations.max() {
             let message = "seconds must be from 1 on, the shortest first";
-            return Err(Fault::new(&seconds.span(), message));
+            return Err(RecipeFault::new(&seconds.span(), message));
         }
         super::limits::all_mentioned(&request(recipe, &["seconds"]), &[&["seconds"]])?;
     }
@@ -224,18 +231,18 @@ impl ResultSection {
         body: &Value,
         song: &ClipFacts,
         job: Option<&str>,
-    ) -> Vec<Output> {
+    ) -> Vec<JobOutput> {
         let Some(items) = &self.items else {
             let sources = self.addresses_in(body).into_iter();
-            let outputs = sources.map(|source| Output {
-                what: What::Clip(Box::new(song.clone())),
+            let outputs = sources.map(|source| JobOutput {
+                what: OutputKind::Clip(Box::new(song.clone())),
                 source,
             });
             return outputs.collect();
         };
         let items = items.list(body).unwrap_or_default().iter();
         let output = |item: &Value| {
-            let said = |places: &Places, asked: &str| {
+            let said = |places: &PointerList, asked: &str| {
                 places.text(item).unwrap_or_else(|| asked.to_owned())
             };
             let facts = ClipFacts {
@@ -247,8 +254,8 @@ impl ResultSection {
                 ..song.clone()
             };
             let source = self.addresses_in(item).into_iter().next()?;
-            Some(Output {
-                what: What::Clip(Box::new(facts)),
+            Some(JobOutput {
+                what: OutputKind::Clip(Box::new(facts)),
                 source,
             })
         };

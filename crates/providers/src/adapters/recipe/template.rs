@@ -12,9 +12,9 @@ use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 use serde::Deserialize;
 use serde_json::Value;
 
-use super::placeholder::{How, Names, Placeholder, Values};
+use super::placeholder::{Placeholder, TemplateValues, ValueFormat, ValueNames};
 use super::pointer::text_of;
-use super::schema::Maps;
+use super::schema::ValueMaps;
 use crate::error::ProviderError;
 
 /// A piece of a path; a slash in a value is no slash of the path.
@@ -30,10 +30,10 @@ const SEGMENTS: &AsciiSet = &SEGMENT.remove(b'/');
 /// A parsed template.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(try_from = "String")]
-pub(super) struct Template(Vec<Piece>);
+pub(super) struct Template(Vec<TemplatePiece>);
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-enum Piece {
+enum TemplatePiece {
     Text(String),
     Value(Placeholder),
 }
@@ -62,14 +62,14 @@ impl TryFrom<String> for Template {
                 ));
             };
             if !plain.is_empty() {
-                pieces.push(Piece::Text(std::mem::take(&mut plain)));
+                pieces.push(TemplatePiece::Text(std::mem::take(&mut plain)));
             }
-            pieces.push(Piece::Value(Placeholder::parse(inner)?));
+            pieces.push(TemplatePiece::Value(Placeholder::parse(inner)?));
             rest = after;
         }
         plain.push_str(rest);
         if !plain.is_empty() {
-            pieces.push(Piece::Text(plain));
+            pieces.push(TemplatePiece::Text(plain));
         }
         Ok(Self(pieces))
     }
@@ -79,14 +79,14 @@ impl Template {
     /// Its placeholders.
     pub(super) fn placeholders(&self) -> impl Iterator<Item = &Placeholder> {
         self.0.iter().filter_map(|piece| match piece {
-            Piece::Text(_) => None,
-            Piece::Value(placeholder) => Some(placeholder),
+            TemplatePiece::Text(_) => None,
+            TemplatePiece::Value(placeholder) => Some(placeholder),
         })
     }
 
     /// Whether it is a path and not a whole address.
     pub(super) fn is_path(&self) -> bool {
-        matches!(self.0.first(), Some(Piece::Text(text)) if text.starts_with('/'))
+        matches!(self.0.first(), Some(TemplatePiece::Text(text)) if text.starts_with('/'))
     }
 
     /// Whether it is one value and nothing else.
@@ -96,19 +96,19 @@ impl Template {
 
     fn alone(&self) -> Option<&Placeholder> {
         match self.0.as_slice() {
-            [Piece::Value(placeholder)] => Some(placeholder),
+            [TemplatePiece::Value(placeholder)] => Some(placeholder),
             _ => None,
         }
     }
 
     /// The name of the file that it stands for.
     pub(super) fn file(&self) -> Option<&str> {
-        let alone = self.alone().filter(|alone| alone.how == How::File);
+        let alone = self.alone().filter(|alone| alone.how == ValueFormat::File);
         alone.map(|alone| alone.name.as_str())
     }
 
     /// Says what is wrong with it where these names and maps are known.
-    pub(super) fn check(&self, names: &Names<'_>, maps: &Maps) -> Result<(), String> {
+    pub(super) fn check(&self, names: &ValueNames<'_>, maps: &ValueMaps) -> Result<(), String> {
         for placeholder in self.placeholders() {
             placeholder.check(names, maps, self.0.len() == 1)?;
         }
@@ -119,8 +119,8 @@ impl Template {
     /// `None` when a value is not there.
     pub(super) fn value(
         &self,
-        values: &Values<'_>,
-        maps: &Maps,
+        values: &TemplateValues<'_>,
+        maps: &ValueMaps,
     ) -> Result<Option<Value>, ProviderError> {
         if let Some(placeholder) = self.alone() {
             return placeholder.value(values, maps);
@@ -132,8 +132,8 @@ impl Template {
     /// The text; `None` when a value is not there.
     pub(super) fn text(
         &self,
-        values: &Values<'_>,
-        maps: &Maps,
+        values: &TemplateValues<'_>,
+        maps: &ValueMaps,
     ) -> Result<Option<String>, ProviderError> {
         self.write(values, maps, |_, text| text)
     }
@@ -141,26 +141,30 @@ impl Template {
     /// The text with values escaped as parts of a path.
     pub(super) fn path(
         &self,
-        values: &Values<'_>,
-        maps: &Maps,
+        values: &TemplateValues<'_>,
+        maps: &ValueMaps,
     ) -> Result<Option<String>, ProviderError> {
         self.write(values, maps, |how, text| {
-            let kept = if how == How::Path { SEGMENTS } else { SEGMENT };
+            let kept = if how == ValueFormat::Path {
+                SEGMENTS
+            } else {
+                SEGMENT
+            };
             utf8_percent_encode(&text, kept).to_string()
         })
     }
 
     fn write(
         &self,
-        values: &Values<'_>,
-        maps: &Maps,
-        escape: impl Fn(How, String) -> String,
+        values: &TemplateValues<'_>,
+        maps: &ValueMaps,
+        escape: impl Fn(ValueFormat, String) -> String,
     ) -> Result<Option<String>, ProviderError> {
         let mut text = String::new();
         for piece in &self.0 {
             match piece {
-                Piece::Text(plain) => text.push_str(plain),
-                Piece::Value(placeholder) => match placeholder.value(values, maps)? {
+                TemplatePiece::Text(plain) => text.push_str(plain),
+                TemplatePiece::Value(placeholder) => match placeholder.value(values, maps)? {
                     None => return Ok(None),
                     Some(value) => {
                         let plain = text_of(&value).unwrap_or_else(|| match value {
@@ -180,19 +184,19 @@ impl Template {
 mod tests {
     use serde_json::json;
 
-    use super::super::placeholder::{Datum, Handed, Sort};
+    use super::super::placeholder::{OrderFile, TemplateValue, ValueKind};
     use super::*;
 
     fn rendered(template: &str) -> Option<Value> {
         let file = crate::adapters::tests::picture();
-        let values = Values::from([
-            ("id", Datum::Plain(json!("a/b c"))),
-            ("seconds", Datum::Plain(json!(5))),
-            ("size", Datum::Size((1280, 720))),
-            ("tier", Datum::Plain(json!("720p"))),
-            ("image", Datum::File(Handed::new(&file))),
+        let values = TemplateValues::from([
+            ("id", TemplateValue::Plain(json!("a/b c"))),
+            ("seconds", TemplateValue::Plain(json!(5))),
+            ("size", TemplateValue::Size((1280, 720))),
+            ("tier", TemplateValue::Plain(json!("720p"))),
+            ("image", TemplateValue::File(OrderFile::new(&file))),
         ]);
-        let maps = Maps::from([("big".into(), [("720p".into(), json!("720P"))].into())]);
+        let maps = ValueMaps::from([("big".into(), [("720p".into(), json!("720P"))].into())]);
         let template = Template::try_from(template.to_owned()).unwrap();
         template.value(&values, &maps).unwrap()
     }
@@ -220,10 +224,10 @@ mod tests {
 
     #[test]
     fn paths_are_escaped() {
-        let values = Values::from([("id", Datum::Plain(json!("a/b c?")))]);
+        let values = TemplateValues::from([("id", TemplateValue::Plain(json!("a/b c?")))]);
         let path = |text: &str| {
             let template = Template::try_from(text.to_owned()).unwrap();
-            template.path(&values, &Maps::new()).unwrap().unwrap()
+            template.path(&values, &ValueMaps::new()).unwrap().unwrap()
         };
         assert_eq!(path("/v/{id}"), "/v/a%2Fb%20c%3F");
         assert_eq!(path("/v/{id:path}"), "/v/a/b%20c%3F");
@@ -239,7 +243,7 @@ mod tests {
             let error = Template::try_from(text.to_owned()).unwrap_err();
             assert!(error.contains(says), "{error}");
         }
-        let names = Names::from([("prompt", Sort::Text), ("image", Sort::File)]);
+        let names = ValueNames::from([("prompt", ValueKind::Text), ("image", ValueKind::File)]);
         for (text, says) in [
             ("{promt}", "did you mean \"prompt\""),
             ("{prompt:base64}", "cannot be written"),
@@ -247,7 +251,7 @@ mod tests {
             ("a{image:file}", "cannot be written"),
         ] {
             let template = Template::try_from(text.to_owned()).unwrap();
-            let error = template.check(&names, &Maps::new()).unwrap_err();
+            let error = template.check(&names, &ValueMaps::new()).unwrap_err();
             assert!(error.contains(says), "{error}");
         }
     }

@@ -4,42 +4,47 @@
 use serde_json::{Value, json};
 use toml::Spanned;
 
-use super::Cook;
-use super::answers::Stage;
+use super::RecipeAdapter;
+use super::answers::AnswerStage;
+use super::call_template::CallTemplate;
 use super::calls::Upload;
 use super::check::check_name;
-use super::fault::{Checked, Fault};
-use super::placeholder::{Datum, Handed, How, Names, Placeholder, Sort, Values};
-use super::request::Request;
+use super::fault::{CheckResult, RecipeFault};
+use super::placeholder::{
+    OrderFile, Placeholder, TemplateValue, TemplateValues, ValueFormat, ValueKind, ValueNames,
+};
 use super::schema::Recipe;
-use crate::answer::Answer;
 use crate::error::ProviderError;
-use crate::order::{File, Order};
+use crate::order::{MediaFile, Order};
 use crate::port::jobs::upload::before_the_order;
-use crate::port::{Asked, Call, Step, Target};
+use crate::port::{AdapterStep, Call, CallContext, CallTarget};
+use crate::response::ProviderResponse;
 
 /// The stage of the call that hands a file over.
 const UPLOAD: &str = "upload";
 
 impl Upload {
     /// The files of an order that are handed over so, in the order of their ids.
-    pub(super) fn files<'a>(&self, values: &Values<'a>) -> impl Iterator<Item = &'a File> {
+    pub(super) fn files<'a>(
+        &self,
+        values: &TemplateValues<'a>,
+    ) -> impl Iterator<Item = &'a MediaFile> {
         let named = self.files.iter();
         named.flat_map(|name| match values.get(name.get_ref().as_str()) {
-            Some(Datum::File(handed)) => vec![handed.file],
-            Some(Datum::Files(files)) => files.iter().map(|handed| handed.file).collect(),
+            Some(TemplateValue::File(handed)) => vec![handed.file],
+            Some(TemplateValue::Files(files)) => files.iter().map(|handed| handed.file).collect(),
             _ => Vec::new(),
         })
     }
 
     /// Gives the files of an order the ids that they have by now.
-    pub(super) fn name<'a>(&self, values: &mut Values<'a>, ids: &'a [Value]) {
+    pub(super) fn name<'a>(&self, values: &mut TemplateValues<'a>, ids: &'a [Value]) {
         let mut ids = ids.iter();
-        let mut named = |handed: &mut Handed<'a>| handed.id = ids.next();
+        let mut named = |handed: &mut OrderFile<'a>| handed.id = ids.next();
         for name in &self.files {
             match values.get_mut(name.get_ref().as_str()) {
-                Some(Datum::File(handed)) => named(handed),
-                Some(Datum::Files(files)) => files.iter_mut().for_each(&mut named),
+                Some(TemplateValue::File(handed)) => named(handed),
+                Some(TemplateValue::Files(files)) => files.iter_mut().for_each(&mut named),
                 _ => {}
             }
         }
@@ -51,52 +56,52 @@ impl Upload {
         &self,
         recipe: &Recipe,
         order: &Order,
-        file: &File,
+        file: &MediaFile,
         ids: &[Value],
         at_home: bool,
     ) -> Result<Call, ProviderError> {
-        let values = Values::from([
-            ("file", Datum::File(Handed::new(file))),
+        let values = TemplateValues::from([
+            ("file", TemplateValue::File(OrderFile::new(file))),
             // Where each call wants a name of its own.
-            ("number", Datum::Plain(json!(ids.len() + 1))),
-            ("key", Datum::Plain(json!(order.key))),
-            ("model", Datum::Plain(json!(order.model))),
+            ("number", TemplateValue::Plain(json!(ids.len() + 1))),
+            ("key", TemplateValue::Plain(json!(order.key))),
+            ("model", TemplateValue::Plain(json!(order.model))),
         ]);
         let call = self.encoded().call(UPLOAD, recipe, &values)?;
         let call = call.with_memo(json!({"ids": ids}));
         let own = self.base_url.as_ref().filter(|_| at_home);
         Ok(match (own, &call.to) {
-            (Some(own), Target::Path(path)) => {
+            (Some(own), CallTarget::Path(path)) => {
                 let address = format!("{}{path}", own.get_ref().trim_end_matches('/'));
-                call.to(Target::Address(address))
+                call.to(CallTarget::Address(address))
             }
             _ => call,
         })
     }
 }
 
-impl Cook {
+impl RecipeAdapter {
     /// What the answer to a call before the order leads to.
     pub(super) fn uploaded(
         &self,
         section: &Upload,
         order: &Order,
-        asked: &Asked,
-        answer: &Answer,
-    ) -> Result<Step, ProviderError> {
+        asked: &CallContext,
+        answer: &ProviderResponse,
+    ) -> Result<AdapterStep, ProviderError> {
         let mut ids = asked.memo["ids"].as_array().cloned().unwrap_or_default();
-        let body = self.recipe.accepted(answer, Stage::Submission);
+        let body = self.recipe.accepted(answer, AnswerStage::Submission);
         let body = body.map_err(before_the_order)?;
         let id = section.id.scalars(&body).into_iter().next();
         let missing = || before_the_order(ProviderError::unreadable("the upload got no name"));
         ids.push(id.cloned().ok_or_else(missing)?);
-        self.next(order, &ids).map(Step::next)
+        self.next(order, &ids).map(AdapterStep::next)
     }
 }
 
 impl Recipe {
     /// The files that are handed over before the order.
-    pub(super) fn check_upload(&self, names: &Names<'_>) -> Checked {
+    pub(super) fn check_upload(&self, names: &ValueNames<'_>) -> CheckResult {
         let files: &[Spanned<String>] = self.upload.as_ref().map_or(&[], |upload| &upload.files);
         for request in self.submit.requests() {
             for placeholder in request.placeholders() {
@@ -105,12 +110,12 @@ impl Recipe {
                     name => name,
                 };
                 let is_uploaded = files.iter().any(|file| file.get_ref() == list);
-                if placeholder.how == How::Uploaded && !is_uploaded {
+                if placeholder.how == ValueFormat::Uploaded && !is_uploaded {
                     let message = format!(
                         "{{{}:uploaded}} is not among the files of [upload]",
                         placeholder.name
                     );
-                    return Err(Fault::new(&request.path.span(), message));
+                    return Err(RecipeFault::new(&request.path.span(), message));
                 }
             }
         }
@@ -123,31 +128,34 @@ impl Recipe {
             if !host.is_some_and(|host| self.hosts.iter().any(|one| one == host)) {
                 let message =
                     "base_url of [upload] needs its host among hosts, to be given the key";
-                return Err(Fault::new(&url.span(), message));
+                return Err(RecipeFault::new(&url.span(), message));
             }
         }
         for file in files {
             check_name(file, names)?;
             let name = file.get_ref().as_str();
-            if !matches!(names.get(name), Some(Sort::File | Sort::Files)) {
-                return Err(Fault::new(&file.span(), format!("{name:?} is no file")));
+            if !matches!(names.get(name), Some(ValueKind::File | ValueKind::Files)) {
+                return Err(RecipeFault::new(
+                    &file.span(),
+                    format!("{name:?} is no file"),
+                ));
             }
             let requests = self.submit.requests();
-            let mut all = requests.iter().flat_map(Request::placeholders);
+            let mut all = requests.iter().flat_map(CallTemplate::placeholders);
             let one = name.trim_end_matches('s');
             let is_used = |used: &Placeholder| {
-                used.how == How::Uploaded && (used.name == name || used.name == one)
+                used.how == ValueFormat::Uploaded && (used.name == name || used.name == one)
             };
             if !all.any(is_used) {
                 let message = format!("the order does not say {{{name}:uploaded}}");
-                return Err(Fault::new(&file.span(), message));
+                return Err(RecipeFault::new(&file.span(), message));
             }
         }
         let own = [
-            ("file", Sort::File),
-            ("number", Sort::Number),
-            ("key", Sort::Text),
-            ("model", Sort::Text),
+            ("file", ValueKind::File),
+            ("number", ValueKind::Number),
+            ("key", ValueKind::Text),
+            ("model", ValueKind::Text),
         ];
         self.check_request(&upload.encoded(), &own.into())
     }

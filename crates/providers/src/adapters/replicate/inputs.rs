@@ -7,25 +7,25 @@
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
-use crate::adapters::place::Place;
-use crate::limits::{Durations, Pictures, VideoLimits};
-use crate::order::{File, PictureRole, Video};
-use crate::shape;
+use crate::adapters::input_slot::InputSlot;
+use crate::frame_size;
+use crate::limits::{Durations, SourcePictureLimits, VideoLimits};
+use crate::order::{MediaFile, PictureRole, VideoSpec};
 
 /// Inputs that are no files, and files with the places that they go to.
-pub(super) type Filled<'a> = (Map<String, Value>, Vec<(Place, &'a File)>);
+pub(super) type PredictionInput<'a> = (Map<String, Value>, Vec<(InputSlot, &'a MediaFile)>);
 
 /// `inputs` of an entry in the catalogue: what is usual is left out.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields, default)]
-pub(super) struct Inputs {
+pub(super) struct ReplicateInputs {
     /// The member for the length.
     duration: String,
     /// What `resolution` takes, the shorter side in pixels and written `720p`,
     /// those included that not every length has; nothing where there is no such
     /// member.
     pub(super) resolutions: Vec<u32>,
-    shape: Shape,
+    shape: ShapeFormat,
     /// The members for the first frame and the last.
     first: String,
     last: String,
@@ -33,12 +33,12 @@ pub(super) struct Inputs {
     references: String,
 }
 
-impl Default for Inputs {
+impl Default for ReplicateInputs {
     fn default() -> Self {
         Self {
             duration: "duration".into(),
             resolutions: Vec::new(),
-            shape: Shape::Ratio,
+            shape: ShapeFormat::Ratio,
             first: "image".into(),
             last: String::new(),
             references: String::new(),
@@ -49,7 +49,7 @@ impl Default for Inputs {
 /// How the shape is told.
 #[derive(Debug, Clone, Copy, PartialEq, Deserialize)]
 #[serde(rename_all = "lowercase")]
-enum Shape {
+enum ShapeFormat {
     /// `aspect_ratio: "16:9"`
     Ratio,
     /// `aspect_ratio: "landscape"`, or `"portrait"`.
@@ -64,7 +64,7 @@ pub(super) fn unknown() -> VideoLimits {
         sizes: vec![(1280, 720), (720, 1280)],
         durations: Durations::Only(vec![5]),
         default_seconds: 5,
-        pictures: Pictures::frames(1),
+        pictures: SourcePictureLimits::frames(1),
         negative_prompt: false,
         seed: true,
         audio: None,
@@ -72,30 +72,34 @@ pub(super) fn unknown() -> VideoLimits {
     }
 }
 
-impl Inputs {
+impl ReplicateInputs {
     pub(super) fn read(inputs: &Map<String, Value>) -> Result<Self, serde_json::Error> {
         serde_json::from_value(Value::Object(inputs.clone()))
     }
 
     /// The model's input, and the files that belong into it.
-    pub(super) fn fill<'v>(&self, limits: &VideoLimits, video: &'v Video) -> Filled<'v> {
+    pub(super) fn fill<'v>(
+        &self,
+        limits: &VideoLimits,
+        video: &'v VideoSpec,
+    ) -> PredictionInput<'v> {
         let mut input = Map::new();
         let mut put = |name: &str, value: Value| input.insert(name.to_owned(), value);
         put("prompt", json!(video.prompt));
         put(&self.duration, json!(video.seconds));
         if !self.resolutions.is_empty() {
-            put("resolution", json!(shape::tier(video.size)));
+            put("resolution", json!(frame_size::tier(video.size)));
         }
         match self.shape {
-            Shape::Ratio => {
-                put("aspect_ratio", json!(shape::ratio(video.size)));
+            ShapeFormat::Ratio => {
+                put("aspect_ratio", json!(frame_size::ratio(video.size)));
             }
-            Shape::Word => {
+            ShapeFormat::Word => {
                 let lies = video.size.0 >= video.size.1;
                 let word = if lies { "landscape" } else { "portrait" };
                 put("aspect_ratio", json!(word));
             }
-            Shape::Fixed => {}
+            ShapeFormat::Fixed => {}
         }
         if let Some(negative) = &video.negative_prompt
             && limits.negative_prompt
@@ -118,11 +122,15 @@ impl Inputs {
             .into_iter()
             .filter(|(member, _)| !member.is_empty())
             .filter_map(|(member, role)| {
-                Some((Place::Member(member.clone().into()), video.picture(role)?))
+                Some((
+                    InputSlot::Member(member.clone().into()),
+                    video.picture(role)?,
+                ))
             });
         let most = limits.pictures.most_references();
         let references = video.references().take(most);
-        let references = references.map(|file| (Place::List(self.references.clone().into()), file));
+        let references =
+            references.map(|file| (InputSlot::List(self.references.clone().into()), file));
         (input, frames.chain(references).collect())
     }
 }

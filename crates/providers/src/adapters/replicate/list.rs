@@ -4,16 +4,16 @@ use std::time::SystemTime;
 
 use serde_json::{Map, Value};
 
-use super::inputs::Filled;
+use super::inputs::PredictionInput;
 use super::{handle, version};
-use crate::answer::{text_at, time_at};
 use crate::error::ProviderError;
-use crate::order::{Order, Work};
-use crate::port::jobs::list::{List, agrees};
-use crate::port::{Call, Found, FoundJob, Handle, Target};
+use crate::order::{Order, WorkSpec};
+use crate::port::jobs::list::{JobList, agrees};
+use crate::port::{Call, CallTarget, FoundJob, JobHandle, LookupPage};
+use crate::response::{text_at, time_at};
 
 /// The first page, for orders whose prediction could be told from others.
-pub(super) fn first(order: &Order, filled: Filled<'_>) -> Option<Call> {
+pub(super) fn first(order: &Order, filled: PredictionInput<'_>) -> Option<Call> {
     told(order, filled).map(|_| page())
 }
 
@@ -22,8 +22,8 @@ pub(super) fn read(
     order: &Order,
     since: SystemTime,
     body: &Value,
-    filled: Filled<'_>,
-) -> Result<Found, ProviderError> {
+    filled: PredictionInput<'_>,
+) -> Result<LookupPage, ProviderError> {
     let Some((input, telling)) = told(order, filled) else {
         return Err(ProviderError::unreadable("nothing was looked for"));
     };
@@ -33,14 +33,14 @@ pub(super) fn read(
             && agrees(&input, &prediction["input"], &[telling]);
         let id = text_at(prediction, "/id").filter(|_| is_alike)?;
         let created_at = time_at(prediction, LIST.created_at);
-        FoundJob::likely(Handle(handle(order, &id)), created_at, since)
+        FoundJob::likely(JobHandle(handle(order, &id)), created_at, since)
     });
     let next = text_at(body, "/next").filter(|_| LIST.goes_on(predictions, since));
-    let next = next.map(|next| page().to(Target::Address(next)));
-    Ok(Found::jobs(jobs).and_then(next))
+    let next = next.map(|next| page().to(CallTarget::Address(next)));
+    Ok(LookupPage::jobs(jobs).and_then(next))
 }
 
-const LIST: List = List {
+const LIST: JobList = JobList {
     path: "/v1/predictions",
     query: &[],
     items: "/results",
@@ -59,7 +59,7 @@ fn page() -> Call {
 /// apart; `None` where nothing does.
 fn told(
     order: &Order,
-    (mut input, files): Filled<'_>,
+    (mut input, files): PredictionInput<'_>,
 ) -> Option<(Map<String, Value>, &'static str)> {
     for (place, file) in files {
         // Nobody knows how content comes back, nor where an upload that was
@@ -69,7 +69,7 @@ fn told(
         }
     }
     let telling = match order.work {
-        Work::Video(_) | Work::Song(_) => "prompt",
+        WorkSpec::Video(_) | WorkSpec::Song(_) => "prompt",
         _ => "audio",
     };
     input.contains_key(telling).then_some((input, telling))

@@ -39,23 +39,24 @@ use std::time::{Duration, SystemTime};
 use http::Method;
 use serde_json::{Map, Value, json};
 
-use crate::adapters::place::Place;
+use crate::adapters::input_slot::InputSlot;
 use crate::adapters::{Protocol, stable_audio};
-use crate::answer::{Answer, required_text, text_at};
-use crate::catalogue::Shelf;
-use crate::cost::{Cost, Unit};
-use crate::error::{Class, Described, ProviderError};
-use crate::limits::{Limits, MusicLimits, StemLimits};
-use crate::order::{File, Kind, Order, StemGroup, Work};
-use crate::port::jobs::errors::Ends;
-use crate::port::jobs::status::Status;
-use crate::port::jobs::{Job, Opened, upload};
-use crate::port::names::in_path;
+use crate::catalogue::ProtocolCatalogue;
+use crate::cost::{CostUnit, ProviderCost};
+use crate::error::{ErrorClass, ErrorDescription, ProviderError};
+use crate::limits::{ModelLimits, MusicLimits, StemLimits};
+use crate::order::{MediaFile, MediaKind, Order, StemGroup, WorkSpec};
+use crate::port::jobs::errors::FailureTable;
+use crate::port::jobs::status::JobStatus;
+use crate::port::jobs::{JobApi, ParsedBody, upload};
+use crate::port::model_names::in_path;
 use crate::port::{
-    Adapter, Asked, Body, Call, ClipFacts, Found, Handle, ModelNames, Pace, Part, Refusal, Step,
+    Adapter, AdapterStep, Call, CallContext, ClipFacts, FormPart, JobHandle, LookupPage,
+    ModelNames, PollPace, RefusalRule, RequestBody,
 };
+use crate::response::{ProviderResponse, required_text, text_at};
 
-use inputs::{Filled, Inputs};
+use inputs::{PredictionInput, ReplicateInputs};
 use outputs::{outputs, progress};
 
 pub(super) const PROTOCOL: Protocol = Protocol {
@@ -64,7 +65,7 @@ pub(super) const PROTOCOL: Protocol = Protocol {
     options: &[],
     anonymous: false,
     build: |settings| {
-        Ok(Arc::new(Replicate {
+        Ok(Arc::new(ReplicateAdapter {
             known: settings.shelf("replicate"),
         }))
     },
@@ -82,7 +83,7 @@ const STEMS: [(StemGroup, &str); 5] = [
     (StemGroup::Keyboard, "piano"),
 ];
 
-static JOB: Job = Job {
+static JOB: JobApi = JobApi {
     id: "/id",
     path: "/v1/predictions/{id}",
     cancel: Some((Method::POST, "/v1/predictions/{id}/cancel")),
@@ -91,43 +92,47 @@ static JOB: Job = Job {
     told: opened,
     status: "/status",
     words: &[
-        ("starting", Status::Running),
-        ("processing", Status::Running),
-        ("succeeded", Status::Done),
-        ("failed", Status::FAILED),
-        ("canceled", Status::LOST),
-        ("aborted", Status::LOST),
+        ("starting", JobStatus::Running),
+        ("processing", JobStatus::Running),
+        ("succeeded", JobStatus::Done),
+        ("failed", JobStatus::FAILED),
+        ("canceled", JobStatus::LOST),
+        ("aborted", JobStatus::LOST),
     ],
     progress,
     made: |handle, body| {
         if body["data_removed"] == true {
             let message = "the provider has removed the output";
-            return Err(ProviderError::new(Class::Lost, message));
+            return Err(ProviderError::new(ErrorClass::Lost, message));
         }
         Ok(outputs(handle, &body["output"]))
     },
-    failed: |body| ENDS.error(Described::at(body, "", "/error")),
+    failed: |body| ENDS.error(ErrorDescription::at(body, "", "/error")),
     lost: "the prediction was called off",
 };
 
 #[derive(Debug)]
-struct Replicate {
-    known: Shelf,
+struct ReplicateAdapter {
+    known: ProtocolCatalogue,
 }
 
 /// What is wrong with `inputs` of an entry in the catalogue.
 pub(super) fn fault_of_inputs(inputs: &Map<String, Value>) -> Option<String> {
-    Inputs::read(inputs).err().map(|error| error.to_string())
+    ReplicateInputs::read(inputs)
+        .err()
+        .map(|error| error.to_string())
 }
 
-impl Adapter for Replicate {
-    fn limits(&self, kind: Kind, model: &str) -> Option<Limits> {
+impl Adapter for ReplicateAdapter {
+    fn limits(&self, kind: MediaKind, model: &str) -> Option<ModelLimits> {
         match (kind, model.contains("demucs")) {
-            (Kind::Music, false) if stable_audio::is_meant(model) => Some(stable_audio::limits()),
-            (Kind::Video, false) if !stable_audio::is_meant(model) => {
-                Some(Limits::Video(self.known.video(model, inputs::unknown())))
+            (MediaKind::Music, false) if stable_audio::is_meant(model) => {
+                Some(stable_audio::limits())
             }
-            (Kind::Music, true) => Some(Limits::Music(MusicLimits::stems(StemLimits {
+            (MediaKind::Video, false) if !stable_audio::is_meant(model) => Some(
+                ModelLimits::Video(self.known.video(model, inputs::unknown())),
+            ),
+            (MediaKind::Music, true) => Some(ModelLimits::Music(MusicLimits::stems(StemLimits {
                 groups: STEMS.iter().map(|(group, _)| *group).collect(),
                 two: true,
                 rests: STEMS.iter().map(|(group, _)| *group).collect(),
@@ -147,7 +152,7 @@ impl Adapter for Replicate {
         }
     }
 
-    fn fault_of_model(&self, _: Kind, model: &str) -> Option<String> {
+    fn fault_of_model(&self, _: MediaKind, model: &str) -> Option<String> {
         let versioned = version(model).is_some() || model.starts_with("deployments/");
         if !versioned && !model.contains('/') {
             return Some(format!("{model:?} is no model: write \"owner/name\""));
@@ -173,16 +178,16 @@ impl Adapter for Replicate {
             })
     }
 
-    fn pace(&self) -> Pace {
-        Pace::new(Duration::from_secs(2), Duration::from_secs(15))
+    fn pace(&self) -> PollPace {
+        PollPace::new(Duration::from_secs(2), Duration::from_secs(15))
     }
 
-    fn job(&self) -> Option<&Job> {
+    fn job(&self) -> Option<&JobApi> {
         Some(&JOB)
     }
 
-    fn refusals(&self) -> Vec<Refusal<'_>> {
-        vec![Refusal::of_http()]
+    fn refusals(&self) -> Vec<RefusalRule<'_>> {
+        vec![RefusalRule::of_http()]
     }
 
     fn start(&self, order: &Order) -> Result<Call, ProviderError> {
@@ -192,28 +197,28 @@ impl Adapter for Replicate {
     fn submitted(
         &self,
         order: &Order,
-        asked: &Asked,
-        answer: &Answer,
-    ) -> Result<Step, ProviderError> {
+        asked: &CallContext,
+        answer: &ProviderResponse,
+    ) -> Result<AdapterStep, ProviderError> {
         if asked.stage == "upload" {
             let uploaded = opened(answer).and_then(|body| required_text(&body, "/urls/get"));
             let url = uploaded.map_err(upload::before_the_order)?;
             let mut done = upload::ready(&asked.memo);
             done.push(url);
-            return self.next(order, &done).map(Step::next);
+            return self.next(order, &done).map(AdapterStep::next);
         }
         let body = opened(answer)?;
         let id = required_text(&body, "/id")?;
-        Ok(Step::submitted(handle(order, &id)))
+        Ok(AdapterStep::submitted(handle(order, &id)))
     }
 
     /// The machine's time, by which most models are paid for.
-    fn cost(&self, answer: &Answer) -> Option<Cost> {
+    fn cost(&self, answer: &ProviderResponse) -> Option<ProviderCost> {
         let body = answer.json().ok()?;
-        Cost::at(&body, "/metrics/predict_time", Unit::ComputeSeconds)
+        ProviderCost::at(&body, "/metrics/predict_time", CostUnit::ComputeSeconds)
     }
 
-    fn cancelled(&self, _: &Handle, answer: &Answer) -> bool {
+    fn cancelled(&self, _: &JobHandle, answer: &ProviderResponse) -> bool {
         let status = answer
             .json()
             .ok()
@@ -229,29 +234,29 @@ impl Adapter for Replicate {
         &self,
         order: &Order,
         since: SystemTime,
-        _: &Asked,
-        answer: &Answer,
-    ) -> Result<Found, ProviderError> {
+        _: &CallContext,
+        answer: &ProviderResponse,
+    ) -> Result<LookupPage, ProviderError> {
         let body = opened(answer)?;
         list::read(order, since, &body, self.filled(order)?)
     }
 }
 
-impl Replicate {
-    fn inputs(&self, model: &str) -> Inputs {
+impl ReplicateAdapter {
+    fn inputs(&self, model: &str) -> ReplicateInputs {
         let known = self.known.find(model);
-        let inputs = known.and_then(|known| Inputs::read(&known.inputs).ok());
+        let inputs = known.and_then(|known| ReplicateInputs::read(&known.inputs).ok());
         inputs.unwrap_or_default()
     }
 
     /// The inputs that are no files, and the files with their members.
-    fn filled<'o>(&self, order: &'o Order) -> Result<Filled<'o>, ProviderError> {
+    fn filled<'o>(&self, order: &'o Order) -> Result<PredictionInput<'o>, ProviderError> {
         match &order.work {
-            Work::Video(video) => {
+            WorkSpec::Video(video) => {
                 let limits = self.known.video(&order.model, inputs::unknown());
                 Ok(self.inputs(&order.model).fill(&limits, video))
             }
-            Work::Stems(stems) => {
+            WorkSpec::Stems(stems) => {
                 let mut input = Map::new();
                 input.insert("model_name".into(), json!("htdemucs_6s"));
                 input.insert("output_format".into(), json!("flac"));
@@ -260,14 +265,14 @@ impl Replicate {
                 }
                 Ok((
                     input,
-                    vec![(Place::Member("audio".into()), &stems.source.file)],
+                    vec![(InputSlot::Member("audio".into()), &stems.source.file)],
                 ))
             }
-            Work::Song(song) if stable_audio::is_meant(&order.model) => {
+            WorkSpec::Song(song) if stable_audio::is_meant(&order.model) => {
                 Ok((stable_audio::input(song, "duration"), Vec::new()))
             }
             _ => Err(ProviderError::new(
-                Class::Rejected,
+                ErrorClass::Rejected,
                 "this provider makes videos, stems and music of this model only",
             )),
         }
@@ -280,9 +285,9 @@ impl Replicate {
         for (place, file) in files {
             let address = if is_large(file) {
                 let Some(url) = urls.next() else {
-                    let part = Part::file("content", file);
+                    let part = FormPart::file("content", file);
                     return Ok(Call::new("upload", Method::POST, "/v1/files")
-                        .with_body(Body::Multipart(vec![part]))
+                        .with_body(RequestBody::Multipart(vec![part]))
                         .with_memo(json!(uploaded)));
                 };
                 url.clone()
@@ -309,16 +314,16 @@ impl Replicate {
 fn handle(order: &Order, id: &str) -> Value {
     let mut handle = json!({"id": id});
     match &order.work {
-        Work::Stems(stems) => {
+        WorkSpec::Stems(stems) => {
             handle["stems"] = json!(stems.wanted().and_then(name_of).unwrap_or("all"));
         }
-        Work::Song(song) => handle["song"] = json!(ClipFacts::of_song(song, &order.model)),
+        WorkSpec::Song(song) => handle["song"] = json!(ClipFacts::of_song(song, &order.model)),
         _ => {}
     }
     handle
 }
 
-fn is_large(file: &File) -> bool {
+fn is_large(file: &MediaFile) -> bool {
     file.url.is_none() && file.bytes.len() > INLINE
 }
 
@@ -335,26 +340,26 @@ fn name_of(group: StemGroup) -> Option<&'static str> {
 }
 
 /// Problem JSON: `{title, status, detail}`.
-fn describe(body: &Value) -> Described {
-    let said = Described::at(body, "/title", "/detail");
+fn describe(body: &Value) -> ErrorDescription {
+    let said = ErrorDescription::at(body, "/title", "/detail");
     if said.message.is_none() {
-        return Described::at(body, "/code", "/title");
+        return ErrorDescription::at(body, "/code", "/title");
     }
     said
 }
 
-fn opened(answer: &Answer) -> Opened {
+fn opened(answer: &ProviderResponse) -> ParsedBody {
     let opened = answer.success(describe);
     opened.map_err(|error| classed(error, answer))
 }
 
-fn classed(mut error: ProviderError, answer: &Answer) -> ProviderError {
-    if error.class == Class::RateLimited && error.retry_after.is_none() {
+fn classed(mut error: ProviderError, answer: &ProviderResponse) -> ProviderError {
+    if error.class == ErrorClass::RateLimited && error.retry_after.is_none() {
         error.retry_after = resets_in(&error.message);
     }
-    let rejected = answer.status.is_client_error() && error.class == Class::Rejected;
+    let rejected = answer.status.is_client_error() && error.class == ErrorClass::Rejected;
     if rejected && is_refusal(&error.message) {
-        return error.of_class(Class::Refused);
+        return error.of_class(ErrorClass::Refused);
     }
     error
 }
@@ -367,27 +372,27 @@ fn resets_in(message: &str) -> Option<Duration> {
 }
 
 fn is_refusal(message: &str) -> bool {
-    let said = Described {
+    let said = ErrorDescription {
         code: None,
         message: Some(message.to_owned()),
     };
-    ENDS.class(&said) == Some(Class::Refused)
+    ENDS.class(&said) == Some(ErrorClass::Refused)
 }
 
 /// A prediction's error is a sentence. The official models end it with a code
 /// in brackets; the others write what Python raised.
-const ENDS: Ends = Ends {
+const ENDS: FailureTable = FailureTable {
     codes: &[],
     words: &[
-        ("(e005)", Class::Refused),
-        ("flagged as sensitive", Class::Refused),
-        ("nsfw", Class::Refused),
-        ("content policy", Class::Refused),
-        ("content moderation", Class::Refused),
-        ("(e006)", Class::Unfit),
-        ("input validation", Class::Unfit),
-        ("validation error", Class::Unfit),
-        ("cannot identify image file", Class::Unfit),
+        ("(e005)", ErrorClass::Refused),
+        ("flagged as sensitive", ErrorClass::Refused),
+        ("nsfw", ErrorClass::Refused),
+        ("content policy", ErrorClass::Refused),
+        ("content moderation", ErrorClass::Refused),
+        ("(e006)", ErrorClass::Unfit),
+        ("input validation", ErrorClass::Unfit),
+        ("validation error", ErrorClass::Unfit),
+        ("cannot identify image file", ErrorClass::Unfit),
     ],
 };
 

@@ -1,14 +1,14 @@
-//! What a prediction made, and how far it is.
+//! Outputs and progress of a prediction.
 
 use serde_json::Value;
 
 use super::STEMS;
 use crate::order::StemTarget;
-use crate::port::{Handle, Output, What};
+use crate::port::{JobHandle, JobOutput, OutputKind};
 
 /// An address, a list of them, or an object of them. A model's preview pictures
 /// may be among them.
-pub(super) fn outputs(handle: &Handle, output: &Value) -> Vec<Output> {
+pub(super) fn outputs(handle: &JobHandle, output: &Value) -> Vec<JobOutput> {
     if let stems @ ("all" | "vocals" | "drums" | "bass" | "guitar" | "piano") = handle.text("stems")
     {
         return stem_outputs(stems, output);
@@ -23,19 +23,21 @@ pub(super) fn outputs(handle: &Handle, output: &Value) -> Vec<Output> {
     let what = handle.what();
     let is_film = |url: &&&str| {
         let mut endings = [".mp4", ".webm", ".mov"].iter();
-        what == What::Video && endings.any(|end| url.contains(end))
+        what == OutputKind::Video && endings.any(|end| url.contains(end))
     };
     let url = urls.iter().find(is_film).or(urls.first()).copied();
-    url.map(|url| Output::at(what, url)).into_iter().collect()
+    url.map(|url| JobOutput::at(what, url))
+        .into_iter()
+        .collect()
 }
 
 /// With one stem wanted, `other` is everything else.
-fn stem_outputs(wanted: &str, output: &Value) -> Vec<Output> {
+fn stem_outputs(wanted: &str, output: &Value) -> Vec<JobOutput> {
     let at = |name: &str| output.get(name).and_then(Value::as_str);
     let mut outputs = Vec::new();
     for (group, name) in STEMS {
         if wanted == "all" || wanted == name {
-            outputs.extend(at(name).map(|url| Output::stem_at(StemTarget::Only(group), url)));
+            outputs.extend(at(name).map(|url| JobOutput::stem_at(StemTarget::Only(group), url)));
         }
     }
     let rest = STEMS
@@ -44,7 +46,7 @@ fn stem_outputs(wanted: &str, output: &Value) -> Vec<Output> {
         .map_or(StemTarget::Other, |(group, _)| StemTarget::Without(*group));
     // Without a single stem the rest alone is no separation.
     if !outputs.is_empty() {
-        outputs.extend(at("other").map(|url| Output::stem_at(rest, url)));
+        outputs.extend(at("other").map(|url| JobOutput::stem_at(rest, url)));
     }
     outputs
 }

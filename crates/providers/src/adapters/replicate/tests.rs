@@ -1,32 +1,32 @@
 use super::*;
 use crate::adapters::tests::{adapter, found, ids, picture, since, stems, video};
 use crate::order::StemTarget;
-use crate::order::{Picture, PictureRole};
-use crate::port::{Effect, Source, Target, What};
+use crate::order::{PictureRole, SourcePicture};
+use crate::port::{CallEffect, CallTarget, OutputKind, OutputSource};
 
 fn replicate() -> Arc<dyn Adapter> {
     adapter("replicate", &json!({}))
 }
 
 fn path(call: &Call) -> &str {
-    let Target::Path(path) = &call.to else {
+    let CallTarget::Path(path) = &call.to else {
         panic!("{:?} is no path", call.to);
     };
     path
 }
 
 fn body(call: &Call) -> &Value {
-    let Body::Json(body) = &call.body else {
+    let RequestBody::Json(body) = &call.body else {
         panic!("not JSON");
     };
     body
 }
 
 fn with_picture(mut order: Order, bytes: usize) -> Order {
-    if let Work::Video(video) = &mut order.work {
+    if let WorkSpec::Video(video) = &mut order.work {
         let mut file = picture();
         file.bytes = vec![0; bytes].into();
-        video.pictures.push(Picture {
+        video.pictures.push(SourcePicture {
             role: PictureRole::FirstFrame,
             file,
         });
@@ -34,10 +34,10 @@ fn with_picture(mut order: Order, bytes: usize) -> Order {
     order
 }
 
-fn polled(handle: &Value, status: u16, body: &Value) -> Result<Step, ProviderError> {
-    let handle = Handle(handle.clone());
+fn polled(handle: &Value, status: u16, body: &Value) -> Result<AdapterStep, ProviderError> {
+    let handle = JobHandle(handle.clone());
     let asked = replicate().poll(&handle).unwrap().asked();
-    replicate().polled(&handle, &asked, &Answer::json_of(status, body))
+    replicate().polled(&handle, &asked, &ProviderResponse::json_of(status, body))
 }
 
 #[test]
@@ -63,7 +63,7 @@ fn a_name_says_where_it_goes() {
             (wanted, &version),
             "{model}"
         );
-        assert_eq!(call.effect, Effect::Submission);
+        assert_eq!(call.effect, CallEffect::Submission);
         assert!(call.headers.is_empty());
     }
 }
@@ -91,27 +91,34 @@ fn inputs_have_each_models_names() {
 fn a_large_file_is_uploaded_first() {
     let order = with_picture(video("google/veo-3"), INLINE + 1);
     let upload = replicate().start(&order).unwrap();
-    assert_eq!((path(&upload), upload.effect), ("/v1/files", Effect::Free));
+    assert_eq!(
+        (path(&upload), upload.effect),
+        ("/v1/files", CallEffect::Free)
+    );
     let asked = upload.asked();
-    let answer = Answer::json_of(
+    let answer = ProviderResponse::json_of(
         201,
         &json!({"id": "f1", "urls": {"get": "https://api.replicate.com/v1/files/f1"}}),
     );
-    let Step::Next(call) = replicate().submitted(&order, &asked, &answer).unwrap() else {
+    let AdapterStep::Next(call) = replicate().submitted(&order, &asked, &answer).unwrap() else {
         panic!("not the submission");
     };
-    assert_eq!(call.effect, Effect::Submission);
+    assert_eq!(call.effect, CallEffect::Submission);
     assert_eq!(
         body(&call)["input"]["image"],
         "https://api.replicate.com/v1/files/f1"
     );
     for (status, class) in [
-        (500, Class::Unavailable),
-        (200, Class::Unavailable),
-        (401, Class::Credentials),
+        (500, ErrorClass::Unavailable),
+        (200, ErrorClass::Unavailable),
+        (401, ErrorClass::Credentials),
     ] {
         let error = replicate()
-            .submitted(&order, &asked, &Answer::json_of(status, &json!({})))
+            .submitted(
+                &order,
+                &asked,
+                &ProviderResponse::json_of(status, &json!({})),
+            )
             .unwrap_err();
         assert_eq!(error.class, class, "{status}");
     }
@@ -124,7 +131,7 @@ fn a_job_is_read_by_its_word() {
         let body = json!({"status": word, "logs": "10%|#  |\n 45%|## | 9/20"});
         assert!(matches!(
             polled(&handle, 200, &body),
-            Ok(Step::Running {
+            Ok(AdapterStep::Running {
                 progress: Some(45),
                 unknown_word: None,
                 ..
@@ -133,34 +140,34 @@ fn a_job_is_read_by_its_word() {
     }
     assert!(matches!(
         polled(&handle, 200, &json!({"status": "booting"})),
-        Ok(Step::Running { unknown_word: Some(word), .. }) if word == "booting"
+        Ok(AdapterStep::Running { unknown_word: Some(word), .. }) if word == "booting"
     ));
     for (status, body, class) in [
         (
             200,
             json!({"status": "failed", "error": "CUDA out of memory"}),
-            Class::Failed,
+            ErrorClass::Failed,
         ),
         (
             200,
             json!({"status": "failed", "error": "The input or output was flagged as sensitive. (E005)"}),
-            Class::Refused,
+            ErrorClass::Refused,
         ),
-        (200, json!({"status": "canceled"}), Class::Lost),
-        (200, json!({"status": "aborted"}), Class::Lost),
+        (200, json!({"status": "canceled"}), ErrorClass::Lost),
+        (200, json!({"status": "aborted"}), ErrorClass::Lost),
         (
             200,
             json!({"status": "succeeded", "output": null}),
-            Class::Failed,
+            ErrorClass::Failed,
         ),
         (
             200,
             json!({"status": "succeeded", "output": null, "data_removed": true}),
-            Class::Lost,
+            ErrorClass::Lost,
         ),
-        (404, json!({"detail": "not found"}), Class::Missing),
-        (200, json!({}), Class::Unclear),
-        (502, json!({}), Class::Unclear),
+        (404, json!({"detail": "not found"}), ErrorClass::Missing),
+        (200, json!({}), ErrorClass::Unclear),
+        (502, json!({}), ErrorClass::Unclear),
     ] {
         let error = polled(&handle, status, &body).unwrap_err();
         assert_eq!(error.class, class, "{body}");
@@ -178,11 +185,11 @@ fn a_video_comes_in_many_shapes() {
         json!({"preview": "https://replicate.delivery/a.png", "video": "https://replicate.delivery/a.mp4"}),
     ] {
         let body = json!({"status": "succeeded", "output": output});
-        let Ok(Step::Done { outputs }) = polled(&json!({"id": "p1"}), 200, &body) else {
+        let Ok(AdapterStep::Done { outputs }) = polled(&json!({"id": "p1"}), 200, &body) else {
             panic!("not done: {output}");
         };
         assert!(
-            matches!(&outputs[0].source, Source::Address(url) if url.ends_with("a.mp4")),
+            matches!(&outputs[0].source, OutputSource::Address(url) if url.ends_with("a.mp4")),
             "{output}"
         );
     }
@@ -193,19 +200,19 @@ fn stems_are_labelled() {
     let mut order = stems("cjwbw/demucs:abc");
     let call = replicate().start(&order).unwrap();
     assert_eq!(body(&call)["input"]["stem"], "vocals");
-    let answer = Answer::json_of(201, &json!({"id": "p1", "status": "starting"}));
+    let answer = ProviderResponse::json_of(201, &json!({"id": "p1", "status": "starting"}));
     let handle = |order: &Order| {
         let step = replicate()
             .submitted(order, &call.asked(), &answer)
             .unwrap();
-        let Step::Submitted { handle, .. } = step else {
+        let AdapterStep::Submitted { handle, .. } = step else {
             panic!("not submitted");
         };
         handle.0
     };
     let labels = |handle: &Value, output: Value| {
         let body = json!({"status": "succeeded", "output": output});
-        let Ok(Step::Done { outputs }) = polled(handle, 200, &body) else {
+        let Ok(AdapterStep::Done { outputs }) = polled(handle, 200, &body) else {
             panic!("not done");
         };
         outputs
@@ -217,11 +224,11 @@ fn stems_are_labelled() {
     assert_eq!(
         labels(&handle(&order), two),
         [
-            What::Stem(StemTarget::Only(StemGroup::Vocals)),
-            What::Stem(StemTarget::Without(StemGroup::Vocals))
+            OutputKind::Stem(StemTarget::Only(StemGroup::Vocals)),
+            OutputKind::Stem(StemTarget::Without(StemGroup::Vocals))
         ]
     );
-    if let Work::Stems(stems) = &mut order.work {
+    if let WorkSpec::Stems(stems) = &mut order.work {
         stems.full = true;
     }
     let call = replicate().start(&order).unwrap();
@@ -230,9 +237,9 @@ fn stems_are_labelled() {
     assert_eq!(
         labels(&handle(&order), all),
         [
-            What::Stem(StemTarget::Only(StemGroup::Vocals)),
-            What::Stem(StemTarget::Only(StemGroup::Keyboard)),
-            What::Stem(StemTarget::Other)
+            OutputKind::Stem(StemTarget::Only(StemGroup::Vocals)),
+            OutputKind::Stem(StemTarget::Only(StemGroup::Keyboard)),
+            OutputKind::Stem(StemTarget::Other)
         ]
     );
 }
@@ -242,29 +249,29 @@ fn submissions_are_classed() {
     let order = video("google/veo-3");
     let asked = replicate().start(&order).unwrap().asked();
     for (status, body, class) in [
-        (201, json!({}), Class::Unclear),
-        (401, json!({"detail": "no token"}), Class::Credentials),
-        (402, json!({"detail": "no credit"}), Class::Account),
+        (201, json!({}), ErrorClass::Unclear),
+        (401, json!({"detail": "no token"}), ErrorClass::Credentials),
+        (402, json!({"detail": "no credit"}), ErrorClass::Account),
         (
             422,
             json!({"detail": "input.prompt is required"}),
-            Class::Rejected,
+            ErrorClass::Rejected,
         ),
         (
             422,
             json!({"detail": "the prompt was flagged as sensitive"}),
-            Class::Refused,
+            ErrorClass::Refused,
         ),
         (
             429,
             json!({"detail": "Request was throttled. Your rate limit resets in ~30s."}),
-            Class::RateLimited,
+            ErrorClass::RateLimited,
         ),
-        (500, json!({"detail": "internal"}), Class::Unclear),
-        (503, json!({"detail": "busy"}), Class::Unavailable),
+        (500, json!({"detail": "internal"}), ErrorClass::Unclear),
+        (503, json!({"detail": "busy"}), ErrorClass::Unavailable),
     ] {
         let error = replicate()
-            .submitted(&order, &asked, &Answer::json_of(status, &body))
+            .submitted(&order, &asked, &ProviderResponse::json_of(status, &body))
             .unwrap_err();
         assert_eq!(error.class, class, "{body}");
         if status == 429 {
@@ -275,9 +282,9 @@ fn submissions_are_classed() {
 
 #[test]
 fn only_a_word_proves_a_cancellation() {
-    let handle = Handle(json!({"id": "p1"}));
+    let handle = JobHandle(json!({"id": "p1"}));
     let says = |word: &str| {
-        let answer = Answer::json_of(200, &json!({"status": word}));
+        let answer = ProviderResponse::json_of(200, &json!({"status": word}));
         replicate().cancelled(&handle, &answer)
     };
     assert!(says("canceled"));
@@ -330,7 +337,7 @@ fn a_lost_separation_is_told_by_the_recordings_address_alone() {
     let mut order = stems("cjwbw/demucs");
     assert!(replicate().find(&order, since()).is_none());
     let address = "https://gateway.example/media/1";
-    if let Work::Stems(stems) = &mut order.work {
+    if let WorkSpec::Stems(stems) = &mut order.work {
         stems.source.file.url = Some(address.into());
     }
     let input =
@@ -342,5 +349,5 @@ fn a_lost_separation_is_told_by_the_recordings_address_alone() {
     let told = found(replicate().as_ref(), &order, 200, &body).unwrap();
     assert_eq!(ids(&told), ["a"]);
     assert_eq!(told.jobs[0].handle.text("stems"), "vocals");
-    assert_eq!(told.next.unwrap().to, Target::Address(next.into()));
+    assert_eq!(told.next.unwrap().to, CallTarget::Address(next.into()));
 }

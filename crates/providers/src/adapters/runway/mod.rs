@@ -28,19 +28,19 @@ use http::Method;
 use serde_json::{Map, Value, json};
 
 use crate::adapters::Protocol;
-use crate::answer::{Answer, percent_at, required_text, text_at};
-use crate::catalogue::Shelf;
-use crate::cost::{Cost, Unit};
-use crate::error::{Class, Described, ProviderError};
-use crate::limits::{Limits, VideoLimits};
-use crate::order::{File, Kind, Order, Video};
-use crate::port::jobs::errors::Ends;
-use crate::port::jobs::status::Status;
-use crate::port::jobs::{Job, upload, video_at};
-use crate::port::{Adapter, Asked, Call, Pace, Refusal, Step};
-use crate::shape;
+use crate::catalogue::ProtocolCatalogue;
+use crate::cost::{CostUnit, ProviderCost};
+use crate::error::{ErrorClass, ErrorDescription, ProviderError};
+use crate::frame_size;
+use crate::limits::{ModelLimits, VideoLimits};
+use crate::order::{MediaFile, MediaKind, Order, VideoSpec};
+use crate::port::jobs::errors::FailureTable;
+use crate::port::jobs::status::JobStatus;
+use crate::port::jobs::{JobApi, upload, video_at};
+use crate::port::{Adapter, AdapterStep, Call, CallContext, PollPace, RefusalRule};
+use crate::response::{ProviderResponse, percent_at, required_text, text_at};
 
-use models::{Inputs, Told};
+use models::{RunwayInputs, SizeFormat};
 
 pub(super) const PROTOCOL: Protocol = Protocol {
     name: "runway",
@@ -48,7 +48,7 @@ pub(super) const PROTOCOL: Protocol = Protocol {
     options: &[],
     anonymous: false,
     build: |settings| {
-        Ok(Arc::new(Runway {
+        Ok(Arc::new(RunwayAdapter {
             known: settings.shelf("runway"),
         }))
     },
@@ -60,7 +60,7 @@ const VERSION: &str = "2024-11-06";
 /// Longest `data:` address of a picture.
 const DATA_URL: usize = 5_000_000;
 
-static JOB: Job = Job {
+static JOB: JobApi = JobApi {
     id: "/id",
     path: "/v1/tasks/{id}",
     cancel: Some((Method::DELETE, "/v1/tasks/{id}")),
@@ -69,32 +69,34 @@ static JOB: Job = Job {
     told: |answer| answer.success(describe),
     status: "/status",
     words: &[
-        ("PENDING", Status::Queued),
-        ("THROTTLED", Status::Queued),
-        ("RUNNING", Status::Running),
-        ("SUCCEEDED", Status::Done),
-        ("FAILED", Status::FAILED),
-        ("CANCELLED", Status::LOST),
+        ("PENDING", JobStatus::Queued),
+        ("THROTTLED", JobStatus::Queued),
+        ("RUNNING", JobStatus::Running),
+        ("SUCCEEDED", JobStatus::Done),
+        ("FAILED", JobStatus::FAILED),
+        ("CANCELLED", JobStatus::LOST),
     ],
     progress: |body| percent_at(body, "/progress", 1.0),
     made: |_, body| video_at(body, "/output/0"),
-    failed: |body| ENDS.error(Described::at(body, "/failureCode", "/failure")),
+    failed: |body| ENDS.error(ErrorDescription::at(body, "/failureCode", "/failure")),
     lost: "the task was called off at the provider",
 };
 
 #[derive(Debug)]
-struct Runway {
-    known: Shelf,
+struct RunwayAdapter {
+    known: ProtocolCatalogue,
 }
 
 /// What is wrong with `inputs` of an entry in the catalogue.
 pub(super) fn fault_of_inputs(inputs: &Map<String, Value>) -> Option<String> {
-    Inputs::read(inputs).err().map(|error| error.to_string())
+    RunwayInputs::read(inputs)
+        .err()
+        .map(|error| error.to_string())
 }
 
-impl Adapter for Runway {
-    fn limits(&self, kind: Kind, model: &str) -> Option<Limits> {
-        (kind == Kind::Video).then(|| Limits::Video(self.limits_of(model)))
+impl Adapter for RunwayAdapter {
+    fn limits(&self, kind: MediaKind, model: &str) -> Option<ModelLimits> {
+        (kind == MediaKind::Video).then(|| ModelLimits::Video(self.limits_of(model)))
     }
 
     fn can_say(&self, model: &str, size: (u32, u32)) -> bool {
@@ -103,16 +105,16 @@ impl Adapter for Runway {
         sizes.is_none_or(|sizes| sizes.contains(&size))
     }
 
-    fn pace(&self) -> Pace {
-        Pace::new(Duration::from_secs(5), Duration::from_secs(20))
+    fn pace(&self) -> PollPace {
+        PollPace::new(Duration::from_secs(5), Duration::from_secs(20))
     }
 
-    fn job(&self) -> Option<&Job> {
+    fn job(&self) -> Option<&JobApi> {
         Some(&JOB)
     }
 
-    fn refusals(&self) -> Vec<Refusal<'_>> {
-        vec![Refusal::of_http()]
+    fn refusals(&self) -> Vec<RefusalRule<'_>> {
+        vec![RefusalRule::of_http()]
     }
 
     fn start(&self, order: &Order) -> Result<Call, ProviderError> {
@@ -122,9 +124,9 @@ impl Adapter for Runway {
     fn submitted(
         &self,
         order: &Order,
-        asked: &Asked,
-        answer: &Answer,
-    ) -> Result<Step, ProviderError> {
+        asked: &CallContext,
+        answer: &ProviderResponse,
+    ) -> Result<AdapterStep, ProviderError> {
         let mut ready = upload::ready(&asked.memo["ready"]);
         match asked.stage.as_ref() {
             "slot" => {
@@ -136,24 +138,24 @@ impl Adapter for Runway {
                 let memo = json!({"ready": ready, "uri": required_text(&body, "/runwayUri")?});
                 let to = required_text(&body, "/uploadUrl")?;
                 let call = upload::form("upload", to, body["fields"].as_object(), file);
-                Ok(Step::next(call.with_memo(memo)))
+                Ok(AdapterStep::next(call.with_memo(memo)))
             }
             "upload" => {
                 upload::stored(answer)?;
                 ready.push(required_text(&asked.memo, "/uri")?);
-                Ok(Step::next(self.next(order, ready)?))
+                Ok(AdapterStep::next(self.next(order, ready)?))
             }
             _ => JOB.submitted(answer),
         }
     }
 
     /// A task that has ended says what it cost, one that runs an `estimatedCost`.
-    fn cost(&self, answer: &Answer) -> Option<Cost> {
-        Cost::at(&answer.json().ok()?, "/cost/credits", Unit::Credits)
+    fn cost(&self, answer: &ProviderResponse) -> Option<ProviderCost> {
+        ProviderCost::at(&answer.json().ok()?, "/cost/credits", CostUnit::Credits)
     }
 }
 
-impl Runway {
+impl RunwayAdapter {
     fn limits_of(&self, model: &str) -> VideoLimits {
         self.known.video(model, models::unknown())
     }
@@ -177,16 +179,16 @@ impl Runway {
     fn submission(
         &self,
         order: &Order,
-        video: &Video,
+        video: &VideoSpec,
         uris: &[String],
     ) -> Result<Call, ProviderError> {
         let longest = self.limits_of(&order.model).max_prompt;
         let known = self.known.find(&order.model);
-        let inputs = known.and_then(|known| Inputs::read(&known.inputs).ok());
+        let inputs = known.and_then(|known| RunwayInputs::read(&known.inputs).ok());
         let inputs = inputs.unwrap_or_default();
         if video.prompt.encode_utf16().count() > longest {
             let message = format!("the prompt is longer than {longest} UTF-16 units");
-            return Err(ProviderError::new(Class::Rejected, message));
+            return Err(ProviderError::new(ErrorClass::Rejected, message));
         }
         let mut fields = Map::new();
         fields.insert("model".into(), json!(order.model));
@@ -195,17 +197,17 @@ impl Runway {
         let mut put = |name: &str, text: String| fields.insert(name.to_owned(), json!(text));
         let from_frames = video.frames([(), ()]).next().is_some();
         match inputs.told(from_frames) {
-            Told::Pixels => {
-                put("ratio", shape::size_text(video.size, ':'));
+            SizeFormat::Pixels => {
+                put("ratio", frame_size::size_text(video.size, ':'));
             }
-            Told::Shape => {
-                put("ratio", shape::ratio(video.size).to_owned());
+            SizeFormat::Shape => {
+                put("ratio", frame_size::ratio(video.size).to_owned());
                 put("resolution", inputs.tier(video.size));
             }
-            Told::Tier => {
+            SizeFormat::Tier => {
                 put("resolution", inputs.tier(video.size));
             }
-            Told::Auto => {
+            SizeFormat::Auto => {
                 let tier = match video.size.0.min(video.size.1) {
                     1080.. => "1080p",
                     720.. => "720p",
@@ -213,7 +215,7 @@ impl Runway {
                 };
                 put("ratio", format!("auto_{tier}"));
             }
-            Told::Nothing => {}
+            SizeFormat::Nothing => {}
         }
         if let Some(negative) = &video.negative_prompt {
             fields.insert("negativePrompt".into(), json!(negative));
@@ -248,7 +250,7 @@ impl Runway {
 }
 
 /// The pictures that are sent, with the words for their places.
-fn pictures(video: &Video) -> impl Iterator<Item = (&'static str, &File)> {
+fn pictures(video: &VideoSpec) -> impl Iterator<Item = (&'static str, &MediaFile)> {
     let references = video.references().map(|file| (REFERENCE, file));
     video.frames(["first", "last"]).chain(references)
 }
@@ -257,7 +259,7 @@ fn pictures(video: &Video) -> impl Iterator<Item = (&'static str, &File)> {
 const REFERENCE: &str = "reference";
 
 /// The picture's address, unless it has to be uploaded.
-fn address(file: &File) -> Option<String> {
+fn address(file: &MediaFile) -> Option<String> {
     let fits = file.bytes.len().div_ceil(3) * 4 + 64 <= DATA_URL;
     let data = || fits.then(|| file.data_url());
     file.url.clone().or_else(data)
@@ -269,8 +271,8 @@ fn versioned(call: Call) -> Call {
 
 /// `{"error": "Validation of body failed", "issues": [{"path", "message"}]}`:
 /// only the issues say what is wrong.
-fn describe(body: &Value) -> Described {
-    let said = Described::at(body, "/code", "/error");
+fn describe(body: &Value) -> ErrorDescription {
+    let said = ErrorDescription::at(body, "/code", "/error");
     let issues = body["issues"].as_array().into_iter().flatten();
     let issues: Vec<String> = issues
         .filter_map(|issue| {
@@ -284,7 +286,7 @@ fn describe(body: &Value) -> Described {
         return said;
     }
     let message = said.message.unwrap_or_else(|| "invalid".to_owned());
-    Described {
+    ErrorDescription {
         message: Some(format!("{message}: {}", issues.join("; "))),
         ..said
     }
@@ -292,8 +294,8 @@ fn describe(body: &Value) -> Described {
 
 fn class_by_words(error: ProviderError) -> ProviderError {
     let speaks_of_credits = error.message.to_lowercase().contains("credits");
-    if error.class == Class::Rejected && speaks_of_credits {
-        return error.of_class(Class::Account);
+    if error.class == ErrorClass::Rejected && speaks_of_credits {
+        return error.of_class(ErrorClass::Account);
     }
     error
 }
@@ -301,11 +303,11 @@ fn class_by_words(error: ProviderError) -> ProviderError {
 /// The codes of docs.dev.runwayml.com, "Handle Task Failures".
 /// `INTERNAL.BAD_OUTPUT`, other `INTERNAL` codes and those of third parties may
 /// go away.
-const ENDS: Ends = Ends {
+const ENDS: FailureTable = FailureTable {
     codes: &[
-        ("SAFETY.", Class::Refused),
-        ("INPUT_PREPROCESSING.SAFETY", Class::Refused),
-        ("ASSET.INVALID", Class::Unfit),
+        ("SAFETY.", ErrorClass::Refused),
+        ("INPUT_PREPROCESSING.SAFETY", ErrorClass::Refused),
+        ("ASSET.INVALID", ErrorClass::Unfit),
     ],
     words: &[],
 };

@@ -1,4 +1,4 @@
-//! How Runway's models are asked, its own and others': what each takes is in the
+//! Inputs of Runway's models, its own and others': what each takes is in the
 //! catalogue, with the way in which its size is said.
 
 use std::collections::BTreeMap;
@@ -6,13 +6,13 @@ use std::collections::BTreeMap;
 use serde::Deserialize;
 use serde_json::{Map, Value};
 
-use crate::limits::{Durations, Pictures, VideoLimits};
-use crate::shape;
+use crate::frame_size;
+use crate::limits::{Durations, SourcePictureLimits, VideoLimits};
 
 /// How a size is said.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
-pub(super) enum Told {
+pub(super) enum SizeFormat {
     /// `ratio: "1280:720"`
     #[default]
     Pixels,
@@ -29,21 +29,21 @@ pub(super) enum Told {
 /// `inputs` of an entry in the catalogue.
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
-pub(super) struct Inputs {
+pub(super) struct RunwayInputs {
     /// How the size is said without frames, and with some.
-    text: Told,
-    picture: Told,
+    text: SizeFormat,
+    picture: SizeFormat,
     /// Words of `resolution`, by the shorter side.
     resolutions: BTreeMap<u32, String>,
 }
 
-impl Inputs {
+impl RunwayInputs {
     pub(super) fn read(inputs: &Map<String, Value>) -> Result<Self, serde_json::Error> {
         serde_json::from_value(Value::Object(inputs.clone()))
     }
 
     /// How the size is said.
-    pub(super) const fn told(&self, with_picture: bool) -> Told {
+    pub(super) const fn told(&self, with_picture: bool) -> SizeFormat {
         if with_picture {
             self.picture
         } else {
@@ -54,7 +54,7 @@ impl Inputs {
     /// The word for a size's fineness.
     pub(super) fn tier(&self, size: (u32, u32)) -> String {
         let word = self.resolutions.get(&size.0.min(size.1));
-        word.cloned().unwrap_or_else(|| shape::tier(size))
+        word.cloned().unwrap_or_else(|| frame_size::tier(size))
     }
 }
 
@@ -64,7 +64,7 @@ pub(super) fn unknown() -> VideoLimits {
         sizes: vec![(1280, 720), (720, 1280)],
         durations: Durations::Only(vec![5, 10]),
         default_seconds: 5,
-        pictures: Pictures::frames(1),
+        pictures: SourcePictureLimits::frames(1),
         negative_prompt: false,
         seed: false,
         audio: None,

@@ -2,48 +2,48 @@
 
 use super::*;
 use crate::adapters::tests::{adapter, picture, stems, video};
-use crate::order::Picture;
-use crate::order::{PictureRole, Work};
-use crate::port::Effect;
-use crate::port::{Body, Handle, Part, Target};
+use crate::order::SourcePicture;
+use crate::order::{PictureRole, WorkSpec};
+use crate::port::CallEffect;
+use crate::port::{CallTarget, FormPart, JobHandle, RequestBody};
 
 fn runway() -> Arc<dyn Adapter> {
     adapter("runway", &json!({}))
 }
 
 fn with_picture(role: PictureRole, bytes: usize, mut order: Order) -> Order {
-    if let Work::Video(video) = &mut order.work {
+    if let WorkSpec::Video(video) = &mut order.work {
         let mut file = picture();
         if bytes > 0 {
             file.bytes = vec![0; bytes].into();
         }
-        video.pictures.push(Picture { role, file });
+        video.pictures.push(SourcePicture { role, file });
     }
     order
 }
 
 fn body(call: &Call) -> &Value {
     match &call.body {
-        Body::Json(body) => body,
+        RequestBody::Json(body) => body,
         other => panic!("not JSON: {other:?}"),
     }
 }
 
-fn polled(status: u16, body: &Value) -> Result<Step, ProviderError> {
-    let handle = Handle(json!({"id": "t"}));
+fn polled(status: u16, body: &Value) -> Result<AdapterStep, ProviderError> {
+    let handle = JobHandle(json!({"id": "t"}));
     let asked = runway().poll(&handle).unwrap().asked();
-    runway().polled(&handle, &asked, &Answer::json_of(status, body))
+    runway().polled(&handle, &asked, &ProviderResponse::json_of(status, body))
 }
 
 #[test]
 fn a_picture_decides_the_path() {
     let mut order = video("gen4.5");
-    if let Work::Video(video) = &mut order.work {
+    if let WorkSpec::Video(video) = &mut order.work {
         video.seed = Some((1 << 32) + 7);
     }
     let call = runway().start(&order).unwrap();
-    assert_eq!(call.to, Target::Path("/v1/text_to_video".into()));
-    assert_eq!(call.effect, Effect::Submission);
+    assert_eq!(call.to, CallTarget::Path("/v1/text_to_video".into()));
+    assert_eq!(call.effect, CallEffect::Submission);
     assert_eq!(
         body(&call),
         &json!({"model": "gen4.5", "promptText": "a lighthouse in a storm", "duration": 5,
@@ -55,7 +55,7 @@ fn a_picture_decides_the_path() {
     );
     let order = with_picture(PictureRole::FirstFrame, 0, order);
     let call = runway().start(&order).unwrap();
-    assert_eq!(call.to, Target::Path("/v1/image_to_video".into()));
+    assert_eq!(call.to, CallTarget::Path("/v1/image_to_video".into()));
     let picture = &body(&call)["promptImage"][0];
     assert_eq!(picture["position"], "first");
     assert!(
@@ -75,26 +75,30 @@ fn large_pictures_are_uploaded_one_by_one() {
     let order = with_picture(PictureRole::LastFrame, 4_000_000, order);
     let mut call = runway().start(&order).unwrap();
     for uri in ["runway://1", "runway://2"] {
-        assert_eq!((call.stage.as_ref(), call.effect), ("slot", Effect::Free));
+        assert_eq!(
+            (call.stage.as_ref(), call.effect),
+            ("slot", CallEffect::Free)
+        );
         let slot =
             json!({"uploadUrl": "https://up.example/x", "fields": {"key": "k"}, "runwayUri": uri});
-        let answer = Answer::json_of(200, &slot);
-        let Step::Next(upload) = runway().submitted(&order, &call.asked(), &answer).unwrap() else {
+        let answer = ProviderResponse::json_of(200, &slot);
+        let AdapterStep::Next(upload) = runway().submitted(&order, &call.asked(), &answer).unwrap()
+        else {
             panic!("no upload");
         };
         assert!(!upload.with_credential && upload.headers.is_empty());
-        let Body::Multipart(parts) = &upload.body else {
+        let RequestBody::Multipart(parts) = &upload.body else {
             panic!("not multipart");
         };
-        assert!(matches!(parts.last(), Some(Part::File { name, .. }) if name == "file"));
+        assert!(matches!(parts.last(), Some(FormPart::File { name, .. }) if name == "file"));
         assert_eq!(parts.len(), 2);
-        let refused = Answer::json_of(403, &Value::Null);
+        let refused = ProviderResponse::json_of(403, &Value::Null);
         let error = runway()
             .submitted(&order, &upload.asked(), &refused)
             .unwrap_err();
-        assert_eq!(error.class, Class::Unavailable);
-        let answer = Answer::json_of(204, &Value::Null);
-        let Step::Next(then) = runway()
+        assert_eq!(error.class, ErrorClass::Unavailable);
+        let answer = ProviderResponse::json_of(204, &Value::Null);
+        let AdapterStep::Next(then) = runway()
             .submitted(&order, &upload.asked(), &answer)
             .unwrap()
         else {
@@ -102,7 +106,7 @@ fn large_pictures_are_uploaded_one_by_one() {
         };
         call = *then;
     }
-    assert_eq!(call.effect, Effect::Submission);
+    assert_eq!(call.effect, CallEffect::Submission);
     assert_eq!(
         body(&call)["promptImage"],
         json!([{"uri": "runway://1", "position": "first"}, {"uri": "runway://2", "position": "last"}])
@@ -113,23 +117,24 @@ fn large_pictures_are_uploaded_one_by_one() {
 fn what_a_submission_may_answer() {
     let order = video("gen4.5");
     let asked = runway().start(&order).unwrap().asked();
-    let answered =
-        |status, body: &Value| runway().submitted(&order, &asked, &Answer::json_of(status, body));
+    let answered = |status, body: &Value| {
+        runway().submitted(&order, &asked, &ProviderResponse::json_of(status, body))
+    };
     assert!(matches!(
         answered(200, &json!({"id": "t"})),
-        Ok(Step::Submitted { handle, .. }) if handle.text("id") == "t"
+        Ok(AdapterStep::Submitted { handle, .. }) if handle.text("id") == "t"
     ));
     let said = json!({"error": "no"});
     for (status, class) in [
-        (200, Class::Unclear),
-        (400, Class::Rejected),
-        (401, Class::Credentials),
-        (404, Class::Rejected),
-        (408, Class::Unclear),
-        (429, Class::RateLimited),
-        (500, Class::Unclear),
-        (502, Class::Unclear),
-        (503, Class::Unavailable),
+        (200, ErrorClass::Unclear),
+        (400, ErrorClass::Rejected),
+        (401, ErrorClass::Credentials),
+        (404, ErrorClass::Rejected),
+        (408, ErrorClass::Unclear),
+        (429, ErrorClass::RateLimited),
+        (500, ErrorClass::Unclear),
+        (502, ErrorClass::Unclear),
+        (503, ErrorClass::Unavailable),
     ] {
         assert_eq!(
             answered(status, &said).unwrap_err().class,
@@ -138,13 +143,13 @@ fn what_a_submission_may_answer() {
         );
     }
     let poor = json!({"error": "You do not have enough credits to run this task."});
-    assert_eq!(answered(400, &poor).unwrap_err().class, Class::Account);
+    assert_eq!(answered(400, &poor).unwrap_err().class, ErrorClass::Account);
 }
 
 #[test]
 fn every_status_word() {
     let running = |body: Value| match polled(200, &body) {
-        Ok(Step::Running {
+        Ok(AdapterStep::Running {
             progress,
             unknown_word,
             ..
@@ -158,24 +163,27 @@ fn every_status_word() {
     let unknown = json!({"status": "PONDERING"});
     assert_eq!(running(unknown), (None, Some("PONDERING".into())));
     let done = json!({"status": "SUCCEEDED", "output": ["https://x.example/a.mp4"]});
-    assert!(matches!(polled(200, &done), Ok(Step::Done { outputs }) if outputs.len() == 1));
+    assert!(matches!(polled(200, &done), Ok(AdapterStep::Done { outputs }) if outputs.len() == 1));
     let class = |status, body: Value| polled(status, &body).unwrap_err().class;
     assert_eq!(
         class(200, json!({"status": "SUCCEEDED", "output": []})),
-        Class::Failed
+        ErrorClass::Failed
     );
-    assert_eq!(class(200, json!({"status": "CANCELLED"})), Class::Lost);
-    assert_eq!(class(404, json!({"error": "no such task"})), Class::Missing);
+    assert_eq!(class(200, json!({"status": "CANCELLED"})), ErrorClass::Lost);
+    assert_eq!(
+        class(404, json!({"error": "no such task"})),
+        ErrorClass::Missing
+    );
     assert_eq!(
         class(429, json!({"error": "slow down"})),
-        Class::RateLimited
+        ErrorClass::RateLimited
     );
-    assert_eq!(class(200, json!({})), Class::Unclear);
+    assert_eq!(class(200, json!({})), ErrorClass::Unclear);
     for (code, wanted) in [
-        ("SAFETY.INPUT.TEXT", Class::Refused),
-        ("INPUT_PREPROCESSING.SAFETY.TEXT", Class::Refused),
-        ("INPUT_PREPROCESSING.INTERNAL", Class::Failed),
-        ("INTERNAL.BAD_OUTPUT.CODE01", Class::Failed),
+        ("SAFETY.INPUT.TEXT", ErrorClass::Refused),
+        ("INPUT_PREPROCESSING.SAFETY.TEXT", ErrorClass::Refused),
+        ("INPUT_PREPROCESSING.INTERNAL", ErrorClass::Failed),
+        ("INTERNAL.BAD_OUTPUT.CODE01", ErrorClass::Failed),
     ] {
         let body = json!({"status": "FAILED", "failure": "no", "failureCode": code});
         let error = polled(200, &body).unwrap_err();
@@ -187,21 +195,24 @@ fn every_status_word() {
 fn what_cannot_be_asked_for() {
     assert_eq!(
         runway().start(&stems("x")).unwrap_err().class,
-        Class::Rejected
+        ErrorClass::Rejected
     );
     let mut order = video("gen4.5");
-    if let Work::Video(video) = &mut order.work {
+    if let WorkSpec::Video(video) = &mut order.work {
         // 600 characters, 1200 UTF-16 units.
         video.prompt = "🗼".repeat(600);
     }
-    assert_eq!(runway().start(&order).unwrap_err().class, Class::Rejected);
+    assert_eq!(
+        runway().start(&order).unwrap_err().class,
+        ErrorClass::Rejected
+    );
 }
 
 #[test]
 fn each_model_is_told_its_size_in_its_own_way() {
     let sized = |model: &str, size: (u32, u32), with: bool| {
         let mut order = video(model);
-        if let Work::Video(video) = &mut order.work {
+        if let WorkSpec::Video(video) = &mut order.work {
             video.size = size;
         }
         if with {
@@ -242,7 +253,7 @@ fn what_is_wrong_with_a_request_is_told() {
     let order = video("gen4.5");
     let asked = runway().start(&order).unwrap().asked();
     let error = runway()
-        .submitted(&order, &asked, &Answer::json_of(400, &body))
+        .submitted(&order, &asked, &ProviderResponse::json_of(400, &body))
         .unwrap_err();
     assert_eq!(
         error.message,

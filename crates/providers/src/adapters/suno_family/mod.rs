@@ -28,14 +28,17 @@ use std::time::Duration;
 use serde_json::{Map, Value, json};
 
 use crate::adapters::Protocol;
-use crate::answer::{Answer, required_text};
-use crate::error::{Class, Described, ProviderError};
-use crate::limits::{Limits, MusicLimits, SongLimits, StemLimits};
-use crate::order::{Kind, Order, Recording, StemGroup, Work};
+use crate::error::{ErrorClass, ErrorDescription, ProviderError};
+use crate::limits::{ModelLimits, MusicLimits, SongLimits, StemLimits};
+use crate::order::{MediaKind, Order, SourceRecording, StemGroup, WorkSpec};
 use crate::port::jobs::errors::of_poll;
-use crate::port::{Adapter, Asked, Call, Handle, Output, Pace, Refusal, Source, Step, What};
-use crate::settings::{Settings, SettingsError};
-use upload::Upload;
+use crate::port::{
+    Adapter, AdapterStep, Call, CallContext, JobHandle, JobOutput, OutputKind, OutputSource,
+    PollPace, RefusalRule,
+};
+use crate::response::{ProviderResponse, required_text};
+use crate::settings::{ProviderSettings, SettingsError};
+use upload::UploadMode;
 
 pub(super) const PROTOCOL: Protocol = Protocol {
     name: "suno-family",
@@ -56,16 +59,16 @@ const TASKS: [&str; 7] = [
     "concat",
 ];
 
-fn build(settings: &Settings) -> Result<Arc<dyn Adapter>, SettingsError> {
+fn build(settings: &ProviderSettings) -> Result<Arc<dyn Adapter>, SettingsError> {
     let mut tasks = settings.list("tasks")?;
     if !settings.options.contains_key("tasks") {
         tasks = TASKS.map(str::to_owned).to_vec();
     }
-    Ok(Arc::new(SunoFamily {
+    Ok(Arc::new(SunoFamilyAdapter {
         upload: match settings.word("upload", &["s3", "direct", "none"])? {
-            "direct" => Upload::Direct,
-            "none" => Upload::None,
-            _ => Upload::S3,
+            "direct" => UploadMode::Direct,
+            "none" => UploadMode::None,
+            _ => UploadMode::S3,
         },
         tasks,
         batch: settings.word("batch", &["many", "one"])? == "many",
@@ -74,9 +77,9 @@ fn build(settings: &Settings) -> Result<Arc<dyn Adapter>, SettingsError> {
 }
 
 #[derive(Debug)]
-struct SunoFamily {
+struct SunoFamilyAdapter {
     /// How the service takes recordings that are not its own.
-    upload: Upload,
+    upload: UploadMode,
     /// What it does beside stems.
     tasks: Vec<String>,
     /// Whether it has `POST /fetch`.
@@ -85,10 +88,10 @@ struct SunoFamily {
     deduplicates: bool,
 }
 
-impl Adapter for SunoFamily {
-    fn limits(&self, kind: Kind, _: &str) -> Option<Limits> {
-        (kind == Kind::Music).then(|| {
-            Limits::Music(MusicLimits {
+impl Adapter for SunoFamilyAdapter {
+    fn limits(&self, kind: MediaKind, _: &str) -> Option<ModelLimits> {
+        (kind == MediaKind::Music).then(|| {
+            ModelLimits::Music(MusicLimits {
                 stems: Some(StemLimits {
                     groups: StemGroup::ALL.to_vec(),
                     two: true,
@@ -103,12 +106,12 @@ impl Adapter for SunoFamily {
         })
     }
 
-    fn pace(&self) -> Pace {
-        Pace {
+    fn pace(&self) -> PollPace {
+        PollPace {
             usual: Duration::from_mins(2),
             batch: if self.batch { 50 } else { 1 },
             gap: Duration::from_secs(2),
-            ..Pace::new(Duration::from_secs(3), Duration::from_secs(30))
+            ..PollPace::new(Duration::from_secs(3), Duration::from_secs(30))
         }
     }
 
@@ -116,10 +119,10 @@ impl Adapter for SunoFamily {
         self.deduplicates
     }
 
-    fn refusals(&self) -> Vec<Refusal<'_>> {
+    fn refusals(&self) -> Vec<RefusalRule<'_>> {
         vec![
-            Refusal::of_http(),
-            Refusal::of_codes(
+            RefusalRule::of_http(),
+            RefusalRule::of_codes(
                 REFUSALS,
                 "new-api, relay/channel/task/suno: an error, and no data beside it",
             ),
@@ -133,20 +136,27 @@ impl Adapter for SunoFamily {
     fn submitted(
         &self,
         order: &Order,
-        asked: &Asked,
-        answer: &Answer,
-    ) -> Result<Step, ProviderError> {
+        asked: &CallContext,
+        answer: &ProviderResponse,
+    ) -> Result<AdapterStep, ProviderError> {
         match asked.stage.as_ref() {
             "submit" => submitted(order, answer),
             "persona" => persona_made(answer),
             _ => match upload::read(order, asked, answer)? {
-                upload::Hop::Next(call) => Ok(Step::Next(call)),
-                upload::Hop::Uploaded(known) => Ok(Step::next(self.next_call(order, known)?)),
+                upload::UploadStep::Next(call) => Ok(AdapterStep::Next(call)),
+                upload::UploadStep::Uploaded(known) => {
+                    Ok(AdapterStep::next(self.next_call(order, known)?))
+                }
             },
         }
     }
 
-    fn named_job(&self, order: &Order, asked: &Asked, answer: &Answer) -> Option<Handle> {
+    fn named_job(
+        &self,
+        order: &Order,
+        asked: &CallContext,
+        answer: &ProviderResponse,
+    ) -> Option<JobHandle> {
         let body = answer.json().ok()?;
         let data = body.get("data").unwrap_or(&body);
         let id = match data {
@@ -157,11 +167,16 @@ impl Adapter for SunoFamily {
         (asked.stage == "submit").then_some(handle_of(order, &id?))
     }
 
-    fn poll(&self, handle: &Handle) -> Result<Call, ProviderError> {
+    fn poll(&self, handle: &JobHandle) -> Result<Call, ProviderError> {
         Ok(Call::get("poll", format!("/fetch/{}", handle.text("id"))))
     }
 
-    fn polled(&self, handle: &Handle, _: &Asked, answer: &Answer) -> Result<Step, ProviderError> {
+    fn polled(
+        &self,
+        handle: &JobHandle,
+        _: &CallContext,
+        answer: &ProviderResponse,
+    ) -> Result<AdapterStep, ProviderError> {
         let task = envelope(answer).map_err(|error| {
             let is_gone = is_gone(answer, &error);
             of_poll(error, is_gone)
@@ -169,7 +184,7 @@ impl Adapter for SunoFamily {
         record::read(handle, &task)
     }
 
-    fn poll_many(&self, handles: &[&Handle]) -> Option<Call> {
+    fn poll_many(&self, handles: &[&JobHandle]) -> Option<Call> {
         if !self.batch {
             return None;
         }
@@ -180,10 +195,10 @@ impl Adapter for SunoFamily {
 
     fn polled_many(
         &self,
-        handles: &[&Handle],
-        _: &Asked,
-        answer: &Answer,
-    ) -> Vec<Result<Step, ProviderError>> {
+        handles: &[&JobHandle],
+        _: &CallContext,
+        answer: &ProviderResponse,
+    ) -> Vec<Result<AdapterStep, ProviderError>> {
         let found = match envelope(answer).map(|data| data.as_array().cloned()) {
             Ok(Some(found)) => found,
             // Whatever is wrong with the list is wrong with no job in it.
@@ -193,13 +208,15 @@ impl Adapter for SunoFamily {
             }
             Err(error) => {
                 let class = match error.class {
-                    Class::RateLimited | Class::Unavailable | Class::Credentials => error.class,
-                    _ => Class::Unclear,
+                    ErrorClass::RateLimited | ErrorClass::Unavailable | ErrorClass::Credentials => {
+                        error.class
+                    }
+                    _ => ErrorClass::Unclear,
                 };
                 return vec![Err(error.of_class(class)); handles.len()];
             }
         };
-        let of = |handle: &Handle| {
+        let of = |handle: &JobHandle| {
             let id = handle.text("id");
             let task = found
                 .iter()
@@ -213,7 +230,7 @@ impl Adapter for SunoFamily {
     }
 }
 
-impl SunoFamily {
+impl SunoFamilyAdapter {
     /// The upload of the first recording that the provider does not have yet,
     /// else the submission. `known` has the ids that uploads brought, by field.
     fn next_call(
@@ -231,8 +248,10 @@ impl SunoFamily {
             };
         }
         let (stage, path, body) = match &order.work {
-            Work::Stems(_) | Work::Song(_) => ("submit", "/submit/music", music(order, known)),
-            Work::Persona(persona) => {
+            WorkSpec::Stems(_) | WorkSpec::Song(_) => {
+                ("submit", "/submit/music", music(order, known))
+            }
+            WorkSpec::Persona(persona) => {
                 let body = json!({
                     "root_clip_id": persona.root_clip, "name": persona.name,
                     "description": persona.description, "clips": persona.clips,
@@ -240,9 +259,9 @@ impl SunoFamily {
                 });
                 ("persona", "/persona/create", body)
             }
-            Work::Video(_) => {
+            WorkSpec::Video(_) => {
                 let message = "this provider works on music only";
-                return Err(ProviderError::new(Class::Rejected, message));
+                return Err(ProviderError::new(ErrorClass::Rejected, message));
             }
         };
         let call = Call::post(stage, path, body).submits();
@@ -256,23 +275,23 @@ impl SunoFamily {
 
 /// The recordings that the provider has to have first, by the field that holds
 /// their ids.
-fn recordings(work: &Work) -> Vec<(&str, &Recording)> {
+fn recordings(work: &WorkSpec) -> Vec<(&str, &SourceRecording)> {
     match work {
-        Work::Stems(stems) => vec![("continue_clip_id", &stems.source)],
-        Work::Song(song) => {
+        WorkSpec::Stems(stems) => vec![("continue_clip_id", &stems.source)],
+        WorkSpec::Song(song) => {
             let uploads = song.uploads.iter();
             uploads
                 .map(|(field, recording)| (field.as_str(), recording))
                 .collect()
         }
-        Work::Video(_) | Work::Persona(_) => Vec::new(),
+        WorkSpec::Video(_) | WorkSpec::Persona(_) => Vec::new(),
     }
 }
 
 /// The body of a submission.
 fn music(order: &Order, known: Map<String, Value>) -> Value {
     let mut body = match &order.work {
-        Work::Song(song) => {
+        WorkSpec::Song(song) => {
             let mut body = song.fields.clone();
             // The caller's hook is called by whoever has the order.
             body.remove("notify_hook");
@@ -282,7 +301,7 @@ fn music(order: &Order, known: Map<String, Value>) -> Value {
             };
             body
         }
-        Work::Stems(stems) => {
+        WorkSpec::Stems(stems) => {
             let (task, name) = match stems.wanted() {
                 None => ("twelve", "Twelve"),
                 Some(StemGroup::Vocals) => ("two", "Two"),
@@ -301,7 +320,7 @@ fn music(order: &Order, known: Map<String, Value>) -> Value {
             }
             body
         }
-        Work::Video(_) | Work::Persona(_) => Map::new(),
+        WorkSpec::Video(_) | WorkSpec::Persona(_) => Map::new(),
     };
     for (field, id) in known {
         put(&mut body, &field, id);
@@ -329,22 +348,22 @@ fn put(body: &mut Map<String, Value>, field: &str, id: Value) {
     }
 }
 
-fn submitted(order: &Order, answer: &Answer) -> Result<Step, ProviderError> {
+fn submitted(order: &Order, answer: &ProviderResponse) -> Result<AdapterStep, ProviderError> {
     let data = envelope(answer)?;
     let id = match &data {
         Value::String(id) if !id.is_empty() => Some(id.clone()),
         record => record::id(record),
     };
     let id = id.ok_or_else(|| ProviderError::unreadable("the provider's answer names no task"))?;
-    Ok(Step::Submitted {
+    Ok(AdapterStep::Submitted {
         handle: handle_of(order, &id),
         poll_after: None,
     })
 }
 
-fn handle_of(order: &Order, id: &str) -> Handle {
-    let stems = matches!(order.work, Work::Stems(_));
-    Handle(json!({"id": id, "stems": stems}))
+fn handle_of(order: &Order, id: &str) -> JobHandle {
+    let stems = matches!(order.work, WorkSpec::Stems(_));
+    JobHandle(json!({"id": id, "stems": stems}))
 }
 
 /// Whether a text looks like a task's id.
@@ -367,17 +386,17 @@ const REFUSALS: [&str; 10] = [
     "*invalid_*",
 ];
 
-fn persona_made(answer: &Answer) -> Result<Step, ProviderError> {
+fn persona_made(answer: &ProviderResponse) -> Result<AdapterStep, ProviderError> {
     let record = envelope(answer)?;
     let id = required_text(&record, "/id")?;
-    Step::done(vec![Output {
-        what: What::Persona { id, record },
-        source: Source::Nothing,
+    AdapterStep::done(vec![JobOutput {
+        what: OutputKind::Persona { id, record },
+        source: OutputSource::Nothing,
     }])
 }
 
 /// What is in the envelope, or the answer itself where there is none.
-fn envelope(answer: &Answer) -> Result<Value, ProviderError> {
+fn envelope(answer: &ProviderResponse) -> Result<Value, ProviderError> {
     let mut body = answer.success(describe).map_err(class_by_code)?;
     let success = match body.get("code") {
         None if body.is_string() => {
@@ -396,17 +415,17 @@ fn envelope(answer: &Answer) -> Result<Value, ProviderError> {
     let error = answer.failure(describe);
     // An error that comes with data may have been no refusal.
     let class = match data {
-        Value::Null => Class::Rejected,
-        _ => Class::Unclear,
+        Value::Null => ErrorClass::Rejected,
+        _ => ErrorClass::Unclear,
     };
     Err(class_by_code(error.of_class(class)))
 }
 
 /// `{"code", "message"}`, or Mediagate's `{"error": {"code", "message"}}`.
-fn describe(body: &Value) -> Described {
-    let said = Described::at(body, "/error/code", "/error/message");
-    if said == Described::default() {
-        return Described::at(body, "/code", "/message");
+fn describe(body: &Value) -> ErrorDescription {
+    let said = ErrorDescription::at(body, "/error/code", "/error/message");
+    if said == ErrorDescription::default() {
+        return ErrorDescription::at(body, "/code", "/message");
     }
     said
 }
@@ -416,19 +435,19 @@ fn class_by_code(error: ProviderError) -> ProviderError {
     let says = |words: &[&str]| words.iter().any(|word| code.contains(word));
     let class = match code.as_str() {
         // Of Mediagate: an earlier submission with this key may have been taken.
-        "still_running" | "submission_unconfirmed" | "idempotency_conflict" => Class::Unclear,
-        "budget_exceeded" => Class::Account,
-        "429" => Class::RateLimited,
-        _ if says(&["quota", "balance", "credits"]) => Class::Account,
-        _ if says(&["moderation", "content_policy", "sensitive"]) => Class::Refused,
-        _ if says(&["rate_limit", "too_many", "too_frequent"]) => Class::RateLimited,
+        "still_running" | "submission_unconfirmed" | "idempotency_conflict" => ErrorClass::Unclear,
+        "budget_exceeded" => ErrorClass::Account,
+        "429" => ErrorClass::RateLimited,
+        _ if says(&["quota", "balance", "credits"]) => ErrorClass::Account,
+        _ if says(&["moderation", "content_policy", "sensitive"]) => ErrorClass::Refused,
+        _ if says(&["rate_limit", "too_many", "too_frequent"]) => ErrorClass::RateLimited,
         _ => error.class,
     };
     error.of_class(class)
 }
 
 /// Which errors of a poll say that there is no such task.
-fn is_gone(answer: &Answer, error: &ProviderError) -> bool {
+fn is_gone(answer: &ProviderResponse, error: &ProviderError) -> bool {
     let code = error.code.as_deref().unwrap_or_default();
     answer.status == 404 || code.contains("not_found") || code.contains("not_exist")
 }

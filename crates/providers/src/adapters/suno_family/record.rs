@@ -7,11 +7,11 @@
 use serde_json::Value;
 
 use crate::adapters::stem_names;
-use crate::answer::{percent_at, text_at};
-use crate::error::{Class, Described, ProviderError};
+use crate::error::{ErrorClass, ErrorDescription, ProviderError};
 use crate::order::StemTarget;
-use crate::port::jobs::errors::Ends;
-use crate::port::{ClipFacts, Handle, Output, Source, Step, What};
+use crate::port::jobs::errors::FailureTable;
+use crate::port::{AdapterStep, ClipFacts, JobHandle, JobOutput, OutputKind, OutputSource};
+use crate::response::{percent_at, text_at};
 
 /// A task's or a record's own id.
 pub(super) fn id(record: &Value) -> Option<String> {
@@ -19,34 +19,34 @@ pub(super) fn id(record: &Value) -> Option<String> {
 }
 
 /// What a word means.
-enum Word<'a> {
+enum SunoStatus<'a> {
     Going,
     Done,
     Failed,
     Unknown(&'a str),
 }
 
-fn task_word(word: &str) -> Word<'_> {
+fn task_word(word: &str) -> SunoStatus<'_> {
     match word {
         "NOT_START" | "SUBMITTED" | "QUEUED" | "IN_PROGRESS" | "submitted" | "queued"
-        | "processing" | "running" | "streaming" => Word::Going,
-        "SUCCESS" | "complete" => Word::Done,
-        "FAILURE" | "error" => Word::Failed,
-        word => Word::Unknown(word),
+        | "processing" | "running" | "streaming" => SunoStatus::Going,
+        "SUCCESS" | "complete" => SunoStatus::Done,
+        "FAILURE" | "error" => SunoStatus::Failed,
+        word => SunoStatus::Unknown(word),
     }
 }
 
-fn clip_word(word: &str) -> Word<'_> {
+fn clip_word(word: &str) -> SunoStatus<'_> {
     match word {
-        "submitted" | "queued" | "streaming" => Word::Going,
-        "complete" => Word::Done,
-        "error" => Word::Failed,
-        word => Word::Unknown(word),
+        "submitted" | "queued" | "streaming" => SunoStatus::Going,
+        "complete" => SunoStatus::Done,
+        "error" => SunoStatus::Failed,
+        word => SunoStatus::Unknown(word),
     }
 }
 
 /// How a task stands.
-pub(super) fn read(handle: &Handle, task: &Value) -> Result<Step, ProviderError> {
+pub(super) fn read(handle: &JobHandle, task: &Value) -> Result<AdapterStep, ProviderError> {
     let members = ["data", "clips"].map(|name| task[name].as_array());
     let clips = members.into_iter().flatten().next();
     let clips = clips.map(Vec::as_slice).unwrap_or_default();
@@ -54,19 +54,19 @@ pub(super) fn read(handle: &Handle, task: &Value) -> Result<Step, ProviderError>
     let mut going = false;
     for clip in clips {
         match clip_word(clip["status"].as_str().unwrap_or_default()) {
-            Word::Going => going = true,
-            Word::Done => done.push(clip),
-            Word::Failed => {}
-            Word::Unknown(word) => return Ok(Step::unknown(format!("clip: {word}"))),
+            SunoStatus::Going => going = true,
+            SunoStatus::Done => done.push(clip),
+            SunoStatus::Failed => {}
+            SunoStatus::Unknown(word) => return Ok(AdapterStep::unknown(format!("clip: {word}"))),
         }
     }
-    let running = Step::running(percent_at(task, "/progress", 100.0));
+    let running = AdapterStep::running(percent_at(task, "/progress", 100.0));
     match (task["status"].as_str().map(task_word), clips.is_empty()) {
-        (Some(Word::Unknown(word)), _) => Ok(Step::unknown(word)),
-        (Some(Word::Failed), _) if done.is_empty() => Err(failure(task, clips)),
-        (Some(Word::Failed), _) => deliver(handle, &done),
-        (Some(Word::Going), true) => Ok(running),
-        (Some(Word::Done), true) => Step::done(Vec::new()),
+        (Some(SunoStatus::Unknown(word)), _) => Ok(AdapterStep::unknown(word)),
+        (Some(SunoStatus::Failed), _) if done.is_empty() => Err(failure(task, clips)),
+        (Some(SunoStatus::Failed), _) => deliver(handle, &done),
+        (Some(SunoStatus::Going), true) => Ok(running),
+        (Some(SunoStatus::Done), true) => AdapterStep::done(Vec::new()),
         (None, true) => Err(ProviderError::unreadable(
             "the provider's answer has no status",
         )),
@@ -76,19 +76,19 @@ pub(super) fn read(handle: &Handle, task: &Value) -> Result<Step, ProviderError>
     }
 }
 
-fn deliver(handle: &Handle, clips: &[&Value]) -> Result<Step, ProviderError> {
+fn deliver(handle: &JobHandle, clips: &[&Value]) -> Result<AdapterStep, ProviderError> {
     let stems = handle.0["stems"] == true;
     let output = |clip: &&Value| {
         let url = text_at(clip, "/audio_url")?;
-        Some(Output {
-            what: What::Clip(Box::new(facts(handle, clip, stems))),
-            source: Source::Address(url),
+        Some(JobOutput {
+            what: OutputKind::Clip(Box::new(facts(handle, clip, stems))),
+            source: OutputSource::Address(url),
         })
     };
-    Step::done(clips.iter().filter_map(output).collect())
+    AdapterStep::done(clips.iter().filter_map(output).collect())
 }
 
-fn facts(handle: &Handle, clip: &Value, stems: bool) -> ClipFacts {
+fn facts(handle: &JobHandle, clip: &Value, stems: bool) -> ClipFacts {
     let text = |pointer| text_at(clip, pointer).unwrap_or_default();
     ClipFacts {
         id: text("/id"),
@@ -127,28 +127,28 @@ fn failure(task: &Value, clips: &[Value]) -> ProviderError {
     };
     let code = said("/metadata/error_type");
     let message = said("/metadata/error_message").or_else(|| text_at(task, "/fail_reason"));
-    ENDS.error(Described { code, message })
+    ENDS.error(ErrorDescription { code, message })
 }
 
 /// Words of `error_type` and of the sentence beside it, as clips and tasks of
 /// several aggregators show them.
-const ENDS: Ends = Ends {
+const ENDS: FailureTable = FailureTable {
     codes: &[
-        ("moderation", Class::Refused),
-        ("content_policy", Class::Refused),
-        ("copyright", Class::Refused),
-        ("cancelled", Class::Lost),
-        ("invalid_", Class::Unfit),
-        ("provider_rejected", Class::Unfit),
-        ("bad_request", Class::Unfit),
+        ("moderation", ErrorClass::Refused),
+        ("content_policy", ErrorClass::Refused),
+        ("copyright", ErrorClass::Refused),
+        ("cancelled", ErrorClass::Lost),
+        ("invalid_", ErrorClass::Unfit),
+        ("provider_rejected", ErrorClass::Unfit),
+        ("bad_request", ErrorClass::Unfit),
     ],
     words: &[
-        ("contains artist name", Class::Refused),
-        ("artist name", Class::Refused),
-        ("producer tag", Class::Refused),
-        ("moderat", Class::Refused),
-        ("copyright", Class::Refused),
-        ("sensitive", Class::Refused),
-        ("too long", Class::Unfit),
+        ("contains artist name", ErrorClass::Refused),
+        ("artist name", ErrorClass::Refused),
+        ("producer tag", ErrorClass::Refused),
+        ("moderat", ErrorClass::Refused),
+        ("copyright", ErrorClass::Refused),
+        ("sensitive", ErrorClass::Refused),
+        ("too long", ErrorClass::Unfit),
     ],
 };

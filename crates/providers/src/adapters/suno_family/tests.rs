@@ -4,17 +4,20 @@ use http::Method;
 use serde_json::{Map, Value, json};
 
 use crate::adapters::tests::{adapter, stems};
-use crate::answer::Answer;
-use crate::error::Class;
-use crate::order::{Order, Persona, Song, StemGroup, StemTarget, UpstreamClip, Work};
-use crate::port::{Adapter, Body, Call, Effect, Handle, Part, Source, Step, Target, What};
+use crate::error::ErrorClass;
+use crate::order::{Order, PersonaSpec, SongSpec, StemGroup, StemTarget, UpstreamClip, WorkSpec};
+use crate::port::{
+    Adapter, AdapterStep, Call, CallEffect, CallTarget, FormPart, JobHandle, OutputKind,
+    OutputSource, RequestBody,
+};
+use crate::response::ProviderResponse;
 
 fn song(task: &str, fields: Value) -> Order {
     let Value::Object(fields) = fields else {
         panic!("fields")
     };
     Order {
-        work: Work::Song(Song {
+        work: WorkSpec::Song(SongSpec {
             task: task.into(),
             fields,
             uploads: Vec::new(),
@@ -24,7 +27,7 @@ fn song(task: &str, fields: Value) -> Order {
 }
 
 fn upstream(mut order: Order) -> Order {
-    if let Work::Stems(stems) = &mut order.work {
+    if let WorkSpec::Stems(stems) = &mut order.work {
         stems.source.upstream = Some(UpstreamClip {
             clip_id: "clip-1".into(),
             task_id: Some("task-1".into()),
@@ -35,14 +38,14 @@ fn upstream(mut order: Order) -> Order {
 
 fn body(call: &Call) -> Value {
     match &call.body {
-        Body::Json(body) => body.clone(),
+        RequestBody::Json(body) => body.clone(),
         _ => panic!("no JSON"),
     }
 }
 
-fn next(step: Step) -> Call {
+fn next(step: AdapterStep) -> Call {
     match step {
-        Step::Next(call) => *call,
+        AdapterStep::Next(call) => *call,
         other => panic!("{other:?}"),
     }
 }
@@ -52,8 +55,8 @@ fn answer(
     order: &Order,
     call: &Call,
     body: &Value,
-) -> Result<Step, crate::ProviderError> {
-    adapter.submitted(order, &call.asked(), &Answer::json_of(200, body))
+) -> Result<AdapterStep, crate::ProviderError> {
+    adapter.submitted(order, &call.asked(), &ProviderResponse::json_of(200, body))
 }
 
 #[test]
@@ -61,8 +64,8 @@ fn a_song_goes_as_the_caller_wrote_it() {
     let adapter = adapter("suno-family", &json!({}));
     let fields = json!({"prompt": "la la", "tags": "pop", "mv": "theirs", "notify_hook": "https://x.example"});
     let call = adapter.start(&song("generate", fields.clone())).unwrap();
-    assert_eq!(call.effect, Effect::Submission);
-    assert_eq!(call.to, Target::Path("/submit/music".into()));
+    assert_eq!(call.effect, CallEffect::Submission);
+    assert_eq!(call.to, CallTarget::Path("/submit/music".into()));
     assert_eq!(
         body(&call),
         json!({"prompt": "la la", "tags": "pop", "mv": "chirp-auk"})
@@ -95,12 +98,12 @@ fn a_separation_names_the_clip_and_its_task() {
             "continued_aligned_prompt": null, "continue_at": null,
             "stem_type_id": 91, "stem_type_group_name": "Two", "stem_task": "two"})
     );
-    if let Work::Stems(stems) = &mut order.work {
+    if let WorkSpec::Stems(stems) = &mut order.work {
         stems.targets = vec![StemTarget::Only(StemGroup::Drums)];
     }
     let sent = body(&adapter.start(&order).unwrap());
     assert_eq!(sent["stem_type_group_name"], "Drums");
-    if let Work::Stems(stems) = &mut order.work {
+    if let WorkSpec::Stems(stems) = &mut order.work {
         stems.full = true;
     }
     let sent = body(&adapter.start(&order).unwrap());
@@ -117,23 +120,26 @@ fn a_recording_goes_up_in_five_hops() {
     let say = |call: &Call, body: Value| next(answer(&*adapter, &order, call, &body).unwrap());
 
     let grant = adapter.start(&order).unwrap();
-    assert_eq!(grant.effect, Effect::Free);
+    assert_eq!(grant.effect, CallEffect::Free);
     assert_eq!(body(&grant), json!({"extension": "flac"}));
     let put = say(
         &grant,
         json!({"id": "up-1", "url": "https://bucket.example/", "fields": {"key": "k", "policy": "p"}}),
     );
-    assert_eq!(put.to, Target::Address("https://bucket.example/".into()));
+    assert_eq!(
+        put.to,
+        CallTarget::Address("https://bucket.example/".into())
+    );
     assert!(!put.with_credential);
-    let Body::Multipart(parts) = &put.body else {
+    let RequestBody::Multipart(parts) = &put.body else {
         panic!("no form");
     };
-    assert!(matches!(parts.last(), Some(Part::File { name, .. }) if name == "file"));
+    assert!(matches!(parts.last(), Some(FormPart::File { name, .. }) if name == "file"));
     assert_eq!(parts.len(), 3);
     let finish = say(&put, json!(null));
     assert_eq!(
         finish.to,
-        Target::Path("/uploads/audio/up-1/upload-finish".into())
+        CallTarget::Path("/uploads/audio/up-1/upload-finish".into())
     );
     assert_eq!(
         body(&finish),
@@ -146,10 +152,10 @@ fn a_recording_goes_up_in_five_hops() {
     let clip = say(&again, json!({"status": "complete"}));
     assert_eq!(
         clip.to,
-        Target::Path("/uploads/audio/up-1/initialize-clip".into())
+        CallTarget::Path("/uploads/audio/up-1/initialize-clip".into())
     );
     let submit = say(&clip, json!({"clip_id": "clip-9"}));
-    assert_eq!(submit.effect, Effect::Submission);
+    assert_eq!(submit.effect, CallEffect::Submission);
     let sent = body(&submit);
     assert_eq!(sent["continue_clip_id"], "clip-9");
     assert_eq!(sent.get("task_id"), None);
@@ -159,7 +165,7 @@ fn a_recording_goes_up_in_five_hops() {
         match answer(&*adapter, &order, &look, &json!({"status": "processing"})) {
             Ok(step) => look = next(step),
             Err(error) => {
-                assert_eq!(error.class, Class::Unavailable);
+                assert_eq!(error.class, ErrorClass::Unavailable);
                 return;
             }
         }
@@ -170,16 +176,16 @@ fn a_recording_goes_up_in_five_hops() {
 #[test]
 fn a_recording_goes_up_in_one_form_or_not_at_all() {
     let direct = adapter("suno-family", &json!({"upload": "direct"}));
-    let Work::Stems(stems_of) = stems("m").work else {
+    let WorkSpec::Stems(stems_of) = stems("m").work else {
         panic!("stems")
     };
     let mut order = song("cover", json!({"tags": "jazz"}));
-    if let Work::Song(song) = &mut order.work {
+    if let WorkSpec::Song(song) = &mut order.work {
         song.uploads = vec![("cover_clip_id".into(), stems_of.source)];
     }
     let upload = direct.start(&order).unwrap();
     assert!(
-        matches!(&upload.body, Body::Multipart(parts) if matches!(&parts[1], Part::File { name, .. } if name == "file"))
+        matches!(&upload.body, RequestBody::Multipart(parts) if matches!(&parts[1], FormPart::File { name, .. } if name == "file"))
     );
     let step = answer(
         &*direct,
@@ -192,7 +198,7 @@ fn a_recording_goes_up_in_one_form_or_not_at_all() {
         json!({"task": "cover", "tags": "jazz", "mv": "chirp-auk", "cover_clip_id": "clip-7"})
     );
     let none = adapter("suno-family", &json!({"upload": "none"}));
-    assert_eq!(none.start(&order).unwrap_err().class, Class::Rejected);
+    assert_eq!(none.start(&order).unwrap_err().class, ErrorClass::Rejected);
     assert!(none.start(&upstream(stems("m"))).is_ok());
 }
 
@@ -207,7 +213,7 @@ fn a_submission_is_answered_in_three_ways() {
         json!({"id": "t-1", "clips": [], "status": "queued"}),
     ] {
         let step = answer(&*adapter, &order, &call, &body).unwrap();
-        let Step::Submitted { handle, .. } = step else {
+        let AdapterStep::Submitted { handle, .. } = step else {
             panic!("{step:?}")
         };
         assert_eq!(handle.0, json!({"id": "t-1", "stems": true}));
@@ -222,48 +228,72 @@ fn a_refused_submission_says_what_follows() {
     let mediagate = |code: &str| json!({"error": {"code": code, "message": "so it is"}});
     let enveloped = |code: &str| json!({"code": code, "message": "so it is", "data": null});
     for (status, body, class) in [
-        (200, enveloped("invalid_request"), Class::Rejected),
-        (200, enveloped("quota_not_enough"), Class::Account),
-        (200, enveloped("429"), Class::RateLimited),
-        (200, enveloped("sensitive_words_detected"), Class::Refused),
+        (200, enveloped("invalid_request"), ErrorClass::Rejected),
+        (200, enveloped("quota_not_enough"), ErrorClass::Account),
+        (200, enveloped("429"), ErrorClass::RateLimited),
+        (
+            200,
+            enveloped("sensitive_words_detected"),
+            ErrorClass::Refused,
+        ),
         (
             200,
             json!({"code": "strange", "data": {"task_id": "t"}}),
-            Class::Unclear,
+            ErrorClass::Unclear,
         ),
-        (200, json!({"code": "success", "data": ""}), Class::Unclear),
-        (200, json!({"status": "queued"}), Class::Unclear),
-        (200, json!("nonsense"), Class::Unclear),
-        (403, enveloped("insufficient_user_quota"), Class::Account),
-        (400, enveloped("invalid_request"), Class::Rejected),
-        (500, enveloped("do_request_failed"), Class::Unclear),
-        (502, json!(null), Class::Unclear),
-        (503, json!(null), Class::Unclear),
-        (401, mediagate("invalid_api_key"), Class::Credentials),
-        (402, mediagate("budget_exceeded"), Class::Account),
-        (403, mediagate("insufficient_scope"), Class::Credentials),
-        (400, mediagate("unsupported_value"), Class::Rejected),
-        (409, mediagate("idempotency_conflict"), Class::Unclear),
-        (422, mediagate("content_policy"), Class::Refused),
-        (424, mediagate("submission_unconfirmed"), Class::Unclear),
-        (429, mediagate("too_many_tasks"), Class::RateLimited),
-        (503, mediagate("overloaded"), Class::Unavailable),
+        (
+            200,
+            json!({"code": "success", "data": ""}),
+            ErrorClass::Unclear,
+        ),
+        (200, json!({"status": "queued"}), ErrorClass::Unclear),
+        (200, json!("nonsense"), ErrorClass::Unclear),
+        (
+            403,
+            enveloped("insufficient_user_quota"),
+            ErrorClass::Account,
+        ),
+        (400, enveloped("invalid_request"), ErrorClass::Rejected),
+        (500, enveloped("do_request_failed"), ErrorClass::Unclear),
+        (502, json!(null), ErrorClass::Unclear),
+        (503, json!(null), ErrorClass::Unclear),
+        (401, mediagate("invalid_api_key"), ErrorClass::Credentials),
+        (402, mediagate("budget_exceeded"), ErrorClass::Account),
+        (
+            403,
+            mediagate("insufficient_scope"),
+            ErrorClass::Credentials,
+        ),
+        (400, mediagate("unsupported_value"), ErrorClass::Rejected),
+        (409, mediagate("idempotency_conflict"), ErrorClass::Unclear),
+        (422, mediagate("content_policy"), ErrorClass::Refused),
+        (
+            424,
+            mediagate("submission_unconfirmed"),
+            ErrorClass::Unclear,
+        ),
+        (429, mediagate("too_many_tasks"), ErrorClass::RateLimited),
+        (503, mediagate("overloaded"), ErrorClass::Unavailable),
     ] {
         let error = adapter
-            .submitted(&order, &asked, &Answer::json_of(status, &body))
+            .submitted(&order, &asked, &ProviderResponse::json_of(status, &body))
             .unwrap_err();
         assert_eq!(error.class, class, "{status} {body}");
     }
 }
 
-fn handle(id: &str) -> Handle {
-    Handle(json!({"id": id, "stems": true}))
+fn handle(id: &str) -> JobHandle {
+    JobHandle(json!({"id": id, "stems": true}))
 }
 
-fn poll(status: u16, body: &Value) -> Result<Step, crate::ProviderError> {
+fn poll(status: u16, body: &Value) -> Result<AdapterStep, crate::ProviderError> {
     let adapter = adapter("suno-family", &json!({}));
     let asked = adapter.poll(&handle("t")).unwrap().asked();
-    adapter.polled(&handle("t"), &asked, &Answer::json_of(status, body))
+    adapter.polled(
+        &handle("t"),
+        &asked,
+        &ProviderResponse::json_of(status, body),
+    )
 }
 
 fn task(status: &str, clips: &Value) -> Value {
@@ -279,7 +309,7 @@ fn only_known_words_end_a_task() {
         assert!(
             matches!(
                 step,
-                Step::Running {
+                AdapterStep::Running {
                     progress: Some(40),
                     unknown_word: None,
                     ..
@@ -297,7 +327,7 @@ fn only_known_words_end_a_task() {
         assert!(
             matches!(
                 step,
-                Step::Running {
+                AdapterStep::Running {
                     unknown_word: Some(_),
                     ..
                 }
@@ -309,20 +339,26 @@ fn only_known_words_end_a_task() {
         let bare = json!({"id": "t", "status": word, "clips": clip(word)});
         assert!(matches!(
             poll(200, &bare).unwrap(),
-            Step::Running {
+            AdapterStep::Running {
                 unknown_word: None,
                 ..
             }
         ));
         assert!(matches!(
             poll(200, &task("SUCCESS", &clip(word))).unwrap(),
-            Step::Running { .. }
+            AdapterStep::Running { .. }
         ));
     }
     let bare = json!({"id": "t", "status": "complete", "clips": clip("complete")});
-    assert!(matches!(poll(200, &bare).unwrap(), Step::Done { .. }));
+    assert!(matches!(
+        poll(200, &bare).unwrap(),
+        AdapterStep::Done { .. }
+    ));
     let early = task("IN_PROGRESS", &clip("complete"));
-    assert!(matches!(poll(200, &early).unwrap(), Step::Done { .. }));
+    assert!(matches!(
+        poll(200, &early).unwrap(),
+        AdapterStep::Done { .. }
+    ));
 }
 
 #[test]
@@ -335,11 +371,11 @@ fn finished_clips_are_delivered_even_when_others_failed() {
         {"id": "c", "status": "error", "metadata": {"error_type": "generation_failed"}},
         {"id": "d", "status": "complete", "audio_url": "", "metadata": {"stem_type_group_name": "Bass"}}
     ]);
-    let Step::Done { outputs } = poll(200, &task("SUCCESS", &clips)).unwrap() else {
+    let AdapterStep::Done { outputs } = poll(200, &task("SUCCESS", &clips)).unwrap() else {
         panic!("not done");
     };
     assert_eq!(outputs.len(), 2);
-    let What::Clip(first) = &outputs[0].what else {
+    let OutputKind::Clip(first) = &outputs[0].what else {
         panic!("no clip")
     };
     assert_eq!(
@@ -355,8 +391,8 @@ fn finished_clips_are_delivered_even_when_others_failed() {
         ("pop", "la", "chirp-stem")
     );
     assert_eq!(first.stem, Some(StemTarget::Only(StemGroup::Vocals)));
-    assert!(matches!(&outputs[0].source, Source::Address(url) if url.ends_with("a.mp3")));
-    let What::Clip(second) = &outputs[1].what else {
+    assert!(matches!(&outputs[0].source, OutputSource::Address(url) if url.ends_with("a.mp3")));
+    let OutputKind::Clip(second) = &outputs[1].what else {
         panic!("no clip")
     };
     assert_eq!(second.stem, Some(StemTarget::Without(StemGroup::Vocals)));
@@ -366,25 +402,25 @@ fn finished_clips_are_delivered_even_when_others_failed() {
 fn a_failure_says_why() {
     let clip = |kind: &str, message: &str| json!([{"id": "c", "status": "error", "metadata": {"error_type": kind, "error_message": message}}]);
     for (body, class, message) in [
-        (task("FAILURE", &json!([])), Class::Failed, "it broke"),
+        (task("FAILURE", &json!([])), ErrorClass::Failed, "it broke"),
         (
             task("IN_PROGRESS", &clip("internal", "no sound")),
-            Class::Failed,
+            ErrorClass::Failed,
             "no sound",
         ),
         (
             task("FAILURE", &clip("moderation_failure", "not that")),
-            Class::Refused,
+            ErrorClass::Refused,
             "not that",
         ),
         (
             task("FAILURE", &clip("content_policy", "not that")),
-            Class::Refused,
+            ErrorClass::Refused,
             "not that",
         ),
         (
             task("FAILURE", &clip("cancelled", "called off")),
-            Class::Lost,
+            ErrorClass::Lost,
             "called off",
         ),
     ] {
@@ -392,20 +428,23 @@ fn a_failure_says_why() {
         assert_eq!((error.class, error.message.as_str()), (class, message));
     }
     let empty = poll(200, &task("SUCCESS", &json!([]))).unwrap_err();
-    assert_eq!(empty.class, Class::Failed);
+    assert_eq!(empty.class, ErrorClass::Failed);
     let gone = json!({"code": "task_not_exist", "message": "no such task", "data": null});
-    assert_eq!(poll(200, &gone).unwrap_err().class, Class::Missing);
-    assert_eq!(poll(404, &json!(null)).unwrap_err().class, Class::Missing);
+    assert_eq!(poll(200, &gone).unwrap_err().class, ErrorClass::Missing);
+    assert_eq!(
+        poll(404, &json!(null)).unwrap_err().class,
+        ErrorClass::Missing
+    );
     for status in [400, 402, 500, 502] {
         assert_eq!(
             poll(status, &json!(null)).unwrap_err().class,
-            Class::Unclear,
+            ErrorClass::Unclear,
             "{status}"
         );
     }
     assert_eq!(
         poll(429, &json!(null)).unwrap_err().class,
-        Class::RateLimited
+        ErrorClass::RateLimited
     );
 }
 
@@ -420,17 +459,21 @@ fn a_list_may_be_in_any_order_and_may_miss_some() {
         {"task_id": "c", "status": "FAILURE", "fail_reason": "no", "data": []},
         {"task_id": "a", "status": "QUEUED", "progress": "0%", "data": []},
     ]});
-    let steps = adapter.polled_many(&handles, &call.asked(), &Answer::json_of(200, &list));
-    assert!(matches!(steps[0], Ok(Step::Running { .. })));
-    assert_eq!(steps[1].as_ref().unwrap_err().class, Class::Unclear);
-    assert_eq!(steps[2].as_ref().unwrap_err().class, Class::Failed);
+    let steps = adapter.polled_many(
+        &handles,
+        &call.asked(),
+        &ProviderResponse::json_of(200, &list),
+    );
+    assert!(matches!(steps[0], Ok(AdapterStep::Running { .. })));
+    assert_eq!(steps[1].as_ref().unwrap_err().class, ErrorClass::Unclear);
+    assert_eq!(steps[2].as_ref().unwrap_err().class, ErrorClass::Failed);
     for (status, class) in [
-        (404, Class::Unclear),
-        (429, Class::RateLimited),
-        (401, Class::Credentials),
-        (500, Class::Unclear),
+        (404, ErrorClass::Unclear),
+        (429, ErrorClass::RateLimited),
+        (401, ErrorClass::Credentials),
+        (500, ErrorClass::Unclear),
     ] {
-        let answer = Answer::json_of(status, &json!(null));
+        let answer = ProviderResponse::json_of(status, &json!(null));
         let steps = adapter.polled_many(&handles, &call.asked(), &answer);
         assert!(
             steps
@@ -448,7 +491,7 @@ fn a_list_may_be_in_any_order_and_may_miss_some() {
 fn a_persona_is_made_at_once() {
     let adapter = adapter("suno-family", &json!({}));
     let order = Order {
-        work: Work::Persona(Persona {
+        work: WorkSpec::Persona(PersonaSpec {
             root_clip: "c-1".into(),
             root_job: None,
             clips: vec!["c-1".into()],
@@ -459,7 +502,7 @@ fn a_persona_is_made_at_once() {
         ..stems("m")
     };
     let call = adapter.start(&order).unwrap();
-    assert_eq!(call.effect, Effect::Submission);
+    assert_eq!(call.effect, CallEffect::Submission);
     assert_eq!(
         body(&call),
         json!({"root_clip_id": "c-1", "name": "Voice", "description": "", "clips": ["c-1"], "is_public": false})
@@ -470,33 +513,34 @@ fn a_persona_is_made_at_once() {
         json!({"code": "success", "data": record.clone()}),
     ] {
         let step = answer(&*adapter, &order, &call, &body).unwrap();
-        let Step::Done { outputs } = step else {
+        let AdapterStep::Done { outputs } = step else {
             panic!("not done")
         };
-        let persona = What::Persona {
+        let persona = OutputKind::Persona {
             id: "p-1".into(),
             record: record.clone(),
         };
         assert_eq!(outputs[0].what, persona);
-        assert!(matches!(outputs[0].source, Source::Nothing));
+        assert!(matches!(outputs[0].source, OutputSource::Nothing));
     }
     let nothing = answer(&*adapter, &order, &call, &json!({}));
-    assert_eq!(nothing.unwrap_err().class, Class::Unclear);
+    assert_eq!(nothing.unwrap_err().class, ErrorClass::Unclear);
 }
 
 #[test]
 fn what_it_does_is_said_beforehand() {
-    let limits =
-        |options: Value| match adapter("suno-family", &options).limits(crate::Kind::Music, "m") {
-            Some(crate::Limits::Music(limits)) => limits,
-            other => panic!("{other:?}"),
-        };
+    let limits = |options: Value| match adapter("suno-family", &options)
+        .limits(crate::MediaKind::Music, "m")
+    {
+        Some(crate::ModelLimits::Music(limits)) => limits,
+        other => panic!("{other:?}"),
+    };
     assert!(limits(json!({})).tasks.iter().any(|task| task == "cover"));
     assert_eq!(limits(json!({"tasks": []})).tasks, Vec::<String>::new());
     assert!(limits(json!({})).personas);
     assert!(
         adapter("suno-family", &Value::Object(Map::new()))
-            .limits(crate::Kind::Video, "m")
+            .limits(crate::MediaKind::Video, "m")
             .is_none()
     );
 }

@@ -1,4 +1,4 @@
-//! How a recording gets to the provider before it can be worked on.
+//! Upload of a recording to the provider, before it can be worked on.
 //!
 //! ```text
 //! direct  POST /uploads/audio                     multipart file, title → clip {id}
@@ -20,15 +20,15 @@ use http::Method;
 use serde_json::{Map, Value, json};
 
 use super::{describe, envelope, recordings};
-use crate::answer::{Answer, required_text, text_at};
-use crate::error::{Class, ProviderError};
-use crate::order::{File, Order, Recording, Work};
+use crate::error::{ErrorClass, ProviderError};
+use crate::order::{MediaFile, Order, SourceRecording, WorkSpec};
 use crate::port::jobs::upload;
-use crate::port::{Asked, Body, Call, Part, TELLING};
+use crate::port::{Call, CallContext, FormPart, RequestBody, TELLING};
+use crate::response::{ProviderResponse, required_text, text_at};
 
 /// How the service takes recordings.
 #[derive(Debug, Clone, Copy)]
-pub(super) enum Upload {
+pub(super) enum UploadMode {
     /// In five hops by way of a bucket.
     S3,
     /// In one form.
@@ -38,14 +38,14 @@ pub(super) enum Upload {
 }
 
 /// What an answer to a hop leads to.
-pub(super) enum Hop {
+pub(super) enum UploadStep {
     /// The next one.
     Next(Box<Call>),
     /// The upload is done; these are the ids of all so far, by field.
     Uploaded(Map<String, Value>),
 }
 
-impl Hop {
+impl UploadStep {
     fn next(call: Call) -> Self {
         Self::Next(Box::new(call))
     }
@@ -56,13 +56,13 @@ const WAIT: Duration = Duration::from_secs(2);
 /// Most looks at an upload.
 const LOOKS: u64 = 60;
 
-impl Upload {
+impl UploadMode {
     /// The first hop for the recording that `field` is to name.
     pub(super) fn start(
         self,
         order: &Order,
         field: &str,
-        recording: &Recording,
+        recording: &SourceRecording,
         known: &Map<String, Value>,
     ) -> Result<Call, ProviderError> {
         let file = &recording.file;
@@ -75,31 +75,35 @@ impl Upload {
             }
             Self::Direct => {
                 let parts = vec![
-                    Part::text("title", title(order, file)),
-                    Part::file("file", file),
+                    FormPart::text("title", title(order, file)),
+                    FormPart::file("file", file),
                 ];
                 Ok(Call::new("direct", Method::POST, "/uploads/audio")
-                    .with_body(Body::Multipart(parts))
+                    .with_body(RequestBody::Multipart(parts))
                     .with_memo(memo)
                     .works(TELLING))
             }
             Self::None => Err(ProviderError::new(
-                Class::Rejected,
+                ErrorClass::Rejected,
                 "this provider works on recordings of its own only: its settings say upload = \"none\"",
             )),
         }
     }
 }
 
-fn title(order: &Order, file: &File) -> String {
+fn title(order: &Order, file: &MediaFile) -> String {
     match &order.work {
-        Work::Stems(stems) if !stems.title.is_empty() => stems.title.clone(),
+        WorkSpec::Stems(stems) if !stems.title.is_empty() => stems.title.clone(),
         _ => file.name.clone(),
     }
 }
 
 /// Reads the answer to a hop.
-pub(super) fn read(order: &Order, asked: &Asked, answer: &Answer) -> Result<Hop, ProviderError> {
+pub(super) fn read(
+    order: &Order,
+    asked: &CallContext,
+    answer: &ProviderResponse,
+) -> Result<UploadStep, ProviderError> {
     let memo = &asked.memo;
     let field = memo["field"].as_str().unwrap_or_default();
     let id = memo["id"].as_str().unwrap_or_default();
@@ -121,7 +125,7 @@ pub(super) fn read(order: &Order, asked: &Asked, answer: &Answer) -> Result<Hop,
             let mut memo = memo.clone();
             memo["id"] = json!(required_text(&grant, "/id")?);
             let put = upload::form("put", url, grant["fields"].as_object(), file);
-            Hop::next(put.with_memo(memo).works(TELLING))
+            UploadStep::next(put.with_memo(memo).works(TELLING))
         }
         "put" => {
             if !answer.status.is_success() {
@@ -129,11 +133,11 @@ pub(super) fn read(order: &Order, asked: &Asked, answer: &Answer) -> Result<Hop,
             }
             let body = json!({"upload_type": "file_upload", "upload_filename": file.name});
             let finish = Call::post("finish", format!("{path}/upload-finish"), body);
-            Hop::next(finish.with_memo(memo.clone()))
+            UploadStep::next(finish.with_memo(memo.clone()))
         }
         "finish" => {
             envelope(answer)?;
-            Hop::next(look(0))
+            UploadStep::next(look(0))
         }
         "look" => {
             let upload = envelope(answer)?;
@@ -141,18 +145,18 @@ pub(super) fn read(order: &Order, asked: &Asked, answer: &Answer) -> Result<Hop,
             match text_at(&upload, "/status").as_deref() {
                 Some("complete") => {
                     let start = Call::post("clip", format!("{path}/initialize-clip"), json!({}));
-                    Hop::next(start.with_memo(memo.clone()))
+                    UploadStep::next(start.with_memo(memo.clone()))
                 }
                 Some("error") => {
                     let why = text_at(&upload, "/error_message");
                     let why = why.unwrap_or_else(|| "the provider cannot use the recording".into());
-                    return Err(ProviderError::new(Class::Rejected, why));
+                    return Err(ProviderError::new(ErrorClass::Rejected, why));
                 }
                 _ if looks >= LOOKS => {
                     let message = "the provider does not get the upload ready";
-                    return Err(ProviderError::new(Class::Unavailable, message));
+                    return Err(ProviderError::new(ErrorClass::Unavailable, message));
                 }
-                _ => Hop::next(look(looks).after(WAIT)),
+                _ => UploadStep::next(look(looks).after(WAIT)),
             }
         }
         // Both `direct` and the last hop answer with the clip.
@@ -160,10 +164,10 @@ pub(super) fn read(order: &Order, asked: &Asked, answer: &Answer) -> Result<Hop,
     })
 }
 
-fn uploaded(memo: &Value, field: &str, clip: &Value) -> Result<Hop, ProviderError> {
+fn uploaded(memo: &Value, field: &str, clip: &Value) -> Result<UploadStep, ProviderError> {
     let id = text_at(clip, "/clip_id").or_else(|| text_at(clip, "/id"));
     let id = id.ok_or_else(|| ProviderError::unreadable("the upload became no clip"))?;
     let mut known = memo["known"].as_object().cloned().unwrap_or_default();
     known.insert(field.to_owned(), json!(id));
-    Ok(Hop::Uploaded(known))
+    Ok(UploadStep::Uploaded(known))
 }

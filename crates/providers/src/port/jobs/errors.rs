@@ -1,30 +1,30 @@
-//! What the codes and words mean by which a provider tells that a job failed.
+//! Failure codes and words by which a provider tells that a job failed.
 //!
 //! Most failures may go away: the order can be placed again. Some say that the
 //! order itself is at fault, or its content: repeated it would fail again, and
 //! might be paid for again.
 
-use crate::error::{Basis, Class, Described, ProviderError};
+use crate::error::{ErrorBasis, ErrorClass, ErrorDescription, ProviderError};
 
 /// A provider's ways of saying why a job failed. What is in neither list is
-/// [`Class::Failed`], but for a code that is an HTTP status of the caller's
+/// [`ErrorClass::Failed`], but for a code that is an HTTP status of the caller's
 /// fault.
 #[derive(Debug, Clone, Copy)]
-pub struct Ends {
+pub struct FailureTable {
     /// Beginnings of codes; the first that fits holds.
-    pub codes: &'static [(&'static str, Class)],
+    pub codes: &'static [(&'static str, ErrorClass)],
     /// Words of messages in lower case, for failures whose code says nothing.
-    pub words: &'static [(&'static str, Class)],
+    pub words: &'static [(&'static str, ErrorClass)],
 }
 
-impl Ends {
+impl FailureTable {
     /// The error of a job that failed.
-    pub fn error(&self, said: Described) -> ProviderError {
-        ProviderError::of_job(self.class(&said).unwrap_or(Class::Failed), said)
+    pub fn error(&self, said: ErrorDescription) -> ProviderError {
+        ProviderError::of_job(self.class(&said).unwrap_or(ErrorClass::Failed), said)
     }
 
     /// What the code, else the message, says of the job.
-    pub fn class(&self, said: &Described) -> Option<Class> {
+    pub fn class(&self, said: &ErrorDescription) -> Option<ErrorClass> {
         let code = said.code.as_deref().unwrap_or_default();
         let by_code = self.codes.iter().find(|(start, _)| begins(code, start));
         let message = said.message.as_deref().unwrap_or_default().to_lowercase();
@@ -39,11 +39,11 @@ impl Ends {
 /// such job.
 pub fn of_poll(error: ProviderError, is_gone: bool) -> ProviderError {
     let class = match error.class {
-        Class::Rejected if is_gone => Class::Missing,
-        Class::Rejected | Class::Account => Class::Unclear,
+        ErrorClass::Rejected if is_gone => ErrorClass::Missing,
+        ErrorClass::Rejected | ErrorClass::Account => ErrorClass::Unclear,
         class => class,
     };
-    error.of_class(class).on(Basis::Answer)
+    error.of_class(class).on(ErrorBasis::Answer)
 }
 
 /// Numbers are compared whole.
@@ -53,8 +53,8 @@ fn begins(code: &str, start: &str) -> bool {
 }
 
 /// Some give an HTTP status for a code.
-fn of_status(code: &str) -> Option<Class> {
-    matches!(code, "400" | "404" | "413" | "415" | "422").then_some(Class::Unfit)
+fn of_status(code: &str) -> Option<ErrorClass> {
+    matches!(code, "400" | "404" | "413" | "415" | "422").then_some(ErrorClass::Unfit)
 }
 
 #[cfg(test)]
@@ -63,22 +63,25 @@ mod tests {
 
     #[test]
     fn the_code_goes_before_the_words() {
-        let ends = Ends {
-            codes: &[("SAFETY", Class::Refused), ("ASSET", Class::Unfit)],
-            words: &[("moderat", Class::Refused)],
+        let ends = FailureTable {
+            codes: &[
+                ("SAFETY", ErrorClass::Refused),
+                ("ASSET", ErrorClass::Unfit),
+            ],
+            words: &[("moderat", ErrorClass::Refused)],
         };
         let class = |code: &str, message: &str| {
-            let said = Described {
+            let said = ErrorDescription {
                 code: Some(code.into()).filter(|_| !code.is_empty()),
                 message: Some(message.into()),
             };
             ends.error(said).class
         };
-        assert_eq!(class("SAFETY.INPUT", ""), Class::Refused);
-        assert_eq!(class("ASSET.INVALID", "Moderated"), Class::Unfit);
-        assert_eq!(class("", "Moderated"), Class::Refused);
-        assert_eq!(class("422", "no such field"), Class::Unfit);
-        assert_eq!(class("500", "broken"), Class::Failed);
-        assert_eq!(class("", ""), Class::Failed);
+        assert_eq!(class("SAFETY.INPUT", ""), ErrorClass::Refused);
+        assert_eq!(class("ASSET.INVALID", "Moderated"), ErrorClass::Unfit);
+        assert_eq!(class("", "Moderated"), ErrorClass::Refused);
+        assert_eq!(class("422", "no such field"), ErrorClass::Unfit);
+        assert_eq!(class("500", "broken"), ErrorClass::Failed);
+        assert_eq!(class("", ""), ErrorClass::Failed);
     }
 }

@@ -5,17 +5,17 @@ use std::time::SystemTime;
 
 use serde_json::{Map, Value, json};
 
-use crate::answer::{required_list, text_at, time_at};
 use crate::error::ProviderError;
 use crate::port::find::is_older;
-use crate::port::{Call, FoundJob, Handle};
+use crate::port::{Call, FoundJob, JobHandle};
+use crate::response::{required_list, text_at, time_at};
 
 /// Most bytes of a list: each job in it may repeat its prompt.
 pub const LIST: u64 = 32_000_000;
 
 /// Where a provider lists its jobs, and how one of them looks.
 #[derive(Debug, Clone, Copy)]
-pub struct List {
+pub struct JobList {
     /// Its path.
     pub path: &'static str,
     /// What is asked for on every page.
@@ -28,7 +28,7 @@ pub struct List {
     pub created_at: &'static str,
 }
 
-impl List {
+impl JobList {
     /// The call for a page; which one is added by the adapter.
     pub fn page(&self) -> Call {
         let mut call = Call::get("find", self.path);
@@ -61,8 +61,8 @@ impl List {
         items.last().is_some_and(is_recent)
     }
 
-    fn handle(&self, job: &Value) -> Option<Handle> {
-        Some(Handle(json!({"id": text_at(job, self.id)?})))
+    fn handle(&self, job: &Value) -> Option<JobHandle> {
+        Some(JobHandle(json!({"id": text_at(job, self.id)?})))
     }
 }
 

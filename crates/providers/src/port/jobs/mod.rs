@@ -1,7 +1,7 @@
-//! What the jobs of providers have in common.
+//! The job APIs of providers, as far as they are alike.
 //!
 //! A provider takes an order and names a job, which is asked for by that name
-//! until a status word tells its end. A [`Job`] says the names and words of one
+//! until a status word tells its end. A [`JobApi`] says the names and words of one
 //! provider; an adapter that gives one ([`Adapter::job`](crate::Adapter::job))
 //! writes the request's body and what is really its own.
 //!
@@ -18,21 +18,21 @@ pub mod upload;
 use http::Method;
 use serde_json::{Value, json};
 
-use self::status::Status;
-use crate::answer::{Answer, required_text, text_at};
-use crate::error::{Basis, Class, ProviderError};
-use crate::port::{Call, Handle, Output, Step};
+use self::status::JobStatus;
+use crate::error::{ErrorBasis, ErrorClass, ProviderError};
+use crate::port::{AdapterStep, Call, JobHandle, JobOutput};
+use crate::response::{ProviderResponse, required_text, text_at};
 
 /// What an answer holds, or the error that it tells of.
-pub type Opened = Result<Value, ProviderError>;
+pub type ParsedBody = Result<Value, ProviderError>;
 
 /// Reads what a job made from the answer that says that it is done.
-pub type Made = fn(&Handle, &Value) -> Result<Vec<Output>, ProviderError>;
+pub type OutputReader = fn(&JobHandle, &Value) -> Result<Vec<JobOutput>, ProviderError>;
 
 /// The shape of a provider's jobs. Places are JSON pointers; in paths `{id}`
 /// stands for what the handle calls so.
 #[derive(Debug, Clone)]
-pub struct Job {
+pub struct JobApi {
     /// Where the answer to a submission names the job.
     pub id: &'static str,
     /// The path at which it is asked for.
@@ -42,73 +42,77 @@ pub struct Job {
     /// Sent with each of these calls.
     pub headers: &'static [(&'static str, &'static str)],
     /// Reads the answer to a submission.
-    pub taken: fn(&Answer) -> Opened,
-    /// Reads an answer about a job. A 404 means [`Class::Missing`] in any case.
-    pub told: fn(&Answer) -> Opened,
+    pub taken: fn(&ProviderResponse) -> ParsedBody,
+    /// Reads an answer about a job. A 404 means [`ErrorClass::Missing`] in any case.
+    pub told: fn(&ProviderResponse) -> ParsedBody,
     /// Where the status word is.
     pub status: &'static str,
     /// The words.
-    pub words: &'static [(&'static str, Status)],
+    pub words: &'static [(&'static str, JobStatus)],
     /// How far a job at work is, in percent.
     pub progress: fn(&Value) -> Option<u8>,
     /// What a job that is done made.
-    pub made: Made,
+    pub made: OutputReader,
     /// The error of one that failed.
     pub failed: fn(&Value) -> ProviderError,
     /// What is said of one that the provider gave up.
     pub lost: &'static str,
 }
 
-impl Job {
+impl JobApi {
     /// What the answer to a submission means.
-    pub fn submitted(&self, answer: &Answer) -> Result<Step, ProviderError> {
+    pub fn submitted(&self, answer: &ProviderResponse) -> Result<AdapterStep, ProviderError> {
         let body = (self.taken)(answer)?;
         let id = required_text(&body, self.id)?;
-        Ok(Step::submitted(json!({"id": id})))
+        Ok(AdapterStep::submitted(json!({"id": id})))
     }
 
     /// The call that asks how a job stands.
-    pub fn poll(&self, handle: &Handle) -> Call {
+    pub fn poll(&self, handle: &JobHandle) -> Call {
         self.call("poll", Method::GET, self.path, handle)
     }
 
     /// The call that calls a job off.
-    pub fn cancel(&self, handle: &Handle) -> Option<Call> {
+    pub fn cancel(&self, handle: &JobHandle) -> Option<Call> {
         let (method, path) = self.cancel.as_ref()?;
         Some(self.call("cancel", method.clone(), path, handle))
     }
 
-    fn call(&self, stage: &'static str, method: Method, path: &str, handle: &Handle) -> Call {
+    fn call(&self, stage: &'static str, method: Method, path: &str, handle: &JobHandle) -> Call {
         let call = Call::new(stage, method, filled(path, handle));
         let headers = self.headers.iter();
         headers.fold(call, |call, (name, value)| call.with_header(*name, *value))
     }
 
     /// What an answer about a job means.
-    pub fn polled(&self, handle: &Handle, answer: &Answer) -> Result<Step, ProviderError> {
+    pub fn polled(
+        &self,
+        handle: &JobHandle,
+        answer: &ProviderResponse,
+    ) -> Result<AdapterStep, ProviderError> {
         let body = (self.told)(answer).map_err(|error| match answer.status.as_u16() {
-            404 => error.of_class(Class::Missing),
+            404 => error.of_class(ErrorClass::Missing),
             // It stands in place of the record.
-            _ => error.on(Basis::Answer),
+            _ => error.on(ErrorBasis::Answer),
         })?;
         let word = required_text(&body, self.status)?;
         match status::meaning(self.words.iter().copied(), &word) {
-            Some(Status::Queued) => Ok(Step::running(None)),
-            Some(Status::Running) => Ok(Step::running((self.progress)(&body))),
-            Some(Status::Done) => Step::done((self.made)(handle, &body)?),
-            Some(Status::Ended(Class::Failed)) => Err((self.failed)(&body)),
-            Some(Status::Ended(class @ Class::Missing)) => {
+            Some(JobStatus::Queued) => Ok(AdapterStep::running(None)),
+            Some(JobStatus::Running) => Ok(AdapterStep::running((self.progress)(&body))),
+            Some(JobStatus::Done) => AdapterStep::done((self.made)(handle, &body)?),
+            Some(JobStatus::Ended(ErrorClass::Failed)) => Err((self.failed)(&body)),
+            Some(JobStatus::Ended(class @ ErrorClass::Missing)) => {
                 let message = "the provider no longer knows the task";
                 Err(ProviderError::new(class, message))
             }
-            Some(Status::Ended(class)) => Err(ProviderError::new(class, self.lost)),
-            None => Ok(Step::unknown(word)),
+            Some(JobStatus::Ended(class)) => Err(ProviderError::new(class, self.lost)),
+            None => Ok(AdapterStep::unknown(word)),
         }
     }
 }
 
 /// A path with what a handle says in it.
-fn filled(path: &str, handle: &Handle) -> String {
+fn filled(path: &str, handle: &JobHandle) -> String {
     let mut parts = path.split(['{', '}']);
     let mut filled = parts.next().unwrap_or_default().to_owned();
     while let Some(name) = parts.next() {
@@ -119,59 +123,63 @@ fn filled(path: &str, handle: &Handle) -> String {
 }
 
 /// The video at the address that stands at this place, if there is one.
-pub fn video_at(body: &Value, place: &str) -> Result<Vec<Output>, ProviderError> {
-    let made = text_at(body, place).map(Output::video_at);
+pub fn video_at(body: &Value, place: &str) -> Result<Vec<JobOutput>, ProviderError> {
+    let made = text_at(body, place).map(JobOutput::video_at);
     Ok(made.into_iter().collect())
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::error::Described;
+    use crate::error::ErrorDescription;
 
-    static JOB: Job = Job {
+    static JOB: JobApi = JobApi {
         id: "/data/id",
         path: "/jobs/{kind}/{id}",
         cancel: Some((Method::DELETE, "/jobs/{id}")),
         headers: &[("x-version", "2")],
-        taken: |answer| answer.success(|_| Described::default()),
-        told: |answer| answer.success(|_| Described::default()),
+        taken: |answer| answer.success(|_| ErrorDescription::default()),
+        told: |answer| answer.success(|_| ErrorDescription::default()),
         status: "/status",
         words: &[
-            ("waits", Status::Queued),
-            ("works", Status::Running),
-            ("done", Status::Done),
-            ("failed", Status::FAILED),
-            ("gone", Status::LOST),
+            ("waits", JobStatus::Queued),
+            ("works", JobStatus::Running),
+            ("done", JobStatus::Done),
+            ("failed", JobStatus::FAILED),
+            ("gone", JobStatus::LOST),
         ],
-        progress: |body| crate::answer::percent_at(body, "/part", 1.0),
+        progress: |body| crate::response::percent_at(body, "/part", 1.0),
         made: |_, body| video_at(body, "/url"),
-        failed: |_| ProviderError::new(Class::Unfit, "of the provider"),
+        failed: |_| ProviderError::new(ErrorClass::Unfit, "of the provider"),
         lost: "gave up",
     };
 
     #[test]
     fn a_job_is_asked_for_where_its_handle_says() {
-        let handle = Handle(json!({"id": "7", "kind": "film"}));
+        let handle = JobHandle(json!({"id": "7", "kind": "film"}));
         let call = JOB.poll(&handle);
-        assert_eq!(call.to, crate::Target::Path("/jobs/film/7".into()));
+        assert_eq!(call.to, crate::CallTarget::Path("/jobs/film/7".into()));
         assert_eq!(call.headers, [("x-version".to_owned(), "2".to_owned())]);
         let call = JOB.cancel(&handle).unwrap();
-        assert_eq!(call.to, crate::Target::Path("/jobs/7".into()));
+        assert_eq!(call.to, crate::CallTarget::Path("/jobs/7".into()));
         assert_eq!(call.method, Method::DELETE);
-        let taken = Answer::json_of(200, &json!({"data": {"id": "7"}}));
+        let taken = ProviderResponse::json_of(200, &json!({"data": {"id": "7"}}));
         let step = JOB.submitted(&taken).unwrap();
-        assert!(matches!(step, Step::Submitted { handle, .. } if handle.text("id") == "7"));
-        let nameless = Answer::json_of(200, &json!({"data": {}}));
-        assert_eq!(JOB.submitted(&nameless).unwrap_err().class, Class::Unclear);
+        assert!(matches!(step, AdapterStep::Submitted { handle, .. } if handle.text("id") == "7"));
+        let nameless = ProviderResponse::json_of(200, &json!({"data": {}}));
+        assert_eq!(
+            JOB.submitted(&nameless).unwrap_err().class,
+            ErrorClass::Unclear
+        );
     }
 
     #[test]
     fn a_word_decides() {
-        let handle = Handle(json!({"id": "7"}));
-        let polled = |status, body: Value| JOB.polled(&handle, &Answer::json_of(status, &body));
+        let handle = JobHandle(json!({"id": "7"}));
+        let polled =
+            |status, body: Value| JOB.polled(&handle, &ProviderResponse::json_of(status, &body));
         let running = |word: &str| match polled(200, json!({"status": word, "part": 0.4})) {
-            Ok(Step::Running {
+            Ok(AdapterStep::Running {
                 progress,
                 unknown_word,
                 ..
@@ -182,14 +190,16 @@ mod tests {
         assert_eq!(running("works"), (Some(40), None));
         assert_eq!(running("sings"), (None, Some("sings".into())));
         let done = json!({"status": "done", "url": "https://x.example/v.mp4"});
-        assert!(matches!(polled(200, done), Ok(Step::Done { outputs }) if outputs.len() == 1));
+        assert!(
+            matches!(polled(200, done), Ok(AdapterStep::Done { outputs }) if outputs.len() == 1)
+        );
         for (status, body, class) in [
-            (200, json!({"status": "done"}), Class::Failed),
-            (200, json!({"status": "failed"}), Class::Unfit),
-            (200, json!({"status": "gone"}), Class::Lost),
-            (200, json!({}), Class::Unclear),
-            (404, json!({}), Class::Missing),
-            (500, json!({}), Class::Unclear),
+            (200, json!({"status": "done"}), ErrorClass::Failed),
+            (200, json!({"status": "failed"}), ErrorClass::Unfit),
+            (200, json!({"status": "gone"}), ErrorClass::Lost),
+            (200, json!({}), ErrorClass::Unclear),
+            (404, json!({}), ErrorClass::Missing),
+            (500, json!({}), ErrorClass::Unclear),
         ] {
             assert_eq!(
                 polled(status, body.clone()).unwrap_err().class,

@@ -1,10 +1,10 @@
-//! What a provider's status words mean.
+//! Status words of providers, and their meaning.
 
-use crate::error::Class;
+use crate::error::ErrorClass;
 
 /// What a word says of a job.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Status {
+pub enum JobStatus {
     /// It waits.
     Queued,
     /// It is worked on.
@@ -12,14 +12,14 @@ pub enum Status {
     /// It is done.
     Done,
     /// It ended otherwise.
-    Ended(Class),
+    Ended(ErrorClass),
 }
 
-impl Status {
+impl JobStatus {
     /// It failed, for a reason that the answer tells.
-    pub const FAILED: Self = Self::Ended(Class::Failed);
+    pub const FAILED: Self = Self::Ended(ErrorClass::Failed);
     /// The provider no longer works on it.
-    pub const LOST: Self = Self::Ended(Class::Lost);
+    pub const LOST: Self = Self::Ended(ErrorClass::Lost);
 
     /// Whether it goes on.
     pub const fn goes_on(self) -> bool {
@@ -29,9 +29,9 @@ impl Status {
 
 /// What a word means by a list of them; `None` where no document has it.
 pub fn meaning<'w>(
-    words: impl IntoIterator<Item = (&'w str, Status)>,
+    words: impl IntoIterator<Item = (&'w str, JobStatus)>,
     word: &str,
-) -> Option<Status> {
+) -> Option<JobStatus> {
     let mut words = words.into_iter();
     words
         .find(|(known, _)| *known == word)

@@ -4,10 +4,10 @@
 use http::Method;
 use serde_json::{Map, Value};
 
-use crate::answer::Answer;
-use crate::error::{Class, Described, ProviderError};
-use crate::order::File;
-use crate::port::{Body, Call, Part, Target};
+use crate::error::{ErrorClass, ErrorDescription, ProviderError};
+use crate::order::MediaFile;
+use crate::port::{Call, CallTarget, FormPart, RequestBody};
+use crate::response::ProviderResponse;
 
 /// The names or addresses that the files before this one got, as a call
 /// remembers them.
@@ -19,11 +19,11 @@ pub fn ready(memo: &Value) -> Vec<String> {
 }
 
 /// Brings a file to an address that the provider named for it.
-pub fn put(stage: &'static str, to: String, file: &File) -> Call {
+pub fn put(stage: &'static str, to: String, file: &MediaFile) -> Call {
     Call::new(stage, Method::PUT, "")
-        .to(Target::Address(to))
+        .to(CallTarget::Address(to))
         .without_credential()
-        .with_body(Body::Bytes {
+        .with_body(RequestBody::Bytes {
             bytes: file.bytes.clone(),
             mime: file.mime.into(),
         })
@@ -34,7 +34,7 @@ pub fn form(
     stage: &'static str,
     to: String,
     fields: Option<&Map<String, Value>>,
-    file: &File,
+    file: &MediaFile,
 ) -> Call {
     let fields = fields.into_iter().flatten();
     let text = |value: &Value| {
@@ -42,30 +42,30 @@ pub fn form(
             .as_str()
             .map_or_else(|| value.to_string(), str::to_owned)
     };
-    let mut parts: Vec<Part> = fields
-        .map(|(name, value)| Part::text(name, text(value)))
+    let mut parts: Vec<FormPart> = fields
+        .map(|(name, value)| FormPart::text(name, text(value)))
         .collect();
-    parts.push(Part::file("file", file));
+    parts.push(FormPart::file("file", file));
     Call::new(stage, Method::POST, "")
-        .to(Target::Address(to))
+        .to(CallTarget::Address(to))
         .without_credential()
-        .with_body(Body::Multipart(parts))
+        .with_body(RequestBody::Multipart(parts))
 }
 
 /// Whether a file got to an address. The storage behind it speaks a language of
 /// its own.
-pub fn stored(answer: &Answer) -> Result<(), ProviderError> {
+pub fn stored(answer: &ProviderResponse) -> Result<(), ProviderError> {
     if answer.status.is_success() {
         return Ok(());
     }
-    let error = answer.failure(|_| Described::default());
-    Err(error.of_class(Class::Unavailable))
+    let error = answer.failure(|_| ErrorDescription::default());
+    Err(error.of_class(ErrorClass::Unavailable))
 }
 
 /// The error of a call before the order.
 pub fn before_the_order(error: ProviderError) -> ProviderError {
     match error.class {
-        Class::Unclear => error.of_class(Class::Unavailable),
+        ErrorClass::Unclear => error.of_class(ErrorClass::Unavailable),
         _ => error,
     }
 }

@@ -3,9 +3,9 @@
 
 use std::time::{Duration, SystemTime};
 
-use providers::driver::{Accepted, Lookup, SubmitError};
-use providers::{Handle, Identity, Work};
-use simulator::{Fault, Role};
+use providers::driver::{LookupResult, OrderAcceptance, SubmitError};
+use providers::{JobHandle, MatchCertainty, WorkSpec};
+use simulator::{Fault, RequestRole};
 
 use super::Case;
 use super::stage::Stage;
@@ -18,21 +18,21 @@ const KEYS: [&str; 2] = [
 
 /// How the job of a case's order is told from others; none where nobody can be
 /// asked.
-fn told_by(case: &Case) -> Option<Identity> {
+fn told_by(case: &Case) -> Option<MatchCertainty> {
     let (name, _) = case.name.split_once(':').unwrap();
     match name {
         _ if case.name.starts_with("replicate:") && case.name.ends_with("stems") => None,
         _ if ["comfyui: jobs API", "modelark: seed"].contains(&case.name) => None,
         "openai-videos" | "recipe/openai-videos" | "replicate" | "luma dream-machine" => {
-            Some(Identity::Likely)
+            Some(MatchCertainty::Likely)
         }
-        "kling" | "modelark" | "musicai" | "comfyui" => Some(Identity::Certain),
+        "kling" | "modelark" | "musicai" | "comfyui" => Some(MatchCertainty::Certain),
         _ => None,
     }
 }
 
 /// How the job is told, for cases in which an answer can be lost for good.
-fn can_be_lost(stage: &Stage) -> Option<Identity> {
+fn can_be_lost(stage: &Stage) -> Option<MatchCertainty> {
     let repeats = stage.provider.adapter().deduplicates();
     told_by(&stage.case).filter(|_| !repeats)
 }
@@ -47,14 +47,14 @@ fn now() -> SystemTime {
 
 /// Submits the order; nobody can tell what came of it.
 async fn lose(stage: &Stage, fault: Fault) {
-    stage.fault(fault, Role::Submit, 1);
+    stage.fault(fault, RequestRole::Submit, 1);
     match stage.submit().await {
         Err(SubmitError::Unclear(_)) => {}
         other => panic!("{other:?}"),
     }
 }
 
-async fn find(stage: &Stage, since: SystemTime) -> Lookup {
+async fn find(stage: &Stage, since: SystemTime) -> LookupResult {
     let order = &stage.case.order;
     let before = stage.submissions();
     let found = stage
@@ -66,39 +66,44 @@ async fn find(stage: &Stage, since: SystemTime) -> Lookup {
 }
 
 /// The only job that was found.
-fn only(lookup: &Lookup, identity: Identity) -> Handle {
+fn only(lookup: &LookupResult, identity: MatchCertainty) -> JobHandle {
     match lookup.jobs.as_slice() {
         [job] => {
             assert_eq!(job.identity, identity);
-            assert_eq!(lookup.certain().is_some(), identity == Identity::Certain);
+            assert_eq!(
+                lookup.certain().is_some(),
+                identity == MatchCertainty::Certain
+            );
             job.handle.clone()
         }
         other => panic!("{other:?} is not one job"),
     }
 }
 
-async fn finish(stage: &Stage, handle: Handle) {
+async fn finish(stage: &Stage, handle: JobHandle) {
     let poll_after = None;
-    let outputs = stage.finish(Accepted::Job { handle, poll_after }).await;
+    let outputs = stage
+        .finish(OrderAcceptance::Job { handle, poll_after })
+        .await;
     stage.check(&outputs.unwrap()).await;
 }
 
 /// Submits an order of somebody else, which another prompt tells apart where
 /// nothing else does.
-async fn submit_another(stage: &mut Stage, key: &str) -> Handle {
+async fn submit_another(stage: &mut Stage, key: &str) -> JobHandle {
     let own = stage.case.order.clone();
     stage.case.order.key = key.into();
-    if told_by(&stage.case) == Some(Identity::Likely) {
+    if told_by(&stage.case) == Some(MatchCertainty::Likely) {
         match &mut stage.case.order.work {
-            Work::Video(video) => video.prompt.push_str(", at night"),
-            Work::Song(song) => song.fields["prompt"] = "[Verse] night".into(),
+            WorkSpec::Video(video) => video.prompt.push_str(", at night"),
+            WorkSpec::Song(song) => song.fields["prompt"] = "[Verse] night".into(),
             _ => {}
         }
     }
     let submitted = stage.submit().await;
     stage.case.order = own;
     match submitted {
-        Ok(Accepted::Job { handle, .. }) => handle,
+        Ok(OrderAcceptance::Job { handle, .. }) => handle,
         other => panic!("{other:?}"),
     }
 }
@@ -123,7 +128,7 @@ pub(super) async fn a_lost_job_is_found_and_finished(stage: Stage) {
         stage.world().reset();
         stage
             .world()
-            .set_plan(super::stage::plan(simulator::End::Success));
+            .set_plan(super::stage::plan(simulator::PlannedEnd::Success));
         let since = now();
         lose(&stage, fault).await;
         let lookup = find(&stage, since).await;
@@ -166,13 +171,13 @@ pub(super) async fn the_jobs_of_orders_alike_are_told_apart_or_all_told(mut stag
         return;
     };
     let since = now();
-    let Ok(Accepted::Job { handle: known, .. }) = stage.submit().await else {
+    let Ok(OrderAcceptance::Job { handle: known, .. }) = stage.submit().await else {
         panic!("no job");
     };
     stage.case.order.key = KEYS[0].into();
     lose(&stage, Fault::DropAfter).await;
     let mut lookup = find(&stage, since).await;
-    if identity == Identity::Likely {
+    if identity == MatchCertainty::Likely {
         assert_eq!(lookup.jobs.len(), 2);
         assert_eq!(lookup.jobs[0].handle, known, "the oldest is the first");
         // As a caller would that knows the first.
@@ -207,8 +212,8 @@ pub(super) async fn what_is_older_than_the_order_is_not_its_job(stage: Stage) {
     );
     let later = find(&stage, now() + Duration::from_mins(2)).await;
     match identity {
-        Identity::Certain => _ = only(&later, identity),
-        Identity::Likely => assert_eq!(later.jobs, []),
+        MatchCertainty::Certain => _ = only(&later, identity),
+        MatchCertainty::Likely => assert_eq!(later.jobs, []),
     }
 }
 
@@ -231,7 +236,10 @@ pub(super) async fn a_lost_job_is_found_behind_many_others(mut stage: Stage) {
     }
     let handle = only(&find(&stage, since).await, identity);
     let journal = stage.world().journal();
-    let pages = journal.iter().filter(|one| one.role == Role::Find).count();
+    let pages = journal
+        .iter()
+        .filter(|one| one.role == RequestRole::Find)
+        .count();
     // These two are asked for one job.
     let has_list = !["kling", "comfyui"].contains(&simulates);
     assert_eq!(pages >= 2, has_list, "{pages} pages");

@@ -2,8 +2,8 @@
 //! the provider may have said: they prove nothing about an order, and end no job.
 
 use futures_util::future::join_all;
-use providers::driver::Accepted;
-use simulator::{Fault, Order, Role};
+use providers::driver::OrderAcceptance;
+use simulator::{Fault, FaultOrder, RequestRole};
 use tokio::sync::Semaphore;
 
 use super::scenarios::{a_job, clone, status, unclear};
@@ -49,10 +49,13 @@ pub(super) async fn a_job_that_a_refusal_names_is_followed(stage: Stage) {
     }
     for status in [400, 409, 410, 425, 429, 499, 503] {
         let stage = anew(&stage).await;
-        stage.fault(Fault::UnderStatus(status), Role::Submit, 1);
+        stage.fault(Fault::UnderStatus(status), RequestRole::Submit, 1);
         let accepted = stage.submit().await;
         let accepted = accepted.unwrap_or_else(|error| panic!("under {status}: {error:?}"));
-        assert!(matches!(accepted, Accepted::Job { .. }), "under {status}");
+        assert!(
+            matches!(accepted, OrderAcceptance::Job { .. }),
+            "under {status}"
+        );
         let outputs = stage.finish(accepted).await.unwrap();
         stage.check(&outputs).await;
         stage.paid_once();
@@ -82,11 +85,11 @@ async fn ends_nothing(stage: &Stage, fault: Fault) {
     let accepted = stage.submit().await.unwrap();
     stage.finish(clone(&accepted)).await.unwrap();
     for after in 0..3 {
-        stage.world().place(Order {
+        stage.world().place(FaultOrder {
             provider: Some(stage.case.simulates().to_owned()),
-            role: Some(Role::Poll),
+            role: Some(RequestRole::Poll),
             after,
-            ..Order::new(fault.clone())
+            ..FaultOrder::new(fault.clone())
         });
         let ended = stage.finish(clone(&accepted)).await;
         let outputs = ended.unwrap_or_else(|error| panic!("{fault:?} after {after}: {error:?}"));

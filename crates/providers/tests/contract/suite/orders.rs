@@ -2,8 +2,11 @@
 
 use base64::Engine as _;
 use bytes::Bytes;
-use providers::order::{File, Persona, Picture, PictureRole, Recording, Song, Stems, Video};
-use providers::{Kind, Order, StemGroup, StemTarget, Work};
+use providers::order::{
+    MediaFile, PersonaSpec, PictureRole, SeparationSpec, SongSpec, SourcePicture, SourceRecording,
+    VideoSpec,
+};
+use providers::{MediaKind, Order, StemGroup, StemTarget, WorkSpec};
 use serde_json::json;
 
 use super::Makes;
@@ -14,7 +17,7 @@ const PNG: &str = "iVBORw0KGgoAAAANSUhEUgAAABAAAAAJCAIAAAC0SDtlAAAAFElEQVR42mPQi
 /// Length of [`recording`] in milliseconds.
 const MILLISECONDS: u64 = 500;
 
-fn order(model: &str, work: Work) -> Order {
+fn order(model: &str, work: WorkSpec) -> Order {
     Order {
         key: "01970000-0000-4000-8000-00000000c0de".into(),
         model: model.into(),
@@ -27,7 +30,7 @@ fn order(model: &str, work: Work) -> Order {
 pub(crate) fn video(model: &str) -> Order {
     order(
         model,
-        Work::Video(Video {
+        WorkSpec::Video(VideoSpec {
             prompt: "a lighthouse in a storm".into(),
             negative_prompt: None,
             pictures: Vec::new(),
@@ -42,9 +45,9 @@ pub(crate) fn video(model: &str) -> Order {
 }
 
 /// The same video, with other wishes.
-pub(crate) fn video_with(model: &str, change: impl FnOnce(&mut Video)) -> Order {
+pub(crate) fn video_with(model: &str, change: impl FnOnce(&mut VideoSpec)) -> Order {
     let mut order = video(model);
-    if let Work::Video(video) = &mut order.work {
+    if let WorkSpec::Video(video) = &mut order.work {
         change(video);
     }
     order
@@ -52,9 +55,9 @@ pub(crate) fn video_with(model: &str, change: impl FnOnce(&mut Video)) -> Order 
 
 /// The order of a video, with a picture of this role more.
 pub(crate) fn with_picture_as(mut order: Order, role: PictureRole) -> Order {
-    if let Work::Video(video) = &mut order.work {
+    if let WorkSpec::Video(video) = &mut order.work {
         let file = picture();
-        video.pictures.push(Picture { role, file });
+        video.pictures.push(SourcePicture { role, file });
     }
     order
 }
@@ -65,9 +68,9 @@ pub(crate) fn with_picture(order: Order) -> Order {
 }
 
 /// A picture.
-pub(crate) fn picture() -> File {
+pub(crate) fn picture() -> MediaFile {
     let bytes = base64::engine::general_purpose::STANDARD.decode(PNG);
-    File {
+    MediaFile {
         name: "picture.png".into(),
         mime: "image/png",
         bytes: bytes.unwrap().into(),
@@ -76,9 +79,9 @@ pub(crate) fn picture() -> File {
 }
 
 /// A recording that the provider does not have.
-pub(crate) fn recording() -> Recording {
-    Recording {
-        file: File {
+pub(crate) fn recording() -> SourceRecording {
+    SourceRecording {
+        file: MediaFile {
             name: "song.wav".into(),
             mime: "audio/wav",
             bytes: wav(),
@@ -96,7 +99,7 @@ fn wav() -> Bytes {
 fn separation(model: &str, targets: Vec<StemTarget>, full: bool) -> Order {
     order(
         model,
-        Work::Stems(Stems {
+        WorkSpec::Stems(SeparationSpec {
             source: recording(),
             targets,
             full,
@@ -123,7 +126,7 @@ pub(crate) fn song(model: &str, task: &str) -> Order {
         json!({"title": "Song", "tags": "calm piano", "prompt": "[Verse] rain on the sea"});
     order(
         model,
-        Work::Song(Song {
+        WorkSpec::Song(SongSpec {
             task: task.into(),
             fields: fields.as_object().cloned().unwrap_or_default(),
             uploads: Vec::new(),
@@ -135,7 +138,7 @@ pub(crate) fn song(model: &str, task: &str) -> Order {
 pub(crate) fn persona(model: &str) -> Order {
     order(
         model,
-        Work::Persona(Persona {
+        WorkSpec::Persona(PersonaSpec {
             root_clip: "00000000-0000-4000-8000-00000000c11b".into(),
             root_job: Some("00000000-0000-4000-8000-00000000c10b".into()),
             clips: vec!["00000000-0000-4000-8000-00000000c11b".into()],
@@ -150,19 +153,19 @@ pub(crate) fn persona(model: &str) -> Order {
 fn every_kind_of_work_can_be_ordered() {
     let seeded = video_with("m", |video| video.seed = Some(1));
     for (order, kind) in [
-        (with_picture(seeded), Kind::Video),
-        (stems("m"), Kind::Music),
-        (full_stems("m", vec![StemTarget::Other]), Kind::Music),
-        (song("m", "create"), Kind::Music),
-        (persona("m"), Kind::Music),
+        (with_picture(seeded), MediaKind::Video),
+        (stems("m"), MediaKind::Music),
+        (full_stems("m", vec![StemTarget::Other]), MediaKind::Music),
+        (song("m", "create"), MediaKind::Music),
+        (persona("m"), MediaKind::Music),
     ] {
         assert_eq!(order.work.kind(), kind);
         let makes = match order.work {
-            Work::Video(_) => Makes::Video,
-            Work::Stems(stems) => Makes::Stems(stems.targets),
-            Work::Song(_) => Makes::Clips(2),
-            Work::Persona(_) => Makes::Persona,
+            WorkSpec::Video(_) => Makes::Video,
+            WorkSpec::Stems(stems) => Makes::Stems(stems.targets),
+            WorkSpec::Song(_) => Makes::Clips(2),
+            WorkSpec::Persona(_) => Makes::Persona,
         };
-        assert_eq!(matches!(makes, Makes::Video), kind == Kind::Video);
+        assert_eq!(matches!(makes, Makes::Video), kind == MediaKind::Video);
     }
 }

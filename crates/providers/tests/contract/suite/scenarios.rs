@@ -3,9 +3,9 @@
 
 use std::time::Duration;
 
-use providers::driver::{Accepted, DownloadError, Polled, SubmitError};
-use providers::{Class, Limits, Output, ProviderError, Source, Work};
-use simulator::{End, Fault, Phase, Plan, Role};
+use providers::driver::{DownloadError, OrderAcceptance, PollOutcome, SubmitError};
+use providers::{ErrorClass, JobOutput, ModelLimits, OutputSource, ProviderError, WorkSpec};
+use simulator::{Fault, JobPhase, JobPlan, PlannedEnd, RequestRole};
 use tokio::net::TcpSocket;
 
 use super::Makes;
@@ -30,7 +30,7 @@ pub(super) async fn the_order_is_within_the_limits(stage: Stage) {
     assert_eq!(order.model, stage.case.model);
     let limits = limits(&stage.case, &stage.provider, order.work.kind()).unwrap();
     match (&order.work, limits) {
-        (Work::Video(video), Limits::Video(limits)) => {
+        (WorkSpec::Video(video), ModelLimits::Video(limits)) => {
             assert!(limits.sizes.contains(&video.size), "{limits:?}");
             assert!(
                 limits.durations.contains(f64::from(video.seconds)),
@@ -49,14 +49,16 @@ pub(super) async fn the_order_is_within_the_limits(stage: Stage) {
             assert!(limits.seed || video.seed.is_none());
             assert!(limits.negative_prompt || video.negative_prompt.is_none());
         }
-        (Work::Stems(stems), Limits::Music(limits)) => {
+        (WorkSpec::Stems(stems), ModelLimits::Music(limits)) => {
             let limits = limits.stems.unwrap();
             assert!(if stems.full { limits.full } else { limits.two });
             let wanted = stems.wanted();
             assert!(wanted.is_none_or(|group| limits.groups.contains(&group)));
         }
-        (Work::Song(song), Limits::Music(limits)) => assert!(limits.tasks.contains(&song.task)),
-        (Work::Persona(_), Limits::Music(limits)) => assert!(limits.personas),
+        (WorkSpec::Song(song), ModelLimits::Music(limits)) => {
+            assert!(limits.tasks.contains(&song.task));
+        }
+        (WorkSpec::Persona(_), ModelLimits::Music(limits)) => assert!(limits.personas),
         (work, limits) => panic!("{work:?} with {limits:?}"),
     }
 }
@@ -71,21 +73,21 @@ pub(super) async fn it_is_made(stage: Stage) {
 // The submission.
 
 pub(super) async fn too_many_requests(stage: Stage) {
-    refused(stage, status(429, None), Class::RateLimited).await;
+    refused(stage, status(429, None), ErrorClass::RateLimited).await;
 }
 
 pub(super) async fn too_many_requests_for_a_second(stage: Stage) {
-    let error = refused(stage, status(429, Some(1)), Class::RateLimited).await;
+    let error = refused(stage, status(429, Some(1)), ErrorClass::RateLimited).await;
     assert_eq!(error.retry_after, Some(Duration::from_secs(1)));
 }
 
 pub(super) async fn a_wrong_key(stage: Stage) {
-    refused(stage, status(401, None), Class::Credentials).await;
+    refused(stage, status(401, None), ErrorClass::Credentials).await;
 }
 
 /// A definite "no": nothing was taken, and one request arrived.
-async fn refused(stage: Stage, fault: Fault, class: Class) -> ProviderError {
-    stage.fault(fault, Role::Submit, 1);
+async fn refused(stage: Stage, fault: Fault, class: ErrorClass) -> ProviderError {
+    stage.fault(fault, RequestRole::Submit, 1);
     let submitted = stage.submit().await;
     assert_eq!((stage.submissions(), stage.accepted()), (1, 0));
     match submitted {
@@ -95,12 +97,12 @@ async fn refused(stage: Stage, fault: Fault, class: Class) -> ProviderError {
 }
 
 pub(super) async fn a_forbidden_prompt(mut stage: Stage) {
-    let Work::Video(video) = &mut stage.case.order.work else {
+    let WorkSpec::Video(video) = &mut stage.case.order.work else {
         return;
     };
     video.prompt = "a forbidden thing".into();
     let error = stage.outcome().await.unwrap_err();
-    assert_eq!(error.class, Class::Refused, "{error}");
+    assert_eq!(error.class, ErrorClass::Refused, "{error}");
     assert!(stage.submissions() <= 1);
 }
 
@@ -114,7 +116,7 @@ pub(super) async fn nobody_there(stage: Stage) {
     match stage.submit_to(&nobody).await {
         // Some have a file to hand over first.
         Err(SubmitError::Refused(error) | SubmitError::Before(error)) => {
-            assert_eq!(error.class, Class::Unavailable);
+            assert_eq!(error.class, ErrorClass::Unavailable);
         }
         other => panic!("{other:?}"),
     }
@@ -148,7 +150,7 @@ pub(super) async fn half_an_answer(stage: Stage) {
 /// Nobody can tell, so it is not sent again; only where the provider makes one
 /// job of two, it is, and then there is one.
 pub(super) async fn unclear(stage: Stage, fault: Fault) {
-    stage.fault(fault, Role::Submit, 1);
+    stage.fault(fault, RequestRole::Submit, 1);
     let submitted = stage.submit().await;
     if stage.provider.adapter().deduplicates() {
         stage.finish(submitted.unwrap()).await.unwrap();
@@ -157,7 +159,7 @@ pub(super) async fn unclear(stage: Stage, fault: Fault) {
     }
     assert_eq!(stage.submissions(), 1);
     match submitted {
-        Err(SubmitError::Unclear(error)) => assert_eq!(error.class, Class::Unclear),
+        Err(SubmitError::Unclear(error)) => assert_eq!(error.class, ErrorClass::Unclear),
         other => panic!("{other:?}"),
     }
 }
@@ -165,12 +167,12 @@ pub(super) async fn unclear(stage: Stage, fault: Fault) {
 // The job.
 
 pub(super) async fn the_job_fails(stage: Stage) {
-    ended(stage, End::Failure, Class::Failed).await;
+    ended(stage, PlannedEnd::Failure, ErrorClass::Failed).await;
 }
 
 pub(super) async fn the_job_is_refused(stage: Stage) {
     if matches!(stage.case.makes, Makes::Video) {
-        ended(stage, End::Refusal, Class::Refused).await;
+        ended(stage, PlannedEnd::Refusal, ErrorClass::Refused).await;
     }
 }
 
@@ -179,22 +181,22 @@ pub(super) async fn the_order_is_at_fault(stage: Stage) {
         .iter()
         .any(|start| stage.case.name.starts_with(start));
     if matches!(stage.case.makes, Makes::Video) && !is_codeless {
-        ended(stage, End::Unfit, Class::Unfit).await;
+        ended(stage, PlannedEnd::Unfit, ErrorClass::Unfit).await;
     }
 }
 
 pub(super) async fn the_job_makes_nothing(stage: Stage) {
-    stage.world().set_plan(plan(End::Empty));
+    stage.world().set_plan(plan(PlannedEnd::Empty));
     match stage.submit().await {
         Ok(accepted) => match stage.finish(accepted).await {
             Err(error) => assert!(
-                matches!(error.class, Class::Failed | Class::Refused),
+                matches!(error.class, ErrorClass::Failed | ErrorClass::Refused),
                 "{error}"
             ),
             // Where the result has its own call, that tells.
             Ok(outputs) => {
                 let source = Stage::fetched(&outputs).unwrap();
-                assert!(matches!(source, Source::Call(_)), "{source:?}");
+                assert!(matches!(source, OutputSource::Call(_)), "{source:?}");
                 stage.download(source).await.unwrap_err();
             }
         },
@@ -206,7 +208,7 @@ pub(super) async fn the_job_makes_nothing(stage: Stage) {
 
 /// The job ends badly. Where there is no job but one long answer, nobody may be
 /// able to tell.
-async fn ended(stage: Stage, end: End, class: Class) {
+async fn ended(stage: Stage, end: PlannedEnd, class: ErrorClass) {
     stage.world().set_plan(plan(end));
     let ended = match stage.submit().await {
         Ok(accepted) => stage.finish(accepted).await.unwrap_err().class,
@@ -222,25 +224,29 @@ pub(super) async fn an_unknown_word(stage: Stage) {
     let Some(accepted) = a_job(&stage).await else {
         return;
     };
-    let Accepted::Job { handle, .. } = &accepted else {
+    let OrderAcceptance::Job { handle, .. } = &accepted else {
         return;
     };
     // The job is done by the second poll, and the word is said all the same.
     stage.finish(clone(&accepted)).await.unwrap();
-    stage.fault(Fault::UnknownWord, Role::Poll, 1);
+    stage.fault(Fault::UnknownWord, RequestRole::Poll, 1);
     match stage.poll(handle).await.unwrap() {
-        Polled::Running { unknown_word, .. } => {
+        PollOutcome::Running { unknown_word, .. } => {
             let wordless = WORDLESS.contains(&stage.case.protocol);
             assert!(wordless || unknown_word.is_some(), "the word is told");
         }
-        Polled::Done(_) => assert!(WORDLESS.contains(&stage.case.protocol), "done"),
+        PollOutcome::Done(_) => assert!(WORDLESS.contains(&stage.case.protocol), "done"),
     }
     let outputs = stage.finish(accepted).await.unwrap();
     stage.check(&outputs).await;
 }
 
 pub(super) async fn slow_answers(stage: Stage) {
-    for role in [Role::Submit, Role::Poll, Role::Download] {
+    for role in [
+        RequestRole::Submit,
+        RequestRole::Poll,
+        RequestRole::Download,
+    ] {
         stage.fault(Fault::Latency(Duration::from_millis(60)), role, 1);
     }
     let outputs = stage.outcome().await.unwrap();
@@ -256,7 +262,7 @@ pub(super) async fn polls_that_fail(stage: Stage) {
         Fault::DropBefore,
         Fault::DropInBody,
     ] {
-        stage.fault(fault, Role::Poll, 1);
+        stage.fault(fault, RequestRole::Poll, 1);
     }
     let outputs = stage.outcome().await.unwrap();
     stage.check(&outputs).await;
@@ -265,7 +271,7 @@ pub(super) async fn polls_that_fail(stage: Stage) {
 
 /// One machine of several may not have heard of the job yet.
 pub(super) async fn a_poll_that_knows_no_such_job(stage: Stage) {
-    stage.fault(status(404, None), Role::Poll, 3);
+    stage.fault(status(404, None), RequestRole::Poll, 3);
     let outputs = stage.outcome().await.unwrap();
     stage.check(&outputs).await;
     stage.paid_once();
@@ -273,17 +279,17 @@ pub(super) async fn a_poll_that_knows_no_such_job(stage: Stage) {
 
 pub(super) async fn the_job_is_called_off(stage: Stage) {
     let waits = WHILE_QUEUED.contains(&stage.case.simulates());
-    let long = Plan {
+    let long = JobPlan {
         incomplete: false,
         queued: Duration::from_hours(u64::from(waits)),
         running: Duration::from_hours(1),
         polls: 0,
-        end: End::Success,
+        end: PlannedEnd::Success,
     };
     if stage.case.cancels {
         stage.world().set_plan(long);
     }
-    let Some(Accepted::Job { handle, .. }) = a_job(&stage).await else {
+    let Some(OrderAcceptance::Job { handle, .. }) = a_job(&stage).await else {
         return;
     };
     let off = stage
@@ -292,24 +298,24 @@ pub(super) async fn the_job_is_called_off(stage: Stage) {
         .await
         .unwrap();
     let jobs = stage.world().jobs(stage.case.simulates());
-    let cancelled = jobs.iter().all(|job| job.phase() == Phase::Cancelled);
+    let cancelled = jobs.iter().all(|job| job.phase() == JobPhase::Cancelled);
     assert_eq!(cancelled, stage.case.cancels);
     assert!(cancelled || !off, "nothing is said to be off that is not");
 }
 
 /// The job of the case's order; none where the answer is the result.
-pub(super) async fn a_job(stage: &Stage) -> Option<Accepted> {
+pub(super) async fn a_job(stage: &Stage) -> Option<OrderAcceptance> {
     let accepted = stage.submit().await.unwrap();
-    matches!(accepted, Accepted::Job { .. }).then_some(accepted)
+    matches!(accepted, OrderAcceptance::Job { .. }).then_some(accepted)
 }
 
-pub(super) fn clone(accepted: &Accepted) -> Accepted {
+pub(super) fn clone(accepted: &OrderAcceptance) -> OrderAcceptance {
     match accepted {
-        Accepted::Job { handle, poll_after } => Accepted::Job {
+        OrderAcceptance::Job { handle, poll_after } => OrderAcceptance::Job {
             handle: handle.clone(),
             poll_after: *poll_after,
         },
-        Accepted::Done(outputs) => Accepted::Done(outputs.clone()),
+        OrderAcceptance::Done(outputs) => OrderAcceptance::Done(outputs.clone()),
     }
 }
 
@@ -330,7 +336,7 @@ pub(super) async fn a_slow_result(stage: Stage) {
 /// Whatever happens on the way, the result arrives whole.
 async fn whole(stage: Stage, fault: Fault) {
     let outputs = stage.outcome().await.unwrap();
-    stage.fault(fault, Role::Download, 2);
+    stage.fault(fault, RequestRole::Download, 2);
     stage.check(&outputs).await;
 }
 
@@ -342,16 +348,16 @@ pub(super) async fn an_expired_result(stage: Stage) {
     let Some(source) = address(&outputs) else {
         return;
     };
-    stage.fault(Fault::Expired, Role::Download, 1);
+    stage.fault(Fault::Expired, RequestRole::Download, 1);
     let error = stage.download(source).await.unwrap_err();
     assert!(matches!(error, DownloadError::Expired), "{error:?}");
     let outputs = stage.finish(accepted).await.unwrap();
     stage.check(&outputs).await;
 }
 
-fn address(outputs: &[Output]) -> Option<&Source> {
+fn address(outputs: &[JobOutput]) -> Option<&OutputSource> {
     let mut sources = outputs.iter().map(|output| &output.source);
-    sources.find(|source| matches!(source, Source::Address(_)))
+    sources.find(|source| matches!(source, OutputSource::Address(_)))
 }
 
 /// The driver delivers what came. Whether it is a video is told from the bytes
@@ -361,7 +367,7 @@ pub(super) async fn a_result_that_lies(stage: Stage) {
     let Some(source) = Stage::fetched(&outputs) else {
         return;
     };
-    stage.fault(Fault::Lying, Role::Download, 1);
+    stage.fault(Fault::Lying, RequestRole::Download, 1);
     let (done, bytes) = stage.download(source).await.unwrap();
     assert_eq!(done.mime.as_deref(), Some("video/mp4"));
     assert!(bytes.starts_with(b"<html>"));

@@ -5,15 +5,16 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use providers::catalogue::Catalogue;
-use providers::driver::schedule::Doubt;
+use providers::driver::schedule::EndDoubt;
 use providers::driver::{
-    Accepted, DownloadError, Downloaded, Driver, Polled, Provider, Rules, SendBefore, SubmitError,
-    Watch,
+    DownloadError, DownloadedFile, Driver, OrderAcceptance, PollOutcome, ProgressWatch, Provider,
+    ProviderRules, SendDeadline, SubmitError,
 };
 use providers::{
-    Handle, Kind, Limits, Output, ProviderError, Secret, Settings, Source, What, Work,
+    JobHandle, JobOutput, MediaKind, ModelLimits, OutputKind, OutputSource, ProviderError,
+    ProviderSettings, Secret, WorkSpec,
 };
-use simulator::{End, Fault, Plan, Role, Simulator, World};
+use simulator::{Fault, JobPlan, PlannedEnd, RequestRole, Simulator, World};
 use tokio::io::{AsyncReadExt as _, AsyncSeekExt as _};
 
 use super::{Case, Makes};
@@ -26,8 +27,8 @@ const DOUBTED_BEAT: Duration = Duration::from_secs(30);
 const DEADLINE: Duration = Duration::from_mins(1);
 
 /// How long jobs take here.
-pub(crate) fn plan(end: End) -> Plan {
-    Plan {
+pub(crate) fn plan(end: PlannedEnd) -> JobPlan {
+    JobPlan {
         incomplete: false,
         queued: Duration::from_millis(5),
         running: Duration::from_millis(15),
@@ -44,12 +45,12 @@ pub(crate) struct Stage {
     simulator: Simulator,
 }
 
-type Submitted = Result<Accepted, SubmitError<Infallible>>;
+type Submitted = Result<OrderAcceptance, SubmitError<Infallible>>;
 
 impl Stage {
     pub(crate) async fn new(case: Case) -> Self {
         let simulator = Simulator::start().await.unwrap();
-        simulator.world().set_plan(plan(End::Success));
+        simulator.world().set_plan(plan(PlannedEnd::Success));
         let provider = provider(&case, &simulator.url(case.simulates()));
         Self {
             driver: Driver::new(),
@@ -65,7 +66,7 @@ impl Stage {
     }
 
     /// Orders a fault for the next requests of a role.
-    pub(crate) fn fault(&self, fault: Fault, role: Role, times: u32) {
+    pub(crate) fn fault(&self, fault: Fault, role: RequestRole, times: u32) {
         self.world()
             .order(fault, Some(self.case.simulates()), Some(role), times);
     }
@@ -75,7 +76,7 @@ impl Stage {
         let journal = self.world().journal();
         journal
             .iter()
-            .filter(|one| one.role == Role::Submit)
+            .filter(|one| one.role == RequestRole::Submit)
             .count()
     }
 
@@ -94,13 +95,13 @@ impl Stage {
     }
 
     pub(crate) async fn submit_to(&self, provider: &Provider) -> Submitted {
-        let (watch, order) = (Watch::new(), &self.case.order);
+        let (watch, order) = (ProgressWatch::new(), &self.case.order);
         let mut kept = 0;
         let before = self.submissions();
         let intent = async || {
             assert_eq!(self.submissions(), before, "the intent comes first");
             kept += 1;
-            Ok(SendBefore::any_time())
+            Ok(SendDeadline::any_time())
         };
         let submitted = self
             .driver
@@ -111,31 +112,34 @@ impl Stage {
         submitted
     }
 
-    pub(crate) async fn poll(&self, handle: &Handle) -> Result<Polled, ProviderError> {
+    pub(crate) async fn poll(&self, handle: &JobHandle) -> Result<PollOutcome, ProviderError> {
         self.driver.poll(&self.provider, &self.secret, handle).await
     }
 
     /// Polls until the job is done, as a process would that starts anew each
     /// time. Only the end of the job ends it, or a doubt that stays.
-    pub(crate) async fn finish(&self, accepted: Accepted) -> Result<Vec<Output>, ProviderError> {
+    pub(crate) async fn finish(
+        &self,
+        accepted: OrderAcceptance,
+    ) -> Result<Vec<JobOutput>, ProviderError> {
         let handle = match accepted {
-            Accepted::Done(outputs) => return Ok(outputs),
-            Accepted::Job { handle, .. } => handle,
+            OrderAcceptance::Done(outputs) => return Ok(outputs),
+            OrderAcceptance::Job { handle, .. } => handle,
         };
         let polls = async {
             let kept = serde_json::to_string(&handle).unwrap();
             let mut beat = tokio::time::interval(BEAT);
-            let (mut doubt, mut elapsed) = (Doubt::default(), Duration::ZERO);
+            let (mut doubt, mut elapsed) = (EndDoubt::default(), Duration::ZERO);
             loop {
                 beat.tick().await;
                 elapsed += DOUBTED_BEAT;
-                let handle: Handle = serde_json::from_str(&kept).unwrap();
+                let handle: JobHandle = serde_json::from_str(&kept).unwrap();
                 let polled = self.poll(&handle).await;
                 let is_believed = doubt.note(elapsed, polled.as_ref().err());
                 match polled {
-                    Ok(Polled::Done(outputs)) => return Ok(outputs),
+                    Ok(PollOutcome::Done(outputs)) => return Ok(outputs),
                     Err(error) if is_believed || error.ends_job() => return Err(error),
-                    Ok(Polled::Running { .. }) | Err(_) => {}
+                    Ok(PollOutcome::Running { .. }) | Err(_) => {}
                 }
             }
         };
@@ -143,7 +147,7 @@ impl Stage {
     }
 
     /// What the order comes to, whenever that shows.
-    pub(crate) async fn outcome(&self) -> Result<Vec<Output>, ProviderError> {
+    pub(crate) async fn outcome(&self) -> Result<Vec<JobOutput>, ProviderError> {
         match self.submit().await {
             Ok(accepted) => self.finish(accepted).await,
             Err(SubmitError::Intent(never)) => match never {},
@@ -159,8 +163,8 @@ impl Stage {
 
     pub(crate) async fn download(
         &self,
-        source: &Source,
-    ) -> Result<(Downloaded, Vec<u8>), DownloadError> {
+        source: &OutputSource,
+    ) -> Result<(DownloadedFile, Vec<u8>), DownloadError> {
         let mut file = tokio::fs::File::from_std(tempfile::tempfile().unwrap());
         let done = self
             .driver
@@ -174,22 +178,25 @@ impl Stage {
     }
 
     /// The outputs are those that were ordered, and hold what they should.
-    pub(crate) async fn check(&self, outputs: &[Output]) {
-        let whats: Vec<&What> = outputs.iter().map(|output| &output.what).collect();
+    pub(crate) async fn check(&self, outputs: &[JobOutput]) {
+        let whats: Vec<&OutputKind> = outputs.iter().map(|output| &output.what).collect();
         match &self.case.makes {
-            Makes::Video => assert_eq!(whats, [&What::Video]),
+            Makes::Video => assert_eq!(whats, [&OutputKind::Video]),
             Makes::Stems(targets) => {
-                let wanted: Vec<What> = targets.iter().copied().map(What::Stem).collect();
+                let wanted: Vec<OutputKind> =
+                    targets.iter().copied().map(OutputKind::Stem).collect();
                 let missing = wanted.iter().find(|what| !whats.contains(what));
                 assert!(missing.is_none(), "no {missing:?} among {whats:?}");
                 assert_eq!(wanted.len(), whats.len(), "{whats:?}");
             }
             Makes::Clips(number) => {
-                let clips = whats.iter().filter(|what| matches!(what, What::Clip(_)));
+                let clips = whats
+                    .iter()
+                    .filter(|what| matches!(what, OutputKind::Clip(_)));
                 assert_eq!((clips.count(), whats.len()), (*number, *number));
             }
             Makes::Persona => {
-                assert!(matches!(whats[..], [What::Persona { id, .. }] if !id.is_empty()));
+                assert!(matches!(whats[..], [OutputKind::Persona { id, .. }] if !id.is_empty()));
             }
         }
         for output in outputs {
@@ -197,14 +204,14 @@ impl Stage {
         }
     }
 
-    async fn check_content(&self, output: &Output) {
-        if matches!(output.source, Source::Nothing) {
+    async fn check_content(&self, output: &JobOutput) {
+        if matches!(output.source, OutputSource::Nothing) {
             assert!(matches!(self.case.makes, Makes::Persona | Makes::Clips(_)));
             return;
         }
         let (_, bytes) = self.download(&output.source).await.unwrap();
         match output.what {
-            What::Video => assert_eq!(&bytes[4..8], b"ftyp"),
+            OutputKind::Video => assert_eq!(&bytes[4..8], b"ftyp"),
             _ => assert_eq!(&bytes[..4], b"RIFF"),
         }
         let riff = bytes.starts_with(b"RIFF");
@@ -214,22 +221,24 @@ impl Stage {
     }
 
     /// Outputs that are fetched from the provider, if there are any.
-    pub(crate) fn fetched(outputs: &[Output]) -> Option<&Source> {
+    pub(crate) fn fetched(outputs: &[JobOutput]) -> Option<&OutputSource> {
         let mut sources = outputs.iter().map(|output| &output.source);
-        sources.find(|source| matches!(source, Source::Address(_) | Source::Call(_)))
+        sources.find(|source| matches!(source, OutputSource::Address(_) | OutputSource::Call(_)))
     }
 }
 
 /// What the case's model may be asked for, as a gateway sees it.
-pub(super) fn limits(case: &Case, provider: &Provider, kind: Kind) -> Option<Limits> {
+pub(super) fn limits(case: &Case, provider: &Provider, kind: MediaKind) -> Option<ModelLimits> {
     let own = provider.adapter().limits(kind, case.model)?;
     Some(Catalogue::embedded().limits(case.protocol, case.model, own))
 }
 
 /// The case with a size and a length that the model offers.
 fn fitting(mut case: Case, provider: &Provider) -> Case {
-    let limits = limits(&case, provider, Kind::Video);
-    if let (Work::Video(video), Some(Limits::Video(limits))) = (&mut case.order.work, limits) {
+    let limits = limits(&case, provider, MediaKind::Video);
+    if let (WorkSpec::Video(video), Some(ModelLimits::Video(limits))) =
+        (&mut case.order.work, limits)
+    {
         if !limits.sizes.contains(&video.size) {
             video.size = limits.sizes[0];
         }
@@ -241,13 +250,13 @@ fn fitting(mut case: Case, provider: &Provider) -> Case {
 }
 
 pub(crate) fn provider(case: &Case, base_url: &str) -> Provider {
-    let settings = Settings {
+    let settings = ProviderSettings {
         base_url: Some(base_url.parse().unwrap()),
-        ..Settings::new(
+        ..ProviderSettings::new(
             "simulated",
             case.options.as_object().cloned().unwrap_or_default(),
         )
     };
     let protocol = providers::protocol(case.protocol).unwrap();
-    Provider::new(protocol, &settings, Rules::default()).unwrap()
+    Provider::new(protocol, &settings, ProviderRules::default()).unwrap()
 }

@@ -13,7 +13,7 @@ use tokio::sync::{mpsc, watch};
 use tokio::time::Instant;
 
 use super::network::LONGEST_PATTERN;
-use super::{Cut, Link, Now, Shared, Side, Then, reset};
+use super::{ConnectionCut, CutAction, LinkState, ProxyDirection, ProxyShared, ProxyState, reset};
 
 /// What is read at once, and thereby a message.
 const MESSAGE: usize = 64 * 1024;
@@ -25,7 +25,7 @@ const DRAIN: Duration = Duration::from_secs(30);
 const SLICES: u32 = 20;
 
 /// Carries a connection to its end.
-pub(super) async fn carry(mut client: TcpStream, shared: Arc<Shared>) {
+pub(super) async fn carry(mut client: TcpStream, shared: Arc<ProxyShared>) {
     let Ok(mut server) = TcpStream::connect(shared.target).await else {
         return reset(&client);
     };
@@ -35,11 +35,11 @@ pub(super) async fn carry(mut client: TcpStream, shared: Arc<Shared>) {
     shared.open.fetch_sub(1, Ordering::Relaxed);
     match end {
         Ok(()) => {}
-        Err(End::Reset) => {
+        Err(ConnectionEnd::Reset) => {
             reset(&client);
             reset(&server);
         }
-        Err(End::Cut) => {
+        Err(ConnectionEnd::Cut) => {
             reset(&client);
             drop(client);
             leave(server).await;
@@ -48,14 +48,14 @@ pub(super) async fn carry(mut client: TcpStream, shared: Arc<Shared>) {
 }
 
 /// Why a connection did not end by both sides' closing it.
-enum End {
+enum ConnectionEnd {
     /// Reset, by one of the sides or by order.
     Reset,
     /// By a cut. The server is left politely, for it shall do what it was told.
     Cut,
 }
 
-impl From<io::Error> for End {
+impl From<io::Error> for ConnectionEnd {
     fn from(_: io::Error) -> Self {
         Self::Reset
     }
@@ -64,12 +64,12 @@ impl From<io::Error> for End {
 async fn both_ways(
     client: &mut TcpStream,
     server: &mut TcpStream,
-    shared: &Shared,
-) -> Result<(), End> {
+    shared: &ProxyShared,
+) -> Result<(), ConnectionEnd> {
     let mut now = shared.now.subscribe();
     let resets = now.borrow_and_update().resets;
     let held = watch::Sender::new(None);
-    let pump = |side| Pump {
+    let pump = |side| DirectionPump {
         side,
         shared,
         now: shared.now.subscribe(),
@@ -81,14 +81,14 @@ async fn both_ways(
     let (from_server, to_server) = server.split();
     let both = async {
         tokio::try_join!(
-            pump(Side::Up).run(from_client, to_server),
-            pump(Side::Down).run(from_server, to_client),
+            pump(ProxyDirection::Up).run(from_client, to_server),
+            pump(ProxyDirection::Down).run(from_server, to_client),
         )
     };
     tokio::select! {
         end = both => end.map(|_| ()),
         // The sender lives in `shared`.
-        _ = now.wait_for(|now| now.resets > resets) => Err(End::Reset),
+        _ = now.wait_for(|now| now.resets > resets) => Err(ConnectionEnd::Reset),
     }
 }
 
@@ -100,10 +100,10 @@ async fn leave(mut server: TcpStream) {
 }
 
 /// One direction of a connection.
-struct Pump<'a> {
-    side: Side,
-    shared: &'a Shared,
-    now: watch::Receiver<Now>,
+struct DirectionPump<'a> {
+    side: ProxyDirection,
+    shared: &'a ProxyShared,
+    now: watch::Receiver<ProxyState>,
     /// Since which release a cut holds this connection, for both directions.
     held: &'a watch::Sender<Option<u64>>,
     holds: watch::Receiver<Option<u64>>,
@@ -112,10 +112,10 @@ struct Pump<'a> {
 }
 
 /// What was read, and when; nothing is the end.
-type Message = (Instant, Bytes);
+type ProxyMessage = (Instant, Bytes);
 
-impl Pump<'_> {
-    async fn run(mut self, from: ReadHalf<'_>, to: WriteHalf<'_>) -> Result<(), End> {
+impl DirectionPump<'_> {
+    async fn run(mut self, from: ReadHalf<'_>, to: WriteHalf<'_>) -> Result<(), ConnectionEnd> {
         let (sender, receiver) = mpsc::channel(UNDERWAY);
         tokio::try_join!(read(from, sender), self.write(receiver, to))?;
         Ok(())
@@ -123,9 +123,9 @@ impl Pump<'_> {
 
     async fn write(
         &mut self,
-        mut messages: mpsc::Receiver<Message>,
+        mut messages: mpsc::Receiver<ProxyMessage>,
         mut to: WriteHalf<'_>,
-    ) -> Result<(), End> {
+    ) -> Result<(), ConnectionEnd> {
         while let Some((read_at, message)) = messages.recv().await {
             self.its_time(read_at).await;
             if message.is_empty() {
@@ -164,10 +164,10 @@ impl Pump<'_> {
 
     async fn strike(
         &mut self,
-        cut: &Cut,
+        cut: &ConnectionCut,
         message: &[u8],
         to: &mut WriteHalf<'_>,
-    ) -> Result<(), End> {
+    ) -> Result<(), ConnectionEnd> {
         // First of all the other direction stands still: it must not carry the answer.
         let releases = self.now.borrow().releases;
         self.held.send_replace(Some(releases));
@@ -176,8 +176,8 @@ impl Pump<'_> {
         }
         self.shared.has_struck();
         match cut.then {
-            Then::Reset => Err(End::Cut),
-            Then::Hold => {
+            CutAction::Reset => Err(ConnectionEnd::Cut),
+            CutAction::Hold => {
                 self.its_time(Instant::now()).await;
                 if !cut.passes {
                     self.pass(message, to).await?;
@@ -187,8 +187,8 @@ impl Pump<'_> {
         }
     }
 
-    async fn pass(&mut self, message: &[u8], to: &mut WriteHalf<'_>) -> Result<(), End> {
-        let Link {
+    async fn pass(&mut self, message: &[u8], to: &mut WriteHalf<'_>) -> Result<(), ConnectionEnd> {
+        let LinkState {
             bytes_per_second, ..
         } = self.now.borrow().network.link(self.side);
         match bytes_per_second {
@@ -214,7 +214,10 @@ impl Pump<'_> {
     }
 }
 
-async fn read(mut from: ReadHalf<'_>, messages: mpsc::Sender<Message>) -> Result<(), End> {
+async fn read(
+    mut from: ReadHalf<'_>,
+    messages: mpsc::Sender<ProxyMessage>,
+) -> Result<(), ConnectionEnd> {
     let mut buffer = vec![0; MESSAGE];
     loop {
         let length = from.read(&mut buffer).await?;

@@ -4,13 +4,13 @@
 //!
 //! ```
 //! # async fn example(postgres: std::net::SocketAddr) -> std::io::Result<()> {
-//! use simulator::{Cut, Link, Network, Proxy};
+//! use simulator::{ConnectionCut, LinkState, NetworkState, FaultProxy};
 //!
-//! let proxy = Proxy::start(postgres).await?;
+//! let proxy = FaultProxy::start(postgres).await?;
 //! // … a program is given proxy.address() …
-//! proxy.set(Network::both(Link::held()));            // nothing goes on
+//! proxy.set(NetworkState::both(LinkState::held()));            // nothing goes on
 //! proxy.heal();                                      // everything does
-//! proxy.cut(Cut::new("COMMIT").passing());           // a commit without an answer
+//! proxy.cut(ConnectionCut::new("COMMIT").passing());           // a commit without an answer
 //! proxy.struck(1).await;
 //! # Ok(())
 //! # }
@@ -34,17 +34,19 @@ use tokio::sync::watch;
 use tokio::task::JoinSet;
 
 use network::LONGEST_PATTERN;
-pub use network::{Cut, Link, Network, Side, Then, Traffic};
+pub use network::{
+    ConnectionCut, CutAction, LinkState, NetworkState, ProxyDirection, ProxyTraffic,
+};
 
 /// A running proxy; it and its connections end when this is dropped.
 #[derive(Debug)]
-pub struct Proxy {
+pub struct FaultProxy {
     address: SocketAddr,
-    shared: Arc<Shared>,
+    shared: Arc<ProxyShared>,
     listener: tokio::task::JoinHandle<()>,
 }
 
-impl Proxy {
+impl FaultProxy {
     /// Starts on a free port of loopback.
     pub async fn start(target: SocketAddr) -> io::Result<Self> {
         Self::listen(SocketAddr::from(([127, 0, 0, 1], 0)), target).await
@@ -54,7 +56,7 @@ impl Proxy {
     pub async fn listen(address: SocketAddr, target: SocketAddr) -> io::Result<Self> {
         let listener = TcpListener::bind(address).await?;
         let address = listener.local_addr()?;
-        let shared = Arc::new(Shared::new(target));
+        let shared = Arc::new(ProxyShared::new(target));
         let listener = tokio::spawn(accept(listener, shared.clone()));
         Ok(Self {
             address,
@@ -74,12 +76,12 @@ impl Proxy {
     }
 
     /// How the network is.
-    pub fn network(&self) -> Network {
+    pub fn network(&self) -> NetworkState {
         self.shared.now.borrow().network
     }
 
     /// Changes the network, for connections that there are, too.
-    pub fn set(&self, network: Network) {
+    pub fn set(&self, network: NetworkState) {
         self.shared.now.send_modify(|now| now.network = network);
     }
 
@@ -88,7 +90,7 @@ impl Proxy {
     pub fn heal(&self) {
         self.clear_cuts();
         self.shared.now.send_modify(|now| {
-            now.network = Network::default();
+            now.network = NetworkState::default();
             now.releases += 1;
         });
     }
@@ -105,14 +107,14 @@ impl Proxy {
 
     /// Waits for bytes to pass. Of several cuts that would strike one message the
     /// oldest does. Bytes beyond 256 are not looked at.
-    pub fn cut(&self, mut cut: Cut) {
+    pub fn cut(&self, mut cut: ConnectionCut) {
         let longest = cut.bytes.floor_char_boundary(LONGEST_PATTERN);
         cut.bytes.truncate(longest);
         self.shared.cuts().push(cut);
     }
 
     /// The cuts that have not struck.
-    pub fn cuts(&self) -> Vec<Cut> {
+    pub fn cuts(&self) -> Vec<ConnectionCut> {
         self.shared.cuts().clone()
     }
 
@@ -129,12 +131,12 @@ impl Proxy {
     }
 
     /// What it carried so far.
-    pub fn traffic(&self) -> Traffic {
+    pub fn traffic(&self) -> ProxyTraffic {
         self.shared.traffic()
     }
 }
 
-impl Drop for Proxy {
+impl Drop for FaultProxy {
     fn drop(&mut self) {
         self.listener.abort();
     }
@@ -142,25 +144,25 @@ impl Drop for Proxy {
 
 /// The network, and everything that was ordered at once.
 #[derive(Debug, Clone, Copy, Default)]
-struct Now {
-    network: Network,
+struct ProxyState {
+    network: NetworkState,
     resets: u64,
     releases: u64,
 }
 
 /// What the connections of a proxy share.
 #[derive(Debug)]
-struct Shared {
+struct ProxyShared {
     target: SocketAddr,
-    now: watch::Sender<Now>,
-    cuts: Mutex<Vec<Cut>>,
+    now: watch::Sender<ProxyState>,
+    cuts: Mutex<Vec<ConnectionCut>>,
     struck: watch::Sender<u64>,
     accepted: AtomicU64,
     open: AtomicU64,
     messages: [AtomicU64; 2],
 }
 
-impl Shared {
+impl ProxyShared {
     fn new(target: SocketAddr) -> Self {
         Self {
             target,
@@ -173,12 +175,17 @@ impl Shared {
         }
     }
 
-    fn cuts(&self) -> MutexGuard<'_, Vec<Cut>> {
+    fn cuts(&self) -> MutexGuard<'_, Vec<ConnectionCut>> {
         self.cuts.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// The cut that this message meets, `before` being what came ahead of it.
-    fn strikes(&self, side: Side, before: &[u8], message: &[u8]) -> Option<Cut> {
+    fn strikes(
+        &self,
+        side: ProxyDirection,
+        before: &[u8],
+        message: &[u8],
+    ) -> Option<ConnectionCut> {
         let mut cuts = self.cuts();
         let at = cuts
             .iter()
@@ -200,22 +207,22 @@ impl Shared {
         self.struck.send_modify(|struck| *struck += 1);
     }
 
-    fn arrived(&self, side: Side) {
+    fn arrived(&self, side: ProxyDirection) {
         self.messages[side as usize].fetch_add(1, Ordering::Relaxed);
     }
 
-    fn traffic(&self) -> Traffic {
-        Traffic {
+    fn traffic(&self) -> ProxyTraffic {
+        ProxyTraffic {
             accepted: self.accepted.load(Ordering::Relaxed),
             open: self.open.load(Ordering::Relaxed),
-            messages_up: self.messages[Side::Up as usize].load(Ordering::Relaxed),
-            messages_down: self.messages[Side::Down as usize].load(Ordering::Relaxed),
+            messages_up: self.messages[ProxyDirection::Up as usize].load(Ordering::Relaxed),
+            messages_down: self.messages[ProxyDirection::Down as usize].load(Ordering::Relaxed),
             struck: *self.struck.borrow(),
         }
     }
 }
 
-async fn accept(listener: TcpListener, shared: Arc<Shared>) {
+async fn accept(listener: TcpListener, shared: Arc<ProxyShared>) {
     let mut connections = JoinSet::new();
     loop {
         let Ok((client, _)) = listener.accept().await else {

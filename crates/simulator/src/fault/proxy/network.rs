@@ -1,4 +1,4 @@
-//! What a proxy does to the bytes: the state of the network, and the places at
+//! Network faults of a proxy: the state of the network, and the places at
 //! which connections are cut.
 
 use std::num::NonZeroU32;
@@ -14,7 +14,7 @@ pub(super) const LONGEST_PATTERN: usize = 256;
 /// A direction.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Side {
+pub enum ProxyDirection {
     /// From the client to the server.
     #[default]
     Up,
@@ -25,7 +25,7 @@ pub enum Side {
 /// One direction of every connection. In JSON: `{"delay": 5}`, milliseconds.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
-pub struct Link {
+pub struct LinkState {
     /// Each message, that is what one read gave, arrives this much later.
     #[serde(with = "milliseconds")]
     pub delay: Duration,
@@ -36,7 +36,7 @@ pub struct Link {
     pub held: bool,
 }
 
-impl Link {
+impl LinkState {
     /// Only late.
     pub const fn late(delay: Duration) -> Self {
         Self {
@@ -60,18 +60,18 @@ impl Link {
 /// everything.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
-pub struct Network {
+pub struct NetworkState {
     /// From client to server.
-    pub up: Link,
+    pub up: LinkState,
     /// From server to client.
-    pub down: Link,
+    pub down: LinkState,
     /// New connections are reset.
     pub refuses: bool,
 }
 
-impl Network {
+impl NetworkState {
     /// The same in both directions.
-    pub const fn both(link: Link) -> Self {
+    pub const fn both(link: LinkState) -> Self {
         Self {
             up: link,
             down: link,
@@ -79,10 +79,10 @@ impl Network {
         }
     }
 
-    pub(super) const fn link(&self, side: Side) -> Link {
+    pub(super) const fn link(&self, side: ProxyDirection) -> LinkState {
         match side {
-            Side::Up => self.up,
-            Side::Down => self.down,
+            ProxyDirection::Up => self.up,
+            ProxyDirection::Down => self.down,
         }
     }
 }
@@ -91,12 +91,12 @@ impl Network {
 /// `{"bytes": "COMMIT", "passes": true}`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Cut {
+pub struct ConnectionCut {
     /// What to look for; found across messages too. Empty: any message.
     pub bytes: String,
     /// The direction.
     #[serde(default)]
-    pub side: Side,
+    pub side: ProxyDirection,
     /// How many messages that hold them pass unharmed before.
     #[serde(default)]
     pub after: u32,
@@ -109,23 +109,23 @@ pub struct Cut {
     pub passes: bool,
     /// What happens to the connection.
     #[serde(default)]
-    pub then: Then,
+    pub then: CutAction,
 }
 
 const fn once() -> u32 {
     1
 }
 
-impl Cut {
+impl ConnectionCut {
     /// Resets the next connection on which the client says this.
     pub fn new(bytes: impl Into<String>) -> Self {
         Self {
             bytes: bytes.into(),
-            side: Side::Up,
+            side: ProxyDirection::Up,
             after: 0,
             times: 1,
             passes: false,
-            then: Then::Reset,
+            then: CutAction::Reset,
         }
     }
 
@@ -142,7 +142,7 @@ impl Cut {
     #[must_use]
     pub fn holding(self) -> Self {
         Self {
-            then: Then::Hold,
+            then: CutAction::Hold,
             ..self
         }
     }
@@ -151,7 +151,7 @@ impl Cut {
 /// What a cut does.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Then {
+pub enum CutAction {
     /// The client's connection is reset, the server's closed.
     #[default]
     Reset,
@@ -161,7 +161,7 @@ pub enum Then {
 
 /// What a proxy has carried so far.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Traffic {
+pub struct ProxyTraffic {
     /// Connections that were accepted.
     pub accepted: u64,
     /// Connections that are open.

@@ -6,18 +6,18 @@ mod v2;
 
 use serde_json::{Map, Value, json};
 
-use super::Model;
-use crate::fault::Role;
+use super::ProviderModel;
+use crate::fault::RequestRole;
 use crate::media;
-use crate::site::{Handler, Reply, Request};
-use crate::world::{End, Job, Phase};
+use crate::site::{RouteHandler, SimulatedReply, SimulatedRequest};
+use crate::world::{Job, JobPhase, PlannedEnd};
 
 const NAME: &str = "comfyui";
 
 /// What nodes throw when hosted models refuse content.
 const REFUSAL: &str = "content_policy_violation";
 
-pub(super) const MODEL: Model = Model {
+pub(super) const MODEL: ProviderModel = ProviderModel {
     name: NAME,
     routes: |site| {
         let mut site = site.error(
@@ -31,25 +31,30 @@ pub(super) const MODEL: Model = Model {
                 handler,
             );
         }
-        site.route("POST", "/api/v2/jobs", Role::Submit, v2::submit)
-            .route("GET", "/api/v2/jobs/{id}", Role::Poll, v2::get)
-            .route("POST", "/api/v2/jobs/{id}/cancel", Role::Cancel, v2::cancel)
-            .route("GET", "/results/{name}", Role::Download, v2::result)
+        site.route("POST", "/api/v2/jobs", RequestRole::Submit, v2::submit)
+            .route("GET", "/api/v2/jobs/{id}", RequestRole::Poll, v2::get)
+            .route(
+                "POST",
+                "/api/v2/jobs/{id}/cancel",
+                RequestRole::Cancel,
+                v2::cancel,
+            )
+            .route("GET", "/results/{name}", RequestRole::Download, v2::result)
     },
 };
 
-const SERVER: [(&str, &str, Role, Handler); 8] = [
-    ("POST", "/prompt", Role::Submit, submit),
-    ("POST", "/upload/image", Role::Upload, upload),
-    ("GET", "/history/{id}", Role::Poll, history),
-    ("GET", "/queue", Role::Poll, queue),
-    ("POST", "/queue", Role::Cancel, delete_from_queue),
-    ("POST", "/interrupt", Role::Cancel, interrupt),
-    ("POST", "/jobs/{id}/cancel", Role::Cancel, cancel_job),
-    ("GET", "/view", Role::Download, view),
+const SERVER: [(&str, &str, RequestRole, RouteHandler); 8] = [
+    ("POST", "/prompt", RequestRole::Submit, submit),
+    ("POST", "/upload/image", RequestRole::Upload, upload),
+    ("GET", "/history/{id}", RequestRole::Poll, history),
+    ("GET", "/queue", RequestRole::Poll, queue),
+    ("POST", "/queue", RequestRole::Cancel, delete_from_queue),
+    ("POST", "/interrupt", RequestRole::Cancel, interrupt),
+    ("POST", "/jobs/{id}/cancel", RequestRole::Cancel, cancel_job),
+    ("GET", "/view", RequestRole::Download, view),
 ];
 
-fn submit(request: &Request) -> Reply {
+fn submit(request: &SimulatedRequest) -> SimulatedReply {
     if request.body["client_id"].as_str().is_none() {
         return invalid("no_client", "client_id is missing", &json!({}));
     }
@@ -71,14 +76,14 @@ fn submit(request: &Request) -> Reply {
     request
         .world
         .accept(NAME, id.clone(), graph.clone(), Value::Null);
-    Reply::json(
+    SimulatedReply::json(
         200,
         &json!({"prompt_id": id, "number": request.world.number(), "node_errors": {}}),
     )
 }
 
 /// What the server finds wrong with a graph before it queues it.
-fn refusal(request: &Request, graph: &Value) -> Option<Reply> {
+fn refusal(request: &SimulatedRequest, graph: &Value) -> Option<SimulatedReply> {
     let nodes = graph.as_object().filter(|nodes| !nodes.is_empty());
     let Some(nodes) = nodes else {
         return Some(invalid("no_prompt", "No prompt provided", &json!({})));
@@ -111,7 +116,11 @@ fn refusal(request: &Request, graph: &Value) -> Option<Reply> {
     None
 }
 
-fn wrong_input(request: &Request, class: &str, inputs: &Map<String, Value>) -> Option<String> {
+fn wrong_input(
+    request: &SimulatedRequest,
+    class: &str,
+    inputs: &Map<String, Value>,
+) -> Option<String> {
     if class == "LoadImage" {
         let name = inputs.get("image").and_then(Value::as_str).unwrap_or("");
         if request.world.file(&format!("comfyui/{name}")).is_none() {
@@ -129,16 +138,16 @@ fn wrong_input(request: &Request, class: &str, inputs: &Map<String, Value>) -> O
     None
 }
 
-fn upload(request: &Request) -> Reply {
+fn upload(request: &SimulatedRequest) -> SimulatedReply {
     let image = &request.body["image"];
     let Some(name) = image["file_name"].as_str().filter(|name| !name.is_empty()) else {
-        return Reply::empty(400);
+        return SimulatedReply::empty(400);
     };
     let is_picture = image["mime"]
         .as_str()
         .is_some_and(|mime| mime.starts_with("image/"));
     if !is_picture || image["bytes"] == 0 {
-        return Reply::empty(400);
+        return SimulatedReply::empty(400);
     }
     let folder = request.body["subfolder"].as_str().unwrap_or_default();
     let known = format!("{folder}/{name}");
@@ -146,20 +155,20 @@ fn upload(request: &Request) -> Reply {
     request
         .world
         .keep_file(format!("comfyui/{known}"), image.clone());
-    Reply::json(
+    SimulatedReply::json(
         200,
         &json!({"name": name, "subfolder": folder, "type": "input"}),
     )
 }
 
-fn history(request: &Request) -> Reply {
+fn history(request: &SimulatedRequest) -> SimulatedReply {
     let id = request.param("id");
     let Some(job) = request.world.ask(id) else {
-        return Reply::json(200, &json!({}));
+        return SimulatedReply::json(200, &json!({}));
     };
     if request.unknown_word {
         let record = json!({"outputs": {}, "status": {"status_str": "pondering", "completed": false, "messages": []}});
-        return Reply::json(200, &json!({id: record}));
+        return SimulatedReply::json(200, &json!({id: record}));
     }
     let started = json!(["execution_start", {"prompt_id": id}]);
     let failed = |says: &str| {
@@ -169,21 +178,21 @@ fn history(request: &Request) -> Reply {
         }]])
     };
     let (word, outputs, messages) = match job.phase() {
-        Phase::Queued | Phase::Running(_) => return Reply::json(200, &json!({})),
-        Phase::Ended(End::Success) => ("success", outputs(&job), json!([started])),
-        Phase::Ended(End::Empty) => ("success", json!({}), json!([started])),
-        Phase::Ended(End::Failure | End::Unfit) => {
+        JobPhase::Queued | JobPhase::Running(_) => return SimulatedReply::json(200, &json!({})),
+        JobPhase::Ended(PlannedEnd::Success) => ("success", outputs(&job), json!([started])),
+        JobPhase::Ended(PlannedEnd::Empty) => ("success", json!({}), json!([started])),
+        JobPhase::Ended(PlannedEnd::Failure | PlannedEnd::Unfit) => {
             ("error", json!({}), failed("CUDA out of memory\n"))
         }
-        Phase::Ended(End::Refusal) => (
+        JobPhase::Ended(PlannedEnd::Refusal) => (
             "error",
             json!({}),
             failed(&format!("{REFUSAL}: the output was refused")),
         ),
-        Phase::Cancelled => {
+        JobPhase::Cancelled => {
             // What was deleted while it waited leaves no trace.
             if job.memo["deleted"] == true {
-                return Reply::json(200, &json!({}));
+                return SimulatedReply::json(200, &json!({}));
             }
             let stopped =
                 json!(["execution_interrupted", {"prompt_id": id, "node_id": "3", "executed": []}]);
@@ -196,7 +205,7 @@ fn history(request: &Request) -> Reply {
         "status": {"status_str": word, "completed": word == "success", "messages": messages},
         "meta": {},
     });
-    Reply::json(200, &json!({id: record}))
+    SimulatedReply::json(200, &json!({id: record}))
 }
 
 /// A preview, a cover and the film, each by its own node.
@@ -214,56 +223,56 @@ fn file_name(job: &Job) -> String {
     format!("{}_00001_.mp4", job.id)
 }
 
-fn queue(request: &Request) -> Reply {
+fn queue(request: &SimulatedRequest) -> SimulatedReply {
     let (mut running, mut pending) = (Vec::new(), Vec::new());
     for job in request.world.jobs(NAME) {
         let item = json!([1, job.id, job.input, {"client_id": ""}, ["9"]]);
         match job.phase() {
-            Phase::Queued => pending.push(item),
-            Phase::Running(_) => running.push(item),
-            Phase::Ended(_) | Phase::Cancelled => {}
+            JobPhase::Queued => pending.push(item),
+            JobPhase::Running(_) => running.push(item),
+            JobPhase::Ended(_) | JobPhase::Cancelled => {}
         }
     }
-    Reply::json(
+    SimulatedReply::json(
         200,
         &json!({"queue_running": running, "queue_pending": pending}),
     )
 }
 
-fn delete_from_queue(request: &Request) -> Reply {
+fn delete_from_queue(request: &SimulatedRequest) -> SimulatedReply {
     let ids = request.body["delete"].as_array().into_iter().flatten();
     for id in ids.filter_map(Value::as_str) {
         let waits = request
             .world
             .job(id)
-            .is_some_and(|job| job.phase() == Phase::Queued);
+            .is_some_and(|job| job.phase() == JobPhase::Queued);
         if waits {
             request.world.cancel(id);
         }
     }
-    Reply::empty(200)
+    SimulatedReply::empty(200)
 }
 
-fn interrupt(request: &Request) -> Reply {
+fn interrupt(request: &SimulatedRequest) -> SimulatedReply {
     let named = request.body["prompt_id"].as_str();
     for job in request.world.jobs(NAME) {
-        if matches!(job.phase(), Phase::Running(_)) && named.is_none_or(|id| id == job.id) {
+        if matches!(job.phase(), JobPhase::Running(_)) && named.is_none_or(|id| id == job.id) {
             request.world.cancel(&job.id);
         }
     }
-    Reply::empty(200)
+    SimulatedReply::empty(200)
 }
 
-fn cancel_job(request: &Request) -> Reply {
+fn cancel_job(request: &SimulatedRequest) -> SimulatedReply {
     let id = request.param("id");
     if request.world.job(id).is_none() {
-        return Reply::json(404, &json!({"error": "Job not found"}));
+        return SimulatedReply::json(404, &json!({"error": "Job not found"}));
     }
     request.world.cancel(id);
-    Reply::json(200, &json!({}))
+    SimulatedReply::json(200, &json!({}))
 }
 
-fn view(request: &Request) -> Reply {
+fn view(request: &SimulatedRequest) -> SimulatedReply {
     let member = |name: &str| request.query.get(name).map_or("", String::as_str);
     let (name, folder, kind) = (member("filename"), member("subfolder"), member("type"));
     let job = name
@@ -271,18 +280,18 @@ fn view(request: &Request) -> Reply {
         .and_then(|id| request.world.job(id));
     match job {
         Some(job) if folder == "video" && kind == "output" => film(request, &job),
-        _ => Reply::empty(404),
+        _ => SimulatedReply::empty(404),
     }
 }
 
-fn film(request: &Request, job: &Job) -> Reply {
+fn film(request: &SimulatedRequest, job: &Job) -> SimulatedReply {
     if request.expired {
-        return Reply::empty(403);
+        return SimulatedReply::empty(403);
     }
-    if job.phase() != Phase::Ended(End::Success) {
-        return Reply::empty(404);
+    if job.phase() != JobPhase::Ended(PlannedEnd::Success) {
+        return SimulatedReply::empty(404);
     }
-    Reply::file("video/mp4", media::video(seconds(job)))
+    SimulatedReply::file("video/mp4", media::video(seconds(job)))
 }
 
 /// Frames by the rate, as the graph's nodes say.
@@ -298,8 +307,8 @@ fn seconds(job: &Job) -> u32 {
     u32::try_from((frames.saturating_sub(1) / rate).max(1)).unwrap_or(1)
 }
 
-fn invalid(kind: &str, message: &str, nodes: &Value) -> Reply {
-    Reply::json(
+fn invalid(kind: &str, message: &str, nodes: &Value) -> SimulatedReply {
+    SimulatedReply::json(
         400,
         &json!({"error": {"type": kind, "message": message, "details": "", "extra_info": {}}, "node_errors": nodes}),
     )

@@ -4,10 +4,10 @@
 use serde_json::{Value, json};
 
 use super::{NAME, REFUSAL, file_name, film};
-use crate::site::{Reply, Request};
-use crate::world::{End, Job, Phase};
+use crate::site::{SimulatedReply, SimulatedRequest};
+use crate::world::{Job, JobPhase, PlannedEnd};
 
-pub(super) fn submit(request: &Request) -> Reply {
+pub(super) fn submit(request: &SimulatedRequest) -> SimulatedReply {
     if request.bearer().is_none() {
         return error(401, "unauthorized", "A key is required.");
     }
@@ -30,10 +30,10 @@ pub(super) fn submit(request: &Request) -> Reply {
     let job = request
         .world
         .accept(NAME, id, graph.clone(), json!({"v2": true}));
-    Reply::json(201, &object(request, &job))
+    SimulatedReply::json(201, &object(request, &job))
 }
 
-pub(super) fn get(request: &Request) -> Reply {
+pub(super) fn get(request: &SimulatedRequest) -> SimulatedReply {
     let Some(job) = request.world.ask(request.param("id")) else {
         return error(404, "not_found", "There is no such job.");
     };
@@ -41,30 +41,30 @@ pub(super) fn get(request: &Request) -> Reply {
     if request.unknown_word {
         body["status"] = json!("pondering");
     }
-    Reply::json(200, &body)
+    SimulatedReply::json(200, &body)
 }
 
-pub(super) fn cancel(request: &Request) -> Reply {
+pub(super) fn cancel(request: &SimulatedRequest) -> SimulatedReply {
     let id = request.param("id");
     request.world.cancel(id);
     match request.world.job(id) {
-        Some(job) => Reply::json(200, &object(request, &job)),
+        Some(job) => SimulatedReply::json(200, &object(request, &job)),
         None => error(404, "not_found", "There is no such job."),
     }
 }
 
-fn object(request: &Request, job: &Job) -> Value {
+fn object(request: &SimulatedRequest, job: &Job) -> Value {
     let (word, share, code) = match job.phase() {
-        Phase::Queued => ("queued", 0.0, None),
-        Phase::Running(share) => ("running", share, None),
-        Phase::Ended(End::Success | End::Empty) => ("succeeded", 1.0, None),
-        Phase::Ended(End::Failure) => ("failed", 0.5, Some("execution_error")),
-        Phase::Ended(End::Unfit) => ("failed", 0.5, Some("invalid_input")),
-        Phase::Ended(End::Refusal) => ("failed", 0.5, Some(REFUSAL)),
-        Phase::Cancelled => ("canceled", 0.5, None),
+        JobPhase::Queued => ("queued", 0.0, None),
+        JobPhase::Running(share) => ("running", share, None),
+        JobPhase::Ended(PlannedEnd::Success | PlannedEnd::Empty) => ("succeeded", 1.0, None),
+        JobPhase::Ended(PlannedEnd::Failure) => ("failed", 0.5, Some("execution_error")),
+        JobPhase::Ended(PlannedEnd::Unfit) => ("failed", 0.5, Some("invalid_input")),
+        JobPhase::Ended(PlannedEnd::Refusal) => ("failed", 0.5, Some(REFUSAL)),
+        JobPhase::Cancelled => ("canceled", 0.5, None),
     };
     let mut outputs = Vec::new();
-    if job.phase() == Phase::Ended(End::Success) {
+    if job.phase() == JobPhase::Ended(PlannedEnd::Success) {
         // Addresses are signed anew each time.
         let url = format!(
             "{}/results/{}?signature={}",
@@ -81,19 +81,20 @@ fn object(request: &Request, job: &Job) -> Value {
     })
 }
 
-pub(super) fn result(request: &Request) -> Reply {
+pub(super) fn result(request: &SimulatedRequest) -> SimulatedReply {
     let name = request.param("name");
     if request.expired || request.headers.contains_key("authorization") {
-        return Reply::json(403, &json!("AccessDenied")).with_header("content-type", "text/plain");
+        return SimulatedReply::json(403, &json!("AccessDenied"))
+            .with_header("content-type", "text/plain");
     }
     let job = name
         .strip_suffix("_00001_.mp4")
         .and_then(|id| request.world.job(id));
-    job.map_or_else(|| Reply::empty(404), |job| film(request, &job))
+    job.map_or_else(|| SimulatedReply::empty(404), |job| film(request, &job))
 }
 
-fn error(status: u16, code: &str, message: &str) -> Reply {
-    Reply::json(
+fn error(status: u16, code: &str, message: &str) -> SimulatedReply {
+    SimulatedReply::json(
         status,
         &json!({"error": {"code": code, "message": message, "details": null}}),
     )

@@ -6,10 +6,10 @@ use serde_json::{Value, json};
 
 use super::{error, forbidden, has_key, is_picture};
 use crate::media;
-use crate::site::{Reply, Request};
-use crate::world::{End, Job, Phase};
+use crate::site::{SimulatedReply, SimulatedRequest};
+use crate::world::{Job, JobPhase, PlannedEnd};
 
-pub(super) fn create(request: &Request) -> Reply {
+pub(super) fn create(request: &SimulatedRequest) -> SimulatedReply {
     if !has_key(request) {
         return error(
             403,
@@ -58,11 +58,11 @@ pub(super) fn create(request: &Request) -> Reply {
     let id = format!("int{:08x}", request.world.number());
     let memo = json!({"prompt": prompt, "seconds": length(format)});
     let job = request.world.accept("gemini-veo", id, body.clone(), memo);
-    Reply::json(200, &shown(request, &job))
+    SimulatedReply::json(200, &shown(request, &job))
 }
 
 /// A song, on the same connection.
-fn sing(request: &Request) -> Reply {
+fn sing(request: &SimulatedRequest) -> SimulatedReply {
     let body = &request.body;
     let fields = body.as_object();
     let known = ["model", "input"];
@@ -81,40 +81,40 @@ fn sing(request: &Request) -> Reply {
     let memo = json!({"prompt": prompt});
     let job = request.world.accept("gemini-veo", id, body.clone(), memo);
     let end = if forbidden(&job) {
-        End::Refusal
+        PlannedEnd::Refusal
     } else {
         job.plan.end
     };
     let (status, steps, errors) = match end {
-        End::Success => {
+        PlannedEnd::Success => {
             let sound = STANDARD.encode(media::audio(2_000, 330.0));
             let audio = json!({"type": "audio", "mime_type": "audio/mpeg", "data": sound});
             let words = json!({"type": "text", "text": "[Verse] rain"});
             let step = json!({"type": "model_output", "content": [words, audio]});
             ("completed", json!([step]), json!([]))
         }
-        End::Empty => ("completed", json!([]), json!([])),
-        End::Failure => ("failed", json!([]), json!([{"message": "Internal error."}])),
-        End::Unfit => (
+        PlannedEnd::Empty => ("completed", json!([]), json!([])),
+        PlannedEnd::Failure => ("failed", json!([]), json!([{"message": "Internal error."}])),
+        PlannedEnd::Unfit => (
             "failed",
             json!([]),
             json!([{"code": "INVALID_ARGUMENT", "message": "The prompt is too long."}]),
         ),
-        End::Refusal => (
+        PlannedEnd::Refusal => (
             "failed",
             json!([]),
             json!([{"code": "PROHIBITED_CONTENT", "message": "The prompt names an artist."}]),
         ),
     };
     let body = json!({"id": job.id, "object": "interaction", "status": status, "steps": steps, "errors": errors});
-    Reply::json(200, &body).after(job.plan.queued + job.plan.running)
+    SimulatedReply::json(200, &body).after(job.plan.queued + job.plan.running)
 }
 
 fn length(format: &Value) -> Option<u64> {
     format["duration"].as_str()?.strip_suffix('s')?.parse().ok()
 }
 
-pub(super) fn get(request: &Request) -> Reply {
+pub(super) fn get(request: &SimulatedRequest) -> SimulatedReply {
     if !has_key(request) {
         return error(
             403,
@@ -129,28 +129,28 @@ pub(super) fn get(request: &Request) -> Reply {
     if request.unknown_word {
         body["status"] = json!("pondering");
     }
-    Reply::json(200, &body)
+    SimulatedReply::json(200, &body)
 }
 
-pub(super) fn cancel(request: &Request) -> Reply {
+pub(super) fn cancel(request: &SimulatedRequest) -> SimulatedReply {
     let id = request.param("id");
     request.world.cancel(id);
     match request.world.job(id) {
-        Some(job) if has_key(request) => Reply::json(200, &shown(request, &job)),
+        Some(job) if has_key(request) => SimulatedReply::json(200, &shown(request, &job)),
         _ => error(404, "NOT_FOUND", "The interaction was not found."),
     }
 }
 
-fn shown(request: &Request, job: &Job) -> Value {
+fn shown(request: &SimulatedRequest, job: &Job) -> Value {
     let phase = match job.phase() {
-        Phase::Ended(_) if forbidden(job) => Phase::Ended(End::Refusal),
+        JobPhase::Ended(_) if forbidden(job) => JobPhase::Ended(PlannedEnd::Refusal),
         phase => phase,
     };
     let (status, steps, errors) = match phase {
-        Phase::Queued => ("queued", json!([]), json!([])),
-        Phase::Running(_) => ("in_progress", json!([]), json!([])),
-        Phase::Cancelled => ("cancelled", json!([]), json!([])),
-        Phase::Ended(End::Success) => {
+        JobPhase::Queued => ("queued", json!([]), json!([])),
+        JobPhase::Running(_) => ("in_progress", json!([]), json!([])),
+        JobPhase::Cancelled => ("cancelled", json!([]), json!([])),
+        JobPhase::Ended(PlannedEnd::Success) => {
             let uri = format!("{}/v1/files/{}", request.base, job.id);
             let video = json!({"type": "video", "mime_type": "video/mp4", "uri": uri});
             (
@@ -159,16 +159,16 @@ fn shown(request: &Request, job: &Job) -> Value {
                 json!([]),
             )
         }
-        Phase::Ended(End::Empty) => ("completed", json!([]), json!([])),
-        Phase::Ended(End::Failure) => {
+        JobPhase::Ended(PlannedEnd::Empty) => ("completed", json!([]), json!([])),
+        JobPhase::Ended(PlannedEnd::Failure) => {
             ("failed", json!([]), json!([{"message": "Internal error."}]))
         }
-        Phase::Ended(End::Unfit) => (
+        JobPhase::Ended(PlannedEnd::Unfit) => (
             "failed",
             json!([]),
             json!([{"code": "INVALID_ARGUMENT", "message": "The duration is not supported."}]),
         ),
-        Phase::Ended(End::Refusal) => (
+        JobPhase::Ended(PlannedEnd::Refusal) => (
             "failed",
             json!([]),
             json!([{"message": "The video was blocked by our safety filters."}]),

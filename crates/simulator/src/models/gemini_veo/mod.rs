@@ -7,18 +7,18 @@ use base64::Engine as _;
 use base64::engine::general_purpose::{STANDARD, URL_SAFE_NO_PAD};
 use serde_json::{Map, Value, json};
 
-use super::Model;
-use crate::fault::Role;
+use super::ProviderModel;
+use crate::fault::RequestRole;
 use crate::media;
-use crate::site::{Reply, Request};
-use crate::world::{End, Job, Phase};
+use crate::site::{SimulatedReply, SimulatedRequest};
+use crate::world::{Job, JobPhase, PlannedEnd};
 
-pub(super) const MODEL: Model = Model {
+pub(super) const MODEL: ProviderModel = ProviderModel {
     name: "gemini-veo",
     routes: |site| {
         // Verbs are part of a path's last segment, so that each model needs a
         // route for each.
-        let own = |site: crate::site::Site, model: &str| {
+        let own = |site: crate::site::SimulatedSite, model: &str| {
             let vertex = format!(
                 "/v1beta1/projects/{{project}}/locations/{{location}}/publishers/google/models/{model}"
             );
@@ -26,25 +26,25 @@ pub(super) const MODEL: Model = Model {
             site.route(
                 "POST",
                 &format!("{gemini}:predictLongRunning"),
-                Role::Submit,
+                RequestRole::Submit,
                 gemini_submit,
             )
             .route(
                 "GET",
                 &format!("{gemini}/operations/{{id}}"),
-                Role::Poll,
+                RequestRole::Poll,
                 gemini_poll,
             )
             .route(
                 "POST",
                 &format!("{vertex}:predictLongRunning"),
-                Role::Submit,
+                RequestRole::Submit,
                 vertex_submit,
             )
             .route(
                 "POST",
                 &format!("{vertex}:fetchPredictOperation"),
-                Role::Poll,
+                RequestRole::Poll,
                 vertex_poll,
             )
         };
@@ -52,12 +52,12 @@ pub(super) const MODEL: Model = Model {
             .error(|status| {
                 json!({"error": {"code": status, "message": "simulated", "status": "SIMULATED"}})
             })
-            .route("POST", "/token", Role::Other, token)
-            .route("GET", "/v1beta/files/{file}", Role::Download, file)
-            .route("GET", "/v1/files/{file}", Role::Download, file)
-            .route("POST", "/v1/interactions", Role::Submit, interactions::create)
-            .route("GET", "/v1/interactions/{id}", Role::Poll, interactions::get)
-            .route("POST", "/v1/interactions/{id}/cancel", Role::Cancel, interactions::cancel);
+            .route("POST", "/token", RequestRole::Other, token)
+            .route("GET", "/v1beta/files/{file}", RequestRole::Download, file)
+            .route("GET", "/v1/files/{file}", RequestRole::Download, file)
+            .route("POST", "/v1/interactions", RequestRole::Submit, interactions::create)
+            .route("GET", "/v1/interactions/{id}", RequestRole::Poll, interactions::get)
+            .route("POST", "/v1/interactions/{id}/cancel", RequestRole::Cancel, interactions::cancel);
         VEO.iter().fold(site, |site, model| own(site, model))
     },
 };
@@ -72,7 +72,7 @@ const TOKEN: &str = "ya29.simulated";
 
 /// An hour for a statement that a service account signed. The signature is not
 /// looked at: there is no public key here.
-fn token(request: &Request) -> Reply {
+fn token(request: &SimulatedRequest) -> SimulatedReply {
     let text = |name: &str| request.body[name].as_str().unwrap_or_default();
     let grant = text("grant_type") == "urn:ietf:params:oauth:grant-type:jwt-bearer";
     let parts: Vec<Value> = text("assertion")
@@ -97,22 +97,22 @@ fn token(request: &Request) -> Reply {
     };
     // A token is not asked for with another one.
     if !(grant && signed && good && request.header("authorization").is_empty()) {
-        return Reply::json(
+        return SimulatedReply::json(
             400,
             &json!({"error": "invalid_grant", "error_description": "Invalid JWT"}),
         );
     }
-    Reply::json(
+    SimulatedReply::json(
         200,
         &json!({"access_token": TOKEN, "expires_in": 3599, "token_type": "Bearer"}),
     )
 }
 
-fn has_key(request: &Request) -> bool {
+fn has_key(request: &SimulatedRequest) -> bool {
     !request.header("x-goog-api-key").is_empty() && request.header("authorization").is_empty()
 }
 
-fn gemini_submit(request: &Request) -> Reply {
+fn gemini_submit(request: &SimulatedRequest) -> SimulatedReply {
     if !has_key(request) {
         return error(
             403,
@@ -132,7 +132,7 @@ fn gemini_submit(request: &Request) -> Reply {
     submit(request, &known, "/v1beta/")
 }
 
-fn vertex_submit(request: &Request) -> Reply {
+fn vertex_submit(request: &SimulatedRequest) -> SimulatedReply {
     if request.bearer() != Some(TOKEN) {
         return error(
             401,
@@ -156,7 +156,7 @@ fn vertex_submit(request: &Request) -> Reply {
     submit(request, &known, "/v1beta1/")
 }
 
-fn submit(request: &Request, known: &[&str], version: &str) -> Reply {
+fn submit(request: &SimulatedRequest, known: &[&str], version: &str) -> SimulatedReply {
     let path = request.path.split(':').next().unwrap_or_default();
     let second = path.ends_with("veo-2.0-generate-001");
     if let Some(fault) = fault(&request.body, known, second) {
@@ -169,7 +169,7 @@ fn submit(request: &Request, known: &[&str], version: &str) -> Reply {
     let job = request
         .world
         .accept("gemini-veo", id, request.body.clone(), memo);
-    Reply::json(
+    SimulatedReply::json(
         200,
         &json!({"name": format!("{model}/operations/{}", job.id)}),
     )
@@ -235,7 +235,7 @@ fn is_picture(data: &Value, mime: &Value) -> bool {
         )
 }
 
-fn gemini_poll(request: &Request) -> Reply {
+fn gemini_poll(request: &SimulatedRequest) -> SimulatedReply {
     if !has_key(request) {
         return error(
             403,
@@ -257,10 +257,10 @@ fn gemini_poll(request: &Request) -> Reply {
     let held = json!({"generateVideoResponse": {"raiMediaFilteredCount": 1,
         "raiMediaFilteredReasons": ["The prompt is against the rules."]}});
     let empty = json!({"generateVideoResponse": {}});
-    Reply::json(200, &operation(&job, name, delivered, held, empty))
+    SimulatedReply::json(200, &operation(&job, name, delivered, held, empty))
 }
 
-fn vertex_poll(request: &Request) -> Reply {
+fn vertex_poll(request: &SimulatedRequest) -> SimulatedReply {
     if request.bearer() != Some(TOKEN) {
         return error(
             401,
@@ -290,7 +290,7 @@ fn vertex_poll(request: &Request) -> Reply {
     };
     let held =
         json!({"raiMediaFilteredCount": 1, "raiMediaFilteredReasons": ["against the rules"]});
-    Reply::json(
+    SimulatedReply::json(
         200,
         &operation(&job, name, delivered, held, json!({"videos": []})),
     )
@@ -309,19 +309,19 @@ fn operation(
     empty: Value,
 ) -> Value {
     let mut operation = json!({"name": name});
-    let Phase::Ended(end) = job.phase() else {
+    let JobPhase::Ended(end) = job.phase() else {
         return operation;
     };
     operation["done"] = json!(true);
     match end {
         _ if forbidden(job) => operation["response"] = held,
-        End::Success => operation["response"] = delivered(),
-        End::Empty => operation["response"] = empty,
-        End::Refusal => operation["response"] = held,
-        End::Unfit => {
+        PlannedEnd::Success => operation["response"] = delivered(),
+        PlannedEnd::Empty => operation["response"] = empty,
+        PlannedEnd::Refusal => operation["response"] = held,
+        PlannedEnd::Unfit => {
             operation["error"] = json!({"code": 3, "message": "The image cannot be read."});
         }
-        End::Failure => {
+        PlannedEnd::Failure => {
             operation["error"] = json!({"code": 13, "message": "Internal error encountered."});
         }
     }
@@ -329,7 +329,7 @@ fn operation(
 }
 
 /// `{id}:download?alt=media`, with the key.
-fn file(request: &Request) -> Reply {
+fn file(request: &SimulatedRequest) -> SimulatedReply {
     if request.expired || !has_key(request) {
         return error(
             403,
@@ -341,8 +341,8 @@ fn file(request: &Request) -> Reply {
     let job = id.and_then(|id| request.world.job(id));
     let media = request.query.get("alt").map(String::as_str) == Some("media");
     match job {
-        Some(job) if media && job.phase() == Phase::Ended(End::Success) => {
-            Reply::file("video/mp4", media::video(seconds(&job)))
+        Some(job) if media && job.phase() == JobPhase::Ended(PlannedEnd::Success) => {
+            SimulatedReply::file("video/mp4", media::video(seconds(&job)))
         }
         _ => error(404, "NOT_FOUND", "The file does not exist."),
     }
@@ -355,8 +355,8 @@ fn seconds(job: &Job) -> u32 {
         .unwrap_or(8)
 }
 
-fn error(status: u16, word: &str, message: &str) -> Reply {
-    Reply::json(
+fn error(status: u16, word: &str, message: &str) -> SimulatedReply {
+    SimulatedReply::json(
         status,
         &json!({"error": {"code": status, "message": message, "status": word}}),
     )

@@ -1,8 +1,8 @@
-//! What Replicate's models take: each has members of its own, and refuses others.
+//! Inputs of Replicate's models: each has members of its own, and refuses others.
 
 use serde_json::{Map, Value};
 
-use crate::site::Request;
+use crate::site::SimulatedRequest;
 
 /// Most characters of a file within a request.
 const INLINE: usize = 360_000;
@@ -139,7 +139,7 @@ fn word(input: &Map<String, Value>, name: &str, allowed: &[&str]) -> Option<Stri
 }
 
 /// Files are addresses, small data URLs, or what was uploaded before.
-pub(super) fn files(request: &Request, input: &Map<String, Value>) -> Option<String> {
+pub(super) fn files(request: &SimulatedRequest, input: &Map<String, Value>) -> Option<String> {
     let own = format!("{}/v1/files/", request.base);
     for name in ["image", "last_frame", "start_image", "end_image", "audio"] {
         let Some(value) = input.get(name) else {

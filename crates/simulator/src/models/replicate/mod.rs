@@ -4,32 +4,32 @@ mod inputs;
 
 use serde_json::{Value, json};
 
-use super::{Model, results};
-use crate::fault::Role;
-use crate::site::{Reply, Request};
-use crate::world::{End, Job, Phase};
+use super::{ProviderModel, results};
+use crate::fault::RequestRole;
+use crate::site::{SimulatedReply, SimulatedRequest};
+use crate::world::{Job, JobPhase, PlannedEnd};
 
-pub(super) const MODEL: Model = Model {
+pub(super) const MODEL: ProviderModel = ProviderModel {
     name: "replicate",
     routes: |site| {
         site.error(|status| {
             json!({"type": "about:blank", "title": "simulated", "status": status, "detail": "simulated"})
         })
-        .route("POST", "/v1/files", Role::Upload, upload)
-        .route("POST", "/v1/predictions", Role::Submit, by_version)
-        .route("POST", "/v1/models/{owner}/{name}/predictions", Role::Submit, by_model)
-        .route("POST", "/v1/deployments/{owner}/{name}/predictions", Role::Submit, by_model)
-        .route("GET", "/v1/predictions", Role::Find, list)
-        .route("GET", "/v1/predictions/{id}", Role::Poll, get)
-        .route("POST", "/v1/predictions/{id}/cancel", Role::Cancel, cancel)
-        .route("GET", "/delivery/{id}/{name}", Role::Download, file)
+        .route("POST", "/v1/files", RequestRole::Upload, upload)
+        .route("POST", "/v1/predictions", RequestRole::Submit, by_version)
+        .route("POST", "/v1/models/{owner}/{name}/predictions", RequestRole::Submit, by_model)
+        .route("POST", "/v1/deployments/{owner}/{name}/predictions", RequestRole::Submit, by_model)
+        .route("GET", "/v1/predictions", RequestRole::Find, list)
+        .route("GET", "/v1/predictions/{id}", RequestRole::Poll, get)
+        .route("POST", "/v1/predictions/{id}/cancel", RequestRole::Cancel, cancel)
+        .route("GET", "/delivery/{id}/{name}", RequestRole::Download, file)
     },
 };
 
 /// The version under which Demucs runs.
 const DEMUCS: &str = "25a173108cff36ef9f80f854c162d01df9e6528be175794b81158fa03836d953";
 
-fn upload(request: &Request) -> Reply {
+fn upload(request: &SimulatedRequest) -> SimulatedReply {
     if request.bearer().is_none() {
         return unauthenticated();
     }
@@ -43,7 +43,7 @@ fn upload(request: &Request) -> Reply {
     let id = format!("file-{}", request.world.number());
     let get = format!("{}/v1/files/{id}", request.base);
     request.world.keep_file(&get, content.clone());
-    Reply::json(
+    SimulatedReply::json(
         201,
         &json!({"id": id, "name": content["file_name"], "content_type": content["mime"],
             "size": bytes, "etag": id, "checksums": {"sha256": id, "md5": id}, "metadata": {},
@@ -51,7 +51,7 @@ fn upload(request: &Request) -> Reply {
     )
 }
 
-fn by_version(request: &Request) -> Reply {
+fn by_version(request: &SimulatedRequest) -> SimulatedReply {
     let Some(version) = request.body["version"].as_str() else {
         return problem(422, "- version is required");
     };
@@ -61,7 +61,7 @@ fn by_version(request: &Request) -> Reply {
     submit(request, "cjwbw/demucs")
 }
 
-fn by_model(request: &Request) -> Reply {
+fn by_model(request: &SimulatedRequest) -> SimulatedReply {
     let name = format!("{}/{}", request.param("owner"), request.param("name"));
     if request.body.get("version").is_some() {
         return problem(422, "Additional property version is not allowed");
@@ -69,7 +69,7 @@ fn by_model(request: &Request) -> Reply {
     submit(request, &name)
 }
 
-fn submit(request: &Request, model: &str) -> Reply {
+fn submit(request: &SimulatedRequest, model: &str) -> SimulatedReply {
     if request.bearer().is_none() {
         return unauthenticated();
     }
@@ -91,10 +91,10 @@ fn submit(request: &Request, model: &str) -> Reply {
     let job = request
         .world
         .accept("replicate", id, json!(input), json!({"model": model}));
-    Reply::json(201, &prediction(request, &job))
+    SimulatedReply::json(201, &prediction(request, &job))
 }
 
-fn get(request: &Request) -> Reply {
+fn get(request: &SimulatedRequest) -> SimulatedReply {
     if request.bearer().is_none() {
         return unauthenticated();
     }
@@ -105,11 +105,11 @@ fn get(request: &Request) -> Reply {
     if request.unknown_word {
         body["status"] = json!("warming");
     }
-    Reply::json(200, &body)
+    SimulatedReply::json(200, &body)
 }
 
 /// A hundred a page; the address of the next has a mark.
-fn list(request: &Request) -> Reply {
+fn list(request: &SimulatedRequest) -> SimulatedReply {
     if request.bearer().is_none() {
         return unauthenticated();
     }
@@ -117,61 +117,63 @@ fn list(request: &Request) -> Reply {
     let (jobs, more) = request.page("replicate", |_| true, offset, 100);
     let results: Vec<Value> = jobs.iter().map(|job| prediction(request, job)).collect();
     let next = format!("{}/v1/predictions?cursor={}", request.base, offset + 100);
-    Reply::json(
+    SimulatedReply::json(
         200,
         &json!({"previous": null, "next": more.then_some(next), "results": results}),
     )
 }
 
-fn cancel(request: &Request) -> Reply {
+fn cancel(request: &SimulatedRequest) -> SimulatedReply {
     if request.bearer().is_none() {
         return unauthenticated();
     }
     let id = request.param("id");
     request.world.cancel(id);
     match request.world.job(id) {
-        Some(job) => Reply::json(200, &prediction(request, &job)),
+        Some(job) => SimulatedReply::json(200, &prediction(request, &job)),
         None => problem(404, "Prediction not found"),
     }
 }
 
-fn prediction(request: &Request, job: &Job) -> Value {
+fn prediction(request: &SimulatedRequest, job: &Job) -> Value {
     let forbidden = job.input["prompt"]
         .as_str()
         .is_some_and(|prompt| prompt.contains("forbidden"));
     let phase = match job.phase() {
-        Phase::Ended(_) if forbidden => Phase::Ended(End::Refusal),
+        JobPhase::Ended(_) if forbidden => JobPhase::Ended(PlannedEnd::Refusal),
         phase => phase,
     };
     let (status, output, logs, error) = match phase {
-        Phase::Queued => ("starting", Value::Null, String::new(), Value::Null),
-        Phase::Running(share) => {
+        JobPhase::Queued => ("starting", Value::Null, String::new(), Value::Null),
+        JobPhase::Running(share) => {
             let bar = format!(
                 "  0%|          | 0/50\n{:3.0}%|###       | 20/50",
                 share * 100.0
             );
             ("processing", Value::Null, bar, Value::Null)
         }
-        Phase::Ended(End::Success) => (
+        JobPhase::Ended(PlannedEnd::Success) => (
             "succeeded",
             output(request, job),
             String::new(),
             Value::Null,
         ),
-        Phase::Ended(End::Empty) => ("succeeded", Value::Null, String::new(), Value::Null),
-        Phase::Ended(End::Failure) => (
+        JobPhase::Ended(PlannedEnd::Empty) => {
+            ("succeeded", Value::Null, String::new(), Value::Null)
+        }
+        JobPhase::Ended(PlannedEnd::Failure) => (
             "failed",
             Value::Null,
             String::new(),
             json!("CUDA out of memory"),
         ),
-        Phase::Ended(End::Unfit) => (
+        JobPhase::Ended(PlannedEnd::Unfit) => (
             "failed",
             Value::Null,
             String::new(),
             json!("The input image is too small. (E006)"),
         ),
-        Phase::Ended(End::Refusal) => (
+        JobPhase::Ended(PlannedEnd::Refusal) => (
             "failed",
             Value::Null,
             String::new(),
@@ -179,10 +181,10 @@ fn prediction(request: &Request, job: &Job) -> Value {
                 "The input or output was flagged as sensitive. Please try again with different inputs. (E005)"
             ),
         ),
-        Phase::Cancelled => ("canceled", Value::Null, String::new(), Value::Null),
+        JobPhase::Cancelled => ("canceled", Value::Null, String::new(), Value::Null),
     };
     let metrics = match phase {
-        Phase::Ended(_) => json!({"predict_time": 12.345_678, "total_time": 13.5}),
+        JobPhase::Ended(_) => json!({"predict_time": 12.345_678, "total_time": 13.5}),
         _ => json!({}),
     };
     let own = format!("{}/v1/predictions/{}", request.base, job.id);
@@ -198,7 +200,7 @@ fn prediction(request: &Request, job: &Job) -> Value {
     })
 }
 
-fn output(request: &Request, job: &Job) -> Value {
+fn output(request: &SimulatedRequest, job: &Job) -> Value {
     let url = |name: &str| {
         let signature = job.polls;
         json!(format!(
@@ -227,19 +229,19 @@ fn output(request: &Request, job: &Job) -> Value {
     }
 }
 
-fn file(request: &Request) -> Reply {
+fn file(request: &SimulatedRequest) -> SimulatedReply {
     results::named(request, "Request has expired", results::duration)
 }
 
-fn unauthenticated() -> Reply {
-    Reply::json(
+fn unauthenticated() -> SimulatedReply {
+    SimulatedReply::json(
         401,
         &json!({"title": "Unauthenticated", "detail": "You did not pass a valid authentication token", "status": 401}),
     )
 }
 
-fn problem(status: u16, detail: &str) -> Reply {
-    Reply::json(
+fn problem(status: u16, detail: &str) -> SimulatedReply {
+    SimulatedReply::json(
         status,
         &json!({"title": "Input validation failed", "detail": detail, "status": status}),
     )

@@ -9,28 +9,28 @@ mod upload;
 
 use serde_json::{Value, json};
 
-use super::Model;
-use crate::fault::Role;
+use super::ProviderModel;
+use crate::fault::RequestRole;
 use crate::media;
-use crate::site::{Reply, Request};
-use crate::world::{End, Job, Phase};
+use crate::site::{SimulatedReply, SimulatedRequest};
+use crate::world::{Job, JobPhase, PlannedEnd};
 
 const NAME: &str = "suno-family";
 
-pub(super) const MODEL: Model = Model {
+pub(super) const MODEL: ProviderModel = ProviderModel {
     name: NAME,
     routes: |site| {
         site.error(|status| json!({"code": format!("simulated_{status}"), "message": "simulated", "data": null}))
-            .route("POST", "/submit/music", Role::Submit, submit)
-            .route("GET", "/fetch/{id}", Role::Poll, fetch)
-            .route("POST", "/fetch", Role::Poll, fetch_many)
-            .route("POST", "/persona/create", Role::Submit, persona)
-            .route("POST", "/uploads/audio", Role::Upload, upload::upload)
-            .route("POST", "/bucket/{id}", Role::Upload, upload::bucket)
-            .route("POST", "/uploads/audio/{id}/upload-finish", Role::Upload, upload::finish)
-            .route("GET", "/uploads/audio/{id}", Role::Upload, upload::look)
-            .route("POST", "/uploads/audio/{id}/initialize-clip", Role::Upload, upload::initialize)
-            .route("GET", "/cdn/{clip}", Role::Download, download)
+            .route("POST", "/submit/music", RequestRole::Submit, submit)
+            .route("GET", "/fetch/{id}", RequestRole::Poll, fetch)
+            .route("POST", "/fetch", RequestRole::Poll, fetch_many)
+            .route("POST", "/persona/create", RequestRole::Submit, persona)
+            .route("POST", "/uploads/audio", RequestRole::Upload, upload::upload)
+            .route("POST", "/bucket/{id}", RequestRole::Upload, upload::bucket)
+            .route("POST", "/uploads/audio/{id}/upload-finish", RequestRole::Upload, upload::finish)
+            .route("GET", "/uploads/audio/{id}", RequestRole::Upload, upload::look)
+            .route("POST", "/uploads/audio/{id}/initialize-clip", RequestRole::Upload, upload::initialize)
+            .route("GET", "/cdn/{clip}", RequestRole::Download, download)
     },
 };
 
@@ -49,7 +49,7 @@ const GROUPS: [&str; 12] = [
     "FX",
 ];
 
-fn submit(request: &Request) -> Reply {
+fn submit(request: &SimulatedRequest) -> SimulatedReply {
     if request.bearer().is_none() {
         return error(401, "invalid_token", "The token is not valid");
     }
@@ -106,7 +106,7 @@ fn submit(request: &Request) -> Reply {
     submitted(request, &job)
 }
 
-fn stems(request: &Request) -> Result<Vec<String>, String> {
+fn stems(request: &SimulatedRequest) -> Result<Vec<String>, String> {
     let body = &request.body;
     if !known(request, "continue_clip_id") {
         return Err("continue_clip_id names no clip".into());
@@ -126,7 +126,7 @@ fn stems(request: &Request) -> Result<Vec<String>, String> {
 }
 
 /// Whether a field names an uploaded clip or one that was made here.
-fn known(request: &Request, field: &str) -> bool {
+fn known(request: &SimulatedRequest, field: &str) -> bool {
     let id = request.body[field].as_str().unwrap_or_default();
     let made = id
         .rsplit_once('_')
@@ -138,19 +138,19 @@ fn mv(job: &Job) -> &str {
     job.input["mv"].as_str().unwrap_or_default()
 }
 
-fn submitted(request: &Request, job: &Job) -> Reply {
+fn submitted(request: &SimulatedRequest, job: &Job) -> SimulatedReply {
     let data = match mv(job) {
-        mv if mv.contains("bare") => return Reply::json(200, &bare(request, job)),
+        mv if mv.contains("bare") => return SimulatedReply::json(200, &bare(request, job)),
         mv if mv.contains("record") => task(request, job),
         _ => json!(job.id),
     };
-    Reply::json(
+    SimulatedReply::json(
         200,
         &json!({"code": "success", "message": "", "data": data}),
     )
 }
 
-fn fetch(request: &Request) -> Reply {
+fn fetch(request: &SimulatedRequest) -> SimulatedReply {
     if request.bearer().is_none() {
         return error(401, "invalid_token", "The token is not valid");
     }
@@ -158,17 +158,17 @@ fn fetch(request: &Request) -> Reply {
         return error(400, "task_not_exist", "task_not_exist");
     };
     if mv(&job).contains("bare") {
-        return Reply::json(200, &bare(request, &job));
+        return SimulatedReply::json(200, &bare(request, &job));
     }
     let data = task(request, &job);
-    Reply::json(
+    SimulatedReply::json(
         200,
         &json!({"code": "success", "message": "", "data": data}),
     )
 }
 
 /// Newest first, whatever the order of the ids; unknown ids are left out.
-fn fetch_many(request: &Request) -> Reply {
+fn fetch_many(request: &SimulatedRequest) -> SimulatedReply {
     if request.bearer().is_none() {
         return error(401, "invalid_token", "The token is not valid");
     }
@@ -181,19 +181,19 @@ fn fetch_many(request: &Request) -> Reply {
         .collect();
     jobs.sort_by(|a, b| b.id.cmp(&a.id));
     let data: Vec<Value> = jobs.iter().map(|job| task(request, job)).collect();
-    Reply::json(
+    SimulatedReply::json(
         200,
         &json!({"code": "success", "message": "", "data": data}),
     )
 }
 
 /// The family's job record.
-fn task(request: &Request, job: &Job) -> Value {
+fn task(request: &SimulatedRequest, job: &Job) -> Value {
     let (status, progress) = match job.phase() {
-        Phase::Queued => ("QUEUED", 0.0),
-        Phase::Running(share) => ("IN_PROGRESS", share * 100.0),
-        Phase::Ended(End::Success | End::Empty) => ("SUCCESS", 100.0),
-        Phase::Ended(_) | Phase::Cancelled => ("FAILURE", 100.0),
+        JobPhase::Queued => ("QUEUED", 0.0),
+        JobPhase::Running(share) => ("IN_PROGRESS", share * 100.0),
+        JobPhase::Ended(PlannedEnd::Success | PlannedEnd::Empty) => ("SUCCESS", 100.0),
+        JobPhase::Ended(_) | JobPhase::Cancelled => ("FAILURE", 100.0),
     };
     let status = if request.unknown_word {
         "DREAMING"
@@ -211,12 +211,12 @@ fn task(request: &Request, job: &Job) -> Value {
 }
 
 /// The record without an envelope.
-fn bare(request: &Request, job: &Job) -> Value {
+fn bare(request: &SimulatedRequest, job: &Job) -> Value {
     let status = match job.phase() {
-        Phase::Queued => "submitted",
-        Phase::Running(_) => "streaming",
-        Phase::Ended(End::Success | End::Empty) => "complete",
-        Phase::Ended(_) | Phase::Cancelled => "error",
+        JobPhase::Queued => "submitted",
+        JobPhase::Running(_) => "streaming",
+        JobPhase::Ended(PlannedEnd::Success | PlannedEnd::Empty) => "complete",
+        JobPhase::Ended(_) | JobPhase::Cancelled => "error",
     };
     let status = if request.unknown_word {
         "dreaming"
@@ -231,15 +231,17 @@ fn bare(request: &Request, job: &Job) -> Value {
     })
 }
 
-fn clips(request: &Request, job: &Job) -> Vec<Value> {
+fn clips(request: &SimulatedRequest, job: &Job) -> Vec<Value> {
     let (status, fault) = match job.phase() {
-        Phase::Queued => ("submitted", None),
-        Phase::Running(_) => ("streaming", None),
-        Phase::Ended(End::Success) => ("complete", None),
-        Phase::Ended(End::Empty) => return Vec::new(),
-        Phase::Ended(End::Refusal) => ("error", Some("moderation_failure")),
-        Phase::Ended(End::Unfit) => ("error", Some("invalid_request")),
-        Phase::Ended(End::Failure) | Phase::Cancelled => ("error", Some("generation_failed")),
+        JobPhase::Queued => ("submitted", None),
+        JobPhase::Running(_) => ("streaming", None),
+        JobPhase::Ended(PlannedEnd::Success) => ("complete", None),
+        JobPhase::Ended(PlannedEnd::Empty) => return Vec::new(),
+        JobPhase::Ended(PlannedEnd::Refusal) => ("error", Some("moderation_failure")),
+        JobPhase::Ended(PlannedEnd::Unfit) => ("error", Some("invalid_request")),
+        JobPhase::Ended(PlannedEnd::Failure) | JobPhase::Cancelled => {
+            ("error", Some("generation_failed"))
+        }
     };
     let groups = job.memo["clips"].as_array().cloned().unwrap_or_default();
     let clip = |(number, group): (usize, Value)| {
@@ -286,7 +288,7 @@ fn clips(request: &Request, job: &Job) -> Vec<Value> {
     groups.into_iter().enumerate().map(clip).collect()
 }
 
-fn persona(request: &Request) -> Reply {
+fn persona(request: &SimulatedRequest) -> SimulatedReply {
     if request.bearer().is_none() {
         return error(401, "invalid_token", "The token is not valid");
     }
@@ -309,9 +311,9 @@ fn persona(request: &Request) -> Reply {
     let id = request.world.uuid();
     let job = request.world.accept(NAME, id, body.clone(), Value::Null);
     match job.plan.end {
-        End::Success => {}
-        End::Empty => return Reply::json(200, &json!({})),
-        End::Failure | End::Unfit | End::Refusal => {
+        PlannedEnd::Success => {}
+        PlannedEnd::Empty => return SimulatedReply::json(200, &json!({})),
+        PlannedEnd::Failure | PlannedEnd::Unfit | PlannedEnd::Refusal => {
             return error(500, "persona_failed", "The persona failed");
         }
     }
@@ -325,7 +327,7 @@ fn persona(request: &Request) -> Reply {
     let enveloped = body["description"]
         .as_str()
         .is_some_and(|text| text.contains("envelope"));
-    Reply::json(
+    SimulatedReply::json(
         200,
         &if enveloped {
             json!({"code": "success", "message": "", "data": record})
@@ -335,7 +337,7 @@ fn persona(request: &Request) -> Reply {
     )
 }
 
-fn download(request: &Request) -> Reply {
+fn download(request: &SimulatedRequest) -> SimulatedReply {
     if request.expired || !request.header("authorization").is_empty() {
         return denied();
     }
@@ -344,17 +346,17 @@ fn download(request: &Request) -> Reply {
         .rsplit_once('_')
         .and_then(|(_, number)| number.parse().ok());
     let hertz = 220.0 + 55.0 * number.unwrap_or(0.0);
-    Reply::file("audio/wav", media::audio(2_000, hertz))
+    SimulatedReply::file("audio/wav", media::audio(2_000, hertz))
 }
 
 /// What a bucket says of an address that is past its time.
-fn denied() -> Reply {
-    Reply::json(403, &json!("AccessDenied: Request has expired"))
+fn denied() -> SimulatedReply {
+    SimulatedReply::json(403, &json!("AccessDenied: Request has expired"))
         .with_header("content-type", "text/plain")
 }
 
-fn error(status: u16, code: &str, message: &str) -> Reply {
-    Reply::json(
+fn error(status: u16, code: &str, message: &str) -> SimulatedReply {
+    SimulatedReply::json(
         status,
         &json!({"code": code, "message": message, "data": null}),
     )

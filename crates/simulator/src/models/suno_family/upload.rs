@@ -1,11 +1,11 @@
-//! How recordings are handed over: in one form, or by way of a bucket.
+//! Uploads of recordings: in one form, or by way of a bucket.
 
 use serde_json::json;
 
 use super::{denied, error};
-use crate::site::{Reply, Request};
+use crate::site::{SimulatedReply, SimulatedRequest};
 
-pub(super) fn upload(request: &Request) -> Reply {
+pub(super) fn upload(request: &SimulatedRequest) -> SimulatedReply {
     if request.bearer().is_none() {
         return error(401, "invalid_token", "The token is not valid");
     }
@@ -20,7 +20,7 @@ pub(super) fn upload(request: &Request) -> Reply {
         let title = request.body["title"].as_str().unwrap_or("upload");
         let clip = json!({"id": id, "entity_type": "song_schema", "status": "complete", "title": title,
             "audio_url": format!("{}/cdn/{id}.mp3", request.base), "metadata": {"type": "upload"}});
-        return Reply::json(200, &clip);
+        return SimulatedReply::json(200, &clip);
     }
     if request.body["extension"]
         .as_str()
@@ -33,26 +33,26 @@ pub(super) fn upload(request: &Request) -> Reply {
     let fields =
         json!({"key": format!("raw/{id}"), "policy": "cG9saWN5", "AWSAccessKeyId": "simulated"});
     let url = format!("{}/bucket/{id}", request.base);
-    Reply::json(
+    SimulatedReply::json(
         200,
         &json!({"id": id, "url": url, "fields": fields, "is_file_uploaded": false}),
     )
 }
 
 /// The state of an upload, where it is this one.
-fn upload_in(request: &Request, state: &str) -> bool {
+fn upload_in(request: &SimulatedRequest, state: &str) -> bool {
     let upload = request.world.file(request.param("id"));
     upload.is_some_and(|upload| upload["state"] == state)
 }
 
-fn enter(request: &Request, state: &str) {
+fn enter(request: &SimulatedRequest, state: &str) {
     request
         .world
         .keep_file(request.param("id"), json!({"state": state}));
 }
 
 /// The bucket knows nothing of the service's credentials.
-pub(super) fn bucket(request: &Request) -> Reply {
+pub(super) fn bucket(request: &SimulatedRequest) -> SimulatedReply {
     let body = &request.body;
     let fields = ["key", "policy", "AWSAccessKeyId"];
     let refused = !request.header("authorization").is_empty()
@@ -63,10 +63,10 @@ pub(super) fn bucket(request: &Request) -> Reply {
         return denied();
     }
     enter(request, "stored");
-    Reply::empty(204)
+    SimulatedReply::empty(204)
 }
 
-pub(super) fn finish(request: &Request) -> Reply {
+pub(super) fn finish(request: &SimulatedRequest) -> SimulatedReply {
     if request.bearer().is_none() {
         return error(401, "invalid_token", "The token is not valid");
     }
@@ -75,11 +75,11 @@ pub(super) fn finish(request: &Request) -> Reply {
         return error(400, "invalid_request", "nothing was uploaded");
     }
     enter(request, "finished");
-    Reply::json(200, &json!({}))
+    SimulatedReply::json(200, &json!({}))
 }
 
 /// Not ready at the first look.
-pub(super) fn look(request: &Request) -> Reply {
+pub(super) fn look(request: &SimulatedRequest) -> SimulatedReply {
     if request.bearer().is_none() {
         return error(401, "invalid_token", "The token is not valid");
     }
@@ -91,13 +91,13 @@ pub(super) fn look(request: &Request) -> Reply {
     } else {
         return error(404, "upload_not_found", "There is no such upload");
     };
-    Reply::json(
+    SimulatedReply::json(
         200,
         &json!({"id": request.param("id"), "status": status, "error_message": null}),
     )
 }
 
-pub(super) fn initialize(request: &Request) -> Reply {
+pub(super) fn initialize(request: &SimulatedRequest) -> SimulatedReply {
     if request.bearer().is_none() {
         return error(401, "invalid_token", "The token is not valid");
     }
@@ -106,5 +106,5 @@ pub(super) fn initialize(request: &Request) -> Reply {
     }
     let clip = request.world.uuid();
     request.world.keep_file(format!("clip {clip}"), json!({}));
-    Reply::json(200, &json!({"clip_id": clip}))
+    SimulatedReply::json(200, &json!({"clip_id": clip}))
 }

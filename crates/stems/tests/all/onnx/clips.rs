@@ -3,16 +3,16 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use stems::onnx::{Model, Separator};
-use stems::{Audio, Control, Separate, SeparateError, Shape, Stem};
+use stems::onnx::{ModelSeparator, SeparationModel};
+use stems::{Audio, ClipShape, SeparateError, SeparationControl, SeparationEngine, Stem};
 
 use super::fixtures::{Fixtures, difference, sum};
 
 const VOICE_AND_REST: [Stem; 2] = [Stem::Vocals, Stem::Instrumental];
 
-fn load(fixtures: &Fixtures, name: &str) -> Arc<Model> {
+fn load(fixtures: &Fixtures, name: &str) -> Arc<SeparationModel> {
     let file = fixtures.folder.join(format!("{name}.toml"));
-    Arc::new(Model::open(&file, &fixtures.options).unwrap())
+    Arc::new(SeparationModel::open(&file, &fixtures.options).unwrap())
 }
 
 /// Tones that every rate here can carry, a little different in each channel.
@@ -42,7 +42,7 @@ fn any_rate_and_channel_count_keeps_its_shape_and_sums() {
         ] {
             let mix = clip(rate, channels, frames);
             let made = model
-                .separate(&mix, &VOICE_AND_REST, Control::default())
+                .separate(&mix, &VOICE_AND_REST, SeparationControl::default())
                 .unwrap();
             let all = sum(made.iter().map(|(_, audio)| audio));
             let worst = difference(&all, &mix);
@@ -69,7 +69,7 @@ fn an_identity_is_one_at_any_rate() {
     ] {
         let mix = clip(rate, channels, rate as usize);
         let made = model
-            .separate(&mix, &[Stem::Vocals], Control::default())
+            .separate(&mix, &[Stem::Vocals], SeparationControl::default())
             .unwrap();
         // Where the tones start and end they have a little in the bins that are silenced.
         let inside = mix.frames() * 3 / 10..mix.frames() * 7 / 10;
@@ -94,7 +94,7 @@ fn pieces_of_any_size_give_the_same_stems() {
         let model = load(&fixtures, name);
         let mix = clip(rate, 2, 70_001);
         let whole = model
-            .separate(&mix, &VOICE_AND_REST, Control::default())
+            .separate(&mix, &VOICE_AND_REST, SeparationControl::default())
             .unwrap();
         let mut made = vec![vec![Vec::new(); 2]; 2];
         let mut write = |stem: usize, piece: &[Vec<f32>]| {
@@ -103,8 +103,8 @@ fn pieces_of_any_size_give_the_same_stems() {
             true
         };
         let mut separator =
-            Separator::new(Arc::clone(&model), Shape::of(&mix), &VOICE_AND_REST).unwrap();
-        let mut control = Control::default();
+            ModelSeparator::new(Arc::clone(&model), ClipShape::of(&mix), &VOICE_AND_REST).unwrap();
+        let mut control = SeparationControl::default();
         let mut at = 0;
         for size in [1, 7_000, 100, 30_000].into_iter().cycle().take(12) {
             let end = mix.frames().min(at + size);
@@ -131,7 +131,7 @@ fn odd_clips_are_answered() {
         let model = load(&fixtures, name);
         for value in numbers {
             let mix = Audio::new(44_100, vec![vec![value; 5_000]; 2]).unwrap();
-            match model.separate(&mix, &[Stem::Vocals], Control::default()) {
+            match model.separate(&mix, &[Stem::Vocals], SeparationControl::default()) {
                 Ok(made) => {
                     let vocals = &made[0].1;
                     let mut samples = vocals.channels().iter().flatten();
@@ -145,7 +145,7 @@ fn odd_clips_are_answered() {
         }
         let empty = Audio::new(44_100, vec![Vec::new(); 2]).unwrap();
         let made = model
-            .separate(&empty, &[Stem::Vocals], Control::default())
+            .separate(&empty, &[Stem::Vocals], SeparationControl::default())
             .unwrap();
         assert_eq!(made[0].1.frames(), 0);
     }
@@ -159,14 +159,14 @@ fn progress_grows_and_a_stop_stops() {
     let model = load(&fixtures, "ht-outside");
     let mix = clip(44_100, 2, 100_000);
     let mut shown = Vec::new();
-    let control = Control {
+    let control = SeparationControl {
         progress: &mut |part| shown.push(part),
         cancelled: &|| false,
     };
     model.separate(&mix, &[Stem::Vocals], control).unwrap();
     assert!(shown.len() > 3 && shown.is_sorted() && shown.last() == Some(&1.0));
     let asked = AtomicUsize::new(0);
-    let control = Control {
+    let control = SeparationControl {
         progress: &mut |_| (),
         cancelled: &|| asked.fetch_add(1, Ordering::Relaxed) > 50,
     };
@@ -182,13 +182,15 @@ fn what_a_model_does_not_make_is_named() {
     let model = load(&fixtures, "ht-inside");
     let mix = clip(44_100, 2, 10);
     let refused = model
-        .separate(&mix, &[Stem::Guitar], Control::default())
+        .separate(&mix, &[Stem::Guitar], SeparationControl::default())
         .unwrap_err();
     assert_eq!(
         refused.to_string(),
         "there is no guitar here, only vocals, drums, bass, other, instrumental"
     );
     let wide = clip(44_100, 9, 10);
-    let refused = model.separate(&wide, &[], Control::default()).unwrap_err();
+    let refused = model
+        .separate(&wide, &[], SeparationControl::default())
+        .unwrap_err();
     assert_eq!(refused, SeparateError::Channels(9));
 }

@@ -2,14 +2,14 @@
 
 use std::sync::Arc;
 
-use stems::onnx::Model;
-use stems::{Audio, Control, Stem};
+use stems::onnx::SeparationModel;
+use stems::{Audio, SeparationControl, Stem};
 
 use super::fixtures::{Fixtures, difference, sum};
 
-fn load(fixtures: &Fixtures, name: &str) -> Arc<Model> {
+fn load(fixtures: &Fixtures, name: &str) -> Arc<SeparationModel> {
     let file = fixtures.folder.join(format!("{name}.toml"));
-    Arc::new(Model::open(&file, &fixtures.options).unwrap())
+    Arc::new(SeparationModel::open(&file, &fixtures.options).unwrap())
 }
 
 /// Separates the model's own mix and compares every stem that the reference has.
@@ -21,7 +21,7 @@ fn check(name: &str, told_apart: &[Stem]) {
     assert_eq!(model.told_apart(), told_apart, "{name}");
     let mix = fixtures.sound(name, "mix");
     let made = model
-        .separate(&mix, model.offered(), Control::default())
+        .separate(&mix, model.offered(), SeparationControl::default())
         .unwrap();
     let made_of = |stem: Stem| &made.iter().find(|(s, _)| *s == stem).unwrap().1;
     let references = fixtures.references(name);

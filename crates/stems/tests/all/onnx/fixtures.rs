@@ -8,7 +8,7 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use stems::onnx::{Folder, Options};
+use stems::onnx::{ModelFolder, RuntimeOptions};
 use stems::{Audio, Stem};
 
 const PYTHON: &str = "MEDIAGATE_TEST_ONNX_PYTHON";
@@ -16,7 +16,7 @@ const PYTHON: &str = "MEDIAGATE_TEST_ONNX_PYTHON";
 /// The folder that `make.py` filled.
 pub(crate) struct Fixtures {
     pub(crate) folder: PathBuf,
-    pub(crate) options: Options,
+    pub(crate) options: RuntimeOptions,
 }
 
 impl Fixtures {
@@ -35,7 +35,7 @@ impl Fixtures {
         let scripts = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/onnx");
         let folder = made(Path::new(&python), &scripts);
         let library = fs::read_to_string(folder.join("library")).unwrap();
-        let options = Options {
+        let options = RuntimeOptions {
             library: Some(library.trim().into()),
             threads: 1,
         };
@@ -43,8 +43,8 @@ impl Fixtures {
     }
 
     /// The models in the folder.
-    pub(crate) fn models(&self) -> Folder {
-        Folder::new(&self.folder, self.options.clone())
+    pub(crate) fn models(&self) -> ModelFolder {
+        ModelFolder::new(&self.folder, self.options.clone())
     }
 
     /// A stereo sound of the fixtures at 44.1 kHz.

@@ -4,7 +4,7 @@ use std::fs;
 use std::path::Path;
 use std::sync::Arc;
 
-use stems::onnx::{Folder, Model, uvr};
+use stems::onnx::{ModelFolder, SeparationModel, uvr};
 
 use super::fixtures::Fixtures;
 
@@ -20,8 +20,8 @@ fn put(folder: &Path, file: &str, content: impl AsRef<[u8]>) {
 }
 
 /// Names of models, and complaints about what is none.
-fn scan(folder: &mut Folder) -> Vec<String> {
-    let words = |found: Result<Arc<Model>, _>| match found {
+fn scan(folder: &mut ModelFolder) -> Vec<String> {
+    let words = |found: Result<Arc<SeparationModel>, _>| match found {
         Ok(model) => model.name().to_owned(),
         Err(refused) => format!("{refused}"),
     };
@@ -65,7 +65,7 @@ fn only_what_changed_is_loaded_anew() {
     put(home.path(), "a.toml", manifest("a", "a.onnx"));
     put(home.path(), "broken.toml", "name = 3");
     put(home.path(), "notes.txt", "not a model");
-    let mut folder = Folder::new(home.path(), fixtures.options.clone());
+    let mut folder = ModelFolder::new(home.path(), fixtures.options.clone());
     let first = folder.scan();
     assert_eq!(first.len(), 2);
     let model = first[0].as_ref().unwrap();
@@ -114,7 +114,7 @@ fn a_table_stands_in_for_manifests() {
     let home = tempfile::tempdir().unwrap();
     let graph = fs::read(fixtures.folder.join("mdx-identity.onnx")).unwrap();
     put(home.path(), "Kim Vocal_2.onnx", &graph);
-    let mut folder = Folder::new(home.path(), fixtures.options.clone());
+    let mut folder = ModelFolder::new(home.path(), fixtures.options.clone());
     let complaint =
         "Kim Vocal_2.onnx: manifest: there is none, and no model_data.json that knows the graph";
     assert_eq!(scan(&mut folder), [complaint]);
@@ -146,7 +146,7 @@ fn links_do_not_lead_out_of_the_folder() {
     put(home.path(), "a.toml", manifest("a", "a.onnx"));
     fs::create_dir(home.path().join("dir.onnx")).unwrap();
     put(home.path(), "dir.toml", manifest("dir", "dir.onnx"));
-    let mut folder = Folder::new(home.path(), fixtures.options.clone());
+    let mut folder = ModelFolder::new(home.path(), fixtures.options.clone());
     assert_eq!(
         scan(&mut folder),
         [

@@ -4,8 +4,8 @@ use std::fs;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use stems::onnx::{Manifest, Model, ModelError};
-use stems::{Audio, Control, SeparateError, Stem};
+use stems::onnx::{ModelError, ModelManifest, SeparationModel};
+use stems::{Audio, SeparateError, SeparationControl, Stem};
 
 use super::fixtures::Fixtures;
 
@@ -16,9 +16,9 @@ fn bad(fixtures: &Fixtures) -> PathBuf {
     fixtures.folder.join("bad")
 }
 
-fn load(fixtures: &Fixtures, text: &str) -> Result<Model, ModelError> {
-    let manifest = Manifest::parse(text)?;
-    Model::load(&bad(fixtures), manifest, &fixtures.options)
+fn load(fixtures: &Fixtures, text: &str) -> Result<SeparationModel, ModelError> {
+    let manifest = ModelManifest::parse(text)?;
+    SeparationModel::load(&bad(fixtures), manifest, &fixtures.options)
 }
 
 fn refusal(fixtures: &Fixtures, text: &str) -> String {
@@ -94,8 +94,8 @@ fn ports_are_found_by_rank_or_name() {
             "name = 'm'\nkind = 'htdemucs'\nfile = 'ht-outside.onnx'\nstems = [{stems}]\n\
              [htdemucs]\nsegment = 20000\n{more}"
         );
-        let manifest = Manifest::parse(&text)?;
-        Model::load(&fixtures.folder, manifest, &fixtures.options)
+        let manifest = ModelManifest::parse(&text)?;
+        SeparationModel::load(&fixtures.folder, manifest, &fixtures.options)
     };
     let six = "'drums', 'bass', 'other', 'vocals', 'guitar', 'piano'";
     let names = "[htdemucs.ports]\nwaveform_input = 'mix'\nspectrum_input = 'mag'\n\
@@ -135,8 +135,8 @@ fn an_open_unmix_names_the_stem_whose_graph_is_wrong() {
     };
     let said = |more: &str| {
         let text = format!("name = 'm'\nkind = 'openunmix'\n[openunmix]\n{more}");
-        let manifest = Manifest::parse(&text).unwrap();
-        let loaded = Model::load(&fixtures.folder, manifest, &fixtures.options);
+        let manifest = ModelManifest::parse(&text).unwrap();
+        let loaded = SeparationModel::load(&fixtures.folder, manifest, &fixtures.options);
         loaded.unwrap_err().to_string()
     };
     let vocals = "[openunmix.files]\nvocals = 'unmix-fixed-vocals.onnx'";
@@ -188,8 +188,8 @@ fn damaged_files_are_refused() {
     let text = MDX.replace("FILE", "a.onnx");
     for length in (0..whole.len()).step_by(7) {
         fs::write(folder.path().join("a.onnx"), &whole[..length]).unwrap();
-        let manifest = Manifest::parse(&text).unwrap();
-        let said = Model::load(folder.path(), manifest, &fixtures.options).unwrap_err();
+        let manifest = ModelManifest::parse(&text).unwrap();
+        let said = SeparationModel::load(folder.path(), manifest, &fixtures.options).unwrap_err();
         assert!(matches!(said, ModelError::Field { .. }), "{length}: {said}");
     }
     // Every byte wrong in turn: refused or not, but never a panic.
@@ -197,8 +197,8 @@ fn damaged_files_are_refused() {
         let mut bytes = whole.clone();
         bytes[at] ^= 0x55;
         fs::write(folder.path().join("a.onnx"), bytes).unwrap();
-        let manifest = Manifest::parse(&text).unwrap();
-        let _ = Model::load(folder.path(), manifest, &fixtures.options);
+        let manifest = ModelManifest::parse(&text).unwrap();
+        let _ = SeparationModel::load(folder.path(), manifest, &fixtures.options);
     }
 }
 
@@ -211,7 +211,7 @@ fn a_graph_that_fails_on_a_clip_is_an_error_of_that_clip() {
     let noise = (0..9_000u32).map(|i| (i * 7_919 % 1_000) as f32 / 1_000.0 - 0.5);
     let mix = Audio::new(44_100, vec![noise.collect::<Vec<f32>>(); 2]).unwrap();
     let failed = model
-        .separate(&mix, &[Stem::Vocals], Control::default())
+        .separate(&mix, &[Stem::Vocals], SeparationControl::default())
         .unwrap_err();
     assert_eq!(
         failed,

@@ -1,11 +1,11 @@
-//! What was sent to providers for a task, against the task: one order, one job, and nothing that hides another.
+//! Check of a task's submissions against the task: one order, one job, and nothing that hides another.
 
 use super::TaskRow;
 use crate::columns::record;
 use crate::verify::Mismatch;
 
 /// A submission as its row says it.
-pub(super) struct Sent {
+pub(super) struct SubmissionRow {
     id: String,
     pub(super) attempt: i64,
     pub(super) provider: String,
@@ -25,7 +25,7 @@ pub(super) struct Sent {
 }
 
 record! {
-    sent_columns for Sent of "submissions" {
+    sent_columns for SubmissionRow of "submissions" {
         id: "s.id",
         attempt: "s.attempt",
         provider: "s.provider",
@@ -48,7 +48,7 @@ fn any(handle: Option<String>, results: Option<String>) -> bool {
     handle.or(results).is_some()
 }
 
-impl Sent {
+impl SubmissionRow {
     fn is_open(&self) -> bool {
         ["intended", "accepted"].contains(&self.state.as_str())
     }
@@ -111,13 +111,13 @@ impl Sent {
 }
 
 /// What is wrong with what was sent for a task, in the order of its attempts.
-pub(super) fn mismatches(task: &TaskRow, sent: &[Sent]) -> Vec<Mismatch> {
+pub(super) fn mismatches(task: &TaskRow, sent: &[SubmissionRow]) -> Vec<Mismatch> {
     let mut found = Vec::new();
     let mut note = |what, id: &str, why| {
         let id = id.to_owned();
         found.push(Mismatch { what, id, why });
     };
-    let paid: Vec<&Sent> = sent.iter().filter(|one| one.may_be_paid()).collect();
+    let paid: Vec<&SubmissionRow> = sent.iter().filter(|one| one.may_be_paid()).collect();
     if paid.len() > 1 {
         let ids: Vec<&str> = paid.iter().map(|one| one.id.as_str()).collect();
         let why = format!(
@@ -163,7 +163,7 @@ pub(super) fn mismatches(task: &TaskRow, sent: &[Sent]) -> Vec<Mismatch> {
 }
 
 /// What a hosted task must have been sent as, and was not.
-fn missing(task: &TaskRow, sent: &[Sent], paid: &[&Sent]) -> Option<String> {
+fn missing(task: &TaskRow, sent: &[SubmissionRow], paid: &[&SubmissionRow]) -> Option<String> {
     if !task.is_hosted() {
         return None;
     }

@@ -4,13 +4,13 @@
 use std::time::Duration;
 
 use super::{
-    Begun, Found, KNOWN, LOOK, Visit, Wanted, caller_of, can_be_joined, draft, load, look_again,
-    take_over, unconfirmed,
+    IntentOutcome, IntentRequest, IntentVisit, KNOWN, LOOK, Lookup, caller_of, can_be_joined,
+    draft, load, look_again, take_over, unconfirmed,
 };
 use crate::app::{App, Ctx};
-use crate::attendance::CallerIs;
-use crate::domain::idempotency::record::Unkeyed;
-use crate::domain::idempotency::{UNCONFIRMED, refused};
+use crate::connections::ClientState;
+use crate::domain::idempotency::record::UnkeyedIntent;
+use crate::domain::idempotency::{UNCONFIRMED, refusals};
 use mediagate_model::account::Caller;
 use mediagate_model::error::Error;
 use mediagate_model::ids::IntentId;
@@ -29,8 +29,8 @@ const MOMENT: Duration = Duration::from_millis(50);
 const UNDER_WAY: Duration = Duration::from_mins(1);
 
 /// What came of joining an intent.
-enum Joined {
-    To(Box<Begun>),
+enum JoinResult {
+    To(Box<Lookup>),
     /// Another request came to it first: all has to be looked at again.
     Overtaken,
     /// It leads nowhere.
@@ -41,9 +41,9 @@ enum Joined {
 pub(super) async fn begin(
     app: &App,
     caller: &Caller,
-    wanted: &Wanted,
+    wanted: &IntentRequest,
     is_reserved: bool,
-) -> Result<Begun, Error> {
+) -> Result<Lookup, Error> {
     let attendance = &app.attendance;
     loop {
         // Before the wait: who comes during it is not in the database yet.
@@ -58,14 +58,14 @@ pub(super) async fn begin(
         let mut seen = look_at(app, intents).await?;
         // Callers whose answers were lost come first, whoever asks: as many tasks are
         // made as there are orders.
-        let lost = seen.extract_if(.., |(seen, _)| matches!(seen, CallerIs::Gone));
+        let lost = seen.extract_if(.., |(seen, _)| matches!(seen, ClientState::Gone));
         let lost: Vec<Intent> = lost.map(|(_, intent)| intent).collect();
         let mut joined = join_first(app, caller, wanted, lost, |_| true).await?;
         // Held until this one has begun.
         let (mut alone, mut refused_at) = (None, None);
-        if matches!(joined, Joined::No) && wanted.is_retry() {
+        if matches!(joined, JoinResult::No) && wanted.is_retry() {
             let asking = attendance.asking(&wanted.body);
-            refused_at = refused::take_after(app, wanted, latest_unknown).await?;
+            refused_at = refusals::take_after(app, wanted, latest_unknown).await?;
             if refused_at.is_some() {
                 alone = Some(asking);
             } else {
@@ -74,13 +74,13 @@ pub(super) async fn begin(
             }
         }
         match joined {
-            Joined::To(begun) => {
+            JoinResult::To(begun) => {
                 let way = if wanted.is_retry() { "retry" } else { "body" };
                 counters::request_joined(way);
                 return Ok(*begun);
             }
-            Joined::Overtaken => continue,
-            Joined::No => {}
+            JoinResult::Overtaken => continue,
+            JoinResult::No => {}
         }
         let (mut new, line) = (draft(app, caller, wanted), wanted.line.clone());
         new.of_unknown_try = wanted.is_retry() && refused_at.is_none();
@@ -92,21 +92,21 @@ pub(super) async fn begin(
             attendance.nobody_asks(&wanted.body).await;
             continue;
         };
-        let unkeyed = Unkeyed {
+        let unkeyed = UnkeyedIntent {
             known,
             is_retry: wanted.is_retry(),
             refused_at,
             line,
         };
-        match Visit::first(app, presence, new, Some(unkeyed), is_reserved).await {
+        match IntentVisit::first(app, presence, new, Some(unkeyed), is_reserved).await {
             Err(Error::Overtaken) => {}
-            visit => return visit.map(Begun::New),
+            visit => return visit.map(Lookup::New),
         }
     }
 }
 
 /// Intents with what is known of their callers, those with the fewest visits first.
-async fn look_at(app: &App, intents: Vec<Intent>) -> Result<Vec<(CallerIs, Intent)>, Error> {
+async fn look_at(app: &App, intents: Vec<Intent>) -> Result<Vec<(ClientState, Intent)>, Error> {
     let mut looked_at = Vec::new();
     for intent in intents {
         looked_at.push((caller_of(app, &intent).await?, intent));
@@ -120,17 +120,17 @@ async fn look_at(app: &App, intents: Vec<Intent>) -> Result<Vec<(CallerIs, Inten
 async fn join_first_try(
     app: &App,
     caller: &Caller,
-    wanted: &Wanted,
-    mut seen: Vec<(CallerIs, Intent)>,
-) -> Result<Joined, Error> {
-    let here = seen.extract_if(.., |(seen, _)| matches!(seen, CallerIs::Waiting));
+    wanted: &IntentRequest,
+    mut seen: Vec<(ClientState, Intent)>,
+) -> Result<JoinResult, Error> {
+    let here = seen.extract_if(.., |(seen, _)| matches!(seen, ClientState::Waiting));
     let here: Vec<Intent> = here.map(|(_, intent)| intent).collect();
     let joined = join_first(app, caller, wanted, here, |_| true).await?;
-    if !matches!(joined, Joined::No) {
+    if !matches!(joined, JoinResult::No) {
         return Ok(joined);
     }
     for (seen, intent) in seen {
-        let CallerIs::Answered(at) = seen else {
+        let ClientState::Answered(at) = seen else {
             continue;
         };
         let is_fresh = app.clock.now().since(at) < RETRIES;
@@ -138,38 +138,38 @@ async fn join_first_try(
             is_fresh || is_open(found)
         });
         match joined.await? {
-            Joined::No => {}
+            JoinResult::No => {}
             joined => return Ok(joined),
         }
     }
-    Ok(Joined::No)
+    Ok(JoinResult::No)
 }
 
 /// Joins the first of these that can be joined and is meant.
 async fn join_first(
     app: &App,
     caller: &Caller,
-    wanted: &Wanted,
+    wanted: &IntentRequest,
     intents: Vec<Intent>,
-    is_meant: impl Fn(&Found) -> bool,
-) -> Result<Joined, Error> {
+    is_meant: impl Fn(&IntentOutcome) -> bool,
+) -> Result<JoinResult, Error> {
     for intent in intents {
         match join(app, caller, wanted, intent, &is_meant).await? {
-            Joined::No => {}
+            JoinResult::No => {}
             joined => return Ok(joined),
         }
     }
-    Ok(Joined::No)
+    Ok(JoinResult::No)
 }
 
-fn is_open(found: &Found) -> bool {
+fn is_open(found: &IntentOutcome) -> bool {
     match found {
-        Found::Tasks(tasks) => tasks.iter().any(|task| !task.state.is_terminal()),
-        Found::PastTasks(_)
-        | Found::Clip(_)
-        | Found::Persona(..)
-        | Found::Endpoint(_)
-        | Found::Change(_) => false,
+        IntentOutcome::Tasks(tasks) => tasks.iter().any(|task| !task.state.is_terminal()),
+        IntentOutcome::PastTasks(_)
+        | IntentOutcome::Clip(_)
+        | IntentOutcome::Persona(..)
+        | IntentOutcome::Endpoint(_)
+        | IntentOutcome::Change(_) => false,
     }
 }
 
@@ -177,34 +177,34 @@ fn is_open(found: &Found) -> bool {
 async fn join(
     app: &App,
     caller: &Caller,
-    wanted: &Wanted,
+    wanted: &IntentRequest,
     intent: Intent,
-    is_meant: impl Fn(&Found) -> bool,
-) -> Result<Joined, Error> {
+    is_meant: impl Fn(&IntentOutcome) -> bool,
+) -> Result<JoinResult, Error> {
     let Some(made) = &intent.made else {
         return until_made(app, &intent).await;
     };
     let found = load(app, caller.account.id, &intent, made).await?;
     let Some(found) = found.filter(|found| can_be_joined(found) && is_meant(found)) else {
-        return Ok(Joined::No);
+        return Ok(JoinResult::No);
     };
     let visit = take_over(app, wanted, intent).await?;
-    Ok(visit.map_or(Joined::Overtaken, |visit| {
-        Joined::To(Box::new(Begun::Known(visit, Box::new(found))))
+    Ok(visit.map_or(JoinResult::Overtaken, |visit| {
+        JoinResult::To(Box::new(Lookup::Known(visit, Box::new(found))))
     }))
 }
 
 /// What to do about an intent for which nothing was made when it was read: waits
 /// until something is, or until nobody works on it.
-async fn until_made(app: &App, intent: &Intent) -> Result<Joined, Error> {
+async fn until_made(app: &App, intent: &Intent) -> Result<JoinResult, Error> {
     loop {
         app.attendance.settled(&intent.body).await;
-        let is_here = matches!(caller_of(app, intent).await?, CallerIs::Waiting);
+        let is_here = matches!(caller_of(app, intent).await?, ClientState::Waiting);
         let Some(now) = look_again(app, intent.id).await? else {
-            return Ok(Joined::No);
+            return Ok(JoinResult::No);
         };
         if now.made.is_some() || now.visits != intent.visits {
-            return Ok(Joined::Overtaken);
+            return Ok(JoinResult::Overtaken);
         }
         if is_here {
             app.attendance.change_within(LOOK).await;
@@ -213,7 +213,7 @@ async fn until_made(app: &App, intent: &Intent) -> Result<Joined, Error> {
         let age = app.clock.now().since(now.created_at);
         return match now.sent_at {
             Some(_) if age < UNCONFIRMED => Err(unconfirmed()),
-            Some(_) => Ok(Joined::No),
+            Some(_) => Ok(JoinResult::No),
             None => abandon(app, now).await,
         };
     }
@@ -221,19 +221,19 @@ async fn until_made(app: &App, intent: &Intent) -> Result<Joined, Error> {
 
 /// Takes an intent away before it is passed by: its process may only have stood
 /// still, and must not go on with it.
-async fn abandon(app: &Ctx, intent: Intent) -> Result<Joined, Error> {
+async fn abandon(app: &Ctx, intent: Intent) -> Result<JoinResult, Error> {
     let abandoned = app
         .store
         .write(move |conn| store::intents::abandon(conn, intent.id, intent.visits));
     Ok(if store::soon(abandoned).await? {
-        Joined::No
+        JoinResult::No
     } else {
-        Joined::Overtaken
+        JoinResult::Overtaken
     })
 }
 
 /// The intents that a request with this body may mean.
-async fn candidates(app: &App, wanted: &Wanted) -> Result<Vec<Intent>, Error> {
+async fn candidates(app: &App, wanted: &IntentRequest) -> Result<Vec<Intent>, Error> {
     let (attendance, body) = (&app.attendance, &wanted.body);
     if wanted.is_retry() {
         // Its first try may have come through only now: a connection that waits
@@ -266,8 +266,8 @@ async fn candidates(app: &App, wanted: &Wanted) -> Result<Vec<Intent>, Error> {
 
 /// Those whose callers left this process without an answer, or with one that is given
 /// again.
-fn gone(app: &App, wanted: &Wanted) -> Vec<IntentId> {
+fn gone(app: &App, wanted: &IntentRequest) -> Vec<IntentId> {
     let mut known = app.attendance.with_body(&wanted.body);
-    known.retain(|(_, caller)| *caller == CallerIs::Gone);
+    known.retain(|(_, caller)| *caller == ClientState::Gone);
     known.into_iter().map(|(id, _)| id).collect()
 }

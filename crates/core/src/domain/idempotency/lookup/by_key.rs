@@ -1,11 +1,11 @@
 //! Requests with an `Idempotency-Key`.
 
 use super::{
-    Begun, KNOWN, LOOK, Visit, Wanted, caller_of, can_be_joined, draft, load, still_working,
-    take_over, unconfirmed,
+    IntentRequest, IntentVisit, KNOWN, LOOK, Lookup, caller_of, can_be_joined, draft, load,
+    still_working, take_over, unconfirmed,
 };
 use crate::app::{App, Ctx};
-use crate::attendance::CallerIs;
+use crate::connections::ClientState;
 use mediagate_model::account::Caller;
 use mediagate_model::error::{Error, ErrorCode};
 use mediagate_model::ids::{AccountId, IntentId};
@@ -17,14 +17,14 @@ use mediagate_telemetry::counters;
 pub(super) async fn begin(
     app: &App,
     caller: &Caller,
-    wanted: &Wanted,
+    wanted: &IntentRequest,
     key: &str,
     is_reserved: bool,
-) -> Result<Begun, Error> {
+) -> Result<Lookup, Error> {
     loop {
         let Some(intent) = by_key(app, caller.account.id, key).await? else {
             if let Some(visit) = claim(app, caller, wanted, key, is_reserved).await? {
-                return Ok(Begun::New(visit));
+                return Ok(Lookup::New(visit));
             }
             continue;
         };
@@ -63,10 +63,10 @@ async fn by_key(app: &Ctx, account: AccountId, key: &str) -> Result<Option<Inten
 async fn claim(
     app: &App,
     caller: &Caller,
-    wanted: &Wanted,
+    wanted: &IntentRequest,
     key: &str,
     is_reserved: bool,
-) -> Result<Option<Visit>, Error> {
+) -> Result<Option<IntentVisit>, Error> {
     let new = draft(app, caller, wanted);
     let key = (new.account, key.to_owned());
     let claimed = app
@@ -74,7 +74,7 @@ async fn claim(
         .claim(new.id, new.body.clone(), wanted.line.clone(), key);
     match claimed {
         // Another process may have written one in the meantime.
-        Ok(presence) => match Visit::first(app, presence, new, None, is_reserved).await {
+        Ok(presence) => match IntentVisit::first(app, presence, new, None, is_reserved).await {
             Err(Error::Overtaken) => Ok(None),
             visit => visit.map(Some),
         },
@@ -107,7 +107,7 @@ async fn is_abandoned(app: &App, intent: &Intent) -> Result<bool, Error> {
         return Ok(false);
     }
     app.attendance.settled(&intent.body).await;
-    Ok(matches!(caller_of(app, intent).await?, CallerIs::Gone))
+    Ok(matches!(caller_of(app, intent).await?, ClientState::Gone))
 }
 
 /// Comes to an intent that is known by its key; `None` when it has to be looked
@@ -115,13 +115,13 @@ async fn is_abandoned(app: &App, intent: &Intent) -> Result<bool, Error> {
 async fn revisit(
     app: &App,
     caller: &Caller,
-    wanted: &Wanted,
+    wanted: &IntentRequest,
     intent: Intent,
-) -> Result<Option<Begun>, Error> {
+) -> Result<Option<Lookup>, Error> {
     if let Some(answer) = &intent.answer {
         let answer = serde_json::from_str(answer).map_err(Error::internal)?;
         counters::request_joined("key");
-        return Ok(Some(Begun::Answered(answer)));
+        return Ok(Some(Lookup::Answered(answer)));
     }
     if let Some(made) = &intent.made {
         let found = load(app, caller.account.id, &intent, made).await?;
@@ -133,23 +133,23 @@ async fn revisit(
         if visit.is_some() {
             counters::request_joined("key");
         }
-        return Ok(visit.map(|visit| Begun::Known(visit, Box::new(found))));
+        return Ok(visit.map(|visit| Lookup::Known(visit, Box::new(found))));
     }
     // What a caller that left asked for may be under way.
     app.attendance.settled(&intent.body).await;
     match caller_of(app, &intent).await? {
-        CallerIs::Waiting => {
+        ClientState::Waiting => {
             app.attendance.change_within(LOOK).await;
             Ok(None)
         }
-        CallerIs::Gone | CallerIs::Answered(_) if intent.sent_at.is_some() => {
+        ClientState::Gone | ClientState::Answered(_) if intent.sent_at.is_some() => {
             if still_working(app, intent.id).await? {
                 return Err(unconfirmed());
             }
             Ok(None)
         }
-        CallerIs::Gone | CallerIs::Answered(_) => {
-            Ok(take_over(app, wanted, intent).await?.map(Begun::New))
+        ClientState::Gone | ClientState::Answered(_) => {
+            Ok(take_over(app, wanted, intent).await?.map(Lookup::New))
         }
     }
 }

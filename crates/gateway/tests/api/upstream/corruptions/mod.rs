@@ -5,16 +5,16 @@
 
 mod changes;
 
-use mediagate_core::domain::audit::By;
-use mediagate_core::domain::books;
+use mediagate_core::domain::accounting;
+use mediagate_core::domain::audit::ChangeAuthor;
 use mediagate_core::domain::keys::NewKey;
 use mediagate_core::domain::{accounts, ledger};
 use mediagate_model::account::BudgetPeriod;
-use mediagate_model::money::Micros;
+use mediagate_model::money::MicroDollars;
 use mediagate_store::StoreError;
 use mediagate_store::verify::Mismatch;
 use serde_json::{Value, json};
-use simulator::{End, Fault, Plan, Role, Simulator};
+use simulator::{Fault, JobPlan, PlannedEnd, RequestRole, Simulator};
 
 use super::{LONG, film, provider, simulator};
 use crate::support::gateway::{Builder, finished};
@@ -56,11 +56,11 @@ async fn ends(caller: &Client, body: Value, status: &str) -> String {
 }
 
 /// Cancels a task that its provider works on; waits until its money has moved.
-async fn cancelled_at_work(caller: &Client, model: &str, simulator: &Simulator, plan: Plan) {
+async fn cancelled_at_work(caller: &Client, model: &str, simulator: &Simulator, plan: JobPlan) {
     simulator.world().set_plan(plan);
-    let polls = super::arrived(simulator, Role::Poll);
+    let polls = super::arrived(simulator, RequestRole::Poll);
     let task = ordered(caller, order(model)).await;
-    super::arrives(simulator, Role::Poll, polls + 1).await;
+    super::arrives(simulator, RequestRole::Poll, polls + 1).await;
     let path = format!("/v1/tasks/{task}");
     caller
         .post(&format!("{path}/cancel"), &json!({}))
@@ -90,10 +90,10 @@ async fn scene(builder: Builder) -> TestGateway {
         .await;
     let second = gateway.caller("owls", NewKey::default()).await;
     let app = &gateway.app;
-    let by = || By::command("a test");
+    let by = || ChangeAuthor::command("a test");
     let account = accounts::ensure(app, "owls").await.unwrap().id;
     let credit = "20".parse().unwrap();
-    let credited = books::credit(app, by().into(), account, credit, None).await;
+    let credited = accounting::credit(app, by().into(), account, credit, None).await;
     assert!(credited.unwrap().money.prepaid);
 
     let adjusted = ends(&owls, order("film"), "succeeded").await;
@@ -103,37 +103,38 @@ async fn scene(builder: Builder) -> TestGateway {
     ends(&owls, videos_order(), "succeeded").await;
     ends(&second, videos_order(), "succeeded").await;
     ends(&gateway, order("told"), "succeeded").await;
-    let refund = Micros::new(-40_000);
+    let refund = MicroDollars::new(-40_000);
     let note = "too dark".into();
-    let adjusted = books::adjust(app, by().into(), adjusted.parse().unwrap(), refund, note).await;
+    let adjusted =
+        accounting::adjust(app, by().into(), adjusted.parse().unwrap(), refund, note).await;
     adjusted.unwrap();
 
-    let plan = |end| Plan {
+    let plan = |end| JobPlan {
         end,
-        ..Plan::default()
+        ..JobPlan::default()
     };
-    world.set_plan(plan(End::Failure));
+    world.set_plan(plan(PlannedEnd::Failure));
     ends(&owls, order("film"), "failed").await;
-    let at_work = Plan {
+    let at_work = JobPlan {
         polls: 4,
-        ..Plan::default()
+        ..JobPlan::default()
     };
     cancelled_at_work(&owls, "told", &simulator, at_work).await;
-    let long = Plan {
+    let long = JobPlan {
         running: LONG,
-        ..Plan::default()
+        ..JobPlan::default()
     };
     cancelled_at_work(&owls, "film", &simulator, long).await;
-    world.set_plan(Plan::default());
+    world.set_plan(JobPlan::default());
 
-    world.order(Fault::DropAfter, None, Some(Role::Submit), 1);
-    world.order(super::status(500), None, Some(Role::Find), 1000);
+    world.order(Fault::DropAfter, None, Some(RequestRole::Submit), 1);
+    world.order(super::status(500), None, Some(RequestRole::Find), 1000);
     ends(&owls, order("film"), "failed").await;
     world.clear_faults();
     world.order(
         super::status(429),
         Some("openai-videos"),
-        Some(Role::Submit),
+        Some(RequestRole::Submit),
         1,
     );
     ends(&owls, order("both"), "succeeded").await;
@@ -141,7 +142,7 @@ async fn scene(builder: Builder) -> TestGateway {
     world.set_plan(long);
     let orders = super::submissions(&simulator);
     ordered(&owls, order("told")).await;
-    super::arrives(&simulator, Role::Submit, orders + 1).await;
+    super::arrives(&simulator, RequestRole::Submit, orders + 1).await;
     eventually("it is written that it was taken", async || {
         (count(
             &gateway,

@@ -1,4 +1,4 @@
-//! What answers mean by a recipe.
+//! Tests of reading answers by a recipe.
 
 use super::*;
 
@@ -7,9 +7,9 @@ pub(super) fn submitted(
     order: &Order,
     status: u16,
     body: &Value,
-) -> Result<Step, ProviderError> {
+) -> Result<AdapterStep, ProviderError> {
     let asked = cook.start(order).unwrap().asked();
-    cook.submitted(order, &asked, &Answer::json_of(status, body))
+    cook.submitted(order, &asked, &ProviderResponse::json_of(status, body))
 }
 
 #[test]
@@ -20,23 +20,23 @@ fn what_a_submission_may_answer() {
     let order = video("m");
     let answered = |status, body: Value| submitted(cook.as_ref(), &order, status, &body);
     let step = answered(200, json!({"code": 0, "id": 7})).unwrap();
-    assert!(matches!(step, Step::Submitted { handle, .. } if handle.0["kept"]["id"] == 7));
+    assert!(matches!(step, AdapterStep::Submitted { handle, .. } if handle.0["kept"]["id"] == 7));
     for (status, body, class) in [
-        (200, json!({"code": 0}), Class::Unclear),
-        (200, json!({"id": "x"}), Class::Unclear),
-        (200, json!({"code": 1002}), Class::RateLimited),
-        (200, json!({"code": 1300}), Class::Account),
-        (200, json!({"code": 1301}), Class::Refused),
-        (200, json!({"code": 9}), Class::Rejected),
-        (400, json!({"code": 1301}), Class::Refused),
-        (409, json!({}), Class::Rejected),
-        (401, json!({}), Class::Credentials),
-        (500, json!({}), Class::Unclear),
+        (200, json!({"code": 0}), ErrorClass::Unclear),
+        (200, json!({"id": "x"}), ErrorClass::Unclear),
+        (200, json!({"code": 1002}), ErrorClass::RateLimited),
+        (200, json!({"code": 1300}), ErrorClass::Account),
+        (200, json!({"code": 1301}), ErrorClass::Refused),
+        (200, json!({"code": 9}), ErrorClass::Rejected),
+        (400, json!({"code": 1301}), ErrorClass::Refused),
+        (409, json!({}), ErrorClass::Rejected),
+        (401, json!({}), ErrorClass::Credentials),
+        (500, json!({}), ErrorClass::Unclear),
         // Whatever is said beside a 5xx, the order does not go elsewhere.
-        (500, json!({"code": 1002}), Class::Unclear),
-        (500, json!({"code": 1301}), Class::Refused),
-        (503, json!({"code": 1002}), Class::RateLimited),
-        (503, json!({}), Class::Unclear),
+        (500, json!({"code": 1002}), ErrorClass::Unclear),
+        (500, json!({"code": 1301}), ErrorClass::Refused),
+        (503, json!({"code": 1002}), ErrorClass::RateLimited),
+        (503, json!({}), ErrorClass::Unclear),
     ] {
         let error = answered(status, body.clone()).unwrap_err();
         assert_eq!(error.class, class, "{status} {body}");
@@ -47,7 +47,7 @@ fn what_a_submission_may_answer() {
         ("no", Some("9"))
     );
     let error = cook.start(&stems("m")).unwrap_err();
-    assert_eq!(error.class, Class::Rejected);
+    assert_eq!(error.class, ErrorClass::Rejected);
 }
 
 #[test]
@@ -61,15 +61,15 @@ fn words_tell_where_no_code_does() {
         answered.unwrap_err().class
     };
     for (status, code, message, wanted) in [
-        (200, 400, "Stopped by Moderation", Class::Refused),
-        (200, 402, "Stopped by moderation", Class::Account),
-        (200, 7, "invalid size", Class::Rejected),
-        (400, 7, "stopped by moderation", Class::Refused),
-        (403, 7, "stopped by moderation", Class::Refused),
-        (403, 7, "invalid key", Class::Credentials),
-        (401, 7, "invalid moderator", Class::Credentials),
-        (429, 7, "invalid", Class::RateLimited),
-        (500, 7, "stopped by moderation", Class::Unclear),
+        (200, 400, "Stopped by Moderation", ErrorClass::Refused),
+        (200, 402, "Stopped by moderation", ErrorClass::Account),
+        (200, 7, "invalid size", ErrorClass::Rejected),
+        (400, 7, "stopped by moderation", ErrorClass::Refused),
+        (403, 7, "stopped by moderation", ErrorClass::Refused),
+        (403, 7, "invalid key", ErrorClass::Credentials),
+        (401, 7, "invalid moderator", ErrorClass::Credentials),
+        (429, 7, "invalid", ErrorClass::RateLimited),
+        (500, 7, "stopped by moderation", ErrorClass::Unclear),
     ] {
         let body = json!({"code": code, "message": message});
         assert_eq!(class(status, body), wanted, "{status} {code} {message}");
@@ -82,18 +82,22 @@ fn json_in_a_text_is_read() {
     let cook = cook(&format!("json_texts = [\"/made\"]\n{recipe}")).unwrap();
     let made = json!({"urls": ["https://x.example/v"]}).to_string();
     let step = polled(cook.as_ref(), 200, &json!({"status": "done", "made": made}));
-    assert!(matches!(step, Ok(Step::Done { outputs }) if outputs.len() == 1));
+    assert!(matches!(step, Ok(AdapterStep::Done { outputs }) if outputs.len() == 1));
     for made in [json!("{"), json!(""), json!([1]), Value::Null] {
         let error = polled(cook.as_ref(), 200, &json!({"status": "done", "made": made}));
-        assert_eq!(error.unwrap_err().class, Class::Failed);
+        assert_eq!(error.unwrap_err().class, ErrorClass::Failed);
     }
 }
 
-fn polled(cook: &dyn Adapter, status: u16, body: &Value) -> Result<Step, ProviderError> {
-    let handle = Handle(json!({"kept": {"id": "a/b"}}));
+fn polled(cook: &dyn Adapter, status: u16, body: &Value) -> Result<AdapterStep, ProviderError> {
+    let handle = JobHandle(json!({"kept": {"id": "a/b"}}));
     let call = cook.poll(&handle).unwrap();
-    assert_eq!(call.to, Target::Path("/jobs/a%2Fb".into()));
-    cook.polled(&handle, &call.asked(), &Answer::json_of(status, body))
+    assert_eq!(call.to, CallTarget::Path("/jobs/a%2Fb".into()));
+    cook.polled(
+        &handle,
+        &call.asked(),
+        &ProviderResponse::json_of(status, body),
+    )
 }
 
 #[test]
@@ -102,34 +106,34 @@ fn where_a_job_stands() {
         "[errors]\ncode = \"/code\"\n[errors.codes]\nnsfw = \"refused\"\nbusy = \"rate_limited\"",
     );
     let polled = |status, body: Value| polled(cook.as_ref(), status, &body);
-    let running = |step: Result<Step, ProviderError>, word: Option<&str>| matches!(step, Ok(Step::Running { unknown_word, .. }) if unknown_word.as_deref() == word);
+    let running = |step: Result<AdapterStep, ProviderError>, word: Option<&str>| matches!(step, Ok(AdapterStep::Running { unknown_word, .. }) if unknown_word.as_deref() == word);
     assert!(running(polled(200, json!({"status": "running"})), None));
     assert!(running(
         polled(200, json!({"status": "pondering"})),
         Some("pondering")
     ));
     for (status, body, class) in [
-        (200, json!({}), Class::Unclear),
-        (200, json!({"status": "failed"}), Class::Failed),
-        (500, json!({"status": "failed"}), Class::Failed),
+        (200, json!({}), ErrorClass::Unclear),
+        (200, json!({"status": "failed"}), ErrorClass::Failed),
+        (500, json!({"status": "failed"}), ErrorClass::Failed),
         (
             200,
             json!({"status": "failed", "code": "nsfw"}),
-            Class::Refused,
+            ErrorClass::Refused,
         ),
         (
             200,
             json!({"status": "failed", "code": "busy"}),
-            Class::Failed,
+            ErrorClass::Failed,
         ),
-        (404, json!({}), Class::Missing),
-        (500, json!({}), Class::Unclear),
-        (429, json!({}), Class::RateLimited),
-        (200, json!({"status": "done"}), Class::Failed),
+        (404, json!({}), ErrorClass::Missing),
+        (500, json!({}), ErrorClass::Unclear),
+        (429, json!({}), ErrorClass::RateLimited),
+        (200, json!({"status": "done"}), ErrorClass::Failed),
         (
             200,
             json!({"status": "done", "url": "nothing"}),
-            Class::Failed,
+            ErrorClass::Failed,
         ),
     ] {
         assert_eq!(
@@ -143,7 +147,7 @@ fn where_a_job_stands() {
         json!({"status": "done", "url": "https://cdn.test/v.mp4"}),
     );
     assert!(
-        matches!(done, Ok(Step::Done { outputs }) if matches!(outputs[0].source, Source::Address(_)))
+        matches!(done, Ok(AdapterStep::Done { outputs }) if matches!(outputs[0].source, OutputSource::Address(_)))
     );
 }
 
@@ -161,7 +165,7 @@ fn a_state_may_be_told_without_words() {
     ] {
         assert!(matches!(
             polled(body),
-            Ok(Step::Running {
+            Ok(AdapterStep::Running {
                 progress: Some(50),
                 ..
             })
@@ -170,21 +174,21 @@ fn a_state_may_be_told_without_words() {
     let class = |body| polled(body).unwrap_err().class;
     assert_eq!(
         class(json!({"done": true, "error": {"code": 1}})),
-        Class::Failed
+        ErrorClass::Failed
     );
     assert_eq!(
         class(json!({"done": true, "moderated": true})),
-        Class::Refused
+        ErrorClass::Refused
     );
     assert!(matches!(
         polled(json!({"done": true, "url": "https://a.test/"})),
-        Ok(Step::Done { .. })
+        Ok(AdapterStep::Done { .. })
     ));
 }
 
-fn source_of(step: Result<Step, ProviderError>) -> Source {
+fn source_of(step: Result<AdapterStep, ProviderError>) -> OutputSource {
     match step.unwrap() {
-        Step::Done { mut outputs } => outputs.remove(0).source,
+        AdapterStep::Done { mut outputs } => outputs.remove(0).source,
         other => panic!("not done: {other:?}"),
     }
 }
@@ -196,18 +200,18 @@ fn results_come_in_several_ways() {
         let cook = cook(&changed("address = \"/url\"", lines)).unwrap();
         source_of(polled(cook.as_ref(), 200, &done))
     };
-    let call = |source: Source| match source {
-        Source::Call(call) => *call,
+    let call = |source: OutputSource| match source {
+        OutputSource::Call(call) => *call,
         other => panic!("no call: {other:?}"),
     };
     let relative = call(result("address = \"/url\""));
-    assert_eq!(relative.to, Target::Root("/files/v.mp4".into()));
+    assert_eq!(relative.to, CallTarget::Root("/files/v.mp4".into()));
     assert!(!relative.with_credential);
     assert!(call(result("address = \"/url\"\nwith_credential = true")).with_credential);
     let behind = call(result(
         "content = \"/jobs/{id}/content\"\ncontent_query = { q = \"{id}\" }",
     ));
-    assert_eq!(behind.to, Target::Path("/jobs/a%2Fb/content".into()));
+    assert_eq!(behind.to, CallTarget::Path("/jobs/a%2Fb/content".into()));
     assert!(behind.with_credential && behind.query == [("q".into(), "a/b".into())]);
 }
 
@@ -222,22 +226,29 @@ fn variants_and_kept_addresses() {
         );
     let cook = cook(&recipe).unwrap();
     let mut order = video("m");
-    assert_eq!(cook.start(&order).unwrap().to, Target::Path("/jobs".into()));
+    assert_eq!(
+        cook.start(&order).unwrap().to,
+        CallTarget::Path("/jobs".into())
+    );
     for (role, method, path) in [
         (PictureRole::FirstFrame, http::Method::PUT, "/jobs"),
         (PictureRole::LastFrame, http::Method::POST, "/frames"),
     ] {
-        if let Work::Video(video) = &mut order.work {
+        if let WorkSpec::Video(video) = &mut order.work {
             video.pictures.push(frame(role));
         }
         let call = cook.start(&order).unwrap();
-        assert_eq!((call.method, call.to), (method, Target::Path(path.into())));
+        assert_eq!(
+            (call.method, call.to),
+            (method, CallTarget::Path(path.into()))
+        );
     }
     let body = json!({"id": 1, "url": "https://queue.test/1"});
-    let Ok(Step::Submitted { handle, .. }) = submitted(cook.as_ref(), &order, 200, &body) else {
+    let Ok(AdapterStep::Submitted { handle, .. }) = submitted(cook.as_ref(), &order, 200, &body)
+    else {
         panic!("not submitted");
     };
     assert_eq!(handle.0["kept"]["kind"], "m");
     let poll = cook.poll(&handle).unwrap();
-    assert_eq!(poll.to, Target::Address("https://queue.test/1".into()));
+    assert_eq!(poll.to, CallTarget::Address("https://queue.test/1".into()));
 }

@@ -78,8 +78,8 @@ proptest! {
             video.pictures.push(frame(PictureRole::FirstFrame));
             video.pictures.push(frame(PictureRole::Reference));
         });
-        let values = order::values(&recipe, &order, &[]).unwrap();
-        let maps = schema::Maps::from([("map".into(), [("5".into(), json!(5))].into())]);
+        let values = order_values::values(&recipe, &order, &[]).unwrap();
+        let maps = schema::ValueMaps::from([("map".into(), [("5".into(), json!(5))].into())]);
         let _ = template.value(&values, &maps);
         let _ = template.text(&values, &maps);
         let _ = template.path(&values, &maps);
@@ -88,14 +88,14 @@ proptest! {
     /// No answer brings a recipe down, and none without an id is a job.
     #[test]
     fn answers_may_be_anything(status in 100_u16..600, body in "[\\[\\]{}\":,a-z0-9]{0,60}") {
-        let mut answer = Answer::json_of(status, &Value::Null);
+        let mut answer = ProviderResponse::json_of(status, &Value::Null);
         answer.body = body.into();
         for recipe in [OPENAI, KIE] {
             let cook = cook(recipe).unwrap();
             let order = video("m");
             let asked = Call::get("submit", "").asked();
             prop_assert!(cook.submitted(&order, &asked, &answer).is_err());
-            let handle = Handle(json!({}));
+            let handle = JobHandle(json!({}));
             let _ = cook.poll(&handle);
             let _ = cook.cancel(&handle);
             let since = crate::adapters::tests::since();

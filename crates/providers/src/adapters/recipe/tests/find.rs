@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::adapters::tests::{found, since};
-use crate::port::Identity;
+use crate::port::MatchCertainty;
 
 /// The shortest recipe with a submission that hands the key over, and a way to
 /// look for it.
@@ -14,7 +14,7 @@ fn looking(find: &str) -> Arc<dyn Adapter> {
     cook(&format!("{recipe}[find]\n{find}")).unwrap()
 }
 
-fn kept(found: &Found) -> Vec<&Value> {
+fn kept(found: &LookupPage) -> Vec<&Value> {
     let jobs = found.jobs.iter();
     jobs.map(|job| &job.handle.0["kept"]["id"]).collect()
 }
@@ -24,11 +24,11 @@ fn a_job_may_be_asked_for_by_the_key() {
     let cook = looking("path = \"/jobs/by-ref/{key}\"");
     let order = video("m");
     let call = cook.find(&order, since()).unwrap();
-    assert_eq!(call.to, Target::Path("/jobs/by-ref/0197-key".into()));
-    assert_eq!(call.effect, Effect::Free);
+    assert_eq!(call.to, CallTarget::Path("/jobs/by-ref/0197-key".into()));
+    assert_eq!(call.effect, CallEffect::Free);
     let there = found(cook.as_ref(), &order, 200, &json!({"id": "j"})).unwrap();
     assert_eq!(kept(&there), ["j"]);
-    assert_eq!(there.jobs[0].identity, Identity::Certain);
+    assert_eq!(there.jobs[0].identity, MatchCertainty::Certain);
     let gone = found(cook.as_ref(), &order, 404, &json!({})).unwrap();
     assert_eq!(gone.jobs, []);
     // Something is there, and without an id.
@@ -54,7 +54,7 @@ fn a_list_may_repeat_the_key() {
     let last = found(cook.as_ref(), &order, 200, &json!([])).unwrap();
     assert!(last.next.is_none());
     let error = found(cook.as_ref(), &order, 200, &json!({})).unwrap_err();
-    assert_eq!(error.class, Class::Unclear);
+    assert_eq!(error.class, ErrorClass::Unclear);
     // A list that is not there is no list without the job.
     assert!(found(cook.as_ref(), &order, 404, &json!({})).is_err());
 }
@@ -82,18 +82,18 @@ fn a_list_may_repeat_the_content() {
     assert_eq!(kept(&told), ["a"]);
     assert_eq!(
         (told.jobs[0].identity, told.next.is_none()),
-        (Identity::Likely, true)
+        (MatchCertainty::Likely, true)
     );
     let next = page("next = \"/next\"\nmore = \"/more\"").next.unwrap();
     assert_eq!(
         next.to,
-        Target::Address("https://x.example/jobs?mark=7".into())
+        CallTarget::Address("https://x.example/jobs?mark=7".into())
     );
     assert!(next.query.is_empty());
     let next = page("next = \"/jobs/2/id\"\nnext_query = \"after\"")
         .next
         .unwrap();
-    assert_eq!(next.to, Target::Path("/jobs".into()));
+    assert_eq!(next.to, CallTarget::Path("/jobs".into()));
     assert_eq!(
         next.query,
         [("limit".into(), "2".into()), ("after".into(), "c".into())]

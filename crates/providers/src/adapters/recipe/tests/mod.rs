@@ -13,9 +13,9 @@ use serde_json::{Value, json};
 
 use super::*;
 use crate::adapters::tests::{adapter, picture, stems, video};
-use crate::error::Class;
-use crate::order::{Picture, PictureRole, Video};
-use crate::port::{Body, Effect, Part, Source, Target, What};
+use crate::error::ErrorClass;
+use crate::order::{PictureRole, SourcePicture, VideoSpec};
+use crate::port::{CallEffect, CallTarget, FormPart, OutputKind, OutputSource, RequestBody};
 
 const OPENAI: &str = include_str!("../../../../../../recipes/openai-videos.toml");
 /// Errors in an envelope, and JSON in a text.
@@ -46,7 +46,7 @@ address = "/url"
 fn cook(recipe: &str) -> Result<Arc<dyn Adapter>, SettingsError> {
     let options = json!({"recipe": recipe});
     let options = options.as_object().cloned().unwrap_or_default();
-    build(&Settings::new("test", options))
+    build(&ProviderSettings::new("test", options))
 }
 
 /// The short recipe, its calls signed.
@@ -65,30 +65,30 @@ fn changed(from: &str, to: &str) -> String {
     SHORT.replacen(from, to, 1)
 }
 
-fn video_with(model: &str, change: impl FnOnce(&mut Video)) -> Order {
+fn video_with(model: &str, change: impl FnOnce(&mut VideoSpec)) -> Order {
     let mut order = video(model);
-    if let Work::Video(video) = &mut order.work {
+    if let WorkSpec::Video(video) = &mut order.work {
         change(video);
     }
     order
 }
 
-fn frame(role: PictureRole) -> Picture {
-    Picture {
+fn frame(role: PictureRole) -> SourcePicture {
+    SourcePicture {
         role,
         file: picture(),
     }
 }
 
 /// What a body holds, whatever the order of its fields.
-fn content(body: &Body) -> Value {
+fn content(body: &RequestBody) -> Value {
     match body {
-        Body::Json(body) => body.clone(),
-        Body::Multipart(parts) => parts
+        RequestBody::Json(body) => body.clone(),
+        RequestBody::Multipart(parts) => parts
             .iter()
             .map(|part| match part {
-                Part::Text { name, value } => (name.clone(), json!(value)),
-                Part::File {
+                FormPart::Text { name, value } => (name.clone(), json!(value)),
+                FormPart::File {
                     name,
                     file_name,
                     mime,
@@ -127,11 +127,11 @@ fn a_recipe_sends_what_the_native_adapter_sends() {
         assert_eq!(content(&ours.body), content(&theirs.body));
         assert_eq!(
             (ours.effect, theirs.effect),
-            (Effect::Submission, Effect::Submission)
+            (CallEffect::Submission, CallEffect::Submission)
         );
     }
-    let limits = |adapter: &dyn Adapter| match adapter.limits(Kind::Video, "sora-2") {
-        Some(Limits::Video(limits)) => limits,
+    let limits = |adapter: &dyn Adapter| match adapter.limits(MediaKind::Video, "sora-2") {
+        Some(ModelLimits::Video(limits)) => limits,
         other => panic!("{other:?}"),
     };
     let (ours, theirs) = (limits(cook.as_ref()), limits(native.as_ref()));

@@ -1,4 +1,4 @@
-//! What the recipes of the program send for each model of the catalogue, against
+//! Request bodies of the shipped recipes for each model of the catalogue, against
 //! the bodies that the providers' pages document.
 
 use super::*;
@@ -129,8 +129,8 @@ fn of_own_apis() -> Vec<(&'static str, &'static str, &'static str, Value)> {
 const PICTURE: &str = "https://media.example.com/first.png";
 
 /// The order of the catalogue's model by which its recipe is tried.
-fn order_of(cook: &dyn Adapter, kind: Kind, model: &str) -> Order {
-    let Some(Limits::Video(limits)) = cook.limits(kind, model) else {
+fn order_of(cook: &dyn Adapter, kind: MediaKind, model: &str) -> Order {
+    let Some(ModelLimits::Video(limits)) = cook.limits(kind, model) else {
         let fields = json!({"prompt": "[Verse] rain", "tags": "blues", "title": "Rain"});
         return super::songs::song_by(model, fields);
     };
@@ -164,7 +164,7 @@ fn each_model_is_ordered_as_its_page_says() {
         let call = cook.start(&order).unwrap();
         assert_eq!(
             call.to,
-            Target::Path((*path).into()),
+            CallTarget::Path((*path).into()),
             "{protocol} {}",
             model.id
         );

@@ -7,7 +7,7 @@ use serde::Deserialize;
 use url::Url;
 
 use super::super::sign::SignatureMethod;
-use crate::port::{Leaving, Sign as _};
+use crate::port::{CallSigner as _, OutgoingCall};
 use crate::secret::Secret;
 
 fn signed(signing: &str, url: &str, body: &str) -> Vec<(&'static str, String)> {
@@ -18,7 +18,7 @@ fn signed(signing: &str, url: &str, body: &str) -> Vec<(&'static str, String)> {
     let auth: Auth = toml::from_str(signing).unwrap();
     let signer = auth.sign.with(&Secret::new("id:secret-key")).unwrap();
     let url = Url::parse(url).unwrap();
-    let call = Leaving {
+    let call = OutgoingCall {
         method: &Method::POST,
         url: &url,
         mime: Some("application/json"),

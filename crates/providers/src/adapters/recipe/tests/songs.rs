@@ -2,7 +2,7 @@
 
 use super::answers::submitted;
 use super::*;
-use crate::order::Song;
+use crate::order::SongSpec;
 
 pub(super) const SINGER: &str = r#"
 base_url = "https://api.example.com"
@@ -39,7 +39,7 @@ pub(super) fn song_by(model: &str, fields: Value) -> Order {
     let Value::Object(fields) = fields else {
         panic!("no fields");
     };
-    order.work = Work::Song(Song {
+    order.work = WorkSpec::Song(SongSpec {
         task: "generate".into(),
         fields,
         uploads: Vec::new(),
@@ -50,7 +50,7 @@ pub(super) fn song_by(model: &str, fields: Value) -> Order {
 #[test]
 fn songs_are_ordered_and_all_their_clips_taken() {
     let cook = cook(SINGER).unwrap();
-    let Some(Limits::Music(limits)) = cook.limits(Kind::Music, "m") else {
+    let Some(ModelLimits::Music(limits)) = cook.limits(MediaKind::Music, "m") else {
         panic!("no limits");
     };
     assert_eq!(limits.tasks, ["generate"]);
@@ -65,20 +65,20 @@ fn songs_are_ordered_and_all_their_clips_taken() {
     let sent = json!({"style": "blues", "about": "blues", "words": "[Verse] rain", "length": 30,
         "instrumental": false, "name": "Rain"});
     assert_eq!(content(&cook.start(&order).unwrap().body), sent);
-    let Ok(Step::Submitted { handle, .. }) =
+    let Ok(AdapterStep::Submitted { handle, .. }) =
         submitted(cook.as_ref(), &order, 200, &json!({"id": "1"}))
     else {
         panic!("not submitted");
     };
     let songs = json!([{"url": "https://a.test/1"}, {"url": "https://a.test/2"}, {"url": "https://a.test/3"}]);
-    let answer = Answer::json_of(200, &json!({"status": "done", "songs": songs}));
+    let answer = ProviderResponse::json_of(200, &json!({"status": "done", "songs": songs}));
     let asked = cook.poll(&handle).unwrap().asked();
-    let Step::Done { outputs } = cook.polled(&handle, &asked, &answer).unwrap() else {
+    let AdapterStep::Done { outputs } = cook.polled(&handle, &asked, &answer).unwrap() else {
         panic!("not done");
     };
     assert_eq!(outputs.len(), 2);
     for output in outputs {
-        let What::Clip(facts) = output.what else {
+        let OutputKind::Clip(facts) = output.what else {
             panic!("no clip");
         };
         assert_eq!(
@@ -103,7 +103,7 @@ const SUNO: &str = include_str!("../../../../../../recipes/kie-suno.toml");
 fn sent(cook: &dyn Adapter, fields: Value) -> (String, Value) {
     let call = cook.start(&song(fields)).unwrap();
     let body = content(&call.body);
-    let Target::Path(path) = call.to else {
+    let CallTarget::Path(path) = call.to else {
         panic!("no path");
     };
     (path, body)
@@ -152,13 +152,16 @@ fn the_way_to_order_is_told_by_all_that_a_song_has() {
         assert!(body.get(has_not).is_none(), "{fields}: {body}");
     }
     let strange = with_recording("continue_clip_id", json!({"prompt": "sun"}));
-    assert_eq!(cook.start(&strange).unwrap_err().class, Class::Rejected);
+    assert_eq!(
+        cook.start(&strange).unwrap_err().class,
+        ErrorClass::Rejected
+    );
 }
 
 fn with_recording(field: &str, fields: Value) -> Order {
     let mut order = song(fields);
-    if let Work::Song(song) = &mut order.work {
-        let Work::Stems(stems) = stems("m").work else {
+    if let WorkSpec::Song(song) = &mut order.work {
+        let WorkSpec::Stems(stems) = stems("m").work else {
             panic!("no recording");
         };
         song.uploads = vec![(field.into(), stems.source)];
@@ -171,17 +174,17 @@ fn a_cover_is_made_of_a_recording_that_was_uploaded() {
     for (base_url, to) in [
         (
             None,
-            Target::Address("https://kieai.redpandaai.co/api/file-stream-upload".into()),
+            CallTarget::Address("https://kieai.redpandaai.co/api/file-stream-upload".into()),
         ),
         (
             Some("https://relay.test/v1"),
-            Target::Path("/api/file-stream-upload".into()),
+            CallTarget::Path("/api/file-stream-upload".into()),
         ),
     ] {
         let options = json!({"recipe": SUNO});
-        let settings = Settings {
+        let settings = ProviderSettings {
             base_url: base_url.map(|url| url.parse().unwrap()),
-            ..Settings::new("test", options.as_object().cloned().unwrap())
+            ..ProviderSettings::new("test", options.as_object().cloned().unwrap())
         };
         let cook = build(&settings).unwrap();
         let order = with_recording(
@@ -189,14 +192,14 @@ fn a_cover_is_made_of_a_recording_that_was_uploaded() {
             json!({"prompt": "[Verse] rain", "tags": "blues"}),
         );
         let upload = cook.start(&order).unwrap();
-        assert_eq!((&upload.to, upload.effect), (&to, Effect::Free));
+        assert_eq!((&upload.to, upload.effect), (&to, CallEffect::Free));
         assert_eq!(content(&upload.body)["fileName"], "0197-key-song.flac");
         let taken = json!({"code": 200, "data": {"downloadUrl": "https://files.test/1"}});
-        let taken = Answer::json_of(200, &taken);
-        let Ok(Step::Next(call)) = cook.submitted(&order, &upload.asked(), &taken) else {
+        let taken = ProviderResponse::json_of(200, &taken);
+        let Ok(AdapterStep::Next(call)) = cook.submitted(&order, &upload.asked(), &taken) else {
             panic!("no order");
         };
-        assert_eq!(call.to, Target::Path("/generate/upload-cover".into()));
+        assert_eq!(call.to, CallTarget::Path("/generate/upload-cover".into()));
         let body = content(&call.body);
         assert_eq!(body["uploadUrl"], "https://files.test/1");
         assert_eq!(
@@ -205,12 +208,12 @@ fn a_cover_is_made_of_a_recording_that_was_uploaded() {
         );
     }
     let mut gone = with_recording("cover_clip_id", json!({"prompt": "rain"}));
-    if let Work::Song(song) = &mut gone.work {
+    if let WorkSpec::Song(song) = &mut gone.work {
         song.uploads[0].1.file.bytes = bytes::Bytes::new();
     }
     assert_eq!(
         cook(SUNO).unwrap().start(&gone).unwrap_err().class,
-        Class::Rejected
+        ErrorClass::Rejected
     );
 }
 
@@ -219,7 +222,8 @@ fn clips_have_the_names_that_the_provider_gives_them() {
     let cook = cook(SUNO).unwrap();
     let order = song(json!({"prompt": "about rain", "title": "Rain"}));
     let taken = json!({"code": 200, "data": {"taskId": "t"}});
-    let Ok(Step::Submitted { handle, .. }) = submitted(cook.as_ref(), &order, 200, &taken) else {
+    let Ok(AdapterStep::Submitted { handle, .. }) = submitted(cook.as_ref(), &order, 200, &taken)
+    else {
         panic!("not submitted");
     };
     let clips = json!([
@@ -229,8 +233,8 @@ fn clips_have_the_names_that_the_provider_gives_them() {
     ]);
     let done = json!({"code": 200, "data": {"status": "SUCCESS", "response": {"sunoData": clips}}});
     let asked = cook.poll(&handle).unwrap().asked();
-    let Step::Done { outputs } = cook
-        .polled(&handle, &asked, &Answer::json_of(200, &done))
+    let AdapterStep::Done { outputs } = cook
+        .polled(&handle, &asked, &ProviderResponse::json_of(200, &done))
         .unwrap()
     else {
         panic!("not done");
@@ -238,7 +242,7 @@ fn clips_have_the_names_that_the_provider_gives_them() {
     let facts: Vec<_> = outputs
         .iter()
         .map(|output| match &output.what {
-            What::Clip(facts) => {
+            OutputKind::Clip(facts) => {
                 [&facts.id, &facts.title, &facts.tags, &facts.prompt].map(String::as_str)
             }
             _ => panic!("no clip"),
@@ -255,8 +259,8 @@ fn clips_have_the_names_that_the_provider_gives_them() {
 
 #[test]
 fn what_not_every_call_hands_over_is_not_offered() {
-    let limits = |text: &str| match cook(text).unwrap().limits(Kind::Music, "m") {
-        Some(Limits::Music(limits)) => limits.songs.fields.unwrap(),
+    let limits = |text: &str| match cook(text).unwrap().limits(MediaKind::Music, "m") {
+        Some(ModelLimits::Music(limits)) => limits.songs.fields.unwrap(),
         _ => panic!("no limits"),
     };
     assert_eq!(

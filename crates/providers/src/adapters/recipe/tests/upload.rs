@@ -1,7 +1,7 @@
 //! Files that go before the order, and what an order may say beside.
 
 use super::*;
-use crate::answer::Answer;
+use crate::response::ProviderResponse;
 
 /// Pictures are uploaded in a form, one by one.
 const FORM: &str = r#"base_url = "https://api.example.com"
@@ -44,11 +44,11 @@ address = "/url"
 fn followed(cook: &dyn Adapter, order: &Order) -> (usize, Call) {
     let mut call = cook.start(order).unwrap();
     let mut uploads = 0;
-    while call.effect == Effect::Free {
+    while call.effect == CallEffect::Free {
         uploads += 1;
         let answer = json!({"data": {"id": 40 + uploads}});
-        let answer = Answer::json_of(200, &answer);
-        let Ok(Step::Next(next)) = cook.submitted(order, &call.asked(), &answer) else {
+        let answer = ProviderResponse::json_of(200, &answer);
+        let Ok(AdapterStep::Next(next)) = cook.submitted(order, &call.asked(), &answer) else {
             panic!("no next call");
         };
         call = *next;
@@ -73,7 +73,7 @@ fn each_file_goes_first_and_the_order_names_it() {
         video.audio = Some(false);
     });
     let first = cook.start(&order).unwrap();
-    assert_eq!(first.effect, Effect::Free);
+    assert_eq!(first.effect, CallEffect::Free);
     let form = json!({"picture": ["picture.png", "image/png", 8], "trace": "0197-key"});
     assert_eq!(content(&first.body), form);
     let (uploads, call) = followed(&*cook, &order);
@@ -91,7 +91,7 @@ fn each_file_goes_first_and_the_order_names_it() {
 #[test]
 fn limits_tell_of_sound_and_references() {
     let cook = cook(FORM).unwrap();
-    let Some(Limits::Video(limits)) = cook.limits(Kind::Video, "x") else {
+    let Some(ModelLimits::Video(limits)) = cook.limits(MediaKind::Video, "x") else {
         panic!("no videos");
     };
     assert_eq!(
@@ -108,12 +108,12 @@ fn nothing_before_the_order_is_unclear() {
     });
     let asked = cook.start(&order).unwrap().asked();
     for (status, body, class) in [
-        (500, json!({}), Class::Unavailable),
-        (200, json!({"data": {}}), Class::Unavailable),
-        (401, json!({}), Class::Credentials),
-        (400, json!({}), Class::Rejected),
+        (500, json!({}), ErrorClass::Unavailable),
+        (200, json!({"data": {}}), ErrorClass::Unavailable),
+        (401, json!({}), ErrorClass::Credentials),
+        (400, json!({}), ErrorClass::Rejected),
     ] {
-        let error = cook.submitted(&order, &asked, &Answer::json_of(status, &body));
+        let error = cook.submitted(&order, &asked, &ProviderResponse::json_of(status, &body));
         assert_eq!(error.unwrap_err().class, class, "{status} {body}");
     }
 }

@@ -1,0 +1,301 @@
+//! Colour grading: colours, vignette, grain and fades of a finished frame.
+//!
+//! Every look is a matrix over red, green and blue followed by a curve. Looks are combined by
+//! multiplying the matrices and chaining the curves, so any number of them costs one pass over the
+//! frame, and none costs nothing.
+
+use crate::direction::{Direction, FadeColour, FilmLook};
+use crate::options::RenderOptions;
+use crate::scene::noise::{GRAIN_SIDE, lattice, smoothstep, softened, square};
+
+/// How the frames of a shot are treated.
+pub(crate) struct ColourGrade {
+    /// What each of the three colours adds to red, green and blue, and what is added to all.
+    matrix: [[f32; 4]; 3],
+    curve: Vec<[f32; 3]>,
+    plain: bool,
+    /// How much of the light the corners lose.
+    vignette: f32,
+    /// Grain in eight-bit steps.
+    grain: f32,
+    noise: Vec<f32>,
+    fade_in: Option<FadeColour>,
+    fade_out: Option<FadeColour>,
+    frames: f32,
+    fade_frames: f32,
+    seed: u64,
+}
+
+impl ColourGrade {
+    pub(crate) fn new(direction: &Direction, options: &RenderOptions) -> Self {
+        let mut matrix = [
+            [1.0, 0.0, 0.0, 0.0],
+            [0.0, 1.0, 0.0, 0.0],
+            [0.0, 0.0, 1.0, 0.0],
+        ];
+        let mut curve: Vec<[f32; 3]> = (0..STEPS)
+            .map(|i| [small(i) / small(STEPS - 1); 3])
+            .collect();
+        let (mut vignette, mut grain) = (0.0, 0.0_f32);
+        for look in &direction.looks {
+            matrix = joined(&matrix, &rows(*look));
+            for values in &mut curve {
+                *values = bent(*look, *values);
+            }
+            match look {
+                FilmLook::Vignette => vignette += 0.55,
+                FilmLook::Vintage => {
+                    vignette += 0.28;
+                    grain = grain.max(3.0);
+                }
+                FilmLook::Sepia => vignette += 0.25,
+                FilmLook::FilmGrain => grain = 9.0,
+                _ => {}
+            }
+        }
+        let frames = small(options.frames() as usize);
+        Self {
+            matrix,
+            curve,
+            plain: direction.looks.is_empty(),
+            vignette,
+            grain,
+            noise: if grain > 0.0 {
+                film_grain(options.seed)
+            } else {
+                Vec::new()
+            },
+            fade_in: direction.fade_in,
+            fade_out: direction.fade_out,
+            frames,
+            // A second, but at most a third of the film.
+            fade_frames: small(options.fps as usize).min(frames / 3.0).max(1.0),
+            seed: options.seed,
+        }
+    }
+
+    /// Whether frames with the same content are treated the same.
+    pub(crate) fn is_steady(&self, frame: usize) -> bool {
+        self.grain == 0.0 && frame > 0 && self.fade(frame) == self.fade(frame - 1)
+    }
+
+    /// Treats a frame of `width` pixels to a row.
+    pub(crate) fn apply(&self, frame: usize, width: usize, rgba: &mut [u8]) {
+        let fade = self.fade(frame);
+        if self.plain && fade.is_none() {
+            return;
+        }
+        let table = self.table(fade);
+        let height = rgba.len() / 4 / width;
+        let (across, down) = (small(width) / 2.0, small(height) / 2.0);
+        let squares: Vec<f32> = (0..width)
+            .map(|x| ((small(x) + 0.5) / across - 1.0).powi(2))
+            .collect();
+        let shift = |n: i32| scatter(lattice(i32::try_from(frame).unwrap_or(0), n, self.seed));
+        let (dx, dy) = (shift(1), shift(2));
+        for (y, row) in rgba.chunks_exact_mut(width * 4).enumerate() {
+            let low = ((small(y) + 0.5) / down - 1.0).powi(2);
+            let (pixels, _) = row.as_chunks_mut::<4>();
+            for (x, (pixel, square)) in pixels.iter_mut().zip(&squares).enumerate() {
+                let far = (low + square) * 0.5;
+                let light = 1.0 - self.vignette * far * far.sqrt();
+                let noise = if self.grain > 0.0 {
+                    self.noise[((y + dy) % GRAIN_SIDE) * GRAIN_SIDE + (x + dx) % GRAIN_SIDE]
+                        * self.grain
+                } else {
+                    0.0
+                };
+                *pixel = self.treated(*pixel, light, noise, &table);
+            }
+        }
+    }
+
+    #[inline]
+    fn treated(&self, pixel: [u8; 4], light: f32, noise: f32, table: &CurveTable) -> [u8; 4] {
+        let [r, g, b, _] = pixel.map(f32::from);
+        let [red, green, blue] = &self.matrix;
+        let mut out = [0, 0, 0, u8::MAX];
+        for (c, byte) in out.iter_mut().take(3).enumerate() {
+            let value = (r * red[c] + g * green[c] + b * blue[c]) * light + noise;
+            // Above 2^23 a float has no fraction: its last bits are the integer.
+            let at = (value * FINE).clamp(0.0, LAST) + 8_388_608.0;
+            let at = (at.to_bits() & 0x3FF) as usize;
+            *byte = table[at][c];
+        }
+        out
+    }
+
+    /// The curve in bytes, faded.
+    fn table(&self, fade: Option<(FadeColour, f32)>) -> Box<CurveTable> {
+        let mut table = Box::new([[0; 4]; 1024]);
+        for (bytes, values) in table.iter_mut().zip(&self.curve) {
+            for (byte, value) in bytes.iter_mut().zip(values) {
+                let faded = match fade {
+                    None => *value,
+                    Some((FadeColour::Black, shown)) => value * shown,
+                    Some((FadeColour::White, shown)) => 1.0 - (1.0 - value) * shown,
+                };
+                #[expect(
+                    clippy::cast_possible_truncation,
+                    clippy::cast_sign_loss,
+                    reason = "clamped to a byte"
+                )]
+                let rounded = (faded * 255.0 + 0.5).clamp(0.0, 255.0) as u8;
+                *byte = rounded;
+            }
+        }
+        table
+    }
+
+    /// The fade at a frame, and how much of the picture is left, 0 to 1.
+    fn fade(&self, frame: usize) -> Option<(FadeColour, f32)> {
+        let frame = small(frame);
+        let coming = smoothstep(0.0, self.fade_frames, frame);
+        let going = smoothstep(0.0, self.fade_frames, self.frames - 1.0 - frame);
+        match (self.fade_in, self.fade_out) {
+            (Some(from), _) if coming < 1.0 => Some((from, coming)),
+            (_, Some(to)) if going < 1.0 => Some((to, going)),
+            _ => None,
+        }
+    }
+}
+
+/// A look's matrix: what red, green and blue each contribute to the three.
+fn rows(look: FilmLook) -> [[f32; 3]; 3] {
+    // Panchromatic film sees red a little less than the eye and blue a little more.
+    let grey = [0.27, 0.60, 0.13];
+    let towards_grey = |share: f32, tint: [f32; 3]| {
+        [0, 1, 2].map(|row: usize| {
+            [0, 1, 2].map(|column: usize| {
+                let own = f32::from(u8::from(row == column));
+                tint[row] * (own + (grey[column] - own) * share)
+            })
+        })
+    };
+    match look {
+        FilmLook::BlackAndWhite => towards_grey(1.0, [1.0; 3]),
+        FilmLook::Sepia => towards_grey(1.0, [1.08, 0.90, 0.68]),
+        FilmLook::Vintage => towards_grey(0.30, [1.03, 0.99, 0.90]),
+        FilmLook::Warm => towards_grey(0.0, [1.08, 1.0, 0.85]),
+        FilmLook::Cold => towards_grey(0.10, [0.87, 0.99, 1.11]),
+        FilmLook::DayForNight => towards_grey(0.62, [0.36, 0.46, 0.70]),
+        FilmLook::HighContrast | FilmLook::Vignette | FilmLook::FilmGrain => {
+            towards_grey(0.0, [1.0; 3])
+        }
+    }
+}
+
+/// A look's curve.
+fn bent(look: FilmLook, values: [f32; 3]) -> [f32; 3] {
+    // An S through the middle; 1 is as steep as smoothstep.
+    let steeper = |v: f32, by: f32| v + (v * v * (3.0 - 2.0 * v) - v) * by;
+    match look {
+        FilmLook::BlackAndWhite => values.map(|v| steeper(v, 0.45)),
+        FilmLook::Sepia => values.map(|v| 0.03 + 0.95 * steeper(v, 0.3)),
+        FilmLook::HighContrast => values.map(|v| steeper(steeper(v, 0.75), 0.35)),
+        // Old prints have lost their blacks first, and most of all the blue ones.
+        FilmLook::Vintage => {
+            let [r, g, b] = values.map(|v| steeper(v, 0.25));
+            [0.06 + 0.92 * r, 0.05 + 0.90 * g, 0.13 + 0.74 * b]
+        }
+        // The sky of a day is darkened more than its shadows.
+        FilmLook::DayForNight => values.map(|v| steeper(v * (1.12 - 0.22 * v), 0.35)),
+        FilmLook::Warm | FilmLook::Cold | FilmLook::Vignette | FilmLook::FilmGrain => values,
+    }
+}
+
+/// The matrix of one treatment after another, by columns as [`Grade`] holds them.
+fn joined(first: &[[f32; 4]; 3], then: &[[f32; 3]; 3]) -> [[f32; 4]; 3] {
+    first.map(|column| {
+        let product = |row: usize| (0..3).map(|k| then[row][k] * column[k]).sum();
+        [product(0), product(1), product(2), 0.0]
+    })
+}
+
+/// A square of grain: noise about zero, a little larger than a pixel, most of it within 1.
+fn film_grain(seed: u64) -> Vec<f32> {
+    let raw = square(|x, y| {
+        let at = |n: u64| lattice(x, y, seed.wrapping_add(n));
+        1.1 * (at(11) + at(12) + at(13) - 1.5)
+    });
+    softened(&raw, [0.22, 0.79, 0.22])
+}
+
+#[expect(
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "chance is below 1"
+)]
+fn scatter(chance: f32) -> usize {
+    (chance * 255.0) as usize
+}
+
+#[expect(
+    clippy::cast_precision_loss,
+    reason = "pixels and frames are small numbers"
+)]
+fn small(n: usize) -> f32 {
+    n as f32
+}
+
+/// Bytes for each step of red's, green's and blue's curves; as long as ten bits can count.
+type CurveTable = [[u8; 4]; 1024];
+
+/// Steps of a curve: four for each eight-bit step.
+const STEPS: usize = 1021;
+const FINE: f32 = 4.0;
+const LAST: f32 = 1020.0;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::options::RequestedOptions;
+
+    fn treated(prompt: &str, frame: usize, colour: [u8; 3]) -> [u8; 3] {
+        let direction = Direction::parse(prompt);
+        let options = RenderOptions::resolve(&RequestedOptions::default(), &direction).unwrap();
+        let mut rgba = [colour[0], colour[1], colour[2], 255].repeat(33 * 33);
+        ColourGrade::new(&direction, &options).apply(frame, 33, &mut rgba);
+        let middle = (16 * 33 + 16) * 4;
+        [rgba[middle], rgba[middle + 1], rgba[middle + 2]]
+    }
+
+    #[test]
+    fn looks_do_what_they_say() {
+        let [r, g, b] = treated("black and white", 60, [200, 120, 40]);
+        assert!(r == g && g == b, "{r} {g} {b}");
+        let [r, g, b] = treated("sepia", 60, [120; 3]);
+        assert!(r > g && g > b, "{r} {g} {b}");
+        let [r, _, b] = treated("warm look", 60, [120; 3]);
+        assert!(r > 120 && b < 120);
+        let [r, _, b] = treated("cold light", 60, [120; 3]);
+        assert!(r < 120 && b > 120);
+        let [r, g, b] = treated("day for night", 60, [180; 3]);
+        assert!(b > r && g < 120, "{r} {g} {b}");
+        assert!(treated("high contrast", 60, [60; 3])[0] < 50);
+        assert!(treated("high contrast", 60, [200; 3])[0] > 210);
+        assert_eq!(treated("static", 60, [1, 2, 3]), [1, 2, 3]);
+    }
+
+    #[test]
+    fn fades_begin_and_end_in_their_colour() {
+        assert_eq!(treated("fade in", 0, [90; 3]), [0; 3]);
+        assert_eq!(
+            treated("fade in, fade out to white", 149, [90; 3]),
+            [255; 3]
+        );
+        assert_eq!(treated("fade in and out", 75, [90; 3]), [90; 3]);
+        let half = treated("fade out", 135, [90; 3])[0];
+        assert!((20..70).contains(&half), "{half}");
+    }
+
+    #[test]
+    fn a_vignette_darkens_the_corners_alone() {
+        let direction = Direction::parse("vignette");
+        let options = RenderOptions::resolve(&RequestedOptions::default(), &direction).unwrap();
+        let mut rgba = vec![200; 33 * 33 * 4];
+        ColourGrade::new(&direction, &options).apply(9, 33, &mut rgba);
+        assert!(rgba[0] < 140, "{}", rgba[0]);
+        assert_eq!(rgba[(16 * 33 + 16) * 4], 200);
+    }
+}

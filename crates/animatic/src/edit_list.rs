@@ -1,0 +1,147 @@
+//! The edit list of a finished file: which part of the sound track is played.
+//!
+//! The first AAC packet only primes the decoder. Players skip what an edit list says; without one,
+//! Apple's skip 2,112 samples, and the sound is early. The MP4 writer does not support edit lists, so
+//! one is inserted between the boxes that it wrote. An edit list counts all times in one unit, but
+//! ffmpeg's reader, which Chromium uses too, reads an edit's start as samples: so the sound track's
+//! timescale is set to its sample rate.
+//!
+//! It knows boxes (ISO/IEC 14496-12) as far as needed, and nothing of codecs.
+
+use std::ops::Range;
+
+/// Which part of a sound track is played.
+pub(crate) struct SoundEdit {
+    /// Samples per second.
+    pub(crate) rate: u32,
+    /// The first sample to play.
+    pub(crate) first: u32,
+    /// Duration, in the file's timescale.
+    pub(crate) length: u32,
+}
+
+/// Adds the edit to the sound track of a file. `None` if the file is not as expected.
+pub(crate) fn edit_sound(mut mp4: Vec<u8>, edit: &SoundEdit) -> Option<Vec<u8>> {
+    let movie = boxes(&mp4, 0..mp4.len()).find(|b| b.is(*b"moov"))?;
+    let tracks: Vec<Mp4Box> = boxes(&mp4, movie.content())
+        .filter(|b| b.is(*b"trak"))
+        .collect();
+    let sound = *tracks.iter().find(|track| is_sound(&mp4, track))?;
+    count_samples(&mut mp4, sound, edit.rate)?;
+    let list = edit_list(edit);
+    let more = u32::try_from(list.len()).ok()?;
+    // All that the file's tables point at comes after the boxes.
+    for track in tracks {
+        let table = inside(&mp4, track, &[*b"mdia", *b"minf", *b"stbl", *b"stco"])?;
+        for at in table.content().skip(8).step_by(4) {
+            raise(&mut mp4, at, more)?;
+        }
+    }
+    let header = inside(&mp4, sound, &[*b"tkhd"])?;
+    write(&mut mp4, header.start + TRACK_DURATION, edit.length)?;
+    raise(&mut mp4, sound.start, more)?;
+    raise(&mut mp4, movie.start, more)?;
+    mp4.splice(header.end..header.end, list);
+    Some(mp4)
+}
+
+/// Sets a track's timescale to its sample rate.
+fn count_samples(mp4: &mut [u8], sound: Mp4Box, rate: u32) -> Option<()> {
+    let header = inside(mp4, sound, &[*b"mdia", *b"mdhd"])?.start;
+    let unit = u64::from(read(mp4, header + MEDIA_UNIT)?);
+    write(mp4, header + MEDIA_UNIT, rate)?;
+    let lengths = inside(mp4, sound, &[*b"mdia", *b"minf", *b"stbl", *b"stts"])?;
+    let mut count = |at: usize| {
+        let scaled = u64::from(read(mp4, at)?) * u64::from(rate);
+        write(mp4, at, u32::try_from(scaled.checked_div(unit)?).ok()?)
+    };
+    count(header + MEDIA_UNIT + 4)?;
+    // Pairs of packet count and packet length.
+    lengths.content().skip(12).step_by(8).try_for_each(count)
+}
+
+/// A box with one edit, at normal speed.
+fn edit_list(edit: &SoundEdit) -> Vec<u8> {
+    let words = [
+        36,
+        u32::from_be_bytes(*b"edts"),
+        28,
+        u32::from_be_bytes(*b"elst"),
+        0,
+        1,
+        edit.length,
+        edit.first,
+        1 << 16,
+    ];
+    words.into_iter().flat_map(u32::to_be_bytes).collect()
+}
+
+/// Where a box begins, its kind, and where it ends.
+#[derive(Clone, Copy)]
+struct Mp4Box {
+    start: usize,
+    kind: [u8; 4],
+    end: usize,
+}
+
+impl Mp4Box {
+    fn is(&self, kind: [u8; 4]) -> bool {
+        self.kind == kind
+    }
+
+    fn content(&self) -> Range<usize> {
+        self.start + 8..self.end
+    }
+}
+
+/// The boxes of a range, up to the first damaged one.
+fn boxes(mp4: &[u8], within: Range<usize>) -> impl Iterator<Item = Mp4Box> {
+    let mut at = within.start;
+    std::iter::from_fn(move || {
+        let size = read(mp4, at)? as usize;
+        let kind = mp4.get(at + 4..at + 8)?.try_into().ok()?;
+        let end = at.checked_add(size)?;
+        let found = (size >= 8 && end <= within.end).then_some(Mp4Box {
+            start: at,
+            kind,
+            end,
+        });
+        at = end;
+        found
+    })
+}
+
+/// The box at a path of kinds.
+fn inside(mp4: &[u8], outer: Mp4Box, path: &[[u8; 4]]) -> Option<Mp4Box> {
+    path.iter().try_fold(outer, |outer, kind| {
+        boxes(mp4, outer.content()).find(|b| b.is(*kind))
+    })
+}
+
+fn is_sound(mp4: &[u8], track: &Mp4Box) -> bool {
+    let handler = inside(mp4, *track, &[*b"mdia", *b"hdlr"]);
+    let kind = handler.and_then(|handler| mp4.get(handler.start + 16..handler.start + 20));
+    kind == Some(b"soun")
+}
+
+fn read(mp4: &[u8], at: usize) -> Option<u32> {
+    let bytes = mp4.get(at..at.checked_add(4)?)?;
+    Some(u32::from_be_bytes(bytes.try_into().ok()?))
+}
+
+fn write(mp4: &mut [u8], at: usize, value: u32) -> Option<()> {
+    mp4.get_mut(at..at + 4)?
+        .copy_from_slice(&value.to_be_bytes());
+    Some(())
+}
+
+fn raise(mp4: &mut [u8], at: usize, by: u32) -> Option<()> {
+    let value = read(mp4, at)?.checked_add(by)?;
+    write(mp4, at, value)
+}
+
+/// Bytes from a track header's start to its duration, where times have 32 bits.
+const TRACK_DURATION: usize = 28;
+
+/// Bytes from a media header's start to its unit of time, which its duration follows.
+const MEDIA_UNIT: usize = 20;

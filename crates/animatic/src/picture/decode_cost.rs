@@ -1,0 +1,214 @@
+//! The cost of decoding a picture, beyond what its size tells: scans of a JPEG, and frames of a GIF
+//! or WebP that are larger than the picture. The bytes are walked over once, nothing is allocated.
+
+use super::limits::{PictureError, PictureFormat, PictureLimits, check_size, megapixels};
+
+/// Scans of a JPEG at the most pixels that are allowed; a smaller picture may have more. Every
+/// scan passes over all pixels, even one without a byte of data. libjpeg-turbo writes 10 for a
+/// progressive colour picture and 6 for a grey one, mozjpeg tries scripts of up to 15, CMYK has 13:
+/// each of them passes at every size.
+const SCANS_AT_MOST_PIXELS: u64 = 16;
+/// Scans at any size. JPEG has at most 64 coefficients in up to 14 steps; nobody writes that.
+const MAX_SCANS: u64 = 100;
+
+/// Beyond a single pass over the pixels.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct DecodeCost {
+    /// Passes over all pixels.
+    pub(super) passes: u64,
+    /// Pixels of a frame that is decoded apart from the picture.
+    pub(super) frame_pixels: u64,
+}
+
+/// Refuses what takes more than a picture can have a reason for.
+pub(super) fn of(
+    format: PictureFormat,
+    bytes: &[u8],
+    size: (u32, u32),
+    limits: &PictureLimits,
+) -> Result<DecodeCost, PictureError> {
+    let mut demand = DecodeCost {
+        passes: 1,
+        frame_pixels: 0,
+    };
+    match format {
+        PictureFormat::Jpeg => {
+            demand.passes = jpeg_scans(bytes).max(1);
+            check_scans(demand.passes, size, limits)?;
+        }
+        PictureFormat::Gif => {
+            if let Some((width, height)) = gif_frame(bytes)
+                && (width, height) != size
+                && (width, height) != (0, 0)
+            {
+                check_size(width.max(1), height.max(1), limits)?;
+                demand.frame_pixels = u64::from(width) * u64::from(height);
+            }
+        }
+        PictureFormat::WebP => {
+            if webp_frames(bytes).any(|frame| frame.0 > size.0 || frame.1 > size.1) {
+                return Err(PictureError::Damaged {
+                    reason: "a frame is larger than the picture".to_owned(),
+                });
+            }
+        }
+        PictureFormat::Tiff => {
+            // Its strips may be JPEGs, of which each is decoded like a picture of its own. TIFF
+            // knows baseline and lossless ones only, and no program writes others.
+            if tiff_of_jpegs(bytes) && has_progressive_jpeg(bytes) {
+                return Err(PictureError::Unsupported {
+                    what: "progressive JPEG in TIFF".to_owned(),
+                });
+            }
+        }
+        // As many passes as interlacing has, each over pixels of its own.
+        PictureFormat::Png | PictureFormat::Bmp => {}
+    }
+    Ok(demand)
+}
+
+fn check_scans(scans: u64, size: (u32, u32), limits: &PictureLimits) -> Result<(), PictureError> {
+    let pixels = u64::from(size.0) * u64::from(size.1);
+    let most = u64::from(limits.max_megapixels) * 1_000_000 * SCANS_AT_MOST_PIXELS;
+    let limit = (most / pixels.max(1)).min(MAX_SCANS);
+    if scans > limit {
+        return Err(PictureError::TooManyScans {
+            scans,
+            megapixels: megapixels(pixels),
+            limit,
+        });
+    }
+    Ok(())
+}
+
+/// Scans up to the end of the picture: a second picture may follow, a film, or anything.
+fn jpeg_scans(bytes: &[u8]) -> u64 {
+    let mut rest = bytes.get(2..).unwrap_or_default();
+    let mut scans = 0;
+    while let Some(at) = rest.iter().position(|byte| *byte == 0xff) {
+        rest = rest.get(at..).unwrap_or_default();
+        // A marker may have filling before it.
+        let Some(at) = rest.iter().position(|byte| *byte != 0xff) else {
+            break;
+        };
+        let marker = rest.get(at).copied().unwrap_or_default();
+        rest = rest.get(at + 1..).unwrap_or_default();
+        match marker {
+            0xd9 => break,
+            0xda => scans += 1,
+            // Tables, the frame, applications and comments: a thumbnail in them is not decoded.
+            // Adobe's segment is searched: the decoder does not skip all of a strange one.
+            0xc0..=0xcf | 0xdb..=0xed | 0xef..=0xfe => {
+                if let Some((length, _)) = rest.split_first_chunk::<2>()
+                    && let length @ 2.. = usize::from(u16::from_be_bytes(*length))
+                {
+                    rest = rest.get(length..).unwrap_or_default();
+                }
+            }
+            _ => {}
+        }
+    }
+    scans
+}
+
+/// Width and height of the first frame.
+fn gif_frame(bytes: &[u8]) -> Option<(u32, u32)> {
+    let flags = *bytes.get(10)?;
+    let table = if flags & 0x80 == 0 {
+        0
+    } else {
+        3 << ((flags & 7) + 1)
+    };
+    let mut rest = bytes.get(13 + table..)?;
+    loop {
+        match *rest.first()? {
+            0x21 => {
+                rest = rest.get(2..)?;
+                while let length @ 1.. = *rest.first()? {
+                    rest = rest.get(usize::from(length) + 1..)?;
+                }
+                rest = rest.get(1..)?;
+            }
+            0x2c => {
+                let [w0, w1, h0, h1] = *rest.get(5..9)?.first_chunk()?;
+                let side = |low, high| u32::from(u16::from_le_bytes([low, high]));
+                return Some((side(w0, w1), side(h0, h1)));
+            }
+            _ => return None,
+        }
+    }
+}
+
+/// Width and height of everything coded in it; the chunks of an animation's frames follow one
+/// another like all others.
+fn webp_frames(bytes: &[u8]) -> impl Iterator<Item = (u32, u32)> {
+    let mut rest = bytes.get(12..).unwrap_or_default();
+    std::iter::from_fn(move || {
+        loop {
+            let (head, body) = rest.split_first_chunk::<8>()?;
+            let [kind @ .., l0, l1, l2, l3] = head;
+            let length = u32::from_le_bytes([*l0, *l1, *l2, *l3]) as usize;
+            let skipped = match kind {
+                b"ANMF" => 16,
+                _ => length.saturating_add(length % 2),
+            };
+            rest = body.get(skipped..).unwrap_or_default();
+            let size = match (kind, body) {
+                (b"VP8 ", [_, _, _, 0x9d, 0x01, 0x2a, w0, w1, h0, h1, ..]) => {
+                    let side = |low, high| u32::from(u16::from_le_bytes([low, high]) & 0x3fff);
+                    Some((side(*w0, *w1), side(*h0, *h1)))
+                }
+                (b"VP8L", [0x2f, b0, b1, b2, b3, ..]) => {
+                    let bits = u32::from_le_bytes([*b0, *b1, *b2, *b3]);
+                    Some(((bits & 0x3fff) + 1, (bits >> 14 & 0x3fff) + 1))
+                }
+                _ => None,
+            };
+            if size.is_some() {
+                return size;
+            }
+        }
+    })
+}
+
+/// Whether the first page says that JPEG compresses it.
+fn tiff_of_jpegs(bytes: &[u8]) -> bool {
+    const COMPRESSION: u64 = 259;
+    const JPEG: u8 = 7;
+    let little = bytes.starts_with(b"II");
+    let big_tiff = bytes.get(2..4).is_some_and(|version| version.contains(&43));
+    let number = |at: usize, length: usize| -> Option<u64> {
+        let field = bytes.get(at..at.checked_add(length)?)?;
+        let add = |sum, byte: &u8| sum << 8 | u64::from(*byte);
+        Some(if little {
+            field.iter().rev().fold(0, add)
+        } else {
+            field.iter().fold(0, add)
+        })
+    };
+    let (place, wide, entry) = if big_tiff { (8, 8, 20) } else { (4, 4, 12) };
+    let entries = || {
+        let start = usize::try_from(number(place, wide)?).ok()?;
+        let counted = if big_tiff { 8 } else { 2 };
+        let count = usize::try_from(number(start, counted)?).ok()?;
+        let first = start.checked_add(counted)?;
+        bytes.get(first..)?;
+        Some((0..count.min(bytes.len() / entry)).map(move |nth| first + nth * entry))
+    };
+    let Some(mut entries) = entries() else {
+        return false;
+    };
+    entries.any(|at| {
+        // Whatever type its number has, one of its bytes is that.
+        let value = bytes.get(at + 4 + wide..at + entry);
+        number(at, 2) == Some(COMPRESSION) && value.is_some_and(|value| value.contains(&JPEG))
+    })
+}
+
+/// Whether a progressive frame begins anywhere: its marker, its length by its components, eight
+/// bits. No coded data has that.
+fn has_progressive_jpeg(bytes: &[u8]) -> bool {
+    bytes
+        .windows(5)
+        .any(|window| matches!(window, [0xff | 0, 0xc2, 0, 0x0b | 0x0e | 0x11 | 0x14, 8]))
+}

@@ -1,0 +1,237 @@
+//! The plane sampler: a flat picture as YUV planes, ready to be resampled for each frame.
+//!
+//! Each frame is then resampled in three eighths of the bytes, with nothing left to convert. A pan
+//! shows the same rows in every frame, and a tilt the same columns: these are resampled once for the
+//! whole shot, which leaves half of the work to each frame.
+
+use fast_image_resize::Resizer;
+
+use crate::error::RenderError;
+use crate::layer::LayerPlate;
+use crate::quad_plane::QuadPlane;
+use crate::resize::{self, CropRect, FilterType};
+use h264::I420Frame;
+
+/// A picture of which parts are shown.
+pub(crate) enum PlaneSampler {
+    /// For any part: luma and both of chroma.
+    Whole([QuadPlane; 3]),
+    /// For parts that differ in their left and width only: luma, and chroma one below the other.
+    Rows([QuadPlane; 2]),
+    /// For parts that differ in their top and height only.
+    Columns([PlaneStrip; 3]),
+}
+
+/// A plane as wide as the frame's.
+pub(crate) struct PlaneStrip {
+    bytes: Vec<u8>,
+    size: (u32, u32),
+}
+
+impl PlaneSampler {
+    /// Of a shot that shows these parts of a plate in frames of this size.
+    pub(crate) fn new(
+        resizer: &mut Resizer,
+        plate: &LayerPlate,
+        parts: &[CropRect],
+        (width, height): (u32, u32),
+    ) -> Result<Self, RenderError> {
+        let whole = converted(plate);
+        let (columns, rows) = whole.sides();
+        let halved = (columns / 2, rows / 2);
+        let Some((first, others)) = parts.split_first() else {
+            return Err(RenderError::new("the shot has no frames"));
+        };
+        // Equal to the bit: a row that stays at all stays exactly.
+        let same = |value: fn(&CropRect) -> [f64; 2]| {
+            let bits = |part: &CropRect| value(part).map(f64::to_bits);
+            others.iter().all(|part| bits(part) == bits(first))
+        };
+        if same(|part| [part.top, part.height]) {
+            let mut squeeze = |plane: &[u8], size: (u32, u32), height: u32, part: CropRect| {
+                let across = CropRect {
+                    left: 0.0,
+                    width: f64::from(size.0),
+                    ..part
+                };
+                resampled(resizer, (plane, size), (size.0, height), across)
+            };
+            let luma = squeeze(whole.y(), (columns, rows), height, *first)?;
+            let mut chroma = squeeze(whole.u(), halved, height / 2, first.halved())?;
+            chroma.extend(squeeze(whole.v(), halved, height / 2, first.halved())?);
+            return Ok(Self::Rows([
+                QuadPlane::new(&luma, (columns, height)),
+                QuadPlane::new(&chroma, (halved.0, height)),
+            ]));
+        }
+        if same(|part| [part.left, part.width]) {
+            let mut squeeze = |plane: &[u8], size: (u32, u32), width: u32, part: CropRect| {
+                let along = CropRect {
+                    top: 0.0,
+                    height: f64::from(size.1),
+                    ..part
+                };
+                let size_of_strip = (width, size.1);
+                let bytes = resampled(resizer, (plane, size), size_of_strip, along)?;
+                Ok::<_, RenderError>(PlaneStrip {
+                    bytes,
+                    size: size_of_strip,
+                })
+            };
+            return Ok(Self::Columns([
+                squeeze(whole.y(), (columns, rows), width, *first)?,
+                squeeze(whole.u(), halved, width / 2, first.halved())?,
+                squeeze(whole.v(), halved, width / 2, first.halved())?,
+            ]));
+        }
+        Ok(Self::Whole([
+            QuadPlane::new(whole.y(), (columns, rows)),
+            QuadPlane::new(whole.u(), halved),
+            QuadPlane::new(whole.v(), halved),
+        ]))
+    }
+
+    /// Draws one of the parts passed to [`Self::new`].
+    pub(crate) fn draw(
+        &mut self,
+        resizer: &mut Resizer,
+        part: CropRect,
+        yuv: &mut I420Frame,
+    ) -> Result<(), RenderError> {
+        let (width, height) = yuv.sides();
+        let (whole, halved) = ((width, height), (width / 2, height / 2));
+        match self {
+            Self::Whole([ys, us, vs]) => {
+                let [y, u, v] = yuv.planes_mut();
+                ys.resample(resizer, (y, whole), part)?;
+                us.resample(resizer, (u, halved), part.halved())?;
+                vs.resample(resizer, (v, halved), part.halved())
+            }
+            Self::Rows([luma, chroma]) => {
+                let (y, uv) = yuv.luma_and_chroma_mut();
+                luma.resample_rows(resizer, (y, width), part)?;
+                chroma.resample_rows(resizer, (uv, width / 2), part.halved())
+            }
+            Self::Columns([ys, us, vs]) => {
+                let [y, u, v] = yuv.planes_mut();
+                ys.draw(resizer, (y, whole), part)?;
+                us.draw(resizer, (u, halved), part.halved())?;
+                vs.draw(resizer, (v, halved), part.halved())
+            }
+        }
+    }
+}
+
+impl PlaneStrip {
+    fn draw(
+        &self,
+        resizer: &mut Resizer,
+        to: (&mut [u8], (u32, u32)),
+        part: CropRect,
+    ) -> Result<(), RenderError> {
+        let across = CropRect {
+            left: 0.0,
+            width: f64::from(self.size.0),
+            ..part
+        };
+        let from = (self.bytes.as_slice(), self.size);
+        resize::plane(resizer, from, to, FilterType::CatmullRom, across)
+    }
+}
+
+fn resampled(
+    resizer: &mut Resizer,
+    from: (&[u8], (u32, u32)),
+    size: (u32, u32),
+    part: CropRect,
+) -> Result<Vec<u8>, RenderError> {
+    let mut bytes = vec![0; size.0 as usize * size.1 as usize];
+    let to = (bytes.as_mut_slice(), size);
+    resize::plane(resizer, from, to, FilterType::CatmullRom, part)?;
+    Ok(bytes)
+}
+
+/// A plate as a frame; an odd side gets its last pixels twice.
+fn converted(plate: &LayerPlate) -> I420Frame {
+    let (width, height) = (plate.width(), plate.height());
+    let mut whole = I420Frame::new(width.next_multiple_of(2), height.next_multiple_of(2));
+    if width % 2 + height % 2 == 0 {
+        whole.read_rgba(plate.rgba());
+        return whole;
+    }
+    let (width, height) = (width as usize, height as usize);
+    let (odd, rows) = (width % 2, height + height % 2);
+    let mut rgba = Vec::with_capacity((width + odd) * rows * 4);
+    for y in 0..rows {
+        let start = y.min(height - 1) * width * 4;
+        let row = &plate.rgba()[start..start + width * 4];
+        rgba.extend_from_slice(row);
+        rgba.extend_from_slice(&row[row.len() - odd * 4..]);
+    }
+    whole.read_rgba(&rgba);
+    whole
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A plate of soft colours, none so bright or dark that the filter is cut off.
+    fn plate(width: u32, height: u32) -> LayerPlate {
+        let wave = |at: u32, by: u32| 70 + at * by % 110;
+        let rgb: Vec<u8> = (0..width * height)
+            .flat_map(|i| {
+                let (x, y) = (i % width, i / width);
+                [wave(x + y, 7), wave(x * 2 + y, 5), wave(x + y * 3, 3)]
+            })
+            .map(|value| u8::try_from(value).unwrap())
+            .collect();
+        LayerPlate::solid(width, height, &rgb, (width, height))
+    }
+
+    fn drawn(planes: &mut PlaneSampler, part: CropRect) -> I420Frame {
+        let mut yuv = I420Frame::new(48, 38);
+        planes.draw(&mut Resizer::new(), part, &mut yuv).unwrap();
+        yuv
+    }
+
+    #[test]
+    fn rows_and_columns_that_stay_are_drawn_as_others_are() {
+        let plate = plate(97, 75);
+        let still = CropRect {
+            left: 3.4,
+            top: 2.6,
+            width: 72.0,
+            height: 57.0,
+        };
+        let aside = CropRect {
+            left: 20.2,
+            ..still
+        };
+        let below = CropRect { top: 15.1, ..still };
+        let closer = CropRect {
+            left: 9.0,
+            top: 8.0,
+            width: 60.0,
+            height: 47.5,
+        };
+        let size = (48, 38);
+        let planes =
+            |parts: &[CropRect]| PlaneSampler::new(&mut Resizer::new(), &plate, parts, size);
+        let mut whole = planes(&[still, aside, below, closer]).unwrap();
+        assert!(matches!(whole, PlaneSampler::Whole(_)));
+        let mut rows = planes(&[still, aside]).unwrap();
+        assert!(matches!(rows, PlaneSampler::Rows(_)));
+        let mut columns = planes(&[still, below]).unwrap();
+        assert!(matches!(columns, PlaneSampler::Columns(_)));
+        for (planes, parts) in [(&mut rows, [still, aside]), (&mut columns, [still, below])] {
+            for part in parts {
+                let (ours, theirs) = (drawn(planes, part), drawn(&mut whole, part));
+                let bytes = |f: &I420Frame| [f.y(), f.u(), f.v()].concat();
+                let apart = bytes(&ours).into_iter().zip(bytes(&theirs));
+                let apart = apart.map(|(a, b)| a.abs_diff(b)).max().unwrap();
+                assert!(apart <= 1, "{apart}");
+            }
+        }
+    }
+}

@@ -1,0 +1,170 @@
+//! The working size: the resolution at which a shot's layers are held.
+//!
+//! A picture is first brought to the size that the shot needs, so that a frame costs the same
+//! however many megapixels came in. The cubic resampler takes half as many pixels again as the
+//! closest view shows. The tile sampler has no kernel that widens: it takes the detail that the
+//! widest view can show, held in a quarter as many pixels again, between which it interpolates.
+
+use fast_image_resize::Resizer;
+
+use crate::camera::CameraStation;
+use crate::error::RenderError;
+use crate::layer::{Layer, LayerPlate, LayerSheet};
+use crate::picture::Picture;
+use crate::resize::{self, FilterType};
+
+/// Working pixels per picture pixel.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) struct WorkingScale {
+    /// At which the picture's detail is kept.
+    pub(crate) detail: f64,
+    /// At which it is held for the sampler; no less.
+    pub(crate) held: f64,
+}
+
+impl WorkingScale {
+    /// For the cubic resampler.
+    pub(crate) fn plain(stations: &[CameraStation], frame_width: u32) -> Self {
+        let (closest, _) = reach(stations);
+        // At 1.0 a slow pan would breathe: a cubic kernel is sharpest on whole pixels and softest
+        // between them, and the eye sees the difference come and go.
+        let scale = f64::from(frame_width) * SPARE / closest;
+        Self {
+            detail: scale,
+            held: scale,
+        }
+    }
+
+    /// For the tile sampler.
+    pub(crate) fn tiled(stations: &[CameraStation], frame_width: u32, picture: (u32, u32)) -> Self {
+        let (closest, widest) = reach(stations);
+        let frame_width = f64::from(frame_width);
+        // A little finer than the widest view can show is still free of shimmer.
+        let wanted = (frame_width / closest).min(frame_width * 1.35 / widest);
+        // A strip of a picture would be held at many times the frame's size.
+        let area = f64::from(picture.0) * f64::from(picture.1);
+        let detail = wanted.min((MOST_PIXELS / area).sqrt() / TILED_SPARE);
+        Self {
+            detail,
+            held: detail * TILED_SPARE,
+        }
+    }
+}
+
+/// The picture pixels across the closest and the widest view of any layer.
+fn reach(stations: &[CameraStation]) -> (f64, f64) {
+    let views = stations.iter().flat_map(|s| [s.view(0.0), s.view(1.0)]);
+    views.fold((f64::INFINITY, 0.0_f64), |(low, high), view| {
+        (low.min(view.width), high.max(view.width))
+    })
+}
+
+/// A picture as one layer for the cubic resampler.
+pub(crate) fn plain(picture: &Picture, working: WorkingScale) -> Result<Vec<Layer>, RenderError> {
+    let plate = match reduced(picture, working.detail)? {
+        Some(small) => {
+            LayerPlate::solid(small.width(), small.height(), small.rgb(), picture.size())
+        }
+        None => LayerPlate::solid(
+            picture.width(),
+            picture.height(),
+            picture.rgb(),
+            picture.size(),
+        ),
+    };
+    Ok(vec![Layer {
+        plate,
+        parallax: 1.0,
+    }])
+}
+
+/// A picture as one layer for the tile sampler.
+pub(crate) fn whole(picture: &Picture, working: WorkingScale) -> Result<Vec<Layer>, RenderError> {
+    let small = reduced(picture, working.detail)?;
+    let source = small.as_ref().unwrap_or(picture);
+    let sheet = LayerSheet::solid(source.width(), source.height(), source.rgb());
+    tiled(vec![sheet], picture.size(), working)
+}
+
+/// Sheets of a picture as layers for the tile sampler, each enlarged to the held size.
+pub(crate) fn tiled(
+    sheets: Vec<LayerSheet>,
+    picture: (u32, u32),
+    working: WorkingScale,
+) -> Result<Vec<Layer>, RenderError> {
+    let mut resizer = Resizer::new();
+    let mut layers = Vec::new();
+    for sheet in sheets {
+        let parallax = sheet.parallax;
+        let size = (
+            scaled(picture.0, working.held),
+            scaled(picture.1, working.held),
+        );
+        let sheet = if size.0 > sheet.width || size.1 > sheet.height {
+            let mut rgba = vec![0; size.0 as usize * size.1 as usize * 4];
+            resize::rgba(
+                &mut resizer,
+                (&sheet.rgba, (sheet.width, sheet.height)),
+                (&mut rgba, size),
+                FilterType::Mitchell,
+                None,
+            )?;
+            LayerSheet {
+                width: size.0,
+                height: size.1,
+                rgba,
+                parallax,
+            }
+        } else {
+            sheet
+        };
+        let plate = LayerPlate::new(sheet, picture);
+        layers.push(Layer { plate, parallax });
+    }
+    Ok(layers)
+}
+
+/// A picture made smaller by a kernel that leaves no detail that the size can't hold; `None`
+/// where there is nothing to gain.
+pub(crate) fn reduced(picture: &Picture, scale: f64) -> Result<Option<Picture>, RenderError> {
+    if scale >= 0.98 {
+        return Ok(None);
+    }
+    let (width, height) = (
+        scaled(picture.width(), scale),
+        scaled(picture.height(), scale),
+    );
+    let mut rgb = vec![0; width as usize * height as usize * 3];
+    resize::rgb(
+        (picture.rgb(), picture.size()),
+        (&mut rgb, (width, height)),
+        FilterType::Lanczos3,
+        None,
+    )?;
+    let small = Picture::from_rgb(width, height, rgb);
+    small
+        .map(Some)
+        .ok_or_else(|| RenderError::new("a reduced picture has the wrong size"))
+}
+
+/// A side at a scale, in whole pixels.
+#[expect(
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "clamped to 1 and to a side that the sampler can count"
+)]
+pub(crate) fn scaled(side: u32, by: f64) -> u32 {
+    (f64::from(side) * by).ceil().clamp(1.0, LONGEST) as u32
+}
+
+/// How many more pixels the cubic resampler takes than it shows.
+const SPARE: f64 = 1.5;
+
+/// The same for the tile sampler, which holds several layers in memory.
+const TILED_SPARE: f64 = 1.25;
+
+/// Pixels of one layer at most: what a frame of 1920 by 1080 needs, and a little more.
+const MOST_PIXELS: f64 = 8e6;
+
+/// The tile sampler counts 32768 pixels to a side.
+const LONGEST: f64 = 16_384.0;

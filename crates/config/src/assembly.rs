@@ -1,0 +1,403 @@
+//! Assembly of the configuration from its sources and the defaults, and its validation.
+
+use std::collections::BTreeMap;
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use ::providers::catalogue::Catalogue;
+use merge::Merge as _;
+use url::Url;
+
+use crate::byte_size::ByteSize;
+use crate::providers::{ModelSettings, ProviderConfig};
+use crate::{
+    BellConfig, Config, ConfigError, DatabaseTarget, Durability, FetchRules, LogFormat,
+    MediaConfig, ModelConfig, PersonaRules, ProvenanceRules, Settings, TelemetryConfig,
+    WebhookRules, cores, file, process, providers, wrong,
+};
+use mediagate_model::database::DatabaseOptions;
+use mediagate_model::money::MicroDollars;
+use mediagate_model::secret::{Secret, SecretSource};
+
+/// A dollar a day.
+const CANCEL_ALLOWANCE: MicroDollars = MicroDollars::new(1_000_000);
+/// Stands in place of an address that a command does not need and cannot read.
+const NOWHERE: &str = "http://unread.invalid/";
+
+impl Settings {
+    /// These, where they are silent those of the file that they name.
+    fn with_file(mut self) -> Result<Self, ConfigError> {
+        if let Some(path) = &self.config {
+            let file = file::read(path)?;
+            self.merge(file);
+        }
+        Ok(self)
+    }
+}
+
+impl Settings {
+    /// With an empty secret in place of each secret of a provider, and without the other references
+    /// that cannot be read here: to addresses, and in what goes to providers.
+    fn without_provider_secrets(mut self) -> Self {
+        for table in self.providers.values_mut() {
+            for source in table.api_key.iter_mut().chain(&mut table.api_keys) {
+                *source = SecretSource::from(String::new());
+            }
+            table.options.retain_readable();
+        }
+        let models = self.models.values_mut();
+        let routes = models.filter_map(|model| model.routes.as_mut());
+        for route in routes.flatten() {
+            route.extra.retain_readable();
+        }
+        let bases = self.providers.values_mut();
+        let addresses = bases.filter_map(|table| table.base_url.as_mut());
+        let addresses = addresses
+            .chain(&mut self.webhooks.proxy)
+            .chain(&mut self.provenance.signer)
+            .chain(&mut self.provenance.timestamp)
+            .chain(&mut self.telemetry.otlp);
+        for source in addresses.filter(|source| source.read().is_err()) {
+            *source = SecretSource::from(NOWHERE.to_owned());
+        }
+        self
+    }
+}
+
+impl Config {
+    /// Reads the file that the flags name, if they do.
+    pub fn load(flags: &Settings) -> Result<Self, ConfigError> {
+        Self::of(flags.clone().with_file()?)
+    }
+
+    /// The same for a command that asks no provider for anything: the secrets of providers are not
+    /// read, so that nobody needs them to revoke a key.
+    pub fn load_for_command(flags: &Settings) -> Result<Self, ConfigError> {
+        Self::of(flags.clone().with_file()?.without_provider_secrets())
+    }
+
+    /// Reads only the settings that can be reloaded.
+    pub fn reload(flags: &Settings) -> Result<ModelConfig, ConfigError> {
+        Self::load(flags).map(|config| config.models)
+    }
+
+    /// Known hosted models, without reading any other setting.
+    pub fn catalogue(flags: &Settings) -> Result<Arc<Catalogue>, ConfigError> {
+        let set = flags.clone().with_file()?;
+        providers::known(set.catalog.as_deref(), set.source.as_ref())
+    }
+
+    pub(super) fn of(set: Settings) -> Result<Self, ConfigError> {
+        let source = set.source.clone();
+        Self::build(set).map_err(|error| match &source {
+            Some(source) => source.locate(error),
+            None => error,
+        })
+    }
+
+    fn build(set: Settings) -> Result<Self, ConfigError> {
+        let usual = FetchRules::default();
+        let signing_secrets = read_signing_secrets(set.signing_secret, set.signing_secrets)?;
+        let provenance = ProvenanceRules::of(set.provenance)?;
+        let media = MediaConfig::of(set.media)?;
+        let data = set
+            .data
+            .unwrap_or_else(|| PathBuf::from("./mediagate-data"));
+        let config = Self {
+            path: set.config,
+            listen: set
+                .listen
+                .unwrap_or_else(|| SocketAddr::from(([127, 0, 0, 1], 8080))),
+            models_folder: set.models_folder.unwrap_or_else(|| data.join("models")),
+            onnx_library: set.onnx_library,
+            data,
+            public_url: set
+                .public_url
+                .map(|url| check_public_url(&url))
+                .transpose()?,
+            database: set
+                .database
+                .map_or(Ok(DatabaseTarget::Sqlite), |source| read_database(&source))?,
+            database_connections: set
+                .database_connections
+                .unwrap_or(DatabaseOptions::default().connections),
+            durability: set.durability.unwrap_or_default(),
+            migrate: set.migrate.unwrap_or_default(),
+            wait_limit: set.wait_limit.unwrap_or(Duration::from_mins(15)),
+            media_ttl: set.media_ttl.unwrap_or(Duration::from_hours(30 * 24)),
+            storage_limit: set.storage_limit.unwrap_or(ByteSize(20_000_000_000)),
+            disk_floor: set.disk_floor.unwrap_or(ByteSize(500_000_000)),
+            record_ttl: set.record_ttl,
+            drain_delay: set.drain_delay.unwrap_or_default(),
+            shutdown_grace: set.shutdown_grace.unwrap_or(Duration::from_secs(30)),
+            brand: set.brand.unwrap_or_else(|| "musicgen".into()),
+            persona_brand_field: set
+                .persona_brand_field
+                .unwrap_or_else(|| "is_service_persona".into()),
+            workers: set.workers.unwrap_or_else(cores),
+            decoding_memory_mb: set.decoding_memory_mb.unwrap_or(1024),
+            signing_secrets,
+            webhooks: WebhookRules::of(&set.webhooks)?,
+            provenance,
+            media,
+            telemetry: TelemetryConfig::of(&set.telemetry)?,
+            metrics_listen: set.metrics_listen,
+            first_key: set.first_key,
+            bell: BellConfig::of(set.bell),
+            cors_origins: set.cors_origins.unwrap_or_default(),
+            trusted_proxies: set.trusted_proxies.unwrap_or_default(),
+            max_connections: set.max_connections.unwrap_or(8192),
+            max_connections_per_peer: set.max_connections_per_peer.unwrap_or(1024),
+            max_submitting: set.max_submitting.unwrap_or(256),
+            fetch: FetchRules {
+                allow_networks: set.fetch.allow_networks.unwrap_or(usual.allow_networks),
+                allow_ports: set.fetch.allow_ports.unwrap_or(usual.allow_ports),
+            },
+            personas: PersonaRules {
+                auto_approve: set.personas.auto_approve.unwrap_or(false),
+            },
+            cancel_policy: set.cancel_policy.unwrap_or_default(),
+            cancel_allowance: set.cancel_allowance.unwrap_or(CANCEL_ALLOWANCE),
+            log_format: set.log_format.unwrap_or(LogFormat::Auto),
+            log: set.log.unwrap_or_else(|| "info".into()),
+            program: process::this_program(),
+            models: ModelConfig {
+                default_model: set.default_model.unwrap_or_else(|| "animatic-1".into()),
+                default_music_model: set
+                    .default_music_model
+                    .unwrap_or_else(|| "stems-dsp-1".into()),
+                show_providers: set.show_providers.unwrap_or(false),
+                catalogue: providers::known(set.catalog.as_deref(), set.source.as_ref())?,
+                catalog: set.catalog,
+                providers: complete(set.providers)?,
+                models: with_extras(set.models)?,
+                source: set.source,
+            },
+        };
+        config.check()?;
+        Ok(config)
+    }
+
+    fn check(&self) -> Result<(), ConfigError> {
+        check_path_segment("brand", &self.brand)?;
+        if ["v1", "media", "pricing", "docs", "assets", "console"].contains(&self.brand.as_str()) {
+            return Err(wrong(
+                "brand",
+                "is the first segment of another endpoint's path",
+            ));
+        }
+        check_path_segment("persona_brand_field", &self.persona_brand_field)?;
+        if self.workers == 0 || self.workers > 1024 {
+            return Err(wrong("workers", "must be from 1 to 1024"));
+        }
+        if self.max_connections == 0 {
+            return Err(wrong("max_connections", "must be at least 1"));
+        }
+        if self.max_connections_per_peer == 0 {
+            return Err(wrong("max_connections_per_peer", "must be at least 1"));
+        }
+        if !(1..=100_000).contains(&self.max_submitting) {
+            return Err(wrong("max_submitting", "must be from 1 to 100000"));
+        }
+        if !(2..=100).contains(&self.database_connections) {
+            return Err(wrong("database_connections", "must be from 2 to 100"));
+        }
+        if self.durability == Durability::Replicated && self.database == DatabaseTarget::Sqlite {
+            return Err(wrong("durability", "is \"local\" with SQLite"));
+        }
+        if !(64..=1_048_576).contains(&self.decoding_memory_mb) {
+            return Err(wrong("decoding_memory_mb", "must be from 64 to 1048576"));
+        }
+        if self.wait_limit.is_zero() {
+            return Err(wrong("wait_limit", "must be greater than zero"));
+        }
+        if self.media_ttl < Duration::from_secs(1) {
+            return Err(wrong("media_ttl", "must be at least a second"));
+        }
+        if self
+            .record_ttl
+            .is_some_and(|ttl| ttl < Duration::from_secs(1))
+        {
+            return Err(wrong("record_ttl", "must be at least a second"));
+        }
+        self.webhooks.check()?;
+        self.provenance.check()?;
+        self.media.check()?;
+        self.telemetry.check()?;
+        if !self.cors_origins.iter().all(|origin| is_origin(origin)) {
+            return Err(wrong(
+                "cors_origins",
+                "must be origins such as https://app.example.com, without a path",
+            ));
+        }
+        Ok(())
+    }
+}
+
+fn complete(
+    tables: BTreeMap<String, providers::ProviderTable>,
+) -> Result<BTreeMap<String, ProviderConfig>, ConfigError> {
+    let complete = |(name, table): (String, providers::ProviderTable)| {
+        let config = table.complete(&name)?;
+        Ok((name, config))
+    };
+    tables.into_iter().map(complete).collect()
+}
+
+/// The models with what their routes' `extra` refers to in its place.
+fn with_extras(
+    mut models: BTreeMap<String, ModelSettings>,
+) -> Result<BTreeMap<String, ModelSettings>, ConfigError> {
+    for (name, model) in &mut models {
+        for route in model.routes.iter_mut().flatten() {
+            let read = route.extra.read();
+            read.map_err(|error| {
+                wrong(&format!("models.{name}.routes"), &format!("extra: {error}"))
+            })?;
+        }
+    }
+    Ok(models)
+}
+
+fn check_public_url(url: &Url) -> Result<String, ConfigError> {
+    let is_plain = matches!(url.scheme(), "http" | "https")
+        && url.host().is_some()
+        && url.query().is_none()
+        && url.username().is_empty()
+        && url.password().is_none();
+    if !is_plain {
+        return Err(wrong(
+            "public_url",
+            "must be an http or https URL without a user and a query",
+        ));
+    }
+    Ok(url.as_str().trim_end_matches('/').to_owned())
+}
+
+/// One secret, or several of which the first is the newest.
+fn read_signing_secrets(
+    one: Option<SecretSource>,
+    several: Option<Vec<SecretSource>>,
+) -> Result<Vec<Secret>, ConfigError> {
+    let (key, sources) = match (one, several) {
+        (Some(_), Some(_)) => {
+            return Err(wrong(
+                "signing_secrets",
+                "stands in place of signing_secret",
+            ));
+        }
+        (Some(one), None) => ("signing_secret", vec![one]),
+        (None, several) => ("signing_secrets", several.unwrap_or_default()),
+    };
+    let read = |source: SecretSource| {
+        let secret = source
+            .read()
+            .map_err(|error| ConfigError::Secret { key, error })?;
+        if secret.expose().len() < 32 {
+            return Err(wrong(key, "must have at least 32 characters"));
+        }
+        Ok(secret)
+    };
+    sources.into_iter().map(read).collect()
+}
+
+fn read_database(source: &SecretSource) -> Result<DatabaseTarget, ConfigError> {
+    let secret = source.read().map_err(|error| ConfigError::Secret {
+        key: "database",
+        error,
+    })?;
+    match secret.expose() {
+        "sqlite" => Ok(DatabaseTarget::Sqlite),
+        url if url.starts_with("postgres://") || url.starts_with("postgresql://") => {
+            Ok(DatabaseTarget::Postgres(secret))
+        }
+        _ => Err(wrong("database", "must be \"sqlite\" or a postgres:// URL")),
+    }
+}
+
+fn check_path_segment(key: &str, text: &str) -> Result<(), ConfigError> {
+    let fits = !text.is_empty()
+        && text.len() <= 64
+        && text
+            .bytes()
+            .all(|b| b.is_ascii_alphanumeric() || matches!(b, b'-' | b'_'));
+    if fits {
+        Ok(())
+    } else {
+        Err(wrong(key, "must be 1 to 64 letters, digits, - or _"))
+    }
+}
+
+fn is_origin(text: &str) -> bool {
+    Url::parse(text).is_ok_and(|url| {
+        matches!(url.scheme(), "http" | "https") && url.origin().ascii_serialization() == *text
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn layered(mut flags: Settings, toml: &str) -> Result<Config, ConfigError> {
+        flags.merge(file::parse("test.toml", toml)?);
+        Config::of(flags)
+    }
+
+    #[test]
+    fn flags_beat_the_file_and_the_file_beats_defaults() {
+        let flags = Settings {
+            brand: Some("flagged".into()),
+            ..Settings::default()
+        };
+        let config = layered(flags, "brand = \"filed\"\nwait_limit = \"2m\"").unwrap();
+        assert_eq!(config.brand, "flagged");
+        assert_eq!(config.wait_limit, Duration::from_mins(2));
+        assert_eq!(config.media_ttl, Duration::from_hours(720));
+    }
+
+    #[test]
+    fn wrong_values_are_named() {
+        for (toml, key) in [
+            ("brand = \"v1\"", "brand"),
+            ("[media]\nstore = \"ftp://x\"", "media.store"),
+            (
+                "[media]\ndelivery = \"redirect\"",
+                "test.toml:2: `media.delivery`",
+            ),
+            ("brand = \"a/b\"", "brand"),
+            ("workers = 0", "workers"),
+            ("database = \"mysql://x\"", "database"),
+            ("public_url = \"ftp://x\"", "public_url"),
+            ("signing_secret = \"short\"", "signing_secret"),
+            (
+                "cors_origins = [\"https://a.example/path\"]",
+                "cors_origins",
+            ),
+            ("database = \"env:MEDIAGATE_NO_SUCH\"", "database"),
+        ] {
+            let message = layered(Settings::default(), toml).unwrap_err().to_string();
+            assert!(message.contains(key), "{toml}: {message}");
+        }
+    }
+
+    #[test]
+    fn secrets_are_masked_when_shown() {
+        let toml = "database = \"postgres://user:hunter2@host/db\"\nsigning_secret = \"0123456789abcdef0123456789abcdef\"";
+        let shown = layered(Settings::default(), toml).unwrap().show();
+        assert!(
+            !shown.contains("hunter2") && !shown.contains("0123456789abcdef"),
+            "{shown}"
+        );
+        assert!(shown.contains("postgres://"), "{shown}");
+    }
+
+    #[test]
+    fn what_is_shown_reads_back() {
+        let toml = "brand = \"x\"\n[models.animatic-1]\nprice = { unit = \"second\", usd = \"0.10\" }\n[fetch]\nallow_networks = [\"127.0.0.0/8\"]";
+        let first = layered(Settings::default(), toml).unwrap().show();
+        let again = layered(Settings::default(), &first).unwrap().show();
+        assert_eq!(first, again);
+    }
+}

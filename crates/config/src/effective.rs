@@ -1,0 +1,91 @@
+//! Effective settings: those that were read at the start, with what was reloaded since.
+
+use std::collections::BTreeMap;
+use std::sync::{Mutex, PoisonError};
+
+use arc_swap::ArcSwap;
+
+use crate::{Config, ModelConfig};
+use mediagate_model::clock::Timestamp;
+
+/// What is in effect, and how the last reload went.
+#[derive(Debug)]
+pub struct EffectiveSettings {
+    models: ArcSwap<ModelConfig>,
+    last: Mutex<Option<ReloadOutcome>>,
+    /// Settings that another process has otherwise, and since when.
+    differing: Mutex<BTreeMap<&'static str, Timestamp>>,
+}
+
+/// How a reload went.
+#[derive(Debug, Clone)]
+pub struct ReloadOutcome {
+    pub at: Timestamp,
+    /// Why the settings were refused.
+    pub error: Option<String>,
+}
+
+impl EffectiveSettings {
+    pub fn new(models: &ModelConfig) -> Self {
+        Self {
+            models: ArcSwap::from_pointee(models.clone()),
+            last: Mutex::default(),
+            differing: Mutex::default(),
+        }
+    }
+
+    /// These were read and are in effect.
+    pub fn applied(&self, models: ModelConfig) {
+        self.models.store(models.into());
+    }
+
+    /// A reload was tried.
+    pub fn reloaded(&self, reload: ReloadOutcome) {
+        *self.last.lock().unwrap_or_else(PoisonError::into_inner) = Some(reload);
+    }
+
+    pub fn last_reload(&self) -> Option<ReloadOutcome> {
+        let last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
+        last.clone()
+    }
+
+    /// The settings that another process on the database has otherwise, and since when.
+    pub fn differing(&self) -> Vec<(&'static str, Timestamp)> {
+        let known = self
+            .differing
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
+        known.iter().map(|(name, since)| (*name, *since)).collect()
+    }
+
+    /// Notes whether another process has this setting otherwise. Returns whether that is news.
+    pub fn differs(&self, name: &'static str, differs: bool, now: Timestamp) -> bool {
+        let mut known = self
+            .differing
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
+        let before = known.contains_key(name);
+        if !differs {
+            known.remove(name);
+        } else if !before {
+            known.insert(name, now);
+        }
+        before != differs
+    }
+
+    /// The names of providers and of models with settings.
+    pub fn names(&self) -> [Vec<String>; 2] {
+        let models = self.models.load();
+        let providers = models.providers.keys().cloned().collect();
+        [providers, models.models.keys().cloned().collect()]
+    }
+
+    /// All settings as TOML, secrets masked.
+    pub fn show(&self, config: &Config) -> String {
+        let current = Config {
+            models: ModelConfig::clone(&self.models.load()),
+            ..config.clone()
+        };
+        current.show()
+    }
+}

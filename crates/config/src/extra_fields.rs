@@ -1,0 +1,94 @@
+//! Extra fields that only a provider understands: additions of a route to its requests, and a protocol's
+//! options. Texts of them may come from elsewhere.
+
+use std::fmt;
+
+use serde::{Deserialize, Serialize, Serializer};
+use serde_json::{Map, Value};
+
+use crate::masked_url::MASK;
+use mediagate_model::secret::{SecretError, SecretSource};
+
+/// Fields by their names. Any value may be secret: shown are the names, and where a value comes from.
+#[derive(Clone, Default, PartialEq, Deserialize)]
+#[serde(transparent)]
+pub struct ExtraFields(Map<String, Value>);
+
+impl ExtraFields {
+    /// The fields with their values, for what asks the provider.
+    pub const fn fields(&self) -> &Map<String, Value> {
+        &self.0
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// Leaves out what refers to anything that cannot be read.
+    pub(super) fn retain_readable(&mut self) {
+        self.0.retain(|_, value| can_be_read(value));
+    }
+
+    /// Puts variables' values in place of `env:NAME`; a protocol reads `file:PATH` itself where it takes
+    /// one. Names what cannot be read.
+    pub(super) fn read_variables(&mut self) -> Result<(), (String, SecretError)> {
+        let is_variable = |value: &Value| {
+            let text = value.as_str();
+            text.is_some_and(|text| text.starts_with("env:"))
+        };
+        let mut variables = self.0.iter_mut().filter(|(_, value)| is_variable(value));
+        variables.try_for_each(|(name, value)| {
+            put_in_place(value).map_err(|error| (name.clone(), error))
+        })
+    }
+
+    /// Puts in place what `env:` and `file:` refer to, at any depth.
+    pub(super) fn read(&mut self) -> Result<(), SecretError> {
+        self.0.values_mut().try_for_each(put_in_place)
+    }
+}
+
+/// Whether everything that a value refers to can be read.
+fn can_be_read(value: &Value) -> bool {
+    put_in_place(&mut value.clone()).is_ok()
+}
+
+fn put_in_place(value: &mut Value) -> Result<(), SecretError> {
+    match value {
+        Value::String(text) => {
+            if let Some(source) = reference(text) {
+                source.read()?.expose().clone_into(text);
+            }
+            Ok(())
+        }
+        Value::Array(items) => items.iter_mut().try_for_each(put_in_place),
+        Value::Object(fields) => fields.values_mut().try_for_each(put_in_place),
+        Value::Null | Value::Bool(_) | Value::Number(_) => Ok(()),
+    }
+}
+
+/// A text that says where the value is.
+fn reference(text: &str) -> Option<SecretSource> {
+    match SecretSource::from(text.to_owned()) {
+        SecretSource::Value(_) => None,
+        source => Some(source),
+    }
+}
+
+/// A value that may be secret: only where it comes from.
+pub(super) fn shown(value: &Value) -> String {
+    let source = value.as_str().and_then(reference);
+    source.map_or_else(|| MASK.to_owned(), |source| source.to_string())
+}
+
+impl Serialize for ExtraFields {
+    fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
+        to.collect_map(self.0.iter().map(|(name, value)| (name, shown(value))))
+    }
+}
+
+impl fmt::Debug for ExtraFields {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_set().entries(self.0.keys()).finish()
+    }
+}

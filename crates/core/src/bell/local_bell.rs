@@ -1,0 +1,317 @@
+//! The bell inside this process, and its listeners.
+
+use std::collections::{HashMap, HashSet};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use tokio::sync::{Notify, broadcast, watch};
+
+use crate::bell::message::BellMessage;
+use mediagate_model::ids::TaskId;
+use mediagate_telemetry::counters;
+
+pub(super) struct LocalBell {
+    tasks: Mutex<TaskListeners>,
+    pub(super) work: IdleWorkers,
+    pub(super) upstream: IdleWorkers,
+    pub(super) deliveries: IdleWorkers,
+    pub(super) called_off: broadcast::Sender<TaskId>,
+    /// Since when rings do not reach other processes.
+    silent_since: Mutex<Option<Instant>>,
+}
+
+#[derive(Default)]
+struct TaskListeners {
+    heard: HashMap<TaskId, watch::Sender<TaskSignals>>,
+    /// Whether somebody looks for all of them.
+    is_watched: bool,
+}
+
+/// What is known of a task.
+#[derive(Debug, Clone, Copy, Default)]
+struct TaskSignals {
+    rings: u64,
+    /// Those of them after which it may have ended.
+    ends: u64,
+    /// The number of its newest event, as far as it was looked up.
+    newest: u32,
+}
+
+/// Those who sleep until there is something to do.
+#[derive(Default)]
+pub(super) struct IdleWorkers {
+    count: AtomicUsize,
+    bell: Notify,
+}
+
+impl Default for LocalBell {
+    fn default() -> Self {
+        Self {
+            tasks: Mutex::default(),
+            work: IdleWorkers::default(),
+            upstream: IdleWorkers::default(),
+            deliveries: IdleWorkers::default(),
+            called_off: broadcast::Sender::new(256),
+            silent_since: Mutex::default(),
+        }
+    }
+}
+
+impl LocalBell {
+    fn tasks(&self) -> MutexGuard<'_, TaskListeners> {
+        self.tasks.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Whether rings reach other processes now.
+    pub(super) fn connected(&self, is_connected: bool) {
+        counters::bell_connected(is_connected);
+        let mut since = self
+            .silent_since
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
+        *since = (!is_connected).then(|| since.unwrap_or_else(Instant::now));
+    }
+
+    pub(super) fn silent_since(&self) -> Option<Instant> {
+        *self
+            .silent_since
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(super) fn ring(&self, task: TaskId) {
+        if let Some(heard) = self.tasks().heard.get(&task) {
+            heard.send_modify(TaskSignals::ring);
+        }
+    }
+
+    pub(super) fn ring_underway(&self, task: TaskId) {
+        if let Some(heard) = self.tasks().heard.get(&task) {
+            heard.send_modify(|heard| heard.rings += 1);
+        }
+    }
+
+    pub(super) fn ring_all(&self) {
+        for heard in self.tasks().heard.values() {
+            heard.send_modify(TaskSignals::ring);
+        }
+    }
+
+    pub(super) fn call_off(&self, task: TaskId) {
+        self.ring(task);
+        // Without workers in this process nobody listens.
+        let _ = self.called_off.send(task);
+    }
+
+    /// Another process rang.
+    pub(super) fn hear(&self, ring: BellMessage) {
+        match ring {
+            BellMessage::Task(task) => self.ring(task),
+            BellMessage::CalledOff(task) => self.call_off(task),
+            BellMessage::Work => drop(self.work.ring()),
+            BellMessage::Upstream => drop(self.upstream.ring()),
+            BellMessage::Deliveries => drop(self.deliveries.ring()),
+        }
+    }
+
+    /// Listens to a task. Also says whether somebody should begin to look for all listeners.
+    pub(super) fn listen(self: &Arc<Self>, task: TaskId) -> (TaskListener, bool) {
+        let mut tasks = self.tasks();
+        let heard = tasks.heard.entry(task).or_default().subscribe();
+        let TaskSignals { rings, ends, .. } = *heard.borrow();
+        let listener = TaskListener {
+            task,
+            heard,
+            rings,
+            ends,
+            local: self.clone(),
+        };
+        (listener, !std::mem::replace(&mut tasks.is_watched, true))
+    }
+
+    /// The tasks that somebody listens to. When there are none the caller looks no more, and the
+    /// next one who listens has to start it again.
+    pub(super) fn watched_or_end(&self) -> Option<Vec<TaskId>> {
+        let mut tasks = self.tasks();
+        tasks.is_watched = !tasks.heard.is_empty();
+        tasks
+            .is_watched
+            .then(|| tasks.heard.keys().copied().collect())
+    }
+
+    /// Someone looked: so far these tasks have come. Those of `asked` that are missing do not exist
+    /// any more, which their listeners have to find out.
+    pub(super) fn saw(&self, asked: &[TaskId], found: &[(TaskId, u32)]) {
+        let tasks = self.tasks();
+        let mut missing: HashSet<TaskId> = asked.iter().copied().collect();
+        for (task, newest) in found {
+            missing.remove(task);
+            if let Some(heard) = tasks.heard.get(task) {
+                heard.send_if_modified(|heard| {
+                    let is_news = heard.newest < *newest;
+                    heard.newest = heard.newest.max(*newest);
+                    is_news
+                });
+            }
+        }
+        for heard in missing.iter().filter_map(|task| tasks.heard.get(task)) {
+            heard.send_modify(TaskSignals::ring);
+        }
+    }
+}
+
+impl TaskSignals {
+    fn ring(&mut self) {
+        self.rings += 1;
+        self.ends += 1;
+    }
+}
+
+impl IdleWorkers {
+    /// Wakes one, or the next one that would sleep. Returns whether one was asleep.
+    pub(super) fn ring(&self) -> bool {
+        self.bell.notify_one();
+        self.count.load(Ordering::Acquire) > 0
+    }
+
+    /// Sleeps until rung for, at most this long.
+    pub(super) async fn wait(&self, limit: Duration) {
+        let _asleep = IdleGuard::new(&self.count);
+        drop(tokio::time::timeout(limit, self.bell.notified()).await);
+    }
+
+    /// Sleeps until then, and on until rung for, at most this long.
+    pub(super) async fn wait_until(&self, then: tokio::time::Instant, limit: Duration) {
+        let _asleep = IdleGuard::new(&self.count);
+        tokio::time::sleep_until(then).await;
+        drop(tokio::time::timeout(limit, self.bell.notified()).await);
+    }
+}
+
+/// Counts a sleeper while it exists.
+struct IdleGuard<'a>(&'a AtomicUsize);
+
+impl<'a> IdleGuard<'a> {
+    fn new(count: &'a AtomicUsize) -> Self {
+        count.fetch_add(1, Ordering::AcqRel);
+        Self(count)
+    }
+}
+
+impl Drop for IdleGuard<'_> {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::AcqRel);
+    }
+}
+
+/// Listens for changes of one task.
+pub struct TaskListener {
+    task: TaskId,
+    heard: watch::Receiver<TaskSignals>,
+    /// Up to here the rings were heard.
+    rings: u64,
+    ends: u64,
+    local: Arc<LocalBell>,
+}
+
+impl TaskListener {
+    /// Sleeps until the task may have changed since it had come to this event.
+    pub async fn changed(&mut self, seen: u32) {
+        let rings = self.rings;
+        let news = |heard: &TaskSignals| heard.rings != rings || heard.newest > seen;
+        // The sender is kept as long as somebody listens.
+        if let Ok(heard) = self.heard.wait_for(news).await {
+            self.rings = heard.rings;
+        }
+    }
+
+    /// Sleeps until the task may have ended. Whether it was rung for: else it was seen that it came
+    /// further than this event.
+    pub async fn ended(&mut self, seen: u32) -> bool {
+        let ends = self.ends;
+        let news = |heard: &TaskSignals| heard.ends != ends || heard.newest > seen;
+        if let Ok(heard) = self.heard.wait_for(news).await {
+            self.ends = heard.ends;
+        }
+        self.ends != ends
+    }
+
+    /// Whether it was rung for since the last time. Does not wait.
+    pub fn rang(&mut self) -> bool {
+        let rings = self.heard.borrow().rings;
+        std::mem::replace(&mut self.rings, rings) != rings
+    }
+}
+
+impl Drop for TaskListener {
+    fn drop(&mut self) {
+        let mut tasks = self.local.tasks();
+        // This listener's own receiver is still counted.
+        let heard = tasks.heard.get(&self.task);
+        if heard.is_some_and(|heard| heard.receiver_count() <= 1) {
+            tasks.heard.remove(&self.task);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use futures_util::FutureExt as _;
+
+    use super::*;
+
+    #[test]
+    fn a_ring_between_listening_and_sleeping_is_heard_once() {
+        let (local, task) = (Arc::new(LocalBell::default()), TaskId::new());
+        let (mut listener, is_first) = local.listen(task);
+        assert!(is_first && !local.listen(task).1);
+        local.ring(task);
+        assert!(listener.changed(7).now_or_never().is_some());
+        assert!(listener.changed(7).now_or_never().is_none());
+        local.saw(&[task], &[(task, 7)]);
+        assert!(listener.changed(7).now_or_never().is_none());
+        // Whoever has seen less has something to see.
+        assert!(listener.changed(6).now_or_never().is_some());
+        local.saw(&[task], &[]);
+        assert!(listener.changed(7).now_or_never().is_some());
+    }
+
+    #[test]
+    fn who_waits_for_an_end_is_not_woken_on_the_way() {
+        let (local, task) = (Arc::new(LocalBell::default()), TaskId::new());
+        let mut listener = local.listen(task).0;
+        local.ring_underway(task);
+        assert!(listener.ended(7).now_or_never().is_none());
+        assert!(listener.changed(7).now_or_never().is_some());
+        local.ring(task);
+        assert_eq!(listener.ended(7).now_or_never(), Some(true));
+        // Its end may have been missed.
+        local.saw(&[task], &[(task, 8)]);
+        assert_eq!(listener.ended(7).now_or_never(), Some(false));
+        assert!(listener.ended(8).now_or_never().is_none());
+        local.saw(&[task], &[]);
+        assert_eq!(listener.ended(8).now_or_never(), Some(true));
+    }
+
+    #[test]
+    fn nothing_is_kept_for_tasks_that_nobody_listens_to() {
+        let (local, task) = (Arc::new(LocalBell::default()), TaskId::new());
+        drop((local.listen(task), local.listen(task)));
+        local.ring(task);
+        assert_eq!(local.watched_or_end(), None);
+    }
+
+    #[tokio::test]
+    async fn a_ring_for_work_tells_whether_anybody_was_free() {
+        let sleepers = IdleWorkers::default();
+        assert!(!sleepers.ring());
+        // It is kept for the next one.
+        sleepers.wait(Duration::from_hours(1)).await;
+        let mut wait = std::pin::pin!(sleepers.wait(Duration::from_hours(1)));
+        assert!((&mut wait).now_or_never().is_none());
+        assert!(sleepers.ring());
+        wait.await;
+        assert!(!sleepers.ring());
+    }
+}

@@ -1,0 +1,154 @@
+//! Mistakes in the settings of providers and models that can be read but will not work, as far as
+//! that shows without asking a provider.
+//!
+//! `config check` rejects them. A server logs them and starts anyway: our knowledge of a provider
+//! may be outdated, and a wrong guess must not stop it.
+
+use providers::{MediaKind, ModelLimits, adapters};
+use url::Url;
+
+use crate::catalog::Catalog;
+use crate::upstream::{ProviderSite, ProviderSites};
+use mediagate_config::providers::LimitSettings;
+use mediagate_config::{ConfigError, ModelConfig};
+use mediagate_model::catalog::{Model, Route};
+use mediagate_model::clock::Timestamp;
+
+/// All mistakes, with their line if known.
+pub fn find(
+    config: &ModelConfig,
+    sites: &ProviderSites,
+    catalog: &Catalog,
+    now: Timestamp,
+) -> Vec<ConfigError> {
+    let of_sites = sites.iter().flat_map(|(name, site)| of_site(name, site));
+    let of_routes = catalog.models().iter().flat_map(|model| {
+        let routes = model.routes().iter();
+        routes.flat_map(|route| {
+            let own = of_route(model, route, sites);
+            own.into_iter()
+                .chain(of_name(config, model, route, sites, now))
+        })
+    });
+    let all = of_sites.chain(of_routes);
+    all.map(|slip| config.locate(slip)).collect()
+}
+
+fn of_site(name: &str, site: &ProviderSite) -> Vec<ConfigError> {
+    let slip = |key: &str, message: String| ConfigError::Value {
+        key: format!("providers.{name}.{key}"),
+        message,
+    };
+    let adapter = site.provider.adapter();
+    let protocol = providers::protocol(&site.config.protocol);
+    let own = adapter
+        .base_url()
+        .or(protocol.and_then(|protocol| protocol.base_url));
+    let address = site
+        .config
+        .base_url
+        .as_ref()
+        .and_then(|base| adapters::fault_of_address(base.url(), own));
+    let mut secrets = site.config.secrets.iter();
+    let secret = secrets.find_map(|secret| {
+        let any = adapters::fault_of_any_secret(secret);
+        let fault = any.or_else(|| adapter.fault_of_secret(secret));
+        fault.map(str::to_owned).or_else(|| {
+            let protocol = &site.config.protocol;
+            let foreign = || adapters::fault_of_foreign_secret(secret, protocol);
+            is_own(site).then(foreign).flatten()
+        })
+    });
+    let address = address.map(|message| slip("base_url", message));
+    let secret = secret.map(|message| slip("api_key", message));
+    address.into_iter().chain(secret).collect()
+}
+
+/// What the catalogue knows about a route's model: that it was shut down, or is spelled
+/// differently.
+fn of_name(
+    config: &ModelConfig,
+    model: &Model,
+    route: &Route,
+    sites: &ProviderSites,
+    now: Timestamp,
+) -> Option<ConfigError> {
+    let site = sites.get(&route.provider)?;
+    let (protocol, name) = (&site.config.protocol, route.model.as_str());
+    let slip = |message: String| {
+        Some(ConfigError::Value {
+            key: format!("models.{}.routes", model.id),
+            message,
+        })
+    };
+    if let Some(known) = config.catalogue.find(protocol, name) {
+        // Other hosts may serve a model of this name for longer.
+        let day = known.retired.as_ref().filter(|_| is_own(site))?;
+        let today = now.rfc3339();
+        if !known.is_retired(today.get(..10).unwrap_or_default()) {
+            return None;
+        }
+        let instead = known.instead.as_ref();
+        let instead = instead.map_or_else(String::new, |id| format!(": write \"{id}\""));
+        return slip(format!("{name} was shut down on {day}{instead}"));
+    }
+    // If the operator gives limits for it, it is intended.
+    let settings = config.models.get(&model.id)?;
+    let routes = settings.routes.iter().flatten();
+    let mut described = routes.filter(|one| one.model == name && one.provider == route.provider);
+    let is_described = settings.limits != LimitSettings::default()
+        || described.any(|one| one.limits != LimitSettings::default());
+    let meant = config.catalogue.meant(protocol, name);
+    let meant = meant.filter(|_| !is_described && is_own(site))?;
+    slip(format!(
+        "{name} is not known; write \"{meant}\", or set its limits"
+    ))
+}
+
+/// Whether a provider has its protocol's default address.
+fn is_own(site: &ProviderSite) -> bool {
+    let protocol = providers::protocol(&site.config.protocol);
+    let adapter = site.provider.adapter();
+    let own = adapter
+        .base_url()
+        .or(protocol.and_then(|protocol| protocol.base_url));
+    let own = own.and_then(|own| Url::parse(own).ok());
+    let base = site.config.base_url.as_ref();
+    base.is_none_or(|base| own.is_some_and(|own| own.host_str() == base.url().host_str()))
+}
+
+fn of_route(model: &Model, route: &Route, sites: &ProviderSites) -> Vec<ConfigError> {
+    let site = sites.get(&route.provider);
+    // Callers' names are not known yet.
+    let Some(site) = site.filter(|_| route.model != "*") else {
+        return Vec::new();
+    };
+    let slip = |key: &str, message: String| ConfigError::Value {
+        key: format!("models.{}.{key}", model.id),
+        message,
+    };
+    let adapter = site.provider.adapter();
+    let (kind, sizes) = match &route.limits {
+        ModelLimits::Video(video) => (MediaKind::Video, &video.sizes[..]),
+        ModelLimits::Music(_) => (MediaKind::Music, &[][..]),
+    };
+    let address = route.model.contains("://").then(|| {
+        let host = &route.provider;
+        format!("is a URL: write {host}'s name for the model")
+    });
+    let name = address
+        .or_else(|| adapter.fault_of_model(kind, &route.model))
+        .map(|message| slip("routes", message));
+    let size = sizes
+        .iter()
+        .find(|size| !adapter.can_say(&route.model, **size))
+        .map(|(width, height)| {
+            let message = format!(
+                "{} does not support {width}x{height}: remove it from sizes",
+                route.provider
+            );
+            slip("limits", message)
+        });
+    // Sizes of the same model under another API do not apply.
+    name.or(size).into_iter().collect()
+}

@@ -1,0 +1,170 @@
+//! Limits of a model: the adapters' tables, restricted by the operator and combined over routes.
+
+use providers::{Durations, ModelLimits, MusicLimits, PicturePurpose, StemGroup, VideoLimits};
+
+use mediagate_config::providers::LimitSettings;
+
+/// A setting that does not fit, with its key.
+pub(super) type SettingFault = (&'static str, String);
+
+/// What is offered when the operator has said something about it.
+pub(super) fn narrowed(
+    limits: ModelLimits,
+    settings: &LimitSettings,
+) -> Result<ModelLimits, SettingFault> {
+    match limits {
+        ModelLimits::Video(video) => video_narrowed(video, settings).map(ModelLimits::Video),
+        ModelLimits::Music(music) => music_narrowed(music, settings).map(ModelLimits::Music),
+    }
+}
+
+fn video_narrowed(
+    mut limits: VideoLimits,
+    settings: &LimitSettings,
+) -> Result<VideoLimits, SettingFault> {
+    if settings.stems.is_some() || settings.tasks.is_some() {
+        return Err(("stems", "a video model has no stems and tasks".into()));
+    }
+    if let Some(sizes) = &settings.sizes {
+        if sizes.is_empty() {
+            return Err(("sizes", "at least one size is needed".into()));
+        }
+        limits.sizes.clone_from(sizes);
+    }
+    if let Some(durations) = &settings.seconds {
+        if durations.min() == 0 || durations.min() > durations.max() {
+            let message = "lengths are whole seconds, at least 1, ascending";
+            return Err(("seconds", message.into()));
+        }
+        limits.durations = durations.clone();
+        if !durations.contains(f64::from(limits.default_seconds)) {
+            limits.default_seconds = durations.min();
+        }
+    }
+    if let Some(seconds) = settings.default_seconds {
+        if !limits.durations.contains(f64::from(seconds)) {
+            return Err((
+                "default_seconds",
+                format!("{seconds} is not among the lengths"),
+            ));
+        }
+        limits.default_seconds = seconds;
+    }
+    if let Some(pictures) = settings.pictures {
+        limits.pictures.max = pictures;
+    }
+    limits.negative_prompt = settings.negative_prompt.unwrap_or(limits.negative_prompt);
+    limits.seed = settings.seed.unwrap_or(limits.seed);
+    match settings.audio {
+        Some(true) if limits.audio.is_none() => {
+            let message = "this protocol cannot choose sound for this model";
+            return Err(("audio", message.into()));
+        }
+        Some(false) => limits.audio = None,
+        Some(true) | None => {}
+    }
+    if let Some(references) = settings.references {
+        if references > 0 && limits.pictures.most_references() == 0 {
+            let message = "this protocol cannot send reference images to this model";
+            return Err(("references", message.into()));
+        }
+        match limits.pictures.purpose {
+            PicturePurpose::References => limits.pictures.max = references,
+            PicturePurpose::Frames => limits.pictures.references = references,
+        }
+    }
+    Ok(limits)
+}
+
+fn music_narrowed(
+    mut limits: MusicLimits,
+    settings: &LimitSettings,
+) -> Result<MusicLimits, SettingFault> {
+    if settings.sizes.is_some() || settings.seconds.is_some() || settings.pictures.is_some() {
+        return Err((
+            "sizes",
+            "a music model has no sizes, lengths and pictures".into(),
+        ));
+    }
+    if let Some(names) = &settings.stems {
+        let group = |name: &String| {
+            StemGroup::from_name(name)
+                .ok_or_else(|| ("stems", format!("{name:?} is not a stem group")))
+        };
+        let groups = names.iter().map(group).collect::<Result<Vec<_>, _>>()?;
+        match &mut limits.stems {
+            Some(stems) => {
+                stems.rests.retain(|group| groups.contains(group));
+                stems.groups = groups;
+            }
+            None => return Err(("stems", "this provider separates nothing".into())),
+        }
+    }
+    if let Some(tasks) = &settings.tasks {
+        limits.tasks.clone_from(tasks);
+    }
+    Ok(limits)
+}
+
+/// What at least one of two offers; the defaults are those of the first.
+pub(super) fn joined(first: ModelLimits, second: ModelLimits) -> ModelLimits {
+    match (first, second) {
+        (ModelLimits::Video(a), ModelLimits::Video(b)) => ModelLimits::Video(video_joined(a, b)),
+        (ModelLimits::Music(a), ModelLimits::Music(b)) => ModelLimits::Music(music_joined(a, b)),
+        (first, _) => first,
+    }
+}
+
+fn video_joined(mut a: VideoLimits, b: VideoLimits) -> VideoLimits {
+    add_missing(&mut a.sizes, b.sizes);
+    a.durations = match (a.durations, b.durations) {
+        (Durations::Only(mut a), Durations::Only(b)) => {
+            add_missing(&mut a, b);
+            a.sort_unstable();
+            Durations::Only(a)
+        }
+        (a, b) => Durations::Range {
+            min: a.min().min(b.min()),
+            max: a.max().max(b.max()),
+        },
+    };
+    let references = a
+        .pictures
+        .most_references()
+        .max(b.pictures.most_references());
+    if a.pictures.purpose == PicturePurpose::Frames {
+        a.pictures.references = references;
+    }
+    a.pictures.max = a.pictures.max.max(b.pictures.max);
+    a.pictures.needed &= b.pictures.needed;
+    a.negative_prompt |= b.negative_prompt;
+    a.seed |= b.seed;
+    a.audio = a.audio.or(b.audio);
+    a.max_prompt = a.max_prompt.max(b.max_prompt);
+    a
+}
+
+fn music_joined(mut a: MusicLimits, b: MusicLimits) -> MusicLimits {
+    a.stems = match (a.stems, b.stems) {
+        (Some(mut a), Some(b)) => {
+            add_missing(&mut a.groups, b.groups);
+            add_missing(&mut a.rests, b.rests);
+            a.two |= b.two;
+            a.full |= b.full;
+            a.other |= b.other;
+            Some(a)
+        }
+        (a, b) => a.or(b),
+    };
+    add_missing(&mut a.tasks, b.tasks);
+    a.personas |= b.personas;
+    a
+}
+
+fn add_missing<T: PartialEq>(list: &mut Vec<T>, more: Vec<T>) {
+    for item in more {
+        if !list.contains(&item) {
+            list.push(item);
+        }
+    }
+}

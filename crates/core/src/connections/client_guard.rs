@@ -1,0 +1,166 @@
+//! A client's guard in the [`ClientRegistry`](super::ClientRegistry): connected as long as
+//! it lives.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use tokio::time::Instant;
+
+use super::ClientRegistry;
+use super::client_table::{CreationState, DisconnectRecord};
+use mediagate_model::clock::Timestamp;
+use mediagate_model::error::Error;
+use mediagate_model::ids::IntentId;
+
+/// A caller that waits. When it is dropped, the caller has its answer or has left.
+pub struct ClientGuard {
+    attendance: ClientRegistry,
+    id: IntentId,
+    number: u32,
+    complete: Mutex<Option<IntentCloseTime>>,
+    is_told: Arc<AtomicBool>,
+}
+
+/// When an answer that was written to the end closes its intent to requests
+/// with the same body.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum IntentCloseTime {
+    /// At once.
+    Now,
+    /// At this instant.
+    At(Timestamp),
+}
+
+impl ClientGuard {
+    pub(super) fn new(
+        attendance: ClientRegistry,
+        id: IntentId,
+        number: u32,
+        is_told: Arc<AtomicBool>,
+    ) -> Arc<Self> {
+        Arc::new(Self {
+            attendance,
+            id,
+            number,
+            complete: Mutex::new(None),
+            is_told,
+        })
+    }
+
+    /// The intent.
+    pub const fn id(&self) -> IntentId {
+        self.id
+    }
+
+    /// The number of the visit.
+    pub const fn number(&self) -> u32 {
+        self.number
+    }
+
+    /// The answer that is being written is the last word on the intent.
+    pub fn complete(&self, close: IntentCloseTime) {
+        let mut complete = self.complete.lock().unwrap_or_else(PoisonError::into_inner);
+        *complete = Some(close);
+    }
+
+    /// The body's end was handed to the connection.
+    pub fn written(&self) {
+        self.is_told.store(true, Ordering::Release);
+    }
+
+    /// Whether nothing was made for it, for certain.
+    pub fn made_nothing(&self) -> bool {
+        let book = self.attendance.book();
+        let entry = book.entries.get(&self.id);
+        entry.is_some_and(|entry| {
+            entry.number == self.number && entry.making == CreationState::Nothing
+        })
+    }
+
+    /// Something is about to be written to the database; until the guard is
+    /// dropped, nobody may conclude from its absence that it is not there.
+    pub fn accepting(self: &Arc<Self>) -> AcceptanceGuard {
+        if let Some(entry) = self.attendance.book().entries.get_mut(&self.id) {
+            entry.making = CreationState::UnderWay;
+        }
+        AcceptanceGuard {
+            attendance: self.attendance.clone(),
+            id: self.id,
+            number: self.number,
+            is_reserved: false,
+            made: CreationState::Perhaps,
+        }
+    }
+}
+
+impl Drop for ClientGuard {
+    fn drop(&mut self) {
+        let complete = *self.complete.lock().unwrap_or_else(PoisonError::into_inner);
+        let close = complete.filter(|_| self.is_told.load(Ordering::Acquire));
+        let joinable_until = close.map(|close| match close {
+            IntentCloseTime::Now => self.attendance.0.clock.now(),
+            IntentCloseTime::At(at) => at,
+        });
+        let mut book = self.attendance.book();
+        if let Some(entry) = book
+            .entries
+            .get_mut(&self.id)
+            .filter(|entry| entry.number == self.number)
+        {
+            entry.left = Some(DisconnectRecord {
+                at: Instant::now(),
+                joinable_until,
+            });
+        }
+        book.forget_unwritten(self.id, self.number);
+        drop(book);
+        self.attendance.changed();
+        self.attendance.0.left.notify_one();
+    }
+}
+
+/// See [`ClientGuard::accepting`].
+pub struct AcceptanceGuard {
+    attendance: ClientRegistry,
+    id: IntentId,
+    number: u32,
+    /// Whether the intent itself was written down.
+    is_reserved: bool,
+    /// What is known when the write is over.
+    made: CreationState,
+}
+
+impl AcceptanceGuard {
+    /// The write came to this. Only what broke inside leaves open whether
+    /// something was written.
+    pub fn done<T>(self, written: &Result<T, Error>) {
+        let is_refused = matches!(written, Err(error) if !error.leaves_open());
+        if is_refused {
+            self.undone();
+        }
+    }
+
+    /// The intent is in the database, and nothing was made for it yet.
+    pub fn reserved(mut self) {
+        (self.is_reserved, self.made) = (true, CreationState::Nothing);
+    }
+
+    /// Nothing was written, for certain.
+    pub fn undone(mut self) {
+        self.made = CreationState::Nothing;
+    }
+}
+
+impl Drop for AcceptanceGuard {
+    fn drop(&mut self) {
+        let mut book = self.attendance.book();
+        if let Some(entry) = book.entries.get_mut(&self.id) {
+            entry.making = self.made;
+            entry.reserved |= self.is_reserved;
+        }
+        book.forget_unwritten(self.id, self.number);
+        drop(book);
+        self.attendance.changed();
+        self.attendance.0.left.notify_one();
+    }
+}

@@ -1,0 +1,154 @@
+//! The table behind the [`ClientRegistry`](super::ClientRegistry): an entry for each intent
+//! whose caller is here, or left and the database does not know yet.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use tokio::time::Instant;
+
+use super::{ClientState, PeerSocket};
+use mediagate_model::clock::Timestamp;
+use mediagate_model::ids::{AccountId, IntentId};
+use mediagate_model::intent::RequestFingerprint;
+
+/// An account, and the `Idempotency-Key` that it sent.
+pub(super) type IdempotencyKey = (AccountId, String);
+
+#[derive(Default)]
+pub(super) struct ClientTable {
+    pub(super) entries: HashMap<IntentId, ClientEntry>,
+    by_body: HashMap<RequestFingerprint, Vec<IntentId>>,
+    pub(super) by_key: HashMap<IdempotencyKey, IntentId>,
+}
+
+/// The latest visit to an intent.
+#[derive(Debug, Clone)]
+pub(super) struct ClientEntry {
+    pub(super) number: u32,
+    pub(super) body: RequestFingerprint,
+    /// The key that it has claimed.
+    key: Option<IdempotencyKey>,
+    pub(super) since: Instant,
+    /// Whether the intent was in the database before anything was made for it.
+    pub(super) reserved: bool,
+    pub(super) making: CreationState,
+    pub(super) left: Option<DisconnectRecord>,
+    line: PeerSocket,
+    /// Whether its answer was handed to the connection, to the end.
+    pub(super) is_told: Arc<AtomicBool>,
+}
+
+/// Whether something was made for an intent.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum CreationState {
+    /// Nothing, for certain.
+    Nothing,
+    /// It is being written: nobody may conclude from its absence that it is not there.
+    UnderWay,
+    /// Something may have been.
+    Perhaps,
+}
+
+/// How a visit ended.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct DisconnectRecord {
+    pub(super) at: Instant,
+    pub(super) joinable_until: Option<Timestamp>,
+}
+
+impl ClientTable {
+    pub(super) fn with_body(
+        &self,
+        body: &RequestFingerprint,
+    ) -> impl Iterator<Item = (IntentId, &ClientEntry)> {
+        let ids = self.by_body.get(body).into_iter().flatten();
+        ids.filter_map(|id| Some((*id, self.entries.get(id)?)))
+    }
+
+    pub(super) fn add(&mut self, id: IntentId, mut entry: ClientEntry) -> Arc<AtomicBool> {
+        let is_told = entry.is_told.clone();
+        if let Some(earlier) = self.entries.remove(&id) {
+            entry.key = entry.key.or(earlier.key);
+        } else {
+            self.by_body.entry(entry.body.clone()).or_default().push(id);
+        }
+        self.entries.insert(id, entry);
+        is_told
+    }
+
+    /// Of an entry that ended and left nothing in the database nobody needs to know.
+    pub(super) fn forget_unwritten(&mut self, id: IntentId, number: u32) {
+        let is_over = |entry: &ClientEntry| {
+            entry.making == CreationState::Nothing && !entry.reserved && entry.left.is_some()
+        };
+        if self.entries.get(&id).is_some_and(is_over) {
+            self.remove(id, number);
+        }
+    }
+
+    pub(super) fn remove(&mut self, id: IntentId, number: u32) {
+        if self
+            .entries
+            .get(&id)
+            .is_none_or(|entry| entry.number != number)
+        {
+            return;
+        }
+        let Some(entry) = self.entries.remove(&id) else {
+            return;
+        };
+        if let Some(ids) = self.by_body.get_mut(&entry.body) {
+            ids.retain(|known| *known != id);
+            if ids.is_empty() {
+                self.by_body.remove(&entry.body);
+            }
+        }
+        if let Some(key) = &entry.key
+            && self.by_key.get(key) == Some(&id)
+        {
+            self.by_key.remove(key);
+        }
+    }
+}
+
+impl ClientEntry {
+    pub(super) fn new(
+        number: u32,
+        body: RequestFingerprint,
+        key: Option<IdempotencyKey>,
+        line: PeerSocket,
+        reserved: bool,
+    ) -> Self {
+        Self {
+            number,
+            body,
+            key,
+            since: Instant::now(),
+            reserved,
+            making: CreationState::Nothing,
+            left: None,
+            line,
+            is_told: Arc::default(),
+        }
+    }
+
+    /// Whether the database has nothing of it yet that can be relied on.
+    pub(super) fn is_under_way(&self) -> bool {
+        self.making == CreationState::UnderWay
+            || (self.making == CreationState::Nothing && !self.reserved)
+    }
+
+    /// Whether its caller has gone without its answer and nobody knows.
+    pub(super) fn is_unnoticed(&self) -> bool {
+        // In this order: whoever has its answer may go.
+        self.left.is_none() && self.line.is_closed() && !self.is_told.load(Ordering::Acquire)
+    }
+
+    pub(super) fn caller(&self, now: Timestamp) -> ClientState {
+        match self.left {
+            None => ClientState::Waiting,
+            Some(left) => ClientState::after(left.joinable_until, now),
+        }
+    }
+}

@@ -1,0 +1,63 @@
+//! The connection over which a caller waits, as far as it tells that the caller
+//! has gone.
+
+use std::sync::{Arc, Weak};
+
+use rustix::io::Errno;
+use rustix::net::{RecvFlags, recv};
+use tokio::net::TcpStream;
+
+/// A caller's connection. Cheap to clone; keeps nothing open.
+#[derive(Debug, Clone, Default)]
+pub struct PeerSocket(Option<Weak<TcpStream>>);
+
+impl PeerSocket {
+    /// The connection behind this stream.
+    pub fn of(stream: &Arc<TcpStream>) -> Self {
+        Self(Some(Arc::downgrade(stream)))
+    }
+
+    /// Whether the other side has closed it, which whoever serves it may not have
+    /// noticed yet. A connection that is not known is open; so is one whose other
+    /// streams go on.
+    pub fn is_closed(&self) -> bool {
+        let Some(stream) = &self.0 else { return false };
+        let Some(stream) = stream.upgrade() else {
+            return true;
+        };
+        let flags = RecvFlags::PEEK | RecvFlags::DONTWAIT;
+        match recv(&*stream, &mut [0_u8; 1], flags) {
+            Ok((count, _)) => count == 0,
+            Err(error) => !matches!(error, Errno::AGAIN | Errno::INTR),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tokio::io::AsyncWriteExt as _;
+    use tokio::net::TcpListener;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn a_line_is_closed_when_the_other_side_has_gone() {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = listener.local_addr().unwrap();
+        let mut caller = TcpStream::connect(address).await.unwrap();
+        let stream = Arc::new(listener.accept().await.unwrap().0);
+        let line = PeerSocket::of(&stream);
+        assert!(!line.is_closed());
+        caller.write_all(b"more").await.unwrap();
+        stream.readable().await.unwrap();
+        assert!(!line.is_closed(), "there is more to read");
+        assert_eq!(stream.try_read(&mut [0; 4]).unwrap(), 4);
+        assert!(!line.is_closed());
+        drop(caller);
+        stream.ready(tokio::io::Interest::READABLE).await.unwrap();
+        assert!(line.is_closed());
+        drop(stream);
+        assert!(line.is_closed());
+        assert!(!PeerSocket::default().is_closed());
+    }
+}

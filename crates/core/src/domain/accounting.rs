@@ -1,0 +1,424 @@
+//! Money operations by the operator. What tasks do is in `ledger`.
+
+use std::collections::HashMap;
+
+use serde_json::{Value, json};
+
+use crate::app::{App, AppParts, Ctx};
+use crate::domain::operator::OperatorAction;
+use crate::domain::{accounts, ledger};
+use mediagate_model::account::{AccountMoney, AccountRecord, ApiKey, KeyMoney};
+use mediagate_model::clock::Timestamp;
+use mediagate_model::error::{Error, ErrorCode};
+use mediagate_model::ids::{AccountId, TaskId};
+use mediagate_model::ledger::{EntryKind, MoneyEntry};
+use mediagate_model::money::{ChargeState, MicroDollars};
+use mediagate_model::submission::ReportedCost;
+use mediagate_store::ledger::{EntrySubject, LedgerChange, LedgerFilter};
+use mediagate_store::tasks::PageQuery;
+use mediagate_store::{self as store, Conn};
+
+/// Most that one command can move: more than anyone needs, and far from overflowing the sums.
+pub const MOST: MicroDollars = MicroDollars::new(1_000_000_000_000_000);
+
+/// An account's money, keys and storage.
+#[derive(Debug)]
+pub struct AccountSummary {
+    pub money: AccountMoney,
+    /// With their sums and number of open tasks, oldest first.
+    pub keys: Vec<(ApiKey, KeyMoney, u32)>,
+    /// Bytes of stored files.
+    pub storage_bytes: u64,
+}
+
+/// The account's money, keys and storage now.
+pub async fn standing(app: &Ctx, account: AccountId) -> Result<AccountSummary, Error> {
+    let now = app.clock.now();
+    app.store
+        .examine(move |conn| -> Result<AccountSummary, Error> {
+            let money = money_of(conn, account)?;
+            let keys = store::accounts::keys_of(conn, account, now)?;
+            Ok(AccountSummary {
+                money,
+                keys,
+                storage_bytes: store::assets::kept(conn, account)?,
+            })
+        })
+        .await
+}
+
+fn money_of(conn: &mut Conn<'_>, account: AccountId) -> Result<AccountMoney, Error> {
+    let money = store::ledger::of_account(conn, account)?;
+    money.ok_or_else(|| Error::internal("an account vanished"))
+}
+
+/// Every account with its sums and number of keys.
+pub async fn accounts(app: &Ctx) -> Result<Vec<AccountRecord>, Error> {
+    Ok(app.store.examine(store::accounts::all).await?)
+}
+
+/// Changes to an account; `None` leaves a value as it is.
+#[derive(Debug, Clone, Default)]
+pub struct AccountChanges {
+    /// Display name.
+    pub name: Option<String>,
+    /// Whether it can spend only its credit.
+    pub prepaid: Option<bool>,
+    /// Limit on the total cost of all its tasks; `Some(None)` removes the limit.
+    pub budget: Option<Option<MicroDollars>>,
+}
+
+impl AccountChanges {
+    fn write(self, conn: &mut Conn<'_>, account: AccountId) -> Result<(), Error> {
+        if let Some(name) = &self.name {
+            store::accounts::rename(conn, account, name)?;
+        }
+        if let Some(prepaid) = self.prepaid {
+            store::accounts::set_prepaid(conn, account, prepaid)?;
+        }
+        if let Some(budget) = self.budget {
+            store::accounts::set_budget(conn, account, budget)?;
+        }
+        Ok(())
+    }
+}
+
+fn record_of(conn: &mut Conn<'_>, account: AccountId) -> Result<AccountRecord, Error> {
+    let record = store::accounts::record_of(conn, account)?;
+    record.ok_or_else(|| Error::internal("an account vanished"))
+}
+
+/// An account's settings for the audit log.
+fn told(record: &AccountRecord) -> Value {
+    json!({
+        "handle": record.account.handle,
+        "name": record.account.display_name,
+        "prepaid": record.money.prepaid,
+        "budget_usd": record.money.budget.map(|budget| budget.to_string()),
+    })
+}
+
+/// Changes an account, all or nothing.
+pub async fn change(
+    app: &App,
+    operation: OperatorAction<'_, AccountRecord>,
+    account: AccountId,
+    changes: AccountChanges,
+) -> Result<AccountRecord, Error> {
+    let now = app.clock.now();
+    operation
+        .write(app, move |conn, by| {
+            let before = record_of(conn, account)?;
+            changes.write(conn, account)?;
+            let after = record_of(conn, account)?;
+            let changed = (Some(told(&before)), Some(told(&after)));
+            by.note(conn, "account.update", &after.account.handle, changed, now)?;
+            Ok(after)
+        })
+        .await
+}
+
+/// An account's money after a credit.
+#[derive(Debug, Clone)]
+pub struct CreditResult {
+    pub money: AccountMoney,
+    /// Whether this credit made it prepaid.
+    pub was_unlimited: bool,
+    pub account: AccountRecord,
+}
+
+/// Pays money in, which makes an unlimited account prepaid; a negative amount withdraws.
+pub async fn credit(
+    app: &App,
+    operation: OperatorAction<'_, CreditResult>,
+    account: AccountId,
+    amount: MicroDollars,
+    note: Option<String>,
+) -> Result<CreditResult, Error> {
+    check_amount(amount)?;
+    let now = app.clock.now();
+    let of = EntrySubject {
+        account,
+        key: None,
+        task: None,
+        model: None,
+    };
+    let change = LedgerChange {
+        credit: amount,
+        ..LedgerChange::default()
+    };
+    operation
+        .write(app, move |conn, by| {
+            let before = money_of(conn, account)?;
+            let was_unlimited = !before.prepaid && amount > MicroDollars::ZERO;
+            if was_unlimited {
+                store::accounts::set_prepaid(conn, account, true)?;
+            }
+            let kind = EntryKind::Credit;
+            let sums = store::ledger::add(conn, of, kind, change, note.as_deref(), now)?;
+            let account = record_of(conn, account)?;
+            let told = |money: &AccountMoney| json!({"prepaid": money.prepaid, "credit_usd": money.credit.to_string()});
+            let mut after = told(&sums.account);
+            after["amount_usd"] = amount.to_string().into();
+            after["note"] = note.into();
+            let changed = (Some(told(&before)), Some(after));
+            by.note(conn, "account.credit", &account.account.handle, changed, now)?;
+            Ok(CreditResult {
+                money: sums.account,
+                was_unlimited,
+                account,
+            })
+        })
+        .await
+}
+
+/// Corrects the cost of a task, once per task: a positive amount charges, a negative one refunds,
+/// but never more than the task cost. Returns the task's total cost. The task's record does not
+/// change.
+pub async fn adjust(
+    app: &App,
+    operation: OperatorAction<'_, MicroDollars>,
+    task: TaskId,
+    amount: MicroDollars,
+    note: String,
+) -> Result<MicroDollars, Error> {
+    check_amount(amount)?;
+    let now = app.clock.now();
+    operation
+        .write(app, move |conn, by| {
+            let cost = write_adjustment(conn, task, amount, &note, now)?;
+            let before = json!({"cost_usd": cost.minus(amount).to_string()});
+            let after = json!({
+                "cost_usd": cost.to_string(),
+                "amount_usd": amount.to_string(),
+                "note": note,
+            });
+            by.note(
+                conn,
+                "ledger.adjust",
+                &task,
+                (Some(before), Some(after)),
+                now,
+            )?;
+            Ok(cost)
+        })
+        .await
+}
+
+fn write_adjustment(
+    conn: &mut Conn<'_>,
+    id: TaskId,
+    amount: MicroDollars,
+    note: &str,
+    now: Timestamp,
+) -> Result<MicroDollars, Error> {
+    let refused = |message: String| Err(Error::plain(ErrorCode::NotAdjustable, message));
+    let Some(task) = store::tasks::of_anyone(conn, id)? else {
+        let message = "There is no task with this id.";
+        return Err(Error::plain(ErrorCode::TaskNotFound, message));
+    };
+    match task.money {
+        ChargeState::Settled | ChargeState::Released => {}
+        ChargeState::Held => {
+            return refused("The task's money is still held; wait until it ends.".into());
+        }
+        ChargeState::Free => {
+            return refused("The task was free: there is nothing to adjust.".into());
+        }
+    }
+    let filter = LedgerFilter {
+        task: Some(id),
+        ..LedgerFilter::default()
+    };
+    let entries = store::ledger::list(conn, &filter, 10)?;
+    if let Some(before) = entries.iter().find(|one| one.kind == EntryKind::Adjust) {
+        return refused(format!(
+            "The task was already adjusted by {} USD at {}, which is possible only once; credit the account instead.",
+            before.spent,
+            before.created_at.rfc3339()
+        ));
+    }
+    let paid = sum(&entries);
+    let after = paid.plus(amount);
+    if after < MicroDollars::ZERO {
+        let message = format!("The task cost {paid} USD; no more than that can be refunded.");
+        return Err(Error::at(ErrorCode::InvalidValue, "amount_usd", message));
+    }
+    // Where the charge itself counts: a budget of that period has room again, and no other.
+    let ends = |entry: &&MoneyEntry| matches!(entry.kind, EntryKind::Settle | EntryKind::Release);
+    let change = LedgerChange {
+        spent: amount,
+        counted_at: entries.iter().find(ends).map(|entry| entry.created_at),
+        ..LedgerChange::default()
+    };
+    let kind = EntryKind::Adjust;
+    store::ledger::add(conn, ledger::of(&task), kind, change, Some(note), now)?;
+    Ok(after)
+}
+
+fn sum(entries: &[MoneyEntry]) -> MicroDollars {
+    let spent = entries.iter().map(|entry| entry.spent);
+    spent.fold(MicroDollars::ZERO, MicroDollars::plus)
+}
+
+fn check_amount(amount: MicroDollars) -> Result<(), Error> {
+    let message = if amount == MicroDollars::ZERO {
+        "An amount of 0.00 USD changes nothing.".to_owned()
+    } else if amount > MOST || amount < MicroDollars::ZERO.minus(MOST) {
+        format!("At most {MOST} USD at once.")
+    } else {
+        return Ok(());
+    };
+    Err(Error::at(ErrorCode::InvalidValue, "amount_usd", message))
+}
+
+/// A page of ledger entries: the newest, or all in the order they were written.
+pub async fn entries(
+    app: &Ctx,
+    filter: LedgerFilter,
+    limit: u32,
+    newest_first: bool,
+) -> Result<Vec<MoneyEntry>, Error> {
+    app.store
+        .examine(move |conn| -> Result<Vec<MoneyEntry>, Error> {
+            Ok(if newest_first {
+                store::ledger::newest(conn, &filter, limit)?
+            } else {
+                store::ledger::list(conn, &filter, limit)?
+            })
+        })
+        .await
+}
+
+/// The handles of the accounts of these entries.
+pub async fn handles(
+    app: &Ctx,
+    entries: &[MoneyEntry],
+) -> Result<HashMap<AccountId, String>, Error> {
+    accounts::handles(app, entries.iter().map(|entry| entry.account)).await
+}
+
+/// The reported job costs of the tasks that these entries ended, in the order of an export.
+pub async fn costs_of(
+    app: &Ctx,
+    entries: &[MoneyEntry],
+) -> Result<HashMap<TaskId, ReportedCost>, Error> {
+    let (Some(first), Some(last)) = (entries.first(), entries.last()) else {
+        return Ok(HashMap::new());
+    };
+    let place = |entry: &MoneyEntry| (entry.created_at, entry.id.clone());
+    let (first, last) = (place(first), place(last));
+    let found = app
+        .store
+        .examine(move |conn| -> Result<_, Error> {
+            let (first, last) = ((first.0, first.1.as_str()), (last.0, last.1.as_str()));
+            Ok(store::submissions::costs_between(conn, first, last)?)
+        })
+        .await?;
+    Ok(sums(found))
+}
+
+/// What each task cost. Of jobs at one provider that is their sum; of jobs whose costs cannot be
+/// added up, the latest.
+fn sums(in_order: Vec<(TaskId, ReportedCost)>) -> HashMap<TaskId, ReportedCost> {
+    let mut costs: HashMap<TaskId, ReportedCost> = HashMap::new();
+    for (task, mut told) in in_order {
+        if let Some(before) = costs.remove(&task)
+            && (&before.provider, &before.unit) == (&told.provider, &told.unit)
+        {
+            told.millionths = told.millionths.saturating_add(before.millionths);
+        }
+        costs.insert(task, told);
+    }
+    costs
+}
+
+pub async fn counts(app: &AppParts) -> Result<[i64; 4], Error> {
+    Ok(app.store.examine(store::ledger::counts).await?)
+}
+
+/// Creates an account. The handle must be new.
+pub async fn create(
+    app: &App,
+    operation: OperatorAction<'_, AccountRecord>,
+    handle: &str,
+    changes: AccountChanges,
+) -> Result<AccountRecord, Error> {
+    let (account, avatar) = accounts::draft(app, handle).await?;
+    let now = app.clock.now();
+    operation
+        .write(app, move |conn, by| {
+            if store::accounts::by_handle(conn, &account.handle)?.is_some() {
+                let message = format!("The account {:?} already exists.", account.handle);
+                return Err(Error::at(ErrorCode::HandleTaken, "handle", message));
+            }
+            store::accounts::insert(conn, &account)?;
+            store::assets::insert(conn, &avatar)?;
+            changes.write(conn, account.id)?;
+            let record = record_of(conn, account.id)?;
+            let changed = (None, Some(told(&record)));
+            by.note(conn, "account.create", &account.handle, changed, now)?;
+            Ok(record)
+        })
+        .await
+}
+
+/// At most `limit` ledger entries, newest first, and whether more follow. `after` is the id of the
+/// last entry of the page before; an unknown one leads nowhere.
+pub async fn page(
+    app: &Ctx,
+    filter: LedgerFilter,
+    after: Option<String>,
+    limit: u32,
+) -> Result<(Vec<MoneyEntry>, bool), Error> {
+    let read = app.store.examine(move |conn| -> Result<_, Error> {
+        let at = match &after {
+            None => None,
+            Some(id) => match store::ledger::time_of(conn, id)? {
+                Some(at) => Some((at, id.as_str())),
+                None => return Ok(Vec::new()),
+            },
+        };
+        Ok(store::ledger::newest_before(conn, &filter, at, limit + 1)?)
+    });
+    let mut found = store::soon(read).await?;
+    let has_more = store::tasks::cut_one_more(&mut found, limit);
+    Ok((found, has_more))
+}
+
+/// A page of accounts, and whether more follow.
+pub async fn account_page(
+    app: &Ctx,
+    page: PageQuery<AccountId>,
+) -> Result<(Vec<AccountRecord>, bool), Error> {
+    let (limit, one_more) = (page.limit, page.with_one_more());
+    let read = app
+        .store
+        .examine(move |conn| store::accounts::page(conn, one_more));
+    let mut found = read.await?;
+    let has_more = store::tasks::cut_one_more(&mut found, limit);
+    Ok((found, has_more))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn jobs_of_one_task_are_added_up_where_they_can_be() {
+        let cost = |provider: &str, millionths, unit: &str| ReportedCost {
+            provider: provider.to_owned(),
+            millionths,
+            unit: unit.to_owned(),
+        };
+        let (two, mixed) = (TaskId::new(), TaskId::new());
+        let costs = sums(vec![
+            (two, cost("acme", 5, "usd")),
+            (mixed, cost("acme", 5, "usd")),
+            (two, cost("acme", 7, "usd")),
+            (mixed, cost("other", 3, "credits")),
+        ]);
+        assert_eq!(costs[&two], cost("acme", 12, "usd"));
+        assert_eq!(costs[&mixed], cost("other", 3, "credits"));
+    }
+}

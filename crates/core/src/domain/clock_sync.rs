@@ -1,0 +1,30 @@
+//! The clock of a process that starts: the time that all machines share, and how far time had come
+//! when a process last wrote that down.
+
+use std::time::{Duration, Instant};
+
+use crate::app::Ctx;
+use mediagate_model::error::Error;
+use mediagate_store as store;
+
+/// An answer of the database that came within this tells what time it has.
+pub const PROMPT: Duration = Duration::from_millis(500);
+
+/// Sets the process's clock by the database, before anything is judged by its age.
+pub async fn begin(app: &Ctx) -> Result<(), Error> {
+    let (own, asked) = (app.clock.now(), Instant::now());
+    let (shared, steady) = app
+        .store
+        .read(move |conn| -> Result<_, store::StoreError> {
+            Ok((store::workers::now(conn, own)?, store::meta::steady(conn)?))
+        })
+        .await?;
+    // A slow answer says little of the difference; the next heartbeat tells it.
+    if asked.elapsed() < PROMPT {
+        app.clock.share(own, shared);
+    }
+    if let Some(steady) = steady {
+        app.clock.continue_from(steady);
+    }
+    Ok(())
+}

@@ -1,0 +1,25 @@
+//! Writing of the last use of keys.
+
+use crate::app::App;
+use mediagate_model::error::Error;
+use mediagate_store::accounts;
+
+/// Writes when keys were used, as far as that is due.
+pub async fn note_uses(app: &App) -> Result<(), Error> {
+    loop {
+        let due = app.caches.uses.due();
+        if due.is_empty() {
+            return Ok(());
+        }
+        let rows = due.clone();
+        app.store
+            .write(move |conn| -> Result<(), Error> {
+                for (key, at) in rows {
+                    accounts::note_use(conn, key, at)?;
+                }
+                Ok(())
+            })
+            .await?;
+        app.caches.uses.written(&due);
+    }
+}

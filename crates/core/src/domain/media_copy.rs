@@ -1,0 +1,161 @@
+//! Copies every media file to another store, while the gateway runs. Nothing is remembered: what is
+//! there already is not copied again, so it can be stopped and repeated.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use futures_util::stream::{self, StreamExt as _, TryStreamExt as _};
+
+use crate::app::Ctx;
+use mediagate_media::blob::{BlobError, BlobStore};
+use mediagate_model::error::Error;
+use mediagate_model::ids::AssetId;
+use mediagate_model::media::MediaType;
+use mediagate_store as store;
+
+/// Files that are copied at once.
+const AT_ONCE: usize = 4;
+/// Files whose records are asked for at once.
+const RECORDS: usize = 100;
+/// How often a file is tried.
+const TRIES: u32 = 4;
+
+/// A file to be copied.
+#[derive(Debug, Clone, Copy)]
+pub struct CopyItem {
+    id: AssetId,
+    media: MediaType,
+    pub size_bytes: u64,
+}
+
+/// What there is to do.
+#[derive(Debug, Default)]
+pub struct CopyPlan {
+    pub missing: Vec<CopyItem>,
+    /// Files that are in the other store already.
+    pub present: u64,
+    /// Files in the other store that were removed here since.
+    removed: Vec<(AssetId, MediaType)>,
+}
+
+/// What was done.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, serde::Serialize)]
+pub struct CopyReport {
+    pub copied: u64,
+    pub copied_bytes: u64,
+    pub present: u64,
+    /// From the other store, because they were removed here.
+    pub removed: u64,
+    pub failed: u64,
+}
+
+/// Compares two stores.
+pub async fn plan(app: &Ctx, from: &BlobStore, to: &BlobStore) -> Result<CopyPlan, Error> {
+    let mut plan = CopyPlan::default();
+    for folder in 0..=u8::MAX {
+        let mut there = files(to, folder).await?;
+        for ((id, media), size_bytes) in files(from, folder).await? {
+            if there.remove(&(id, media)) == Some(size_bytes) {
+                plan.present += 1;
+            } else {
+                plan.missing.push(CopyItem {
+                    id,
+                    media,
+                    size_bytes,
+                });
+            }
+        }
+        let left: Vec<_> = there.into_keys().collect();
+        for left in left.chunks(RECORDS) {
+            let ids: Vec<_> = left.iter().map(|(id, _)| *id).collect();
+            let removed = app
+                .store
+                .read(move |conn| store::assets::removed(conn, &ids))
+                .await?;
+            let gone = left.iter().filter(|(id, _)| removed.contains(id));
+            plan.removed.extend(gone);
+        }
+    }
+    Ok(plan)
+}
+
+async fn files(
+    blobs: &BlobStore,
+    folder: u8,
+) -> Result<BTreeMap<(AssetId, MediaType), u64>, Error> {
+    let all = blobs.all_of(folder);
+    let all = all.map_ok(|(id, media, size)| ((id, media), size));
+    Ok(all.try_collect().await?)
+}
+
+/// Copies what is missing; `tell` is called after each file. It breaks off when a store is away for
+/// longer than a file is tried: the others would all be tried in vain. What was not tried has failed,
+/// too.
+pub async fn carry_out(
+    from: &BlobStore,
+    to: &BlobStore,
+    plan: CopyPlan,
+    mut tell: impl FnMut(&CopyReport),
+) -> Result<CopyReport, Error> {
+    let mut done = CopyReport {
+        present: plan.present,
+        ..CopyReport::default()
+    };
+    let mut left = plan.missing.len() as u64;
+    let copies =
+        stream::iter(plan.missing).map(async |item| (item, patiently(from, to, item).await));
+    let mut copies = std::pin::pin!(copies.buffer_unordered(AT_ONCE));
+    while let Some((item, copied)) = copies.next().await {
+        left -= 1;
+        match copied {
+            Ok(true) => {
+                done.copied += 1;
+                done.copied_bytes += item.size_bytes;
+            }
+            // Removed since it was listed.
+            Ok(false) => {}
+            Err(error) => {
+                tracing::warn!(asset_id = %item.id, %error, "a file was not copied");
+                done.failed += 1;
+                if is_away(&error) {
+                    done.failed += left;
+                    tell(&done);
+                    return Ok(done);
+                }
+            }
+        }
+        tell(&done);
+    }
+    for removed in plan.removed.chunks(RECORDS) {
+        to.delete_all(removed).await?;
+        done.removed += removed.len() as u64;
+    }
+    Ok(done)
+}
+
+async fn patiently(from: &BlobStore, to: &BlobStore, item: CopyItem) -> Result<bool, BlobError> {
+    let mut tries = 1;
+    loop {
+        match copy(from, to, item).await {
+            Err(error) if is_away(&error) && tries < TRIES => {
+                tokio::time::sleep(Duration::from_secs(1 << tries)).await;
+                tries += 1;
+            }
+            done => return done,
+        }
+    }
+}
+
+/// Whether another try may help.
+const fn is_away(error: &BlobError) -> bool {
+    matches!(error, BlobError::Away(_) | BlobError::Busy)
+}
+
+async fn copy(from: &BlobStore, to: &BlobStore, item: CopyItem) -> Result<bool, BlobError> {
+    let whole = 0..item.size_bytes;
+    let Some(pieces) = from.stream(item.id, item.media, whole).await? else {
+        return Ok(false);
+    };
+    to.put_stream(item.id, item.media, pieces).await?;
+    Ok(true)
+}

@@ -1,0 +1,375 @@
+//! Marks what is made here before it is hashed and kept, and tells what came in.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use bytes::Bytes;
+
+use crate::app::{App, AppParts};
+use crate::limits::{WorkKind, WorkSlot};
+use mediagate_media::engines::clip::{self, MadeClip};
+use mediagate_media::engines::{EngineControl, child};
+use mediagate_media::origin::{
+    CreationMethod, FileExamination, OriginMarker, ResultStatement, SignedFormat, SigningError,
+};
+use mediagate_model::error::{Error, ErrorCode};
+use mediagate_model::ids::{AccountId, ClipId};
+use mediagate_model::media::Asset;
+use mediagate_model::provenance::{
+    PerceptualFingerprint, Provenance, ProvenanceMark, ProvenanceStatus, ResultFingerprint,
+    ResultKind,
+};
+use mediagate_model::task::Task;
+
+/// What a file is signed with, beside how it was made.
+#[derive(Debug, Clone)]
+pub struct SigningFacts {
+    /// At whose turn it is signed.
+    pub account: AccountId,
+    pub title: String,
+    pub model: String,
+    /// As the operator shows it.
+    pub provider: Option<String>,
+    pub prompt: String,
+}
+
+/// Why something was not marked.
+#[derive(Debug, thiserror::Error)]
+pub enum MarkError {
+    #[error("not signed: {0}")]
+    NotSigned(#[from] SigningError),
+    #[error("{0}")]
+    Inside(Error),
+}
+
+impl From<Error> for MarkError {
+    fn from(error: Error) -> Self {
+        Self::Inside(error)
+    }
+}
+
+impl From<MarkError> for Error {
+    fn from(error: MarkError) -> Self {
+        match error {
+            MarkError::Inside(error) => error,
+            MarkError::NotSigned(why) => {
+                tracing::error!(%why, "a result was not signed");
+                let message = "The file cannot be signed now. Try again later.";
+                Self::later(ErrorCode::Overloaded, message, 10)
+            }
+        }
+    }
+}
+
+/// How a clip came to be.
+#[derive(Debug, Clone)]
+pub enum ClipSource {
+    /// From this recording, without anything generated.
+    Edited(Arc<tempfile::TempPath>),
+    /// By a hosted model, in this file.
+    Generated(Arc<tempfile::TempPath>),
+    /// It is an upload, which came in this file.
+    Uploaded(Arc<tempfile::TempPath>),
+}
+
+/// A film that was made here, and pictures of it.
+pub struct RenderedFilm {
+    pub mp4: Vec<u8>,
+    /// JPEG.
+    pub poster: Vec<u8>,
+    /// JPEG.
+    pub sheet: Vec<u8>,
+    /// Whether it was made from words alone.
+    pub is_from_words: bool,
+}
+
+/// Signs a film that was made here, with `more` marks than a signature, and its pictures, which
+/// name the film.
+pub async fn film(
+    app: &App,
+    facts: SigningFacts,
+    film: RenderedFilm,
+    more: &[ProvenanceMark],
+) -> Result<(RenderedFilm, Provenance), MarkError> {
+    let (parts, when) = (app.clone(), app.clock.now().rfc3339());
+    let memory = film.mp4.len() as u64 * 4;
+    let (more, account) = (more.to_vec(), facts.account);
+    let sign = move |_: &WorkSlot| {
+        let made = if film.is_from_words {
+            CreationMethod::Drawn
+        } else {
+            CreationMethod::DrawnFrom
+        };
+        let origin = &parts.secrets.origin;
+        let mp4 = origin.sign(film.mp4, SignedFormat::Mp4, &facts.stated(&when, made))?;
+        let source = CreationMethod::Edited {
+            title: &facts.title,
+            source: &mp4,
+        };
+        let stated = facts.stated(&when, source);
+        let poster = origin.sign(film.poster, SignedFormat::Jpeg, &stated)?;
+        let sheet = origin.sign(film.sheet, SignedFormat::Jpeg, &stated)?;
+        let told = origin.tell_of_own(&mp4).and(more);
+        let film = RenderedFilm {
+            mp4,
+            poster,
+            sheet,
+            ..film
+        };
+        Ok((film, told))
+    };
+    let room = &app.limits.room;
+    room.work(account, WorkKind::Result, memory, sign).await?
+}
+
+/// What a stranger's file says of its origin; its credentials are read in a child. Blocks.
+pub fn told(app: &AppParts, file: &Path, watch: &EngineControl) -> Provenance {
+    let examined = FileExamination::claims(file);
+    if !examined.can_be_verified() {
+        return examined.provenance;
+    }
+    let certificates = app.secrets.origin.certificates();
+    let verified = child::verify(&app.engines, file, certificates, watch);
+    examined.verified(verified).provenance
+}
+
+/// Signs the poster of a film that somebody else made and that lies at `film`.
+pub async fn poster(
+    app: &App,
+    facts: SigningFacts,
+    poster: Vec<u8>,
+    film: Arc<tempfile::TempPath>,
+) -> Result<Vec<u8>, MarkError> {
+    if !OriginMarker::signs() {
+        return Ok(poster);
+    }
+    let size = tokio::fs::metadata(&*film).await.map_err(Error::internal)?;
+    let (parts, when) = (app.clone(), app.clock.now().rfc3339());
+    let account = facts.account;
+    let sign = move |place: &WorkSlot| -> Result<Vec<u8>, MarkError> {
+        let spool = parts.config.spool_path();
+        let file = tempfile::NamedTempFile::new_in(spool).map_err(Error::internal)?;
+        std::fs::write(&file, poster).map_err(Error::internal)?;
+        let target = (file.path(), SignedFormat::Jpeg);
+        let signed = sign_edited(&parts, &facts, &when, target, &film, place.watch());
+        Ok(signed?)
+    };
+    let (room, memory) = (&app.limits.room, size.len() * 2);
+    room.work(account, WorkKind::Result, memory, sign).await?
+}
+
+/// Signs an avatar that was drawn here.
+pub async fn avatar(
+    app: &App,
+    account: AccountId,
+    id: &str,
+    picture: Vec<u8>,
+) -> Result<Vec<u8>, MarkError> {
+    if !OriginMarker::signs() {
+        return Ok(picture);
+    }
+    let (parts, when) = (app.clone(), app.clock.now().rfc3339());
+    let facts = SigningFacts {
+        account,
+        title: id.to_owned(),
+        model: "avatar".to_owned(),
+        provider: None,
+        prompt: String::new(),
+    };
+    let memory = picture.len() as u64 * 3;
+    let sign = move |_: &WorkSlot| {
+        let stated = facts.stated(&when, CreationMethod::Drawn);
+        Ok(parts
+            .secrets
+            .origin
+            .sign(picture, SignedFormat::Png, &stated)?)
+    };
+    let room = &app.limits.room;
+    room.work(account, WorkKind::Result, memory, sign).await?
+}
+
+/// Signs a clip and its covers; what its record tells. An upload is signed only to carry on the
+/// credentials that it came with.
+pub async fn clip(
+    app: &App,
+    facts: SigningFacts,
+    clip: MadeClip,
+    made: ClipSource,
+) -> Result<(MadeClip, Provenance), MarkError> {
+    let (parts, when) = (app.clone(), app.clock.now().rfc3339());
+    let source = match &made {
+        ClipSource::Edited(source)
+        | ClipSource::Generated(source)
+        | ClipSource::Uploaded(source) => source.to_path_buf(),
+    };
+    let size = tokio::fs::metadata(&source)
+        .await
+        .map_err(Error::internal)?;
+    let memory = if OriginMarker::signs() {
+        clip.size_bytes * 3 + size.len() * 2
+    } else {
+        1 << 20
+    };
+    let account = facts.account;
+    let sign = move |place: &WorkSlot| sign_clip(&parts, &facts, &when, clip, &made, place.watch());
+    let room = &app.limits.room;
+    room.work(account, WorkKind::Result, memory, sign).await?
+}
+
+/// Signs a file that was made of a stranger's, in a child. Blocks.
+#[cfg(feature = "c2pa")]
+fn sign_edited(
+    app: &AppParts,
+    facts: &SigningFacts,
+    when: &str,
+    (file, format): (&Path, SignedFormat),
+    source: &Path,
+    watch: &EngineControl,
+) -> Result<Vec<u8>, SigningError> {
+    let origin = &app.secrets.origin;
+    let order = child::SignOrder {
+        file: file.to_owned(),
+        format,
+        source: source.to_owned(),
+        title: facts.title.clone(),
+        model: facts.model.clone(),
+        provider: facts.provider.clone(),
+        prompt: facts.prompt.clone(),
+        tells_prompt: origin.tells_prompt(),
+        when: when.to_owned(),
+    };
+    child::sign(&app.engines, order, origin.signer(), watch)
+}
+
+#[cfg(not(feature = "c2pa"))]
+fn sign_edited(
+    _: &AppParts,
+    _: &SigningFacts,
+    _: &str,
+    (file, _): (&Path, SignedFormat),
+    _: &Path,
+    _: &EngineControl,
+) -> Result<Vec<u8>, SigningError> {
+    std::fs::read(file).map_err(|error| SigningError(error.to_string()))
+}
+
+fn sign_clip(
+    app: &AppParts,
+    facts: &SigningFacts,
+    when: &str,
+    mut clip: MadeClip,
+    made: &ClipSource,
+    watch: &EngineControl,
+) -> Result<(MadeClip, Provenance), MarkError> {
+    let (ClipSource::Edited(source) | ClipSource::Generated(source) | ClipSource::Uploaded(source)) =
+        made;
+    let came_in = told(app, source, watch);
+    let marked = clip.is_marked.then_some(ProvenanceMark::Watermark);
+    if !OriginMarker::signs() {
+        return Ok((clip, came_in.and(marked)));
+    }
+    let inside = |error: std::io::Error| MarkError::Inside(Error::internal(error));
+    let has_credentials = came_in.marks.contains(&ProvenanceMark::C2pa);
+    let is_edited = match made {
+        // The kinds that can be an ingredient are those whose marks can be read.
+        ClipSource::Edited(_) => came_in.status != ProvenanceStatus::Unreadable,
+        ClipSource::Uploaded(_) | ClipSource::Generated(_) => has_credentials,
+    };
+    let signed = if is_edited {
+        let file = (&*clip.flac, SignedFormat::Flac);
+        Some(sign_edited(app, facts, when, file, source, watch)?)
+    } else if matches!(made, ClipSource::Generated(_)) {
+        let flac = std::fs::read(&clip.flac).map_err(inside)?;
+        let stated = facts.stated(when, CreationMethod::Generated);
+        Some(app.secrets.origin.sign(flac, SignedFormat::Flac, &stated)?)
+    } else {
+        None
+    };
+    if let Some(signed) = signed {
+        std::fs::write(&clip.flac, signed).map_err(inside)?;
+        (clip.size_bytes, clip.sha256) = clip::digest(&clip.flac).map_err(inside)?;
+    }
+    for cover in [&mut clip.cover, &mut clip.cover_large] {
+        let stated = facts.stated(when, CreationMethod::Drawn);
+        let signed = app
+            .secrets
+            .origin
+            .sign(cover.to_vec(), SignedFormat::Png, &stated)?;
+        *cover = Bytes::from(signed);
+    }
+    // Of a stem the record tells what it carries, of others what came in.
+    let tells = match made {
+        ClipSource::Edited(_) if is_edited => told(app, &clip.flac, watch),
+        ClipSource::Edited(_) | ClipSource::Generated(_) | ClipSource::Uploaded(_) => came_in,
+    };
+    Ok((clip, tells.and(marked)))
+}
+
+impl SigningFacts {
+    /// Of a task. `provider` is `None` if the operator hides it, or there is none.
+    pub fn of(task: &Task, title: &str, provider: Option<String>, prompt: &str) -> Self {
+        Self {
+            account: task.account,
+            title: title.to_owned(),
+            model: task.model.clone(),
+            provider,
+            prompt: prompt.to_owned(),
+        }
+    }
+
+    fn stated<'a>(&'a self, when: &'a str, made: CreationMethod<'a>) -> ResultStatement<'a> {
+        ResultStatement {
+            title: &self.title,
+            model: &self.model,
+            provider: self.provider.as_deref(),
+            prompt: &self.prompt,
+            when,
+            made,
+        }
+    }
+}
+
+/// The registry's entry for a film.
+pub fn print_of_film(
+    task: &Task,
+    film: &Asset,
+    is_embedded: bool,
+    watermark: Option<u64>,
+    likeness: PerceptualFingerprint,
+) -> ResultFingerprint {
+    ResultFingerprint {
+        id: film.id,
+        account: task.account,
+        kind: ResultKind::Video,
+        is_embedded,
+        task: Some(task.id),
+        clip: None,
+        sha256: film.sha256.clone(),
+        watermark,
+        likeness,
+        created_at: film.created_at,
+    }
+}
+
+/// The registry's entry for a clip, whose recording is `audio`.
+pub fn print_of_clip(
+    clip: ClipId,
+    audio: &Asset,
+    kind: ResultKind,
+    is_embedded: bool,
+    watermark: Option<u64>,
+    likeness: PerceptualFingerprint,
+) -> ResultFingerprint {
+    ResultFingerprint {
+        id: audio.id,
+        account: audio.account,
+        kind,
+        is_embedded,
+        task: None,
+        clip: Some(clip),
+        sha256: audio.sha256.clone(),
+        watermark,
+        likeness,
+        created_at: audio.created_at,
+    }
+}

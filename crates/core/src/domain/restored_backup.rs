@@ -1,0 +1,330 @@
+//! Restored backups: orders that are open in an old backup may have been sent and paid for since,
+//! and must not be sent again.
+//!
+//! The database has a mark that counts up at each start and while orders are sent; the data folder, and
+//! the bucket if there is one, have the same mark. The database also knows where it lay: a copy lies
+//! elsewhere. If it is behind a mark, lies elsewhere, or was promoted and nobody can say that it lost
+//! nothing, its open tasks for hosted providers are held until the operator decides. Tasks that the
+//! database knows were submitted are simply followed.
+
+use std::io::Write as _;
+use std::path::Path;
+use std::time::Duration;
+
+use serde_json::{Value, json};
+use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
+
+use crate::app::{App, Ctx};
+use crate::domain::audit::ChangeAuthor;
+use crate::domain::endings;
+use mediagate_model::clock::Timestamp;
+use mediagate_model::error::{Error, ErrorCode};
+use mediagate_model::ids::{AssetId, TaskId};
+use mediagate_model::task::TaskFailure;
+use mediagate_store::restored::{DatabaseMark, HOLDER};
+use mediagate_store::{self as store, Conn, DatabaseLocation, StoreError};
+use mediagate_telemetry::counters;
+
+/// How often the mark is updated while orders are sent.
+const PACE: Duration = Duration::from_secs(5);
+
+/// How long a start waits for a process that lived through a promotion: while the database was away, leases ran
+/// out, and the first heartbeat after it may be a few seconds late.
+const PROMOTION_WAIT: Duration = Duration::from_secs(10);
+/// How often it looks for one.
+const LOOK: Duration = Duration::from_millis(500);
+
+/// The name of the mark in a bucket.
+const NOTE: &str = "mark";
+
+/// Why a database is taken for a restored one.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum RestoreEvidence {
+    /// A mark outside is ahead of it.
+    Behind,
+    /// It is a copy, or was moved.
+    Elsewhere,
+    /// It was promoted, and nobody says that it lost nothing.
+    Promoted,
+    /// The operator says so.
+    Told,
+}
+
+/// What is outside of the database and cannot travel along with it.
+#[derive(Clone)]
+struct ExternalMarks {
+    marks: Vec<DatabaseMark>,
+    place: Option<DatabaseLocation>,
+}
+
+impl ExternalMarks {
+    async fn read(app: &App) -> Self {
+        let mut marks: Vec<DatabaseMark> = read(&app.config.mark_path()).into_iter().collect();
+        match app.blobs.note(NOTE).await {
+            Ok(text) => marks.extend(text.as_deref().and_then(DatabaseMark::parse)),
+            Err(error) => {
+                tracing::warn!(%error, "the bucket's mark of the database cannot be read");
+            }
+        }
+        Self {
+            marks,
+            place: app.store.place().await,
+        }
+    }
+
+    /// What speaks against a database with this mark, which lay there when it was last used.
+    fn against(
+        &self,
+        known: Option<&DatabaseMark>,
+        lay: Option<&DatabaseLocation>,
+        is_lived_in: bool,
+    ) -> Option<RestoreEvidence> {
+        let is_ahead = |outside: &DatabaseMark| match known {
+            Some(known) => known.database == outside.database && known.count < outside.count,
+            // The backup is from a version without marks, or of an empty database.
+            None => true,
+        };
+        if self.marks.iter().any(is_ahead) {
+            return Some(RestoreEvidence::Behind);
+        }
+        let (place, lay) = (self.place.as_ref()?, lay?);
+        if place.id != lay.id {
+            return Some(RestoreEvidence::Elsewhere);
+        }
+        let is_promoted = lay.timeline.is_some() && place.timeline != lay.timeline;
+        let is_whole = is_lived_in || self.marks.iter().any(|outside| Some(outside) == known);
+        (is_promoted && !is_whole).then_some(RestoreEvidence::Promoted)
+    }
+
+    /// Holds open tasks if something speaks against the database, and moves its mark. `None`, with nothing
+    /// changed, if it was promoted and somebody may yet say that it lost nothing.
+    fn judge(
+        &self,
+        conn: &mut Conn<'_>,
+        now: Timestamp,
+        is_restored: bool,
+        may_wait: bool,
+    ) -> Result<Option<RestoreJudgement>, StoreError> {
+        let known = store::restored::mark(conn)?;
+        let lay = store::restored::place(conn)?;
+        let is_lived_in = store::restored::is_lived_in(conn, now)?;
+        let sign = self.against(known.as_ref(), lay.as_ref(), is_lived_in);
+        let sign = sign.or(is_restored.then_some(RestoreEvidence::Told));
+        if sign == Some(RestoreEvidence::Promoted) && may_wait {
+            return Ok(None);
+        }
+        if let Some(place) = &self.place {
+            store::restored::set_place(conn, place)?;
+        }
+        let count = known.as_ref().map_or(1, |known| known.count + 1);
+        if let Some(sign) = sign {
+            let held = store::restored::hold(conn)?;
+            return Ok(Some((Some((sign, held)), branch(conn, count)?)));
+        }
+        let database = known.map_or_else(name, |known| known.database);
+        let mark = DatabaseMark { database, count };
+        store::restored::set_mark(conn, &mark)?;
+        Ok(Some((None, mark)))
+    }
+}
+
+/// Why tasks were held, and how many, if any were; and the database's new mark.
+type RestoreJudgement = (Option<(RestoreEvidence, u64)>, DatabaseMark);
+
+/// Updates the mark at startup. First holds open tasks if the database was restored, according to
+/// the mark, the place or the operator.
+pub async fn check(app: &App, is_restored: bool) -> Result<(), Error> {
+    let until = Instant::now() + PROMOTION_WAIT;
+    let (held, mark) = loop {
+        let outside = ExternalMarks::read(app).await;
+        let (now, may_wait) = (app.clock.now(), Instant::now() < until);
+        let judge = move |conn: &mut Conn<'_>| outside.judge(conn, now, is_restored, may_wait);
+        if let Some(judgement) = app.store.write(judge).await? {
+            break judgement;
+        }
+        tokio::time::sleep(LOOK).await;
+    };
+    write(app, mark).await?;
+    if let Some((sign, held)) = held {
+        tell_held(sign, held);
+    }
+    let waiting = list(app).await?;
+    counters::tasks_restored(waiting.len());
+    if held.is_none() && !waiting.is_empty() {
+        tracing::warn!(
+            held = waiting.len(),
+            "tasks of a restored backup wait for `mediagate restored`"
+        );
+    }
+    Ok(())
+}
+
+/// The database's history branches here, so it gets a new name.
+fn branch(conn: &mut Conn<'_>, count: u64) -> Result<DatabaseMark, StoreError> {
+    let mark = DatabaseMark {
+        database: name(),
+        count,
+    };
+    store::restored::set_mark(conn, &mark)?;
+    Ok(mark)
+}
+
+fn tell_held(sign: RestoreEvidence, held: u64) {
+    tracing::error!(
+        ?sign,
+        held,
+        "the database is a copy or a restored backup: its open tasks for hosted providers may have been paid for since, and wait for `mediagate restored`"
+    );
+}
+
+fn name() -> String {
+    AssetId::new().simple()
+}
+
+/// Updates the mark while orders are sent, until stopped.
+pub async fn keep_mark(app: App, stop: CancellationToken) {
+    let mut last = LastSeenMark::default();
+    loop {
+        tokio::select! {
+            () = tokio::time::sleep(PACE) => {}
+            () = stop.cancelled() => return,
+        }
+        if let Err(error) = move_mark(&app, &mut last).await {
+            tracing::warn!(inside = ?error.inside(), "cannot update the database's mark");
+        }
+    }
+}
+
+/// What this process saw of the database when it last moved the mark.
+#[derive(Default)]
+struct LastSeenMark {
+    submission: Option<String>,
+    mark: Option<DatabaseMark>,
+}
+
+async fn move_mark(app: &App, last: &mut LastSeenMark) -> Result<(), Error> {
+    let (sent, known) = app
+        .store
+        .read(|conn| -> Result<_, Error> {
+            let sent = store::restored::newest_submission(conn)?;
+            Ok((sent, store::restored::mark(conn)?))
+        })
+        .await?;
+    let lost = |seen: &DatabaseMark| match &known {
+        Some(known) => known.database == seen.database && known.count < seen.count,
+        None => true,
+    };
+    let is_behind = last.mark.as_ref().is_some_and(lost);
+    if sent == last.submission && !is_behind {
+        return Ok(());
+    }
+    // A server that was promoted lost nothing that this process knows of.
+    let place = app.store.place().await.filter(|_| !is_behind);
+    let (held, mark) = app
+        .store
+        .write(move |conn| -> Result<_, Error> {
+            let Some(known) = store::restored::mark(conn)? else {
+                return Ok((None, None));
+            };
+            let next = known.count + 1;
+            if is_behind {
+                let held = store::restored::hold(conn)?;
+                return Ok((Some(held), Some(branch(conn, next)?)));
+            }
+            if let Some(place) = &place {
+                store::restored::set_place(conn, place)?;
+            }
+            let mark = DatabaseMark {
+                count: next,
+                ..known
+            };
+            store::restored::set_mark(conn, &mark)?;
+            Ok((None, Some(mark)))
+        })
+        .await?;
+    if let Some(held) = held {
+        tell_held(RestoreEvidence::Behind, held);
+    }
+    if let Some(mark) = mark {
+        last.mark = Some(mark.clone());
+        write(app, mark).await?;
+    }
+    last.submission = sent;
+    let held = list(app).await?;
+    counters::tasks_restored(held.len());
+    Ok(())
+}
+
+/// Held tasks with their model and time of acceptance.
+pub async fn list(app: &Ctx) -> Result<Vec<(TaskId, String, Timestamp)>, Error> {
+    Ok(app.store.read(store::restored::held).await?)
+}
+
+/// Releases a held task to be made, possibly for the second time. Returns whether it was held.
+pub async fn resubmit(app: &Ctx, id: TaskId, by: ChangeAuthor) -> Result<bool, Error> {
+    let now = app.clock.now();
+    app.store
+        .write(move |conn| -> Result<bool, Error> {
+            let was_held = store::restored::let_go(conn, id, now)?;
+            if was_held {
+                by.note(conn, "task.resubmit", &id, decided("queued"), now)?;
+            }
+            Ok(was_held)
+        })
+        .await
+}
+
+/// What the audit log has of a decision about a held task.
+fn decided(status: &str) -> (Option<Value>, Option<Value>) {
+    let is = |status: &str, held: bool| Some(json!({"status": status, "held": held}));
+    (is("queued", true), is(status, false))
+}
+
+/// Ends a held task, uncharged. Returns whether it was held.
+pub async fn fail(app: &App, id: TaskId, by: ChangeAuthor) -> Result<bool, Error> {
+    let (now, parts) = (app.clock.now(), app.clone());
+    app.store
+        .write(move |conn| -> Result<bool, Error> {
+            let Some(task) = store::tasks::of_anyone(conn, id)? else {
+                return Ok(false);
+            };
+            let message = "The gateway's data was restored from a backup, and it is not known whether a provider made this. Nothing was charged.";
+            let failure = TaskFailure {
+                code: ErrorCode::SubmissionUnconfirmed,
+                message: message.to_owned(),
+            };
+            let ending = endings::failed(&task, failure);
+            endings::end(conn, &parts, &task, Some(HOLDER), &ending, now, |conn| {
+                by.note(conn, "task.fail", &id, decided("failed"), now)
+            })
+        })
+        .await
+}
+
+fn read(path: &Path) -> Option<DatabaseMark> {
+    DatabaseMark::parse(&std::fs::read_to_string(path).ok()?)
+}
+
+/// Writes the mark into the data folder and the bucket.
+async fn write(app: &App, mark: DatabaseMark) -> Result<(), Error> {
+    if let Err(error) = app.blobs.keep_note(NOTE, mark.to_string()).await {
+        tracing::warn!(%error, "the bucket's mark of the database cannot be written");
+    }
+    // The file atomically. If two processes share a folder, the later mark wins.
+    let path = app.config.mark_path();
+    let written = app.compute(move || -> std::io::Result<()> {
+        let is_later =
+            |known: &DatabaseMark| known.database == mark.database && known.count >= mark.count;
+        if read(&path).as_ref().is_some_and(is_later) {
+            return Ok(());
+        }
+        let folder = path.parent().unwrap_or(Path::new("."));
+        let mut file = tempfile::NamedTempFile::new_in(folder)?;
+        writeln!(file, "{mark}")?;
+        file.as_file().sync_all()?;
+        file.persist(&path)?;
+        std::fs::File::open(folder)?.sync_all()
+    });
+    written.await?.map_err(Error::internal)
+}

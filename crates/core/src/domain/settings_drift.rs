@@ -1,0 +1,84 @@
+//! Settings that must be the same in every process on one database: each writes down fingerprints of
+//! its own, which tell nothing of the values, and compares those of the others. It says beside them how
+//! it stands to the routes.
+
+use crate::app::App;
+use crate::domain::assets::sha256_hex;
+use crate::domain::route_states;
+use mediagate_config::DatabaseTarget;
+use mediagate_model::error::Error;
+use mediagate_store::{self as store, Conn, replicas::ReplicaMarks};
+use mediagate_telemetry::counters;
+
+/// The settings that are compared.
+const SETTINGS: [&str; 3] = ["signing_secret", "models", "brand"];
+/// Which program made the fingerprints: those of models differ between versions.
+const VERSION: &str = "version";
+
+/// Compares this process's settings with those of the others, and tells what differs. A process on
+/// `SQLite` is alone, and writes only how it stands to the routes, for commands.
+pub async fn compare(app: &App) -> Result<(), Error> {
+    let (own, name) = (marks(app), app.attendance.name().to_owned());
+    let (clock, mine) = (app.clock.now(), own.clone());
+    if app.config.database == DatabaseTarget::Sqlite {
+        let alone = move |conn: &mut Conn<'_>| store::replicas::alone(conn, &name, &mine, clock);
+        return Ok(app.store.write(alone).await?);
+    }
+    let others = app.store.write(move |conn| {
+        let now = store::workers::now(conn, clock)?;
+        store::replicas::meet(conn, &name, &mine, now)
+    });
+    let others: Vec<ReplicaMarks> = others.await?;
+    for setting in SETTINGS {
+        let differs = others.iter().any(|other| differ(&own, other, setting));
+        counters::setting_differs(setting, differs);
+        if !app
+            .models
+            .settings
+            .differs(setting, differs, app.clock.now())
+        {
+            continue;
+        }
+        if differs {
+            tracing::error!(
+                setting,
+                "another process on this database has it set otherwise"
+            );
+        } else {
+            tracing::info!(setting, "all processes have it set alike again");
+        }
+    }
+    Ok(())
+}
+
+/// No longer compares: this process is going.
+pub async fn leave(app: &App) -> Result<(), Error> {
+    let name = app.attendance.name().to_owned();
+    let left = app
+        .store
+        .write(move |conn| store::replicas::leave(conn, &name));
+    Ok(left.await?)
+}
+
+fn marks(app: &App) -> ReplicaMarks {
+    let models = format!("{:?}", app.models.catalog.load().models());
+    let marks = [
+        (SETTINGS[0], app.secrets.signer.mark()),
+        (SETTINGS[1], sha256_hex(models.as_bytes())),
+        (SETTINGS[2], app.config.brand.clone()),
+        (VERSION, env!("CARGO_PKG_VERSION").to_owned()),
+    ];
+    let marks = marks.map(|(name, mark)| (name.to_owned(), mark));
+    let mut marks: ReplicaMarks = marks.into_iter().collect();
+    route_states::mark(app, &mut marks);
+    marks
+}
+
+/// One that the other does not know is not compared.
+fn differ(own: &ReplicaMarks, other: &ReplicaMarks, setting: &str) -> bool {
+    if setting == SETTINGS[1] && own.get(VERSION) != other.get(VERSION) {
+        return false;
+    }
+    let theirs = other.get(setting);
+    theirs.is_some_and(|theirs| own.get(setting) != Some(theirs))
+}

@@ -1,0 +1,289 @@
+//! Accepts tasks: every task begins here.
+//!
+//! The key's limits are checked, the tasks written and their price held in one transaction; when
+//! [`accept`] returns they are on disk, and their ids may be returned.
+
+use std::sync::Arc;
+
+use opentelemetry::context::FutureExt as _;
+use opentelemetry::trace::SpanKind;
+use providers::trace::TraceSpan;
+use tracing::Instrument as _;
+
+use crate::app::{App, AppParts, Ctx};
+use crate::domain::assets::{self, sha256_hex};
+use crate::domain::idempotency::IntentVisit;
+use crate::domain::ledger;
+use crate::local_dispatch::TaskClaim;
+use crate::records::Links;
+use mediagate_config::byte_size::ByteSize;
+use mediagate_model::account::{ApiKey, Caller};
+use mediagate_model::catalog::{EMBEDDED, Model, ModelBackend, Route};
+use mediagate_model::crash;
+use mediagate_model::error::{Error, ErrorCode};
+use mediagate_model::ids::{AccountId, RequestId, TaskId};
+use mediagate_model::intent::{IntentResult, StoredAnswer};
+use mediagate_model::media::Asset;
+use mediagate_model::money::{ChargeState, MicroDollars};
+use mediagate_model::music::Clip;
+use mediagate_model::price::WorkQuantity;
+use mediagate_model::task::{Task, TaskPayload, TaskState};
+use mediagate_store::{self as store, Conn};
+use mediagate_telemetry::counters;
+use mediagate_telemetry::traces;
+
+/// A task to accept.
+#[derive(Debug, Clone)]
+pub struct NewTask {
+    pub model: Model,
+    pub asked_model: String,
+    pub payload: TaskPayload,
+    /// For the price.
+    pub quantity: WorkQuantity,
+    /// Who is called when it ends.
+    pub callback: Option<String>,
+}
+
+/// What one request creates, all or nothing.
+#[derive(Debug, Clone, Default)]
+pub struct TaskDraft {
+    pub tasks: Vec<Task>,
+    /// The clips they will make, in order.
+    pub clips: Vec<Clip>,
+    /// Files they need, already stored.
+    pub assets: Vec<Asset>,
+    /// The response to keep for repeats of the request, if it is already known.
+    pub answer: Option<StoredAnswer>,
+}
+
+impl TaskDraft {
+    /// Notes the address under which the request reached the gateway, for who is told of its tasks.
+    #[must_use]
+    pub fn reached_at(mut self, links: &Links) -> Self {
+        for task in &mut self.tasks {
+            task.origin = links.asked_origin();
+        }
+        self
+    }
+}
+
+/// Writes the draft, its reservations and its intent in one transaction, wakes the workers and
+/// returns the tasks. Continues if the caller leaves.
+pub async fn accept(
+    app: &App,
+    caller: &Caller,
+    visit: &IntentVisit,
+    draft: TaskDraft,
+) -> Result<Vec<Task>, Error> {
+    let (app, key) = (app.clone(), caller.key.clone());
+    let (record, accepting) = (visit.record(), visit.accepting());
+    let (account, limit) = (caller.account.id, app.config.storage_limit);
+    let traced = TraceSpan::begin("accept", SpanKind::Internal);
+    let accepted = async move {
+        let mut draft = draft;
+        let mut claim = app.process.handover.claim(&mut draft.tasks);
+        let owner = claim.as_ref().map(TaskClaim::owner);
+        let draft = Arc::new(draft);
+        let made = IntentResult::Tasks(draft.tasks.iter().map(|task| task.id).collect());
+        let new = draft.clone();
+        let write = record.make(&app, made, draft.answer.as_ref(), move |conn| {
+            write_draft(conn, account, &key, &new, owner.as_deref(), limit)
+        });
+        let written = write.await;
+        accepting.done(&written);
+        if let Err(error) = &written {
+            if claim.take().is_some() {
+                // The places are free for others again.
+                app.bell.ring_for_upstream();
+            }
+            let files = draft.assets.iter().map(|asset| (asset.id, asset.media));
+            assets::discard(&app, &files.collect::<Vec<_>>(), error).await;
+        }
+        written?;
+        let tasks = Arc::unwrap_or_clone(draft).tasks;
+        crash::point("task-accepted");
+        for task in &tasks {
+            announce(&app, task, claim.is_some());
+        }
+        if let Some(claim) = claim {
+            claim.start(tasks.clone());
+        }
+        Ok(tasks)
+    };
+    #[expect(clippy::disallowed_methods, reason = "it ends with its one write")]
+    let accepted = tokio::spawn(
+        accepted
+            .with_context(traced.into_context())
+            .in_current_span(),
+    );
+    store::soon(async { accepted.await.map_err(Error::internal)? }).await
+}
+
+/// Writes all of a draft but its intent.
+fn write_draft(
+    conn: &mut Conn<'_>,
+    account: AccountId,
+    key: &ApiKey,
+    draft: &TaskDraft,
+    owner: Option<&str>,
+    storage_limit: ByteSize,
+) -> Result<(), Error> {
+    write(conn, key, &draft.tasks, owner)?;
+    for asset in &draft.assets {
+        store::assets::insert(conn, asset)?;
+    }
+    if !draft.assets.is_empty() {
+        assets::check_kept(conn, account, storage_limit)?;
+    }
+    for (clip, position) in draft.clips.iter().zip(0..) {
+        store::clips::insert(conn, clip, position)?;
+    }
+    Ok(())
+}
+
+fn announce(app: &AppParts, task: &Task, is_claimed: bool) {
+    counters::task_accepted(task);
+    tracing::info!(task_id = %task.id, kind = %task.kind(), model = %task.model, "task accepted");
+    if is_claimed {
+        return;
+    }
+    if task.provider == EMBEDDED {
+        app.bell.ring_for_work();
+    } else {
+        app.bell.ring_for_upstream();
+    }
+}
+
+/// Writes tasks and their reservations, unless the key has too many open tasks or too little money.
+/// `owner` is the lease under which they are claimed, if they are.
+pub fn write(
+    conn: &mut Conn<'_>,
+    key: &ApiKey,
+    tasks: &[Task],
+    owner: Option<&str>,
+) -> Result<(), Error> {
+    let new_tasks = u32::try_from(tasks.len()).unwrap_or(u32::MAX);
+    if !store::accounts::take_places(conn, key.id, new_tasks, key.max_running)? {
+        let open = store::accounts::open_tasks(conn, key.id)?;
+        return Err(too_many_tasks(key, open));
+    }
+    for task in tasks {
+        store::tasks::insert_held(conn, task, owner)?;
+    }
+    ledger::reserve(conn, tasks)
+}
+
+fn too_many_tasks(key: &ApiKey, open: u32) -> Error {
+    let message = format!(
+        "The API key has {open} open tasks; its limit is {}.",
+        key.max_running
+    );
+    Error::later(ErrorCode::TooManyTasks, message, 5)
+}
+
+/// Refuses an order that the key's limits are going to refuse, before its media cost anything: they are not fetched, and not
+/// decoded. What passes here is checked again when it is written. `costs` is the least that all its tasks reserve.
+pub async fn check_limits(
+    app: &Ctx,
+    caller: &Caller,
+    new_tasks: u32,
+    costs: MicroDollars,
+) -> Result<(), Error> {
+    let (key, account, now) = (caller.key.clone(), caller.account.id, app.clock.now());
+    app.store
+        .read(move |conn| -> Result<(), Error> {
+            let open = store::accounts::open_tasks(conn, key.id)?;
+            if open.saturating_add(new_tasks) > key.max_running {
+                return Err(too_many_tasks(&key, open));
+            }
+            ledger::check_reserve(conn, (account, key.id), costs, now)
+        })
+        .await
+}
+
+/// The task for an order, not stored yet.
+pub fn task(app: &Ctx, caller: &Caller, request_id: &RequestId, new: NewTask) -> Task {
+    let now = app.clock.now();
+    let tariff = new.model.tariff(new.quantity, new.payload.is_silent(), now);
+    let reserved = tariff.reserve();
+    let costs = reserved > MicroDollars::ZERO;
+    Task {
+        id: TaskId::new(),
+        account: caller.account.id,
+        key: caller.key.id,
+        fingerprint: fingerprint(&new.model, new.model.routes().first()),
+        cost: reserved,
+        reserved,
+        money: if costs {
+            ChargeState::Held
+        } else {
+            ChargeState::Free
+        },
+        // Of a free task only for what its provider is paid.
+        tariff: (costs || !tariff.costs.is_empty()).then_some(tariff),
+        bill: None,
+        provider: match new.model.routes().first() {
+            // Replaced by the provider that accepts it.
+            Some(route) => route.provider.clone(),
+            None => EMBEDDED.to_owned(),
+        },
+        model: new.model.id,
+        asked_model: new.asked_model,
+        payload: new.payload,
+        state: TaskState::Queued,
+        progress: 0,
+        progress_is_guess: false,
+        request_id: request_id.clone(),
+        callback: new.callback,
+        origin: None,
+        trace: traces::carried(),
+        attempts: 0,
+        deaths: None,
+        created_at: now,
+        started_at: None,
+        finished_at: None,
+        failure: None,
+        output: None,
+        event_seq: 1,
+    }
+}
+
+/// Why an order is checked and planned.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum OrderPurpose {
+    /// To make it.
+    Order,
+    /// To quote it.
+    Quote,
+}
+
+/// Refuses work for a model whose routes are all down.
+pub fn check_available(app: &AppParts, model: &Model) -> Result<(), Error> {
+    if app.models.upstream.is_available(model, app.clock.now()) {
+        return Ok(());
+    }
+    let message = format!(
+        "No provider of {} is reachable at the moment. Nothing was charged.",
+        model.id
+    );
+    Err(Error::later(ErrorCode::ProviderUnavailable, message, 5))
+}
+
+/// `fp_` and ten hex digits that change with the route, its version or its settings.
+pub fn fingerprint(model: &Model, route: Option<&Route>) -> String {
+    let maker = match (&model.maker, route) {
+        (ModelBackend::Embedded { version, .. }, _) => format!("{EMBEDDED} {version}"),
+        (ModelBackend::Routes(_), Some(route)) => {
+            format!(
+                "{} {} {:?} {:?} {:?}",
+                route.provider, route.model, route.price, route.limits, route.extra
+            )
+        }
+        (ModelBackend::Routes(_), None) => String::new(),
+    };
+    let settings = format!(
+        "{}\n{maker}\n{:?}\n{:?}",
+        model.id, model.price, model.limits
+    );
+    format!("fp_{}", &sha256_hex(settings.as_bytes())[..10])
+}

@@ -1,0 +1,42 @@
+//! Jobs that the operator gives up: their provider, its address or its key is gone from the settings for
+//! good, so that nobody can ask what became of them.
+
+use crate::app::App;
+use crate::domain::audit::ChangeAuthor;
+use crate::domain::tasks::JobOutcome;
+use crate::domain::{costs, tasks};
+use mediagate_model::error::Error;
+use mediagate_model::ids::TaskId;
+use mediagate_model::submission::SubmissionState;
+use mediagate_model::task::Task;
+use mediagate_store as store;
+
+/// Cancels the task if it has not ended, and asks for its job no more: nothing is charged, and what it cost
+/// the operator is not known.
+pub async fn abandon(app: &App, id: TaskId, by: ChangeAuthor) -> Result<Task, Error> {
+    let task = tasks::of_anyone(app, id).await?;
+    let account = task.account;
+    if !task.state.is_terminal() {
+        tasks::cancel(app, account, id, Some(by)).await?;
+    }
+    let now = app.clock.now();
+    app.store
+        .write_for(account, move |conn| -> Result<(), Error> {
+            let Some(task) = store::tasks::of_anyone(conn, id)? else {
+                return Ok(());
+            };
+            let last = store::submissions::latest(conn, id)?;
+            let Some(open) = last.filter(|last| last.state.is_open()) else {
+                return Ok(());
+            };
+            let why = Some(("abandoned", "the operator gave the job up"));
+            let (from, to) = (open.state, SubmissionState::Unclear);
+            if let Some(closed) = store::submissions::close(conn, open.id, from, to, why, now)? {
+                tasks::job_is_over(conn, &task, JobOutcome::Unknown, now)?;
+                costs::job_is_over(conn, &task, closed, None, None, now)?;
+            }
+            Ok(())
+        })
+        .await?;
+    tasks::of_anyone(app, id).await
+}

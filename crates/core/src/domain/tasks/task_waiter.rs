@@ -1,0 +1,117 @@
+//! Waiting for a task: for its end, or for its next event. Listens first, then looks, then sleeps
+//! until the bell.
+
+use std::time::Duration;
+
+use super::{get, not_found};
+use crate::app::AppParts;
+use crate::bell::TaskListener;
+use mediagate_model::error::Error;
+use mediagate_model::ids::{AccountId, TaskId};
+use mediagate_model::task::{Task, TaskEvent};
+use mediagate_store as store;
+
+/// The task once it has ended, or as it is after `limit`.
+pub async fn wait(
+    app: &AppParts,
+    account: AccountId,
+    id: TaskId,
+    limit: Duration,
+) -> Result<Task, Error> {
+    if limit.is_zero() {
+        return get(app, account, id).await;
+    }
+    TaskWaiter::of(app, account, id, None)
+        .wait(app, limit)
+        .await
+}
+
+/// Somebody who waits for a task's end, and hears of it from when this is made.
+pub struct TaskWaiter {
+    account: AccountId,
+    pub id: TaskId,
+    listener: TaskListener,
+    /// The last event that is known, before anything was looked at.
+    known: Option<u32>,
+}
+
+impl TaskWaiter {
+    /// For a task that is about to be accepted: it is not looked at before something is heard of it.
+    pub fn of_new(app: &AppParts, task: &Task) -> Self {
+        Self::of(app, task.account, task.id, Some(task.event_seq))
+    }
+
+    fn of(app: &AppParts, account: AccountId, id: TaskId, known: Option<u32>) -> Self {
+        Self {
+            account,
+            id,
+            listener: app.bell.listen(id),
+            known,
+        }
+    }
+
+    /// The task once it has ended, or as it is after `limit`.
+    pub async fn wait(mut self, app: &AppParts, limit: Duration) -> Result<Task, Error> {
+        let (account, id) = (self.account, self.id);
+        let deadline = tokio::time::Instant::now() + limit;
+        loop {
+            let known = self.known.take();
+            let seq = if let Some(seq) = known {
+                seq
+            } else {
+                let read = app
+                    .store
+                    .read(move |conn| store::tasks::standing(conn, id, account));
+                let (state, seq) = read.await?.ok_or_else(not_found)?;
+                if state.is_terminal() || tokio::time::Instant::now() >= deadline {
+                    return get(app, account, id).await;
+                }
+                seq
+            };
+            let rang = tokio::select! {
+                rang = self.listener.ended(seq) => rang,
+                () = tokio::time::sleep_until(deadline) => false,
+                () = app.process.closing.cancelled() => return Err(Error::shutting_down().of_task(id)),
+            };
+            if rang {
+                // It has most likely ended: it is read whole at once.
+                let task = get(app, account, id).await?;
+                if task.state.is_terminal() {
+                    return Ok(task);
+                }
+                self.known = Some(task.event_seq);
+            }
+        }
+    }
+}
+
+/// The task's events after `seq`; waits until there is one. Empty if the task has ended and there
+/// are no more.
+pub async fn next_events(
+    app: &AppParts,
+    account: AccountId,
+    id: TaskId,
+    seq: u32,
+) -> Result<(Task, Vec<TaskEvent>), Error> {
+    let mut listener = app.bell.listen(id);
+    loop {
+        let (task, events) = app
+            .store
+            .read(move |conn| -> Result<_, Error> {
+                // Events first, so that the task is at least as recent.
+                let events = store::tasks::events_after(conn, id, seq)?;
+                let task = store::tasks::by_id(conn, id, account)?.ok_or_else(not_found)?;
+                Ok((task, events))
+            })
+            .await?;
+        let newest = events.last().map_or(seq, |event| event.seq);
+        if !events.is_empty() || (task.state.is_terminal() && task.event_seq <= newest) {
+            return Ok((task, events));
+        }
+        tokio::select! {
+            // The task may have been read after an event that was not.
+            () = listener.changed(newest) => {}
+            () = app.process.closing.cancelled() => return Err(Error::shutting_down().of_task(id)),
+        }
+    }
+}

@@ -1,0 +1,309 @@
+//! Checks of a video order against what a model, or one of its routes, offers.
+
+use providers::port::prompt_settings;
+use providers::{Durations, ModelLimits, PicturePurpose, VideoLimits};
+use serde_json::{Map, Value};
+
+use crate::app::{App, AppParts};
+use crate::domain::assets;
+use crate::domain::video::VideoOrder;
+use mediagate_model::catalog::{Model, Route};
+use mediagate_model::error::{Error, ErrorCode, FieldError};
+use mediagate_model::task::VideoJob;
+
+/// The limits of a video model.
+pub(super) fn video_limits(limits: &ModelLimits) -> Result<&VideoLimits, Error> {
+    match limits {
+        ModelLimits::Video(video) => Ok(video),
+        ModelLimits::Music(_) => Err(Error::internal("a video model without video limits")),
+    }
+}
+
+/// Whether a route offers what a job needs.
+pub fn fits(app: &AppParts, route: &Route, job: &VideoJob) -> bool {
+    let ModelLimits::Video(offered) = &route.limits else {
+        return false;
+    };
+    if setting_in(app, route, &job.prompt).is_some() {
+        return false;
+    }
+    #[expect(clippy::cast_precision_loss, reason = "a video's length is small")]
+    let seconds = job.milliseconds as f64 / 1000.0;
+    let frames = usize::from(job.picture.is_some()) + job.more_pictures.len();
+    let pictures = frames + usize::from(job.end_picture.is_some()) + job.references.len();
+    offered.durations.contains(seconds)
+        && offered.sizes.contains(&(job.width, job.height))
+        && takes(
+            offered,
+            frames,
+            job.end_picture.is_some(),
+            job.references.len(),
+        )
+        && (pictures == 0 || assets::can_be_handed(app, offered.pictures.handover))
+        && (pictures > 0 || !offered.pictures.needed)
+        && (job.negative_prompt.is_none() || offered.negative_prompt)
+        && (!job.seed_is_asked || offered.seed)
+        && (!job.audio_is_asked || offered.audio.is_some())
+        && job.prompt.chars().count() <= offered.max_prompt
+}
+
+/// What a route's provider would read out of a prompt as a setting, past what is ordered and paid for.
+fn setting_in(app: &AppParts, route: &Route, text: &str) -> Option<&'static str> {
+    let sites = app.models.upstream.sites();
+    let adapter = sites.get(&route.provider)?.provider.adapter();
+    prompt_settings::setting_in(text, adapter.prompt_settings(&route.model))
+}
+
+/// Whether so many pictures are accepted; [`refusals`] says why not.
+fn takes(offered: &VideoLimits, frames: usize, end: bool, references: usize) -> bool {
+    let pictures = &offered.pictures;
+    let shares_place = pictures.purpose == PicturePurpose::References;
+    let in_frames = if shares_place {
+        frames + references
+    } else {
+        frames
+    };
+    in_frames <= pictures.max
+        && (!end || (frames == 1 && pictures.takes_end()))
+        && references <= pictures.most_references()
+        && (references == 0 || shares_place || (frames == 0 && !end))
+}
+
+/// Refuses an order that no single route of its model can make.
+pub(super) fn check(app: &App, model: &Model, order: &VideoOrder) -> Result<(), Error> {
+    let is_hosted = !model.routes().is_empty();
+    let mut faults = refusals(&model.id, video_limits(&model.limits)?, order, is_hosted);
+    faults.extend(kept_back(model, &order.provider_options));
+    if faults.is_empty() && is_hosted {
+        let mut first = None;
+        for route in model.routes() {
+            let offered = video_limits(&route.limits)?;
+            let mut refused = refusals(&model.id, offered, order, true);
+            if let Some((_, param)) = order.every_picture().next()
+                && !assets::can_be_handed(app, offered.pictures.handover)
+            {
+                let message = "This model's provider fetches pictures by URL, and this gateway has no public_url.";
+                refused.push(fault(param, message.into()));
+            }
+            if let Some(setting) = setting_in(app, route, &order.prompt) {
+                let message = format!(
+                    "{} would read --{setting} in the prompt as a setting: leave it out, and say \
+                     what you want in the fields for it.",
+                    model.id
+                );
+                refused.push(fault(order.params.prompt, message));
+            }
+            if refused.is_empty() {
+                return Ok(());
+            }
+            first.get_or_insert(refused);
+        }
+        faults = first.unwrap_or_default();
+    }
+    if faults.is_empty() {
+        Ok(())
+    } else {
+        Err(Error::Invalid(faults))
+    }
+}
+
+/// What in an order is not offered.
+pub(super) fn refusals(
+    model: &str,
+    offered: &VideoLimits,
+    order: &VideoOrder,
+    is_hosted: bool,
+) -> Vec<FieldError> {
+    let mut faults = Vec::new();
+    let mut refuse = |param: &str, message: String| faults.push(fault(param, message));
+    let is_whole = |seconds: f64| !is_hosted || seconds.fract() == 0.0;
+    if let Some(seconds) = order.seconds
+        && !(offered.durations.contains(seconds) && is_whole(seconds))
+    {
+        let lengths = match &offered.durations {
+            Durations::Range { min, max } if is_hosted => format!("{min} to {max} whole"),
+            Durations::Range { min, max } => format!("{min} to {max}"),
+            Durations::Only(list) => words(list),
+        };
+        refuse(
+            order.params.seconds,
+            format!("{model} makes videos of {lengths} seconds."),
+        );
+    }
+    if let Some(param) = missing_size(offered, order) {
+        let sizes = offered.sizes.iter().map(|(w, h)| format!("{w}x{h}"));
+        let sizes = words(&sizes.collect::<Vec<_>>());
+        refuse(param, format!("{model} makes videos of the sizes {sizes}."));
+    }
+    if order.audio.is_some() && offered.audio.is_none() {
+        refuse(
+            order.params.audio,
+            format!("{model} leaves no choice between sound and none."),
+        );
+    }
+    if order.label && is_hosted {
+        refuse(
+            order.params.label,
+            format!("{model} is hosted: its films are kept as they come, without a label."),
+        );
+    }
+    if order.negative_prompt.is_some() && !offered.negative_prompt {
+        refuse(
+            order.params.negative_prompt,
+            format!("{model} takes no negative prompt."),
+        );
+    }
+    if order.seed.is_some() && !offered.seed {
+        refuse(order.params.seed, format!("{model} takes no seed."));
+    }
+    if order.prompt.chars().count() > offered.max_prompt {
+        refuse(
+            order.params.prompt,
+            format!(
+                "{model} takes prompts of up to {} characters.",
+                offered.max_prompt
+            ),
+        );
+    }
+    faults.extend(refused_pictures(model, offered, order));
+    faults
+}
+
+/// The field with a size that is not offered.
+fn missing_size(offered: &VideoLimits, order: &VideoOrder) -> Option<&'static str> {
+    if let Some(size) = order.size {
+        return (!offered.sizes.contains(&size)).then_some(order.params.size);
+    }
+    let frame = order.frame;
+    if frame.is_open() || frame.among(&offered.sizes, None).is_some() {
+        return None;
+    }
+    let shape_alone = super::FrameShape {
+        resolution: None,
+        ..frame
+    };
+    let has_shape = shape_alone.is_open() || shape_alone.among(&offered.sizes, None).is_some();
+    Some(if has_shape {
+        order.params.resolution
+    } else {
+        order.params.aspect_ratio
+    })
+}
+
+fn refused_pictures(model: &str, offered: &VideoLimits, order: &VideoOrder) -> Vec<FieldError> {
+    let takes = &offered.pictures;
+    let (frames, references) = (order.pictures.len(), order.references.len());
+    let shares_place = takes.purpose == PicturePurpose::References;
+    let mut faults = Vec::new();
+    let mut refuse = |param: &str, message: String| faults.push(fault(param, message));
+    if let Some((_, param)) = order.pictures.get(takes.max) {
+        let message = format!("{model} takes {} picture(s) at most.", takes.max);
+        refuse(param, message);
+    }
+    if let Some((_, param)) = &order.end_picture {
+        if !takes.takes_end() {
+            refuse(param, format!("{model} takes no last frame."));
+        } else if frames != 1 {
+            let message = "A last frame needs exactly one other picture, the first frame.";
+            refuse(param, message.into());
+        }
+    }
+    let most = takes.most_references();
+    let taken = if shares_place {
+        most.saturating_sub(frames)
+    } else {
+        most
+    };
+    if let Some((_, param)) = order.references.get(taken) {
+        let message = match most {
+            0 => format!("{model} takes no reference images."),
+            most => format!("{model} takes {most} reference image(s) at most."),
+        };
+        refuse(param, message);
+    } else if references > 0 && !shares_place && (frames > 0 || order.end_picture.is_some()) {
+        let message = format!("{model} takes reference images or frames, not both.");
+        refuse(order.params.references, message);
+    }
+    if takes.needed && order.every_picture().next().is_none() {
+        let message = format!("{model} needs a picture to begin with.");
+        refuse(order.params.picture, message);
+    }
+    faults
+}
+
+/// Provider options that the operator does not pass.
+fn kept_back(model: &Model, options: &Map<String, Value>) -> Vec<FieldError> {
+    let mut names = Vec::new();
+    stopped(&model.pass, "", options, &mut names);
+    let passes = match model.pass.as_slice() {
+        [] => "none".to_owned(),
+        some => words(some),
+    };
+    let message = format!(
+        "{} does not let this field through to its provider; it lets through: {passes}.",
+        model.id
+    );
+    names
+        .into_iter()
+        .map(|name| fault(&format!("provider_options.{name}"), message.clone()))
+        .collect()
+}
+
+/// Collects dotted names that `pass` contains neither themselves nor by a parent.
+fn stopped(pass: &[String], above: &str, options: &Map<String, Value>, names: &mut Vec<String>) {
+    for (name, value) in options {
+        let path = if above.is_empty() {
+            name.clone()
+        } else {
+            format!("{above}.{name}")
+        };
+        if pass.contains(&path) {
+            continue;
+        }
+        let below = format!("{path}.");
+        match value {
+            Value::Object(inner) if pass.iter().any(|one| one.starts_with(&below)) => {
+                stopped(pass, &path, inner, names);
+            }
+            _ => names.push(path),
+        }
+    }
+}
+
+fn fault(param: &str, message: String) -> FieldError {
+    FieldError {
+        code: ErrorCode::UnsupportedValue,
+        param: param.to_owned(),
+        message,
+    }
+}
+
+fn words<T: std::fmt::Display>(list: &[T]) -> String {
+    list.iter()
+        .map(ToString::to_string)
+        .collect::<Vec<_>>()
+        .join(", ")
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn only_what_is_named_passes() {
+        let pass = ["style".to_owned(), "input.steps".to_owned()];
+        let names = |options: Value| {
+            let mut names = Vec::new();
+            stopped(&pass, "", options.as_object().unwrap(), &mut names);
+            names
+        };
+        assert!(names(json!({"style": {"any": 1}, "input": {"steps": 4}})).is_empty());
+        assert_eq!(
+            names(json!({"input": {"steps": 4, "n": 9}, "model": "x"})),
+            ["input.n", "model"]
+        );
+        assert_eq!(names(json!({"input": 1, "styles": 1})), ["input", "styles"]);
+    }
+}

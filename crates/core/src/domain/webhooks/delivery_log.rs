@@ -1,0 +1,150 @@
+//! The log of webhook deliveries, sent and still to be sent, and sending them again by hand.
+
+use std::time::Duration;
+
+use crate::app::{AppParts, Ctx};
+use crate::domain::{tasks, webhooks};
+use mediagate_model::clock::Timestamp;
+use mediagate_model::error::{Error, ErrorCode};
+use mediagate_model::ids::{AccountId, DeliveryId, EndpointId, TaskId};
+use mediagate_model::webhook::{Delivery, DeliveryAttempt, DeliveryState};
+use mediagate_store::tasks::PageQuery;
+use mediagate_store::webhooks::{deliveries, delivery_log, endpoints};
+use mediagate_store::{self as store, StoreError};
+
+/// How long a delivery is kept after it was delivered.
+const DELIVERED: Duration = Duration::from_hours(7 * 24);
+/// Deleted in one write.
+const BATCH: u32 = 1000;
+
+/// For an id that is malformed or not the account's.
+pub fn not_found() -> Error {
+    let message = "There is no webhook delivery with this id.";
+    Error::plain(ErrorCode::DeliveryNotFound, message)
+}
+
+/// A page of an endpoint's deliveries, and whether more follow.
+pub async fn of_endpoint(
+    app: &Ctx,
+    account: AccountId,
+    endpoint: EndpointId,
+    state: Option<DeliveryState>,
+    page: PageQuery<DeliveryId>,
+) -> Result<(Vec<Delivery>, bool), Error> {
+    webhooks::get(app, account, endpoint).await?;
+    let (limit, one_more) = (page.limit, page.with_one_more());
+    let read = app
+        .store
+        .examine(move |conn| delivery_log::of_endpoint(conn, endpoint, state, one_more));
+    let mut found = store::soon(read).await?;
+    let has_more = store::tasks::cut_one_more(&mut found, limit);
+    Ok((found, has_more))
+}
+
+/// The deliveries of a task, callbacks too.
+pub async fn of_task(
+    app: &AppParts,
+    account: AccountId,
+    task: TaskId,
+) -> Result<Vec<Delivery>, Error> {
+    tasks::get(app, account, task).await?;
+    let read = app
+        .store
+        .read(move |conn| delivery_log::of_task(conn, task, account));
+    Ok(read.await?)
+}
+
+/// A delivery with its latest tries.
+pub async fn get(
+    app: &Ctx,
+    account: AccountId,
+    id: DeliveryId,
+) -> Result<(Delivery, Vec<DeliveryAttempt>), Error> {
+    let read = app.store.read(move |conn| -> Result<_, StoreError> {
+        let attempts = delivery_log::attempts(conn, id)?;
+        Ok(delivery_log::by_id(conn, id, account)?.map(|delivery| (delivery, attempts)))
+    });
+    read.await?.ok_or_else(not_found)
+}
+
+/// Sends a `test` event to an endpoint now.
+pub async fn test(
+    app: &AppParts,
+    account: AccountId,
+    endpoint: EndpointId,
+) -> Result<Delivery, Error> {
+    let now = app.clock.now();
+    let written = app
+        .store
+        .write_for(account, move |conn| -> Result<Delivery, Error> {
+            let endpoint =
+                endpoints::by_id(conn, endpoint, account)?.ok_or_else(webhooks::not_found)?;
+            let id = webhooks::events::test(conn, &endpoint, now)?;
+            delivery_log::by_id(conn, id, account)?.ok_or_else(not_found)
+        });
+    let delivery = store::soon(written).await?;
+    app.bell.ring_for_deliveries();
+    Ok(delivery)
+}
+
+/// Sends a delivery again, whatever became of it; one that is being tried at this moment is left to
+/// that try.
+pub async fn redeliver(
+    app: &AppParts,
+    account: AccountId,
+    id: DeliveryId,
+) -> Result<Delivery, Error> {
+    let now = app.clock.now();
+    let written = app
+        .store
+        .write_for(account, move |conn| -> Result<Delivery, Error> {
+            let delivery = delivery_log::by_id(conn, id, account)?.ok_or_else(not_found)?;
+            if let Some(endpoint) = delivery.endpoint
+                && endpoints::by_id(conn, endpoint, account)?.is_none()
+            {
+                return Err(webhooks::not_found());
+            }
+            deliveries::redeliver(conn, id, now)?;
+            delivery_log::by_id(conn, id, account)?.ok_or_else(not_found)
+        });
+    let delivery = store::soon(written).await?;
+    app.bell.ring_for_deliveries();
+    Ok(delivery)
+}
+
+/// Sends an endpoint again what failed or was held of the events since then. Returns how many
+/// deliveries that are.
+pub async fn recover(
+    app: &AppParts,
+    account: AccountId,
+    endpoint: EndpointId,
+    since: Timestamp,
+) -> Result<u64, Error> {
+    let now = app.clock.now();
+    let written = app
+        .store
+        .write_for(account, move |conn| -> Result<u64, Error> {
+            endpoints::by_id(conn, endpoint, account)?.ok_or_else(webhooks::not_found)?;
+            Ok(deliveries::recover(conn, endpoint, since, now)?)
+        });
+    let count = store::soon(written).await?;
+    app.bell.ring_for_deliveries();
+    Ok(count)
+}
+
+/// Deletes deliveries and events whose time is over.
+pub async fn forget_old(app: &Ctx) -> Result<(), Error> {
+    let (delivered, failed) = (
+        app.clock.cutoff(DELIVERED),
+        app.clock.cutoff(app.config.webhooks.log_ttl),
+    );
+    loop {
+        let gone = app
+            .store
+            .write(move |conn| delivery_log::forget(conn, delivered, failed, BATCH));
+        if gone.await? < u64::from(BATCH) {
+            break;
+        }
+    }
+    Ok(())
+}

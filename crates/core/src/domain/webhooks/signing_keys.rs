@@ -1,0 +1,202 @@
+//! The keys that webhooks are signed with: made, rotated and used, as Standard Webhooks 1.0.0
+//! has it (<https://github.com/standard-webhooks/standard-webhooks/blob/main/spec/standard-webhooks.md>).
+
+use std::time::Duration;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD as BASE64;
+use hmac::{Hmac, KeyInit as _, Mac as _};
+use ring::signature::{Ed25519KeyPair, KeyPair as _};
+use serde::{Deserialize, Serialize};
+use sha2::Sha256;
+
+use crate::app::AppParts;
+use mediagate_model::clock::Timestamp;
+use mediagate_model::error::Error;
+use mediagate_model::secret::Secret;
+use mediagate_model::webhook::SignatureScheme;
+
+/// How long the key before the newest is still signed with.
+const OVERLAP: Duration = Duration::from_hours(24);
+
+/// The keys of one receiver, the newest first.
+#[derive(Serialize, Deserialize)]
+pub struct SigningKeys(Vec<SigningKey>);
+
+#[derive(Serialize, Deserialize)]
+struct SigningKey {
+    /// 32 bytes in base64.
+    seed: String,
+    /// Until when it is used; the newest has no end. Microseconds.
+    until: Option<i64>,
+}
+
+impl SigningKeys {
+    pub fn fresh() -> Result<Self, Error> {
+        Ok(Self(vec![SigningKey::fresh()?]))
+    }
+
+    /// With a new key; the one before it is still used for a day.
+    pub fn rotated(self, now: Timestamp) -> Result<Self, Error> {
+        let until = now.plus(OVERLAP).micros();
+        let before = self.0.into_iter().next().map(|key| SigningKey {
+            until: Some(until),
+            ..key
+        });
+        let fresh = std::iter::once(SigningKey::fresh()?);
+        Ok(Self(fresh.chain(before).collect()))
+    }
+
+    /// Encrypts them for the database.
+    pub fn close(&self, app: &AppParts, owner: &str) -> Result<String, Error> {
+        let plain = serde_json::to_string(self).map_err(Error::internal)?;
+        app.secrets
+            .seal
+            .close(owner, &plain)
+            .map_err(Error::internal)
+    }
+
+    pub fn open(app: &AppParts, owner: &str, sealed: &str) -> Result<Self, Error> {
+        let plain = app
+            .secrets
+            .seal
+            .open(owner, sealed)
+            .map_err(Error::internal)?;
+        serde_json::from_str(&plain).map_err(Error::internal)
+    }
+
+    /// What the receiver checks signatures with: `whsec_…`, or the public half, `whpk_…`.
+    pub fn shown(&self, scheme: SignatureScheme) -> Result<Secret, Error> {
+        let newest = self.0.first().ok_or_else(|| Error::internal("no key"))?;
+        let seed = newest.seed()?;
+        Ok(Secret::new(match scheme {
+            SignatureScheme::Hmac => format!("whsec_{}", BASE64.encode(seed)),
+            SignatureScheme::Ed25519 => {
+                format!("whpk_{}", BASE64.encode(pair(&seed)?.public_key()))
+            }
+        }))
+    }
+
+    /// The value of `webhook-signature`: one signature for each key in use.
+    pub fn sign(
+        &self,
+        scheme: SignatureScheme,
+        message: &str,
+        seconds: i64,
+        body: &str,
+        now: Timestamp,
+    ) -> Result<String, Error> {
+        let signed = format!("{message}.{seconds}.{body}");
+        let in_use = |key: &&SigningKey| key.until.is_none_or(|until| now.micros() < until);
+        let signatures = self.0.iter().filter(in_use).map(|key| {
+            let seed = key.seed()?;
+            Ok(match scheme {
+                SignatureScheme::Hmac => format!("v1,{}", BASE64.encode(mac(&seed, &signed)?)),
+                SignatureScheme::Ed25519 => {
+                    let signature = pair(&seed)?.sign(signed.as_bytes());
+                    format!("v1a,{}", BASE64.encode(signature))
+                }
+            })
+        });
+        let signatures: Result<Vec<String>, Error> = signatures.collect();
+        Ok(signatures?.join(" "))
+    }
+}
+
+impl SigningKey {
+    fn fresh() -> Result<Self, Error> {
+        let mut seed = [0; 32];
+        getrandom::fill(&mut seed).map_err(Error::internal)?;
+        Ok(Self {
+            seed: BASE64.encode(seed),
+            until: None,
+        })
+    }
+
+    fn seed(&self) -> Result<Vec<u8>, Error> {
+        BASE64.decode(&self.seed).map_err(Error::internal)
+    }
+}
+
+fn mac(seed: &[u8], signed: &str) -> Result<impl AsRef<[u8]>, Error> {
+    let mut mac = Hmac::<Sha256>::new_from_slice(seed).map_err(Error::internal)?;
+    mac.update(signed.as_bytes());
+    Ok(mac.finalize().into_bytes())
+}
+
+fn pair(seed: &[u8]) -> Result<Ed25519KeyPair, Error> {
+    Ed25519KeyPair::from_seed_unchecked(seed).map_err(|error| Error::internal(error.to_string()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn keys(seed: &[u8]) -> SigningKeys {
+        SigningKeys(vec![SigningKey {
+            seed: BASE64.encode(seed),
+            until: None,
+        }])
+    }
+
+    /// The example of the Standard Webhooks libraries.
+    #[test]
+    fn the_signature_is_that_of_the_standard() {
+        let keys = keys(&BASE64.decode("MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw").unwrap());
+        let now = Timestamp::from_seconds(1_614_265_330);
+        let body = "{\"test\": 2432232314}";
+        let signed = keys.sign(
+            SignatureScheme::Hmac,
+            "msg_p5jXN8AQM9LWM0D4loKWxJek",
+            now.seconds(),
+            body,
+            now,
+        );
+        assert_eq!(
+            signed.unwrap(),
+            "v1,g0hM9SsE+OTPJTGt/tmIKtSyZlE3uFJELVlNIOLJ1OE="
+        );
+        assert_eq!(
+            keys.shown(SignatureScheme::Hmac).unwrap().expose(),
+            "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"
+        );
+    }
+
+    #[test]
+    fn the_public_half_checks_an_ed25519_signature() {
+        let (keys, now) = (SigningKeys::fresh().unwrap(), Timestamp::from_seconds(1));
+        let signed = keys
+            .sign(SignatureScheme::Ed25519, "msg_1", 1, "{}", now)
+            .unwrap();
+        let signature = BASE64.decode(signed.strip_prefix("v1a,").unwrap()).unwrap();
+        let shown = keys.shown(SignatureScheme::Ed25519).unwrap();
+        let public = shown.expose().strip_prefix("whpk_").unwrap();
+        let public = BASE64.decode(public).unwrap();
+        let key = ring::signature::UnparsedPublicKey::new(&ring::signature::ED25519, public);
+        key.verify(b"msg_1.1.{}", &signature).unwrap();
+        assert!(key.verify(b"msg_1.2.{}", &signature).is_err());
+    }
+
+    #[test]
+    fn a_rotated_key_is_used_for_one_more_day() {
+        let start = Timestamp::from_seconds(1_000_000);
+        let count = |keys: &SigningKeys, now: Timestamp| {
+            let signed = keys
+                .sign(SignatureScheme::Hmac, "msg_1", 1, "{}", now)
+                .unwrap();
+            signed.split(' ').count()
+        };
+        let keys = SigningKeys::fresh().unwrap();
+        let old = keys.shown(SignatureScheme::Hmac).unwrap();
+        assert_eq!(count(&keys, start), 1);
+        let keys = keys.rotated(start).unwrap();
+        assert_ne!(
+            keys.shown(SignatureScheme::Hmac).unwrap().expose(),
+            old.expose()
+        );
+        assert_eq!(count(&keys, start), 2);
+        assert_eq!(count(&keys, start.plus(OVERLAP)), 1);
+        // Rotated twice within the day, the oldest is gone.
+        assert_eq!(count(&keys.rotated(start).unwrap(), start), 2);
+    }
+}

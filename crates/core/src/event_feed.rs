@@ -1,0 +1,75 @@
+//! The live event feed of this process, and its followers. The events are found out elsewhere
+//! (`domain/feed.rs`).
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use tokio::sync::broadcast;
+
+use mediagate_model::feed::FeedEvent;
+
+/// Events that wait for a follower that is slow; it misses older ones, and is told so.
+const BUFFER: usize = 1024;
+/// Most who follow at once.
+pub const MOST_FOLLOWERS: usize = 50;
+
+/// Something that happened, and the handle of its account.
+#[derive(Debug, Clone)]
+pub struct FeedEntry {
+    pub what: FeedEvent,
+    pub handle: Option<String>,
+}
+
+/// All who follow.
+pub struct EventFeed {
+    sender: broadcast::Sender<Arc<FeedEntry>>,
+    state: Mutex<FeedState>,
+}
+
+#[derive(Default)]
+struct FeedState {
+    followers: usize,
+    is_watched: bool,
+}
+
+impl Default for EventFeed {
+    fn default() -> Self {
+        Self {
+            sender: broadcast::Sender::new(BUFFER),
+            state: Mutex::default(),
+        }
+    }
+}
+
+impl EventFeed {
+    fn state(&self) -> MutexGuard<'_, FeedState> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// One more follower, and whether somebody should begin to look; `None` if there are too many.
+    pub fn join(&self) -> Option<(broadcast::Receiver<Arc<FeedEntry>>, bool)> {
+        let mut state = self.state();
+        if state.followers >= MOST_FOLLOWERS {
+            return None;
+        }
+        state.followers += 1;
+        let is_first = !std::mem::replace(&mut state.is_watched, true);
+        Some((self.sender.subscribe(), is_first))
+    }
+
+    pub fn leave(&self) {
+        self.state().followers -= 1;
+    }
+
+    /// Whether anybody follows. When nobody does the caller looks no more, and the next one who joins
+    /// has to start it again.
+    pub fn is_followed_or_end(&self) -> bool {
+        let mut state = self.state();
+        state.is_watched = state.followers > 0;
+        state.is_watched
+    }
+
+    pub fn tell(&self, told: Arc<FeedEntry>) {
+        // Whoever followed may have left.
+        let _ = self.sender.send(told);
+    }
+}

@@ -1,0 +1,90 @@
+//! Last use of keys: noted in memory by each request, and written later by upkeep.
+
+use std::collections::HashMap;
+use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
+
+use mediagate_model::clock::Timestamp;
+use mediagate_model::ids::KeyId;
+
+/// A key's use is written at most this often.
+const EVERY: Duration = Duration::from_mins(1);
+/// Most keys that are remembered; of more, some uses are not written.
+const MOST: usize = 100_000;
+/// Most keys per transaction.
+const BATCH: usize = 500;
+
+/// The uses of keys by this process.
+#[derive(Debug, Default)]
+pub struct KeyUsage(Mutex<HashMap<KeyId, LastUse>>);
+
+#[derive(Debug, Clone, Copy)]
+struct LastUse {
+    latest: Timestamp,
+    written: Option<Timestamp>,
+}
+
+impl LastUse {
+    fn is_due(&self) -> bool {
+        self.written
+            .is_none_or(|written| self.latest >= written.plus(EVERY))
+    }
+}
+
+impl KeyUsage {
+    /// A key is used now.
+    pub fn note(&self, key: KeyId, now: Timestamp) {
+        let mut uses = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(known) = uses.get_mut(&key) {
+            known.latest = known.latest.max(now);
+        } else if uses.len() < MOST {
+            let fresh = LastUse {
+                latest: now,
+                written: None,
+            };
+            uses.insert(key, fresh);
+        }
+    }
+
+    /// Uses to write now, a batch of them.
+    pub fn due(&self) -> Vec<(KeyId, Timestamp)> {
+        let uses = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let due = uses.iter().filter(|(_, used)| used.is_due());
+        due.take(BATCH)
+            .map(|(id, used)| (*id, used.latest))
+            .collect()
+    }
+
+    /// These were written.
+    pub fn written(&self, keys: &[(KeyId, Timestamp)]) {
+        let mut uses = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        for (key, at) in keys {
+            if let Some(known) = uses.get_mut(key) {
+                known.written = Some(*at);
+            }
+        }
+        // What is written and idle is not needed: its next use is written at once.
+        if uses.len() >= MOST / 2 {
+            uses.retain(|_, known| known.written != Some(known.latest));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_busy_key_is_written_once_a_minute() {
+        let (uses, key) = (KeyUsage::default(), KeyId::new());
+        let at = Timestamp::from_seconds;
+        uses.note(key, at(0));
+        uses.note(key, at(5));
+        assert_eq!(uses.due(), [(key, at(5))]);
+        uses.written(&[(key, at(5))]);
+        uses.note(key, at(64));
+        assert_eq!(uses.due(), []);
+        uses.note(key, at(65));
+        assert_eq!(uses.due(), [(key, at(65))]);
+    }
+}

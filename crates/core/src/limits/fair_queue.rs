@@ -1,0 +1,255 @@
+//! A fair queue, in which accounts take turns.
+//!
+//! There is so much of something: places, bytes of memory. What becomes free goes to the account that
+//! holds least of it; among equals to the one that was served longest ago, or came first; within an account
+//! to whoever came first. Nobody is passed over because less would fit: who is next waits until enough is free, so
+//! a large request comes to its turn.
+
+use std::collections::{HashMap, VecDeque};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use tokio::sync::oneshot;
+
+use mediagate_model::ids::AccountId;
+
+/// Cheap to clone.
+#[derive(Clone)]
+pub struct FairShareQueue(Arc<Mutex<FairQueueState>>);
+
+struct FairQueueState {
+    all: u64,
+    free: u64,
+    /// Most that one account may hold.
+    each: u64,
+    /// Counts up with each request, and with each grant.
+    requests: u64,
+    grants: u64,
+    accounts: HashMap<AccountId, AccountQueue>,
+}
+
+#[derive(Default)]
+struct AccountQueue {
+    held: u64,
+    /// The number of its latest grant.
+    served: u64,
+    waiting: VecDeque<QueueRequest>,
+}
+
+struct QueueRequest {
+    /// Counts up: who came first has the least.
+    number: u64,
+    amount: u64,
+    granted: oneshot::Sender<QueuePermit>,
+}
+
+/// A part of what there is, given back when dropped.
+pub struct QueuePermit {
+    line: FairShareQueue,
+    account: AccountId,
+    amount: u64,
+}
+
+impl FairShareQueue {
+    /// So much in all, of which one account may hold so much.
+    pub fn new(all: u64, each: u64) -> Self {
+        Self(Arc::new(Mutex::new(FairQueueState {
+            all,
+            free: all,
+            each: each.clamp(1, all),
+            requests: 0,
+            grants: 0,
+            accounts: HashMap::new(),
+        })))
+    }
+
+    /// Waits for the account's turn. More than an account may hold counts as all that it may.
+    pub async fn wait(&self, account: AccountId, amount: u64) -> QueuePermit {
+        loop {
+            if let Ok(permit) = self.enter(account, amount).await {
+                return permit;
+            }
+        }
+    }
+
+    /// The same, on a thread that may block.
+    pub fn wait_here(&self, account: AccountId, amount: u64) -> QueuePermit {
+        loop {
+            if let Ok(permit) = self.enter(account, amount).blocking_recv() {
+                return permit;
+            }
+        }
+    }
+
+    fn enter(&self, account: AccountId, amount: u64) -> oneshot::Receiver<QueuePermit> {
+        let (granted, turn) = oneshot::channel();
+        let mut state = self.state();
+        state.requests += 1;
+        let request = QueueRequest {
+            number: state.requests,
+            amount: amount.clamp(1, state.each),
+            granted,
+        };
+        let waiting = &mut state.accounts.entry(account).or_default().waiting;
+        waiting.push_back(request);
+        drop(state);
+        self.grant();
+        turn
+    }
+
+    /// Gives what is free to those whose turn it is.
+    fn grant(&self) {
+        loop {
+            let mut state = self.state();
+            let Some((account, request)) = state.next() else {
+                return;
+            };
+            drop(state);
+            let permit = QueuePermit {
+                line: self.clone(),
+                account,
+                amount: request.amount,
+            };
+            // Dropped, and so given back, if nobody waits for it any more; outside of the lock.
+            drop(request.granted.send(permit));
+        }
+    }
+
+    fn state(&self) -> MutexGuard<'_, FairQueueState> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl FairQueueState {
+    /// The request whose turn it is, if there is enough for it; it counts as granted.
+    fn next(&mut self) -> Option<(AccountId, QueueRequest)> {
+        for account in self.accounts.values_mut() {
+            account
+                .waiting
+                .retain(|request| !request.granted.is_closed());
+        }
+        self.accounts
+            .retain(|_, account| account.held > 0 || !account.waiting.is_empty());
+        let each = self.each;
+        let wants = self.accounts.iter_mut().filter(|(_, account)| {
+            let amount = account.waiting.front().map(|request| request.amount);
+            amount.is_some_and(|amount| account.held + amount <= each)
+        });
+        let (id, account) = wants.min_by_key(|(_, account)| {
+            let first = account.waiting.front().map(|request| request.number);
+            (account.held, account.served, first)
+        })?;
+        let request = account
+            .waiting
+            .pop_front_if(|request| request.amount <= self.free)?;
+        self.grants += 1;
+        self.free -= request.amount;
+        account.held += request.amount;
+        account.served = self.grants;
+        Some((*id, request))
+    }
+}
+
+impl Drop for QueuePermit {
+    fn drop(&mut self) {
+        let mut state = self.line.state();
+        state.free = (state.free + self.amount).min(state.all);
+        if let Some(account) = state.accounts.get_mut(&self.account) {
+            account.held = account.held.saturating_sub(self.amount);
+        }
+        drop(state);
+        self.line.grant();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use futures_util::FutureExt as _;
+
+    use super::*;
+
+    fn now(line: &FairShareQueue, account: AccountId, amount: u64) -> Option<QueuePermit> {
+        line.wait(account, amount).now_or_never()
+    }
+
+    #[tokio::test]
+    async fn what_becomes_free_goes_to_the_account_that_holds_least() {
+        let line = FairShareQueue::new(2, 2);
+        let [a, b] = [AccountId::new(), AccountId::new()];
+        let (first, second) = (now(&line, a, 1).unwrap(), now(&line, a, 1).unwrap());
+        let mut crowd: Vec<_> = (0..10).map(|_| Box::pin(line.wait(a, 1))).collect();
+        for one in &mut crowd {
+            assert!(one.as_mut().now_or_never().is_none());
+        }
+        let mut other = Box::pin(line.wait(b, 1));
+        assert!(other.as_mut().now_or_never().is_none());
+        drop(first);
+        let others = other.as_mut().now_or_never().expect("it is their turn");
+        assert!(crowd[0].as_mut().now_or_never().is_none());
+        drop(second);
+        let mine = crowd[0].as_mut().now_or_never().expect("one each");
+        drop((others, mine, crowd));
+        assert_eq!(line.state().free, 2);
+    }
+
+    #[tokio::test]
+    async fn accounts_with_nothing_take_turns_by_who_was_served_longest_ago() {
+        let line = FairShareQueue::new(1, 1);
+        let accounts = [AccountId::new(), AccountId::new(), AccountId::new()];
+        let mut held = now(&line, accounts[0], 1);
+        let mut waiting: Vec<_> = [0, 0, 1, 1, 2, 2]
+            .map(|number: usize| (number, Box::pin(line.wait(accounts[number], 1))))
+            .into();
+        for (_, one) in &mut waiting {
+            assert!(one.as_mut().now_or_never().is_none());
+        }
+        let mut order = Vec::new();
+        while !waiting.is_empty() {
+            drop(held.take());
+            let ready = waiting
+                .iter_mut()
+                .enumerate()
+                .find_map(|(place, (_, one))| {
+                    one.as_mut().now_or_never().map(|permit| (place, permit))
+                });
+            let (place, permit) = ready.unwrap();
+            order.push(waiting.remove(place).0);
+            held = Some(permit);
+        }
+        let rounds = [order[..3].to_vec(), order[3..].to_vec()];
+        for mut round in rounds {
+            round.sort_unstable();
+            assert_eq!(round, [0, 1, 2]);
+        }
+    }
+
+    #[tokio::test]
+    async fn an_account_keeps_to_its_share_and_a_large_request_comes_to_its_turn() {
+        let line = FairShareQueue::new(10, 8);
+        let [a, b, c] = [AccountId::new(), AccountId::new(), AccountId::new()];
+        let some = now(&line, a, 6).unwrap();
+        assert!(now(&line, a, 3).is_none(), "it may hold eight");
+        let mut large = Box::pin(line.wait(b, 100));
+        assert!(large.as_mut().now_or_never().is_none());
+        let mut small = Box::pin(line.wait(c, 1));
+        assert!(small.as_mut().now_or_never().is_none(), "b came first");
+        drop(some);
+        let large = large.as_mut().now_or_never().unwrap();
+        assert_eq!(large.amount, 8);
+        assert!(small.as_mut().now_or_never().is_some());
+    }
+
+    #[tokio::test]
+    async fn who_leaves_is_passed_over_and_nothing_is_lost() {
+        let line = FairShareQueue::new(1, 1);
+        let [a, b] = [AccountId::new(), AccountId::new()];
+        let held = now(&line, a, 1).unwrap();
+        let mut gone = Box::pin(line.wait(b, 1));
+        assert!(gone.as_mut().now_or_never().is_none());
+        drop(gone);
+        drop(held);
+        assert!(now(&line, a, 1).is_some());
+        assert_eq!(line.state().free, 1);
+        line.grant();
+        assert!(line.state().accounts.is_empty());
+    }
+}

@@ -1,0 +1,252 @@
+//! Sends webhooks, by the rules of [`providers::outbound`]: what is posted, and what is kept of the
+//! answer. Who is told what, and what an answer means, is `domain/webhooks`.
+
+use std::time::{Duration, SystemTime};
+
+use bytes::{Bytes, BytesMut};
+use providers::outbound::{AddressRefusal, OutboundClient, OutboundRules};
+use reqwest::header::{CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue};
+use reqwest::{Method, Response};
+use url::{Host, Url};
+
+use mediagate_config::{FetchRules, WebhookRules};
+use mediagate_model::clock::Timestamp;
+use mediagate_model::webhook::AttemptError;
+
+/// Most of an answer that is read, in bytes.
+const READ: usize = 64 * 1024;
+/// How much of it is kept.
+const KEPT: usize = 1024;
+/// Longest URL in characters.
+pub const LONGEST_URL: usize = 2000;
+
+/// Why a URL is not called. The texts are for whoever named it.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum UrlRefusal {
+    #[error("Must be an absolute https URL.")]
+    Malformed,
+    #[error("Must be an https URL.")]
+    NotHttps,
+    #[error("Must have at most {LONGEST_URL} characters.")]
+    TooLong,
+    #[error("Cannot be called: {0}.")]
+    Blocked(#[from] AddressRefusal),
+}
+
+/// Posts webhooks. Cheap to clone.
+#[derive(Clone)]
+pub struct WebhookClient {
+    out: OutboundClient,
+    rules: WebhookRules,
+    fetch: FetchRules,
+}
+
+/// What a receiver answered.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct WebhookResponse {
+    pub status: u16,
+    /// How long it asks to wait.
+    pub asked: Option<Duration>,
+    /// How its body begins, as text.
+    pub text: String,
+}
+
+impl WebhookClient {
+    /// Fails with a reason if the rules are invalid.
+    pub fn new(rules: &WebhookRules, fetch: &FetchRules) -> Result<Self, String> {
+        let guard = OutboundRules {
+            allow_networks: fetch.allow_networks.clone(),
+            allow_ports: Some(fetch.allow_ports.clone()),
+        };
+        let out = match &rules.proxy {
+            None => OutboundClient::new(guard, rules.timeout)?,
+            Some(proxy) => OutboundClient::through(proxy.url(), guard, rules.timeout)?,
+        };
+        Ok(Self {
+            out,
+            rules: rules.clone(),
+            fetch: fetch.clone(),
+        })
+    }
+
+    /// Checks what can be told of a URL without looking its name up.
+    pub fn check(&self, text: &str) -> Result<Url, UrlRefusal> {
+        if text.chars().count() > LONGEST_URL {
+            return Err(UrlRefusal::TooLong);
+        }
+        let url = Url::parse(text).map_err(|_| UrlRefusal::Malformed)?;
+        match url.scheme() {
+            "https" => {}
+            "http" if self.allows_http(&url) => {}
+            "http" => return Err(UrlRefusal::NotHttps),
+            _ => return Err(UrlRefusal::Malformed),
+        }
+        self.out.check(&url)?;
+        Ok(url)
+    }
+
+    /// Where nobody but the operator's own networks is on the way.
+    fn allows_http(&self, url: &Url) -> bool {
+        let address = match url.host() {
+            Some(Host::Ipv4(ip)) => Some(std::net::IpAddr::V4(ip)),
+            Some(Host::Ipv6(ip)) => Some(std::net::IpAddr::V6(ip)),
+            Some(Host::Domain(_)) | None => None,
+        };
+        let networks = &self.fetch.allow_networks;
+        let is_own = |ip| networks.iter().any(|network| network.contains(&ip));
+        self.rules.allow_http || address.is_some_and(is_own)
+    }
+
+    /// Posts JSON with these headers, and waits for the whole answer. Where that asks to wait until a
+    /// date and has no date of its own, the wait is from `now` on.
+    pub async fn post(
+        &self,
+        url: &str,
+        headers: [(&'static str, String); 3],
+        body: Bytes,
+        now: Timestamp,
+    ) -> Result<WebhookResponse, AttemptError> {
+        let answered = self.send(url, headers, body, now);
+        tokio::time::timeout(self.rules.timeout, answered)
+            .await
+            .unwrap_or(Err(AttemptError::Timeout))
+    }
+
+    async fn send(
+        &self,
+        url: &str,
+        headers: [(&'static str, String); 3],
+        body: Bytes,
+        now: Timestamp,
+    ) -> Result<WebhookResponse, AttemptError> {
+        let url = self.check(url).map_err(|_| AttemptError::Blocked)?;
+        let request = self.out.request(Method::POST, &url);
+        let request = request.map_err(|_| AttemptError::Blocked)?;
+        let mut all = HeaderMap::new();
+        all.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
+        for (name, value) in headers {
+            let value = HeaderValue::try_from(value).map_err(|_| AttemptError::Unsigned)?;
+            all.insert(HeaderName::from_static(name), value);
+        }
+        providers::trace::carry(&mut all);
+        let sent = request.headers(all).body(body).send().await;
+        let answer = sent.map_err(|error| class_of(&error))?;
+        read(answer, now).await
+    }
+}
+
+/// The status decides; an answer whose body breaks off was an answer.
+async fn read(mut answer: Response, now: Timestamp) -> Result<WebhookResponse, AttemptError> {
+    let status = answer.status().as_u16();
+    let asked = providers::response::retry_after(answer.headers(), Some(system_time(now)));
+    let mut text = BytesMut::new();
+    let mut size = 0;
+    while let Ok(Some(chunk)) = answer.chunk().await {
+        size += chunk.len();
+        let room = KEPT - text.len();
+        text.extend_from_slice(&chunk[..room.min(chunk.len())]);
+        if size >= READ {
+            break;
+        }
+    }
+    Ok(WebhookResponse {
+        status,
+        asked,
+        text: printable(&text),
+    })
+}
+
+fn system_time(at: Timestamp) -> SystemTime {
+    let micros = u64::try_from(at.micros()).unwrap_or(0);
+    SystemTime::UNIX_EPOCH + Duration::from_micros(micros)
+}
+
+/// As text that can be shown and stored.
+fn printable(bytes: &[u8]) -> String {
+    let text = String::from_utf8_lossy(bytes);
+    let is_shown = |c: &char| !c.is_control() || matches!(c, '\n' | '\t');
+    text.chars().filter(is_shown).collect()
+}
+
+fn class_of(error: &reqwest::Error) -> AttemptError {
+    if AddressRefusal::cause_of(error).is_some() {
+        AttemptError::Blocked
+    } else if error.is_timeout() {
+        AttemptError::Timeout
+    } else if error.is_connect() {
+        AttemptError::Unreachable
+    } else {
+        AttemptError::Broken
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn hooks(allow_http: bool, networks: &[&str]) -> WebhookClient {
+        let rules = WebhookRules {
+            allow_http,
+            ..WebhookRules::default()
+        };
+        let fetch = FetchRules {
+            allow_networks: networks.iter().map(|text| text.parse().unwrap()).collect(),
+            ..FetchRules::default()
+        };
+        WebhookClient::new(&rules, &fetch).unwrap()
+    }
+
+    #[test]
+    fn only_public_https_is_called() {
+        let usual = hooks(false, &[]);
+        assert!(usual.check("https://example.com/hook?a=1").is_ok());
+        assert!(usual.check("https://93.184.215.14/").is_ok());
+        for (url, why) in [
+            ("", UrlRefusal::Malformed),
+            ("hook", UrlRefusal::Malformed),
+            ("ftp://example.com/", UrlRefusal::Malformed),
+            ("http://example.com/", UrlRefusal::NotHttps),
+            (
+                "https://127.0.0.1/",
+                UrlRefusal::Blocked(AddressRefusal::NotPublic),
+            ),
+            (
+                "https://[::1]/",
+                UrlRefusal::Blocked(AddressRefusal::NotPublic),
+            ),
+            (
+                "https://169.254.169.254/",
+                UrlRefusal::Blocked(AddressRefusal::NotPublic),
+            ),
+            (
+                "https://u:p@example.com/",
+                UrlRefusal::Blocked(AddressRefusal::Credential),
+            ),
+        ] {
+            assert_eq!(usual.check(url).unwrap_err(), why, "{url}");
+        }
+        let long = format!("https://example.com/{}", "x".repeat(LONGEST_URL));
+        assert_eq!(usual.check(&long).unwrap_err(), UrlRefusal::TooLong);
+    }
+
+    #[test]
+    fn http_is_for_the_operators_own_networks_or_where_it_is_allowed() {
+        assert!(
+            hooks(false, &["127.0.0.0/8"])
+                .check("http://127.0.0.1:9/")
+                .is_ok()
+        );
+        assert!(
+            hooks(false, &["127.0.0.0/8"])
+                .check("http://localhost:9/")
+                .is_err()
+        );
+        assert!(hooks(true, &[]).check("http://example.com/").is_ok());
+        assert!(hooks(true, &[]).check("http://127.0.0.1/").is_err());
+    }
+
+    #[test]
+    fn what_is_kept_of_an_answer_can_be_stored_and_shown() {
+        assert_eq!(printable(b"a\0b\x1b[31m\xff\n"), "ab[31m\u{fffd}\n");
+    }
+}

@@ -1,0 +1,45 @@
+//! `mediagate config check`: every fault of the configuration at once, with file, line and what to
+//! write; of a good one, what it comes to.
+
+use crate::cli::output::note;
+use crate::cli::{CliError, serve, show};
+use mediagate_config::{Config, ConfigError, Settings, fault_report};
+use mediagate_core::catalog::{Catalog, config_lints};
+use mediagate_core::upstream;
+use mediagate_media::engines::own_models::InstalledModels;
+use mediagate_model::clock::Clock;
+
+pub(super) fn run(settings: &Settings, json: bool) -> Result<(), CliError> {
+    let config = fault_report::check(settings, check).map_err(|faults| {
+        let lines: Vec<String> = faults.iter().map(ToString::to_string).collect();
+        CliError::Usage(lines.join("\n"))
+    })?;
+    if let Some(path) = config.path.as_ref().filter(|_| !json) {
+        let models = &config.models;
+        let (providers, named) = (models.providers.len(), models.models.len());
+        note(&format!(
+            "{} is good: {providers} {}, {named} {}. The settings in effect:",
+            path.display(),
+            if providers == 1 {
+                "provider"
+            } else {
+                "providers"
+            },
+            if named == 1 { "model" } else { "models" },
+        ));
+    }
+    show::toml(&config.show(), json)
+}
+
+/// What only shows once the settings are read: providers, models, and mistakes between them.
+fn check(config: &Config) -> Result<(), Vec<ConfigError>> {
+    let one = |error: ConfigError| vec![config.models.locate(error)];
+    serve::check(config).map_err(one)?;
+    let sites = upstream::sites(&config.models, config, None).map_err(one)?;
+    let shelf = InstalledModels::new(&config.models_folder, config.onnx_library.clone());
+    shelf.scan();
+    let now = Clock::system().now();
+    let catalog = Catalog::new(&config.models, shelf.models(), &sites, now).map_err(one)?;
+    let slips = config_lints::find(&config.models, &sites, &catalog, now);
+    if slips.is_empty() { Ok(()) } else { Err(slips) }
+}

@@ -1,0 +1,86 @@
+//! Progress of a demo step while it works: a bar on a terminal, elsewhere its name. On standard
+//! error, so that results alone are on standard output.
+
+use std::pin::pin;
+use std::time::Duration;
+
+use serde_json::Value;
+
+use crate::cli::output::{can_draw, draw, note};
+
+/// How often to look how far it is.
+const EVERY: Duration = Duration::from_millis(150);
+/// Cells of a bar, and the columns before it.
+const CELLS: usize = 24;
+const NAME: usize = 44;
+
+/// Who can tell how far the newest task of a kind is.
+pub(super) struct StepProgress {
+    pub(super) client: reqwest::Client,
+    pub(super) base: String,
+    pub(super) key: String,
+}
+
+impl StepProgress {
+    /// Does the work, and shows how far it is.
+    pub(super) async fn step<T, E>(
+        &self,
+        name: &str,
+        kind: Option<&str>,
+        work: impl Future<Output = Result<T, E>>,
+    ) -> Result<T, E> {
+        if !can_draw() {
+            note(&format!("{name} …"));
+            return work.await;
+        }
+        let mut work = pin!(work);
+        draw(&line(name, 0));
+        loop {
+            tokio::select! {
+                done = &mut work => {
+                    let end = if done.is_ok() { line(name, 100) } else { String::new() };
+                    draw(&format!("{end}\n"));
+                    return done;
+                }
+                () = tokio::time::sleep(EVERY) => {
+                    if let Some(kind) = kind {
+                        draw(&line(name, self.progress(kind).await));
+                    }
+                }
+            }
+        }
+    }
+
+    /// Of the newest task, in per cent; 0 while there is none.
+    async fn progress(&self, kind: &str) -> u64 {
+        let address = format!("{}/v1/tasks?limit=1&kind={kind}", self.base);
+        let Ok(answer) = self.client.get(address).bearer_auth(&self.key).send().await else {
+            return 0;
+        };
+        let list: Value = answer.json().await.unwrap_or_default();
+        list["data"][0]["progress"].as_u64().unwrap_or(0)
+    }
+}
+
+/// Replaces the terminal's line.
+fn line(name: &str, per_cent: u64) -> String {
+    let per_cent = per_cent.min(100);
+    let full = usize::try_from(per_cent).unwrap_or(0) * CELLS / 100;
+    let bar = "█".repeat(full) + &"░".repeat(CELLS - full);
+    format!("\r\x1b[K{name:NAME$} {bar} {per_cent:>3} %")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_line_is_as_long_however_far_it_is() {
+        let lines = [0, 49, 100, 700].map(|done| line("1/3  Making", done));
+        let lengths = lines.each_ref().map(|line| line.chars().count());
+        assert_eq!(lengths, [lengths[0]; 4]);
+        assert!(lines[0].contains("░") && !lines[0].contains('█'));
+        assert!(lines[2].ends_with("100 %") && !lines[2].contains('░'));
+        assert_eq!(lines[3], lines[2]);
+    }
+}

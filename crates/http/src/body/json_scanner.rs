@@ -1,0 +1,212 @@
+//! JSON scanner: checks a body while it arrives, before it is parsed. Bytes outside `data:` URLs,
+//! number of values,
+//! nesting depth.
+//!
+//! Invalid JSON is left to the parser; until then it costs no more than its bytes.
+
+use mediagate_model::error::{Error, ErrorCode};
+
+/// Bytes of JSON outside `data:` URLs.
+const PLAIN: usize = 1_000_000;
+/// Values and member names. A parsed object with one member takes about 700 bytes, however short
+/// its text.
+const VALUES: usize = 150_000;
+/// The parser's own limit.
+const DEPTH: usize = 128;
+/// How a string with a file starts, in lower case.
+const DATA: &[u8; 5] = b"data:";
+
+/// State of the scan.
+#[derive(Debug, Default)]
+pub(super) struct JsonScanner {
+    place: ScanState,
+    plain: usize,
+    values: usize,
+    depth: usize,
+}
+
+#[derive(Debug, Default, Clone, Copy, PartialEq)]
+enum ScanState {
+    /// Between values.
+    #[default]
+    Outside,
+    /// In a number, `true`, `false` or `null`.
+    Word,
+    /// So many bytes into a string that may still turn out to be a `data:` URL.
+    Start(usize),
+    /// In a `data:` URL.
+    Data,
+    /// In any other string.
+    Text,
+    /// After a backslash in a string.
+    Escape { is_data: bool },
+}
+
+impl JsonScanner {
+    /// Scans the next piece.
+    pub(super) fn look(&mut self, piece: &[u8]) -> Result<(), Error> {
+        let mut rest = piece;
+        while let Some((&byte, after)) = rest.split_first() {
+            rest = after;
+            if self.place == ScanState::Data {
+                // The long part of a large body, in one go.
+                if byte != b'"' && byte != b'\\' {
+                    let end = rest.iter().position(|byte| matches!(byte, b'"' | b'\\'));
+                    rest = &rest[end.unwrap_or(rest.len())..];
+                    continue;
+                }
+            } else {
+                self.plain += 1;
+            }
+            self.step(byte);
+            if self.depth > DEPTH {
+                let message = format!("The body is not JSON: it nests deeper than {DEPTH} levels.");
+                return Err(Error::plain(ErrorCode::InvalidJson, message));
+            }
+        }
+        if self.plain > PLAIN {
+            return Err(super::too_large(
+                "The body's JSON, not counting data: URLs,",
+                PLAIN,
+            ));
+        }
+        if self.values > VALUES {
+            let message = format!("The body has more than {VALUES} values and names.");
+            return Err(Error::plain(ErrorCode::BodyTooLarge, message));
+        }
+        Ok(())
+    }
+
+    fn step(&mut self, byte: u8) {
+        self.place = match (self.place, byte) {
+            (ScanState::Start(_) | ScanState::Data | ScanState::Text, b'"') => ScanState::Outside,
+            (ScanState::Start(_) | ScanState::Text, b'\\') => ScanState::Escape { is_data: false },
+            (ScanState::Data, b'\\') => ScanState::Escape { is_data: true },
+            (ScanState::Data | ScanState::Escape { is_data: true }, _) => ScanState::Data,
+            (ScanState::Start(at), byte) if byte.to_ascii_lowercase() == DATA[at] => {
+                if at + 1 == DATA.len() {
+                    ScanState::Data
+                } else {
+                    ScanState::Start(at + 1)
+                }
+            }
+            (ScanState::Start(_) | ScanState::Text | ScanState::Escape { .. }, _) => {
+                ScanState::Text
+            }
+            (ScanState::Outside | ScanState::Word, b'"') => {
+                self.values += 1;
+                ScanState::Start(0)
+            }
+            (ScanState::Outside | ScanState::Word, b'{' | b'[') => {
+                self.values += 1;
+                self.depth += 1;
+                ScanState::Outside
+            }
+            (ScanState::Outside | ScanState::Word, b'}' | b']') => {
+                self.depth = self.depth.saturating_sub(1);
+                ScanState::Outside
+            }
+            (ScanState::Outside | ScanState::Word, b',' | b':' | b' ' | b'\t' | b'\n' | b'\r') => {
+                ScanState::Outside
+            }
+            (ScanState::Outside, _) => {
+                self.values += 1;
+                ScanState::Word
+            }
+            (ScanState::Word, _) => ScanState::Word,
+        };
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    fn judged(text: &str, piece: usize) -> Result<JsonScanner, ErrorCode> {
+        let mut judge = JsonScanner::default();
+        for piece in text.as_bytes().chunks(piece) {
+            judge.look(piece).map_err(|error| error.code())?;
+        }
+        Ok(judge)
+    }
+
+    fn count(value: &Value) -> usize {
+        1 + match value {
+            Value::Array(items) => items.iter().map(count).sum(),
+            Value::Object(members) => members.values().map(|value| 1 + count(value)).sum(),
+            _ => 0,
+        }
+    }
+
+    #[test]
+    fn data_addresses_do_not_count_as_plain() {
+        for prefix in ["data:", "DATA:", "Data:"] {
+            let address = format!("{prefix}image\\/png;base64,{}", "A".repeat(2_000_000));
+            let judge = judged(&format!(r#"{{"a":[{{"url":"{address}"}}]}}"#), 1000).unwrap();
+            assert!(judge.plain < 50, "{judge:?}");
+        }
+        for prose in ["dat:", "xdata:", "\\u0064ata:", "d\\\"ata:"] {
+            let prose = format!(
+                r#"{{"a":"{prefix}{rest}"}}"#,
+                prefix = prose,
+                rest = "A".repeat(2_000_000)
+            );
+            assert_eq!(judged(&prose, 1000).unwrap_err(), ErrorCode::BodyTooLarge);
+        }
+        // Text after a `data:` URL counts again.
+        let after = format!(r#"{{"a":"data:x\"y","b":"{}"}}"#, "A".repeat(2_000_000));
+        assert_eq!(judged(&after, 1000).unwrap_err(), ErrorCode::BodyTooLarge);
+    }
+
+    #[test]
+    fn many_small_values_and_deep_ones_are_refused() {
+        let many = format!("[{}1]", "{\"\":0},".repeat(60_000));
+        assert_eq!(judged(&many, 4096).unwrap_err(), ErrorCode::BodyTooLarge);
+        assert_eq!(
+            judged(&"[".repeat(1000), 4096).unwrap_err(),
+            ErrorCode::InvalidJson
+        );
+        assert!(judged(&"[]".repeat(1000), 4096).is_ok());
+    }
+
+    fn any_json() -> impl Strategy<Value = Value> {
+        let leaf = prop_oneof![
+            Just(Value::Null),
+            any::<bool>().prop_map(Value::from),
+            any::<i64>().prop_map(Value::from),
+            any::<f64>().prop_map(Value::from),
+            "(data:)?\\PC{0,12}".prop_map(Value::from),
+        ];
+        leaf.prop_recursive(6, 64, 8, |inner| {
+            prop_oneof![
+                prop::collection::vec(inner.clone(), 0..8).prop_map(Value::from),
+                prop::collection::vec(("\\PC{0,6}", inner), 0..8)
+                    .prop_map(|members| { Value::Object(members.into_iter().collect()) }),
+            ]
+        })
+    }
+
+    proptest! {
+        #[test]
+        fn counts_are_those_of_the_parsed_value(value in any_json(), piece in 1_usize..20, pretty: bool) {
+            let text = if pretty { serde_json::to_string_pretty(&value) } else { serde_json::to_string(&value) };
+            let judge = judged(&text.unwrap(), piece).unwrap();
+            prop_assert_eq!(judge.values, count(&value));
+            prop_assert_eq!((judge.depth, judge.place == ScanState::Outside || judge.place == ScanState::Word), (0, true));
+        }
+
+        #[test]
+        fn no_bytes_break_it(bytes in prop::collection::vec(any::<u8>(), 0..200)) {
+            drop(JsonScanner::default().look(&bytes));
+        }
+    }
+
+    #[test]
+    fn an_empty_body_is_the_parsers_business() {
+        assert_eq!(judged("", 1).unwrap().values, 0);
+        assert_eq!(judged(&json!(null).to_string(), 1).unwrap().values, 1);
+    }
+}

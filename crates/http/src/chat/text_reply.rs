@@ -1,0 +1,132 @@
+//! Text reply to a chat that may not be as long as a video's address: a sentence, cut to fit.
+//! Clients test a connection so. Nothing is made, held or sent to a provider.
+
+use std::convert::Infallible;
+
+use axum::Json;
+use axum::response::sse::{Event, Sse};
+use axum::response::{IntoResponse as _, Response};
+
+use super::{data, usage_of_texts, vocabulary};
+use crate::wire::chat::{
+    ChatAnswer, ChatChoice, ChatChunk, ChatCompletion, ChunkChoice, ChunkDelta,
+};
+use mediagate_core::app::App;
+use mediagate_core::domain::task_acceptance;
+use mediagate_core::domain::video::VideoOrder;
+use mediagate_model::catalog::Model;
+use mediagate_model::ids::TaskId;
+
+/// It has more tokens than any limit that it is cut to.
+const SENTENCE: &str = "The connection works. No video was made, and nothing was charged: so few \
+                        tokens cannot hold the address of a video.";
+
+/// The sentence for each video that was ordered, cut to so many tokens.
+pub(super) fn answer(app: &App, model: &Model, order: &VideoOrder, limit: usize) -> ChatCompletion {
+    let sentence = cut(limit);
+    let choices: Vec<ChatChoice> = (0..order.count)
+        .map(|index| ChatChoice {
+            index,
+            message: ChatAnswer {
+                role: "assistant",
+                content: sentence.clone(),
+                video: None,
+            },
+            finish_reason: "length",
+        })
+        .collect();
+    let contents = choices.iter().map(|choice| choice.message.content.as_str());
+    ChatCompletion {
+        // No task has this id.
+        id: TaskId::new().chat_completion(),
+        object: "chat.completion",
+        created: app.clock.now().seconds(),
+        model: order.model.clone().unwrap_or_else(|| model.id.clone()),
+        system_fingerprint: task_acceptance::fingerprint(model, model.routes().first()),
+        usage: usage_of_texts(&order.prompt, contents),
+        choices,
+        incomplete: None,
+    }
+}
+
+fn cut(limit: usize) -> String {
+    let words = vocabulary().and_then(|words| {
+        let tokens = words.encode(SENTENCE);
+        let first = tokens.get(..limit).unwrap_or(&tokens);
+        words.decode_to_string(first).ok()
+    });
+    words.unwrap_or_default()
+}
+
+/// The whole answer, or a stream of chunks, which ends with the usage or without.
+pub(super) fn write(answer: ChatCompletion, stream: Option<bool>) -> Response {
+    let Some(include_usage) = stream else {
+        return Json(answer).into_response();
+    };
+    let events = chunks(answer, include_usage).into_iter();
+    let events = events.chain([Event::default().data("[DONE]")]);
+    let events = events.map(Ok::<_, Infallible>);
+    Sse::new(futures_util::stream::iter(events)).into_response()
+}
+
+fn chunks(answer: ChatCompletion, include_usage: bool) -> Vec<Event> {
+    let blank = ChatChunk {
+        id: answer.id,
+        object: "chat.completion.chunk",
+        created: answer.created,
+        model: answer.model,
+        system_fingerprint: answer.system_fingerprint,
+        choices: Vec::new(),
+        task: None,
+        usage: include_usage.then_some(None),
+    };
+    let mut events = Vec::new();
+    for choice in answer.choices {
+        let ChatAnswer { role, content, .. } = choice.message;
+        let begin = ChunkDelta {
+            role: Some(role),
+            ..ChunkDelta::default()
+        };
+        let say = ChunkDelta {
+            content: Some(content),
+            ..ChunkDelta::default()
+        };
+        let parts = [
+            (begin, None),
+            (say, None),
+            (ChunkDelta::default(), Some(choice.finish_reason)),
+        ];
+        for (delta, finish_reason) in parts {
+            let choice = ChunkChoice {
+                index: choice.index,
+                delta,
+                finish_reason,
+            };
+            events.push(data(&ChatChunk {
+                choices: vec![choice],
+                ..blank.clone()
+            }));
+        }
+    }
+    if include_usage {
+        events.push(data(&ChatChunk {
+            usage: Some(Some(answer.usage)),
+            ..blank
+        }));
+    }
+    events
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_sentence_is_as_long_as_it_may_be() {
+        for limit in 1..16 {
+            let cut = cut(limit);
+            assert!(SENTENCE.starts_with(&cut), "{cut}");
+            assert_eq!(vocabulary().unwrap().count(&cut), limit, "{cut}");
+        }
+    }
+}

@@ -1,0 +1,61 @@
+//! Stored answers, for the next request with the same key.
+
+use axum::body::Body;
+use axum::http::{HeaderName, HeaderValue, StatusCode};
+use axum::response::Response;
+use http_body_util::BodyExt as _;
+
+use mediagate_model::error::Error;
+use mediagate_model::intent::StoredAnswer;
+
+/// Says that an answer is not the first one to its request.
+pub(crate) const REPLAYED: HeaderName = HeaderName::from_static("idempotent-replayed");
+/// What is kept of an answer's headers.
+const KEPT: [&str; 6] = [
+    "content-type",
+    "x-task-id",
+    "x-cost-usd",
+    "x-should-retry",
+    "openai-poll-after-ms",
+    "retry-after",
+];
+
+pub(super) async fn stored(response: Response) -> Result<StoredAnswer, Error> {
+    let (parts, body) = response.into_parts();
+    let bytes = body.collect().await.map_err(Error::internal)?.to_bytes();
+    let headers = parts.headers.iter().filter_map(|(name, value)| {
+        let kept = KEPT.contains(&name.as_str());
+        let value = value.to_str().ok().filter(|_| kept)?;
+        Some((name.as_str().to_owned(), value.to_owned()))
+    });
+    Ok(StoredAnswer {
+        status: parts.status.as_u16(),
+        headers: headers.collect(),
+        body: String::from_utf8(bytes.to_vec()).map_err(Error::internal)?,
+    })
+}
+
+pub(super) fn replay(stored: StoredAnswer) -> Result<Response, Error> {
+    let mut response = restore(stored)?;
+    mark_replayed(&mut response);
+    Ok(response)
+}
+
+pub(super) fn mark_replayed(response: &mut Response) {
+    let headers = response.headers_mut();
+    headers.insert(REPLAYED, HeaderValue::from_static("true"));
+}
+
+pub(crate) fn restore(stored: StoredAnswer) -> Result<Response, Error> {
+    let mut response = Response::new(Body::from(stored.body));
+    *response.status_mut() = StatusCode::from_u16(stored.status).map_err(Error::internal)?;
+    for (name, value) in stored.headers {
+        let name = HeaderName::try_from(name).map_err(Error::internal)?;
+        let value = HeaderValue::try_from(value).map_err(Error::internal)?;
+        response.headers_mut().insert(name, value);
+    }
+    if response.status().as_u16() >= 400 {
+        crate::error::mark_written(&mut response);
+    }
+    Ok(response)
+}

@@ -1,0 +1,50 @@
+//! Watched bodies: an answer is watched until it is written to the end; then the caller has it.
+
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+
+use axum::body::{Body, Bytes, HttpBody};
+use axum::response::Response;
+use http_body::{Frame, SizeHint};
+
+use mediagate_core::connections::ClientGuard;
+
+/// The answer, which tells the caller's presence of its end.
+pub(super) fn watch(response: Response, presence: Arc<ClientGuard>) -> Response {
+    response.map(|body| Body::new(WatchedBody { body, presence }))
+}
+
+struct WatchedBody {
+    body: Body,
+    presence: Arc<ClientGuard>,
+}
+
+impl HttpBody for WatchedBody {
+    type Data = Bytes;
+    type Error = axum::Error;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, axum::Error>>> {
+        let frame = Pin::new(&mut self.body).poll_frame(context);
+        let is_over = match &frame {
+            Poll::Ready(None) => true,
+            Poll::Ready(Some(Ok(_))) => self.body.is_end_stream(),
+            Poll::Ready(Some(Err(_))) | Poll::Pending => false,
+        };
+        if is_over {
+            self.presence.written();
+        }
+        frame
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.body.is_end_stream()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.body.size_hint()
+    }
+}

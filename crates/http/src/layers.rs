@@ -1,0 +1,238 @@
+//! Layers around every endpoint: request id, log line, rate-limit and security headers, error
+//! bodies, and catching panics.
+
+use std::panic::AssertUnwindSafe;
+use std::time::Duration;
+
+use axum::Router;
+use axum::extract::{DefaultBodyLimit, MatchedPath, Request};
+use axum::http::{HeaderMap, HeaderName, HeaderValue, Method, header};
+use axum::middleware::Next;
+use axum::response::{IntoResponse, Response};
+use futures_util::FutureExt as _;
+use providers::trace::TraceSpan;
+use tower_http::cors::{AllowHeaders, AllowOrigin, CorsLayer};
+use tracing::Instrument as _;
+
+use crate::context::RateSlot;
+use crate::error;
+use crate::error::ErrorResponse;
+use crate::refusal_log;
+use crate::server::OverflowConnection;
+use mediagate_core::app::App;
+use mediagate_core::limits::RateState;
+use mediagate_model::error::{Error, ErrorCode};
+use mediagate_model::ids::RequestId;
+use mediagate_telemetry::traces;
+
+const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
+
+/// Adds the layers around all endpoints.
+pub(super) fn around(router: Router<App>, app: &App) -> Router<App> {
+    // Each body reader has its own limit.
+    let router = router
+        .layer(DefaultBodyLimit::disable())
+        .layer(axum::middleware::from_fn_with_state(
+            app.clone(),
+            refusal_log::note,
+        ))
+        .layer(axum::middleware::from_fn(frame));
+    match cors(&app.config.cors_origins) {
+        Some(cors) => router
+            .layer(cors)
+            .layer(axum::middleware::from_fn(only_allowed_headers)),
+        None => router,
+    }
+}
+
+async fn frame(mut request: Request, next: Next) -> Response {
+    let request_id = request_id(request.headers());
+    let rate = RateSlot::default();
+    let (method, path) = (request.method().clone(), request.uri().path().to_owned());
+    request.extensions_mut().insert(request_id.clone());
+    request.extensions_mut().insert(rate.clone());
+    let traced = trace(&request, &request_id);
+    let span = tracing::info_span!("request", %request_id, trace_id = tracing::field::Empty);
+    traces::name_in_log(&span, &traced);
+    let started = tokio::time::Instant::now();
+    let is_refused = request.extensions().get::<OverflowConnection>().is_some() && !is_probe(&path);
+    let answer = async {
+        let answer = if is_refused {
+            Ok(ErrorResponse::from(crowded()).into_response())
+        } else {
+            AssertUnwindSafe(next.run(request)).catch_unwind().await
+        };
+        let answer = answer.unwrap_or_else(|panic| {
+            ErrorResponse::from(Error::internal(panic_text(&*panic))).into_response()
+        });
+        let answer = error::write(answer, &request_id);
+        log(&method, &path, answer.status().as_u16(), started.elapsed());
+        answer
+    };
+    let mut answer = traced.around(answer.instrument(span)).await;
+    traces::answered(&traced, answer.status().as_u16());
+    let headers = answer.headers_mut();
+    if let Ok(value) = HeaderValue::try_from(request_id.as_str()) {
+        headers.insert(REQUEST_ID, value);
+    }
+    if let Some(rate) = rate.0.get() {
+        rate_headers(headers, rate);
+    }
+    headers
+        .entry(header::X_CONTENT_TYPE_OPTIONS)
+        .or_insert(HeaderValue::from_static("nosniff"));
+    headers
+        .entry(header::REFERRER_POLICY)
+        .or_insert(HeaderValue::from_static("no-referrer"));
+    headers
+        .entry(header::CACHE_CONTROL)
+        .or_insert(HeaderValue::from_static("no-store"));
+    answer
+}
+
+/// Begins the request's span. Probes and scrapes are worth none.
+fn trace(request: &Request, id: &RequestId) -> TraceSpan {
+    let path = request.uri().path();
+    if is_probe(path) || path == "/metrics" {
+        return TraceSpan::none();
+    }
+    let route = request.extensions().get::<MatchedPath>();
+    let route = route.map(MatchedPath::as_str);
+    traces::request(request.headers(), request.method().as_str(), route, id)
+}
+
+/// Whether the path is a health probe.
+fn is_probe(path: &str) -> bool {
+    matches!(path, "/healthz" | "/readyz")
+}
+
+/// For a connection beyond the caps.
+fn crowded() -> Error {
+    let message = "There are too many connections. Try again in a moment.";
+    Error::later(ErrorCode::Overloaded, message, 2)
+}
+
+fn request_id(headers: &HeaderMap) -> RequestId {
+    let sent = headers
+        .get(REQUEST_ID)
+        .and_then(|value| value.to_str().ok());
+    sent.and_then(RequestId::from_caller)
+        .unwrap_or_else(RequestId::generate)
+}
+
+fn log(method: &Method, path: &str, status: u16, took: Duration) {
+    #[expect(
+        clippy::cast_possible_truncation,
+        reason = "requests take less than 500 million years"
+    )]
+    let took_ms = took.as_millis() as u64;
+    // A media path would open the file to whoever reads the log; probes are not worth a line.
+    if path.starts_with("/media/") {
+        tracing::debug!(%method, path = "/media/…", status, took_ms, "answered");
+    } else if is_probe(path) {
+        tracing::debug!(%method, path, status, took_ms, "answered");
+    } else {
+        tracing::info!(%method, path, status, took_ms, "answered");
+    }
+}
+
+fn panic_text(panic: &(dyn std::any::Any + Send)) -> String {
+    let text = panic.downcast_ref::<&str>().map(|text| (*text).to_owned());
+    let text = text.or_else(|| panic.downcast_ref::<String>().cloned());
+    format!("panic: {}", text.unwrap_or_default())
+}
+
+fn rate_headers(headers: &mut HeaderMap, rate: &RateState) {
+    headers.insert("x-ratelimit-limit-requests", rate.limit.into());
+    headers.insert("x-ratelimit-remaining-requests", rate.remaining.into());
+    let reset = HeaderValue::try_from(reset_text(rate.reset));
+    headers.insert(
+        "x-ratelimit-reset-requests",
+        reset.unwrap_or(HeaderValue::from_static("60s")),
+    );
+}
+
+/// A duration as in the `OpenAI` headers: `120ms`, `4.5s`, `1m0s`.
+fn reset_text(time: Duration) -> String {
+    match time.as_millis() {
+        ms @ 0..1000 => format!("{ms}ms"),
+        1000..60_000 => format!("{}s", (time.as_secs_f64() * 10.0).round() / 10.0),
+        ms => format!("{}m{}s", ms / 60_000, ms % 60_000 / 1000),
+    }
+}
+
+fn cors(origins: &[String]) -> Option<CorsLayer> {
+    let origins: Vec<HeaderValue> = origins
+        .iter()
+        .filter_map(|origin| HeaderValue::try_from(origin).ok())
+        .collect();
+    (!origins.is_empty()).then(|| {
+        CorsLayer::new()
+            .allow_origin(AllowOrigin::list(origins))
+            .allow_methods([Method::GET, Method::POST, Method::DELETE])
+            // Those that `only_allowed_headers` leaves.
+            .allow_headers(AllowHeaders::mirror_request())
+            .expose_headers([
+                REQUEST_ID,
+                HeaderName::from_static("x-task-id"),
+                HeaderName::from_static("x-cost-usd"),
+                super::idempotency::REPLAYED,
+                header::RETRY_AFTER,
+                HeaderName::from_static("x-should-retry"),
+                HeaderName::from_static("openai-poll-after-ms"),
+            ])
+            .max_age(Duration::from_hours(1))
+    })
+}
+
+/// Headers that a page at an allowed origin may send. Those of `OpenAI`'s SDKs begin with `x-stainless-`,
+/// and each version of them may have more.
+fn may_be_sent(name: &str) -> bool {
+    const NAMES: [&str; 7] = [
+        "authorization",
+        "content-type",
+        "idempotency-key",
+        "x-request-id",
+        "openai-organization",
+        "openai-project",
+        "openai-beta",
+    ];
+    let is_token = |c: char| c.is_ascii_alphanumeric() || c == '-';
+    NAMES.contains(&name) || (name.starts_with("x-stainless-") && name.chars().all(is_token))
+}
+
+/// Of what a preflight request asks for, leaves what may be sent: that is mirrored by the answer.
+async fn only_allowed_headers(mut request: Request, next: Next) -> Response {
+    let name = header::ACCESS_CONTROL_REQUEST_HEADERS;
+    if let Some(asked) = request.headers_mut().remove(&name) {
+        let asked = asked.to_str().unwrap_or_default().to_ascii_lowercase();
+        let allowed = asked
+            .split(',')
+            .map(str::trim)
+            .filter(|name| may_be_sent(name));
+        let allowed: Vec<&str> = allowed.collect();
+        if let Ok(value) = HeaderValue::try_from(allowed.join(",")) {
+            request.headers_mut().insert(name, value);
+        }
+    }
+    next.run(request).await
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn reset_times_read_as_in_the_openai_headers() {
+        for (ms, text) in [
+            (0, "0ms"),
+            (120, "120ms"),
+            (1000, "1s"),
+            (4_460, "4.5s"),
+            (60_000, "1m0s"),
+            (362_000, "6m2s"),
+        ] {
+            assert_eq!(reset_text(Duration::from_millis(ms)), text);
+        }
+    }
+}

@@ -1,0 +1,246 @@
+//! Answer format: the fields of a chat that say what kind of answer is wanted.
+//!
+//! A film is no call of a tool, no JSON and no sound: who insists on one of these is refused before
+//! anything is made, and no repetition would change it.
+
+use serde_json::{Map, Value};
+use utoipa::openapi::schema::{AnyOfBuilder, ArrayBuilder, ObjectBuilder, Type};
+use utoipa::openapi::{RefOr, Schema};
+
+use crate::fields::types::{text, texts};
+use crate::fields::{BodyFields, FieldType};
+use mediagate_model::error::ErrorCode;
+
+/// Most kinds of answer that a request names.
+const KINDS: usize = 16;
+
+/// One text or up to four.
+pub struct StopSequences;
+
+impl FieldType for StopSequences {
+    type Value = ();
+
+    fn read(body: &BodyFields<'_>, name: &str) -> Option<()> {
+        match body.value(name)? {
+            Value::String(_) => {
+                body.string(name, 1000);
+            }
+            Value::Array(items) => {
+                if items.len() > 4 || items.iter().any(|item| !item.is_string()) {
+                    let message = "Must be a string or up to four strings.";
+                    body.fault(name, ErrorCode::InvalidValue, message);
+                }
+            }
+            _ => {
+                let message = "Must be a string or an array of strings.";
+                body.fault(name, ErrorCode::InvalidType, message);
+            }
+        }
+        None
+    }
+
+    fn schema() -> RefOr<Schema> {
+        AnyOfBuilder::new().item(text(1000)).item(texts(4)).into()
+    }
+}
+/// Whether a tool has to be called. Tools that are only offered are no hindrance.
+pub struct ToolChoice;
+
+impl FieldType for ToolChoice {
+    type Value = ();
+
+    fn read(body: &BodyFields<'_>, name: &str) -> Option<()> {
+        let choice = match body.value(name)? {
+            Value::String(choice) => Some(choice.as_str()),
+            Value::Object(choice) => mode(choice),
+            _ => {
+                let message = "Must be \"none\" or \"auto\".";
+                body.fault(name, ErrorCode::InvalidType, message);
+                return None;
+            }
+        };
+        if !matches!(choice, Some("none" | "auto")) {
+            let message = "Must be \"none\" or \"auto\": a video model calls no tools.";
+            body.fault(name, ErrorCode::UnsupportedValue, message);
+        }
+        None
+    }
+
+    fn schema() -> RefOr<Schema> {
+        let word = ObjectBuilder::new().schema_type(Type::String);
+        let word = word.enum_values(Some(["none", "auto"]));
+        let object = ObjectBuilder::new().schema_type(Type::Object);
+        AnyOfBuilder::new().item(word).item(object).into()
+    }
+}
+
+/// What a choice in an object comes to: `{"type": "auto"}`, or the mode of a list of allowed tools.
+fn mode(choice: &Map<String, Value>) -> Option<&str> {
+    let kind = choice.get("type")?.as_str()?;
+    if kind == "allowed_tools" {
+        let list = choice.get("allowed_tools")?.as_object()?;
+        return list.get("mode")?.as_str();
+    }
+    Some(kind)
+}
+
+/// The form of the answer: text, which the address is.
+pub struct ResponseFormat;
+
+impl FieldType for ResponseFormat {
+    type Value = ();
+
+    fn read(body: &BodyFields<'_>, name: &str) -> Option<()> {
+        let kind = match body.value(name)? {
+            Value::String(kind) => Some(kind.as_str()),
+            Value::Object(format) => format.get("type").and_then(Value::as_str),
+            _ => {
+                body.fault(name, ErrorCode::InvalidType, "Must be an object.");
+                return None;
+            }
+        };
+        if kind != Some("text") {
+            let message = "Must be {\"type\": \"text\"}: a video model answers with an address.";
+            body.fault(name, ErrorCode::UnsupportedValue, message);
+        }
+        None
+    }
+
+    fn schema() -> RefOr<Schema> {
+        let kind = || {
+            let kind = ObjectBuilder::new().schema_type(Type::String);
+            kind.enum_values(Some(["text"]))
+        };
+        let object = ObjectBuilder::new().schema_type(Type::Object);
+        let object = object.property("type", kind()).required("type");
+        AnyOfBuilder::new().item(object).item(kind()).into()
+    }
+}
+
+/// The kinds of answer that are wanted: text or video must be among them.
+pub struct AnswerModalities;
+
+impl FieldType for AnswerModalities {
+    type Value = ();
+
+    fn read(body: &BodyFields<'_>, name: &str) -> Option<()> {
+        let kinds = body.array(name, KINDS)?;
+        if !kinds.iter().all(Value::is_string) {
+            let message = "Must be a list of texts.";
+            body.fault(name, ErrorCode::InvalidType, message);
+            return None;
+        }
+        let is_made = |kind: &str| {
+            ["text", "video"]
+                .iter()
+                .any(|made| kind.eq_ignore_ascii_case(made))
+        };
+        if !kinds.iter().filter_map(Value::as_str).any(is_made) {
+            let message = "Must have \"text\" or \"video\": a video model makes nothing else.";
+            body.fault(name, ErrorCode::UnsupportedValue, message);
+        }
+        None
+    }
+
+    fn schema() -> RefOr<Schema> {
+        let kind = ObjectBuilder::new().schema_type(Type::String);
+        let list = ArrayBuilder::new().items(kind);
+        list.min_items(Some(1)).max_items(Some(KINDS)).into()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+    use crate::orders::ApiOrder as _;
+    use crate::orders::chat::ChatOrder;
+    use mediagate_model::error::Error;
+
+    fn read(field: &str, value: &Value) -> Result<ChatOrder, Error> {
+        ChatOrder::read(
+            &json!({"model": "m", "messages": [{"role": "user", "content": "x"}],
+            "tools": [{"type": "function", "function": {"name": "f"}}], field: value}),
+        )
+    }
+
+    #[test]
+    fn what_a_film_can_be_is_taken() {
+        for (field, value) in [
+            ("tool_choice", json!(null)),
+            ("tool_choice", json!("none")),
+            ("tool_choice", json!("auto")),
+            ("tool_choice", json!({"type": "auto"})),
+            (
+                "tool_choice",
+                json!({"type": "allowed_tools", "allowed_tools": {"mode": "auto", "tools": []}}),
+            ),
+            ("function_call", json!("auto")),
+            ("function_call", json!("none")),
+            ("response_format", json!(null)),
+            ("response_format", json!({"type": "text"})),
+            ("modalities", json!(null)),
+            ("modalities", json!(["text"])),
+            ("modalities", json!(["text", "audio"])),
+            ("modalities", json!(["video"])),
+            ("modalities", json!(["IMAGE", "VIDEO"])),
+        ] {
+            assert!(read(field, &value).is_ok(), "{field}: {value}");
+        }
+    }
+
+    #[test]
+    fn what_no_film_can_be_is_refused() {
+        let function = json!({"type": "function", "function": {"name": "f"}});
+        for (field, value) in [
+            ("tool_choice", json!("required")),
+            ("tool_choice", json!("any")),
+            ("tool_choice", json!("")),
+            ("tool_choice", function),
+            ("tool_choice", json!({})),
+            (
+                "tool_choice",
+                json!({"type": "allowed_tools", "allowed_tools": {"mode": "required", "tools": []}}),
+            ),
+            (
+                "tool_choice",
+                json!({"type": "custom", "custom": {"name": "f"}}),
+            ),
+            ("function_call", json!({"name": "f"})),
+            ("response_format", json!({"type": "json_object"})),
+            (
+                "response_format",
+                json!({"type": "json_schema", "json_schema": {"name": "n", "schema": {}}}),
+            ),
+            ("response_format", json!({})),
+            ("response_format", json!("json_object")),
+            ("modalities", json!(["audio"])),
+            ("modalities", json!(["image", "audio"])),
+            ("modalities", json!([])),
+        ] {
+            let error = read(field, &value).unwrap_err();
+            assert_eq!(
+                (error.code(), error.param()),
+                (ErrorCode::UnsupportedValue, Some(field)),
+                "{field}: {value}"
+            );
+        }
+        for (field, value) in [
+            ("tool_choice", json!(1)),
+            ("tool_choice", json!(["auto"])),
+            ("function_call", json!(true)),
+            ("response_format", json!(5)),
+            ("response_format", json!(["text"])),
+            ("modalities", json!("audio")),
+            ("modalities", json!([1])),
+        ] {
+            let error = read(field, &value).unwrap_err();
+            assert_eq!(
+                (error.code(), error.param()),
+                (ErrorCode::InvalidType, Some(field)),
+                "{field}: {value}"
+            );
+        }
+    }
+}

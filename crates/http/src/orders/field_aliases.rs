@@ -1,0 +1,453 @@
+//! Alias fields: other services' names of a video's length, its first frame and its last.
+//!
+//! They say what is made and what it costs, so each is taken or refused, never ignored. Who says
+//! one thing under several names must say the same.
+
+use serde_json::Value;
+use utoipa::openapi::schema::{AnyOfBuilder, ArrayBuilder};
+use utoipa::openapi::{RefOr, Schema};
+
+use super::video_fields::{PictureField, SecondsField, picture};
+use crate::fields::{BodyFields, FieldType, request};
+use mediagate_core::domain::video::{ParamNames, RequestedPicture};
+use mediagate_model::error::ErrorCode;
+
+request! {
+    /// What other services call the length, the first frame and the last.
+    #[expect(non_snake_case, reason = "others name a field so")]
+    pub struct AliasFields {
+        /// The same as `seconds`, as other services name it.
+        duration: SecondsField,
+        /// The same as `seconds`.
+        durationSeconds: SecondsField,
+        /// The same as `seconds`.
+        duration_seconds: SecondsField,
+        /// The same as `seconds`.
+        n_seconds: SecondsField,
+        /// The first frame, as other services name it: an address (http, https or data:), by itself or in an object.
+        image: FirstFrames,
+        /// The same as `image`.
+        image_url: FirstFrames,
+        /// The same as `image`.
+        input_image: FirstFrames,
+        /// The same as `image`.
+        first_frame_image: FirstFrames,
+        /// The same as `image`: a list with one picture.
+        images: FirstFrames,
+        /// The same as `image`: a list with one picture.
+        frame_images: FirstFrames,
+        /// The same as `end_image`.
+        last_frame_image: LastFrames,
+    }
+}
+
+/// The names of the length, here and in an object `video`.
+pub const LENGTHS: [[&str; 2]; 4] = [
+    ["duration", "video.duration"],
+    ["durationSeconds", "video.durationSeconds"],
+    ["duration_seconds", "video.duration_seconds"],
+    ["n_seconds", "video.n_seconds"],
+];
+
+/// The names of the first frame.
+pub const FIRST_FRAMES: [&str; 6] = [
+    "image",
+    "image_url",
+    "input_image",
+    "first_frame_image",
+    "images",
+    "frame_images",
+];
+
+/// The name of the last frame.
+pub const LAST_FRAME: &str = "last_frame_image";
+
+/// A length, and the field that says it.
+pub type NamedLength = (&'static str, Option<f64>);
+
+/// The pictures under one name, and the name.
+pub type NamedPictures = (String, Vec<RequestedPicture>);
+
+impl AliasFields {
+    /// The length under each of its names, which stand in an object `video` or by themselves.
+    pub fn lengths(&self, is_in_video: bool) -> impl Iterator<Item = NamedLength> {
+        let said = [
+            self.duration,
+            self.durationSeconds,
+            self.duration_seconds,
+            self.n_seconds,
+        ];
+        let names = LENGTHS.map(|names| names[usize::from(is_in_video)]);
+        names.into_iter().zip(said)
+    }
+
+    /// The first frame under each of its names that is used.
+    pub fn first_frames(&mut self) -> impl Iterator<Item = NamedPictures> {
+        let said = [
+            self.image.take(),
+            self.image_url.take(),
+            self.input_image.take(),
+            self.first_frame_image.take(),
+            self.images.take(),
+            self.frame_images.take(),
+        ];
+        let said = FIRST_FRAMES.into_iter().zip(said);
+        said.filter_map(|(name, pictures)| Some((name.to_owned(), pictures?)))
+    }
+
+    /// The last frame, if its name is used.
+    pub fn last_frames(&mut self) -> Option<NamedPictures> {
+        Some((LAST_FRAME.to_owned(), self.last_frame_image.take()?))
+    }
+}
+
+/// The length on which all that was said agrees, and the field that says it first. Ours comes
+/// first.
+pub fn length(
+    body: &BodyFields<'_>,
+    params: &ParamNames,
+    said: impl IntoIterator<Item = NamedLength>,
+) -> Option<(&'static str, f64)> {
+    let said = said.into_iter();
+    let mut said = said.filter_map(|(name, seconds)| Some((name, seconds?)));
+    let (first, seconds) = said.next()?;
+    let other = said.find(|(_, other)| (other - seconds).abs() > f64::EPSILON);
+    if let Some((other, _)) = other {
+        let ours = params.seconds;
+        let message =
+            format!("{first} and {other} say different lengths; say one, in {ours} alone.");
+        body.fault(ours, ErrorCode::InvalidValue, message);
+    }
+    Some((first, seconds))
+}
+
+/// Adds the first frame under its other names to the source pictures, of which the first one is
+/// the first frame.
+pub fn add_first_frame(
+    body: &BodyFields<'_>,
+    params: &ParamNames,
+    pictures: &mut Vec<RequestedPicture>,
+    said: impl IntoIterator<Item = NamedPictures>,
+) {
+    let ours = params.picture;
+    for (name, these) in said {
+        let Some(frame) = only(body, ours, "first", &name, these) else {
+            continue;
+        };
+        match pictures.first() {
+            None => pictures.push(frame),
+            Some(first) => agree(body, ours, "first", first, &frame),
+        }
+    }
+}
+
+/// The last frame, by our name or by another.
+pub fn last_frame(
+    body: &BodyFields<'_>,
+    params: &ParamNames,
+    ours: impl IntoIterator<Item = RequestedPicture>,
+    said: impl IntoIterator<Item = NamedPictures>,
+) -> Option<RequestedPicture> {
+    let name = params.end_picture;
+    let mut frame = ours.into_iter().next();
+    for (field, these) in said {
+        let Some(other) = only(body, name, "last", &field, these) else {
+            continue;
+        };
+        match &frame {
+            None => frame = Some(other),
+            Some(first) => agree(body, name, "last", first, &other),
+        }
+    }
+    frame
+}
+
+/// The only picture under a name, where there is a place for one.
+fn only(
+    body: &BodyFields<'_>,
+    ours: &str,
+    place: &str,
+    name: &str,
+    pictures: Vec<RequestedPicture>,
+) -> Option<RequestedPicture> {
+    if pictures.len() > 1 {
+        let message = format!(
+            "{name} holds {} pictures where there is a place for one, the {place} frame ({ours}).",
+            pictures.len()
+        );
+        body.fault(ours, ErrorCode::InvalidValue, message);
+    }
+    pictures.into_iter().next()
+}
+
+fn agree(
+    body: &BodyFields<'_>,
+    ours: &str,
+    place: &str,
+    one: &RequestedPicture,
+    other: &RequestedPicture,
+) {
+    if one.0 != other.0 {
+        let message = format!(
+            "{} and {} are different pictures for the {place} frame; send one, in {ours} alone.",
+            one.1, other.1
+        );
+        body.fault(ours, ErrorCode::InvalidValue, message);
+    }
+}
+
+/// The first frame: a picture, or a list with one.
+pub struct FirstFrames;
+
+impl FieldType for FirstFrames {
+    type Value = Vec<RequestedPicture>;
+
+    fn read(body: &BodyFields<'_>, name: &str) -> Option<Vec<RequestedPicture>> {
+        frames(body, name, "first_frame")
+    }
+
+    fn schema() -> RefOr<Schema> {
+        schema()
+    }
+}
+
+/// The last frame: a picture, or a list with one.
+pub struct LastFrames;
+
+impl FieldType for LastFrames {
+    type Value = Vec<RequestedPicture>;
+
+    fn read(body: &BodyFields<'_>, name: &str) -> Option<Vec<RequestedPicture>> {
+        frames(body, name, "last_frame")
+    }
+
+    fn schema() -> RefOr<Schema> {
+        schema()
+    }
+}
+
+fn schema() -> RefOr<Schema> {
+    let list = ArrayBuilder::new().items(PictureField::schema());
+    let list = list.max_items(Some(1));
+    let any = AnyOfBuilder::new().item(PictureField::schema());
+    any.item(list).into()
+}
+
+/// The pictures under a name for one place. How many there may be, whoever knows our name for it
+/// judges.
+fn frames(body: &BodyFields<'_>, name: &str, place: &str) -> Option<Vec<RequestedPicture>> {
+    let path = body.path(name);
+    let frame = |value: &Value, path: String| {
+        check_place(body, value, &path, place);
+        picture(body, value, path)
+    };
+    let pictures = match body.value(name)? {
+        Value::Array(items) => {
+            let items = items.iter().enumerate();
+            let frames = items.filter_map(|(index, item)| frame(item, format!("{path}[{index}]")));
+            frames.collect()
+        }
+        value => frame(value, path).into_iter().collect(),
+    };
+    Some(pictures)
+}
+
+/// Other services say in the picture's object which frame it is.
+fn check_place(body: &BodyFields<'_>, value: &Value, path: &str, place: &str) {
+    for name in ["frame_type", "role"] {
+        let other = value.get(name).filter(|said| !said.is_null());
+        if other.is_some_and(|said| said != place) {
+            let message = format!(
+                "Must be {place:?} here. The last frame goes into end_image, other pictures into \
+                 reference_images."
+            );
+            let path = format!("{path}.{name}");
+            body.fault_at(path, ErrorCode::UnsupportedValue, message);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+    use crate::orders::ApiOrder as _;
+    use crate::orders::chat::ChatOrder;
+    use mediagate_core::domain::pictures::PictureSource;
+    use mediagate_core::domain::video::VideoOrder;
+    use mediagate_model::error::Error;
+
+    const A: &str = "https://x/a.png";
+    const B: &str = "https://x/b.png";
+
+    /// Reads fields in each place of each dialect: of a video, of a chat, and inside its `video`.
+    fn everywhere(fields: &Value) -> [Result<VideoOrder, Error>; 3] {
+        let with = |mut body: Value, fields: &Value| {
+            for (name, value) in fields.as_object().unwrap() {
+                body[name] = value.clone();
+            }
+            body
+        };
+        let chat = json!({"model": "m", "messages": [{"role": "user", "content": "a lake"}]});
+        let mut nested = chat.clone();
+        nested["video"] = fields.clone();
+        let read = |body: &Value| ChatOrder::read(body).map(|chat| chat.order);
+        [
+            VideoOrder::read(&with(json!({"prompt": "a lake"}), fields)),
+            read(&with(chat, fields)),
+            read(&nested),
+        ]
+    }
+
+    fn address((source, _): &RequestedPicture) -> &str {
+        match source {
+            PictureSource::Address(address) => address,
+            PictureSource::Bytes(_) => "",
+        }
+    }
+
+    #[test]
+    fn a_length_is_taken_by_each_of_its_names() {
+        for [name, nested] in LENGTHS {
+            for value in [json!(4), json!(4.0), json!("4"), json!(" 4 ")] {
+                let [video, chat, inside] = everywhere(&json!({ name: value }));
+                for (order, param) in [(video, name), (chat, name), (inside, nested)] {
+                    let order = order.unwrap();
+                    assert_eq!((order.seconds, order.params.seconds), (Some(4.0), param));
+                }
+            }
+            for wrong in [json!(""), json!("soon"), json!(true), json!([4]), json!(0)] {
+                let [video, chat, inside] = everywhere(&json!({ name: wrong }));
+                for (order, param) in [(video, name), (chat, name), (inside, nested)] {
+                    assert_eq!(order.unwrap_err().param(), Some(param), "{wrong}");
+                }
+            }
+            for order in everywhere(&json!({ name: null })) {
+                assert_eq!(order.unwrap().seconds, None);
+            }
+        }
+        let body =
+            json!({"model": "m", "messages": [{"role": "user", "content": "x"}], "seconds": "4"});
+        assert_eq!(ChatOrder::read(&body).unwrap().order.seconds, Some(4.0));
+    }
+
+    #[test]
+    fn lengths_that_agree_are_one_and_others_name_ours() {
+        let same = json!({"seconds": "4", "duration": 4, "n_seconds": "4.0"});
+        for order in everywhere(&same) {
+            assert_eq!(order.unwrap().seconds, Some(4.0));
+        }
+        let [video, chat, inside] = everywhere(&json!({"duration": 4, "n_seconds": 6}));
+        for (order, ours) in [
+            (video, "seconds"),
+            (chat, "video.seconds"),
+            (inside, "video.seconds"),
+        ] {
+            let error = order.unwrap_err();
+            assert_eq!(error.param(), Some(ours));
+            assert!(error.to_string().contains(ours), "{error}");
+        }
+        // Here and in `video`.
+        let body = json!({"model": "m", "messages": [{"role": "user", "content": "x"}],
+            "duration": 4, "video": {"seconds": 8}});
+        let error = ChatOrder::read(&body).unwrap_err();
+        assert_eq!(error.param(), Some("video.seconds"));
+    }
+
+    #[test]
+    fn a_first_frame_is_taken_by_each_of_its_names() {
+        let forms = [
+            json!(A),
+            json!([A]),
+            json!({"url": A}),
+            json!({"image_url": A}),
+            json!({"image_url": {"url": A}}),
+            json!([{"type": "image_url", "image_url": {"url": A}, "frame_type": "first_frame"}]),
+        ];
+        for name in FIRST_FRAMES {
+            for form in &forms {
+                for order in everywhere(&json!({ name: form })) {
+                    let order = order.unwrap();
+                    assert_eq!(order.pictures.len(), 1, "{name} {form}");
+                    assert_eq!(address(&order.pictures[0]), A);
+                    assert!(order.pictures[0].1.contains(name), "{:?}", order.pictures);
+                }
+            }
+            for none in [
+                json!(null),
+                json!(""),
+                json!([]),
+                json!([""]),
+                json!({"url": ""}),
+            ] {
+                for order in everywhere(&json!({ name: none })) {
+                    assert!(order.unwrap().pictures.is_empty(), "{name} {none}");
+                }
+            }
+            for wrong in [
+                json!(1),
+                json!({}),
+                json!([null]),
+                json!({"url": 5}),
+                json!({"file_id": "f"}),
+                json!({"url": B, "frame_type": "last_frame"}),
+                json!([{"url": B, "role": "reference_image"}]),
+            ] {
+                for order in everywhere(&json!({ name: wrong })) {
+                    let error = order.unwrap_err();
+                    assert!(
+                        error.param().unwrap().contains(name),
+                        "{name} {wrong}: {error}"
+                    );
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn a_last_frame_is_taken_by_its_other_name() {
+        for order in everywhere(&json!({"image": A, "last_frame_image": {"url": B}})) {
+            assert_eq!(order.unwrap().end_picture.as_ref().map(address), Some(B));
+        }
+        let [video, chat, inside] = everywhere(&json!({"last_frame_image": [A, B]}));
+        for (order, ours) in [
+            (video, "end_image"),
+            (chat, "video.end_image"),
+            (inside, "video.end_image"),
+        ] {
+            assert_eq!(order.unwrap_err().param(), Some(ours));
+        }
+    }
+
+    #[test]
+    fn pictures_that_differ_or_are_too_many_name_ours() {
+        for fields in [
+            json!({"image": A, "image_url": B}),
+            json!({"images": [A, B]}),
+            json!({"frame_images": [{"url": A}, {"url": A}]}),
+        ] {
+            let [video, chat, inside] = everywhere(&fields);
+            for (order, ours) in [
+                (video, "input_reference"),
+                (chat, "messages"),
+                (inside, "messages"),
+            ] {
+                let error = order.unwrap_err();
+                assert_eq!(error.param(), Some(ours), "{fields}");
+                assert!(error.to_string().contains(ours), "{error}");
+            }
+        }
+        for order in everywhere(&json!({"image": A, "images": [A], "image_url": {"url": A}})) {
+            assert_eq!(order.unwrap().pictures.len(), 1);
+        }
+        let of_message = |field: &str| {
+            let content = json!([{"type": "text", "text": "x"},
+                {"type": "image_url", "image_url": {"url": A}}]);
+            ChatOrder::read(&json!({"model": "m", "image": field,
+                "messages": [{"role": "user", "content": content}]}))
+        };
+        assert_eq!(of_message(A).unwrap().order.pictures.len(), 1);
+        assert_eq!(of_message(B).unwrap_err().param(), Some("messages"));
+    }
+}

@@ -1,0 +1,47 @@
+//! Refusal log: operators' calls that were refused, in the audit log: whose key tried what it may not.
+//!
+//! A call with a key that nobody has leaves no entry, only its line in the log: strangers must not be
+//! able to fill the audit log. For the same reason a key leaves one entry a minute for each endpoint
+//! and reason.
+
+use axum::extract::{MatchedPath, Request, State};
+use axum::http::StatusCode;
+use axum::middleware::Next;
+use axum::response::Response;
+
+use crate::auth::{self, RequestSource};
+use crate::error::code_of;
+use mediagate_core::app::App;
+use mediagate_core::domain::audit;
+use mediagate_model::error::Error;
+
+/// Notes a call that is answered with 401 or 403.
+pub(crate) async fn note(State(app): State<App>, request: Request, next: Next) -> Response {
+    let route = request.extensions().get::<MatchedPath>();
+    let route = route.map(MatchedPath::as_str);
+    let Some(route) = route.filter(|route| route.starts_with("/v1/admin/")) else {
+        return next.run(request).await;
+    };
+    let call = format!("{} {route}", request.method());
+    let (parts, body) = request.into_parts();
+    let mut asked = parts.clone();
+    let answer = next.run(Request::from_parts(parts, body)).await;
+    let is_refused = matches!(
+        answer.status(),
+        StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN
+    );
+    if is_refused && let Some(code) = code_of(&answer) {
+        let noted = async {
+            let Some(key) = auth::holder(&mut asked, &app).await? else {
+                return Ok(());
+            };
+            let source = RequestSource::of(&mut asked, &app)?;
+            audit::note_refused(&app, source.by_key(&key), key.id, call, code).await
+        };
+        let noted: Result<(), Error> = noted.await;
+        if let Err(error) = noted {
+            tracing::warn!(inside = ?error.inside(), "cannot note a refused call of an operator");
+        }
+    }
+    answer
+}

@@ -1,0 +1,367 @@
+//! Connection table: counts connections in total and per peer, and makes room for a new one by
+//! closing the longest idle one.
+//!
+//! If all are busy, a few more are admitted without a place: probes are answered and other requests
+//! refused, so that a full gateway does not look dead.
+
+use std::collections::{BTreeMap, HashMap};
+use std::net::{IpAddr, Ipv6Addr};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use tokio::sync::watch;
+use tokio_util::sync::CancellationToken;
+
+use super::ConnectionLimits;
+
+/// Connections admitted beyond the caps.
+const STANDING: usize = 32;
+
+/// All connections.
+pub(super) struct ConnectionTable {
+    limits: Arc<ConnectionLimits>,
+    state: Mutex<TableState>,
+}
+
+#[derive(Default)]
+struct TableState {
+    /// Numbers guests, and times at which they became idle.
+    clock: u64,
+    guests: HashMap<u64, TableEntry>,
+    seated: ConnectionGroup,
+    standing: ConnectionGroup,
+    /// Those with a place, by address.
+    peers: HashMap<IpAddr, ConnectionGroup>,
+}
+
+/// A group of guests.
+#[derive(Default)]
+struct ConnectionGroup {
+    count: usize,
+    /// Guests without a request, by when they became idle.
+    idle: BTreeMap<u64, u64>,
+}
+
+struct TableEntry {
+    peer: IpAddr,
+    is_seated: bool,
+    /// `None` while it has a request.
+    idle_since: Option<u64>,
+    requests: usize,
+    leave: CancellationToken,
+}
+
+/// An admitted connection, until dropped.
+pub(super) struct Connection {
+    crowd: Arc<ConnectionTable>,
+    id: u64,
+    /// Set when others need the place.
+    pub(super) leave: CancellationToken,
+    /// Whether it has no place: see [`super::Crowded`].
+    pub(super) is_standing: bool,
+    is_busy: watch::Sender<bool>,
+}
+
+/// A guest's request, until its response is written or abandoned.
+pub(super) struct ActiveRequest(Arc<Connection>);
+
+impl ConnectionTable {
+    pub(super) fn new(limits: Arc<ConnectionLimits>) -> Self {
+        Self {
+            limits,
+            state: Mutex::default(),
+        }
+    }
+
+    /// Admits a new connection, if necessary in place of an idle one; `None` if there is no room at
+    /// all.
+    pub(super) fn admit(self: &Arc<Self>, peer: IpAddr) -> Option<Arc<Connection>> {
+        let is_proxy = {
+            let address = peer.to_canonical();
+            let mut proxies = self.limits.proxies.iter();
+            proxies.any(|network| network.contains(&address))
+        };
+        let peer = group(peer);
+        let mut state = self.state();
+        let fits_peer = is_proxy || state.make_room_of_peer(peer, self.limits.per_peer);
+        let is_seated = fits_peer && state.make_room(self.limits.in_all);
+        if !is_seated && !state.make_standing_room() {
+            return None;
+        }
+        state.clock += 1;
+        let id = state.clock;
+        let leave = CancellationToken::new();
+        let entry = TableEntry {
+            peer,
+            is_seated,
+            idle_since: None,
+            requests: 0,
+            leave: leave.clone(),
+        };
+        for group in state.groups(&entry) {
+            group.count += 1;
+        }
+        state.guests.insert(id, entry);
+        state.rest(id);
+        Some(Arc::new(Connection {
+            crowd: self.clone(),
+            id,
+            leave,
+            is_standing: !is_seated,
+            is_busy: watch::Sender::new(false),
+        }))
+    }
+
+    /// Closes the longest idle connection.
+    pub(super) fn evict_one(&self) {
+        let mut state = self.state();
+        if let Some(id) = state.standing.oldest().or_else(|| state.seated.oldest()) {
+            state.evict(id);
+        }
+    }
+
+    fn state(&self) -> MutexGuard<'_, TableState> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Connection {
+    /// A request has arrived.
+    pub(super) fn begin(self: &Arc<Self>) -> ActiveRequest {
+        let mut state = self.crowd.state();
+        if let Some(entry) = state.guests.get_mut(&self.id) {
+            entry.requests += 1;
+            state.wake(self.id);
+        }
+        drop(state);
+        self.is_busy.send_replace(true);
+        ActiveRequest(self.clone())
+    }
+
+    /// Watches whether the guest has a request.
+    pub(super) fn is_busy(&self) -> watch::Receiver<bool> {
+        self.is_busy.subscribe()
+    }
+}
+
+impl ActiveRequest {
+    /// Whether the connection is beyond the caps.
+    pub(super) fn is_standing(&self) -> bool {
+        self.0.is_standing
+    }
+}
+
+impl Drop for ActiveRequest {
+    fn drop(&mut self) {
+        let mut state = self.0.crowd.state();
+        let Some(entry) = state.guests.get_mut(&self.0.id) else {
+            return;
+        };
+        entry.requests -= 1;
+        if entry.requests == 0 {
+            state.rest(self.0.id);
+            self.0.is_busy.send_replace(false);
+        }
+    }
+}
+
+impl Drop for Connection {
+    fn drop(&mut self) {
+        self.crowd.state().remove(self.id);
+    }
+}
+
+impl TableState {
+    /// Whether another connection of this peer fits, after closing an idle one if necessary.
+    fn make_room_of_peer(&mut self, peer: IpAddr, most: usize) -> bool {
+        let Some(group) = self.peers.get(&peer).filter(|group| group.count >= most) else {
+            return true;
+        };
+        let oldest = group.oldest();
+        oldest.map(|id| self.evict(id)).is_some()
+    }
+
+    fn make_room(&mut self, most: usize) -> bool {
+        if self.seated.count < most {
+            return true;
+        }
+        let oldest = self.seated.oldest();
+        oldest.map(|id| self.evict(id)).is_some()
+    }
+
+    fn make_standing_room(&mut self) -> bool {
+        if self.standing.count < STANDING {
+            return true;
+        }
+        let oldest = self.standing.oldest();
+        oldest.map(|id| self.evict(id)).is_some()
+    }
+
+    fn evict(&mut self, id: u64) {
+        if let Some(entry) = self.remove(id) {
+            entry.leave.cancel();
+        }
+    }
+
+    fn remove(&mut self, id: u64) -> Option<TableEntry> {
+        self.wake(id);
+        let entry = self.guests.remove(&id)?;
+        for group in self.groups(&entry) {
+            group.count -= 1;
+        }
+        if self
+            .peers
+            .get(&entry.peer)
+            .is_some_and(|group| group.count == 0)
+        {
+            self.peers.remove(&entry.peer);
+        }
+        Some(entry)
+    }
+
+    /// The guest has become idle.
+    fn rest(&mut self, id: u64) {
+        self.clock += 1;
+        let now = self.clock;
+        self.set_idle(id, Some(now));
+    }
+
+    fn wake(&mut self, id: u64) {
+        self.set_idle(id, None);
+    }
+
+    fn set_idle(&mut self, id: u64, since: Option<u64>) {
+        let Some(mut entry) = self.guests.remove(&id) else {
+            return;
+        };
+        let before = std::mem::replace(&mut entry.idle_since, since);
+        for group in self.groups(&entry) {
+            if let Some(before) = before {
+                group.idle.remove(&before);
+            }
+            if let Some(since) = since {
+                group.idle.insert(since, id);
+            }
+        }
+        self.guests.insert(id, entry);
+    }
+
+    /// The groups that a guest belongs to.
+    fn groups(&mut self, entry: &TableEntry) -> impl Iterator<Item = &mut ConnectionGroup> {
+        let of_peer = entry
+            .is_seated
+            .then(|| self.peers.entry(entry.peer).or_default());
+        let of_all = if entry.is_seated {
+            &mut self.seated
+        } else {
+            &mut self.standing
+        };
+        of_peer.into_iter().chain([of_all])
+    }
+}
+
+impl ConnectionGroup {
+    fn oldest(&self) -> Option<u64> {
+        self.idle.first_key_value().map(|(_, id)| *id)
+    }
+}
+
+/// A peer: an address, or a /64 of IPv6, the least that a subscriber gets.
+fn group(address: IpAddr) -> IpAddr {
+    match address.to_canonical() {
+        IpAddr::V6(address) => {
+            let bits = address.to_bits() & !u128::from(u64::MAX);
+            IpAddr::V6(Ipv6Addr::from_bits(bits))
+        }
+        v4 @ IpAddr::V4(_) => v4,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn crowd(in_all: usize, per_peer: usize) -> Arc<ConnectionTable> {
+        let mut limits = ConnectionLimits::new(100, 100, None, Vec::new());
+        (limits.in_all, limits.per_peer) = (in_all, per_peer);
+        limits.proxies = vec!["10.0.0.0/8".parse().unwrap()];
+        Arc::new(ConnectionTable::new(Arc::new(limits)))
+    }
+
+    fn peer(text: &str) -> IpAddr {
+        text.parse().unwrap()
+    }
+
+    #[test]
+    fn the_longest_idle_makes_room() {
+        let crowd = crowd(2, 2);
+        let [a, b] = ["1.1.1.1", "1.1.1.2"].map(|text| crowd.admit(peer(text)).unwrap());
+        drop(a.begin());
+        let c = crowd.admit(peer("1.1.1.3")).unwrap();
+        assert!(b.leave.is_cancelled() && !a.leave.is_cancelled() && !c.is_standing);
+    }
+
+    #[test]
+    fn one_peer_displaces_only_itself() {
+        let crowd = crowd(10, 2);
+        let other = crowd.admit(peer("2.2.2.2")).unwrap();
+        let mine: Vec<_> = (0..5)
+            .map(|_| crowd.admit(peer("1.1.1.1")).unwrap())
+            .collect();
+        let gone: Vec<bool> = mine
+            .iter()
+            .map(|guest| guest.leave.is_cancelled())
+            .collect();
+        assert_eq!(gone, [true, true, true, false, false]);
+        assert!(!other.leave.is_cancelled());
+    }
+
+    #[test]
+    fn a_network_of_one_subscriber_is_one_peer() {
+        let crowd = crowd(10, 1);
+        let first = crowd.admit(peer("2001:db8::1")).unwrap();
+        let _second = crowd.admit(peer("2001:db8::2")).unwrap();
+        let _third = crowd.admit(peer("2001:db8:0:1::2")).unwrap();
+        assert!(first.leave.is_cancelled());
+        assert_eq!(crowd.state().seated.count, 2);
+    }
+
+    #[test]
+    fn when_all_are_busy_a_few_stand_and_the_rest_go() {
+        let crowd = crowd(1, 1);
+        let seated = crowd.admit(peer("1.1.1.1")).unwrap();
+        let busy = seated.begin();
+        let standing: Vec<_> = (0..STANDING)
+            .map(|_| crowd.admit(peer("1.1.1.1")).unwrap())
+            .collect();
+        assert!(standing.iter().all(|guest| guest.is_standing));
+        let one_more = crowd.admit(peer("1.1.1.1")).unwrap();
+        assert!(one_more.is_standing && standing[0].leave.is_cancelled());
+        let _all: Vec<_> = standing[1..]
+            .iter()
+            .chain([&one_more])
+            .map(Connection::begin)
+            .collect();
+        assert!(crowd.admit(peer("1.1.1.1")).is_none());
+        drop(busy);
+        assert!(!crowd.admit(peer("1.1.1.1")).unwrap().is_standing);
+    }
+
+    #[test]
+    fn proxies_speak_for_many() {
+        let crowd = crowd(10, 1);
+        let guests = [0; 5].map(|_| crowd.admit(peer("10.1.1.1")).unwrap());
+        assert!(guests.iter().all(|guest| !guest.leave.is_cancelled()));
+    }
+
+    #[test]
+    fn who_leaves_is_forgotten() {
+        let crowd = crowd(10, 10);
+        let guest = crowd.admit(peer("1.1.1.1")).unwrap();
+        let busy = guest.begin();
+        drop(guest);
+        drop(busy);
+        let state = crowd.state();
+        assert_eq!((state.guests.len(), state.peers.len()), (0, 0));
+        assert_eq!((state.seated.count, state.seated.idle.len()), (0, 0));
+    }
+}

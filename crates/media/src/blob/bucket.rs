@@ -1,0 +1,528 @@
+//! Files in a bucket of an S3-compatible store.
+//!
+//! Every request has a time limit, and there is a limit for how many there are at once, so that a
+//! store that is away costs callers seconds. Files are read in pieces, each by a request of its own:
+//! a slow reader holds a piece in memory, and neither a request nor a connection.
+
+use std::ops::Range;
+use std::path::Path as FsPath;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use bytes::Bytes;
+use futures_util::stream::{self, BoxStream, StreamExt as _, TryStreamExt as _};
+use object_store::aws::{AmazonS3, AmazonS3Builder, AmazonS3ConfigKey as Key};
+use object_store::path::Path;
+use object_store::signer::{Method, SignedUrlOptions, Signer as _};
+use object_store::{
+    Attribute, Attributes, BackoffConfig, ClientOptions, GetOptions, GetRange, MultipartUpload,
+    ObjectMeta, ObjectStore as _, ObjectStoreExt as _, PutMultipartOptions, PutOptions,
+    RetryConfig, UploadPart,
+};
+use tokio::sync::Semaphore;
+use tokio_util::io::ReaderStream;
+use url::Url;
+
+use crate::blob::health::StoreHealth;
+use crate::blob::upload::BucketUpload;
+use crate::blob::{
+    BlobError, BlobName, ByteStream, CACHE_CONTROL, disposition, folder_name, root_cause,
+};
+use mediagate_config::{BucketEncryption, MediaConfig};
+use mediagate_model::ids::AssetId;
+use mediagate_model::media::MediaType;
+
+/// Files from this size are stored in parts of it.
+pub(super) const PART: usize = 8 * 1024 * 1024;
+/// Requests at once.
+const AT_ONCE: usize = 64;
+/// How long a request waits to be one of them.
+const ROOM: Duration = Duration::from_secs(1);
+/// Until a small request is answered; somebody may be waiting.
+const ANSWER: Duration = Duration::from_secs(4);
+/// For a request without a caller, with everything that is tried again.
+const PATIENT: Duration = Duration::from_mins(1);
+/// Until a connection is made.
+const CONNECT: Duration = Duration::from_secs(2);
+/// For one try of a request.
+const TRY: Duration = Duration::from_secs(30);
+/// How long a request is tried again.
+const RETRY: Duration = Duration::from_secs(20);
+/// The first piece of a file, and the others.
+const PIECES: (u64, u64) = (256 * 1024, 1024 * 1024);
+/// What is sent without asking first whether anybody is there.
+const SMALL: usize = 256 * 1024;
+
+#[derive(Clone)]
+pub(super) struct S3Bucket(Arc<BucketInner>);
+
+struct BucketInner {
+    s3: AmazonS3,
+    prefix: String,
+    room: Semaphore,
+    health: StoreHealth,
+}
+
+impl S3Bucket {
+    pub(super) fn open(media: &MediaConfig, bucket: &str, prefix: &str) -> Result<Self, BlobError> {
+        let key = media.key()?;
+        let mut builder = match &key {
+            Some(key) => AmazonS3Builder::new()
+                .with_access_key_id(key.id.expose())
+                .with_secret_access_key(key.secret.expose()),
+            None => AmazonS3Builder::from_env(),
+        };
+        let client = ClientOptions::new()
+            .with_connect_timeout(CONNECT)
+            .with_timeout(TRY)
+            .with_allow_http(
+                media
+                    .endpoint
+                    .as_ref()
+                    .is_some_and(|endpoint| endpoint.url().scheme() == "http"),
+            );
+        let retry = RetryConfig {
+            backoff: BackoffConfig {
+                max_backoff: Duration::from_secs(2),
+                ..BackoffConfig::default()
+            },
+            retry_timeout: RETRY,
+            ..RetryConfig::default()
+        };
+        builder = builder
+            .with_bucket_name(bucket)
+            .with_client_options(client)
+            .with_retry(retry)
+            .with_virtual_hosted_style_request(!media.path_style);
+        if let Some(region) = &media.region {
+            builder = builder.with_region(region);
+        }
+        if let Some(endpoint) = &media.endpoint {
+            builder = builder.with_endpoint(address(endpoint.url(), bucket, media.path_style));
+        }
+        builder = match (media.sse, &media.kms_key) {
+            (Some(BucketEncryption::Kms), Some(key)) => builder.with_sse_kms_encryption(key),
+            (Some(BucketEncryption::S3), _) => with_own_key(builder)?,
+            _ => builder,
+        };
+        let s3 = builder
+            .build()
+            .map_err(|error| BlobError::Setup(root_cause(&error)))?;
+        Ok(Self(Arc::new(BucketInner {
+            s3,
+            prefix: prefix.to_owned(),
+            room: Semaphore::new(AT_ONCE),
+            health: StoreHealth::default(),
+        })))
+    }
+
+    pub(super) async fn put(&self, name: BlobName, bytes: Bytes) -> Result<(), BlobError> {
+        if bytes.len() < PART {
+            return self.put_whole(name, bytes).await;
+        }
+        self.put_stream(name, stream::iter([Ok(bytes)]).boxed())
+            .await
+    }
+
+    pub(super) async fn put_file(&self, name: BlobName, file: &FsPath) -> Result<(), BlobError> {
+        let source = tokio::fs::File::open(file).await?;
+        let pieces = ReaderStream::with_capacity(source, 256 * 1024);
+        let pieces = pieces.map_err(BlobError::from).boxed();
+        self.put_stream(name, pieces).await
+    }
+
+    pub(super) async fn put_stream(
+        &self,
+        name: BlobName,
+        mut pieces: ByteStream,
+    ) -> Result<(), BlobError> {
+        let mut upload = self.upload(name);
+        let copied: Result<(), BlobError> = async {
+            while let Some(piece) = pieces.try_next().await? {
+                upload.write(&piece).await?;
+            }
+            Ok(())
+        }
+        .await;
+        if let Err(error) = copied {
+            upload.abort().await;
+            return Err(error);
+        }
+        upload.finish().await
+    }
+
+    fn upload(&self, name: BlobName) -> BucketUpload {
+        BucketUpload::new(self.clone(), name)
+    }
+
+    /// By one request.
+    pub(super) async fn put_whole(&self, name: BlobName, bytes: Bytes) -> Result<(), BlobError> {
+        // A large one would take its time to find out that nobody is there.
+        if bytes.len() > SMALL && !self.0.health.answered_within(ROOM) {
+            self.ping().await?;
+        }
+        let options = PutOptions {
+            attributes: attributes(name),
+            ..PutOptions::default()
+        };
+        let (path, limit) = (self.path(name), limit(bytes.len() as u64));
+        let put = self.0.s3.put_opts(&path, bytes.into(), options);
+        self.ask("write", limit, put).await?;
+        Ok(())
+    }
+
+    /// Begins a file in parts.
+    pub(super) async fn begin(
+        &self,
+        name: BlobName,
+    ) -> Result<Box<dyn MultipartUpload>, BlobError> {
+        let options = PutMultipartOptions {
+            attributes: attributes(name),
+            ..PutMultipartOptions::default()
+        };
+        let path = self.path(name);
+        let begin = self.0.s3.put_multipart_opts(&path, options);
+        self.ask("write", ANSWER, begin).await
+    }
+
+    pub(super) async fn send_part(&self, part: UploadPart) -> Result<(), BlobError> {
+        self.ask("write", PATIENT, part).await
+    }
+
+    pub(super) async fn complete(&self, parts: &mut dyn MultipartUpload) -> Result<(), BlobError> {
+        self.ask("write", PATIENT, parts.complete()).await?;
+        Ok(())
+    }
+
+    /// Forgets the parts. Where this fails they stay until the bucket's own rules remove them.
+    pub(super) async fn give_up(&self, parts: &mut dyn MultipartUpload) {
+        if let Err(error) = self.ask_anyway("write", ANSWER, parts.abort()).await {
+            tracing::warn!(%error, "parts of a file are left in the media store");
+        }
+    }
+
+    pub(super) async fn get(&self, name: BlobName) -> Result<Bytes, BlobError> {
+        let path = self.path(name);
+        let (first, size) = self.piece(&path, 0..PART as u64, PATIENT).await?;
+        if first.len() as u64 == size {
+            return Ok(first);
+        }
+        let mut whole = Vec::with_capacity(usize::try_from(size).unwrap_or(0));
+        whole.extend_from_slice(&first);
+        while (whole.len() as u64) < size {
+            let at = whole.len() as u64;
+            let range = at..size.min(at + PART as u64);
+            whole.extend_from_slice(&self.exact(&path, range, PATIENT).await?);
+        }
+        Ok(whole.into())
+    }
+
+    pub(super) async fn stream(
+        &self,
+        name: BlobName,
+        Range { start, end }: Range<u64>,
+    ) -> Result<Option<ByteStream>, BlobError> {
+        let path = self.path(name);
+        let next = end.min(start + PIECES.0);
+        // Before the answer begins: it says whether there is one.
+        let first = match self.exact(&path, start..next, limit(next - start)).await {
+            Ok(first) => first,
+            Err(BlobError::Missing) => return Ok(None),
+            Err(error) => return Err(error),
+        };
+        let unread = (self.clone(), path, next..end);
+        let rest = stream::try_unfold(unread, async |(bucket, path, Range { start, end })| {
+            if start == end {
+                return Ok(None);
+            }
+            let next = end.min(start + PIECES.1);
+            let piece = bucket.exact(&path, start..next, PATIENT).await?;
+            Ok(Some((piece, (bucket, path, next..end))))
+        });
+        Ok(Some(stream::iter([Ok(first)]).chain(rest).boxed()))
+    }
+
+    /// A part of a file, all of it.
+    async fn exact(
+        &self,
+        path: &Path,
+        range: Range<u64>,
+        limit: Duration,
+    ) -> Result<Bytes, BlobError> {
+        let wanted = range.end - range.start;
+        if wanted == 0 {
+            return Ok(Bytes::new());
+        }
+        let (piece, _) = self.piece(path, range, limit).await?;
+        // What was announced has to come: an answer that is cut short must not look whole.
+        if piece.len() as u64 == wanted {
+            Ok(piece)
+        } else {
+            Err(BlobError::Away(
+                "a file is shorter than its record says".into(),
+            ))
+        }
+    }
+
+    /// A part of a file, shorter if the file ends in it, and the file's size.
+    async fn piece(
+        &self,
+        path: &Path,
+        range: Range<u64>,
+        limit: Duration,
+    ) -> Result<(Bytes, u64), BlobError> {
+        let options = GetOptions {
+            range: Some(GetRange::Bounded(range)),
+            ..GetOptions::default()
+        };
+        let read = async {
+            let found = self.0.s3.get_opts(path, options).await?;
+            let size = found.meta.size;
+            Ok((found.bytes().await?, size))
+        };
+        self.ask("read", limit, read).await
+    }
+
+    pub(super) async fn link(&self, name: BlobName, time: Duration) -> Result<Url, BlobError> {
+        let options = SignedUrlOptions::new().with_query([
+            ("response-content-type", name.media.mime().to_owned()),
+            (
+                "response-content-disposition",
+                disposition(name.id, name.media),
+            ),
+        ]);
+        let path = self.path(name);
+        // Nothing is asked of the store, but credentials may have to be fetched.
+        let sign = self
+            .0
+            .s3
+            .signed_url_opts(Method::GET, &path, time, &options);
+        match tokio::time::timeout(ANSWER, sign).await {
+            Ok(signed) => signed.map_err(|error| BlobError::Away(told(&error))),
+            Err(_) => Err(BlobError::Away("there are no credentials in time".into())),
+        }
+    }
+
+    pub(super) async fn delete_all(
+        &self,
+        names: impl Iterator<Item = BlobName>,
+    ) -> Result<(), BlobError> {
+        let paths: Vec<_> = names.map(|name| Ok(self.path(name))).collect();
+        let deleted = self.0.s3.delete_stream(stream::iter(paths).boxed());
+        let deleted = deleted.try_for_each(async |_| Ok(()));
+        match self.ask("delete", ANSWER, deleted).await {
+            Ok(()) | Err(BlobError::Missing) => Ok(()),
+            Err(error) => Err(error),
+        }
+    }
+
+    pub(super) async fn list(
+        &self,
+        folder: u8,
+        from: AssetId,
+        to: AssetId,
+    ) -> Result<Vec<BlobName>, BlobError> {
+        let folder = self.folder(&folder_name(folder));
+        // Everything up to this name is left out; no file has it.
+        let after = folder.clone().join(from.to_string());
+        let later = self.0.s3.list_with_offset(Some(&folder), &after);
+        let names = later.try_filter_map(async |file| Ok(named(&file)));
+        let names = names.try_take_while(|name| {
+            let is_before = name.id < to;
+            async move { Ok(is_before) }
+        });
+        self.ask("list", PATIENT, names.try_collect()).await
+    }
+
+    pub(super) fn all_of(
+        &self,
+        folder: u8,
+    ) -> BoxStream<'static, Result<(AssetId, MediaType, u64), BlobError>> {
+        let folder = self.folder(&folder_name(folder));
+        let files = self.0.s3.list(Some(&folder)).try_filter_map(async |file| {
+            Ok(named(&file).map(|name| (name.id, name.media, file.size)))
+        });
+        files.map_err(|error| BlobError::Away(told(&error))).boxed()
+    }
+
+    pub(super) fn away_since(&self) -> Option<Instant> {
+        self.0.health.away_since()
+    }
+
+    pub(super) fn is_away(&self) -> bool {
+        self.0.health.is_away()
+    }
+
+    /// A small text beside the files, which is no file of a caller's.
+    pub(super) async fn note(&self, name: &str) -> Result<String, BlobError> {
+        let path = self.folder(name);
+        let read = async { self.0.s3.get(&path).await?.bytes().await };
+        let bytes = self.ask("note", ANSWER, read).await?;
+        Ok(String::from_utf8_lossy(&bytes).into_owned())
+    }
+
+    pub(super) async fn keep_note(&self, name: &str, text: String) -> Result<(), BlobError> {
+        let path = self.folder(name);
+        let write = self.0.s3.put(&path, text.into_bytes().into());
+        self.ask("keep_note", ANSWER, write).await?;
+        Ok(())
+    }
+
+    pub(super) async fn look(&self) {
+        if !self.0.health.answered_within(ANSWER) {
+            // What came of it is noted.
+            let _ = self.ping().await;
+        }
+    }
+
+    /// Asks for the files of a folder that has none: that needs a bucket and the right to list it.
+    async fn ping(&self) -> Result<(), BlobError> {
+        let nowhere = self.folder("nowhere");
+        let mut files = self.0.s3.list(Some(&nowhere));
+        let first = async { files.next().await.transpose() };
+        self.ask("look", ANSWER, first).await?;
+        Ok(())
+    }
+
+    /// Makes a request within the limits, and notes what became of it.
+    async fn ask<T>(
+        &self,
+        operation: &'static str,
+        limit: Duration,
+        request: impl Future<Output = object_store::Result<T>>,
+    ) -> Result<T, BlobError> {
+        if self.0.health.is_paused() {
+            return Err(BlobError::Away("it did not answer a moment ago".into()));
+        }
+        self.ask_anyway(operation, limit, request).await
+    }
+
+    /// The same, even if the store failed just now.
+    async fn ask_anyway<T>(
+        &self,
+        operation: &'static str,
+        limit: Duration,
+        request: impl Future<Output = object_store::Result<T>>,
+    ) -> Result<T, BlobError> {
+        let permit = tokio::time::timeout(ROOM, self.0.room.acquire()).await;
+        let Ok(Ok(_permit)) = permit else {
+            return Err(BlobError::Busy);
+        };
+        let health = &self.0.health;
+        let asked = Instant::now();
+        let why = match tokio::time::timeout(limit, request).await {
+            Ok(Ok(answer)) => {
+                health.answered();
+                return Ok(answer);
+            }
+            Ok(Err(error)) if is_no_file(&error) => {
+                health.answered();
+                return Err(BlobError::Missing);
+            }
+            Ok(Err(error)) => told(&error),
+            Err(_) => "there was no answer in time".into(),
+        };
+        health.failed(asked, operation, &why);
+        Err(BlobError::Away(why))
+    }
+
+    fn folder(&self, name: &str) -> Path {
+        match self.0.prefix.as_str() {
+            "" => Path::from(name),
+            prefix => Path::from(format!("{prefix}/{name}")),
+        }
+    }
+
+    fn path(&self, name: BlobName) -> Path {
+        self.folder(&name.folder()).join(name.file())
+    }
+}
+
+/// The bucket's address.
+fn address(endpoint: &Url, bucket: &str, path_style: bool) -> String {
+    let endpoint = endpoint.as_str().trim_end_matches('/');
+    match endpoint.split_once("://") {
+        Some((scheme, host)) if !path_style => format!("{scheme}://{bucket}.{host}"),
+        _ => endpoint.to_owned(),
+    }
+}
+
+/// Has the store encrypt with its own key.
+fn with_own_key(builder: AmazonS3Builder) -> Result<AmazonS3Builder, BlobError> {
+    let key = "aws_server_side_encryption".parse::<Key>();
+    let key = key.map_err(|error| BlobError::Setup(root_cause(&error)))?;
+    Ok(builder.with_config(key, "AES256"))
+}
+
+fn attributes(name: BlobName) -> Attributes {
+    let disposition = disposition(name.id, name.media);
+    Attributes::from_iter([
+        (Attribute::ContentType, name.media.mime().to_owned()),
+        (Attribute::ContentDisposition, disposition),
+        (Attribute::CacheControl, CACHE_CONTROL.to_owned()),
+    ])
+}
+
+/// Time for a request with so many bytes that somebody waits for.
+fn limit(bytes: u64) -> Duration {
+    const A_SECOND: u64 = 1024 * 1024;
+    ANSWER + Duration::from_millis(1000 * bytes / A_SECOND)
+}
+
+fn named(file: &ObjectMeta) -> Option<BlobName> {
+    BlobName::parse(file.location.filename()?)
+}
+
+/// Whether the store says that there is no such file, rather than no such bucket.
+fn is_no_file(error: &object_store::Error) -> bool {
+    matches!(error, object_store::Error::NotFound { .. })
+        && !root_cause(error).contains("NoSuchBucket")
+}
+
+/// An error without what the store says besides, in which there are names and keys.
+fn told(error: &object_store::Error) -> String {
+    let cause = root_cause(error);
+    let code = cause
+        .split_once("<Code>")
+        .and_then(|(_, rest)| rest.split_once("</Code>"))
+        .map(|(code, _)| match code {
+            "RequestTimeTooSkewed" => {
+                format!("({code}): this machine's clock and the store's differ too much")
+            }
+            code => format!("({code})"),
+        });
+    let mut told = cause
+        .split('<')
+        .next()
+        .unwrap_or_default()
+        .trim()
+        .to_owned();
+    told.truncate(told.floor_char_boundary(200));
+    [Some(told), code]
+        .into_iter()
+        .flatten()
+        .collect::<Vec<_>>()
+        .join(" ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_the_store_says_is_told_by_its_code() {
+        let said = |code: &str| {
+            let body =
+                format!("403 Forbidden: <Error><Code>{code}</Code><Key>secret</Key></Error>");
+            told(&object_store::Error::Generic {
+                store: "S3",
+                source: body.into(),
+            })
+        };
+        assert_eq!(said("AccessDenied"), "403 Forbidden: (AccessDenied)");
+        assert_eq!(
+            said("RequestTimeTooSkewed"),
+            "403 Forbidden: (RequestTimeTooSkewed): this machine's clock and the store's differ too much"
+        );
+    }
+}

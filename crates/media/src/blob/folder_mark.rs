@@ -1,0 +1,36 @@
+//! The folder mark: the file that identifies a media folder.
+//!
+//! A folder without it, or with another one's, is not the one that
+//! the records speak of. A file system that is not mounted leaves such a folder behind.
+
+use std::io::{ErrorKind, Read as _};
+use std::path::Path as FsPath;
+
+use uuid::Uuid;
+
+use crate::url_signer::write_private;
+
+/// Its name in the folder.
+pub const FILE: &str = "folder-id";
+/// No mark is longer.
+const LONGEST: u64 = 64;
+
+/// The mark in this folder, if it has one.
+pub fn read(folder: &FsPath) -> Option<String> {
+    let file = std::fs::File::open(folder.join(FILE)).ok()?;
+    let mut text = String::new();
+    file.take(LONGEST).read_to_string(&mut text).ok()?;
+    let mark = text.trim();
+    (!mark.is_empty()).then(|| mark.to_owned())
+}
+
+/// Puts a mark into the folder; returns the one that was first.
+pub fn write(folder: &FsPath, mark: &str) -> std::io::Result<String> {
+    write_private(&folder.join(FILE), mark.as_bytes())?;
+    read(folder).ok_or_else(|| ErrorKind::InvalidData.into())
+}
+
+/// A mark that no other folder has.
+pub fn fresh() -> String {
+    Uuid::now_v7().to_string()
+}

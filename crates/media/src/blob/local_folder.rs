@@ -1,0 +1,336 @@
+//! Files in a local folder.
+
+use std::fs::File;
+use std::io::{Read as _, Seek as _, SeekFrom};
+use std::ops::Range;
+use std::path::{Path as FsPath, PathBuf};
+use std::sync::{Arc, OnceLock};
+use std::time::Instant;
+
+use bytes::Bytes;
+use futures_util::stream::{BoxStream, Stream, StreamExt as _, TryStreamExt as _};
+use object_store::buffered::BufWriter;
+use object_store::local::LocalFileSystem;
+use object_store::path::Path;
+use object_store::{ObjectStore, ObjectStoreExt as _};
+use tempfile::TempPath;
+use tokio::io::AsyncWriteExt as _;
+
+use crate::blob::health::StoreHealth;
+use crate::blob::{BlobError, BlobName, ByteStream, folder_mark, folder_name};
+use mediagate_model::ids::AssetId;
+use mediagate_model::media::MediaType;
+
+#[derive(Clone)]
+pub(super) struct LocalFolder(Arc<FolderInner>);
+
+struct FolderInner {
+    /// Once the folder has been seen.
+    files: OnceLock<Arc<dyn ObjectStore>>,
+    folder: Arc<FsPath>,
+    /// What must be in it; `None` if any folder will do.
+    mark: Option<String>,
+    health: StoreHealth,
+}
+
+impl LocalFolder {
+    pub(super) fn open(folder: &FsPath, mark: Option<String>) -> Self {
+        Self(Arc::new(FolderInner {
+            files: OnceLock::new(),
+            folder: folder.into(),
+            mark,
+            health: StoreHealth::default(),
+        }))
+    }
+
+    pub(super) fn away_since(&self) -> Option<Instant> {
+        self.0.health.away_since()
+    }
+
+    /// Fails if the folder is missing or is another one. Nothing may be made in its place, and what is not in
+    /// it is not lost.
+    pub(super) async fn look(&self) -> Result<(), BlobError> {
+        let parts = self.clone();
+        let looked = tokio::task::spawn_blocking(move || parts.check());
+        looked
+            .await
+            .unwrap_or_else(|error| Err(BlobError::Away(error.to_string())))
+    }
+
+    fn check(&self) -> Result<(), BlobError> {
+        const WHY: &str = "the media folder is missing, or another one is in its place";
+        let FolderInner {
+            folder,
+            mark,
+            health,
+            ..
+        } = &*self.0;
+        let Some(mark) = mark else {
+            return Ok(());
+        };
+        let asked = Instant::now();
+        if folder_mark::read(folder).as_ref() == Some(mark) {
+            health.answered();
+            return Ok(());
+        }
+        health.failed(asked, "folder", WHY);
+        Err(BlobError::Away(WHY.into()))
+    }
+
+    fn files(&self) -> Result<Arc<dyn ObjectStore>, BlobError> {
+        if let Some(files) = self.0.files.get() {
+            return Ok(files.clone());
+        }
+        let files = LocalFileSystem::new_with_prefix(&self.0.folder)?.with_fsync(true);
+        Ok(self.0.files.get_or_init(|| Arc::new(files)).clone())
+    }
+
+    fn path_of(&self, name: BlobName) -> PathBuf {
+        self.0.folder.join(path(name).as_ref())
+    }
+
+    /// Does something to the folder, if it is there and still is afterwards.
+    async fn inside<T>(
+        &self,
+        work: impl Future<Output = Result<T, BlobError>>,
+    ) -> Result<T, BlobError> {
+        self.look().await?;
+        let done = work.await;
+        self.look().await?;
+        done
+    }
+
+    pub(super) async fn put(&self, name: BlobName, bytes: Bytes) -> Result<(), BlobError> {
+        self.inside(async {
+            self.files()?.put(&path(name), bytes.into()).await?;
+            Ok(())
+        })
+        .await
+    }
+
+    pub(super) async fn put_file(&self, name: BlobName, file: &FsPath) -> Result<(), BlobError> {
+        let (from, to) = (file.to_owned(), self.path_of(name));
+        let parts = self.clone();
+        let linked = tokio::task::spawn_blocking(move || {
+            parts.check()?;
+            let linked = link(&from, &to);
+            parts.check()?;
+            Ok::<_, BlobError>(linked.is_ok())
+        });
+        if let Ok(linked) = linked.await
+            && linked?
+        {
+            return Ok(());
+        }
+        self.copy_file(name, file).await
+    }
+
+    pub(super) async fn name_again(&self, name: BlobName, folder: &FsPath) -> Option<TempPath> {
+        let (file, folder) = (self.path_of(name), folder.to_owned());
+        let link = move || {
+            let link = |to: &FsPath| std::fs::hard_link(&file, to);
+            let linked = tempfile::Builder::new()
+                .make_in(folder, link)?
+                .into_temp_path();
+            // What cannot be read is no file.
+            File::open(&linked).map(|_| linked)
+        };
+        tokio::task::spawn_blocking(link).await.ok()?.ok()
+    }
+
+    async fn copy_file(&self, name: BlobName, file: &FsPath) -> Result<(), BlobError> {
+        let source = tokio::fs::File::open(file).await?;
+        let pieces = tokio_util::io::ReaderStream::with_capacity(source, 256 * 1024);
+        let pieces = pieces.map_err(BlobError::from).boxed();
+        self.put_stream(name, pieces).await
+    }
+
+    pub(super) async fn put_stream(
+        &self,
+        name: BlobName,
+        mut pieces: ByteStream,
+    ) -> Result<(), BlobError> {
+        const PIECE: usize = 8 * 1024 * 1024;
+        self.inside(async {
+            let mut target = BufWriter::with_capacity(self.files()?, path(name), PIECE);
+            let copied: Result<(), BlobError> = async {
+                while let Some(piece) = pieces.try_next().await? {
+                    target.put(piece).await?;
+                }
+                Ok(())
+            }
+            .await;
+            match copied {
+                Ok(()) => Ok(target.shutdown().await?),
+                Err(error) => {
+                    target.abort().await?;
+                    Err(error)
+                }
+            }
+        })
+        .await
+    }
+
+    pub(super) async fn get(&self, name: BlobName) -> Result<Bytes, BlobError> {
+        let got = async {
+            let found = self.files()?.get(&path(name)).await?;
+            Ok::<_, BlobError>(found.bytes().await?)
+        };
+        match got.await {
+            Ok(bytes) => Ok(bytes),
+            Err(error) => {
+                self.look().await?;
+                Err(error)
+            }
+        }
+    }
+
+    /// Opens the file on the calling thread: that takes microseconds, less than a change of threads.
+    pub(super) fn stream(
+        &self,
+        name: BlobName,
+        range: Range<u64>,
+    ) -> Result<Option<ByteStream>, BlobError> {
+        let file = match File::open(self.path_of(name)) {
+            Ok(file) => file,
+            Err(error) => {
+                self.check()?;
+                if error.kind() == std::io::ErrorKind::NotFound {
+                    return Ok(None);
+                }
+                return Err(error.into());
+            }
+        };
+        Ok(Some(match at_hand(&file, &range) {
+            Some(bytes) => futures_util::stream::iter([Ok(bytes)]).boxed(),
+            None => pieces(file, range).boxed(),
+        }))
+    }
+
+    /// A file that is not there is removed, but not while the folder is not.
+    pub(super) async fn delete_all(
+        &self,
+        names: impl Iterator<Item = BlobName>,
+    ) -> Result<(), BlobError> {
+        self.inside(async {
+            let files = self.files()?;
+            for name in names {
+                match files.delete(&path(name)).await {
+                    Ok(()) | Err(object_store::Error::NotFound { .. }) => {}
+                    Err(error) => return Err(error.into()),
+                }
+            }
+            Ok(())
+        })
+        .await
+    }
+
+    pub(super) async fn list(
+        &self,
+        folder: u8,
+        from: AssetId,
+        to: AssetId,
+    ) -> Result<Vec<BlobName>, BlobError> {
+        self.inside(async {
+            let all = self.files()?.list(Some(&Path::from(folder_name(folder))));
+            let names = all.try_filter_map(async |file| {
+                let name = file.location.filename().and_then(BlobName::parse);
+                Ok(name.filter(|name| from <= name.id && name.id < to))
+            });
+            Ok(names.try_collect().await?)
+        })
+        .await
+    }
+
+    pub(super) fn all_of(
+        &self,
+        folder: u8,
+    ) -> BoxStream<'static, Result<(AssetId, MediaType, u64), BlobError>> {
+        let files = match self.check().and_then(|()| self.files()) {
+            Ok(files) => files,
+            Err(error) => return futures_util::stream::iter([Err(error)]).boxed(),
+        };
+        let all = files.list(Some(&Path::from(folder_name(folder))));
+        let names = all.try_filter_map(async |file| {
+            let name = file.location.filename().and_then(BlobName::parse);
+            Ok(name.map(|name| (name.id, name.media, file.size)))
+        });
+        names.map_err(BlobError::from).boxed()
+    }
+}
+
+fn path(name: BlobName) -> Path {
+    Path::from(format!("{}/{}", name.folder(), name.file()))
+}
+
+/// Gives a file a second name, durably. The name comes first, as nothing refers to it yet: a file system with a
+/// journal then writes both in the commit that the file's sync waits for, and the folder's finds nothing left.
+fn link(from: &FsPath, to: &FsPath) -> std::io::Result<()> {
+    let folder = to.parent().ok_or(std::io::ErrorKind::InvalidInput)?;
+    match std::fs::hard_link(from, to) {
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
+            match std::fs::create_dir(folder) {
+                Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => {}
+                made => made.and_then(|()| folder.parent().map_or(Ok(()), sync))?,
+            }
+            std::fs::hard_link(from, to)?;
+        }
+        linked => linked?,
+    }
+    File::open(to)?.sync_all()?;
+    sync(folder)
+}
+
+fn sync(folder: &FsPath) -> std::io::Result<()> {
+    File::open(folder)?.sync_all()
+}
+
+/// A small part of a file, if the system has it in memory: reading it takes microseconds, less than a
+/// change of threads.
+#[cfg(target_os = "linux")]
+fn at_hand(file: &File, range: &Range<u64>) -> Option<Bytes> {
+    use rustix::io::{ReadWriteFlags, preadv2};
+    const SMALL: u64 = 64 * 1024;
+    let length = range.end.checked_sub(range.start)?;
+    if length > SMALL {
+        return None;
+    }
+    let mut bytes = vec![0; usize::try_from(length).ok()?];
+    let mut into = [std::io::IoSliceMut::new(&mut bytes)];
+    let read = preadv2(file, &mut into, range.start, ReadWriteFlags::NOWAIT);
+    (read.ok()? as u64 == length).then(|| bytes.into())
+}
+
+#[cfg(not(target_os = "linux"))]
+fn at_hand(_: &File, _: &Range<u64>) -> Option<Bytes> {
+    None
+}
+
+/// Part of a file on this disk. Each piece is a change of threads, and is in memory until
+/// the other side has taken it.
+fn pieces(file: File, range: Range<u64>) -> impl Stream<Item = Result<Bytes, BlobError>> {
+    const PIECE: u64 = 256 * 1024;
+    let unread = (Arc::new(file), range);
+    futures_util::stream::try_unfold(unread, async |(file, Range { start, end })| {
+        let wanted = (end - start).min(PIECE);
+        if wanted == 0 {
+            return Ok(None);
+        }
+        let source = file.clone();
+        let piece = tokio::task::spawn_blocking(move || read_at(&source, start, wanted));
+        let piece = piece.await.map_err(std::io::Error::other)??;
+        Ok(Some((piece, (file, start + wanted..end))))
+    })
+}
+
+fn read_at(mut file: &File, start: u64, length: u64) -> std::io::Result<Bytes> {
+    file.seek(SeekFrom::Start(start))?;
+    let mut bytes = Vec::with_capacity(usize::try_from(length).unwrap_or(0));
+    file.take(length).read_to_end(&mut bytes)?;
+    // What was announced has to come: an answer that is cut short must not look whole.
+    if bytes.len() as u64 == length {
+        Ok(bytes.into())
+    } else {
+        Err(std::io::ErrorKind::UnexpectedEof.into())
+    }
+}

@@ -1,0 +1,342 @@
+//! The child's side: runs one job and exits.
+
+use std::fs::File;
+use std::io::{self, BufRead as _, Write as _};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::mpsc::{self, RecvTimeoutError};
+use std::time::Duration;
+
+use animatic::{PictureError, PictureLimits};
+use provenance::marks::FileKind;
+use rustix::process::{Resource, Rlimit, getppid, getrlimit, setrlimit};
+
+use super::confinement::{ConfinedFiles, confine};
+use super::{
+    BadPicture, ChildJob, ChildLimits, ChildMessage, ChildOrder, ClipFiles, ClipSources, FileCheck,
+    OwnModel, POSTER, PictureFacts, SHEET, STILLS, VIDEO, cover, cover_large, flac,
+};
+use crate::engines::clip::{self, ClipError, MadeClip, broken};
+use crate::engines::film_scan::{FilmScan, ScanPurpose};
+use crate::engines::own_models::{InstalledModels, ModelGraphs};
+use crate::engines::recording_scan;
+use crate::engines::{EngineControl, EngineError, animatic_engine, film_scan, stems_engine};
+use crate::origin::{self, FileExamination, WatermarkKey};
+use stems::DecodeLimits;
+
+/// How often it reports progress.
+const INTERVAL: Duration = Duration::from_millis(200);
+/// Most files that are open at once.
+const OPEN_FILES: u64 = 256;
+
+/// Runs the job on standard input and reports on standard output. If it never reports an end, the
+/// job counts as dead.
+pub fn serve() -> io::Result<()> {
+    let mut order = String::new();
+    io::stdin().lock().read_line(&mut order)?;
+    let order: ChildOrder = serde_json::from_str(&order)?;
+    end_with(order.parent)?;
+    limit(order.limits)?;
+    confine(&order.job.files(&order.folder))?;
+    if order.job.can_wait() {
+        rustix::process::nice(19)?;
+    }
+    let watch = Arc::new(EngineControl::default());
+    let (done, ends) = mpsc::channel();
+    let (job, folder, watching) = (order.job, order.folder, watch.clone());
+    std::thread::Builder::new().spawn(move || {
+        // Nobody listens to a job that ends after its time.
+        let _ = done.send(job.run(&folder, &watching));
+    })?;
+    loop {
+        match ends.recv_timeout(INTERVAL) {
+            Ok(Ok(word)) => return say(&word),
+            Ok(Err(EngineError::Source(why))) => return say(&ChildMessage::Source(why)),
+            Ok(Err(error)) => return say(&ChildMessage::Broken(error.to_string())),
+            // One that waits for its parent's answer has told all there is to tell.
+            Err(RecvTimeoutError::Timeout) => say(&ChildMessage::Progress(watch.progress()))?,
+            Err(RecvTimeoutError::Disconnected) => {
+                return say(&ChildMessage::Broken("the engine panicked".into()));
+            }
+        }
+    }
+}
+
+/// Makes the kernel kill this process when its parent dies.
+fn end_with(parent: u32) -> io::Result<()> {
+    #[cfg(target_os = "linux")]
+    rustix::process::set_parent_process_death_signal(Some(rustix::process::Signal::KILL))?;
+    // The parent may have died before.
+    let is_there = getppid().is_some_and(|id| id.as_raw_pid().cast_unsigned() == parent);
+    if is_there {
+        Ok(())
+    } else {
+        Err(io::Error::other("the parent is gone"))
+    }
+}
+
+fn limit(limits: ChildLimits) -> io::Result<()> {
+    for (resource, limit) in [
+        (Resource::As, limits.memory),
+        (Resource::Cpu, limits.cpu),
+        (Resource::Fsize, limits.file),
+        (Resource::Nofile, Some(OPEN_FILES)),
+        (Resource::Core, Some(0)),
+    ] {
+        let Some(limit) = limit else { continue };
+        // Our own hard limit may be lower.
+        let most = getrlimit(resource).maximum.unwrap_or(u64::MAX).min(limit);
+        let limit = Rlimit {
+            current: Some(most),
+            maximum: Some(most),
+        };
+        setrlimit(resource, limit)?;
+    }
+    // If the machine runs out of memory, the kernel kills this process first. Only Linux has the
+    // file.
+    let _ = std::fs::write("/proc/self/oom_score_adj", "1000");
+    Ok(())
+}
+
+pub(super) fn say(word: &ChildMessage) -> io::Result<()> {
+    let mut line = serde_json::to_vec(word)?;
+    line.push(b'\n');
+    let mut out = io::stdout().lock();
+    out.write_all(&line)?;
+    out.flush()
+}
+
+impl ChildJob {
+    /// Whether nobody waits for it, or can well wait, so that everything else comes first.
+    const fn can_wait(&self) -> bool {
+        matches!(self, Self::Look { .. } | Self::Check { .. })
+    }
+
+    /// Whether it asks its parent for something on its way.
+    pub(super) const fn asks(&self) -> bool {
+        match self {
+            Self::Picture { decodes, .. } => *decodes,
+            #[cfg(feature = "c2pa")]
+            Self::Sign(..) => true,
+            _ => false,
+        }
+    }
+
+    /// What it reads and writes.
+    fn files<'a>(&'a self, folder: &'a Path) -> ConfinedFiles<'a> {
+        let read = match self {
+            Self::Video { picture, .. } => picture.iter().map(PathBuf::as_path).collect(),
+            Self::Look { films, .. } => films.iter().map(PathBuf::as_path).collect(),
+            // The operator's own model, whose library may lie, and load others from, anywhere.
+            Self::Stems { model: Some(_), .. } => vec![Path::new("/")],
+            Self::Stems { source, .. } => vec![source.as_path()],
+            Self::Clip(recordings) => recordings.sources.iter().map(PathBuf::as_path).collect(),
+            Self::Picture { file, .. } | Self::Check { file, .. } | Self::Verify { file, .. } => {
+                vec![file.as_path()]
+            }
+            #[cfg(feature = "c2pa")]
+            Self::Sign(order, _) => vec![order.file.as_path(), order.source.as_path()],
+        };
+        ConfinedFiles {
+            read,
+            write: vec![folder],
+        }
+    }
+
+    fn run(self, folder: &Path, watch: &EngineControl) -> Result<ChildMessage, EngineError> {
+        match self {
+            Self::Video {
+                job,
+                picture,
+                touch,
+            } => {
+                let decode = |path: &Path| {
+                    let bytes = std::fs::read(path).map_err(broken)?;
+                    animatic_engine::decode(&bytes)
+                };
+                let picture = picture.as_deref().map(decode).transpose()?;
+                let made = animatic_engine::make(&job, picture.as_ref(), touch, watch)?;
+                leave_video(folder, made)
+            }
+            Self::Look { films } => {
+                let mut stills = File::create(folder.join(STILLS)).map_err(broken)?;
+                for film in &films {
+                    let (looked, poster) = film_scan::look(film, ScanPurpose::Keep, &[], watch);
+                    let poster = poster.unwrap_or_default();
+                    stills.write_all(&poster).map_err(broken)?;
+                    let length = (!poster.is_empty()).then_some(poster.len() as u64);
+                    say(&ChildMessage::Looked(looked, length)).map_err(broken)?;
+                }
+                Ok(ChildMessage::Seen)
+            }
+            Self::Stems {
+                job,
+                source,
+                model,
+                mark,
+            } => {
+                let graphs = model.as_ref().map(open).transpose()?;
+                let graphs = graphs.as_ref();
+                let clips = stems_engine::separate(&job, graphs, &source, mark, folder, watch)?;
+                let clips = clips.into_iter().enumerate();
+                let clips = clips.map(|(number, clip)| leave_clip(folder, number, clip));
+                Ok(ChildMessage::Clips(clips.collect::<Result<_, _>>()?))
+            }
+            Self::Picture { file, decodes } => picture(&file, decodes),
+            Self::Clip(recordings) => clip_of(&recordings, folder, watch),
+            Self::Check {
+                file,
+                keys,
+                certificates,
+            } => check(&file, &keys, &certificates, watch),
+            #[cfg(feature = "c2pa")]
+            Self::Sign(order, signer) => super::signing::serve(&order, &signer, folder),
+            Self::Verify { file, certificates } => {
+                let bytes = std::fs::read(&file).map_err(broken)?;
+                Ok(ChildMessage::Verified(origin::verify(
+                    &bytes,
+                    &certificates,
+                )))
+            }
+        }
+    }
+}
+
+fn open(model: &OwnModel) -> Result<ModelGraphs, EngineError> {
+    InstalledModels::load_one(&model.folder, model.library.clone(), &model.name)
+        .ok_or_else(|| EngineError::Broken(format!("{} cannot be loaded", model.name)))
+}
+
+/// What a picture is, by its header; and whether it can be decoded, for which memory is asked for first.
+fn picture(file: &Path, decodes: bool) -> Result<ChildMessage, EngineError> {
+    let limits = PictureLimits::default();
+    let bytes = std::fs::read(file).map_err(broken)?;
+    let bad = |error: PictureError| {
+        Ok(ChildMessage::BadPicture(BadPicture {
+            is_too_large: matches!(
+                error,
+                PictureError::TooLarge { .. }
+                    | PictureError::TooLong { .. }
+                    | PictureError::TooManyScans { .. }
+                    | PictureError::TooMuchMemory { .. }
+            ),
+            message: error.to_string(),
+        }))
+    };
+    let info = match animatic::picture::probe(&bytes, &limits) {
+        Ok(info) => info,
+        Err(error) => return bad(error),
+    };
+    if decodes {
+        say(&ChildMessage::Needs(
+            info.decoding_bytes + bytes.len() as u64,
+        ))
+        .map_err(broken)?;
+        let answered = io::stdin().lock().read_line(&mut String::new());
+        if answered.map_err(broken)? == 0 {
+            return Err(EngineError::Stopped);
+        }
+        if let Err(error) = animatic::picture::decode(&bytes, &limits) {
+            return bad(error);
+        }
+    }
+    Ok(ChildMessage::Picture(PictureFacts {
+        extension: info.format.extension().to_owned(),
+        width: info.width,
+        height: info.height,
+    }))
+}
+
+fn clip_of(
+    recordings: &ClipSources,
+    folder: &Path,
+    watch: &EngineControl,
+) -> Result<ChildMessage, EngineError> {
+    let limits = DecodeLimits {
+        max_seconds: recordings.most_seconds,
+        ..DecodeLimits::default()
+    };
+    let (name, go_on) = (recordings.clip.to_string(), || !watch.is_stopped());
+    let made = match &recordings.sources[..] {
+        [file] => clip::keep(&name, file, &limits, recordings.picture, folder, &go_on).map(Some),
+        files => clip::sum(&name, files, &limits, recordings.picture, folder, &go_on),
+    };
+    match made {
+        Ok(clip) => {
+            let clips = clip.into_iter().map(|clip| leave_clip(folder, 0, clip));
+            Ok(ChildMessage::Clips(clips.collect::<Result<_, _>>()?))
+        }
+        Err(ClipError::Decode(why)) => Ok(ChildMessage::Unreadable(why)),
+        Err(ClipError::Engine(error)) => Err(error),
+    }
+}
+
+fn check(
+    file: &Path,
+    keys: &[WatermarkKey],
+    certificates: &str,
+    watch: &EngineControl,
+) -> Result<ChildMessage, EngineError> {
+    let examined = FileExamination::claims(file);
+    let verified = if examined.can_be_verified() {
+        let bytes = std::fs::read(file).map_err(broken)?;
+        Some(origin::verify(&bytes, certificates))
+    } else {
+        None
+    };
+    let looked = match examined.kind {
+        Some(FileKind::Mp4) => match film_scan::can_be_tried(file) {
+            Ok(()) => film_scan::look(file, ScanPurpose::Check, keys, watch).0,
+            Err(why) => FilmScan::nothing(why),
+        },
+        _ => FilmScan::default(),
+    };
+    let is_seen = looked.asked.video.is_some()
+        || matches!(examined.kind, Some(FileKind::Png | FileKind::Jpeg));
+    let heard = if is_seen {
+        None
+    } else {
+        recording_scan::hear(file, keys, &|| !watch.is_stopped())
+    };
+    Ok(ChildMessage::Checked(Box::new(FileCheck {
+        verified,
+        looked,
+        heard,
+    })))
+}
+
+fn leave_video(
+    folder: &Path,
+    made: animatic_engine::MadeVideo,
+) -> Result<ChildMessage, EngineError> {
+    for (name, bytes) in [
+        (VIDEO, made.mp4),
+        (POSTER, made.poster),
+        (SHEET, made.sheet),
+    ] {
+        std::fs::write(folder.join(name), bytes).map_err(broken)?;
+    }
+    Ok(ChildMessage::Video {
+        width: made.width,
+        height: made.height,
+        milliseconds: made.milliseconds,
+        direction: made.direction,
+        likeness: made.likeness,
+        is_marked: made.is_marked,
+    })
+}
+
+fn leave_clip(folder: &Path, number: usize, clip: MadeClip) -> Result<ClipFiles, EngineError> {
+    clip.flac
+        .persist(folder.join(flac(number)))
+        .map_err(broken)?;
+    std::fs::write(folder.join(cover(number)), &clip.cover).map_err(broken)?;
+    std::fs::write(folder.join(cover_large(number)), &clip.cover_large).map_err(broken)?;
+    Ok(ClipFiles {
+        size_bytes: clip.size_bytes,
+        sha256: clip.sha256,
+        milliseconds: clip.milliseconds,
+        likeness: clip.likeness,
+        is_marked: clip.is_marked,
+    })
+}

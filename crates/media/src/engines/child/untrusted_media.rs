@@ -1,0 +1,130 @@
+//! Untrusted media, the parent's side: pictures, recordings, and files that somebody asks about.
+//! Blocks. A child that dies at one has found it unusable: whatever was wrong with it, its owner is told
+//! that it cannot be read.
+
+use std::path::Path;
+
+use super::parent_side::{follow, follow_each, take};
+use super::{
+    BadPicture, ChildJob, ChildLauncher, ChildLimits, ChildMessage, ClipSources, FileCheck,
+    PictureFacts, UnreadableRecording, VerifiedCredentials,
+};
+use crate::engines::clip::{ClipError, MadeClip};
+use crate::engines::{EngineControl, EngineError};
+use crate::origin::WatermarkKey;
+
+/// What is told of media at which a child died.
+const DIED: &str = "it cannot be decoded";
+
+/// What a picture is; if `decodes`, every pixel of it can be decoded. `reserve` is called, and what it
+/// returns is held, before memory is needed for that.
+pub fn picture<Held>(
+    launcher: &ChildLauncher,
+    file: &Path,
+    decodes: bool,
+    reserve: impl Fn(u64) -> Held,
+    watch: &EngineControl,
+) -> Result<Result<PictureFacts, BadPicture>, EngineError> {
+    let job = ChildJob::Picture {
+        file: file.to_owned(),
+        decodes,
+    };
+    let mut held = None;
+    let mut hear = |_: &Path, word| match word {
+        ChildMessage::Needs(bytes) => {
+            held = Some(reserve(bytes));
+            Ok(Some(String::new()))
+        }
+        word => Err(odd(&word)),
+    };
+    let ended = follow_each(launcher, job, ChildLimits::MEDIA, watch, &mut hear);
+    match ended {
+        Ok((_, ChildMessage::Picture(facts))) => Ok(Ok(facts)),
+        Ok((_, ChildMessage::BadPicture(why))) => Ok(Err(why)),
+        Ok((_, word)) => Err(odd(&word)),
+        Err(EngineError::Died(why)) => {
+            tracing::warn!(%why, "a picture crashed its process");
+            Ok(Err(BadPicture {
+                is_too_large: false,
+                message: DIED.to_owned(),
+            }))
+        }
+        Err(error) => Err(error),
+    }
+}
+
+/// A clip of a recording, or of the sum of several; `None` if their rates or channels differ.
+pub fn clip_of(
+    launcher: &ChildLauncher,
+    recordings: ClipSources,
+    watch: &EngineControl,
+) -> Result<Option<MadeClip>, ClipError> {
+    match follow(
+        launcher,
+        ChildJob::Clip(recordings),
+        ChildLimits::MEDIA,
+        watch,
+    ) {
+        Ok((folder, ChildMessage::Clips(clips))) => {
+            let clip = clips.into_iter().next();
+            let clip = clip.map(|clip| take(launcher, folder.path(), 0, clip));
+            let clip = clip.transpose();
+            clip.map_err(|error| EngineError::Broken(error.to_string()).into())
+        }
+        Ok((_, ChildMessage::Unreadable(why))) => Err(why.into()),
+        Ok((_, word)) => Err(odd(&word).into()),
+        Err(EngineError::Died(why)) => {
+            tracing::warn!(%why, "a recording crashed its process");
+            Err(ClipError::Decode(UnreadableRecording {
+                is_too_long: false,
+                message: DIED.to_owned(),
+            }))
+        }
+        Err(error) => Err(error.into()),
+    }
+}
+
+/// What is to be seen and heard of a file.
+pub fn check(
+    launcher: &ChildLauncher,
+    file: &Path,
+    keys: Vec<WatermarkKey>,
+    certificates: &str,
+    watch: &EngineControl,
+) -> Result<FileCheck, EngineError> {
+    let job = ChildJob::Check {
+        file: file.to_owned(),
+        keys,
+        certificates: certificates.to_owned(),
+    };
+    match follow(launcher, job, ChildLimits::MEDIA, watch)? {
+        (_, ChildMessage::Checked(checked)) => Ok(*checked),
+        (_, word) => Err(odd(&word)),
+    }
+}
+
+/// What a file's credentials say.
+pub fn verify(
+    launcher: &ChildLauncher,
+    file: &Path,
+    certificates: &str,
+    watch: &EngineControl,
+) -> Result<VerifiedCredentials, String> {
+    let job = ChildJob::Verify {
+        file: file.to_owned(),
+        certificates: certificates.to_owned(),
+    };
+    match follow(launcher, job, ChildLimits::MEDIA, watch) {
+        Ok((_, ChildMessage::Verified(verified))) => verified,
+        Ok((_, word)) => Err(odd(&word).to_string()),
+        Err(EngineError::Died(why)) => {
+            tracing::warn!(%why, "credentials crashed their process");
+            Err("its credentials cannot be read".to_owned())
+        }
+        Err(error) => Err(error.to_string()),
+    }
+}
+
+fn odd(word: &ChildMessage) -> EngineError {
+    EngineError::Broken(format!("a child said {word:?}"))
+}

@@ -1,0 +1,182 @@
+//! Scan of a film for its fingerprint and a watermark of this deployment, and
+//! for a poster.
+//!
+//! The decoder is C++ and the film may be anybody's: a child ([`child`](super::child)) runs it in
+//! a process of its own.
+
+use std::fs::File;
+use std::io::BufReader;
+use std::path::Path;
+
+use animatic::playback;
+use provenance::fingerprint::video::VideoPrint;
+use provenance::watermark::VideoDetector;
+use serde::{Deserialize, Serialize};
+
+use crate::engines::{EngineControl, fingerprints};
+use crate::origin::WatermarkKey;
+use mediagate_model::provenance::PerceptualFingerprint;
+
+/// Frames in which the watermark is looked for.
+const SEARCHED: u32 = 240;
+/// From 1 to 100.
+const POSTER_QUALITY: u8 = 82;
+
+/// What a film is looked at for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub enum ScanPurpose {
+    /// Somebody asks what it is: two minutes at 25 frames a second, and the watermark.
+    Check,
+    /// It is kept: how it begins, and its first frame as a poster.
+    Keep,
+}
+
+impl ScanPurpose {
+    const fn frames(self) -> u32 {
+        match self {
+            Self::Check => 3000,
+            Self::Keep => 300,
+        }
+    }
+
+    /// Frames of the fingerprint, one for each second.
+    const fn seconds(self) -> usize {
+        match self {
+            Self::Check => usize::MAX,
+            Self::Keep => 5,
+        }
+    }
+}
+
+/// What was found.
+#[derive(Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct FilmScan {
+    /// For the registry, with the keys of a film that is kept.
+    pub kept: PerceptualFingerprint,
+    /// For a search.
+    pub asked: PerceptualFingerprint,
+    /// Key id and media id of a watermark.
+    pub mark: Option<(u32, u64)>,
+    /// Why nothing, or not everything, could be looked at; for people.
+    pub why: Option<String>,
+}
+
+impl FilmScan {
+    pub fn nothing(why: impl Into<String>) -> Self {
+        Self {
+            why: Some(why.into()),
+            ..Self::default()
+        }
+    }
+}
+
+/// Whether looking is worth a process: decodes nothing.
+pub fn can_be_tried(file: &Path) -> Result<(), String> {
+    let file = File::open(file).map_err(|error| error.to_string())?;
+    playback::can_be_tried(BufReader::new(file)).map_err(|error| error.to_string())
+}
+
+/// Decodes the film. Blocks until it is done or stopped. The poster is a JPEG file.
+pub fn look(
+    file: &Path,
+    glance: ScanPurpose,
+    keys: &[WatermarkKey],
+    watch: &EngineControl,
+) -> (FilmScan, Option<Vec<u8>>) {
+    let file = match File::open(file) {
+        Ok(file) => BufReader::new(file),
+        Err(error) => return (FilmScan::nothing(error.to_string()), None),
+    };
+    let mut print = VideoPrint::default();
+    let (mut detector, mut poster) = (None, None);
+    let mut seconds = 0.0;
+    let mut visit = |frame: playback::DecodedFrame<'_>| {
+        if frame.number == 0 {
+            match glance {
+                ScanPurpose::Check => detector = VideoDetector::new(frame.width, frame.height).ok(),
+                ScanPurpose::Keep => poster = frame.picture(),
+            }
+        }
+        if frame.number < SEARCHED
+            && let Some(detector) = &mut detector
+        {
+            // A frame of another size is no part of what was marked.
+            let _ = detector.add(frame.luma, frame.stride);
+        }
+        if f64::from(frame.number) >= seconds * frame.per_second {
+            seconds += 1.0;
+            // A frame that is too small says nothing.
+            let _ = print.add(frame.luma, frame.width, frame.height, frame.stride);
+        }
+        print.seconds() < glance.seconds() && !watch.is_stopped()
+    };
+    let played = playback::play(file, glance.frames(), &mut visit);
+    let mark = detector.and_then(|detector: VideoDetector| {
+        let keys = keys.iter().filter_map(WatermarkKey::key);
+        let mut found = keys.filter_map(|key| detector.read(&key));
+        found.next().map(|found| (found.key_id, found.media_id))
+    });
+    let looked = FilmScan {
+        kept: fingerprints::of_video(&print),
+        asked: fingerprints::of_asked_video(&print),
+        mark,
+        why: played.err().map(|error| error.to_string()),
+    };
+    let poster = poster.and_then(|picture| picture.to_jpeg(POSTER_QUALITY).ok());
+    (looked, poster)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Write as _;
+
+    use animatic::{Direction, RenderControl, RenderOptions, RenderRequest, RequestedOptions};
+
+    use super::*;
+
+    fn film() -> Vec<u8> {
+        let prompt = "a lake";
+        let asked = RequestedOptions {
+            size: Some((480, 480)),
+            seconds: Some(1.0),
+            ..RequestedOptions::default()
+        };
+        let options = RenderOptions::resolve(&asked, &Direction::parse(prompt)).unwrap();
+        let request = RenderRequest {
+            picture: None,
+            prompt,
+            options,
+        };
+        animatic::make(&request, &mut RenderControl::unattended())
+            .unwrap()
+            .mp4
+    }
+
+    fn seen(file: &[u8]) -> (FilmScan, Option<Vec<u8>>) {
+        let mut on_disk = tempfile::NamedTempFile::new().unwrap();
+        on_disk.write_all(file).unwrap();
+        look(
+            on_disk.path(),
+            ScanPurpose::Keep,
+            &[],
+            &EngineControl::default(),
+        )
+    }
+
+    #[test]
+    fn a_film_that_is_kept_has_a_print_and_a_poster_and_a_broken_one_neither() {
+        let film = film();
+        let (looked, poster) = seen(&film);
+        assert_eq!(poster.unwrap()[..2], [0xff, 0xd8]);
+        assert!(looked.why.is_none() && !looked.kept.keys.is_empty());
+        let (looked, poster) = seen(b"no film");
+        assert!(looked.why.is_some() && looked.kept.video.is_none() && poster.is_none());
+        // Whatever is broken, nothing worse comes of it than seeing nothing.
+        for at in (0..film.len()).step_by(film.len() / 100) {
+            let mut broken = film.clone();
+            broken[at] ^= 0xff;
+            drop(seen(&broken));
+            drop(seen(&film[..at]));
+        }
+    }
+}

@@ -1,0 +1,112 @@
+//! Perceptual fingerprints as they are stored, and the index keys that lead to them.
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD_NO_PAD as BASE64;
+use provenance::fingerprint::PrintMatch;
+use provenance::fingerprint::sound::SoundPrint;
+use provenance::fingerprint::video::VideoPrint;
+
+use mediagate_model::provenance::PerceptualFingerprint;
+
+/// Seconds of a recording that its print covers.
+pub const HEARD_SECONDS: usize = 60;
+/// Frames of a film that are in the index, and keys of a recording.
+const FRAMES: usize = 12;
+const WORDS: usize = 64;
+/// The same for one that is looked up.
+const FRAMES_ASKED: usize = 24;
+const WORDS_ASKED: usize = 128;
+/// Keys of sounds lie above those of films.
+const SOUND: i64 = 1 << 40;
+
+/// Of a film that is kept.
+pub fn of_video(print: &VideoPrint) -> PerceptualFingerprint {
+    video(print, FRAMES)
+}
+
+/// Of a film that is looked up.
+pub fn of_asked_video(print: &VideoPrint) -> PerceptualFingerprint {
+    video(print, FRAMES_ASKED)
+}
+
+fn video(print: &VideoPrint, frames: usize) -> PerceptualFingerprint {
+    if print.seconds() == 0 {
+        return PerceptualFingerprint::default();
+    }
+    let keys = print.keys(frames).into_iter();
+    PerceptualFingerprint {
+        video: Some(BASE64.encode(print.to_bytes())),
+        sound: None,
+        keys: keys.map(i64::from).collect(),
+    }
+}
+
+/// How alike a kept film or recording is to one that is looked up; nothing if it is not.
+pub fn compare(
+    kept: &PerceptualFingerprint,
+    asked: &PerceptualFingerprint,
+) -> Option<(&'static str, PrintMatch)> {
+    let bytes = |text: &Option<String>| BASE64.decode(text.as_deref()?).ok();
+    let video = |text| VideoPrint::from_bytes(&bytes(text)?).ok();
+    let sound = |text| SoundPrint::from_bytes(&bytes(text)?).ok();
+    if let (Some(kept), Some(asked)) = (video(&kept.video), video(&asked.video))
+        && let Some(found) = kept.alike(&asked)
+    {
+        return Some(("video", found));
+    }
+    let (kept, asked) = (sound(&kept.sound)?, sound(&asked.sound)?);
+    Some(("sound", kept.alike(&asked)?))
+}
+
+/// Hears how a recording begins.
+pub struct FingerprintRecorder {
+    rate: u32,
+    mono: Vec<f32>,
+}
+
+impl FingerprintRecorder {
+    pub fn new(rate: u32) -> Self {
+        Self {
+            rate,
+            mono: Vec::new(),
+        }
+    }
+
+    /// The next samples of every channel.
+    pub fn hear(&mut self, piece: &[Vec<f32>]) {
+        let room = (self.rate as usize * HEARD_SECONDS).saturating_sub(self.mono.len());
+        let count = piece.first().map_or(0, Vec::len).min(room);
+        let from = self.mono.len();
+        self.mono.resize(from + count, 0.0);
+        for channel in piece {
+            for (sum, sample) in self.mono.iter_mut().skip(from).zip(channel) {
+                *sum += sample;
+            }
+        }
+    }
+
+    /// Of a recording that is kept.
+    pub fn likeness(&self) -> PerceptualFingerprint {
+        self.with(WORDS)
+    }
+
+    /// Of a recording that is looked up.
+    pub fn asked_likeness(&self) -> PerceptualFingerprint {
+        self.with(WORDS_ASKED)
+    }
+
+    fn with(&self, words: usize) -> PerceptualFingerprint {
+        let Ok(print) = SoundPrint::of(&self.mono, self.rate) else {
+            return PerceptualFingerprint::default();
+        };
+        if print.words().is_empty() {
+            return PerceptualFingerprint::default();
+        }
+        let keys = print.keys(words).into_iter();
+        PerceptualFingerprint {
+            video: None,
+            sound: Some(BASE64.encode(print.to_bytes())),
+            keys: keys.map(|word| SOUND | i64::from(word)).collect(),
+        }
+    }
+}

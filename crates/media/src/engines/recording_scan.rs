@@ -1,0 +1,64 @@
+//! Scan of a recording's beginning for its fingerprint and a watermark of this
+//! deployment.
+
+use std::path::Path;
+
+use provenance::watermark::sound::SoundDetector;
+use serde::{Deserialize, Serialize};
+use stems::DecodeLimits;
+
+use crate::engines::clip;
+use crate::engines::fingerprints::{FingerprintRecorder, HEARD_SECONDS};
+use crate::origin::WatermarkKey;
+use mediagate_model::provenance::PerceptualFingerprint;
+
+/// Seconds of a recording in which the watermark is looked for.
+const SEARCHED_SECONDS: usize = 180;
+/// Longest recording.
+const LONGEST_SECONDS: u32 = 3600;
+
+/// What a recording is known by.
+#[derive(Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RecordingScan {
+    pub likeness: PerceptualFingerprint,
+    /// Key id and media id of a watermark.
+    pub mark: Option<(u32, u64)>,
+}
+
+/// How a recording begins; `None` if it is none.
+pub fn hear(file: &Path, keys: &[WatermarkKey], go_on: &dyn Fn() -> bool) -> Option<RecordingScan> {
+    let limits = DecodeLimits {
+        max_seconds: LONGEST_SECONDS,
+        ..DecodeLimits::default()
+    };
+    let (recording, scan) = clip::open(file, &limits, go_on).ok()?;
+    let mut ear = FingerprintRecorder::new(scan.shape.rate);
+    // Sound of other rates holds no mark.
+    let mut detector = SoundDetector::new(scan.shape.rate).ok();
+    let seconds = detector
+        .as_ref()
+        .map_or(HEARD_SECONDS, |_| SEARCHED_SECONDS);
+    let most = scan.shape.rate as usize * seconds;
+    let mut heard = 0;
+    // It ends with an error where it is told to end.
+    drop(stems::decode::replay(
+        &recording,
+        &limits,
+        &scan,
+        &mut |piece| {
+            ear.hear(piece);
+            if let Some(detector) = &mut detector {
+                detector.hear(piece);
+            }
+            heard += piece.first().map_or(0, Vec::len);
+            heard < most && go_on()
+        },
+    ));
+    let likeness = Some(ear.asked_likeness()).filter(|likeness| likeness.sound.is_some())?;
+    let mut keys = keys.iter().filter_map(WatermarkKey::key);
+    let found = detector.and_then(|detector| keys.find_map(|key| detector.read(&key)));
+    Some(RecordingScan {
+        likeness,
+        mark: found.map(|found| (found.key_id, found.media_id)),
+    })
+}

@@ -1,0 +1,205 @@
+//! Examination of a file's provenance. Marks are claims; only a signature can be verified, and
+//! that needs the feature `c2pa`.
+
+use std::fs::File;
+use std::io::{BufReader, Cursor};
+use std::path::Path;
+
+use provenance::marks::{self, FileKind, FileMarks, MarksError};
+use serde::{Deserialize, Serialize};
+
+use super::OriginMarker;
+use mediagate_model::provenance::{Provenance, ProvenanceMark, ProvenanceStatus};
+
+/// Something that was done to a file, by its signer.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SignedAction {
+    /// `c2pa.created`.
+    pub action: String,
+    pub when: Option<String>,
+    pub software: Option<String>,
+}
+
+/// All that can be told of a file.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct FileExamination {
+    pub provenance: Provenance,
+    /// `None` if it is of no kind that carries marks.
+    pub kind: Option<FileKind>,
+    /// Signed with this deployment's own certificate, and unchanged.
+    pub is_ours: bool,
+    pub deeds: Vec<SignedAction>,
+    /// Titles of what it was made of.
+    pub ingredients: Vec<String>,
+    /// What was asked for, where its signer states that.
+    pub prompt: Option<String>,
+    /// C2PA's codes for what does not hold.
+    pub problems: Vec<String>,
+}
+
+/// What a file's credentials say, and whether they hold.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct VerifiedCredentials {
+    pub status: ProvenanceStatus,
+    pub signer: Option<String>,
+    pub is_ours: bool,
+    pub generator: Option<String>,
+    pub digital_source_type: Option<String>,
+    pub deeds: Vec<SignedAction>,
+    pub ingredients: Vec<String>,
+    pub prompt: Option<String>,
+    pub problems: Vec<String>,
+}
+
+impl FileExamination {
+    /// What a file's marks claim; no signature is verified. Its readers are flat and hold no more of the
+    /// file than their own limits say.
+    pub fn claims(file: &Path) -> Self {
+        let read = File::open(file)
+            .map_err(MarksError::from)
+            .and_then(|file| marks::read(BufReader::new(file)));
+        Self::of(read)
+    }
+
+    fn of(read: Result<FileMarks, MarksError>) -> Self {
+        let (kind, provenance) = match read {
+            Ok(marks) => (Some(marks.kind), claims(&marks)),
+            Err(error) => {
+                tracing::debug!(%error, "a file's marks cannot be read");
+                (None, Provenance::unreadable())
+            }
+        };
+        Self {
+            provenance,
+            kind,
+            is_ours: false,
+            deeds: Vec::new(),
+            ingredients: Vec::new(),
+            prompt: None,
+            problems: Vec::new(),
+        }
+    }
+
+    /// Whether there are credentials that this program can verify.
+    pub fn can_be_verified(&self) -> bool {
+        OriginMarker::signs() && self.provenance.marks.contains(&ProvenanceMark::C2pa)
+    }
+
+    /// With what its credentials say, or why they could not be read.
+    #[must_use]
+    pub fn verified(mut self, verified: Result<VerifiedCredentials, String>) -> Self {
+        let verified = match verified {
+            Ok(verified) => verified,
+            Err(why) => {
+                self.problems = vec![why];
+                return self;
+            }
+        };
+        if verified.status == ProvenanceStatus::None {
+            return self;
+        }
+        let told = &mut self.provenance;
+        told.status = verified.status;
+        told.signer = verified.signer.or_else(|| told.signer.take());
+        told.generator = verified.generator.or_else(|| told.generator.take());
+        let source = verified.digital_source_type;
+        told.digital_source_type = source.or_else(|| told.digital_source_type.take());
+        self.is_ours = verified.is_ours;
+        self.deeds = verified.deeds;
+        self.ingredients = verified.ingredients;
+        self.prompt = verified.prompt;
+        self.problems = verified.problems;
+        self
+    }
+}
+
+/// What a file that was made and signed here says.
+pub(super) fn of_own(file: &[u8], certificates: &str) -> FileExamination {
+    let examined = FileExamination::of(marks::read(Cursor::new(file)));
+    if !examined.can_be_verified() {
+        return examined;
+    }
+    let verified = verify(file, certificates);
+    examined.verified(verified)
+}
+
+/// What the marks claim.
+fn claims(marks: &FileMarks) -> Provenance {
+    let found = [
+        (marks.manifests > 0, ProvenanceMark::C2pa),
+        (
+            marks.remote_manifest.is_some(),
+            ProvenanceMark::RemoteManifest,
+        ),
+        (marks.xmp, ProvenanceMark::Xmp),
+        (marks.iptc, ProvenanceMark::Iptc),
+        (marks.bext, ProvenanceMark::Bext),
+        (marks.aigc.is_some(), ProvenanceMark::Aigc),
+    ];
+    let found = found.into_iter().filter(|(is_there, _)| *is_there);
+    Provenance {
+        status: if marks.any() {
+            ProvenanceStatus::Unverified
+        } else {
+            ProvenanceStatus::None
+        },
+        signer: None,
+        generator: marks.software.clone(),
+        digital_source_type: marks.digital_source_type.clone(),
+        marks: found.map(|(_, mark)| mark).collect(),
+    }
+}
+
+#[cfg(not(feature = "c2pa"))]
+pub fn verify(_: &[u8], _: &str) -> Result<VerifiedCredentials, String> {
+    Err("this program was built without the feature `c2pa`".to_owned())
+}
+
+/// Verifies a file's credentials; `certificates` are this deployment's own. The library that does it has
+/// recursive parsers: strangers' files are verified in a child process only.
+#[cfg(feature = "c2pa")]
+pub fn verify(file: &[u8], certificates: &str) -> Result<VerifiedCredentials, String> {
+    use provenance::credentials::{self, CredentialsStatus, MediaFormat, TrustAnchors};
+    let kind = marks::read(Cursor::new(file)).map_err(|error| error.to_string())?;
+    let format = match kind.kind {
+        FileKind::Mp4 => MediaFormat::Mp4,
+        FileKind::Png => MediaFormat::Png,
+        FileKind::Jpeg => MediaFormat::Jpeg,
+        FileKind::Wav => MediaFormat::Wav,
+        FileKind::Flac => MediaFormat::Flac,
+        FileKind::Mp3 => MediaFormat::Mp3,
+    };
+    let trust = TrustAnchors {
+        anchors_pem: None,
+        own_pem: Some(certificates),
+    };
+    let answer = credentials::read(file, format, &trust).map_err(|error| error.to_string())?;
+    let status = match answer.status {
+        CredentialsStatus::None => ProvenanceStatus::None,
+        CredentialsStatus::Invalid => ProvenanceStatus::Invalid,
+        CredentialsStatus::Valid => ProvenanceStatus::Valid,
+        CredentialsStatus::Trusted => ProvenanceStatus::Trusted,
+    };
+    let signer = answer.signer.as_ref();
+    let name = signer.and_then(|signer| match (&signer.name, &signer.issuer) {
+        (Some(name), Some(issuer)) => Some(format!("{name} ({issuer})")),
+        (name, issuer) => name.clone().or_else(|| issuer.clone()),
+    });
+    let deeds = answer.actions.into_iter().map(|action| SignedAction {
+        action: action.action,
+        when: action.when,
+        software: action.software,
+    });
+    Ok(VerifiedCredentials {
+        status,
+        is_ours: signer.is_some_and(|signer| signer.own)
+            && answer.status != CredentialsStatus::Invalid,
+        signer: name,
+        generator: answer.generator,
+        digital_source_type: answer.digital_source_type,
+        deeds: deeds.collect(),
+        ingredients: answer.ingredients,
+        prompt: answer.prompt,
+        problems: answer.problems,
+    })
+}

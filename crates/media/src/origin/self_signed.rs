@@ -1,0 +1,68 @@
+//! The self-signed certificate of an installation: created once, kept with the data.
+//!
+//! On one machine it is a file that only its owner may read; of several, in their database,
+//! encrypted by the signing secret.
+
+use std::path::Path;
+
+use provenance::credentials::{SelfMadeChain, SignatureAlgorithm, self_made};
+
+use super::SigningError;
+use crate::seal::SecretSeal;
+use crate::url_signer;
+use mediagate_config::{Config, DatabaseTarget};
+use mediagate_model::clock::Clock;
+use mediagate_store::Store;
+
+const NAME: &str = "Mediagate";
+const FILE: &str = "provenance.pem";
+/// Whose secret it is, for [`Seal`].
+const OWNER: &str = "provenance";
+/// Where the key begins, after the certificates.
+const KEY: &str = "-----BEGIN PRIVATE KEY-----";
+pub(super) const ALGORITHM: SignatureAlgorithm = SignatureAlgorithm::Es256;
+
+/// The chain that is kept, or a new one.
+pub(super) fn kept(
+    config: &Config,
+    store: &Store,
+    seal: &SecretSeal,
+) -> Result<SelfMadeChain, SigningError> {
+    let failed = |why: String| SigningError(format!("the self-made certificate: {why}"));
+    let text = match config.database {
+        DatabaseTarget::Sqlite => in_file(&config.data.join(FILE)),
+        DatabaseTarget::Postgres(_) => in_database(store, seal),
+    };
+    let text = text.map_err(failed)?;
+    let at = text.find(KEY);
+    let (certificates, key) = at
+        .and_then(|at| text.split_at_checked(at))
+        .ok_or_else(|| failed("what is kept of it is damaged".to_owned()))?;
+    Ok(SelfMadeChain {
+        certificates_pem: certificates.to_owned(),
+        key_pem: key.to_owned(),
+    })
+}
+
+fn fresh() -> Result<String, String> {
+    let now = Clock::system().now().seconds();
+    let chain = self_made(NAME, ALGORITHM, now).map_err(|error| error.to_string())?;
+    Ok(chain.certificates_pem + &chain.key_pem)
+}
+
+fn in_file(path: &Path) -> Result<String, String> {
+    let said = |error: std::io::Error| error.to_string();
+    if !path.exists() {
+        url_signer::write_private(path, fresh()?.as_bytes()).map_err(said)?;
+    }
+    // Another process may have been first: the file's content counts.
+    std::fs::read_to_string(path).map_err(said)
+}
+
+fn in_database(store: &Store, seal: &SecretSeal) -> Result<String, String> {
+    let sealed = seal.close(OWNER, &fresh()?);
+    let sealed = sealed.map_err(|error| error.to_string())?;
+    let kept = store.keep("provenance_chain", sealed);
+    let kept = kept.map_err(|error| error.to_string())?;
+    seal.open(OWNER, &kept).map_err(|error| error.to_string())
+}

@@ -1,0 +1,159 @@
+//! Signing and time-stamping services: the operator's own signer, and an RFC 3161 authority.
+//!
+//! A signer is posted the bytes to be signed (the COSE structure of C2PA: hashes and the claim, no
+//! part of the file) and answers with the bare signature. Blocks, on threads that may.
+
+use std::time::Duration;
+
+use provenance::credentials::{ContentSigner, PemSigner, SignFailure, SignatureAlgorithm};
+use providers::outbound::{OutboundClient, OutboundRules};
+use reqwest::Method;
+use reqwest::header::CONTENT_TYPE;
+use rustls::pki_types::{CertificateDer, pem::PemObject as _};
+use url::Url;
+
+use mediagate_config::{KeyHolder, SigningIdentity};
+
+/// For one answer.
+const TIME: Duration = Duration::from_secs(10);
+/// Longest answer, in bytes: time stamps carry certificates.
+const LONGEST: usize = 64 << 10;
+
+/// Asks services that the operator named.
+pub(super) struct ServiceClient {
+    out: OutboundClient,
+}
+
+impl ServiceClient {
+    pub(super) fn new() -> Result<Self, String> {
+        // They are trusted as configured, private networks included.
+        let everywhere = ["0.0.0.0/0", "::/0"].iter();
+        let rules = OutboundRules {
+            allow_networks: everywhere.filter_map(|net| net.parse().ok()).collect(),
+            allow_ports: None,
+        };
+        let out = OutboundClient::new(rules, TIME)?;
+        Ok(Self { out })
+    }
+
+    fn ask(
+        &self,
+        url: &Url,
+        kind: &'static str,
+        algorithm: Option<&'static str>,
+        body: &[u8],
+    ) -> Result<Vec<u8>, SignFailure> {
+        let failed = |why: &str| SignFailure(format!("{} {why}", url.host_str().unwrap_or("it")));
+        let request = self.out.request(Method::POST, url);
+        let request = request.map_err(|_| failed("cannot be asked"))?;
+        let mut request = request.header(CONTENT_TYPE, kind).body(body.to_vec());
+        if let Some(algorithm) = algorithm {
+            request = request.header("x-mediagate-algorithm", algorithm);
+        }
+        let answered = async {
+            let mut answer = request
+                .send()
+                .await
+                .map_err(|_| failed("does not answer"))?;
+            if !answer.status().is_success() {
+                let status = answer.status().as_u16();
+                return Err(failed(&format!("answered with status {status}")));
+            }
+            let mut bytes = Vec::new();
+            loop {
+                match answer.chunk().await {
+                    Ok(Some(chunk)) if bytes.len() + chunk.len() <= LONGEST => {
+                        bytes.extend_from_slice(&chunk);
+                    }
+                    Ok(None) => return Ok(bytes),
+                    _ => return Err(failed("did not answer whole, or too long")),
+                }
+            }
+        };
+        let runtime = tokio::runtime::Handle::try_current();
+        let runtime = runtime.map_err(|_| failed("cannot be asked here"))?;
+        runtime.block_on(async {
+            tokio::time::timeout(TIME, answered)
+                .await
+                .unwrap_or_else(|_| Err(failed("took too long")))
+        })
+    }
+}
+
+/// A certificate whose key is here or there, and who stamps what it signs.
+pub(super) struct CertificateSigner {
+    pub(super) signer: KeySigner,
+    pub(super) timestamp: Option<Url>,
+    pub(super) asker: ServiceClient,
+}
+
+/// Who signs.
+pub(super) enum KeySigner {
+    Here(PemSigner),
+    There {
+        url: Url,
+        algorithm: SignatureAlgorithm,
+        certificates: Vec<Vec<u8>>,
+    },
+}
+
+impl KeySigner {
+    /// Of a certificate that was checked.
+    pub(super) fn of(identity: &SigningIdentity) -> Result<Self, String> {
+        let algorithm = identity.algorithm();
+        let algorithm = algorithm.ok_or("the certificate's key is of an unknown kind")?;
+        match &identity.holder {
+            KeyHolder::Here(key) => {
+                let signer = PemSigner::new(&identity.certificates, key.expose(), algorithm);
+                signer.map(Self::Here).map_err(|error| error.to_string())
+            }
+            KeyHolder::There(url) => {
+                let found = CertificateDer::pem_slice_iter(identity.certificates.as_bytes());
+                let found: Result<Vec<_>, _> = found.collect();
+                let found = found.map_err(|_| "the certificates are damaged")?;
+                Ok(Self::There {
+                    url: url.url().clone(),
+                    algorithm,
+                    certificates: found.iter().map(|one| one.to_vec()).collect(),
+                })
+            }
+        }
+    }
+}
+
+impl ContentSigner for CertificateSigner {
+    fn algorithm(&self) -> SignatureAlgorithm {
+        match &self.signer {
+            KeySigner::Here(signer) => signer.algorithm(),
+            KeySigner::There { algorithm, .. } => *algorithm,
+        }
+    }
+
+    fn certificates(&self) -> Result<Vec<Vec<u8>>, SignFailure> {
+        match &self.signer {
+            KeySigner::Here(signer) => signer.certificates(),
+            KeySigner::There { certificates, .. } => Ok(certificates.clone()),
+        }
+    }
+
+    fn sign(&self, bytes: &[u8]) -> Result<Vec<u8>, SignFailure> {
+        match &self.signer {
+            KeySigner::Here(signer) => signer.sign(bytes),
+            KeySigner::There { url, algorithm, .. } => {
+                let name = match algorithm {
+                    SignatureAlgorithm::Es256 => "es256",
+                    SignatureAlgorithm::Es384 => "es384",
+                    SignatureAlgorithm::Ed25519 => "ed25519",
+                };
+                self.asker
+                    .ask(url, "application/octet-stream", Some(name), bytes)
+            }
+        }
+    }
+
+    fn time_stamp(&self, request: &[u8]) -> Option<Result<Vec<u8>, SignFailure>> {
+        let url = self.timestamp.as_ref()?;
+        let kind = "application/timestamp-query";
+        Some(self.asker.ask(url, kind, None, request))
+    }
+}

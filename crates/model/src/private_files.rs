@@ -1,0 +1,46 @@
+//! Private files and folders: only the current user may read them, whatever their permissions or the umask
+//! were.
+
+use std::fs::Permissions;
+use std::io;
+use std::os::unix::fs::{DirBuilderExt as _, PermissionsExt as _};
+use std::path::Path;
+
+use rustix::fs::Mode;
+
+/// Sets the umask: everything this process creates is its user's alone.
+pub fn from_now_on() {
+    rustix::process::umask(Mode::RWXG | Mode::RWXO);
+}
+
+/// Creates the folder if missing and makes it its user's alone.
+pub fn folder(path: &Path) -> io::Result<()> {
+    let mut folder = std::fs::DirBuilder::new();
+    folder.recursive(true).mode(0o700).create(path)?;
+    close(path, 0o700)
+}
+
+/// Makes a file its user's alone, if it exists.
+pub fn file(path: &Path) -> io::Result<()> {
+    match close(path, 0o600) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+        done => done,
+    }
+}
+
+fn close(path: &Path, mode: u32) -> io::Result<()> {
+    let others = std::fs::metadata(path)?.permissions().mode() & 0o077;
+    if others == 0 {
+        return Ok(());
+    }
+    match std::fs::set_permissions(path, Permissions::from_mode(mode)) {
+        // Somebody else's folder, which this process was given access to on purpose.
+        Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
+            tracing::warn!(
+                "the data folder belongs to another user; its permissions stay as they are"
+            );
+            Ok(())
+        }
+        done => done,
+    }
+}

@@ -1,0 +1,56 @@
+//! Retries of storing and loading while a disk is full or a store is unavailable.
+
+use std::time::Duration;
+
+use tokio::time::Instant;
+
+use crate::error::Error;
+
+/// How long to retry storing results: somebody paid for them, or an engine worked on them for long.
+const STORING: Duration = Duration::from_hours(1);
+/// How long to retry loading sources.
+const LOADING: Duration = Duration::from_secs(10);
+/// The first and the longest pause.
+const PAUSES: (Duration, Duration) = (Duration::from_millis(250), Duration::from_secs(5));
+
+/// Retries `work` until it succeeds or an hour has passed; only internal errors are retried.
+pub async fn store<T, F>(work: impl FnMut() -> F) -> Result<T, Error>
+where
+    F: Future<Output = Result<T, Error>>,
+{
+    repeat(STORING, work).await
+}
+
+/// Retries `work` for a few seconds, or longer if the media store is away.
+pub async fn load<T, F>(work: impl FnMut() -> F) -> Result<T, Error>
+where
+    F: Future<Output = Result<T, Error>>,
+{
+    repeat(LOADING, work).await
+}
+
+async fn repeat<T, F>(limit: Duration, mut work: impl FnMut() -> F) -> Result<T, Error>
+where
+    F: Future<Output = Result<T, Error>>,
+{
+    let start = Instant::now();
+    let mut pause = PAUSES.0;
+    loop {
+        let done = work().await;
+        // A bucket that is away comes back, with everything that is in it.
+        let limit = match &done {
+            Err(Error::MediaAway { .. }) => STORING,
+            _ => limit,
+        };
+        let until = start + limit;
+        match done {
+            // Other errors would be the same again.
+            Err(error) if error.inside().is_some() && Instant::now() + pause < until => {
+                tracing::warn!(inside = ?error.inside(), "cannot read or write; trying again");
+            }
+            done => return done,
+        }
+        tokio::time::sleep(pause).await;
+        pause = (pause * 2).min(PAUSES.1);
+    }
+}

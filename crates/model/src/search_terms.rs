@@ -1,0 +1,143 @@
+//! Search terms of a task, from its prompt or title.
+//!
+//! A word is kept as a term, a hash of the account and the word, so that an index of terms is
+//! narrow and tells nothing of one account to another. Terms are stored: what this makes of a text
+//! must not change.
+
+use std::collections::BTreeSet;
+
+use serde_json::Value;
+use sha2::{Digest as _, Sha256};
+
+use crate::ids::AccountId;
+use crate::task::TaskPayload;
+
+/// Words of a task that are kept, the first ones.
+const KEPT: usize = 48;
+/// Words of a search.
+pub const ASKED: usize = 8;
+/// Characters of a word that count.
+const LONGEST: usize = 40;
+
+/// The terms of a task.
+pub fn of_task(account: AccountId, payload: &TaskPayload) -> BTreeSet<i64> {
+    let mut texts = Vec::new();
+    match payload {
+        TaskPayload::VideoV1(job) => texts.push(job.prompt.as_str()),
+        TaskPayload::StemsV1(job) => texts.push(job.title.as_str()),
+        TaskPayload::SongV1(job) => {
+            texts.push(job.title.as_str());
+            for name in ["prompt", "gpt_description_prompt", "tags", "lyrics"] {
+                texts.extend(job.fields.get(name).and_then(Value::as_str));
+            }
+        }
+    }
+    let mut terms = BTreeSet::new();
+    for word in texts.into_iter().flat_map(words) {
+        terms.insert(term(account, &word));
+        if terms.len() == KEPT {
+            break;
+        }
+    }
+    terms
+}
+
+/// The beginning of what was asked: of the prompt, or the title of the music.
+pub fn begin(payload: &TaskPayload, longest: usize) -> String {
+    let text = match payload {
+        TaskPayload::VideoV1(job) => job.prompt.as_str(),
+        TaskPayload::StemsV1(job) => &job.title,
+        TaskPayload::SongV1(job) => {
+            let titles = std::iter::once(job.title.as_str());
+            let fields = ["gpt_description_prompt", "prompt"];
+            let fields = fields
+                .into_iter()
+                .filter_map(|name| job.fields.get(name)?.as_str());
+            titles
+                .chain(fields)
+                .find(|text| !text.is_empty())
+                .unwrap_or_default()
+        }
+    };
+    let text: Vec<&str> = text.split_whitespace().collect();
+    let text = text.join(" ");
+    if text.chars().count() <= longest {
+        return text;
+    }
+    let begin: String = text.chars().take(longest.saturating_sub(1)).collect();
+    format!("{}…", begin.trim_end())
+}
+
+/// The terms of a search; empty if there is no word in it.
+pub fn of_search(account: AccountId, text: &str) -> Vec<i64> {
+    let terms: BTreeSet<i64> = words(text).take(ASKED).map(|w| term(account, &w)).collect();
+    terms.into_iter().collect()
+}
+
+/// Runs of letters and digits, in lower case; a character of a script without spaces is a word.
+fn words(text: &str) -> impl Iterator<Item = String> {
+    let mut rest = text.chars().peekable();
+    std::iter::from_fn(move || {
+        while rest.peek().is_some_and(|c| !c.is_alphanumeric()) {
+            rest.next();
+        }
+        let first = rest.next()?;
+        if stands_alone(first) {
+            return Some(first.to_string());
+        }
+        let mut word: String = first.to_lowercase().collect();
+        while let Some(next) = rest.next_if(|c| c.is_alphanumeric() && !stands_alone(*c)) {
+            if word.chars().count() < LONGEST {
+                word.extend(next.to_lowercase());
+            }
+        }
+        Some(word)
+    })
+}
+
+/// Han, Hiragana, Katakana, Thai, Lao, Khmer and Burmese are written without spaces.
+const fn stands_alone(c: char) -> bool {
+    matches!(c,
+        '\u{0e00}'..='\u{0eff}' | '\u{1000}'..='\u{109f}' | '\u{1780}'..='\u{17ff}' | '\u{3040}'..='\u{30ff}'
+        | '\u{3400}'..='\u{4dbf}' | '\u{4e00}'..='\u{9fff}' | '\u{20000}'..='\u{3ffff}')
+}
+
+fn term(account: AccountId, word: &str) -> i64 {
+    let digest = Sha256::new()
+        .chain_update(account.to_string())
+        .chain_update(word)
+        .finalize();
+    let mut first = [0; 8];
+    for (to, from) in first.iter_mut().zip(digest) {
+        *to = from;
+    }
+    i64::from_be_bytes(first)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn split(text: &str) -> Vec<String> {
+        words(text).collect()
+    }
+
+    #[test]
+    fn a_text_is_split_into_its_words() {
+        assert_eq!(
+            split("A Boat, at dawn—2x!"),
+            ["a", "boat", "at", "dawn", "2x"]
+        );
+        assert_eq!(split("Übermut ÉTÉ"), ["übermut", "été"]);
+        assert_eq!(split("湖の船 boat"), ["湖", "の", "船", "boat"]);
+        assert_eq!(split(" \n…"), Vec::<String>::new());
+    }
+
+    #[test]
+    fn another_account_has_other_terms_and_a_case_has_none() {
+        let (one, other) = (AccountId::new(), AccountId::new());
+        assert_eq!(of_search(one, "Boat"), of_search(one, "boat"));
+        assert_ne!(of_search(one, "boat"), of_search(other, "boat"));
+        assert_eq!(of_search(one, "a b c d e f g h i j k").len(), ASKED);
+    }
+}

@@ -1,0 +1,128 @@
+//! Limits of the parts that the library parses besides the manifest: Merkle boxes of a film, and the ID3 tag
+//! that MP3 and FLAC have in front. It does so whenever it looks for the manifest's place, before
+//! a file is signed, too.
+
+use super::CredentialsError;
+use super::cbor_depth::{be32, check_cbor};
+
+/// The box that C2PA puts into MP4: D8FEC3D6-1B0E-483C-9297-5828877EC481.
+const C2PA: [u8; 16] = 0xd8fe_c3d6_1b0e_483c_9297_5828_877e_c481_u128.to_be_bytes();
+/// Chapters and tables of contents in one another. A table has chapters, and both have a title and
+/// a picture.
+const MAX_CHAPTER_DEPTH: usize = 32;
+/// All of them: a table names 255 chapters at most.
+const MAX_CHAPTERS: usize = 300;
+
+/// Refuses a file whose parts the library should not parse.
+pub(super) fn check(file: &[u8]) -> Result<(), CredentialsError> {
+    check_merkle(file)?;
+    check_tag(file)
+}
+
+/// The library takes memory for as much as a string says that it has, and goes into tags by
+/// recursion.
+fn check_merkle(file: &[u8]) -> Result<(), CredentialsError> {
+    let mut rest = file;
+    while let Some((head, _)) = rest.split_first_chunk::<8>() {
+        let (head_length, length) = match be32(*head) {
+            0 => (8, rest.len()),
+            1 => {
+                let long = rest.get(8..16).and_then(|long| long.try_into().ok());
+                let long = long.map_or(u64::MAX, u64::from_be_bytes);
+                (16, usize::try_from(long).unwrap_or(usize::MAX))
+            }
+            length => (8, length),
+        };
+        let whole = rest.get(..length).unwrap_or(rest);
+        if head.ends_with(b"uuid")
+            && let Some(full) = whole.get(head_length..).and_then(|b| b.strip_prefix(&C2PA))
+            // Behind version and flags.
+            && let Some(merkle) = full.get(4..).and_then(|b| b.strip_prefix(b"merkle\0"))
+        {
+            let mut steps = 2 * merkle.len() + 1;
+            check_cbor(merkle, &mut steps)?;
+        }
+        rest = rest.get(length.max(8)..).unwrap_or_default();
+    }
+    Ok(())
+}
+
+/// The library reads chapters in chapters by recursion, with a copy for each, and unpacks what is
+/// packed without a limit. Both are found by their names wherever they stand: how lengths are
+/// written depends on flags of the tag and of frames.
+fn check_tag(file: &[u8]) -> Result<(), CredentialsError> {
+    if !file.starts_with(b"ID3") {
+        return Ok(());
+    }
+    // Of the tag's length, at most: it is written in four times seven bits.
+    let tag = file.get(..1 << 28).unwrap_or(file);
+    let length = tag.get(6..10).map_or(0, syncsafe);
+    let tag = tag.get(..length + 20).unwrap_or(tag);
+    check_frames(tag)?;
+    if tag.get(5).is_some_and(|flags| flags & 0x80 != 0) {
+        // Behind each byte of ones a zero was put.
+        let mut last = 0;
+        let plain = tag.iter().copied().filter(|byte| {
+            let is_put = last == 0xff && *byte == 0;
+            last = *byte;
+            !is_put
+        });
+        check_frames(&plain.collect::<Vec<u8>>())?;
+    }
+    Ok(())
+}
+
+fn check_frames(tag: &[u8]) -> Result<(), CredentialsError> {
+    let (mut ends, mut chapters) = (Vec::<usize>::new(), 0);
+    for (at, head) in tag.windows(16).enumerate() {
+        let [name @ .., _, _, _, _, _, _, _, _, _, _, _, _] = head else {
+            continue;
+        };
+        let sizes = head.get(4..8).unwrap_or_default();
+        if matches!(name, b"CHAP" | b"CTOC") {
+            // As it is written in either version, and twice as long with zeros put in.
+            let plain = sizes
+                .iter()
+                .fold(0, |sum, byte| sum << 8 | usize::from(*byte));
+            let end = at.saturating_add(10 + 2 * plain.max(syncsafe(sizes)));
+            ends.retain(|end| *end > at);
+            ends.push(end);
+            chapters += 1;
+            if ends.len() > MAX_CHAPTER_DEPTH || chapters > MAX_CHAPTERS {
+                return Err(CredentialsError::ManifestTooDeep);
+            }
+        }
+        if is_packed(head) {
+            return Err(CredentialsError::ManifestMalformed);
+        }
+    }
+    Ok(())
+}
+
+/// Whether a frame begins here that says it is compressed, with what such data begins with. No
+/// program is known to write one.
+fn is_packed(head: &[u8]) -> bool {
+    let [n0, n1, n2, n3, s0, _, _, _, f0, f1, rest @ ..] = head else {
+        return false;
+    };
+    let named = [n0, n1, n2, n3]
+        .iter()
+        .all(|byte| byte.is_ascii_uppercase() || byte.is_ascii_digit());
+    // Version 2.3 and 2.4; bits that mean nothing are not set.
+    let flagged = f1 & 0x80 != 0 && f0.trailing_zeros() >= 5 && f1.trailing_zeros() >= 5
+        || f1 & 0x08 != 0 && f0 & 0x8f == 0 && f1 & 0xb0 == 0;
+    let begins_so = |bytes: &[u8]| match bytes {
+        [b0, b1, ..] => b0 & 0x0f == 8 && b0 >> 4 < 8 && u16::from_be_bytes([*b0, *b1]) % 31 == 0,
+        _ => false,
+    };
+    // A length may stand before the data.
+    let zlib = begins_so(rest) || rest.get(4..).is_some_and(begins_so);
+    *s0 < 16 && named && flagged && zlib
+}
+
+/// Seven bits a byte.
+fn syncsafe(bytes: &[u8]) -> usize {
+    bytes
+        .iter()
+        .fold(0, |sum, byte| sum << 7 | usize::from(byte & 0x7f))
+}

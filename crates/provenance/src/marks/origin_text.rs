@@ -1,0 +1,173 @@
+//! Origin statements in a file's text: XMP, tags of containers, strings in a manifest.
+//!
+//! XMP is searched as text, not parsed as XML: the few properties that matter are found in every
+//! serialisation that XMP allows, and nothing can be nested, referred to or expanded.
+
+use std::io::{Read, Seek};
+use std::ops::Range;
+
+use super::source::LimitedSource;
+use super::{FileMarks, MAX_VALUE_CHARS, MarksError};
+
+/// Bytes of a manifest that are searched, from its end.
+const MAX_SEARCHED: u64 = 8 << 20;
+const PIECE: u64 = 1 << 16;
+/// Both vocabularies of source types end so.
+const VOCABULARY: &[u8] = b"/digitalsourcetype/";
+
+/// Takes over what a packet of XMP states.
+pub(super) fn xmp(bytes: &[u8], marks: &mut FileMarks) {
+    marks.xmp = true;
+    let text = String::from_utf8_lossy(bytes);
+    marks.iptc |= text.contains("http://iptc.org/std/");
+    fill(
+        &mut marks.digital_source_type,
+        property(&text, "DigitalSourceType"),
+    );
+    // The C2PA specification names the property so; its prefix may be any that is bound to
+    // Dublin Core's terms.
+    fill(
+        &mut marks.remote_manifest,
+        property(&text, "provenance").filter(|value| value.contains("://")),
+    );
+    // The program that made it, where other tags name the one that packed it.
+    let maker = property(&text, "CreatorTool");
+    marks.software = maker.or(marks.software.take());
+    fill(&mut marks.aigc, property(&text, "AIGC"));
+}
+
+/// Takes over a tag of a container.
+pub(super) fn tag(key: &str, value: &[u8], marks: &mut FileMarks) {
+    let key = key.trim().to_ascii_lowercase();
+    let last = key.rsplit(['.', ':', '/']).next().unwrap_or_default();
+    match last {
+        "aigc" => fill(&mut marks.aigc, told(value)),
+        "digitalsourcetype" | "digital_source_type" | "digitalsourcefiletype" => {
+            fill(&mut marks.digital_source_type, told(value));
+        }
+        "encoder" | "software" | "isft" | "tsse" | "\u{a9}too" => {
+            fill(&mut marks.software, told(value));
+        }
+        "xmp" | "xml:com.adobe.xmp" => xmp(value, marks),
+        "raw profile type iptc" => marks.iptc = true,
+        _ => {}
+    }
+}
+
+fn fill(slot: &mut Option<String>, value: Option<String>) {
+    if slot.is_none() {
+        *slot = value;
+    }
+}
+
+/// Text that may be shown: no control characters, not empty, not long.
+fn told(value: &[u8]) -> Option<String> {
+    let text: String = String::from_utf8_lossy(value)
+        .chars()
+        .filter(|letter| !letter.is_control())
+        .take(MAX_VALUE_CHARS)
+        .collect();
+    let text = text.trim();
+    (!text.is_empty()).then(|| text.to_owned())
+}
+
+/// The value of `prefix:name`, as an attribute, an element or an element's `rdf:resource`.
+fn property(text: &str, name: &str) -> Option<String> {
+    // A name is tried a few times only: every try looks at what follows it.
+    text.match_indices(name).take(64).find_map(|(at, _)| {
+        let before = text.get(..at)?.chars().next_back()?;
+        if before != ':' {
+            return None;
+        }
+        let after: String = text.get(at + name.len()..)?.chars().take(2048).collect();
+        value_after(&after)
+    })
+}
+
+fn value_after(after: &str) -> Option<String> {
+    let trimmed = after.trim_start();
+    if let Some(value) = trimmed.strip_prefix('=') {
+        return quoted(value);
+    }
+    let (inside, content) = after.split_once('>')?;
+    if let Some((_, value)) = inside.split_once("rdf:resource") {
+        return quoted(value.trim_start().strip_prefix('=')?);
+    }
+    if !inside.trim().is_empty() && !inside.starts_with(char::is_whitespace) {
+        return None; // another name that begins alike
+    }
+    let (mut value, _) = content.split_once("</")?;
+    // A list: the first entry of it.
+    if let Some((_, entry)) = value.rsplit_once('>') {
+        value = entry;
+    }
+    told(plain(value).as_bytes())
+}
+
+fn quoted(value: &str) -> Option<String> {
+    let value = value.trim_start();
+    let quote = value.chars().next().filter(|c| matches!(c, '"' | '\''))?;
+    let (value, _) = value.get(1..)?.split_once(quote)?;
+    told(plain(value).as_bytes())
+}
+
+/// The five entities of XML; others stay as they are.
+fn plain(value: &str) -> String {
+    value
+        .replace("&quot;", "\"")
+        .replace("&apos;", "'")
+        .replace("&lt;", "<")
+        .replace("&gt;", ">")
+        .replace("&amp;", "&")
+}
+
+/// The last source type that a manifest store names: its last manifest is the active one. A
+/// string of CBOR with its length before it is looked for; a compressed or redacted one is not
+/// found.
+pub(super) fn in_manifest(
+    source: &mut LimitedSource<impl Read + Seek>,
+    range: Range<u64>,
+) -> Result<Option<String>, MarksError> {
+    let mut at = range.end.saturating_sub(MAX_SEARCHED).max(range.start);
+    let mut found = None;
+    let overlap = 512;
+    while at < range.end {
+        let piece = source.up_to(at, PIECE.min(range.end - at))?;
+        if piece.is_empty() {
+            break;
+        }
+        for place in places(&piece) {
+            found = string_around(&piece, place).or(found);
+        }
+        let step = piece.len() as u64;
+        at += if step > overlap && at + step < range.end {
+            step - overlap
+        } else {
+            step
+        };
+    }
+    Ok(found)
+}
+
+fn places(piece: &[u8]) -> impl Iterator<Item = usize> {
+    piece
+        .windows(VOCABULARY.len())
+        .enumerate()
+        .filter(|(_, window)| *window == VOCABULARY)
+        .map(|(at, _)| at)
+}
+
+fn string_around(piece: &[u8], place: usize) -> Option<String> {
+    // No further back than such a text is long: a piece may name the vocabulary again and again.
+    let before = piece.get(place.saturating_sub(255)..place)?;
+    let http = before.windows(4).rposition(|window| window == b"http")?;
+    let http = place - before.len() + http;
+    // CBOR: a text of 24 to 255 bytes is 0x78 and its length.
+    let [0x78, length] = *piece.get(http.checked_sub(2)?..http)? else {
+        return None;
+    };
+    let text = piece.get(http..http + usize::from(length))?;
+    std::str::from_utf8(text)
+        .ok()
+        .and_then(|text| told(text.as_bytes()))
+}

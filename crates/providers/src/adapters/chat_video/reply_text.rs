@@ -1,0 +1,156 @@
+//! Reading an assistant's words: the link to the video, and
+//! percentages.
+
+use url::Url;
+
+/// Ends of paths that are videos.
+const VIDEOS: [&str; 6] = [".mp4", ".webm", ".mov", ".m4v", ".mkv", ".avi"];
+
+/// Ends of paths that are something else, though a video may be near.
+const OTHERS: [&str; 8] = [
+    ".png", ".jpg", ".jpeg", ".gif", ".webp", ".html", ".htm", ".json",
+];
+
+/// Parts of paths under which gateways keep videos.
+const PLACES: [&str; 4] = ["/video", "/media/", "/generations/", "/files/"];
+
+/// The link to the video: the last address with the extension of one, else the
+/// last with a path like one, else the last link in Markdown.
+pub(super) fn link(text: &str) -> Option<String> {
+    let all = addresses(text);
+    let last = |fits: fn(&Url) -> bool| all.iter().rev().find(|found| fits(&found.url));
+    let markdown = || {
+        all.iter()
+            .rev()
+            .find(|found| found.is_markdown && !has_end(&found.url, &OTHERS))
+    };
+    let found = last(|url| has_end(url, &VIDEOS))
+        .or_else(|| last(|url| is_place(url) && !has_end(url, &OTHERS)))
+        .or_else(markdown)?;
+    Some(found.text.to_owned())
+}
+
+/// The last percentage.
+pub(super) fn percent(text: &str) -> Option<u8> {
+    let mut signs = text.match_indices(['%', '％']).rev();
+    signs.find_map(|(at, _)| {
+        let number = text[..at].trim_end();
+        let start = number
+            .trim_end_matches(|digit: char| digit.is_ascii_digit() || digit == '.')
+            .len();
+        // Only the whole part: "37.5%".
+        let whole = number[start..].split('.').next()?;
+        whole.parse().ok().filter(|percent| *percent <= 100)
+    })
+}
+
+struct TextLink<'a> {
+    text: &'a str,
+    url: Url,
+    is_markdown: bool,
+}
+
+fn addresses(text: &str) -> Vec<TextLink<'_>> {
+    let starts = text.match_indices("http").filter(|(at, _)| {
+        ["http://", "https://"]
+            .iter()
+            .any(|scheme| text[*at..].starts_with(scheme))
+    });
+    starts
+        .filter_map(|(start, _)| {
+            let rest = &text[start..];
+            let end = rest.find(ends).unwrap_or(rest.len());
+            let text_of =
+                rest[..end].trim_end_matches(['.', ',', ';', ':', '!', '?', '*', '_', '~']);
+            let url = Url::parse(text_of).ok()?;
+            url.host_str()?;
+            Some(TextLink {
+                text: text_of,
+                url,
+                is_markdown: text[..start].ends_with("]("),
+            })
+        })
+        .collect()
+}
+
+/// Whether an address in running text ends at this character.
+fn ends(character: char) -> bool {
+    character.is_whitespace()
+        || matches!(
+            character,
+            ')' | '(' | '<' | '>' | '[' | ']' | '{' | '}' | '"' | '\'' | '`' | '|' | '\\' | '^'
+        )
+        // Sentences of other scripts follow an address without a blank.
+        || !character.is_ascii()
+}
+
+fn has_end(url: &Url, ends: &[&str]) -> bool {
+    let path = url.path().to_ascii_lowercase();
+    ends.iter().any(|end| path.ends_with(end))
+}
+
+fn is_place(url: &Url) -> bool {
+    let path = url.path().to_ascii_lowercase();
+    PLACES.iter().any(|place| path.contains(place))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn links_are_found_in_all_the_ways_gateways_write_them() {
+        for (text, wanted) in [
+            (
+                "> ⏳ Task created: `veo3-pro:0f`\n> 12%\n[▶ watch](https://c.example/w/1.mp4) | [⏬ download](https://c.example/d/1.mp4)",
+                Some("https://c.example/d/1.mp4"),
+            ),
+            (
+                "![poster](https://c.example/video/1.jpg)\n[video](https://c.example/out/1.mp4?sig=a%2Fb&x=1)",
+                Some("https://c.example/out/1.mp4?sig=a%2Fb&x=1"),
+            ),
+            (
+                "Done: https://c.example/v1/videos/abc/content.",
+                Some("https://c.example/v1/videos/abc/content"),
+            ),
+            (
+                "视频已生成：https://c.example/1.mp4，请尽快下载",
+                Some("https://c.example/1.mp4"),
+            ),
+            (
+                "[play](https://c.example/play?id=1) see https://docs.example",
+                Some("https://c.example/play?id=1"),
+            ),
+            (
+                "https://c.example/1.MP4 and more at https://c.example/videos",
+                Some("https://c.example/1.MP4"),
+            ),
+            (
+                "**https://c.example/1.webm**",
+                Some("https://c.example/1.webm"),
+            ),
+            (
+                "<video src=\"https://c.example/1.mp4\">",
+                Some("https://c.example/1.mp4"),
+            ),
+            ("See https://docs.example for help.", None),
+            ("http:// and https://", None),
+            ("I cannot do that.", None),
+        ] {
+            assert_eq!(link(text).as_deref(), wanted, "{text}");
+        }
+    }
+
+    #[test]
+    fn the_last_percentage_counts() {
+        for (text, wanted) in [
+            ("12%\n> 37.5 % done", Some(37)),
+            ("进度 40％", Some(40)),
+            ("100% sure, 250% faster", Some(100)),
+            ("100", None),
+            ("%", None),
+        ] {
+            assert_eq!(percent(text), wanted, "{text}");
+        }
+    }
+}

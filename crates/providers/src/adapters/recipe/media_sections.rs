@@ -1,0 +1,111 @@
+//! `[video]` and `[music]`: the videos and songs that a recipe offers.
+
+use serde::Deserialize;
+use toml::Spanned;
+
+use crate::limits::Durations;
+
+/// `[video]`: what may be asked of every model.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct VideoSection {
+    pub(super) sizes: Vec<FrameSize>,
+    pub(super) seconds: Spanned<Durations>,
+    pub(super) default_seconds: Option<u32>,
+    #[serde(default)]
+    pub(super) pictures: PicturesSection,
+    #[serde(default)]
+    pub(super) negative_prompt: bool,
+    #[serde(default)]
+    pub(super) seed: bool,
+    /// Where an order can choose between sound and none: what comes when it does
+    /// not.
+    pub(super) audio: Option<bool>,
+    /// Greater seeds are folded into the range.
+    #[serde(default = "usual_seed")]
+    pub(super) max_seed: u64,
+    #[serde(default = "usual_prompt")]
+    pub(super) max_prompt: usize,
+    /// Models that differ.
+    #[serde(default)]
+    pub(super) model: Vec<VideoModel>,
+}
+
+/// What fits a signed number of 32 bits, as most providers have it.
+const fn usual_seed() -> u64 {
+    2_147_483_647
+}
+
+const fn usual_prompt() -> usize {
+    2_000
+}
+
+/// `[[video.model]]`: what differs for models of this name.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct VideoModel {
+    /// With `*` at either end for any rest.
+    pub(super) name: String,
+    pub(super) sizes: Option<Vec<FrameSize>>,
+    pub(super) seconds: Option<Spanned<Durations>>,
+    pub(super) default_seconds: Option<u32>,
+    pub(super) pictures: Option<PicturesSection>,
+    pub(super) negative_prompt: Option<bool>,
+    pub(super) seed: Option<bool>,
+    pub(super) audio: Option<bool>,
+    pub(super) max_prompt: Option<usize>,
+}
+
+/// `1280x720`.
+#[derive(Debug, Clone, Copy, Deserialize)]
+#[serde(try_from = "String")]
+pub(super) struct FrameSize(pub(super) (u32, u32));
+
+impl TryFrom<String> for FrameSize {
+    type Error = String;
+
+    fn try_from(text: String) -> Result<Self, String> {
+        let parts = text.split_once('x');
+        let size =
+            parts.and_then(|(width, height)| Some((width.parse().ok()?, height.parse().ok()?)));
+        size.filter(|(width, height)| *width > 0 && *height > 0)
+            .map(Self)
+            .ok_or_else(|| format!("{text:?} is no size; write it like \"1280x720\""))
+    }
+}
+
+/// `pictures = { … }`.
+#[derive(Debug, Clone, Copy, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub(super) struct PicturesSection {
+    pub(super) max: usize,
+    pub(super) needed: bool,
+    /// The pictures are references and not the first and last frame.
+    pub(super) references: bool,
+    /// How many references it takes in the place of frames.
+    pub(super) or_references: usize,
+    /// The provider fetches them itself.
+    pub(super) address_only: bool,
+}
+
+/// `[music]`: what songs may be made.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct MusicSection {
+    /// Tasks of the music dialect.
+    #[serde(default = "generate")]
+    pub(super) tasks: Vec<String>,
+    /// How many clips an order makes.
+    #[serde(default = "one_clip")]
+    pub(super) clips: usize,
+    /// Lengths that may be asked for.
+    pub(super) seconds: Option<Spanned<Durations>>,
+}
+
+fn generate() -> Vec<String> {
+    vec!["generate".into()]
+}
+
+const fn one_clip() -> usize {
+    1
+}

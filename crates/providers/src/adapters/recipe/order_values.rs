@@ -1,0 +1,143 @@
+//! The values of an order, by the names that templates use.
+
+use serde_json::{Value, json};
+
+use super::placeholder::{OrderFile, TemplateValue, TemplateValues, ValueKind};
+use super::schema::Recipe;
+use super::songs;
+use crate::error::{ErrorClass, ProviderError};
+use crate::frame_size;
+use crate::order::{Order, PictureRole, VideoSpec, WorkSpec};
+
+/// Names, what they stand for, and whether every order of the kind has them.
+pub(super) type ValueSpec = (&'static str, ValueKind, bool);
+
+/// The values of every order.
+pub(super) const ANY: [ValueSpec; 2] = [
+    ("key", ValueKind::Text, true),
+    ("model", ValueKind::Text, true),
+];
+
+/// The values of videos.
+pub(super) const VIDEO: [ValueSpec; 14] = [
+    ("prompt", ValueKind::Text, true),
+    ("negative_prompt", ValueKind::Text, false),
+    ("seconds", ValueKind::Number, true),
+    ("size", ValueKind::Size, true),
+    ("width", ValueKind::Number, true),
+    ("height", ValueKind::Number, true),
+    ("ratio", ValueKind::Text, true),
+    ("tier", ValueKind::Text, true),
+    ("seed", ValueKind::Number, false),
+    ("user", ValueKind::Text, false),
+    ("audio", ValueKind::Text, false),
+    ("image", ValueKind::File, false),
+    ("last_frame", ValueKind::File, false),
+    ("references", ValueKind::Files, false),
+];
+
+/// The values of songs; `instrumental` is there to be written in any case, and
+/// counts as there where it is true.
+pub(super) const MUSIC: [ValueSpec; 13] = [
+    ("prompt", ValueKind::Text, true),
+    ("lyrics", ValueKind::Text, false),
+    ("tags", ValueKind::Text, false),
+    ("style", ValueKind::Text, false),
+    ("negative_tags", ValueKind::Text, false),
+    ("title", ValueKind::Text, true),
+    ("seconds", ValueKind::Number, false),
+    ("instrumental", ValueKind::Text, false),
+    ("persona", ValueKind::Text, false),
+    ("clip", ValueKind::Text, false),
+    ("recording", ValueKind::File, false),
+    ("continue_at", ValueKind::Number, false),
+    ("continue_at_ms", ValueKind::Number, false),
+];
+
+/// Whether an order has a value.
+pub(super) fn has(values: &TemplateValues<'_>, name: &str) -> bool {
+    match values.get(name) {
+        Some(TemplateValue::Plain(value)) if name == "instrumental" => *value == true,
+        value => value.is_some(),
+    }
+}
+
+/// Whether every order of this kind has this value.
+pub(super) fn is_always_there(name: &str, own: &[ValueSpec]) -> bool {
+    let mut all = ANY.iter().chain(own);
+    all.any(|(known, _, always)| *known == name && *always)
+}
+
+/// The values of an order; `ids` name the files of it that were uploaded.
+pub(super) fn values<'a>(
+    recipe: &'a Recipe,
+    order: &'a Order,
+    ids: &'a [Value],
+) -> Result<TemplateValues<'a>, ProviderError> {
+    let mut values = match (&order.work, &recipe.video) {
+        (WorkSpec::Video(video), Some(section)) => of_video(video, section.get_ref().max_seed),
+        (WorkSpec::Song(song), _) if recipe.music.is_some() => songs::values(recipe, song)?,
+        _ => {
+            let message = "the provider's recipe describes no such work";
+            return Err(ProviderError::new(ErrorClass::Rejected, message));
+        }
+    };
+    values.insert("key", TemplateValue::Plain(json!(order.key)));
+    values.insert("model", TemplateValue::Plain(json!(order.model)));
+    if let Some(upload) = &recipe.upload {
+        upload.name(&mut values, ids);
+    }
+    Ok(values)
+}
+
+fn of_video(video: &VideoSpec, max_seed: u64) -> TemplateValues<'_> {
+    let mut values = size_values(video.size);
+    values.insert("prompt", TemplateValue::Plain(json!(video.prompt)));
+    values.insert("seconds", TemplateValue::Plain(json!(video.seconds)));
+    let optional = [
+        (
+            "negative_prompt",
+            video.negative_prompt.as_ref().map(|text| json!(text)),
+        ),
+        ("seed", video.seed.map(|seed| json!(fold(seed, max_seed)))),
+        ("user", video.user.as_ref().map(|user| json!(user))),
+        ("audio", video.audio.map(|on| json!(on))),
+    ];
+    for (name, value) in optional {
+        if let Some(value) = value {
+            values.insert(name, TemplateValue::Plain(value));
+        }
+    }
+    for (name, role) in [
+        ("image", PictureRole::FirstFrame),
+        ("last_frame", PictureRole::LastFrame),
+    ] {
+        if let Some(file) = video.picture(role) {
+            values.insert(name, TemplateValue::File(OrderFile::new(file)));
+        }
+    }
+    let references: Vec<OrderFile<'_>> = video.references().map(OrderFile::new).collect();
+    if !references.is_empty() {
+        values.insert("references", TemplateValue::Files(references));
+    }
+    values
+}
+
+/// A seed within a range.
+fn fold(seed: u64, max: u64) -> u64 {
+    max.checked_add(1).map_or(seed, |count| seed % count)
+}
+
+/// A size by all its names.
+pub(super) fn size_values<'a>(size: (u32, u32)) -> TemplateValues<'a> {
+    TemplateValues::from([
+        ("size", TemplateValue::Size(size)),
+        ("width", TemplateValue::Plain(json!(size.0))),
+        ("height", TemplateValue::Plain(json!(size.1))),
+        (
+            "ratio",
+            TemplateValue::Plain(json!(frame_size::ratio(size))),
+        ),
+        ("tier", TemplateValue::Plain(json!(frame_size::tier(size)))),
+    ])
+}

@@ -1,0 +1,284 @@
+//! Reading the files of the catalogue: typed, complete, and explained by line
+//! where something is wrong.
+
+use std::path::Path;
+
+use serde::Deserialize;
+use serde_json::{Map, Value};
+use toml::Spanned;
+use toml::value::Datetime;
+
+use super::{KnownModel, ListPrice, SoundSupport};
+use crate::limits::Durations;
+use crate::order::MediaKind;
+
+/// The files that are part of the program, by what they are for.
+pub(super) const EMBEDDED: &[(&str, &str)] = &[
+    ("dashscope", include_str!("../../models/dashscope.toml")),
+    ("fal", include_str!("../../models/fal.toml")),
+    ("gemini-veo", include_str!("../../models/gemini-veo.toml")),
+    ("hunyuan", include_str!("../../models/hunyuan.toml")),
+    ("kie", include_str!("../../models/kie.toml")),
+    ("kie-suno", include_str!("../../models/kie-suno.toml")),
+    ("kling", include_str!("../../models/kling.toml")),
+    ("ltx", include_str!("../../models/ltx.toml")),
+    ("luma", include_str!("../../models/luma.toml")),
+    ("minimax", include_str!("../../models/minimax.toml")),
+    ("modelark", include_str!("../../models/modelark.toml")),
+    ("mureka", include_str!("../../models/mureka.toml")),
+    (
+        "openai-videos",
+        include_str!("../../models/openai-videos.toml"),
+    ),
+    ("openrouter", include_str!("../../models/openrouter.toml")),
+    ("pixverse", include_str!("../../models/pixverse.toml")),
+    ("replicate", include_str!("../../models/replicate.toml")),
+    ("runway", include_str!("../../models/runway.toml")),
+    ("vidu", include_str!("../../models/vidu.toml")),
+    ("wavespeed", include_str!("../../models/wavespeed.toml")),
+    ("xai", include_str!("../../models/xai.toml")),
+];
+
+/// Units of list prices, as in an operator's own prices.
+const UNITS: [&str; 6] = [
+    "second",
+    "video",
+    "megapixel_second",
+    "audio_minute",
+    "stem",
+    "task",
+];
+
+/// What is wrong with a file of the catalogue.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{file}{}: {message}", line.map(|line| format!(":{line}")).unwrap_or_default())]
+pub struct CatalogueError {
+    /// The file or folder.
+    pub file: String,
+    /// The line, counting from 1.
+    pub line: Option<usize>,
+    /// What is wrong.
+    pub message: String,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct CatalogueFile {
+    source: String,
+    date: Datetime,
+    /// The environment variable that holds the key, for lines that are printed.
+    key: String,
+    #[serde(default)]
+    model: Vec<Spanned<CatalogueEntry>>,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct CatalogueEntry {
+    id: String,
+    #[serde(default)]
+    aliases: Vec<String>,
+    name: Option<String>,
+    kind: MediaKind,
+    #[serde(default)]
+    options: Map<String, Value>,
+    sizes: Option<Vec<String>>,
+    seconds: Option<Durations>,
+    default_seconds: Option<u32>,
+    pictures: Option<usize>,
+    needs_picture: Option<bool>,
+    references: Option<usize>,
+    negative_prompt: Option<bool>,
+    seed: Option<bool>,
+    audio: Option<SoundSupport>,
+    max_prompt: Option<usize>,
+    #[serde(default)]
+    inputs: Map<String, Value>,
+    #[serde(default)]
+    price: Vec<CataloguePrice>,
+    retired: Option<Datetime>,
+    instead: Option<String>,
+    source: Option<String>,
+    date: Option<Datetime>,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct CataloguePrice {
+    unit: String,
+    usd: String,
+    #[serde(rename = "for")]
+    holds_for: Option<String>,
+}
+
+/// Says what is wrong with an entry, of which more is known elsewhere than its form.
+pub type EntryCheck = fn(&KnownModel) -> Option<String>;
+
+/// The models of every TOML file in a folder.
+pub(super) fn folder(
+    folder: &Path,
+    fault: EntryCheck,
+) -> Result<Vec<Vec<KnownModel>>, CatalogueError> {
+    let unreadable = |path: &Path, error: std::io::Error| CatalogueError {
+        file: path.display().to_string(),
+        line: None,
+        message: format!("cannot be read: {error}"),
+    };
+    let entries = std::fs::read_dir(folder).map_err(|error| unreadable(folder, error))?;
+    let mut paths = Vec::new();
+    for entry in entries {
+        let path = entry.map_err(|error| unreadable(folder, error))?.path();
+        if path.extension().is_some_and(|end| end == "toml") {
+            paths.push(path);
+        }
+    }
+    paths.sort();
+    let read = paths.iter().map(|path| {
+        let text = std::fs::read_to_string(path).map_err(|error| unreadable(path, error))?;
+        let name = path.file_stem().unwrap_or_default().to_string_lossy();
+        file(&name, &text, fault).map_err(|error| CatalogueError {
+            file: path.display().to_string(),
+            ..error
+        })
+    });
+    read.collect()
+}
+
+/// The models of a file that is named after its protocol or recipe.
+pub(super) fn file(
+    name: &str,
+    text: &str,
+    fault: EntryCheck,
+) -> Result<Vec<KnownModel>, CatalogueError> {
+    let wrong = |at: Option<usize>, message: String| CatalogueError {
+        file: format!("{name}.toml"),
+        line: at.map(|at| text.bytes().take(at).filter(|byte| *byte == b'\n').count() + 1),
+        message,
+    };
+    let file: CatalogueFile = toml::from_str(text).map_err(|error| {
+        let at = error.span().map(|span| span.start);
+        wrong(at, error.message().to_owned())
+    })?;
+    let head = FileHeader {
+        provider: name,
+        key: &file.key,
+        source: &file.source,
+        date: day(&file.date),
+    };
+    let mut models: Vec<KnownModel> = Vec::new();
+    for entry in file.model {
+        let at = entry.span().start;
+        let model = known(&head, entry.into_inner());
+        let model = model.map_err(|message| wrong(Some(at), message))?;
+        if let Some(message) = fault(&model) {
+            return Err(wrong(Some(at), message));
+        }
+        if models
+            .iter()
+            .any(|other| other.id == model.id || other.name == model.name)
+        {
+            let message = format!("{} or its name is there twice", model.id);
+            return Err(wrong(Some(at), message));
+        }
+        models.push(model);
+    }
+    Ok(models)
+}
+
+/// What holds for all models of a file.
+struct FileHeader<'f> {
+    provider: &'f str,
+    key: &'f str,
+    source: &'f str,
+    date: Option<String>,
+}
+
+fn known(head: &FileHeader<'_>, entry: CatalogueEntry) -> Result<KnownModel, String> {
+    let id = entry.id;
+    let sizes = entry.sizes.map(|sizes| sizes.iter().map(size).collect());
+    let sizes: Option<Vec<(u32, u32)>> = sizes.transpose()?;
+    if sizes.as_ref().is_some_and(Vec::is_empty) {
+        return Err(format!("{id}: sizes: at least one is needed"));
+    }
+    if let Some(seconds) = &entry.seconds
+        && (seconds.min() == 0 || seconds.min() > seconds.max())
+    {
+        return Err(format!("{id}: seconds: whole seconds from 1 on, ascending"));
+    }
+    let default_fits = match (&entry.seconds, entry.default_seconds) {
+        (Some(seconds), Some(default)) => seconds.contains(f64::from(default)),
+        _ => true,
+    };
+    if !default_fits {
+        return Err(format!("{id}: default_seconds is not among the lengths"));
+    }
+    let prices = entry.price.into_iter().map(|price| checked(&id, price));
+    let date = entry.date.as_ref().map_or(head.date.clone(), day);
+    Ok(KnownModel {
+        provider: head.provider.to_owned(),
+        key: head.key.to_owned(),
+        aliases: entry.aliases,
+        name: entry.name.unwrap_or_else(|| short(&id)),
+        kind: entry.kind,
+        options: entry.options,
+        sizes,
+        seconds: entry.seconds,
+        default_seconds: entry.default_seconds,
+        pictures: entry.pictures,
+        needs_picture: entry.needs_picture,
+        references: entry.references,
+        negative_prompt: entry.negative_prompt,
+        seed: entry.seed,
+        audio: entry.audio,
+        max_prompt: entry.max_prompt,
+        inputs: entry.inputs,
+        prices: prices.collect::<Result<_, _>>()?,
+        retired: match &entry.retired {
+            Some(end) => Some(day(end).ok_or("retired: must be a day")?),
+            None => None,
+        },
+        instead: entry.instead,
+        source: entry.source.unwrap_or_else(|| head.source.to_owned()),
+        date: date.ok_or("date: must be a day such as 2026-11-22")?,
+        id,
+    })
+}
+
+/// What follows the last slash of an id.
+fn short(id: &str) -> String {
+    let name = id.trim_matches('*').trim_matches('-');
+    name.rsplit('/').next().unwrap_or(name).to_lowercase()
+}
+
+fn size(text: &String) -> Result<(u32, u32), String> {
+    let sides = text.split_once('x');
+    let size = sides.and_then(|(width, height)| Some((width.parse().ok()?, height.parse().ok()?)));
+    let fits = |side: u32| (16..=8192).contains(&side);
+    size.filter(|(width, height)| fits(*width) && fits(*height))
+        .ok_or_else(|| format!("{text:?} is no size such as \"1280x720\""))
+}
+
+fn checked(id: &str, price: CataloguePrice) -> Result<ListPrice, String> {
+    if !UNITS.contains(&price.unit.as_str()) {
+        return Err(format!("{id}: price: units are {}", UNITS.join(", ")));
+    }
+    let (whole, part) = price.usd.split_once('.').unwrap_or((&price.usd, "0"));
+    let digits = |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
+    if !digits(whole) || !digits(part) || part.len() > 6 || whole.len() > 6 {
+        return Err(format!("{id}: price: usd is a decimal such as \"0.40\""));
+    }
+    Ok(ListPrice {
+        unit: price.unit,
+        usd: price.usd,
+        holds_for: price.holds_for,
+    })
+}
+
+/// A date without a time.
+fn day(date: &Datetime) -> Option<String> {
+    date.time
+        .is_none()
+        .then_some(date.date)
+        .flatten()
+        .map(|date| date.to_string())
+}

@@ -1,0 +1,172 @@
+//! A provider's HTTP response, and readers of its parts.
+
+use std::time::{Duration, SystemTime};
+
+use bytes::Bytes;
+use http::{HeaderMap, StatusCode};
+use serde_json::Value;
+
+use crate::error::{ErrorClass, ErrorDescription, ProviderError};
+
+/// A whole HTTP answer.
+#[derive(Debug, Clone)]
+pub struct ProviderResponse {
+    /// The status.
+    pub status: StatusCode,
+    /// The headers.
+    pub headers: HeaderMap,
+    /// The body, whole and within the call's limit.
+    pub body: Bytes,
+}
+
+impl ProviderResponse {
+    /// An answer with a JSON body, for tests of adapters.
+    pub fn json_of(status: u16, body: &Value) -> Self {
+        Self {
+            status: StatusCode::from_u16(status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR),
+            headers: HeaderMap::new(),
+            body: body.to_string().into(),
+        }
+    }
+
+    /// The body as JSON; `null` when it is empty.
+    pub fn json(&self) -> Result<Value, ProviderError> {
+        if self.body.trim_ascii().is_empty() {
+            return Ok(Value::Null);
+        }
+        serde_json::from_slice(&self.body).map_err(|_| {
+            ProviderError::unreadable(format!(
+                "the provider answered with status {} and a body that is not JSON",
+                self.status.as_u16()
+            ))
+        })
+    }
+
+    /// A header's text.
+    pub fn header(&self, name: &str) -> Option<&str> {
+        self.headers.get(name)?.to_str().ok()
+    }
+
+    /// The body as JSON when the status is 2xx; else the error that `describe`
+    /// finds in the body, classed by the status.
+    pub fn success(
+        &self,
+        describe: impl FnOnce(&Value) -> ErrorDescription,
+    ) -> Result<Value, ProviderError> {
+        if self.status.is_success() {
+            return self.json();
+        }
+        Err(self.failure(describe))
+    }
+
+    /// The error of an answer that is none of the protocol's successes.
+    pub fn failure(&self, describe: impl FnOnce(&Value) -> ErrorDescription) -> ProviderError {
+        let body = self.json().unwrap_or(Value::Null);
+        let described = describe(&body);
+        let known = described.code.is_some() || described.message.is_some();
+        let status = self.status.as_u16();
+        let retry_after = self.retry_after();
+        let class = match status {
+            401 | 403 => ErrorClass::Credentials,
+            402 => ErrorClass::Account,
+            // The request did not arrive whole, or arrived and was forgotten;
+            // 425 and 499 are a proxy's words that it did not wait.
+            408 | 425 | 499 => ErrorClass::Unclear,
+            429 => ErrorClass::RateLimited,
+            // Of an order it proves nothing (see `port::refusal`).
+            503 if known || retry_after.is_some() => ErrorClass::Unavailable,
+            400..=499 => ErrorClass::Rejected,
+            _ => ErrorClass::Unclear,
+        };
+        ProviderError {
+            class,
+            code: described.code,
+            message: described
+                .message
+                .unwrap_or_else(|| format!("the provider answered with status {status}")),
+            retry_after,
+            basis: None,
+        }
+    }
+
+    /// How long the provider asks to wait.
+    pub fn retry_after(&self) -> Option<Duration> {
+        retry_after(&self.headers, None)
+    }
+}
+
+/// How long an answer asks to wait (`retry-after-ms`, `retry-after` in seconds or as
+/// a date against the answer's own `date`, or without one against `now`).
+pub fn retry_after(headers: &HeaderMap, now: Option<SystemTime>) -> Option<Duration> {
+    let header = |name: &str| headers.get(name)?.to_str().ok();
+    if let Some(milliseconds) = header("retry-after-ms").and_then(|text| text.parse().ok()) {
+        return Some(Duration::from_millis(milliseconds));
+    }
+    let text = header("retry-after")?.trim();
+    if let Ok(seconds) = text.parse() {
+        return Some(Duration::from_secs(seconds));
+    }
+    let then = httpdate::parse_http_date(text).ok()?;
+    let date = header("date").and_then(|text| httpdate::parse_http_date(text).ok());
+    let now = date.or(now)?;
+    Some(then.duration_since(now).unwrap_or_default())
+}
+
+impl ErrorDescription {
+    /// Reads code and message at these places (JSON pointers), where they hold
+    /// text or a number.
+    pub fn at(body: &Value, code: &str, message: &str) -> Self {
+        Self {
+            code: text_at(body, code),
+            message: text_at(body, message),
+        }
+    }
+}
+
+/// The text or number at a JSON pointer, as text; empty text counts as none.
+pub fn text_at(body: &Value, pointer: &str) -> Option<String> {
+    match body.pointer(pointer)? {
+        Value::String(text) if !text.trim().is_empty() => Some(text.clone()),
+        Value::Number(number) => Some(number.to_string()),
+        _ => None,
+    }
+}
+
+/// The text at a JSON pointer that the protocol requires.
+pub fn required_text(body: &Value, pointer: &str) -> Result<String, ProviderError> {
+    text_at(body, pointer).ok_or_else(|| {
+        let place = pointer.trim_start_matches('/').replace('/', ".");
+        ProviderError::unreadable(format!("the provider's answer has no {place}"))
+    })
+}
+
+/// The list at a JSON pointer that the protocol requires.
+pub fn required_list<'v>(body: &'v Value, pointer: &str) -> Result<&'v [Value], ProviderError> {
+    let list = body.pointer(pointer).and_then(Value::as_array);
+    list.map(Vec::as_slice).ok_or_else(|| {
+        let place = pointer.trim_start_matches('/').replace('/', ".");
+        ProviderError::unreadable(format!("the provider's answer has no list {place}"))
+    })
+}
+
+/// The time at a JSON pointer, in any way of writing that [`crate::timestamps`] knows.
+pub fn time_at(body: &Value, pointer: &str) -> Option<SystemTime> {
+    crate::timestamps::read(body.pointer(pointer)?)
+}
+
+/// A number from 0 to 100 at a JSON pointer; `scale` is what 100 % counts there.
+/// Reads `"40%"` too.
+pub fn percent_at(body: &Value, pointer: &str, scale: f64) -> Option<u8> {
+    let number = match body.pointer(pointer)? {
+        Value::Number(number) => number.as_f64()?,
+        Value::String(text) => text.trim().trim_end_matches('%').parse().ok()?,
+        _ => return None,
+    };
+    #[expect(
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        reason = "clamped to 0..=100"
+    )]
+    let percent = (number / scale * 100.0).clamp(0.0, 100.0) as u8;
+    Some(percent)
+}

@@ -1,0 +1,366 @@
+//! Stripped media: containers without comments, pictures and chunks of other programs.
+//!
+//! Readers parse every comment and chunk, and a small file can contain millions of empty ones. Here
+//! they are counted and skipped, so that readers see only what they need. In containers that cannot be
+//! cut without rewriting them (Ogg, MPEG-4) entries are only counted.
+
+use std::io::{self, Read, Seek, SeekFrom};
+
+use symphonia::core::io::MediaSource;
+
+use super::error::DecodeError;
+use super::format::AudioFormat;
+
+/// Most chunks, blocks or boxes besides the sound. Programs write a few dozen.
+const MAX_PARTS: usize = 1_000;
+/// Most boxes of an MPEG-4 file: one in fragments of a second has ten for each.
+const MAX_BOXES: usize = 100_000;
+/// Most comments of an Ogg file.
+const MAX_COMMENTS: u32 = 10_000;
+/// Longest chunk with the sample format, in bytes.
+const MAX_FORMAT: usize = 64 * 1024;
+
+/// The file with only the headers it needs before its sound.
+pub(super) fn strip<'a>(
+    format: AudioFormat,
+    mut media: Box<dyn MediaSource + 'a>,
+    mp4: Option<&[u8]>,
+) -> Result<Box<dyn MediaSource + 'a>, DecodeError> {
+    let damaged = |reason: &str| DecodeError::Damaged {
+        format,
+        reason: reason.to_owned(),
+    };
+    let head = match format {
+        AudioFormat::Wav => wav(media.as_mut()),
+        AudioFormat::Flac => flac(media.as_mut()),
+        AudioFormat::OggVorbis => ogg(media.as_mut()).map(|()| None),
+        AudioFormat::M4a => {
+            let mut left = MAX_BOXES;
+            let few = mp4.is_none_or(|file| count_boxes(file, 0, &mut left));
+            return if few {
+                Ok(media)
+            } else {
+                Err(damaged(TOO_MANY))
+            };
+        }
+        AudioFormat::Mp3 | AudioFormat::Aac => return Ok(media),
+    };
+    let head = head.map_err(|error| match error.kind() {
+        io::ErrorKind::InvalidData => damaged(&error.to_string()),
+        _ => damaged("it ends too early"),
+    })?;
+    let start = media.stream_position();
+    let start = start.map_err(|_| damaged("it ends too early"))?;
+    match head {
+        Some(head) => Ok(Box::new(StrippedMedia::new(head, media, start))),
+        None => media
+            .rewind()
+            .map(|()| media)
+            .map_err(|_| damaged("it cannot be read twice")),
+    }
+}
+
+const TOO_MANY: &str = "it holds too many parts that are not sound";
+
+fn invalid(reason: &'static str) -> io::Error {
+    io::Error::new(io::ErrorKind::InvalidData, reason)
+}
+
+/// The chunks that a reader needs, up to the first sample.
+fn wav(media: &mut dyn MediaSource) -> io::Result<Option<Vec<u8>>> {
+    let mut head = vec![0; 12];
+    media.read_exact(&mut head)?;
+    let announced = u32::from_le_bytes([head[4], head[5], head[6], head[7]]);
+    let mut skipped = 0_u64;
+    for _ in 0..MAX_PARTS {
+        let mut header = [0; 8];
+        media.read_exact(&mut header)?;
+        let [kind @ .., a, b, c, d] = header;
+        let size = u32::from_le_bytes([a, b, c, d]);
+        let padded = u64::from(size) + u64::from(size & 1);
+        match &kind {
+            b"data" => {
+                // The length of a stream of unknown length stays as it is.
+                if announced != u32::MAX {
+                    let kept = u64::from(announced).saturating_sub(skipped);
+                    let kept = u32::try_from(kept).unwrap_or(u32::MAX);
+                    head[4..8].copy_from_slice(&kept.to_le_bytes());
+                }
+                head.extend(header);
+                return Ok(Some(head));
+            }
+            b"fmt " | b"fact" => {
+                let size = usize::try_from(padded).unwrap_or(usize::MAX);
+                if size > MAX_FORMAT {
+                    return Err(invalid("its format takes too many bytes"));
+                }
+                head.extend(header);
+                let from = head.len();
+                head.resize(from + size, 0);
+                media.read_exact(&mut head[from..])?;
+            }
+            _ => {
+                skipped += 8 + padded;
+                skip(media, padded)?;
+            }
+        }
+    }
+    Err(invalid(TOO_MANY))
+}
+
+/// The mark and the block that tells of the stream.
+fn flac(media: &mut dyn MediaSource) -> io::Result<Option<Vec<u8>>> {
+    const STREAM_INFO: usize = 34;
+    let mut mark = [0; 4];
+    media.read_exact(&mut mark)?;
+    let mut head = None;
+    for _ in 0..MAX_PARTS {
+        let mut header = [0; 4];
+        media.read_exact(&mut header)?;
+        let size = u32::from_be_bytes([0, header[1], header[2], header[3]]);
+        let (is_last, kind) = (header[0] >= 0x80, header[0] & 0x7f);
+        if kind == 0 {
+            if head.is_some() || size as usize != STREAM_INFO {
+                return Err(invalid("it tells of more than one stream"));
+            }
+            let mut info = vec![0; mark.len() + header.len() + STREAM_INFO];
+            media.read_exact(&mut info[8..])?;
+            info[..4].copy_from_slice(&mark);
+            info[4] = 0x80;
+            info[5..8].copy_from_slice(&header[1..]);
+            head = Some(info);
+        } else {
+            skip(media, u64::from(size))?;
+        }
+        if is_last {
+            return head
+                .map(Some)
+                .ok_or(invalid("it does not tell of its stream"));
+        }
+    }
+    Err(invalid(TOO_MANY))
+}
+
+/// Checks the comments' own count, at the start of the second page.
+fn ogg(media: &mut dyn MediaSource) -> io::Result<()> {
+    /// A page's body has at most this length.
+    const PAGE: u32 = 65_025;
+    let first = ogg_page(media)?;
+    skip(media, first)?;
+    ogg_page(media)?;
+    let mut start = [0; 11];
+    // Anything else is left to the reader.
+    if media.read_exact(&mut start).is_err() || &start[..7] != b"\x03vorbis" {
+        return Ok(());
+    }
+    let vendor = u32::from_le_bytes([start[7], start[8], start[9], start[10]]);
+    if vendor > PAGE {
+        return Err(invalid(TOO_MANY));
+    }
+    skip(media, u64::from(vendor))?;
+    let mut count = [0; 4];
+    if media.read_exact(&mut count).is_ok() && u32::from_le_bytes(count) > MAX_COMMENTS {
+        return Err(invalid(TOO_MANY));
+    }
+    Ok(())
+}
+
+/// Skips a page's header; returns the length of its body.
+fn ogg_page(media: &mut dyn MediaSource) -> io::Result<u64> {
+    let mut header = [0; 27];
+    media.read_exact(&mut header)?;
+    let mut sizes = vec![0; usize::from(header[26])];
+    media.read_exact(&mut sizes)?;
+    Ok(sizes.iter().map(|size| u64::from(*size)).sum())
+}
+
+fn skip(media: &mut dyn MediaSource, bytes: u64) -> io::Result<()> {
+    let bytes = i64::try_from(bytes).map_err(|_| invalid(TOO_MANY))?;
+    media.seek(SeekFrom::Current(bytes)).map(|_| ())
+}
+
+/// Whether there are at most `left` boxes, including nested ones.
+fn count_boxes(body: &[u8], depth: usize, left: &mut usize) -> bool {
+    /// Real containers are not deeper.
+    const DEEPEST: usize = 12;
+    const CONTAINERS: [&[u8; 4]; 14] = [
+        b"moov", b"trak", b"mdia", b"minf", b"stbl", b"udta", b"ilst", b"edts", b"dinf", b"mvex",
+        b"moof", b"traf", b"meta", b"----",
+    ];
+    for (kind, contents) in super::mp4::boxes(body) {
+        let Some(fewer) = left.checked_sub(1) else {
+            return false;
+        };
+        *left = fewer;
+        // A list of tags has a box for each, with any name.
+        let is_container = CONTAINERS.contains(&&kind) || kind[0] == 0xa9;
+        // Some programs write a version in `meta`, some do not.
+        let contents = match contents {
+            [0, 0, 0, 0, inner @ ..] if &kind == b"meta" => inner,
+            contents => contents,
+        };
+        if is_container && depth < DEEPEST && !count_boxes(contents, depth + 1, left) {
+            return false;
+        }
+    }
+    true
+}
+
+/// A header of our own, followed by the rest of a file.
+struct StrippedMedia<'a> {
+    head: Vec<u8>,
+    rest: Box<dyn MediaSource + 'a>,
+    /// Offset of the rest in the file.
+    start: u64,
+    at: u64,
+}
+
+impl<'a> StrippedMedia<'a> {
+    fn new(head: Vec<u8>, rest: Box<dyn MediaSource + 'a>, start: u64) -> Self {
+        Self {
+            head,
+            rest,
+            start,
+            at: 0,
+        }
+    }
+}
+
+impl Read for StrippedMedia<'_> {
+    fn read(&mut self, to: &mut [u8]) -> io::Result<usize> {
+        let from = usize::try_from(self.at).unwrap_or(usize::MAX);
+        let read = match self.head.get(from..) {
+            Some(mut head) if !head.is_empty() => head.read(to)?,
+            _ => self.rest.read(to)?,
+        };
+        self.at += read as u64;
+        Ok(read)
+    }
+}
+
+impl Seek for StrippedMedia<'_> {
+    fn seek(&mut self, to: SeekFrom) -> io::Result<u64> {
+        let head = self.head.len() as u64;
+        let target = match to {
+            SeekFrom::Start(at) => Some(at),
+            SeekFrom::Current(by) => self.at.checked_add_signed(by),
+            SeekFrom::End(by) => {
+                let end = self.rest.seek(SeekFrom::End(0))?;
+                (end.saturating_sub(self.start) + head).checked_add_signed(by)
+            }
+        };
+        self.at = target.ok_or(io::ErrorKind::InvalidInput)?;
+        let behind = self.at.saturating_sub(head);
+        self.rest.seek(SeekFrom::Start(self.start + behind))?;
+        Ok(self.at)
+    }
+}
+
+impl MediaSource for StrippedMedia<'_> {
+    fn is_seekable(&self) -> bool {
+        self.rest.is_seekable()
+    }
+
+    fn byte_len(&self) -> Option<u64> {
+        let behind = self.rest.byte_len()?.saturating_sub(self.start);
+        Some(behind + self.head.len() as u64)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Cursor;
+
+    use super::*;
+    use crate::encode::{flac24, wav32f};
+    use crate::{Audio, DecodeLimits, decode};
+
+    fn tone() -> Audio {
+        let wave = (0..3_000_u16).map(|n| (f32::from(n) * 0.1).sin() * 0.5);
+        Audio::new(8_000, vec![wave.collect(); 2]).unwrap()
+    }
+
+    fn with_chunks(count: usize) -> Vec<u8> {
+        let plain = wav32f(&tone()).unwrap();
+        let mut wav = plain[..12].to_vec();
+        for _ in 0..count {
+            wav.extend(b"JUNK\0\0\0\0");
+        }
+        wav.extend(b"LIST\x05\0\0\0INFOx\0");
+        wav.extend(&plain[12..]);
+        let size = u32::try_from(wav.len() - 8).unwrap();
+        wav[4..8].copy_from_slice(&size.to_le_bytes());
+        wav
+    }
+
+    fn with_comments(count: u32) -> Vec<u8> {
+        let plain = flac24(&tone()).unwrap();
+        let mut block = 0_u32.to_le_bytes().to_vec();
+        block.extend(count.to_le_bytes());
+        block.resize(block.len() + 4 * count as usize, 0);
+        let mut flac = plain[..42].to_vec();
+        flac[4] = 0;
+        let size = u32::try_from(block.len()).unwrap().to_be_bytes();
+        flac.extend([0x84, size[1], size[2], size[3]]);
+        flac.extend(block);
+        flac.extend(&plain[42..]);
+        flac
+    }
+
+    #[test]
+    fn what_is_not_sound_is_stepped_over() {
+        let read = |bytes: &[u8]| decode(bytes, &DecodeLimits::default()).unwrap().audio;
+        assert_eq!(read(&with_chunks(0)), tone());
+        assert_eq!(read(&with_chunks(900)), tone());
+        let plain = read(&flac24(&tone()).unwrap());
+        // A reader would parse four million empty comments for seconds.
+        assert_eq!(read(&with_comments(4_000_000)), plain);
+    }
+
+    #[test]
+    fn too_many_parts_are_refused() {
+        let error = decode(&with_chunks(1_001), &DecodeLimits::default()).unwrap_err();
+        assert!(error.to_string().contains("too many parts"), "{error}");
+        let mut flac = flac24(&tone()).unwrap();
+        flac[4] = 0;
+        let frames = flac.split_off(42);
+        for _ in 0..1_001 {
+            flac.extend([1, 0, 0, 0]);
+        }
+        flac.extend([0x81, 0, 0, 0]);
+        flac.extend(frames);
+        let error = decode(&flac, &DecodeLimits::default()).unwrap_err();
+        assert!(error.to_string().contains("too many parts"), "{error}");
+        let mut m4a = b"\0\0\0\x10ftypM4A \0\0\0\0".to_vec();
+        for _ in 0..MAX_BOXES {
+            m4a.extend(b"\0\0\0\x08free");
+        }
+        let error = decode(&m4a, &DecodeLimits::default()).unwrap_err();
+        assert!(error.to_string().contains("too many parts"), "{error}");
+        let mut ogg = b"OggS\0\x02".to_vec();
+        ogg.resize(26, 0);
+        ogg.extend(b"\x01\x08\x01vorbis ");
+        ogg.extend(b"OggS\0\0");
+        ogg.resize(ogg.len() + 20, 0);
+        ogg.extend(b"\x01\xff\x03vorbis\0\0\0\0\xff\xff\xff\0");
+        let error = decode(&ogg, &DecodeLimits::default()).unwrap_err();
+        assert!(error.to_string().contains("too many parts"), "{error}");
+    }
+
+    #[test]
+    fn a_bare_file_is_read_from_any_place() {
+        let rest = Box::new(Cursor::new(b"skipped-then-this".to_vec()));
+        let mut bare = StrippedMedia::new(b"head-".to_vec(), rest, 13);
+        let mut all = String::new();
+        bare.seek(SeekFrom::Start(0)).unwrap();
+        bare.read_to_string(&mut all).unwrap();
+        assert_eq!((all.as_str(), bare.byte_len()), ("head-this", Some(9)));
+        for (at, left) in [(3, "d-this"), (5, "this"), (7, "is")] {
+            bare.seek(SeekFrom::Start(at)).unwrap();
+            all.clear();
+            bare.read_to_string(&mut all).unwrap();
+            assert_eq!(all, left);
+        }
+        assert_eq!(bare.seek(SeekFrom::End(-2)).unwrap(), 7);
+    }
+}

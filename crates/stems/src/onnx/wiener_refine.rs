@@ -1,0 +1,170 @@
+//! The multichannel Wiener filter for stems that were estimated one by one.
+//!
+//! The local Gaussian model of the built-in engine's filter (N. Q. K. Duong, E. Vincent & R.
+//! Gribonval 2010; A. A. Nugraha et al. 2016), one round, for any number of stems whose estimates
+//! need not sum to the mix. Where no stem stands for all the rest, what they leave over takes part as
+//! one more.
+
+use realfft::num_complex::Complex32;
+
+use crate::parallel::{CancelCheck, WorkCancelled, map};
+use crate::wiener::SpatialCovariance;
+
+/// Frames over which a stem is taken to stand in one place.
+const BLOCK: usize = 300;
+
+/// How much of each stem comes from all sides alike.
+const ANYWHERE: f32 = 0.05;
+
+/// Keeps the sum invertible where all stems stand in one place.
+const NOISE: f32 = 1e-3;
+
+type StereoSpectra = [Vec<Complex32>; 2];
+type StereoBin = [Complex32; 2];
+
+/// Refines the stems' spectra, which hold `bins` values for each frame, as the mix's do. `complete`
+/// stems are meant to be the whole mix.
+pub(super) fn refine(
+    mix: &StereoSpectra,
+    stems: &mut [StereoSpectra],
+    bins: usize,
+    complete: bool,
+    stop: CancelCheck<'_>,
+) -> Result<(), WorkCancelled> {
+    let frames = mix[0].len() / bins;
+    for first in (0..frames).step_by(BLOCK) {
+        let block = first..frames.min(first + BLOCK);
+        let refined = map(bins, stop, |bin| {
+            refine_bin(mix, stems, complete, block.clone().map(|t| t * bins + bin))
+        })?;
+        for (bin, column) in refined.into_iter().enumerate() {
+            let mut values = column.into_iter();
+            for t in block.clone() {
+                for (stem, value) in stems.iter_mut().zip(&mut values) {
+                    stem[0][t * bins + bin] = value[0];
+                    stem[1][t * bins + bin] = value[1];
+                }
+            }
+        }
+    }
+    Ok(())
+}
+
+/// New values of all stems in one bin, frame by frame.
+fn refine_bin(
+    mix: &StereoSpectra,
+    stems: &[StereoSpectra],
+    complete: bool,
+    places: impl Iterator<Item = usize> + Clone,
+) -> Vec<StereoBin> {
+    let sources = stems.len() + usize::from(!complete);
+    // The estimates in one frame, and what they leave over.
+    let estimates = |i: usize| {
+        let mut values: Vec<StereoBin> = stems.iter().map(|stem| at(stem, i)).collect();
+        if !complete {
+            values.push(
+                values
+                    .iter()
+                    .fold(at(mix, i), |left, value| minus(left, *value)),
+            );
+        }
+        values
+    };
+    let mut covariances = vec![SpatialCovariance::default(); sources];
+    for i in places.clone() {
+        for (covariance, value) in covariances.iter_mut().zip(estimates(i)) {
+            covariance.add(value, 1.0);
+        }
+    }
+    for covariance in &mut covariances {
+        covariance.normalise(ANYWHERE);
+    }
+    #[expect(clippy::cast_precision_loss, reason = "a handful of stems")]
+    let each = 1.0 / sources as f32;
+    let mut refined = Vec::new();
+    for i in places {
+        let x = at(mix, i);
+        let half = 0.5 * power(x);
+        let mut values = estimates(i);
+        if half < 1e-20 {
+            values.fill(StereoBin::default());
+        } else {
+            // Powers relative to the mix's keep the inverse well scaled for quiet and loud alike.
+            let shares: Vec<f32> = values.iter().map(|v| 0.5 * power(*v) / half).collect();
+            let mut sum = SpatialCovariance::white(NOISE);
+            let places = covariances.iter().zip(&shares);
+            places.for_each(|(place, share)| sum.mix(place, *share));
+            let white = sum.solve(x);
+            let mut left = x;
+            for ((value, place), share) in values.iter_mut().zip(&covariances).zip(shares) {
+                *value = place.times(white).map(|v| v * share);
+                left = minus(left, *value);
+            }
+            for value in &mut values {
+                *value = std::array::from_fn(|side| value[side] + left[side] * each);
+            }
+        }
+        refined.extend(values.into_iter().take(stems.len()));
+    }
+    refined
+}
+
+fn at(spectra: &StereoSpectra, i: usize) -> StereoBin {
+    [spectra[0][i], spectra[1][i]]
+}
+
+fn minus(a: StereoBin, b: StereoBin) -> StereoBin {
+    [a[0] - b[0], a[1] - b[1]]
+}
+
+fn power(x: StereoBin) -> f32 {
+    x[0].norm_sqr() + x[1].norm_sqr()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Two sources, one on the left and one on the right, in two bins of 400 frames.
+    fn scene() -> (StereoSpectra, [StereoSpectra; 2]) {
+        let wave = |i: u16| Complex32::new(f32::from(i % 7) - 3.0, f32::from(i % 5) - 2.0);
+        let left: Vec<_> = (0..800).map(wave).collect();
+        let right: Vec<_> = (0..800).map(|i| wave(i * 3 + 1)).collect();
+        let silence = vec![Complex32::default(); 800];
+        let mix = [left.clone(), right.clone()];
+        (mix, [[left, silence.clone()], [silence, right]])
+    }
+
+    #[test]
+    fn complete_stems_sum_to_the_mix() {
+        let (mix, mut stems) = scene();
+        // Estimates that are too loud by far.
+        stems
+            .as_flattened_mut()
+            .iter_mut()
+            .flatten()
+            .for_each(|x| *x *= 3.0);
+        refine(&mix, &mut stems, 2, true, CancelCheck(&|| false)).unwrap();
+        for i in 0..800 {
+            for side in 0..2 {
+                let sum = stems[0][side][i] + stems[1][side][i];
+                assert!((sum - mix[side][i]).norm() < 1e-4);
+            }
+        }
+    }
+
+    #[test]
+    fn one_stem_alone_leaves_the_rest_alone() {
+        let (mix, stems) = scene();
+        let mut only = [stems[0].clone()];
+        refine(&mix, &mut only, 2, false, CancelCheck(&|| false)).unwrap();
+        let energy = |x: &[Complex32]| x.iter().map(Complex32::norm_sqr).sum::<f32>();
+        let wrong: Vec<_> = only[0][0]
+            .iter()
+            .zip(&stems[0][0])
+            .map(|(a, b)| a - b)
+            .collect();
+        let all = energy(&stems[0][0]);
+        assert!(energy(&wrong) < 0.02 * all && energy(&only[0][1]) < 0.02 * all);
+    }
+}

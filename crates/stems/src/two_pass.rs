@@ -1,0 +1,72 @@
+//! The two passes, each from cues to shares by its own net. The second measures its cues on the
+//! first one's shares.
+
+use crate::cues::{CueRow, EstimateCues, MixCues};
+use crate::nets::{self, ShareNet};
+use crate::parallel::{CancelCheck, WorkCancelled};
+use crate::shares::StemShares;
+use crate::stft::ChannelSpectra;
+
+/// A net that was trained to minimise its own error is too cautious for the filter after it: 0.02 dB
+/// on the check songs.
+const SHARPER: f32 = 1.1;
+
+pub(crate) struct PassNets {
+    first: ShareNet,
+    second: ShareNet,
+}
+
+impl PassNets {
+    pub(crate) fn shipped() -> Self {
+        let [first, second] = nets::shipped();
+        Self {
+            first: ShareNet::new(nets::FIRST, &first),
+            second: ShareNet::new(nets::SECOND, &second).sharper(SHARPER),
+        }
+    }
+
+    /// Runs both passes over one stretch of sound. `report` gets the finished part, 0 to 1.
+    pub(crate) fn judge(
+        &self,
+        sound: &[Vec<f32>; 2],
+        spectra: &[ChannelSpectra; 2],
+        stop: CancelCheck<'_>,
+        report: &mut dyn FnMut(f32),
+    ) -> Result<StemShares, WorkCancelled> {
+        let cues = MixCues::measure(sound, spectra, stop, &mut |part| report(0.4 * part))?;
+        let guess = first_pass(&self.first, &cues, stop)?;
+        report(0.5);
+        let second = EstimateCues::measure(&cues, &guess, spectra, stop, &mut |part| {
+            report(0.5 + 0.35 * part);
+        })?;
+        let fill = |t: usize, row: &mut CueRow| second.fill(t, row);
+        let shares = judge(&self.second, cues.frames(), nets::SECOND[0], fill, stop)?;
+        report(1.0);
+        Ok(shares)
+    }
+}
+
+/// The first net's shares.
+pub(crate) fn first_pass(
+    net: &ShareNet,
+    cues: &MixCues,
+    stop: CancelCheck<'_>,
+) -> Result<StemShares, WorkCancelled> {
+    let fill = |t: usize, row: &mut CueRow| cues.fill(t, row);
+    judge(net, cues.frames(), nets::FIRST[0], fill, stop)
+}
+
+/// Lets `net` judge the cues of each frame, which `fill` writes into a row of `cues` cues.
+fn judge(
+    net: &ShareNet,
+    frames: usize,
+    cues: usize,
+    fill: impl Fn(usize, &mut CueRow) + Sync,
+    stop: CancelCheck<'_>,
+) -> Result<StemShares, WorkCancelled> {
+    StemShares::build(frames, stop, |t, out| {
+        let mut row = CueRow::new(cues);
+        fill(t, &mut row);
+        net.judge(&row, out);
+    })
+}

@@ -1,0 +1,153 @@
+//! The registry of results: fingerprints, digests and watermarks by which a file is recognised.
+//!
+//! Likeness is looked up by parts of fingerprints, so that no search reads the whole table; how
+//! alike two are, the caller decides.
+
+use crate::columns::{TableRecord as _, insert, record};
+use crate::{Conn, StoreError};
+use mediagate_model::ids::AssetId;
+use mediagate_model::provenance::{PerceptualFingerprint, ResultFingerprint};
+
+record! {
+    /// Without the keys of the index.
+    columns for ResultFingerprint of "prints" {
+        id: "id",
+        account: "account_id",
+        kind: "kind",
+        is_embedded: "is_embedded",
+        task: "task_id",
+        clip: "clip_id",
+        sha256: "sha256",
+        watermark: watermark("watermark"),
+        likeness: likeness("video", "sound"),
+        created_at: "created_at",
+    }
+}
+
+fn watermark(stored: Option<i64>) -> Option<u64> {
+    stored.map(i64::cast_unsigned)
+}
+
+fn likeness(video: Option<String>, sound: Option<String>) -> PerceptualFingerprint {
+    PerceptualFingerprint {
+        video: video.filter(|text| !text.is_empty()),
+        sound,
+        keys: Vec::new(),
+    }
+}
+
+macro_rules! select {
+    ($rest:literal) => {
+        concat!("SELECT ", columns!(), " FROM prints ", $rest)
+    };
+}
+
+pub fn insert(conn: &mut Conn<'_>, print: &ResultFingerprint) -> Result<(), StoreError> {
+    let id = print.id.to_string();
+    insert!(conn, "prints" {
+        "id": id,
+        "account_id": print.account,
+        "task_id": print.task,
+        "clip_id": print.clip,
+        "kind": print.kind,
+        "is_embedded": print.is_embedded,
+        "sha256": print.sha256,
+        "watermark": print.watermark.map(u64::cast_signed),
+        "video": print.likeness.video,
+        "sound": print.likeness.sound,
+        "created_at": print.created_at,
+    })?;
+    insert_keys(conn, &id, &print.likeness.keys)
+}
+
+fn insert_keys(conn: &mut Conn<'_>, id: &String, keys: &[i64]) -> Result<(), StoreError> {
+    for part in keys {
+        conn.execute(
+            "INSERT INTO print_keys (part, print_id) VALUES (?1, ?2)",
+            &[(*part).into(), id.into()],
+        )?;
+    }
+    Ok(())
+}
+
+/// The latest films that nobody has looked at, of those before this one.
+pub fn unseen(
+    conn: &mut Conn<'_>,
+    before: Option<AssetId>,
+    most: u32,
+) -> Result<Vec<ResultFingerprint>, StoreError> {
+    let most = i64::from(most);
+    let Some(before) = before else {
+        return conn.all(
+            select!("WHERE kind = 'video' AND video IS NULL ORDER BY id DESC LIMIT ?1"),
+            &[most.into()],
+            ResultFingerprint::from_row,
+        );
+    };
+    conn.all(
+        select!("WHERE kind = 'video' AND video IS NULL AND id < ?1 ORDER BY id DESC LIMIT ?2"),
+        &[(&before.to_string()).into(), most.into()],
+        ResultFingerprint::from_row,
+    )
+}
+
+/// Writes what a film is known by, which may be nothing; false if somebody did before.
+pub fn set_seen(
+    conn: &mut Conn<'_>,
+    id: AssetId,
+    likeness: &PerceptualFingerprint,
+) -> Result<bool, StoreError> {
+    let id = id.to_string();
+    let video = likeness.video.clone().unwrap_or_default();
+    let written = conn.execute(
+        "UPDATE prints SET video = ?2, sound = ?3 WHERE id = ?1 AND kind = 'video' AND video IS NULL",
+        &[(&id).into(), (&video).into(), likeness.sound.as_ref().into()],
+    )?;
+    if written == 1 {
+        insert_keys(conn, &id, &likeness.keys)?;
+    }
+    Ok(written == 1)
+}
+
+/// The latest results with this digest.
+pub fn by_digest(
+    conn: &mut Conn<'_>,
+    sha256: &str,
+    most: u32,
+) -> Result<Vec<ResultFingerprint>, StoreError> {
+    conn.all(
+        select!("WHERE sha256 = ?1 ORDER BY id DESC LIMIT ?2"),
+        &[sha256.into(), i64::from(most).into()],
+        ResultFingerprint::from_row,
+    )
+}
+
+/// The latest results with this watermark.
+pub fn by_watermark(
+    conn: &mut Conn<'_>,
+    id: u64,
+    most: u32,
+) -> Result<Vec<ResultFingerprint>, StoreError> {
+    conn.all(
+        select!("WHERE watermark = ?1 ORDER BY id DESC LIMIT ?2"),
+        &[id.cast_signed().into(), i64::from(most).into()],
+        ResultFingerprint::from_row,
+    )
+}
+
+/// Ids of the latest results whose fingerprints have this part.
+pub fn with_part(conn: &mut Conn<'_>, part: i64, most: u32) -> Result<Vec<String>, StoreError> {
+    conn.all(
+        "SELECT print_id FROM print_keys WHERE part = ?1 ORDER BY print_id DESC LIMIT ?2",
+        &[part.into(), i64::from(most).into()],
+        |row| row.text(0),
+    )
+}
+
+pub fn by_id(conn: &mut Conn<'_>, id: &str) -> Result<Option<ResultFingerprint>, StoreError> {
+    conn.one(
+        select!("WHERE id = ?1"),
+        &[id.into()],
+        ResultFingerprint::from_row,
+    )
+}

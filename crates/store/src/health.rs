@@ -1,0 +1,71 @@
+//! Database health: the time of the last answer, and whether writes are accepted.
+
+use std::sync::Mutex;
+use std::sync::PoisonError;
+use std::time::{Duration, Instant};
+
+use crate::StoreError;
+
+/// Learned from the work done on it.
+pub(super) struct DatabaseHealth(Mutex<HealthState>);
+
+#[derive(Clone, Copy)]
+struct HealthState {
+    answered: Instant,
+    is_away: bool,
+    takes_writes: bool,
+}
+
+impl DatabaseHealth {
+    pub(super) fn new() -> Self {
+        Self(Mutex::new(HealthState {
+            answered: Instant::now(),
+            is_away: false,
+            takes_writes: true,
+        }))
+    }
+
+    pub(super) fn answered(&self) {
+        let before = self.change(|known| {
+            known.answered = Instant::now();
+            known.is_away = false;
+        });
+        if before.is_away {
+            tracing::info!("the database answers again");
+        }
+    }
+
+    /// The database did not answer.
+    pub(super) fn failed(&self, error: &StoreError) {
+        let before = self.change(|known| known.is_away = true);
+        if !before.is_away {
+            tracing::error!(%error, "the database does not answer");
+        }
+    }
+
+    /// A write succeeded or failed.
+    pub(super) fn wrote(&self, is_taken: bool) {
+        let before = self.change(|known| known.takes_writes = is_taken);
+        if before.takes_writes && !is_taken {
+            tracing::error!("the database accepts no writes");
+        }
+    }
+
+    /// Whether the last write succeeded.
+    pub(super) fn takes_writes(&self) -> bool {
+        self.change(|_| {}).takes_writes
+    }
+
+    /// Time since it last answered.
+    pub(super) fn silence(&self) -> Duration {
+        self.change(|_| {}).answered.elapsed()
+    }
+
+    /// Returns the value before the change.
+    fn change(&self, change: impl FnOnce(&mut HealthState)) -> HealthState {
+        let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let before = *known;
+        change(&mut known);
+        before
+    }
+}

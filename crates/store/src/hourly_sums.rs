@@ -1,0 +1,188 @@
+//! Hourly sums of all accounts: tasks by outcome, charges, and payments to providers.
+//! They change in the transaction that moves the money, ends the task or closes the job.
+
+use crate::columns::{FieldReader, record};
+use crate::ledger_change::LedgerChange;
+use crate::{Conn, StoreError};
+use mediagate_model::clock::Timestamp;
+use mediagate_model::ids::{AccountId, KeyId, TaskId};
+use mediagate_model::money::MicroDollars;
+use mediagate_model::submission::JobCost;
+use mediagate_model::task::{Task, TaskState};
+
+/// Microseconds per hour.
+pub const HOUR: i64 = 3_600_000_000;
+
+/// What to sum up.
+#[derive(Debug, Clone)]
+#[expect(clippy::struct_excessive_bools, reason = "each is one way to group")]
+pub struct HourlyQuery {
+    pub from: Timestamp,
+    /// Exclusive.
+    pub before: Timestamp,
+    pub account: Option<AccountId>,
+    pub provider: Option<String>,
+    pub model: Option<String>,
+    pub key: Option<KeyId>,
+    pub outcome: Option<TaskState>,
+    /// Hours per row, 24 at most; `None` sums up the whole time.
+    pub step: Option<i64>,
+    pub by_account: bool,
+    pub by_provider: bool,
+    pub by_model: bool,
+    pub by_key: bool,
+    pub by_outcome: bool,
+}
+
+/// A group's values; 0 or empty if not grouped by it.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub struct HourlyGroup {
+    /// Steps since the epoch.
+    pub step: i64,
+    pub account: String,
+    pub provider: String,
+    pub model: String,
+    pub key: String,
+    pub outcome: String,
+}
+
+/// Work, what was charged for it, and what it cost.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct HourlySum {
+    pub succeeded: i64,
+    pub failed: i64,
+    pub cancelled: i64,
+    /// Charged, by the hour of the ledger's entries.
+    pub charged: MicroDollars,
+    /// Paid to providers for jobs that they finished.
+    pub made: MicroDollars,
+    /// What they say that they charged for others.
+    pub wasted: MicroDollars,
+    /// Jobs of which nobody knows what they cost.
+    pub unknown_jobs: i64,
+}
+
+record! {
+    group_columns for HourlyGroup of "hourly_sums" {
+        step: "CASE CAST(?8 AS BIGINT) WHEN 0 THEN 0 ELSE hour / ?8 END",
+        account: "CASE CAST(?9 AS BIGINT) WHEN 1 THEN account_id ELSE '' END",
+        provider: "CASE CAST(?10 AS BIGINT) WHEN 1 THEN provider ELSE '' END",
+        model: "CASE CAST(?11 AS BIGINT) WHEN 1 THEN model ELSE '' END",
+        key: "CASE CAST(?12 AS BIGINT) WHEN 1 THEN key_id ELSE '' END",
+        outcome: "CASE CAST(?13 AS BIGINT) WHEN 1 THEN outcome ELSE '' END",
+    }
+}
+
+record! {
+    sum_columns for HourlySum of "hourly_sums" {
+        succeeded: "CAST(SUM(CASE outcome WHEN 'succeeded' THEN tasks ELSE 0 END) AS BIGINT)",
+        failed: "CAST(SUM(CASE outcome WHEN 'failed' THEN tasks ELSE 0 END) AS BIGINT)",
+        cancelled: "CAST(SUM(CASE outcome WHEN 'cancelled' THEN tasks ELSE 0 END) AS BIGINT)",
+        charged: "CAST(SUM(spent_micros) AS BIGINT)",
+        made: "CAST(SUM(made_micros) AS BIGINT)",
+        wasted: "CAST(SUM(wasted_micros) AS BIGINT)",
+        unknown_jobs: "CAST(SUM(unknown_jobs) AS BIGINT)",
+    }
+}
+
+/// At most `most` sums, in no order.
+pub fn sums(
+    conn: &mut Conn<'_>,
+    wanted: &HourlyQuery,
+    most: i64,
+) -> Result<Vec<(HourlyGroup, HourlySum)>, StoreError> {
+    conn.all(
+        concat!("SELECT ", group_columns!(), ", ", sum_columns!(), "
+         FROM hourly_sums WHERE hour >= ?1 AND hour < ?2
+         AND (CAST(?3 AS TEXT) IS NULL OR account_id = ?3) AND (CAST(?4 AS TEXT) IS NULL OR provider = ?4)
+         AND (CAST(?5 AS TEXT) IS NULL OR model = ?5) AND (CAST(?6 AS TEXT) IS NULL OR key_id = ?6)
+         AND (CAST(?7 AS TEXT) IS NULL OR outcome = ?7)
+         GROUP BY 1, 2, 3, 4, 5, 6 LIMIT ?14"),
+        &[
+            hour_of(wanted.from).into(),
+            hour_of(wanted.before).into(),
+            wanted.account.map(|id| id.to_string()).as_ref().into(),
+            wanted.provider.as_ref().into(),
+            wanted.model.as_ref().into(),
+            wanted.key.map(|id| id.to_string()).as_ref().into(),
+            wanted.outcome.map(TaskState::name).into(),
+            wanted.step.unwrap_or(0).into(),
+            wanted.by_account.into(),
+            wanted.by_provider.into(),
+            wanted.by_model.into(),
+            wanted.by_key.into(),
+            wanted.by_outcome.into(),
+            most.into(),
+        ],
+        |row| {
+            let mut fields = FieldReader::new(row);
+            Ok((fields.record()?, fields.record()?))
+        },
+    )
+}
+
+/// Adds a change of a task's money or state to its hour. Read from the task itself, which names who
+/// made it and how it ended.
+pub(super) fn add(
+    conn: &mut Conn<'_>,
+    task: TaskId,
+    change: LedgerChange,
+    now: Timestamp,
+) -> Result<(), StoreError> {
+    conn.execute(
+        "INSERT INTO hourly_sums (hour, account_id, key_id, model, provider, outcome, tasks, spent_micros)
+         SELECT CAST(?2 AS BIGINT), account_id, key_id, model, provider, state, CAST(?3 AS BIGINT), CAST(?4 AS BIGINT)
+         FROM tasks WHERE id = ?1
+         ON CONFLICT (hour, account_id, key_id, model, provider, outcome) DO UPDATE SET
+             tasks = hourly_sums.tasks + excluded.tasks, spent_micros = hourly_sums.spent_micros + excluded.spent_micros",
+        &[
+            (&task.to_string()).into(),
+            hour_of(now).into(),
+            change.ended.is_some().into(),
+            change.spent.get().into(),
+        ],
+    )?;
+    Ok(())
+}
+
+/// Adds what a job cost to the hour in which it ended.
+pub fn add_job(
+    conn: &mut Conn<'_>,
+    task: &Task,
+    provider: &str,
+    cost: JobCost,
+    now: Timestamp,
+) -> Result<(), StoreError> {
+    let (made, wasted, unknown) = match cost {
+        JobCost::Made(cost) => (cost.get(), 0, 0),
+        JobCost::Wasted(cost) => (0, cost.get(), 0),
+        JobCost::Unknown => (0, 0, 1),
+    };
+    if (made, wasted, unknown) == (0, 0, 0) {
+        return Ok(());
+    }
+    conn.execute(
+        "INSERT INTO hourly_sums (hour, account_id, key_id, model, provider, outcome, made_micros, wasted_micros, unknown_jobs)
+         SELECT CAST(?2 AS BIGINT), account_id, key_id, model, CAST(?3 AS TEXT), state, CAST(?4 AS BIGINT), CAST(?5 AS BIGINT),
+                CAST(?6 AS BIGINT)
+         FROM tasks WHERE id = ?1
+         ON CONFLICT (hour, account_id, key_id, model, provider, outcome) DO UPDATE SET
+             made_micros = hourly_sums.made_micros + excluded.made_micros,
+             wasted_micros = hourly_sums.wasted_micros + excluded.wasted_micros,
+             unknown_jobs = hourly_sums.unknown_jobs + excluded.unknown_jobs",
+        &[
+            (&task.id.to_string()).into(),
+            hour_of(now).into(),
+            provider.into(),
+            made.into(),
+            wasted.into(),
+            unknown.into(),
+        ],
+    )?;
+    Ok(())
+}
+
+/// Hours since the epoch, in UTC.
+const fn hour_of(instant: Timestamp) -> i64 {
+    instant.micros().div_euclid(HOUR)
+}

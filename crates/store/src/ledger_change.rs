@@ -1,0 +1,30 @@
+//! Changes of the ledger: the amounts of an entry before it is written.
+
+use mediagate_model::clock::Timestamp;
+use mediagate_model::ids::{AccountId, KeyId, TaskId};
+use mediagate_model::money::MicroDollars;
+use mediagate_model::task::TaskState;
+
+/// Whose money an entry moves, and for which task.
+#[derive(Debug, Clone, Copy)]
+pub struct EntrySubject<'a> {
+    pub account: AccountId,
+    pub key: Option<KeyId>,
+    pub task: Option<TaskId>,
+    pub model: Option<&'a str>,
+}
+
+/// How an entry changes the sums.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct LedgerChange {
+    /// Change of the held sum.
+    pub held: MicroDollars,
+    /// Change of the spent sum.
+    pub spent: MicroDollars,
+    /// Change of the credit sum.
+    pub credit: MicroDollars,
+    /// The task's final state, if this entry ends it.
+    pub ended: Option<TaskState>,
+    /// When it counts, if not now: a correction counts where what it corrects does.
+    pub counted_at: Option<Timestamp>,
+}

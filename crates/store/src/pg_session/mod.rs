@@ -1,0 +1,434 @@
+//! One connection to Postgres, used by one thread, with a timeout on every wait.
+//!
+//! The driver's own blocking client waits forever for a server that has stopped. This one gives up
+//! at a deadline; what the server did with the last statement is then unknown, so the session is
+//! broken and the connection is closed.
+
+pub mod notify_channel;
+pub(crate) mod server;
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use futures_util::future::join;
+use tokio::runtime::Runtime;
+use tokio_postgres::error::SqlState;
+use tokio_postgres::types::ToSql;
+use tokio_postgres::{AsyncMessage, Client, Row, SimpleQueryMessage, Statement};
+
+use crate::StoreError;
+use crate::pg_session::server::PostgresServer;
+
+/// How long a statement may wait for a lock, in milliseconds.
+pub(crate) const LOCK_MS: u32 = 1500;
+/// The server's statement timeout; does not apply to COMMIT.
+pub(crate) const STATEMENT_MS: u32 = 2500;
+/// The server ends a transaction after this long without a statement, so that a suspended process
+/// does not keep its locks.
+const IDLE_MS: u32 = 3000;
+
+/// A connection with its prepared statements.
+pub struct PgSession {
+    runtime: Runtime,
+    client: Client,
+    statements: HashMap<&'static str, Statement>,
+    deadline: Instant,
+    /// SQL to send together with the next statement.
+    ahead: String,
+    /// The transaction's id, once known.
+    transaction: Option<String>,
+    /// Names this run of this server: see [`Session::learn_run`].
+    server_run: String,
+    /// Whether a transaction is open.
+    is_open: bool,
+    trouble: Option<SessionTrouble>,
+    /// Whether the last write succeeded.
+    wrote: Option<bool>,
+    /// Whether the server sent a warning.
+    warned: Arc<AtomicBool>,
+    used: Instant,
+}
+
+/// What went wrong on a session since the last call of [`Session::trouble`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum SessionTrouble {
+    Refused,
+    /// A deadlock, or a lock timeout.
+    InTheWay,
+    /// The server did not answer in time.
+    Late,
+    /// The connection is gone.
+    Lost,
+}
+
+/// A transaction by its id, in the run of the server that gave it. A server that crashed, or a standby in
+/// its place, goes on counting from what is on its disk: an id whose transaction was lost is given again.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct TransactionRef {
+    pub(crate) id: String,
+    pub(crate) server_run: String,
+}
+
+/// How a COMMIT ended.
+pub(crate) enum CommitOutcome {
+    /// On disk, and on the synchronous standby if there is one.
+    Yes,
+    /// The server refused; everything is rolled back.
+    No(StoreError),
+    /// Unknown; the transaction's id will tell. `warned` means that it is on the server's disk, but
+    /// perhaps not on the standby's.
+    InDoubt {
+        transaction: TransactionRef,
+        warned: bool,
+    },
+}
+
+impl PgSession {
+    /// A connection to `url` for a test that owns it, without timeouts.
+    #[doc(hidden)]
+    pub fn open(url: &str) -> Result<Self, StoreError> {
+        let mut session = PostgresServer::new(url)?.connect()?;
+        session.until(Instant::now() + Duration::from_hours(1));
+        session.script("SET statement_timeout = 0")?;
+        Ok(session)
+    }
+
+    /// Wraps a connection that [`Server::connect`] opened.
+    pub(crate) fn new<S, T>(
+        runtime: Runtime,
+        client: Client,
+        mut connection: tokio_postgres::Connection<S, T>,
+        deadline: Instant,
+    ) -> Self
+    where
+        S: tokio::io::AsyncRead + tokio::io::AsyncWrite + Unpin + Send + 'static,
+        T: tokio::io::AsyncRead + tokio::io::AsyncWrite + Unpin + Send + 'static,
+    {
+        let warned = Arc::new(AtomicBool::new(false));
+        let notices = warned.clone();
+        runtime.spawn(async move {
+            while let Some(Ok(message)) =
+                std::future::poll_fn(|cx| connection.poll_message(cx)).await
+            {
+                if let AsyncMessage::Notice(notice) = message
+                    && notice.parsed_severity() == Some(tokio_postgres::error::Severity::Warning)
+                {
+                    tracing::warn!(message = notice.message(), "postgres warns");
+                    notices.store(true, Ordering::Release);
+                }
+            }
+        });
+        Self {
+            runtime,
+            client,
+            statements: HashMap::new(),
+            deadline,
+            ahead: String::new(),
+            transaction: None,
+            server_run: String::new(),
+            is_open: false,
+            trouble: None,
+            wrote: None,
+            warned,
+            used: Instant::now(),
+        }
+    }
+
+    /// Sets the deadline for everything that follows.
+    pub(crate) fn until(&mut self, deadline: Instant) {
+        self.deadline = deadline;
+    }
+
+    /// Finds out which run of which server this is. A server that goes on after a crash of one of its
+    /// processes is the same program, but has lost its statistics.
+    pub(crate) fn learn_run(&mut self) -> Result<(), StoreError> {
+        let sql =
+            "SELECT CONCAT(pg_postmaster_start_time(), ' ', stats_reset) FROM pg_stat_bgwriter";
+        let rows = self.query(sql, &[])?;
+        let run = rows.first().and_then(|row| row.try_get(0).ok());
+        self.server_run = run.unwrap_or_default();
+        Ok(())
+    }
+
+    /// The run of the server that this connection was opened to.
+    pub(crate) fn server_run(&self) -> &str {
+        &self.server_run
+    }
+
+    pub(crate) fn time_left(&self) -> Duration {
+        self.deadline.saturating_duration_since(Instant::now())
+    }
+
+    /// How long it has been unused.
+    pub(crate) fn rested(&self) -> Duration {
+        self.used.elapsed()
+    }
+
+    /// Whether it answers.
+    pub(crate) fn answers(&mut self) -> bool {
+        self.script(";").is_ok()
+    }
+
+    /// Whether it can be used again.
+    pub(crate) fn is_usable(&self) -> bool {
+        !self.client.is_closed() && !self.is_broken()
+    }
+
+    /// Whether the outcome of the last request is unknown.
+    pub(crate) fn is_broken(&self) -> bool {
+        matches!(
+            self.trouble,
+            Some(SessionTrouble::Late | SessionTrouble::Lost)
+        )
+    }
+
+    /// What went wrong since the last call; a broken session stays broken.
+    pub(crate) fn trouble(&mut self) -> Option<SessionTrouble> {
+        let trouble = self.trouble;
+        if !self.is_broken() {
+            self.trouble = None;
+        }
+        trouble
+    }
+
+    /// Whether the server accepted the last write since the last call; false if it cannot write:
+    /// its disk is full, or it is a standby.
+    pub(crate) fn wrote(&mut self) -> Option<bool> {
+        self.wrote.take()
+    }
+
+    /// Begins a transaction together with its first statement. It sets its own timeouts, so that
+    /// they hold behind a pooler too. `turn` is an advisory lock shared by writers of the same
+    /// rows.
+    pub(crate) fn begin(&mut self, turn: Option<i32>) {
+        self.transaction = None;
+        self.send_ahead(&format!(
+            "BEGIN; SELECT set_config('lock_timeout', '{LOCK_MS}', true), \
+             set_config('statement_timeout', '{STATEMENT_MS}', true), \
+             set_config('idle_in_transaction_session_timeout', '{IDLE_MS}', true), \
+             CASE WHEN current_setting('synchronous_commit') IN ('off', 'local', 'remote_write') \
+             THEN set_config('synchronous_commit', 'on', true) END, pg_current_xact_id()::text;"
+        ));
+        if let Some(turn) = turn {
+            self.send_ahead(&format!("SELECT pg_advisory_xact_lock(1, {turn});"));
+        }
+    }
+
+    /// Begins a read-only transaction with this time limit.
+    ///
+    /// Lists are planned for their own values: a plan for any value knows neither how many rows an
+    /// optional condition leaves nor how many an account has. By the default cost of a random read
+    /// an idle account's page would be looked for among everybody's newest tasks, all of them; and
+    /// compiling a statement takes longer than any of them runs.
+    pub(crate) fn begin_reading(&mut self, limit: Duration) {
+        self.send_ahead(&format!(
+            "BEGIN READ ONLY; SET LOCAL statement_timeout = {}; SET LOCAL idle_in_transaction_session_timeout = {IDLE_MS}; \
+             SET LOCAL plan_cache_mode = force_custom_plan; SET LOCAL random_page_cost = 1.1; SET LOCAL jit = off;",
+            limit.as_millis()
+        ));
+    }
+
+    /// Sets a savepoint for [`Session::undo`].
+    pub(crate) fn mark(&mut self) {
+        self.ahead.push_str("SAVEPOINT one;");
+    }
+
+    /// Rolls back to the last savepoint.
+    pub(crate) fn undo(&mut self) {
+        if let Some(at) = self.ahead.rfind("SAVEPOINT one;") {
+            // What was not sent needs no rollback.
+            self.ahead.truncate(at);
+        } else {
+            self.ahead.clear();
+            self.ahead.push_str("ROLLBACK TO one;");
+        }
+    }
+
+    /// Rolls the transaction back.
+    pub(crate) fn roll_back(&mut self) {
+        self.ahead.clear();
+        if self.is_open {
+            self.ahead.push_str("ROLLBACK;");
+        }
+    }
+
+    /// Sends what was waiting for the next statement.
+    pub(crate) fn flush(&mut self) -> Result<(), StoreError> {
+        if self.ahead.is_empty() {
+            return Ok(());
+        }
+        self.script("")
+    }
+
+    /// Commits, and waits until `deadline` for the outcome.
+    pub(crate) fn commit(&mut self, deadline: Instant) -> CommitOutcome {
+        if self.ahead.contains("BEGIN") {
+            // No statement was run.
+            self.roll_back();
+            drop(self.flush());
+            return CommitOutcome::Yes;
+        }
+        let transaction = self.transaction.take().map(|id| TransactionRef {
+            id,
+            server_run: self.server_run.clone(),
+        });
+        self.deadline = deadline;
+        self.warned.store(false, Ordering::Release);
+        self.ahead.push_str("COMMIT;");
+        let result = self.flush();
+        let warned = self.warned.swap(false, Ordering::AcqRel);
+        match (result, transaction) {
+            (Ok(()), Some(transaction)) if warned => CommitOutcome::InDoubt {
+                transaction,
+                warned,
+            },
+            (Ok(()), _) => {
+                self.wrote = Some(true);
+                CommitOutcome::Yes
+            }
+            (Err(error), Some(transaction)) if self.is_broken() => {
+                tracing::warn!(%error, transaction = transaction.id, "whether a transaction was committed is in doubt");
+                CommitOutcome::InDoubt {
+                    transaction,
+                    warned,
+                }
+            }
+            (Err(error), _) => CommitOutcome::No(error),
+        }
+    }
+
+    /// Waits for an advisory lock, kept until the transaction ends, together with the next
+    /// statement.
+    pub(crate) fn lock(&mut self, number: i64) {
+        self.send_ahead(&format!("SELECT pg_advisory_xact_lock({number});"));
+    }
+
+    /// Runs a prepared statement and returns the number of rows it changed.
+    pub(crate) fn execute(
+        &mut self,
+        sql: &'static str,
+        values: &[&(dyn ToSql + Sync)],
+    ) -> Result<u64, StoreError> {
+        let statement = self.prepared(sql)?;
+        self.run(async |client| client.execute(&statement, values).await)
+    }
+
+    /// Runs a prepared query.
+    pub(crate) fn query(
+        &mut self,
+        sql: &'static str,
+        values: &[&(dyn ToSql + Sync)],
+    ) -> Result<Vec<Row>, StoreError> {
+        let statement = self.prepared(sql)?;
+        self.run(async |client| client.query(&statement, values).await)
+    }
+
+    /// Runs several statements without parameters.
+    pub(crate) fn script(&mut self, sql: &str) -> Result<(), StoreError> {
+        self.ahead.push_str(sql);
+        self.run(async |_| Ok(()))
+    }
+
+    /// Adds SQL to send with the next statement.
+    fn send_ahead(&mut self, sql: &str) {
+        self.ahead.push_str(sql);
+    }
+
+    fn prepared(&mut self, sql: &'static str) -> Result<Statement, StoreError> {
+        if let Some(statement) = self.statements.get(sql) {
+            return Ok(statement.clone());
+        }
+        // Postgres writes parameters as `$1`; no statement has another question mark.
+        let text = sql.replace('?', "$");
+        let statement = self.run(async |client| client.prepare(&text).await)?;
+        self.statements.insert(sql, statement.clone());
+        Ok(statement)
+    }
+
+    /// Sends the waiting SQL and then the request, without waiting in between.
+    fn run<T>(
+        &mut self,
+        request: impl AsyncFnOnce(&Client) -> Result<T, tokio_postgres::Error>,
+    ) -> Result<T, StoreError> {
+        let ahead = std::mem::take(&mut self.ahead);
+        let client = &self.client;
+        let deadline = tokio::time::Instant::from_std(self.deadline);
+        let exchange = async {
+            if ahead.is_empty() {
+                return (Ok(Vec::new()), request(client).await);
+            }
+            join(client.simple_query(&ahead), request(client)).await
+        };
+        // Not outside the block: the timer needs the runtime.
+        let limited = async { tokio::time::timeout_at(deadline, exchange).await };
+        let answered = self.runtime.block_on(limited);
+        self.used = Instant::now();
+        let (first, answer) = answered.map_err(|_| {
+            self.trouble = Some(SessionTrouble::Late);
+            StoreError::Late
+        })?;
+        let ends = ahead.ends_with("COMMIT;") || ahead == "ROLLBACK;";
+        self.is_open = ahead.contains("BEGIN") || (self.is_open && !ends);
+        let said = first.map_err(|error| self.refused(error))?;
+        if let Some(transaction) = said.iter().find_map(transaction_id) {
+            self.transaction = Some(transaction);
+        }
+        answer.map_err(|error| self.refused(error))
+    }
+
+    fn refused(&mut self, error: tokio_postgres::Error) -> StoreError {
+        let trouble = trouble_of(&error, self.client.is_closed());
+        let unwritable = [
+            SqlState::DISK_FULL,
+            SqlState::IO_ERROR,
+            SqlState::READ_ONLY_SQL_TRANSACTION,
+        ];
+        if error.code().is_some_and(|code| unwritable.contains(code)) {
+            self.wrote = Some(false);
+        }
+        if !self.is_broken() {
+            self.trouble = Some(trouble);
+        }
+        let error = StoreError::from(error);
+        if matches!(error, StoreError::Pooler) {
+            // None of them can be relied on.
+            self.statements.clear();
+            tracing::error!(%error, "a statement was lost");
+        }
+        error
+    }
+}
+
+fn transaction_id(message: &SimpleQueryMessage) -> Option<String> {
+    match message {
+        SimpleQueryMessage::Row(row) if row.len() == 5 => row.get(4).map(ToOwned::to_owned),
+        _ => None,
+    }
+}
+
+fn trouble_of(error: &tokio_postgres::Error, is_closed: bool) -> SessionTrouble {
+    let Some(code) = error.code() else {
+        return SessionTrouble::Lost;
+    };
+    let in_the_way = [
+        SqlState::T_R_DEADLOCK_DETECTED,
+        SqlState::T_R_SERIALIZATION_FAILURE,
+        SqlState::LOCK_NOT_AVAILABLE,
+    ];
+    let is_ending = [
+        SqlState::ADMIN_SHUTDOWN,
+        SqlState::CRASH_SHUTDOWN,
+        SqlState::IDLE_IN_TRANSACTION_SESSION_TIMEOUT,
+        // A standby; another host may be the primary now.
+        SqlState::READ_ONLY_SQL_TRANSACTION,
+    ];
+    if is_closed || is_ending.contains(code) {
+        SessionTrouble::Lost
+    } else if in_the_way.contains(code) {
+        SessionTrouble::InTheWay
+    } else {
+        SessionTrouble::Refused
+    }
+}

@@ -1,0 +1,178 @@
+//! Server addresses of Postgres, and connecting to them.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
+
+use futures_util::stream::poll_fn;
+use tokio_postgres::Config;
+use tokio_postgres::config::Host;
+use tokio_postgres_rustls::MakeRustlsConnect;
+
+use crate::StoreError;
+use crate::pg_session::notify_channel::NotifyChannel;
+use crate::pg_session::{LOCK_MS, PgSession, STATEMENT_MS};
+
+/// Connection timeout per host.
+const CONNECT: Duration = Duration::from_millis(1500);
+/// How long sent bytes may stay unacknowledged.
+const UNACKNOWLEDGED: Duration = Duration::from_secs(5);
+/// TCP keepalive: idle time, interval, retries.
+const KEEPALIVE: (Duration, Duration, u32) = (Duration::from_secs(10), Duration::from_secs(5), 3);
+
+/// The server, or several of which one accepts writes. Cheap to clone.
+#[derive(Clone)]
+pub(crate) struct PostgresServer(Arc<ServerInner>);
+
+struct ServerInner {
+    /// One per host.
+    hosts: Vec<Config>,
+    /// The host that answered last.
+    latest: AtomicUsize,
+    tls: MakeRustlsConnect,
+}
+
+impl PostgresServer {
+    pub(crate) fn new(url: &str) -> Result<Self, StoreError> {
+        let config: Config = url.parse().map_err(StoreError::Postgres)?;
+        // Unreadable certificates matter only if the server needs them, and then connecting fails
+        // with a reason.
+        let (tls, _unreadable) = MakeRustlsConnect::with_native_certs()
+            .map_err(|error| StoreError::Tls(format!("{error:?}")))?;
+        Ok(Self(Arc::new(ServerInner {
+            hosts: each_host(&config),
+            latest: AtomicUsize::new(0),
+            tls,
+        })))
+    }
+
+    /// Connects to the first host that answers and fits, starting with the last good one. A host
+    /// that hangs costs only its timeout.
+    pub(crate) fn connect(&self) -> Result<PgSession, StoreError> {
+        let hosts = &self.0.hosts;
+        let first = self.0.latest.load(Ordering::Relaxed);
+        let mut refused = StoreError::Late;
+        for at in (first..hosts.len()).chain(0..first) {
+            match self.connect_to(&hosts[at]) {
+                Ok(session) => {
+                    self.0.latest.store(at, Ordering::Relaxed);
+                    return Ok(session);
+                }
+                Err(error) => refused = error,
+            }
+        }
+        Err(refused)
+    }
+
+    /// A connection that the caller's runtime drives, to the first host that answers and fits.
+    pub(crate) async fn link(&self) -> Result<NotifyChannel, StoreError> {
+        let mut refused = StoreError::Late;
+        for host in &self.0.hosts {
+            let connecting = tokio::time::timeout(CONNECT, host.connect(self.0.tls.clone()));
+            match connecting.await {
+                Ok(Ok((client, mut connection))) => {
+                    let messages = poll_fn(move |context| connection.poll_message(context));
+                    return NotifyChannel::open(client, Box::pin(messages)).await;
+                }
+                Ok(Err(error)) => refused = error.into(),
+                Err(_) => {}
+            }
+        }
+        Err(refused)
+    }
+
+    fn connect_to(&self, host: &Config) -> Result<PgSession, StoreError> {
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_all()
+            .build()
+            .map_err(|_| StoreError::Closed)?;
+        let connect =
+            async { tokio::time::timeout(CONNECT, host.connect(self.0.tls.clone())).await };
+        let (client, connection) = runtime.block_on(connect).map_err(|_| StoreError::Late)??;
+        let mut session = PgSession::new(runtime, client, connection, Instant::now() + CONNECT);
+        // For statements outside a transaction; transactions set their own.
+        session.script(&format!(
+            "SET statement_timeout = {STATEMENT_MS}; SET lock_timeout = {LOCK_MS}"
+        ))?;
+        session.learn_run()?;
+        Ok(session)
+    }
+}
+
+/// A configuration per host.
+fn each_host(all: &Config) -> Vec<Config> {
+    let count = all.get_hosts().len().max(all.get_hostaddrs().len());
+    (0..count).map(|at| one_host(all, at)).collect()
+}
+
+fn one_host(all: &Config, at: usize) -> Config {
+    let mut one = Config::new();
+    match all.get_hosts().get(at) {
+        Some(Host::Tcp(name)) => drop(one.host(name)),
+        #[cfg(unix)]
+        Some(Host::Unix(path)) => drop(one.host_path(path)),
+        None => {}
+    }
+    if let Some(address) = all.get_hostaddrs().get(at) {
+        one.hostaddr(*address);
+    }
+    let ports = all.get_ports();
+    if let Some(port) = ports.get(at).or_else(|| ports.first()) {
+        one.port(*port);
+    }
+    if let Some(user) = all.get_user() {
+        one.user(user);
+    }
+    if let Some(password) = all.get_password() {
+        one.password(password);
+    }
+    if let Some(name) = all.get_dbname() {
+        one.dbname(name);
+    }
+    if let Some(options) = all.get_options() {
+        one.options(options);
+    }
+    one.application_name(all.get_application_name().unwrap_or("mediagate"))
+        .ssl_mode(all.get_ssl_mode())
+        .ssl_negotiation(all.get_ssl_negotiation())
+        .target_session_attrs(all.get_target_session_attrs())
+        .channel_binding(all.get_channel_binding())
+        .connect_timeout(all.get_connect_timeout().copied().unwrap_or(CONNECT))
+        .tcp_user_timeout(
+            all.get_tcp_user_timeout()
+                .copied()
+                .unwrap_or(UNACKNOWLEDGED),
+        )
+        .keepalives_idle(KEEPALIVE.0)
+        .keepalives_interval(KEEPALIVE.1)
+        .keepalives_retries(KEEPALIVE.2);
+    one
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn hosts_are_tried_one_by_one_with_what_they_have_in_common() {
+        let all: Config = "postgres://me:secret@a:1,b:2/db?target_session_attrs=read-write"
+            .parse()
+            .unwrap();
+        let hosts = each_host(&all);
+        let names: Vec<_> = hosts
+            .iter()
+            .map(|host| (host.get_hosts().to_vec(), host.get_ports().to_vec()))
+            .collect();
+        let tcp = |name: &str| vec![Host::Tcp(name.to_owned())];
+        assert_eq!(names, [(tcp("a"), vec![1]), (tcp("b"), vec![2])]);
+        for host in hosts {
+            assert_eq!(host.get_user(), Some("me"));
+            assert_eq!(host.get_password(), Some("secret".as_bytes()));
+            assert_eq!(host.get_dbname(), Some("db"));
+            assert_eq!(
+                host.get_target_session_attrs(),
+                all.get_target_session_attrs()
+            );
+        }
+    }
+}

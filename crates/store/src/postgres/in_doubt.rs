@@ -1,0 +1,203 @@
+//! Commits in doubt: their outcome is unknown until the server reports it.
+//!
+//! A COMMIT whose answer is lost may have succeeded, be waiting for a standby, or never have
+//! arrived. The server keeps the outcome under the transaction's id; a thread asks until it knows,
+//! and only then are the writes answered. After a crash or a fail-over the id may have been given
+//! again: then nobody can tell whether "committed" is said of this transaction, and its writes stay
+//! in doubt.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use tokio_postgres::error::SqlState;
+
+use crate::StoreError;
+use crate::pg_session::server::PostgresServer;
+use crate::pg_session::{CommitOutcome, PgSession, TransactionRef};
+use crate::postgres::write_group::QueuedWrite;
+
+/// With this many in doubt no more writes are started.
+const OPEN: usize = 32;
+/// How often an open doubt is asked about.
+const PAUSE: Duration = Duration::from_millis(100);
+/// Timeout of each such question.
+const ANSWER: Duration = Duration::from_secs(3);
+
+/// Cheap to clone.
+#[derive(Clone)]
+pub(super) struct DoubtQueue(Arc<DoubtState>);
+
+struct DoubtState {
+    open: Mutex<Vec<UnresolvedCommit>>,
+    wake: Condvar,
+    is_closed: AtomicBool,
+}
+
+struct UnresolvedCommit {
+    transaction: TransactionRef,
+    /// It is on the server's disk, but perhaps not on the standby's.
+    warned: bool,
+    pieces: Vec<QueuedWrite>,
+}
+
+/// The outcome of a transaction.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum CommitFate {
+    Committed,
+    Aborted,
+    Open,
+    /// It will never be known.
+    Unknown,
+}
+
+impl DoubtQueue {
+    pub(super) fn start(server: PostgresServer) -> Result<Self, StoreError> {
+        let doubts = Self(Arc::new(DoubtState {
+            open: Mutex::default(),
+            wake: Condvar::new(),
+            is_closed: AtomicBool::new(false),
+        }));
+        let asked = doubts.clone();
+        std::thread::Builder::new()
+            .name("postgres-doubts".into())
+            .spawn(move || asked.settle(&server))
+            .map_err(|_| StoreError::Closed)?;
+        Ok(doubts)
+    }
+
+    /// Adds the writes of a transaction whose outcome is unknown.
+    pub(super) fn add(&self, transaction: TransactionRef, warned: bool, pieces: Vec<QueuedWrite>) {
+        self.open().push(UnresolvedCommit {
+            transaction,
+            warned,
+            pieces,
+        });
+        self.0.wake.notify_one();
+    }
+
+    /// Whether to start no more writes until some are settled.
+    pub(super) fn are_too_many(&self) -> bool {
+        self.open().len() >= OPEN
+    }
+
+    /// Nobody is waiting any longer.
+    pub(super) fn close(&self) {
+        self.0.is_closed.store(true, Ordering::Release);
+        self.0.wake.notify_all();
+    }
+
+    fn open(&self) -> MutexGuard<'_, Vec<UnresolvedCommit>> {
+        self.0.open.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn settle(&self, server: &PostgresServer) {
+        let mut session = None;
+        loop {
+            let mut open = self.open();
+            while open.is_empty() {
+                session = None;
+                if self.0.is_closed.load(Ordering::Acquire) {
+                    return;
+                }
+                open = self
+                    .0
+                    .wake
+                    .wait(open)
+                    .unwrap_or_else(PoisonError::into_inner);
+            }
+            let questions: Vec<_> = open
+                .iter()
+                .map(|doubt| (doubt.transaction.clone(), doubt.warned))
+                .collect();
+            drop(open);
+            for (transaction, warned) in questions {
+                match ask(server, &mut session, &transaction, warned) {
+                    Ok(CommitFate::Open) => {}
+                    Ok(fate) => self.tell(&transaction, fate),
+                    Err(error) => {
+                        tracing::warn!(%error, transaction = transaction.id, "cannot ask for a transaction's outcome");
+                        session = None;
+                    }
+                }
+            }
+            if self.0.is_closed.load(Ordering::Acquire) {
+                return;
+            }
+            std::thread::sleep(PAUSE);
+        }
+    }
+
+    fn tell(&self, transaction: &TransactionRef, fate: CommitFate) {
+        tracing::warn!(
+            transaction = transaction.id,
+            ?fate,
+            "a transaction in doubt is settled"
+        );
+        let mut open = self.open();
+        let Some(at) = open
+            .iter()
+            .position(|doubt| doubt.transaction == *transaction)
+        else {
+            return;
+        };
+        let doubt = open.swap_remove(at);
+        drop(open);
+        for piece in doubt.pieces {
+            piece.tell(match fate {
+                CommitFate::Committed => Ok(()),
+                CommitFate::Unknown => Err(StoreError::InDoubt),
+                CommitFate::Aborted | CommitFate::Open => Err(StoreError::Lost),
+            });
+        }
+    }
+}
+
+fn ask(
+    server: &PostgresServer,
+    kept: &mut Option<PgSession>,
+    transaction: &TransactionRef,
+    warned: bool,
+) -> Result<CommitFate, StoreError> {
+    let session = match kept {
+        Some(session) => session,
+        None => kept.insert(server.connect()?),
+    };
+    session.until(Instant::now() + ANSWER);
+    let sql = "SELECT pg_xact_status(CAST(?1 AS TEXT)::xid8)";
+    let said = match session.query(sql, &[&transaction.id]) {
+        Ok(rows) => rows
+            .first()
+            .and_then(|row| row.try_get::<_, String>(0).ok()),
+        // After a fail-over, a server without this transaction has yet to reach its id.
+        Err(StoreError::Postgres(error))
+            if error.code() == Some(&SqlState::INVALID_PARAMETER_VALUE) =>
+        {
+            return Ok(CommitFate::Aborted);
+        }
+        Err(error) => return Err(error),
+    };
+    let is_same_run = session.server_run() == transaction.server_run;
+    match said.as_deref() {
+        // This one, or the one that was given its id.
+        Some("committed") if !is_same_run => Ok(CommitFate::Unknown),
+        Some("committed") if warned => flush_standby(session),
+        Some("committed") => Ok(CommitFate::Committed),
+        Some("aborted") => Ok(CommitFate::Aborted),
+        _ => Ok(CommitFate::Open),
+    }
+}
+
+/// The wait for the standby was cut short. The log is sent in order: once a later commit has
+/// arrived there, so has this one.
+fn flush_standby(session: &mut PgSession) -> Result<CommitFate, StoreError> {
+    session.begin(None);
+    session.script(
+        "INSERT INTO meta (name, value) VALUES ('flushed', '1')
+         ON CONFLICT (name) DO UPDATE SET value = excluded.value;",
+    )?;
+    Ok(match session.commit(Instant::now() + ANSWER) {
+        CommitOutcome::Yes => CommitFate::Committed,
+        CommitOutcome::No(_) | CommitOutcome::InDoubt { .. } => CommitFate::Open,
+    })
+}

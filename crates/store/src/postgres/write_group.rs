@@ -1,0 +1,179 @@
+//! Group commit: several writes share one transaction and one commit.
+//!
+//! A commit waits for the disk, and for a standby. So the waiting writes of one turn run in one
+//! transaction, each in its own savepoint, and are committed once; none is answered before. A
+//! failing write rolls back only itself. A write that met a lock conflict, or was lost with its
+//! connection before the commit, is tried once more on its own.
+//!
+//! A group grows while it is written: its first write may wait long for other processes that have
+//! the turn, and what comes meanwhile need not wait for the turn once more.
+
+use std::time::{Duration, Instant};
+
+use tokio::sync::oneshot;
+
+use crate::pg_session::{CommitOutcome, PgSession, SessionTrouble};
+use crate::postgres::in_doubt::DoubtQueue;
+use crate::postgres::pending_work::{PendingWork, asked};
+use crate::{Conn, StoreError};
+
+/// Most writes per commit. Postgres handles up to 64 savepoints per transaction cheaply.
+pub(super) const GROUP: usize = 32;
+/// How long until a COMMIT without an answer counts as lost.
+const COMMIT: Duration = Duration::from_secs(3);
+/// A write that has waited longer than this is not tried again.
+const PATIENCE: Duration = Duration::from_secs(2);
+/// A group with less time left takes no more writes: if it is late, all of them are.
+const SPARE: Duration = Duration::from_secs(1);
+
+pub(super) struct QueuedWrite {
+    /// Writes to the same rows have the same turn.
+    pub(super) turn: Option<i32>,
+    pub(super) since: Instant,
+    work: Box<dyn PendingWork>,
+    was_tried: bool,
+}
+
+impl QueuedWrite {
+    pub(super) fn new<W, T, E>(
+        turn: Option<i32>,
+        work: W,
+    ) -> (Self, oneshot::Receiver<Result<T, E>>)
+    where
+        W: FnOnce(&mut Conn<'_>) -> Result<T, E> + Clone + Send + 'static,
+        T: Send + 'static,
+        E: From<StoreError> + Send + 'static,
+    {
+        let (work, answered) = asked(work);
+        let piece = Self {
+            turn,
+            since: Instant::now(),
+            work,
+            was_tried: false,
+        };
+        (piece, answered)
+    }
+
+    pub(super) fn tell(self, committed: Result<(), StoreError>) {
+        self.work.tell(committed);
+    }
+
+    /// Whether its caller has waited too long for another try.
+    pub(super) fn is_late(&self) -> bool {
+        self.since.elapsed() > PATIENCE
+    }
+
+    /// `Ok` if it may be tried once more.
+    fn again(mut self) -> Result<Self, Self> {
+        if self.was_tried || self.is_late() {
+            return Err(self);
+        }
+        self.was_tried = true;
+        Ok(self)
+    }
+}
+
+/// Writes `first` and what `more` has of its turn, in one transaction; returns what is to be written
+/// again, each on its own.
+pub(super) fn write(
+    session: &mut PgSession,
+    first: QueuedWrite,
+    more: impl Fn() -> Option<QueuedWrite>,
+    doubts: &DoubtQueue,
+) -> Vec<QueuedWrite> {
+    let turn = first.turn;
+    let mut kept: Vec<QueuedWrite> = Vec::new();
+    let mut again = Vec::new();
+    let mut tried = 0;
+    let mut next = Some(first);
+    session.begin(turn);
+    while let Some(mut piece) = next {
+        // The first one is alone in the transaction and needs no savepoint.
+        if !kept.is_empty() {
+            session.mark();
+        }
+        let ran = piece.work.run(session);
+        let trouble = session.trouble();
+        match (ran, trouble) {
+            (Ok(true), None) => kept.push(piece),
+            (_, Some(trouble @ (SessionTrouble::Lost | SessionTrouble::Late))) => {
+                give_up(kept.into_iter().chain([piece]), trouble, &mut again);
+                return again;
+            }
+            (ran, trouble) => {
+                refuse(piece, ran, trouble, &mut again);
+                if kept.is_empty() {
+                    session.roll_back();
+                    session.begin(turn);
+                } else {
+                    session.undo();
+                }
+            }
+        }
+        tried += 1;
+        let has_room = tried < GROUP && session.time_left() > SPARE;
+        next = if has_room { more() } else { None };
+    }
+    if kept.is_empty() {
+        session.roll_back();
+        drop(session.flush());
+        return again;
+    }
+    match session.commit(Instant::now() + COMMIT) {
+        CommitOutcome::Yes => tell_all(kept, || Ok(())),
+        CommitOutcome::No(error) => {
+            tracing::error!(%error, "postgres refused a commit");
+            tell_all(kept, || Err(StoreError::Refused));
+        }
+        CommitOutcome::InDoubt {
+            transaction,
+            warned,
+        } => doubts.add(transaction, warned, kept),
+    }
+    again
+}
+
+/// Nothing of this write is kept.
+fn refuse(
+    piece: QueuedWrite,
+    ran: Result<bool, ()>,
+    trouble: Option<SessionTrouble>,
+    again: &mut Vec<QueuedWrite>,
+) {
+    match (ran, trouble) {
+        (_, Some(SessionTrouble::InTheWay)) => retry(piece, again),
+        // It continued after a statement was refused: nothing of it can be kept, whatever it
+        // returned.
+        (Ok(true), _) => piece.tell(Err(StoreError::Refused)),
+        (Ok(false), _) => piece.tell(Ok(())),
+        // A panic; its caller sees that the answer never comes.
+        (Err(()), _) => drop(piece),
+    }
+}
+
+fn tell_all(pieces: Vec<QueuedWrite>, committed: impl Fn() -> Result<(), StoreError>) {
+    for piece in pieces {
+        piece.tell(committed());
+    }
+}
+
+/// Nothing was committed; `trouble` decides whether to try again.
+fn give_up(
+    pieces: impl Iterator<Item = QueuedWrite>,
+    trouble: SessionTrouble,
+    again: &mut Vec<QueuedWrite>,
+) {
+    for piece in pieces {
+        match trouble {
+            SessionTrouble::Lost => retry(piece, again),
+            _ => piece.tell(Err(StoreError::Late)),
+        }
+    }
+}
+
+fn retry(piece: QueuedWrite, again: &mut Vec<QueuedWrite>) {
+    match piece.again() {
+        Ok(piece) => again.push(piece),
+        Err(piece) => piece.tell(Err(StoreError::Late)),
+    }
+}

@@ -1,0 +1,116 @@
+//! Process locks: proof of which processes of this machine are alive, beside a database in a file.
+//!
+//! Each has locked a file that is called like its lease, and the system unlocks it when the process
+//! ends, in whatever way. So what one held that was killed is free at once. Where files cannot be
+//! locked, and between machines, a lease has to expire.
+
+use std::fs::{File, TryLockError};
+use std::io::{Read as _, Write as _};
+use std::path::{Path, PathBuf};
+
+use crate::database_location;
+
+/// The folder of these files.
+pub(super) struct ProcessLocks(PathBuf);
+
+/// While it exists, its process is alive.
+#[derive(Debug)]
+pub struct ProcessLock {
+    path: PathBuf,
+    _locked: File,
+}
+
+impl ProcessLocks {
+    pub(super) fn beside(database: &Path) -> Self {
+        let mut folder = database.as_os_str().to_owned();
+        folder.push("-lives");
+        Self(folder.into())
+    }
+
+    /// Nothing where that does not work, or a life of this name has begun already.
+    pub(super) fn begin(&self, name: &str) -> Option<ProcessLock> {
+        std::fs::create_dir_all(&self.0).ok()?;
+        let path = self.0.join(name);
+        let file = File::options().create_new(true).append(true).open(&path);
+        let mut file = file.ok()?;
+        file.try_lock().ok()?;
+        // A copy of the folder has other files: nobody ever locked them.
+        file.write_all(database_location::id(&file.metadata().ok()?).as_bytes())
+            .ok()?;
+        Some(ProcessLock {
+            path,
+            _locked: file,
+        })
+    }
+
+    /// Whether it is certain that a process which began a life of this name has ended, and not in an orderly
+    /// way. Says so once.
+    pub(super) fn is_over(&self, name: &str) -> bool {
+        let path = self.0.join(name);
+        let Ok(mut file) = File::open(&path) else {
+            return false;
+        };
+        let mut id = String::new();
+        let is_own = file.read_to_string(&mut id).is_ok()
+            && file
+                .metadata()
+                .is_ok_and(|own| database_location::id(&own) == id);
+        if !is_own {
+            return false;
+        }
+        match file.try_lock() {
+            // Whoever removes it has the proof; others who look at the same moment do not.
+            Ok(()) => std::fs::remove_file(&path).is_ok(),
+            Err(TryLockError::WouldBlock | TryLockError::Error(_)) => false,
+        }
+    }
+}
+
+impl Drop for ProcessLock {
+    fn drop(&mut self) {
+        // Left behind, it would be a process that was killed.
+        let _ = std::fs::remove_file(&self.path);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_life_is_over_when_its_lock_is_gone() {
+        let folder = tempfile::tempdir().unwrap();
+        let lives = ProcessLocks::beside(&folder.path().join("db"));
+        assert!(!lives.is_over("nobody"));
+        let mut life = lives.begin("a").unwrap();
+        assert!(lives.begin("a").is_none());
+        assert!(!lives.is_over("a"));
+        // As if its process had been killed: nobody removes the file.
+        life.path = folder.path().join("elsewhere");
+        drop(life);
+        assert!(lives.is_over("a"));
+        assert!(!lives.is_over("a"), "it is said once");
+    }
+
+    #[test]
+    fn a_copied_lock_proves_nothing() {
+        let folder = tempfile::tempdir().unwrap();
+        let lives = ProcessLocks::beside(&folder.path().join("db"));
+        let life = lives.begin("a").unwrap();
+        let copied = ProcessLocks::beside(&folder.path().join("copy"));
+        std::fs::create_dir(&copied.0).unwrap();
+        std::fs::copy(&life.path, copied.0.join("a")).unwrap();
+        assert!(!copied.is_over("a"));
+        drop(life);
+        assert!(!copied.is_over("a"));
+    }
+
+    #[test]
+    fn who_leaves_leaves_nothing() {
+        let folder = tempfile::tempdir().unwrap();
+        let lives = ProcessLocks::beside(&folder.path().join("db"));
+        drop(lives.begin("a").unwrap());
+        assert!(!lives.is_over("a"));
+        assert_eq!(std::fs::read_dir(&lives.0).unwrap().count(), 0);
+    }
+}

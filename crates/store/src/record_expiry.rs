@@ -1,0 +1,198 @@
+//! Removal of old records: finished tasks with their events, submissions and entries, a batch at a
+//! time. The sums stay.
+//!
+//! A clip outlives the task that made it: it keeps the task's id and request, so it can still be
+//! shown, fetched and separated.
+
+use std::collections::BTreeMap;
+
+use crate::columns::FieldReader;
+use crate::conn::to_json;
+use crate::usage::DAY;
+use crate::{Conn, StoreError, meta};
+use mediagate_model::clock::Timestamp;
+use mediagate_model::error::ErrorCode;
+use mediagate_model::ids::TaskId;
+use mediagate_model::money::MicroDollars;
+use mediagate_model::task::TaskState;
+
+/// `meta` key of the latest end of a task that was removed.
+const REMOVED_UNTIL: &str = "records_removed_until";
+
+/// At most `most` tasks that ended before `before` and need no more work, the longest ended first.
+pub fn past(conn: &mut Conn<'_>, before: Timestamp, most: u32) -> Result<Vec<TaskId>, StoreError> {
+    // Its money is still held, or its job may still turn up at a provider.
+    conn.all(
+        "SELECT id FROM tasks WHERE finished_at IS NOT NULL AND finished_at < ?1 AND money <> 'held'
+         AND NOT EXISTS (SELECT 1 FROM submissions s WHERE s.task_id = tasks.id
+                         AND (s.state IN ('intended', 'accepted') OR (s.state = 'unclear' AND s.due_at IS NOT NULL)))
+         ORDER BY finished_at, id LIMIT ?2",
+        &[before.micros().into(), i64::from(most).into()],
+        |row| row.parse(0, "tasks.id"),
+    )
+}
+
+/// Tasks in `?1`, a JSON list of ids.
+macro_rules! of_these {
+    ($conn:expr, $before:literal, $after:literal) => {
+        $conn.dialect(
+            concat!($before, " IN (SELECT value FROM json_each(?1))", $after),
+            concat!(
+                $before,
+                " = ANY (ARRAY(SELECT json_array_elements_text(CAST(CAST(?1 AS TEXT) AS json))))",
+                $after
+            ),
+        )
+    };
+}
+
+/// Deletes these tasks. Their money stays in the sums of keys, accounts and days, and what they cost is known as long as
+/// their orders may be repeated.
+pub fn remove(conn: &mut Conn<'_>, tasks: &[TaskId], now: Timestamp) -> Result<(), StoreError> {
+    let ids = to_json(&tasks.iter().map(ToString::to_string).collect::<Vec<_>>())?;
+    let these = [(&ids).into()];
+    keep_sums(conn, &ids)?;
+    keep_costs(conn, &ids, now)?;
+    crate::tasks::remove_words(conn, tasks)?;
+    let statements = [
+        of_these!(conn, "DELETE FROM ledger WHERE task_id", ""),
+        of_these!(conn, "DELETE FROM submissions WHERE task_id", ""),
+        of_these!(conn, "DELETE FROM task_events WHERE task_id", ""),
+        // Clips that were never made.
+        of_these!(
+            conn,
+            "DELETE FROM clips WHERE task_id",
+            " AND audio IS NULL"
+        ),
+        of_these!(
+            conn,
+            "UPDATE clips SET past_task_id = task_id, task_id = NULL,
+                    past_payload = (SELECT payload FROM tasks WHERE tasks.id = clips.task_id)
+             WHERE task_id",
+            ""
+        ),
+        of_these!(
+            conn,
+            "DELETE FROM print_keys WHERE print_id IN (SELECT id FROM prints WHERE task_id",
+            ")"
+        ),
+        of_these!(conn, "DELETE FROM prints WHERE task_id", ""),
+        of_these!(conn, "DELETE FROM tasks WHERE id", ""),
+    ];
+    for sql in statements {
+        conn.execute(sql, &these)?;
+    }
+    Ok(())
+}
+
+/// A task whose record was removed.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PastTask {
+    pub id: TaskId,
+    pub state: TaskState,
+    /// Why there is no result.
+    pub failure: Option<ErrorCode>,
+    /// With its correction.
+    pub cost: MicroDollars,
+}
+
+/// Keeps what these tasks cost, and until when tasks were removed.
+fn keep_costs(conn: &mut Conn<'_>, ids: &str, now: Timestamp) -> Result<(), StoreError> {
+    let sql = of_these!(
+        conn,
+        "INSERT INTO past_tasks (id, state, error_code, cost_micros, removed_at)
+         SELECT t.id, t.state, t.error_code, t.cost_micros + COALESCE((SELECT l.spent_micros FROM ledger l
+                                                         WHERE l.task_id = t.id AND l.kind = 'adjust'), 0), CAST(?2 AS BIGINT)
+         FROM tasks t WHERE t.id",
+        " ON CONFLICT (id) DO NOTHING"
+    );
+    conn.execute(sql, &[ids.into(), now.micros().into()])?;
+    let sql = of_these!(
+        conn,
+        "SELECT CAST(MAX(finished_at) AS BIGINT) FROM tasks WHERE id",
+        ""
+    );
+    let latest = conn.one(sql, &[ids.into()], |row| row.int_or_null(0))?;
+    let known = removed_until(conn)?;
+    match latest.flatten().filter(|latest| *latest > known) {
+        Some(latest) => meta::set(conn, REMOVED_UNTIL, latest),
+        None => Ok(()),
+    }
+}
+
+/// The latest end of a task that was removed; the lowest number if none was.
+pub(super) fn removed_until(conn: &mut Conn<'_>) -> Result<i64, StoreError> {
+    Ok(meta::get(conn, REMOVED_UNTIL)?.unwrap_or(i64::MIN))
+}
+
+/// What is known of a task whose record was removed.
+pub fn past_task(conn: &mut Conn<'_>, id: TaskId) -> Result<Option<PastTask>, StoreError> {
+    conn.one(
+        "SELECT state, cost_micros, error_code FROM past_tasks WHERE id = ?1",
+        &[(&id.to_string()).into()],
+        |row| {
+            // An unknown code was written by a newer version; it is still a failure.
+            let code = row.text_or_null(2)?;
+            let failure =
+                code.map(|name| ErrorCode::from_name(&name).unwrap_or(ErrorCode::GenerationFailed));
+            Ok(PastTask {
+                id,
+                failure,
+                state: row.parse(0, "past_tasks.state")?,
+                cost: MicroDollars::new(row.int(1)?),
+            })
+        },
+    )
+}
+
+/// Forgets what tasks cost that were removed before an instant, at most so many. Returns how many.
+pub fn forget_past_tasks(
+    conn: &mut Conn<'_>,
+    before: Timestamp,
+    most: u32,
+) -> Result<u64, StoreError> {
+    let sql = conn.dialect(
+        "DELETE FROM past_tasks WHERE id IN
+         (SELECT id FROM past_tasks WHERE removed_at < ?1 ORDER BY removed_at LIMIT ?2)",
+        "DELETE FROM past_tasks WHERE id = ANY (ARRAY
+         (SELECT id FROM past_tasks WHERE removed_at < ?1 ORDER BY removed_at LIMIT ?2))",
+    );
+    conn.execute(sql, &[before.micros().into(), i64::from(most).into()])
+}
+
+/// Records in the sums of days how much of them no longer has entries.
+fn keep_sums(conn: &mut Conn<'_>, ids: &str) -> Result<(), StoreError> {
+    let sql = of_these!(
+        conn,
+        "SELECT l.account_id, COALESCE(l.counted_at, l.created_at), l.key_id, t.model, l.spent_micros
+         FROM ledger l JOIN tasks t ON t.id = l.task_id WHERE l.spent_micros <> 0 AND l.task_id",
+        ""
+    );
+    let entries = conn.all(sql, &[ids.into()], |row| {
+        let mut fields = FieldReader::new(row);
+        let account: String = fields.field("ledger.account_id")?;
+        let counted_at: i64 = fields.field("ledger.counted_at")?;
+        let key: String = fields.field("ledger.key_id")?;
+        let model: String = fields.field("tasks.model")?;
+        let spent: i64 = fields.field("ledger.spent_micros")?;
+        Ok(((account, counted_at.div_euclid(DAY), key, model), spent))
+    })?;
+    let mut sums: BTreeMap<_, i64> = BTreeMap::new();
+    for (of, spent) in entries {
+        *sums.entry(of).or_default() += spent;
+    }
+    for ((account, day, key, model), spent) in sums {
+        conn.execute(
+            "UPDATE daily_sums SET past_micros = past_micros + ?5
+             WHERE account_id = ?1 AND day = ?2 AND key_id = ?3 AND model = ?4",
+            &[
+                (&account).into(),
+                day.into(),
+                (&key).into(),
+                (&model).into(),
+                spent.into(),
+            ],
+        )?;
+    }
+    Ok(())
+}

@@ -1,0 +1,63 @@
+//! Statement log for a test that looks at query plans. Compiled out of release
+//! builds.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::panic::Location;
+use std::sync::{Mutex, PoisonError};
+
+use crate::value::SqlValue;
+
+/// A parameter as it was given.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum StatementParameter {
+    Null,
+    Int(i64),
+    Text(String),
+}
+
+/// Statements that ran since [`begin`].
+#[derive(Debug, Default)]
+pub struct StatementLog {
+    /// Each with the parameters of its first run.
+    pub statements: BTreeMap<&'static str, Vec<StatementParameter>>,
+    pub places: BTreeSet<(&'static str, u32)>,
+    /// The Postgres texts of statements that differ, by their `SQLite` text.
+    pub on_postgres: BTreeMap<&'static str, &'static str>,
+}
+
+static RECORD: Mutex<Option<StatementLog>> = Mutex::new(None);
+
+/// Starts recording the statements of this process.
+pub fn begin() {
+    *RECORD.lock().unwrap_or_else(PoisonError::into_inner) = Some(StatementLog::default());
+}
+
+/// Stops recording.
+pub fn end() -> StatementLog {
+    let mut record = RECORD.lock().unwrap_or_else(PoisonError::into_inner);
+    record.take().unwrap_or_default()
+}
+
+pub(super) fn note(at: &'static Location<'static>, sql: &'static str, values: &[SqlValue<'_>]) {
+    let mut record = RECORD.lock().unwrap_or_else(PoisonError::into_inner);
+    // Ignore a test's own statements.
+    let Some(record) = record.as_mut().filter(|_| at.file().contains("src")) else {
+        return;
+    };
+    record.places.insert((at.file(), at.line()));
+    record.statements.entry(sql).or_insert_with(|| {
+        let given = values.iter().map(|value| match value {
+            SqlValue::Null => StatementParameter::Null,
+            SqlValue::Int(value) => StatementParameter::Int(*value),
+            SqlValue::Text(value) => StatementParameter::Text((*value).to_owned()),
+        });
+        given.collect()
+    });
+}
+
+pub(super) fn note_dialect(sqlite: &'static str, postgres: &'static str) {
+    let mut record = RECORD.lock().unwrap_or_else(PoisonError::into_inner);
+    if let Some(record) = &mut *record {
+        record.on_postgres.insert(sqlite, postgres);
+    }
+}

@@ -1,0 +1,29 @@
+//! Task progress: the newest event numbers, for processes that missed a notification.
+
+use crate::{Conn, StoreError, conn::to_json};
+use mediagate_model::ids::TaskId;
+
+/// Tasks of one statement.
+const AT_ONCE: usize = 5_000;
+
+/// The number of the newest event of each of these tasks that exists.
+pub fn newest_events(
+    conn: &mut Conn<'_>,
+    tasks: &[TaskId],
+) -> Result<Vec<(TaskId, u32)>, StoreError> {
+    let sql = conn.dialect(
+        "SELECT id, event_seq FROM tasks WHERE id IN (SELECT value FROM json_each(?1))",
+        "SELECT id, event_seq FROM tasks
+         WHERE id = ANY (ARRAY(SELECT jsonb_array_elements_text(CAST(CAST(?1 AS TEXT) AS JSONB))))",
+    );
+    let mut found = Vec::with_capacity(tasks.len());
+    for some in tasks.chunks(AT_ONCE) {
+        let ids: Vec<String> = some.iter().map(ToString::to_string).collect();
+        let ids = to_json(&ids)?;
+        found.extend(conn.all(sql, &[(&ids).into()], |row| {
+            let newest = u32::try_from(row.int(1)?).unwrap_or(u32::MAX);
+            Ok((row.parse(0, "tasks.id")?, newest))
+        })?);
+    }
+    Ok(found)
+}

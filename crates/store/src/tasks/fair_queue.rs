@@ -1,0 +1,400 @@
+//! Fair queuing between accounts whose tasks wait for the same places.
+//!
+//! The next place goes to the account that holds the fewest of them; among those to the one whose last turn was longest
+//! ago, and then to the one whose task has been due longest. Within an account the task that has been due longest goes
+//! first. An account that waits alone has all places.
+
+use std::collections::HashMap;
+
+use super::append_event;
+use crate::columns::TableRecord as _;
+use crate::conn::to_json;
+use crate::restored::HOLDER;
+use crate::{Conn, StoreError};
+use mediagate_model::clock::Timestamp;
+use mediagate_model::ids::AccountId;
+use mediagate_model::task::Task;
+
+/// Tasks that wait for the same places.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct FairQueue {
+    /// The same in every process.
+    pub name: String,
+    /// Every model whose tasks take these places.
+    pub models: Vec<String>,
+}
+
+/// The name of the queue of all embedded engines.
+const ENGINES: &str = "engines";
+
+/// What an account has waiting of one model, or for the engines.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct WaitingAccount {
+    account: AccountId,
+    /// Position of the model among those that are claimed.
+    model: usize,
+    /// Number of the account's last turn; 0 if it had none.
+    last_turn: i64,
+    /// When the first of these tasks became due.
+    due_at: i64,
+}
+
+/// Who waits, in the order of their next turns, and who holds how many places.
+#[derive(Debug, Default)]
+struct QueueContest {
+    waiting: Vec<WaitingAccount>,
+    held: HashMap<AccountId, u32>,
+}
+
+/// Claims the task for an embedded engine whose turn it is. `models` are those of this process, a JSON array.
+pub fn claim(
+    conn: &mut Conn<'_>,
+    owner: &str,
+    models: &str,
+    now: Timestamp,
+) -> Result<Option<Task>, StoreError> {
+    exclude_others(conn, ENGINES);
+    let waiting = waiting_for_engines(conn, models, now)?;
+    for WaitingAccount { account, .. } in QueueContest::among(conn, waiting, models)?.waiting {
+        // None if somebody has locked all its tasks, to cancel them.
+        if let Some(task) = claim_of_account(conn, owner, models, account, now)? {
+            append_event(conn, task.id)?;
+            note_turn(conn, ENGINES, account)?;
+            return Ok(Some(task));
+        }
+    }
+    Ok(None)
+}
+
+/// Claims tasks for hosted providers that have yet to be sent, in turn: at most `places` of a queue, and of each model at
+/// most what is named with it. They stay in their state until [`begin`](super::begin).
+pub fn claim_in_turn(
+    conn: &mut Conn<'_>,
+    owner: &str,
+    queue: &FairQueue,
+    rooms: &[(String, u32)],
+    mut places: u32,
+    now: Timestamp,
+) -> Result<Vec<Task>, StoreError> {
+    let mut left: Vec<u32> = rooms.iter().map(|(_, room)| *room).collect();
+    let mut waiting = Vec::new();
+    for (number, (model, _)) in rooms.iter().enumerate() {
+        waiting.extend(waiting_for_provider(conn, queue, (number, model), now)?);
+    }
+    let mut contest = QueueContest::among(conn, waiting, &to_json(&queue.models)?)?;
+    let mut claimed = Vec::new();
+    let mut served = Vec::new();
+    loop {
+        let shares = contest.share_out(&left, places);
+        if shares.iter().all(|share| *share == 0) {
+            break;
+        }
+        for (waits, share) in std::mem::take(&mut contest.waiting).into_iter().zip(shares) {
+            let mut count = 0;
+            if share > 0 {
+                let model = &rooms[waits.model].0;
+                let taken = claim_of_model(conn, owner, (model, waits.account), share, now)?;
+                count = u32::try_from(taken.len()).unwrap_or(u32::MAX);
+                claimed.extend(taken);
+            }
+            if count > 0 {
+                places = places.saturating_sub(count);
+                left[waits.model] = left[waits.model].saturating_sub(count);
+                *contest.held.entry(waits.account).or_default() += count;
+                if !served.contains(&waits.account) {
+                    served.push(waits.account);
+                }
+            }
+            // Whoever has no more leaves the rest of its share to the others.
+            if count == share {
+                contest.waiting.push(waits);
+            }
+        }
+    }
+    for account in served {
+        note_turn(conn, &queue.name, account)?;
+    }
+    Ok(claimed)
+}
+
+impl QueueContest {
+    fn among(
+        conn: &mut Conn<'_>,
+        mut waiting: Vec<WaitingAccount>,
+        models: &str,
+    ) -> Result<Self, StoreError> {
+        let mut accounts = waiting.iter().map(|waits| waits.account);
+        let first = accounts.next();
+        let is_contested = accounts.any(|account| Some(account) != first);
+        let held = if is_contested {
+            places_held(conn, models)?
+        } else {
+            HashMap::new()
+        };
+        let mut contest = Self {
+            waiting: Vec::new(),
+            held,
+        };
+        waiting.sort_by_key(|waits| contest.rank(waits));
+        contest.waiting = waiting;
+        Ok(contest)
+    }
+
+    /// Who is least in this has the next turn.
+    fn rank(&self, waits: &WaitingAccount) -> (u32, i64, i64) {
+        let held = self.held.get(&waits.account).copied().unwrap_or(0);
+        (held, waits.last_turn, waits.due_at)
+    }
+
+    /// How many places each of those that wait gets if it has as many tasks: one place after the other goes to whose turn
+    /// it is, while its model has places left.
+    fn share_out(&self, left: &[u32], places: u32) -> Vec<u32> {
+        let mut left = left.to_vec();
+        let mut shares = vec![0; self.waiting.len()];
+        let mut given: HashMap<AccountId, u32> = HashMap::new();
+        for _ in 0..places {
+            let able = self.waiting.iter().enumerate();
+            let able = able.filter(|(_, waits)| left[waits.model] > 0);
+            let next = able.min_by_key(|(_, waits)| {
+                let (held, last_turn, due_at) = self.rank(waits);
+                let given = given.get(&waits.account).copied().unwrap_or(0);
+                (held.saturating_add(given), last_turn, due_at)
+            });
+            let Some((number, waits)) = next else {
+                break;
+            };
+            shares[number] += 1;
+            left[waits.model] -= 1;
+            *given.entry(waits.account).or_default() += 1;
+        }
+        shares
+    }
+}
+
+/// Other processes wait with their claims from this queue until this transaction ends: two of them would think that it
+/// is the same account's turn.
+fn exclude_others(conn: &mut Conn<'_>, queue: &str) {
+    // FNV-1a: the same in every process and version.
+    let hash = queue.bytes().fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
+        (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
+    });
+    conn.exclude_others(i64::from_ne_bytes(hash.to_ne_bytes()));
+}
+
+/// Begins to claim from a queue: what is read of it from now on, other processes do not change before this transaction
+/// ends.
+pub fn enter_queue(conn: &mut Conn<'_>, queue: &FairQueue) {
+    exclude_others(conn, &queue.name);
+}
+
+/// The accounts with tasks for embedded engines that nobody holds. Of each account only the first task is read, however
+/// many wait.
+fn waiting_for_engines(
+    conn: &mut Conn<'_>,
+    models: &str,
+    now: Timestamp,
+) -> Result<Vec<WaitingAccount>, StoreError> {
+    macro_rules! waiting {
+        ($models:literal) => {
+            concat!(
+                "WITH RECURSIVE accounts_waiting (account_id) AS (
+                     SELECT MIN(account_id) FROM tasks
+                     WHERE state IN ('queued', 'running') AND lease_owner IS NULL AND provider = 'embedded' AND account_id > ''
+                     UNION ALL
+                     SELECT (SELECT MIN(account_id) FROM tasks
+                             WHERE state IN ('queued', 'running') AND lease_owner IS NULL AND provider = 'embedded'
+                             AND account_id > accounts_waiting.account_id)
+                     FROM accounts_waiting WHERE account_id IS NOT NULL)
+                 SELECT account_id,
+                     COALESCE((SELECT number FROM turns WHERE queue = ?1 AND turns.account_id = accounts_waiting.account_id), 0),
+                     (SELECT due_at FROM tasks
+                      WHERE state IN ('queued', 'running') AND lease_owner IS NULL AND provider = 'embedded'
+                      AND tasks.account_id = accounts_waiting.account_id AND due_at <= ?2 AND model IN ", $models, "
+                      ORDER BY due_at, id LIMIT 1)
+                 FROM accounts_waiting WHERE account_id IS NOT NULL"
+            )
+        };
+    }
+    let sql = conn.dialect(
+        waiting!("(SELECT value FROM json_each(?3))"),
+        waiting!("(SELECT jsonb_array_elements_text(CAST(CAST(?3 AS TEXT) AS JSONB)))"),
+    );
+    let values = [ENGINES.into(), now.micros().into(), models.into()];
+    let waiting = conn.all(sql, &values, |row| {
+        let account = row.parse(0, "tasks.account_id")?;
+        Ok((account, row.int(1)?, row.int_or_null(2)?))
+    })?;
+    Ok(due(waiting, 0))
+}
+
+/// The same of a hosted model, of tasks that no provider has, or may have. `model` is its name and position.
+fn waiting_for_provider(
+    conn: &mut Conn<'_>,
+    queue: &FairQueue,
+    (number, model): (usize, &str),
+    now: Timestamp,
+) -> Result<Vec<WaitingAccount>, StoreError> {
+    let waiting = conn.all(
+        concat!(
+            "WITH RECURSIVE accounts_waiting (account_id) AS (
+                 SELECT MIN(account_id) FROM tasks
+                 WHERE state IN ('queued', 'running') AND lease_owner IS NULL AND provider <> 'embedded' AND model = ?3
+                 UNION ALL
+                 SELECT (SELECT MIN(account_id) FROM tasks
+                         WHERE state IN ('queued', 'running') AND lease_owner IS NULL AND provider <> 'embedded'
+                         AND model = ?3 AND account_id > accounts_waiting.account_id)
+                 FROM accounts_waiting WHERE account_id IS NOT NULL)
+             SELECT account_id,
+                 COALESCE((SELECT number FROM turns WHERE queue = ?1 AND turns.account_id = accounts_waiting.account_id), 0),
+                 (SELECT due_at FROM tasks
+                  WHERE state IN ('queued', 'running') AND lease_owner IS NULL AND provider <> 'embedded' AND model = ?3
+                  AND tasks.account_id = accounts_waiting.account_id AND due_at <= ?2 AND ", unsent!(), "
+                  ORDER BY due_at, id LIMIT 1)
+             FROM accounts_waiting WHERE account_id IS NOT NULL"
+        ),
+        &[(&queue.name).into(), now.micros().into(), model.into()],
+        |row| {
+            let account = row.parse(0, "tasks.account_id")?;
+            Ok((account, row.int(1)?, row.int_or_null(2)?))
+        },
+    )?;
+    Ok(due(waiting, number))
+}
+
+/// Those with a task that is due.
+fn due(waiting: Vec<(AccountId, i64, Option<i64>)>, model: usize) -> Vec<WaitingAccount> {
+    let waiting = waiting
+        .into_iter()
+        .filter_map(|(account, last_turn, due_at)| {
+            Some(WaitingAccount {
+                account,
+                model,
+                last_turn,
+                due_at: due_at?,
+            })
+        });
+    waiting.collect()
+}
+
+/// How many tasks of these models, a JSON array, each account has at work. Those that wait for the operator have no place.
+fn places_held(conn: &mut Conn<'_>, models: &str) -> Result<HashMap<AccountId, u32>, StoreError> {
+    let sql = conn.dialect(
+        "SELECT account_id, COUNT(*) FROM tasks WHERE lease_owner IN (SELECT name FROM workers WHERE held_until > 0 AND name <> ?2)
+         AND model IN (SELECT value FROM json_each(?1)) GROUP BY account_id",
+        "SELECT account_id, COUNT(*) FROM tasks WHERE lease_owner IN (SELECT name FROM workers WHERE held_until > 0 AND name <> ?2)
+         AND model IN (SELECT jsonb_array_elements_text(CAST(CAST(?1 AS TEXT) AS JSONB))) GROUP BY account_id",
+    );
+    let held = conn.all(sql, &[models.into(), HOLDER.into()], |row| {
+        let count = u32::try_from(row.int(1)?).unwrap_or(u32::MAX);
+        Ok((row.parse(0, "tasks.account_id")?, count))
+    })?;
+    Ok(held.into_iter().collect())
+}
+
+/// How many tasks of each of a queue's models are held by a process that has yet to send them: by none if they wait for the
+/// operator.
+pub fn about_to_be_sent(
+    conn: &mut Conn<'_>,
+    queue: &FairQueue,
+) -> Result<HashMap<String, u32>, StoreError> {
+    let sql = conn.dialect(
+        concat!(
+            "SELECT model, COUNT(*) FROM tasks WHERE lease_owner IN (SELECT name FROM workers WHERE held_until > 0 AND name <> ?2)
+             AND model IN (SELECT value FROM json_each(?1)) AND ", unsent!(), " GROUP BY model"
+        ),
+        concat!(
+            "SELECT model, COUNT(*) FROM tasks WHERE lease_owner IN (SELECT name FROM workers WHERE held_until > 0 AND name <> ?2)
+             AND model IN (SELECT jsonb_array_elements_text(CAST(CAST(?1 AS TEXT) AS JSONB))) AND ", unsent!(), "
+             GROUP BY model"
+        ),
+    );
+    let models = to_json(&queue.models)?;
+    let counts = conn.all(sql, &[(&models).into(), HOLDER.into()], |row| {
+        let count = u32::try_from(row.int(1)?).unwrap_or(u32::MAX);
+        Ok((row.text(0)?, count))
+    })?;
+    Ok(counts.into_iter().collect())
+}
+
+/// Claims the account's task for an embedded engine that has been due longest.
+fn claim_of_account(
+    conn: &mut Conn<'_>,
+    owner: &str,
+    models: &str,
+    account: AccountId,
+    now: Timestamp,
+) -> Result<Option<Task>, StoreError> {
+    let sql = conn.dialect(
+        concat!(
+            "UPDATE tasks SET state = 'running', attempts = attempts + 1, started_at = COALESCE(started_at, ?2),
+                    lease_owner = ?1, event_seq = event_seq + CASE state WHEN 'queued' THEN 1 ELSE 0 END
+             WHERE id = (SELECT id FROM tasks WHERE state IN ('queued', 'running') AND lease_owner IS NULL
+                         AND provider = 'embedded' AND account_id = ?4 AND due_at <= ?2
+                         AND model IN (SELECT value FROM json_each(?3)) ORDER BY due_at, id LIMIT 1)
+             RETURNING ", columns!()
+        ),
+        concat!(
+            "UPDATE tasks SET state = 'running', attempts = attempts + 1, started_at = COALESCE(started_at, ?2),
+                    lease_owner = ?1, event_seq = event_seq + CASE state WHEN 'queued' THEN 1 ELSE 0 END
+             WHERE id = (SELECT id FROM tasks WHERE state IN ('queued', 'running') AND lease_owner IS NULL
+                         AND provider = 'embedded' AND account_id = ?4 AND due_at <= ?2
+                         AND model IN (SELECT jsonb_array_elements_text(CAST(CAST(?3 AS TEXT) AS JSONB)))
+                         ORDER BY due_at, id LIMIT 1 FOR UPDATE SKIP LOCKED)
+             RETURNING ", columns!()
+        ),
+    );
+    let account = account.to_string();
+    let values = [
+        owner.into(),
+        now.micros().into(),
+        models.into(),
+        (&account).into(),
+    ];
+    conn.one(sql, &values, Task::from_row)
+}
+
+/// Claims up to `most` of the account's tasks of a hosted model that no provider has, or may have.
+fn claim_of_model(
+    conn: &mut Conn<'_>,
+    owner: &str,
+    (model, account): (&str, AccountId),
+    most: u32,
+    now: Timestamp,
+) -> Result<Vec<Task>, StoreError> {
+    let sql = conn.dialect(
+        concat!(
+            "UPDATE tasks SET attempts = attempts + 1, lease_owner = ?1
+             WHERE id IN (SELECT id FROM tasks WHERE state IN ('queued', 'running') AND lease_owner IS NULL
+                          AND provider <> 'embedded' AND model = ?2 AND account_id = ?5 AND due_at <= ?3 AND ", unsent!(), "
+                          ORDER BY due_at, id LIMIT ?4)
+             RETURNING ", columns!()
+        ),
+        concat!(
+            "UPDATE tasks SET attempts = attempts + 1, lease_owner = ?1
+             WHERE id IN (SELECT id FROM tasks WHERE state IN ('queued', 'running') AND lease_owner IS NULL
+                          AND provider <> 'embedded' AND model = ?2 AND account_id = ?5 AND due_at <= ?3 AND ", unsent!(), "
+                          ORDER BY due_at, id LIMIT ?4 FOR UPDATE SKIP LOCKED)
+             RETURNING ", columns!()
+        ),
+    );
+    let account = account.to_string();
+    let values = [
+        owner.into(),
+        model.into(),
+        now.micros().into(),
+        i64::from(most).into(),
+        (&account).into(),
+    ];
+    conn.all(sql, &values, Task::from_row)
+}
+
+/// The account had a turn.
+fn note_turn(conn: &mut Conn<'_>, queue: &str, account: AccountId) -> Result<(), StoreError> {
+    conn.execute(
+        "INSERT INTO turns (queue, account_id, number)
+         VALUES (?1, ?2, (SELECT COALESCE(MAX(number), 0) + 1 FROM turns WHERE queue = ?1))
+         ON CONFLICT (queue, account_id) DO UPDATE SET number = excluded.number",
+        &[queue.into(), (&account.to_string()).into()],
+    )?;
+    Ok(())
+}

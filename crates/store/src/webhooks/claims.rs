@@ -1,0 +1,221 @@
+//! Claims of due deliveries, with everything that an attempt needs.
+
+use std::collections::HashMap;
+
+use crate::columns::{TableRecord as _, record, saturated};
+use crate::conn::to_json;
+use crate::keys::key_by_id;
+use crate::{Conn, StoreError};
+use mediagate_model::account::ApiKey;
+use mediagate_model::clock::Timestamp;
+use mediagate_model::ids::{AccountId, DeliveryId, KeyId};
+use mediagate_model::webhook::{DeliveryClearance, DueDelivery, SignatureScheme};
+
+/// A delivery that could be claimed.
+#[derive(Debug)]
+pub struct DeliveryCandidate {
+    pub id: DeliveryId,
+    pub account: AccountId,
+    pub lane: String,
+}
+
+/// Where more can be sent.
+#[derive(Clone)]
+pub struct SendCapacity {
+    pub lanes: LanesWithRoom,
+    pub full_accounts: Vec<AccountId>,
+}
+
+#[derive(Clone)]
+pub enum LanesWithRoom {
+    AllBut(Vec<String>),
+    Only(Vec<String>),
+}
+
+record! {
+    candidate_columns for DeliveryCandidate of "webhook_deliveries" {
+        id: "id",
+        account: "account_id",
+        lane: "lane",
+    }
+}
+
+/// The statement for lanes that are, or are not, in the list.
+macro_rules! due {
+    ($is_in:literal; sqlite) => {
+        concat!(
+            "SELECT ", candidate_columns!(), " FROM webhook_deliveries
+             WHERE state = 'waiting' AND lease_owner IS NULL AND due_at <= ?1 AND lane ",
+            $is_in,
+            " (SELECT value FROM json_each(?2)) AND account_id NOT IN (SELECT value FROM json_each(?3))
+             ORDER BY due_at, id LIMIT ?4"
+        )
+    };
+    ($is_in:literal; postgres) => {
+        concat!(
+            "SELECT ", candidate_columns!(), " FROM webhook_deliveries
+             WHERE state = 'waiting' AND lease_owner IS NULL AND due_at <= ?1 AND lane ",
+            $is_in,
+            " (ARRAY(SELECT json_array_elements_text(CAST(CAST(?2 AS TEXT) AS json))))
+             AND account_id <> ALL (ARRAY(SELECT json_array_elements_text(CAST(CAST(?3 AS TEXT) AS json))))
+             ORDER BY due_at, id LIMIT ?4"
+        )
+    };
+}
+
+/// Up to `most` deliveries that are due and have room, the longest due first.
+pub fn candidates(
+    conn: &mut Conn<'_>,
+    room: &SendCapacity,
+    most: u32,
+    now: Timestamp,
+) -> Result<Vec<DeliveryCandidate>, StoreError> {
+    let (sql, lanes) = match &room.lanes {
+        LanesWithRoom::AllBut(full) => (
+            conn.dialect(due!("NOT IN"; sqlite), due!("<> ALL"; postgres)),
+            full,
+        ),
+        LanesWithRoom::Only(free) => (
+            conn.dialect(due!("IN"; sqlite), due!("= ANY"; postgres)),
+            free,
+        ),
+    };
+    let full = room.full_accounts.iter().map(ToString::to_string);
+    let (lanes, full) = (to_json(lanes)?, to_json(&full.collect::<Vec<_>>())?);
+    let values = [
+        now.micros().into(),
+        (&lanes).into(),
+        (&full).into(),
+        i64::from(most).into(),
+    ];
+    conn.all(sql, &values, DeliveryCandidate::from_row)
+}
+
+/// Frees what is claimed by `owner` but is none of these: the answer to its claim was lost.
+pub fn free_others(
+    conn: &mut Conn<'_>,
+    owner: &str,
+    these: &[DeliveryId],
+) -> Result<u64, StoreError> {
+    let ids = to_json(&these.iter().map(ToString::to_string).collect::<Vec<_>>())?;
+    let sql = conn.dialect(
+        "UPDATE webhook_deliveries SET lease_owner = NULL
+         WHERE lease_owner = ?1 AND id NOT IN (SELECT value FROM json_each(?2))",
+        "UPDATE webhook_deliveries SET lease_owner = NULL WHERE lease_owner = ?1
+         AND id <> ALL (ARRAY(SELECT json_array_elements_text(CAST(CAST(?2 AS TEXT) AS json))))",
+    );
+    conn.execute(sql, &[owner.into(), (&ids).into()])
+}
+
+record! {
+    due_columns for DueDelivery of "webhook_deliveries" {
+        id: "d.id",
+        account: "d.account_id",
+        endpoint: "d.endpoint_id",
+        event: "d.event_id",
+        // An endpoint that was deleted after the claim: nothing is sent to it.
+        url: Option::unwrap_or_default("COALESCE(d.url, p.url)"),
+        body: "COALESCE(d.body, e.body)",
+        scheme: scheme("p.scheme"),
+        secrets: "CASE WHEN d.endpoint_id IS NULL THEN s.secrets ELSE p.secrets END",
+        lane: "d.lane",
+        attempts: saturated("d.attempts"),
+        before: saturated("d.tried_before"),
+        due_at: "d.due_at",
+        trace: "t.trace",
+    }
+}
+
+fn scheme(of_endpoint: Option<SignatureScheme>) -> SignatureScheme {
+    of_endpoint.unwrap_or(SignatureScheme::Hmac)
+}
+
+/// A delivery that was claimed, and what decides whether it is sent.
+struct DeliveryClaim {
+    due: DueDelivery,
+    /// Of its endpoint.
+    key: Option<KeyId>,
+    /// Which task is told of.
+    task: Option<String>,
+}
+
+record! {
+    claim_columns for DeliveryClaim of "webhook_deliveries" {
+        due: ..due_columns!(),
+        key: "p.key_id",
+        task: "d.task_id",
+    }
+}
+
+macro_rules! claims {
+    ($which:literal) => {
+        concat!(
+            "SELECT ",
+            claim_columns!(),
+            " FROM webhook_deliveries d JOIN webhook_events e ON e.id = d.event_id
+             LEFT JOIN webhook_endpoints p ON p.id = d.endpoint_id
+             LEFT JOIN webhook_secrets s ON s.account_id = d.account_id
+             LEFT JOIN tasks t ON t.id = d.task_id
+             WHERE d.id ",
+            $which
+        )
+    };
+}
+
+/// Claims those of these deliveries that nobody else has claimed, with all that it takes to try them.
+/// One whose endpoint's key may not see what it tells of, or not any more, is held instead.
+pub fn claim(
+    conn: &mut Conn<'_>,
+    owner: &str,
+    these: &[DeliveryId],
+    now: Timestamp,
+) -> Result<Vec<DueDelivery>, StoreError> {
+    let ids = to_json(&these.iter().map(ToString::to_string).collect::<Vec<_>>())?;
+    let take = conn.dialect(
+        "UPDATE webhook_deliveries SET lease_owner = ?1
+         WHERE id IN (SELECT value FROM json_each(?2)) AND state = 'waiting' AND lease_owner IS NULL RETURNING id",
+        "UPDATE webhook_deliveries SET lease_owner = ?1
+         WHERE id IN (SELECT id FROM webhook_deliveries
+                      WHERE id = ANY (ARRAY(SELECT json_array_elements_text(CAST(CAST(?2 AS TEXT) AS json))))
+                      AND state = 'waiting' AND lease_owner IS NULL FOR UPDATE SKIP LOCKED) RETURNING id",
+    );
+    let taken = conn.all(take, &[owner.into(), (&ids).into()], |row| row.text(0))?;
+    let taken = to_json(&taken)?;
+    let read = conn.dialect(
+        claims!("IN (SELECT value FROM json_each(?1))"),
+        claims!("= ANY (ARRAY(SELECT json_array_elements_text(CAST(CAST(?1 AS TEXT) AS json))))"),
+    );
+    let claims = conn.all(read, &[(&taken).into()], DeliveryClaim::from_row)?;
+    let mut claimed = cleared(conn, claims, now)?;
+    claimed.sort_by_key(|due| (due.due_at, due.id));
+    Ok(claimed)
+}
+
+/// Those that may be sent, by the key of their endpoint and whether a task is told of; the others are
+/// held.
+fn cleared(
+    conn: &mut Conn<'_>,
+    claims: Vec<DeliveryClaim>,
+    now: Timestamp,
+) -> Result<Vec<DueDelivery>, StoreError> {
+    let mut keys: HashMap<KeyId, Option<ApiKey>> = HashMap::new();
+    let mut sent = Vec::with_capacity(claims.len());
+    for DeliveryClaim { due, key, task } in claims {
+        if let Some(id) = key
+            && !keys.contains_key(&id)
+        {
+            keys.insert(id, key_by_id(conn, id)?);
+        }
+        let key = key.and_then(|id| keys.get(&id)?.as_ref());
+        match DeliveryClearance::of(key, task.is_some(), now) {
+            DeliveryClearance::Sent => sent.push(due),
+            DeliveryClearance::Withheld => {
+                conn.execute(
+                    "UPDATE webhook_deliveries SET state = 'held', lease_owner = NULL, ended_at = ?2 WHERE id = ?1",
+                    &[(&due.id.to_string()).into(), now.micros().into()],
+                )?;
+            }
+        }
+    }
+    Ok(sent)
+}

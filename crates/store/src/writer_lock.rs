@@ -1,0 +1,54 @@
+//! The writer lock: fair turns at writing to a `SQLite` file.
+//!
+//! `SQLite` gives the lock to whoever asks at the right moment. A busy server asks again right
+//! after each commit, so another process, for example `mediagate keys create`, could wait for
+//! seconds. So a writer locks a file beside the database before it asks for the database, and
+//! unlocks it once it has it: whoever waits is next. If a process dies, its lock is released.
+
+use std::fs::{File, TryLockError};
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+/// After this long the holder is assumed to be stuck and is ignored.
+const PATIENCE: Duration = Duration::from_secs(1);
+/// Poll interval of the lock.
+const ASK: Duration = Duration::from_millis(1);
+
+/// The lock file; without one there is no waiting.
+pub(super) struct WriterLock(Option<File>);
+
+/// While it exists, nobody else starts to ask for the database.
+pub(super) struct WriterLockGuard<'a>(Option<&'a File>);
+
+impl WriterLock {
+    pub(super) fn of(database: &Path) -> Self {
+        let mut path = database.as_os_str().to_owned();
+        path.push("-turn");
+        let file = File::options().create(true).append(true).open(&path);
+        Self(file.ok())
+    }
+
+    pub(super) fn take(&self) -> WriterLockGuard<'_> {
+        let Some(file) = &self.0 else {
+            return WriterLockGuard(None);
+        };
+        let until = Instant::now() + PATIENCE;
+        loop {
+            match file.try_lock() {
+                Ok(()) => return WriterLockGuard(Some(file)),
+                Err(TryLockError::WouldBlock) if Instant::now() < until => std::thread::sleep(ASK),
+                // The file system has no locks, or another process is stuck.
+                Err(_) => return WriterLockGuard(None),
+            }
+        }
+    }
+}
+
+impl Drop for WriterLockGuard<'_> {
+    fn drop(&mut self) {
+        if let Some(file) = self.0 {
+            // Fails only where locks do not work at all.
+            let _ = file.unlock();
+        }
+    }
+}

@@ -1,0 +1,135 @@
+//! Runnable models: this process claims only tasks of its own models, and publishes their names.
+//! Tasks that no process can run are failed after a while.
+
+use std::collections::{HashMap, HashSet};
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::WorkerContext;
+use mediagate_core::app::App;
+use mediagate_core::domain::endings;
+use mediagate_media::engines;
+use mediagate_model::catalog::Model;
+use mediagate_model::clock::Timestamp;
+use mediagate_model::error::{Error, ErrorCode};
+use mediagate_model::task::{Task, TaskFailure, TaskState};
+use mediagate_store as store;
+use mediagate_store::tasks::TaskEnding;
+use mediagate_telemetry::counters;
+
+/// How long a task waits for a process that has its model.
+const PATIENCE: Duration = Duration::from_mins(10);
+/// How often to look for such tasks.
+const LOOK: Duration = Duration::from_secs(5);
+/// Most tasks failed per transaction.
+const BATCH: u32 = 100;
+
+/// The embedded models of this process.
+fn engines(app: &App) -> Vec<String> {
+    let built_in = engines::embedded_models().into_iter();
+    built_in
+        .chain(app.models.shelf.models())
+        .map(|model| model.id)
+        .collect()
+}
+
+/// [`engines`] as a JSON array.
+pub(super) fn engines_json(app: &App) -> String {
+    serde_json::Value::from(engines(app)).to_string()
+}
+
+/// Whether this process has a route for a model.
+pub(super) fn has_route(app: &App, model: &str) -> bool {
+    let catalog = app.models.catalog.load();
+    let sites = app.models.upstream.sites();
+    let routes = catalog.with_id(model).map_or(&[][..], Model::routes);
+    routes
+        .iter()
+        .any(|route| sites.contains_key(&route.provider))
+}
+
+/// Every model that this process claims tasks of, as a JSON array.
+pub(super) fn offer(app: &App) -> String {
+    let mut models = engines(app);
+    let catalog = app.models.catalog.load();
+    let hosted = catalog.models().iter().map(|model| &model.id);
+    models.extend(hosted.filter(|id| has_route(app, id)).cloned());
+    serde_json::Value::from(models).to_string()
+}
+
+/// Fails tasks that no process can run, until this one stops.
+pub(super) async fn fail_stranded(crew: Arc<WorkerContext>) {
+    let mut since = HashMap::new();
+    while !crew.stop.is_cancelled() {
+        crew.pause(LOOK).await;
+        if let Err(error) = look(&crew.app, &mut since).await {
+            tracing::warn!(inside = ?error.inside(), "cannot look for tasks that no process can run");
+        }
+    }
+}
+
+/// `since`: when each model was first found without a process, by [`Clock::passed`](mediagate_model::clock::Clock::passed).
+async fn look(app: &App, since: &mut HashMap<String, Duration>) -> Result<(), Error> {
+    let now = app.clock.now();
+    let due = now.minus(PATIENCE);
+    let (waiting, offered) = app
+        .store
+        .examine(move |conn| -> Result<_, Error> {
+            let judged = store::workers::now(conn, now)?;
+            let offered = store::workers::offered(conn, judged)?;
+            Ok((store::tasks::models_waiting(conn, due)?, offered))
+        })
+        .await?;
+    let has_nobody = |model: &String| !offered.contains(model);
+    let stranded: HashSet<String> = waiting.into_iter().filter(has_nobody).collect();
+    since.retain(|model, _| stranded.contains(model));
+    for model in stranded {
+        let passed = app.clock.passed();
+        let from = *since.entry(model.clone()).or_insert(passed);
+        if passed.saturating_sub(from) >= PATIENCE {
+            fail_all(app, &model, due).await?;
+        }
+    }
+    Ok(())
+}
+
+async fn fail_all(app: &App, model: &str, due: Timestamp) -> Result<(), Error> {
+    loop {
+        let (name, now, parts) = (model.to_owned(), app.clock.now(), app.clone());
+        let failed = app
+            .store
+            .write(move |conn| -> Result<Vec<Task>, Error> {
+                let tasks = store::tasks::waiting(conn, &name, due, BATCH)?;
+                for task in &tasks {
+                    let ending = stranded(task);
+                    endings::end(conn, &parts, task, None, &ending, now, |_| {
+                        Ok::<_, Error>(())
+                    })?;
+                }
+                Ok(tasks)
+            })
+            .await?;
+        tracing::error!(
+            model,
+            tasks = failed.len(),
+            "no process has this model; its tasks failed"
+        );
+        for task in &failed {
+            counters::task_ended(task, TaskState::Failed);
+            app.bell.ring(task.id);
+        }
+        app.bell.ring_for_deliveries();
+        if failed.len() < BATCH as usize {
+            return Ok(());
+        }
+    }
+}
+
+fn stranded(task: &Task) -> TaskEnding {
+    let message = "The model was not available for ten minutes. Nothing was charged.";
+    let failure = TaskFailure {
+        code: ErrorCode::ProviderUnavailable,
+        message: message.into(),
+    };
+    endings::failed(task, failure)
+}

@@ -1,0 +1,256 @@
+//! Capacity for provider jobs: by a route, and with one credential of a
+//! provider, at once and in a minute. Counted in the database, so that all
+//! processes together keep the limits, and given to accounts in turn.
+
+use std::collections::HashSet;
+use std::sync::Arc;
+use std::time::Duration;
+
+use mediagate_core::app::App;
+use mediagate_core::upstream::{ProviderCredential, ProviderSite};
+use mediagate_model::catalog::{Model, Route};
+use mediagate_model::clock::Timestamp;
+use mediagate_model::price::HANDED_ON;
+use mediagate_model::task::Task;
+use mediagate_store::tasks::FairQueue;
+use mediagate_store::{self as store, Conn, StoreError};
+
+const MINUTE: Duration = Duration::from_mins(1);
+
+/// Submissions by route model and credential.
+#[derive(Debug, Default)]
+struct SubmissionCounts {
+    open: Vec<(String, String, u32)>,
+    lately: Vec<(String, String, u32)>,
+}
+
+impl SubmissionCounts {
+    /// Those that have a limit.
+    fn read(
+        conn: &mut Conn<'_>,
+        provider: &str,
+        counted: CountScope,
+        now: Timestamp,
+    ) -> Result<Self, StoreError> {
+        let mut counts = Self::default();
+        if counted.open {
+            counts.open = store::submissions::open_of(conn, provider)?;
+        }
+        if counted.lately {
+            counts.lately = store::submissions::made_since(conn, provider, now.minus(MINUTE))?;
+        }
+        Ok(counts)
+    }
+
+    /// Places left by this route with this credential.
+    fn room(&self, route: &Route, site: &ProviderSite, credential: &str) -> u32 {
+        self.of_route(route)
+            .min(self.of_credential(site, credential))
+    }
+
+    /// Places left by this route with any credential.
+    fn of_route(&self, route: &Route) -> u32 {
+        let of_route = |rows: &[(String, String, u32)]| {
+            let rows = rows
+                .iter()
+                .filter(|row| row.0 == route.model || route.model == HANDED_ON);
+            rows.map(|row| row.2).sum::<u32>()
+        };
+        left([
+            (route.max_running, of_route(&self.open)),
+            (route.per_minute, of_route(&self.lately)),
+        ])
+    }
+
+    /// Places left with this credential by any route.
+    fn of_credential(&self, site: &ProviderSite, credential: &str) -> u32 {
+        let with_credential = |rows: &[(String, String, u32)]| {
+            let rows = rows.iter().filter(|row| row.1 == credential);
+            rows.map(|row| row.2).sum::<u32>()
+        };
+        left([
+            (site.config.max_running, with_credential(&self.open)),
+            (site.config.per_minute, with_credential(&self.lately)),
+        ])
+    }
+
+    /// Places left with all credentials of a provider.
+    fn of_site(&self, site: &ProviderSite) -> u32 {
+        let credentials = site.credentials.iter();
+        let left = credentials.map(|credential| self.of_credential(site, &credential.id));
+        left.fold(0, u32::saturating_add)
+    }
+}
+
+/// What is left by the tightest of these limits and what is used of each.
+fn left(limits: [(Option<u32>, u32); 2]) -> u32 {
+    let left = limits
+        .into_iter()
+        .filter_map(|(limit, used)| Some(limit?.saturating_sub(used)));
+    left.min().unwrap_or(u32::MAX)
+}
+
+/// What has to be counted for a route.
+#[derive(Debug, Clone, Copy)]
+struct CountScope {
+    open: bool,
+    lately: bool,
+}
+
+impl CountScope {
+    fn of(route: &Route, site: &ProviderSite) -> Self {
+        Self {
+            open: route.max_running.or(site.config.max_running).is_some(),
+            lately: route.per_minute.or(site.config.per_minute).is_some(),
+        }
+    }
+
+    const fn is_anything(self) -> bool {
+        self.open || self.lately
+    }
+}
+
+/// Whether a model has a route here that takes any number of jobs.
+pub(super) fn is_boundless(app: &App, model: &str) -> bool {
+    LocalRoutes::of(app, model).is_boundless()
+}
+
+/// The queue of a model: that of all models which are made at one provider alone, if its own limits are for all of them.
+pub(super) fn queue_of(app: &App, model: &str) -> FairQueue {
+    let catalog = app.models.catalog.load();
+    let sites = app.models.upstream.sites();
+    let shared = |model: &Model| {
+        let here = model.routes().iter();
+        let mut here = here.filter_map(|route| sites.get_key_value(&route.provider));
+        let (provider, site) = here.next()?;
+        let is_limited = site.config.max_running.or(site.config.per_minute).is_some();
+        let is_alone = here.all(|(other, _)| other == provider);
+        (is_limited && is_alone).then(|| provider.clone())
+    };
+    let Some(provider) = catalog.with_id(model).and_then(shared) else {
+        return FairQueue {
+            name: format!("model {model}"),
+            models: vec![model.to_owned()],
+        };
+    };
+    let models = catalog.models().iter();
+    let models = models.filter(|model| shared(model).as_ref() == Some(&provider));
+    FairQueue {
+        models: models.map(|model| model.id.clone()).collect(),
+        name: format!("provider {provider}"),
+    }
+}
+
+/// A model's routes in this process, as the settings had them when a claim began.
+pub(super) struct LocalRoutes(Vec<(Route, Arc<ProviderSite>)>);
+
+impl LocalRoutes {
+    pub(super) fn of(app: &App, model: &str) -> Self {
+        let catalog = app.models.catalog.load();
+        let sites = app.models.upstream.sites();
+        let routes = catalog.with_id(model).map_or(&[][..], Model::routes);
+        let here = routes
+            .iter()
+            .filter_map(|route| Some((route.clone(), sites.get(&route.provider)?.clone())));
+        Self(here.collect())
+    }
+
+    /// Whether one of them takes any number of jobs.
+    fn is_boundless(&self) -> bool {
+        let mut routes = self.0.iter();
+        routes.any(|(route, site)| !CountScope::of(route, site).is_anything())
+    }
+
+    /// Whether it can be made here.
+    pub(super) const fn is_any(&self) -> bool {
+        !self.0.is_empty()
+    }
+
+    /// Places left for tasks of the model, and for tasks of its queue, at providers. What has been claimed and not been sent
+    /// has none yet.
+    fn room(&self, conn: &mut Conn<'_>, now: Timestamp) -> Result<(u32, u32), StoreError> {
+        let (mut of_model, mut of_queue) = (0_u32, 0_u32);
+        let mut providers = HashSet::new();
+        for (route, site) in &self.0 {
+            let counted = CountScope::of(route, site);
+            if !counted.is_anything() {
+                return Ok((u32::MAX, u32::MAX));
+            }
+            let counts = SubmissionCounts::read(conn, &route.provider, counted, now)?;
+            let with_credentials = site
+                .credentials
+                .iter()
+                .map(|credential| counts.room(route, site, &credential.id))
+                .fold(0, u32::saturating_add);
+            // The route's own limit counts once, however many credentials there are.
+            let room = with_credentials.min(counts.of_route(route));
+            of_model = of_model.saturating_add(room);
+            if providers.insert(&route.provider) {
+                of_queue = of_queue.saturating_add(counts.of_site(site));
+            }
+        }
+        Ok((of_model.min(of_queue), of_queue))
+    }
+}
+
+/// A model of which tasks are about to be claimed.
+pub(super) struct ModelDemand {
+    pub(super) model: String,
+    pub(super) routes: LocalRoutes,
+    /// How many tasks this process can send at once.
+    pub(super) most: u32,
+}
+
+/// Claims tasks of a queue for providers that have room for them, in turn.
+pub(super) fn claim(
+    conn: &mut Conn<'_>,
+    owner: &str,
+    queue: &FairQueue,
+    models: &[ModelDemand],
+    now: Timestamp,
+) -> Result<Vec<Task>, StoreError> {
+    if models.iter().all(|demand| demand.most == 0) {
+        return Ok(Vec::new());
+    }
+    store::tasks::enter_queue(conn, queue);
+    // Before the jobs are counted: what is sent meanwhile is counted twice rather than not at all.
+    let mut unsent = None;
+    let mut rooms = Vec::new();
+    let mut places = 0;
+    for ModelDemand {
+        model,
+        routes,
+        most,
+    } in models
+    {
+        let is_boundless = routes.is_boundless();
+        if !is_boundless && unsent.is_none() {
+            unsent = Some(store::tasks::about_to_be_sent(conn, queue)?);
+        }
+        let unsent = unsent.as_ref().filter(|_| !is_boundless);
+        let of_model = unsent.and_then(|unsent| unsent.get(model)).copied();
+        let of_queue = unsent.map_or(0, |unsent| unsent.values().sum());
+        let (room, left) = routes.room(conn, now)?;
+        let room = room.saturating_sub(of_model.unwrap_or(0)).min(*most);
+        places = left.saturating_sub(of_queue).max(places);
+        rooms.push((model.clone(), room));
+    }
+    store::tasks::claim_in_turn(conn, owner, queue, &rooms, places, now)
+}
+
+/// Whether one more job fits; asked in the transaction that writes the intent.
+pub(super) fn fits(
+    conn: &mut Conn<'_>,
+    route: &Route,
+    site: &ProviderSite,
+    credential: &ProviderCredential,
+    now: Timestamp,
+) -> Result<bool, StoreError> {
+    let counted = CountScope::of(route, site);
+    if !counted.is_anything() {
+        return Ok(true);
+    }
+    store::submissions::lock_provider(conn, &route.provider)?;
+    let counts = SubmissionCounts::read(conn, &route.provider, counted, now)?;
+    Ok(counts.room(route, site, &credential.id) > 0)
+}

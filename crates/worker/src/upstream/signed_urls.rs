@@ -1,0 +1,73 @@
+//! Expiry of signed URLs, as far as the address tells it.
+
+use std::time::Duration;
+
+use url::Url;
+
+use mediagate_model::clock::Timestamp;
+
+/// What signed addresses say of their time, each host in its own words:
+///
+/// * `X-Amz-Date` and `X-Amz-Expires`, and the same of Google, Alibaba and Volcano: when it was
+///   signed, and for how many seconds;
+/// * `Expires`: Unix seconds (older signatures of S3 and Google, `CloudFront`, Alibaba);
+/// * `se`: RFC 3339 (shared access signatures of Azure).
+pub(super) fn expiry(url: &str) -> Option<Timestamp> {
+    let url = Url::parse(url).ok()?;
+    let (mut signed, mut seconds) = (None, None);
+    for (name, value) in url.query_pairs() {
+        match name.to_ascii_lowercase().as_str() {
+            "expires" => return Some(Timestamp::from_seconds(value.parse().ok()?)),
+            "se" => return Timestamp::parse(&value),
+            "x-amz-date" | "x-goog-date" | "x-oss-date" | "x-tos-date" => signed = basic(&value),
+            "x-amz-expires" | "x-goog-expires" | "x-oss-expires" | "x-tos-expires" => {
+                seconds = value.parse().ok();
+            }
+            _ => {}
+        }
+    }
+    Some(signed?.plus(Duration::from_secs(seconds?)))
+}
+
+/// `20261123T221500Z`, the basic format of ISO 8601.
+fn basic(text: &str) -> Option<Timestamp> {
+    let time: jiff::Timestamp = text.parse().ok()?;
+    Some(Timestamp::from_micros(time.as_microsecond()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_host_says_it_in_its_own_words() {
+        for (query, expected) in [
+            (
+                "X-Amz-Algorithm=AWS4-HMAC-SHA256&X-Amz-Date=20261123T221500Z&X-Amz-Expires=3600&X-Amz-Signature=0a",
+                Some("2026-11-23T23:15:00Z"),
+            ),
+            (
+                "X-Goog-Expires=60&X-Goog-Date=20261123T221500Z",
+                Some("2026-11-23T22:16:00Z"),
+            ),
+            (
+                "Expires=1795471200&Signature=a",
+                Some("2026-11-23T22:00:00Z"),
+            ),
+            (
+                "sv=2024&se=2026-11-23T22%3A15%3A00Z&sig=a",
+                Some("2026-11-23T22:15:00Z"),
+            ),
+            ("", None),
+            ("X-Amz-Date=20261123T221500Z", None),
+            ("X-Amz-Date=now&X-Amz-Expires=60", None),
+            ("Expires=soon", None),
+            ("Expires=99999999999999999999", None),
+        ] {
+            let found = expiry(&format!("https://cdn.test/a.mp4?{query}"));
+            let expected = expected.and_then(Timestamp::parse);
+            assert_eq!(found, expected, "{query}");
+        }
+        assert_eq!(expiry("not an address"), None);
+    }
+}

@@ -1,0 +1,131 @@
+//! Submission slots: how many tasks of a model this process submits at once, and whether others wait; new
+//! ones do not pass them.
+
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+
+/// The places of every model.
+pub(super) struct SubmitSlots {
+    /// For each model.
+    most: usize,
+    models: Mutex<HashMap<String, Arc<ModelSlots>>>,
+}
+
+/// The places of one model.
+pub(super) struct ModelSlots {
+    free: Arc<Semaphore>,
+    /// Whether there may be tasks of it that nobody has claimed.
+    has_queue: AtomicBool,
+}
+
+impl SubmitSlots {
+    pub(super) fn new(most: usize) -> Self {
+        Self {
+            most,
+            models: Mutex::default(),
+        }
+    }
+
+    pub(super) fn of(&self, model: &str) -> Arc<ModelSlots> {
+        let mut models = self.models.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(places) = models.get(model) {
+            return places.clone();
+        }
+        let places = Arc::new(ModelSlots {
+            free: Arc::new(Semaphore::new(self.most)),
+            // Nobody has looked.
+            has_queue: AtomicBool::new(true),
+        });
+        models.insert(model.to_owned(), places.clone());
+        places
+    }
+
+    /// The queues of all models are about to be looked at: what is claimed of those that are found
+    /// says whether more is left.
+    pub(super) fn look(&self) {
+        self.mark(false);
+    }
+
+    /// The look failed: nobody knows who waits.
+    pub(super) fn not_seen(&self) {
+        self.mark(true);
+    }
+
+    fn mark(&self, has_queue: bool) {
+        let models = self.models.lock().unwrap_or_else(PoisonError::into_inner);
+        for places in models.values() {
+            places.has_queue.store(has_queue, Ordering::Relaxed);
+        }
+    }
+}
+
+impl ModelSlots {
+    /// Up to so many places, for tasks that are about to be claimed: new ones do not get them meanwhile.
+    pub(super) fn hold(&self, most: u32) -> Option<OwnedSemaphorePermit> {
+        let free = u32::try_from(self.free.available_permits()).unwrap_or(u32::MAX);
+        let mut counts = (1..=most.min(free)).rev();
+        counts.find_map(|count| self.free.clone().try_acquire_many_owned(count).ok())
+    }
+
+    /// Places for new tasks, unless others came first.
+    pub(super) fn reserve(&self, tasks: usize) -> Option<OwnedSemaphorePermit> {
+        if self.has_queue.load(Ordering::Relaxed) {
+            return None;
+        }
+        let tasks = u32::try_from(tasks).ok()?;
+        let places = self.free.clone().try_acquire_many_owned(tasks).ok();
+        if places.is_none() {
+            self.queue();
+        }
+        places
+    }
+
+    /// Tasks of it wait to be claimed.
+    pub(super) fn queue(&self) {
+        self.has_queue.store(true, Ordering::Relaxed);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn places_are_held_before_tasks_are_claimed() {
+        let places = SubmitSlots::new(3);
+        let film = places.of("film");
+        places.look();
+        let new = film.reserve(1);
+        let held = film.hold(256).unwrap();
+        assert_eq!(held.num_permits(), 2, "what is left");
+        assert!(film.hold(1).is_none() && film.reserve(1).is_none());
+        drop((new, held));
+        assert_eq!(film.hold(1).unwrap().num_permits(), 1);
+        assert!(film.hold(0).is_none());
+    }
+
+    #[test]
+    fn new_tasks_pass_nobody_who_waits() {
+        let places = SubmitSlots::new(2);
+        let film = places.of("film");
+        assert!(film.reserve(1).is_none(), "nobody has looked yet");
+        places.look();
+        let first = film.reserve(2);
+        assert!(first.is_some());
+        assert!(film.reserve(1).is_none(), "it is full");
+        drop(first);
+        assert!(film.reserve(1).is_none(), "one came while it was full");
+        assert!(film.hold(1).is_some());
+        places.look();
+        assert!(film.reserve(2).is_some());
+        film.queue();
+        assert!(film.reserve(1).is_none());
+        assert!(places.of("another").reserve(1).is_none());
+        places.look();
+        places.not_seen();
+        assert!(film.reserve(1).is_none(), "the look failed");
+    }
+}
