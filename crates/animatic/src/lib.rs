@@ -30,7 +30,7 @@
 //! [`direction`] turn what the caller sent into values, [`options`] settles size and length,
 //! `scene` draws where no picture came, `depth` takes a picture apart, `camera` plans the shot,
 //! `render` and `warp` look through it frame by frame, `shot` joins these, `sound` makes an
-//! ambience where one is asked for, `film` runs it all side by side with the encoder at a `quality`, `encode` and `edits`
+//! ambience where one is asked for, `film` runs it all side by side with the encoder at a `quality`, `encode` and `edit_list`
 //! write the file, and `make` joins them: from a `request` to a film or an `error`. `y4m` writes the frames as they are, for other encoders. [`playback`] decodes finished films.
 
 pub mod picture;
