@@ -125,7 +125,9 @@ pub(super) fn log(error: &Error) {
         Some(inside) if error.code() == ErrorCode::Overloaded => {
             tracing::warn!(%inside, "request rejected: the database is unavailable");
         }
-        Some(inside) => tracing::error!(code = %error.code(), %inside, "request failed with an internal error"),
+        Some(inside) => {
+            tracing::error!(code = %error.code(), %inside, "request failed with an internal error");
+        }
         None => {
             tracing::debug!(code = %error.code(), message = %error.message(), "request rejected");
         }

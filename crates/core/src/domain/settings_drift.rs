@@ -45,7 +45,10 @@ pub async fn compare(app: &App) -> Result<(), Error> {
                 "another process on this database has a different value for this setting"
             );
         } else {
-            tracing::info!(setting, "all processes have the same value for this setting again");
+            tracing::info!(
+                setting,
+                "all processes have the same value for this setting again"
+            );
         }
     }
     Ok(())

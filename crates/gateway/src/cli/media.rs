@@ -17,7 +17,7 @@ pub(super) enum MediaCommand {
 
 #[derive(Debug, Args)]
 pub(super) struct CopyArgs {
-    /// Destination: <s3://bucket/prefix>, with endpoint and keys from the [media] settings
+    /// Destination: <s3://bucket/prefix>, with endpoint and keys from the `[media]` settings
     #[arg(long, value_name = "STORE")]
     to: String,
     /// Source: "folder" or <s3://bucket/prefix> [default: `media.store`]
@@ -35,9 +35,7 @@ pub(super) fn run(command: &MediaCommand, settings: &Settings, json: bool) -> Re
     let source = args.from.clone();
     let source = source.unwrap_or_else(|| app.config.media.store.to_string());
     if source == args.to {
-        return Err(CliError::Usage(
-            "--to must differ from the source".into(),
-        ));
+        return Err(CliError::Usage("--to must differ from the source".into()));
     }
     let to = open(&app, "to", &args.to)?;
     let done = runtime()?.block_on(copy(&app, &from, &to, json))?;

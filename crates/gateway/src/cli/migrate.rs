@@ -27,5 +27,7 @@ pub(super) fn run(settings: &Settings, json: bool) -> Result<(), CliError> {
     if json {
         return show::json(&json!({ "schema": newest }));
     }
-    say(&format!("The database schema is up to date: migration {newest}."))
+    say(&format!(
+        "The database schema is up to date: migration {newest}."
+    ))
 }

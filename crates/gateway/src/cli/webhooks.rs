@@ -271,9 +271,7 @@ async fn redeliver(app: &App, id: DeliveryId, json: bool) -> Result<(), CliError
     if json {
         return show::json(&DeliverySummary::new(&delivery));
     }
-    say(&format!(
-        "{id} will be sent again by a worker."
-    ))
+    say(&format!("{id} will be sent again by a worker."))
 }
 
 async fn recover(app: &App, id: EndpointId, since: Timestamp, json: bool) -> Result<(), CliError> {

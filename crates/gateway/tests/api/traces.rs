@@ -417,7 +417,9 @@ async fn that_the_collector_is_away_is_said_once_and_it_is_found_when_it_comes()
     collector.span("GET /v1/models").await;
     let logged = server.logged();
     assert_eq!(
-        logged.matches("the trace collector does not accept spans").count(),
+        logged
+            .matches("the trace collector does not accept spans")
+            .count(),
         1,
         "{logged}"
     );

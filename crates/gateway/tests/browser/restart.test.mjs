@@ -72,7 +72,7 @@ test("the price is on the button, and the time line tells of a provider that ref
   await page.getByRole("link", { name: "Open the task" }).click();
   await page.getByText("Settled: 3.20 USD").waitFor();
   const line = await page.locator(".line").innerText();
-  assert.match(line, /fal \(fal-ai\/veo3\.1\) refused[\s\S]*acme \(sora-2\) made it[\s\S]*Stored/);
+  assert.match(line, /fal \(fal-ai\/veo3\.1\): rejected[\s\S]*acme \(sora-2\): succeeded[\s\S]*Stored/);
   await assertAccessible(page);
   await shoot(page, "console task failover");
   await page.goto("/console/spend");

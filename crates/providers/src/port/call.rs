@@ -65,7 +65,7 @@ pub struct Call {
     pub with_credential: bool,
     /// How long it may take.
     pub patience: TimeoutClass,
-    /// Most bytes of the answer. For a [`Source::Call`](super::OutputSource::Call) the operator's limit
+    /// Most bytes of the answer. For a [`OutputSource::Call`](super::OutputSource::Call) the operator's limit
     /// for results holds instead.
     pub limit_bytes: u64,
     /// How long to wait before it is sent, for hops that ask again until

@@ -81,7 +81,7 @@ pub(super) enum RouteAttempt {
     Passed(DeclineReason),
 }
 
-/// Why sending did not come to an [`Attempt`].
+/// Why sending did not come to an [`RouteAttempt`].
 pub(super) enum SendFailure {
     Ended(RunEnding),
     /// Nobody saw whether the provider took it, for this reason.
