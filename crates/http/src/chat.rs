@@ -37,7 +37,7 @@ use mediagate_model::task::{Task, TaskPayload};
 /// The events of a stream, which ends with the text `[DONE]` instead of a chunk.
 type ChunkEvent = EventSchema<ChatChunk>;
 
-/// Make videos from a prompt and pictures.
+/// Create videos from a prompt and images.
 #[utoipa::path(post, path = "/v1/chat/completions", tag = "video", request_body = ChatRequest,
     responses((status = 200, description = "The videos; with `stream`, server-sent chunks", content(
         (ChatCompletion = "application/json"), (ChunkEvent = "text/event-stream")))))]

@@ -21,7 +21,9 @@ use mediagate_model::ids::AssetId;
 use mediagate_model::media::{Asset, MediaType};
 use mediagate_store as store;
 
-/// Get a stored file. The URL itself is the permission.
+/// Get a stored file.
+///
+/// The URL is signed; no API key is needed.
 #[utoipa::path(get, path = "/media/{ticket}/{name}", tag = "media", security(()), params(
     ("ticket" = String, Path, description = "Expiry and signature"),
     ("name" = String, Path, description = "The file's id and extension"),

@@ -40,7 +40,7 @@ use mediagate_model::task::{Task, TaskPayload};
 /// Most tasks per lookup.
 const MOST_TASKS: usize = 100;
 
-/// Separate a clip into stems, or have a configured provider do another music task.
+/// Submit a music task: separate a clip into stems, or run another task at a configured provider.
 #[utoipa::path(post, path = "/submit/music", tag = "music", request_body = SubmitRequest,
     responses((status = 200, description = "The task with its queued clips", body = TaskRecord)))]
 pub(super) async fn submit(
@@ -153,7 +153,9 @@ impl FieldType for TaskIds {
     }
 }
 
-/// Get several music tasks at once; unknown ids are ignored.
+/// Get several music tasks at once.
+///
+/// Unknown ids are ignored.
 #[utoipa::path(post, path = "/fetch", tag = "music", request_body = FetchRequest,
     responses((status = 200, description = "The jobs", body = Envelope<Vec<JobRecord>>)))]
 pub(super) async fn fetch_many(
@@ -176,7 +178,9 @@ pub(super) async fn fetch_many(
     Ok(Json(Envelope::success(jobs)))
 }
 
-/// Get clips by their ids, separated by commas; unknown ids are ignored.
+/// Get several clips by id.
+///
+/// Unknown ids are ignored.
 #[utoipa::path(get, path = "/feed/{ids}", tag = "music", params(("ids" = String, Path, description = "Clip ids, at most 100")),
     responses((status = 200, description = "The clips", body = Vec<ClipRecord>)))]
 pub(super) async fn feed(
@@ -233,8 +237,10 @@ pub(super) async fn clip(
     Ok(one(&app, clip, account, &links).await?)
 }
 
-/// Get the stems of a clip's newest separation as a zip archive; of a stem, those that were made with
-/// it. The files are named after the song: `song – Vocals.flac`.
+/// Get the stems of a clip's newest separation as a ZIP archive.
+///
+/// For a stem, the archive contains the stems of the same separation. The files are named after the
+/// song: `song – Vocals.flac`.
 #[utoipa::path(get, path = "/clips/{id}/stems.zip", tag = "music", params(("id" = String, Path, description = "The clip's id")),
     responses((status = 200, description = "The archive", content_type = "application/zip", body = Vec<u8>)))]
 pub(super) async fn stems(

@@ -63,8 +63,9 @@ fn count(app: &App, address: IpAddr) -> Result<(), Error> {
     })
 }
 
-/// Check where a file comes from: signatures, watermark, and results of this deployment that it is,
-/// or is like. Needs the scope `tasks:read`, or no key where the operator set `provenance.public`.
+/// Check the provenance of a file: signatures, watermark, and matching results of this deployment.
+///
+/// Needs the scope `tasks:read`. If the operator set `provenance.public`, no key is needed.
 #[utoipa::path(post, path = "/v1/provenance/check", tag = "provenance",
     request_body(content((CheckRequest = "application/json"), (CheckForm = "multipart/form-data"))),
     security((), ("bearer" = [])),

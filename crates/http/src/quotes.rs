@@ -29,7 +29,7 @@ request! {
     }
 }
 
-/// Get what a request would cost, reserve and route to, without making anything.
+/// Get the cost and the routes of a request without executing it.
 #[utoipa::path(post, path = "/v1/quote", tag = "account", request_body = QuoteRequest,
     responses((status = 200, description = "What it would cost", body = QuoteObject)))]
 pub(super) async fn quote(

@@ -110,7 +110,9 @@ fn error_code(query: &BodyFields<'_>) -> Option<ErrorCode> {
     code
 }
 
-/// Get a task; `?wait=30` delays the response until it ends, or that many seconds.
+/// Get a task.
+///
+/// With `?wait=30`, the response is delayed until the task ends, for at most 30 seconds.
 #[utoipa::path(get, path = "/v1/tasks/{id}", tag = "tasks", params(
     ("id" = String, Path, description = "The task's id"),
     ("wait" = Option<f64>, Query, description = "Seconds to wait for the end, 60 at most"),
@@ -133,7 +135,9 @@ pub(super) async fn get(
 /// The events of a task.
 type ViewEvent = EventSchema<TaskView>;
 
-/// Follow a task: a `task` event for each change, until it has ended.
+/// Stream the changes of a task.
+///
+/// The stream sends a `task` event for each change, until the task has ended.
 #[utoipa::path(get, path = "/v1/tasks/{id}/events", tag = "tasks", params(
     ("id" = String, Path, description = "The task's id"),
     ("Last-Event-ID" = Option<u32>, Header, description = "Number of the last event that arrived"),
@@ -212,7 +216,7 @@ pub(super) fn keep_alive() -> KeepAlive {
         .text("keep-alive")
 }
 
-/// What was tried for a task, in order: each order that a provider was sent.
+/// List the attempts of a task: its submissions to providers, oldest first.
 ///
 /// Tasks of embedded models have none.
 #[utoipa::path(get, path = "/v1/tasks/{id}/attempts", tag = "tasks",

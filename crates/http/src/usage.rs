@@ -15,7 +15,7 @@ use mediagate_core::app::App;
 use mediagate_core::domain::usage;
 use mediagate_model::error::Error;
 
-/// Sum up work and costs by UTC day, model and key.
+/// Get usage and costs by UTC day, model and key.
 #[utoipa::path(get, path = "/v1/usage", tag = "account", params(
     ("from" = Option<String>, Query, description = "The first day, in UTC, as in 2026-01-31; 30 days up to `to` by default, 400 at most"),
     ("to" = Option<String>, Query, description = "The last day; today by default"),

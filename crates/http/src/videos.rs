@@ -49,7 +49,7 @@ const FORM_LIMIT: usize = crate::fields::BODY_LIMIT;
 /// More files than any model takes; the form is refused for them when it is read.
 const MOST_FILES: usize = 32;
 
-/// Make a video.
+/// Create a video.
 #[utoipa::path(post, path = "/v1/videos", tag = "video",
     request_body(content((VideoRequest = "application/json"), (VideoRequest = "multipart/form-data"))),
     responses((status = 200, description = "The queued video", body = VideoObject)))]
@@ -245,7 +245,7 @@ pub(super) async fn list(
     })))
 }
 
-/// Get a video's bytes, or a picture of it.
+/// Get the file of a video, or an image of it.
 #[utoipa::path(get, path = "/v1/videos/{id}/content", tag = "video", params(
     ("id" = String, Path, description = "The video's id"),
     ("variant" = Option<String>, Query, description = "`video` (default), `thumbnail` or `spritesheet`"),
@@ -319,7 +319,9 @@ fn no_variant(variant: &str) -> Error {
     Error::at(ErrorCode::MediaNotFound, "variant", message)
 }
 
-/// Delete a video; an unfinished one is cancelled.
+/// Delete a video.
+///
+/// A video that is not finished is cancelled.
 #[utoipa::path(delete, path = "/v1/videos/{id}", tag = "video", params(("id" = String, Path, description = "The video's id")),
     responses((status = 200, description = "The video is gone", body = VideoDeleted)))]
 pub(super) async fn delete(

@@ -55,7 +55,7 @@ pub(crate) async fn list(
     })))
 }
 
-/// Change an account's name, policy or budget.
+/// Change an account's name, payment mode or budget.
 #[utoipa::path(patch, path = "/v1/admin/accounts/{handle}", tag = "admin",
     request_body = AccountChange,
     params(("handle" = String, Path, description = "The account's handle")),
@@ -74,7 +74,9 @@ pub(crate) async fn change(
     Ok(write.change(&app, known, change, shown).await?)
 }
 
-/// Pay money in for an account, which makes an unlimited one prepaid; a negative amount withdraws.
+/// Add credit to an account.
+///
+/// A negative amount withdraws credit. An unlimited account becomes prepaid.
 #[utoipa::path(post, path = "/v1/admin/accounts/{handle}/credits", tag = "admin",
     request_body = CreditRequest,
     params(("handle" = String, Path, description = "The account's handle")),

@@ -15,7 +15,9 @@ use mediagate_core::app::App;
 use mediagate_core::domain::audit;
 use mediagate_store::audit::AuditFilter;
 
-/// List what was changed, newest first: by requests, by commands, and by reading the configuration.
+/// List the audit log, newest first.
+///
+/// It contains changes by requests, by commands and by reloads of the configuration.
 #[utoipa::path(get, path = "/v1/admin/audit", tag = "admin", params(
     ("action" = Option<String>, Query, description = "Only this action, as `key.create`"),
     ("target" = Option<String>, Query, description = "Only changes of what has this id or name"),

@@ -59,7 +59,9 @@ pub(crate) async fn list(
     Ok(table(csv, list)?)
 }
 
-/// Check that all sums of the ledger add up; changes nothing.
+/// Verify all sums of the ledger.
+///
+/// This changes nothing.
 #[utoipa::path(get, path = "/v1/admin/ledger/verify", tag = "admin",
     responses((status = 200, description = "What was checked, and what does not add up", body = LedgerCheck)))]
 pub(crate) async fn verify(
@@ -71,8 +73,9 @@ pub(crate) async fn verify(
     Ok(Json(LedgerCheck::new(&wrong, counts)))
 }
 
-/// Correct the cost of a task that has ended, once: a positive amount charges, a negative one
-/// refunds.
+/// Adjust the cost of a task that has ended.
+///
+/// A positive amount charges, a negative amount refunds. A task can be adjusted only once.
 #[utoipa::path(post, path = "/v1/admin/ledger/adjustments", tag = "admin",
     request_body = AdjustmentRequest,
     responses((status = 200, description = "The adjustment", body = AdjustmentObject)))]

@@ -15,7 +15,7 @@ use mediagate_core::domain::routes::{self, RouteCommand};
 use mediagate_model::error::Error;
 use mediagate_model::route::RouteNote;
 
-/// List every route to a provider: whether it is used, its last error, and how its jobs ended.
+/// List all routes to providers with their state, last error and outcomes.
 #[utoipa::path(get, path = "/v1/admin/providers", tag = "admin",
     responses((status = 200, description = "Every route", body = List<RouteStanding>)))]
 pub(crate) async fn list(
@@ -29,7 +29,7 @@ pub(crate) async fn list(
     })))
 }
 
-/// Use a route for the next order, whatever its breaker says.
+/// Close the breakers of a route, so that the next task is sent to it.
 #[utoipa::path(post, path = "/v1/admin/providers/{provider}/{model}/try", tag = "admin", params(
     ("provider" = String, Path, description = "The operator's name for the provider"),
     ("model" = String, Path, description = "The provider's name for the model, percent-encoded"),
@@ -42,7 +42,9 @@ pub(crate) async fn try_again(
     Ok(steer(write, &app, route, RouteCommand::Try).await?)
 }
 
-/// Send a route no more orders, in every process and until it is resumed; jobs that are there go on.
+/// Pause a route in every process until it is resumed.
+///
+/// Jobs that are already at the provider continue.
 #[utoipa::path(post, path = "/v1/admin/providers/{provider}/{model}/pause", tag = "admin", params(
     ("provider" = String, Path, description = "The operator's name for the provider"),
     ("model" = String, Path, description = "The provider's name for the model, percent-encoded"),
@@ -55,7 +57,7 @@ pub(crate) async fn pause(
     Ok(steer(write, &app, route, RouteCommand::Pause).await?)
 }
 
-/// Send a paused route orders again.
+/// Resume a paused route.
 #[utoipa::path(post, path = "/v1/admin/providers/{provider}/{model}/resume", tag = "admin", params(
     ("provider" = String, Path, description = "The operator's name for the provider"),
     ("model" = String, Path, description = "The provider's name for the model, percent-encoded"),

@@ -13,7 +13,7 @@ use mediagate_core::app::App;
 use mediagate_core::domain::routes;
 use mediagate_model::submission::SubmissionFilter;
 
-/// List what was sent to providers, newest first.
+/// List submissions to providers, newest first.
 #[utoipa::path(get, path = "/v1/admin/submissions", tag = "admin", params(
     ("state" = Option<String>, Query, description = "`unconfirmed`: what nobody could confirm, and what turned up later. All without it"),
     ("limit" = Option<u32>, Query, description = "1 to 100, 20 by default"),

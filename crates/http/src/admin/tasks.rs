@@ -16,7 +16,7 @@ use mediagate_core::domain::{accounts, tasks};
 use mediagate_core::records::task::TaskView;
 use mediagate_store::tasks::TaskFilter;
 
-/// List the tasks of every account, newest first.
+/// List the tasks of all accounts, newest first.
 #[utoipa::path(get, path = "/v1/admin/tasks", tag = "admin", params(
     ("account" = Option<String>, Query, description = "Only of the account with this handle"),
     ("provider" = Option<String>, Query, description = "Only those that this provider took"),

@@ -16,7 +16,7 @@ use mediagate_core::app::App;
 use mediagate_core::domain::usage;
 use mediagate_model::error::{Error, ErrorCode};
 
-/// Sum up the work of every account, what was charged for it, and what providers were paid.
+/// Get the usage of all accounts, with charges and provider costs.
 #[utoipa::path(get, path = "/v1/admin/usage", tag = "admin", params(
     ("from" = Option<String>, Query, description = "The first day, in UTC, as in 2026-01-31; 30 days up to `to` by default, 400 at most"),
     ("to" = Option<String>, Query, description = "The last day; today by default"),

@@ -20,12 +20,12 @@ pub struct VideoObject {
     pub status: &'static str,
     /// Progress in percent, 0–100.
     pub progress: u8,
-    /// Unix seconds.
+    /// Time of creation, in Unix seconds.
     pub created_at: i64,
-    /// Unix seconds.
+    /// Time of completion, in Unix seconds.
     #[schema(required = true)]
     pub completed_at: Option<i64>,
-    /// Unix seconds.
+    /// Time when the file is removed, in Unix seconds.
     #[schema(required = true)]
     pub expires_at: Option<i64>,
     /// The prompt.
