@@ -234,7 +234,7 @@ pub(super) async fn redeliver(
 }
 
 request! {
-    /// From when on events are sent again.
+    /// The start of the period to recover.
     pub(super) struct RecoverRequest {
         /// The time of the earliest event, RFC 3339.
         since: RequiredField<InstantField>,

@@ -9,13 +9,13 @@ use mediagate_core::webhook_client::LONGEST_URL;
 use mediagate_model::error::ErrorCode;
 
 request! {
-    /// Where to call when the task has ended; one of these.
+    /// Callback URL. Set at most one of these fields.
     pub struct CallbackFields {
-        /// An https address that is posted the task when it has ended.
+        /// HTTPS URL that receives the task by POST when it has ended.
         callback_url: CallbackUrlField,
-        /// The same, as the music dialect names it.
+        /// Same as `callback_url`. The name of the field in the music API.
         notify_hook: CallbackUrlField,
-        /// The same.
+        /// Same as `callback_url`.
         webhook_url: CallbackUrlField,
     }
 }

@@ -13,30 +13,31 @@ use mediagate_core::domain::video::{ParamNames, RequestedPicture};
 use mediagate_model::error::ErrorCode;
 
 request! {
-    /// What other services call the length, the first frame and the last.
+    /// Names of other services for the length, the first frame and the last frame.
     #[expect(non_snake_case, reason = "others name a field so")]
     pub struct AliasFields {
-        /// The same as `seconds`, as other services name it.
+        /// Same as `seconds`. A name used by other services.
         duration: SecondsField,
-        /// The same as `seconds`.
+        /// Same as `seconds`.
         durationSeconds: SecondsField,
-        /// The same as `seconds`.
+        /// Same as `seconds`.
         duration_seconds: SecondsField,
-        /// The same as `seconds`.
+        /// Same as `seconds`.
         n_seconds: SecondsField,
-        /// The first frame, as other services name it: an address (http, https or data:), by itself or in an object.
+        /// First frame: a URL (http, https or data:), or an object that contains it. A name used by
+        /// other services.
         image: FirstFrames,
-        /// The same as `image`.
+        /// Same as `image`.
         image_url: FirstFrames,
-        /// The same as `image`.
+        /// Same as `image`.
         input_image: FirstFrames,
-        /// The same as `image`.
+        /// Same as `image`.
         first_frame_image: FirstFrames,
-        /// The same as `image`: a list with one picture.
+        /// Same as `image`: a list with one image.
         images: FirstFrames,
-        /// The same as `image`: a list with one picture.
+        /// Same as `image`: a list with one image.
         frame_images: FirstFrames,
-        /// The same as `end_image`.
+        /// Same as `end_image`.
         last_frame_image: LastFrames,
     }
 }

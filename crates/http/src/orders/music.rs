@@ -25,9 +25,10 @@ const GENERATE: &str = "generate";
 const EXTEND: &str = "extend";
 
 request! {
-    /// What is to be done.
+    /// The task to run.
     pub struct SubmitTask {
-        /// `gen_stem` separates a clip; other tasks are those that a configured provider does. Left out, it is `generate`, a song, where a field says what to make.
+        /// The music task. `gen_stem` separates a clip. The other tasks depend on the configured
+        /// providers. Default: `generate`, which creates a song, if a field describes the song.
         task: OptionalText<64>,
     }
 }

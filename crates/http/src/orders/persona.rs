@@ -13,17 +13,17 @@ use mediagate_model::error::{Error, ErrorCode};
 use mediagate_model::ids::ClipId;
 
 request! {
-    /// A persona to create.
+    /// A new persona.
     pub struct PersonaRequest {
-        /// The clip that it is made from.
+        /// Id of the clip that the persona is made from.
         root_clip_id: RequiredField<RootClip>,
-        /// Name for people, 1–80 characters.
+        /// Display name, 1–80 characters.
         name: RequiredField<PersonaName>,
-        /// What it is like, up to 1,000 characters.
+        /// Description, at most 1,000 characters.
         description: TextField<1000>,
-        /// 1–20 clips; just the root clip by default.
+        /// Ids of 1–20 clips. Default: only the root clip.
         clips: PersonaClips,
-        /// Whether it shall be public; false by default.
+        /// Whether the persona should be public. Default: false.
         is_public: BooleanField,
     }
 }

@@ -29,9 +29,9 @@ const ROLES: [&str; 6] = [
 request! {
     /// A message.
     pub struct ChatMessage {
-        /// Who says it.
+        /// Role of the author.
         role: RequiredField<MessageRole>,
-        /// Text, or parts of type `text` and `image_url`. An assistant's message may have none.
+        /// Text, or parts of type `text` and `image_url`. May be absent in an assistant message.
         content: MessageContent,
     }
 }
@@ -47,15 +47,15 @@ request! {
 request! {
     /// A source image.
     pub struct ImagePart {
-        /// Where it is.
+        /// Location of the image.
         image_url: RequiredField<ImageUrl>,
     }
 }
 
 request! {
-    /// Where an image is.
+    /// Location of an image.
     pub struct ImageUrl {
-        /// An https, http or data: address.
+        /// An https, http or data: URL.
         url: RequiredField<PictureAddress>,
     }
 }
