@@ -39,7 +39,7 @@ type ChunkEvent = EventSchema<ChatChunk>;
 
 /// Create videos from a prompt and images.
 #[utoipa::path(post, path = "/v1/chat/completions", tag = "video", request_body = ChatRequest,
-    responses((status = 200, description = "The videos; with `stream`, server-sent chunks", content(
+    responses((status = 200, description = "The videos. With `stream`, a stream of chunks as server-sent events", content(
         (ChatCompletion = "application/json"), (ChunkEvent = "text/event-stream")))))]
 pub(super) async fn complete(
     new: NewOrder<ChatOrder>,

@@ -63,15 +63,15 @@ impl DegradedSince {
 
 /// Check whether the process is alive.
 #[utoipa::path(get, path = "/healthz", tag = "health", security(()),
-    responses((status = 200, description = "It is", body = Health)))]
+    responses((status = 200, description = "The process is alive", body = Health)))]
 pub(super) async fn alive() -> Json<Health> {
     Json(Health { status: "ok" })
 }
 
 /// Check whether the process can serve requests, and which components are down.
 #[utoipa::path(get, path = "/readyz", tag = "health", security(()),
-    params(("verbose" = Option<bool>, Query, description = "Also since when, and settings that another process has otherwise; `?verbose` alone will do")),
-    responses((status = 200, description = "It can", body = Readiness)))]
+    params(("verbose" = Option<bool>, Query, description = "Whether to add details: since when components are down, and settings that differ in another process. `?verbose` without a value is enough")),
+    responses((status = 200, description = "The process is ready", body = Readiness)))]
 pub(super) async fn ready(
     State(app): State<App>,
     RawQuery(query): RawQuery,

@@ -25,11 +25,11 @@ use mediagate_store as store;
 ///
 /// The URL is signed; no API key is needed.
 #[utoipa::path(get, path = "/media/{ticket}/{name}", tag = "media", security(()), params(
-    ("ticket" = String, Path, description = "Expiry and signature"),
+    ("ticket" = String, Path, description = "Expiry time and signature"),
     ("name" = String, Path, description = "The file's id and extension"),
 ), responses((status = 200, description = "The file", content_type = "application/octet-stream", body = Vec<u8>),
-             (status = 206, description = "The part asked for"), (status = 304, description = "Unchanged"),
-             (status = 302, description = "Where the file is: a URL for a few minutes, if `media.delivery` is `redirect`")))]
+             (status = 206, description = "The requested range"), (status = 304, description = "Not modified"),
+             (status = 302, description = "Redirect to a URL that is valid for a few minutes, if `media.delivery` is `redirect`")))]
 pub(super) async fn file(
     Path((ticket, name)): Path<(String, String)>,
     method: Method,

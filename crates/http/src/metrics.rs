@@ -8,7 +8,7 @@ use mediagate_telemetry::counters;
 
 /// Get the metrics of this process in the Prometheus text format.
 #[utoipa::path(get, path = "/metrics", tag = "health",
-    responses((status = 200, description = "The counts", body = String, content_type = "text/plain")))]
+    responses((status = 200, description = "The metrics", body = String, content_type = "text/plain")))]
 pub(super) async fn metrics(_: AllowedCaller<Admin>) -> impl IntoResponse {
     for_anyone().await
 }

@@ -30,7 +30,7 @@ pub(super) async fn list(
 }
 
 /// Get a model.
-#[utoipa::path(get, path = "/v1/models/{id}", tag = "models", params(("id" = String, Path, description = "Its name")),
+#[utoipa::path(get, path = "/v1/models/{id}", tag = "models", params(("id" = String, Path, description = "The model's name")),
     responses((status = 200, description = "The model", body = ModelObject)))]
 pub(super) async fn get(
     allowed: AllowedCaller<AnyKey>,

@@ -108,7 +108,7 @@ pub(super) async fn task(
 
 /// Get a music task as a job record.
 #[utoipa::path(get, path = "/fetch/{id}", tag = "music", params(("id" = String, Path, description = "The task's id")),
-    responses((status = 200, description = "The job", body = Envelope<JobRecord>)))]
+    responses((status = 200, description = "The job record", body = Envelope<JobRecord>)))]
 pub(super) async fn fetch(
     allowed: AllowedCaller<TasksRead>,
     Path(id): Path<String>,
@@ -157,7 +157,7 @@ impl FieldType for TaskIds {
 ///
 /// Unknown ids are ignored.
 #[utoipa::path(post, path = "/fetch", tag = "music", request_body = FetchRequest,
-    responses((status = 200, description = "The jobs", body = Envelope<Vec<JobRecord>>)))]
+    responses((status = 200, description = "The job records", body = Envelope<Vec<JobRecord>>)))]
 pub(super) async fn fetch_many(
     allowed: AllowedCaller<TasksRead>,
     RequestLinks(links): RequestLinks,
@@ -181,7 +181,7 @@ pub(super) async fn fetch_many(
 /// Get several clips by id.
 ///
 /// Unknown ids are ignored.
-#[utoipa::path(get, path = "/feed/{ids}", tag = "music", params(("ids" = String, Path, description = "Clip ids, at most 100")),
+#[utoipa::path(get, path = "/feed/{ids}", tag = "music", params(("ids" = String, Path, description = "Clip ids, separated by commas; at most 100")),
     responses((status = 200, description = "The clips", body = Vec<ClipRecord>)))]
 pub(super) async fn feed(
     allowed: AllowedCaller<TasksRead>,
@@ -201,9 +201,9 @@ pub(super) async fn feed(
 
 /// List clips, newest first.
 #[utoipa::path(get, path = "/clips", tag = "music", params(
-    ("limit" = Option<u32>, Query, description = "1 to 100, 20 by default"),
-    ("after" = Option<String>, Query, description = "`last_id` of the page before"),
-    ("is_trashed" = Option<bool>, Query, description = "The trash instead"),
+    ("limit" = Option<u32>, Query, description = "Number of items, 1 to 100. Default: 20"),
+    ("after" = Option<String>, Query, description = "`last_id` of the previous page"),
+    ("is_trashed" = Option<bool>, Query, description = "Whether to list the clips in the trash instead"),
 ), responses((status = 200, description = "A page of clips", body = List<ClipRecord>)))]
 pub(super) async fn clips(
     allowed: AllowedCaller<TasksRead>,

@@ -69,7 +69,7 @@ fn count(app: &App, address: IpAddr) -> Result<(), Error> {
 #[utoipa::path(post, path = "/v1/provenance/check", tag = "provenance",
     request_body(content((CheckRequest = "application/json"), (CheckForm = "multipart/form-data"))),
     security((), ("bearer" = [])),
-    responses((status = 200, description = "What was found out", body = CheckObject)))]
+    responses((status = 200, description = "The result of the check", body = CheckObject)))]
 pub(super) async fn check(
     asker: CheckCaller,
     State(app): State<App>,

@@ -31,7 +31,7 @@ request! {
 
 /// Get the cost and the routes of a request without executing it.
 #[utoipa::path(post, path = "/v1/quote", tag = "account", request_body = QuoteRequest,
-    responses((status = 200, description = "What it would cost", body = QuoteObject)))]
+    responses((status = 200, description = "The quote", body = QuoteObject)))]
 pub(super) async fn quote(
     allowed: AllowedCaller<AnyKey>,
     Extension(request_id): Extension<RequestId>,

@@ -63,7 +63,7 @@ impl SessionObject {
 ///
 /// The cookie works wherever the key works, for 12 hours.
 #[utoipa::path(post, path = "/v1/session", tag = "session",
-    responses((status = 200, description = "The session; its cookie is set", body = SessionObject)))]
+    responses((status = 200, description = "The session. The response sets the cookie", body = SessionObject)))]
 pub(super) async fn begin(
     allowed: AllowedCaller<AnyKey>,
     source: RequestSource,
@@ -103,7 +103,7 @@ pub(super) async fn get(
 
 /// End the current session.
 #[utoipa::path(delete, path = "/v1/session", tag = "session",
-    responses((status = 200, description = "The session has ended", body = SessionEnded)))]
+    responses((status = 200, description = "The ended session", body = SessionEnded)))]
 pub(super) async fn end(
     allowed: AllowedCaller<AnyKey>,
     source: RequestSource,

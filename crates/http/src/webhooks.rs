@@ -80,8 +80,8 @@ fn object(
 
 /// List webhook endpoints, newest first.
 #[utoipa::path(get, path = "/v1/webhooks", tag = "webhooks", params(
-    ("limit" = Option<u32>, Query, description = "1 to 100, 20 by default"),
-    ("after" = Option<String>, Query, description = "`last_id` of the page before"),
+    ("limit" = Option<u32>, Query, description = "Number of items, 1 to 100. Default: 20"),
+    ("after" = Option<String>, Query, description = "`last_id` of the previous page"),
 ), responses((status = 200, description = "A page of endpoints", body = List<WebhookObject>)))]
 pub(super) async fn list(
     allowed: AllowedCaller<WebhooksManage>,
@@ -133,7 +133,7 @@ pub(super) async fn change(
 ///
 /// Deliveries that are still waiting are dropped.
 #[utoipa::path(delete, path = "/v1/webhooks/{id}", tag = "webhooks", params(("id" = String, Path, description = "The endpoint's id")),
-    responses((status = 200, description = "The endpoint is deleted", body = WebhookDeleted)))]
+    responses((status = 200, description = "The deleted endpoint", body = WebhookDeleted)))]
 pub(super) async fn delete(
     allowed: AllowedCaller<WebhooksManage>,
     source: RequestSource,
@@ -169,7 +169,7 @@ pub(super) async fn rotate(
 
 /// Send a `test` event to a webhook endpoint.
 #[utoipa::path(post, path = "/v1/webhooks/{id}/test", tag = "webhooks", params(("id" = String, Path, description = "The endpoint's id")),
-    responses((status = 200, description = "The delivery, to be looked up until it is over", body = DeliverySummary)))]
+    responses((status = 200, description = "The delivery. Poll it to follow its status", body = DeliverySummary)))]
 pub(super) async fn test(
     allowed: AllowedCaller<WebhooksManage>,
     Path(id): Path<String>,
@@ -183,8 +183,8 @@ pub(super) async fn test(
 #[utoipa::path(get, path = "/v1/webhooks/{id}/deliveries", tag = "webhooks", params(
     ("id" = String, Path, description = "The endpoint's id"),
     ("state" = Option<String>, Query, description = "`waiting`, `delivered`, `failed` or `held`"),
-    ("limit" = Option<u32>, Query, description = "1 to 100, 20 by default"),
-    ("after" = Option<String>, Query, description = "`last_id` of the page before"),
+    ("limit" = Option<u32>, Query, description = "Number of items, 1 to 100. Default: 20"),
+    ("after" = Option<String>, Query, description = "`last_id` of the previous page"),
 ), responses((status = 200, description = "A page of deliveries", body = List<DeliverySummary>)))]
 pub(super) async fn deliveries(
     allowed: AllowedCaller<WebhooksManage>,
@@ -244,7 +244,7 @@ request! {
 /// Send failed and held deliveries of a webhook endpoint again, from a given time on.
 #[utoipa::path(post, path = "/v1/webhooks/{id}/recover", tag = "webhooks", request_body = RecoverRequest,
     params(("id" = String, Path, description = "The endpoint's id")),
-    responses((status = 200, description = "How many deliveries are sent again", body = WebhookRecovery)))]
+    responses((status = 200, description = "The number of deliveries that will be sent again", body = WebhookRecovery)))]
 pub(super) async fn recover(
     allowed: AllowedCaller<WebhooksManage>,
     Path(id): Path<String>,

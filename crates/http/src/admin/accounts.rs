@@ -39,8 +39,8 @@ pub(crate) async fn create(
 
 /// List accounts, newest first.
 #[utoipa::path(get, path = "/v1/admin/accounts", tag = "admin", params(
-    ("limit" = Option<u32>, Query, description = "1 to 100, 20 by default"),
-    ("after" = Option<String>, Query, description = "`last_id` of the page before"),
+    ("limit" = Option<u32>, Query, description = "Number of items, 1 to 100. Default: 20"),
+    ("after" = Option<String>, Query, description = "`last_id` of the previous page"),
 ), responses((status = 200, description = "A page of accounts", body = List<AdminAccount>)))]
 pub(crate) async fn list(
     _: AllowedCaller<Admin>,

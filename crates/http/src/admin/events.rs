@@ -32,7 +32,7 @@ type HappeningEvent = EventSchema<AdminHappening>;
 /// A client that reconnects within five minutes with `Last-Event-ID` continues from that event.
 /// Events of the last seconds before it may be repeated.
 #[utoipa::path(get, path = "/v1/admin/events", tag = "admin", params(
-    ("Last-Event-ID" = Option<String>, Header, description = "Id of the last event that arrived"),
+    ("Last-Event-ID" = Option<String>, Header, description = "Id of the last event received"),
 ), responses((status = 200, description = "Server-sent events", body = HappeningEvent, content_type = "text/event-stream")))]
 pub(crate) async fn events(
     _: AllowedCaller<Admin>,

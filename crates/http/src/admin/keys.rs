@@ -65,9 +65,9 @@ pub(crate) async fn create(
 
 /// List API keys, newest first, including revoked keys.
 #[utoipa::path(get, path = "/v1/admin/keys", tag = "admin", params(
-    ("account" = Option<String>, Query, description = "Only of the account with this handle"),
-    ("limit" = Option<u32>, Query, description = "1 to 100, 20 by default"),
-    ("after" = Option<String>, Query, description = "`last_id` of the page before"),
+    ("account" = Option<String>, Query, description = "Only for the account with this handle"),
+    ("limit" = Option<u32>, Query, description = "Number of items, 1 to 100. Default: 20"),
+    ("after" = Option<String>, Query, description = "`last_id` of the previous page"),
 ), responses((status = 200, description = "A page of keys", body = List<AdminKey>)))]
 pub(crate) async fn list(
     _: AllowedCaller<Admin>,
@@ -126,7 +126,7 @@ pub(crate) async fn change(
 /// more events. The response lists these endpoints.
 #[utoipa::path(delete, path = "/v1/admin/keys/{id}", tag = "admin",
     params(("id" = String, Path, description = "The key's id"),
-        ("end_webhooks" = Option<bool>, Query, description = "Whether its webhook endpoints are deleted; by default they are disabled, and what they would be sent is held")),
+        ("end_webhooks" = Option<bool>, Query, description = "Whether to delete the key's webhook endpoints. Default: they are disabled and their events are held")),
     responses((status = 200, description = "The revoked key", body = AdminKey)))]
 pub(crate) async fn revoke(
     KeyWrite(write): KeyWrite,

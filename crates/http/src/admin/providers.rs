@@ -17,7 +17,7 @@ use mediagate_model::route::RouteNote;
 
 /// List all routes to providers with their state, last error and outcomes.
 #[utoipa::path(get, path = "/v1/admin/providers", tag = "admin",
-    responses((status = 200, description = "Every route", body = List<RouteStanding>)))]
+    responses((status = 200, description = "All routes", body = List<RouteStanding>)))]
 pub(crate) async fn list(
     _: AllowedCaller<Admin>,
     State(app): State<App>,
@@ -31,9 +31,9 @@ pub(crate) async fn list(
 
 /// Close the breakers of a route, so that the next task is sent to it.
 #[utoipa::path(post, path = "/v1/admin/providers/{provider}/{model}/try", tag = "admin", params(
-    ("provider" = String, Path, description = "The operator's name for the provider"),
-    ("model" = String, Path, description = "The provider's name for the model, percent-encoded"),
-), responses((status = 200, description = "What holds for the route now", body = RouteChange)))]
+    ("provider" = String, Path, description = "Name of the provider in the configuration"),
+    ("model" = String, Path, description = "The provider's own model name, percent-encoded"),
+), responses((status = 200, description = "The new state of the route", body = RouteChange)))]
 pub(crate) async fn try_again(
     write: OperatorWrite,
     Path(route): Path<(String, String)>,
@@ -46,9 +46,9 @@ pub(crate) async fn try_again(
 ///
 /// Jobs that are already at the provider continue.
 #[utoipa::path(post, path = "/v1/admin/providers/{provider}/{model}/pause", tag = "admin", params(
-    ("provider" = String, Path, description = "The operator's name for the provider"),
-    ("model" = String, Path, description = "The provider's name for the model, percent-encoded"),
-), responses((status = 200, description = "What holds for the route now", body = RouteChange)))]
+    ("provider" = String, Path, description = "Name of the provider in the configuration"),
+    ("model" = String, Path, description = "The provider's own model name, percent-encoded"),
+), responses((status = 200, description = "The new state of the route", body = RouteChange)))]
 pub(crate) async fn pause(
     write: OperatorWrite,
     Path(route): Path<(String, String)>,
@@ -59,9 +59,9 @@ pub(crate) async fn pause(
 
 /// Resume a paused route.
 #[utoipa::path(post, path = "/v1/admin/providers/{provider}/{model}/resume", tag = "admin", params(
-    ("provider" = String, Path, description = "The operator's name for the provider"),
-    ("model" = String, Path, description = "The provider's name for the model, percent-encoded"),
-), responses((status = 200, description = "What holds for the route now", body = RouteChange)))]
+    ("provider" = String, Path, description = "Name of the provider in the configuration"),
+    ("model" = String, Path, description = "The provider's own model name, percent-encoded"),
+), responses((status = 200, description = "The new state of the route", body = RouteChange)))]
 pub(crate) async fn resume(
     write: OperatorWrite,
     Path(route): Path<(String, String)>,
