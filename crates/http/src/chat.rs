@@ -306,7 +306,7 @@ fn data(value: &impl serde::Serialize) -> Event {
 
 fn still_running(task: &Task) -> Error {
     let message = format!(
-        "The video is still being made. Task {} continues; see /v1/tasks/{}.",
+        "The video is not finished yet. Task {} continues; see /v1/tasks/{}.",
         task.id, task.id
     );
     Error::later(ErrorCode::StillRunning, message, 5).of_task(task.id)

@@ -96,7 +96,7 @@ fn not_found() -> Error {
 fn expired() -> Error {
     Error::plain(
         ErrorCode::LinkExpired,
-        "The URL has expired. Get the record again for a new one.",
+        "The URL has expired. Request the record again to get a new URL.",
     )
 }
 
@@ -276,7 +276,7 @@ fn range(request: &HeaderMap, etag: &str, size: u64) -> RequestedRange {
 fn unsatisfiable(size: u64) -> Result<Response, Error> {
     let error = Error::plain(
         ErrorCode::RangeNotSatisfiable,
-        format!("The file has {size} bytes; the range is outside."),
+        format!("The range lies outside the file, which has {size} bytes."),
     );
     let size = HeaderValue::try_from(format!("bytes */{size}")).map_err(Error::internal)?;
     Ok(([(header::CONTENT_RANGE, size)], ErrorResponse::from(error)).into_response())

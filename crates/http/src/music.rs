@@ -251,7 +251,7 @@ pub(super) async fn stems(
     let account = allowed.caller.account.id;
     let (name, members) = downloads::stems(&app, account, parse_clip(&id)?).await?;
     let Some(length) = zip::length(&members) else {
-        let message = "Together the stems are 4 GB or more; get them one by one.";
+        let message = "The archive would be 4 GB or larger. Download the stems individually.";
         return Err(Error::plain(ErrorCode::UnsupportedValue, message).into());
     };
     let headers = [

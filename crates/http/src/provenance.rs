@@ -54,7 +54,7 @@ impl FromRequestParts<App> for CheckCaller {
 fn count(app: &App, address: IpAddr) -> Result<(), Error> {
     app.limits.strangers.count(address).map_err(|wait| {
         let seconds = u32::try_from(wait.as_secs()).unwrap_or(60);
-        let message = "Too many checks from this address. An API key may make more.";
+        let message = "Too many checks from this IP address. Use an API key for a higher limit.";
         Error::later(
             ErrorCode::RateLimitExceeded,
             message,
@@ -102,7 +102,7 @@ async fn uploaded(request: Request, app: &App) -> Result<tempfile::TempPath, Err
         }
     }
     let missing = || {
-        let message = "The form must have the file in its field \"file\".";
+        let message = "The form must contain the file in the field \"file\".";
         Error::at(ErrorCode::MissingField, "file", message)
     };
     file.map(|(file, _)| file).ok_or_else(missing)

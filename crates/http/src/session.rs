@@ -72,7 +72,7 @@ pub(super) async fn begin(
     State(app): State<App>,
 ) -> Result<Response, ErrorResponse> {
     if !headers.contains_key(header::AUTHORIZATION) {
-        let message = "A session begins with the key in the Authorization header.";
+        let message = "Send the API key in the Authorization header to start a session.";
         return Err(Error::plain(ErrorCode::MissingApiKey, message).into());
     }
     let by = source.by(&allowed.caller);

@@ -104,7 +104,7 @@ fn key(query: &BodyFields<'_>) -> Option<KeyId> {
 fn error_code(query: &BodyFields<'_>) -> Option<ErrorCode> {
     let code = ErrorCode::from_name(&query.filled_string("error", 100)?);
     if code.is_none() {
-        let message = "Must be an error code; docs/errors.md lists them.";
+        let message = "Must be an error code. See docs/errors.md for all codes.";
         query.fault("error", ErrorCode::InvalidValue, message);
     }
     code

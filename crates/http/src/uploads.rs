@@ -106,7 +106,7 @@ async fn read_form(
         }
     }
     let missing = || {
-        let message = "The form must have the recording in its field \"file\".";
+        let message = "The form must contain the audio file in the field \"file\".";
         Error::at(ErrorCode::MissingField, "file", message)
     };
     let (file, digest) = file.ok_or_else(missing)?;

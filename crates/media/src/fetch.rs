@@ -121,7 +121,7 @@ impl UrlFetcher {
                 Some(next) => url = next,
             }
         }
-        let many = format!("the server redirects more than {REDIRECTS} times");
+        let many = format!("the server redirected more than {REDIRECTS} times");
         Err(FetchError::Failed(many))
     }
 }
@@ -178,7 +178,7 @@ fn failed(error: &reqwest::Error) -> FetchError {
     } else if error.is_timeout() {
         "the server took too long"
     } else if error.is_body() || error.is_decode() {
-        "the connection broke before the file had arrived"
+        "the connection was lost before the file was complete"
     } else {
         "the request failed"
     };

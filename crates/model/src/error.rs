@@ -378,15 +378,15 @@ impl Error {
             Self::Plain { message, .. } | Self::Later { message, .. } => message.clone(),
             Self::OfTask { error, .. } => error.message(),
             Self::Away { .. } => {
-                "The gateway's database does not answer in time. Try again in a moment.".to_owned()
+                "The gateway's database does not respond in time. Try again in a moment.".to_owned()
             }
             Self::MediaAway { .. } => {
-                "The gateway's media store does not answer in time. Try again in a moment.".to_owned()
+                "The gateway's media store does not respond in time. Try again in a moment.".to_owned()
             }
-            Self::Overtaken => "Another request with the same intent took over.".to_owned(),
-            Self::CallerLeft => "The caller left before anything was made.".to_owned(),
+            Self::Overtaken => "Another attempt of the same request took over.".to_owned(),
+            Self::CallerLeft => "The client disconnected before anything was made.".to_owned(),
             Self::Internal(_) => {
-                "Something went wrong inside the gateway. Report the request id if it happens again.".to_owned()
+                "An internal error occurred in the gateway. Report the request id if it happens again.".to_owned()
             }
         }
     }

@@ -192,7 +192,7 @@ pub async fn check(app: &AppParts, secret: &str, address: IpAddr) -> Result<Call
         .ends_at()
         .is_some_and(|at| at <= app.clock.now())
     {
-        let message = "The API key was exchanged for another one.";
+        let message = "The API key was rotated and is no longer valid.";
         return Err(Error::plain(ErrorCode::RevokedApiKey, message));
     }
     admit(app, caller, address)
@@ -213,7 +213,7 @@ pub fn refuse_former_secret(caller: &Caller, act: &str) -> Result<(), Error> {
     match caller.credential {
         CallerCredential::FormerSecret { .. } => {
             let message =
-                format!("The API key was exchanged for another one, and only that may {act}.");
+                format!("The API key was rotated. Only the new key may {act}.");
             Err(Error::plain(ErrorCode::FormerApiKey, message))
         }
         CallerCredential::Secret | CallerCredential::Session { .. } => Ok(()),

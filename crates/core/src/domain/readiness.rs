@@ -33,14 +33,14 @@ pub async fn check(app: &App) -> Result<Vec<&'static str>, Error> {
     }
     if !answers {
         if app.store.silence() > SILENCE {
-            return Err(unready("The database does not answer."));
+            return Err(unready("The database does not respond."));
         }
         let media = app.blobs.is_away().then_some("media");
         return Ok(["database"].into_iter().chain(media).collect());
     }
     if !writable {
         return Err(unready(
-            "Nothing can be written: a disk is full or failing.",
+            "The disk cannot be written to: it is full or failing.",
         ));
     }
     if app.config.durability == Durability::Replicated && !is_replicated(app).await {

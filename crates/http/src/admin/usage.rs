@@ -50,6 +50,6 @@ pub(crate) async fn usage(
 
 fn too_many() -> Error {
     let most = usage::MOST_ROWS;
-    let message = format!("These are more than {most} rows: group by less, or ask for fewer days.");
+    let message = format!("The result has more than {most} rows. Group by fewer fields, or request fewer days.");
     Error::at(ErrorCode::InvalidValue, "group_by", message)
 }

@@ -33,7 +33,7 @@ impl CallbackFields {
             .filter_map(|(param, url)| Some(CallbackUrl { url: url?, param }));
         let first = named.next();
         for second in named {
-            let message = "Say one of callback_url, notify_hook and webhook_url.";
+            let message = "Set only one of callback_url, notify_hook and webhook_url.";
             body.fault(second.param, ErrorCode::InvalidValue, message);
         }
         first

@@ -286,7 +286,7 @@ fn provider_options(body: &BodyFields<'_>, request: &mut ChatRequest) -> Map<Str
         request.provider_options.take().unwrap_or_default(),
     );
     if !inside.is_empty() && !options.is_empty() {
-        let message = "Say it here or in video, not twice.";
+        let message = "Set this field either here or in `video`, not both.";
         body.fault("provider_options", ErrorCode::InvalidValue, message);
     }
     options.extend(inside);

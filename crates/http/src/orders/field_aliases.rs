@@ -116,7 +116,7 @@ pub fn length(
     if let Some((other, _)) = other {
         let ours = params.seconds;
         let message =
-            format!("{first} and {other} say different lengths; say one, in {ours} alone.");
+            format!("{first} and {other} set different lengths. Set only {ours}.");
         body.fault(ours, ErrorCode::InvalidValue, message);
     }
     Some((first, seconds))
@@ -173,7 +173,7 @@ fn only(
 ) -> Option<RequestedPicture> {
     if pictures.len() > 1 {
         let message = format!(
-            "{name} holds {} pictures where there is a place for one, the {place} frame ({ours}).",
+            "{name} contains {} images, but only one is allowed: the {place} frame ({ours}).",
             pictures.len()
         );
         body.fault(ours, ErrorCode::InvalidValue, message);
@@ -190,7 +190,7 @@ fn agree(
 ) {
     if one.0 != other.0 {
         let message = format!(
-            "{} and {} are different pictures for the {place} frame; send one, in {ours} alone.",
+            "{} and {} set different images for the {place} frame. Set only {ours}.",
             one.1, other.1
         );
         body.fault(ours, ErrorCode::InvalidValue, message);

@@ -104,7 +104,7 @@ impl FieldType for PersonaClips {
     fn read(body: &BodyFields<'_>, name: &str) -> Option<Vec<ClipId>> {
         let items = body.array(name, MAX_CLIPS)?;
         if items.is_empty() {
-            let message = format!("Must have 1 to {MAX_CLIPS} clips, or be left out.");
+            let message = format!("Must have 1 to {MAX_CLIPS} clips, or be omitted.");
             body.fault(name, ErrorCode::InvalidValue, message);
         }
         let mut ids = Vec::new();

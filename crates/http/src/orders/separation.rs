@@ -106,7 +106,7 @@ impl FieldType for StemType {
     fn read(body: &BodyFields<'_>, name: &str) -> Option<()> {
         if body.integer(name, i64::MIN..=i64::MAX)? != STEM_TYPE {
             let message = format!(
-                "Must be {STEM_TYPE} or left out; the track is named by stem_type_group_name."
+                "Must be {STEM_TYPE} or omitted. Select the stem with stem_type_group_name."
             );
             body.fault(name, ErrorCode::InvalidValue, message);
         }

@@ -84,13 +84,13 @@ pub(super) fn says_what(members: &SubmissionMembers) -> bool {
 pub(super) fn order(body: &BodyFields<'_>, task: String, words: Option<&SongWords>) -> SongOrder {
     let goes_on_at = words.and_then(|words| words.continue_at);
     if goes_on_at.is_some() && is_absent(body, "continue_clip_id") {
-        let message = "Goes with continue_clip_id, the clip that is extended.";
+        let message = "Requires continue_clip_id, the clip to extend.";
         body.fault("continue_at", ErrorCode::InvalidValue, message);
     }
     let request = SongFields::read(body);
     let mut members = request.members;
     if members.len() > MEMBERS {
-        let message = format!("A submission has at most {MEMBERS} fields.");
+        let message = format!("A request can have at most {MEMBERS} fields.");
         body.fault("", ErrorCode::InvalidValue, message);
     }
     members.retain(|name, value| !OWN.contains(&name.as_str()) && !value.is_null());

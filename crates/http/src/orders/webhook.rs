@@ -92,7 +92,7 @@ impl FieldType for EventTypes {
     fn read(body: &BodyFields<'_>, name: &str) -> Option<Vec<EventType>> {
         let items = body.array(name, EventType::VARIANTS.len())?;
         if items.is_empty() {
-            let message = "Must name at least one event, or be left out for all.";
+            let message = "Must have at least one event, or be omitted for all events.";
             body.fault(name, ErrorCode::InvalidValue, message);
         }
         let mut events = Vec::new();

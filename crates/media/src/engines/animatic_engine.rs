@@ -21,8 +21,8 @@ pub fn model() -> Model {
         aliases: Vec::new(),
         summary: "Makes an animatic: a camera move over your picture, or over a scene drawn from the prompt.".into(),
         notes: vec![
-            "Runs in this gateway: nothing leaves the machine.".into(),
-            "Uses no pretrained weights: it moves a camera, it does not generate new content.".into(),
+            "Runs in this gateway. No data leaves the machine.".into(),
+            "Uses no pretrained weights. It moves a camera and does not generate new content.".into(),
         ],
         limits: ModelLimits::Video(VideoLimits {
             sizes: sizes(),

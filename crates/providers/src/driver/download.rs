@@ -221,7 +221,7 @@ async fn open(
         let answer = tokio::time::timeout(FIRST_BYTE, request.send()).await;
         let answer = answer.map_err(|_| broken("the server did not answer within a minute"))?;
         let answer = answer.map_err(|error| unreached(&error))?;
-        let nowhere = "the server redirects to nowhere";
+        let nowhere = "the server redirects to an invalid URL";
         let Some(next) = next_hop(&here, &answer).map_err(|_| broken(nowhere))? else {
             return Ok(answer);
         };

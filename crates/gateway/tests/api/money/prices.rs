@@ -75,7 +75,7 @@ async fn a_price_list_with_a_gap_is_refused_by_its_line() {
             vec![entry(", until = 2026-03-01"), entry(", from = 2026-02-01")],
             "two prices from",
         ),
-        (vec![entry(""), entry("")], "two prices begin"),
+        (vec![entry(""), entry("")], "two prices start"),
         (vec![entry(", until = 2026-03-01")], "no price from"),
         (vec![entry(", from = 2999-01-01")], "no price before"),
         (vec![entry(", from = \"soon\"")], "must be a date"),

@@ -91,7 +91,7 @@ pub fn read_new(body: &Value, now: Timestamp) -> Result<(Option<String>, NewKey)
     fields::read(body, |body| {
         let request = KeyRequest::read(body);
         if request.budget_period.is_some() && request.budget_usd.is_none() {
-            let message = "A budget that renews needs an amount.";
+            let message = "This field is required if budget_period is set.";
             body.fault("budget_usd", ErrorCode::MissingField, message);
         }
         let expires_in = request.expires_at.map(|at| lifetime(body, at, now));

@@ -124,14 +124,14 @@ impl FieldType for MessageList {
             }
         }
         let Some((index, content)) = last else {
-            let message = "Must have a message with the role user.";
+            let message = "Must have a message with the role \"user\".";
             body.fault(name, ErrorCode::InvalidValue, message);
             return None;
         };
         let MessageBody { text, pictures } = content?;
         if text.trim().is_empty() && pictures.is_empty() {
             let param = format!("{}[{index}].content", body.path(name));
-            let message = "Must hold a prompt or an image.";
+            let message = "Must contain a prompt or an image.";
             body.fault_at(param, ErrorCode::InvalidValue, message);
         }
         said.retain(|(at, _)| *at < index);
