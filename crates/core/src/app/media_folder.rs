@@ -33,7 +33,7 @@ pub(super) fn open(config: &Config, store: &Store) -> Result<BlobStore, OpenErro
             tracing::error!(
                 folder = %folder.display(),
                 mark,
-                "the media folder is missing, or another one is in its place: put it back. If its files are lost for \
+                "the media folder is missing or was replaced by another one: put it back. If its files are lost for \
                  good, make the folder with a file \"{}\" in it that holds this mark",
                 folder_mark::FILE
             );

@@ -27,8 +27,8 @@ pub async fn check(app: &App) -> Result<Vec<&'static str>, Error> {
         tokio::join!(answers(app), is_writable(app), has_media_folder(app));
     if !has_folder {
         return Err(unready(
-            "The media folder is missing, or another one is in its place. Nothing is lost: files are served and kept \
-             again when it is back.",
+            "The media folder is missing or was replaced by another one. No files are lost: the gateway serves and stores \
+             files again when the folder is back.",
         ));
     }
     if !answers {

@@ -81,15 +81,15 @@ async fn a_price_list_with_a_gap_is_refused_by_its_line() {
         (vec![entry(", from = \"soon\"")], "must be a date"),
         (
             vec![entry("").replace("0.10", "lots")],
-            "an amount is written",
+            "write a decimal number",
         ),
         (
             vec![entry("").replace("0.10", "-1.00")],
-            "an amount is written",
+            "write a decimal number",
         ),
         (
             vec![entry("").replace("second", "stem")],
-            "cannot be counted",
+            "does not apply",
         ),
         (
             vec![entry("").replace("second", "hour")],

@@ -85,7 +85,7 @@ async fn a_wrong_line_is_named_and_mended() {
         (
             format!("{ACME}[models.film]\nroutes = [{{ provider = \"acme\", model = \"x\" }}]\n"),
             4,
-            "say kind",
+            "set kind",
         ),
         (
             format!("{ACME}{film}routes = []\n"),
@@ -109,7 +109,7 @@ async fn a_wrong_line_is_named_and_mended() {
         (
             format!("{routed}price = {{ unit = \"stem\", usd = \"1\" }}\n"),
             7,
-            "cannot be counted",
+            "does not apply",
         ),
         (
             format!("{routed}limits = {{ sizes = [\"big\"] }}\n"),
@@ -252,7 +252,7 @@ async fn what_cannot_work_is_told_before_a_server_starts() {
         (
             route("gemini-veo", key, "video", "veo-3.1-generate-preview"),
             6,
-            "shut down on 2026-10-22: write \"gemini-omni-1.1-flash\"",
+            "shut down on 2026-10-22; use \"gemini-omni-1.1-flash\"",
         ),
         (
             route(
@@ -537,9 +537,9 @@ async fn what_callers_may_choose_has_to_be_there() {
             r#"price = { unit = "second", usd = "0.40", usd_without_audio = "0.20" }"#,
             "usd_without_audio",
         ),
-        ("limits = { audio = true }", "cannot choose sound"),
+        ("limits = { audio = true }", "cannot turn sound on or off"),
         ("limits = { references = 3 }", "cannot send reference"),
-        (r#"pass = ["style", ""]"#, "lists fields"),
+        (r#"pass = ["style", ""]"#, "must list fields"),
     ] {
         let said = refused(&film(more)).await;
         assert!(said.contains(words), "{more}: {said}");

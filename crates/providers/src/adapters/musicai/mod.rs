@@ -63,7 +63,7 @@ fn build(settings: &ProviderSettings) -> Result<Arc<dyn Adapter>, SettingsError>
     }
     let read = |name: &String| {
         stem_names::target(name)
-            .ok_or_else(|| SettingsError::at("stems", format!("{name:?} is no stem's name")))
+            .ok_or_else(|| SettingsError::at("stems", format!("{name:?} is not the name of a stem")))
     };
     Ok(Arc::new(MusicAiAdapter {
         stems: names.iter().map(read).collect::<Result<_, _>>()?,

@@ -58,7 +58,7 @@ impl TryFrom<String> for Template {
                 .and_then(|inner| inner.split_once('}'));
             let Some((inner, after)) = inner else {
                 return Err(format!(
-                    "a brace is alone in {text:?}; write {{{{ or }}}} for a brace"
+                    "unmatched brace in {text:?}; write {{{{ or }}}} for a literal brace"
                 ));
             };
             if !plain.is_empty() {
@@ -236,8 +236,8 @@ mod tests {
     #[test]
     fn broken_templates_say_why() {
         for (text, says) in [
-            ("{id", "brace is alone"),
-            ("id}", "brace is alone"),
+            ("{id", "unmatched brace"),
+            ("id}", "unmatched brace"),
             ("{id:txt}", "did you mean \"text\""),
         ] {
             let error = Template::try_from(text.to_owned()).unwrap_err();

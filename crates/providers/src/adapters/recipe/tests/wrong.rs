@@ -49,7 +49,7 @@ fn wrong_recipes_are_explained_by_line() {
         ("1280x720", "1280", 3, "\"1280\" is no size"),
         ("seconds = [5]", "seconds = \"5\"", 4, "list of lengths"),
         ("id = \"/id\"", "id = \"id\"", 10, "no place in an answer"),
-        ("{prompt}", "{prompt", 8, "brace is alone"),
+        ("{prompt}", "{prompt", 8, "unmatched brace"),
         ("{prompt}", "{prompt:txt}", 8, "did you mean \"text\"?"),
         (
             "path = \"/jobs\"",
