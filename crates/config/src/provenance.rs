@@ -256,11 +256,11 @@ mod tests {
         for (toml, said) in [
             (
                 "key = \"k.pem\"".to_owned(),
-                "provenance.key: needs a certificate",
+                "provenance.key: requires a certificate",
             ),
             (
                 "signer = \"http://127.0.0.1:1/\"".to_owned(),
-                "provenance.signer: needs a certificate",
+                "provenance.signer: requires a certificate",
             ),
             (
                 format!("certificate = \"{pem}\""),
@@ -280,7 +280,7 @@ mod tests {
             ),
             (
                 format!("certificate = \"{pem}\"\nkey = \"k\"\nsigner = \"http://a/\""),
-                "provenance.signer: stands in place of key",
+                "provenance.signer: cannot be combined with key",
             ),
             (
                 "timestamp = \"ftp://a/\"".to_owned(),

@@ -122,7 +122,7 @@ pub(super) async fn fetch(
 }
 
 request! {
-    /// Tasks to look up together.
+    /// The tasks to look up.
     pub(super) struct FetchRequest {
         /// Task ids, at most 100.
         ids: RequiredField<TaskIds>,

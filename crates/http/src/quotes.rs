@@ -22,9 +22,10 @@ request! {
     /// The request to quote.
     #[expect(dead_code, reason = "some fields are only checked")]
     pub(super) struct QuoteRequest {
-        /// The path of the endpoint: `/v1/chat/completions`, `/v1/videos`, or the music, persona and upload paths of this gateway.
+        /// Path of the endpoint to quote: `/v1/chat/completions`, `/v1/videos`, or a music, persona or
+        /// upload path of this gateway.
         endpoint: RequiredField<TextField<200>>,
-        /// The JSON body for that endpoint.
+        /// The JSON body of the request to that endpoint.
         body: RequiredField<AnyObject>,
     }
 }

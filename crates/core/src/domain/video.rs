@@ -111,9 +111,9 @@ pub fn choose(app: &App, caller: &Caller, order: &VideoOrder) -> Result<(Model, 
         .unwrap_or_else(|| catalog.default_name(MediaKind::Video).to_owned());
     let model = catalog.choose(&caller.key, MediaKind::Video, &asked, "model")?;
     if order.is_housekeeping && caller.key.refuses_housekeeping {
-        let message = "This API key makes no films of what chat interfaces ask on their own, such as \
-                       titles, tags and follow-up questions. Turn these off in the interface, or \
-                       have another model asked.";
+        let message = "This API key rejects requests that chat interfaces send on their own, such as \
+                       titles, tags and follow-up questions. Turn them off in the interface, or \
+                       use another model for them.";
         let param = order.params.prompt;
         return Err(Error::at(ErrorCode::UnsupportedValue, param, message));
     }

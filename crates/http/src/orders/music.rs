@@ -43,7 +43,7 @@ impl SubmitRequest {
             SeparationFields::object(),
             CallbackFields::object(),
         ];
-        merged("Separate a clip.", parts)
+        merged("A separation of a clip.", parts)
     }
 
     fn song() -> Object {
@@ -53,8 +53,8 @@ impl SubmitRequest {
             SongWords::object(),
             CallbackFields::object(),
         ];
-        let about = "Make a song, or have a provider do another task of the dialect; members \
-                     that are not listed reach the provider.";
+        let about = "A song, or another music task of a provider. Fields that are not listed are \
+                     passed to the provider.";
         merged(about, parts)
     }
 }

@@ -246,9 +246,9 @@ mod tests {
         let names = ValueNames::from([("prompt", ValueKind::Text), ("image", ValueKind::File)]);
         for (text, says) in [
             ("{promt}", "did you mean \"prompt\""),
-            ("{prompt:base64}", "cannot be written"),
+            ("{prompt:base64}", "cannot be used in this format"),
             ("{prompt|x}", "no [maps.x]"),
-            ("a{image:file}", "cannot be written"),
+            ("a{image:file}", "cannot be used in this format"),
         ] {
             let template = Template::try_from(text.to_owned()).unwrap();
             let error = template.check(&names, &ValueMaps::new()).unwrap_err();
