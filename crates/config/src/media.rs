@@ -89,8 +89,12 @@ impl MediaConfig {
             return Err(wrong("media.region", message));
         }
         match (&self.access_key, &self.secret_key) {
-            (Some(_), None) => return Err(wrong("media.access_key", "requires `media.secret_key`")),
-            (None, Some(_)) => return Err(wrong("media.secret_key", "requires `media.access_key`")),
+            (Some(_), None) => {
+                return Err(wrong("media.access_key", "requires `media.secret_key`"));
+            }
+            (None, Some(_)) => {
+                return Err(wrong("media.secret_key", "requires `media.access_key`"));
+            }
             _ => {}
         }
         match (self.sse, &self.kms_key) {
@@ -191,7 +195,8 @@ fn read(store: &str) -> Result<MediaStore, ConfigError> {
                 .all(|b| b.is_ascii_alphanumeric() || matches!(b, b'-' | b'_' | b'.'))
     };
     if prefix.len() > 200 || !(prefix.is_empty() || prefix.split('/').all(is_part)) {
-        let message = "must have no prefix, or a prefix of letters, digits, -, _, . and single slashes";
+        let message =
+            "must have no prefix, or a prefix of letters, digits, -, _, . and single slashes";
         return Err(wrong("media.store", message));
     }
     Ok(MediaStore::S3 {

@@ -148,7 +148,10 @@ impl SigningIdentity {
                 return Err(wrong("provenance.signer", "cannot be combined with key"));
             }
             (None, None) => {
-                return Err(wrong("provenance.certificate", "requires a key or a signer"));
+                return Err(wrong(
+                    "provenance.certificate",
+                    "requires a key or a signer",
+                ));
             }
         };
         Ok(Some(Self {

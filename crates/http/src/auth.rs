@@ -201,7 +201,10 @@ async fn check(parts: &mut Parts, app: &App) -> Result<(Caller, Result<(), Error
         let seconds = u32::try_from(wait.as_secs())
             .unwrap_or(60)
             .saturating_add(1);
-        let message = format!("The API key is limited to {} requests per minute.", rate.limit);
+        let message = format!(
+            "The API key is limited to {} requests per minute.",
+            rate.limit
+        );
         Error::later(ErrorCode::RateLimitExceeded, message, seconds)
     });
     Ok((caller, verdict))

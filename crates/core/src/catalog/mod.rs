@@ -255,10 +255,7 @@ fn price(
 ) -> Result<Option<PriceSchedule>, ConfigError> {
     let Some(price) = price else { return Ok(None) };
     if let Some(entry) = price.0.iter().find(|entry| !entry.unit.fits(kind)) {
-        let message = format!(
-            "the unit {} does not apply to a {kind} model",
-            entry.unit
-        );
+        let message = format!("the unit {} does not apply to a {kind} model", entry.unit);
         return Err(wrong(".price", message));
     }
     let schedule = price.schedule(now);
@@ -290,8 +287,7 @@ fn routed(
             ("per_minute", route.per_minute),
         ];
         if let Some((key, _)) = limits.iter().find(|(_, limit)| *limit == Some(0)) {
-            let message =
-                format!("{key} = 0 would block the route; remove the route instead");
+            let message = format!("{key} = 0 would block the route; remove the route instead");
             return Err(wrong(".routes", message));
         }
         let site = sites.get(&route.provider).ok_or_else(|| {
@@ -316,7 +312,10 @@ fn routed(
                 } else {
                     "music"
                 };
-                wrong(".routes", format!("{} does not make {what}", route.provider))
+                wrong(
+                    ".routes",
+                    format!("{} does not make {what}", route.provider),
+                )
             })?;
         let own = catalogue.limits(&site.config.protocol, &route.model, own);
         let limits = model_limits::narrowed(own, &settings.limits)

@@ -97,7 +97,12 @@ fn music_narrowed(
                 stems.rests.retain(|group| groups.contains(group));
                 stems.groups = groups;
             }
-            None => return Err(("stems", "this provider does not support stem separation".into())),
+            None => {
+                return Err((
+                    "stems",
+                    "this provider does not support stem separation".into(),
+                ));
+            }
         }
     }
     if let Some(tasks) = &settings.tasks {

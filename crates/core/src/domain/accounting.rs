@@ -220,7 +220,9 @@ fn write_adjustment(
     match task.money {
         ChargeState::Settled | ChargeState::Released => {}
         ChargeState::Held => {
-            return refused("The task has not ended, and its money is still held. Wait until it ends.".into());
+            return refused(
+                "The task has not ended, and its money is still held. Wait until it ends.".into(),
+            );
         }
         ChargeState::Free => {
             return refused("The task was free. There is nothing to adjust.".into());

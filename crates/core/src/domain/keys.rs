@@ -212,8 +212,7 @@ pub async fn holder(app: &AppParts, secret: &str) -> Result<Option<ApiKey>, Erro
 pub fn refuse_former_secret(caller: &Caller, act: &str) -> Result<(), Error> {
     match caller.credential {
         CallerCredential::FormerSecret { .. } => {
-            let message =
-                format!("The API key was rotated. Only the new key may {act}.");
+            let message = format!("The API key was rotated. Only the new key may {act}.");
             Err(Error::plain(ErrorCode::FormerApiKey, message))
         }
         CallerCredential::Secret | CallerCredential::Session { .. } => Ok(()),

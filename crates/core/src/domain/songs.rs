@@ -257,8 +257,7 @@ fn check_words(songs: &SongLimits, order: &SongOrder) -> Result<(), Error> {
             text.is_some_and(|text| !text.trim().is_empty())
         });
     if songs.fields.is_some() && !is_told {
-        let message =
-            "Describe the song in prompt, gpt_description_prompt, lyrics or tags.";
+        let message = "Describe the song in prompt, gpt_description_prompt, lyrics or tags.";
         return Err(Error::at(ErrorCode::MissingField, "prompt", message));
     }
     Ok(())

@@ -50,6 +50,8 @@ pub(crate) async fn usage(
 
 fn too_many() -> Error {
     let most = usage::MOST_ROWS;
-    let message = format!("The result has more than {most} rows. Group by fewer fields, or request fewer days.");
+    let message = format!(
+        "The result has more than {most} rows. Group by fewer fields, or request fewer days."
+    );
     Error::at(ErrorCode::InvalidValue, "group_by", message)
 }

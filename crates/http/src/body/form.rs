@@ -120,7 +120,11 @@ impl FormPart<'_> {
         let mut bytes = Vec::new();
         while let Some(chunk) = self.chunk().await? {
             if bytes.len() + chunk.len() > most {
-                return Err(Error::at(ErrorCode::InvalidValue, name, "The value is too long."));
+                return Err(Error::at(
+                    ErrorCode::InvalidValue,
+                    name,
+                    "The value is too long.",
+                ));
             }
             bytes.extend_from_slice(&chunk);
         }

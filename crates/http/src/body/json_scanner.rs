@@ -60,7 +60,8 @@ impl JsonScanner {
             }
             self.step(byte);
             if self.depth > DEPTH {
-                let message = format!("The body is not valid JSON: it is nested deeper than {DEPTH} levels.");
+                let message =
+                    format!("The body is not valid JSON: it is nested deeper than {DEPTH} levels.");
                 return Err(Error::plain(ErrorCode::InvalidJson, message));
             }
         }

@@ -97,7 +97,10 @@ fn broken(_: axum::Error) -> Error {
 }
 
 fn late() -> Error {
-    let message = format!("The request body did not arrive within {} seconds.", TIME.as_secs());
+    let message = format!(
+        "The request body did not arrive within {} seconds.",
+        TIME.as_secs()
+    );
     Error::plain(ErrorCode::InvalidValue, message)
 }
 

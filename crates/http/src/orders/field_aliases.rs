@@ -115,8 +115,7 @@ pub fn length(
     let other = said.find(|(_, other)| (other - seconds).abs() > f64::EPSILON);
     if let Some((other, _)) = other {
         let ours = params.seconds;
-        let message =
-            format!("{first} and {other} set different lengths. Set only {ours}.");
+        let message = format!("{first} and {other} set different lengths. Set only {ours}.");
         body.fault(ours, ErrorCode::InvalidValue, message);
     }
     Some((first, seconds))

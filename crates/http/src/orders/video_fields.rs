@@ -133,9 +133,12 @@ impl FieldType for AspectRatio {
     type Value = (u32, u32);
 
     fn read(body: &BodyFields<'_>, name: &str) -> Option<(u32, u32)> {
-        in_place_of_size(body, name, "Must be an aspect ratio such as \"16:9\".", |text| {
-            pair(text, &[':', '/'], 1_000)
-        })
+        in_place_of_size(
+            body,
+            name,
+            "Must be an aspect ratio such as \"16:9\".",
+            |text| pair(text, &[':', '/'], 1_000),
+        )
     }
 
     fn schema() -> RefOr<Schema> {

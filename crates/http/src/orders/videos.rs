@@ -223,7 +223,8 @@ impl FieldType for FirstFrame {
         }
         let object = body.object(name)?;
         if object.value("file_id").is_some() {
-            let message = "Uploaded files are not supported here. Send the image itself or its URL.";
+            let message =
+                "Uploaded files are not supported here. Send the image itself or its URL.";
             object.fault("file_id", ErrorCode::UnsupportedValue, message);
             return None;
         }

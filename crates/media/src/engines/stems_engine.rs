@@ -28,7 +28,8 @@ pub fn model() -> Model {
         notes: vec![
             "Runs in this gateway. No data leaves the machine.".into(),
             "Uses no pretrained weights. Expect audible bleed between stems.".into(),
-            "The stems sum exactly to the mix. The mix has a watermark if the operator enabled it.".into(),
+            "The stems sum exactly to the mix. The mix has a watermark if the operator enabled it."
+                .into(),
         ],
         limits: ModelLimits::Music(MusicLimits {
             stems: Some(StemLimits {

@@ -210,7 +210,9 @@ pub fn fault_of_foreign_secret(secret: &Secret, protocol: &str) -> Option<String
     let text = secret.expose().trim();
     let (start, of) = KEYS_OF.iter().find(|(start, _)| text.starts_with(start))?;
     (*of != protocol).then(|| {
-        format!("begins with \"{start}\" like a key of another provider; use a key of this provider")
+        format!(
+            "begins with \"{start}\" like a key of another provider; use a key of this provider"
+        )
     })
 }
 

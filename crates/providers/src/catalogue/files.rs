@@ -203,7 +203,9 @@ fn known(head: &FileHeader<'_>, entry: CatalogueEntry) -> Result<KnownModel, Str
     if let Some(seconds) = &entry.seconds
         && (seconds.min() == 0 || seconds.min() > seconds.max())
     {
-        return Err(format!("{id}: seconds: must be whole seconds, at least 1, in ascending order"));
+        return Err(format!(
+            "{id}: seconds: must be whole seconds, at least 1, in ascending order"
+        ));
     }
     let default_fits = match (&entry.seconds, entry.default_seconds) {
         (Some(seconds), Some(default)) => seconds.contains(f64::from(default)),
@@ -265,7 +267,9 @@ fn checked(id: &str, price: CataloguePrice) -> Result<ListPrice, String> {
     let (whole, part) = price.usd.split_once('.').unwrap_or((&price.usd, "0"));
     let digits = |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
     if !digits(whole) || !digits(part) || part.len() > 6 || whole.len() > 6 {
-        return Err(format!("{id}: price: usd must be a decimal such as \"0.40\""));
+        return Err(format!(
+            "{id}: price: usd must be a decimal such as \"0.40\""
+        ));
     }
     Ok(ListPrice {
         unit: price.unit,

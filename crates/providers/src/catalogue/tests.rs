@@ -298,7 +298,11 @@ fn a_wrong_file_is_explained_by_line() {
         fault_of_entry,
     )
     .unwrap_err();
-    assert!(error.to_string().contains("has the name of no known protocol"));
+    assert!(
+        error
+            .to_string()
+            .contains("has the name of no known protocol")
+    );
 }
 
 /// The lines of the document's table.

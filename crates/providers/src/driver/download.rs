@@ -183,7 +183,8 @@ async fn attempt(
     loop {
         let chunk = tokio::time::timeout(idle, answer.chunk()).await;
         let chunk = chunk.map_err(|_| broken("the download of the result stalled"))?;
-        let chunk = chunk.map_err(|_| broken("the connection was lost before the download was complete"))?;
+        let chunk = chunk
+            .map_err(|_| broken("the connection was lost before the download was complete"))?;
         let Some(chunk) = chunk else { break };
         sink.write(&chunk).await?;
     }

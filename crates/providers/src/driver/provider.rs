@@ -234,9 +234,7 @@ impl Provider {
         let call = Call::get("link", "").to(CallTarget::Address(address.to_owned()));
         let to = self.destination(&call).map_err(|error| error.message)?;
         if to.url.as_str().chars().count() > LONGEST_LINK {
-            return Err(format!(
-                "its URL is longer than {LONGEST_LINK} characters"
-            ));
+            return Err(format!("its URL is longer than {LONGEST_LINK} characters"));
         }
         if !to.url.username().is_empty() || to.url.password().is_some() {
             return Err(AddressRefusal::Credential.to_string());

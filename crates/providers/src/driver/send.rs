@@ -201,8 +201,7 @@ impl Provider {
         let mut told = None;
         loop {
             let chunk = tokio::time::timeout(idle, answer.chunk()).await;
-            let chunk =
-                chunk.map_err(|_| SendError::lost("the provider's response stalled"))?;
+            let chunk = chunk.map_err(|_| SendError::lost("the provider's response stalled"))?;
             let Some(chunk) = chunk.map_err(|error| SendError::of(&error))? else {
                 break;
             };

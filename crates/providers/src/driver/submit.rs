@@ -384,7 +384,9 @@ impl OrderSubmission<'_> {
                 }
                 AdapterStep::Running { .. } if call.effect == CallEffect::Free => call.clone(),
                 AdapterStep::Running { .. } => {
-                    return Err(unclear("the provider accepted the job but returned no job id"));
+                    return Err(unclear(
+                        "the provider accepted the job but returned no job id",
+                    ));
                 }
             };
             let gone_on = chain.add(self.provider, &call, &next).await;

@@ -116,7 +116,9 @@ pub trait Adapter: fmt::Debug + Send + Sync {
         answer: &ProviderResponse,
     ) -> Result<(Vec<AuthHeader>, Duration), ProviderError> {
         let _ = (asked, answer);
-        Err(ProviderError::unreadable("this provider exchanges no credential"))
+        Err(ProviderError::unreadable(
+            "this provider exchanges no credential",
+        ))
     }
 
     /// The shape of the provider's jobs; the functions about submissions and

@@ -106,7 +106,8 @@ fn refused(error: SubmitError<Error>) -> Error {
     let error = match error {
         SubmitError::Intent(error) => return error,
         SubmitError::TooLate => {
-            let message = "The gateway was suspended before it could send the request to the provider.";
+            let message =
+                "The gateway was suspended before it could send the request to the provider.";
             return Error::later(ErrorCode::Overloaded, message, 5);
         }
         SubmitError::Before(error)

@@ -168,7 +168,8 @@ async fn see(app: &App, turn: AccountId, file: TempPath) -> Result<FileFindings,
         };
         if examined.kind.is_none() {
             notes.push(
-                "The file is not MP4, PNG, JPEG, WAV, FLAC or MP3, so its marks were not read.".to_owned(),
+                "The file is not MP4, PNG, JPEG, WAV, FLAC or MP3, so its marks were not read."
+                    .to_owned(),
             );
         }
         let is_signed = examined.provenance.marks.contains(&ProvenanceMark::C2pa);

@@ -144,7 +144,9 @@ pub(super) fn refusals(
     if order.label && is_hosted {
         refuse(
             order.params.label,
-            format!("{model} does not support a label: videos of hosted models are stored unchanged."),
+            format!(
+                "{model} does not support a label: videos of hosted models are stored unchanged."
+            ),
         );
     }
     if order.negative_prompt.is_some() && !offered.negative_prompt {
@@ -154,7 +156,10 @@ pub(super) fn refusals(
         );
     }
     if order.seed.is_some() && !offered.seed {
-        refuse(order.params.seed, format!("{model} does not support a seed."));
+        refuse(
+            order.params.seed,
+            format!("{model} does not support a seed."),
+        );
     }
     if order.prompt.chars().count() > offered.max_prompt {
         refuse(

@@ -87,10 +87,7 @@ async fn a_price_list_with_a_gap_is_refused_by_its_line() {
             vec![entry("").replace("0.10", "-1.00")],
             "write a decimal number",
         ),
-        (
-            vec![entry("").replace("second", "stem")],
-            "does not apply",
-        ),
+        (vec![entry("").replace("second", "stem")], "does not apply"),
         (
             vec![entry("").replace("second", "hour")],
             "expected one of `second`",

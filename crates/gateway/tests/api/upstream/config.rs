@@ -66,7 +66,11 @@ async fn a_wrong_line_is_named_and_mended() {
             4,
             "must be a duration",
         ),
-        (format!("{ACME}max_polls = 0\n"), 4, "no job would ever finish"),
+        (
+            format!("{ACME}max_polls = 0\n"),
+            4,
+            "no job would ever finish",
+        ),
         (
             "[providers.a]\nprotocol = \"openai-videos\"\napi_key = \"env:NOT_THERE\"\n".into(),
             3,

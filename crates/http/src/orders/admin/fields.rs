@@ -32,7 +32,13 @@ impl<const SIGNED: bool> FieldType for AmountField<SIGNED> {
             text.parse()
         };
         amount
-            .map_err(|error| body.fault(name, ErrorCode::InvalidValue, format!("Must be an amount in US dollars: {error}.")))
+            .map_err(|error| {
+                body.fault(
+                    name,
+                    ErrorCode::InvalidValue,
+                    format!("Must be an amount in US dollars: {error}."),
+                )
+            })
             .ok()
     }
 

@@ -136,7 +136,8 @@ impl FieldType for AnswerModalities {
                 .any(|made| kind.eq_ignore_ascii_case(made))
         };
         if !kinds.iter().filter_map(Value::as_str).any(is_made) {
-            let message = "Must include \"text\" or \"video\": a video model supports no other output.";
+            let message =
+                "Must include \"text\" or \"video\": a video model supports no other output.";
             body.fault(name, ErrorCode::UnsupportedValue, message);
         }
         None

@@ -217,7 +217,9 @@ fn read(reply: ParsedCompletion) -> Result<AdapterStep, ProviderError> {
             },
             error => ErrorDescription::at(error, "/code", "/message"),
         };
-        let message = said.message.unwrap_or("the provider aborted the response".into());
+        let message = said
+            .message
+            .unwrap_or("the provider aborted the response".into());
         let mut error = ProviderError::unreadable(message);
         error.code = said.code;
         return Err(classed(error, reply.taken));

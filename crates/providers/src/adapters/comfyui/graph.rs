@@ -193,7 +193,10 @@ impl WorkflowGraph {
             .keys()
             .find(|member| !["graph", "patch", "fps"].contains(&member.as_str()))
         {
-            return Err(SettingsError::at(key, format!("{odd:?} is not a known option")));
+            return Err(SettingsError::at(
+                key,
+                format!("{odd:?} is not a known option"),
+            ));
         }
         let own_fps = read_fps(&format!("{key}.fps"), own.get("fps"))?;
         let graph = own.get("graph").unwrap_or(&Value::Null);
@@ -222,7 +225,9 @@ impl WorkflowGraph {
         let nodes = graph
             .as_object()
             .filter(|nodes| !nodes.is_empty())
-            .ok_or_else(|| SettingsError::at(key, "must be a graph, as a string or \"file:PATH\""))?;
+            .ok_or_else(|| {
+                SettingsError::at(key, "must be a graph, as a string or \"file:PATH\"")
+            })?;
         if nodes.get("nodes").is_some_and(Value::is_array) {
             return Err(SettingsError::at(
                 key,
@@ -258,7 +263,10 @@ impl WorkflowGraph {
             ));
         }
         if places.width.is_set() != places.height.is_set() {
-            return Err(SettingsError::at("patch", "width and height must be set together"));
+            return Err(SettingsError::at(
+                "patch",
+                "width and height must be set together",
+            ));
         }
         if self.fps.is_none() && (places.frames.is_set() || places.fps.is_set()) {
             return Err(SettingsError::at(

@@ -230,7 +230,9 @@ fn is_queued(body: &Value, id: &str) -> Result<bool, ProviderError> {
         return Ok(true);
     }
     if lists.iter().any(Option::is_none) {
-        return Err(ProviderError::unreadable("the server's queue cannot be read"));
+        return Err(ProviderError::unreadable(
+            "the server's queue cannot be read",
+        ));
     }
     Ok(false)
 }

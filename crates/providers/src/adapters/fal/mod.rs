@@ -141,8 +141,11 @@ impl Adapter for FalAdapter {
 
     fn fault_of_model(&self, _: MediaKind, model: &str) -> Option<String> {
         let is_named = model.trim_matches('/').contains('/');
-        (!is_named)
-            .then(|| format!("{model:?} is not a model; use \"fal-ai/{model}\", or the name of another owner"))
+        (!is_named).then(|| {
+            format!(
+                "{model:?} is not a model; use \"fal-ai/{model}\", or the name of another owner"
+            )
+        })
     }
 
     fn can_say(&self, model: &str, size: (u32, u32)) -> bool {

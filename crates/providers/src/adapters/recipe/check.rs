@@ -123,10 +123,7 @@ impl Recipe {
         for (list, words) in lists {
             for word in words {
                 if let Some(first) = seen.insert(word.get_ref(), list) {
-                    let message = format!(
-                        "{:?} is both in {first} and in {list}",
-                        word.get_ref()
-                    );
+                    let message = format!("{:?} is both in {first} and in {list}", word.get_ref());
                     return Err(RecipeFault::new(&word.span(), message));
                 }
             }
@@ -162,7 +159,10 @@ impl Recipe {
 fn check_when(when: &Spanned<VariantCondition>, names: &ValueNames<'_>) -> CheckResult {
     let of_order = when.get_ref().names();
     if of_order.is_empty() {
-        return Err(RecipeFault::new(&when.span(), "when must name at least one value"));
+        return Err(RecipeFault::new(
+            &when.span(),
+            "when must name at least one value",
+        ));
     }
     let mut all = of_order.iter();
     all.try_for_each(|name| check_name(&Spanned::new(when.span(), name.clone()), names))

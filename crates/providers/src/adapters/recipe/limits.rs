@@ -111,7 +111,10 @@ fn check_video(recipe: &Recipe, section: &Spanned<VideoSection>) -> CheckResult 
     }
     for limits in video.every() {
         if limits.sizes.is_empty() {
-            return Err(RecipeFault::new(&section.span(), "at least one size is required"));
+            return Err(RecipeFault::new(
+                &section.span(),
+                "at least one size is required",
+            ));
         }
         for pictures in shapes(&limits.pictures) {
             let request = request_with(recipe, pictures);
@@ -174,8 +177,7 @@ pub(super) fn all_mentioned(request: &CallTemplate<'_>, wanted: &[&[&str]]) -> C
         if !names.iter().any(|name| request.mentions(name)) {
             let span = request.body.map_or(request.path.span(), Spanned::span);
             let names = names.join("}, {");
-            let message =
-                format!("the limits allow {{{names}}}, but this call does not send it");
+            let message = format!("the limits allow {{{names}}}, but this call does not send it");
             return Err(RecipeFault::new(&span, message));
         }
     }

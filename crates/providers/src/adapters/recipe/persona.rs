@@ -85,8 +85,9 @@ impl RecipeAdapter {
         let record = self.recipe.accepted(answer, AnswerStage::Submission)?;
         let section = self.recipe.persona.as_ref();
         let id = section.and_then(|section| section.id.text(&record));
-        let id =
-            id.ok_or_else(|| ProviderError::unreadable("the provider's response contains no persona id"))?;
+        let id = id.ok_or_else(|| {
+            ProviderError::unreadable("the provider's response contains no persona id")
+        })?;
         AdapterStep::done(vec![JobOutput {
             what: OutputKind::Persona { id, record },
             source: OutputSource::Nothing,

@@ -208,7 +208,8 @@ impl Placeholder {
             ValueFormat::Name => json!(file.name),
             // Without it the provider would make something else than was asked.
             ValueFormat::Url => json!(file.url.as_ref().ok_or_else(|| {
-                let message = "this provider fetches files by URL, but this gateway has no public URL";
+                let message =
+                    "this provider fetches files by URL, but this gateway has no public URL";
                 ProviderError::new(ErrorClass::Rejected, message)
             })?),
             _ => json!(file.url_or_data()),

@@ -44,8 +44,7 @@ impl Recipe {
     pub(super) fn check_refusals(&self) -> CheckResult {
         for section in &self.submit.refusal {
             if section.source.get_ref().trim().is_empty() {
-                let message =
-                    "source is empty; name the provider's page that states that such a request is not processed";
+                let message = "source is empty; name the provider's page that states that such a request is not processed";
                 return Err(RecipeFault::new(&section.source.span(), message));
             }
             let statuses = section.statuses.get_ref();

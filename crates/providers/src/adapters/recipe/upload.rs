@@ -126,8 +126,7 @@ impl Recipe {
             let host = url::Url::parse(url.get_ref()).ok();
             let host = host.as_ref().and_then(url::Url::host_str);
             if !host.is_some_and(|host| self.hosts.iter().any(|one| one == host)) {
-                let message =
-                    "the host of base_url in [upload] must be in hosts, because the key is sent to it";
+                let message = "the host of base_url in [upload] must be in hosts, because the key is sent to it";
                 return Err(RecipeFault::new(&url.span(), message));
             }
         }

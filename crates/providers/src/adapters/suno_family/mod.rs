@@ -203,7 +203,8 @@ impl Adapter for SunoFamilyAdapter {
             Ok(Some(found)) => found,
             // Whatever is wrong with the list is wrong with no job in it.
             Ok(None) => {
-                let error = ProviderError::unreadable("the provider's response has no list of tasks");
+                let error =
+                    ProviderError::unreadable("the provider's response has no list of tasks");
                 return vec![Err(error); handles.len()];
             }
             Err(error) => {
@@ -354,7 +355,8 @@ fn submitted(order: &Order, answer: &ProviderResponse) -> Result<AdapterStep, Pr
         Value::String(id) if !id.is_empty() => Some(id.clone()),
         record => record::id(record),
     };
-    let id = id.ok_or_else(|| ProviderError::unreadable("the provider's response contains no task id"))?;
+    let id =
+        id.ok_or_else(|| ProviderError::unreadable("the provider's response contains no task id"))?;
     Ok(AdapterStep::Submitted {
         handle: handle_of(order, &id),
         poll_after: None,

@@ -149,7 +149,8 @@ pub(super) fn read(
                 }
                 Some("error") => {
                     let why = text_at(&upload, "/error_message");
-                    let why = why.unwrap_or_else(|| "the provider cannot use the audio file".into());
+                    let why =
+                        why.unwrap_or_else(|| "the provider cannot use the audio file".into());
                     return Err(ProviderError::new(ErrorClass::Rejected, why));
                 }
                 _ if looks >= LOOKS => {

@@ -90,7 +90,11 @@ fn songs_are_ordered_and_all_their_clips_taken() {
         ("clips   = 2", "clips = 0", "clips must be from 1 to 10"),
         ("length       = \"{seconds}\"\n", "", "{seconds}"),
         ("{negative_tags}", "{bad_tags}", "negative_tags"),
-        ("address = \"/songs/*/url\"", "", "either address or content"),
+        (
+            "address = \"/songs/*/url\"",
+            "",
+            "either address or content",
+        ),
     ] {
         let (_, message) = fault(&SINGER.replace(from, to));
         assert!(message.contains(says), "{from}: {message}");

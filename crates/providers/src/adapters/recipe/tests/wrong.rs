@@ -48,7 +48,12 @@ fn wrong_recipes_are_explained_by_line() {
         ),
         ("1280x720", "1280", 3, "\"1280\" is not a size"),
         ("seconds = [5]", "seconds = \"5\"", 4, "list of lengths"),
-        ("id = \"/id\"", "id = \"id\"", 10, "not a path in a response"),
+        (
+            "id = \"/id\"",
+            "id = \"id\"",
+            10,
+            "not a path in a response",
+        ),
         ("{prompt}", "{prompt", 8, "unmatched brace"),
         ("{prompt}", "{prompt:txt}", 8, "did you mean \"text\"?"),
         (
@@ -78,7 +83,12 @@ fn wrong_recipes_are_explained_by_line() {
         ),
         ("{prompt}", "{promt}", 8, "did you mean \"prompt\"?"),
         ("{prompt}", "{prompt|tone}", 8, "no [maps.tone]"),
-        ("{prompt}", "{prompt:base64}", 8, "cannot be used in this format"),
+        (
+            "{prompt}",
+            "{prompt:base64}",
+            8,
+            "cannot be used in this format",
+        ),
         (
             "path = \"/jobs/{id}\"",
             "path = \"/jobs/{ids}\"",
@@ -98,7 +108,12 @@ fn wrong_recipes_are_explained_by_line() {
             "both in done and in failed",
         ),
         ("done = [\"done\"]\n", "", 14, "no word for done"),
-        ("word = \"/status\"\n", "", 12, "location of the status word"),
+        (
+            "word = \"/status\"\n",
+            "",
+            12,
+            "location of the status word",
+        ),
         ("address = \"/url\"", "", 12, "either address or content"),
         ("id = \"/id\"\n", "", 9, "must not be empty"),
         ("[submit.keep]\nid = \"/id\"\n", "", 5, "keep is missing"),
