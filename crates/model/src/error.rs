@@ -60,7 +60,7 @@ codes! {
     InsufficientScope = "insufficient_scope", 403, Permission;
     /// The key may not use this model.
     ModelNotAllowed = "model_not_allowed", 403, Permission;
-    /// The key may not be used from this address.
+    /// The key may not be used from this IP address.
     AddressNotAllowed = "address_not_allowed", 403, Permission;
     /// The key was rotated, and the request requires the new key.
     FormerApiKey = "former_api_key", 403, Permission;

@@ -238,7 +238,7 @@ pub(super) fn admit(app: &AppParts, caller: Caller, address: IpAddr) -> Result<C
     if !caller.key.may_come_from(address) {
         return Err(Error::plain(
             ErrorCode::AddressNotAllowed,
-            "The API key may not be used from this address.",
+            "The API key may not be used from this IP address.",
         ));
     }
     app.caches.uses.note(caller.key.id, now);

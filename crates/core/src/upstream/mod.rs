@@ -320,7 +320,7 @@ impl Upstream {
             tracing::error!(
                 provider = %submission.provider, submission_id = %submission.id, task_id = %submission.task,
                 made_at = submission.endpoint,
-                "the settings no longer have the provider, address, protocol or key of this submission: it waits"
+                "the settings no longer have the provider, URL, protocol or key of this submission: it waits"
             );
         }
         found

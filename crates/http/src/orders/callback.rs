@@ -11,9 +11,9 @@ use mediagate_model::error::ErrorCode;
 request! {
     /// Callback URL. Set at most one of these fields.
     pub struct CallbackFields {
-        /// HTTPS URL that receives the task by POST when it has ended.
+        /// HTTPS URL that receives the task by POST when the task has ended.
         callback_url: CallbackUrlField,
-        /// Same as `callback_url`. The name of the field in the music API.
+        /// Same as `callback_url`. The music API uses this name.
         notify_hook: CallbackUrlField,
         /// Same as `callback_url`.
         webhook_url: CallbackUrlField,

@@ -67,9 +67,9 @@ request! {
         /// Fields that are passed to the provider if the operator allows them. Also accepted in
         /// `video`.
         provider_options: ProviderOptions,
-        /// HTTPS URL that receives the task by POST when it has ended.
+        /// HTTPS URL that receives the task by POST when the task has ended.
         callback_url: CallbackUrlField,
-        /// Same as `callback_url`. The name of the field in the music API.
+        /// Same as `callback_url`. The music API uses this name.
         notify_hook: CallbackUrlField,
         /// Same as `callback_url`.
         webhook_url: CallbackUrlField,

@@ -258,8 +258,8 @@ fn check_place(body: &BodyFields<'_>, value: &Value, path: &str, place: &str) {
         let other = value.get(name).filter(|said| !said.is_null());
         if other.is_some_and(|said| said != place) {
             let message = format!(
-                "Must be {place:?} here. The last frame goes into end_image, other pictures into \
-                 reference_images."
+                "Must be {place:?}. Use end_image for the last frame and reference_images for other \
+                 images."
             );
             let path = format!("{path}.{name}");
             body.fault_at(path, ErrorCode::UnsupportedValue, message);

@@ -329,7 +329,7 @@ impl FalAdapter {
                 let references = video.references().count();
                 let frames = video.pictures.len() - references;
                 if references > taken.most_references() || frames > taken.max {
-                    let message = format!("{model} takes {} picture(s)", taken.max);
+                    let message = format!("{model} supports {} image(s)", taken.max);
                     return Err(ProviderError::new(ErrorClass::Rejected, message));
                 }
                 Ok(inputs.fill(video, self.length))
