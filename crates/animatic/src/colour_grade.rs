@@ -204,7 +204,7 @@ fn bent(look: FilmLook, values: [f32; 3]) -> [f32; 3] {
     }
 }
 
-/// The matrix of one treatment after another, by columns as [`Grade`] holds them.
+/// The matrix of one treatment after another, by columns as [`ColourGrade`] holds them.
 fn joined(first: &[[f32; 4]; 3], then: &[[f32; 3]; 3]) -> [[f32; 4]; 3] {
     first.map(|column| {
         let product = |row: usize| (0..3).map(|k| then[row][k] * column[k]).sum();

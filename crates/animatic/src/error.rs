@@ -5,7 +5,7 @@ use crate::options::OptionsError;
 /// Why there is no video.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 pub enum MakeError {
-    /// [`Control::cancelled`](crate::Control::cancelled) returned true.
+    /// [`RenderControl::cancelled`](crate::RenderControl::cancelled) returned true.
     #[error("cancelled")]
     Cancelled,
     /// An option is out of range.

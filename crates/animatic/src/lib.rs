@@ -9,18 +9,18 @@
 //! It owns: decoding of untrusted pictures, the words of direction, the drawn scenes, the camera,
 //! the encoder's settings and the file's layout. It must not know: HTTP, SQL, async, accounts,
 //! where pictures come from or where videos go. Bytes in, bytes out; time and randomness come in
-//! as numbers, so the same [`Request`] gives the same bytes.
+//! as numbers, so the same [`RenderRequest`] gives the same bytes.
 //!
 //! ```no_run
-//! use animatic::{Asked, Control, Direction, Options, PictureLimits, Request};
+//! use animatic::{RequestedOptions, RenderControl, Direction, RenderOptions, PictureLimits, RenderRequest};
 //!
 //! # fn main() -> Result<(), Box<dyn std::error::Error>> {
 //! let picture = animatic::picture::decode(&std::fs::read("in.jpg")?, &PictureLimits::default())?;
 //! let prompt = "slow push in, then pan left, 6 seconds";
-//! let asked = Asked { picture: Some(picture.size()), ..Asked::default() };
-//! let options = Options::resolve(&asked, &Direction::parse(prompt))?;
-//! let request = Request { picture: Some(&picture), prompt, options };
-//! let video = animatic::make(&request, &mut Control::unattended())?;
+//! let asked = RequestedOptions { picture: Some(picture.size()), ..RequestedOptions::default() };
+//! let options = RenderOptions::resolve(&asked, &Direction::parse(prompt))?;
+//! let request = RenderRequest { picture: Some(&picture), prompt, options };
+//! let video = animatic::make(&request, &mut RenderControl::unattended())?;
 //! std::fs::write("out.mp4", &video.mp4)?;
 //! # Ok(())
 //! # }
@@ -30,7 +30,7 @@
 //! [`direction`] turn what the caller sent into values, [`options`] settles size and length,
 //! `scene` draws where no picture came, `depth` takes a picture apart, `camera` plans the shot,
 //! `render` and `warp` look through it frame by frame, `shot` joins these, `sound` makes an
-//! ambience where one is asked for, `film` runs it all side by side with the encoder at a `quality`, `encode` and `edits`
+//! ambience where one is asked for, `film` runs it all side by side with the encoder at a `quality`, `encode` and `edit_list`
 //! write the file, and `make` joins them: from a `request` to a film or an `error`. `y4m` writes the frames as they are, for other encoders. [`playback`] decodes finished films.
 
 pub mod picture;

@@ -42,7 +42,7 @@ pub const SIZES: &[(u32, u32)] = &[
 /// Supported frame rates.
 pub const FPS: &[u32] = &[24, 25, 30];
 
-/// What to make. [`Options::check`] validates it.
+/// What to make. [`RenderOptions::check`] validates it.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct RenderOptions {
     /// Width in pixels; with `height` one of [`SIZES`].

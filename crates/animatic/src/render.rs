@@ -6,7 +6,7 @@
 //! from start to end, because the two differ by a hair in sharpness.
 //!
 //! A frame leaves here as it would be shown. Where nothing is to be drawn over it, a flat picture's
-//! frame can also be had as the encoder takes it, by [`crate::planes`].
+//! frame can also be had as the encoder takes it, by [`crate::plane_sampler`].
 
 use fast_image_resize::Resizer;
 

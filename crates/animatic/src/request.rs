@@ -12,7 +12,7 @@ pub struct RenderRequest<'a> {
     pub picture: Option<&'a Picture>,
     /// The direction and, without a picture, the scene.
     pub prompt: &'a str,
-    /// Size, length, rate and seed; see [`Options::resolve`].
+    /// Size, length, rate and seed; see [`RenderOptions::resolve`].
     pub options: RenderOptions,
 }
 

@@ -15,11 +15,7 @@ use std::process::{Child, Command, Stdio};
 
 use benches::{BenchGateway, ClientLoad};
 use hyper_util::rt::{TokioExecutor, TokioIo};
-use mediagate_core::domain::assets::{self, AssetLifetime};
 use mediagate_http as http;
-use mediagate_model::error::Error;
-use mediagate_model::media::MediaType;
-use mediagate_store as store;
 use s3s::auth::SimpleAuth;
 use s3s::service::S3ServiceBuilder;
 
@@ -59,25 +55,10 @@ async fn one(store: SocketAddr, delivery: &str) -> (f64, f64) {
          access_key = \"{KEY}\"\nsecret_key = \"{KEY}\"\ndelivery = \"{delivery}\"\n"
     ))
     .await;
-    let (app, account) = (&gateway.app, gateway.caller.account.id);
     let film: Vec<u8> = (0..=250).cycle().take(FILM).collect();
-    let kept = assets::keep(
-        app,
-        account,
-        MediaType::Mp4,
-        film.into(),
-        AssetLifetime::Media,
-    );
-    let asset = kept.await.unwrap();
-    let path = app
-        .secrets
-        .signer
-        .path(asset.id, asset.media, asset.expires_at.unwrap());
-    let written = app
-        .store
-        .write(move |conn| store::assets::insert(conn, &asset).map_err(Error::from));
-    written.await.unwrap();
-    let ours = benches::listen(http::router(app)).await;
+    let asset = gateway.store_film(film.into()).await;
+    let path = gateway.media_path(&asset);
+    let ours = benches::listen(http::router(&gateway.app)).await;
     let get = |path: &str| format!("GET {path} HTTP/1.1\r\nhost: {store}\r\n\r\n");
     if delivery == "proxy" {
         let (rate, cpu) = measured(ours, get(&path)).await;

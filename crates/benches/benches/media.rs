@@ -12,12 +12,7 @@ use std::path::Path;
 use std::process::{Child, Command, Stdio};
 
 use benches::{BenchGateway, ClientLoad};
-use bytes::Bytes;
-use mediagate_core::domain::assets::{self, AssetLifetime};
 use mediagate_http as http;
-use mediagate_model::error::Error;
-use mediagate_model::media::MediaType;
-use mediagate_store as store;
 
 const FILM: usize = 1_000_000;
 
@@ -26,7 +21,8 @@ fn main() {
     benches::runtime().block_on(async {
         let gateway = BenchGateway::open().await;
         let film: Vec<u8> = (0..=250).cycle().take(FILM).collect();
-        let path = keep(&gateway, film.clone().into()).await;
+        let asset = gateway.store_film(film.clone().into()).await;
+        let path = gateway.media_path(&asset);
         let ours = benches::listen(http::router(&gateway.app)).await;
         let folder = tempfile::tempdir().unwrap();
         std::fs::write(folder.path().join("film.mp4"), film).unwrap();
@@ -53,22 +49,6 @@ fn main() {
             child.wait().unwrap();
         }
     });
-}
-
-/// A stored film, by its signed path.
-async fn keep(gateway: &BenchGateway, film: Bytes) -> String {
-    let (app, account) = (&gateway.app, gateway.caller.account.id);
-    let kept = assets::keep(app, account, MediaType::Mp4, film, AssetLifetime::Media);
-    let asset = kept.await.unwrap();
-    let path = app
-        .secrets
-        .signer
-        .path(asset.id, asset.media, asset.expires_at.unwrap());
-    let written = app
-        .store
-        .write(move |conn| store::assets::insert(conn, &asset).map_err(Error::from));
-    written.await.unwrap();
-    path
 }
 
 /// nginx without a master, on a free port.

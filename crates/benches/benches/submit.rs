@@ -307,11 +307,11 @@ async fn count<F: Future<Output = ()> + Send>(
     let started = Instant::now();
     let mut callers = tokio::task::JoinSet::new();
     for caller in 0..CALLERS {
-        let submit = task_acceptance.clone();
+        let submit = submit.clone();
         callers.spawn(async move {
             let mut done = 0_u32;
             while started.elapsed() < TIME {
-                task_acceptance(caller + CALLERS * done as usize).await;
+                submit(caller + CALLERS * done as usize).await;
                 done += 1;
             }
             done

@@ -1,11 +1,9 @@
 //! Tasks that are finished without an engine, to measure all the rest.
 
-use mediagate_core::domain::assets::{self, AssetLifetime};
 use mediagate_core::domain::task_acceptance::{self, NewTask};
 use mediagate_model::clock::Timestamp;
 use mediagate_model::error::Error;
 use mediagate_model::ids::{RequestId, TaskId};
-use mediagate_model::media::MediaType;
 use mediagate_model::money::{ChargeState, MicroDollars};
 use mediagate_model::price::WorkQuantity;
 use mediagate_model::task::{TaskPayload, TaskResult, TaskState, VideoJob, VideoOutput};
@@ -100,24 +98,8 @@ pub async fn answer_at_once(gateway: &BenchGateway) {
 }
 
 async fn ending(gateway: &BenchGateway) -> TaskEnding {
-    let account = gateway.caller.account.id;
     let bytes = bytes::Bytes::from_static(b"not really a video");
-    let asset = assets::keep(
-        &gateway.app,
-        account,
-        MediaType::Mp4,
-        bytes,
-        AssetLifetime::Media,
-    )
-    .await
-    .unwrap();
-    let row = asset.clone();
-    gateway
-        .app
-        .store
-        .write(move |conn| store::assets::insert(conn, &row))
-        .await
-        .unwrap();
+    let asset = gateway.store_film(bytes).await;
     let output = VideoOutput {
         video: asset.id,
         poster: Some(asset.id),

@@ -22,11 +22,13 @@ use std::time::{Duration, Instant};
 use mediagate_config::{Config, Settings};
 use mediagate_core::app::App;
 use mediagate_core::domain::accounts;
+use mediagate_core::domain::assets::{self, AssetLifetime};
 use mediagate_core::domain::keys::{self, NewKey};
 use mediagate_core::domain::task_acceptance::NewTask;
 use mediagate_http::server::{ConnectionLimits, Shutdown, serve};
 use mediagate_model::account::Caller;
 use mediagate_model::clock::Clock;
+use mediagate_model::media::{Asset, MediaType};
 use mediagate_model::price::WorkQuantity;
 use mediagate_model::task::{TaskPayload, VideoJob};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
@@ -68,6 +70,25 @@ impl BenchGateway {
         let mut gateway = Self::of(app_in(data.path(), database, toml)).await;
         gateway.data = Some(data);
         gateway
+    }
+
+    /// Keeps these bytes as a film of the caller.
+    pub async fn store_film(&self, film: bytes::Bytes) -> Asset {
+        let (app, account) = (&self.app, self.caller.account.id);
+        let kept = assets::keep(app, account, MediaType::Mp4, film, AssetLifetime::Media);
+        let asset = kept.await.unwrap();
+        let row = asset.clone();
+        let written = app
+            .store
+            .write(move |conn| mediagate_store::assets::insert(conn, &row));
+        written.await.unwrap();
+        asset
+    }
+
+    /// The signed path of a file that is kept for a while.
+    pub fn media_path(&self, asset: &Asset) -> String {
+        let signer = &self.app.secrets.signer;
+        signer.path(asset.id, asset.media, asset.expires_at.unwrap())
     }
 
     /// A gateway that is open already; its data stay.

@@ -1,6 +1,6 @@
 //! Settings: flags override the environment, which overrides the file, which overrides defaults.
 //!
-//! [`Settings`] are what a source sets, [`mod@file`] reads the TOML, `complete` puts the sources and
+//! [`Settings`] are what a source sets, [`mod@file`] reads the TOML, `assembly` puts the sources and
 //! the defaults together, and [`Config`] is what the rest of the program uses: complete and
 //! validated. A part of it, [`Config::models`], can be reloaded while the server is running.
 //!

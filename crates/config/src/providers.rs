@@ -224,7 +224,7 @@ pub struct RouteSettings {
     #[serde(default, skip_serializing_if = "LimitSettings::is_silent")]
     pub limits: LimitSettings,
     /// Merged into the provider's request body.
-    #[serde(default, skip_serializing_if = "Extra::is_empty")]
+    #[serde(default, skip_serializing_if = "ExtraFields::is_empty")]
     pub extra: ExtraFields,
 }
 

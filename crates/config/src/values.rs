@@ -54,7 +54,7 @@ pub(super) fn database<S: Serializer>(database: &DatabaseTarget, to: S) -> Resul
     }
 }
 
-/// Addresses of providers that are set, as [`Address`](super::address::Address) shows itself.
+/// Addresses of providers that are set, as [`MaskedUrl`](super::masked_url::MaskedUrl) shows itself.
 #[expect(clippy::ref_option, reason = "serde passes a field as it is")]
 pub(super) fn address_if_set<S: Serializer>(
     set: &Option<SecretSource>,

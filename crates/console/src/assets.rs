@@ -43,7 +43,7 @@ pub fn asset_version() -> &'static str {
 /// The file of this name below `assets/`.
 macro_rules! file {
     ($name:literal, $content_type:expr) => {
-        Asset {
+        StaticAsset {
             name: $name,
             content_type: $content_type,
             body: include_str!(concat!("assets/", $name)),

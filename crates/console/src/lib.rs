@@ -1,6 +1,6 @@
 //! The web pages: markup, and the scripts and styles that they load.
 //!
-//! Each page is a pure function from a view to HTML; begin with [`HomePage`] and [`home`]. The console is one
+//! Each page is a pure function from a view to HTML; begin with [`HomePage`] and [`home()`]. The console is one
 //! page whose scripts, in `assets/console`, call the public API and nothing else. This crate depends on no
 //! other: it must not know a router, a database or a type of the domain.
 //!

@@ -3,7 +3,7 @@
 //! Begin with [`domain`]: each of its modules is one verb or one noun, and each changes the database in
 //! one transaction. [`app`] puts the shared parts of a process together, [`catalog`] and [`upstream`]
 //! turn the settings into models and routes, [`records`] shows tasks as callers see them, and
-//! [`limits`], [`attendance`] and [`bell`] say who may go on, who has gone, and who is to be woken. This
+//! [`limits`], [`connections`] and [`bell`] say who may go on, who has gone, and who is to be woken. This
 //! crate must not know HTTP, nor how a task is run: `mediagate-http` and `mediagate-worker` do.
 
 pub mod app;

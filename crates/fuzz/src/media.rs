@@ -31,7 +31,7 @@ pub(crate) const RECORDING: FuzzTarget = FuzzTarget {
 
 pub(crate) const FILM: FuzzTarget = FuzzTarget {
     name: "film",
-    run: mp4_probe,
+    run: film,
     seeds: films,
     cases: 1500,
 };

@@ -347,20 +347,19 @@ mod tests {
     }
 
     /// `OpenH264`'s own threads write to memory that the end of their encoder may have freed. A thread
-    /// that is given no name has that of the thread that started it.
+    /// that is given no name has that of the thread that started it, so this one has a name of its own.
     #[cfg(target_os = "linux")]
     #[test]
     fn an_encoder_starts_no_thread() {
-        let name = std::fs::read("/proc/thread-self/comm").unwrap();
-        let named_so = || {
-            let names = std::fs::read_dir("/proc/self/task").unwrap();
-            let names = names.map(|task| std::fs::read(task.unwrap().path().join("comm")));
-            // One that ended in the meantime is none.
-            names
-                .filter(|task| task.as_ref().is_ok_and(|task| *task == name))
-                .count()
-        };
-        // Large enough to be cut into slices.
+        let threads = std::thread::Builder::new()
+            .name("lone-encoder".to_owned())
+            .spawn(threads_while_encoding);
+        assert_eq!(threads.unwrap().join().unwrap(), 1);
+    }
+
+    /// Threads with this thread's name, while a film is encoded that is large enough to be cut into slices.
+    #[cfg(target_os = "linux")]
+    fn threads_while_encoding() -> usize {
         let format = StreamFormat {
             width: 640,
             height: 480,
@@ -370,7 +369,13 @@ mod tests {
         encoder
             .encode(&I420Frame::new(640, 480), &mut Vec::new())
             .unwrap();
-        assert_eq!(named_so(), 1);
+        let name = std::fs::read("/proc/thread-self/comm").unwrap();
+        let tasks = std::fs::read_dir("/proc/self/task").unwrap();
+        let names = tasks.map(|task| std::fs::read(task.unwrap().path().join("comm")));
+        // One that ended in the meantime is none.
+        names
+            .filter(|task| task.as_ref().is_ok_and(|task| *task == name))
+            .count()
     }
 
     /// Other platforms have no such functions.

@@ -30,9 +30,9 @@ pub trait ScopeMarker: Send {
 
 macro_rules! scopes {
     ($($name:ident = $scope:expr;)*) => {
-        $(#[doc = concat!("See [`Needs`]: ", stringify!($scope), ".")]
+        $(#[doc = concat!("See [`ScopeMarker`]: ", stringify!($scope), ".")]
         pub struct $name;
-        impl Needs for $name {
+        impl ScopeMarker for $name {
             const SCOPE: Option<Scope> = $scope;
         })*
     };
@@ -127,7 +127,8 @@ impl<N: ScopeMarker> FromRequestParts<App> for AllowedCaller<N> {
     type Rejection = ErrorResponse;
 
     async fn from_request_parts(parts: &mut Parts, app: &App) -> Result<Self, ErrorResponse> {
-        let (caller, verdict) = check(parts, app).await?;
+        let client = client_address(parts, app);
+        let (caller, verdict) = check(parts, app, client).await?;
         verdict?;
         require_scope::<N>(&caller)?;
         Ok(Self {
@@ -156,7 +157,8 @@ pub(super) async fn arrived(
     app: &App,
     scope: Scope,
 ) -> Result<(RequestContext, RequestArrival), Error> {
-    let (caller, verdict) = check(parts, app).await?;
+    let client = client_address(parts, app);
+    let (caller, verdict) = check(parts, app, client).await?;
     let length = parts.headers.get(header::CONTENT_LENGTH);
     let length = length.and_then(|value| value.to_str().ok()?.parse().ok());
     let too_many = match verdict {
@@ -170,7 +172,7 @@ pub(super) async fn arrived(
         caller,
         request_id: context::request_id(parts)?,
         links,
-        client: client_address(parts, app),
+        client,
     };
     let arrival = RequestArrival {
         too_many,
@@ -181,8 +183,11 @@ pub(super) async fn arrived(
 }
 
 /// The caller, and whether the key has a request left.
-async fn check(parts: &mut Parts, app: &App) -> Result<(Caller, Result<(), Error>), Error> {
-    let address = client_address(parts, app);
+async fn check(
+    parts: &mut Parts,
+    app: &App,
+    address: IpAddr,
+) -> Result<(Caller, Result<(), Error>), Error> {
     let caller = match session_of(parts, app).await? {
         Some(cookie) => sessions::check(app, &cookie, address).await?,
         None => keys::check(app, bearer(&parts.headers)?, address).await?,
@@ -219,7 +224,8 @@ pub(super) async fn caller_if_any<N: ScopeMarker>(
     {
         return Ok(None);
     }
-    let (caller, verdict) = check(parts, app).await?;
+    let client = client_address(parts, app);
+    let (caller, verdict) = check(parts, app, client).await?;
     verdict?;
     require_scope::<N>(&caller)?;
     Ok(Some(caller))

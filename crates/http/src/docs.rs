@@ -8,7 +8,7 @@ use axum::http::header;
 use axum::response::IntoResponse;
 use utoipa::openapi::extensions::Extensions;
 use utoipa::openapi::path::Operation;
-use utoipa::openapi::schema::{AllOf, Object, ObjectBuilder, Schema, Type};
+use utoipa::openapi::schema::{AllOf, ArrayItems, Object, ObjectBuilder, Schema, Type};
 use utoipa::openapi::security::{Http, HttpAuthScheme, SecurityScheme};
 use utoipa::openapi::{
     Content, Info, OpenApi, OpenApiBuilder, Ref, RefOr, Response, SecurityRequirement,
@@ -118,11 +118,29 @@ pub(super) fn finish(mut document: OpenApi, persona_brand_field: &str) -> OpenAp
 fn merge_flattened(schemas: &mut BTreeMap<String, RefOr<Schema>>) {
     let known = schemas.clone();
     for schema in schemas.values_mut() {
-        if let RefOr::T(Schema::AllOf(sum)) = schema
-            && let Some(object) = merged(sum, &known)
-        {
-            *schema = RefOr::T(Schema::Object(object));
+        merge_flattened_in(schema, &known);
+    }
+}
+
+fn merge_flattened_in(schema: &mut RefOr<Schema>, known: &BTreeMap<String, RefOr<Schema>>) {
+    let RefOr::T(inner) = schema else { return };
+    match inner {
+        Schema::AllOf(sum) => {
+            if let Some(object) = merged(sum, known) {
+                *inner = Schema::Object(object);
+            }
         }
+        Schema::Object(object) => {
+            for property in object.properties.values_mut() {
+                merge_flattened_in(property, known);
+            }
+        }
+        Schema::Array(array) => {
+            if let ArrayItems::RefOrSchema(items) = &mut array.items {
+                merge_flattened_in(items, known);
+            }
+        }
+        _ => {}
     }
 }
 

@@ -1,7 +1,7 @@
 //! The HTTP interface: the whole API, on one screen.
 //!
 //! Only this crate knows HTTP. A handler extracts, calls one function of the domain and builds the
-//! response. [`orders`] declares the requests, [`wire`] the responses, `frame` adds what every response has,
+//! response. [`orders`] declares the requests, [`wire`] the responses, `layers` adds what every response has,
 //! [`ErrorResponse`] turns errors into responses, and [`server`] accepts connections. Begin with [`router`].
 //!
 //! It must not know SQL, providers' protocols or how a task is run, and it decides nothing about money: the

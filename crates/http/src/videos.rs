@@ -58,7 +58,6 @@ pub(super) async fn create(
     State(app): State<App>,
     request: Request,
 ) -> Result<Response, ErrorResponse> {
-    let headers = request.headers().clone();
     let NewOrder {
         context, arrival, ..
     } = new;
@@ -68,7 +67,7 @@ pub(super) async fn create(
         links,
         ..
     } = &context;
-    let (order, fingerprint, held) = if is_multipart(&headers) {
+    let (order, fingerprint, held) = if is_multipart(request.headers()) {
         let mut held = held(&request, &app)?;
         let (form, files) = form(request, &app, &mut held).await?;
         let mut fingerprint = Fingerprint::of::<VideoOrder>().json(&form);

@@ -48,7 +48,7 @@ impl SecretSeal {
         Ok(BASE64.encode([&nonce[..], &sealed].concat()))
     }
 
-    /// Decrypts what [`Seal::close`] made.
+    /// Decrypts what [`SecretSeal::close`] made.
     pub fn open(&self, owner: &str, sealed: &str) -> Result<String, SealError> {
         let bytes = BASE64.decode(sealed).map_err(|_| SealError::Unreadable)?;
         let (nonce, sealed) = bytes

@@ -1,6 +1,6 @@
 //! Plain data types that every layer shares: tasks, prices, accounts, errors, ids and time.
 //!
-//! Begin with [`task`] and [`error`]. No database, no network, no presentation: [`private`] alone touches
+//! Begin with [`task`] and [`error`]. No database, no network, no presentation: [`private_files`] alone touches
 //! files, and [`crash`] ends the process where a test asks for it.
 
 pub mod account;

@@ -43,7 +43,7 @@ impl ClipOrigin {
 pub struct ClipUpstream {
     /// The operator's name for the provider.
     pub provider: String,
-    /// Id of the credential it was made with: `upstream::Credential::id`.
+    /// Id of the credential it was made with: `upstream::ProviderCredential::id`.
     pub credential: String,
     /// The provider's id of the clip.
     pub clip_id: String,
@@ -63,7 +63,7 @@ pub struct ClipUpstream {
 pub struct PersonaUpstream {
     /// The operator's name for the provider.
     pub provider: String,
-    /// Id of the credential it was made with: `upstream::Credential::id`.
+    /// Id of the credential it was made with: `upstream::ProviderCredential::id`.
     pub credential: String,
     /// The provider's id of the persona.
     pub persona_id: String,

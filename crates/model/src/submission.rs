@@ -134,7 +134,7 @@ pub struct Submission {
     pub route_model: String,
     /// The protocol and the base address it was made with: `upstream::Site::endpoint`.
     pub endpoint: String,
-    /// Id of the credential it was made with: `upstream::Credential::id`.
+    /// Id of the credential it was made with: `upstream::ProviderCredential::id`.
     pub credential: String,
     pub state: SubmissionState,
     /// Identifies the job at the provider.

@@ -1,6 +1,6 @@
 //! Tasks: the order, its life cycle and its result.
 //!
-//! The state machine is here. The worker moves tasks through it, and `http/wire/words.rs` has each
+//! The state machine is here. The worker moves tasks through it, and `core/records/status_words.rs` has each
 //! API's words for its states.
 
 use std::fmt;

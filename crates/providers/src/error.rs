@@ -18,7 +18,7 @@ pub enum ErrorClass {
     RateLimited,
     /// The provider is not there, or says that it cannot now. Of an order that
     /// was sent it proves nothing, but where the protocol's table says so
-    /// ([`crate::Refusal`]).
+    /// ([`crate::RefusalRule`]).
     Unavailable,
     /// Nobody can tell whether the provider took the order: the answer was
     /// lost, broke off, or says something that no document explains.
@@ -42,7 +42,7 @@ pub enum ErrorClass {
     Lost,
     /// The provider says that it knows no such job. One machine of several may
     /// say so of a job that is there, so only a provider that keeps saying it
-    /// is believed ([`crate::driver::schedule::Doubt`]).
+    /// is believed ([`crate::driver::schedule::EndDoubt`]).
     Missing,
 }
 
@@ -82,7 +82,7 @@ impl ErrorClass {
     }
 
     /// Whether it says of an order that the provider did not take it. Whether
-    /// that is proved, the protocol's table tells ([`crate::Refusal`]).
+    /// that is proved, the protocol's table tells ([`crate::RefusalRule`]).
     pub const fn says_no(self) -> bool {
         matches!(
             self,
@@ -112,7 +112,7 @@ pub enum ErrorBasis {
     /// An answer in place of the record, such as an error by its status. Anything
     /// on the way to the provider may have said it, or the provider for this
     /// moment only, so it is believed when it is said for a while
-    /// ([`crate::driver::schedule::Doubt`]).
+    /// ([`crate::driver::schedule::EndDoubt`]).
     Answer,
 }
 

@@ -13,7 +13,7 @@
 //! ```
 //!
 //! An [`Adapter`] turns an [`Order`] into a described [`Call`], and an
-//! [`Answer`] into the next [`Step`]. It never opens a connection, reads a
+//! [`ProviderResponse`] into the next [`AdapterStep`]. It never opens a connection, reads a
 //! clock or draws a random number, so it is tested without a network. The
 //! [`driver`] sends calls: it owns time-outs, size caps, retries, pacing, the
 //! outbound guard and redaction.

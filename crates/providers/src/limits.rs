@@ -89,7 +89,7 @@ pub struct SourcePictureLimits {
     /// What they are for.
     pub purpose: PicturePurpose,
     /// How many it takes instead that show what the video is about; for
-    /// [`Purpose::References`], `max` says it.
+    /// [`PicturePurpose::References`], `max` says it.
     pub references: usize,
     /// How they reach the provider.
     pub handover: FileHandover,

@@ -149,7 +149,7 @@ pub fn required_list<'v>(body: &'v Value, pointer: &str) -> Result<&'v [Value], 
     })
 }
 
-/// The time at a JSON pointer, in any way of writing that [`crate::when`] knows.
+/// The time at a JSON pointer, in any way of writing that [`crate::timestamps`] knows.
 pub fn time_at(body: &Value, pointer: &str) -> Option<SystemTime> {
     crate::timestamps::read(body.pointer(pointer)?)
 }

@@ -24,16 +24,16 @@ const OVERLAP_SECONDS: usize = 3;
 /// length.
 ///
 /// ```
-/// use stems::{Audio, Control, Separate as _, Separator, Shape, Stem};
+/// use stems::{Audio, SeparationControl, SeparationEngine as _, BlockSeparator, ClipShape, Stem};
 ///
 /// let mix = Audio::new(44_100, vec![vec![0.1; 4_410]; 2])?;
-/// let mut separator = Separator::new(Shape::of(&mix), &[Stem::Drums])?;
+/// let mut separator = BlockSeparator::new(ClipShape::of(&mix), &[Stem::Drums])?;
 /// let mut drums = 0;
 /// let mut write = |_stem: usize, channels: &[Vec<f32>]| {
 ///     drums += channels[0].len();
 ///     true
 /// };
-/// let mut control = Control::default();
+/// let mut control = SeparationControl::default();
 /// separator.push(mix.channels(), &mut control, &mut write)?;
 /// separator.finish(&mut control, &mut write)?;
 /// assert_eq!(drums, 4_410);

@@ -6,7 +6,7 @@ use crate::Stem;
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum SeparateError {
-    /// [`Control::cancelled`](crate::Control::cancelled) returned true.
+    /// [`SeparationControl::cancelled`](crate::SeparationControl::cancelled) returned true.
     #[error("the separation was cancelled")]
     Cancelled,
     /// Not a rate that music is sampled at.

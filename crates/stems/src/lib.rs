@@ -34,10 +34,10 @@
 //! `nets` turns a bin's numbers into four shares that sum to one.
 //!
 //! ```
-//! use stems::{Audio, Control, Stem};
+//! use stems::{Audio, SeparationControl, Stem};
 //!
 //! let mix = Audio::new(44_100, vec![vec![0.1; 4_410]; 2])?;
-//! let made = stems::separate(&mix, &[Stem::Vocals, Stem::Instrumental], Control::default())?;
+//! let made = stems::separate(&mix, &[Stem::Vocals, Stem::Instrumental], SeparationControl::default())?;
 //! assert_eq!(made[0].1.frames(), mix.frames());
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```

@@ -154,7 +154,7 @@ mod tests {
     fn every_row_once_and_a_stop_stops() {
         let mut data = vec![0usize; 1_000 * 3];
         fill_rows(&mut data, 3, CancelCheck(&|| false), |i, row| {
-            row.fill(i + 1)
+            row.fill(i + 1);
         })
         .unwrap();
         assert!(data.chunks(3).enumerate().all(|(i, row)| row == [i + 1; 3]));

@@ -1,6 +1,6 @@
 //! Separation of whole clips into stems with exact sums.
 //!
-//! Clips in memory are passed to the [`Separator`] whole; longer ones can be passed in pieces.
+//! Clips in memory are passed to the [`BlockSeparator`] whole; longer ones can be passed in pieces.
 
 use crate::audio::finite;
 use crate::{

@@ -26,7 +26,7 @@ pub(crate) struct WienerFilter {
 
 impl WienerFilter {
     /// Learns the places from `shares(frame)[stem][bin]` of the two channels' spectra; see
-    /// [`Covariance::normalise`] for `anywhere`.
+    /// [`SpatialCovariance::normalise`] for `anywhere`.
     pub(crate) fn learn<'a>(
         frames: usize,
         bins: usize,

@@ -21,7 +21,7 @@ impl<Id> PageQuery<Id> {
     }
 }
 
-/// Removes the extra row of [`Page::with_one_more`] and returns whether it was there.
+/// Removes the extra row of [`PageQuery::with_one_more`] and returns whether it was there.
 pub fn cut_one_more<T>(rows: &mut Vec<T>, limit: u32) -> bool {
     let has_more = rows.len() > limit as usize;
     rows.truncate(limit as usize);

@@ -5,7 +5,7 @@
 //! spent against the days, days against entries and ended tasks, hours against days, tasks and jobs, entries against
 //! their tasks, tasks against their entries, bills and submissions, and kept intents against the tasks that they lead to.
 //!
-//! Records that `record_ttl` removed are no mismatch (`Bounds`).
+//! Records that `record_ttl` removed are no mismatch (`RetentionBounds`).
 
 mod entries;
 mod hours;

@@ -15,20 +15,24 @@ use crate::run_output::RunOutput;
 use crate::runs::TaskRun;
 use mediagate_core::app::App;
 use mediagate_core::domain::assets::{self, AssetLifetime};
-use mediagate_core::domain::provenance::marking::{self, ClipSource, RenderedFilm, SigningFacts, MarkError};
+use mediagate_core::domain::provenance::marking::{
+    self, ClipSource, MarkError, RenderedFilm, SigningFacts,
+};
 use mediagate_media::engines::child::{self, OwnModel};
 use mediagate_media::engines::clip::MadeClip;
 use mediagate_media::engines::retouch::RetouchOptions;
-use mediagate_media::engines::{self, EngineError, EngineControl, animatic_engine};
+use mediagate_media::engines::{self, EngineControl, EngineError, animatic_engine};
 use mediagate_media::origin::WatermarkPayload;
 use mediagate_model::catalog::EmbeddedEngine;
 use mediagate_model::error::{Error, ErrorCode};
 use mediagate_model::ids::AssetId;
 use mediagate_model::media::MediaType;
-use mediagate_model::retry;
 use mediagate_model::price::WorkQuantity;
 use mediagate_model::provenance::{ProvenanceMark, ResultKind};
-use mediagate_model::task::{TaskResult, TaskPayload, StemsJob, Task, TaskFailure, VideoJob, VideoOutput};
+use mediagate_model::retry;
+use mediagate_model::task::{
+    StemsJob, Task, TaskFailure, TaskPayload, TaskResult, VideoJob, VideoOutput,
+};
 
 /// Children that a task may kill before it fails.
 const DEATHS: u32 = 3;
@@ -42,7 +46,12 @@ const NOT_NOW: Duration = Duration::from_secs(1);
 
 /// Runs a task; one that must run alone takes the only permit of `alone`. Can be interrupted
 /// without losing anything but time.
-pub(super) async fn run(app: &App, task: &Task, run: &TaskRun, alone: &Arc<Semaphore>) -> RunOutcome {
+pub(super) async fn run(
+    app: &App,
+    task: &Task,
+    run: &TaskRun,
+    alone: &Arc<Semaphore>,
+) -> RunOutcome {
     if task.deaths >= Some(DEATHS) {
         // Retrying would kill more processes, so the failure is not retryable.
         let message = format!(
@@ -66,9 +75,10 @@ pub(super) async fn run(app: &App, task: &Task, run: &TaskRun, alone: &Arc<Semap
         (Some(EmbeddedEngine::Animatic), TaskPayload::VideoV1(job)) => {
             video(app, task, job, &run.watch, alone).await
         }
-        (Some(engine @ (EmbeddedEngine::Stems | EmbeddedEngine::Onnx)), TaskPayload::StemsV1(job)) => {
-            separation(app, task, job, engine, &run.watch, alone).await
-        }
+        (
+            Some(engine @ (EmbeddedEngine::Stems | EmbeddedEngine::Onnx)),
+            TaskPayload::StemsV1(job),
+        ) => separation(app, task, job, engine, &run.watch, alone).await,
         (Some(engine), _) => {
             let why = format!("{engine:?} does no work of this kind");
             Err(RunError::Inside(Error::internal(why)))
@@ -246,8 +256,7 @@ async fn separation(
         let facts = SigningFacts::of(task, &job.title, None, "");
         let made = ClipSource::Edited(source.clone());
         let (clip, told) = marking::clip(app, facts, clip, made).await?;
-        let (media, stored) =
-            retry::store(|| assets::keep_clip(app, task.account, &clip)).await?;
+        let (media, stored) = retry::store(|| assets::keep_clip(app, task.account, &clip)).await?;
         let likeness = clip.likeness.clone();
         let watermark = mark.filter(|_| clip.is_marked).map(|mark| mark.media_id);
         let [audio, ..] = &stored;

@@ -14,7 +14,7 @@ use mediagate_model::clock::Timestamp;
 use mediagate_model::crash;
 use mediagate_model::error::{Error, ErrorCode};
 use mediagate_model::ids::SubmissionId;
-use mediagate_model::money::{MicroDollars, ChargeState};
+use mediagate_model::money::{ChargeState, MicroDollars};
 use mediagate_model::price::Bill;
 use mediagate_model::submission::{ClosedSubmission, SubmissionState};
 use mediagate_model::task::{Task, TaskFailure, TaskState};
@@ -73,7 +73,11 @@ pub(super) struct SubmissionClose {
 
 impl SubmissionClose {
     /// Nothing if somebody else has closed it.
-    fn write(&self, conn: &mut Conn<'_>, now: Timestamp) -> Result<Option<ClosedSubmission>, StoreError> {
+    fn write(
+        &self,
+        conn: &mut Conn<'_>,
+        now: Timestamp,
+    ) -> Result<Option<ClosedSubmission>, StoreError> {
         let error = self.error.as_ref();
         let error = error.map(|(class, message)| (*class, message.as_str()));
         let closed = store::submissions::close(conn, self.id, self.from, self.state, error, now)?;

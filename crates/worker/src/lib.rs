@@ -3,16 +3,16 @@
 //!
 //! A worker process holds its tasks by one lease, a row that its heartbeat extends. When it dies
 //! the row expires, and others free its tasks (`heartbeat`). A task is ended by compare-and-set
-//! (`finish`). Begin with [`Workers::start`]; a hosted job's life is in `upstream`.
+//! (`finish`). Begin with [`WorkerPool::start`]; a hosted job's life is in `upstream`.
 //!
 //! This crate must not know HTTP requests or who is calling. What a provider's protocol is, is known by
 //! `providers`.
 
-mod model_offers;
 mod deliver;
 mod embedded;
 mod finish;
 mod heartbeat;
+mod model_offers;
 mod progress;
 mod run_output;
 mod runs;
@@ -34,9 +34,9 @@ use tokio_util::task::TaskTracker;
 use tracing::Instrument as _;
 
 use crate::heartbeat::{HEARTBEAT, HeartbeatStreak, heartbeat, look_after, try_beat};
-use crate::runs::{TaskRun, RunGuard, RunRegistry};
+use crate::runs::{RunGuard, RunRegistry, TaskRun};
 use mediagate_core::app::App;
-use mediagate_core::domain::{settings_drift, idempotency, restored_backup};
+use mediagate_core::domain::{idempotency, restored_backup, settings_drift};
 use mediagate_model::error::Error;
 use mediagate_model::ids::TaskId;
 use mediagate_model::task::Task;

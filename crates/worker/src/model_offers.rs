@@ -33,7 +33,7 @@ fn engines(app: &App) -> Vec<String> {
         .collect()
 }
 
-/// [`engines`] as a JSON array.
+/// [`engines()`] as a JSON array.
 pub(super) fn engines_json(app: &App) -> String {
     serde_json::Value::from(engines(app)).to_string()
 }

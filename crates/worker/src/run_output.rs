@@ -4,7 +4,7 @@ use mediagate_model::ids::ClipId;
 use mediagate_model::media::Asset;
 use mediagate_model::music::{Clip, ClipMedia, ClipUpstream};
 use mediagate_model::price::WorkQuantity;
-use mediagate_model::provenance::{ResultFingerprint, Provenance};
+use mediagate_model::provenance::{Provenance, ResultFingerprint};
 use mediagate_model::task::TaskResult;
 
 /// The result of a run; its files are stored, but nothing refers to them yet.

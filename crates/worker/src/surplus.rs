@@ -2,7 +2,7 @@
 
 use crate::run_output::RunOutput;
 use mediagate_model::price::WorkQuantity;
-use mediagate_model::task::{TaskPayload, Task};
+use mediagate_model::task::{Task, TaskPayload};
 
 /// How much shorter than ordered still counts as complete, and how much longer as no more.
 const TOLERANCE_MS: u64 = 250;

@@ -15,7 +15,7 @@ use crate::{deliver, upstream};
 use mediagate_core::app::App;
 use mediagate_core::domain::provenance::post_processing;
 use mediagate_core::domain::{
-    settings_drift, idempotency, keys, ledger, readiness, routes, route_states, tasks, webhooks,
+    idempotency, keys, ledger, readiness, route_states, routes, settings_drift, tasks, webhooks,
 };
 use mediagate_model::clock::Timestamp;
 use mediagate_model::error::Error;
@@ -254,7 +254,11 @@ async fn while_prolonged(
     }
 }
 
-async fn put_off(app: &App, turn: UpkeepLease, pause: Duration) -> Result<Option<UpkeepLease>, Error> {
+async fn put_off(
+    app: &App,
+    turn: UpkeepLease,
+    pause: Duration,
+) -> Result<Option<UpkeepLease>, Error> {
     Ok(app
         .store
         .write(move |conn| store::upkeep::put_off(conn, &turn, pause))

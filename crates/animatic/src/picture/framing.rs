@@ -1,6 +1,6 @@
 //! Framing: bringing a picture to the shape of the frame.
 //!
-//! A frame that is filled shows a part of the picture: [`Interest`] says which part draws the eye.
+//! A frame that is filled shows a part of the picture: [`InterestMap`] says which part draws the eye.
 //! Or the picture is fitted, which keeps everything and fills the rest with a soft copy of the
 //! picture itself. What draws the eye is guessed without a model: contrast of detail and of
 //! colour, after the centre-surround idea of L. Itti et al., *A Model of Saliency-Based Visual

@@ -28,7 +28,7 @@ use stage::SceneStage;
 pub(crate) struct Scene {
     hour: TimeOfDay,
     weather: SkyCondition,
-    /// Each at most once, in the order of [`Place`].
+    /// Each at most once, in the order of [`ScenePlace`].
     places: Vec<ScenePlace>,
     seed: u64,
 }

@@ -46,7 +46,7 @@ macro_rules! guides {
         /// In the order of the list.
         static GUIDES: &[Guide] = &[$($(Guide {
             slug: $slug,
-            group: Group::$group,
+            group: GuideGroup::$group,
             text: include_str!(concat!("../../../../docs/", $slug, ".md")),
         },)+)+];
     };

@@ -4,7 +4,7 @@
 //! then looks, then sleeps until the bell, so that a lost ring costs a moment and never a result,
 //! and a forged one costs a look.
 //!
-//! `local` wakes waiters of this process. `watch` is the floor under all else: one look a
+//! `local_bell` wakes waiters of this process. `polling` is the floor under all else: one look a
 //! process at the tasks that anybody waits for. Rings of other processes come sooner by `notify`.
 
 mod local_bell;

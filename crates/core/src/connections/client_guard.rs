@@ -1,4 +1,4 @@
-//! A client's guard in the [`ClientRegistry`](super::ClientRegistry): connected as long as
+//! A client's guard in the [`ClientRegistry`]: connected as long as
 //! it lives.
 
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -119,7 +119,7 @@ impl Drop for ClientGuard {
     }
 }
 
-/// See [`Presence::accepting`].
+/// See [`ClientGuard::accepting`].
 pub struct AcceptanceGuard {
     attendance: ClientRegistry,
     id: IntentId,

@@ -1,7 +1,7 @@
 //! The clients of this process that still wait for an answer to something that
 //! they wanted made.
 //!
-//! A caller is here as long as its [`Presence`] lives: the request's handler
+//! A caller is here as long as its [`ClientGuard`] lives: the request's handler
 //! holds it, then the body of the answer. What happens to it is written to the
 //! database a moment later (`domain/idempotency`); until then this is the truth.
 

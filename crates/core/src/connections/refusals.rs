@@ -103,7 +103,7 @@ impl ClientRegistry {
         self.until(take).await
     }
 
-    /// What the database is to be told now, and whose [`Attendance::told`] is to follow.
+    /// What the database is to be told now, and whose [`ClientRegistry::told`] is to follow.
     pub fn untold(&self) -> Vec<RefusedAttempts> {
         let now = self.0.clock.now();
         let mut refusals = self.refusals();

@@ -70,7 +70,7 @@ pub fn failed(task: &Task, failure: TaskFailure) -> TaskEnding {
     }
 }
 
-/// `end`, or [`Money::Free`] if the task is free.
+/// `end`, or [`ChargeState::Free`] if the task is free.
 pub const fn money_after(task: &Task, end: ChargeState) -> ChargeState {
     match task.money {
         ChargeState::Free => ChargeState::Free,

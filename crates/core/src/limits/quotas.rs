@@ -26,7 +26,7 @@ struct PoolUsage {
     by_account: HashMap<AccountId, u64>,
 }
 
-/// A part of a [`Stock`], returned when dropped.
+/// A part of a [`QuotaPool`], returned when dropped.
 pub struct QuotaShare {
     stock: QuotaPool,
     account: AccountId,

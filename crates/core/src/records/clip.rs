@@ -106,7 +106,7 @@ macro_rules! clip_record {
                     flag_count: 0,
                     $($within,)*
                     created_at: clip.created_at.rfc3339(),
-                    status: words::clip(clip.state),
+                    status: status_words::clip(clip.state),
                     title: clip.title.clone(),
                     play_count: 0,
                     upvote_count: 0,

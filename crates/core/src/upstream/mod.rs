@@ -1,7 +1,7 @@
 //! The configured hosted providers: addresses, credentials, health, and the driver that talks to
 //! them.
 //!
-//! Knows the `providers` crate and the settings, but no tasks or accounts. [`route`] decides which
+//! Knows the `providers` crate and the settings, but no tasks or accounts. [`route_order`] decides which
 //! provider is asked.
 
 pub mod breaker;

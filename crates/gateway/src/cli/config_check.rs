@@ -11,7 +11,7 @@ use mediagate_model::clock::Clock;
 
 pub(super) fn run(settings: &Settings, json: bool) -> Result<(), CliError> {
     let config = fault_report::check(settings, check).map_err(|faults| {
-        let lines: Vec<String> = fault_report.iter().map(ToString::to_string).collect();
+        let lines: Vec<String> = faults.iter().map(ToString::to_string).collect();
         CliError::Usage(lines.join("\n"))
     })?;
     if let Some(path) = config.path.as_ref().filter(|_| !json) {
@@ -41,9 +41,5 @@ fn check(config: &Config) -> Result<(), Vec<ConfigError>> {
     let now = Clock::system().now();
     let catalog = Catalog::new(&config.models, shelf.models(), &sites, now).map_err(one)?;
     let slips = config_lints::find(&config.models, &sites, &catalog, now);
-    if config_lints.is_empty() {
-        Ok(())
-    } else {
-        Err(config_lints)
-    }
+    if slips.is_empty() { Ok(()) } else { Err(slips) }
 }

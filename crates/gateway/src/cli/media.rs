@@ -17,7 +17,7 @@ pub(super) enum MediaCommand {
 
 #[derive(Debug, Args)]
 pub(super) struct CopyArgs {
-    /// Where to: <s3://bucket/prefix>, with endpoint and keys from the [media] settings
+    /// Where to: <s3://bucket/prefix>, with endpoint and keys from the `[media]` settings
     #[arg(long, value_name = "STORE")]
     to: String,
     /// Where from: "folder" or <s3://bucket/prefix> [default: `media.store`]

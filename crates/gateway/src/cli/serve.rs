@@ -40,7 +40,7 @@ pub(super) struct StartArgs {
 }
 
 pub(super) fn run(start: &StartArgs, settings: &Settings) -> Result<(), CliError> {
-    let config = Config::load(settings_reload)?;
+    let config = Config::load(settings)?;
     check(&config)?;
     let _logging = logs::start(&config)?;
     let _traces = traces::start(&config)?;
@@ -48,7 +48,7 @@ pub(super) fn run(start: &StartArgs, settings: &Settings) -> Result<(), CliError
     runtime()?.block_on(async {
         clock_sync::begin(&app).await?;
         restored_backup::check(&app, start.after_restore).await?;
-        let serving = Box::pin(serve(app.clone(), settings_reload.clone()));
+        let serving = Box::pin(serve(app.clone(), settings.clone()));
         probes::beside(&app, serving).await?
     })
 }
@@ -68,7 +68,7 @@ pub(super) fn check(config: &Config) -> Result<(), ConfigError> {
 
 /// `mediagate worker`: like `serve`, without a listener for requests.
 pub(super) fn run_workers(start: &StartArgs, settings: &Settings) -> Result<(), CliError> {
-    let config = Config::load(settings_reload)?;
+    let config = Config::load(settings)?;
     check(&config)?;
     let _logging = logs::start(&config)?;
     let _traces = traces::start(&config)?;
@@ -77,7 +77,7 @@ pub(super) fn run_workers(start: &StartArgs, settings: &Settings) -> Result<(), 
         clock_sync::begin(&app).await?;
         restored_backup::check(&app, start.after_restore).await?;
         watch_signals(app.process.draining.clone())?;
-        watch_settings(app.clone(), settings_reload.clone())?;
+        watch_settings(app.clone(), settings.clone())?;
         probes::beside(&app, work(&app)).await?;
         tracing::info!("stopped");
         Ok(())
@@ -106,7 +106,7 @@ async fn serve(app: App, settings: Settings) -> Result<(), CliError> {
     say_who_signs(&app);
     tracing::info!(%address, "listening");
     watch_signals(app.process.draining.clone())?;
-    watch_settings(app.clone(), settings_reload)?;
+    watch_settings(app.clone(), settings)?;
     until_drained(&app, listener).await;
     tracing::info!("stopped");
     Ok(())
@@ -253,7 +253,7 @@ fn watch_settings(app: App, settings: Settings) -> Result<(), CliError> {
     let mut hangup = signal(SignalKind::hangup()).map_err(CliError::failed)?;
     #[expect(clippy::disallowed_methods, reason = "it ends with the draining")]
     tokio::spawn(async move {
-        let path = settings_reload.config.clone();
+        let path = settings.config.clone();
         let mark = || (path.as_deref().and_then(file_mark), app.models.shelf.mark());
         let mut seen = mark();
         let mut last = seen.clone();
@@ -272,7 +272,7 @@ fn watch_settings(app: App, settings: Settings) -> Result<(), CliError> {
             }
             seen = mark();
             last.clone_from(&seen);
-            if let Err(error) = settings_reload::reload(&app, &settings_reload).await {
+            if let Err(error) = settings_reload::reload(&app, &settings).await {
                 tracing::error!(inside = ?error.inside(), "reading the settings anew broke off");
             }
         }

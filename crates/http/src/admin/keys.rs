@@ -53,7 +53,7 @@ pub(crate) async fn create(
     let ((account, new), known) = write
         .read(&app, body, move |body| read_new(body, now))
         .await?;
-    let by = write.by().clone();
+    let by = write.by();
     let make = async |operation: OperatorAction<'_, IssuedKey>| {
         let handle = account.as_deref().unwrap_or(accounts::DEFAULT_HANDLE);
         keys::check_models(&app, new.models.as_deref())?;

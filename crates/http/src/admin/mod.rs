@@ -1,6 +1,6 @@
 //! `/v1/admin`: what an operator sees and changes, of every account.
 //!
-//! Reads need the scope `admin` (`Allowed<Admin>`), writes are a [`Write`], which adds the audit log
+//! Reads need the scope `admin` (`AllowedCaller<Admin>`), writes are an [`OperatorWrite`](write::OperatorWrite), which adds the audit log
 //! and the `Idempotency-Key`.
 
 mod accounts;

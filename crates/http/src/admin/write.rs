@@ -30,7 +30,6 @@ pub(crate) struct OperatorWrite {
     arrival: RequestArrival,
     method: Method,
     path: String,
-    by: ChangeAuthor,
 }
 
 impl FromRequestParts<App> for OperatorWrite {
@@ -38,13 +37,11 @@ impl FromRequestParts<App> for OperatorWrite {
 
     async fn from_request_parts(parts: &mut Parts, app: &App) -> Result<Self, ErrorResponse> {
         let (context, arrival) = arrived(parts, app, Scope::Admin).await?;
-        let by = context.by();
         Ok(Self {
             context,
             arrival,
             method: parts.method.clone(),
             path: parts.uri.path().to_owned(),
-            by,
         })
     }
 }
@@ -57,8 +54,8 @@ impl OperatorWrite {
         &self.context.caller
     }
 
-    pub(crate) const fn by(&self) -> &ChangeAuthor {
-        &self.by
+    pub(crate) fn by(&self) -> ChangeAuthor {
+        self.context.by()
     }
 
     /// Reads a body.
@@ -107,7 +104,7 @@ impl OperatorWrite {
         let show = Arc::new(show);
         let kept = show.clone();
         let tell: AnswerBuilder<T> = Arc::new(move |made| told(&kept(made, false)));
-        let by = self.by;
+        let by = self.by();
         let asked = IdempotentRequest::new(app, &self.context, self.arrival, known)?;
         // Told once, to whoever makes it.
         let first: Mutex<Option<W>> = Mutex::new(None);

@@ -1,4 +1,4 @@
-//! Request bodies: limited in size, time and memory, and checked while they arrive. `judge` bounds
+//! Request bodies: limited in size, time and memory, and checked while they arrive. `json_scanner` bounds
 //! the memory that parsed JSON takes, `form` reads multipart forms.
 //!
 //! Nothing of a body is kept but what was read from it.

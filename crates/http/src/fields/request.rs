@@ -145,7 +145,7 @@ macro_rules! request {
 
         impl $name {
             /// Reads the fields; what is wrong with them is remembered in `body`.
-            $vis fn read(body: &$crate::fields::Fields<'_>) -> Self {
+            $vis fn read(body: &$crate::fields::BodyFields<'_>) -> Self {
                 Self {
                     $($field: $crate::fields::request::read::<$type>(body, stringify!($field)),)*
                     $($shared: $fields::read(body),)*
@@ -174,7 +174,7 @@ macro_rules! request {
             }
 
             /// Adds the schemas that it refers to.
-            $vis fn components(schemas: &mut $crate::fields::request::Schemas) {
+            $vis fn components(schemas: &mut $crate::fields::request::SchemaList) {
                 $(<$type as $crate::fields::FieldType>::components(schemas);)*
                 $($fields::components(schemas);)*
                 let _ = schemas;
@@ -188,7 +188,7 @@ macro_rules! request {
         }
 
         impl utoipa::ToSchema for $name {
-            fn schemas(schemas: &mut $crate::fields::request::Schemas) {
+            fn schemas(schemas: &mut $crate::fields::request::SchemaList) {
                 Self::components(schemas);
             }
         }
@@ -196,7 +196,7 @@ macro_rules! request {
         impl $crate::fields::FieldType for $name {
             type Value = Self;
 
-            fn read(body: &$crate::fields::Fields<'_>, name: &str) -> Option<Self> {
+            fn read(body: &$crate::fields::BodyFields<'_>, name: &str) -> Option<Self> {
                 body.object(name).map(|body| Self::read(&body))
             }
 
@@ -204,7 +204,7 @@ macro_rules! request {
                 $crate::fields::request::reference(stringify!($name))
             }
 
-            fn components(schemas: &mut $crate::fields::request::Schemas) {
+            fn components(schemas: &mut $crate::fields::request::SchemaList) {
                 schemas.push((stringify!($name).to_owned(), Self::object().into()));
                 Self::components(schemas);
             }

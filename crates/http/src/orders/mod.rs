@@ -1,7 +1,7 @@
 //! The requests that make something, each as it is declared, read and turned into
 //! what the domain knows.
 //!
-//! An [`Order`] says at which endpoint it is placed and by what scope: the key check,
+//! An [`ApiOrder`] says at which endpoint it is placed and by what scope: the key check,
 //! the fingerprint by which a request is known when it comes again, quotes and the
 //! document's test have it from here.
 

@@ -56,7 +56,7 @@ pub(super) struct Connection {
     id: u64,
     /// Set when others need the place.
     pub(super) leave: CancellationToken,
-    /// Whether it has no place: see [`super::Crowded`].
+    /// Whether it has no place: see [`super::OverflowConnection`].
     pub(super) is_standing: bool,
     is_busy: watch::Sender<bool>,
 }

@@ -1,7 +1,7 @@
 //! HTTP server: accepts connections and serves them until told to stop.
 //!
 //! Like `axum::serve`, plus what a public server needs: caps on connections, timeouts for idle
-//! ones, and a bounded shutdown. `crowd` decides who may connect, `connection` serves one, `pace`
+//! ones, and a bounded shutdown. `connection_table` decides who may connect, `connection` serves one, `stall_timeout`
 //! ends those that stop reading.
 
 mod connection;

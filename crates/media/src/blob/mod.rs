@@ -1,6 +1,6 @@
 //! Media files by id, in a folder or in a bucket, through `object_store`.
 //!
-//! Ownership and lifetime are in `store/assets.rs`. When [`Blobs::put`] returns, the file is
+//! Ownership and lifetime are in `store/assets.rs`. When [`BlobStore::put`] returns, the file is
 //! complete and durable. Each file has the same name everywhere: `{xx}/{id}.{extension}`, where
 //! `xx` are the last digits of the id. They are random, so there are 256 folders of equal size; ids
 //! begin with a time, so each folder is sorted by it.

@@ -11,7 +11,7 @@ use crate::blob::{BlobError, BlobName};
 /// Parts that are on their way at once; each is in memory.
 const PARTS: usize = 2;
 
-/// An upload. Nothing is stored before [`Upload::finish`] returns; one that is dropped leaves parts
+/// An upload. Nothing is stored before [`BucketUpload::finish`] returns; one that is dropped leaves parts
 /// behind, which only the bucket's own rules remove.
 pub(super) struct BucketUpload {
     bucket: S3Bucket,

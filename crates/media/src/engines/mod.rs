@@ -1,7 +1,7 @@
 //! The engines, in this process or a child: two built-in ones, and the operator's own models.
 //!
 //! An engine is a blocking function from a job to files, with progress and cancellation through
-//! [`Watch`]. Engines know the model types and the engine crates, but no tasks, accounts or
+//! [`EngineControl`]. Engines know the model types and the engine crates, but no tasks, accounts or
 //! storage.
 
 pub mod animatic_engine;
@@ -106,7 +106,7 @@ impl EngineControl {
 /// Why an engine made nothing.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum EngineError {
-    /// [`Watch::stop`] was called.
+    /// [`EngineControl::stop`] was called.
     #[error("stopped")]
     Stopped,
     /// The source cannot be used after all.

@@ -16,7 +16,7 @@ use mediagate_store::Store;
 
 const NAME: &str = "Mediagate";
 const FILE: &str = "provenance.pem";
-/// Whose secret it is, for [`Seal`].
+/// Whose secret it is, for [`SecretSeal`].
 const OWNER: &str = "provenance";
 /// Where the key begins, after the certificates.
 const KEY: &str = "-----BEGIN PRIVATE KEY-----";

@@ -28,7 +28,7 @@ pub(super) fn read(source: &mut LimitedSource<impl Read + Seek>) -> Result<FileM
         match &kind {
             b"C2PA" => marks.found_manifest(body..end),
             b"_PMX" => {
-                origin_text::xmp(&source.up_to(body, length.min(MAX_TEXT_BYTES))?, &mut marks)
+                origin_text::xmp(&source.up_to(body, length.min(MAX_TEXT_BYTES))?, &mut marks);
             }
             b"bext" => marks.bext = true,
             b"ds64" if length >= 16 => {

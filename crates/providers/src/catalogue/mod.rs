@@ -7,7 +7,7 @@
 //! used with what every model of its protocol takes and with the operator's `limits`.
 //!
 //! A fact stands in one place: these files are the table that adapters read
-//! (`Shelf`), but for fal's endpoints (`fal/endpoints.tsv`) and for recipes, whose
+//! (`ProtocolCatalogue`), but for fal's endpoints (`fal/endpoints.tsv`) and for recipes, whose
 //! files describe their models themselves.
 //!
 //! A list price is what the provider asks; what a caller pays is the operator's

@@ -17,7 +17,7 @@ const PAGES: usize = 5;
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct LookupResult {
     /// The jobs that may be the order's, oldest first, those of unknown age
-    /// last, each once. Where one carries the order's key ([`Identity::Certain`])
+    /// last, each once. Where one carries the order's key ([`MatchCertainty::Certain`])
     /// there are only such. Of likely ones the caller has to leave out those
     /// that it knows as the jobs of other submissions.
     pub jobs: Vec<FoundJob>,
@@ -54,7 +54,7 @@ impl Driver {
     /// five pages are read.
     ///
     /// After an error nobody knows more than before: ask again when its class
-    /// is passing ([`crate::Class::is_passing`]).
+    /// is passing ([`crate::ErrorClass::is_passing`]).
     pub async fn find(
         &self,
         provider: &Provider,

@@ -18,7 +18,7 @@
 //! What it never does: send a paid submission a second time (but where the
 //! provider itself makes one job of two), show a credential to a host that is
 //! not the provider's, or connect to a private address that an answer named.
-//! It keeps nothing of a job between two calls: that is the [`Handle`]'s part.
+//! It keeps nothing of a job between two calls: that is the [`JobHandle`]'s part.
 
 mod auth;
 mod batch;

@@ -131,7 +131,7 @@ impl ProgressWatch {
 }
 
 impl Driver {
-    /// Sends the order's calls. Before the one marked [`Effect::Submission`]
+    /// Sends the order's calls. Before the one marked [`CallEffect::Submission`]
     /// leaves, `intent` is awaited; when it errs, nothing is sent, and later than
     /// it says neither. That call is sent once. Only where the provider itself makes one job of two, an
     /// unclear outcome is asked for again, with the order's key.

@@ -3,8 +3,8 @@
 //! operator's network.
 //!
 //! The connection goes to exactly the addresses that were checked: literal ones
-//! before it is opened ([`Guard::check_url`]), names in the client's own look-up
-//! ([`Resolver`]), so that a name that means something else a moment later
+//! before it is opened ([`AddressGuard::check_url`]), names in the client's own look-up
+//! ([`CheckedResolver`]), so that a name that means something else a moment later
 //! leads nowhere else. Nobody follows redirects but [`next_hop`]'s callers, each
 //! of whom checks again.
 //!

@@ -44,9 +44,9 @@ pub enum CallTarget {
 /// A described HTTP request.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Call {
-    /// Which step this is; comes back in [`Asked`].
+    /// Which step this is; comes back in [`CallContext`].
     pub stage: Cow<'static, str>,
-    /// What the next step needs beside the order; comes back in [`Asked`].
+    /// What the next step needs beside the order; comes back in [`CallContext`].
     pub memo: Value,
     /// The method.
     #[serde(with = "method")]
@@ -65,7 +65,7 @@ pub struct Call {
     pub with_credential: bool,
     /// How long it may take.
     pub patience: TimeoutClass,
-    /// Most bytes of the answer. For a [`Source::Call`](super::Source::Call) the operator's limit
+    /// Most bytes of the answer. For a [`OutputSource::Call`](super::OutputSource::Call) the operator's limit
     /// for results holds instead.
     pub limit_bytes: u64,
     /// How long to wait before it is sent, for hops that ask again until

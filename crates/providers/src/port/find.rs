@@ -1,7 +1,7 @@
 //! Looking for the job of a submission whose answer was lost.
 //!
 //! The question is which of the provider's jobs is ours: others may have
-//! ordered the same, on the same account too. [`Identity`] says how a match was
+//! ordered the same, on the same account too. [`MatchCertainty`] says how a match was
 //! told. That there is none proves nothing: lists may lag behind, end early or
 //! leave things out, and the job may be found later.
 

@@ -13,9 +13,9 @@
 //! find(order, since) ─► Call ─► found(order, since, asked, answer) ─► Found{jobs, next page}
 //! ```
 //!
-//! Calls before the one marked [`Effect::Submission`] (uploads) may be repeated
+//! Calls before the one marked [`CallEffect::Submission`] (uploads) may be repeated
 //! freely and are, after a crash, from the start. What must survive a crash
-//! once the provider took the order is in the [`Handle`].
+//! once the provider took the order is in the [`JobHandle`].
 
 mod call;
 pub mod find;
@@ -174,7 +174,7 @@ pub trait Adapter: fmt::Debug + Send + Sync {
 
     /// What the answer to a poll, or to a call that followed from it, means.
     /// Every status comes here: some providers tell of a failed job by one. An
-    /// unknown status word is [`Step::Running`] with `unknown_word` set.
+    /// unknown status word is [`AdapterStep::Running`] with `unknown_word` set.
     fn polled(
         &self,
         handle: &JobHandle,
@@ -194,7 +194,7 @@ pub trait Adapter: fmt::Debug + Send + Sync {
     }
 
     /// One call for several jobs, for providers that answer for many at once;
-    /// [`Pace::batch`] says how many.
+    /// [`PollPace::batch`] says how many.
     fn poll_many(&self, handles: &[&JobHandle]) -> Option<Call> {
         let _ = handles;
         None

@@ -38,7 +38,7 @@ impl JobHandle {
 #[derive(Debug, Clone)]
 pub enum AdapterStep {
     /// Another call, after its [`Call::delay`]. The same call again (stage,
-    /// target and memo) without a delay is sent after [`Pace::floor`](super::Pace::floor).
+    /// target and memo) without a delay is sent after [`PollPace::floor`](super::PollPace::floor).
     Next(Box<Call>),
     /// The provider took the order.
     Submitted {

@@ -341,7 +341,7 @@ async fn what_no_row_names_proves_nothing() {
         match error {
             SubmitError::Refused(_) if is_proof => {}
             SubmitError::Unclear(error) if !is_proof => {
-                assert_eq!(error.class, ErrorClass::Unclear)
+                assert_eq!(error.class, ErrorClass::Unclear);
             }
             other => panic!("{status}: {other:?}"),
         }

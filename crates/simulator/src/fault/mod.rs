@@ -1,5 +1,5 @@
 //! Faults on order: at a simulated provider, by the request
-//! ([`Order`]), and on the network between two programs, by the byte ([`Proxy`]).
+//! ([`FaultOrder`]), and on the network between two programs, by the byte ([`FaultProxy`]).
 
 mod order;
 mod proxy;

@@ -1,8 +1,8 @@
 //! The providers, one file each; this file is their table.
 //!
-//! A model is a [`Model`]: a name and a router whose paths are those of the
+//! A model is a [`ProviderModel`]: a name and a router whose paths are those of the
 //! provider, below its base address. Each route says what it is for by
-//! [`Site::route`], which also writes the request down and lets faults strike.
+//! [`SimulatedSite::route`], which also writes the request down and lets faults strike.
 
 pub mod audioshake;
 pub mod chat_video;

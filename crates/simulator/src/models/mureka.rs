@@ -148,10 +148,10 @@ fn shown(request: &SimulatedRequest, job: &Job, status: &str) -> Value {
         }
         JobPhase::Ended(PlannedEnd::Failure) => task["failed_reason"] = json!("internal error"),
         JobPhase::Ended(PlannedEnd::Unfit) => {
-            task["failed_reason"] = json!("invalid lyrics format")
+            task["failed_reason"] = json!("invalid lyrics format");
         }
         JobPhase::Ended(PlannedEnd::Refusal) => {
-            task["failed_reason"] = json!("the content was moderated")
+            task["failed_reason"] = json!("the content was moderated");
         }
         _ => {}
     }

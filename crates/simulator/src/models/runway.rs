@@ -175,11 +175,11 @@ fn get(request: &SimulatedRequest) -> SimulatedReply {
     // What failed is given back.
     match phase {
         JobPhase::Ended(PlannedEnd::Success | PlannedEnd::Empty) => {
-            body["cost"] = json!({"credits": credits})
+            body["cost"] = json!({"credits": credits});
         }
         JobPhase::Ended(_) | JobPhase::Cancelled => body["cost"] = json!({"credits": 0}),
         JobPhase::Queued | JobPhase::Running(_) => {
-            body["estimatedCost"] = json!({"credits": credits})
+            body["estimatedCost"] = json!({"credits": credits});
         }
     }
     let (status, more) = match phase {

@@ -61,7 +61,7 @@ pub struct SimulatedRequest {
     pub query: HashMap<String, String>,
     /// The headers.
     pub headers: HeaderMap,
-    /// The parsed body, as in [`crate::Received::body`].
+    /// The parsed body, as in [`crate::ReceivedRequest::body`].
     pub body: Value,
     /// The body as it came, but empty for multipart.
     pub bytes: Bytes,

@@ -366,7 +366,7 @@ mod tests {
     #[test]
     fn silence_has_no_pitch() {
         let plane = SpectralPlane::build(40, MAIN.bins(), CancelCheck(&|| false), |_, row| {
-            row.fill(0.0)
+            row.fill(0.0);
         })
         .unwrap();
         let line = track(&plane, MELODY, CancelCheck(&|| false)).unwrap();

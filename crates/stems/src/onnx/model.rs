@@ -127,7 +127,7 @@ impl SeparationModel {
         }
     }
 
-    /// Estimates of one segment, in the order of [`Formulas::new`].
+    /// Estimates of one segment, in the order of [`StemFormulas::new`].
     pub(super) fn segment(
         &self,
         sound: &StereoSound,

@@ -18,7 +18,7 @@ use crate::stft::RATE;
 use crate::{Audio, ClipShape, SeparateError, SeparationControl, SeparationEngine, Stem, StemSink};
 
 /// Separates a clip that arrives and leaves piece by piece, by a model; like
-/// [`Separator`](crate::Separator) for the built-in engine. Memory does not grow with the clip.
+/// [`BlockSeparator`](crate::BlockSeparator) for the built-in engine. Memory does not grow with the clip.
 pub struct ModelSeparator {
     model: Arc<SeparationModel>,
     shape: ClipShape,
@@ -34,7 +34,7 @@ pub struct ModelSeparator {
     estimates: Vec<Vec<Vec<f32>>>,
 }
 
-/// How much of what [`Separator::push`] gets is taken at a time, in seconds.
+/// How much of what [`ModelSeparator::push`] gets is taken at a time, in seconds.
 const PIECE_SECONDS: usize = 4;
 
 impl ModelSeparator {

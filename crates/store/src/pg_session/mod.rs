@@ -39,7 +39,7 @@ pub struct PgSession {
     ahead: String,
     /// The transaction's id, once known.
     transaction: Option<String>,
-    /// Names this run of this server: see [`Session::learn_run`].
+    /// Names this run of this server: see [`PgSession::learn_run`].
     server_run: String,
     /// Whether a transaction is open.
     is_open: bool,
@@ -51,7 +51,7 @@ pub struct PgSession {
     used: Instant,
 }
 
-/// What went wrong on a session since the last call of [`Session::trouble`].
+/// What went wrong on a session since the last call of [`PgSession::trouble`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum SessionTrouble {
     Refused,
@@ -95,7 +95,7 @@ impl PgSession {
         Ok(session)
     }
 
-    /// Wraps a connection that [`Server::connect`] opened.
+    /// Wraps a connection that [`server::PostgresServer::connect`] opened.
     pub(crate) fn new<S, T>(
         runtime: Runtime,
         client: Client,
@@ -230,7 +230,7 @@ impl PgSession {
         ));
     }
 
-    /// Sets a savepoint for [`Session::undo`].
+    /// Sets a savepoint for [`PgSession::undo`].
     pub(crate) fn mark(&mut self) {
         self.ahead.push_str("SAVEPOINT one;");
     }

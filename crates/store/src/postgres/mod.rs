@@ -2,10 +2,11 @@
 //!
 //! Statements are the same plain functions as on `SQLite`, so they block, and every wait has a
 //! timeout: each caller hears within 5 s whether its work was done. The exception is a COMMIT whose
-//! answer is lost ([`doubt`]): that write is answered when its outcome is known.
+//! answer is lost ([`in_doubt`]): that write is answered when its outcome is known.
 //!
-//! [`pooler`] finds out whether the server can be used at all, [`server`] opens connections, [`session`] is one, [`queue`] assigns work to threads, [`group`]
-//! runs writes that share a commit, [`work`] is a piece of work.
+//! [`pooler`] finds out whether the server can be used at all, [`pg_session`](crate::pg_session) opens
+//! connections and holds one, [`queue`] assigns work to threads, [`write_group`] runs writes that share a
+//! commit, [`pending_work`] is a piece of work.
 
 mod in_doubt;
 mod migrate;
@@ -144,7 +145,7 @@ impl PostgresBackend {
         answered.await.map_err(|_| StoreError::Closed)?
     }
 
-    /// A connection of its own, see [`Link`].
+    /// A connection of its own, see [`NotifyChannel`].
     pub(super) async fn link(&self, direct: Option<&str>) -> Result<NotifyChannel, StoreError> {
         match direct {
             Some(url) => PostgresServer::new(url)?.link().await,

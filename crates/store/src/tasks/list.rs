@@ -34,7 +34,7 @@ pub struct TaskFilter {
     pub since: Option<Timestamp>,
     /// Only those accepted before.
     pub until: Option<Timestamp>,
-    /// Only those with all of these terms ([`words`]).
+    /// Only those with all of these terms ([`search_terms`]).
     pub terms: Vec<i64>,
     /// Only this one.
     pub id: Option<TaskId>,
@@ -73,10 +73,10 @@ macro_rules! list {
     };
     ($way:expr, $from:literal, $id:literal, $narrowed:literal, $first:expr) => {
         match $way {
-            Way::Up => list!(@ $from, $id, " > ?2 AND CAST(?3 AS TEXT) IS NOT NULL", $narrowed, "", $first),
-            Way::UpTo => list!(@ $from, $id, concat!(" > ?2 AND ", $id, " < ?3"), $narrowed, "", $first),
-            Way::Down => list!(@ $from, $id, " < ?3 AND CAST(?2 AS TEXT) IS NOT NULL", $narrowed, " DESC", $first),
-            Way::DownTo => list!(@ $from, $id, concat!(" < ?3 AND ", $id, " > ?2"), $narrowed, " DESC", $first),
+            ListDirection::Up => list!(@ $from, $id, " > ?2 AND CAST(?3 AS TEXT) IS NOT NULL", $narrowed, "", $first),
+            ListDirection::UpTo => list!(@ $from, $id, concat!(" > ?2 AND ", $id, " < ?3"), $narrowed, "", $first),
+            ListDirection::Down => list!(@ $from, $id, " < ?3 AND CAST(?2 AS TEXT) IS NOT NULL", $narrowed, " DESC", $first),
+            ListDirection::DownTo => list!(@ $from, $id, concat!(" < ?3 AND ", $id, " > ?2"), $narrowed, " DESC", $first),
         }
     };
     (@ $from:literal, $id:literal, $within:expr, $narrowed:literal, $direction:literal, $first:expr) => {

@@ -81,7 +81,7 @@ macro_rules! of_tasks {
 /// The three statements about the tasks that `$which` selects.
 macro_rules! statements {
     ($which:literal) => {
-        Statements {
+        TaskStatements {
             tasks: of_tasks!(task_columns!(), "", $which),
             entries: of_tasks!(
                 concat!("l.task_id, ", entry_columns!()),

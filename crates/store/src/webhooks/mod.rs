@@ -1,5 +1,5 @@
 //! Webhooks: `endpoints`, `deliveries` on their way to them, and the log of past deliveries
-//! (`log`).
+//! (`delivery_log`).
 
 mod claims;
 pub mod deliveries;

@@ -80,7 +80,7 @@ impl Drop for ExporterThread {
 }
 
 /// Starts the thread; says why it cannot.
-pub(super) fn start(url: Url, resource: &Resource) -> Result<(SpanQueExporterThreadrter), String> {
+pub(super) fn start(url: Url, resource: &Resource) -> Result<(SpanQueue, ExporterThread), String> {
     let client = providers::outbound::client(&[b"h2", b"http/1.1"], TIMEOUT)?
         .timeout(TIMEOUT)
         .build()
@@ -104,7 +104,7 @@ pub(super) fn start(url: Url, resource: &Resource) -> Result<(SpanQueExporterThr
         .spawn(move || runtime.block_on(sender.run()))
         .map_err(|error| error.to_string())?;
     let thread = Some(thread);
-    Ok((SpanQueue(tExporterThreadrter { closing, thread }))
+    Ok((SpanQueue(to), ExporterThread { closing, thread }))
 }
 
 /// What became of a try.

@@ -89,7 +89,12 @@ fn is_in_share() -> bool {
 }
 
 /// A request, until its answer begins. `route` is the path as the API declares it.
-pub fn request(headers: &HeaderMap, method: &str, route: Option<&str>, id: &RequestId) -> TraceSpan {
+pub fn request(
+    headers: &HeaderMap,
+    method: &str,
+    route: Option<&str>,
+    id: &RequestId,
+) -> TraceSpan {
     if !is_on() {
         return TraceSpan::none();
     }

@@ -191,7 +191,7 @@ impl ReceiverLanes {
 mod tests {
     use super::*;
     use mediagate_model::ids::EventId;
-    use mediagate_model::webhook::{DeliveryAttempt, AttemptError, DueDelivery, SignatureScheme};
+    use mediagate_model::webhook::{AttemptError, DeliveryAttempt, DueDelivery, SignatureScheme};
 
     fn candidate(account: AccountId, lane: &str) -> DeliveryCandidate {
         DeliveryCandidate {

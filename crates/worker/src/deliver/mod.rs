@@ -16,16 +16,16 @@ use tokio_util::task::TaskTracker;
 
 use crate::runs::Lease;
 use crate::{WorkerContext, random};
-use lanes::{ReceiverLanes, MOST};
+use lanes::{MOST, ReceiverLanes};
 use mediagate_core::app::App;
-use mediagate_core::domain::webhooks::signing_keys::SigningKeys;
 use mediagate_core::domain::webhooks::outcome::{self, AttemptOutcome};
+use mediagate_core::domain::webhooks::signing_keys::SigningKeys;
 use mediagate_core::domain::webhooks::{account_keys, owner_of};
 use mediagate_core::webhook_client::WebhookResponse;
 use mediagate_model::crash;
 use mediagate_model::error::Error;
 use mediagate_model::ids::DeliveryId;
-use mediagate_model::webhook::{DeliveryAttempt, AttemptError, DueDelivery};
+use mediagate_model::webhook::{AttemptError, DeliveryAttempt, DueDelivery};
 use mediagate_store::StoreError;
 use mediagate_store::webhooks::deliveries;
 use mediagate_telemetry::traces;
@@ -79,7 +79,10 @@ pub(super) async fn deliver(crew: Arc<WorkerContext>, tracker: TaskTracker) {
 }
 
 /// Claims what is due and has room.
-async fn claim(post: &WebhookSender, in_doubt: &mut bool) -> Result<(Arc<Lease>, Vec<DueDelivery>), Error> {
+async fn claim(
+    post: &WebhookSender,
+    in_doubt: &mut bool,
+) -> Result<(Arc<Lease>, Vec<DueDelivery>), Error> {
     let app = &post.crew.app;
     let lease = post.crew.runs.lease();
     if *in_doubt {
@@ -211,7 +214,9 @@ async fn post(app: &App, due: &DueDelivery) -> Result<WebhookResponse, AttemptEr
 
 async fn sign(app: &App, due: &DueDelivery) -> Result<[(&'static str, String); 3], Error> {
     let keys = match (&due.secrets, due.endpoint) {
-        (Some(sealed), endpoint) => SigningKeys::open(app, &owner_of(due.account, endpoint), sealed)?,
+        (Some(sealed), endpoint) => {
+            SigningKeys::open(app, &owner_of(due.account, endpoint), sealed)?
+        }
         (None, None) => account_keys(app, due.account).await?,
         (None, Some(_)) => return Err(Error::internal("the endpoint has been deleted")),
     };
@@ -225,7 +230,10 @@ async fn sign(app: &App, due: &DueDelivery) -> Result<[(&'static str, String); 3
 }
 
 /// Writes outcomes, as many at once as have come.
-async fn write_down(post: Arc<WebhookSender>, mut outcomes: mpsc::Receiver<(Arc<Lease>, AttemptOutcome)>) {
+async fn write_down(
+    post: Arc<WebhookSender>,
+    mut outcomes: mpsc::Receiver<(Arc<Lease>, AttemptOutcome)>,
+) {
     let mut batch = Vec::with_capacity(BATCH);
     loop {
         tokio::select! {

@@ -11,9 +11,9 @@ use tokio::time::Instant;
 use tokio_util::task::TaskTracker;
 use tracing::Instrument as _;
 
+use super::capacity::{LocalRoutes, ModelDemand};
 use super::hosted_task::HostedTask;
 use super::submit_slots::SubmitSlots;
-use super::capacity::{ModelDemand, LocalRoutes};
 use super::{capacity, stray};
 use crate::WorkerContext;
 use crate::runs::Lease;
@@ -160,7 +160,12 @@ impl Dispatcher {
 
     /// Takes tasks of a queue: what a provider has, whatever room is left, and what there is room for of the rest. Whether
     /// there may be more of the former.
-    async fn take(&self, queue: FairQueue, due: Vec<DueModel>, now: Timestamp) -> Result<bool, Error> {
+    async fn take(
+        &self,
+        queue: FairQueue,
+        due: Vec<DueModel>,
+        now: Timestamp,
+    ) -> Result<bool, Error> {
         let crew = &self.crew;
         let mut held = HashMap::new();
         let mut begun = Vec::new();

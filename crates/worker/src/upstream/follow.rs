@@ -10,9 +10,9 @@ use providers::trace::TraceSpan;
 use providers::{ErrorClass, JobHandle, JobOutput, ProviderError};
 use tokio::time::Instant;
 
-use super::hosted_task::{RunEnding, HostedTask, AcceptedJob, failure, unconfirmed};
+use super::hosted_task::{AcceptedJob, HostedTask, RunEnding, failure, unconfirmed};
 use super::results::{self, ResultError};
-use crate::finish::{SubmissionClose, RunOutcome};
+use crate::finish::{RunOutcome, SubmissionClose};
 use crate::random;
 use crate::run_output::RunOutput;
 use mediagate_core::domain::tasks;
@@ -80,7 +80,11 @@ impl HostedTask<'_> {
 
     /// Fetches results that have no job to be asked for: from where they are, as
     /// long as there is hope.
-    async fn fetch(&self, taken: &AcceptedJob, outputs: &[JobOutput]) -> Result<RunOutput, FollowError> {
+    async fn fetch(
+        &self,
+        taken: &AcceptedJob,
+        outputs: &[JobOutput],
+    ) -> Result<RunOutput, FollowError> {
         let mut tries = FetchRetries::of(FETCHES.len());
         loop {
             let error = match self.store_results(taken, outputs.to_vec()).await {
@@ -94,7 +98,11 @@ impl HostedTask<'_> {
         }
     }
 
-    async fn poll(&self, taken: &mut AcceptedJob, handle: &JobHandle) -> Result<RunOutput, FollowError> {
+    async fn poll(
+        &self,
+        taken: &mut AcceptedJob,
+        handle: &JobHandle,
+    ) -> Result<RunOutput, FollowError> {
         let app = &self.crew.app;
         let pace = taken.site.provider.adapter().pace();
         let (mut failures, mut tries) = (0, FetchRetries::of(OF_A_JOB));
@@ -177,7 +185,11 @@ impl HostedTask<'_> {
         }
     }
 
-    async fn store_results(&self, taken: &AcceptedJob, outputs: Vec<JobOutput>) -> Result<RunOutput, ResultError> {
+    async fn store_results(
+        &self,
+        taken: &AcceptedJob,
+        outputs: Vec<JobOutput>,
+    ) -> Result<RunOutput, ResultError> {
         let traced = TraceSpan::begin("results", SpanKind::Internal);
         let kept = results::keep(&self.crew.app, self.task, taken, outputs);
         let kept = traced.around(kept).await;
@@ -188,8 +200,12 @@ impl HostedTask<'_> {
             ResultError::Away(why) | ResultError::Again(why) => {
                 tracing::warn!(why, "a result could not be fetched");
             }
-            ResultError::Unreachable(why) => tracing::warn!(why, "a result is where nobody is sent to"),
-            ResultError::Broken(why) | ResultError::Useless(why) => tracing::warn!(why, "a result is broken"),
+            ResultError::Unreachable(why) => {
+                tracing::warn!(why, "a result is where nobody is sent to");
+            }
+            ResultError::Broken(why) | ResultError::Useless(why) => {
+                tracing::warn!(why, "a result is broken");
+            }
             ResultError::Inside(error) => {
                 tracing::error!(inside = ?error.inside(), "a result cannot be stored");
             }
@@ -305,9 +321,7 @@ fn failed(error: ResultError) -> FollowError {
         // Ordered again it would be there again, and be paid for twice.
         ResultError::Unreachable(why) => (
             ErrorCode::ProviderRejected,
-            format!(
-                "The URL of the provider's result is not allowed: {why}. Nothing was charged."
-            ),
+            format!("The URL of the provider's result is not allowed: {why}. Nothing was charged."),
             why,
         ),
         ResultError::Broken(why) | ResultError::Useless(why) => (
@@ -317,7 +331,8 @@ fn failed(error: ResultError) -> FollowError {
         ),
         ResultError::Away(_) | ResultError::Again(_) | ResultError::Inside(_) => (
             ErrorCode::GenerationFailed,
-            "The provider's result could not be downloaded completely. Nothing was charged.".to_owned(),
+            "The provider's result could not be downloaded completely. Nothing was charged."
+                .to_owned(),
             "the result could not be downloaded".to_owned(),
         ),
     };
@@ -367,7 +382,10 @@ mod tests {
         assert!(away.len() < 1000);
         let gone = pauses(OF_A_JOB, || ResultError::Again("404".into()));
         assert_eq!(gone.len(), OF_A_JOB);
-        assert_eq!(pauses(9, || ResultError::Broken("torn".into())).len(), BROKEN - 1);
+        assert_eq!(
+            pauses(9, || ResultError::Broken("torn".into())).len(),
+            BROKEN - 1
+        );
     }
 
     #[test]
@@ -392,11 +410,17 @@ mod tests {
             next(Ok(PollOutcome::Done(vec![])), false),
             PollStep::Store(_)
         ));
-        assert!(matches!(next(failed(ErrorClass::Failed), false), PollStep::Fail(_)));
+        assert!(matches!(
+            next(failed(ErrorClass::Failed), false),
+            PollStep::Fail(_)
+        ));
         assert!(matches!(
             next(failed(ErrorClass::Missing), false),
             PollStep::Again(_)
         ));
-        assert!(matches!(next(failed(ErrorClass::Missing), true), PollStep::Fail(_)));
+        assert!(matches!(
+            next(failed(ErrorClass::Missing), true),
+            PollStep::Fail(_)
+        ));
     }
 }

@@ -4,13 +4,13 @@
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
-use providers::{ErrorClass, ProviderCost, JobHandle, Order, JobOutput, ProviderError};
+use providers::{ErrorClass, JobHandle, JobOutput, Order, ProviderCost, ProviderError};
 use tokio::time::Instant;
 
 use crate::WorkerContext;
-use crate::finish::{SubmissionClose, RunOutcome};
+use crate::finish::{RunOutcome, SubmissionClose};
 use crate::runs::TaskRun;
-use mediagate_core::upstream::{ProviderCredential, OpenJob, ProviderSite, Upstream};
+use mediagate_core::upstream::{OpenJob, ProviderCredential, ProviderSite, Upstream};
 use mediagate_model::clock::Timestamp;
 use mediagate_model::error::{Error, ErrorCode};
 use mediagate_model::ids::SubmissionId;
@@ -81,7 +81,7 @@ pub(super) enum RouteAttempt {
     Passed(DeclineReason),
 }
 
-/// Why sending did not come to an [`Attempt`].
+/// Why sending did not come to an [`RouteAttempt`].
 pub(super) enum SendFailure {
     Ended(RunEnding),
     /// Nobody saw whether the provider took it, for this reason.

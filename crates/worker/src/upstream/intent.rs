@@ -14,8 +14,8 @@ use std::time::Duration;
 use providers::ProviderError;
 use providers::driver::SendDeadline;
 
-use super::hosted_task::{RouteAttempt, RunEnding, HostedTask, DeclineReason, inside};
 use super::capacity;
+use super::hosted_task::{DeclineReason, HostedTask, RouteAttempt, RunEnding, inside};
 use crate::finish::RunOutcome;
 use mediagate_core::domain::task_acceptance;
 use mediagate_core::upstream::{ProviderCredential, ProviderSite};
@@ -156,7 +156,12 @@ impl HostedTask<'_> {
 
     /// This process stood still, and nothing has left. Where nobody else may have
     /// sent it either, the submission is over and the task due again.
-    pub(super) async fn held_back(&self, site: &ProviderSite, id: SubmissionId, is_new: bool) -> RunEnding {
+    pub(super) async fn held_back(
+        &self,
+        site: &ProviderSite,
+        id: SubmissionId,
+        is_new: bool,
+    ) -> RunEnding {
         tracing::warn!(submission_id = %id, "an order was held back: it could not be proved that the task is still held");
         if !is_new {
             return (RunOutcome::Stopped, None);
@@ -207,7 +212,9 @@ impl HostedTask<'_> {
         let state = match yes {
             AcceptanceOutcome::Written => return Ok(now),
             // This run did, in a commit whose answer was lost, or with a task that was cancelled.
-            AcceptanceOutcome::Surplus(SubmissionState::Ended) if self.untold.get().is_some() => return Ok(now),
+            AcceptanceOutcome::Surplus(SubmissionState::Ended) if self.untold.get().is_some() => {
+                return Ok(now);
+            }
             AcceptanceOutcome::Found => SubmissionState::Found,
             AcceptanceOutcome::Surplus(state) => state,
         };

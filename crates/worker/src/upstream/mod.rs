@@ -19,19 +19,19 @@
 //! What a crash may interrupt is on disk before it happens: a submission's row
 //! before its request leaves, the job's handle before it is polled.
 
+mod capacity;
 mod dispatch;
 mod follow;
-mod intent;
 mod hosted_task;
-mod signed_urls;
+mod intent;
 mod order;
-mod submit_slots;
 mod recover;
 mod resolve;
 mod results;
-mod capacity;
+mod signed_urls;
 mod stray;
 mod submit;
+mod submit_slots;
 
 pub(super) use dispatch::dispatch;
 pub(super) use resolve::look_again;
@@ -39,7 +39,7 @@ pub(super) use stray::release_left_over;
 
 use tokio::sync::OwnedSemaphorePermit;
 
-use hosted_task::{RunEnding, HostedTask};
+use hosted_task::{HostedTask, RunEnding};
 
 impl HostedTask<'_> {
     async fn run(&self, place: Option<OwnedSemaphorePermit>) -> RunEnding {

@@ -5,7 +5,8 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use providers::order::{
-    MediaFile, SourcePicture, PictureRole, SourceRecording, SongSpec, SeparationSpec, UpstreamClip, VideoSpec, WorkSpec,
+    MediaFile, PictureRole, SeparationSpec, SongSpec, SourcePicture, SourceRecording, UpstreamClip,
+    VideoSpec, WorkSpec,
 };
 use providers::{ModelLimits, Order, PicturePurpose, StemGroup, StemTarget, VideoLimits};
 use serde_json::{Map, Value};
@@ -18,7 +19,7 @@ use mediagate_model::error::Error;
 use mediagate_model::ids::{AssetId, ClipId};
 use mediagate_model::music::{Clip, ClipUpstream};
 use mediagate_model::retry;
-use mediagate_model::task::{TaskPayload, SongJob, SeparationMode, StemsJob, Task, VideoJob};
+use mediagate_model::task::{SeparationMode, SongJob, StemsJob, Task, TaskPayload, VideoJob};
 use mediagate_store as store;
 
 /// An order, and the credential that it must be sent with.

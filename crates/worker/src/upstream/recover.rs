@@ -2,9 +2,11 @@
 
 use std::time::Duration;
 
-use providers::{JobHandle, Order, JobOutput};
+use providers::{JobHandle, JobOutput, Order};
 
-use super::hosted_task::{RouteAttempt, RunEnding, HostedTask, DeclineReason, SentOrder, AcceptedJob, inside, unconfirmed};
+use super::hosted_task::{
+    AcceptedJob, DeclineReason, HostedTask, RouteAttempt, RunEnding, SentOrder, inside, unconfirmed,
+};
 use super::order;
 use super::resolve::REPETITION;
 use crate::finish::RunOutcome;
@@ -56,9 +58,13 @@ impl HostedTask<'_> {
                 )),
             },
             SubmissionState::Intended => self.recover(submission).await,
-            SubmissionState::Unclear | SubmissionState::Found | SubmissionState::Ended => Err(
-                unconfirmed(&submission, "the outcome is unknown since an earlier run", None),
-            ),
+            SubmissionState::Unclear | SubmissionState::Found | SubmissionState::Ended => {
+                Err(unconfirmed(
+                    &submission,
+                    "the outcome is unknown since an earlier run",
+                    None,
+                ))
+            }
         }
     }
 
@@ -101,7 +107,11 @@ impl HostedTask<'_> {
         let age = self.crew.app.clock.now().since(submission.created_at);
         let prepared = order::build(&self.crew.app, self.task, &route, &site).await;
         let Ok(prepared) = prepared else {
-            return Err(unconfirmed(&submission, "its source file was removed", None));
+            return Err(unconfirmed(
+                &submission,
+                "its source file was removed",
+                None,
+            ));
         };
         let order = Order {
             key: submission.id.to_string(),
@@ -128,7 +138,9 @@ impl HostedTask<'_> {
         match self.send_or_find(&route, sent).await? {
             RouteAttempt::Taken(taken) => Ok(*taken),
             // Nobody was reached: it stays as it is, to be repeated again.
-            RouteAttempt::Passed(DeclineReason::No(error)) if error.class.is_passing() && age < REPETITION => {
+            RouteAttempt::Passed(DeclineReason::No(error))
+                if error.class.is_passing() && age < REPETITION =>
+            {
                 Err((RunOutcome::Later(UNREACHED), None))
             }
             // That it is refused now says nothing about the first time.

@@ -10,7 +10,7 @@ use std::time::{Duration, SystemTime};
 
 use providers::{JobHandle, Order, ProviderError};
 
-use super::hosted_task::{RunEnding, HostedTask, SentOrder, AcceptedJob, inside, unconfirmed};
+use super::hosted_task::{AcceptedJob, HostedTask, RunEnding, SentOrder, inside, unconfirmed};
 use super::order;
 use crate::finish::RunOutcome;
 use mediagate_core::app::App;
@@ -49,7 +49,11 @@ pub(super) enum JobLookup {
 
 impl HostedTask<'_> {
     /// Finds out what became of a submission: its job, or nothing that could be told.
-    pub(super) async fn resolve(&self, sent: SentOrder<'_>, why: &str) -> Result<AcceptedJob, RunEnding> {
+    pub(super) async fn resolve(
+        &self,
+        sent: SentOrder<'_>,
+        why: &str,
+    ) -> Result<AcceptedJob, RunEnding> {
         let app = &self.crew.app;
         let (id, created_at) = (sent.submission.id, sent.submission.created_at);
         if sent.site.provider.adapter().deduplicates() {
@@ -106,7 +110,11 @@ impl HostedTask<'_> {
     }
 
     /// The submission has this job. Returns false when another one was first.
-    async fn accept_found(&self, sent: SentOrder<'_>, handle: JobHandle) -> Result<bool, RunEnding> {
+    async fn accept_found(
+        &self,
+        sent: SentOrder<'_>,
+        handle: JobHandle,
+    ) -> Result<bool, RunEnding> {
         let app = &self.crew.app;
         let (id, now) = (sent.submission.id, app.clock.now());
         let provider = sent.submission.provider.clone();

@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use providers::driver::{DownloadError, DownloadedFile, may_come_back};
-use providers::{JobOutput as Piece, OutputSource, StemTarget, OutputKind};
+use providers::{JobOutput as Piece, OutputKind, OutputSource, StemTarget};
 use stems::DecodeLimits;
 use tempfile::TempPath;
 
@@ -14,23 +14,24 @@ use crate::run_output::RunOutput;
 use mediagate_config::providers::ResultPolicy;
 use mediagate_core::app::App;
 use mediagate_core::domain::assets::{self};
-use mediagate_core::domain::provenance::marking::{self, ClipSource, SigningFacts, MarkError};
+use mediagate_core::domain::provenance::marking::{self, ClipSource, MarkError, SigningFacts};
 use mediagate_core::domain::songs;
 use mediagate_core::limits::{WorkKind, WorkSlot};
 use mediagate_core::upstream::ProviderSite;
 use mediagate_media::engines::child::{self, ClipSources};
-use mediagate_media::engines::clip::{self, ClipError, MadeClip, CoverStyle};
+use mediagate_media::engines::clip::{self, ClipError, CoverStyle, MadeClip};
 use mediagate_media::engines::mp4_probe;
 use mediagate_model::clock::Timestamp;
 use mediagate_model::error::Error;
 use mediagate_model::ids::{AccountId, ClipId};
 use mediagate_model::media::MediaType;
 use mediagate_model::music::ClipUpstream;
-use mediagate_model::retry;
 use mediagate_model::price::WorkQuantity;
 use mediagate_model::provenance::{PerceptualFingerprint, ResultKind};
+use mediagate_model::retry;
 use mediagate_model::task::{
-    LinkOutput, TaskResult, TaskPayload, SongJob, SeparationMode, StemsJob, Task, VideoJob, VideoOutput,
+    LinkOutput, SeparationMode, SongJob, StemsJob, Task, TaskPayload, TaskResult, VideoJob,
+    VideoOutput,
 };
 
 /// Why a result is not in the store.
@@ -92,7 +93,11 @@ struct FetchedFile {
     facts: DownloadedFile,
 }
 
-async fn fetch(app: &App, taken: &AcceptedJob, source: &OutputSource) -> Result<FetchedFile, ResultError> {
+async fn fetch(
+    app: &App,
+    taken: &AcceptedJob,
+    source: &OutputSource,
+) -> Result<FetchedFile, ResultError> {
     let spool = app.config.spool_path();
     let file = tempfile::NamedTempFile::new_in(spool).map_err(Error::internal)?;
     let (file, path) = file.into_parts();
@@ -114,10 +119,14 @@ async fn fetch(app: &App, taken: &AcceptedJob, source: &OutputSource) -> Result<
                 facts,
             })
         }
-        Err(DownloadError::TooLarge { .. }) => Err(ResultError::Useless("the file is too large".into())),
+        Err(DownloadError::TooLarge { .. }) => {
+            Err(ResultError::Useless("the file is too large".into()))
+        }
         Err(DownloadError::Refused(why)) => Err(ResultError::Unreachable(why)),
         Err(DownloadError::Expired) => Err(ResultError::Again("the URL has expired".into())),
-        Err(DownloadError::Failed(error)) if may_come_back(&error) => Err(ResultError::Away(error.message)),
+        Err(DownloadError::Failed(error)) if may_come_back(&error) => {
+            Err(ResultError::Away(error.message))
+        }
         Err(DownloadError::Failed(error)) => Err(ResultError::Again(error.message)),
         Err(DownloadError::Local(error)) => Err(ResultError::Inside(Error::internal(error))),
     }
@@ -143,7 +152,10 @@ async fn video(
         let film = mp4_probe::measure(&path)?;
         Ok::<_, &str>((film, marking::told(&parts, &path, place.watch())))
     };
-    let read = app.limits.room.work(task.account, WorkKind::Result, 0, read);
+    let read = app
+        .limits
+        .room
+        .work(task.account, WorkKind::Result, 0, read);
     let (film, provenance) = read.await?.map_err(|why| ResultError::Broken(why.into()))?;
     let (size, sha256) = (fetched.facts.size_bytes, fetched.facts.sha256.clone());
     let video = retry::store(|| {
@@ -185,9 +197,13 @@ pub(super) fn link_of<'a>(
     task: &'a Task,
     pieces: &'a [Piece],
 ) -> Option<(&'a VideoJob, &'a str)> {
-    let film = pieces.iter().find(|piece| piece.what == OutputKind::Video)?;
+    let film = pieces
+        .iter()
+        .find(|piece| piece.what == OutputKind::Video)?;
     match (&task.payload, &film.source) {
-        (TaskPayload::VideoV1(job), OutputSource::Address(url)) if site.config.results == ResultPolicy::Link => {
+        (TaskPayload::VideoV1(job), OutputSource::Address(url))
+            if site.config.results == ResultPolicy::Link =>
+        {
             Some((job, url))
         }
         _ => None,
@@ -248,7 +264,9 @@ async fn clip_of(
         child::clip_of(&engines, recordings, place.watch())
     };
     let room = &app.limits.room;
-    let made = room.work(account, WorkKind::Recording, memory, keep).await?;
+    let made = room
+        .work(account, WorkKind::Recording, memory, keep)
+        .await?;
     made.map_err(unreadable)
 }
 
@@ -258,7 +276,9 @@ const fn memory(fetched: &FetchedFile) -> u64 {
 
 fn unreadable(error: ClipError) -> ResultError {
     match error {
-        ClipError::Decode(why) => ResultError::Broken(format!("the audio file cannot be read: {why}")),
+        ClipError::Decode(why) => {
+            ResultError::Broken(format!("the audio file cannot be read: {why}"))
+        }
         ClipError::Engine(error) => ResultError::Useless(error.to_string()),
     }
 }
@@ -283,7 +303,10 @@ async fn stems(
         let fetched = fetch(app, taken, &piece.source).await?;
         parts.push((target, fetched, upstream));
     }
-    let mut made = RunOutput::new(TaskResult::ClipsV1 { clips: Vec::new() }, WorkQuantity::default());
+    let mut made = RunOutput::new(
+        TaskResult::ClipsV1 { clips: Vec::new() },
+        WorkQuantity::default(),
+    );
     let (mut ids, mut missing) = (Vec::new(), Vec::new());
     for (id, target) in &job.outputs {
         let given = parts.iter().find(|part| part.0 == *target);
@@ -304,13 +327,13 @@ async fn stems(
         let facts = facts(app, task, taken, &job.title);
         let (clip, told) = marking::clip(app, facts, clip, ClipSource::Edited(source)).await?;
         made.provenance.push((*id, told));
-        let (media, stored) =
-            retry::store(|| assets::keep_clip(app, task.account, &clip)).await?;
+        let (media, stored) = retry::store(|| assets::keep_clip(app, task.account, &clip)).await?;
         made.clips.push((*id, media));
         let [audio, ..] = &stored;
         let (likeness, kind) = (clip.likeness.clone(), ResultKind::Stem);
-        made.prints
-            .push(marking::print_of_clip(*id, audio, kind, false, None, likeness));
+        made.prints.push(marking::print_of_clip(
+            *id, audio, kind, false, None, likeness,
+        ));
         made.assets.extend(stored);
         if let Some((_, _, Some(upstream))) = given {
             made.clip_facts.push((*id, String::new(), upstream.clone()));
@@ -386,7 +409,10 @@ async fn songs(
     pieces: Vec<Piece>,
 ) -> Result<RunOutput, ResultError> {
     let mut promised = job.outputs.iter().copied();
-    let mut made = RunOutput::new(TaskResult::ClipsV1 { clips: Vec::new() }, WorkQuantity::default());
+    let mut made = RunOutput::new(
+        TaskResult::ClipsV1 { clips: Vec::new() },
+        WorkQuantity::default(),
+    );
     let mut ids = Vec::new();
     for piece in pieces {
         let OutputKind::Clip(facts) = &piece.what else {
@@ -403,15 +429,15 @@ async fn songs(
         let facts_of = self::facts(app, task, taken, &job.title);
         let (clip, told) = marking::clip(app, facts_of, clip, source).await?;
         made.provenance.push((id, told));
-        let (media, stored) =
-            retry::store(|| assets::keep_clip(app, task.account, &clip)).await?;
+        let (media, stored) = retry::store(|| assets::keep_clip(app, task.account, &clip)).await?;
         made.quantity.milliseconds += media.milliseconds;
         made.quantity.parts += 1;
         made.clips.push((id, media));
         let [audio, ..] = &stored;
         let (likeness, kind) = (clip.likeness.clone(), ResultKind::Song);
-        made.prints
-            .push(marking::print_of_clip(id, audio, kind, false, None, likeness));
+        made.prints.push(marking::print_of_clip(
+            id, audio, kind, false, None, likeness,
+        ));
         made.assets.extend(stored);
         made.clip_facts
             .push((id, facts.title.clone(), upstream_of(taken, facts)));

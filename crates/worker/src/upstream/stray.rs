@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use providers::driver::schedule::{EndDoubt, next_poll};
 use providers::driver::{PollOutcome, ProgressWatch};
-use providers::{ProviderCost, JobHandle};
+use providers::{JobHandle, ProviderCost};
 use tokio::time::Instant;
 use tokio_util::task::TaskTracker;
 use tracing::Instrument as _;
@@ -19,7 +19,7 @@ use mediagate_core::domain::{costs, ledger, tasks};
 use mediagate_core::upstream::{ProviderCredential, ProviderSite};
 use mediagate_model::crash;
 use mediagate_model::error::Error;
-use mediagate_model::money::{MicroDollars, ChargeState};
+use mediagate_model::money::{ChargeState, MicroDollars};
 use mediagate_model::price::Bill;
 use mediagate_model::submission::{Submission, SubmissionState};
 use mediagate_model::task::Task;
@@ -55,7 +55,10 @@ impl StrayOutcome {
 }
 
 /// Takes the strays that nobody follows; whether there may be more at once.
-pub(super) async fn take_all(crew: &Arc<WorkerContext>, tracker: &TaskTracker) -> Result<bool, Error> {
+pub(super) async fn take_all(
+    crew: &Arc<WorkerContext>,
+    tracker: &TaskTracker,
+) -> Result<bool, Error> {
     let now = crew.app.clock.now();
     let any = crew
         .app
@@ -95,7 +98,12 @@ pub(super) async fn take_all(crew: &Arc<WorkerContext>, tracker: &TaskTracker) -
     Ok(more)
 }
 
-async fn let_go(crew: &WorkerContext, follower: &Arc<str>, submission: &Submission, pause: Duration) {
+async fn let_go(
+    crew: &WorkerContext,
+    follower: &Arc<str>,
+    submission: &Submission,
+    pause: Duration,
+) {
     let (id, due) = (submission.id, crew.app.clock.now().plus(pause));
     let follower = follower.clone();
     let gone = crew
@@ -110,7 +118,10 @@ async fn let_go(crew: &WorkerContext, follower: &Arc<str>, submission: &Submissi
 
 /// Follows a stray to its end; when it is to be looked at again, where that is
 /// not reached.
-async fn follow(crew: &Arc<WorkerContext>, submission: &Submission) -> Result<Option<Duration>, Error> {
+async fn follow(
+    crew: &Arc<WorkerContext>,
+    submission: &Submission,
+) -> Result<Option<Duration>, Error> {
     let app = &crew.app;
     let id = submission.task;
     let task = app

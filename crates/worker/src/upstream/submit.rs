@@ -4,12 +4,15 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use providers::driver::{OrderAcceptance, SubmitError, ProgressWatch};
-use providers::{ErrorClass, ProviderCost, JobHandle, Order, JobOutput, ProviderError};
+use providers::driver::{OrderAcceptance, ProgressWatch, SubmitError};
+use providers::{ErrorClass, JobHandle, JobOutput, Order, ProviderCost, ProviderError};
 
-use super::hosted_task::{RouteAttempt, RunEnding, HostedTask, DeclineReason, SentOrder, SendFailure, AcceptedJob, PendingAcceptance, failure, inside};
+use super::hosted_task::{
+    AcceptedJob, DeclineReason, HostedTask, PendingAcceptance, RouteAttempt, RunEnding,
+    SendFailure, SentOrder, failure, inside,
+};
 use super::{order, results};
-use crate::finish::{SubmissionClose, RunOutcome};
+use crate::finish::{RunOutcome, SubmissionClose};
 use mediagate_core::domain::{routes, routing};
 use mediagate_core::upstream::breaker::CircuitBreaker;
 use mediagate_core::upstream::{ProviderSite, route_order};
@@ -106,7 +109,8 @@ impl HostedTask<'_> {
             .filter_map(|route| Some((route.clone(), sites.get(&route.provider)?.clone())))
             .collect();
         if able.is_empty() {
-            let message = "The model's providers no longer support this request. Nothing was charged.";
+            let message =
+                "The model's providers no longer support this request. Nothing was charged.";
             return Err((
                 RunOutcome::failed(ErrorCode::ProviderUnavailable, message),
                 None,
@@ -116,7 +120,11 @@ impl HostedTask<'_> {
     }
 
     /// Tries one route, with the credential that has the least to do first.
-    async fn try_route(&self, route: &Route, site: &Arc<ProviderSite>) -> Result<RouteAttempt, RunEnding> {
+    async fn try_route(
+        &self,
+        route: &Route,
+        site: &Arc<ProviderSite>,
+    ) -> Result<RouteAttempt, RunEnding> {
         let upstream = &self.crew.app.models.upstream;
         if !upstream.enter(route, self.crew.app.clock.now()) {
             return Ok(RouteAttempt::Passed(DeclineReason::Closed));
@@ -129,7 +137,10 @@ impl HostedTask<'_> {
                 upstream.breaker(route, CircuitBreaker::undecided);
                 let message =
                     format!("{what} was removed before the task began. Nothing was charged.");
-                return Err((RunOutcome::failed(ErrorCode::GenerationFailed, message), None));
+                return Err((
+                    RunOutcome::failed(ErrorCode::GenerationFailed, message),
+                    None,
+                ));
             }
             Err(order::OrderError::Name) => {
                 upstream.breaker(route, CircuitBreaker::undecided);
@@ -256,11 +267,15 @@ impl HostedTask<'_> {
             Ok(OrderAcceptance::Job { handle, poll_after }) => (Ok(handle), poll_after),
             Ok(OrderAcceptance::Done(outputs)) => (Err(outputs), None),
             Err(SubmitError::Intent(halt)) => {
-                app.models.upstream.breaker(route, CircuitBreaker::undecided);
+                app.models
+                    .upstream
+                    .breaker(route, CircuitBreaker::undecided);
                 return Ok(halt.into_attempt()?);
             }
             Err(SubmitError::TooLate) => {
-                app.models.upstream.breaker(route, CircuitBreaker::undecided);
+                app.models
+                    .upstream
+                    .breaker(route, CircuitBreaker::undecided);
                 return Err(self.held_back(site, id, is_new).await.into());
             }
             Err(SubmitError::Before(error)) => {
@@ -281,7 +296,9 @@ impl HostedTask<'_> {
                 };
             }
             Err(SubmitError::Failed(error)) => {
-                app.models.upstream.breaker(route, CircuitBreaker::succeeded);
+                app.models
+                    .upstream
+                    .breaker(route, CircuitBreaker::succeeded);
                 let closing = SubmissionClose {
                     id,
                     from: SubmissionState::Intended,
@@ -297,7 +314,9 @@ impl HostedTask<'_> {
             }
         };
         crash::point("submission-sent");
-        app.models.upstream.breaker(route, CircuitBreaker::succeeded);
+        app.models
+            .upstream
+            .breaker(route, CircuitBreaker::succeeded);
         let noted = self.note_yes(route, sent, &result, watch.cost()).await?;
         routes::took(app, route).await;
         tracing::info!(provider = %route.provider, submission_id = %id, "the provider took the task");

@@ -13,7 +13,7 @@
 //!
 //! `docs/decisions/0005-one-intent-one-task.md` has the reasons, `docs/money.md` tells
 //! operators the rules. [`begin`] looks a request up (`lookup`), by its key or its body;
-//! where a caller is, `waiting` finds out; what was made is written down with its intent
+//! where a caller is, `client_tracking` finds out; what was made is written down with its intent
 //! in one transaction (`record`). Where more than the database changes, as at a
 //! provider, the intent is reserved before anything is done for it. Nothing here knows
 //! HTTP, or what is made.

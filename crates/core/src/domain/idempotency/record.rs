@@ -20,14 +20,14 @@ use mediagate_model::ids::IntentId;
 use mediagate_model::intent::{Intent, IntentResult, StoredAnswer};
 use mediagate_store::{self as store, Conn, StoreError};
 
-/// A request's visit to its intent. It ends when this and its [`Presence`] are
+/// A request's visit to its intent. It ends when this and its [`ClientGuard`] are
 /// dropped.
 pub struct IntentVisit {
     presence: Arc<ClientGuard>,
     record: IntentRecord,
 }
 
-/// What a [`Visit`] writes down when something was made for it.
+/// What a [`IntentVisit`] writes down when something was made for it.
 #[derive(Clone)]
 pub struct IntentRecord {
     intent: Intent,

@@ -2,7 +2,7 @@
 //! the callbacks that its requests name.
 //!
 //! `events` writes down what happened, in the transaction that makes it happen; `outcome` says what
-//! a try means; `log` is what was sent, and sends it again; `keys` signs. The worker's `deliver`
+//! a try means; `delivery_log` is what was sent, and sends it again; `signing_keys` signs. The worker's `deliver`
 //! does the sending.
 
 pub mod delivery_log;

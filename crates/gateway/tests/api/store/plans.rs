@@ -110,12 +110,12 @@ const SORTED: u64 = 2000;
 #[tokio::test]
 async fn every_statement_finds_what_it_wants_by_an_index() {
     let record = recorded().await;
-    let mut wrong = on_sqlite(&statement_log).await;
-    let texts: Vec<(String, Vec<StatementParameter>)> = statement_log
+    let mut wrong = on_sqlite(&record).await;
+    let texts: Vec<(String, Vec<StatementParameter>)> = record
         .statements
         .iter()
         .map(|(sql, values)| {
-            let sql = statement_log.on_postgres.get(sql).unwrap_or(sql);
+            let sql = record.on_postgres.get(sql).unwrap_or(sql);
             ((*sql).to_owned(), values.clone())
         })
         .collect();
@@ -145,7 +145,7 @@ async fn recorded() -> StatementLog {
     super::webhooks::all_on_sqlite().await;
     super::sqlite().write(the_rest).await;
     let record = statement_log::end();
-    let ran: BTreeSet<(String, u32)> = statement_log
+    let ran: BTreeSet<(String, u32)> = record
         .places
         .iter()
         .map(|(path, line)| (name_of(path), *line))
@@ -156,7 +156,7 @@ async fn recorded() -> StatementLog {
         missing.len() * 12 < places.len(),
         "the store's tests leave too much out: {missing:?}"
     );
-    statement_log
+    record
 }
 
 /// The operator's lists and changes.
@@ -299,9 +299,8 @@ fn the_operators(conn: &mut Conn<'_>, account: AccountId, key: KeyId) -> Result<
 
 /// What an operator sums up and follows.
 fn of_all(conn: &mut Conn<'_>, account: AccountId, task: &Task) -> Result<(), StoreError> {
-    let at_hour = |hours: i64| {
-        Timestamp::from_micros(1_700_000_000_000_000 + hourly_sums * hourly_sums::HOUR)
-    };
+    let at_hour =
+        |hours: i64| Timestamp::from_micros(1_700_000_000_000_000 + hours * hourly_sums::HOUR);
     for step in [None, Some(1), Some(24)] {
         for account in [None, Some(account)] {
             let wanted = hourly_sums::HourlyQuery {
@@ -537,9 +536,9 @@ async fn on_sqlite(record: &StatementLog) -> Vec<String> {
     let store = Store::sqlite(&path, MigrationMode::Auto).unwrap();
     store.write(|conn| fill(conn, TASKS)).await.unwrap();
     let connection = rusqlite::Connection::open(&path).unwrap();
-    let elsewhere: BTreeSet<_> = statement_log.on_postgres.values().collect();
+    let elsewhere: BTreeSet<_> = record.on_postgres.values().collect();
     let mut wrong = Vec::new();
-    for sql in statement_log.statements.keys() {
+    for sql in record.statements.keys() {
         if elsewhere.contains(sql) || is_allowed(sql) {
             continue;
         }

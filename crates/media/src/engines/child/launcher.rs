@@ -5,7 +5,7 @@
 //! while: a gateway that makes nothing holds no second process.
 //!
 //! On Linux a child dies with the *thread* that started it, so all are started by one thread, which
-//! lives as long as anybody has the [`Launcher`].
+//! lives as long as anybody has the [`ChildLauncher`].
 
 use std::fs::File;
 use std::io;

@@ -1,10 +1,11 @@
 //! Engines in a child of this program (`mediagate engine`): what an encoder or a decoder does to its
 //! memory ends the child, never the process that holds everybody's money.
 //!
-//! `launcher` starts children. The parent (`outside`) writes an `Order` to the child's standard input. The child (`inside`)
-//! limits itself, gives up what the order does not need (`confinement`), runs the job, leaves its files in its own folder and writes `Word`s to standard
-//! output, one per line, the last of which says how it ended. File names follow from the job and
-//! are not sent. `media` is the parent's side for what strangers hand in: pictures, recordings, credentials.
+//! `launcher` starts children. The parent (`parent_side`) writes a `ChildOrder` to the child's standard
+//! input. The child (`child_side`) limits itself, gives up what the order does not need (`confinement`), runs
+//! the job, leaves its files in its own folder and writes `ChildMessage`s to standard output, one per line.
+//! The last of them says how it ended. File names follow from the job and are not sent. `untrusted_media` is
+//! the parent's side for what strangers hand in: pictures, recordings, credentials.
 //! A child that looks at films looks at several, as starting costs more than looking.
 
 mod child_side;

@@ -154,7 +154,7 @@ fn shapes(pictures: &SourcePictureLimits) -> Vec<&'static [&'static str]> {
         (PicturePurpose::References, _) => shapes.push(&["references"]),
         (PicturePurpose::Frames, 1) => shapes.push(&["image"]),
         (PicturePurpose::Frames, _) => {
-            shapes.extend([&["image"] as &[&str], &["image", "last_frame"]])
+            shapes.extend([&["image"] as &[&str], &["image", "last_frame"]]);
         }
     }
     if pictures.references > 0 {

@@ -19,7 +19,7 @@
 //! answer without an id is unclear, a status word of no list is no end, and a
 //! status of 5xx never proves that nothing was taken.
 //!
-//! A recipe gives no [`Job`](crate::port::jobs::Job): its places are lists with `*` in them, its
+//! A recipe gives no [`Job`](crate::port::jobs::JobApi): its places are lists with `*` in them, its
 //! handle has what the recipe keeps, its results are several kinds, and all of that is owned.
 //! A `Job` that could say this would be longer than both. Words, lists, uploads and the
 //! meaning of errors are the ones of [`jobs`](crate::port::jobs).

@@ -7,7 +7,7 @@
 use crate::error::{ErrorBasis, ErrorClass, ErrorDescription, ProviderError};
 
 /// A provider's ways of saying why a job failed. What is in neither list is
-/// [`Class::Failed`], but for a code that is an HTTP status of the caller's
+/// [`ErrorClass::Failed`], but for a code that is an HTTP status of the caller's
 /// fault.
 #[derive(Debug, Clone, Copy)]
 pub struct FailureTable {

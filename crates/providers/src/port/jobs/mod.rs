@@ -1,7 +1,7 @@
 //! The job APIs of providers, as far as they are alike.
 //!
 //! A provider takes an order and names a job, which is asked for by that name
-//! until a status word tells its end. A [`Job`] says the names and words of one
+//! until a status word tells its end. A [`JobApi`] says the names and words of one
 //! provider; an adapter that gives one ([`Adapter::job`](crate::Adapter::job))
 //! writes the request's body and what is really its own.
 //!
@@ -43,7 +43,7 @@ pub struct JobApi {
     pub headers: &'static [(&'static str, &'static str)],
     /// Reads the answer to a submission.
     pub taken: fn(&ProviderResponse) -> ParsedBody,
-    /// Reads an answer about a job. A 404 means [`Class::Missing`] in any case.
+    /// Reads an answer about a job. A 404 means [`ErrorClass::Missing`] in any case.
     pub told: fn(&ProviderResponse) -> ParsedBody,
     /// Where the status word is.
     pub status: &'static str,

@@ -56,7 +56,7 @@ pub(super) async fn the_order_is_within_the_limits(stage: Stage) {
             assert!(wanted.is_none_or(|group| limits.groups.contains(&group)));
         }
         (WorkSpec::Song(song), ModelLimits::Music(limits)) => {
-            assert!(limits.tasks.contains(&song.task))
+            assert!(limits.tasks.contains(&song.task));
         }
         (WorkSpec::Persona(_), ModelLimits::Music(limits)) => assert!(limits.personas),
         (work, limits) => panic!("{work:?} with {limits:?}"),

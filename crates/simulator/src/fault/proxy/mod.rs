@@ -4,13 +4,13 @@
 //!
 //! ```
 //! # async fn example(postgres: std::net::SocketAddr) -> std::io::Result<()> {
-//! use simulator::{Cut, Link, Network, Proxy};
+//! use simulator::{ConnectionCut, LinkState, NetworkState, FaultProxy};
 //!
-//! let proxy = Proxy::start(postgres).await?;
+//! let proxy = FaultProxy::start(postgres).await?;
 //! // … a program is given proxy.address() …
-//! proxy.set(Network::both(Link::held()));            // nothing goes on
+//! proxy.set(NetworkState::both(LinkState::held()));            // nothing goes on
 //! proxy.heal();                                      // everything does
-//! proxy.cut(Cut::new("COMMIT").passing());           // a commit without an answer
+//! proxy.cut(ConnectionCut::new("COMMIT").passing());           // a commit without an answer
 //! proxy.struck(1).await;
 //! # Ok(())
 //! # }
